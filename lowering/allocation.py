@@ -1,14 +1,10 @@
 """Storage of a function's allocations: on the stack, in one arena where disjoint lifetimes share bytes, or on the heap.
 
-Dynamic storage allocation: offsets of blocks with known sizes whose lifetimes are intervals.
-
-Blocks that live at one time must not overlap in storage; the end of the last block is minimized. First fit, each block
-at the lowest offset free during its lifetime, is optimal for some order of the blocks. Up to `EXHAUSTIVE` blocks all
-orders are tried; beyond that a few usual orders (Gergov 1999 proves constant factors), and the best is improved by
+In the arena, blocks that live at one time must not overlap, and the end of the last block is minimized. First fit, each
+block at the lowest offset free during its lifetime, is optimal for some order of the blocks. Up to `EXHAUSTIVE` blocks
+all orders are tried; beyond that a few usual orders (Gergov 1999 proves constant factors), and the best is improved by
 exchanging pairs, within a budget. The maximum of bytes that live at one time is a lower bound; reaching it ends the
 search.
-
-Storage plan of a function: stack arrays, and offsets of other allocations in an arena.
 
 An invocation allocates one arena on entry and frees it on every exit. An allocation moves there if its size depends on
 the sizes of the function alone, so loops allocate nothing. Two allocations with disjoint lifetimes may share bytes.

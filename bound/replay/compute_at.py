@@ -1,8 +1,7 @@
 """`compute_at`, `inline_at`, `inline_most`: share loops of a tensor with its consumers, and repair what is refused.
 
-Compute-at positions: propagate loops and positions along the spanning tree, and settle how many loops can be shared.
-
-The maximum-information spanning tree decides along which edges a replay propagates loops: from a start tensor, each
+Loops and positions are propagated along a spanning tree; then it is settled how many loops can be shared. The
+maximum-information spanning tree decides along which edges a replay propagates loops: from a start tensor, each
 other tensor is reached over the path that preserves the most root axes of the start. Terms: nvFuser,
 *MaxInfoSpanningTree*.
 

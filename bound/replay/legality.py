@@ -10,12 +10,11 @@ The nest exists if
 - iterations of a parallel loop store to different elements (`check_parallel`).
 
 Example of an order conflict (*persistent*, in nvFuser's word): with `m[i] = max_r(x[i, r])` and `y[i, r] = x[i, r] -
-m[i]`,
-`m` and `y` cannot share the loop `r`, since `m[i]` is complete only behind it.
+m[i]`, `m` and `y` cannot share the loop `r`, since `m[i]` is complete only behind it.
 
 The checks run in the order above and stop at the first that finds conflicts.
 
-Schedule snapshot: domains and compute-at positions that a replay reads and changes before it writes them back.
+A `ScheduleSnapshot` holds the domains and positions that a replay reads and changes before it writes them back.
 """
 
 from __future__ import annotations

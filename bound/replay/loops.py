@@ -9,9 +9,7 @@ under its consumers `T2` and `T3`, all over `(i, j)`:
       for j: T2[i, j] = T1[i, j] ..
       for j: T3[i, j] = T1[i, j] ..
 
-`legality` builds and checks the nest.
-
-Extents of shared loops: each loop runs over the same values for all of its stages.
+`legality` builds and checks the nest. A shared loop runs over the same values for all of its stages.
 
 *Extension* puts a stage into a loop longer than its own. Example: `T4[i]` and `T7[i, j]` share the loop `i.j.fused` in
 which a common producer is computed. `T7` defines the loop; `T4` gets the added axis `j`, unused by its formula, and

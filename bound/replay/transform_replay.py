@@ -1,9 +1,7 @@
 """Domains of tensors, the chains of dependences between them, and replayPasC, replayCasP.
 
-`TensorDomain`, the loops of one tensor as a value, and `AxisMap`, the root axes that a producer shares with a
-consumer.
-
-A stage `T` over axes `(i, j)` with `i` split by 4 has
+A `TensorDomain` is the loops of one tensor as a value, an `AxisMap` the root axes that a producer shares with a
+consumer. A stage `T` over axes `(i, j)` with `i` split by 4 has
 
     root       (i, j)
     relations  split(i, factor=4)
@@ -13,21 +11,18 @@ Terms follow nvFuser: *root* axes are the dimensions and reduction axes of the o
 schedule made of them. The root map of a producer read as `T[i, 0]` by a consumer over `(i, k)` maps `i` to `i`, and the
 broadcast axis to `k`.
 
-Dependency chains, use chains and common consumers of tensors.
+Chains connect tensors: with `T2 = f(T1)`, `T3 = g(T1)`, `T4 = T2 + T3`, the dependency chains from `T1` to `T4` are
+`T1, T2, T4` and `T1, T3, T4`; the use chains of `T1` are the same, and `T4` is its common consumer.
 
-Example: with `T2 = f(T1)`, `T3 = g(T1)`, `T4 = T2 + T3`, the dependency chains from `T1` to `T4` are `T1, T2, T4` and
-`T1, T3, T4`; the use chains of `T1` are the same, and `T4` is its common consumer.
-
-Terms: nvFuser, *computeAt*.
-
-replayPasC and replayCasP: repeat the transforms of one domain on a neighbour.
-
-Example: the consumer `C[i, j]` has loops `(i.outer, i.inner, j)` after `split(i, 4)`, the producer `P[i, j]` is not
-scheduled. `replay_producer_as_consumer(P, C, 1)` gives `P` the loops `(i.outer, i.inner, j)` and position 1.
+`replayPasC` and `replayCasP` repeat the transforms of one domain on a neighbour. Example: the consumer `C[i, j]` has
+loops `(i.outer, i.inner, j)` after `split(i, 4)`, the producer `P[i, j]` is not scheduled.
+`replay_producer_as_consumer(P, C, 1)` gives `P` the loops `(i.outer, i.inner, j)` and position 1.
 
 A replay has two halves. `detect` (nvFuser's BestEffortReplay) finds the relations of the model that the other domain
 has undergone as well; `create` applies those it has not. *Forwarding*: an axis fused with broadcast axes that only one
 domain has counts as the axis before the fusion.
+
+Source: nvFuser, *computeAt*.
 
 Invariant: a replay keeps the root axes, and every relation of the domain that does not conflict with the target loops.
 """

@@ -1,14 +1,11 @@
 """Rewrites of the dataflow of a schedule: `cache_read`, `cache_write`, `rfactor`, `transform_layout`.
 
-They stand on the order and reachability of operations, the replacement of operations, and groups of stages.
-
 `cache_read`, `cache_write` and `rfactor` insert a stage, replace operations, and redirect consumers. Example:
 `cache_write` of `C` in "local" makes a stage `C.local` with the loops of `C`; `C` becomes a copy with fresh axes.
 
-`Stage.transform_layout`: another order of a tensor's elements, in its operation and wherever it is read.
-
-Example: with `lambda i: [i // 4, i % 4]` the tensor `B[i]` becomes `B[i0, i1]`, computed in loops over `i0` and `i1`,
-and its readers read `B[i // 4, i % 4]`. Bounds, caches and loop nests see an ordinary operation.
+`Stage.transform_layout` orders a tensor's elements anew, in its operation and wherever it is read. Example: with
+`lambda i: [i // 4, i % 4]` the tensor `B[i]` becomes `B[i0, i1]`, computed in loops over `i0` and `i1`, and its readers
+read `B[i // 4, i % 4]`. Bounds, caches and loop nests see an ordinary operation.
 """
 
 from __future__ import annotations

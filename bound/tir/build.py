@@ -1,8 +1,7 @@
-"""Construction of operands: arithmetic, selection, calls, vectors; operators of values, and their text.
+"""Construction of operands: arithmetic, selection, calls of functions, vectors; operators of values, and their text.
 
-Values of several lanes, as `Buffer.vload([i], "float32x4")` gives them: lane by lane the values of scalars.
-
-Function calls on values, mathematical and external, and the buffers that external code works on.
+A vector, as `Buffer.vload([i], "float32x4")` gives it, is lane by lane the values of scalars. Calls are mathematical
+or external; external code works on buffers.
 
 Guarantee: every function accepts `Value`, `Expr`, `Cond` and Python numbers, and returns an `Expr` or `Cond` exactly if
 the result is an integer or a condition on integers.

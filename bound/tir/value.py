@@ -1,4 +1,4 @@
-"""`Value`, data that is not an integer, and integers that depend on data.
+"""Operands of tensor programs: `Value`, data that is not an integer, and integers that depend on data.
 
 Values are hash-consed: equal structure is the same object.
 
@@ -27,17 +27,16 @@ SELECT       condition, value if true, if false; the branch that is not taken is
 REDUCE       sources, condition (then initial values) the `Reduction`
 ===========  ======================================  ==================================
 
-Integers that depend on data, as opaque terms of `intset`; ranges of integers with machine semantics.
-
-An element of an integer tensor is an opaque term; its symbol is the tensor. Any other integer computed from data (a
-float cast to an integer, a selection by floats) is an opaque *function* of the integer variables in it; its symbol
-knows the body, its arguments are the variables. Substitution of loop variables thus reaches both.
+An integer that depends on data is an opaque term of `intset`. An element of an integer tensor is an opaque term; its
+symbol is the tensor. Any other integer computed from data (a float cast to an integer, a selection by floats) is an
+opaque *function* of the integer variables in it; its symbol knows the body, its arguments are the variables.
+Substitution of loop variables thus reaches both.
 
 Invariant: two terms are equal exactly if their symbols and arguments are.
 
-Ranges are unknown where a step may wrap: steps that depend on data are computed in 64 bits. Indices are
-mathematical integers, so steps on indices alone never wrap. Intervals of single steps use transfer functions of
-`intset.linear.bounds`; the range of the whole uses its linear form.
+Ranges of integers that depend on data have machine semantics: they are unknown where a step may wrap: steps that depend
+on data are computed in 64 bits. Indices are mathematical integers, so steps on indices alone never wrap. Intervals of
+single steps use transfer functions of `intset.linear.bounds`; the range of the whole uses its linear form.
 """
 
 from __future__ import annotations

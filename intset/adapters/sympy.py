@@ -5,7 +5,8 @@ The functions of PyTorch's symbolic shapes are converted by name, with their mea
 `TruncToInt` and the like of `IntTrueDiv`, taken for exact quotients. sympy simplifies while it builds, by rules for
 integer symbols: what comes back is equal, but may be written otherwise.
 
-Fractions on the way from another library's terms: a rounded quotient becomes one integer division.
+A `RationalTerm` stands for a term on the way here that may not be a whole number; rounding it gives one integer
+division.
 """
 
 from __future__ import annotations

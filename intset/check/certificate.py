@@ -10,7 +10,7 @@ points  a box, all of whose points were evaluated
 z3      the negated goal and the premises as SMT-LIB 2 text, claimed to be unsatisfiable
 point   a point that refutes the goal
 
-`BoundsCertificate`: evidence for both ends of a set, part by part; conversion to text and back.
+A `BoundsCertificate` has such evidence for both ends of a set, part by part. Both convert to text and back.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Each premise is re-derived from facts, ranges, declarations or the meaning of an operation. The sum is recomputed with
 integer polynomials over the expressions as written, and must be a negative constant.
 
-Integer polynomials over atoms: the checker's own arithmetic, independent of the canonical form.
+The polynomials are the checker's own arithmetic, independent of the canonical form.
 """
 
 from __future__ import annotations

@@ -1,16 +1,13 @@
 """Solvers that a certificate names: the text of the question, written anew, and the answer.
 
-The check of kind "isl": the violating points as a set in isl's language, whose emptiness isl verifies.
+isl   verifies that the set of the violating points is empty. Conditions are translated as written, without the
+      canonical form; operations that isl does not know become fresh coordinates.
+z3    verifies that the negated statement, as SMT-LIB 2 text, has no model. `&` of two variables and powers of 2 with
+      variable exponents are uninterpreted functions, constrained by valid axioms that include their definition on a
+      finite window.
 
-Conditions are translated as written, without the canonical form. Operations unknown to isl become fresh coordinates.
-
-The check of kind "z3": the negated statement as SMT-LIB 2 text, whose unsatisfiability z3 verifies.
-
-Guarantee: every violating point extends to a model of the text, so unsatisfiability proves the claim. The encoding is
-independent of the one used by the search (`intset/prover/smt.py`).
-
-`&` of two variables and powers of 2 with variable exponents are uninterpreted functions, constrained by valid axioms
-that include their definition on a finite window.
+Guarantee: every violating point extends to an element of the set, or to a model of the text, so the solver's answer
+proves the claim. The encodings are independent of those that the search uses (`intset/prover/smt.py`).
 """
 
 from __future__ import annotations

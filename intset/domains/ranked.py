@@ -1,4 +1,4 @@
-"""Ranked domains: domains with regions by strength; checks of the regions that a domain from outside answers with.
+"""Domains with regions, ranked by strength, and checks of the regions that a domain from outside answers with.
 
 This half of the registry lies below sets and the prover, which ask the strongest domain with regions. A check concerns
 the form of an answer; `intset.testing` checks whether the answer contains the truth.

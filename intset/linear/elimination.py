@@ -3,14 +3,12 @@
 The domains of this package use isl instead. `examples/boxes` builds a domain on this toolkit, which answers without
 islpy.
 
-Systems of affine inequalities and congruences, and the elimination of a variable by cases. The elimination of
-Presburger and of Pugh's Omega test (1991), split into cases by residues. Guarantee: the cases are
-exact together. Their number is bounded by coefficients and moduli; more than `ELIMINATION_CASES` raise `BudgetError`.
+A *case* is a system of affine inequalities and congruences. A condition becomes cases for `filter` and `image` of a
+shape: a disjunction, `!=`, a minimum or a select splits, and a quotient by a constant becomes a fresh variable with two
+defining inequalities. A variable is eliminated as by Presburger and by Pugh's Omega test (1991), split into cases by
+residues. Coefficients and moduli bound their number; more than `ELIMINATION_CASES` raise `BudgetError`.
 
-Conditions as cases of affine forms, for `filter` and `image` of a shape written in Python.
-
-A disjunction, `!=`, a minimum or a select splits into cases. A quotient by a constant becomes a fresh variable
-with two defining inequalities. Guarantee: the condition is equivalent to the disjunction of its cases.
+Guarantee: a condition, and the projection of a case, equal the disjunction of the cases that they become.
 """
 
 from __future__ import annotations

@@ -3,9 +3,8 @@
 A monomial is an expression: an *atom* (a variable, an opaque term, a division, a minimum, ...) or a product of atoms,
 kept as a `MUL` chain in canonical order. So a `Linear` is a polynomial over atoms; most have degree 1.
 
-Polynomials as dictionaries from tuples of atoms to coefficients.
-
-Arithmetic on them interns no expressions for intermediate monomials, unlike `Linear`.
+`Poly` is the same polynomial as a dictionary from tuples of atoms to coefficients: its arithmetic interns no
+expressions for intermediate monomials.
 """
 
 from __future__ import annotations

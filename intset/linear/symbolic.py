@@ -7,11 +7,10 @@ because the coefficient `m` of `i` is nonnegative.
 `highest` and `lowest` answer with an end, `is_nonneg` with a sign. Each may lead to further questions about signs and
 ends, which share one budget of monomials, `VISITED_MONOMIALS`.
 
-The sum and the maximum, over one variable, of the minimum of forms affine in it.
-
-Where two forms cross, a quotient separates the iterations in which one is the smaller: with `t >= 1`, `t <= b - t*o`
-holds for `o <= (b - t) // t`. Between these breakpoints the minimum is one affine form; its sum is an arithmetic
-series, and its maximum stands at an end.
+Also here: the sum and the maximum, over one variable, of the minimum of forms affine in it. Where two forms cross, a
+quotient separates the iterations in which one is the smaller: with `t >= 1`, `t <= b - t*o` holds for `o <= (b - t) //
+t`. Between these breakpoints the minimum is one affine form; its sum is an arithmetic series, and its maximum stands at
+an end.
 
 Example: the sum of `minimum(t, n - t*o)` over `o` in `[0, ceildiv(n, t))` is `n`.
 """

@@ -4,7 +4,7 @@ Without sizes, the prover refutes `e != end`, and the counterexample is the witn
 generalized: each variable's value becomes the first or last element of its range, an offset from either, or a constant.
 The prover then verifies the generalized witness for all sizes.
 
-Simplification with evidence: a sequence of replacements; a proof and a certificate justify each step.
+A simplification with evidence is a sequence of replacements, each justified by a proof and a certificate.
 """
 
 from __future__ import annotations

@@ -8,13 +8,11 @@ Infeasible systems are split into cases: by the condition of a `select`, by a co
 c` with `t >= 1` or not), by a fractional coordinate of the relaxation's solution (branch and bound: Land and Doig,
 *Econometrica*, 1960).
 
-The simplex method in exact integers: nonnegative weights under which columns add up to a right-hand side.
-
-Phase one of the two-phase method (Dantzig 1951; Schrijver, *Theory of Linear and Integer Programming*, chapter 11)
-over a sparse tableau. Every row is an equation; an artificial variable starts as basic in each, and pivots drive their
-sum to 0. Rows are scaled to coprime integers, so nothing is rounded. Entering and leaving variables follow Bland's
-rule (*New finite pivoting rules for the simplex method*, 1977), so the method terminates; a `SearchBudget` in steps
-stops long runs.
+The linear programs are solved by the simplex method in exact integers: phase one of the two-phase method (Dantzig 1951;
+Schrijver, *Theory of Linear and Integer Programming*, chapter 11) over a sparse tableau. Every row is an equation; an
+artificial variable starts as basic in each, and pivots drive their sum to 0. Rows are scaled to coprime integers, so
+nothing is rounded. Entering and leaving variables follow Bland's rule (*New finite pivoting rules for the simplex
+method*, 1977), so the method terminates; a `SearchBudget` in steps stops long runs.
 
 Systems of Farkas combinations have about a dozen sparse columns: this answers them faster than a z3 context starts.
 """

@@ -3,13 +3,13 @@
 Guarantee: "proved" holds for all points; "refuted" comes with a counterexample confirmed by `evaluate`. Only "unknown"
 depends on the budget, counted in z3 units.
 
-Expressions and conditions as z3 terms over the mathematical integers.
+`Encoder` writes expressions and conditions as z3 terms over the mathematical integers.
 
-Guarantee: every assignment at which `evaluate` defines a node extends to a model of its encoding, in which the node's
-term has the evaluated value, `defined` is true and all side facts hold. So an unsatisfiable encoding is impossible. The
-converse fails for two uninterpreted functions, constrained by side facts: `&` of two variables, and powers of 2 with
-variable exponents. Models that use them are candidates, which `Encoder.lemma` corrects (counterexample-guided
-instantiation).
+Guarantee of the encoding: every assignment at which `evaluate` defines a node extends to a model of its encoding, in
+which the node's term has the evaluated value, `defined` is true and all side facts hold. So an unsatisfiable encoding
+is impossible. The converse fails for two uninterpreted functions, constrained by side facts: `&` of two variables, and
+powers of 2 with variable exponents. Models that use them are candidates, which `Encoder.lemma` corrects
+(counterexample-guided instantiation).
 
 z3 is imported by the first `Encoder`. Its `/` and `%` are Euclidean (nonnegative remainder), uninterpreted for divisor
 0.

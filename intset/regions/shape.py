@@ -17,11 +17,9 @@ A complete implementation by a list of points:
 ...     def end(self, k, side): return (min if side < 0 else max)(x[k] for x in self.points)
 ...     def everything(self, dims): raise BudgetError("there is no list of all points")
 
-What methods of a `Shape` return, take and record stands before it: counts of instances, upper bounds of polynomials,
-products of intervals and fresh coordinates; the operations spent by the budgets of one question, and the wrong answers
-of a library that were refused.
-
-`ListedPoints`: finite sets without parameters, for enumerated images.
+Before it stands what its methods return, take and record: counts of instances, upper bounds of polynomials, products of
+intervals, fresh coordinates; the operations that one question spent, and the wrong answers of a library that were
+refused. `ListedPoints` holds finite sets without parameters, for enumerated images.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""The simplifier: replaces every node, operands first, by its cheapest known equal, until nothing changes; its costs.
+"""The simplifier, which replaces every node by its cheapest known equal until nothing changes, and its tables of costs.
 
 Guarantee of `Simplifier.run`: the result equals the input wherever the input is defined and the facts hold; neither its
 cost nor its operation count exceeds the input's; a second run returns it unchanged.
 
-A node is *finished* when no candidate is cheaper. A cheaper candidate replaces the node and is simplified in turn, so
-results consist of finished nodes. Termination: each replacement lowers the cost or the operation count. After
-`SIMPLIFY_STEPS` nodes the rest stays unchanged.
+Operands come first. A node is *finished* when no candidate is cheaper. A cheaper candidate replaces the node and is
+simplified in turn, so results consist of finished nodes. Termination: each replacement lowers the cost or the operation
+count. After `SIMPLIFY_STEPS` nodes the rest stays unchanged.
 
 Candidates come from the linear form, sum rewrites (`sum_rewrites.py`), rule tables (`rules.py`) and decided conditions
 (`conditions.py`). Candidates are themselves simplified at level 1, which tries no candidate that first grows.

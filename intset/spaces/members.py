@@ -1,9 +1,8 @@
 """The members of a space: independent factors of names, each with its diagram; counted, listed and found by number.
 
-Values that no condition allows are dropped before anything is joined: propagation to a fixed point.
-
-A condition with few candidates is evaluated on all of them, so every remaining value has a support. Of a larger one
-the linear tier refutes values from both ends of a list.
+Propagation to a fixed point drops values that no condition allows before anything is joined. A condition with few
+candidates is evaluated on all of them, so every remaining value has a support. Of a larger one the linear tier refutes
+values from both ends of a list.
 
 Members in the order of the names: as nested loops over the values list them, the first name outermost.
 """

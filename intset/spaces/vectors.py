@@ -1,12 +1,13 @@
-"""`to_numpy`: an expression as a function of numpy arrays, with the values that `evaluate` gives.
+"""Many points at once: `to_numpy`, and conditions that partial candidates of a space must meet.
+
+`to_numpy` gives an expression as a function of numpy arrays, with the values of `evaluate`.
 
 The table is `intset.expr.ops`; numpy names few of its operations. Arrays are computed eagerly, so undefined elements
 hold arbitrary numbers; the masks of `select`, `and` and definedness discard these.
 
-Necessary conditions for partial candidates: reject a candidate that no values of the open names can complete.
-
-The linear tier bounds the difference of both sides of a comparison over the open names, as an expression over the bound
-names; `and` and `or` combine such bounds. Guarantee: no rejected candidate has a completion that is a member.
+A partial candidate is rejected if no values of the open names can complete it. The linear tier bounds the difference of
+both sides of a comparison over the open names, as an expression over the bound names; `and` and `or` combine such
+bounds. Guarantee: no rejected candidate has a completion that is a member.
 """
 
 from __future__ import annotations

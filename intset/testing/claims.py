@@ -8,7 +8,7 @@ parts;
 - scoping: facts of `assuming` blocks hold exactly while their block is open, in any order of exits;
 - determinism: answers do not depend on earlier questions or their order.
 
-The oracle checks answers about a random setting against the enumerated points of the setting.
+Answers about a random setting are held against its enumerated points:
 
 - An answer contains every true value. An exact answer contains nothing else, wherever a true value exists.
 - Tight ends are attained; an empty set is empty; a count equals the number of elements; box sides are no wider than

@@ -1,4 +1,4 @@
-"""Random contexts with dependent ranges and their truth by enumeration, also as the oracle of transfer functions.
+"""Random contexts and random questions with their truth by enumeration, also as the oracle of transfer functions.
 
 A setting has a few variables, facts, kept variables, and expressions over some of the variables. Ranges may be empty,
 start below 0, and mention sizes and other variables. Sizes are enumerated over small windows, so false claims about
@@ -6,7 +6,7 @@ larger sizes escape.
 
 `setting(number)` draws by seed; `intset.testing.strategies.contexts` lets Hypothesis choose, and shrink.
 
-Random questions over small boxes with their truth by enumeration, and the sweep that checks domains on them.
+Questions over small boxes, and the sweep that checks domains on them:
 
 `question(seed)`: an expression with constant and variable divisors of either sign, conditions, a goal and true values.
 `cases(count, seed)`: expressions nested at most `DEPTH` operations over 2 or 3 variables, half with a condition.

@@ -6,11 +6,9 @@ follows the producers of its inputs; ties follow the schedule.
 
 Nests are built by recursion over attached stages, in generators for `drive`; nothing here walks statements.
 
-Store predicates of stages, for threads that run one after another.
-
-A predicate often selects one of several threads that hold the same result. In a sequential nest such threads store the
-same elements in turn, and the predicate is quantified existentially over them. Threads with distinct elements keep
-their own condition.
+A store predicate often selects one of several threads that hold the same result. In a sequential nest such threads
+store the same elements in turn, and the predicate is quantified existentially over them. Threads with distinct elements
+keep their own condition.
 """
 
 from __future__ import annotations

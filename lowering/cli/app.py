@@ -1,8 +1,7 @@
-"""The commands and their arguments. Guarantee: an error is one line on stderr, with exit status 2.
+"""The commands, their arguments, and the checks of arguments that several commands share.
 
-Arguments that several commands share, and their checks.
-
-Output streams whose readers may have left: `intset bounds ... | head`.
+Guarantee: an error is one line on stderr, with exit status 2; a reader of the output may leave early, as in
+`intset bounds ... | head`.
 """
 
 from __future__ import annotations

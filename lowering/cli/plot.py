@@ -1,10 +1,7 @@
-"""`intset plot`: regions of a stage, and results of an exploration.
+"""`intset plot`: the regions of one tensor in one instance, by several domains; results of an exploration.
 
-Data of `intset plot`: the regions of one tensor in one instance, by several domains.
-
-Notebooks draw the same. matplotlib is imported only when something is drawn.
-
-`intset plot DIR`: a heat map of a value over two names, or the Pareto front of two values.
+Results are a heat map of a value over two names, or the Pareto front of two values. Notebooks draw the same. matplotlib
+is imported only when something is drawn.
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
-"""Answers of the commands: as plain data, ready for JSON, and as tables and sentences.
+"""Answers of the commands, reports on schedules and on rows of a corpus: as plain data, as tables and sentences.
 
-Output of the commands: tables and sentences within the width of the output; progress on stderr.
-
-Answers of the commands as plain data, ready for JSON or a table: reports on schedules and on rows of a corpus.
+Plain data is ready for JSON. Tables and sentences keep within the width of the output; progress goes to stderr.
 """
 
 from __future__ import annotations

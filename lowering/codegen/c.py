@@ -1,15 +1,10 @@
 """`to_c`: a lowered function as C99, its statements by rules; `program_text`: a program that times it.
 
-The statements of a nest in C.
-
-Facts that a C compiler must be told: storage to initialise, loops that may run as vectors, arrays that are apart.
-
+A C compiler must be told which storage to initialise, which loops may run as vectors, and which arrays are apart.
 Outlining tells it the latter: a nest becomes a function with `restrict` parameters. Compilers believe `restrict` of the
 parameters of a function, even once it is inlined. Some forget it for pointers declared in a block, such as those into
 an arena, and test before every inner loop whether arrays overlap. The same happens to captured parameters: OpenMP
 outlines a parallel region with one pointer to all captured variables.
-
-`to_c`: a lowered function as C99, and `program_text`: a program that times it.
 """
 
 from __future__ import annotations

@@ -1,13 +1,10 @@
-"""Operands in C, and the memory that they read.
-
-Operands in C.
+"""Operands in C, and the memory that they read: arena and pointers into it, elements by number, constant tables.
 
 Guarantee: an operation has the arithmetic of its machine type. Indices are computed at the width of the function,
 integers that depend on data in 64 bits, floats in their own type.
 
-Memory in C: the arena and pointers into it, elements by their row-major number, constant tables.
-
-`A[i // n][i % n]` with n columns is element i: quotient and remainder of one division cancel. A tree of selections,
+An element is read by its row-major number: `A[i // n][i % n]` with n columns is element i: quotient and remainder of
+one division cancel. A tree of selections,
 
     select(r == 0 and c == 0, 1.0, select(r == 0 and c == 1, 0.0, ...))    becomes    table[r * 4 + c]
 

@@ -1,17 +1,13 @@
 """What emitters share: text, operands as straight-line code, rules for statements, widths of machine words.
 
-Ranges of integers that depend on data, and the machine words that hold them.
-
 Machine arithmetic of a nest: an integer that depends on data is exact where 64 bits hold it, with or without a sign,
 and wraps around to a signed number of 64 bits beyond. A store to an element, or a cast, keeps the low bits of its
 type. Index arithmetic is mathematical. C and Python emitters share these bounds, so equal results wrap.
 
-Emission of text, for any target language: identifiers, parentheses and comments; operands as straight-line code; one
-rule for each kind of statement, applied by the driver.
-
-Straight-line code gives values used more than once a name and keeps lazy operands lazy: a select, `&` or `|` whose lazy
-operand needs lines of its own becomes a branch. Time and text are linear in the number of nodes, except that a node
-used in several branches, none of which always runs, is written once in each.
+The text is that of any target language: identifiers, parentheses, comments, and one rule for each kind of statement,
+applied by the driver. Straight-line code gives values used more than once a name and keeps lazy operands lazy: a
+select, `&` or `|` whose lazy operand needs lines of its own becomes a branch. Time and text are linear in the number of
+nodes, except that a node used in several branches, none of which always runs, is written once in each.
 """
 
 from __future__ import annotations

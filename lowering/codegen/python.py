@@ -1,12 +1,10 @@
 """Nests as Python source, with the arithmetic of their machine types.
 
-Operands in Python, with the arithmetic of their machine types.
+A nest becomes a function over flat memory views, with functions of their own for deeply nested blocks.
 
 Guarantee: results equal those of emitted C code. A float is a Python float of its type's values: each
 result is rounded at once, which gives the type's own result, since a double has more than twice the bits of a narrower
 float. Integers are Python's; a result that depends on data and may leave 64 bits wraps around.
-
-Nests as Python source: a function over flat memory views, and outlined functions for deeply nested blocks.
 """
 
 from __future__ import annotations

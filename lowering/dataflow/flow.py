@@ -1,8 +1,7 @@
 """`dataflow`: reaching definitions, dead stores, touched elements and accesses in bounds of a function, exactly.
 
-Proofs that accesses of a function lie in their tensors.
-
-`dataflow`: reaching definitions, dead stores and touched elements of a function, exactly.
+Accesses are in bounds where a proof says so (`CheckedAccess`); an access that no proof covers is listed with the
+reason.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """A nest as dataflow analysis sees it: a tree of loops with reads and writes in text order.
 
-Accesses in operands: the elements read and their conditions; what assumptions say about elements.
-
-Branches and sequences are gone: conditions of branches and assertions guard the accesses behind them. Conditions
-on data are dropped; accesses under them count as uncertain.
+An operand accesses the elements that it reads, each under its conditions. Branches and sequences are gone: conditions
+of branches and assertions guard the accesses behind them. Conditions on data are dropped; accesses under them count as
+uncertain.
 """
 
 from __future__ import annotations

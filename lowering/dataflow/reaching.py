@@ -1,19 +1,17 @@
-"""Dependences as relations, and reaching definitions of a read.
+"""Dependences as relations, reaching definitions of a read, and the values that they leave.
 
-Accesses as integer sets and relations: instances, elements, and the dependences of one statement.
+An access is a set of instances and a relation to elements. A dependence is a pair of accesses that share an element,
+with at least one write. Sets are computed on first use.
 
-A dependence is a pair of accesses that share an element, with at least one write. Sets are computed on first use.
-
-Reaching definitions of a read: the nest walked backwards from it.
-
-The walk goes back in time: the items in front of the read in its innermost loop, the earlier iterations of that loop,
-the items in front of the loop, and so on to the beginning or to the `allocate`. For each such *segment*, the last write
-of each element is a lexicographic maximum over loop values and text positions; instances with a write leave the walk.
-Source: Feautrier, Dataflow analysis of array and scalar references, 1991.
+Reaching definitions are found by a walk of the nest backwards from the read. The walk goes back in time: the items in
+front of the read in its innermost loop, the earlier iterations of that loop, the items in front of the loop, and so on
+to the beginning or to the `allocate`. For each such *segment*, the last write of each element is a lexicographic
+maximum over loop values and text positions; instances with a write leave the walk. Source: Feautrier, Dataflow analysis
+of array and scalar references, 1991.
 
 Invariant: an uncertain write, or one of unknown elements, hides no earlier write; it may be the one that is read.
 
-`WrittenValues` gives the values of writes over the loops around them.
+`WrittenValues` gives the values of writes, over the loops around them.
 """
 
 from __future__ import annotations

@@ -1,6 +1,4 @@
-"""The folder of an exploration, and its results read back.
-
-The folder of an exploration: a dataset of Parquet files, one a batch, and nothing else.
+"""The folder of an exploration, a dataset of Parquet files, one a batch; its results read back.
 
 Columns are the configuration, the values, `error`, `seconds` and `version`. The metadata of each file contains the key
 of the exploration and a digest of the whole file, so damaged files are refused.
@@ -8,8 +6,6 @@ of the exploration and a digest of the whole file, so damaged files are refused.
 Guarantee: a file appears whole or not at all, and one process at a time writes. Killed processes
 never duplicate the row of a configuration. A value that needs a wider type than before, or that appears late, has the
 earlier files rewritten one by one; the next run completes that if it was cut short.
-
-The results of an exploration, read back from its folder.
 """
 
 from __future__ import annotations

@@ -1,10 +1,7 @@
 """What a worker runs, and where batches run: this process, a pool, or any `concurrent.futures.Executor`.
 
-What a worker runs: `make` and `measure` at the configurations of one batch, each with its outcome.
-
-A batch travels as a pickled `Task` and rows of values; outcomes travel back. Workers write no files.
-
-Where batches run: this process, a pool of processes, or any `concurrent.futures.Executor`.
+A worker runs `make` and `measure` at the configurations of one batch. A batch travels as a pickled `Task` and rows of
+values; outcomes travel back. Workers write no files.
 
 An engine is a generator of finished batches. Its consumer writes a batch to disk before requesting the next, and the
 worker receives new work only after that: a worker holds at most one batch of unwritten results.

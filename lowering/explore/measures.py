@@ -1,12 +1,10 @@
 """Measures of a schedule or a nest, and the key that identifies a folder's results.
 
-Measures of a schedule (with its tensors or without) or of a nest; they add: `Footprints() + Timing()`.
+Measures add: `Footprints() + Timing()`. A measure pickles and prints, so that it travels to workers and stands in the
+key of its results.
 
-A measure pickles and prints, so that it travels to workers and stands in the key of its results.
-
-The key of an exploration: source texts of `make`, `measure` and what they name, the configuration and the version.
-
-Two runs with equal keys continue one another; results of another key are never mixed with theirs.
+The key consists of the source texts of `make`, `measure` and what they name, the configuration and the version. Two
+runs with equal keys continue one another; results of another key are never mixed with theirs.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Layouts of the tensors of a function: `transform_layout`, `with_layouts`, `add_constraint`, caches.
 
-Relocation of a tensor: all accesses move to another storage; nests that store or assume its contents, and where they
-stand.
+Each relocates a tensor: all accesses move to another storage, and nests that store its contents, or assume them, are
+added.
 
 `transform_layout` moves a tensor to another layout; `with_layouts` declares the layouts of a function.
 

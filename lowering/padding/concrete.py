@@ -1,12 +1,10 @@
 """The concrete interpreter of nests, and one expression for all contents of a padding.
 
-Anti-unification: generalize one value per padding element to a single expression over the element's indices.
-
-Concrete interpreter of nests: loops run on numbers, padding elements are symbols, data is unknown.
-
-`lowering.run` requires input arrays, and dataflow yields conditions instead of values; neither proves `0 * A[i] == 0`
-for arbitrary padding of `A`. Branches on data execute both sides and join stored contents. Execution follows program
-order, unsupported by the rule driver, hence this module's own recursion over statements.
+Loops run on numbers, padding elements are symbols, data is unknown. Anti-unification generalizes the values of all
+padding elements to a single expression over the element's indices. `lowering.run` requires input arrays, and dataflow
+yields conditions instead of values; neither proves `0 * A[i] == 0` for arbitrary padding of `A`. Branches on data
+execute both sides and join stored contents. Execution follows program order, unsupported by the rule driver, hence this
+module's own recursion over statements.
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
 """`contract`: required and promised padding of a function; `pad_options`: its variants in other layouts.
 
-`contract`: infer required input padding and promised output padding of a function.
-
-`pad_options` generates packed variants of a function under different padding contracts.
+`pad_options` generates packed variants of a function, each under its contract.
 
 A contract of numbers is found by execution, of symbolic sizes and long nests by dataflow: a probe nest after the
 function reads the padding, and its reaching definitions give the final content. Unknown answers are conservative:

@@ -1,10 +1,9 @@
 """`Graph`: calls on logical tensors, each with alternative implementations, and its cheapest plan.
 
-Cheapest plan of a graph of padded functions: dynamic programming with dominance and branch and bound.
-
-A *search state* is a partial plan: its cost, the versions of every tensor that is still read, and the values that it
-gave to metavariables. A *part* is a set of tensors whose versions were decided together, with the search states left
-for it; initially every graph input forms one part. Calls are visited in order. For each call:
+The plan is found by dynamic programming with dominance and branch and bound. A *search state* is a partial plan: its
+cost, the versions of every tensor that is still read, and the values that it gave to metavariables. A *part* is a set
+of tensors whose versions were decided together, with the search states left for it; initially every graph input forms
+one part. Calls are visited in order. For each call:
 
 1. The states of its inputs are joined into one state: every combination of their search states, costs added.
 2. Every search state is extended by every alternative of the call. For each option, and each input in turn:
@@ -26,8 +25,6 @@ at least 0, and what a search state can still do depends on its versions and the
 never part of a cheaper plan. The first search keeps the `NARROW` cheapest search states of a part. Where it dropped
 others, its plan only bounds the cost of a second search, which keeps every search state up to this bound. If that
 exceeds `SEARCH_STATES`, the plan of the first search is returned with a note.
-
-`Graph`: calls on logical tensors, each with alternative implementations.
 """
 
 from __future__ import annotations

@@ -1,8 +1,6 @@
 """`hoist_layouts` moves the layout copies at a function's border, recognized by dataflow, out of the function.
 
-Recognize layout copies between parameters and local tensors by dataflow: index map and resulting padding.
-
-`hoist_layouts` moves the layout copies at a function's border out of the function.
+Dataflow tells the index map of such a copy and the padding that it leaves.
 
 def f(A: int32[14], B: int32[14]):                A --pad (i // 4, i % 4), 0--> AC
     allocate AC: int32[4, 4]

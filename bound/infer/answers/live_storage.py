@@ -13,9 +13,9 @@ so the body keeps `maximum(B + C, C)` bytes. Bodies are visited from the innermo
 Lowering builds nests by the same decisions: the order of parts, what fills double buffers, which outputs have storage.
 A double buffer is stored around its loop, twice.
 
-Traffic of a tensor: the elements that its stage stores and its consumers load, over all instances. An element that one
-instance needs several times is loaded once: it stays in registers or in a cache meanwhile. Example: a tile of `t`
-outputs of a stencil of width 3 loads `t + 2` elements, and `n // t` of such tiles load them anew each.
+Also here: the traffic of a tensor, the elements that its stage stores and its consumers load, over all instances. An
+element that one instance needs several times is loaded once: it stays in registers or in a cache meanwhile. Example: a
+tile of `t` outputs of a stencil of width 3 loads `t + 2` elements, and `n // t` of such tiles load them anew each.
 """
 
 from __future__ import annotations

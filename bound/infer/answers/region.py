@@ -1,4 +1,4 @@
-"""`StageRegion`: a tensor region with the instances of its stage, and counts of its elements over all of them.
+"""`StageRegion`: a region of a tensor with the instances of its stage; counts of its elements over all of them.
 
 Sides that share no loop are independent: the total is a product of sums, and the maximum a product of maxima. The sum
 over one loop is found by breakpoints (`intset.linear.symbolic`); where sides share loops, or a side depends on

@@ -16,10 +16,10 @@ multiple of the modulus of a folded axis) is a multiple of `f`. For symbolic siz
 
 Source: Halide's storage folding, on sets instead of intervals.
 
-Compact storage: the elements of all instances lie on a lattice (`intset.linear.lattice`). In Hermite normal form, given
-instance and preceding coordinates, each coordinate lies in one residue class modulo a stride, or is determined. The
-lattice coordinates `t` identify the elements, and their bounding box is allocated: `T[2*i]` is kept at `i`, `T[i, i]`
-at `[i, 0]`.
+Compact storage uses that the elements of all instances lie on a lattice (`intset.linear.lattice`). In Hermite normal
+form, given instance and preceding coordinates, each coordinate lies in one residue class modulo a stride, or is
+determined. The lattice coordinates `t` identify the elements, and their bounding box is allocated: `T[2*i]` is kept at
+`i`, `T[i, i]` at `[i, 0]`.
 
 - A lattice basis may be sheared: `T[i + j, i - j]` is kept at `[i, j]` up to constants, a diagonal band at its width.
   Shears are tried one at a time as long as one shrinks the box, for constant extents only.
@@ -27,9 +27,9 @@ at `[i, 0]`.
   lattice is full. For symbolic extents no axis may be provably longer than in plain storage; else the lattice is made
   denser in that direction, down to plain storage.
 
-Flat storage: axes over which fused loops run as one are one axis of the storage. The bounding box of a run of the
-flattened tensor is almost the tensor. In flat coordinates (`fused_axes.py`) it is an interval, and its places are the
-loop variables below the outer loops.
+Flat storage counts the axes over which fused loops run as one as one axis of the storage. The bounding box of a run of
+the flattened tensor is almost the tensor. In flat coordinates (`fused_axes.py`) it is an interval, and its places are
+the loop variables below the outer loops.
 """
 
 from __future__ import annotations

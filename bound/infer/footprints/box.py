@@ -3,8 +3,8 @@
 Most footprints of most programs are boxes. Comparing linear forms is enough to join them, and a nest over a box needs
 no guard.
 
-Tiles of a flattened tensor read rows `e // c` and columns `e % c` of the elements `e` of an interval. With `e` from
-`max(l)` to `min(h)`, both over forms, and without gaps:
+Ends of quotients and remainders: tiles of a flattened tensor read rows `e // c` and columns `e % c` of the elements `e`
+of an interval. With `e` from `max(l)` to `min(h)`, both over forms, and without gaps:
 
     e // c    from max(l // c)                to min(h // c)
     e % c     from max(0, l - c * (h // c))   to min(c - 1, h - c * (l // c))    over all pairs l, h

@@ -1,11 +1,11 @@
 """Phases 1 to 3 of InferRootBound: InitialiseLeaves, PassUpDomain, PropBoundToInputs.
 
-Phase 3: if index and guards keep the intervals of the iterations independent, the image is a box and its ends are found
-by arithmetic. Everything else is one question to the domain: the image of the whole index tuple under all guards.
-
 Phase 1 decides which loops around a read are fixed and which are relaxed. Phase 2, case 1 of the document: an axis with
 relaxed loops only is one variable over its range, whatever splits and fuses are below. Case 2: axes between a fixed
 loop and a root are expressions in loop variables.
+
+Phase 3: if index and guards keep the intervals of the iterations independent, the image is a box and its ends are found
+by arithmetic. Everything else is one question to the domain: the image of the whole index tuple under all guards.
 """
 
 from __future__ import annotations

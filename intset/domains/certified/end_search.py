@@ -1,21 +1,20 @@
-"""Ends of chains of remainders, by branch and bound and by a local search.
+"""Ends where structure proves too little: of chains of remainders, and of nonlinear expressions without bounds.
 
-What structure proves of the ends of such a chain is mostly attained and hard to certify: a witness by aiming meets one
-remainder at a time, and integer programming over many divisions takes long. Points are cheap: the chain is compiled
-once and evaluated.
+What structure proves of the ends of a chain of remainders is mostly attained and hard to certify: a witness by aiming
+meets one remainder at a time, and integer programming over many divisions takes long. Points are cheap: the chain is
+compiled once and evaluated.
 
 - Branch and bound visits points in descending order of an upper bound: the linear part of the canonical form at the
   point, plus the largest value of the other terms anywhere. Once no bound left exceeds the best value, that value is
   the end. (Land and Doig, *An automatic method of solving discrete programming problems*, 1960.)
 - The local search climbs: it moves one coordinate, then two at a time, uphill, from several starts.
 
-Ends of nonlinear expressions over unbounded variables: lines on which they grow beyond every limit, and corners.
+A nonlinear expression over unbounded variables is tried on lines and at corners. A *line* assigns each variable a
+function of one variable t >= `FAR`. An end is infinite if the whole line is proved to lie in the domain and the
+expression is proved to exceed t / `STEEP` on it: with `a = t`, `b = 0`, `a // (b + 1)` has no upper end. A finite end
+is attained by a witness: a corner of the domain, with one coordinate solved for.
 
-A *line* assigns each variable a function of one variable t >= `FAR`. An end is infinite if the whole line is proved to
-lie in the domain and the expression is proved to exceed t / `STEEP` on it: with `a = t`, `b = 0`, `a // (b + 1)` has no
-upper end. A finite end is attained by a witness: a corner of the domain, with one coordinate solved for.
-
-Guarantee: both kinds of ends are proved, the first by the linear form, the second by evaluation.
+Guarantee: every end is proved, of a chain by the linear form, of other expressions by evaluation.
 """
 
 from __future__ import annotations

@@ -2,13 +2,10 @@
 
 Guarantee: the expression and all facts were evaluated at a returned point. The search itself may guess.
 
-Small boxes are enumerated.
-
-Local search for a point that satisfies conditions over many sizes: a violated one is repaired, one size a step.
-
-Conditions that stay violated gain weight, so that the search leaves a point at which every single step makes matters
-worse (Morris, *The Breakout Method for Escaping From Local Minima*, AAAI 1993). Nothing is drawn: the same conditions
-give the same point.
+Small boxes are enumerated. Conditions over many sizes are repaired: each step changes one size such that fewer of them
+are violated. Conditions that stay violated gain weight, so that the search leaves a point at which every step makes
+matters worse (Morris, *The Breakout Method for Escaping From Local Minima*, AAAI 1993). Nothing is drawn: the same
+conditions give the same point.
 """
 
 from __future__ import annotations

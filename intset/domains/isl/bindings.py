@@ -7,15 +7,13 @@ isl's own function frees an object; neither runs a line of Python. Calls hold th
 
 Contexts are never freed but reused after the end of their thread, so an object may outlive its thread.
 
-The part of isl's C interface that this domain uses, under the names that islpy gives it.
-
-A line is a class, a method, the arguments and the result. Its C function is called `isl_class_method` unless the line
-says otherwise. `+` marks an argument of which the function takes ownership; the first argument of a method is the
-object itself.
-`!N` marks a method that a limit should not end: isl meets a limit as a failed allocation, and an error path of this
-method uses what failed, which ends the process. It may take N thousand operations beyond the limit and is charged
-afterwards: more for what is short as a rule, fewer for integer programs.
-After `|`: the C function with the same effect for a last argument that fits a C `int`; divisors are positive.
+The table at the end declares the part of isl's C interface that this domain uses. A line is a class, a method, the
+arguments and the result. Its C function is called `isl_class_method` unless the line says otherwise. `+` marks an
+argument of which the function takes ownership; the first argument of a method is the object itself. `!N` marks a method
+that a limit should not end: isl meets a limit as a failed allocation, and an error path of this method uses what
+failed, which ends the process. It may take N thousand operations beyond the limit and is charged afterwards: more for
+what is short as a rule, fewer for integer programs. After `|`: the C function with the same effect for a last argument
+that fits a C `int`; divisors are positive.
 
 result     at a failure
 -------    ------------

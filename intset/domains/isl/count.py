@@ -1,9 +1,7 @@
-"""Exact numbers of points of isl sets, constant or parametric.
+"""Exact numbers of points of isl sets, constant or parametric; the largest and the total number over instances.
 
 Guarantee: an answer is exact, or `BudgetError` is raised. isl's `count_val` silently returns 0 for unbounded and for
 parametric sets, and too small a number when the operations run out.
-
-The largest and the total number of points of the instances of an isl set.
 """
 
 from __future__ import annotations

@@ -2,11 +2,10 @@
 
 Invariant: all objects of one operation belong to the context of the current thread; isl does not check this.
 
-Checked answers of isl, with alternative computations for wrong ones.
-
-isl 0.27 and 0.28 compute a wrong lexicographic optimum of some sets whose constraints are not in isl's own order.
-`ordered` restores the order, which removes every known wrong answer; the checks are a second line of defence. They use
-emptiness and inclusion only, which isl decides by another algorithm.
+Answers that were wrong in some release are checked, and computed in another way where the check fails. isl 0.27 and
+0.28 compute a wrong lexicographic optimum of some sets whose constraints are not in isl's own order. `ordered` restores
+the order, which removes every known wrong answer; the checks are a second line of defence. They use emptiness and
+inclusion only, which isl decides by another algorithm.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
-"""Canonical forms to isl: the domain of a query as a set, its expressions as piecewise affine functions.
+"""Translation to isl and back: canonical forms as sets and piecewise affine functions, and those as expressions.
 
-A non-affine term (a product of variables, a division by a variable, an opaque term, a division nested too deep) becomes
-a fresh dimension with its known bounds: a sound relaxation, reported in `relaxed_terms`.
+The domain of a query becomes a set, its expressions become piecewise affine functions. A non-affine term (a product of
+variables, a division by a variable, an opaque term, a division nested too deep) becomes a fresh dimension with its
+known bounds: a sound relaxation, reported in `relaxed_terms`.
 
-Conversion of isl's affine functions and sets to expressions and conditions that are equal at every point.
+On the way back, the expressions and conditions are equal to isl's functions and sets at every point.
 """
 
 from __future__ import annotations

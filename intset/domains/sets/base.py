@@ -1,8 +1,7 @@
 """`IntSet`, the answer of every domain; intervals, one-dimensional shapes, and the algebra of sets of any two kinds.
 
-Inclusion between two sets, or two regions, of any kinds.
-
-Guarantee: two sets are compared at all parameter values within their declared bounds; an undecided comparison is false.
+Guarantee: inclusion compares two sets, or two regions, of any kinds at all parameter values within their declared
+bounds; an undecided comparison is false.
 """
 
 from __future__ import annotations

@@ -13,9 +13,8 @@ extremum, sample,      `UndecidedError`
 pieces
 =====================  ==================================================================================
 
-For a picture, a set or region is blocks of its bounding box with an element.
-
-`Relation`: a set of pairs of tuples, represented as a region over the coordinates of both.
+A `Relation`, a set of pairs of tuples, is a region over the coordinates of both. A picture of a set or region shows the
+blocks of its bounding box that have an element.
 """
 
 from __future__ import annotations

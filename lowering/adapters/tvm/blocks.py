@@ -1,9 +1,8 @@
 """A nest as a `PrimFunc` with blocks, as schedules of TVM need it.
 
-Iteration variables of blocks: value, range, and whether iterations are independent.
-
-A block of TVM claims that its iterations along a spatial axis are independent, and along a reduction axis commute.
-Schedules rely on these claims, so an axis is opaque unless one of them follows from the statements.
+An iteration variable of a block has a value, a range, and a claim on its iterations: a block of TVM claims that its
+iterations along a spatial axis are independent, and along a reduction axis commute. Schedules rely on these claims, so
+an axis is opaque unless one of them follows from the statements.
 
 Each store is a block over the loops around it. Branches, names of data and loops over dependent ranges get a block of
 their own, with inner blocks for the stores inside.

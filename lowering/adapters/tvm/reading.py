@@ -1,6 +1,6 @@
-"""A `PrimFunc` as a nest, with initializations in front of reductions or in their first iteration.
+"""A `PrimFunc` as a nest: its statements by a table of their classes, views of buffers, initializations of reductions.
 
-Initializations of reductions: in front of the loops of the reduction, or guarded in their first iteration.
+A reduction is initialized in front of its loops, or under a guard in their first iteration:
 
     for k in [0, 8):                           B[i] = 0.0
         if k == 0:                             for k in [0, 8):
@@ -9,9 +9,7 @@ Initializations of reductions: in front of the loops of the reduction, or guarde
 
 The right form is easier to analyse; a block of TVM has the left one, since `T.init` runs in the first iteration.
 
-Statements of a `PrimFunc` as statements of a nest, by a table of their classes.
-
-Views of buffers: index maps from a slice or a reshaped buffer to its tensor.
+A view of a buffer, a slice or a reshaped buffer, is an index map to its tensor.
 """
 
 from __future__ import annotations

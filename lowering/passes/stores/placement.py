@@ -14,9 +14,9 @@ constant.
     for k in [0, n):                   becomes     for k in [0, n): acc[0] = acc[0] + A[i, k]
         C[i] = C[i] + A[i, k]                      C[i] = acc[0]
 
-Scalar replacement: C compilers keep the element in memory unless they can exclude aliases; a chain of sums then waits
-for memory each time. Runs of adjacent statements qualify that access a tensor at one loop-invariant index only. The
-first of them stores unconditionally, so the element exists.
+Scalar replacement keeps an element in a variable. C compilers keep the element in memory unless they can exclude
+aliases; a chain of sums then waits for memory each time. Runs of adjacent statements qualify that access a tensor at
+one loop-invariant index only. The first of them stores unconditionally, so the element exists.
 """
 
 from __future__ import annotations
