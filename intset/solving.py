@@ -27,6 +27,7 @@ from intset.trace import traced
 
 if TYPE_CHECKING:
     from intset.context import Context
+    from intset.linear.canonical import Normalizer
 
 VARIABLE_CHANGES: Final = 400  # changes of variables for one system of equations
 
@@ -101,56 +102,76 @@ class Solved(NamedTuple):
 
 def solved_equations(ctx: Context, conds: Sequence[Cond], variables: Sequence[Var]) -> Solved:
     """See `Context.solve_equations`."""
-    known = ctx.frame.base
-    unknowns = listed_vars(variables, "variables")
-    free: dict[Expr, None] = {Var(v.name): None for v in unknowns}
-    values = {v: atom(t) for v, t in zip(unknowns, free, strict=True)}
-    left: list[Cond] = []
-    changes = 0
+    system = _Equations(ctx.frame.base, listed_vars(variables, "variables"))
     equations = (conds,) if isinstance(conds, Cond) else listed(conds, "conds", "a list of equations")
     for equation in (part for one in equations for part in conjuncts(as_cond(one, "an equation"))):
-        if equation.op is not ops.EQ:
-            raise InputError(f"solve_equations takes equations, not {shown(equation)}")
-        form = known.form(equation.args[0]).minus(known.form(equation.args[1]))
-        if any(e.op is not ops.VAR and not set(e.free_vars()).isdisjoint(unknowns) for e in form.terms):
-            raise InputError(f"solve_equations takes equations that are linear in its variables, not {shown(equation)}")
-        form = _put_in(form, values)
-        while True:
-            own = {e: k for e, k in form.terms.items() if e in free}
-            if len(own) <= 1:
-                break
-            changes += 1
-            if changes > VARIABLE_CHANGES:
-                raise InputError(f"the equations take more than {VARIABLE_CHANGES} changes of variables")
-            pivot = min(own, key=lambda e: abs(own[e]))
-            new = Var(str(pivot))
-            replaced = atom(new)
-            for e, k in own.items():
-                if e is not pivot:
-                    replaced = replaced.plus(atom(e), -(k // own[pivot]))
-            del free[pivot]
-            free[new] = None
-            values = {v: _put_in(value, {pivot: replaced}) for v, value in values.items()}
-            form = _put_in(form, {pivot: replaced})
-        rest = Linear(-form.const, {e: -k for e, k in form.terms.items() if e not in own})
-        if not own:
-            left.append(rest.expr().eq(0))
-            continue
-        ((e, g),) = own.items()
-        rest = rest if g > 0 else rest.scale(-1)
-        if abs(g) > 1:
-            left.append((rest.expr() % abs(g)).eq(0))
-            rest = known.form(rest.expr() // abs(g))
-        del free[e]
-        values = {v: _put_in(value, {e: rest}) for v, value in values.items()}
-    texts = {v: value.expr() for v, value in values.items()}
-    fresh = [v for v in free if isinstance(v, Var)]
+        system.add(equation)
+    texts = {v: value.expr() for v, value in system.values.items()}
+    fresh = [v for v in system.free if isinstance(v, Var)]
     known_of = {v: e for v, e in texts.items() if v in ctx.ranges}
     return Solved(
         {v: ctx.simplify(e) for v, e in texts.items()},
         ctx.renamed(known_of, dict.fromkeys(fresh)) if known_of else ctx.extended(dict.fromkeys(fresh)),
-        ctx.simplify(logical_and(*left)) if left else truth(True),
+        ctx.simplify(logical_and(*system.needed)) if system.needed else truth(True),
     )
+
+
+class _Equations:
+    """Linear equations, solved one after another.
+
+    Attributes
+    ----------
+    free: the variables that parametrize the solutions.
+    values: each unknown as a form over `free`.
+    needed: the conditions on other variables under which there are solutions.
+    """
+
+    def __init__(self, known: Normalizer, unknowns: Sequence[Var]) -> None:
+        self._known, self._unknowns, self._changes = known, unknowns, 0
+        self.free: dict[Expr, None] = {Var(v.name): None for v in unknowns}
+        self.values = {v: atom(t) for v, t in zip(unknowns, self.free, strict=True)}
+        self.needed: list[Cond] = []
+
+    def add(self, equation: Cond) -> None:
+        """Take an equation into the solution."""
+        if equation.op is not ops.EQ:
+            raise InputError(f"solve_equations takes equations, not {shown(equation)}")
+        form = self._known.form(equation.args[0]).minus(self._known.form(equation.args[1]))
+        if any(e.op is not ops.VAR and not set(e.free_vars()).isdisjoint(self._unknowns) for e in form.terms):
+            raise InputError(f"solve_equations takes equations that are linear in its variables, not {shown(equation)}")
+        form = _put_in(form, self.values)
+        while len(own := {e: k for e, k in form.terms.items() if e in self.free}) > 1:
+            form = self._with_smaller_coefficients(form, own)
+        rest = Linear(-form.const, {e: -k for e, k in form.terms.items() if e not in own})
+        if not own:
+            self.needed.append(rest.expr().eq(0))
+            return
+        ((e, g),) = own.items()
+        rest = rest if g > 0 else rest.scale(-1)
+        if abs(g) > 1:
+            self.needed.append((rest.expr() % abs(g)).eq(0))
+            rest = self._known.form(rest.expr() // abs(g))
+        del self.free[e]
+        self._replace(e, rest)
+
+    def _with_smaller_coefficients(self, form: Linear, own: Mapping[Expr, int]) -> Linear:
+        """One step of Euclid's algorithm: a fresh variable takes the place of that with the smallest coefficient."""
+        self._changes += 1
+        if self._changes > VARIABLE_CHANGES:
+            raise InputError(f"the equations take more than {VARIABLE_CHANGES} changes of variables")
+        pivot = min(own, key=lambda e: abs(own[e]))
+        new = Var(str(pivot))
+        replaced = atom(new)
+        for e, k in own.items():
+            if e is not pivot:
+                replaced = replaced.plus(atom(e), -(k // own[pivot]))
+        del self.free[pivot]
+        self.free[new] = None
+        self._replace(pivot, replaced)
+        return _put_in(form, {pivot: replaced})
+
+    def _replace(self, e: Expr, value: Linear) -> None:
+        self.values = {v: _put_in(form, {e: value}) for v, form in self.values.items()}
 
 
 def _put_in(form: Linear, replacements: Mapping[Any, Linear]) -> Linear:

@@ -190,59 +190,81 @@ NO_ASSUMPTIONS = Assumptions()
 
 def narrow(base: Normalizer, conditions: Iterable[Cond]) -> Normalizer:
     """A normalizer for the points of `base` that satisfy all `conditions`; `empty` is set if no point does."""
+    base, parts, impossible = _learned_parts(base, conditions)
+    clauses = [sharpened(base, *part) for part in parts if isinstance(part, tuple)]
+    rest = [part for part in parts if isinstance(part, Cond)]
+    choices = [part for part in rest if part.op is ops.OR]
+    impossible = impossible or len(choices) < len(rest)  # the only other kind of conjunct is the constant False
+    beyond = [(kind, form) for kind, form in clauses if kind is ops.NE or not _is_range(base, form)]
+    nonneg = (*base.assumptions.nonneg, *_nonnegative_forms(base, beyond))
+    ranges: dict[Var, Interval] = dict(base.ranges)
+    atoms: dict[Expr, Interval] = dict(base.assumptions.atoms)
+    impossible = impossible or _tighten_all(base, clauses, choices, ranges, atoms)
+    assumed = base.assumptions._replace(nonneg=nonneg, atoms=atoms)
+    known = type(base)(ranges, assumed, base.depth + 1, empty=impossible)
+    known.is_box = base.is_box and not choices and not beyond
+    return known
+
+
+def _learned_parts(base: Normalizer, conditions: Iterable[Cond]) -> tuple[Normalizer, list[Clause | Cond], bool]:
+    """The clauses of the conditions, read under the divisibilities that their equations state.
+
+    Returns
+    -------
+    `base` with these divisibilities, the clauses, and whether no point satisfies them.
+    """
     read = [(condition, base.clauses(condition)) for condition in conditions]
     parts = [part for _, own in read for part in own]
-    impossible = base.empty
     equations = [form for part in parts if isinstance(part, tuple) for kind, form in (part,) if kind is ops.EQ]
-    if equations and not impossible and (more := learned(base, equations)) is not None:
-        base, impossible = _with_multiples(base, more.multiples), not more.is_consistent
-        reread = [cond for cond, own in read if not all(_is_absorbed(part, more.absorbed) for part in own)]
-        parts = [part for condition in reread for part in base.clauses(condition)]
-        again = {part[1].key() for part in parts if isinstance(part, tuple)}
-        parts += [(ops.EQ, form) for form in equations if form.key() not in again]  # what a multiple has absorbed
-    ranges: dict[Var, Interval] = dict(base.ranges)
-    nonneg: list[Linear] = list(base.assumptions.nonneg)
-    atoms: dict[Expr, Interval] = dict(base.assumptions.atoms)
-    current = base
-    forms: list[Clause] = []
-    choices: list[Cond] = []
-    for part in parts:
-        if isinstance(part, tuple):
-            forms.append(sharpened(base, *part))
-        elif part.op is ops.OR:
-            choices.append(part)
-        else:
-            impossible = True  # the only other kind of conjunct is the constant False
-    is_box = base.is_box and not choices
-    for kind, form in forms:
-        if kind is not ops.NE and _is_range(base, form):
-            continue
-        is_box = False
+    more = learned(base, equations) if equations and not base.empty else None
+    if more is None:
+        return base, parts, base.empty
+    base = _with_multiples(base, more.multiples)
+    reread = [cond for cond, own in read if not all(_is_absorbed(part, more.absorbed) for part in own)]
+    parts = [part for condition in reread for part in base.clauses(condition)]
+    again = {part[1].key() for part in parts if isinstance(part, tuple)}
+    parts += [(ops.EQ, form) for form in equations if form.key() not in again]  # what a multiple has absorbed
+    return base, parts, not more.is_consistent
+
+
+def _nonnegative_forms(base: Normalizer, clauses: Iterable[Clause]) -> Iterator[Linear]:
+    """The forms that clauses state to be at least 0, and what these say of dividends."""
+    for kind, form in clauses:
         if kind is ops.NE:
             continue
         facts = (form, form.scale(-1)) if kind is ops.EQ else (form,)
-        nonneg += facts
+        yield from facts
         for e in form.terms:
             if e.op is ops.FLOORDIV and e.args[1].op is not ops.CONST:
-                nonneg += [implied for fact in facts for implied in _of_dividends(base, fact, e)]
-    for round_ in range(0 if impossible else TIGHTENING_ROUNDS):
+                for fact in facts:
+                    yield from _of_dividends(base, fact, e)
+
+
+def _tighten_all(
+    base: Normalizer,
+    clauses: Sequence[Clause],
+    choices: Sequence[Cond],
+    ranges: dict[Var, Interval],
+    atoms: dict[Expr, Interval],
+) -> bool:
+    """Tighten the intervals of variables and atoms by clauses and disjunctions; whether one became empty."""
+    current = base
+    for round_ in range(TIGHTENING_ROUNDS):
         changed = False
-        for kind, form in forms:
+        for kind, form in clauses:
             changed |= _tighten(current, kind, form, ranges, atoms)
         if round_ == 0 and base.depth < 2:
             for choice in choices:
                 changed |= _tighten_choice(base, choice, ranges, atoms)
         if not changed:
-            break
-        impossible = _any_crossed(ranges) or _any_crossed(atoms)
-        if impossible or (len(forms) == 1 and forms[0][0] is ops.GE and not choices):
-            break  # a second round over one inequality is a no-op: it moves each term away from the end it reads
+            return False
+        if _any_crossed(ranges) or _any_crossed(atoms):
+            return True
+        if len(clauses) == 1 and clauses[0][0] is ops.GE and not choices:
+            return False  # a second round is a no-op: it moves each term away from the end it reads
         if round_ + 1 < TIGHTENING_ROUNDS:
             current = type(base)(dict(ranges), base.assumptions._replace(atoms=dict(atoms)), base.depth + 1)
-    assumed = base.assumptions._replace(nonneg=tuple(nonneg), atoms=atoms)
-    known = type(base)(ranges, assumed, base.depth + 1, empty=impossible)
-    known.is_box = is_box
-    return known
+    return False
 
 
 def _of_dividends(base: Normalizer, fact: Linear, quotient: Expr) -> Iterator[Linear]:

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import inspect
 import operator
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from functools import reduce
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from bound.dtypes import Array, Numeric
 from intset.config import Configured, all_as_configured
@@ -605,6 +605,14 @@ for _name in "lt le gt ge eq ne".split():
     _define(f"__{_name}__", truth)
 
 
+class IndexDigit(NamedTuple):
+    """The digit `x // by % extent` of an old index `x` with its stride; without an extent all of `x // by`."""
+
+    by: int
+    extent: int | None
+    stride: Extent
+
+
 def _layout_of(index_map: IndexMap) -> Layout:
     """The layout of a map to one index: a sum of old indices, or of their digits, times strides."""
     if len(index_map.exprs) != 1:
@@ -613,45 +621,57 @@ def _layout_of(index_map: IndexMap) -> Layout:
     offset, terms = spine(ctx.canonical(index_map.exprs[0]))
     if offset:
         raise LayoutError(f"a layout maps 0 to 0, not to {offset}")
-    digits: dict[Expr, list[tuple[int, int | None, Extent]]] = {v: [] for v in index_map.variables}
+    digits: dict[Expr, list[IndexDigit]] = {v: [] for v in index_map.variables}
     for term, number in terms.items():
-        parts = factors(term)
-        (e, *others) = sorted(parts, key=lambda part: not any(v in digits for v in part.free_vars()))
-        factor: Extent = reduce(operator.mul, others, as_expr(number)) if others else number
-        if any(v in digits for part in others for v in part.free_vars()):
-            raise LayoutError(f"{shown(term)} is no digit of an old index")
-        inner, extent = (e.args[0], constant_value(e.args[1])) if e.op is ops.FLOORMOD else (e, None)
-        by: int | None = 1
-        if inner.op is ops.FLOORDIV:
-            inner, by = inner.args[0], constant_value(inner.args[1])
-        if inner not in digits or by is None or (e.op is ops.FLOORMOD and extent is None):
-            raise LayoutError(f"{shown(e)} is no digit of an old index")
-        digits[inner].append((by, extent, factor))
-    shape, stride = [], []
-    for v, whole in zip(index_map.variables, index_map.shape, strict=True):
-        modes: list[Mode] = []
-        below = 1
-        for by, extent, factor in sorted(digits[v], key=lambda digit: digit[0]):
-            if by % below:
-                raise LayoutError(f"the digits of {v} overlap")
-            if by > below:
-                modes.append((by // below, 0))
-                below = by
-            size = extent if extent is not None else _whole_quotient(ctx, whole, below)
-            modes.append((size, factor))
-            below = below * size if isinstance(size, int) else 0
-            if not below:
-                break
-        if not modes:
-            modes = [(_plain(as_expr(whole)), 0)]
-        elif below and not ctx.prove(as_expr(whole).eq(below)):
-            rest = _whole_quotient(ctx, whole, below)
-            modes.append((rest, 0))
-        shape.append(modes[0][0] if len(modes) == 1 else tuple(s for s, _ in modes))
-        stride.append(modes[0][1] if len(modes) == 1 else tuple(d for _, d in modes))
-    if len(shape) == 1:
+        index, digit = _digit_of(term, number, digits)
+        digits[index].append(digit)
+    modes = [_modes_of(ctx, v, e, digits[v]) for v, e in zip(index_map.variables, index_map.shape, strict=True)]
+    shape, stride = (tuple(_leaf_or_tree(mode[k] for mode in own) for own in modes) for k in (0, 1))
+    if len(modes) == 1:
         return Layout(shape[0], stride[0], index_map.ctx)
-    return Layout(tuple(shape), tuple(stride), index_map.ctx)
+    return Layout(shape, stride, index_map.ctx)
+
+
+def _digit_of(term: Expr, number: int, indices: Container[Expr]) -> tuple[Expr, IndexDigit]:
+    """The index and the digit of it that a term of the sum is; the other factors of the term are the stride."""
+    e, *others = sorted(factors(term), key=lambda part: not any(v in indices for v in part.free_vars()))
+    if any(v in indices for part in others for v in part.free_vars()):
+        raise LayoutError(f"{shown(term)} is no digit of an old index")
+    stride: Extent = reduce(operator.mul, others, as_expr(number)) if others else number
+    index, extent = (e.args[0], constant_value(e.args[1])) if e.op is ops.FLOORMOD else (e, None)
+    by: int | None = 1
+    if index.op is ops.FLOORDIV:
+        index, by = index.args[0], constant_value(index.args[1])
+    if index not in indices or by is None or (e.op is ops.FLOORMOD and extent is None):
+        raise LayoutError(f"{shown(e)} is no digit of an old index")
+    return index, IndexDigit(by, extent, stride)
+
+
+def _modes_of(ctx: Context, index: Expr, whole: Extent, digits: Iterable[IndexDigit]) -> list[Mode]:
+    """The modes of an index of `whole` values; one of stride 0 for each part of it that no digit reads."""
+    modes: list[Mode] = []
+    below = 1  # values that the modes so far tell apart; 0 where they tell all
+    for by, extent, stride in sorted(digits, key=lambda digit: digit.by):
+        if by % below:
+            raise LayoutError(f"the digits of {index} overlap")
+        if by > below:
+            modes.append((by // below, 0))
+            below = by
+        size = extent if extent is not None else _whole_quotient(ctx, whole, below)
+        modes.append((size, stride))
+        below = below * size if isinstance(size, int) else 0
+        if not below:
+            break
+    if not modes:
+        return [(_plain(as_expr(whole)), 0)]
+    if below and not ctx.prove(as_expr(whole).eq(below)):
+        modes.append((_whole_quotient(ctx, whole, below), 0))
+    return modes
+
+
+def _leaf_or_tree(parts: Iterable[Any]) -> Any:
+    found = tuple(parts)
+    return found[0] if len(found) == 1 else found
 
 
 def _whole_quotient(ctx: Context, whole: Extent, by: int) -> Extent:

@@ -158,45 +158,40 @@ def pass_up(env: LoopEnvironment, bounds: StageBounds, states: Sequence[LoopStat
     hidden = {child for r in bounds.relations if r not in spelled for child in r.children}
     fixed: dict[Var, Range] = {}
     start: dict[IterVar, Expr] = {}
-    relaxed: dict[Var, SymbolicInterval] = {}
     for iv, state in own.items():
         if iv in points:
             start[iv] = points[iv]
         elif state.is_fixed:
-            fixed[iv] = bounds.loops[iv]
-            start[iv] = iv
+            fixed[iv], start[iv] = bounds.loops[iv], iv
     for iv in bounds.outer:  # shared loops in place of its own
         limits = env.ranges[iv]
         start[iv] = low(limits) if constant_extent(limits) == 1 else iv
+    relaxed: dict[Var, SymbolicInterval] = {}
     for iv in whole:
         if iv in hidden or iv in points and iv not in bounds.op.root_iter_vars:
             continue
         side = None if bounds.stays_inside and iv in bounds.widened else bounds.sides.get(iv)
-        side = side or _interval(env, bounds.loops.get(iv, bounds.ranges[iv]))
-        only = _only_element(side)
-        start[iv] = iv if only is None else only
-        if only is None:
-            relaxed[iv] = side
+        _relax(iv, side or _interval(env, bounds.loops.get(iv, bounds.ranges[iv])), start, relaxed)
     values = pass_up_index(spelled, bounds.ranges, start)
     if any(isinstance(r, Split) and simple.number(extent(bounds.ranges[r.inner])) is None for r in spelled):
         values = {iv: without_products(env, e) for iv, e in values.items()}
     it = Iterations({iv: values[iv] for iv in bounds.op.root_iter_vars if iv in values}, relaxed, fixed)
     for iv in bounds.op.root_iter_vars:  # axes without loops, such as those of a tensorized tile
         if iv not in it.values and iv in bounds.sides:
-            only = _only_element(bounds.sides[iv])
-            it.values[iv] = iv if only is None else only
-            if only is None:
-                relaxed[iv] = bounds.sides[iv]
+            _relax(iv, bounds.sides[iv], it.values, relaxed)
     _outer_loops(env, bounds, states, it)
     _conditions(env, bounds, spelled, values, it, above)
     return it
 
 
-def _only_element(side: SymbolicInterval) -> Expr | None:
-    """The single element of an interval whose ends coincide, else `None`."""
+def _relax(
+    iv: IterVar, side: SymbolicInterval, values: dict[IterVar, Expr], relaxed: dict[Var, SymbolicInterval]
+) -> None:
+    """Let an axis take the values of an interval: it is a variable over it, or the only element."""
     if len(side.lows) == len(side.highs) == 1 and side.lows[0].same(side.highs[0]):
-        return side.lows[0].expr()
-    return None
+        values[iv] = side.lows[0].expr()
+    else:
+        values[iv], relaxed[iv] = iv, side
 
 
 def _wholly_relaxed(
