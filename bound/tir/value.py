@@ -112,11 +112,12 @@ class Value(OperandNames, Guest):
     Invariant: immutable and interned.
     """
 
-    __slots__ = ("__weakref__", "_below", "_operations", "args", "data", "dtype", "op")
+    __slots__ = ("__weakref__", "_below", "_operations", "_tensors", "args", "data", "dtype", "op")
     op: Op
     args: tuple[Operand, ...]
     data: Any
     dtype: str
+    _tensors: tuple[Any, ...]  # remembered by `walk.input_tensors`
 
     def __setattr__(self, name: str, value: object) -> NoReturn:
         raise AttributeError("values are immutable")

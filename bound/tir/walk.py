@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 from bound.tir.value import READ, REDUCE, IntFunction, Operand, TensorElement, Truth, Value, integer, make
 from intset.expr import ops
 from intset.expr.arguments import listed, mapped
-from intset.expr.dag import no_node, postorder, postorder_by, remember_order
+from intset.expr.dag import FEW_ROOTS, no_node, postorder, postorder_by, remember_order
 from intset.expr.dag import operations as operations_of_node
 from intset.expr.node import Cond, Expr, Node, Var
 from intset.expr.node import make as make_node
@@ -83,7 +83,25 @@ def input_tensors(roots: Iterable[Operand]) -> tuple[Tensor, ...]:
     """Return the tensors read below `roots`, each once; tensors read in an index precede the indexed one."""
     every = listed(roots, "roots", "a list of operands")
     reading = [root for root in every if not _READING.isdisjoint(operations_of_node(root))]
-    read = (loaded_tensor(node) for node in nodes(*reading))
+    if len(reading) > FEW_ROOTS:
+        return _tensors_of(nodes(*reading))
+    return tuple(dict.fromkeys(tensor for root in reading for tensor in _tensors_below(root)))
+
+
+def _tensors_below(root: Operand) -> tuple[Tensor, ...]:
+    """The tensors read below an operand; a value remembers them."""
+    if not isinstance(root, Value):
+        return _tensors_of(nodes(root))
+    try:
+        return root._tensors
+    except AttributeError:
+        tensors = _tensors_of(nodes(root))
+        root.remember("_tensors", tensors)
+        return tensors
+
+
+def _tensors_of(order: Iterable[Operand]) -> tuple[Tensor, ...]:
+    read = (loaded_tensor(node) for node in order)
     return tuple(dict.fromkeys(tensor for tensor in read if tensor is not None))
 
 
