@@ -7,7 +7,7 @@ regions under its budget, a large box by enumeration. Domains registered with a 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import ClassVar, TypeVar
 
@@ -15,7 +15,7 @@ from intset.budgets import FEW_POINTS
 from intset.config import Effort
 from intset.domains.bits import BitDomain
 from intset.domains.certified.end_search import attained_ends, nonlinear_bounds
-from intset.domains.certified.structure import has_parameters, is_independent, symbolic_bounds
+from intset.domains.certified.structure import has_parameters, independent_parts, is_independent, symbolic_bounds
 from intset.domains.certified.witness import witness
 from intset.domains.interval import contiguous_image
 from intset.domains.modular import StridedDomain
@@ -37,6 +37,7 @@ from intset.domains.sets.bounds import coordinate_bounds
 from intset.domains.sets.ends import Bounds, End
 from intset.domains.sets.region import Region
 from intset.domains.stride import StrideSet, structural_image
+from intset.expr.build import sum_of
 from intset.expr.node import Expr, constant_value
 from intset.infinity import NEG_INF, POS_INF
 from intset.linear.bitforms import speaks_of_bits
@@ -88,6 +89,19 @@ def _plain_image(query: Query) -> IntSet | None:
     return StrideSet(Linear(first, {}), (0, ((step, number),) if number > 1 else ()), is_exact=True)
 
 
+def _added(query: Query, parts: Sequence[Bounds]) -> Bounds:
+    """The ends of a sum from those of its independent parts."""
+    if any(part.is_empty for part in parts):
+        return Bounds(POS_INF, NEG_INF, all(part.is_tight for part in parts), parts[0].by)
+    ends: list[End] = []
+    for side in zip(*parts, strict=True):
+        infinite = [end for end in side if not isinstance(end, Expr)]
+        ends.append(infinite[0] if infinite else query.base.form(sum_of(side)).expr())
+    by = next((part.by for part in reversed(parts) if part.by != "linear"), "linear")
+    notes = tuple(dict.fromkeys(note for part in parts for note in part.notes))
+    return Bounds(ends[0], ends[1], all(part.is_tight for part in parts), by, notes)
+
+
 class AutoDomain:
     """The first certified answer of the ranked domains.
 
@@ -114,6 +128,10 @@ class AutoDomain:
             return cheap
         if query.config.effort == Effort.FAST:
             return Bounds(*cheap, False, cheap.by, (FAST_NOTE,))
+        parts = independent_parts(query, form)
+        if len(parts) > 1:
+            added = _added(query, [self.bounds(query.of(query.known.regroup(part).expr())) for part in parts])
+            return added if added.is_tight else self._best_of(query, cheap, added)
         best: list[Bounds] = []
 
         def searched(is_brief: bool) -> Bounds | None:

@@ -49,6 +49,31 @@ def is_independent(query: Query, form: Linear) -> bool:
     return (not query.facts or query.known.is_box) and _attains(query, query.known.regroup(form), set())
 
 
+def independent_parts(query: Query, form: Linear) -> list[Linear]:
+    """The sum as parts without a common quantified variable, not even through facts.
+
+    A sum that reads data is one part: two reads may be of one element.
+    """
+    regrouped = query.known.regroup(form)
+    rest = constant(regrouped.const)  # terms without quantified variables
+    parts: list[tuple[set[Var], Linear]] = []
+    for e, k in regrouped.terms.items():
+        variables, _, facts, _ = query.split_relevant((e,))
+        if opaque_terms(e, *facts):
+            return [form]
+        if not variables:
+            rest = rest.plus(atom(e), k)
+            continue
+        own, part = set(variables), Linear(0, {e: k})
+        for other in [one for one in parts if not own.isdisjoint(one[0])]:
+            parts.remove(other)
+            own, part = own | other[0], part.plus(other[1])
+        parts.append((own, part))
+    if len(parts) < 2:
+        return [form]
+    return [part if n else part.plus(rest) for n, (_, part) in enumerate(parts)]
+
+
 def _attains(query: Query, form: Linear, seen: set[Expr], depth: int = 0) -> bool:
     """Whether `form` attains both ends by variables outside `seen`; adds them to `seen`."""
     for e in form.terms:
