@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from intset.prover.proof import Proof, fits, prove_once
     from intset.ranges import renamed
     from intset.simplify.engine import COST, simplified, weights
-    from intset.simplify.irreducible import settled
+    from intset.simplify.irreducible import Box, settled
     from intset.solving import Narrowed, Solved, narrowed, solutions, solved_equations
 else:
     _FIRST_OFF_THE_PLAIN_WAY = {
@@ -68,7 +68,7 @@ else:
         "intset.prover.proof": ("fits", "prove_once"),
         "intset.ranges": ("renamed",),
         "intset.simplify.engine": ("COST", "simplified", "weights"),
-        "intset.simplify.irreducible": ("settled",),
+        "intset.simplify.irreducible": ("Box", "settled"),
         "intset.solving": ("narrowed", "solutions", "solved_equations"),
     }
     load_later(globals(), _FIRST_OFF_THE_PLAIN_WAY)
@@ -429,10 +429,12 @@ class Context(Displayed):
         width = None if bits is None else as_width(bits, "bits")
         if steps:
             return simplified_in_steps(self.frame, root, table, width, configuration.current(self.domain))
-        scope = self.frame
-        seen: Node | None = settled(root, scope.known, bits is not None) if table is COST else None
+        is_plain = self._scope is None and not Assuming.entered.get()
+        box = Box.of(self._box or {}) if is_plain else None
+        seen: Node | None = settled(root, box or self.frame.known, bits is not None) if table is COST else None
         if seen is not None:
             return seen
+        scope = self.frame
         frame = scope.where_defined((root,))
         for _ in range(SIMPLIFY_ROUNDS):  # until a fixed point
             key = ("simplify", root, None if table is COST else tuple(table.items()), width)

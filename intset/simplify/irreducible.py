@@ -22,12 +22,14 @@ are wide enough that no quotient, remainder or comparison shrinks:
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from math import gcd
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from intset.expr import ops
-from intset.expr.node import Cond, Expr, Node, PlainVar, make
+from intset.expr.node import Cond, Expr, Node, PlainVar, Var, make
+from intset.expr.range import Range
+from intset.linear.assumptions import NO_ASSUMPTIONS
 from intset.linear.bounds import Interval
 from intset.linear.canonical import Normalizer
 from intset.linear.form import Linear
@@ -118,6 +120,43 @@ class ChoiceShape(NamedTuple):
 ExprShape: TypeAlias = "SumShape | JunctionShape | ChoiceShape | None"
 
 
+class Box:
+    """What `settled` reads of a scope with nonempty numeric ranges of plain variables and nothing else.
+
+    Guarantee: it answers as the `Normalizer` of these ranges, none of whose caches it makes.
+    """
+
+    __slots__ = ("intervals",)
+    empty = False
+    related: frozenset[Var] = frozenset()
+    assumptions = NO_ASSUMPTIONS
+
+    def __init__(self, intervals: dict[Any, Interval]) -> None:
+        self.intervals = intervals
+
+    @classmethod
+    def of(cls, ranges: Mapping[Var, Range]) -> Box | None:
+        """The box of nonempty ranges; `None` if an end is no number or a variable carries bounds of its own."""
+        intervals: dict[Any, Interval] = {}
+        for var, limits in ranges.items():
+            ends = limits.ends
+            if ends is None or type(var) is not PlainVar:
+                return None
+            intervals[var] = ends
+        return cls(intervals)
+
+    @property
+    def ranges(self) -> Mapping[Any, Interval]:
+        return self.intervals
+
+    def atom_bounds(self, e: Any) -> Interval:
+        return self.intervals.get(e) or e.declared()[:2]
+
+    def bounds(self, form: Linear) -> Interval:
+        raise AssertionError("no facts relate variables of a box")
+
+
+Scope: TypeAlias = "Normalizer | Box"
 _TOO_DEEP: Final = object()
 
 
@@ -444,7 +483,7 @@ def threshold(part: ComparisonShape) -> int:
     return part.right + 1 if part.op in _NEXT else part.right
 
 
-def settled(e: Node, known: Normalizer, for_machine: bool = False) -> Any:
+def settled(e: Node, known: Scope, for_machine: bool = False) -> Any:
     """The simplifier's result for an irreducible `e`; None if `e` is not recognized as irreducible.
 
     for_machine: two comparisons with one constant stay two (`Rule.plain`).
@@ -466,7 +505,7 @@ def settled(e: Node, known: Normalizer, for_machine: bool = False) -> Any:
     return None
 
 
-def _ends(total: SumShape, known: Normalizer, is_root: bool = False) -> Interval | None:
+def _ends(total: SumShape, known: Scope, is_root: bool = False) -> Interval | None:
     """Interval of the sum; None if some part is reducible."""
     low: int | None = total.const
     high: int | None = total.const
@@ -502,10 +541,11 @@ def _stands_alone(division: DivisionShape, k: int, total: SumShape) -> bool:
     return all(abs(other) != abs(k) * g for g, _ in division.rests for _, other, _ in total.terms)
 
 
-def _division_ends(division: DivisionShape, known: Normalizer, is_root: bool) -> Interval | None:
+def _division_ends(division: DivisionShape, known: Scope, is_root: bool) -> Interval | None:
     dividend, c = division.dividend, division.divisor
     if any([type(v) is not PlainVar or v in known.related for v in dividend.variables]) and any(  # noqa: C419  # hot
-        known_multiples(known, v) for v in dividend.variables
+        known_multiples(known, v)  # type: ignore[arg-type]  # a box is read as far as variables go
+        for v in dividend.variables
     ):
         return None
     below: Any = dividend.terms[0][2] if is_digit(division) else None
@@ -527,7 +567,7 @@ def _division_ends(division: DivisionShape, known: Normalizer, is_root: bool) ->
     return None if low is None else low // c, None if high is None else high // c
 
 
-def _ends_inside(total: SumShape, known: Normalizer) -> Interval | None:
+def _ends_inside(total: SumShape, known: Scope) -> Interval | None:
     """Interval of an operand; facts that relate its variables are taken into account."""
     ends = _ends(total, known)
     related = known.related
@@ -541,11 +581,11 @@ def _is_one_period(ends: Interval, c: int) -> bool:
     return low is not None and high is not None and low // c == high // c
 
 
-def _under_facts(const: int, terms: Iterable[ShapeTerm], known: Normalizer) -> Interval:
+def _under_facts(const: int, terms: Iterable[ShapeTerm], known: Scope) -> Interval:
     return known.bounds(Linear(const, {e: k for e, k, _ in terms if e is not None}))
 
 
-def _all_matter(total: SumShape, rests: Rests, known: Normalizer) -> bool:
+def _all_matter(total: SumShape, rests: Rests, known: Scope) -> bool:
     """Whether, for each divisor, the remaining terms span more than one period."""
     for g, terms in rests:
         ends = _ends_inside(total._replace(terms=terms), known)
@@ -554,7 +594,7 @@ def _all_matter(total: SumShape, rests: Rests, known: Normalizer) -> bool:
     return True
 
 
-def _is_undecided(choice: ChoiceShape, known: Normalizer) -> bool:
+def _is_undecided(choice: ChoiceShape, known: Scope) -> bool:
     """Whether the interval of the sum strictly contains the constant."""
     total = choice.total
     ends = _own_ends(total, known)
@@ -564,7 +604,7 @@ def _is_undecided(choice: ChoiceShape, known: Normalizer) -> bool:
     return (low is None or low < choice.right) and (high is None or high > choice.right)
 
 
-def _own_ends(total: SumShape, known: Normalizer) -> Interval | None:
+def _own_ends(total: SumShape, known: Scope) -> Interval | None:
     """The interval of a sum if both ends are attained: no fact and no symbolic range relates its variables."""
     ends = _ends(total, known)
     if ends is None or known.related and not known.related.isdisjoint(total.variables):
@@ -573,7 +613,7 @@ def _own_ends(total: SumShape, known: Normalizer) -> Interval | None:
     return None if len(total.terms) > 1 and limits and not limits.keys().isdisjoint(total.variables) else ends
 
 
-def _is_open(part: ComparisonShape, known: Normalizer) -> bool:
+def _is_open(part: ComparisonShape, known: Scope) -> bool:
     """Whether a comparison is undecided and irreducible."""
     total = part.total
     ends = _own_ends(total, known)
@@ -608,7 +648,7 @@ def _is_variable(division: DivisionShape) -> bool:
     return not others and inner is None and k == 1
 
 
-def _is_wide(remainder: Any, known: Normalizer) -> bool:
+def _is_wide(remainder: Any, known: Scope) -> bool:
     """Whether the dividend of a `DivisionShape` reaches two whole periods."""
     ends = _ends_inside(remainder.reduced, known)
     assert ends is not None  # it was found before

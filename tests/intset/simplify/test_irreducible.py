@@ -9,7 +9,7 @@ import pytest
 
 from intset import Cond, Context, Expr, Range, ShapeVar, Var, const, maximum, minimum, truncdiv, truncmod
 from intset.simplify.engine import COST, Simplifier, run
-from intset.simplify.irreducible import settled
+from intset.simplify.irreducible import Box, settled
 from tests.sweeps import daily
 
 SIZES = (1, 2, 3, 4, 5, 6, 8, 12, 16, 24)
@@ -104,6 +104,19 @@ def test_as_the_walk_has_it(seed: int) -> None:
     found = settled(e, known)
     if found is not None:
         assert run(walk(), e, known) is found
+    box = Box.of(ctx.frame.ranges)
+    if box is not None and not ctx.frame.facts:
+        assert settled(e, box) is found
+
+
+def test_a_box_is_asked_without_a_scope() -> None:
+    x, y = Var("x"), Var("y")
+    ctx = Context({x: Range(0, 8), y: Range(0, 4)})
+    assert ctx.simplify((x * 4 + y) // 7) is (x * 4 + y) // 7
+    assert ctx._scope is None
+    with ctx.assuming(x < 1):
+        assert ctx.simplify((x * 4 + y) // 7) is const(0)
+    assert Context({x: Range(0, 8), y: Range(0, ShapeVar("n"))}).simplify(x * 4 + y) is x * 4 + y
 
 
 def test_most_are_settled() -> None:
