@@ -222,12 +222,12 @@ def _congruence(node: Cond) -> Iterator[Candidate]:
     total = sums.read(e.args[0])
     for unit in dict.fromkeys((1, *(k for k in total.terms.values() if gcd(k, c) == 1))):
         inverse = pow(unit, -1, c)
-        terms = {t: _nearest(k * inverse, c) for t, k in total.terms.items()}
+        terms = {t: nearest(k * inverse, c) for t, k in total.terms.items()}
         remainder = make(ops.FLOORMOD, (sums.write(sums.of(0, {t: k for t, k in terms.items() if k})), e.args[1]))
         yield "congruence", make(op, (remainder, const((r - total.const) * inverse % c)))
 
 
-def _nearest(k: int, c: int) -> int:
+def nearest(k: int, c: int) -> int:
     """The residue of k modulo c nearest to 0."""
     rest = k % c
     return rest - c if 2 * rest > c else rest

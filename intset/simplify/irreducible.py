@@ -22,7 +22,7 @@ are wide enough that no quotient, remainder or comparison shrinks:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from math import gcd
 from typing import Any, Final, NamedTuple, TypeAlias
 
@@ -34,7 +34,7 @@ from intset.linear.bounds import Interval
 from intset.linear.canonical import Normalizer
 from intset.linear.form import Linear
 from intset.linear.multiples import known_multiples
-from intset.simplify.conditions import joined
+from intset.simplify.conditions import joined, nearest
 from intset.simplify.rules import MIRRORED
 
 SHAPE_TERMS: Final = 12  # terms of a sum, and parts of a junction, of which a shape is drawn
@@ -492,7 +492,7 @@ def settled(e: Node, known: Scope, for_machine: bool = False) -> Any:
         return None
     shape = shape_of(e)
     if type(shape) is SumShape:
-        return e if _ends(shape, known, True) is not None else None
+        return e if _ends(shape, known, 1) is not None else None
     if type(shape) is JunctionShape:
         for part in shape.parts:
             if not _is_open(part, known):
@@ -505,8 +505,12 @@ def settled(e: Node, known: Scope, for_machine: bool = False) -> Any:
     return None
 
 
-def _ends(total: SumShape, known: Scope, is_root: bool = False) -> Interval | None:
-    """Interval of the sum; None if some part is reducible."""
+def _ends(total: SumShape, known: Scope, around: int = 0) -> Interval | None:
+    """Interval of the sum; None if some part is reducible.
+
+    around: the constant by which the sum is divided, 1 if by none, negative if the remainder is asked for; 0 where a
+        remainder in the sum may pay off in parts.
+    """
     low: int | None = total.const
     high: int | None = total.const
     table = known.intervals
@@ -519,7 +523,7 @@ def _ends(total: SumShape, known: Scope, is_root: bool = False) -> Interval | No
             if first is not None and first == last:
                 return None
         elif isinstance(inner, DivisionShape):
-            interval = _division_ends(inner, known, is_root and _stands_alone(inner, k, total))
+            interval = _division_ends(inner, known, around != 0 and _stands_alone(inner, k, total, around))
             if interval is None:
                 return None
             first, last = interval
@@ -536,12 +540,24 @@ def _ends(total: SumShape, known: Scope, is_root: bool = False) -> Interval | No
     return low, high
 
 
-def _stands_alone(division: DivisionShape, k: int, total: SumShape) -> bool:
-    """Whether no other term shares a coefficient with the parts into which a remainder may split."""
-    return all(abs(other) != abs(k) * g for g, _ in division.rests for _, other, _ in total.terms)
+def _stands_alone(division: DivisionShape, k: int, total: SumShape, around: int) -> bool:
+    """Whether no part into which a remainder may split shares a coefficient with another term, or a factor with
+    `around` (as in `_ends`)."""
+    parts = [k * g for g, _ in division.rests]
+    if around != 1:
+        parts += [k * own for _, own, _ in division.dividend.terms]
+        if any([abs(part) > 1 and (gcd(part, around) > 1 or _size(part, around) < 2) for part in parts]):  # noqa: C419
+            return False
+    others = {_size(other, around) for _, other, inner in total.terms if inner is not division}
+    return all([_size(part, around) not in others for part in parts])  # noqa: C419  # hot
 
 
-def _division_ends(division: DivisionShape, known: Scope, is_root: bool) -> Interval | None:
+def _size(k: int, around: int) -> int:
+    """The size of a coefficient, the least of those congruent where a remainder by -around is asked for."""
+    return abs(k) if around > 0 else min(k % -around, -k % -around)
+
+
+def _division_ends(division: DivisionShape, known: Scope, is_alone: bool) -> Interval | None:
     dividend, c = division.dividend, division.divisor
     if any([type(v) is not PlainVar or v in known.related for v in dividend.variables]) and any(  # noqa: C419  # hot
         known_multiples(known, v)  # type: ignore[arg-type]  # a box is read as far as variables go
@@ -549,27 +565,29 @@ def _division_ends(division: DivisionShape, known: Scope, is_root: bool) -> Inte
     ):
         return None
     below: Any = dividend.terms[0][2] if is_digit(division) else None
-    ends = _ends_inside(dividend, known) if below is None else _division_ends(below, known, False)
+    around = -c if division.is_remainder else c
+    ends = _ends_inside(dividend, known, around) if below is None else _division_ends(below, known, False)
     if ends is None or _is_one_period(ends, c) or below is not None and not _is_wide(below, known):
         return None
     low, high = ends
     if division.is_truncated and (low is None or low < 0):
         return None
     if division.reduced is not dividend:
-        ends = _ends_inside(division.reduced, known)
+        ends = _ends_inside(division.reduced, known, around)
         if ends is None or _is_one_period(ends, c):
             return None
-    alone = is_root and division.is_remainder  # (x*4 + y) % 8 as x%2*4 + y is of use within something only
-    if not alone and not _all_matter(division.reduced if below is None else below.dividend, division.rests, known):
+    is_alone = is_alone and division.is_remainder  # (x*4 + y) % 8 as x%2*4 + y is of use within something only
+    parts, around = (division.reduced, around) if below is None else (below.dividend, -below.divisor)
+    if not is_alone and not _all_matter(parts, division.rests, known, around):
         return None
     if division.is_remainder:
         return 0, c - 1
     return None if low is None else low // c, None if high is None else high // c
 
 
-def _ends_inside(total: SumShape, known: Scope) -> Interval | None:
+def _ends_inside(total: SumShape, known: Scope, around: int = 0) -> Interval | None:
     """Interval of an operand; facts that relate its variables are taken into account."""
-    ends = _ends(total, known)
+    ends = _ends(total, known, around)
     related = known.related
     if ends is not None and related and not related.isdisjoint(total.variables):
         return _under_facts(total.const, total.terms, known) if total.is_plain else None
@@ -585,10 +603,10 @@ def _under_facts(const: int, terms: Iterable[ShapeTerm], known: Scope) -> Interv
     return known.bounds(Linear(const, {e: k for e, k, _ in terms if e is not None}))
 
 
-def _all_matter(total: SumShape, rests: Rests, known: Scope) -> bool:
+def _all_matter(total: SumShape, rests: Rests, known: Scope, around: int = 0) -> bool:
     """Whether, for each divisor, the remaining terms span more than one period."""
     for g, terms in rests:
-        ends = _ends_inside(total._replace(terms=terms), known)
+        ends = _ends_inside(total._replace(terms=terms), known, around)
         if ends is None or _is_one_period(ends, g):
             return False
     return True
@@ -624,6 +642,8 @@ def _is_open(part: ComparisonShape, known: Scope) -> bool:
         if type(inner) is DivisionShape and inner.is_remainder and not _is_wide(inner, known):
             return False
     is_equation = part.op is ops.EQ or part.op is ops.NE
+    if is_equation and any([not _is_wide(one, known) for one in _congruences(total)]):  # noqa: C419  # hot
+        return False
     least = part.right if is_equation else threshold(part)
     first = None if low is None else low if is_equation else low + 1  # the least threshold that is open
     if first is not None and least < first or high is not None and high < least:
@@ -642,6 +662,17 @@ def _is_open(part: ComparisonShape, known: Scope) -> bool:
     return _all_matter(total._replace(const=least - 1), mirrored, known)
 
 
+def _congruences(total: SumShape) -> Iterator[DivisionShape]:
+    """The remainder of an equation by c, its dividend times the inverse of each coefficient that has one modulo c."""
+    inner = total.terms[0][2]
+    if type(inner) is DivisionShape and inner.is_remainder and inner.reduced.is_plain and len(inner.reduced.terms) > 1:
+        c = inner.divisor
+        for unit in {k for _, k, _ in inner.reduced.terms if abs(k) > 1 and gcd(k, c) == 1}:
+            inverse = pow(unit, -1, c)
+            terms = tuple([(e, nearest(k * inverse, c), None) for e, k, _ in inner.reduced.terms])
+            yield inner._replace(reduced=inner.reduced._replace(terms=terms))
+
+
 def _is_variable(division: DivisionShape) -> bool:
     """Whether a variable is divided."""
     ((_, k, inner), *others) = division.dividend.terms
@@ -650,7 +681,7 @@ def _is_variable(division: DivisionShape) -> bool:
 
 def _is_wide(remainder: Any, known: Scope) -> bool:
     """Whether the dividend of a `DivisionShape` reaches two whole periods."""
-    ends = _ends_inside(remainder.reduced, known)
+    ends = _ends_inside(remainder.reduced, known, -remainder.divisor)
     assert ends is not None  # it was found before
     low, high = ends
     return low is None or high is None or high - low >= 2 * remainder.divisor - 1

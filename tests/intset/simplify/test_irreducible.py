@@ -123,3 +123,19 @@ def test_most_are_settled() -> None:
     """Otherwise nothing is tested above."""
     count = sum(settled(e, ctx.frame.known) is not None for e, ctx in map(case, map(random.Random, range(100))))
     assert count > 15
+
+
+def test_a_remainder_stays_whole_within_a_division_prime_to_its_parts() -> None:
+    x, a, b, c = (Var(name) for name in "xabc")
+    ctx = Context({x: Range(0, 9), a: Range(0, 8), b: Range(0, 2), c: Range(0, 2)})
+    low = (a * 4 + b * 2 + c) % 16
+    for e in ((x * 16 + low) // 9, (x * 16 + low) // 49, (x * 16 + low) % 19 // 3):
+        assert settled(e, ctx.frame.known) is e
+    for e in ((x * 16 + low) // 6, (x * 16 + low) % 7, (x * 2 + low) // 9):
+        assert settled(e, ctx.frame.known) is None
+
+
+def test_a_congruence_with_one_solution_by_another_unit_is_an_equation() -> None:
+    x, y = Var("x"), Var("y")
+    ctx = Context({x: Range(0, 25), y: Range(0, 4)})
+    assert ctx.simplify(((x * 56 + y) % 25).eq(4)) is (y * 4 + 9).eq(x)

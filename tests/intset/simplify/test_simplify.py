@@ -26,7 +26,7 @@ from intset import (
 from intset.linear.form import constant
 from intset.linear.signs import is_refuted
 from intset.simplify import Pricing
-from intset.simplify.engine import SIMPLIFY_STEPS, Simplifier, cost, run
+from intset.simplify.engine import SIMPLIFY_STEPS, Simplifier, run
 from tests.intset.oracle import simplified
 from tests.strategies.contexts import EVERY, Drawn
 from tests.sweeps import daily
