@@ -34,6 +34,7 @@ from intset.linear.bounds import Interval
 from intset.linear.canonical import Normalizer
 from intset.linear.form import Linear
 from intset.linear.multiples import known_multiples
+from intset.linear.signs import is_refuted
 from intset.simplify.conditions import joined, nearest
 from intset.simplify.rules import MIRRORED
 
@@ -624,17 +625,30 @@ def _is_undecided(choice: ChoiceShape, known: Scope) -> bool:
 
 def _own_ends(total: SumShape, known: Scope) -> Interval | None:
     """The interval of a sum if both ends are attained: no fact and no symbolic range relates its variables."""
+    return None if _is_sized(total, known) else _unrelated_ends(total, known)
+
+
+def _unrelated_ends(total: SumShape, known: Scope) -> Interval | None:
     ends = _ends(total, known)
-    if ends is None or known.related and not known.related.isdisjoint(total.variables):
-        return None
+    return None if known.related and not known.related.isdisjoint(total.variables) else ends
+
+
+def _is_sized(total: SumShape, known: Scope) -> bool:
+    """Whether a symbolic range relates the variables of a sum."""
     limits = known.assumptions.limits
-    return None if len(total.terms) > 1 and limits and not limits.keys().isdisjoint(total.variables) else ends
+    return len(total.terms) > 1 and bool(limits) and not limits.keys().isdisjoint(total.variables)
+
+
+def _is_crossed(total: SumShape, least: int, known: Scope) -> bool:
+    """Whether points of the scope are known at which a sum of variables lies above `least`, and 2 or more below."""
+    form = Linear(total.const - least, {e: k for e, k, _ in total.terms if e is not None})
+    return isinstance(known, Normalizer) and is_refuted(known, form.scale(-1)) and is_refuted(known, form.shift(1))
 
 
 def _is_open(part: ComparisonShape, known: Scope) -> bool:
     """Whether a comparison is undecided and irreducible."""
     total = part.total
-    ends = _own_ends(total, known)
+    ends = _unrelated_ends(total, known)
     if ends is None:
         return False
     low, high = ends
@@ -645,6 +659,8 @@ def _is_open(part: ComparisonShape, known: Scope) -> bool:
     if is_equation and any([not _is_wide(one, known) for one in _congruences(total)]):  # noqa: C419  # hot
         return False
     least = part.right if is_equation else threshold(part)
+    if _is_sized(total, known) and (is_equation or not total.is_plain or not _is_crossed(total, least, known)):
+        return False
     first = None if low is None else low if is_equation else low + 1  # the least threshold that is open
     if first is not None and least < first or high is not None and high < least:
         return False

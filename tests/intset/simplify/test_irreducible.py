@@ -139,3 +139,12 @@ def test_a_congruence_with_one_solution_by_another_unit_is_an_equation() -> None
     x, y = Var("x"), Var("y")
     ctx = Context({x: Range(0, 25), y: Range(0, 4)})
     assert ctx.simplify(((x * 56 + y) % 25).eq(4)) is (y * 4 + 9).eq(x)
+
+
+def test_a_guard_of_symbolic_tiles_is_irreducible_where_points_lie_on_both_sides() -> None:
+    x, y, m = Var("x"), Var("y"), Var("m")
+    known = Context({x: Range(0, (m + 255) // 256), y: Range(0, 256)}).frame.known
+    for e in (x * 256 + y < m, x * 256 + y < m * 3):
+        assert settled(e, known) is e
+    for e in (x * 256 < m, x * 256 + y < m + 256, x * 256 - y < m, x * 256 + y >= -m):
+        assert settled(e, known) is None
