@@ -28,7 +28,6 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from intset.expr import ops
 from intset.expr.node import Cond, Expr, Node, PlainVar, Var, make
-from intset.expr.range import Range
 from intset.linear.assumptions import NO_ASSUMPTIONS
 from intset.linear.bounds import Interval
 from intset.linear.canonical import Normalizer
@@ -134,17 +133,6 @@ class Box:
 
     def __init__(self, intervals: dict[Any, Interval]) -> None:
         self.intervals = intervals
-
-    @classmethod
-    def of(cls, ranges: Mapping[Var, Range]) -> Box | None:
-        """The box of nonempty ranges; `None` if an end is no number or a variable carries bounds of its own."""
-        intervals: dict[Any, Interval] = {}
-        for var, limits in ranges.items():
-            ends = limits.ends
-            if ends is None or type(var) is not PlainVar:
-                return None
-            intervals[var] = ends
-        return cls(intervals)
 
     @property
     def ranges(self) -> Mapping[Any, Interval]:
