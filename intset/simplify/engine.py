@@ -483,7 +483,8 @@ class Simplifier:
         for rule, candidate in choices.into_branches(node):
             yield rule, self.trial(candidate, node, known)
         if level == 0:
-            yield "linear form", self._canonical(node, known)
+            for candidate in self._canonical(node, known):
+                yield "linear form", candidate
             if not BITWISE.isdisjoint(operations(node)):
                 yield "bits", _by_bits(node, known)
 
@@ -502,15 +503,17 @@ class Simplifier:
             return False
         return holds(rule, binding, self.order(known).holds)
 
-    def _canonical(self, node: Expr, known: Normalizer) -> Any:
+    def _canonical(self, node: Expr, known: Normalizer) -> Iterator[Any]:
+        """The linear form with remainders, and without them where that is shorter than the node: `x//8*3 + x%8` is
+        `x - x//8*5`."""
         count = self.price(node)[1]
-        if count > CANONICAL_OPERATIONS:
-            return None
         form = known.form(node)
-        if len(form.terms) > 2 * count + 4:
-            return None
-        regrouped = known.regroup(form).expr()
-        return self.trial(regrouped, node, known, LINEAR_GROWTH)
+        if count > CANONICAL_OPERATIONS or len(form.terms) > 2 * count + 4:
+            return
+        regrouped = known.regroup(form)
+        yield self.trial(regrouped.expr(), node, known, LINEAR_GROWTH)
+        if regrouped is not form and self.is_better(self.price(form.expr()), self.price(node)):
+            yield self.trial(form.expr(), node, known)
 
     def _collected(self, node: Expr) -> Expr:
         """The sum with equal terms together and common factors outside."""

@@ -215,3 +215,11 @@ def test_forms_that_outgrow_a_comparison_are_not_searched() -> None:
     simplifier = Simplifier()
     assert cost(run(simplifier, guard, Context(ranges).frame.known)) < cost(guard)
     assert SIMPLIFY_STEPS - simplifier.steps_left < 300
+
+
+def test_a_remainder_goes_where_the_whole_is_shorter() -> None:
+    x = Var("x")
+    ctx = Context({x: Range(0, 320)})
+    assert ctx.simplify(x // 80 * 35 + x % 80 - 45) is x - x // 80 * 45 - 45
+    assert ctx.simplify(x % 80 + x // 80 * 35) is x - x // 80 * 45
+    assert ctx.simplify(x // 80 * 100 + x % 80) is x + x // 80 * 20
