@@ -285,6 +285,10 @@ class Simplifier:
                     done[key] = irreducible
                     stack.pop()
                     continue
+                if not level and (plain := self._plainly(node, key[1])) is not None:
+                    self.next[key] = (plain.after, key[1], level)
+                    self.rewrites[key] = plain
+                    continue
             waiting = [child for child in self._children(key) if child not in done]
             if waiting:
                 stack.extend(reversed(waiting))
@@ -300,6 +304,17 @@ class Simplifier:
             while (further := done.get((found, known, 1), found)) is not found:
                 found = further
         return found
+
+    def _plainly(self, node: Any, known: Normalizer) -> Rewrite | None:
+        """The first cheaper and irreducible one of the candidates that need no linear form and no search."""
+        if self.bits is not None or node.op.boolean:
+            return None
+        here = self.price(node)
+        for rule, candidate in sum_rewrites.plain_candidates(node, known):
+            is_cheaper = self.is_better(self.price(candidate), here) and (node, candidate) not in self.banned
+            if is_cheaper and settled(candidate, known) is candidate:
+                return Rewrite(rule, node, candidate, known)
+        return None
 
     def _leaf(self, node: Any, known: Normalizer) -> Node:
         if node.op is ops.VAR:

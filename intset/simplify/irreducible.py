@@ -83,6 +83,7 @@ class SumShape(NamedTuple):
     variables: frozenset[Expr]
     is_plain: bool  # whether all terms are variables
     has_product: bool
+    is_factored: bool = False  # whether some terms are written `(x + y)*k`
 
 
 class ComparisonShape(NamedTuple):
@@ -174,13 +175,15 @@ def shape_of(e: Any, nesting: int = SHAPE_NESTING) -> Any:
 def _part(e: Expr, nesting: int) -> Any:
     """The sum shape of an operand; None for other shapes, `_TOO_DEEP` beyond the nesting limit."""
     shape = shape_of(e, nesting)
-    return None if type(shape) is ChoiceShape else shape
+    return None if type(shape) is ChoiceShape or type(shape) is SumShape and shape.is_factored else shape
 
 
 def _sum_of(e: Expr, nesting: int) -> Any:
     const = 0
     terms: list[ShapeTerm] = []
     variables: list[Expr] = []
+    factored: list[ShapeTerm] = []  # the terms of products `(x + y)*k`
+    products = 0
     stack: list[tuple[Expr, int]] = [(e, 1)]
     while stack:
         node, k = stack.pop()
@@ -205,7 +208,11 @@ def _sum_of(e: Expr, nesting: int) -> Any:
                 if -1 <= b.data <= 1:
                     return None
                 node, k, op = a, k * b.data, a.op
-        if op is ops.VAR:
+        if (op is ops.ADD or op is ops.SUB) and _is_simple(within := _part(node, nesting)):
+            products += 1
+            variables += within.variables
+            factored += [(v, k * own, None) for v, own, _ in within.terms]
+        elif op is ops.VAR:
             variables.append(node)
             terms.append((node, k, None))
         elif op in ops.DIVISIONS:
@@ -219,7 +226,20 @@ def _sum_of(e: Expr, nesting: int) -> Any:
             terms.append((None, k, ProductShape(node.args)))
         else:
             return None
-    return _checked_sum(const, tuple(terms), variables)
+    if not factored:
+        return _checked_sum(const, tuple(terms), variables)
+    one_of_each = {abs(k): (v, k, inner) for v, k, inner in sorted(factored, key=lambda term: term[1])}
+    shape = _checked_sum(const, (*terms, *one_of_each.values()), variables)
+    if shape is None or const or len(one_of_each) < products:
+        return None
+    return shape._replace(terms=(*terms, *factored), is_factored=True)
+
+
+def _is_simple(shape: Any) -> bool:
+    """Whether a shape is a sum of variables without coefficients."""
+    return (
+        type(shape) is SumShape and not shape.const and all(v is not None and -1 <= k <= 1 for v, k, _ in shape.terms)
+    )
 
 
 def _checked_sum(const: int, terms: tuple[ShapeTerm, ...], variables: list[Expr]) -> SumShape | None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from intset import Cond, Context, Expr, Range, ShapeVar, Var, const, maximum, minimum, truncdiv, truncmod
+from intset import Cond, Context, Expr, Range, ShapeVar, Var, const, cost, maximum, minimum, truncdiv, truncmod
 from intset.simplify.engine import COST, Simplifier, run
 from intset.simplify.irreducible import Box, settled
 from tests.sweeps import daily
@@ -154,3 +154,39 @@ def test_a_guard_of_symbolic_tiles_is_irreducible_where_points_lie_on_both_sides
         assert settled(e, known) is e
     for e in (x * 256 < m, x * 256 + y < m + 256, x * 256 - y < m, x * 256 + y >= -m):
         assert settled(e, known) is None
+
+
+def test_factored_sums_are_irreducible() -> None:
+    x, y, z, w = (Var(name) for name in "xyzw")
+    known = Context(dict.fromkeys((x, y, z, w), Range(0, 8))).frame.known
+    for e in ((x + y) * 2, (x - y) * 29 + z + w * 841, (x + y) * 3 - (z + w) * 5):
+        assert settled(e, known) is e
+        assert run(walk(), e, known) is e
+    for e in ((x + y) * 2 + z * 2, (x + y) * 2 + 6, (x + y) * 2 + x, ((x + y) * 2) // 4, (x + y) * 2 < 4):
+        assert settled(e, known) is None
+
+
+def test_sums_of_variables_take_no_search() -> None:
+    """Syntax and ranges give their quotients, remainders and common factors; the full search finds nothing shorter."""
+    x, y, z = (Var(name) for name in "xyz")
+    known = Context({x: Range(0, 400), y: Range(0, 8), z: Range(0, 4)}).frame.known
+    expected = {
+        x * 2 + y * 2: (x + y) * 2,
+        (x * 1024 + y) % 25: (y - x) % 25,
+        (x * 32 + y * 4 + z) // 112: (x * 8 + y) // 28,
+    }
+    for e, result in expected.items():
+        simplifier = Simplifier()
+        assert run(simplifier, e, known) is result
+        assert [rewrite.after for rewrite in simplifier.rewrites.values()] == [result]
+        assert cost(run(walk(), e, known)) == cost(result)
+
+
+@pytest.mark.parametrize("seed", daily(range(20_000), 100))
+def test_what_takes_no_search_is_as_short(seed: int) -> None:
+    r = random.Random(seed)
+    variables = [Var(name) for name in "abc"]
+    ctx = Context({v: Range(0, r.choice(SIZES)) for v in variables})
+    total = sum((v * r.choice((1, 2, 3, 4, 6, 8, 24, 64)) for v in variables), start=const(r.choice((0, 0, 5))))
+    e = r.choice((total, total // r.choice(SIZES[1:]), total % r.choice(SIZES[1:])))
+    assert cost(run(Simplifier(), e, ctx.frame.known)) <= cost(run(walk(), e, ctx.frame.known))
