@@ -519,15 +519,14 @@ class Simplifier:
         return holds(rule, binding, self.order(known).holds)
 
     def _canonical(self, node: Expr, known: Normalizer) -> Iterator[Any]:
-        """The linear form with remainders, and without them where that is shorter than the node: `x//8*3 + x%8` is
-        `x - x//8*5`."""
+        """The linear form with remainders, and without where that reads shorter: `x//8*3 + x%8` is `x - x//8*5`."""
         count = self.price(node)[1]
         form = known.form(node)
         if count > CANONICAL_OPERATIONS or len(form.terms) > 2 * count + 4:
             return
         regrouped = known.regroup(form)
         yield self.trial(regrouped.expr(), node, known, LINEAR_GROWTH)
-        if regrouped is not form and self.is_better(self.price(form.expr()), self.price(node)):
+        if self.bits is None and regrouped is not form and self.is_better(self.price(form.expr()), self.price(node)):
             yield self.trial(form.expr(), node, known)
 
     def _collected(self, node: Expr) -> Expr:
