@@ -120,10 +120,10 @@ class Context(Displayed):
         if assume != () and assume != []:
             stated = tuple([part for item in listed_conditions(assume) for part in facts_of(item, ASSUMED)])
         table, ends = checked_ranges(ranges)
-        self._stated = table, (*ends, *stated)
-        if not ends and not stated and all([_is_free(limits, table) for limits in table.values()]):  # noqa: C419  # hot
+        if not stated and not ends and all([_is_free(limits, table) for limits in table.values()]):  # noqa: C419  # hot
             self._box, self._plain_answers = table, {}
             return
+        self._stated = table, (*ends, *stated)
         box = None if ends else _numeric(table)
         met = None if box is None else ends_met(box, [fact.condition for fact in stated])
         if met is not None:
@@ -143,7 +143,7 @@ class Context(Displayed):
         """The scope outside all blocks, made by the first question that takes the general road."""
         root = self._scope
         if root is None:
-            root = self._scope = Frame(*self._stated)
+            root = self._scope = Frame(*self._stated) if self._box is None else Frame(self._box, ())
         return root
 
     @classmethod
