@@ -22,8 +22,8 @@ from intset.facts import (
     ASSUMED,
     DERIVED,
     Assuming,
-    Ends,
     Fact,
+    VarEnds,
     as_ranges,
     checked_ranges,
     ends_met,
@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from intset.prover.proof import Proof, fits, prove_once
     from intset.ranges import renamed
     from intset.simplify.engine import COST, simplified, weights
-    from intset.simplify.irreducible import Box, settled
+    from intset.simplify.irreducible import IntervalBox, settled
     from intset.solving import Narrowed, Solved, narrowed, solutions, solved_equations
 else:
     _FIRST_OFF_THE_PLAIN_WAY = {
@@ -70,7 +70,7 @@ else:
         "intset.prover.proof": ("fits", "prove_once"),
         "intset.ranges": ("renamed",),
         "intset.simplify.engine": ("COST", "simplified", "weights"),
-        "intset.simplify.irreducible": ("Box", "settled"),
+        "intset.simplify.irreducible": ("IntervalBox", "settled"),
         "intset.solving": ("narrowed", "solutions", "solved_equations"),
     }
     load_later(globals(), _FIRST_OFF_THE_PLAIN_WAY)
@@ -132,7 +132,9 @@ class Context(Displayed):
             report(excluding)
 
     _box: Mapping[Var, Range] | None = None  # the ranges, if nothing else was stated
-    _met: dict[Var, Ends] | None = None  # numeric ranges and facts about their ends in one, if nothing else was stated
+    _met: dict[Var, VarEnds] | None = (
+        None  # numeric ranges and facts about their ends in one, if nothing else was stated
+    )
     _plain_answers: dict[tuple[Expr, configuration.Config], Bounds]
 
     _scope: Frame | None = None
@@ -437,7 +439,7 @@ class Context(Displayed):
         if steps:
             return simplified_in_steps(self.frame, root, table, width, configuration.current(self.domain))
         box = self._ends_alone()
-        known = self.frame.known if box is None else Box(box)
+        known = self.frame.known if box is None else IntervalBox(box)
         seen: Node | None = settled(root, known, bits is not None) if table is COST else None
         if seen is not None:
             return seen
@@ -563,7 +565,7 @@ class Context(Displayed):
         """The immutable scope of queries: this context with the blocks entered by this thread or task."""
         return within_blocks(self, self._root) if Assuming.entered.get() else self._root
 
-    def _ends_alone(self) -> dict[Var, Ends] | None:
+    def _ends_alone(self) -> dict[Var, VarEnds] | None:
         """Numeric ends of all ranges, if these and facts about them are all that is stated and no scope is made yet."""
         if self._scope is not None or Assuming.entered.get():
             return None
@@ -686,9 +688,9 @@ def _is_free(limits: Range, table: Mapping[Var, Range]) -> bool:
     return span[0] <= span[1] if span is not None else not any([v in table for v in limits.free_vars()])  # noqa: C419
 
 
-def _numeric(table: Mapping[Var, Range]) -> dict[Var, Ends] | None:
+def _numeric(table: Mapping[Var, Range]) -> dict[Var, VarEnds] | None:
     """The ends of nonempty numeric ranges; `None` for other ranges, or a variable with bounds of its own."""
-    numeric: dict[Var, Ends] = {}
+    numeric: dict[Var, VarEnds] = {}
     for var, limits in table.items():
         ends = limits.ends
         if ends is None or ends[0] > ends[1] or type(var) is not PlainVar:

@@ -143,10 +143,12 @@ def _refuse_cycles(table: Mapping[Var, Range]) -> None:
 ENDS: Final[Mapping[ops.Op, tuple[int | None, int | None]]] = {  # offsets from a number to an end
     ops.LT: (None, -1), ops.LE: (None, 0), ops.GT: (1, None), ops.GE: (0, None), ops.EQ: (0, 0),
 }  # fmt: skip
-Ends: TypeAlias = "tuple[int | None, int | None]"  # of a variable, `None` where infinite
+VarEnds: TypeAlias = "tuple[int | None, int | None]"  # of a variable, `None` where infinite
 
 
-def ends_met(ranges: Mapping[Var, Ends], facts: Iterable[Cond]) -> tuple[tuple[Cond, ...], dict[Var, Ends]] | None:
+def ends_met(
+    ranges: Mapping[Var, VarEnds], facts: Iterable[Cond]
+) -> tuple[tuple[Cond, ...], dict[Var, VarEnds]] | None:
     """The facts that numeric ranges do not imply, and the ranges that satisfy all facts.
 
     `None` unless every fact compares one variable of `ranges` with a number and some point remains.
@@ -169,7 +171,7 @@ def ends_met(ranges: Mapping[Var, Ends], facts: Iterable[Cond]) -> tuple[tuple[C
     return tuple(dict.fromkeys(conditions)), met
 
 
-def _met(ends: Ends, first: int | None, last: int | None) -> Ends:
+def _met(ends: VarEnds, first: int | None, last: int | None) -> VarEnds:
     low, high = ends
     return (
         low if first is None or low is not None and first < low else first,

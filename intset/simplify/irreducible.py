@@ -121,7 +121,7 @@ class ChoiceShape(NamedTuple):
 ExprShape: TypeAlias = "SumShape | JunctionShape | ChoiceShape | None"
 
 
-class Box:
+class IntervalBox:
     """What `settled` reads of a scope with nonempty numeric ranges of plain variables and nothing else.
 
     Guarantee: it answers as the `Normalizer` of these ranges, none of whose caches it makes.
@@ -146,7 +146,7 @@ class Box:
         raise AssertionError("no facts relate variables of a box")
 
 
-Scope: TypeAlias = "Normalizer | Box"
+IntervalScope: TypeAlias = "Normalizer | IntervalBox"
 _TOO_DEEP: Final = object()
 
 
@@ -492,7 +492,7 @@ def threshold(part: ComparisonShape) -> int:
     return part.right + 1 if part.op in _NEXT else part.right
 
 
-def settled(e: Node, known: Scope, for_machine: bool = False) -> Any:
+def settled(e: Node, known: IntervalScope, for_machine: bool = False) -> Any:
     """The simplifier's result for an irreducible `e`; None if `e` is not recognized as irreducible.
 
     for_machine: two comparisons with one constant stay two (`Rule.plain`).
@@ -514,7 +514,7 @@ def settled(e: Node, known: Scope, for_machine: bool = False) -> Any:
     return None
 
 
-def _ends(total: SumShape, known: Scope, around: int = 0) -> Interval | None:
+def _ends(total: SumShape, known: IntervalScope, around: int = 0) -> Interval | None:
     """Interval of the sum; None if some part is reducible.
 
     around: the constant by which the sum is divided, 1 if by none, negative if the remainder is asked for; 0 where a
@@ -566,7 +566,7 @@ def _size(k: int, around: int) -> int:
     return abs(k) if around > 0 else min(k % -around, -k % -around)
 
 
-def _division_ends(division: DivisionShape, known: Scope, is_alone: bool) -> Interval | None:
+def _division_ends(division: DivisionShape, known: IntervalScope, is_alone: bool) -> Interval | None:
     dividend, c = division.dividend, division.divisor
     if any([type(v) is not PlainVar or v in known.related for v in dividend.variables]) and any(  # noqa: C419  # hot
         known_multiples(known, v)  # type: ignore[arg-type]  # a box is read as far as variables go
@@ -594,7 +594,7 @@ def _division_ends(division: DivisionShape, known: Scope, is_alone: bool) -> Int
     return None if low is None else low // c, None if high is None else high // c
 
 
-def _ends_inside(total: SumShape, known: Scope, around: int = 0) -> Interval | None:
+def _ends_inside(total: SumShape, known: IntervalScope, around: int = 0) -> Interval | None:
     """Interval of an operand; facts that relate its variables are taken into account."""
     ends = _ends(total, known, around)
     related = known.related
@@ -608,11 +608,11 @@ def _is_one_period(ends: Interval, c: int) -> bool:
     return low is not None and high is not None and low // c == high // c
 
 
-def _under_facts(const: int, terms: Iterable[ShapeTerm], known: Scope) -> Interval:
+def _under_facts(const: int, terms: Iterable[ShapeTerm], known: IntervalScope) -> Interval:
     return known.bounds(Linear(const, {e: k for e, k, _ in terms if e is not None}))
 
 
-def _all_matter(total: SumShape, rests: Rests, known: Scope, around: int = 0) -> bool:
+def _all_matter(total: SumShape, rests: Rests, known: IntervalScope, around: int = 0) -> bool:
     """Whether, for each divisor, the remaining terms span more than one period."""
     for g, terms in rests:
         ends = _ends_inside(total._replace(terms=terms), known, around)
@@ -621,7 +621,7 @@ def _all_matter(total: SumShape, rests: Rests, known: Scope, around: int = 0) ->
     return True
 
 
-def _is_undecided(choice: ChoiceShape, known: Scope) -> bool:
+def _is_undecided(choice: ChoiceShape, known: IntervalScope) -> bool:
     """Whether the interval of the sum strictly contains the constant."""
     total = choice.total
     ends = _own_ends(total, known)
@@ -631,29 +631,29 @@ def _is_undecided(choice: ChoiceShape, known: Scope) -> bool:
     return (low is None or low < choice.right) and (high is None or high > choice.right)
 
 
-def _own_ends(total: SumShape, known: Scope) -> Interval | None:
+def _own_ends(total: SumShape, known: IntervalScope) -> Interval | None:
     """The interval of a sum if both ends are attained: no fact and no symbolic range relates its variables."""
     return None if _is_sized(total, known) else _unrelated_ends(total, known)
 
 
-def _unrelated_ends(total: SumShape, known: Scope) -> Interval | None:
+def _unrelated_ends(total: SumShape, known: IntervalScope) -> Interval | None:
     ends = _ends(total, known)
     return None if known.related and not known.related.isdisjoint(total.variables) else ends
 
 
-def _is_sized(total: SumShape, known: Scope) -> bool:
+def _is_sized(total: SumShape, known: IntervalScope) -> bool:
     """Whether a symbolic range relates the variables of a sum."""
     limits = known.assumptions.limits
     return len(total.terms) > 1 and bool(limits) and not limits.keys().isdisjoint(total.variables)
 
 
-def _is_crossed(total: SumShape, least: int, known: Scope) -> bool:
+def _is_crossed(total: SumShape, least: int, known: IntervalScope) -> bool:
     """Whether points of the scope are known at which a sum of variables lies above `least`, and 2 or more below."""
     form = Linear(total.const - least, {e: k for e, k, _ in total.terms if e is not None})
     return isinstance(known, Normalizer) and is_refuted(known, form.scale(-1)) and is_refuted(known, form.shift(1))
 
 
-def _is_open(part: ComparisonShape, known: Scope) -> bool:
+def _is_open(part: ComparisonShape, known: IntervalScope) -> bool:
     """Whether a comparison is undecided and irreducible."""
     total = part.total
     ends = _unrelated_ends(total, known)
@@ -703,7 +703,7 @@ def _is_variable(division: DivisionShape) -> bool:
     return not others and inner is None and k == 1
 
 
-def _is_wide(remainder: Any, known: Scope) -> bool:
+def _is_wide(remainder: Any, known: IntervalScope) -> bool:
     """Whether the dividend of a `DivisionShape` reaches two whole periods."""
     ends = _ends_inside(remainder.reduced, known, -remainder.divisor)
     assert ends is not None  # it was found before

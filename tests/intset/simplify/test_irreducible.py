@@ -9,7 +9,7 @@ import pytest
 
 from intset import Cond, Context, Expr, Range, ShapeVar, Var, const, cost, maximum, minimum, truncdiv, truncmod
 from intset.simplify.engine import COST, Simplifier, run
-from intset.simplify.irreducible import Box, settled
+from intset.simplify.irreducible import IntervalBox, settled
 from tests.sweeps import daily
 
 SIZES = (1, 2, 3, 4, 5, 6, 8, 12, 16, 24)
@@ -109,7 +109,7 @@ def test_as_the_walk_has_it(seed: int) -> None:
     again = Context(ctx.frame.ranges, assume=[fact.condition for fact in ctx.frame.facts])
     ends = again._ends_alone()
     if ends is not None:
-        assert settled(e, Box(ends)) is found
+        assert settled(e, IntervalBox(ends)) is found
 
 
 def test_a_box_is_asked_without_a_scope() -> None:
