@@ -15,7 +15,7 @@ from intset.domains.sets.ends import Bounds
 from intset.errors import ContradictionWarning, InputError, IntSetError
 from intset.expr.arguments import listed
 from intset.expr.evaluate import as_width
-from intset.expr.node import Cond, Expr, IntLike, Kind, Node, Var, as_cond, as_expr
+from intset.expr.node import Cond, Expr, IntLike, Kind, Node, PlainVar, Var, as_cond, as_expr
 from intset.expr.printer import Displayed, shown
 from intset.expr.range import Range
 from intset.facts import (
@@ -23,8 +23,10 @@ from intset.facts import (
     DERIVED,
     Assuming,
     Fact,
+    VarEnds,
     as_ranges,
     checked_ranges,
+    ends_met,
     facts_of,
     listed_conditions,
     listed_vars,
@@ -51,7 +53,7 @@ if TYPE_CHECKING:
     from intset.prover.proof import Proof, fits, prove_once
     from intset.ranges import renamed
     from intset.simplify.engine import COST, simplified, weights
-    from intset.simplify.irreducible import settled
+    from intset.simplify.irreducible import IntervalBox, settled
     from intset.solving import Narrowed, Solved, narrowed, solutions, solved_equations
 else:
     _FIRST_OFF_THE_PLAIN_WAY = {
@@ -68,7 +70,7 @@ else:
         "intset.prover.proof": ("fits", "prove_once"),
         "intset.ranges": ("renamed",),
         "intset.simplify.engine": ("COST", "simplified", "weights"),
-        "intset.simplify.irreducible": ("settled",),
+        "intset.simplify.irreducible": ("IntervalBox", "settled"),
         "intset.solving": ("narrowed", "solutions", "solved_equations"),
     }
     load_later(globals(), _FIRST_OFF_THE_PLAIN_WAY)
@@ -114,29 +116,36 @@ class Context(Displayed):
         domain: str | None = None,
     ) -> None:
         self.domain = None if domain is None else configuration.checked("domain", domain, "Context(domain=)")
-        if assume == () or assume == []:
-            table, ends = checked_ranges(ranges)
-            if not ends and all([_is_free(limits, table) for limits in table.values()]):  # noqa: C419  # hot
-                self._box, self._plain_answers = table, {}
-                return
-        stated = (
-            [part for item in listed_conditions(assume) for part in facts_of(item, ASSUMED)] if assume != () else ()
-        )
-        self._scope = root = Frame.of(ranges, stated)
-        if root.known.empty and (excluding := root.contradiction):
+        stated: tuple[Fact, ...] = ()
+        if assume != () and assume != []:
+            stated = tuple([part for item in listed_conditions(assume) for part in facts_of(item, ASSUMED)])
+        table, ends = checked_ranges(ranges)
+        if not stated and not ends and all([_is_free(limits, table) for limits in table.values()]):  # noqa: C419  # hot
+            self._box, self._plain_answers = table, {}
+            return
+        self._stated = table, (*ends, *stated)
+        box = None if ends else _numeric(table)
+        met = None if box is None else ends_met(box, [fact.condition for fact in stated])
+        if met is not None:
+            self._met = met[1]
+        elif self._root.known.empty and (excluding := self._root.contradiction):
             report(excluding)
 
     _box: Mapping[Var, Range] | None = None  # the ranges, if nothing else was stated
+    _met: dict[Var, VarEnds] | None = (
+        None  # numeric ranges and facts about their ends in one, if nothing else was stated
+    )
     _plain_answers: dict[tuple[Expr, configuration.Config], Bounds]
 
     _scope: Frame | None = None
+    _stated: tuple[Mapping[Var, Range], tuple[Fact, ...]] = {}, ()
 
     @property
     def _root(self) -> Frame:
         """The scope outside all blocks, made by the first question that takes the general road."""
         root = self._scope
         if root is None:
-            root = self._scope = Frame(self._box or {}, ())
+            root = self._scope = Frame(*self._stated) if self._box is None else Frame(self._box, ())
         return root
 
     @classmethod
@@ -429,10 +438,12 @@ class Context(Displayed):
         width = None if bits is None else as_width(bits, "bits")
         if steps:
             return simplified_in_steps(self.frame, root, table, width, configuration.current(self.domain))
-        scope = self.frame
-        seen: Node | None = settled(root, scope.known, bits is not None) if table is COST else None
+        box = self._ends_alone()
+        known = self.frame.known if box is None else IntervalBox(box)
+        seen: Node | None = settled(root, known, bits is not None) if table is COST else None
         if seen is not None:
             return seen
+        scope = self.frame
         frame = scope.where_defined((root,))
         for _ in range(SIMPLIFY_ROUNDS):  # until a fixed point
             key = ("simplify", root, None if table is COST else tuple(table.items()), width)
@@ -554,6 +565,12 @@ class Context(Displayed):
         """The immutable scope of queries: this context with the blocks entered by this thread or task."""
         return within_blocks(self, self._root) if Assuming.entered.get() else self._root
 
+    def _ends_alone(self) -> dict[Var, VarEnds] | None:
+        """Numeric ends of all ranges, if these and facts about them are all that is stated and no scope is made yet."""
+        if self._scope is not None or Assuming.entered.get():
+            return None
+        return self._met if self._box is None else _numeric(self._box)
+
     def _within(self, scope: Frame) -> Context:
         """A context with another scope."""
         new = Context.__new__(type(self))
@@ -669,6 +686,17 @@ def _is_free(limits: Range, table: Mapping[Var, Range]) -> bool:
     """Whether a range has an element whatever the values of other ranged variables."""
     span = limits.ends
     return span[0] <= span[1] if span is not None else not any([v in table for v in limits.free_vars()])  # noqa: C419
+
+
+def _numeric(table: Mapping[Var, Range]) -> dict[Var, VarEnds] | None:
+    """The ends of nonempty numeric ranges; `None` for other ranges, or a variable with bounds of its own."""
+    numeric: dict[Var, VarEnds] = {}
+    for var, limits in table.items():
+        ends = limits.ends
+        if ends is None or ends[0] > ends[1] or type(var) is not PlainVar:
+            return None
+        numeric[var] = ends
+    return numeric
 
 
 def report(facts: Sequence[Fact]) -> None:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
-from typing import Any, Protocol, Self, TypeVar
+from typing import Any, Final, Protocol, Self, TypeAlias, TypeVar
 
 from intset.config import ScopedBlock, entered_blocks
 from intset.errors import InputError
+from intset.expr import ops
 from intset.expr.arguments import listed, mapped, of_kind, refusal
 from intset.expr.dag import conjuncts
-from intset.expr.node import Cond, Expr, IntLike, Node, Var, as_cond
+from intset.expr.node import Cond, Expr, IntLike, Node, PlainVar, Var, as_cond
 from intset.expr.printer import shown
 from intset.expr.range import Range
 from intset.infinity import NEG_INF
@@ -137,6 +138,45 @@ def _refuse_cycles(table: Mapping[Var, Range]) -> None:
                 path.append(var)
                 stack.append((var, True))
                 stack.extend((v, False) for v in table[var].free_vars())
+
+
+ENDS: Final[Mapping[ops.Op, tuple[int | None, int | None]]] = {  # offsets from a number to an end
+    ops.LT: (None, -1), ops.LE: (None, 0), ops.GT: (1, None), ops.GE: (0, None), ops.EQ: (0, 0),
+}  # fmt: skip
+VarEnds: TypeAlias = "tuple[int | None, int | None]"  # of a variable, `None` where infinite
+
+
+def ends_met(
+    ranges: Mapping[Var, VarEnds], facts: Iterable[Cond]
+) -> tuple[tuple[Cond, ...], dict[Var, VarEnds]] | None:
+    """The facts that numeric ranges do not imply, and the ranges that satisfy all facts.
+
+    `None` unless every fact compares one variable of `ranges` with a number and some point remains.
+    """
+    met, conditions = dict(ranges), []
+    for fact in facts:
+        offsets = ENDS.get(fact.op)
+        if offsets is None:
+            return None
+        var, number = fact.args
+        if number.op is not ops.CONST or type(var) is not PlainVar or var not in ranges:
+            return None
+        first, last = (None if offset is None else number.data + offset for offset in offsets)
+        if _met(ranges[var], first, last) == ranges[var]:
+            continue
+        conditions.append(fact)
+        low, high = met[var] = _met(met[var], first, last)
+        if low is not None and high is not None and low > high:
+            return None
+    return tuple(dict.fromkeys(conditions)), met
+
+
+def _met(ends: VarEnds, first: int | None, last: int | None) -> VarEnds:
+    low, high = ends
+    return (
+        low if first is None or low is not None and first < low else first,
+        high if last is None or high is not None and last > high else last,
+    )
 
 
 class FactsScope(Protocol):

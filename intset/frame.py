@@ -22,7 +22,7 @@ from intset.expr.definedness import asserted_parts, definedness, is_partial
 from intset.expr.node import Cond, Expr, Node, PlainVar, Var, as_expr
 from intset.expr.printer import shown
 from intset.expr.range import Range
-from intset.facts import ASSERTED, DERIVED, Fact, checked_ranges, listed_vars
+from intset.facts import ASSERTED, DERIVED, Fact, checked_ranges, ends_met, listed_vars
 from intset.infinity import POS_INF
 from intset.linear.assumptions import NO_ASSUMPTIONS, Assumptions, narrow
 from intset.linear.bounds import EVERYTHING, Interval, meet
@@ -367,37 +367,12 @@ def _learn_size(width: Linear, numeric: Mapping[Var, Interval], sizes: dict[Expr
     sizes[size] = meet(meet(size.declared()[:2], sizes.get(size, EVERYTHING)), own)
 
 
-_ENDS: Final[Mapping[ops.Op, tuple[int | None, int | None]]] = {  # offsets from a number to an end
-    ops.LT: (None, -1), ops.LE: (None, 0), ops.GT: (1, None), ops.GE: (0, None), ops.EQ: (0, 0),
-}  # fmt: skip
-
-
 def _within_ends(base: Normalizer, facts: Iterable[Cond]) -> tuple[tuple[Cond, ...], Normalizer] | None:
-    """The conditions that the box of `base` does not imply, and the box restricted by them.
-
-    `None` unless every fact compares one variable of the box with a number and some point remains.
-    """
-    if base.empty or base.assumptions is not NO_ASSUMPTIONS:
-        return None
-    ranges, conditions = dict(base.ranges), []
-    for fact in facts:
-        ends = _ENDS.get(fact.op)
-        if ends is None or fact.args[1].op is not ops.CONST:
-            return None
-        var, number = fact.args[0], fact.args[1].data
-        if type(var) is not PlainVar or (own := base.ranges.get(var)) is None:
-            return None
-        first, last = ends
-        limit: Interval = (None if first is None else number + first, None if last is None else number + last)
-        if meet(own, limit) == own:
-            continue
-        conditions.append(fact)
-        low, high = ranges[var] = meet(ranges[var], limit)
-        if low is not None and high is not None and low > high:
-            return None
-    if not conditions:
-        return (), base
-    return tuple(dict.fromkeys(conditions)), Normalizer(ranges, base.assumptions, base.depth + 1)
+    """The conditions that the box of `base` does not imply, and the box restricted by them; `None` as `ends_met`."""
+    met = None if base.empty or base.assumptions is not NO_ASSUMPTIONS else ends_met(base.ranges, facts)
+    if met is None or not met[0]:
+        return None if met is None else ((), base)
+    return met[0], Normalizer(met[1], base.assumptions, base.depth + 1)
 
 
 def _is_reflexive(cond: Cond) -> bool:

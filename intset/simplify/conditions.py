@@ -46,6 +46,7 @@ MIRRORED: Final = {ops.LT: ops.GT, ops.LE: ops.GE, ops.GT: ops.LT, ops.GE: ops.L
 _OTHER_STRICTNESS: Final = {ops.LT: ops.LE, ops.LE: ops.LT, ops.GT: ops.GE, ops.GE: ops.GT}
 _STRICT: Final = (ops.LT, ops.GT)
 _UPWARD: Final = (ops.GT, ops.GE)
+GROWTH: Final = {"difference of the sides": 4, "bound of a quotient": 4}  # cost that a candidate may have more
 NESTED_GROWTH: Final = {"difference of the sides": 3}  # growth of the cost inside a candidate
 Candidate = tuple[str, Cond]  # rule, condition
 JUNCTION_PARTS: Final = 12  # parts of a junction compared pairwise
@@ -221,12 +222,12 @@ def _congruence(node: Cond) -> Iterator[Candidate]:
     total = sums.read(e.args[0])
     for unit in dict.fromkeys((1, *(k for k in total.terms.values() if gcd(k, c) == 1))):
         inverse = pow(unit, -1, c)
-        terms = {t: _nearest(k * inverse, c) for t, k in total.terms.items()}
+        terms = {t: nearest(k * inverse, c) for t, k in total.terms.items()}
         remainder = make(ops.FLOORMOD, (sums.write(sums.of(0, {t: k for t, k in terms.items() if k})), e.args[1]))
         yield "congruence", make(op, (remainder, const((r - total.const) * inverse % c)))
 
 
-def _nearest(k: int, c: int) -> int:
+def nearest(k: int, c: int) -> int:
     """The residue of k modulo c nearest to 0."""
     rest = k % c
     return rest - c if 2 * rest > c else rest
@@ -354,7 +355,7 @@ def condition_candidates(s: Simplifier, node: Cond, known: Normalizer, level: in
     """Rewrites of a condition."""
     if node.op in ops.COMPARISONS:
         for rule, candidate in comparison_candidates(s, node, known):
-            yield rule, s.trial(candidate, node, known, NESTED_GROWTH.get(rule) if s.is_nested else None)
+            yield rule, s.trial(candidate, node, known, (NESTED_GROWTH if s.is_nested else GROWTH).get(rule))
         if node.args[0].op is ops.CONST:
             return
     elif node.op is ops.NOT:

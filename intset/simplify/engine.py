@@ -285,6 +285,10 @@ class Simplifier:
                     done[key] = irreducible
                     stack.pop()
                     continue
+                if not level and (plain := self._plainly(node, key[1])) is not None:
+                    self.next[key] = (plain.after, key[1], level)
+                    self.rewrites[key] = plain
+                    continue
             waiting = [child for child in self._children(key) if child not in done]
             if waiting:
                 stack.extend(reversed(waiting))
@@ -300,6 +304,17 @@ class Simplifier:
             while (further := done.get((found, known, 1), found)) is not found:
                 found = further
         return found
+
+    def _plainly(self, node: Any, known: Normalizer) -> Rewrite | None:
+        """The first cheaper and irreducible one of the candidates that need no linear form and no search."""
+        if self.bits is not None or node.op.boolean:
+            return None
+        here = self.price(node)
+        for rule, candidate in sum_rewrites.plain_candidates(node, known):
+            is_cheaper = self.is_better(self.price(candidate), here) and (node, candidate) not in self.banned
+            if is_cheaper and settled(candidate, known) is candidate:
+                return Rewrite(rule, node, candidate, known)
+        return None
 
     def _leaf(self, node: Any, known: Normalizer) -> Node:
         if node.op is ops.VAR:
@@ -483,7 +498,8 @@ class Simplifier:
         for rule, candidate in choices.into_branches(node):
             yield rule, self.trial(candidate, node, known)
         if level == 0:
-            yield "linear form", self._canonical(node, known)
+            for candidate in self._canonical(node, known):
+                yield "linear form", candidate
             if not BITWISE.isdisjoint(operations(node)):
                 yield "bits", _by_bits(node, known)
 
@@ -502,15 +518,16 @@ class Simplifier:
             return False
         return holds(rule, binding, self.order(known).holds)
 
-    def _canonical(self, node: Expr, known: Normalizer) -> Any:
+    def _canonical(self, node: Expr, known: Normalizer) -> Iterator[Any]:
+        """The linear form with remainders, and without where that reads shorter: `x//8*3 + x%8` is `x - x//8*5`."""
         count = self.price(node)[1]
-        if count > CANONICAL_OPERATIONS:
-            return None
         form = known.form(node)
-        if len(form.terms) > 2 * count + 4:
-            return None
-        regrouped = known.regroup(form).expr()
-        return self.trial(regrouped, node, known, LINEAR_GROWTH)
+        if count > CANONICAL_OPERATIONS or len(form.terms) > 2 * count + 4:
+            return
+        regrouped = known.regroup(form)
+        yield self.trial(regrouped.expr(), node, known, LINEAR_GROWTH)
+        if self.bits is None and regrouped is not form and self.is_better(self.price(form.expr()), self.price(node)):
+            yield self.trial(form.expr(), node, known)
 
     def _collected(self, node: Expr) -> Expr:
         """The sum with equal terms together and common factors outside."""

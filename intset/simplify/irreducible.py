@@ -22,17 +22,19 @@ are wide enough that no quotient, remainder or comparison shrinks:
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from math import gcd
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from intset.expr import ops
-from intset.expr.node import Cond, Expr, Node, PlainVar, make
+from intset.expr.node import Cond, Expr, Node, PlainVar, Var, make
+from intset.linear.assumptions import NO_ASSUMPTIONS
 from intset.linear.bounds import Interval
 from intset.linear.canonical import Normalizer
 from intset.linear.form import Linear
 from intset.linear.multiples import known_multiples
-from intset.simplify.conditions import joined
+from intset.linear.signs import is_refuted
+from intset.simplify.conditions import joined, nearest
 from intset.simplify.rules import MIRRORED
 
 SHAPE_TERMS: Final = 12  # terms of a sum, and parts of a junction, of which a shape is drawn
@@ -81,6 +83,7 @@ class SumShape(NamedTuple):
     variables: frozenset[Expr]
     is_plain: bool  # whether all terms are variables
     has_product: bool
+    is_factored: bool = False  # whether some terms are written `(x + y)*k`
 
 
 class ComparisonShape(NamedTuple):
@@ -118,6 +121,32 @@ class ChoiceShape(NamedTuple):
 ExprShape: TypeAlias = "SumShape | JunctionShape | ChoiceShape | None"
 
 
+class IntervalBox:
+    """What `settled` reads of a scope with nonempty numeric ranges of plain variables and nothing else.
+
+    Guarantee: it answers as the `Normalizer` of these ranges, none of whose caches it makes.
+    """
+
+    __slots__ = ("intervals",)
+    empty = False
+    related: frozenset[Var] = frozenset()
+    assumptions = NO_ASSUMPTIONS
+
+    def __init__(self, intervals: dict[Any, Interval]) -> None:
+        self.intervals = intervals
+
+    @property
+    def ranges(self) -> Mapping[Any, Interval]:
+        return self.intervals
+
+    def atom_bounds(self, e: Any) -> Interval:
+        return self.intervals.get(e) or e.declared()[:2]
+
+    def bounds(self, form: Linear) -> Interval:
+        raise AssertionError("no facts relate variables of a box")
+
+
+IntervalScope: TypeAlias = "Normalizer | IntervalBox"
 _TOO_DEEP: Final = object()
 
 
@@ -146,13 +175,15 @@ def shape_of(e: Any, nesting: int = SHAPE_NESTING) -> Any:
 def _part(e: Expr, nesting: int) -> Any:
     """The sum shape of an operand; None for other shapes, `_TOO_DEEP` beyond the nesting limit."""
     shape = shape_of(e, nesting)
-    return None if type(shape) is ChoiceShape else shape
+    return None if type(shape) is ChoiceShape or type(shape) is SumShape and shape.is_factored else shape
 
 
 def _sum_of(e: Expr, nesting: int) -> Any:
     const = 0
     terms: list[ShapeTerm] = []
     variables: list[Expr] = []
+    factored: list[ShapeTerm] = []  # the terms of products `(x + y)*k`
+    products = 0
     stack: list[tuple[Expr, int]] = [(e, 1)]
     while stack:
         node, k = stack.pop()
@@ -177,7 +208,11 @@ def _sum_of(e: Expr, nesting: int) -> Any:
                 if -1 <= b.data <= 1:
                     return None
                 node, k, op = a, k * b.data, a.op
-        if op is ops.VAR:
+        if (op is ops.ADD or op is ops.SUB) and _is_simple(within := _part(node, nesting)):
+            products += 1
+            variables += within.variables
+            factored += [(v, k * own, None) for v, own, _ in within.terms]
+        elif op is ops.VAR:
             variables.append(node)
             terms.append((node, k, None))
         elif op in ops.DIVISIONS:
@@ -191,7 +226,20 @@ def _sum_of(e: Expr, nesting: int) -> Any:
             terms.append((None, k, ProductShape(node.args)))
         else:
             return None
-    return _checked_sum(const, tuple(terms), variables)
+    if not factored:
+        return _checked_sum(const, tuple(terms), variables)
+    one_of_each = {abs(k): (v, k, inner) for v, k, inner in sorted(factored, key=lambda term: term[1])}
+    shape = _checked_sum(const, (*terms, *one_of_each.values()), variables)
+    if shape is None or const or len(one_of_each) < products:
+        return None
+    return shape._replace(terms=(*terms, *factored), is_factored=True)
+
+
+def _is_simple(shape: Any) -> bool:
+    """Whether a shape is a sum of variables without coefficients."""
+    return (
+        type(shape) is SumShape and not shape.const and all(v is not None and -1 <= k <= 1 for v, k, _ in shape.terms)
+    )
 
 
 def _checked_sum(const: int, terms: tuple[ShapeTerm, ...], variables: list[Expr]) -> SumShape | None:
@@ -444,7 +492,7 @@ def threshold(part: ComparisonShape) -> int:
     return part.right + 1 if part.op in _NEXT else part.right
 
 
-def settled(e: Node, known: Normalizer, for_machine: bool = False) -> Any:
+def settled(e: Node, known: IntervalScope, for_machine: bool = False) -> Any:
     """The simplifier's result for an irreducible `e`; None if `e` is not recognized as irreducible.
 
     for_machine: two comparisons with one constant stay two (`Rule.plain`).
@@ -453,7 +501,7 @@ def settled(e: Node, known: Normalizer, for_machine: bool = False) -> Any:
         return None
     shape = shape_of(e)
     if type(shape) is SumShape:
-        return e if _ends(shape, known, True) is not None else None
+        return e if _ends(shape, known, 1) is not None else None
     if type(shape) is JunctionShape:
         for part in shape.parts:
             if not _is_open(part, known):
@@ -466,8 +514,12 @@ def settled(e: Node, known: Normalizer, for_machine: bool = False) -> Any:
     return None
 
 
-def _ends(total: SumShape, known: Normalizer, is_root: bool = False) -> Interval | None:
-    """Interval of the sum; None if some part is reducible."""
+def _ends(total: SumShape, known: IntervalScope, around: int = 0) -> Interval | None:
+    """Interval of the sum; None if some part is reducible.
+
+    around: the constant by which the sum is divided, 1 if by none, negative if the remainder is asked for; 0 where a
+        remainder in the sum may pay off in parts.
+    """
     low: int | None = total.const
     high: int | None = total.const
     table = known.intervals
@@ -480,7 +532,7 @@ def _ends(total: SumShape, known: Normalizer, is_root: bool = False) -> Interval
             if first is not None and first == last:
                 return None
         elif isinstance(inner, DivisionShape):
-            interval = _division_ends(inner, known, is_root and _stands_alone(inner, k, total))
+            interval = _division_ends(inner, known, around != 0 and _stands_alone(inner, k, total, around))
             if interval is None:
                 return None
             first, last = interval
@@ -497,39 +549,54 @@ def _ends(total: SumShape, known: Normalizer, is_root: bool = False) -> Interval
     return low, high
 
 
-def _stands_alone(division: DivisionShape, k: int, total: SumShape) -> bool:
-    """Whether no other term shares a coefficient with the parts into which a remainder may split."""
-    return all(abs(other) != abs(k) * g for g, _ in division.rests for _, other, _ in total.terms)
+def _stands_alone(division: DivisionShape, k: int, total: SumShape, around: int) -> bool:
+    """Whether no part into which a remainder may split shares a coefficient with another term, or a factor with
+    `around` (as in `_ends`)."""
+    parts = [k * g for g, _ in division.rests]
+    if around != 1:
+        parts += [k * own for _, own, _ in division.dividend.terms]
+        if any([abs(part) > 1 and (gcd(part, around) > 1 or _size(part, around) < 2) for part in parts]):  # noqa: C419
+            return False
+    others = {_size(other, around) for _, other, inner in total.terms if inner is not division}
+    return all([_size(part, around) not in others for part in parts])  # noqa: C419  # hot
 
 
-def _division_ends(division: DivisionShape, known: Normalizer, is_root: bool) -> Interval | None:
+def _size(k: int, around: int) -> int:
+    """The size of a coefficient, the least of those congruent where a remainder by -around is asked for."""
+    return abs(k) if around > 0 else min(k % -around, -k % -around)
+
+
+def _division_ends(division: DivisionShape, known: IntervalScope, is_alone: bool) -> Interval | None:
     dividend, c = division.dividend, division.divisor
     if any([type(v) is not PlainVar or v in known.related for v in dividend.variables]) and any(  # noqa: C419  # hot
-        known_multiples(known, v) for v in dividend.variables
+        known_multiples(known, v)  # type: ignore[arg-type]  # a box is read as far as variables go
+        for v in dividend.variables
     ):
         return None
     below: Any = dividend.terms[0][2] if is_digit(division) else None
-    ends = _ends_inside(dividend, known) if below is None else _division_ends(below, known, False)
+    around = -c if division.is_remainder else c
+    ends = _ends_inside(dividend, known, around) if below is None else _division_ends(below, known, False)
     if ends is None or _is_one_period(ends, c) or below is not None and not _is_wide(below, known):
         return None
     low, high = ends
     if division.is_truncated and (low is None or low < 0):
         return None
     if division.reduced is not dividend:
-        ends = _ends_inside(division.reduced, known)
+        ends = _ends_inside(division.reduced, known, around)
         if ends is None or _is_one_period(ends, c):
             return None
-    alone = is_root and division.is_remainder  # (x*4 + y) % 8 as x%2*4 + y is of use within something only
-    if not alone and not _all_matter(division.reduced if below is None else below.dividend, division.rests, known):
+    is_alone = is_alone and division.is_remainder  # (x*4 + y) % 8 as x%2*4 + y is of use within something only
+    parts, around = (division.reduced, around) if below is None else (below.dividend, -below.divisor)
+    if not is_alone and not _all_matter(parts, division.rests, known, around):
         return None
     if division.is_remainder:
         return 0, c - 1
     return None if low is None else low // c, None if high is None else high // c
 
 
-def _ends_inside(total: SumShape, known: Normalizer) -> Interval | None:
+def _ends_inside(total: SumShape, known: IntervalScope, around: int = 0) -> Interval | None:
     """Interval of an operand; facts that relate its variables are taken into account."""
-    ends = _ends(total, known)
+    ends = _ends(total, known, around)
     related = known.related
     if ends is not None and related and not related.isdisjoint(total.variables):
         return _under_facts(total.const, total.terms, known) if total.is_plain else None
@@ -541,20 +608,20 @@ def _is_one_period(ends: Interval, c: int) -> bool:
     return low is not None and high is not None and low // c == high // c
 
 
-def _under_facts(const: int, terms: Iterable[ShapeTerm], known: Normalizer) -> Interval:
+def _under_facts(const: int, terms: Iterable[ShapeTerm], known: IntervalScope) -> Interval:
     return known.bounds(Linear(const, {e: k for e, k, _ in terms if e is not None}))
 
 
-def _all_matter(total: SumShape, rests: Rests, known: Normalizer) -> bool:
+def _all_matter(total: SumShape, rests: Rests, known: IntervalScope, around: int = 0) -> bool:
     """Whether, for each divisor, the remaining terms span more than one period."""
     for g, terms in rests:
-        ends = _ends_inside(total._replace(terms=terms), known)
+        ends = _ends_inside(total._replace(terms=terms), known, around)
         if ends is None or _is_one_period(ends, g):
             return False
     return True
 
 
-def _is_undecided(choice: ChoiceShape, known: Normalizer) -> bool:
+def _is_undecided(choice: ChoiceShape, known: IntervalScope) -> bool:
     """Whether the interval of the sum strictly contains the constant."""
     total = choice.total
     ends = _own_ends(total, known)
@@ -564,19 +631,32 @@ def _is_undecided(choice: ChoiceShape, known: Normalizer) -> bool:
     return (low is None or low < choice.right) and (high is None or high > choice.right)
 
 
-def _own_ends(total: SumShape, known: Normalizer) -> Interval | None:
+def _own_ends(total: SumShape, known: IntervalScope) -> Interval | None:
     """The interval of a sum if both ends are attained: no fact and no symbolic range relates its variables."""
+    return None if _is_sized(total, known) else _unrelated_ends(total, known)
+
+
+def _unrelated_ends(total: SumShape, known: IntervalScope) -> Interval | None:
     ends = _ends(total, known)
-    if ends is None or known.related and not known.related.isdisjoint(total.variables):
-        return None
+    return None if known.related and not known.related.isdisjoint(total.variables) else ends
+
+
+def _is_sized(total: SumShape, known: IntervalScope) -> bool:
+    """Whether a symbolic range relates the variables of a sum."""
     limits = known.assumptions.limits
-    return None if len(total.terms) > 1 and limits and not limits.keys().isdisjoint(total.variables) else ends
+    return len(total.terms) > 1 and bool(limits) and not limits.keys().isdisjoint(total.variables)
 
 
-def _is_open(part: ComparisonShape, known: Normalizer) -> bool:
+def _is_crossed(total: SumShape, least: int, known: IntervalScope) -> bool:
+    """Whether points of the scope are known at which a sum of variables lies above `least`, and 2 or more below."""
+    form = Linear(total.const - least, {e: k for e, k, _ in total.terms if e is not None})
+    return isinstance(known, Normalizer) and is_refuted(known, form.scale(-1)) and is_refuted(known, form.shift(1))
+
+
+def _is_open(part: ComparisonShape, known: IntervalScope) -> bool:
     """Whether a comparison is undecided and irreducible."""
     total = part.total
-    ends = _own_ends(total, known)
+    ends = _unrelated_ends(total, known)
     if ends is None:
         return False
     low, high = ends
@@ -584,7 +664,11 @@ def _is_open(part: ComparisonShape, known: Normalizer) -> bool:
         if type(inner) is DivisionShape and inner.is_remainder and not _is_wide(inner, known):
             return False
     is_equation = part.op is ops.EQ or part.op is ops.NE
+    if is_equation and any([not _is_wide(one, known) for one in _congruences(total)]):  # noqa: C419  # hot
+        return False
     least = part.right if is_equation else threshold(part)
+    if _is_sized(total, known) and (is_equation or not total.is_plain or not _is_crossed(total, least, known)):
+        return False
     first = None if low is None else low if is_equation else low + 1  # the least threshold that is open
     if first is not None and least < first or high is not None and high < least:
         return False
@@ -602,15 +686,26 @@ def _is_open(part: ComparisonShape, known: Normalizer) -> bool:
     return _all_matter(total._replace(const=least - 1), mirrored, known)
 
 
+def _congruences(total: SumShape) -> Iterator[DivisionShape]:
+    """The remainder of an equation by c, its dividend times the inverse of each coefficient that has one modulo c."""
+    inner = total.terms[0][2]
+    if type(inner) is DivisionShape and inner.is_remainder and inner.reduced.is_plain and len(inner.reduced.terms) > 1:
+        c = inner.divisor
+        for unit in {k for _, k, _ in inner.reduced.terms if abs(k) > 1 and gcd(k, c) == 1}:
+            inverse = pow(unit, -1, c)
+            terms = tuple([(e, nearest(k * inverse, c), None) for e, k, _ in inner.reduced.terms])
+            yield inner._replace(reduced=inner.reduced._replace(terms=terms))
+
+
 def _is_variable(division: DivisionShape) -> bool:
     """Whether a variable is divided."""
     ((_, k, inner), *others) = division.dividend.terms
     return not others and inner is None and k == 1
 
 
-def _is_wide(remainder: Any, known: Normalizer) -> bool:
+def _is_wide(remainder: Any, known: IntervalScope) -> bool:
     """Whether the dividend of a `DivisionShape` reaches two whole periods."""
-    ends = _ends_inside(remainder.reduced, known)
+    ends = _ends_inside(remainder.reduced, known, -remainder.divisor)
     assert ends is not None  # it was found before
     low, high = ends
     return low is None or high is None or high - low >= 2 * remainder.divisor - 1

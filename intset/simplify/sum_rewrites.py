@@ -31,10 +31,11 @@ from typing import Any, Final
 
 from intset.budgets import COMPARED_OPERANDS
 from intset.expr import ops
-from intset.expr.dag import chain
+from intset.expr.dag import chain, operations
 from intset.expr.node import Cond, Expr, const, make
 from intset.expr.ops import Op
 from intset.linear.canonical import Normalizer
+from intset.linear.form import is_sum
 from intset.simplify import sums
 from intset.simplify.choices import OPPOSITE, OrderDecider, folded_chain
 from intset.simplify.conditions import MIRRORED, negated
@@ -520,6 +521,51 @@ def division_candidates(node: Expr, known: Normalizer, for_machine: bool) -> Ite
     if node.op in _REMAINDERS:
         reduced = _times(reduced, g, shared)
     yield f"common factor, {node.op.name}", reduced
+
+
+_OF_SUMS: Final = frozenset((ops.ADD, ops.SUB, ops.MUL, ops.NEG, ops.VAR, ops.CONST))
+
+
+def plain_candidates(node: Expr, known: Normalizer) -> Iterator[Candidate]:
+    """Rewrites of a sum of variables, or of its quotient or remainder by a constant, that need no linear form."""
+    of_sum, c = is_sum(node), 0
+    if not of_sum and node.op in (ops.FLOORDIV, ops.FLOORMOD) and node.args[1].op is ops.CONST:
+        c = node.args[1].data
+    if not of_sum and (c < 2 or not is_sum(node.args[0])):
+        return
+    whole = node if of_sum else node.args[0]
+    if not operations(whole) <= _OF_SUMS:
+        return
+    total = sums.read(whole)
+    if of_sum:
+        yield "terms collected", sums.write(total)
+    elif node.op is ops.FLOORMOD:
+        for rule, inner in reversed([*_reduced_dividend(node.args[0], c, False)]):
+            yield rule, make(ops.FLOORMOD, (inner, node.args[1]))
+    else:
+        yield from _coarser(node.args[0], c)
+        yield from _without_small_part(total, c, known)
+
+
+def _without_small_part(total: TermSum, c: int, known: Normalizer) -> Iterator[Candidate]:
+    """`(g*h + s) // (g*d)` as `(h + q) // d`, where `s // g` is always q."""
+    for g in sorted({gcd(c, k) for k in total.terms.values()} - {1}, reverse=True):
+        ends = _ends_of(TermSum(total.const, {term: k for term, k in total.terms.items() if k % g}), known)
+        if ends is not None and ends[0] // g == ends[1] // g:
+            large = {term: k // g for term, k in total.terms.items() if k % g == 0}
+            inner = sums.write(TermSum(ends[0] // g, large))
+            yield "part too small to matter", inner if c == g else make(ops.FLOORDIV, (inner, const(c // g)))
+
+
+def _ends_of(total: TermSum, known: Normalizer) -> tuple[int, int] | None:
+    """The ends of a sum of variables with finite ranges."""
+    low = high = total.const
+    for term, k in total.terms.items():
+        first, last = known.intervals.get(term, (None, None)) if term.op is ops.VAR else (None, None)
+        if first is None or last is None:
+            return None
+        low, high = low + k * (first if k > 0 else last), high + k * (last if k > 0 else first)
+    return low, high
 
 
 def _reduced_dividend(a: Expr, c: int, for_machine: bool) -> Iterator[tuple[str, Expr]]:

@@ -635,11 +635,13 @@ def _in_order(parts: Iterable[Cond], leaves: Sequence[Expr]) -> list[Cond]:
     """Sort parts of a condition, independently of isl's order: by length, by variables, lower ends first."""
     places = {var: k for k, var in enumerate(free_vars(*leaves))}
 
-    def place(part: Cond) -> tuple[object, ...]:
+    def place(part: Cond) -> tuple[int, int, bool, tuple[int, ...]]:
         own = tuple([places[var] for var in part.free_vars()])
-        return size(part), min(own, default=0), part.op is not ops.GE, own, str(part)
+        return size(part), min(own, default=0), part.op is not ops.GE, own
 
-    return sorted(parts, key=place)
+    found = {part: place(part) for part in parts}
+    alone = len(set(found.values())) == len(found)  # else equal places are told apart by text
+    return sorted(found, key=lambda part: (found[part], "" if alone else str(part)))
 
 
 def _conjuncts(part: BasicSet, dims: Sequence[Expr], params: Sequence[Expr]) -> list[Cond] | None:

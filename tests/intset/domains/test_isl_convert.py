@@ -18,6 +18,7 @@ import pytest
 from hypothesis import HealthCheck, event, example, given, settings
 from hypothesis import strategies as st
 
+from intset.domains.isl import translate
 from intset.domains.isl.count import PerInstance, count, count_symbolic, max_over
 from intset.domains.isl.session import IslError, budget, context, isl, number, val
 from intset.domains.isl.translate import aff_to_expr, pw_aff_to_expr, set_to_cond
@@ -628,3 +629,15 @@ def test_islpy_is_loaded_on_first_use() -> None:
         "assert 'islpy' not in sys.modules"
     )
     assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0
+
+
+def test_conditions_are_ordered_without_their_texts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Texts tell apart what no length and no variable does; they are written for nothing else."""
+    written: list[Any] = []
+    monkeypatch.setattr(translate, "str", lambda part: written.append(part) or repr(part), raising=False)
+    apart, alike = (
+        read(f"[n] -> {{ [i, j] : {text} }}") for text in ("0 <= i < n and i <= j", "i >= 3 and i >= n - 5")
+    )
+    assert str(set_to_cond(apart, (I, J), (N,))) == "(i >= 0) & (i <= j) & (i < n)"
+    assert not written
+    assert set_to_cond(alike, (I, J), (N,)) is not None

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from intset import Cond, Context, Expr, Range, ShapeVar, Var, const, maximum, minimum, truncdiv, truncmod
+from intset import Cond, Context, Expr, Range, ShapeVar, Var, const, cost, maximum, minimum, truncdiv, truncmod
 from intset.simplify.engine import COST, Simplifier, run
-from intset.simplify.irreducible import settled
+from intset.simplify.irreducible import IntervalBox, settled
 from tests.sweeps import daily
 
 SIZES = (1, 2, 3, 4, 5, 6, 8, 12, 16, 24)
@@ -90,6 +90,8 @@ def case(r: random.Random) -> tuple[Any, Context]:
     if r.random() < 0.3:
         some = list(maker.ranges)
         facts = [sum((v * r.choice((1, 1, 2, 4)) for v in r.sample(some, min(2, len(some)))), r.choice(some)) < 12]
+    if r.random() < 0.1:
+        facts = [r.choice(list(maker.ranges)) < r.choice((1, 2, 3, 6))]
     if r.random() < 0.2:
         v = r.choice(list(maker.ranges))
         maker.ranges[v] = Range(0, ShapeVar("n", lower=1, upper=r.choice((None, 1, 4))))
@@ -104,9 +106,87 @@ def test_as_the_walk_has_it(seed: int) -> None:
     found = settled(e, known)
     if found is not None:
         assert run(walk(), e, known) is found
+    again = Context(ctx.frame.ranges, assume=[fact.condition for fact in ctx.frame.facts])
+    ends = again._ends_alone()
+    if ends is not None:
+        assert settled(e, IntervalBox(ends)) is found
+
+
+def test_a_box_is_asked_without_a_scope() -> None:
+    x, y = Var("x"), Var("y")
+    ctx = Context({x: Range(0, 8), y: Range(0, 4)})
+    assert ctx.simplify((x * 4 + y) // 7) is (x * 4 + y) // 7
+    fixed = Context({x: Range(0, 8), y: Range(0, 4)}, assume=[x < 6, y.eq(2)])
+    assert fixed.simplify((x * 4) // 7) is (x * 4) // 7
+    assert ctx._scope is fixed._scope is None
+    assert fixed.simplify((x * 4 + y) // 7) is (x * 4 + 2) // 7
+    with ctx.assuming(x < 1):
+        assert ctx.simplify((x * 4 + y) // 7) is const(0)
+    assert Context({x: Range(0, 8), y: Range(0, ShapeVar("n"))}).simplify(x * 4 + y) is x * 4 + y
 
 
 def test_most_are_settled() -> None:
     """Otherwise nothing is tested above."""
     count = sum(settled(e, ctx.frame.known) is not None for e, ctx in map(case, map(random.Random, range(100))))
     assert count > 15
+
+
+def test_a_remainder_stays_whole_within_a_division_prime_to_its_parts() -> None:
+    x, a, b, c = (Var(name) for name in "xabc")
+    ctx = Context({x: Range(0, 9), a: Range(0, 8), b: Range(0, 2), c: Range(0, 2)})
+    low = (a * 4 + b * 2 + c) % 16
+    for e in ((x * 16 + low) // 9, (x * 16 + low) // 49, (x * 16 + low) % 19 // 3):
+        assert settled(e, ctx.frame.known) is e
+    for e in ((x * 16 + low) // 6, (x * 16 + low) % 7, (x * 2 + low) // 9):
+        assert settled(e, ctx.frame.known) is None
+
+
+def test_a_congruence_with_one_solution_by_another_unit_is_an_equation() -> None:
+    x, y = Var("x"), Var("y")
+    ctx = Context({x: Range(0, 25), y: Range(0, 4)})
+    assert ctx.simplify(((x * 56 + y) % 25).eq(4)) is (y * 4 + 9).eq(x)
+
+
+def test_a_guard_of_symbolic_tiles_is_irreducible_where_points_lie_on_both_sides() -> None:
+    x, y, m = Var("x"), Var("y"), Var("m")
+    known = Context({x: Range(0, (m + 255) // 256), y: Range(0, 256)}).frame.known
+    for e in (x * 256 + y < m, x * 256 + y < m * 3):
+        assert settled(e, known) is e
+    for e in (x * 256 < m, x * 256 + y < m + 256, x * 256 - y < m, x * 256 + y >= -m):
+        assert settled(e, known) is None
+
+
+def test_factored_sums_are_irreducible() -> None:
+    x, y, z, w = (Var(name) for name in "xyzw")
+    known = Context(dict.fromkeys((x, y, z, w), Range(0, 8))).frame.known
+    for e in ((x + y) * 2, (x - y) * 29 + z + w * 841, (x + y) * 3 - (z + w) * 5):
+        assert settled(e, known) is e
+        assert run(walk(), e, known) is e
+    for e in ((x + y) * 2 + z * 2, (x + y) * 2 + 6, (x + y) * 2 + x, ((x + y) * 2) // 4, (x + y) * 2 < 4):
+        assert settled(e, known) is None
+
+
+def test_sums_of_variables_take_no_search() -> None:
+    """Syntax and ranges give their quotients, remainders and common factors; the full search finds nothing shorter."""
+    x, y, z = (Var(name) for name in "xyz")
+    known = Context({x: Range(0, 400), y: Range(0, 8), z: Range(0, 4)}).frame.known
+    expected = {
+        x * 2 + y * 2: (x + y) * 2,
+        (x * 1024 + y) % 25: (y - x) % 25,
+        (x * 32 + y * 4 + z) // 112: (x * 8 + y) // 28,
+    }
+    for e, result in expected.items():
+        simplifier = Simplifier()
+        assert run(simplifier, e, known) is result
+        assert [rewrite.after for rewrite in simplifier.rewrites.values()] == [result]
+        assert cost(run(walk(), e, known)) == cost(result)
+
+
+@pytest.mark.parametrize("seed", daily(range(20_000), 100))
+def test_what_takes_no_search_is_as_short(seed: int) -> None:
+    r = random.Random(seed)
+    variables = [Var(name) for name in "abc"]
+    ctx = Context({v: Range(0, r.choice(SIZES)) for v in variables})
+    total = sum((v * r.choice((1, 2, 3, 4, 6, 8, 24, 64)) for v in variables), start=const(r.choice((0, 0, 5))))
+    e = r.choice((total, total // r.choice(SIZES[1:]), total % r.choice(SIZES[1:])))
+    assert cost(run(Simplifier(), e, ctx.frame.known)) <= cost(run(walk(), e, ctx.frame.known))

@@ -26,6 +26,7 @@ from intset import (
 from intset.linear.form import constant
 from intset.linear.signs import is_refuted
 from intset.simplify import Pricing
+from intset.simplify.engine import SIMPLIFY_STEPS, Simplifier, run
 from tests.intset.oracle import simplified
 from tests.strategies.contexts import EVERY, Drawn
 from tests.sweeps import daily
@@ -202,3 +203,23 @@ def test_a_deep_chain() -> None:
         e = (e + k) * y
     new = Context().simplify(e)
     assert Pricing().price(new) <= Pricing().price(e)
+
+
+def test_forms_that_outgrow_a_comparison_are_not_searched() -> None:
+    """The guard of a tiled convolution: its comparisons written as linear forms are twice as long."""
+    a, b, c, d, f = (Var(name) for name in "abcdf")
+    ranges = {a: Range(0, 27), b: Range(0, 16), c: Range(0, 8), d: Range(0, 9), f: Range(0, 4)}
+    row, column = a * 32 + b * 2 + c // 4, d * 16 + (c * 4 + f) % 16
+    high = row // 29 + column % 9 // 3
+    guard = (row < 841) & (high >= 1) & (high < 30) & (row % 29 + column % 3 >= 1)
+    simplifier = Simplifier()
+    assert cost(run(simplifier, guard, Context(ranges).frame.known)) < cost(guard)
+    assert SIMPLIFY_STEPS - simplifier.steps_left < 300
+
+
+def test_a_remainder_goes_where_the_whole_is_shorter() -> None:
+    x = Var("x")
+    ctx = Context({x: Range(0, 320)})
+    assert ctx.simplify(x // 80 * 35 + x % 80 - 45) is x - x // 80 * 45 - 45
+    assert ctx.simplify(x % 80 + x // 80 * 35) is x - x // 80 * 45
+    assert ctx.simplify(x // 80 * 100 + x % 80) is x + x // 80 * 20
