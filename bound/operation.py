@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import accumulate, pairwise
 from typing import Any
-from weakref import WeakKeyDictionary
+from weakref import ReferenceType, WeakKeyDictionary, ref
 
 from bound.itervar import IterType, IterVar
 from bound.tensor import Operation, ScriptTuple, Tensor, TensorSlice, as_index, element
@@ -259,6 +259,7 @@ def _check_axes(name: str, axes: tuple[IterVar, ...], body: tuple[Operand, ...])
 
 
 _OF_BUFFERS: WeakKeyDictionary[Buffer, Tensor] = WeakKeyDictionary()
+_BUFFERS: WeakKeyDictionary[Tensor, ReferenceType[Buffer]] = WeakKeyDictionary()
 
 
 def buffer_tensor(buffer: Buffer) -> Tensor:
@@ -266,7 +267,14 @@ def buffer_tensor(buffer: Buffer) -> Tensor:
     found = _OF_BUFFERS.get(buffer)
     if found is None:
         found = _OF_BUFFERS[buffer] = PlaceholderOp(buffer.name, buffer.shape, buffer.dtype).output(0)
+        _BUFFERS[found] = ref(buffer)
     return found
+
+
+def buffer_of(tensor: Tensor) -> Buffer | None:
+    """Return the buffer for which a tensor stands; `None` for other tensors."""
+    buffer = _BUFFERS.get(tensor)
+    return None if buffer is None else buffer()
 
 
 OPERATORS.buffer_tensor = buffer_tensor

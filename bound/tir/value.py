@@ -15,7 +15,7 @@ the whole DAG, indices included.
 op           args                                    data
 ===========  ======================================  ==================================
 NUMBER                                               `float` of the type, or `bool`
-PARAM                                                `(name, number)`, a scalar argument
+PARAM                                                `(name, number, annotation)`, a scalar argument
 UNDEF                                                identity of an undefined value
 READ         the indices, each an Expr               the `Tensor`
 ADD ... ABS  the operands, Values of one dtype
@@ -47,7 +47,6 @@ from collections.abc import Callable, Container, Mapping
 from typing import TYPE_CHECKING, Any, Final, NoReturn, SupportsFloat, SupportsIndex, TypeAlias, TypeVar
 
 from bound import dtypes
-from bound.itervar import IterVar
 from intset.errors import InputError
 from intset.expr import ops
 from intset.expr.build import Opaque
@@ -91,7 +90,7 @@ def _row(name: str, operands: str | None, doc: str) -> Op:
 
 # what only values have; their other operations are those of integers
 NUMBER: Final = _row("number", "", "the float or truth value data")
-PARAM: Final = _row("param", "", "a scalar argument; data is (name, number)")
+PARAM: Final = _row("param", "", "a scalar argument; data is (name, number, annotation)")
 UNDEF: Final = _row("undef", "", "an undefined value; data is its identity")
 READ: Final = _row("read", None, "the element of the tensor data at the indices")
 DIV: Final = _row("div", "vv", "the quotient of floats")
@@ -210,28 +209,6 @@ class Value(OperandNames, Guest):
         return _own(OPERATORS.negation(self))
 
     @property
-    def axis(self) -> tuple[IterVar, ...]:
-        """The axes of a reduction, as in TVM's `Reduce`; other values have none."""
-        if self.op is not REDUCE:
-            raise AttributeError(f"{self!r} is no reduction and has no axis")
-        answer: tuple[IterVar, ...] = self.data.axis
-        return answer
-
-    @property
-    def producer(self) -> object:
-        """The tensor of an element, as in TVM's `ProducerLoad`; other values have none."""
-        if self.op is not READ:
-            raise AttributeError(f"{self!r} is no element and has no producer")
-        return self.data
-
-    buffer = producer
-
-    @property
-    def indices(self) -> tuple[Operand, ...]:
-        """The indices of an element; other values have none."""
-        return self.args if self.producer is not None else ()
-
-    @property
     def value(self) -> object:
         """The number of a constant, the operand of a conversion; other values have none."""
         if self.op is CONVERT:
@@ -337,13 +314,13 @@ def layout(node: Operand) -> Placed:
 _serial = iter(range(1 << 62))
 
 
-def parameter(name: str, dtype: str) -> Value:
-    """Return a fresh scalar parameter that is not an integer."""
+def parameter(name: str, dtype: str, annotation: object = None) -> Value:
+    """Return a fresh scalar parameter that is not an integer; `annotation` is its type in a script."""
     if not isinstance(name, str) or not name:
         raise InputError(f"a parameter's name is a non-empty text, not {shown(name)}")
     if dtypes.is_int(dtype):
         raise InputError(f"the parameter {name} of type {dtype} is an integer: use a variable")
-    return make(PARAM, (), dtype, (name, next(_serial)))
+    return make(PARAM, (), dtype, (name, next(_serial), annotation))
 
 
 def _is_tensor(x: object) -> bool:

@@ -17,12 +17,13 @@ from typing import Any, Final
 
 from bound import dtypes
 from bound.declare import size_var, var
-from bound.operation import buffer_tensor
+from bound.operation import buffer_of, buffer_tensor
 from bound.tensor import ScriptText, Tensor
 from bound.tir import build, walk
 from bound.tir.build import Buffer, ExternCall, cast, const, operand
-from bound.tir.value import CALL, CONVERT, DIV, NUMBER, PARAM, REDUCE, IntFunction, Value, make
+from bound.tir.value import CALL, CONVERT, DIV, NUMBER, PARAM, REDUCE, IntFunction, Value, make, parameter
 from bound.tir.walk import loaded_tensor
+from intset.context import Context
 from intset.errors import InputError
 from intset.expr import ops
 from intset.expr import range as ranges
@@ -34,7 +35,7 @@ from lowering.nest.ir import Function, Seq, Stmt, Store, flat, seq, with_fields
 from lowering.nest.walk import calls, folded, operands, rebuilt, statements
 from lowering.nest.walk import substitute as substituted
 from lowering.passes import name_minima, rebase, unique_names
-from lowering.tvm.ir_builder import IRBuilder
+from lowering.tvm.ir_builder import IRBuilder, call_intrin
 from lowering.tvm.target import Target
 
 
@@ -188,6 +189,11 @@ class PointerType:
     storage_scope: str = ""
 
 
+def variable(name: str = "tindex", dtype: Any = "int32", span: object = None, **bounds: Any) -> Any:
+    """A variable of a script: an integer, a value, or an address, which only buffers and calls take."""
+    return parameter(name, "handle", dtype) if isinstance(dtype, PointerType) else var(name, dtype, **bounds)
+
+
 def save_json(node: object) -> str:
     """Text from which `load_json` restores the object; it holds a pickle."""
     return json.dumps({"pickle": base64.b64encode(pickle.dumps(node)).decode("ascii")})
@@ -234,12 +240,27 @@ def structural_equal(lhs: Any, rhs: Any, map_free_vars: bool = False) -> bool:
             structural_equal(a, b, map_free_vars) for a, b in zip(lhs, rhs, strict=True)
         )
     if isinstance(lhs, (Node, Value)) or isinstance(rhs, (Node, Value)):
-        return lhs is rhs or (not isinstance(lhs, Node) or not isinstance(rhs, Node)) and bool(lhs == rhs)
+        return (
+            lhs is rhs
+            or _same_place(lhs, rhs)
+            or (not isinstance(lhs, Node) or not isinstance(rhs, Node))
+            and bool(lhs == rhs)
+        )
     if isinstance(lhs, Function) and isinstance(rhs, Function):
         return _text(lhs) == _text(rhs)
     if isinstance(lhs, Stmt) and isinstance(rhs, Stmt):
         return str(lhs) == str(rhs)
     return bool(lhs == rhs)
+
+
+def _same_place(lhs: Any, rhs: Any) -> bool:
+    """Whether both are one element of a buffer, by the number that its indices have there."""
+    if not isinstance(lhs, (Node, Value)) or not isinstance(rhs, (Node, Value)):
+        return False
+    tensor = loaded_tensor(lhs)
+    if tensor is None or tensor is not loaded_tensor(rhs) or buffer_of(tensor) is None:
+        return False
+    return bool(Context().prove(lhs.index.eq(rhs.index)))
 
 
 def _text(f: Function) -> str:
@@ -336,9 +357,7 @@ def _call(dtype: str, op: Any, args: Any = (), span: object = None) -> Any:
     if name in ("call_extern", "call_pure_extern"):
         return build.call_extern(dtype, *args)
     return (
-        build.call_packed(*args)
-        if name in ("call_packed", "tvm_call_packed")
-        else build.call_intrin(dtype, str(op), *args)
+        build.call_packed(*args) if name in ("call_packed", "tvm_call_packed") else call_intrin(dtype, str(op), *args)
     )
 
 
@@ -471,7 +490,7 @@ def _types() -> dict[str, NodeType]:
         ),
         "Var": (
             lambda x: isinstance(x, Var) or (isinstance(x, Value) and x.op is PARAM),
-            lambda name, dtype="int32", span=None: var(name, dtype),
+            variable,
         ),
         "SizeVar": (lambda x: isinstance(x, ShapeVar), lambda name, dtype="int32", span=None: size_var(name, dtype)),
         "Let": (lambda x: False, lambda var, value, body, span=None: substitute(body, {var: build.operand(value)})),

@@ -13,6 +13,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any, Final
 from weakref import finalize
 
@@ -20,6 +21,7 @@ from bound.itervar import IterVar
 from bound.operation import PlaceholderOp, buffer_tensor
 from bound.tensor import Tensor, element
 from bound.tir.build import Buffer, BufferPointer, BufferStores, ExternCall, decl_buffer, dtype_of, operand, truth_value
+from bound.tir.build import call_intrin as intrinsic
 from bound.tir.value import CALL, IntFunction, Operand, Value, parameter
 from intset.errors import InputError
 from intset.expr.node import Cond, Expr, Var, as_expr, const, truth
@@ -110,10 +112,33 @@ class BufferVar:
         return element(self.tensor, self._place(indices))
 
     def __setitem__(self, indices: Any, value: Any) -> None:
+        if isinstance(value, AtomicAdd):
+            value = self.builder.added(value)
         self.builder.emit(Store(self.tensor, self._place(indices), operand(_scripted(value))))
 
     def asobject(self) -> BufferVar:
         return self
+
+
+@dataclass(frozen=True, eq=False)
+class AtomicAdd:
+    """The call `atomic_add(address, value)`: it adds to an element, and is what the element was before."""
+
+    address: BufferPointer
+    value: Any
+
+
+def call_intrin(dtype: str, name: Any, *args: Any, span: object = None) -> Any:
+    """A call of an intrinsic; `address_of` an element of a buffer, and `atomic_add` to one, are for a builder."""
+    plain = str(name).removeprefix("tir.")
+    if plain == "address_of" and len(args) == 1:
+        buffer = args[0].buffer
+        if not isinstance(buffer, Buffer):
+            raise InputError(f"address_of takes an element of a buffer, not {args[0]!r}")
+        return BufferPointer(buffer, args[0].index)
+    if plain == "atomic_add" and len(args) == 2 and isinstance(args[0], BufferPointer):
+        return AtomicAdd(*args)
+    return intrinsic(dtype, str(name), *args)
 
 
 def _scripted(x: object) -> object:
@@ -135,10 +160,23 @@ class IRBuilder:
 
     def __init__(self) -> None:
         self._open: list[list[Stmt]] = [[]]
+        self._atomics = 0
         self._threads: list[tuple[list[Stmt], int, IterVar, Expr]] = []  # block, first statement inside, axis, extent
 
-    def emit(self, stmt: Stmt | BufferStores | ExternCall | Expr | Value) -> None:
+    def added(self, call: AtomicAdd) -> Any:
+        """Append the addition, and return what the element was before."""
+        self._atomics += 1
+        target = BufferVar(self, buffer_tensor(call.address.buffer))
+        place = target._place(call.address.offset)
+        before = self.let("before", target[place])
+        target[place] = before + call.value
+        return before
+
+    def emit(self, stmt: Stmt | BufferStores | ExternCall | AtomicAdd | Expr | Value) -> None:
         """Append a statement, stores of a vector, or a call of a Python function; the value of a call is dropped."""
+        if isinstance(stmt, AtomicAdd):
+            self.added(stmt)
+            return
         if isinstance(stmt, BufferStores):
             tensor = buffer_tensor(stmt.buffer)
             stmt = seq(*(Store(tensor, place, value) for place, value in stmt.stores))
@@ -182,9 +220,11 @@ class IRBuilder:
         extent = high if low is const(0) else high - low
         if low.is_const and high.is_const:
             extent = const(int(high) - int(low))
+        atomics = self._atomics
         with self._block() as block:
             yield var
-        self.emit(For(var, Range(low, extent), block[0] if len(block) == 1 else seq(*block), _KINDS[for_type or kind]))
+        chosen = LoopKind.SERIAL if self._atomics > atomics else _KINDS[for_type or kind]  # one after another
+        self.emit(For(var, Range(low, extent), block[0] if len(block) == 1 else seq(*block), chosen))
 
     @contextmanager
     def if_scope(self, cond: Any) -> Iterator[None]:

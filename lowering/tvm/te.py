@@ -12,7 +12,6 @@ from typing import Any, ClassVar, Final, NoReturn
 
 from bound import te as tensor
 from bound.above import NEST_FUNCTIONS
-from bound.declare import var as declared_var
 from bound.infer import BoundsMap, infer_bound
 from bound.itervar import IterVar
 from bound.schedule import Schedule, Stage
@@ -36,22 +35,22 @@ from lowering.nest.ir import Function, Stmt
 from lowering.nest.walk import touched
 from lowering.tvm import hybrid, tir
 from lowering.tvm.building import PassContext, lower
-from lowering.tvm.ir import ModuleFunction, Range, as_prim_func, prim_func
+from lowering.tvm.ir import ModuleFunction, Range, as_prim_func, prim_func, variable
 
 HybridOp = tensor.ExternOp
 schedule = sys.modules[__name__]  # one module under both names
 
 
 def var(  # type: ignore[no-redef]  # the star import brings the one that is no size
-    name: str = "tindex", dtype: str = "int32", span: object = None, **bounds: Any
+    name: str = "tindex", dtype: Any = "int32", span: object = None, **bounds: Any
 ) -> Any:
     """A variable of a script; an integer variable is a size of at least 0, so `T.shape[0] == n` is proved.
 
     An integer argument that may be negative is a `tir.Var`.
     """
-    if dtype.startswith(("int", "uint")):
+    if str(dtype).startswith(("int", "uint")):
         bounds = bounds or {"nonneg": True}
-    return declared_var(name, dtype, **bounds)
+    return variable(name, dtype, **bounds)
 
 
 def create_schedule(ops: Any) -> tensor.Schedule:  # type: ignore[no-redef]  # this one notes

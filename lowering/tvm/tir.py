@@ -9,7 +9,7 @@ from typing import Any
 from bound import tir as values
 from bound.te import prod, sum
 from bound.tir import *
-from bound.tir.build import Buffer, Vector, call_intrin, cast, clz, decl_buffer, lanes_of
+from bound.tir.build import Buffer, Vector, cast, clz, decl_buffer, lanes_of
 from bound.tir.reduce import max_of, min_of
 from lowering.layout import IndexMap
 from lowering.layout.named import *
@@ -19,6 +19,7 @@ from lowering.tvm import building as transform
 from lowering.tvm import ir as stmt_functor
 from lowering.tvm import ir_builder
 from lowering.tvm.ir import TYPES, structural_equal, with_truths
+from lowering.tvm.ir_builder import call_intrin
 
 globals().update(TYPES)  # the table is the list of classes
 CallEffectKind = SimpleNamespace(**{name: name for name in ("Pure", "ReadState", "UpdateState", "Opaque")})
