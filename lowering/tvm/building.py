@@ -15,6 +15,7 @@ from types import SimpleNamespace
 from typing import Any, ClassVar, Final
 
 from bound import dtypes
+from bound.operation import ExternOp
 from bound.schedule import Schedule
 from bound.tensor import Tensor
 from bound.tir.build import Buffer
@@ -33,8 +34,10 @@ from lowering.interpreter import compiler_command, run
 from lowering.lower import lower as lowered
 from lowering.nest.ir import Allocate, Function, Stmt, with_fields
 from lowering.nest.walk import calls, rebuilt
+from lowering.passes.stores.bounds_checks import with_bounds_checks
 from lowering.passes.values.cse import inline_values
 from lowering.tvm.ir import ModuleFunction, as_prim_func, load_json, save_json
+from lowering.tvm.ir_builder import BARRIER
 from lowering.tvm.runtime import PACKED, NDArray, cpu
 from lowering.tvm.target import Target
 
@@ -57,7 +60,8 @@ def lower(
     order = None if args is None else _tensors(args, binds)
     f = inline_values(lowered(inputs, order, name=name))  # TVM's nests name no index
     function = as_prim_func(f.with_body(rebuilt(f.body, _with_fixed_size)))
-    function = with_fields(function, order=tuple(order or ()))
+    is_checked = not any(isinstance(stage.op, ExternOp) for stage in inputs.stages)
+    function = with_fields(function, order=tuple(order or ()), is_checked=is_checked)
     for _, step in PassContext.current().config.get("tir.add_lower_pass", ()):
         function = step(function)
     return function
@@ -218,11 +222,16 @@ def build(
     f = lower(inputs, args, name, binds)
     if not wanted.runs_here:
         raise CompilerError(f"{name} was lowered, but nothing runs on {wanted.kind} here: build it for 'llvm'")
+    if any(call.call.name == BARRIER for call in calls(f.body)):
+        raise CompilerError(
+            f"{name} was lowered, but its threads exchange values in shared memory, and threads run one after another "
+            "here: end their loop before other threads read, or write a stage in shared memory"
+        )
     order = list(f.order or (*f.params, *f.scalars)) if args is None else _tensors(args, binds)
     for k, arg in enumerate(order):
         if not isinstance(arg, (Tensor, Var, Value)):
             raise InputError(f"argument {k} of build must be a tensor or a variable, not {shown(arg)}")
-    return BuiltModule(f, order, _backend(f.body))
+    return BuiltModule(f if f.is_checked else with_bounds_checks(f), order, _backend(f.body))
 
 
 def _backend(body: Stmt) -> str:

@@ -20,7 +20,7 @@ from bound.declare import size_var, var
 from bound.operation import buffer_of, buffer_tensor
 from bound.tensor import ScriptText, Tensor
 from bound.tir import build, walk
-from bound.tir.build import Buffer, ExternCall, cast, const, operand
+from bound.tir.build import Buffer, ExternCall, Vector, cast, const, operand
 from bound.tir.value import CALL, CONVERT, DIV, NUMBER, PARAM, REDUCE, IntFunction, Value, make, parameter
 from bound.tir.walk import loaded_tensor
 from intset.context import Context
@@ -47,10 +47,12 @@ class ModuleFunction(Function):
     ----------
     attributes: what `with_attr` added.
     order: the arguments of calls, in order; empty for tensors, then scalars.
+    is_checked: whether every access is proved or asserted.
     """
 
     attributes: Mapping[str, Any] = field(default_factory=dict)
     order: tuple[Any, ...] = ()
+    is_checked: bool = False
 
     def __getitem__(self, name: object) -> ModuleFunction:
         if str(name) not in (self.name, "main", "default_function"):
@@ -104,7 +106,7 @@ def as_prim_func(f: Function) -> ModuleFunction:
     made: ModuleFunction = object.__new__(ModuleFunction)
     stored = _stored(f.body)
     outputs = (*f.outputs, *(t for t in f.params if t in stored and t not in f.outputs))  # scripts overwrite inputs
-    made.__dict__.update({**f.__dict__, "outputs": outputs, "attributes": {}, "order": ()})
+    made.__dict__.update({**f.__dict__, "outputs": outputs, "attributes": {}, "order": (), "is_checked": False})
     return made
 
 
@@ -416,7 +418,7 @@ def declared(x: object) -> ir.Stmt | None:
 
 _DESCRIBED: Final = {"AttrStmt": "node attr_key value body", "Prefetch": "buffer bounds", "Evaluate": "value"}
 _OF_OTHER_NESTS: Final = (  # classes without a counterpart among statements and expressions
-    *("AllocateConst", "Block", "BlockRealize", "Broadcast", "CommReducer", "DeclBuffer", "Ramp", "Shuffle", "While"),
+    *("AllocateConst", "Block", "BlockRealize", "CommReducer", "DeclBuffer", "Shuffle", "While"),
 )
 
 
@@ -459,6 +461,11 @@ def _realized(target: Any, bounds: Any, condition: Any, body: ir.Stmt, *_: objec
         raise InputError(f"storage is allocated under no condition, not {shown(condition)}")
     tensor = target if isinstance(target, Tensor) else buffer_tensor(target)
     return ir.Seq((ir.Allocate(tensor, tuple(bounds)), *ir.flat(body)))
+
+
+def _ramp(base: Any, stride: Any, lanes: int, span: object = None) -> Vector:
+    first, step = as_expr(base), as_expr(stride)
+    return Vector(tuple(first + step * k if k else first for k in range(lanes)), build.dtype_of(first))
 
 
 def _sequence(*stmts: Any, **__: object) -> ir.Stmt:
@@ -518,6 +525,13 @@ def _types() -> dict[str, NodeType]:
         "Evaluate": (
             lambda x: isinstance(x, ir.Evaluate) or (ir.is_empty(x) and vars(x).get("kind", "Evaluate") == "Evaluate"),
             partial(_described, "Evaluate"),
+        ),
+        "Ramp": (lambda x: False, _ramp),
+        "Broadcast": (
+            lambda x: isinstance(x, Vector) and len({*x.lanes}) == 1,
+            lambda value, lanes, span=None: Vector(
+                (build.operand(value),) * lanes, build.dtype_of(build.operand(value))
+            ),
         ),
         "Any": (lambda x: False, lambda span=None: var("any_dim")),
     }

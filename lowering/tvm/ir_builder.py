@@ -17,21 +17,35 @@ from dataclasses import dataclass
 from typing import Any, Final
 from weakref import finalize
 
-from bound.itervar import IterVar
+from bound.itervar import IterVar, whole_number
 from bound.operation import PlaceholderOp, buffer_tensor
 from bound.tensor import Tensor, element
-from bound.tir.build import Buffer, BufferPointer, BufferStores, ExternCall, decl_buffer, dtype_of, operand, truth_value
+from bound.tir.build import (
+    Buffer,
+    BufferPointer,
+    BufferStores,
+    ExternCall,
+    Vector,
+    decl_buffer,
+    dtype_of,
+    operand,
+    truth_value,
+)
 from bound.tir.build import call_intrin as intrinsic
 from bound.tir.value import CALL, IntFunction, Operand, Value, parameter
+from bound.tir.walk import loaded_tensor, nodes, read_indices
 from intset.errors import InputError
+from intset.expr.dag import free_vars
 from intset.expr.node import Cond, Expr, Var, as_expr, const, truth
 from intset.expr.range import Range
 from lowering.interpreter import run
 from lowering.nest.ir import Allocate, Evaluate, For, Function, If, Let, LoopKind, Stmt, Store, seq
-from lowering.nest.walk import calls, free_variables, statements, touched
+from lowering.nest.walk import calls, free_variables, operands, statements, touched
+from lowering.passes.stores.bounds_checks import with_bounds_checks
 from lowering.tvm.runtime import PACKED
 
 _NUMBERS: Final = itertools.count()
+BARRIER: Final = "tir.tvm_storage_sync"
 _KINDS: Final = {
     **{name: LoopKind[name.upper()] for name in ("serial", "parallel", "vectorized", "unrolled")},
     "vectorize": LoopKind.VECTORIZED,
@@ -55,7 +69,8 @@ class While:
         self.variables = tuple(v for v in free_variables(round_) if isinstance(v, Var))
         self.writes = tuple(dict.fromkeys(self._written(body)))
         outputs = (*(t for t in self.tensors if t in self.writes), self.flag)
-        self.function = Function("round", (*self.tensors, self.flag), outputs, self.variables, (), round_)
+        whole = Function("round", (*self.tensors, self.flag), outputs, self.variables, (), round_)
+        self.function = with_bounds_checks(whole)
 
     def _written(self, body: Stmt) -> list[Tensor]:
         stores = [s.tensor for s in statements(body) if isinstance(s, Store) and s.tensor in self.tensors]
@@ -90,28 +105,38 @@ def repeated(cond: Cond | Value, body: Stmt) -> Evaluate:
 class BufferVar:
     """A buffer of a builder: `A[i]` reads, `A[i] = e` emits a store; a single index counts elements row-major."""
 
-    def __init__(self, builder: IRBuilder, tensor: Tensor) -> None:
+    def __init__(self, builder: IRBuilder, tensor: Tensor, shape: Any = None) -> None:
         self.builder, self.tensor = builder, tensor
         self.dtype = tensor.dtype
+        self.shape = tensor.extents if shape is None else decl_buffer(shape, tensor.dtype, tensor.name).shape
 
     def _place(self, indices: Any) -> tuple[Expr, ...]:
         given = tuple(map(as_expr, indices if isinstance(indices, (tuple, list)) else (indices,)))
         extents = self.tensor.extents
-        if len(given) == len(extents):
+        if len(given) == len(self.shape) and self.shape == extents:
             return given
-        if len(given) != 1:
-            raise InputError(f"{self.tensor.name} has {len(extents)} dimensions, not {len(given)}")
+        if len(given) not in (1, len(self.shape)):
+            raise InputError(f"{self.tensor.name} has {len(self.shape)} dimensions, not {len(given)}")
         place: list[Expr] = []
         rest = given[0]
+        for index, extent in zip(given[1:], self.shape[1:], strict=False):
+            rest = rest * extent + index
         for extent in reversed(extents[1:]):
             place.append(rest % extent)
             rest = rest // extent
         return (rest, *reversed(place)) if extents else ()
 
-    def __getitem__(self, indices: Any) -> Operand:
+    def __getitem__(self, indices: Any) -> Operand | Vector:
+        if isinstance(indices, Vector):
+            return Vector(tuple(element(self.tensor, self._place(k)) for k in indices.lanes), self.dtype)
         return element(self.tensor, self._place(indices))
 
     def __setitem__(self, indices: Any, value: Any) -> None:
+        if isinstance(indices, Vector):
+            lanes = value.lanes if isinstance(value, Vector) else (value,) * len(indices.lanes)
+            for index, lane in zip(indices.lanes, lanes, strict=True):
+                self[index] = lane
+            return
         if isinstance(value, AtomicAdd):
             value = self.builder.added(value)
         self.builder.emit(Store(self.tensor, self._place(indices), operand(_scripted(value))))
@@ -161,6 +186,7 @@ class IRBuilder:
     def __init__(self) -> None:
         self._open: list[list[Stmt]] = [[]]
         self._atomics = 0
+        self._shared: list[Tensor] = []
         self._threads: list[tuple[list[Stmt], int, IterVar, Expr]] = []  # block, first statement inside, axis, extent
 
     def added(self, call: AtomicAdd) -> Any:
@@ -206,8 +232,25 @@ class IRBuilder:
         """Put what follows a thread's `scope_attr` in the block into the thread's loop."""
         while self._threads and self._threads[-1][0] is block:
             _, start, axis, extent = self._threads.pop()
+            if axis.thread_tag.startswith("threadIdx") and self._is_exchanged(block[start:], axis):
+                block.insert(start, Evaluate(ExternCall("packed", BARRIER, ())))
             kind = LoopKind.VTHREAD if axis.thread_tag.startswith(("vthread", "cthread")) else LoopKind.THREAD
             block[start:] = [For(axis, Range(0, extent), seq(*block[start:]), kind, axis.thread_tag)]
+
+    def _is_exchanged(self, block: list[Stmt], axis: IterVar) -> bool:
+        """Whether a thread may read what another one stored in memory that they share, as far as indices tell."""
+        places: dict[Tensor, set[tuple[Expr, ...]]] = {}
+        stored = set()
+        for part in statements(seq(*block)):
+            if isinstance(part, Store):
+                stored.add(part.tensor)
+                places.setdefault(part.tensor, set()).add(part.indices)
+            for node in nodes(*operands(part)):
+                tensor = loaded_tensor(node)
+                if tensor is not None:
+                    places.setdefault(tensor, set()).add(read_indices(node))
+        shared = [places[t] for t in self._shared if t in stored]
+        return any(len(found) > 1 or axis not in free_vars(*found.pop()) for found in shared)
 
     @contextmanager
     def for_range(
@@ -216,7 +259,7 @@ class IRBuilder:
         """A loop over `[begin, end)`."""
         if (for_type or kind) not in _KINDS:
             raise InputError(f"kind of a loop is one of {', '.join(_KINDS)}, not {for_type or kind!r}")
-        var, low, high = Var(name), as_expr(begin), as_expr(end)
+        var, low, high = Var(name), as_expr(whole_number(begin)), as_expr(whole_number(end))
         extent = high if low is const(0) else high - low
         if low.is_const and high.is_const:
             extent = const(int(high) - int(low))
@@ -253,12 +296,16 @@ class IRBuilder:
     def allocate(self, dtype: str, shape: Any, name: str = "buf", scope: str = "", **more: object) -> BufferVar:
         """Storage of the block it stands in."""
         tensor = buffer_tensor(decl_buffer(shape, dtype, name))
+        if scope.startswith(("shared", "warp")):
+            self._shared.append(tensor)
         self.emit(Allocate(tensor, tuple(Range(0, extent) for extent in tensor.extents), scope or ""))
         return BufferVar(self, tensor)
 
     def buffer_ptr(self, buffer: Buffer, shape: Any = None) -> BufferVar:
-        """Access to a buffer."""
-        return BufferVar(self, buffer_tensor(buffer))
+        """Access to a buffer, by the indices of a shape, row-major."""
+        if not isinstance(buffer, Buffer):
+            raise InputError(f"buffer_ptr takes a buffer, as te.extern passes them, not {buffer!r}")
+        return BufferVar(self, buffer_tensor(buffer), shape)
 
     def likely(self, expr: Any) -> Any:
         """The condition itself; the hint is for code generation."""
