@@ -32,6 +32,7 @@ from bound.tir.value import (
     UNDEF,
     Number,
     Operand,
+    ScriptVar,
     Truth,
     Value,
     ValueLike,
@@ -448,7 +449,7 @@ def _integer_type(node: Node, known: dict[Node, str | None]) -> str | None:
         width, is_signed = node.data
         return f"{'int' if is_signed else 'uint'}{width}"
     if isinstance(node, Var):
-        return dtypes.INDEX
+        return node.type_name if isinstance(node, ScriptVar) else dtypes.INDEX
     types = [known[arg] for arg in node.args if isinstance(arg, Expr)]
     definite = [dtype for dtype in types if dtype is not None]
     return reduce(dtypes.promote, definite) if definite else None

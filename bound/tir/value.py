@@ -50,8 +50,8 @@ from bound import dtypes
 from intset.errors import InputError
 from intset.expr import ops
 from intset.expr.build import Opaque
-from intset.expr.dag import LOCK, OperandNames, WeakTable, leaf_vars, postorder, postorder_beside
-from intset.expr.node import Cond, Expr, Guest, Node, Var, truth
+from intset.expr.dag import LOCK, ORIGIN, OperandNames, WeakTable, leaf_vars, postorder, postorder_beside
+from intset.expr.node import Cond, Expr, Guest, Node, ShapeVar, Var, truth
 from intset.expr.ops import REGISTERED, Op
 from intset.expr.printer import INFIX as WHOLE_INFIX
 from intset.expr.printer import Placed, Precedence, TextPiece, abbreviated, layout_of, listed, shown
@@ -321,6 +321,29 @@ def parameter(name: str, dtype: str, annotation: object = None) -> Value:
     if dtypes.is_int(dtype):
         raise InputError(f"the parameter {name} of type {dtype} is an integer: use a variable")
     return make(PARAM, (), dtype, (name, next(_serial), annotation))
+
+
+class ScriptVar(ShapeVar):
+    """A variable of a script, with the type that the script gave it. A call checks its bounds.
+
+    Attributes
+    ----------
+    type_name: its element type.
+    """
+
+    __slots__ = ("type_name",)
+    type_name: str
+
+    @classmethod
+    def of(cls, name: str, dtype: str, is_size: bool) -> ScriptVar:
+        """A new variable; one of at most 16 bits has the range of its type."""
+        is_narrow = dtypes.bits(dtype) < dtypes.bits(dtypes.INDEX)
+        low, high = dtypes.int_range(dtype) if is_narrow else (None, None)
+        fields = {"lower": 0 if is_size else low, "upper": high, "multiple_of": 1}
+        return cls.new(name, ORIGIN.next_uid(), {**fields, "type_name": dtype if is_narrow else dtypes.INDEX})
+
+    def fields(self) -> Mapping[str, object]:
+        return {**super().fields(), "type_name": self.type_name}
 
 
 def _is_tensor(x: object) -> bool:

@@ -21,7 +21,7 @@ from bound.operation import buffer_of, buffer_tensor
 from bound.tensor import ScriptText, Tensor
 from bound.tir import build, walk
 from bound.tir.build import Buffer, ExternCall, Vector, cast, const, operand
-from bound.tir.value import CALL, CONVERT, DIV, NUMBER, PARAM, REDUCE, IntFunction, Value, make, parameter
+from bound.tir.value import CALL, CONVERT, DIV, NUMBER, PARAM, REDUCE, IntFunction, ScriptVar, Value, make, parameter
 from bound.tir.walk import loaded_tensor
 from intset.context import Context
 from intset.errors import InputError
@@ -191,9 +191,20 @@ class PointerType:
     storage_scope: str = ""
 
 
-def variable(name: str = "tindex", dtype: Any = "int32", span: object = None, **bounds: Any) -> Any:
-    """A variable of a script: an integer, a value, or an address, which only buffers and calls take."""
-    return parameter(name, "handle", dtype) if isinstance(dtype, PointerType) else var(name, dtype, **bounds)
+def variable(
+    name: str = "tindex", dtype: Any = "int32", span: object = None, is_size: bool = False, **more: Any
+) -> Any:
+    """A variable of a script: an integer, a value, or an address, which only buffers and calls take.
+
+    Parameters
+    ----------
+    is_size: whether an integer without other bounds is at least 0.
+    """
+    if isinstance(dtype, PointerType):
+        return parameter(name, "handle", dtype)
+    checked = dtypes.check(dtype)
+    is_script = dtypes.is_int(checked) and not more and (is_size or dtypes.bits(checked) < 32)
+    return ScriptVar.of(name, checked, is_size) if is_script else var(name, checked, **more)
 
 
 def save_json(node: object) -> str:
@@ -499,7 +510,10 @@ def _types() -> dict[str, NodeType]:
             lambda x: isinstance(x, Var) or (isinstance(x, Value) and x.op is PARAM),
             variable,
         ),
-        "SizeVar": (lambda x: isinstance(x, ShapeVar), lambda name, dtype="int32", span=None: size_var(name, dtype)),
+        "SizeVar": (
+            lambda x: isinstance(x, ShapeVar) and not isinstance(x, ScriptVar),
+            lambda name, dtype="int32", span=None: size_var(name, dtype),
+        ),
         "Let": (lambda x: False, lambda var, value, body, span=None: substitute(body, {var: build.operand(value)})),
         "PrimExpr": (lambda x: isinstance(x, (Expr, Cond, Value)), build.operand),
         "PrimFunc": (lambda x: isinstance(x, ir.Function), prim_func),

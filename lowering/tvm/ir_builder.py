@@ -10,15 +10,13 @@ body = ib.get()
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
-from weakref import finalize
 
 from bound.itervar import IterVar, whole_number
-from bound.operation import PlaceholderOp, buffer_tensor
+from bound.operation import buffer_tensor
 from bound.tensor import Tensor, element
 from bound.tir.build import (
     Buffer,
@@ -38,68 +36,17 @@ from intset.errors import InputError
 from intset.expr.dag import free_vars
 from intset.expr.node import Cond, Expr, Var, as_expr, const, truth
 from intset.expr.range import Range
-from lowering.interpreter import run
-from lowering.nest.ir import Allocate, Evaluate, For, Function, If, Let, LoopKind, Stmt, Store, seq
-from lowering.nest.walk import calls, free_variables, operands, statements, touched
-from lowering.passes.stores.bounds_checks import with_bounds_checks
+from lowering.host_loops import repeated
+from lowering.nest.ir import Allocate, Evaluate, For, If, Let, LoopKind, Stmt, Store, seq
+from lowering.nest.walk import operands, statements
 from lowering.tvm.runtime import PACKED
 
-_NUMBERS: Final = itertools.count()
 BARRIER: Final = "tir.tvm_storage_sync"
 _KINDS: Final = {
     **{name: LoopKind[name.upper()] for name in ("serial", "parallel", "vectorized", "unrolled")},
     "vectorize": LoopKind.VECTORIZED,
     "unroll": LoopKind.UNROLLED,
 }
-
-
-class While:
-    """Runs `body` as often as `cond` holds before it.
-
-    Attributes
-    ----------
-    function: one round; it stores in `flag` whether there was one.
-    """
-
-    def __init__(self, cond: Cond | Value, body: Stmt) -> None:
-        self.flag = PlaceholderOp("repeats", (const(1),), "int32").output(0)
-        own = {s.tensor for s in statements(body) if isinstance(s, Allocate)}
-        round_ = If(cond, seq(Store(self.flag, (const(0),), const(1)), body))
-        self.tensors = tuple(t for t in touched(round_) if t not in own and t is not self.flag)
-        self.variables = tuple(v for v in free_variables(round_) if isinstance(v, Var))
-        self.writes = tuple(dict.fromkeys(self._written(body)))
-        outputs = (*(t for t in self.tensors if t in self.writes), self.flag)
-        whole = Function("round", (*self.tensors, self.flag), outputs, self.variables, (), round_)
-        self.function = with_bounds_checks(whole)
-
-    def _written(self, body: Stmt) -> list[Tensor]:
-        stores = [s.tensor for s in statements(body) if isinstance(s, Store) and s.tensor in self.tensors]
-        return [*stores, *(t for call in calls(body) for t in call.writes)]
-
-    def __call__(self, *args: Any) -> None:
-        import numpy as np
-
-        count = len(self.tensors)
-        arrays = {t: getattr(a, "data", a) for t, a in zip(self.tensors, args[:count], strict=True)}
-        numbers = dict(zip(self.variables, args[count:], strict=True))
-        flag = np.ones(1, "int32")
-        while flag[0]:
-            flag[0] = 0
-            run(self.function, {**arrays, self.flag: flag}, numbers, PACKED)
-
-
-class _LoopName(str):
-    """The name of a loop; the loop is forgotten with the last nest that calls it."""
-
-
-def repeated(cond: Cond | Value, body: Stmt) -> Evaluate:
-    """The statement that repeats `body` while `cond` holds."""
-    loop = While(cond, body)
-    name = _LoopName(f"while.{next(_NUMBERS)}")
-    PACKED[str(name)] = loop
-    finalize(name, PACKED.pop, str(name), None)
-    call = ExternCall("packed", name, (*loop.tensors, *loop.variables))
-    return Evaluate(call, loop.tensors, loop.writes)
 
 
 class BufferVar:
@@ -320,10 +267,10 @@ class IRBuilder:
 
     @contextmanager
     def while_loop(self, condition: Any) -> Iterator[None]:
-        """Repeat a block while a condition holds. It runs in Python: the nest calls `While`."""
+        """Repeat a block while a condition holds. It runs in Python: the nest calls `host_loops.While`."""
         with self._block() as block:
             yield
-        self.emit(repeated(truth_value(_scripted(condition)), seq(*block)))
+        self.emit(repeated(truth_value(_scripted(condition)), seq(*block), PACKED))
 
     def pointer(self, content_type: str, name: str = "ptr", scope: str = "") -> BufferVar:
         """Access to a buffer of unknown size."""

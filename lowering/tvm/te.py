@@ -48,9 +48,7 @@ def var(  # type: ignore[no-redef]  # the star import brings the one that is no 
 
     An integer argument that may be negative is a `tir.Var`.
     """
-    if str(dtype).startswith(("int", "uint")):
-        bounds = bounds or {"nonneg": True}
-    return variable(name, dtype, **bounds)
+    return variable(name, dtype, is_size=True, **bounds)
 
 
 def create_schedule(ops: Any) -> tensor.Schedule:  # type: ignore[no-redef]  # this one notes
