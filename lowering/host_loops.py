@@ -5,15 +5,16 @@ Guarantee: an access of a round that leaves its tensor is refused or asserted.
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable
-from typing import Any, Final, TypeAlias
+from typing import Any, NoReturn, TypeAlias
 from weakref import finalize
 
 from bound.operation import PlaceholderOp
 from bound.tensor import Tensor
 from bound.tir.build import ExternCall
 from bound.tir.value import Value
+from intset.errors import InputError
+from intset.expr.dag import ORIGIN
 from intset.expr.node import Cond, Var, const
 from lowering.interpreter import run
 from lowering.nest.ir import Allocate, Evaluate, Function, If, Stmt, Store, seq
@@ -21,7 +22,6 @@ from lowering.nest.walk import calls, free_variables, statements, touched
 from lowering.passes.stores.bounds_checks import with_bounds_checks
 
 Functions: TypeAlias = "dict[str, Callable[..., Any]]"
-_NUMBERS: Final = itertools.count()
 
 
 class While:
@@ -61,8 +61,11 @@ class While:
             run(self.function, {**arrays, self.flag: flag}, numbers, self.functions)
 
 
-class _LoopName(str):
-    """The name of a loop; the loop is forgotten with the last nest that calls it."""
+class LoopName(str):
+    """The name of a loop; the loop is forgotten with the last nest that calls it. It is not saved with a nest."""
+
+    def __reduce__(self) -> NoReturn:
+        raise InputError("a nest with a while loop is not saved: build it again where it runs")
 
 
 def repeated(cond: Cond | Value, body: Stmt, functions: Functions) -> Evaluate:
@@ -73,7 +76,7 @@ def repeated(cond: Cond | Value, body: Stmt, functions: Functions) -> Evaluate:
     functions: host functions, which the body calls; the loop becomes one.
     """
     loop = While(cond, body, functions)
-    name = _LoopName(f"while.{next(_NUMBERS)}")
+    name = LoopName("while.{:x}.{}".format(*ORIGIN.next_uid()))  # of this process alone
     functions[str(name)] = loop
     finalize(name, functions.pop, str(name), None)
     call = ExternCall("packed", name, (*loop.tensors, *loop.variables))

@@ -205,7 +205,7 @@ def _within(ctx: Context, sets: Mapping[Var, ScriptInterval]) -> Context:
 
 
 def deduce_bound(
-    var: Var, cond: Cond, hint_map: Mapping[Var, ScriptInterval], relax_map: Mapping[Var, ScriptInterval]
+    var: Var, cond: Any, hint_map: Mapping[Var, ScriptInterval], relax_map: Mapping[Var, ScriptInterval]
 ) -> ScriptInterval:
     """An interval of `var` in which `cond` holds for all values of the relaxed variables.
 

@@ -112,7 +112,7 @@ class BuiltModule:
     def __init__(self, function: Function, order: Sequence[Any], backend: str) -> None:
         self.function, self.order, self.backend = function, tuple(order), backend
         self.name = function.name
-        self.entry_name = function.name
+        self.entry_name, self.type_key = function.name, backend
         self.imported_modules: list[BuiltModule] = []
         self.others: dict[str, BuiltModule] = {}
 
@@ -156,8 +156,9 @@ class BuiltModule:
         return measure
 
     def save(self, path: str, *_: object, **__: object) -> None:
-        """Write the nest to a file, from which `load_module` builds it again."""
-        Path(path).write_text(save_json((self.function, self.order, self.backend)), encoding="utf-8")
+        """Write the nests to a file, from which `load_module` builds them again."""
+        rows = [(module.function, module.order, module.backend) for module in (self, *self.others.values())]
+        Path(path).write_text(save_json(rows), encoding="utf-8")
 
     export_library = save
 
@@ -179,7 +180,9 @@ def _stored(tensor: Tensor, array: Any) -> Any:
 
 def load_module(path: str, fmt: str = "") -> BuiltModule:
     """The module that `save` or `export_library` wrote to a file, with the trust that unpickling asks for."""
-    return BuiltModule(*load_json(Path(path).read_text(encoding="utf-8")))
+    first, *others = [BuiltModule(*row) for row in load_json(Path(path).read_text(encoding="utf-8", errors="replace"))]
+    first.others.update({module.name: module for module in others})
+    return first
 
 
 def _on_arrays(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -220,10 +220,9 @@ def load_json(json_str: str) -> Any:
     InputError: another text.
     """
     try:
-        text = json.loads(json_str)["pickle"]
-    except (ValueError, KeyError, TypeError) as error:
-        raise InputError("load_json reads what save_json wrote here; JSON of TVM is not read") from error
-    return pickle.loads(base64.b64decode(text))  # the caller's own text
+        return pickle.loads(base64.b64decode(json.loads(json_str)["pickle"]))  # the caller's own text
+    except (ValueError, KeyError, TypeError, EOFError, pickle.UnpicklingError) as error:
+        raise InputError("a text or file that was not saved here: libraries and JSON of TVM are not read") from error
 
 
 def register_op_attr(op_name: str, attr_key: str, value: Any = None, level: int = 10) -> Any:

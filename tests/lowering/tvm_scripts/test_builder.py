@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -151,3 +152,21 @@ def test_an_unknown_function_of_c_has_a_name() -> None:
     f.backend = "python"
     with pytest.raises(InputError, match="calls fabsf, which is not known"):
         f(tvm.nd.array(X), tvm.nd.array(TURNED), tvm.nd.empty((6,)))
+
+
+def test_saved_modules(tmp_path: Path) -> None:
+    path = str(tmp_path / "saved.so")
+    with pytest.raises(InputError, match="a nest with a while loop is not saved"):
+        built(repeated).export_library(path)
+    A = te.placeholder((6,), name="A")
+    s = te.create_schedule(te.compute((6,), lambda i: A[i] + 1.0, name="B").op)
+    nests = [tvm.lower(s, [A, s.outputs[0].output(0)], name=name) for name in ("first", "second")]
+    tvm.build(nests, target="llvm").export_library(path)
+    for name in ("first", "second"):
+        out = tvm.nd.empty((6,))
+        tvm.runtime.load_module(path)[name](tvm.nd.array(X), out)
+        np.testing.assert_array_equal(out.numpy(), X + 1)
+    for other in (b"\x7fELF\x00\xff", b'{"pickle": ""}'):
+        Path(path).write_bytes(other)
+        with pytest.raises(InputError, match="not saved here"):
+            tvm.runtime.load_module(path)
