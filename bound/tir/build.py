@@ -122,12 +122,12 @@ class Buffer:
     scope: str = "global"
     strides: tuple[object, ...] = ()
     elem_offset: object = None
-    pointer: object = None
+    pointer: BufferPointer | Value | None = None
     READ: ClassVar[int] = 1
     WRITE: ClassVar[int] = 2
 
     @property
-    def data(self) -> Any:
+    def data(self) -> BufferPointer | Value:
         """The address of its first element."""
         return BufferPointer(self) if self.pointer is None else self.pointer
 
@@ -246,7 +246,7 @@ def decl_buffer(
         of_kind(str, scope or "global", f"scope of {name}", "a text"),
         tuple(strides) if isinstance(strides, (tuple, list)) else (),
         elem_offset,
-        data,
+        data if isinstance(data, (BufferPointer, Value)) else None,
     )
 
 
