@@ -388,6 +388,8 @@ def _converted(dtype: str, value: Any, span: object = None) -> Any:
 
 
 def _selected(condition: Any, true_value: Any, false_value: Any, span: object = None) -> Any:
+    if build.is_truth(true_value) and build.is_truth(false_value):  # as it was written
+        return make(ops.SELECT, (build.truth_value(condition), true_value, false_value), "bool")
     return build.select(condition, true_value, false_value)
 
 

@@ -56,6 +56,34 @@ def test_a_field_that_a_node_lacks() -> None:
         ADDRESS + 1
 
 
+@pytest.mark.parametrize("same", [m + 0, 0 + m, m - 0, m * 1, 1 * m, m // 1, tir.truncdiv(m, 1), (0 + m * 1) - 0])
+def test_operations_that_change_nothing(same: Any) -> None:
+    assert same.same_as(m) and m.same_as(same)
+    assert not (same + 1).same_as(m) and not same.same_as(n) and not same.same_as(None)
+
+
+def test_the_value_of_a_remainder_by_1() -> None:
+    assert tir.truncmod(m, 1).value == (m % 1 + 0).value == (m * 0).value == 0
+    for other in (0 - m, 1 // m, m % 2, m):
+        assert not hasattr(other, "value")
+
+
+def test_a_selection_of_truth_values_keeps_its_form() -> None:
+    need_compiler()
+    A = te.placeholder((8,), name="A")
+    a, i = np.random.default_rng(1).standard_normal(8).astype("float32"), np.arange(8)
+    for pick in (lambda x, k: (x > 0.0, k < 4, x < 1.0), lambda x, k: (k < 4, k < 2, k > 5)):
+        chosen = tir.Select(*pick(A[m], m))
+        assert isinstance(chosen, tir.Select) and chosen.dtype == "bool"
+        B = te.compute((8,), lambda k, pick=pick: tir.Select(tir.Select(*pick(A[k], k)), A[k], -1.0), name="B")  # type: ignore[misc]
+        f = tvm.build(te.create_schedule(B.op), [A, B])
+        for backend in ("c", "python"):
+            f.backend = backend
+            out = tvm.nd.empty((8,))
+            f(tvm.nd.array(a), out)
+            np.testing.assert_array_equal(out.numpy(), np.where(np.where(*pick(a, i)), a, np.float32(-1)))
+
+
 def test_equal_elements_of_a_buffer() -> None:
     flat = tir.decl_buffer((m, n), "float32", strides=(n, 1))
     k = te.size_var("k")
