@@ -267,6 +267,7 @@ ctx.explain(i < 3)
 ctx.explain(i)
 i.eq(j)
 i.ne(j)
+i.same_as(j)
 i + j
 i - j
 i * j
