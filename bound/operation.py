@@ -9,8 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import accumulate, pairwise
-from typing import Any
-from weakref import WeakKeyDictionary
+from typing import Any, NoReturn
 
 from bound.itervar import IterType, IterVar
 from bound.tensor import Operation, ScriptTuple, Tensor, TensorSlice, as_index, element
@@ -33,7 +32,10 @@ class PlaceholderOp(Operation):
     Attributes
     ----------
     dims: one axis per dimension, for replays; none of them is a loop.
+    buffer: the buffer for which the tensor stands in a nest, or `None`.
     """
+
+    buffer: Buffer | None = None
 
     def __init__(
         self, name: str, shape: tuple[Expr, ...], dtype: str, value_range: tuple[int, int] | None = None, tag: str = ""
@@ -133,6 +135,10 @@ class ExternOp(Operation):
         self.body = body
         self.buffers = buffers
         self.outputs = tuple(Tensor(self, k, s, t) for k, (s, t) in enumerate(zip(shapes, types, strict=True)))
+
+    def __getattr__(self, name: str) -> NoReturn:
+        why = ": it runs a nest of its own, whose loops are not scheduled" if name in ("axis", "reduce_axis") else ""
+        raise AttributeError(f"{type(self).__name__} {self.__dict__.get('name', '')} has no {name}{why}")
 
     @property
     def input_tensors(self) -> tuple[Tensor, ...]:
@@ -258,15 +264,19 @@ def _check_axes(name: str, axes: tuple[IterVar, ...], body: tuple[Operand, ...])
         raise InputError(f"the formula of {name} uses {var.name}, an axis of another operation")
 
 
-_OF_BUFFERS: WeakKeyDictionary[Buffer, Tensor] = WeakKeyDictionary()
-
-
 def buffer_tensor(buffer: Buffer) -> Tensor:
     """Return the tensor that stands for a buffer in formulas and nests; always the same."""
-    found = _OF_BUFFERS.get(buffer)
+    found: Tensor | None = buffer.__dict__.get("tensor")
     if found is None:
-        found = _OF_BUFFERS[buffer] = PlaceholderOp(buffer.name, buffer.shape, buffer.dtype).output(0)
+        op = PlaceholderOp(buffer.name, buffer.shape, buffer.dtype)
+        found = buffer.__dict__["tensor"] = op.output(0)
+        op.buffer = buffer
     return found
+
+
+def buffer_of(tensor: Tensor) -> Buffer | None:
+    """Return the buffer for which a tensor stands; `None` for other tensors."""
+    return tensor.op.buffer if isinstance(tensor.op, PlaceholderOp) else None
 
 
 OPERATORS.buffer_tensor = buffer_tensor

@@ -394,6 +394,9 @@ def _kernel(f: Function, checked: bool, functions: Mapping[str, Callable[..., An
     env["evaluate"] = lambda stmt, args, storage: _evaluate(stmt, [*map(plain, args)], storage, functions)
     env["undef"] = lambda dtype: Unknown(_drawn(draw, dtype)) if is_unknown else _drawn(draw, dtype)
     exec(code, env)
+    missing = [n for n in env["kernel"].__code__.co_names if n.startswith("call_") and n not in env]
+    if missing:
+        raise InputError(f"the nest calls {missing[0][5:]}, which is not known: pass it in functions")
     return env["kernel"]
 
 

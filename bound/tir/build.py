@@ -31,6 +31,7 @@ from bound.tir.value import (
     UNDEF,
     Number,
     Operand,
+    ScriptVar,
     Truth,
     Value,
     ValueLike,
@@ -111,6 +112,7 @@ class Buffer:
     Attributes
     ----------
     strides, elem_offset: the layout that the script declared; code here has the row-major one.
+    pointer: the address that the script declared, or `None`.
     """
 
     name: str
@@ -119,13 +121,14 @@ class Buffer:
     scope: str = "global"
     strides: tuple[object, ...] = ()
     elem_offset: object = None
+    pointer: BufferPointer | Value | None = None
     READ: ClassVar[int] = 1
     WRITE: ClassVar[int] = 2
 
     @property
-    def data(self) -> BufferPointer:
+    def data(self) -> BufferPointer | Value:
         """The address of its first element."""
-        return BufferPointer(self)
+        return BufferPointer(self) if self.pointer is None else self.pointer
 
     def access_ptr(
         self,
@@ -161,6 +164,21 @@ class Buffer:
         lanes = value.lanes if isinstance(value, Vector) else (operand(value),)
         places = ((*first[:-1], first[-1] + k) if k else first for k in range(len(lanes)))
         return BufferStores(self, tuple(zip(places, lanes, strict=True)))
+
+    def offset_of(self, indices: object) -> list[Expr]:
+        """The number of the element at these indices, by the declared strides and offset."""
+        places = self._place(indices)
+        if len(places) != len(self.shape):
+            raise InputError(f"{self.name} has {len(self.shape)} dimensions, not {len(places)}")
+        zero, one = as_expr(0), as_expr(1)
+        steps = [as_expr(step) for step in self.strides]
+        if not steps:
+            steps = [one]
+            for extent in reversed(self.shape[1:]):
+                steps.insert(0, extent if steps[0] is one else extent * steps[0])
+        parts = [i if step is one else i * step for i, step in zip(places, steps, strict=False) if i is not zero]
+        start = zero if self.elem_offset is None else as_expr(self.elem_offset)
+        return [reduce(operator.add, parts if start is zero and parts else [start, *parts])]
 
     def _place(self, begin: object) -> tuple[Expr, ...]:
         indices = tuple(begin) if isinstance(begin, (list, tuple)) else (begin,)
@@ -227,6 +245,7 @@ def decl_buffer(
         of_kind(str, scope or "global", f"scope of {name}", "a text"),
         tuple(strides) if isinstance(strides, (tuple, list)) else (),
         elem_offset,
+        data if isinstance(data, (BufferPointer, Value)) else None,
     )
 
 
@@ -429,7 +448,7 @@ def _integer_type(node: Node, known: dict[Node, str | None]) -> str | None:
         width, is_signed = node.data
         return f"{'int' if is_signed else 'uint'}{width}"
     if isinstance(node, Var):
-        return dtypes.INDEX
+        return node.type_name if isinstance(node, ScriptVar) else dtypes.INDEX
     types = [known[arg] for arg in node.args if isinstance(arg, Expr)]
     definite = [dtype for dtype in types if dtype is not None]
     return reduce(dtypes.promote, definite) if definite else None
@@ -563,8 +582,9 @@ def binary(op: Op, a: object, b: object) -> Operand:
         whole = as_expr(a), as_expr(b)
         made: Expr | Cond = divide(op, *whole) if op in ops.DIVISIONS else make_node(op, whole)
         return made
-    if op in (ops.EQ, ops.NE) and is_truth(a) and is_truth(b):
-        same = make(ops.EQ, (a, b), "bool")
+    are_addresses = all(isinstance(x, Value) and x.dtype == "handle" for x in (a, b))
+    if op in (ops.EQ, ops.NE) and (are_addresses or (is_truth(a) and is_truth(b))):
+        same = make(ops.EQ, (a, b), "bool")  # type: ignore[arg-type]  # both are operands
         return same if op is ops.EQ else negation(same)
     if (op in ops.COMPARISONS or op is ops.MUL) and is_truth(a) != is_truth(b):  # a truth value counts 1 or 0
         return binary(op, *(cast(dtypes.INDEX, x) if is_truth(x) else x for x in (a, b)))

@@ -15,7 +15,7 @@ the whole DAG, indices included.
 op           args                                    data
 ===========  ======================================  ==================================
 NUMBER                                               `float` of the type, or `bool`
-PARAM                                                `(name, number)`, a scalar argument
+PARAM                                                `(name, number, annotation)`, a scalar argument
 UNDEF                                                identity of an undefined value
 READ         the indices, each an Expr               the `Tensor`
 ADD ... ABS  the operands, Values of one dtype
@@ -46,12 +46,11 @@ from collections.abc import Callable, Container, Mapping
 from typing import TYPE_CHECKING, Any, Final, NoReturn, SupportsFloat, SupportsIndex, TypeAlias, TypeVar
 
 from bound import dtypes
-from bound.itervar import IterVar
 from intset.errors import InputError
 from intset.expr import ops
 from intset.expr.build import Opaque
-from intset.expr.dag import LOCK, OperandNames, WeakTable, leaf_vars, postorder, postorder_beside
-from intset.expr.node import Cond, Expr, Guest, Node, Var, truth
+from intset.expr.dag import LOCK, ORIGIN, OperandNames, WeakTable, leaf_vars, postorder, postorder_beside
+from intset.expr.node import Cond, Expr, Guest, Node, ShapeVar, Var, truth
 from intset.expr.ops import REGISTERED, Op
 from intset.expr.printer import INFIX as WHOLE_INFIX
 from intset.expr.printer import Placed, Precedence, TextPiece, abbreviated, layout_of, listed, shown
@@ -90,7 +89,7 @@ def _row(name: str, operands: str | None, doc: str) -> Op:
 
 # what only values have; their other operations are those of integers
 NUMBER: Final = _row("number", "", "the float or truth value data")
-PARAM: Final = _row("param", "", "a scalar argument; data is (name, number)")
+PARAM: Final = _row("param", "", "a scalar argument; data is (name, number, annotation)")
 UNDEF: Final = _row("undef", "", "an undefined value; data is its identity")
 READ: Final = _row("read", None, "the element of the tensor data at the indices")
 DIV: Final = _row("div", "vv", "the quotient of floats")
@@ -210,28 +209,6 @@ class Value(OperandNames, Guest):
         return _own(OPERATORS.negation(self))
 
     @property
-    def axis(self) -> tuple[IterVar, ...]:
-        """The axes of a reduction, as in TVM's `Reduce`; other values have none."""
-        if self.op is not REDUCE:
-            raise AttributeError(f"{self!r} is no reduction and has no axis")
-        answer: tuple[IterVar, ...] = self.data.axis
-        return answer
-
-    @property
-    def producer(self) -> object:
-        """The tensor of an element, as in TVM's `ProducerLoad`; other values have none."""
-        if self.op is not READ:
-            raise AttributeError(f"{self!r} is no element and has no producer")
-        return self.data
-
-    buffer = producer
-
-    @property
-    def indices(self) -> tuple[Operand, ...]:
-        """The indices of an element; other values have none."""
-        return self.args if self.producer is not None else ()
-
-    @property
     def value(self) -> object:
         """The number of a constant, the operand of a conversion; other values have none."""
         if self.op is CONVERT:
@@ -337,13 +314,36 @@ def layout(node: Operand) -> Placed:
 _serial = iter(range(1 << 62))
 
 
-def parameter(name: str, dtype: str) -> Value:
-    """Return a fresh scalar parameter that is not an integer."""
+def parameter(name: str, dtype: str, annotation: object = None) -> Value:
+    """Return a fresh scalar parameter that is not an integer; `annotation` is its type in a script."""
     if not isinstance(name, str) or not name:
         raise InputError(f"a parameter's name is a non-empty text, not {shown(name)}")
     if dtypes.is_int(dtype):
         raise InputError(f"the parameter {name} of type {dtype} is an integer: use a variable")
-    return make(PARAM, (), dtype, (name, next(_serial)))
+    return make(PARAM, (), dtype, (name, next(_serial), annotation))
+
+
+class ScriptVar(ShapeVar):
+    """A variable of a script, with the type that the script gave it. A call checks its bounds.
+
+    Attributes
+    ----------
+    type_name: its element type.
+    """
+
+    __slots__ = ("type_name",)
+    type_name: str
+
+    @classmethod
+    def of(cls, name: str, dtype: str, is_size: bool) -> ScriptVar:
+        """A new variable; one of at most 16 bits has the range of its type."""
+        is_narrow = dtypes.bits(dtype) < dtypes.bits(dtypes.INDEX)
+        low, high = dtypes.int_range(dtype) if is_narrow else (None, None)
+        fields = {"lower": 0 if is_size else low, "upper": high, "multiple_of": 1}
+        return cls.new(name, ORIGIN.next_uid(), {**fields, "type_name": dtype if is_narrow else dtypes.INDEX})
+
+    def fields(self) -> Mapping[str, object]:
+        return {**super().fields(), "type_name": self.type_name}
 
 
 def _is_tensor(x: object) -> bool:

@@ -9,7 +9,7 @@ import itertools
 import operator
 import os
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Never, NoReturn, Protocol, Self, TypeVar, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Never, NoReturn, Protocol, Self, TypeVar, overload
 
 from intset.errors import InputError
 from intset.expr import ops
@@ -57,6 +57,23 @@ def no_quotient(left: object, right: Never) -> object:
     return NotImplemented
 
 
+class FieldAbove:
+    """A field of nodes whose meaning a layer above knows; a node without it lacks the attribute."""
+
+    known: ClassVar[dict[str, Callable[[Any], object]]] = {}  # by name; `None` for a node that lacks it
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = name
+
+    def __get__(self, node: object, owner: type | None = None) -> Any:
+        if node is None:
+            return self
+        found = self.known[self.name](node) if self.name in self.known else None
+        if found is None:
+            raise AttributeError(f"{node!r} has no {self.name}")
+        return found
+
+
 class OperandNames:
     """TVM's names for the arguments of a node: `a` and `b` of a binary operation, the parts of a selection.
 
@@ -65,6 +82,8 @@ class OperandNames:
 
     __slots__ = ()
     args: tuple[OperandNames, ...]
+    axis, buffer, combiner, index, indices, init, producer, source = (FieldAbove() for _ in range(8))
+    type_annotation, value_index = FieldAbove(), FieldAbove()
 
     def _argument(self, position: int, count: int, name: str) -> OperandNames:
         if len(self.args) != count:

@@ -219,6 +219,10 @@ class Expr(Node, Arithmetic):
         """This expression with every occurrence of a key replaced by its value, simultaneously."""
         return substituted(self, replacements)
 
+    def same_as(self, other: object) -> bool:
+        """Whether both are one expression, up to operations that change nothing, which TVM's constructors fold."""
+        return self is other or (isinstance(other, Expr) and folded(self) is folded(other))
+
     @property
     def is_const(self) -> bool:
         return self.op is ops.CONST
@@ -226,7 +230,7 @@ class Expr(Node, Arithmetic):
     @property
     def value(self) -> int:
         """The number of an expression of constants alone: TVM's `IntImm.value`. No other expression has it."""
-        value = constant_value(self)
+        value = constant_value(folded(self))
         value = settled(self) if value is None else value
         if value is None:
             raise AttributeError(f"{self!r} is no constant and has no value")
@@ -247,6 +251,33 @@ class Expr(Node, Arithmetic):
 
     def __iter__(self) -> NoReturn:
         raise TypeError("an expression is not iterable")
+
+
+NEUTRAL: Final = {
+    ops.ADD: (0, 0),
+    ops.SUB: (None, 0),
+    ops.MUL: (1, 1),
+    ops.FLOORDIV: (None, 1),
+    ops.TRUNCDIV: (None, 1),
+}
+"""The operand, left and right, with which an operation gives the other one."""
+
+
+def folded(e: Expr) -> Expr:
+    """`e` without operations at its root that change nothing; 0 for a remainder by 1 and a product with 0."""
+    while len(e.args) == 2 and isinstance(e.args[0], Expr):
+        left, right = e.args
+        ends = tuple(arg.data if arg.op is ops.CONST else ... for arg in e.args)
+        first, second = NEUTRAL.get(e.op, (None, None))
+        if (e.op in (ops.FLOORMOD, ops.TRUNCMOD) and ends[1] == 1) or (e.op is ops.MUL and 0 in ends):
+            return const(0)
+        if ends[1] == second:
+            e = left
+        elif ends[0] == first:
+            e = right
+        else:
+            break
+    return e
 
 
 class Term(Expr):

@@ -39,7 +39,7 @@ from lowering.dataflow.program import (
 )
 from lowering.dataflow.reaching import InstanceSets, ReachingAnalysis, ReachingWrites, ReadInstances, WrittenValues
 from lowering.nest.driver import Cursor, cursors
-from lowering.nest.ir import Function, Store, checked_function
+from lowering.nest.ir import Function, Stmt, Store, checked_function
 from lowering.nest.printer import text
 from lowering.nest.scope import in_storage, is_outside, proof_of, storage_of
 from lowering.nest.walk import operands, range_ends, replaced, statements
@@ -72,6 +72,12 @@ def checked_accesses(program: Program) -> Iterator[CheckedAccess]:
     Guarantee: a proved access is in bounds at every execution that fulfils the assumptions. A refuted one leaves its
     storage at `point`, whatever tensors hold.
     """
+    for _, _, access in located_accesses(program):
+        yield access
+
+
+def located_accesses(program: Program) -> Iterator[tuple[Stmt, Operand, CheckedAccess]]:
+    """Every access in text order: its statement, the element, and its proof."""
     for cursor in cursors(program.f):
         site = program.sites.get(cursor.path)
         if site is None:
@@ -82,7 +88,7 @@ def checked_accesses(program: Program) -> Iterator[CheckedAccess]:
             found.append(ElementReads(node, cursor.stmt.tensor, cursor.stmt.indices, (ALWAYS,)))
         for k, access in enumerate(found, 1):
             is_store = k == len(found) and isinstance(cursor.stmt, Store)
-            yield _checked(program, site, cursor, access, is_store)
+            yield cursor.stmt, access.node, _checked(program, site, cursor, access, is_store)
 
 
 def _checked(program: Program, site: StmtSite, cursor: Cursor, access: ElementReads, is_store: bool) -> CheckedAccess:

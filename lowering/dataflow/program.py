@@ -122,9 +122,9 @@ def reads_of(operands: Sequence[Operand], expand: Callable[[Operand], Operand]) 
             guard = SOMETIMES
         if loaded_tensor(node) is not None:
             guards_of.setdefault(node, []).append(guard)
-        branches = _branches(node)
+        branches = lazy_branches(node)
         if branches is None or visits > GUARD_VISITS:
-            stack.extend((arg, guard) for arg in reversed(_arguments(node)))
+            stack.extend((arg, guard) for arg in reversed(read_arguments(node)))
             continue
         for arg, cond, holds in reversed(branches):
             stack.append((arg, guard if cond is None else guard.joined(guard_of(expand(cond), holds))))
@@ -145,14 +145,14 @@ def indices_of(args: Sequence[Expr]) -> IntegerIndices:
     return tuple(None if opaque_terms(e) else e for e in args)
 
 
-def _arguments(node: Operand) -> Sequence[Operand]:
+def read_arguments(node: Operand) -> Sequence[Operand]:
     if node.op is ops.LOAD and isinstance(node.data, IntFunction):
         body = replaced(node.data.body, dict(zip(node.data.params, node.args, strict=True)))
         return (body, *node.args)
     return node.args
 
 
-def _branches(node: Operand) -> list[tuple[Operand, Operand | None, bool]] | None:
+def lazy_branches(node: Operand) -> list[tuple[Operand, Operand | None, bool]] | None:
     """Arguments of a lazy operation, paired with their selecting condition and its required truth."""
     args = node.args
     if node.op is ops.SELECT:

@@ -12,14 +12,15 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from bound.fields import storage
 from bound.tensor import Tensor
-from bound.tir.build import ExternCall
+from bound.tir.build import Buffer, ExternCall
 from bound.tir.value import Operand, TensorElement, Value
 from intset.context import Context
 from intset.errors import InputError
 from intset.expr.build import Opaque
 from intset.expr.dag import substitute
-from intset.expr.node import Cond, Expr, Var
+from intset.expr.node import Cond, Expr, Var, truth
 from intset.expr.printer import Displayed, shown
 from intset.expr.range import Range
 
@@ -56,7 +57,14 @@ MOVABLE: Final = (LoopKind.SERIAL, LoopKind.PARALLEL)  # loops whose iterations 
 
 @dataclass(frozen=True, eq=False)
 class Stmt(Displayed):
-    """A statement."""
+    """A statement. Its fields have TVM's names beside their own: `SCRIPT_FIELDS`."""
+
+    def __getattr__(self, name: str) -> Any:
+        """A field under TVM's name."""
+        field = SCRIPT_FIELDS.get((type(self).__name__, name))
+        if field is None:
+            raise AttributeError(f"{type(self).__name__} has no field {name}")
+        return field(self)
 
     def __repr__(self) -> str:
         return ABOVE.stmt_text(self)
@@ -81,7 +89,7 @@ class Seq(Stmt):
             raise AttributeError("a sequence that begins with no declaration has no body")
         return seq(*self.stmts[1:])
 
-    def __getattr__(self, name: str) -> object:
+    def __getattr__(self, name: str) -> Any:
         """A field of the declaration at the start."""
         stmts = self.__dict__.get("stmts", ())
         if name.startswith("__") or not (stmts and isinstance(stmts[0], (Allocate, Let))):
@@ -125,19 +133,6 @@ class For(Stmt):
     carried: tuple[Carry, ...] = ()
     annotations: tuple[tuple[str, object], ...] = ()
 
-    @property
-    def loop_var(self) -> Var:
-        """TVM's name for `var`."""
-        return self.var
-
-    @property
-    def min(self) -> object:
-        return self.range.min
-
-    @property
-    def extent(self) -> object:
-        return self.range.extent
-
 
 @dataclass(frozen=True, eq=False, repr=False)
 class If(Stmt):
@@ -146,19 +141,6 @@ class If(Stmt):
     cond: Cond | Value
     then: Stmt
     orelse: Stmt | None = None
-
-    @property
-    def condition(self) -> Cond | Value:
-        """TVM's name for `cond`."""
-        return self.cond
-
-    @property
-    def then_case(self) -> Stmt:
-        return self.then
-
-    @property
-    def else_case(self) -> Stmt | None:
-        return self.orelse
 
 
 @dataclass(frozen=True, eq=False)
@@ -178,18 +160,6 @@ class Store(Stmt):
     value: Operand
     block: BlockLabel | None = None
 
-    @property
-    def producer(self) -> Tensor:
-        """TVM's name for `tensor`."""
-        return self.tensor
-
-    @property
-    def index(self) -> Expr:
-        """The only index, as in TVM's `Store`."""
-        if len(self.indices) != 1:
-            raise AttributeError(f"a store to {len(self.indices)} dimensions has indices, no index")
-        return self.indices[0]
-
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Evaluate(Stmt):
@@ -199,11 +169,6 @@ class Evaluate(Stmt):
     reads: tuple[Tensor, ...] = ()
     writes: tuple[Tensor, ...] = ()
     block: BlockLabel | None = None
-
-    @property
-    def value(self) -> ExternCall:
-        """TVM's name for `call`."""
-        return self.call
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -263,14 +228,47 @@ class Allocate(Stmt):
     steps: tuple[tuple[int, ...], ...] | None = None
     padding: Padding | None = None
 
-    @property
-    def extents(self) -> tuple[object, ...]:
-        """The extents of `ranges`."""
-        return tuple(r.extent for r in self.ranges)
 
-    @property
-    def dtype(self) -> str:
-        return self.tensor.dtype
+def _flat_index(store: Store) -> object:
+    buffer = storage(store.tensor)
+    if isinstance(buffer, Buffer):
+        return buffer.offset_of(store.indices)[0]
+    if len(store.indices) != 1:
+        raise AttributeError(f"a store to {len(store.indices)} dimensions has indices, no index")
+    return store.indices[0]
+
+
+_STORAGE: Final[dict[str, Callable[[Any], object]]] = {
+    "buffer": lambda stmt: storage(stmt.tensor),
+    "producer": lambda stmt: stmt.tensor,
+    "buffer_var": lambda stmt: stmt.tensor,
+}
+SCRIPT_FIELDS: Final[dict[tuple[str, str], Callable[[Any], object]]] = {
+    (kind, name): field
+    for kind, fields in {
+        "For": {
+            "loop_var": lambda loop: loop.var,
+            "min": lambda loop: loop.range.min,
+            "extent": lambda loop: loop.range.extent,
+        },
+        "If": {
+            "condition": lambda branch: branch.cond,
+            "then_case": lambda branch: branch.then,
+            "else_case": lambda branch: branch.orelse,
+        },
+        "Store": {**_STORAGE, "index": _flat_index},
+        "Evaluate": {"value": lambda stmt: stmt.call},
+        "Assert": {"condition": lambda check: check.cond},
+        "Allocate": {
+            **_STORAGE,
+            "bounds": lambda stmt: stmt.ranges,
+            "extents": lambda stmt: tuple(r.extent for r in stmt.ranges),
+            "dtype": lambda stmt: stmt.tensor.dtype,
+            "condition": lambda stmt: truth(True),
+        },
+    }.items()
+    for name, field in fields.items()
+}
 
 
 @dataclass(frozen=True, eq=False)

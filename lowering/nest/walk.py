@@ -81,7 +81,7 @@ def statements(root: Stmt) -> Iterator[Stmt]:
         yield stmt
         kind = type(stmt)
         if kind is For:
-            stack.append(stmt.body)  # type: ignore[attr-defined]  # hot
+            stack.append(stmt.body)
         elif kind is Seq or kind is If:
             stack.extend(reversed(children(stmt)))
 

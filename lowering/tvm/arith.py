@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any
 
-from bound.tir.value import Value
+from bound.tir.value import ScriptVar, Value
 from bound.tir.walk import substitute
 from intset.context import Context
 from intset.expr.build import logical_and
@@ -76,15 +77,35 @@ class ScriptInterval:
 
 IntSet = IntervalSet = ScriptInterval
 NOTHING = ScriptInterval(POS_INF, NEG_INF)
+ProofStrength = SimpleNamespace(DEFAULT=0, SYMBOLIC_BOUND=1)  # every proof has the same strength here
 
 
 pos_inf, neg_inf = (lambda: POS_INF), (lambda: NEG_INF)
 
 
-class Analyzer:
+class FreeVariables:
+    """Twins of the variables of `te.var`, which are sizes in nests, but may have any value in questions."""
+
+    def __init__(self) -> None:
+        self.twins: dict[Any, Var] = {}
+
+    def free(self, x: Any) -> Any:
+        """An expression or condition with the twins."""
+        for v in free_vars(x):
+            if isinstance(v, ScriptVar) and v not in self.twins:
+                self.twins[v] = Var(v.name) if v.upper is None else ScriptVar.of(v.name, v.type_name, is_size=False)
+        return substitute(x, self.twins)
+
+    def named(self, x: Any) -> Any:
+        """An answer with the script's own variables."""
+        return substitute(x, {twin: v for v, twin in self.twins.items()}) if isinstance(x, (Expr, Cond)) else x
+
+
+class Analyzer(FreeVariables):
     """TVM's analyzer: a `Context` whose ranges and facts are added by calls."""
 
     def __init__(self) -> None:
+        super().__init__()
         self._ranges: dict[Var, Range] = {}
         self._facts: list[Cond] = []
 
@@ -95,35 +116,45 @@ class Analyzer:
 
     def bind(self, var: Var, expr: Any) -> None:
         """State the range of a variable, or its value."""
-        self._ranges[var] = expr if isinstance(expr, Range) else Range(as_expr(expr), 1)
+        twin = self.free(var)
+        if isinstance(expr, Range):
+            self._ranges[twin] = Range(self.free(as_expr(expr.min)), self.free(as_expr(expr.extent)))
+        else:
+            self._facts.append(twin.eq(self.free(as_expr(expr))))
 
     def update(self, var: Var, info: ConstIntBound | ModularSet, override: bool = False) -> None:
         """State constant ends of a variable, or its remainder."""
+        twin = self.free(var)
+        if override:
+            self._facts = [fact for fact in self._facts if free_vars(fact) != (twin,)]
         if isinstance(info, ModularSet):
-            self._facts.append((var % info.coeff).eq(info.base) if info.coeff else var.eq(info.base))
+            self._facts.append((twin % info.coeff).eq(info.base) if info.coeff else twin.eq(info.base))
             return
-        self._ranges[var] = Range(info.min_value, info.max_value - info.min_value + 1)
+        low, high = (None if abs(end) == info.POS_INF else end for end in (info.min_value, info.max_value))
+        ends = ([] if low is None else [twin >= low]) + ([] if high is None else [twin <= high])
+        self._facts += ends
 
     @contextmanager
     def constraint_scope(self, constraint: Cond) -> Iterator[None]:
         """A block in which a condition holds."""
-        self._facts.append(constraint)
+        before = list(self._facts)
+        self._facts.append(self.free(constraint))
         try:
             yield
         finally:
-            self._facts.pop()
+            self._facts = before
 
     def simplify(self, expr: Any, steps: int = 2) -> Any:
         """The expression simplified; values other than integers as they are."""
         if isinstance(expr, (Value, float)):
             return expr
-        return self.context.simplify(as_expr(expr) if isinstance(expr, int) else expr)
+        return self.named(self.context.simplify(self.free(as_expr(expr) if isinstance(expr, int) else expr)))
 
     rewrite_simplify = canonical_simplify = simplify
 
     def can_prove(self, cond: Any, strength: object = None) -> bool:
         """Whether a condition always holds."""
-        return cond if isinstance(cond, bool) else bool(self.context.prove(cond))
+        return cond if isinstance(cond, bool) else bool(self.context.prove(self.free(cond)))
 
     def can_prove_equal(self, lhs: Any, rhs: Any) -> bool:
         return self.can_prove(as_expr(lhs).eq(rhs))
@@ -136,27 +167,34 @@ class Analyzer:
 
     def const_int_bound(self, expr: Any) -> ConstIntBound:
         """The smallest and the largest value."""
-        low, high = self.context.bounds(as_expr(expr))
+        low, high = self.context.bounds(self.free(as_expr(expr)), over="sizes")
         return ConstIntBound(_end(low, ConstIntBound.NEG_INF), _end(high, ConstIntBound.POS_INF))
 
     def modular_set(self, expr: Any) -> ModularSet:
         """The remainder of all values."""
-        found = self.context.value_set(as_expr(expr), domain="modular")
+        found = self.context.value_set(self.free(as_expr(expr)), domain="modular")
         modulus: Any = getattr(found, "modulus", 1)
         rest: Any = 0 if modulus == 1 else found.remainder
         return ModularSet(modulus, rest)
 
     def int_set(self, expr: Any, dom_map: Mapping[Var, ScriptInterval] | None = None) -> ScriptInterval:
         """The smallest interval found around the values, for variables in their sets; others stay in its ends."""
-        e, sets = as_expr(expr), dict(dom_map or {})
+        e, sets = self.free(as_expr(expr)), _freed(self, dom_map)
         if any(s.is_nothing() for s in sets.values()):
             return NOTHING
         keep = [v for v in free_vars(e) if v not in sets]
-        return ScriptInterval(*_within(self.context, sets).bounds(e, keep=keep))
+        return ScriptInterval(*map(self.named, _within(self.context, sets).bounds(e, keep=keep)))
 
 
 def _end(value: Any, otherwise: int) -> int:
     return otherwise if isinstance(value, Infinity) or not (isinstance(value, Expr) and value.is_const) else int(value)
+
+
+def _freed(twins: FreeVariables, sets: Mapping[Var, ScriptInterval] | None) -> dict[Var, ScriptInterval]:
+    """Sets of the twins of variables."""
+    ends = {v: (s.min_value, s.max_value) for v, s in (sets or {}).items()}
+    freed = {v: [end if isinstance(end, Infinity) else twins.free(end) for end in pair] for v, pair in ends.items()}
+    return {twins.free(v): ScriptInterval(*pair) for v, pair in freed.items()}
 
 
 def _within(ctx: Context, sets: Mapping[Var, ScriptInterval]) -> Context:
@@ -167,16 +205,21 @@ def _within(ctx: Context, sets: Mapping[Var, ScriptInterval]) -> Context:
 
 
 def deduce_bound(
-    var: Var, cond: Cond, hint_map: Mapping[Var, ScriptInterval], relax_map: Mapping[Var, ScriptInterval]
+    var: Var, cond: Any, hint_map: Mapping[Var, ScriptInterval], relax_map: Mapping[Var, ScriptInterval]
 ) -> ScriptInterval:
     """An interval of `var` in which `cond` holds for all values of the relaxed variables.
 
     Guarantee: the condition is proved for it, under the hints; it is empty where no interval was found.
     """
-    relaxed = _within(Context(), {v: s for v, s in relax_map.items() if v is not var})
-    hinted = {v: s for v, s in hint_map.items() if v is not var and v not in relax_map}
-    kept = [v for v in free_vars(cond) if v is var or v not in relax_map]
-    return _solved(var, relaxed.narrow(cond, [var, *(v for v in kept if v is not var)]).cond, hinted)
+    if not isinstance(cond, Cond):
+        return NOTHING
+    twins = FreeVariables()
+    var, cond, hints, relaxing = twins.free(var), twins.free(cond), _freed(twins, hint_map), _freed(twins, relax_map)
+    relaxed = _within(Context(), {v: s for v, s in relaxing.items() if v is not var})
+    hinted = {v: s for v, s in hints.items() if v is not var and v not in relaxing}
+    kept = [v for v in free_vars(cond) if v is var or v not in relaxing]
+    found = _solved(var, relaxed.narrow(cond, [var, *(v for v in kept if v is not var)]).cond, hinted)
+    return ScriptInterval(twins.named(found.min_value), twins.named(found.max_value))
 
 
 def _solved(var: Var, cond: Cond, facts: Mapping[Var, ScriptInterval]) -> ScriptInterval:
@@ -205,8 +248,10 @@ def detect_clip_bound(expr: Cond, var_list: Sequence[Var]) -> list[Any]:
 
     The list is empty where a part of the conjunction does not limit exactly one of the variables.
     """
+    twins = FreeVariables()
+    var_list = [twins.free(v) for v in var_list]
     parts: dict[Var, list[Cond]] = {v: [] for v in var_list}
-    for part in conjuncts(expr):
+    for part in conjuncts(twins.free(expr)):
         inside = [v for v in var_list if v in free_vars(part)]
         if len(inside) != 1:
             return []
@@ -214,4 +259,5 @@ def detect_clip_bound(expr: Cond, var_list: Sequence[Var]) -> list[Any]:
     sets = [_solved(v, logical_and(truth(True), *conds), {}) for v, conds in parts.items()]
     if any(s is NOTHING for s in sets):
         return []
-    return [None if isinstance(end, Infinity) else end for s in sets for end in (s.min_value, s.max_value)]
+    ends = [twins.named(end) for s in sets for end in (s.min_value, s.max_value)]
+    return [None if isinstance(end, Infinity) else end for end in ends]

@@ -15,6 +15,7 @@ from types import SimpleNamespace
 from typing import Any, ClassVar, Final
 
 from bound import dtypes
+from bound.operation import ExternOp
 from bound.schedule import Schedule
 from bound.tensor import Tensor
 from bound.tir.build import Buffer
@@ -33,8 +34,10 @@ from lowering.interpreter import compiler_command, run
 from lowering.lower import lower as lowered
 from lowering.nest.ir import Allocate, Function, Stmt, with_fields
 from lowering.nest.walk import calls, rebuilt
+from lowering.passes.stores.bounds_checks import with_bounds_checks
 from lowering.passes.values.cse import inline_values
 from lowering.tvm.ir import ModuleFunction, as_prim_func, load_json, save_json
+from lowering.tvm.ir_builder import BARRIER
 from lowering.tvm.runtime import PACKED, NDArray, cpu
 from lowering.tvm.target import Target
 
@@ -57,7 +60,8 @@ def lower(
     order = None if args is None else _tensors(args, binds)
     f = inline_values(lowered(inputs, order, name=name))  # TVM's nests name no index
     function = as_prim_func(f.with_body(rebuilt(f.body, _with_fixed_size)))
-    function = with_fields(function, order=tuple(order or ()))
+    is_checked = not any(isinstance(stage.op, ExternOp) for stage in inputs.stages)
+    function = with_fields(function, order=tuple(order or ()), is_checked=is_checked)
     for _, step in PassContext.current().config.get("tir.add_lower_pass", ()):
         function = step(function)
     return function
@@ -108,7 +112,7 @@ class BuiltModule:
     def __init__(self, function: Function, order: Sequence[Any], backend: str) -> None:
         self.function, self.order, self.backend = function, tuple(order), backend
         self.name = function.name
-        self.entry_name = function.name
+        self.entry_name, self.type_key = function.name, backend
         self.imported_modules: list[BuiltModule] = []
         self.others: dict[str, BuiltModule] = {}
 
@@ -152,8 +156,9 @@ class BuiltModule:
         return measure
 
     def save(self, path: str, *_: object, **__: object) -> None:
-        """Write the nest to a file, from which `load_module` builds it again."""
-        Path(path).write_text(save_json((self.function, self.order, self.backend)), encoding="utf-8")
+        """Write the nests to a file, from which `load_module` builds them again."""
+        rows = [(module.function, module.order, module.backend) for module in (self, *self.others.values())]
+        Path(path).write_text(save_json(rows), encoding="utf-8")
 
     export_library = save
 
@@ -175,7 +180,9 @@ def _stored(tensor: Tensor, array: Any) -> Any:
 
 def load_module(path: str, fmt: str = "") -> BuiltModule:
     """The module that `save` or `export_library` wrote to a file, with the trust that unpickling asks for."""
-    return BuiltModule(*load_json(Path(path).read_text(encoding="utf-8")))
+    first, *others = [BuiltModule(*row) for row in load_json(Path(path).read_text(encoding="utf-8", errors="replace"))]
+    first.others.update({module.name: module for module in others})
+    return first
 
 
 def _on_arrays(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -218,11 +225,16 @@ def build(
     f = lower(inputs, args, name, binds)
     if not wanted.runs_here:
         raise CompilerError(f"{name} was lowered, but nothing runs on {wanted.kind} here: build it for 'llvm'")
+    if any(call.call.name == BARRIER for call in calls(f.body)):
+        raise CompilerError(
+            f"{name} was lowered, but its threads exchange values in shared memory, and threads run one after another "
+            "here: end their loop before other threads read, or write a stage in shared memory"
+        )
     order = list(f.order or (*f.params, *f.scalars)) if args is None else _tensors(args, binds)
     for k, arg in enumerate(order):
         if not isinstance(arg, (Tensor, Var, Value)):
             raise InputError(f"argument {k} of build must be a tensor or a variable, not {shown(arg)}")
-    return BuiltModule(f, order, _backend(f.body))
+    return BuiltModule(f if f.is_checked else with_bounds_checks(f), order, _backend(f.body))
 
 
 def _backend(body: Stmt) -> str:

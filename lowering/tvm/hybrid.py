@@ -40,6 +40,7 @@ from lowering.interpreter import run
 from lowering.lower import lower
 from lowering.nest.ir import Assert, For, LoopKind, Stmt, Store, flat, seq
 from lowering.nest.walk import substitute
+from lowering.passes.stores.bounds_checks import with_bounds_checks
 from lowering.tvm.ir import ModuleFunction, as_prim_func, load_json, save_json
 from lowering.tvm.ir_builder import BufferVar, IRBuilder
 from lowering.tvm.runtime import PACKED
@@ -62,6 +63,9 @@ _BINARY: Final[Mapping[type, Callable[[Any, Any], Any]]] = {
     ast.Or: lambda a, b: terms.any_of(a, b),
     ast.BitAnd: operator.and_,
     ast.BitOr: operator.or_,
+    ast.BitXor: operator.xor,
+    ast.LShift: operator.lshift,
+    ast.RShift: operator.rshift,
 }
 _LOOPS: Final = {
     **{name: name for name in ("serial", "parallel", "vectorize", "unroll", "bind")},
@@ -140,12 +144,11 @@ def _targets(node: ast.AST) -> list[str]:
     return [target.id for target in targets if isinstance(target, ast.Name)]
 
 
-def _element(array: Any, index: Any) -> Any:
+def _element(array: Any, index: tuple[Any, ...]) -> Any:
     """The element at an index, of lists in lists too."""
-    if isinstance(array, (list, tuple)) and isinstance(index, tuple):
-        first = _element(array, index[0])
-        return _element(first, index[1:]) if len(index) > 1 else first
-    return array[int(index)] if isinstance(array, (list, tuple)) else array[index]
+    if isinstance(array, (list, tuple)) and index:
+        return _element(array[int(index[0])], index[1:])
+    return array[index] if index else array
 
 
 class HybridReader:
@@ -156,6 +159,7 @@ class HybridReader:
     names: what names mean: parameters, loops, local values; then globals of the function.
     constants: the names that are assigned once; an integer outside of tensors binds the name to the value itself.
     outputs: the tensors of `output_tensor`, in the order of `return`.
+    inner: names of blocks that ended.
     """
 
     def __init__(
@@ -169,6 +173,7 @@ class HybridReader:
         self.declared: dict[str, BufferVar] = {}
         self.buffers: dict[BufferVar, Buffer] = {}
         self.outputs: list[BufferVar] = []
+        self.inner: set[str] = set()
 
     def refuse(self, node: ast.AST) -> InputError:
         line = ast.unparse(node).partition("\n")[0]
@@ -197,18 +202,20 @@ class HybridReader:
         if kind == "bind":
             self._bind(stmt, *ends)
             return
-        if len(ends) > 2:
-            raise self.refuse(stmt)
         if isinstance(call.func, ast.Name) and call.func.id == "const_range":
             for k in range(*(int(end) for end in ends)):
                 self._scoped(stmt.body, {stmt.target.id: k})
             return
+        first, step = (ends[0] if len(ends) > 1 else 0), (int(ends[2]) if len(ends) == 3 else 1)
+        if not 1 <= len(ends) <= 3 or step < 1:
+            raise self.refuse(stmt)
         names = [node for part in stmt.body for node in ast.walk(part) if isinstance(node, ast.Name)]
         stored = (self.names.get(node.id) for node in names if isinstance(node.ctx, ast.Store))
         if any(isinstance(variable, BufferVar) for variable in stored):
             kind = "serial"  # iterations share a variable
-        with self.ib.for_range(ends[0] if len(ends) == 2 else 0, ends[-1], stmt.target.id, kind=kind) as i:
-            self._scoped(stmt.body, {stmt.target.id: i})
+        begin, end = (first, ends[:2][-1]) if step == 1 else (0, ceildiv(ends[1] - first, step))
+        with self.ib.for_range(begin, end, stmt.target.id, kind=kind) as i:
+            self._scoped(stmt.body, {stmt.target.id: i if step == 1 else first + i * step})
 
     def _bind(self, stmt: ast.For, tag: str, extent: Any) -> None:
         """A loop on the threads of a tag."""
@@ -222,6 +229,7 @@ class HybridReader:
         before = dict(self.names)
         self.names.update(more)
         self.body(stmts)
+        self.inner |= self.names.keys() - before.keys()
         self.names = before
 
     def _if(self, stmt: ast.If) -> None:
@@ -240,19 +248,57 @@ class HybridReader:
         if len(stmt.targets) != 1:
             raise self.refuse(stmt)
         if isinstance(target, ast.Subscript):
-            self.value(target.value)[self.value(target.slice)] = self.value(stmt.value)
+            array, index = self._access(target)
+            array[index] = self.value(stmt.value)
         elif isinstance(target, ast.Name):
             self._name(target.id, stmt.value)
+        elif isinstance(target, ast.Tuple) and isinstance(stmt.value, ast.Call):
+            found, names = self._called(stmt.value), [part.id for part in target.elts if isinstance(part, ast.Name)]
+            if not found or not len(found) == len(names) == len(target.elts):
+                raise self.refuse(stmt)
+            self.names.update(zip(names, found, strict=True))
         else:
             raise self.refuse(stmt)
+
+    def _called(self, call: ast.Call) -> list[BufferVar]:
+        """The storages of another script's outputs; none for other calls."""
+        callee = self.outer.get(call.func.id) if isinstance(call.func, ast.Name) else None
+        if not isinstance(callee, HybridScript):
+            return []
+        return callee.inlined(self.ib, [self.value(arg) for arg in call.args])
+
+    def _access(self, node: ast.Subscript) -> tuple[Any, tuple[Any, ...]]:
+        """An array and the index of an element, also as `a[i][j]`."""
+        index: tuple[Any, ...] = ()
+        base: ast.expr = node
+        while isinstance(base, ast.Subscript):
+            part = self.value(base.slice)
+            index = (*(part if isinstance(part, tuple) else (part,)), *index)
+            base = base.value
+        array = self.value(base)
+        if isinstance(array, BufferVar) and array.tensor.ndim != len(index):
+            raise InputError(
+                f"hybrid script {self.name}: {ast.unparse(node)} has {len(index)} indices, "
+                f"{array.tensor.name} has {array.tensor.ndim} dimensions"
+            )
+        return array, index
+
+    def _overwrite(self, name: str, storage: BufferVar, value: Any) -> None:
+        """Store a value in a name, which keeps the type of its first value."""
+        if terms.dtype_of(terms.operand(value)).startswith("float") and not storage.dtype.startswith("float"):
+            what = f"hybrid script {self.name}: {name} begins as {storage.dtype}"
+            raise InputError(f"{what}, which holds no float: write {name} = 0.0")
+        storage[()] = value
 
     def _name(self, name: str, value: ast.expr) -> None:
         """Declare a tensor, or a scalar in a storage of one element, which later assignments overwrite."""
         called = value.func.id if isinstance(value, ast.Call) and isinstance(value.func, ast.Name) else ""
         known = self.names.get(name)
-        callee = self.outer.get(called)
-        if isinstance(callee, HybridScript) and isinstance(value, ast.Call):
-            self.names[name] = callee.inlined(self.ib, [self.value(arg) for arg in value.args])
+        made = self._called(value) if isinstance(value, ast.Call) else []
+        if len(made) == 1:
+            self.names[name] = made[0]
+        elif made:
+            raise InputError(f"hybrid script {self.name}: {called} returns {len(made)} tensors, not one")
         elif called in ("output_tensor", "allocate") and isinstance(value, ast.Call):
             given = [self.value(arg) for arg in value.args]
             args = {**dict(zip(("shape", "dtype", "scope"), given, strict=False))}
@@ -262,10 +308,10 @@ class HybridReader:
                 self.names[name] = self.ib.allocate(dtype, shape, name, str(args.get("scope", "")))
                 return
             buffer = decl_buffer(shape, dtype, name)
-            made = self.names[name] = self.ib.buffer_ptr(buffer)
-            self.buffers[made] = buffer
+            output = self.names[name] = self.ib.buffer_ptr(buffer)
+            self.buffers[output] = buffer
         elif isinstance(known, BufferVar) and known.tensor.ndim == 0:
-            known[()] = self.value(value)
+            self._overwrite(name, known, self.value(value))
         else:
             plain = self.value(value)
             is_fixed = isinstance(plain, int) or (isinstance(plain, Expr) and not walk.input_tensors((plain,)))
@@ -283,12 +329,13 @@ class HybridReader:
         read = ast.parse(ast.unparse(stmt.target), mode="eval").body
         new = combine(self.value(read), self.value(stmt.value))
         if isinstance(stmt.target, ast.Subscript):
-            self.value(stmt.target.value)[self.value(stmt.target.slice)] = new
+            array, index = self._access(stmt.target)
+            array[index] = new
         else:
             storage = self.names.get(stmt.target.id)
             if not isinstance(storage, BufferVar):
                 raise self.refuse(stmt)
-            storage[()] = new
+            self._overwrite(stmt.target.id, storage, new)
 
     def _assert(self, stmt: ast.Assert) -> None:
         cond = self.value(stmt.test)
@@ -318,11 +365,12 @@ class HybridReader:
                     return found[()] if isinstance(found, BufferVar) and found.tensor.ndim == 0 else found
                 if name in self.outer:
                     return self.outer[name]
-                raise InputError(f"hybrid script {self.name}: the name {name} is not known")
+                where = "outside of its block: assign it before the block" if name in self.inner else "here"
+                raise InputError(f"hybrid script {self.name}: the name {name} is not known {where}")
             case ast.Tuple(elts=parts) | ast.List(elts=parts):
                 return tuple(self.value(part) for part in parts)
-            case ast.Subscript(value=array, slice=index):
-                return _element(self.value(array), self.value(index))
+            case ast.Subscript():
+                return _element(*self._access(node))
             case ast.Attribute(value=array, attr="shape"):
                 base = self.value(array)
                 return base.tensor.extents if isinstance(base, BufferVar) else base.shape
@@ -387,13 +435,13 @@ class HybridScript:
         except TypeError as error:
             raise InputError(f"hybrid script {self.tree.name}: {error}") from error
 
-    def inlined(self, ib: IRBuilder, args: Sequence[Any]) -> BufferVar:
-        """Write the body into another nest; the answer is its storage."""
+    def inlined(self, ib: IRBuilder, args: Sequence[Any]) -> list[BufferVar]:
+        """Write the body into another nest; the answer are the storages of its outputs."""
         reader = HybridReader(self.tree, self._named(*args), self.outer, ib)
         reader.body(self.tree.body)
-        if len(reader.outputs) != 1:
-            raise InputError(f"hybrid script {self.tree.name} returns several tensors: no script calls it")
-        return reader.outputs[0]
+        if not reader.outputs:
+            raise InputError(f"hybrid script {self.tree.name} returns no tensor of output_tensor")
+        return reader.outputs
 
     def __call__(self, *args: Any, **more: Any) -> Any:
         if any(type(arg).__name__ == "ndarray" for arg in args):
@@ -509,7 +557,7 @@ class HybridModule:
             known |= {p: const(n) for p, n in numbers.items()}
             shapes = {t: [int(walk.substitute(e, known)) for e in t.extents] for t in f.outputs if t not in arrays}
             arrays |= {t: np.zeros(shape, t.dtype) for t, shape in shapes.items()}
-            answer = run(f, arrays, numbers, PACKED, checked=False)
+            answer = run(with_bounds_checks(f), arrays, numbers, PACKED, checked=False)
             outputs = [answer[t.name] for t in shapes]
             return outputs[0] if len(outputs) == 1 else outputs
         inputs = {f.labels.get(p, p): a for p, a in given.items() if isinstance(p, Tensor)}

@@ -17,12 +17,13 @@ from typing import Any, Final
 
 from bound import dtypes
 from bound.declare import size_var, var
-from bound.operation import buffer_tensor
+from bound.operation import buffer_of, buffer_tensor
 from bound.tensor import ScriptText, Tensor
 from bound.tir import build, walk
-from bound.tir.build import Buffer, ExternCall, cast, const, operand
-from bound.tir.value import CALL, CONVERT, DIV, NUMBER, PARAM, REDUCE, IntFunction, Value, make
+from bound.tir.build import Buffer, ExternCall, Vector, cast, const, operand
+from bound.tir.value import CALL, CONVERT, DIV, NUMBER, PARAM, REDUCE, IntFunction, ScriptVar, Value, make, parameter
 from bound.tir.walk import loaded_tensor
+from intset.context import Context
 from intset.errors import InputError
 from intset.expr import ops
 from intset.expr import range as ranges
@@ -34,7 +35,7 @@ from lowering.nest.ir import Function, Seq, Stmt, Store, flat, seq, with_fields
 from lowering.nest.walk import calls, folded, operands, rebuilt, statements
 from lowering.nest.walk import substitute as substituted
 from lowering.passes import name_minima, rebase, unique_names
-from lowering.tvm.ir_builder import IRBuilder
+from lowering.tvm.ir_builder import IRBuilder, call_intrin
 from lowering.tvm.target import Target
 
 
@@ -46,10 +47,12 @@ class ModuleFunction(Function):
     ----------
     attributes: what `with_attr` added.
     order: the arguments of calls, in order; empty for tensors, then scalars.
+    is_checked: whether every access is proved or asserted.
     """
 
     attributes: Mapping[str, Any] = field(default_factory=dict)
     order: tuple[Any, ...] = ()
+    is_checked: bool = False
 
     def __getitem__(self, name: object) -> ModuleFunction:
         if str(name) not in (self.name, "main", "default_function"):
@@ -103,7 +106,7 @@ def as_prim_func(f: Function) -> ModuleFunction:
     made: ModuleFunction = object.__new__(ModuleFunction)
     stored = _stored(f.body)
     outputs = (*f.outputs, *(t for t in f.params if t in stored and t not in f.outputs))  # scripts overwrite inputs
-    made.__dict__.update({**f.__dict__, "outputs": outputs, "attributes": {}, "order": ()})
+    made.__dict__.update({**f.__dict__, "outputs": outputs, "attributes": {}, "order": (), "is_checked": False})
     return made
 
 
@@ -188,6 +191,22 @@ class PointerType:
     storage_scope: str = ""
 
 
+def variable(
+    name: str = "tindex", dtype: Any = "int32", span: object = None, is_size: bool = False, **more: Any
+) -> Any:
+    """A variable of a script: an integer, a value, or an address, which only buffers and calls take.
+
+    Parameters
+    ----------
+    is_size: whether an integer without other bounds is at least 0.
+    """
+    if isinstance(dtype, PointerType):
+        return parameter(name, "handle", dtype)
+    checked = dtypes.check(dtype)
+    is_script = dtypes.is_int(checked) and not more and (is_size or dtypes.bits(checked) < 32)
+    return ScriptVar.of(name, checked, is_size) if is_script else var(name, checked, **more)
+
+
 def save_json(node: object) -> str:
     """Text from which `load_json` restores the object; it holds a pickle."""
     return json.dumps({"pickle": base64.b64encode(pickle.dumps(node)).decode("ascii")})
@@ -201,10 +220,9 @@ def load_json(json_str: str) -> Any:
     InputError: another text.
     """
     try:
-        text = json.loads(json_str)["pickle"]
-    except (ValueError, KeyError, TypeError) as error:
-        raise InputError("load_json reads what save_json wrote here; JSON of TVM is not read") from error
-    return pickle.loads(base64.b64decode(text))  # the caller's own text
+        return pickle.loads(base64.b64decode(json.loads(json_str)["pickle"]))  # the caller's own text
+    except (ValueError, KeyError, TypeError, EOFError, pickle.UnpicklingError) as error:
+        raise InputError("a text or file that was not saved here: libraries and JSON of TVM are not read") from error
 
 
 def register_op_attr(op_name: str, attr_key: str, value: Any = None, level: int = 10) -> Any:
@@ -234,12 +252,27 @@ def structural_equal(lhs: Any, rhs: Any, map_free_vars: bool = False) -> bool:
             structural_equal(a, b, map_free_vars) for a, b in zip(lhs, rhs, strict=True)
         )
     if isinstance(lhs, (Node, Value)) or isinstance(rhs, (Node, Value)):
-        return lhs is rhs or (not isinstance(lhs, Node) or not isinstance(rhs, Node)) and bool(lhs == rhs)
+        return (
+            lhs is rhs
+            or _same_place(lhs, rhs)
+            or (not isinstance(lhs, Node) or not isinstance(rhs, Node))
+            and bool(lhs == rhs)
+        )
     if isinstance(lhs, Function) and isinstance(rhs, Function):
         return _text(lhs) == _text(rhs)
     if isinstance(lhs, Stmt) and isinstance(rhs, Stmt):
         return str(lhs) == str(rhs)
     return bool(lhs == rhs)
+
+
+def _same_place(lhs: Any, rhs: Any) -> bool:
+    """Whether both are one element of a buffer, by the number that its indices have there."""
+    if not isinstance(lhs, (Node, Value)) or not isinstance(rhs, (Node, Value)):
+        return False
+    tensor = loaded_tensor(lhs)
+    if tensor is None or tensor is not loaded_tensor(rhs) or buffer_of(tensor) is None:
+        return False
+    return bool(Context().prove(lhs.index.eq(rhs.index)))
 
 
 def _text(f: Function) -> str:
@@ -336,9 +369,7 @@ def _call(dtype: str, op: Any, args: Any = (), span: object = None) -> Any:
     if name in ("call_extern", "call_pure_extern"):
         return build.call_extern(dtype, *args)
     return (
-        build.call_packed(*args)
-        if name in ("call_packed", "tvm_call_packed")
-        else build.call_intrin(dtype, str(op), *args)
+        build.call_packed(*args) if name in ("call_packed", "tvm_call_packed") else call_intrin(dtype, str(op), *args)
     )
 
 
@@ -357,6 +388,8 @@ def _converted(dtype: str, value: Any, span: object = None) -> Any:
 
 
 def _selected(condition: Any, true_value: Any, false_value: Any, span: object = None) -> Any:
+    if build.is_truth(true_value) and build.is_truth(false_value):  # as it was written
+        return make(ops.SELECT, (build.truth_value(condition), true_value, false_value), "bool")
     return build.select(condition, true_value, false_value)
 
 
@@ -397,7 +430,7 @@ def declared(x: object) -> ir.Stmt | None:
 
 _DESCRIBED: Final = {"AttrStmt": "node attr_key value body", "Prefetch": "buffer bounds", "Evaluate": "value"}
 _OF_OTHER_NESTS: Final = (  # classes without a counterpart among statements and expressions
-    *("AllocateConst", "Block", "BlockRealize", "Broadcast", "CommReducer", "DeclBuffer", "Ramp", "Shuffle", "While"),
+    *("AllocateConst", "Block", "BlockRealize", "CommReducer", "DeclBuffer", "Shuffle", "While"),
 )
 
 
@@ -442,6 +475,11 @@ def _realized(target: Any, bounds: Any, condition: Any, body: ir.Stmt, *_: objec
     return ir.Seq((ir.Allocate(tensor, tuple(bounds)), *ir.flat(body)))
 
 
+def _ramp(base: Any, stride: Any, lanes: int, span: object = None) -> Vector:
+    first, step = as_expr(base), as_expr(stride)
+    return Vector(tuple(first + step * k if k else first for k in range(lanes)), build.dtype_of(first))
+
+
 def _sequence(*stmts: Any, **__: object) -> ir.Stmt:
     return ir.seq(*(part for s in stmts for part in (s if isinstance(s, (list, tuple)) else (s,))))
 
@@ -471,9 +509,12 @@ def _types() -> dict[str, NodeType]:
         ),
         "Var": (
             lambda x: isinstance(x, Var) or (isinstance(x, Value) and x.op is PARAM),
-            lambda name, dtype="int32", span=None: var(name, dtype),
+            variable,
         ),
-        "SizeVar": (lambda x: isinstance(x, ShapeVar), lambda name, dtype="int32", span=None: size_var(name, dtype)),
+        "SizeVar": (
+            lambda x: isinstance(x, ShapeVar) and not isinstance(x, ScriptVar),
+            lambda name, dtype="int32", span=None: size_var(name, dtype),
+        ),
         "Let": (lambda x: False, lambda var, value, body, span=None: substitute(body, {var: build.operand(value)})),
         "PrimExpr": (lambda x: isinstance(x, (Expr, Cond, Value)), build.operand),
         "PrimFunc": (lambda x: isinstance(x, ir.Function), prim_func),
@@ -499,6 +540,13 @@ def _types() -> dict[str, NodeType]:
         "Evaluate": (
             lambda x: isinstance(x, ir.Evaluate) or (ir.is_empty(x) and vars(x).get("kind", "Evaluate") == "Evaluate"),
             partial(_described, "Evaluate"),
+        ),
+        "Ramp": (lambda x: False, _ramp),
+        "Broadcast": (
+            lambda x: isinstance(x, Vector) and len({*x.lanes}) == 1,
+            lambda value, lanes, span=None: Vector(
+                (build.operand(value),) * lanes, build.dtype_of(build.operand(value))
+            ),
         ),
         "Any": (lambda x: False, lambda span=None: var("any_dim")),
     }

@@ -10,26 +10,38 @@ body = ib.get()
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any, Final
-from weakref import finalize
 
-from bound.itervar import IterVar
-from bound.operation import PlaceholderOp, buffer_tensor
+from bound.itervar import IterVar, whole_number
+from bound.operation import buffer_tensor
 from bound.tensor import Tensor, element
-from bound.tir.build import Buffer, BufferPointer, BufferStores, ExternCall, decl_buffer, dtype_of, operand, truth_value
+from bound.tir.build import (
+    Buffer,
+    BufferPointer,
+    BufferStores,
+    ExternCall,
+    Vector,
+    decl_buffer,
+    dtype_of,
+    operand,
+    truth_value,
+)
+from bound.tir.build import call_intrin as intrinsic
 from bound.tir.value import CALL, IntFunction, Operand, Value, parameter
+from bound.tir.walk import loaded_tensor, nodes, read_indices
 from intset.errors import InputError
+from intset.expr.dag import free_vars
 from intset.expr.node import Cond, Expr, Var, as_expr, const, truth
 from intset.expr.range import Range
-from lowering.interpreter import run
-from lowering.nest.ir import Allocate, Evaluate, For, Function, If, Let, LoopKind, Stmt, Store, seq
-from lowering.nest.walk import calls, free_variables, statements, touched
+from lowering.host_loops import repeated
+from lowering.nest.ir import Allocate, Evaluate, For, If, Let, LoopKind, Stmt, Store, seq
+from lowering.nest.walk import operands, statements
 from lowering.tvm.runtime import PACKED
 
-_NUMBERS: Final = itertools.count()
+BARRIER: Final = "tir.tvm_storage_sync"
 _KINDS: Final = {
     **{name: LoopKind[name.upper()] for name in ("serial", "parallel", "vectorized", "unrolled")},
     "vectorize": LoopKind.VECTORIZED,
@@ -37,83 +49,68 @@ _KINDS: Final = {
 }
 
 
-class While:
-    """Runs `body` as often as `cond` holds before it.
-
-    Attributes
-    ----------
-    function: one round; it stores in `flag` whether there was one.
-    """
-
-    def __init__(self, cond: Cond | Value, body: Stmt) -> None:
-        self.flag = PlaceholderOp("repeats", (const(1),), "int32").output(0)
-        own = {s.tensor for s in statements(body) if isinstance(s, Allocate)}
-        round_ = If(cond, seq(Store(self.flag, (const(0),), const(1)), body))
-        self.tensors = tuple(t for t in touched(round_) if t not in own and t is not self.flag)
-        self.variables = tuple(v for v in free_variables(round_) if isinstance(v, Var))
-        self.writes = tuple(dict.fromkeys(self._written(body)))
-        outputs = (*(t for t in self.tensors if t in self.writes), self.flag)
-        self.function = Function("round", (*self.tensors, self.flag), outputs, self.variables, (), round_)
-
-    def _written(self, body: Stmt) -> list[Tensor]:
-        stores = [s.tensor for s in statements(body) if isinstance(s, Store) and s.tensor in self.tensors]
-        return [*stores, *(t for call in calls(body) for t in call.writes)]
-
-    def __call__(self, *args: Any) -> None:
-        import numpy as np
-
-        count = len(self.tensors)
-        arrays = {t: getattr(a, "data", a) for t, a in zip(self.tensors, args[:count], strict=True)}
-        numbers = dict(zip(self.variables, args[count:], strict=True))
-        flag = np.ones(1, "int32")
-        while flag[0]:
-            flag[0] = 0
-            run(self.function, {**arrays, self.flag: flag}, numbers, PACKED)
-
-
-class _LoopName(str):
-    """The name of a loop; the loop is forgotten with the last nest that calls it."""
-
-
-def repeated(cond: Cond | Value, body: Stmt) -> Evaluate:
-    """The statement that repeats `body` while `cond` holds."""
-    loop = While(cond, body)
-    name = _LoopName(f"while.{next(_NUMBERS)}")
-    PACKED[str(name)] = loop
-    finalize(name, PACKED.pop, str(name), None)
-    call = ExternCall("packed", name, (*loop.tensors, *loop.variables))
-    return Evaluate(call, loop.tensors, loop.writes)
-
-
 class BufferVar:
     """A buffer of a builder: `A[i]` reads, `A[i] = e` emits a store; a single index counts elements row-major."""
 
-    def __init__(self, builder: IRBuilder, tensor: Tensor) -> None:
+    def __init__(self, builder: IRBuilder, tensor: Tensor, shape: Any = None) -> None:
         self.builder, self.tensor = builder, tensor
         self.dtype = tensor.dtype
+        self.shape = tensor.extents if shape is None else decl_buffer(shape, tensor.dtype, tensor.name).shape
 
     def _place(self, indices: Any) -> tuple[Expr, ...]:
         given = tuple(map(as_expr, indices if isinstance(indices, (tuple, list)) else (indices,)))
         extents = self.tensor.extents
-        if len(given) == len(extents):
+        if len(given) == len(self.shape) and self.shape == extents:
             return given
-        if len(given) != 1:
-            raise InputError(f"{self.tensor.name} has {len(extents)} dimensions, not {len(given)}")
+        if len(given) not in (1, len(self.shape)):
+            raise InputError(f"{self.tensor.name} has {len(self.shape)} dimensions, not {len(given)}")
         place: list[Expr] = []
         rest = given[0]
+        for index, extent in zip(given[1:], self.shape[1:], strict=False):
+            rest = rest * extent + index
         for extent in reversed(extents[1:]):
             place.append(rest % extent)
             rest = rest // extent
         return (rest, *reversed(place)) if extents else ()
 
-    def __getitem__(self, indices: Any) -> Operand:
+    def __getitem__(self, indices: Any) -> Operand | Vector:
+        if isinstance(indices, Vector):
+            return Vector(tuple(element(self.tensor, self._place(k)) for k in indices.lanes), self.dtype)
         return element(self.tensor, self._place(indices))
 
     def __setitem__(self, indices: Any, value: Any) -> None:
+        if isinstance(indices, Vector):
+            lanes = value.lanes if isinstance(value, Vector) else (value,) * len(indices.lanes)
+            for index, lane in zip(indices.lanes, lanes, strict=True):
+                self[index] = lane
+            return
+        if isinstance(value, AtomicAdd):
+            value = self.builder.added(value)
         self.builder.emit(Store(self.tensor, self._place(indices), operand(_scripted(value))))
 
     def asobject(self) -> BufferVar:
         return self
+
+
+@dataclass(frozen=True, eq=False)
+class AtomicAdd:
+    """The call `atomic_add(address, value)`: it adds to an element, and is what the element was before."""
+
+    address: BufferPointer
+    value: Any
+
+
+def call_intrin(dtype: str, name: Any, *args: Any, span: object = None) -> Any:
+    """A call of an intrinsic; `address_of` an element of a buffer, and `atomic_add` to one, are for a builder."""
+    plain = str(name).removeprefix("tir.")
+    if plain == "address_of" and len(args) == 1:
+        buffer = args[0].buffer
+        if not isinstance(buffer, Buffer):
+            raise InputError(f"address_of takes an element of a buffer, not {args[0]!r}")
+        return BufferPointer(buffer, args[0].index)
+    if plain == "atomic_add" and len(args) == 2 and isinstance(args[0], BufferPointer):
+        return AtomicAdd(*args)
+    return intrinsic(dtype, str(name), *args)
 
 
 def _scripted(x: object) -> object:
@@ -135,10 +132,24 @@ class IRBuilder:
 
     def __init__(self) -> None:
         self._open: list[list[Stmt]] = [[]]
+        self._atomics = 0
+        self._shared: list[Tensor] = []
         self._threads: list[tuple[list[Stmt], int, IterVar, Expr]] = []  # block, first statement inside, axis, extent
 
-    def emit(self, stmt: Stmt | BufferStores | ExternCall | Expr | Value) -> None:
+    def added(self, call: AtomicAdd) -> Any:
+        """Append the addition, and return what the element was before."""
+        self._atomics += 1
+        target = BufferVar(self, buffer_tensor(call.address.buffer))
+        place = target._place(call.address.offset)
+        before = self.let("before", target[place])
+        target[place] = before + call.value
+        return before
+
+    def emit(self, stmt: Stmt | BufferStores | ExternCall | AtomicAdd | Expr | Value) -> None:
         """Append a statement, stores of a vector, or a call of a Python function; the value of a call is dropped."""
+        if isinstance(stmt, AtomicAdd):
+            self.added(stmt)
+            return
         if isinstance(stmt, BufferStores):
             tensor = buffer_tensor(stmt.buffer)
             stmt = seq(*(Store(tensor, place, value) for place, value in stmt.stores))
@@ -168,8 +179,25 @@ class IRBuilder:
         """Put what follows a thread's `scope_attr` in the block into the thread's loop."""
         while self._threads and self._threads[-1][0] is block:
             _, start, axis, extent = self._threads.pop()
+            if axis.thread_tag.startswith("threadIdx") and self._is_exchanged(block[start:], axis):
+                block.insert(start, Evaluate(ExternCall("packed", BARRIER, ())))
             kind = LoopKind.VTHREAD if axis.thread_tag.startswith(("vthread", "cthread")) else LoopKind.THREAD
             block[start:] = [For(axis, Range(0, extent), seq(*block[start:]), kind, axis.thread_tag)]
+
+    def _is_exchanged(self, block: list[Stmt], axis: IterVar) -> bool:
+        """Whether a thread may read what another one stored in memory that they share, as far as indices tell."""
+        places: dict[Tensor, set[tuple[Expr, ...]]] = {}
+        stored = set()
+        for part in statements(seq(*block)):
+            if isinstance(part, Store):
+                stored.add(part.tensor)
+                places.setdefault(part.tensor, set()).add(part.indices)
+            for node in nodes(*operands(part)):
+                tensor = loaded_tensor(node)
+                if tensor is not None:
+                    places.setdefault(tensor, set()).add(read_indices(node))
+        shared = [places[t] for t in self._shared if t in stored]
+        return any(len(found) > 1 or axis not in free_vars(*found.pop()) for found in shared)
 
     @contextmanager
     def for_range(
@@ -178,13 +206,15 @@ class IRBuilder:
         """A loop over `[begin, end)`."""
         if (for_type or kind) not in _KINDS:
             raise InputError(f"kind of a loop is one of {', '.join(_KINDS)}, not {for_type or kind!r}")
-        var, low, high = Var(name), as_expr(begin), as_expr(end)
+        var, low, high = Var(name), as_expr(whole_number(begin)), as_expr(whole_number(end))
         extent = high if low is const(0) else high - low
         if low.is_const and high.is_const:
             extent = const(int(high) - int(low))
+        atomics = self._atomics
         with self._block() as block:
             yield var
-        self.emit(For(var, Range(low, extent), block[0] if len(block) == 1 else seq(*block), _KINDS[for_type or kind]))
+        chosen = LoopKind.SERIAL if self._atomics > atomics else _KINDS[for_type or kind]  # one after another
+        self.emit(For(var, Range(low, extent), block[0] if len(block) == 1 else seq(*block), chosen))
 
     @contextmanager
     def if_scope(self, cond: Any) -> Iterator[None]:
@@ -213,12 +243,16 @@ class IRBuilder:
     def allocate(self, dtype: str, shape: Any, name: str = "buf", scope: str = "", **more: object) -> BufferVar:
         """Storage of the block it stands in."""
         tensor = buffer_tensor(decl_buffer(shape, dtype, name))
+        if scope.startswith(("shared", "warp")):
+            self._shared.append(tensor)
         self.emit(Allocate(tensor, tuple(Range(0, extent) for extent in tensor.extents), scope or ""))
         return BufferVar(self, tensor)
 
     def buffer_ptr(self, buffer: Buffer, shape: Any = None) -> BufferVar:
-        """Access to a buffer."""
-        return BufferVar(self, buffer_tensor(buffer))
+        """Access to a buffer, by the indices of a shape, row-major."""
+        if not isinstance(buffer, Buffer):
+            raise InputError(f"buffer_ptr takes a buffer, as te.extern passes them, not {buffer!r}")
+        return BufferVar(self, buffer_tensor(buffer), shape)
 
     def likely(self, expr: Any) -> Any:
         """The condition itself; the hint is for code generation."""
@@ -233,10 +267,10 @@ class IRBuilder:
 
     @contextmanager
     def while_loop(self, condition: Any) -> Iterator[None]:
-        """Repeat a block while a condition holds. It runs in Python: the nest calls `While`."""
+        """Repeat a block while a condition holds. It runs in Python: the nest calls `host_loops.While`."""
         with self._block() as block:
             yield
-        self.emit(repeated(truth_value(_scripted(condition)), seq(*block)))
+        self.emit(repeated(truth_value(_scripted(condition)), seq(*block), PACKED))
 
     def pointer(self, content_type: str, name: str = "ptr", scope: str = "") -> BufferVar:
         """Access to a buffer of unknown size."""

@@ -6,19 +6,18 @@ Schedules note their primitives; bounds are as scripts read them; the graph tell
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import wraps
 from typing import Any, ClassVar, Final, NoReturn
 
 from bound import te as tensor
 from bound.above import NEST_FUNCTIONS
-from bound.declare import var as declared_var
 from bound.infer import BoundsMap, infer_bound
 from bound.itervar import IterVar
-from bound.operation import ComputeOp, Operation, ScanOp
-from bound.schedule import AttachType, Schedule, Stage
+from bound.schedule import Schedule, Stage
 from bound.schedule import create_schedule as scheduled
-from bound.schedule.rewrites import AXIS_SEPARATOR, post_order
+from bound.schedule.graph import *
+from bound.schedule.rewrites import AXIS_SEPARATOR
 from bound.te import *
 from bound.te_schedule import *
 from bound.tensor import Tensor
@@ -28,7 +27,7 @@ from bound.tir.value import ValueLike
 from intset.errors import InputError
 from intset.expr import ops
 from intset.expr import range as ranges
-from intset.expr.node import Expr, as_expr
+from intset.expr.node import Expr
 from intset.expr.printer import shown
 from lowering.build import schedule_ops
 from lowering.build.function import parameters
@@ -36,22 +35,20 @@ from lowering.nest.ir import Function, Stmt
 from lowering.nest.walk import touched
 from lowering.tvm import hybrid, tir
 from lowering.tvm.building import PassContext, lower
-from lowering.tvm.ir import ModuleFunction, Range, as_prim_func, prim_func
+from lowering.tvm.ir import ModuleFunction, Range, as_prim_func, prim_func, variable
 
 HybridOp = tensor.ExternOp
 schedule = sys.modules[__name__]  # one module under both names
 
 
 def var(  # type: ignore[no-redef]  # the star import brings the one that is no size
-    name: str = "tindex", dtype: str = "int32", span: object = None, **bounds: Any
+    name: str = "tindex", dtype: Any = "int32", span: object = None, **bounds: Any
 ) -> Any:
     """A variable of a script; an integer variable is a size of at least 0, so `T.shape[0] == n` is proved.
 
     An integer argument that may be negative is a `tir.Var`.
     """
-    if dtype.startswith(("int", "uint")):
-        bounds = bounds or {"nonneg": True}
-    return declared_var(name, dtype, **bounds)
+    return variable(name, dtype, is_size=True, **bounds)
 
 
 def create_schedule(ops: Any) -> tensor.Schedule:  # type: ignore[no-redef]  # this one notes
@@ -242,112 +239,3 @@ def SchedulePostProcToPrimFunc(args: Sequence[Any], stmt: Stmt, binds: object = 
     """The function of a nest that `ScheduleOps` gave, with its parameters in order."""
     named = {tensor.name: tensor for tensor in touched(stmt)}
     return prim_func([named.get(arg.name, arg) if isinstance(arg, Tensor) else arg for arg in args], stmt)
-
-
-Dimension = tuple[Tensor, int]
-
-
-def CreateReadGraph(ops: Iterable[Operation]) -> dict[Operation, list[Tensor]]:
-    """The tensors that each operation reads, for operations and their producers."""
-    return {op: list(op.input_tensors) for op in post_order(tuple(ops))}
-
-
-def PostDFSOrder(ops: Iterable[Operation], graph: Mapping[Operation, Sequence[Tensor]]) -> list[Operation]:
-    """The operations of a graph of reads, producers first."""
-    order: dict[Operation, None] = {}
-    pending = [(op, False) for op in reversed(list(ops))]
-    while pending:
-        op, is_done = pending.pop()
-        if is_done:
-            order[op] = None
-        elif op not in order:
-            pending.append((op, True))
-            pending += [(tensor.op, False) for tensor in reversed(graph.get(op, ()))]
-    return list(order)
-
-
-def CreateAttachPath(schedule: Schedule) -> dict[Operation, list[IterVar]]:
-    """The loops of other stages around each operation, innermost first."""
-    return {stage.op: list(_around(stage)) for stage in schedule.stages}
-
-
-def _around(stage: Stage) -> Iterable[IterVar]:
-    at: Stage | None = stage
-    while at is not None:
-        if at.attach_type is AttachType.SCOPE and at.attach_stage is not None and at.attach_ivar is not None:
-            leaves = at.attach_stage.leaf_iter_vars
-            yield from reversed(leaves[: leaves.index(at.attach_ivar) + 1])
-            at = at.attach_stage
-        elif at.attach_type is AttachType.SCAN_UPDATE and at.attach_stage is not None:
-            scan = at.attach_stage
-            if isinstance(scan.op, ScanOp):
-                yield scan.op.scan_axis
-            at = scan
-        else:
-            at = at.group
-
-
-def ScanGetBody(scan: Operation) -> list[Operation]:
-    """The operations of a scan that depend on its state, and the scan itself."""
-    if not isinstance(scan, ScanOp):
-        raise InputError(f"the body of a scan is asked of {scan.name}, which is none")
-    states = {state.op for state in scan.state_placeholder}
-    inside: dict[Operation, None] = {}
-    for op in post_order(tuple(update.op for update in scan.update)):
-        if not {*states, *inside}.isdisjoint(read.op for read in op.input_tensors):
-            inside[op] = None
-    inside.update(dict.fromkeys(update.op for update in scan.update))
-    return [scan, *inside]
-
-
-class _Classes:
-    """Dimensions that run together, and those among them that some index takes out of step."""
-
-    def __init__(self) -> None:
-        self.parent: dict[Dimension, Dimension] = {}
-        self.failed: set[Dimension] = set()
-
-    def root(self, d: Dimension) -> Dimension:
-        while self.parent.get(d, d) != d:
-            d = self.parent[d]
-        return d
-
-    def join(self, a: Dimension, b: Dimension) -> None:
-        self.parent.setdefault(b, b)
-        self.parent[self.root(a)] = self.root(b)
-
-    def is_in_step(self, d: Dimension) -> bool:
-        members = {e for e in (*self.parent, d) if self.root(e) == self.root(d)}
-        tensors = [tensor for tensor, _ in members]
-        return len(set(tensors)) == len(tensors) and not members & self.failed
-
-
-def ScanFixPointAnalysis(scan: Operation) -> dict[IterVar, Expr]:
-    """For each spatial axis of a scan: 1 if a step at index `i` depends on earlier steps at `i` alone, else 0.
-
-    Guarantee: 1 only if every index along the axis, through all operations of the body, is exactly an axis.
-    """
-    body = [op for op in ScanGetBody(scan) if op is not scan]
-    assert isinstance(scan, ScanOp)
-    states, classes = set(scan.state_placeholder), _Classes()
-    spatial = [(i, k) for i, update in enumerate(scan.update) for k in range(1, update.ndim)]
-    for i, k in spatial:
-        classes.join((scan.update[i], k), (scan.state_placeholder[i], k))
-    for op in body:
-        axes = {axis: k for k, axis in enumerate(op.axis)} if isinstance(op, ComputeOp) else {}
-        for node in walk.nodes(*op.body) if isinstance(op, ComputeOp) else ():
-            read = walk.loaded_tensor(node)
-            if read is None or (read not in states and read.op not in body):
-                continue
-            for m, index in enumerate(walk.read_indices(node)):
-                if m == 0 and read in states:
-                    continue
-                if isinstance(index, IterVar) and index in axes:
-                    for output in op.outputs:
-                        classes.join((output, axes[index]), (read, m))
-                else:
-                    classes.failed.add((read, m))
-        if not isinstance(op, ComputeOp):
-            classes.failed |= {(t, k) for t in op.input_tensors for k in range(t.ndim)}
-    answers = {(i, k): int(classes.is_in_step((scan.update[i], k))) for i, k in spatial}
-    return {axis: as_expr(answers[place]) for axis, place in zip(scan.spatial_axis, spatial, strict=True)}

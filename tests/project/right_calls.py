@@ -267,6 +267,7 @@ ctx.explain(i < 3)
 ctx.explain(i)
 i.eq(j)
 i.ne(j)
+i.same_as(j)
 i + j
 i - j
 i * j
@@ -374,6 +375,7 @@ te.subtract(A, 1.0)
 te.multiply(A, 2.0)
 te.tag_scope("t")
 buf.access_ptr("r", "handle", 1, 0)
+buf.offset_of([0])
 buf.vload((3,), None)
 buf.vstore((3,), 1.0)
 te.scan(S0, SU, S, inputs=[X], name="sc", tag="t", attrs={"a": 1})

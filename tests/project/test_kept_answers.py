@@ -317,8 +317,8 @@ INSIDE: dict[str, str] = {
         SymbolicInterval Witnesses ScheduleSnapshot SharedNest
         Known Need Pass Propagation Folding ComputeOp Graph TensorDomain Loops Matching Scene
         Neighbours Schedule Stage Tensor CommReducer InstanceCount NumericInference""",
-    "lowering": """Analyzer FallbackConfigEntity GenericFunction HybridModule HybridReader IRBuilder NDArray
-        CNest CSyntax CStorage Identifiers PythonNest Graph AccessRelation InstanceSets
+    "lowering": """Analyzer FallbackConfigEntity FreeVariables GenericFunction HybridModule HybridReader IRBuilder
+        NDArray CNest CSyntax CStorage Identifiers PythonNest Graph AccessRelation InstanceSets
         Program StmtSite WrittenValues Scope DivisionLowering DivisionScope FormNest Part
         Naming OperandReader Execution Grid Partial Search ContractDataflow Trace Metavariables
         Loops Counts DecidingNodes Uses Spans WordSpans

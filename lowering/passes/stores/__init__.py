@@ -7,5 +7,6 @@ dead_code.py        `drop_dead`, `remove_no_op`, `drop_empty`, `drop_identities`
 placement.py        `forward_copies`, `accumulate`, `rebase`. Guarantee: equal operations on each element, in order.
 overcompute.py      guards dropped or added where the guarded stores do not matter. Guarantee: parameters end with the
                     same elements; every access that runs is in bounds.
+bounds_checks.py    `with_bounds_checks`. Guarantee: a nest that returns touched nothing outside of its tensors.
 assumptions.py      `remove_assume`, refuted assumptions, claims marked "proved". Guarantee: no mark without a proof.
 """

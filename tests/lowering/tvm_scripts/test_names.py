@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 
 import lowering.tvm as tvm
 from intset import InputError
+from intset.errors import IntSetError
 from lowering import run
 from lowering.tvm import arith, te, tir, transform
 from tests.compilers import need_compiler
@@ -83,6 +85,60 @@ def test_the_ends_of_variables_in_a_conjunction() -> None:
     assert arith.detect_clip_bound(tir.all(A < B * 6, A - 1 > 0), [A]) == [2, B * 6 - 1]
     assert arith.detect_clip_bound(tir.all(A < B * 6, A - 1 > 0), [A, B]) == []
     assert arith.detect_clip_bound(tir.all(A + C * 10 <= 20, B - 1 > 0), [A, B]) == [None, 20 - C * 10, 2, None]
+
+
+ENDS: dict[str, tuple[Any, tuple[int, int]]] = {
+    "a sum": (lambda x, y: x + y, (-5, 14)),
+    "a product": (lambda x, y: x * y, (-90, 40)),
+    "a quotient": (tir.truncdiv, (-2, 1)),
+    "a remainder": (tir.floormod, (0, 9)),
+    "a minimum": (tir.min, (-9, 4)),
+    "a selection": (lambda x, y: tir.Select(x > 1, y, 0), (0, 10)),
+}
+
+
+@pytest.mark.parametrize("name", ENDS)
+def test_constant_ends_of_variables_that_may_be_negative(name: str) -> None:
+    x, y = te.var("x"), te.var("y")
+    analyzer = arith.Analyzer()
+    analyzer.update(x, arith.ConstIntBound(-9, 4))
+    analyzer.update(y, arith.ConstIntBound(4, 10))
+    formula, ends = ENDS[name]
+    found = analyzer.const_int_bound(formula(x, y))
+    assert (found.min_value, found.max_value) == ends
+
+
+def test_a_question_does_not_take_a_variable_for_a_size() -> None:
+    analyzer, x, n = arith.Analyzer(), te.var("x"), te.size_var("n")
+    assert not analyzer.can_prove(x >= 0) and analyzer.can_prove(n >= 0)
+    assert analyzer.simplify(tir.max(x, 0)) is tir.max(x, 0) and analyzer.simplify(x * 4 // 4) is x
+    assert analyzer.const_int_bound(x).max_value == arith.ConstIntBound.POS_INF
+    analyzer.update(x, arith.ConstIntBound(0, 4))
+    with analyzer.constraint_scope(x > 2):
+        assert analyzer.const_int_bound(x) == arith.ConstIntBound(3, 4)
+    analyzer.update(x, arith.ConstIntBound(-3, 1), override=True)
+    assert analyzer.const_int_bound(x) == arith.ConstIntBound(-3, 1)
+    found = arith.deduce_bound(x, x * 2 >= -5, {}, {})
+    assert int(found.min_value) == -2
+    assert arith.detect_clip_bound(tir.all(x >= -4, x < n), [x]) == [-4, n - 1]
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "uint16"])
+def test_a_narrow_variable_has_its_type(dtype: str) -> None:
+    low, high = int(np.iinfo(dtype).min), int(np.iinfo(dtype).max)
+    X, v = te.placeholder((4,), dtype, "X"), tir.Var("v", dtype)
+    assert v.dtype == te.var("w", dtype).dtype == dtype and not isinstance(v, tir.SizeVar)
+    assert pickle.loads(pickle.dumps(v)).dtype == dtype
+    assert arith.Analyzer().const_int_bound(te.var("w", dtype)) == arith.ConstIntBound(low, high)
+    Y = te.compute((4,), lambda i: X[i] + v, name="Y")
+    assert Y.dtype == dtype
+    f, x, out = tvm.build(te.create_schedule(Y.op), [X, v, Y]), np.array([low, 0, 1, high], dtype), None
+    for value in (low, 1, high):
+        out = tvm.nd.empty((4,), dtype)
+        f(tvm.nd.array(x), value, out)
+        np.testing.assert_array_equal(out.numpy(), x + np.array(value, dtype))
+    with pytest.raises(IntSetError):
+        f(tvm.nd.array(x), high + 1, out)
 
 
 def shifted() -> tuple[Any, Any, Any]:

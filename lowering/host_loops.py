@@ -1,0 +1,83 @@
+"""Loops without a known number of iterations: one round is a nest, which a function of the host repeats.
+
+Guarantee: an access of a round that leaves its tensor is refused or asserted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NoReturn, TypeAlias
+from weakref import finalize
+
+from bound.operation import PlaceholderOp
+from bound.tensor import Tensor
+from bound.tir.build import ExternCall
+from bound.tir.value import Value
+from intset.errors import InputError
+from intset.expr.dag import ORIGIN
+from intset.expr.node import Cond, Var, const
+from lowering.interpreter import run
+from lowering.nest.ir import Allocate, Evaluate, Function, If, Stmt, Store, seq
+from lowering.nest.walk import calls, free_variables, statements, touched
+from lowering.passes.stores.bounds_checks import with_bounds_checks
+
+Functions: TypeAlias = "dict[str, Callable[..., Any]]"
+
+
+class While:
+    """Runs `body` as often as `cond` holds before it.
+
+    Attributes
+    ----------
+    function: one round; it stores in `flag` whether there was one.
+    functions: host functions, which the round may call.
+    """
+
+    def __init__(self, cond: Cond | Value, body: Stmt, functions: Functions) -> None:
+        self.functions = functions
+        self.flag = PlaceholderOp("repeats", (const(1),), "int32").output(0)
+        own = {s.tensor for s in statements(body) if isinstance(s, Allocate)}
+        round_ = If(cond, seq(Store(self.flag, (const(0),), const(1)), body))
+        self.tensors = tuple(t for t in touched(round_) if t not in own and t is not self.flag)
+        self.variables = tuple(v for v in free_variables(round_) if isinstance(v, Var))
+        self.writes = tuple(dict.fromkeys(self._written(body)))
+        outputs = (*(t for t in self.tensors if t in self.writes), self.flag)
+        whole = Function("round", (*self.tensors, self.flag), outputs, self.variables, (), round_)
+        self.function = with_bounds_checks(whole)
+
+    def _written(self, body: Stmt) -> list[Tensor]:
+        stores = [s.tensor for s in statements(body) if isinstance(s, Store) and s.tensor in self.tensors]
+        return [*stores, *(t for call in calls(body) for t in call.writes)]
+
+    def __call__(self, *args: Any) -> None:
+        import numpy as np
+
+        count = len(self.tensors)
+        arrays = {t: getattr(a, "data", a) for t, a in zip(self.tensors, args[:count], strict=True)}
+        numbers = dict(zip(self.variables, args[count:], strict=True))
+        flag = np.ones(1, "int32")
+        while flag[0]:
+            flag[0] = 0
+            run(self.function, {**arrays, self.flag: flag}, numbers, self.functions)
+
+
+class LoopName(str):
+    """The name of a loop; the loop is forgotten with the last nest that calls it. It is not saved with a nest."""
+
+    def __reduce__(self) -> NoReturn:
+        raise InputError("a nest with a while loop is not saved: build it again where it runs")
+
+
+def repeated(cond: Cond | Value, body: Stmt, functions: Functions) -> Evaluate:
+    """The statement that repeats `body` while `cond` holds.
+
+    Parameters
+    ----------
+    functions: host functions, which the body calls; the loop becomes one.
+    """
+    loop = While(cond, body, functions)
+    name = LoopName("while.{:x}.{}".format(*ORIGIN.next_uid()))  # of this process alone
+    functions[str(name)] = loop
+    finalize(name, functions.pop, str(name), None)
+    call = ExternCall("packed", name, (*loop.tensors, *loop.variables))
+    return Evaluate(call, loop.tensors, loop.writes)

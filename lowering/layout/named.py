@@ -1,0 +1,151 @@
+"""Layouts by letters, such as NCHW16c: a capital letter is an axis, a small one with its factor the inner part."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from bound.tir.build import const
+from intset.errors import InputError
+from intset.expr.node import as_expr, constant_value
+
+__all__ = ["LayoutMap", "NamedLayout", "bijective_layout", "layout"]
+
+
+@dataclass(frozen=True)
+class NamedLayout:
+    """A layout; `layout("NCHW16c")` makes one.
+
+    Attributes
+    ----------
+    name: the text.
+    axes: letters, outermost first.
+    factors: of each small letter.
+    """
+
+    name: str
+    axes: tuple[str, ...]
+    factors: dict[str, int]
+
+    def __len__(self) -> int:
+        return len(self.axes)
+
+    def __getitem__(self, index: int) -> str:
+        return self.axes[index]
+
+    def __contains__(self, axis: object) -> bool:
+        return axis in self.axes
+
+    def index_of(self, axis: str) -> int:
+        """The dimension of an axis, -1 for none."""
+        return self.axes.index(axis) if axis in self.axes else -1
+
+    def factor_of(self, axis: str) -> int:
+        """The factor of an axis' inner part, -1 for none."""
+        return self.factors.get(axis.lower(), -1)
+
+    def __str__(self) -> str:
+        return self.name
+
+    def __hash__(self) -> int:
+        return hash(self.name)
+
+
+def layout(text: str | NamedLayout, dtype: str = "int32") -> NamedLayout:
+    """A layout by its text.
+
+    Raises
+    ------
+    InputError: the text has no letters, or a lower-case letter lacks its factor.
+    """
+    if isinstance(text, NamedLayout):
+        return text
+    parts = re.findall(r"(\d*)([A-Za-z])", text)
+    axes = tuple(letter for _, letter in parts)
+    factors = {letter: int(factor) for factor, letter in parts if factor}
+    is_known = "".join(map("".join, parts)) == text and len({*axes}) == len(axes)
+    if not is_known or [letter for letter in axes if letter.islower() != (letter in factors)]:
+        raise InputError(f"a layout is a text such as NCHW16c, not {text!r}")
+    return NamedLayout(text, axes, factors)
+
+
+@dataclass(frozen=True)
+class LayoutMap:
+    """The map between two layouts of the same axes; `bijective_layout` makes one."""
+
+    src_layout: NamedLayout
+    dst_layout: NamedLayout
+
+    def forward_index(self, index: Sequence[Any]) -> list[Any]:
+        """Where an element stands in the target."""
+        return _indices(self.src_layout, self.dst_layout, index)
+
+    def backward_index(self, index: Sequence[Any]) -> list[Any]:
+        """The place in the source of an element of the target."""
+        return _indices(self.dst_layout, self.src_layout, index)
+
+    def forward_shape(self, shape: Sequence[Any]) -> list[Any]:
+        """The shape in the target."""
+        return _shape(self.src_layout, self.dst_layout, shape)
+
+    def backward_shape(self, shape: Sequence[Any]) -> list[Any]:
+        """The shape in the source."""
+        return _shape(self.dst_layout, self.src_layout, shape)
+
+
+def _parts(source: NamedLayout, values: Sequence[Any]) -> dict[str, Any]:
+    if len(values) != len(source):
+        raise InputError(f"the layout {source} has {len(source)} dimensions, not {len(values)}")
+    return dict(zip(source.axes, map(as_expr, values), strict=True))
+
+
+def _indices(source: NamedLayout, target: NamedLayout, index: Sequence[Any]) -> list[Any]:
+    known = _parts(source, index)
+    whole = {
+        axis: value * source.factors[axis.lower()] + known[axis.lower()] if axis.lower() in source.factors else value
+        for axis, value in known.items()
+        if axis.isupper()
+    }
+    parts = {
+        axis: value // target.factors[axis.lower()] if axis.lower() in target.factors else value
+        for axis, value in whole.items()
+    }
+    parts |= {inner: whole[inner.upper()] % factor for inner, factor in target.factors.items()}
+    return [parts[axis] for axis in target.axes]
+
+
+def _shape(source: NamedLayout, target: NamedLayout, shape: Sequence[Any]) -> list[Any]:
+    known = _parts(source, shape)
+    whole = {
+        axis: n * source.factors[axis.lower()] if axis.lower() in source.factors else n
+        for axis, n in known.items()
+        if axis.isupper()
+    }
+    split = {axis: target.factors[axis.lower()] for axis in whole if axis.lower() in target.factors}
+    parts = {axis: _divided(axis, n, split[axis]) if axis in split else n for axis, n in whole.items()}
+    return [parts[axis] if axis.isupper() else as_expr(target.factors[axis]) for axis in target.axes]
+
+
+def _divided(axis: str, extent: Any, factor: int) -> Any:
+    count = constant_value(extent)
+    if count is None:
+        return extent // factor
+    if count % factor:
+        raise InputError(f"axis {axis} of {count} elements has no inner part of {factor}")
+    return const(count // factor)
+
+
+def bijective_layout(src_layout: str | NamedLayout, dst_layout: str | NamedLayout) -> LayoutMap:
+    """The map between two layouts.
+
+    Raises
+    ------
+    InputError: they have different axes.
+    """
+    source, target = layout(src_layout), layout(dst_layout)
+    axes = [sorted(filter(str.isupper, one.axes)) for one in (source, target)]
+    if axes[0] != axes[1]:
+        raise InputError(f"the layouts {source} and {target} have different axes")
+    return LayoutMap(source, target)

@@ -1,0 +1,126 @@
+"""Fields of nodes under TVM's names; atomic additions of a builder."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import lowering.tvm as tvm
+from intset import InputError
+from lowering.tvm import te, tir
+from tests.compilers import need_compiler
+
+m, n = te.size_var("m"), te.size_var("n")
+PLAIN = tir.decl_buffer((m, n), "float32", "plain")
+WHOLE = tir.decl_buffer((m, n), "int32", "whole", strides=(n + 1, 1), elem_offset=100)
+POINTER = tvm.ir.PointerType(tvm.ir.PrimType("float32"), "shared")
+ADDRESS = te.var("address", POINTER)
+
+
+def _sum() -> Any:
+    A, k = te.placeholder((4,), name="A"), te.reduce_axis((0, 4), "k")
+    return te.compute((1,), lambda i: te.sum(A[k], axis=k, init=1.0), name="S").op.body[0]
+
+
+FIELDS: dict[str, tuple[Callable[[], Any], Any]] = {
+    "the buffer of an element": (lambda: PLAIN.vload([2, 3]).buffer, PLAIN),
+    "the buffer of an integer": (lambda: WHOLE[2, 3].buffer, WHOLE),
+    "indices": (lambda: tuple(map(int, WHOLE[2, 3].indices)), (2, 3)),
+    "the number of an element": (lambda: tir.Load(PLAIN, (2, m)).index, 2 * n + m),
+    "by strides and offset": (lambda: WHOLE[2, 3].index, 2 * (n + 1) + 103),
+    "of a store": (lambda: tir.Store(WHOLE, 1, [2, 3]).index, 2 * (n + 1) + 103),
+    "the buffer of a store": (lambda: tir.BufferStore(PLAIN, 1.0, [0, 0]).buffer, PLAIN),
+    "an address": (lambda: tir.decl_buffer((m,), "float32", data=ADDRESS).data, ADDRESS),
+    "its type": (lambda: ADDRESS.type_annotation.storage_scope, "shared"),
+    "the parts of a reduction": (lambda: (_sum().value_index, len(_sum().source), len(_sum().init)), (0, 1, 1)),
+}
+
+
+@pytest.mark.parametrize("name", FIELDS)
+def test_a_field(name: str) -> None:
+    field, expected = FIELDS[name]
+    found = field()
+    assert tvm.ir.structural_equal(found, expected) or tvm.arith.Analyzer().can_prove_equal(found, expected)
+
+
+def test_a_field_that_a_node_lacks() -> None:
+    for node, name in ((m + 1, "buffer"), (PLAIN[0, 0], "axis"), (tir.Evaluate(0), "extents"), (m, "producer")):
+        with pytest.raises(AttributeError, match=name):
+            getattr(node, name)
+    assert pickle.loads(pickle.dumps(ADDRESS)).type_annotation == POINTER
+    with pytest.raises(InputError, match="handle"):
+        ADDRESS + 1
+
+
+@pytest.mark.parametrize("same", [m + 0, 0 + m, m - 0, m * 1, 1 * m, m // 1, tir.truncdiv(m, 1), (0 + m * 1) - 0])
+def test_operations_that_change_nothing(same: Any) -> None:
+    assert same.same_as(m) and m.same_as(same)
+    assert not (same + 1).same_as(m) and not same.same_as(n) and not same.same_as(None)
+
+
+def test_the_value_of_a_remainder_by_1() -> None:
+    assert tir.truncmod(m, 1).value == (m % 1 + 0).value == (m * 0).value == 0
+    for other in (0 - m, 1 // m, m % 2, m):
+        assert not hasattr(other, "value")
+
+
+def test_a_selection_of_truth_values_keeps_its_form() -> None:
+    need_compiler()
+    A = te.placeholder((8,), name="A")
+    a, i = np.random.default_rng(1).standard_normal(8).astype("float32"), np.arange(8)
+    for pick in (lambda x, k: (x > 0.0, k < 4, x < 1.0), lambda x, k: (k < 4, k < 2, k > 5)):
+        chosen = tir.Select(*pick(A[m], m))
+        assert isinstance(chosen, tir.Select) and chosen.dtype == "bool"
+        B = te.compute((8,), lambda k, pick=pick: tir.Select(tir.Select(*pick(A[k], k)), A[k], -1.0), name="B")  # type: ignore[misc]
+        f = tvm.build(te.create_schedule(B.op), [A, B])
+        for backend in ("c", "python"):
+            f.backend = backend
+            out = tvm.nd.empty((8,))
+            f(tvm.nd.array(a), out)
+            np.testing.assert_array_equal(out.numpy(), np.where(np.where(*pick(a, i)), a, np.float32(-1)))
+
+
+def test_equal_elements_of_a_buffer() -> None:
+    flat = tir.decl_buffer((m, n), "float32", strides=(n, 1))
+    k = te.size_var("k")
+    assert tvm.ir.structural_equal(flat.vload((k // n, k % n)), flat.vload((0, k)))
+    assert not tvm.ir.structural_equal(flat.vload((k // n, k % n)), flat.vload((0, k + 1)))
+
+
+@pytest.mark.parametrize("kind", ["serial", "parallel", "vectorize", "thread"])
+def test_a_histogram_by_atomic_additions(kind: str) -> None:
+    need_compiler()
+    A = te.placeholder((40,), "int32", "A")
+
+    def counted(ins: Any, outs: Any) -> Any:
+        ib = tir.ir_builder.create()
+        a, b = ib.buffer_ptr(ins[0]), ib.buffer_ptr(outs[0])
+        before = ib.allocate("int32", (1,), "before", "local")
+        with ib.for_range(0, 8, "i") as i:
+            b[i] = 0
+
+        def count(i: Any) -> None:
+            address = tir.call_intrin("handle", "tir.address_of", b[a[i] % 8])
+            before[0] = tir.call_intrin("int32", "tir.atomic_add", address, 2)
+            ib.emit(tir.call_intrin("int32", "tir.atomic_add", address, before[0] * 0 - 1))
+
+        if kind == "thread":
+            tx = te.thread_axis("threadIdx.x")
+            ib.scope_attr(tx, "thread_extent", 40)
+            count(tx)
+        else:
+            with ib.for_range(0, 40, "i", kind=kind) as i:
+                count(i)
+        return ib.get()
+
+    B = te.extern((8,), [A], counted, dtype="int32", name="B")
+    f = tvm.build(te.create_schedule(B.op), [A, B])
+    a = np.random.default_rng(0).integers(0, 8, 40).astype("int32")
+    for f.backend in ("c", "python"):
+        out = tvm.nd.empty((8,), "int32")
+        f(tvm.nd.array(a), out)
+        np.testing.assert_array_equal(out.numpy(), np.bincount(a, minlength=8))
