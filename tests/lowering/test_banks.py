@@ -1,17 +1,24 @@
-"""Bank conflicts, contiguity and alignment of addresses against enumeration."""
+"""Bank conflicts and addresses against enumeration; contexts that lowering makes."""
 
 from __future__ import annotations
 
 import pickle
 import random
-from collections import defaultdict
+from collections import Counter, defaultdict
 from dataclasses import replace
 from itertools import product
+from typing import Any
 
 import pytest
 
+from bound import te
+from bound.schedule import Schedule
 from intset import Context, InputError, Range, ShapeVar, Var, const, evaluate
-from lowering import alignment, bank_conflicts, contiguity
+from intset.frame import Frame
+from intset.linear.canonical import Normalizer
+from lowering import alignment, bank_conflicts, contiguity, lower, to_c
+from lowering.nest.ir import For, Seq
+from lowering.nest.scope import Scope
 from tests.sweeps import daily
 
 i, j, k = (Var(name) for name in "ijk")
@@ -133,3 +140,55 @@ def test_consecutive_values_below_a_carry_are_not_claimed():
 
 def test_a_lane_counts_once():
     assert bank_conflicts(i * 128, [i, i], Context({i: Range(0, 8)})).value == 8
+
+
+FRAMES, NORMALIZERS = 14, 62  # a fifth of what two symbolic stages took with a context for each pass
+
+
+def scaled_row_sums() -> Schedule:
+    """Row sums of an n x m array that is scaled inside of them, outer loop split by 4."""
+    n, m = te.var("n"), te.var("m")
+    read = te.placeholder((n, m), name="A")
+    scaled = te.compute((n, m), lambda i, j: read[i, j] * 2.0, name="B")
+    k = te.reduce_axis((0, m), name="k")
+    sums = te.compute((n,), lambda i: te.sum(scaled[i, k], axis=k), name="C")
+    s = te.create_schedule(sums.op)
+    _, inner = s[sums].split(sums.op.axis[0], factor=4)
+    s[scaled].compute_at(s[sums], inner)
+    return s
+
+
+def test_two_symbolic_stages_make_few_frames_and_normalizers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`lower` and `to_c` stay below the ceilings of contexts."""
+    made = Counter[str]()
+
+    def counted(kind: type[Any]) -> None:
+        plain = kind.__init__
+
+        def init(self: Any, *given: Any, **named: Any) -> None:
+            made[kind.__name__] += 1
+            plain(self, *given, **named)
+
+        monkeypatch.setattr(kind, "__init__", init)
+
+    s = scaled_row_sums()
+    counted(Frame)
+    counted(Normalizer)
+    to_c(lower(s))
+    assert 0 < made["Frame"] <= FRAMES
+    assert 0 < made["Normalizer"] <= NORMALIZERS
+
+
+def test_a_scope_is_the_same_context_whoever_asks_first() -> None:
+    """A context extended in one step equals a context extended loop by loop, and both are cached."""
+    n, i, j = Var("n"), Var("i"), Var("j")
+    loops = [For(i, Range(0, n), Seq()), For(j, Range(0, n - i), Seq())]
+    root = Context(assume=[n <= 100])
+    outer = Scope(None, {}, (), frozenset(), root).inside(loops[0])
+    at_once = outer.inside(loops[1]).where(i >= 3)
+    bounds = at_once.ctx.bounds(i + j)
+    assert outer.ctx.bounds(i) == Context({i: Range(0, n)}, assume=[n <= 100]).bounds(i)
+    stepwise = outer.inside(loops[1]).where(i >= 3)
+    assert stepwise.ctx.bounds(i + j) == bounds
+    again = Scope(None, {}, (), frozenset(), root).inside(loops[0]).inside(loops[1]).where(i >= 3)
+    assert again.ctx is stepwise.ctx

@@ -1,4 +1,4 @@
-"""An object that outlives its call gives the same answer in any block, thread and order of questions."""
+"""Objects that outlive their call give the same answer; memory of dropped programs is freed."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ import pytest
 import bound
 import intset
 import lowering
+from benchmarks.memory import TARGET, measure
 from bound import infer_bound, te
 from intset import Cond, Context, Range, ShapeVar, Space, Var, using
 from lowering import Graph, IndexMap, Source, contract, dataflow, lower_division, parse_nest, with_layouts
@@ -494,3 +495,10 @@ def test_every_class_that_keeps_answers_is_in_the_table() -> None:
     for package, found in lazy_classes().items():
         known = tried | set(INSIDE[package].split())
         assert found <= known, f"{package}: add a maker, or say why not: {sorted(found - known)}"
+
+
+@pytest.mark.nightly
+def test_neither_python_nor_the_process_grows_with_the_programs() -> None:
+    first, *_, last = measure(12_000)  # the caches of proofs are full at the first reading
+    assert last[1] <= TARGET * first[1]
+    assert last[2] <= TARGET * first[2]

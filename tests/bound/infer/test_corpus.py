@@ -1,13 +1,18 @@
-"""InferBound on the corpus of schedules: recorded figures, and runs of the nests."""
+"""InferBound on written programs: the corpus of schedules, issues of TVM and Halide, exact regions beside boxes."""
 
 from __future__ import annotations
 
+import random
+from collections.abc import Callable
+from functools import reduce
 from math import prod
+from operator import add
 from typing import Any
 
 import pytest
+from hypothesis import strategies as st
 
-from bound import infer_bound
+from bound import infer_bound, te, tir
 from bound.infer import BoundsMap
 from bound.infer.accesses import accesses
 from bound.operation import ExternOp
@@ -16,10 +21,11 @@ from bound.schedule.stage import ScheduleError
 from bound.tensor import Tensor
 from intset.expr.dag import opaque_terms
 from intset.expr.evaluate import evaluate
-from intset.expr.node import Expr
+from intset.expr.node import Expr, Var, as_expr
 from tests.bound.corpus import CASES, recorded
 from tests.bound.oracle import check
-from tests.sweeps import daily
+from tests.strategies.written import Written
+from tests.sweeps import daily, sampled
 
 ANSWERED = [name for name in CASES if not name.startswith("reject")]
 BY_ISL = [(name, "isl") for name in ANSWERED]
@@ -132,3 +138,293 @@ def test_what_breaks_a_rule_is_refused() -> None:
         CASES["reject_attach_to_nonconsumer"]["fn"]()
     with pytest.raises(ScheduleError, match=r"stage B: i.inner runs on threadIdx.x with extent 8, .* 16 .* stage C"):
         infer_bound(CASES["reject_thread_extent_mismatch"]["fn"]())
+
+
+PAIR = """
+    A = given({}); B = pointwise(A)
+    C[{}] = {}"""
+CONVOLUTION = """
+    P{1}[i:58, j:58] = where(tir.all(i >= 1, i < 57, j >= 1, j < 57), {0}[i - 1, j - 1], 0.0)
+    y{1} = axis(0, 3); x{1} = axis(0, 3)
+    O{1}[i:56, j:56] = sum_(P{1}[i + y{1}, j + x{1}], axis=[y{1}, x{1}])"""
+TENSORIZED = """
+    A = given(16, 20); B = pointwise(A); tile = given(3, 20)
+    row[j:20] = tile[0, j] + tile[1, j] + tile[2, j]
+    add3 = te.decl_tensor_intrin(row.op, lambda ins, outs: None, name="add3")
+    C = te.compute((14, 20), lambda i: add3(B[i : i + 3, 0:20]), name="C")"""
+
+HALIDE = (  # where Halide 21 needs more, research/halide.md, section 4a: the shapes of B and C, what C reads, calls
+    ("point downsample", "64, 64", "i:32, j:32", "B[2 * i, 2 * j]", "", 1024, [63, 63]),
+    ("stride 4, tile 4", 128, "i:32", "B[4 * i]", "C split i 4; B compute_at C i.outer", 4, [13]),
+    ("dilated by 4, a point", 48, "i:32", "B[i] + B[i + 4] + B[i + 8]", "B compute_at C i", 3, [9]),
+    ("interleave", 32, "i:32", "tir.Select((i % 2).eq(0), B[i], tir.const(0.0, 'float32'))", "", 16, [31]),
+    ("disjoint consumers", 1016, "i:16", "B[i] + B[i + 1000]", "", 32, [1016]),
+    ("slices", "16, 101", "i:16", "B[i, 0] + B[i, 100]", "", 32, [16, 101]),
+    ("reshape in tiles of 4", "16, 16", "t:256", "B[t // 16, t % 16]",
+     "C split t 4; B compute_at C t.outer", 4, [1, 4]),
+    ("fuse and split by 4", "16, 16", "i:16, j:16", "B[i, j]",
+     "C fuse i j; C split i.j.fused 4; B compute_at C i.j.fused.outer", 4, [1, 4]),
+    ("x % 16", 16, "x:64", "B[x % 16]", "C split x 4; B compute_at C x.outer", 4, [4]),
+    ("4*x % 16", 16, "x:4", "B[(4 * x) % 16]", "", 4, [13]),
+    ("x+y, x-y", "31, 31", "x:16, y:16", "B[x + y, x - y + 15]", "", 256, [31, 31]),
+    ("main diagonal", "32, 32", "x:32", "B[x, x]", "", 32, [32, 32]),
+    ("triangle", "32, 32", "x:32, y:32", "where(x <= y, B[x, y], 0.0)", "", 528, [32, 32]),
+    ("x - x//8*8", 64, "x:64", "B[x - (x // 8) * 8]", "", 8, [8]),
+    ("x+y - x//5*5", 64, "x:60, y:4", "B[(x + y) - (x // 5) * 5]", "", 8, [8]),
+    ("x * (10 - x)", 26, "x:11", "B[x * (10 - x)]", "", 6, [26]),
+    ("clamp", 32, "x:32", "B[maximum(minimum(x, 20), 8)]", "C split x 4; B compute_at C x.outer", 4, [4]),
+    ("reflect", 32, "x:40", "B[minimum(maximum(4 - x, x - 4), 66 - x)]",
+     "C split x 4; B compute_at C x.outer", 4, [4]),
+    ("diagonal sliding", "21, 21", "x:10, y:10",
+     "B[x + y + 2, x - y + 11] + B[x + y, x - y + 9] + B[x + y, x - y + 11]", "", None, None),
+    ("linearised tiles", 4096, "y:64, x:64", "B[y * 64 + x]", "C tile y x 8 8; B compute_at C x.outer", 64,
+     [456]),
+    # halide 4808: 100 elements, split by 64 with a guard, then by 8 rounding up: 168 stored there
+    ("nested tails, unchecked", 128, "i:100", "B[i]", "C split i 64; C split i.inner 8 tail=round_up", None,
+     [100]),
+)  # fmt: skip
+# program; for each tensor: required elements (largest instance, total), storage extents
+NAMED: dict[str, tuple[str, dict[str, tuple[int | None, int | None, list[int] | None]]]] = {
+    # -- reported to TVM
+    **{
+        f"fuse then split by {factor} (apache/tvm 3072, 3073, 3679)": (
+            PAIR.format("12, 6", "i:12, j:6", "B[i, j]")
+            + f"\n    C fuse i j; C split i.j.fused {factor}; B compute_at C i.j.fused.outer",
+            {"B": (factor, 72, extents)},
+        )
+        for factor, extents in ((12, [2, 6]), (9, [2, 6]), (3, [1, 3]))
+    },
+    # three 3x3 convolutions of 56x56 images, each padded to 58x58
+    "stacked convolutions keep their padded buffers (apache/tvm 3096), unchecked": (
+        "X = given(56, 56)" + "".join(CONVOLUTION.format(f"O{k - 1}" if k else "X", k) for k in range(3)),
+        {f"P{k}": (None, 58 * 58, [58, 58]) for k in range(3)},
+    ),
+    "terms that cancel (apache/tvm 2104, 3526)": (
+        PAIR.format(20, "i:20", "B[i + (0 - i)]") + "\n    B compute_at C i", {"B": (1, 20, [1])}
+    ),
+    "the region of a tensorized consumer (apache/tvm 2564), unchecked": (
+        f"{TENSORIZED}\n    schedule C", {"B": (None, 320, None)}
+    ),
+    "a tensorized consumer around its producer, unchecked": (
+        f"{TENSORIZED}\n    schedule C\n    B compute_at C i", {"B": (60, 14 * 60, [3, 20])}
+    ),
+    "a factor larger than the extent (apache/tvm 4885, 4931)": (
+        PAIR.format(5, "i:5", "B[i] * 2") + "\n    C split i 16; B compute_at C i.outer", {"B": (5, 5, [5])}
+    ),
+    "a factor larger than the extent on a thread (apache/tvm 5027)": (
+        PAIR.format(5, "i:5", "B[i] * 2") + "\n    C split i 16; C bind i.inner threadIdx.x; B compute_at C i.outer",
+        {"B": (5, 5, [5])},
+    ),
+    "the second of two outputs alone": (
+        "A = given(16)\nXY[i:16] = (A[i] + 1, A[i] * 2)\nX, Y = XY\nC[i:4] = Y[i * 3]",
+        {"X": (0, 0, [10]), "Y": (4, 4, None)},
+    ),
+    "truncating remainders of negative indices": (
+        PAIR.format(5, "i:9", "B[tir.truncmod(i - 4, 3) + 2]"), {"B": (5, 5, [5])}
+    ),
+    "truncating remainders, one by one": (
+        PAIR.format(5, "i:9", "B[tir.truncmod(i - 4, 3) + 2]") + "\n    B compute_at C i", {"B": (1, 9, [1])}
+    ),
+    **{
+        name: (PAIR.format(shape, out, read) + f"\n    {calls}", {"B": (count, None, extents)})
+        for name, shape, out, read, calls, count, extents in HALIDE
+    },
+    "strided convolution with a gap": (
+        "A = given(96); B = pointwise(A); r = axis(0, 2)\nC[x:32] = sum_(B[3 * x + r], axis=r)", {"B": (64, 64, [95])}
+    ),
+    "skew and unskew": (
+        "A0 = given(31); A = pointwise(A0)\nB[i:31, j:16] = A[maximum(i - j, 0)]\nC[i:16, j:16] = B[i + j, j]",
+        {"B": (256, 256, None), "A": (16, 16, None)},
+    ),
+    "a reduction below the diagonal": (
+        """
+        A = given(16, 16); B = pointwise(A); r = axis(0, 16)
+        C[x:16] = sum_(B[maximum(x - r, 0), r], axis=r, where=r <= x)""",
+        {"B": (136, 136, None)},
+    ),
+    "concatenation allocates a tile of each": (
+        """
+        A = given(32); X = pointwise(A)
+        Y[i:32] = A[i] + 2
+        C[i:64] = where(i < 32, X[i], Y[i - 32])
+        C split i 8; X compute_at C i.outer; Y compute_at C i.outer""",
+        {"X": (8, 32, [8]), "Y": (8, 32, [8])},
+    ),
+    **{
+        f"tiles of symbolic length, {name}, unchecked": (
+            f"n = var(); A = given(n, 16); B = pointwise(A)\n{program}", {"B": (None, None, [1, 4])}
+        )
+        for name, program in {
+            "reshaped": "C[t:n * 16] = B[t // 16, t % 16]\nC split t 4; B compute_at C t.outer",
+            "fused": "C[i:n, j:16] = B[i, j]\nC fuse i j; C split i.j.fused 4; B compute_at C i.j.fused.outer",
+        }.items()
+    },
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", NAMED)
+def test_a_case(name: str) -> None:
+    text, expected = NAMED[name]
+    p = Written(text)
+    b = infer_bound(p.s)
+    if "unchecked" not in name:
+        check(b, regions=all(name != row[0] for row in HALIDE))
+    for tensor, (most, total, extents) in expected.items():
+        region = b.required(p.names[tensor])
+        assert most is None or region.count_max() == most
+        assert total is None or region.count_total() == total
+        assert extents is None or [int(r.extent) for r in b.allocated(p.names[tensor])] == extents
+
+
+def test_one_column_of_a_tensorized_tile_computes_the_tile() -> None:
+    p = Written(f"{TENSORIZED}\n    D[i:14] = C[i, 3]\n    schedule D\n    C compute_at D i")
+    found = infer_bound(p.s)
+    assert found.required(p.C).count_max() == 1 and found.computed(p.C).count_max() == 20
+    assert found.required(p.B).count() == 320
+
+
+def test_an_output_that_nothing_reads_is_computed() -> None:
+    p = Written(NAMED["the second of two outputs alone"][0])
+    found = infer_bound(p.s)
+    assert found.required(p.X).is_empty and found.required(p.X).count() == 0 and found.computed(p.X).count() == 4
+
+
+def test_guards_of_stages_with_larger_factors_and_of_padded_buffers() -> None:
+    p, q = (Written(NAMED[name][0]) for name in NAMED if name.startswith("a factor"))
+    b = infer_bound(p.s)
+    assert b.guard(p.C) == () and [int(b[iv].extent) for iv in p.s[p.C].leaf_iter_vars] == [1, 5]
+    b = infer_bound(q.s)
+    assert [str(g) for g in b.guard(q.C)] == ["i.inner <= 4"]
+    assert [int(b[iv].extent) for iv in (q.s[q.C].leaf_iter_vars[1], q.threads["threadIdx.x"])] == [16, 16]
+    stacked = Written(next(text for name, (text, _) in NAMED.items() if name.startswith("stacked")))
+    assert [infer_bound(stacked.s).guard(t) for t in stacked("P0 P1 P2")] == [()] * 3
+
+
+def test_a_tile_of_symbolic_length_at_numbers() -> None:
+    p = Written(NAMED["tiles of symbolic length, reshaped, unchecked"][0])
+    outer = p.s[p.C].leaf_iter_vars[0]
+    assert infer_bound(p.s).required(p.B).at({p.n: 4, outer: 5}).count() == 4
+
+
+_SIZES = (1, 5, 40, 301)  # of symbolic extents and tiles
+
+
+def _reads(rng: random.Random, kind: str, p: Tensor, dims: int) -> Callable[..., Any]:
+    """A chain stage's formula over its predecessor."""
+    taps = [[rng.randint(0, 2) for _ in range(dims)] for _ in range(rng.randint(2, 4))]
+    if kind == "stride":
+        return lambda *i: p(*(2 * x for x in i)) + p(*(2 * x + tap % 2 for x, tap in zip(i, taps[0], strict=True)))
+    if kind == "reduce":
+        along, r = rng.randrange(dims), te.reduce_axis((0, 3))
+        return lambda *i: te.sum(p(*(x + r if k == along else x + 1 for k, x in enumerate(i))), axis=r)
+    if kind == "diagonal" and dims > 1:
+        return lambda *i: p(*i) + p(i[0] + 1, i[1] + 2, *i[2:]) + p(i[0] + 2, i[1] + 1, *i[2:])
+    first = 1 if kind == "clamped" else 0
+
+    def stencil(*i: Expr) -> Any:
+        reads = [p(*(tir.max(x + t - first, 0) for x, t in zip(i, tap, strict=True))) for tap in taps]
+        return sum(reads[1:], reads[0])
+
+    return stencil
+
+
+def _tiled(rng: random.Random, stages: list[Tensor]) -> Schedule:
+    """A schedule of a chain: tiles of the last stage, constant or not, perhaps fused, with the others inside."""
+    last = stages[-1]
+    s = te.create_schedule(last.op)
+    axes = list(last.op.axis)
+    tiled = rng.sample(range(len(axes)), rng.randint(1, len(axes)))
+    pairs = {k: s[last].split(axes[k], rng.choice((4, 5, 8, 16, te.size_var(f"t{k}")))) for k in tiled}
+    outer = [pair[0] for pair in pairs.values()]
+    s[last].reorder(*outer, *(pairs[k][1] if k in pairs else axis for k, axis in enumerate(axes)))
+    loop = s[last].fuse(*outer[-2:]) if len(outer) > 1 and rng.random() < 0.3 else outer[-1]
+    for stage in reversed(stages[:-1]):
+        if rng.random() < 0.9:
+            s[stage].compute_at(s[last], loop)
+    return s
+
+
+def _chain(rng: random.Random, most: int) -> tuple[Schedule, list[Tensor]]:
+    dims, long = rng.choice((1, 2, 2, 3)), rng.randint(2, most)
+    kinds = [rng.choice(("taps", "taps", "clamped", "stride", "reduce", "diagonal")) for _ in range(long)]
+    shape = [
+        rng.choice((20, 33, 64, te.size_var(f"n{k}"))) * 2 ** kinds.count("stride") + 8 * long for k in range(dims)
+    ]
+    current, stages = te.placeholder(shape, name="A"), []
+    for number, kind in enumerate(kinds):
+        shape = [tir.floordiv(e, 2) if kind == "stride" else e - 4 for e in shape]
+        current = te.compute(shape, _reads(rng, kind, current, dims), name=f"S{number}")
+        stages.append(current)
+    return _tiled(rng, stages), stages
+
+
+def check_within_boxes(s: Schedule, tensors: list[Tensor]) -> None:
+    """Assert that extents and boxes of the exact answer are at most those of boxes, at several sizes."""
+    exact, boxed = infer_bound(s), infer_bound(s, compute="box")
+    for t in tensors:
+        for mine, other in zip(exact.allocated(t), boxed.allocated(t), strict=True):
+            extents = as_expr(mine.extent), as_expr(other.extent)
+            sizes: dict[Var, None] = dict.fromkeys(v for e in extents for v in e.free_vars())
+            for n in _SIZES:
+                at = dict.fromkeys(sizes, n)
+                assert evaluate(extents[0], at) <= max(evaluate(extents[1], at), 0), (t.name, extents, at)
+
+
+@sampled(4, 1000, st.randoms(use_true_random=False))
+def test_no_allocation_of_a_chain_exceeds_that_of_boxes(rng: random.Random) -> None:
+    s, stages = _chain(rng, 7)
+    try:
+        infer_bound(s, compute="box")
+    except ScheduleError:
+        return
+    check_within_boxes(s, stages[:-1])
+
+
+def test_a_long_chain_of_stencils_keeps_tiles() -> None:
+    current = te.placeholder((120, 320), name="A")
+    stages = []
+    for k in range(1, 7):
+
+        def stencil(y: Expr, x: Expr, p: Tensor = current) -> Any:
+            return p[y, x + 1] + p[y + 2, x + 1] + p[y + 1, x] + p[y + 1, x + 2]
+
+        current = te.compute((120 - 2 * k, 320 - 2 * k), stencil, name=f"S{k}")
+        stages.append(current)
+    s = te.create_schedule(current.op)
+    _, xo, _, _ = s[current].tile(current.op.axis[0], current.op.axis[1], 16, 32)
+    for t in stages[:-1]:
+        s[t].compute_at(s[current], xo)
+    b = infer_bound(s)
+    for further, t in enumerate(reversed(stages[:-1]), 1):
+        assert [int(r.extent) for r in b.allocated(t)] == [16 + 2 * further, 32 + 2 * further]
+        assert {v for r in b.required(t).box for v in as_expr(r.min).free_vars()} == set(s[current].leaf_iter_vars[:2])
+
+
+_Taps = tuple[tuple[tuple[int, int], ...], ...]  # what each stage of a chain reads
+
+
+def _resampled(taps: _Taps, shape: list[int], at: int, ratio: tuple[int, int], tile: tuple[int, int]) -> None:
+    """Check a chain whose stage `at` reads at `ratio` of its indices, in tiles of the last stage."""
+    current, stages = te.placeholder(shape, name="A"), []
+    for k, reads in enumerate(taps):
+        up, down = ratio if k == at else (1, 1)
+        shape = [(e - 6) * down // up - 3 * (k == at) for e in shape]
+
+        def stencil(y: Expr, x: Expr, p: Tensor = current, reads: Any = reads, up: int = up, down: int = down) -> Any:
+            return reduce(add, (p[(y * up + a) // down, (x * up + b) // down] for a, b in reads))
+
+        current = te.compute(shape, stencil, name=f"S{k}")
+        stages.append(current)
+    s = te.create_schedule(current.op)
+    _, xo, _, _ = s[current].tile(current.op.axis[0], current.op.axis[1], *tile)
+    for t in stages[:-1]:
+        s[t].compute_at(s[current], xo)
+    check_within_boxes(s, stages[:-1])
+
+
+def test_extents_of_resampled_stencils_keep_the_correlation_of_both_ends() -> None:
+    """Where the ends of a footprint are not written, the box around it is listed, not subtracted as intervals."""
+    several: _Taps = (((4, 2), (4, 4), (1, 4), (4, 0)), ((3, 2), (0, 4)), ((4, 2),), ((4, 3), (3, 0), (3, 1)))
+    _resampled((((2, 2),), ((2, 2),), ((4, 3),), *several), [106, 142], 3, (2, 1), (3, 32))
+    wide: _Taps = (((0, 3),), ((3, 1), (4, 4)), ((0, 0), (2, 4), (2, 2), (0, 4)), ((3, 2), (2, 2), (1, 4)))
+    _resampled((*wide, ((4, 2), (2, 4), (0, 0))), [94, 1110], 2, (1, 2), (5, 5))

@@ -1,23 +1,32 @@
-"""Tiles of unknown size: answers are those at numbers, sizes are asserted to be positive, nests run."""
+"""Tiles of unknown size: answers are those at numbers, sizes are asserted to be positive, for the whole corpus."""
 
 from __future__ import annotations
 
 import itertools
 import pickle
+import random
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from math import prod
 from random import Random
+from typing import Any
 
 import numpy as np
 import pytest
 
+from benchmarks.tiles import Compared, compared, drawn, inferred, names, tiled, written
+from benchmarks.tilings import CASES, Tiled, expressions, measure, product
 from bound import infer_bound, te, tir
 from bound.errors import ScheduleError
+from bound.infer import BoundsMap
+from bound.infer.accesses import accesses
 from bound.infer.answers.region import MAX, TOTAL, InstanceCount
-from bound.schedule import Schedule
+from bound.operation import ComputeOp, PlaceholderOp
+from bound.schedule import AttachType, Schedule
 from bound.tensor import Tensor
 from intset import Context, Range, ShapeVar, Var, ceildiv
 from intset.budgets import REGION_POINTS
-from intset.errors import BudgetError, UndefinedError
+from intset.errors import BudgetError, CountError, InputError, UndefinedError
 from intset.expr import ops
 from intset.expr.dag import opaque_terms, operations
 from intset.expr.evaluate import evaluate
@@ -26,6 +35,8 @@ from lowering import lower, run
 from lowering.errors import CheckError
 from tests.bound.claims import check_claims
 from tests.bound.oracle import check
+from tests.lowering.lowered import check_run
+from tests.sweeps import daily
 
 SIZES = (1, 2, 3, 5, 14, 27, 28, 29, 100)
 
@@ -326,3 +337,162 @@ def test_storage_of_clamped_tiles_is_exact_at_small_sizes(size: int, low: int, h
         its, b = clamped(number)
         (exact,) = infer_bound(its).allocated(b)
         assert evaluate(as_expr(symbolic.extent), {t: number}) == as_expr(exact.extent).data
+
+
+@pytest.mark.parametrize("made", CASES, ids=lambda case: case.__name__)
+def test_tables_equal_inference_with_numbers(made: Callable[[], Tiled]) -> None:
+    b, tiles, tensors = made()
+    space = b.space({t: range(71) for t in tiles})
+    assert space.count() == 70 ** len(tiles)  # no tile is 0
+    table = space.table(expressions(b, tensors))
+    assert all(column.dtype.kind == "i" for column in table.values())
+    rng = random.Random(made.__name__)
+    for row in rng.sample(range(space.count()), 6):
+        values = {t: int(table[t.name][row]) for t in tiles}
+        numeric = expressions(b.at(values), tensors)
+        assert {name: int(table[name][row]) for name in numeric} == {name: int(e) for name, e in numeric.items()}
+
+
+def test_the_benchmark_compares_what_it_tabulates() -> None:
+    assert measure(product, 12, 3).startswith("product      1728 tilings in ")
+
+
+def test_conditions_select_tiles() -> None:
+    b, (tm, _, tk), _ = product()
+    values = {tm: [8, 16, 32, 64], "tn": [8, 16, 32], tk: [4, 8]}
+    space = b.space(values, where=[b.bytes("shared") <= 1024, "tm % 16 == 0 or tk == 4"])
+    expected = [
+        (m, n, k)
+        for m in values[tm]
+        for n in values["tn"]
+        for k in values[tk]
+        if 4 * k * (m + n) <= 1024 and (m % 16 == 0 or k == 4)
+    ]
+    assert sorted(tuple(row.values()) for row in space) == expected and len(expected) > 3
+    assert (8, 8, 4) in space and (64, 32, 8) not in space
+
+
+def small_stencil(ctx: Context | None, t: Var, n: Var) -> BoundsMap:
+    a = te.placeholder((n + 2,), name="A")
+    p = te.compute((n + 2,), lambda i: a[i] + 1.0, name="P")
+    c = te.compute((n,), lambda i: p[i] + p[i + 2], name="C")
+    s = te.create_schedule(c.op)
+    outer, _ = s[c].split(c.op.axis[0], factor=t)
+    s[p].compute_at(s[c], outer)
+    return infer_bound(s, ctx)
+
+
+def test_what_is_known_of_sizes_holds_in_their_space() -> None:
+    n, t = ShapeVar("n"), ShapeVar("t", upper=8, multiple_of=2)
+    b = small_stencil(Context({n: Range(4, 60)}, assume=[(n % t).eq(0), n <= 40]), t, n)
+    members = sorted(tuple(row.values()) for row in b.space({n: range(64), t: range(0, 9, 2)}))
+    assert members == [(k, m) for k in range(64) for m in (2, 4, 6, 8) if 4 <= k <= 40 and k % m == 0]
+    fixed = b.at({n: 24})
+    assert [row["t"] for row in fixed.space({t: range(0, 9, 2)})] == [2, 4, 6, 8]
+    with pytest.raises(InputError):
+        b.space({t: [3]})  # it declares multiples of 2
+
+
+@pytest.mark.parametrize(
+    ("keys", "message"),
+    [
+        (lambda t, n: {"stages": [1, 2]}, "'stages' is no symbolic size of this schedule; those are: n, t"),
+        (lambda t, n: {Var("t"): [1, 2]}, "t is no symbolic size of this schedule; those are: n, t"),
+        (lambda t, n: {t: [1, 2], "t": [3]}, "a size has values twice, by its variable and by its name"),
+        (lambda t, n: [t], "the values of a space must be a mapping {size: values}, not [t] of type list"),
+    ],
+)
+def test_what_is_no_size_is_refused(keys: Callable[[Var, Var], Mapping[Any, Any]], message: str) -> None:
+    n, t = ShapeVar("n"), ShapeVar("t")
+    with pytest.raises(InputError) as refused:
+        small_stencil(None, t, n).space(keys(t, n))
+    assert str(refused.value) == message
+
+
+@pytest.mark.parametrize(("every", "seeds", "share"), daily([(17, 3, 0.9), (1, 16, 0.95)], 2))
+def test_answers_are_those_at_numbers(every: int, seeds: int, share: float) -> None:
+    """In most regions, counts and storage included; no region lacks elements or leaves the box of all tiles."""
+    total = Compared()
+    for name in names()[::every]:
+        for case in tiled(name):
+            total.add(compared(case, range(seeds)) or Compared())
+    assert not total.unsound and not total.looser
+    assert total.regions > 20 * seeds and total.equal >= share * total.regions
+
+
+@pytest.mark.parametrize("name", daily(names(), 20))
+def test_loops_compute_what_they_read(name: str) -> None:
+    """The loops of symbolic tiles, run at sizes, beside the regions and the storage that were inferred."""
+    for case in tiled(name):
+        b, _ = inferred(case)
+        if isinstance(b, BoundsMap) and is_executable(b):
+            for seed in range(6):
+                with suppress(ScheduleError):  # refused at these sizes
+                    b.at(drawn(case, seed))
+                    check(b, drawn(case, seed), exact=False)
+
+
+def is_executable(b: BoundsMap) -> bool:
+    """Whether the reference run knows all operations, and no index is read from a tensor."""
+    ops = [stage.op for stage in b.schedule.stages]
+    indices = [e for op in ops for access in accesses(op) for e in access.indices]
+    return all(isinstance(op, (ComputeOp, PlaceholderOp)) for op in ops) and not opaque_terms(*indices)
+
+
+def answers(b: BoundsMap) -> list[object]:
+    """What an inference says of all tensors and nests, in comparable form."""
+    said: list[object] = [str(b.outside)]
+    for stage in b.schedule.stages:
+        if stage.attach_type is AttachType.INLINED_ALREADY:
+            continue
+        for tensor in stage.op.outputs:
+            for region in (b.required(tensor), b.computed(tensor)):
+                said += [str(region), str(region.box), region.is_exact, region.is_tight, region.is_empty, region.notes]
+                said += [count_of(region.count_max), count_of(region.count_total)]
+            said += [tensor.name, str(b.allocated(tensor)), str(b.storage(tensor))]
+        if not isinstance(stage.op, PlaceholderOp):
+            nest = b.nest(stage)
+            said += [(loop.iv.name, str(loop.range), loop.kind) for loop in nest.loops]
+            said += [[str(guard) for guard in nest.guards], [str(e) for e in nest.values.values()]]
+    return said
+
+
+def count_of(count: Callable[[], object]) -> str:
+    try:
+        return str(count())
+    except CountError as error:
+        return f"refused: {error}"
+
+
+@pytest.mark.parametrize("name", daily(names(), 20))
+def test_at_gives_the_inference_with_numbers(name: str) -> None:
+    for case in tiled(name):
+        b, _ = inferred(case)
+        if not isinstance(b, BoundsMap):
+            continue
+        for seed in range(4):
+            values = drawn(case, seed)
+            try:
+                numeric = infer_bound(written(case, values), at=case.sizes or None)
+            except ScheduleError:
+                with pytest.raises(ScheduleError):
+                    b.at(values)
+                continue
+            assert answers(b.at(values)) == answers(numeric)
+            assert answers(b.at({t.name: n for t, n in values.items()})) == answers(numeric)
+
+
+@pytest.mark.parametrize("name", daily(names(), 20))
+def test_nests_of_symbolic_tiles_run(name: str) -> None:
+    for case in tiled(name):
+        try:
+            f = lower(case.schedule)
+        except ScheduleError:
+            continue
+        for seed in range(5):
+            values = drawn(case, seed)
+            try:
+                infer_bound(case.schedule, at={**case.sizes, **values})
+            except ScheduleError:  # refused at these sizes
+                continue
+            check_run(f, case.schedule, {**case.sizes, **{t.name: n for t, n in values.items()}})

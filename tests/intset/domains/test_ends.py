@@ -1,4 +1,4 @@
-"""Ends where an operand is open, and ends of chains of remainders, which a search proves."""
+"""Ends of sets: open operands, chains of remainders, points at an end beside guards, declared bounds of sizes."""
 
 from __future__ import annotations
 
@@ -14,12 +14,14 @@ import pytest
 from intset import (
     NEG_INF,
     POS_INF,
+    Cond,
     Context,
     EvaluationError,
     Expr,
     Range,
     ShapeVar,
     Var,
+    ceildiv,
     const,
     evaluate,
     maximum,
@@ -32,6 +34,10 @@ from intset import (
 from intset.config import current
 from intset.domains.certified.end_search import attained_ends
 from intset.domains.sets.ends import as_end
+from intset.expr.dag import substitute
+from intset.expr.node import as_cond
+from intset.simplify.engine import cost
+from intset.testing.contexts import Setting, setting
 
 x, tile, a, b = Var("x"), Var("tile"), Var("a"), Var("b")
 y = ShapeVar("y")
@@ -287,3 +293,152 @@ def test_ends_take_a_format(value: int) -> None:
     assert f"{tile * 2:>9}" == f"{'tile * 2':>9}" and f"{tile < 2:>9}" == " tile < 2" and f"{POS_INF:>8}" == " POS_INF"
     lo, hi = Context({x: Range(0, 8)}).bounds(x)
     assert f"{lo:>3} to {hi:<3}|" == "  0 to 7  |"
+
+
+i, j, k, n, m = Var("i"), Var("j"), Var("k"), ShapeVar("n"), ShapeVar("m")
+RANGES = {i: Range(0, n), j: Range(0, 16), k: Range(0, m)}
+GUARDED: tuple[tuple[tuple[Cond, ...], Expr], ...] = (
+    ((i < n,), i * 4 + j),  # follows from the range
+    ((i < n, n >= 3), i * 4 - j),
+    ((i + j < n,), i * 4 + j),  # the guard is 0 at the end
+    ((i + k >= 3,), i + k),
+    ((i <= k,), k - i),
+    ((i * 2 < n + 5,), i * 4 + j),  # the guard bounds one variable
+    ((j < m, i < n - 3), i * 2 - j),
+    ((i * 16 + j < n,), i),  # the guard bounds i by j's least value
+    ((j + 2 < m, k.eq(1)), j - i * 2 + k),
+)
+
+
+@pytest.mark.parametrize(("facts", "e"), GUARDED, ids=str)
+def test_ends_beside_guards(facts: tuple[Cond, ...], e: Expr) -> None:
+    b = Context(RANGES, assume=facts).bounds(e)
+    assert b.is_tight
+    assert b.by != "isl"
+    assert b.certificate().check()
+    for sizes in itertools.product(range(7), repeat=2):
+        at = dict(zip((n, m), sizes, strict=True))
+        points = itertools.product(range(at[n]), range(16), range(at[m]))
+        boxes = [{**at, i: x, j: y, k: z} for x, y, z in points]
+        values = [evaluate(e, p) for p in boxes if all(evaluate(fact, p) for fact in facts)]
+        if values:
+            assert (evaluate(b[0], at), evaluate(b[1], at)) == (min(values), max(values)), at
+
+
+def test_steps_and_declared_ends_hold_at_the_point() -> None:
+    even = ShapeVar("even", lower=1, multiple_of=2)
+    low, high = Context({even: Range(-1, m)}).bounds(even)
+    assert (evaluate(low, {m: 5}), evaluate(high, {m: 5})) == (2, 2)
+
+
+def test_a_slope_has_its_sign_where_facts_exclude_values() -> None:
+    """`x*x - 3*x` decreases below 2, which `x >= 1` does not exclude."""
+    for ctx in (Context({i: Range(0, m)}, assume=[i >= 1]), Context({i: Range(0, m), j: Range(0, i)})):
+        assert ctx.prove((i - 3) * i >= 0).status == "refuted"
+        assert evaluate(ctx.bounds((i - 3) * i)[0], {m: 9}) <= -2
+        e = (i * (i - 3)) // (i * (i - 3) + 1)
+        assert evaluate(ctx.simplify(e), {i: 1, j: 0, m: 9}) == evaluate(e, {i: 1}) == 2
+
+
+def test_an_empty_range_of_another_variable_excludes_values() -> None:
+    ranges = {i: Range(0, 3), j: Range(i * 2, 2 - i)}
+    assert tuple(map(int, Context(ranges).bounds(i))) == tuple(map(int, Context(ranges, assume=[]).bounds(i))) == (0, 1)
+    assert Context({i: Range(0, 4), j: Range(0, 0)}).bounds(i).is_empty
+
+
+LIMITS = [(0, 4096), (0, 7), (1, 64), (1, 4096), (1, 100), (2, 128)]
+
+
+@pytest.mark.parametrize("limits", LIMITS)
+def test_ends_by_cases_keep_their_minima(limits: tuple[int, int]) -> None:
+    free, within = ShapeVar("n"), ShapeVar("n", lower=limits[0], upper=limits[1])
+
+    def ends(n: Var) -> list[Any]:
+        return [
+            Context({k: Range(0, n), i: Range(-1, n), j: Range(0, n + 1)}).bounds(truncmod(k, 3)),
+            Context({i: Range(1, n)}).bounds(abs(i + i + 3) % 3),
+            Context({i: Range(0, n), j: Range(-i, i % 3)}).bounds(ceildiv(i, 2)),
+            Context({i: Range(0, n)}).bounds(minimum(i, 5) - maximum(i - 7, 0)),
+            Context({j: Range(abs(i) - 1, n - i), i: Range(0, n)}, assume=[(j % 3).eq(1)]).bounds((j + 3) % n * 2 * n),
+        ]
+
+    for plain, bounded in zip(ends(free), ends(within), strict=True):
+        assert plain.is_tight <= bounded.is_tight
+        for a, b in zip(plain, bounded, strict=True):
+            assert cost(b) <= cost(a), (a, b)
+
+
+def test_a_sum_starts_with_a_positive_term() -> None:
+    """In whatever order its variables were made."""
+    for late in (ShapeVar("n"), ShapeVar("n", upper=9)):
+        (end, _) = Context({i: Range(2, 6)}).bounds(late - 1 - i, keep=(i,))
+        assert str(end) == "n - i - 1"
+        assert str(Context({i: Range(2, 6), j: Range(0, 3)}).bounds(minimum(i + 3, late), keep=(i,))[0]) in (
+            "minimum(i + 3, n)",
+            "minimum(n, i + 3)",
+        )
+
+
+def bounded(drawn: Setting, limits: tuple[int, int]) -> dict[Var, Var] | None:
+    """The sizes of a setting with tighter declared bounds; `None` where a size has no such value."""
+    table = {}
+    for size in drawn.sizes:
+        low, high, step = size.declared()
+        first = limits[0] if low is None else max(low, limits[0])
+        last = limits[1] if high is None else min(high, limits[1])
+        if first > last:
+            return None
+        table[size] = ShapeVar(size.name, lower=first, upper=last, multiple_of=step)
+    return table
+
+
+@pytest.mark.filterwarnings("ignore::intset.ContradictionWarning")
+def test_drawn_ends_are_not_longer_with_declared_bounds() -> None:
+    asked, longer = 0, []
+    for number in range(600):
+        drawn = setting(number)
+        limits = random.Random(number).choice(LIMITS)
+        if drawn is None or not drawn.sizes or (table := bounded(drawn, limits)) is None:
+            continue
+        ranges = {v: Range(substitute(r.min, table), substitute(r.extent, table)) for v, r in drawn.ranges.items()}
+        facts = [as_cond(substitute(fact, table)) for fact in drawn.facts]
+        plain, within = Context(drawn.ranges, assume=drawn.facts), Context(ranges, assume=facts)
+        for e in drawn.exprs:
+            ends = plain.bounds(e, keep=drawn.keep)
+            closer = within.bounds(substitute(e, table), keep=drawn.keep)
+            pairs = [(a, b) for a, b in zip(ends, closer, strict=True) if isinstance(a, Expr) and isinstance(b, Expr)]
+            asked += 1
+            if sum(cost(b) for _, b in pairs) > sum(cost(a) for a, _ in pairs):
+                longer.append((drawn.text(), ends, closer))
+            if not (ends.is_tight and closer.is_tight):
+                continue
+            back = {new: old for old, new in table.items()}
+            for params in drawn.values(e):
+                env = drawn.env(params)
+                inside = {new: env[old] for new, old in back.items()}
+                if any(
+                    not low <= env[size] <= high
+                    for size, (low, high, _) in ((o, n.declared()) for o, n in table.items())
+                ):
+                    continue
+                for a, b in pairs:
+                    assert evaluate(a, env) == evaluate(b, env | inside), (drawn.text(), a, b)
+    assert asked > 300
+    assert len(longer) * 150 <= asked, longer
+
+
+@pytest.mark.parametrize("d", [2, 3, 4, 8, 16])
+def test_boxes_are_written_with_ceilings(d: int) -> None:
+    """Also those that isl answers with: no `(n + 3) // 4 * 4 - 3` where `ceildiv(n, 4) * 4 - 3` is meant."""
+    n = ShapeVar("n")
+    tiles = Context({i: Range(0, ceildiv(n, d)), j: Range(0, d)})
+    for region in (tiles.image((i * d + 1, i)), tiles.image((i * d + j, i, j)), tiles.image((i, i * d))):
+        for side in region.box:
+            assert f"(n + {d - 1}) //" not in str(side)
+    for size in range(1, 40):
+        for extent, value in zip(
+            (side.extent for side in tiles.image((i * d + 1, i)).box),
+            (-(-size // d) * d - d + 1, -(-size // d)),
+            strict=True,
+        ):
+            assert evaluate(extent, {n: size}) == value

@@ -1,11 +1,13 @@
-"""Expressions: hash-consing, results and errors of operators, reference semantics."""
+"""Expressions: hash-consing, results and errors of operators, reference semantics, conditions of definedness."""
 
 from __future__ import annotations
 
 import copy
 import gc
+import itertools
 import math
 import pickle
+import random
 import subprocess
 import sys
 import threading
@@ -40,6 +42,7 @@ from intset.expr.build import (
     truncmod,
 )
 from intset.expr.dag import conjuncts, free_vars, opaque_terms, size, symbols
+from intset.expr.definedness import definedness, where_it_holds
 from intset.expr.evaluate import evaluate
 from intset.expr.node import Cond, Equation, Expr, ShapeVar, Var, as_int, const, make, truth
 from intset.expr.ops import Op
@@ -47,7 +50,9 @@ from intset.expr.range import Range
 from intset.infinity import NEG_INF, POS_INF
 from intset.testing.strategies import conditions, expressions, points
 from tests import ROOT
-from tests.sweeps import sampled
+from tests.strategies.contexts import PARTIAL, Expressions
+from tests.strategies.contexts import value as value_at
+from tests.sweeps import daily, sampled
 
 i, j = Var("i"), Var("j")
 n = ShapeVar("n", lower=1, upper=4096)
@@ -626,3 +631,55 @@ def test_a_value_by_name_is_no_value_of_the_variable(key: Any) -> None:
     message = "^the variable i has no value: the key is its name, or another variable of that name$"
     with pytest.raises(InputError, match=message):
         evaluate(Var("i") + 1, {key: 2})
+
+
+POINTS = [{i: a, j: b} for a, b in itertools.product(range(-3, 4), repeat=2)]
+
+
+def check(cond: Cond) -> None:
+    needs, holds = definedness((cond,)), where_it_holds(cond)
+    for point in POINTS:
+        read = itertools.takewhile(lambda found: found is True, (value_at(need, point) for need in needs))
+        met = len(list(read))
+        defined = value_at(cond, point) is not None
+        assert defined is (met == len(needs)), (cond, needs, point)
+        assert defined or value_at(needs[met], point) is False, (cond, needs, point)
+        assert value_at(holds, point) is (value_at(cond, point) is True), (cond, holds, point)
+
+
+@pytest.mark.parametrize("seed", daily(range(40_000), 400))
+def test_drawn_conditions(seed: int) -> None:
+    check(Expressions(random.Random(seed), (i, j), PARTIAL, shared=20).condition(3))
+
+
+def test_needs_of_operands_stand_first() -> None:
+    cond = 6 // (7 // j) > 1
+    assert definedness((cond,)) == (j.ne(0), (7 // j).ne(0))
+    check(cond)
+
+
+def test_needs_stand_behind_those_of_their_guards() -> None:
+    cond = (6 // j).ne(3) & (7 // j).ne(9)
+    assert definedness((cond,))[0] is j.ne(0)
+    check(cond)
+
+
+def test_a_quotient_reached_early_and_behind_a_condition_without_a_value() -> None:
+    """The guard of the second path to a quotient is undefined where the first path is taken."""
+    quotient = i // (i - 1)
+    early = as_selected(j > 0, quotient > 0)
+    late = as_selected((6 // j) > 1, quotient > 1)
+    check(early & late)
+
+
+def as_selected(cond: Cond, then: Cond) -> Cond:
+    """`then` where `cond` holds, else true."""
+    return ~cond | then
+
+
+def test_many_ways_to_one_quotient_are_no_larger_than_the_expression() -> None:
+    """Two paths from each level to the next, 2^60 in total."""
+    e = i // j
+    for k in range(60):
+        e = select(i // (j - k) > k, e, e + 1)
+    assert len(definedness((e,))) <= 200

@@ -1,34 +1,47 @@
-"""Integers beyond Python's limit of decimal digits, and repeated squaring, in all queries and texts."""
+"""Long numbers, expressions that share parts at every level, and weak tables."""
 
 from __future__ import annotations
 
 import contextlib
+import gc
+import pickle
+import sys
 from collections.abc import Callable
+from types import FrameType
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import intset
+from bound import te, tir
 from intset import (
     Context,
     CountError,
     Expr,
     InputError,
     IntSetError,
+    Opaque,
     Range,
     ShapeVar,
     Var,
     const,
     evaluate,
+    from_json,
+    maximum,
     parse,
     select,
+    to_json,
 )
 from intset.budgets import LONGEST_VALUE
 from intset.check import Certificate
+from intset.expr.dag import WeakTable
 from intset.expr.evaluate import may_be_long
 from intset.expr.printer import decimal, number_of, number_text
 from intset.infinity import POS_INF
+from lowering import lower_division
+from tests.sweeps import daily
 
 i, j = Var("i"), Var("j")
 I, N = Var("i"), ShapeVar("n", lower=0)
@@ -231,3 +244,151 @@ def test_points_of_long_numbers_are_shown():
     for shown in (proof.counterexample, proof.certificate(), certificate):
         assert len(repr(shown)) < 400 and "\n" not in repr(shown)
     assert "bits" in repr(proof.counterexample) and str(certificate) and str(proof.certificate())
+
+
+LEVELS: dict[str, Callable[[Expr], Expr]] = {
+    "square": lambda e: e * e,
+    "quotient": lambda e: e + e // 3,
+    "maximum": lambda e: maximum(e, e + 1),
+    "select": lambda e: select(e > 0, e, -e),
+    "remainder": lambda e: e % 7 * e,
+}
+MOST = {24: 2_000_000, 60: 2_000_000, 200: 8_000_000}  # calls, those of first imports included
+UP_TO_1000 = Context({I: Range(0, 4)})
+QUESTIONS: dict[str, Callable[[Expr], Any]] = {
+    "simplify": UP_TO_1000.simplify,
+    "bounds": UP_TO_1000.bounds,
+    "value_set": UP_TO_1000.value_set,
+    "image": lambda e: UP_TO_1000.image((e, I)),
+    "prove": lambda e: UP_TO_1000.prove(e >= -5),
+    "fits": lambda e: UP_TO_1000.fits(e, 32),
+    "explain": lambda e: UP_TO_1000.explain(e < 3),
+    "canonical": UP_TO_1000.canonical,
+    "repr": repr,
+    "pickle": lambda e: pickle.loads(pickle.dumps(e)) is e,
+    "json": lambda e: from_json(to_json(e), [I]),
+    "evaluate": lambda e: evaluate(e, {I: 1}),
+    "substitute": lambda e: e.substitute({I: I + 1}),
+    "lower_division": lambda e: lower_division(e // 3, UP_TO_1000),
+}
+
+
+def doubled(kind: str, depth: int) -> Expr:
+    e: Expr = I
+    for _ in range(depth):
+        e = LEVELS[kind](e)
+    return e
+
+
+class TooManyCallsError(Exception):
+    """More calls than a walk of the shared nodes makes."""
+
+
+def calls(question: Callable[[Expr], Any], e: Expr, most: int) -> int:
+    """The number of Python calls of a question; an error beyond `most`."""
+    number = 0
+
+    def count(frame: Any, event: str, _: Any) -> None:
+        nonlocal number
+        number += event == "call"
+        if number > most:
+            raise TooManyCallsError
+
+    sys.setprofile(count)
+    try:
+        question(e)
+    finally:
+        sys.setprofile(None)
+    return number
+
+
+@pytest.mark.parametrize("depth", daily([24, 60, 200], 3))
+@pytest.mark.parametrize("name", QUESTIONS)
+def test_questions_do_not_double_with_each_level(name: str, depth: int) -> None:
+    for kind in LEVELS:
+        calls(QUESTIONS[name], doubled(kind, depth), MOST[depth])
+
+
+class Thing:
+    __slots__ = ("__weakref__",)
+
+
+def test_a_row_is_there_while_its_value_lives() -> None:
+    table: WeakTable[str, Thing] = WeakTable()
+    a, b = Thing(), Thing()
+    table.put("a", a)
+    table.put("b", b)
+    assert table.get("a") is a and "b" in table and "c" not in table and len(table) == 2
+    del a
+    assert "a" not in table and table.get("a") is None and table.get("b") is b and len(table) == 1
+
+
+def test_a_dead_row_does_not_take_its_successor_along() -> None:
+    table: WeakTable[str, Thing] = WeakTable()
+    first = Thing()
+    table.put("a", first)
+    again = Thing()
+    table.put("a", again)  # before the first died
+    del first
+    other = Thing()
+    table.put("b", other)
+    assert table.get("a") is again and table.get("b") is other and len(table) == 2
+
+
+def test_what_a_dead_key_is_made_of_goes_with_it() -> None:
+    """A chain of rows, each value the key of the next row, dies together."""
+    table: WeakTable[Any, Thing] = WeakTable()
+    last = Thing()
+    table.put(None, last)
+    for _ in range(5_000):
+        new = Thing()
+        table.put(last, new)
+        last = new
+    assert len(table) == 5_001
+    del last, new
+    assert len(table) == 0
+
+
+def question(domain: str) -> Any:
+    i, j = Var("i"), Var("j")
+    ctx = Context({i: Range(0, 8), j: Range(0, i + 1)}, domain=domain)
+    return ctx, ctx.value_set(i * 3 + j // 2), ctx.image((i, i + j)), ctx.bounds(i % 3 + j)
+
+
+def schedule() -> Any:
+    n = te.var("n")
+    a = te.placeholder((n, 7), "int32", name="A")
+    b = te.compute((n,), lambda i: tir.exp(a[a[i, 2], i % 7].astype("float32")), name="B")
+    return te.create_schedule(b.op)
+
+
+DYING: dict[str, Callable[[], Any]] = {
+    "variable": lambda: Var("x"),
+    "size": lambda: ShapeVar("n"),
+    "expression": lambda: Var("x") * 3 + 1,
+    "condition": lambda: (Var("x") < 4) & (Var("y") * 2).eq(7),
+    "load": lambda: Opaque("T", 2)[Var("x"), 3] + 5,
+    "schedule": schedule,
+    **{f"question to {name}": lambda name=name: question(name) for name in ("auto", "isl", "interval", "stride")},
+}
+
+
+@pytest.mark.parametrize("kind", DYING)
+def test_no_line_of_python_runs_when_something_dies(kind: str) -> None:
+    """An interrupt inside a finalizer would be printed and lost."""
+    held = [DYING[kind]()]
+    entered = []
+
+    def seen(frame: FrameType, event: str, _: object) -> None:
+        if event == "call":
+            entered.append(f"{frame.f_code.co_filename}: {frame.f_code.co_qualname}")
+
+    gc.disable()
+    try:
+        sys.setprofile(seen)
+        held.clear()
+        sys.setprofile(None)
+    finally:
+        sys.setprofile(None)
+        gc.enable()
+    assert entered == []

@@ -1,19 +1,27 @@
-"""Every schedule of the corpus, lowered: it equals the reference and touches nothing outside its storage."""
+"""Lowered schedules of the corpus, of the InferBound document and random ones; questions that isl refuses."""
 
 from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 
-from bound import infer_bound
+from bound import infer_bound, te, tir
 from bound.errors import ScheduleError
+from intset import Context, Range, Var
+from intset.domains.isl import bindings
+from intset.domains.isl.presburger import Presburger, lattice_of
+from intset.domains.isl.session import context, isl
 from intset.errors import InputError
+from intset.linear.lattice import lattice
+from intset.prover.proof import PROOFS
 from lowering import lower, rebase, run, simplify, to_c
 from lowering.build.function import nest_of
 from tests.bound.corpus import CASES
 from tests.lowering.lowered import check, check_c, check_run, close, of_corpus, problem
-from tests.sweeps import daily
+from tests.strategies.schedules import Program, programs
+from tests.sweeps import daily, sampled
 
 REFUSED = tuple(name for name in CASES if name.startswith("reject_"))
 RUN = tuple(name for name in CASES if name not in REFUSED)
@@ -71,3 +79,245 @@ def test_sizes_can_be_fixed(name: str) -> None:
     f = check(s, case["sub"], at=sizes)
     assert str(f) == str(lower(s, bounds=infer_bound(s, at=sizes)))
     assert all(f"assert {n} == {value}" in str(f) for n, value in sizes.items())
+
+
+def nest(f: Any) -> str:
+    """Print the body of a function, one level of indentation less."""
+    return "\n".join(line[4:] for line in str(f).splitlines()[1:])
+
+
+EXAMPLES = {
+    "doc_ex1_root": """\
+allocate C: int32[5, 16]
+for i in [0, 5):
+    for j in [0, 16):
+        C[i, j] = 5
+for i in [0, 5):
+    for j in [0, 16):
+        D[i, j] = C[i, j] * 2""",
+    "doc_ex2_at_j": """\
+for i in [0, 5):
+    for j in [0, 16):
+        allocate C: int32[1, 1] at [i, j]
+        C[0, 0] = 5
+        D[i, j] = C[0, 0] * 2""",
+    "doc_ex3_at_i": """\
+for i in [0, 5):
+    allocate C: int32[1, 16] at [i, 0]
+    for j in [0, 16):
+        C[0, j] = 5
+    for j in [0, 16):
+        D[i, j] = C[0, j] * 2""",
+    "doc_ex4_unused_outer": """\
+for di in [0, 4):
+    for dj in [0, 5):
+        for dk in [0, 16):
+            allocate C: int32[1, 1] at [dj, dk]
+            C[0, 0] = 5
+            D[di, dj, dk] = C[0, 0] * 2""",
+    "doc_ex5_split": """\
+for i in [0, 5):
+    for j.outer in [0, 2):
+        for j.inner in [0, 8):
+            allocate C: int32[1, 1] at [i, j.outer * 8 + j.inner]
+            C[0, 0] = 5
+            D[i, j.outer * 8 + j.inner] = C[0, 0] * 2""",
+    "doc_attach_path_nested": """\
+for i in [0, 5):
+    for j in [0, 16):
+        allocate D: int32[1, 1] at [i, j]
+        allocate C: int32[1, 1] at [i, j]
+        C[0, 0] = 5
+        D[0, 0] = C[0, 0] * 2
+        E[i, j] = D[0, 0] * 4""",
+    "doc_relax_set": """\
+allocate C: int32[5, 16]
+for i in [0, 5):
+    for j in [0, 16):
+        C[i, j] = 5
+for i in [0, 5):
+    for j in [0, 16):
+        allocate D: int32[1, 1] at [i, j]
+        D[0, 0] = C[i, j] * 2
+        E[i, j] = D[0, 0] * 4""",
+    "doc_ex6_fuse_split4": """\
+for i.j.fused.outer in [0, 4):
+    allocate B: float32[1, 4] at [i.j.fused.outer, 0]
+    for j in [0, 4):
+        B[0, j] = A[i.j.fused.outer, j] + 2.0
+    for i.j.fused.inner in [0, 4):
+        C[i.j.fused.outer, i.j.fused.inner] = B[0, i.j.fused.inner] * 3.0""",
+    "doc_split_20_16": """\
+for i.outer in [0, 2):
+    allocate B: float32[16] at [i.outer * 16]
+    for i in [0, minimum(20 - i.outer * 16, 16)):
+        B[i] = A[i.outer * 16 + i] + 1.0
+    for i.inner in [0, minimum(20 - i.outer * 16, 16)):
+        C[i.outer * 16 + i.inner] = B[i.inner] * 2.0""",
+    "doc_gather_disjoint": """\
+allocate T: float32[4, 4]
+for i in [0, 2):
+    for j in [0, 2):
+        T[i, j] = A[i, j] + 1.0
+for i in [0, 2):
+    for j in [0, 2):
+        T[i + 2, j + 2] = A[i + 2, j + 2] + 1.0
+for i in [0, 2):
+    for j in [0, 2):
+        X[i, j] = T[i, j] * 2.0
+for i in [0, 2):
+    for j in [0, 2):
+        Y[i, j] = T[i + 2, j + 2] * 3.0""",
+}
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_the_documents_nests(name: str) -> None:
+    s, f = of_corpus(name)
+    check_run(f, s)
+    assert nest(f) == EXAMPLES[name]
+
+
+def test_a_reduction_starts_before_its_outermost_loop() -> None:
+    a, b = te.placeholder((8, 16), name="A"), te.placeholder((16, 8), name="B")
+    k = te.reduce_axis((0, 16), "k")
+    c = te.compute((8, 8), lambda i, j: te.sum(a[i, k] * b[k, j], axis=k), name="C")
+    s = te.create_schedule(c.op)
+    ko, ki = s[c].split(k, 4)
+    s[c].reorder(c.op.axis[0], ko, c.op.axis[1], ki)
+    assert (
+        nest(check(s))
+        == """\
+for i in [0, 8):
+    for j in [0, 8):
+        C[i, j] = 0.0
+    for k.outer in [0, 4):
+        for j in [0, 8):
+            for k.inner in [0, 4):
+                k = k.outer * 4 + k.inner
+                C[i, j] = C[i, j] + A[i, k] * B[k, j]"""
+    )
+
+
+def test_shapes_are_bound_by_assertions_and_the_division_below_needs_no_correction() -> None:
+    n = te.var("n")
+    a = te.placeholder((n, n), name="A")
+    b = te.compute((n * n,), lambda i: a[tir.floormod(i, n), tir.floordiv(i, n)], name="B")
+    f = check(te.create_schedule(b.op), {"n": 7})
+    assert (
+        nest(f)
+        == """\
+assert n >= 0, "n is at least 0"
+assert A.shape[1] == n, "extent 1 of A is n"
+assert B.shape[0] == n * n, "extent 0 of B is n * n"
+for i in [0, n * n):
+    B[i] = A[truncmod(i, n), truncdiv(i, n)]"""
+    )
+
+
+def test_declared_bounds_and_divisors_are_asserted() -> None:
+    from intset import ShapeVar
+
+    n = ShapeVar("n", lower=1, upper=64, multiple_of=8)
+    a = te.placeholder((n,), name="A")
+    b = te.compute((n,), lambda i: a[i] + 1, name="B")
+    s = te.create_schedule(b.op)
+    s[b].split(b.op.axis[0], 8)
+    text = nest(check(s, {"n": 24}))
+    assert text.splitlines()[:3] == [
+        'assert n >= 1, "n is at least 1"',
+        'assert n <= 64, "n is at most 64"',
+        'assert n & 7 == 0, "n is a multiple of 8"',
+    ]
+    assert "if" not in text
+
+
+def test_the_docstring_of_lower_is_what_it_prints() -> None:
+    import doctest
+    import importlib
+
+    module = importlib.import_module("lowering.lower")
+    assert doctest.testmod(module).failed == 0
+    assert lower.__doc__ is not None and ">>>" in lower.__doc__
+
+
+def runs(program: Program, c: bool = False) -> bool:
+    """Check a program against the reference; gives whether its schedule is accepted."""
+    b = program.inferred()
+    if b is None:
+        return False
+    f = check(program.schedule, program.sizes, bounds=b)
+    if c:
+        check_c(f, program.schedule, program.sizes)
+    return True
+
+
+@sampled(10, 12_000, programs(also="others", most=3), shows={True})
+def test_random_schedules(program: Program) -> bool:
+    return runs(program)
+
+
+@sampled(4, 6000, programs(symbolic=True, most=3), shows={True})
+def test_random_schedules_with_symbolic_sizes(program: Program) -> bool:
+    return runs(program)
+
+
+@sampled(2, 40, programs(most=3), shows={True})
+def test_random_schedules_in_c(program: Program) -> bool:
+    return runs(program, c=True)
+
+
+@sampled(1, 40, programs(symbolic=True, most=4), shows={True})
+def test_random_schedules_with_symbolic_sizes_in_c(program: Program) -> bool:
+    return runs(program, c=True)
+
+
+# Sets whose hulls have quantified variables that no division defines.
+LOST = [(7, 7, 2, 5, 3, 5), (3, 7, 7, 4, 2, 2), (5, 5, 5, 3, 3, 3), (6, 7, 6, 5, 2, 2)]
+METHODS = "Set.compute_divs Set.coalesce BasicSet.affine_hull Set.dim_max PwAff.coalesce".split()
+
+
+@pytest.mark.parametrize(("a", "b", "c", "d", "e", "f"), daily(LOST, 2))
+def test_the_lattice_of_a_hull_whose_quantified_variables_have_no_definition(
+    a: int, b: int, c: int, d: int, e: int, f: int
+) -> None:
+    ends = f"0 <= x < {a} and 0 <= y < {b} and 0 <= q < {e}"
+    text = f"{{ [i, j] : exists x, y, q : {ends} and i = {c}x + {d}q and j = ({e}x + {f}y) mod {a * b} }}"
+    points = isl().Set.read_from_str(context(), text)
+    with pytest.raises(isl().Error, match="unknown divs"):
+        points.get_basic_sets()[0].affine_hull().get_constraints()
+    own = [(c * x + d * q, (e * x + f * y) % (a * b)) for x in range(a) for y in range(b) for q in range(e)]
+    found = lattice_of(Presburger(points, ()))
+    assert found is not None and found[0] == lattice((0, 0), own)
+
+
+@pytest.mark.parametrize("name", daily(METHODS, 2))
+def test_a_question_is_answered_where_isl_refuses(
+    name: str, monkeypatch: pytest.MonkeyPatch, refused: list[str]
+) -> None:
+    def refuse(*_: object) -> None:
+        asked.append(name)
+        raise bindings.Error("not today")
+
+    asked: list[str] = []
+    of, method = name.split(".")
+    monkeypatch.setattr(getattr(isl(), of), method, refuse)
+    PROOFS.clear()
+    i, j = Var("i"), Var("j")
+    ctx = Context({i: Range(0, 9), j: Range(0, 4)}, assume=[i * 4 + j < 14])
+    every = {(x * 6 + y * 4) // 5 for x in range(9) for y in range(4) if x * 4 + y < 14}
+    low, high = ctx.bounds((i * 6 + j * 4) // 5, domain="isl")
+    assert int(low) <= min(every) and max(every) <= int(high)
+    box = ctx.image(((i * 6 + j * 4) // 5, i - j), domain="isl").box
+    assert set(every) <= set(range(int(box[0].min), int(box[0].min) + int(box[0].extent)))
+    source = te.placeholder((40,), name="A", dtype="int32")
+    strided = te.compute((40,), lambda x: source[x] + 1, name="P")
+    sums = te.compute((12,), lambda x: strided[x * 3] + strided[x * 3 // 2 * 2], name="C")
+    s = te.create_schedule(sums.op)
+    s[strided].compute_at(s[sums], s[sums].split(sums.op.axis[0], 4)[0])
+    given, out = np.arange(40, dtype=np.int32), np.zeros(12, dtype=np.int32)
+    run(lower(s, [source, sums]), {"A": given, "C": out})
+    x = np.arange(12)
+    assert (out == given[x * 3] + given[x * 3 // 2 * 2] + 2).all()
+    assert asked
+    refused.clear()

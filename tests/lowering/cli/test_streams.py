@@ -1,4 +1,4 @@
-"""Outputs that take less than they are given: pipes that no one reads, closed streams, encodings."""
+"""Outputs of the command line: pipes that no one reads, closed streams, encodings, terminals."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from lowering.cli.app import run
+from lowering.cli.reports import visible
 from tests import ROOT
 from tests.lowering.cli.processes import Done, Line, Stream, done, needs_fork
 from tests.sweeps import daily
@@ -96,3 +98,47 @@ def test_a_reader_that_leaves(folder: Path) -> None:
             ["sh", "-c", line], capture_output=True, text=True, env={**os.environ, "PYTHONPATH": str(ROOT)}, cwd=folder
         )
         assert (ran.returncode, ran.stderr) == (0, "") and ran.stdout.count("\n") <= 1, line
+
+
+ESCAPE = "\x1b[31mred\x1b]0;title\x07\x9b2J\r\x08"
+
+
+def commands_in(text):
+    return [c for c in text if not c.isprintable() and c not in "\n\t"]
+
+
+def script(name):
+    return (
+        "from bound import te\n"
+        f"A = te.placeholder((20,), name={name!r})\n"
+        f"B = te.compute((18,), lambda i: A[i] + A[i + 2], name='B' + {name!r})\n"
+        f"s = te.create_schedule(B.op)\n"
+    )
+
+
+@pytest.mark.parametrize("command", ["bounds", "lower", "explain", "compare"])
+@pytest.mark.parametrize("kind", ["names", "text", "broken", "file name", "script"])
+def test_no_character_of_a_file_reaches_the_terminal_raw(command, kind, tmp_path, capsys):
+    row = {"op": f"op{ESCAPE}", "vars": {"i": [0, 8]}, "exprs": ["i * 2"], "facts": []}
+    name = "corpus.json"
+    if kind == "text":
+        row["exprs"] = [f"i * {ESCAPE}"]
+    elif kind == "broken":
+        row = {f"key{ESCAPE}": ESCAPE}
+    elif kind == "file name":
+        name = "cor\x1b[31mpus.json"
+    path = tmp_path / name
+    path.write_text(json.dumps([row]))
+    if kind == "script":
+        path = tmp_path / "schedule.py"
+        path.write_text(script(ESCAPE))
+    status = run([command, str(path)])
+    written = capsys.readouterr()
+    assert status in (0, 1, 2) and written.out + written.err
+    assert commands_in(written.out + written.err) == []
+
+
+def test_text_is_made_visible_and_lines_stay():
+    assert visible("plain é ∑") == "plain é ∑"
+    assert visible("a\nb\tc") == "a\nb\tc" and visible("a\nb", keep="") == "a\\nb"
+    assert visible("\x1b[31m\x9b\u202e\x7f") == "\\x1b[31m\\x9b\\u202e\\x7f"

@@ -1,11 +1,23 @@
-"""Dataflow of nests whose answer is plain to see."""
+"""Dataflow of plain and of random nests; accesses proved or refuted to lie in their tensors."""
 
 from __future__ import annotations
 
+import itertools
+import random
+from collections.abc import Iterator
+from random import Random
+
 import pytest
 
-from intset import InputError, evaluate
+from bound.tensor import Tensor
+from intset import InputError, Var, evaluate
+from intset.expr.dag import opaque_terms
+from intset.expr.node import Expr
 from lowering import Dataflow, Source, dataflow, parse_nest
+from tests.lowering.dataflow.instrumented import Read, Run, Written
+from tests.lowering.plain_interpreter import TrapError
+from tests.strategies.nests import AFFINE, Nest, nests
+from tests.sweeps import sampled
 
 
 def told(sources: tuple[Source, ...]) -> list[str]:
@@ -184,3 +196,126 @@ def f(M: int32[2, 4]):
     names = {v.name: v for v in dead.free_vars()}
     found = {x for x in instances if evaluate(dead, {names[k]: v for k, v in zip("ij", x, strict=True) if k in names})}
     assert found == set(instances) - set(last.values())
+
+
+def holds(cond: object, env: dict[Var, int]) -> bool:
+    return bool(evaluate(cond, {v: env[v] for v in cond.free_vars()}))
+
+
+def places(tensor: Tensor, size: int) -> Iterator[tuple[int, ...]]:
+    return itertools.product(*(range(evaluate(e, dict.fromkeys(e.free_vars(), size))) for e in tensor.extents))
+
+
+def check(nest: Nest) -> int:
+    """Compare dataflow with runs of several sizes; gives the number of comparisons."""
+    f = parse_nest(nest.text)
+    d = dataflow(f)
+    entries = random.Random(len(nest.text))
+    checked = 0
+    for size in (0, 1, 3, 4):
+        arrays = {t.name: {place: entries.randint(0, 3) for place in places(t, size)} for t in f.params}
+        try:
+            run = Run(f, arrays, dict.fromkeys("n", size))
+        except TrapError:
+            continue
+        sizes = dict.fromkeys(f.sizes, size)
+        for read in run.reads:
+            check_read(d.sources(read.line)[read.label], read, sizes, nest.exact)
+            checked += 1
+        for (line, at), was_read in run.stored.items():
+            loops = list(d._site(line).loop.vars)
+            is_dead = holds(d.dead(line), {**sizes, **dict(zip(loops, at, strict=True))})
+            assert not (is_dead and was_read), (line, at, d.dead(line))
+            assert is_dead or was_read or not nest.exact, (line, at, d.dead(line))
+            checked += 1
+    return checked
+
+
+def check_read(sources: tuple[object, ...], read: Read, sizes: dict[Var, int], exact: bool) -> None:
+    env = {**sizes, **read.env}
+    met = [s for s in sources if holds(s.where, env)]
+    assert len(met) == 1, (read, met)
+    (source,) = met
+    if source.kind == "unknown":
+        assert not exact, read
+        return
+    at = source.at if source.at is None else tuple(evaluate(e, {v: env[v] for v in e.free_vars()}) for e in source.at)
+    expected = [read.said or read.source] if exact else [read.said, read.source]  # said under a guard from data: either
+    assert Written(source.kind, source.line, at) in expected, (read, source)
+    value = source.value
+    if isinstance(value, Expr) and not opaque_terms(value):
+        assert evaluate(value, {v: env[v] for v in value.free_vars()}) == read.value, (read, source)
+
+
+@sampled(16, 1500, nests(kinds=AFFINE, most=7, size=8), shows={True})
+def test_sources_and_dead_stores_of_affine_nests(nest: Nest) -> bool:
+    return check(nest) > 30
+
+
+@sampled(16, 1500, nests(kinds=AFFINE | {"data"}, most=7, size=8), shows={True})
+def test_sources_and_dead_stores_of_nests_with_data(nest: Nest) -> bool:
+    return check(nest) > 30
+
+
+def drawn(rng: Random) -> tuple[str, str, str, list[int]]:
+    """An index and a guard over two loops, and the text of a nest with them."""
+    i, j = rng.randint(1, 5), rng.randint(1, 4)
+    a, b, c = rng.choice([-2, -1, 1, 2, 3]), rng.choice([-1, 0, 1, 2]), rng.randint(-2, 3)
+    index = f"i * {a} + j * {b} + {c}"
+    if rng.random() < 0.3:
+        index = f"({index}) {rng.choice(['// 2', '% 5'])}"
+    guard = rng.choice(["i >= 0", f"i + j < {rng.randint(1, 6)}", f"{index} >= 0", f"i % 2 == {rng.randint(0, 1)}"])
+    text = f"def f(A: int32[9], B: int32[40]):\n    for i in [0, {i}):\n        for j in [0, {j}):\n"
+    text += f"            if {guard}:\n                A[{index}] = B[i * 8 + j]\n"
+    return text, index, guard, [i, j]
+
+
+@pytest.mark.parametrize("seed", range(150))
+def test_drawn_accesses_are_what_enumeration_says(seed: int) -> None:
+    text, index, guard, ends = drawn(Random(seed))
+    read, store = dataflow(parse_nest(text)).accesses()
+    assert (read.access, read.status, read.is_store, store.is_store) == ("B[i * 8 + j]", "proved", False, True)
+    points = [{"i": i, "j": j} for i, j in itertools.product(*map(range, ends))]
+    outside = [p for p in points if eval(guard, {}, p) and not 0 <= eval(index, {}, p) < 9]
+    assert (store.status, store.point is not None) == ("refuted" if outside else "proved", bool(outside))
+    assert store.line == 5 and (not outside or store.point in outside)
+
+
+def test_contents_of_tensors_leave_an_access_open() -> None:
+    f = parse_nest(
+        """
+        def f(A: int32[8], I: int32[8], X: float32[8]):
+            for i in [0, 8):
+                if X[i] > 0.0:
+                    A[i + 3] = I[I[i]]
+            for i in [0, 8):
+                k = I[i]
+                if (k >= 0) & (k < 8):
+                    A[k] = select(i > 0, I[i - 1], 0)
+                A[k] = I[i - 2]
+        """
+    )
+    found = {(a.line, a.access): a for a in dataflow(f).accesses()}
+    assert {key: a.status for key, a in found.items()} == {
+        (3, "X[i]"): "proved", (4, "I[I[i]]"): "unknown", (4, "I[i]"): "proved", (4, "A[i + 3]"): "unknown",
+        (6, "I[i]"): "proved", (8, "I[i - 1]"): "proved", (8, "A[k]"): "proved", (9, "I[i - 2]"): "refuted",
+        (9, "A[k]"): "unknown",
+    }  # fmt: skip
+    assert found[9, "I[i - 2]"].point in ({"i": 0}, {"i": 1})
+    assert found[9, "A[k]"].reason == "it depends on the contents of tensors"
+
+
+def test_sizes_and_local_storage() -> None:
+    f = parse_nest(
+        """
+        def f(A: int32[n], B: int32[n], n):
+            for i in [0, n):
+                allocate T: int32[2] at [i]
+                T[i % 2] = A[i]
+                B[i] = T[1] + A[i + 1]
+        """
+    )
+    found = {a.access: (a.status, a.point) for a in dataflow(f).accesses()}
+    assert found["A[i]"] == found["T[i % 2]"] == found["T[1]"] == found["B[i]"] == ("proved", None)
+    status, point = found["A[i + 1]"]
+    assert status == "refuted" and point is not None and point["i"] + 1 == point["n"]

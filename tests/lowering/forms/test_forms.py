@@ -1,4 +1,4 @@
-"""`compute="auto"`: the cheaper of box and exact nests, and never a box whose extra elements could do harm."""
+"""`compute="auto"`: the cheaper of box and exact nests, and never a box whose extra elements cost more than counted."""
 
 from __future__ import annotations
 
@@ -6,16 +6,19 @@ from typing import Any
 
 import pytest
 
+from benchmarks.executed import Counter, Work
 from bound import infer_bound, te
 from bound.errors import ScheduleError
 from intset import Context
 from intset.errors import InputError
-from lowering import lower, run
+from lowering import lower, parse_nest, run
 from lowering.build.function import FunctionBuilder
 from lowering.forms import modelled
 from lowering.forms.choose import chosen
+from lowering.nest.ir import Stmt
 from lowering.passes.loops.index_set_splitting import partition_loops
-from tests.lowering.lowered import close, problem
+from tests.bound.corpus import CASES
+from tests.lowering.lowered import close, of_corpus, problem
 from tests.strategies.schedules import Program, programs
 from tests.sweeps import daily, sampled
 
@@ -219,3 +222,38 @@ def test_the_forms_of_a_schedule_ask_what_holds_at_a_place_once(monkeypatch: pyt
     alone = len(made)
     assert str(chosen(s, maker, lambda _: b, "exact", "auto").function) == shown
     assert alone and len(made) - alone < alone // 2  # most was made before
+
+
+HEAD = "def C(A: float32[16], C: float32[16]):\n"
+BY_HAND = {
+    "for i in [0, 8):\n  if i < 5:\n    C[i] = A[(i + 1) % 8]": Work(5, 8, 5),
+    "for i in [0, 8):\n  C[i] = select((i >= 2) & (i < 6), A[i - 2], 0.0)": Work(4, 14, 0),
+    "for i in [0, 4):\n  for j in [0, i + 1):\n    C[i * 4 + j] = A[j]": Work(24, 0, 0),
+    "for i in [0, 4):\n  for j in [0, 3):\n    C[i >> 1] = A[i & 1]": Work(0, 0, 24),
+    "for i in [0, 4):\n  m = i // 2\n  if m > 0:\n    C[i] = A[m + 1]": Work(2, 4, 4),
+    "for i in [0, 9):\n  if A[i] > 0.0:\n    C[i] = A[i + 1]": Work(9, 0, 0),
+}
+
+
+@pytest.mark.parametrize("text", BY_HAND)
+def test_by_hand(text: str) -> None:
+    body = "".join(f"    {line}\n" for line in text.replace("  ", "    ").splitlines())
+    assert Counter({}).stmt(parse_nest(HEAD + body).body, {}) == BY_HAND[text]
+
+
+class EachInTurn(Counter):
+    """Remembers nothing and multiplies nothing: every iteration of every loop is executed."""
+
+    def stmt(self, stmt: Stmt, point: dict[Any, int]) -> Work:
+        return self._stmt(stmt, point)
+
+    def decides(self, moving: tuple[Any, ...], body: Stmt) -> bool:
+        return True
+
+
+@pytest.mark.parametrize("name", daily([n for n in CASES if n.startswith(("fuse", "flatten", "triangular"))], 2))
+def test_loops_that_decide_nothing_are_multiplied(name: str) -> None:
+    _, f = of_corpus(name)
+    sizes = CASES[name]["sub"]
+    quick = Counter(sizes).stmt(f.body, {})
+    assert quick == EachInTurn(sizes).stmt(f.body, {})

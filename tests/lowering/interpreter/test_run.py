@@ -1,8 +1,10 @@
-"""`run`: how arrays and sizes are bound, and what is refused."""
+"""`run`: how arrays and sizes are bound, what is refused, functions between processes."""
 
 from __future__ import annotations
 
 import pickle
+import subprocess
+import sys
 from typing import Any
 
 import numpy as np
@@ -10,7 +12,7 @@ import pytest
 
 from bound import te, tir
 from intset.errors import InputError, UndefinedError
-from lowering import CheckError, lower, parse_nest, run
+from lowering import CheckError, lower, parse_nest, run, simplify
 
 
 def program() -> Any:
@@ -143,3 +145,39 @@ def f(n, A: int32[n], F: float32[n], B: int32[n]):
     again = pickle.loads(pickle.dumps(f))
     assert str(again) == str(f)
     assert list(run(again, {"A": np.arange(3), "F": np.ones(3)})["B"]) == [2, 3, 4]
+
+
+TEXT = """
+def f(A: int32[n], idx: int32[n], x: float32[n], B: int32[n], n):
+    for i in [0, n):
+        B[i] = A[idx[i]] + int32(x[i] * 2.0)
+    for i in [0, n):
+        if A[i] > 3:
+            B[i] = B[i] * undef() * 0 + B[i]
+"""
+
+
+def test_elements_and_functions_of_data_are_those_of_the_pickled_tensors() -> None:
+    f = parse_nest(TEXT)
+    g = pickle.loads(pickle.dumps(f))
+    assert str(g) == str(f)
+    given = {
+        "A": np.arange(5, dtype="int32"),
+        "idx": np.array([4, 0, 3, 1, 2], "int32"),
+        "x": np.linspace(0, 2, 5, dtype="float32"),
+    }
+    assert run(g, given)["B"].tolist() == run(f, given)["B"].tolist()
+    assert run(simplify(g), given)["B"].tolist() == run(f, given)["B"].tolist()
+
+
+@pytest.mark.nightly
+def test_another_process_reads_what_was_pickled() -> None:
+    code = (
+        "import pickle, sys, numpy as np\n"
+        "from lowering import run\n"
+        "f = pickle.load(sys.stdin.buffer)\n"
+        "print(f); print(run(f, {'A': np.arange(3, dtype='int32'), 'idx': np.zeros(3, 'int32'),"
+        " 'x': np.ones(3, 'float32')})['B'].tolist())"
+    )
+    done = subprocess.run([sys.executable, "-c", code], input=pickle.dumps(parse_nest(TEXT)), capture_output=True)
+    assert done.stdout.decode() == f"{parse_nest(TEXT)}\n[2, 2, 2]\n", done.stderr.decode()

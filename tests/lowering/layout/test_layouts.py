@@ -1,25 +1,48 @@
-"""`Function.layouts`: composed maps and declared layouts."""
+"""`Function.layouts`: composed maps and declared layouts; `padding A[i, j] where ...` and random functions."""
 
 from __future__ import annotations
 
 import pickle
+import random
+from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import strategies as st
 
-from intset import InputError, IntSetError, Var
+from intset import InputError, IntSetError, ParseError, Var
+from intset.expr.dag import substitute
 from lowering import (
+    AccessError,
     IndexMap,
     LayoutError,
+    cache_read,
+    cache_write,
+    dataflow,
     hoist_expression,
+    hoist_layouts,
+    lower_divisions,
     merge_adjacent_loops,
     parse_nest,
+    rebase,
+    remove_branching_through_overcompute,
     remove_no_op,
     run,
     sequential_buffer_access,
     simplify,
+    strength_reduce,
+    transform_layout,
+    undef,
+    unique_names,
     with_layouts,
 )
+from lowering.layout.index_map import IndexNumber
+from lowering.nest.ir import Function
+from lowering.nest.scope import tensors_of
+from tests.lowering.equivalence import numpy_runs
+from tests.lowering.layout.random_layouts import PACKED, Laid, random_layer
+from tests.lowering.passes.test_passes_random import OLD, PASSES
+from tests.sweeps import sampled
 
 TOTAL = """
 def total(A: int32[4, 4], B: int32[1]):
@@ -110,3 +133,251 @@ def test_a_map_into_a_larger_storage() -> None:
     assert pickle.loads(pickle.dumps(whole)).new_shape == (16,)
     with pytest.raises(LayoutError, match="new index 0, i // 4, is not known to be within"):
         m.onto(IndexMap(lambda a, b: [a, b], (3, 4)).ranges)
+
+
+SUM = """def f(A: int32[4, 4], B: int32[1]):
+    padding A[i, j] where i * 4 + j >= 14
+    B[0] = 0
+    for i in [0, 4):
+        for j in [0, 4):
+            if i * 4 + j < {limit}:
+                B[0] = B[0] + A[i, j]"""
+
+LOCAL = """def f(A: int32[n], B: int32[n], n):
+    for k in [0, 2):
+        allocate T: int32[ceildiv(n, 4), 4]
+        padding T[i, j] where i * 4 + j >= n
+        for i in [0, n + {extra}):
+            T[i // 4, i % 4] = A[minimum(i, n - 1)] + k
+        for i in [0, n):
+            B[i] = T[i // 4, i % 4]"""
+
+
+def test_what_may_not_be_touched_is_refused_where_it_is_touched() -> None:
+    a = np.ones((4, 4), "int32")
+    assert run(parse_nest(SUM.format(limit=14)), {"A": a})["B"] == [14]
+    with pytest.raises(AccessError) as error:
+        run(parse_nest(SUM.format(limit=15)), {"A": a})
+    assert str(error.value) == "A[3, 2] is read, and lies in the padding of A, which may not be touched"
+    assert run(parse_nest(SUM.format(limit=15)), {"A": a}, checked=False)["B"] == [15]
+
+
+def test_local_storage_and_sizes() -> None:
+    b = run(parse_nest(LOCAL.format(extra=0)), {"A": np.arange(6, dtype="int32")})["B"]
+    assert b.tolist() == [1, 2, 3, 4, 5, 6]
+    with pytest.raises(AccessError, match=r"^T\[1, 2\] is written, and lies in the padding of T"):
+        run(parse_nest(LOCAL.format(extra=1)), {"A": np.arange(6, dtype="int32")})
+
+
+def test_the_elements_of_a_storage_that_begins_elsewhere() -> None:
+    f = parse_nest(
+        """def f(B: int32[6]):
+    allocate T: int32[2 : + 8]
+    padding T[i] where i >= 8
+    for i in [2, 8):
+        T[i] = i
+    for i in [0, 6):
+        B[i] = T[i + 2]"""
+    )
+    g = rebase(f)
+    assert "padding T[i] where i + 2 >= 8" in str(g)
+    for one in (f, g):
+        assert run(one, {})["B"].tolist() == [2, 3, 4, 5, 6, 7]
+    bad = parse_nest(str(f).replace("[2, 8)", "[2, 9)"))
+    for one in (bad, rebase(bad)):
+        with pytest.raises(AccessError, match="is written, and lies in the padding of T"):
+            run(one, {})
+
+
+@pytest.mark.parametrize("text", [SUM.format(limit=14), LOCAL.format(extra=0)])
+def test_it_is_printed_and_read_back_and_kept(text: str) -> None:
+    f = parse_nest(text)
+    assert str(f) == text
+    for change in (unique_names, lower_divisions, strength_reduce, rebase, hoist_expression):
+        g = change(f)
+        assert "padding" in str(g) and str(parse_nest(str(g))) == str(g)
+
+
+def test_names_that_are_taken_are_changed() -> None:
+    f = parse_nest("def f(A: int32[i], i):\n    padding A[j] where j > i - 3\n    pass")
+    assert str(f) == "def f(A: int32[i], i):\n    padding A[j] where j > i - 3\n    pass"
+
+
+def test_no_guard_is_dropped_before_it() -> None:
+    report: list[object] = []
+    f = parse_nest(SUM.format(limit=14))
+    g = remove_branching_through_overcompute(f, report=report)
+    assert str(g) == str(f)
+    (entry,) = report
+    assert (entry.line, entry.point) == (6, (3, 2)) and "may be in the padding of A" in entry.reason  # type: ignore[attr-defined]
+    stores = """def f(A: int32[4, 4]):
+    padding A[i, j] where i * 4 + j >= 14
+    for i in [0, 4):
+        for j in [0, 4):
+            if i * 4 + j < 14:
+                A[i, j] = 0"""
+    g = remove_branching_through_overcompute(parse_nest(stores), report=report)
+    assert str(g) == stores and "the padding of A may be stored to" in report[-1].reason  # type: ignore[attr-defined]
+
+
+def test_a_condition_is_not_tested_before_a_loop_where_it_would_touch_it() -> None:
+    text = """def f(A: int32[8], B: int32[8]):
+    padding A[i] where i >= 6
+    for i in [0, 8):
+        for j in [0, 6 - i):
+            if A[i] > 0:
+                B[j] = 1"""
+    f = parse_nest(text)
+    assert str(hoist_expression(f)) == text
+    assert "if A[i] > 0:\n            for j" in str(hoist_expression(parse_nest(text.replace("i >= 6", "i > 8"))))
+
+
+def test_elements_that_depend_on_data_are_none_of_it() -> None:
+    f = parse_nest(
+        """def f(A: int32[16], idx: int32[4]):
+    padding A[i] where i >= 14
+    for i in [0, 4):
+        A[idx[i]] = i"""
+    )
+    read, written = dataflow(f).touched("A")
+    (side,) = written.box
+    assert read.is_empty and side.ends == (0, 13) and not written.is_exact
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("padding C[i] where i > 2", "unknown name 'C'"),
+        ("padding A[i] where i > 2", "A has 2 dimensions, its padding has 1"),
+        ("padding A[A, i] where i > 2", "the name A is taken"),
+        ("padding A[i, j] where i + 2", "a condition is expected"),
+        ("padding A[i, j] where B[0] > 2", "one on indices and sizes"),
+        ("padding A[i, j] were i > 2", "'where' is expected"),
+        ("padding A[i, j] where i > 2\n    padding A[i, j] where i > 2", "told once"),
+        ("B[0] = 1\n    padding A[i, j] where i > 2", "told once"),
+    ],
+)
+def test_bad_lines(line: str, message: str) -> None:
+    with pytest.raises(ParseError, match=message) as error:
+        parse_nest(f"def f(A: int32[4, 4], B: int32[1]):\n    {line}\n    B[0] = A[0, 0]")
+    assert error.value.line >= 2
+
+
+def test_padding_is_still_a_name() -> None:
+    f = parse_nest("def f(padding: int32[2]):\n    padding[0] = 1\n    padding[1] = padding[0]")
+    assert run(f, {})["padding"].tolist() == [1, 1]
+
+
+RANDOM = st.randoms(use_true_random=False)
+LAID = numpy_runs(kinds=PACKED, kind=Laid)
+
+
+def in_order(f: Function, rng: random.Random) -> Function:
+    """Try `sequential_buffer_access` on a random array."""
+    names = [t.name for t in tensors_of(f)]
+    name = rng.choice([n for n in names if names.count(n) == 1])
+    try:
+        return sequential_buffer_access(f, name)
+    except LayoutError:
+        return f
+
+
+@sampled(10, 3000, LAID, RANDOM)
+def test_layouts_keep_the_results(laid: Laid, rng: random.Random) -> None:
+    """Passes over random layouts keep all elements, the promised padding, and which tensors have padding."""
+    laid.transform(rng.randint(1, 2))
+    done: list[str] = []
+    f = laid.g
+    try:
+        laid.agrees(f)
+        for _ in range(rng.randint(1, 2)):
+            name = rng.choice(["in order", "remove_branching_through_overcompute", *PASSES, *OLD])
+            done.append(name)
+            if name == "in order":
+                f = in_order(f, rng)
+            else:
+                f = PASSES[name](f, report=[]) if name in PASSES else OLD[name](f)
+            laid.agrees(f)
+            assert {t.name for t in f.padding} == {t.name for t in laid.g.padding}
+    except Exception as error:
+        layers = {name: [(layer.map, layer.kind) for layer in some] for name, some in laid.layers.items()}
+        raise AssertionError(f"{layers}, {done}: {error}\n{laid.text}\n{laid.g}\n{f}") from error
+
+
+@sampled(3, 500, LAID, RANDOM)
+def test_copies_at_the_border_keep_the_results(laid: Laid, rng: random.Random) -> None:
+    """Random layouts of cached copies, and hoisted layouts, keep all results."""
+    f = laid.f
+    for t in laid.f.params:
+        try:
+            f = (cache_write if t in f.outputs else cache_read)(f, t.name)
+        except LayoutError:  # which elements are stored to depends on data
+            continue
+        if rng.random() < 0.8:
+            f, _ = random_layer(f, f"{t.name}C", rng)
+    laid.agrees(f)
+    h = hoist_layouts(f)
+    for draw in range(2):
+        laid.compare(laid.after(lambda given, undef: h.run(given, {"n": laid.n}, undef=undef), laid.f, draw), h)
+
+
+SYMBOLIC = (
+    "for i in [0, N):\n        B[i] = A[i] + 1",
+    "for i in [0, N):\n        B[N - 1 - i] = A[i]\n    for i in [0, N):\n        B[i] = B[i] * 2",
+    "for i in [0, N):\n        B[i] = A[0] + i\n        if i > 0:\n            B[i] = B[i - 1] + A[i]",
+    "allocate T: int32[N]\n    for i in [0, N):\n        T[i] = A[i]\n    for j in [0, N):\n        B[j] = T[N-1-j]",
+)
+
+
+@sampled(4, 250, RANDOM)
+def test_layouts_of_any_size_keep_the_results(rng: random.Random) -> None:
+    f = parse_nest(f"def f(A: int32[N], B: int32[N], N):\n    {rng.choice(SYMBOLIC)}")
+    n = f.sizes[0]
+    c, o = rng.randint(2, 4), rng.randint(0, 3)
+    maps: list[Any] = [
+        lambda i: [i // c, i % c], lambda i: [(i + o) // c, (i + o) % c], lambda i: [n - 1 - i], lambda i: [i * c + o],
+        lambda i: [i - o], lambda i: [i // (2 * c), i // c % 2, i % c],
+    ]  # fmt: skip
+    g, layers = f, {}
+    for name in rng.sample([t.name for t in tensors_of(f)], 2):
+        m = rng.choice(maps)
+        value = rng.choice([None, 0, undef(), lambda *place: place[0] + n, lambda *place: [(place[0] > 1, 4)]])
+        layers[name] = (m, value)
+        g = transform_layout(g, name, m, value)
+    for _ in range(2):
+        name = rng.choice(["remove_branching_through_overcompute", *PASSES])
+        g = in_order(g, rng) if name == "sequential_buffer_access" else PASSES[name](g, report=[])
+    for size in (0, 1, 2, 5, 8):
+        a = np.arange(3, 3 + size, dtype="int32")
+        b = run(f, {"A": a})["B"]
+        given = _packed(layers["A"], a, n, size) if "A" in layers else a
+        result = run(g, {"A": given}, {"N": size}, undef=lambda dtype: 999)["B"]
+        if "B" in layers:
+            m, value = layers["B"]
+            layout = at_size(m, n, size)
+            found = _packed(layers["B"], b, n, size)
+            if isinstance(value, int) or callable(value):
+                told = layout.pack(np.zeros(size, "bool"), True) & (found != 777)
+                assert (result == found)[told].all(), (size, str(g))
+            result = layout.unpack(result)
+        assert (result == b).all(), (size, str(g))
+
+
+def _packed(layer: tuple[Any, Any], array: Any, n: Var, size: int) -> Any:
+    """Pack an array at one size; padding without a stated value is 777."""
+    m, value = layer
+    layout = at_size(m, n, size)
+    found = layout.pack(array, value if isinstance(value, int) else 777)
+    if callable(value):
+        for at in np.argwhere(layout.pack(np.zeros(size, "bool"), True)):
+            told = value(*map(IndexNumber, map(int, at)))
+            if isinstance(told, list):
+                found[tuple(at)] = 4 if at[0] > 1 else 777
+            else:
+                found[tuple(at)] = int(at[0]) + size
+    return found
+
+
+def at_size(m: Any, n: Var, size: int) -> IndexMap:
+    """Substitute one size in a map."""
+    return IndexMap(lambda i: [substitute(e, {n: size}) for e in m(i)], (size,))

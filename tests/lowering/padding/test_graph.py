@@ -1,8 +1,12 @@
-"""Plans of graphs: cost, results, explanations, rejected input."""
+"""Plans of graphs and options of their functions: cost, results, explanations, rejected input."""
 
 from __future__ import annotations
 
+import importlib
 import pickle
+import random
+from collections import Counter
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,16 +14,20 @@ import pytest
 from intset.errors import InputError
 from lowering import (
     UNDEF,
+    Function,
     Graph,
     IndexMap,
     InterfaceError,
+    LayoutError,
     Plan,
     contract,
     element,
+    pad_options,
     parse_nest,
     transform_layout,
     with_layouts,
 )
+from tests.lowering.padding.enumeration import least_cost, random_case
 from tests.lowering.padding.functions import (
     ADDONE,
     LARGEST,
@@ -32,6 +40,7 @@ from tests.lowering.padding.functions import (
     elementwise,
     reduction,
 )
+from tests.sweeps import daily
 
 ARRAY = np.arange(-3, 11, dtype=np.int32)
 
@@ -370,3 +379,128 @@ def test_large_tensors_are_not_followed_element_by_element():
     graph.output(graph.call([g], graph.call([f], graph.input("x", (999_999,), "int32"))))
     plan = graph.plan()
     assert (plan.cost, kinds(plan)) == (1_000_000, ["pad -2"])
+
+
+LOOP = "    for i in [0, 14):\n        "
+
+
+def written(text: str) -> Function:
+    return parse_nest(text)
+
+
+FLAT_ADDONE = written(f"def addone(A: int32[14], B: int32[14]):\n{LOOP}B[i] = A[i] * 2 + 1")
+FLAT_TOTAL = written(f"def total(A: int32[14], B: int32[1]):\n    B[0] = 0\n{LOOP}B[0] = B[0] + A[i]")
+FLAT_LARGEST = written(f"def largest(A: float32[14], B: float32[1]):\n    B[0] = -inf\n{LOOP}B[0] = max(B[0], A[i])")
+
+
+def shown(f: Function, layouts: dict[str, IndexMap]) -> list[tuple[str, str, bool]]:
+    """Summarize options: need of A, promise of B, presence of guards."""
+    found = [(contract(g), "if " in str(g)) for g in pad_options(f, layouts)]
+    return [(str(c.needs["A"]), str(c.gives.get("B")), has_guards) for c, has_guards in found]
+
+
+def test_guards_stay_with_none_and_go_with_undef_or_a_neutral_element():
+    both = {"A": TILES, "B": TILES}
+    assert shown(FLAT_ADDONE, both) == [("NOTHING", "UNTOUCHED", True), ("READABLE", "A * 2 + 1", False)]
+    for f, neutral in [(FLAT_TOTAL, "0"), (FLAT_LARGEST, "-inf")]:
+        assert shown(f, {"A": TILES}) == [("NOTHING", "None", True), (neutral, "None", False)]
+
+
+def test_options_meet_in_a_graph():
+    graph = Graph()
+    x = graph.input("x", (14,), "int32")
+    y = graph.call([FLAT_ADDONE, *pad_options(FLAT_ADDONE, {"A": TILES, "B": TILES})], x)
+    graph.output(graph.call(pad_options(FLAT_TOTAL, {"A": TILES}), y))
+    plan = graph.plan()
+    assert plan.cost == 16  # one pad, before guarded or unguarded variants; no fill
+    assert plan.run({"x": np.arange(14)})[0] == 2 * 91 + 14
+
+
+@pytest.mark.nightly
+def test_sums_along_an_axis_have_guards_on_each():
+    f = written(
+        "def rows(A: int32[14, 6], B: int32[14]):\n    for i in [0, 14):\n        B[i] = 0\n"
+        "        for j in [0, 6):\n            B[i] = B[i] + A[i, j]"
+    )
+    both = IndexMap(lambda i, j: [i // 4, i % 4, j // 4, j % 4], (14, 6))
+    found = [contract(g) for g in pad_options(f, {"A": both, "B": TILES})]
+    assert [(str(c.needs["A"]), str(c.gives["B"])) for c in found][-1] == ("0", "0")
+
+
+def test_bad_options_are_refused_in_one_sentence():
+    with pytest.raises(InputError, match="takes a Function"):
+        pad_options("f", {"A": TILES})
+    with pytest.raises(InputError, match="layouts are a mapping"):
+        pad_options(FLAT_ADDONE, {})
+    with pytest.raises(InputError, match="C"):
+        pad_options(FLAT_ADDONE, {"C": TILES})
+    with pytest.raises(LayoutError):
+        pad_options(FLAT_ADDONE, {"A": IndexMap(lambda i: [i % 4], (14,))})
+
+
+CONVOLUTION = """
+def conv(A: float32[2, 5, 3, 3], O: float32[2, 5, 3, 3]):
+    for n in [0, 2):
+        for c in [0, 5):
+            for y in [0, 3):
+                for x in [0, 3):
+                    O[n, c, y, x] = 0.0
+                    for r in [0, 5):
+                        O[n, c, y, x] = O[n, c, y, x] + A[n, r, y, x]
+"""
+
+
+def test_only_padding_that_may_free_a_guard_is_tried(monkeypatch):
+    calls: Counter[str] = Counter()
+    module = importlib.import_module("lowering.padding.contract")  # the package's name is the function
+
+    def count(name: str, call: Any) -> None:
+        def counted(*args: Any) -> Any:
+            calls[name] += 1
+            return call(*args)
+
+        monkeypatch.setattr(module, name, counted)
+
+    for name in ("transform_layout", "remove_branching_through_overcompute"):
+        count(name, getattr(module, name))
+    blocks = IndexMap(lambda n, c, h, w: [n, c // 4, h, w, c % 4], (2, 5, 3, 3))
+    found = pad_options(written(CONVOLUTION), {"A": blocks, "O": blocks})
+    assert [str(contract(g).needs["A"]) for g in found] == ["NOTHING", "READABLE", "0.0"]
+    # Three variants: guarded, unconstrained padding, zero padding of A.
+    assert calls == {"transform_layout": 4, "remove_branching_through_overcompute": 3}
+
+
+@pytest.mark.parametrize("seed", daily(range(2000), 160))
+def test_no_plan_costs_less(seed):
+    case = random_case(seed, 1 + seed % 5)
+    plan = case.graph.plan()
+    assert plan.is_cheapest
+    found = least_cost(case, plan.cost)
+    if found is None:
+        pytest.skip("too many ways to try them all")
+    assert found == plan.cost
+
+
+@pytest.mark.parametrize("seed", daily(range(1000), 100))
+def test_no_plan_costs_less_at_other_prices(seed):
+    prices = dict(zip(("pad", "copy", "crop", "fill"), random.Random(seed).choices((1, 1, 2, 3, 9), k=4), strict=True))
+    case = random_case(seed, 1 + seed % 4)
+    plan = case.graph.plan(cost=lambda step: step.elements * prices.get(step.kind, 0))
+    found = least_cost(case, plan.cost, prices)
+    if found is None:
+        pytest.skip("too many ways to try them all")
+    assert found == plan.cost
+
+
+@pytest.mark.parametrize("seed", daily(range(2000), 100))
+def test_a_plan_computes_what_numpy_does(seed):
+    """Run with poisoned unwritten memory and random `undef()` values; results equal the reference."""
+    rng = random.Random(seed)
+    dtype = rng.choice(("int8", "int32", "int16"))
+    case = random_case(seed, 1 + seed % 8, dtype)
+    low, high = np.iinfo(dtype).min, np.iinfo(dtype).max
+    x = np.random.default_rng(seed).integers(low, high, 14, dtype, endpoint=True)
+    plan = case.graph.plan()
+    results = plan.run({"x": x}, undef=lambda dtype: rng.randrange(low, high + 1))
+    for found, wanted in zip(results, case.reference(x), strict=True):
+        np.testing.assert_array_equal(found, wanted)

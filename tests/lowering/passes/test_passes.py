@@ -1,14 +1,22 @@
-"""Nests and the passes over them: hand-made functions, so that each pass is seen alone."""
+"""Nests and the passes over them: hand-made functions, fresh names of copies, what has a value, former slow cases."""
 
 from __future__ import annotations
 
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import strategies as st
 
 from bound import infer_bound, te, tir
+from bound.errors import ScheduleError
 from intset import Context, Range, ShapeVar, Var, select
+from intset.errors import UndefinedError
+from intset.expr.node import constant_value
 from lowering import (
     AccessError,
     CheckError,
@@ -19,17 +27,29 @@ from lowering import (
     narrow,
     parse_nest,
     rebase,
+    remove_branching_through_overcompute,
+    remove_no_op,
     run,
     simplify,
     strength_reduce,
+    to_c,
     unique_names,
 )
 from lowering.build.function import nest_of
+from lowering.codegen.c import _prepared
+from lowering.dataflow import account_of, dataflow
+from lowering.forms.model import SHORT, written_out
 from lowering.nest.ir import Allocate, Assert, For, If, Let, LoopKind, Seq, Stmt, Store, seq
-from lowering.nest.walk import children, free_variables, map_operands, operands, statements
+from lowering.nest.names import with_fresh_names, with_own_storage
+from lowering.nest.walk import children, free_variables, map_operands, operands, range_ends, statements
+from lowering.padding.partial_evaluation import Data, PartialEvaluator
+from lowering.passes.definedness import with_total_ends
 from lowering.passes.loops.index_set_splitting import unroll
 from tests.bound.corpus import CASES
-from tests.lowering.lowered import of_corpus
+from tests.lowering.lowered import check_c, check_run, close, compile_c, of_corpus, problem, run_sanitized, text_of
+from tests.strategies.nests import Nest, nests
+from tests.strategies.schedules import Program, programs
+from tests.sweeps import sampled
 
 N = ShapeVar("n")
 A = te.placeholder((N,), name="A")
@@ -239,3 +259,251 @@ def test_a_loop_that_is_empty_in_some_copy_of_an_unrolled_one() -> None:
     f = parse_nest(f"def F(A: int32[9]):\n{loop}")
     given = np.arange(9, dtype="int32")
     assert (run(unroll(f), {"A": given.copy()})["A"] == run(f, {"A": given.copy()})["A"]).all()
+
+
+NESTS = ("auto", "guard", "ends", "split", "partition")
+STRICT = ("-std=c99", "-O1", "-Wall", "-Wextra", "-Wshadow", "-Wconversion", "-Werror", "-pedantic", "-fsyntax-only")
+
+
+def made_twice(root: Stmt) -> list[str]:
+    """Tensors and variables that a nest defines twice."""
+    made: Counter[Any] = Counter()
+    for stmt in statements(root):
+        if isinstance(stmt, Allocate):
+            made[stmt.tensor] += 1
+        elif isinstance(stmt, Let):
+            made[stmt.var] += 1
+    return [str(thing) for thing, count in made.items() if count > 1]
+
+
+def rows(n: int, factor: int, inner: bool, nests: str, width: int = 1) -> Any:
+    """Sums of two columns; the producer is computed in a loop over rows that is unrolled."""
+    A = te.placeholder((n, width + 2), name="A")
+    B = te.compute((n, width + 2), lambda y, x: A[y, x] * 2.0, name="B")
+    C = te.compute((n, width), lambda y, x: B[y, x] + B[y, x + 2], name="C")
+    s = te.create_schedule(C.op)
+    loops = s[C].split(C.op.axis[0], factor)
+    s[C].unroll(loops[int(inner)])
+    s[B].compute_at(s[C], loops[int(inner)])
+    return s, lower(s, [A, C], nests=nests)
+
+
+@pytest.mark.parametrize("nests", NESTS)
+@pytest.mark.parametrize(("n", "factor", "width"), [(13, 8, 1), (18, 4, 18)])
+def test_storage_inside_an_unrolled_loop_whose_factor_does_not_divide(
+    n: int, factor: int, width: int, nests: str
+) -> None:
+    for inner in (True, False):
+        s, f = rows(n, factor, inner, nests, width)
+        check_run(f, s)
+        check_c(f, s)
+        assert not made_twice(_prepared(f, 32).body)
+
+
+@sampled(4, 4000, programs(also="copies"), st.sampled_from(NESTS), shows={True})
+def test_random_schedules_of_copies(program: Program, nests: str) -> bool:
+    try:
+        f = lower(program.schedule, nests=nests)
+    except ScheduleError:
+        return False
+    assert not made_twice(f.body)
+    assert str(parse_nest(str(f))) == str(f)
+    text = text_of(f)
+    compile_c(text, flags=(*STRICT, "-c"))
+    given, expected = problem(program.schedule, program.sizes)
+    close(run_sanitized(f, text, given, expected, program.sizes), expected)
+    return True
+
+
+def test_c_of_an_array_with_elements_that_no_copy_stores() -> None:
+    program = Program(586, also="copies")  # gcc may believe that a copy, never run, reads them
+    text = to_c(lower(program.schedule, nests="guard"))
+    assert "{0}" not in text  # no loop fills the array
+    for level in ("-O0", "-O1", "-O2"):
+        compile_c(text, flags=("-std=c99", level, "-Wall", "-Wextra", "-Werror", "-c"))
+
+
+NEST = """
+def f(A: int32[4], C: int32[4]):
+    for i in [0, 4):
+        allocate T: int32[2]
+        x = A[i] * 3
+        T[0] = x
+        T[1] = T[0] + 1
+        C[i] = T[1]
+"""
+
+
+def copied_twice() -> Function:
+    """A nest with its loop twice, the second time as the same statements."""
+    f = parse_nest(NEST)
+    return f.with_body(seq(f.body, f.body))
+
+
+def test_a_tensor_that_is_allocated_twice_becomes_two() -> None:
+    f = copied_twice()
+    assert made_twice(f.body)
+    for g in (unique_names(f), f.with_body(with_own_storage(f.body))):
+        tensors = [stmt.tensor for stmt in statements(g.body) if isinstance(stmt, Allocate)]
+        assert len(set(tensors)) == 2
+        assert tensors[0] in {stmt.tensor for stmt in statements(f.body) if isinstance(stmt, Allocate)}
+        assert run(g, {"A": [1, 2, 3, 4]})["C"].tolist() == [4, 7, 10, 13]
+    assert not made_twice(unique_names(f).body)
+
+
+def test_a_copy_shares_no_name_with_what_it_copies() -> None:
+    f = parse_nest(NEST)
+    copy = with_fresh_names(f.body)
+    own, other = ({s.tensor for s in statements(root) if isinstance(s, Allocate)} for root in (f.body, copy))
+    assert own and other and own.isdisjoint(other)
+    assert str(copy) == str(f.body)
+
+
+UNDEFINED = {
+    "an end": "for i in [0, 12 // n):\n    A[i] = A[i] + 1",
+    "an inner end": "for i in [0, 3):\n    for j in [0, i + 4 // n):\n        A[i] = A[i] + j",
+    "an end of two sizes": "for i in [0, 24 // (n * m)):\n    A[i % 12] = A[i % 12] + 1",
+    "a first iteration": "for i in [6 // n, 12 // m):\n    A[i] = 7",
+    "a condition": "if 8 // n > 3:\n    A[0] = 5",
+    "a name": "for i in [0, 3):\n    q = 8 // n\n    for j in [0, n):\n        A[i] = A[i] + q",
+    "an extent": "allocate T: int32[12 // n]\nfor i in [0, n):\n    T[0] = i\n    A[i] = T[0] + 1",
+}
+
+
+@pytest.mark.parametrize("name", UNDEFINED)
+def test_what_divides_by_a_size_of_0_is_not_evaluated(name: str) -> None:
+    body = "\n".join("    " + line for line in UNDEFINED[name].split("\n"))
+    f = parse_nest(f"def f(A: int32[12], n, m):\n    assert n >= 0\n    assert m >= 0\n{body}\n")
+    total = with_total_ends(f)
+    start = np.arange(12, dtype=np.int32)
+    undefined = 0
+    for n in range(5):
+        for m in range(5):
+            sizes = {"n": n, "m": m}
+            result = run(total, {"A": start}, sizes)["A"]
+            try:
+                expected = run(f, {"A": start}, sizes)["A"]
+            except UndefinedError:
+                undefined += 1
+                expected = start
+            np.testing.assert_array_equal(result, expected)
+    assert undefined >= 5
+    assert str(with_total_ends(total)) == str(total)
+
+
+def test_what_is_known_to_have_a_value_stays() -> None:
+    f = parse_nest(
+        "def f(A: int32[12], n, m):\n    assert n >= 1\n    for i in [0, 12 // n):\n        A[i] = 1\n"
+        "    for j in [0, m):\n        if m <= 12:\n            for k in [0, 12 // m):\n                A[k] = 2\n"
+    )
+    assert with_total_ends(f) == f or str(with_total_ends(f)) == str(f)
+
+
+LIMIT = 25  # processor seconds: only a time limit ends this search without a budget
+
+
+@contextmanager
+def soon() -> Iterator[None]:
+    start = time.process_time()
+    yield
+    assert time.process_time() - start < LIMIT
+
+
+@pytest.mark.parametrize(("modulus", "inner"), [(7, 4), (11, 5), (9, 4)])
+def test_stores_by_chains_of_remainders(modulus: int, inner: int) -> None:
+    nest = f"""
+def f(M: int32[5, 5], n):
+    for i in [0, n):
+        M[i % {modulus} % {inner}, i % 2] = M[i % {modulus} % {inner}, i % 2]
+"""
+    with soon():
+        assert "M[" not in str(remove_no_op(parse_nest(nest))).split(":", 1)[1].replace("int32[5, 5]", "")
+
+
+def test_guards_of_many_statements() -> None:
+    nest = """
+def f(A: int32[n], B: int32[n], Q: int32[7], C: int32[1], n):
+    for i in [0, n):
+        assume (i >= 1) & (i < n - 1) | (A[i] == 5)
+    for i0 in [0, n):
+        if (i0 // 2 < 3) & (B[i0] == 1):
+            Q[i0 % 7] = (i0 + 2) // 7 + i0
+        if ~((Q[(i0 + 0) % 7] >= 2) & ((i0 + i0 > i0) & (i0 % 3 != 2))):
+            Q[(i0 + 1) % 6 % 7] = minimum(Q[(i0 + 1) % 6 % 7], Q[i0 // 5 % 7] * 2)
+    if n > 2:
+        C[0] = 1
+    for i1 in [0, n):
+        if (i1 >= 1) & (i1 < n - 1):
+            C[0] = C[0] * A[i1]
+    C[0] = 0
+"""
+    with soon():
+        remove_branching_through_overcompute(parse_nest(nest))
+
+
+@pytest.mark.parametrize("dims", [12, 16, 18])
+def test_many_dimensions(dims: int) -> None:
+    a = te.placeholder((2,) * dims, name="A")
+    b = te.compute((2,) * dims, lambda *i: a(*i) + 1, name="B")
+    c = te.compute((2,) * dims, lambda *i: te.if_then_else(i[0] + i[-1] < 2, b(*i), 0.0), name="C")
+    with soon():
+        lower(te.create_schedule(c.op), [a, c])
+
+
+def test_a_pass_spends_less_and_less() -> None:
+    """Questions without an account are independent of earlier ones; a spent account refuses."""
+    f = parse_nest("def f(A: int32[64]):\n    for i in [0, 64):\n        A[i % 4] = A[i % 5]\n")
+    account = account_of(f)
+    account.left = account.least = 1
+    (spent,) = dataflow(f, account).sources(3)["A[i % 5]"]
+    assert spent.kind == "unknown"
+    assert all(source.kind != "unknown" for source in dataflow(f).sources(3)["A[i % 5]"])
+
+
+# -- the work of nests ------------------------------------------------------------------------------------------------
+
+
+def reference_written_out(loop: For) -> int | None:
+    """The iterations that a compiler writes out, by the definition: every loop inside counts for itself."""
+    count = constant_value(range_ends(loop.range)[1])
+    if count is None or count > SHORT:
+        return None
+    for part in statements(loop.body):
+        if isinstance(part, For):
+            inner = reference_written_out(part)
+            count = None if inner is None or count is None else max(count, count * inner)
+    return count if count is not None and count <= SHORT else None
+
+
+@sampled(80, 1000, nests(kinds=("loop", "guard")), shows=(None, 0, 1, 2, 4))
+def test_loops_that_are_written_out(nest: Nest) -> frozenset[int | None]:
+    f = parse_nest(nest.text)
+    found = written_out(f.body)
+    for stmt in statements(f.body):
+        if isinstance(stmt, For):
+            assert found[stmt] == reference_written_out(stmt)
+    return frozenset(found.values())
+
+
+def test_deep_nests_are_read_once() -> None:
+    lines = [" " * 4 * (k + 1) + f"for i{k} in [0, 1):" for k in range(40)]
+    f = parse_nest("\n".join(["def f(A: int32[1]):", *lines, " " * 4 * 41 + "A[0] = 1"]))
+    with soon():
+        assert set(written_out(f.body).values()) == {1}
+
+
+# -- operands of paddings ---------------------------------------------------------------------------------------------
+
+
+def test_steps_are_the_walk() -> None:
+    """Operands without choices evaluated by steps, and by the walk, give the same."""
+    i, j = Var("i"), Var("j")
+    a = te.placeholder((8,), name="A", dtype="int32")
+    x = te.placeholder((8,), name="X", dtype="float32")
+    roots = [i * 3 + j, (i + 1) // (j - 2), a[i] + 2, a[i % 8] * 0, x[i] * 0.5 + x[j], i < j, -x[i], a[a[j]] % 7]
+    for first, second in ((0, 1), (5, 2), (7, 2)):
+        for root in roots:
+            loads = lambda tensor, at: 3 if at[0] in (0, 3) and tensor is a else Data()  # noqa: E731
+            steps, walk = PartialEvaluator(loads, named=True), PartialEvaluator(loads)
+            env = {i: first, j: second}
+            assert steps(root, env) == walk(root, env) == steps(root, env)

@@ -1,12 +1,23 @@
-"""`sequential_buffer_access`: printed nests, refusals, unchanged results."""
+"""`sequential_buffer_access`, and parallel loops whose iterations touch one element: nests, refusals, results."""
 
 from __future__ import annotations
+
+import itertools
+import random
+from typing import Any
 
 import numpy as np
 import pytest
 
+from bound import te
+from bound.errors import ScheduleError
 from intset import InputError, evaluate
-from lowering import LayoutError, parse_nest, run, sequential_buffer_access
+from lowering import LayoutError, lower, parse_nest, run, sequential_buffer_access
+from lowering.nest.ir import For, LoopKind
+from lowering.nest.walk import statements
+from lowering.passes.loops import fusion
+from lowering.passes.loops.fusion import _is_apart, races
+from tests.sweeps import daily
 
 
 def in_order(text: str, name: str) -> tuple[str, list[object]]:
@@ -141,3 +152,130 @@ def f(A: int32[8, 4], B: int32[8, 4]):
     )
     assert "for t0 in [2, 6):\n            T[t0] = A[i, 5 - t0]" in text
     assert "for t0 in [2, 6):\n            B[i, t0 - 2] = T[t0]" in text
+
+
+def scan(parallel_over_time: bool) -> Any:
+    x, state = te.placeholder((8, 4), name="X"), te.placeholder((8, 4), name="state")
+    first = te.compute((1, 4), lambda _, i: x[0, i], name="first")
+    following = te.compute((8, 4), lambda t, i: state[t - 1, i] + x[t, i], name="following")
+    result = te.scan(first, following, state, inputs=[x], name="result")
+    s = te.create_schedule(result.op)
+    if parallel_over_time:
+        s[result].parallel(result.op.scan_axis)
+    else:
+        s[following].parallel(following.op.axis[1])
+    return s
+
+
+def test_a_scan_over_time_is_not_parallel() -> None:
+    with pytest.raises(ScheduleError, match=r"stage result: iterations of result.idx run in parallel, but .* result\["):
+        lower(scan(True))
+    assert "parallel" in str(lower(scan(False)))
+
+
+def tiled(n: Any, factor: int) -> Any:
+    a = te.placeholder((n, n), name="A")
+    b = te.compute((n, n), lambda y, x: a[y, x] + 1.0, name="B")
+    c = te.compute((n - 2, n - 2), lambda y, x: b[y, x] + b[y + 2, x + 2], name="C")
+    s = te.create_schedule(c.op)
+    outer, _ = s[c].split(c.op.axis[0], factor)
+    s[b].compute_at(s[c], outer)
+    s[c].parallel(outer)
+    return s
+
+
+def test_legal_schedules_are_not_refused() -> None:
+    """Ragged tiles, storage of an iteration, fused loops, symbolic sizes, divisions in an index."""
+    for n in (50, te.size_var("n")):
+        assert "parallel" in str(lower(tiled(n, 7)))
+    m = te.size_var("m")
+    a = te.placeholder((m, 30), name="A")
+    b = te.compute((m, 30), lambda i, j: a[i, 29 - j], name="B")
+    for fused in (True, False):
+        s = te.create_schedule(b.op)
+        axis = s[b].fuse(*b.op.axis) if fused else b.op.axis[1]
+        s[b].parallel(axis)
+        assert "parallel" in str(lower(s))
+    s = te.create_schedule(te.compute((60,), lambda k: a[k // 30, k % 30], name="D").op)
+    s[s.outputs[0]].parallel(s.outputs[0].axis[0])
+    assert "parallel" in str(lower(s))
+
+
+def test_elements_chosen_by_data_are_the_word_of_the_user() -> None:
+    at = te.placeholder((8,), "int32", name="at", value_range=(0, 15))
+    a = te.placeholder((16,), name="A")
+    b = te.compute((8,), lambda i: a[at[i]], name="B")
+    s = te.create_schedule(b.op)
+    s[b].parallel(b.op.axis[0])
+    assert "parallel" in str(lower(s))
+    scattered = "def f(at: int32[8], B: float32[16]):\n    for i in [0, 8) parallel:\n        B[at[i]] = 1.0\n"
+    assert not list(races(parse_nest(scattered)))
+
+
+@pytest.mark.parametrize("seed", daily(range(300), 10))
+def test_random_loops_against_their_elements(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is refused is refused for two iterations that meet; what is not has none. Also without the first answer."""
+    rng = random.Random(seed)
+    n, m = rng.randint(1, 6), rng.randint(1, 4)
+
+    def index(*names: str) -> str:
+        terms = [f"{rng.choice((0, 0, 1, 1, 1, 2, m, -1))} * {name}" for name in names]
+        text = " + ".join((*terms, str(rng.randint(10, 14))))
+        return rng.choice((text, text, f"({text}) // 2", f"({text}) % 5", f"min({text}, 13)"))
+
+    store, load = (tuple(index("i", "j", "o") for _ in range(2)) for _ in range(2))
+    guard = rng.choice(("", f"if j < {rng.randint(0, 3)}:", f"if i + j >= {rng.randint(0, 3)}:"))
+    pad = "            " + ("    " if guard else "")
+    lines = ["def F(A: float32[64, 64]):", "    for o in [0, 2):", f"        for i in [0, {n}) parallel:"]
+    lines += [f"            for j in [0, {rng.choice((str(m), 'i + 1', f'min({m}, {n} - i)'))}):"]
+    lines += [f"                {guard}"] if guard else []
+    lines.append(f"    {pad}A[{', '.join(store)}] = A[{', '.join(load)}] + 1.0")
+    f = parse_nest("\n".join(lines) + "\n")
+
+    def value(text: str, i: int, j: int, o: int) -> int:
+        return int(eval(text, {"i": i, "j": j, "o": o, "min": min}))
+
+    end = lines[3].split("[0, ")[1][:-2]
+    met: set[Any] = set()
+    for o in range(2):
+        stores: dict[Any, set[int]] = {}
+        touches: dict[Any, set[int]] = {}
+        for i in range(n):
+            for j in range(value(end, i, 0, o)):
+                if guard and not value(guard[3:-1], i, j, o):
+                    continue
+                at, read = (tuple(value(e, i, j, o) for e in place) for place in (store, load))
+                stores.setdefault(at, set()).add(i)
+                touches.setdefault(at, set()).add(i)
+                touches.setdefault(read, set()).add(i)
+        met |= {(p, a, b) for p, who in stores.items() for a in who for b in touches[p] if a != b}
+    for _ in range(2):
+        found = list(races(f))
+        assert len(found) == bool(met), f
+        for race in found:
+            if race.element is not None and race.iterations is not None:
+                a, b = race.iterations
+                assert {(race.element, a, b), (race.element, b, a)} & met
+        monkeypatch.setattr(fusion, "_is_apart", lambda loop: False)
+
+
+def test_what_an_index_tells_apart_does_not_meet() -> None:
+    """A store and a load of `c*i + r`, where what loops inside make of `r` varies by nearly as much as `c`."""
+    apart = 0
+    for p, q, more, s, d, m in itertools.product((1, 2, 3, -3), (0, 1, -2), (0, 1), (0, 1, 2), (0, 1), (1, 2, 3)):
+        r = p + more
+        loops = f"    for i in [0, 4) parallel:\n        for j in [1, {m + 1}):\n"
+        body = f"            A[{p} * i + {q} * j + 30] = A[{r} * i + {s} * j + {30 + d}] + 1.0\n"
+        f = parse_nest("def F(A: float32[64]):\n" + loops + body)
+        (loop,) = (stmt for stmt in statements(f.body) if isinstance(stmt, For) and stmt.kind is LoopKind.PARALLEL)
+        if not _is_apart(loop):
+            continue
+        apart += 1
+        inner = range(1, m + 1)
+        stored = [{p * i + q * j for j in inner} for i in range(4)]
+        touched = [{r * i + s * j + d for j in inner} for i in range(4)]
+        for i, other in itertools.permutations(range(4), 2):
+            assert stored[i].isdisjoint(stored[other]) and stored[i].isdisjoint(touched[other]), f
+    assert apart > 10
+    f = parse_nest("def F(A: float32[64]):\n    for i in [0, 9) parallel:\n        A[2 * i - i // 2 * 2] = 1.0\n")
+    assert len(list(races(f))) == 1  # 1 and 2 meet

@@ -1,4 +1,4 @@
-"""Copies are eliminated if no statement in between reads the destination."""
+"""Copies, identity stores and scalar replacement: each goes only where no element changes."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bound import te
+from bound import te, tir
 from lowering import parse_nest, run, to_c
+from lowering.passes import accumulate
+from lowering.passes.stores.dead_code import drop_identities
 from lowering.passes.stores.placement import forward_copies
 from tests.compilers import compilers
 from tests.lowering.lowered import check, check_c
@@ -109,3 +111,145 @@ def test_names_between_a_loop_and_its_copy(index: str, between: str, is_taken: b
     if compilers():
         compiled = run(f, {"A": given.copy(), "S": np.zeros(9, "int32")}, {"n": 2}, backend="c")["S"]
         assert (compiled == expected).all()
+
+
+N = 36
+
+
+def triangle(reduced: Any, otherwise: Any, N: int = N) -> Any:
+    A, B = te.placeholder((N, N), name="A"), te.placeholder((N, N), name="B")
+    k = te.reduce_axis((0, N), "k")
+    otherwise = tir.const(otherwise, "float32")
+    C = te.compute(
+        (N, N), lambda i, j: reduced(tir.if_then_else(k <= i, A[i, k] * B[k, j], otherwise), axis=k), name="C"
+    )
+    s = te.create_schedule(C.op)
+    s[C].reorder(C.op.axis[0], k, C.op.axis[1])
+    return s
+
+
+@pytest.mark.parametrize(("reduced", "otherwise"), [(te.sum, 0.0), (te.max, float("-inf")), (te.prod, 1.0)])
+def test_a_triangular_reduction_ends_at_the_diagonal(reduced: Any, otherwise: float) -> None:
+    s = triangle(reduced, otherwise)
+    f = check(s)
+    check_c(f, s)
+    text = to_c(f)
+    assert text.count("for (int32_t k = ") == 1 and "k < i + 1" in text
+
+
+@pytest.mark.parametrize(("reduced", "otherwise"), [(te.sum, 1.0), (te.max, 0.0), (te.min, 0.0), (te.sum, -0.5)])
+def test_what_changes_an_element_is_done(reduced: Any, otherwise: float) -> None:
+    s = triangle(reduced, otherwise)
+    f = check(s)
+    check_c(f, s)
+    assert to_c(f).count("for (int32_t k = ") == 2
+
+
+def test_a_loop_is_not_copied_for_one_of_its_iterations() -> None:
+    s = triangle(te.sum, 0.0, 9)  # the last row satisfies k <= i, but a single iteration pays no copy of the loop
+    f = check(s)
+    check_c(f, s)
+    assert to_c(f).count("for (int32_t i = ") == 1
+
+
+REDUCTION = """\
+def F(A: float32[4], C: float32[4]):
+    for i in [0, 4):
+        C[i] = {}
+        C[i] = {}
+        C[i] = {}"""
+
+
+@pytest.mark.parametrize(
+    ("first", "then", "last", "left"),
+    [
+        ("0.0", "C[i] + A[i]", "C[i] + 0.0", 2),
+        ("0.0", "C[i] + A[i]", "C[i] - 0.0", 2),
+        ("A[i]", "C[i] * 1.0", "C[i] - 0.0", 1),
+        ("-0.0", "C[i] + A[i]", "C[i] + 0.0", 3),  # the sum of -0.0 and -0.0 is -0.0, and becomes 0.0
+        ("A[i]", "C[i] + 1.0", "C[i] + 0.0", 3),  # A[i] may be -0.0
+        ("0.0", "C[i] - A[i]", "C[i] + 0.0", 3),
+        ("0.0", "C[i] * A[i]", "C[i] + 0.0", 3),
+        ("0.0", "C[i] * 0.0", "C[i] * A[i]", 3),
+    ],
+)
+def test_signs_of_zero_stay(first: str, then: str, last: str, left: int) -> None:
+    f = parse_nest(REDUCTION.format(first, then, last))
+    g = drop_identities(f)
+    assert str(g).count("C[i] =") == left
+    for a in (-0.0, 0.0, 1.0, float("nan"), float("inf")):
+        A = np.full(4, a, "float32")
+        assert run(f, {"A": A})["C"].tobytes() == run(g, {"A": A})["C"].tobytes(), a
+
+
+START = """\
+def F(n, C: float32[8, 4]):
+    for i in [0, {}):
+        for j in [0, 4):
+            C[i, j] = 0.5
+    for i in [{}):
+        for j in [{}):
+            C[{}] = max(C[{}], {})
+"""
+
+
+@pytest.mark.parametrize(
+    ("start", "i", "j", "at", "number", "is_dropped"),
+    [
+        ("8", "0, 8", "0, 4", "i, j", "0.25", True),
+        ("8", "2, 6", "1, 4", "i + 1, j", "0.25", True),
+        ("n", "1, n", "0, 4", "i - 1, j", "0.25", True),
+        ("8", "0, 8", "0, 4", "i, j", "0.75", False),
+        ("7", "0, 8", "0, 4", "i, j", "0.25", False),  # the last row is as it was given
+        ("7", "0, 7", "0, 4", "i + 1, j", "0.25", False),
+        ("n", "0, n", "0, 4", "i + 1, j", "0.25", False),
+        ("n", "0, 8", "0, 4", "i, j", "0.25", False),
+        ("8", "0, 4", "0, 8", "j, i", "0.25", True),
+    ],
+)
+def test_what_was_given_is_begun_before(start: str, i: str, j: str, at: str, number: str, is_dropped: bool) -> None:
+    f = parse_nest(START.format(start, i, j, at, at, number))
+    g = drop_identities(f)
+    assert ("max" not in str(g)) is is_dropped
+    for n in (0, 1, 7):
+        C = np.arange(-16, 16, dtype="float32").reshape(8, 4)
+        assert np.array_equal(run(f, {"C": C.copy()}, {"n": n})["C"], run(g, {"C": C.copy()}, {"n": n})["C"])
+
+
+def test_a_start_behind_or_under_a_condition_is_none() -> None:
+    loop = "for i in [0, 4):\n        C[i] = max(C[i], 1.0)"
+    for lines in (
+        [loop, "C[3] = 2.0"],
+        ["C[3] = 2.0", loop],
+        ["if n > 0:\n        C[1] = 1.0", loop.replace("i]", "1]")],
+    ):
+        f = parse_nest("\n    ".join(["def F(n, C: float32[4]):", *lines]))
+        C = np.array([-5, 0, -3, 4], "float32")
+        expected = run(f, {"C": C.copy()}, {"n": 0})["C"]
+        assert np.array_equal(run(drop_identities(f), {"C": C.copy()}, {"n": 0})["C"], expected)
+
+
+HEAD = "def F(A: int32[n], S: int32[n], n):\n"
+
+
+def kept(*lines: str) -> bool:
+    """Whether the pass makes a variable."""
+    return "allocate" in str(accumulate(parse_nest(HEAD + "\n".join(f"    {line}" for line in lines))))
+
+
+def test_an_element_that_a_loop_updates_lives_in_a_variable() -> None:
+    assert kept("for i in [0, 4):", "    S[0] = S[0] + A[i]")
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        ("for i in [0, n):", "    S[0] = S[0] + A[i]"),  # without an iteration, S may have no element
+        ("for i in [0, 4):", "    S[0] = S[0] + A[i]", "    bump(S, i)"),  # a host call sees the array
+        ("for i in [0, 4):", "    S[0] = S[0] + A[i]", "    S[i] = 1"),
+        ("for i in [0, 4):", "    if A[i] < 3:", "        S[0] = S[0] + A[i]"),
+        ("for i in [0, 4) parallel:", "    S[0] = A[0]"),
+    ],
+)
+def test_it_stays_where_something_else_may_see_it(lines: tuple[str, ...]) -> None:
+    assert not kept(*lines)

@@ -1,19 +1,21 @@
-"""The cache of answers on disk: exact copies, in other processes too; damage and concurrency give misses."""
+"""Caches of a context: freed with it, and exact copies on disk, in other processes too."""
 
 from __future__ import annotations
 
+import gc
 import os
 import random
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Iterator
+import weakref
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from intset import Context, InputError, Range, ShapeVar, Var, floormod, using
+from intset import Context, InputError, Range, ShapeVar, Var, floormod, select, using
 from intset import cache as stored
 from intset.config import announce, withdraw
 from intset.prover.proof import PROOFS
@@ -135,7 +137,7 @@ def test_the_size_is_bounded(path: str, monkeypatch: pytest.MonkeyPatch) -> None
 
 PROGRAM = """
 import sys
-from tests.intset.context.test_disk_cache import shown
+from tests.intset.context.test_caches import shown
 for number in range(int(sys.argv[2]), int(sys.argv[3])):
     print(shown(number, cache=sys.argv[1]))
 """
@@ -181,7 +183,7 @@ def test_nothing_is_kept_while_a_domain_is_registered(path: str) -> None:
 FULL = """
 import resource, signal, sys
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-from tests.intset.context.test_disk_cache import shown
+from tests.intset.context.test_caches import shown
 plain = [shown(k) for k in range(12)]
 assert [shown(k, cache="/proc/nowhere/answers.db") for k in range(12)] == plain
 resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
@@ -195,3 +197,56 @@ def test_a_full_disk_and_a_folder_that_is_none_are_misses(path: str) -> None:
     done = subprocess.run([sys.executable, "-c", FULL, path], cwd=ROOT, env=env, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert Path(path).stat().st_size <= 20_000
+
+
+i, j, n = Var("i"), Var("j"), ShapeVar("n", lower=1)
+
+CONTEXTS: dict[str, Callable[[], Context]] = {
+    "ranges": lambda: Context({i: Range(0, 8), j: Range(0, 4)}),
+    "facts": lambda: Context({i: Range(0, 8), j: Range(0, 4)}, assume=[i + j < 6]),
+    "symbolic": lambda: Context({i: Range(0, n), j: Range(0, 4)}),
+    "dependent": lambda: Context({i: Range(0, 8), j: Range(i, 4)}),
+    "stated": lambda: Context.from_constraints([i, j], [i >= 0, i < n, j >= 0, j < 5]),
+}
+
+
+def _assuming(ctx: Context) -> Any:
+    with ctx.assuming(i < 2):
+        return ctx.bounds(i + j)
+
+
+CYCLE_FREE: dict[str, Callable[[Context], Any]] = {
+    "bounds": lambda ctx: ctx.bounds(i * 4 + j),
+    "bounds by isl": lambda ctx: ctx.bounds(i * 4 + j, domain="isl"),
+    "bounds where defined": lambda ctx: ctx.bounds(i // j),
+    "certificate": lambda ctx: ctx.bounds(i * 4 + j).certificate(),
+    "set": lambda ctx: ctx.value_set(i * 3 + j // 2),
+    "set by isl": lambda ctx: ctx.value_set(i * 3 + j // 2, domain="isl"),
+    "image": lambda ctx: ctx.image((i, i + j)).box,
+    "image where defined": lambda ctx: ctx.image((i // j, i)),
+    "proved": lambda ctx: ctx.prove(i < 9),
+    "refuted": lambda ctx: ctx.prove(i < 3),
+    "nonlinear": lambda ctx: ctx.prove(i * j * j * n >= 0),
+    "simplify": lambda ctx: ctx.simplify(select(i < 3, j, i * 2)),
+    "assuming": _assuming,
+    "fits": lambda ctx: ctx.fits(i * 4),
+    "explain": lambda ctx: str(ctx.explain(i < 9)),
+}
+
+
+@pytest.fixture
+def _without_collector() -> Iterator[None]:
+    gc.disable()
+    yield
+    gc.enable()
+
+
+@pytest.mark.usefixtures("_without_collector")
+@pytest.mark.parametrize("kind", CONTEXTS)
+def test_a_context_is_freed_when_it_is_dropped(kind: str) -> None:
+    for name, ask in CYCLE_FREE.items():
+        ctx = CONTEXTS[kind]()
+        frames = [weakref.ref(ctx._root), weakref.ref(ctx._root.bounded)]
+        ask(ctx)
+        del ctx
+        assert [ref() for ref in frames] == [None, None], name

@@ -1,4 +1,4 @@
-"""Boxes with linear ends: unions, hulls and intervals against their elements at all sizes and iterations."""
+"""Ends of boxes: arithmetic, quotients and remainders, signs refuted by instances, and how they are written."""
 
 from __future__ import annotations
 
@@ -8,24 +8,32 @@ from typing import Any
 
 import pytest
 
-from bound import te
+from benchmarks import tiles
+from bound import infer_bound, te
+from bound.errors import ScheduleError
 from bound.infer.footprints.box import (
     Box,
     SymbolicInterval,
     contains,
     hull,
+    independent_terms,
     interval,
     is_empty,
+    sum_of_intervals,
     union_boxes,
     with_conditions,
     with_where,
 )
-from bound.infer.footprints.environment import LoopEnvironment, create_account
+from bound.infer.footprints.environment import LoopEnvironment, Witnesses, create_account
 from bound.infer.footprints.extents import max_extent
 from bound.infer.footprints.footprint import Footprint
 from bound.infer.phases.gather import _is_nothing
-from intset import Context, Range, Var, evaluate
+from intset import Context, Range, ShapeVar, Var, evaluate, minimum, parse
+from intset.expr import ops
+from intset.expr.dag import operations
+from intset.expr.node import Expr, as_expr
 from intset.linear.form import Linear
+from lowering import lower
 from tests.sweeps import daily
 
 SIZES, OUTER = range(5), range(4)
@@ -155,3 +163,176 @@ def test_a_guard_that_is_a_constant_is_empty_below_0_only() -> None:
         guarded = Footprint(1, Box((side,), (Linear(constant, {}),)))
         assert _is_nothing(guarded) is (constant < 0)
         assert bool(with_where(case.env, Box((side,)), (Linear(constant, {}),)).where) is (constant < 0)
+
+
+T, N = ShapeVar("t", lower=1), ShapeVar("n", lower=1)
+O = Var("o")
+I, J, K = Var("i"), Var("j"), Var("k")
+
+ROWS = (
+    "(o*t + i) // {c}",
+    "(o*t + i) % {c}",
+    "(o*t + i) // {c} % {d}",
+    "(o*t + i) // {c} * 2 + j",
+    "(o*t + i) % {c} * 3 - j + o",
+    "(o*t + i + {d}) % {c} + o*t",
+    "(o*t + i) % ({c}*{d}) // {c}",
+    "({c}*j + k) // {d} - i",
+    "({c}*j + k) % {d} + 5*(i // {c})",
+    "(i - j) // {c}",
+    "-i // {c}",
+    "5 - (j + {c}*i) % {d}",
+)
+
+
+def environment() -> tuple[LoopEnvironment, dict[Var, SymbolicInterval]]:
+    env = LoopEnvironment(Context({}), [T, N], "auto", create_account(1))
+    env.add(O, Range(0, (N + T - 1) // T))
+    form = env.form
+    sides = {
+        I: SymbolicInterval((form(0),), (form(T - 1), form(N - 1 - O * T))),
+        J: SymbolicInterval((form(0),), (form(3),)),
+        K: SymbolicInterval((form(O),), (form(O + 2),)),
+    }
+    return env, sides
+
+
+@pytest.mark.parametrize("text", ROWS)
+def test_ends_are_attained_in_every_instance(text: str) -> None:
+    env, sides = environment()
+    numbers = random.Random(text)
+    decided = 0
+    for c, d in {(numbers.randint(1, 7), numbers.randint(1, 7)) for _ in range(6)}:
+        e = parse(text.format(c=c, d=d), {"o": O, "t": T, "i": I, "j": J, "k": K})
+        assert isinstance(e, Expr)
+        terms = independent_terms(env, env.form(e), sides)
+        if terms is None:
+            continue
+        rest, own = terms
+        image = sum_of_intervals(env, rest, [(term.side, term.factor) for term in own])
+        assert image is not None
+        decided += 1
+        for t, n in product((1, 2, 3, 5, 8), (1, 6, 7, 12)):
+            for o in range(-(-n // t)):
+                point = {T: t, N: n, O: o}
+                values = _values(e, {**point, J: 0}, min(t, n - o * t))
+                low, high = (evaluate(end, point) for end in map(as_expr, (image.range().min, image.range().max)))
+                assert (low, high) == (min(values), max(values)), (e, point)
+                if all(term.is_contiguous for term in own) and len(own) == 1 and abs(own[0].factor) == 1:
+                    assert len(set(values)) == high - low + 1, (e, point)
+    assert decided or "//" in text
+
+
+def _values(e: Expr, point: dict[Var, int], length: int) -> list[int]:
+    o = point[O]
+    spans = {I: range(length), J: range(4), K: range(o, o + 3)}
+    used = [v for v in (I, J, K) if v in e.free_vars()]
+    return [
+        evaluate(e, {**point, **dict(zip(used, values, strict=True))}) for values in product(*(spans[v] for v in used))
+    ]
+
+
+def test_a_variable_in_two_terms_has_no_ends() -> None:
+    env, sides = environment()
+    for e in (I // 4 + I, (I + J) // 3 - J, I % 4 + I // 4, (O * T + I) // 3 * 3 + I, minimum(I, J)):
+        assert independent_terms(env, env.form(e), sides) is None
+
+
+CASES = (
+    "doc_ex6_fuse_split8",
+    "repeat_mod",
+    "nested_split_outer_30_3_4",
+    "thread_warp_const",
+    "stencil_chain_relax_root",
+)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_no_derived_sign_is_refuted(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[tuple[LoopEnvironment, Linear]] = []
+    follows = LoopEnvironment._follows
+
+    def recorded(env: LoopEnvironment, form: Linear) -> bool:
+        if env.witnesses.refute(form):
+            asked.append((env, form))
+            assert not env.normalizer.is_nonneg(form), form
+        return follows(env, form)
+
+    monkeypatch.setattr(LoopEnvironment, "_follows", recorded)
+    for case in tiles.tiled(name):
+        try:
+            infer_bound(case.schedule, at=case.sizes or None)
+        except ScheduleError:
+            continue
+    assert asked
+
+
+def test_instances_satisfy_facts_and_run_every_loop() -> None:
+    n, t = ShapeVar("n", lower=1), ShapeVar("t", lower=2, upper=9)
+    o, i = Var("o"), Var("i")
+    env = LoopEnvironment(Context({}, assume=[n % 4 == 0, t <= n]), [n], "auto", create_account(1))
+    form = env.form
+    assert env.witnesses.refute(form(n - 30)) and not env.witnesses.refute(form(n - t))
+    env.add(o, Range(0, (n - 1) // t))
+    env.add(i, Range(o * t, t))
+    assert not env.witnesses.refute(form(i - o * t)) and not env.witnesses.refute(form(o * t + t - 1 - i))
+    assert env.witnesses.refute(form(o - 1)) and env.witnesses.refute(form(i - o * t - 1))
+
+
+def test_contradictory_facts_leave_no_instance() -> None:
+    n = ShapeVar("n", lower=1)
+    context = Context({}, assume=[n >= 5]).extended(facts=[n <= 3])
+    witnesses = Witnesses(context, lambda v: (1, None), {})
+    assert not witnesses.refute(Linear(-1, {}))
+
+
+a, b, n, m = ShapeVar("a"), ShapeVar("b"), ShapeVar("n"), ShapeVar("m")
+i, j = Var("i"), Var("j")
+
+
+@pytest.mark.parametrize(
+    ("limits", "last"),
+    [
+        (Range(a, b - a + 1), b),
+        (Range(a, b - a), b - 1),
+        (Range(a, b - a + 3), b + 2),
+        (Range(a, b - a - 1), b - 2),
+        (Range(a, b), a + b - 1),
+        (Range(a, minimum(n, b) - a), minimum(n, b) - 1),
+    ],
+)
+def test_the_last_element_cancels_the_first(limits, last):
+    assert limits.max is last
+
+
+def test_regions_are_written_by_their_ends():
+    ctx = Context({i: Range(a, b - a + 1), j: Range(i, n - i)})
+    assert repr(ctx) == "<Context i in [a, b], j in [i, n - 1]>"
+    assert "[a, minimum(b, n - 1)]" in repr(ctx.image((i,)))
+
+
+def _window(size, factor):
+    A = te.placeholder((size,), name="A")
+    B = te.compute((size,), lambda k: A[k] * 2.0, name="B")
+    C = te.compute((size - 2,), lambda k: B[k] + B[k + 2], name="C")
+    s = te.create_schedule(C.op)
+    outer, _ = s[C].split(C.op.axis[0], factor=factor)
+    s[B].compute_at(s[C], outer)
+    return s, (A, B, C)
+
+
+@pytest.mark.parametrize("size", [ShapeVar("N"), ShapeVar("N", lower=3), ShapeVar("N", upper=4096), 58])
+@pytest.mark.parametrize("factor", [4, ShapeVar("t", lower=1), ShapeVar("t", lower=1, upper=32)])
+def test_a_window_has_no_cases(size, factor):
+    s, (A, B, C) = _window(size, factor)
+    bounds = infer_bound(s)
+    for side in (*bounds.required(B).box, *bounds.allocated(B)):
+        assert ops.SELECT not in operations(side.min) | operations(side.extent)
+    text = repr(bounds.required(B))
+    assert "select" not in text and text.count("minimum") <= 1
+    assert "select" not in str(lower(s, [A, C]))
+
+
+def test_the_text_of_a_window():
+    s, (_, B, _) = _window(ShapeVar("N"), 4)
+    assert repr(infer_bound(s).required(B)).startswith("<StageRegion [k.outer * 4, minimum(N, k.outer * 4 + 6) - 1]")
