@@ -379,14 +379,10 @@ def _is_reflexive(cond: Cond) -> bool:
     return cond.op is ops.EQ and cond.args[0] is cond.args[1]
 
 
-def _is_true(base: Normalizer, condition: Cond) -> bool:
-    return not base.clauses(condition)
-
-
 def is_met(known: Normalizer, need: Cond) -> bool:
     """Whether a definedness condition always holds; a guarded one, `not guard or need`, under its guard."""
     if need.op is ops.OR:
-        return _is_true(known, need) or is_met(known.narrowed(~need.args[0]), need.args[1])
+        return not known.clauses(need) or is_met(known.narrowed(~need.args[0]), need.args[1])
     return is_known(known, need)
 
 

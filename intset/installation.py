@@ -65,7 +65,7 @@ def _namesakes_in(folder: str) -> Iterator[str]:
         return
     for entry in entries:
         name, _, version = entry.name.rpartition(".")[0].partition("-")
-        if _normalized(name) != DISTRIBUTION and _owns_import_name(entry.path):
+        if re.sub(r"[-_.]+", "-", name).lower() != DISTRIBUTION and _owns_import_name(entry.path):
             yield f"{name} {version}".strip()
 
 
@@ -83,10 +83,6 @@ def _text(metadata: str, name: str) -> str | None:
             return file.read()
     except OSError:
         return None
-
-
-def _normalized(name: str) -> str:
-    return re.sub(r"[-_.]+", "-", name).lower()
 
 
 T = TypeVar("T")

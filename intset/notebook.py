@@ -25,7 +25,6 @@ from intset.expr.dialects import ELIDED
 from intset.expr.dialects import latex as latex_of
 from intset.expr.node import Cond, Expr, Node
 from intset.expr.printer import short_number, shown, to_text
-from intset.expr.range import Range
 from intset.infinity import Infinity
 from intset.itermap.itermap import IterMap
 from intset.prover.explain import Explanation
@@ -392,13 +391,9 @@ def _(value: Context) -> Cell:
 
 @fragment.register
 def _(value: IterMap) -> Cell:
-    images = ((code(e), *_span(r)) for e, r in zip(value.exprs, value.ranges, strict=True))
+    images = ((code(e), code(r.min), code(r.max)) for e, r in zip(value.exprs, value.ranges, strict=True))
     verdicts = [("injective", known(lambda: value.injective)), ("surjective", known(lambda: value.surjective))]
     return table(("index", "first", "last"), images, len(value.exprs)) + table((), verdicts)
-
-
-def _span(side: Range) -> tuple[Cell, Cell]:
-    return code(side.min), code(side.max)
 
 
 @fragment.register

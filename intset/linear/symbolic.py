@@ -568,7 +568,7 @@ def minimum_pieces(
         if apart.sign < 0:
             a, b = b, a
             apart = Affine(apart.slope.scale(-1), apart.rest.scale(-1), 1)
-        cut = _clamped(known, _last_nonpositive(known, apart).shift(1), start, stop)
+        cut = _clamped(known, floordiv(known, apart.rest.scale(-1), apart.slope).shift(1), start, stop)
         waiting.append(([b, *rest], cut, stop))
         waiting.append(([a, *rest], start, cut))
     return [piece for piece in pieces if not piece.start.same(piece.end)]
@@ -594,11 +594,6 @@ def _apart(known: Normalizer, a: Affine, b: Affine) -> Affine | None:
     if known.is_positive(slope):
         return Affine(slope, a.rest.minus(b.rest), 1)
     return Affine(slope, a.rest.minus(b.rest), -1) if known.is_positive(slope.scale(-1)) else None
-
-
-def _last_nonpositive(known: Normalizer, rising: Affine) -> Linear:
-    """The last value of the variable at which a form with a positive slope is at most 0."""
-    return floordiv(known, rising.rest.scale(-1), rising.slope)
 
 
 def _window(known: Normalizer, line: Affine, first: Linear, end: Linear) -> tuple[Linear, Linear] | None:

@@ -223,7 +223,7 @@ def levels_of(nest: StageNest, formula: Formula) -> list[Level]:
     """The loops of a stage, outermost first; loops of a tensor intrinsic are innermost."""
     levels = [level_of(loop) for loop in nest.loops]
     made = {level.var for level in levels}
-    return levels + [_inside_tile(iv, r) for iv, r in formula.extra if iv not in made]
+    return levels + [Level(iv, r, LoopKind.SERIAL, "") for iv, r in formula.extra if iv not in made]
 
 
 def starting_of(nest: StageNest, formula: Formula, levels: Sequence[Level]) -> Starting | None:
@@ -252,10 +252,6 @@ def level_of(loop: StageLoop) -> Level:
     else:
         kind = _KINDS.get(loop.kind, LoopKind.SERIAL)
     return Level(loop.iv, loop.range, kind, tag)
-
-
-def _inside_tile(iv: IterVar, r: Range) -> Level:
-    return Level(iv, r, LoopKind.SERIAL, "")
 
 
 def data_nest(levels: Sequence[Level], guards: Sequence[Cond], body: Stmt, attach: Attach) -> Recursion[Stmt]:

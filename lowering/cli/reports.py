@@ -80,7 +80,7 @@ def _table_lines(
     """
     every = [columns, *rows]
     widths = [max(len(row[k]) for row in every) for k in range(len(columns))]
-    least = [max(_longest_word(row[k]) for row in every) for k in range(len(columns))]
+    least = [max(max(map(len, _words(row[k])), default=0) for row in every) for k in range(len(columns))]
     gaps = 2 * (len(columns) - 1)
     if width is not None and sum(least) + gaps > width:
         yield from _blocks(columns, rows, width)
@@ -110,10 +110,6 @@ def _blocks(columns: Sequence[str], rows: Sequence[Sequence[str]], width: int) -
 def _words(text: str) -> list[str]:
     """The parts of a text that stay on one line: words, with what stands in square brackets as one."""
     return _WORD.findall(text)
-
-
-def _longest_word(text: str) -> int:
-    return max(map(len, _words(text)), default=0)
 
 
 def _wrapped(text: str, width: int, later: str = "") -> list[str]:

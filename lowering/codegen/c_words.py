@@ -285,17 +285,12 @@ def whole_text(dtype: str) -> str:
 def reinterpret_text(source: str, dtype: str) -> str:
     """The function that returns the bits of a number of one type as another type."""
     given, made = c_type(source, "reinterpret"), c_type(dtype, "reinterpret")
-    words = [_word(t) for t in (source, dtype)]
+    words = [c_type(t, "reinterpret") if dtypes.is_float(t) or t == "uint64" else "int64_t" for t in (source, dtype)]
     return (
         f"static inline {words[1]} reinterpret_{suffix(source)}_{suffix(dtype)}({words[0]} x) {{\n"
         f"    union {{ {given} given; {made} made; }} bits;\n"
         f"    bits.given = ({given})x;\n    return ({words[1]})bits.made;\n}}"
     )
-
-
-def _word(dtype: str) -> str:
-    """The C type in which values of a type are computed."""
-    return c_type(dtype, "reinterpret") if dtypes.is_float(dtype) or dtype == "uint64" else "int64_t"
 
 
 def _conversion(name: str, dtype: str) -> str:

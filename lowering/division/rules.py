@@ -258,10 +258,6 @@ def _never_minus_one(s: Site) -> Expr:
     return select(s.y.eq(-1), const(1), s.y)
 
 
-def _one_minus_divisor(s: Site) -> Expr:
-    return plus(-s.y, 1) if s.c == 0 else const(1 - s.c)
-
-
 def _divisor_plus(s: Site, amount: int) -> Expr:
     return plus(s.y, amount) if s.c == 0 else const(s.c + amount)
 
@@ -330,7 +326,7 @@ FLOORDIV_RULES: Final = (
     R("floordiv by negative", D, lambda s: truncdiv(plus(s.x, -1), s.y) - 1, lambda s: ((s.a > 0, s.b <= 0),)),
     # a // b = (a + (1-b)) / b                where a <= 0 <= b, a + 1 - b >= MIN
     R(
-        "floordiv lowered", D, lambda s: truncdiv(plus(s.x, _one_minus_divisor(s)), s.y),
+        "floordiv lowered", D, lambda s: truncdiv(plus(s.x, plus(-s.y, 1) if s.c == 0 else const(1 - s.c)), s.y),
         lambda s: ((s.a <= 0, s.b >= 0, s.at_least(s.a + 1 - s.b)),),
     ),
     # a // b = (a + b*c)/b - c                where 0 <= a + b*c <= MAX; b, c constants

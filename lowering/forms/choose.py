@@ -453,7 +453,7 @@ def chosen(
     if (
         box is not None
         and made
-        and (_is_large(box) or exact.starts_above(SMALL))
+        and ((_elements(box) or 0) * WEIGHTS["vector"] > SMALL or exact.starts_above(SMALL))
         and _spared(box, exact.bounds) <= SPARED
         and (is_stored_as_inferred or not _compacted(maker, exact.bounds, nests))
     ):
@@ -613,11 +613,6 @@ def _excess(box: BoundsMap) -> float | None:
             spared += (made - needed) / made
             total += 1
     return spared / total * count * count if total else None
-
-
-def _is_large(b: BoundsMap) -> bool:
-    """Whether the stores alone take more than `SMALL`."""
-    return (_elements(b) or 0) * WEIGHTS["vector"] > SMALL
 
 
 def _spared(box: BoundsMap, exact: BoundsMap) -> float:

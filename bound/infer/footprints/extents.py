@@ -327,7 +327,7 @@ def max_extent(env: LoopEnvironment, footprint: Footprint, k: int, fixed: Sequen
     if not products:
         return _bounded_with_outline(env, footprint, k, varying, most) if extent is None else extent
     bound = _bounded_with_outline(env, footprint, k, varying, most)
-    if extent is None or not _is_less_somewhere(env, extent, bound):
+    if extent is None or not any(True for _ in sample_instances(env, {}, [extent < bound], mixed=FEW)):
         return bound
     return env.simplified(_least(env, [bound, extent]))
 
@@ -350,11 +350,6 @@ def _is_attained(env: LoopEnvironment, box: Box, k: int, most: Expr) -> bool:
         except EvaluationError:
             continue
     return bool(attained) and all(attained.values())
-
-
-def _is_less_somewhere(env: LoopEnvironment, e: Expr, other: Expr) -> bool:
-    """Whether `e < other` holds at a sampled value of the sizes."""
-    return any(True for _ in sample_instances(env, {}, [e < other], mixed=FEW))
 
 
 def is_always_empty(env: LoopEnvironment, footprint: Footprint, fixed: Sequence[Var]) -> bool:

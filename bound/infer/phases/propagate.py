@@ -424,7 +424,7 @@ class Propagation:
         guards = [substitute(cond, values) for cond in access.conditions]
         ranges, facts = _ranged(self.env, extra)
         if not self.env.has_regions:
-            data = _data_variables(exprs, guards)
+            data = {term: Var(f"data{k}") for k, term in enumerate(opaque_terms(*exprs, *guards))}
             exprs, guards = [substitute(e, data) for e in exprs], [substitute(cond, data) for cond in guards]
             ranges |= {var: _data_range(term) for term, var in data.items()}
         context = self._context_of(access).extended(ranges, [*facts, *guards])
@@ -544,11 +544,6 @@ def _source(term: Expr) -> str | None:
     if tensor is None:
         return str(term.data.name)
     return None if isinstance(tensor.op, PlaceholderOp) else tensor.name
-
-
-def _data_variables(exprs: Sequence[Expr], guards: Sequence[Cond]) -> dict[Expr, Var]:
-    """A fresh variable for each load in an index, with any value of its range in every instance."""
-    return {term: Var(f"data{k}") for k, term in enumerate(opaque_terms(*exprs, *guards))}
 
 
 def _data_range(term: Expr) -> Range:

@@ -197,7 +197,7 @@ def _hull(loop: For, scope: Scope, around: list[Var]) -> tuple[Expr, Expr] | str
     first, end = hulls[0]
     for low, stop in hulls[1:]:
         first = _least(first, low, scope)
-        end = _greatest(end, stop, scope)
+        end = end if proves(scope, end >= stop) else stop if proves(scope, stop >= end) else maximum(end, stop)
     return first, end
 
 
@@ -233,10 +233,6 @@ def _after(high: Expr) -> Expr:
 
 def _least(a: Expr, b: Expr, scope: Scope) -> Expr:
     return a if proves(scope, a <= b) else b if proves(scope, b <= a) else minimum(a, b)
-
-
-def _greatest(a: Expr, b: Expr, scope: Scope) -> Expr:
-    return a if proves(scope, a >= b) else b if proves(scope, b >= a) else maximum(a, b)
 
 
 def decide_multiples(f: Function) -> Function:
