@@ -8,7 +8,7 @@ from typing import Any, overload
 from intset.errors import InputError
 from intset.expr import ops
 from intset.expr.build import asserting, bounded, logical_and, nonneg, select
-from intset.expr.dag import conjuncts, free_vars, postorder, rewrite
+from intset.expr.dag import chain, conjuncts, free_vars, postorder, rewrite
 from intset.expr.node import Cond, Expr, Kind, Node, PlainVar, Var, make, truth
 from intset.expr.printer import shown
 from intset.expr.range import Range
@@ -146,18 +146,7 @@ def _nested_needs(roots: Sequence[Node], steps: Sequence[Node]) -> tuple[Cond, .
             parts[need] = None
         if parts:
             needs[node] = logical_and(*parts)
-    waiting, parts = [needs[root] for root in reversed(roots) if root in needs], {}
-    seen: set[Cond] = set()
-    while waiting:
-        part = waiting.pop()
-        if part in seen:
-            continue
-        seen.add(part)
-        if part.op is ops.AND:
-            waiting += reversed(part.args)
-        else:
-            parts[part] = None
-    return tuple(parts)
+    return tuple(dict.fromkeys(part for root in roots if root in needs for part in chain(ops.AND, needs[root])))
 
 
 def _children(node: Node) -> list[tuple[Node, Cond | None]]:

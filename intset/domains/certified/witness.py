@@ -20,7 +20,7 @@ from intset.domains.query import Query
 from intset.errors import EvaluationError, InputError
 from intset.expr import ops
 from intset.expr.build import select, sum_of
-from intset.expr.dag import free_vars, opaque_terms, postorder
+from intset.expr.dag import free_vars, opaque_terms, postorder, postorder_by
 from intset.expr.evaluate import compiled, evaluate, length, may_be_long, repeatable, some_may_be_long
 from intset.expr.node import Cond, Expr, Var, is_declared
 from intset.expr.range import Range
@@ -224,21 +224,10 @@ def _equated(query: Query) -> Iterator[tuple[Expr, Expr]]:
                     break
 
 
-def outer_first(query: Query, roots: Sequence[Var]) -> Iterator[Var]:
+def outer_first(query: Query, roots: Sequence[Var]) -> list[Var]:
     """The variables and those of their ranges, in topological order: outer variables first."""
-    done: set[Var] = set()
-    stack = list(reversed(roots))
-    while stack:
-        var = stack[-1]
-        limits = query.ranges.get(var)
-        waiting = [] if limits is None or var in done else [v for v in limits.free_vars() if v not in done]
-        if waiting:
-            stack.extend(reversed(waiting))
-            continue
-        stack.pop()
-        if var not in done:
-            done.add(var)
-            yield var
+    ranges = query.ranges
+    return postorder_by(roots, lambda v: ranges[v].free_vars() if v in ranges else ())
 
 
 def _first_of(query: Query, var: Var, point: Point) -> int:
