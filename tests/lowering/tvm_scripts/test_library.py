@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from itertools import pairwise
 from operator import add
 from pathlib import Path
 from typing import Any
@@ -277,13 +278,70 @@ def test_rows_whose_length_data_decides(schedule: str) -> None:
     _equal_in_both(s, [X, V, K, P, Y], [x, values, columns, rows], x @ dense.T)
     if schedule == "plain":
         s[Y].reorder(k, row)
-        with pytest.raises(ScheduleError, match="stage Y: data decides how long the reduction is, and k does not end"):
+        with pytest.raises(ScheduleError, match="row chooses the data inside of k: reorder row in front of k"):
             tvm.lower(s, [X, V, K, P, Y])
         return
     rows[3] += 1  # reads another element, and K or V may end before
     rows[-1] += 5
     with pytest.raises(tvm.TVMError, match="inside V"):
         tvm.build(s, [X, V, K, P, Y])(*map(tvm.nd.array, (x, values, columns, rows)), tvm.nd.empty((4, 6)))
+
+
+def _segments() -> tuple[list[Any], list[Any], Any]:
+    """The sums of the segments of `data` between `starts`, with arrays and the expected sums."""
+    starts, data = te.placeholder((5,), "int32", "starts"), te.placeholder((20,), "int32", "data")
+
+    def total(i: Any) -> Any:
+        k = te.reduce_axis((0, starts[i + 1] - starts[i]), "k")
+        return te.sum(data[starts[i] + k], axis=k)
+
+    sums = te.compute((4,), total, "sums")
+    ends, numbers = np.array([0, 3, 3, 14, 20], "int32"), np.arange(20, dtype="int32")
+    expected = np.array([numbers[a:b].sum() for a, b in pairwise(ends)], "int32")
+    return [starts, data, sums], [ends, numbers], expected
+
+
+def _cached_starts(s: Any, starts: Any, sums: Any, k: Any) -> None:
+    copy = s.cache_read(starts, "local", [sums])
+    s[copy].compute_at(s[sums], s[sums].op.axis[0])
+
+
+@pytest.mark.parametrize(
+    "schedule",
+    [
+        lambda s, _, sums, k: s[sums].split(k, nparts=3),
+        lambda s, starts, sums, k: s.cache_read(starts, "local", [sums]),
+        _cached_starts,
+        lambda s, _, sums, k: s.cache_write(sums, "local"),
+        lambda s, _, sums, k: s.rfactor(sums, s[sums].split(k, 4)[1]),
+        lambda s, _, sums, k: s[sums].unroll(s[sums].split(k, 4)[1]),
+    ],
+)
+def test_schedules_of_a_reduction_that_data_ends(schedule: Any) -> None:
+    args, arrays, expected = _segments()
+    starts, _, sums = args
+    s = te.create_schedule(sums.op)
+    schedule(s, starts, sums, sums.op.reduce_axis[0])
+    _equal_in_both(s, [*args[:-1], s.outputs[0].output(0)], arrays, expected)
+
+
+@pytest.mark.parametrize(
+    ("schedule", "cause"),
+    [
+        (lambda s, sums, k: s[sums].bind(k, te.thread_axis("threadIdx.x")), "k is bound to threadIdx.x: split it by"),
+        (lambda s, sums, k: s[sums].fuse(sums.op.axis[0], k), "i.k.fused was fused with a loop that chooses the data"),
+        (lambda s, sums, k: s[sums].unroll(k), "k is unrolled: split it by a factor"),
+        (lambda s, sums, k: s[sums].reorder(k, sums.op.axis[0]), "i chooses the data inside of k: reorder i in front"),
+        (lambda s, sums, k: s.rfactor(sums, k), "partial results need a number of places: split"),
+        (lambda s, sums, k: s.rfactor(sums, s[sums].split(k, 4)[0]), "split the reduction by a factor and take the in"),
+    ],
+)
+def test_schedules_that_no_data_could_end_are_refused(schedule: Any, cause: str) -> None:
+    args, _, _ = _segments()
+    s = te.create_schedule(args[-1].op)
+    with pytest.raises(ScheduleError, match=f"data decides the extent of .*{cause}"):
+        schedule(s, args[-1], args[-1].op.reduce_axis[0])
+        tvm.lower(s, args)
 
 
 def test_operations_know_the_arguments_of_their_template() -> None:
