@@ -22,7 +22,7 @@ from intset.errors import InputError
 from intset.expr.arguments import a_name, of_kind
 from intset.expr.dag import conjuncts, opaque_terms
 from intset.expr.definedness import size_claims
-from intset.expr.node import Expr, Var, as_expr
+from intset.expr.node import Cond, Expr, Var, as_expr
 from intset.expr.printer import shown
 from intset.spaces.space import VarKey
 from intset.trace import passed, traced
@@ -222,7 +222,7 @@ def _endless(loop: For, s: Schedule) -> str:
     if loop.kind is not LoopKind.SERIAL and loop.kind is not LoopKind.PARALLEL:
         what = f"bound to {loop.thread}" if loop.thread else f"{loop.kind}"
         return f"{whole}{name} is {what}: split it by a factor and take the inner axis instead"
-    guards = [stmt.cond for stmt in inside if isinstance(stmt, If) and opaque_terms(stmt.cond)]
+    guards = [i.cond for i in inside if isinstance(i, If) and isinstance(i.cond, Cond) and opaque_terms(i.cond)]
     reads = list(loads(guards))
     chosen = {v for read in reads for index in read.indices for v in index.free_vars()}
     inner = [stmt.var.name for stmt in inside if isinstance(stmt, For) and stmt.var in chosen]

@@ -1,4 +1,4 @@
-"""The package as `tvm`: its installation, and what stands for the parts of TVM that are not here.
+"""Install the package as `tvm`, with modules in place of the parts of TVM that are absent.
 
 A script that imports an absent module is told in one line what serves instead. The operator library imports many and
 uses few: it gets modules whose functions are refused by name when they are called. A name `f` of `tvm.topi.cpp.nn` is

@@ -16,7 +16,7 @@ import lowering.tvm as tvm
 from bound import infer_bound
 from bound.errors import ScheduleError
 from intset import InputError, Var
-from lowering import run
+from lowering import lower, run
 from lowering.tvm import autotvm, te, tir
 from lowering.tvm.outside import native
 from lowering.tvm.tir import bijective_layout, layout
@@ -301,6 +301,27 @@ def _segments() -> tuple[list[Any], list[Any], Any]:
     return [starts, data, sums], [ends, numbers], expected
 
 
+@pytest.mark.parametrize("nests", ["guard", "ends", "split", "partition"])
+def test_a_reduction_that_data_ends_in_every_form_of_nest(nests: str) -> None:
+    args, arrays, expected = _segments()
+    s = te.create_schedule(args[-1].op)
+    s[args[-1]].split(args[-1].op.reduce_axis[0], 4)
+    f = lower(s, args, nests=nests)
+    found = run(f, dict(zip(("starts", "data"), arrays, strict=True)))["sums"]
+    assert found.tolist() == expected.tolist()
+
+
+def test_a_reduction_between_elements() -> None:
+    (starts, data, _), (ends, numbers), expected = _segments()
+
+    def total(i: Any) -> Any:
+        k = te.reduce_axis((starts[i], starts[i + 1]), "k")
+        return te.sum(data[k] + k * 0, axis=k)
+
+    sums = te.compute((4,), total, "sums")
+    _equal_in_both(te.create_schedule(sums.op), [starts, data, sums], [ends, numbers], expected)
+
+
 def _cached_starts(s: Any, starts: Any, sums: Any, k: Any) -> None:
     copy = s.cache_read(starts, "local", [sums])
     s[copy].compute_at(s[sums], s[sums].op.axis[0])
@@ -339,9 +360,13 @@ def test_schedules_of_a_reduction_that_data_ends(schedule: Any) -> None:
 def test_schedules_that_no_data_could_end_are_refused(schedule: Any, cause: str) -> None:
     args, _, _ = _segments()
     s = te.create_schedule(args[-1].op)
-    with pytest.raises(ScheduleError, match=f"data decides the extent of .*{cause}"):
+
+    def scheduled() -> Any:
         schedule(s, args[-1], args[-1].op.reduce_axis[0])
-        tvm.lower(s, args)
+        return tvm.lower(s, args)
+
+    with pytest.raises(ScheduleError, match=f"data decides the extent of .*{cause}"):
+        scheduled()
 
 
 def test_operations_know_the_arguments_of_their_template() -> None:
