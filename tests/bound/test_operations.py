@@ -12,6 +12,8 @@ import pytest
 from bound import infer_bound, te, tir
 from bound.infer import BoundsMap
 from bound.schedule import ScheduleError
+from intset import InputError
+from lowering import lower, run
 from tests.lowering.lowered import check as check_lowered
 
 
@@ -234,3 +236,16 @@ def test_outputs_of_a_schedule_know_replaced_operations() -> None:
     assert C.op in s.outputs and s[C].op in s.outputs
     assert B.op not in s.outputs and cached.op not in s.outputs and A.op not in s.outputs
     assert C.op in s.copy().outputs and C.op in s.normalize().outputs and "C" not in s.outputs
+
+
+def test_a_tensor_without_dimensions_is_its_element() -> None:
+    x, kind, scale = te.placeholder((4,), "int32", "X"), te.placeholder((), "int32", "K"), te.placeholder((), name="S")
+    y = te.compute((4,), lambda i: tir.if_then_else(kind.equal(1), tir.max(x[i], kind), 0), name="Y")
+    z = te.compute((4,), lambda _: scale, name="Z")
+    s = te.create_schedule([y.op, z.op])
+    given = {"X": np.array([-3, 5, 0, 1], "int32"), "K": np.array(1, "int32"), "S": np.array(2.5, "float32")}
+    found = run(lower(s, [x, kind, scale, y, z]), given)
+    assert found["Y"].tolist() == [1, 5, 1, 1]
+    assert found["Z"].tolist() == [2.5] * 4
+    with pytest.raises(InputError, match="X has 1 dimensions: compare its elements"):
+        x.equal(1)
