@@ -483,7 +483,13 @@ class BoundsMap(Configured):
 
         Empty: every access is proved to be inside (`bound.infer.answers.outside`).
         """
-        return find_outside(self._state)
+        return tuple(find_outside(self._state))
+
+    @cached_property
+    @as_configured
+    def has_outside(self) -> bool:
+        """Whether `outside` has an element; the first one found is enough."""
+        return bool(self.outside) if "outside" in vars(self) else next(find_outside(self._state), None) is not None
 
     # -- why ----------------------------------------------------------------------------------------------------
 
