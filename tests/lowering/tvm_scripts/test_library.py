@@ -30,11 +30,11 @@ LIBRARY = {
     "cpp/utils.py": 'import tvm._ffi\ntvm._ffi._init_api("topi.utils", "tvm.topi.cpp.utils")\n',
     "utils.py": "from . import cpp\nfrom tvm.tir import bijective_layout, layout\nfrom tvm.tir.expr import Any\n",
     "x86.py": (
-        "from tvm import relay, te, topi\nfrom tvm.contrib import cblas\nfrom tvm.arith.analyzer import Analyzer\n"
+        "from tvm import relay, te, topi\nfrom tvm.contrib import mkl\nfrom tvm.arith.analyzer import Analyzer\n"
         "from tvm.contrib.pickle_memoize import memoize\nfrom tvm.autotvm.task.space import SplitEntity\n"
         "import tvm.target.codegen\nfrom tvm.target.x86 import get_simd_32bit_lanes\n"
         '@memoize("key", save_at_exit=False)\ndef twice(x):\n    return 2 * x\n'
-        "def product():\n    return cblas.matmul()\n"
+        "def product():\n    return mkl.matmul()\n"
     ),
 }
 SCRIPT = """
@@ -54,10 +54,10 @@ def refused(call, text):
         raise AssertionError(text)
 refused(lambda: topi.cpp.take(A, A), "topi.take is of TVM's C++ half")
 refused(lambda: topi.cpp.nn.pool(A), "topi.nn.pool is of TVM's C++ half")
-refused(topi.x86.product, "tvm.contrib.cblas.matmul is not here")
+refused(topi.x86.product, "tvm.contrib.mkl.matmul is not here")
 tvm.register_func("topi.take", lambda x, y: x + y)
 assert topi.cpp.take(A, A).op.tag == topi.cpp.add(A, A).op.tag == "broadcast"
-for name in ("contrib.cblas", "relay"):
+for name in ("contrib.mkl", "relay"):
     try:
         __import__(f"tvm.{name}")
     except ImportError as error:
@@ -367,6 +367,19 @@ def test_schedules_that_no_data_could_end_are_refused(schedule: Any, cause: str)
 
     with pytest.raises(ScheduleError, match=f"data decides the extent of .*{cause}"):
         scheduled()
+
+
+@pytest.mark.parametrize("transa", [False, True])
+@pytest.mark.parametrize("transb", [False, True])
+def test_a_product_of_matrices_by_numpy(transa: bool, transb: bool) -> None:
+    A = te.placeholder((4, 3) if transa else (3, 4), name="A")
+    B = te.placeholder((5, 4) if transb else (4, 5), name="B")
+    C = tvm.contrib.cblas.matmul(A, B, transa, transb)
+    D = te.compute(C.shape, lambda i, j: C[i, j] + 1, name="D")
+    a, b = (np.random.default_rng(k).random(tuple(map(int, T.shape))).astype("float32") for k, T in enumerate((A, B)))
+    out = tvm.nd.empty((3, 5))
+    tvm.build(te.create_schedule(D.op), [A, B, D])(tvm.nd.array(a), tvm.nd.array(b), out)
+    np.testing.assert_allclose(out.numpy(), (a.T if transa else a) @ (b.T if transb else b) + 1, rtol=1e-5)
 
 
 def test_operations_know_the_arguments_of_their_template() -> None:
