@@ -141,7 +141,7 @@ def test_options_of_a_fallback_configuration() -> None:
     assert cfg["a"].size == [-1, 1, 1]
     cfg.fallback_split("a", [-1, 8, 5])
     assert cfg["a"].size == [1, 3, 4]
-    cfg.define_split("b", 12, num_outputs=2, filter=lambda e: e.size[-1] >= 4)
+    cfg.define_split("b", 12, num_outputs=2, policy="all", filter=lambda e: e.size[-1] >= 4)
     assert cfg["b"].size == [-1, 4]
     cfg.define_split("c", 12, num_outputs=2, policy="candidate", candidate=[[2, 6], [3, 4]])
     assert cfg["c"].size == [2, 6]
