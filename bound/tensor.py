@@ -298,7 +298,7 @@ class Tensor(Guest):
         """The axes of the operation."""
         return self.op.axis
 
-    def equal(self, other: Any) -> Any:
+    def equal(self, other: ValueLike) -> Truth:
         """The condition that the element of a tensor without dimensions equals a value.
 
         Raises

@@ -63,7 +63,6 @@ def create_shared(output: str, objects: str | Sequence[str], *_: object, **__: o
     shutil.copyfile(files[0], output)
 
 
-@register_func(_PRODUCT)
 def _product(a: Any, b: Any, out: Any, transa: bool, transb: bool) -> None:
     x, y = a.numpy(), b.numpy()
     out.copyfrom((x.T if transa else x) @ (y.T if transb else y))
@@ -75,6 +74,7 @@ def _matmul(lhs: Tensor, rhs: Tensor, transa: bool = False, transb: bool = False
     return extern(shape, [lhs, rhs], lambda ins, outs: call_packed(_PRODUCT, *ins, *outs, transa, transb), "C")
 
 
+register_func(_PRODUCT, _product)
 cblas = SimpleNamespace(matmul=_matmul)
 utils = SimpleNamespace(tempdir=TempDirectory, TempDirectory=TempDirectory)
 cc = SimpleNamespace(create_shared=create_shared)

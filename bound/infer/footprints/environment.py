@@ -31,10 +31,10 @@ from intset.expr.evaluate import compiled, evaluate
 from intset.expr.node import Cond, Expr, IntLike, Node, Var, as_expr, constant_value
 from intset.expr.printer import shown
 from intset.expr.range import Range
-from intset.frame import is_met
 from intset.infinity import POS_INF
 from intset.linear.canonical import Normalizer
 from intset.linear.form import Linear
+from intset.linear.signs import is_met
 from intset.regions.shape import Account, Shape
 from intset.spaces.space import Space
 
