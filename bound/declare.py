@@ -24,7 +24,7 @@ from bound.tir import build, walk
 from bound.tir.build import Buffer
 from bound.tir.machine import in_types
 from bound.tir.reduce import condition, reduction_of, with_condition
-from bound.tir.value import REDUCE, Operand, Truth, Value, ValueLike, parameter
+from bound.tir.value import REDUCE, Operand, Truth, Value, ValueLike, make, parameter
 from intset.context import Context
 from intset.errors import InputError, ShapeWarning
 from intset.expr import ops
@@ -450,7 +450,7 @@ def _tensors(x: object, what: str, name: str) -> tuple[Tensor, ...]:
 
 
 def with_independent_ranges(name: str, axis: Sequence[IterVar], body: Sequence[Operand]) -> tuple[Operand, ...]:
-    """Make the ranges of reductions independent of other axes.
+    """Make the ranges of reductions independent of other axes; a range that begins where data says begins at 0.
 
     Raises
     ------
@@ -461,13 +461,18 @@ def with_independent_ranges(name: str, axis: Sequence[IterVar], body: Sequence[O
         return tuple(body)
     around: list[IterVar] = list(axis)
     conditions: list[Truth] = []
+    moved: dict[Expr, Expr] = {}
     for iv in reduction_of(top).axis:
         if iv.dom is not None and any(v in around for v in iv.dom.free_vars()):
-            low, extent = iv.dom.min, iv.dom.extent
-            assert isinstance(low, Expr) and isinstance(extent, Expr)
+            low, extent = (walk.substitute(as_expr(e), moved) for e in (iv.dom.min, iv.dom.extent))
+            if opaque_terms(low):
+                moved[iv], low = iv + low, as_expr(0)
+            iv.remember("dom", Range(low, extent))
             conditions += [iv >= low, iv < low + extent]
             iv.remember("dom", _over(name, iv, around))
         around.append(iv)
+    if moved:
+        body = [_moved(value, moved) for value in body]
     if not conditions:
         return tuple(body)
     return tuple(_under(value, conditions) for value in body)
@@ -485,10 +490,17 @@ def _over(name: str, iv: IterVar, around: Sequence[IterVar]) -> Range:
         return Range(0, 0)
     low, high = lows.min, highs.max
     if not isinstance(high, Expr) and opaque_terms(last):
-        high = as_expr(dtypes.int_range(build.dtype_of(last))[1] - 1)  # data decides
+        high = as_expr(dtypes.int_range(build.dtype_of(last))[1] - 1)
+        iv.remember("ends_with_data", True)
     if not isinstance(low, Expr) or not isinstance(high, Expr):
         raise InputError(f"the range of {iv.name}, over which {name} reduces, has no end")
     return Range(low, Normalizer({}).form(high - low + 1).expr())
+
+
+def _moved(value: Operand, moved: Mapping[Expr, Expr]) -> Operand:
+    """Replace axes in the operands of a REDUCE value."""
+    assert isinstance(value, Value) and value.op is REDUCE
+    return make(REDUCE, tuple(walk.substitute(arg, moved) for arg in value.args), value.dtype, value.data)
 
 
 def _under(value: Operand, conditions: Sequence[Truth]) -> Operand:

@@ -38,9 +38,11 @@ class IterVar(Var):
     iter_type: the kind of loop.
     thread_tag: `threadIdx.x` and the like for a thread axis, else empty.
     sizes: plain variables known to be sizes (at least 0) where the axis occurs, from shapes of indexed tensors.
+    ends_with_data: whether data decides its last iteration and no number bounds it: a loop over it is as long as the
+        largest integer of its type, unless a guard that reads the data becomes its end.
     """
 
-    __slots__ = ("dom", "iter_type", "sizes", "thread_tag")
+    __slots__ = ("dom", "ends_with_data", "iter_type", "sizes", "thread_tag")
     # TVM's names for the kinds: `stage.iter_var_attrs[iv].iter_type == te.schedule.IterVar.Vectorized`
     DataPar: ClassVar = IterType.DATA_PAR
     ThreadIndex: ClassVar = IterType.THREAD_INDEX
@@ -55,6 +57,7 @@ class IterVar(Var):
     iter_type: IterType
     thread_tag: str
     sizes: tuple[Var, ...]
+    ends_with_data: bool
 
     def __new__(
         cls,
@@ -63,6 +66,7 @@ class IterVar(Var):
         iter_type: IterType = IterType.DATA_PAR,
         thread_tag: str = "",
         sizes: tuple[Var, ...] = (),
+        ends_with_data: bool = False,
     ) -> IterVar:
         if not (dom is None or isinstance(dom, Range)) or not isinstance(iter_type, IterType):
             raise InputError(f"an IterVar has a Range and an IterType, not {shown(dom)} and {shown(iter_type)}")
@@ -73,6 +77,7 @@ class IterVar(Var):
         fill(self, "iter_type", iter_type)
         fill(self, "thread_tag", thread_tag)
         fill(self, "sizes", sizes)
+        fill(self, "ends_with_data", ends_with_data)
         return self
 
     def learn_sizes(self, sizes: Iterable[Var]) -> None:
@@ -82,11 +87,23 @@ class IterVar(Var):
             self.remember("sizes", known)
 
     def fields(self) -> Mapping[str, object]:
-        return {"dom": self.dom, "iter_type": self.iter_type, "thread_tag": self.thread_tag, "sizes": self.sizes}
+        names = ("dom", "iter_type", "thread_tag", "sizes", "ends_with_data")
+        return {name: getattr(self, name) for name in names}
 
-    def part(self, name: str) -> IterVar:
-        """Return a new axis of the same kind and sizes, for a schedule to derive."""
-        return IterVar(None, name, self.iter_type, sizes=self.sizes)
+    def part(self, name: str, is_counted: bool = False) -> IterVar:
+        """Return a new axis of the same kind and sizes, for a schedule to derive; data ends it unless it is counted."""
+        return IterVar(None, name, self.iter_type, "", self.sizes, self.ends_with_data and not is_counted)
+
+    def parts(self, factor: object) -> tuple[IterVar, IterVar]:
+        """Return the outer and the inner axis of a split by a factor, or, without one, into a number of parts."""
+        is_tile = factor is not None
+        return self.part(f"{self.name}.outer", not is_tile), self.part(f"{self.name}.inner", is_tile)
+
+    def fused(self, inner: IterVar) -> IterVar:
+        """Return the axis that runs over this one and an inner one."""
+        kind, sizes = max(self.iter_type, inner.iter_type), tuple(dict.fromkeys((*self.sizes, *inner.sizes)))
+        ends_with_data = self.ends_with_data or inner.ends_with_data
+        return IterVar(None, f"{self.name}.{inner.name}.fused", kind, "", sizes, ends_with_data)
 
     @property
     def var(self) -> IterVar:

@@ -257,6 +257,10 @@ class Tensor(Guest):
     def __call__(self, *indices: Index) -> Loaded:
         return cast("Loaded", self.at(indices))
 
+    def as_operand(self) -> Operand | None:
+        """The element of a tensor without dimensions, which stands for it in expressions; `None` of other tensors."""
+        return None if self.ndim else element(self, ())
+
     def at(self, indices: tuple[object, ...]) -> TensorSlice | Loaded:
         """The element at these indices; a slice if indices are missing or include slices."""
         if len(indices) > self.ndim:
@@ -293,6 +297,17 @@ class Tensor(Guest):
     def axis(self) -> tuple[IterVar, ...]:
         """The axes of the operation."""
         return self.op.axis
+
+    def equal(self, other: ValueLike) -> Truth:
+        """The condition that the element of a tensor without dimensions equals a value.
+
+        Raises
+        ------
+        InputError: the tensor has dimensions.
+        """
+        if self.ndim:
+            raise InputError(f"{self.name} has {self.ndim} dimensions: compare its elements, not the tensor")
+        return cast("Loaded", element(self, ())).equal(other)
 
     def astype(self, dtype: str) -> Tensor:
         """A tensor of the elements in another type, as `tir.cast` converts them; itself if it has that type."""

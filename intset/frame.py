@@ -28,10 +28,10 @@ from intset.linear.assumptions import NO_ASSUMPTIONS, Assumptions, narrow
 from intset.linear.bounds import EVERYTHING, Interval, meet
 from intset.linear.canonical import Normalizer
 from intset.linear.form import Linear, atom, constant, linear_of, poly_of, split
+from intset.linear.signs import is_known, is_met
 from intset.linear.symbolic import ends_of
 from intset.ranges import (
     equated_sizes,
-    is_known,
     open_nonempty_conditions,
     ranges_from_facts,
     renamed,
@@ -377,13 +377,6 @@ def _within_ends(base: Normalizer, facts: Iterable[Cond]) -> tuple[tuple[Cond, .
 
 def _is_reflexive(cond: Cond) -> bool:
     return cond.op is ops.EQ and cond.args[0] is cond.args[1]
-
-
-def is_met(known: Normalizer, need: Cond) -> bool:
-    """Whether a definedness condition always holds; a guarded one, `not guard or need`, under its guard."""
-    if need.op is ops.OR:
-        return not known.clauses(need) or is_met(known.narrowed(~need.args[0]), need.args[1])
-    return is_known(known, need)
 
 
 def _contradicting(facts: Sequence[Fact]) -> tuple[Fact, ...]:

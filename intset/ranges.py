@@ -22,7 +22,7 @@ from intset.facts import DECLARED, DERIVED, Fact, as_ranges
 from intset.infinity import NEG_INF, POS_INF
 from intset.linear.canonical import Normalizer
 from intset.linear.form import Linear
-from intset.linear.signs import is_refuted
+from intset.linear.signs import is_known
 
 if TYPE_CHECKING:
     from intset.facts import Fact
@@ -46,18 +46,6 @@ def open_nonempty_conditions(ranges: Mapping[Var, Range], base: Normalizer) -> t
         for cond in (*definedness_of_ends((ranges[var],)), *nonempty_conditions(var, ranges[var]))
     ]
     return tuple(cond for cond in needs if not is_known(base, cond))
-
-
-def is_known(base: Normalizer, cond: Cond) -> bool:
-    """Whether a condition is proved by bounds and signs."""
-    return all(isinstance(part, tuple) and _is_clear(base, *part) for part in base.clauses(cond))
-
-
-def _is_clear(base: Normalizer, kind: ops.Op, form: Linear) -> bool:
-    if kind is ops.NE:
-        return not base.may_be_zero(form)
-    # a member refutes what a fact says anew, for less than a proof costs to fail
-    return kind is ops.GE and not (base.assumptions.limits and is_refuted(base, form)) and base.is_nonneg(form)
 
 
 def definedness_of_ends(limits: Iterable[Range]) -> tuple[Cond, ...]:

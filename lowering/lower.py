@@ -4,31 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Final, SupportsIndex, overload
+from typing import Any, SupportsIndex, overload
 
 from bound import declare as below
-from bound import dtypes, infer_bound
+from bound import infer_bound
 from bound.declare import Annotated
 from bound.errors import ScheduleError
 from bound.infer import BoundsMap
-from bound.operation import ComputeOp, PlaceholderOp
+from bound.infer.accesses import loads
+from bound.itervar import IterVar
+from bound.operation import PlaceholderOp
 from bound.schedule import Schedule
 from bound.tensor import Tensor
 from bound.tir.value import Operand
 from intset.context import Context
 from intset.errors import InputError
-from intset.expr import ops
 from intset.expr.arguments import a_name, of_kind
-from intset.expr.dag import chain, conjuncts
+from intset.expr.dag import conjuncts, opaque_terms
 from intset.expr.definedness import size_claims
-from intset.expr.node import Expr, Var, as_expr
+from intset.expr.node import Cond, Expr, Var, as_expr
 from intset.expr.printer import shown
-from intset.expr.range import Range
 from intset.spaces.space import VarKey
 from intset.trace import passed, traced
 from lowering.build.function import FunctionBuilder, kept_among, parameters
 from lowering.forms import COMPUTE, NESTS, chosen
-from lowering.nest.ir import Assert, For, Function, Stmt, Store, seq
+from lowering.nest.ir import Assert, For, Function, If, LoopKind, Stmt, Store, seq
 from lowering.nest.walk import statements
 from lowering.passes import (
     decide_rows,
@@ -42,7 +42,6 @@ from lowering.passes import (
     unique_names,
 )
 from lowering.passes.definedness import with_total_ends
-from lowering.passes.estimates import form_of
 from lowering.passes.loops.fusion import races
 from lowering.passes.loops.tightening import decide_multiples
 from lowering.passes.simplify import fold_constants
@@ -204,34 +203,40 @@ def arguments_of(schedule: Schedule) -> list[Tensor]:
     return [*placeholders, *(t for op in schedule.outputs for t in op.outputs)]
 
 
-_ENDLESS: Final = dtypes.int_range("int32")[1] - 1  # iterations of a reduction over all that an element may say
-_LONGEST: Final = 1 << 20  # iterations of one of its loops that may be a tile
-
-
 def _refuse_endless(f: Function, s: Schedule) -> None:
-    """Refuse a reduction whose length data decides, where no loop ends with the data."""
-    endless: dict[str, set[str]] = {}  # by tensor, the reduction loops of its stage; a nest has axes of its own
-    for stage in s.stages:
-        reduced = stage.op.reduce_axis if isinstance(stage.op, ComputeOp) else ()
-        if any(iv.dom is not None and _least(iv.dom) >= _ENDLESS for iv in reduced):
-            loops = {leaf.name for leaf in stage.leaf_iter_vars if leaf.is_reduce}
-            endless |= {tensor.name: loops for tensor in stage.op.outputs}
-    for loop in statements(f.body) if endless else ():
-        if not isinstance(loop, For) or _least(loop.range) < _LONGEST:
-            continue
-        stored = (inner.tensor.name for inner in statements(loop.body) if isinstance(inner, Store))
-        for name in stored:
-            if loop.var.name in endless.get(name, ()):
-                raise ScheduleError(
-                    f"stage {name}: data decides how long the reduction is, and {loop.var.name} does not end with it: "
-                    "it is to be inside of the loops that choose the data, not bound or fused, and nothing is computed "
-                    "at it"
-                )
+    """Refuse a loop over an axis that data ends if the loop itself does not end with the data."""
+    for loop in statements(f.body):
+        if isinstance(loop, For) and isinstance(loop.var, IterVar) and loop.var.ends_with_data:
+            extent = as_expr(loop.range.extent)
+            if not opaque_terms(extent) and not (extent.is_const and extent.data <= 0):
+                raise ScheduleError(_endless(loop, s))
 
 
-def _least(r: Range) -> int:
-    """The smallest constant part of an extent."""
-    return min(form_of(part).const for part in chain(ops.MIN, as_expr(r.extent)))
+def _endless(loop: For, s: Schedule) -> str:
+    """The message for a loop that does not end with the data: its cause, and what to write instead."""
+    name, inside = loop.var.name, list(statements(loop.body))
+    stores = [stmt.tensor.name for stmt in inside if isinstance(stmt, Store)]
+    owners = [stage.name for stage in s.stages if loop.var in stage.leaf_iter_vars]
+    stage = next((owner for owner in [*owners, *stores]), name)
+    whole = f"stage {stage}: data decides the extent of {name}, and a loop over it must end with the data; "
+    if loop.kind is not LoopKind.SERIAL and loop.kind is not LoopKind.PARALLEL:
+        what = f"bound to {loop.thread}" if loop.thread else f"{loop.kind}"
+        return f"{whole}{name} is {what}: split it by a factor and take the inner axis instead"
+    guards = [i.cond for i in inside if isinstance(i, If) and isinstance(i.cond, Cond) and opaque_terms(i.cond)]
+    reads = list(loads(guards))
+    chosen = {v for read in reads for index in read.indices for v in index.free_vars()}
+    inner = [stmt.var.name for stmt in inside if isinstance(stmt, For) and stmt.var in chosen]
+    if loop.var in chosen:
+        return f"{whole}{name} was fused with a loop that chooses the data: leave the two apart"
+    if inner:
+        return f"{whole}{inner[0]} chooses the data inside of {name}: reorder {inner[0]} in front of {name}"
+    written = sorted({read.tensor.name for read in reads} & set(stores))
+    if written:
+        return f"{whole}{written[0]} is computed inside of {name}: compute it at a loop around {name}"
+    others = sorted({tensor for tensor in stores if tensor != stage})
+    if others:
+        return f"{whole}{others[0]} is computed at {name}: compute it at a loop around {name}"
+    return f"{whole}no guard of {name} says so: leave its loop as it is, or lower with nests='auto'"
 
 
 def _refuse_races(f: Function, s: Schedule) -> None:

@@ -43,15 +43,12 @@ from bound.tensor import Tensor
 from intset import config
 from intset.config import Configured, as_configured
 from intset.context import Context
-from intset.expr import ops
 from intset.expr.arguments import as_int, listed, mapped, of_kind
 from intset.expr.dag import free_vars
 from intset.expr.node import Cond, Expr, Var
 from intset.expr.printer import shown
 from intset.expr.range import Range
 from intset.facts import ASSERTED
-from intset.linear.division import extremum
-from intset.linear.form import ZERO
 from intset.spaces.space import Space, SpaceValue, VarKey
 from intset.trace import traced
 
@@ -246,12 +243,7 @@ class BoundsMap(Configured):
         and flat storage, the coordinates of place 0 and the numbers of places (`storage` has the map): the first flat
         axis holds all places of the group, counted along the flattened tensor, and the others hold one.
         """
-        env, kept = self._state.env, []
-        for r in self.storage(tensor).allocated:
-            form = env.form(extent(r))
-            is_known = env.is_nonneg(form)
-            kept.append(r if is_known else Range(r.min, extremum(env.normalizer, ops.MAX, form, ZERO).expr()))
-        return tuple(kept)
+        return self.storage(tensor).allocated
 
     @as_configured
     def storage(self, tensor: Tensor) -> Storage:
@@ -491,7 +483,13 @@ class BoundsMap(Configured):
 
         Empty: every access is proved to be inside (`bound.infer.answers.outside`).
         """
-        return find_outside(self._state)
+        return tuple(find_outside(self._state))
+
+    @cached_property
+    @as_configured
+    def has_outside(self) -> bool:
+        """Whether `outside` has an element; the first one found is enough."""
+        return bool(self.outside) if "outside" in vars(self) else next(find_outside(self._state), None) is not None
 
     # -- why ----------------------------------------------------------------------------------------------------
 

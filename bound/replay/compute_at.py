@@ -838,7 +838,7 @@ def _over(value: Any, axes: Mapping[IterVar, IterVar]) -> Any:
 
 def _twin(iv: IterVar) -> IterVar:
     """Return a fresh axis like `iv`."""
-    return IterVar(iv.dom, iv.name, iv.iter_type, iv.thread_tag, iv.sizes)
+    return IterVar(iv.dom, iv.name, iv.iter_type, iv.thread_tag, iv.sizes, iv.ends_with_data)
 
 
 def _give_loops(old: Stage, new: Stage, axes: dict[IterVar, IterVar]) -> None:

@@ -553,7 +553,7 @@ class _LoopExtension:
         """Add an axis with the extent of an axis of the model."""
         roots = {root: root.dom for root in self.model.root if root.dom is not None}
         extent = pass_down_domain(self.model.relations, roots)[iv].extent
-        copy = IterVar(Range(0, extent), iv.name, iv.iter_type, sizes=iv.sizes)
+        copy = IterVar(Range(0, extent), iv.name, iv.iter_type, "", iv.sizes, iv.ends_with_data)
         self.added[copy] = iv
         return copy
 

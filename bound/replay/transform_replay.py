@@ -560,7 +560,7 @@ def create(
     for relation in model.relations:
         if isinstance(relation, Split) and relation.parent in image:
             own = image.pop(relation.parent)
-            outer, inner = (own.part(f"{own.name}.{part}") for part in ("outer", "inner"))
+            outer, inner = own.parts(relation.factor)
             relations.append(replace(relation, parent=own, outer=outer, inner=inner))
             image[relation.outer], image[relation.inner] = outer, inner
         elif isinstance(relation, Fuse):
@@ -575,8 +575,7 @@ def create(
 
 
 def _fused(outer: IterVar, inner: IterVar, relations: list[IterVarRelation]) -> IterVar:
-    fused = IterVar(None, f"{outer.name}.{inner.name}.fused", max(outer.iter_type, inner.iter_type))
-    fused.learn_sizes((*outer.sizes, *inner.sizes))
+    fused = outer.fused(inner)
     relations.append(Fuse(outer, inner, fused))
     return fused
 

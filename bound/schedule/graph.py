@@ -74,7 +74,7 @@ def ScanGetBody(scan: Operation) -> list[Operation]:
 
 
 class _Classes:
-    """Dimensions that run together, and those among them that some index takes out of step."""
+    """A union-find of dimensions with equal indices, and the dimensions whose class some index contradicts."""
 
     def __init__(self) -> None:
         self.parent: dict[Dimension, Dimension] = {}

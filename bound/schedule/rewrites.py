@@ -381,6 +381,11 @@ def rfactor(schedule: Schedule, tensor: Tensor, axis: IterVar, factor_axis: int 
     stage.position_of(axis, "rfactor")
     if axis.iter_type is not IterType.COMM_REDUCE:
         raise ScheduleError(f"stage {op.name}: rfactor needs a reduction axis, {axis.name} is none")
+    if axis.ends_with_data:
+        raise ScheduleError(
+            f"stage {op.name}: data decides the extent of {axis.name}, and partial results need a number of places: "
+            "split the reduction by a factor and take the inner axis"
+        )
     refuse_attached(schedule, stage, "rfactor")
     stage.whole_own("rfactor")
     dimension = as_int(factor_axis, "factor_axis")
@@ -420,7 +425,9 @@ def _partial(
     leaves = [iv for iv in stage.leaf_iter_vars if iv in touched]
     kinds = {iv: IterType.DATA_PAR if iv is axis else IterType.COMM_REDUCE for iv in leaves}
     # A dimension counts from 0, and so does the loop that reads it, wherever the reduction began.
-    axes = {iv: IterVar(Range(0, extent(ranges[iv])), iv.name, kinds[iv]) for iv in leaves}
+    axes = {
+        iv: IterVar(Range(0, extent(ranges[iv])), iv.name, kinds[iv], ends_with_data=iv.ends_with_data) for iv in leaves
+    }
     values: dict[IterVar, Expr] = {
         iv: low(ranges[iv]) if number(extent(ranges[iv])) == 1 else add(new, low(ranges[iv]))
         for iv, new in axes.items()

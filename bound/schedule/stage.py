@@ -163,7 +163,7 @@ class Stage:
         size = self._positive(nparts if factor is None else factor, "nparts" if factor is None else "factor", parent)
         position = self._loop_position(parent, "split")
         self._not_shared("split", position)
-        outer, inner = (parent.part(f"{parent.name}.{part}") for part in ("outer", "inner"))
+        outer, inner = parent.parts(factor)
         used_factor, used_nparts = (None, size) if factor is None else (size, None)
         used_tail = Tail.ROUND_UP if disable_predication else kind
         self.relations.append(Split(parent, outer, inner, used_factor, used_nparts, used_tail))
@@ -199,9 +199,7 @@ class Stage:
         self._not_shared("fuse", *positions)
         fused: IterVar = axes[0]
         for inner in axes[1:]:
-            outer, kind = fused, max(fused.iter_type, inner.iter_type)
-            fused = IterVar(None, f"{outer.name}.{inner.name}.fused", kind)
-            fused.learn_sizes((*outer.sizes, *inner.sizes))
+            outer, fused = fused, fused.fused(inner)
             self.relations.append(Fuse(outer, inner, fused))
             self.all_iter_vars.append(fused)
         self.leaf_iter_vars[positions[0] : positions[-1] + 1] = [fused]

@@ -467,12 +467,17 @@ def is_truth(x: object) -> TypeGuard[Truth]:
 def operand(x: object, what: str = "an operand") -> Operand:
     """Convert `x` to an operand; a Python float becomes a `float32` constant.
 
+    An object with a method `as_operand` converts itself: a tensor without dimensions is its element.
+
     Raises
     ------
     InputError: `x` is no number and no operand; names `what`.
     """
     if isinstance(x, (Value, Expr, Cond)):
         return x
+    own: Operand | None = x.as_operand() if hasattr(x, "as_operand") else None
+    if own is not None:
+        return own
     if isinstance(x, bool) or type(x).__name__ in ("bool", "bool_"):
         raise InputError(f"{what} must be a number, not the truth value {shown(x)}: use tir.const({shown(x)}, 'bool')")
     if is_integer(x):

@@ -197,6 +197,25 @@ def is_refuted(known: Normalizer, form: Linear) -> bool:
     return False
 
 
+def is_known(base: Normalizer, cond: Cond) -> bool:
+    """Whether a condition is proved by bounds and signs."""
+    return all(isinstance(part, tuple) and _is_clear(base, *part) for part in base.clauses(cond))
+
+
+def _is_clear(base: Normalizer, kind: ops.Op, form: Linear) -> bool:
+    if kind is ops.NE:
+        return not base.may_be_zero(form)
+    # a member refutes what a fact says anew, for less than a proof costs to fail
+    return kind is ops.GE and not (base.assumptions.limits and is_refuted(base, form)) and base.is_nonneg(form)
+
+
+def is_met(known: Normalizer, need: Cond) -> bool:
+    """Whether a definedness condition always holds; a guarded one, `not guard or need`, under its guard."""
+    if need.op is ops.OR:
+        return not known.clauses(need) or is_met(known.narrowed(~need.args[0]), need.args[1])
+    return is_known(known, need)
+
+
 def taken_values(known: Normalizer, cond: Cond, conditions: Iterable[Cond] = ()) -> frozenset[bool]:
     """Truth values that a condition takes at members of the scope at which all `conditions` hold.
 

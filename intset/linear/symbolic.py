@@ -265,7 +265,7 @@ RangeEnds: TypeAlias = "tuple[Linear | None, Linear | None]"
 def _without_variable(
     known: Normalizer, p: Poly, var: Var, relaxed: Relaxed, splits: int, within: RangeEnds | None = None
 ) -> PolyEnd:
-    """The maximum over one variable: at one end of its range where the slope has a sign, else at either end.
+    """The maximum over one variable: the end of its range by the sign of the slope, or the larger end.
 
     The slope of a polynomial of a higher degree is its forward difference; a convex slope of unknown sign attains the
     maximum at one of the two ends. Its sign must hold at every value between the ends, also where facts exclude it.

@@ -33,11 +33,12 @@ from intset.expr.evaluate import evaluate, some_may_be_long
 from intset.expr.node import Cond, Expr, Node, Var, truth
 from intset.expr.range import Range
 from intset.facts import DECLARED, Fact
-from intset.frame import Frame, coalesced, is_met
+from intset.frame import Frame, coalesced
 from intset.linear.bitforms import speaks_of_bits
 from intset.linear.bounds import first_of
 from intset.linear.canonical import Normalizer
 from intset.linear.form import Linear
+from intset.linear.signs import is_met
 from intset.plain import ends
 from intset.prover.bit_proofs import bit_proof, covers_all_values, follows, follows_by_bits, holds_by_cases
 from intset.prover.smt import SmtSession, effort, nesting

@@ -537,7 +537,7 @@ class Simplifier:
         return found
 
     def trial(self, candidate: Any, node: Node, known: Normalizer, growth: int | None = None) -> Any:
-        """A candidate for `node`, simplified at level 1; none above the cost of the node and `growth`."""
+        """Simplify a candidate for `node` at level 1; `None` if it costs more than the node plus `growth`."""
         if candidate is None or candidate is node:
             return None
         if self._depth and not node.op.boolean:

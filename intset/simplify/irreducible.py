@@ -42,10 +42,10 @@ SHAPE_NESTING: Final = 6  # nested divisions of a shape
 
 _OTHER_WAY: Final = {**MIRRORED, ops.EQ: ops.EQ, ops.NE: ops.NE}
 UPPER: Final = (ops.LT, ops.LE)
-_KINDS: Final = {  # of a division: whether it is a remainder, and whether it is truncated
+_KINDS: Final = {  # by division: (it gives the remainder, it rounds towards 0)
     ops.FLOORDIV: (False, False), ops.FLOORMOD: (True, False), ops.TRUNCDIV: (False, True), ops.TRUNCMOD: (True, True),
 }  # fmt: skip
-_NEXT: Final = (ops.LE, ops.GT)  # comparisons with c that amount to `>= c + 1` or its negation
+_NEXT: Final = (ops.LE, ops.GT)  # `x > c` is `x >= c + 1`, and `x <= c` its negation
 
 
 class ProductShape(NamedTuple):

@@ -9,6 +9,7 @@ from typing import Any
 
 from bound.errors import ScheduleError
 from bound.infer import BoundsMap
+from bound.itervar import IterVar
 from bound.operation import PlaceholderOp, ScanOp
 from bound.schedule import AttachType, Schedule, Stage
 from bound.tensor import Tensor
@@ -23,8 +24,8 @@ from intset.expr.node import Cond, Expr, ShapeVar, Var, const
 from intset.expr.printer import shown
 from intset.trace import passed
 from lowering.build.pipeline import data_checks, refuse_outside, schedule_ops, size_asserts, tile_asserts
-from lowering.nest.ir import Assert, Function, ShapeOf, Stmt, seq
-from lowering.nest.walk import free_variables, substitute
+from lowering.nest.ir import Assert, For, Function, ShapeOf, Stmt, seq
+from lowering.nest.walk import free_variables, statements, substitute
 from lowering.passes import drop_dead, follow_guards, name_minima, rebase
 from lowering.passes.simplify import plain
 
@@ -219,13 +220,16 @@ class FunctionBuilder:
 
 
 def with_ends(f: Function, kept: Collection[Var]) -> Function:
-    """Turn the guards of a function into loop ends, except for the loops `kept`."""
-    return passed(drop_dead, passed(follow_guards, f, kept))
+    """Turn the guards of a function into loop ends, except for the loops `kept` that a number bounds."""
+    counted = {v for v in kept if not (isinstance(v, IterVar) and v.ends_with_data)}
+    return passed(drop_dead, passed(follow_guards, f, counted))
 
 
 def without_ends(f: Function) -> Function:
-    """Keep all guards of a function, and drop dead code."""
-    return passed(drop_dead, f)
+    """Keep all guards of a function but those that end loops with data, and drop dead code."""
+    loops = [stmt.var for stmt in statements(f.body) if isinstance(stmt, For)]
+    is_counted = not any(isinstance(v, IterVar) and v.ends_with_data for v in loops)
+    return passed(drop_dead, f) if is_counted else with_ends(f, loops)
 
 
 def nest_of(

@@ -444,7 +444,7 @@ def chosen(
     boxable = _boxable(s)
     box = infer(dict.fromkeys(boxable, "box") if len(boxable) < len(s.stages) else "box") if boxable else None
     made: list[CandidateNests] = []
-    if box is not None and not box.outside:
+    if box is not None and not box.has_outside:
         excess = _excess(box)  # None: every region is a box
         made.append(CandidateNests(maker, box, nests))
         if excess is None or (excess <= LITTLE and made[0].takes_more(SMALL)):

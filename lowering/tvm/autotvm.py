@@ -173,11 +173,11 @@ class FallbackConfigEntity:
 
 
 def _splits(length: int, parts: int, policy: str, more: dict[str, Any]) -> Iterator[list[int]]:
-    """The splits of a space, in TVM's order."""
+    """The splits of a space, in TVM's order; "all" is the older name of "factors"."""
     powers, factors = get_pow2s(length), get_factors(length)
-    known = {"factors": factors, "power2": powers, "verbose": sorted({*factors, *powers})}
+    known = {"factors": factors, "all": factors, "power2": powers, "verbose": sorted({*factors, *powers})}
     sizes = [f for f in known[policy] if f <= more.get("max_factor", length)]
-    is_exact = more.get("no_tail", policy == "factors")
+    is_exact = more.get("no_tail", policy in ("factors", "all"))
     for chosen in product(sizes, repeat=parts - 1):
         inner = prod(chosen)
         if length % inner == 0 or (not is_exact and inner < length):

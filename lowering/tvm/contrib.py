@@ -1,4 +1,7 @@
-"""`tvm.contrib`: temporary folders, libraries of saved modules, and what CUDA would have; the rest is not here."""
+"""`tvm.contrib`: temporary folders, libraries of saved modules, products by numpy, and what CUDA would have.
+
+The other modules of it are absent.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +10,16 @@ import shutil
 import tempfile
 from collections.abc import Sequence
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, Final
 
+from bound.declare import extern
+from bound.tensor import Tensor
+from bound.tir import call_packed
 from intset.errors import InputError
 from lowering.tvm.outside import ANSWERS, outside
+from lowering.tvm.runtime import register_func
+
+_PRODUCT: Final = "tvm.contrib.cblas.matmul"
 
 
 class TempDirectory:
@@ -54,6 +63,19 @@ def create_shared(output: str, objects: str | Sequence[str], *_: object, **__: o
     shutil.copyfile(files[0], output)
 
 
+def _product(a: Any, b: Any, out: Any, transa: bool, transb: bool) -> None:
+    x, y = a.numpy(), b.numpy()
+    out.copyfrom((x.T if transa else x) @ (y.T if transb else y))
+
+
+def _matmul(lhs: Tensor, rhs: Tensor, transa: bool = False, transb: bool = False) -> Any:
+    """The product of two matrices, each transposed if asked, as an operation that numpy computes."""
+    shape = (lhs.shape[int(transa)], rhs.shape[int(not transb)])
+    return extern(shape, [lhs, rhs], lambda ins, outs: call_packed(_PRODUCT, *ins, *outs, transa, transb), "C")
+
+
+register_func(_PRODUCT, _product)
+cblas = SimpleNamespace(matmul=_matmul)
 utils = SimpleNamespace(tempdir=TempDirectory, TempDirectory=TempDirectory)
 cc = SimpleNamespace(create_shared=create_shared)
 nvcc = SimpleNamespace(**{name.rpartition(".")[2]: answer for name, answer in ANSWERS.items() if ".nvcc." in name})

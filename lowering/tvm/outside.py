@@ -1,4 +1,4 @@
-"""The package as `tvm`: its installation, and what stands for the parts of TVM that are not here.
+"""Install the package as `tvm`, with modules in place of the parts of TVM that are absent.
 
 A script that imports an absent module is told in one line what serves instead. The operator library imports many and
 uses few: it gets modules whose functions are refused by name when they are called. A name `f` of `tvm.topi.cpp.nn` is
@@ -44,7 +44,13 @@ NOT_HERE: Final = {  # absent modules, and what serves
     "script": "lowering.parse_nest reads nests, lowering.adapters.tvm today's TensorIR",
     "relax": "lowering.Graph holds graphs of operators",
 }
-_OF_CONTRIB: Final = ("contrib", "contrib.utils", "contrib.cc", "contrib.nvcc")  # the part that is here
+_OF_CONTRIB: Final = (
+    "contrib",
+    "contrib.utils",
+    "contrib.cblas",
+    "contrib.cc",
+    "contrib.nvcc",
+)  # the part that is here
 
 
 def outside(name: str) -> Any:

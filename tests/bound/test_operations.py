@@ -14,9 +14,10 @@ from bound import infer_bound, te, tir
 from bound.infer import BoundsMap
 from bound.schedule import ScheduleError
 from bound.schedule.relations import pass_down_domain, pass_down_index, pass_up_index
+from intset import InputError
 from intset import evaluate as evaluate_index
 from intset.expr.node import as_expr
-from lowering import lower
+from lowering import lower, run
 from tests.bound.reference import evaluate
 from tests.lowering.lowered import check, random_array
 from tests.lowering.lowered import check as check_lowered
@@ -367,3 +368,16 @@ def test_the_place_of_an_element_holds_that_element(tail: str, seed: int) -> Non
             assert all(0 <= x < evaluate_index(as_expr(ranges[iv].extent), {n: size}) for iv, x in places.items())
             points += 1
     assert points or 0 in extents
+
+
+def test_a_tensor_without_dimensions_is_its_element() -> None:
+    x, kind, scale = te.placeholder((4,), "int32", "X"), te.placeholder((), "int32", "K"), te.placeholder((), name="S")
+    y = te.compute((4,), lambda i: tir.if_then_else(kind.equal(1), tir.max(x[i], kind), 0), name="Y")
+    z = te.compute((4,), lambda _: scale, name="Z")
+    s = te.create_schedule([y.op, z.op])
+    given = {"X": np.array([-3, 5, 0, 1], "int32"), "K": np.array(1, "int32"), "S": np.array(2.5, "float32")}
+    found = run(lower(s, [x, kind, scale, y, z]), given)
+    assert found["Y"].tolist() == [1, 5, 1, 1]
+    assert found["Z"].tolist() == [2.5] * 4
+    with pytest.raises(InputError, match="X has 1 dimensions: compare its elements"):
+        x.equal(1)

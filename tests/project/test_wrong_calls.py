@@ -63,8 +63,8 @@ KINDS = """Bounds Certificate CheckedAccess
     TensorIntrin Buffer CommReducer ExternCall IterType Reduction Value Operand Edge Outcome Reason Repair
     Exploration Measure Replayed TensorDomain Function GraphTensor Hoisted Plan Step Graph domain_names""".split()
 INSIDE = """alone answering checked_column conditions config created decided env fields is_one_loop kind_of learn_sizes
-    began ended outermost made new not_output numbers
-    owners part place_of point_of position_of range_of remember relocate replace_inputs restored rewritten same
+    began ended fused outermost made new not_output numbers
+    owners part parts place_of point_of position_of range_of remember relocate replace_inputs restored rewritten same
     substituted tag_of thread_of under values whole_own with_args""".split()  # called by the package alone
 
 

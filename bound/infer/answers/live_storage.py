@@ -50,13 +50,10 @@ from bound.tir import walk
 from bound.tir.reduce import CommReducer, condition, initial, sources
 from bound.tir.value import REDUCE, Operand, Value
 from intset.errors import BudgetError, InputError
-from intset.expr import ops
 from intset.expr.build import maximum, sum_of
 from intset.expr.dag import reachable
 from intset.expr.node import Expr, Var, as_expr, const, constant_value
 from intset.expr.printer import shown
-from intset.linear.division import extremum
-from intset.linear.form import ZERO
 
 
 class ExecutedItem(Protocol):
@@ -484,8 +481,7 @@ def _sum(total: Mapping[Expr, int]) -> Expr:
 
 def _places(env: LoopEnvironment, storage: Storage) -> tuple[int, Expr]:
     """The number of places of an array: a constant factor, and the product of the other extents."""
-    known = env.normalizer
-    forms = [extremum(known, ops.MAX, env.form(extent(r)), ZERO) for r in storage.ranges]
+    forms = [env.form(extent(r)) for r in storage.ranges]
     numbers = [form.const for form in forms if form.is_const]
     varying = sorted((form.expr() for form in forms if not form.is_const), key=str)
     product = varying[0] if varying else const(1)

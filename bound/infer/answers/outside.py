@@ -6,7 +6,7 @@ conditions inside the formula. InferBound clips regions to tensors, so they do n
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final, NamedTuple
@@ -88,9 +88,8 @@ class Outside:
         return f"{self.stage.name} reads {self.access} outside its extent {self.extent}{' at ' + at if at else ''}"
 
 
-def find_outside(state: InferenceState) -> tuple[Outside, ...]:
-    """All accesses without a proof that they stay inside their tensors, producers first."""
-    accesses_outside: list[Outside] = []
+def find_outside(state: InferenceState) -> Iterator[Outside]:
+    """The accesses without a proof that they stay inside their tensors, producers first."""
     for stage in state.schedule.stages:
         bounds = state.bounds.get(stage)
         if bounds is None or bounds.computed is None:
@@ -100,8 +99,7 @@ def find_outside(state: InferenceState) -> tuple[Outside, ...]:
             space = spaces.get(read.before)
             if space is None:
                 space = spaces[read.before] = _EvaluationPoints(state, bounds, read.before)
-            accesses_outside += space.outside(read)
-    return tuple(accesses_outside)
+            yield from space.outside(read)
 
 
 def _wanted(state: InferenceState, stage: Stage) -> tuple[Tensor, ...]:

@@ -59,10 +59,11 @@ from bound.infer.phases.pass_down import rounds_up
 from bound.infer.phases.stage_bounds import SlidingWindow, StageBounds, data_axes
 from bound.operation import ComputeOp, PlaceholderOp
 from bound.schedule import Stage, simple
-from bound.schedule.simple import low
+from bound.schedule.simple import extent, low
 from bound.tensor import Tensor
 from intset import config
 from intset.errors import BudgetError, InputError
+from intset.expr import ops
 from intset.expr.arguments import listed
 from intset.expr.build import logical_and, logical_or, maximum
 from intset.expr.dag import is_small, substitute
@@ -71,7 +72,8 @@ from intset.expr.printer import Displayed
 from intset.expr.range import Range
 from intset.infinity import Infinity
 from intset.linear.canonical import Normalizer
-from intset.linear.form import constant
+from intset.linear.division import extremum
+from intset.linear.form import ZERO, constant
 from intset.linear.lattice import Lattice, Vector, inverse, unit
 from intset.regions.shape import Shape, has_select
 
@@ -102,7 +104,7 @@ class Storage(Displayed):
     ----------
     offset: the tensor coordinates at `t = 0`.
     steps: coordinate `k` is `offset[k] + sum(steps[k][j] * t[j])`; columns are independent, or 0 for an unused axis.
-    ranges: the ranges of `t`: mins over loop variables, extents equal in all instances.
+    ranges: the ranges of `t`: mins over loop variables, extents equal in all instances and at least 0.
     folds: the modulus of each circular axis (circular storage), `None` for other axes; empty without circular axes.
     flat: the axes that are stored as one (flat storage), of a storage with unit steps; coordinates `t` are those of
         `FlatAxes.numbers`.
@@ -470,7 +472,18 @@ _UNKNOWN: Final = Var("unknown")  # stands for an unbounded extent
 
 
 def storage_of(state: InferenceState, bounds: StageBounds, tensor: Tensor) -> Storage:
-    """The storage of an output: the smallest of plain, compact, flat and circular storage."""
+    """The smallest of plain, compact, flat and circular storage of an output, with extents of at least 0."""
+    storage = _smallest_storage(state, bounds, tensor)
+    ranges = tuple(_nonneg(state.env, r) for r in storage.ranges)
+    return storage if ranges == storage.ranges else replace(storage, ranges=ranges)
+
+
+def _nonneg(env: LoopEnvironment, r: Range) -> Range:
+    form = env.form(extent(r))
+    return r if env.is_nonneg(form) else Range(r.min, extremum(env.normalizer, ops.MAX, form, ZERO).expr())
+
+
+def _smallest_storage(state: InferenceState, bounds: StageBounds, tensor: Tensor) -> Storage:
     stage, shape = bounds.stage, state.sizes.shape(tensor)
     if stage.is_output or tensor in state.whole or isinstance(stage.op, PlaceholderOp):
         return plain([Range(0, e) for e in shape])

@@ -34,6 +34,7 @@ from intset.expr.range import Range
 from intset.infinity import POS_INF
 from intset.linear.canonical import Normalizer
 from intset.linear.form import Linear
+from intset.linear.signs import is_met
 from intset.regions.shape import Account, Shape
 from intset.spaces.space import Space
 
@@ -383,7 +384,7 @@ class LoopEnvironment:
     def unmet(self, *roots: Node) -> list[Cond]:
         """Unproved definedness conditions of the roots: divisors that may be 0."""
         partial = [e for e in roots if is_partial(e)]
-        return [need for need in definedness(partial) if not _is_met(self.normalizer, need)]
+        return [need for need in definedness(partial) if not is_met(self.normalizer, need)]
 
     def total(self, e: Expr) -> Expr:
         """`e`, and 0 where it has no value."""
@@ -394,13 +395,6 @@ class LoopEnvironment:
         """The term of a count, made once: equal counts are one expression."""
         term = self.counts.get(key)
         return self.counts.setdefault(key, count()) if term is None else term
-
-
-def _is_met(known: Normalizer, need: Cond) -> bool:
-    """Whether a condition of definedness holds; a guarded one, `not guard or need`, under its guard."""
-    if not known.clauses(need):
-        return True
-    return need.op is ops.OR and _is_met(known.narrowed(~need.args[0]), need.args[1])
 
 
 def constant_extent(r: Range) -> int | None:

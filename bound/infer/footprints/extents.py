@@ -224,7 +224,10 @@ def enumerate_counts(env: LoopEnvironment, footprint: Footprint, fixed: Sequence
     if boxes is None:
         return None
     point = [Var(f"x{k}") for k in range(footprint.dims)]
-    inside = compiled(logical_and(*footprint.conditions(point)), [*order, *point])
+    member = logical_and(*footprint.conditions(point))
+    if opaque_terms(member):
+        return None
+    inside = compiled(member, [*order, *point])
     most = total = looked = 0
     for values, spans in boxes:
         looked += prod(map(len, spans))
@@ -239,15 +242,18 @@ def enumerate_counts(env: LoopEnvironment, footprint: Footprint, fixed: Sequence
 def _boxes_of(
     env: LoopEnvironment, box: Box, fixed: Sequence[Var]
 ) -> Iterator[tuple[dict[Var, int], list[range]]] | None:
-    """Each instance with its box, empty where the guard fails."""
+    """Each instance with its box, empty where the guard fails; `None` beyond the limits."""
     order = [*fixed, *(v for v in box.variables() if v not in fixed)]
     points = enumerate_instances(env, order) if all(v in env.ranges for v in order) else None
     if points is None:
         return None
-    where = compiled(logical_and(*(form.expr() >= 0 for form in box.where), *box.also), order)
+    runs = logical_and(*(form.expr() >= 0 for form in box.where), *box.also)
     ends = [
         (maximum(*(f.expr() for f in side.lows)), minimum(*(f.expr() for f in side.highs)) + 1) for side in box.sides
     ]
+    if opaque_terms(runs, *(e for pair in ends for e in pair)):
+        return None
+    where = compiled(runs, order)
     return _boxes(order, points, where, [(compiled(low, order), compiled(end, order)) for low, end in ends])
 
 

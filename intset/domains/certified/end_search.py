@@ -39,7 +39,7 @@ from intset.expr.node import Cond, Expr, Var, as_cond, as_expr, const, constant_
 from intset.infinity import NEG_INF, POS_INF
 from intset.linear.canonical import Normalizer
 from intset.linear.form import Linear, atom, monomial_of
-from intset.ranges import is_known
+from intset.linear.signs import is_known
 
 ASCENT_EVALUATIONS: Final = 4_000  # points at which a chain of remainders is evaluated in search of one of its ends
 ASCENT_VALUES: Final = 16  # values of one coordinate that such a search tries

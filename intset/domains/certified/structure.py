@@ -20,8 +20,7 @@ from intset.expr.node import Cond, Expr, Term, Var, const
 from intset.infinity import NEG_INF, POS_INF
 from intset.linear import division, symbolic
 from intset.linear.form import ZERO, Linear, atom, constant, is_affine
-from intset.linear.signs import has_member
-from intset.ranges import is_known
+from intset.linear.signs import has_member, is_known
 
 STRUCTURE_NESTING: Final = 8  # nesting of terms beyond which no end is certified
 

@@ -165,16 +165,10 @@ def _standing_for(result: Set, name: str, new: Expr) -> tuple[Set, list[Expr]]:
             result = result.add_dims(kind, 1)
             result = result.set_dim_name(kind, result.dim(kind) - 1, param_name(e))
     position = result.find_dim_by_name(kind, name)
-    if dividends:
-        place = {e: result.find_dim_by_name(kind, param_name(e)) for e in leaves}
-        local = m.LocalSpace.from_space(result.get_space().params())
-        equation = m.Aff.var_on_domain(local, kind, position).eq_set(_value(local, form, place, dividends))
-        return result.intersect_params(equation).project_out(kind, position, 1), leaves
-    row = m.Constraint.alloc_equality(m.LocalSpace.from_space(result.get_space()))
-    row = row.set_coefficient_val(kind, position, val(-1)).set_constant_val(val(form.const))
-    for e, k in form.terms.items():
-        row = row.set_coefficient_val(kind, result.find_dim_by_name(kind, param_name(e)), val(k))
-    return result.add_constraint(row).project_out(kind, position, 1), leaves
+    place = {e: result.find_dim_by_name(kind, param_name(e)) for e in leaves}
+    local = m.LocalSpace.from_space(result.get_space().params())
+    equation = m.Aff.var_on_domain(local, kind, position).eq_set(_value(local, form, place, dividends))
+    return result.intersect_params(equation).project_out(kind, position, 1), leaves
 
 
 def _value(local: Any, form: Linear, place: Mapping[Expr, int], dividends: Sequence[tuple[Expr, Linear]]) -> Aff:

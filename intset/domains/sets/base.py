@@ -37,8 +37,9 @@ from intset.expr.evaluate import evaluate
 from intset.expr.node import Cond, Expr, IntLike, Var, as_expr, as_int, const, constant_value, truth
 from intset.expr.printer import Drawn, shown
 from intset.facts import ASSUMED, DERIVED, Fact, shown_notes
-from intset.frame import Frame, is_met
+from intset.frame import Frame
 from intset.infinity import NEG_INF, POS_INF, Infinity
+from intset.linear.signs import is_met
 from intset.prover.proof import Proof, prove_in, undecided
 from intset.ranges import declared_of
 from intset.regions.shape import Shape, coordinates

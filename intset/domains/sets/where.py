@@ -30,8 +30,9 @@ from intset.facts import ASSUMED, DERIVED, Fact, checked_var
 from intset.frame import Frame
 from intset.infinity import NEG_INF, Infinity
 from intset.linear.canonical import Normalizer
+from intset.linear.signs import is_known
 from intset.prover.proof import prove_in, prove_once
-from intset.ranges import declared_of, definedness_of_ends, is_known, nonempty_conditions
+from intset.ranges import declared_of, definedness_of_ends, nonempty_conditions
 from intset.regions.shape import PerInstance, Shape, coordinates, has_select
 from intset.simplify.engine import simplified
 

@@ -21,8 +21,9 @@ from intset.config import Effort, tiers_within
 from intset.expr import ops
 from intset.expr.build import logical_and, maximum, minimum
 from intset.expr.dag import chain, conjuncts, opaque_terms, postorder, rewrite, size
-from intset.expr.node import Cond, Expr, Node, Var, constant_value
+from intset.expr.node import Cond, Expr, Node, Var, as_expr, constant_value
 from intset.expr.range import Range
+from intset.linear.form import Linear
 from lowering.nest.driver import Cursor, Descent, StmtRules, rewritten, walked
 from lowering.nest.ir import (
     MOVABLE,
@@ -301,8 +302,8 @@ def follow_guards(f: Function, kept: Collection[Var] = ()) -> Function:
                 ...
 
     A part of a guard becomes an end if it is linear in the loop variable, and each element that it reads is provably
-    one of a parameter that the loop does not write; the others stay. Loops on threads and unrolled loops keep their
-    ends; parts that read data move in front of unrolled loops that do not change them.
+    one of a tensor that the loop neither writes nor allocates; the others stay. Loops on threads and unrolled loops
+    keep their ends; parts that read data move in front of unrolled loops that do not change them.
 
     Guarantee: the same stores in the same order.
 
@@ -314,23 +315,37 @@ def follow_guards(f: Function, kept: Collection[Var] = ()) -> Function:
     def follow(loop: For, cursor: Cursor) -> Stmt:
         if loop.var in kept:
             return _until_vacant(_with_one_guard(loop))
-        return _following(loop, cursor.scope, f.params)
+        return _following(loop, cursor.scope, storage)
 
+    storage = {tensor: [(as_expr(0), extent) for extent in tensor.extents] for tensor in f.params}
+    for stmt in statements(f.body):
+        if isinstance(stmt, Allocate):
+            storage[stmt.tensor] = [range_ends(r) for r in stmt.ranges]
     with intset.using(tiers=tiers_within(Effort.FAST)):
         return f.with_body(rewritten(f.body, Cursor.root(f), leave={For: (follow,)}))
 
 
-def _following(loop: For, scope: Scope, params: Collection[Tensor]) -> Stmt:
+Storages = dict[Tensor, list[tuple[Expr, Expr]]]  # by tensor, the first index and the extent of each dimension
+
+
+def _unwritten(loop: For, storage: Storages) -> Storages:
+    """The tensors that a loop neither writes nor allocates."""
+    allocated = {stmt.tensor for stmt in statements(loop.body) if isinstance(stmt, Allocate)}
+    own = written_in(loop) | allocated
+    return {tensor: ends for tensor, ends in storage.items() if tensor not in own}
+
+
+def _following(loop: For, scope: Scope, storage: Storages) -> Stmt:
     """A loop whose ends follow the guard of its body, if the guard allows it."""
     loop = _until_vacant(_with_one_guard(loop))
     body = loop.body
     if isinstance(body, For) and loop.kind in FREE and not loop.carried:
-        return _until_data_ends(loop, body, scope, frozenset(params) - written_in(loop))
+        return _until_data_ends(loop, scope, storage)
     if not isinstance(body, If) or body.orelse is not None or not isinstance(body.cond, Cond):
         return loop
     if loop.kind not in (*FREE, LoopKind.UNROLLED) or loop.carried:
         return loop
-    parts = _parts(body.cond, loop.var, scope, frozenset(params) - written_in(loop))
+    parts = _parts(body.cond, loop.var, scope, _unwritten(loop, storage) if opaque_terms(body.cond) else {})
     if loop.kind is LoopKind.UNROLLED:  # only what data decides, and no iteration changes, is tested before
         before = [cond for cond in parts.before if opaque_terms(cond)]
         parts = GuardParts(before, inside=[cond for cond in conjuncts(body.cond) if cond not in before])
@@ -374,18 +389,46 @@ def _until_vacant(loop: For) -> For:
     return replace(loop, range=Range(low, max(last - first + 1, 0)))
 
 
-def _until_data_ends(loop: For, inner: For, scope: Scope, constant: Collection[Tensor]) -> For:
-    """Drop the last iterations where the inner loop is empty because of data: whole tiles."""
+def _until_data_ends(loop: For, scope: Scope, storage: Storages) -> For:
+    """Drop the last iterations in which, because of data, nothing inside of nested loops runs: whole tiles."""
     low, extent = range_ends(loop.range)
-    first, inner_extent = range_ends(inner.range)
-    if constant_value(first) != 0:
-        return loop
+    needs = _needs_of_data(loop.body)
+    constant = _unwritten(loop, storage) if needs else {}
     end = simple.add(low, extent)
-    for part in chain(ops.MIN, inner_extent) if opaque_terms(inner_extent) else ():
-        step, rest = without(form_of(part), loop.var)  # rest + step * var >= 1 in an iteration that does something
-        if step < 0 and loop.var not in rest.expr().free_vars() and _reads_only(part, scope, constant):
-            end = minimum(end, rest.shift(-1).expr() // -step + 1)
+    for need in needs:
+        step, rest = without(need, loop.var)  # rest + step * var >= 0 in an iteration that does something
+        last = rest.expr()
+        if step < 0 and loop.var not in last.free_vars() and _reads_only(last, scope, constant):
+            end = minimum(end, last // -step + 1)
     return loop if end is simple.add(low, extent) else replace(loop, range=Range(low, simple.sub(end, low)))
+
+
+def _needs_of_data(body: Stmt) -> list[Linear]:
+    """Forms over data that are nonnegative if something runs in nested loops, at some values of their variables."""
+    needs: list[Linear] = []
+    inner: list[tuple[Var, Expr, Expr]] = []
+    while isinstance(body, For) and not body.carried:
+        first, extent = range_ends(body.range)
+        needs += [form_of(part).shift(-1) for part in chain(ops.MIN, extent) if opaque_terms(part)]
+        inner.append((body.var, first, extent))
+        body = body.body
+    if inner and isinstance(body, If) and body.orelse is None and isinstance(body.cond, Cond):
+        needs += [
+            form for cond in conjuncts(body.cond) if opaque_terms(cond) for form in says(cond, of_data=True) or ()
+        ]
+    for var, first, extent in reversed(inner):
+        needs = [form for need in needs if (form := _at_best(need, var, first, extent)) is not None]
+    return needs
+
+
+def _at_best(form: Linear, var: Var, first: Expr, extent: Expr) -> Linear | None:
+    """The largest value of a form over a loop; `None` where its last iteration is not a number."""
+    step, rest = without(form, var)
+    if any(var in e.free_vars() for e in rest.terms):
+        return None
+    if step <= 0:
+        return rest.plus(form_of(first), step)
+    return rest.plus(form_of(first + extent - 1), step) if extent.is_const else None
 
 
 def _last_in(loop: For, var: Var) -> int | None:
@@ -416,19 +459,19 @@ def _positive(extent: Expr) -> Expr:
     return extent if not extent.is_const or extent.data >= 0 else extent - extent.data
 
 
-def _reads_only(cond: Node, scope: Scope, constant: Collection[Tensor]) -> bool:
+def _reads_only(cond: Node, scope: Scope, constant: Storages) -> bool:
     """Whether a condition or an end can be evaluated outside of the loop: it reads elements of `constant` tensors."""
     return all(
         read.tensor in constant
         and all(
-            proves(scope, index >= 0) and proves(scope, index < extent)
-            for index, extent in zip(read.indices, read.tensor.extents, strict=True)
+            proves(scope, index >= low) and proves(scope, index < low + extent)
+            for index, (low, extent) in zip(read.indices, constant[read.tensor], strict=True)
         )
         for read in loads((cond,))
     )
 
 
-def _parts(guard: Cond, var: Var, scope: Scope, constant: Collection[Tensor]) -> GuardParts:
+def _parts(guard: Cond, var: Var, scope: Scope, constant: Storages) -> GuardParts:
     """The parts of a guard of a loop over `var`, whose body does not write the `constant` tensors."""
     parts = GuardParts()
     for cond in conjuncts(guard):

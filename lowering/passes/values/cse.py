@@ -199,7 +199,7 @@ MAX_NODES: Final = 9  # expressions of more nodes, and selects, get a name
 _RING: Final = (ops.VAR, ops.CONST, ops.NEG, ops.ADD, ops.SUB, ops.MUL)
 
 
-def name_minima(f: Function, known: dict[tuple[str, Expr], Var] | None = None) -> Function:
+def name_minima(f: Function, names: dict[tuple[str, Expr], Var] | None = None) -> Function:
     """Name long minima of allocations, at the head of the enclosing sequence.
 
     Loops and indices after the name use it, too.
@@ -208,27 +208,27 @@ def name_minima(f: Function, known: dict[tuple[str, Expr], Var] | None = None) -
 
     Parameters
     ----------
-    known: the names by their texts and values, also those of other nests of the schedule, so that answers about one
-        nest serve the others.
+    names: variables by text and value, shared by the nests of a schedule: answers about one nest serve the others.
+        New names are added.
     """
-    known = {} if known is None else known
-    left = dict(known)
+    shared = {} if names is None else names
+    unused = dict(shared)
 
     def name_long_minima(block: Stmt, _: Descent) -> Stmt:
         """A sequence with a name for each long minimum of its allocations; the names stand first."""
         assert isinstance(block, Seq)
         lets: list[Stmt] = []
-        names: dict[Expr, Var] = {}
+        own: dict[Expr, Var] = {}
         for inner in block.stmts:
             for k, r in enumerate(inner.ranges if isinstance(inner, Allocate) else ()):
                 low = range_ends(r)[0]
-                if isinstance(inner, Allocate) and low not in names and _is_long(low):
+                if isinstance(inner, Allocate) and low not in own and _is_long(low):
                     key = (f"{inner.tensor.name}.min{k}", low)
-                    var = left.pop(key) if key in left else Var(key[0])
-                    known.setdefault(key, var)
-                    lets.append(Let(var, walk.rewrite(low, dict(names))))
-                    names[low] = var
-        return seq(*lets, transform(block, lambda e: walk.rewrite(e, dict(names)))) if names else block
+                    var = unused.pop(key) if key in unused else Var(key[0])
+                    shared.setdefault(key, var)
+                    lets.append(Let(var, walk.rewrite(low, dict(own))))
+                    own[low] = var
+        return seq(*lets, transform(block, lambda e: walk.rewrite(e, dict(own)))) if own else block
 
     return f.with_body(rewritten(f.body, Descent(), leave={Seq: (name_long_minima,)}))
 

@@ -149,6 +149,8 @@ def test_storage_of_what_no_guard_admits_has_extent_0(inner: bool) -> None:
     bounds = infer_bound(s)
     for sizes in itertools.product((0, 3, 7, 12), range(6)):
         check(bounds, dict(zip((m, n), sizes, strict=True)), exact=False)
+    sides = bounds.storage(b).allocated
+    assert sides == bounds.allocated(b)
 
 
 @pytest.mark.parametrize("stride", [1, 2])

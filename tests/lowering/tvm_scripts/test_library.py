@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from itertools import pairwise
 from operator import add
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ import lowering.tvm as tvm
 from bound import infer_bound
 from bound.errors import ScheduleError
 from intset import InputError, Var
-from lowering import run
+from lowering import lower, run
 from lowering.tvm import autotvm, te, tir
 from lowering.tvm.outside import native
 from lowering.tvm.tir import bijective_layout, layout
@@ -29,11 +30,11 @@ LIBRARY = {
     "cpp/utils.py": 'import tvm._ffi\ntvm._ffi._init_api("topi.utils", "tvm.topi.cpp.utils")\n',
     "utils.py": "from . import cpp\nfrom tvm.tir import bijective_layout, layout\nfrom tvm.tir.expr import Any\n",
     "x86.py": (
-        "from tvm import relay, te, topi\nfrom tvm.contrib import cblas\nfrom tvm.arith.analyzer import Analyzer\n"
+        "from tvm import relay, te, topi\nfrom tvm.contrib import mkl\nfrom tvm.arith.analyzer import Analyzer\n"
         "from tvm.contrib.pickle_memoize import memoize\nfrom tvm.autotvm.task.space import SplitEntity\n"
         "import tvm.target.codegen\nfrom tvm.target.x86 import get_simd_32bit_lanes\n"
         '@memoize("key", save_at_exit=False)\ndef twice(x):\n    return 2 * x\n'
-        "def product():\n    return cblas.matmul()\n"
+        "def product():\n    return mkl.matmul()\n"
     ),
 }
 SCRIPT = """
@@ -53,10 +54,10 @@ def refused(call, text):
         raise AssertionError(text)
 refused(lambda: topi.cpp.take(A, A), "topi.take is of TVM's C++ half")
 refused(lambda: topi.cpp.nn.pool(A), "topi.nn.pool is of TVM's C++ half")
-refused(topi.x86.product, "tvm.contrib.cblas.matmul is not here")
+refused(topi.x86.product, "tvm.contrib.mkl.matmul is not here")
 tvm.register_func("topi.take", lambda x, y: x + y)
 assert topi.cpp.take(A, A).op.tag == topi.cpp.add(A, A).op.tag == "broadcast"
-for name in ("contrib.cblas", "relay"):
+for name in ("contrib.mkl", "relay"):
     try:
         __import__(f"tvm.{name}")
     except ImportError as error:
@@ -140,7 +141,7 @@ def test_options_of_a_fallback_configuration() -> None:
     assert cfg["a"].size == [-1, 1, 1]
     cfg.fallback_split("a", [-1, 8, 5])
     assert cfg["a"].size == [1, 3, 4]
-    cfg.define_split("b", 12, num_outputs=2, filter=lambda e: e.size[-1] >= 4)
+    cfg.define_split("b", 12, num_outputs=2, policy="all", filter=lambda e: e.size[-1] >= 4)
     assert cfg["b"].size == [-1, 4]
     cfg.define_split("c", 12, num_outputs=2, policy="candidate", candidate=[[2, 6], [3, 4]])
     assert cfg["c"].size == [2, 6]
@@ -277,13 +278,108 @@ def test_rows_whose_length_data_decides(schedule: str) -> None:
     _equal_in_both(s, [X, V, K, P, Y], [x, values, columns, rows], x @ dense.T)
     if schedule == "plain":
         s[Y].reorder(k, row)
-        with pytest.raises(ScheduleError, match="stage Y: data decides how long the reduction is, and k does not end"):
+        with pytest.raises(ScheduleError, match="row chooses the data inside of k: reorder row in front of k"):
             tvm.lower(s, [X, V, K, P, Y])
         return
     rows[3] += 1  # reads another element, and K or V may end before
     rows[-1] += 5
     with pytest.raises(tvm.TVMError, match="inside V"):
         tvm.build(s, [X, V, K, P, Y])(*map(tvm.nd.array, (x, values, columns, rows)), tvm.nd.empty((4, 6)))
+
+
+def _segments() -> tuple[list[Any], list[Any], Any]:
+    """The sums of the segments of `data` between `starts`, with arrays and the expected sums."""
+    starts, data = te.placeholder((5,), "int32", "starts"), te.placeholder((20,), "int32", "data")
+
+    def total(i: Any) -> Any:
+        k = te.reduce_axis((0, starts[i + 1] - starts[i]), "k")
+        return te.sum(data[starts[i] + k], axis=k)
+
+    sums = te.compute((4,), total, "sums")
+    ends, numbers = np.array([0, 3, 3, 14, 20], "int32"), np.arange(20, dtype="int32")
+    expected = np.array([numbers[a:b].sum() for a, b in pairwise(ends)], "int32")
+    return [starts, data, sums], [ends, numbers], expected
+
+
+@pytest.mark.parametrize("nests", ["guard", "ends", "split", "partition"])
+def test_a_reduction_that_data_ends_in_every_form_of_nest(nests: str) -> None:
+    args, arrays, expected = _segments()
+    s = te.create_schedule(args[-1].op)
+    s[args[-1]].split(args[-1].op.reduce_axis[0], 4)
+    f = lower(s, args, nests=nests)
+    found = run(f, dict(zip(("starts", "data"), arrays, strict=True)))["sums"]
+    assert found.tolist() == expected.tolist()
+
+
+def test_a_reduction_between_elements() -> None:
+    (starts, data, _), (ends, numbers), expected = _segments()
+
+    def total(i: Any) -> Any:
+        k = te.reduce_axis((starts[i], starts[i + 1]), "k")
+        return te.sum(data[k] + k * 0, axis=k)
+
+    sums = te.compute((4,), total, "sums")
+    _equal_in_both(te.create_schedule(sums.op), [starts, data, sums], [ends, numbers], expected)
+
+
+def _cached_starts(s: Any, starts: Any, sums: Any, k: Any) -> None:
+    copy = s.cache_read(starts, "local", [sums])
+    s[copy].compute_at(s[sums], s[sums].op.axis[0])
+
+
+@pytest.mark.parametrize(
+    "schedule",
+    [
+        lambda s, _, sums, k: s[sums].split(k, nparts=3),
+        lambda s, starts, sums, k: s.cache_read(starts, "local", [sums]),
+        _cached_starts,
+        lambda s, _, sums, k: s.cache_write(sums, "local"),
+        lambda s, _, sums, k: s.rfactor(sums, s[sums].split(k, 4)[1]),
+        lambda s, _, sums, k: s[sums].unroll(s[sums].split(k, 4)[1]),
+    ],
+)
+def test_schedules_of_a_reduction_that_data_ends(schedule: Any) -> None:
+    args, arrays, expected = _segments()
+    starts, _, sums = args
+    s = te.create_schedule(sums.op)
+    schedule(s, starts, sums, sums.op.reduce_axis[0])
+    _equal_in_both(s, [*args[:-1], s.outputs[0].output(0)], arrays, expected)
+
+
+@pytest.mark.parametrize(
+    ("schedule", "cause"),
+    [
+        (lambda s, sums, k: s[sums].bind(k, te.thread_axis("threadIdx.x")), "k is bound to threadIdx.x: split it by"),
+        (lambda s, sums, k: s[sums].fuse(sums.op.axis[0], k), "i.k.fused was fused with a loop that chooses the data"),
+        (lambda s, sums, k: s[sums].unroll(k), "k is unrolled: split it by a factor"),
+        (lambda s, sums, k: s[sums].reorder(k, sums.op.axis[0]), "i chooses the data inside of k: reorder i in front"),
+        (lambda s, sums, k: s.rfactor(sums, k), "partial results need a number of places: split"),
+        (lambda s, sums, k: s.rfactor(sums, s[sums].split(k, 4)[0]), "split the reduction by a factor and take the in"),
+    ],
+)
+def test_schedules_that_no_data_could_end_are_refused(schedule: Any, cause: str) -> None:
+    args, _, _ = _segments()
+    s = te.create_schedule(args[-1].op)
+
+    def scheduled() -> Any:
+        schedule(s, args[-1], args[-1].op.reduce_axis[0])
+        return tvm.lower(s, args)
+
+    with pytest.raises(ScheduleError, match=f"data decides the extent of .*{cause}"):
+        scheduled()
+
+
+@pytest.mark.parametrize("transa", [False, True])
+@pytest.mark.parametrize("transb", [False, True])
+def test_a_product_of_matrices_by_numpy(transa: bool, transb: bool) -> None:
+    A = te.placeholder((4, 3) if transa else (3, 4), name="A")
+    B = te.placeholder((5, 4) if transb else (4, 5), name="B")
+    C = tvm.contrib.cblas.matmul(A, B, transa, transb)
+    D = te.compute(C.shape, lambda i, j: C[i, j] + 1, name="D")
+    a, b = (np.random.default_rng(k).random(tuple(map(int, T.shape))).astype("float32") for k, T in enumerate((A, B)))
+    out = tvm.nd.empty((3, 5))
+    tvm.build(te.create_schedule(D.op), [A, B, D])(tvm.nd.array(a), tvm.nd.array(b), out)
+    np.testing.assert_allclose(out.numpy(), (a.T if transa else a) @ (b.T if transb else b) + 1, rtol=1e-5)
 
 
 def test_operations_know_the_arguments_of_their_template() -> None:
