@@ -42,7 +42,7 @@ def test_a_sign_from_few_sums_of_facts_is_one_from_many(seed: int, monkeypatch: 
         assert all(b or not a for a, b in zip(few, more, strict=True))
 
 
-@pytest.mark.parametrize("seed", (20, 23, 43, 37))
+@pytest.mark.parametrize("seed", [20, 23, 43, 37])
 def test_a_question_that_facts_do_not_answer_ends(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Facts about quotients by sizes: each sum of them asks for forms, whose signs ask for sums of facts again."""
     rng, m = random.Random(seed), ShapeVar("m", lower=0)
