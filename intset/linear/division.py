@@ -427,12 +427,26 @@ def _remainder_of_quotient(known: Normalizer, form: Linear, division: Expr, k: i
     for other, weight in form.terms.items():
         if other is not division and (weight < 0) is not (k < 0) and (m := abs(k) // abs(weight)) >= 2:
             whole = inner.scale(m)
+            if not _may_have(known, whole, divisor, other):
+                continue
             rest = known.form(other.args[0]).const - whole.const if other.op is ops.FLOORDIV else 0
             for r in (0, rest) if 0 < rest < m and known.is_positive(divisor) else (0,):
                 base = floordiv(known, whole.shift(r), divisor)
                 if factor := _factor_of(form, base, other, k, m):
                     return _with_remainder(known, form, division, base, m, factor)
     return None
+
+
+def _may_have(known: Normalizer, dividend: Linear, divisor: Linear, term: Expr) -> bool:
+    """Whether `dividend // divisor` may have a term, by its factors.
+
+    Without known multiples, a term of a quotient by one monomial is a quotient itself or a factor of a dividend's term.
+    The division itself may ask for signs.
+    """
+    if has_quotient(term) or len(divisor.terms) > 1 or divisor.const or known.may_know_multiples(dividend):
+        return True
+    own = factors(term)
+    return any(all(take_out(left, e) for e in own) for left in map(factors, dividend.terms))
 
 
 def _factor_of(form: Linear, base: Linear, other: Expr, k: int, m: int) -> int:

@@ -38,7 +38,7 @@ from intset.linear.form import (
     take_out,
 )
 from intset.linear.multiples import step_of
-from intset.linear.symbolic import SPENT, Relaxed, eliminated, obvious_sign
+from intset.linear.symbolic import SPENT, Relaxed, SpentSignError, eliminated, is_outermost, obvious_sign, try_rest
 
 if TYPE_CHECKING:
     from intset.linear.assumptions import Assumptions
@@ -417,8 +417,17 @@ def is_nonneg(known: Normalizer, form: Linear) -> bool:
     key = (form.const, frozenset(form.terms.items()))
     sign = known.signs.get(key)
     if sign is None:
+        outermost = is_outermost()
+        if outermost:
+            spent.rests = 0
         spent.left = VISITED_MONOMIALS
-        sign = known.signs[key] = _derived(known, form)
+        try:
+            sign = _derived(known, form)
+        except SpentSignError:
+            if not outermost:
+                raise
+            sign = False
+        known.signs[key] = sign
     return sign
 
 
@@ -471,6 +480,9 @@ def _beside_facts(known: Normalizer, form: Linear, facts: Sequence[Linear], chai
         if len(seen) == CHAINED_RESTS:
             return False
         seen.add(key)
+        if is_refuted(known, rest):  # so is each rest of it
+            continue
+        try_rest()
         left = SPENT.left
         if _is_sure(known, rest):
             return True

@@ -56,6 +56,7 @@ SIGN_SPLITS: Final = 3  # nested case splits on coefficients of unknown sign
 ELIMINATION_STEPS: Final = 40  # variables replaced by an end of their range, one after another
 SYMBOLIC_NESTING: Final = 6  # nesting beyond which atoms give their numeric ends
 NESTED_BUDGETS: Final = 3  # nested blocks of `own_budget`
+TRIED_RESTS: Final = 40  # sums of facts tried for one question, subquestions included
 
 
 Relaxed = Callable[[Var], bool]
@@ -92,6 +93,7 @@ class _Spent(threading.local):
     """What the open question of this thread may still spend, and how deep its parts are nested."""
 
     left = 0  # monomials
+    rests = 0  # sums of facts, for the outermost question and all that it leads to
     open = 0  # questions inside one another
     consulting = 0  # facts consulted inside one another
     proofs = 0  # signs derived for the sake of another sign
@@ -99,6 +101,13 @@ class _Spent(threading.local):
 
 
 SPENT = _Spent()
+
+
+class SpentSignError(Exception):
+    """The outermost question about a sign has tried `TRIED_RESTS` sums of facts: it stays unanswered.
+
+    Raised through all questions that it led to, so that none keeps an answer that depends on what was left.
+    """
 
 
 @contextmanager
@@ -117,6 +126,23 @@ def own_budget() -> Iterator[None]:
     finally:
         spent.own_budgets -= 1
         spent.left, spent.open, spent.consulting, spent.proofs = before
+
+
+def is_outermost() -> bool:
+    """Whether a question that starts now is no part of another."""
+    return not SPENT.open and not SPENT.own_budgets
+
+
+def try_rest() -> None:
+    """Count a sum of facts.
+
+    Raises
+    ------
+    SpentSignError: beyond `TRIED_RESTS`.
+    """
+    SPENT.rests += 1
+    if SPENT.rests > TRIED_RESTS:
+        raise SpentSignError
 
 
 def obvious_sign(known: Normalizer, p: Poly) -> int:
@@ -163,11 +189,18 @@ def highest(known: Normalizer, form: Linear, relaxed: Relaxed) -> SymbolicEnd:
     that point; the caller checks them.
     """
     spent = SPENT
+    outermost = is_outermost()
+    if outermost:
+        spent.rests = 0
     if not spent.open:
         spent.left = VISITED_MONOMIALS
     spent.open += 1
     try:
         end, place = eliminated(known, poly_of(known.regroup(form)), relaxed, SIGN_SPLITS, 0)
+    except SpentSignError:
+        if not outermost:
+            raise
+        return UNKNOWN
     finally:
         spent.open -= 1
     return UNKNOWN if end is None else SymbolicEnd(linear_of(end), place)

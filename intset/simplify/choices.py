@@ -53,13 +53,18 @@ COMPARED_ARMS: Final = 16  # nodes of arms that are compared under the condition
 class OrderDecider:
     """Decides order and conditions under the assumptions of one normalizer, and caches the decisions.
 
-    Guarantee: sound; incomplete beyond `ORDER_FORMS` and `ORDER_NESTING`.
+    Guarantee: sound; incomplete beyond `ORDER_FORMS`, `ORDER_NESTING` and the shared budget.
+
+    Parameters
+    ----------
+    shared: the linear forms that several deciders may still examine, by default any number.
     """
 
-    __slots__ = ("_found", "known")
+    __slots__ = ("_found", "_shared", "known")
 
-    def __init__(self, known: Normalizer) -> None:
+    def __init__(self, known: Normalizer, shared: list[int] | None = None) -> None:
         self.known = known
+        self._shared = shared
         self._found: dict[tuple[Expr, Expr], bool] = {}
 
     def is_at_most(self, a: Expr, b: Expr) -> bool:
@@ -73,7 +78,13 @@ class OrderDecider:
 
     def is_nonneg(self, form: Linear) -> bool:
         """Whether `form >= 0` is proved."""
-        return self._is_nonneg(form, [ORDER_FORMS], ORDER_NESTING)
+        shared = self._shared
+        if shared is None:
+            return self._is_nonneg(form, [ORDER_FORMS], ORDER_NESTING)
+        left = [most := min(ORDER_FORMS, shared[0])]
+        holds = self._is_nonneg(form, left, ORDER_NESTING)
+        shared[0] -= most - left[0]
+        return holds
 
     def _is_nonneg(self, form: Linear, left: list[int], depth: int) -> bool:
         if left[0] <= 0:

@@ -203,7 +203,11 @@ class Simplifier:
     """The state of one simplification: costs, remaining steps, and the replacement of each node."""
 
     def __init__(
-        self, table: Mapping[str, int] = COST, bits: int | None = None, banned: Set[tuple[Node, Node]] = frozenset()
+        self,
+        table: Mapping[str, int] = COST,
+        bits: int | None = None,
+        banned: Set[tuple[Node, Node]] = frozenset(),
+        compared: list[int] | None = None,
     ) -> None:
         self.pricing = Pricing(table)
         self.bits = bits
@@ -214,6 +218,7 @@ class Simplifier:
         self.rewrites: dict[Key, Rewrite] = {}
         self.banned = banned  # forbidden (before, after) pairs
         self.where: dict[Normalizer, tuple[Cond, ...]] = {}  # what a branch adds to what is known
+        self.compared = compared  # linear forms that may still be examined for order; None: no limit over all
         self._skips_irreducible = table is COST  # irreducibility is relative to these weights
         self._orders: dict[int, OrderDecider] = {}
         self._written: dict[Expr, Expr] = {}  # of sums
@@ -222,14 +227,16 @@ class Simplifier:
 
     def anew(self, banned: Set[tuple[Node, Node]]) -> Simplifier:
         """A fresh simplifier with equal costs and width, without the `banned` replacements."""
-        other = Simplifier(bits=self.bits, banned=banned)
+        other = Simplifier(bits=self.bits, banned=banned, compared=self.compared)
         other.pricing, other._skips_irreducible = self.pricing, self._skips_irreducible
         return other
 
     def order(self, known: Normalizer) -> OrderDecider:
         decider = self._orders.get(id(known))
         if decider is None:
-            decider = self._orders[id(known)] = OrderDecider(known)  # keeps `known`, so its id stays its own
+            decider = self._orders[id(known)] = OrderDecider(
+                known, self.compared
+            )  # keeps `known`, so its id stays its own
         return decider
 
     @property
@@ -553,13 +560,24 @@ class Simplifier:
         return candidate
 
 
-def simplified(root: Node, known: Normalizer, table: Mapping[str, int] = COST, bits: int | None = None) -> Node:
+def simplified(
+    root: Node,
+    known: Normalizer,
+    table: Mapping[str, int] = COST,
+    bits: int | None = None,
+    compared: int | None = None,
+) -> Node:
     """The cheapest expression or condition equal to `root` under the assumptions of `known`, as `Simplifier.run`.
 
-    Guarantee: a second call with the result returns it unchanged.
+    Guarantee: without `compared`, a second call with the result returns it unchanged.
+
+    Parameters
+    ----------
+    compared: linear forms examined for order in all, beyond which nothing more is known to be ordered.
     """
+    left = None if compared is None else [compared]
     for _ in range(SIMPLIFY_ROUNDS):
-        simplifier = Simplifier(table, bits)
+        simplifier = Simplifier(table, bits, compared=left)
         new: Node = run(simplifier, root, known)
         if new is root or not simplifier.is_cut:
             return new

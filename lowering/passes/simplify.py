@@ -474,6 +474,7 @@ def _opposite(a: Operand, b: Operand, scope: Scope) -> bool:
 
 MAX_NODES: Final = 200  # larger expressions are left as they are
 INDEX_BITS: Final = 32  # simplification keeps indices within this width
+COMPARED_FORMS: Final = 1_500  # linear forms examined for order in one operand: the corpus needs 550
 _MIRRORED: Final = {ops.LT: ops.GT, ops.LE: ops.GE, ops.GT: ops.LT, ops.GE: ops.LE, ops.EQ: ops.EQ, ops.NE: ops.NE}
 
 
@@ -693,7 +694,9 @@ def _walked(e: Whole, ctx: Context) -> Any:
         return seen
     key = ("walked", e, INDEX_BITS)
     found = frame.answers.get(key)
-    return frame.remember(key, simplified(e, frame.known, bits=INDEX_BITS)) if found is None else found
+    if found is None:
+        found = frame.remember(key, simplified(e, frame.known, bits=INDEX_BITS, compared=COMPARED_FORMS))
+    return found
 
 
 def mirrored(cond: Cond) -> Cond:
