@@ -106,7 +106,7 @@ class Normalizer:
         self.intervals: dict[Any, Interval] = (
             {**facts.atoms, **ranges} if facts.atoms else dict(ranges)
         )  # of variables and atoms met so far
-        self.signs: dict[tuple[int, frozenset[tuple[Expr, int]]], bool] = {}  # cache of `signs.is_nonneg`
+        self.signs: dict[tuple[int, frozenset[tuple[Expr, int]]], tuple[bool, int]] = {}  # cache of `signs.is_nonneg`
         self.members: FoundMembers | None = None  # points of the scope, filled when a sign first needs them
         self._clauses: dict[Cond, tuple[Clause | Cond, ...]] = {}
         self._without_facts: Normalizer | None = None

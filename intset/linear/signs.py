@@ -38,7 +38,7 @@ from intset.linear.form import (
     take_out,
 )
 from intset.linear.multiples import step_of
-from intset.linear.symbolic import SPENT, Relaxed, SpentSignError, eliminated, is_outermost, obvious_sign, try_rest
+from intset.linear.symbolic import SPENT, Relaxed, SpentSignError, eliminated, is_outermost, obvious_sign, try_rests
 
 if TYPE_CHECKING:
     from intset.linear.assumptions import Assumptions
@@ -415,19 +415,22 @@ def is_nonneg(known: Normalizer, form: Linear) -> bool:
     if spent.open:  # an answer that depends on the remaining budget is not cached
         return spent.proofs < DERIVED_SIGNS and _derived(known, form)
     key = (form.const, frozenset(form.terms.items()))
-    sign = known.signs.get(key)
-    if sign is None:
-        outermost = is_outermost()
-        if outermost:
-            spent.rests = 0
-        spent.left = VISITED_MONOMIALS
-        try:
-            sign = _derived(known, form)
-        except SpentSignError:
-            if not outermost:
-                raise
-            sign = False
-        known.signs[key] = sign
+    found = known.signs.get(key)
+    outermost = is_outermost()
+    if found is not None:
+        if not outermost:
+            try_rests(found[1])  # what the answer took counts, whoever asked first
+        return found[0]
+    if outermost:
+        spent.rests = 0
+    before, spent.left = spent.rests, VISITED_MONOMIALS
+    try:
+        sign = _derived(known, form)
+    except SpentSignError:
+        if not outermost:
+            raise
+        sign = False
+    known.signs[key] = sign, spent.rests - before
     return sign
 
 
@@ -482,7 +485,7 @@ def _beside_facts(known: Normalizer, form: Linear, facts: Sequence[Linear], chai
         seen.add(key)
         if is_refuted(known, rest):  # so is each rest of it
             continue
-        try_rest()
+        try_rests(1)
         left = SPENT.left
         if _is_sure(known, rest):
             return True

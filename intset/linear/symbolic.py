@@ -133,14 +133,14 @@ def is_outermost() -> bool:
     return not SPENT.open and not SPENT.own_budgets
 
 
-def try_rest() -> None:
-    """Count a sum of facts.
+def try_rests(number: int) -> None:
+    """Count sums of facts.
 
     Raises
     ------
     SpentSignError: beyond `TRIED_RESTS`.
     """
-    SPENT.rests += 1
+    SPENT.rests += number
     if SPENT.rests > TRIED_RESTS:
         raise SpentSignError
 

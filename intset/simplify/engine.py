@@ -234,9 +234,8 @@ class Simplifier:
     def order(self, known: Normalizer) -> OrderDecider:
         decider = self._orders.get(id(known))
         if decider is None:
-            decider = self._orders[id(known)] = OrderDecider(
-                known, self.compared
-            )  # keeps `known`, so its id stays its own
+            # the decider keeps `known`, so its id stays its own
+            decider = self._orders[id(known)] = OrderDecider(known, self.compared)
         return decider
 
     @property

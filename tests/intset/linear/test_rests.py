@@ -11,7 +11,7 @@ from intset import Context, Range, ShapeVar, Var, ceildiv, evaluate
 from intset.expr.node import Cond, Expr
 from intset.linear import division, signs, symbolic
 from intset.linear.form import Linear
-from tests.intset.linear.test_members import drawn
+from tests.intset.linear.test_sizes import drawn
 from tests.sweeps import daily
 
 
