@@ -20,9 +20,7 @@ from bound.declare import size_var, var
 from bound.operation import buffer_of, buffer_tensor
 from bound.tensor import ScriptText, Tensor
 from bound.tir import build, walk
-from bound.tir.build import Buffer, ExternCall, Vector, cast, const, operand
 from bound.tir.value import CALL, CONVERT, DIV, NUMBER, PARAM, REDUCE, IntFunction, ScriptVar, Value, make, parameter
-from bound.tir.walk import loaded_tensor
 from intset.context import Context
 from intset.errors import InputError
 from intset.expr import ops
@@ -123,7 +121,7 @@ def prim_func(params: Sequence[Any], body: Stmt, ret_type: object = None, *_: ob
     params: tensors, buffers and variables, in the order of calls.
     body: the nest; it starts at the shapes' checks that the answer has in front of it.
     """
-    found = [buffer_tensor(p) if isinstance(p, Buffer) else p for p in params]
+    found = [buffer_tensor(p) if isinstance(p, build.Buffer) else p for p in params]
     for k, param in enumerate(found):
         if not isinstance(param, (Tensor, Var, Value)):
             raise InputError(f"parameter {k} of a function must be a tensor, buffer or variable, not {shown(param)}")
@@ -269,8 +267,8 @@ def _same_place(lhs: Any, rhs: Any) -> bool:
     """Whether both are one element of a buffer, by the number that its indices have there."""
     if not isinstance(lhs, (Node, Value)) or not isinstance(rhs, (Node, Value)):
         return False
-    tensor = loaded_tensor(lhs)
-    if tensor is None or tensor is not loaded_tensor(rhs) or buffer_of(tensor) is None:
+    tensor = walk.loaded_tensor(lhs)
+    if tensor is None or tensor is not walk.loaded_tensor(rhs) or buffer_of(tensor) is None:
         return False
     return bool(Context().prove(lhs.index.eq(rhs.index)))
 
@@ -378,13 +376,13 @@ def _float(dtype: str, value: float, span: object = None) -> Any:
         raise InputError(f"value of FloatImm must be a number, not {value!r}")
     if not dtypes.is_float(dtype):
         raise InputError(f"the type of FloatImm is a float, not {dtype!r}")
-    return const(build.as_float(value), dtype)
+    return build.const(build.as_float(value), dtype)
 
 
 def _converted(dtype: str, value: Any, span: object = None) -> Any:
     """The conversion as it was written, also of a constant integer to a float."""
     e = build.operand(value)
-    return make(CONVERT, (e,), dtype) if isinstance(e, Expr) and dtypes.is_float(dtype) else cast(dtype, e)
+    return make(CONVERT, (e,), dtype) if isinstance(e, Expr) and dtypes.is_float(dtype) else build.cast(dtype, e)
 
 
 def _selected(condition: Any, true_value: Any, false_value: Any, span: object = None) -> Any:
@@ -394,11 +392,11 @@ def _selected(condition: Any, true_value: Any, false_value: Any, span: object = 
 
 
 def _is_call(x: Any) -> bool:
-    if isinstance(x, ExternCall):
+    if isinstance(x, build.ExternCall):
         return True
     if not isinstance(x, (Expr, Value)):
         return False
-    return x.op is CALL or (x.op is ops.LOAD and loaded_tensor(x) is None)
+    return x.op is CALL or (x.op is ops.LOAD and walk.loaded_tensor(x) is None)
 
 
 def _for(
@@ -449,7 +447,7 @@ class DescribedStmt(ir.Seq):
 def _has_effect(x: Any) -> bool:
     call = x.data.body if isinstance(x, Expr) and isinstance(x.data, IntFunction) else x
     is_named = isinstance(call, Value) and call.op is CALL and call.data not in build.FUNCTIONS
-    return is_named or isinstance(call, ExternCall)
+    return is_named or isinstance(call, build.ExternCall)
 
 
 def _is_described(kind: str, x: object) -> bool:
@@ -475,9 +473,9 @@ def _realized(target: Any, bounds: Any, condition: Any, body: ir.Stmt, *_: objec
     return ir.Seq((ir.Allocate(tensor, tuple(bounds)), *ir.flat(body)))
 
 
-def _ramp(base: Any, stride: Any, lanes: int, span: object = None) -> Vector:
+def _ramp(base: Any, stride: Any, lanes: int, span: object = None) -> build.Vector:
     first, step = as_expr(base), as_expr(stride)
-    return Vector(tuple(first + step * k if k else first for k in range(lanes)), build.dtype_of(first))
+    return build.Vector(tuple(first + step * k if k else first for k in range(lanes)), build.dtype_of(first))
 
 
 def _sequence(*stmts: Any, **__: object) -> ir.Stmt:
@@ -495,7 +493,7 @@ def _types() -> dict[str, NodeType]:
         "Not": (_of_ops(ops.NOT), lambda a, span=None: build.negation(a)),
         "Select": (_of_ops(ops.SELECT), with_truths(_selected)),
         "Cast": (_is_cast, _converted),
-        "IntImm": (_is_integer_constant, lambda dtype, value, span=None: const(as_expr(value).value, dtype)),
+        "IntImm": (_is_integer_constant, lambda dtype, value, span=None: build.const(as_expr(value).value, dtype)),
         "FloatImm": (lambda x: isinstance(x, Value) and x.op is NUMBER and dtypes.is_float(x.dtype), _float),
         "StringImm": (lambda x: isinstance(x, str), lambda value, span=None: ScriptText(value)),
         "Call": (_is_call, _call),
@@ -503,7 +501,7 @@ def _types() -> dict[str, NodeType]:
         **dict.fromkeys(
             ("ProducerLoad", "BufferLoad", "Load"),
             (
-                lambda x: isinstance(x, (Expr, Value)) and loaded_tensor(x) is not None,
+                lambda x: isinstance(x, (Expr, Value)) and walk.loaded_tensor(x) is not None,
                 lambda producer, indices, span=None: producer[tuple(indices)],
             ),
         ),
@@ -543,8 +541,8 @@ def _types() -> dict[str, NodeType]:
         ),
         "Ramp": (lambda x: False, _ramp),
         "Broadcast": (
-            lambda x: isinstance(x, Vector) and len({*x.lanes}) == 1,
-            lambda value, lanes, span=None: Vector(
+            lambda x: isinstance(x, build.Vector) and len({*x.lanes}) == 1,
+            lambda value, lanes, span=None: build.Vector(
                 (build.operand(value),) * lanes, build.dtype_of(build.operand(value))
             ),
         ),
@@ -603,7 +601,7 @@ def ir_transform(
 
 def substitute(node: Any, vmap: Mapping[Any, Any]) -> Any:
     """Replace variables in a nest or an expression."""
-    values = {var: operand(value) for var, value in vmap.items()}
+    values = {var: build.operand(value) for var, value in vmap.items()}
     if isinstance(node, Stmt):
         return substituted(node, values)
-    return walk.substitute(operand(node), values)
+    return walk.substitute(build.operand(node), values)

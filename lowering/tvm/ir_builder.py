@@ -18,18 +18,7 @@ from typing import Any, Final
 from bound.itervar import IterVar, whole_number
 from bound.operation import buffer_tensor
 from bound.tensor import Tensor, element
-from bound.tir.build import (
-    Buffer,
-    BufferPointer,
-    BufferStores,
-    ExternCall,
-    Vector,
-    decl_buffer,
-    dtype_of,
-    operand,
-    truth_value,
-)
-from bound.tir.build import call_intrin as intrinsic
+from bound.tir import build
 from bound.tir.value import CALL, IntFunction, Operand, Value, parameter
 from bound.tir.walk import loaded_tensor, nodes, read_indices
 from intset.errors import InputError
@@ -55,7 +44,7 @@ class BufferVar:
     def __init__(self, builder: IRBuilder, tensor: Tensor, shape: Any = None) -> None:
         self.builder, self.tensor = builder, tensor
         self.dtype = tensor.dtype
-        self.shape = tensor.extents if shape is None else decl_buffer(shape, tensor.dtype, tensor.name).shape
+        self.shape = tensor.extents if shape is None else build.decl_buffer(shape, tensor.dtype, tensor.name).shape
 
     def _place(self, indices: Any) -> tuple[Expr, ...]:
         given = tuple(map(as_expr, indices if isinstance(indices, (tuple, list)) else (indices,)))
@@ -73,20 +62,20 @@ class BufferVar:
             rest = rest // extent
         return (rest, *reversed(place)) if extents else ()
 
-    def __getitem__(self, indices: Any) -> Operand | Vector:
-        if isinstance(indices, Vector):
-            return Vector(tuple(element(self.tensor, self._place(k)) for k in indices.lanes), self.dtype)
+    def __getitem__(self, indices: Any) -> Operand | build.Vector:
+        if isinstance(indices, build.Vector):
+            return build.Vector(tuple(element(self.tensor, self._place(k)) for k in indices.lanes), self.dtype)
         return element(self.tensor, self._place(indices))
 
     def __setitem__(self, indices: Any, value: Any) -> None:
-        if isinstance(indices, Vector):
-            lanes = value.lanes if isinstance(value, Vector) else (value,) * len(indices.lanes)
+        if isinstance(indices, build.Vector):
+            lanes = value.lanes if isinstance(value, build.Vector) else (value,) * len(indices.lanes)
             for index, lane in zip(indices.lanes, lanes, strict=True):
                 self[index] = lane
             return
         if isinstance(value, AtomicAdd):
             value = self.builder.added(value)
-        self.builder.emit(Store(self.tensor, self._place(indices), operand(_scripted(value))))
+        self.builder.emit(Store(self.tensor, self._place(indices), build.operand(_scripted(value))))
 
     def asobject(self) -> BufferVar:
         return self
@@ -96,7 +85,7 @@ class BufferVar:
 class AtomicAdd:
     """The call `atomic_add(address, value)`: it adds to an element, and is what the element was before."""
 
-    address: BufferPointer
+    address: build.BufferPointer
     value: Any
 
 
@@ -105,12 +94,12 @@ def call_intrin(dtype: str, name: Any, *args: Any, span: object = None) -> Any:
     plain = str(name).removeprefix("tir.")
     if plain == "address_of" and len(args) == 1:
         buffer = args[0].buffer
-        if not isinstance(buffer, Buffer):
+        if not isinstance(buffer, build.Buffer):
             raise InputError(f"address_of takes an element of a buffer, not {args[0]!r}")
-        return BufferPointer(buffer, args[0].index)
-    if plain == "atomic_add" and len(args) == 2 and isinstance(args[0], BufferPointer):
+        return build.BufferPointer(buffer, args[0].index)
+    if plain == "atomic_add" and len(args) == 2 and isinstance(args[0], build.BufferPointer):
         return AtomicAdd(*args)
-    return intrinsic(dtype, str(name), *args)
+    return build.call_intrin(dtype, str(name), *args)
 
 
 def _scripted(x: object) -> object:
@@ -120,11 +109,11 @@ def _scripted(x: object) -> object:
 
 def _passed(arg: object) -> object:
     """An argument of a call, with a tensor in the place of its buffer or of the address of its first element."""
-    if isinstance(arg, BufferPointer):
+    if isinstance(arg, build.BufferPointer):
         if not (arg.offset.is_const and int(arg.offset) == 0):
             raise InputError(f"a call is given whole tensors, not {arg.buffer.name} from element {arg.offset}")
         arg = arg.buffer
-    return buffer_tensor(arg) if isinstance(arg, Buffer) else arg.tensor if isinstance(arg, BufferVar) else arg
+    return buffer_tensor(arg) if isinstance(arg, build.Buffer) else arg.tensor if isinstance(arg, BufferVar) else arg
 
 
 class IRBuilder:
@@ -145,22 +134,22 @@ class IRBuilder:
         target[place] = before + call.value
         return before
 
-    def emit(self, stmt: Stmt | BufferStores | ExternCall | AtomicAdd | Expr | Value) -> None:
+    def emit(self, stmt: Stmt | build.BufferStores | build.ExternCall | AtomicAdd | Expr | Value) -> None:
         """Append a statement, stores of a vector, or a call of a Python function; the value of a call is dropped."""
         if isinstance(stmt, AtomicAdd):
             self.added(stmt)
             return
-        if isinstance(stmt, BufferStores):
+        if isinstance(stmt, build.BufferStores):
             tensor = buffer_tensor(stmt.buffer)
             stmt = seq(*(Store(tensor, place, value) for place, value in stmt.stores))
         if isinstance(stmt, Expr) and isinstance(stmt.data, IntFunction):
             stmt = stmt.data.body
         if isinstance(stmt, Value) and stmt.op is CALL:
-            stmt = ExternCall("extern", str(stmt.data), stmt.args)
-        if isinstance(stmt, ExternCall):
+            stmt = build.ExternCall("extern", str(stmt.data), stmt.args)
+        if isinstance(stmt, build.ExternCall):
             args = tuple(map(_passed, stmt.args))
             tensors = tuple(a for a in args if isinstance(a, Tensor))
-            stmt = Evaluate(ExternCall(stmt.kind, stmt.name, args), tensors, tensors)
+            stmt = Evaluate(build.ExternCall(stmt.kind, stmt.name, args), tensors, tensors)
         if not isinstance(stmt, Stmt):
             raise InputError(f"a nest consists of statements and calls of functions, not of {stmt!r}")
         self._open[-1].append(stmt)
@@ -180,7 +169,7 @@ class IRBuilder:
         while self._threads and self._threads[-1][0] is block:
             _, start, axis, extent = self._threads.pop()
             if axis.thread_tag.startswith("threadIdx") and self._is_exchanged(block[start:], axis):
-                block.insert(start, Evaluate(ExternCall("packed", BARRIER, ())))
+                block.insert(start, Evaluate(build.ExternCall("packed", BARRIER, ())))
             kind = LoopKind.VTHREAD if axis.thread_tag.startswith(("vthread", "cthread")) else LoopKind.THREAD
             block[start:] = [For(axis, Range(0, extent), seq(*block[start:]), kind, axis.thread_tag)]
 
@@ -221,7 +210,7 @@ class IRBuilder:
         """A branch."""
         with self._block() as block:
             yield
-        self.emit(If(truth_value(_scripted(cond)), seq(*block)))
+        self.emit(If(build.truth_value(_scripted(cond)), seq(*block)))
 
     @contextmanager
     def else_scope(self) -> Iterator[None]:
@@ -235,22 +224,22 @@ class IRBuilder:
 
     def let(self, var_name: str, value: Any) -> Any:
         """A name for a value."""
-        e = operand(value)
-        var: Any = Var(var_name) if isinstance(e, Expr) else parameter(var_name, dtype_of(e))
+        e = build.operand(value)
+        var: Any = Var(var_name) if isinstance(e, Expr) else parameter(var_name, build.dtype_of(e))
         self.emit(Let(var, e))
         return var
 
     def allocate(self, dtype: str, shape: Any, name: str = "buf", scope: str = "", **more: object) -> BufferVar:
         """Storage of the block it stands in."""
-        tensor = buffer_tensor(decl_buffer(shape, dtype, name))
+        tensor = buffer_tensor(build.decl_buffer(shape, dtype, name))
         if scope.startswith(("shared", "warp")):
             self._shared.append(tensor)
         self.emit(Allocate(tensor, tuple(Range(0, extent) for extent in tensor.extents), scope or ""))
         return BufferVar(self, tensor)
 
-    def buffer_ptr(self, buffer: Buffer, shape: Any = None) -> BufferVar:
+    def buffer_ptr(self, buffer: build.Buffer, shape: Any = None) -> BufferVar:
         """Access to a buffer, by the indices of a shape, row-major."""
-        if not isinstance(buffer, Buffer):
+        if not isinstance(buffer, build.Buffer):
             raise InputError(f"buffer_ptr takes a buffer, as te.extern passes them, not {buffer!r}")
         return BufferVar(self, buffer_tensor(buffer), shape)
 
@@ -270,11 +259,11 @@ class IRBuilder:
         """Repeat a block while a condition holds. It runs in Python: the nest calls `host_loops.While`."""
         with self._block() as block:
             yield
-        self.emit(repeated(truth_value(_scripted(condition)), seq(*block), PACKED))
+        self.emit(repeated(build.truth_value(_scripted(condition)), seq(*block), PACKED))
 
     def pointer(self, content_type: str, name: str = "ptr", scope: str = "") -> BufferVar:
         """Access to a buffer of unknown size."""
-        return BufferVar(self, buffer_tensor(decl_buffer((Var(f"{name}.size"),), content_type, name)))
+        return BufferVar(self, buffer_tensor(build.decl_buffer((Var(f"{name}.size"),), content_type, name)))
 
     def scope_attr(self, node: Any, attr_key: str, value: Any) -> None:
         """The rest of the block runs on the threads of an axis; hints without a meaning here are dropped.

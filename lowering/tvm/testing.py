@@ -6,10 +6,9 @@ import unittest
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+from lowering.tvm import runtime
 from lowering.tvm.arith import Analyzer
 from lowering.tvm.ir import structural_equal
-from lowering.tvm.runtime import Device, cpu, device
-from lowering.tvm.runtime import enabled as device_enabled
 from lowering.tvm.target import Target
 
 Test = TypeVar("Test", bound="Callable[..., Any]")
@@ -30,9 +29,9 @@ def assert_prim_expr_equal(lhs: Any, rhs: Any) -> None:
         raise AssertionError(f"not proved equal: {lhs} and {rhs}")
 
 
-def enabled_targets() -> list[tuple[str, Device]]:
+def enabled_targets() -> list[tuple[str, runtime.Device]]:
     """The targets available on this machine, each with its device."""
-    return [("llvm", cpu())]
+    return [("llvm", runtime.cpu())]
 
 
 def install_request_hook(depth: int) -> None:
@@ -62,8 +61,8 @@ def parametrize_targets(*targets: Any) -> Any:
     import pytest
 
     named = [t for t in targets if isinstance(t, (str, dict, Target))]
-    here = [t for t in named or ["llvm"] if device_enabled(t)]
-    mark = pytest.mark.parametrize(("target", "dev"), [(t, device(t)) for t in here])
+    here = [t for t in named or ["llvm"] if runtime.enabled(t)]
+    mark = pytest.mark.parametrize(("target", "dev"), [(t, runtime.device(t)) for t in here])
     return mark(targets[0]) if targets and callable(targets[0]) else mark
 
 
