@@ -1,8 +1,9 @@
 """The `auto` domain: ask ranked domains, cheapest first, until an answer is certified.
 
 Bounds are certified by structure (independent variables) or by witnesses; a set by structure (a multi-stride set of
-independent variables). Without a cheap certificate the order is: a small box by enumeration, the strongest domain with
-regions under its budget, a large box by enumeration. Domains registered with a cost are asked in order of costs.
+independent variables). Without a cheap certificate, a sum whose parts share no variable is asked part by part. The order
+then is: a small box by enumeration, the strongest domain with regions under its budget, a large box by enumeration.
+Domains registered with a cost are asked in order of costs.
 """
 
 from __future__ import annotations
