@@ -258,7 +258,7 @@ class Tensor(Guest):
         return cast("Loaded", self.at(indices))
 
     def as_operand(self) -> Operand | None:
-        """The element of a tensor without dimensions, which stands for it in expressions; `None` of other tensors."""
+        """The element of a tensor without dimensions, as an operand; `None` of other tensors."""
         return None if self.ndim else element(self, ())
 
     def at(self, indices: tuple[object, ...]) -> TensorSlice | Loaded:

@@ -566,7 +566,7 @@ class Context(Displayed):
         return within_blocks(self, self._root) if Assuming.entered.get() else self._root
 
     def _ends_alone(self) -> dict[Var, VarEnds] | None:
-        """Numeric ends of all ranges, if these and facts about them are all that is stated and no scope is made yet."""
+        """Numeric ends of all variables; `None` if something else is stated or a scope exists."""
         if self._scope is not None or Assuming.entered.get():
             return None
         return self._met if self._box is None else _numeric(self._box)
@@ -689,7 +689,7 @@ def _is_free(limits: Range, table: Mapping[Var, Range]) -> bool:
 
 
 def _numeric(table: Mapping[Var, Range]) -> dict[Var, VarEnds] | None:
-    """The ends of nonempty numeric ranges; `None` for other ranges, or a variable with bounds of its own."""
+    """The ends of nonempty numeric ranges; `None` if another range occurs, or a variable that declares bounds."""
     numeric: dict[Var, VarEnds] = {}
     for var, limits in table.items():
         ends = limits.ends

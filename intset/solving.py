@@ -123,7 +123,7 @@ class _Equations:
     ----------
     free: the variables that parametrize the solutions.
     values: each unknown as a form over `free`.
-    needed: the conditions on other variables under which there are solutions.
+    needed: conditions on other variables, under which the equations have solutions.
     """
 
     def __init__(self, known: Normalizer, unknowns: Sequence[Var]) -> None:

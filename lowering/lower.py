@@ -213,7 +213,7 @@ def _refuse_endless(f: Function, s: Schedule) -> None:
 
 
 def _endless(loop: For, s: Schedule) -> str:
-    """The message for a loop that does not end with the data: its cause, and what to write instead."""
+    """The message for a loop that does not end with the data: the cause, and a schedule that does."""
     name, inside = loop.var.name, list(statements(loop.body))
     stores = [stmt.tensor.name for stmt in inside if isinstance(stmt, Store)]
     owners = [stage.name for stage in s.stages if loop.var in stage.leaf_iter_vars]

@@ -5,8 +5,7 @@ The functions of PyTorch's symbolic shapes are converted by name, with their mea
 `TruncToInt` and the like of `IntTrueDiv`, taken for exact quotients. sympy simplifies while it builds, by rules for
 integer symbols: what comes back is equal, but may be written otherwise.
 
-A `RationalTerm` stands for a term on the way here that may not be a whole number; rounding it gives one integer
-division.
+A term that may not be a whole number is a `RationalTerm` until it is rounded, which gives one integer division.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """The `auto` domain: ask ranked domains, cheapest first, until an answer is certified.
 
 Bounds are certified by structure (independent variables) or by witnesses; a set by structure (a multi-stride set of
-independent variables). Without a cheap certificate, a sum whose parts share no variable is asked part by part. The order
-then is: a small box by enumeration, the strongest domain with regions under its budget, a large box by enumeration.
-Domains registered with a cost are asked in order of costs.
+independent variables). Without a cheap certificate, a sum whose parts share no variable is asked part by part. The
+order then is: a small box by enumeration, the strongest domain with regions under its budget, a large box by
+enumeration. Domains registered with a cost are asked in order of costs.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def _plain_image(query: Query) -> IntSet | None:
 
 
 def _added(query: Query, parts: Sequence[Bounds]) -> Bounds:
-    """The ends of a sum from those of its independent parts."""
+    """The bounds of a sum, from the bounds of its independent parts."""
     if any(part.is_empty for part in parts):
         return Bounds(POS_INF, NEG_INF, all(part.is_tight for part in parts), parts[0].by)
     ends: list[End] = []

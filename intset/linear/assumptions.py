@@ -228,7 +228,7 @@ def _learned_parts(base: Normalizer, conditions: Iterable[Cond]) -> tuple[Normal
 
 
 def _nonnegative_forms(base: Normalizer, clauses: Iterable[Clause]) -> Iterator[Linear]:
-    """The forms that clauses state to be at least 0, and what these say of dividends."""
+    """The forms that clauses state to be at least 0, and forms of dividends that follow."""
     for kind, form in clauses:
         if kind is ops.NE:
             continue

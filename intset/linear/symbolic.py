@@ -106,7 +106,7 @@ SPENT = _Spent()
 class SpentSignError(Exception):
     """The outermost question about a sign has tried `TRIED_RESTS` sums of facts: it stays unanswered.
 
-    Raised through all questions that it led to, so that none keeps an answer that depends on what was left.
+    It ends all questions inside, so that none of them caches an answer that depends on the budget left.
     """
 
 
@@ -129,7 +129,7 @@ def own_budget() -> Iterator[None]:
 
 
 def is_outermost() -> bool:
-    """Whether a question that starts now is no part of another."""
+    """Whether no question is open, so that one that starts now is the outermost."""
     return not SPENT.open and not SPENT.own_budgets
 
 

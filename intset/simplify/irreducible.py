@@ -124,7 +124,7 @@ ExprShape: TypeAlias = "SumShape | JunctionShape | ChoiceShape | None"
 class IntervalBox:
     """What `settled` reads of a scope with nonempty numeric ranges of plain variables and nothing else.
 
-    Guarantee: it answers as the `Normalizer` of these ranges, none of whose caches it makes.
+    Guarantee: it answers as the `Normalizer` of these ranges, without its caches.
     """
 
     __slots__ = ("intervals",)
@@ -562,7 +562,7 @@ def _stands_alone(division: DivisionShape, k: int, total: SumShape, around: int)
 
 
 def _size(k: int, around: int) -> int:
-    """The size of a coefficient, the least of those congruent where a remainder by -around is asked for."""
+    """The absolute value of a coefficient; for a remainder by `-around` the least one of a congruent coefficient."""
     return abs(k) if around > 0 else min(k % -around, -k % -around)
 
 
@@ -648,7 +648,7 @@ def _is_sized(total: SumShape, known: IntervalScope) -> bool:
 
 
 def _is_crossed(total: SumShape, least: int, known: IntervalScope) -> bool:
-    """Whether points of the scope are known at which a sum of variables lies above `least`, and 2 or more below."""
+    """Whether known points of the scope give a sum of variables above `least`, and one at least 2 below it."""
     form = Linear(total.const - least, {e: k for e, k, _ in total.terms if e is not None})
     return isinstance(known, Normalizer) and is_refuted(known, form.scale(-1)) and is_refuted(known, form.shift(1))
 

@@ -633,7 +633,7 @@ def _layout_of(index_map: IndexMap) -> Layout:
 
 
 def _digit_of(term: Expr, number: int, indices: Container[Expr]) -> tuple[Expr, IndexDigit]:
-    """The index and the digit of it that a term of the sum is; the other factors of the term are the stride."""
+    """A term of the sum as a digit of an old index; the other factors of the term are the stride."""
     e, *others = sorted(factors(term), key=lambda part: not any(v in indices for v in part.free_vars()))
     if any(v in indices for part in others for v in part.free_vars()):
         raise LayoutError(f"{shown(term)} is no digit of an old index")
@@ -648,7 +648,7 @@ def _digit_of(term: Expr, number: int, indices: Container[Expr]) -> tuple[Expr, 
 
 
 def _modes_of(ctx: Context, index: Expr, whole: Extent, digits: Iterable[IndexDigit]) -> list[Mode]:
-    """The modes of an index of `whole` values; one of stride 0 for each part of it that no digit reads."""
+    """The modes of an index of `whole` values. Parts of the index that no digit reads have modes of stride 0."""
     modes: list[Mode] = []
     below = 1  # values that the modes so far tell apart; 0 where they tell all
     for by, extent, stride in sorted(digits, key=lambda digit: digit.by):

@@ -83,7 +83,7 @@ class BufferVar:
 
 @dataclass(frozen=True, eq=False)
 class AtomicAdd:
-    """The call `atomic_add(address, value)`: it adds to an element, and is what the element was before."""
+    """The call `atomic_add(address, value)`, which adds to an element and returns the element before."""
 
     address: build.BufferPointer
     value: Any

@@ -187,7 +187,7 @@ def pass_up(env: LoopEnvironment, bounds: StageBounds, states: Sequence[LoopStat
 def _relax(
     iv: IterVar, side: SymbolicInterval, values: dict[IterVar, Expr], relaxed: dict[Var, SymbolicInterval]
 ) -> None:
-    """Let an axis take the values of an interval: it is a variable over it, or the only element."""
+    """Let an axis take the values of an interval, as a variable; an interval of one element is that element."""
     if len(side.lows) == len(side.highs) == 1 and side.lows[0].same(side.highs[0]):
         values[iv] = side.lows[0].expr()
     else:

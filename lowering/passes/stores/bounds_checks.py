@@ -1,7 +1,7 @@
 """`with_bounds_checks`: assertions in front of statements whose accesses are not proved to lie in their tensors.
 
-Guarantee: a nest that returns touched nothing outside of its tensors. Nothing is asserted of an access that does not
-happen: a branch of `select`, `and` and `or` counts only where it is taken.
+Guarantee: a nest that returns touched nothing outside of its tensors. A branch of `select`, `and` or `or` is checked
+only where it is taken.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def _accessed(stmt: Stmt) -> list[Operand]:
 
 
 def _key(stmt: Stmt) -> tuple[object, ...]:
-    """What a statement accesses: the same before and after the statements inside change."""
+    """A key of the accesses of a statement, which a change of the statements inside keeps."""
     return (type(stmt), *_accessed(stmt))
 
 
