@@ -57,16 +57,16 @@ def test_a_question_that_facts_do_not_answer_ends(seed: int, monkeypatch: pytest
     ranges = {outer: Range(0, ceildiv(m * m * 3, 8)), inner: Range(0, 8), a: Range(0, m + 1), b: Range(a, m * 2)}
     known = Context(ranges).extended(facts=facts).frame.known
     tried: list[int] = []
-    try_rest = symbolic.try_rest
+    try_rests = symbolic.try_rests
 
-    def counted() -> None:
+    def counted(number: int) -> None:
         tried.append(symbolic.SPENT.rests)
-        try_rest()
+        try_rests(number)
 
-    monkeypatch.setattr(signs, "try_rest", counted)
+    monkeypatch.setattr(signs, "try_rests", counted)
     for e in (q * m * m + q + m * 2 - x - a, m * m * 3 - q * m - b):
         known.is_nonneg(known.form(e))
-    assert symbolic.TRIED_RESTS in tried and max(tried) == symbolic.TRIED_RESTS and len(tried) < 2_000
+    assert symbolic.TRIED_RESTS - 2 <= max(tried) <= symbolic.TRIED_RESTS and len(tried) < 2_000
 
 
 @pytest.mark.parametrize("seed", daily(range(150), 3))
