@@ -56,9 +56,9 @@ def without_nightly(mark: pytest.Mark) -> pytest.Mark:
     if len(mark.args) < 2 or mark.kwargs.get("ids") is not None:
         return mark
     names, cases = mark.args[0], list(mark.args[1])
-    kept = [
-        case
-        for case in cases
-        if not (isinstance(case, ParameterSet) and any(getattr(mark, "name", None) == "nightly" for mark in case.marks))
-    ]
+    kept = [case for case in cases if not (isinstance(case, ParameterSet) and _is_nightly(case))]
     return pytest.mark.parametrize(names, kept or cases, **mark.kwargs).mark
+
+
+def _is_nightly(case: ParameterSet) -> bool:
+    return any(getattr(mark, "name", None) == "nightly" for mark in case.marks)

@@ -196,9 +196,7 @@ class _Run:
             }
             terms = self._terms(op, top, env, (*shape, len(numbers)))
             folded = self._fold(combiner, terms)
-            totals = self._combine(
-                combiner, totals, [Cells(c.value[..., 0], None if c.bad is None else c.bad[..., 0]) for c in folded]
-            )
+            totals = self._combine(combiner, totals, [Cells(c.value[..., 0], _last(c.bad)) for c in folded])
         return tuple(Cells(stored(c.value, t.dtype), c.bad) for c, t in zip(totals, op.outputs, strict=True))
 
     def _reduce_range(self, iv: Any) -> range:
@@ -372,3 +370,7 @@ def _mask(cells: Cells) -> Any:
 
 def _cut(cells: Cells, first: int, end: int) -> Cells:
     return Cells(cells.value[..., first:end], None if cells.bad is None else cells.bad[..., first:end])
+
+
+def _last(bad: Any) -> Any:
+    return None if bad is None else bad[..., 0]

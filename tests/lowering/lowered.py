@@ -203,12 +203,7 @@ def run_sanitized(
     flags = ("-std=c99", "-Wall", "-Wextra", "-Werror", "-g", *SANITIZERS)
     binary = compiled_once(program, compiler, flags)
     done = subprocess.run(
-        [str(binary), *arguments],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-        env={**os.environ, "ASAN_OPTIONS": "detect_leaks=0"},
+        [str(binary), *arguments], capture_output=True, text=True, timeout=60, check=False, env=_quiet()
     )
     assert done.returncode == 0, f"{done.returncode}\n{done.stderr}\n{text}"
     results = {}
@@ -216,6 +211,10 @@ def run_sanitized(
         if t in f.outputs:
             results[t.name] = np.fromfile(folder / f"a{k}.bin", t.dtype).reshape(expected[t.name].shape)
     return results
+
+
+def _quiet() -> dict[str, str]:
+    return {**os.environ, "ASAN_OPTIONS": "detect_leaks=0"}
 
 
 @cache

@@ -93,8 +93,11 @@ def stated() -> Iterator[Any]:
     yield trace
     yield Space({"layout": ["NCHW", "NHWC"]})
     yield Space({"x": [1, 2, 4], "flag": [False, True], "layout": ["NCHW", "NHWC"]}, ["x <= 2"])
-    errors = (kind for kind in public_classes() if issubclass(kind, BaseException) and kind is not ReplayError)
-    yield from (kind("a text") for kind in sorted(errors, key=lambda kind: kind.__name__))
+    yield from (kind("a text") for kind in sorted(_errors(), key=lambda kind: kind.__name__))
+
+
+def _errors() -> list[type[BaseException]]:
+    return [kind for kind in public_classes() if issubclass(kind, BaseException) and kind is not ReplayError]
 
 
 def results(lines: Iterable[str], namespace: Callable[[], Mapping[str, Any]]) -> Iterator[Any]:

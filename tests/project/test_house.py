@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import functools
 import json
-import os
 import re
 import shutil
 import subprocess
@@ -176,11 +175,13 @@ def test_the_commands_need_what_is_declared() -> None:
 
 def test_the_library_tour_runs() -> None:
     done = subprocess.run(
-        [sys.executable, "examples/library_tour.py"],
-        capture_output=True,
-        text=True,
-        cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        [sys.executable, "examples/library_tour.py"], capture_output=True, text=True, cwd=ROOT, env=_env()
     )
     assert done.returncode == 0, done.stderr
     assert "(0, n * m - 1)" in done.stdout and "proved" in done.stdout
+
+
+def _env() -> dict[str, str]:
+    import os
+
+    return {**os.environ, "PYTHONPATH": str(ROOT)}

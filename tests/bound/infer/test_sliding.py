@@ -99,13 +99,18 @@ SUMS = """
     D[y:13, x:4] = C[y, x] + C[y + 2, x]"""
 
 
+def slid_tiles(tile: int) -> int:
+    """How many rows of C the tiles of D compute."""
+    return sum(t + 2 if t > 1 else 2 for t in (min(tile, 13 - k) for k in range(0, 13, tile)))
+
+
 # a program, elements computed in all, extents of storage
 SLIDING: dict[str, tuple[str, dict[str, int], dict[str, str]]] = {
     **{
         f"chains in which each stage slides, tiles of {tile}": (
             f"""{SUMS}
         D split y {tile}; B compute_at D y.inner; B store_at D y.outer; C compute_at D y.inner; C store_at D y.outer""",
-            {"C": sum(t + 2 if t > 1 else 2 for t in (min(tile, 13 - k) for k in range(0, 13, tile))) * 4}, {},
+            {"C": slid_tiles(tile) * 4}, {},
         )
         for tile in (1, 3, 4, 13, 20)
     },

@@ -257,6 +257,12 @@ def places_are_right(b: BoundsMap, sizes: dict[Var, int] | None = None) -> int:
     return sum(b.storage(t).is_compact for stage in check_places(b, sizes).nests for t in stage.op.outputs)
 
 
+def never_larger(b: BoundsMap, plain: BoundsMap, tensors: list[Tensor]) -> None:
+    for tensor in tensors:
+        small, large = (prod(int(str(r.extent)) for r in x.allocated(tensor)) for x in (b, plain))
+        assert small <= large
+
+
 def folds(program: Program) -> bool:
     """Check compact storage by execution, and the nest against the reference; gives whether any storage is compact."""
     b = program.inferred(compact=True)
@@ -264,10 +270,7 @@ def folds(program: Program) -> bool:
         return False
     folded = places_are_right(b, program.values())
     if not program.variables:
-        plain = infer_bound(program.schedule)
-    for t in (t for t in program.stages if b.is_computed(b.stage(t))):
-        small, large = (prod(int(str(r.extent)) for r in x.allocated(t)) for x in (b, plain))
-        assert small <= large
+        never_larger(b, infer_bound(program.schedule), [t for t in program.stages if b.is_computed(b.stage(t))])
     check(program.schedule, program.sizes, bounds=b)
     return folded > 0
 

@@ -283,14 +283,16 @@ assert not {"islpy", "z3", "numpy"} & sys.modules.keys(), {"islpy", "z3", "numpy
 def test_a_list_of_questions_is_answered_as_each_alone():
     exprs = [HARD, i * 4 + j, (i * 4 + j) // 8 % 4 * 16 + (i * 4 + j) % 8, (i - j) * (i - j), i * n, n // (i + 1)]
     for ctx in (Context({i: Range(0, 64), j: Range(0, 4)}), BOX, Context({i: Range(0, n), j: Range(0, 4)})):
-        assert list(map(repr, ctx.bounds_many(exprs))) == [
-            repr(Context(dict(ctx.ranges), ctx.facts).bounds(e)) for e in exprs
-        ]
+        assert list(map(repr, ctx.bounds_many(exprs))) == [repr(Context(*_parts(ctx)).bounds(e)) for e in exprs]
         assert [b.notes for b in ctx.bounds_many(exprs, domain="interval")] == [  # type: ignore[union-attr]
             ctx.bounds(e, domain="interval").notes for e in exprs
         ]
         goals = [e < 30 for e in exprs]
         assert [p.status for p in ctx.prove_many(goals)] == [ctx.prove(goal).status for goal in goals]  # type: ignore[union-attr]
+
+
+def _parts(ctx: Context):
+    return dict(ctx.ranges), ctx.facts
 
 
 def test_an_error_stands_in_its_place():

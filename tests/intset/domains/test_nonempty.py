@@ -25,10 +25,14 @@ i, j, k, x, n, m, ELEMENT = Var("i"), Var("j"), Var("k"), Var("x"), Var("n"), Sh
 WHOLE = Context({j: Range(0, 10)})
 
 
+def elements(s: IntSet) -> set[int]:
+    inside = compiled(s.condition(ELEMENT), [ELEMENT])
+    return {value for value in range(-12, 30) if inside(value)}
+
+
 def claimed(s: IntSet, taken: set[int], what: object) -> None:
     """What a set without parameters says is true."""
-    inside = compiled(s.condition(ELEMENT), [ELEMENT])
-    found = {value for value in range(-12, 30) if inside(value)}
+    found = elements(s)
     assert found >= taken, what
     if s.is_exact:
         assert found == taken and s.is_empty is (not taken) and s.count() == len(taken), what

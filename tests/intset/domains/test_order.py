@@ -241,7 +241,7 @@ def test_regions_are_ordered_as_their_points_are():
         regions.append(Context(ranges, assume=assume).image(exprs))
         spans = [range(*(r.ends[0], r.ends[1] + 1)) for r in ranges.values()]
         found = [dict(zip(ranges, p, strict=True)) for p in itertools.product(*spans)]
-        found = [p for p in found if all(bool(Context().simplify(substitute(cond, p))) for cond in assume)]
+        found = [p for p in found if all(_true(cond, p) for cond in assume)]
         points.append(frozenset(tuple(int(Context().simplify(substitute(e, p))) for e in exprs) for p in found))
     ordered = 0
     for (r, p), (q, o) in itertools.product(zip(regions, points, strict=True), repeat=2):
@@ -254,3 +254,7 @@ def test_regions_are_ordered_as_their_points_are():
     assert line != regions[0]
     with pytest.raises(InputError, match="dimensions"):
         line <= regions[0]  # noqa: B015
+
+
+def _true(cond, point):
+    return bool(Context().simplify(substitute(cond, point)))

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from intset import (
+    Cond,
     Expr,
     Opaque,
     ShapeVar,
@@ -149,6 +150,10 @@ class Reader:
         return inside
 
 
+def reread(root: Expr | Cond) -> Any:
+    return Reader(latex(root), {latex_name(v.name): v for v in (i, j, n)}).whole()
+
+
 @pytest.mark.parametrize("seed", range(150))
 def test_a_reader_takes_a_formula_for_the_expression(seed: int) -> None:
     rng = random.Random(seed)
@@ -157,7 +162,7 @@ def test_a_reader_takes_a_formula_for_the_expression(seed: int) -> None:
     for root in (drawn.integer(3), drawn.integer(4), drawn.condition(3)):
         if r"\cdots" in latex(root):
             continue
-        read = Reader(latex(root), {latex_name(v.name): v for v in (i, j, n)}).whole()
+        read = reread(root)
         for _ in range(12):
             at: dict[Any, Any] = {i: rng.randrange(-9, 9), j: rng.randrange(-9, 9), n: rng.randrange(4, 64, 4)}
             at[TABLE] = lambda index: index * 3 % 7

@@ -155,11 +155,7 @@ def check(a: Cond, b: Cond, kind: str) -> int:
     assert second.includes(first) is all(p <= q for p, q in zip(in_a, in_b, strict=True))
     numbers = [len(p) for p in in_a]
     assert first.intersect_params(translated((), N <= 3)).counts((N,)) == (max(numbers), sum(numbers))
-    assert (
-        wide is None
-        or not any(in_a)
-        or evaluate(wide) == max(max(x for x, _ in p) - min(x for x, _ in p) + 1 if p else 0 for p in in_a)
-    )
+    assert wide is None or not any(in_a) or evaluate(wide) == max(extent(p) for p in in_a)
     sample = at[2].sample()
     assert sample in in_a[2] or (sample is None and not in_a[2])
     return 26 * len(SIZES)
@@ -167,6 +163,10 @@ def check(a: Cond, b: Cond, kind: str) -> int:
 
 def box_of(p: Points) -> Points:
     return set(product(*(range(min(side), max(side) + 1) for side in zip(*p, strict=True)))) if p else set()
+
+
+def extent(p: Points) -> int:
+    return max(x for x, _ in p) - min(x for x, _ in p) + 1 if p else 0
 
 
 def inside_product(found: Product) -> Cond:

@@ -226,7 +226,11 @@ def _operations() -> dict[str, Callable[[Any, Any], Any]]:
         "1 / sqrt": lambda a, b: 1.0 / tir.sqrt(a),
         "1 / (1 + exp)": lambda a, b: 1.0 / (1.0 + tir.exp(-a)),
     }
-    return table | {name: lambda a, b, name=name: getattr(tir, name)(a) for name in calls}
+    return table | {name: _of_first(getattr(tir, name)) for name in calls}
+
+
+def _of_first(function: Callable[[Any], Any]) -> Callable[[Any, Any], Any]:
+    return lambda a, b: function(a)
 
 
 COMPOSED = {"rsqrt": "1 / sqrt", "sigmoid": "1 / (1 + exp)"}  # each step is rounded
