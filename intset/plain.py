@@ -2,7 +2,8 @@
 
 Every node gets a row. Operands without a common variable combine by one rule an operation. A sum whose terms share
 variables is written over independent digits (`x // 8 % 4` and `x % 8` are two digits of `x`), after equal terms have
-cancelled. Small boxes of dependent terms are enumerated.
+cancelled. Digits whose outermost blocks are cut are no longer independent; a sum of them that rises or falls has its
+ends at those of its base. Small boxes of dependent terms are enumerated.
 
     (i*4 + j) // 8 % 4 * 16 + (i*4 + j) % 8         i in [0, 16), j in [0, 4)
     x = i*4 + j     [0, 63], every integer: one contiguous variable
@@ -685,12 +686,12 @@ def _pieces(parts: Sequence[_DigitTerm]) -> DigitPieces | None:
 def _sum_of_pieces(x: ValueRow, pieces: DigitPieces) -> ValueRow | None:
     """The exact row of a sum of multiples of digits of one base with row `x`.
 
-    Several digits are independent where the base takes every integer of whole blocks of the largest boundary.
+    Several digits of a base that takes every integer are independent in whole blocks of the largest boundary.
     """
     if len(pieces) > 1:
         block = pieces[-1][1] or pieces[-1][0]
         if x[2] != 1 or x[0] % block or (x[1] + 1) % block:
-            return None
+            return _sum_by_steps(x, pieces)
     total = ZERO
     for first, end, k in pieces:
         row = x if first == 1 else _floordiv(x, _single(first))
@@ -702,6 +703,60 @@ def _sum_of_pieces(x: ValueRow, pieces: DigitPieces) -> ValueRow | None:
             return _scaled(row, k)
         total = _add(total, (*_scaled(row, k)[:4], 0, UNKNOWN, UNKNOWN))
     return *total[:4], x[4], UNKNOWN, UNKNOWN
+
+
+def _sum_by_steps(x: ValueRow, pieces: DigitPieces) -> ValueRow | None:
+    """The row of a sum of multiples of digits that rises, or falls, with its base; or whose base takes every integer.
+
+    From one integer to the next, the digits below a boundary return to 0 and the digit above it grows by 1: a step of
+    the sum for each boundary. A sum all of whose steps have one sign has its ends at those of its base. The longest
+    step bounds the distance of neighbouring values.
+    """
+    levels: list[tuple[int, int]] = []  # boundaries, each with the multiple of the digit above it
+    for first, end, k in pieces:
+        if levels and levels[-1][0] == first:
+            levels.pop()
+        levels += [(first, k), (end, 0)] if end else [(first, k)]
+    steps, below = [], 0  # below a boundary the digits lose `below`
+    for (c, k), (above, _) in zip(levels, [*levels[1:], (0, 0)], strict=True):
+        steps.append(k - below)
+        below += k * (above // c - 1)
+    gap, step = max(map(abs, steps)) * x[2], gcd(*(k for _, k in levels))
+    rises, falls = min(steps) >= 0, max(steps) <= 0
+    if x[2] and (rises or falls):
+        first, last = (_ends_of_digits(end, end, levels[::-1], 0)[0] for end in x[:2])
+        low, high, least, most = (first, last, *x[5:]) if rises else (last, first, *x[:4:-1])
+    elif x[2] == 1:
+        (low, high), least, most = _ends_of_digits(x[0], x[1], levels[::-1], 0), UNKNOWN, UNKNOWN
+    else:
+        return None
+    return (low, high, gap, step, x[4], least, most) if low < high else _single(low)
+
+
+def _ends_of_digits(low: int, high: int, levels: Sequence[tuple[int, int]], above: int) -> tuple[int, int]:
+    """Both ends of the sum of `k` times the digit of `x` from `c` on, over `x` in [low, high].
+
+    Parameters
+    ----------
+    levels: the pairs `(c, k)`, largest first; each `c` divides the one before.
+    above: the boundary above the levels, of which all `x` are remainders; 0 for none.
+    """
+    if not levels:
+        return 0, 0
+    if low == 0 and high + 1 == above:  # a whole block: the digits are independent
+        widths = [c // d for c, d in pairwise((above, *(c for c, _ in levels)))]
+        sums = [k * (width - 1) for width, (_, k) in zip(widths, levels, strict=True)]
+        return sum([n for n in sums if n < 0]), sum([n for n in sums if n > 0])
+    (c, k), *rest = levels
+    first, last = low // c, high // c
+    if first == last:
+        least, most = _ends_of_digits(low % c, high % c, rest, c)
+        return k * first + least, k * last + most
+    blocks = [(first, _ends_of_digits(low % c, c - 1, rest, c)), (last, _ends_of_digits(0, high % c, rest, c))]
+    if last - first > 1:
+        whole = _ends_of_digits(0, c - 1, rest, c)
+        blocks += [(first + 1, whole), (last - 1, whole)]
+    return min(k * q + ends[0] for q, ends in blocks), max(k * q + ends[1] for q, ends in blocks)
 
 
 # -- enumeration -----------------------------------------------------------------------------------------------------

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 import intset.plain as plain
 from intset import Context, Expr, Range, Var, evaluate, maximum, minimum, select
 from intset.expr.node import Node
+from intset.spaces.vectors import to_numpy
 from tests.sweeps import daily
 
 DIVISORS = (2, 3, 4, 6, 8, 12)
@@ -168,3 +169,50 @@ def test_a_deep_chain_and_a_wide_one_are_answered() -> None:
     for _ in range(50_000):
         e = e + 1
     assert Context({i: Range(0, 8)}).bounds(e) == (50_000, 50_007)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_ends_of_sums_of_digits_whose_outer_blocks_are_cut(seed: int) -> None:
+    """The sum rises or falls with its base, or the base takes every integer; the box is not enumerated."""
+    r = random.Random(seed)
+    i, j, k = Var("i"), Var("j"), Var("k")
+    c, is_dense = r.choice((3, 5, 14, 28)), r.random() < 0.5
+    d = r.choice((c, c + 2, 2 * c, -c, -c - 3)) if not is_dense else r.choice((1, 5, -2, c + 1))
+    extents = [r.choice((7, 16, 28, 50)) for _ in range(3)]
+    x = (i * extents[1] + j) * extents[2] + k + r.randint(-9, 9)
+    x = x if is_dense else x * 16 + i
+    e = x // c * d + x % c * r.choice((1, 1, -1)) + r.choice((0, 7))
+    bounds = Context(dict(zip((i, j, k), (Range(0, n) for n in extents), strict=True))).bounds(e)
+    grid = np.meshgrid(*map(np.arange, extents), indexing="ij")
+    found = to_numpy(e, dict(zip((i, j, k), ((0, n - 1) for n in extents), strict=True)))(
+        dict(zip((i, j, k), grid, strict=True))
+    )
+    assert bounds.is_tight and bounds.ints() == (found.min(), found.max())
+
+
+@pytest.mark.parametrize("seed", daily(range(400), 20))
+def test_the_row_of_a_sum_of_digits_tells_of_every_value(seed: int) -> None:
+    r = random.Random(seed)
+    for _ in range(50):
+        cuts = [r.choice((1, 1, 2, 3))]
+        for _ in range(r.randint(1, 3)):
+            cuts.append(cuts[-1] * r.randint(2, 5))
+        every = [
+            (a, b or r.choice((0, a * 3)), r.choice((1, -1, 2, -5, 7, a, 2 * a, -a))) for a, b in pairwise((*cuts, 0))
+        ]
+        pieces = [piece for piece in every if r.random() < 0.8]
+        xs = [r.randint(-30, 40)]
+        gap = r.choice((1, 1, 2, 7))
+        for _ in range(r.randint(1, 40)):
+            xs.append(xs[-1] + (r.randint(1, gap) if gap > 1 else 1))
+        row = plain._sum_by_steps((xs[0], xs[-1], gap, 1, 3, 1, 2), pieces) if len(pieces) > 1 else None
+        if row is None:
+            assert gap > 1 or len(pieces) < 2
+            continue
+        values = {x: sum(n * (x // a % (b // a) if b else x // a) for a, b, n in pieces) for x in xs}
+        low, high, apart, step, _, least, most = row
+        assert (low, high) == (min(values.values()), max(values.values()))
+        assert all(after - before <= apart for before, after in pairwise(sorted(values.values())))
+        assert all(value == low if step == 0 else (value - low) % step == 0 for value in values.values())
+        corners = {1: values[xs[0]], 2: values[xs[-1]]}
+        assert corners.get(least, low) == low and corners.get(most, high) == high
