@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, ParamSpec, TypeAlias, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, ParamSpec, TypeAlias, TypeVar, overload
 
 from intset import config as configuration
 from intset.budgets import CACHED_ANSWERS, SIMPLIFY_ROUNDS
@@ -117,7 +117,7 @@ class Context(Displayed):
     ) -> None:
         self.domain = None if domain is None else configuration.checked("domain", domain, "Context(domain=)")
         stated: tuple[Fact, ...] = ()
-        if assume != () and assume != []:
+        if not isinstance(assume, (tuple, list)) or assume:
             stated = tuple([part for item in listed_conditions(assume) for part in facts_of(item, ASSUMED)])
         table, ends = checked_ranges(ranges)
         if not stated and not ends and all([_is_free(limits, table) for limits in table.values()]):  # noqa: C419  # hot
@@ -284,7 +284,8 @@ class Context(Displayed):
         self, e: IntLike, keep: Sequence[Var], domain: str | None, over: Over, shared: ValueRows | None = None
     ) -> Bounds:
         root = as_expr(e, "the expression")
-        plain = self._plain_bounds(root, domain, shared) if self._box is not None and keep == () == over else None
+        is_plain = self._box is not None and keep is NOTHING is over
+        plain = self._plain_bounds(root, domain, shared) if is_plain else None
         answer: Bounds = self._ask("bounds", (root,), keep, domain, over) if plain is None else plain
         return answer
 
@@ -604,12 +605,12 @@ class Context(Displayed):
         is_recorded: bool = False,
     ) -> Any:
         chosen = configuration.current(self.domain if domain is None else domain)
-        kept = () if keep == () else listed_vars(keep, "keep")
+        kept = () if keep is NOTHING else listed_vars(keep, "keep")
         registered = configuration.generation
         scope = self.frame
         if isinstance(over, Mapping):
             scope, exprs = at_sizes(scope, exprs, kept, over)
-        elif over != ():
+        elif over is not NOTHING:
             scope = scope.over_sizes(exprs, kept, over)
         stated = scope.where_defined(exprs)
         frame = stated.bounded
@@ -715,3 +716,6 @@ def _tuple_of_exprs(given: object, wanted: str) -> tuple[Expr, ...]:
     if isinstance(given, (Node, str, bytes)) or not isinstance(given, Sequence):
         raise InputError(f"{wanted} of expressions, not {shown(given)}")
     return tuple(as_expr(e, "an expression") for e in given)
+
+
+NOTHING: Final = ()  # the default of `keep` and `over`; another empty list takes the general road

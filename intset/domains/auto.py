@@ -193,7 +193,11 @@ class AutoDomain:
             a, b = cheap[k], exact[k]
             numbers = [end.data for end in (a, b) if isinstance(end, Expr) and end.is_const]
             if not numbers:
-                ends.append(a if isinstance(a, Expr) else b)
+                if isinstance(a, Expr) and isinstance(b, Expr):
+                    inwards = query.base.form(b).minus(query.base.form(a)).scale(-side)
+                    ends.append(b if query.base.is_nonneg(inwards) else a)
+                else:
+                    ends.append(a if isinstance(a, Expr) else b)
                 certified = False
                 continue
             best = max(numbers) if side < 0 else min(numbers)

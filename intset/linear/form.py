@@ -55,11 +55,11 @@ def _key_from(node: Node) -> Key:
         return (node.serial, 0, 0, node.serial)
     keys, number = [arg._order for arg in node.args], _OP_NUMBER[node.op]
     data = -1 if node.data is None else node.data  # hash(None) is an address
-    if len(keys) == 2 and len(keys[0]) > 3 == len(keys[1]):  # fast path for `x // 4`
+    own = data.serial if isinstance(data, Opaque) else None
+    if own is None and len(keys) == 2 and len(keys[0]) > 3 == len(keys[1]):  # fast path for `x // 4`
         (first, one, every, *leaves), (_, digest, _) = keys
         by_oldest = hash((number, data, (0, one), (-1, digest))) | 1
         return (first, by_oldest, hash((number, data, (every, *range(len(leaves))), (digest,))) | 1, *leaves)
-    own = data.serial if isinstance(data, Opaque) else None
     if len(keys) == 1 and own is None:
         leaves = list(keys[0][3:])
     else:

@@ -291,7 +291,9 @@ class Simplifier:
                     done[key] = irreducible
                     stack.pop()
                     continue
-                if not level and (plain := self._plainly(node, key[1])) is not None:
+                # a remainder in a sum keeps its dividend, by which it joins a quotient
+                is_plain = not level and (node.op is not ops.FLOORMOD or key == first)
+                if is_plain and (plain := self._plainly(node, key[1])) is not None:
                     self.next[key] = (plain.after, key[1], level)
                     self.rewrites[key] = plain
                     continue

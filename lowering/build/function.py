@@ -37,7 +37,7 @@ def parameters(schedule: Schedule, args: Sequence[object] | None) -> tuple[tuple
 
     Raises
     ------
-    InputError: an argument has another type than tensor or variable.
+    InputError: an argument has another type than tensor or variable, or is a tensor given before.
     ScheduleError: an input is missing, or an argument is no tensor of the schedule.
     """
     states = {t for stage in schedule.stages for t in getattr(stage.op, "state_placeholder", ())}
@@ -50,7 +50,10 @@ def parameters(schedule: Schedule, args: Sequence[object] | None) -> tuple[tuple
     scalars: list[Parameter] = []
     for k, arg in enumerate(listed(args, "the arguments of lower", "a list of tensors and variables")):
         if isinstance(arg, Tensor):
-            tensors[_current(schedule, arg)] = None
+            current = _current(schedule, arg)
+            if current in tensors:
+                raise InputError(f"argument {k} of lower is {arg.name}, which is among the arguments before it")
+            tensors[current] = None
         elif isinstance(arg, (Var, Value)):
             scalars.append(arg)
         else:

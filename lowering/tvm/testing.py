@@ -12,6 +12,7 @@ from lowering.tvm.ir import structural_equal
 from lowering.tvm.target import Target
 
 Test = TypeVar("Test", bound="Callable[..., Any]")
+device_enabled = runtime.enabled
 
 
 def assert_allclose(actual: Any, desired: Any, rtol: float = 1e-7, atol: float = 1e-7) -> None:
@@ -61,7 +62,7 @@ def parametrize_targets(*targets: Any) -> Any:
     import pytest
 
     named = [t for t in targets if isinstance(t, (str, dict, Target))]
-    here = [t for t in named or ["llvm"] if runtime.enabled(t)]
+    here = [t for t in named or ["llvm"] if device_enabled(t)]
     mark = pytest.mark.parametrize(("target", "dev"), [(t, runtime.device(t)) for t in here])
     return mark(targets[0]) if targets and callable(targets[0]) else mark
 
@@ -80,5 +81,4 @@ def main() -> None:
 
     import pytest
 
-    frame = inspect.stack()[1]
-    sys.exit(pytest.main([frame.filename]))
+    sys.exit(pytest.main([inspect.stack()[1].filename]))

@@ -7,14 +7,27 @@ import random
 from collections.abc import Callable
 from functools import partial
 
+import numpy as np
 import pytest
 
-from intset import POS_INF, Cond, Context, EvaluationError, Expr, ShapeVar, Var, evaluate, parse
+from intset import (
+    POS_INF,
+    Cond,
+    Context,
+    EvaluationError,
+    Expr,
+    InputError,
+    Opaque,
+    ShapeVar,
+    Var,
+    evaluate,
+    parse,
+)
 from intset.arithmetic.strided import TRANSFER
 from intset.expr import ops
 from intset.linear import bounds as iv
 from intset.linear.bounds import Interval, of_operation
-from intset.linear.form import reads_positive
+from intset.linear.form import order_key, reads_positive
 
 ENDS = (None, -9, -2, -1, 0, 1, 3, 8)
 INTERVALS = [(low, high) for low in ENDS for high in ENDS if low is None or high is None or low <= high]
@@ -188,3 +201,22 @@ def test_the_sign_of_a_shared_product_is_read_once_a_node() -> None:
         e = e * e
     assert reads_positive(e, 3)
     assert not reads_positive(e, -1)
+
+
+@pytest.mark.parametrize("last", [0, 3])
+def test_terms_of_two_tables_are_ordered_by_the_age_of_the_tables(last: int) -> None:
+    """The digests of a key are those of structure alone, in every process."""
+    i, older, newer = Var("i"), Opaque("older", 2), Opaque("newer", 2)
+    first, second = (order_key(table(i, last)) for table in (older, newer))
+    assert first[1:3] == second[1:3] and first < second
+    assert str(Context().canonical(newer(i, last) * 2 + older(i, last))).startswith("older")
+
+
+@pytest.mark.parametrize("wrong", [np.int64(3), np.array([1, 2])])
+def test_a_number_of_numpy_is_no_list_of_variables(wrong: object) -> None:
+    i, ctx = Var("i"), Context()
+    for named in ({"keep": wrong}, {"over": wrong}):
+        with pytest.raises(InputError):
+            ctx.bounds(i, **named)
+    with pytest.raises(InputError):
+        Context({}, assume=wrong)

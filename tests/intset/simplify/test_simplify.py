@@ -223,3 +223,22 @@ def test_a_remainder_goes_where_the_whole_is_shorter() -> None:
     assert ctx.simplify(x // 80 * 35 + x % 80 - 45) is x - x // 80 * 45 - 45
     assert ctx.simplify(x % 80 + x // 80 * 35) is x - x // 80 * 45
     assert ctx.simplify(x // 80 * 100 + x % 80) is x + x // 80 * 20
+
+
+@pytest.mark.parametrize(
+    ("coefficients", "extents", "most"), [((5,), (56,), 15), ((5, 16), (30, 56), 14), ((4,), (80,), 17)]
+)
+def test_a_remainder_joins_its_quotient_also_where_a_zero_was_added(coefficients, extents, most):
+    variables = [Var(name) for name in "ab"[: len(extents)]]
+    total = (
+        sum((v * k for v, k in zip(variables[1:], coefficients[1:], strict=True)), variables[0] * coefficients[0])
+        - 1
+        + 0
+    )
+    ctx = Context({v: Range(0, n) for v, n in zip(variables, extents, strict=True)})
+    e = (total // 7 * 2 + total % 7) // 32 if len(extents) == 1 else (total + 1) // 28 + (total + 1) % 28
+    found = ctx.simplify(e)
+    assert cost(found) <= most
+    for point in itertools.product(*map(range, extents)):
+        at = dict(zip(variables, point, strict=True))
+        assert evaluate(found, at) == evaluate(e, at)

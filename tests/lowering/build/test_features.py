@@ -205,6 +205,7 @@ def test_facts_of_a_context_are_used_and_not_checked() -> None:
 REFUSED: dict[str, tuple[type[Exception], str]] = {
     "lower(s, [C])": (ScheduleError, "A must be among the arguments: it is an input of the schedule"),
     "lower(s, [A, 3, C])": (InputError, "argument 1 of lower must be a tensor or a variable, not 3"),
+    "lower(s, [A, A, C])": (InputError, "argument 1 of lower is A, which is among the arguments before it"),
     "lower(s, at={'n': 3})": (InputError, "at"),
     "lower(s, bounds=infer_bound(s), at={'n': 3})": (InputError, "not both"),
     "lower(C)": (InputError, "lower needs a schedule"),
