@@ -79,6 +79,8 @@ P = ParamSpec("P")
 T = TypeVar("T")
 Over: TypeAlias = Sequence[Var] | Mapping[Var, IntLike] | str  # sizes that a question quantifies, or fixes
 
+NOTHING: Final = ()  # the default of `keep` and `over`; another empty list takes the general road
+
 
 class Context(Displayed):
     """Ranges of variables and facts, the assumptions of an analysis.
@@ -132,9 +134,7 @@ class Context(Displayed):
             report(excluding)
 
     _box: Mapping[Var, Range] | None = None  # the ranges, if nothing else was stated
-    _met: dict[Var, VarEnds] | None = (
-        None  # numeric ranges and facts about their ends in one, if nothing else was stated
-    )
+    _met: dict[Var, VarEnds] | None = None  # numeric ends of variables, if each fact states an end
     _plain_answers: dict[tuple[Expr, configuration.Config], Bounds]
 
     _scope: Frame | None = None
@@ -716,6 +716,3 @@ def _tuple_of_exprs(given: object, wanted: str) -> tuple[Expr, ...]:
     if isinstance(given, (Node, str, bytes)) or not isinstance(given, Sequence):
         raise InputError(f"{wanted} of expressions, not {shown(given)}")
     return tuple(as_expr(e, "an expression") for e in given)
-
-
-NOTHING: Final = ()  # the default of `keep` and `over`; another empty list takes the general road

@@ -2,8 +2,8 @@
 
 Every node gets a row. Operands without a common variable combine by one rule an operation. A sum whose terms share
 variables is written over independent digits (`x // 8 % 4` and `x % 8` are two digits of `x`), after equal terms have
-cancelled. Digits whose outermost blocks are cut are no longer independent; a sum of them that rises or falls has its
-ends at those of its base. Small boxes of dependent terms are enumerated.
+cancelled. Digits are dependent where the range of `x` ends inside a block; a sum of them that rises or falls with `x`
+is evaluated at the ends of `x`. Small boxes of dependent terms are enumerated.
 
     (i*4 + j) // 8 % 4 * 16 + (i*4 + j) % 8         i in [0, 16), j in [0, 4)
     x = i*4 + j     [0, 63], every integer: one contiguous variable
@@ -709,10 +709,10 @@ def _sum_by_steps(x: ValueRow, pieces: DigitPieces) -> ValueRow | None:
     """The row of a sum of multiples of digits that rises, or falls, with its base; or whose base takes every integer.
 
     From one integer to the next, the digits below a boundary return to 0 and the digit above it grows by 1: a step of
-    the sum for each boundary. A sum all of whose steps have one sign has its ends at those of its base. The longest
-    step bounds the distance of neighbouring values.
+    the sum for each boundary. Where all steps have one sign, the ends of the base attain the ends of the sum. The
+    longest step bounds the distance of neighbouring values.
     """
-    levels: list[tuple[int, int]] = []  # boundaries, each with the multiple of the digit above it
+    levels: list[tuple[int, int]] = []  # (boundary, multiple of the digit above it)
     for first, end, k in pieces:
         if levels and levels[-1][0] == first:
             levels.pop()
@@ -739,7 +739,7 @@ def _ends_of_digits(low: int, high: int, levels: Sequence[tuple[int, int]], abov
     Parameters
     ----------
     levels: the pairs `(c, k)`, largest first; each `c` divides the one before.
-    above: the boundary above the levels, of which all `x` are remainders; 0 for none.
+    above: the divisor of which all `x` are remainders, the next larger boundary; 0 for none.
     """
     if not levels:
         return 0, 0

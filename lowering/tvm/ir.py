@@ -264,7 +264,7 @@ def structural_equal(lhs: Any, rhs: Any, map_free_vars: bool = False) -> bool:
 
 
 def _same_place(lhs: Any, rhs: Any) -> bool:
-    """Whether both are elements of one buffer at the same flat index."""
+    """Whether two elements of one buffer have the same flat index."""
     if not isinstance(lhs, (Node, Value)) or not isinstance(rhs, (Node, Value)):
         return False
     tensor = walk.loaded_tensor(lhs)

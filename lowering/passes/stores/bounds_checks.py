@@ -71,7 +71,7 @@ def _asserted(f: Function, conditions: Conditions, node: Operand, is_store: bool
 
 
 def _reads(stmt: Stmt) -> Iterator[tuple[Conditions, Operand]]:
-    """The elements that a statement reads, then the one that it stores, each after those of its indices."""
+    """The elements that a statement reads, then the stored one. Elements in an index precede the indexed element."""
     pending: list[tuple[Operand, Conditions, bool]] = [(root, (), False) for root in reversed(_accessed(stmt))]
     seen: set[tuple[Operand, Conditions]] = set()
     while pending:
