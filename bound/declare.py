@@ -17,7 +17,7 @@ from contextlib import ContextDecorator
 from typing import Any, ClassVar, Final, Literal, TypeAlias, TypedDict, TypeVar, Unpack, overload
 
 from bound import dtypes
-from bound.itervar import IterType, IterVar, whole_number
+from bound.itervar import IterType, IterVar, plain_index, whole_number
 from bound.operation import ComputeOp, ExternOp, PlaceholderOp, ScanOp, TensorComputeOp, TensorIntrinCall, plain_sizes
 from bound.tensor import TENSOR_OPERATORS, Tensor
 from bound.tir import build, walk
@@ -254,7 +254,7 @@ def compute(
     if not formulas:
         raise InputError(f"the formula of {name} gives no value")
     typed = tuple(in_types(formula) for formula in with_independent_ranges(name, axis, formulas))
-    computed = ComputeOp(name, axis, typed, tag or current_tag(), attrs)
+    computed = ComputeOp(name, axis, typed, tag or current_tag(), attrs, tuple(map(build.dtype_of, formulas)))
     return computed.output(0) if computed.num_outputs == 1 else computed.outputs
 
 
@@ -533,7 +533,8 @@ def as_shape(shape: object, name: str) -> tuple[Expr, ...]:
     extents = tuple(shape) if isinstance(shape, (tuple, list)) else (shape,)
     a_name(name, "the name of an operation")
     whole = [whole_number(extent) for extent in extents]
-    given = [without_sizes(as_expr(extent, f"extent {k} of {name}")) for k, extent in enumerate(whole)]
+    exact = [plain_index(as_expr(extent, f"extent {k} of {name}")) for k, extent in enumerate(whole)]
+    given = list(map(without_sizes, exact))
     checked = tuple(_simple(extent) for extent, _ in given)
     said = {var for _, sizes in given for var in sizes}
     for k, extent in enumerate(checked):

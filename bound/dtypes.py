@@ -130,6 +130,11 @@ def int_named(width: int, is_signed: bool) -> str:
     return f"{'' if is_signed else 'u'}int{width}"
 
 
+def of_number(number: int) -> str:
+    """The type of a Python integer: `int32`, or the first of `int64` and `uint64` that holds it; `int64` beyond."""
+    return next((t for t in (INDEX, "int64", "uint64") if holds(t, number)), "int64")
+
+
 def float_format(dtype: str) -> FloatFormat:
     """Return the format of a float type."""
     return _FLOATS[dtype]

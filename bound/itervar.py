@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from enum import IntEnum
-from typing import ClassVar
+from typing import Any, ClassVar
 
+from bound import dtypes
 from intset.errors import InputError
 from intset.expr import ops
+from intset.expr.dag import operations, postorder
 from intset.expr.definedness import without_sizes
-from intset.expr.node import Expr, Var, as_expr
+from intset.expr.node import Expr, Node, Var, as_expr
 from intset.expr.printer import shown
 from intset.expr.range import Range
 
@@ -122,6 +124,23 @@ def whole_number(x: object) -> object:
     return int(x) if isinstance(x, float) and x.is_integer() else x
 
 
+def plain_index(index: Expr) -> Expr:
+    """The index without casts that leave every index as it is: of constants, and to signed types as wide as `int32`."""
+    if ops.CAST not in operations(index):
+        return index
+    casts = [node for node in postorder((index,)) if node.op is ops.CAST and _keeps_indices(node)]
+    return index.substitute({as_expr(node): node.args[0] for node in casts})
+
+
+def _keeps_indices(node: Node) -> bool:
+    inner: Any = node.args[0]
+    width, is_signed = node.data
+    if inner.is_const:
+        return dtypes.holds(dtypes.int_named(width, is_signed), inner.data)
+    is_wide = is_signed and width >= dtypes.bits(dtypes.INDEX)
+    return is_wide and operations(inner).isdisjoint((ops.LOAD, ops.CAST))
+
+
 def as_domain(dom: object, what: str) -> Range:
     """Convert a `Range`, a pair `(begin, end)`, or an extent to a `Range`."""
     if isinstance(dom, Range):
@@ -129,13 +148,17 @@ def as_domain(dom: object, what: str) -> Range:
     if isinstance(dom, (tuple, list)):
         if len(dom) != 2:
             raise InputError(f"{what} must be a Range or a pair (begin, end), not {shown(dom)}")
-        begin, end = (as_expr(whole_number(x), f"{e} of {what}") for x, e in zip(dom, ("begin", "end"), strict=True))
+        begin, end = (_end(x, f"{e} of {what}") for x, e in zip(dom, ("begin", "end"), strict=True))
         if begin.is_const and begin.data == 0:
             return Range(begin, end)
         if begin.is_const and end.is_const:
             return Range(begin, end.data - begin.data)
         return Range(begin, end - begin)
-    return Range(0, as_expr(whole_number(dom), what))
+    return Range(0, _end(dom, what))
+
+
+def _end(number: object, what: str) -> Expr:
+    return plain_index(as_expr(whole_number(number), what))
 
 
 def thread_axis(dom: object = None, tag: str = "", name: str = "") -> IterVar:

@@ -53,6 +53,7 @@ class ComputeOp(Operation):
     axis: one axis per dimension.
     body: the formula of each output, in terms of `axis`; either none or all of them are reductions.
     reduce_axis: the axes of the reduction, or empty.
+    dtypes: the element types, by default those of the formulas.
     """
 
     def __init__(
@@ -62,6 +63,7 @@ class ComputeOp(Operation):
         body: tuple[Operand, ...],
         tag: str = "",
         attrs: Mapping[str, object] | None = None,
+        dtypes: Sequence[str] = (),
     ) -> None:
         super().__init__(name, tag, attrs)
         self.axis = ScriptTuple(axis)
@@ -70,7 +72,8 @@ class ComputeOp(Operation):
         self.reduce_axis = ScriptTuple(() if self.reduction is None else self.reduction.axis)
         _check_axes(name, (*axis, *self.reduce_axis), body)
         shape = tuple(extent_of(iv) for iv in axis)
-        self.outputs = tuple(Tensor(self, k, shape, dtype_of(value)) for k, value in enumerate(body))
+        types = dtypes or tuple(map(dtype_of, body))
+        self.outputs = tuple(Tensor(self, k, shape, dtype) for k, dtype in enumerate(types))
         self._tell_sizes()
 
     def _tell_sizes(self) -> None:
@@ -104,9 +107,10 @@ class ComputeOp(Operation):
     def _with_inputs(self, new: Mapping[Tensor, Tensor]) -> ComputeOp:
         return self.with_body(tuple(redirected(value, new) for value in self.body))
 
-    def with_body(self, body: tuple[Operand, ...]) -> ComputeOp:
-        """Return an operation with the same name and axes, and other formulas."""
-        return ComputeOp(self.name, self.axis, body, self.tag, self.attrs)
+    def with_body(self, body: tuple[Operand, ...], axis: tuple[IterVar, ...] = (), name: str = "") -> ComputeOp:
+        """Return an operation with other formulas of the same types; axes and name stay unless they are given."""
+        types = [t.dtype for t in self.outputs]
+        return ComputeOp(name or self.name, axis or self.axis, body, self.tag, self.attrs, types)
 
 
 class ExternOp(Operation):

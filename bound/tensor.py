@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NoReturn, Self, SupportsIndex, TypeAlias, TypeVar, cast, overload
 
 from bound import dtypes
-from bound.itervar import IterVar
+from bound.itervar import IterVar, plain_index
 from bound.tir.value import (
     OPERATORS,
     READ,
@@ -436,4 +436,4 @@ def as_index(tensor: Tensor, k: int, index: object) -> Expr:
     """
     if isinstance(index, Value) and dtypes.is_float(index.dtype):
         return cast("Expr", OPERATORS.cast("int32", index))
-    return as_expr(index, f"index {k} of {tensor.name}")
+    return plain_index(as_expr(index, f"index {k} of {tensor.name}"))

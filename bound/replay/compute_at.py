@@ -820,7 +820,7 @@ def _copy(op: ComputeOp, clones: Mapping[Tensor, Tensor]) -> tuple[ComputeOp, di
     """Copy an operation over fresh axes; it reads clones where they exist."""
     axes = {iv: _twin(iv) for iv in op.root_iter_vars}
     body = tuple(_over(redirected(value, clones), axes) for value in op.body)
-    copy = ComputeOp(f"{op.name}.clone", tuple(axes[iv] for iv in op.axis), body, op.tag, op.attrs)
+    copy = op.with_body(body, tuple(axes[iv] for iv in op.axis), f"{op.name}.clone")
     for old, new in zip(op.outputs, copy.outputs, strict=True):
         new.value_range = old.value_range
     return copy, axes

@@ -301,7 +301,7 @@ def _computing(op: ComputeOp, stage: Stage, ranges: Ranges, leaves: list[IterVar
     guards = split_guards(stage.relations, ranges, root_values)
     mapping = {iv: root_values[iv] for iv in op.axis}
     bodies = tuple(guarded(walk.substitute(value, mapping), guards) for value in op.body)
-    return ComputeOp(name, axis, bodies, op.tag, op.attrs)
+    return op.with_body(bodies, axis, name)
 
 
 def _computing_tiles(
@@ -339,7 +339,7 @@ def guarded(value: Operand, guards: list[Cond]) -> Operand:
         return value
     if isinstance(value, Value) and value.op is REDUCE:
         return with_condition(value, build.together(condition(value), *guards))
-    return build.select(build.all_of(*guards), value, build.const(0, build.dtype_of(value)))
+    return build.select(build.all_of(*guards), value, build.plain_constant(build.cast(build.dtype_of(value), 0)))
 
 
 def restart(stage: Stage) -> None:
@@ -443,7 +443,7 @@ def _partial(
     terms = tuple(walk.substitute(source, mapping) for source in sources(first))
     body = _reductions(op.reduction.combiner, terms, where, reduced, op)
     new_axis = (*op.axis[:dimension], axes[axis], *op.axis[dimension:])
-    return ComputeOp(f"{op.name}.rf", new_axis, body, op.tag, op.attrs), axes
+    return op.with_body(body, new_axis, f"{op.name}.rf"), axes
 
 
 def _reductions(
@@ -475,7 +475,7 @@ def _final(op: ComputeOp, partial: ComputeOp, axis: IterVar, dimension: int) -> 
         body = [make(REDUCE, (*b.args, *moved), b.dtype, b.data) for b in body if isinstance(b, Value)]
     if not op.reduction.combiner.is_closed:
         body = [walk.substitute(b, renamed) for b in body]
-    return ComputeOp(f"{op.name}.repl", outer, tuple(body), op.tag, op.attrs)
+    return op.with_body(tuple(body), outer, f"{op.name}.repl")
 
 
 def _keep_untouched(stage: Stage, new: Stage, touched: set[IterVar], axes: dict[IterVar, IterVar]) -> None:
@@ -556,17 +556,20 @@ def _computed(
     padding = moved.padding_at(places)
     body = tuple(walk.substitute(value, values) for value in op.body)
     if padding is not truth(False):
-        body = tuple(_padded(op, value, logical_not(padding), axes, pad_value) for value in body)
-    return ComputeOp(op.name, axes, body, op.tag, op.attrs)
+        body = tuple(_padded(op, k, value, logical_not(padding), axes, pad_value) for k, value in enumerate(body))
+    return op.with_body(body, axes)
 
 
-def _padded(op: ComputeOp, value: Operand, is_element: Cond, axes: Sequence[IterVar], pad_value: object) -> Operand:
+def _padded(
+    op: ComputeOp, k: int, value: Operand, is_element: Cond, axes: Sequence[IterVar], pad_value: object
+) -> Operand:
     if pad_value is None:
         return guarded(value, [is_element])
     if isinstance(value, Value) and value.op is REDUCE:
         raise ScheduleError(f"stage {op.name}: the padding of a reduction has the value of an empty one, not pad_value")
     given: Any = pad_value(*axes) if callable(pad_value) else pad_value
-    return build.select(is_element, value, build.cast(build.dtype_of(value), build.operand(given)))
+    padding = build.plain_constant(build.cast(op.outputs[k].dtype, build.operand(given)))
+    return build.select(is_element, value, padding)
 
 
 def _read_anew(stage: Stage, op: Operation, new: Operation, old: Sequence[IterVar], places: Sequence[Expr]) -> None:

@@ -22,7 +22,7 @@ from bound.schedule.rewrites import Reach, group_of, post_order, replace_op, tra
 from bound.schedule.stage import Stage
 from bound.tensor import Tensor
 from bound.tir import walk
-from bound.tir.machine import fitted
+from bound.tir.machine import within
 from bound.tir.value import Operand
 from intset.expr import ops
 from intset.expr.arguments import of_kind
@@ -338,7 +338,7 @@ def _stored(value: Operand, dtype: str) -> Operand:
     is_value = isinstance(value, Expr) and not value.is_const and not operations(value).isdisjoint((ops.LOAD, ops.CAST))
     if not isinstance(value, Expr) or not (is_value or dtypes.bits(dtype) < 32):
         return value
-    return fitted(value, dtype)
+    return within(value, dtype)
 
 
 def rebase_non_zero_min_loop(schedule: Schedule) -> None:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import operator
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import reduce
 from math import ceil, copysign, floor, isfinite, trunc
@@ -307,7 +307,9 @@ def _predicate(name: str, of_integer: Cond) -> Function:
 
 def _float_pair(name: str) -> Function:
     def function(x: object, y: object) -> Operand:
-        a, b = matched(*(cast(dtypes.DEFAULT, as_expr(v)) if is_integer(v) else v for v in (x, y)))
+        first = cast(dtypes.DEFAULT, as_expr(x)) if is_integer(x) else operand(x)
+        number = y if isinstance(y, float) else as_expr(y) if is_integer(y) else None
+        a, b = matched(first, y if number is None else cast(dtype_of(first), number))
         return make(CALL, (a, b), a.dtype, name)
 
     return _named(function, name, f"`{name}` of two floats.")
@@ -343,10 +345,8 @@ def power(x: ValueLike, y: ValueLike) -> Number:
         base, exponent = as_expr(x), as_expr(y)
         if not exponent.is_const or exponent.data < 0:
             raise InputError(f"a power of integers needs a constant exponent that is not negative, not {shown(y)}")
-        result = as_expr(1)
-        for k in range(exponent.data):
-            result = base if k == 0 else result * base
-        return result
+        base = as_expr(cast(dtypes.promote(dtype_of(base), dtype_of(exponent)), base))
+        return reduce(mul, [base] * exponent.data) if exponent.data else as_expr(1)
     a, b = matched(x, y)
     return make(CALL, (a, b), a.dtype, "pow")
 
@@ -362,12 +362,12 @@ def popcount(x: IntLike) -> Expr:
 def clz(x: IntLike) -> Expr:
     """Return the number of leading 0 bits in the machine representation of an integer."""
     e = as_expr(x)
-    width = dtypes.bits(dtype_of(e))
-    step = 1
+    dtype = dtype_of(e)
+    width, step = dtypes.bits(dtype), 1
     while step < width:  # copy the leading 1 to all lower bits
-        e = e | (e >> step)
+        e = e | (e >> as_expr(const(step, dtype)))
         step *= 2
-    return width - popcount(e)
+    return as_expr(cast(dtypes.INDEX, width - popcount(e)))
 
 
 def reinterpret(dtype: str, value: ValueLike) -> Operand:
@@ -378,12 +378,15 @@ def reinterpret(dtype: str, value: ValueLike) -> Operand:
     InputError: the widths differ, or a type is neither an integer nor float32 or float64.
     """
     x = operand(value, "the value of reinterpret")
-    source = dtype_of(x)
-    if source == dtypes.check(dtype):
+    is_constant = isinstance(x, Expr) and x.is_const  # it has the bits of any width
+    source = dtypes.int_named(dtypes.bits(dtypes.check(dtype)), True) if is_constant else dtype_of(x)
+    if source == dtype:
         return x
     known = all(dtypes.is_int(t) or t in ("float32", "float64") for t in (source, dtype))
     if not known or dtypes.bits(source) != dtypes.bits(dtype):
         raise InputError(f"reinterpret takes numbers of one width, not {source} as {dtype}")
+    if dtypes.is_int(source) and dtypes.is_int(dtype):
+        return cast(dtype, x)
     call = make(CALL, (x,), dtype, "reinterpret")
     return integer(call) if dtypes.is_int(dtype) else call
 
@@ -429,29 +432,40 @@ def _opaque_call(kind: str, dtype: str, name: str, args: tuple[object, ...]) -> 
 def dtype_of(operand: Operand) -> str:
     """Return the element type of a tensor that stores the operand.
 
-    An integer has the widest type of its elements and casts; indices are `int32`, constants adapt.
+    Operands have the types of TVM: indices and Python integers are `int32`, an integer beyond that is `int64`.
     """
     if isinstance(operand, Value):
         return operand.dtype
     if isinstance(operand, Cond):
         return "bool"
-    types: dict[Node, str | None] = {}
+    types: dict[Node, str] = {}
     for node in postorder((operand,)):
-        types[node] = _integer_type(node, types)
-    return types[operand] or dtypes.INDEX
+        if isinstance(node, Expr):
+            types[node] = integer_type(node, types)
+    return types[operand]
 
 
-def _integer_type(node: Node, known: dict[Node, str | None]) -> str | None:
+def integer_type(node: Expr, known: Mapping[Node, str]) -> str:
+    """Return the type of an integer whose operands have `known` types.
+
+    Of a bit operation, a Python integer takes the type of the other operand, if that holds it.
+    """
     if node.op is ops.LOAD:
         return getattr(node.data, "dtype", dtypes.INDEX)
     if node.op is ops.CAST:
-        width, is_signed = node.data
-        return f"{'int' if is_signed else 'uint'}{width}"
+        return dtypes.int_named(*node.data)
     if isinstance(node, Var):
         return node.type_name if isinstance(node, ScriptVar) else dtypes.INDEX
-    types = [known[arg] for arg in node.args if isinstance(arg, Expr)]
-    definite = [dtype for dtype in types if dtype is not None]
-    return reduce(dtypes.promote, definite) if definite else None
+    if node.is_const:
+        return dtypes.of_number(node.data)
+    args = [arg for arg in node.args if isinstance(arg, Expr)]
+    if node.op in _BIT_OPERATIONS:
+        typed = [known[arg] for arg in args if not arg.is_const]
+        args = [arg for arg in args if not arg.is_const or not any(dtypes.holds(t, arg.data) for t in typed)]
+    return reduce(dtypes.promote, [known[arg] for arg in args]) if args else dtypes.INDEX
+
+
+_BIT_OPERATIONS: Final = (ops.BITAND, ops.BITOR, ops.BITXOR, ops.SHL, ops.SHR)
 
 
 def is_integer(x: object) -> bool:
@@ -488,22 +502,14 @@ def operand(x: object, what: str = "an operand") -> Operand:
 
 
 def const(value: float | bool, dtype: str | None = None) -> Operand:
-    """Return a constant of the given type; by default `int32` for Python integers, `float32` for floats.
-
-    A constant of the type of indices, `int32`, is an integer, which adapts to the type of other operands.
-    """
+    """Return a constant of the given type; by default `int32` for Python integers, `float32` for floats."""
     if isinstance(value, bool) or dtype == "bool":
         return truth(bool(value))
-    if dtype is None:
-        return operand(value, "a constant")
-    dtype = dtypes.check(dtype)
-    made = cast(dtype, value)
-    is_value = isinstance(made, Expr) and made.is_const and dtype != dtypes.INDEX
-    return ints.cast(as_expr(made), dtypes.bits(dtype), dtypes.signed(dtype)) if is_value else made
+    return operand(value, "a constant") if dtype is None else cast(dtype, value)
 
 
 def plain_constant(e: Operand) -> Operand:
-    """Return a typed constant as a plain integer; other operands unchanged."""
+    """Return a typed integer constant as a number; other operands unchanged."""
     if isinstance(e, Expr) and e.op is ops.CAST and e.args[0].is_const:
         number: Expr = e.args[0]
         return number if dtypes.holds(dtypes.int_named(*e.data), number.data) else e
@@ -555,15 +561,12 @@ def _settled(e: Expr) -> int | None:
 
 def _cast_integer(dtype: str, e: Expr) -> Operand:
     if dtypes.is_float(dtype):
-        number = _settled(e)
-        return make(CONVERT, (e,), dtype) if number is None else constant(as_float(number, dtype), dtype)
-    low, high = dtypes.int_range(dtype)
-    if e.is_const and low <= e.data <= high:
-        return e
-    is_index = all(node.op is not ops.LOAD and node.op is not ops.CAST for node in postorder((e,)))
-    if (is_index and low < 0 and dtypes.bits(dtype) >= 32) or (not is_index and dtype_of(e) == dtype):
-        return e  # an index is an integer of any width that indices have; a type is not converted to itself
-    return ints.cast(e, dtypes.bits(dtype), dtypes.signed(dtype))
+        whole = _settled(e)
+        return make(CONVERT, (e,), dtype) if whole is None else constant(as_float(whole, dtype), dtype)
+    number = as_expr(plain_constant(e))
+    if number.is_const:
+        e = as_expr(ops.wrap(number.data, *dtypes.register(dtype)))
+    return e if dtype_of(e) == dtype else ints.cast(e, dtypes.bits(dtype), dtypes.signed(dtype))
 
 
 def matched(*values: object) -> tuple[Value, ...]:
@@ -571,11 +574,12 @@ def matched(*values: object) -> tuple[Value, ...]:
     for x in values:
         if is_truth(x):
             raise InputError(f"a truth value is not a number: {shown(x)} (use tir.Select or astype)")
-    types = [x.dtype for x in values if isinstance(x, Value)]
+    operands = [operand(x) for x in values]
+    types = [x.dtype for x in operands if isinstance(x, Value)]
     dtype = reduce(dtypes.promote, types) if types else dtypes.DEFAULT
     if dtype in dtypes.OF_STORAGE:
         raise InputError(f"nothing is computed in {dtype}, a type of storage: convert by astype first")
-    cast_values = [cast(dtype, x if isinstance(x, float) else operand(x)) for x in values]
+    cast_values = [cast(dtype, x if isinstance(x, float) else y) for x, y in zip(values, operands, strict=True)]
     return tuple(x for x in cast_values if isinstance(x, Value))
 
 

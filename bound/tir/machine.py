@@ -21,12 +21,12 @@ from typing import Any, Final
 
 from bound import dtypes
 from bound.tir import build
-from bound.tir.value import CALL, OF_LOW_BITS, REDUCE, IntFunction, Operand, Value, integer, make, span_of
+from bound.tir.value import CALL, OF_LOW_BITS, REDUCE, IntFunction, Operand, ScriptVar, Value, integer, make, span_of
 from bound.tir.walk import loaded_tensor, substitute
 from intset.expr import build as ints
 from intset.expr import ops
 from intset.expr.dag import operations, postorder, postorder_by
-from intset.expr.node import Cond, Expr, Var, as_expr
+from intset.expr.node import Cond, Expr, as_expr
 from intset.linear.bounds import Interval
 
 _QUOTIENTS: Final = (ops.FLOORDIV, ops.TRUNCDIV, ops.CEILDIV)
@@ -49,11 +49,13 @@ def in_types(
     return _Typing(known or {}).exact(root)
 
 
-def fitted(root: Expr, dtype: str) -> Expr:
-    """The formula, which has the arithmetic of its types, wrapped to a type."""
+def as_value(root: Operand) -> Any:
+    """The formula with the arithmetic of its types, its result wrapped to its own type."""
+    if _TYPED.isdisjoint(operations(root)):
+        return root
     typing = _Typing({})
     typing.exact(root)
-    return typing.within(root, dtype)
+    return typing.value(root) if isinstance(root, Expr) else typing.exact_of[root]
 
 
 def within(e: Expr, dtype: str, span: Interval | None = None) -> Expr:
@@ -103,13 +105,13 @@ class _Typing:
 
     Attributes
     ----------
-    types: the type of each integer; `None` of constants, which adapt.
+    types: the type of each integer.
     data: the integers that are values; all others are indices.
     exact_of: nodes in typed form, results exact.
     """
 
     def __init__(self, known: Mapping[Any, str]) -> None:
-        self.types: dict[Any, str | None] = {}
+        self.types: dict[Any, str] = {}
         self.data: set[Any] = set()
         self.exact_of: dict[Any, Any] = {}
         self.spans: dict[Any, Interval] = {}
@@ -142,24 +144,21 @@ class _Typing:
     def _type(self, node: Any) -> None:
         if not isinstance(node, Expr):
             return
-        if node in self.known:
-            self.types[node] = self.known[node]
+        self.types[node] = self.known[node] if node in self.known else build.integer_type(node, self.types)
+        if node in self.known or any(arg in self.data for arg in node.args) or self._is_typed(node):
             self.data.add(node)
-        elif node.op is ops.LOAD:
-            self.types[node] = getattr(node.data, "dtype", dtypes.INDEX)
-            if hasattr(node.data, "dtype"):
-                self.data.add(node)
-        elif node.op is ops.CAST:
-            self.types[node] = dtypes.int_named(*node.data)
-            self.data.add(node)
-        elif isinstance(node, Var):
-            self.types[node] = dtypes.INDEX
-        else:
-            types = [self.types[arg] for arg in node.args if isinstance(arg, Expr)]
-            definite = [dtype for dtype in types if dtype is not None]
-            self.types[node] = reduce(dtypes.promote, definite) if definite else None
-            if any(arg in self.data for arg in node.args):
-                self.data.add(node)
+
+    def _is_typed(self, node: Expr) -> bool:
+        if isinstance(node, ScriptVar):  # an index but for a type that does not hold every index
+            return not dtypes.signed(node.type_name) or dtypes.bits(node.type_name) < dtypes.bits(dtypes.INDEX)
+        if node.op is ops.LOAD:
+            return hasattr(node.data, "dtype")
+        return node.op is ops.CAST and not self._is_wide_index(node)
+
+    def _is_wide_index(self, cast: Expr) -> bool:
+        """Whether a cast gives an index a width that indices have, which leaves it as it is."""
+        width, is_signed = cast.data
+        return is_signed and width >= dtypes.bits(dtypes.INDEX) and cast.args[0] not in self.data
 
     # -- operations -------------------------------------------------------------------------------------------------
 
@@ -185,39 +184,30 @@ class _Typing:
             return self._shift(node)
         if node.op in OF_LOW_BITS:
             dtype = self.types[node]
-            return node.with_args(tuple(self._plain([self._widened(arg, dtype) for arg in node.args], dtype)))
+            return node.with_args(tuple([self._widened(arg, dtype) for arg in node.args]))
         args = self._converted(node.args)
         made = node.with_args(tuple(args))
-        return self._untrapped(made) if node.op in _QUOTIENTS else made
+        return self._untrapped(made, self.types[node]) if node.op in _QUOTIENTS else made
 
-    def _widened(self, arg: Any, dtype: str | None) -> Any:
+    def _widened(self, arg: Any, dtype: str) -> Any:
         """An operand of which a type takes the low bits."""
-        own = self.types.get(arg)
-        if not isinstance(arg, Expr) or own is None or dtype is None or dtypes.bits(own) >= dtypes.bits(dtype):
-            return self.exact_of[arg]
-        return self.value(arg)
+        is_narrow = isinstance(arg, Expr) and dtypes.bits(self.types[arg]) < dtypes.bits(dtype)
+        return self.value(arg) if is_narrow else self.exact_of[arg]
 
     def _converted(self, args: Iterable[Any]) -> list[Any]:
         """Operands in their common type."""
         numbers = [arg for arg in args if isinstance(arg, Expr)]
-        types = [t for arg in numbers if (t := self.types[arg]) is not None]
         if not any(arg in self.data for arg in numbers):
             return [self.exact_of[arg] for arg in args]
-        dtype = reduce(dtypes.promote, types)
-        values = [self.value(arg, dtype) if arg in self.data else self.exact_of[arg] for arg in args]
-        return self._plain(values, dtype)
-
-    @staticmethod
-    def _plain(args: list[Any], dtype: str | None) -> list[Any]:
-        """Operands without the types of constants, where another operand has the type."""
-        plain = list(map(build.plain_constant, args))
-        rest = [a for a, b in zip(plain, args, strict=True) if a is b and isinstance(a, Expr) and not a.is_const]
-        return plain if rest and reduce(dtypes.promote, map(build.dtype_of, rest)) == dtype else args
+        dtype = reduce(dtypes.promote, [self.types[arg] for arg in numbers])
+        return [self.value(arg, dtype) if isinstance(arg, Expr) else self.exact_of[arg] for arg in args]
 
     def _cast(self, node: Any) -> Any:
         (arg,) = node.args
         inner = self.exact_of[arg]
-        if arg in self.data and not (self._low_bits(inner) and node.data[0] <= dtypes.bits(self.types[arg] or "")):
+        if arg.is_const or self._is_wide_index(node):
+            return inner
+        if arg in self.data and not (self._low_bits(inner) and node.data[0] <= dtypes.bits(self.types[arg])):
             inner = self.value(arg)
         return node.with_args((inner,))
 
@@ -226,20 +216,18 @@ class _Typing:
         return e.op in OF_LOW_BITS or e.op is ops.SHL
 
     def _shift(self, node: Any) -> Any:
-        dtype = self.types[node] or dtypes.INDEX
+        dtype = self.types[node]
         width = dtypes.bits(dtype)
         a = self._widened(node.args[0], dtype) if node.op is ops.SHL else self.value(node.args[0], dtype)
         by: Expr = self.value(node.args[1])
-        by = as_expr(build.plain_constant(by)) if self.types[node.args[0]] == dtype else by
         made = node.with_args((a, by))
         low, high = self.span(by)
         if low is not None and high is not None and low >= 0 and high < width:
             return made
         return trapping(Trapping.of(node.op), self.value(node.args[0], dtype), by, dtype)
 
-    def _untrapped(self, quotient: Any) -> Any:
+    def _untrapped(self, quotient: Any, dtype: str) -> Any:
         """A quotient, as a trapping call if it may divide the least number by -1."""
-        dtype = build.dtype_of(quotient)
         a, b = quotient.args
         least = dtypes.int_range(dtype)[0]
         (low, _), (first, last) = self.span(a), self.span(b)
@@ -262,7 +250,9 @@ class _Typing:
     def value(self, arg: Any, dtype: str | None = None) -> Any:
         """An operand wrapped to its own type, then to `dtype`."""
         e, own = self.exact_of[arg], self.types[arg]
-        if arg not in self.data or own is None:
+        if e.is_const and dtype is not None:
+            return as_expr(ops.wrap(e.data, *dtypes.register(dtype)))
+        if arg not in self.data:
             return e
         is_whole = dtype is None or dtype == own or not self._low_bits(e) or dtypes.bits(dtype) > dtypes.bits(own)
         return self.within(self.within(e, own) if is_whole else e, dtype or own)

@@ -169,7 +169,7 @@ def reduction(
     if len(combiner.lhs) != len(values):
         raise InputError(f"{combiner.name} combines {len(combiner.lhs)} values, not {len(values)}")
     initial_values = () if init is None else zip(types, _as_tuple(init, "init of a reduction"), strict=True)
-    starts = tuple(build.cast(t, build.plain_constant(build.operand(v))) for t, v in initial_values)
+    starts = tuple(_stored(t, v) for t, v in initial_values)
     args = (*values, cond, *starts)
     results = tuple(make(REDUCE, args, t, Reduction(combiner, axes, k)) for k, t in enumerate(types))
     return results if isinstance(expr, (tuple, list)) else results[0]
@@ -260,8 +260,13 @@ def _make_combiner(
         lhs,
         rhs,
         tuple(_of_type(r, t, of) for r, t in zip(results, types, strict=True)),
-        tuple(build.cast(t, build.plain_constant(build.operand(v))) for t, v in zip(types, identity, strict=True)),
+        tuple(_stored(t, v) for t, v in zip(types, identity, strict=True)),
     )
+
+
+def _stored(dtype: str, value: object) -> Operand:
+    """A value of a type without its operations, as an element holds it."""
+    return build.plain_constant(build.cast(dtype, build.operand(value)))
 
 
 def _of_type(result: object, dtype: str, types: Mapping[Any, str]) -> Operand:

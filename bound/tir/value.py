@@ -340,7 +340,7 @@ class ScriptVar(ShapeVar):
         is_narrow = dtypes.bits(dtype) < dtypes.bits(dtypes.INDEX)
         low, high = dtypes.int_range(dtype) if is_narrow else (None, None)
         fields = {"lower": 0 if is_size else low, "upper": high, "multiple_of": 1}
-        return cls.new(name, ORIGIN.next_uid(), {**fields, "type_name": dtype if is_narrow else dtypes.INDEX})
+        return cls.new(name, ORIGIN.next_uid(), {**fields, "type_name": dtype})
 
     def fields(self) -> Mapping[str, object]:
         return {**super().fields(), "type_name": self.type_name}

@@ -17,9 +17,11 @@ from typing import Any, Final
 
 from bound import dtypes
 from bound.declare import size_var, var
+from bound.itervar import plain_index
 from bound.operation import buffer_of, buffer_tensor
 from bound.tensor import ScriptText, Tensor
 from bound.tir import build, walk
+from bound.tir.machine import as_value, in_types
 from bound.tir.value import CALL, CONVERT, DIV, NUMBER, PARAM, REDUCE, IntFunction, ScriptVar, Value, make, parameter
 from intset.context import Context
 from intset.errors import InputError
@@ -404,13 +406,14 @@ def _for(
 ) -> ir.For:
     kinds = (ir.LoopKind.SERIAL, ir.LoopKind.PARALLEL, ir.LoopKind.VECTORIZED, ir.LoopKind.UNROLLED)
     chosen = kinds[kind] if isinstance(kind, int) else ir.LoopKind(kind)
-    return ir.For(loop_var, ranges.Range(as_expr(min), as_expr(extent)), body, chosen)
+    low, size = (as_value(as_expr(x)) for x in (min, extent))
+    return ir.For(loop_var, ranges.Range(low, size), body, chosen)
 
 
 def _store(target: Any, value: Any, indices: Any, *_: object, **__: object) -> ir.Store:
     tensor = target if isinstance(target, Tensor) else buffer_tensor(target)
     places = indices if isinstance(indices, (list, tuple)) else (indices,)
-    return ir.Store(tensor, tuple(map(as_expr, places)), build.operand(value))
+    return ir.Store(tensor, tuple([plain_index(as_expr(place)) for place in places]), in_types(build.operand(value)))
 
 
 def _refused(name: str) -> Callable[..., Any]:
@@ -520,14 +523,14 @@ def _types() -> dict[str, NodeType]:
         "For": (lambda x: isinstance(x, ir.For), _for),
         "IfThenElse": (
             lambda x: isinstance(x, ir.If),
-            lambda condition, then_case, else_case=None, span=None: ir.If(condition, then_case, else_case),
+            lambda condition, then_case, else_case=None, span=None: ir.If(in_types(condition), then_case, else_case),
         ),
         **dict.fromkeys(("BufferStore", "Store", "ProducerStore"), (lambda x: isinstance(x, ir.Store), _store)),
         "SeqStmt": (lambda x: isinstance(x, ir.Seq) and len(x) > 1 and declared(x) is None, _sequence),
         "Allocate": (lambda x: isinstance(declared(x), ir.Allocate), _refused("Allocate")),
         "LetStmt": (
             lambda x: isinstance(declared(x), ir.Let),
-            lambda var, value, body, span=None: ir.Seq((ir.Let(var, build.operand(value)), *ir.flat(body))),
+            lambda var, value, body, span=None: ir.Seq((ir.Let(var, as_value(build.operand(value))), *ir.flat(body))),
         ),
         "AssertStmt": (lambda x: isinstance(x, ir.Assert), _refused("AssertStmt")),
         **dict.fromkeys(

@@ -15,11 +15,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
 
-from bound.itervar import IterVar, whole_number
+from bound.itervar import IterVar, plain_index, whole_number
 from bound.operation import buffer_tensor
 from bound.tensor import Tensor, element
 from bound.tir import build
-from bound.tir.value import CALL, IntFunction, Operand, Value, parameter
+from bound.tir.machine import as_value, in_types
+from bound.tir.value import CALL, IntFunction, Operand, ScriptVar, Value, parameter
 from bound.tir.walk import loaded_tensor, nodes, read_indices
 from intset.errors import InputError
 from intset.expr.dag import free_vars
@@ -47,7 +48,8 @@ class BufferVar:
         self.shape = tensor.extents if shape is None else build.decl_buffer(shape, tensor.dtype, tensor.name).shape
 
     def _place(self, indices: Any) -> tuple[Expr, ...]:
-        given = tuple(map(as_expr, indices if isinstance(indices, (tuple, list)) else (indices,)))
+        whole = map(as_expr, indices if isinstance(indices, (tuple, list)) else (indices,))
+        given = tuple(map(plain_index, whole))
         extents = self.tensor.extents
         if len(given) == len(self.shape) and self.shape == extents:
             return given
@@ -75,7 +77,7 @@ class BufferVar:
             return
         if isinstance(value, AtomicAdd):
             value = self.builder.added(value)
-        self.builder.emit(Store(self.tensor, self._place(indices), build.operand(_scripted(value))))
+        self.builder.emit(Store(self.tensor, self._place(indices), in_types(build.operand(_scripted(value)))))
 
     def asobject(self) -> BufferVar:
         return self
@@ -105,6 +107,11 @@ def call_intrin(dtype: str, name: Any, *args: Any, span: object = None) -> Any:
 def _scripted(x: object) -> object:
     """Python's truth values as constants."""
     return truth(x) if isinstance(x, bool) else x
+
+
+def _condition(x: object) -> Any:
+    """A condition with the arithmetic of its types."""
+    return in_types(build.truth_value(_scripted(x)))
 
 
 def _passed(arg: object) -> object:
@@ -141,7 +148,7 @@ class IRBuilder:
             return
         if isinstance(stmt, build.BufferStores):
             tensor = buffer_tensor(stmt.buffer)
-            stmt = seq(*(Store(tensor, place, value) for place, value in stmt.stores))
+            stmt = seq(*(Store(tensor, place, in_types(value)) for place, value in stmt.stores))
         if isinstance(stmt, Expr) and isinstance(stmt.data, IntFunction):
             stmt = stmt.data.body
         if isinstance(stmt, Value) and stmt.op is CALL:
@@ -195,7 +202,7 @@ class IRBuilder:
         """A loop over `[begin, end)`."""
         if (for_type or kind) not in _KINDS:
             raise InputError(f"kind of a loop is one of {', '.join(_KINDS)}, not {for_type or kind!r}")
-        var, low, high = Var(name), as_expr(whole_number(begin)), as_expr(whole_number(end))
+        var, low, high = Var(name), *(as_value(plain_index(as_expr(whole_number(x)))) for x in (begin, end))
         extent = high if low is const(0) else high - low
         if low.is_const and high.is_const:
             extent = const(int(high) - int(low))
@@ -210,7 +217,7 @@ class IRBuilder:
         """A branch."""
         with self._block() as block:
             yield
-        self.emit(If(build.truth_value(_scripted(cond)), seq(*block)))
+        self.emit(If(_condition(cond), seq(*block)))
 
     @contextmanager
     def else_scope(self) -> Iterator[None]:
@@ -225,8 +232,9 @@ class IRBuilder:
     def let(self, var_name: str, value: Any) -> Any:
         """A name for a value."""
         e = build.operand(value)
-        var: Any = Var(var_name) if isinstance(e, Expr) else parameter(var_name, build.dtype_of(e))
-        self.emit(Let(var, e))
+        dtype = build.dtype_of(e)
+        var: Any = ScriptVar.of(var_name, dtype, is_size=False) if isinstance(e, Expr) else parameter(var_name, dtype)
+        self.emit(Let(var, as_value(e)))
         return var
 
     def allocate(self, dtype: str, shape: Any, name: str = "buf", scope: str = "", **more: object) -> BufferVar:
@@ -259,7 +267,7 @@ class IRBuilder:
         """Repeat a block while a condition holds. It runs in Python: the nest calls `host_loops.While`."""
         with self._block() as block:
             yield
-        self.emit(repeated(build.truth_value(_scripted(condition)), seq(*block), PACKED))
+        self.emit(repeated(_condition(condition), seq(*block), PACKED))
 
     def pointer(self, content_type: str, name: str = "ptr", scope: str = "") -> BufferVar:
         """Access to a buffer of unknown size."""

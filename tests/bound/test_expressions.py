@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import operator
 from typing import Any
 
 import pytest
 
-from bound import te, tir
+from bound import dtypes, te, tir
 from bound.itervar import IterType, IterVar
 from bound.tir.value import CONVERT, NUMBER, READ, REDUCE, IntFunction, TensorElement, Value
 from intset.errors import InputError
@@ -63,7 +64,8 @@ def test_floats_are_values_and_integers_among_them_are_cast() -> None:
     for mixed in (A[i, j] + i, i + A[i, j], (i + 1) * A[i, j], i / A[i, j], i - A[i, j], 2 * A[i, j], i % A[i, j]):
         assert isinstance(mixed, Value) and mixed.dtype == "float32"
     assert (i + A[i, j]).args[0].op is CONVERT and (i + A[i, j]).args[0].args == (i,)
-    assert (A[i, j] + H[i]).dtype == "float32" and (H[i] + 1.5).dtype == "float16"
+    assert (A[i, j] + H[i]).dtype == "float32" and (H[i] + 1.5).dtype == "float32"
+    assert (H[i] + 1).dtype == (H[i] + tir.const(1.5, "float16")).dtype == "float16"
     assert isinstance(A[i, j] > i, Value) and isinstance(i < A[i, j], Value)
     assert (i < A[i, j]).dtype == "bool"
     assert tir.Cast("float32", i).op is CONVERT and i.astype("float32") is tir.Cast("float32", i)
@@ -98,7 +100,9 @@ def test_an_element_of_an_integer_tensor_is_an_opaque_term() -> None:
     assert isinstance(i + tir.indexmod(IDX[i], 4), Expr)
     assert (I8[i].data.lower, I8[i].data.upper) == (-128, 127)
     assert I8[i].dtype == "int8" and I8[i].astype("int32").dtype == "int32"
-    assert IDX[i].astype("int32") is IDX[i] and i.astype("int64") is i
+    assert IDX[i].astype("int32") is IDX[i] and i.astype("int32") is i
+    wide = i.astype("int64")
+    assert wide.dtype == "int64" and (wide * IDX[i]).dtype == "int64" and IDX[wide + 1] is IDX[i + 1]
 
 
 def test_an_integer_computed_from_floats_is_a_function_of_its_indices() -> None:
@@ -201,3 +205,34 @@ def test_bad_formulas_get_a_clear_refusal() -> None:
         te.compute((4,), lambda x: A[x, outer.op.axis[0]], name="C")
     with pytest.raises(InputError, match="a reduction of a reduction"):
         te.sum(te.sum(A[i, k], axis=k), axis=te.reduce_axis((0, 2)))
+
+
+@pytest.mark.parametrize(
+    ("dtype", "with_1", "with_2_to_31", "with_half"),
+    [
+        ("int8", "int32", "int64", "float32"),
+        ("uint8", "int32", "int64", "float32"),
+        ("int16", "int32", "int64", "float32"),
+        ("int32", "int32", "int64", "float32"),
+        ("uint32", "uint32", "int64", "float32"),
+        ("int64", "int64", "int64", "float32"),
+        ("uint64", "uint64", "uint64", "float32"),
+        ("float16", "float16", "float16", "float32"),
+        ("bfloat16", "bfloat16", "bfloat16", "float32"),
+        ("float64", "float64", "float64", "float64"),
+    ],
+)
+def test_a_python_number_has_the_type_it_has_in_tvm(dtype: str, with_1: str, with_2_to_31: str, with_half: str) -> None:
+    """The types are those that TVM gives to the same formulas."""
+    x = te.placeholder((4,), dtype, name="X")[i]
+    for make in (operator.add, operator.sub, operator.mul, operator.floordiv, operator.mod, tir.max, tir.min):
+        assert make(x, 1).dtype == make(1, x).dtype == with_1
+        assert make(x, 2**31).dtype == make(2**31, x).dtype == with_2_to_31
+        if make not in (operator.floordiv, operator.mod) or dtypes.is_float(dtype):
+            assert make(x, 0.5).dtype == make(0.5, x).dtype == with_half
+    assert tir.Select(x > 0, x, 0).dtype == tir.if_then_else(x > 0, 1, x).dtype == with_1
+    if dtypes.is_int(dtype):  # a number takes the type of the other operand of a bit operation, if that holds it
+        for make in (operator.and_, operator.or_, operator.xor, operator.lshift, operator.rshift):
+            assert make(x, 1).dtype == make(1, x).dtype == dtype
+        assert (x & 300).dtype == ("int32" if dtype in ("int8", "uint8") else dtype)
+    assert (-x).dtype == abs(x).dtype == (x + tir.const(1, dtype)).dtype == dtype

@@ -61,7 +61,7 @@ def test_integer_formulas_have_c_and_python_divisions() -> None:
 def test_integers_wrap_where_they_are_stored() -> None:
     a = te.placeholder((4,), "int8", name="A")
     x = np.array([-128, -1, 100, 127], np.int8)
-    c = te.compute((4,), lambda i: a[i] + 1, name="C")
+    c = te.compute((4,), lambda i: a[i] + tir.const(1, "int8"), name="C")
     d = te.compute((4,), lambda i: a[i].astype("int32") * a[i], name="D")
     assert (c.dtype, d.dtype) == ("int8", "int32")
     np.testing.assert_array_equal(evaluate(c, {a: x}), [-127, 0, 101, -128])

@@ -143,6 +143,30 @@ def test_operations_on_wide_integers(name: str) -> None:
         check(name, after, types, [*pairs, *zip(*drawn, strict=True)])
 
 
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "uint32", "int64"])
+def test_a_python_number_is_int32_or_takes_the_type_of_the_bits_it_meets(dtype: str) -> None:
+    """`A_uint8[i] - 128` is int32, as in TVM; of bit operations and shifts the value gives the type."""
+    numbers = (-300, -128, -1, 1, 3, 7, 127, 128, 300)
+    column = EDGES[dtype]
+    A = te.placeholder((len(column),), dtype, name="A")
+    for name, (formula, meaning) in BINARY.items():
+        is_of_bits = name in ("and", "or", "xor", "shl", "shr")
+        kept: list[tuple[int, list[int]]] = []
+        for number in numbers:
+            common = dtype if is_of_bits and dtypes.holds(dtype, number) else promoted(dtype, "int32")
+            second = number if name in ("shl", "shr") else wrapped(number, common)
+            exact = [meaning(wrapped(a, common), second, common) for a in column]
+            if None not in exact:
+                is_truth = isinstance(exact[0], bool)
+                kept.append((number, [int(x) if is_truth else wrapped(x, common) for x in exact if x is not None]))
+        C = te.compute(A.shape, lambda i, f=formula, k=kept: tuple(f(A[i], number) for number, _ in k), name="C")
+        f = lower(te.create_schedule(C[0].op), [A, *C])
+        for backend in ("python", "c"):
+            got = run(f, {"A": np.array(column, dtype)}, backend=backend)
+            for out, (number, expected) in zip(C, kept, strict=True):
+                assert got[out.name].tolist() == expected, (name, dtype, number, backend)
+
+
 TYPES = [f"{u}int{b}" for u in ("", "u") for b in (8, 16, 32, 64)]
 UNARY: dict[str, Any] = {
     "popcount": tir.popcount,
@@ -220,7 +244,7 @@ def test_popcount_is_within_the_range_it_claims(dtype: str) -> None:
     given = {"X": np.array([low, 0, min(high, 2**63 - 1)], dtype)}
     ones = run(lower(te.create_schedule(out.op)), given)["out"]
     assert list(ones) == [int(low < 0), 0, min(high, 2**63 - 1).bit_length()]
-    minus = te.compute((3,), lambda i: tir.popcount(x[i] * 0 - 1), name="minus")
+    minus = te.compute((3,), lambda i: tir.popcount(x[i] * tir.const(0, dtype) - tir.const(1, dtype)), name="minus")
     assert list(run(lower(te.create_schedule(minus.op)), given)["minus"]) == [dtypes.bits(dtype)] * 3
 
 
@@ -249,7 +273,7 @@ def test_the_least_integer_by_minus_one(dtype: str) -> None:
     """C traps or leaves the quotient undefined, and may trap at the remainder, which is 0."""
     least = dtypes.int_range(dtype)[0]
     a, b = (te.placeholder((1,), name=name, dtype=dtype) for name in "AB")
-    for of in (lambda i: b[i], lambda _: -1):
+    for of in (lambda i: b[i], lambda _: tir.const(-1, dtype)):
         for op in (tir.floordiv, tir.truncdiv, te.ceildiv, tir.floormod, tir.truncmod):
             c = te.compute((1,), lambda i, op=op, of=of: op(a[i], of(i)), name="C")
             f = lower(te.create_schedule(c.op), [a, b, c])
@@ -326,9 +350,7 @@ def test_an_accumulator_keeps_its_type() -> None:
     A = te.placeholder((4,), "uint8", name="A")
     outs, expected = [], {}
     for name, combine, reference in (("least", te.min, np.min), ("most", te.max, np.max)):
-        for k, (of, typed) in enumerate(
-            ((lambda x: 0 - x, -a), (lambda x: x << 1, a << 1), (lambda x: (0 - x) >> 1, -a >> 1))
-        ):
+        for k, (of, typed) in enumerate(((lambda x: -x, -a), (lambda x: x << 1, a << 1), (lambda x: -x >> 1, -a >> 1))):
             axis = te.reduce_axis((0, 4), "k")
             outs.append(te.compute((1,), lambda _, f=combine, g=of, r=axis: f(g(A[r]), axis=r), name=f"{name}{k}"))
             expected[f"{name}{k}"] = np.array([reference(typed)], "uint8")

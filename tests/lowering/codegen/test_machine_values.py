@@ -220,11 +220,11 @@ def _operations() -> dict[str, Callable[[Any, Any], Any]]:
         "*": lambda a, b: a * b,
         "/": lambda a, b: a / b,
         "floormod": tir.floormod,
-        "floordiv": lambda a, b: tir.floordiv(a * a * 1000.0, b),
-        "truncdiv": lambda a, b: tir.truncdiv(a * a * 1000.0, b / 1000.0),
+        "floordiv": lambda a, b: tir.floordiv(a * a * 1000, b),
+        "truncdiv": lambda a, b: tir.truncdiv(a * a * 1000, b / 1000),
         "power": lambda a, b: tir.power(a, b),
-        "1 / sqrt": lambda a, b: 1.0 / tir.sqrt(a),
-        "1 / (1 + exp)": lambda a, b: 1.0 / (1.0 + tir.exp(-a)),
+        "1 / sqrt": lambda a, b: 1 / tir.sqrt(a),
+        "1 / (1 + exp)": lambda a, b: 1 / (1 + tir.exp(-a)),
     }
     return table | {name: _of_first(getattr(tir, name)) for name in calls}
 

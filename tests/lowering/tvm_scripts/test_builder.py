@@ -170,3 +170,28 @@ def test_saved_modules(tmp_path: Path) -> None:
         Path(path).write_bytes(other)
         with pytest.raises(InputError, match="not saved here"):
             tvm.runtime.load_module(path)
+
+
+def test_values_of_a_nest_have_the_arithmetic_of_their_types() -> None:
+    def body(ins: Any, outs: Any) -> Any:
+        ib = tir.ir_builder.create()
+        a, b, c = (ib.buffer_ptr(buffer) for buffer in (*ins, outs[0]))
+        with ib.for_range(0, 4) as i:
+            total = ib.let("total", a[i] + b[i])
+            with ib.if_scope(a[i] + b[i] < 50):
+                c[i] = total - 128
+            with ib.else_scope():
+                c[i] = ((a[i] + b[i]) >> tir.const(1, "uint8")) * 1000 + tir.max(a[i] + b[i], 200)
+        return ib.get()
+
+    A, B = (te.placeholder((4,), "uint8", name) for name in "AB")
+    C = te.extern((4,), [A, B], body, dtype="int32", name="C")
+    x, y = np.array([1, 200, 255, 3], "uint8"), np.array([255, 100, 255, 4], "uint8")
+    total = (x + y).astype("int32")
+    expected = np.where(total < 50, total - 128, (total >> 1) * 1000 + np.maximum(total, 200))
+    f = tvm.build(te.create_schedule(C.op), [A, B, C])
+    for backend in backends_of(f):
+        f.backend = backend
+        found = tvm.nd.array(np.zeros(4, "int32"))
+        f(tvm.nd.array(x), tvm.nd.array(y), found)
+        np.testing.assert_array_equal(found.numpy(), expected)
