@@ -142,16 +142,15 @@ class TagScope(ContextDecorator):
         self._tags.pop()
 
     @classmethod
-    def current(cls) -> str:
-        return cls._tags[-1] if cls._tags else ""
+    def of(cls, tag: str) -> str:
+        """The tag of an operation: its own, else that of the block around."""
+        own = of_kind(str, tag, "a tag", "a text")
+        return own or (cls._tags[-1] if cls._tags else "")
 
 
 def tag_scope(tag: str) -> TagScope:
     """Give operations declared in a `with` block, or in a decorated function, a tag."""
     return TagScope(tag)
-
-
-current_tag = TagScope.current
 
 
 class ExternOptions(TypedDict, total=False):
@@ -245,7 +244,7 @@ def compute(
     body = fcompute(*axis)
     if isinstance(body, TensorIntrinCall):
         inner = tuple(IterVar(Range(0, e), f"ax{k}", IterType.OPAQUE) for k, e in enumerate(extents[len(axis) :]))
-        op = TensorComputeOp(name, (*axis, *inner), len(axis), body, tag or current_tag(), attrs)
+        op = TensorComputeOp(name, (*axis, *inner), len(axis), body, TagScope.of(tag), attrs)
         return op.output(0) if op.num_outputs == 1 else op.outputs
     if len(axis) != len(extents):
         raise InputError(f"the formula of {name} takes {len(axis)} indices, but its shape has {len(extents)}")
@@ -254,7 +253,7 @@ def compute(
     if not formulas:
         raise InputError(f"the formula of {name} gives no value")
     typed = tuple(in_types(formula) for formula in with_independent_ranges(name, axis, formulas))
-    computed = ComputeOp(name, axis, typed, tag or current_tag(), attrs, tuple(map(build.dtype_of, formulas)))
+    computed = ComputeOp(name, axis, typed, TagScope.of(tag), attrs, tuple(map(build.dtype_of, formulas)))
     return computed.output(0) if computed.num_outputs == 1 else computed.outputs
 
 
@@ -272,7 +271,7 @@ def _index_names(
         raise InputError(f"the formula of {name} takes {len(own)} indices, but its shape has {ndim}")
     if spec.varargs is None and own:
         return tuple(own)
-    names = listed(varargs_names or (), f"varargs_names of {name}", "a list of names")
+    names = listed(() if varargs_names is None else varargs_names, f"varargs_names of {name}", "a list of names")
     extra = names or tuple(f"i{k}" for k in range(len(own), ndim))
     if len(extra) != rest:
         raise InputError(f"varargs_names of {name} must have {rest} names, not {len(extra)}")
@@ -335,7 +334,7 @@ def extern(
     if len(ins) != len(read) or len(outs) != len(shapes):
         raise InputError(f"{name} needs a buffer for each of its inputs and outputs")
     body = fcompute(ins, outs)
-    op = ExternOp(name, read, shapes, types, body, (tuple(ins), tuple(outs)), tag or current_tag(), attrs)
+    op = ExternOp(name, read, shapes, types, body, (tuple(ins), tuple(outs)), TagScope.of(tag), attrs)
     return op.output(0) if len(shapes) == 1 else op.outputs
 
 

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 from bound import dtypes
 from intset.errors import InputError
 from intset.expr import ops
+from intset.expr.arguments import a_name
 from intset.expr.dag import operations, postorder
 from intset.expr.definedness import without_sizes
 from intset.expr.node import Expr, Node, Var, as_expr
@@ -168,7 +169,8 @@ def thread_axis(dom: object = None, tag: str = "", name: str = "") -> IterVar:
     if not isinstance(tag, str) or not tag:
         raise InputError("thread_axis needs a tag such as 'threadIdx.x'")
     domain = None if dom is None else as_domain(dom, f"the domain of thread_axis({tag!r})")
-    return IterVar(domain, name or tag, IterType.THREAD_INDEX, tag)
+    label = a_name(name, "the name of a thread axis") if not isinstance(name, str) or name else tag
+    return IterVar(domain, label, IterType.THREAD_INDEX, tag)
 
 
 def reduce_axis(dom: object, name: str = "rv", thread_tag: str = "") -> IterVar:

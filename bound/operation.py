@@ -392,7 +392,7 @@ def decl_tensor_intrin(
             raise InputError(f"a part of scalar_params must be a variable, not {shown(param)}")
     given = mapped({} if binds is None else binds, "binds")
     tensors = (*op.input_tensors, *op.outputs)
-    buffers = tuple(given.get(t) or Buffer(t.name, t.extents, t.dtype) for t in tensors)
+    buffers = tuple(given[t] if t in given else Buffer(t.name, t.extents, t.dtype) for t in tensors)
     return TensorIntrin(
         a_name(name, "the name of a tensor intrinsic"), op, a_function(fcompute, "fcompute"), params, buffers
     )

@@ -13,7 +13,7 @@ from intset.budgets import CACHED_ANSWERS, SIMPLIFY_ROUNDS
 from intset.config import AUTO
 from intset.domains.sets.ends import Bounds
 from intset.errors import ContradictionWarning, InputError, IntSetError
-from intset.expr.arguments import listed
+from intset.expr.arguments import a_flag, listed
 from intset.expr.evaluate import as_width
 from intset.expr.node import Cond, Expr, IntLike, Kind, Node, PlainVar, Var, as_cond, as_expr
 from intset.expr.printer import Displayed, shown
@@ -437,7 +437,7 @@ class Context(Displayed):
         root = e if isinstance(e, Cond) else as_expr(e, "the expression")
         table = weights(cost)
         width = None if bits is None else as_width(bits, "bits")
-        if steps:
+        if a_flag(steps, "steps"):
             return simplified_in_steps(self.frame, root, table, width, configuration.current(self.domain))
         box = self._ends_alone()
         known = self.frame.known if box is None else IntervalBox(box)

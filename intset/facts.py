@@ -9,7 +9,7 @@ from typing import Any, Final, Protocol, Self, TypeAlias, TypeVar
 from intset.config import ScopedBlock, entered_blocks
 from intset.errors import InputError
 from intset.expr import ops
-from intset.expr.arguments import listed, mapped, of_kind, refusal
+from intset.expr.arguments import listed, mapped, of_kind, one_of, refusal
 from intset.expr.dag import conjuncts
 from intset.expr.node import Cond, Expr, IntLike, Node, PlainVar, Var, as_cond
 from intset.expr.printer import shown
@@ -74,8 +74,7 @@ def facts_of(fact: Any, provenance: str) -> Iterator[Fact]:
     """The conjuncts of a condition as facts; a `Fact` keeps its own provenance."""
     if isinstance(fact, Fact):
         fact, provenance = fact.condition, fact.provenance
-    if provenance not in PROVENANCES:
-        raise InputError(f"provenance must be one of {', '.join(PROVENANCES)}, not {shown(provenance)}")
+    one_of(PROVENANCES, provenance, "provenance")
     for part in conjuncts(as_cond(fact, "a fact")):
         yield Fact(part, provenance)
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from intset.check.bit_rows import AddressCertificate, RankEvidence
 from intset.context import Context
 from intset.errors import InputError
-from intset.expr.arguments import as_count, listed, of_kind
+from intset.expr.arguments import a_flag, as_count, listed, of_kind
 from intset.expr.dag import free_vars
 from intset.expr.node import Expr, IntLike, Var, as_expr
 from intset.expr.printer import shown
@@ -40,6 +40,7 @@ class AddressAnswer:
     evidence: AddressCertificate
 
     def __post_init__(self) -> None:
+        a_flag(self.is_exact, "is_exact")
         of_kind(AddressCertificate, self.evidence, "the evidence", "an AddressCertificate")
 
     def certificate(self) -> AddressCertificate:

@@ -29,7 +29,7 @@ from bound.tir.build import negation
 from bound.tir.value import Number
 from intset.errors import InputError, UndefinedError
 from intset.expr import ops
-from intset.expr.arguments import a_name, mapped
+from intset.expr.arguments import a_flag, a_name, mapped, one_of
 from intset.expr.dag import opaque_terms, postorder, substitute, without_assertions
 from intset.expr.evaluate import evaluate
 from intset.expr.node import Cond, Expr, Var, as_int, const, truth
@@ -344,8 +344,7 @@ def run(
     checked_function(f, "run")
     import numpy as np
 
-    if backend not in BACKENDS:
-        raise InputError(f"backend must be one of {', '.join(BACKENDS)}, not {shown(backend)}")
+    one_of(BACKENDS, backend, "backend")
     if backend == "c" and undef is not None and any(has_undef(*operands(stmt)) for stmt in statements(f.body)):
         raise InputError('C code draws no values for undef(): run it with backend="python", or without undef')
     allocated = (stmt.tensor for stmt in statements(f.body) if isinstance(stmt, Allocate))
@@ -361,7 +360,7 @@ def run(
         run_native(f, buffers, values, shapes)
     else:
         flat = {tensor: flat_view(array) for tensor, array in buffers.items()}
-        kernel = _kernel(f, checked, hosts, undef)
+        kernel = _kernel(f, a_flag(checked, "checked"), hosts, undef)
         states = {t: bytearray([t in passed]) * len(flat[t]) for t in f.params}
         try:
             with np.errstate(all="ignore"):

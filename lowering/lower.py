@@ -19,7 +19,7 @@ from bound.tensor import Tensor
 from bound.tir.value import Operand
 from intset.context import Context
 from intset.errors import InputError
-from intset.expr.arguments import a_name, of_kind
+from intset.expr.arguments import a_flag, a_name, of_kind, one_of
 from intset.expr.dag import conjuncts, opaque_terms
 from intset.expr.definedness import size_claims
 from intset.expr.node import Cond, Expr, Var, as_expr
@@ -125,13 +125,13 @@ def lower(
                 C[i.outer * 6 + i.inner] = B[i.inner] + B[i.inner + 2]
     """
     f, bits = before_divisions(s, args, bounds, ctx, at, name, compact, nests, unsafe, compute)
-    if strength:
+    if a_flag(strength, "strength"):
         f = passed(drop_dead, passed(strength_reduce, f, bits))
     f = passed(lower_divisions, f, bits)
     for tidy in (name_choices, decide_rows, name_values):
         f = passed(tidy, f)
     f = passed(unique_names, passed(name_ends, passed(inline_values, f, 1)))  # what has a name needs no other
-    return replace(f, reassociate=bool(reassociate))
+    return replace(f, reassociate=a_flag(reassociate, "reassociate"))
 
 
 def before_divisions(
@@ -158,12 +158,12 @@ def before_divisions(
         a_name(name, "the name of a function")
     if bounds is not None and at is not None:
         raise InputError("lower takes sizes by at= or bounds= that were found at them, not both")
-    if nests not in NESTS:
-        raise InputError(f"nests must be one of {', '.join(NESTS)}, not {shown(nests)}")
-    if bounds is not None and compact is not None and compact != bounds.compact:
+    one_of(NESTS, nests, "nests")
+    is_compact = compact is not None and a_flag(compact, "compact")
+    if bounds is not None and compact is not None and is_compact != bounds.compact:
         raise InputError(f"lower takes compact={compact}, but the bounds were found with compact={bounds.compact}")
-    if compute is not None and compute not in COMPUTE:
-        raise InputError(f"compute must be one of {', '.join(COMPUTE)}, not {shown(compute)}")
+    if compute is not None:
+        one_of(COMPUTE, compute, "compute")
     if bounds is not None and compute not in (None, bounds.compute):
         raise InputError(f"lower takes compute={compute!r}, but the bounds were found with compute={bounds.compute!r}")
 
@@ -174,12 +174,12 @@ def before_divisions(
     def infer(form: str | Mapping[Any, str]) -> BoundsMap:
         if bounds is not None:
             return bounds
-        return infer_bound(s, ctx=ctx, at=at, compact=bool(compact), compute=form, whole=kept)
+        return infer_bound(s, ctx=ctx, at=at, compact=is_compact, compute=form, whole=kept)
 
     made = passed(
         chosen,
         s,
-        FunctionBuilder(args, ctx, name, unsafe),
+        FunctionBuilder(args, ctx, name, a_flag(unsafe, "unsafe")),
         infer,
         "exact" if bounds is not None else word,
         nests,

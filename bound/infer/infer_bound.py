@@ -43,7 +43,7 @@ from bound.tensor import Tensor
 from intset import config
 from intset.config import Configured, as_configured
 from intset.context import Context
-from intset.expr.arguments import as_int, listed, mapped, of_kind
+from intset.expr.arguments import a_flag, as_int, listed, mapped, of_kind, one_of
 from intset.expr.dag import free_vars
 from intset.expr.node import Cond, Expr, Var
 from intset.expr.printer import shown
@@ -53,7 +53,8 @@ from intset.spaces.space import Space, SpaceValue, VarKey
 from intset.trace import traced
 
 Computed = TypeVar("Computed", bound=Tensor | Operation | Stage)
-_COMPUTE = ("exact", "box", "auto")
+_OF_A_STAGE = ("exact", "box")
+_COMPUTE = (*_OF_A_STAGE, "auto")
 
 
 @traced("infer_bound", lambda schedule, *_, **__: schedule)
@@ -92,16 +93,17 @@ def infer_bound(
     """
     if not isinstance(schedule, Schedule):
         raise InputError(f"infer_bound takes a schedule made by te.create_schedule, not {shown(schedule)}")
-    words = compute.values() if isinstance(compute, Mapping) else (compute,)
-    wrong = [word for word in words if word not in _COMPUTE or (word == "auto" and isinstance(compute, Mapping))]
-    if wrong:
-        raise InputError(f"compute must be one of {', '.join(_COMPUTE)}, not {shown(wrong[0])}")
+    if isinstance(compute, Mapping):
+        for word in compute.values():
+            one_of(_OF_A_STAGE, word, "compute of a stage")
+    else:
+        one_of(_COMPUTE, compute, "compute")
     if ctx is not None and not isinstance(ctx, Context):
         raise InputError(f"ctx must be a Context, not {shown(ctx)}")
     if compute == "auto":
         return NEST_FUNCTIONS.auto_bounds(schedule, ctx, at, domain, compact, whole)
     context = Context() if ctx is None else ctx.extended()  # independent of the caller's blocks
-    name = config.current(domain or context.domain).domain
+    name = config.current(context.domain if domain is None else domain).domain
     normalized, sharing = shared.normalized(schedule)
     sizes = ScheduleSizes(normalized, at)
     tiles = sizes.tiles(normalized)
@@ -114,7 +116,7 @@ def infer_bound(
         LoopEnvironment(context, sizes.free, name, create_account(len(normalized.stages))),
         name,
         _boxed(normalized, compute),
-        frozenset(normalized.stages if compact else ()),
+        frozenset(normalized.stages if a_flag(compact, "compact") else ()),
         sharing,
         given=ctx,
         compute=compute,

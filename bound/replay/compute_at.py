@@ -57,6 +57,7 @@ from bound.tir import walk
 from bound.tir.reduce import Reduction
 from bound.tir.value import REDUCE, Value, make
 from intset.errors import IntSetError
+from intset.expr.arguments import listed, one_of
 from intset.expr.printer import shown
 
 _NEVER: Final = (IterType.VECTORIZED, IterType.TENSORIZED)
@@ -446,9 +447,8 @@ def propagate(
     InputError: `within` is not a collection of tensors; the position is out of range.
     """
     start = current(schedule, tensor)
-    if within is not None and not isinstance(within, Collection):
-        raise InputError(f"within is a collection of tensors, not {shown(within)}")
-    inside = None if within is None else {current(schedule, t).op for t in within}
+    given = None if within is None else listed(within, "within", "a collection of tensors")
+    inside = None if given is None else {current(schedule, t).op for t in given}
     snapshot = ScheduleSnapshot(schedule)
     depth = position_of(pos, snapshot.domain(start).depth, start.name)
     before = dict(snapshot.domains)
@@ -488,8 +488,7 @@ class Outcome:
 
 def check_mode(mode: object) -> None:
     """Raise `InputError` unless `mode` is one of `MODES`."""
-    if mode not in MODES:
-        raise InputError(f"mode must be one of {', '.join(MODES)}, not {shown(mode)}")
+    one_of(MODES, mode, "mode")
 
 
 def place_at(schedule: Schedule, producer: Tensor, consumer: Tensor, pos: int, mode: str) -> Outcome:
@@ -688,8 +687,8 @@ def compute_at(
     InputError: the mode or the repair is unknown, or the position is outside -n-1..n for n loops.
     """
     check_mode(mode)
-    if repair not in (None, RECOMPUTE):
-        raise InputError(f"repair must be None or {shown(RECOMPUTE)}, not {shown(repair)}")
+    if repair is not None:
+        one_of((RECOMPUTE,), repair, "repair")
     try:
         return place_at(schedule, producer, consumer, pos, mode)
     except ReplayError as error:

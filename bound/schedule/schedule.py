@@ -25,7 +25,7 @@ from bound.tir import walk
 from bound.tir.machine import within
 from bound.tir.value import Operand
 from intset.expr import ops
-from intset.expr.arguments import of_kind
+from intset.expr.arguments import a_flag, of_kind
 from intset.expr.dag import operations
 from intset.expr.node import Expr
 from intset.expr.printer import Displayed, shown
@@ -196,7 +196,7 @@ class Schedule(Displayed):
         """Group the stages between `inputs` and `outputs`, to be attached together."""
         ends = [tuple(x) if isinstance(x, (list, tuple)) else (x,) for x in (outputs, inputs)]
         now = [tuple(self.current(t) for t in tensors) for tensors in ends]
-        return group_of(self, now[0], now[1], include_inputs)
+        return group_of(self, now[0], now[1], a_flag(include_inputs, "include_inputs"))
 
     # --- copies -------------------------------------------------------------------------------------------------
 

@@ -14,6 +14,7 @@ from bound.schedule.attach import AttachType, check_scope, check_thread_tag, is_
 from bound.schedule.relations import Fuse, IterVarRelation, Singleton, Split, Tail
 from bound.tensor import ScriptText, Tensor
 from bound.tir.value import Truth
+from intset.expr.arguments import a_flag, a_name
 from intset.expr.node import Expr, IntLike, Var, as_expr, as_int
 from intset.expr.printer import shown
 from intset.expr.range import Range
@@ -165,7 +166,7 @@ class Stage:
         self._not_shared("split", position)
         outer, inner = parent.parts(factor)
         used_factor, used_nparts = (None, size) if factor is None else (size, None)
-        used_tail = Tail.ROUND_UP if disable_predication else kind
+        used_tail = Tail.ROUND_UP if a_flag(disable_predication, "disable_predication") else kind
         self.relations.append(Split(parent, outer, inner, used_factor, used_nparts, used_tail))
         self.all_iter_vars += (outer, inner)
         self.leaf_iter_vars[position : position + 1] = [outer, inner]
@@ -463,7 +464,7 @@ class Stage:
 
     def pragma(self, var: IterVar, pragma_type: str, pragma_value: object = None) -> None:
         """Attach a pragma for code generation to a loop; "unroll" and "vectorize" call these methods."""
-        if pragma_type in ("unroll", "vectorize"):
+        if a_name(pragma_type, "the kind of a pragma") in ("unroll", "vectorize"):
             (self.unroll if pragma_type == "unroll" else self.vectorize)(var)
             return
         self.position_of(var, "pragma")

@@ -503,9 +503,10 @@ def operand(x: object, what: str = "an operand") -> Operand:
 
 def const(value: float | bool, dtype: str | None = None) -> Operand:
     """Return a constant of the given type; by default `int32` for Python integers, `float32` for floats."""
-    if isinstance(value, bool) or dtype == "bool":
+    wanted = None if dtype is None else dtypes.check(dtype)
+    if isinstance(value, bool) or wanted == "bool":
         return truth(bool(value))
-    return operand(value, "a constant") if dtype is None else cast(dtype, value)
+    return operand(value, "a constant") if wanted is None else cast(wanted, value)
 
 
 def plain_constant(e: Operand) -> Operand:

@@ -36,6 +36,7 @@ from intset.domains.sets.ends import Bounds, End
 from intset.domains.sets.region import ProductRegion, Region, product_of
 from intset.domains.stride import StrideDomain
 from intset.errors import BudgetError, DomainError, InputError, PluginWarning, UndecidedError
+from intset.expr.arguments import a_name
 from intset.expr.node import Cond, Expr, Var, truth
 from intset.expr.printer import shown
 from intset.expr.range import Range
@@ -74,8 +75,9 @@ _answering: dict[str, Regions | None] = {}  # cache of `regions_of`, cleared by 
 
 def register(domain: Domain, name: str | None = None) -> Domain:
     """Register `domain` under `name` (default: its own). Returns the domain, so it serves as a decorator."""
-    instance = instantiated(domain, name or getattr(domain, "name", "") or "?")
-    chosen = name or getattr(instance, "name", None)
+    given = "" if name is None else a_name(name, "the name of a domain")
+    instance = instantiated(domain, given or getattr(domain, "name", "") or "?")
+    chosen = given or getattr(instance, "name", None)
     if not isinstance(chosen, str) or not chosen:
         raise InputError(f"a domain needs a name: {shown(domain)}")
     if not callable(getattr(instance, "image", None)):

@@ -57,6 +57,22 @@ def a_name(value: object, what: str) -> str:
     return value
 
 
+def one_of(words: Iterable[str], value: object, what: str) -> str:
+    """One of several words."""
+    if not isinstance(value, str) or value not in words:
+        raise InputError(f"{what} must be one of {', '.join(words)}, not {shown(value)}")
+    return value
+
+
+def a_flag(value: object, what: str) -> bool:
+    """A truth value: a bool of Python or numpy, 0 or 1."""
+    if type(value) is bool:
+        return value
+    if type(value).__name__ in ("bool_", "bool") or (type(value) is int and value in (0, 1)):
+        return bool(value)
+    raise refusal(what, "True or False", value)
+
+
 def a_function(value: object, what: str) -> Callable[..., Any]:
     """A callable."""
     if not callable(value):

@@ -10,7 +10,7 @@ from typing import Final, NoReturn
 from intset.budgets import CACHED_ANSWERS
 from intset.errors import EvaluationError, InputError
 from intset.expr import ops
-from intset.expr.arguments import a_name, as_count, as_int, listed
+from intset.expr.arguments import a_flag, a_name, as_count, as_int, listed
 from intset.expr.dag import LOCK, ORIGIN, intern
 from intset.expr.evaluate import as_width, settled
 from intset.expr.node import SERIAL, VARIABLES, Cond, Expr, IntLike, Term, as_cond, as_expr, const, divide, make, truth
@@ -92,7 +92,7 @@ def select(condition: Cond, if_true: IntLike, if_false: IntLike) -> Expr:
 def cast(value: IntLike, bits: int, signed: bool = True) -> Expr:
     """The value wrapped to a two's complement register of `bits` bits."""
     width = as_width(bits, "bits of cast")
-    answer: Expr = make(ops.CAST, (as_expr(value),), (width, bool(signed)))
+    answer: Expr = make(ops.CAST, (as_expr(value),), (width, a_flag(signed, "signed of cast")))
     return answer
 
 

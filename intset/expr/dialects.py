@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple, TypeAlias, cast
 
 from intset.errors import InputError
 from intset.expr import ops
-from intset.expr.arguments import a_name, listed, mapped, of_kind, refusal
+from intset.expr.arguments import a_name, listed, mapped, of_kind, one_of, refusal
 from intset.expr.build import Opaque, logical_and
 from intset.expr.convert import fold
 from intset.expr.dag import conjuncts, free_vars, postorder, symbols
@@ -169,12 +169,11 @@ def _isl_name(name: str) -> str:
 
 def set_text(constraints: Sequence[Cond], dims: Sequence[Var], params: Sequence[Var], language: str) -> str:
     """A set in a language: "isl", "mlir", or "python" for the condition alone."""
+    one_of(("isl", "mlir", "python"), language, "the language of a set")
     if language == "isl":
         return isl_set(constraints, dims, params)
     if language == "mlir":
         return mlir_set(constraints, dims, params)
-    if language != "python":
-        raise InputError(f"a language of sets is isl, mlir or python, not {shown(language)}")
     return str(logical_and(*constraints))
 
 

@@ -47,7 +47,7 @@ def parse(text: str, env: Mapping[str, Known] | None = None, *, kind: type[Node]
     """
     if not isinstance(text, str):
         raise InputError(f"parse takes a text, not {shown(text)} of type {type(text).__name__}")
-    if kind not in (None, Expr, Cond):
+    if kind is not None and kind is not Expr and kind is not Cond:
         raise InputError(f"kind is Expr or Cond, not {shown(kind)}")
     reader = ExprParser(text, _names({} if env is None else env))
     node: Expr | Cond = reader.run()

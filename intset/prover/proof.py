@@ -19,6 +19,7 @@ from intset.config import Config, current, pinned
 from intset.domains.query import Query
 from intset.errors import EvaluationError, InputError, MachineOverflowError
 from intset.expr import ops
+from intset.expr.arguments import one_of
 from intset.expr.build import logical_and, logical_not, logical_or
 from intset.expr.dag import free_vars
 from intset.expr.definedness import guarded_steps
@@ -88,6 +89,8 @@ class Proof(Displayed):
         reason: str = "",
         basis: Basis = NOTHING,
     ) -> None:
+        if status is not PROVED and status is not REFUTED:
+            one_of((PROVED, REFUTED, UNKNOWN), status, "the status of a proof")
         self.goal, self.status, self.by, self.reason = goal, status, by, reason
         self.counterexample: dict[Expr, int] | None = None if counterexample is None else Point(counterexample)
         self.basis = basis

@@ -42,7 +42,7 @@ def read_conditions(axes: Sequence[SpaceAxis], where: object) -> tuple[Cond, ...
     ------
     InputError: a part is not a condition, or a name is unknown or names strings.
     """
-    given: Iterable[Any] = (where,) if isinstance(where, (str, Node)) else _parts(where)
+    given: Iterable[Any] = (where,) if isinstance(where, (str, Node)) else listed(_parts(where), "where", "conditions")
     parts: dict[Cond, None] = {}
     for item in given:
         cond = _condition(axes, item)

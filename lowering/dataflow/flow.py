@@ -16,6 +16,7 @@ from intset.budgets import REACHING
 from intset.config import Configured, all_as_configured, as_configured
 from intset.domains.sets.region import Region, region_of_shape
 from intset.errors import BudgetError, InputError
+from intset.expr.arguments import a_name, mapped
 from intset.expr.build import logical_and, logical_not
 from intset.expr.dag import opaque_terms
 from intset.expr.node import Cond, Expr, PlainVar, truth
@@ -272,8 +273,9 @@ class Dataflow(Configured):
         InputError: there is no store at the position.
         """
         site = self._store_site(at)
-        if ignoring:
-            return self._dead_at(site, {self._site(where).path: cond for where, cond in ignoring.items()})
+        left_out = {} if ignoring is None else mapped(ignoring, "ignoring", "a mapping from positions to conditions")
+        if left_out:
+            return self._dead_at(site, {self._site(where).path: cond for where, cond in left_out.items()})
         if site not in self._dead:
             self._dead[site] = self._dead_at(site, {})
         return self._dead[site]
@@ -287,7 +289,7 @@ class Dataflow(Configured):
         ------
         InputError: the function has no tensor of this name.
         """
-        storages = [s for s in self._program.storages if s.tensor.name == name]
+        storages = [s for s in self._program.storages if s.tensor.name == a_name(name, "the name of a tensor")]
         if not storages:
             names = ", ".join(dict.fromkeys(s.tensor.name for s in self._program.storages))
             raise InputError(f"{shown(name)} is no tensor of {self.f.name}: the tensors are {names}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sized
 from concurrent.futures import Executor
 from itertools import chain
 from os import PathLike
@@ -13,6 +13,7 @@ from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from intset.errors import InputError
+from intset.expr.arguments import a_flag
 from intset.expr.node import as_int
 from intset.expr.printer import shown
 from intset.installation import library_version
@@ -80,7 +81,8 @@ def explore(
     task = engines.Task(make, measure, tuple(names), settings())
     begin = monotonic()
     folder = Path(out)
-    with dataset.ResultFolder(folder, names, key_of(make, measure), fresh) as results:
+    is_strict = a_flag(strict, "strict")
+    with dataset.ResultFolder(folder, names, key_of(make, measure), a_flag(fresh, "fresh")) as results:
         done = results.done()
         pace = engines.Pace(max(total - len(done), 0), batch)
         found_rows = dataset.named_rows(configs, names)
@@ -95,10 +97,10 @@ def explore(
             running = engines.in_pool(task, feed, pace, engine)
         else:
             running = engines.in_executor(task, feed, pace, engine, workers)
-        with _Progress(progress, total, min(len(done), total), by) as shown_progress:
+        with _Progress(a_flag(progress, "progress"), total, min(len(done), total), by) as shown_progress:
             added = _written(running, results, shown_progress, by)
     found = dataset.Exploration(folder, added, monotonic() - begin, outside)
-    if strict and found.summary.failed:
+    if is_strict and found.summary.failed:
         (failure,) = found.failures(1)
         raise ExplorationError(f"{found.summary.failed:,} configurations failed, the first by {failure['error']}")
     return found
@@ -165,8 +167,8 @@ def _listed(space: Any) -> tuple[Iterable[Any], Mapping[Any, Any], int]:
     InputError: `space` is no collection of dicts, or empty.
     """
     count = getattr(space, "count", None)
-    is_sized = hasattr(space, "__len__") and not isinstance(space, (str, bytes, Mapping))
-    if not is_sized or not hasattr(space, "__iter__"):
+    is_collection = isinstance(space, Iterable) and isinstance(space, Sized)
+    if not is_collection or isinstance(space, (str, bytes, Mapping)) or getattr(space, "ndim", 1) != 1:
         raise InputError(f"space must be a Space or a list of dicts, not {shown(space)}")
     total = count() if callable(count) and not isinstance(space, (list, tuple)) else len(space)
     if not isinstance(total, int) or total < 1:

@@ -15,7 +15,7 @@ from bound.dtypes import Array, Numeric
 from intset.config import Configured, all_as_configured
 from intset.context import Context
 from intset.domains.sets.region import Region
-from intset.errors import BudgetError, UndecidedError
+from intset.errors import BudgetError, InputError, UndecidedError
 from intset.expr import ops
 from intset.expr.arguments import listed, mapped, of_kind
 from intset.expr.build import logical_and, logical_not, logical_or
@@ -513,9 +513,10 @@ def as_index(index: Any, what: str) -> Expr:
     """An integer or expression as an expression; raises `LayoutError`, which begins with `what`, for others."""
     if isinstance(index, Expr):
         return index
-    if isinstance(index, (bool, type)) or not hasattr(index, "__index__"):
-        raise LayoutError(f"{what} must be an integer, not {shown(index)}")
-    return as_expr(operator.index(index))
+    try:
+        return as_expr(as_int(index, what))
+    except InputError as error:
+        raise LayoutError(str(error)) from None
 
 
 def _called(fn: Any, dims: int) -> tuple[tuple[Var, ...], tuple[Expr, ...]]:

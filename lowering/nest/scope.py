@@ -18,6 +18,7 @@ from intset.config import Effort, tiers_within
 from intset.context import Context
 from intset.errors import InputError
 from intset.expr import ops
+from intset.expr.arguments import a_name
 from intset.expr.build import logical_not
 from intset.expr.dag import chain, conjuncts, opaque_terms
 from intset.expr.node import Cond, Expr, Var, const, truth
@@ -274,7 +275,7 @@ def tensor_named(f: Function, name: str) -> Tensor:
     InputError: the function has none, or more than one.
     """
     every = tensors_of(f)
-    found = [t for t in every if t.name == name]
+    found = [t for t in every if t.name == a_name(name, "the name of an array")]
     if len(found) != 1:
         known = ", ".join(dict.fromkeys(t.name for t in every)) or "none"
         raise InputError(f"{shown(name)} must be one array of {f.name}: the arrays are {known}")

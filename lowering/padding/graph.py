@@ -44,6 +44,7 @@ from bound.tir.value import Operand
 from bound.tir.walk import nodes, rewrite
 from intset.config import Configured, all_as_configured
 from intset.errors import InputError
+from intset.expr.arguments import as_int
 from intset.expr.node import Expr
 from intset.expr.printer import shown
 from lowering.errors import InterfaceError
@@ -555,7 +556,7 @@ class Graph(Configured):
         if isinstance(shape, (str, bytes)) or not isinstance(shape, Sequence) or not shape:
             raise InputError(f"the shape of {name} must be a tuple of integers, not {shown(shape)}")
         for k, extent in enumerate(shape):
-            if isinstance(extent, (bool, type)) or not hasattr(extent, "__index__") or operator.index(extent) < 1:
+            if as_int(extent, f"extent {k} of {name}") < 1:
                 raise InputError(f"extent {k} of {name} must be a positive integer, not {shown(extent)}")
         tensor = self._tensor(name, tuple(map(operator.index, shape)), dtypes.check(dtype, f"the type of {name}"))
         self.inputs.append(tensor)

@@ -12,7 +12,7 @@ from bound.tensor import Tensor, element
 from bound.tir.value import NUMBER, Operand, Value, parameter
 from bound.tir.walk import input_tensors, loaded_tensor, nodes, rewrite
 from intset.expr import ops
-from intset.expr.arguments import refusal
+from intset.expr.arguments import mapped, refusal
 from intset.expr.dag import postorder_by
 from intset.expr.node import Cond, Expr, IntLike, PlainVar, Var, as_expr, constant_value
 from intset.expr.printer import shown
@@ -209,7 +209,7 @@ class PadValue:
 
     def text(self, names: Mapping[Tensor, str] | None = None) -> str:
         """Print the value; `names` overrides tensor names."""
-        called = names or {}
+        called = {} if names is None else mapped(names, "names")
         short: dict[Operand, Operand] = {}
         for node in nodes(self.expr):
             tensor = loaded_tensor(node)

@@ -20,6 +20,7 @@ from intset.config import Effort, tiers_within
 from intset.context import Context
 from intset.expr import build as ints
 from intset.expr import ops
+from intset.expr.arguments import a_flag
 from intset.expr.build import logical_and
 from intset.expr.dag import conjuncts, is_small, opaque_terms, postorder, rewrite, size
 from intset.expr.evaluate import evaluate
@@ -290,7 +291,7 @@ def simplify(f: Function, buffers: bool = True, report: list[Entry] | None = Non
     """
     checked_function(f, "simplify")
     checked = check_assumptions(f)
-    if not buffers:
+    if not a_flag(buffers, "buffers"):
         return until_stable(plain, f)
 
     def once(g: Function, report: list[Entry] | None = None) -> Function:

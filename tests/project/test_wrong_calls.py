@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from typing import Any
 
+import numpy as np
 import pytest
 
 import bound
@@ -19,7 +20,7 @@ STRANGER = Var("stranger")
 WRONG: dict[str, Any] = {
     "None": None, "3": 3, "'x'": "x", "[]": [], "cond": STRANGER < 3, "1.5": 1.5, "stranger": STRANGER,
     "object()": object(), "(None,)": (None,), "-1": -1, "[3]": [3], "{3: None}": {3: None}, "{}": {},
-    "{stranger: 'x'}": {STRANGER: "x"}, "lambda": lambda *given: None,
+    "{stranger: 'x'}": {STRANGER: "x"}, "lambda": lambda *given: None, "array": np.array([1.5, 2.0]),
 }  # fmt: skip
 LONG = 10**5000  # more digits than Python writes
 STRANGE: dict[str, Any] = {

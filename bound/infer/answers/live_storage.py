@@ -50,6 +50,7 @@ from bound.tir import walk
 from bound.tir.reduce import CommReducer, condition, initial, sources
 from bound.tir.value import REDUCE, Operand, Value
 from intset.errors import BudgetError, InputError
+from intset.expr.arguments import one_of, refusal
 from intset.expr.build import maximum, sum_of
 from intset.expr.dag import reachable
 from intset.expr.node import Expr, Var, as_expr, const, constant_value
@@ -448,6 +449,8 @@ def bytes_of(
     ------
     InputError: `scope` names no storage scope.
     """
+    if scope is not None and not isinstance(scope, str):
+        raise refusal("a scope", "a text", scope)
     scopes = {scope} if scope != "global" else {"global", ""}
     if scope:
         try:
@@ -513,8 +516,8 @@ def traffic_of(
     ------
     InputError: `only` is none of these.
     """
-    if only not in (None, LOADS, STORES):
-        raise InputError(f"traffic counts 'loads', 'stores' or, with None, both, not {shown(only)}")
+    if only is not None:
+        one_of((LOADS, STORES), only, "only")
     is_stored = only != LOADS and not isinstance(bounds.op, PlaceholderOp)
     stored = as_expr(region("computed").count_total() if is_stored else 0)
     if only == STORES:

@@ -29,7 +29,7 @@ from intset.domains.sets.bounds import (
 from intset.domains.sets.ends import Bounds, End, as_end, as_number, by_parameter, end_at, placed_conditions
 from intset.errors import BudgetError, InputError, UndecidedError
 from intset.expr import ops
-from intset.expr.arguments import listed
+from intset.expr.arguments import a_flag, listed
 from intset.expr.build import logical_and, maximum, select
 from intset.expr.dag import conjuncts, free_vars
 from intset.expr.definedness import definedness, is_partial
@@ -224,7 +224,8 @@ class IntSet(Ordered):
     def __init__(
         self, by: str, is_tight: bool, is_exact: bool, notes: Sequence[str] = (), where: Sequence[Cond] = ()
     ) -> None:
-        self.by, self.is_tight, self.is_exact = by, is_tight or is_exact, is_exact
+        self.by, self.is_exact = by, a_flag(is_exact, "is_exact")
+        self.is_tight = a_flag(is_tight, "is_tight") or self.is_exact
         self.notes = notes if type(notes) is tuple else listed(notes, "notes")
         self.where = tuple(where)
 
