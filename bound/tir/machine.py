@@ -44,18 +44,27 @@ def in_types(
     known: types of variables that stand for values.
     ranges: intervals of variables.
     """
-    if _TYPED.isdisjoint(operations(root)) and not known:
-        return root
-    return _Typing(known or {}).exact(root)
+    return root if not known and _has_indices_alone(root) else _Typing(known or {}).exact(root)
 
 
 def as_value(root: Operand) -> Any:
     """The formula with the arithmetic of its types, its result wrapped to its own type."""
-    if _TYPED.isdisjoint(operations(root)):
+    if _has_indices_alone(root):
         return root
     typing = _Typing({})
     typing.exact(root)
     return typing.value(root) if isinstance(root, Expr) else typing.exact_of[root]
+
+
+def _has_indices_alone(root: Operand) -> bool:
+    return _TYPED.isdisjoint(operations(root)) and not any(map(_is_value, postorder((root,))))
+
+
+def _is_value(node: object) -> bool:
+    """Whether a variable has a type that does not hold every index."""
+    if not isinstance(node, ScriptVar):
+        return False
+    return not dtypes.signed(node.type_name) or dtypes.bits(node.type_name) < dtypes.bits(dtypes.INDEX)
 
 
 def within(e: Expr, dtype: str, span: Interval | None = None) -> Expr:
@@ -149,11 +158,9 @@ class _Typing:
             self.data.add(node)
 
     def _is_typed(self, node: Expr) -> bool:
-        if isinstance(node, ScriptVar):  # an index but for a type that does not hold every index
-            return not dtypes.signed(node.type_name) or dtypes.bits(node.type_name) < dtypes.bits(dtypes.INDEX)
         if node.op is ops.LOAD:
             return hasattr(node.data, "dtype")
-        return node.op is ops.CAST and not self._is_wide_index(node)
+        return _is_value(node) if node.op is not ops.CAST else not self._is_wide_index(node)
 
     def _is_wide_index(self, cast: Expr) -> bool:
         """Whether a cast gives an index a width that indices have, which leaves it as it is."""
@@ -205,7 +212,9 @@ class _Typing:
     def _cast(self, node: Any) -> Any:
         (arg,) = node.args
         inner = self.exact_of[arg]
-        if arg.is_const or self._is_wide_index(node):
+        if arg.is_const:
+            return as_expr(ops.wrap(arg.data, *node.data))
+        if self._is_wide_index(node):
             return inner
         if arg in self.data and not (self._low_bits(inner) and node.data[0] <= dtypes.bits(self.types[arg])):
             inner = self.value(arg)
