@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING
 from intset.config import Configured, all_as_configured
 from intset.domains.ranked import strongest
 from intset.domains.sets.region import product_of
-from intset.errors import BudgetError, EvaluationError, InputError, UndecidedError
+from intset.errors import BudgetError, InputError, UndecidedError
 from intset.expr import ops
 from intset.expr.arguments import listed as listed_indices
 from intset.expr.build import ceildiv, logical_and, logical_not, logical_or, maximum, minimum, select
 from intset.expr.dag import conjuncts, free_vars, opaque_terms, postorder, substitute
-from intset.expr.evaluate import evaluate
+from intset.expr.evaluate import all_hold
 from intset.expr.node import Cond, Expr, IntLike, PlainVar, Var, as_expr, constant_value, make, truth
 from intset.expr.printer import shown
 from intset.expr.range import Range
@@ -147,10 +147,7 @@ def _is_inside(ctx: Context, point: Mapping[Var, int]) -> bool:
         if not isinstance(low, Expr) or not isinstance(high, Expr):
             return False
         conditions += [low <= value, high >= value]
-    try:
-        return bool(evaluate(logical_and(*conditions), point))
-    except EvaluationError:
-        return False
+    return all_hold(conditions, point)
 
 
 @all_as_configured

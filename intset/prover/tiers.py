@@ -29,7 +29,7 @@ from intset.expr import ops
 from intset.expr.build import logical_not
 from intset.expr.dag import conjuncts, free_vars, is_small, opaque_terms, postorder, without_assertions
 from intset.expr.definedness import definedness, embedded_claims, is_partial
-from intset.expr.evaluate import evaluate, some_may_be_long
+from intset.expr.evaluate import evaluate, point_value, some_may_be_long
 from intset.expr.node import Cond, Expr, Node, Var, truth
 from intset.expr.range import Range
 from intset.facts import DECLARED, Fact
@@ -129,11 +129,9 @@ def agree_on_loads(roots: Sequence[Node], point: Point) -> None:
     """
     seen: dict[tuple[object, ...], int] = {}
     for term in opaque_terms(*roots):
-        try:
-            key = (term.data, *(evaluate(index, point) for index in term.args))
-        except EvaluationError:
-            continue
-        point[term] = seen.setdefault(key, point[term])
+        indices = tuple(point_value(index, point) for index in term.args)
+        if None not in indices:
+            point[term] = seen.setdefault((term.data, *indices), point[term])
 
 
 def _value_roots(goal: Cond) -> tuple[Expr, ...]:

@@ -17,7 +17,7 @@ from bound.schedule.simple import low
 from intset.errors import EvaluationError, InputError
 from intset.expr import ops
 from intset.expr.dag import opaque_terms, operations, postorder
-from intset.expr.evaluate import compiled, evaluate
+from intset.expr.evaluate import compiled, evaluate, point_value
 from intset.expr.node import Cond, Expr, Var, as_expr, make
 from intset.expr.range import Range
 
@@ -36,10 +36,9 @@ def takes_two_values(env: LoopEnvironment, e: Expr, ranges: Mapping[Var, Range],
         return True
     seen: set[int] = set()
     for point in sample_instances(env, ranges, conditions, (e,), mixed=FEW):
-        try:
-            seen.add(evaluate(e, point))
-        except EvaluationError:
-            continue
+        value = point_value(e, point)
+        if value is not None:
+            seen.add(value)
         if len(seen) > 1:
             return True
     return False

@@ -34,7 +34,7 @@ from intset.domains.sets.ends import Bounds
 from intset.errors import EvaluationError, InputError
 from intset.expr import ops
 from intset.expr.dag import free_vars, opaque_terms, postorder, substitute
-from intset.expr.evaluate import compiled, evaluate, some_may_be_long
+from intset.expr.evaluate import all_hold, compiled, point_value, some_may_be_long, value_or_none
 from intset.expr.node import Cond, Expr, Var, as_cond, as_expr, const, constant_value
 from intset.infinity import NEG_INF, POS_INF
 from intset.linear.canonical import Normalizer
@@ -125,12 +125,10 @@ class _EndSearch:
 
     def _at(self, point: Sequence[int], side: int) -> int | None:
         """The value times `side`; `None` where the point violates a guard or the value is undefined."""
-        try:
-            if all(guard(*point) for guard in self._guards):
-                return side * self._value(*point)
-        except (ArithmeticError, EvaluationError):
-            pass
-        return None
+        if not all(value_or_none(guard, *point) for guard in self._guards):
+            return None
+        value = value_or_none(self._value, *point)
+        return None if value is None else side * value
 
     # -- local search ------------------------------------------------------------------------------------------------
 
@@ -358,19 +356,14 @@ class _LineSearch:
     def _value_at(self, line: Mapping[Expr, Expr], t: int) -> int | None:
         """The value of the expression at one point of a line; `None` outside the domain."""
         point = self._point(line, t)
-        try:
-            if point is None or not all(evaluate(cond, point) for cond in self.conditions):
-                return None
-            value: int = evaluate(self.query.exprs[0], point)
-            return value
-        except (EvaluationError, InputError):
+        if point is None or not all_hold(self.conditions, point):
             return None
+        value: int | None = point_value(self.query.exprs[0], point)
+        return value
 
     def _point(self, line: Mapping[Expr, Expr], t: int) -> Point | None:
-        try:
-            return {v: evaluate(e, {self.t: t}) for v, e in line.items()}
-        except (EvaluationError, InputError):
-            return None
+        values = {v: point_value(e, {self.t: t}) for v, e in line.items()}
+        return None if None in values.values() else values
 
     # -- finite ends -------------------------------------------------------------------------------------------------
 
@@ -390,11 +383,7 @@ class _LineSearch:
         return False
 
     def _is_there(self, point: Point, end: int) -> bool:
-        try:
-            inside = all(evaluate(cond, point) for cond in self.conditions)
-        except (EvaluationError, InputError):
-            return False
-        return inside and is_witness(self.query, self.query.forms[0], dict(point), end)
+        return all_hold(self.conditions, point) and is_witness(self.query, self.query.forms[0], dict(point), end)
 
 
 def _solutions(form: Linear, var: Var, end: int) -> Iterator[int]:
