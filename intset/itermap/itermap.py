@@ -21,7 +21,7 @@ from intset.expr.dag import conjuncts, free_vars, opaque_terms, postorder, subst
 from intset.expr.evaluate import all_hold
 from intset.expr.node import Cond, Expr, IntLike, PlainVar, Var, as_expr, constant_value, make, truth
 from intset.expr.printer import shown
-from intset.expr.range import Range
+from intset.expr.range import Range, range_conditions
 from intset.infinity import POS_INF, Infinity
 from intset.itermap import general
 from intset.itermap.general import YES, Listed, Verdict, both, listed, no, open_
@@ -131,10 +131,7 @@ class BitMap:
             return False
         inside: list[Cond] = [f.condition for f in ctx.facts]
         for v in self.variables:
-            low, high = ctx.ranges[v].min, ctx.ranges[v].max
-            if not isinstance(low, Expr) or not isinstance(high, Expr):
-                return False
-            inside += [v >= low, v <= high]
+            inside += range_conditions(v, ctx.ranges[v])
         arriving = [substitute(e, values).eq(y) for e, y in zip(exprs, places, strict=True)]
         return all(there.prove(cond) for cond in (*(substitute(cond, values) for cond in inside), *arriving))
 
@@ -142,11 +139,8 @@ class BitMap:
 def _is_inside(ctx: Context, point: Mapping[Var, int]) -> bool:
     """Whether a point satisfies the ranges and facts of a context."""
     conditions = [f.condition for f in ctx.facts]
-    for v, value in point.items():
-        low, high = ctx.ranges[v].min, ctx.ranges[v].max
-        if not isinstance(low, Expr) or not isinstance(high, Expr):
-            return False
-        conditions += [low <= value, high >= value]
+    for v in point:
+        conditions += range_conditions(v, ctx.ranges[v])
     return all_hold(conditions, point)
 
 

@@ -12,7 +12,7 @@ from typing import Final
 
 from intset.budgets import CERTIFY_STEPS
 from intset.check.certificate import Certificate
-from intset.check.premises import box_of, premises_of, range_conditions
+from intset.check.premises import box_of, premises_of
 from intset.check.solvers import emptiness_text, unsat_text
 from intset.errors import BudgetError, InputError
 from intset.expr.dag import free_vars
@@ -20,7 +20,7 @@ from intset.expr.definedness import asserted_parts
 from intset.expr.evaluate import point_value
 from intset.expr.node import Cond, Expr, Var, truth
 from intset.expr.printer import shown
-from intset.expr.range import Range
+from intset.expr.range import Range, range_conditions
 from intset.facts import ASSERTED, Fact
 from intset.frame import Frame
 from intset.linear.bounds import first_of

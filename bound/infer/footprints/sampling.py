@@ -18,8 +18,8 @@ from intset.errors import EvaluationError, InputError
 from intset.expr import ops
 from intset.expr.dag import opaque_terms, operations, postorder
 from intset.expr.evaluate import compiled, evaluate, point_value
-from intset.expr.node import Cond, Expr, Var, as_expr, make
-from intset.expr.range import Range
+from intset.expr.node import Cond, Expr, Var, as_expr
+from intset.expr.range import Range, range_conditions
 
 _SIZES: Final = (1009, 7, 13, 101)  # distances of a sampled size from its lower end; not multiples of common tiles
 _SPREADS: Final = (4, 12, 40)  # of mixed sizes above their lower ends, in turn
@@ -259,7 +259,4 @@ def _run(
 
 def _symbolic_limits(v: Var, r: Range | None) -> list[Cond]:
     """The conditions of a range that numbers do not state."""
-    if r is None:
-        return []
-    ends = ((ops.GE, r.min), (ops.LE, r.max))
-    return [make(op, (v, end)) for op, end in ends if isinstance(end, Expr)]
+    return [] if r is None else list(range_conditions(v, r))

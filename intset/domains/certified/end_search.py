@@ -36,6 +36,7 @@ from intset.expr import ops
 from intset.expr.dag import free_vars, opaque_terms, postorder, substitute
 from intset.expr.evaluate import all_hold, compiled, point_value, some_may_be_long, value_or_none
 from intset.expr.node import Cond, Expr, Var, as_cond, as_expr, const, constant_value
+from intset.expr.range import declared_conditions, range_conditions
 from intset.infinity import NEG_INF, POS_INF
 from intset.linear.canonical import Normalizer
 from intset.linear.form import Linear, atom, monomial_of
@@ -346,12 +347,8 @@ class _LineSearch:
 
     def _within_ranges(self) -> Iterator[Cond]:
         for var in self.variables:
-            low, high, step = var.declared()
-            limits = self.query.ranges[var]
-            yield from (var >= least for least in (low, limits.min) if isinstance(least, (int, Expr)))
-            yield from (var <= most for most in (high, limits.max) if isinstance(most, (int, Expr)))
-            if step > 1:
-                yield (var % step).eq(0)
+            yield from declared_conditions(var)
+            yield from range_conditions(var, self.query.ranges[var])
 
     def _value_at(self, line: Mapping[Expr, Expr], t: int) -> int | None:
         """The value of the expression at one point of a line; `None` outside the domain."""

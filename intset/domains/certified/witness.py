@@ -31,7 +31,7 @@ from intset.expr.evaluate import (
     value_or_none,
 )
 from intset.expr.node import Cond, Expr, Var, is_declared
-from intset.expr.range import Range
+from intset.expr.range import Range, range_conditions
 from intset.linear.assumptions import Clause
 from intset.linear.bounds import Interval, first_of
 from intset.linear.canonical import Normalizer
@@ -479,12 +479,8 @@ def false_point(query: Query, goal: Cond) -> tuple[str, Point | None] | None:
 
 def symbolic_limits(query: Query, variables: Sequence[Var]) -> list[Cond]:
     """The symbolic ranges of variables as conditions."""
-    found: list[Cond] = []
-    for var in variables:
-        limits = query.ranges[var]
-        if limits.constant() is None:
-            found += [var >= limits.min, var <= limits.max]
-    return found
+    limits = [(var, query.ranges[var]) for var in variables if query.ranges[var].constant() is None]
+    return [cond for var, symbolic in limits for cond in range_conditions(var, symbolic)]
 
 
 REPAIR_EVALUATIONS: Final = 3_000  # conditions evaluated in one search for a point
