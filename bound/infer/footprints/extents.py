@@ -32,7 +32,7 @@ from bound.infer.footprints.environment import (
     transitive_ranges,
 )
 from bound.infer.footprints.footprint import Footprint, footprint_of_shape
-from bound.infer.footprints.sampling import FEW, has_instance, nonlinear_nodes, sample_instances
+from bound.infer.footprints.sampling import FEW, has_instance, sample_instances
 from bound.schedule import simple
 from bound.schedule.simple import extent, low
 from intset import config
@@ -43,7 +43,7 @@ from intset.domains.registry import CHEAPEST
 from intset.errors import BudgetError
 from intset.expr import ops
 from intset.expr.build import ceildiv, floordiv, logical_and, maximum, minimum, select
-from intset.expr.dag import is_small, opaque_terms, operations, postorder, substitute
+from intset.expr.dag import is_small, nonlinear_nodes, opaque_terms, operations, postorder, substitute
 from intset.expr.evaluate import compiled, point_value
 from intset.expr.node import Expr, Var, as_expr
 from intset.linear.canonical import Normalizer

@@ -16,7 +16,7 @@ from bound.infer.footprints.environment import LoopEnvironment, Span, is_inside,
 from bound.schedule.simple import low
 from intset.errors import EvaluationError, InputError
 from intset.expr import ops
-from intset.expr.dag import opaque_terms, operations, postorder
+from intset.expr.dag import is_nonlinear, nonlinear_nodes, opaque_terms, operations
 from intset.expr.evaluate import compiled, evaluate, point_value
 from intset.expr.node import Cond, Expr, Var, as_expr
 from intset.expr.range import Range, range_conditions
@@ -204,21 +204,6 @@ def _equated(sizes: Sequence[Var], facts: Iterable[Cond]) -> dict[Var, Var]:
             first = {v: a if other is b else other for v, other in first.items()}
             first.update({b: a} if a is not b else {})
     return first
-
-
-def nonlinear_nodes(terms: Iterable[Expr | Cond]) -> Iterator[Expr]:
-    """The products of nonconstant factors, and the quotients and remainders by variables."""
-    for node in postorder(tuple(terms)):
-        if isinstance(node, Expr) and (
-            (node.op is ops.MUL and not any(arg.is_const for arg in node.args))
-            or (node.op in DIVISIONS and not node.args[1].is_const)
-        ):
-            yield node
-
-
-def is_nonlinear(terms: Iterable[Expr | Cond]) -> bool:
-    """Whether there are products of variables, or variables in divisors."""
-    return any(True for _ in nonlinear_nodes(terms))
 
 
 def in_products(terms: Iterable[Expr | Cond]) -> list[Var]:

@@ -33,7 +33,7 @@ from intset.domains.ranked import are_apart
 from intset.domains.sets.ends import Bounds
 from intset.errors import EvaluationError, InputError
 from intset.expr import ops
-from intset.expr.dag import free_vars, opaque_terms, postorder, substitute
+from intset.expr.dag import free_vars, is_nonlinear, opaque_terms, postorder, substitute
 from intset.expr.evaluate import all_hold, compiled, point_value, some_may_be_long, value_or_none
 from intset.expr.node import Cond, Expr, Var, as_cond, as_expr, const, constant_value
 from intset.expr.range import declared_conditions, range_conditions
@@ -233,19 +233,9 @@ FAR: Final = 1 << 12  # the smallest t of a line, large enough for a condition t
 STEEP: Final = 1 << 16  # the inverse of the smallest slope that counts as growth
 
 
-def is_nonlinear(query: Query) -> bool:
-    """Whether expressions or facts multiply variables or divide by one."""
-    for e in postorder((*query.exprs, *query.facts)):
-        if e.op is ops.MUL and e.args[-1].op is not ops.CONST and e.args[0].op is not ops.CONST:
-            return True
-        if e.op in ops.DIVISIONS and e.args[1].op is not ops.CONST:
-            return True
-    return False
-
-
 def nonlinear_bounds(query: Query) -> Bounds | None:
     """The ends of a nonlinear expression of a question without parameters; `None` for other questions."""
-    if not is_nonlinear(query) or opaque_terms(*query.exprs, *query.facts):
+    if not is_nonlinear((*query.exprs, *query.facts)) or opaque_terms(*query.exprs, *query.facts):
         return None
     variables, params, touching, _ = query.split_relevant(query.exprs)
     if params or len(variables) > LINE_VARIABLES or not are_apart(query, query.exprs):
