@@ -272,13 +272,16 @@ def value_or_none(function: Callable[..., Value], *values: Any) -> Value | None:
     """What a function, such as one that `compiled` returns, gives for values; `None` where it is undefined."""
     try:
         return function(*values)
-    except (ArithmeticError, InputError):
+    except ArithmeticError:
         return None
 
 
 def point_value(node: Node, point: Mapping[Key, object]) -> Any:
     """The value of an expression or condition at a point; `None` where it is undefined or the point lacks a value."""
-    return value_or_none(evaluate, node, point)
+    try:
+        return evaluate(node, point)
+    except (ArithmeticError, InputError):
+        return None
 
 
 def all_hold(conditions: Iterable[Cond], point: Mapping[Key, object]) -> bool:

@@ -74,11 +74,6 @@ class RowBasis:
         return ReducedRow(row, how)
 
     @property
-    def is_contradictory(self) -> bool:
-        """Whether the rows, each 0, have no solution."""
-        return any(constant for _, constant in self.relations)
-
-    @property
     def rank(self) -> int:
         return len(self.rows)
 
