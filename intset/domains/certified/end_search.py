@@ -30,14 +30,13 @@ from intset.domains.certified.structure import symbolic_bounds
 from intset.domains.certified.witness import Point, is_witness, outer_first, symbolic_limits
 from intset.domains.query import Query
 from intset.domains.ranked import are_apart
-from intset.domains.sets.ends import Bounds
+from intset.domains.sets.ends import Bounds, numeric_ends
 from intset.errors import EvaluationError, InputError
 from intset.expr import ops
 from intset.expr.dag import free_vars, is_nonlinear, opaque_terms, postorder, substitute
 from intset.expr.evaluate import all_hold, compiled, point_value, some_may_be_long, value_or_none
 from intset.expr.node import Cond, Expr, Var, as_cond, as_expr, const, constant_value
 from intset.expr.range import declared_conditions, range_conditions
-from intset.infinity import NEG_INF, POS_INF
 from intset.linear.canonical import Normalizer
 from intset.linear.form import Linear, atom, monomial_of
 from intset.linear.signs import is_known
@@ -247,7 +246,7 @@ def nonlinear_bounds(query: Query) -> Bounds | None:
     low, high = max(lows, default=None), min(highs, default=None)
     search = _LineSearch(query, variables, touching)
     tight = search.is_attained(-1, low) and search.is_attained(1, high)
-    return Bounds(NEG_INF if low is None else low, POS_INF if high is None else high, tight, CHEAPEST)
+    return Bounds(*numeric_ends(low, high), tight, CHEAPEST)
 
 
 class _LineSearch:
