@@ -17,7 +17,7 @@ from intset.expr.dag import conjuncts, opaque_terms
 from intset.expr.definedness import definedness
 from intset.expr.node import Cond, Expr, IntLike, PlainVar, Var, as_expr, const, constant_value
 from intset.expr.printer import shown
-from intset.expr.range import Range
+from intset.expr.range import Range, conditions_between, range_conditions
 from intset.facts import DECLARED, DERIVED, Fact, as_ranges
 from intset.infinity import NEG_INF, POS_INF
 from intset.linear.canonical import Normalizer
@@ -249,31 +249,13 @@ def renamed(
         elif type(instead) is PlainVar and instead not in new_ranges and instead not in own:
             table[instead] = moved
         else:
-            facts += _inside(instead, moved)
+            facts += [Fact(cond, DERIVED) for cond in range_conditions(instead, moved)]
     for old, into in new.items():
         assert isinstance(old, Var)
-        facts += declared_of(old, into)
+        facts += [Fact(cond, DECLARED) for cond in conditions_between(into, *old.declared())]
     return {**table, **new_ranges}, tuple(dict.fromkeys(facts))
 
 
 def _range_under(limits: Range, new: Mapping[Expr, Expr]) -> Range:
     low, extent = (end.substitute(dict(new)) if isinstance(end, Expr) else end for end in (limits.min, limits.extent))
     return limits if low is limits.min and extent is limits.extent else Range.of_extent(low, extent)
-
-
-def _inside(e: Expr, limits: Range) -> Iterator[Fact]:
-    if isinstance(limits.min, Expr):
-        yield Fact(e >= limits.min, DERIVED)
-    if isinstance(limits.max, Expr):
-        yield Fact(e <= limits.max, DERIVED)
-
-
-def declared_of(var: Var, e: Expr) -> Iterator[Fact]:
-    """The declared bounds and divisor of `var` as facts about `e`."""
-    low, high, step = var.declared()
-    if low is not None:
-        yield Fact(e >= low, DECLARED)
-    if high is not None:
-        yield Fact(e <= high, DECLARED)
-    if step > 1:
-        yield Fact((e % step).eq(0), DECLARED)

@@ -26,13 +26,22 @@ from typing import Any, Final, TypeAlias
 from bound import dtypes
 from bound.tensor import Tensor
 from intset.expr import ops
-from intset.expr.dag import chain, opaque_terms, postorder
+from intset.expr.dag import opaque_terms, postorder
 from intset.expr.node import Expr, constant_value
 from intset.expr.range import Range
 from lowering.nest.driver import Descent, Synthesis, SynthesisRule, synthesized
-from lowering.nest.ir import Allocate, Assert, Evaluate, For, Function, Let, LoopKind, Seq, Stmt, Store
-from lowering.nest.scope import Scope, scope_of
-from lowering.nest.walk import children, operands, range_ends, rebuilt, replaced, statements, tensors_read
+from lowering.nest.ir import Allocate, Assert, Evaluate, For, Function, Let, LoopKind, Stmt, Store
+from lowering.nest.scope import Scope, scope_behind_head
+from lowering.nest.walk import (
+    children,
+    constant_limit,
+    operands,
+    range_ends,
+    rebuilt,
+    replaced,
+    statements,
+    tensors_read,
+)
 
 EXHAUSTIVE: Final = 6
 EXCHANGES: Final = 2_000
@@ -364,7 +373,7 @@ def plan_storage(f: Function, parallel: Iterable[For] = ()) -> StoragePlan:
     parallel: loops whose iterations run concurrently; none is inside another.
     """
     lifetimes = lifetimes_of(f.body, frozenset(parallel))
-    head = _head_of(f)
+    head = scope_behind_head(f)
     sizes = {life.allocate: _size(f, head, life.allocate) for life in lifetimes.all}
     stack, stack_peak = _on_stack(lifetimes.all, sizes)
     rest = [life for life in lifetimes.all if life.allocate not in stack]
@@ -397,16 +406,6 @@ def _size(f: Function, head: Scope, stmt: Allocate) -> Size | None:
             return None
         extents.append(extent)
     return Size(dtypes.storage_bytes(stmt.tensor.dtype), tuple(e for e in extents if constant_value(e) != 1))
-
-
-def _head_of(f: Function) -> Scope:
-    """The scope behind the leading assertions of a function."""
-    scope = scope_of(f)
-    for stmt in children(f.body) if isinstance(f.body, Seq) else ():
-        if not isinstance(stmt, (Assert, Let)):
-            break
-        scope = scope.after(stmt)
-    return scope
 
 
 def _on_stack(lives: Sequence[Lifetime], sizes: Mapping[Allocate, Size | None]) -> tuple[set[Allocate], int]:
@@ -497,20 +496,14 @@ def _fixed(stmt: Stmt) -> Stmt:
     if not isinstance(stmt, Allocate) or stmt.padding is not None:
         return stmt
     ends = [range_ends(r) for r in stmt.ranges]
-    counts = [_most(extent) for _, extent in ends]
+    limits = [constant_limit(extent) for _, extent in ends]
     if any(constant_value(low) != 0 for low, _ in ends) or all(constant_value(e) is not None for _, e in ends):
         return stmt
-    known = [count for count in counts if count is not None]
+    known = [max(0, limit) for limit in limits if limit is not None]
     width = dtypes.storage_bytes(stmt.tensor.dtype)
-    if len(known) < len(counts) or width * prod(known) > STACK_ARRAY:
+    if len(known) < len(limits) or width * prod(known) > STACK_ARRAY:
         return stmt
     return replace(stmt, ranges=tuple(Range(0, count) for count in known))
-
-
-def _most(extent: Expr) -> int | None:
-    """The constant upper bound of an extent of the form `minimum(..., constant)`."""
-    numbers = [n for part in chain(ops.MIN, extent) if (n := constant_value(part)) is not None]
-    return max(0, min(numbers)) if numbers else None
 
 
 __all__ = ["StoragePlan", "plan_storage"]

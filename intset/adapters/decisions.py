@@ -7,8 +7,7 @@ from typing import Final
 
 from intset.config import current, using
 from intset.context import Context
-from intset.errors import EvaluationError, InputError
-from intset.expr.evaluate import evaluate
+from intset.expr.evaluate import all_hold, point_value
 from intset.expr.node import Cond, Expr, is_declared
 
 KNOWN_POINTS: Final = 12  # points of a context, kept for later conditions
@@ -30,14 +29,14 @@ class Decisions:
         self._points: list[Mapping[Expr, int]] = []
         for point in points:
             if all(is_declared(e, value) for e, value in point.items()):
-                self._points += [point] if all(_value(fact.condition, point) for fact in context.facts) else []
+                self._points += [point] if all_hold([fact.condition for fact in context.facts], point) else []
 
     def __call__(self, goal: Cond) -> bool | None:
         """True if the goal is proved, False if its negation is, else `None`.
 
         Both goals try the first tier before either tries another.
         """
-        values = {_value(goal, point) for point in self._points}
+        values = {point_value(goal, point) for point in self._points}
         waiting = [(part, sign) for part, sign in ((goal, True), (~goal, False)) if (not sign) not in values]
         tiers = current().tiers
         for some in filter(None, (tiers[:1], tiers[1:]) if len(waiting) > 1 else (tiers,)):
@@ -49,14 +48,6 @@ class Decisions:
                     if proof.counterexample is not None:
                         waiting.remove((part, sign))
                         self._points = [proof.counterexample, *self._points[: KNOWN_POINTS - 1]]
-        return None
-
-
-def _value(condition: Cond, point: Mapping[Expr, int]) -> bool | None:
-    """The truth value at a point; `None` where it is undefined, or where the point lacks a value."""
-    try:
-        return bool(evaluate(condition, point))
-    except (EvaluationError, InputError):
         return None
 
 

@@ -43,6 +43,7 @@ from intset.expr.dag import Guest
 from intset.expr.node import Cond, Expr, Node, ShapeVar, Var, as_expr, compare, const
 from intset.expr.ops import Op
 from intset.expr.printer import shown
+from intset.expr.range import conditions_between
 from intset.infinity import Infinity
 from intset.prover.proof import Proof
 from intset.simplify.engine import cost
@@ -281,8 +282,7 @@ class Environment:
             term = self._convert(symbol)
             if symbol in sizes and isinstance(term, Expr):
                 low, high, _ = sizes[symbol].declared()
-                facts += [term >= low] if low is not None else []
-                facts += [term <= high] if high is not None else []
+                facts += conditions_between(term, low, high)
         self.context = Context({}, assume=facts)
         self._decide = Decisions(self.context)
         self._quantified = Context(dict.fromkeys(self._symbols()), assume=facts)

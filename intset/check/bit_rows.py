@@ -13,11 +13,11 @@ from functools import reduce
 from typing import TYPE_CHECKING, Any, Final
 
 from intset.budgets import BIT_WIDTH, TAIL_BITS
-from intset.check.premises import CheckBudget, premises_of, range_conditions
+from intset.check.premises import CheckBudget, premises_of
 from intset.expr import ops
 from intset.expr.dag import conjuncts, postorder
 from intset.expr.node import Cond, Expr, Var, as_expr, make
-from intset.expr.range import Range
+from intset.expr.range import Range, range_conditions
 
 if TYPE_CHECKING:
     from intset.check.certificate import Certificate

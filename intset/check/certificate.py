@@ -30,7 +30,7 @@ from intset.check.evidence import (
     combination_words,
     is_well_formed,
 )
-from intset.check.premises import CheckBudget, check_point, check_points, declared_conditions, range_conditions
+from intset.check.premises import CheckBudget, check_point, check_points
 from intset.check.solvers import check_isl, check_z3
 from intset.check.text import (
     VERSION,
@@ -53,7 +53,7 @@ from intset.expr.dag import free_vars, opaque_terms, substitute
 from intset.expr.definedness import asserted_parts, definedness
 from intset.expr.node import Cond, Expr, Var, as_expr
 from intset.expr.printer import Displayed, number_text, short_number, to_text
-from intset.expr.range import Range
+from intset.expr.range import Range, declared_conditions, range_conditions
 from intset.facts import ASSERTED, Fact
 from intset.infinity import NEG_INF, POS_INF, Infinity
 

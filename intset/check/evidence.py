@@ -20,10 +20,8 @@ from intset.check.premises import (
     CheckBudget,
     Literals,
     cases,
-    declared_conditions,
     literals,
     meaning,
-    range_conditions,
     stated,
 )
 from intset.errors import BudgetError
@@ -32,7 +30,7 @@ from intset.expr.dag import conjuncts, postorder
 from intset.expr.definedness import definedness
 from intset.expr.node import Cond, Expr, Node, Var, constant_value, make
 from intset.expr.printer import number_text, to_text
-from intset.expr.range import Range
+from intset.expr.range import Range, declared_conditions, range_conditions
 from intset.facts import PROVENANCES, Fact
 
 if TYPE_CHECKING:

@@ -17,8 +17,8 @@ from intset.expr import ops
 from intset.expr.dag import free_vars, opaque_terms, postorder, postorder_by
 from intset.expr.definedness import definedness
 from intset.expr.evaluate import evaluate
-from intset.expr.node import Cond, Expr, Node, Var, constant_value, make
-from intset.expr.range import Range
+from intset.expr.node import Cond, Expr, Node, constant_value, make
+from intset.expr.range import declared_conditions, range_conditions
 
 if TYPE_CHECKING:
     from intset.check.certificate import Certificate
@@ -133,24 +133,6 @@ def literals(cond: Cond) -> Literals:
     """The comparisons of a conjunction; empty for disjunctions."""
     ways = cases(cond, True)
     return ways[0] if ways is not None and len(ways) == 1 else ()
-
-
-def range_conditions(var: Var, limits: Range) -> Iterator[Cond]:
-    if isinstance(limits.min, Expr):
-        yield var >= limits.min
-    if isinstance(limits.max, Expr):
-        yield var <= limits.max
-
-
-def declared_conditions(e: Expr) -> Iterator[Cond]:
-    """Declared bounds and divisibility of a variable or opaque term."""
-    low, high, step = e.declared() if isinstance(e, Var) else (e.data.lower, e.data.upper, 1)
-    if low is not None:
-        yield e >= low
-    if high is not None:
-        yield e <= high
-    if step > 1:
-        yield (e % step).eq(0)
 
 
 def meaning(node: Expr, positive: Iterable[Expr] = (), case: Literals = ()) -> Iterator[Cond]:

@@ -35,7 +35,7 @@ from intset.domains.sets.answers import (
 )
 from intset.domains.sets.base import IntervalSet, IntSet, empty_set
 from intset.domains.sets.bounds import coordinate_bounds
-from intset.domains.sets.ends import Bounds, End
+from intset.domains.sets.ends import Bounds, End, numeric_ends
 from intset.domains.sets.region import Region
 from intset.domains.stride import StrideSet, structural_image
 from intset.expr.build import sum_of
@@ -176,12 +176,9 @@ class AutoDomain:
         if has_parameters(query, form):
             return symbolic_bounds(query, form)
         low, high = query.known.bounds(form)
-        first: End | int = NEG_INF if low is None else low
-        last: End | int = POS_INF if high is None else high
-        if is_independent(query, form):
-            return Bounds(first, last, True, "linear")
-        if low is None or high is None:
-            return Bounds(first, last, False, "linear")
+        is_certified = is_independent(query, form)
+        if is_certified or low is None or high is None:
+            return Bounds(*numeric_ends(low, high), is_certified, "linear")
         tight = witness(query, low, -1) is not None and witness(query, high, 1) is not None
         return Bounds(low, high, tight, "linear")
 

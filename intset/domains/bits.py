@@ -8,13 +8,12 @@ from operator import xor
 from typing import Any, ClassVar
 
 from intset.domains.query import Query
-from intset.domains.sets.base import End, IntervalSet, IntSet, as_end, empty_set
+from intset.domains.sets.base import End, IntervalSet, IntSet, as_end, bounds_of, empty_set
 from intset.domains.sets.bounds import check_countable
-from intset.domains.sets.ends import Bounds
+from intset.domains.sets.ends import Bounds, numeric_ends
 from intset.expr.build import logical_and
 from intset.expr.dag import free_vars
 from intset.expr.node import Cond, Expr, IntLike, as_expr
-from intset.infinity import NEG_INF, POS_INF
 from intset.linear.bitforms import CarryError, Columns, RowBasis, extreme
 
 
@@ -99,13 +98,10 @@ class BitDomain:
         return BitSet(form.rows, self.name, is_exact=not reasons, notes=reasons)
 
     def bounds(self, query: Query) -> Bounds:
-        answer = self.image(query)
-        return Bounds(*answer.ends(), answer.is_tight, self.name, answer.notes)
+        return bounds_of(self.image(query))
 
     def _interval(self, query: Query, reason: str) -> IntSet:
-        low, high = query.known.bounds(query.forms[0])
-        ends = (NEG_INF if low is None else low, POS_INF if high is None else high)
-        return IntervalSet(*ends, by=self.name, notes=(reason,))
+        return IntervalSet(*numeric_ends(*query.known.bounds(query.forms[0])), by=self.name, notes=(reason,))
 
 
 def _is_whole(query: Query, e: Expr, columns: Columns) -> bool:

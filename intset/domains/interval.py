@@ -7,7 +7,8 @@ from typing import ClassVar
 from intset.domains.certified.structure import has_parameters, is_independent, symbolic_bounds
 from intset.domains.query import Query
 from intset.domains.ranked import are_apart, is_touched
-from intset.domains.sets.base import Bounds, End, IntervalSet, IntSet, empty_set
+from intset.domains.sets.base import Bounds, IntervalSet, IntSet, empty_set
+from intset.domains.sets.ends import numeric_ends
 from intset.expr import ops
 from intset.expr.dag import free_vars
 from intset.expr.node import Var
@@ -37,10 +38,7 @@ class IntervalDomain:
             return Bounds(POS_INF, NEG_INF, True, self.name)
         form = query.forms[0]
         if not has_parameters(query, form):
-            low, high = query.known.bounds(form)
-            first: End | int = NEG_INF if low is None else low
-            last: End | int = POS_INF if high is None else high
-            return Bounds(first, last, is_independent(query, form), self.name)
+            return Bounds(*numeric_ends(*query.known.bounds(form)), is_independent(query, form), self.name)
         return symbolic_bounds(query, form)
 
 

@@ -9,12 +9,13 @@ from intset.arithmetic import strided
 from intset.arithmetic.strided import Strided
 from intset.domains.sets.base import End, IntSet, StrideSum, as_end, empty_set
 from intset.domains.sets.bounds import check_countable
+from intset.domains.sets.ends import numeric_ends
 from intset.domains.value import ValueDomain
 from intset.expr import ops
 from intset.expr.build import logical_and
 from intset.expr.node import Cond, IntLike, as_expr, const
 from intset.expr.printer import number_text
-from intset.infinity import NEG_INF, POS_INF, Infinity
+from intset.infinity import POS_INF, Infinity
 
 
 class StridedSet(IntSet):
@@ -25,8 +26,8 @@ class StridedSet(IntSet):
         self.value = value
 
     def ends(self) -> tuple[End, End]:
-        low, high = self.value[:2]
-        return (NEG_INF if low is None else as_end(low), POS_INF if high is None else as_end(high))
+        low, high = map(as_end, numeric_ends(*self.value[:2]))
+        return low, high
 
     def _structure(self) -> StrideSum | None:
         low, high, m, _ = self.value

@@ -9,7 +9,8 @@ from typing import Any, ClassVar
 from intset.domains.certified.witness import runs
 from intset.domains.query import Query
 from intset.domains.ranked import values_of
-from intset.domains.sets.base import Bounds, End, IntervalSet, IntSet, StrideSum, as_end, empty_set
+from intset.domains.sets.base import Bounds, End, IntervalSet, IntSet, StrideSum, as_end, bounds_of, empty_set
+from intset.domains.sets.ends import numeric_ends
 from intset.expr.build import logical_or
 from intset.expr.node import Cond, IntLike, as_expr, as_int, truth
 from intset.expr.printer import number_text
@@ -90,10 +91,8 @@ class PointsDomain:
         listed = points_image(query)
         if listed is not None:
             return listed
-        low, high = query.known.bounds(query.forms[0])
         note = "the box is symbolic, unbounded or larger than the budget of points"
-        return IntervalSet(NEG_INF if low is None else low, POS_INF if high is None else high, self.name, notes=(note,))
+        return IntervalSet(*numeric_ends(*query.known.bounds(query.forms[0])), self.name, notes=(note,))
 
     def bounds(self, query: Query) -> Bounds:
-        answer = self.image(query)
-        return Bounds(*answer.ends(), answer.is_tight, self.name, answer.notes)
+        return bounds_of(self.image(query))

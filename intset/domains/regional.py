@@ -14,6 +14,7 @@ from intset.domains.sets.ends import Bounds
 from intset.errors import BudgetError
 from intset.expr.dag import opaque_terms, substitute
 from intset.expr.node import Cond, Expr, Var
+from intset.expr.range import conditions_between, range_conditions
 from intset.regions.shape import Shape
 
 
@@ -77,9 +78,7 @@ class ShapeDomain(AnswersByPoints, ABC):
         waiting = [*(cond for v in given if v in query.ranges for cond in _inside(query, v, given.keys())), *own]
         waiting = [substitute(cond, loads) for cond in waiting]
         for term, v in loads.items():
-            low, high = query.base.atom_bounds(term)
-            waiting += [v >= low] if low is not None else []
-            waiting += [v <= high] if high is not None else []
+            waiting += conditions_between(v, *query.base.atom_bounds(term))
             running = [*running, v]
         shape, refused = self.everything(len(running)), {}
         for _ in range(2):  # a refused condition may succeed under the others
@@ -123,12 +122,7 @@ class ShapeDomain(AnswersByPoints, ABC):
 def _inside(query: Query, v: Var, given: Set[Var]) -> list[Cond]:
     """The range of a variable as conditions, if its ends mention only `given` variables."""
     limits = query.ranges[v]
-    if not given >= set(limits.free_vars()):
-        return []
-    return [
-        *([v >= limits.min] if isinstance(limits.min, Expr) else []),
-        *([v <= limits.max] if isinstance(limits.max, Expr) else []),
-    ]
+    return list(range_conditions(v, limits)) if given >= set(limits.free_vars()) else []
 
 
 def _loads(query: Query, exprs: Sequence[Expr]) -> dict[Expr, Var]:

@@ -466,6 +466,22 @@ def without_assertions(root: Kind) -> Kind:
     return rewritten
 
 
+def nonlinear_nodes(roots: Iterable[Node]) -> Iterator[Node]:
+    """The products of nonconstant factors, and the quotients and remainders by divisors that are no constant."""
+    for node in postorder(tuple(roots)):
+        if node.op is ops.MUL:
+            constants = sum(arg.op is ops.CONST for arg in node.args)
+            if len(node.args) - constants > 1:
+                yield node
+        elif node.op in ops.DIVISIONS and node.args[1].op is not ops.CONST:
+            yield node
+
+
+def is_nonlinear(roots: Iterable[Node]) -> bool:
+    """Whether there are products of variables, or variables in divisors."""
+    return any(True for _ in nonlinear_nodes(roots))
+
+
 def chain(op: Op, root: A) -> list[A]:
     """The distinct operands of a chain of `op`, from left to right; `[root]` for another operation."""
     operands: dict[A, None] = {}

@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar, overload
 
 from intset.budgets import LONGEST_VALUE
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from intset.expr.node import Cond, Expr, Node, Var
 
 Key = TypeVar("Key", bound=Hashable)  # mappings are invariant in their keys
+Value = TypeVar("Value")
 
 # States of a work item: a node to start, its arguments evaluated, or the deciding argument of a lazy node evaluated.
 _START, _APPLY, _DECIDE = 0, 1, 2
@@ -265,6 +266,27 @@ _NAMES = {
     "wrap": ops.wrap,
     "undefined": _undefined,
 }
+
+
+def value_or_none(function: Callable[..., Value], *values: Any) -> Value | None:
+    """What a function, such as one that `compiled` returns, gives for values; `None` where it is undefined."""
+    try:
+        return function(*values)
+    except ArithmeticError:
+        return None
+
+
+def point_value(node: Node, point: Mapping[Key, object]) -> Any:
+    """The value of an expression or condition at a point; `None` where it is undefined or the point lacks a value."""
+    try:
+        return evaluate(node, point)
+    except (ArithmeticError, InputError):
+        return None
+
+
+def all_hold(conditions: Iterable[Cond], point: Mapping[Key, object]) -> bool:
+    """Whether every condition is defined at a point and holds there."""
+    return all(point_value(cond, point) for cond in conditions)
 
 
 def compiled(node: Node, variables: Sequence[Var]) -> Callable[..., Any]:

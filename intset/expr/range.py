@@ -9,7 +9,7 @@ from intset.errors import InputError
 from intset.expr import ops
 from intset.expr.build import evaluated
 from intset.expr.dag import free_vars, opaque_terms
-from intset.expr.node import Expr, IntLike, Var, as_expr, const, constant_value
+from intset.expr.node import Cond, Expr, IntLike, Var, as_expr, const, constant_value
 from intset.expr.printer import shown
 from intset.infinity import NEG_INF, POS_INF, Infinity
 
@@ -150,6 +150,28 @@ class Range:
         if self._last is not POS_INF:
             return f"Range.up_to({self._last})"
         return f"Range(min={self.min}, extent={self.extent})"
+
+
+def conditions_between(
+    e: Expr, low: int | Expr | Infinity | None, high: int | Expr | Infinity | None, step: int = 1
+) -> Iterator[Cond]:
+    """The conditions that `e` is a multiple of `step` in `[low, high]`; `None` and an infinity are no ends."""
+    if isinstance(low, (int, Expr)):
+        yield e >= low
+    if isinstance(high, (int, Expr)):
+        yield e <= high
+    if step > 1:
+        yield (e % step).eq(0)
+
+
+def range_conditions(e: Expr, limits: Range) -> Iterator[Cond]:
+    """The conditions that `e` lies in a range."""
+    return conditions_between(e, limits.min, limits.max)
+
+
+def declared_conditions(e: Expr) -> Iterator[Cond]:
+    """Declared bounds and divisibility of a variable or opaque term."""
+    return conditions_between(e, *(e.declared() if isinstance(e, Var) else (e.data.lower, e.data.upper)))
 
 
 _SLOTS = Range.__dict__  # descriptors: quicker than `object.__setattr__`

@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING
 from intset.config import Configured, all_as_configured
 from intset.domains.ranked import strongest
 from intset.domains.sets.region import product_of
-from intset.errors import BudgetError, EvaluationError, InputError, UndecidedError
+from intset.errors import BudgetError, InputError, UndecidedError
 from intset.expr import ops
 from intset.expr.arguments import listed as listed_indices
 from intset.expr.build import ceildiv, logical_and, logical_not, logical_or, maximum, minimum, select
 from intset.expr.dag import conjuncts, free_vars, opaque_terms, postorder, substitute
-from intset.expr.evaluate import evaluate
+from intset.expr.evaluate import all_hold
 from intset.expr.node import Cond, Expr, IntLike, PlainVar, Var, as_expr, constant_value, make, truth
 from intset.expr.printer import shown
-from intset.expr.range import Range
+from intset.expr.range import Range, range_conditions
 from intset.infinity import POS_INF, Infinity
 from intset.itermap import general
 from intset.itermap.general import YES, Listed, Verdict, both, listed, no, open_
@@ -131,10 +131,7 @@ class BitMap:
             return False
         inside: list[Cond] = [f.condition for f in ctx.facts]
         for v in self.variables:
-            low, high = ctx.ranges[v].min, ctx.ranges[v].max
-            if not isinstance(low, Expr) or not isinstance(high, Expr):
-                return False
-            inside += [v >= low, v <= high]
+            inside += range_conditions(v, ctx.ranges[v])
         arriving = [substitute(e, values).eq(y) for e, y in zip(exprs, places, strict=True)]
         return all(there.prove(cond) for cond in (*(substitute(cond, values) for cond in inside), *arriving))
 
@@ -142,15 +139,9 @@ class BitMap:
 def _is_inside(ctx: Context, point: Mapping[Var, int]) -> bool:
     """Whether a point satisfies the ranges and facts of a context."""
     conditions = [f.condition for f in ctx.facts]
-    for v, value in point.items():
-        low, high = ctx.ranges[v].min, ctx.ranges[v].max
-        if not isinstance(low, Expr) or not isinstance(high, Expr):
-            return False
-        conditions += [low <= value, high >= value]
-    try:
-        return bool(evaluate(logical_and(*conditions), point))
-    except EvaluationError:
-        return False
+    for v in point:
+        conditions += range_conditions(v, ctx.ranges[v])
+    return all_hold(conditions, point)
 
 
 @all_as_configured

@@ -74,11 +74,6 @@ class RowBasis:
         return ReducedRow(row, how)
 
     @property
-    def is_contradictory(self) -> bool:
-        """Whether the rows, each 0, have no solution."""
-        return any(constant for _, constant in self.relations)
-
-    @property
     def rank(self) -> int:
         return len(self.rows)
 
@@ -283,8 +278,8 @@ def _trimmed(rows: Sequence[int], high: Mapping[Expr, int]) -> BitForm:
     return BitForm(tuple(rows[:last]), high)
 
 
-def _aligned(a: BitForm, b: BitForm) -> list[tuple[int, int]]:
-    """The rows of two forms bit by bit, up to where a tail begins."""
+def aligned(a: BitForm, b: BitForm) -> list[tuple[int, int]]:
+    """The rows of two forms bit by bit, up to where a tail begins; `CarryError` where rows meet the other's tail."""
     bits = [len(form.rows) for form in (a, b) if form.high]
     width = min(bits) if bits else max(len(a.rows), len(b.rows))
     if any(any(form.rows[width:]) for form in (a, b)):
@@ -292,23 +287,24 @@ def _aligned(a: BitForm, b: BitForm) -> list[tuple[int, int]]:
     return [(a.rows[p] if p < len(a.rows) else 0, b.rows[p] if p < len(b.rows) else 0) for p in range(width)]
 
 
-def _tails(a: BitForm, b: BitForm, sign: int = 1) -> dict[Expr, int]:
+def sum_of_tails(a: BitForm, b: BitForm, sign: int = 1) -> dict[Expr, int]:
+    """The tail of `a + sign*b`."""
     total = {v: a.high.get(v, 0) + sign * b.high.get(v, 0) for v in {**a.high, **b.high}}
     return {v: factor for v, factor in total.items() if factor}
 
 
 def _sum(a: BitForm, b: BitForm) -> BitForm:
-    rows = _aligned(a, b)
+    rows = aligned(a, b)
     if any(x and y for x, y in rows):
         raise CarryError("a sum that may carry")
-    return _trimmed([x | y for x, y in rows], _tails(a, b))
+    return _trimmed([x | y for x, y in rows], sum_of_tails(a, b))
 
 
 def _difference(a: BitForm, b: BitForm) -> BitForm:
-    rows = _aligned(a, b)
+    rows = aligned(a, b)
     if any(y and x != y and x != 1 for x, y in rows):
         raise CarryError("a difference that may borrow")
-    return _trimmed([x ^ y for x, y in rows], _tails(a, b, -1))
+    return _trimmed([x ^ y for x, y in rows], sum_of_tails(a, b, -1))
 
 
 def xor(a: BitForm, b: BitForm) -> BitForm:
@@ -316,7 +312,7 @@ def xor(a: BitForm, b: BitForm) -> BitForm:
     if a.high and b.high and a.high != b.high:
         raise CarryError("^ of two tails")
     high = {} if a.high and b.high else {**a.high, **b.high}
-    return _trimmed([x ^ y for x, y in _aligned(a, b)], high)
+    return _trimmed([x ^ y for x, y in aligned(a, b)], high)
 
 
 def _masked(a: BitForm, mask: int) -> BitForm:

@@ -484,10 +484,7 @@ def monomial_of(atoms: Iterable[Expr]) -> Expr:
     ordered = sorted(atoms, key=order_key)
     if ordered[0].op is ops.MUL:  # a product kept as one atom must not lead: `factors` would split it
         ordered.append(ordered.pop(0))
-    result = ordered[0]
-    for atom in ordered[1:]:
-        result = make(ops.MUL, (result, atom))
-    return result
+    return product_of_atoms(ordered)
 
 
 def atom(e: Expr) -> Linear:
@@ -523,16 +520,16 @@ def linear_of(p: Poly) -> Linear:
     terms: dict[Expr, int] = {}
     for parts, k in p.items():
         if parts:
-            terms[chain(parts)] = k
+            terms[product_of_atoms(parts)] = k
         else:
             constant = k
     return Linear(constant, terms)
 
 
-def chain(parts: Monomial) -> Expr:
-    """The product expression of a nonempty monomial."""
-    result = parts[0]
-    for e in parts[1:]:
+def product_of_atoms(atoms: Sequence[Expr]) -> Expr:
+    """The product of one or more atoms, in this order."""
+    result = atoms[0]
+    for e in atoms[1:]:
         result = make(ops.MUL, (result, e))
     return result
 

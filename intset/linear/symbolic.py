@@ -38,11 +38,11 @@ from intset.linear.form import (
     add_product,
     atom,
     atoms_in,
-    chain,
     constant,
     highest_value,
     linear_of,
     poly_of,
+    product_of_atoms,
     scaled,
     shifted,
     split,
@@ -445,7 +445,7 @@ def _without_atoms(known: Normalizer, p: Poly, relaxed: Relaxed, depth: int) -> 
         if len(parts) == 1 and depth < SYMBOLIC_NESTING:
             bound = _atom_end(known, parts[0], k > 0, relaxed, depth + 1)
         if bound[0] is None:
-            number = known.atom_bounds(chain(parts))[k > 0]
+            number = known.atom_bounds(product_of_atoms(parts))[k > 0]
             form = _by_divisor(known, parts, k > 0, number is None or _divisor_recurs(p, parts))
             if form is None and number is None:
                 return GIVEN_UP

@@ -25,7 +25,17 @@ from intset.expr.node import Cond, Expr, Node, PlainVar, Var, const, make
 from intset.expr.range import Range
 from intset.frame import Frame
 from intset.linear.assumptions import compare
-from intset.linear.bitforms import BITWISE, BitForm, CarryError, Columns, RowBasis, extreme, speaks_of_bits
+from intset.linear.bitforms import (
+    BITWISE,
+    BitForm,
+    CarryError,
+    Columns,
+    RowBasis,
+    aligned,
+    extreme,
+    speaks_of_bits,
+    sum_of_tails,
+)
 from intset.linear.form import ZERO, Linear
 from intset.linear.multiples import step_of_sum
 
@@ -247,17 +257,11 @@ def rows_of_difference(a: BitForm, b: BitForm) -> BitForm | None:
 
     `None` where rows of one side meet the tail of the other.
     """
-    widths = [len(form.rows) for form in (a, b) if form.high]
-    width = min(widths) if widths else max(len(a.rows), len(b.rows))
-    if any(any(form.rows[width:]) for form in (a, b)):
+    try:
+        rows = aligned(a, b)
+    except CarryError:
         return None
-    rows = [x ^ y for x, y in zip(padded(a.rows, width), padded(b.rows, width), strict=True)]
-    high = {v: a.high.get(v, 0) - b.high.get(v, 0) for v in {**a.high, **b.high}}
-    return BitForm(tuple(rows), {v: factor for v, factor in high.items() if factor})
-
-
-def padded(rows: Sequence[int], width: int) -> tuple[int, ...]:
-    return (*rows[:width], *[0] * (width - len(rows)))
+    return BitForm(tuple(x ^ y for x, y in rows), sum_of_tails(a, b, -1))
 
 
 def _is_spanned(goal: Mapping[Expr, int], known: Iterable[Mapping[Expr, int]]) -> bool:

@@ -12,15 +12,15 @@ from typing import Final
 
 from intset.budgets import CERTIFY_STEPS
 from intset.check.certificate import Certificate
-from intset.check.premises import box_of, premises_of, range_conditions
+from intset.check.premises import box_of, premises_of
 from intset.check.solvers import emptiness_text, unsat_text
-from intset.errors import BudgetError, EvaluationError, InputError
+from intset.errors import BudgetError, InputError
 from intset.expr.dag import free_vars
 from intset.expr.definedness import asserted_parts
-from intset.expr.evaluate import evaluate
+from intset.expr.evaluate import point_value
 from intset.expr.node import Cond, Expr, Var, truth
 from intset.expr.printer import shown
-from intset.expr.range import Range
+from intset.expr.range import Range, range_conditions
 from intset.facts import ASSERTED, Fact
 from intset.frame import Frame
 from intset.linear.bounds import first_of
@@ -112,10 +112,9 @@ def _with_first_values(claim: Certificate, point: Mapping[Expr, int]) -> dict[Ex
 def _first_value(var: Var, limits: Range | None, point: Mapping[Expr, int]) -> int:
     low, high, step = var.declared()
     first = first_of((low, high))
-    if limits is not None and isinstance(limits.min, Expr):
-        with suppress(EvaluationError, InputError):
-            own = evaluate(limits.min, point)
-            first = own if low is None else max(own, low)
+    own = point_value(limits.min, point) if limits is not None and isinstance(limits.min, Expr) else None
+    if own is not None:
+        first = own if low is None else max(own, low)
     return -(-first // step) * step
 
 

@@ -20,11 +20,11 @@ from intset.check.certificate import At, BoundsCertificate, Certificate, attaine
 from intset.config import Config, pinned
 from intset.domains.certified.witness import LISTED as WHO_LISTS
 from intset.domains.sets.ends import Bounds
-from intset.errors import EvaluationError, InputError
+from intset.errors import InputError
 from intset.expr import ops
 from intset.expr.dag import free_vars, opaque_terms, postorder, rewrite, substitute
 from intset.expr.definedness import definedness
-from intset.expr.evaluate import evaluate
+from intset.expr.evaluate import evaluate, point_value
 from intset.expr.node import Cond, Expr, Kind, Kind_co, Node, Var, as_expr, const, constant_value, make, truth
 from intset.expr.printer import shown
 from intset.expr.range import Range
@@ -192,11 +192,10 @@ def _choices(limits: Sequence[Range | None], var: Var, point: Mapping[Expr, int]
     near: dict[int, list[Expr]] = {}
     for limit in (*firsts, *dict.fromkeys(one.max for one in limits if one is not None)):
         if isinstance(limit, Expr) and not limit.is_const:
-            try:
-                distance = value - evaluate(limit, point)
-            except (EvaluationError, InputError):
-                continue
-            near.setdefault(abs(distance), []).append(limit + distance if distance else limit)
+            at_point = point_value(limit, point)
+            if at_point is not None:
+                distance = value - at_point
+                near.setdefault(abs(distance), []).append(limit + distance if distance else limit)
     for distance in sorted(near):
         if distance == 0:
             yield from near[distance]

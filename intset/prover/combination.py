@@ -44,12 +44,13 @@ from intset.check.evidence import (
     nonzero,
     ways_to_fail,
 )
-from intset.check.premises import Literals, declared_conditions, literals, meaning, range_conditions
+from intset.check.premises import Literals, literals, meaning
 from intset.errors import BudgetError
 from intset.expr import ops
 from intset.expr.dag import free_vars, opaque_terms, postorder
 from intset.expr.definedness import definedness
 from intset.expr.node import Cond, Expr, const, constant_value
+from intset.expr.range import declared_conditions, range_conditions
 from intset.frame import Frame
 from intset.linear.form import factors, order_key, take_out
 

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from intset.config import current, using
-from intset.errors import EvaluationError, InputError
+from intset.errors import InputError
 from intset.expr import ops
 from intset.expr.dag import conjuncts, free_vars, is_small, postorder, without_assertions
-from intset.expr.evaluate import evaluate
+from intset.expr.evaluate import point_value
 from intset.expr.node import Cond, Expr, IntLike, ShapeVar, Var, as_expr, constant_value
 from intset.expr.printer import Displayed, number_text, shown, to_text
 from intset.prover.proof import PROVED, REFUTED, Proof
@@ -120,11 +120,9 @@ def _at_counterexample(proof: Proof) -> list[str]:
     where = ", ".join(values) or "the only point"
     lines = [f"It fails at {where}."]
     if proof.goal.op in ops.COMPARISONS:
-        try:
-            left, right = (evaluate(arg, point) for arg in proof.goal.args)
+        left, right = (point_value(arg, point) for arg in proof.goal.args)
+        if left is not None and right is not None:
             lines.append(f"There the left side is {shown(left)} and the right side is {shown(right)}.")
-        except (EvaluationError, InputError):
-            pass
     return lines
 
 

@@ -23,7 +23,7 @@ from intset.expr.arguments import one_of
 from intset.expr.build import logical_and, logical_not, logical_or
 from intset.expr.dag import free_vars
 from intset.expr.definedness import guarded_steps
-from intset.expr.evaluate import evaluate
+from intset.expr.evaluate import all_hold, evaluate
 from intset.expr.node import Cond, Expr, Node, Var, truth
 from intset.expr.printer import Displayed, Point, number_text
 from intset.expr.range import Range
@@ -378,10 +378,7 @@ def relevant_part(frame: Frame, goal: Cond, config: Config) -> RelevantPart | No
         elsewhere[var] = value = -(-value // step) * step
         if high is not None and value > high:
             return None
-    try:
-        if not all(evaluate(fact, elsewhere) for fact in leftover):
-            return None
-    except (EvaluationError, InputError):
+    if not all_hold(leftover, elsewhere):
         return None
     chosen = set(touching)
     facts = tuple(fact for fact in frame.facts if fact.condition in chosen)

@@ -19,7 +19,6 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias, TypeVar
 
 from intset.budgets import BITWISE_NODES
 from intset.check.evidence import BITWISE, Expander
-from intset.check.premises import range_conditions
 from intset.config import Config
 from intset.domains.certified.witness import Point, aim, complete, false_point, in_domain, repaired
 from intset.domains.query import Deciding, Query, Regions, TierVerdict
@@ -29,9 +28,9 @@ from intset.expr import ops
 from intset.expr.build import logical_not
 from intset.expr.dag import conjuncts, free_vars, is_small, opaque_terms, postorder, without_assertions
 from intset.expr.definedness import definedness, embedded_claims, is_partial
-from intset.expr.evaluate import evaluate, some_may_be_long
+from intset.expr.evaluate import evaluate, point_value, some_may_be_long
 from intset.expr.node import Cond, Expr, Node, Var, truth
-from intset.expr.range import Range
+from intset.expr.range import Range, declared_conditions, range_conditions
 from intset.facts import DECLARED, Fact
 from intset.frame import Frame, coalesced
 from intset.linear.bitforms import speaks_of_bits
@@ -129,11 +128,9 @@ def agree_on_loads(roots: Sequence[Node], point: Point) -> None:
     """
     seen: dict[tuple[object, ...], int] = {}
     for term in opaque_terms(*roots):
-        try:
-            key = (term.data, *(evaluate(index, point) for index in term.args))
-        except EvaluationError:
-            continue
-        point[term] = seen.setdefault(key, point[term])
+        indices = tuple(point_value(index, point) for index in term.args)
+        if None not in indices:
+            point[term] = seen.setdefault((term.data, *indices), point[term])
 
 
 def _value_roots(goal: Cond) -> tuple[Expr, ...]:
@@ -442,9 +439,7 @@ def z3_tier(question: ProofQuestion) -> TierVerdict:
         )
     facts: list[tuple[Cond, Any]] = [(fact.condition, fact) for fact in frame.facts]
     for var in _ranged(question, [cond for cond, _ in facts]):
-        limits = frame.ranges[var]
-        facts += [(var >= limits.min, var)] if isinstance(limits.min, Expr) else []
-        facts += [(var <= limits.max, var)] if isinstance(limits.max, Expr) else []
+        facts += [(cond, var) for cond in range_conditions(var, frame.ranges[var])]
     config = question.config
     session = SmtSession(config.z3_timeout_ms)
     rlimit = config.z3_rlimit * Z3_NESTING**2 // max(nesting(question.goal), Z3_NESTING) ** 2
@@ -548,15 +543,4 @@ def _needed_declarations(kept: list[Fact], goal: Cond, basis: Basis) -> Iterator
         facts = tuple(Fact(fact.condition.substitute(plain), fact.provenance) for fact in kept)
         defined = tuple(need.substitute(plain) for need in basis.defined)
         if decide(Frame(ranges, facts, defined), goal.substitute(plain), basis.config).status != PROVED:
-            yield from declared_facts(var)
-
-
-def declared_facts(var: Var) -> Iterator[Fact]:
-    """Declarations of a variable as facts."""
-    low, high, step = var.declared()
-    if low is not None:
-        yield Fact(var >= low, DECLARED)
-    if high is not None:
-        yield Fact(var <= high, DECLARED)
-    if step > 1:
-        yield Fact((var % step).eq(0), DECLARED)
+            yield from (Fact(cond, DECLARED) for cond in declared_conditions(var))

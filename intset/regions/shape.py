@@ -31,13 +31,13 @@ from contextvars import ContextVar
 from functools import reduce
 from itertools import product as points_of
 from math import prod
-from typing import ClassVar, Final, NamedTuple
+from typing import Any, ClassVar, Final, NamedTuple
 
-from intset.errors import BudgetError, CountError, EvaluationError
+from intset.errors import BudgetError, CountError
 from intset.expr import ops
 from intset.expr.build import logical_and, logical_or, maximum
 from intset.expr.dag import chain, opaque_terms, postorder, substitute
-from intset.expr.evaluate import compiled, evaluate, length
+from intset.expr.evaluate import all_hold, compiled, length, value_or_none
 from intset.expr.node import Cond, Expr, IntLike, Var, as_expr, const, constant_value
 from intset.infinity import NEG_INF, POS_INF, Infinity
 from intset.linear.assumptions import narrow
@@ -538,10 +538,7 @@ class Shape(ABC):
 
     def has(self, point: Sequence[int]) -> bool:
         """Membership of a point in a set without parameters."""
-        try:
-            return bool(evaluate(self.condition([as_expr(x) for x in point])))
-        except EvaluationError:
-            return False
+        return all_hold([self.condition([as_expr(x) for x in point])], {})
 
     def listed(self, most: int = SHAPE_POINTS) -> list[tuple[int, ...]]:
         """The points of a set without parameters in lexicographic order; `BudgetError` beyond about `most`."""
@@ -660,7 +657,7 @@ class ListedPoints(Shape):
         if not set(condition.free_vars()) <= set(point) or opaque_terms(condition):
             raise BudgetError("a list of points has no parameters")
         holds = compiled(condition, point)
-        return self._of(x for x in self.points if _holds(holds, x))
+        return self._of(x for x in self.points if value_or_none(holds, *x))
 
     def is_empty(self) -> bool:
         return not self.points
@@ -703,8 +700,8 @@ class ListedPoints(Shape):
         if any(not set(e.free_vars()) <= set(point) or opaque_terms(e) for e in exprs):
             return super().image(point, exprs)
         functions = [compiled(e, point) for e in exprs]
-        found = (_values(functions, x) for x in self.points)
-        return ListedPoints(len(exprs), {values for values in found if values is not None})
+        rows: list[tuple[Any, ...]] = [tuple(value_or_none(value, *x) for value in functions) for x in self.points]
+        return ListedPoints(len(exprs), {row for row in rows if None not in row})
 
     def lexmin(self) -> ListedPoints:
         return self._of([min(self.points)] if self.points else ())
@@ -740,18 +737,3 @@ class ListedPoints(Shape):
 
 def _points_of(shape: Shape) -> frozenset[tuple[int, ...]]:
     return shape.points if isinstance(shape, ListedPoints) else frozenset(shape.listed())
-
-
-def _holds(condition: Callable[..., object], point: tuple[int, ...]) -> bool:
-    try:
-        return bool(condition(*point))
-    except (EvaluationError, ZeroDivisionError):
-        return False
-
-
-def _values(functions: Sequence[Callable[..., int]], point: tuple[int, ...]) -> tuple[int, ...] | None:
-    """The tuple of values; `None` if one is undefined."""
-    try:
-        return tuple(function(*point) for function in functions)
-    except (EvaluationError, ZeroDivisionError):
-        return None

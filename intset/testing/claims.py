@@ -36,7 +36,7 @@ from intset.errors import BudgetError, ContradictionWarning, CountError, Evaluat
 from intset.expr.arguments import listed
 from intset.expr.build import truncmod
 from intset.expr.dag import free_vars
-from intset.expr.evaluate import compiled, evaluate
+from intset.expr.evaluate import compiled, evaluate, value_or_none
 from intset.expr.node import Cond, Expr, Var, as_int
 from intset.expr.range import Range
 from intset.infinity import NEG_INF, POS_INF, Infinity
@@ -251,9 +251,8 @@ class Oracle:
         holds = compiled(goal, self.setting.everything)
         points = 0
         for point in itertools.chain(*self.setting.points.values()):
-            try:
-                true = holds(*point)
-            except (ZeroDivisionError, EvaluationError):
+            true = value_or_none(holds, *point)
+            if true is None:
                 continue
             points += 1
             self.require(not proof.vacuous, "there is a point", point, *what)

@@ -20,7 +20,6 @@ sound where its result contains the image of every pair of elements, and optimal
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 import random
 import warnings
@@ -33,11 +32,11 @@ from intset.arithmetic import strided
 from intset.arithmetic.strided import Residue, Strided
 from intset.config import Config
 from intset.context import Context
-from intset.errors import BudgetError, ContradictionWarning, EvaluationError, InputError
+from intset.errors import BudgetError, ContradictionWarning, InputError
 from intset.expr import ops
 from intset.expr.arguments import listed
 from intset.expr.build import cast, ceildiv, maximum, minimum, select, truncdiv, truncmod
-from intset.expr.evaluate import compiled, evaluate
+from intset.expr.evaluate import compiled, value_or_none
 from intset.expr.node import Cond, Expr, ShapeVar, Var, as_int, const, make
 from intset.expr.ops import Op
 from intset.expr.range import Range
@@ -83,10 +82,9 @@ class Setting:
         found: dict[Point, set[Point]] = {}
         for params, points in self.points.items():
             for point in points:
-                try:
-                    found.setdefault(params, set()).add(tuple(function(*point) for function in functions))
-                except (ZeroDivisionError, EvaluationError):
-                    continue
+                values: tuple[Any, ...] = tuple(value_or_none(function, *point) for function in functions)
+                if None not in values:
+                    found.setdefault(params, set()).add(values)
         return {params: taken for params, taken in found.items() if taken}
 
     def env(self, params: Point) -> dict[Var, int]:
@@ -268,10 +266,7 @@ def _outer_first(ranges: Mapping[Var, Range]) -> list[Var]:
 
 
 def _holds(guards: Sequence[Callable[..., bool]], point: Point) -> bool:
-    try:
-        return all(guard(*point) for guard in guards)
-    except (ZeroDivisionError, EvaluationError):
-        return False
+    return all(value_or_none(guard, *point) for guard in guards)
 
 
 DIVISORS = (-7, -5, -4, -3, -2, -1, 1, 2, 3, 4, 5, 6, 7, 8, 12, 16)
@@ -295,14 +290,13 @@ class Question:
 
     def points(self) -> Iterator[tuple[int, ...]]:
         """Points of the box that satisfy all conditions."""
-        spans = [range(first, last + 1) for first, last in map(_ends, self.ranges.values())]
-        guards = [compiled(cond, self.variables) for cond in self.conds]
-        for point in itertools.product(*spans):
-            try:
-                if all(guard(*point) for guard in guards):
-                    yield point
-            except (ZeroDivisionError, EvaluationError):
-                continue
+        return _points_of(self.ranges, self.conds)
+
+
+def _points_of(ranges: Mapping[Var, Range], conditions: Sequence[Cond]) -> Iterator[Point]:
+    spans = [range(first, last + 1) for first, last in map(_ends, ranges.values())]
+    guards = [compiled(cond, list(ranges)) for cond in conditions]
+    return (point for point in itertools.product(*spans) if _holds(guards, point))
 
 
 def _ends(limits: Range) -> tuple[int, int]:
@@ -375,13 +369,10 @@ def question(seed: int) -> Question:
     drawn = Question(ranges, conds, expr, condition(rng, variables, 2), set(), True)
     value, goal = compiled(expr, variables), compiled(drawn.goal, variables)
     for point in drawn.points():
-        with contextlib.suppress(ZeroDivisionError, EvaluationError):
-            drawn.values.add(value(*point))
-        try:
-            drawn.goal_holds = bool(goal(*point)) and drawn.goal_holds
-            drawn.goal_points += 1
-        except (ZeroDivisionError, EvaluationError):
-            pass
+        number, is_met = value_or_none(value, *point), value_or_none(goal, *point)
+        drawn.values.update(() if number is None else (number,))
+        drawn.goal_holds = drawn.goal_holds and is_met is not False
+        drawn.goal_points += is_met is not None
     return drawn
 
 
@@ -508,20 +499,9 @@ def draw(number: int, rng: random.Random) -> Case | None:
 
 
 def _values(expr: Expr, ranges: dict[Var, Range], conditions: Sequence[Cond]) -> list[int]:
-    values = set()
-    spans = []
-    for limits in ranges.values():
-        ends = limits.constant()
-        assert ends is not None
-        spans.append(range(ends[0], ends[1] + 1))
-    for point in itertools.product(*spans):
-        env = dict(zip(ranges, point, strict=True))
-        try:
-            if all(evaluate(condition, env) for condition in conditions):
-                values.add(evaluate(expr, env))
-        except EvaluationError:
-            continue  # not a point of the domain
-    return sorted(values)
+    value = compiled(expr, list(ranges))
+    values = [value_or_none(value, *point) for point in _points_of(ranges, conditions)]
+    return sorted({number for number in values if number is not None})
 
 
 def check(case: Case, domains: Sequence[str]) -> tuple[list[Finding], list[Finding]]:

@@ -33,7 +33,7 @@ from intset.expr import ops
 from intset.expr.build import logical_and, logical_or
 from intset.expr.dag import opaque_terms, postorder, substitute
 from intset.expr.node import Cond, Expr, PlainVar, Var
-from intset.expr.range import Range
+from intset.expr.range import Range, range_conditions
 from intset.linear.canonical import Normalizer
 from intset.linear.form import is_affine
 from intset.regions.shape import Account, Shape
@@ -123,8 +123,7 @@ class InstanceSets:
             ctx = self.program.f.ctx
             conditions: list[Cond] = [fact.condition for fact in ctx.facts]
             for v, limits in ctx.ranges.items():
-                conditions += [v >= limits.min] if isinstance(limits.min, Expr) else []
-                conditions += [v <= limits.max] if isinstance(limits.max, Expr) else []
+                conditions += range_conditions(v, limits)
             self._sizes, _ = self._filtered((), conditions)
         return self._sizes
 

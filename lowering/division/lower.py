@@ -14,7 +14,7 @@ from intset.errors import InputError
 from intset.expr import ops
 from intset.expr.arguments import of_kind
 from intset.expr.build import logical_and, logical_not, logical_or
-from intset.expr.dag import conjuncts, free_vars, postorder, postorder_by, postorder_until
+from intset.expr.dag import conjuncts, free_vars, is_nonlinear, postorder, postorder_by, postorder_until
 from intset.expr.definedness import embedded_claims
 from intset.expr.node import Cond, Expr, IntLike, Kind_co, Node, Var, as_int, const, constant_value, make, truth
 from intset.expr.ops import Op
@@ -158,7 +158,7 @@ def _budget(size: int, cond: Cond) -> Iterator[None]:
     config = current()
     effort = Effort.DEFAULT if _is_exact_division(cond) else Effort.FULL
     tiers = tiers_within(Effort.FAST if size > MAX_TREE else effort)
-    units = min(config.z3_rlimit, DIVISION_Z3 // NONLINEAR if _is_nonlinear(cond) else DIVISION_Z3)
+    units = min(config.z3_rlimit, DIVISION_Z3 // NONLINEAR if is_nonlinear((cond,)) else DIVISION_Z3)
     with intset.using(z3_rlimit=units, isl_operations=min(config.isl_operations, DIVISION_ISL), tiers=tiers):
         yield
 
@@ -167,16 +167,6 @@ def _is_exact_division(cond: Cond) -> bool:
     """Whether a condition says that an unknown divides a term. z3 hardly ever decides it; linear forms and facts do."""
     remainder = cond.args[0] if cond.op is ops.EQ else None
     return remainder is not None and remainder.op is ops.FLOORMOD and remainder.args[1].op is not ops.CONST
-
-
-def _is_nonlinear(cond: Cond) -> bool:
-    """Whether a condition multiplies unknowns, or divides by one."""
-    for node in postorder((cond,)):
-        if node.op is ops.MUL and sum(arg.op is not ops.CONST for arg in node.args) > 1:
-            return True
-        if node.op in ops.DIVISIONS and node.args[1].op is not ops.CONST:
-            return True
-    return False
 
 
 def is_small(cond: Cond) -> bool:

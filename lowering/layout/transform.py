@@ -539,7 +539,7 @@ def _check_written(g: ir.Function, fillings: Sequence[ir.Stmt], what: str) -> No
     own = {id(stmt) for nest in fillings for stmt in statements(nest) if isinstance(stmt, ir.Store)}
     values = ReachingValues(g)
     for cursor in cursors(g):
-        for node, sources in values.sources(cursor).items() if id(cursor.stmt) in own else ():
+        for node, sources in values.flow.by_element(cursor).items() if id(cursor.stmt) in own else ():
             for source in sources:
                 is_written = source.kind in ("store", "assume") or (
                     source.kind == "unknown" and source.path is not None
@@ -759,7 +759,7 @@ def _reads_initial_contents(f: ir.Function, tensor: Tensor) -> bool:
     """Whether the function may read the tensor's initial contents."""
     values = ReachingValues(f)
     for cursor in cursors(f):
-        for node, sources in values.sources(cursor).items():
+        for node, sources in values.flow.by_element(cursor).items():
             if isinstance(node, Tensor) or loaded_tensor(node) is not tensor:
                 continue
             if any(s.kind in ("entry", "unknown") and not proves(cursor.scope, ~s.where) for s in sources):
@@ -881,7 +881,7 @@ class _Constraint:
             probe = Let(name, loaded)
             g = self._behind_stores(loops_over(self.axes, self.contents.shape, If(cond, probe)))
             cursor = cursor_of(g, probe)
-            for source in ReachingValues(g).sources(cursor).get(loaded, ()):
+            for source in ReachingValues(g).flow.by_element(cursor).get(loaded, ()):
                 reached = cursor.scope.where(source.where)
                 is_empty = proof_of(reached, truth(False))
                 if not is_empty and not _implies(source.kind, source.value, value, reached):

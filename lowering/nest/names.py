@@ -138,7 +138,7 @@ class _Renaming(Descent):
 
     def binding(self, *fresh: Parameter) -> _Renaming:
         return _Renaming(
-            {**self.new, **{self.old[var]: var for var in fresh}}, self.taken.union(map(_label, fresh)), self.old
+            {**self.new, **{self.old[var]: var for var in fresh}}, self.taken.union(map(label_of, fresh)), self.old
         )
 
     def inside(self, loop: For) -> _Renaming:
@@ -154,7 +154,7 @@ class _Renaming(Descent):
         for var in variables:
             made.append(_named(var, taken))
             self.old[made[-1]] = var
-            taken |= {_label(made[-1])}
+            taken |= {label_of(made[-1])}
         return made
 
 
@@ -184,15 +184,16 @@ def _rename_loop(loop: For, names: _Renaming) -> For:
     return with_fields(renamed, var=fresh[0], carried=carried)
 
 
-def _label(var: Var | Value) -> str:
+def label_of(var: Var | Value) -> str:
+    """The name of a variable or parameter."""
     return var.name if isinstance(var, Var) else str(var.data[0])
 
 
 def _named(var: Var | Value, taken: frozenset[str]) -> Var | Value:
-    label, k = _label(var), 0
+    label, k = label_of(var), 0
     while label in taken:
         k += 1
-        label = f"{_label(var)}_{k}"
+        label = f"{label_of(var)}_{k}"
     return Var(label) if isinstance(var, Var) else parameter(label, var.dtype)
 
 

@@ -36,13 +36,14 @@ from lowering.nest.ir import (
     If,
     Let,
     Padding,
+    Seq,
     Stmt,
     Store,
     tensor_of,
     with_fields,
 )
 from lowering.nest.undef import has_undef
-from lowering.nest.walk import map_operands, operands, range_ends, statements
+from lowering.nest.walk import children, map_operands, operands, range_ends, statements
 
 _EXTENSIONS: Final[WeakKeyDictionary[Context, dict[object, Context]]] = WeakKeyDictionary()
 S = TypeVar("S", bound=Stmt)
@@ -180,6 +181,16 @@ def _key(ctx: Context, is_root: bool, added: Sequence[Scope]) -> object:
 def scope_of(f: Function) -> Scope:
     """The scope of the body of a function."""
     return Scope(None, {}, (), written_in(f.body), f.ctx)
+
+
+def scope_behind_head(f: Function) -> Scope:
+    """The scope behind the leading assertions of a function."""
+    scope = scope_of(f)
+    for stmt in children(f.body) if isinstance(f.body, Seq) else ():
+        if not isinstance(stmt, (Assert, Let)):
+            break
+        scope = scope.after(stmt)
+    return scope
 
 
 def written_in(root: Stmt) -> frozenset[Tensor]:

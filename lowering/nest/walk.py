@@ -13,7 +13,7 @@ from bound.tir import walk
 from bound.tir.reduce import Parameter
 from bound.tir.value import PARAM, IntFunction, Operand, Value, integer
 from intset.expr import ops
-from intset.expr.dag import opaque_terms, postorder, reachable
+from intset.expr.dag import chain, opaque_terms, postorder, reachable
 from intset.expr.node import Expr, Node, Var, constant_value
 from intset.expr.range import Range
 from lowering.nest.ir import (
@@ -90,6 +90,12 @@ def range_ends(r: Range) -> tuple[Expr, Expr]:
     """Minimum and extent of a bounded range."""
     assert isinstance(r.min, Expr) and isinstance(r.extent, Expr)
     return r.min, r.extent
+
+
+def constant_limit(extent: Expr) -> int | None:
+    """The least constant of an extent of the form `minimum(..., constant)`; `None` without one."""
+    numbers = [n for part in chain(ops.MIN, extent) if (n := constant_value(part)) is not None]
+    return min(numbers, default=None)
 
 
 def operands(stmt: Stmt) -> tuple[Operand, ...]:
@@ -237,15 +243,12 @@ def replaced(root: walk.Part, replacements: Mapping[Old, Operand]) -> walk.Part:
 def without_assumptions(root: Stmt) -> Stmt:
     """The nest without its `assume` statements."""
 
-    def visit(stmt: Stmt) -> Visit[Stmt]:
+    def kept(stmt: Stmt, inner: Sequence[Stmt]) -> Stmt:
         if isinstance(stmt, Assume):
             return Seq()
-        inner: list[Stmt] = []
-        for child in children(stmt):
-            inner.append((yield visit(child)))  # noqa: PERF401  # a comprehension cannot yield
         return seq(*inner) if isinstance(stmt, Seq) else with_children(stmt, tuple(inner))
 
-    return drive(visit(root))
+    return folded(root, kept)
 
 
 def substitute(root: Stmt, replacements: Mapping[Old, Operand]) -> Stmt:

@@ -165,7 +165,7 @@ class ContractDataflow:
         """
         lows = [_low(r) for r in self.packed[tensor].ranges]
         names = {
-            p: PLACE[k] if _is_zero(low) else PLACE[k] - low
+            p: PLACE[k] if constant_value(low) == 0 else PLACE[k] - low
             for k, (p, low) in enumerate(zip(probe.at, lows, strict=True))
         }
         parts: list[tuple[Cond, Operand]] = []
@@ -227,7 +227,7 @@ class ContractDataflow:
             lows = [_low(r) for r in self.packed[tensor].ranges]
             same = [p if proves(scope, i.eq(p)) else i for i, p in zip(node.args, probe.at, strict=False)]
             args = (*same, *node.args[len(same) :])  # prefer the probe's own indices
-            at = tuple(i if _is_zero(low) else i + low for i, low in zip(args, lows, strict=True))
+            at = tuple(i if constant_value(low) == 0 else i + low for i, low in zip(args, lows, strict=True))
             fixed = self._values.get(tensor)
             known[node] = fixed.at(*at) if isinstance(fixed, PadValue) else element(tensor, at)
         return None if value is None else rewrite(value, known)
@@ -334,10 +334,6 @@ class ContractDataflow:
 
 def _low(limits: Range) -> Expr:
     return as_expr(limits.min)
-
-
-def _is_zero(low: Expr) -> bool:
-    return low.is_const and low.data == 0
 
 
 def _is_never(place: Cursor, cond: Cond) -> bool:

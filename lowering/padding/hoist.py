@@ -188,7 +188,7 @@ class Copies:
         known = ReachingValues(g)
         at = cursor_of(g, probe)
         found = []
-        for source in known.sources(at).get(held, ()):
+        for source in known.flow.by_element(at).get(held, ()):
             there = at.scope.where(source.where)
             if not proves(there, truth(False)):
                 found.append((_value(source, known.flow, loaded_tensor(held), there), there))

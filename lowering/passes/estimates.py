@@ -21,7 +21,7 @@ from intset.linear.canonical import Normalizer
 from intset.linear.form import Linear, accumulate
 from lowering.nest.ir import Allocate, Assume, For, If, Stmt, Store
 from lowering.nest.printer import end_of
-from lowering.nest.walk import children, operands, range_ends, statements
+from lowering.nest.walk import children, constant_limit, operands, range_ends, statements
 from lowering.passes.definedness import LAZY
 
 MOST_ENDS: Final = 4  # of a loop on one side: what is known besides is not looked at
@@ -368,8 +368,8 @@ def _times(root: Operand) -> Times:
 
 def _iterations(extent: Expr) -> float:
     """About how many iterations a loop has."""
-    numbers = [k for part in chain(ops.MIN, extent) if (k := constant_value(part)) is not None]
-    return float(max(0, min(*numbers, UNENDING) if numbers else ITERATIONS))
+    limit = constant_limit(extent)
+    return float(ITERATIONS if limit is None else max(0, min(limit, UNENDING)))
 
 
 SHORT: Final = 128  # simple operations of a loop beside which a number of iterations that is not constant costs
@@ -434,11 +434,5 @@ class Worth:
 
 def _trips(loop: For) -> int:
     """The iterations of a loop, about."""
-    count = _most(range_ends(loop.range)[1])
+    count = constant_limit(range_ends(loop.range)[1])
     return TRIPS if count is None else max(0, min(count, UNENDING))
-
-
-def _most(extent: Expr) -> int | None:
-    """A syntactic upper bound of an extent."""
-    numbers = [n for part in chain(ops.MIN, extent) if (n := constant_value(part)) is not None]
-    return min(numbers, default=None)

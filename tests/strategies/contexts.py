@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 import random
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from hypothesis import strategies as st
@@ -37,7 +37,7 @@ from intset import (
     truncmod,
 )
 from intset.errors import EvaluationError
-from intset.expr.evaluate import compiled
+from intset.expr.evaluate import compiled, value_or_none
 from intset.testing import Setting
 from tests.strategies.schedules import chance
 
@@ -59,10 +59,7 @@ def element(index: int) -> int:
 
 def value(e: Any, point: Mapping[Any, Any]) -> Any:
     """The value at a point; `None` where there is none."""
-    try:
-        return evaluate(e, point)
-    except EvaluationError:
-        return None
+    return value_or_none(evaluate, e, point)
 
 
 @st.composite
@@ -370,22 +367,15 @@ def world(
         rows = [
             (*row, x)
             for row in rows
-            for x in _declared(var, _between([end and _at(end, row) for end in ends], ends, window))
+            for x in _declared(var, _between([end and value_or_none(end, *row) for end in ends], ends, window))
         ]
         order.append(var)
     guards = [compiled(fact, order) for fact in setting.facts]
     shown, kept = ([order.index(v) for v in some] for some in (setting.everything, setting.params))
     for row in rows:
-        if all(_at(guard, row) is True for guard in guards):
+        if all(value_or_none(guard, *row) is True for guard in guards):
             setting.points.setdefault(tuple(row[k] for k in kept), []).append(tuple(row[k] for k in shown))
     return setting
-
-
-def _at(function: Callable[..., Any], row: Sequence[int]) -> Any:
-    try:
-        return function(*row)
-    except (EvaluationError, ZeroDivisionError):
-        return None
 
 
 def _between(ends: Sequence[int | None], stated: Sequence[object], window: range) -> range:

@@ -23,12 +23,12 @@ from bound.tir import walk
 from bound.tir.build import together
 from intset.context import Context
 from intset.domains.sets.answers import image_in_instances
-from intset.errors import BudgetError, EvaluationError, InputError
+from intset.errors import BudgetError
 from intset.expr import ops
 from intset.expr.build import logical_and, logical_or
 from intset.expr.dag import chain, conjuncts, free_vars, is_small, opaque_terms
 from intset.expr.definedness import definedness
-from intset.expr.evaluate import evaluate
+from intset.expr.evaluate import point_value
 from intset.expr.node import Cond, Expr, Var, as_cond, as_expr, const
 from intset.expr.range import Range
 from intset.linear.form import Linear
@@ -230,7 +230,7 @@ class _EvaluationPoints:
         values = proof.counterexample or {}
         point: dict[Expr, int] = {}
         for iv in self.bounds.op.root_iter_vars:
-            value = _value(self.values.get(iv, iv), values)
+            value = point_value(self.values.get(iv, iv), values)
             if value is not None:
                 point[iv] = value
         point |= {var: values[var] for var, _ in read.extra if var in values}
@@ -239,13 +239,6 @@ class _EvaluationPoints:
         sizes = {*mentioned(inside, (proof.goal,)), *free_vars(*shape, *read.indices)}
         shown = {e: k for e, k in values.items() if e in sizes or not isinstance(e, Var)}
         return point | {e: k for e, k in shown.items() if not isinstance(e, IterVar)}
-
-
-def _value(e: Expr, values: Mapping[Expr, int]) -> int | None:
-    try:
-        return int(evaluate(e, values))
-    except (InputError, EvaluationError):
-        return None
 
 
 def _is_data(truth: Any) -> bool:

@@ -30,7 +30,7 @@ from intset.expr.definedness import definedness, is_partial
 from intset.expr.evaluate import compiled, evaluate
 from intset.expr.node import Cond, Expr, IntLike, Node, Var, as_expr, constant_value
 from intset.expr.printer import shown
-from intset.expr.range import Range
+from intset.expr.range import Range, range_conditions
 from intset.infinity import POS_INF
 from intset.linear.canonical import Normalizer
 from intset.linear.form import Linear
@@ -456,7 +456,7 @@ def _parameters(env: LoopEnvironment, forms: Sequence[Linear], running: Sequence
 
 
 def _ask_domain(env: LoopEnvironment, ranges: Mapping[Var, Range], variables: Sequence[Var]) -> Shape:
-    inside = [v >= r.min for v, r in ranges.items()] + [v <= r.max for v, r in ranges.items()]
+    inside = [cond for v, r in ranges.items() for cond in range_conditions(v, r)]
     # Conditions, not ranges: emptiness of a range with at most one point would go unnoticed.
     context = env.context.extended(dict.fromkeys(ranges), inside)
     image = image_in_instances(context, list(variables), list(env.size_ranges), env.regions)
@@ -486,7 +486,7 @@ def enumerate_instances(env: LoopEnvironment, variables: Sequence[Var]) -> Itera
         if low is None or high is None:
             return None
         spans.append(range(low, high + 1))
-    inside = [v >= r.min for v, r in ranges.items()] + [v <= r.max for v, r in ranges.items()]
+    inside = [cond for v, r in ranges.items() for cond in range_conditions(v, r)]
     if prod(map(len, spans)) > MAX_INSTANCES or any(w not in ranges for cond in inside for w in cond.free_vars()):
         return None
     order = list(ranges)
@@ -576,8 +576,7 @@ def _known(env: LoopEnvironment, chosen: set[Var], fixed: Mapping[Expr, int]) ->
     """The ranges and facts of the context about these sizes alone."""
     conditions = [fact.condition for fact in env.context.facts]
     for size, r in env.size_ranges.items():
-        conditions += [size >= r.min] if isinstance(r.min, Expr) else []
-        conditions += [size <= r.max] if isinstance(r.max, Expr) else []
+        conditions += range_conditions(size, r)
     for condition in conditions:
         stated = substitute(condition, dict(fixed))
         if stated.free_vars() and chosen.issuperset(stated.free_vars()) and not opaque_terms(stated):

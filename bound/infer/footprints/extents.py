@@ -32,7 +32,7 @@ from bound.infer.footprints.environment import (
     transitive_ranges,
 )
 from bound.infer.footprints.footprint import Footprint, footprint_of_shape
-from bound.infer.footprints.sampling import FEW, has_instance, nonlinear_nodes, sample_instances
+from bound.infer.footprints.sampling import FEW, has_instance, sample_instances
 from bound.schedule import simple
 from bound.schedule.simple import extent, low
 from intset import config
@@ -40,11 +40,11 @@ from intset.context import Context
 from intset.domains.query import Query
 from intset.domains.ranked import values_of
 from intset.domains.registry import CHEAPEST
-from intset.errors import BudgetError, EvaluationError
+from intset.errors import BudgetError
 from intset.expr import ops
 from intset.expr.build import ceildiv, floordiv, logical_and, maximum, minimum, select
-from intset.expr.dag import is_small, opaque_terms, operations, postorder, substitute
-from intset.expr.evaluate import compiled, evaluate
+from intset.expr.dag import is_small, nonlinear_nodes, opaque_terms, operations, postorder, substitute
+from intset.expr.evaluate import compiled, point_value
 from intset.expr.node import Expr, Var, as_expr
 from intset.linear.canonical import Normalizer
 from intset.linear.division import extremum
@@ -351,10 +351,9 @@ def _is_attained(env: LoopEnvironment, box: Box, k: int, most: Expr) -> bool:
     attained: dict[tuple[int, ...], bool] = {}
     for point in sample_instances(env, ranges, box.nonempty_conditions(), (beyond,)):
         sizes = tuple(value for v, value in point.items() if v not in ranges)
-        try:
-            attained[sizes] = attained.get(sizes, False) or evaluate(beyond, point) <= 0
-        except EvaluationError:
-            continue
+        excess = point_value(beyond, point)
+        if excess is not None:
+            attained[sizes] = attained.get(sizes, False) or excess <= 0
     return bool(attained) and all(attained.values())
 
 

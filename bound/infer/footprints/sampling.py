@@ -16,10 +16,10 @@ from bound.infer.footprints.environment import LoopEnvironment, Span, is_inside,
 from bound.schedule.simple import low
 from intset.errors import EvaluationError, InputError
 from intset.expr import ops
-from intset.expr.dag import opaque_terms, operations, postorder
-from intset.expr.evaluate import compiled, evaluate
-from intset.expr.node import Cond, Expr, Var, as_expr, make
-from intset.expr.range import Range
+from intset.expr.dag import is_nonlinear, nonlinear_nodes, opaque_terms, operations
+from intset.expr.evaluate import compiled, evaluate, point_value
+from intset.expr.node import Cond, Expr, Var, as_expr
+from intset.expr.range import Range, range_conditions
 
 _SIZES: Final = (1009, 7, 13, 101)  # distances of a sampled size from its lower end; not multiples of common tiles
 _SPREADS: Final = (4, 12, 40)  # of mixed sizes above their lower ends, in turn
@@ -36,10 +36,9 @@ def takes_two_values(env: LoopEnvironment, e: Expr, ranges: Mapping[Var, Range],
         return True
     seen: set[int] = set()
     for point in sample_instances(env, ranges, conditions, (e,), mixed=FEW):
-        try:
-            seen.add(evaluate(e, point))
-        except EvaluationError:
-            continue
+        value = point_value(e, point)
+        if value is not None:
+            seen.add(value)
         if len(seen) > 1:
             return True
     return False
@@ -207,21 +206,6 @@ def _equated(sizes: Sequence[Var], facts: Iterable[Cond]) -> dict[Var, Var]:
     return first
 
 
-def nonlinear_nodes(terms: Iterable[Expr | Cond]) -> Iterator[Expr]:
-    """The products of nonconstant factors, and the quotients and remainders by variables."""
-    for node in postorder(tuple(terms)):
-        if isinstance(node, Expr) and (
-            (node.op is ops.MUL and not any(arg.is_const for arg in node.args))
-            or (node.op in DIVISIONS and not node.args[1].is_const)
-        ):
-            yield node
-
-
-def is_nonlinear(terms: Iterable[Expr | Cond]) -> bool:
-    """Whether there are products of variables, or variables in divisors."""
-    return any(True for _ in nonlinear_nodes(terms))
-
-
 def in_products(terms: Iterable[Expr | Cond]) -> list[Var]:
     """The variables in products of nonconstant factors."""
     return list(dict.fromkeys(v for node in nonlinear_nodes(terms) if node.op is ops.MUL for v in node.free_vars()))
@@ -260,7 +244,4 @@ def _run(
 
 def _symbolic_limits(v: Var, r: Range | None) -> list[Cond]:
     """The conditions of a range that numbers do not state."""
-    if r is None:
-        return []
-    ends = ((ops.GE, r.min), (ops.LE, r.max))
-    return [make(op, (v, end)) for op, end in ends if isinstance(end, Expr)]
+    return [] if r is None else list(range_conditions(v, r))

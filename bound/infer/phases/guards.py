@@ -15,7 +15,7 @@ from bound.infer.footprints.environment import (
     constant_extent,
     transitive_ranges,
 )
-from bound.infer.footprints.sampling import DIVISIONS, Violations, in_products, is_nonlinear, sample_instances
+from bound.infer.footprints.sampling import DIVISIONS, Violations, in_products, sample_instances
 from bound.infer.phases.stage_bounds import StageBounds, data_axes
 from bound.itervar import IterVar
 from bound.schedule.simple import extent, low
@@ -26,7 +26,7 @@ from intset.domains.sets.answers import image_in_instances
 from intset.errors import BudgetError
 from intset.expr import ops
 from intset.expr.build import logical_not
-from intset.expr.dag import chain, conjuncts, is_small, operations, postorder, substitute
+from intset.expr.dag import chain, conjuncts, is_nonlinear, is_small, operations, postorder, substitute
 from intset.expr.node import Cond, Expr, Var, as_expr, constant_value, make
 from intset.expr.range import Range
 from intset.linear.canonical import Normalizer

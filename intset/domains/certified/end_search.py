@@ -30,13 +30,13 @@ from intset.domains.certified.structure import symbolic_bounds
 from intset.domains.certified.witness import Point, is_witness, outer_first, symbolic_limits
 from intset.domains.query import Query
 from intset.domains.ranked import are_apart
-from intset.domains.sets.ends import Bounds
+from intset.domains.sets.ends import Bounds, numeric_ends
 from intset.errors import EvaluationError, InputError
 from intset.expr import ops
-from intset.expr.dag import free_vars, opaque_terms, postorder, substitute
-from intset.expr.evaluate import compiled, evaluate, some_may_be_long
+from intset.expr.dag import free_vars, is_nonlinear, opaque_terms, postorder, substitute
+from intset.expr.evaluate import all_hold, compiled, point_value, some_may_be_long, value_or_none
 from intset.expr.node import Cond, Expr, Var, as_cond, as_expr, const, constant_value
-from intset.infinity import NEG_INF, POS_INF
+from intset.expr.range import declared_conditions, range_conditions
 from intset.linear.canonical import Normalizer
 from intset.linear.form import Linear, atom, monomial_of
 from intset.linear.signs import is_known
@@ -125,12 +125,10 @@ class _EndSearch:
 
     def _at(self, point: Sequence[int], side: int) -> int | None:
         """The value times `side`; `None` where the point violates a guard or the value is undefined."""
-        try:
-            if all(guard(*point) for guard in self._guards):
-                return side * self._value(*point)
-        except (ArithmeticError, EvaluationError):
-            pass
-        return None
+        if not all(value_or_none(guard, *point) for guard in self._guards):
+            return None
+        value = value_or_none(self._value, *point)
+        return None if value is None else side * value
 
     # -- local search ------------------------------------------------------------------------------------------------
 
@@ -234,19 +232,9 @@ FAR: Final = 1 << 12  # the smallest t of a line, large enough for a condition t
 STEEP: Final = 1 << 16  # the inverse of the smallest slope that counts as growth
 
 
-def is_nonlinear(query: Query) -> bool:
-    """Whether expressions or facts multiply variables or divide by one."""
-    for e in postorder((*query.exprs, *query.facts)):
-        if e.op is ops.MUL and e.args[-1].op is not ops.CONST and e.args[0].op is not ops.CONST:
-            return True
-        if e.op in ops.DIVISIONS and e.args[1].op is not ops.CONST:
-            return True
-    return False
-
-
 def nonlinear_bounds(query: Query) -> Bounds | None:
     """The ends of a nonlinear expression of a question without parameters; `None` for other questions."""
-    if not is_nonlinear(query) or opaque_terms(*query.exprs, *query.facts):
+    if not is_nonlinear((*query.exprs, *query.facts)) or opaque_terms(*query.exprs, *query.facts):
         return None
     variables, params, touching, _ = query.split_relevant(query.exprs)
     if params or len(variables) > LINE_VARIABLES or not are_apart(query, query.exprs):
@@ -258,7 +246,7 @@ def nonlinear_bounds(query: Query) -> Bounds | None:
     low, high = max(lows, default=None), min(highs, default=None)
     search = _LineSearch(query, variables, touching)
     tight = search.is_attained(-1, low) and search.is_attained(1, high)
-    return Bounds(NEG_INF if low is None else low, POS_INF if high is None else high, tight, CHEAPEST)
+    return Bounds(*numeric_ends(low, high), tight, CHEAPEST)
 
 
 class _LineSearch:
@@ -348,29 +336,20 @@ class _LineSearch:
 
     def _within_ranges(self) -> Iterator[Cond]:
         for var in self.variables:
-            low, high, step = var.declared()
-            limits = self.query.ranges[var]
-            yield from (var >= least for least in (low, limits.min) if isinstance(least, (int, Expr)))
-            yield from (var <= most for most in (high, limits.max) if isinstance(most, (int, Expr)))
-            if step > 1:
-                yield (var % step).eq(0)
+            yield from declared_conditions(var)
+            yield from range_conditions(var, self.query.ranges[var])
 
     def _value_at(self, line: Mapping[Expr, Expr], t: int) -> int | None:
         """The value of the expression at one point of a line; `None` outside the domain."""
         point = self._point(line, t)
-        try:
-            if point is None or not all(evaluate(cond, point) for cond in self.conditions):
-                return None
-            value: int = evaluate(self.query.exprs[0], point)
-            return value
-        except (EvaluationError, InputError):
+        if point is None or not all_hold(self.conditions, point):
             return None
+        value: int | None = point_value(self.query.exprs[0], point)
+        return value
 
     def _point(self, line: Mapping[Expr, Expr], t: int) -> Point | None:
-        try:
-            return {v: evaluate(e, {self.t: t}) for v, e in line.items()}
-        except (EvaluationError, InputError):
-            return None
+        values = {v: point_value(e, {self.t: t}) for v, e in line.items()}
+        return None if None in values.values() else values
 
     # -- finite ends -------------------------------------------------------------------------------------------------
 
@@ -390,11 +369,7 @@ class _LineSearch:
         return False
 
     def _is_there(self, point: Point, end: int) -> bool:
-        try:
-            inside = all(evaluate(cond, point) for cond in self.conditions)
-        except (EvaluationError, InputError):
-            return False
-        return inside and is_witness(self.query, self.query.forms[0], dict(point), end)
+        return all_hold(self.conditions, point) and is_witness(self.query, self.query.forms[0], dict(point), end)
 
 
 def _solutions(form: Linear, var: Var, end: int) -> Iterator[int]:

@@ -17,6 +17,7 @@ from intset.expr import ops
 from intset.expr.build import maximum, minimum
 from intset.expr.dag import free_vars, intern, opaque_terms
 from intset.expr.node import Cond, Expr, Term, Var, const
+from intset.expr.range import conditions_between, range_conditions
 from intset.infinity import NEG_INF, POS_INF
 from intset.linear import division, symbolic
 from intset.linear.form import ZERO, Linear, atom, constant, is_affine
@@ -274,11 +275,7 @@ def _is_reached(query: Query, candidate: _EndPoint) -> bool:
         point[var] = value.expr()
         if var in values or var not in end.place:  # a place lies within ends that depend on sizes alone
             low, high, _ = var.declared()  # steps are facts
-            needs += (limits.min <= var, var <= limits.max)
-            if low is not None:
-                needs.append(var >= low)
-            if high is not None:
-                needs.append(var <= high)
+            needs += (*range_conditions(var, limits), *conditions_between(var, low, high))
     for _ in relaxed:
         if not any(map(query.is_quantified, free_vars(*point.values()))):
             return all(is_known(query.known, need.substitute(point)) for need in (*facts, *needs))

@@ -21,9 +21,17 @@ from intset.errors import EvaluationError, InputError
 from intset.expr import ops
 from intset.expr.build import select, sum_of
 from intset.expr.dag import free_vars, opaque_terms, postorder, postorder_by
-from intset.expr.evaluate import compiled, evaluate, length, may_be_long, repeatable, some_may_be_long
+from intset.expr.evaluate import (
+    compiled,
+    evaluate,
+    length,
+    may_be_long,
+    repeatable,
+    some_may_be_long,
+    value_or_none,
+)
 from intset.expr.node import Cond, Expr, Var, is_declared
-from intset.expr.range import Range
+from intset.expr.range import Range, range_conditions
 from intset.linear.assumptions import Clause
 from intset.linear.bounds import Interval, first_of
 from intset.linear.canonical import Normalizer
@@ -461,25 +469,18 @@ def false_point(query: Query, goal: Cond) -> tuple[str, Point | None] | None:
     test = compiled(goal, variables)
     seen = False
     for point in itertools.product(*spans):
-        try:
-            if not all(check(*point) for check in checks):
-                continue
-            seen = True
-            if not test(*point):
-                return "fails", dict(zip(variables, point, strict=True))
-        except (ZeroDivisionError, EvaluationError):
+        if not all(value_or_none(check, *point) for check in checks):
             continue
+        seen = True
+        if value_or_none(test, *point) is False:
+            return "fails", dict(zip(variables, point, strict=True))
     return ("always" if seen else "never"), None
 
 
 def symbolic_limits(query: Query, variables: Sequence[Var]) -> list[Cond]:
     """The symbolic ranges of variables as conditions."""
-    found: list[Cond] = []
-    for var in variables:
-        limits = query.ranges[var]
-        if limits.constant() is None:
-            found += [var >= limits.min, var <= limits.max]
-    return found
+    limits = [(var, query.ranges[var]) for var in variables if query.ranges[var].constant() is None]
+    return [cond for var, symbolic in limits for cond in range_conditions(var, symbolic)]
 
 
 REPAIR_EVALUATIONS: Final = 3_000  # conditions evaluated in one search for a point
@@ -514,10 +515,7 @@ class _LocalSearch:
         self.left -= 1
         if self.left < 0:
             raise _OutOfEvaluationsError
-        try:
-            return bool(self.tests[number](*[self.point[v] for v in self.mentioned[number]]))
-        except (EvaluationError, ZeroDivisionError):
-            return False
+        return bool(value_or_none(self.tests[number], *[self.point[v] for v in self.mentioned[number]]))
 
     def search(self) -> Point | None:
         """A point that satisfies all conditions; `None` if no size of a violated one can move."""

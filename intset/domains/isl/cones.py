@@ -366,11 +366,7 @@ class ConeCutter:
 
 def _is_active(row: AffineRow, vertex: ParametricVertex) -> bool:
     """Whether the vertex lies on the border of an inequality, for all parameters."""
-    slopes = [Fraction(x) for x in row.params]
-    constant = Fraction(row.constant)
-    for k, (slope, start) in zip(row.dims, vertex, strict=True):
-        slopes = [a + k * b for a, b in zip(slopes, slope, strict=True)]
-        constant += k * start
+    slopes, constant = _rest(row.dims, row, vertex)
     return not constant and not any(slopes)
 
 

@@ -36,12 +36,12 @@ from intset.expr.definedness import definedness, is_partial
 from intset.expr.evaluate import evaluate
 from intset.expr.node import Cond, Expr, IntLike, Var, as_expr, as_int, const, constant_value, truth
 from intset.expr.printer import Drawn, shown
+from intset.expr.range import declared_conditions
 from intset.facts import ASSUMED, DERIVED, Fact, shown_notes
 from intset.frame import Frame
 from intset.infinity import NEG_INF, POS_INF, Infinity
 from intset.linear.signs import is_met
 from intset.prover.proof import Proof, prove_in, undecided
-from intset.ranges import declared_of
 from intset.regions.shape import Shape, coordinates
 
 Operand = TypeVar("Operand", bound="Ordered")
@@ -70,7 +70,7 @@ def included(a: Represented, b: Represented) -> bool | None:
 
 def failing(facts: Iterable[Cond], values: Mapping[Var, IntLike]) -> tuple[Cond, ...]:
     """The facts and declared bounds that are false or undefined at `values`, each by itself."""
-    declared = [fact.condition for var in values for fact in declared_of(var, var)]
+    declared = [cond for var in values for cond in declared_conditions(var)]
     asked = dict.fromkeys((*facts, *declared))
     return tuple(fact for fact in asked if placed_conditions((fact,), values) is None)
 

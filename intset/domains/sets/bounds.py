@@ -15,7 +15,7 @@ from intset.budgets import SET_SHARE
 from intset.domains.certified.structure import has_parameters, symbolic_bounds
 from intset.domains.query import Query
 from intset.domains.ranked import strongest, values_of
-from intset.domains.sets.ends import Bounds, End, as_end, as_number, end_at, larger, smaller
+from intset.domains.sets.ends import Bounds, End, as_end, as_number, end_at, larger, numeric_ends, smaller
 from intset.errors import BudgetError, CountError, UndecidedError
 from intset.expr.build import logical_and
 from intset.expr.node import Cond, Expr, IntLike, Var, as_expr
@@ -118,8 +118,7 @@ def outer_ends(query: Query, k: int) -> Bounds:
     form = query.forms[k]
     if has_parameters(query, form):
         return symbolic_bounds(query.of(query.exprs[k]), form)
-    low, high = query.known.bounds(form)
-    return Bounds(NEG_INF if low is None else low, POS_INF if high is None else high, False)
+    return Bounds(*numeric_ends(*query.known.bounds(form)), False)
 
 
 def tightest(a: Pair, b: Pair) -> Pair:

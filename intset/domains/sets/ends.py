@@ -108,6 +108,11 @@ def _number(end: End, side: str) -> int:
     return int(end)
 
 
+def numeric_ends(low: int | None, high: int | None) -> tuple[int | Infinity, int | Infinity]:
+    """The ends of a numeric interval; `None` is an infinite end."""
+    return (NEG_INF if low is None else low, POS_INF if high is None else high)
+
+
 def as_end(value: End | int) -> End:
     """An end as an expression or an infinity; one without variables is a constant."""
     return evaluated(value) if isinstance(value, Expr) else value if isinstance(value, Infinity) else const(value)

@@ -25,14 +25,14 @@ from intset.expr.build import logical_and, logical_not, select
 from intset.expr.dag import conjuncts, free_vars, substitute
 from intset.expr.definedness import is_partial, where_it_holds
 from intset.expr.node import Cond, Expr, IntLike, Var, as_expr, truth
-from intset.expr.range import Range
+from intset.expr.range import Range, conditions_between, declared_conditions, range_conditions
 from intset.facts import ASSUMED, DERIVED, Fact, checked_var
 from intset.frame import Frame
 from intset.infinity import NEG_INF, Infinity
 from intset.linear.canonical import Normalizer
 from intset.linear.signs import is_known
 from intset.prover.proof import prove_in, prove_once
-from intset.ranges import declared_of, definedness_of_ends, nonempty_conditions
+from intset.ranges import definedness_of_ends, nonempty_conditions
 from intset.regions.shape import PerInstance, Shape, coordinates, has_select
 from intset.simplify.engine import simplified
 
@@ -123,7 +123,7 @@ class Nonempty:
 
     def _facts_at(self, values: Mapping[Var, Expr]) -> tuple[Cond, ...] | None:
         """Substitute parameters in facts and declared bounds; `None` if one of them is false."""
-        declared = (fact.condition for var, e in values.items() for fact in declared_of(var, e))
+        declared = (cond for var, e in values.items() for cond in conditions_between(e, *var.declared()))
         left = placed_conditions((*self.condition.facts, *declared), values)
         plain = Normalizer({})
         return None if left is None else tuple(cond for cond in left if not is_known(plain, cond))
@@ -156,7 +156,7 @@ class Nonempty:
         conditions = [substitute(cond, new) for cond in self._conditions]
         for v, limits in self._ranges.items():
             if v in new and v not in bound:
-                conditions += [substitute(cond, new) for cond in _inside(v, limits)]
+                conditions += [substitute(cond, new) for cond in range_conditions(v, limits)]
         kept = tuple(v for v in self._keep if v not in new)
         return Nonempty(ranges, conditions, kept, self._config, [substitute(cond, new) for cond in self._running])
 
@@ -175,7 +175,7 @@ class Nonempty:
         relaxed = {v for v in self._ranges if v not in self._keep}
         facts: list[Cond] = []
         linking: list[Cond] = []
-        own = [cond for v in self._keep if v in self._ranges for cond in _inside(v, self._ranges[v])]
+        own = [cond for v in self._keep if v in self._ranges for cond in range_conditions(v, self._ranges[v])]
         occupied: dict[Cond, None] = {}
         for cond in (*self._conditions, *own):
             if not relaxed.isdisjoint(cond.free_vars()):
@@ -227,13 +227,6 @@ class Nonempty:
             # Necessary conditions: each range alone is not empty.
             single = [v for v in running if not any(map(self._runs, self._ranges[v].free_vars()))]
             return False, [cond for v in single for cond in nonempty_conditions(v, self._ranges[v])]
-
-
-def _inside(var: Var, limits: Range) -> Iterator[Cond]:
-    if isinstance(limits.min, Expr):
-        yield var >= limits.min
-    if isinstance(limits.max, Expr):
-        yield var <= limits.max
 
 
 def _range_at(limits: Range, new: Mapping[Expr, Expr]) -> Range:
@@ -463,7 +456,7 @@ class RegionWhereNonempty(WhereNonempty[Region], Region):
         try:
             shape = self.shape
             others = [v for v in shape.variables() if v not in self.params]
-            declared = logical_and(*(fact.condition for v in others for fact in declared_of(v, v)))
+            declared = logical_and(*(cond for v in others for cond in declared_conditions(v)))
             with own_budget(shape, 2 * SET_SHARE):
                 return shape.filter(coordinates(self.dims), declared).without(others).counts(self.params)
         except BudgetError as error:

@@ -27,7 +27,7 @@ from intset.errors import InputError
 from intset.expr import dag, ops
 from intset.expr.build import ceildiv
 from intset.expr.convert import Converter, operation_of
-from intset.expr.node import Expr, Var, const
+from intset.expr.node import Expr, Var, const, constant_value
 from intset.expr.printer import shown
 from intset.expr.range import Range
 from lowering.adapters.tvm.foreign import ForeignCall, restored
@@ -250,7 +250,8 @@ class PrimFuncWriter:
         if starts is None:
             return list(indices)
         return [
-            i if _is_zero(start) else tirx.Sub(i, self._terms(start)) for i, start in zip(indices, starts, strict=True)
+            i if constant_value(start) == 0 else tirx.Sub(i, self._terms(start))
+            for i, start in zip(indices, starts, strict=True)
         ]
 
     # -- statements -------------------------------------------------------------------------------------------------
@@ -325,7 +326,7 @@ class PrimFuncWriter:
         terms = [_as(var.ty, self._terms(e)) for var, e in zip(call.variables, call.args[:count], strict=True)]
         tensors = [t for t in call.args[count:] if isinstance(t, Tensor)]
         for tensor, former in zip(tensors, call.buffers, strict=True):
-            if len(former.ty.shape) != tensor.ndim or any(not _is_zero(e) for e in self._starts.get(tensor, ())):
+            if len(former.ty.shape) != tensor.ndim or any(constant_value(e) != 0 for e in self._starts.get(tensor, ())):
                 raise InputError(f"{call.name}, a statement of TVM, knows {tensor.name} in its former storage")
         return restored(call, terms, map(self._buffer, tensors))
 
@@ -333,10 +334,6 @@ class PrimFuncWriter:
         made = tvm.get_global_func("tirx.AssertStmt")
         kind, message = (tvm.ir.StringImm(text) for text in ("RuntimeError", stmt.message))
         return made(self._terms(stmt.cond), kind, [message], None)
-
-
-def _is_zero(e: Expr) -> bool:
-    return e.is_const and e.data == 0
 
 
 def _refused(e: Operand) -> TirTerm:

@@ -50,7 +50,7 @@ from lowering.nest.ir import (
 )
 from lowering.nest.names import with_fresh_names
 from lowering.nest.printer import end_of
-from lowering.nest.scope import scope_of, written_in
+from lowering.nest.scope import scope_behind_head, written_in
 from lowering.nest.walk import (
     children,
     operands,
@@ -188,12 +188,7 @@ def _drop_unused_storage(block: Seq, _: _Surroundings) -> Stmt:
 
 def _sizes(f: Function) -> Loops:
     """Constant bounds of the sizes, after the assertions at the head of the function."""
-    scope = scope_of(f)
-    for stmt in children(f.body) if isinstance(f.body, Seq) else ():
-        if not isinstance(stmt, (Assert, Let)):
-            break
-        scope = scope.after(stmt)
-    loops, known = Loops(), scope.ctx.frame.known
+    loops, known = Loops(), scope_behind_head(f).ctx.frame.known
     for size in f.sizes:
         loops = loops.inside(size, *(() if end is None else (const(end),) for end in known.bounds(known.form(size))))
     return loops

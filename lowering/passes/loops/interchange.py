@@ -75,7 +75,7 @@ from lowering.nest.walk import (
 )
 from lowering.passes.loops.fusion import Nest, StaysError, check_split, nests_of, stored_indices, touches
 from lowering.passes.reports import Entry, PassReport
-from lowering.passes.simplify import plain
+from lowering.passes.simplify import constant_truth, plain
 from lowering.passes.stores.assumptions import check_assumptions
 
 SHORT: Final = 8  # iterations of an innermost loop that are written out
@@ -325,11 +325,7 @@ def _is_same(
         return False
     if any(box is not loop.range for box, loop in zip(boxes, nest.loops, strict=False)):
         return False
-    return _truth(inverse_map.padding) is False
-
-
-def _truth(cond: Cond) -> bool | None:
-    return bool(cond.data) if cond.op is ops.BOOL else None
+    return constant_truth(inverse_map.padding) is False
 
 
 def _check_order(dependences: Dependences, nest: Nest, loaded: Operand, rest: Sequence[For]) -> None:
@@ -407,7 +403,7 @@ def _interchanged_nest(
     for loop in reversed(rest):
         low, extent = (replaced(e, values) for e in range_ends(loop.range))
         body = replace(loop, range=Range(low, extent), body=body)
-    if _truth(guard) is not True:
+    if constant_truth(guard) is not True:
         body = _assumed(body, inverse_map.padding_at(axes_vars)) if isinstance(body, Assume) else If(guard, body)
     for var, axis in zip(reversed(axes_vars), reversed(axes), strict=True):
         body = For(var, axis, body)

@@ -136,7 +136,7 @@ def _is_readable(f: Function, claim: Assume, cursor: Cursor) -> bool:
     body: Stmt = If(together(*(negation(cond) for cond in unless)), probe) if unless else probe
     g = with_statements(f, {cursor.path: body})
     at = cursor_of(g, probe)
-    sources = ReachingValues(g).sources(at).get(contents, ())
+    sources = ReachingValues(g).flow.by_element(at).get(contents, ())
     return bool(sources) and all(s.kind in ("store", "assume") or proves(at.scope, ~s.where) for s in sources)
 
 

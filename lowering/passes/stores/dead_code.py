@@ -224,7 +224,7 @@ def _dead_stores(reaching: ReachingValues, report: _StoreReport) -> set[tuple[in
     for cursor in cursors(reaching.f):
         if not isinstance(cursor.stmt, Store):
             continue
-        dead = reaching.dead(cursor)
+        dead = reaching.flow.dead(cursor)
         unread = proof_of(cursor.scope, dead)
         if unread:
             report.store(cursor, True, "nobody reads its value")
@@ -261,10 +261,10 @@ def _holds_already(stmt: Store, cursor: Cursor, reaching: ReachingValues) -> boo
     """Whether a store repeats the current contents of its element."""
     if has_undef(stmt.value):
         return False
-    if any(not proves(cursor.scope, ~cond) for cond in reaching.unexplained(cursor)):
+    if any(not proves(cursor.scope, ~cond) for cond in reaching.flow.not_told(cursor)):
         return False
     cases: list[ValueCase] | None = None
-    sources = reaching.before_store(cursor)
+    sources = reaching.flow.held(cursor)
     for source in sources:
         here = cursor.scope.where(source.where)
         if proves(here, truth(False)):
@@ -520,7 +520,7 @@ def _read_before_written(reaching: ReachingValues, stores: list[Cursor]) -> set[
     for at in cursors(f):
         if not targets & _read_by(at.stmt):
             continue
-        for node, sources in reaching.sources(at).items():
+        for node, sources in reaching.flow.by_element(at).items():
             writers = {s.path for s in sources if s.path in removed}
             if any(s.kind == "unknown" and s.path is None for s in sources):
                 tensor = node if isinstance(node, Tensor) else loaded_tensor(node)
@@ -535,7 +535,7 @@ def _read_before_written(reaching: ReachingValues, stores: list[Cursor]) -> set[
     positions = {at.path: at for at in cursors(bare)}
     needed: set[tuple[int, ...]] = set()
     for at, node, writers in candidates:
-        for source in without.sources(positions[at.path]).get(node, ()):
+        for source in without.flow.by_element(positions[at.path]).get(node, ()):
             is_written = source.kind in ("store", "assume") and source.path is not None
             if not is_written and not proves(at.scope, ~source.where):
                 needed |= writers

@@ -242,7 +242,7 @@ def _unread(stores: Mapping[Path, Cursor], among: Mapping[Path, Cond], reaching:
     """The largest set of store instances among some whose values only these instances read; none beyond the budget."""
     idle = dict(among)
     for _ in range(OVERCOMPUTE_ROUNDS):
-        unread = {path: reaching.dead(stores[path], idle) for path in idle}
+        unread = {path: reaching.flow.dead(stores[path], idle) for path in idle}
         read = [path for path, cond in idle.items() if not proves(stores[path].scope.where(cond), unread[path])]
         if not read:
             return idle
@@ -282,7 +282,7 @@ def _why_not(
     raced = races.around(cursor)
     if raced is not None:
         return f"without the guard, {raced}", None
-    dead = reaching.dead(cursor)
+    dead = reaching.flow.dead(cursor)
     unread = proof_of(scope, dead)
     if unread or reaching.changes_nothing(cursor, scope.where(~dead)):
         return None
@@ -323,12 +323,12 @@ def _missing(
                 return f"{node!r} may be in the padding of {tensor.name}", cursor.point(touchable)
             if tensor in total:
                 continue
-            for source in reaching.sources(cursor).get(node, ()):
+            for source in reaching.flow.by_element(cursor).get(node, ()):
                 if source.kind == "unwritten" or (source.kind == "unknown" and tensor not in reaching.f.params):
                     reached = proof_of(scope, ~source.where)
                     if not reached:
                         return f"{node!r} may hold nothing yet", cursor.point(reached)
-            if not reaching.sources(cursor).get(node):
+            if not reaching.flow.by_element(cursor).get(node):
                 return f"{node!r} is not known to hold anything", None
     return None
 
@@ -362,7 +362,7 @@ def _guarded(f: Function, decisions: PassReport, reaching: ReachingValues) -> Fu
         assert isinstance(cursor.stmt, Store)
         stored = in_storage(cursor.stmt.indices, storage_of(f, cursor.stmt.tensor))
         scope = cursor.scope.where(*stored)  # a store out of bounds is an error
-        dead = idle[cursor.path] if idle else reaching.dead(cursor)
+        dead = idle[cursor.path] if idle else reaching.flow.dead(cursor)
         useless = [cond for cond in (dead, *reaching.unchanged(cursor)) if not proves(scope, ~cond)]
         if not useless:
             decisions.say(cursor.path, False, "every instance matters")

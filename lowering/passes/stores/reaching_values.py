@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from typing import Any, Final, NamedTuple
 
 from bound import dtypes
@@ -17,7 +17,7 @@ from intset.expr.node import Cond, Expr, constant_value, truth
 from intset.expr.ops import Op
 from intset.regions.shape import Account
 from lowering.dataflow import Dataflow, Source, account_of, dataflow
-from lowering.dataflow.program import Path, always_read
+from lowering.dataflow.program import always_read
 from lowering.nest.driver import Cursor
 from lowering.nest.ir import Assume, Function, Store
 from lowering.nest.printer import text
@@ -69,21 +69,6 @@ class ReachingValues:
             self._unclear = unclear_tensors(self.f)
         return self._unclear
 
-    def sources(self, cursor: Cursor) -> dict[Operand | Tensor, tuple[Source, ...]]:
-        """Reaching definitions of the reads of a statement."""
-        return self.flow.by_element(cursor)
-
-    def before_store(self, cursor: Cursor) -> tuple[Source, ...]:
-        """Reaching definitions of the stored element, just before the store."""
-        return self.flow.held(cursor)
-
-    def unexplained(self, cursor: Cursor) -> Iterator[Cond]:
-        """Conditions under which the dataflow knows neither reads nor the stored element."""
-        return self.flow.not_told(cursor)
-
-    def dead(self, cursor: Cursor, ignoring: Mapping[Path, Cond] | None = None) -> Cond:
-        return self.flow.dead(cursor, ignoring)
-
     # -- cases --------------------------------------------------------------------------------------------------
 
     def cases(self, cursor: Cursor, *operands: Operand) -> Iterator[ValueCase]:
@@ -103,7 +88,7 @@ class ReachingValues:
         told: list[list[tuple[Cond, Operand, Operand | None]]] = []
         count = 1
         if any(loaded_tensor(node) is not None for node in nodes(*operands)):
-            sources = self.sources(cursor)
+            sources = self.flow.by_element(cursor)
             always = always_read(*operands)
             for node in nodes(*operands):
                 tensor = loaded_tensor(node)
@@ -187,7 +172,7 @@ class ReachingValues:
         """The reason why a condition is undecided, and loop values of a counterexample."""
         for node in nodes(part):
             tensor = loaded_tensor(node)
-            for source in self.sources(cursor).get(node, ()) if tensor is not None else ():
+            for source in self.flow.by_element(cursor).get(node, ()) if tensor is not None else ():
                 here = cursor.scope.where(source.where)
                 if _value(source, tensor) is None and not proves(here, truth(False)):
                     return f"{text(node)} may be {_told(source, tensor)}", _point(cursor, source)

@@ -28,6 +28,7 @@ from intset.expr.node import Expr, Var, const, constant_value
 from intset.expr.range import Range
 from lowering.nest.driver import Descent, StmtRules, each_operand, rewritten
 from lowering.nest.ir import Allocate, Assume, For, Function, If, Let, Seq, Stmt, flat, is_empty, seq, with_fields
+from lowering.nest.names import label_of
 from lowering.nest.scope import element_accesses
 from lowering.nest.walk import (
     Old,
@@ -71,7 +72,7 @@ class _BoundNames(Descent):
 
     def binding(self, *variables: Parameter) -> _BoundNames:
         order = {**self.order, **dict.fromkeys(variables, len(self.order))}
-        return _BoundNames(order, self.taken.union(map(label, variables)))
+        return _BoundNames(order, self.taken.union(map(label_of, variables)))
 
     def inside(self, loop: For) -> _BoundNames:
         return self.binding(*own_variables(loop))
@@ -110,7 +111,7 @@ class _IndexNaming:
         candidates = [e for e in uses.of if e not in known and self.may_be_named(e, here, deeper)]
         if not candidates:
             return seq(*stmts)
-        labels = Labels(stmts, self.params, order, {*taken, *map(label, (*deeper, *here))})
+        labels = Labels(stmts, self.params, order, {*taken, *map(label_of, (*deeper, *here))})
         names: dict[Expr, Var] = {}
         for e in sorted(candidates, key=self.counts.work, reverse=True):
             if uses.of[e] > 1:
@@ -424,11 +425,6 @@ class Labels:
             yield from (stem, f"{stem}.at")
         else:
             yield f"{stem}.base"
-
-
-def label(var: Parameter) -> str:
-    """The name of a variable or parameter."""
-    return var.name if isinstance(var, Var) else str(var.data[0])
 
 
 def _without_number(e: Expr) -> Expr:

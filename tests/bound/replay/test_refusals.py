@@ -14,7 +14,7 @@ from bound.schedule import Schedule
 from bound.tensor import Tensor
 from lowering import lower, run
 from tests.bound.reference import evaluate
-from tests.bound.replay.programs import given, pointwise, positions, reduced, two_reductions
+from tests.bound.replay.programs import given, pointwise, positions, reduced, refusal, two_reductions
 from tests.bound.replay.test_frozen import intrinsic
 from tests.bound.replay.test_random import dump
 
@@ -181,12 +181,6 @@ def test_a_stage_that_cannot_be_moved(kind):
     assert replay.compute_at(s, t3, t4, 1).position == 1
     replay.inline_most(s)
     assert positions(s, t2) == [0]
-
-
-def refusal(s, *args, call=replay.compute_at):
-    with pytest.raises(replay.ReplayError) as info:
-        call(s, *args)
-    return info.value
 
 
 @pytest.mark.parametrize("call", [replay.compute_at, replay.inline_at, replay.inline_all_at])

@@ -19,14 +19,11 @@ from intset.domains.isl.translate import simplified
 from intset.errors import BudgetError, UndecidedError
 from intset.prover.smt import SmtSession
 from intset.regions.shape import collected
+from tests.intset.domains.isl_sets import read
 
 b, x, y = Var("b"), Var("x"), Var("y")
 n = ShapeVar("n", lower=1, upper=64)
 Fault = Callable[[Any], Any]
-
-
-def read(text: str) -> Any:
-    return isl().Set.read_from_str(context(), text)
 
 
 def points(text: str) -> IslShape:

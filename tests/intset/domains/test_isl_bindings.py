@@ -17,6 +17,7 @@ from intset.domains.isl import bindings, session
 from intset.domains.isl.bindings import signatures
 from intset.domains.isl.session import budget, context, isl, number, val
 from intset.errors import BudgetError
+from tests.intset.domains.isl_sets import read
 
 LINES = [line for line in signatures() if not line.of.endswith("List")]
 WITHOUT = {"get_basic_set_list", "get_constraint_list"}  # islpy visits these
@@ -28,10 +29,6 @@ RESULTS = {"truth": "bool", "size": "int", "text": "str", "name": "str | None", 
 def _found() -> None:
     if bindings.bindings() is None:
         pytest.skip("islpy's library does not show isl's functions here")
-
-
-def read(text: str) -> Any:
-    return isl().Set.read_from_str(context(), text)
 
 
 @pytest.mark.parametrize("line", LINES, ids=lambda line: line.function)

@@ -26,6 +26,7 @@ from intset.errors import BudgetError, InputError
 from intset.expr.evaluate import compiled, evaluate
 from intset.expr.node import Expr, Var
 from intset.infinity import POS_INF
+from tests.intset.domains.isl_sets import read
 
 I, J, N, M = Var("i"), Var("j"), Var("n"), Var("m")
 WINDOW = range(-5, 8)
@@ -37,11 +38,6 @@ CHEAP = settings(max_examples=15, deadline=None, suppress_health_check=list(Heal
 def nothing_is_printed(capfd: pytest.CaptureFixture[str]) -> Iterator[None]:
     yield
     assert capfd.readouterr().err == ""
-
-
-def read(text: str) -> Any:
-    """An isl Set from its text."""
-    return isl().Set.read_from_str(context(), text)
 
 
 def cond(text: str, dims: tuple[Expr, ...], params: tuple[Expr, ...] = (), where: str | None = None) -> str:

@@ -5,14 +5,13 @@ from __future__ import annotations
 import itertools
 import math
 import random
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from intset import Context, Range, ShapeVar, Var, const, evaluate, maximum, minimum, select, using
-from intset.errors import ContradictionWarning, EvaluationError
-from intset.expr.evaluate import compiled
+from intset.errors import ContradictionWarning
+from intset.expr.evaluate import compiled, value_or_none
 from intset.expr.node import Cond, Expr
 from intset.linear.canonical import Normalizer
 from intset.linear.multiples import step_of_sum
@@ -115,14 +114,6 @@ SHOWN = (a, b, k, m)
 SIDES = (range(13), range(-5, 6), range(1, 5), range(1, 7))
 
 
-def value_at(function: Callable[..., Any], point: tuple[int, ...]) -> Any:
-    """The value; `None` where it is undefined."""
-    try:
-        return function(*point)
-    except (EvaluationError, ZeroDivisionError):
-        return None
-
-
 @pytest.mark.filterwarnings("ignore::intset.errors.ContradictionWarning")
 @pytest.mark.parametrize("first", daily(range(0, 300, 50), 3))
 def test_forms_bounds_and_simplified_expressions_hold_at_every_point(first: int) -> None:
@@ -132,7 +123,7 @@ def test_forms_bounds_and_simplified_expressions_hold_at_every_point(first: int)
         facts = [random_fact(rng) for _ in range(rng.choice((1, 1, 2, 3)))]
         asked = [random_question(rng) for _ in range(4)]
         stated = [compiled(fact, SHOWN) for fact in facts]
-        points = [point for point in itertools.product(*SIDES) if all(value_at(fact, point) for fact in stated)]
+        points = [point for point in itertools.product(*SIDES) if all(value_or_none(fact, *point) for fact in stated)]
         ctx = Context({a: Range(0, 13), b: Range(-5, 11), k: Range(1, 4), m: Range(1, 6)}, assume=facts)
         if not points or ctx.frame.known.empty:
             assert not points or not ctx.frame.known.empty, (seed, facts)
@@ -149,12 +140,12 @@ def test_forms_bounds_and_simplified_expressions_hold_at_every_point(first: int)
             asked_at, simple_at, shown_at = (compiled(x, SHOWN) for x in (e, simple, shown))
             values = []
             for point in points:
-                value = value_at(asked_at, point)
+                value = value_or_none(asked_at, *point)
                 if value is None:
                     continue
                 values.append(value)
-                assert value_at(simple_at, point) == value, (seed, facts, e, simple, point)
-                assert value_at(shown_at, point) == value, (seed, facts, e, shown, point)
+                assert value_or_none(simple_at, *point) == value, (seed, facts, e, simple, point)
+                assert value_or_none(shown_at, *point) == value, (seed, facts, e, shown, point)
                 assert (low is None or low <= value) and (high is None or value <= high), (seed, facts, e, low, high)
             if values and status != "unknown":
                 true = all(value == goal.args[1].data for value in values)

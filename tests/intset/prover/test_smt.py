@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 import intset
 from intset import Context, Range
-from intset.errors import BudgetError, UndefinedError
+from intset.errors import BudgetError
 from intset.expr import ops
 from intset.expr.build import (
     Opaque,
@@ -39,7 +39,7 @@ from intset.expr.build import (
     truncdiv,
     truncmod,
 )
-from intset.expr.evaluate import evaluate
+from intset.expr.evaluate import evaluate, value_or_none
 from intset.expr.node import Cond, Expr, ShapeVar, Var, const, make, truth
 from intset.prover.smt import Z3_DEPTH, Encoder, SmtResult, SmtSession
 from intset.prover.z3_solver import Z3Terms
@@ -200,18 +200,11 @@ def full_points(draw: st.DrawFn) -> dict[Expr, int]:
     return {**point, TABLE[i]: elements[point[i]], TABLE[j]: elements[point[j]]}
 
 
-def value_or_none(node: Any, point: dict[Expr, int]) -> Any:
-    try:
-        return evaluate(node, point)
-    except UndefinedError:
-        return None
-
-
 @SLOW
 @given(expressions(LEAVES), full_points())
 def test_encodings_agree_with_evaluate(e: Expr, point: dict[Expr, int]) -> None:
     facts = labelled(*(leaf.eq(value) for leaf, value in point.items()))
-    session, value = SmtSession(), value_or_none(e, point)
+    session, value = SmtSession(), value_or_none(evaluate, e, point)
     defined = session.check(e.ne(e + 0), facts)  # false wherever it is defined
     assert defined.status == ("proved" if value is None else "refuted"), defined.reason
     if value is not None:
@@ -225,7 +218,7 @@ def test_encodings_agree_with_evaluate(e: Expr, point: dict[Expr, int]) -> None:
 @given(conditions(LEAVES, depth=2), conditions(LEAVES, depth=2), st.lists(full_points(), min_size=5, max_size=5))
 def test_answers_are_never_wrong(goal: Cond, fact: Cond, tried: list[dict[Expr, int]]) -> None:
     answer = SmtSession().check(goal, [(fact, "fact")], rlimit=100_000)
-    holds = [value_or_none(goal, point) for point in tried if value_or_none(fact, point)]
+    holds = [value_or_none(evaluate, goal, point) for point in tried if value_or_none(evaluate, fact, point)]
     if answer.status == "proved":
         assert False not in holds
     if answer.status == "refuted":
