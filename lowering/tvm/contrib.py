@@ -22,32 +22,22 @@ from lowering.tvm.runtime import register_func
 _PRODUCT: Final = "tvm.contrib.cblas.matmul"
 
 
-class TempDirectory:
-    """A temporary folder; `remove()` or the end of its object deletes it.
+class TempDirectory(tempfile.TemporaryDirectory[str]):
+    """A temporary folder, the value of a `with` block; `remove()` or the end of its object deletes it."""
 
-    Attributes
-    ----------
-    temp_dir: its path.
-    """
+    temp_dir = path = property(lambda self: self.name)
+    remove = tempfile.TemporaryDirectory.cleanup
 
-    def __init__(self) -> None:
-        self._folder = tempfile.TemporaryDirectory()
-        self.temp_dir = self.path = self._folder.name
-        self.remove = self._folder.cleanup
+    def __enter__(self) -> Any:
+        return self
 
     def relpath(self, name: str) -> str:
         """The path of a file in it."""
-        return os.path.join(self.temp_dir, name)
+        return os.path.join(self.name, name)
 
     def listdir(self) -> list[str]:
         """The names of its files."""
-        return os.listdir(self.temp_dir)
-
-    def __enter__(self) -> TempDirectory:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.remove()
+        return os.listdir(self.name)
 
 
 def create_shared(output: str, objects: str | Sequence[str], *_: object, **__: object) -> None:

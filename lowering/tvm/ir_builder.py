@@ -17,6 +17,7 @@ from typing import Any, Final
 
 from bound.itervar import IterVar, whole_number
 from bound.operation import buffer_tensor
+from bound.schedule.attach import check_thread_tag
 from bound.tensor import Tensor, element
 from bound.tir import build
 from bound.tir.value import CALL, IntFunction, Operand, Value, parameter
@@ -275,6 +276,7 @@ class IRBuilder:
         if attr_key in ("thread_extent", "virtual_thread"):
             if not isinstance(node, IterVar) or not node.thread_tag:
                 raise InputError(f"scope_attr {attr_key} takes a te.thread_axis, not {node!r}")
+            check_thread_tag(node.thread_tag)
             self._threads.append((self._open[-1], len(self._open[-1]), node, as_expr(value)))
 
     def get(self) -> Stmt:

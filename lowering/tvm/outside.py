@@ -175,6 +175,9 @@ def forget_outside(package: ModuleType) -> None:
 
 
 libinfo = SimpleNamespace(__version__="0.19.0")
+support = SimpleNamespace(
+    libinfo=lambda: {f"USE_{name}": "OFF" for name in "CUDA LLVM METAL OPENCL ROCM VULKAN".split()}
+)
 
 
 def register_object(name: Any = None) -> Any:

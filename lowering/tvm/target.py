@@ -14,6 +14,9 @@ from intset.errors import InputError
 from intset.expr.printer import shown
 
 HOSTS: Final = ("llvm", "c", "cpu", "stackvm", "hybrid", "ext_dev", "test")
+GPUS: Final = tuple(
+    "cuda opencl vulkan metal rocm webgpu nvptx gpu cl mtl vpi sdaccel aocl aocl_sw_emu hexagon composite".split()
+)
 _DEFAULTS: Final[dict[str, Any]] = {
     **dict.fromkeys(("device_name", "mcpu", "mtriple", "arch"), ""),
     **{name: [] for name in ("libs", "mattr")},
@@ -22,7 +25,7 @@ _DEFAULTS: Final[dict[str, Any]] = {
     "thread_warp_size": 32,
     "max_shared_memory_per_block": 49152,
 }
-GPUS: Final = ("cuda", "opencl", "vulkan", "metal", "rocm", "webgpu", "nvptx", "gpu", "sdaccel", "aocl", "hexagon")
+_VENDORS: Final = {"nvidia": "cuda", "raspberry-pi": "llvm"}  # Target("nvidia/geforce-rtx-3090")
 
 
 @dataclass(frozen=True)
@@ -55,10 +58,13 @@ class Target:
         if not isinstance(text, str) or not text.split():
             raise InputError(f"a target is a text such as 'llvm', not {shown(target)}")
         object.__setattr__(self, "text", text)
+        if self.kind.name not in (*HOSTS, *GPUS):
+            raise InputError(f"the kind of a target is one of {', '.join((*HOSTS, *GPUS))}, not {self.kind}")
 
     @property
     def kind(self) -> TargetKind:
-        return TargetKind(self.text.split()[0])
+        word = self.text.split()[0]
+        return TargetKind(_VENDORS.get(word.partition("/")[0], word))
 
     id = kind  # TVM's older name
 

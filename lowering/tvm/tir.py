@@ -28,7 +28,7 @@ expr = stmt = SimpleNamespace(**TYPES)  # the modules that define them there
 max, min = max_of, min_of  # type: ignore[assignment]  # with `axis` they reduce
 stmt_list = flat
 call_llvm_intrin = call_llvm_pure_intrin = call_intrin
-_ffi_api = SimpleNamespace(_cast=lambda dtype, value, span=None: cast(dtype, value))
+_ffi_api = SimpleNamespace(_cast=with_truths(lambda dtype, value, span=None: cast(dtype, value)))
 analysis = SimpleNamespace(
     expr_deep_equal=structural_equal,
     undefined_vars=lambda node, defs=(): [v for v in free_variables(node) if v not in defs],

@@ -1,0 +1,90 @@
+"""Schedules that note their primitives, and conditions under which parts of a schedule are written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, ClassVar, Final
+
+from bound.schedule.schedule import Schedule
+from bound.schedule.stage import Stage
+
+
+class SpecializedCondition:
+    """A block of conditions under which a schedule is written; `current()` are the innermost ones.
+
+    Attributes
+    ----------
+    clauses: the conditions.
+    """
+
+    _open: ClassVar[list[SpecializedCondition]] = []
+
+    def __init__(self, conditions: Any) -> None:
+        self.clauses = list(conditions) if isinstance(conditions, (list, tuple)) else [conditions]
+
+    @classmethod
+    def current(cls) -> SpecializedCondition | None:
+        return cls._open[-1] if cls._open else None
+
+    def __enter__(self) -> SpecializedCondition:
+        self._open.append(self)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._open.pop()
+
+
+class RecordedSchedule(Schedule):
+    """A schedule that notes its primitives.
+
+    Attributes
+    ----------
+    schedule_record: copies of the schedule after each primitive, the default one first.
+    primitive_record: their names, "vanilla" first.
+    """
+
+    schedule_record: list[Schedule]
+    primitive_record: list[str]
+
+    def note(self, name: str) -> None:
+        for stage in self.stages:
+            stage.__class__ = RecordedStage
+        self.schedule_record.append(self.copy())
+        self.primitive_record.append(name)
+
+
+class RecordedStage(Stage):
+    """A stage of such a schedule; copies of the schedule note nothing."""
+
+
+def _noted(name: str, method: Callable[..., Any]) -> Callable[..., Any]:
+    @wraps(method)
+    def call(self: Any, *args: Any, **named: Any) -> Any:
+        answer = method(self, *args, **named)
+        s = getattr(self, "schedule", self)
+        if isinstance(s, RecordedSchedule):
+            s.note(name)
+        return answer
+
+    return call
+
+
+_PRIMITIVES: Final = {
+    Stage: "split fuse reorder bind vectorize parallel unroll pragma prefetch storage_align double_buffer set_scope "
+    "set_store_predicate compute_at compute_inline compute_root tensorize rolling_buffer env_threads",
+    Schedule: "cache_read cache_write rfactor create_group",
+}
+for kind, recording in ((Stage, RecordedStage), (Schedule, RecordedSchedule)):
+    for primitive in _PRIMITIVES[kind].split():
+        setattr(recording, primitive, _noted(primitive, getattr(kind, primitive)))
+
+
+def recorded(schedule: Schedule, is_kept: bool) -> Schedule:
+    """The schedule, with records if they are kept; else they stay empty."""
+    if is_kept:
+        schedule.__class__ = RecordedSchedule
+    schedule.__dict__.update(schedule_record=[], primitive_record=[])
+    if isinstance(schedule, RecordedSchedule):
+        schedule.note("vanilla")
+    return schedule
