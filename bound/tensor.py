@@ -434,6 +434,7 @@ def as_index(tensor: Tensor, k: int, index: object) -> Expr:
     ------
     InputError: no number.
     """
+    index = index.as_operand() if hasattr(index, "as_operand") else index
     if isinstance(index, Value) and dtypes.is_float(index.dtype):
         return cast("Expr", OPERATORS.cast("int32", index))
     return as_expr(index, f"index {k} of {tensor.name}")

@@ -30,11 +30,12 @@ from intset.expr.printer import shown
 from lowering.build.function import shape_asserts, sizes_of
 from lowering.nest import ir
 from lowering.nest.ir import Function, Seq, Stmt, Store, flat, seq, with_fields
-from lowering.nest.walk import calls, folded, operands, rebuilt, statements
+from lowering.nest.walk import calls, folded, map_operands, operands, rebuilt, statements
 from lowering.nest.walk import substitute as substituted
 from lowering.passes import name_minima, rebase, unique_names
 from lowering.tvm.ir_builder import IRBuilder, call_intrin
 from lowering.tvm.target import Target
+from lowering.tvm.views import CalledOp, View, has_effect, is_call, is_inner, let, unviewed, viewed
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -147,7 +148,7 @@ def _messages(body: Stmt) -> set[str]:
     return {stmt.message for stmt in flat(body) if hasattr(stmt, "message")}
 
 
-Array, Map = Sequence, Mapping
+Array, Map, Op = Sequence, Mapping, CalledOp
 container = SimpleNamespace(Array=Array, Map=Map)
 
 
@@ -363,12 +364,11 @@ def _is_integer_constant(x: Any) -> bool:
 
 
 def _call(dtype: str, op: Any, args: Any = (), span: object = None) -> Any:
-    name = str(op).removeprefix("tir.")
+    name, given = str(op).removeprefix("tir."), [unviewed(arg) for arg in args]
     if name in ("call_extern", "call_pure_extern"):
-        return build.call_extern(dtype, *args)
-    return (
-        build.call_packed(*args) if name in ("call_packed", "tvm_call_packed") else call_intrin(dtype, str(op), *args)
-    )
+        return viewed(build.call_extern(dtype, *given))
+    is_packed = name in ("call_packed", "tvm_call_packed")
+    return viewed(build.call_packed(*given) if is_packed else call_intrin(dtype, str(op), *given))
 
 
 def _float(dtype: str, value: float, span: object = None) -> Any:
@@ -389,14 +389,6 @@ def _selected(condition: Any, true_value: Any, false_value: Any, span: object = 
     if build.is_truth(true_value) and build.is_truth(false_value):  # as it was written
         return make(ops.SELECT, (build.truth_value(condition), true_value, false_value), "bool")
     return build.select(condition, true_value, false_value)
-
-
-def _is_call(x: Any) -> bool:
-    if isinstance(x, build.ExternCall):
-        return True
-    if not isinstance(x, (Expr, Value)):
-        return False
-    return x.op is CALL or (x.op is ops.LOAD and walk.loaded_tensor(x) is None)
 
 
 def _for(
@@ -444,19 +436,13 @@ class DescribedStmt(ir.Seq):
         return fields[name] if name in fields else super().__getattribute__(name)
 
 
-def _has_effect(x: Any) -> bool:
-    call = x.data.body if isinstance(x, Expr) and isinstance(x.data, IntFunction) else x
-    is_named = isinstance(call, Value) and call.op is CALL and call.data not in build.FUNCTIONS
-    return is_named or isinstance(call, build.ExternCall)
-
-
 def _is_described(kind: str, x: object) -> bool:
     return isinstance(x, DescribedStmt) and x.kind == kind
 
 
 def _described(kind: str, *values: Any, span: object = None) -> ir.Stmt:
     fields = dict(zip(_DESCRIBED[kind].split(), values, strict=True))
-    if kind == "Evaluate" and _has_effect(values[0]):
+    if kind == "Evaluate" and has_effect(values[0]):
         builder = IRBuilder()
         builder.emit(values[0])
         return builder.get()
@@ -496,7 +482,7 @@ def _types() -> dict[str, NodeType]:
         "IntImm": (_is_integer_constant, lambda dtype, value, span=None: build.const(as_expr(value).value, dtype)),
         "FloatImm": (lambda x: isinstance(x, Value) and x.op is NUMBER and dtypes.is_float(x.dtype), _float),
         "StringImm": (lambda x: isinstance(x, str), lambda value, span=None: ScriptText(value)),
-        "Call": (_is_call, _call),
+        "Call": (lambda x: is_call(viewed(x)), _call),
         "Reduce": (_of_ops(REDUCE), _refused("Reduce")),
         **dict.fromkeys(
             ("ProducerLoad", "BufferLoad", "Load"),
@@ -513,8 +499,8 @@ def _types() -> dict[str, NodeType]:
             lambda x: isinstance(x, ShapeVar) and not isinstance(x, ScriptVar),
             lambda name, dtype="int32", span=None: size_var(name, dtype),
         ),
-        "Let": (lambda x: False, lambda var, value, body, span=None: substitute(body, {var: build.operand(value)})),
-        "PrimExpr": (lambda x: isinstance(x, (Expr, Cond, Value)), build.operand),
+        "Let": (lambda x: isinstance(x, View) and x.kind == "Let", let),
+        "PrimExpr": (lambda x: isinstance(x, (Expr, Cond, Value, View)), build.operand),
         "PrimFunc": (lambda x: isinstance(x, ir.Function), prim_func),
         "Stmt": (lambda x: isinstance(x, ir.Stmt), _refused("Stmt")),
         "For": (lambda x: isinstance(x, ir.For), _for),
@@ -558,7 +544,8 @@ def post_order_visit(stmt: Any, fvisit: Callable[[Any], object]) -> None:
     """Call `fvisit` on every part of a nest or an expression, parts before wholes."""
     if isinstance(stmt, (Expr, Cond, Value)):
         for node in walk.nodes(stmt):
-            fvisit(node)
+            if not is_inner(node):
+                fvisit(viewed(node))
         return
 
     root = stmt.body if isinstance(stmt, Function) else stmt
@@ -568,6 +555,8 @@ def post_order_visit(stmt: Any, fvisit: Callable[[Any], object]) -> None:
     def visit(part: Stmt, _: Sequence[None]) -> None:
         for value in operands(part):
             post_order_visit(value, fvisit)
+        if isinstance(part, ir.Evaluate):
+            fvisit(viewed(part.call))
         if part not in leading:
             fvisit(part)
 
@@ -576,11 +565,11 @@ def post_order_visit(stmt: Any, fvisit: Callable[[Any], object]) -> None:
 
 def ir_transform(
     stmt: Stmt,
-    preorder: Callable[[Any], Stmt | None] | None,
-    postorder: Callable[[Any], Stmt | None] | None,
+    preorder: Callable[[Any], Any] | None,
+    postorder: Callable[[Any], Any] | None,
     only_enable: Sequence[str] | None = None,
 ) -> Stmt:
-    """Rewrite statements from the leaves up: each function returns the new statement, or `None` to keep it.
+    """Rewrite statements and calls from the leaves up: each function returns the new node, or `None` to keep it.
 
     Parameters
     ----------
@@ -588,20 +577,35 @@ def ir_transform(
     """
     wanted = None if only_enable is None else tuple(TYPES[name.rpartition(".")[2]] for name in only_enable)
 
-    def change(part: Stmt) -> Stmt:
+    def change(part: Any) -> Any:
         if wanted is not None and not any(kind.holds(part) for kind in wanted):
             return part
         for function in (preorder, postorder):
             new = None if function is None else function(part)
-            part = part if new is None else new
+            if new is not None:
+                return new if function is preorder else unviewed(new)
         return part
 
-    return rebuilt(stmt, change)
+    def of_value(value: Any) -> Any:
+        new: dict[Any, Any] = {}
+        for node in walk.nodes(value):
+            view = node if is_inner(node) else viewed(walk.rewrite(node, new))
+            if isinstance(view, View) and (answer := unviewed(change(view))) is not view.node:
+                new[node] = build.operand(answer)
+        return walk.rewrite(value, new)
+
+    def of_statement(part: Stmt) -> Any:
+        inner = map_operands(part, of_value)
+        if isinstance(inner, ir.Evaluate) and (answer := unviewed(change(viewed(inner.call)))) is not inner.call:
+            return ir.Seq((_described("Evaluate", viewed(answer)),))  # a number stays, though it does nothing
+        return change(inner)
+
+    return rebuilt(stmt, of_statement)
 
 
 def substitute(node: Any, vmap: Mapping[Any, Any]) -> Any:
     """Replace variables in a nest or an expression."""
-    values = {var: build.operand(value) for var, value in vmap.items()}
+    values = {unviewed(var): build.operand(value) for var, value in vmap.items()}
     if isinstance(node, Stmt):
         return substituted(node, values)
     return walk.substitute(build.operand(node), values)

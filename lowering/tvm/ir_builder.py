@@ -30,6 +30,7 @@ from lowering.host_loops import repeated
 from lowering.nest.ir import Allocate, Evaluate, For, If, Let, LoopKind, Stmt, Store, seq
 from lowering.nest.walk import operands, statements
 from lowering.tvm.runtime import PACKED
+from lowering.tvm.views import unviewed
 
 BARRIER: Final = "tir.tvm_storage_sync"
 _KINDS: Final = {
@@ -137,6 +138,7 @@ class IRBuilder:
 
     def emit(self, stmt: Stmt | build.BufferStores | build.ExternCall | AtomicAdd | Expr | Value) -> None:
         """Append a statement, stores of a vector, or a call of a Python function; the value of a call is dropped."""
+        stmt = unviewed(stmt)
         if isinstance(stmt, AtomicAdd):
             self.added(stmt)
             return

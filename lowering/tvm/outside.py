@@ -88,7 +88,6 @@ INSTEAD: Final = {  # names of modules, and what serves
         "tir.type_annotation": "tir.decl_buffer declares a type",
         "tir.BlockScope tir.BufferRegion tir.MatchBufferRegion tir.StmtSRef": "write the nest with tir.ir_builder",
         "transform.*": "lowering.passes has the passes of nests, lowering.lower runs them",
-        "ir.Op": "tvm.register_func and tir.call_packed",
         "ir.GlobalVar": "a function is its own module: f['main']",
         "ir.Span": "nodes have no place in a source",
         "arith.solve_linear_inequalities arith.solve_linear_equations arith.estimate_region_lower_bound "
