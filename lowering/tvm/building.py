@@ -17,6 +17,7 @@ from typing import Any, ClassVar, Final
 from bound import dtypes
 from bound.operation import ExternOp
 from bound.schedule import Schedule
+from bound.schedule.rewrites import broadcast
 from bound.tensor import Tensor
 from bound.tir.build import Buffer
 from bound.tir.value import Value
@@ -51,14 +52,17 @@ def lower(
     ----------
     inputs: a schedule, or a nest, which is returned.
     args: tensors and variables, in the order of calls.
-    binds: buffers of tensors; their layout is accepted and ignored.
+    binds: buffers of tensors; their layout is ignored, but "auto_broadcast".
     """
     if isinstance(inputs, Function):
         return as_prim_func(inputs)
     if not isinstance(inputs, Schedule):
         raise InputError(f"tvm.lower takes a schedule or a nest, not {shown(inputs)}")
     order = None if args is None else _tensors(args, binds)
-    f = inline_values(lowered(inputs, order, name=name))  # TVM's nests name no index
+    widened = {t for t, b in dict(binds or {}).items() if getattr(b, "buffer_type", "") == "auto_broadcast"}
+    f = inline_values(
+        lowered(broadcast(inputs, widened) if widened else inputs, order, name=name)
+    )  # TVM's nests name no index
     function = as_prim_func(f.with_body(rebuilt(f.body, _with_fixed_size)))
     is_checked = not any(isinstance(stage.op, ExternOp) for stage in inputs.stages)
     function = with_fields(function, order=tuple(order or ()), is_checked=is_checked)

@@ -9,6 +9,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Sequence
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Final
 
@@ -53,6 +54,16 @@ def create_shared(output: str, objects: str | Sequence[str], *_: object, **__: o
     shutil.copyfile(files[0], output)
 
 
+def _as_written(
+    inputs: str | Sequence[str], output: str | None = None, options: object = None, cc: object = None
+) -> str:
+    """The code of `create_llvm` as it is: nothing links it, since an intrinsic runs as the formula that it declares."""
+    code = inputs if isinstance(inputs, str) else "\n".join(inputs)
+    if output is not None:
+        Path(output).write_text(code, encoding="utf-8")
+    return code
+
+
 def _product(a: Any, b: Any, out: Any, transa: bool, transb: bool) -> None:
     x, y = a.numpy(), b.numpy()
     out.copyfrom((x.T if transa else x) @ (y.T if transb else y))
@@ -67,7 +78,7 @@ def _matmul(lhs: Tensor, rhs: Tensor, transa: bool = False, transb: bool = False
 register_func(_PRODUCT, _product)
 cblas = SimpleNamespace(matmul=_matmul)
 utils = SimpleNamespace(tempdir=TempDirectory, TempDirectory=TempDirectory)
-cc = SimpleNamespace(create_shared=create_shared)
+cc, clang = SimpleNamespace(create_shared=create_shared), SimpleNamespace(create_llvm=_as_written)
 nvcc = SimpleNamespace(**{name.rpartition(".")[2]: answer for name, answer in ANSWERS.items() if ".nvcc." in name})
 
 

@@ -44,13 +44,7 @@ NOT_HERE: Final = {  # absent modules, and what serves
     "script": "lowering.parse_nest reads nests, lowering.adapters.tvm today's TensorIR",
     "relax": "lowering.Graph holds graphs of operators",
 }
-_OF_CONTRIB: Final = (
-    "contrib",
-    "contrib.utils",
-    "contrib.cblas",
-    "contrib.cc",
-    "contrib.nvcc",
-)  # the part that is here
+_OF_CONTRIB: Final = ("contrib", *(f"contrib.{name}" for name in ("utils", "cblas", "cc", "clang", "nvcc")))  # is here
 
 
 def outside(name: str) -> Any:

@@ -8,8 +8,9 @@ from typing import Any
 
 from bound import tir as values
 from bound.te import prod, sum
+from bound.tensor import ScopeText
 from bound.tir import *
-from bound.tir.build import Buffer, Vector, cast, clz, decl_buffer, lanes_of
+from bound.tir.build import Buffer, Vector, cast, clz, lanes_of
 from bound.tir.reduce import max_of, min_of
 from lowering.layout import IndexMap
 from lowering.layout.named import *
@@ -43,6 +44,13 @@ generic = SimpleNamespace(
     floordiv=operator.floordiv,
     cast=lambda value, dtype, span=None: cast(dtype, value),
 )
+
+
+def decl_buffer(shape: Any, dtype: str | None = "float32", *args: Any, buffer_type: str = "", **more: Any) -> Buffer:
+    """A buffer; one of the type "auto_broadcast" is read at 0 along dimensions of extent 1."""
+    buffer = values.decl_buffer(shape, dtype, *args, **more)
+    buffer.__dict__.update(scope=ScopeText(buffer.scope), buffer_type=buffer_type)
+    return buffer
 
 
 def const(value: Any, dtype: str | None = None, span: object = None) -> Any:

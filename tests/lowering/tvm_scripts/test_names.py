@@ -365,7 +365,7 @@ def test_a_lowered_function_is_called_in_the_order_of_its_arguments() -> None:
 
 
 def test_an_unknown_kind_of_target_is_refused() -> None:
-    with pytest.raises(tvm.TVMError, match="the kind of a target is one of llvm, .*, not lllvm"):
+    with pytest.raises(tvm.TVMError, match=r"the kind of a target is one of llvm, .*, not lllvm"):
         tvm.target.Target("lllvm")
     assert tvm.target.Target("nvidia/geforce-rtx-3090").kind.name == "cuda"
 
