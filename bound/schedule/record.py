@@ -4,13 +4,33 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import wraps
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, Self
 
 from bound.schedule.schedule import Schedule
 from bound.schedule.stage import Stage
 
 
-class SpecializedCondition:
+class Opened:
+    """What a `with` block opens; `innermost()` is the one of its class that was opened last, or `None`."""
+
+    _open: ClassVar[list[Any]] = []
+
+    def __init_subclass__(cls) -> None:
+        cls._open = []
+
+    @classmethod
+    def innermost(cls) -> Any:
+        return cls._open[-1] if cls._open else None
+
+    def __enter__(self) -> Self:
+        self._open.append(self)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._open.pop()
+
+
+class SpecializedCondition(Opened):
     """A block of conditions under which a schedule is written; `current()` are the innermost ones.
 
     Attributes
@@ -18,21 +38,10 @@ class SpecializedCondition:
     clauses: the conditions.
     """
 
-    _open: ClassVar[list[SpecializedCondition]] = []
-
     def __init__(self, conditions: Any) -> None:
         self.clauses = list(conditions) if isinstance(conditions, (list, tuple)) else [conditions]
 
-    @classmethod
-    def current(cls) -> SpecializedCondition | None:
-        return cls._open[-1] if cls._open else None
-
-    def __enter__(self) -> SpecializedCondition:
-        self._open.append(self)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._open.pop()
+    current = Opened.innermost
 
 
 class RecordedSchedule(Schedule):

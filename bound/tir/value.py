@@ -342,18 +342,6 @@ class ScriptVar(ShapeVar):
         fields = {"lower": 0 if is_size else low, "upper": high, "multiple_of": 1}
         return cls.new(name, ORIGIN.next_uid(), {**fields, "type_name": dtype if is_narrow else dtypes.INDEX})
 
-    def __lshift__(self, other: Any) -> Expr:
-        return super().__lshift__(self._distance(other))
-
-    def __rshift__(self, other: Any) -> Expr:
-        return super().__rshift__(self._distance(other))
-
-    def _distance(self, other: Any) -> Any:
-        """A constant distance of a shift, which is below the bits of the type."""
-        if isinstance(other, int) and not 0 <= other < dtypes.bits(self.type_name):
-            raise InputError(f"{self.name} of type {self.type_name} cannot be shifted by {other} bits")
-        return other
-
     def fields(self) -> Mapping[str, object]:
         return {**super().fields(), "type_name": self.type_name}
 

@@ -54,10 +54,8 @@ def create_shared(output: str, objects: str | Sequence[str], *_: object, **__: o
     shutil.copyfile(files[0], output)
 
 
-def _as_written(
-    inputs: str | Sequence[str], output: str | None = None, options: object = None, cc: object = None
-) -> str:
-    """The code of `create_llvm` as it is: nothing links it, since an intrinsic runs as the formula that it declares."""
+def _as_written(inputs: str | Sequence[str], output: str | None = None, *_: object, **__: object) -> str:
+    """The code that `create_llvm` is given: nothing links it, as an intrinsic runs by the formula that it declares."""
     code = inputs if isinstance(inputs, str) else "\n".join(inputs)
     if output is not None:
         Path(output).write_text(code, encoding="utf-8")

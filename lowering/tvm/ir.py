@@ -330,22 +330,10 @@ def _binary(op: ops.Op) -> Callable[..., Any]:
     return lambda a, b, span=None: build.binary(op, a, b)
 
 
-_BINARY: Final = {
-    "Add": ops.ADD,
-    "Sub": ops.SUB,
-    "Mul": ops.MUL,
-    "Mod": ops.TRUNCMOD,
-    "FloorDiv": ops.FLOORDIV,
-    "FloorMod": ops.FLOORMOD,
-    "Min": ops.MIN,
-    "Max": ops.MAX,
-    "EQ": ops.EQ,
-    "NE": ops.NE,
-    "LT": ops.LT,
-    "LE": ops.LE,
-    "GT": ops.GT,
-    "GE": ops.GE,
-}
+_NUMBERS: Final = {"Add": ops.ADD, "Sub": ops.SUB, "Mul": ops.MUL, "Min": ops.MIN, "Max": ops.MAX}
+_REMAINDERS: Final = {"FloorDiv": ops.FLOORDIV, "FloorMod": ops.FLOORMOD, "Mod": ops.TRUNCMOD}
+_COMPARED: Final = {op.name.upper(): op for op in ops.COMPARISONS}
+_BINARY: Final = {**_NUMBERS, **_REMAINDERS, **_COMPARED}
 
 
 def _divided(a: Any, b: Any, span: object = None) -> Any:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any, ClassVar, Final
 
+from bound.schedule.record import Opened
 from intset.errors import InputError
 from intset.expr.printer import shown
 
@@ -39,7 +40,7 @@ class TargetKind:
 
 
 @dataclass(frozen=True, eq=False)
-class Target:
+class Target(Opened):
     """A target by its text: `Target("llvm -mcpu=core-avx2")`, a dictionary, or another target.
 
     Attributes
@@ -48,7 +49,6 @@ class Target:
     """
 
     text: str
-    _current: ClassVar[list[Target]] = []
 
     def __init__(self, target: object, host: object = None) -> None:
         if isinstance(target, dict):
@@ -103,16 +103,10 @@ class Target:
     @classmethod
     def current(cls, allow_none: bool = True) -> Target | None:
         """The target of the innermost `with` block."""
-        if not cls._current and not allow_none:
+        found: Target | None = cls.innermost()
+        if found is None and not allow_none:
             raise InputError("no target is set: write `with tvm.target.Target('llvm'):` around the call")
-        return cls._current[-1] if cls._current else None
-
-    def __enter__(self) -> Target:
-        self._current.append(self)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._current.pop()
+        return found
 
     def __str__(self) -> str:
         return self.text
