@@ -11,7 +11,7 @@ from bound.schedule.stage import Stage
 
 
 class Opened:
-    """What a `with` block opens; `innermost()` is the one of its class that was opened last, or `None`."""
+    """What a `with` block opens; `current()` is the one of its class that was opened last, or `None`."""
 
     _open: ClassVar[list[Any]] = []
 
@@ -19,7 +19,7 @@ class Opened:
         cls._open = []
 
     @classmethod
-    def innermost(cls) -> Any:
+    def current(cls) -> Any:
         return cls._open[-1] if cls._open else None
 
     def __enter__(self) -> Self:
@@ -40,8 +40,6 @@ class SpecializedCondition(Opened):
 
     def __init__(self, conditions: Any) -> None:
         self.clauses = list(conditions) if isinstance(conditions, (list, tuple)) else [conditions]
-
-    current = Opened.innermost
 
 
 class RecordedSchedule(Schedule):

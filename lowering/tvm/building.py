@@ -46,7 +46,7 @@ from lowering.tvm.target import Target
 
 
 def lower(
-    inputs: object, args: Any = None, name: str = "main", binds: object = None, simple_mode: bool = False
+    inputs: object, args: Any = None, name: str = "main", binds: Any = None, simple_mode: bool = False
 ) -> ModuleFunction:
     """The loop nest of a schedule: `lowering.lower` with the arguments of `tvm.lower`.
 
@@ -255,7 +255,7 @@ class PassContext(Opened):
 
     @classmethod
     def current(cls) -> PassContext:
-        found: PassContext | None = cls.innermost()
+        found: PassContext | None = super().current()
         return found or cls()
 
 

@@ -17,6 +17,7 @@ from typing import Any, Final
 
 from bound import dtypes
 from bound.declare import size_var, var
+from bound.itervar import as_domain
 from bound.operation import buffer_of, buffer_tensor
 from bound.tensor import ScriptText, Tensor
 from bound.tir import build, walk
@@ -156,11 +157,7 @@ class _RangeType:
     """`Range(begin, end)`, half-open, or `Range(extent)`; `isinstance` knows every range."""
 
     def __call__(self, begin: IntLike, end: IntLike | None = None, span: object = None) -> ranges.Range:
-        low, high = (0, begin) if end is None else (begin, end)
-        first, last = as_expr(low, "begin of a range"), as_expr(high, "end of a range")
-        if first.is_const and last.is_const:
-            return ranges.Range(first, int(last) - int(first))
-        return ranges.Range(first, last if first.is_const and int(first) == 0 else last - first)
+        return as_domain((0, begin) if end is None else (begin, end), "a range")
 
     def __instancecheck__(self, x: object) -> bool:
         return isinstance(x, ranges.Range)
@@ -247,16 +244,10 @@ def structural_equal(lhs: Any, rhs: Any, map_free_vars: bool = False) -> bool:
     Guarantee: nests count as equal only if their texts are, after loops got unique names in order.
     """
     if isinstance(lhs, (list, tuple)) and isinstance(rhs, (list, tuple)):
-        return len(lhs) == len(rhs) and all(
-            structural_equal(a, b, map_free_vars) for a, b in zip(lhs, rhs, strict=True)
-        )
+        return len(lhs) == len(rhs) and all(map(structural_equal, lhs, rhs))
     if isinstance(lhs, (Node, Value)) or isinstance(rhs, (Node, Value)):
-        return (
-            lhs is rhs
-            or _same_place(lhs, rhs)
-            or (not isinstance(lhs, Node) or not isinstance(rhs, Node))
-            and bool(lhs == rhs)
-        )
+        are_nodes = isinstance(lhs, Node) and isinstance(rhs, Node)
+        return lhs is rhs or _same_place(lhs, rhs) or (not are_nodes and bool(lhs == rhs))
     if isinstance(lhs, Function) and isinstance(rhs, Function):
         return _text(lhs) == _text(rhs)
     if isinstance(lhs, Stmt) and isinstance(rhs, Stmt):
@@ -479,10 +470,7 @@ def _types() -> dict[str, NodeType]:
                 lambda producer, indices, span=None: producer[tuple(indices)],
             ),
         ),
-        "Var": (
-            lambda x: isinstance(x, Var) or (isinstance(x, Value) and x.op is PARAM),
-            variable,
-        ),
+        "Var": (lambda x: isinstance(x, Var) or (isinstance(x, Value) and x.op is PARAM), variable),
         "SizeVar": (
             lambda x: isinstance(x, ShapeVar) and not isinstance(x, ScriptVar),
             lambda name, dtype="int32", span=None: size_var(name, dtype),

@@ -59,14 +59,6 @@ def outside(name: str) -> Any:
     raise ImportError(f"tvm.{name} is not here: {NOT_HERE[name.partition('.')[0]]}", name=f"tvm.{name}")
 
 
-def _undecorated(*_: object, **__: object) -> Callable[[Any], Any]:
-    return lambda function: function
-
-
-def _no(*_: object, **__: object) -> bool:
-    return False
-
-
 TVMError = InternalError = RPCError = IntSetError
 OpError = OpNotImplemented = OpAttributeInvalid = DiagnosticError = InputError
 
@@ -109,16 +101,15 @@ def missing(module: str) -> Callable[[str], NoReturn]:
     return refuse
 
 
+_ABSENT: Final = (  # features of devices and tuners
+    *(f"contrib.{name}" for name in ("thrust.can_use_thrust", "thrust.can_use_rocthrust")),
+    *(f"contrib.nvcc.have_{name}" for name in ("int8", "fp16", "tensorcore")),
+    *(f"{name}.is_{name}_enabled" for name in ("auto_scheduler", "meta_schedule")),
+    "relay.ty.is_dynamic",
+)
 ANSWERS: Final[dict[str, Callable[..., Any]]] = {  # what operators ask before they choose
-    "tvm.contrib.pickle_memoize.memoize": _undecorated,
-    "tvm.contrib.thrust.can_use_thrust": _no,
-    "tvm.contrib.thrust.can_use_rocthrust": _no,
-    "tvm.contrib.nvcc.have_int8": _no,
-    "tvm.contrib.nvcc.have_fp16": _no,
-    "tvm.contrib.nvcc.have_tensorcore": _no,
-    "tvm.auto_scheduler.is_auto_scheduler_enabled": _no,
-    "tvm.meta_schedule.is_meta_schedule_enabled": _no,
-    "tvm.relay.ty.is_dynamic": _no,
+    "tvm.contrib.pickle_memoize.memoize": lambda *_, **__: lambda function: function,
+    **{f"tvm.{name}": lambda *_, **__: False for name in _ABSENT},
 }
 
 

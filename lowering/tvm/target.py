@@ -15,9 +15,7 @@ from intset.errors import InputError
 from intset.expr.printer import shown
 
 HOSTS: Final = ("llvm", "c", "cpu", "stackvm", "hybrid", "ext_dev", "test")
-GPUS: Final = tuple(
-    "cuda opencl vulkan metal rocm webgpu nvptx gpu cl mtl vpi sdaccel aocl aocl_sw_emu hexagon composite".split()
-)
+GPUS: Final = tuple("cuda opencl vulkan metal rocm webgpu nvptx gpu cl mtl vpi sdaccel aocl hexagon composite".split())
 _DEFAULTS: Final[dict[str, Any]] = {
     **dict.fromkeys(("device_name", "mcpu", "mtriple", "arch"), ""),
     **{name: [] for name in ("libs", "mattr")},
@@ -103,7 +101,7 @@ class Target(Opened):
     @classmethod
     def current(cls, allow_none: bool = True) -> Target | None:
         """The target of the innermost `with` block."""
-        found: Target | None = cls.innermost()
+        found: Target | None = super().current()
         if found is None and not allow_none:
             raise InputError("no target is set: write `with tvm.target.Target('llvm'):` around the call")
         return found

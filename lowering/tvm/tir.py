@@ -46,7 +46,9 @@ generic = SimpleNamespace(
 )
 
 
-def decl_buffer(shape: Any, dtype: str | None = "float32", *args: Any, buffer_type: str = "", **more: Any) -> Buffer:
+def decl_buffer(  # type: ignore[no-redef]  # the star import brings the one without broadcasting
+    shape: Any, dtype: str | None = "float32", *args: Any, buffer_type: str = "", **more: Any
+) -> Buffer:
     """A buffer; one of the type "auto_broadcast" is read at 0 along dimensions of extent 1."""
     buffer = values.decl_buffer(shape, dtype, *args, **more)
     buffer.__dict__.update(scope=ScopeText(buffer.scope), buffer_type=buffer_type)
