@@ -19,7 +19,7 @@ from typing import Any, ClassVar, Final, Literal, TypeAlias, TypedDict, TypeVar,
 from bound import dtypes
 from bound.itervar import IterType, IterVar, plain_index, whole_number
 from bound.operation import ComputeOp, ExternOp, PlaceholderOp, ScanOp, TensorComputeOp, TensorIntrinCall, plain_sizes
-from bound.tensor import TENSOR_OPERATORS, Tensor
+from bound.tensor import GLOBAL, TENSOR_OPERATORS, Tensor
 from bound.tir import build, walk
 from bound.tir.build import Buffer
 from bound.tir.machine import in_types
@@ -329,8 +329,8 @@ def extern(
             raise InputError(f"input {k} of {name} must be a tensor, not {shown(tensor)}")
     outs = _buffers(out_buffers, "out_buffers")
     types = tuple(b.dtype for b in outs) or _extern_types(dtype, read, len(shapes), name)
-    ins = _buffers(in_buffers, "in_buffers") or [Buffer(t.name, t.extents, t.dtype) for t in read]
-    outs = outs or [Buffer(name, s, t) for s, t in zip(shapes, types, strict=True)]
+    ins = _buffers(in_buffers, "in_buffers") or [Buffer(t.name, t.extents, t.dtype, GLOBAL) for t in read]
+    outs = outs or [Buffer(name, s, t, GLOBAL) for s, t in zip(shapes, types, strict=True)]
     if len(ins) != len(read) or len(outs) != len(shapes):
         raise InputError(f"{name} needs a buffer for each of its inputs and outputs")
     body = fcompute(ins, outs)

@@ -12,7 +12,7 @@ from itertools import accumulate, pairwise
 from typing import Any, NoReturn
 
 from bound.itervar import IterType, IterVar
-from bound.tensor import Operation, ScriptTuple, Tensor, TensorSlice, as_index, element
+from bound.tensor import GLOBAL, Operation, ScriptTuple, Tensor, TensorSlice, as_index, element
 from bound.tir import build, walk
 from bound.tir.build import Buffer, dtype_of
 from bound.tir.reduce import Parameter, Reduction, computed_range
@@ -54,6 +54,7 @@ class ComputeOp(Operation):
     body: the formula of each output, in terms of `axis`; either none or all of them are reductions.
     reduce_axis: the axes of the reduction, or empty.
     dtypes: the element types, by default those of the formulas.
+    foreign_axis: an axis of another operation in the formulas, which the meaning of an intrinsic may have; or `None`.
     """
 
     def __init__(
@@ -70,7 +71,7 @@ class ComputeOp(Operation):
         self.body = body
         self.reduction: Reduction | None = _checked_reduction(name, body)
         self.reduce_axis = ScriptTuple(() if self.reduction is None else self.reduction.axis)
-        _check_axes(name, (*axis, *self.reduce_axis), body)
+        self.foreign_axis = _foreign_axis(name, (*axis, *self.reduce_axis), body)
         shape = tuple(extent_of(iv) for iv in axis)
         types = dtypes or tuple(map(dtype_of, body))
         self.outputs = tuple(Tensor(self, k, shape, dtype) for k, dtype in enumerate(types))
@@ -259,13 +260,16 @@ def _checked_reduction(name: str, body: tuple[Operand, ...]) -> Reduction | None
     return first
 
 
-def _check_axes(name: str, axes: tuple[IterVar, ...], body: tuple[Operand, ...]) -> None:
+def _foreign_axis(name: str, axes: tuple[IterVar, ...], body: tuple[Operand, ...]) -> IterVar | None:
+    """An axis of another operation in the formulas."""
+    found = None
     for var in walk.variables(*body):
         if not isinstance(var, IterVar) or var in axes or var.iter_type is IterType.THREAD_INDEX:
             continue
         if var.is_reduce:
             raise InputError(f"the formula of {name} uses {var.name} without reducing over it")
-        raise InputError(f"the formula of {name} uses {var.name}, an axis of another operation")
+        found = var
+    return found
 
 
 def buffer_tensor(buffer: Buffer) -> Tensor:
@@ -306,7 +310,7 @@ class TensorIntrin:
         self.scalar_params = scalar_params
         self.inputs = op.input_tensors
         self.reduce_init = self.reduce_update = None
-        self.buffers = buffers or tuple(Buffer(t.name, t.extents, t.dtype) for t in (*self.inputs, *op.outputs))
+        self.buffers = buffers or tuple(Buffer(t.name, t.extents, t.dtype, GLOBAL) for t in (*self.inputs, *op.outputs))
 
     def __call__(self, *args: object, **kwargs: object) -> TensorIntrinCall:
         slices = [TensorSlice(a, ()) if isinstance(a, Tensor) else a for a in args]
@@ -392,7 +396,7 @@ def decl_tensor_intrin(
             raise InputError(f"a part of scalar_params must be a variable, not {shown(param)}")
     given = mapped({} if binds is None else binds, "binds")
     tensors = (*op.input_tensors, *op.outputs)
-    buffers = tuple(given[t] if t in given else Buffer(t.name, t.extents, t.dtype) for t in tensors)
+    buffers = tuple(given[t] if t in given else Buffer(t.name, t.extents, t.dtype, GLOBAL) for t in tensors)
     return TensorIntrin(
         a_name(name, "the name of a tensor intrinsic"), op, a_function(fcompute, "fcompute"), params, buffers
     )

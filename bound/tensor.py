@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, NoReturn, Self, SupportsIndex, TypeAlias, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Any, Final, NoReturn, Self, SupportsIndex, TypeAlias, TypeVar, cast, overload
 
 from bound import dtypes
 from bound.itervar import IterVar, plain_index
@@ -25,6 +25,18 @@ from intset.expr.definedness import carrying_sizes
 from intset.expr.node import Cond, Expr, Guest, as_expr
 from intset.expr.printer import shown
 from intset.infinity import Infinity
+
+
+class ScopeText(str):
+    """The name of a memory; a call gives it as well, as `buffer.scope()` in scripts."""
+
+    __slots__ = ()
+
+    def __call__(self) -> str:
+        return str(self)
+
+
+GLOBAL: Final = ScopeText("global")
 
 
 class ScriptText(str):
@@ -434,6 +446,7 @@ def as_index(tensor: Tensor, k: int, index: object) -> Expr:
     ------
     InputError: no number.
     """
+    index = index.as_operand() if hasattr(index, "as_operand") else index
     if isinstance(index, Value) and dtypes.is_float(index.dtype):
         return cast("Expr", OPERATORS.cast("int32", index))
     return plain_index(as_expr(index, f"index {k} of {tensor.name}"))

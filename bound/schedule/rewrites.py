@@ -11,7 +11,7 @@ read `B[i // 4, i % 4]`. Bounds, caches and loop nests see an ordinary operation
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -36,7 +36,7 @@ from bound.tir.reduce import CommReducer, Reduction, condition, sources, with_co
 from bound.tir.value import REDUCE, Operand, Value, make
 from intset.context import Context
 from intset.expr.arguments import a_function
-from intset.expr.build import logical_not
+from intset.expr.build import logical_not, select
 from intset.expr.dag import postorder_by
 from intset.expr.node import Cond, Expr, Var, as_expr, as_int, truth
 from intset.expr.printer import shown
@@ -126,6 +126,29 @@ def redirect(
                 new.update(replace_op(schedule, stage, op))
     schedule.outputs = tuple(schedule.stage_map[op].op for op in schedule.outputs)
     schedule.dataflow_changed()
+
+
+def broadcast(schedule: Schedule, tensors: Collection[Tensor]) -> Schedule:
+    """Return a copy whose formulas read element 0 where a dimension of `tensors` has extent 1, whatever the index."""
+
+    def on_load(tensor: Tensor, indices: tuple[Expr, ...]) -> Operand | None:
+        if tensor not in tensors:
+            return None
+        return element(tensor, tuple(map(_broadcast_index, tensor.extents, indices)))
+
+    new = schedule.copy()
+    for stage in new.stages:
+        op = stage.op
+        if isinstance(op, ComputeOp) and any(tensor in tensors for tensor in op.input_tensors):
+            body = tuple(walk.rewrite(value, on_load=on_load) for value in op.body)
+            redirect(new, new.stages, replace_op(new, stage, op.with_body(body)))
+    return new
+
+
+def _broadcast_index(extent: Expr, index: Expr) -> Expr:
+    if extent.is_const:
+        return as_expr(0) if int(extent) == 1 else index
+    return select(extent.eq(1), 0, index)
 
 
 def insert_before(schedule: Schedule, stage: Stage, op: Operation) -> Stage:

@@ -90,6 +90,8 @@ class Schedule(Displayed):
         self._reach: Reach | None = None
         requested = set(outputs)
         for op in post_order(outputs):
+            if isinstance(op, ComputeOp) and op.foreign_axis is not None:  # only an intrinsic's meaning may have one
+                raise InputError(f"the formula of {op.name} uses {op.foreign_axis.name}, an axis of another operation")
             stage = Stage(self, op, op in requested)
             self.stages.append(stage)
             self.stage_map[op] = stage

@@ -278,8 +278,24 @@ def _of_type(result: object, dtype: str, types: Mapping[Any, str]) -> Operand:
 
 sum_of = comm_reducer(lambda x, y: x + y, lambda t: build.const(0, t), "sum")
 product_of = comm_reducer(lambda x, y: x * y, lambda t: build.const(1, t), "prod")
-max_of = comm_reducer(lambda x, y: build.binary(ops.MAX, x, y), lambda t: build.cast(t, dtypes.least(t)), "max")
-min_of = comm_reducer(lambda x, y: build.binary(ops.MIN, x, y), lambda t: build.cast(t, dtypes.greatest(t)), "min")
+
+
+def _extremum(name: str, op: ops.Op, of_truths: ops.Op, identity: Callable[[str], float]) -> Reducer:
+    """The reducer of an extremum; of truth values, true is above false."""
+
+    def combine(x: Number, y: Number) -> Operand:
+        if build.is_truth(x) and build.is_truth(y):
+            return build.logical(of_truths, x, y)
+        return build.binary(op, x, y)
+
+    def neutral(dtype: str) -> Operand:
+        return truth(op is ops.MIN) if dtype == "bool" else build.cast(dtype, identity(dtype))
+
+    return comm_reducer(combine, neutral, name)
+
+
+max_of = _extremum("max", ops.MAX, ops.OR, dtypes.least)
+min_of = _extremum("min", ops.MIN, ops.AND, dtypes.greatest)
 
 
 def computed_range(body: Operand, axis: Sequence[IterVar], dtype: str, is_finished: bool = True) -> Ends | None:

@@ -22,7 +22,7 @@ from lowering.tvm.runtime import NDArray, device
 from lowering.tvm.te import decl_tensor_intrin
 from lowering.tvm.tir import IndexMap
 
-_ffi, libinfo, transform = outside, outside.libinfo, building
+_ffi, libinfo, support, transform = outside, outside.libinfo, outside.support, building
 __version__ = libinfo.__version__  # the last release whose scripts run
 globals().update(
     (name, getattr(runtime, name))

@@ -17,6 +17,8 @@ from typing import Any, ClassVar, Final
 from bound import dtypes
 from bound.operation import ExternOp
 from bound.schedule import Schedule
+from bound.schedule.record import Opened
+from bound.schedule.rewrites import broadcast
 from bound.tensor import Tensor
 from bound.tir.build import Buffer
 from bound.tir.value import Value
@@ -35,6 +37,7 @@ from lowering.lower import lower as lowered
 from lowering.nest.ir import Allocate, Function, Stmt, with_fields
 from lowering.nest.walk import calls, rebuilt
 from lowering.passes.stores.bounds_checks import with_bounds_checks
+from lowering.passes.stores.constant_sizes import with_constant_sizes
 from lowering.passes.values.cse import inline_values
 from lowering.tvm.ir import ModuleFunction, as_prim_func, load_json, save_json
 from lowering.tvm.ir_builder import BARRIER
@@ -43,7 +46,7 @@ from lowering.tvm.target import Target
 
 
 def lower(
-    inputs: object, args: Any = None, name: str = "main", binds: object = None, simple_mode: bool = False
+    inputs: object, args: Any = None, name: str = "main", binds: Any = None, simple_mode: bool = False
 ) -> ModuleFunction:
     """The loop nest of a schedule: `lowering.lower` with the arguments of `tvm.lower`.
 
@@ -51,35 +54,23 @@ def lower(
     ----------
     inputs: a schedule, or a nest, which is returned.
     args: tensors and variables, in the order of calls.
-    binds: buffers of tensors; their layout is accepted and ignored.
+    binds: buffers of tensors; their layout is ignored, but "auto_broadcast".
     """
     if isinstance(inputs, Function):
         return as_prim_func(inputs)
     if not isinstance(inputs, Schedule):
         raise InputError(f"tvm.lower takes a schedule or a nest, not {shown(inputs)}")
     order = None if args is None else _tensors(args, binds)
-    f = inline_values(lowered(inputs, order, name=name))  # TVM's nests name no index
-    function = as_prim_func(f.with_body(rebuilt(f.body, _with_fixed_size)))
+    widened = {t for t, b in dict(binds or {}).items() if getattr(b, "buffer_type", "") == "auto_broadcast"}
+    f = inline_values(
+        lowered(broadcast(inputs, widened) if widened else inputs, order, name=name)
+    )  # TVM's nests name no index
+    function = as_prim_func(with_constant_sizes(f))
     is_checked = not any(isinstance(stage.op, ExternOp) for stage in inputs.stages)
     function = with_fields(function, order=tuple(order or ()), is_checked=is_checked)
     for _, step in PassContext.current().config.get("tir.add_lower_pass", ()):
         function = step(function)
     return function
-
-
-_OF_THREADS = ("shared", "warp", "local", "wmma")
-
-
-def _with_fixed_size(stmt: Stmt) -> Stmt:
-    """Storage of threads with the constant of an extent `minimum(constant, size)`: a device has no other."""
-    if not isinstance(stmt, Allocate) or stmt.scope.partition(".")[0] not in _OF_THREADS or stmt.padding is not None:
-        return stmt
-    return with_fields(stmt, ranges=tuple(map(_fixed, stmt.ranges)))
-
-
-def _fixed(r: Range) -> Range:
-    numbers = [e for e in chain(ops.MIN, r.extent) if e.is_const] if isinstance(r.extent, Expr) else []
-    return Range(r.min, numbers[0]) if numbers else r
 
 
 def _tensors(args: Sequence[Any], binds: Any) -> list[Any]:
@@ -248,7 +239,7 @@ def _backend(body: Stmt) -> str:
 schedule_to_module = lower
 
 
-class PassContext:
+class PassContext(Opened):
     """A block with options of TVM's passes.
 
     Of `config`, "te.keep_schedule_record" has a meaning here, and "tir.add_lower_pass", whose passes `lower` applies.
@@ -258,22 +249,14 @@ class PassContext:
     config: the options.
     """
 
-    _open: ClassVar[list[PassContext]] = []
-
     def __init__(self, *levels: object, config: Mapping[str, Any] | None = None, **options: object) -> None:
         self.config = dict(config or {})
         self.opt_level = levels[0] if levels else options.get("opt_level", 2)
 
     @classmethod
     def current(cls) -> PassContext:
-        return cls._open[-1] if cls._open else cls()
-
-    def __enter__(self) -> PassContext:
-        self._open.append(self)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._open.pop()
+        found: PassContext | None = super().current()
+        return found or cls()
 
 
 @dataclass(frozen=True)

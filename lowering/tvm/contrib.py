@@ -9,6 +9,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Sequence
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Final
 
@@ -22,32 +23,22 @@ from lowering.tvm.runtime import register_func
 _PRODUCT: Final = "tvm.contrib.cblas.matmul"
 
 
-class TempDirectory:
-    """A temporary folder; `remove()` or the end of its object deletes it.
+class TempDirectory(tempfile.TemporaryDirectory[str]):
+    """A temporary folder, the value of a `with` block; `remove()` or the end of its object deletes it."""
 
-    Attributes
-    ----------
-    temp_dir: its path.
-    """
+    temp_dir = path = property(lambda self: self.name)
+    remove = tempfile.TemporaryDirectory.cleanup
 
-    def __init__(self) -> None:
-        self._folder = tempfile.TemporaryDirectory()
-        self.temp_dir = self.path = self._folder.name
-        self.remove = self._folder.cleanup
+    def __enter__(self) -> Any:
+        return self
 
     def relpath(self, name: str) -> str:
         """The path of a file in it."""
-        return os.path.join(self.temp_dir, name)
+        return os.path.join(self.name, name)
 
     def listdir(self) -> list[str]:
         """The names of its files."""
-        return os.listdir(self.temp_dir)
-
-    def __enter__(self) -> TempDirectory:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.remove()
+        return os.listdir(self.name)
 
 
 def create_shared(output: str, objects: str | Sequence[str], *_: object, **__: object) -> None:
@@ -61,6 +52,14 @@ def create_shared(output: str, objects: str | Sequence[str], *_: object, **__: o
     if len(files) != 1:
         raise InputError(f"a library has one saved module here, not {len(files)}")
     shutil.copyfile(files[0], output)
+
+
+def _as_written(inputs: str | Sequence[str], output: str | None = None, *_: object, **__: object) -> str:
+    """The code that `create_llvm` is given: nothing links it, as an intrinsic runs by the formula that it declares."""
+    code = inputs if isinstance(inputs, str) else "\n".join(inputs)
+    if output is not None:
+        Path(output).write_text(code, encoding="utf-8")
+    return code
 
 
 def _product(a: Any, b: Any, out: Any, transa: bool, transb: bool) -> None:
@@ -77,7 +76,7 @@ def _matmul(lhs: Tensor, rhs: Tensor, transa: bool = False, transb: bool = False
 register_func(_PRODUCT, _product)
 cblas = SimpleNamespace(matmul=_matmul)
 utils = SimpleNamespace(tempdir=TempDirectory, TempDirectory=TempDirectory)
-cc = SimpleNamespace(create_shared=create_shared)
+cc, clang = SimpleNamespace(create_shared=create_shared), SimpleNamespace(create_llvm=_as_written)
 nvcc = SimpleNamespace(**{name.rpartition(".")[2]: answer for name, answer in ANSWERS.items() if ".nvcc." in name})
 
 

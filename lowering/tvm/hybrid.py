@@ -46,26 +46,16 @@ from lowering.tvm.ir_builder import BufferVar, IRBuilder
 from lowering.tvm.runtime import PACKED
 from lowering.tvm.target import Target
 
+_NUMBERS: Final = {"Add": "add", "Sub": "sub", "Mult": "mul", "FloorDiv": "floordiv", "Mod": "mod"}
+_COMPARED: Final = {"Lt": "lt", "LtE": "le", "Gt": "gt", "GtE": "ge"}
+_OF_BITS: Final = {"BitAnd": "and_", "BitOr": "or_", "BitXor": "xor", "LShift": "lshift", "RShift": "rshift"}
 _BINARY: Final[Mapping[type, Callable[[Any, Any], Any]]] = {
-    ast.Add: operator.add,
-    ast.Sub: operator.sub,
-    ast.Mult: operator.mul,
+    **{getattr(ast, kind): getattr(operator, f) for kind, f in (_NUMBERS | _COMPARED | _OF_BITS).items()},
     ast.Div: lambda a, b: terms.binary(ops.TRUNCDIV if _are_integers(a, b) else DIV, a, b),
-    ast.FloorDiv: operator.floordiv,
-    ast.Mod: operator.mod,
-    ast.Lt: operator.lt,
-    ast.LtE: operator.le,
-    ast.Gt: operator.gt,
-    ast.GtE: operator.ge,
     ast.Eq: lambda a, b: terms.binary(ops.EQ, a, b),
     ast.NotEq: lambda a, b: terms.binary(ops.NE, a, b),
     ast.And: lambda a, b: terms.all_of(a, b),
     ast.Or: lambda a, b: terms.any_of(a, b),
-    ast.BitAnd: operator.and_,
-    ast.BitOr: operator.or_,
-    ast.BitXor: operator.xor,
-    ast.LShift: operator.lshift,
-    ast.RShift: operator.rshift,
 }
 _LOOPS: Final = {
     **{name: name for name in ("serial", "parallel", "vectorize", "unroll", "bind")},

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from bound import dtypes
 from bound.declare import size_var, var
-from bound.itervar import plain_index
+from bound.itervar import as_domain, plain_index
 from bound.operation import buffer_of, buffer_tensor
 from bound.tensor import ScriptText, Tensor
 from bound.tir import build, walk
@@ -32,11 +32,12 @@ from intset.expr.printer import shown
 from lowering.build.function import shape_asserts, sizes_of
 from lowering.nest import ir
 from lowering.nest.ir import Function, Seq, Stmt, Store, flat, seq, with_fields
-from lowering.nest.walk import calls, folded, operands, rebuilt, statements
+from lowering.nest.walk import calls, folded, map_operands, operands, rebuilt, statements
 from lowering.nest.walk import substitute as substituted
 from lowering.passes import name_minima, rebase, unique_names
 from lowering.tvm.ir_builder import IRBuilder, call_intrin
 from lowering.tvm.target import Target
+from lowering.tvm.views import CalledOp, View, has_effect, is_call, is_inner, let, unviewed, viewed
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -149,7 +150,7 @@ def _messages(body: Stmt) -> set[str]:
     return {stmt.message for stmt in flat(body) if hasattr(stmt, "message")}
 
 
-Array, Map = Sequence, Mapping
+Array, Map, Op = Sequence, Mapping, CalledOp
 container = SimpleNamespace(Array=Array, Map=Map)
 
 
@@ -157,11 +158,7 @@ class _RangeType:
     """`Range(begin, end)`, half-open, or `Range(extent)`; `isinstance` knows every range."""
 
     def __call__(self, begin: IntLike, end: IntLike | None = None, span: object = None) -> ranges.Range:
-        low, high = (0, begin) if end is None else (begin, end)
-        first, last = as_expr(low, "begin of a range"), as_expr(high, "end of a range")
-        if first.is_const and last.is_const:
-            return ranges.Range(first, int(last) - int(first))
-        return ranges.Range(first, last if first.is_const and int(first) == 0 else last - first)
+        return as_domain((0, begin) if end is None else (begin, end), "a range")
 
     def __instancecheck__(self, x: object) -> bool:
         return isinstance(x, ranges.Range)
@@ -248,16 +245,10 @@ def structural_equal(lhs: Any, rhs: Any, map_free_vars: bool = False) -> bool:
     Guarantee: nests count as equal only if their texts are, after loops got unique names in order.
     """
     if isinstance(lhs, (list, tuple)) and isinstance(rhs, (list, tuple)):
-        return len(lhs) == len(rhs) and all(
-            structural_equal(a, b, map_free_vars) for a, b in zip(lhs, rhs, strict=True)
-        )
+        return len(lhs) == len(rhs) and all(map(structural_equal, lhs, rhs))
     if isinstance(lhs, (Node, Value)) or isinstance(rhs, (Node, Value)):
-        return (
-            lhs is rhs
-            or _same_place(lhs, rhs)
-            or (not isinstance(lhs, Node) or not isinstance(rhs, Node))
-            and bool(lhs == rhs)
-        )
+        are_nodes = isinstance(lhs, Node) and isinstance(rhs, Node)
+        return lhs is rhs or _same_place(lhs, rhs) or (not are_nodes and bool(lhs == rhs))
     if isinstance(lhs, Function) and isinstance(rhs, Function):
         return _text(lhs) == _text(rhs)
     if isinstance(lhs, Stmt) and isinstance(rhs, Stmt):
@@ -331,22 +322,10 @@ def _binary(op: ops.Op) -> Callable[..., Any]:
     return lambda a, b, span=None: build.binary(op, a, b)
 
 
-_BINARY: Final = {
-    "Add": ops.ADD,
-    "Sub": ops.SUB,
-    "Mul": ops.MUL,
-    "Mod": ops.TRUNCMOD,
-    "FloorDiv": ops.FLOORDIV,
-    "FloorMod": ops.FLOORMOD,
-    "Min": ops.MIN,
-    "Max": ops.MAX,
-    "EQ": ops.EQ,
-    "NE": ops.NE,
-    "LT": ops.LT,
-    "LE": ops.LE,
-    "GT": ops.GT,
-    "GE": ops.GE,
-}
+_NUMBERS: Final = {"Add": ops.ADD, "Sub": ops.SUB, "Mul": ops.MUL, "Min": ops.MIN, "Max": ops.MAX}
+_REMAINDERS: Final = {"FloorDiv": ops.FLOORDIV, "FloorMod": ops.FLOORMOD, "Mod": ops.TRUNCMOD}
+_COMPARED: Final = {op.name.upper(): op for op in ops.COMPARISONS}
+_BINARY: Final = {**_NUMBERS, **_REMAINDERS, **_COMPARED}
 
 
 def _divided(a: Any, b: Any, span: object = None) -> Any:
@@ -365,12 +344,11 @@ def _is_integer_constant(x: Any) -> bool:
 
 
 def _call(dtype: str, op: Any, args: Any = (), span: object = None) -> Any:
-    name = str(op).removeprefix("tir.")
+    name, given = str(op).removeprefix("tir."), [unviewed(arg) for arg in args]
     if name in ("call_extern", "call_pure_extern"):
-        return build.call_extern(dtype, *args)
-    return (
-        build.call_packed(*args) if name in ("call_packed", "tvm_call_packed") else call_intrin(dtype, str(op), *args)
-    )
+        return viewed(build.call_extern(dtype, *given))
+    is_packed = name in ("call_packed", "tvm_call_packed")
+    return viewed(build.call_packed(*given) if is_packed else call_intrin(dtype, str(op), *given))
 
 
 def _float(dtype: str, value: float, span: object = None) -> Any:
@@ -391,14 +369,6 @@ def _selected(condition: Any, true_value: Any, false_value: Any, span: object = 
     if build.is_truth(true_value) and build.is_truth(false_value):  # as it was written
         return make(ops.SELECT, (build.truth_value(condition), true_value, false_value), "bool")
     return build.select(condition, true_value, false_value)
-
-
-def _is_call(x: Any) -> bool:
-    if isinstance(x, build.ExternCall):
-        return True
-    if not isinstance(x, (Expr, Value)):
-        return False
-    return x.op is CALL or (x.op is ops.LOAD and walk.loaded_tensor(x) is None)
 
 
 def _for(
@@ -447,19 +417,13 @@ class DescribedStmt(ir.Seq):
         return fields[name] if name in fields else super().__getattribute__(name)
 
 
-def _has_effect(x: Any) -> bool:
-    call = x.data.body if isinstance(x, Expr) and isinstance(x.data, IntFunction) else x
-    is_named = isinstance(call, Value) and call.op is CALL and call.data not in build.FUNCTIONS
-    return is_named or isinstance(call, build.ExternCall)
-
-
 def _is_described(kind: str, x: object) -> bool:
     return isinstance(x, DescribedStmt) and x.kind == kind
 
 
 def _described(kind: str, *values: Any, span: object = None) -> ir.Stmt:
     fields = dict(zip(_DESCRIBED[kind].split(), values, strict=True))
-    if kind == "Evaluate" and _has_effect(values[0]):
+    if kind == "Evaluate" and has_effect(values[0]):
         builder = IRBuilder()
         builder.emit(values[0])
         return builder.get()
@@ -499,7 +463,7 @@ def _types() -> dict[str, NodeType]:
         "IntImm": (_is_integer_constant, lambda dtype, value, span=None: build.const(as_expr(value).value, dtype)),
         "FloatImm": (lambda x: isinstance(x, Value) and x.op is NUMBER and dtypes.is_float(x.dtype), _float),
         "StringImm": (lambda x: isinstance(x, str), lambda value, span=None: ScriptText(value)),
-        "Call": (_is_call, _call),
+        "Call": (lambda x: is_call(viewed(x)), _call),
         "Reduce": (_of_ops(REDUCE), _refused("Reduce")),
         **dict.fromkeys(
             ("ProducerLoad", "BufferLoad", "Load"),
@@ -508,16 +472,13 @@ def _types() -> dict[str, NodeType]:
                 lambda producer, indices, span=None: producer[tuple(indices)],
             ),
         ),
-        "Var": (
-            lambda x: isinstance(x, Var) or (isinstance(x, Value) and x.op is PARAM),
-            variable,
-        ),
+        "Var": (lambda x: isinstance(x, Var) or (isinstance(x, Value) and x.op is PARAM), variable),
         "SizeVar": (
             lambda x: isinstance(x, ShapeVar) and not isinstance(x, ScriptVar),
             lambda name, dtype="int32", span=None: size_var(name, dtype),
         ),
-        "Let": (lambda x: False, lambda var, value, body, span=None: substitute(body, {var: build.operand(value)})),
-        "PrimExpr": (lambda x: isinstance(x, (Expr, Cond, Value)), build.operand),
+        "Let": (lambda x: isinstance(x, View) and x.kind == "Let", let),
+        "PrimExpr": (lambda x: isinstance(x, (Expr, Cond, Value, View)), build.operand),
         "PrimFunc": (lambda x: isinstance(x, ir.Function), prim_func),
         "Stmt": (lambda x: isinstance(x, ir.Stmt), _refused("Stmt")),
         "For": (lambda x: isinstance(x, ir.For), _for),
@@ -561,7 +522,8 @@ def post_order_visit(stmt: Any, fvisit: Callable[[Any], object]) -> None:
     """Call `fvisit` on every part of a nest or an expression, parts before wholes."""
     if isinstance(stmt, (Expr, Cond, Value)):
         for node in walk.nodes(stmt):
-            fvisit(node)
+            if not is_inner(node):
+                fvisit(viewed(node))
         return
 
     root = stmt.body if isinstance(stmt, Function) else stmt
@@ -571,6 +533,8 @@ def post_order_visit(stmt: Any, fvisit: Callable[[Any], object]) -> None:
     def visit(part: Stmt, _: Sequence[None]) -> None:
         for value in operands(part):
             post_order_visit(value, fvisit)
+        if isinstance(part, ir.Evaluate):
+            fvisit(viewed(part.call))
         if part not in leading:
             fvisit(part)
 
@@ -579,11 +543,11 @@ def post_order_visit(stmt: Any, fvisit: Callable[[Any], object]) -> None:
 
 def ir_transform(
     stmt: Stmt,
-    preorder: Callable[[Any], Stmt | None] | None,
-    postorder: Callable[[Any], Stmt | None] | None,
+    preorder: Callable[[Any], Any] | None,
+    postorder: Callable[[Any], Any] | None,
     only_enable: Sequence[str] | None = None,
 ) -> Stmt:
-    """Rewrite statements from the leaves up: each function returns the new statement, or `None` to keep it.
+    """Rewrite statements and calls from the leaves up: each function returns the new node, or `None` to keep it.
 
     Parameters
     ----------
@@ -591,20 +555,35 @@ def ir_transform(
     """
     wanted = None if only_enable is None else tuple(TYPES[name.rpartition(".")[2]] for name in only_enable)
 
-    def change(part: Stmt) -> Stmt:
+    def change(part: Any) -> Any:
         if wanted is not None and not any(kind.holds(part) for kind in wanted):
             return part
         for function in (preorder, postorder):
             new = None if function is None else function(part)
-            part = part if new is None else new
+            if new is not None:
+                return new if function is preorder else unviewed(new)
         return part
 
-    return rebuilt(stmt, change)
+    def of_value(value: Any) -> Any:
+        new: dict[Any, Any] = {}
+        for node in walk.nodes(value):
+            view = node if is_inner(node) else viewed(walk.rewrite(node, new))
+            if isinstance(view, View) and (answer := unviewed(change(view))) is not view.node:
+                new[node] = build.operand(answer)
+        return walk.rewrite(value, new)
+
+    def of_statement(part: Stmt) -> Any:
+        inner = map_operands(part, of_value)
+        if isinstance(inner, ir.Evaluate) and (answer := unviewed(change(viewed(inner.call)))) is not inner.call:
+            return ir.Seq((_described("Evaluate", viewed(answer)),))  # a number stays, though it does nothing
+        return change(inner)
+
+    return rebuilt(stmt, of_statement)
 
 
 def substitute(node: Any, vmap: Mapping[Any, Any]) -> Any:
     """Replace variables in a nest or an expression."""
-    values = {var: build.operand(value) for var, value in vmap.items()}
+    values = {unviewed(var): build.operand(value) for var, value in vmap.items()}
     if isinstance(node, Stmt):
         return substituted(node, values)
     return walk.substitute(build.operand(node), values)

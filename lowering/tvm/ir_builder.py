@@ -17,6 +17,7 @@ from typing import Any, Final
 
 from bound.itervar import IterVar, plain_index, whole_number
 from bound.operation import buffer_tensor
+from bound.schedule.attach import check_thread_tag
 from bound.tensor import Tensor, element
 from bound.tir import build
 from bound.tir.machine import as_value, in_types
@@ -30,6 +31,7 @@ from lowering.host_loops import repeated
 from lowering.nest.ir import Allocate, Evaluate, For, If, Let, LoopKind, Stmt, Store, seq
 from lowering.nest.walk import operands, statements
 from lowering.tvm.runtime import PACKED
+from lowering.tvm.views import unviewed
 
 BARRIER: Final = "tir.tvm_storage_sync"
 _KINDS: Final = {
@@ -143,6 +145,7 @@ class IRBuilder:
 
     def emit(self, stmt: Stmt | build.BufferStores | build.ExternCall | AtomicAdd | Expr | Value) -> None:
         """Append a statement, stores of a vector, or a call of a Python function; the value of a call is dropped."""
+        stmt = unviewed(stmt)
         if isinstance(stmt, AtomicAdd):
             self.added(stmt)
             return
@@ -283,6 +286,7 @@ class IRBuilder:
         if attr_key in ("thread_extent", "virtual_thread"):
             if not isinstance(node, IterVar) or not node.thread_tag:
                 raise InputError(f"scope_attr {attr_key} takes a te.thread_axis, not {node!r}")
+            check_thread_tag(node.thread_tag)
             self._threads.append((self._open[-1], len(self._open[-1]), node, as_expr(value)))
 
     def get(self) -> Stmt:

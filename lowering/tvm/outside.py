@@ -44,13 +44,7 @@ NOT_HERE: Final = {  # absent modules, and what serves
     "script": "lowering.parse_nest reads nests, lowering.adapters.tvm today's TensorIR",
     "relax": "lowering.Graph holds graphs of operators",
 }
-_OF_CONTRIB: Final = (
-    "contrib",
-    "contrib.utils",
-    "contrib.cblas",
-    "contrib.cc",
-    "contrib.nvcc",
-)  # the part that is here
+_OF_CONTRIB: Final = ("contrib", *(f"contrib.{name}" for name in ("utils", "cblas", "cc", "clang", "nvcc")))  # is here
 
 
 def outside(name: str) -> Any:
@@ -63,14 +57,6 @@ def outside(name: str) -> Any:
     if asked_by_library():
         return OutsideName(f"tvm.{name}")
     raise ImportError(f"tvm.{name} is not here: {NOT_HERE[name.partition('.')[0]]}", name=f"tvm.{name}")
-
-
-def _undecorated(*_: object, **__: object) -> Callable[[Any], Any]:
-    return lambda function: function
-
-
-def _no(*_: object, **__: object) -> bool:
-    return False
 
 
 TVMError = InternalError = RPCError = IntSetError
@@ -88,7 +74,6 @@ INSTEAD: Final = {  # names of modules, and what serves
         "tir.type_annotation": "tir.decl_buffer declares a type",
         "tir.BlockScope tir.BufferRegion tir.MatchBufferRegion tir.StmtSRef": "write the nest with tir.ir_builder",
         "transform.*": "lowering.passes has the passes of nests, lowering.lower runs them",
-        "ir.Op": "tvm.register_func and tir.call_packed",
         "ir.GlobalVar": "a function is its own module: f['main']",
         "ir.Span": "nodes have no place in a source",
         "arith.solve_linear_inequalities arith.solve_linear_equations arith.estimate_region_lower_bound "
@@ -116,16 +101,15 @@ def missing(module: str) -> Callable[[str], NoReturn]:
     return refuse
 
 
+_ABSENT: Final = (  # features of devices and tuners
+    *(f"contrib.{name}" for name in ("thrust.can_use_thrust", "thrust.can_use_rocthrust")),
+    *(f"contrib.nvcc.have_{name}" for name in ("int8", "fp16", "tensorcore")),
+    *(f"{name}.is_{name}_enabled" for name in ("auto_scheduler", "meta_schedule")),
+    "relay.ty.is_dynamic",
+)
 ANSWERS: Final[dict[str, Callable[..., Any]]] = {  # what operators ask before they choose
-    "tvm.contrib.pickle_memoize.memoize": _undecorated,
-    "tvm.contrib.thrust.can_use_thrust": _no,
-    "tvm.contrib.thrust.can_use_rocthrust": _no,
-    "tvm.contrib.nvcc.have_int8": _no,
-    "tvm.contrib.nvcc.have_fp16": _no,
-    "tvm.contrib.nvcc.have_tensorcore": _no,
-    "tvm.auto_scheduler.is_auto_scheduler_enabled": _no,
-    "tvm.meta_schedule.is_meta_schedule_enabled": _no,
-    "tvm.relay.ty.is_dynamic": _no,
+    "tvm.contrib.pickle_memoize.memoize": lambda *_, **__: lambda function: function,
+    **{f"tvm.{name}": lambda *_, **__: False for name in _ABSENT},
 }
 
 
@@ -175,6 +159,9 @@ def forget_outside(package: ModuleType) -> None:
 
 
 libinfo = SimpleNamespace(__version__="0.19.0")
+support = SimpleNamespace(
+    libinfo=lambda: {f"USE_{name}": "OFF" for name in "CUDA LLVM METAL OPENCL ROCM VULKAN".split()}
+)
 
 
 def register_object(name: Any = None) -> Any:

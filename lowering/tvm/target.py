@@ -10,10 +10,12 @@ from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any, ClassVar, Final
 
+from bound.schedule.record import Opened
 from intset.errors import InputError
 from intset.expr.printer import shown
 
 HOSTS: Final = ("llvm", "c", "cpu", "stackvm", "hybrid", "ext_dev", "test")
+GPUS: Final = tuple("cuda opencl vulkan metal rocm webgpu nvptx gpu cl mtl vpi sdaccel aocl hexagon composite".split())
 _DEFAULTS: Final[dict[str, Any]] = {
     **dict.fromkeys(("device_name", "mcpu", "mtriple", "arch"), ""),
     **{name: [] for name in ("libs", "mattr")},
@@ -22,7 +24,7 @@ _DEFAULTS: Final[dict[str, Any]] = {
     "thread_warp_size": 32,
     "max_shared_memory_per_block": 49152,
 }
-GPUS: Final = ("cuda", "opencl", "vulkan", "metal", "rocm", "webgpu", "nvptx", "gpu", "sdaccel", "aocl", "hexagon")
+_VENDORS: Final = {"nvidia": "cuda", "raspberry-pi": "llvm"}  # Target("nvidia/geforce-rtx-3090")
 
 
 @dataclass(frozen=True)
@@ -36,7 +38,7 @@ class TargetKind:
 
 
 @dataclass(frozen=True, eq=False)
-class Target:
+class Target(Opened):
     """A target by its text: `Target("llvm -mcpu=core-avx2")`, a dictionary, or another target.
 
     Attributes
@@ -45,7 +47,6 @@ class Target:
     """
 
     text: str
-    _current: ClassVar[list[Target]] = []
 
     def __init__(self, target: object, host: object = None) -> None:
         if isinstance(target, dict):
@@ -55,10 +56,13 @@ class Target:
         if not isinstance(text, str) or not text.split():
             raise InputError(f"a target is a text such as 'llvm', not {shown(target)}")
         object.__setattr__(self, "text", text)
+        if self.kind.name not in (*HOSTS, *GPUS):
+            raise InputError(f"the kind of a target is one of {', '.join((*HOSTS, *GPUS))}, not {self.kind}")
 
     @property
     def kind(self) -> TargetKind:
-        return TargetKind(self.text.split()[0])
+        word = self.text.split()[0]
+        return TargetKind(_VENDORS.get(word.partition("/")[0], word))
 
     id = kind  # TVM's older name
 
@@ -97,16 +101,10 @@ class Target:
     @classmethod
     def current(cls, allow_none: bool = True) -> Target | None:
         """The target of the innermost `with` block."""
-        if not cls._current and not allow_none:
+        found: Target | None = super().current()
+        if found is None and not allow_none:
             raise InputError("no target is set: write `with tvm.target.Target('llvm'):` around the call")
-        return cls._current[-1] if cls._current else None
-
-    def __enter__(self) -> Target:
-        self._current.append(self)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._current.pop()
+        return found
 
     def __str__(self) -> str:
         return self.text

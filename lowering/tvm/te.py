@@ -6,17 +6,17 @@ Schedules note their primitives; bounds are as scripts read them; the graph tell
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import wraps
-from typing import Any, ClassVar, Final, NoReturn
+from collections.abc import Sequence
+from typing import Any, NoReturn
 
 from bound import te as tensor
 from bound.above import NEST_FUNCTIONS
 from bound.infer import BoundsMap, infer_bound
 from bound.itervar import IterVar
-from bound.schedule import Schedule, Stage
+from bound.schedule import Schedule
 from bound.schedule import create_schedule as scheduled
 from bound.schedule.graph import *
+from bound.schedule.record import SpecializedCondition, recorded
 from bound.schedule.rewrites import AXIS_SEPARATOR
 from bound.te import *
 from bound.te_schedule import *
@@ -68,31 +68,6 @@ def extern_primfunc(input_tensors: Sequence[Any], primfunc: Function, **_: objec
     return hybrid.HybridModule(f, [p for p in f.params if p not in f.outputs])(*input_tensors)
 
 
-class SpecializedCondition:
-    """A block of conditions under which a schedule is written; `current()` are the innermost ones.
-
-    Attributes
-    ----------
-    clauses: the conditions.
-    """
-
-    _open: ClassVar[list[SpecializedCondition]] = []
-
-    def __init__(self, conditions: Any) -> None:
-        self.clauses = list(conditions) if isinstance(conditions, (list, tuple)) else [conditions]
-
-    @classmethod
-    def current(cls) -> SpecializedCondition | None:
-        return cls._open[-1] if cls._open else None
-
-    def __enter__(self) -> SpecializedCondition:
-        self._open.append(self)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._open.pop()
-
-
 def gradient(*_: object, **__: object) -> NoReturn:
     """Refuse: derivatives are not computed here."""
     raise NotImplementedError("te.gradient is not here: write the derivative as a tensor of its own")
@@ -104,7 +79,7 @@ all, any, if_then_else = tir.all, tir.any, tir.if_then_else
 exp10 = FUNCTIONS["exp10"]
 
 
-class AxisRanges(Mapping[IterVar, ranges.Range]):
+class AxisRanges(dict[IterVar, ranges.Range]):
     """The ranges of axes by `InferBound`, as TVM has them: a tile that the end cuts counts with its full extent.
 
     Attributes
@@ -113,19 +88,8 @@ class AxisRanges(Mapping[IterVar, ranges.Range]):
     """
 
     def __init__(self, bounds: BoundsMap) -> None:
+        super().__init__((axis, _whole_tile(r, axis)) for axis, r in bounds.items())
         self.bounds = bounds
-
-    def __getitem__(self, axis: IterVar) -> ranges.Range:
-        return _whole_tile(self.bounds[axis], axis)
-
-    def __contains__(self, axis: object) -> bool:
-        return axis in self.bounds
-
-    def __iter__(self) -> Iterator[IterVar]:
-        return iter(axis for axis, _ in self.bounds.items())
-
-    def __len__(self) -> int:
-        return len(self.bounds.items())
 
 
 def _whole_tile(r: ranges.Range, axis: IterVar) -> ranges.Range:
@@ -178,61 +142,6 @@ def ScheduleOps(  # type: ignore[no-redef]  # as above
 
 
 NEST_FUNCTIONS.schedule_ops = ScheduleOps
-
-
-class RecordedSchedule(Schedule):
-    """A schedule that notes its primitives.
-
-    Attributes
-    ----------
-    schedule_record: copies of the schedule after each primitive, the default one first.
-    primitive_record: their names, "vanilla" first.
-    """
-
-    schedule_record: list[Schedule]
-    primitive_record: list[str]
-
-    def note(self, name: str) -> None:
-        for stage in self.stages:
-            stage.__class__ = RecordedStage
-        self.schedule_record.append(self.copy())
-        self.primitive_record.append(name)
-
-
-class RecordedStage(Stage):
-    """A stage of such a schedule; copies of the schedule note nothing."""
-
-
-def _noted(name: str, method: Callable[..., Any]) -> Callable[..., Any]:
-    @wraps(method)
-    def call(self: Any, *args: Any, **named: Any) -> Any:
-        answer = method(self, *args, **named)
-        s = getattr(self, "schedule", self)
-        if isinstance(s, RecordedSchedule):
-            s.note(name)
-        return answer
-
-    return call
-
-
-_PRIMITIVES: Final = {
-    Stage: "split fuse reorder bind vectorize parallel unroll pragma prefetch storage_align double_buffer set_scope "
-    "set_store_predicate compute_at compute_inline compute_root tensorize rolling_buffer env_threads",
-    Schedule: "cache_read cache_write rfactor create_group",
-}
-for kind, recording in ((Stage, RecordedStage), (Schedule, RecordedSchedule)):
-    for primitive in _PRIMITIVES[kind].split():
-        setattr(recording, primitive, _noted(primitive, getattr(kind, primitive)))
-
-
-def recorded(schedule: Schedule, is_kept: bool) -> Schedule:
-    """The schedule, with records if they are kept; else they stay empty."""
-    if is_kept:
-        schedule.__class__ = RecordedSchedule
-    schedule.__dict__.update(schedule_record=[], primitive_record=[])
-    if isinstance(schedule, RecordedSchedule):
-        schedule.note("vanilla")
-    return schedule
 
 
 def SchedulePostProcToPrimFunc(args: Sequence[Any], stmt: Stmt, binds: object = None) -> ModuleFunction:

@@ -8,8 +8,9 @@ from typing import Any
 
 from bound import tir as values
 from bound.te import prod, sum
+from bound.tensor import ScopeText
 from bound.tir import *
-from bound.tir.build import Buffer, Vector, cast, clz, decl_buffer, lanes_of
+from bound.tir.build import Buffer, Vector, cast, clz, lanes_of
 from bound.tir.reduce import max_of, min_of
 from lowering.layout import IndexMap
 from lowering.layout.named import *
@@ -28,7 +29,7 @@ expr = stmt = SimpleNamespace(**TYPES)  # the modules that define them there
 max, min = max_of, min_of  # type: ignore[assignment]  # with `axis` they reduce
 stmt_list = flat
 call_llvm_intrin = call_llvm_pure_intrin = call_intrin
-_ffi_api = SimpleNamespace(_cast=lambda dtype, value, span=None: cast(dtype, value))
+_ffi_api = SimpleNamespace(_cast=with_truths(lambda dtype, value, span=None: cast(dtype, value)))
 analysis = SimpleNamespace(
     expr_deep_equal=structural_equal,
     undefined_vars=lambda node, defs=(): [v for v in free_variables(node) if v not in defs],
@@ -43,6 +44,15 @@ generic = SimpleNamespace(
     floordiv=operator.floordiv,
     cast=lambda value, dtype, span=None: cast(dtype, value),
 )
+
+
+def decl_buffer(  # type: ignore[no-redef]  # the star import brings the one without broadcasting
+    shape: Any, dtype: str | None = "float32", *args: Any, buffer_type: str = "", **more: Any
+) -> Buffer:
+    """A buffer; one of the type "auto_broadcast" is read at 0 along dimensions of extent 1."""
+    buffer = values.decl_buffer(shape, dtype, *args, **more)
+    buffer.__dict__.update(scope=ScopeText(buffer.scope), buffer_type=buffer_type)
+    return buffer
 
 
 def const(value: Any, dtype: str | None = None, span: object = None) -> Any:

@@ -202,7 +202,7 @@ def test_bad_formulas_get_a_clear_refusal() -> None:
         te.compute((4,), lambda y: (te.sum(A[y, k], axis=k), A[y, 0]), name="C")
     outer = te.compute((4,), lambda y: A[y, 0], name="O")
     with pytest.raises(InputError, match="uses y, an axis of another operation"):
-        te.compute((4,), lambda x: A[x, outer.op.axis[0]], name="C")
+        te.create_schedule(te.compute((4,), lambda x: A[x, outer.op.axis[0]], name="C").op)
     with pytest.raises(InputError, match="a reduction of a reduction"):
         te.sum(te.sum(A[i, k], axis=k), axis=te.reduce_axis((0, 2)))
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 from itertools import permutations
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import intset
 from bound.infer.accesses import loads
@@ -20,7 +20,7 @@ from bound.tir.value import Truth
 from intset.config import Effort, tiers_within
 from intset.expr import ops
 from intset.expr.build import logical_and, maximum, minimum
-from intset.expr.dag import chain, conjuncts, opaque_terms, postorder, rewrite, size
+from intset.expr.dag import chain, conjuncts, free_vars, opaque_terms, postorder, rewrite, size
 from intset.expr.node import Cond, Expr, Node, Var, as_expr, constant_value
 from intset.expr.range import Range
 from intset.linear.form import Linear
@@ -48,6 +48,7 @@ from lowering.passes.simplify import drop_idle_loop, shortened
 from lowering.passes.stores.assumptions import check_assumptions
 
 Replacements = dict[Any, Any]  # replacements
+Known = TypeVar("Known", Expr, Cond)
 MAX_SIZE = 24  # operations in an end of a loop
 MAX_LEAVES = 64  # statements in a loop that are looked at
 
@@ -392,29 +393,33 @@ def _until_vacant(loop: For) -> For:
 def _until_data_ends(loop: For, scope: Scope, storage: Storages) -> For:
     """Drop the last iterations in which, because of data, nothing inside of nested loops runs: whole tiles."""
     low, extent = range_ends(loop.range)
-    needs = _needs_of_data(loop.body)
+    casts = NamedCasts((loop.var, *bound_in(loop.body)))
+    needs = _needs_of_data(loop.body, casts)
     constant = _unwritten(loop, storage) if needs else {}
     end = simple.add(low, extent)
     for need in needs:
         step, rest = without(need, loop.var)  # rest + step * var >= 0 in an iteration that does something
-        last = rest.expr()
+        last = casts.written(rest.expr())
         if step < 0 and loop.var not in last.free_vars() and _reads_only(last, scope, constant):
             end = minimum(end, last // -step + 1)
     return loop if end is simple.add(low, extent) else replace(loop, range=Range(low, simple.sub(end, low)))
 
 
-def _needs_of_data(body: Stmt) -> list[Linear]:
+def _needs_of_data(body: Stmt, casts: NamedCasts) -> list[Linear]:
     """Forms over data that are nonnegative if something runs in nested loops, at some values of their variables."""
     needs: list[Linear] = []
     inner: list[tuple[Var, Expr, Expr]] = []
     while isinstance(body, For) and not body.carried:
         first, extent = range_ends(body.range)
-        needs += [form_of(part).shift(-1) for part in chain(ops.MIN, extent) if opaque_terms(part)]
+        needs += [form_of(casts.named(e)).shift(-1) for e in chain(ops.MIN, extent) if opaque_terms(e)]
         inner.append((body.var, first, extent))
         body = body.body
     if inner and isinstance(body, If) and body.orelse is None and isinstance(body.cond, Cond):
         needs += [
-            form for cond in conjuncts(body.cond) if opaque_terms(cond) for form in says(cond, of_data=True) or ()
+            form
+            for cond in conjuncts(body.cond)
+            if opaque_terms(cond)
+            for form in says(casts.named(cond), of_data=True) or ()
         ]
     for var, first, extent in reversed(inner):
         needs = [form for need in needs if (form := _at_best(need, var, first, extent)) is not None]
@@ -491,8 +496,8 @@ def _parts(guard: Cond, var: Var, scope: Scope, constant: Storages) -> GuardPart
 
 def _ends_of_guard(cond: Cond, var: Var) -> list[tuple[bool, Expr]] | None:
     """The ends of `var` stated by a condition, each marked lower or upper; `None` for other conditions."""
-    ends = []
-    for form in says(cond, of_data=True) or ():
+    ends, casts = [], NamedCasts((var,))
+    for form in says(casts.named(cond), of_data=True) or ():
         k, rest = without(form, var)  # k * var + rest >= 0
         if k == 0 or any(var in e.free_vars() for e in rest.terms):
             return None
@@ -500,4 +505,26 @@ def _ends_of_guard(cond: Cond, var: Var) -> list[tuple[bool, Expr]] | None:
             ends.append((True, rest.scale(-1).expr() if k == 1 else rest.scale(-1).shift(k - 1).expr() // k))
         else:
             ends.append((False, rest.expr() if k == -1 else rest.expr() // -k))
-    return ends or None
+    return [(is_low, casts.written(end)) for is_low, end in ends] or None
+
+
+class NamedCasts:
+    """Names of the casts without certain variables, so that a cast is one term of a linear form.
+
+    As a form of its operand it would be divided by a power of two that no machine word holds.
+    """
+
+    def __init__(self, own: Collection[Var]) -> None:
+        self._own = frozenset(own)
+        self._names: dict[Node, Node] = {}
+
+    def named(self, part: Known) -> Known:
+        """The part with the names."""
+        for e in postorder((part,)):
+            if e.op is ops.CAST and e not in self._names and self._own.isdisjoint(free_vars(e)):
+                self._names[e] = Var(f"cast{len(self._names)}")
+        return rewrite(part, dict(self._names))
+
+    def written(self, e: Expr) -> Expr:
+        """The expression with the casts."""
+        return rewrite(e, {name: cast for cast, name in self._names.items()})

@@ -287,16 +287,16 @@ def test_rows_whose_length_data_decides(schedule: str) -> None:
         tvm.build(s, [X, V, K, P, Y])(*map(tvm.nd.array, (x, values, columns, rows)), tvm.nd.empty((4, 6)))
 
 
-def _segments() -> tuple[list[Any], list[Any], Any]:
-    """The sums of the segments of `data` between `starts`, with arrays and the expected sums."""
-    starts, data = te.placeholder((5,), "int32", "starts"), te.placeholder((20,), "int32", "data")
+def _segments(dtype: str = "int32") -> tuple[list[Any], list[Any], Any]:
+    """The sums of the segments of `data` between `starts` of a type, with arrays and the expected sums."""
+    starts, data = te.placeholder((5,), dtype, "starts"), te.placeholder((20,), "int32", "data")
 
     def total(i: Any) -> Any:
         k = te.reduce_axis((0, starts[i + 1] - starts[i]), "k")
         return te.sum(data[starts[i] + k], axis=k)
 
     sums = te.compute((4,), total, "sums")
-    ends, numbers = np.array([0, 3, 3, 14, 20], "int32"), np.arange(20, dtype="int32")
+    ends, numbers = np.array([0, 3, 3, 14, 20], dtype), np.arange(20, dtype="int32")
     expected = np.array([numbers[a:b].sum() for a, b in pairwise(ends)], "int32")
     return [starts, data, sums], [ends, numbers], expected
 
@@ -327,6 +327,7 @@ def _cached_starts(s: Any, starts: Any, sums: Any, k: Any) -> None:
     s[copy].compute_at(s[sums], s[sums].op.axis[0])
 
 
+@pytest.mark.parametrize("dtype", ["int32", "int64"])
 @pytest.mark.parametrize(
     "schedule",
     [
@@ -338,8 +339,8 @@ def _cached_starts(s: Any, starts: Any, sums: Any, k: Any) -> None:
         lambda s, _, sums, k: s[sums].unroll(s[sums].split(k, 4)[1]),
     ],
 )
-def test_schedules_of_a_reduction_that_data_ends(schedule: Any) -> None:
-    args, arrays, expected = _segments()
+def test_schedules_of_a_reduction_that_data_ends(schedule: Any, dtype: str) -> None:
+    args, arrays, expected = _segments(dtype)
     starts, _, sums = args
     s = te.create_schedule(sums.op)
     schedule(s, starts, sums, sums.op.reduce_axis[0])

@@ -362,3 +362,30 @@ def test_a_lowered_function_is_called_in_the_order_of_its_arguments() -> None:
     np.testing.assert_array_equal(y.numpy(), [4.5] * 3)
     tvm.build(transform.Sequential([transform.Simplify()])(f))(1.5, tvm.nd.array(np.ones(3, "float32")), 3, y)
     np.testing.assert_array_equal(y.numpy(), [5.5] * 3)
+
+
+def test_an_unknown_kind_of_target_is_refused() -> None:
+    with pytest.raises(tvm.TVMError, match=r"the kind of a target is one of llvm, .*, not lllvm"):
+        tvm.target.Target("lllvm")
+    assert tvm.target.Target("nvidia/geforce-rtx-3090").kind.name == "cuda"
+
+
+def test_an_unknown_thread_is_refused_by_a_builder() -> None:
+    ib = tir.ir_builder.create()
+    with pytest.raises(tvm.TVMError, match="a thread tag is one of"):
+        ib.scope_attr(te.thread_axis("threadIdx.w"), "thread_extent", 4)
+
+
+def test_extrema_of_truth_values() -> None:
+    A = te.placeholder((4, 3), "bool", name="A")
+    k = te.reduce_axis((0, 3), "k")
+    either = te.compute((4,), lambda i: te.max(A[i, k], axis=k), name="either")
+    both = te.compute((4,), lambda i: te.min(A[i, 0], A[i, 1]), name="both")
+    f = tvm.build(te.create_schedule([either.op, both.op]), [A, either, both])
+    a = np.random.default_rng(0).integers(0, 2, (4, 3)).astype(bool)
+    for backend in ("python", f.backend):
+        f.backend = backend
+        found = [tvm.nd.empty((4,), "bool") for _ in range(2)]
+        f(tvm.nd.array(a), *found)
+        assert found[0].numpy().tolist() == a.max(axis=1).tolist()
+        assert found[1].numpy().tolist() == a[:, :2].min(axis=1).tolist()

@@ -124,3 +124,111 @@ def test_a_histogram_by_atomic_additions(kind: str) -> None:
         out = tvm.nd.empty((8,), "int32")
         f(tvm.nd.array(a), out)
         np.testing.assert_array_equal(out.numpy(), np.bincount(a, minlength=8))
+
+
+A = te.placeholder((4,), name="A")
+VIEWS: dict[str, Callable[[], Any]] = {
+    "a function": lambda: tir.Call("float32", "tir.exp", [A[0]]),
+    "a function of C": lambda: tir.Call("float32", "tir.call_extern", ["expf", A[0]]),
+    "let": lambda: tir.Let(tir.Var("v", "int32"), 1, tir.exp(A[0])),
+}
+
+
+def test_calls_have_an_operation_and_arguments() -> None:
+    x = tir.Call("float32", "tir.call_extern", [tir.StringImm("xyz"), A[1]])
+    assert isinstance(x, tir.Call) and isinstance(x, tir.PrimExpr) and x.dtype == "float32"
+    assert x.op.same_as(tvm.ir.Op.get("tir.call_extern")) and x.op.name == str(x.op) == "tir.call_extern"
+    assert [arg.value if isinstance(arg, str) else arg for arg in x.args] == ["xyz", A[1]]
+    assert tir.Call("float32", "tir.exp", [A[1]]).args == (A[1],)
+    assert not isinstance(A[1], tir.Call)
+    with pytest.raises(AttributeError):
+        _ = x.unknown
+
+
+def test_let_has_its_parts() -> None:
+    v = te.var("v")
+    let = tir.Let(v, 3, v * 2)
+    assert let.var is v and let.value.value == 3 and let.body is v * 2 and isinstance(let, tir.Let)
+    assert int(tvm.arith.Analyzer().simplify(let + 0)) == 6
+
+
+@pytest.mark.parametrize("view", VIEWS.values(), ids=VIEWS)
+def test_a_view_is_the_value_in_every_operation(view: Callable[[], Any]) -> None:
+    x = view()
+    plain = x.node
+    assert x == view() and hash(x) == hash(plain) and repr(x) == repr(plain)
+    assert (x + 1).same_as(plain + 1) and (1 - x).same_as(1 - plain) and (A[2] * x).same_as(A[2] * plain)
+    assert (x < A[2]).same_as(plain < A[2]) and (-x).same_as(-plain) and (x / x).same_as(plain / plain)
+    assert tir.Select(A[2] > 0.0, x, 0.0).same_as(tir.Select(A[2] > 0.0, plain, 0.0))
+    B = te.compute((4,), lambda i: view(), name="B")
+    assert B.op.body[0].same_as(plain)
+
+
+def test_visits_and_rewrites_of_calls() -> None:
+    ib = tir.ir_builder.create()
+    with ib.for_range(0, 10, name="j") as j:
+        inner = tir.call_extern("int32", "first", j * 3)
+        ib.emit(tir.call_extern("int32", "second", inner))
+        ib.emit(tir.call_extern("int32", "third", inner))
+    names: list[str] = []
+
+    def visit(x: Any) -> None:
+        if isinstance(x, tir.Call):
+            names.append(x.args[0].value)
+
+    tir.stmt_functor.post_order_visit(ib.get(), visit)
+    assert names == ["first", "second", "first", "third"]
+
+    def changed(x: Any) -> Any:
+        called = x.args[0].value
+        return {"first": lambda: x.args[1] + 1, "third": lambda: 0}.get(called, lambda: None)()
+
+    body = tir.stmt_functor.ir_transform(ib.get(), None, changed, ["tir.Call"]).body
+    second, third = tir.stmt_list(body)
+    assert str(second.value.args[1]) == "j * 3 + 1" and third.value.value == 0
+
+
+@pytest.mark.parametrize("shapes", [((3, 4), (3, 1)), ((1, 4), (3, 4)), ((1, 1), (3, 4)), ((3, 4), (3, 4))])
+def test_buffers_that_broadcast(shapes: tuple[tuple[int, int], tuple[int, int]]) -> None:
+    left, right = (te.placeholder((te.size_var(f"{c}0"), te.size_var(f"{c}1")), name=c) for c in "XY")
+    out = te.compute((te.size_var("o0"), te.size_var("o1")), lambda i, j: left[i, j] + right[i, j], name="O")
+    total = te.compute(out.shape, lambda i, j: out[i, j] * left[i, j], name="P")
+    binds = {t: tir.decl_buffer(t.shape, t.dtype, buffer_type="auto_broadcast") for t in (left, right)}
+    s = te.create_schedule(total.op)
+    s[out].compute_at(s[total], total.op.axis[0])
+    f = tvm.build(s, [left, right, total], binds=binds)
+    a, b = (np.random.default_rng(k).random(shape).astype("float32") for k, shape in enumerate(shapes))
+    for backend in ("python", f.backend):
+        f.backend = backend
+        found = tvm.nd.empty((3, 4))
+        f(tvm.nd.array(a), tvm.nd.array(b), found)
+        np.testing.assert_allclose(found.numpy(), (a + b) * a, rtol=1e-6)
+    with pytest.raises(tvm.TVMError, match="inside its extent"):
+        f(tvm.nd.array(a), tvm.nd.array(np.zeros((2, 1), "float32")), tvm.nd.empty((3, 4)))
+
+
+def test_a_scope_is_a_text_and_a_call() -> None:
+    assert tir.decl_buffer((4,), scope="local").scope() == tir.decl_buffer((4,), scope="local").scope == "local"
+    scopes: list[str] = []
+
+    def body(ins: Any, outs: Any) -> Any:
+        scopes.extend((ins[0].scope(), outs[0].scope()))
+        return tir.call_packed("f", ins[0], outs[0])
+
+    te.extern((4,), [A], body)
+    assert scopes == ["global", "global"]
+
+
+def test_the_meaning_of_an_intrinsic_may_name_a_loop() -> None:
+    X = te.placeholder((20,), name="X")
+    Y = te.compute((20,), lambda i: X[i] + 1.0, name="Y")
+    s = te.create_schedule(Y.op)
+    outer, inner = s[Y].split(Y.op.axis[0], 16)
+    x = te.placeholder((16,), name="x")
+    y = te.compute((16,), lambda i: tir.Select(outer * 16 + i < 20, x[i] + 1.0, 0.0), name="y")
+    s[Y].tensorize(inner, te.decl_tensor_intrin(y.op, lambda ins, outs: tir.call_packed("f", *ins, *outs)))
+    a, found = np.arange(20, dtype="float32"), tvm.nd.empty((20,))
+    tvm.build(s, [X, Y])(tvm.nd.array(a), found)
+    np.testing.assert_array_equal(found.numpy(), a + 1)
+    with pytest.raises(InputError, match=r"uses i\.outer, an axis of another operation"):
+        te.create_schedule(y.op)
