@@ -27,7 +27,7 @@ from math import gcd
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from intset.expr import ops
-from intset.expr.node import Cond, Expr, Node, PlainVar, Var, make
+from intset.expr.node import Cond, Expr, Node, PlainVar, Var, const, make
 from intset.linear.assumptions import NO_ASSUMPTIONS
 from intset.linear.bounds import Interval
 from intset.linear.canonical import Normalizer
@@ -45,6 +45,7 @@ UPPER: Final = (ops.LT, ops.LE)
 _KINDS: Final = {  # by division: (it gives the remainder, it rounds towards 0)
     ops.FLOORDIV: (False, False), ops.FLOORMOD: (True, False), ops.TRUNCDIV: (False, True), ops.TRUNCMOD: (True, True),
 }  # fmt: skip
+_BY_KIND: Final = {kind: op for op, kind in _KINDS.items()}
 _NEXT: Final = (ops.LE, ops.GT)  # `x > c` is `x >= c + 1`, and `x <= c` its negation
 
 
@@ -57,6 +58,7 @@ class ProductShape(NamedTuple):
 class DivisionShape(NamedTuple):
     """A quotient or remainder by a constant.
 
+    over, dividend: the dividend, and its shape.
     reduced: the dividend without multiples of the divisor.
     rests: for each common divisor of the constant and some coefficients, the remaining terms of the dividend.
     """
@@ -64,9 +66,15 @@ class DivisionShape(NamedTuple):
     is_remainder: bool
     is_truncated: bool
     divisor: int
+    over: Expr
     dividend: SumShape
     reduced: SumShape
     rests: Rests
+
+    def form(self, known: Normalizer) -> Linear:
+        """The linear form of the quotient or remainder."""
+        op = _BY_KIND[self.is_remainder, self.is_truncated]
+        return known.form(make(op, (self.over, const(self.divisor))))
 
 
 Rests: TypeAlias = "tuple[tuple[int, tuple[ShapeTerm, ...]], ...]"
@@ -279,14 +287,14 @@ def _division_of(node: Expr, nesting: int) -> Any:
     if any([is_digit(inner) for _, _, inner in dividend.terms]):  # noqa: C419  # hot
         return None
     if not is_remainder and (rests := _rests_of_digit(dividend, c)) is not None:
-        return DivisionShape(False, is_truncated, c, dividend, dividend, rests)
+        return DivisionShape(False, is_truncated, c, a, dividend, dividend, rests)
     reduced = dividend
     if max(abs(k) for _, k, _ in dividend.terms) >= c:
         few = tuple([(e, k % c if k > 0 else -(-k % c), inner) for e, k, inner in dividend.terms if k % c])
         reduced = dividend._replace(terms=few)
     rests = _rests(reduced, {gcd(c, k) for _, k, _ in reduced.terms})
     if is_remainder:
-        return DivisionShape(True, is_truncated, c, dividend, reduced, rests) if _is_reduced(dividend, c) else None
+        return DivisionShape(True, is_truncated, c, a, dividend, reduced, rests) if _is_reduced(dividend, c) else None
     if not -c < dividend.const < c or max(k for _, k, _ in dividend.terms) < 0:
         return None
     for _, k, inner in dividend.terms:
@@ -294,7 +302,7 @@ def _division_of(node: Expr, nesting: int) -> Any:
             return None
         if type(inner) is DivisionShape and (gcd(c, k * inner.divisor) > 1 if inner.is_remainder else abs(k) == 1):
             return None
-    return DivisionShape(False, is_truncated, c, dividend, reduced, rests)
+    return DivisionShape(False, is_truncated, c, a, dividend, reduced, rests)
 
 
 def _rests_of_digit(dividend: SumShape, c: int) -> Rests | None:
@@ -599,7 +607,7 @@ def _ends_inside(total: SumShape, known: IntervalScope, around: int = 0) -> Inte
     ends = _ends(total, known, around)
     related = known.related
     if ends is not None and related and not related.isdisjoint(total.variables):
-        return _under_facts(total.const, total.terms, known) if total.is_plain else None
+        return _under_facts(total.const, total.terms, known)
     return ends
 
 
@@ -608,8 +616,12 @@ def _is_one_period(ends: Interval, c: int) -> bool:
     return low is not None and high is not None and low // c == high // c
 
 
-def _under_facts(const: int, terms: Iterable[ShapeTerm], known: IntervalScope) -> Interval:
-    return known.bounds(Linear(const, {e: k for e, k, _ in terms if e is not None}))
+def _under_facts(offset: int, terms: Iterable[ShapeTerm], known: Any) -> Interval:
+    form, inner = Linear(offset, {e: k for e, k, _ in terms if e is not None}), [t for t in terms if t[0] is None]
+    for _, k, division in inner:
+        form = form.plus(division.form(known), k)  # type: ignore[union-attr]  # products do not divide
+    bounds: Interval = known.bounds(form)
+    return bounds
 
 
 def _all_matter(total: SumShape, rests: Rests, known: IntervalScope, around: int = 0) -> bool:
@@ -656,7 +668,8 @@ def _is_crossed(total: SumShape, least: int, known: IntervalScope) -> bool:
 def _is_open(part: ComparisonShape, known: IntervalScope) -> bool:
     """Whether a comparison is undecided and irreducible."""
     total = part.total
-    ends = _unrelated_ends(total, known)
+    is_division = len(total.terms) == 1 and total.terms[0][0] is None  # facts then bound its dividend
+    ends = _ends(total, known) if is_division else _unrelated_ends(total, known)
     if ends is None:
         return False
     low, high = ends
