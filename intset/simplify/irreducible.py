@@ -92,6 +92,7 @@ class SumShape(NamedTuple):
     is_plain: bool  # whether all terms are variables
     has_product: bool
     is_factored: bool = False  # whether some terms are written `(x + y)*k`
+    is_shared: bool = False  # whether a quotient stands beside variables of its dividend
 
 
 class ComparisonShape(NamedTuple):
@@ -183,7 +184,8 @@ def shape_of(e: Any, nesting: int = SHAPE_NESTING) -> Any:
 def _part(e: Expr, nesting: int) -> Any:
     """The sum shape of an operand; None for other shapes, `_TOO_DEEP` beyond the nesting limit."""
     shape = shape_of(e, nesting)
-    return None if type(shape) is ChoiceShape or type(shape) is SumShape and shape.is_factored else shape
+    is_whole = type(shape) is ChoiceShape or type(shape) is SumShape and (shape.is_factored or shape.is_shared)
+    return None if is_whole else shape
 
 
 def _sum_of(e: Expr, nesting: int) -> Any:
@@ -219,7 +221,7 @@ def _sum_of(e: Expr, nesting: int) -> Any:
         if (op is ops.ADD or op is ops.SUB) and _is_simple(within := _part(node, nesting)):
             products += 1
             variables += within.variables
-            factored += [(v, k * own, None) for v, own, _ in within.terms]
+            factored += [(v, k * own, inner) for v, own, inner in within.terms]
         elif op is ops.VAR:
             variables.append(node)
             terms.append((node, k, None))
@@ -244,10 +246,16 @@ def _sum_of(e: Expr, nesting: int) -> Any:
 
 
 def _is_simple(shape: Any) -> bool:
-    """Whether a shape is a sum of variables without coefficients."""
+    """Whether a shape is a sum of variables and quotients without coefficients."""
     return (
-        type(shape) is SumShape and not shape.const and all(v is not None and -1 <= k <= 1 for v, k, _ in shape.terms)
+        type(shape) is SumShape
+        and not shape.const
+        and all(-1 <= k <= 1 and (v is not None or _is_quotient(inner)) for v, k, inner in shape.terms)
     )
+
+
+def _is_quotient(inner: DivisionShape | ProductShape | None) -> bool:
+    return type(inner) is DivisionShape and not inner.is_remainder
 
 
 def _checked_sum(const: int, terms: tuple[ShapeTerm, ...], variables: list[Expr]) -> SumShape | None:
@@ -268,9 +276,26 @@ def _checked_sum(const: int, terms: tuple[ShapeTerm, ...], variables: list[Expr]
             elif const and inner.dividend.const:
                 return None
     own = frozenset(variables)
-    if not starts or not terms or len(own) < len(variables):
+    is_shared = len(own) < len(variables)
+    if not starts or not terms or is_shared and not _stand_beside_quotients(terms, len(variables) - len(own)):
         return None
-    return SumShape(const, terms, own, is_plain, has_product)
+    return SumShape(const, terms, own, is_plain, has_product, is_shared=is_shared)
+
+
+def _stand_beside_quotients(terms: tuple[ShapeTerm, ...], repeated: int) -> bool:
+    """Whether variables stand in a sum once more than below its quotients, and no quotient takes them in.
+
+    x + x//c*k is (x*(1 + c/k))//c * k where k divides 1, and x%c where k is -c.
+    """
+    addends = {e: k for e, k, _ in terms if e is not None}
+    for _, k, inner in terms:
+        if type(inner) is not DivisionShape or addends.keys().isdisjoint(inner.dividend.variables):
+            continue
+        shared = [addends[v] for v in inner.dividend.variables if v in addends]
+        repeated -= len(shared)
+        if inner.is_remainder or inner.is_truncated or k % inner.divisor == 0 or any(own % k == 0 for own in shared):
+            return False
+    return not repeated
 
 
 def _division_of(node: Expr, nesting: int) -> Any:
