@@ -488,7 +488,7 @@ class Simplifier:
             yield "terms collected", collected
             if level == 0:
                 rewrites = [*sum_rewrites.sum_candidates(node, order)]
-                if (whole := self._plain_form(node, known, (node, collected, *[e for _, e in rewrites]))) is not None:
+                if (whole := self._plain_form(node, order, (node, collected, *[e for _, e in rewrites]))) is not None:
                     yield "linear form", whole
                     return
                 for rule, candidate in rewrites:
@@ -543,15 +543,19 @@ class Simplifier:
             forms.append(form.expr())
         return forms
 
-    def _plain_form(self, node: Expr, known: Normalizer, others: tuple[Expr, ...]) -> Expr | None:
-        """The linear form if it is irreducible and shorter than the node's other rewrites; else `None`."""
-        if self.bits is not None:
-            return None
-        for whole in self._linear_forms(node, known):
-            is_shorter = all(self.is_better(self.price(whole), self.price(other)) for other in others)
-            if is_shorter and (node, whole) not in self.banned and settled(whole, known) is whole:
-                return whole
-        return None
+    def _plain_form(self, node: Expr, order: OrderDecider, others: tuple[Expr, ...]) -> Expr | None:
+        """The linear form or one rewrite of it, if that is irreducible and shorter than the node and its other
+        rewrites; else `None`."""
+        known, found = order.known, others
+        forms = [] if self.bits is not None else self._linear_forms(node, known)
+        for whole in forms:
+            if not is_sum(whole):
+                found = (*found, whole)
+            elif self.is_better(self.price(whole), self.price(node)):
+                found = (*found, self._collected(whole), *[e for _, e in sum_rewrites.sum_candidates(whole, order)])
+        best = min(found, key=self.price)
+        is_shortest = all(self.is_better(self.price(best), self.price(e)) for e in others)
+        return best if is_shortest and (node, best) not in self.banned and settled(best, known) is best else None
 
     def _collected(self, node: Expr) -> Expr:
         """The sum with equal terms together and common factors outside."""
