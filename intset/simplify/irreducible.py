@@ -283,17 +283,19 @@ def _checked_sum(const: int, terms: tuple[ShapeTerm, ...], variables: list[Expr]
 
 
 def _stand_beside_quotients(terms: tuple[ShapeTerm, ...], repeated: int) -> bool:
-    """Whether variables stand in a sum once more than below its quotients, and no quotient takes them in.
+    """Whether variables stand in a sum once more than below its quotients, and nothing moves into or out of these.
 
-    x + x//c*k is (x*(1 + c/k))//c * k where k divides 1, and x%c where k is -c.
+    x + x//c*k is (x*(1 + c/k))//c * k where k divides 1, and x%c where k is -c. (x*(c + 1))//c is x//c + x.
     """
     addends = {e: k for e, k, _ in terms if e is not None}
     for _, k, inner in terms:
         if type(inner) is not DivisionShape or addends.keys().isdisjoint(inner.dividend.variables):
             continue
-        shared = [addends[v] for v in inner.dividend.variables if v in addends]
-        repeated -= len(shared)
-        if inner.is_remainder or inner.is_truncated or k % inner.divisor == 0 or any(own % k == 0 for own in shared):
+        c, below = inner.divisor, inner.dividend
+        repeated -= len(addends.keys() & below.variables)
+        if inner.is_remainder or inner.is_truncated or not below.is_plain or k % c == 0:
+            return False
+        if any(e in addends and (addends[e] % k == 0 or abs(own) >= c) for e, own, _ in below.terms if e is not None):
             return False
     return not repeated
 
