@@ -529,7 +529,7 @@ def _says_nothing(others: list[Cond], part: Cond, neutral: bool, known: Normaliz
             return False
         least, inside = clause[1].const, {}
         for term, k in clause[1].terms.items():
-            end = known.ranges.get(term, (None, None))[k > 0] if term.op is ops.VAR and term not in own else None
+            end = known.atom_bounds(term)[k > 0] if term.op is ops.VAR and term not in own else None
             if end is None:
                 inside[term] = k
             elif pinned.setdefault(term, end) != end:

@@ -285,7 +285,7 @@ def _checked_sum(const: int, terms: tuple[ShapeTerm, ...], variables: list[Expr]
 def _stand_beside_quotients(terms: tuple[ShapeTerm, ...], repeated: int) -> bool:
     """Whether variables stand in a sum once more than below its quotients, and nothing moves into or out of these.
 
-    x + x//c*k is (x*(1 + c/k))//c * k where k divides 1, and x%c where k is -c. (x*(c + 1))//c is x//c + x.
+    x*b + x//c*k is (x*(1 + c*b/k))//c * k where k divides b, and x%c*b where k is -c*b. (x*(c + 1))//c is x//c + x.
     """
     addends = {e: k for e, k, _ in terms if e is not None}
     for _, k, inner in terms:
@@ -293,10 +293,13 @@ def _stand_beside_quotients(terms: tuple[ShapeTerm, ...], repeated: int) -> bool
             continue
         c, below = inner.divisor, inner.dividend
         repeated -= len(addends.keys() & below.variables)
-        if inner.is_remainder or inner.is_truncated or not below.is_plain or k % c == 0:
+        if inner.is_remainder or inner.is_truncated or not below.is_plain:
             return False
-        if any(e in addends and (addends[e] % k == 0 or abs(own) >= c) for e, own, _ in below.terms if e is not None):
-            return False
+        for v, own, _ in below.terms:
+            b = 0 if v is None else addends.get(v, 0)
+            is_part = k % c == 0 and b * own * k < 0 and abs(b) * c >= abs(own * k)
+            if b and (b % k == 0 or abs(own) >= c or is_part):
+                return False
     return not repeated
 
 

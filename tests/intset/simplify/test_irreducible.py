@@ -171,11 +171,22 @@ def test_factored_sums_are_irreducible() -> None:
 def test_quotients_beside_their_variables_are_irreducible() -> None:
     x, y, z = (Var(name) for name in "xyz")
     known = Context({x: Range(0, 64), y: Range(0, 8), z: Range(0, 40)}).frame.known
-    for e in (x - x // 21 * 35 + y * 7, y * 16 + (x * 8 + z) // 21 * 45 - x, (y + x * 9 // 4) * 2 + z):
+    for e in (
+        x - x // 21 * 35 + y * 7,
+        x // 21 * 42 - x,
+        y * 16 + (x * 8 + z) // 21 * 45 - x,
+        (y + x * 9 // 4) * 2 + z,
+    ):
         assert settled(e, known) is e
         assert run(walk(), e, known) is e
     for e in (
-        *(x * 4 + x // 21 * 2, x - x // 21 * 21, x * 3 + (x * 22 + z) // 21 * 5, x + (x + y) % 5 * 7),
+        *(
+            x * 4 + x // 21 * 2,
+            x - x // 21 * 21,
+            x * 3 - x // 21 * 42,
+            x * 3 + (x * 22 + z) // 21 * 5,
+            x + (x + y) % 5 * 7,
+        ),
         *((x - x // 21 * 35) // 6, x * 3 + (x // 4 + y) // 3 * 5, x + x // 8 * 3 + x // 4 * 3),
     ):
         assert settled(e, known) is None
