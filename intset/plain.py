@@ -104,6 +104,9 @@ def ends(
         if rows is shared:
             return ends(root, ranges, points)  # whose further steps depend on the number of rows
         found = _ends_of_few(root, rows, min(points, FEW_POINTS))
+        if found is None and root.op in LINEAR and len(rows) <= MOST_NODES:
+            exact = _Dependent(rows, 0, is_whole=True).written(root)
+            found = None if exact is None else exact[:2]
         if found is None and points >= SAMPLES and _attained_at_samples(root, rows):
             return low, high, True
         if found is None and (exact := _of_dependent(root, rows, ranges, points)) is not None:
@@ -458,10 +461,17 @@ def _by_cases(root: Node, rows: ValueRows, ranges: BoxRanges, cases: int) -> tup
 
 
 class _Dependent:
-    """The exact rows of nodes whose operands share variables; sums over the variables `split` are always cancelled."""
+    """The exact rows of nodes whose operands share variables.
 
-    def __init__(self, rows: ValueRows, points: int, split: int = 0) -> None:
-        self.rows, self.points, self.split = rows, points, split
+    Parameters
+    ----------
+    points: the budget of one enumeration; 0 for none.
+    split: variables the sums over which are always cancelled.
+    is_whole: whether dividends stay as they are written.
+    """
+
+    def __init__(self, rows: ValueRows, points: int, split: int = 0, is_whole: bool = False) -> None:
+        self.rows, self.points, self.split, self.is_whole = rows, points, split, is_whole
         self.forms: dict[Node, LinearSum] = {}
 
     def row(self, root: Node) -> ValueRow | None:
@@ -471,6 +481,17 @@ class _Dependent:
         """
         row = self.cancelled(root) or _listed([(root, 1)], self.rows, self.points)
         return row or self.cancelled(root, listing=True)
+
+    def written(self, root: Node) -> ValueRow | None:
+        """The exact row of a sum of digits whose bases share no variable: `x // 16 * 18 + x % 16` rises with `x`."""
+        rows, free = self.rows, 0
+        for base in {_digit(term, self.rows)[0] for term in self.form(root)[0]}:
+            if rows[base][4] & free:
+                return None
+            free |= rows[base][4]
+            if not rows[base][2] and base.op in LINEAR:
+                rows[base] = self.written(base) or rows[base]
+        return self.summed([(root, 1)])
 
     def cancelled(self, root: Node, listing: bool = False) -> ValueRow | None:
         """The exact row of a node after sums below it are cancelled and, if `listing`, other nodes are enumerated."""
@@ -540,7 +561,7 @@ class _Dependent:
             alone = len(part) == 1
             cut = pieces[part[0]] if alone else None
             row = None if cut is None else _sum_of_pieces(rows[part[0]], cut)
-            if row is None:
+            if row is None and self.points:
                 own = [(digit.term, digit.k) for base in part for digit in groups[base]]
                 row = _listed(own, rows, self.points, part if alone else ())
             if row is None:
@@ -564,7 +585,9 @@ class _Dependent:
         elif op is ops.MUL and not (rows[args[0]][3] and rows[args[1]][3]):
             at = 0 if rows[args[0]][3] else 1
             found = self.form_of(((args[at], rows[args[1 - at]][0]),))
-        elif (op is ops.FLOORDIV or op is ops.FLOORMOD) and (split := self._split(op, *args)) is not None:
+        elif self.is_whole or op is not ops.FLOORDIV and op is not ops.FLOORMOD:
+            pass
+        elif (split := self._split(op, *args)) is not None:
             terms, constant, tail = split
             found = terms if tail is None else {**terms, tail: terms.get(tail, 0) + 1}, constant
         self.forms[node] = found

@@ -493,7 +493,7 @@ def _under_others(
     for k in reversed(range(len(parts))):
         before = [part for n, part in enumerate(parts[:k]) if groups[n] == groups[k]]
         later = [part for n, part in enumerate(parts) if n > k and groups[n] == groups[k] and _may_go(total, k, n)]
-        if not (before or later):
+        if not (before or later) or _says_nothing([*before, *later], parts[k], neutral, known):
             continue
         inner = under([*before, *later])
         if inner.empty:
@@ -513,6 +513,33 @@ def _under_others(
             new = s.run(parts[k], under(before), 1) if before else parts[k]
         if new is not parts[k] and s.is_better(s.price(new), s.price(parts[k])):
             yield "shorter under the others", joined(op, [*parts[:k], new, *parts[k + 1 :]])
+
+
+def _says_nothing(others: list[Cond], part: Cond, neutral: bool, known: Normalizer) -> bool:
+    """Whether the others all hold (or in a disjunction, all fail) at some values of their own variables, whatever the
+    values of the variables of a part: then they tell nothing about it."""
+    if not known.is_box or known.assumptions.limits or known.assumptions.multiples is not None:
+        return False
+    own, pinned = part.free_vars(), dict[Expr, int]()
+    for other in others:
+        clause = clause_of(known, other)
+        if clause is not None and not neutral:
+            clause = _negated_clause(clause)
+        if clause is None or clause[0] is not ops.GE:
+            return False
+        least, inside = clause[1].const, {}
+        for term, k in clause[1].terms.items():
+            end = known.atom_bounds(term)[k > 0] if term.op is ops.VAR and term not in own else None
+            if end is None:
+                inside[term] = k
+            elif pinned.setdefault(term, end) != end:
+                return False
+            else:
+                least += k * end
+        low = known.bounds(Linear(least, inside))[0]
+        if low is None or low < 0:
+            return False
+    return True
 
 
 def _groups(parts: list[Cond], known: Normalizer) -> list[int]:

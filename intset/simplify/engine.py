@@ -484,9 +484,14 @@ class Simplifier:
             return
         yield from self._by_rules(node, known, level)
         if is_sum(node):
-            yield "terms collected", self._collected(node)
+            collected = self._collected(node)
+            yield "terms collected", collected
             if level == 0:
-                for rule, candidate in sum_rewrites.sum_candidates(node, order):
+                rewrites = [*sum_rewrites.sum_candidates(node, order)]
+                if (whole := self._plain_form(node, order, (node, collected, *[e for _, e in rewrites]))) is not None:
+                    yield "linear form", whole
+                    return
+                for rule, candidate in rewrites:
                     yield rule, self.trial(candidate, node, known, GROWTH.get(rule))
         elif node.op is ops.MIN or node.op is ops.MAX:
             for rule, candidate in choices.bound_candidates(node, order):
@@ -506,8 +511,8 @@ class Simplifier:
         for rule, candidate in choices.into_branches(node):
             yield rule, self.trial(candidate, node, known)
         if level == 0:
-            for candidate in self._canonical(node, known):
-                yield "linear form", candidate
+            for whole in self._linear_forms(node, known):
+                yield "linear form", self.trial(whole, node, known, LINEAR_GROWTH)
             if not BITWISE.isdisjoint(operations(node)):
                 yield "bits", _by_bits(node, known)
 
@@ -526,16 +531,31 @@ class Simplifier:
             return False
         return holds(rule, binding, self.order(known).holds)
 
-    def _canonical(self, node: Expr, known: Normalizer) -> Iterator[Any]:
+    def _linear_forms(self, node: Expr, known: Normalizer) -> list[Expr]:
         """The linear form with remainders, and without where that reads shorter: `x//8*3 + x%8` is `x - x//8*5`."""
         count = self.price(node)[1]
         form = known.form(node)
         if count > CANONICAL_OPERATIONS or len(form.terms) > 2 * count + 4:
-            return
+            return []
         regrouped = known.regroup(form)
-        yield self.trial(regrouped.expr(), node, known, LINEAR_GROWTH)
+        forms = [regrouped.expr()]
         if self.bits is None and regrouped is not form and self.is_better(self.price(form.expr()), self.price(node)):
-            yield self.trial(form.expr(), node, known)
+            forms.append(form.expr())
+        return forms
+
+    def _plain_form(self, node: Expr, order: OrderDecider, others: tuple[Expr, ...]) -> Expr | None:
+        """The linear form or one rewrite of it, if that is irreducible and shorter than the node and its other
+        rewrites; else `None`."""
+        known, found = order.known, others
+        forms = [] if self.bits is not None else self._linear_forms(node, known)
+        for whole in forms:
+            if not is_sum(whole):
+                found = (*found, whole)
+            elif self.is_better(self.price(whole), self.price(node)):
+                found = (*found, self._collected(whole), *[e for _, e in sum_rewrites.sum_candidates(whole, order)])
+        best = min(found, key=self.price)
+        is_shortest = all(self.is_better(self.price(best), self.price(e)) for e in others)
+        return best if is_shortest and (node, best) not in self.banned and settled(best, known) is best else None
 
     def _collected(self, node: Expr) -> Expr:
         """The sum with equal terms together and common factors outside."""

@@ -27,7 +27,7 @@ from math import gcd
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from intset.expr import ops
-from intset.expr.node import Cond, Expr, Node, PlainVar, Var, make
+from intset.expr.node import Cond, Expr, Node, PlainVar, Var, const, make
 from intset.linear.assumptions import NO_ASSUMPTIONS
 from intset.linear.bounds import Interval
 from intset.linear.canonical import Normalizer
@@ -45,6 +45,7 @@ UPPER: Final = (ops.LT, ops.LE)
 _KINDS: Final = {  # by division: (it gives the remainder, it rounds towards 0)
     ops.FLOORDIV: (False, False), ops.FLOORMOD: (True, False), ops.TRUNCDIV: (False, True), ops.TRUNCMOD: (True, True),
 }  # fmt: skip
+_BY_KIND: Final = {kind: op for op, kind in _KINDS.items()}
 _NEXT: Final = (ops.LE, ops.GT)  # `x > c` is `x >= c + 1`, and `x <= c` its negation
 
 
@@ -57,6 +58,7 @@ class ProductShape(NamedTuple):
 class DivisionShape(NamedTuple):
     """A quotient or remainder by a constant.
 
+    over, dividend: the dividend, and its shape.
     reduced: the dividend without multiples of the divisor.
     rests: for each common divisor of the constant and some coefficients, the remaining terms of the dividend.
     """
@@ -64,9 +66,15 @@ class DivisionShape(NamedTuple):
     is_remainder: bool
     is_truncated: bool
     divisor: int
+    over: Expr
     dividend: SumShape
     reduced: SumShape
     rests: Rests
+
+    def form(self, known: Normalizer) -> Linear:
+        """The linear form of the quotient or remainder."""
+        op = _BY_KIND[self.is_remainder, self.is_truncated]
+        return known.form(make(op, (self.over, const(self.divisor))))
 
 
 Rests: TypeAlias = "tuple[tuple[int, tuple[ShapeTerm, ...]], ...]"
@@ -84,6 +92,7 @@ class SumShape(NamedTuple):
     is_plain: bool  # whether all terms are variables
     has_product: bool
     is_factored: bool = False  # whether some terms are written `(x + y)*k`
+    is_shared: bool = False  # whether a quotient stands beside variables of its dividend
 
 
 class ComparisonShape(NamedTuple):
@@ -175,7 +184,8 @@ def shape_of(e: Any, nesting: int = SHAPE_NESTING) -> Any:
 def _part(e: Expr, nesting: int) -> Any:
     """The sum shape of an operand; None for other shapes, `_TOO_DEEP` beyond the nesting limit."""
     shape = shape_of(e, nesting)
-    return None if type(shape) is ChoiceShape or type(shape) is SumShape and shape.is_factored else shape
+    is_whole = type(shape) is ChoiceShape or type(shape) is SumShape and (shape.is_factored or shape.is_shared)
+    return None if is_whole else shape
 
 
 def _sum_of(e: Expr, nesting: int) -> Any:
@@ -211,7 +221,7 @@ def _sum_of(e: Expr, nesting: int) -> Any:
         if (op is ops.ADD or op is ops.SUB) and _is_simple(within := _part(node, nesting)):
             products += 1
             variables += within.variables
-            factored += [(v, k * own, None) for v, own, _ in within.terms]
+            factored += [(v, k * own, inner) for v, own, inner in within.terms]
         elif op is ops.VAR:
             variables.append(node)
             terms.append((node, k, None))
@@ -236,10 +246,16 @@ def _sum_of(e: Expr, nesting: int) -> Any:
 
 
 def _is_simple(shape: Any) -> bool:
-    """Whether a shape is a sum of variables without coefficients."""
+    """Whether a shape is a sum of variables and quotients without coefficients."""
     return (
-        type(shape) is SumShape and not shape.const and all(v is not None and -1 <= k <= 1 for v, k, _ in shape.terms)
+        type(shape) is SumShape
+        and not shape.const
+        and all(-1 <= k <= 1 and (v is not None or _is_quotient(inner)) for v, k, inner in shape.terms)
     )
+
+
+def _is_quotient(inner: DivisionShape | ProductShape | None) -> bool:
+    return type(inner) is DivisionShape and not inner.is_remainder
 
 
 def _checked_sum(const: int, terms: tuple[ShapeTerm, ...], variables: list[Expr]) -> SumShape | None:
@@ -260,9 +276,31 @@ def _checked_sum(const: int, terms: tuple[ShapeTerm, ...], variables: list[Expr]
             elif const and inner.dividend.const:
                 return None
     own = frozenset(variables)
-    if not starts or not terms or len(own) < len(variables):
+    is_shared = len(own) < len(variables)
+    if not starts or not terms or is_shared and not _stand_beside_quotients(terms, len(variables) - len(own)):
         return None
-    return SumShape(const, terms, own, is_plain, has_product)
+    return SumShape(const, terms, own, is_plain, has_product, is_shared=is_shared)
+
+
+def _stand_beside_quotients(terms: tuple[ShapeTerm, ...], repeated: int) -> bool:
+    """Whether variables stand in a sum once more than below its quotients, and nothing moves into or out of these.
+
+    x*b + x//c*k is (x*(1 + c*b/k))//c * k where k divides b, and x%c*b where k is -c*b. (x*(c + 1))//c is x//c + x.
+    """
+    addends = {e: k for e, k, _ in terms if e is not None}
+    for _, k, inner in terms:
+        if type(inner) is not DivisionShape or addends.keys().isdisjoint(inner.dividend.variables):
+            continue
+        c, below = inner.divisor, inner.dividend
+        repeated -= len(addends.keys() & below.variables)
+        if inner.is_remainder or inner.is_truncated or not below.is_plain:
+            return False
+        for v, own, _ in below.terms:
+            b = 0 if v is None else addends.get(v, 0)
+            is_part = k % c == 0 and b * own * k < 0 and abs(b) * c >= abs(own * k)
+            if b and (b % k == 0 or abs(own) >= c or is_part):
+                return False
+    return not repeated
 
 
 def _division_of(node: Expr, nesting: int) -> Any:
@@ -279,14 +317,14 @@ def _division_of(node: Expr, nesting: int) -> Any:
     if any([is_digit(inner) for _, _, inner in dividend.terms]):  # noqa: C419  # hot
         return None
     if not is_remainder and (rests := _rests_of_digit(dividend, c)) is not None:
-        return DivisionShape(False, is_truncated, c, dividend, dividend, rests)
+        return DivisionShape(False, is_truncated, c, a, dividend, dividend, rests)
     reduced = dividend
     if max(abs(k) for _, k, _ in dividend.terms) >= c:
         few = tuple([(e, k % c if k > 0 else -(-k % c), inner) for e, k, inner in dividend.terms if k % c])
         reduced = dividend._replace(terms=few)
     rests = _rests(reduced, {gcd(c, k) for _, k, _ in reduced.terms})
     if is_remainder:
-        return DivisionShape(True, is_truncated, c, dividend, reduced, rests) if _is_reduced(dividend, c) else None
+        return DivisionShape(True, is_truncated, c, a, dividend, reduced, rests) if _is_reduced(dividend, c) else None
     if not -c < dividend.const < c or max(k for _, k, _ in dividend.terms) < 0:
         return None
     for _, k, inner in dividend.terms:
@@ -294,7 +332,7 @@ def _division_of(node: Expr, nesting: int) -> Any:
             return None
         if type(inner) is DivisionShape and (gcd(c, k * inner.divisor) > 1 if inner.is_remainder else abs(k) == 1):
             return None
-    return DivisionShape(False, is_truncated, c, dividend, reduced, rests)
+    return DivisionShape(False, is_truncated, c, a, dividend, reduced, rests)
 
 
 def _rests_of_digit(dividend: SumShape, c: int) -> Rests | None:
@@ -599,7 +637,7 @@ def _ends_inside(total: SumShape, known: IntervalScope, around: int = 0) -> Inte
     ends = _ends(total, known, around)
     related = known.related
     if ends is not None and related and not related.isdisjoint(total.variables):
-        return _under_facts(total.const, total.terms, known) if total.is_plain else None
+        return _under_facts(total.const, total.terms, known)
     return ends
 
 
@@ -608,8 +646,12 @@ def _is_one_period(ends: Interval, c: int) -> bool:
     return low is not None and high is not None and low // c == high // c
 
 
-def _under_facts(const: int, terms: Iterable[ShapeTerm], known: IntervalScope) -> Interval:
-    return known.bounds(Linear(const, {e: k for e, k, _ in terms if e is not None}))
+def _under_facts(offset: int, terms: Iterable[ShapeTerm], known: Any) -> Interval:
+    form, inner = Linear(offset, {e: k for e, k, _ in terms if e is not None}), [t for t in terms if t[0] is None]
+    for _, k, division in inner:
+        form = form.plus(division.form(known), k)  # type: ignore[union-attr]  # products do not divide
+    bounds: Interval = known.bounds(form)
+    return bounds
 
 
 def _all_matter(total: SumShape, rests: Rests, known: IntervalScope, around: int = 0) -> bool:
@@ -656,7 +698,8 @@ def _is_crossed(total: SumShape, least: int, known: IntervalScope) -> bool:
 def _is_open(part: ComparisonShape, known: IntervalScope) -> bool:
     """Whether a comparison is undecided and irreducible."""
     total = part.total
-    ends = _unrelated_ends(total, known)
+    is_division = len(total.terms) == 1 and total.terms[0][0] is None  # facts then bound its dividend
+    ends = _ends(total, known) if is_division else _unrelated_ends(total, known)
     if ends is None:
         return False
     low, high = ends

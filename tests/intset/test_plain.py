@@ -154,6 +154,35 @@ def test_corners_attain_ends_of_terms_that_share_variables() -> None:
     assert plain.ends((i * 1000 + j) // 7 + j * i + maximum(i, j), box, 0) == (0, 142857 + 998001 + 999, True)
 
 
+@pytest.mark.parametrize("seed", daily(range(4_000), 60))
+def test_digits_of_a_sum_that_repeats_a_variable(seed: int) -> None:
+    rng = random.Random(seed)
+    ranges = {Var(name): Range(rng.choice((0, 0, -2, 3)), rng.choice((2, 3, 5, 8))) for name in "ijk"}
+    variables = [*ranges]
+    x = variables[0]
+    for v in variables[1:]:
+        x = x * int(ranges[v].extent) + v
+    x = x * rng.choice((1, 2, 4, -3)) + rng.choice(variables) * rng.choice((1, 2, 5, -1))
+    for c in rng.choices((2, 3, 4, 7), k=rng.choice((1, 2))):
+        x = x // c * rng.choice((1, c, c + 2, -1)) + x % c
+    values = values_of(x, ranges)
+    rows = plain.ValueRows()
+    plain._row(x, rows, ranges)
+    row = plain._Dependent(rows, 0, is_whole=True).written(x)
+    if row is not None:
+        assert row[:2] == (values[0], values[-1])
+        assert row[2] >= max((b - a for a, b in pairwise(values)), default=0)
+
+
+def test_a_sum_of_digits_as_written_is_neither_sampled_nor_split(monkeypatch: pytest.MonkeyPatch) -> None:
+    i, j, k = (Var(name) for name in "ijk")
+    x = ((i * 32 + j) * 28 + k) * 4 + i
+    monkeypatch.setattr(plain, "_attained_at_samples", None)
+    monkeypatch.setattr(plain, "_of_dependent", None)
+    ranges = {i: Range(0, 64), j: Range(0, 32), k: Range(0, 28)}
+    assert plain.ends(x // 16 * 18 + x % 16, ranges)[:2] == (0, 258_113)
+
+
 def test_what_has_no_rule_takes_the_general_road() -> None:
     i, n = Var("i"), Var("n")
     box = {i: Range(0, 8)}

@@ -45,6 +45,8 @@ class Maker:
         if depth <= 0 or self.r.random() < 0.4:
             return self.variable()
         inner, c, kind = self.sum(depth - 1), self.r.choice(SIZES[1:]), self.r.random()
+        if kind > 0.97:  # factored
+            return (self.variable() + self.variable() // c) * self.r.choice(SIZES[1:])
         if kind > 0.94:  # a digit
             return inner % (c * self.r.choice((2, 3, 4, 7))) // c
         if kind < 0.08:
@@ -164,6 +166,54 @@ def test_factored_sums_are_irreducible() -> None:
         assert run(walk(), e, known) is e
     for e in ((x + y) * 2 + z * 2, (x + y) * 2 + 6, (x + y) * 2 + x, ((x + y) * 2) // 4, (x + y) * 2 < 4):
         assert settled(e, known) is None
+
+
+def test_quotients_beside_their_variables_are_irreducible() -> None:
+    x, y, z = (Var(name) for name in "xyz")
+    known = Context({x: Range(0, 64), y: Range(0, 8), z: Range(0, 40)}).frame.known
+    for e in (
+        x - x // 21 * 35 + y * 7,
+        x // 21 * 42 - x,
+        y * 16 + (x * 8 + z) // 21 * 45 - x,
+        (y + x * 9 // 4) * 2 + z,
+    ):
+        assert settled(e, known) is e
+        assert run(walk(), e, known) is e
+    for e in (
+        *(
+            x * 4 + x // 21 * 2,
+            x - x // 21 * 21,
+            x * 3 - x // 21 * 42,
+            x * 3 + (x * 22 + z) // 21 * 5,
+            x + (x + y) % 5 * 7,
+        ),
+        *((x - x // 21 * 35) // 6, x * 3 + (x // 4 + y) // 3 * 5, x + x // 8 * 3 + x // 4 * 3),
+    ):
+        assert settled(e, known) is None
+
+
+def test_facts_bound_the_dividends_of_quotients() -> None:
+    x, y = Var("x"), Var("y")
+    known = Context({x: Range(0, 13), y: Range(0, 1024)}, assume=[x * 1024 + y < 12_544]).frame.known
+    for e in ((x * 64 + y // 16) % 14, (x * 1024 + y) % 600 < 50):
+        assert settled(e, known) is e
+        assert run(walk(), e, known) is e
+    for e in ((x * 64 + y // 16) // 784, (x * 1024 + y) % 12_544 < 50, x * 1024 + y < 12_000):
+        assert settled(e, known) is None
+
+
+def test_the_linear_form_is_taken_without_search_where_it_is_the_shortest() -> None:
+    w, x, y, z = (Var(name) for name in "wxyz")
+    known = Context({x: Range(0, 8), y: Range(0, 2), z: Range(0, 2), w: Range(0, 16)}).frame.known
+    expected = {
+        w * 36 + x // 4 * 18 + (x * 4 + y * 2 + z) % 16: w * 36 + (y + x * 9 // 4) * 2 + z,
+        w // 5 * 7 + w % 5: w + w // 5 * 2,
+        w // 5 * 15 + 14 - w % 5: w // 5 * 20 - w + 14,
+    }
+    for e, result in expected.items():
+        simplifier = Simplifier()
+        assert run(simplifier, e, known) is result
+        assert [rewrite.rule for rewrite in simplifier.rewrites.values()] == ["linear form"]
 
 
 def test_sums_of_variables_take_no_search() -> None:
