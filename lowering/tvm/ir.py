@@ -37,7 +37,7 @@ from lowering.nest.walk import substitute as substituted
 from lowering.passes import name_minima, rebase, unique_names
 from lowering.tvm.ir_builder import IRBuilder, call_intrin
 from lowering.tvm.target import Target
-from lowering.tvm.views import CalledOp, View, has_effect, is_call, is_inner, let, unviewed, viewed
+from lowering.tvm.views import CalledOp, ScriptView, has_effect, is_call, is_inner, let, unviewed, viewed
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -477,8 +477,8 @@ def _types() -> dict[str, NodeType]:
             lambda x: isinstance(x, ShapeVar) and not isinstance(x, ScriptVar),
             lambda name, dtype="int32", span=None: size_var(name, dtype),
         ),
-        "Let": (lambda x: isinstance(x, View) and x.kind == "Let", let),
-        "PrimExpr": (lambda x: isinstance(x, (Expr, Cond, Value, View)), build.operand),
+        "Let": (lambda x: isinstance(x, ScriptView) and x.kind == "Let", let),
+        "PrimExpr": (lambda x: isinstance(x, (Expr, Cond, Value, ScriptView)), build.operand),
         "PrimFunc": (lambda x: isinstance(x, ir.Function), prim_func),
         "Stmt": (lambda x: isinstance(x, ir.Stmt), _refused("Stmt")),
         "For": (lambda x: isinstance(x, ir.For), _for),
@@ -568,7 +568,7 @@ def ir_transform(
         new: dict[Any, Any] = {}
         for node in walk.nodes(value):
             view = node if is_inner(node) else viewed(walk.rewrite(node, new))
-            if isinstance(view, View) and (answer := unviewed(change(view))) is not view.node:
+            if isinstance(view, ScriptView) and (answer := unviewed(change(view))) is not view.node:
                 new[node] = build.operand(answer)
         return walk.rewrite(value, new)
 

@@ -40,7 +40,7 @@ class CalledOp:
         return self.name
 
 
-class View(Guest):
+class ScriptView(Guest):
     """A value under fields of TVM.
 
     Attributes
@@ -72,7 +72,7 @@ class View(Guest):
 
 
 def _applied(function: Callable[..., Any], is_reflected: bool) -> Callable[..., Any]:
-    def apply(self: View, *others: Any) -> Any:
+    def apply(self: ScriptView, *others: Any) -> Any:
         plain = [unviewed(other) for other in others]
         return function(*plain, self.node) if is_reflected else function(self.node, *plain)
 
@@ -82,19 +82,19 @@ def _applied(function: Callable[..., Any], is_reflected: bool) -> Callable[..., 
 for name in "add sub mul truediv floordiv mod and or xor lshift rshift".split():
     called = getattr(operator, f"__{name}__")
     for prefix in ("", "r"):
-        setattr(View, f"__{prefix}{name}__", _applied(called, bool(prefix)))
+        setattr(ScriptView, f"__{prefix}{name}__", _applied(called, bool(prefix)))
 for name in "lt le gt ge eq ne neg abs invert".split():
-    setattr(View, f"__{name}__", _applied(getattr(operator, f"__{name}__"), False))
+    setattr(ScriptView, f"__{name}__", _applied(getattr(operator, f"__{name}__"), False))
 
 
 def unviewed(x: Any) -> Any:
     """The value for which a view stands; other objects are themselves."""
-    return x.node if isinstance(x, View) else x
+    return x.node if isinstance(x, ScriptView) else x
 
 
 def viewed(x: Any) -> Any:
     """The view of a call; other objects are themselves."""
-    if isinstance(x, View):
+    if isinstance(x, ScriptView):
         return x
     node = x.data.body if isinstance(x, Expr) and isinstance(x.data, IntFunction) else x
     if isinstance(node, build.ExternCall):
@@ -110,16 +110,16 @@ def viewed(x: Any) -> Any:
     return x
 
 
-def _call(node: Any, dtype: str, kind: str, name: str, args: tuple[Any, ...]) -> View:
+def _call(node: Any, dtype: str, kind: str, name: str, args: tuple[Any, ...]) -> ScriptView:
     shown = tuple(map(viewed, args))
     if kind in _EXTERN:
-        return View(node, "Call", dtype=dtype, op=CalledOp.get(_EXTERN[kind]), args=(ScriptText(name), *shown))
-    return View(node, "Call", dtype=dtype, op=CalledOp.get(f"tir.{name.removeprefix('tir.')}"), args=shown)
+        return ScriptView(node, "Call", dtype=dtype, op=CalledOp.get(_EXTERN[kind]), args=(ScriptText(name), *shown))
+    return ScriptView(node, "Call", dtype=dtype, op=CalledOp.get(f"tir.{name.removeprefix('tir.')}"), args=shown)
 
 
 def is_call(x: object) -> bool:
     """Whether an object is the view of a call."""
-    return isinstance(x, View) and x.kind == "Call"
+    return isinstance(x, ScriptView) and x.kind == "Call"
 
 
 def has_effect(x: Any) -> bool:
@@ -132,10 +132,10 @@ def is_inner(x: object) -> bool:
     return isinstance(x, Value) and dtypes.is_int(x.dtype)
 
 
-def let(var: Any, value: Any, body: Any, span: object = None) -> View:
+def let(var: Any, value: Any, body: Any, span: object = None) -> ScriptView:
     """`Let`: the body with the variable's value."""
     bound, inside = build.operand(value), build.operand(body)
-    return View(walk.substitute(inside, {var: bound}), "Let", var=var, value=bound, body=inside)
+    return ScriptView(walk.substitute(inside, {var: bound}), "Let", var=var, value=bound, body=inside)
 
 
 SCRIPT_FIELDS["Evaluate", "value"] = lambda stmt: viewed(stmt.call)

@@ -323,7 +323,7 @@ INSIDE: dict[str, str] = {
         Program StmtSite WrittenValues Scope DivisionLowering DivisionScope FormNest Part
         Naming OperandReader Execution Grid Partial Search ContractDataflow Trace Metavariables
         Loops Counts DecidingNodes Uses Spans WordSpans
-        Change Breakpoint ReachingValues Known PassReport
+        Change Breakpoint ReachingValues Known NamedCasts PassReport
         Worth ConcreteRun PartialEvaluator FunctionBuilder Lifetime CandidateNests
         Exploration OwnPool Pace Prepared ResultFolder PrimFuncReader PrimFuncWriter BlockWriter""",
 }
