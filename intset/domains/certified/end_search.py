@@ -33,6 +33,7 @@ from intset.domains.ranked import are_apart
 from intset.domains.sets.ends import Bounds, numeric_ends
 from intset.errors import EvaluationError, InputError
 from intset.expr import ops
+from intset.expr.build import logical_and
 from intset.expr.dag import free_vars, is_nonlinear, opaque_terms, postorder, substitute
 from intset.expr.evaluate import all_hold, compiled, point_value, some_may_be_long, value_or_none
 from intset.expr.node import Cond, Expr, Var, as_cond, as_expr, const, constant_value
@@ -86,9 +87,8 @@ def _search_of(query: Query, is_brief: bool) -> _EndSearch | None:
     bits = {v: max(abs(s.start), abs(s.stop)).bit_length() for v, s in zip(variables, spans, strict=True)}
     if not all(spans) or some_may_be_long(nodes, bits):
         return None
-    checks = [*touching, *symbolic_limits(query, variables)]
-    guards = [compiled(check, variables) for check in checks]
-    search = _EndSearch(query, variables, spans, compiled(e, variables), guards)
+    inside = compiled(logical_and(*touching, *symbolic_limits(query, variables)), variables)
+    search = _EndSearch(query, variables, spans, compiled(e, variables), inside)
     if is_brief:
         search.points = min(search.points, 2 * divisions**3)
         search.evaluations = min(search.evaluations, 2 * divisions**3)
@@ -112,10 +112,10 @@ class _EndSearch:
         variables: Sequence[Var],
         spans: Sequence[range],
         value: Callable[..., int],
-        guards: Sequence[Callable[..., bool]],
+        inside: Callable[..., bool],
     ) -> None:
         self._query, self._variables, self._spans = query, variables, spans
-        self._value, self._guards = value, guards
+        self._value, self._inside = value, inside
         self.points, self.evaluations = BRANCHED_POINTS, ASCENT_EVALUATIONS
 
     def largest(self, side: int, claimed: int) -> int | None:
@@ -124,8 +124,8 @@ class _EndSearch:
         return self._climbed(side, claimed) if best is None else best
 
     def _at(self, point: Sequence[int], side: int) -> int | None:
-        """The value times `side`; `None` where the point violates a guard or the value is undefined."""
-        if not all(value_or_none(guard, *point) for guard in self._guards):
+        """The value times `side`; `None` where the point lies outside or the value is undefined."""
+        if not value_or_none(self._inside, *point):
             return None
         value = value_or_none(self._value, *point)
         return None if value is None else side * value

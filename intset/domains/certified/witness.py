@@ -19,7 +19,7 @@ from typing import Final
 from intset.domains.query import Query
 from intset.errors import EvaluationError, InputError
 from intset.expr import ops
-from intset.expr.build import select, sum_of
+from intset.expr.build import logical_and, select, sum_of
 from intset.expr.dag import free_vars, opaque_terms, postorder, postorder_by
 from intset.expr.evaluate import (
     compiled,
@@ -465,11 +465,11 @@ def false_point(query: Query, goal: Cond) -> tuple[str, Point | None] | None:
     _, _, touching, leftover = roots.split_relevant(roots.exprs)
     if leftover:
         return None
-    checks = [compiled(check, variables) for check in (*touching, *symbolic_limits(query, variables))]
+    inside = compiled(logical_and(*touching, *symbolic_limits(query, variables)), variables)
     test = compiled(goal, variables)
     seen = False
     for point in itertools.product(*spans):
-        if not all(value_or_none(check, *point) for check in checks):
+        if not value_or_none(inside, *point):
             continue
         seen = True
         if value_or_none(test, *point) is False:
