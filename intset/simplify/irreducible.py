@@ -649,7 +649,8 @@ def _is_one_period(ends: Interval, c: int) -> bool:
 def _under_facts(offset: int, terms: Iterable[ShapeTerm], known: Any) -> Interval:
     form, inner = Linear(offset, {e: k for e, k, _ in terms if e is not None}), [t for t in terms if t[0] is None]
     for _, k, division in inner:
-        form = form.plus(division.form(known), k)  # type: ignore[union-attr]  # products do not divide
+        assert isinstance(division, DivisionShape)  # a dividend has no products
+        form = form.plus(division.form(known), k)
     bounds: Interval = known.bounds(form)
     return bounds
 
