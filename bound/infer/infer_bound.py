@@ -190,6 +190,7 @@ class BoundsMap(Configured):
         chosen = frozenset(of_kind(Stage, stage, "a part of stages") for stage in listed(stages, "stages"))
         other = BoundsMap(self.written, replace(self._state, compacted=chosen))
         other._pieces = self._pieces
+        vars(other).update({k: known for k, known in vars(self).items() if k in ("outside", "has_outside")})
         return other
 
     # -- ranges -------------------------------------------------------------------------------------------------

@@ -85,6 +85,7 @@ class Normalizer:
         "forms",
         "intervals",
         "is_box",
+        "lowest",
         "mark",
         "members",
         "ranges",
@@ -107,6 +108,7 @@ class Normalizer:
             {**facts.atoms, **ranges} if facts.atoms else dict(ranges)
         )  # of variables and atoms met so far
         self.signs: dict[tuple[int, frozenset[tuple[Expr, int]]], tuple[bool, int]] = {}  # cache of `signs.is_nonneg`
+        self.lowest: dict[tuple[object, ...], tuple[bool, int, int]] = {}  # cache of `signs`: answer, monomials, rests
         self.members: FoundMembers | None = None  # points of the scope, filled when a sign first needs them
         self._clauses: dict[Cond, tuple[Clause | Cond, ...]] = {}
         self._without_facts: Normalizer | None = None

@@ -560,6 +560,27 @@ def _without(parts: list[Expr], taken: list[Expr]) -> list[Expr] | None:
 
 
 def _lowest_is_nonneg(known: Normalizer, form: Linear) -> bool:
+    """Prove `form >= 0` from ends of variables and atoms.
+
+    Rests of different sums of facts are often equal: a scope remembers the answer with what it took from the budget,
+    and gives it where as much is left.
+    """
+    spent = SPENT
+    depth = (spent.open, spent.consulting, spent.proofs, spent.own_budgets)
+    key = (form.const, frozenset(form.terms.items()), depth)
+    found = known.lowest.get(key)
+    left, rests = spent.left, spent.rests
+    if found is not None and found[1] <= left:
+        spent.left = left - found[1]
+        try_rests(found[2])
+        return found[0]
+    answer = _is_lowest_nonneg(known, form)
+    if spent.left >= 0:
+        known.lowest[key] = answer, left - spent.left, spent.rests - rests
+    return answer
+
+
+def _is_lowest_nonneg(known: Normalizer, form: Linear) -> bool:
     limits, ranges, atoms = known.assumptions.limits, known.ranges, known.assumptions.atoms
     negated = scaled(poly_of(known.regroup(form)), -1)
     quotients = any(e.op is ops.FLOORDIV for e in atoms_in(negated))
