@@ -687,8 +687,8 @@ def compute_at(
     InputError: the mode or the repair is unknown, or the position is outside -n-1..n for n loops.
     """
     check_mode(mode)
-    if repair is not None:
-        one_of((RECOMPUTE,), repair, "repair")
+    if repair is not None and (not isinstance(repair, str) or repair != RECOMPUTE):
+        raise InputError(f"repair must be None or {shown(RECOMPUTE)}, not {shown(repair)}")
     try:
         return place_at(schedule, producer, consumer, pos, mode)
     except ReplayError as error:

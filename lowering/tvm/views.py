@@ -100,21 +100,14 @@ def viewed(x: Any) -> Any:
     if isinstance(node, build.ExternCall):
         return _call(x, "int32", node.kind, node.name, node.args)
     if isinstance(node, Value) and node.op is CALL:
-        return _call(
-            x,
-            node.dtype,
-            "" if node.data in build.FUNCTIONS or node.data.startswith("tir.") else "extern",
-            node.data,
-            node.args,
-        )
+        is_known = node.data in build.FUNCTIONS or node.data.startswith("tir.")
+        return _call(x, node.dtype, "" if is_known else "extern", node.data, node.args)
     return x
 
 
 def _call(node: Any, dtype: str, kind: str, name: str, args: tuple[Any, ...]) -> ScriptView:
-    shown = tuple(map(viewed, args))
-    if kind in _EXTERN:
-        return ScriptView(node, "Call", dtype=dtype, op=CalledOp.get(_EXTERN[kind]), args=(ScriptText(name), *shown))
-    return ScriptView(node, "Call", dtype=dtype, op=CalledOp.get(f"tir.{name.removeprefix('tir.')}"), args=shown)
+    called = (_EXTERN[kind], (ScriptText(name),)) if kind in _EXTERN else (f"tir.{name.removeprefix('tir.')}", ())
+    return ScriptView(node, "Call", dtype=dtype, op=CalledOp.get(called[0]), args=(*called[1], *map(viewed, args)))
 
 
 def is_call(x: object) -> bool:

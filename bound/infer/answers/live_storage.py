@@ -50,7 +50,7 @@ from bound.tir import walk
 from bound.tir.reduce import CommReducer, condition, initial, sources
 from bound.tir.value import REDUCE, Operand, Value
 from intset.errors import BudgetError, InputError
-from intset.expr.arguments import one_of, refusal
+from intset.expr.arguments import refusal
 from intset.expr.build import maximum, sum_of
 from intset.expr.dag import reachable
 from intset.expr.node import Expr, Var, as_expr, const, constant_value
@@ -516,8 +516,8 @@ def traffic_of(
     ------
     InputError: `only` is none of these.
     """
-    if only is not None:
-        one_of((LOADS, STORES), only, "only")
+    if only is not None and (not isinstance(only, str) or only not in (LOADS, STORES)):
+        raise InputError(f"traffic counts 'loads', 'stores' or, with None, both, not {shown(only)}")
     is_stored = only != LOADS and not isinstance(bounds.op, PlaceholderOp)
     stored = as_expr(region("computed").count_total() if is_stored else 0)
     if only == STORES:

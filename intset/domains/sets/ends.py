@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from intset.errors import EvaluationError, InputError
-from intset.expr.arguments import a_flag, listed
+from intset.expr.arguments import listed
 from intset.expr.build import evaluated, maximum, minimum
 from intset.expr.dag import opaque_terms, substitute
 from intset.expr.evaluate import evaluate
@@ -54,7 +54,7 @@ class Bounds(Displayed, tuple[End, End]):
         first = const(low) if type(low) is int else as_end(low)
         last = const(high) if type(high) is int else as_end(high)
         self = tuple.__new__(cls, (first, last))
-        self.is_tight, self.by = a_flag(is_tight, "is_tight"), by
+        self.is_tight, self.by = is_tight, by
         self.notes = notes if type(notes) is tuple else listed(notes, "notes")
         return self
 
@@ -97,7 +97,11 @@ class Bounds(Displayed, tuple[End, End]):
         return low, high
 
     def __repr__(self) -> str:
-        return f"({self[0]}, {self[1]})" + ("" if self.is_tight else " not known to be tight") + shown_notes(self.notes)
+        return (
+            f"({self[0]}, {self[1]})"
+            + ("" if self.is_tight is True else " not known to be tight")
+            + shown_notes(self.notes)
+        )
 
 
 def _number(end: End, side: str) -> int:

@@ -88,7 +88,7 @@ def test_stages_are_chosen_apart() -> None:
     assert "chosen: exact" in text and "considered: box" in text
     named = infer_bound(s, compute={s.stages[2].op.outputs[0]: "box"})
     assert [stage.name for stage in named.boxed] == ["U"]
-    with pytest.raises(InputError, match="compute must be one of exact, box, auto, not 'cheap'"):
+    with pytest.raises(InputError, match="compute of a stage must be one of exact, box, not 'cheap'"):
         infer_bound(s, compute={s.stages[2].op.outputs[0]: "cheap"})
 
 
