@@ -104,6 +104,7 @@ def test_a_missing_name_says_what_serves_instead(name: str) -> None:
 
 
 def test_a_loop_of_a_builder_is_forgotten_with_its_nest() -> None:
+    gc.collect()  # the nests of other tests
     before = len(PACKED)
     ib = tir.ir_builder.create()
     A = ib.buffer_ptr(tir.decl_buffer((4,), "int32"))
