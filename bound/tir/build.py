@@ -724,6 +724,8 @@ _OF_FLOATS: Final = {
     "le": ops.LE,
     "gt": ops.GT,
     "ge": ops.GE,
+    "eq": ops.EQ,
+    "ne": ops.NE,
 }
 
 
