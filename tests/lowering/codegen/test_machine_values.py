@@ -343,3 +343,15 @@ def test_an_integer_equals_a_float_of_its_value(name: str, backend: Any) -> None
         f = lower(te.create_schedule(out.op), [a, b, out])
         is_negated = name in ("!=", "not equal")
         np.testing.assert_array_equal(run(f, {"A": x, "B": y}, backend=backend)["out"], wanted ^ is_negated)
+
+
+@pytest.mark.parametrize("backend", ["python", "c"])
+def test_typed_constants_wrap_before_they_become_floats(backend: Any) -> None:
+    def formulas(i: Any) -> tuple[Any, ...]:
+        byte = tir.const(100, "int8") * tir.const(2, "int8")
+        below = tir.const(1, "uint32") - tir.const(2, "uint32")
+        return (tir.const(9, "uint8") << 5).astype("float32"), byte + 0.5, below.astype("float64"), byte * te.exp(0.0)
+
+    outs = te.compute((1,), formulas, name="out")
+    found = run(lower(te.create_schedule(outs[0].op), list(outs)), {}, backend=backend)
+    assert [found[out.name][0] for out in outs] == [32.0, -55.5, 2.0**32 - 1, -56.0]
