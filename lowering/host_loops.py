@@ -42,7 +42,8 @@ class While:
         used = dict.fromkeys((*touched(round_), *called))
         self.tensors = tuple(t for t in used if t not in own and t is not self.flag)
         free = free_variables(round_)
-        sizes, scalars = (tuple(v for v in free if isinstance(v, Var) is whole) for whole in (True, False))
+        sizes = tuple(v for v in free if isinstance(v, Var))
+        scalars = tuple(v for v in free if not isinstance(v, Var))
         self.variables = (*sizes, *scalars)
         self.writes = tuple(dict.fromkeys(self._written(body)))
         outputs = (*(t for t in self.tensors if t in self.writes), self.flag)
@@ -60,7 +61,7 @@ class While:
         arrays = {
             t: a if isinstance(a, np.ndarray) else a.data for t, a in zip(self.tensors, args[:count], strict=True)
         }
-        numbers = dict(zip(self.variables, args[count:], strict=True))
+        numbers: dict[Any, Any] = dict(zip(self.variables, args[count:], strict=True))
         functions = self.functions()
         flag = np.ones(1, "int32")
         while flag[0]:

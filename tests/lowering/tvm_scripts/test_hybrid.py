@@ -70,7 +70,7 @@ def flags(a):  # type: ignore[no-untyped-def]
             b[i] = a[i]
         if (ON and a[i] > 0.0) and i < 6:
             b[i] += 2.0
-        if ON and not ON or a[i] < 0.0 and ON:
+        if not ON or a[i] < 0.0 and ON:
             b[i] += 3.0
     return b
 
