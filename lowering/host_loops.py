@@ -30,35 +30,43 @@ class While:
     Attributes
     ----------
     function: one round; it stores in `flag` whether there was one.
-    functions: host functions, which the round may call.
+    functions: gives the host functions that the round may call.
     """
 
-    def __init__(self, cond: Cond | Value, body: Stmt, functions: Functions) -> None:
+    def __init__(self, cond: Cond | Value, body: Stmt, functions: Callable[[], Functions]) -> None:
         self.functions = functions
         self.flag = PlaceholderOp("repeats", (const(1),), "int32").output(0)
         own = {s.tensor for s in statements(body) if isinstance(s, Allocate)}
         round_ = If(cond, seq(Store(self.flag, (const(0),), const(1)), body))
-        self.tensors = tuple(t for t in touched(round_) if t not in own and t is not self.flag)
-        self.variables = tuple(v for v in free_variables(round_) if isinstance(v, Var))
+        called = (t for call in calls(body) for t in (*call.reads, *call.writes))
+        used = dict.fromkeys((*touched(round_), *called))
+        self.tensors = tuple(t for t in used if t not in own and t is not self.flag)
+        free = free_variables(round_)
+        sizes = tuple(v for v in free if isinstance(v, Var))
+        scalars = tuple(v for v in free if not isinstance(v, Var))
+        self.variables = (*sizes, *scalars)
         self.writes = tuple(dict.fromkeys(self._written(body)))
         outputs = (*(t for t in self.tensors if t in self.writes), self.flag)
-        whole = Function("round", (*self.tensors, self.flag), outputs, self.variables, (), round_)
+        whole = Function("round", (*self.tensors, self.flag), outputs, sizes, scalars, round_)
         self.function = with_bounds_checks(whole)
 
     def _written(self, body: Stmt) -> list[Tensor]:
         stores = [s.tensor for s in statements(body) if isinstance(s, Store) and s.tensor in self.tensors]
-        return [*stores, *(t for call in calls(body) for t in call.writes)]
+        return [*stores, *(t for call in calls(body) for t in call.writes if t in self.tensors)]
 
     def __call__(self, *args: Any) -> None:
         import numpy as np
 
         count = len(self.tensors)
-        arrays = {t: getattr(a, "data", a) for t, a in zip(self.tensors, args[:count], strict=True)}
-        numbers = dict(zip(self.variables, args[count:], strict=True))
+        arrays = {
+            t: a if isinstance(a, np.ndarray) else a.data for t, a in zip(self.tensors, args[:count], strict=True)
+        }
+        numbers: dict[Any, Any] = dict(zip(self.variables, args[count:], strict=True))
+        functions = self.functions()
         flag = np.ones(1, "int32")
         while flag[0]:
             flag[0] = 0
-            run(self.function, {**arrays, self.flag: flag}, numbers, self.functions)
+            run(self.function, {**arrays, self.flag: flag}, numbers, functions)
 
 
 class LoopName(str):
@@ -68,14 +76,15 @@ class LoopName(str):
         raise InputError("a nest with a while loop is not saved: build it again where it runs")
 
 
-def repeated(cond: Cond | Value, body: Stmt, functions: Functions) -> Evaluate:
+def repeated(cond: Cond | Value, body: Stmt, functions: Functions, called: Callable[[], Functions]) -> Evaluate:
     """The statement that repeats `body` while `cond` holds.
 
     Parameters
     ----------
-    functions: host functions, which the body calls; the loop becomes one.
+    functions: host functions; the loop becomes one.
+    called: gives them as the body calls them.
     """
-    loop = While(cond, body, functions)
+    loop = While(cond, body, called)
     name = LoopName("while.{:x}.{}".format(*ORIGIN.next_uid()))  # of this process alone
     functions[str(name)] = loop
     finalize(name, functions.pop, str(name), None)

@@ -361,7 +361,7 @@ def guarded(value: Operand, guards: list[Cond]) -> Operand:
     if not guards:
         return value
     if isinstance(value, Value) and value.op is REDUCE:
-        return with_condition(value, build.together(condition(value), *guards))
+        return with_condition(value, build.together(*guards, condition(value)))
     return build.select(build.all_of(*guards), value, build.plain_constant(build.cast(build.dtype_of(value), 0)))
 
 
@@ -462,7 +462,7 @@ def _partial(
     reduced = (*untouched, *(new for iv, new in axes.items() if iv is not axis))
     first = op.body[0]
     assert isinstance(first, Value) and op.reduction is not None
-    where = build.together(walk.substitute(condition(first), mapping), *guards)
+    where = build.together(*guards, walk.substitute(condition(first), mapping))
     terms = tuple(walk.substitute(source, mapping) for source in sources(first))
     body = _reductions(op.reduction.combiner, terms, where, reduced, op)
     new_axis = (*op.axis[:dimension], axes[axis], *op.axis[dimension:])

@@ -43,7 +43,7 @@ from intset.errors import InputError, UndefinedError
 from intset.expr import build as ints
 from intset.expr import ops
 from intset.expr.arguments import a_name, of_kind, refusal
-from intset.expr.dag import postorder
+from intset.expr.dag import operations, postorder
 from intset.expr.evaluate import settled
 from intset.expr.node import ELEMENT_TYPES, FLOATS, Cond, Expr, IntLike, Node, Var, as_expr, divide, truth
 from intset.expr.node import make as make_node
@@ -552,7 +552,9 @@ def as_float(number: float, dtype: str = "float64") -> float:
 
 
 def _settled(e: Expr) -> int | None:
-    """The number of an expression of constants alone; `None` for others, and where it has none."""
+    """The number of an expression of constants alone; `None` for others, of typed values, and where it has none."""
+    if ops.CAST in operations(e):
+        return None  # its steps wrap
     try:
         number: int | None = settled(e)
     except UndefinedError:
@@ -562,7 +564,7 @@ def _settled(e: Expr) -> int | None:
 
 def _cast_integer(dtype: str, e: Expr) -> Operand:
     if dtypes.is_float(dtype):
-        whole = _settled(e)
+        whole = _settled(as_expr(plain_constant(e)))
         return make(CONVERT, (e,), dtype) if whole is None else constant(as_float(whole, dtype), dtype)
     number = as_expr(plain_constant(e))
     if number.is_const:
@@ -724,6 +726,8 @@ _OF_FLOATS: Final = {
     "le": ops.LE,
     "gt": ops.GT,
     "ge": ops.GE,
+    "eq": ops.EQ,
+    "ne": ops.NE,
 }
 
 

@@ -262,7 +262,7 @@ class _Typing:
         if e.is_const and dtype is not None:
             return as_expr(ops.wrap(e.data, *dtypes.register(dtype)))
         if arg not in self.data:
-            return e
+            return e if dtype is None or dtypes.signed(dtype) else self.within(e, dtype)
         is_whole = dtype is None or dtype == own or not self._low_bits(e) or dtypes.bits(dtype) > dtypes.bits(own)
         return self.within(self.within(e, own) if is_whole else e, dtype or own)
 

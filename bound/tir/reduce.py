@@ -19,6 +19,7 @@ from bound.tir.value import (
     IntFunction,
     Number,
     Operand,
+    ScriptVar,
     Truth,
     Value,
     ValueLike,
@@ -122,7 +123,9 @@ def with_condition(value: Value, where: Operand) -> Value:
 
 
 def _parameter(name: str, dtype: str) -> Parameter:
-    return Var(name) if dtypes.is_int(dtype) else parameter(name, dtype)
+    if not dtypes.is_int(dtype):
+        return parameter(name, dtype)
+    return Var(name) if dtype == dtypes.INDEX else ScriptVar.of(name, dtype, is_size=False)
 
 
 def _as_tuple(x: object, what: str) -> tuple[object, ...]:

@@ -183,19 +183,21 @@ class Expr(Node, Arithmetic):
     def _equation(self, op: Op, other: object) -> Any:
         if isinstance(other, Expr):
             return make(op, (self, other))
+        if isinstance(other, float) and FLOATS.binary is not None:
+            return FLOATS.binary(op.name, self, other)
         if isinstance(other, (bool, float, str, type)) or not hasattr(other, "__index__"):
             return NotImplemented
         return make(op, (self, as_expr(other)))
 
     def eq(self, other: IntLike) -> Cond:
         """The condition that both are equal."""
-        return compare(ops.EQ, self, other)
+        return self == other if isinstance(other, Guest) else compare(ops.EQ, self, other)
 
     equal = eq  # TVM's name
 
     def ne(self, other: IntLike) -> Cond:
         """The condition that both differ."""
-        return compare(ops.NE, self, other)
+        return self != other if isinstance(other, Guest) else compare(ops.NE, self, other)
 
     def __pow__(self, exponent: SupportsIndex) -> Expr:
         """The product of `exponent` factors, from left to right; the exponent is a number."""

@@ -41,7 +41,7 @@ from lowering.passes.stores.constant_sizes import with_constant_sizes
 from lowering.passes.values.cse import inline_values
 from lowering.tvm.ir import ModuleFunction, as_prim_func, load_json, save_json
 from lowering.tvm.ir_builder import BARRIER
-from lowering.tvm.runtime import PACKED, NDArray, cpu
+from lowering.tvm.runtime import NDArray, on_arrays
 from lowering.tvm.target import Target
 
 
@@ -127,7 +127,7 @@ class BuiltModule:
         pairs = list(zip(self.order, args, strict=True))
         arrays = {p: _stored(p, a.data if isinstance(a, NDArray) else a) for p, a in pairs if isinstance(p, Tensor)}
         numbers = {p: a for p, a in pairs if not isinstance(p, Tensor)}
-        run(self.function, arrays, numbers, {name: _on_arrays(f) for name, f in PACKED.items()}, backend=self.backend)
+        run(self.function, arrays, numbers, on_arrays(), backend=self.backend)
 
     def time_evaluator(
         self, func_name: str, dev: object = None, number: int = 10, repeat: int = 1, **more: object
@@ -174,16 +174,6 @@ def load_module(path: str, fmt: str = "") -> BuiltModule:
     first, *others = [BuiltModule(*row) for row in load_json(Path(path).read_text(encoding="utf-8", errors="replace"))]
     first.others.update({module.name: module for module in others})
     return first
-
-
-def _on_arrays(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A registered function as `run` calls it: with arrays of the script in the place of numpy arrays."""
-    import numpy as np
-
-    def call(*args: Any) -> Any:
-        return function(*(NDArray(a, cpu()) if isinstance(a, np.ndarray) else a for a in args))
-
-    return call
 
 
 def build(

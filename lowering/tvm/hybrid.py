@@ -54,8 +54,6 @@ _BINARY: Final[Mapping[type, Callable[[Any, Any], Any]]] = {
     ast.Div: lambda a, b: terms.binary(ops.TRUNCDIV if _are_integers(a, b) else DIV, a, b),
     ast.Eq: lambda a, b: terms.binary(ops.EQ, a, b),
     ast.NotEq: lambda a, b: terms.binary(ops.NE, a, b),
-    ast.And: lambda a, b: terms.all_of(a, b),
-    ast.Or: lambda a, b: terms.any_of(a, b),
 }
 _LOOPS: Final = {
     **{name: name for name in ("serial", "parallel", "vectorize", "unroll", "bind")},
@@ -132,6 +130,14 @@ def _targets(node: ast.AST) -> list[str]:
     """The names that a statement assigns."""
     targets = node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AugAssign) else []
     return [target.id for target in targets if isinstance(target, ast.Name)]
+
+
+def _joined(is_and: bool, parts: list[Any]) -> Any:
+    """Conditions joined by `and` or `or`; those that Python decides are folded."""
+    rest = [part for part in parts if part is not is_and]
+    if any(isinstance(part, bool) for part in rest):
+        return not is_and
+    return (terms.all_of if is_and else terms.any_of)(*rest) if rest else is_and
 
 
 def _element(array: Any, index: tuple[Any, ...]) -> Any:
@@ -369,10 +375,7 @@ class HybridReader:
             case ast.BinOp(left=left, op=op, right=right) if type(op) in _BINARY:
                 return _BINARY[type(op)](self.value(left), self.value(right))
             case ast.BoolOp(op=op, values=parts):
-                first, *others = [self.value(part) for part in parts]
-                for other in others:
-                    first = _BINARY[type(op)](first, other)
-                return first
+                return _joined(isinstance(op, ast.And), [self.value(part) for part in parts])
             case ast.Compare(left=left, ops=kinds, comparators=others) if all(type(k) in _BINARY for k in kinds):
                 values = [self.value(left), *map(self.value, others)]
                 conds = [_BINARY[type(k)](a, b) for k, a, b in zip(kinds, values, values[1:], strict=False)]
@@ -380,9 +383,13 @@ class HybridReader:
             case ast.UnaryOp(op=ast.USub(), operand=inner):
                 return -self.value(inner)
             case ast.UnaryOp(op=ast.Not(), operand=inner):
-                return terms.negation(self.value(inner))
+                cond = self.value(inner)
+                return not cond if isinstance(cond, bool) else terms.negation(cond)
             case ast.IfExp(test=test, body=yes, orelse=no):
-                return terms.select(self.value(test), self.value(yes), self.value(no))
+                cond = self.value(test)
+                if isinstance(cond, bool):
+                    return self.value(yes if cond else no)
+                return terms.select(cond, self.value(yes), self.value(no))
             case ast.Call(func=ast.Attribute(value=inner, attr="astype"), args=[dtype]):
                 return terms.cast(self.value(dtype), self.value(inner))
             case ast.Call(func=ast.Name(id="len"), args=[inner]):

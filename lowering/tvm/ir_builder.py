@@ -30,7 +30,7 @@ from intset.expr.range import Range
 from lowering.host_loops import repeated
 from lowering.nest.ir import Allocate, Evaluate, For, If, Let, LoopKind, Stmt, Store, seq
 from lowering.nest.walk import operands, statements
-from lowering.tvm.runtime import PACKED
+from lowering.tvm.runtime import PACKED, on_arrays
 from lowering.tvm.views import unviewed
 
 BARRIER: Final = "tir.tvm_storage_sync"
@@ -270,7 +270,7 @@ class IRBuilder:
         """Repeat a block while a condition holds. It runs in Python: the nest calls `host_loops.While`."""
         with self._block() as block:
             yield
-        self.emit(repeated(_condition(condition), seq(*block), PACKED))
+        self.emit(repeated(_condition(condition), seq(*block), PACKED, on_arrays))
 
     def pointer(self, content_type: str, name: str = "ptr", scope: str = "") -> BufferVar:
         """Access to a buffer of unknown size."""

@@ -226,3 +226,13 @@ def convert(value: Any) -> Any:
 
 
 const = operand
+
+
+def on_arrays() -> dict[str, Callable[..., Any]]:
+    """The registered functions as `run` calls them: with arrays of the script in the place of numpy arrays."""
+    import numpy as np
+
+    def adapted(function: Callable[..., Any]) -> Callable[..., Any]:
+        return lambda *args: function(*(NDArray(a, cpu()) if isinstance(a, np.ndarray) else a for a in args))
+
+    return {name: adapted(function) for name, function in PACKED.copy().items()}  # functions of loops may end meanwhile

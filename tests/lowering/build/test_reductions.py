@@ -152,6 +152,35 @@ def test_partial_results_of_a_reduction_from_1_count_from_0() -> None:
     np.testing.assert_array_equal(run(lower(s, [a, b]), {"A": x})["B"], x[1:8] + x[2:9])
 
 
+@pytest.mark.parametrize("backend", ["python", "c"])
+@pytest.mark.parametrize("is_factored", [False, True])
+def test_the_operands_of_a_reducer_have_their_types(is_factored: bool, backend: Any) -> None:
+    def saturated(x: Any, y: Any) -> Any:
+        assert x.dtype == y.dtype == "uint8"
+        return tir.min(x.astype("int32") + y.astype("int32"), 255).astype("uint8")
+
+    a = te.placeholder((3, 10), "uint8", "A")
+    k = te.reduce_axis((0, 10), "k")
+    add = te.comm_reducer(saturated, lambda dtype: tir.const(0, dtype), "saturated")
+    b = te.compute((3,), lambda i: add(a[i, k], axis=k), name="B")
+    s = te.create_schedule(b.op)
+    if is_factored:
+        s.rfactor(b, s[b].split(k, factor=4)[1])
+    x = np.random.default_rng(0).integers(0, 50, (3, 10), "uint8")
+    expected = np.minimum(x.sum(1, dtype="int32"), 255).astype("uint8")
+    np.testing.assert_array_equal(run(lower(s, [a, b]), {"A": x}, backend=backend)["B"], expected)
+
+
+@pytest.mark.parametrize("which", range(2))
+def test_a_condition_on_data_is_read_inside_of_a_cut_tile(which: int) -> None:
+    a = te.placeholder((20,), "int32", "A")
+    k = te.reduce_axis((0, 20), "k")
+    b = te.compute((4,), lambda i: te.sum(a[k], axis=k, where=a[k] % 4 == i), name="B")
+    s = te.create_schedule(b.op)
+    s.rfactor(b, s[b].split(k, factor=3)[which])
+    check(s)
+
+
 @pytest.mark.parametrize("read", range(3))
 def test_of_independent_results_only_what_is_read_is_kept(read: int) -> None:
     a = te.placeholder((4, 6), name="A")

@@ -297,3 +297,61 @@ def test_an_integer_beside_a_stored_number_is_decided_in_its_type() -> None:
     assert "B[0] = 2" not in str(simplify(f))
     for function in (f, simplify(f)):
         assert run(function, {"F": np.zeros(1, np.float32), "B": np.zeros(1, np.int32)})["B"].tolist() == [1]
+
+
+@pytest.mark.parametrize("dtype", ["uint32", "uint64"])
+@pytest.mark.parametrize("backend", ["python", "c"])
+def test_an_index_below_0_is_converted_to_a_type_without_a_sign(dtype: str, backend: Any) -> None:
+    a = te.placeholder((6,), dtype, "A")
+    outs = te.compute(
+        (6,),
+        lambda i: (
+            tir.Select(a[i] >= i - 3, 1, 0),
+            tir.Select(a[i] // 2 < tir.Select(i < 4, i - 3, 5), 1, 0),
+            tir.min(a[i], i - 3),
+            tir.Select(i < 4, i - 3, a[i]),
+        ),
+        name="out",
+    )
+    x = np.array([0, 1, 5, np.iinfo(dtype).max, 2**31, 7], dtype)
+    i = np.arange(6)
+    index = (i - 3).astype(dtype)
+    found = run(lower(te.create_schedule(outs[0].op), [a, *outs]), {"A": x}, backend=backend)
+    expected = (x >= index, x // 2 < np.where(i < 4, index, 5), np.minimum(x, index), np.where(i < 4, index, x))
+    for out, wanted in zip(outs, expected, strict=True):
+        np.testing.assert_array_equal(found[out.name], wanted)
+
+
+EQUALITIES: dict[str, Callable[[Any, Any], Any]] = {
+    "==": lambda a, b: a == b,
+    "!=": lambda a, b: a != b,
+    "equal": lambda a, b: a.equal(b),
+    "not equal": lambda a, b: ~a.equal(b),
+}
+
+
+@pytest.mark.parametrize("name", EQUALITIES)
+@pytest.mark.parametrize("backend", ["python", "c"])
+def test_an_integer_equals_a_float_of_its_value(name: str, backend: Any) -> None:
+    a, b = te.placeholder((6,), "int32", "A"), te.placeholder((6,), "float32", "B")
+    truth = EQUALITIES[name]
+    pairs = (lambda i: (a[i], 2.0), lambda i: (a[i], b[i]), lambda i: (b[i], a[i]), lambda i: (i, b[i]))
+    x, y = np.array([0, 1, 2, 3, 2, 5], "int32"), np.array([0.0, 1.5, 2.0, 3.0, 2.5, 4.0], "float32")
+    expected = (x == 2, x == y, x == y, np.arange(6) == y)
+    for pair, wanted in zip(pairs, expected, strict=True):
+        out = te.compute((6,), lambda i, pair=pair: tir.Select(truth(*pair(i)), 1, 0), name="out")
+        f = lower(te.create_schedule(out.op), [a, b, out])
+        is_negated = name in ("!=", "not equal")
+        np.testing.assert_array_equal(run(f, {"A": x, "B": y}, backend=backend)["out"], wanted ^ is_negated)
+
+
+@pytest.mark.parametrize("backend", ["python", "c"])
+def test_typed_constants_wrap_before_they_become_floats(backend: Any) -> None:
+    def formulas(i: Any) -> tuple[Any, ...]:
+        byte = tir.const(100, "int8") * tir.const(2, "int8")
+        below = tir.const(1, "uint32") - tir.const(2, "uint32")
+        return (tir.const(9, "uint8") << 5).astype("float32"), byte + 0.5, below.astype("float64"), byte * te.exp(0.0)
+
+    outs = te.compute((1,), formulas, name="out")
+    found = run(lower(te.create_schedule(outs[0].op), list(outs)), {}, backend=backend)
+    assert [found[out.name][0] for out in outs] == [32.0, -55.5, 2.0**32 - 1, -56.0]

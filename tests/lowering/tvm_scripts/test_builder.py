@@ -61,13 +61,35 @@ def repeated(ib: Any, A: Any, P: Any, B: Any) -> None:
         k[0] += 1
 
 
+def nested(ib: Any, A: Any, P: Any, B: Any) -> None:
+    a, b = ib.buffer_ptr(A), ib.buffer_ptr(B)
+    with ib.for_range(0, 6) as i:
+        half = ib.let("half", a[i] * 0.5)
+        b[i] = 0.0
+        k = ib.allocate("int32", (1,), "k")
+        k[0] = 0
+        with ib.while_loop(k[0] < 2), ib.new_scope():
+            m = ib.allocate("int32", (1,), "m")
+            m[0] = 0
+            with ib.while_loop(m[0] < 3):
+                b[i] += half
+                m[0] += 1
+            k[0] += 1
+
+
 X, TURNED = np.arange(6, dtype="float32"), np.array([3, 4, 5, 0, 1, 2], "int32")
 MATRIX = X.reshape(2, 3)
 
 
 @pytest.mark.parametrize(
     ("kernel", "expected"),
-    [(reshaped, MATRIX.T.ravel()), (ramps, MATRIX.T.ravel()), (gathered, X[TURNED]), (repeated, X[TURNED])],
+    [
+        (reshaped, MATRIX.T.ravel()),
+        (ramps, MATRIX.T.ravel()),
+        (gathered, X[TURNED]),
+        (repeated, X[TURNED]),
+        (nested, X * 3),
+    ],
 )
 def test_a_kernel(kernel: Kernel, expected: Any) -> None:
     need_compiler()
@@ -77,6 +99,26 @@ def test_a_kernel(kernel: Kernel, expected: Any) -> None:
         out = tvm.nd.empty((6,))
         f(tvm.nd.array(X), tvm.nd.array(TURNED), out)
         np.testing.assert_array_equal(out.numpy(), expected)
+
+
+def test_a_function_in_a_while_loop_is_given_arrays_of_the_script() -> None:
+    seen = []
+
+    @tvm.register_func("test.seen", override=True)
+    def note(array: Any, round_: int) -> None:
+        seen.append((round_, array.numpy().tolist()))
+
+    def kernel(ib: Any, A: Any, P: Any, B: Any) -> None:
+        k, b = ib.allocate("int32", (1,), "k"), ib.buffer_ptr(B)
+        k[0] = 0
+        with ib.for_range(0, 6) as i:
+            b[i] = 1.0
+        with ib.while_loop(k[0] < 2):
+            ib.emit(tir.call_packed("test.seen", B, k[0]))
+            k[0] += 1
+
+    built(kernel)(tvm.nd.array(X), tvm.nd.array(TURNED), tvm.nd.empty((6,)))
+    assert seen == [(0, [1.0] * 6), (1, [1.0] * 6)]
 
 
 @pytest.mark.parametrize("kernel", [gathered, repeated])

@@ -14,6 +14,7 @@ from intset import InputError
 from lowering.tvm import te
 from tests.compilers import need_compiler
 
+ON = True
 TABLE = [[1, 2], [3, 4]]
 X: Any = np.array([3, -1, 4, 1, -5, 9, 2, -6], "float32")
 
@@ -61,7 +62,20 @@ def bits(a):  # type: ignore[no-untyped-def]
     return b
 
 
-@pytest.mark.parametrize("func", [two_results, steps, nested_indices, bits])
+def flags(a):  # type: ignore[no-untyped-def]
+    b = output_tensor((8,), "float32")  # type: ignore[name-defined]
+    for i in range(8):
+        b[i] = 1.0 if ON else a[i]
+        if i > 2 or not ON:
+            b[i] = a[i]
+        if (ON and a[i] > 0.0) and i < 6:
+            b[i] += 2.0
+        if not ON or a[i] < 0.0 and ON:
+            b[i] += 3.0
+    return b
+
+
+@pytest.mark.parametrize("func", [two_results, steps, nested_indices, bits, flags])
 def test_a_script_equals_its_function(func: Any) -> None:
     need_compiler()
     A = te.placeholder((8,), name="A")
