@@ -393,11 +393,13 @@ def _junction(s: Simplifier, node: Cond, known: Normalizer, level: int) -> Itera
     yield "parts once", joined(op, parts)
     total = [is_total(part) for part in parts]
     yield from _by_order(s, op, parts, total, known)
-    if known.depth < NESTED_NARROWING and is_small(NARROWED_NODES, (node,)):
-        yield from _under_others(s, op, parts, total, known)
+    is_narrow = known.depth < NESTED_NARROWING and is_small(NARROWED_NODES, (node,))
+    scopes = list(_scopes(op, parts, total, known)) if is_narrow else []
+    yield from _decided_by_others(s, op, parts, scopes)
     yield from _merged(s, op, parts, total, known)
     if all(total):
         yield from _few_values(node, known)
+    yield from _shorter_under_others(s, op, parts, scopes, known)
 
 
 def _few_values(node: Cond, known: Normalizer) -> Iterator[tuple[str, Cond]]:
@@ -480,37 +482,56 @@ def _may_go(total: list[bool], k: int, last: int) -> bool:
     return all(total[k + 1 : last + 1])
 
 
-def _under_others(
-    s: Simplifier, op: Op, parts: list[Cond], total: list[bool], known: Normalizer
-) -> Iterator[tuple[str, Cond]]:
-    """Drop or shorten one part under the remaining parts; detect contradictory parts."""
-    neutral = op is ops.AND
+class _Scope(NamedTuple):
+    """What the other parts of a junction tell about one part.
 
-    def under(assumed: list[Cond]) -> Normalizer:
-        return known.narrowed(joined(ops.AND, assumed if neutral else [negated(part) for part in assumed]))
+    inner: the normalizer under these others.
+    before: the parts before it among them; evaluation reaches it where these let it.
+    is_late: whether some of them come later.
+    """
 
+    place: int
+    inner: Normalizer
+    before: list[Cond]
+    is_late: bool
+
+
+def _assumed(op: Op, parts: list[Cond], known: Normalizer) -> Normalizer:
+    return known.narrowed(joined(ops.AND, parts if op is ops.AND else [negated(part) for part in parts]))
+
+
+def _scopes(op: Op, parts: list[Cond], total: list[bool], known: Normalizer) -> Iterator[_Scope]:
+    """The scopes of the parts, from the last one, about which the others tell something."""
     groups = _groups(parts, known)
     for k in reversed(range(len(parts))):
         before = [part for n, part in enumerate(parts[:k]) if groups[n] == groups[k]]
         later = [part for n, part in enumerate(parts) if n > k and groups[n] == groups[k] and _may_go(total, k, n)]
-        if not (before or later) or _says_nothing([*before, *later], parts[k], neutral, known):
+        if not (before or later) or _says_nothing([*before, *later], parts[k], op is ops.AND, known):
             continue
-        inner = under([*before, *later])
-        if inner.empty:
+        inner = _assumed(op, [*before, *later], known)
+        if inner.empty or inner.ranges != known.ranges or inner.assumptions != known.assumptions:
+            yield _Scope(k, inner, before, bool(later))
+
+
+def _decided_by_others(s: Simplifier, op: Op, parts: list[Cond], scopes: list[_Scope]) -> Iterator[Candidate]:
+    """Drop a part that the others imply; detect contradictory parts."""
+    neutral = op is ops.AND
+    for k, inner, _, _ in scopes:
+        verdict = not neutral if inner.empty else s.order(inner).decided(parts[k])
+        if verdict is neutral:
+            yield "implied by the others", joined(op, [*parts[:k], *parts[k + 1 :]])
+        elif verdict is not None:
             yield "parts exclude one another" if neutral else "parts complete one another", truth(not neutral)
-            return
-        if inner.ranges == known.ranges and inner.assumptions == known.assumptions:
-            continue  # they say nothing
-        verdict = s.order(inner).decided(parts[k])
-        if verdict is not None:
-            if verdict is neutral:
-                yield "implied by the others", joined(op, [*parts[:k], *parts[k + 1 :]])
-            else:
-                yield "parts exclude one another" if neutral else "parts complete one another", truth(not neutral)
-            return
+
+
+def _shorter_under_others(
+    s: Simplifier, op: Op, parts: list[Cond], scopes: list[_Scope], known: Normalizer
+) -> Iterator[Candidate]:
+    """Shorten one part under the others."""
+    for k, inner, before, is_late in scopes:
         new = s.run(parts[k], inner, 1)
-        if later and not is_as_total(new, parts[k]):  # evaluation reaches it even if later parts fail
-            new = s.run(parts[k], under(before), 1) if before else parts[k]
+        if is_late and not is_as_total(new, parts[k]):  # evaluation reaches it even if later parts fail
+            new = s.run(parts[k], _assumed(op, before, known), 1) if before else parts[k]
         if new is not parts[k] and s.is_better(s.price(new), s.price(parts[k])):
             yield "shorter under the others", joined(op, [*parts[:k], new, *parts[k + 1 :]])
 

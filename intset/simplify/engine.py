@@ -401,8 +401,8 @@ class Simplifier:
             if self.bits is not None and level == 0 and not no_wider(candidate, node, known, self.bits):
                 continue
             best, best_price, best_rule = candidate, price, rule
-            if level or not candidate.args:
-                break
+            if level or not candidate.args or node.op is ops.AND or node.op is ops.OR:
+                break  # a junction is searched again as soon as it is shorter
         if best is not node and level == 0:
             self.rewrites[key] = Rewrite(best_rule, node, best, known)
         return best
