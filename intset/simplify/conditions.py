@@ -395,7 +395,7 @@ def _junction(s: Simplifier, node: Cond, known: Normalizer, level: int) -> Itera
     yield from _by_order(s, op, parts, total, known)
     is_narrow = known.depth < NESTED_NARROWING and is_small(NARROWED_NODES, (node,))
     scopes = list(_scopes(op, parts, total, known)) if is_narrow else []
-    yield from _decided_by_others(s, op, parts, scopes)
+    yield from _decided_by_others(s, op, parts, scopes, known)
     yield from _merged(s, op, parts, total, known)
     if all(total):
         yield from _few_values(node, known)
@@ -513,10 +513,21 @@ def _scopes(op: Op, parts: list[Cond], total: list[bool], known: Normalizer) -> 
             yield _Scope(k, inner, before, bool(later))
 
 
-def _decided_by_others(s: Simplifier, op: Op, parts: list[Cond], scopes: list[_Scope]) -> Iterator[Candidate]:
+def _narrows(inner: Normalizer, known: Normalizer, part: Cond) -> bool:
+    """Whether a variable of a part has fewer values in the inner scope."""
+    if inner.assumptions.multiples is not known.assumptions.multiples:
+        return True
+    return any(inner.atom_bounds(var) != known.atom_bounds(var) for var in part.free_vars())
+
+
+def _decided_by_others(
+    s: Simplifier, op: Op, parts: list[Cond], scopes: list[_Scope], known: Normalizer
+) -> Iterator[Candidate]:
     """Drop a part that the others imply; detect contradictory parts."""
     neutral = op is ops.AND
     for k, inner, _, _ in scopes:
+        if not (inner.empty or _narrows(inner, known, parts[k])):
+            continue  # `_by_order` has compared it with the others
         verdict = not neutral if inner.empty else s.order(inner).decided(parts[k])
         if verdict is neutral:
             yield "implied by the others", joined(op, [*parts[:k], *parts[k + 1 :]])
