@@ -49,6 +49,7 @@ _UPWARD: Final = (ops.GT, ops.GE)
 GROWTH: Final = {"difference of the sides": 4, "bound of a quotient": 4}  # cost that a candidate may have more
 NESTED_GROWTH: Final = {"difference of the sides": 3}  # growth of the cost inside a candidate
 Candidate = tuple[str, Cond]  # rule, condition
+DROPPED: Final = ("implied by others", "implied by the others")  # what a part tells the rest goes with it
 JUNCTION_PARTS: Final = 12  # parts of a junction compared pairwise
 NARROWED_NODES: Final = 60  # nodes of a junction whose parts are simplified under one another
 ENUMERATED_VALUES: Final = 16  # values of a variable that are enumerated
