@@ -26,9 +26,9 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from intset.arithmetic.strided import chinese
 from intset.expr import ops
-from intset.expr.dag import chain, free_vars, is_small, operations, postorder
+from intset.expr.dag import chain, free_vars, is_small, postorder
 from intset.expr.evaluate import evaluate
-from intset.expr.node import Cond, Expr, Var, as_cond, const, make, truth
+from intset.expr.node import Cond, Expr, as_cond, const, make, truth
 from intset.expr.ops import Op
 from intset.linear.assumptions import Clause, sharpened
 from intset.linear.canonical import Normalizer
@@ -483,18 +483,7 @@ def _may_go(total: list[bool], k: int, last: int) -> bool:
     return all(total[k + 1 : last + 1])
 
 
-class _Scope(NamedTuple):
-    """What the other parts of a junction tell about one part.
-
-    inner: the normalizer under these others.
-    before: the parts before it among them; evaluation reaches it where these let it.
-    is_late: whether some of them come later.
-    """
-
-    place: int
-    inner: Normalizer
-    before: list[Cond]
-    is_late: bool
+_Scope = tuple[int, Normalizer, list[Cond], bool]  # part, its scope, informing parts before it, whether some come later
 
 
 def _assumed(op: Op, parts: list[Cond], known: Normalizer) -> Normalizer:
@@ -503,33 +492,24 @@ def _assumed(op: Op, parts: list[Cond], known: Normalizer) -> Normalizer:
 
 def _scopes(op: Op, parts: list[Cond], total: list[bool], known: Normalizer) -> Iterator[_Scope]:
     """The scopes of the parts, from the last one, about which the others tell something."""
-    groups = _groups(parts, known)
     for k in reversed(range(len(parts))):
-        before = [part for n, part in enumerate(parts[:k]) if groups[n] == groups[k]]
-        later = [part for n, part in enumerate(parts) if n > k and groups[n] == groups[k] and _may_go(total, k, n)]
+        before, later = parts[:k], [part for n, part in enumerate(parts) if n > k and _may_go(total, k, n)]
         if not (before or later) or _says_nothing([*before, *later], parts[k], op is ops.AND, known):
             continue
         inner = _assumed(op, [*before, *later], known)
         if inner.empty or inner.ranges != known.ranges or inner.assumptions != known.assumptions:
-            yield _Scope(k, inner, before, bool(later))
-
-
-def _narrows(inner: Normalizer, known: Normalizer, part: Cond) -> bool:
-    """Whether a variable of a part has fewer values in the inner scope."""
-    if inner.assumptions.multiples is not known.assumptions.multiples:
-        return True
-    return any(inner.atom_bounds(var) != known.atom_bounds(var) for var in part.free_vars())
+            yield k, inner, before, bool(later)
 
 
 def _decided_by_others(
     s: Simplifier, op: Op, parts: list[Cond], scopes: list[_Scope], known: Normalizer
 ) -> Iterator[Candidate]:
-    """Drop a part that the others imply; detect contradictory parts."""
+    """Drop a part that the others imply; detect contradictory parts. `_by_order` has added up their inequalities."""
     neutral = op is ops.AND
     for k, inner, _, _ in scopes:
-        if not (inner.empty or _narrows(inner, known, parts[k])):
-            continue  # `_by_order` has compared it with the others
-        verdict = not neutral if inner.empty else s.order(inner).decided(parts[k])
+        is_narrower = any(inner.atom_bounds(var) != known.atom_bounds(var) for var in parts[k].free_vars())
+        is_told = is_narrower or inner.assumptions.multiples is not known.assumptions.multiples
+        verdict = not neutral if inner.empty else s.order(inner).decided(parts[k]) if is_told else None
         if verdict is neutral:
             yield "implied by the others", joined(op, [*parts[:k], *parts[k + 1 :]])
         elif verdict is not None:
@@ -573,23 +553,6 @@ def _says_nothing(others: list[Cond], part: Cond, neutral: bool, known: Normaliz
         if low is None or low < 0:
             return False
     return True
-
-
-def _groups(parts: list[Cond], known: Normalizer) -> list[int]:
-    """The number of each part's group: parts of different groups share neither variable nor table, so neither part
-    informs the other."""
-    if any(ops.LOAD in operations(part) for part in parts):
-        return [0] * len(parts)
-    if known.related or known.assumptions.limits or known.assumptions.multiples is not None:
-        return [0] * len(parts)
-    groups = list(range(len(parts)))
-    owner: dict[Var, int] = {}
-    for k, part in enumerate(parts):
-        for var in free_vars(part):
-            other = groups[owner.setdefault(var, k)]
-            if other != groups[k]:
-                groups = [other if group == groups[k] else group for group in groups]
-    return groups
 
 
 def _merged(

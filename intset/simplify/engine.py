@@ -544,20 +544,16 @@ class Simplifier:
 
     def _plain_form(self, node: Expr, collected: Expr, order: OrderDecider) -> Expr | None:
         """The linear form, if that is irreducible and shorter than the node, or one rewrite of it; else `None`."""
-        if self.bits is not None:
-            return None
         known = order.known
-        for whole in sorted(self._linear_forms(node, known), key=self.price):
+        for whole in sorted(() if self.bits is not None else self._linear_forms(node, known), key=self.price):
             if not self.is_better(self.price(whole), self.price(node)):
                 continue
-            found = [whole]
-            if is_sum(whole):
-                found = [self._collected(whole)]
-                if settled(found[0], known) is None:  # else no rewrite is shorter
-                    found += [e for _, e in sum_rewrites.sum_candidates(whole, order)]
-            best = min(found, key=self.price)
-            is_shorter = self.is_better(self.price(best), self.price(collected)) and (node, best) not in self.banned
-            if is_shorter and settled(best, known) is best:
+            found = [self._collected(whole) if is_sum(whole) else whole]
+            if is_sum(whole) and settled(found[0], known) is None:  # else no rewrite is shorter
+                found += [e for _, e in sum_rewrites.sum_candidates(whole, order)]
+            best: Expr = min(found, key=self.price)
+            is_final = settled(best, known) is best and (node, best) not in self.banned
+            if is_final and self.is_better(self.price(best), self.price(collected)):
                 return best
         return None
 
