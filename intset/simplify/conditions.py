@@ -26,9 +26,9 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from intset.arithmetic.strided import chinese
 from intset.expr import ops
-from intset.expr.dag import chain, free_vars, is_small, operations, postorder
+from intset.expr.dag import chain, free_vars, is_small, postorder
 from intset.expr.evaluate import evaluate
-from intset.expr.node import Cond, Expr, Var, as_cond, const, make, truth
+from intset.expr.node import Cond, Expr, as_cond, const, make, truth
 from intset.expr.ops import Op
 from intset.linear.assumptions import Clause, sharpened
 from intset.linear.canonical import Normalizer
@@ -49,6 +49,7 @@ _UPWARD: Final = (ops.GT, ops.GE)
 GROWTH: Final = {"difference of the sides": 4, "bound of a quotient": 4}  # cost that a candidate may have more
 NESTED_GROWTH: Final = {"difference of the sides": 3}  # growth of the cost inside a candidate
 Candidate = tuple[str, Cond]  # rule, condition
+DROPPED: Final = ("implied by others", "implied by the others")  # what a part tells the rest goes with it
 JUNCTION_PARTS: Final = 12  # parts of a junction compared pairwise
 NARROWED_NODES: Final = 60  # nodes of a junction whose parts are simplified under one another
 ENUMERATED_VALUES: Final = 16  # values of a variable that are enumerated
@@ -393,11 +394,13 @@ def _junction(s: Simplifier, node: Cond, known: Normalizer, level: int) -> Itera
     yield "parts once", joined(op, parts)
     total = [is_total(part) for part in parts]
     yield from _by_order(s, op, parts, total, known)
-    if known.depth < NESTED_NARROWING and is_small(NARROWED_NODES, (node,)):
-        yield from _under_others(s, op, parts, total, known)
+    is_narrow = known.depth < NESTED_NARROWING and is_small(NARROWED_NODES, (node,))
+    scopes = list(_scopes(op, parts, total, known)) if is_narrow else []
+    yield from _decided_by_others(s, op, parts, scopes, known)
     yield from _merged(s, op, parts, total, known)
     if all(total):
         yield from _few_values(node, known)
+    yield from _shorter_under_others(s, op, parts, scopes, known)
 
 
 def _few_values(node: Cond, known: Normalizer) -> Iterator[tuple[str, Cond]]:
@@ -480,37 +483,47 @@ def _may_go(total: list[bool], k: int, last: int) -> bool:
     return all(total[k + 1 : last + 1])
 
 
-def _under_others(
-    s: Simplifier, op: Op, parts: list[Cond], total: list[bool], known: Normalizer
-) -> Iterator[tuple[str, Cond]]:
-    """Drop or shorten one part under the remaining parts; detect contradictory parts."""
-    neutral = op is ops.AND
+_Scope = tuple[int, Normalizer, list[Cond], bool]  # part, its scope, informing parts before it, whether some come later
 
-    def under(assumed: list[Cond]) -> Normalizer:
-        return known.narrowed(joined(ops.AND, assumed if neutral else [negated(part) for part in assumed]))
 
-    groups = _groups(parts, known)
+def _assumed(op: Op, parts: list[Cond], known: Normalizer) -> Normalizer:
+    return known.narrowed(joined(ops.AND, parts if op is ops.AND else [negated(part) for part in parts]))
+
+
+def _scopes(op: Op, parts: list[Cond], total: list[bool], known: Normalizer) -> Iterator[_Scope]:
+    """The scopes of the parts, from the last one, about which the others tell something."""
     for k in reversed(range(len(parts))):
-        before = [part for n, part in enumerate(parts[:k]) if groups[n] == groups[k]]
-        later = [part for n, part in enumerate(parts) if n > k and groups[n] == groups[k] and _may_go(total, k, n)]
-        if not (before or later) or _says_nothing([*before, *later], parts[k], neutral, known):
+        before, later = parts[:k], [part for n, part in enumerate(parts) if n > k and _may_go(total, k, n)]
+        if not (before or later) or _says_nothing([*before, *later], parts[k], op is ops.AND, known):
             continue
-        inner = under([*before, *later])
-        if inner.empty:
+        inner = _assumed(op, [*before, *later], known)
+        if inner.empty or inner.ranges != known.ranges or inner.assumptions != known.assumptions:
+            yield k, inner, before, bool(later)
+
+
+def _decided_by_others(
+    s: Simplifier, op: Op, parts: list[Cond], scopes: list[_Scope], known: Normalizer
+) -> Iterator[Candidate]:
+    """Drop a part that the others imply; detect contradictory parts. `_by_order` has added up their inequalities."""
+    neutral = op is ops.AND
+    for k, inner, _, _ in scopes:
+        is_narrower = any(inner.atom_bounds(var) != known.atom_bounds(var) for var in parts[k].free_vars())
+        is_told = is_narrower or inner.assumptions.multiples is not known.assumptions.multiples
+        verdict = not neutral if inner.empty else s.order(inner).decided(parts[k]) if is_told else None
+        if verdict is neutral:
+            yield "implied by the others", joined(op, [*parts[:k], *parts[k + 1 :]])
+        elif verdict is not None:
             yield "parts exclude one another" if neutral else "parts complete one another", truth(not neutral)
-            return
-        if inner.ranges == known.ranges and inner.assumptions == known.assumptions:
-            continue  # they say nothing
-        verdict = s.order(inner).decided(parts[k])
-        if verdict is not None:
-            if verdict is neutral:
-                yield "implied by the others", joined(op, [*parts[:k], *parts[k + 1 :]])
-            else:
-                yield "parts exclude one another" if neutral else "parts complete one another", truth(not neutral)
-            return
+
+
+def _shorter_under_others(
+    s: Simplifier, op: Op, parts: list[Cond], scopes: list[_Scope], known: Normalizer
+) -> Iterator[Candidate]:
+    """Shorten one part under the others."""
+    for k, inner, before, is_late in scopes:
         new = s.run(parts[k], inner, 1)
-        if later and not is_as_total(new, parts[k]):  # evaluation reaches it even if later parts fail
-            new = s.run(parts[k], under(before), 1) if before else parts[k]
+        if is_late and not is_as_total(new, parts[k]):  # evaluation reaches it even if later parts fail
+            new = s.run(parts[k], _assumed(op, before, known), 1) if before else parts[k]
         if new is not parts[k] and s.is_better(s.price(new), s.price(parts[k])):
             yield "shorter under the others", joined(op, [*parts[:k], new, *parts[k + 1 :]])
 
@@ -540,23 +553,6 @@ def _says_nothing(others: list[Cond], part: Cond, neutral: bool, known: Normaliz
         if low is None or low < 0:
             return False
     return True
-
-
-def _groups(parts: list[Cond], known: Normalizer) -> list[int]:
-    """The number of each part's group: parts of different groups share neither variable nor table, so neither part
-    informs the other."""
-    if any(ops.LOAD in operations(part) for part in parts):
-        return [0] * len(parts)
-    if known.related or known.assumptions.limits or known.assumptions.multiples is not None:
-        return [0] * len(parts)
-    groups = list(range(len(parts)))
-    owner: dict[Var, int] = {}
-    for k, part in enumerate(parts):
-        for var in free_vars(part):
-            other = groups[owner.setdefault(var, k)]
-            if other != groups[k]:
-                groups = [other if group == groups[k] else group for group in groups]
-    return groups
 
 
 def _merged(

@@ -401,8 +401,8 @@ class Simplifier:
             if self.bits is not None and level == 0 and not no_wider(candidate, node, known, self.bits):
                 continue
             best, best_price, best_rule = candidate, price, rule
-            if level or not candidate.args:
-                break
+            if level or not candidate.args or node.op in _JUNCTIONS and rule not in conditions.DROPPED:
+                break  # a junction that was merged is searched as it now is
         if best is not node and level == 0:
             self.rewrites[key] = Rewrite(best_rule, node, best, known)
         return best
@@ -487,11 +487,10 @@ class Simplifier:
             collected = self._collected(node)
             yield "terms collected", collected
             if level == 0:
-                rewrites = [*sum_rewrites.sum_candidates(node, order)]
-                if (whole := self._plain_form(node, order, (node, collected, *[e for _, e in rewrites]))) is not None:
+                if (whole := self._plain_form(node, collected, order)) is not None:
                     yield "linear form", whole
                     return
-                for rule, candidate in rewrites:
+                for rule, candidate in sum_rewrites.sum_candidates(node, order):
                     yield rule, self.trial(candidate, node, known, GROWTH.get(rule))
         elif node.op is ops.MIN or node.op is ops.MAX:
             for rule, candidate in choices.bound_candidates(node, order):
@@ -543,19 +542,20 @@ class Simplifier:
             forms.append(form.expr())
         return forms
 
-    def _plain_form(self, node: Expr, order: OrderDecider, others: tuple[Expr, ...]) -> Expr | None:
-        """The linear form or one rewrite of it, if that is irreducible and shorter than the node and its other
-        rewrites; else `None`."""
-        known, found = order.known, others
-        forms = [] if self.bits is not None else self._linear_forms(node, known)
-        for whole in forms:
-            if not is_sum(whole):
-                found = (*found, whole)
-            elif self.is_better(self.price(whole), self.price(node)):
-                found = (*found, self._collected(whole), *[e for _, e in sum_rewrites.sum_candidates(whole, order)])
-        best = min(found, key=self.price)
-        is_shortest = all(self.is_better(self.price(best), self.price(e)) for e in others)
-        return best if is_shortest and (node, best) not in self.banned and settled(best, known) is best else None
+    def _plain_form(self, node: Expr, collected: Expr, order: OrderDecider) -> Expr | None:
+        """The linear form, if that is irreducible and shorter than the node, or one rewrite of it; else `None`."""
+        known = order.known
+        for whole in sorted(() if self.bits is not None else self._linear_forms(node, known), key=self.price):
+            if not self.is_better(self.price(whole), self.price(node)):
+                continue
+            found = [self._collected(whole) if is_sum(whole) else whole]
+            if is_sum(whole) and settled(found[0], known) is None:  # else no rewrite is shorter
+                found += [e for _, e in sum_rewrites.sum_candidates(whole, order)]
+            best: Expr = min(found, key=self.price)
+            is_final = settled(best, known) is best and (node, best) not in self.banned
+            if is_final and self.is_better(self.price(best), self.price(collected)):
+                return best
+        return None
 
     def _collected(self, node: Expr) -> Expr:
         """The sum with equal terms together and common factors outside."""
@@ -635,6 +635,7 @@ def _has_no_value(e: Node) -> bool:
     return e.op in ops.DIVISIONS and e.args[1].op is ops.CONST and e.args[1].data == 0
 
 
+_JUNCTIONS = (ops.AND, ops.OR)
 _CHOOSING = (ops.MIN, ops.MAX, ops.SELECT)  # fit if their operands fit
 
 
