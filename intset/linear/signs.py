@@ -133,12 +133,13 @@ class Member:
                 values[e] = applied(e, [values[arg] for arg in e.args])
 
     def _of_leaf(self, e: Any) -> int | None:
-        point = self.point
-        if isinstance(e, Var) and e not in point:
+        if e in self.point:
+            return self.point[e]
+        if isinstance(e, Var):  # no part of the point, which the scope alone determines
             low, high, step = e.declared()
-            point[e] = _nearest(_OTHER, (low, high), step, 0)
+            return _nearest(_OTHER, (low, high), step, 0)
         try:
-            return point[e] if e in point else int(evaluate(e, point))
+            return int(evaluate(e, self.values))
         except IntSetError:
             return None
 

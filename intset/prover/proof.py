@@ -321,9 +321,11 @@ class _PartProofs:
         self._asked = (frame, goal, config, budgets)
         self._key: Hashable | None = None
 
-    def from_part(self) -> Proof | None:
+    def from_part(self, has_failed: bool) -> Proof | None:
         """The proof in the relevant part, cached or new; None if the part is the whole context and nothing is
         cached.
+
+        has_failed: whether the linear tier has failed in the whole context.
         """
         frame, goal, config, budgets = self._asked
         part = relevant_part(frame, goal, config)
@@ -336,7 +338,8 @@ class _PartProofs:
             return proof
         if proof is None:
             inside = Frame(dict(part.ranges), part.facts).where_defined((goal,))
-            proof = Proof(goal, *decide(inside, goal, config))
+            is_underivable = has_failed and inside.known.depth == frame.known.depth
+            proof = Proof(goal, *decide(inside, goal, config, is_underivable=is_underivable))
             if proof.status != UNKNOWN and not proof.reason:
                 PROOFS.put(key, proof)
         if proof.status != REFUTED:

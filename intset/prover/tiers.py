@@ -85,10 +85,15 @@ class Decided(NamedTuple):
 
 
 class ProofQuestion:
-    """A goal in a frame, in the forms that the tiers use: canonical condition, query, counterexample test."""
+    """A goal in a frame, in the forms that the tiers use: canonical condition, query, counterexample test.
 
-    def __init__(self, frame: Frame, goal: Cond, config: Config) -> None:
+    is_underivable: signs and cases have failed to prove the goal in a context of which the frame is the relevant part:
+        they learn nothing from the rest.
+    """
+
+    def __init__(self, frame: Frame, goal: Cond, config: Config, is_underivable: bool = False) -> None:
         self.frame, self.goal, self.config = frame, goal, config
+        self.is_underivable = is_underivable
         self.canonical = frame.known.cond(goal)
         self.query = Query((), frame.ranges, frame.conditions, (), frame.base, frame.known, config)
         self.query.verdicts = frame.verdicts
@@ -191,27 +196,37 @@ def _side_conditions(known: Normalizer, goal: Cond) -> tuple[Cond, ...] | None:
     return side
 
 
-def nowhere() -> None:
+def nowhere(_: bool) -> None:
     """The default for `elsewhere`: no other source of proofs."""
 
 
-def decide(frame: Frame, goal: Cond, config: Config, elsewhere: Callable[[], T | None] = nowhere) -> Decided | T:
+def decide(
+    frame: Frame,
+    goal: Cond,
+    config: Config,
+    elsewhere: Callable[[bool], T | None] = nowhere,
+    is_underivable: bool = False,
+) -> Decided | T:
     """Decide `goal` over the points of `frame`, within the budgets of `config`.
 
-    `elsewhere` is called before the first tier after "linear"; a result other than None is the answer.
+    Parameters
+    ----------
+    elsewhere: called before the first tier after "linear", with the truth value of whether that tier has failed; a
+        result other than None is the answer.
+    is_underivable: as in `ProofQuestion`.
     """
     basis = Basis(frame.ranges, frame.facts, frame.defined, frame.requires, config)
     read = frame.bounded
     if frame.known.empty or read.known.empty:
         return Decided(PROVED, "linear", True, basis=basis._replace(requires=()))
-    question = ProofQuestion(read, goal, config)
+    question = ProofQuestion(read, goal, config, is_underivable)
     last = TierVerdict(UNKNOWN, reason="no tier is enabled")
     by = stopped = ""
     is_asked = False
     for tier in config.tiers:
         if not is_asked and tier != "linear":
             is_asked = True
-            known = elsewhere()
+            known = elsewhere(by == "linear")
             if known is not None:
                 return known
         verdict = tried(tier, TIERS[tier], question)
@@ -242,7 +257,7 @@ def linear_tier(question: ProofQuestion) -> TierVerdict:
     for point in _guesses(question, canonical):
         if question.refutes(point):
             return TierVerdict(REFUTED, point)
-    if holds_by_cases(question.frame.known, canonical):
+    if not question.is_underivable and holds_by_cases(question.frame.known, canonical):
         return TierVerdict(PROVED)
     if question.frame.facts and (verdict := _without_equated_sizes(question)) is not None:
         return verdict
@@ -261,8 +276,8 @@ def _without_equated_sizes(question: ProofQuestion) -> TierVerdict | None:
     frame, values = solved
     if frame.known.empty:
         return TierVerdict(PROVED, vacuous=True)
-    simpler = ProofQuestion(frame, question.goal.substitute(values), question.config)
-    if _holds_by_signs(simpler) or holds_by_cases(frame.known, simpler.canonical):
+    simpler = ProofQuestion(frame, question.goal.substitute(values), question.config, question.is_underivable)
+    if _holds_by_signs(simpler) or not simpler.is_underivable and holds_by_cases(frame.known, simpler.canonical):
         return TierVerdict(PROVED)
     for point in _guesses(simpler, simpler.canonical):
         if simpler.refutes(point):
@@ -282,7 +297,9 @@ def _with_equated_sizes(frame: Frame, values: Mapping[Var, Expr], point: Point) 
 
 def _holds_by_signs(question: ProofQuestion) -> bool:
     canonical = question.canonical
-    return canonical.op is ops.BOOL and bool(canonical.data) or _all_nonneg(question, canonical)
+    if canonical.op is ops.BOOL:
+        return bool(canonical.data)
+    return not question.is_underivable and _all_nonneg(question, canonical)
 
 
 def _is_identity(goal: Cond) -> bool:

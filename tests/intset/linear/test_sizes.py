@@ -291,3 +291,13 @@ def test_products_of_remainders_of_unbounded_variables_have_bounds(product: Any,
     assert low <= first <= min(values) and max(values) <= last <= high, bounds
     assert not bounds.is_tight or (first, last) == (min(values), max(values))
     assert Context().prove((e >= low) & (e <= high)).status == "proved"
+
+
+def test_members_do_not_depend_on_earlier_questions() -> None:
+    """A question about a variable of no assumption gives it a value, which is no part of a member's point."""
+    n, m, other, i = ShapeVar("n", lower=1), ShapeVar("m", lower=1), ShapeVar("other", lower=1), Var("i")
+    asked, fresh = (Context({i: Range(0, n)}, assume=[n % 4 <= m, n * m <= 90]).frame.known for _ in range(2))
+    assert is_refuted(asked, asked.form(other - i - 99)) and not is_refuted(asked, asked.form(other - 1))
+    assert not is_refuted(fresh, fresh.form(n - i - 1))
+    assert asked.members is not None and fresh.members is not None
+    assert [one.point for one in asked.members.found] == [one.point for one in fresh.members.found]
