@@ -269,7 +269,11 @@ def _loaded(f: Function) -> tuple[CFile, Any]:
     except InputError as error:
         raise CompilerError(str(error)) from None
     flags = (*FLAGS, OPENMP) if "#pragma omp" in file.text and supports(OPENMP) else FLAGS
-    function = getattr(ctypes.CDLL(str(compiled_library(file.text, flags))), file.entry)
+    library = compiled_library(file.text, flags)
+    try:
+        function = getattr(ctypes.CDLL(str(library)), file.entry)
+    except OSError as error:  # it calls what is not there
+        raise CompilerError(f"{f.name} is not loaded: {str(error).partition(': ')[2]}") from None
     function.restype = ctypes.c_int
     return file, function
 

@@ -376,8 +376,7 @@ def _for(
 ) -> ir.For:
     kinds = (ir.LoopKind.SERIAL, ir.LoopKind.PARALLEL, ir.LoopKind.VECTORIZED, ir.LoopKind.UNROLLED)
     chosen = kinds[kind] if isinstance(kind, int) else ir.LoopKind(kind)
-    low, size = (as_value(as_expr(x)) for x in (min, extent))
-    return ir.For(loop_var, ranges.Range(low, size), body, chosen)
+    return ir.For(loop_var, ranges.Range(*(as_value(as_expr(x)) for x in (min, extent))), body, chosen)
 
 
 def _store(target: Any, value: Any, indices: Any, *_: object, **__: object) -> ir.Store:

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
 
-from bound.itervar import IterVar, plain_index, whole_number
+from bound.itervar import IterVar, as_domain, plain_index
 from bound.operation import buffer_tensor
 from bound.schedule.attach import check_thread_tag
 from bound.tensor import Tensor, element
@@ -25,7 +25,7 @@ from bound.tir.value import CALL, IntFunction, Operand, ScriptVar, Value, parame
 from bound.tir.walk import loaded_tensor, nodes, read_indices
 from intset.errors import InputError
 from intset.expr.dag import free_vars
-from intset.expr.node import Cond, Expr, Var, as_expr, const, truth
+from intset.expr.node import Cond, Expr, Var, as_expr, truth
 from intset.expr.range import Range
 from lowering.host_loops import repeated
 from lowering.nest.ir import Allocate, Evaluate, For, If, Let, LoopKind, Stmt, Store, seq
@@ -50,8 +50,7 @@ class BufferVar:
         self.shape = tensor.extents if shape is None else build.decl_buffer(shape, tensor.dtype, tensor.name).shape
 
     def _place(self, indices: Any) -> tuple[Expr, ...]:
-        whole = map(as_expr, indices if isinstance(indices, (tuple, list)) else (indices,))
-        given = tuple(map(plain_index, whole))
+        given = tuple(plain_index(as_expr(e)) for e in (indices if isinstance(indices, (tuple, list)) else (indices,)))
         extents = self.tensor.extents
         if len(given) == len(self.shape) and self.shape == extents:
             return given
@@ -205,15 +204,13 @@ class IRBuilder:
         """A loop over `[begin, end)`."""
         if (for_type or kind) not in _KINDS:
             raise InputError(f"kind of a loop is one of {', '.join(_KINDS)}, not {for_type or kind!r}")
-        var, low, high = Var(name), *(as_value(plain_index(as_expr(whole_number(x)))) for x in (begin, end))
-        extent = high if low is const(0) else high - low
-        if low.is_const and high.is_const:
-            extent = const(int(high) - int(low))
+        var, domain = Var(name), as_domain((begin, end), f"the range of the loop {name}")
+        run = Range(*(as_value(as_expr(e)) for e in (domain.min, domain.extent)))
         atomics = self._atomics
         with self._block() as block:
             yield var
         chosen = LoopKind.SERIAL if self._atomics > atomics else _KINDS[for_type or kind]  # one after another
-        self.emit(For(var, Range(low, extent), block[0] if len(block) == 1 else seq(*block), chosen))
+        self.emit(For(var, run, block[0] if len(block) == 1 else seq(*block), chosen))
 
     @contextmanager
     def if_scope(self, cond: Any) -> Iterator[None]:

@@ -237,3 +237,12 @@ def test_values_of_a_nest_have_the_arithmetic_of_their_types() -> None:
         found = tvm.nd.array(np.zeros(4, "int32"))
         f(tvm.nd.array(x), tvm.nd.array(y), found)
         np.testing.assert_array_equal(found.numpy(), expected)
+
+
+def test_a_function_of_c_that_is_not_there_is_named() -> None:
+    need_compiler()
+    A = te.placeholder((4,), name="A")
+    B = te.compute((4,), lambda i: tir.call_pure_extern("float32", "no_such_function", A[i]), name="B")
+    f = tvm.build(te.create_schedule(B.op), [A, B])
+    with pytest.raises(CompilerError, match="no_such_function"):
+        f(tvm.nd.empty((4,)), tvm.nd.empty((4,)))
