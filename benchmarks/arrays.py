@@ -155,8 +155,8 @@ def _integer_step(node: Any, a: list[Any]) -> Any:
     import numpy as np
 
     op = node.op
-    if op is ops.CONST or op is ops.BOOL:
-        return np.asarray(node.data)
+    if op is ops.CONST or op is ops.BOOL:  # beyond `int64` a number of Python's own type, as elements are
+        return np.asarray(node.data, None if op is ops.BOOL or dtypes.holds("int64", node.data) else object)
     if op is ops.CAST:
         return wrap(a[0], *node.data)
     return _elementwise()[op](*a)
