@@ -126,7 +126,7 @@ def whole_number(x: object) -> object:
 
 
 def plain_index(index: Expr) -> Expr:
-    """The index without casts that leave every index as it is: of constants, and to signed types as wide as `int32`."""
+    """The index without casts of constants, and without casts to signed types at least as wide as `int32`."""
     if ops.CAST not in operations(index):
         return index
     casts = [node for node in postorder((index,)) if node.op is ops.CAST and _keeps_indices(node)]

@@ -54,7 +54,7 @@ class ComputeOp(Operation):
     body: the formula of each output, in terms of `axis`; either none or all of them are reductions.
     reduce_axis: the axes of the reduction, or empty.
     dtypes: the element types, by default those of the formulas.
-    foreign_axis: an axis of another operation in the formulas, which the meaning of an intrinsic may have; or `None`.
+    foreign_axis: an axis of another operation that the formulas read, or `None`; only intrinsics have one.
     """
 
     def __init__(

@@ -448,7 +448,7 @@ def dtype_of(operand: Operand) -> str:
 def integer_type(node: Expr, known: Mapping[Node, str]) -> str:
     """Return the type of an integer whose operands have `known` types.
 
-    Of a bit operation, a Python integer takes the type of the other operand, if that holds it.
+    In a bit operation, a Python integer has the type of the other operand if that type holds the integer.
     """
     if node.op is ops.LOAD:
         return getattr(node.data, "dtype", dtypes.INDEX)
@@ -552,7 +552,7 @@ def as_float(number: float, dtype: str = "float64") -> float:
 
 
 def _settled(e: Expr) -> int | None:
-    """The number of an expression of constants alone; `None` for others, of typed values, and where it has none."""
+    """The number of an expression of untyped constants; `None` for others, and where it divides by 0."""
     if ops.CAST in operations(e):
         return None  # its steps wrap
     try:

@@ -61,7 +61,7 @@ def _has_indices_alone(root: Operand) -> bool:
 
 
 def _is_value(node: object) -> bool:
-    """Whether a variable has a type that does not hold every index."""
+    """Whether a variable is a value: its type is unsigned, or narrower than `int32`."""
     if not isinstance(node, ScriptVar):
         return False
     return not dtypes.signed(node.type_name) or dtypes.bits(node.type_name) < dtypes.bits(dtypes.INDEX)
@@ -163,7 +163,7 @@ class _Typing:
         return _is_value(node) if node.op is not ops.CAST else not self._is_wide_index(node)
 
     def _is_wide_index(self, cast: Expr) -> bool:
-        """Whether a cast gives an index a width that indices have, which leaves it as it is."""
+        """Whether a cast takes an index to a signed type at least as wide as `int32`: the number stays."""
         width, is_signed = cast.data
         return is_signed and width >= dtypes.bits(dtypes.INDEX) and cast.args[0] not in self.data
 

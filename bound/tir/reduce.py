@@ -268,7 +268,7 @@ def _make_combiner(
 
 
 def _stored(dtype: str, value: object) -> Operand:
-    """A value of a type without its operations, as an element holds it."""
+    """A value converted to the type of an element; a constant is a plain number."""
     return build.plain_constant(build.cast(dtype, build.operand(value)))
 
 

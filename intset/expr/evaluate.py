@@ -269,7 +269,7 @@ _NAMES = {
 
 
 def value_or_none(function: Callable[..., Value], *values: Any) -> Value | None:
-    """What a function, such as one that `compiled` returns, gives for values; `None` where it is undefined."""
+    """The value of a function that `compiled` returns; `None` where it is undefined."""
     try:
         return function(*values)
     except ArithmeticError:
@@ -285,7 +285,7 @@ def point_value(node: Node, point: Mapping[Key, object]) -> Any:
 
 
 def all_hold(conditions: Iterable[Cond], point: Mapping[Key, object]) -> bool:
-    """Whether every condition is defined at a point and holds there."""
+    """Whether all conditions are defined and true at a point."""
     return all(point_value(cond, point) for cond in conditions)
 
 

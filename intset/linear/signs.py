@@ -563,8 +563,8 @@ def _without(parts: list[Expr], taken: list[Expr]) -> list[Expr] | None:
 def _lowest_is_nonneg(known: Normalizer, form: Linear) -> bool:
     """Prove `form >= 0` from ends of variables and atoms.
 
-    Rests of different sums of facts are often equal: a scope remembers the answer with what it took from the budget,
-    and gives it where as much is left.
+    Different sums of facts often leave equal rests. A scope keeps each answer with its cost, and repeats the answer
+    where the budget still has that cost.
     """
     spent = SPENT
     depth = (spent.open, spent.consulting, spent.proofs, spent.own_budgets)

@@ -322,9 +322,10 @@ class _PartProofs:
         self._key: Hashable | None = None
 
     def from_part(self, has_failed: bool) -> Proof | None:
-        """The proof in the relevant part, cached or new; None if the part is the whole context and nothing is
-        cached.
+        """The proof in the relevant part, cached or new; `None` where the part is the whole context, without a proof.
 
+        Parameters
+        ----------
         has_failed: whether the linear tier has failed in the whole context.
         """
         frame, goal, config, budgets = self._asked

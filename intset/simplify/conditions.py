@@ -491,7 +491,7 @@ def _assumed(op: Op, parts: list[Cond], known: Normalizer) -> Normalizer:
 
 
 def _scopes(op: Op, parts: list[Cond], total: list[bool], known: Normalizer) -> Iterator[_Scope]:
-    """The scopes of the parts, from the last one, about which the others tell something."""
+    """The scope of each part that the others restrict, from the last part to the first."""
     for k in reversed(range(len(parts))):
         before, later = parts[:k], [part for n, part in enumerate(parts) if n > k and _may_go(total, k, n)]
         if not (before or later) or _says_nothing([*before, *later], parts[k], op is ops.AND, known):
@@ -529,8 +529,10 @@ def _shorter_under_others(
 
 
 def _says_nothing(others: list[Cond], part: Cond, neutral: bool, known: Normalizer) -> bool:
-    """Whether the others all hold (or in a disjunction, all fail) at some values of their own variables, whatever the
-    values of the variables of a part: then they tell nothing about it."""
+    """Whether the others tell nothing about a part.
+
+    They do not where fixed values of the variables that the part lacks make all others true (in a disjunction, false).
+    """
     if not known.is_box or known.assumptions.limits or known.assumptions.multiples is not None:
         return False
     own, pinned = part.free_vars(), dict[Expr, int]()

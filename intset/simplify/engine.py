@@ -543,7 +543,7 @@ class Simplifier:
         return forms
 
     def _plain_form(self, node: Expr, collected: Expr, order: OrderDecider) -> Expr | None:
-        """The linear form, if that is irreducible and shorter than the node, or one rewrite of it; else `None`."""
+        """The linear form or one rewrite of it, if irreducible and shorter than the node; else `None`."""
         known = order.known
         for whole in sorted(() if self.bits is not None else self._linear_forms(node, known), key=self.price):
             if not self.is_better(self.price(whole), self.price(node)):

@@ -283,7 +283,7 @@ def _checked_sum(const: int, terms: tuple[ShapeTerm, ...], variables: list[Expr]
 
 
 def _stand_beside_quotients(terms: tuple[ShapeTerm, ...], repeated: int) -> bool:
-    """Whether variables stand in a sum once more than below its quotients, and nothing moves into or out of these.
+    """Whether each repeated variable stands beside a quotient of it, and no term moves into or out of a quotient.
 
     x*b + x//c*k is (x*(1 + c*b/k))//c * k where k divides b, and x%c*b where k is -c*b. (x*(c + 1))//c is x//c + x.
     """
