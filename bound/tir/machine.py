@@ -34,15 +34,12 @@ _SHIFTS: Final = (ops.SHL, ops.SHR)
 _TYPED: Final = frozenset((ops.LOAD, ops.CAST))
 
 
-def in_types(
-    root: Operand, known: Mapping[Any, str] | None = None, ranges: Mapping[Any, Interval] | None = None
-) -> Any:
+def in_types(root: Operand, known: Mapping[Any, str] | None = None) -> Any:
     """The formula with the arithmetic of its types. Its result may exceed its type, since stores wrap.
 
     Parameters
     ----------
     known: types of variables that stand for values.
-    ranges: intervals of variables.
     """
     return root if not known and _has_indices_alone(root) else _Typing(known or {}).exact(root)
 

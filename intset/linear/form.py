@@ -527,7 +527,7 @@ def linear_of(p: Poly) -> Linear:
 
 
 def product_of_atoms(atoms: Sequence[Expr]) -> Expr:
-    """The product of one or more atoms, in this order."""
+    """Multiply the atoms, from left to right."""
     result = atoms[0]
     for e in atoms[1:]:
         result = make(ops.MUL, (result, e))

@@ -691,7 +691,7 @@ def _is_sized(total: SumShape, known: IntervalScope) -> bool:
 
 
 def _is_crossed(total: SumShape, least: int, known: IntervalScope) -> bool:
-    """Whether known points of the scope give a sum of variables above `least`, and one at least 2 below it."""
+    """Whether a sum of variables is above `least` at one known point, and at most `least - 2` at another."""
     form = Linear(total.const - least, {e: k for e, k, _ in total.terms if e is not None})
     return isinstance(known, Normalizer) and is_refuted(known, form.scale(-1)) and is_refuted(known, form.shift(1))
 

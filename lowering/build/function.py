@@ -37,7 +37,7 @@ def parameters(schedule: Schedule, args: Sequence[object] | None) -> tuple[tuple
 
     Raises
     ------
-    InputError: an argument has another type than tensor or variable, or is a tensor given before.
+    InputError: an argument is neither tensor nor variable, or a tensor is given twice.
     ScheduleError: an input is missing, or an argument is no tensor of the schedule.
     """
     states = {t for stage in schedule.stages for t in getattr(stage.op, "state_placeholder", ())}

@@ -289,7 +289,8 @@ class Dataflow(Configured):
         ------
         InputError: the function has no tensor of this name.
         """
-        storages = [s for s in self._program.storages if s.tensor.name == a_name(name, "the name of a tensor")]
+        a_name(name, "the name of a tensor")
+        storages = [s for s in self._program.storages if s.tensor.name == name]
         if not storages:
             names = ", ".join(dict.fromkeys(s.tensor.name for s in self._program.storages))
             raise InputError(f"{shown(name)} is no tensor of {self.f.name}: the tensors are {names}")

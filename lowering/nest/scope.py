@@ -285,8 +285,9 @@ def tensor_named(f: Function, name: str) -> Tensor:
     ------
     InputError: the function has none, or more than one.
     """
+    a_name(name, "the name of an array")
     every = tensors_of(f)
-    found = [t for t in every if t.name == a_name(name, "the name of an array")]
+    found = [t for t in every if t.name == name]
     if len(found) != 1:
         known = ", ".join(dict.fromkeys(t.name for t in every)) or "none"
         raise InputError(f"{shown(name)} must be one array of {f.name}: the arrays are {known}")

@@ -62,9 +62,8 @@ def lower(
         raise InputError(f"tvm.lower takes a schedule or a nest, not {shown(inputs)}")
     order = None if args is None else _tensors(args, binds)
     widened = {t for t, b in dict(binds or {}).items() if getattr(b, "buffer_type", "") == "auto_broadcast"}
-    f = inline_values(
-        lowered(broadcast(inputs, widened) if widened else inputs, order, name=name)
-    )  # TVM's nests name no index
+    wide = broadcast(inputs, widened) if widened else inputs
+    f = inline_values(lowered(wide, order, name=name))  # TVM's nests name no index
     function = as_prim_func(with_constant_sizes(f))
     is_checked = not any(isinstance(stage.op, ExternOp) for stage in inputs.stages)
     function = with_fields(function, order=tuple(order or ()), is_checked=is_checked)

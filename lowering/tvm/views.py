@@ -1,4 +1,4 @@
-"""Nodes of TVM with other fields than those of values here: a call with its `Op`, and `Let`.
+"""Calls and `Let` under the fields that TVM gives them.
 
 A view stands for a value: as an operand it is that value.
 """
@@ -111,7 +111,7 @@ def _call(node: Any, dtype: str, kind: str, name: str, args: tuple[Any, ...]) ->
 
 
 def is_call(x: object) -> bool:
-    """Whether an object is the view of a call."""
+    """Whether an object views a call."""
     return isinstance(x, ScriptView) and x.kind == "Call"
 
 
