@@ -489,7 +489,7 @@ class _Dependent:
             if rows[base][4] & free:
                 return None
             free |= rows[base][4]
-            if not rows[base][2] and base.op in LINEAR:
+            if not rows[base][2] and base.op in LINEAR and base is not root:
                 rows[base] = self.written(base) or rows[base]
         return self.summed([(root, 1)])
 
