@@ -332,12 +332,15 @@ class OwnPool:
         """End the processes; what they still compute is lost."""
         self.stop.set()
         if self._pool is not None:
-            self._pool.shutdown(wait=False, cancel_futures=True)
-            for child in multiprocessing.active_children():
-                if child.pid not in self._others and self._pool is not None:
-                    child.join(timeout=0.2)
-                    if child.is_alive():
-                        child.kill()
+            children = [child for child in multiprocessing.active_children() if child.pid not in self._others]
+            settings = {"wait": True, "cancel_futures": True}
+            closing = threading.Thread(target=self._pool.shutdown, kwargs=settings, name="end the pool", daemon=True)
+            closing.start()
+            closing.join(timeout=0.2 * len(children))
+            for child in children:
+                if child.is_alive():
+                    child.kill()
+            closing.join(timeout=10)  # the pool's own thread takes their exit codes
             self._pool = None
 
 
