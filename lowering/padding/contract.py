@@ -112,7 +112,7 @@ class ContractDataflow:
 
     def __init__(self, f: ir.Function, packed: Mapping[Tensor, IndexMap]) -> None:
         said = [r.nest for r in f.requires]
-        body = with_inlined_names(ir.seq(*said, f.body), lambda value: isinstance(value, Expr) and not opaque_terms(value))
+        body = with_inlined_names(ir.seq(*said, f.body), _is_constant)
         self.f, self.packed = replace(f, body=_flat(body), padding={}, requires=()), packed
         by_values = _by_values(self.f)
         self._plain = FunctionFlow(self.f)
@@ -434,6 +434,11 @@ class ContractDataflow:
 
 
 KEPT: Final = undef(dtypes.INDEX)  # stands for what a tensor held before
+
+
+def _is_constant(value: Operand) -> bool:
+    """Whether no store changes a value."""
+    return isinstance(value, Expr) and not opaque_terms(value)
 
 
 def _flat(body: ir.Stmt) -> ir.Seq:
