@@ -7,13 +7,15 @@ uncertain.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property, reduce
 from typing import Final, NamedTuple, TypeAlias
 
 from bound.tensor import Tensor
+from bound.tir.build import dtype_of
 from bound.tir.reduce import Parameter
-from bound.tir.value import NUMBER, IntFunction, Operand, Value
+from bound.tir.value import CALL, NUMBER, IntFunction, Operand, Value, constant
 from bound.tir.walk import Part, loaded_tensor, nodes, read_indices
 from intset.expr import ops
 from intset.expr.build import opaque
@@ -206,19 +208,17 @@ def _consequences(cond: Operand) -> Iterator[tuple[Operand, AccessGuard]]:
 
 
 def _equation(node: Operand, guard: AccessGuard) -> list[ElementDefinition]:
-    if node.op is not ops.EQ:
-        return []
-    for element, value in (node.args, node.args[::-1]):
+    """The element that an equation, or `isnan`, defines; of two elements the left one."""
+    sides: Sequence[Operand] = node.args if node.op is ops.EQ else ()
+    if node.op is CALL and node.data == "isnan":
+        sides = (node.args[0], constant(math.nan, dtype_of(node.args[0])))
+    for element, value in (sides, sides[::-1]) if sides else ():
         tensor = loaded_tensor(element)
         if tensor is None:
             continue
         indices = indices_of(read_indices(element))
-        if None in indices:
-            continue
-        if has_undef(value):
-            return [ElementDefinition(guard, tensor, indices, None)]
-        if not any(loaded_tensor(part) is not None for part in nodes(value)):
-            return [ElementDefinition(guard, tensor, indices, value)]
+        if None not in indices:
+            return [ElementDefinition(guard, tensor, indices, None if has_undef(value) else value)]
     return []
 
 

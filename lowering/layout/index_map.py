@@ -259,7 +259,7 @@ class IndexMap(Configured):
             padding = _origin_padding(self._origin, point) if self._origin is not None else self._map.padding_at(point)
         except (UndecidedError, BudgetError) as error:
             raise LayoutError(f"the padding of the map is not known as a condition: {error}") from error
-        if free_vars(*point):
+        if free_vars(*point) or opaque_terms(*point):
             return padding
         outside = logical_or(
             *(logical_not(_is_within(y, limits)) for y, limits in zip(point, self.ranges, strict=True))

@@ -2,8 +2,7 @@
 
 states.py              packed parameters; states and values of their paddings
 partial_evaluation.py  operands evaluated as far as they do not depend on data
-concrete.py            the concrete interpreter, padding elements as symbols; one value for all of them
-contract.py            `contract`, by interpretation or dataflow; `pad_options`: the function in other layouts
+contract.py            `contract`, by dataflow; `pad_options`: the function in other layouts
 hoist.py               `hoist_layouts`: copies between parameters and local storage, outside of the function
 
 Graphs of functions with contracts:

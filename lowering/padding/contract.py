@@ -2,9 +2,8 @@
 
 `pad_options` generates packed variants of a function, each under its contract.
 
-A contract of numbers is found by execution, of symbolic sizes and long nests by dataflow: a probe nest after the
-function reads the padding, and its reaching definitions give the final content. Unknown answers are conservative:
-padding may be read, may be uninitialized, and may affect results.
+A contract is found by dataflow: a probe nest after the function reads the padding, and its reaching definitions give
+the final content. Unknown answers are conservative: padding may be read, may be uninitialized, and may affect results.
 """
 
 from __future__ import annotations
@@ -17,35 +16,38 @@ from typing import Any, Final, NamedTuple
 from bound import dtypes
 from bound.tensor import Tensor, element
 from bound.tir.build import any_of, negation, select
-from bound.tir.value import Operand
+from bound.tir.value import Operand, Truth
 from bound.tir.walk import loaded_tensor, nodes, read_indices, rewrite
 from intset.config import Configured, all_as_configured
 from intset.context import Context
-from intset.errors import BudgetError, InputError
+from intset.errors import InputError
+from intset.expr import ops
 from intset.expr.arguments import listed, mapped
 from intset.expr.build import logical_and, logical_not, logical_or
-from intset.expr.dag import reachable, substitute
+from intset.expr.dag import opaque_terms, reachable, substitute
 from intset.expr.node import Cond, Expr, PlainVar, as_expr, constant_value, truth
 from intset.expr.printer import shown
 from intset.expr.range import Range
+from intset.prover.proof import REFUTED
 from lowering.dataflow import Dataflow, Source, dataflow
-from lowering.dataflow.program import Path
+from lowering.dataflow.program import Path, definitions, guard_of
 from lowering.errors import LayoutError
 from lowering.layout import IndexMap
 from lowering.layout.transform import equals, probed, transform_layout, with_layouts
 from lowering.nest import ir
 from lowering.nest.driver import Cursor, cursor_of, cursors, rewritten
-from lowering.nest.scope import proves, scope_of
+from lowering.nest.printer import text
+from lowering.nest.scope import proof_of, proves, scope_of
 from lowering.nest.undef import deciding_tensors, has_undef, permission, undef
-from lowering.nest.walk import operands, replaced, statements, tensors_read, variables
+from lowering.nest.walk import operands, rebuilt, replaced, statements, tensors_read, variables
 from lowering.padding import states
-from lowering.padding.concrete import ConcreteRun, exceeds_budget, generalized, of_type, piecewise
-from lowering.padding.partial_evaluation import Data, as_element, as_operand, is_number, taint_of
+from lowering.padding.partial_evaluation import as_element, as_number, as_operand, evaluated, of_type
 from lowering.padding.states import NOTHING, PLACE, READABLE, UNDEF, UNTOUCHED, PadState, PadValue, folded
 from lowering.passes.loops.interchange import sequential_buffer_access
 from lowering.passes.stores.dead_code import remove_undef
 from lowering.passes.stores.overcompute import remove_branching_through_overcompute
 from lowering.passes.stores.reaching_values import same
+from lowering.passes.values.cse import with_inlined_names
 
 MAX_ROUNDS: Final = 8  # of dependence propagation
 MAX_PARTS: Final = 8  # disjuncts of a dependence condition
@@ -68,30 +70,63 @@ class Probe(NamedTuple):
     flow: Dataflow
 
 
+class FunctionFlow:
+    """A function with its dataflow and the cursors of its statements, all but assumptions and sequences."""
+
+    def __init__(self, f: ir.Function) -> None:
+        self.f = f
+
+    @cached_property
+    def flow(self) -> Dataflow:
+        return dataflow(self.f)
+
+    @cached_property
+    def reading(self) -> list[Cursor]:
+        return [p for p in cursors(self.f) if not isinstance(p.stmt, (ir.Assume, ir.Seq))]
+
+    @cached_property
+    def assuming(self) -> dict[Path, Cursor]:
+        return {p.path: p for p in cursors(self.f) if isinstance(p.stmt, ir.Assume)}
+
+    @cached_property
+    def stores(self) -> dict[Path, Cursor]:
+        return {p.path: p for p in self.reading if isinstance(p.stmt, ir.Store)}
+
+
 class ContractDataflow:
     """Dataflow analysis of a function's padding contract.
 
     Guarantee: the contract is conservative.
 
+    What is read is asked of the function as it stands. What is stored is asked of the same function with values in
+    place of branches on data (`_by_values`).
+
     Parameters
     ----------
     packed: layouts of packed parameters.
+
+    Raises
+    ------
+    LayoutError: an assumption restricts a padding without fixing its value, or fixes one that its type cannot hold.
     """
 
     def __init__(self, f: ir.Function, packed: Mapping[Tensor, IndexMap]) -> None:
         said = [r.nest for r in f.requires]
-        # A flat sequence keeps paths valid when a probe follows.
-        self.f = replace(f, body=ir.Seq(tuple(ir.flat(ir.seq(*said, f.body)))), padding={}, requires=())
-        self.packed = packed
-        self._closed = frozenset(f.padding)  # tensors with untouchable padding
+        body = with_inlined_names(ir.seq(*said, f.body), _is_constant)
+        self.f, self.packed = replace(f, body=_flat(body), padding={}, requires=()), packed
+        by_values = _by_values(self.f)
+        self._plain = FunctionFlow(self.f)
+        is_same = by_values is self.f.body
+        self._decided = self._plain if is_same else FunctionFlow(self.f.with_body(_flat(by_values)))
         self._values: dict[Tensor, PadState | None] = {t: self._assumed(t) for t in packed if t in f.inputs}
+        self._refuse_unfixed()
 
     # -- what is asked ------------------------------------------------------------------------------------------
 
     def needs(self) -> dict[str, PadState]:
-        """Compute padding requirements; outputs appear only if their initial padding may be read."""
-        found = {t: self._need(t) for t in self.packed}
-        return {t.name: state for t, state in found.items() if t in self.f.inputs or state is not NOTHING}
+        """Compute padding requirements; outputs appear only if their initial contents may be read."""
+        read = self.reads
+        return {t.name: self._need(t) for t in self.packed if t in self.f.inputs or t.name in read}
 
     def gives(self) -> dict[str, PadState]:
         """Compute padding promises of outputs.
@@ -104,10 +139,12 @@ class ContractDataflow:
             self._refuse_dependent(tensor)
         return {t.name: self._given(t) for t in self.f.outputs if t in self.packed}
 
+    @cached_property
     def reads(self) -> tuple[str, ...]:
         """The outputs with elements that may be read before the function writes them."""
+        places = self._plain.reading
         return tuple(
-            t.name for t in self.f.outputs if any(self._initial_reads(p, {t}, in_padding=False) for p in self._reading)
+            t.name for t in self.f.outputs if any(self._initial_reads(self._plain, p, {t}, False) for p in places)
         )
 
     # -- paddings -----------------------------------------------------------------------------------------------
@@ -119,135 +156,146 @@ class ContractDataflow:
             return truth(False)
         return layout.padding(*(i + _low(r) for i, r in zip(at, layout.ranges, strict=True)))
 
-    def _probe(self, tensor: Tensor, in_padding: bool | None) -> Probe:
+    def _probe(self, f: ir.Function, tensor: Tensor, in_padding: bool | None) -> Probe:
         """Append a probe of a tensor: its padding (`True`), its logical elements (`False`) or both (`None`)."""
         loops = tuple(PlainVar(f"p{k}") for k in range(tensor.ndim))
         load, padding = element(tensor, loops), self._padding(tensor, loops)
         cond = None if in_padding is None else padding if in_padding else logical_not(padding)
-        f, probe = probed(self.f, load, loops, tensor.extents, cond)
-        place, flow = cursor_of(f, probe), dataflow(f)
+        g, probe = probed(f, load, loops, tensor.extents, cond)
+        place, flow = cursor_of(g, probe), dataflow(g)
         return Probe(place, loops, flow.by_element(place)[load], flow)
 
     def _assumed(self, tensor: Tensor) -> PadState | None:
-        """Derive an input's padding value from assumptions; return `None` unless they cover the whole padding."""
-        if tensor in self._closed:
+        """Derive an input's padding value from the assumptions that fix it, all of it or a part."""
+        probe = self._probe(self.f, tensor, True)
+        sources = [s for s in probe.sources if not _is_never(probe.place, s.where)]
+        if not {s.kind for s in sources} <= {"assume", "entry"}:
             return None
-        probe = self._probe(tensor, True)
-        kinds = {s.kind for s in probe.sources if not _is_never(probe.place, s.where)}
-        if kinds != {"assume"}:
-            return None
-        return self._value(tensor, probe, given=False)
+        return self._value(tensor, probe, [s for s in sources if s.kind == "assume"], given=False)
 
     def _need(self, tensor: Tensor) -> PadState:
-        if tensor in self._closed:
-            return NOTHING
         value = self._values.get(tensor)
         if isinstance(value, PadValue):
             return value
-        return (
-            READABLE
-            if value is READABLE or any(self._initial_reads(p, {tensor}, in_padding=True) for p in self._reading)
-            else NOTHING
-        )
+        read = (self._initial_reads(self._plain, p, {tensor}, True) for p in self._plain.reading)
+        return READABLE if value is READABLE or any(read) else NOTHING
 
     def _given(self, tensor: Tensor) -> PadState:
-        if tensor in self._closed:
-            return UNTOUCHED
-        found = self._value(tensor, self._probe(tensor, True), given=True)
+        probe = self._probe(self._decided.f, tensor, True)
+        sources = [s for s in probe.sources if not _is_never(probe.place, s.where)]
+        found = self._value(tensor, probe, sources, given=True)
         return UNTOUCHED if found is None else found
 
-    def _value(self, tensor: Tensor, probe: Probe, given: bool) -> PadState | None:
-        """Combine a probe's reaching definitions into a padding state.
+    def _value(self, tensor: Tensor, probe: Probe, sources: Sequence[Source], given: bool) -> PadState | None:
+        """Combine reaching definitions into a padding state; `None` if a part keeps what the caller passed.
 
         Parameters
         ----------
         given: true for an output's final padding, false for an input's assumed padding.
         """
-        lows = [_low(r) for r in self.packed[tensor].ranges]
-        names = {
-            p: PLACE[k] if constant_value(low) == 0 else PLACE[k] - low
-            for k, (p, low) in enumerate(zip(probe.at, lows, strict=True))
-        }
+        names = self._names(tensor, probe)
         parts: list[tuple[Cond, Operand]] = []
-        for source in probe.sources:
-            if _is_never(probe.place, source.where):
-                continue
-            if source.kind not in ("store", "assume"):
-                return UNDEF if source.kind == "call" else None
-            if not given and source.value is None:
-                return READABLE
-            value = self._given_by(probe, source) if given else source.value
-            if value is None:
+        is_known = True
+        for source in sources:
+            if not given and source.path is not None and has_undef(*operands(self._plain.assuming[source.path].stmt)):
+                continue  # permits reads, and fixes nothing
+            if source.kind == "call":
                 return UNDEF
-            parts.append((substitute(source.where, names), rewrite(value, names)))
-        if not parts:
-            return UNDEF if given else None
+            if source.kind not in ("store", "assume"):
+                return None
+            value = self._given_by(probe, source, tensor, given)
+            if value is KEPT:
+                return None
+            if value is None and not given:
+                raise LayoutError(
+                    f"the padding of {tensor.name} assumed by {self.f.name} is no function of its indices"
+                )
+            if value is None:
+                is_known = False
+                continue
+            if not given:
+                self._refuse_unheld(tensor, probe, source.where, value)
+            parts.append((substitute(source.where, names), value))
+        if not is_known or not parts:
+            return UNDEF if given else READABLE if parts or sources else None
         expr = parts[-1][1]
         for where, value in reversed(parts[:-1]):
             expr = expr if value is expr else select(where, value, expr)
-        return folded(expr, tensor.dtype)
+        state = folded(expr, tensor.dtype)
+        if isinstance(state, PadValue) and isinstance(state.expr, Expr):
+            return folded(Context().simplify(state.expr), tensor.dtype)
+        return state
 
-    def _stored(self, flow: Dataflow, source: Source, depth: int = 0) -> Operand | None:
-        """Express a stored value by input elements; return `None` if unknown."""
-        if source.kind != "store" or source.path is None or source.at is None or depth > MAX_ROUNDS:
-            return source.value if source.kind == "assume" else None
-        place = next(p for p in self._stores if p.path == source.path)
-        assert isinstance(place.stmt, ir.Store)
-        value = place.stmt.value
-        loops = [loop.var for loop in place.loops]
-        if has_undef(value) or any(v not in loops and v not in self.f.sizes for v in variables(value)):
+    def _names(self, tensor: Tensor, probe: Probe) -> dict[Expr, Expr]:
+        """The new indices of a tensor by the loops of a probe, which run over its storage."""
+        stored = zip(PLACE, probe.at, self.packed[tensor].ranges, strict=False)
+        return {p: Context().simplify(new - _low(r)) for new, p, r in stored}
+
+    def _stored(self, flow: Dataflow, source: Source, tensor: Tensor, depth: int = 0) -> Operand | None:
+        """Express a stored or assumed value by elements as they were passed; return `None` if unknown."""
+        if source.path is None or source.at is None or depth > MAX_ROUNDS:
             return None
-        known: dict[Operand, Operand] = {}
+        known = self._decided if source.kind == "store" else self._plain
+        place = (known.stores if source.kind == "store" else self._plain.assuming).get(source.path)
+        value = None if place is None else _written(place.stmt, tensor)
+        loops = [] if place is None else [loop.var for loop in place.loops]
+        if value is None or has_undef(value) or any(v not in loops and v not in self.f.sizes for v in variables(value)):
+            return None
+        inside: dict[Operand, Operand] = {}
         reads = flow.by_element(source.path)
         for node in nodes(value):
-            tensor = loaded_tensor(node)
-            if tensor is None or tensor in self.f.inputs:
+            read = loaded_tensor(node)
+            if read is None or read in self.f.inputs:
                 continue
             sources = reads.get(node, ())
-            inner = self._stored(flow, sources[0], depth + 1) if len(sources) == 1 else None
+            if read in self.f.params and [s.kind for s in sources] == ["entry"]:
+                continue
+            inner = self._stored(flow, sources[0], read, depth + 1) if len(sources) == 1 else None
             if inner is None:
                 return None
-            known[node] = of_type(inner, tensor.dtype)
-        return replaced(rewrite(value, known), dict(zip(loops, source.at, strict=True)))
+            inside[node] = of_type(inner, read.dtype)
+        return replaced(rewrite(value, inside), dict(zip(loops, source.at, strict=True)))
 
-    def _given_by(self, probe: Probe, source: Source) -> Operand | None:
-        """Express a stored padding value by input padding; return `None` if it depends on logical elements.
+    def _given_by(self, probe: Probe, source: Source, tensor: Tensor, given: bool) -> Operand | None:
+        """Express a padding value by new indices and input padding, by assumed values of that where they are known.
 
-        Loads use new indices; assumed padding values replace their loads.
+        Returns
+        -------
+        `None` if it depends on logical elements; `KEPT` if it may be what an output held before.
         """
-        value = self._stored(probe.flow, source)
         scope = probe.place.scope.where(source.where)
-        known: dict[Operand, Operand] = {}
-        for node in nodes(value) if value is not None else ():
-            tensor = loaded_tensor(node)
-            if tensor is None:
-                continue
-            if tensor not in self.packed or not proves(scope, self._padding(tensor, read_indices(node))):
+
+        def at_probe(k: int, index: Expr) -> Expr:
+            """A loop of the probe, if the index at position `k` equals one."""
+            equal = next((p for p in (*probe.at[k : k + 1], *probe.at) if proves(scope, index.eq(p))), None)
+            return scope.ctx.simplify(index) if equal is None else equal
+
+        at = None if source.at is None else tuple(at_probe(k, index) for k, index in enumerate(source.at))
+        value = self._stored(probe.flow, replace(source, at=at), tensor)
+        if value is None:
+            return None
+        value = evaluated(value)
+        inside, names = dict[Operand, Operand](), self._names(tensor, probe)
+        loads = {node: read for node in nodes(value) if (read := loaded_tensor(node)) is not None}
+        if given and any(read in self.f.outputs for read in loads.values()):
+            return KEPT
+        for node, read in loads.items():
+            indices = read_indices(node)
+            if read not in self.packed or (given and not proves(scope, self._padding(read, indices))):
                 return None
-            lows = [_low(r) for r in self.packed[tensor].ranges]
-            same = [p if proves(scope, i.eq(p)) else i for i, p in zip(node.args, probe.at, strict=False)]
-            args = (*same, *node.args[len(same) :])  # prefer the probe's own indices
-            at = tuple(i if constant_value(low) == 0 else i + low for i, low in zip(args, lows, strict=True))
-            fixed = self._values.get(tensor)
-            known[node] = fixed.at(*at) if isinstance(fixed, PadValue) else element(tensor, at)
-        return None if value is None else rewrite(value, known)
+            place = tuple(
+                Context().simplify(substitute(at_probe(k, i), names) + _low(r))
+                for k, (i, r) in enumerate(zip(indices, self.packed[read].ranges, strict=True))
+            )
+            fixed = self._values.get(read) if given else None
+            inside[node] = fixed.at(*place) if isinstance(fixed, PadValue) else element(read, place)
+        return rewrite(value, {**inside, **names})
 
     # -- reads --------------------------------------------------------------------------------------------------
 
-    @cached_property
-    def _flow(self) -> Dataflow:
-        return dataflow(self.f)
-
-    @cached_property
-    def _reading(self) -> list[Cursor]:
-        """Cursors of all statements except assumptions and sequences."""
-        return [p for p in cursors(self.f) if not isinstance(p.stmt, (ir.Assume, ir.Seq))]
-
-    @cached_property
-    def _stores(self) -> list[Cursor]:
-        return [p for p in self._reading if isinstance(p.stmt, ir.Store)]
-
-    def _initial_reads(self, place: Cursor, tensors: Collection[Tensor], in_padding: bool) -> list[Cond]:
+    def _initial_reads(
+        self, known: FunctionFlow, place: Cursor, tensors: Collection[Tensor], in_padding: bool
+    ) -> list[Cond]:
         """Collect the conditions under which a statement may read elements that no store wrote before.
 
         Parameters
@@ -255,7 +303,7 @@ class ContractDataflow:
         in_padding: count elements of paddings only.
         """
         conditions = []
-        for key, sources in self._flow.by_element(place).items():
+        for key, sources in known.flow.by_element(place).items():
             tensor = key if isinstance(key, Tensor) else loaded_tensor(key)
             if tensor is None or tensor not in tensors:
                 continue
@@ -268,7 +316,43 @@ class ContractDataflow:
                     conditions.append(cond)
         return conditions
 
+    # -- assumptions --------------------------------------------------------------------------------------------
+
+    def _refuse_unfixed(self) -> None:
+        """Raise `LayoutError` if an assumption restricts a padding that none fixes."""
+        for place in self._plain.assuming.values():
+            assert isinstance(place.stmt, ir.Assume)
+            for tensor in tensors_read(place.stmt.cond):
+                if tensor not in self._values or self._values[tensor] is not None:
+                    continue
+                if self._initial_reads(self._plain, place, {tensor}, True):
+                    said = f"{self.f.name} assumes {text(place.stmt.cond)}"
+                    raise LayoutError(f"{said} of the padding of {tensor.name}, which fixes no value there")
+
+    def _refuse_unheld(self, tensor: Tensor, probe: Probe, where: Cond, value: Operand) -> None:
+        """Raise `LayoutError` if the type of a tensor cannot hold an assumed padding value."""
+        number = as_number(value)
+        if number is not None:
+            is_held = number != number or as_element(number, tensor.dtype) == number
+        elif isinstance(value, Expr) and dtypes.is_int(tensor.dtype) and not opaque_terms(value):
+            low, high = dtypes.int_range(tensor.dtype)
+            stored = zip(PLACE, probe.at, self.packed[tensor].ranges, strict=False)
+            value = substitute(value, {new: p + _low(r) for new, p, r in stored})
+            is_held = proof_of(probe.place.scope.where(where), (value >= low) & (value <= high)).status != REFUTED
+        else:
+            is_held = True
+        if not is_held:
+            place = self._example(tensor, probe, where)
+            at = _element_text(tensor, place or probe.at)
+            points = () if place is None else (place,)
+            raise LayoutError(f"{self.f.name} assumes that {at} is {text(value)}, which is no {tensor.dtype}", points)
+
     # -- dependence ---------------------------------------------------------------------------------------------
+
+    @cached_property
+    def _open(self) -> list[Tensor]:
+        """Tensors whose padding no assumption fixes."""
+        return [t for t in self.packed if not isinstance(self._values.get(t), PadValue)]
 
     @cached_property
     def _tainted(self) -> dict[Path, list[Cond]]:
@@ -278,27 +362,30 @@ class ContractDataflow:
         ------
         LayoutError: control flow or a host call may depend on unconstrained padding.
         """
-        open_ = {t for t in self.packed if t not in self._closed and not isinstance(self._values.get(t), PadValue)}
         found: dict[Path, list[Cond]] = {}
-        for place in self._reading:
-            conds = self._initial_reads(place, open_, in_padding=True)
-            if conds and not isinstance(place.stmt, ir.Store):
-                what = "a host call" if isinstance(place.stmt, ir.Evaluate) else "what is executed"
-                raise LayoutError(f"{what} in {self.f.name} may depend on a padding that nothing fixes: {place.stmt!r}")
-            if conds:
-                found[place.path] = conds
+        for place in self._decided.reading:
+            for tensor in self._open:
+                conds = self._initial_reads(self._decided, place, {tensor}, in_padding=True)
+                if conds and not isinstance(place.stmt, ir.Store):
+                    what = "a host call" if isinstance(place.stmt, ir.Evaluate) else "what is executed"
+                    raise LayoutError(
+                        f"{what} in {self.f.name} may depend on the padding of {tensor.name}, which nothing fixes: "
+                        f"{place.stmt!r}"
+                    )
+                if conds:
+                    found.setdefault(place.path, []).extend(conds)
         for _ in range(MAX_ROUNDS):
             if not self._spread(found):
                 return found
-        return {place.path: [truth(True)] for place in self._stores}
+        return {path: [truth(True)] for path in self._decided.stores}
 
     def _spread(self, found: dict[Path, list[Cond]]) -> bool:
         """Propagate taint one step through storage; return whether it grew."""
         more = False
-        for place in self._stores if found else ():
-            for sources in self._flow.by_element(place).values():
+        for path, place in self._decided.stores.items() if found else ():
+            for sources in self._decided.flow.by_element(place).values():
                 for cond in self._through(sources, found):
-                    known = found.setdefault(place.path, [])
+                    known = found.setdefault(path, [])
                     if _is_never(place, cond) or proves(place.scope.where(cond), logical_or(*known)):
                         continue
                     known.append(cond if len(known) < MAX_PARTS else truth(True))
@@ -308,7 +395,6 @@ class ContractDataflow:
     def _through(self, sources: Iterable[Source], found: Mapping[Path, list[Cond]]) -> list[Cond]:
         """Collect the conditions under which a read sees a tainted store."""
         conds = []
-        loops = {p.path: [loop.var for loop in p.loops] for p in self._reading}
         for source in sources:
             if source.path is None and source.kind == "unknown" and found:
                 conds.append(source.where)
@@ -317,19 +403,112 @@ class ContractDataflow:
                     conds.append(source.where)
                 else:
                     assert source.path is not None
-                    there = dict(zip(loops[source.path], source.at, strict=True))
-                    conds.append(source.where & substitute(cond, there))
+                    loops = [loop.var for loop in self._decided.stores[source.path].loops]
+                    conds.append(source.where & substitute(cond, dict(zip(loops, source.at, strict=True))))
         return conds
 
     def _refuse_dependent(self, tensor: Tensor) -> None:
         """Raise `LayoutError` if a logical element of `tensor` may depend on unconstrained padding."""
         if not self._tainted:
             return
-        probe = self._probe(tensor, False if tensor in self.packed else None)
+        probe = self._probe(self._decided.f, tensor, False if tensor in self.packed else None)
         for cond in self._through(probe.sources, self._tainted):
             if not _is_never(probe.place, cond):
-                what = f"an element of {tensor.name} of {self.f.name} may depend on a padding"
-                raise LayoutError(f"{what} that nothing fixes, where {self.f.ctx.simplify(cond)}")
+                place = self._example(tensor, probe, cond)
+                what = f"an element of {tensor.name}" if place is None else _element_text(tensor, place)
+                where = f", where {self.f.ctx.simplify(cond)}" if place is None else ""
+                read = " or ".join(dict.fromkeys(t.name for t in self._open if self._need(t) is not NOTHING))
+                raise LayoutError(
+                    f"{what} of {self.f.name} may depend on the padding of {read}, which nothing fixes{where}",
+                    () if place is None else (place,),
+                )
+
+    def _example(self, tensor: Tensor, probe: Probe, where: Cond) -> tuple[int, ...] | None:
+        """New indices of an element at which a condition on a probe holds; `None` if no proof tells one."""
+        point = proof_of(probe.place.scope, logical_not(where)).counterexample or {}
+        layout = self.packed.get(tensor)
+        lows = [0] * tensor.ndim if layout is None else [constant_value(_low(r)) for r in layout.ranges]
+        if any(p not in point for p in probe.at) or None in lows:
+            return None
+        return tuple(point[p] + low for p, low in zip(probe.at, lows, strict=True) if low is not None)
+
+
+KEPT: Final = undef(dtypes.INDEX)  # stands for what a tensor held before
+
+
+def _is_constant(value: Operand) -> bool:
+    """Whether no store changes a value."""
+    return isinstance(value, Expr) and not opaque_terms(value)
+
+
+def _flat(body: ir.Stmt) -> ir.Seq:
+    """A sequence whose paths stay valid when a probe follows."""
+    return ir.Seq(tuple(ir.flat(body)))
+
+
+def _written(stmt: ir.Stmt, tensor: Tensor) -> Operand | None:
+    """The value that a store, or the only equation of an assumption, gives to an element of a tensor."""
+    if isinstance(stmt, ir.Store):
+        return stmt.value
+    if not isinstance(stmt, ir.Assume):
+        return None
+    values = [defined.value for defined in definitions(stmt.cond) if defined.tensor is tensor]
+    return values[0] if len(values) == 1 else None
+
+
+def _by_values(f: ir.Function) -> ir.Stmt:
+    """The body of a function with stores of `select(c, value, old)` in place of branches on data, and without products
+    by 0.
+
+    Branches stay that contain more than stores and loops, or that store to a tensor of their condition.
+    """
+
+    def as_values(branch: ir.If, cursor: Cursor) -> ir.Stmt:
+        guard = guard_of(branch.cond)
+        inside = [*statements(branch.then), *(() if branch.orelse is None else statements(branch.orelse))]
+        stored = {stmt.tensor for stmt in inside if isinstance(stmt, ir.Store)}
+        are_plain = all(isinstance(stmt, (ir.Store, ir.Seq, ir.For)) for stmt in inside)
+        if guard.is_complete or not are_plain or not stored.isdisjoint(tensors_read(branch.cond)):
+            return branch
+        both = [stmt for stmt in (branch.then, branch.orelse) if isinstance(stmt, ir.Store)]
+        if len(both) == 2 and both[0].tensor is both[1].tensor and both[0].indices == both[1].indices:
+            return _selected(both[0], branch.cond, of_type(both[1].value, both[1].tensor.dtype))
+        then = _where(branch.then, branch.cond)
+        orelse = ir.Seq() if branch.orelse is None else _where(branch.orelse, negation(branch.cond))
+        return ir.seq(ir.If(logical_and(*guard.conditions), then) if guard.conditions else then, orelse)
+
+    body = rewritten(f.body, Cursor.root(f), leave={ir.If: (as_values,)})
+    return rewritten(body, Cursor.root(f), leave={ir.Store: (_without_products_by_0,)})
+
+
+def _where(stmt: ir.Stmt, cond: Truth) -> ir.Stmt:
+    """A nest whose stores leave their elements unless a condition holds."""
+
+    def stored(inner: ir.Stmt) -> ir.Stmt:
+        if not isinstance(inner, ir.Store):
+            return inner
+        return _selected(inner, cond, element(inner.tensor, inner.indices))
+
+    return rebuilt(stmt, stored)
+
+
+def _selected(store: ir.Store, cond: Truth, otherwise: Operand) -> ir.Store:
+    return replace(store, value=select(cond, of_type(store.value, store.tensor.dtype), otherwise))
+
+
+def _without_products_by_0(store: ir.Store, cursor: Cursor) -> ir.Store:
+    """Multiply the branches of `x * select(c, y, 0)`, of which one reads nothing then."""
+    products: dict[Operand, Operand] = {}
+    for node in nodes(store.value):
+        if node.op is ops.MUL and isinstance(node, Expr):
+            for x, chosen in (node.args, node.args[::-1]):
+                if chosen.op is ops.SELECT and any(constant_value(arm) == 0 for arm in chosen.args[1:]):
+                    products[node] = select(chosen.args[0], *(evaluated(x * arm) for arm in chosen.args[1:]))
+    return replace(store, value=rewrite(store.value, products)) if products else store
+
+
+def _element_text(tensor: Tensor, indices: Sequence[object]) -> str:
+    return f"{tensor.name}[{', '.join(map(str, indices))}]"
 
 
 def _low(limits: Range) -> Expr:
@@ -349,7 +528,7 @@ class Contract(Configured):
     needs: maps packed parameters (inputs, and outputs read before written) to `NOTHING`, `READABLE` or a `PadValue`.
     gives: maps packed outputs to `UNTOUCHED`, `UNDEF` or a `PadValue`, whose loads denote input padding.
     layouts: maps packed parameters to their index maps.
-    reads: names of outputs read before being written; inferred by dataflow, those that may be.
+    reads: names of outputs that may be read before they are written.
     """
 
     def __init__(
@@ -396,9 +575,8 @@ def contract(f: ir.Function, layouts: Mapping[str, IndexMap] | None = None) -> C
     Guarantee: input paddings satisfying `needs` leave logical outputs independent of padding, and output paddings as
     stated in `gives`.
 
-    Values fixed by assumptions are required, read or not; other requirements follow from reads. Constant-size nests
-    are interpreted element by element with symbolic padding. Symbolic sizes and long nests use dataflow analysis,
-    which falls back to `READABLE`, `UNTOUCHED` or `UNDEF`.
+    Values fixed by assumptions are required, read or not; other requirements follow from reads. What dataflow analysis
+    does not decide is `READABLE`, `UNTOUCHED` or `UNDEF`.
 
     Parameters
     ----------
@@ -430,35 +608,12 @@ def contract(f: ir.Function, layouts: Mapping[str, IndexMap] | None = None) -> C
     names = {t.name for t in f.params}
     known = {**{name: m for name, m in f.layouts.items() if name in names}, **(layouts or {})}
     if f.sizes or any(not isinstance(e, int) for m in known.values() if isinstance(m, IndexMap) for e in m.shape):
-        return _by_dataflow(f, with_layouts(f, known).layouts, known)
-    packed = states.packed_of(f, known)
-    if exceeds_budget(f):
-        return _by_dataflow(f, known, known)
-    try:
-        run = ConcreteRun(f, packed, {})
-        if not run.unfixed.isdisjoint(run.fixed):  # rerun: some read preceded its assumption
-            run = ConcreteRun(f, packed, run.fixed)
-    except BudgetError:
-        return _by_dataflow(f, known, known)
-    for (tensor, place), said in run.restricted.items():
-        if (tensor, place) not in run.fixed:
-            at = f"{tensor.name}[{', '.join(map(str, place))}]"
-            raise LayoutError(f"{f.name} assumes {said} of the padding {at}, which fixes no value there", (place,))
-    for tensor in f.outputs:
-        _refuse_dependent(f, tensor, packed.get(tensor), run)
-    passed = [t for t in f.params if t in packed and (t not in f.outputs or t in run.passed)]
-    needs = {t.name: _need(packed[t], run) for t in passed}
-    gives = {t.name: _given(packed[t], run) for t in f.outputs if t in packed}
-    reads = tuple(t.name for t in f.outputs if t in run.passed)
-    return Contract(f, known, needs, gives, reads)
-
-
-def _by_dataflow(f: ir.Function, layouts: Mapping[str, IndexMap], known: Mapping[str, IndexMap]) -> Contract:
-    """Infer a contract by dataflow, for symbolic sizes and nests beyond the interpreter's budget."""
-    packed = {t: layouts[t.name] for t in f.params if t.name in known}
-    symbolic = ContractDataflow(f, packed)
-    gives = symbolic.gives()
-    return Contract(f, {t.name: m for t, m in packed.items()}, symbolic.needs(), gives, symbolic.reads())
+        known = {name: m for name, m in with_layouts(f, known).layouts.items() if name in known}
+    else:
+        states.packed_of(f, known)  # refuses what does not fit
+    flow = ContractDataflow(f, {t: known[t.name] for t in f.params if t.name in known})
+    gives = flow.gives()
+    return Contract(f, {t.name: m for t, m in flow.packed.items()}, flow.needs(), gives, flow.reads)
 
 
 def _state(given: states.PadState | int | float | bool | None, dtype: str) -> states.PadState:
@@ -470,62 +625,6 @@ def _state(given: states.PadState | int | float | bool | None, dtype: str) -> st
         return states.number_value(given, dtype)
     except (TypeError, ValueError, OverflowError):
         raise InputError(f"a padding must be a state or a number of type {dtype}, not {shown(given)}") from None
-
-
-def _refuse_dependent(f: ir.Function, tensor: Tensor, packed: states.Packed | None, run: ConcreteRun) -> None:
-    """Raise `LayoutError` if a logical element depends on padding without a fixed value."""
-    for place, content in run.memory[tensor].items():
-        if is_number(content) or (packed is not None and packed.grid.is_padding(place)):
-            continue
-        taint = taint_of(content)
-        if taint is not None:
-            at = f"{taint[0].name}[{', '.join(map(str, taint[1]))}]"
-            shown = f"{tensor.name}[{', '.join(map(str, place))}]"
-            raise LayoutError(
-                f"{shown} of {f.name} depends on the padding {at}, which nothing fixes", (place, taint[1])
-            )
-
-
-def _need(packed: states.Packed, run: ConcreteRun) -> states.PadState:
-    tensor, padding = packed.tensor, packed.grid.padding
-    fixed = {place: run.fixed[tensor, place] for place in padding if (tensor, place) in run.fixed}
-    for place, number in fixed.items():
-        if is_number(number) and number == number and as_element(number, tensor.dtype) != number:
-            at = f"{tensor.name}[{', '.join(map(str, place))}]"
-            raise LayoutError(f"{run.f.name} assumes that {at} is {number}, which is no {tensor.dtype}", (place,))
-    if fixed:
-        value = _as_value(list(fixed.values()), list(fixed), tensor.dtype)
-        if value is None:
-            raise LayoutError(f"the padding of {tensor.name} assumed by {run.f.name} is no function of its indices")
-        return value
-    keys = {**run.read, **run.permitted}
-    return (
-        states.READABLE if any(t is tensor and packed.grid.is_padding(place) for t, place in keys) else states.NOTHING
-    )
-
-
-def _given(packed: states.Packed, run: ConcreteRun) -> states.PadState:
-    stored = run.memory[packed.tensor]
-    padding = packed.grid.padding
-    contents = [stored.get(place) for place in padding]
-    if any(c is None or (isinstance(c, Data) and not c.written) for c in contents):
-        return states.UNTOUCHED
-    if not contents or any(isinstance(c, Data) for c in contents):
-        return states.UNDEF
-    return _as_value(contents, padding, packed.tensor.dtype) or states.UNDEF
-
-
-def _as_value(contents: Sequence[Any], places: Sequence[states.Place], dtype: str) -> states.PadValue | None:
-    values = [as_operand(c, dtype) if is_number(c) else c for c in contents]
-    value = generalized(values, places)
-    if value is None:
-        value = piecewise(values, places)
-    if value is None:
-        return None
-    if not isinstance(value, Expr):
-        return states.PadValue(value)
-    short = Context().simplify(states.without_registers(value, dtypes.bits(dtype)))
-    return states.PadValue(as_operand(as_element(int(short.data), dtype), dtype) if short.is_const else short)
 
 
 class Port(NamedTuple):

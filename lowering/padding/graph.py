@@ -50,9 +50,9 @@ from intset.expr.printer import shown
 from lowering.errors import InterfaceError
 from lowering.layout.transform import tensor_like
 from lowering.nest.ir import Function
-from lowering.padding.concrete import of_type
 from lowering.padding.contract import CallOption, Port, option_of
 from lowering.padding.metavariables import Metavariables, Solution, Substitution, normalized, solutions
+from lowering.padding.partial_evaluation import of_type
 from lowering.padding.plan import Call, Candidate, GraphTensor, Move, Plan, Step, Trail, finished
 from lowering.padding.states import NOTHING, PLACE, READABLE, UNDEF, UNTOUCHED, Grid, PadValue, Planned, State, folded
 

@@ -1,24 +1,25 @@
 """Partial evaluation of operands: constants fold, padding elements stay symbolic, data is unknown.
 
-A content is a number, an operand over padding elements, or `Data`. `Data` records at most one padding element as its
-taint. Folding executes the Python text of `run`, so results agree: integers are unbounded, floats round to their type.
+A content is a number, an operand over padding elements, or `UNKNOWN`. Folding executes the Python text of `run`, so
+results agree: integers are unbounded, floats round to their type.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from functools import cache
-from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
+from typing import Any, Final, TypeAlias, TypeVar
 
 from bound import dtypes
 from bound.dtypes import Numeric as Numeric
-from bound.tensor import Tensor
+from bound.tensor import Tensor, element
 from bound.tir.build import dtype_of
-from bound.tir.value import DIV, NUMBER, REDUCE, IntFunction, Operand, Value, constant
-from bound.tir.walk import loaded_tensor, nodes, read_indices, rewrite, substitute
+from bound.tir.value import CONVERT, DIV, NUMBER, READ, IntFunction, Operand, Value, constant, make
+from bound.tir.walk import loaded_tensor, rewrite, substitute
 from intset.expr import ops
-from intset.expr.node import Cond, Expr, const, truth
+from intset.expr.build import cast
+from intset.expr.node import Cond, Expr, as_expr, const, truth
 from intset.expr.ops import Op, wrap
 from lowering.codegen.emitter import Identifiers
 from lowering.codegen.python import PythonSyntax
@@ -26,35 +27,17 @@ from lowering.codegen.python_runtime import environment
 from lowering.nest.ir import ShapeOf
 from lowering.nest.undef import is_undef
 
-MAX_NODES: Final = 256  # of a symbolic content; larger ones become `Data`
-
-Element: TypeAlias = "tuple[Tensor, tuple[int, ...]]"
+MAX_NODES: Final = 256  # of a symbolic content; larger ones become `UNKNOWN`
 
 
-class Data(NamedTuple):
-    """An unknown value.
-
-    Attributes
-    ----------
-    taint: a padding element that influenced the value.
-    written: false if the element may be uninitialized.
-    """
-
-    taint: Element | None = None
-    written: bool = True
+class Data:
+    """The type of `UNKNOWN`, a value that data decides."""
 
 
 Content: TypeAlias = "Numeric | Expr | Cond | Value | Data"
 Known = TypeVar("Known", bound=Operand)
 OnLoad: TypeAlias = "Callable[[Tensor, Sequence[Content]], Content]"
 UNKNOWN: Final = Data()
-
-_LAZY: Final = frozenset((ops.SELECT, ops.AND, ops.OR, ops.ASSERTING, REDUCE))
-
-
-def _is_lazy(node: Operand) -> bool:
-    return node.op in _LAZY or (node.op is ops.LOAD and isinstance(node.data, IntFunction))
-
 
 # -- numbers ------------------------------------------------------------------------------------------------------
 
@@ -123,18 +106,43 @@ def _result(function: Callable[..., Numeric], is_float: bool, args: Sequence[Any
 # -- contents -----------------------------------------------------------------------------------------------------
 
 
-def taint_of(*contents: Content) -> Element | None:
-    """Return one padding element that the contents depend on, else `None`."""
-    for content in contents:
-        if isinstance(content, Data):
-            if content.taint is not None:
-                return content.taint
-        elif not isinstance(content, (int, float)):
-            for node in nodes(content):
-                tensor = loaded_tensor(node)
-                if tensor is not None and all(at.is_const for at in read_indices(node)):
-                    return tensor, tuple(int(at.data) for at in read_indices(node))
-    return None
+def evaluated(value: Operand) -> Operand:
+    """Fold the constants of a value."""
+    content = PartialEvaluator(loaded)(value, {})
+    if isinstance(content, Data):
+        return value
+    return as_operand(content, dtype_of(value)) if isinstance(content, (bool, int, float)) else content
+
+
+def loaded(tensor: Tensor, indices: Sequence[Content]) -> Content:
+    """The content of an element of which nothing is known: itself."""
+    at: list[Expr] = []
+    for index in indices:
+        if isinstance(index, Data):
+            return UNKNOWN
+        at.append(const(index) if isinstance(index, int) else as_expr(index))
+    content: Content = element(tensor, tuple(at))
+    return content
+
+
+def of_type(content: Operand, dtype: str, held_as_is: Container[object] = ()) -> Operand:
+    """Convert a symbolic operand to a tensor's element type: integers wrap, floats round.
+
+    Parameters
+    ----------
+    held_as_is: operands returned unchanged.
+    """
+    if content in held_as_is or as_number(content) is not None or loaded_tensor(content) is not None:
+        return content
+    if isinstance(content, Expr) and dtypes.is_int(dtype):
+        wrapped: Expr = cast(content, dtypes.bits(dtype), dtypes.signed(dtype))
+        return wrapped
+    if isinstance(content, Value) and content.op not in _EXACT and dtypes.is_float(dtype):
+        return make(CONVERT, (make(CONVERT, (content,), "float64"),), dtype)
+    return content
+
+
+_EXACT: Final = (READ, CONVERT, ops.MIN, ops.MAX, ops.NEG, ops.ABS, ops.SELECT)
 
 
 class PartialEvaluator:
@@ -145,49 +153,14 @@ class PartialEvaluator:
     Parameters
     ----------
     load: callback returning an element's content, given index contents.
-    named: environments map only variables and parameters, so that an operand without choices is evaluated in one order.
-
-    Attributes
-    ----------
-    steps: number of evaluated nodes.
     """
 
-    def __init__(self, load: OnLoad, named: bool = False) -> None:
-        self._load, self._named = load, named
-        self._orders: dict[Operand, tuple[Operand, ...]] = {}
+    def __init__(self, load: OnLoad) -> None:
+        self._load = load
         self._sizes: dict[Content, int] = {}
-        self.steps = 0
 
     def __call__(self, root: Operand, env: Mapping[Known, Content]) -> Content:
-        """Evaluate an operand; nodes missing from `env` stay symbolic."""
-        if not self._named:
-            return self._walked(root, env)
-        if root not in self._orders:
-            order = tuple(nodes(root))
-            self._orders[root] = () if any(map(_is_lazy, order)) else order
-        return self._in_order(self._orders[root], env) if self._orders[root] else self._walked(root, env)
-
-    def indices(self, indices: tuple[Expr, ...], env: Mapping[Known, Content]) -> Sequence[Content]:
-        """Evaluate access indices; integer results are returned as a tuple."""
-        contents = [self(index, env) for index in indices]
-        return tuple(contents) if all(type(content) is int for content in contents) else contents
-
-    def _in_order(self, order: Sequence[Operand], env: Mapping[Known, Content]) -> Content:
-        """Evaluate nodes of which none is lazy, operands first."""
-        by_node: Mapping[object, Content] = env  # type: ignore[assignment]  # of objects of any kind
-        done: dict[Operand, Content] = {}
-        for node in order:
-            if node.args:
-                done[node] = self._operation(node, [done[arg] for arg in node.args])
-            else:
-                done[node] = self._leaf(node, by_node)
-        self.steps += len(order)
-        return done[order[-1]]
-
-    # -- node by node -------------------------------------------------------------------------------------------
-
-    def _walked(self, root: Operand, env: Mapping[Known, Content]) -> Content:
-        """Evaluate an operand node by node; lazy operations evaluate only required operands."""
+        """Evaluate an operand; nodes missing from `env` stay symbolic, and branches not taken are not evaluated."""
         done: dict[Operand, Content] = {}
         by_node: dict[object, Content] = dict(env.items())
         stack = [root]
@@ -203,7 +176,6 @@ class PartialEvaluator:
             stack.pop()
             assert content is not None
             done[node] = content
-            self.steps += 1
         return done[root]
 
     def _step(
@@ -285,7 +257,7 @@ class PartialEvaluator:
             if isinstance(node.data, ShapeOf) and isinstance(args[0], int):
                 extent = node.data.tensor.extents[args[0]]
                 return int(extent.data) if extent.is_const else extent
-            return Data(taint_of(*args))
+            return UNKNOWN
         if all(map(is_number, args)):
             number: Numeric | None = _result(_function_of(node), isinstance(node, Value), args)
             return UNKNOWN if number is None else number
@@ -295,11 +267,10 @@ class PartialEvaluator:
     def _symbolic(self, node: Operand, args: list[Content]) -> Content:
         """Apply an operation to contents with at least one symbolic or unknown operand."""
         if any(isinstance(arg, Data) for arg in args):
-            taint = taint_of(*args)
-            return UNKNOWN if taint is None else Data(taint)
+            return UNKNOWN
         weight = 1 + sum(self._sizes.get(arg, 1) for arg in args if not is_number(arg))
         if weight > MAX_NODES:
-            return Data(taint_of(*args))
+            return UNKNOWN
         new = [
             as_operand(arg, _dtype(old)) if isinstance(arg, (int, float)) else arg
             for old, arg in zip(node.args, args, strict=True)

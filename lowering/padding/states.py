@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from bound import dtypes
-from bound.tensor import Tensor, element
+from bound.tensor import Tensor
 from bound.tir.value import NUMBER, Operand, Value, parameter
 from bound.tir.walk import input_tensors, loaded_tensor, nodes, rewrite
 from intset.expr import ops
@@ -20,7 +20,7 @@ from lowering.errors import LayoutError
 from lowering.layout import IndexMap
 from lowering.nest.ir import Function
 from lowering.nest.printer import text
-from lowering.padding.partial_evaluation import Content, Data, Numeric, PartialEvaluator, as_element, as_operand
+from lowering.padding.partial_evaluation import Data, Numeric, PartialEvaluator, as_element, as_operand, loaded
 
 Place = tuple[int, ...]
 
@@ -283,7 +283,7 @@ def applied(state: PadState, given: Mapping[Tensor, PadState], dtype: str) -> Pa
 
 def folded(expr: Operand, dtype: str) -> PadState:
     """Fold a padding value's constants; values that depend on data become `UNDEF`."""
-    content = PartialEvaluator(_itself)(expr, {})
+    content = PartialEvaluator(loaded)(expr, {})
     if isinstance(content, Data):
         return UNDEF
     if isinstance(content, (bool, int, float)):
@@ -298,7 +298,7 @@ def folded(expr: Operand, dtype: str) -> PadState:
 
 def number_of(expr: Operand, given: Mapping[Operand, Any], dtype: str) -> Numeric | None:
     """Evaluate an expression and convert it to the element type; return `None` if it is not constant."""
-    content = PartialEvaluator(_itself)(expr, given)
+    content = PartialEvaluator(loaded)(expr, given)
     return as_element(content, dtype) if isinstance(content, (bool, int, float)) else None
 
 
@@ -312,10 +312,3 @@ def numbers_at(expr: Operand, places: Sequence[Sequence[int]], dtype: str) -> li
 def number_value(number: int | float | bool, dtype: str) -> PadValue:
     """Build a constant padding value."""
     return PadValue(as_operand(as_element(number, dtype), dtype))
-
-
-def _itself(tensor: Tensor, indices: Sequence[Content]) -> Content:
-    if any(isinstance(i, Data) for i in indices):
-        return Data()
-    found: Content = element(tensor, tuple(i if not isinstance(i, int) else as_operand(i, "int32") for i in indices))  # type: ignore[misc]  # no data left
-    return found

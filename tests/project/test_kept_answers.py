@@ -324,7 +324,7 @@ INSIDE: dict[str, str] = {
         Naming OperandReader Execution Grid Partial Search ContractDataflow Trace Metavariables
         Loops Counts DecidingNodes Uses Spans WordSpans
         Change Breakpoint ReachingValues Known NamedCasts PassReport
-        Worth ConcreteRun PartialEvaluator FunctionBuilder Lifetime CandidateNests
+        Worth FunctionFlow PartialEvaluator FunctionBuilder Lifetime CandidateNests
         Exploration OwnPool Pace Prepared ResultFolder PrimFuncReader PrimFuncWriter BlockWriter""",
 }
 

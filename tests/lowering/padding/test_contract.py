@@ -102,12 +102,12 @@ def test_a_need_is_what_assumptions_fix_read_or_not():
 
 
 def test_a_result_that_depends_on_padding_nothing_fixes_is_refused_by_name():
-    with pytest.raises(LayoutError, match=r"B\[0\] of f depends on the padding A\[3, 2\], which nothing fixes") as e:
+    with pytest.raises(LayoutError, match=r"B\[0\] of f may depend on the padding of A, which nothing fixes") as e:
         reduction("0", "B[0] = B[0] + A[io, ii]")
-    assert e.value.points == ((0,), (3, 2))
-    with pytest.raises(LayoutError, match="depends on the padding"):  # readable, but of unknown value
+    assert e.value.points == ((0,),)
+    with pytest.raises(LayoutError, match="may depend on the padding"):  # readable, but of unknown value
         reduction("0", "B[0] = B[0] + A[io, ii]", "A[k, l] == undef()")
-    with pytest.raises(LayoutError, match="depends on the padding"):  # in a condition
+    with pytest.raises(LayoutError, match="may depend on the padding"):  # in a condition
         reduction("0", "if A[io, ii] > 3:\n                B[0] = B[0] + 1")
 
 
@@ -163,9 +163,11 @@ def test_ranges_that_do_not_begin_at_zero():
     f = parse_nest("def f(A: int32[4, 4], B: int32[4, 4]):\n" + GRID + "            B[io, ii] = A[io, ii] + io")
     c = contract(f, {"A": shifted, "B": shifted})
     assert str(first) == "-1"
+    known = c.promises({"A": 5})["B"]
     for place, added in [((-1, 0), 0), ((2, 3), 3)]:  # the map starts at -1, storage at 0
-        assert str(c.gives["B"].at(*place)) == f"A[{place[0]}, {place[1]}] + {added}"
-    assert c.promises({"A": 5})["B"].number is None
+        assert f"A[{place[0]}, {place[1]}]" in str(c.gives["B"].at(*place))
+        assert number_of(known.at(*place), {}, "int32") == 5 + added
+    assert known.number is None
 
 
 def test_values_that_differ_from_place_to_place():
@@ -176,7 +178,7 @@ def test_values_that_differ_from_place_to_place():
     assert [number_of(state.at(2, j), {}, "int32") for j in range(3, 8)] == [19, 26, 20, 20, 20]
 
 
-# -- by dataflow --------------------------------------------------------------------------------------------------
+# -- symbolic sizes -----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -208,35 +210,12 @@ def test_a_total_of_symbolic_size_needs_what_it_adds():
     rows = "    for i in [0, ceildiv(n, 4)):\n        for j in [0, 4):\n            "
     g = parse_nest(f"def g(n, A: int32[ceildiv(n, 4), 4], B: int32[1]):\n    B[0] = 0\n{rows}B[0] = B[0] + A[i, j]")
     n = g.sizes[0]
-    with pytest.raises(LayoutError, match="an element of B of g may depend on a padding that nothing fixes"):
+    with pytest.raises(LayoutError, match=r"B\[0\] of g may depend on the padding of A, which nothing fixes"):
         contract(g, {"A": IndexMap(lambda i: [i // 4, i % 4], (n,))})
 
 
-SUMS = ALL.replace("BC[", "T[").replace("io", "k").replace("ii", "l")
-
-
-def test_dataflow_finds_what_following_finds(monkeypatch):
-    lines = [
-        (ALL,), (VALID,), (ALL, FORGET.replace("io", "k").replace("ii", "l")),
-        (GRID + "            BC[io, ii] = AC[io, ii] * 2 + 1",), (GRID + "            BC[io, ii] = AC[io, 0]",),
-        (GRID + "            BC[io, ii] = ii - 3",),
-        (GRID + "            BC[io, ii] = select(io * 4 + ii < 14, 1, AC[3, 3])",),
-        ("    allocate T: int32[4, 4]", SUMS, GRID + "            BC[io, ii] = T[io, ii] * 3"),
-    ]  # fmt: skip
-    followed = [packed(*some) for some in lines]
-    monkeypatch.setattr("lowering.padding.concrete.TRACE_STEPS", 0)
-    for some, wanted in zip(lines, followed, strict=True):
-        found = packed(*some)
-        assert (found.needs, found.reads) == (wanted.needs, wanted.reads)
-        states = [c.promises({"AC": 9})["BC"] for c in (found, wanted)]
-        for place in [(3, 2), (3, 3)]:
-            values = [number_of(s.at(*place), {}, "int32") if isinstance(s, PadValue) else s for s in states]
-            assert values[0] == values[1], states
-
-
 @pytest.mark.parametrize("n", [10, 1000])
-def test_outputs_that_are_read_first_are_named_by_both_ways(n):
-    """Interpreted for 10 x 10 elements, by dataflow for 1000 x 1000."""
+def test_outputs_that_are_read_first_are_named(n):
     head = f"(A: int32[{n}, {n}], B: int32[{n}, {n}]):\n    for i in [0, {n}):\n        for j in [0, {n}):\n"
     add = "            B[i, j] = B[i, j] + A[i, j]\n"
     added = parse_nest(f"def added{head}{add}")
@@ -323,19 +302,16 @@ def value_at(value: PadValue, place: tuple[int, ...], arrays: dict[str, Any], gr
     return PartialEvaluator(load)(value.expr, dict(zip(PLACE, place, strict=False)))
 
 
-@sampled(6, 600, nests(kinds=PACKED), st.randoms(use_true_random=False), st.booleans(), shows={True})
-def test_contracts_hold(nest: Nest, rng: random.Random, by_dataflow: bool) -> bool:
+@sampled(6, 600, nests(kinds=PACKED), st.randoms(use_true_random=False), shows={True})
+def test_contracts_hold(nest: Nest, rng: random.Random) -> bool:
     try:
         f, first = random_function(nest, rng)
     except ParseError:  # a range of this size is empty
         return False
-    with pytest.MonkeyPatch.context() as patch:
-        if by_dataflow:
-            patch.setattr("lowering.padding.concrete.TRACE_STEPS", -1)
-        try:
-            c = contract(f)
-        except LayoutError:  # a result depends on padding
-            return False
+    try:
+        c = contract(f)
+    except LayoutError:  # a result depends on padding
+        return False
     grids = {t.name: Grid(f.layouts[t.name]) for t in f.params if t.name in f.layouts}
     draws = np.random.default_rng(0)
     results: list[dict[str, Any]] = []
