@@ -42,7 +42,6 @@ from lowering.forms.model import SHORT, written_out
 from lowering.nest.ir import Allocate, Assert, For, If, Let, LoopKind, Seq, Stmt, Store, seq
 from lowering.nest.names import with_fresh_names, with_own_storage
 from lowering.nest.walk import children, free_variables, map_operands, operands, range_ends, statements
-from lowering.padding.partial_evaluation import Data, PartialEvaluator
 from lowering.passes.definedness import with_total_ends
 from lowering.passes.loops.index_set_splitting import unroll
 from tests.bound.corpus import CASES
@@ -490,20 +489,3 @@ def test_deep_nests_are_read_once() -> None:
     f = parse_nest("\n".join(["def f(A: int32[1]):", *lines, " " * 4 * 41 + "A[0] = 1"]))
     with soon():
         assert set(written_out(f.body).values()) == {1}
-
-
-# -- operands of paddings ---------------------------------------------------------------------------------------------
-
-
-def test_steps_are_the_walk() -> None:
-    """Operands without choices evaluated by steps, and by the walk, give the same."""
-    i, j = Var("i"), Var("j")
-    a = te.placeholder((8,), name="A", dtype="int32")
-    x = te.placeholder((8,), name="X", dtype="float32")
-    roots = [i * 3 + j, (i + 1) // (j - 2), a[i] + 2, a[i % 8] * 0, x[i] * 0.5 + x[j], i < j, -x[i], a[a[j]] % 7]
-    for first, second in ((0, 1), (5, 2), (7, 2)):
-        for root in roots:
-            loads = lambda tensor, at: 3 if at[0] in (0, 3) and tensor is a else Data()  # noqa: E731
-            steps, walk = PartialEvaluator(loads, named=True), PartialEvaluator(loads)
-            env = {i: first, j: second}
-            assert steps(root, env) == walk(root, env) == steps(root, env)
