@@ -13,8 +13,8 @@ from hypothesis import HealthCheck, settings
 
 from intset.domains.isl.session import IslError
 from intset.prover.proof import PROOFS
+from tests import sweeps
 from tests.compilers import compilers
-from tests.sweeps import without_nightly
 
 # A test fails over a wrong result, never over a slow machine. The daily run draws the same
 # examples everywhere, so that a newcomer's first run passes; the night draws new ones.
@@ -24,8 +24,10 @@ settings.load_profile("daily")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Load the profile of the night for `-m nightly`. Where Python may not write byte code, the processes that tests
-    start share a folder of it, else each of them would compile all that it imports."""
+    """Load the profile of the night for `-m nightly`; a daily run has no parameters of the night. Where Python may not
+    write byte code, the processes that tests start share a folder of it, else each of them would compile all that it
+    imports."""
+    sweeps.is_night = config.option.markexpr != "not nightly"
     if config.option.markexpr == "nightly":
         settings.load_profile("nightly")
     if sys.dont_write_bytecode and "PYTHONPYCACHEPREFIX" not in os.environ:
@@ -39,14 +41,6 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     """The whole suite takes a process for each core; a selection runs in one, where a debugger and prints work."""
     return (os.cpu_count() or 1) if config.args_source is pytest.Config.ArgsSource.TESTPATHS else 0
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """A daily run skips the nightly tests before it collects them, five per daily test."""
-    if metafunc.config.option.markexpr == "not nightly":
-        marks = metafunc.definition.own_markers
-        marks[:] = [without_nightly(mark) if mark.name == "parametrize" else mark for mark in marks]
 
 
 @pytest.hookimpl(trylast=True)

@@ -7,12 +7,15 @@ from collections.abc import Callable, Collection, Iterable
 from typing import Any
 
 import pytest
-from _pytest.mark.structures import ParameterSet
 from hypothesis import given, settings
+
+is_night = False  # whether the run selects nightly tests, too
 
 
 def daily(cases: Iterable[Any], share: int) -> list[Any]:
-    """Parameters for `parametrize`: every `share`-th case runs daily, the others are marked `nightly`."""
+    """Parameters for `parametrize`: every `share`-th case runs daily, the others at night, marked `nightly`."""
+    if not is_night:
+        return list(cases)[::share]
     return [case if k % share == 0 else _nightly(case) for k, case in enumerate(cases)]
 
 
@@ -48,17 +51,3 @@ def sampled(
 
 def _nightly(case: Any) -> Any:
     return pytest.param(*(case if isinstance(case, tuple) else (case,)), marks=pytest.mark.nightly)
-
-
-def without_nightly(mark: pytest.Mark) -> pytest.Mark:
-    """A mark `parametrize` without its parameters for the night; unchanged without an alternative, or with the name of
-    each alternative."""
-    if len(mark.args) < 2 or mark.kwargs.get("ids") is not None:
-        return mark
-    names, cases = mark.args[0], list(mark.args[1])
-    kept = [case for case in cases if not (isinstance(case, ParameterSet) and _is_nightly(case))]
-    return pytest.mark.parametrize(names, kept or cases, **mark.kwargs).mark
-
-
-def _is_nightly(case: ParameterSet) -> bool:
-    return any(getattr(mark, "name", None) == "nightly" for mark in case.marks)
