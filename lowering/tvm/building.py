@@ -161,11 +161,19 @@ class BuiltModule:
 
 
 def _stored(tensor: Tensor, array: Any) -> Any:
-    """The array of a tensor; TVM's arrays of `uint16` for a `bfloat16` tensor hold its bits."""
-    if tensor.dtype != "bfloat16" or str(getattr(array, "dtype", "")) != "uint16":
-        return array
-    dtypes.check_executed(tensor.dtype, tensor.name)
-    return array.view(tensor.dtype)
+    """The array of a tensor; TVM's arrays of `uint16` for a `bfloat16` tensor hold its bits.
+
+    Raises
+    ------
+    InputError: the array has elements of another type: none is converted.
+    """
+    given = str(getattr(array, "dtype", tensor.dtype))
+    if (given, tensor.dtype) == ("uint16", "bfloat16"):
+        dtypes.check_executed(tensor.dtype, tensor.name)
+        return array.view(tensor.dtype)
+    if given != tensor.dtype:
+        raise InputError(f"the array for {tensor.name} has the type {given}, not {tensor.dtype}")
+    return array
 
 
 def load_module(path: str, fmt: str = "") -> BuiltModule:
@@ -317,8 +325,4 @@ CHANGES: Final[dict[str, Callable[[Any], Any]]] = {
 }
 
 
-def _maker(name: str) -> Callable[..., Pass]:
-    return lambda *_, **__: Pass(name, CHANGES[name])
-
-
-globals().update({name: _maker(name) for name in CHANGES})
+globals().update({name: lambda *_, name=name, **__: Pass(name, CHANGES[name]) for name in CHANGES})

@@ -51,7 +51,7 @@ _COMPARED: Final = {"Lt": "lt", "LtE": "le", "Gt": "gt", "GtE": "ge"}
 _OF_BITS: Final = {"BitAnd": "and_", "BitOr": "or_", "BitXor": "xor", "LShift": "lshift", "RShift": "rshift"}
 _BINARY: Final[Mapping[type, Callable[[Any, Any], Any]]] = {
     **{getattr(ast, kind): getattr(operator, f) for kind, f in (_NUMBERS | _COMPARED | _OF_BITS).items()},
-    ast.Div: lambda a, b: terms.binary(ops.TRUNCDIV if _are_integers(a, b) else DIV, a, b),
+    ast.Div: lambda a, b: terms.binary(ops.TRUNCDIV if all(map(terms.is_integer, (a, b))) else DIV, a, b),
     ast.Eq: lambda a, b: terms.binary(ops.EQ, a, b),
     ast.NotEq: lambda a, b: terms.binary(ops.NE, a, b),
 }
@@ -120,10 +120,6 @@ def emulated(func: Any) -> Callable[..., Any]:
 
 
 runtime = SimpleNamespace(HYBRID_GLOBALS=HYBRID_GLOBALS, emulated=emulated)
-
-
-def _are_integers(*values: object) -> bool:
-    return all(terms.is_integer(v) for v in values)
 
 
 def _targets(node: ast.AST) -> list[str]:

@@ -9,6 +9,7 @@ from functools import partial
 from types import SimpleNamespace
 from typing import Any, ClassVar, Final
 
+from bound import dtypes
 from bound.tir.build import const as constant
 from bound.tir.build import operand
 from intset.errors import InputError
@@ -165,7 +166,8 @@ def empty(
     import numpy as np
 
     extents = tuple(map(int, shape)) if isinstance(shape, (tuple, list)) else (int(shape),)
-    return NDArray(np.zeros(extents, dtype), _present(device or ctx))
+    held = "uint16" if dtypes.check(dtype) == "bfloat16" else dtypes.check(dtype)
+    return NDArray(np.zeros(extents, held), _present(device or ctx))
 
 
 def from_dlpack(external: Any) -> NDArray:

@@ -22,6 +22,7 @@ from intset.domains.isl.session import (
     isl,
     named,
     number,
+    optimizing,
     read_set,
     simple_hull_of,
     solving,
@@ -422,7 +423,8 @@ def _written_product(current: Set, params: Sequence[Expr]) -> Product | None:
     if current.n_basic_set() != 1:
         return None
     m = isl()
-    explicit = current.compute_divs()
+    with optimizing(current):  # a quantified variable without a definition is an extremum
+        explicit = current.compute_divs()
     if explicit.n_basic_set() != 1:
         return None
     part = explicit.get_basic_sets()[0].remove_redundancies()

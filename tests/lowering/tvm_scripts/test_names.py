@@ -389,3 +389,20 @@ def test_extrema_of_truth_values() -> None:
         f(tvm.nd.array(a), *found)
         assert found[0].numpy().tolist() == a.max(axis=1).tolist()
         assert found[1].numpy().tolist() == a[:, :2].min(axis=1).tolist()
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float16", "int32"])
+def test_an_array_of_another_type_is_refused(dtype: str) -> None:
+    x = te.placeholder((4,), "float32", name="x")
+    y = te.compute((4,), lambda i: x[i] + 1.0, name="y")
+    f = tvm.build(te.create_schedule(y.op), [x, y])
+    right, other = tvm.nd.empty((4,)), tvm.nd.empty((4,), dtype)
+    for arrays, name in (((other, right), "x"), ((right, other), "y")):
+        with pytest.raises(InputError, match=f"the array for {name} has the type {dtype}, not float32"):
+            f(*arrays)
+
+
+def test_an_unknown_type_of_an_array_is_refused() -> None:
+    assert tvm.nd.empty((3,), "bfloat16").dtype == "uint16"  # as TVM holds its bits
+    with pytest.raises(InputError, match="dtype must be a type such as 'int32', 'float32' or 'bool', not 'foo'"):
+        tvm.nd.empty((3,), "foo")
