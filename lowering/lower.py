@@ -130,7 +130,9 @@ def lower(
     f = passed(lower_divisions, f, bits)
     for tidy in (name_choices, decide_rows, name_values):
         f = passed(tidy, f)
-    f = passed(unique_names, passed(name_ends, passed(inline_values, f, 1)))  # what has a name needs no other
+    inlined = passed(inline_values, f, 1)  # what has a name needs no other; some names are constants
+    f = f if inlined.body is f.body else passed(fold_constants, inlined)
+    f = passed(unique_names, passed(name_ends, f))
     return replace(f, reassociate=a_flag(reassociate, "reassociate"))
 
 
