@@ -7,9 +7,8 @@ become that variable again, and the bits below them a number with ends.
 
 Case distinction: each choice in the goal is governed by a comparison: a select's condition, the order of a minimum's
 operands, the sign of an absolute value's operand, one side of a disjunction. The proof assumes the comparison, then its
-negation; under either assumption the choice reduces to one arm, and the linear form decides the rest. (The walk of
-`linear/elimination` lists disjuncts of a condition; this one narrows a normalizer per comparison and stops at the first
-open case.)
+negation; under either assumption the choice reduces to one arm, and the linear form decides the rest. It stops at the
+first open case.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Padding contracts of functions, and layout plans for graphs.
 
-states.py              packed parameters; states and values of their paddings
+states.py              layouts of parameters; states and values of their paddings
 partial_evaluation.py  operands evaluated as far as they do not depend on data
 contract.py            `contract`, by dataflow; `pad_options`: the function in other layouts
 hoist.py               `hoist_layouts`: copies between parameters and local storage, outside of the function

@@ -610,7 +610,7 @@ def contract(f: ir.Function, layouts: Mapping[str, IndexMap] | None = None) -> C
     if f.sizes or any(not isinstance(e, int) for m in known.values() if isinstance(m, IndexMap) for e in m.shape):
         known = {name: m for name, m in with_layouts(f, known).layouts.items() if name in known}
     else:
-        states.packed_of(f, known)  # refuses what does not fit
+        states.check_layouts(f, known)
     flow = ContractDataflow(f, {t: known[t.name] for t in f.params if t.name in known})
     gives = flow.gives()
     return Contract(f, {t.name: m for t, m in flow.packed.items()}, flow.needs(), gives, flow.reads)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from bound import dtypes
 from bound.tensor import Tensor
@@ -67,15 +67,8 @@ class Grid:
 
     @property
     def elements(self) -> int:
-        """Numeric of storage elements, padding included."""
+        """The number of storage elements, padding included."""
         return math.prod(self.shape)
-
-    @cached_property
-    def _padding(self) -> frozenset[Place]:
-        return frozenset(self.padding)
-
-    def is_padding(self, place: Place) -> bool:
-        return place in self._padding
 
     def __reduce__(self) -> tuple[object, ...]:
         return Grid, (self.layout,)
@@ -84,48 +77,25 @@ class Grid:
         """Convert new indices to storage indices."""
         return tuple(i - m for i, m in zip(place, self.first, strict=True))
 
-    def place(self, storage: Place) -> Place:
-        """Convert storage indices to new indices."""
-        return tuple(i + m for i, m in zip(storage, self.first, strict=True)) if any(self.first) else storage
 
-
-class Packed(NamedTuple):
-    """A parameter with its layout."""
-
-    tensor: Tensor
-    grid: Grid
-
-    @property
-    def layout(self) -> IndexMap:
-        return self.grid.layout
-
-
-def packed_of(f: Function, layouts: Mapping[str, IndexMap]) -> dict[Tensor, Packed]:
-    """Pair each packed parameter with its layout.
+def check_layouts(f: Function, layouts: Mapping[str, IndexMap]) -> None:
+    """Check that layouts fit the parameters of a function.
 
     Raises
     ------
     LayoutError: a name is not a parameter, a layout is not an `IndexMap`, or shapes differ.
     """
     by_name = {t.name: t for t in f.params}
-    return dict(_checked(f, by_name, layouts))
-
-
-def _checked(
-    f: Function, by_name: Mapping[str, Tensor], layouts: Mapping[str, IndexMap]
-) -> Iterator[tuple[Tensor, Packed]]:
     for name, layout in layouts.items():
         tensor = by_name.get(name)
         if tensor is None:
             raise LayoutError(f"{shown(name)} is no parameter of {f.name}: the parameters are {', '.join(by_name)}")
         if not isinstance(layout, IndexMap):
             raise LayoutError(f"the layout of {name} in {f.name} must be an IndexMap, not {shown(layout)}")
-        grid = Grid(layout)
-        extents = tuple(constant_value(e) for e in tensor.extents)
-        if extents != grid.shape:
+        shape = Grid(layout).shape
+        if tuple(constant_value(e) for e in tensor.extents) != shape:
             own = ", ".join(map(str, tensor.extents))
-            raise LayoutError(f"{name} of {f.name} has the shape ({own}), its layout the new shape {grid.shape}")
-        yield tensor, Packed(tensor, grid)
+            raise LayoutError(f"{name} of {f.name} has the shape ({own}), its layout the new shape {shape}")
 
 
 PLACE: Final = tuple(PlainVar(f"i{k}") for k in range(32))  # new indices in padding values

@@ -1,9 +1,9 @@
 """Finite unions of boxes with strides, as a domain of intset: everything follows from their shapes."""
 
 from intset.domains.regional import ShapeDomain
-from intset.linear.elimination import EVERYTHING
 
 from .boxes import Union, fresh
+from .elimination import EVERYTHING
 
 
 class Boxes(ShapeDomain):

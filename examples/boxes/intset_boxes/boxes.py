@@ -25,7 +25,10 @@ from intset import (
 )
 from intset.expr.dag import substitute
 from intset.linear.canonical import Normalizer
-from intset.linear.elimination import (
+from intset.linear.form import Linear
+from intset.regions.shape import End, Product, Shape
+
+from .elimination import (
     EVERYTHING,
     WORK,
     System,
@@ -41,9 +44,6 @@ from intset.linear.elimination import (
     shadows,
     tidy,
 )
-from intset.linear.form import Linear
-from intset.regions.shape import End, Product, Shape
-
 from .joining import MAX_SYSTEMS, boxed, covered, eliminated, joined, refuse_more_than
 
 TRUE = logical_and()

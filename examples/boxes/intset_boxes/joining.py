@@ -8,8 +8,9 @@ from typing import Any
 
 from intset import BudgetError, Var
 from intset.domains.points import runs
-from intset.linear.elimination import System, also, cost, holds, minus, replaced, substituted, tidy, without
 from intset.linear.form import Linear
+
+from .elimination import System, also, cost, holds, minus, replaced, substituted, tidy, without
 
 MAX_SYSTEMS = 400  # of one answer
 MAX_JOINED = 24  # parts of which every two are tried to be one

@@ -1,7 +1,4 @@
-"""Elimination over the integers in Python alone: a toolkit for region domains of one's own.
-
-The domains of this package use isl instead. `examples/boxes` builds a domain on this toolkit, which answers without
-islpy.
+"""Elimination over the integers in Python alone: what a domain of regions without isl needs.
 
 A *case* is a system of affine inequalities and congruences. A condition becomes cases for `filter` and `image` of a
 shape: a disjunction, `!=`, a minimum or a select splits, and a quotient by a constant becomes a fresh variable with two
