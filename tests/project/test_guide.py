@@ -135,7 +135,7 @@ def lines_of(folder: Path) -> int:
     return sum(len(path.read_text(encoding="utf-8").splitlines()) for path in folder.rglob("*.py"))
 
 
-@pytest.mark.parametrize(("name", "most", "questions"), [("residues", 60, 60), ("boxes", 500, 20)])
+@pytest.mark.parametrize(("name", "most", "questions"), [("residues", 60, 60), ("boxes", 900, 20)])
 def test_the_programs_pass_the_public_suite(name: str, most: int, questions: int, tmp_path: Path) -> None:
     if name == "boxes":
         shutil.copytree(BOXES, tmp_path, dirs_exist_ok=True, ignore=shutil.ignore_patterns("__pycache__"))
