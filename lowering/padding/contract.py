@@ -53,25 +53,8 @@ MAX_ROUNDS: Final = 8  # of dependence propagation
 MAX_PARTS: Final = 8  # disjuncts of a dependence condition
 
 
-class Probe(NamedTuple):
-    """A nest that reads every element of a tensor at the end of a function.
-
-    Attributes
-    ----------
-    place: cursor of the probe.
-    at: storage indices of its load.
-    sources: reaching definitions of the load.
-    flow: dataflow of the function with the probe.
-    """
-
-    place: Cursor
-    at: tuple[Expr, ...]
-    sources: tuple[Source, ...]
-    flow: Dataflow
-
-
 class FunctionFlow:
-    """A function with its dataflow and the cursors of its statements, all but assumptions and sequences."""
+    """A function with its dataflow, and cursors of its statements."""
 
     def __init__(self, f: ir.Function) -> None:
         self.f = f
@@ -81,16 +64,40 @@ class FunctionFlow:
         return dataflow(self.f)
 
     @cached_property
+    def by_path(self) -> dict[Path, Cursor]:
+        return {p.path: p for p in cursors(self.f)}
+
+    @cached_property
     def reading(self) -> list[Cursor]:
-        return [p for p in cursors(self.f) if not isinstance(p.stmt, (ir.Assume, ir.Seq))]
+        """All statements but assumptions and sequences."""
+        return [p for p in self.by_path.values() if not isinstance(p.stmt, (ir.Assume, ir.Seq))]
 
     @cached_property
-    def assuming(self) -> dict[Path, Cursor]:
-        return {p.path: p for p in cursors(self.f) if isinstance(p.stmt, ir.Assume)}
+    def assuming(self) -> list[Cursor]:
+        return [p for p in self.by_path.values() if isinstance(p.stmt, ir.Assume)]
 
     @cached_property
-    def stores(self) -> dict[Path, Cursor]:
-        return {p.path: p for p in self.reading if isinstance(p.stmt, ir.Store)}
+    def stores(self) -> list[Cursor]:
+        return [p for p in self.reading if isinstance(p.stmt, ir.Store)]
+
+
+class Probe(NamedTuple):
+    """A nest that reads every element of a tensor at the end of a function.
+
+    Attributes
+    ----------
+    known: the function without the probe, which has the same paths.
+    place: cursor of the probe.
+    at: storage indices of its load.
+    sources: reaching definitions of the load that may occur.
+    flow: dataflow of the function with the probe.
+    """
+
+    known: FunctionFlow
+    place: Cursor
+    at: tuple[Expr, ...]
+    sources: list[Source]
+    flow: Dataflow
 
 
 class ContractDataflow:
@@ -98,8 +105,8 @@ class ContractDataflow:
 
     Guarantee: the contract is conservative.
 
-    What is read is asked of the function as it stands. What is stored is asked of the same function with values in
-    place of branches on data (`_by_values`).
+    What is read is asked of the function as it stands; what is stored, of the function with values in place of branches
+    on data (`_by_values`); what is assumed, of its assumptions alone.
 
     Parameters
     ----------
@@ -118,8 +125,7 @@ class ContractDataflow:
         self._plain = FunctionFlow(self.f)
         is_same = by_values is self.f.body
         self._decided = self._plain if is_same else FunctionFlow(self.f.with_body(_flat(by_values)))
-        self._values: dict[Tensor, PadState | None] = {t: self._assumed(t) for t in packed if t in f.inputs}
-        self._refuse_unfixed()
+        self._values = self._assumed() if self._plain.assuming else {}
 
     # -- what is asked ------------------------------------------------------------------------------------------
 
@@ -156,22 +162,15 @@ class ContractDataflow:
             return truth(False)
         return layout.padding(*(i + _low(r) for i, r in zip(at, layout.ranges, strict=True)))
 
-    def _probe(self, f: ir.Function, tensor: Tensor, in_padding: bool | None) -> Probe:
+    def _probe(self, known: FunctionFlow, tensor: Tensor, in_padding: bool | None) -> Probe:
         """Append a probe of a tensor: its padding (`True`), its logical elements (`False`) or both (`None`)."""
         loops = tuple(PlainVar(f"p{k}") for k in range(tensor.ndim))
         load, padding = element(tensor, loops), self._padding(tensor, loops)
         cond = None if in_padding is None else padding if in_padding else logical_not(padding)
-        g, probe = probed(f, load, loops, tensor.extents, cond)
+        g, probe = probed(known.f, load, loops, tensor.extents, cond)
         place, flow = cursor_of(g, probe), dataflow(g)
-        return Probe(place, loops, flow.by_element(place)[load], flow)
-
-    def _assumed(self, tensor: Tensor) -> PadState | None:
-        """Derive an input's padding value from the assumptions that fix it, all of it or a part."""
-        probe = self._probe(self.f, tensor, True)
-        sources = [s for s in probe.sources if not _is_never(probe.place, s.where)]
-        if not {s.kind for s in sources} <= {"assume", "entry"}:
-            return None
-        return self._value(tensor, probe, [s for s in sources if s.kind == "assume"], given=False)
+        sources = [s for s in flow.by_element(place)[load] if not _is_never(place, s.where)]
+        return Probe(known, place, loops, sources, flow)
 
     def _need(self, tensor: Tensor) -> PadState:
         value = self._values.get(tensor)
@@ -181,12 +180,10 @@ class ContractDataflow:
         return READABLE if value is READABLE or any(read) else NOTHING
 
     def _given(self, tensor: Tensor) -> PadState:
-        probe = self._probe(self._decided.f, tensor, True)
-        sources = [s for s in probe.sources if not _is_never(probe.place, s.where)]
-        found = self._value(tensor, probe, sources, given=True)
+        found = self._value(tensor, self._probe(self._decided, tensor, True), given=True)
         return UNTOUCHED if found is None else found
 
-    def _value(self, tensor: Tensor, probe: Probe, sources: Sequence[Source], given: bool) -> PadState | None:
+    def _value(self, tensor: Tensor, probe: Probe, given: bool) -> PadState | None:
         """Combine reaching definitions into a padding state; `None` if a part keeps what the caller passed.
 
         Parameters
@@ -196,13 +193,14 @@ class ContractDataflow:
         names = self._names(tensor, probe)
         parts: list[tuple[Cond, Operand]] = []
         is_known = True
-        for source in sources:
-            if not given and source.path is not None and has_undef(*operands(self._plain.assuming[source.path].stmt)):
-                continue  # permits reads, and fixes nothing
+        for source in probe.sources if given else [s for s in probe.sources if s.kind == "assume"]:
             if source.kind == "call":
                 return UNDEF
             if source.kind not in ("store", "assume"):
                 return None
+            assert source.path is not None
+            if not given and has_undef(*operands(probe.known.by_path[source.path].stmt)):
+                continue  # permits reads, and fixes nothing
             value = self._given_by(probe, source, tensor, given)
             if value is KEPT:
                 return None
@@ -217,7 +215,7 @@ class ContractDataflow:
                 self._refuse_unheld(tensor, probe, source.where, value)
             parts.append((substitute(source.where, names), value))
         if not is_known or not parts:
-            return UNDEF if given else READABLE if parts or sources else None
+            return UNDEF if given else READABLE if any(s.kind == "assume" for s in probe.sources) else None
         expr = parts[-1][1]
         for where, value in reversed(parts[:-1]):
             expr = expr if value is expr else select(where, value, expr)
@@ -231,30 +229,31 @@ class ContractDataflow:
         stored = zip(PLACE, probe.at, self.packed[tensor].ranges, strict=False)
         return {p: Context().simplify(new - _low(r)) for new, p, r in stored}
 
-    def _stored(self, flow: Dataflow, source: Source, tensor: Tensor, depth: int = 0) -> Operand | None:
+    def _stored(self, probe: Probe, source: Source, tensor: Tensor, depth: int = 0) -> Operand | None:
         """Express a stored or assumed value by elements as they were passed; return `None` if unknown."""
         if source.path is None or source.at is None or depth > MAX_ROUNDS:
             return None
-        known = self._decided if source.kind == "store" else self._plain
-        place = (known.stores if source.kind == "store" else self._plain.assuming).get(source.path)
-        value = None if place is None else _written(place.stmt, tensor)
-        loops = [] if place is None else [loop.var for loop in place.loops]
+        place = probe.known.by_path[source.path]
+        value, loops = _written(place.stmt, tensor), [loop.var for loop in place.loops]
         if value is None or has_undef(value) or any(v not in loops and v not in self.f.sizes for v in variables(value)):
             return None
         inside: dict[Operand, Operand] = {}
-        reads = flow.by_element(source.path)
+        at = dict(zip(loops, source.at, strict=True))
+        reads = probe.flow.by_element(source.path)
         for node in nodes(value):
             read = loaded_tensor(node)
             if read is None or read in self.f.inputs:
                 continue
-            sources = reads.get(node, ())
+            sources = list(reads.get(node, ()))
+            if not depth:  # `at` is over the loops of the probe
+                sources = [s for s in sources if not _is_never(probe.place, source.where & substitute(s.where, at))]
             if read in self.f.params and [s.kind for s in sources] == ["entry"]:
                 continue
-            inner = self._stored(flow, sources[0], read, depth + 1) if len(sources) == 1 else None
+            inner = self._stored(probe, sources[0], read, depth + 1) if len(sources) == 1 else None
             if inner is None:
                 return None
             inside[node] = of_type(inner, read.dtype)
-        return replaced(rewrite(value, inside), dict(zip(loops, source.at, strict=True)))
+        return replaced(rewrite(value, inside), at)
 
     def _given_by(self, probe: Probe, source: Source, tensor: Tensor, given: bool) -> Operand | None:
         """Express a padding value by new indices and input padding, by assumed values of that where they are known.
@@ -271,7 +270,7 @@ class ContractDataflow:
             return scope.ctx.simplify(index) if equal is None else equal
 
         at = None if source.at is None else tuple(at_probe(k, index) for k, index in enumerate(source.at))
-        value = self._stored(probe.flow, replace(source, at=at), tensor)
+        value = self._stored(probe, replace(source, at=at), tensor)
         if value is None:
             return None
         value = evaluated(value)
@@ -318,16 +317,25 @@ class ContractDataflow:
 
     # -- assumptions --------------------------------------------------------------------------------------------
 
-    def _refuse_unfixed(self) -> None:
-        """Raise `LayoutError` if an assumption restricts a padding that none fixes."""
-        for place in self._plain.assuming.values():
-            assert isinstance(place.stmt, ir.Assume)
-            for tensor in tensors_read(place.stmt.cond):
-                if tensor not in self._values or self._values[tensor] is not None:
-                    continue
-                if self._initial_reads(self._plain, place, {tensor}, True):
-                    said = f"{self.f.name} assumes {text(place.stmt.cond)}"
-                    raise LayoutError(f"{said} of the padding of {tensor.name}, which fixes no value there")
+    def _assumed(self) -> dict[Tensor, PadState | None]:
+        """Derive padding states from the assumptions on them, which fix all of a padding or a part.
+
+        Raises
+        ------
+        LayoutError: an assumption restricts a padding that none fixes.
+        """
+        dropped = {ir.Store: (_dropped,), ir.Evaluate: (_dropped,)}
+        body = _flat(rewritten(self.f.body, Cursor.root(self.f), leave=dropped))
+        alone = FunctionFlow(self.f.with_body(body))
+        values: dict[Tensor, PadState | None] = {}
+        for tensor in self.packed:
+            said = [p for p in self._plain.assuming if self._initial_reads(self._plain, p, {tensor}, True)]
+            if said or tensor in self.f.inputs:
+                values[tensor] = self._value(tensor, self._probe(alone, tensor, True), given=False)
+            if said and not isinstance(values[tensor], PadValue):
+                told = f"{self.f.name} assumes {text(said[0].stmt.cond)}"
+                raise LayoutError(f"{told} of the padding of {tensor.name}, which fixes no value there")
+        return values
 
     def _refuse_unheld(self, tensor: Tensor, probe: Probe, where: Cond, value: Operand) -> None:
         """Raise `LayoutError` if the type of a tensor cannot hold an assumed padding value."""
@@ -377,33 +385,38 @@ class ContractDataflow:
         for _ in range(MAX_ROUNDS):
             if not self._spread(found):
                 return found
-        return {path: [truth(True)] for path in self._decided.stores}
+        return {place.path: [truth(True)] for place in self._decided.stores}
 
     def _spread(self, found: dict[Path, list[Cond]]) -> bool:
         """Propagate taint one step through storage; return whether it grew."""
         more = False
-        for path, place in self._decided.stores.items() if found else ():
-            for sources in self._decided.flow.by_element(place).values():
-                for cond in self._through(sources, found):
-                    known = found.setdefault(path, [])
+        for place in self._decided.stores if found else ():
+            for key, sources in self._decided.flow.by_element(place).items():
+                for cond in self._through(key, sources, found):
+                    known = found.setdefault(place.path, [])
                     if _is_never(place, cond) or proves(place.scope.where(cond), logical_or(*known)):
                         continue
                     known.append(cond if len(known) < MAX_PARTS else truth(True))
                     more = True
         return more
 
-    def _through(self, sources: Iterable[Source], found: Mapping[Path, list[Cond]]) -> list[Cond]:
-        """Collect the conditions under which a read sees a tainted store."""
+    def _through(
+        self, key: Operand | Tensor, sources: Iterable[Source], found: Mapping[Path, list[Cond]]
+    ) -> list[Cond]:
+        """Collect the conditions under which a read of an element, or of a tensor, sees a tainted store."""
         conds = []
+        read = key if isinstance(key, Tensor) else loaded_tensor(key)
+        stores = [self._decided.by_path[path].stmt for path in found]
+        stored = {stmt.tensor for stmt in stores if isinstance(stmt, ir.Store)}
         for source in sources:
-            if source.path is None and source.kind == "unknown" and found:
+            if source.path is None and source.kind == "unknown" and read in stored:
                 conds.append(source.where)
             for cond in found.get(source.path, ()) if source.path is not None else ():
                 if source.at is None:
                     conds.append(source.where)
                 else:
                     assert source.path is not None
-                    loops = [loop.var for loop in self._decided.stores[source.path].loops]
+                    loops = [loop.var for loop in self._decided.by_path[source.path].loops]
                     conds.append(source.where & substitute(cond, dict(zip(loops, source.at, strict=True))))
         return conds
 
@@ -411,8 +424,8 @@ class ContractDataflow:
         """Raise `LayoutError` if a logical element of `tensor` may depend on unconstrained padding."""
         if not self._tainted:
             return
-        probe = self._probe(self._decided.f, tensor, False if tensor in self.packed else None)
-        for cond in self._through(probe.sources, self._tainted):
+        probe = self._probe(self._decided, tensor, False if tensor in self.packed else None)
+        for cond in self._through(tensor, probe.sources, self._tainted):
             if not _is_never(probe.place, cond):
                 place = self._example(tensor, probe, cond)
                 what = f"an element of {tensor.name}" if place is None else _element_text(tensor, place)
@@ -431,6 +444,10 @@ class ContractDataflow:
         if any(p not in point for p in probe.at) or None in lows:
             return None
         return tuple(point[p] + low for p, low in zip(probe.at, lows, strict=True) if low is not None)
+
+
+def _dropped(stmt: ir.Stmt, cursor: Cursor) -> ir.Stmt:
+    return ir.Seq()
 
 
 KEPT: Final = undef(dtypes.INDEX)  # stands for what a tensor held before

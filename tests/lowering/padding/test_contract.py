@@ -270,6 +270,39 @@ def f(A: int32[4, 4], B: int32[14]):
         contract(f, {"A": IndexMap(lambda i: [i // 4, i % 4], (14,))})
 
 
+@pytest.mark.parametrize(
+    ("said", "step", "contract_of"),
+    [
+        ("A[i, j] == 3", "B[i, j] = A[i, j] * 2", "needs A: 3; gives B: 6"),
+        ("B[i, j] == 3", "B[i, j] = B[i, j] + A[i, j]", "needs A: READABLE, B: 3; gives B: 3 + A"),
+        ("B[i, j] != 3", "B[i, j] = B[i, j] + A[i, j]", None),
+        ("C[0] > 1 or A[i, j] == 3", "B[i, j] = A[i, j] * 2", None),  # data decides whether it is 3
+        ("A[i, j] == 3 + C[0]", "B[i, j] = A[i, j]", None),
+    ],
+)
+@pytest.mark.parametrize("size", ["", "n, "])
+def test_what_is_assumed_of_a_padding_is_required_or_refused(
+    said: str, step: str, contract_of: str | None, size: str
+) -> None:
+    """A branch on data in front, which the analysis makes two statements, leaves assumptions in their places."""
+    rows, last = ("ceildiv(n, 4)", "n") if size else ("4", "14")
+    nest = f"    for i in [0, {rows}):\n        for j in [0, 4):\n            "
+    f = parse_nest(f"""
+def f({size}A: int32[{rows}, 4], B: int32[{rows}, 4], C: int32[3], D: int32[1]):
+    if D[0] > 1:
+        C[1] = 2
+        C[2] = 3
+{nest}assume i * 4 + j < {last} or {said}
+{nest}{step}
+""")
+    tiles = IndexMap(lambda i: [i // 4, i % 4], (f.sizes[0],)) if size else TILES
+    if contract_of is None:
+        with pytest.raises(LayoutError, match=r"fixes no value there|no function of its indices"):
+            contract(f, {"A": tiles, "B": tiles})
+    else:
+        assert repr(contract(f, {"A": tiles, "B": tiles})) == f"<contract of f: {contract_of}>"
+
+
 def test_no_number_is_a_value_that_is_fixed() -> None:
     plain = parse_nest("""
 def f(A: float32[14], B: float32[14]):
