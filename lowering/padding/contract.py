@@ -105,8 +105,9 @@ class ContractDataflow:
 
     Guarantee: the contract is conservative.
 
-    What is read is asked of the function as it stands; what is stored, of the function with values in place of branches
-    on data (`_by_values`); what is assumed, of its assumptions alone.
+    What is read is asked of the function as it stands; what is assumed, of its assumptions alone; what is stored, of
+    the function with values in place of branches on data (`_by_values`), without stores that assumed padding makes
+    idle.
 
     Parameters
     ----------
@@ -121,11 +122,11 @@ class ContractDataflow:
         said = [r.nest for r in f.requires]
         body = with_inlined_names(ir.seq(*said, f.body), _is_constant)
         self.f, self.packed = replace(f, body=_flat(body), padding={}, requires=()), packed
-        by_values = _by_values(self.f)
         self._plain = FunctionFlow(self.f)
+        self._values = self._assumed() if self._plain.assuming else {}
+        by_values = rewritten(_by_values(self.f), Cursor.root(self.f), leave={ir.Store: (self._unless_idle,)})
         is_same = by_values is self.f.body
         self._decided = self._plain if is_same else FunctionFlow(self.f.with_body(_flat(by_values)))
-        self._values = self._assumed() if self._plain.assuming else {}
 
     # -- what is asked ------------------------------------------------------------------------------------------
 
@@ -171,6 +172,20 @@ class ContractDataflow:
         place, flow = cursor_of(g, probe), dataflow(g)
         sources = [s for s in flow.by_element(place)[load] if not _is_never(place, s.where)]
         return Probe(known, place, loops, sources, flow)
+
+    def _unless_idle(self, store: ir.Store, cursor: Cursor) -> ir.Stmt:
+        """Guard a store against the padding that leaves its element as it is: a sum adds no 0."""
+        own = element(store.tensor, store.indices)
+        idle: list[Cond] = []
+        for node in nodes(store.value):
+            read = loaded_tensor(node)
+            value = None if read is None else self._values.get(read)
+            if read is not None and isinstance(value, PadValue):
+                lows = [_low(r) for r in self.packed[read].ranges]
+                fixed = value.at(*(i + low for i, low in zip(read_indices(node), lows, strict=True)))
+                if evaluated(rewrite(store.value, {node: fixed})) is own:
+                    idle.append(self._padding(read, read_indices(node)))
+        return ir.If(logical_not(logical_or(*idle)), store) if idle else store
 
     def _need(self, tensor: Tensor) -> PadState:
         value = self._values.get(tensor)

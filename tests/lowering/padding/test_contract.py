@@ -132,6 +132,29 @@ def test_expressions_in_the_padding_of_inputs():
     assert everywhere("AC[io, ii] / 3.0", "float32").promises({"AC": 1.0})["BC"] == 0.3333333432674408
 
 
+@pytest.mark.parametrize(
+    ("step", "value", "given"),
+    [
+        ("BC[i, ii] + A[i, ii, j]", 0, "7"), ("BC[i, ii] * A[i, ii, j]", 1, "7"),
+        ("max(BC[i, ii], A[i, ii, j])", -(1 << 31), "7"), ("BC[i, ii] + A[i, ii, j] * C[j]", 0, "7"),
+        ("BC[i, ii] + A[i, ii, j]", 1, "UNDEF"), ("BC[i, ii] + C[j]", 0, "UNDEF"),
+    ],
+)  # fmt: skip
+def test_a_reduction_over_neutral_padding_gives_its_start(step: str, value: int, given: str) -> None:
+    grid = GRID.replace("io", "i")
+    f = parse_nest(f"""
+def f(A: int32[4, 4, 40], BC: int32[4, 4], C: int32[40]):
+{grid}            for j in [0, 40):
+                assume i * 4 + ii < 14 or A[i, ii, j] == {value}
+{grid}            BC[i, ii] = 7
+            for j in [0, 40):
+                BC[i, ii] = {step}
+""")
+    assert (
+        str(contract(f, {"A": IndexMap(lambda i, j: [i // 4, i % 4, j], (14, 40)), "BC": TILES}).gives["BC"]) == given
+    )
+
+
 def test_a_value_through_storage_is_held_by_its_type():
     lines = [
         "def f(AC: int32[4, 4], BC: int32[4, 4]):",
