@@ -86,7 +86,7 @@ class Probe(NamedTuple):
 
     Attributes
     ----------
-    known: the function without the probe, which has the same paths.
+    known: the function before the probe was appended; its paths are the same.
     place: cursor of the probe.
     at: storage indices of its load.
     sources: reaching definitions of the load that may occur.
@@ -105,9 +105,8 @@ class ContractDataflow:
 
     Guarantee: the contract is conservative.
 
-    What is read is asked of the function as it stands; what is assumed, of its assumptions alone; what is stored, of
-    the function with values in place of branches on data (`_by_values`), without stores that assumed padding makes
-    idle.
+    Three variants of the function are analysed: as it stands, for its reads; its assumptions alone, for the paddings
+    that they fix; with values in place of branches on data (`_by_values`) and without idle stores, for its results.
 
     Parameters
     ----------
@@ -275,7 +274,7 @@ class ContractDataflow:
 
         Returns
         -------
-        `None` if it depends on logical elements; `KEPT` if it may be what an output held before.
+        `None` if it depends on logical elements; `KEPT` if an output's old content may remain.
         """
         scope = probe.place.scope.where(source.where)
 
@@ -465,7 +464,7 @@ def _dropped(stmt: ir.Stmt, cursor: Cursor) -> ir.Stmt:
     return ir.Seq()
 
 
-KEPT: Final = undef(dtypes.INDEX)  # stands for what a tensor held before
+KEPT: Final = undef(dtypes.INDEX)  # the old content of an output
 
 
 def _is_constant(value: Operand) -> bool:
@@ -479,7 +478,7 @@ def _flat(body: ir.Stmt) -> ir.Seq:
 
 
 def _written(stmt: ir.Stmt, tensor: Tensor) -> Operand | None:
-    """The value that a store, or the only equation of an assumption, gives to an element of a tensor."""
+    """Return the value of a store, or of an assumption's only equation, for an element of the tensor."""
     if isinstance(stmt, ir.Store):
         return stmt.value
     if not isinstance(stmt, ir.Assume):
@@ -514,7 +513,7 @@ def _by_values(f: ir.Function) -> ir.Stmt:
 
 
 def _where(stmt: ir.Stmt, cond: Truth) -> ir.Stmt:
-    """A nest whose stores leave their elements unless a condition holds."""
+    """Make the stores of a nest conditional."""
 
     def stored(inner: ir.Stmt) -> ir.Stmt:
         if not isinstance(inner, ir.Store):
@@ -529,7 +528,7 @@ def _selected(store: ir.Store, cond: Truth, otherwise: Operand) -> ir.Store:
 
 
 def _without_products_by_0(store: ir.Store, cursor: Cursor) -> ir.Store:
-    """Multiply the branches of `x * select(c, y, 0)`, of which one reads nothing then."""
+    """Rewrite `x * select(c, y, 0)` as `select(c, x * y, 0)`, which reads `x` under `c` alone."""
     products: dict[Operand, Operand] = {}
     for node in nodes(store.value):
         if node.op is ops.MUL and isinstance(node, Expr):

@@ -115,7 +115,7 @@ def evaluated(value: Operand) -> Operand:
 
 
 def loaded(tensor: Tensor, indices: Sequence[Content]) -> Content:
-    """The content of an element of which nothing is known: itself."""
+    """The symbolic content of an element: the element itself."""
     at: list[Expr] = []
     for index in indices:
         if isinstance(index, Data):
