@@ -568,7 +568,7 @@ class Context(Displayed):
 
     def _ends_alone(self) -> dict[Var, VarEnds] | None:
         """Numeric ends of all variables; `None` if something else is stated or a scope exists."""
-        if self._scope is not None or Assuming.entered.get():
+        if self._scope is not None or (Assuming.entered.get() and Assuming.in_force()):
             return None
         return self._met if self._box is None else _numeric(self._box)
 
@@ -580,7 +580,7 @@ class Context(Displayed):
 
     def _plain_bounds(self, root: Expr, domain: str | None, shared: ValueRows | None) -> Bounds | None:
         """The ends over a box, in one pass; `None` where the general road is needed or observed."""
-        if TRACES or Assuming.entered.get() or LOG.isEnabledFor(DEBUG):
+        if TRACES or (Assuming.entered.get() and Assuming.in_force()) or LOG.isEnabledFor(DEBUG):
             return None
         chosen = configuration.current(self.domain if domain is None else domain)
         if chosen.cache or chosen.domain != AUTO:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from threading import Thread
 from typing import Any
 
 import pytest
@@ -125,6 +126,18 @@ def test_a_box_is_asked_without_a_scope() -> None:
     with ctx.assuming(x < 1):
         assert ctx.simplify((x * 4 + y) // 7) is const(0)
     assert Context({x: Range(0, 8), y: Range(0, ShapeVar("n"))}).simplify(x * 4 + y) is x * 4 + y
+
+
+def test_a_block_that_another_thread_ended_leaves_questions_plain() -> None:
+    x = Var("x")
+    block = Context({x: Range(0, 8)}).assuming(x > 2)
+    block.__enter__()
+    other = Thread(target=block.__exit__, args=(None, None, None))
+    other.start()
+    other.join()
+    ctx = Context({x: Range(0, 8)})
+    assert ctx.simplify(x * 4 // 7) is x * 4 // 7 and ctx.bounds(x * 4) == (0, 28)
+    assert ctx._scope is None
 
 
 def test_most_are_settled() -> None:
