@@ -1,9 +1,10 @@
 """Proofs about bits: equations between forms over F2 are rows, and a proof is a sum of rows.
 
-To prove a goal, its negation is assumed beside the equations among the facts. An assumed equation `a == b` makes each
-row of `a ^ b` 0, and makes the tails equal; the goal holds if the rows sum to 1, or if they make both sides of an
-assumed `a != b` equal. An order between bits is a question of the linear form: bits of one variable that stand together
-become that variable again, and the bits below them a number with ends.
+To prove a goal, its negation is assumed beside the equations among the facts. An assumed equation `a == b` states that
+each row of `a ^ b` is 0 and that the tails are equal. The goal holds when the assumptions contradict each other: a sum
+of rows is the constant 1, or the rows give both sides of an assumed `a != b` the same value. An order between bits is
+a question of the linear form: bits of one variable that stand together become that variable again, and the bits below
+them a number with ends.
 
 Case distinction: each choice in the goal is governed by a comparison: a select's condition, the order of a minimum's
 operands, the sign of an absolute value's operand, one side of a disjunction. The proof assumes the comparison, then its
