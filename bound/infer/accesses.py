@@ -9,9 +9,10 @@ Invariant: pure data, independent of schedules and of domains of sets.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import singledispatch
+from operator import itemgetter
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from bound.operation import ComputeOp, ExternOp, Operation, PlaceholderOp, ScanOp, TensorComputeOp, has_row
@@ -73,6 +74,9 @@ class OperandEdge(NamedTuple):
     node: Any
     truth: Any = None
     holds: bool = True
+
+
+_NODE = itemgetter(0)  # of an edge
 
 
 @singledispatch
@@ -174,7 +178,7 @@ def path_conditions(
             added = () if truth_value is None else conditions(truth_value, holds)
             reached = paths.setdefault(child, [])
             for path in paths[node]:
-                _add_path(reached, (*path, *(cond for cond in added if cond not in path)))
+                _add_path(reached, (*path, *[cond for cond in added if cond not in path]) if added else path)
                 if len(reached) > most:
                     reached[:] = [widen(reached)]
     return [(node, paths[node]) for node, _ in order]
@@ -182,49 +186,44 @@ def path_conditions(
 
 def _add_path(paths: list[PathCondition], new: PathCondition) -> None:
     """Add a conjunction to a disjunction without redundant members."""
+    if not paths:
+        paths.append(new)
+        return
     if any(set(old) <= set(new) for old in paths):
         return
     paths[:] = [old for old in paths if not set(new) <= set(old)] + [new]
 
 
-def expanded_postorder(roots: tuple[Any, ...]) -> list[tuple[Any, list[OperandEdge]]]:
+def expanded_postorder(roots: tuple[Any, ...]) -> list[tuple[Any, Sequence[OperandEdge]]]:
     """Every node with its operands, operands first; bodies of integer functions are expanded at their arguments."""
-    edges: dict[Any, list[OperandEdge]] = {}
+    edges: dict[Any, Sequence[OperandEdge]] = {}
 
-    def below(node: Any) -> list[Any]:
+    def below(node: Any) -> Sequence[Any]:
         if node not in edges:
-            edges[node] = list(_edges(node))
-        return [edge.node for edge in edges[node]]
+            edges[node] = _edges(node) if node.args else ()
+        return list(map(_NODE, edges[node]))
 
     return [(node, edges[node]) for node in postorder_by(roots, below)]
 
 
-def _edges(node: Any) -> Iterator[OperandEdge]:
+def _edges(node: Any) -> list[OperandEdge]:
     """The operands of a node; selections, conjunctions and reductions evaluate theirs lazily."""
     op, args = node.op, node.args
     if op is ops.SELECT:
-        yield OperandEdge(args[0])
-        yield OperandEdge(args[1], args[0])
-        yield OperandEdge(args[2], args[0], False)
-    elif op in (ops.AND, ops.OR):
-        yield OperandEdge(args[0])
-        yield OperandEdge(args[1], args[0], op is ops.AND)
-    elif op is ops.ASSERTING:
-        yield OperandEdge(args[0])
-        yield OperandEdge(args[1], args[0])
-    elif op is REDUCE:
+        return [OperandEdge(args[0]), OperandEdge(args[1], args[0]), OperandEdge(args[2], args[0], False)]
+    if op in (ops.AND, ops.OR):
+        return [OperandEdge(args[0]), OperandEdge(args[1], args[0], op is ops.AND)]
+    if op is ops.ASSERTING:
+        return [OperandEdge(args[0]), OperandEdge(args[1], args[0])]
+    if op is REDUCE:
         arity, where = reduction_of(node).arity, condition(node)
-        yield OperandEdge(where)
-        for source in args[:arity]:
-            yield OperandEdge(source, where)
         combiner = reduction_of(node).combiner  # its initial value is read before the reduction
-        for result in () if combiner.is_closed else combiner.results:
-            yield OperandEdge(result, where)
-    else:
-        for arg in args:
-            yield OperandEdge(arg)
-        if op is ops.LOAD and isinstance(node.data, IntFunction):
-            yield OperandEdge(substitute(node.data.body, dict(zip(node.data.params, args, strict=True))))
+        later = (*args[:arity], *(() if combiner.is_closed else combiner.results))
+        return [OperandEdge(where), *[OperandEdge(source, where) for source in later]]
+    edges = [OperandEdge(arg) for arg in args]
+    if op is ops.LOAD and isinstance(node.data, IntFunction):
+        edges.append(OperandEdge(substitute(node.data.body, dict(zip(node.data.params, args, strict=True)))))
+    return edges
 
 
 def implied(truth: Any, holds: bool) -> tuple[Cond, ...]:

@@ -71,6 +71,11 @@ class SymbolicInterval:
     def same(self, other: SymbolicInterval) -> bool:
         return _same_side(self.lows, other.lows) and _same_side(self.highs, other.highs)
 
+    def moved(self, offset: int) -> SymbolicInterval:
+        """The interval with `offset` added to each element."""
+        lows = [form.shift(offset) for form in self.lows]
+        return SymbolicInterval(tuple(lows), tuple([form.shift(offset) for form in self.highs]))
+
 
 @dataclass(frozen=True)
 class Box:
@@ -213,7 +218,11 @@ def unproved_gaps(env: LoopEnvironment, side: SymbolicInterval, assumed: Sequenc
 
 def is_empty(env: LoopEnvironment, box: Box) -> bool:
     """Whether the box is provably empty in every instance."""
-    return any((high := env.bounds(form)[1]) is not None and high < 0 for form in box.nonempty_forms())
+    for form in box.nonempty_forms():
+        high = env.bounds(form)[1] if form.terms else form.const
+        if high is not None and high < 0:
+            return True
+    return False
 
 
 # -- union ------------------------------------------------------------------------------------------------------------
@@ -221,6 +230,11 @@ def is_empty(env: LoopEnvironment, box: Box) -> bool:
 
 def union_boxes(env: LoopEnvironment, boxes: Iterable[Box]) -> list[Box]:
     """Boxes with the same union, joined pairwise until no join applies."""
+    boxes = list(boxes)
+    if len(boxes) > 1 and (both := _union_of_translates(env, boxes)) is not None:
+        boxes = [both]
+    if len(boxes) == 1:
+        return [] if is_empty(env, boxes[0]) else boxes
     disjoint: list[Box] = []
     seen: set[object] = set()
     for box in boxes:
@@ -240,6 +254,59 @@ def union_boxes(env: LoopEnvironment, boxes: Iterable[Box]) -> list[Box]:
                     break
         disjoint.append(joined)
     return disjoint
+
+
+def _union_of_translates(env: LoopEnvironment, boxes: Sequence[Box]) -> Box | None:
+    """The union of boxes under one guard whose ends differ by numbers, as those of a stencil; `None` if it is no box.
+
+    It is a box if the intervals of each dimension join without a gap and every combination of them occurs. With an
+    interval of the first box from `l` to `h`, the others from `l + a` to `h + b`, this asks `h - l` for a least length.
+    """
+    first = boxes[0]
+    if any(box.where != first.where or box.also != first.also for box in boxes):
+        return None
+    sides, where = [], list(first.where)
+    combinations, offsets = 1, []
+    for column in zip(*[box.sides for box in boxes], strict=True):
+        moved = _offsets(column)
+        if moved is None:
+            return None
+        side, spans = column[0], sorted(set(moved))
+        combinations *= len(spans)
+        offsets.append(moved)
+        if len(spans) > 1:
+            (begin, end), least = spans[0], 0
+            for a, b in spans:
+                least = max(least, a - b, a - end - 1)
+                end = max(end, b)
+            open_gaps = [gap for gap in side.gaps if not env.is_nonneg(gap.shift(-least), where)]
+            if open_gaps and (least or any(a != b for a, b in spans)):
+                return None
+            where += [divided_by_content(gap) for gap in open_gaps]  # all are empty together
+            lows, highs = [form.shift(begin) for form in side.lows], [form.shift(end) for form in side.highs]
+            side = SymbolicInterval(tuple(lows), tuple(highs))
+        sides.append(side)
+    if len(set(zip(*offsets, strict=True))) < combinations:
+        return None
+    return Box(tuple(sides), tuple(where), first.also)
+
+
+def _offsets(sides: Sequence[SymbolicInterval]) -> list[tuple[int, int]] | None:
+    """For each interval, the numbers by which its ends differ from those of the first; `None` if other terms do."""
+    first = sides[0]
+    offsets = []
+    for side in sides:
+        low, high = side.lows[0].const - first.lows[0].const, side.highs[0].const - first.highs[0].const
+        if not (_is_moved(first.lows, side.lows, low) and _is_moved(first.highs, side.highs, high)):
+            return None
+        offsets.append((low, high))
+    return offsets
+
+
+def _is_moved(a: EndForms, b: EndForms, offset: int) -> bool:
+    return len(a) == len(b) and all(
+        x.const + offset == y.const and x.terms == y.terms for x, y in zip(a, b, strict=True)
+    )
 
 
 def join_boxes(env: LoopEnvironment, a: Box, b: Box) -> Box | None:
@@ -301,10 +368,7 @@ def _reaches(env: LoopEnvironment, a: SymbolicInterval, b: SymbolicInterval, ass
 
 def _is_translation(a: SymbolicInterval, b: SymbolicInterval) -> bool:
     shift = b.lows[0].minus(a.lows[0])
-    if not shift.is_const:
-        return False
-    moved = SymbolicInterval(tuple(f.plus(shift) for f in a.lows), tuple(f.plus(shift) for f in a.highs))
-    return moved.same(b)
+    return shift.is_const and a.moved(shift.const).same(b)
 
 
 def _same_side(a: EndForms, b: EndForms) -> bool:

@@ -280,6 +280,11 @@ class _Image:
     def hull_ranges(self) -> list[Range]:
         return [side.range() for side in self.hull.sides]
 
+    def moved(self, offsets: Sequence[int]) -> _Image:
+        """The image of an index with these numbers added."""
+        sides = [side.moved(k) if k else side for side, k in zip(self.hull.sides, offsets, strict=True)]
+        return replace(self, hull=Box(tuple(sides), self.hull.where, self.hull.also))
+
 
 class Propagation:
     """Footprints of the accesses of one consumer, for one choice of fixed loops.
@@ -292,6 +297,7 @@ class Propagation:
         self._forms: dict[Expr, Linear] = {iv: env.form(value) for iv, value in it.values.items()}
         # The length of a fixed loop depends on a relaxed one (threads sharing storage): not a box.
         self._is_linked = any(v in it.relaxed for v in transitive_ranges(env, it.fixed))
+        self._boxes: dict[object, tuple[list[Linear], _Image | None]] = {}
 
     def image(self, access: TensorAccess, shape: Sequence[Expr]) -> Footprint:
         """The footprint of `access` in a tensor with extents `shape`."""
@@ -333,10 +339,23 @@ class Propagation:
     # -- arithmetic on ends -------------------------------------------------------------------------------------
 
     def _box(self, access: TensorAccess, extra: Mapping[Var, SymbolicInterval]) -> _Image | None:
-        """The image of independent intervals; `None` if they are related or its ends are unknown."""
+        """The image of independent intervals; `None` if they are related or its ends are unknown.
+
+        Accesses whose indices differ by numbers have images that differ by these numbers.
+        """
+        rows = [self._in_variables(self.env.form(e)) for e in access.indices]
+        key = (access.conditions, access.extra, access.before, *[tuple(row.terms.items()) for row in rows])
+        if key not in self._boxes:
+            self._boxes[key] = rows, self._box_of_rows(access, rows, extra)
+        known, image = self._boxes[key]
+        offsets = [row.const - like.const for row, like in zip(rows, known, strict=True)]
+        return image if image is None or not any(offsets) else image.moved(offsets)
+
+    def _box_of_rows(
+        self, access: TensorAccess, rows: Sequence[Linear], extra: Mapping[Var, SymbolicInterval]
+    ) -> _Image | None:
         conditions = [*self.it.conditions, *access.conditions]
         relaxed = {**self._running(access), **extra}
-        rows = [self._in_variables(self.env.form(e)) for e in access.indices]
         if not all(_is_quasi_affine_in(row, relaxed) for row in rows):
             return None
         ends: dict[Var, tuple[list[Linear], list[Linear]]] = {

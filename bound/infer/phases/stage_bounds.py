@@ -94,7 +94,7 @@ class StageBounds:
 
     Attributes
     ----------
-    stage: the stage.
+    stage, op: the stage and its operation.
     path: its attach path, innermost loop first.
     relations: its relations at the fixed sizes.
     outer: shared loops in place of its own leading leaves.
@@ -117,6 +117,7 @@ class StageBounds:
     """
 
     stage: Stage
+    op: Operation = field(init=False)
     path: AttachPath
     relations: tuple[IterVarRelation, ...] = ()
     outer: tuple[IterVar, ...] = ()
@@ -137,9 +138,8 @@ class StageBounds:
     start: ReductionInit | None = None
     stays_inside: bool = False
 
-    @property
-    def op(self) -> Operation:
-        return self.stage.op
+    def __post_init__(self) -> None:
+        self.op = self.stage.op
 
     @property
     def region(self) -> Footprint:

@@ -81,6 +81,10 @@ class Drawn:
                 moved = self.side()
             own = (self.form(),) if r.random() < 0.4 else where
             found.append(Box((moved, sides[1]) if k == 0 else (sides[0], moved), own, also if r.random() < 0.7 else ()))
+        if r.random() < 0.3:  # a stencil: most combinations of offsets
+            steps = [sorted({0, r.randint(1, 3), r.randint(-2, 3)}) for _ in sides]
+            stencil = [tuple(s.moved(k) for s, k in zip(sides, by, strict=True)) for by in product(*steps)]
+            return [Box(moved, where, also) for moved in stencil[: None if r.random() < 0.7 else -1]]
         return found
 
 
