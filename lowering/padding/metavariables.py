@@ -20,7 +20,8 @@ from intset.expr import ops
 from intset.expr.build import sum_of
 from intset.expr.node import Expr, PlainVar, Var, as_expr, const
 from intset.expr.ops import Op
-from lowering.padding.partial_evaluation import Numeric, as_element, as_number, as_operand, is_number
+from lowering.interpreter import as_element
+from lowering.padding.partial_evaluation import Numeric, as_number, as_operand
 from lowering.padding.states import PadValue, Place, Planned, State, folded, number_of, numbers_at
 
 
@@ -138,7 +139,9 @@ def solutions(
     """
     free = metavariables.within(expr)
     if not free:
-        if _agree(expr, wanted, dtype, places):
+        pairs = zip(numbers_at(expr, places, dtype), numbers_at(wanted, places, dtype), strict=True)
+        is_same = expr is wanted and dtypes.is_int(dtype)
+        if is_same or all(a is not None and b is not None and a == b for a, b in pairs):
             yield Solution({}, uniform)
         return
     if not places:
@@ -151,7 +154,8 @@ def solutions(
             if found is not None:
                 yield found
             return
-    number = _uniform_number(wanted, dtype, places)
+    numbers = set(numbers_at(wanted, places, dtype))
+    number = numbers.pop() if len(numbers) == 1 else None
     if number is not None:
         yield from _sampled(metavariables, expr, number, dtype, uniform)
 
@@ -185,19 +189,6 @@ def normalized(
             return new, Solution({old: value}, uniform | {new} if old in uniform else uniform)
     terms = [v if c == 1 else v * _near(c, modulus) for v, c in coefficients.items()]
     return sum_of(terms if terms and rest.is_const and rest.data == 0 else [*terms, rest]), nothing
-
-
-def _agree(expr: Operand, wanted: Operand, dtype: str, places: Sequence[Place]) -> bool:
-    """Test that two values without metavariables agree at all positions."""
-    if expr is wanted and dtypes.is_int(dtype):
-        return True
-    pairs = zip(numbers_at(expr, places, dtype), numbers_at(wanted, places, dtype), strict=True)
-    return all(a is not None and b is not None and a == b for a, b in pairs)
-
-
-def _uniform_number(wanted: Operand, dtype: str, places: Sequence[Place]) -> Numeric | None:
-    found = set(numbers_at(wanted, places, dtype))
-    return found.pop() if len(found) == 1 else None
 
 
 # -- integers of one type -----------------------------------------------------------------------------------------
@@ -365,7 +356,7 @@ def _kept(number: Any, dtype: str) -> Numeric | None:
     if isinstance(number, complex) or number != number:
         return None
     if dtypes.is_float(dtype):
-        return as_element(float(number), dtype)
+        return dtypes.rounded(float(number), dtype)
     if math.isinf(number):
         return None
     low, high = dtypes.int_range(dtype)
@@ -416,7 +407,7 @@ def _below(node: Operand, value: Numeric, below: set[Operand]) -> Iterator[tuple
         yield from ((args[0], x) for x in _tried(_CALLS[node.data], value))
     elif len(mine) == 1 and op in two and len(args) == 2:
         other = number_of(args[1 - mine[0]], {}, "float64" if is_value else "int64")
-        if other is not None and is_number(other):
+        if other is not None:
             yield from ((args[mine[0]], x) for x in _tried(lambda v: two[op](v, other, mine[0]), value))
 
 
@@ -430,14 +421,6 @@ def _tried(function: Callable[[Any], Tried], value: Numeric) -> list[Numeric]:
 
 def _log(x: float) -> float:
     return -math.inf if x == 0 else math.inf if x == math.inf else math.log(x)
-
-
-def _exp(x: float) -> float:
-    return math.exp(x) if x < 700 else math.inf
-
-
-def _quotient(v: Numeric, c: Numeric, side: int) -> Numeric:
-    return v * c if side == 0 else c / v
 
 
 def _difference(v: Numeric, c: Numeric, side: int) -> Numeric:
@@ -459,11 +442,13 @@ _TWO: Final[dict[Op, Callable[[Any, Any, int], Tried]]] = {
     ops.TRUNCDIV: lambda v, c, side: (v * c,), ops.BITXOR: lambda v, c, side: v ^ c,
 }  # fmt: skip
 _TWO_FLOATS: Final[dict[Op, Callable[[Any, Any, int], Tried]]] = {
-    ops.ADD: _TWO[ops.ADD], ops.SUB: _difference, ops.MUL: _product, DIV: _quotient,
+    ops.ADD: _TWO[ops.ADD], ops.SUB: _difference, ops.MUL: _product,
+    DIV: lambda v, c, side: v * c if side == 0 else c / v,
     ops.MAX: lambda v, c, side: (v, c, -math.inf), ops.MIN: lambda v, c, side: (v, c, math.inf),
 }  # fmt: skip
 _CALLS: Final[dict[str, Callable[[Any], Tried]]] = {
-    "exp": _log, "log": _exp, "exp2": lambda v: _log(v) / math.log(2), "log2": lambda v: 2.0**v,
+    "exp": _log, "exp2": lambda v: _log(v) / math.log(2), "log2": lambda v: 2.0**v,
+    "log": lambda v: math.exp(v) if v < 700 else math.inf,
     "sqrt": lambda v: v * v, "rsqrt": lambda v: math.inf if v == 0 else 1 / (v * v),
     "tanh": lambda v: math.copysign(math.inf, v) if abs(v) == 1 else math.atanh(v),
     "sigmoid": lambda v: -math.inf if v == 0 else math.inf if v == 1 else _log(v / (1 - v)),
