@@ -20,9 +20,10 @@ from intset.expr import ops
 from intset.expr.build import sum_of
 from intset.expr.node import Expr, PlainVar, Var, as_expr, const
 from intset.expr.ops import Op
+from intset.linear.form import spine
 from lowering.interpreter import as_element
 from lowering.padding.partial_evaluation import Numeric, as_number, as_operand
-from lowering.padding.states import PadValue, Place, Planned, State, folded, number_of, numbers_at
+from lowering.padding.states import PadValue, Place, Planned, State, folded, number_of, numbers_at, without_registers
 
 
 class Metavariables:
@@ -195,42 +196,14 @@ def normalized(
 
 
 def _affine(metavariables: Metavariables, root: Expr, bits: int) -> tuple[dict[Var, int], Expr] | None:
-    """Split an integer, modulo `2**bits`, into coefficients of metavariables and a remainder.
-
-    Returns `None` if the expression is not affine or too large.
-    """
-    coefficients: dict[Var, int] = {}
-    rest: list[tuple[Expr, int]] = []
-    free: set[Operand] = set()
-    for node in nodes(root):
-        if node in metavariables.dtypes or any(arg in free for arg in node.args):
-            free.add(node)
-    stack: list[tuple[Expr, int]] = [(root, 1)]
-    visits = 0
-    while stack:
-        node, times = stack.pop()
-        visits += 1
-        if visits > 2_000:
-            return None
-        if isinstance(node, Var) and node in metavariables.dtypes:
-            coefficients[node] = coefficients.get(node, 0) + times
-        elif node not in free:
-            rest.append((node, times))
-        elif node.op is ops.ADD or node.op is ops.SUB:
-            stack += [(node.args[1], times if node.op is ops.ADD else -times), (node.args[0], times)]
-        elif node.op is ops.NEG:
-            stack.append((node.args[0], -times))
-        elif node.op is ops.CAST and node.data[0] >= bits:
-            stack.append((node.args[0], times))
-        elif node.op is ops.MUL and (numbers := [k for k in (0, 1) if node.args[k].is_const]):
-            stack.append((node.args[1 - numbers[0]], times * int(node.args[numbers[0]].data)))
-        else:
-            return None
-    total: Expr = const(0)
-    for part, times in rest:
-        total = total + part * times
-    reduced = {v: c % (1 << bits) for v, c in coefficients.items() if c % (1 << bits)}
-    return reduced, total
+    """Split an integer, modulo `2**bits`, into coefficients of metavariables and a remainder; `None` if not affine."""
+    offset, terms = spine(without_registers(root, bits))
+    free = {v: c for v, c in terms.items() if isinstance(v, Var) and v in metavariables.dtypes}
+    others = {term: c for term, c in terms.items() if term not in free}
+    if metavariables.within(*others):
+        return None
+    reduced = {v: c % (1 << bits) for v, c in free.items() if c % (1 << bits)}
+    return reduced, sum_of([*(term * c for term, c in others.items()), offset])
 
 
 def _modular(
