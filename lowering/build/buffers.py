@@ -15,30 +15,21 @@ other loops and outside of loops.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
 from bound.errors import ScheduleError
 from bound.infer import Storage
 from bound.infer.answers.live_storage import filled_ahead
-from bound.tensor import Tensor, element
-from bound.tir import walk
-from bound.tir.value import Operand
-from intset.expr.node import Cond, Expr, Var, const
+from bound.tensor import Tensor
+from intset.expr.node import Cond, Var, const
 from intset.expr.range import Range
 from intset.linear.canonical import Normalizer
 from lowering.nest.driver import Descent, rewritten
 from lowering.nest.ir import Allocate, Evaluate, For, If, Let, LoopKind, Seq, Stmt, Store, seq
-from lowering.nest.walk import (
-    map_operands,
-    operands,
-    range_ends,
-    rebuilt,
-    statements,
-    substitute,
-    tensors_read,
-)
+from lowering.nest.scope import Indices, redirected
+from lowering.nest.walk import operands, range_ends, rebuilt, statements, substitute, tensors_read
 
 
 def fold(root: Stmt, storages: Mapping[Tensor, Storage]) -> Stmt:
@@ -46,18 +37,14 @@ def fold(root: Stmt, storages: Mapping[Tensor, Storage]) -> Stmt:
     if not storages:
         return root
 
-    def on_load(tensor: Tensor, indices: tuple[Expr, ...]) -> Operand | None:
-        storage = storages.get(tensor)
-        return None if storage is None else element(tensor, storage.numbers(indices))
+    def move(tensor: Tensor, indices: Indices) -> tuple[Tensor, Indices] | None:
+        return (tensor, storages[tensor].numbers(indices)) if tensor in storages else None
 
     def change(stmt: Stmt) -> Stmt:
-        new = map_operands(stmt, lambda e: walk.rewrite(e, on_load=on_load))
-        storage = storages.get(new.tensor) if isinstance(new, (Allocate, Store)) else None
-        if storage is None:
+        new = redirected(stmt, move)
+        if not isinstance(new, Allocate) or new.tensor not in storages:
             return new
-        if isinstance(new, Store):
-            return replace(new, indices=storage.numbers(new.indices))
-        assert isinstance(new, Allocate)
+        storage = storages[new.tensor]
         if storage.is_circular or storage.is_flat:  # indices are no steps through the tensor
             return replace(new, ranges=storage.ranges)
         return replace(new, ranges=storage.ranges, origin=storage.offset, steps=storage.steps)
@@ -205,18 +192,11 @@ def _twice(stmt: Allocate) -> tuple[Range, ...]:
 def _in_halves(root: Stmt, halves: dict[Tensor, Allocate], var: Var) -> Stmt:
     """Redirect accesses of buffers to the half of the current iteration, counted from 0."""
 
-    def place(tensor: Tensor, indices: Sequence[Expr]) -> tuple[Expr, ...]:
+    def move(tensor: Tensor, indices: Indices) -> tuple[Tensor, Indices] | None:
+        if tensor not in halves:
+            return None
         ends = [range_ends(r) for r in halves[tensor].ranges]
         found = [_FORMS.form(i).minus(_FORMS.form(low)).expr() for i, (low, _) in zip(indices, ends, strict=True)]
-        return (found[0] + var % const(2) * ends[0][1], *found[1:])
+        return tensor, (found[0] + var % const(2) * ends[0][1], *found[1:])
 
-    def on_load(tensor: Tensor, indices: tuple[Expr, ...]) -> Operand | None:
-        return element(tensor, place(tensor, indices)) if tensor in halves else None
-
-    def change(stmt: Stmt) -> Stmt:
-        new = map_operands(stmt, lambda e: walk.rewrite(e, on_load=on_load))
-        if isinstance(new, Store) and new.tensor in halves:
-            return replace(new, indices=place(new.tensor, new.indices))
-        return new
-
-    return rebuilt(root, change)
+    return rebuilt(root, lambda stmt: redirected(stmt, move))

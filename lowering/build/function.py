@@ -50,7 +50,7 @@ def parameters(schedule: Schedule, args: Sequence[object] | None) -> tuple[tuple
     scalars: list[Parameter] = []
     for k, arg in enumerate(listed(args, "the arguments of lower", "a list of tensors and variables")):
         if isinstance(arg, Tensor):
-            current = _current(schedule, arg)
+            current = schedule.current(arg) if arg in schedule else arg
             if current in tensors:
                 raise InputError(f"argument {k} of lower is {arg.name}, which is among the arguments before it")
             tensors[current] = None
@@ -75,12 +75,10 @@ def computed_among(schedule: Schedule, tensors: Iterable[Tensor]) -> tuple[Tenso
     """
     kept = list(tensors)
     wanted = [t for op in schedule.outputs for t in op.outputs if t in kept]
-    return tuple(dict.fromkeys((*wanted, *(t for t in kept if _is_stored(schedule, t)))))
-
-
-def _is_stored(schedule: Schedule, tensor: Tensor) -> bool:
     inlined = (AttachType.INLINE, AttachType.INLINED_ALREADY)
-    return not isinstance(tensor.op, PlaceholderOp) and schedule.stage_map[tensor.op].attach_type not in inlined
+    made = [t for t in kept if not isinstance(t.op, PlaceholderOp)]
+    stored = [t for t in made if schedule.stage_map[t.op].attach_type not in inlined]
+    return tuple(dict.fromkeys((*wanted, *stored)))
 
 
 def kept_among(schedule: Schedule, tensors: Iterable[Tensor]) -> tuple[Tensor, ...]:
@@ -123,10 +121,6 @@ def _refuse_steps(schedule: Schedule) -> None:
                 f"{op.name} cannot be an output: a step of the scan {scan.name} computes it, as far as that step needs "
                 "it; make outputs of what reads the results of the scan"
             )
-
-
-def _current(schedule: Schedule, tensor: Tensor) -> Tensor:
-    return schedule.current(tensor) if tensor in schedule else tensor
 
 
 def shape_asserts(

@@ -13,6 +13,7 @@ keep their own condition.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import prod
@@ -27,7 +28,7 @@ from bound.infer.answers.outside import ALWAYS, DATA, SIZES, Outside
 from bound.itervar import IterVar
 from bound.operation import ComputeOp, ExternOp, Operation, PlaceholderOp, ScanOp, TensorComputeOp, buffer_tensor
 from bound.schedule import AttachType, Stage
-from bound.tensor import Tensor, element
+from bound.tensor import Tensor
 from bound.tir import build, walk
 from bound.tir.build import Buffer, BufferPointer, ExternCall
 from bound.tir.value import Operand, Truth
@@ -48,17 +49,8 @@ from lowering.errors import AccessError
 from lowering.nest.driver import Descent, rewritten
 from lowering.nest.ir import Allocate, Assert, Evaluate, For, If, Seq, Stmt, Store, seq
 from lowering.nest.names import with_own_storage
-from lowering.nest.walk import (
-    Recursion,
-    drive,
-    map_operands,
-    operands,
-    rebuilt,
-    statements,
-    substitute,
-    tensors_read,
-    transform,
-)
+from lowering.nest.scope import redirected
+from lowering.nest.walk import Recursion, drive, operands, rebuilt, statements, substitute, tensors_read
 
 Checks = Mapping[Operation, Sequence[Outside]]
 _MOST_THREADS: Final = 4096  # threads per axis that a predicate may be expanded for
@@ -151,20 +143,14 @@ def _before(values: Sequence[Operand], wanted: Sequence[Outside], by_index: bool
         named = [
             one
             for one in wanted
-            if one.tensor is read.tensor and (not by_index or all(map(_is, one.index, read.indices)))
+            if one.tensor is read.tensor and (not by_index or all(map(operator.is_, one.index, read.indices)))
         ]
         if named:
-            check = Assert(_inside(read, named, by_index), _message(named[0]))
+            first = named[0]
+            message = f"{first.stage.name} reads {first.access} inside {first.tensor.name}"
+            check = Assert(_inside(read, named, by_index), message)
             found.append(check if read.when is truth(True) else If(read.when, check))
     return found
-
-
-def _is(a: object, b: object) -> bool:
-    return a is b
-
-
-def _message(one: Outside) -> str:
-    return f"{one.stage.name} reads {one.access} inside {one.tensor.name}"
 
 
 def _inside(read: TensorAccess, named: Iterable[Outside], by_index: bool) -> Cond:
@@ -385,13 +371,7 @@ def schedule_ops(
         for state, output in zip(stage.op.state_placeholder, stage.op.outputs, strict=True)
     }
     body = with_own_storage(body)  # pieces and double buffers copy attached stages
-    if not states:
-        return body
-
-    def on_load(tensor: Tensor, indices: tuple[Expr, ...]) -> Operand | None:
-        return element(states[tensor], indices) if tensor in states else None
-
-    return transform(body, lambda e: walk.rewrite(e, on_load=on_load))
+    return with_tensors(body, states) if states else body
 
 
 class _Pipeline:
@@ -532,7 +512,7 @@ class _Pipeline:
         """Compute the formula of a stage over its loops, the loops outermost first, and the start of its reduction."""
         plain = checked(formula_of(op, stored_outputs(op, self.wanted)), op, self.checks)
         threads = self._threads(stage, nest)
-        values = stages.values_in(nest, threads)
+        values = {**threads, **nest.values}
         first = values if nest.start is None else {**values, **nest.start.values}
         formula = substituted(plain, values, first)
         predicate = store_predicate(self.bounds, stage, nest, threads)
@@ -586,13 +566,8 @@ def _argument(name: str, tensors: Mapping[Buffer, Tensor], arg: object) -> objec
 def with_tensors(body: Stmt, stand_ins: Mapping[Tensor, Tensor]) -> Stmt:
     """A nest over buffers, with the tensors of the operation in their place."""
 
-    def on_load(tensor: Tensor, indices: tuple[Expr, ...]) -> Operand | None:
-        return element(stand_ins[tensor], indices) if tensor in stand_ins else None
-
     def change(stmt: Stmt) -> Stmt:
-        new = map_operands(stmt, lambda e: walk.rewrite(e, on_load=on_load))
-        if isinstance(new, Store) and new.tensor in stand_ins:
-            return replace(new, tensor=stand_ins[new.tensor])
+        new = redirected(stmt, lambda tensor, at: (stand_ins[tensor], at) if tensor in stand_ins else None)
         if isinstance(new, Evaluate):
             args = tuple(stand_ins.get(a, a) if isinstance(a, Tensor) else a for a in new.call.args)
             reads, writes = (tuple(stand_ins.get(t, t) for t in tensors) for tensors in (new.reads, new.writes))

@@ -305,16 +305,12 @@ def _check_init(init: Stmt, inside: Sequence[Level], attached: Callable[[IterVar
                 )
 
 
-def _place(levels: Sequence[Level], guard: Cond) -> int:
-    """The number of outer loops that bind the variables of a guard."""
-    used = set(guard.free_vars())
-    return max((k + 1 for k, level in enumerate(levels) if level.var in used), default=0)
-
-
 def _placed(levels: Sequence[Level], guards: Sequence[Cond]) -> Mapping[int, list[Cond]]:
+    """The parts of guards by the number of outer loops that bind their variables."""
     placed: dict[int, list[Cond]] = {k: [] for k in range(len(levels) + 1)}
     for part in dict.fromkeys(_parts(guards)):
-        placed[_place(levels, part)].append(part)
+        used = set(part.free_vars())
+        placed[max((k + 1 for k, level in enumerate(levels) if level.var in used), default=0)].append(part)
     return placed
 
 
@@ -333,11 +329,6 @@ def _wrap(levels: Sequence[Level], placed: Mapping[int, list[Cond]], body: Stmt,
         nest = yield attach(levels[k].var, nest)
         nest = levels[k].around(_guarded(placed[k + 1], nest))
     return nest
-
-
-def values_in(nest: StageNest, threads: Mapping[IterVar, Expr]) -> dict[IterVar, Expr]:
-    """Values of the axes of an operation in loop variables; thread axes are their loops."""
-    return {**threads, **nest.values}
 
 
 def scan_nest(op: ScanOp, nest: StageNest, bounds: BoundsMap, attach: Attach) -> Recursion[Stmt]:

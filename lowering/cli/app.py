@@ -139,6 +139,7 @@ def traceback_option() -> click.Option:
     return click.Option(["--traceback"], is_flag=True, is_eager=True, expose_value=False, callback=note, help=words)
 
 
+AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON, complete and stable.")
 AT = click.option(
     "--at",
     metavar="NAME=VALUE",
@@ -174,8 +175,7 @@ def common(domain: Callable[[_Command], _Command]) -> Callable[[_Command], _Comm
             required=True,
             callback=checked(lambda names: [readable(name) for name in names]),
         )
-        as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON, complete and stable.")
-        return files(domain(as_json(AT(command))))
+        return files(domain(AS_JSON(AT(command))))
 
     return decorate
 
@@ -432,7 +432,7 @@ def lower(
         files,
         as_json,
         at,
-        lambda schedule, sizes: reports.schedule_nest(schedule, sizes, domain, reports.LowerOptions(**options)),
+        lambda schedule, sizes: reports.schedule_nest(schedule, sizes, domain, **options),
         lambda rows: reports.row_divisions(rows, domain),
         reports.show_lowered,
     )
@@ -544,7 +544,7 @@ _SPACE_FILE = checked(partial(readable, suffixes=(".py",), of="defines a space")
 @click.option("--seed", type=int, default=0, help="The seed of the sample.")
 @click.option("--best", type=at_least(1), default=10, help="With --by: the number of members listed.")
 @click.option("--by", metavar="EXPRESSION", help="List the members with the least value of an expression of the names.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON, complete and stable.")
+@AS_JSON
 def space(file: Path, sample: int, seed: int, best: int, by: str | None, as_json: bool) -> None:
     """Print a space: its count, the values left, a sample, the best.
 
@@ -559,10 +559,7 @@ def space(file: Path, sample: int, seed: int, best: int, by: str | None, as_json
     if by is None:
         refuse("best", why="counts the members least in an expression: it goes with --by")
     report = exploring.space_report(file, sample, seed, best, by)
-    if as_json:
-        reports.print_json(report)
-    else:
-        exploring.show_space(report)
+    (reports.print_json if as_json else exploring.show_space)(report)
 
 
 @app.command()
@@ -575,7 +572,7 @@ def space(file: Path, sample: int, seed: int, best: int, by: str | None, as_json
 @click.option("--largest", is_flag=True, help="The greatest values of --by are best.")
 @click.option("--strict", is_flag=True, help="Exit with status 1 if a configuration failed.")
 @click.option("--fresh", is_flag=True, help="Delete the results that are there.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON, complete and stable.")
+@AS_JSON
 def explore(file: Path, as_json: bool, **options: Any) -> int:
     """Measure every configuration of a space into a folder.
 
@@ -590,15 +587,12 @@ def explore(file: Path, as_json: bool, **options: Any) -> int:
       intset plot results --axes ty,tx --by bytes -o bytes.png
     """
     report, is_good = exploring.explored(file, **options)
-    if as_json:
-        reports.print_json(report)
-    else:
-        exploring.show_explored(report)
+    (reports.print_json if as_json else exploring.show_explored)(report)
     return 0 if is_good else 1
 
 
 @app.command()
-@click.option("--json", "as_json", is_flag=True, help="Print JSON, complete and stable.")
+@AS_JSON
 def domains(as_json: bool) -> None:
     """List the domains: where from, and what each is exact on.
 
@@ -608,11 +602,7 @@ def domains(as_json: bool) -> None:
     Example:
       intset domains
     """
-    report = reports.all_domains()
-    if as_json:
-        reports.print_json(report)
-    else:
-        reports.show_domains(report)
+    (reports.print_json if as_json else reports.show_domains)(reports.all_domains())
 
 
 for _command in (app, *app.commands.values()):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -145,26 +145,19 @@ def explored(
     return report, not (strict and totals.failed)
 
 
-class _executor:  # noqa: N801  # read as a statement: `with _executor(...) as executor`
+@contextlib.contextmanager
+def _executor(jobs: int | None, dask: str | None) -> Iterator[Any]:
     """The executor that the options name; a client of Dask ends with the block."""
-
-    def __init__(self, jobs: int | None, dask: str | None) -> None:
-        self._jobs, self._dask = jobs, dask
-        self._client: Any = None
-
-    def __enter__(self) -> Any:
-        if self._dask is None:
-            return self._jobs
-        distributed = require("distributed", "dask")
-        try:
-            self._client = distributed.Client(self._dask, timeout="10s")
-        except (OSError, ValueError) as error:
-            raise InputError(f"--dask: no scheduler answers at {shown(self._dask)}: {error}") from None
-        return self._client.get_executor(pure=False)
-
-    def __exit__(self, *_: object) -> None:
-        if self._client is not None:
-            self._client.close()
+    if dask is None:
+        yield jobs
+        return
+    distributed = require("distributed", "dask")
+    try:
+        client = distributed.Client(dask, timeout="10s")
+    except (OSError, ValueError) as error:
+        raise InputError(f"--dask: no scheduler answers at {shown(dask)}: {error}") from None
+    with contextlib.closing(client):
+        yield client.get_executor(pure=False)
 
 
 def show_explored(report: JsonObject) -> None:

@@ -271,7 +271,6 @@ def _kind_of(value: object) -> str:
     return names.get(type(value), "a number")
 
 
-@dataclass(slots=True)
 class Problem:
     """A row as objects of `intset`: fresh variables, the conditions, and the expressions.
 
@@ -280,17 +279,11 @@ class Problem:
     InputError: a text that cannot be read; the message names row, field and position.
     """
 
-    row: CorpusRow
-    env: dict[str, Var] = field(default_factory=dict)
-    sizes: tuple[ShapeVar, ...] = ()
-    ranges: dict[Var, Range] = field(default_factory=dict)
-    conditions: tuple[Cond, ...] = ()
-    exprs: tuple[Any, ...] = ()
-
-    def __post_init__(self) -> None:
-        row = self.row
+    def __init__(self, row: CorpusRow) -> None:
+        self.row = row
         self.sizes = tuple(ShapeVar(name, lower=1) for name in row.params)
-        self.env = {size.name: size for size in self.sizes}
+        self.env: dict[str, Var] = {size.name: size for size in self.sizes}
+        self.ranges: dict[Var, Range] = {}
         for k, (name, low, extent) in enumerate(row.variables):
             if name in self.env:
                 raise InputError(f"{row.where}: vars[{k}]: the name {shown(name)} is taken")
@@ -302,7 +295,7 @@ class Problem:
                 raise InputError(f"{row.where}: vars[{k}]: {error}") from None
         self.conditions = tuple(self._condition(f"conds[{k}]", text) for k, text in enumerate(row.conditions))
         read = self._condition if row.is_predicate else self._integer
-        self.exprs = tuple(read(f"exprs[{k}]", text) for k, text in enumerate(row.exprs))
+        self.exprs: tuple[Any, ...] = tuple(read(f"exprs[{k}]", text) for k, text in enumerate(row.exprs))
 
     def _parsed(self, where: str, text: str) -> Any:
         try:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import io
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import ceil, prod
 from pathlib import Path
@@ -99,6 +99,9 @@ def picture_of(
     else:
         extents = [side.extent for side in answers[-1].computed(chosen).box]
     drawn = _axes(names, axes, extents)
+    panels: dict[Panel, list[str]] = {}  # equal ones become one, under the names of all their domains
+    for name, bounds in zip(domains, answers, strict=True):
+        panels.setdefault(_panel(bounds, _find(bounds, chosen.name), values, drawn), []).append(name)
     return Picture(
         entry.name,
         chosen.op.name,
@@ -107,19 +110,8 @@ def picture_of(
         tuple(name for k, name in enumerate(names) if k not in drawn),
         tuple(zip(labels, values, strict=True)),
         tuple(sizes.items()),
-        _merged(
-            _panel(bounds, name, _find(bounds, chosen.name), values, drawn)
-            for name, bounds in zip(domains, answers, strict=True)
-        ),
+        tuple(replace(panel, domain=", ".join(by)) for panel, by in panels.items()),
     )
-
-
-def _merged(panels: Iterable[Panel]) -> tuple[Panel, ...]:
-    """Panels that show different pictures; equal ones become one, under the names of all their domains."""
-    merged: dict[Panel, list[str]] = {}
-    for panel in panels:
-        merged.setdefault(replace(panel, domain=""), []).append(panel.domain)
-    return tuple(replace(panel, domain=", ".join(domains)) for panel, domains in merged.items())
 
 
 # -- names --------------------------------------------------------------------------------------------------------
@@ -229,7 +221,8 @@ def _refuse_sizes(name: str, free: Sequence[Var]) -> None:
 # -- regions ------------------------------------------------------------------------------------------------------
 
 
-def _panel(bounds: BoundsMap, domain: str, tensor: Tensor, values: Sequence[int], drawn: Sequence[int]) -> Panel:
+def _panel(bounds: BoundsMap, tensor: Tensor, values: Sequence[int], drawn: Sequence[int]) -> Panel:
+    """The panel of a domain, without its name."""
     needed = bounds.required(tensor)
     given: dict[Var, int] = dict(zip(needed.fixed, values, strict=True))
     required, computed = (_at(region, given, tensor) for region in (needed, bounds.computed(tensor)))
@@ -243,7 +236,7 @@ def _panel(bounds: BoundsMap, domain: str, tensor: Tensor, values: Sequence[int]
         elif storage.flat is not None and k in storage.flat.dims:  # no box of the tensor
             shown[place] = seen.box[place]
     return Panel(
-        domain,
+        "",
         seen,
         seen if computed == required else _drawn_elements(computed, drawn),
         tuple(shown),
@@ -323,7 +316,8 @@ def plot(
     domains = domains or DOMAINS
     picture = picture_of(entry, {**entry.sizes, **at}, domains, stage, axes, instance, compute)
     target = target or Path(f"{path.stem}-{picture.tensor}.png".replace("/", "-"))
-    save(picture, target)
+    with require_matplotlib().rc_context(STYLE):
+        saved(draw(picture), target)
     where = ", ".join(f"{name}={value}" for name, value in picture.instance)
     prose(f"{target}: {picture.tensor} of {entry.name}{f' at {where}' if where else ''}, by {', '.join(domains)}")
 
@@ -345,12 +339,6 @@ def require_matplotlib() -> Any:
     except ImportError:
         raise InputError(f"intset plot needs matplotlib: {install_advice('plot')}") from None
     return matplotlib
-
-
-def save(picture: Picture, path: Path) -> None:
-    """Draw a picture to a file."""
-    with require_matplotlib().rc_context(STYLE):
-        saved(draw(picture), path)
 
 
 def saved(figure: Figure, path: Path) -> None:
@@ -607,18 +595,14 @@ def plot_results(folder: Path, axes: Sequence[str], by: str | None, pareto: Sequ
         saved(_front_figure(rows, front, first, second, str(folder)), target)
         prose(f"{target}: {len(front)} of {len(rows):,} configurations are best in {first} or {second}")
         return
-    down, across = _drawn_columns(results, axes)
+    named = tuple(axes) or results.names[:2]
+    if len(named) != 2 or named[0] == named[1] or not set(named) <= set(results.names):
+        raise InputError(f"--axes takes two of the names {', '.join(results.names)}")
+    down, across = named
     column = results.checked_column(by)
     rows = _complete(results, (down, across, column))
     saved(_heat_figure(rows, down, across, column, str(folder)), target)
     prose(f"{target}: {column} over {down} and {across}, the least of {len(rows):,} configurations in each cell")
-
-
-def _drawn_columns(results: Exploration, axes: Sequence[str]) -> tuple[str, str]:
-    named = tuple(axes) or results.names[:2]
-    if len(named) != 2 or named[0] == named[1] or not set(named) <= set(results.names):
-        raise InputError(f"--axes takes two of the names {', '.join(results.names)}")
-    return named[0], named[1]
 
 
 def _complete(results: Exploration, columns: Sequence[str]) -> Rows:
@@ -639,13 +623,11 @@ def pareto_front(rows: Rows, first: str, second: str) -> list[Mapping[str, Any]]
     """The Pareto-optimal rows, ordered by the first value."""
     front: list[Mapping[str, Any]] = []
     for row in sorted(rows, key=lambda row: (row[first], row[second])):
-        if not front or row[second] < front[-1][second] or (row[first], row[second]) == _pair(front[-1], first, second):
+        last = front[-1] if front else None
+        is_equal = last is not None and (row[first], row[second]) == (last[first], last[second])
+        if last is None or row[second] < last[second] or is_equal:
             front.append(row)
     return front
-
-
-def _pair(row: Mapping[str, Any], first: str, second: str) -> tuple[Any, Any]:
-    return row[first], row[second]
 
 
 def least_by_cell(rows: Rows, down: str, across: str, column: str) -> tuple[list[Any], list[Any], list[list[float]]]:

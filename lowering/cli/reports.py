@@ -13,10 +13,8 @@ import shutil
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
 from functools import partial
 from importlib import metadata
-from importlib.metadata import EntryPoint
 from itertools import zip_longest
 from math import prod
 from typing import Any, TypeAlias, TypeVar
@@ -26,7 +24,6 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from bound.infer import BoundsMap, Outside, infer_bound
 from bound.infer.answers.outside import ALWAYS, SIZES
-from bound.itervar import IterVar
 from bound.operation import PlaceholderOp
 from bound.schedule import AttachType, Schedule
 from bound.schedule.stage import Stage
@@ -37,12 +34,11 @@ from intset.domains.registry import domain_named
 from intset.domains.sets.region import Region
 from intset.errors import DomainError
 from intset.expr.node import Cond, Var
-from intset.infinity import Infinity
 from lowering.cli.inputs import CorpusRow, Problem, ScriptSchedule
 from lowering.codegen.c import program_text, to_c
 from lowering.division import lower_division
 from lowering.lower import arguments_of, before_divisions, lower
-from lowering.nest.ir import Allocate, Assert, For, Function
+from lowering.nest.ir import Allocate, Assert, For
 from lowering.nest.walk import statements
 from lowering.passes import lowered_parts, narrow
 
@@ -374,7 +370,7 @@ def _stage(bounds: BoundsMap, stage: Stage) -> JsonObject:
     is_input = isinstance(op, PlaceholderOp)
     leaves = list(stage.leaf_iter_vars)  # outermost first
     axes = [] if is_input else [*leaves, *(axis for axis in stage.all_iter_vars if axis not in leaves)]
-    ranges = [(axis, _axis_range(bounds, axis)) for axis in axes]
+    ranges = [(axis, _attempt(partial(bounds.__getitem__, axis))) for axis in axes]  # none of an inlined stage
     attach_path = [bounds.loop_name(at, axis) for at, axis in bounds.attach_path(stage)]
     return {
         "stage": stage.name,
@@ -385,13 +381,6 @@ def _stage(bounds: BoundsMap, stage: Stage) -> JsonObject:
         "axes": [{"name": a.name, "leaf": a in leaves, **_range(limits)} for a, limits in ranges if limits is not None],
         "tensors": [_tensor(bounds, tensor) for tensor in op.outputs],
     }
-
-
-def _axis_range(bounds: BoundsMap, axis: IterVar) -> Range | None:
-    try:
-        return bounds[axis]
-    except (KeyError, IntSetError):
-        return None  # an axis of an inlined stage
 
 
 def _tensor(bounds: BoundsMap, tensor: Tensor) -> JsonObject:
@@ -426,8 +415,9 @@ def _region(region: Region) -> JsonObject:
 def _elements(sides: Sequence[Range]) -> int | str:
     """The number of elements of a box: an integer for constant extents, otherwise a formula."""
     extents = [_value(side.extent) for side in sides]
-    if all(isinstance(extent, int) for extent in extents):
-        return prod(extent for extent in extents if isinstance(extent, int))
+    numbers = [extent for extent in extents if isinstance(extent, int)]
+    if len(numbers) == len(extents):
+        return prod(numbers)
     product: Any = 1
     for side in sides:
         product = side.extent * product
@@ -445,7 +435,7 @@ def _value(value: object) -> int | str:
 
 
 def _attempt(ask: Callable[[], T]) -> T | None:
-    """An answer; `None` for an unread tensor, or a count without closed form."""
+    """An answer; `None` for an unread tensor, an inlined axis, or a count without closed form."""
     try:
         return ask()
     except (IntSetError, KeyError):
@@ -498,56 +488,34 @@ def schedule_comparison(schedule: Schedule, sizes: SizeValues, domains: Sequence
     return {"tensors": list(rows.values())}
 
 
-@dataclass(frozen=True)
-class LowerOptions:
-    """The options of `intset lower`: `emit` ("nest", "c", "main" for C with a program), and keywords of `lower`."""
+def schedule_nest(
+    schedule: Schedule, sizes: SizeValues, domain: str | None, emit: str, compact: bool, **options: Any
+) -> JsonObject:
+    """The loop nest of a schedule, or its C, as text; what the function takes, gives, allocates and asserts.
 
-    emit: str
-    compact: bool
-    nests: str
-    strength: bool
-    unsafe: bool
-    compute: str | None
-    reassociate: bool
-
-
-def schedule_nest(schedule: Schedule, sizes: SizeValues, domain: str | None, options: LowerOptions) -> JsonObject:
-    """The loop nest of a schedule, or its C, as text."""
+    Parameters
+    ----------
+    emit: "nest", "c", or "main" for C with a program.
+    options: further keywords of `lower`.
+    """
     with using(domain=domain) if domain else nullcontext():
-        function = lower(
-            schedule,
-            arguments_of(schedule),
-            at=dict(sizes) or None,
-            compact=options.compact or None,
-            nests=options.nests,
-            strength=options.strength,
-            unsafe=options.unsafe,
-            compute=options.compute,
-            reassociate=options.reassociate,
-        )
-    if options.emit == "main":
-        text = program_text(function, sizes)
-    else:
-        text = to_c(function) if options.emit == "c" else str(function)
-    return {"emit": options.emit, "text": text, **_function_fields(function)}
-
-
-def _function_fields(f: Function) -> JsonObject:
-    """What a function takes, gives, allocates and asserts."""
-    allocated = [stmt.tensor for stmt in statements(f.body) if isinstance(stmt, Allocate)]
+        f = lower(schedule, arguments_of(schedule), at=dict(sizes) or None, compact=compact or None, **options)
+    stmts = list(statements(f.body))
     return {
+        "emit": emit,
+        "text": program_text(f, sizes) if emit == "main" else to_c(f) if emit == "c" else str(f),
         "name": f.name,
         "parameters": [_storage(tensor) | {"output": tensor in f.outputs} for tensor in f.params],
         "sizes": [size.name for size in f.sizes],
-        "allocated": [_storage(tensor) for tensor in allocated],
-        "asserts": [str(stmt.cond) for stmt in statements(f.body) if isinstance(stmt, Assert)],
-        "loops": [_loop(stmt) for stmt in statements(f.body) if isinstance(stmt, For)],
+        "allocated": [_storage(stmt.tensor) for stmt in stmts if isinstance(stmt, Allocate)],
+        "asserts": [str(stmt.cond) for stmt in stmts if isinstance(stmt, Assert)],
+        "loops": [
+            {"variable": loop.var.name, **_range(loop.range), "kind": str(loop.kind), "thread": loop.thread}
+            for loop in stmts
+            if isinstance(loop, For)
+        ],
         "index_bits": narrow(f).bits,
     }
-
-
-def _loop(loop: For) -> JsonObject:
-    return {"variable": loop.var.name, **_range(loop.range), "kind": str(loop.kind), "thread": loop.thread}
 
 
 def _storage(tensor: Tensor) -> JsonObject:
@@ -558,19 +526,19 @@ def all_domains() -> JsonObject:
     """Every domain: its name, its package, where it is exact, and the reason if it fails to load."""
     found: list[JsonObject] = []
     for name in announced():
-        origin = (
-            "intset" if name in BUILT_IN else next((_origin(p) for p in entry_points() if p.name == name), "a call")
-        )
+        point = next((p for p in entry_points() if p.name == name), None)
+        if name in BUILT_IN:
+            origin = "intset"
+        elif point is None:
+            origin = "a call"
+        else:
+            origin = point.value if point.dist is None else f"{point.dist.name} {point.dist.version}"
         try:
             exact_on, failure = str(getattr(domain_named(name), "exact_on", "not stated")), ""
         except DomainError as error:
             exact_on, failure = "", str(error).splitlines()[0]
         found.append({"name": name, "origin": origin, "exact_on": exact_on, "failure": failure})
     return {"domains": found}
-
-
-def _origin(point: EntryPoint) -> str:
-    return point.value if point.dist is None else f"{point.dist.name} {point.dist.version}"
 
 
 def schedule_explanation(schedule: Schedule, sizes: SizeValues, domain: str | None) -> JsonObject:
@@ -663,12 +631,8 @@ def row_bounds(rows: Sequence[CorpusRow], domain: str | None) -> JsonObject:
 
 def _ends(ctx: Context, expr: Expr) -> JsonObject:
     ends = ctx.bounds(expr)
-    low, high = map(_end, ends)
+    low, high = map(_value, ends)
     return {"min": low, "max": high, "tight": ends.is_tight, "by": ends.by, "notes": list(ends.notes)}
-
-
-def _end(end: Expr | Infinity) -> int | str:
-    return int(end) if getattr(end, "is_const", False) else str(end)
 
 
 def _verdict(ctx: Context, condition: Cond) -> JsonObject:

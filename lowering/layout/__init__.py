@@ -3,7 +3,7 @@
 Guarantee: a transformed function stores the same elements in another layout; padding has the stated value or is
 never accessed.
 
-index_map.py      `IndexMap`; packing.py packs numpy arrays by one
+index_map.py      `IndexMap`, which also packs numpy arrays
 named.py          layouts by letters, such as NCHW16c
 strided.py        `Layout`, shapes and strides with their algebra
 transform.py      `transform_layout`, `with_layouts`, `cache_read`, `cache_write`, `add_constraint`

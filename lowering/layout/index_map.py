@@ -1,7 +1,4 @@
-"""`IndexMap`: an index map from tensor indices to storage indices.
-
-Arrays packed into the storage of a layout, and unpacked again, with numpy.
-"""
+"""`IndexMap`: an index map from tensor indices to storage indices, by which numpy arrays are packed and unpacked."""
 
 from __future__ import annotations
 
@@ -31,46 +28,7 @@ from lowering.errors import LayoutError
 from lowering.layout.strided import MAPS, Extent, Layout, Mode
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import ArrayLike
-
-    from lowering.layout.strided import Extent
-
-
-def packed(m: IndexMap, array: Any, fill: Any, sizes: Mapping[Var, int] | None) -> np.ndarray[Any, Any]:
-    """Pack an array of the old shape; see `IndexMap.pack`."""
-    import numpy as np
-
-    old = np.asarray(array)
-    m.check_injective()
-    values = _size_values(old.shape, m.shape, sizes)
-    new_shape, positions = _positions(m, old.shape, values)
-    filled = np.asarray(fill)
-    try:
-        with np.errstate(all="ignore"):
-            value = filled.astype(old.dtype)
-    except (TypeError, ValueError, OverflowError):
-        raise LayoutError(f"{shown(fill)} is no value of the type {old.dtype}") from None
-    may_round = old.dtype.kind in "fc" and filled.dtype.kind in "iuf"
-    if filled.shape or not (may_round or bool(value == filled)):
-        raise LayoutError(f"{shown(fill)} is no value of the type {old.dtype}")
-    new = np.full(new_shape, value, old.dtype)
-    new[positions] = old
-    return new
-
-
-def unpacked(m: IndexMap, array: Any, sizes: Mapping[Var, int] | None) -> np.ndarray[Any, Any]:
-    """Unpack an array of the new shape; see `IndexMap.unpack`."""
-    import numpy as np
-
-    new = np.asarray(array)
-    values = _size_values(new.shape, m.new_shape, sizes)
-    old_shape = tuple(max(0, _number(e, values)) for e in m.shape)
-    new_shape, positions = _positions(m, old_shape, values)
-    if new_shape != new.shape:
-        raise LayoutError(f"the new shape of the map is {new_shape}, that of the array is {new.shape}")
-    old: np.ndarray[Any, Any] = new[positions]
-    return old
 
 
 def _size_values(shape: Sequence[int], extents: Sequence[Extent], sizes: Mapping[Var, int] | None) -> dict[Var, int]:
@@ -256,19 +214,21 @@ class IndexMap(Configured):
         """
         point = _checked_indices(new, len(self.exprs), "new")
         try:
-            padding = _origin_padding(self._origin, point) if self._origin is not None else self._map.padding_at(point)
+            padding = self._map.padding_at(point) if self._origin is None else self._outside(point)
         except (UndecidedError, BudgetError) as error:
             raise LayoutError(f"the padding of the map is not known as a condition: {error}") from error
         if free_vars(*point) or opaque_terms(*point):
             return padding
-        outside = logical_or(
-            *(logical_not(_is_within(y, limits)) for y, limits in zip(point, self.ranges, strict=True))
-        )
+        outside = self._outside(point)
         if free_vars(outside):
             return outside | padding
         if evaluate(outside, {}):
             return truth(True)
         return padding if free_vars(padding) else truth(bool(evaluate(padding, {})))
+
+    def _outside(self, point: Sequence[Expr]) -> Cond:
+        """The condition that new indices lie outside of `ranges`: of an inverse the shape of its origin."""
+        return logical_or(*(logical_not(_is_within(y, r)) for y, r in zip(point, self.ranges, strict=True)))
 
     @property
     def is_whole(self) -> bool:
@@ -438,7 +398,24 @@ class IndexMap(Configured):
         ------
         LayoutError: the array has another shape; the map is not injective; `fill` is not representable.
         """
-        return packed(self, array, fill, sizes)
+        import numpy as np
+
+        old = np.asarray(array)
+        self.check_injective()
+        values = _size_values(old.shape, self.shape, sizes)
+        new_shape, positions = _positions(self, old.shape, values)
+        filled = np.asarray(fill)
+        try:
+            with np.errstate(all="ignore"):
+                value = filled.astype(old.dtype)
+        except (TypeError, ValueError, OverflowError):
+            raise LayoutError(f"{shown(fill)} is no value of the type {old.dtype}") from None
+        may_round = old.dtype.kind in "fc" and filled.dtype.kind in "iuf"
+        if filled.shape or not (may_round or bool(value == filled)):
+            raise LayoutError(f"{shown(fill)} is no value of the type {old.dtype}")
+        new = np.full(new_shape, value, old.dtype)
+        new[positions] = old
+        return new
 
     def unpack(self, array: ArrayLike, sizes: Mapping[Var, int] | None = None) -> Array:
         """The array in the old layout. Guarantee: `unpack(pack(a, fill))` is `a`.
@@ -452,7 +429,16 @@ class IndexMap(Configured):
         ------
         LayoutError: the array has another shape.
         """
-        return unpacked(self, array, sizes)
+        import numpy as np
+
+        new = np.asarray(array)
+        values = _size_values(new.shape, self.new_shape, sizes)
+        old_shape = tuple(max(0, _number(e, values)) for e in self.shape)
+        new_shape, positions = _positions(self, old_shape, values)
+        if new_shape != new.shape:
+            raise LayoutError(f"the new shape of the map is {new_shape}, that of the array is {new.shape}")
+        old: Array = new[positions]
+        return old
 
     def __reduce__(self) -> tuple[object, ...]:
         state = (self.variables, self._old, self.exprs, self._ctx, self._where, self._origin, self._within)
@@ -480,11 +466,6 @@ def _plain(e: Expr) -> Extent:
 def _is_within(e: Expr, limits: Range) -> Cond:
     low, extent = as_expr(limits.min), as_expr(limits.extent)
     return (e >= low) & (e < low + extent)
-
-
-def _origin_padding(origin: IndexMap, point: Sequence[Expr]) -> Cond:
-    """The padding of an inverse: `point` lies outside the shape of the original map."""
-    return logical_or(*(logical_not(_is_within(x, limits)) for x, limits in zip(point, origin._old, strict=True)))
 
 
 def _simplified(ctx: Context, e: Expr, keeps_ranges: bool) -> Expr:

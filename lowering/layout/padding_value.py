@@ -7,7 +7,6 @@ that way; so for constant shapes the function is also called at every point of t
 from __future__ import annotations
 
 import math
-import struct
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -40,7 +39,6 @@ from lowering.nest.walk import variables
 MAX_POINTS: Final = 4_096  # largest number of points at which `pad_value` is called exhaustively
 MAX_VALUES: Final = 64  # different values that it may return there
 MAX_SAMPLES: Final = 256  # points at which a function is called in a larger shape
-_FORMATS: Final = {"float16": "<e", "float32": "<f", "float64": "<d"}  # `struct` raises on overflow, unlike numpy
 _FAILURES: Final = (InputError, TypeError, LookupError, ValueError, AttributeError)
 
 
@@ -450,10 +448,9 @@ def number(value: Any, dtype: str, what: str) -> Operand:
         if not low <= value <= high or value != int(value):
             raise refusal
         return const(int(value))
-    try:
-        rounded: float = struct.unpack(_FORMATS[dtype], struct.pack(_FORMATS[dtype], float(value)))[0]
-    except (OverflowError, struct.error):
-        raise refusal from None
+    rounded = dtypes.rounded(value, dtype)
+    if not math.isfinite(rounded) and value == value and rounded != value:  # numpy would overflow without an error
+        raise refusal
     return constant(rounded, dtype)
 
 

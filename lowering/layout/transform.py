@@ -26,6 +26,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain, count
 from typing import Any, NamedTuple
 
 import intset
@@ -65,6 +66,7 @@ from lowering.nest.scope import (
     storage_of,
     tensor_named,
     tensors_of,
+    written_in,
 )
 from lowering.nest.undef import has_undef
 from lowering.nest.walk import map_operands, operands, statements
@@ -275,11 +277,6 @@ def in_lifetime(
         return ir.seq(*block.stmts[:k], *change(block.stmts[k:]))
 
     return rewritten(body, Descent(), leave={ir.Seq: (on_block,)})
-
-
-def stores_to(root: ir.Stmt, tensor: Tensor) -> bool:
-    """Whether a statement inside stores to the tensor."""
-    return any(isinstance(stmt, ir.Store) and stmt.tensor is tensor for stmt in statements(root))
 
 
 # -- accesses -----------------------------------------------------------------------------------------------------
@@ -513,7 +510,7 @@ class _Transform:
         filled: list[ir.Stmt] = []
         for stmt in stmts:
             filled.append(stmt)
-            if stores_to(stmt, self.new):
+            if self.new in written_in(stmt):
                 nest = storing_nest(self.contents, self.scope)
                 self.stored_fillings.append(nest)
                 filled += ir.flat(nest)
@@ -717,11 +714,8 @@ def _local_copy(f: ir.Function, outer: Tensor, local: Any) -> tuple[Tensor, ir.A
         raise LayoutError(f"the name of the copy of {outer.name} in {f.name} must be a name, not {shown(local)}")
     if local is not None and label in used:
         raise LayoutError(f"the name {label} of the copy of {outer.name} is taken in {f.name}")
-    stem, k = label, 0
-    while label in used:
-        k += 1
-        label = f"{stem}_{k}"
-    inner = tensor_like(outer, outer.extents, outer.value_range, label)
+    labels = chain([label], (f"{label}_{k}" for k in count(1)))
+    inner = tensor_like(outer, outer.extents, outer.value_range, next(one for one in labels if one not in used))
     padding = f.padding.get(outer)
     if padding is not None:
         new = tuple(PlainVar(v.name) for v in padding.indices)
@@ -868,7 +862,7 @@ class _Constraint:
         """The function with a nest behind the last statement that stores to the tensor."""
 
         def insert(stmts: Sequence[Stmt]) -> list[Stmt]:
-            last = max((k for k, stmt in enumerate(stmts) if stores_to(stmt, self.tensor)), default=-1)
+            last = max((k for k, stmt in enumerate(stmts) if self.tensor in written_in(stmt)), default=-1)
             return [*stmts[: last + 1], nest, *stmts[last + 1 :]]
 
         return self.f.with_body(in_lifetime(self.f.body, allocation_of(self.f, self.tensor), insert))

@@ -8,9 +8,10 @@ the final content. Unknown answers are conservative: padding may be read, may be
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
+from itertools import product
 from typing import Any, Final, NamedTuple
 
 from bound import dtypes
@@ -32,16 +33,17 @@ from intset.prover.proof import REFUTED
 from lowering.dataflow import Dataflow, Source, dataflow
 from lowering.dataflow.program import Path, definitions, guard_of
 from lowering.errors import LayoutError
+from lowering.interpreter import as_element
 from lowering.layout import IndexMap
 from lowering.layout.transform import equals, probed, transform_layout, with_layouts
 from lowering.nest import ir
 from lowering.nest.driver import Cursor, cursor_of, cursors, rewritten
 from lowering.nest.printer import text
-from lowering.nest.scope import proof_of, proves, scope_of
+from lowering.nest.scope import proof_of, proves, scope_of, tensor_named
 from lowering.nest.undef import deciding_tensors, has_undef, permission, undef
 from lowering.nest.walk import operands, rebuilt, replaced, statements, tensors_read, variables
 from lowering.padding import states
-from lowering.padding.partial_evaluation import as_element, as_number, as_operand, evaluated, of_type
+from lowering.padding.partial_evaluation import as_number, as_operand, evaluated, of_type
 from lowering.padding.states import NOTHING, PLACE, READABLE, UNDEF, UNTOUCHED, PadState, PadValue, folded
 from lowering.passes.loops.interchange import sequential_buffer_access
 from lowering.passes.stores.dead_code import remove_undef
@@ -119,7 +121,7 @@ class ContractDataflow:
 
     def __init__(self, f: ir.Function, packed: Mapping[Tensor, IndexMap]) -> None:
         said = [r.nest for r in f.requires]
-        body = with_inlined_names(ir.seq(*said, f.body), _is_constant)
+        body = with_inlined_names(ir.seq(*said, f.body), lambda e: isinstance(e, Expr) and not opaque_terms(e))
         self.f, self.packed = replace(f, body=_flat(body), padding={}, requires=()), packed
         self._plain = FunctionFlow(self.f)
         self._values = self._assumed() if self._plain.assuming else {}
@@ -143,11 +145,12 @@ class ContractDataflow:
         """
         for tensor in self.f.outputs:
             self._refuse_dependent(tensor)
-        return {t.name: self._given(t) for t in self.f.outputs if t in self.packed}
+        probes = {t: self._probe(self._decided, t, True) for t in self.f.outputs if t in self.packed}
+        return {t.name: self._value(t, probe, given=True) or UNTOUCHED for t, probe in probes.items()}
 
     @cached_property
     def reads(self) -> tuple[str, ...]:
-        """The outputs with elements that may be read before the function writes them."""
+        """The outputs of which the function may read an element before it stores it."""
         places = self._plain.reading
         return tuple(
             t.name for t in self.f.outputs if any(self._initial_reads(self._plain, p, {t}, False) for p in places)
@@ -192,10 +195,6 @@ class ContractDataflow:
             return value
         read = (self._initial_reads(self._plain, p, {tensor}, True) for p in self._plain.reading)
         return READABLE if value is READABLE or any(read) else NOTHING
-
-    def _given(self, tensor: Tensor) -> PadState:
-        found = self._value(tensor, self._probe(self._decided, tensor, True), given=True)
-        return UNTOUCHED if found is None else found
 
     def _value(self, tensor: Tensor, probe: Probe, given: bool) -> PadState | None:
         """Combine reaching definitions into a padding state; `None` if a part keeps what the caller passed.
@@ -338,7 +337,7 @@ class ContractDataflow:
         ------
         LayoutError: an assumption restricts a padding that none fixes.
         """
-        dropped = {ir.Store: (_dropped,), ir.Evaluate: (_dropped,)}
+        dropped = dict.fromkeys((ir.Store, ir.Evaluate), (lambda stmt, cursor: ir.Seq(),))
         body = _flat(rewritten(self.f.body, Cursor.root(self.f), leave=dropped))
         alone = FunctionFlow(self.f.with_body(body))
         values: dict[Tensor, PadState | None] = {}
@@ -460,16 +459,7 @@ class ContractDataflow:
         return tuple(point[p] + low for p, low in zip(probe.at, lows, strict=True) if low is not None)
 
 
-def _dropped(stmt: ir.Stmt, cursor: Cursor) -> ir.Stmt:
-    return ir.Seq()
-
-
 KEPT: Final = undef(dtypes.INDEX)  # the old content of an output
-
-
-def _is_constant(value: Operand) -> bool:
-    """Whether no store changes a value."""
-    return isinstance(value, Expr) and not opaque_terms(value)
 
 
 def _flat(body: ir.Stmt) -> ir.Seq:
@@ -556,10 +546,11 @@ class Contract(Configured):
 
     Attributes
     ----------
-    needs: maps packed parameters (inputs, and outputs read before written) to `NOTHING`, `READABLE` or a `PadValue`.
+    needs: maps packed parameters to `NOTHING`, `READABLE` or a `PadValue`: inputs, and outputs of which the function
+        may read an element before it stores it.
     gives: maps packed outputs to `UNTOUCHED`, `UNDEF` or a `PadValue`, whose loads denote input padding.
     layouts: maps packed parameters to their index maps.
-    reads: names of outputs that may be read before they are written.
+    reads: names of the outputs of which the function may read an element before it stores it.
     """
 
     def __init__(
@@ -653,7 +644,7 @@ def _state(given: states.PadState | int | float | bool | None, dtype: str) -> st
     if isinstance(given, (states.State, states.PadValue)):
         return given
     try:
-        return states.number_value(given, dtype)
+        return states.PadValue(as_operand(as_element(given, dtype), dtype))
     except (TypeError, ValueError, OverflowError):
         raise InputError(f"a padding must be a state or a number of type {dtype}, not {shown(given)}") from None
 
@@ -783,14 +774,15 @@ def pad_options(f: ir.Function, layouts: Mapping[str, IndexMap]) -> list[ir.Func
         raise InputError(f"layouts are a mapping from names of tensors to maps, not {shown(layouts)}")
     is_unclear = any(has_undef(*operands(stmt)) for stmt in statements(f.body))
     kept = _in_layouts(f, layouts, dict.fromkeys(layouts))
-    unknown = {name: undef(_dtype(f, name)) for name in layouts}
+    unknown = {name: undef(tensor_named(f, name).dtype) for name in layouts}
     free = _in_layouts(f, layouts, unknown)
     options = [kept]
     if _guards(free) < _guards(kept) or _promises_more(free, kept, layouts):
         options.append(free)
     inputs = [t for t in f.inputs if t.name in layouts]
+    subsets = [[t] for t in inputs] + ([inputs] if len(inputs) > 1 else [])
     helpful: set[int] = set()  # neutral kinds that drop a guard with one input alone
-    for tensors, kind in _neutral(inputs) if _guards(free) else ():
+    for tensors, kind in product(subsets, range(4)) if _guards(free) else ():
         values = {t.name: _neutral_value(t.dtype, kind) for t in tensors}
         if (len(tensors) > 1 and kind in helpful) or not _may_free_a_guard(free, values):
             continue
@@ -882,18 +874,6 @@ def _with_padding(free: ir.Function, values: Mapping[str, Any]) -> ir.Function:
 
     body = rewritten(free.body, Cursor.root(free), leave={ir.Assume: (assume_value,)})
     return remove_undef(remove_branching_through_overcompute(free.with_body(body)))
-
-
-def _dtype(f: ir.Function, name: str) -> str:
-    tensors = (*f.params, *(stmt.tensor for stmt in statements(f.body) if isinstance(stmt, ir.Allocate)))
-    return next((t.dtype for t in tensors if t.name == name), dtypes.INDEX)
-
-
-def _neutral(inputs: list[Tensor]) -> Iterator[tuple[list[Tensor], int]]:
-    """Yield input subsets with a kind of neutral value: single inputs first, then all inputs."""
-    for some in [[t] for t in inputs] + ([inputs] if len(inputs) > 1 else []):
-        for kind in range(4):
-            yield some, kind
 
 
 def _neutral_value(dtype: str, kind: int) -> int | float | bool:

@@ -35,6 +35,7 @@ import operator
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain, count
 from typing import Any, Final, NamedTuple
 
 from bound import dtypes
@@ -45,6 +46,7 @@ from bound.tir.walk import nodes, rewrite
 from intset.config import Configured, all_as_configured
 from intset.errors import InputError
 from intset.expr.arguments import as_int
+from intset.expr.dag import reachable
 from intset.expr.node import Expr
 from intset.expr.printer import shown
 from lowering.errors import InterfaceError
@@ -54,7 +56,19 @@ from lowering.padding.contract import CallOption, Port, option_of
 from lowering.padding.metavariables import Metavariables, Solution, Substitution, normalized, solutions
 from lowering.padding.partial_evaluation import of_type
 from lowering.padding.plan import Call, Candidate, GraphTensor, Move, Plan, Step, Trail, finished
-from lowering.padding.states import NOTHING, PLACE, READABLE, UNDEF, UNTOUCHED, Grid, PadValue, Planned, State, folded
+from lowering.padding.states import (
+    NOTHING,
+    PLACE,
+    PLACES,
+    READABLE,
+    UNDEF,
+    UNTOUCHED,
+    Grid,
+    PadValue,
+    Planned,
+    State,
+    folded,
+)
 
 SEARCH_STATES: Final = 60_000  # states that are looked at
 
@@ -188,10 +202,7 @@ class PaddingStates:
         if mine not in self._uniform:
             return True
         is_same = all(v in other._uniform for v in other._free[k])
-        return is_same and not any(node in _PLACES for node in nodes(theirs))
-
-
-_PLACES: Final = frozenset(PLACE)
+        return is_same and not any(node in PLACES for node in nodes(theirs))
 
 
 # -- the search -------------------------------------------------------------------------------------------------------
@@ -304,11 +315,13 @@ class Search:
         """Yield one successor state per alternative of the call."""
         for option in call.options:
             alternatives: list[tuple[SearchState, tuple[int, ...]]] = [(search_state, ())]
+            gives = option.output.state
+            told = gives.inputs if isinstance(gives, PadValue) else ()
             for tensor, port in _ports(call, option):
                 alternatives = [
                     (after, (*reads, number))
                     for before, reads in alternatives
-                    for after, number in self._provided(before, tensor, port, _matters(option, port))
+                    for after, number in self._provided(before, tensor, port, port.tensor in told)
                 ]
             for before, reads in alternatives:
                 yield from self._called(before, call, option, reads)
@@ -489,12 +502,6 @@ def _ports(call: Call, option: CallOption) -> Iterator[tuple[GraphTensor, Port]]
     return zip(call.inputs, option.inputs, strict=True)
 
 
-def _matters(option: CallOption, port: Port) -> bool:
-    """Whether the output's padding value depends on this input's padding."""
-    state = option.output.state
-    return isinstance(state, PadValue) and port.tensor in state.inputs
-
-
 @all_as_configured
 class Graph(Configured):
     """Dataflow graph of calls with alternative layouts, planned for minimal conversion cost.
@@ -591,7 +598,9 @@ class Graph(Configured):
                     f"the options of a call must make the same tensor: {first.function.name} makes "
                     f"{_plain(first.output)}, {option.function.name} makes {_plain(option.output)}"
                 )
-        output = self._tensor(self._fresh(first.function.name), first.output.shape, first.output.dtype)
+        stem, taken = first.function.name, {t.name for t in self.tensors}
+        names = chain([stem], (f"{stem}_{k}" for k in count(1)))
+        output = self._tensor(next(name for name in names if name not in taken), first.output.shape, first.output.dtype)
         self.calls.append(Call(found, inputs, output))
         return output
 
@@ -642,7 +651,9 @@ class Graph(Configured):
             raise InputError("the graph has no outputs: nothing is to be computed")
         if cost is not None and not callable(cost):
             raise InputError(f"cost must be a function of a step, not {shown(cost)}")
-        return planned(_needed(self.calls, self.outputs), self.inputs, self.outputs, _price(cost))
+        makers = {call.output: call for call in self.calls}
+        needed = reachable(self.outputs, lambda t: makers[t].inputs if t in makers else ())
+        return planned([c for c in self.calls if c.output in needed], self.inputs, self.outputs, _price(cost))
 
     # -- inside -------------------------------------------------------------------------------------------------
 
@@ -653,20 +664,12 @@ class Graph(Configured):
 
     def _option(self, f: Any) -> CallOption:
         """Build the option of a function, cached because contract inference is expensive."""
-        key = (f, f.ctx.frame.fingerprint) if isinstance(f, Function) else None
-        found = None if key is None else self._known.get(key)
-        if found is None:
-            found = option_of(f)
-            self._known[f, f.ctx.frame.fingerprint] = found
-        return found
-
-    def _fresh(self, name: str) -> str:
-        taken = {t.name for t in self.tensors}
-        found, k = name, 0
-        while found in taken:
-            k += 1
-            found = f"{name}_{k}"
-        return found
+        if not isinstance(f, Function):
+            return option_of(f)
+        key = f, f.ctx.frame.fingerprint
+        if key not in self._known:
+            self._known[key] = option_of(f)
+        return self._known[key]
 
     def _own(self, tensor: Any, what: str) -> None:
         if not isinstance(tensor, GraphTensor):
@@ -721,14 +724,3 @@ def _price(cost: Price | None) -> Callable[[Step], int | float]:
         return operator.index(found) if isinstance(found, numbers.Integral) else float(found)
 
     return price
-
-
-def _needed(calls: Sequence[Call], outputs: Sequence[GraphTensor]) -> list[Call]:
-    """Select the calls that contribute to outputs, in order."""
-    needed = set(outputs)
-    backwards: list[Call] = []
-    for call in reversed(calls):
-        if call.output in needed:
-            backwards.append(call)
-            needed.update(call.inputs)
-    return backwards[::-1]

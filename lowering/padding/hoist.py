@@ -39,11 +39,11 @@ from lowering.layout import IndexMap, transform
 from lowering.layout.padding_value import Filling, map_indices, storage_indices
 from lowering.nest.driver import Cursor, cursor_of, cursors
 from lowering.nest.ir import Allocate, Assume, Evaluate, Function, Padding, Stmt, Store, flat, seq
-from lowering.nest.scope import Scope, proves
+from lowering.nest.scope import Scope, proves, written_in
 from lowering.nest.undef import has_undef, undef
-from lowering.nest.walk import operands, replaced, statements, tensors_read
+from lowering.nest.walk import calls, operands, replaced, statements, tensors_read
 from lowering.padding.contract import contract
-from lowering.padding.states import PLACE, UNDEF, UNTOUCHED, PadState, PadValue, folded, number_of
+from lowering.padding.states import PLACE, UNDEF, UNTOUCHED, Grid, PadState, PadValue, folded
 from lowering.passes.simplify import shortened
 from lowering.passes.stores.dead_code import always_undef
 from lowering.passes.stores.reaching_values import ReachingValues
@@ -79,16 +79,8 @@ _UNWRITTEN = _Unwritten()
 
 def uses(stmt: Stmt) -> tuple[set[Tensor], set[Tensor]]:
     """Collect the tensors read and the tensors stored by a statement, including host calls."""
-    read: set[Tensor] = set()
-    stored: set[Tensor] = set()
-    for inner in statements(stmt):
-        read.update(tensors_read(*operands(inner)))
-        if isinstance(inner, Store):
-            stored.add(inner.tensor)
-        elif isinstance(inner, Evaluate):
-            read.update(inner.reads)
-            stored.update(inner.writes)
-    return read, stored
+    read = {t for inner in statements(stmt) for t in tensors_read(*operands(inner))}
+    return read.union(*(call.reads for call in calls(stmt))), set(written_in(stmt))
 
 
 def is_plain(stmt: Stmt) -> bool:
@@ -345,7 +337,10 @@ class Hoisted:
         for name, border in list(local.items())[: len(self.pads)]:
             tensor = next(t for t in self.packed.params if t.name == name)
             logical = np.asarray(given[border.tensor], tensor.dtype)
-            inner[name] = _padded(logical, tensor, border, {v: values[v] for v in self.f.sizes}, undef)
+            grid = Grid(border.map.renamed({v: values[v] for v in self.f.sizes}, Context()))
+            packed = grid.layout.pack(logical, poison(tensor.dtype))
+            value = None if border.value is UNDEF and undef is None else border.value
+            inner[name] = grid.filled(packed, value, tensor.dtype, undef)
         results = run(self.packed, inner, values, functions, undef=undef)
         found: dict[str, Any] = {}
         for tensor in self.f.outputs:
@@ -616,23 +611,3 @@ def _promised(packed: Function, pads: Sequence[Copy]) -> dict[str, PadState]:
         return contract(packed).promises({copy.inner.name: copy.value for copy in pads})
     except IntSetError:  # symbolic sizes, or a nest over the budget
         return {}
-
-
-def _padded(array: Any, tensor: Tensor, border: Border, sizes: Mapping[Var, Any], draw: Any) -> Any:
-    """Pack an array and fill its padding with the pad's value."""
-    import numpy as np
-
-    value = border.value
-    plain = value.number if isinstance(value, PadValue) else None
-    filled: Any = border.map.pack(array, poison(tensor.dtype) if plain is None else plain, sizes)
-    if value is None or plain is not None or (value is UNDEF and draw is None):
-        return filled
-    mask = border.map.pack(np.zeros(array.shape, np.bool_), True, sizes)
-    first = [int(substitute(as_expr(r.min), sizes).data) for r in border.map.ranges]
-    for at in np.argwhere(mask):
-        place = [int(k) + low for k, low in zip(at, first, strict=True)]
-        if isinstance(value, PadValue):
-            filled[tuple(at)] = number_of(value.expr, dict(zip(PLACE, place, strict=False)), tensor.dtype)
-        else:
-            filled[tuple(at)] = draw(tensor.dtype)
-    return filled

@@ -20,8 +20,10 @@ from intset.expr import ops
 from intset.expr.build import sum_of
 from intset.expr.node import Expr, PlainVar, Var, as_expr, const
 from intset.expr.ops import Op
-from lowering.padding.partial_evaluation import Numeric, as_element, as_number, as_operand, is_number
-from lowering.padding.states import PadValue, Place, Planned, State, folded, number_of, numbers_at
+from intset.linear.form import spine
+from lowering.interpreter import as_element
+from lowering.padding.partial_evaluation import Numeric, as_number, as_operand
+from lowering.padding.states import PadValue, Place, Planned, State, folded, number_of, numbers_at, without_registers
 
 
 class Metavariables:
@@ -138,7 +140,9 @@ def solutions(
     """
     free = metavariables.within(expr)
     if not free:
-        if _agree(expr, wanted, dtype, places):
+        pairs = zip(numbers_at(expr, places, dtype), numbers_at(wanted, places, dtype), strict=True)
+        is_same = expr is wanted and dtypes.is_int(dtype)
+        if is_same or all(a is not None and b is not None and a == b for a, b in pairs):
             yield Solution({}, uniform)
         return
     if not places:
@@ -151,7 +155,8 @@ def solutions(
             if found is not None:
                 yield found
             return
-    number = _uniform_number(wanted, dtype, places)
+    numbers = set(numbers_at(wanted, places, dtype))
+    number = numbers.pop() if len(numbers) == 1 else None
     if number is not None:
         yield from _sampled(metavariables, expr, number, dtype, uniform)
 
@@ -187,59 +192,18 @@ def normalized(
     return sum_of(terms if terms and rest.is_const and rest.data == 0 else [*terms, rest]), nothing
 
 
-def _agree(expr: Operand, wanted: Operand, dtype: str, places: Sequence[Place]) -> bool:
-    """Test that two values without metavariables agree at all positions."""
-    if expr is wanted and dtypes.is_int(dtype):
-        return True
-    pairs = zip(numbers_at(expr, places, dtype), numbers_at(wanted, places, dtype), strict=True)
-    return all(a is not None and b is not None and a == b for a, b in pairs)
-
-
-def _uniform_number(wanted: Operand, dtype: str, places: Sequence[Place]) -> Numeric | None:
-    found = set(numbers_at(wanted, places, dtype))
-    return found.pop() if len(found) == 1 else None
-
-
 # -- integers of one type -----------------------------------------------------------------------------------------
 
 
 def _affine(metavariables: Metavariables, root: Expr, bits: int) -> tuple[dict[Var, int], Expr] | None:
-    """Split an integer, modulo `2**bits`, into coefficients of metavariables and a remainder.
-
-    Returns `None` if the expression is not affine or too large.
-    """
-    coefficients: dict[Var, int] = {}
-    rest: list[tuple[Expr, int]] = []
-    free: set[Operand] = set()
-    for node in nodes(root):
-        if node in metavariables.dtypes or any(arg in free for arg in node.args):
-            free.add(node)
-    stack: list[tuple[Expr, int]] = [(root, 1)]
-    visits = 0
-    while stack:
-        node, times = stack.pop()
-        visits += 1
-        if visits > 2_000:
-            return None
-        if isinstance(node, Var) and node in metavariables.dtypes:
-            coefficients[node] = coefficients.get(node, 0) + times
-        elif node not in free:
-            rest.append((node, times))
-        elif node.op is ops.ADD or node.op is ops.SUB:
-            stack += [(node.args[1], times if node.op is ops.ADD else -times), (node.args[0], times)]
-        elif node.op is ops.NEG:
-            stack.append((node.args[0], -times))
-        elif node.op is ops.CAST and node.data[0] >= bits:
-            stack.append((node.args[0], times))
-        elif node.op is ops.MUL and (numbers := [k for k in (0, 1) if node.args[k].is_const]):
-            stack.append((node.args[1 - numbers[0]], times * int(node.args[numbers[0]].data)))
-        else:
-            return None
-    total: Expr = const(0)
-    for part, times in rest:
-        total = total + part * times
-    reduced = {v: c % (1 << bits) for v, c in coefficients.items() if c % (1 << bits)}
-    return reduced, total
+    """Split an integer, modulo `2**bits`, into coefficients of metavariables and a remainder; `None` if not affine."""
+    offset, terms = spine(without_registers(root, bits))
+    free = {v: c for v, c in terms.items() if isinstance(v, Var) and v in metavariables.dtypes}
+    others = {term: c for term, c in terms.items() if term not in free}
+    if metavariables.within(*others):
+        return None
+    reduced = {v: c % (1 << bits) for v, c in free.items() if c % (1 << bits)}
+    return reduced, sum_of([*(term * c for term, c in others.items()), offset])
 
 
 def _modular(
@@ -365,7 +329,7 @@ def _kept(number: Any, dtype: str) -> Numeric | None:
     if isinstance(number, complex) or number != number:
         return None
     if dtypes.is_float(dtype):
-        return as_element(float(number), dtype)
+        return dtypes.rounded(float(number), dtype)
     if math.isinf(number):
         return None
     low, high = dtypes.int_range(dtype)
@@ -416,7 +380,7 @@ def _below(node: Operand, value: Numeric, below: set[Operand]) -> Iterator[tuple
         yield from ((args[0], x) for x in _tried(_CALLS[node.data], value))
     elif len(mine) == 1 and op in two and len(args) == 2:
         other = number_of(args[1 - mine[0]], {}, "float64" if is_value else "int64")
-        if other is not None and is_number(other):
+        if other is not None:
             yield from ((args[mine[0]], x) for x in _tried(lambda v: two[op](v, other, mine[0]), value))
 
 
@@ -430,14 +394,6 @@ def _tried(function: Callable[[Any], Tried], value: Numeric) -> list[Numeric]:
 
 def _log(x: float) -> float:
     return -math.inf if x == 0 else math.inf if x == math.inf else math.log(x)
-
-
-def _exp(x: float) -> float:
-    return math.exp(x) if x < 700 else math.inf
-
-
-def _quotient(v: Numeric, c: Numeric, side: int) -> Numeric:
-    return v * c if side == 0 else c / v
 
 
 def _difference(v: Numeric, c: Numeric, side: int) -> Numeric:
@@ -459,11 +415,13 @@ _TWO: Final[dict[Op, Callable[[Any, Any, int], Tried]]] = {
     ops.TRUNCDIV: lambda v, c, side: (v * c,), ops.BITXOR: lambda v, c, side: v ^ c,
 }  # fmt: skip
 _TWO_FLOATS: Final[dict[Op, Callable[[Any, Any, int], Tried]]] = {
-    ops.ADD: _TWO[ops.ADD], ops.SUB: _difference, ops.MUL: _product, DIV: _quotient,
+    ops.ADD: _TWO[ops.ADD], ops.SUB: _difference, ops.MUL: _product,
+    DIV: lambda v, c, side: v * c if side == 0 else c / v,
     ops.MAX: lambda v, c, side: (v, c, -math.inf), ops.MIN: lambda v, c, side: (v, c, math.inf),
 }  # fmt: skip
 _CALLS: Final[dict[str, Callable[[Any], Tried]]] = {
-    "exp": _log, "log": _exp, "exp2": lambda v: _log(v) / math.log(2), "log2": lambda v: 2.0**v,
+    "exp": _log, "exp2": lambda v: _log(v) / math.log(2), "log2": lambda v: 2.0**v,
+    "log": lambda v: math.exp(v) if v < 700 else math.inf,
     "sqrt": lambda v: v * v, "rsqrt": lambda v: math.inf if v == 0 else 1 / (v * v),
     "tanh": lambda v: math.copysign(math.inf, v) if abs(v) == 1 else math.atanh(v),
     "sigmoid": lambda v: -math.inf if v == 0 else math.inf if v == 1 else _log(v / (1 - v)),

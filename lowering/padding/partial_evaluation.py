@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Container, Mapping, Sequence
 from functools import cache
-from typing import Any, Final, TypeAlias, TypeVar
+from typing import Any, Final, TypeAlias, TypeGuard
 
 from bound import dtypes
 from bound.dtypes import Numeric as Numeric
@@ -19,8 +19,9 @@ from bound.tir.value import CONVERT, DIV, NUMBER, READ, IntFunction, Operand, Va
 from bound.tir.walk import loaded_tensor, rewrite, substitute
 from intset.expr import ops
 from intset.expr.build import cast
+from intset.expr.dag import postorder_by
 from intset.expr.node import Cond, Expr, as_expr, const, truth
-from intset.expr.ops import Op, wrap
+from intset.expr.ops import Op
 from lowering.codegen.emitter import Identifiers
 from lowering.codegen.python import PythonSyntax
 from lowering.codegen.python_runtime import environment
@@ -35,24 +36,14 @@ class Data:
 
 
 Content: TypeAlias = "Numeric | Expr | Cond | Value | Data"
-Known = TypeVar("Known", bound=Operand)
 OnLoad: TypeAlias = "Callable[[Tensor, Sequence[Content]], Content]"
 UNKNOWN: Final = Data()
 
 # -- numbers ------------------------------------------------------------------------------------------------------
 
 
-def is_number(content: Content) -> bool:
+def is_number(content: object) -> TypeGuard[Numeric]:
     return isinstance(content, (bool, int, float))
-
-
-def as_element(number: Numeric, dtype: str) -> Numeric:
-    """Convert a number to its stored value: integers wrap, floats round."""
-    if dtype == "bool":
-        return bool(number)
-    if dtypes.is_int(dtype):
-        return wrap(int(number), dtypes.bits(dtype), dtypes.signed(dtype))
-    return dtypes.rounded(float(number), dtype)
 
 
 def as_operand(number: Numeric, dtype: str) -> Operand:
@@ -75,30 +66,22 @@ def as_number(node: Operand) -> Numeric | None:
 
 
 _environment = cache(environment)
-_FUNCTIONS: Final[dict[tuple[object, ...], Callable[..., Numeric]]] = {}
+_FUNCTIONS: Final[dict[tuple[object, ...], Callable[..., Any]]] = {}  # by operation and types of its operands
 
 
-def _function_of(node: Operand) -> Callable[..., Numeric]:
-    """Compile a node's operation to a Python function; cached by operation and operand types."""
+def _result(node: Operand, args: Sequence[Any]) -> Any:
+    """Apply a node's operation to numbers; `None` if that raises."""
+    import numpy as np
+
     kinds = tuple(arg.dtype if isinstance(arg, Value) else "" for arg in node.args)
     key = (node.op, node.data, getattr(node, "dtype", ""), kinds)
-    function = _FUNCTIONS.get(key)
-    if function is None:
+    if key not in _FUNCTIONS:
         names = [f"a{k}" for k in range(len(kinds))]
         text = PythonSyntax(Identifiers(), False, str).operation(node, names)
-        function = _FUNCTIONS[key] = eval(f"lambda {', '.join(names)}: {text}", _environment())
-    return function
-
-
-def _result(function: Callable[..., Numeric], is_float: bool, args: Sequence[Any]) -> Any:
-    """Call a compiled function; return `None` if it raises. Numpy's float warnings are suppressed."""
+        _FUNCTIONS[key] = eval(f"lambda {', '.join(names)}: {text}", _environment())
     try:
-        if not is_float:
-            return function(*args)
-        import numpy as np
-
         with np.errstate(all="ignore"):
-            return function(*args)
+            return _FUNCTIONS[key](*args)
     except (ArithmeticError, ValueError, TypeError, NameError):  # division by 0, NaN conversion, host function
         return None
 
@@ -152,115 +135,50 @@ class PartialEvaluator:
 
     Parameters
     ----------
-    load: callback returning an element's content, given index contents.
+    load: callback returning an element's content, given index contents; branches that are not taken load, too.
     """
 
     def __init__(self, load: OnLoad) -> None:
         self._load = load
         self._sizes: dict[Content, int] = {}
 
-    def __call__(self, root: Operand, env: Mapping[Known, Content]) -> Content:
-        """Evaluate an operand; nodes missing from `env` stay symbolic, and branches not taken are not evaluated."""
-        done: dict[Operand, Content] = {}
-        by_node: dict[object, Content] = dict(env.items())
-        stack = [root]
-        while stack:
-            node = stack[-1]
-            if node in done:
-                stack.pop()
-                continue
-            waiting, content = self._step(node, done, by_node)
-            if waiting:
-                stack.extend(waiting)
-                continue
-            stack.pop()
-            assert content is not None
-            done[node] = content
-        return done[root]
+    def __call__(self, root: Operand, env: Mapping[Any, Content]) -> Content:
+        """Evaluate an operand; nodes missing from `env` stay symbolic."""
+        contents: dict[object, Content] = dict(env)
+        for node in postorder_by((root,), lambda node: () if node in env else _parts(node)):
+            if node not in contents:
+                contents[node] = self._content(node, [contents[part] for part in _parts(node)])
+        return contents[root]
 
-    def _step(
-        self, node: Operand, done: dict[Operand, Content], env: Mapping[object, Content]
-    ) -> tuple[list[Operand], Content | None]:
-        """Return pending operands, or the node's content once none is pending."""
-        op = node.op
-        if not node.args or node in env:
-            return [], self._leaf(node, env)
-        if op is ops.SELECT:
-            return self._select(node, done)
-        if op in (ops.AND, ops.OR):
-            return self._junction(node, done, op is ops.OR)
-        if op is ops.ASSERTING:
-            value = node.args[1]
-            return ([], done[value]) if value in done else ([value], None)
-        if op is ops.LOAD and isinstance(node.data, IntFunction):
-            body = substitute(node.data.body, dict(zip(node.data.params, node.args, strict=True)))
-            return ([], done[body]) if body in done else ([body], None)
-        waiting = [arg for arg in node.args if arg not in done]
-        if waiting:
-            return waiting[::-1], None
-        return [], self._operation(node, [done[arg] for arg in node.args])
-
-    def _leaf(self, node: Operand, env: Mapping[object, Content]) -> Content:
-        if node in env:
-            return env[node]
-        number = as_number(node)
-        if number is not None:
-            return number
-        tensor = loaded_tensor(node)
-        if is_undef(node) or (node.op is ops.LOAD and tensor is None):
-            return UNKNOWN
-        itself: Content = node
-        return itself if tensor is None else self._load(tensor, ())
-
-    def _select(self, node: Operand, done: dict[Operand, Content]) -> tuple[list[Operand], Content | None]:
-        cond, then, orelse = node.args
-        if cond not in done:
-            return [cond], None
-        decided = done[cond]
-        if is_number(decided):
-            taken = then if decided else orelse
-            return ([], done[taken]) if taken in done else ([taken], None)
-        waiting = [arg for arg in (then, orelse) if arg not in done]
-        if waiting:
-            return waiting[::-1], None
-        if done[then] is done[orelse]:
-            return [], done[then]
-        return [], self._symbolic(node, [decided, done[then], done[orelse]])
-
-    def _junction(
-        self, node: Operand, done: dict[Operand, Content], deciding: bool
-    ) -> tuple[list[Operand], Content | None]:
-        """Evaluate `and` and `or` with short circuit."""
-        undecided: list[Content] = []
-        for arg in node.args:
-            if arg not in done:
-                return [arg], None
-            content = done[arg]
-            if is_number(content):
-                if bool(content) is deciding:
-                    return [], deciding
-            else:
-                undecided.append(content)
-        if not undecided:
-            return [], not deciding
-        if len(undecided) == 1:
-            return [], undecided[0]
-        return [], self._symbolic(node, [done[arg] for arg in node.args])
-
-    # -- operations ---------------------------------------------------------------------------------------------
-
-    def _operation(self, node: Operand, args: list[Content]) -> Content:
-        tensor = loaded_tensor(node)
+    def _content(self, node: Operand, args: list[Content]) -> Content:
+        """The content of a node, by those of its parts."""
+        op, tensor = node.op, loaded_tensor(node)
         if tensor is not None:
             return self._load(tensor, tuple(args))
-        if node.op is ops.LOAD:
-            if isinstance(node.data, ShapeOf) and isinstance(args[0], int):
-                extent = node.data.tensor.extents[args[0]]
-                return int(extent.data) if extent.is_const else extent
-            return UNKNOWN
+        if op is ops.LOAD:
+            return _opaque(node, args)
+        if not args:
+            number = as_number(node)
+            itself: Content = UNKNOWN if is_undef(node) else node
+            return itself if number is None else number
+        if op is ops.ASSERTING:
+            return args[1]
+        if op is ops.SELECT:
+            cond, then, orelse = args
+            if is_number(cond):
+                return then if cond else orelse
+            return then if then is orelse else self._symbolic(node, args)
+        if op in (ops.AND, ops.OR):
+            deciding = op is ops.OR
+            undecided = [arg for arg in args if not is_number(arg)]
+            if any(is_number(arg) and bool(arg) is deciding for arg in args):
+                return deciding
+            if len(undecided) > 1:
+                return self._symbolic(node, args)
+            return undecided[0] if undecided else not deciding
         if all(map(is_number, args)):
-            number: Numeric | None = _result(_function_of(node), isinstance(node, Value), args)
-            return UNKNOWN if number is None else number
+            result: Numeric | None = _result(node, args)
+            return UNKNOWN if result is None else result
         short = _identity(node, args)
         return self._symbolic(node, args) if short is None else short
 
@@ -272,7 +190,7 @@ class PartialEvaluator:
         if weight > MAX_NODES:
             return UNKNOWN
         new = [
-            as_operand(arg, _dtype(old)) if isinstance(arg, (int, float)) else arg
+            as_operand(arg, dtype_of(old)) if isinstance(arg, (int, float)) else arg
             for old, arg in zip(node.args, args, strict=True)
             if not isinstance(arg, Data)
         ]
@@ -281,11 +199,21 @@ class PartialEvaluator:
         return operation
 
 
-def _dtype(node: Operand) -> str:
-    """Type of a constant that replaces an operand."""
-    if isinstance(node, Value):
-        return node.dtype
-    return "bool" if isinstance(node, Cond) else dtypes.INDEX
+def _parts(node: Operand) -> tuple[Operand, ...]:
+    """The operands whose contents make that of a node: of a function of integers its body."""
+    if node.op is ops.LOAD and isinstance(node.data, IntFunction):
+        return (substitute(node.data.body, dict(zip(node.data.params, node.args, strict=True))),)
+    return node.args
+
+
+def _opaque(node: Operand, args: Sequence[Content]) -> Content:
+    """The content of an integer that is no element."""
+    if isinstance(node.data, IntFunction):
+        return args[0]
+    if isinstance(node.data, ShapeOf) and isinstance(args[0], int):
+        extent = node.data.tensor.extents[args[0]]
+        return int(extent.data) if extent.is_const else extent
+    return UNKNOWN
 
 
 # -- identities ---------------------------------------------------------------------------------------------------
@@ -309,7 +237,7 @@ def _identity(node: Operand, args: list[Content]) -> Content | None:
             return x
         if op in (ops.MAX, ops.MIN) and isinstance(x, Expr):
             low, high = dtypes.int_range(dtype_of(x))
-            if y <= low if op is ops.MAX else y >= high:  # type: ignore[operator]  # a number
+            if y <= low if op is ops.MAX else y >= high:
                 return x
     if op is ops.SUB and args[0] is args[1] and isinstance(args[0], Expr):
         return 0

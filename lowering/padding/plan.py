@@ -6,12 +6,11 @@ numbers; a move is a step with the numbers of its inputs and its output.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from bound.dtypes import Array
-from bound.tensor import Tensor
 from bound.tir.reduce import Parameter
 from bound.tir.value import Operand
 from bound.tir.walk import rewrite
@@ -27,10 +26,9 @@ from lowering.nest.undef import has_undef
 from lowering.nest.walk import statements, tensors_read
 from lowering.padding.contract import CallOption, Port
 from lowering.padding.metavariables import Metavariables
-from lowering.padding.partial_evaluation import Content, Numeric, PartialEvaluator, as_element, is_number
+from lowering.padding.partial_evaluation import Numeric
 from lowering.padding.states import (
     NOTHING,
-    PLACE,
     READABLE,
     UNDEF,
     UNTOUCHED,
@@ -249,7 +247,13 @@ def finished(
 
     A version with a free metavariable has padding `UNDEF`; padding that no call constrains is not written.
     """
-    read = set(_constrained_reads(moves))
+    read = {
+        number
+        for move in moves
+        if move.option is not None
+        for number, port in zip(move.reads, move.option.inputs, strict=True)
+        if port.grid is not None and port.state is not NOTHING
+    }
     states: dict[int, PadState | None] = dict.fromkeys(range(len(inputs)))
     done: list[Move] = []
     for move in moves:
@@ -269,15 +273,6 @@ def finished(
         states[move.makes] = state
         done.append(replace(move, step=step))
     return tuple(done), {number: (versions[number].grid, state) for number, state in states.items()}
-
-
-def _constrained_reads(moves: Iterable[Move]) -> Iterator[int]:
-    """Yield the versions whose padding some call constrains."""
-    for move in moves:
-        if move.option is not None:
-            for number, port in zip(move.reads, move.option.inputs, strict=True):
-                if port.grid is not None and port.state is not NOTHING:
-                    yield number
 
 
 Draw = Callable[[str], Any]
@@ -330,63 +325,20 @@ class Execution:
 
     def move(self, move: Move) -> None:
         """Execute one step."""
-        kind = move.step.kind
-        if kind == "call":
-            self.arrays[move.makes] = self._call(move)
+        step, option = move.step, move.option
+        if option is not None:
+            given = {port.tensor: self.arrays[n] for port, n in zip(option.inputs, move.reads, strict=True)}
+            results = run(option.function, given, functions=self._functions, undef=self._undef)
+            self.arrays[move.makes] = results[option.output.name]
             return
-        source = self.arrays[move.reads[0]]
-        if kind == "fill":
-            self.arrays[move.makes] = self._filled(source, move)
-            return
-        grid = self._grids[move.reads[0]]
-        logical = source if grid is None else grid.layout.unpack(source)
-        if kind == "crop":
-            self.arrays[move.makes] = logical
-            return
-        target = self._grids[move.makes]
-        assert target is not None
-        packed = target.layout.pack(logical, poison(move.step.tensor.dtype))
-        self.arrays[move.makes] = self._filled(packed, move)
-
-    def _call(self, move: Move) -> Any:
-        assert move.option is not None
-        f = move.option.function
-        ports = zip(move.option.inputs, move.reads, strict=True)
-        given = {port.tensor: self.arrays[number] for port, number in ports}
-        return run(f, given, functions=self._functions, undef=self._undef)[move.option.output.name]
-
-    def _filled(self, array: Any, move: Move) -> Any:
-        """Write the step's value into the array's padding, in place."""
-        grid, value = self._grids[move.makes], move.step.value
-        assert grid is not None
-        if value is None or not grid.padding:
-            return array
-        dtype = move.step.tensor.dtype
-        if value is UNDEF:
-            drawn = self._undef or (lambda dtype: 0)
-            for place in grid.padding:
-                array[grid.storage(place)] = as_element(drawn(dtype), dtype)
-            return array
-        assert isinstance(value, PadValue)
-        if value.number is not None:
-            array[grid.mask] = value.number
-            return array
-        numbers = [_number(value, place, array, grid) for place in grid.padding]
-        for place, number in zip(grid.padding, numbers, strict=True):
-            array[grid.storage(place)] = as_element(number, dtype)
-        return array
-
-
-def _number(value: PadValue, place: Sequence[int], array: Any, grid: Grid) -> Any:
-    """Evaluate a padding value at one element; loads read the array."""
-
-    def load(tensor: Tensor, at: Sequence[Content]) -> Content:
-        content: Content = array[grid.storage(tuple(at))].item()  # type: ignore[arg-type]  # integers
-        return content
-
-    number = PartialEvaluator(load)(value.expr, dict(zip(PLACE, place, strict=False)))
-    assert is_number(number)
-    return number
+        array = self.arrays[move.reads[0]]
+        grid, target = self._grids[move.reads[0]], self._grids[move.makes]
+        if step.kind != "fill":
+            logical = array if grid is None else grid.layout.unpack(array)
+            array = logical if target is None else target.layout.pack(logical, poison(step.tensor.dtype))
+        if target is not None:
+            array = target.filled(array, step.value, step.tensor.dtype, self._undef)
+        self.arrays[move.makes] = array
 
 
 States = Mapping[int, PadState | None]

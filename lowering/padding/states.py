@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Any, Final, TypeAlias
 
@@ -17,10 +17,11 @@ from intset.expr.dag import postorder_by
 from intset.expr.node import Cond, Expr, IntLike, PlainVar, Var, as_expr, constant_value
 from intset.expr.printer import shown
 from lowering.errors import LayoutError
+from lowering.interpreter import as_element
 from lowering.layout import IndexMap
 from lowering.nest.ir import Function
 from lowering.nest.printer import text
-from lowering.padding.partial_evaluation import Data, Numeric, PartialEvaluator, as_element, as_operand, loaded
+from lowering.padding.partial_evaluation import UNKNOWN, Content, Data, Numeric, PartialEvaluator, as_operand, loaded
 
 Place = tuple[int, ...]
 
@@ -77,6 +78,38 @@ class Grid:
         """Convert new indices to storage indices."""
         return tuple(i - m for i, m in zip(place, self.first, strict=True))
 
+    def filled(self, array: Any, value: PadState | None, dtype: str, draw: Callable[[str], Any] | None) -> Any:
+        """Write a value into the padding of a packed array, in place; `None` writes nothing.
+
+        Parameters
+        ----------
+        draw: makes the values of `UNDEF`, by default 0.
+        """
+        if value is None or not self.padding:
+            return array
+        if isinstance(value, PadValue) and value.number is not None:
+            array[self.mask] = value.number
+            return array
+        numbers: list[Any]
+        if isinstance(value, PadValue):
+            evaluate = PartialEvaluator(lambda tensor, at: self.held(array, at))
+            numbers = [evaluate(value.expr, dict(zip(PLACE, place, strict=False))) for place in self.padding]
+        else:
+            numbers = [0 if draw is None else draw(dtype) for _ in self.padding]
+        for place, number in zip(self.padding, numbers, strict=True):
+            array[self.storage(place)] = as_element(number, dtype)
+        return array
+
+    def held(self, array: Any, at: Sequence[Content]) -> Content:
+        """The element at new indices of a packed array; unknown outside of its storage."""
+        place: list[int] = []
+        for index, low, extent in zip(at, self.first, self.shape, strict=True):
+            if not isinstance(index, int) or not 0 <= index - low < extent:
+                return UNKNOWN
+            place.append(index - low)
+        content: Content = array[tuple(place)].item()
+        return content
+
 
 def check_layouts(f: Function, layouts: Mapping[str, IndexMap]) -> None:
     """Check that layouts fit the parameters of a function.
@@ -99,6 +132,7 @@ def check_layouts(f: Function, layouts: Mapping[str, IndexMap]) -> None:
 
 
 PLACE: Final = tuple(PlainVar(f"i{k}") for k in range(32))  # new indices in padding values
+PLACES: Final = frozenset(PLACE)
 
 
 class State:
@@ -184,7 +218,8 @@ class PadValue:
         for node in nodes(self.expr):
             tensor = loaded_tensor(node)
             if tensor is not None and all(a is p for a, p in zip(node.args, PLACE, strict=False)):
-                short[node] = _named(called.get(tensor, tensor.name), node)
+                label = called.get(tensor, tensor.name)
+                short[node] = parameter(label, node.dtype) if isinstance(node, Value) else PlainVar(label)
         return text(rewrite(self.expr, short), called)
 
     def __str__(self) -> str:
@@ -195,11 +230,6 @@ class PadValue:
     def __reduce__(self) -> tuple[object, ...]:
         used = tuple(node for node in nodes(self.expr) if node.op is ops.VAR)
         return _restored, (self.expr, tuple((v, PLACE.index(v)) for v in used if v in PLACE))
-
-
-def _named(name: str, node: Operand) -> Operand:
-    """Build a parameter that prints as `name`."""
-    return parameter(name, node.dtype) if isinstance(node, Value) else PlainVar(name)
 
 
 def _restored(expr: Operand, places: tuple[tuple[Var, int], ...]) -> PadValue:
@@ -231,9 +261,6 @@ def without_registers(root: Expr, bits: int) -> Expr:
         else:
             dropped[node] = rewrite(node, {arg: dropped[arg] for arg in node.args}) if node.op in _RING else node
     return dropped[root]
-
-
-_PLACES = frozenset(PLACE)
 
 
 def applied(state: PadState, given: Mapping[Tensor, PadState], dtype: str) -> PadState:
@@ -274,11 +301,6 @@ def number_of(expr: Operand, given: Mapping[Operand, Any], dtype: str) -> Numeri
 
 def numbers_at(expr: Operand, places: Sequence[Sequence[int]], dtype: str) -> list[Numeric | None]:
     """Evaluate an expression at each position; unknown numbers are `None`."""
-    if not any(v in _PLACES for v in nodes(expr)):
+    if not any(v in PLACES for v in nodes(expr)):
         return [number_of(expr, {}, dtype)] * len(places)
     return [number_of(expr, dict(zip(PLACE, place, strict=False)), dtype) for place in places]
-
-
-def number_value(number: int | float | bool, dtype: str) -> PadValue:
-    """Build a constant padding value."""
-    return PadValue(as_operand(as_element(number, dtype), dtype))

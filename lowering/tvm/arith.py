@@ -53,10 +53,9 @@ class ScriptInterval:
 
     def is_nothing(self) -> bool:
         """Whether it is known to be empty."""
-        return self.min_value is POS_INF or self.max_value is NEG_INF or self._is_crossed()
-
-    def _is_crossed(self) -> bool:
         low, high = self.min_value, self.max_value
+        if low is POS_INF or high is NEG_INF:
+            return True
         return isinstance(low, Expr) and isinstance(high, Expr) and bool(Context().prove(low > high))
 
     def is_everything(self) -> bool:

@@ -1,5 +1,7 @@
 """`tvm.ir`: functions and modules, ranges, comparison; TVM's classes of nodes as types; walks over nests.
 
+Calls and `Let` have views under the fields of TVM; as an operand, a view is the value for which it stands.
+
 One class of nodes serves here for every operation, so each type is a test, which `isinstance` asks, and a constructor.
 Fields are those of the nodes: `a`, `b`, `value`, `condition`, `extent`, `body`.
 """
@@ -8,10 +10,11 @@ from __future__ import annotations
 
 import base64
 import json
+import operator
 import pickle
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial, wraps
+from functools import lru_cache, partial, wraps
 from types import SimpleNamespace
 from typing import Any, Final
 
@@ -27,17 +30,137 @@ from intset.context import Context
 from intset.errors import InputError
 from intset.expr import ops
 from intset.expr import range as ranges
-from intset.expr.node import Cond, Expr, IntLike, Node, ShapeVar, Var, as_expr, truth
+from intset.expr.node import Cond, Expr, Guest, IntLike, Node, ShapeVar, Var, as_expr, truth
 from intset.expr.printer import shown
 from lowering.build.function import shape_asserts, sizes_of
 from lowering.nest import ir
 from lowering.nest.ir import Function, Seq, Stmt, Store, flat, seq, with_fields
-from lowering.nest.walk import calls, folded, map_operands, operands, rebuilt, statements
+from lowering.nest.scope import written_in
+from lowering.nest.walk import folded, map_operands, operands, rebuilt, statements
 from lowering.nest.walk import substitute as substituted
 from lowering.passes import name_minima, rebase, unique_names
 from lowering.tvm.ir_builder import IRBuilder, call_intrin
 from lowering.tvm.target import Target
-from lowering.tvm.views import CalledOp, ScriptView, has_effect, is_call, is_inner, let, unviewed, viewed
+
+# -- views --------------------------------------------------------------------------------------------------------
+
+_EXTERN: Final = {"extern": "tir.call_extern", "packed": "tir.tvm_call_packed"}  # their first argument is the name
+
+
+@dataclass(frozen=True)
+class CalledOp:
+    """TVM's `Op`, which a call names: `tvm.ir.Op.get("tir.exp")`."""
+
+    name: str
+
+    @staticmethod
+    @lru_cache(None)
+    def get(op_name: str) -> CalledOp:
+        """The operation of a name; always the same."""
+        return CalledOp(op_name)
+
+    def same_as(self, other: object) -> bool:
+        return self == other
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class ScriptView(Guest):
+    """A value under fields of TVM.
+
+    Attributes
+    ----------
+    node: the value, or the call that a statement makes.
+    kind: the name of TVM's class.
+    fields: by name.
+    """
+
+    def __init__(self, node: Any, kind: str, **fields: Any) -> None:
+        self.node, self.kind, self.fields = node, kind, fields
+
+    def as_operand(self) -> Any:
+        return self.node
+
+    def __getattr__(self, name: str) -> Any:
+        fields: dict[str, Any] = self.__dict__.get("fields", {})
+        if name in fields:
+            return fields[name]
+        if name.startswith("__") or "node" not in self.__dict__:
+            raise AttributeError(name)
+        return getattr(self.node, name)
+
+    def __hash__(self) -> int:
+        return hash(self.node)
+
+    def __repr__(self) -> str:
+        return repr(self.node)
+
+
+def _applied(function: Callable[..., Any], is_reflected: bool) -> Callable[..., Any]:
+    def apply(self: ScriptView, *others: Any) -> Any:
+        plain = [unviewed(other) for other in others]
+        return function(*plain, self.node) if is_reflected else function(self.node, *plain)
+
+    return apply
+
+
+for _name in "add sub mul truediv floordiv mod and or xor lshift rshift".split():
+    for _prefix in ("", "r"):
+        _called = getattr(operator, f"__{_name}__")
+        setattr(ScriptView, f"__{_prefix}{_name}__", _applied(_called, bool(_prefix)))
+for _name in "lt le gt ge eq ne neg abs invert".split():
+    setattr(ScriptView, f"__{_name}__", _applied(getattr(operator, f"__{_name}__"), False))
+
+
+def unviewed(x: Any) -> Any:
+    """The value for which a view stands; other objects are themselves."""
+    return x.node if isinstance(x, ScriptView) else x
+
+
+def viewed(x: Any) -> Any:
+    """The view of a call; other objects are themselves."""
+    if isinstance(x, ScriptView):
+        return x
+    node = x.data.body if isinstance(x, Expr) and isinstance(x.data, IntFunction) else x
+    if isinstance(node, build.ExternCall):
+        return _call_view(x, "int32", node.kind, node.name, node.args)
+    if isinstance(node, Value) and node.op is CALL:
+        is_known = node.data in build.FUNCTIONS or node.data.startswith("tir.")
+        return _call_view(x, node.dtype, "" if is_known else "extern", node.data, node.args)
+    return x
+
+
+def _call_view(node: Any, dtype: str, kind: str, name: str, args: tuple[Any, ...]) -> ScriptView:
+    called = (_EXTERN[kind], (ScriptText(name),)) if kind in _EXTERN else (f"tir.{name.removeprefix('tir.')}", ())
+    return ScriptView(node, "Call", dtype=dtype, op=CalledOp.get(called[0]), args=(*called[1], *map(viewed, args)))
+
+
+def is_call(x: object) -> bool:
+    """Whether an object views a call."""
+    return isinstance(x, ScriptView) and x.kind == "Call"
+
+
+def has_effect(x: Any) -> bool:
+    """Whether a statement of this value does something: it calls no known function."""
+    return is_call(viewed(x)) and viewed(x).op.name.removeprefix("tir.") not in build.FUNCTIONS
+
+
+def is_inner(x: object) -> bool:
+    """Whether a value is the body of an integer, which is visited itself."""
+    return isinstance(x, Value) and dtypes.is_int(x.dtype)
+
+
+def let(var: Any, value: Any, body: Any, span: object = None) -> ScriptView:
+    """`Let`: the body with the variable's value."""
+    bound, inside = build.operand(value), build.operand(body)
+    return ScriptView(walk.substitute(inside, {var: bound}), "Let", var=var, value=bound, body=inside)
+
+
+ir.SCRIPT_FIELDS["Evaluate", "value"] = lambda stmt: viewed(stmt.call)
+
+
+# -- functions ----------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -105,15 +228,10 @@ def as_prim_func(f: Function) -> ModuleFunction:
     if isinstance(f, ModuleFunction):
         return f
     made: ModuleFunction = object.__new__(ModuleFunction)
-    stored = _stored(f.body)
+    stored = written_in(f.body)
     outputs = (*f.outputs, *(t for t in f.params if t in stored and t not in f.outputs))  # scripts overwrite inputs
     made.__dict__.update({**f.__dict__, "outputs": outputs, "attributes": {}, "order": (), "is_checked": False})
     return made
-
-
-def _stored(body: Stmt) -> set[Tensor]:
-    stores = {s.tensor for s in statements(body) if isinstance(s, Store)}
-    return stores | {t for call in calls(body) for t in call.writes}
 
 
 def prim_func(params: Sequence[Any], body: Stmt, ret_type: object = None, *_: object, **more: object) -> ModuleFunction:
@@ -129,7 +247,7 @@ def prim_func(params: Sequence[Any], body: Stmt, ret_type: object = None, *_: ob
         if not isinstance(param, (Tensor, Var, Value)):
             raise InputError(f"parameter {k} of a function must be a tensor, buffer or variable, not {shown(param)}")
     tensors = tuple(p for p in found if isinstance(p, Tensor))
-    stored = _stored(body)
+    stored = written_in(body)
     sizes, scalars = sizes_of(tensors, body)
     asked = tuple(p for p in found if isinstance(p, Var))
     values = tuple(p for p in found if isinstance(p, Value))
@@ -142,12 +260,9 @@ def prim_func(params: Sequence[Any], body: Stmt, ret_type: object = None, *_: ob
         body,
         labels={p.name: p for p in tensors},
     )
-    checks = [check for check in shape_asserts(f, {}) if check.message not in _messages(body)]
+    known = {stmt.message for stmt in flat(body) if hasattr(stmt, "message")}
+    checks = [check for check in shape_asserts(f, {}) if check.message not in known]
     return with_fields(as_prim_func(rebase(name_minima(f.with_body(seq(*checks, body))))), order=tuple(found))
-
-
-def _messages(body: Stmt) -> set[str]:
-    return {stmt.message for stmt in flat(body) if hasattr(stmt, "message")}
 
 
 Array, Map, Op = Sequence, Mapping, CalledOp

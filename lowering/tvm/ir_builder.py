@@ -31,7 +31,6 @@ from lowering.host_loops import repeated
 from lowering.nest.ir import Allocate, Evaluate, For, If, Let, LoopKind, Stmt, Store, seq
 from lowering.nest.walk import operands, statements
 from lowering.tvm.runtime import PACKED, on_arrays
-from lowering.tvm.views import unviewed
 
 BARRIER: Final = "tir.tvm_storage_sync"
 _KINDS: Final = {
@@ -144,7 +143,8 @@ class IRBuilder:
 
     def emit(self, stmt: Stmt | build.BufferStores | build.ExternCall | AtomicAdd | Expr | Value) -> None:
         """Append a statement, stores of a vector, or a call of a Python function; the value of a call is dropped."""
-        stmt = unviewed(stmt)
+        if hasattr(stmt, "as_operand"):  # a call under TVM's fields
+            stmt = stmt.as_operand()
         if isinstance(stmt, AtomicAdd):
             self.added(stmt)
             return

@@ -2,9 +2,8 @@
 
 `lowering.tvm` is another module: the names of TVM's removed schedules of tensor expressions, without TVM.
 
-reading.py  statements of a `PrimFunc` as statements of a nest
+reading.py  statements of a `PrimFunc` as statements of a nest, those without a counterpart as opaque calls
 terms.py    expressions of TVM as operands
-foreign.py  statements without a counterpart as opaque calls
 writing.py  a nest as a `PrimFunc` without blocks, its loops on threads as TVM launches them
 blocks.py   a nest as a `PrimFunc` with blocks, and what their iteration variables claim
 """

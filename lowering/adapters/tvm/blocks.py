@@ -33,14 +33,15 @@ from intset.expr.node import Cond, Expr, Var, const, truth
 from intset.expr.printer import shown
 from intset.expr.range import Range
 from intset.itermap.itermap import IterMap
-from lowering.adapters.tvm.foreign import ForeignCall, written_tensors
 from lowering.adapters.tvm.reading import (
     DETECTED,
+    ForeignCall,
     PrimFunc,
     annotations_of,
     guarded,
     is_initialization,
     with_guarded_initializations,
+    written_tensors,
 )
 from lowering.adapters.tvm.writing import INDEX, PrimFuncWriter, TirStmt, TirTerm
 from lowering.nest import ir

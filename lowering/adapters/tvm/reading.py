@@ -9,26 +9,32 @@ A reduction is initialized in front of its loops, or under a guard in their firs
 
 The right form is easier to analyse; a block of TVM has the left one, since `T.init` runs in the first iteration.
 
+A statement without a counterpart, such as an intrinsic, an external call or an annotated block, passes through a nest
+untouched, as an opaque call. Passes see the tensors that it reads and writes and replace the variables it mentions;
+`to_tvm` writes it back.
+
 A view of a buffer, a slice or a reshaped buffer, is an index map to its tensor.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, TypeAlias, overload
 
 import tvm
 import tvm_ffi
 from tvm import tirx
 from tvm.ir import Call, TensorLoad
-from tvm.s_tir.stmt import SBlockRealize
+from tvm.s_tir.stmt import SBlock, SBlockRealize
 from tvm.tirx import stmt as tir
 
 from bound import dtypes
 from bound.operation import PlaceholderOp
 from bound.tensor import Tensor, element
 from bound.tir import build
+from bound.tir.build import ExternCall
 from bound.tir.value import Operand, Value, parameter
 from bound.tir.walk import loaded_tensor, nodes, read_indices
 from intset.errors import InputError
@@ -38,8 +44,17 @@ from intset.expr.node import Cond, Expr, ShapeVar, Var, as_expr, const, truth
 from intset.expr.printer import shown
 from intset.expr.range import Range
 from lowering.adapters.tvm import terms
-from lowering.adapters.tvm.foreign import foreign, with_ordered_barriers, written_tensors
-from lowering.adapters.tvm.terms import DataVar, as_value, call_name, dtype_of, element_type, is_data, lanes_of, term_of
+from lowering.adapters.tvm.terms import (
+    DataVar,
+    as_value,
+    call_name,
+    dtype_of,
+    element_type,
+    is_data,
+    is_supported,
+    lanes_of,
+    term_of,
+)
 from lowering.nest import ir
 from lowering.nest.driver import Cursor, rewritten
 from lowering.nest.scope import Indices, Scope, proves
@@ -135,7 +150,11 @@ def _joined(stmts: Sequence[ir.Stmt], here: Cursor) -> tuple[int, ir.Stmt] | Non
     start = guarded(stmts[0]) if count == 1 else GuardedStmts(truth(True), list(stmts[:count]))
     if not count or start is None or not is_initialization(start.stmts):
         return None
-    loops, inner = _chain(stmts[count])
+    loops: list[ir.For] = []
+    inner = stmts[count]
+    while isinstance(inner, ir.For):
+        loops.append(inner)
+        inner = inner.body
     whole = guarded(inner)
     scope = here.scope
     for loop in loops:
@@ -144,7 +163,8 @@ def _joined(stmts: Sequence[ir.Stmt], here: Cursor) -> tuple[int, ir.Stmt] | Non
             return None
         scope = scope.inside(loop)
     own = {loop.var for loop in loops}
-    if whole is None or not _updates(start.stmts, whole.stmts) or own & set(variables(*_places(start.stmts))):
+    places = [e for stmt in start.stmts if isinstance(stmt, ir.Store) for e in stmt.indices]
+    if whole is None or not _updates(start.stmts, whole.stmts) or own & set(variables(*places)):
         return None
     first = logical_and(*(loop.var.eq(range_ends(loop.range)[0]) for loop in loops))
     if whole.cond is not truth(True) and not proves(scope.where(first, start.cond), whole.cond):
@@ -158,19 +178,6 @@ def _joined(stmts: Sequence[ir.Stmt], here: Cursor) -> tuple[int, ir.Stmt] | Non
     return count + 1, body
 
 
-def _chain(stmt: ir.Stmt) -> tuple[list[ir.For], ir.Stmt]:
-    """A perfect nest as its loops, outermost first, and the innermost body."""
-    loops: list[ir.For] = []
-    while isinstance(stmt, ir.For):
-        loops.append(stmt)
-        stmt = stmt.body
-    return loops, stmt
-
-
-def _places(stmts: Sequence[ir.Stmt]) -> list[Expr]:
-    return [e for stmt in stmts if isinstance(stmt, ir.Store) for e in stmt.indices]
-
-
 def _updates(start: Sequence[ir.Stmt], body: Sequence[ir.Stmt]) -> bool:
     """Whether the body stores the initialized elements, reading each tensor it stores, and nothing else."""
     stores = [stmt for part in body for stmt in statements(part) if isinstance(stmt, ir.Store)]
@@ -179,6 +186,138 @@ def _updates(start: Sequence[ir.Stmt], body: Sequence[ir.Stmt]) -> bool:
     initialized = {(stmt.tensor, stmt.indices) for stmt in start if isinstance(stmt, ir.Store)}
     read = {loaded_tensor(n) for part in body for stmt in statements(part) for n in nodes(*operands(stmt))}
     return {(s.tensor, s.indices) for s in stores} == initialized and {t for t, _ in initialized} <= read
+
+
+# -- statements without a counterpart ------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class ForeignCall(ExternCall):
+    """A statement of TVM. `args`: the operands for its free variables, then the tensors for its buffers.
+
+    Attributes
+    ----------
+    term: the statement.
+    variables, buffers: the variables of TVM that `args` stand for.
+    is_barrier: whether the call orders accesses to unnamed tensors.
+    is_plain: whether it accesses elements alone, and passes no pointers on.
+    """
+
+    term: Any
+    variables: tuple[Any, ...]
+    buffers: tuple[Any, ...]
+    is_barrier: bool
+    is_plain: bool
+
+
+class ForeignAccesses(NamedTuple):
+    """The buffers that a statement of TVM reads and writes, and those whose pointers it passes on."""
+
+    reads: set[Any]
+    writes: set[Any]
+    pointers: set[Any]
+    is_barrier: bool
+
+
+def accesses_of(term: Any) -> ForeignAccesses:
+    """What a statement reads and writes.
+
+    A call may read and write arrays passed by pointer. A call without pointers, such as a barrier of threads, may
+    order all accesses.
+    """
+    reads: set[Any] = set()
+    writes: set[Any] = set()
+    passed: set[Any] = set()
+    barriers: list[bool] = []
+
+    def visit(node: Any) -> None:
+        if isinstance(node, TensorLoad):
+            reads.add(node.source)
+        elif isinstance(node, tirx.BufferStore):
+            writes.add(node.buffer)
+        if isinstance(node, (tirx.BufferStore, tirx.Evaluate)):
+            pointers: set[Any] = set()
+            calls: list[Any] = []
+            tvm_ffi.structural_walk(node.value, [(Call, lambda call: calls.append(call))])
+            for call in calls:
+                pointers.update(arg for arg in call.args if isinstance(arg, tvm.ir.Var) and tirx.is_buffer_var(arg))
+            passed.update(pointers)
+            barriers.append(not pointers and not all(map(is_supported, calls)))
+
+    tvm_ffi.structural_walk(term, [((TensorLoad, tirx.BufferStore, tirx.Evaluate), visit)])
+    return ForeignAccesses(reads | passed, writes | passed, passed, any(barriers))
+
+
+_LEAVING: Final = ("ret", "thread_return", "break_loop", "continue_loop")
+
+
+def foreign(term: Any, known: Mapping[Any, Operand], tensor_of: Callable[[Any], Tensor]) -> ir.Evaluate:
+    """A statement as an opaque call.
+
+    Parameters
+    ----------
+    known: the operands of variables in sight.
+    tensor_of: the tensor of a buffer.
+
+    Raises
+    ------
+    KeyError: the statement mentions an unknown variable or buffer, or leaves a loop or the function.
+    """
+    leaves: list[Any] = []
+    tvm_ffi.structural_walk(term, [((tir.Break, tir.Continue, tir.Return, Call), leaves.append)])
+    if any(not isinstance(node, Call) or call_name(node) in _LEAVING for node in leaves):
+        raise KeyError(term)
+    inside: set[Any] = set()  # what blocks declare, which TVM's analysis takes for free
+
+    def declared(block: Any) -> None:
+        inside.update(axis.var for axis in block.iter_vars)
+        inside.update((*block.alloc_buffers, *(match.buffer for match in block.match_buffers)))
+
+    tvm_ffi.structural_walk(term, [(SBlock, declared)])
+    free = [var for var in tirx.analysis.undefined_vars(term) if var not in inside]
+    buffers = tuple(var for var in free if tirx.is_buffer_var(var))
+    variables = tuple(var for var in free if not tirx.is_buffer_var(var))
+    tensors = {buffer: tensor_of(buffer) for buffer in buffers}
+    found = accesses_of(term)
+    label = call_name(term.value) if isinstance(getattr(term, "value", None), Call) else type(term).__name__.lower()
+    is_plain = not (found.pointers or found.is_barrier)
+    args = (*(known[var] for var in variables), *tensors.values())
+    call = ForeignCall("foreign", label, args, term, variables, buffers, found.is_barrier, is_plain)
+    reads, writes = (tuple(t for b, t in tensors.items() if b in part) for part in (found.reads, found.writes))
+    return ir.Evaluate(call, reads, writes)
+
+
+def with_ordered_barriers(body: ir.Stmt) -> ir.Stmt:
+    """The nest whose barriers read and write every tensor that the nest writes."""
+    written = written_tensors(body)
+
+    def ordered(part: ir.Stmt) -> ir.Stmt:
+        if not isinstance(part, ir.Evaluate) or not isinstance(part.call, ForeignCall) or not part.call.is_barrier:
+            return part
+        touched = tuple(dict.fromkeys((*part.writes, *written)))
+        return ir.with_fields(part, reads=tuple(dict.fromkeys((*part.reads, *touched))), writes=touched)
+
+    return rebuilt(body, ordered) if written else body
+
+
+def written_tensors(body: ir.Stmt) -> list[Tensor]:
+    """The stored tensors of a nest, without repetition."""
+    found: dict[Tensor, None] = {}
+    for part in statements(body):
+        if isinstance(part, ir.Store):
+            found[part.tensor] = None
+        elif isinstance(part, ir.Evaluate):
+            found.update(dict.fromkeys(part.writes))
+    return list(found)
+
+
+def restored(call: ForeignCall, terms: Iterable[Any], buffers: Iterable[Any]) -> Any:
+    """The statement of TVM with its variables and buffers replaced."""
+    new = dict(zip((*call.variables, *call.buffers), (*terms, *buffers), strict=True))
+    return tvm_ffi.structural_map(call.term, [(tvm.ir.Var, lambda var: new.get(var, var))], order="pre")
+
+
+# -- buffers and functions -----------------------------------------------------------------------------------------
 
 
 class BufferView(NamedTuple):
@@ -362,11 +501,9 @@ class PrimFuncReader:
 
     def _integer(self, term: Any) -> Expr:
         found = self._terms(term)
-        return (
-            found
-            if isinstance(found, Expr)
-            else as_expr(found, f"what TVM writes as {str(term).splitlines()[-1][:60]}")
-        )
+        if isinstance(found, Expr):
+            return found
+        return as_expr(found, f"what TVM writes as {str(term).splitlines()[-1][:60]}")
 
     def _truth(self, term: Any) -> Any:
         return build.truth_value(self._terms(term), "a condition of TVM")
@@ -526,7 +663,8 @@ class PrimFuncReader:
         base = data.args[0] if isinstance(data, Call) and data.args else None
         if base is None or base not in self._views or dtype_of(buffer) != dtype_of(base):
             raise InputError(f"the view {buffer.name} of TVM is not that of one known buffer of its type")
-        if base.ty.strides or not _is_number(base.ty.elem_offset, 0):
+        first = base.ty.elem_offset
+        if base.ty.strides or not isinstance(first, tirx.IntImm) or int(first):
             raise InputError(f"the view {buffer.name} of TVM is one of {base.name}, which has strides or an offset")
         known = self._views[base]
         shape, whole = ([self._integer(e) for e in b.ty.shape] for b in (buffer, base))
@@ -542,8 +680,7 @@ class PrimFuncReader:
         return ir.seq()
 
     def name(self, stmt: Any) -> ir.Stmt:
-        value = self._terms(stmt.value)
-        return self._let(stmt.var, value)
+        return self._let(stmt.var, self._terms(stmt.value))
 
     def _let(self, var: Any, value: Operand) -> ir.Stmt:
         if not isinstance(value, Expr):
@@ -641,11 +778,8 @@ def _labelled(root: ir.Stmt, label: ir.BlockLabel) -> ir.Stmt:
     """The statements of a block with its label; those of inner blocks have their own."""
 
     def own(stmt: ir.Stmt) -> ir.Stmt:
-        return (
-            ir.with_fields(stmt, block=label)
-            if isinstance(stmt, (ir.Store, ir.Evaluate)) and stmt.block is None
-            else stmt
-        )
+        is_open = isinstance(stmt, (ir.Store, ir.Evaluate)) and stmt.block is None
+        return ir.with_fields(stmt, block=label) if is_open else stmt
 
     return rebuilt(root, own)
 
@@ -654,10 +788,6 @@ def _holds_loops(body: Any) -> bool:
     found: list[Any] = []
     tvm_ffi.structural_walk(body, [((tir.For, SBlockRealize), found.append)])
     return bool(found)
-
-
-def _is_number(term: Any, value: int) -> bool:
-    return isinstance(term, tirx.IntImm) and int(term) == value
 
 
 def _range(low: Expr, extent: Expr) -> Range:

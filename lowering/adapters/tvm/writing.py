@@ -30,8 +30,7 @@ from intset.expr.convert import Converter, operation_of
 from intset.expr.node import Expr, Var, const, constant_value
 from intset.expr.printer import shown
 from intset.expr.range import Range
-from lowering.adapters.tvm.foreign import ForeignCall, restored
-from lowering.adapters.tvm.reading import PrimFunc, PrimFuncReader
+from lowering.adapters.tvm.reading import ForeignCall, PrimFunc, PrimFuncReader, restored
 from lowering.nest import ir
 from lowering.nest.driver import Cursor, Descent, Synthesis, rewritten, synthesized
 from lowering.nest.scope import proves
@@ -285,7 +284,7 @@ class PrimFuncWriter:
         low, extent = (self._terms(end) for end in range_ends(stmt.range))
         var = self._bound(stmt.var, tirx.Var(stmt.var.name, INDEX))
         binding = None
-        if stmt.kind in (ir.LoopKind.THREAD, ir.LoopKind.VTHREAD):
+        if stmt.kind in _ON_THREADS:
             binding = tirx.IterVar(None, tirx.Var(stmt.thread, INDEX), _THREAD_AXIS, stmt.thread)
         body = yield stmt.body, descent.inside(stmt)
         return tir.For(var, low, extent, _KINDS[stmt.kind], body, binding, dict(stmt.annotations))
@@ -400,8 +399,8 @@ def _constant(e: Any) -> TirTerm:
     return _truth(e.data) if e.dtype == "bool" else tirx.FloatImm(e.dtype, e.data)
 
 
-def _number(dtype: str, value: float) -> TirTerm:
-    return tirx.FloatImm(dtype, value)
+def _negated(e: Any, a: TirTerm) -> TirTerm:
+    return tirx.Mul(a, tirx.FloatImm(e.dtype, -1.0)) if isinstance(e, Value) else tirx.Sub(_integer(0), a)
 
 
 def _call(e: Any, *args: TirTerm) -> TirTerm:
@@ -431,7 +430,9 @@ def _division(make: Any) -> Callable[..., TirTerm]:
 _ROWS: Final[dict[Any, Callable[..., TirTerm]]] = {
     ops.CONST: _constant,
     ops.BOOL: lambda e: _truth(e.data),
-    ops.NEG: lambda e, a: tirx.Mul(a, _number(e.dtype, -1.0)) if isinstance(e, Value) else tirx.Sub(_integer(0), a),
+    ops.NEG: lambda e, a: (
+        tirx.Mul(a, tirx.FloatImm(e.dtype, -1.0)) if isinstance(e, Value) else tirx.Sub(_integer(0), a)
+    ),
     ops.CEILDIV: lambda e, a, b: tirx.Sub(_integer(0), tirx.FloorDiv(tirx.Sub(_integer(0), a), b)),
     ops.ABS: lambda e, a: tirx.abs(a) if isinstance(e, Value) else tirx.Max(a, tirx.Sub(_integer(0), a)),
     ops.BITNOT: lambda e, a: tirx.bitwise_not(a),

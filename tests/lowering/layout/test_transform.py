@@ -33,7 +33,9 @@ from lowering import (
     transform_layout,
     undef,
 )
-from lowering.nest.ir import Function
+from lowering.nest.ir import Function, Store
+from lowering.nest.walk import statements
+from lowering.padding.states import number_of
 
 COPY = """
 def f(A: int32[14], B: int32[14]):
@@ -151,6 +153,31 @@ def test_types(dtype: str, value: Any, held: Any) -> None:
     if not callable(value):
         h = transform_layout(parse_nest(text), "A", tiles, value)
         assert (run(h, {"A": h.layouts["A"].pack(a, held)})["B"] == a).all()
+
+
+@pytest.mark.parametrize(
+    ("dtype", "value", "held"),
+    [
+        ("bfloat16", 1, 1.0),
+        ("bfloat16", 1 + 2**-9, 1.0),
+        ("bfloat16", -math.inf, -math.inf),
+        ("float8_e4m3fn", 448, 448.0),
+        ("float16", 65519, 65504.0),
+        ("bfloat16", 1e39, None),
+        ("float8_e4m3fn", 500.0, None),
+        ("float8_e4m3fn", math.inf, None),
+        ("float16", 65520, None),
+        ("float64", 10**400, None),
+    ],
+)
+def test_a_float_is_rounded_once_and_refused_beyond_its_type(dtype: str, value: float, held: float | None) -> None:
+    f = parse_nest(f"def f(A: {dtype}[14], B: {dtype}[14]):\n    for i in [0, 14):\n        B[i] = A[i]")
+    if held is None:
+        with pytest.raises(LayoutError, match=f"which {dtype} does not hold"):
+            transform_layout(f, "B", tiles, value)
+    else:
+        stores = [s.value for s in statements(transform_layout(f, "B", tiles, value).body) if isinstance(s, Store)]
+        assert number_of(stores[-1], {}, dtype) == held
 
 
 def test_no_number_is_held_by_the_input_too() -> None:

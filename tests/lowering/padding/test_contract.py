@@ -5,14 +5,12 @@ from __future__ import annotations
 import pickle
 import random
 import re
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import strategies as st
 
-from bound.tensor import Tensor
 from intset.errors import InputError, ParseError
 from lowering import (
     NOTHING,
@@ -35,7 +33,8 @@ from lowering import (
     transform_layout,
     undef,
 )
-from lowering.padding.partial_evaluation import Content, PartialEvaluator, as_element
+from lowering.interpreter import as_element
+from lowering.padding.partial_evaluation import PartialEvaluator
 from lowering.padding.states import PLACE, Grid, number_of
 from tests.lowering.equivalence import runs_of
 from tests.lowering.layout.random_layouts import PACKED, Laid
@@ -350,12 +349,8 @@ def random_function(nest: Nest, rng: random.Random) -> tuple[Function, dict[str,
 
 def value_at(value: PadValue, place: tuple[int, ...], arrays: dict[str, Any], grids: dict[str, Grid]) -> Any:
     """Evaluate a padding value at one element; loads read the arrays."""
-
-    def load(tensor: Tensor, at: Sequence[Content]) -> Content:
-        element: Content = arrays[tensor.name][grids[tensor.name].storage(tuple(at))].item()  # type: ignore[arg-type]
-        return element
-
-    return PartialEvaluator(load)(value.expr, dict(zip(PLACE, place, strict=False)))
+    evaluate = PartialEvaluator(lambda tensor, at: grids[tensor.name].held(arrays[tensor.name], at))
+    return evaluate(value.expr, dict(zip(PLACE, place, strict=False)))
 
 
 @sampled(6, 600, nests(kinds=PACKED), st.randoms(use_true_random=False), shows={True})
