@@ -19,7 +19,7 @@ from bound.infer.answers.explanation import explain
 from bound.infer.answers.live_storage import LiveStorage, bytes_of, computes_whole, live_storage, traffic_of
 from bound.infer.answers.outside import Outside, find_outside
 from bound.infer.answers.piecewise import StagePiece, pieces_of
-from bound.infer.answers.region import NumericInference, StageRegion
+from bound.infer.answers.region import StageRegion
 from bound.infer.answers.storage import Storage, storage_of
 from bound.infer.footprints.environment import LoopEnvironment, create_account, space_of
 from bound.infer.footprints.footprint import Footprint
@@ -182,6 +182,7 @@ class BoundsMap(Configured):
         self.sizes: dict[Var, int] = {v: n for v, n in state.sizes.fixed.items() if isinstance(v, Var)}
         self._stages = {bounds.stage: bounds for bounds in state.bounds.values()}
         self._storages: dict[Tensor, Storage] = {}
+        self._at: dict[object, BoundsMap] = {}  # the last answer of `at`
         self._pieces: dict[tuple[Stage, int], tuple[StagePiece, ...] | None] = {}
 
     @as_configured
@@ -321,14 +322,6 @@ class BoundsMap(Configured):
     def _free_sizes(self) -> tuple[Var, ...]:
         return tuple(dict.fromkeys((*self._state.sizes.free, *free_vars(*self._state.tiles))))
 
-    @cached_property
-    def _numeric(self) -> NumericInference:
-        """The inference at values of sizes."""
-        state, compute = self._state, "auto" if self.forms else self._state.compute
-        whole = tuple(state.whole)
-        arguments = (self.written, state.given, state.sizes.fixed, self.domain, compute, self.compact, whole)
-        return NumericInference(infer_bound, *arguments)
-
     @property
     def tiles(self) -> tuple[Expr, ...]:
         """The symbolic sizes of splits; a nest asserts that each is at least 1."""
@@ -348,8 +341,14 @@ class BoundsMap(Configured):
         ScheduleError: a size of a split is below 1, or the schedule is illegal at these values.
         InputError: as for the argument `at` of `infer_bound`.
         """
-        answers: BoundsMap = self._numeric(mapped(values, "values", "a mapping {size: integer}"))
-        return answers
+        given = mapped(values, "values", "a mapping {size: integer}")
+        key = tuple(given.items())
+        if key not in self._at:
+            state, compute = self._state, "auto" if self.forms else self._state.compute
+            sizes: dict[Any, Any] = {**state.sizes.fixed, **given}
+            arguments = (state.given, sizes, self.domain, compute, self.compact, tuple(state.whole))
+            self._at = {key: infer_bound(self.written, *arguments)}
+        return self._at[key]
 
     @cached_property
     def _root_names(self) -> dict[Var, tuple[Var, Expr]]:

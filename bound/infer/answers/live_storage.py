@@ -21,19 +21,19 @@ tile of `t` outputs of a stencil of width 3 loads `t + 2` elements, and `n // t`
 from __future__ import annotations
 
 import heapq
+import operator
 from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import reduce
 from math import prod
-from operator import add
 from typing import Protocol, TypeVar
 
 from bound import dtypes
 from bound.errors import ScheduleError
 from bound.infer.answers.region import StageRegion
 from bound.infer.answers.storage import Storage
-from bound.infer.footprints.box import contains, whole_tensor
+from bound.infer.footprints.box import contains, undominated, whole_tensor
 from bound.infer.footprints.environment import LoopEnvironment
 from bound.infer.footprints.footprint import FOOTPRINT, Footprint, shape_of
 from bound.infer.normalized import Sharing
@@ -433,11 +433,7 @@ def _accesses(op: ComputeOp | TensorComputeOp | ScanOp | object) -> tuple[Sequen
 
 def _largest(sets: Iterable[Together]) -> tuple[Together, ...]:
     """The maximal sets under inclusion, in a fixed order."""
-    kept: list[Together] = []
-    for together in sorted(sets, key=len, reverse=True):
-        if not any(together <= other for other in kept):
-            kept.append(together)
-    return tuple(kept)
+    return tuple(undominated(sorted(sets, key=len, reverse=True), operator.ge))
 
 
 def bytes_of(
@@ -479,7 +475,7 @@ def _exceeds(one: Mapping[Expr, int], other: Mapping[Expr, int], is_earlier: boo
 
 def _sum(total: Mapping[Expr, int]) -> Expr:
     terms = [const(n) if constant_value(e) == 1 else e * n for e, n in total.items()]
-    return reduce(add, sorted(terms, key=str)) if terms else const(0)
+    return reduce(operator.add, sorted(terms, key=str)) if terms else const(0)
 
 
 def _places(env: LoopEnvironment, storage: Storage) -> tuple[int, Expr]:

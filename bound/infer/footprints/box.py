@@ -15,10 +15,11 @@ c * (l // c)` the last. Otherwise the former is negative and the latter at least
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
+from typing import TypeVar
 
 from bound.infer.footprints.environment import LoopEnvironment
 from intset.expr import ops
@@ -29,6 +30,7 @@ from intset.expr.range import Range
 from intset.linear.form import Linear, constant
 from intset.simplify.engine import cost
 
+T = TypeVar("T")
 EndForms = tuple[Linear, ...]
 _MAX_FORMS = 6  # linear forms of one end
 _MAX_SUM_FORMS = 4  # forms of one end of a sum
@@ -150,10 +152,14 @@ def interval(env: LoopEnvironment, lows: Iterable[Linear], highs: Iterable[Linea
     lows, highs = tuple(lows), tuple(highs)
     if len(lows) == len(highs) == 1:
         return SymbolicInterval(lows, highs)
-    first, last = _largest(env, lows), _largest(env, [form.scale(-1) for form in highs])
+
+    def exceeds(a: Linear, b: Linear) -> bool:
+        return env.is_nonneg(a.minus(b))
+
+    first, last = (undominated(forms, exceeds) for forms in (lows, [form.scale(-1) for form in highs]))
     if len(first) > _MAX_FORMS or len(last) > _MAX_FORMS:
         return None
-    return interval_of_maxima(first, last)
+    return interval_of_maxima(tuple(first), tuple(last))
 
 
 def with_where(env: LoopEnvironment, box: Box, added: Iterable[Linear]) -> Box:
@@ -203,7 +209,7 @@ def end_forms(env: LoopEnvironment, end: Expr, op: ops.Op) -> list[Linear]:
 def divided_by_content(form: Linear) -> Linear:
     """An equivalent of `form >= 0` with coprime coefficients."""
     g = form.content()
-    return form if g < 2 else Linear(form.const // g, {e: k // g for e, k in form.terms.items()})
+    return form if g < 2 else form.divided(g)
 
 
 def unproved_gaps(env: LoopEnvironment, side: SymbolicInterval, assumed: Sequence[Linear] = ()) -> list[Linear]:
@@ -315,15 +321,13 @@ def _same_side(a: EndForms, b: EndForms) -> bool:
     return {f.key() for f in a} == {f.key() for f in b}
 
 
-def _largest(env: LoopEnvironment, forms: Iterable[Linear]) -> EndForms:
-    """The forms without those that never exceed another."""
-    kept: list[Linear] = []
-    for form in forms:
-        if any(env.is_nonneg(other.minus(form)) for other in kept):
-            continue
-        kept = [other for other in kept if not env.is_nonneg(form.minus(other))]
-        kept.append(form)
-    return tuple(kept)
+def undominated(items: Iterable[T], dominates: Callable[[T, T], bool]) -> list[T]:
+    """The items without those that another one dominates."""
+    kept: list[T] = []
+    for item in items:
+        if not any(dominates(other, item) for other in kept):
+            kept = [*(other for other in kept if not dominates(item, other)), item]
+    return kept
 
 
 def hull(env: LoopEnvironment, boxes: Sequence[Box]) -> tuple[Box, bool]:
@@ -339,12 +343,7 @@ def hull(env: LoopEnvironment, boxes: Sequence[Box]) -> tuple[Box, bool]:
 
 def _hull_side(env: LoopEnvironment, choices: Sequence[EndForms]) -> tuple[EndForms, bool]:
     """The minimum of several ends, each a maximum of forms, and its exactness."""
-    kept: list[EndForms] = []
-    for side in choices:
-        if any(_at_most(env, other, side) for other in kept):
-            continue
-        kept = [other for other in kept if not _at_most(env, side, other)]
-        kept.append(side)
+    kept = undominated(choices, lambda a, b: _at_most(env, a, b))
     if len(kept) == 1:
         return kept[0], True
     numbers = [env.bounds(form)[0] for side in kept for form in side]
