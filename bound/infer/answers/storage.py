@@ -48,8 +48,7 @@ from bound.infer.footprints.footprint import Footprint, Outline, footprint_of_sh
 from bound.infer.phases.fused_axes import FlatAxes, flat_image, fused_axes
 from bound.infer.phases.gather import (
     enclosing_guards,
-    in_earlier_iterations,
-    in_later_iterations,
+    in_other_iterations,
     reached_footprint,
     union_footprints,
     within_tensor,
@@ -332,8 +331,8 @@ def live_elements(state: InferenceState, bounds: StageBounds, tensor: Tensor) ->
         return reached_footprint(env, bounds, footprint, running)
 
     new, read = run(bounds.computed_of(tensor)), run(bounds.required[tensor])
-    computed = new.union(in_earlier_iterations(env, new, slid))
-    return computed.intersect(read.union(in_later_iterations(env, read, slid))).union(new)
+    computed = new.union(in_other_iterations(env, new, slid, are_earlier=True))
+    return computed.intersect(read.union(in_other_iterations(env, read, slid, are_earlier=False))).union(new)
 
 
 def _differences(env: LoopEnvironment, kept: Shape, storage: Storage) -> Shape:

@@ -50,7 +50,7 @@ from intset.expr import ops
 from intset.expr.build import logical_and, logical_or, maximum, select
 from intset.expr.dag import chain, conjuncts, is_small, postorder, substitute
 from intset.expr.node import Cond, Expr, Var, as_expr, truth
-from intset.expr.range import Range
+from intset.expr.range import Range, range_conditions
 from intset.linear.form import Linear
 from intset.regions.shape import Shape
 
@@ -403,7 +403,7 @@ def new_elements(
     try:
         with env.budget(SLIDE):
             whole = reached_footprint(env, bounds, footprint, running)
-            new = whole.subtract(in_earlier_iterations(env, whole, bounds.slid)).coalesced()
+            new = whole.subtract(in_other_iterations(env, whole, bounds.slid, are_earlier=True)).coalesced()
             advance = _advance(env, bounds, footprint, new)
         if advance is not None:
             return advance
@@ -474,24 +474,17 @@ def reached_footprint(
 ) -> Shape:
     """A footprint restricted to iterations that run and reach the stage."""
     ranges = transitive_ranges(env, (*bounds.slid, *bounds.fixed))
-    inside = [cond for v, r in ranges.items() for cond in (v >= as_expr(r.min), v <= as_expr(r.max))]
+    inside = [cond for v, r in ranges.items() for cond in range_conditions(v, r)]
     run = env.shapes.where((), logical_and(*inside, *running))
     hidden = [v for v in ranges if v not in bounds.fixed]  # threads sharing the storage
     return footprint.shape(env).intersect_params(project_variables(run, hidden))
 
 
-def in_earlier_iterations(env: LoopEnvironment, whole: Shape, slid: Sequence[Var]) -> Shape:
-    """The union of `whole` over all earlier iterations of the loops `slid`."""
-    before = {v: Var(f"{v.name}.before") for v in slid}
-    order = _precedes([(before[v], v) for v in slid])
-    return project_variables(whole.at(before).intersect_params(env.shapes.where((), order)), before.values())
-
-
-def in_later_iterations(env: LoopEnvironment, whole: Shape, slid: Sequence[Var]) -> Shape:
-    """The union of `whole` over all later iterations of the loops `slid`."""
-    after = {v: Var(f"{v.name}.after") for v in slid}
-    order = _precedes([(v, after[v]) for v in slid])
-    return project_variables(whole.at(after).intersect_params(env.shapes.where((), order)), after.values())
+def in_other_iterations(env: LoopEnvironment, whole: Shape, slid: Sequence[Var], are_earlier: bool) -> Shape:
+    """The union of `whole` over all earlier, or all later, iterations of the loops `slid`."""
+    others = {v: Var(f"{v.name}.other") for v in slid}
+    order = _precedes([(others[v], v) if are_earlier else (v, others[v]) for v in slid])
+    return project_variables(whole.at(others).intersect_params(env.shapes.where((), order)), others.values())
 
 
 def _precedes(pairs: Sequence[tuple[Var, Var]]) -> Cond:

@@ -180,7 +180,7 @@ def pass_up(env: LoopEnvironment, bounds: StageBounds, states: Sequence[LoopStat
         if iv not in it.values and iv in bounds.sides:
             _relax(iv, bounds.sides[iv], it.values, relaxed)
     _outer_loops(env, bounds, states, it)
-    _conditions(env, bounds, spelled, values, it, above)
+    _conditions(env, bounds, spelled, values, it)
     return it
 
 
@@ -239,7 +239,6 @@ def _conditions(
     spelled: Sequence[IterVarRelation],
     values: Mapping[IterVar, Expr],
     it: Iterations,
-    above: Mapping[IterVar, IterVar],
 ) -> None:
     """Enter the guards of case 2, and membership in the computed region."""
     it.conditions += split_guards(env, bounds, spelled, values)
