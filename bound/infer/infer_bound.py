@@ -121,7 +121,9 @@ def infer_bound(
         given=ctx,
         compute=compute,
         tiles=tiles,
-        whole=_whole(normalized, whole),
+        whole=frozenset(
+            normalized.current(of_kind(Tensor, t, "a part of whole", "a tensor")) for t in listed(whole, "whole")
+        ),
     )
     state = infer_stages(state)
     state.env.account.close()
@@ -133,20 +135,11 @@ def _boxed(schedule: Schedule, compute: str | Mapping[Any, str]) -> frozenset[St
     """The stages of the normalized schedule that compute boxes."""
     if isinstance(compute, str):
         return frozenset(schedule.stages if compute == "box" else ())
-    return frozenset(_stage_of(schedule, key) for key, word in compute.items() if word == "box")
-
-
-def _stage_of(schedule: Schedule, key: Any) -> Stage:
-    if not isinstance(key, (Tensor, Operation, Stage)):
-        raise InputError(f"compute is by tensor or stage, not {shown(key)}")
-    return schedule[key.op if isinstance(key, Stage) else key]
-
-
-def _whole(schedule: Schedule, tensors: Iterable[Tensor]) -> frozenset[Tensor]:
-    """Tensors as the normalized schedule computes them."""
-    return frozenset(
-        schedule.current(of_kind(Tensor, t, "a part of whole", "a tensor")) for t in listed(tensors, "whole")
-    )
+    boxed = [key for key, word in compute.items() if word == "box"]
+    for key in boxed:
+        if not isinstance(key, (Tensor, Operation, Stage)):
+            raise InputError(f"compute is by tensor or stage, not {shown(key)}")
+    return frozenset(schedule[key.op if isinstance(key, Stage) else key] for key in boxed)
 
 
 class BoundsMap(Configured):
@@ -176,7 +169,8 @@ class BoundsMap(Configured):
         self.schedule = state.schedule
         self.domain, self.compact, self.boxed = state.domain, bool(state.compacted), state.boxed
         self.compacted, self.whole = state.compacted, state.whole
-        self.compute = _word(state)
+        is_all_boxed = state.boxed >= set(state.schedule.stages)
+        self.compute = "exact" if not state.boxed else "box" if is_all_boxed else "auto"
         self.forms: Mapping[str, tuple[object, ...]] = {}
         self.size_variables: tuple[Var, ...] = state.sizes.all
         self.sizes: dict[Var, int] = {v: n for v, n in state.sizes.fixed.items() if isinstance(v, Var)}
@@ -309,7 +303,9 @@ class BoundsMap(Configured):
 
         InputError: a key is no symbolic size of the schedule; what `Space` refuses.
         """
-        return space_of(self._state.env, self._free_sizes, self._state.sizes.fixed, values, where)
+        sizes = self._state.sizes
+        free = tuple(dict.fromkeys((*sizes.free, *free_vars(*self._state.tiles))))
+        return space_of(self._state.env, free, sizes.fixed, values, where)
 
     @cached_property
     def _live(self) -> LiveStorage:
@@ -317,10 +313,6 @@ class BoundsMap(Configured):
 
     def _region(self, footprint: Footprint, tensor: Tensor) -> StageRegion:
         return StageRegion(self._state.env, footprint, self._bounds(tensor).fixed, self._root_names)
-
-    @cached_property
-    def _free_sizes(self) -> tuple[Var, ...]:
-        return tuple(dict.fromkeys((*self._state.sizes.free, *free_vars(*self._state.tiles))))
 
     @property
     def tiles(self) -> tuple[Expr, ...]:
@@ -528,12 +520,6 @@ class BoundsMap(Configured):
 
     def __repr__(self) -> str:
         return f"<BoundsMap of {len(self._stages)} stages by {self.domain}, compute {self.compute}>"
-
-
-def _word(state: InferenceState) -> str:
-    if not state.boxed:
-        return "exact"
-    return "box" if state.boxed >= set(state.schedule.stages) else "auto"
 
 
 # -- the pass over the stages -----------------------------------------------------------------------------------------

@@ -179,9 +179,10 @@ def _groups(env: LoopEnvironment, box: Box, loops: Sequence[Var]) -> list[CountG
 
     `None`: a side, condition or range depends on another loop than `loops`.
     """
-    conditions = [*(form.expr() >= 0 for form in box.where), *box.also]
-    parts = [CountGroup([forms], [], _loops_of(env, _atoms(forms))) for forms in (list(s.extents()) for s in box.sides)]
-    parts += [CountGroup([], [cond], _loops_of(env, cond.free_vars())) for cond in conditions]
+    conditions = box.guard()
+    extents = [list(side.extents()) for side in box.sides]
+    parts = [CountGroup([forms], [], _loops_of(env, [e for form in forms for e in form.terms])) for forms in extents]
+    parts += [CountGroup([], [cond], _loops_of(env, [cond])) for cond in conditions]
     parts += [CountGroup([], [], _loops_of(env, [v])) for v in loops]
     groups: list[CountGroup] = []
     for part in parts:
@@ -194,13 +195,9 @@ def _groups(env: LoopEnvironment, box: Box, loops: Sequence[Var]) -> list[CountG
     return [group._replace(loops=sorted(group.loops, key=order.__getitem__)) for group in groups]
 
 
-def _atoms(forms: Sequence[Linear]) -> Iterable[Var]:
-    return (v for form in forms for e in form.terms for v in e.free_vars())
-
-
-def _loops_of(env: LoopEnvironment, variables: Iterable[Var]) -> list[Var]:
-    """The loops among variables, and all loops that their ranges mention."""
-    return list(transitive_ranges(env, variables))
+def _loops_of(env: LoopEnvironment, terms: Iterable[Expr | Cond]) -> list[Var]:
+    """The loops in terms, and all loops that their ranges mention."""
+    return list(transitive_ranges(env, free_vars(*terms)))
 
 
 def _is_simple(env: LoopEnvironment, group: CountGroup) -> bool:
@@ -424,11 +421,11 @@ class StageRegion(Region):
         env, hull = self._env, self._footprint.hull(self._env)
         around = transitive_ranges(env, (*self._loops(), *hull.variables()))
         loops = tuple((v, *ends_over_sizes(env, v)) for v in env.ranges if v in around)
-        conditions = [*(form.expr() >= 0 for form in hull.where), *hull.also]
+        conditions = hull.guard()
         where = (*env.unmet(*conditions), *conditions)
         point = [Var(f"x{k}") for k in range(self.dims)]
         sides = [number_of(env, (form.expr() for form in side.extents())) for side in hull.sides]
-        lows = (env.total(maximum(*(form.expr() for form in side.lows))) for side in hull.sides)
+        lows = (env.total(side.low()) for side in hull.sides)
         axes = tuple((x, first, minimum(*side)) for x, first, side in zip(point, lows, sides, strict=True))
         try:
             members = (*where, *self._members(point))

@@ -53,7 +53,7 @@ from bound.infer.phases.gather import (
     union_footprints,
     within_tensor,
 )
-from bound.infer.phases.infer_root_bound import InferenceState, requests_of, storage_loops
+from bound.infer.phases.infer_root_bound import InferenceState, fixed_in, requests_of
 from bound.infer.phases.pass_down import rounds_up
 from bound.infer.phases.stage_bounds import SlidingWindow, StageBounds, data_axes
 from bound.operation import ComputeOp, PlaceholderOp
@@ -487,11 +487,9 @@ def _smallest_storage(state: InferenceState, bounds: StageBounds, tensor: Tensor
     if stage.is_output or tensor in state.whole or isinstance(stage.op, PlaceholderOp):
         return plain([Range(0, e) for e in shape])
     env = state.env
-    footprint, fixed = (
-        (window(state, bounds), storage_loops(state, bounds))
-        if bounds.slid
-        else (bounds.computed_of(tensor), bounds.fixed)
-    )
+    footprint, fixed = bounds.computed_of(tensor), bounds.fixed
+    if bounds.slid:
+        footprint, fixed = window(state, bounds), fixed_in(state, stage, bounds.path[len(bounds.slid) :])
 
     @cache
     def axis(k: int) -> Range:

@@ -52,9 +52,22 @@ class SymbolicInterval:
         """The forms whose minimum is the extent of a nonempty interval."""
         return tuple([gap.shift(1) for gap in self.gaps])
 
+    @property
+    def ends(self) -> EndForms:
+        """The forms of both ends."""
+        return *self.lows, *self.highs
+
+    def low(self) -> Expr:
+        """The first integer of a nonempty interval."""
+        return maximum(*(form.expr() for form in self.lows))
+
+    def high(self) -> Expr:
+        """The last integer of a nonempty interval."""
+        return minimum(*(form.expr() for form in self.highs))
+
     def range(self) -> Range:
         """The interval as a `Range`."""
-        low = maximum(*(form.expr() for form in self.lows))
+        low = self.low()
         extents = [form.expr() for form in self.extents()] if len(self.lows) == 1 else []
         if extents and all(isinstance(e, Var) for e in self.lows[0].terms):
             extent = minimum(*extents)
@@ -93,8 +106,10 @@ class Box:
 
     def variables(self) -> tuple[Var, ...]:
         """The variables in the ends and the guard."""
-        forms = [form for side in self.sides for form in (*side.lows, *side.highs)]
-        return free_vars(*(e for form in (*forms, *self.where) for e in form.terms), *self.also)
+        return free_vars(*(e for form in self._forms() for e in form.terms), *self.also)
+
+    def _forms(self) -> list[Linear]:
+        return [*(form for side in self.sides for form in side.ends), *self.where]
 
     def is_conditional(self) -> bool:
         """Whether the box has a guard."""
@@ -102,8 +117,7 @@ class Box:
 
     def is_affine(self) -> bool:
         """Whether all ends and conditions are affine in variables."""
-        forms = [form for side in self.sides for form in (*side.lows, *side.highs)]
-        return not self.also and all(isinstance(e, Var) for form in (*forms, *self.where) for e in form.terms)
+        return not self.also and all(isinstance(e, Var) for form in self._forms() for e in form.terms)
 
     def key(self) -> object:
         """A structural key: equal keys, equal boxes."""
@@ -118,9 +132,13 @@ class Box:
         """The conditions that the box is nonempty."""
         return [*(form.expr() >= 0 for form in self.nonempty_forms() if not form.is_const), *self.also]
 
+    def guard(self) -> list[Cond]:
+        """The conditions of the guard."""
+        return [*(form.expr() >= 0 for form in self.where), *self.also]
+
     def conditions(self, point: Sequence[Expr]) -> list[Cond]:
         """The membership conditions of `point`, guard included."""
-        conditions = [form.expr() >= 0 for form in self.where] + list(self.also)
+        conditions = self.guard()
         for x, side in zip(point, self.sides, strict=True):
             conditions += [x >= low.expr() for low in side.lows]
             conditions += [x <= high.expr() for high in side.highs]

@@ -189,10 +189,8 @@ def enumerate_extents(env: LoopEnvironment, box: Box, fixed: Sequence[Var]) -> I
     points = enumerate_instances(env, order) if all(v in env.ranges for v in order) else None
     if points is None:
         return None
-    runs = logical_and(*(form.expr() >= 0 for form in box.where), *box.also)
-    ends = [
-        (maximum(*(f.expr() for f in side.lows)), minimum(*(f.expr() for f in side.highs)) + 1) for side in box.sides
-    ]
+    runs = logical_and(*box.guard())
+    ends = [(side.low(), side.high() + 1) for side in box.sides]
     if opaque_terms(runs, *(e for pair in ends for e in pair)):
         return None
     return _extents(points, compiled(runs, order), [(compiled(low, order), compiled(end, order)) for low, end in ends])
@@ -272,14 +270,14 @@ def max_extent(env: LoopEnvironment, footprint: Footprint, k: int, fixed: Sequen
     if not products:
         return _bounded_with_outline(env, footprint, k, varying, most) if extent is None else extent
     bound = _bounded_with_outline(env, footprint, k, varying, most)
-    if extent is None or not any(True for _ in sample_instances(env, {}, [extent < bound], mixed=FEW)):
+    if extent is None or not has_instance(env, {}, [extent < bound], mixed=FEW):
         return bound
     return env.simplified(_least(env, [bound, extent]))
 
 
 def _has_products_of_loops(env: LoopEnvironment, side: SymbolicInterval) -> bool:
     """Whether an end has a product or a quotient of a loop and a size, which no Presburger set relates to the loop."""
-    terms = [e for form in (*side.lows, *side.highs) for e in form.terms]
+    terms = [e for form in side.ends for e in form.terms]
     return any(not env.ranges.keys().isdisjoint(node.free_vars()) for node in nonlinear_nodes(terms))
 
 

@@ -47,7 +47,7 @@ from bound.schedule.simple import extent, low
 from bound.tensor import Tensor
 from intset.errors import BudgetError
 from intset.expr import ops
-from intset.expr.build import logical_and, logical_or, maximum, select
+from intset.expr.build import logical_and, logical_or, select
 from intset.expr.dag import chain, conjuncts, is_small, postorder, substitute
 from intset.expr.node import Cond, Expr, Var, as_expr, truth
 from intset.expr.range import Range, range_conditions
@@ -67,7 +67,6 @@ def gather(
     bounds: StageBounds,
     footprints: Mapping[Tensor, Sequence[Footprint]],
     shape_of: Callable[[Tensor], tuple[Expr, ...]],
-    with_unions: bool = True,
 ) -> None:
     """Set the required region of each output: the union of all footprints, within the tensor.
 
@@ -75,13 +74,12 @@ def gather(
     ----------
     footprints: those of all consumers, by output.
     shape_of: the extents of a tensor.
-    with_unions: whether the domain has unions; else the outer box is used.
     """
     for tensor in bounds.op.outputs:
         shape = shape_of(tensor)
-        footprint = union_footprints(env, len(shape), footprints.get(tensor, ()), with_unions)
+        footprint = union_footprints(env, len(shape), footprints.get(tensor, ()), env.has_regions)
         footprint = within_tensor(env, footprint, shape)
-        if with_unions and is_always_empty(env, footprint, bounds.fixed):
+        if env.has_regions and is_always_empty(env, footprint, bounds.fixed):
             footprint = footprint.with_box(empty_box(len(shape)))
         bounds.required[tensor] = footprint
 
@@ -425,7 +423,7 @@ def _advance(env: LoopEnvironment, bounds: StageBounds, footprint: Footprint, ne
     if footprint.box is None:
         return None
     sides = footprint.box.sides
-    moving = [k for k, side in enumerate(sides) if any(_names(f, bounds.slid) for f in (*side.lows, *side.highs))]
+    moving = [k for k, side in enumerate(sides) if any(_names(f, bounds.slid) for f in side.ends)]
     if len(moving) != 1:
         return None
     side, last = sides[moving[0]], bounds.slid[-1]
@@ -434,7 +432,7 @@ def _advance(env: LoopEnvironment, bounds: StageBounds, footprint: Footprint, ne
     if step < 1:
         return None
     begins = {v: as_expr(r.min) for v, r in transitive_ranges(env, bounds.slid).items() if v in bounds.slid}
-    start = maximum(*(low.expr() for low in side.lows))
+    start = side.low()
     first = env.context.simplify(substitute(start, begins))
     is_first = logical_and(*(v.eq(begin) for v, begin in begins.items()))
     low = select(is_first, first, ends[0].shift(1 - step).expr())

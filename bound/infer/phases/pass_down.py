@@ -414,11 +414,6 @@ def _constituents(bounds: StageBounds) -> dict[IterVar, tuple[bool, bool]]:
 def _inside(bounds: StageBounds, kinds: Mapping[IterVar, tuple[bool, bool]], position: int) -> list[IterVar]:
     """The data axes with loops from `position` inwards, ordered by their first loops."""
     leaves = bounds.stage.leaf_iter_vars
-    first = {iv: k for k, iv in enumerate(leaves)}
-    for relation in reversed(bounds.relations):
-        below = [first[iv] for iv in relation.children if iv in first]
-        for iv in relation.parents if below else ():
-            first[iv] = min(below)
     fused = [
         iv
         for relation in bounds.relations
@@ -426,7 +421,12 @@ def _inside(bounds: StageBounds, kinds: Mapping[IterVar, tuple[bool, bool]], pos
         for iv in relation.parents
         if not kinds[iv][0]
     ]
-    return sorted((*(iv for iv in leaves[position:] if not kinds[iv][0]), *fused), key=first.__getitem__)
+
+    def first(iv: IterVar) -> int:
+        below = with_descendants(bounds.relations, (iv,))
+        return next(k for k, leaf in enumerate(leaves) if leaf in below)
+
+    return sorted((*(iv for iv in leaves[position:] if not kinds[iv][0]), *fused), key=first)
 
 
 def _loop(bounds: StageBounds, iv: IterVar) -> StageLoop:
