@@ -19,12 +19,12 @@ from typing import Any, ClassVar, Final, Literal, TypeAlias, TypedDict, TypeVar,
 from bound import dtypes
 from bound.itervar import IterType, IterVar, plain_index, whole_number
 from bound.operation import ComputeOp, ExternOp, PlaceholderOp, ScanOp, TensorComputeOp, TensorIntrinCall, plain_sizes
-from bound.tensor import GLOBAL, TENSOR_OPERATORS, Tensor
+from bound.tensor import GLOBAL, Tensor
 from bound.tir import build, walk
 from bound.tir.build import Buffer
 from bound.tir.machine import in_types
 from bound.tir.reduce import condition, reduction_of, with_condition
-from bound.tir.value import REDUCE, Operand, Truth, Value, ValueLike, make, parameter
+from bound.tir.value import OPERATORS, REDUCE, Operand, Truth, Value, ValueLike, make, parameter
 from intset.context import Context
 from intset.errors import InputError, ShapeWarning
 from intset.expr import ops
@@ -69,8 +69,9 @@ def var(
     lower: int | None = None,
     upper: int | None = None,
 ) -> Var | Value:
-    """Declare a scalar argument: an integer variable, or a `Value` for other types. In a shape it counts as a size, >=
-    0.
+    """Declare a scalar argument: an integer variable, or a `Value` for other types.
+
+    In a shape it counts as a size, at least 0.
 
     Parameters
     ----------
@@ -82,7 +83,7 @@ def var(
         if not dtypes.is_int(dtype):
             raise InputError(f"{name} has the type {dtype}: nonneg, lower and upper are for integers")
         return ShapeVar(name, 0 if nonneg and lower is None else lower, upper)
-    return argument(name) if dtypes.is_int(dtypes.check(dtype)) else parameter(name, dtype)
+    return argument(name) if dtypes.is_int(dtype) else parameter(name, dtype)
 
 
 def size_var(name: str = "size", dtype: str = dtypes.INDEX) -> ShapeVar:
@@ -422,22 +423,22 @@ def scan(
 
 
 def _check_rows(name: str, k: int, init: Tensor, state: Tensor, first_init: Tensor, first_state: Tensor) -> None:
-    if not _is_equal(state.extents[0], first_state.extents[0]):
+    form = Normalizer({}).form
+
+    def equal(a: Expr, b: Expr) -> bool:
+        return form(a).same(form(b))
+
+    if not equal(state.extents[0], first_state.extents[0]):
         lengths = f"{first_state.extents[0]} and {state.extents[0]}"
         raise InputError(f"state_placeholder 0 and {k} of {name} must be equally long, not {lengths}")
-    if not _is_equal(init.extents[0], first_init.extents[0]):
+    if not equal(init.extents[0], first_init.extents[0]):
         rows = f"{first_init.extents[0]} and {init.extents[0]}"
         raise InputError(f"init 0 and {k} of {name} must have equally many rows, not {rows}")
-    if init.ndim != state.ndim or not all(map(_is_equal, init.extents[1:], state.extents[1:])):
+    if init.ndim != state.ndim or not all(map(equal, init.extents[1:], state.extents[1:])):
         shapes = " and ".join(f"({', '.join(map(str, t.extents))})" for t in (init, state))
         raise InputError(
             f"init {k} of {name} must have the shape of its state_placeholder but for the first dimension, not {shapes}"
         )
-
-
-def _is_equal(a: Expr, b: Expr) -> bool:
-    form = Normalizer({}).form(a - b)
-    return form.is_const and form.const == 0
 
 
 def _tensors(x: object, what: str, name: str) -> tuple[Tensor, ...]:
@@ -664,12 +665,6 @@ def multiply(lhs: Tensor | ValueLike, rhs: Tensor | ValueLike) -> Tensor | Opera
     return answer
 
 
-def divide(lhs: Tensor | ValueLike, rhs: Tensor | ValueLike) -> Tensor | Operand:
-    """`lhs / rhs`, of tensors or values that are no integers."""
-    answer: Tensor | Operand = combined("truediv", lhs, rhs)
-    return answer
-
-
 def converted(tensor: Tensor, dtype: str) -> Tensor:
     """The elements of a tensor in another type, as `cast` converts them."""
 
@@ -677,9 +672,8 @@ def converted(tensor: Tensor, dtype: str) -> Tensor:
         value: Any = tensor.at(i)
         return build.cast(dtype, value)
 
-    result: Tensor = compute(tensor.extents, element, name=f"{tensor.name}.{dtype}", tag="elemwise")
-    return result
+    return compute(tensor.extents, element, name=f"{tensor.name}.{dtype}", tag="elemwise")
 
 
-TENSOR_OPERATORS["combined"] = combined
-TENSOR_OPERATORS["converted"] = converted
+OPERATORS.combined = combined
+OPERATORS.converted = converted

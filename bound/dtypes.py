@@ -74,7 +74,7 @@ def check(dtype: object, what: str = "dtype") -> str:
 
     Raises
     ------
-    InputError: it does not; names `what`.
+    InputError: it is no name of a type; names `what`.
     """
     if isinstance(dtype, str):
         dtype = _SHORT.get(dtype, dtype)
@@ -208,8 +208,7 @@ def _to_odd(number: int) -> float:
     """Round an integer to odd as a float, so that rounding it again to 32 or 16 bits rounds the integer correctly.
 
     Source: S. Boldo, G. Melquiond, "Emulation of FMA and correctly rounded sums: proved algorithms using rounding to
-    odd",
-    IEEE Transactions on Computers 57 (2008): with two bits more than the target, rounding to odd loses nothing.
+    odd", IEEE Transactions on Computers 57 (2008): with two bits more than the target, rounding to odd loses nothing.
     """
     excess = number.bit_length() - _EXACT
     if excess <= 0:

@@ -1,4 +1,6 @@
-"""Kinds of operations: what the stages of a schedule compute; tensor intrinsics, code that computes a whole tile.
+"""Kinds of operations: what the stages of a schedule compute, and fields of their formulas under TVM's names.
+
+A tensor intrinsic is code that computes a whole tile.
 
 Invariant: operations are immutable. Inlining, caching and `rfactor` replace an operation of the schedule by a new one.
 """
@@ -9,18 +11,19 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import accumulate, pairwise
-from typing import Any, NoReturn
+from typing import Any, Final, NoReturn
 
 from bound.itervar import IterType, IterVar
-from bound.tensor import GLOBAL, Operation, ScriptTuple, Tensor, TensorSlice, as_index, element
+from bound.tensor import GLOBAL, ScriptTuple, Tensor, TensorSlice, as_index, element
+from bound.tensor import Operation as Operation
 from bound.tir import build, walk
 from bound.tir.build import Buffer, dtype_of
-from bound.tir.reduce import Parameter, Reduction, computed_range
-from bound.tir.value import OPERATORS, REDUCE, Operand, Value
+from bound.tir.reduce import Parameter, Reduction, computed_range, initial, reduction_of, sources
+from bound.tir.value import OPERATORS, PARAM, REDUCE, Operand, Value
 from intset.errors import InputError
 from intset.expr import ops
 from intset.expr.arguments import a_function, a_name, listed, mapped
-from intset.expr.dag import free_vars
+from intset.expr.dag import FieldAbove, free_vars
 from intset.expr.node import Cond, Expr, PlainVar, Var, as_expr
 from intset.expr.printer import shown
 from intset.expr.range import Range
@@ -229,8 +232,7 @@ def redirected(value: Operand, new: Mapping[Tensor, Tensor]) -> Operand:
         target = new.get(tensor)
         return None if target is None else element(target, indices)
 
-    answer: Operand = walk.rewrite(value, on_load=on_load)
-    return answer
+    return walk.rewrite(value, on_load=on_load)
 
 
 def plain_sizes(extents: Iterable[Expr]) -> tuple[Var, ...]:
@@ -457,14 +459,49 @@ def _redirected_range(r: Range, new: Mapping[Tensor, Tensor]) -> Range:
     return Range(redirect[0], redirect[1])
 
 
-__all__ = [
-    "ComputeOp",
-    "ExternOp",
-    "Operation",
-    "PlaceholderOp",
-    "ScanOp",
-    "extent_of",
-    "has_row",
-    "plain_sizes",
-    "redirected",
-]
+# -- TVM's fields of elements and reductions, which expressions and values have alike ----------------------------------
+
+
+def storage(tensor: Tensor) -> Tensor | Buffer:
+    """The buffer for which a tensor stands, else the tensor."""
+    return buffer_of(tensor) or tensor
+
+
+def _place(tensor: Tensor, node: Any) -> object:
+    """The number of an element in its storage, which a single index is."""
+    buffer = storage(tensor)
+    if isinstance(buffer, Buffer):
+        return buffer.offset_of(node.args)[0]
+    return node.args[0] if len(node.args) == 1 else None
+
+
+_OF_ELEMENTS: Final[dict[str, Callable[[Tensor, Any], object]]] = {
+    "producer": lambda tensor, node: tensor,
+    "buffer": lambda tensor, node: storage(tensor),
+    "indices": lambda tensor, node: node.args,
+    "index": _place,
+}
+_OF_REDUCTIONS: Final[dict[str, Callable[[Any], object]]] = {
+    "axis": lambda node: reduction_of(node).axis,
+    "combiner": lambda node: reduction_of(node).combiner,
+    "value_index": lambda node: reduction_of(node).index,
+    "source": sources,
+    "init": initial,
+}
+
+
+def _of_element(field: Callable[[Tensor, Any], object]) -> Callable[[Any], object]:
+    def value(node: Any) -> object:
+        tensor = walk.loaded_tensor(node)
+        return None if tensor is None else field(tensor, node)
+
+    return value
+
+
+def _of_reduction(field: Callable[[Any], object]) -> Callable[[Any], object]:
+    return lambda node: field(node) if node.op is REDUCE else None
+
+
+FieldAbove.known.update({name: _of_element(field) for name, field in _OF_ELEMENTS.items()})
+FieldAbove.known["type_annotation"] = lambda node: node.data[2] if node.op is PARAM else None
+FieldAbove.known.update({name: _of_reduction(field) for name, field in _OF_REDUCTIONS.items()})

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final, NoReturn, Self, SupportsIndex, TypeAlias, TypeVar, cast, overload
 
 from bound import dtypes
@@ -85,9 +85,6 @@ def scripted(x: object) -> object:
     return ScriptText(x) if type(x) is str else Whole(x) if type(x) is int else x
 
 
-__all__ = ["ScriptText", "Whole", "scripted"]
-
-
 class Operation:
     """A node of the dataflow graph. Equality is identity.
 
@@ -153,9 +150,6 @@ class Operation:
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.name})"
-
-
-TENSOR_OPERATORS: dict[str, Callable[..., Any]] = {}  # `elementwise` fills it
 
 
 T = TypeVar("T")
@@ -282,28 +276,28 @@ class Tensor(Guest):
         return cast("Loaded", element(self, tuple(as_index(self, k, index) for k, index in enumerate(indices))))
 
     def __add__(self, other: object) -> Tensor:
-        return _combined("add", self, other)
+        return OPERATORS.combined("add", self, other)
 
     def __radd__(self, other: object) -> Tensor:
-        return _combined("add", other, self)
+        return OPERATORS.combined("add", other, self)
 
     def __sub__(self, other: object) -> Tensor:
-        return _combined("sub", self, other)
+        return OPERATORS.combined("sub", self, other)
 
     def __rsub__(self, other: object) -> Tensor:
-        return _combined("sub", other, self)
+        return OPERATORS.combined("sub", other, self)
 
     def __mul__(self, other: object) -> Tensor:
-        return _combined("mul", self, other)
+        return OPERATORS.combined("mul", self, other)
 
     def __rmul__(self, other: object) -> Tensor:
-        return _combined("mul", other, self)
+        return OPERATORS.combined("mul", other, self)
 
     def __truediv__(self, other: object) -> Tensor:
-        return _combined("truediv", self, other)
+        return OPERATORS.combined("truediv", self, other)
 
     def __rtruediv__(self, other: object) -> Tensor:
-        return _combined("truediv", other, self)
+        return OPERATORS.combined("truediv", other, self)
 
     @property
     def axis(self) -> tuple[IterVar, ...]:
@@ -323,8 +317,7 @@ class Tensor(Guest):
 
     def astype(self, dtype: str) -> Tensor:
         """A tensor of the elements in another type, as `tir.cast` converts them; itself if it has that type."""
-        converted: Tensor = self if dtype == self.dtype else TENSOR_OPERATORS["converted"](self, dtype)
-        return converted
+        return self if dtype == self.dtype else OPERATORS.converted(self, dtype)
 
     def __getstate__(self) -> tuple[None, dict[str, object]]:
         """Pickle without element symbols: they refer to the tensor and are created again."""
@@ -346,12 +339,6 @@ class Tensor(Guest):
 
     def __repr__(self) -> str:
         return f"Tensor(name={self.name}, shape=({', '.join(map(str, self.extents))}), dtype={self.dtype})"
-
-
-def _combined(name: str, left: object, right: object) -> Tensor:
-    """Combine element by element; a number has no shape."""
-    answer: Tensor = TENSOR_OPERATORS["combined"](name, left, right)
-    return answer
 
 
 class TensorSlice(Guest):

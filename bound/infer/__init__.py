@@ -47,8 +47,7 @@ tensors, operations and stages of either schedule.
     - `nest.values`: root axis -> expression in leaf variables (own leaves, leaves of the attach path, sizes), to
       substitute for the axes of `stage.op` in its formula. The stored element is `[nest.values[iv] for iv in op.axis]`.
     - `nest.guards`: all conditions of the body, over leaves, leaves of the attach path and sizes, never over data.
-    Empty
-      if the loops run over exactly the computed region. Guards over outer loops come first.
+      Empty if the loops run over exactly the computed region. Guards over outer loops come first.
     - `nest.start`: the initialisation of a reduction, before loop `nest.loops[start.place]`, with loops, values of data
       axes and guards (`bound.infer.phases.pass_down`).
 - `b.allocated(T)`: a tuple of `Range`, one a dimension: element `T[x0, x1]` is kept at `x0 - min0, x1 - min1` of an

@@ -19,7 +19,7 @@ from bound.infer.answers.explanation import explain
 from bound.infer.answers.live_storage import LiveStorage, bytes_of, computes_whole, live_storage, traffic_of
 from bound.infer.answers.outside import Outside, find_outside
 from bound.infer.answers.piecewise import StagePiece, pieces_of
-from bound.infer.answers.region import NumericInference, StageRegion
+from bound.infer.answers.region import StageRegion
 from bound.infer.answers.storage import Storage, storage_of
 from bound.infer.footprints.environment import LoopEnvironment, create_account, space_of
 from bound.infer.footprints.footprint import Footprint
@@ -121,7 +121,9 @@ def infer_bound(
         given=ctx,
         compute=compute,
         tiles=tiles,
-        whole=_whole(normalized, whole),
+        whole=frozenset(
+            normalized.current(of_kind(Tensor, t, "a part of whole", "a tensor")) for t in listed(whole, "whole")
+        ),
     )
     state = infer_stages(state)
     state.env.account.close()
@@ -133,20 +135,11 @@ def _boxed(schedule: Schedule, compute: str | Mapping[Any, str]) -> frozenset[St
     """The stages of the normalized schedule that compute boxes."""
     if isinstance(compute, str):
         return frozenset(schedule.stages if compute == "box" else ())
-    return frozenset(_stage_of(schedule, key) for key, word in compute.items() if word == "box")
-
-
-def _stage_of(schedule: Schedule, key: Any) -> Stage:
-    if not isinstance(key, (Tensor, Operation, Stage)):
-        raise InputError(f"compute is by tensor or stage, not {shown(key)}")
-    return schedule[key.op if isinstance(key, Stage) else key]
-
-
-def _whole(schedule: Schedule, tensors: Iterable[Tensor]) -> frozenset[Tensor]:
-    """Tensors as the normalized schedule computes them."""
-    return frozenset(
-        schedule.current(of_kind(Tensor, t, "a part of whole", "a tensor")) for t in listed(tensors, "whole")
-    )
+    boxed = [key for key, word in compute.items() if word == "box"]
+    for key in boxed:
+        if not isinstance(key, (Tensor, Operation, Stage)):
+            raise InputError(f"compute is by tensor or stage, not {shown(key)}")
+    return frozenset(schedule[key.op if isinstance(key, Stage) else key] for key in boxed)
 
 
 class BoundsMap(Configured):
@@ -176,12 +169,14 @@ class BoundsMap(Configured):
         self.schedule = state.schedule
         self.domain, self.compact, self.boxed = state.domain, bool(state.compacted), state.boxed
         self.compacted, self.whole = state.compacted, state.whole
-        self.compute = _word(state)
+        is_all_boxed = state.boxed >= set(state.schedule.stages)
+        self.compute = "exact" if not state.boxed else "box" if is_all_boxed else "auto"
         self.forms: Mapping[str, tuple[object, ...]] = {}
         self.size_variables: tuple[Var, ...] = state.sizes.all
         self.sizes: dict[Var, int] = {v: n for v, n in state.sizes.fixed.items() if isinstance(v, Var)}
         self._stages = {bounds.stage: bounds for bounds in state.bounds.values()}
         self._storages: dict[Tensor, Storage] = {}
+        self._at: dict[object, BoundsMap] = {}  # the last answer of `at`
         self._pieces: dict[tuple[Stage, int], tuple[StagePiece, ...] | None] = {}
 
     @as_configured
@@ -308,7 +303,9 @@ class BoundsMap(Configured):
 
         InputError: a key is no symbolic size of the schedule; what `Space` refuses.
         """
-        return space_of(self._state.env, self._free_sizes, self._state.sizes.fixed, values, where)
+        sizes = self._state.sizes
+        free = tuple(dict.fromkeys((*sizes.free, *free_vars(*self._state.tiles))))
+        return space_of(self._state.env, free, sizes.fixed, values, where)
 
     @cached_property
     def _live(self) -> LiveStorage:
@@ -316,18 +313,6 @@ class BoundsMap(Configured):
 
     def _region(self, footprint: Footprint, tensor: Tensor) -> StageRegion:
         return StageRegion(self._state.env, footprint, self._bounds(tensor).fixed, self._root_names)
-
-    @cached_property
-    def _free_sizes(self) -> tuple[Var, ...]:
-        return tuple(dict.fromkeys((*self._state.sizes.free, *free_vars(*self._state.tiles))))
-
-    @cached_property
-    def _numeric(self) -> NumericInference:
-        """The inference at values of sizes."""
-        state, compute = self._state, "auto" if self.forms else self._state.compute
-        whole = tuple(state.whole)
-        arguments = (self.written, state.given, state.sizes.fixed, self.domain, compute, self.compact, whole)
-        return NumericInference(infer_bound, *arguments)
 
     @property
     def tiles(self) -> tuple[Expr, ...]:
@@ -348,8 +333,14 @@ class BoundsMap(Configured):
         ScheduleError: a size of a split is below 1, or the schedule is illegal at these values.
         InputError: as for the argument `at` of `infer_bound`.
         """
-        answers: BoundsMap = self._numeric(mapped(values, "values", "a mapping {size: integer}"))
-        return answers
+        given = mapped(values, "values", "a mapping {size: integer}")
+        key = tuple(given.items())
+        if key not in self._at:
+            state, compute = self._state, "auto" if self.forms else self._state.compute
+            sizes: dict[Any, Any] = {**state.sizes.fixed, **given}
+            arguments = (state.given, sizes, self.domain, compute, self.compact, tuple(state.whole))
+            self._at = {key: infer_bound(self.written, *arguments)}
+        return self._at[key]
 
     @cached_property
     def _root_names(self) -> dict[Var, tuple[Var, Expr]]:
@@ -529,12 +520,6 @@ class BoundsMap(Configured):
 
     def __repr__(self) -> str:
         return f"<BoundsMap of {len(self._stages)} stages by {self.domain}, compute {self.compute}>"
-
-
-def _word(state: InferenceState) -> str:
-    if not state.boxed:
-        return "exact"
-    return "box" if state.boxed >= set(state.schedule.stages) else "auto"
 
 
 # -- the pass over the stages -----------------------------------------------------------------------------------------

@@ -314,8 +314,8 @@ class ScheduleSizes:
                 raise InputError(f"at: the size {var.name} cannot be {number}")
             self.fixed[var] = number
         if missing and not self.fixed:
-            env = ", ".join(sorted({v.name for v in self.all})) or "none"
-            raise InputError(f"at: no size of this schedule is named {shown(missing[0])}; the sizes are: {env}")
+            known = ", ".join(sorted({v.name for v in self.all})) or "none"
+            raise InputError(f"at: no size of this schedule is named {shown(missing[0])}; the sizes are: {known}")
 
     def _named(self, key: Any, others: Sequence[Var]) -> Var | None:
         if isinstance(key, Expr):
@@ -339,7 +339,8 @@ class ScheduleSizes:
     def expr(self, e: Expr) -> Expr:
         if not self.fixed or e.is_const:
             return e
-        return _folded(substitute(e, self.fixed))
+        fixed = substitute(e, self.fixed)
+        return fixed if fixed.is_const or fixed.free_vars() else const(int(evaluate(fixed)))
 
     def range(self, r: Range) -> Range:
         if not self.fixed or not isinstance(r.min, Expr) or not isinstance(r.extent, Expr):
@@ -451,13 +452,6 @@ def _variables(schedule: Schedule) -> Iterable[Var]:
             if iv.dom is not None:
                 used.update(dict.fromkeys(iv.dom.free_vars()))
     return [v for v in used if not isinstance(v, IterVar)]
-
-
-def _folded(e: Expr) -> Expr:
-    """`e`, folded to a constant if it has no variables."""
-    if e.is_const or e.free_vars():
-        return e
-    return const(int(evaluate(e)))
 
 
 def with_positive(context: Context, tiles: Iterable[Expr]) -> Context:

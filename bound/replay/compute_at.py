@@ -110,7 +110,7 @@ def _limit_of_reader(
 
 
 def rule_at(match: Matching, position: int) -> str:
-    """Return why the producer's loop at `place` does not match the consumer's."""
+    """Return why the producer's loop at `position` does not match the consumer's."""
     roots = with_ancestors(match.producer.relations, match.producer.loop[position : position + 1])
     mapped = any(iv in roots for iv in match.axes.to_reader)
     return loops.MISMATCH if mapped else loops.UNMAPPED
@@ -165,7 +165,7 @@ def _cut(
     reasons: dict[Operation, Reason],
     choose: Chosen,
 ) -> None:
-    """Lower positions, none below `floor`, until the nest is legal; records reasons in `found`."""
+    """Lower positions, none below `floor`, until the nest is legal; records reasons in `reasons`."""
     nest = snapshot.nest()
     while nest.conflicts:
         is_first = True
@@ -283,7 +283,7 @@ def tree(snapshot: ScheduleSnapshot, start: Tensor, position: int, allowed: Allo
     heap: list[tuple[int, int, str, int, int, Edge, frozenset[IterVar]]] = []
 
     def look(at: Tensor, roots: frozenset[IterVar], steps: int) -> None:
-        """Push the edges of `at`; `known` are its roots that are root axes of the start."""
+        """Push the edges of `at`; `roots` are its roots that are root axes of the start."""
         for edge in _edges(snapshot, at):
             if edge.target.op in reached or not (allowed is None or allowed(edge)):
                 continue
@@ -486,11 +486,6 @@ class Outcome:
     clones: Mapping[Tensor, Tensor] = field(default_factory=dict)
 
 
-def check_mode(mode: object) -> None:
-    """Raise `InputError` unless `mode` is one of `MODES`."""
-    one_of(MODES, mode, "mode")
-
-
 def place_at(schedule: Schedule, producer: Tensor, consumer: Tensor, pos: int, mode: str) -> Outcome:
     """`compute_at` without repairs."""
     first, last = current(schedule, producer), current(schedule, consumer)
@@ -609,7 +604,7 @@ def inline_most(schedule: Schedule) -> tuple[Reason, ...]:
 
 def _inline(schedule: Schedule, tensor: Tensor, pos: int, mode: str, name: str) -> Outcome:
     """Implement `inline_at` and `inline_all_at`; `name` selects one."""
-    check_mode(mode)
+    one_of(MODES, mode, "mode")
     now = current(schedule, tensor)
     snapshot = ScheduleSnapshot(schedule)
     depth = position_of(pos, snapshot.domain(now).depth, now.name)
@@ -686,7 +681,7 @@ def compute_at(
     ScheduleError: `consumer` does not depend on `producer`, or a stage that cannot be moved would have to.
     InputError: the mode or the repair is unknown, or the position is outside -n-1..n for n loops.
     """
-    check_mode(mode)
+    one_of(MODES, mode, "mode")
     if repair is not None and (not isinstance(repair, str) or repair != RECOMPUTE):
         raise InputError(f"repair must be None or {shown(RECOMPUTE)}, not {shown(repair)}")
     try:
@@ -782,9 +777,8 @@ def recompute(schedule: Schedule, producer: Tensor, consumer: Tensor) -> dict[Te
     clone_of = _known_as(schedule, originals, clones)
     own = {schedule[op]: clones for op in chain - cloned | {last.op}}
     redirect(schedule, schedule.stages, {}, own)
-    snapshot = ScheduleSnapshot(
-        schedule
-    )  # a clone shares what the original shares, with what it reads and with its readers
+    # a clone shares what the original shares, with what it reads and with its readers
+    snapshot = ScheduleSnapshot(schedule)
     if snapshot.nest().conflict is not None:
         raise ScheduleError(
             f"{first.name} cannot be computed apart for {last.name}: the loops it shares would not nest"

@@ -6,7 +6,7 @@ The nest exists if
 - annotations of the leaves of one loop agree (`_one_kind`);
 - every loop body can be ordered so that values are complete before they are read (`check_order`);
 - reductions count every element once (`check_once`);
-- extents of a loop are equal for all of its stages, extended stages included (`loop_extents`);
+- extents of a loop are equal for all of its stages, extended stages included (`check_lengths`);
 - iterations of a parallel loop store to different elements (`check_parallel`).
 
 Example of an order conflict (*persistent*, in nvFuser's word): with `m[i] = max_r(x[i, r])` and `y[i, r] = x[i, r] -
@@ -295,7 +295,8 @@ def _entered_again(nest: SharedNest, loops: Collection[SharedLoop]) -> list[Conf
 
 def check_parallel(nest: SharedNest) -> Iterator[Conflict]:
     """Check that a parallel loop distinguishes the elements that its iterations store for use outside of it."""
-    kinds = {nest.loop_of[leaf] for leaf, attr in nest.attrs.items() if _is_parallel(attr) and leaf in nest.loop_of}
+    said = [leaf for leaf, attr in nest.attrs.items() if attr.iter_type is IterType.PARALLELIZED]
+    kinds = {nest.loop_of[leaf] for leaf in said if leaf in nest.loop_of}
     for op, loop in stored_anew(nest) if kinds else ():
         own = loop.leaf_of(op)
         if loop in kinds and own is not None:
@@ -313,10 +314,6 @@ def stored_anew(nest: SharedNest) -> Iterator[tuple[Operation, SharedLoop]]:
             own = loop.leaf_of(op)
             if loop not in kept and (own is None or op in nest.extended or _is_longer(nest, loop, own)):
                 yield op, loop
-
-
-def _is_parallel(attr: IterVarAttr) -> bool:
-    return attr.iter_type is IterType.PARALLELIZED
 
 
 def _in_one_loop(nest: SharedNest, loop: SharedLoop, *both: Operation) -> list[Conflict]:
@@ -450,7 +447,24 @@ class ScheduleSnapshot:
 
     def obstacle(self, op: Operation) -> str | None:
         """Explain why replay cannot move a stage; `None` if it can."""
-        return obstacle(self.stage(op))
+        stage = self.stage(op)
+        group = stage.group
+        if isinstance(op, PlaceholderOp):
+            return None
+        if is_inlined(stage):
+            return "is inlined"
+        if group is not None:
+            scan = group.attach_stage if group.attach_type is AttachType.SCAN_UPDATE else None
+            return "belongs to a group" if scan is None else f"is a part of the scan {scan.name}"
+        if isinstance(op, ScanOp):
+            return "is a scan"
+        if not isinstance(op, ComputeOp):
+            return "is extern" if isinstance(op, ExternOp) else "is no operation made by te.compute"
+        if stage.is_tensorized:
+            return "is tensorized"
+        if stage.attach_type is AttachType.SCOPE and stage.attach_stage is not None:
+            return f"is placed in a loop of {stage.attach_stage.name} by compute_at"
+        return None
 
     def attrs(self, op: Operation) -> dict[int, IterVarAttr]:
         """Return the annotations of an operation's loops by position."""
@@ -475,10 +489,9 @@ class ScheduleSnapshot:
             return FROZEN
         return KIND if any(iv in stage.iter_var_attrs for iv in gone) else None
 
-    def nest(self, position: Mapping[Operation, int] | None = None) -> SharedNest:
+    def nest(self) -> SharedNest:
         """Build the nest that the positions imply."""
-        positions = self.position if position is None else position
-        shared = {op: count for op, count in positions.items() if count and self.readers[op]}
+        shared = {op: count for op, count in self.position.items() if count and self.readers[op]}
         match = {(op, reader): self.match(op, reader) for op in shared for reader in self.readers[op]}
         attrs: dict[Leaf, IterVarAttr] = {
             (op, k): attr for op in self.ops if self.stage(op).iter_var_attrs for k, attr in self.attrs(op).items()
@@ -525,27 +538,6 @@ def _repeats(domain: TensorDomain) -> bool:
     """Return whether shifted tiles might make a reduction count elements twice."""
     is_reduction = isinstance(domain.op, ComputeOp) and domain.op.reduction is not None
     return is_reduction and any(isinstance(r, Split) and r.tail is Tail.SHIFT_INWARDS for r in domain.relations)
-
-
-def obstacle(stage: Stage) -> str | None:
-    """Explain why replay cannot move a stage; `None` if it can."""
-    group = stage.group
-    if isinstance(stage.op, PlaceholderOp):
-        return None
-    if is_inlined(stage):
-        return "is inlined"
-    if group is not None:
-        scan = group.attach_stage if group.attach_type is AttachType.SCAN_UPDATE else None
-        return "belongs to a group" if scan is None else f"is a part of the scan {scan.name}"
-    if isinstance(stage.op, ScanOp):
-        return "is a scan"
-    if not isinstance(stage.op, ComputeOp):
-        return "is extern" if isinstance(stage.op, ExternOp) else "is no operation made by te.compute"
-    if stage.is_tensorized:
-        return "is tensorized"
-    if stage.attach_type is AttachType.SCOPE and stage.attach_stage is not None:
-        return f"is placed in a loop of {stage.attach_stage.name} by compute_at"
-    return None
 
 
 def is_inlined(stage: Stage) -> bool:

@@ -35,7 +35,6 @@ from bound.replay.transform_replay import (
     TransformHistory,
     equal_sizes,
     has_one,
-    history,
     is_same_transform,
     same_extent,
 )
@@ -264,8 +263,7 @@ class SharedNest:
 
     def kind(self, leaf: Leaf) -> str:
         """Return the kind of a leaf: iteration, reduction or broadcast."""
-        domain = self.domains[leaf[0]]
-        return domain.kinds[domain.loop[leaf[1]]]
+        return self.domains[leaf[0]].kinds[self.axis(leaf)]
 
     def axis(self, leaf: Leaf) -> IterVar:
         """Return the axis of a leaf."""
@@ -301,13 +299,10 @@ class SharedNest:
         """Unlink the loops of an operation from its consumers' loops, from `position` on."""
         for reader in self.readers[op]:
             for here, there in self.match[op, reader].pairs:
-                if position <= here < self.shared.get(op, 0):
-                    self._unlink((op, here), (reader, there))
-                    self._unlink((reader, there), (op, here))
-
-    def _unlink(self, leaf: Leaf, other: Leaf) -> None:
-        if other in self.links.get(leaf, ()):
-            self.links[leaf].remove(other)
+                own, its = (op, here), (reader, there)
+                if position <= here < self.shared.get(op, 0) and its in self.links.get(own, ()):
+                    self.links[own].remove(its)
+                    self.links[its].remove(own)
 
     def between(self, one: Leaf, other: Leaf) -> list[Leaf]:
         """Return the shortest path between two leaves over paired leaves; empty if there is none."""
@@ -512,7 +507,7 @@ class _LoopExtension:
         needed = with_ancestors(self.model.relations, shared)
         mapped = set(self.roots.values())
         only_here = (iv for iv in self.own.root if self.own.kinds[iv] == BROADCAST and iv not in mapped)
-        steps = history(self.own.relations, only_here)
+        steps = TransformHistory(self.own.relations, only_here)
         self.at = {iv: axis for iv, axis in self.roots.items() if iv in needed}
         self.new = dict(self.at)
         relations: list[IterVarRelation] = []

@@ -30,7 +30,7 @@ Invariant: a replay keeps the root axes, and every relation of the domain that d
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from types import MappingProxyType
 from typing import Final
@@ -451,9 +451,12 @@ class ReplayMatch:
     used: frozenset[IterVarRelation]
 
 
-@dataclass(eq=False)
 class TransformHistory:
     """Relations of a domain, indexed by the axes they consume.
+
+    Parameters
+    ----------
+    only_here: broadcast roots without a counterpart in the neighbour.
 
     Attributes
     ----------
@@ -461,13 +464,10 @@ class TransformHistory:
     alone: broadcast axes that only this domain has, and all axes derived from them alone.
     """
 
-    relations: Sequence[IterVarRelation]
-    alone: set[IterVar]
-    _next: dict[IterVar, IterVarRelation] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        for relation in self.relations:
-            self._next.update(dict.fromkeys(relation.parents, relation))
+    def __init__(self, relations: Sequence[IterVarRelation], only_here: Iterable[IterVar]) -> None:
+        self.relations = relations
+        self.alone = made_alone(relations, only_here)
+        self._next = {iv: relation for relation in relations for iv in relation.parents}
 
     def step(self, iv: IterVar) -> IterVarRelation | None:
         """Return the relation that consumes an axis, if any."""
@@ -490,11 +490,6 @@ class TransformHistory:
             iv = relation.fused
             relation = self.step(iv)
         return iv, fusions
-
-
-def history(relations: Sequence[IterVarRelation], only_here: Iterable[IterVar]) -> TransformHistory:
-    """Index the relations of a domain; `only_here` are broadcast roots without a counterpart in the neighbour."""
-    return TransformHistory(relations, made_alone(relations, only_here))
 
 
 def detect(model: TransformHistory, own: TransformHistory, start: Mapping[IterVar, IterVar]) -> ReplayMatch:
@@ -566,18 +561,14 @@ def create(
         elif isinstance(relation, Fuse):
             has = [iv in image for iv in (relation.outer, relation.inner)]
             if all(has):
-                image[relation.fused] = _fused(image.pop(relation.outer), image.pop(relation.inner), relations)
+                outer, inner = image.pop(relation.outer), image.pop(relation.inner)
+                image[relation.fused] = outer.fused(inner)
+                relations.append(Fuse(outer, inner, image[relation.fused]))
             elif any(has):
                 kept, other = (relation.outer, relation.inner) if has[0] else (relation.inner, relation.outer)
                 if other in model.alone:
                     image[relation.fused] = image.pop(kept)
     return image, relations
-
-
-def _fused(outer: IterVar, inner: IterVar, relations: list[IterVarRelation]) -> IterVar:
-    fused = outer.fused(inner)
-    relations.append(Fuse(outer, inner, fused))
-    return fused
 
 
 @dataclass(frozen=True)
@@ -643,8 +634,9 @@ def _replay(
     only: broadcast roots without a counterpart, of the model and of `own`.
     """
     needed = with_ancestors(model.relations, target)
-    shown = history([r for r in model.relations if any(iv in needed for iv in r.children)], only[0])
-    match = detect(shown, history(own.relations, only[1]), {iv: to for iv, to in roots.items() if iv in needed})
+    shown = TransformHistory([r for r in model.relations if any(iv in needed for iv in r.children)], only[0])
+    done = TransformHistory(own.relations, only[1])
+    match = detect(shown, done, {iv: to for iv, to in roots.items() if iv in needed})
     alive = dict.fromkeys(own.root)
     before = with_ancestors(own.relations, [iv for r in match.used for iv in r.parents])
     applied = [r for r in own.relations if r in match.used or any(iv in before for iv in r.children)]
@@ -736,7 +728,8 @@ class Matching:
 
 def matching(producer: TensorDomain, reader: TensorDomain, axes: AxisMap) -> Matching:
     """Match the loops of a producer with those of a direct consumer; `axes` is their root map."""
-    model, own = history(reader.relations, axes.added), history(producer.relations, axes.squeezed)
+    model = TransformHistory(reader.relations, axes.added)
+    own = TransformHistory(producer.relations, axes.squeezed)
     image = detect(model, own, axes.to_producer).image
     mapped = frozenset(with_descendants(reader.relations, axes.to_reader.values()))
     return Matching(producer, reader, axes, image, mapped, frozenset(own.alone))

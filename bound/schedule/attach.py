@@ -123,28 +123,18 @@ def create_attach_path(schedule: Schedule) -> dict[Stage, AttachPath]:
     ScheduleError: an attach point is no loop any more, or a stage is computed inside itself.
     """
     paths: dict[Stage, AttachPath] = {}
-    for stage in reversed(schedule.stages):  # consumers first: stages are attached to consumers
-        _path(stage, paths)
+    for stage in reversed(schedule.stages):
+        outwards: list[Stage] = []
+        at: Stage | None = stage
+        while at is not None and at not in paths:
+            if at in outwards:
+                raise ScheduleError(f"stage {outwards[-1].name}: it is computed inside itself")
+            outwards.append(at)
+            at = attachment(at)[0]
+        for inner in reversed(outwards):
+            target, axis = attachment(inner)
+            paths[inner] = () if target is None else (*_loops_from(inner, target, axis), *paths[target])
     return paths
-
-
-def _path(stage: Stage, paths: dict[Stage, AttachPath]) -> AttachPath:
-    waiting = [stage]
-    while waiting:
-        top = waiting[-1]
-        if top in paths:
-            waiting.pop()
-            continue
-        target, axis = attachment(top)
-        if target is None:
-            paths[top] = ()
-        elif target not in paths:
-            if target in waiting:
-                raise ScheduleError(f"stage {top.name}: it is computed inside itself")
-            waiting.append(target)
-        else:
-            paths[top] = (*_loops_from(top, target, axis), *paths[target])
-    return paths[stage]
 
 
 def attachment(stage: Stage) -> tuple[Stage | None, IterVar | None]:
@@ -155,13 +145,8 @@ def attachment(stage: Stage) -> tuple[Stage | None, IterVar | None]:
     if spec.attach_type is AttachType.SCAN_UPDATE:
         scan = spec.attach_stage
         assert scan is not None
-        return scan, scan_loop(scan)
+        return scan, scan.leaf_iter_vars[-1]  # the innermost loop, in which its updates are computed
     return None, None
-
-
-def scan_loop(scan: Stage) -> IterVar:
-    """Return the innermost loop of a scan, in which its updates are computed."""
-    return scan.leaf_iter_vars[-1]
 
 
 def _loops_from(stage: Stage, target: Stage, axis: IterVar | None) -> AttachPath:

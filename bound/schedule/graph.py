@@ -6,13 +6,13 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from bound.itervar import IterVar
 from bound.operation import ComputeOp, Operation, ScanOp
-from bound.schedule.attach import AttachType
+from bound.schedule.attach import create_attach_path
 from bound.schedule.rewrites import post_order
 from bound.schedule.schedule import Schedule
-from bound.schedule.stage import Stage
 from bound.tensor import Tensor
 from bound.tir import walk
 from intset.errors import InputError
+from intset.expr.dag import postorder_by
 from intset.expr.node import Expr, as_expr
 
 __all__ = ["CreateAttachPath", "CreateReadGraph", "PostDFSOrder", "ScanFixPointAnalysis", "ScanGetBody"]
@@ -27,37 +27,13 @@ def CreateReadGraph(ops: Iterable[Operation]) -> dict[Operation, list[Tensor]]:
 
 def PostDFSOrder(ops: Iterable[Operation], graph: Mapping[Operation, Sequence[Tensor]]) -> list[Operation]:
     """The operations of a graph of reads, producers first."""
-    order: dict[Operation, None] = {}
-    pending = [(op, False) for op in reversed(list(ops))]
-    while pending:
-        op, is_done = pending.pop()
-        if is_done:
-            order[op] = None
-        elif op not in order:
-            pending.append((op, True))
-            pending += [(tensor.op, False) for tensor in reversed(graph.get(op, ()))]
-    return list(order)
+    return postorder_by(ops, lambda op: [tensor.op for tensor in graph.get(op, ())])
 
 
 def CreateAttachPath(schedule: Schedule) -> dict[Operation, list[IterVar]]:
     """The loops of other stages around each operation, innermost first."""
-    return {stage.op: list(_around(stage)) for stage in schedule.stages}
-
-
-def _around(stage: Stage) -> Iterable[IterVar]:
-    at: Stage | None = stage
-    while at is not None:
-        if at.attach_type is AttachType.SCOPE and at.attach_stage is not None and at.attach_ivar is not None:
-            leaves = at.attach_stage.leaf_iter_vars
-            yield from reversed(leaves[: leaves.index(at.attach_ivar) + 1])
-            at = at.attach_stage
-        elif at.attach_type is AttachType.SCAN_UPDATE and at.attach_stage is not None:
-            scan = at.attach_stage
-            if isinstance(scan.op, ScanOp):
-                yield scan.op.scan_axis
-            at = scan
-        else:
-            at = at.group
+    paths = create_attach_path(schedule)
+    return {stage.op: [leaf for _, leaf in paths[stage]] for stage in schedule.stages}
 
 
 def ScanGetBody(scan: Operation) -> list[Operation]:

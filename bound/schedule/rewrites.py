@@ -153,12 +153,12 @@ def _broadcast_index(extent: Expr, index: Expr) -> Expr:
 
 def insert_before(schedule: Schedule, stage: Stage, op: Operation) -> Stage:
     """Insert a stage directly before `stage`, in the same group."""
-    return _insert(schedule, _place(schedule, stage), stage.group, op)
+    return _insert(schedule, schedule.stages.index(stage), stage.group, op)
 
 
 def insert_after(schedule: Schedule, stage: Stage, op: Operation) -> Stage:
     """Insert a stage directly after `stage`, in the same group."""
-    return _insert(schedule, _place(schedule, stage) + 1, stage.group, op)
+    return _insert(schedule, schedule.stages.index(stage) + 1, stage.group, op)
 
 
 def _insert(schedule: Schedule, index: int, group: Stage | None, op: Operation) -> Stage:
@@ -168,10 +168,6 @@ def _insert(schedule: Schedule, index: int, group: Stage | None, op: Operation) 
     schedule.stage_map[op] = new
     schedule.dataflow_changed()
     return new
-
-
-def _place(schedule: Schedule, stage: Stage) -> int:
-    return next(k for k, other in enumerate(schedule.stages) if other is stage)
 
 
 def group_of(schedule: Schedule, outputs: Sequence[Tensor], inputs: Sequence[Tensor], include_inputs: bool) -> Stage:
@@ -621,6 +617,3 @@ def _read_anew(stage: Stage, op: Operation, new: Operation, old: Sequence[IterVa
             replaced.update(replace_op(schedule, other, current))
     schedule.outputs = tuple(schedule.stage_map[done].op for done in schedule.outputs)
     schedule.dataflow_changed()
-
-
-__all__ = ["AXIS_SEPARATOR", "transform_layout"]

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from copy import copy
 from functools import partial
+from itertools import chain
 from typing import overload
 
 from bound import dtypes
@@ -140,14 +141,6 @@ class Schedule(Displayed):
         """Return whether two leaves are one loop."""
         return axis is other or (axis is not None and any(iv is other for iv in self.same_loop.get(axis, ())))
 
-    def check_kept(self) -> None:
-        """Raise `ScheduleError` if a loop prevents a stage from keeping elements in its storage (`store_at`).
-
-        Looks at loops of the attach stage only; `lower` checks the outer ones.
-        """
-        for stage in self.stages:
-            stage.kept_over()
-
     def is_consumer(self, stage: Stage, producer: Stage) -> bool:
         """Return whether `stage` depends on `producer`, directly or indirectly."""
         if of_kind(Stage, stage, "stage").is_group or of_kind(Stage, producer, "producer").is_group:
@@ -203,8 +196,19 @@ class Schedule(Displayed):
     # --- copies -------------------------------------------------------------------------------------------------
 
     def normalize(self) -> Schedule:
-        """Return a copy without inlined stages, in which every loop starts at 0."""
-        return normalize(self)
+        """Return a copy without inlined stages, in which every loop starts at 0.
+
+        Raises
+        ------
+        ScheduleError: the schedule is illegal.
+        """
+        new = self.copy()
+        inject_inline(new)
+        rebase_non_zero_min_loop(new)
+        legalize_invalid_attach(new)
+        sink_private(new)
+        check_attachments(new)
+        return new
 
     def copy(self) -> Schedule:
         """Copy the schedule with its stages; operations and axes are shared."""
@@ -262,38 +266,18 @@ def _inline(schedule: Schedule, applies: Callable[[ComputeOp], bool]) -> None:
 def _is_elementwise(op: ComputeOp) -> bool:
     return all(
         all(x is iv for x, iv in zip(indices, op.axis, strict=False)) and len(indices) == len(op.axis)
-        for indices in _reads(op)
+        for indices in chain(*op.reads.values())
     )
 
 
 def _is_broadcast(op: ComputeOp) -> bool:
     """Return whether the indices of every read are axes of the stage, in order."""
     position: dict[Expr, int] = {iv: k for k, iv in enumerate(op.axis)}
-    for indices in _reads(op):
+    for indices in chain(*op.reads.values()):
         order = [position.get(index, -1) for index in indices if not index.is_const]
         if -1 in order or order != sorted(set(order)):
             return False
     return True
-
-
-def _reads(op: ComputeOp) -> list[tuple[Expr, ...]]:
-    return [walk.read_indices(node) for node in walk.nodes(*op.body) if walk.loaded_tensor(node) is not None]
-
-
-def normalize(schedule: Schedule) -> Schedule:
-    """Return a normalized copy of the schedule.
-
-    Raises
-    ------
-    ScheduleError: the schedule is illegal.
-    """
-    new = schedule.copy()
-    inject_inline(new)
-    rebase_non_zero_min_loop(new)
-    legalize_invalid_attach(new)
-    sink_private(new)
-    check_attachments(new)
-    return new
 
 
 def inject_inline(schedule: Schedule) -> None:

@@ -14,7 +14,6 @@ from intset.expr.build import minimum as build_minimum
 from intset.expr.node import Expr, IntLike, as_expr, constant_value
 from intset.expr.range import Range
 from intset.linear.canonical import Normalizer
-from intset.linear.form import Linear
 
 
 def extent(r: Range) -> Expr:
@@ -72,7 +71,7 @@ def _quotient(e: Expr, divisor: int) -> Expr | None:
     form = Normalizer({}).form(e)
     if any(k % divisor for k in (form.const, *form.terms.values())):
         return None
-    return Linear(form.const // divisor, {t: k // divisor for t, k in form.terms.items()}).expr()
+    return form.divided(divisor).expr()
 
 
 def floordiv(a: IntLike, b: IntLike) -> Expr:

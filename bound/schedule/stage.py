@@ -665,16 +665,17 @@ class Stage:
         return any(attr.iter_type is IterType.TENSORIZED for attr in self.iter_var_attrs.values())
 
     def _annotate(self, axis: IterVar, **parts: Any) -> None:
+        """Annotate a loop, unless a stage could no longer keep its elements (`store_at`).
+
+        Only loops of the attach stage are looked at; `lower` checks the outer ones.
+        """
         before = self._attr(axis)
         self.iter_var_attrs[axis] = replace(before, **parts)
-        self._keep_or_undo(lambda: self.iter_var_attrs.__setitem__(axis, before))
-
-    def _keep_or_undo(self, undo: Callable[[], None]) -> None:
-        """Undo a change of loops if a stage could no longer keep its elements (`store_at`)."""
         try:
-            self.schedule.check_kept()
+            for stage in self.schedule.stages:
+                stage.kept_over()
         except ScheduleError:
-            undo()
+            self.iter_var_attrs[axis] = before
             raise
 
 

@@ -102,9 +102,6 @@ class Vector:
         return self._with(other, lambda a, b: b / a)
 
 
-__all__ = ["Vector", "lanes_of"]
-
-
 @dataclass(frozen=True, eq=False)
 class Buffer:
     """A named storage with shape and element type, used in bodies of extern operations and intrinsics.

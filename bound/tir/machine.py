@@ -247,7 +247,7 @@ class _Typing:
         args: list[Any] = [self.value(arg, dtype) if isinstance(arg, Expr) else self.exact_of[arg] for arg in node.args]
         if node.op is REDUCE:
             combiner = node.data.combiner
-            if all(_takes_low_bits(result, combiner.rhs) for result in combiner.results):
+            if all(_takes_low_bits(result) for result in combiner.results):
                 args[: node.data.arity] = [self.exact_of[arg] for arg in node.args[: node.data.arity]]
         return node.with_args(tuple(args))
 
@@ -270,8 +270,8 @@ class _Typing:
         return span_of(e, self.ranges, self.spans)
 
 
-def _takes_low_bits(result: Operand, params: Iterable[Any]) -> bool:
-    """Whether the low bits of a result of integers depend on those of the parameters alone."""
+def _takes_low_bits(result: Operand) -> bool:
+    """Whether the low bits of a result of integers depend on those of what it combines alone."""
     return isinstance(result, Expr) and all(
         node.op is not ops.SELECT and (node.op in OF_LOW_BITS or not node.args) for node in postorder((result,))
     )

@@ -69,12 +69,17 @@ ValueLike: TypeAlias = "Value | Expr | Cond | SupportsIndex | SupportsFloat"
 
 
 class OperatorTable:
-    """Functions of modules above this one, which operators of values call; `tir.build` and `operation` set them."""
+    """Functions of modules above, which operators of values and of tensors call.
 
-    __slots__ = ("binary", "buffer_tensor", "cast", "logical", "negation", "unary")
+    `tir.build` sets those of values, `operation` the tensor of a buffer, `declare` those of tensors.
+    """
+
+    __slots__ = ("binary", "buffer_tensor", "cast", "combined", "converted", "logical", "negation", "unary")
     binary: Callable[[Op, object, object], Operand]
     buffer_tensor: Callable[[Any], Any]
     cast: Callable[[str, ValueLike], Operand]
+    combined: Callable[[str, object, object], Tensor]
+    converted: Callable[[Tensor, str], Tensor]
     logical: Callable[[Op, Operand, Operand], Operand]
     negation: Callable[[Operand], Operand]
     unary: Callable[[Op, ValueLike], Operand]

@@ -273,7 +273,7 @@ class Linear:
         return g
 
     def divided(self, divisor: int) -> Linear:
-        """The exact quotient. Precondition: `divisor` divides every coefficient and the constant."""
+        """The quotient by a divisor of every coefficient; the constant is rounded down."""
         return Linear(self.const // divisor, {t: c // divisor for t, c in self.terms.items()})
 
     def ordered(self) -> list[tuple[Expr, int]]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from bound.fields import storage
+from bound.operation import storage
 from bound.tensor import Tensor
 from bound.tir.build import Buffer, ExternCall
 from bound.tir.value import Operand, TensorElement, Value

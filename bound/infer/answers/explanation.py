@@ -11,7 +11,6 @@ from typing import Any, Final
 
 from bound.infer.answers.region import StageRegion
 from bound.infer.answers.storage import Storage
-from bound.infer.footprints.box import SymbolicInterval
 from bound.infer.footprints.footprint import Footprint
 from bound.infer.normalized import Sharing
 from bound.infer.phases.infer_root_bound import InferenceState, Request
@@ -21,7 +20,6 @@ from bound.schedule import Stage
 from bound.schedule.simple import extent, low
 from bound.tensor import Tensor
 from intset.errors import IntSetError
-from intset.expr.build import maximum, minimum
 from intset.expr.dag import opaque_terms, substitute
 from intset.expr.node import Cond, Expr, Var
 from intset.expr.range import Range
@@ -102,13 +100,13 @@ def explain(
     extents = " x ".join(
         f"{words.text(extent(r))}{' in turn' if fold is not None else ''} from {words.text(low(r))}" for r, fold in axes
     )
-    flat = "" if storage.flat is None else f", axes {_numbers(storage.flat.dims)} of the tensor as one"
+    flat = "" if storage.flat is None else f", axes {_and(storage.flat.dims)} of the tensor as one"
     lines.append(f"  stored in {extents or 'one element'}{flat}{_instances(bounds, words)}")
     return "\n".join([*lines, *_lost_precision(bounds, tensor), *_undeclared(requests)])
 
 
-def _numbers(dims: Sequence[int]) -> str:
-    return f"{', '.join(map(str, dims[:-1]))} and {dims[-1]}"
+def _and(parts: Sequence[object]) -> str:
+    return f"{', '.join(map(str, parts[:-1]))} and {parts[-1]}"
 
 
 def _attach_point(bounds: StageBounds, words: _LoopNames) -> str:
@@ -123,9 +121,7 @@ def _attach_point(bounds: StageBounds, words: _LoopNames) -> str:
 def _sharing_stages(path: Sequence[IterVar], words: _LoopNames) -> str:
     """The stages that share loops of the path, for each loop that several stages run."""
     shared = [(words.loop(iv), [s.name for s in words.sharing.stages.get(iv, ())]) for iv in path]
-    return "".join(
-        f"; {', '.join(names[:-1])} and {names[-1]} share {loop}" for loop, names in shared if len(names) > 1
-    )
+    return "".join(f"; {_and(names)} share {loop}" for loop, names in shared if len(names) > 1)
 
 
 def _instances(bounds: StageBounds, words: _LoopNames) -> str:
@@ -164,17 +160,12 @@ def _index(index: Expr, extra: Mapping[Var, Range]) -> str:
 def _region(state: InferenceState, words: _LoopNames, footprint: Footprint) -> str:
     try:
         box = footprint.hull(state.env)
-        sides = " x ".join(_side(words, side) for side in box.sides) or "its only element"
+        sides = " x ".join(f"[{words.text(side.low())}, {words.text(side.high())}]" for side in box.sides)
     except IntSetError as error:
         return f"a region whose ends are not known ({error})"
-    where = words.all([*(form.expr() >= 0 for form in box.where), *box.also])
+    where = words.all(box.guard())
     kind = "" if footprint.box is not None else "some of "
-    return f"{kind}{sides}{' where ' + where if where else ''}"
-
-
-def _side(words: _LoopNames, side: SymbolicInterval) -> str:
-    first, last = maximum(*(f.expr() for f in side.lows)), minimum(*(f.expr() for f in side.highs))
-    return f"[{words.text(first)}, {words.text(last)}]"
+    return f"{kind}{sides or 'its only element'}{' where ' + where if where else ''}"
 
 
 def _counts(region: StageRegion) -> str:

@@ -21,40 +21,43 @@ tile of `t` outputs of a stencil of width 3 loads `t + 2` elements, and `n // t`
 from __future__ import annotations
 
 import heapq
+import operator
 from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import reduce
 from math import prod
-from operator import add
-from typing import Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from bound import dtypes
 from bound.errors import ScheduleError
 from bound.infer.answers.region import StageRegion
 from bound.infer.answers.storage import Storage
-from bound.infer.footprints.box import contains, whole_tensor
+from bound.infer.footprints.box import contains, undominated, whole_tensor
 from bound.infer.footprints.environment import LoopEnvironment
 from bound.infer.footprints.footprint import FOOTPRINT, Footprint, shape_of
 from bound.infer.normalized import Sharing
 from bound.infer.phases.gather import union_footprints, within_tensor
 from bound.infer.phases.infer_root_bound import InferenceState, own_propagation, requests_of
-from bound.infer.phases.stage_bounds import StageBounds, StageLoop, StageNest
+from bound.infer.phases.stage_bounds import StageBounds, StageNest
 from bound.itervar import IterVar
 from bound.operation import ComputeOp, Operation, PlaceholderOp, ScanOp, TensorComputeOp
-from bound.schedule import AttachType, Schedule, Stage
+from bound.schedule import AttachType, Stage
 from bound.schedule.attach import check_scope
 from bound.schedule.simple import extent
 from bound.tensor import Tensor
 from bound.tir import walk
 from bound.tir.reduce import CommReducer, condition, initial, sources
-from bound.tir.value import REDUCE, Operand, Value
+from bound.tir.value import Operand, Value
 from intset.errors import BudgetError, InputError
 from intset.expr.arguments import refusal
 from intset.expr.build import maximum, sum_of
 from intset.expr.dag import reachable
 from intset.expr.node import Expr, Var, as_expr, const, constant_value
 from intset.expr.printer import shown
+
+if TYPE_CHECKING:
+    from bound.infer.infer_bound import BoundsMap
 
 
 class ExecutedItem(Protocol):
@@ -148,9 +151,8 @@ def stored_outputs(op: Operation, wanted: Container[Tensor]) -> tuple[Tensor, ..
     asked = [k for k, t in enumerate(op.outputs) if t in wanted]
     if not isinstance(op, (ComputeOp, TensorComputeOp)):
         return () if isinstance(op, PlaceholderOp) and not asked else op.outputs
-    body = op.body if isinstance(op, ComputeOp) else op.call.intrin.op.body
-    top = body[0]
-    if isinstance(top, Value) and top.op is REDUCE:
+    top = _reduction(op)
+    if top is not None:
         asked = _combined(top.data.combiner, asked)
     return tuple(op.outputs[k] for k in asked)
 
@@ -186,24 +188,6 @@ def _includes(env: LoopEnvironment, outer: Footprint, whole: Footprint) -> bool:
     with suppress(BudgetError), env.budget(FOOTPRINT):
         return env.has_regions and outer.shape(env).includes(shape_of(env, whole.box))
     return False
-
-
-class ScheduleNests(Protocol):
-    """The questions about nests that `BoundsMap` answers, by which the storage of a schedule is found."""
-
-    schedule: Schedule
-    whole: frozenset[Tensor]
-
-    def is_computed(self, key: Stage, /) -> bool: ...
-    def roots(self) -> tuple[Stage, ...]: ...
-    def attached(self, key: Stage, leaf: IterVar, /) -> tuple[Stage, ...]: ...
-    def inside(self, leaf: IterVar, /) -> tuple[Stage, ...]: ...
-    def stored(self, leaf: IterVar | None, /) -> tuple[Stage, ...]: ...
-    def slid(self, key: Stage, /) -> tuple[IterVar, ...]: ...
-    def shared_path(self, key: Stage, /) -> tuple[IterVar, ...]: ...
-    def shared_loop(self, leaf: IterVar, /) -> StageLoop: ...
-    def nest(self, key: Stage, /) -> StageNest: ...
-    def storage(self, tensor: Tensor, /) -> Storage: ...
 
 
 @dataclass(frozen=True)
@@ -266,7 +250,7 @@ class LiveStorage:
         return _largest(dict.fromkeys(together for loop in loops for together in self.inside[loop]))
 
 
-def live_storage(nests: ScheduleNests) -> LiveStorage:
+def live_storage(nests: BoundsMap) -> LiveStorage:
     """Find the storage of a schedule, its inputs and outputs excluded."""
     finder = _Finder(nests)
     live = finder.root()
@@ -280,7 +264,7 @@ def live_storage(nests: ScheduleNests) -> LiveStorage:
 
 
 class _Finder:
-    def __init__(self, nests: ScheduleNests) -> None:
+    def __init__(self, nests: BoundsMap) -> None:
         self.nests = nests
         self.inside: dict[IterVar, tuple[Together, ...]] = {}
         self.numbers = {stage: k for k, stage in enumerate(nests.schedule.stages)}
@@ -408,16 +392,12 @@ def _joined(parts: Sequence[NestPart], live: Iterable[Together]) -> NestPart:
 
 def _reduction(op: object) -> Value | None:
     """The reduction of an operation with its axes in the schedule, else `None`."""
-    if isinstance(op, TensorComputeOp):
-        if op.call.intrin.op.reduction is None:
-            return None
-        body: Sequence[Operand] = op.call.intrin.op.body
-    elif isinstance(op, ComputeOp):
-        body = op.body
-    else:
+    computed = op.call.intrin.op if isinstance(op, TensorComputeOp) else op
+    if not isinstance(computed, ComputeOp) or computed.reduction is None:
         return None
-    top = body[0]
-    return top if isinstance(top, Value) and top.op is REDUCE else None
+    top = computed.body[0]
+    assert isinstance(top, Value)
+    return top
 
 
 def _accesses(op: ComputeOp | TensorComputeOp | ScanOp | object) -> tuple[Sequence[Tensor], Sequence[Tensor]]:
@@ -433,11 +413,7 @@ def _accesses(op: ComputeOp | TensorComputeOp | ScanOp | object) -> tuple[Sequen
 
 def _largest(sets: Iterable[Together]) -> tuple[Together, ...]:
     """The maximal sets under inclusion, in a fixed order."""
-    kept: list[Together] = []
-    for together in sorted(sets, key=len, reverse=True):
-        if not any(together <= other for other in kept):
-            kept.append(together)
-    return tuple(kept)
+    return tuple(undominated(sorted(sets, key=len, reverse=True), operator.ge))
 
 
 def bytes_of(
@@ -479,7 +455,7 @@ def _exceeds(one: Mapping[Expr, int], other: Mapping[Expr, int], is_earlier: boo
 
 def _sum(total: Mapping[Expr, int]) -> Expr:
     terms = [const(n) if constant_value(e) == 1 else e * n for e, n in total.items()]
-    return reduce(add, sorted(terms, key=str)) if terms else const(0)
+    return reduce(operator.add, sorted(terms, key=str)) if terms else const(0)
 
 
 def _places(env: LoopEnvironment, storage: Storage) -> tuple[int, Expr]:

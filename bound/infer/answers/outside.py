@@ -16,7 +16,7 @@ from bound.infer.footprints.environment import LoopEnvironment, size_bounds, tra
 from bound.infer.phases.infer_root_bound import InferenceState
 from bound.infer.phases.stage_bounds import StageBounds
 from bound.itervar import IterVar
-from bound.operation import Operation, ScanOp
+from bound.operation import ScanOp
 from bound.schedule import AttachType, Stage
 from bound.tensor import Tensor
 from bound.tir import walk
@@ -123,7 +123,8 @@ class _EvaluationPoints:
         self.values |= _thread_loops(bounds)
         self.values |= bounds.values
         is_scan = isinstance(bounds.op, ScanOp)
-        at_start = any(iv in before for iv in bounds.op.root_iter_vars if iv not in _spatial(bounds.op))
+        spatial = bounds.op.spatial_axis if isinstance(bounds.op, ScanOp) else ()
+        at_start = any(iv in before for iv in bounds.op.root_iter_vars if iv not in spatial)
         skipped = _stepping(bounds) if at_start else set()
         self.own: list[Var] = [iv for iv in bounds.stage.leaf_iter_vars if iv not in skipped]
         start = bounds.start if at_start else None
@@ -197,16 +198,17 @@ class _EvaluationPoints:
     def _found(self, read: TensorAccess, dim: int, extent: Expr, inside: Context, proofs: Sequence[Proof]) -> Outside:
         failed = [proof for proof in proofs if proof.status != PROVED]
         refuted = [proof for proof in failed if proof.status == REFUTED]
-        on_data = not self.is_exact or _is_data(read.when) or bool(opaque_terms(*inside.frame.conditions))
+        when = read.when
+        on_data = not self.is_exact or not isinstance(when, Cond) or opaque_terms(when, *inside.frame.conditions)
         goals = tuple(proof.goal for proof in failed)
         if not on_data and bool(opaque_terms(*goals)):
             within = together(*goals)
             never = isinstance(within, Cond) and inside.prove(~within) and not inside.prove(within)
-            footprints = SizeRequirement(ALWAYS if never else DATA)
+            needed = SizeRequirement(ALWAYS if never else DATA)
         elif on_data:
-            footprints = SizeRequirement(DATA)
+            needed = SizeRequirement(DATA)
         else:
-            footprints = requirement(self.env, inside, goals, bool(refuted))
+            needed = requirement(self.env, inside, goals, bool(refuted))
         point = self._point(read, refuted[0], inside) if refuted else None
         ends = tuple(
             end
@@ -220,8 +222,8 @@ class _EvaluationPoints:
             dim,
             extent,
             point,
-            footprints.depends,
-            footprints.condition,
+            needed.depends,
+            needed.condition,
             ends,
         )
 
@@ -239,16 +241,6 @@ class _EvaluationPoints:
         sizes = {*mentioned(inside, (proof.goal,)), *free_vars(*shape, *read.indices)}
         shown = {e: k for e, k in values.items() if e in sizes or not isinstance(e, Var)}
         return point | {e: k for e, k in shown.items() if not isinstance(e, IterVar)}
-
-
-def _is_data(truth: Any) -> bool:
-    """Whether a truth value depends on tensor elements or non-integers."""
-    return not isinstance(truth, Cond) or bool(opaque_terms(truth))
-
-
-def _spatial(op: Operation) -> Collection[Var]:
-    """The axes of the states of a scan."""
-    return op.spatial_axis if isinstance(op, ScanOp) else ()
 
 
 def _stepping(bounds: StageBounds) -> set[Var]:
@@ -293,7 +285,7 @@ def requirement(env: LoopEnvironment, inside: Context, goals: Sequence[Cond], is
     inside: the iteration domain: loops with ranges, guards as facts.
     is_refuted: whether a counterexample to some goal exists.
     """
-    loops = set(inside.ranges) - set(env.size_ranges)
+    loops = set(inside.ranges) - set(env.context.ranges)
     if is_refuted and not any(v not in loops for v in mentioned(inside, goals)):
         return SizeRequirement(ALWAYS)  # the counterexample is independent of sizes
     try:
@@ -347,7 +339,7 @@ def _outside_of(bad: Shape, legal: Shape) -> Cond | None:
 
 def _sizes_of(env: LoopEnvironment, points: Context, loops: set[Var]) -> Shape | None:
     """The sizes with a nonempty iteration domain, as a set of parameters; `None` if inexact."""
-    image = image_in_instances(points, tuple(loops), tuple(env.size_ranges), env.regions)
+    image = image_in_instances(points, tuple(loops), tuple(env.context.ranges), env.regions)
     return None if image.notes else image.shape.project(())
 
 

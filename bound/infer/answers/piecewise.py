@@ -33,6 +33,7 @@ from bound.infer.phases.stage_bounds import ReductionInit, StageBounds, StageNes
 from bound.itervar import IterVar
 from bound.operation import ComputeOp
 from bound.schedule import Rebase, Split, Tail
+from bound.schedule.relations import with_descendants
 from bound.schedule.simple import extent, low
 from intset.errors import BudgetError
 from intset.expr import ops
@@ -139,12 +140,9 @@ def _is_simple(bounds: StageBounds) -> bool:
 
 def _leaves(bounds: StageBounds) -> dict[IterVar, set[int]]:
     """The positions of the loops of each root axis."""
-    positions = {iv: {k} for k, iv in enumerate(bounds.stage.leaf_iter_vars)}
-    for relation in reversed(bounds.relations):
-        below = {k for child in relation.children for k in positions.get(child, ())}
-        for parent in relation.parents:
-            positions[parent] = positions.get(parent, set()) | below
-    return {iv: positions.get(iv, set()) for iv in bounds.op.root_iter_vars}
+    below = {iv: with_descendants(bounds.relations, (iv,)) for iv in bounds.op.root_iter_vars}
+    leaves = bounds.stage.leaf_iter_vars
+    return {iv: {k for k, leaf in enumerate(leaves) if leaf in axes} for iv, axes in below.items()}
 
 
 def _only_loop(bounds: StageBounds, iv: IterVar) -> IterVar | None:
@@ -323,7 +321,4 @@ def _is_short(e: Expr) -> bool:
 
 
 def _depends(side: SymbolicInterval, number: Var) -> bool:
-    return any(number in e.free_vars() for form in (*side.lows, *side.highs) for e in form.terms)
-
-
-__all__ = ["StagePiece", "pieces_of"]
+    return any(number in e.free_vars() for form in side.ends for e in form.terms)

@@ -13,33 +13,30 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property, reduce
 from itertools import groupby
 from math import prod
 from operator import mul
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Final, NamedTuple
 
 from bound.infer.footprints.box import Box
 from bound.infer.footprints.environment import LoopEnvironment, instances, transitive_ranges
-from bound.infer.footprints.extents import ends_of, enumerate_counts, enumerate_extents, largest, least
+from bound.infer.footprints.extents import ends_of, largest, least
 from bound.infer.footprints.footprint import Footprint
-from bound.schedule import Schedule
 from bound.schedule.simple import extent, low
-from bound.tensor import Tensor
 from intset.budgets import REGION_POINTS
-from intset.config import Configured, all_as_configured, as_configured
-from intset.context import Context
+from intset.config import all_as_configured, as_configured
 from intset.domains.sets.bounds import own_budget
 from intset.domains.sets.region import Region, product_of, region_of_shape
-from intset.errors import BudgetError, CountError, UndecidedError
+from intset.errors import BudgetError, CountError, InputError, UndecidedError
 from intset.expr import ops
 from intset.expr.arguments import mapped
 from intset.expr.build import NumericFunction, logical_and, maximum, minimum, select
 from intset.expr.dag import free_vars, is_small, opaque_terms, substitute
 from intset.expr.evaluate import compiled
 from intset.expr.node import Cond, Expr, IntLike, Var, as_expr
-from intset.expr.range import Range
+from intset.expr.range import Range, range_conditions
 from intset.infinity import Infinity
 from intset.linear.division import extremum
 from intset.linear.form import ZERO, Linear
@@ -106,66 +103,10 @@ class InstanceCount:
         return sum(counts) if self.word == TOTAL else max(counts, default=0)
 
 
-@dataclass(frozen=True, eq=False)
-class NumericInference(Configured):
-    """The inference of a schedule at further values of sizes; the last answer is remembered.
-
-    Attributes
-    ----------
-    infer: `infer_bound`.
-    schedule, context, sizes, domain, compute, compact, whole: the arguments of `infer_bound`.
-    """
-
-    infer: Callable[..., Any]
-    schedule: Schedule
-    context: Context | None
-    sizes: Mapping[Any, Any]
-    domain: str
-    compute: str | Mapping[Any, str]
-    compact: bool
-    whole: tuple[Tensor, ...] = ()
-    last: dict[object, Any] = field(default_factory=dict, compare=False, repr=False)
-
-    def __getstate__(self) -> dict[str, object]:
-        return {**self.__dict__, "last": {}}
-
-    @as_configured
-    def __call__(self, values: Mapping[Any, Any]) -> Any:
-        """The answers at these values of sizes, by variable or name."""
-        key = tuple(values.items())
-        bounds = self.last.get(key)
-        if bounds is None:
-            given = {**self.sizes, **values}
-            arguments = (self.domain, self.compute, self.compact, self.whole)
-            bounds = self.infer(self.schedule, self.context, given, *arguments)
-            self.last.clear()
-            self.last[key] = bounds
-        return bounds
-
-
-class NumericCount(Protocol):
-    """A count as a function of values of its sizes."""
-
-    @property
-    def word(self) -> str: ...
-    @property
-    def sizes(self) -> tuple[Var, ...]: ...
-    def __call__(self, *sizes: int) -> int: ...
-
-
-def count_term(function: NumericCount) -> Expr:
+def count_term(function: InstanceCount | CountAtSizes) -> Expr:
     """A count as a term over its sizes."""
     symbol = NumericFunction(function.word, len(function.sizes), function, lower=0)
     return symbol(*function.sizes)
-
-
-__all__ = [
-    "MAX",
-    "TOTAL",
-    "InstanceCount",
-    "NumericInference",
-    "count_term",
-]
 
 
 class CountGroup(NamedTuple):
@@ -238,9 +179,10 @@ def _groups(env: LoopEnvironment, box: Box, loops: Sequence[Var]) -> list[CountG
 
     `None`: a side, condition or range depends on another loop than `loops`.
     """
-    conditions = [*(form.expr() >= 0 for form in box.where), *box.also]
-    parts = [CountGroup([forms], [], _loops_of(env, _atoms(forms))) for forms in (list(s.extents()) for s in box.sides)]
-    parts += [CountGroup([], [cond], _loops_of(env, cond.free_vars())) for cond in conditions]
+    conditions = box.guard()
+    extents = [list(side.extents()) for side in box.sides]
+    parts = [CountGroup([forms], [], _loops_of(env, [e for form in forms for e in form.terms])) for forms in extents]
+    parts += [CountGroup([], [cond], _loops_of(env, [cond])) for cond in conditions]
     parts += [CountGroup([], [], _loops_of(env, [v])) for v in loops]
     groups: list[CountGroup] = []
     for part in parts:
@@ -253,13 +195,9 @@ def _groups(env: LoopEnvironment, box: Box, loops: Sequence[Var]) -> list[CountG
     return [group._replace(loops=sorted(group.loops, key=order.__getitem__)) for group in groups]
 
 
-def _atoms(forms: Sequence[Linear]) -> Iterable[Var]:
-    return (v for form in forms for e in form.terms for v in e.free_vars())
-
-
-def _loops_of(env: LoopEnvironment, variables: Iterable[Var]) -> list[Var]:
-    """The loops among variables, and all loops that their ranges mention."""
-    return list(transitive_ranges(env, variables))
+def _loops_of(env: LoopEnvironment, terms: Iterable[Expr | Cond]) -> list[Var]:
+    """The loops in terms, and all loops that their ranges mention."""
+    return list(transitive_ranges(env, free_vars(*terms)))
 
 
 def _is_simple(env: LoopEnvironment, group: CountGroup) -> bool:
@@ -398,7 +336,7 @@ class StageRegion(Region):
         ------
         CountError: as for `count_total`.
         """
-        return self._count_over_sizes(MAX, largest_count, 0)
+        return self._count_over_sizes(MAX, largest_count)
 
     def count_total(self) -> int | Infinity | Expr:
         """The number of elements of all instances together: an int, or an expression over sizes.
@@ -410,22 +348,21 @@ class StageRegion(Region):
         ------
         CountError: counting is out of budget.
         """
-        return self._count_over_sizes(TOTAL, total_count, 1)
+        return self._count_over_sizes(TOTAL, total_count)
 
     def _count_over_sizes(
-        self, word: str, count: Callable[[LoopEnvironment, Box, Sequence[Var]], Expr | None], k: int
+        self, word: str, count: Callable[[LoopEnvironment, Box, Sequence[Var]], Expr | None]
     ) -> int | Infinity | Expr:
-        closed = self._count_of_box(count)
+        closed, sizes = self._count_of_box(count), tuple(self._sizes())
         if isinstance(closed, int) or (closed is not None and not opaque_terms(closed)):
             return closed
-        if word == TOTAL and (form := self._total_form()) is not None:
+        if sizes and word == TOTAL and (form := self._total_form()) is not None:
             return form
-        if closed is not None:
+        if sizes and closed is not None:
             return closed
         try:
-            return self._counts()[k]
+            return self._count_at_known_sizes(word)
         except CountError:
-            sizes = tuple(self._sizes())
             if not sizes:
                 raise
             key = (word, self._footprint, self.fixed)
@@ -437,10 +374,10 @@ class StageRegion(Region):
         `None` with tiles of unknown length, or beyond a budget.
         """
         env, loops = self._env, self._loops()
-        if not self._sizes() or not self.is_exact:
+        if not self.is_exact:
             return None
         ranges = transitive_ranges(env, loops)
-        inside = [cond for v, r in ranges.items() for cond in (v >= low(r), v < low(r) + extent(r))]
+        inside = [cond for v, r in ranges.items() for cond in range_conditions(v, r)]
         try:
             run = env.shapes.where((), logical_and(*inside)).without([v for v in ranges if v not in loops])
             total = self.shape.intersect_params(run).params_to_dims(loops).count()
@@ -478,29 +415,30 @@ class StageRegion(Region):
     def _visited_count(self, word: str, sizes: Mapping[Var, int]) -> int:
         """The count by a visit to every point of the box around each instance.
 
-        With too many points, or without a condition of membership: the count of these boxes, of a superset.
+        With too many points, or without a condition of membership: at values of symbolic sizes the count of these
+        boxes, of a superset.
         """
         env, hull = self._env, self._footprint.hull(self._env)
         around = transitive_ranges(env, (*self._loops(), *hull.variables()))
         loops = tuple((v, *ends_over_sizes(env, v)) for v in env.ranges if v in around)
-        conditions = [*(form.expr() >= 0 for form in hull.where), *hull.also]
+        conditions = hull.guard()
         where = (*env.unmet(*conditions), *conditions)
         point = [Var(f"x{k}") for k in range(self.dims)]
         sides = [number_of(env, (form.expr() for form in side.extents())) for side in hull.sides]
-        lows = (env.total(maximum(*(form.expr() for form in side.lows))) for side in hull.sides)
+        lows = (env.total(side.low()) for side in hull.sides)
         axes = tuple((x, first, minimum(*side)) for x, first, side in zip(point, lows, sides, strict=True))
         try:
             members = (*where, *self._members(point))
             return InstanceCount(word, tuple(sizes), (*loops, *axes), (), members, self.dims)(*sizes.values())
         except BudgetError:
-            if self.is_exact:
+            if self.is_exact or not sizes:
                 raise
         return InstanceCount(word, tuple(sizes), loops, tuple(sides), where)(*sizes.values())
 
     def _count_of_box(self, count: Callable[[LoopEnvironment, Box, Sequence[Var]], Expr | None]) -> int | Expr | None:
         """A count of a box over sizes; `None` for other regions."""
         box = self._footprint.box
-        if box is None or self._simple_counts() is not None or not self._sizes():
+        if box is None:
             return None
         closed = count(self._env, box, self._loops())
         number = None if closed is None else self._env.number(closed)
@@ -512,17 +450,19 @@ class StageRegion(Region):
         around = [v for r in ranges.values() for v in r.free_vars()]
         return [v for v in dict.fromkeys((*footprint.variables(), *around)) if v not in self._env.ranges]
 
-    def _counts(self) -> tuple[int | Infinity, int | Infinity]:
-        simple = self._simple_counts() or self._visited_counts()
-        if simple is not None:
-            return simple
+    def _count_at_known_sizes(self, word: str) -> int | Infinity:
+        """A count by the domain or by a visit to all points; the visit comes first where ends are not affine."""
+        loops, box = self._loops(), self._footprint.box
+        is_listed = not self._sizes() and all(v in loops for v in transitive_ranges(self._env, loops))
+        if is_listed and box is not None and not box.is_affine():
+            with suppress(BudgetError, InputError):  # data decides what is in the region
+                return self._visited_count(word, {})
         try:
-            return self._counted()
+            return self._counted()[word != MAX]
         except BudgetError as error:
-            with suppress(BudgetError):
-                listed = enumerate_counts(self._env, self._footprint, self.fixed)
-                if listed is not None:
-                    return listed
+            if is_listed:
+                with suppress(BudgetError, InputError):
+                    return self._visited_count(word, {})
             raise CountError(f"counting is out of budget: {error}") from error
 
     def _counted(self) -> tuple[int | Infinity, int | Infinity]:
@@ -538,37 +478,6 @@ class StageRegion(Region):
                 "fix the sizes with bounds.at({...}) or infer_bound(..., at={...})"
             )
         return alive.counts(loops, REGION_POINTS)
-
-    def _simple_counts(self) -> tuple[int, int] | None:
-        """The counts of a box of constant extents over a box of instances, else `None`."""
-        box = self._footprint.box
-        if box is None or box.where or box.also:
-            return None
-        size = 1
-        for side in box.sides:
-            extents = side.extents()
-            if len(extents) != 1 or not extents[0].is_const:
-                return None
-            size *= max(extents[0].const, 0)
-        number = 1
-        for v in self._loops():
-            ends = self._env.ranges[v].constant()
-            if ends is None:
-                return None
-            number *= max(ends[1] - ends[0] + 1, 0)
-        return (size if number else 0), size * number
-
-    def _visited_counts(self) -> tuple[int, int] | None:
-        """The counts of a box with nonlinear ends by enumeration, else `None`."""
-        box = self._footprint.box
-        visited = None if box is None or box.is_affine() else enumerate_extents(self._env, box, self.fixed)
-        if visited is None:
-            return None
-        most = total = 0
-        for extents in visited:
-            number = prod(extents)
-            most, total = max(most, number), total + number
-        return most, total
 
     def at(self, values: Mapping[Var, IntLike]) -> Region:
         """The region at values of loop variables or sizes; a root axis names its loop.
@@ -652,6 +561,3 @@ class CountAtSizes:
         BudgetError: there are more than `REGION_POINTS` instances.
         """
         return self.region._count_at(self.word, dict(zip(self.sizes, sizes, strict=True)))
-
-
-__all__ = ["Box", "StageRegion"]

@@ -48,13 +48,12 @@ from bound.infer.footprints.footprint import Footprint, Outline, footprint_of_sh
 from bound.infer.phases.fused_axes import FlatAxes, flat_image, fused_axes
 from bound.infer.phases.gather import (
     enclosing_guards,
-    in_earlier_iterations,
-    in_later_iterations,
+    in_other_iterations,
     reached_footprint,
     union_footprints,
     within_tensor,
 )
-from bound.infer.phases.infer_root_bound import InferenceState, requests_of, storage_loops
+from bound.infer.phases.infer_root_bound import InferenceState, fixed_in, requests_of
 from bound.infer.phases.pass_down import rounds_up
 from bound.infer.phases.stage_bounds import SlidingWindow, StageBounds, data_axes
 from bound.operation import ComputeOp, PlaceholderOp
@@ -332,8 +331,8 @@ def live_elements(state: InferenceState, bounds: StageBounds, tensor: Tensor) ->
         return reached_footprint(env, bounds, footprint, running)
 
     new, read = run(bounds.computed_of(tensor)), run(bounds.required[tensor])
-    computed = new.union(in_earlier_iterations(env, new, slid))
-    return computed.intersect(read.union(in_later_iterations(env, read, slid))).union(new)
+    computed = new.union(in_other_iterations(env, new, slid, are_earlier=True))
+    return computed.intersect(read.union(in_other_iterations(env, read, slid, are_earlier=False))).union(new)
 
 
 def _differences(env: LoopEnvironment, kept: Shape, storage: Storage) -> Shape:
@@ -488,11 +487,9 @@ def _smallest_storage(state: InferenceState, bounds: StageBounds, tensor: Tensor
     if stage.is_output or tensor in state.whole or isinstance(stage.op, PlaceholderOp):
         return plain([Range(0, e) for e in shape])
     env = state.env
-    footprint, fixed = (
-        (window(state, bounds), storage_loops(state, bounds))
-        if bounds.slid
-        else (bounds.computed_of(tensor), bounds.fixed)
-    )
+    footprint, fixed = bounds.computed_of(tensor), bounds.fixed
+    if bounds.slid:
+        footprint, fixed = window(state, bounds), fixed_in(state, stage, bounds.path[len(bounds.slid) :])
 
     @cache
     def axis(k: int) -> Range:

@@ -15,10 +15,11 @@ c * (l // c)` the last. Otherwise the former is negative and the latter at least
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
+from typing import TypeVar
 
 from bound.infer.footprints.environment import LoopEnvironment
 from intset.expr import ops
@@ -29,6 +30,7 @@ from intset.expr.range import Range
 from intset.linear.form import Linear, constant
 from intset.simplify.engine import cost
 
+T = TypeVar("T")
 EndForms = tuple[Linear, ...]
 _MAX_FORMS = 6  # linear forms of one end
 _MAX_SUM_FORMS = 4  # forms of one end of a sum
@@ -50,9 +52,22 @@ class SymbolicInterval:
         """The forms whose minimum is the extent of a nonempty interval."""
         return tuple([gap.shift(1) for gap in self.gaps])
 
+    @property
+    def ends(self) -> EndForms:
+        """The forms of both ends."""
+        return *self.lows, *self.highs
+
+    def low(self) -> Expr:
+        """The first integer of a nonempty interval."""
+        return maximum(*(form.expr() for form in self.lows))
+
+    def high(self) -> Expr:
+        """The last integer of a nonempty interval."""
+        return minimum(*(form.expr() for form in self.highs))
+
     def range(self) -> Range:
         """The interval as a `Range`."""
-        low = maximum(*(form.expr() for form in self.lows))
+        low = self.low()
         extents = [form.expr() for form in self.extents()] if len(self.lows) == 1 else []
         if extents and all(isinstance(e, Var) for e in self.lows[0].terms):
             extent = minimum(*extents)
@@ -96,8 +111,10 @@ class Box:
 
     def variables(self) -> tuple[Var, ...]:
         """The variables in the ends and the guard."""
-        forms = [form for side in self.sides for form in (*side.lows, *side.highs)]
-        return free_vars(*(e for form in (*forms, *self.where) for e in form.terms), *self.also)
+        return free_vars(*(e for form in self._forms() for e in form.terms), *self.also)
+
+    def _forms(self) -> list[Linear]:
+        return [*(form for side in self.sides for form in side.ends), *self.where]
 
     def is_conditional(self) -> bool:
         """Whether the box has a guard."""
@@ -105,8 +122,7 @@ class Box:
 
     def is_affine(self) -> bool:
         """Whether all ends and conditions are affine in variables."""
-        forms = [form for side in self.sides for form in (*side.lows, *side.highs)]
-        return not self.also and all(isinstance(e, Var) for form in (*forms, *self.where) for e in form.terms)
+        return not self.also and all(isinstance(e, Var) for form in self._forms() for e in form.terms)
 
     def key(self) -> object:
         """A structural key: equal keys, equal boxes."""
@@ -121,9 +137,13 @@ class Box:
         """The conditions that the box is nonempty."""
         return [*(form.expr() >= 0 for form in self.nonempty_forms() if not form.is_const), *self.also]
 
+    def guard(self) -> list[Cond]:
+        """The conditions of the guard."""
+        return [*(form.expr() >= 0 for form in self.where), *self.also]
+
     def conditions(self, point: Sequence[Expr]) -> list[Cond]:
         """The membership conditions of `point`, guard included."""
-        conditions = [form.expr() >= 0 for form in self.where] + list(self.also)
+        conditions = self.guard()
         for x, side in zip(point, self.sides, strict=True):
             conditions += [x >= low.expr() for low in side.lows]
             conditions += [x <= high.expr() for high in side.highs]
@@ -155,10 +175,14 @@ def interval(env: LoopEnvironment, lows: Iterable[Linear], highs: Iterable[Linea
     lows, highs = tuple(lows), tuple(highs)
     if len(lows) == len(highs) == 1:
         return SymbolicInterval(lows, highs)
-    first, last = _largest(env, lows), _largest(env, [form.scale(-1) for form in highs])
+
+    def exceeds(a: Linear, b: Linear) -> bool:
+        return env.is_nonneg(a.minus(b))
+
+    first, last = (undominated(forms, exceeds) for forms in (lows, [form.scale(-1) for form in highs]))
     if len(first) > _MAX_FORMS or len(last) > _MAX_FORMS:
         return None
-    return interval_of_maxima(first, last)
+    return interval_of_maxima(tuple(first), tuple(last))
 
 
 def with_where(env: LoopEnvironment, box: Box, added: Iterable[Linear]) -> Box:
@@ -208,7 +232,7 @@ def end_forms(env: LoopEnvironment, end: Expr, op: ops.Op) -> list[Linear]:
 def divided_by_content(form: Linear) -> Linear:
     """An equivalent of `form >= 0` with coprime coefficients."""
     g = form.content()
-    return form if g < 2 else Linear(form.const // g, {e: k // g for e, k in form.terms.items()})
+    return form if g < 2 else form.divided(g)
 
 
 def unproved_gaps(env: LoopEnvironment, side: SymbolicInterval, assumed: Sequence[Linear] = ()) -> list[Linear]:
@@ -379,15 +403,13 @@ def _same_side(a: EndForms, b: EndForms) -> bool:
     return {f.key() for f in a} == {f.key() for f in b}
 
 
-def _largest(env: LoopEnvironment, forms: Iterable[Linear]) -> EndForms:
-    """The forms without those that never exceed another."""
-    kept: list[Linear] = []
-    for form in forms:
-        if any(env.is_nonneg(other.minus(form)) for other in kept):
-            continue
-        kept = [other for other in kept if not env.is_nonneg(form.minus(other))]
-        kept.append(form)
-    return tuple(kept)
+def undominated(items: Iterable[T], dominates: Callable[[T, T], bool]) -> list[T]:
+    """The items without those that another one dominates."""
+    kept: list[T] = []
+    for item in items:
+        if not any(dominates(other, item) for other in kept):
+            kept = [*(other for other in kept if not dominates(item, other)), item]
+    return kept
 
 
 def hull(env: LoopEnvironment, boxes: Sequence[Box]) -> tuple[Box, bool]:
@@ -403,12 +425,7 @@ def hull(env: LoopEnvironment, boxes: Sequence[Box]) -> tuple[Box, bool]:
 
 def _hull_side(env: LoopEnvironment, choices: Sequence[EndForms]) -> tuple[EndForms, bool]:
     """The minimum of several ends, each a maximum of forms, and its exactness."""
-    kept: list[EndForms] = []
-    for side in choices:
-        if any(_at_most(env, other, side) for other in kept):
-            continue
-        kept = [other for other in kept if not _at_most(env, side, other)]
-        kept.append(side)
+    kept = undominated(choices, lambda a, b: _at_most(env, a, b))
     if len(kept) == 1:
         return kept[0], True
     numbers = [env.bounds(form)[0] for side in kept for form in side]

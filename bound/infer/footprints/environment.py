@@ -220,6 +220,7 @@ class LoopEnvironment:
     witnesses: drawn instances of the loops entered so far.
     instances: memo of `instances`, by the variables.
     counts: memo of `count_of`, by what is counted.
+    normalizer: forms with the ranges entered so far and the user's facts.
     """
 
     def __init__(self, context: Context, sizes: Iterable[Var], domain: str, account: Account) -> None:
@@ -234,23 +235,13 @@ class LoopEnvironment:
         self._limits = dict(frame.known.assumptions.limits)
         facts = frame.known.assumptions
         self._plain = Normalizer({})
-        self._bounds = Normalizer(self._numeric, facts._replace(limits=self._limits))
+        self.normalizer = Normalizer(self._numeric, facts._replace(limits=self._limits))
         self._is_plain = not facts.nonneg
         # terms of a form -> (least constant proved to make it nonnegative, greatest constant that was not proved)
         self._thresholds: dict[frozenset[tuple[Expr, int]], tuple[int | None, int | None]] = {}
         self.witnesses = Witnesses(self.context, self.ends_of, self.ranges)
         self.instances: dict[tuple[Var, ...], Shape] = {}
         self.counts: dict[object, Expr] = {}
-
-    @property
-    def size_ranges(self) -> dict[Var, Range]:
-        """The ranges of the variables of the context."""
-        return dict(self.context.ranges)
-
-    @property
-    def normalizer(self) -> Normalizer:
-        """Forms with the ranges entered so far and the user's facts."""
-        return self._bounds
 
     @property
     def regions(self) -> Regions:
@@ -293,7 +284,7 @@ class LoopEnvironment:
         self.ranges[var] = limits
         self.witnesses.enter(var)
         first, last = self.form(low(limits)), self.form(as_expr(limits.max))
-        self._numeric[var] = (self.bounds(first)[0], self.bounds(last)[1])
+        self._numeric[var] = self.normalizer.intervals[var] = (self.bounds(first)[0], self.bounds(last)[1])
         if not (first.is_const and last.is_const):
             self._limits[var] = (first, last)
 
@@ -327,17 +318,7 @@ class LoopEnvironment:
 
     def bounds(self, form: Linear) -> Ends:
         """Numeric bounds of `form` over all ranges; `None` for an open end."""
-        low: int | None = form.const
-        high: int | None = form.const
-        numeric = self._numeric
-        for e, k in form.terms.items():
-            ends = numeric.get(e) if isinstance(e, Var) else None
-            first, last = self._bounds.atom_bounds(e) if ends is None else ends
-            if k < 0:
-                first, last = last, first
-            low = None if low is None or first is None else low + k * first
-            high = None if high is None or last is None else high + k * last
-        return low, high
+        return self.normalizer.sum_bounds(form)
 
     def ends_of(self, v: Var) -> Ends:
         """Numeric bounds of a variable."""
@@ -366,7 +347,7 @@ class LoopEnvironment:
             return True
         if too_little is not None and form.const <= too_little:
             return False
-        holds = not self.witnesses.refute(form) and self._bounds.is_nonneg(form)
+        holds = not self.witnesses.refute(form) and self.normalizer.is_nonneg(form)
         if holds:
             self._thresholds[terms] = (form.const, too_little)
         elif all(v in self._numeric for e in form.terms for v in e.free_vars()):  # their ranges are final
@@ -459,7 +440,7 @@ def _ask_domain(env: LoopEnvironment, ranges: Mapping[Var, Range], variables: Se
     inside = [cond for v, r in ranges.items() for cond in range_conditions(v, r)]
     # Conditions, not ranges: emptiness of a range with at most one point would go unnoticed.
     context = env.context.extended(dict.fromkeys(ranges), inside)
-    image = image_in_instances(context, list(variables), list(env.size_ranges), env.regions)
+    image = image_in_instances(context, list(variables), list(env.context.ranges), env.regions)
     if image.notes:
         raise BudgetError(image.notes[0])
     return image.shape.dims_to_params(variables)
@@ -575,7 +556,7 @@ def _size_of(key: Any, sizes: Sequence[Var]) -> Var:
 def _known(env: LoopEnvironment, chosen: set[Var], fixed: Mapping[Expr, int]) -> Iterator[Cond]:
     """The ranges and facts of the context about these sizes alone."""
     conditions = [fact.condition for fact in env.context.facts]
-    for size, r in env.size_ranges.items():
+    for size, r in env.context.ranges.items():
         conditions += range_conditions(size, r)
     for condition in conditions:
         stated = substitute(condition, dict(fixed))

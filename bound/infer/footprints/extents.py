@@ -23,7 +23,7 @@ from itertools import product
 from math import gcd, lcm, prod
 from typing import Any, Final
 
-from bound.infer.footprints.box import Box, SymbolicInterval, is_empty
+from bound.infer.footprints.box import Box, SymbolicInterval, is_empty, undominated
 from bound.infer.footprints.environment import (
     MAX_LISTED,
     LoopEnvironment,
@@ -56,8 +56,6 @@ RESIDUE_CLASSES: Final = 16  # residue classes of loops over which one extent is
 
 _NUMBER = Var("number")  # of an iteration within its residue class
 EXTENTS: Final = 200_000  # operations of the domain, for one dimension
-
-MAX_POINTS: Final = 500_000
 
 
 def ends_of(env: LoopEnvironment, v: Var) -> tuple[Linear, Linear]:
@@ -120,9 +118,9 @@ def bound_by_classes(env: LoopEnvironment, forms: Sequence[Linear]) -> Expr | No
             if parts is None:
                 return None
             for part in parts:
-                few = _without_larger(env, part)
+                few = tuple(undominated(part, lambda a, b: env.is_nonneg(b.minus(a))))
                 following[frozenset(form.key() for form in few)] = few
-        cases = _without_smaller(env, list(following.values()))
+        cases = undominated(following.values(), lambda a, b: _is_at_most(env, b, a))
         if len(cases) > RESIDUE_CLASSES:
             return None
     return maximum(*(minimum(*(form.expr() for form in case)) for case in cases))
@@ -133,24 +131,6 @@ def _is_quotient_of_loop(env: LoopEnvironment, e: Expr) -> bool:
     loops = transitive_ranges(env, e.free_vars())
     around = (*e.free_vars(), *(v for r in loops.values() for v in r.free_vars()))
     return bool(loops) and ops.FLOORDIV in operations(e) and any(v not in env.ranges for v in around)
-
-
-def _without_larger(env: LoopEnvironment, forms: Sequence[Linear]) -> tuple[Linear, ...]:
-    """Drop forms that another form never exceeds."""
-    kept: list[Linear] = []
-    for form in forms:
-        if not any(env.is_nonneg(form.minus(other)) for other in kept):
-            kept = [*(other for other in kept if not env.is_nonneg(other.minus(form))), form]
-    return tuple(kept)
-
-
-def _without_smaller(env: LoopEnvironment, cases: Sequence[tuple[Linear, ...]]) -> list[tuple[Linear, ...]]:
-    """The minima of forms, without the ones that never exceed another minimum."""
-    kept: list[tuple[Linear, ...]] = []
-    for case in cases:
-        if not any(_is_at_most(env, case, other) for other in kept):
-            kept = [*(other for other in kept if not _is_at_most(env, other, case)), case]
-    return kept
 
 
 def _is_at_most(env: LoopEnvironment, a: Sequence[Linear], b: Sequence[Linear]) -> bool:
@@ -205,71 +185,28 @@ def _is_flat(line: Affine) -> bool:
 
 def enumerate_extents(env: LoopEnvironment, box: Box, fixed: Sequence[Var]) -> Iterator[tuple[int, ...]] | None:
     """The extents of a box in each instance, zeros if empty; `None` for symbolic sizes or too many instances."""
-    boxes = _boxes_of(env, box, fixed)
-    return None if boxes is None else (tuple(map(len, spans)) for _, spans in boxes)
-
-
-def enumerate_counts(env: LoopEnvironment, footprint: Footprint, fixed: Sequence[Var]) -> tuple[int, int] | None:
-    """Maximum and sum, over instances, of the number of elements.
-
-    `None` for symbolic sizes or too many points.
-
-    Raises
-    ------
-    BudgetError: the domain cannot write the membership conditions within its budget.
-    """
-    hull = footprint.hull(env)
-    order = list(dict.fromkeys((*fixed, *hull.variables(), *footprint.variables())))
-    boxes = _boxes_of(env, hull, order)
-    if boxes is None:
-        return None
-    point = [Var(f"x{k}") for k in range(footprint.dims)]
-    member = logical_and(*footprint.conditions(point))
-    if opaque_terms(member):
-        return None
-    inside = compiled(member, [*order, *point])
-    most = total = looked = 0
-    for values, spans in boxes:
-        looked += prod(map(len, spans))
-        if looked > MAX_POINTS:
-            return None
-        instance = [values[v] for v in order]
-        number = sum(1 for x in product(*spans) if inside(*instance, *x))
-        most, total = max(most, number), total + number
-    return most, total
-
-
-def _boxes_of(
-    env: LoopEnvironment, box: Box, fixed: Sequence[Var]
-) -> Iterator[tuple[dict[Var, int], list[range]]] | None:
-    """Each instance with its box, empty where the guard fails; `None` beyond the limits."""
     order = [*fixed, *(v for v in box.variables() if v not in fixed)]
     points = enumerate_instances(env, order) if all(v in env.ranges for v in order) else None
     if points is None:
         return None
-    runs = logical_and(*(form.expr() >= 0 for form in box.where), *box.also)
-    ends = [
-        (maximum(*(f.expr() for f in side.lows)), minimum(*(f.expr() for f in side.highs)) + 1) for side in box.sides
-    ]
+    runs = logical_and(*box.guard())
+    ends = [(side.low(), side.high() + 1) for side in box.sides]
     if opaque_terms(runs, *(e for pair in ends for e in pair)):
         return None
-    where = compiled(runs, order)
-    return _boxes(order, points, where, [(compiled(low, order), compiled(end, order)) for low, end in ends])
+    return _extents(points, compiled(runs, order), [(compiled(low, order), compiled(end, order)) for low, end in ends])
 
 
-def _boxes(
-    order: Sequence[Var],
+def _extents(
     points: Iterable[tuple[int, ...]],
     where: Callable[..., Any],
     ends: Sequence[tuple[Callable[..., int], Callable[..., int]]],
-) -> Iterator[tuple[dict[Var, int], list[range]]]:
-    nowhere = [range(0)] * len(ends)
+) -> Iterator[tuple[int, ...]]:
     for point in points:
         try:
-            spans = [range(low(*point), end(*point)) for low, end in ends] if where(*point) else nowhere
+            extents = [max(end(*point) - low(*point), 0) if where(*point) else 0 for low, end in ends]
         except ArithmeticError:
             continue
-        yield dict(zip(order, point, strict=True)), spans if all(spans) else nowhere
+        yield tuple(extents) if all(extents) else (0,) * len(ends)
 
 
 _MAX_NODES: Final = 1000  # of the expressions evaluated at every point
@@ -333,14 +270,14 @@ def max_extent(env: LoopEnvironment, footprint: Footprint, k: int, fixed: Sequen
     if not products:
         return _bounded_with_outline(env, footprint, k, varying, most) if extent is None else extent
     bound = _bounded_with_outline(env, footprint, k, varying, most)
-    if extent is None or not any(True for _ in sample_instances(env, {}, [extent < bound], mixed=FEW)):
+    if extent is None or not has_instance(env, {}, [extent < bound], mixed=FEW):
         return bound
     return env.simplified(_least(env, [bound, extent]))
 
 
 def _has_products_of_loops(env: LoopEnvironment, side: SymbolicInterval) -> bool:
     """Whether an end has a product or a quotient of a loop and a size, which no Presburger set relates to the loop."""
-    terms = [e for form in (*side.lows, *side.highs) for e in form.terms]
+    terms = [e for form in side.ends for e in form.terms]
     return any(not env.ranges.keys().isdisjoint(node.free_vars()) for node in nonlinear_nodes(terms))
 
 
@@ -478,12 +415,7 @@ def _bounded(env: LoopEnvironment, side: SymbolicInterval, most: Expr) -> Expr:
 
 def _least(env: LoopEnvironment, choices: Sequence[Expr]) -> Expr:
     """The minimum of expressions; provably redundant operands are dropped."""
-    kept: list[Expr] = []
-    for e in choices:
-        form = env.form(e)
-        if not any(env.is_nonneg(form.minus(env.form(other))) for other in kept):
-            kept = [*(other for other in kept if not env.is_nonneg(env.form(other).minus(form))), e]
-    return reduce(simple.minimum, kept)
+    return reduce(simple.minimum, undominated(choices, lambda a, b: env.is_nonneg(env.form(b).minus(env.form(a)))))
 
 
 def _without_loops(env: LoopEnvironment, e: Expr) -> Expr | None:
@@ -536,7 +468,4 @@ def _difference(env: LoopEnvironment, e: Expr, other: Expr) -> Expr | None:
 def _reduced(size: Linear, high: Linear, low: Linear) -> tuple[Linear, Linear, Linear]:
     """Divisor and dividends without their common factor `g`: `(g*x + r) // (g*m)` equals `(x + r // g) // m`."""
     g = gcd(size.const, *(k for form in (size, high, low) for k in form.terms.values()))
-    if g < 2:
-        return size, high, low
-    size, high, low = (Linear(f.const // g, {e: k // g for e, k in f.terms.items()}) for f in (size, high, low))
-    return size, high, low
+    return (size.divided(g), high.divided(g), low.divided(g)) if g > 1 else (size, high, low)

@@ -142,7 +142,7 @@ class Footprint:
             return
         with suppress(BudgetError), env.budget(operations):
             hull = _hull_of(env, self.unguarded)
-            ends = [form.expr() for side in hull.sides for form in (*side.lows, *side.highs)]
+            ends = [form.expr() for side in hull.sides for form in side.ends]
             if is_small(most, ends):
                 self._hull = guarded(env, hull, self.guard)
                 return

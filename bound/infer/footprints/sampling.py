@@ -16,7 +16,7 @@ from bound.infer.footprints.environment import LoopEnvironment, Span, is_inside,
 from bound.schedule.simple import low
 from intset.errors import EvaluationError, InputError
 from intset.expr import ops
-from intset.expr.dag import is_nonlinear, nonlinear_nodes, opaque_terms, operations
+from intset.expr.dag import free_vars, is_nonlinear, nonlinear_nodes, opaque_terms, operations
 from intset.expr.evaluate import compiled, evaluate, point_value
 from intset.expr.node import Cond, Expr, Var, as_expr
 from intset.expr.range import Range, range_conditions
@@ -44,9 +44,9 @@ def takes_two_values(env: LoopEnvironment, e: Expr, ranges: Mapping[Var, Range],
     return False
 
 
-def has_instance(env: LoopEnvironment, ranges: Mapping[Var, Range], conditions: Sequence[Cond]) -> bool:
+def has_instance(env: LoopEnvironment, ranges: Mapping[Var, Range], conditions: Sequence[Cond], mixed: int = 0) -> bool:
     """Whether some sampled instance satisfies the conditions."""
-    return any(True for _ in sample_instances(env, ranges, conditions))
+    return any(True for _ in sample_instances(env, ranges, conditions, mixed=mixed))
 
 
 def sample_instances(
@@ -174,7 +174,8 @@ class _Drawing:
         spans = [_span(self.env, v) for v in self.sizes]
         equal = [(self.sizes.index(v), self.sizes.index(other)) for v, other in self.equal.items()]
         ends = [self._ends_of(v) for v in self.loops]
-        limits = [cond for v in self.sizes for cond in _symbolic_limits(v, self.env.context.ranges.get(v))]
+        stated = self.env.context.ranges
+        limits = [cond for v in self.sizes if v in stated for cond in range_conditions(v, stated[v])]
         facts = [compiled(fact, self.order) for fact in (*limits, *self.facts)]
         for k in range(attempts):
             spread = _SPREADS[k % len(_SPREADS)]
@@ -208,7 +209,7 @@ def _equated(sizes: Sequence[Var], facts: Iterable[Cond]) -> dict[Var, Var]:
 
 def in_products(terms: Iterable[Expr | Cond]) -> list[Var]:
     """The variables in products of nonconstant factors."""
-    return list(dict.fromkeys(v for node in nonlinear_nodes(terms) if node.op is ops.MUL for v in node.free_vars()))
+    return list(free_vars(*(node for node in nonlinear_nodes(terms) if node.op is ops.MUL)))
 
 
 def _has_long_proofs(terms: Sequence[Expr | Cond]) -> bool:
@@ -240,8 +241,3 @@ def _run(
             return False
         values.append(start + iteration % (end - start + 1))
     return True
-
-
-def _symbolic_limits(v: Var, r: Range | None) -> list[Cond]:
-    """The conditions of a range that numbers do not state."""
-    return [] if r is None else list(range_conditions(v, r))

@@ -14,7 +14,7 @@ from functools import reduce
 from bound.infer.accesses import TensorAccess
 from bound.infer.footprints.box import contains, whole_tensor
 from bound.infer.footprints.footprint import Footprint
-from bound.infer.phases.infer_root_bound import InferenceState, own_propagation, propagation_of
+from bound.infer.phases.infer_root_bound import InferenceState, iterations_of, own_propagation
 from bound.infer.phases.pass_down import overruns_unguarded
 from bound.infer.phases.stage_bounds import StageBounds, data_axes
 from bound.operation import ComputeOp
@@ -149,7 +149,8 @@ def _is_required(state: InferenceState, bounds: StageBounds, tensor: Tensor, axe
     for request in state.requests[tensor]:
         access = request.access
         flat = TensorAccess(tensor, axes.numbers(access.indices), access.conditions, access.extra, access.before)
-        footprint = propagation_of(state, bounds, request.consumer, bounds.path).image(flat, shape)
+        propagation, _ = iterations_of(state, bounds, request.consumer, bounds.path)
+        footprint = propagation.image(flat, shape)
         if footprint.exact and footprint.box is not None:
             needed.append(footprint.box)
     own = own_propagation(state, bounds)

@@ -47,10 +47,10 @@ from bound.schedule.simple import extent, low
 from bound.tensor import Tensor
 from intset.errors import BudgetError
 from intset.expr import ops
-from intset.expr.build import logical_and, logical_or, maximum, select
+from intset.expr.build import logical_and, logical_or, select
 from intset.expr.dag import chain, conjuncts, is_small, postorder, substitute
 from intset.expr.node import Cond, Expr, Var, as_expr, truth
-from intset.expr.range import Range
+from intset.expr.range import Range, range_conditions
 from intset.linear.form import Linear
 from intset.regions.shape import Shape
 
@@ -67,7 +67,6 @@ def gather(
     bounds: StageBounds,
     footprints: Mapping[Tensor, Sequence[Footprint]],
     shape_of: Callable[[Tensor], tuple[Expr, ...]],
-    with_unions: bool = True,
 ) -> None:
     """Set the required region of each output: the union of all footprints, within the tensor.
 
@@ -75,13 +74,12 @@ def gather(
     ----------
     footprints: those of all consumers, by output.
     shape_of: the extents of a tensor.
-    with_unions: whether the domain has unions; else the outer box is used.
     """
     for tensor in bounds.op.outputs:
         shape = shape_of(tensor)
-        footprint = union_footprints(env, len(shape), footprints.get(tensor, ()), with_unions)
+        footprint = union_footprints(env, len(shape), footprints.get(tensor, ()), env.has_regions)
         footprint = within_tensor(env, footprint, shape)
-        if with_unions and is_always_empty(env, footprint, bounds.fixed):
+        if env.has_regions and is_always_empty(env, footprint, bounds.fixed):
             footprint = footprint.with_box(empty_box(len(shape)))
         bounds.required[tensor] = footprint
 
@@ -403,7 +401,7 @@ def new_elements(
     try:
         with env.budget(SLIDE):
             whole = reached_footprint(env, bounds, footprint, running)
-            new = whole.subtract(in_earlier_iterations(env, whole, bounds.slid)).coalesced()
+            new = whole.subtract(in_other_iterations(env, whole, bounds.slid, are_earlier=True)).coalesced()
             advance = _advance(env, bounds, footprint, new)
         if advance is not None:
             return advance
@@ -425,7 +423,7 @@ def _advance(env: LoopEnvironment, bounds: StageBounds, footprint: Footprint, ne
     if footprint.box is None:
         return None
     sides = footprint.box.sides
-    moving = [k for k, side in enumerate(sides) if any(_names(f, bounds.slid) for f in (*side.lows, *side.highs))]
+    moving = [k for k, side in enumerate(sides) if any(_names(f, bounds.slid) for f in side.ends)]
     if len(moving) != 1:
         return None
     side, last = sides[moving[0]], bounds.slid[-1]
@@ -434,7 +432,7 @@ def _advance(env: LoopEnvironment, bounds: StageBounds, footprint: Footprint, ne
     if step < 1:
         return None
     begins = {v: as_expr(r.min) for v, r in transitive_ranges(env, bounds.slid).items() if v in bounds.slid}
-    start = maximum(*(low.expr() for low in side.lows))
+    start = side.low()
     first = env.context.simplify(substitute(start, begins))
     is_first = logical_and(*(v.eq(begin) for v, begin in begins.items()))
     low = select(is_first, first, ends[0].shift(1 - step).expr())
@@ -474,24 +472,17 @@ def reached_footprint(
 ) -> Shape:
     """A footprint restricted to iterations that run and reach the stage."""
     ranges = transitive_ranges(env, (*bounds.slid, *bounds.fixed))
-    inside = [cond for v, r in ranges.items() for cond in (v >= as_expr(r.min), v <= as_expr(r.max))]
+    inside = [cond for v, r in ranges.items() for cond in range_conditions(v, r)]
     run = env.shapes.where((), logical_and(*inside, *running))
     hidden = [v for v in ranges if v not in bounds.fixed]  # threads sharing the storage
     return footprint.shape(env).intersect_params(project_variables(run, hidden))
 
 
-def in_earlier_iterations(env: LoopEnvironment, whole: Shape, slid: Sequence[Var]) -> Shape:
-    """The union of `whole` over all earlier iterations of the loops `slid`."""
-    before = {v: Var(f"{v.name}.before") for v in slid}
-    order = _precedes([(before[v], v) for v in slid])
-    return project_variables(whole.at(before).intersect_params(env.shapes.where((), order)), before.values())
-
-
-def in_later_iterations(env: LoopEnvironment, whole: Shape, slid: Sequence[Var]) -> Shape:
-    """The union of `whole` over all later iterations of the loops `slid`."""
-    after = {v: Var(f"{v.name}.after") for v in slid}
-    order = _precedes([(v, after[v]) for v in slid])
-    return project_variables(whole.at(after).intersect_params(env.shapes.where((), order)), after.values())
+def in_other_iterations(env: LoopEnvironment, whole: Shape, slid: Sequence[Var], are_earlier: bool) -> Shape:
+    """The union of `whole` over all earlier, or all later, iterations of the loops `slid`."""
+    others = {v: Var(f"{v.name}.other") for v in slid}
+    order = _precedes([(others[v], v) if are_earlier else (v, others[v]) for v in slid])
+    return project_variables(whole.at(others).intersect_params(env.shapes.where((), order)), others.values())
 
 
 def _precedes(pairs: Sequence[tuple[Var, Var]]) -> Cond:

@@ -26,7 +26,7 @@ from intset.domains.sets.answers import image_in_instances
 from intset.errors import BudgetError
 from intset.expr import ops
 from intset.expr.build import logical_not
-from intset.expr.dag import chain, conjuncts, is_nonlinear, is_small, operations, postorder, substitute
+from intset.expr.dag import chain, conjuncts, free_vars, is_nonlinear, is_small, operations, postorder, substitute
 from intset.expr.node import Cond, Expr, Var, as_expr, constant_value, make
 from intset.expr.range import Range
 from intset.linear.canonical import Normalizer
@@ -70,9 +70,9 @@ def membership_guards(
         if iv in bounds.aligned:
             inside += [x >= form.expr() for form in bounds.sides[iv].lows]
     inside = [cond for cond in inside if not has_cases_of_products(cond)]
-    outer = transitive_ranges(env, (*footprint.unguarded.variables(), *_variables(inside)))
+    outer = transitive_ranges(env, (*footprint.unguarded.variables(), *free_vars(*inside)))
     ranges: dict[Var, Range | None] = {**dict.fromkeys(point), **outer}
-    kept = [v for v in (*env.size_ranges, *ranges) if v not in point]
+    kept = [v for v in (*env.context.ranges, *ranges) if v not in point]
     try:
         with config.using(isl_operations=env.account.allowed(GUARDS)):
             within = image_in_instances(env.context.extended(ranges, inside), point, kept, env.regions).shape
@@ -101,10 +101,6 @@ def is_known(env: LoopEnvironment, cond: Cond) -> bool:
     return forms is not None and all(
         env.is_nonneg(form) and (kind == "ge" or env.is_nonneg(form.scale(-1))) for kind, form in forms
     )
-
-
-def _variables(conditions: Iterable[Cond]) -> list[Var]:
-    return list(dict.fromkeys(v for cond in conditions for v in cond.free_vars()))
 
 
 def without_implied(env: LoopEnvironment, loops: Sequence[Var], guards: Sequence[Cond]) -> tuple[Cond, ...]:

@@ -116,13 +116,13 @@ class InferenceState:
 def infer_root_bound(state: InferenceState, bounds: StageBounds) -> None:
     """InferRootBound: phases 1 to 4 for one stage."""
     stage, op = bounds.stage, bounds.op
-    bounds.fixed = fixed_loops(state, bounds)
+    bounds.fixed = fixed_in(state, stage, bounds.path)
     for iv in (*op.root_iter_vars, *state.sharing.added.get(stage, ())):
         if iv.dom is not None:
             bounds.ranges[iv] = state.sizes.range(iv.dom)
     footprints = prop_bound_to_inputs(state, bounds)
     if not stage.is_output:
-        gather(state.env, bounds, footprints, state.sizes.shape, state.env.has_regions)
+        gather(state.env, bounds, footprints, state.sizes.shape)
     for tensor in op.outputs:
         if state.is_root(bounds, tensor):
             bounds.required[tensor] = whole_footprint(state, bounds, tensor)
@@ -140,20 +140,11 @@ def whole_footprint(state: InferenceState, bounds: StageBounds, tensor: Tensor) 
     return Footprint(len(shape), whole_tensor(state.env, shape))
 
 
-def fixed_loops(state: InferenceState, bounds: StageBounds) -> tuple[IterVar, ...]:
-    """The loops of the attach path that distinguish instances of the stage, outermost first.
+def fixed_in(state: InferenceState, placed: Stage, path: AttachPath) -> tuple[IterVar, ...]:
+    """The loops of a path that distinguish instances of a stage, or of its storage, outermost first.
 
     Thread loops whose threads share its storage do not; shared loops always do.
     """
-    return _fixed_in(state, bounds.stage, bounds.path)
-
-
-def storage_loops(state: InferenceState, bounds: StageBounds) -> tuple[IterVar, ...]:
-    """The loops that distinguish instances of the storage of a stage, outermost first."""
-    return _fixed_in(state, bounds.stage, bounds.path[len(bounds.slid) :])
-
-
-def _fixed_in(state: InferenceState, placed: Stage, path: AttachPath) -> tuple[IterVar, ...]:
     rank = storage_rank_of(placed, path)
     shared = state.sharing.loops
     kept = [iv for stage, iv in path if iv in shared or not needs_relax(stage.tag_of(iv), rank, True)]
@@ -182,7 +173,7 @@ def unconditional_footprint(state: InferenceState, bounds: StageBounds) -> Footp
     shape = state.sizes.shape(tensor)
     boxes = []
     for request in requests:
-        propagation, _ = _iterations(state, bounds, request.consumer, bounds.path)
+        propagation, _ = iterations_of(state, bounds, request.consumer, bounds.path)
         box = propagation.image(replace(request.access, conditions=()), shape).box
         if box is None:
             return None
@@ -198,20 +189,17 @@ def requests_of(state: InferenceState, bounds: StageBounds, tensor: Tensor, path
         if consumer.attach_type is AttachType.INLINED_ALREADY:
             continue
         reader = state.bounds[consumer]
-        propagation, loops = _iterations(state, bounds, reader, path)
+        propagation, loops = iterations_of(state, bounds, reader, path)
+        is_shape = reader.computed is not None and reader.computed.box is None
         for access in state.accesses(consumer.op, tensor):
             footprint = propagation.image(access, shape)
             outline = Outline(_image_of_box, state, bounds, reader, path, access)
             if footprint.box is None:
                 footprint.outline = outline
-            elif not footprint.exact and (state.env.account.is_spent or not _is_boxed(reader)):
+            elif not footprint.exact and (state.env.account.is_spent or is_shape):
                 footprint = footprint.with_box(box_within(state.env, footprint.box, outline.box))
             requests.append(Request(reader, loops, access, footprint))
     return requests
-
-
-def _is_boxed(bounds: StageBounds) -> bool:
-    return bounds.computed is None or bounds.computed.box is not None
 
 
 def _image_of_box(
@@ -228,21 +216,16 @@ def _image_of_box(
         return box_within(state.env, around.hull(state.env), whole)
 
 
-def propagation_of(state: InferenceState, bounds: StageBounds, reader: StageBounds, path: AttachPath) -> Propagation:
-    """The propagation for the accesses of a reader, with the stage attached at `path`."""
-    return _iterations(state, bounds, reader, path)[0]
-
-
 def own_propagation(state: InferenceState, bounds: StageBounds) -> Propagation:
     """The propagation for what a stage computes itself in one instance; not memoised."""
     leaves = initialise_leaves(bounds.stage, bounds.path, bounds.stage, bounds.path, state.sharing.loops)
     return Propagation(state.env, pass_up(state.env, bounds, leaves))
 
 
-def _iterations(
+def iterations_of(
     state: InferenceState, bounds: StageBounds, reader: StageBounds, path: AttachPath
 ) -> tuple[Propagation, tuple[LoopState, ...]]:
-    """Phases 1 and 2, memoised by consumer and fixed loops."""
+    """Phases 1 and 2 for a reader, with the stage attached at `path`; memoised by reader and fixed loops."""
     shared = state.sharing.loops
     leaves = initialise_leaves(bounds.stage, path, reader.stage, reader.path, shared)
     key = (reader.stage, tuple(leaf.is_fixed for leaf in leaves))

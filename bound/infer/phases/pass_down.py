@@ -376,13 +376,13 @@ def create_reduction_init(env: LoopEnvironment, bounds: StageBounds) -> Reductio
     reducing = {iv for iv, (reduces, _) in kinds.items() if reduces}
     position = next((k for k, iv in enumerate(leaves) if iv in reducing and not _is_one(bounds, iv)), len(leaves))
     relations = tuple(r for r in bounds.relations if not reducing.intersection(r.children))
-    loops = [_loop(env, bounds, iv) for iv in _inside(bounds, kinds, position)]
+    loops = {iv: _loop(bounds, iv) for iv in _inside(bounds, kinds, position)}
     points: dict[IterVar, Expr] = {
         iv: low(env.ranges[iv]) if constant_extent(env.ranges[iv]) == 1 else iv
         for iv in (*bounds.outer, *leaves[:position])
         if iv not in reducing
     }
-    for iv, loop in loops:
+    for iv, loop in loops.items():
         env.add(loop.iv, loop.range)
         own = low(loop.range) if constant_extent(loop.range) == 1 else loop.iv
         points[iv] = own if loop.iv is iv else as_expr(own + low(bounds.ranges[iv]))
@@ -391,9 +391,9 @@ def create_reduction_init(env: LoopEnvironment, bounds: StageBounds) -> Reductio
     is_mixed = any(kinds[r.children[0]] == (True, True) for r in bounds.relations)  # the data loops are new
     inside = bounds.stays_inside and not is_mixed
     apart = replace(bounds, relations=relations, values=values, stays_inside=inside)
-    around = [*(iv for _, iv in bounds.path), *leaves[:position], *(loop.iv for _, loop in loops)]
+    around = [*(iv for _, iv in bounds.path), *leaves[:position], *(loop.iv for loop in loops.values())]
     guards = without_implied(env, around, all_guards(env, apart, pass_up_index(relations, bounds.ranges, points)))
-    return ReductionInit(position, tuple(loop for _, loop in loops), values, guards)
+    return ReductionInit(position, tuple(loops.values()), values, guards)
 
 
 def _constituents(bounds: StageBounds) -> dict[IterVar, tuple[bool, bool]]:
@@ -414,11 +414,6 @@ def _constituents(bounds: StageBounds) -> dict[IterVar, tuple[bool, bool]]:
 def _inside(bounds: StageBounds, kinds: Mapping[IterVar, tuple[bool, bool]], position: int) -> list[IterVar]:
     """The data axes with loops from `position` inwards, ordered by their first loops."""
     leaves = bounds.stage.leaf_iter_vars
-    first = {iv: k for k, iv in enumerate(leaves)}
-    for relation in reversed(bounds.relations):
-        below = [first[iv] for iv in relation.children if iv in first]
-        for iv in relation.parents if below else ():
-            first[iv] = min(below)
     fused = [
         iv
         for relation in bounds.relations
@@ -426,14 +421,19 @@ def _inside(bounds: StageBounds, kinds: Mapping[IterVar, tuple[bool, bool]], pos
         for iv in relation.parents
         if not kinds[iv][0]
     ]
-    return sorted((*(iv for iv in leaves[position:] if not kinds[iv][0]), *fused), key=first.__getitem__)
+
+    def first(iv: IterVar) -> int:
+        below = with_descendants(bounds.relations, (iv,))
+        return next(k for k, leaf in enumerate(leaves) if leaf in below)
+
+    return sorted((*(iv for iv in leaves[position:] if not kinds[iv][0]), *fused), key=first)
 
 
-def _loop(env: LoopEnvironment, bounds: StageBounds, iv: IterVar) -> tuple[IterVar, StageLoop]:
+def _loop(bounds: StageBounds, iv: IterVar) -> StageLoop:
     """The loop of an axis; a new one from 0 without one."""
     if iv in bounds.loops:
-        return iv, loop_of(bounds, iv)
-    return iv, StageLoop(iv.part(iv.name), Range(0, bounds.ranges[iv].extent), None, IterType.DATA_PAR)
+        return loop_of(bounds, iv)
+    return StageLoop(iv.part(iv.name), Range(0, bounds.ranges[iv].extent), None, IterType.DATA_PAR)
 
 
 def _is_one(bounds: StageBounds, iv: IterVar) -> bool:

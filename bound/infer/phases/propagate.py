@@ -35,7 +35,7 @@ from bound.infer.footprints.box import (
 from bound.infer.footprints.environment import LoopEnvironment, constant_extent, transitive_ranges
 from bound.infer.footprints.extents import enumerate_image
 from bound.infer.footprints.footprint import Footprint, Outline, footprint_of_region, footprint_of_shape
-from bound.infer.footprints.sampling import FEW, sample_instances
+from bound.infer.footprints.sampling import FEW, has_instance
 from bound.infer.phases.pass_down import overruns_unguarded, roots_above, split_guards, within_side, without_products
 from bound.infer.phases.stage_bounds import StageBounds, data_axes
 from bound.itervar import IterVar
@@ -180,7 +180,7 @@ def pass_up(env: LoopEnvironment, bounds: StageBounds, states: Sequence[LoopStat
         if iv not in it.values and iv in bounds.sides:
             _relax(iv, bounds.sides[iv], it.values, relaxed)
     _outer_loops(env, bounds, states, it)
-    _conditions(env, bounds, spelled, values, it, above)
+    _conditions(env, bounds, spelled, values, it)
     return it
 
 
@@ -239,7 +239,6 @@ def _conditions(
     spelled: Sequence[IterVarRelation],
     values: Mapping[IterVar, Expr],
     it: Iterations,
-    above: Mapping[IterVar, IterVar],
 ) -> None:
     """Enter the guards of case 2, and membership in the computed region."""
     it.conditions += split_guards(env, bounds, spelled, values)
@@ -276,9 +275,6 @@ class _Image:
     hull: Box
     is_box: bool
     running: tuple[Range, ...] = ()
-
-    def hull_ranges(self) -> list[Range]:
-        return [side.range() for side in self.hull.sides]
 
     def moved(self, offsets: Sequence[int]) -> _Image:
         """The image of an index with these numbers added."""
@@ -326,15 +322,16 @@ class Propagation:
         given = [*(form.expr() >= 0 for form in self.it.where), *(substitute(c, values) for c in self.it.conditions)]
         outside = logical_not(logical_and(*box.conditions([substitute(e, values) for e in point])))
         ranges = transitive_ranges(self.env, [*self.it.relaxed, *self.it.fixed])
-        return any(True for _ in sample_instances(self.env, ranges, [*given, outside], mixed=FEW))
+        return has_instance(self.env, ranges, [*given, outside], mixed=FEW)
 
     def _has_gaps(self, image: _Image) -> bool:
         """Whether a sampled instance has fewer iterations than its hull has points."""
-        points, iterations = ([as_expr(r.extent) for r in sides] for sides in (image.hull_ranges(), image.running))
+        hull = [side.range() for side in image.hull.sides]
+        points, iterations = ([as_expr(r.extent) for r in sides] for sides in (hull, image.running))
         fewer = prod(iterations, start=as_expr(1)) < prod(points, start=as_expr(1))
         conditions = [*image.hull.nonempty_conditions(), fewer]
         ranges = transitive_ranges(self.env, [v for cond in conditions for v in cond.free_vars()])
-        return any(True for _ in sample_instances(self.env, ranges, conditions, mixed=FEW))
+        return has_instance(self.env, ranges, conditions, mixed=FEW)
 
     # -- arithmetic on ends -------------------------------------------------------------------------------------
 
@@ -356,7 +353,7 @@ class Propagation:
     ) -> _Image | None:
         conditions = [*self.it.conditions, *access.conditions]
         relaxed = {**self._running(access), **extra}
-        if not all(_is_quasi_affine_in(row, relaxed) for row in rows):
+        if not all(_is_affine_in(row, relaxed, has_quotients=True) for row in rows):
             return None
         ends: dict[Var, tuple[list[Linear], list[Linear]]] = {
             var: (list(side.lows), list(side.highs)) for var, side in relaxed.items()
@@ -379,7 +376,7 @@ class Propagation:
             return None
         sides, shifts = moved
         moved_rows = [_shifted(row, shifts) for row in rows]
-        if not all(_is_quasi_affine_in(row, relaxed) for row in moved_rows):
+        if not all(_is_affine_in(row, relaxed, has_quotients=True) for row in moved_rows):
             return None
         image = self._product(moved_rows, sides, where)
         if image is None or not also:
@@ -447,7 +444,7 @@ class Propagation:
             exprs, guards = [substitute(e, data) for e in exprs], [substitute(cond, data) for cond in guards]
             ranges |= {var: _data_range(term) for term, var in data.items()}
         context = self._context_of(access).extended(ranges, [*facts, *guards])
-        kept = [*self.it.fixed, *(v for v in self.env.size_ranges if v not in self.it.relaxed)]
+        kept = [*self.it.fixed, *(v for v in self.env.context.ranges if v not in self.it.relaxed)]
         dims = len(exprs)
         if context.frame.known.empty:
             return Footprint(dims, empty_box(dims), None, not self.it.notes, self.it.notes)
@@ -536,7 +533,7 @@ def _ranged(
         if not env.has_regions:
             ranges[var] = side.range()
             continue
-        if len(side.lows) == 1 and len(side.highs) == 1 and all(_is_plain(f) for f in (*side.lows, *side.highs)):
+        if len(side.lows) == 1 and len(side.highs) == 1 and all(_is_plain(f) for f in side.ends):
             limits = side.range()
             ends = env.bounds(side.lows[0])[0], env.bounds(side.highs[0])[1]
             if limits.constant() is None and ends[0] is not None and ends[0] == ends[1]:
@@ -576,20 +573,16 @@ def _is_plain(form: Linear) -> bool:
     return all(isinstance(e, Var) for e in form.terms)
 
 
-def _is_affine_in(row: Linear, relaxed: Mapping[Var, object]) -> bool:
-    """Whether a form is affine in relaxed variables and free of data."""
-    return all(
-        isinstance(e, Var) or not (opaque_terms(e) or any(v in relaxed for v in e.free_vars())) for e in row.terms
-    )
+def _is_affine_in(row: Linear, relaxed: Mapping[Var, object], has_quotients: bool = False) -> bool:
+    """Whether a form is free of data, and affine in relaxed variables, or in these and quotients by numbers."""
 
+    def is_term(e: Expr) -> bool:
+        if isinstance(e, Var):
+            return True
+        is_quotient = has_quotients and number_divisor(e) is not None
+        return not opaque_terms(e) and (is_quotient or not any(v in relaxed for v in e.free_vars()))
 
-def _is_quasi_affine_in(row: Linear, relaxed: Mapping[Var, object]) -> bool:
-    """Whether a form is affine in relaxed variables and in quotients by numbers, and free of data."""
-    return all(
-        isinstance(e, Var)
-        or not (opaque_terms(e) or (number_divisor(e) is None and any(v in relaxed for v in e.free_vars())))
-        for e in row.terms
-    )
+    return all(map(is_term, row.terms))
 
 
 def _enter(form: Linear, kind: str, ends: dict[Var, tuple[list[Linear], list[Linear]]], where: list[Linear]) -> bool:
