@@ -16,8 +16,8 @@ Same seed, same questions, on every machine.
 []
 """
 
-from intset.testing.claims import Report, claims, soundness
-from intset.testing.contexts import Case, Finding, Question, Setting, cases, question, setting, sweep
+from intset.testing.claims import Finding, Report, claims, soundness, sweep
+from intset.testing.contexts import Case, Question, Setting, cases, question, setting
 
 __all__ = [
     "Case",

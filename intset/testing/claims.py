@@ -1,4 +1,6 @@
-"""Suites over random contexts: `claims` checks every kind of answer, `soundness` everything one domain must satisfy.
+"""Suites over random questions: `claims` checks every kind of answer, `soundness` everything one domain must satisfy.
+
+`sweep` puts the same questions to several domains, and lists hulls of `auto` that are not exact.
 
 Besides the checks of single answers:
 
@@ -24,8 +26,8 @@ import itertools
 import random
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from intset.config import Config, check_name, current, using
@@ -40,7 +42,7 @@ from intset.expr.evaluate import compiled, evaluate, value_or_none
 from intset.expr.node import Cond, Expr, Var, as_int
 from intset.expr.range import Range
 from intset.infinity import NEG_INF, POS_INF, Infinity
-from intset.testing.contexts import Point, Question, Setting, question, setting
+from intset.testing.contexts import Point, Setting, cases, question, setting
 
 MEMBERS = 40  # points of a region that are tried
 PLACES = 3  # values of the parameters at which a set is tried
@@ -455,7 +457,7 @@ def _claimed(s: IntSet) -> tuple[object, ...]:
     return str(s.ends()), s.is_exact, s.is_tight, s.is_empty, s.by, s.notes
 
 
-# -- soundness of one domain -------------------------------------------------------------------------------------------
+# -- soundness of single answers ---------------------------------------------------------------------------------------
 
 
 def soundness(domain: str, count: int = 120, seed: int = 0) -> Report:
@@ -476,28 +478,79 @@ def soundness(domain: str, count: int = 120, seed: int = 0) -> Report:
             q = question(number)
             report.tally["asked"] += 1
             ctx = Context(q.ranges, assume=q.conds, domain=domain)
-            for fault in _faults(q, ctx.bounds(q.expr), ctx.value_set(q.expr), report.tally):
-                report.wrong.append(f"question {number}, {fault}: {q.expr} where {q.conds}")
+            bounds, found = ctx.bounds(q.expr), ctx.value_set(q.expr)
+            nothing = empty_set(found.by)
+            faults = [*_faults(q.values, bounds, found, report.tally)]
+            if not nothing <= found or (q.values and (found <= nothing or found == nothing)):
+                faults.append("the set is ordered wrongly beside the empty set")
+            report.wrong += [f"question {number}, {fault}: {q.expr} where {q.conds}" for fault in faults]
     oracle = claims(count // 4, seed, (domain,))
     report.wrong += oracle.wrong
     report.tally += oracle.tally
     return report
 
 
-def _faults(q: Question, bounds: Bounds, found: IntSet, tally: Counter[str]) -> Iterator[str]:
-    hull = (min(q.values), max(q.values)) if q.values else None
+@dataclass(slots=True)
+class Finding:
+    """A wrong or inexact answer in one case."""
+
+    number: int
+    domain: str
+    case: str
+    what: str
+    notes: list[str] = field(default_factory=list)
+
+
+def sweep(
+    count: int, seed: int, domains: Sequence[str], track: Callable[..., Any] = lambda items, total, label: items
+) -> dict[str, Any]:
+    """Check `count` cases with each of the domains; the findings as JSON-able data.
+
+    Returns a dictionary: `cases`, `seed`, `domains`, `not_empty` (cases that have a value), `wrong` (every answer that
+    was unsound, and every false claim) and `inexact` (hulls by `auto` that are larger than the truth). `track` wraps
+    the iteration, for a progress bar.
+    """
+    wrong: list[Finding] = []
+    inexact: list[Finding] = []
+    with_values = 0
+    names = listed(domains, "domains", "a list of names")
+    for case in track(cases(count, seed), count, "random expressions"):
+        with_values += bool(case.values)
+        with warnings.catch_warnings(record=True) as warned:
+            warnings.simplefilter("always", ContradictionWarning)
+            ctx = Context(case.ranges, assume=case.conditions)
+        if warned and case.values:
+            wrong.append(Finding(case.number, "", case.text(), "a contradiction is reported where there is none"))
+        for domain in names:
+            bounds, tally = ctx.bounds(case.expr, domain=domain), Counter[str]()
+            answers = bounds, ctx.value_set(case.expr, domain=domain)
+            faults = [*_faults(case.values, *answers, tally)]
+            if domain == Config().domain and not tally["exact hull"]:
+                truth = f"[{min(case.values)}, {max(case.values)}]" if case.values else "empty"
+                inexact.append(Finding(case.number, domain, case.text(), f"{bounds}, truth {truth}", [*bounds.notes]))
+            wrong += [Finding(case.number, domain, case.text(), fault, [*bounds.notes]) for fault in faults]
+    return {
+        "cases": count,
+        "seed": seed,
+        "not_empty": with_values,
+        "domains": list(names),
+        "wrong": [asdict(finding) for finding in wrong],
+        "inexact": [asdict(finding) for finding in inexact],
+    }
+
+
+def _faults(values: Collection[int], bounds: Bounds, found: IntSet, tally: Counter[str]) -> Iterator[str]:
+    """Yield the false claims of bounds and a set about an expression that takes these values."""
+    hull = (min(values), max(values)) if values else None
     yield from _faults_of_ends(hull, bounds, "bounds", tally)
     yield from _faults_of_ends(hull, Bounds(*found.ends(), found.is_tight), "ends of the set", Counter())
     try:
-        missing = [value for value in q.values if value not in found]
+        missing = [value for value in values if value not in found]
         if missing:
             yield f"the set lacks {missing[0]}"
         if found.is_exact:
             tally["exact set"] += 1
-            yield from _faults_of_exactness(q, found)
-        nothing = empty_set(found.by)
-        if not nothing <= found or (q.values and (found <= nothing or found == nothing)):
-            yield "the set is ordered wrongly beside the empty set"
+            yield from _faults_of_exactness(values, found)
     except (BudgetError, CountError):
         tally["out of budget"] += 1
 
@@ -516,12 +569,12 @@ def _faults_of_ends(hull: tuple[int, int] | None, bounds: Bounds, name: str, tal
         yield f"{name} {bounds} are called tight, and the truth is {hull}"
 
 
-def _faults_of_exactness(q: Question, found: IntSet) -> Iterator[str]:
-    if found.is_empty is bool(q.values):
+def _faults_of_exactness(values: Collection[int], found: IntSet) -> Iterator[str]:
+    if found.is_empty is bool(values):
         yield "a set called exact is empty where the truth is not, or the other way round"
     number = found.count()
-    if number != len(q.values):
-        yield f"a set called exact has {number} elements instead of {len(q.values)}"
-    extra = [v for v in {w + side for w in q.values for side in (-1, 1)} - q.values if v in found]
+    if number != len(values):
+        yield f"a set called exact has {number} elements instead of {len(values)}"
+    extra = [v for v in {w + side for w in values for side in (-1, 1)} - set(values) if v in found]
     if extra:
         yield f"a set called exact has {extra[0]}"

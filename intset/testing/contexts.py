@@ -6,11 +6,10 @@ larger sizes escape.
 
 `setting(number)` draws by seed; `intset.testing.strategies.contexts` lets Hypothesis choose, and shrink.
 
-Questions over small boxes, and the sweep that checks domains on them:
+Questions over small boxes:
 
 `question(seed)`: an expression with constant and variable divisors of either sign, conditions, a goal and true values.
 `cases(count, seed)`: expressions nested at most `DEPTH` operations over 2 or 3 variables, half with a condition.
-`sweep(count, seed, domains)`: every domain must be sound on every case; hulls of `auto` that are not exact are listed.
 
 Guarantee: equal seeds draw equal questions on every machine.
 
@@ -22,19 +21,15 @@ from __future__ import annotations
 
 import itertools
 import random
-import warnings
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from math import gcd
 from typing import Any
 
 from intset.arithmetic import strided
 from intset.arithmetic.strided import Residue, Strided
-from intset.config import Config
-from intset.context import Context
-from intset.errors import BudgetError, ContradictionWarning, InputError
+from intset.errors import InputError
 from intset.expr import ops
-from intset.expr.arguments import listed
 from intset.expr.build import cast, ceildiv, maximum, minimum, select, truncdiv, truncmod
 from intset.expr.evaluate import compiled, value_or_none
 from intset.expr.node import Cond, Expr, ShapeVar, Var, as_int, const, make
@@ -376,12 +371,11 @@ def question(seed: int) -> Question:
     return drawn
 
 
-# -- cases and sweeps --------------------------------------------------------------------------------------------------
+# -- cases -------------------------------------------------------------------------------------------------------------
 
 
 DEPTH = 4
 MAX_BOX = 240
-PROBES = 6
 
 _UNARY = (ops.NEG, ops.BITNOT, ops.ABS)
 _BINARY = (ops.ADD, ops.SUB, ops.ADD, ops.SUB, ops.MIN, ops.MAX, ops.MUL, ops.BITAND, ops.BITOR, ops.BITXOR)
@@ -457,17 +451,6 @@ class Case:
         return f"{self.expr} for {ranges}" + "".join(f" where {c}" for c in self.conditions)
 
 
-@dataclass(slots=True)
-class Finding:
-    """A wrong or inexact answer in one case."""
-
-    number: int
-    domain: str
-    case: str
-    what: str
-    notes: list[str] = field(default_factory=list)
-
-
 def cases(count: int, seed: int = 0) -> Iterator[Case]:
     """`count` random cases; case `k` of a seed is the same whatever the count."""
     number, start = 0, as_int(seed, "seed") * 1_000_003
@@ -502,86 +485,6 @@ def _values(expr: Expr, ranges: dict[Var, Range], conditions: Sequence[Cond]) ->
     value = compiled(expr, list(ranges))
     values = [value_or_none(value, *point) for point in _points_of(ranges, conditions)]
     return sorted({number for number in values if number is not None})
-
-
-def check(case: Case, domains: Sequence[str]) -> tuple[list[Finding], list[Finding]]:
-    """(wrong answers of any domain, inexact hulls of `auto`) on one case."""
-    wrong: list[Finding] = []
-    inexact: list[Finding] = []
-    with warnings.catch_warnings(record=True) as warned:
-        warnings.simplefilter("always", ContradictionWarning)
-        ctx = Context(case.ranges, assume=case.conditions)
-    if warned and case.values:
-        wrong.append(Finding(case.number, "", case.text(), "a contradiction is reported where there is none"))
-    for domain in domains:
-        bounds = ctx.bounds(case.expr, domain=domain)
-        low, high = (int(end) if isinstance(end, Expr) and end.is_const else None for end in bounds)
-        what = _bounds_fault(case.values, low, high, bounds)
-        what = what or _set_fault(case.values, ctx.value_set(case.expr, domain=domain))
-        if what:
-            wrong.append(Finding(case.number, domain, case.text(), what, list(bounds.notes)))
-        if domain == Config().domain and not _is_hull(case.values, low, high, bounds):
-            truth = f"[{case.values[0]}, {case.values[-1]}]" if case.values else "empty"
-            inexact.append(Finding(case.number, domain, case.text(), f"{bounds}, truth {truth}", list(bounds.notes)))
-    return wrong, inexact
-
-
-def _bounds_fault(values: list[int], low: int | None, high: int | None, bounds: Any) -> str:
-    if not values:
-        return ""
-    if bounds.is_empty or (low is not None and low > values[0]) or (high is not None and high < values[-1]):
-        return f"bounds {bounds} lack a part of [{values[0]}, {values[-1]}]"
-    if bounds.is_tight and (low, high) != (values[0], values[-1]):
-        return f"bounds {bounds} claim to be tight; the truth is [{values[0]}, {values[-1]}]"
-    return ""
-
-
-def _is_hull(values: list[int], low: int | None, high: int | None, bounds: Any) -> bool:
-    return (low, high) == (values[0], values[-1]) if values else bool(bounds.is_empty)
-
-
-def _set_fault(values: list[int], found: Any) -> str:
-    if not values:
-        return "claims to be exact and is not empty" if found.is_exact and not found.is_empty else ""
-    step = max(1, len(values) // PROBES)
-    try:
-        missing = [v for v in (*values[::step], values[-1]) if v not in found]
-        if missing:
-            return f"the set {found} lacks {missing[0]}"
-        if not found.is_exact:
-            return ""
-        holes = sorted({v + side for v in values for side in (-1, 1)} - set(values))
-        extra = [v for v in holes[:: max(1, len(holes) // PROBES)] if v in found]
-        return f"the set {found} claims to be exact and has {extra[0]}" if extra else ""
-    except BudgetError:
-        return ""  # membership has no formula within the budget
-
-
-def sweep(
-    count: int, seed: int, domains: Sequence[str], track: Callable[..., Any] = lambda items, total, label: items
-) -> dict[str, Any]:
-    """Check `count` cases with each of the domains; the findings as JSON-able data.
-
-    Returns a dictionary: `cases`, `seed`, `domains`, `not_empty` (cases that have a value), `wrong` (every answer that
-    was unsound, and every false claim) and `inexact` (hulls by `auto` that are larger than the truth). `track` wraps
-    the iteration, for a progress bar.
-    """
-    wrong: list[Finding] = []
-    inexact: list[Finding] = []
-    with_values = 0
-    names = listed(domains, "domains", "a list of names")
-    for case in track(cases(count, seed), count, "random expressions"):
-        with_values += bool(case.values)
-        for total, findings in zip((wrong, inexact), check(case, names), strict=True):
-            total += findings
-    return {
-        "cases": count,
-        "seed": seed,
-        "not_empty": with_values,
-        "domains": list(names),
-        "wrong": [asdict(finding) for finding in wrong],
-        "inexact": [asdict(finding) for finding in inexact],
-    }
 
 
 def image(op: Op, *operands: Collection[int]) -> set[int]:

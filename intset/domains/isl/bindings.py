@@ -1,6 +1,7 @@
 """isl's C interface through ctypes, in islpy's library: classes and methods under islpy's names.
 
-islpy itself (2026.2) leaks a wrapper of 32 bytes for each argument that isl takes ownership of, some fifty a query.
+islpy's own methods take about the same time, but leak a wrapper for each argument that isl takes ownership of: 40 bytes
+for an intersection (2026.2). The wheels of islpy, for Linux and macOS, show isl's functions.
 
 Guarantee: no leak, also under interrupts. ctypes copies an argument that isl takes ownership of during conversion, and
 isl's own function frees an object; neither runs a line of Python. Calls hold the interpreter lock.
@@ -49,12 +50,14 @@ import operator
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from ctypes import c_char_p, c_int, c_long, c_void_p, py_object
+from functools import cache
 from importlib.machinery import EXTENSION_SUFFIXES
 from importlib.util import find_spec
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Final, NamedTuple, TypeAlias
 
+from intset.errors import BudgetError
 from intset.expr.printer import number_of
 
 _TABLE = """
@@ -543,22 +546,25 @@ class Handle(c_void_p):
         return text
 
 
-def bindings() -> SimpleNamespace | None:
-    """The classes, built once; `None` without the library or its C functions."""
+@cache
+def isl() -> Any:
+    """The classes under islpy's names; built once.
+
+    Raises
+    ------
+    BudgetError: islpy is not installed, or its library does not show isl's functions.
+    """
     with _MAKING:
-        if not _MADE and (made := _made()) is not None:
-            _MADE.append(made)
-        return _MADE[0] if _MADE else None
+        if not _MADE:
+            _MADE.append(_made())
+        return _MADE[0]
 
 
-def _made() -> SimpleNamespace | None:
-    found = shared_object()
-    if found is None:
-        return None
+def _made() -> SimpleNamespace:
     try:
-        maker = _Maker(found)
-    except AttributeError:
-        return None
+        maker = _Maker(shared_object())
+    except (AttributeError, OSError) as error:
+        raise BudgetError(f"islpy cannot be imported: {error}") from None
     return SimpleNamespace(
         **maker.classes,
         Error=Error,
@@ -574,18 +580,15 @@ def _made() -> SimpleNamespace | None:
     )
 
 
-def shared_object() -> ctypes.PyDLL | None:
-    """The library that contains isl; `None` if not found."""
+def shared_object() -> ctypes.PyDLL:
+    """The library that contains isl; raises `OSError` without it."""
     spec = find_spec("islpy")
     for folder in (spec.submodule_search_locations or ()) if spec else ():
         for suffix in EXTENSION_SUFFIXES:
             path = Path(folder, f"_isl{suffix}")
             if path.exists():
-                try:
-                    return ctypes.PyDLL(str(path))
-                except OSError:
-                    return None
-    return None
+                return ctypes.PyDLL(str(path))
+    raise OSError("its library is not found")
 
 
 class _Maker:

@@ -13,16 +13,14 @@ from __future__ import annotations
 import re
 import threading
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from functools import cache
-from types import SimpleNamespace, TracebackType
+from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from intset.domains.isl.bindings import bindings
+from intset.domains.isl.bindings import isl as isl
 from intset.errors import BudgetError, InputError
 from intset.expr.printer import number_of
-from intset.installation import load
 from intset.regions.shape import Account, remark
 
 if TYPE_CHECKING:
@@ -49,45 +47,6 @@ class SpentError(BudgetError):
     """The enclosing budget was exhausted before a `budget_aside` block began."""
 
 
-@cache
-def isl() -> Any:
-    """isl's classes under islpy's names: by its C interface, else the module `islpy`.
-
-    Raises
-    ------
-    BudgetError: islpy cannot be imported.
-    """
-    if (found := bindings()) is not None:
-        return found
-    try:
-        load("islpy")
-        import islpy
-    except ImportError as error:
-        raise BudgetError(f"islpy cannot be imported: {error}") from None
-    return SimpleNamespace(
-        **vars(islpy),
-        applied=_applied,
-        numbered=_numbered,
-        duplicate=_read_again,
-        ordered=_read_again,
-        works=_still_works,
-        name=lambda ctx, text: islpy.Id(text, context=ctx),
-        without_blocks=lambda ctx: None,  # not shown by islpy
-    )
-
-
-def _applied(start: Any, steps: Iterable[tuple[Any, ...]]) -> Any:
-    """Apply methods in sequence, such as `("floor",)` and `("Map.from_aff",)`."""
-    for name, *given in steps:
-        of, _, static = name.partition(".")
-        start = getattr(getattr(isl(), of), static)(start, *given) if static else getattr(start, name)(*given)
-    return start
-
-
-def _read_again(points: Any) -> Any:
-    return read_set(str(points))
-
-
 def read_set(text: str) -> Set:
     """The set that a text of isl denotes, in the context of this thread.
 
@@ -98,15 +57,6 @@ def read_set(text: str) -> Set:
     found: Set = m.Set.read_from_str(context(), text)
     kind, number = m.dim_type.set, found.dim(m.dim_type.set)
     return found.reset_space(found.get_space().drop_dims(kind, 0, number).add_dims(kind, number))
-
-
-def _numbered(start: Any, rows: Iterable[tuple[str, Any, int, Any]], constant: Any = 0) -> Any:
-    """Apply methods that set the number of a dimension: `("lower_bound_val", kind, position, number)`."""
-    if type(constant) is not int or constant:
-        start = start.set_constant_val(constant)
-    for name, kind, position, value in rows:
-        start = getattr(start, name)(kind, position, value)
-    return start
 
 
 class _Session(threading.local):
@@ -193,26 +143,14 @@ class Budget:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        spent = bool(self.limit) and not _works(self._context)
+        spent = bool(self.limit) and not isl().works(self._context)
         if self._account is not None and self._outer is None:  # else the enclosing budget charges it
             self._account.charge(self._spent(spent))
         self._leave()
-        failure: BaseException
         if spent and (error is None or isinstance(error, Exception)):
-            failure = BudgetError(f"isl gave up after {self._own or self.limit} operations", "isl_operations")
-        elif not isinstance(error, isl().Error):
-            return
-        elif "<no message>" in str(error):
-            # An interrupted callback: islpy swallows the interrupt and reports a failure without a message.
-            failure = KeyboardInterrupt()
-        else:
-            failure = IslError(str(error))
-        try:
-            raise failure
-        except BaseException:
-            # islpy's errors cannot be compared by `==`, which breaks tools that walk the chain of errors.
-            failure.__context__ = None if isinstance(error, isl().Error) else error
-            raise
+            raise BudgetError(f"isl gave up after {self._own or self.limit} operations", "isl_operations")
+        if isinstance(error, isl().Error):
+            raise IslError(str(error)) from None
 
     def _spent(self, is_all: bool) -> int:
         """The operations that the block used; 0 for a negligible share of its budget."""
@@ -223,7 +161,7 @@ class Budget:
             return self._own
         if few > 0:
             self._context.set_max_operations(few)
-            if _works(self._context):
+            if isl().works(self._context):
                 return 0
             self._context.set_max_operations(self.limit)
         return before + _count(self._context, self)
@@ -312,7 +250,7 @@ class weighed(Budget):  # noqa: N801  # read as a statement: `with weighed(...)`
     ) -> None:
         extra = 0
         if self._allowance:
-            spent = not _works(self._context)
+            spent = not isl().works(self._context)
             left = 0 if spent else self.limit - _count(self._context, self)
             extra = (self._allowance - left) * (self._weight - 1)
         self._leave()
@@ -363,20 +301,6 @@ def is_limited() -> bool:
     return bool(_SESSION.running)
 
 
-def _works(ctx: Context) -> bool:
-    """Whether isl still computes; beyond the limit, every operation fails."""
-    found: bool = isl().works(ctx)
-    return found
-
-
-def _still_works(ctx: Context) -> bool:
-    try:
-        isl().Val.int_from_si(ctx, 0)
-    except isl().Error:
-        return False
-    return True
-
-
 def _limited() -> list[Budget]:
     """The open blocks of this thread with a limit, their own or inherited."""
     running = [reference() for reference in _SESSION.running]
@@ -393,7 +317,7 @@ def _count(ctx: Context, block: Budget) -> int:
     while low < high:
         middle = (low + high) // 2
         ctx.set_max_operations(middle + spent + 1)
-        if _works(ctx):
+        if isl().works(ctx):
             high = middle
             spent += 1
         else:

@@ -10,7 +10,6 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from intset import Context, IntSet, Range, ShapeVar, UndecidedError, Var, cast, using
-from intset.domains.isl.bindings import bindings
 from intset.domains.isl.session import budget, context, isl, weighed
 from intset.errors import BudgetError
 
@@ -55,7 +54,6 @@ def least(question: Question) -> int:
     return low
 
 
-@pytest.mark.skipif(bindings() is None, reason="islpy does not show what clears isl's blocks of memory")
 @pytest.mark.parametrize("question", QUESTIONS)
 def test_the_least_budget_is_the_same_first_and_last(question: Question) -> None:
     found = set()

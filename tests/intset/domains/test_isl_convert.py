@@ -498,11 +498,7 @@ def test_other_errors_are_told_apart(refused: list[str]) -> None:
     assert works()
 
 
-def test_errors_can_be_compared_along_their_chain() -> None:
-    with pytest.raises(BudgetError) as spent, budget(20):
-        read(HARD).lexmin()
-    assert spent.value.__context__ is None
-
+def test_a_budget_that_ended_does_not_hide_another_error() -> None:
     def fail_on_what_isl_did_not_compute() -> None:
         with suppress(isl().Error):
             read(HARD).lexmin()

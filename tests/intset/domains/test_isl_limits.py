@@ -18,7 +18,7 @@ import pytest
 
 from intset import Context, Range, ShapeVar, Var, minimum, select, using
 from intset.adapters.islpy import region
-from intset.domains.isl.bindings import Error, bindings
+from intset.domains.isl.bindings import Error, isl
 from tests.sweeps import daily
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs forked children")
@@ -90,8 +90,7 @@ def _where(rng: random.Random) -> str:
 
 def _calls(rng: random.Random, ctx: Any) -> Iterator[tuple[str, Callable[[], object]]]:
     """Calls on drawn sets and functions, by name."""
-    m = bindings()
-    assert m is not None
+    m = isl()
     read, function = m.Set.read_from_str, m.PwAff.read_from_str
     sets = [read(ctx, f"[n] -> {{ [i, j] : {_where(rng)} }}") for _ in range(2)]
     projected = read(ctx, f"[n] -> {{ [i, j, k] : -9 <= 2k + i <= 9 and ({_where(rng)}) }}")
@@ -116,8 +115,7 @@ def _calls(rng: random.Random, ctx: Any) -> Iterator[tuple[str, Callable[[], obj
 
 def _sweep(seed: int, most: int) -> None:
     """End each call of drawn sets at each of `most` numbers of operations, and at as many larger ones."""
-    m, rng = bindings(), random.Random(seed)
-    assert m is not None
+    m, rng = isl(), random.Random(seed)
     ctx = m.Context()
     ctx.set_on_error(1)
     for _, call in _calls(rng, ctx):
@@ -197,8 +195,7 @@ def test_questions_that_ended_their_process() -> None:
 
 
 def test_a_call_that_no_limit_may_end_is_charged_afterwards() -> None:
-    m = bindings()
-    assert m is not None
+    m = isl()
     ctx = m.Context()
     ctx.set_on_error(1)
     points = m.Set.read_from_str(ctx, "[n] -> { [i] : exists e: 0 <= i <= n and 2e <= i and 3e >= i - n }")
