@@ -205,6 +205,8 @@ def lifetimes_of(root: Stmt, parallel: frozenset[For]) -> Lifetimes:
     parallel: loops whose iterations run concurrently.
     """
     lifetimes = Lifetimes()
+    if not any(isinstance(stmt, Allocate) for stmt in statements(root)):
+        return lifetimes
     live: dict[Tensor, Lifetime] = {}
     loops: list[tuple[For, dict[Lifetime, None]]] = []  # open loops with the lifetimes used inside
     position = 0

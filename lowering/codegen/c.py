@@ -67,6 +67,8 @@ def conditional_scalars(root: ir.Stmt) -> frozenset[Tensor]:
     false condition guards the reads.
     """
     allocated = {stmt.tensor for stmt in statements(root) if isinstance(stmt, ir.Allocate)}
+    if not allocated:
+        return frozenset()
     branches = (stmt for stmt in statements(root) if isinstance(stmt, ir.If))
     guarded = {inner.tensor for stmt in branches for inner in statements(stmt) if isinstance(inner, ir.Store)}
     certain: set[Tensor] = set()
@@ -661,7 +663,7 @@ def c_file(f: ir.Function, width: Width | None = None) -> CFile:
     f = inline_values(drop_dead(f))  # compilers warn of unused values
     chosen = narrow(f) if width is None else width
     f = _prepared(f, chosen.bits)
-    small = with_short_signs(f)
+    small = with_short_signs(f) if chosen.bits == 64 else f
     fitting = sizes_that_fit(small) if width is None and chosen.bits == 64 else ()
     name = emitter.Identifiers((*KEYWORDS, *FILE_SCOPE, *BUILT_IN, *_called(f))).fresh(f.name)
     body = _CBody(f, chosen.bits, name)

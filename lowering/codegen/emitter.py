@@ -127,6 +127,7 @@ _LEVELS: Final = {  # operators whose precedence every reader of C knows; all ot
     "&&": 1,
 }  # fmt: skip
 _CHAINS: Final = ("*", "+", "-", "&&")  # left-associative: need no parentheses as left operands of equal precedence
+_PARENTHESES: Final = re.compile(r"[()]")
 _NOT_IN_COMMENTS: Final = re.compile(r"[^ -\[\]-~]")  # everything but printable ASCII, and the backslash
 
 
@@ -209,6 +210,8 @@ def _operand(text: str, level: int, may_chain: bool) -> str:
 
 def _outer_operators(text: str) -> list[str]:
     """The words at operator positions outside of parentheses, the loosest first."""
+    if "(" not in text and "[" not in text:
+        return sorted(text.split(" ")[1:-1:2], key=lambda word: _LEVELS.get(word, 0))
     words, depth, begin = [], 0, 0
     for k, char in enumerate(text):
         depth += (char in "([") - (char in ")]")
@@ -223,9 +226,9 @@ def opened(text: str) -> str:
     if not text.startswith("(") or not text.endswith(")"):
         return text
     depth = 0
-    for k, char in enumerate(text):
-        depth += (char == "(") - (char == ")")
-        if depth == 0 and k < len(text) - 1:
+    for match in _PARENTHESES.finditer(text, 0, len(text) - 1):
+        depth += 1 if match[0] == "(" else -1
+        if depth == 0:
             return text
     return text[1:-1]
 

@@ -1,4 +1,5 @@
-"""What passes ask without a context: ends of loops as linear forms, comparisons these decide, and operation counts.
+"""What passes ask without a context: what occurs in a nest, ends of loops as linear forms, comparisons these decide,
+and operation counts.
 
 Splitting asks these of every condition of a nest, several times.
 """
@@ -7,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import islice, product
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
+from weakref import WeakKeyDictionary
 
 from bound.schedule import simple
 from bound.tir import walk
@@ -19,7 +21,7 @@ from intset.expr.dag import chain, opaque_terms, postorder
 from intset.expr.node import Cond, Expr, Var, const, constant_value, make
 from intset.linear.canonical import Normalizer
 from intset.linear.form import Linear, accumulate
-from lowering.nest.ir import Allocate, Assume, For, If, Stmt, Store
+from lowering.nest.ir import Allocate, Assume, For, If, LoopKind, Stmt, Store
 from lowering.nest.printer import end_of
 from lowering.nest.walk import children, constant_limit, operands, range_ends, statements
 from lowering.passes.definedness import LAZY
@@ -44,6 +46,35 @@ MAX_NODES: Final = 500  # larger operands are left as they are
 _DIVISIONS: Final = (*ops.DIVISIONS, ops.SHR, ops.BITAND)
 
 Times: TypeAlias = "Mapping[Expr, float]"
+
+
+class Occurring(NamedTuple):
+    """What occurs in a nest: by it a pass knows that it has nothing to do.
+
+    Attributes
+    ----------
+    kinds: the kinds of its statements.
+    loops: the kinds of its loops.
+    operations: the operations in its operands.
+    """
+
+    kinds: frozenset[type[Stmt]]
+    loops: frozenset[LoopKind]
+    operations: frozenset[ops.Op]
+
+
+_OCCURRING: Final[WeakKeyDictionary[Stmt, Occurring]] = WeakKeyDictionary()
+
+
+def occurring(root: Stmt) -> Occurring:
+    """What occurs in a nest, found once for all passes that leave it as it is."""
+    found = _OCCURRING.get(root)
+    if found is None:
+        every = list(statements(root))
+        loops = frozenset(stmt.kind for stmt in every if isinstance(stmt, For))
+        present = frozenset[ops.Op]().union(*(walk.operations(*operands(stmt)) for stmt in every))
+        found = _OCCURRING[root] = Occurring(frozenset(map(type, every)), loops, present)
+    return found
 
 
 class Loops:

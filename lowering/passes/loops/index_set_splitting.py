@@ -73,6 +73,7 @@ from lowering.passes.estimates import (
     extent,
     form_of,
     is_in_order,
+    occurring,
     quotient,
     says,
     without,
@@ -121,7 +122,7 @@ def partition_loops(f: Function, of: Function | None = None) -> Function:
     ----------
     of: the nest before an earlier pass that shares the budget.
     """
-    if not any(_has_conditions(stmt) for stmt in statements(f.body)):
+    if not _has_conditions(f):
         return f
     f = inline_values(f)  # conditions on what a loop changes are seen
     fresh = with_fresh_names(f.body)
@@ -131,7 +132,7 @@ def partition_loops(f: Function, of: Function | None = None) -> Function:
 
 def cuts_loops(f: Function) -> bool:
     """Whether `partition_loops` cuts a loop; the search ends at the first one."""
-    if not any(_has_conditions(stmt) for stmt in statements(f.body)):
+    if not _has_conditions(f):
         return False
     f = inline_values(f)
     rules = _Splitting(f, f, ends_at_cut=True)
@@ -194,8 +195,9 @@ def _sizes(f: Function) -> Loops:
     return loops
 
 
-def _has_conditions(stmt: Stmt) -> bool:
-    return isinstance(stmt, If) or any(not walk.operations(e).isdisjoint(_DECIDING) for e in operands(stmt))
+def _has_conditions(f: Function) -> bool:
+    present = occurring(f.body)
+    return If in present.kinds or not _DECIDING.isdisjoint(present.operations)
 
 
 _DECIDING: Final = frozenset((ops.SELECT, ops.MIN, ops.MAX))
@@ -540,6 +542,8 @@ def unroll(f: Function) -> Function:
 
     Conditions and integers that are constants then, and selections between them, are decided.
     """
+    if LoopKind.UNROLLED not in occurring(f.body).loops:
+        return f
     return f.with_body(rebuilt(f.body, _written_out))
 
 

@@ -73,6 +73,7 @@ from lowering.nest.walk import (
     substitute,
     transform,
 )
+from lowering.passes.estimates import occurring
 from lowering.passes.loops.fusion import Nest, StaysError, check_split, nests_of, stored_indices, touches
 from lowering.passes.reports import Entry, PassReport
 from lowering.passes.simplify import constant_truth, plain
@@ -81,6 +82,7 @@ from lowering.passes.stores.assumptions import check_assumptions
 SHORT: Final = 8  # iterations of an innermost loop that are written out
 _DIVISIONS: Final = (ops.TRUNCDIV, ops.FLOORDIV)
 _REMAINDERS: Final = (ops.TRUNCMOD, ops.FLOORMOD)
+_DIGIT_OPERATIONS: Final = frozenset((*_DIVISIONS, *_REMAINDERS, ops.SHR, ops.BITAND))
 _KINDS: Final = (LoopKind.SERIAL, LoopKind.VECTORIZED)
 
 
@@ -435,6 +437,8 @@ class _Digits(NamedTuple):
 
 def run_over_digits(f: Function) -> Function:
     """The same function with loops over the digits of variables that innermost loops take apart."""
+    if _DIGIT_OPERATIONS.isdisjoint(occurring(f.body).operations):
+        return f
     return f.with_body(rebuilt(f.body, lambda stmt: _taken_apart(stmt) if isinstance(stmt, For) else stmt))
 
 

@@ -40,6 +40,7 @@ from lowering.nest.ir import (
     Store,
     checked_function,
     flat,
+    is_empty,
     seq,
 )
 from lowering.nest.printer import end_of
@@ -80,10 +81,21 @@ def drop_dead(f: Function) -> Function:
     live = _live_tensors(f)
     while True:  # an unused name may use another
         used = {v for stmt in statements(f.body) if _is_live(stmt, live) for v in variables(*operands(stmt))}
+        if not any(_may_go(stmt, live, used) for stmt in statements(f.body)):
+            return f
         new = f.with_body(_without_dead(f.body, live, used))
         if _names(new) == _names(f):
             return new
         f = new
+
+
+def _may_go(stmt: Stmt, live: set[Tensor], used: set[Parameter]) -> bool:
+    """Whether `_without_dead` may change a statement, where it changes none inside."""
+    if isinstance(stmt, For):
+        return is_empty(stmt.body) or bool(stmt.carried)
+    if isinstance(stmt, If):
+        return is_empty(stmt.then) or (stmt.orelse is not None and is_empty(stmt.orelse))
+    return stmt.var not in used if isinstance(stmt, Let) else not _is_live(stmt, live)
 
 
 def _without_dead(root: Stmt, live: set[Tensor], used: set[Parameter]) -> Stmt:

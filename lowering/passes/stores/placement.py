@@ -53,7 +53,7 @@ from lowering.nest.ir import (
 )
 from lowering.nest.scope import Indices, Scope, element_accesses, redirected
 from lowering.nest.walk import bound_in, operands, range_ends, rebuilt, statements, tensors_read
-from lowering.passes.estimates import difference, is_same
+from lowering.passes.estimates import difference, is_same, occurring
 from lowering.passes.simplify import difference as shorter_difference
 from lowering.passes.simplify import shorter
 from lowering.passes.stores.dead_code import without_unused
@@ -84,6 +84,8 @@ def forward_copies(f: Function) -> Function:
 
     Guarantee: the destination receives the same values.
     """
+    if Allocate not in occurring(f.body).kinds:
+        return f
     uses: dict[Tensor, int] = {}
     for stmt in statements(f.body):
         for tensor in dict.fromkeys(_touched(stmt)):
@@ -185,6 +187,8 @@ def rebase(f: Function) -> Function:
     Guarantee: each access reads or stores the same element.
     """
     checked_function(f, "rebase")
+    if Allocate not in occurring(f.body).kinds:
+        return f
     with intset.using(tiers=tiers_within(Effort.FAST)):
         rules: StmtRules[_Rebasing] = {Stmt: (_use_storage_indices,), Allocate: (_from_zero,)}
         return f.with_body(rewritten(f.body, _Rebasing.root(f).moved(origins={}), enter=rules))

@@ -44,7 +44,7 @@ from lowering.nest.walk import (
     transform,
     with_children,
 )
-from lowering.passes.estimates import Counts, Uses
+from lowering.passes.estimates import Counts, Uses, occurring
 
 FEWEST: Final = 2  # operations of what gets a name; a division counts twice
 _NOT_MOVED: Final = (ops.LOAD, ops.CAST, ops.ASSERTING)
@@ -108,7 +108,8 @@ class _IndexNaming:
         deeper = {v for stmt in inner for v in bound_in(stmt) if not isinstance(v, Tensor)}
         here = {*own, *(stmt.var for stmt in stmts if isinstance(stmt, Let))}
         known = {stmt.value for stmt in stmts if isinstance(stmt, Let)}
-        candidates = [e for e in uses.of if e not in known and self.may_be_named(e, here, deeper)]
+        often = [e for e, times in uses.of.items() if times > 1]  # a name for one of them takes uses of others away
+        candidates = [e for e in often if e not in known and self.may_be_named(e, here, deeper)]
         if not candidates:
             return seq(*stmts)
         labels = Labels(stmts, self.params, order, {*taken, *map(label_of, (*deeper, *here))})
@@ -212,6 +213,8 @@ def name_minima(f: Function, names: dict[tuple[str, Expr], Var] | None = None) -
     names: variables by text and value, shared by the nests of a schedule: answers about one nest serve the others.
         New names are added.
     """
+    if Allocate not in occurring(f.body).kinds:
+        return f
     shared = {} if names is None else names
     unused = dict(shared)
 
@@ -252,6 +255,8 @@ def inline_values(f: Function, most: int = MOST) -> Function:
 
     Guarantee: equal values.
     """
+    if Let not in occurring(f.body).kinds:
+        return f
     return f.with_body(with_inlined_names(f.body, lambda value: is_short(value, most)))
 
 
@@ -448,6 +453,8 @@ def name_ends(f: Function) -> Function:
 
     Guarantee: equal values.
     """
+    if Let not in occurring(f.body).kinds:
+        return f
     return f.with_body(rewritten(f.body, _ShortNames({}, {}), enter={For: (_shorten_range,)}))
 
 

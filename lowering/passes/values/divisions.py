@@ -37,6 +37,7 @@ from lowering.nest.ir import (
 from lowering.nest.scope import Scope, scope_of
 from lowering.nest.walk import bound_in, map_operands, operands, range_ends, statements, transform
 from lowering.passes.definedness import map_integers
+from lowering.passes.estimates import occurring
 from lowering.passes.loops.invariants import always_evaluated, hoist
 from lowering.passes.simplify import drop_empty_loop
 from lowering.passes.values.index_width import fits_by_intervals, product
@@ -57,18 +58,14 @@ def lower_divisions(f: Function, bits: int = 64) -> Function:
         in 64 bits.
     """
     checked_function(f, "lower_divisions")
-    if not any(_may_change(stmt) for stmt in statements(f.body)):
+    if _CHANGING.isdisjoint(occurring(f.body).operations) and not any(map(_is_empty_loop, statements(f.body))):
         return f
     return f.with_body(rewritten(f.body, Cursor.root(f), leave=_rules(bits, lambda _: None)))
 
 
-def _may_change(stmt: Stmt) -> bool:
-    """Whether a rule may change a statement: it divides, maybe inside a function of data, or is an empty loop."""
-    if isinstance(stmt, For):
-        count = constant_value(range_ends(stmt.range)[1])
-        if count is not None and count <= 0:
-            return True
-    return any(not _CHANGING.isdisjoint(walk.operations(operand)) for operand in operands(stmt))
+def _is_empty_loop(stmt: Stmt) -> bool:
+    count = constant_value(range_ends(stmt.range)[1]) if isinstance(stmt, For) else None
+    return count is not None and count <= 0
 
 
 def lowered_parts(f: Function, bits: int = 64) -> tuple[Lowered[Node], ...]:

@@ -5,15 +5,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, TypeAlias
+from typing import Final, TypeAlias, TypeGuard
 
 import intset
 from bound.schedule import simple
 from bound.tensor import Tensor
 from bound.tir import walk
-from bound.tir.value import Operand, Value
+from bound.tir.value import READ, REDUCE, Operand, Value
 from bound.tir.walk import loaded_tensor, read_indices
 from intset.config import Effort, tiers_within
 from intset.context import Context
@@ -21,7 +21,7 @@ from intset.expr import ops
 from intset.expr.dag import opaque_terms, operations, postorder, postorder_beside
 from intset.expr.node import Cond, Expr, Node, Var, const, constant_value, make
 from intset.facts import ASSERTED, Fact
-from intset.linear.bounds import EVERYTHING, meet, of_operation
+from intset.linear.bounds import EVERYTHING, Interval, meet, of_operation
 from intset.linear.canonical import Normalizer
 from intset.prover.proof import Proof
 from lowering.nest.driver import Descent, walked
@@ -30,6 +30,7 @@ from lowering.nest.printer import end_of
 from lowering.nest.scope import Scope, scope_of
 from lowering.nest.walk import operands, range_ends, statements, transform
 from lowering.passes.definedness import parts_of
+from lowering.passes.estimates import occurring
 
 BITS: Final = 32  # of the narrow type
 Shapes: TypeAlias = "Mapping[Tensor, tuple[Expr, ...]]"
@@ -158,6 +159,8 @@ class _WidthDescent(Descent):
 
 def _refused(stmt: Stmt, here: _WidthDescent) -> Iterator[Width | None]:
     """For each index expression that the statement computes, why it forces a wider type."""
+    if here.spans.fit_statement(stmt, here.shapes):
+        return
     for e, conditions in _index_expressions(stmt, here.shapes):
         if not (e in here.data and isinstance(stmt, Store)):  # which is stored as it is
             yield here.refused(e, conditions)
@@ -307,6 +310,8 @@ def _nodes(f: Function) -> Iterator[object]:
 
 def with_short_signs(f: Function) -> Function:
     """Replace `x >> 63` by `x >> 31`: for 32-bit values both give the sign."""
+    if ops.SHR not in occurring(f.body).operations:
+        return f
     return f.with_body(transform(f.body, _short_signs))
 
 
@@ -332,6 +337,7 @@ def _is_wide_shift(node: object) -> bool:
 Span: TypeAlias = "tuple[int, int] | None"
 MAX_STEPS: Final = 200  # larger expressions are not looked at
 _REMAINDERS: Final = (ops.FLOORMOD, ops.TRUNCMOD)
+_BESIDE: Final = frozenset((ops.LOAD, ops.CAST, REDUCE))  # beside whose arguments more is computed, or not in 32 bits
 _ASKED: Final = (ops.VAR, ops.LOAD, ops.CAST, *ops.DIVISIONS, ops.BITAND, ops.BITOR, ops.BITXOR, ops.BITNOT, ops.ABS)
 
 
@@ -350,18 +356,22 @@ class Spans:
     Guarantee: sound.
     """
 
-    def __init__(self, ctx: Context, bits: int, loops: Mapping[Var, tuple[int, int]] | None = None) -> None:
+    def __init__(self, ctx: Context, bits: int) -> None:
         self.ctx, self.bits = ctx, bits
-        self._loops = dict(loops or {})
-        self._of: dict[Node, tuple[int, int]] = {}  # of expressions that fit
+        self._least, self._most = -(1 << (bits - 1)), (1 << (bits - 1)) - 1
+        self._loops: dict[Var, tuple[int, int]] = {}
+        self._of: dict[Node, tuple[int, int]] = {}  # of expressions that fit; with each its operands
 
     def inside(self, var: Var, low: Expr, last: Expr) -> Spans:
         """The intervals inside a loop from `low` to `last`."""
         first, end = self.span(low), self.span(last)
-        loops = {v: ends for v, ends in self._loops.items() if v is not var}
+        within = Spans(self.ctx, self.bits)
+        within._loops = {v: ends for v, ends in self._loops.items() if v is not var}
         if first is not None and end is not None:
-            loops[var] = (first[0], max(first[0], end[1]))
-        return Spans(self.ctx, self.bits, loops)
+            within._loops[var] = (first[0], max(first[0], end[1]))
+        if var not in self._of:  # no interval that is known depends on the variable
+            within._of = dict(self._of)
+        return within
 
     def span(self, e: Expr) -> Span:
         """The interval of an expression that fits, else `None`."""
@@ -369,26 +379,86 @@ class Spans:
 
     def fit(self, e: Expr) -> bool:
         """Whether intervals show that every step of `e` is representable in `bits` signed bits and none traps."""
-        spans, bits = self._of, self.bits
+        spans = self._of
         if e in spans:
             return True
-        least, most = -(1 << (bits - 1)), (1 << (bits - 1)) - 1
-        known = self.ctx.frame.known
-        for count, node in enumerate(postorder_beside(e, spans)):
-            if count >= MAX_STEPS:
+        below = postorder_beside(e, spans)
+        return len(below) <= MAX_STEPS and all(self._fits(node) for node in below if isinstance(node, Expr))
+
+    def _fits(self, node: Expr) -> bool:
+        """Whether an operation fits whose operands do; its interval is kept."""
+        spans = self._of
+        span = self._loops.get(node) if isinstance(node, Var) else None
+        if span is None:
+            span = _span(self.ctx.frame.known, node, [spans.get(arg) for arg in node.args])
+        if not self._holds(span):
+            return False
+        if node.op in _REMAINDERS and _may_trap(spans[node.args[0]], spans[node.args[1]], self._least):
+            return False
+        if node.op in (ops.SHL, ops.SHR) and not _is_amount(spans[node.args[1]], self.bits):
+            return False
+        spans[node] = span
+        return True
+
+    def _holds(self, span: Interval | None) -> TypeGuard[tuple[int, int]]:
+        """Whether `bits` signed bits represent every number of an interval."""
+        low, high = span or EVERYTHING
+        return low is not None and high is not None and self._least <= low and high <= self._most
+
+    def fit_statement(self, stmt: Stmt, shapes: Shapes) -> bool:
+        """Whether intervals show that every integer that a statement computes fits.
+
+        `False` where it computes with data or carries variables: conditions of evaluation may be needed there.
+
+        Parameters
+        ----------
+        shapes: the extents of each tensor in sight.
+        """
+        if isinstance(stmt, Assume):  # nothing computes it
+            return True
+        if isinstance(stmt, For):
+            low, extent = range_ends(stmt.range)
+            if stmt.carried or not (self._fit_operand(low, shapes) and self._fit_operand(extent, shapes)):
                 return False
-            if not isinstance(node, Expr):
+            return self._holds(of_operation(ops.ADD, self._of[low], self._of[extent]))
+        if isinstance(stmt, Allocate):
+            ends = [end for r in stmt.ranges for end in range_ends(r)]
+            size = [(ops.MUL if k else ops.ADD, extent) for k, extent in enumerate(ends[1::2])]
+            return all(self._fit_operand(e, shapes) for e in (*ends, *(stmt.origin or ()))) and self._fit_steps(size)
+        stored = shapes.get(stmt.tensor) if isinstance(stmt, Store) else None
+        if stored is not None and isinstance(stmt, Store) and not self._fit_number(stmt.indices, stored):
+            return False
+        return all(self._fit_operand(operand, shapes) for operand in operands(stmt))
+
+    def _fit_operand(self, root: Operand, shapes: Shapes) -> bool:
+        """Whether the integers below an operand fit, and the numbers of the elements that it reads."""
+        if not _BESIDE.isdisjoint(operations(root)):
+            return False
+        if isinstance(root, Expr):
+            return self.fit(root)
+        order: list[Operand] = postorder((root,))
+        for node in order:
+            if isinstance(node, Expr):
                 continue
-            span = self._loops.get(node) if isinstance(node, Var) else None
-            if span is None:
-                span = _span(known, node, [spans.get(arg) for arg in node.args])
-            if span is None or span[0] < least or span[1] > most:
+            if not all(self.fit(arg) for arg in node.args if isinstance(arg, Expr)):
                 return False
-            if node.op in _REMAINDERS and _may_trap(spans[node.args[0]], spans[node.args[1]], least):
+            if node.op is READ and node.data in shapes and not self._fit_number(read_indices(node), shapes[node.data]):
                 return False
-            if node.op in (ops.SHL, ops.SHR) and not _is_amount(spans[node.args[1]], bits):
+        return True
+
+    def _fit_number(self, indices: Sequence[Expr], shape: Sequence[Expr]) -> bool:
+        """Whether every step of `offset` fits."""
+        pairs = zip(indices[1:], shape[1:], strict=True)
+        rest = [step for index, extent in pairs for step in ((ops.MUL, extent), (ops.ADD, index))]
+        return self._fit_steps([*((ops.ADD, index) for index in indices[:1]), *rest])
+
+    def _fit_steps(self, steps: Iterable[tuple[ops.Op, Expr]]) -> bool:
+        """Whether every number fits that begins with 0, to which operands are added, or by which it is multiplied."""
+        total: Interval = (0, 0)
+        for op, operand in steps:
+            total = of_operation(op, total, self.span(operand) or EVERYTHING)
+            if not self._holds(total):
                 return False
-            spans[node] = span
         return True
 
 
