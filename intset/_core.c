@@ -4,7 +4,6 @@
    give the same answers. What is not plain here (long numbers, guests, errors) is handed to Python. */
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
-#include <stdlib.h>
 #include <string.h>
 #include <structmember.h>
 
@@ -15,14 +14,12 @@ typedef struct Node {
     Py_hash_t hash;
     char interned;
 } Node;
-
 enum { ADD, SUB, MUL, FLOORDIV, FLOORMOD, NEG, CONST, VAR, MIN, MAX, LT, LE, GT, GE, OPS }; /* the order of `bind` */
 static PyTypeObject StoredType, ArithmeticType;
 static PyObject *ops[OPS], *term, *plain_var, *small, *no_args, *binary_, *divide_, *ends_name;
 static Py_ssize_t nsmall; /* absolute value of the constants in `small` */
 static Node **table;
 static size_t nrows, used, changes; /* rows are a power of two; `changes` counts insertions and removals */
-
 static Py_hash_t hash_of(PyObject *op, PyObject *args, PyObject *data) {
     const uint64_t mixer = 0x9E3779B97F4A7C15u;
     uint64_t hash = (uintptr_t)op >> 4;
@@ -52,7 +49,6 @@ static void forget(Node *node) {
     node->interned = 0, used--, changes++;
     if (nrows > 4096 && used < nrows / 8) resize(nrows / 4); /* without memory it stays large */
 }
-
 /* A new reference to the interned node, or NULL without an error. Payloads compare by Python code, which may change
    the table: then the row is read again. */
 static Node *found(Py_hash_t hash, PyObject *op, PyObject *args, PyObject *data, int *failed) {
@@ -95,7 +91,6 @@ static PyObject *interned(PyTypeObject *cls, PyObject *op, PyObject *args, PyObj
     used++, changes++;
     return (PyObject *)node;
 }
-
 static PyObject *made(PyObject *const *given, Py_ssize_t n, int interns) { /* (class, operation, arguments, payload) */
     PyTypeObject *cls = n == 4 && PyType_Check(given[0]) ? (PyTypeObject *)given[0] : NULL;
     if (!cls || !PyType_IsSubtype(cls, &StoredType) || !PyTuple_CheckExact(given[2]))
@@ -165,13 +160,11 @@ static PyTypeObject ArithmeticType = {
     .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, .tp_as_number = &numbers};
 
 /* -- the plain way: a row for each node, by the rules of `intset.plain` -------------------------------------------- */
-enum { NODES = 128, FEW_POINTS = 1 << 11, SAMPLES = 1 << 9, STEPS = 1 << 21, FEW_TERMS = 256 }; /* of `intset.plain` */
-enum { DEPTH = 100, BLOCK = 256 };
+enum { NODES = 128, DEPTH = 100, BLOCK = 256, STEPS = 1 << 18 }; /* points times nodes of one enumeration */
 #define LARGEST ((int64_t)1 << 40) /* of an end: sums and differences of two stay far from overflow */
-
 typedef struct { int64_t low, high, gap, step; uint64_t free; } Row; /* a ValueRow of `intset.plain` */
 typedef struct { Node *node; Row row; int op, a, b; } Step; /* operands by number; a negation has b == a */
-typedef struct { Step steps[NODES]; int n, nvars, bad; int64_t points; PyObject *ranges; } Walk;
+typedef struct { Step steps[NODES]; int n, nvars, bad; PyObject *ranges; } Walk;
 static int64_t lesser(int64_t a, int64_t b) { return a < b ? a : b; }
 static int64_t greater(int64_t a, int64_t b) { return a > b ? a : b; }
 static int64_t quotient(int64_t a, int64_t c) { return a / c - (a % c < 0); } /* c > 0 */
@@ -201,32 +194,16 @@ static Row scaled(Walk *w, Row x, int64_t k) {
     if (k < 0) x = negated(x), k = -k;
     return (Row){times(w, x.low, k), times(w, x.high, k), times(w, x.gap, k), times(w, x.step, k), x.free};
 }
-static Row product(Walk *w, Row x, Row y) {
-    if (!y.step) return scaled(w, x, y.low);
-    if (!x.step) return scaled(w, y, x.low);
-    int64_t a = times(w, x.low, y.low), b = times(w, x.low, y.high), c = times(w, x.high, y.low), d = times(w, x.high, y.high);
-    int64_t low = lesser(lesser(a, b), lesser(c, d)), high = greater(greater(a, b), greater(c, d));
-    int64_t step = gcd(times(w, x.step, y.step), gcd(times(w, x.step, y.low), times(w, y.step, x.low)));
-    return joined(low, high, high - low, step, x, y);
-}
 static Row divided(Row x, int64_t c) {
     int64_t first = quotient(x.low, c), last = quotient(x.high, c);
     return first < last ? (Row){first, last, -quotient(-x.gap, c), x.step % c ? 1 : x.step / c, x.free} : single(first);
 }
-static int by_value(const void *a, const void *b) { return (*(int64_t *)a > *(int64_t *)b) - (*(int64_t *)a < *(int64_t *)b); }
 static Row remainder_row(Row x, int64_t c) {
     if (quotient(x.low, c) == quotient(x.high, c)) return (Row){residue(x.low, c), residue(x.high, c), x.gap, x.step, x.free};
-    int64_t terms = (x.high - x.low) / x.step, common = gcd(x.step, c), least = residue(x.low, common), most = c - common + least;
-    if (least == most) return single(least);
-    if (x.gap != x.step) return (Row){least, most, 0, common, x.free};
-    if (terms >= c / common - 1) return (Row){least, most, common, common, x.free};
-    if (common == x.step) return (Row){least, most, greater(x.step, residue(x.low, c) - residue(x.high, c)), x.step, x.free};
-    if (terms > FEW_TERMS) return (Row){least, most, 0, common, x.free};
-    int64_t values[FEW_TERMS + 1], gap = 0;
-    for (int64_t k = 0; k <= terms; k++) values[k] = residue(x.low + k * x.step, c);
-    qsort(values, terms + 1, sizeof *values, by_value);
-    for (int64_t k = 0; k < terms; k++) gap = greater(gap, values[k + 1] - values[k]);
-    return (Row){values[0], values[terms], gap, common, x.free};
+    int64_t common = gcd(x.step, c), least = residue(x.low, common), most = c - common + least;
+    int wraps_once = common == x.step, has_all = (x.high - x.low) / x.step >= c / common - 1;
+    int64_t gap = has_all ? common : wraps_once ? greater(x.step, residue(x.low, c) - residue(x.high, c)) : 0;
+    return least < most ? (Row){least, most, x.gap == x.step ? gap : 0, common, x.free} : single(least);
 }
 static Row maximum(Row x, Row y) {
     if (x.low >= y.high || y.low >= x.high) return x.low >= y.high ? x : y;
@@ -242,7 +219,9 @@ static Row combined(Walk *w, int op, Row x, Row y) {
     case ADD: return sum(x, y);
     case SUB: return y.step ? sum(x, negated(y)) : shifted(x, -y.low);
     case NEG: return negated(x);
-    case MUL: return product(w, x, y);
+    case MUL:
+        if (x.step && y.step) w->bad = 1;
+        return x.step ? scaled(w, x, y.low) : scaled(w, y, x.low);
     case FLOORDIV: case FLOORMOD:
         if (y.step || y.low <= 0) return w->bad = 1, x;
         return op == FLOORDIV ? divided(x, y.low) : remainder_row(x, y.low);
@@ -265,7 +244,6 @@ static int variable_row(Walk *w, Node *node, Row *row) {
                 machine_int(PyTuple_GET_ITEM(ends, 1), &high);
     Py_XDECREF(ends);
     if (!plain || low > high || w->nvars == 64) return 0;
-    w->points = w->points > STEPS ? w->points : w->points * lesser(high - low + 1, STEPS + 1);
     return *row = low < high ? (Row){low, high, 1, 1, (uint64_t)1 << w->nvars++} : single(low), 1;
 }
 /* The number of the step for a node, or -1 where Python has to look at it. */
@@ -277,7 +255,7 @@ static int step_of(Walk *w, PyObject *object, int depth) {
     while (step.op < OPS && ops[step.op] != node->op) step.op++;
     if (step.op == CONST || step.op == VAR) {
         if (!(step.op == CONST ? machine_int(node->data, &step.row.low) : variable_row(w, node, &step.row))) return -1;
-        step.row = step.op == CONST ? single(step.row.low) : step.row, step.a = w->nvars - 1; /* a variable's number */
+        if (step.op == CONST) step.row = single(step.row.low);
     } else {
         Py_ssize_t n = PyTuple_GET_SIZE(node->args), swap = step.op == GT || step.op == GE;
         if (step.op == OPS || n != (step.op == NEG ? 1 : 2)) return -1;
@@ -313,57 +291,80 @@ static void evaluate(const Walk *w, int k, int32_t (*values)[BLOCK], int m) {
     }
 }
 
-/* The value of variable `k` at a sample: mostly an end, else spread by a hash; as `intset.plain._attained_at_samples`. */
-static int32_t sample(uint32_t number, uint32_t k, int64_t low, int64_t high) {
-    uint32_t spread = number * 0x9E3779B1u + (k + 1) * 0x85EBCA77u;
-    spread = (spread ^ spread >> 15) * 0x2C1B3C6Du, spread ^= spread >> 12;
-    if (!(spread & (number & 2 ? 1 : 3))) return (int32_t)(low + (spread >> 3) % (high - low + 1));
-    return (int32_t)((number ^ (number & 4 ? spread >> 5 : 0)) & 1 ? high : low);
+/* The least p found with f(v + p) == f(v) + k for the node `f` at the root and the variable `v`, or its extent; `*growth`: k. */
+static int64_t period_of(const Walk *w, int v, int root, const char *needed, int64_t *growth) {
+    const int64_t extent = w->steps[v].row.high - w->steps[v].row.low + 1;
+    int64_t period = 1, grown[NODES] = {0}; /* over a period, for each node */
+    grown[v] = 1;
+    for (int k = v + 1; k <= root; k++) {
+        const Step *step = &w->steps[k];
+        const Row a = w->steps[step->a].row, b = w->steps[step->b].row;
+        if (!needed[k] || !step->row.step || step->op == VAR) continue;
+        if ((step->op == FLOORDIV || step->op == FLOORMOD) && grown[step->a] % b.low) {
+            int64_t more = b.low / gcd(grown[step->a], b.low);
+            if (more > (extent - 1) / period) return extent;
+            for (int i = v; i < k; i++) grown[i] *= more;
+            period *= more;
+        }
+        int64_t x = grown[step->a], y = grown[step->b];
+        switch (step->op) {
+        case ADD: grown[k] = x + y; break;
+        case SUB: grown[k] = x - y; break;
+        case NEG: grown[k] = -x; break;
+        case MUL: grown[k] = b.step ? y * a.low : x * b.low; break;
+        case FLOORDIV: case FLOORMOD: grown[k] = step->op == FLOORDIV ? x / b.low : 0; break;
+        default: if (x || y) return extent; /* MIN, MAX, LT, LE */
+        }
+    }
+    return *growth = grown[root], period;
 }
-/* The least and greatest value, by samples that attain both ends or over all points; 0 beyond the budgets. */
+/* The least and greatest value, over a first or last period of each variable, where the ends are; 0 beyond the budgets. */
 static int enumerated(Walk *w, int root, int64_t most, int64_t *least, int64_t *greatest) {
     static int32_t values[NODES][BLOCK]; /* guarded by the interpreter's lock */
-    int32_t at[64];
-    int axes[64], naxes = 0, n = 0, needed[NODES] = {0}, is_wide = 0;
-    int64_t points = 1;
+    int64_t first[2][64], extents[64], points = 1; /* of a box with the least and one with the greatest value */
+    int axes[64], at[64], naxes = 0, n = 0, is_one_box = 1;
+    char needed[NODES] = {0};
     for (int k = root; k >= 0; k--) {
-        Step *step = &w->steps[k];
-        is_wide |= step->row.low < -(1 << 29) || step->row.high > 1 << 29;
+        const Step *step = &w->steps[k];
         if (!(needed[k] |= k == root)) continue;
+        if (step->row.low < -(1 << 29) || step->row.high > 1 << 29) return 0;
         n++;
         if (!step->row.step) for (int i = 0; i < BLOCK; i++) values[k][i] = (int32_t)step->row.low;
         else if (step->op != VAR) needed[step->a] = needed[step->b] = 1;
-        else {
-            points = lesser(points, STEPS) * lesser(step->row.high - step->row.low + 1, STEPS + 1);
-            at[naxes] = (int32_t)step->row.low, axes[naxes++] = k;
+        else axes[naxes++] = k;
+    }
+    for (int j = 0; j < naxes; j++) {
+        const Row var = w->steps[axes[j]].row;
+        int64_t growth = 0, extent = extents[j] = period_of(w, axes[j], root, needed, &growth);
+        first[growth < 0][j] = var.low, first[growth >= 0][j] = growth ? var.high - extent + 1 : var.low;
+        points *= lesser(extent, STEPS + 1), is_one_box &= !growth;
+        if (points > most || points * n > STEPS) return 0;
+    }
+    *least = INT32_MAX, *greatest = INT32_MIN;
+    for (int box = 0; box < 2 - is_one_box; box++) {
+        for (int j = 0; j < naxes; j++) at[j] = (int)first[box][j];
+        for (int64_t done = 0; done < points; done += BLOCK) {
+            int m = (int)lesser(BLOCK, points - done);
+            for (int i = 0; i < m; i++)
+                for (int j = 0, carry = 1; j < naxes; j++) { /* the next point in lexicographic order */
+                    values[axes[j]][i] = at[j];
+                    if (carry && (carry = ++at[j] == first[box][j] + extents[j])) at[j] = (int)first[box][j];
+                }
+            for (int k = 0; k <= root; k++)
+                if (needed[k] && w->steps[k].row.step && w->steps[k].op != VAR) evaluate(w, k, values, m);
+            for (int i = 0; i < m; i++) *least = lesser(*least, values[root][i]), *greatest = greater(*greatest, values[root][i]);
+            if (*least == w->steps[root].row.low && *greatest == w->steps[root].row.high) return 1;
         }
     }
-    int all = w->points <= lesser(most, FEW_POINTS) || (points <= most && points * n <= STEPS);
-    if (is_wide || (!all && most < SAMPLES)) return 0;
-    *least = INT32_MAX, *greatest = INT32_MIN;
-    for (int64_t done = points > SAMPLES && most >= SAMPLES ? -SAMPLES : 0; done < (all ? points : 0); done += BLOCK) {
-        int m = (int)lesser(BLOCK, done < 0 ? BLOCK : points - done);
-        for (int i = 0; i < m; i++)
-            for (int j = 0, carry = 1; j < naxes; j++) { /* the next point in lexicographic order, or a sample */
-                const Step *var = &w->steps[axes[j]];
-                values[axes[j]][i] = done < 0 ? sample((uint32_t)(done + SAMPLES + i), var->a, var->row.low, var->row.high) : at[j];
-                if (done >= 0 && carry && (carry = at[j]++ == var->row.high)) at[j] = (int32_t)var->row.low;
-            }
-        for (int k = 0; k <= root; k++)
-            if (needed[k] && w->steps[k].row.step && w->steps[k].op != VAR) evaluate(w, k, values, m);
-        for (int i = 0; i < m; i++) *least = lesser(*least, values[root][i]), *greatest = greater(*greatest, values[root][i]);
-        if (*least == w->steps[root].row.low && *greatest == w->steps[root].row.high) return 1;
-    }
-    return all;
+    return 1;
 }
-
 /* ends(root, ranges, points): as `intset.plain.ends`; None where Python has to look at it. */
 static PyObject *ends(PyObject *module, PyObject *const *given, Py_ssize_t n) {
     Walk w;
     int64_t most;
     if (n != 3 || !plain_var || !PyDict_CheckExact(given[1]) || !PyLong_Check(given[2])) Py_RETURN_NONE;
     if (!machine_int(given[2], &most)) most = LARGEST;
-    w.n = w.nvars = w.bad = 0, w.points = 1, w.ranges = given[1];
+    w.n = w.nvars = w.bad = 0, w.ranges = given[1];
     int root = step_of(&w, given[0], 0);
     if (root < 0) return PyErr_Occurred() ? NULL : Py_NewRef(Py_None);
     Row row = w.steps[root].row;

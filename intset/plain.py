@@ -1,9 +1,12 @@
 """The plain way: exact ends of an expression over a box of integers, in one pass over its nodes.
 
-Every node gets a row. Operands without a common variable combine by one rule an operation. A sum whose terms share
-variables is written over independent digits (`x // 8 % 4` and `x % 8` are two digits of `x`), after equal terms have
-cancelled. Digits are dependent where the range of `x` ends inside a block; a sum of them that rises or falls with `x`
-is evaluated at the ends of `x`. Small boxes of dependent terms are enumerated.
+Every node gets a row. Operands without a common variable combine by one rule an operation. Where they share variables,
+a sum falls into parts that share none, and the first and last period of each variable are enumerated: a sum
+x // 8 * 3 + x % 8 grows by 3 whenever `x` grows by 8, so its ends are at the first and last 8 values of `x`.
+
+Where periods are long, a sum is written over independent digits (`x // 8 % 4` and `x % 8` are two digits of `x`), after
+equal terms have cancelled. Digits are dependent where the range of `x` ends inside a block; a sum of them that rises or
+falls with `x` is evaluated at the ends of `x`. Small boxes of dependent terms are enumerated.
 
     (i*4 + j) // 8 % 4 * 16 + (i*4 + j) % 8         i in [0, 16), j in [0, 4)
     x = i*4 + j     [0, 63], every integer: one contiguous variable
@@ -21,19 +24,17 @@ from operator import or_
 from typing import Any, NamedTuple, TypeAlias
 
 from intset.expr import ops
-from intset.expr.dag import postorder_by
-from intset.expr.node import Expr, Node, PlainVar, Var, const, make
+from intset.expr.node import Node, PlainVar, const, make
 from intset.expr.ops import Op
 from intset.expr.range import Range
 from intset.expr.storage import plain_ends
 
 MOST_NODES = 128  # of an expression whose sums are taken apart
 MOST_POINTS = 1 << 18
-FEW_POINTS = 1 << 11  # of a box that is enumerated before sums are cancelled
+FEW_POINTS = 1 << 11  # of one case, or of a box of more nodes
 SAMPLES = 1 << 9  # points at which the ends of dependent operands are looked for
 STEPS = 1 << 21  # points times nodes of one enumeration
 CASES = 64  # of variables that operands share
-FEW_TERMS = 256  # of a progression whose remainders are listed
 LONGEST = 1 << 256  # an end beyond takes the general road, which has a budget for long numbers
 WIDE = 1 << 40  # the largest number in an enumeration: sums of multiples stay within 63 bits
 
@@ -103,13 +104,10 @@ def ends(
             return low, high, True
         if rows is shared:
             return ends(root, ranges, points)  # whose further steps depend on the number of rows
-        found = _ends_of_few(root, rows, min(points, FEW_POINTS))
-        if found is None and root.op in LINEAR and len(rows) <= MOST_NODES:
-            exact = _Dependent(rows, 0, is_whole=True).written(root)
-            found = None if exact is None else exact[:2]
+        found = _ends_of_parts(root, rows, ranges, points) or _ends_of_periods(root, rows, points)
         if found is None and points >= SAMPLES and _attained_at_samples(root, rows):
             return low, high, True
-        if found is None and (exact := _of_dependent(root, rows, ranges, points)) is not None:
+        if found is None and (exact := _of_dependent(root, rows, points)) is not None:
             found = exact[:2]
         if found is None:
             found = _by_cases(root, rows, ranges, min(points, CASES))
@@ -123,7 +121,7 @@ def progression(root: Node, ranges: BoxRanges, points: int) -> tuple[int, int, i
     rows = ValueRows()
     try:
         row = _row(root, rows, ranges)
-        exact = row if row[2] else _of_dependent(root, rows, ranges, points)
+        exact = row if row[2] else _of_dependent(root, rows, points)
     except (NoRuleError, RecursionError):
         return None
     if exact is None or (exact[3] and exact[2] != exact[3]):
@@ -270,11 +268,7 @@ def _floormod(x: ValueRow, y: ValueRow) -> ValueRow:
         return lowest, highest, common, common, free, least, most
     if common == step:  # one wrap: from `lowest` up, then up to `highest`
         return lowest, highest, max(step, first - last), step, free, least, most
-    if high - low > step * FEW_TERMS:
-        return lowest, highest, 0, common, free, least, most
-    values = sorted({term % c for term in range(low, high + 1, step)})
-    least, most = least if values[0] == lowest else UNKNOWN, most if values[-1] == highest else UNKNOWN
-    return values[0], values[-1], max(b - a for a, b in pairwise(values)), common, free, least, most
+    return lowest, highest, 0, common, free, least, most
 
 
 def _truncdiv(x: ValueRow, y: ValueRow) -> ValueRow:
@@ -392,47 +386,14 @@ class _DigitTerm(NamedTuple):
     k: int
 
 
-def _of_dependent(root: Node, rows: ValueRows, ranges: BoxRanges, points: int) -> ValueRow | None:
+def _of_dependent(root: Node, rows: ValueRows, points: int) -> ValueRow | None:
     """The exact row of a node of moderate size whose operands share variables.
 
-    Sums are cancelled; then variables are split into digits; then points are enumerated.
+    Sums are cancelled; then points are enumerated.
     """
     if len(rows) > MOST_NODES:
         return None
-    briefly = _Dependent(rows, min(points, FEW_POINTS * 8))
-    row = briefly.cancelled(root) or _by_digits(briefly, root, ranges)
-    return row or _Dependent(rows, points).row(root)
-
-
-def _by_digits(dependent: _Dependent, root: Node, ranges: BoxRanges) -> ValueRow | None:
-    """The exact row of a node after variables are split where divisors cut them.
-
-    `x % 16 + y // 7` with x == j*4 + k and y == i*2 + j//4 share j, but x % 16 has the digit j % 4 alone.
-    """
-    rows = dependent.rows
-    digits: dict[Var, Expr] = {}
-    inside = dict(ranges)
-    for var, cuts in dependent.cuts().items():
-        low, high = rows[var][:2]
-        chain = [1]
-        for cut in sorted(cuts):
-            if not cut % chain[-1] and not low % cut and not (high + 1) % cut and 1 < cut <= high - low:
-                chain.append(cut)
-        if len(chain) == 1:
-            continue
-        total = const(0)
-        for first, end in zip(chain, [*chain[1:], 0], strict=True):
-            digit = Var(f"{var.name} // {first}")
-            inside[digit] = Range(0, end // first) if end else Range(low // first, (high - low + 1) // first)
-            total = total + digit * first
-        digits[var] = total
-    if not digits:
-        return None
-    split = root.substitute(digits)
-    own = ValueRows()
-    _row(split, own, inside)
-    fresh = sum([own[digit][4] for digit in inside if digit in own and digit not in ranges])
-    return _Dependent(own, dependent.points, fresh).cancelled(split)
+    return _Dependent(rows, points).row(root)
 
 
 def _by_cases(root: Node, rows: ValueRows, ranges: BoxRanges, cases: int) -> tuple[int, int] | None:
@@ -466,12 +427,10 @@ class _Dependent:
     Parameters
     ----------
     points: the budget of one enumeration; 0 for none.
-    split: variables the sums over which are always cancelled.
-    is_whole: whether dividends stay as they are written.
     """
 
-    def __init__(self, rows: ValueRows, points: int, split: int = 0, is_whole: bool = False) -> None:
-        self.rows, self.points, self.split, self.is_whole = rows, points, split, is_whole
+    def __init__(self, rows: ValueRows, points: int) -> None:
+        self.rows, self.points = rows, points
         self.forms: dict[Node, LinearSum] = {}
 
     def row(self, root: Node) -> ValueRow | None:
@@ -482,38 +441,13 @@ class _Dependent:
         row = self.cancelled(root) or _listed([(root, 1)], self.rows, self.points)
         return row or self.cancelled(root, listing=True)
 
-    def written(self, root: Node) -> ValueRow | None:
-        """The exact row of a sum of digits whose bases share no variable: `x // 16 * 18 + x % 16` rises with `x`."""
-        rows, free = self.rows, 0
-        for base in {_digit(term, self.rows)[0] for term in self.form(root)[0]}:
-            if rows[base][4] & free:
-                return None
-            free |= rows[base][4]
-            if not rows[base][2] and base.op in LINEAR and base is not root:
-                rows[base] = self.written(base) or rows[base]
-        return self.summed([(root, 1)])
-
     def cancelled(self, root: Node, listing: bool = False) -> ValueRow | None:
         """The exact row of a node after sums below it are cancelled and, if `listing`, other nodes are enumerated."""
         rows = self.rows
         for node in tuple(rows):  # operands first
-            if node.op not in LEAVES and self._is_open(rows[node]):
+            if node.op not in LEAVES and not rows[node][2]:
                 rows[node] = self._again(node, node is root, listing)
         return rows[root] if rows[root][2] else None
-
-    def _is_open(self, row: ValueRow) -> bool:
-        return not row[2] or bool(row[4] & self.split)
-
-    def cuts(self) -> dict[Var, set[int]]:
-        """Per variable of a dividend, its divisors there: `c // k` for the term `k * v` over `c`."""
-        rows = self.rows
-        found: dict[Var, set[int]] = {}
-        for node in tuple(rows):
-            if (node.op is ops.FLOORDIV or node.op is ops.FLOORMOD) and rows[node][3] and not rows[node.args[1]][3]:
-                for term, k in self.form(node.args[0])[0].items():
-                    if isinstance(term, Var) and not rows[node.args[1]][0] % k:
-                        found.setdefault(term, set()).add(abs(rows[node.args[1]][0] // k))
-        return found
 
     def _again(self, node: Node, is_root: bool, listing: bool) -> ValueRow:
         """Apply the rule of a node again, after its operands became exact sums."""
@@ -526,10 +460,10 @@ class _Dependent:
             below = below if apart is None else [apart, ZERO]
         elif not is_linear:
             for k, arg in enumerate(args):
-                if self._is_open(below[k]) and arg.op in LINEAR:
+                if not below[k][2] and arg.op in LINEAR:
                     below[k] = rows[arg] = self.summed([(arg, 1)]) or below[k]
         row = RULES[node.op](*below)
-        if row[2] and not (is_linear and is_root and self.split):
+        if row[2]:
             return row
         if is_linear and is_root:
             return self.summed([(node, 1)]) or row
@@ -557,7 +491,7 @@ class _Dependent:
             pairs = [(digit.term, digit.k) for other in groups if other is not base for digit in groups[other]]
             pairs.append((base, k))
         total = _single(offset)
-        for part in _components(groups, rows):
+        for part in _components({base: rows[base][4] for base in groups}):
             alone = len(part) == 1
             cut = pieces[part[0]] if alone else None
             row = None if cut is None else _sum_of_pieces(rows[part[0]], cut)
@@ -585,9 +519,7 @@ class _Dependent:
         elif op is ops.MUL and not (rows[args[0]][3] and rows[args[1]][3]):
             at = 0 if rows[args[0]][3] else 1
             found = self.form_of(((args[at], rows[args[1 - at]][0]),))
-        elif self.is_whole or op is not ops.FLOORDIV and op is not ops.FLOORMOD:
-            pass
-        elif (split := self._split(op, *args)) is not None:
+        elif (op is ops.FLOORDIV or op is ops.FLOORMOD) and (split := self._split(op, *args)) is not None:
             terms, constant, tail = split
             found = terms if tail is None else {**terms, tail: terms.get(tail, 0) + 1}, constant
         self.forms[node] = found
@@ -624,10 +556,10 @@ class _Dependent:
             return (quotient, offset // c + block, None) if op is ops.FLOORDIV else (rest, offset % c - block * c, None)
         if not quotient:
             return None
-        tail = self._made(op, self._sum_of(rest, offset % c), divisor)
+        tail = self._made(op, self.sum_of(rest, offset % c), divisor)
         return (quotient, offset // c, tail) if op is ops.FLOORDIV else ({}, 0, tail)
 
-    def _sum_of(self, terms: Mapping[Node, int], offset: int) -> Node:
+    def sum_of(self, terms: Mapping[Node, int], offset: int) -> Node:
         """The node of a linear form, with its row."""
         total: Node | None = None
         for term, k in terms.items():
@@ -667,18 +599,17 @@ def _digit(node: Node, rows: ValueRows) -> tuple[Node, int, int]:
     return base, first, width
 
 
-def _components(bases: Iterable[Node], rows: ValueRows) -> list[list[Node]]:
-    """The bases in groups that share no variable."""
+def _components(free: Mapping[Node, int]) -> list[list[Node]]:
+    """The nodes in groups that share no bit of the masks given."""
     groups: list[tuple[int, list[Node]]] = []
-    for base in bases:
-        free, own = rows[base][4], [base]
-        apart = []
+    for node, bits in free.items():
+        own, apart = [node], []
         for group in groups:
-            if free & group[0]:
-                free, own = free | group[0], group[1] + own
+            if bits & group[0]:
+                bits, own = bits | group[0], group[1] + own
             else:
                 apart.append(group)
-        groups = [*apart, (free, own)]
+        groups = [*apart, (bits, own)]
     return [own for _, own in groups]
 
 
@@ -782,30 +713,126 @@ def _ends_of_digits(low: int, high: int, levels: Sequence[tuple[int, int]], abov
     return min(k * q + ends[0] for q, ends in blocks), max(k * q + ends[1] for q, ends in blocks)
 
 
-# -- enumeration -----------------------------------------------------------------------------------------------------
+# -- parts and periods -----------------------------------------------------------------------------------------------
 
 
-def _ends_of_few(root: Node, rows: ValueRows, most: int) -> tuple[int, int] | None:
-    """Both ends of a node by evaluation at every point of a small box."""
-    if rows.points > most:
+def _ends_of_parts(root: Node, rows: ValueRows, ranges: BoxRanges, points: int) -> tuple[int, int] | None:
+    """Both ends of a sum of parts that share no variable, or only different digits of one."""
+    if root.op not in LINEAR or len(rows) > MOST_NODES:
+        return None
+    dependent = _Dependent(rows, 0)
+    terms, offset = dependent.form(root)
+    cuts: dict[Node, int] = {}
+    for node in rows:
+        if (node.op is ops.FLOORDIV or node.op is ops.FLOORMOD) and node.args[0].op is ops.VAR:
+            var, c = node.args[0], rows[node.args[1]][0]
+            if not rows[node.args[1]][3] and not rows[var][0] % c and not (rows[var][1] + 1) % c:
+                cuts.setdefault(var, c)
+    groups = _components({term: _digits_below(term, cuts, rows) for term in terms})
+    if len(groups) == 1:
+        return None
+    least = most = offset
+    for own in groups:
+        found = ends(dependent.sum_of({term: terms[term] for term in own}, 0), ranges, points)
+        if found is None:
+            return None
+        least, most = least + found[0], most + found[1]
+    return least, most
+
+
+def _digits_below(term: Node, cuts: Mapping[Node, int], rows: ValueRows) -> int:
+    """The mask of the variables that a node depends on; with one of both bits where it depends on one digit.
+
+    `v // c` and `v % c` are the digits of a variable with the cut `c`, whose range is whole blocks.
+    """
+    free = rows[term][4]
+    order: list[Node] = []
+    for var, c in cuts.items():
+        bits = rows[var][4]
+        if not free & bits:
+            continue
+        order = order or _needed((term,), (), rows)
+        uses = [node for node in order if any([arg is var for arg in node.args])]  # noqa: C419  # hot
+        if uses and all(node.op is ops.FLOORDIV and not rows[node.args[1]][0] % c for node in uses):
+            free &= ~bits | bits & bits << 1
+        else:
+            period, growth = _period(var, order, rows)
+            if not growth and not c % period:
+                free &= ~bits | bits & bits >> 1
+    return free
+
+
+def _ends_of_periods(root: Node, rows: ValueRows, points: int) -> tuple[int, int] | None:
+    """Both ends of a node by evaluation over the first or last period of each variable; `None` beyond the budget.
+
+    Where f(v + p) == f(v) + k for all values of the other variables, an end is attained at the first `p` values of `v`
+    or at its last, by the sign of `k`.
+    """
+    if len(rows) > MOST_NODES and rows.points > FEW_POINTS:
+        return None
+    order, lower, upper = _needed((root,), (), rows), {}, {}
+    size = 1
+    for var in _variables(rows):
+        low, high = rows[var][:2]
+        period, growth = _period(var, order, rows)
+        size *= period
+        if size > points or size * len(order) > STEPS:
+            return None
+        first, last = (low, period), (high - period + 1 if growth else low, period)
+        lower[var], upper[var] = (first, last) if growth >= 0 else (last, first)
+    if not _fits([rows[node] for node in order]):
         return None
     import numpy as np
 
-    table = _MEANINGS or _meanings(np)
-    values: dict[Node, Any] = {}
-    for node, row in rows.items():
-        low, high, step = row[0], row[1], row[3]
-        if low < -WIDE or high > WIDE:
-            return None
-        op = node.op
-        if not step:
-            values[node] = low
-        elif op is ops.VAR:
-            values[node] = _axis(low, high, row[4].bit_length() // 2 - 1)
-        else:
-            values[node] = table[op](*[values[arg] for arg in node.args])
-    array = values[root]
-    return int(np.minimum.reduce(array, None)), int(np.maximum.reduce(array, None))
+    found = []
+    for box in (lower,) if lower == upper else (lower, upper):
+        axes = {var: _axis(low, low + extent - 1, k) for k, (var, (low, extent)) in enumerate(box.items())}
+        values = _evaluated(order, axes, rows)[root]
+        found.append((int(np.minimum.reduce(values, None)), int(np.maximum.reduce(values, None))))
+    return found[0][0], found[-1][1]
+
+
+def _period(var: Node, order: Sequence[Node], rows: ValueRows) -> tuple[int, int]:
+    """(p, k) with f(v + p) == f(v) + k for the last node `f` and a variable `v`; (its extent, 0) without a smaller one.
+
+    `order`: the nodes below `f`, operands first.
+    """
+    low, high, _, _, bits, _, _ = rows[var]
+    period = 1
+    growth: dict[Node, int] = {var: 1}  # over a period, of each node below which the variable is
+    for node in order:
+        if not rows[node][4] & bits or node is var:
+            continue
+        op, args = node.op, node.args
+        k, other = growth.get(args[0], 0), growth.get(args[-1], 0)
+        if op is ops.ADD:
+            k += other
+        elif op is ops.SUB:
+            k -= other
+        elif op is ops.NEG:
+            k = -k
+        elif op is ops.MUL and not rows[args[1]][3]:
+            k *= rows[args[1]][0]
+        elif op is ops.MUL and not rows[args[0]][3]:
+            k = other * rows[args[0]][0]
+        elif op is ops.FLOORDIV or op is ops.FLOORMOD:
+            c = rows[args[1]][0]
+            more = c // gcd(k, c)
+            period *= more
+            if period > high - low:
+                return high - low + 1, 0
+            if more > 1:
+                growth = {below: more * by for below, by in growth.items()}
+            k = more * k // c if op is ops.FLOORDIV else 0
+        elif (op in COMPARED or op is ops.MIN or op is ops.MAX) and k == other:
+            k = 0 if op in COMPARED else k
+        elif any(growth.get(arg) for arg in args):
+            return high - low + 1, 0
+        growth[node] = k
+    return period, growth.get(order[-1], 0)
+
+
+# -- enumeration -----------------------------------------------------------------------------------------------------
 
 
 @lru_cache(maxsize=256)
@@ -910,9 +937,13 @@ def _listed(
     return low, high, int(apart.max()), int(np.gcd.reduce(apart)), free, UNKNOWN, UNKNOWN
 
 
-def _needed(roots: Sequence[Node], leaves: Container[Node], rows: ValueRows) -> list[Node]:
+def _needed(roots: Iterable[Node], leaves: Container[Node], rows: ValueRows) -> list[Node]:
     """The nodes whose values the roots need, operands first. Leaves and constants need none."""
-    return postorder_by(roots, lambda node: () if node in leaves or not rows[node][3] else node.args)
+    needed = set(roots)
+    for node in reversed(rows):  # a row follows those of its operands
+        if node in needed and node not in leaves and rows[node][3]:
+            needed.update(node.args)
+    return [node for node in rows if node in needed]
 
 
 def _meanings(np: Any) -> Mapping[Op, Callable[..., Any]]:

@@ -378,9 +378,8 @@ class Var(Expr):
     name: the label used in print.
     """
 
-    __slots__ = ("name", "serial", "uid")
+    __slots__ = ("name", "serial")
     name: str
-    uid: tuple[int, int]
     serial: int
 
     def __new__(cls, name: str) -> Var:
@@ -399,13 +398,18 @@ class Var(Expr):
         if not isinstance(name, str) or not name:
             raise InputError(f"a variable's name is a non-empty text, not {shown(name)}")
         self = fresh(cls, ops.VAR, (), uid)
-        _set_uid(self, uid)  # unrolled: hot
-        _set_name(self, name)
+        _set_name(self, name)  # unrolled: hot
         _set_serial(self, next(SERIAL))
         for slot in fields:
             self.remember(slot, fields[slot])
         VARIABLES.put(uid, self)
         return self
+
+    @property
+    def uid(self) -> tuple[int, int]:
+        """The identity that pickling keeps."""
+        uid: tuple[int, int] = self.data
+        return uid
 
     def free_vars(self) -> tuple[Var, ...]:
         return (self,)  # not cached: a self reference would keep it alive
@@ -426,7 +430,7 @@ def is_declared(e: Expr, value: int) -> bool:
 
 
 _SLOTS = Var.__dict__  # descriptors: quicker than `object.__setattr__`
-_set_uid, _set_name, _set_serial = (_SLOTS[slot].__set__ for slot in ("uid", "name", "serial"))
+_set_name, _set_serial = (_SLOTS[slot].__set__ for slot in ("name", "serial"))
 
 
 class PlainVar(Var):

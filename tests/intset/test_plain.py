@@ -66,12 +66,16 @@ def check(seed: int) -> None:
     if rng.random() < 0.2:
         e = rng.choice((e < drawn(rng, variables, 2), e.eq(drawn(rng, variables, 2)), e.ne(rng.randint(-3, 9))))
     values = values_of(e, ranges)
-    for few, points in ((0, plain.MOST_POINTS), (plain.FEW_POINTS, plain.MOST_POINTS), (0, 0)):
+    for ways, points in ((3, plain.MOST_POINTS), (2, plain.MOST_POINTS), (2, 40), (1, plain.MOST_POINTS), (1, 0)):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(plain, "FEW_POINTS", few)
+            if ways < 3:
+                patch.setattr(plain, "plain_ends", None)
+            if ways < 2:  # the steps for boxes that are too large otherwise
+                patch.setattr(plain, "_ends_of_parts", lambda *_: None)
+                patch.setattr(plain, "_ends_of_periods", lambda *_: None)
             found = plain.ends(e, ranges, points)
             assert found is None or found[:2] == (values[0], values[-1]), (seed, e, ranges)
-            assert found is not None or not points, (seed, e, ranges)
+            assert found is not None or points < plain.MOST_POINTS, (seed, e, ranges)
             if (terms := plain.progression(e, ranges, points)) is not None:
                 first, step, number = terms
                 assert list(range(first, first + step * number, step)) == values, (seed, e, ranges)
@@ -91,6 +95,40 @@ def check(seed: int) -> None:
 @given(st.integers(0, 10**9))
 def test_rows_and_ends_are_those_of_enumeration(seed: int) -> None:
     check(seed)
+
+
+@given(st.integers(0, 10**9))
+def test_a_period_adds_its_growth(seed: int) -> None:
+    rng = random.Random(seed)
+    ranges = {Var(name): Range(rng.choice((0, 0, -3, 5)), rng.choice((3, 8, 12, 30))) for name in "ij"}
+    e = drawn(rng, [*ranges], rng.randint(1, 4))
+    rows = plain.ValueRows()
+    plain._row(e, rows, ranges)
+    spans = {v: limits.ends for v, limits in ranges.items() if limits.ends}
+    grid = np.meshgrid(*(np.arange(low, high + 1) for low, high in spans.values()), indexing="ij")
+    values = np.broadcast_to(to_numpy(e, spans)(dict(zip(ranges, grid, strict=True))), grid[0].shape)
+    for var in plain._variables(rows):
+        period, growth = plain._period(var, list(rows), rows)
+        along = np.moveaxis(values, [*ranges].index(var), 0)
+        assert (along[period:] - along[:-period] == growth).all()
+
+
+def test_digits_of_a_variable_are_parts_where_it_occurs_in_digits_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    i, j = Var("i"), Var("j")
+    box = {i: Range(0, 56), j: Range(0, 8)}
+    monkeypatch.setattr(plain, "plain_ends", None)
+    for apart, e in (
+        (True, i // 4 * 5 - (i * 3 + j * 4) % 4),
+        (True, i // 8 - i % 8 + i // 8 % 3),
+        (False, i * 2 - i % 4),
+        (False, i // 4 * 5 - i % 8),
+        (False, i // 8 - (i * 3) % 16),
+        (False, j * 7 + i // 4 * i - i % 4),
+    ):
+        values, rows = values_of(e, box), plain.ValueRows()
+        plain._row(e, rows, box)
+        assert apart == (plain._ends_of_parts(e, rows, box, 0) == (values[0], values[-1])), e
+        assert (plain.ends(e, box) or ())[:2] == (values[0], values[-1]), e
 
 
 @pytest.mark.nightly
@@ -168,17 +206,17 @@ def test_digits_of_a_sum_that_repeats_a_variable(seed: int) -> None:
     values = values_of(x, ranges)
     rows = plain.ValueRows()
     plain._row(x, rows, ranges)
-    row = plain._Dependent(rows, 0, is_whole=True).written(x)
+    row = plain._Dependent(rows, 0).summed([(x, 1)])
     if row is not None:
         assert row[:2] == (values[0], values[-1])
         assert row[2] >= max((b - a for a, b in pairwise(values)), default=0)
 
 
-def test_a_sum_of_digits_as_written_is_neither_sampled_nor_split(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_large_index_is_decided_by_its_periods(monkeypatch: pytest.MonkeyPatch) -> None:
     i, j, k = (Var(name) for name in "ijk")
     x = ((i * 32 + j) * 28 + k) * 4 + i
+    monkeypatch.setattr(plain, "plain_ends", None)
     monkeypatch.setattr(plain, "_attained_at_samples", None)
-    monkeypatch.setattr(plain, "_of_dependent", None)
     ranges = {i: Range(0, 64), j: Range(0, 32), k: Range(0, 28)}
     assert plain.ends(x // 16 * 18 + x % 16, ranges)[:2] == (0, 258_113)
 
