@@ -10,8 +10,7 @@ from typing import Final, TypeAlias, TypeVar, overload
 
 import islpy
 
-from intset.domains.isl.engine import IslShape
-from intset.domains.isl.presburger import declared
+from intset.domains.isl.presburger import IslShape, declared
 from intset.domains.isl.session import context, isl
 from intset.domains.isl.translate import param_name, pw_aff_to_expr, simplified
 from intset.domains.sets.region import Region, Relation, region_of_shape

@@ -10,7 +10,7 @@ import pytest
 from bound import infer_bound, te
 from bound.infer import BoundsMap
 from intset import Context, Range, Var
-from intset.domains.isl.engine import IslShape
+from intset.domains.isl.presburger import IslShape
 from intset.domains.points import PointSet
 from intset.domains.protocols import Points, RankedDomain, RegionDomain
 from intset.domains.query import Query

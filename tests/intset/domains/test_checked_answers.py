@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from intset import Context, Range, ShapeVar, Var, ceildiv, using
-from intset.domains.isl import count, presburger, session
-from intset.domains.isl.engine import IslShape, of
+from intset.domains.isl import count, hulls, session
+from intset.domains.isl.presburger import IslShape, of
 from intset.domains.isl.session import coalesced, context, isl
 from intset.domains.isl.translate import simplified
 from intset.errors import BudgetError, UndecidedError
@@ -166,10 +166,10 @@ def test_wrong_hulls_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     small = read("{ [x, y] : 0 <= x < 4 and 0 <= y < x }").get_basic_sets()[0]
     break_first(monkeypatch, "Set", "simple_hull", lambda found: small)
     with pytest.raises(BudgetError, match="hull"):
-        presburger._filled(union)
+        hulls._filled(union)
     break_first(monkeypatch, "BasicSet", "affine_hull", lambda found: read("{ [0, 0] }").get_basic_sets()[0])
     with pytest.raises(BudgetError, match="affine hull"):
-        presburger.lattice_of(IslShape(union, ()))
+        IslShape(union, ()).lattice()
 
 
 @pytest.mark.parametrize("wrong", [0, 1_000])

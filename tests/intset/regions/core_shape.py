@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from intset.domains.isl.engine import IslShape, of
+from intset.domains.isl.presburger import IslShape, of
 from intset.expr.node import Cond, Expr, Var
 from intset.regions.shape import End, Shape
 

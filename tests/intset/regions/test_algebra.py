@@ -25,7 +25,7 @@ from intset import (
     evaluate,
     logical_and,
 )
-from intset.domains.isl.engine import of, translated, universe
+from intset.domains.isl.presburger import of, translated, universe
 from intset.errors import BudgetError, CountError
 from intset.expr.build import logical_or
 from intset.expr.evaluate import compiled

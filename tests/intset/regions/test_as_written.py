@@ -241,7 +241,7 @@ def test_ends_of_symbolic_size(scale: int) -> None:
 
 def test_constraints_are_ordered_before_isl_is_asked() -> None:
     """No way but the first is needed: else every extremum of such a set is computed twice."""
-    from intset.domains.isl.engine import of
+    from intset.domains.isl.presburger import of
 
     points = of(image(8, 4, ceildiv(b, 4)).shape)
     assert str(isl().ordered(points.shared()).lexmax()) == "{ [28, 2] }"

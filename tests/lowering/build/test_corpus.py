@@ -11,7 +11,7 @@ from bound import infer_bound, te, tir
 from bound.errors import ScheduleError
 from intset import Context, Range, Var
 from intset.domains.isl import bindings
-from intset.domains.isl.presburger import Presburger, lattice_of
+from intset.domains.isl.presburger import IslShape
 from intset.domains.isl.session import context, isl
 from intset.errors import InputError
 from intset.linear.lattice import lattice
@@ -287,7 +287,7 @@ def test_the_lattice_of_a_hull_whose_quantified_variables_have_no_definition(
     with pytest.raises(isl().Error, match="unknown divs"):
         points.get_basic_sets()[0].affine_hull().get_constraints()
     own = [(c * x + d * q, (e * x + f * y) % (a * b)) for x in range(a) for y in range(b) for q in range(e)]
-    found = lattice_of(Presburger(points, ()))
+    found = IslShape(points, ()).lattice()
     assert found is not None and found[0] == lattice((0, 0), own)
 
 
