@@ -16,7 +16,7 @@ from intset.budgets import FEW_POINTS
 from intset.config import Effort
 from intset.domains.bits import BitDomain
 from intset.domains.certified.end_search import attained_ends, nonlinear_bounds
-from intset.domains.certified.structure import has_parameters, independent_parts, is_independent, symbolic_bounds
+from intset.domains.certified.structure import attained_on_box, has_parameters, independent_parts, symbolic_bounds
 from intset.domains.certified.witness import witness
 from intset.domains.interval import contiguous_image
 from intset.domains.modular import StridedDomain
@@ -137,10 +137,8 @@ class AutoDomain:
 
         def searched(is_brief: bool) -> Bounds | None:
             low, high = (constant_value(end) if isinstance(end, Expr) else None for end in cheap)
-            ends = None if low is None or high is None else attained_ends(query, low, high, is_brief)
-            if ends is None:
-                return None
-            return Bounds(*ends, True, "linear" if ends == (low, high) else "points")
+            ends = None if low is None or high is None else attained_ends(query, is_brief)
+            return None if ends is None else Bounds(*ends, True, "linear" if ends == (low, high) else "points")
 
         def strongest_bounds() -> Bounds:
             best.append(bounds_of_points(query, self.strongest()))
@@ -175,10 +173,11 @@ class AutoDomain:
     def _cheap_bounds(self, query: Query, form: Linear) -> Bounds:
         if has_parameters(query, form):
             return symbolic_bounds(query, form)
+        if (attained := attained_on_box(query, form)) is not None:
+            return Bounds(attained[0], attained[1], True, "linear" if attained[2] else "points")
         low, high = query.known.bounds(form)
-        is_certified = is_independent(query, form)
-        if is_certified or low is None or high is None:
-            return Bounds(*numeric_ends(low, high), is_certified, "linear")
+        if low is None or high is None:
+            return Bounds(*numeric_ends(low, high), False, "linear")
         tight = witness(query, low, -1) is not None and witness(query, high, 1) is not None
         return Bounds(low, high, tight, "linear")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from intset.domains.certified.structure import has_parameters, is_independent, symbolic_bounds
+from intset.domains.certified.structure import attained_on_box, has_parameters, symbolic_bounds
 from intset.domains.query import Query
 from intset.domains.ranked import are_apart, is_touched
 from intset.domains.sets.base import Bounds, IntervalSet, IntSet, empty_set
@@ -38,7 +38,9 @@ class IntervalDomain:
             return Bounds(POS_INF, NEG_INF, True, self.name)
         form = query.forms[0]
         if not has_parameters(query, form):
-            return Bounds(*numeric_ends(*query.known.bounds(form)), is_independent(query, form), self.name)
+            attained = attained_on_box(query, form)
+            ends = numeric_ends(*query.known.bounds(form)) if attained is None else attained[:2]
+            return Bounds(*ends, attained is not None, self.name)
         return symbolic_bounds(query, form)
 
 

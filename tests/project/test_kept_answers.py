@@ -309,7 +309,7 @@ INSIDE: dict[str, str] = {
     "intset": """Assuming using weighed Block Frame Normalizer Linear Query Nonempty ShapeEnds DimensionBounds
         WhereNonempty ExprParser ScopedBlock Later ValueRows
         CertificateWriter CombinationSearch Oracle OrderDecider ProofQuestion RuleTable SearchBudget
-        Presburger Budget CheckBudget Reader Translation Evaluation Expander Writer Origin WeakTable Lru
+        IslShape Budget CheckBudget Reader Translation Evaluation Expander Writer Origin WeakTable Lru
         ConeCutter CountByChamber Maximum Search Effort Question Encoder Workbench Account Simplifier Order Table
         RowBasis BitMap BitRows Columns Structure Held StoredQuestion Converter KernelTerms Decisions
         Members Member Factor ListedRows NameOrder Trials EarlyConditions SpaceParser

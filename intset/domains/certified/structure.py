@@ -1,4 +1,4 @@
-"""Ends certified by structure: independent terms, periods of remainders, multi-stride terms, open operands.
+"""Ends certified by structure: independent terms, multi-stride terms, symbolic ends, open operands.
 
 Guarantee: ends contain every value; `is_tight` is claimed only if the linear form proves both ends attained.
 """
@@ -17,13 +17,12 @@ from intset.expr import ops
 from intset.expr.build import maximum, minimum
 from intset.expr.dag import free_vars, intern, opaque_terms
 from intset.expr.node import Cond, Expr, Term, Var, const
-from intset.expr.range import conditions_between, range_conditions
+from intset.expr.range import Range, conditions_between, range_conditions
 from intset.infinity import NEG_INF, POS_INF
 from intset.linear import division, symbolic
-from intset.linear.form import ZERO, Linear, atom, constant, is_affine
+from intset.linear.form import ZERO, Linear, atom, constant
 from intset.linear.signs import has_member, is_known
-
-STRUCTURE_NESTING: Final = 8  # nesting of terms beyond which no end is certified
+from intset.plain import ends
 
 
 def has_parameters(query: Query, form: Linear) -> bool:
@@ -41,12 +40,22 @@ def has_parameters(query: Query, form: Linear) -> bool:
     return spoken and bool(query.split_relevant(tuple(form.terms))[1])
 
 
-def is_independent(query: Query, form: Linear) -> bool:
-    """Whether the terms share no variable, each attains both its ends, and facts restrict no more than ranges do.
+def attained_on_box(query: Query, form: Linear) -> tuple[int, int, bool] | None:
+    """The ends by one pass over the canonical form (`intset.plain`); `None` where facts restrict more than ranges do.
 
-    For questions without parameters; then the sum attains both its ends.
+    For questions without parameters.
     """
-    return (not query.facts or query.known.is_box) and _attains(query, query.known.regroup(form), set())
+    known = query.known
+    if query.facts and not known.is_box:
+        return None
+    form = known.regroup(form)
+    box = {}
+    for v in free_vars(*form.terms):
+        low, high = known.atom_bounds(v)
+        if low is None or high is None or v not in query.ranges or query.ranges[v].ends is None:
+            return None
+        box[v] = Range(low, high - low + 1)
+    return ends(form.expr(), box, 0)
 
 
 def independent_parts(query: Query, form: Linear) -> list[Linear]:
@@ -72,70 +81,6 @@ def independent_parts(query: Query, form: Linear) -> list[Linear]:
     if len(parts) < 2:
         return [form]
     return [part if n else part.plus(rest) for n, (_, part) in enumerate(parts)]
-
-
-def _attains(query: Query, form: Linear, seen: set[Expr], depth: int = 0) -> bool:
-    """Whether `form` attains both ends by variables outside `seen`; adds them to `seen`."""
-    for e in form.terms:
-        if e.op is not ops.VAR:
-            if depth > STRUCTURE_NESTING or not _atom_attains(query, e, seen, depth + 1):
-                return False
-        elif e in seen or not _runs_freely(query, e):
-            return False
-        else:
-            seen.add(e)
-    return True
-
-
-def _runs_freely(query: Query, var: Expr) -> bool:
-    limits = query.ranges.get(var) if isinstance(var, Var) else None
-    return limits is not None and limits.ends is not None
-
-
-def _atom_attains(query: Query, e: Expr, seen: set[Expr], depth: int) -> bool:
-    """Whether an atom attains both ends of its interval."""
-    known = query.known
-    if e.op is ops.FLOORDIV and e.args[1].op is ops.CONST and e.args[1].data > 0:
-        inner = known.form(e.args[0])
-        return known.regroup(inner) is inner and _attains(query, inner, seen, depth)
-    if e.op is ops.FLOORMOD:
-        inner = known.form(e.args[0])
-        own = inner.terms if is_affine(inner) and e.args[1].op is ops.CONST else e.free_vars()
-        if not seen.isdisjoint(own):
-            return False
-        seen.update(own)
-        return _covers_a_period(query, e) or _steps_attain(query, e)
-    if e.op is ops.MIN or e.op is ops.MAX:
-        a, b = (known.form(arg) for arg in e.args)
-        return all(known.regroup(form) is form and _attains(query, form, seen, depth) for form in (a, b))
-    return False
-
-
-def _steps_attain(query: Query, e: Expr) -> bool:
-    """Whether an atom is a multi-stride set with the ends of its interval."""
-    steps = steps_of_atom(query, e)
-    return steps is not None and query.known.atom_bounds(e) == (multistride.lowest(steps), multistride.highest(steps))
-
-
-def _covers_a_period(query: Query, e: Expr) -> bool:
-    """Whether the dividend of `e % c` covers `c` consecutive integers, so that the remainders 0 and c - 1 are attained.
-
-    The run consists of variables with a single occurrence; the other terms only shift it.
-    """
-    c = e.args[1].data if e.args[1].op is ops.CONST else 0
-    inner = query.known.form(e.args[0])
-    affine = is_affine(inner)
-    reach = 0  # terms with the smallest coefficients cover [0, reach], up to a shift
-    for t, k in sorted(inner.terms.items(), key=lambda term: abs(term[1])):
-        if t.op is not ops.VAR or abs(k) > reach + 1 or not (affine or _occurs_once(inner, t)):
-            return False
-        low, high = query.known.atom_bounds(t)
-        if low is None or high is None:
-            return False
-        reach += abs(k) * (high - low)
-        if reach + 1 >= c > 0:
-            return all(_runs_freely(query, v) for v in (inner.terms if affine else e.args[0].free_vars()))
-    return False
 
 
 def _occurs_once(form: Linear, var: Expr) -> bool:

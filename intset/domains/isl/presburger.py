@@ -16,6 +16,8 @@ from intset.domains.isl.hulls import box_around, disjoint_pieces, lattice_of_equ
 from intset.domains.isl.session import (
     MAX_BITS,
     NAME,
+    IslError,
+    UncheckedError,
     affine_hull_of,
     budget,
     budget_aside,
@@ -58,7 +60,7 @@ from intset.infinity import NEG_INF, POS_INF, Infinity
 from intset.linear.canonical import Normalizer
 from intset.linear.form import Linear
 from intset.linear.lattice import Lattice, Vector
-from intset.regions.shape import Account, Ceiling, PerInstance, Product, Shape, coordinates
+from intset.regions.shape import Account, Ceiling, PerInstance, Product, Shape, coordinates, remark
 from intset.simplify.engine import cost
 
 if TYPE_CHECKING:
@@ -538,18 +540,15 @@ class IslShape(Shape):
         return self._extreme(1)
 
     def _extreme(self, side: int) -> IslShape:
-        """The checked extremum: by isl, else coordinate by coordinate, else by enumeration.
+        """The checked extremum: by isl, else coordinate by coordinate.
 
         The set is parsed from text, so a copy in another process exhausts the budget at the same operation.
         """
-        others = [lambda: of(self.lexicographic(side)).get(), lambda: self._extreme_listed(side).get()]
-        return self._with(lexicographic_extremum(self.afresh(), side, others))
-
-    def _extreme_listed(self, side: int) -> IslShape:
-        if self.atoms():
-            raise BudgetError("the points of a set with parameters are not listed")
-        points = self.listed()
-        return of(self.listing([points[0 if side < 0 else -1]] if points else [], (), self.dims))
+        try:
+            return self._with(lexicographic_extremum(self.afresh(), side))
+        except (UncheckedError, IslError) as error:
+            remark(f"{error}, and it was found by the ends")
+            return of(self.lexicographic(side))
 
     def functions(self, names: Sequence[Var]) -> list[tuple[Shape, tuple[Expr, ...]]]:
         m = isl()

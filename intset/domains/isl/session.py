@@ -2,7 +2,7 @@
 
 Invariant: all objects of one operation belong to the context of the current thread; isl does not check this.
 
-Answers that were wrong in some release are checked, and computed in another way where the check fails. isl 0.27 and
+Answers that were wrong in some release are checked, and refused where the check fails. isl 0.27 and
 0.28 compute a wrong lexicographic optimum of some sets whose constraints are not in isl's own order. `ordered` restores
 the order, which removes every known wrong answer; the checks are a second line of defence. They use emptiness and
 inclusion only, which isl decides by another algorithm.
@@ -13,10 +13,10 @@ from __future__ import annotations
 import re
 import threading
 import weakref
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final
 
 from intset.domains.isl.bindings import isl as isl
 from intset.errors import BudgetError, InputError
@@ -372,36 +372,44 @@ INTEGER_PROGRAM: Final = 8
 PROGRAM_OPERATIONS: Final = 40_000
 DIFFERENCE: Final = 2  # weight of a difference of sets, which tests each part for emptiness
 
-Answer = TypeVar("Answer")
 _NO_END = "a region without end has no lexicographic extremum"
 
 
 class UncheckedError(BudgetError):
-    """The check refused every computed answer of isl."""
+    """The check refused an answer of isl."""
 
 
 # -- lexicographic extrema --------------------------------------------------------------------------------------------
 
 
-def lexicographic_extremum(points: Set, side: int, others: Sequence[Callable[[], Set]] = ()) -> Set:
+@contextmanager
+def _refusing() -> Iterator[None]:
+    """A block whose refusals by isl are `BudgetError`."""
+    try:
+        yield
+    except isl().Error as error:
+        if "unbounded" in str(error) or "bounded optimum" in str(error):
+            raise BudgetError(_NO_END) from None
+        raise (IslError if isl().works(context()) else BudgetError)(str(error)) from None
+
+
+def lexicographic_extremum(points: Set, side: int) -> Set:
     """The lexicographically smallest (`side` -1) or largest (+1) point of a set, for each value of its parameters.
 
     Guarantee: the answer passed `is_extremum`.
 
-    Parameters
-    ----------
-    others: alternatives to isl's algorithm, tried last.
-
     Raises
     ------
-    BudgetError: the set is unbounded, or no alternative passed the check.
+    BudgetError: the set is unbounded, isl failed, or its answer was wrong.
     """
     if not points.dim(isl().dim_type.set):
         return points  # its own extremum; isl can abort on such a set with divisions of parameters
-    ways = [*_on_representations(points, lambda current: _lexopt(current, side)), *others]
-    what = f"lex{'min' if side < 0 else 'max'}"
-    with optimizing(points):
-        found: Set = _first_right(what, ways, lambda found: is_extremum(points, found, side))
+    with _refusing(), optimizing(points):
+        inside = isl().ordered(points)
+        found: Set = inside.lexmin() if side < 0 else inside.lexmax()
+        is_right = is_extremum(points, found, side)
+    if not is_right:
+        raise UncheckedError(f"isl's lex{'min' if side < 0 else 'max'} was wrong")
     return found
 
 
@@ -443,17 +451,6 @@ def _is_extreme_point(points: Set, found: Set, side: int) -> bool | None:
     return not (points.is_empty() or found.is_empty())
 
 
-def _lexopt(current: Set, side: int) -> Set:
-    found: Set = current.lexmin() if side < 0 else current.lexmax()
-    return found
-
-
-def _end_of_line(line: Set, side: int) -> PwAff:
-    with weighed(PIECEWISE_END):
-        found: PwAff = line.dim_min(0) if side < 0 else line.dim_max(0)
-    return found
-
-
 def end_of_dim(points: Set, position: int, side: int) -> PwAff | None:
     """The first (`side` -1) or last (+1) value along a dimension as a function of the parameters; `None` if the
     dimension is unbounded for some parameter values.
@@ -462,25 +459,24 @@ def end_of_dim(points: Set, position: int, side: int) -> PwAff | None:
 
     Raises
     ------
-    BudgetError: no alternative passed the check.
+    BudgetError: isl failed, or its answer was wrong.
     """
     kinds = isl().dim_type
     dims = points.dim(kinds.set)
     line = points.project_out(kinds.set, position + 1, dims - position - 1).project_out(kinds.set, 0, position)
     # Project first: inside `dim_min`, isl would project without sorting the constraints.
-    ways = _on_representations(line, lambda current: _end_of_line(current, side))
     try:
-        found: PwAff = _first_right(
-            f"dim_{'min' if side < 0 else 'max'}",
-            ways,
-            lambda end: is_extremum(line, isl().Set.from_pw_aff(end), side),
-        )
-    except UncheckedError:
-        raise
+        with _refusing():
+            with weighed(PIECEWISE_END):
+                inside = isl().ordered(line)
+                found: PwAff = inside.dim_min(0) if side < 0 else inside.dim_max(0)
+            is_right = is_extremum(line, isl().Set.from_pw_aff(found), side)
     except BudgetError as error:
         if str(error) == _NO_END:
             return None
         raise
+    if not is_right:
+        raise UncheckedError(f"isl's dim_{'min' if side < 0 else 'max'} was wrong")
     return found
 
 
@@ -646,64 +642,6 @@ def has_long_numbers(current: Set) -> bool:
 
 
 _LONG_NUMBER: Final = re.compile(r"[0-9]{10}")
-
-
-# -- ways -------------------------------------------------------------------------------------------------------------
-
-
-def _on_representations(points: Set, answer: Callable[[Set], Answer]) -> list[Callable[[], Answer]]:
-    """One query on three representations of a set: ordered constraints, parsed text, explicit divisions."""
-    return [
-        lambda: answer(isl().ordered(points)),
-        lambda: answer(read_set(str(points))),
-        lambda: answer(isl().ordered(points.compute_divs().make_disjoint())),
-    ]
-
-
-def _first_right(what: str, ways: Sequence[Callable[[], Any]], is_right: Callable[[Any], bool]) -> Any:
-    """The first answer that passes its check, with a remark on refused ones.
-
-    Raises
-    ------
-    BudgetError: no alternative gives a correct answer, or isl reports an unbounded end.
-    """
-    refused = 0
-    failure = "isl failed"
-    for found in _answers(ways):
-        if isinstance(found, Exception):
-            failure = str(found)
-            continue
-        try:
-            if is_right(found):
-                if refused:
-                    remark(f"isl's {what} was wrong and was found in another way")
-                return found
-            refused += 1
-        except isl().Error as error:
-            failure = str(error)
-    if refused:
-        raise UncheckedError(f"isl's {what} was wrong, and no other way gave a right one")
-    raise BudgetError(failure)
-
-
-def _answers(ways: Sequence[Callable[[], Any]]) -> Iterator[Any]:
-    """Yield the answer, or the error, of each alternative in turn.
-
-    Raises
-    ------
-    BudgetError: isl reports an unbounded end, or the budget is exhausted; isl could abort in a further attempt.
-    """
-    for number, way in enumerate(ways):
-        if number and not isl().works(context()):  # maybe by a check
-            raise BudgetError("isl gave up")
-        try:
-            yield way()
-        except isl().Error as error:
-            if "unbounded" in str(error) or "bounded optimum" in str(error):
-                raise BudgetError(_NO_END) from None
-            yield error
-        except BudgetError as error:
-            yield error
 
 
 def coalesced(union: Set) -> Set:

@@ -186,9 +186,9 @@ def test_ends_are_those_of_enumeration() -> None:
         values = [evaluate(e, p) for p in inside]
         query = ctx.frame.query((e,), (), current())
         ends = min(values), max(values)
-        assert attained_ends(query, ends[0], ends[1] + 1) in (None, ends)
-        assert attained_ends(query, ends[0] - 1, ends[1]) in (None, ends)
-        certified = attained_ends(query, *ends) == ends
+        found = attained_ends(query)
+        assert found in (None, ends)
+        certified = found is not None
         attained += certified
         dependent += certified and k % 2
     assert attained > 15 and dependent > 5
