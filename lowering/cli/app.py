@@ -461,12 +461,12 @@ def explain(files: list[Path], domain: str | None, as_json: bool, at: SizeValues
     )
 
 
-def _script_or_folder(name: str) -> Path:
-    return Path(name) if Path(name).is_dir() else readable(name, suffixes=(".py",))
-
-
 @app.command()
-@click.argument("file", metavar="FILE|DIR", callback=checked(_script_or_folder))
+@click.argument(
+    "file",
+    metavar="FILE|DIR",
+    callback=checked(lambda name: Path(name) if Path(name).is_dir() else readable(name, suffixes=(".py",))),
+)
 @click.option("--stage", metavar="NAME", help="The stage; default: the first one computed inside another's loops.")
 @click.option(
     "--axes",

@@ -809,25 +809,20 @@ def _may_free_a_guard(f: ir.Function, values: Mapping[str, Any]) -> bool:
     values: padding values by tensor name.
     """
     padded = {t: states.as_operand(values[t.name], t.dtype) for t in f.params if t.name in values}
-    affected = _affected(f, padded)
+    stores = [stmt for stmt in statements(f.body) if isinstance(stmt, ir.Store)]
+    reads = {stmt: frozenset(tensors_read(stmt.value)) for stmt in stores}
+    affected = set(reachable(padded, lambda tensor: [stmt.tensor for stmt in stores if tensor in reads[stmt]]))
     for cursor in cursors(f):
         stmt = cursor.stmt
         if not cursor.branches and not isinstance(stmt, ir.Let):
             continue
         if any(t in affected for t in deciding_tensors(stmt)):
             return True
-        if not isinstance(stmt, ir.Store) or stmt.tensor not in (read := set(tensors_read(stmt.value))):
+        if not isinstance(stmt, ir.Store) or stmt.tensor not in (read := reads[stmt]):
             continue
         if read & affected - padded.keys() - {stmt.tensor} or (read & affected and _keeps(f, stmt, cursor, padded)):
             return True
     return False
-
-
-def _affected(f: ir.Function, padded: Iterable[Tensor]) -> set[Tensor]:
-    """Collect the tensors that may depend on `padded`, through stores."""
-    stores = [stmt for stmt in statements(f.body) if isinstance(stmt, ir.Store)]
-    reads = {stmt: frozenset(tensors_read(stmt.value)) for stmt in stores}
-    return set(reachable(padded, lambda tensor: [stmt.tensor for stmt in stores if tensor in reads[stmt]]))
 
 
 def _keeps(f: ir.Function, stmt: ir.Store, cursor: Cursor, padded: Mapping[Tensor, Operand]) -> bool:
