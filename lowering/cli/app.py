@@ -26,7 +26,7 @@ from intset import InputError, IntSetError, core
 from intset.config import check_name
 from intset.expr.printer import shown
 from intset.installation import library_version
-from lowering.cli import exploring, reports
+from lowering.cli import reports
 from lowering.cli.inputs import CorpusRow, load_script, read_rows
 from lowering.cli.reports import JsonObject, SizeValues
 from lowering.cli.tightness import write_report
@@ -461,12 +461,12 @@ def explain(files: list[Path], domain: str | None, as_json: bool, at: SizeValues
     )
 
 
-def _script_or_folder(name: str) -> Path:
-    return Path(name) if Path(name).is_dir() else readable(name, suffixes=(".py",))
-
-
 @app.command()
-@click.argument("file", metavar="FILE|DIR", callback=checked(_script_or_folder))
+@click.argument(
+    "file",
+    metavar="FILE|DIR",
+    callback=checked(lambda name: Path(name) if Path(name).is_dir() else readable(name, suffixes=(".py",))),
+)
 @click.option("--stage", metavar="NAME", help="The stage; default: the first one computed inside another's loops.")
 @click.option(
     "--axes",
@@ -558,8 +558,8 @@ def space(file: Path, sample: int, seed: int, best: int, by: str | None, as_json
     """
     if by is None:
         refuse("best", why="counts the members least in an expression: it goes with --by")
-    report = exploring.space_report(file, sample, seed, best, by)
-    (reports.print_json if as_json else exploring.show_space)(report)
+    report = reports.space_report(file, sample, seed, best, by)
+    (reports.print_json if as_json else reports.show_space)(report)
 
 
 @app.command()
@@ -586,8 +586,8 @@ def explore(file: Path, as_json: bool, **options: Any) -> int:
       intset explore examples/conv_tilings.py --out results --jobs 4 --by bytes
       intset plot results --axes ty,tx --by bytes -o bytes.png
     """
-    report, is_good = exploring.explored(file, **options)
-    (reports.print_json if as_json else exploring.show_explored)(report)
+    report, is_good = reports.explored(file, **options)
+    (reports.print_json if as_json else reports.show_explored)(report)
     return 0 if is_good else 1
 
 

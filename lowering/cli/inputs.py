@@ -1,4 +1,4 @@
-"""Inputs of the commands: Python scripts that build schedules, and corpora of index expressions.
+"""Inputs of the commands: Python scripts that build schedules or define spaces, and corpora of index expressions.
 
 A corpus is a JSON file, a list of rows. A row is an object with the fields
 
@@ -20,6 +20,7 @@ import sys
 import traceback
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -27,6 +28,7 @@ from typing import Any
 from bound.schedule import Schedule
 from intset import Cond, Context, Expr, InputError, IntSetError, ParseError, Range, ShapeVar, Var, parse
 from intset.expr.printer import shown
+from lowering.explore.measures import source_of
 
 _MODULE = "intset_script"
 
@@ -164,6 +166,49 @@ def _built(path: Path, name: str, function: Callable[[], object], sizes: Mapping
     if not isinstance(schedule, Schedule):
         raise InputError(f"{path}: {name}() must return a Schedule, not {type(schedule).__name__}")
     return ScriptSchedule(name, schedule, sizes)
+
+
+@dataclass(frozen=True)
+class ScriptFunction:
+    """A function of a script. It travels to workers as the script's text, which each of them executes once."""
+
+    path: str
+    text: str
+    name: str
+
+    def source_text(self) -> str:
+        """The text of the function alone, so that results stay when the space of the script changes."""
+        return source_of(_namespace(self.path, self.text)[self.name])
+
+    def __call__(self, given: Any) -> Any:
+        with contextlib.redirect_stdout(sys.stderr):  # stdout is the report's
+            return _namespace(self.path, self.text)[self.name](given)
+
+
+@lru_cache(maxsize=4)
+def _namespace(path: str, text: str) -> Mapping[str, Any]:
+    return executed(Path(path), text)
+
+
+def load_space(path: Path) -> tuple[Any, ScriptFunction | None, ScriptFunction | None]:
+    """A script's `space`, with its optional `make` and `measure`.
+
+    Raises
+    ------
+    InputError: the script cannot be read or fails, has no space, or something else by one of these names.
+    """
+    text = script_text(path)
+    namespace = _namespace(str(path), text)
+    if "space" not in namespace:
+        raise InputError(f"{path}: a space is expected: define space = Space(...), and make and measure to explore it")
+    functions: list[ScriptFunction | None] = []
+    for name in ("make", "measure"):
+        value = namespace.get(name)
+        if value is not None and not callable(value):
+            raise InputError(f"{path}: {name} must be a function, not {shown(value)}")
+        functions.append(None if value is None else ScriptFunction(str(path), text, name))
+    make, measure = functions
+    return namespace["space"], make, measure
 
 
 _FIELDS = {"op": str, "kind": str, "vars": list, "params": list, "conds": list, "exprs": list, "truth": list}

@@ -1,4 +1,4 @@
-"""Answers of the commands, reports on schedules and on rows of a corpus: as plain data, as tables and sentences.
+"""Answers of the commands, on schedules, spaces and rows of a corpus: as plain data, as tables and sentences.
 
 Plain data is ready for JSON. Tables and sentences keep within the width of the output; progress goes to stderr.
 """
@@ -12,11 +12,12 @@ import re
 import shutil
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import closing, contextmanager, nullcontext
 from functools import partial
 from importlib import metadata
 from itertools import zip_longest
 from math import prod
+from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 
 from rich.console import Console
@@ -34,9 +35,12 @@ from intset.domains.registry import domain_named
 from intset.domains.sets.region import Region
 from intset.errors import DomainError
 from intset.expr.node import Cond, Var
-from lowering.cli.inputs import CorpusRow, Problem, ScriptSchedule
+from intset.expr.printer import shown
+from lowering.cli.inputs import CorpusRow, Problem, ScriptSchedule, load_space
 from lowering.codegen.c import program_text, to_c
 from lowering.division import lower_division
+from lowering.explore import explore
+from lowering.explore.dataset import Totals, require
 from lowering.lower import arguments_of, before_divisions, lower
 from lowering.nest.ir import Allocate, Assert, For
 from lowering.nest.walk import statements
@@ -604,6 +608,130 @@ def schedule_reports(
         name, reason = reports[0]["name"], reports[0]["refused"]
         raise InputError(reason if reason.startswith(path) else f"{path}: {name}: {reason}")
     return {"schedules": reports}
+
+
+# -- spaces and explorations ----------------------------------------------------------------------------------------
+
+MAX_BEST = 20  # columns of a table on a terminal beyond which values are left out
+
+
+def space_report(path: Path, sample: int, seed: int, best: int, by: str | None) -> JsonObject:
+    """The number of members of a script's space, what each name takes, some members, and the least by an expression."""
+    space, _, _ = load_space(path)
+    for name in ("count", "ranges", "sample", "minimize"):
+        if not callable(getattr(space, name, None)):
+            raise InputError(f"{path}: space must be a Space, not {shown(space)}")
+    count, ranges = space.count(), space.ranges()
+    report: JsonObject = {
+        "file": str(path),
+        "count": count,
+        "names": {name: list(values) for name, values in ranges.items()},
+        "sample": space.sample(min(sample, count), seed=seed),
+    }
+    if not count:
+        report["contradiction"] = [str(condition) for condition in ranges.contradiction]
+    if by is not None:
+        report["by"] = by
+        try:
+            report["best"] = space.minimize(by, k=best) if count else []
+        except InputError as error:
+            raise InputError(f"--by: {error}") from error
+    return report
+
+
+def show_space(report: JsonObject) -> None:
+    """Print the report of `intset space`."""
+    say(f"{report['file']}: {report['count']:,} configurations")
+    if report.get("contradiction"):
+        say(f"no configuration satisfies all of: {'; '.join(report['contradiction'])}")
+    rows = [(name, len(values), _shortened(values)) for name, values in report["names"].items()]
+    table("names, with the values that are left", ("name", "values", ""), rows, right=(1,))
+    for title, key in (("a sample", "sample"), (f"the least by {report.get('by')}", "best")):
+        if report.get(key):
+            _show_rows(title, report[key])
+
+
+def _shortened(values: Sequence[object]) -> str:
+    texts = [str(value) for value in values]
+    return ", ".join(texts) if len(texts) <= 12 else ", ".join([*texts[:6], "...", *texts[-2:]])
+
+
+def explored(
+    path: Path,
+    out: str,
+    jobs: int | None,
+    dask: str | None,
+    best: int,
+    by: str | None,
+    largest: bool,
+    strict: bool,
+    fresh: bool,
+) -> tuple[JsonObject, bool]:
+    """Explore the space of a script; the report, and whether the run succeeded: `strict` forbids failures.
+
+    Raises
+    ------
+    InputError: the script lacks `make`, both `jobs` and `dask` are given, or as `explore`.
+    """
+    space, make, measure = load_space(path)
+    if make is None:
+        raise InputError(f"{path}: a function make(configuration) is expected")
+    if jobs is not None and dask is not None:
+        raise InputError("--jobs and --dask exclude one another")
+    with _executor(jobs, dask) as executor:
+        found = explore(make, space, measure, executor, out=out, fresh=fresh, by=by)
+    totals: Totals = found.summary
+    report: JsonObject = {
+        "file": str(path),
+        "out": str(found.folder),
+        "configurations": totals.rows,
+        "added": totals.added,
+        "failed": totals.failed,
+        "seconds": totals.seconds,
+        "elapsed": totals.elapsed,
+        "by": found.checked_column(by),
+        "best": found.best(best, by, largest),
+        "failures": found.failures(best),
+    }
+    return report, not (strict and totals.failed)
+
+
+@contextmanager
+def _executor(jobs: int | None, dask: str | None) -> Iterator[Any]:
+    """The executor that the options name; a client of Dask ends with the block."""
+    if dask is None:
+        yield jobs
+        return
+    distributed = require("distributed", "dask")
+    try:
+        client = distributed.Client(dask, timeout="10s")
+    except (OSError, ValueError) as error:
+        raise InputError(f"--dask: no scheduler answers at {shown(dask)}: {error}") from None
+    with closing(client):
+        yield client.get_executor(pure=False)
+
+
+def show_explored(report: JsonObject) -> None:
+    """Print the report of `intset explore`."""
+    say(
+        f"{report['out']}: {report['configurations']:,} configurations, {report['added']:,} of them now in "
+        f"{report['elapsed']:.1f} s; {report['failed']:,} failed"
+    )
+    if report["best"]:
+        _show_rows(f"the best by {report['by']}", report["best"])
+    if report["failures"]:
+        _show_rows("failures", report["failures"])
+
+
+def _show_rows(title: str, rows: Sequence[Mapping[str, Any]]) -> None:
+    columns = list(rows[0])[:MAX_BEST]
+    table(title, columns, [[_cell(row.get(name)) for name in columns] for row in rows], right=range(len(columns)))
+
+
+def _cell(value: Any) -> object:
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    return value.splitlines()[0] if isinstance(value, str) and value else value
 
 
 # -- rows of a corpus ---------------------------------------------------------------------------------------------

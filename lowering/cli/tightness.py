@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from intset import InputError
 from lowering.cli.reports import JsonObject, duration, percent
-from lowering.explore.dataset import require
+from lowering.explore.dataset import MAX_INT64, arrow_schema, require
 
 Row = dict[str, Any]
 COLUMNS: Final = {
@@ -37,7 +37,6 @@ COLUMNS: Final = {
     "wrong": "string",
     "seconds": "double",
 }
-_MAX_INT64: Final = 2**63
 
 
 def write_report(reports: Sequence[JsonObject], folder: Path) -> tuple[Path, int]:
@@ -49,8 +48,7 @@ def write_report(reports: Sequence[JsonObject], folder: Path) -> tuple[Path, int
     """
     pa, parquet = require("pyarrow"), require("pyarrow.parquet")
     rows = [{**dict.fromkeys(COLUMNS), **row} for report in reports for row in rows_of(report)]
-    types = {"string": pa.string(), "int64": pa.int64(), "double": pa.float64(), "bool": pa.bool_()}
-    schema = pa.schema([pa.field(name, types[kind]) for name, kind in COLUMNS.items()])
+    schema = arrow_schema(COLUMNS.items())
     page = folder / "tightness.html"
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -123,7 +121,7 @@ def _region_rows(tensor: Mapping[str, Any]) -> Iterator[Row]:
 
 
 def _fitting(value: object) -> int | None:
-    is_number = isinstance(value, int) and -_MAX_INT64 <= value < _MAX_INT64
+    is_number = isinstance(value, int) and -MAX_INT64 <= value < MAX_INT64
     return value if is_number and isinstance(value, int) else None
 
 

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 _META: Final = b"inferbound.explore"  # the entry of a file's metadata
 _FORMAT: Final = 2
 _UNDIGESTED: Final = b'"format": 1'  # marks files of the older format, which have no digest
-_MAX_INT64: Final = 2**63
+MAX_INT64: Final = 2**63
 _PART: Final = re.compile(r"part-\d{8}\.parquet")
 Types = dict[str, str]  # "int64", "double", "bool" or "string" by the name of a column
 
@@ -64,7 +64,7 @@ def type_of(value: Any) -> str:
     if isinstance(value, bool):
         return "bool"
     if isinstance(value, int):
-        return "int64" if -_MAX_INT64 <= value < _MAX_INT64 else "double"
+        return "int64" if -MAX_INT64 <= value < MAX_INT64 else "double"
     return "string" if isinstance(value, str) else "double"
 
 
@@ -142,10 +142,15 @@ def read_table(folder: Path, described_as: Mapping[str, Any]) -> Any:
 
 def schema_of(names: Mapping[str, str], values: Mapping[str, str]) -> Any:
     """The columns of every file: configuration, values, then the error, the seconds and the version."""
+    told = {"error": "string", "seconds": "double", "version": "string"}
+    return arrow_schema([*names.items(), *values.items(), *told.items()])
+
+
+def arrow_schema(columns: Iterable[tuple[str, str]]) -> Any:
+    """The schema of columns, each a name and a type."""
     pa = require("pyarrow")
     types = {"int64": pa.int64(), "double": pa.float64(), "bool": pa.bool_(), "string": pa.string()}
-    told = {"error": "string", "seconds": "double", "version": "string"}
-    return pa.schema([pa.field(name, types[kind]) for name, kind in (*names.items(), *values.items(), *told.items())])
+    return pa.schema([pa.field(name, types[kind]) for name, kind in columns])
 
 
 def _read(pq: Any, file: Path, columns: Sequence[str] | None) -> Any:
@@ -406,7 +411,7 @@ def plain_value(value: Any) -> Any:
     if type(value) not in (int, bool, str) and hasattr(value, "item"):
         plain = value.item()
     if type(plain) is int:
-        if -_MAX_INT64 <= plain < _MAX_INT64:
+        if -MAX_INT64 <= plain < MAX_INT64:
             return plain
         raise InputError(f"a value of a configuration does not fit into 64 bits: {shown(plain)}")
     if type(plain) is bool or is_text(plain):
@@ -567,15 +572,3 @@ def check_column(by: str | None, values: Iterable[str], names: Iterable[str]) ->
     if not isinstance(by, str) or by not in known:
         raise InputError(f"unknown column {shown(by)}; known: {', '.join(known)}")
     return by
-
-
-def is_better(value: Any, than: Any) -> bool:
-    """Whether a value is a number less than the current best; `than` may be `None`."""
-    return isinstance(value, (int, float)) and value == value and (than is None or value < than)
-
-
-def first_value(values: Mapping[str, Any], by: str | None) -> tuple[str, Any] | None:
-    """The value that progress shows: `by`, by default the first one."""
-    if by is None:
-        return next(iter(values.items()), None)
-    return (by, values[by]) if by in values else None

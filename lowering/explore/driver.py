@@ -185,7 +185,8 @@ class _Progress:
 
     def __init__(self, wanted: bool, total: int, done: int, by: str | None) -> None:
         self._bar: Any = None
-        self._by, self._best, self._failed = by, None, 0
+        self._by, self._failed = by, 0
+        self._best: Any = None
         self._total, self._done = total, done
         self._wanted = wanted and sys.stderr.isatty()
 
@@ -208,9 +209,11 @@ class _Progress:
         for outcome in outcomes:
             self._done += 1
             self._failed += outcome.error is not None
-            named = dataset.first_value(outcome.values, self._by)
-            if named is not None and dataset.is_better(named[1], self._best):
-                self._by, self._best = named
+            name = next(iter(outcome.values), None) if self._by is None else self._by
+            value = None if name is None else outcome.values.get(name)
+            is_number = isinstance(value, (int, float)) and value == value
+            if is_number and (self._best is None or value < self._best):
+                self._by, self._best = name, value
         speed = self._bar.tasks[0].speed
         best = "" if self._best is None else f"{self._by} {self._best:.6g}"
         failed = f"  {self._failed} failed" if self._failed else ""

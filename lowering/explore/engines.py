@@ -166,8 +166,6 @@ def start_worker(stop: Any) -> None:
 
 
 def _end_with_parent() -> None:
-    import multiprocessing
-
     parent = multiprocessing.parent_process()
     if parent is not None:
         parent.join()

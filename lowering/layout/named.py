@@ -58,15 +58,16 @@ def layout(text: str | NamedLayout, dtype: str = "int32") -> NamedLayout:
 
     Raises
     ------
-    InputError: the text has no letters, or a lower-case letter lacks its factor.
+    InputError: the text has no letters, one of them twice, or a lower-case letter without a factor or without its axis.
     """
     if isinstance(text, NamedLayout):
         return text
-    parts = re.findall(r"(\d*)([A-Za-z])", text)
+    parts = re.findall(r"(\d*)([A-Za-z])", text) if isinstance(text, str) else []
     axes = tuple(letter for _, letter in parts)
     factors = {letter: int(factor) for factor, letter in parts if factor}
-    is_known = "".join(map("".join, parts)) == text and len({*axes}) == len(axes)
-    if not is_known or [letter for letter in axes if letter.islower() != (letter in factors)]:
+    inner = [letter for letter in axes if letter.islower()]
+    is_whole = bool(parts) and "".join(map("".join, parts)) == text and len({*axes}) == len(axes)
+    if not is_whole or inner != [*factors] or 0 in factors.values() or any(c.upper() not in axes for c in inner):
         raise InputError(f"a layout is a text such as NCHW16c, not {text!r}")
     return NamedLayout(text, axes, factors)
 

@@ -43,7 +43,6 @@ from lowering.nest.scope import proof_of, proves, scope_of, tensor_named
 from lowering.nest.undef import deciding_tensors, has_undef, permission, undef
 from lowering.nest.walk import operands, rebuilt, replaced, statements, tensors_read, variables
 from lowering.padding import states
-from lowering.padding.partial_evaluation import as_number, as_operand, evaluated, of_type
 from lowering.padding.states import NOTHING, PLACE, READABLE, UNDEF, UNTOUCHED, PadState, PadValue, folded
 from lowering.passes.loops.interchange import sequential_buffer_access
 from lowering.passes.stores.dead_code import remove_undef
@@ -185,7 +184,7 @@ class ContractDataflow:
             if read is not None and isinstance(value, PadValue):
                 lows = [_low(r) for r in self.packed[read].ranges]
                 fixed = value.at(*(i + low for i, low in zip(read_indices(node), lows, strict=True)))
-                if evaluated(rewrite(store.value, {node: fixed})) is own:
+                if states.evaluated(rewrite(store.value, {node: fixed})) is own:
                     idle.append(self._padding(read, read_indices(node)))
         return ir.If(logical_not(logical_or(*idle)), store) if idle else store
 
@@ -207,8 +206,6 @@ class ContractDataflow:
         parts: list[tuple[Cond, Operand]] = []
         is_known = True
         for source in probe.sources if given else [s for s in probe.sources if s.kind == "assume"]:
-            if source.kind == "call":
-                return UNDEF
             if source.kind not in ("store", "assume"):
                 return None
             assert source.path is not None
@@ -265,7 +262,7 @@ class ContractDataflow:
             inner = self._stored(probe, sources[0], read, depth + 1) if len(sources) == 1 else None
             if inner is None:
                 return None
-            inside[node] = of_type(inner, read.dtype)
+            inside[node] = states.of_type(inner, read.dtype)
         return replaced(rewrite(value, inside), at)
 
     def _given_by(self, probe: Probe, source: Source, tensor: Tensor, given: bool) -> Operand | None:
@@ -286,7 +283,7 @@ class ContractDataflow:
         value = self._stored(probe, replace(source, at=at), tensor)
         if value is None:
             return None
-        value = evaluated(value)
+        value = states.evaluated(value)
         inside, names = dict[Operand, Operand](), self._names(tensor, probe)
         loads = {node: read for node in nodes(value) if (read := loaded_tensor(node)) is not None}
         if given and any(read in self.f.outputs for read in loads.values()):
@@ -352,7 +349,7 @@ class ContractDataflow:
 
     def _refuse_unheld(self, tensor: Tensor, probe: Probe, where: Cond, value: Operand) -> None:
         """Raise `LayoutError` if the type of a tensor cannot hold an assumed padding value."""
-        number = as_number(value)
+        number = states.as_number(value)
         if number is not None:
             is_held = number != number or as_element(number, tensor.dtype) == number
         elif isinstance(value, Expr) and dtypes.is_int(tensor.dtype) and not opaque_terms(value):
@@ -493,7 +490,7 @@ def _by_values(f: ir.Function) -> ir.Stmt:
             return branch
         both = [stmt for stmt in (branch.then, branch.orelse) if isinstance(stmt, ir.Store)]
         if len(both) == 2 and both[0].tensor is both[1].tensor and both[0].indices == both[1].indices:
-            return _selected(both[0], branch.cond, of_type(both[1].value, both[1].tensor.dtype))
+            return _selected(both[0], branch.cond, states.of_type(both[1].value, both[1].tensor.dtype))
         then = _where(branch.then, branch.cond)
         orelse = ir.Seq() if branch.orelse is None else _where(branch.orelse, negation(branch.cond))
         return ir.seq(ir.If(logical_and(*guard.conditions), then) if guard.conditions else then, orelse)
@@ -514,7 +511,7 @@ def _where(stmt: ir.Stmt, cond: Truth) -> ir.Stmt:
 
 
 def _selected(store: ir.Store, cond: Truth, otherwise: Operand) -> ir.Store:
-    return replace(store, value=select(cond, of_type(store.value, store.tensor.dtype), otherwise))
+    return replace(store, value=select(cond, states.of_type(store.value, store.tensor.dtype), otherwise))
 
 
 def _without_products_by_0(store: ir.Store, cursor: Cursor) -> ir.Store:
@@ -524,7 +521,7 @@ def _without_products_by_0(store: ir.Store, cursor: Cursor) -> ir.Store:
         if node.op is ops.MUL and isinstance(node, Expr):
             for x, chosen in (node.args, node.args[::-1]):
                 if chosen.op is ops.SELECT and any(constant_value(arm) == 0 for arm in chosen.args[1:]):
-                    products[node] = select(chosen.args[0], *(evaluated(x * arm) for arm in chosen.args[1:]))
+                    products[node] = select(chosen.args[0], *(states.evaluated(x * arm) for arm in chosen.args[1:]))
     return replace(store, value=rewrite(store.value, products)) if products else store
 
 
@@ -644,7 +641,7 @@ def _state(given: states.PadState | int | float | bool | None, dtype: str) -> st
     if isinstance(given, (states.State, states.PadValue)):
         return given
     try:
-        return states.PadValue(as_operand(as_element(given, dtype), dtype))
+        return states.PadValue(states.as_operand(as_element(given, dtype), dtype))
     except (TypeError, ValueError, OverflowError):
         raise InputError(f"a padding must be a state or a number of type {dtype}, not {shown(given)}") from None
 
@@ -811,26 +808,21 @@ def _may_free_a_guard(f: ir.Function, values: Mapping[str, Any]) -> bool:
     ----------
     values: padding values by tensor name.
     """
-    padded = {t: as_operand(values[t.name], t.dtype) for t in f.params if t.name in values}
-    affected = _affected(f, padded)
+    padded = {t: states.as_operand(values[t.name], t.dtype) for t in f.params if t.name in values}
+    stores = [stmt for stmt in statements(f.body) if isinstance(stmt, ir.Store)]
+    reads = {stmt: frozenset(tensors_read(stmt.value)) for stmt in stores}
+    affected = set(reachable(padded, lambda tensor: [stmt.tensor for stmt in stores if tensor in reads[stmt]]))
     for cursor in cursors(f):
         stmt = cursor.stmt
         if not cursor.branches and not isinstance(stmt, ir.Let):
             continue
         if any(t in affected for t in deciding_tensors(stmt)):
             return True
-        if not isinstance(stmt, ir.Store) or stmt.tensor not in (read := set(tensors_read(stmt.value))):
+        if not isinstance(stmt, ir.Store) or stmt.tensor not in (read := reads[stmt]):
             continue
         if read & affected - padded.keys() - {stmt.tensor} or (read & affected and _keeps(f, stmt, cursor, padded)):
             return True
     return False
-
-
-def _affected(f: ir.Function, padded: Iterable[Tensor]) -> set[Tensor]:
-    """Collect the tensors that may depend on `padded`, through stores."""
-    stores = [stmt for stmt in statements(f.body) if isinstance(stmt, ir.Store)]
-    reads = {stmt: frozenset(tensors_read(stmt.value)) for stmt in stores}
-    return set(reachable(padded, lambda tensor: [stmt.tensor for stmt in stores if tensor in reads[stmt]]))
 
 
 def _keeps(f: ir.Function, stmt: ir.Store, cursor: Cursor, padded: Mapping[Tensor, Operand]) -> bool:
@@ -869,7 +861,7 @@ def _with_padding(free: ir.Function, values: Mapping[str, Any]) -> ir.Function:
         if permitted is None or permitted[1].name not in values:
             return stmt
         guards, tensor, indices = permitted
-        equal = equals(tensor, indices, as_operand(values[tensor.name], tensor.dtype))
+        equal = equals(tensor, indices, states.as_operand(values[tensor.name], tensor.dtype))
         return replace(stmt, cond=any_of(*guards, equal))
 
     body = rewritten(free.body, Cursor.root(free), leave={ir.Assume: (assume_value,)})

@@ -52,23 +52,11 @@ from intset.expr.printer import shown
 from lowering.errors import InterfaceError
 from lowering.layout.transform import tensor_like
 from lowering.nest.ir import Function
+from lowering.padding import states
 from lowering.padding.contract import CallOption, Port, option_of
 from lowering.padding.metavariables import Metavariables, Solution, Substitution, normalized, solutions
-from lowering.padding.partial_evaluation import of_type
 from lowering.padding.plan import Call, Candidate, GraphTensor, Move, Plan, Step, Trail, finished
-from lowering.padding.states import (
-    NOTHING,
-    PLACE,
-    PLACES,
-    READABLE,
-    UNDEF,
-    UNTOUCHED,
-    Grid,
-    PadValue,
-    Planned,
-    State,
-    folded,
-)
+from lowering.padding.states import NOTHING, PLACE, READABLE, UNDEF, UNTOUCHED, Grid, PadValue, Planned, State
 
 SEARCH_STATES: Final = 60_000  # states that are looked at
 
@@ -202,7 +190,7 @@ class PaddingStates:
         if mine not in self._uniform:
             return True
         is_same = all(v in other._uniform for v in other._free[k])
-        return is_same and not any(node in PLACES for node in nodes(theirs))
+        return is_same and not any(node in states.PLACES for node in nodes(theirs))
 
 
 # -- the search -------------------------------------------------------------------------------------------------------
@@ -452,14 +440,14 @@ class Search:
             if any(a is not p for a, p in zip(at, PLACE, strict=False)):
                 uniform.update(self.metavariables.within(state))
             own = rewrite(state, dict(zip(PLACE, at, strict=False)))
-            return of_type(own, tensor.dtype, self.metavariables.dtypes)
+            return states.of_type(own, tensor.dtype, self.metavariables.dtypes)
 
-        value = folded(rewrite(gives.expr, on_load=loaded), option.output.dtype)
+        value = states.folded(rewrite(gives.expr, on_load=loaded), option.output.dtype)
         if not isinstance(value, PadValue):
             return value, Solution({}, frozenset(uniform))
         still_read = [versions for t, versions in search_state.live.items() if self._last.get(t) is not call]
-        states = [v.state for versions in still_read for v in versions.packed if not isinstance(v.state, State)]
-        taken = set(self.metavariables.within(*states))
+        values = [v.state for versions in still_read for v in versions.packed if not isinstance(v.state, State)]
+        taken = set(self.metavariables.within(*values))
         return normalized(self.metavariables, value.expr, option.output.dtype, frozenset(uniform), taken)
 
     def plan(self, search_state: SearchState, note: str) -> Plan:

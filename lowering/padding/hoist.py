@@ -471,7 +471,10 @@ class _Hoist:
     def made(self) -> Hoisted:
         self._find()
         packed = self._packed()
-        promised = _promised(packed, self.pads)
+        try:
+            promised = contract(packed).promises({copy.inner.name: copy.value for copy in self.pads})
+        except IntSetError:  # symbolic sizes, or a nest over the budget
+            promised = {}
         pads = tuple(Border(copy.outer.name, copy.map, copy.value) for copy in self.pads)
         crops = tuple(
             Border(copy.outer.name, copy.map, promised.get(copy.inner.name, UNTOUCHED)) for copy in self.crops
@@ -603,11 +606,3 @@ def _assumed(g: Function, copy: Copy) -> Stmt:
     filling = Filling(places, ((truth(True), value),))
     held = transform.Contents(copy.inner, copy.inner.extents, copy.map, lambda place: copy.map.padding(*place), filling)
     return transform.assuming_nest(held, transform.scope_of_storage(g, copy.inner))
-
-
-def _promised(packed: Function, pads: Sequence[Copy]) -> dict[str, PadState]:
-    """Evaluate the packed function's padding promises, given the pads' values."""
-    try:
-        return contract(packed).promises({copy.inner.name: copy.value for copy in pads})
-    except IntSetError:  # symbolic sizes, or a nest over the budget
-        return {}

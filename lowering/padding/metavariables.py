@@ -13,6 +13,7 @@ from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from bound import dtypes
+from bound.dtypes import Numeric
 from bound.tir.reduce import Parameter
 from bound.tir.value import CALL, CONVERT, DIV, Operand, Value, parameter
 from bound.tir.walk import nodes, rewrite
@@ -22,8 +23,8 @@ from intset.expr.node import Expr, PlainVar, Var, as_expr, const
 from intset.expr.ops import Op
 from intset.linear.form import spine
 from lowering.interpreter import as_element
-from lowering.padding.partial_evaluation import Numeric, as_number, as_operand
-from lowering.padding.states import PadValue, Place, Planned, State, folded, number_of, numbers_at, without_registers
+from lowering.padding import states
+from lowering.padding.states import PadValue, Place, Planned, State, folded
 
 
 class Metavariables:
@@ -115,7 +116,7 @@ class Substitution(NamedTuple):
                 left = [other for other in metavariables.within(expr) if other not in values]
                 if left and link.is_renaming:
                     continue
-                values.update((other, as_operand(0, metavariables.dtypes[other])) for other in left)
+                values.update((other, states.as_operand(0, metavariables.dtypes[other])) for other in left)
                 known = rewrite(expr, values)
                 short = folded(known, metavariables.dtypes[solved])
                 values[solved] = short.expr if isinstance(short, PadValue) else known
@@ -140,7 +141,7 @@ def solutions(
     """
     free = metavariables.within(expr)
     if not free:
-        pairs = zip(numbers_at(expr, places, dtype), numbers_at(wanted, places, dtype), strict=True)
+        pairs = zip(states.numbers_at(expr, places, dtype), states.numbers_at(wanted, places, dtype), strict=True)
         is_same = expr is wanted and dtypes.is_int(dtype)
         if is_same or all(a is not None and b is not None and a == b for a, b in pairs):
             yield Solution({}, uniform)
@@ -155,7 +156,7 @@ def solutions(
             if found is not None:
                 yield found
             return
-    numbers = set(numbers_at(wanted, places, dtype))
+    numbers = set(states.numbers_at(wanted, places, dtype))
     number = numbers.pop() if len(numbers) == 1 else None
     if number is not None:
         yield from _sampled(metavariables, expr, number, dtype, uniform)
@@ -197,7 +198,7 @@ def normalized(
 
 def _affine(metavariables: Metavariables, root: Expr, bits: int) -> tuple[dict[Var, int], Expr] | None:
     """Split an integer, modulo `2**bits`, into coefficients of metavariables and a remainder; `None` if not affine."""
-    offset, terms = spine(without_registers(root, bits))
+    offset, terms = spine(states.without_registers(root, bits))
     free = {v: c for v, c in terms.items() if isinstance(v, Var) and v in metavariables.dtypes}
     others = {term: c for term, c in terms.items() if term not in free}
     if metavariables.within(*others):
@@ -221,7 +222,7 @@ def _modular(
     """
     bits = dtypes.bits(dtype)
     missing = as_expr(wanted) - rest
-    numbers = numbers_at(missing, places, "int64")
+    numbers = states.numbers_at(missing, places, "int64")
     if any(n is None for n in numbers):
         return None
     if not coefficients:
@@ -278,12 +279,12 @@ def _sampled(
     for v in others:
         kind = metavariables.dtypes[v]
         tried = [as_element(n, kind) for n in (0, 1, wanted)] + [dtypes.least(kind)]
-        values = [as_operand(n, kind) for n in dict.fromkeys(tried)]
+        values = [states.as_operand(n, kind) for n in dict.fromkeys(tried)]
         waiting = [({**known, v: n}, rewrite(e, {v: n})) for known, e in waiting for n in values]
     for known, e in waiting[:64]:
         kind = metavariables.dtypes[last]
         for number in candidates(e, last, wanted, kind, dtype):
-            values_ = {**known, last: as_operand(number, kind)}
+            values_ = {**known, last: states.as_operand(number, kind)}
             yield Solution(values_, uniform)
 
 
@@ -316,7 +317,7 @@ def candidates(expr: Operand, unknown: Operand, wanted: Numeric, dtype: str, res
                 tried += [0.0, -0.0] if number == 0 and isinstance(number, float) else [number]
     found = 0
     for number in list({repr(n): n for n in tried}.values())[:MAX_TRIED]:
-        value = number_of(expr, {unknown: number}, result)
+        value = states.number_of(expr, {unknown: number}, result)
         if value is not None and value == as_element(wanted, result):
             yield number
             found += 1
@@ -341,7 +342,7 @@ def _common(expr: Operand, wanted: Numeric, dtype: str) -> Iterator[Numeric]:
     yield from _SMALL
     yield from (dtypes.least(dtype), dtypes.greatest(dtype))
     for node in nodes(expr):
-        number = as_number(node)
+        number = states.as_number(node)
         if number is not None and not isinstance(number, bool):
             yield from (number, -number, number + 1, number - 1)
 
@@ -379,7 +380,7 @@ def _below(node: Operand, value: Numeric, below: set[Operand]) -> Iterator[tuple
     elif len(mine) == 1 and op is CALL and len(args) == 1 and node.data in _CALLS:
         yield from ((args[0], x) for x in _tried(_CALLS[node.data], value))
     elif len(mine) == 1 and op in two and len(args) == 2:
-        other = number_of(args[1 - mine[0]], {}, "float64" if is_value else "int64")
+        other = states.number_of(args[1 - mine[0]], {}, "float64" if is_value else "int64")
         if other is not None:
             yield from ((args[mine[0]], x) for x in _tried(lambda v: two[op](v, other, mine[0]), value))
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from bound.dtypes import Array
+from bound.dtypes import Array, Numeric
 from bound.tir.reduce import Parameter
 from bound.tir.value import Operand
 from bound.tir.walk import rewrite
@@ -26,7 +26,6 @@ from lowering.nest.undef import has_undef
 from lowering.nest.walk import statements, tensors_read
 from lowering.padding.contract import CallOption, Port
 from lowering.padding.metavariables import Metavariables
-from lowering.padding.partial_evaluation import Numeric
 from lowering.padding.states import (
     NOTHING,
     READABLE,

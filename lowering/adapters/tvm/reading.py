@@ -44,17 +44,7 @@ from intset.expr.node import Cond, Expr, ShapeVar, Var, as_expr, const, truth
 from intset.expr.printer import shown
 from intset.expr.range import Range
 from lowering.adapters.tvm import terms
-from lowering.adapters.tvm.terms import (
-    DataVar,
-    as_value,
-    call_name,
-    dtype_of,
-    element_type,
-    is_data,
-    is_supported,
-    lanes_of,
-    term_of,
-)
+from lowering.adapters.tvm.terms import DataVar, as_value, call_name, dtype_of, is_data, lanes_of, term_of
 from lowering.nest import ir
 from lowering.nest.driver import Cursor, rewritten
 from lowering.nest.scope import Indices, Scope, proves
@@ -242,7 +232,7 @@ def accesses_of(term: Any) -> ForeignAccesses:
             for call in calls:
                 pointers.update(arg for arg in call.args if isinstance(arg, tvm.ir.Var) and tirx.is_buffer_var(arg))
             passed.update(pointers)
-            barriers.append(not pointers and not all(map(is_supported, calls)))
+            barriers.append(not pointers and not all(map(terms.is_supported, calls)))
 
     tvm_ffi.structural_walk(term, [((TensorLoad, tirx.BufferStore, tirx.Evaluate), visit)])
     return ForeignAccesses(reads | passed, writes | passed, passed, any(barriers))
@@ -477,7 +467,7 @@ class PrimFuncReader:
         if lanes_of(buffer) != 1:
             raise InputError(f"TVM's type {buffer.ty.dtype} of {buffer.name} has no counterpart: elements are scalars")
         extents = tuple(self._integer(e) for e in buffer.ty.shape)
-        tensor = PlaceholderOp(name or buffer.name or "buffer", extents, element_type(buffer)).output(0)
+        tensor = PlaceholderOp(name or buffer.name or "buffer", extents, terms.element_type(buffer)).output(0)
         self._views[buffer] = BufferView(tensor, lambda indices: indices, buffer)
         return tensor
 

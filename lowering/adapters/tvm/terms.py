@@ -123,16 +123,20 @@ def _refused(term: Any) -> Operand:
     raise InputError(f"TVM's {type(term).__name__} has no counterpart: {str(term).splitlines()[-1][:80]}")
 
 
-def _of_low_bits(op: Op) -> Row:
-    return lambda term, a, b: in_type(term, build.arithmetic(op, a, b))
+CLASSES: Final[dict[Op, type]] = {  # of binary operations; a quotient of floats is `Div`, too
+    ops.ADD: tirx.Add, ops.SUB: tirx.Sub, ops.MUL: tirx.Mul, ops.MIN: tirx.Min, ops.MAX: tirx.Max,
+    ops.TRUNCDIV: tirx.Div, ops.TRUNCMOD: tirx.Mod, ops.FLOORDIV: tirx.FloorDiv, ops.FLOORMOD: tirx.FloorMod,
+    ops.LT: tirx.LT, ops.LE: tirx.LE, ops.GT: tirx.GT, ops.GE: tirx.GE, ops.EQ: tirx.EQ, ops.NE: tirx.NE,
+}  # fmt: skip
 
 
-def _arithmetic(op: Op) -> Row:
+def _binary(op: Op) -> Row:
+    """The row of a binary operation; sums and products need the low bits of their operands alone."""
+    if op in (ops.ADD, ops.SUB, ops.MUL):
+        return lambda term, a, b: in_type(term, build.arithmetic(op, a, b))
+    if op in ops.COMPARISONS:
+        return lambda term, a, b: build.binary(op, as_value(term.a, a), as_value(term.b, b))
     return lambda term, a, b: in_type(term, build.arithmetic(op, as_value(term.a, a), as_value(term.b, b)))
-
-
-def _comparison(op: Op) -> Row:
-    return lambda term, a, b: build.binary(op, as_value(term.a, a), as_value(term.b, b))
 
 
 def _function(f: Callable[..., Operand]) -> Row:
@@ -217,21 +221,8 @@ def _call(term: Any, *args: Operand) -> Operand:
 
 
 _BINARY: Final[dict[object, Row]] = {
-    tirx.Add: _of_low_bits(ops.ADD),
-    tirx.Sub: _of_low_bits(ops.SUB),
-    tirx.Mul: _of_low_bits(ops.MUL),
-    tirx.Div: lambda term, a, b: _arithmetic(ops.TRUNCDIV if isinstance(a, Expr) else DIV)(term, a, b),
-    tirx.Mod: _arithmetic(ops.TRUNCMOD),
-    tirx.FloorDiv: _arithmetic(ops.FLOORDIV),
-    tirx.FloorMod: _arithmetic(ops.FLOORMOD),
-    tirx.Min: _arithmetic(ops.MIN),
-    tirx.Max: _arithmetic(ops.MAX),
-    tirx.LT: _comparison(ops.LT),
-    tirx.LE: _comparison(ops.LE),
-    tirx.GT: _comparison(ops.GT),
-    tirx.GE: _comparison(ops.GE),
-    tirx.EQ: _comparison(ops.EQ),
-    tirx.NE: _comparison(ops.NE),
+    **{kind: _binary(op) for op, kind in CLASSES.items()},
+    tirx.Div: lambda term, a, b: _binary(ops.TRUNCDIV if isinstance(a, Expr) else DIV)(term, a, b),
     tirx.And: lambda term, a, b: build.logical(ops.AND, a, b),
     tirx.Or: lambda term, a, b: build.logical(ops.OR, a, b),
     tirx.BitwiseAnd: _CALLS["bitwise_and"],

@@ -31,6 +31,7 @@ from intset.expr.node import Expr, Var, const, constant_value
 from intset.expr.printer import shown
 from intset.expr.range import Range
 from lowering.adapters.tvm.reading import ForeignCall, PrimFunc, PrimFuncReader, restored
+from lowering.adapters.tvm.terms import CLASSES
 from lowering.nest import ir
 from lowering.nest.driver import Cursor, Descent, Synthesis, rewritten, synthesized
 from lowering.nest.scope import proves
@@ -430,9 +431,7 @@ def _division(make: Any) -> Callable[..., TirTerm]:
 _ROWS: Final[dict[Any, Callable[..., TirTerm]]] = {
     ops.CONST: _constant,
     ops.BOOL: lambda e: _truth(e.data),
-    ops.NEG: lambda e, a: (
-        tirx.Mul(a, tirx.FloatImm(e.dtype, -1.0)) if isinstance(e, Value) else tirx.Sub(_integer(0), a)
-    ),
+    ops.NEG: _negated,
     ops.CEILDIV: lambda e, a, b: tirx.Sub(_integer(0), tirx.FloorDiv(tirx.Sub(_integer(0), a), b)),
     ops.ABS: lambda e, a: tirx.abs(a) if isinstance(e, Value) else tirx.Max(a, tirx.Sub(_integer(0), a)),
     ops.BITNOT: lambda e, a: tirx.bitwise_not(a),
@@ -442,22 +441,14 @@ _ROWS: Final[dict[Any, Callable[..., TirTerm]]] = {
     ops.NOT: lambda e, a: tirx.Not(a),
     ops.AND: _and,
     ops.OR: _or,
-    **{
-        op: _binary(make)
-        for op, make in (
-            *((ops.ADD, tirx.Add), (ops.SUB, tirx.Sub), (ops.MUL, tirx.Mul), (ops.MIN, tirx.Min), (ops.MAX, tirx.Max)),
-            (ops.TRUNCMOD, tirx.Mod),
-            *((ops.BITAND, tirx.bitwise_and), (ops.BITOR, tirx.bitwise_or), (ops.BITXOR, tirx.bitwise_xor)),
-            *((ops.SHL, tirx.shift_left), (ops.SHR, tirx.shift_right)),
-            *((ops.LT, tirx.LT), (ops.LE, tirx.LE), (ops.GT, tirx.GT), (ops.GE, tirx.GE)),
-            *((ops.EQ, tirx.EQ), (ops.NE, tirx.NE)),
-            (DIV, tirx.Div),
-        )
-    },
-    **{
-        op: _division(make)
-        for op, make in ((ops.FLOORDIV, tirx.FloorDiv), (ops.FLOORMOD, tirx.FloorMod), (ops.TRUNCDIV, tirx.Div))
-    },
+    **{op: _binary(make) for op, make in CLASSES.items()},
+    **{op: _division(CLASSES[op]) for op in (ops.FLOORDIV, ops.FLOORMOD, ops.TRUNCDIV)},
+    DIV: _binary(tirx.Div),
+    ops.BITAND: _binary(tirx.bitwise_and),
+    ops.BITOR: _binary(tirx.bitwise_or),
+    ops.BITXOR: _binary(tirx.bitwise_xor),
+    ops.SHL: _binary(tirx.shift_left),
+    ops.SHR: _binary(tirx.shift_right),
     NUMBER: _constant,
     UNDEF: lambda e: _undef(e.dtype),
     CONVERT: lambda e, a: _as(e.dtype, a),

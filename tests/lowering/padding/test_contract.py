@@ -11,7 +11,11 @@ import numpy as np
 import pytest
 from hypothesis import strategies as st
 
+from bound.tir.build import popcount
 from intset.errors import InputError, ParseError
+from intset.expr import ops
+from intset.expr.build import maximum, select
+from intset.expr.node import as_expr, const, make
 from lowering import (
     NOTHING,
     READABLE,
@@ -34,8 +38,8 @@ from lowering import (
     undef,
 )
 from lowering.interpreter import as_element
-from lowering.padding.partial_evaluation import PartialEvaluator
-from lowering.padding.states import PLACE, Grid, number_of
+from lowering.nest.ir import ShapeOf
+from lowering.padding.states import PLACE, UNKNOWN, Grid, PartialEvaluator, loaded, number_of
 from tests.lowering.equivalence import runs_of
 from tests.lowering.layout.random_layouts import PACKED, Laid
 from tests.lowering.layout.test_layouts import in_order
@@ -345,6 +349,38 @@ def random_function(nest: Nest, rng: random.Random) -> tuple[Function, dict[str,
         change = rng.choice([lambda g: in_order(g, rng), remove_branching_through_overcompute, remove_undef])
         f = change(f)
     return f, laid.arrays
+
+
+def test_values_are_evaluated_as_far_as_no_data_decides_them() -> None:
+    i, j = PLACE[:2]
+    f = parse_nest("def f(A: int32[4, 5], B: int32[4]):\n    for i in [0, 4):\n        B[i] = A[i, 0]")
+    a = f.params[0]
+    small, held = as_expr(i) < 2, loaded(a, (i, 0))
+    cases: list[tuple[Any, dict[Any, Any], Any]] = [
+        (select(j.ne(0), i // j, 7), {i: 3, j: 0}, 7),
+        (i // j, {i: 3, j: 0}, UNKNOWN),
+        (i * 2 + j, {j: 0}, i * 2),
+        (select(small & (j < 1), 4, 5), {j: 2}, 5),
+        (select(small & (j < 1), 4, 5), {j: 0}, select(small, 4, 5)),
+        (select(small | (j < 1), 4, 5), {j: 0}, 4),
+        (select(small | (j < 1), 4, 5), {j: 2}, select(small, 4, 5)),
+        (select(small | (j < 1), 4, 5), {i: 3, j: 2}, 5),
+        (select(small, 6, i - i + 6), {}, 6),
+        (select(small, undef(), 3), {i: 5}, 3),
+        (select(small, undef(), 3), {i: 1}, UNKNOWN),
+        (maximum(held, -(2**31)), {}, held),
+        (held * 0, {}, 0),
+        (popcount(i + 4), {i: 3}, 3),
+        (make(ops.LOAD, (const(1),), ShapeOf(a)), {}, 5),
+    ]
+    for value, known, wanted in cases:
+        found = PartialEvaluator(loaded)(value, known)
+        assert found is wanted or (isinstance(found, int) and found == wanted), (value, known, found)
+
+
+def test_a_loop_as_long_as_a_padding_says_is_refused() -> None:
+    with pytest.raises(LayoutError, match="what is executed in f may depend on the padding of AC, which nothing fixes"):
+        packed(GRID + "            for k in [0, AC[3, 3]):\n                BC[io, ii] = 1")
 
 
 def value_at(value: PadValue, place: tuple[int, ...], arrays: dict[str, Any], grids: dict[str, Grid]) -> Any:

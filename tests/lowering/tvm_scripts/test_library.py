@@ -182,10 +182,14 @@ def test_layouts_by_letters() -> None:
         assert [int(e) for e in there.backward_index([int(e) for e in there.forward_index(place)])] == list(place)
     with pytest.raises(InputError, match="different axes"):
         bijective_layout("NCHW", "NCW")
-    with pytest.raises(InputError, match="is a text such as"):
-        layout("NC4")
     with pytest.raises(InputError, match="no inner part of 4"):
         there.forward_shape([1, 6, 5, 6])
+
+
+@pytest.mark.parametrize("text", ["", "NCHWc", "NCHW16", "NC4", "NCHC", "NCHW0c", "CHW4n", "16C", "N-C", None, 3])
+def test_a_layout_without_a_meaning_is_refused(text: Any) -> None:
+    with pytest.raises(InputError, match="a layout is a text such as NCHW16c"):
+        layout(text)
 
 
 def test_processors_of_targets() -> None:
