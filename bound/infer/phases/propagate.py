@@ -486,9 +486,7 @@ class Propagation:
         return {v: side for v, side in self.it.relaxed.items() if v not in access.before}
 
     def _context_of(self, access: TensorAccess) -> Context:
-        if access.before:
-            return self._context_over(self._running(access))
-        return self._context
+        return self._context_over(self._running(access)) if access.before else self._context
 
     @cached_property
     def _context(self) -> Context:
