@@ -592,7 +592,7 @@ def annotate_shapes(x: object, shapes: object) -> object:
     raise InputError(f"annotate_shapes takes expressions, values and computed tensors, not {shown(x)}")
 
 
-_NAMES: Final = {"add": "add", "sub": "subtract", "mul": "multiply", "truediv": "divide"}
+_NAMES: Final = {operator.add: "add", operator.sub: "subtract", operator.mul: "multiply", operator.truediv: "divide"}
 
 
 def broadcast_shape(left: Sequence[Expr], right: Sequence[Expr], what: str) -> tuple[Expr, ...]:
@@ -631,38 +631,37 @@ def _read(x: object, indices: Sequence[Any]) -> Any:
     return x.at(tuple(0 if _is_one(extent) else i for extent, i in zip(x.extents, own, strict=True)))
 
 
-def combined(name: str, left: object, right: object) -> Any:
+def combined(function: Callable[[Any, Any], Any], left: object, right: object) -> Tensor | Operand:
     """Return `left op right`: a tensor if one operand is a tensor, else a value.
 
     Parameters
     ----------
-    name: a name of the module `operator`: add, sub, mul, truediv.
+    function: of the module `operator`: add, sub, mul, truediv.
     """
-    function: Callable[[Any, Any], Any] = getattr(operator, name)
     first, second = (x.extents if isinstance(x, Tensor) else () for x in (left, right))
     if not isinstance(left, Tensor) and not isinstance(right, Tensor):
-        return function(build.operand(left), right)
-    shape = broadcast_shape(first, second, f"the operands of {_NAMES[name]}")
+        value: Operand = function(build.operand(left), right)
+        return value
+    name = _NAMES[function]
+    shape = broadcast_shape(first, second, f"the operands of {name}")
     tag = "broadcast" if isinstance(left, Tensor) and isinstance(right, Tensor) else "elemwise"
-    return compute(shape, lambda *i: function(_read(left, i), _read(right, i)), name=f"T_{_NAMES[name]}", tag=tag)
+    made: Tensor = compute(shape, lambda *i: function(_read(left, i), _read(right, i)), name=f"T_{name}", tag=tag)
+    return made
 
 
 def add(lhs: Tensor | ValueLike, rhs: Tensor | ValueLike) -> Tensor | Operand:
     """`lhs + rhs`, of tensors or values."""
-    answer: Tensor | Operand = combined("add", lhs, rhs)
-    return answer
+    return combined(operator.add, lhs, rhs)
 
 
 def subtract(lhs: Tensor | ValueLike, rhs: Tensor | ValueLike) -> Tensor | Operand:
     """`lhs - rhs`, of tensors or values."""
-    answer: Tensor | Operand = combined("sub", lhs, rhs)
-    return answer
+    return combined(operator.sub, lhs, rhs)
 
 
 def multiply(lhs: Tensor | ValueLike, rhs: Tensor | ValueLike) -> Tensor | Operand:
     """`lhs * rhs`, of tensors or values."""
-    answer: Tensor | Operand = combined("mul", lhs, rhs)
-    return answer
+    return combined(operator.mul, lhs, rhs)
 
 
 def converted(tensor: Tensor, dtype: str) -> Tensor:

@@ -304,7 +304,7 @@ class TensorIntrin:
         op: ComputeOp,
         lower: Callable[..., object],
         scalar_params: tuple[Parameter, ...],
-        buffers: tuple[Buffer, ...] = (),
+        buffers: tuple[Buffer, ...],
     ) -> None:
         self.name = name
         self.op = op
@@ -312,7 +312,7 @@ class TensorIntrin:
         self.scalar_params = scalar_params
         self.inputs = op.input_tensors
         self.reduce_init = self.reduce_update = None
-        self.buffers = buffers or tuple(Buffer(t.name, t.extents, t.dtype, GLOBAL) for t in (*self.inputs, *op.outputs))
+        self.buffers = buffers
 
     def __call__(self, *args: object, **kwargs: object) -> TensorIntrinCall:
         slices = [TensorSlice(a, ()) if isinstance(a, Tensor) else a for a in args]

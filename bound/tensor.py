@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final, NoReturn, Self, SupportsIndex, TypeAlias, TypeVar, cast, overload
 
 from bound import dtypes
@@ -10,6 +10,7 @@ from bound.itervar import IterVar, plain_index
 from bound.tir.value import (
     OPERATORS,
     READ,
+    Elementwise,
     Number,
     Operand,
     TensorElement,
@@ -171,7 +172,7 @@ class ScriptTuple(tuple[T, ...]):
         return [*other, *self] if isinstance(other, list) else NotImplemented
 
 
-class Tensor(Guest):
+class Tensor(Elementwise, Guest):
     """An output of an operation. Equality is identity.
 
     `T[i, j]` is an element: an `Expr` for integers, else a `Value`. Fewer indices, or slices, give a `TensorSlice`.
@@ -275,29 +276,9 @@ class Tensor(Guest):
             return TensorSlice(self, indices)
         return cast("Loaded", element(self, tuple(as_index(self, k, index) for k, index in enumerate(indices))))
 
-    def __add__(self, other: object) -> Tensor:
-        return OPERATORS.combined("add", self, other)
-
-    def __radd__(self, other: object) -> Tensor:
-        return OPERATORS.combined("add", other, self)
-
-    def __sub__(self, other: object) -> Tensor:
-        return OPERATORS.combined("sub", self, other)
-
-    def __rsub__(self, other: object) -> Tensor:
-        return OPERATORS.combined("sub", other, self)
-
-    def __mul__(self, other: object) -> Tensor:
-        return OPERATORS.combined("mul", self, other)
-
-    def __rmul__(self, other: object) -> Tensor:
-        return OPERATORS.combined("mul", other, self)
-
-    def __truediv__(self, other: object) -> Tensor:
-        return OPERATORS.combined("truediv", self, other)
-
-    def __rtruediv__(self, other: object) -> Tensor:
-        return OPERATORS.combined("truediv", other, self)
+    def _combined(self, function: Callable[[Any, Any], Any], left: object, right: object) -> Self:
+        tensor: Self = OPERATORS.combined(function, left, right)
+        return tensor
 
     @property
     def axis(self) -> tuple[IterVar, ...]:

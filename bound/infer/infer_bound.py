@@ -6,7 +6,7 @@ asserts the equation: answers assume it, and a nest checks it. At numbers that c
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import cached_property, partial
 from typing import Any, SupportsIndex, TypeVar
@@ -293,7 +293,7 @@ class BoundsMap(Configured):
         CountError: counting is out of budget.
         """
         now = self._current(tensor)
-        return traffic_of(self._state, self._bounds(now), now, only, lambda word: getattr(self, word)(now))
+        return traffic_of(self._state, self._bounds(now), now, only, self.required, self.computed)
 
     @as_configured
     def space(
@@ -541,39 +541,28 @@ def thread_equations(
     unknown = set(free_vars(*tiles))
     equations: list[Cond] = []
     context = env.context
-    for stage, iv, threads, thread, other in _shared_threads(stages, sizes):
-        equation = other[2].eq(threads) if threads.is_const else threads.eq(other[2])
-        if threads is other[2] or env.form(threads).same(env.form(other[2])) or context.prove(equation):
-            continue
-        before = "it was declared" if other[0] is None else f"it has for {other[1].name} of stage {other[0].name}"
-        what = f"stage {stage.name}: {iv.name} runs on {thread.name} with extent {threads}, which is"
-        around = set(equation.free_vars())
-        if not unknown & around or any(v in env.ranges for v in around):
-            raise ScheduleError(f"{what} not known to be the extent {other[2]} that {before}")
-        if context.prove(~equation):
-            raise ScheduleError(f"{what} never the extent {other[2]} that {before}: no sizes satisfy {equation}")
-        equations.append(equation)
-        context = context.extended(facts=[equation], provenance=ASSERTED)
-    return tuple(equations)
-
-
-_Bound = tuple[Stage | None, IterVar, Expr]  # a loop on a thread axis with its stage and extent; the axis as declared
-
-
-def _shared_threads(
-    stages: Iterable[StageBounds], sizes: ScheduleSizes
-) -> Iterator[tuple[Stage, IterVar, Expr, IterVar, _Bound]]:
-    """Each loop on a thread axis (stage, loop, extent, axis) with the first one on that axis."""
-    first: dict[IterVar, _Bound] = {}
+    first: dict[IterVar, tuple[str, Expr]] = {}  # what said the extent of a thread axis first, and that extent
     for bounds in stages:
+        stage = bounds.stage
         for iv, limits in bounds.loops.items():
-            thread = bounds.stage.thread_of(iv)
+            thread, threads = stage.thread_of(iv), extent(limits)
             if thread is None:
                 continue
             if thread.dom is not None and thread not in first:
-                first[thread] = (None, thread, extent(sizes.range(thread.dom)))
-            other = first.setdefault(thread, (bounds.stage, iv, extent(limits)))
-            yield bounds.stage, iv, extent(limits), thread, other
+                first[thread] = "it was declared", extent(sizes.range(thread.dom))
+            before, other = first.setdefault(thread, (f"it has for {iv.name} of stage {stage.name}", threads))
+            equation = other.eq(threads) if threads.is_const else threads.eq(other)
+            if threads is other or env.form(threads).same(env.form(other)) or context.prove(equation):
+                continue
+            what = f"stage {stage.name}: {iv.name} runs on {thread.name} with extent {threads}, which is"
+            around = set(equation.free_vars())
+            if not unknown & around or any(v in env.ranges for v in around):
+                raise ScheduleError(f"{what} not known to be the extent {other} that {before}")
+            if context.prove(~equation):
+                raise ScheduleError(f"{what} never the extent {other} that {before}: no sizes satisfy {equation}")
+            equations.append(equation)
+            context = context.extended(facts=[equation], provenance=ASSERTED)
+    return tuple(equations)
 
 
 def infer_stages(state: InferenceState) -> InferenceState:

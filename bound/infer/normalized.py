@@ -16,7 +16,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Any, Final
 
 from bound.errors import InputError, ScheduleError
@@ -157,24 +156,16 @@ def _shared(schedule: Schedule, loops: SharedNest) -> Sharing:
         if len(node.leaves) > 1 or node in around:
             sharing.loops[variable[node]] = schedule[loops.owner(node)[0]]
             sharing.stages[variable[node]] = tuple(schedule[op] for op, _ in node.leaves)
+
+    def relocated(target: Stage, axis: IterVar) -> tuple[Stage, IterVar]:
+        node = moved.get((target, axis))
+        if node is None or not loops.strict.get(target.op, False) or any(iv is axis for iv in target.leaf_iter_vars):
+            return target, axis
+        return _runner(schedule, loops, node), variable[node]
+
     for placed in (*schedule.stages, *schedule.groups):
-        placed.relocate(partial(_moved_attachment, schedule, loops, variable, moved))
+        placed.relocate(relocated)
     return sharing
-
-
-def _moved_attachment(
-    schedule: Schedule,
-    loops: SharedNest,
-    variable: Mapping[SharedLoop, IterVar],
-    moved: Mapping[tuple[Stage, IterVar], SharedLoop],
-    target: Stage,
-    axis: IterVar,
-) -> tuple[Stage, IterVar]:
-    """The stage and leaf that replace an attach point."""
-    node = moved.get((target, axis))
-    if node is None or not loops.strict.get(target.op, False) or any(iv is axis for iv in target.leaf_iter_vars):
-        return target, axis
-    return _runner(schedule, loops, node), variable[node]
 
 
 def _with_unit_loops(relations: Sequence[IterVarRelation], first: Iterable[IterVar]) -> list[IterVarRelation]:
@@ -277,13 +268,11 @@ def _join_attrs(
     pragmas = tuple(dict.fromkeys(pragma for attr in said if attr is not None for pragma in attr.pragmas))
     if not kinds and not threads and not pragmas:
         return
-    joint = IterVarAttr(kinds[0] if kinds else None, threads[0] if threads else None, pragmas=pragmas)
+    kind, thread = next(iter(kinds), None), next(iter(threads), None)
     for op, _ in node.leaves:
-        stage = schedule[op]
-        own = stage.iter_var_attrs.get(loop, IterVarAttr())
-        stage.iter_var_attrs[loop] = replace(
-            own, iter_type=joint.iter_type, bind_thread=joint.bind_thread, pragmas=joint.pragmas
-        )
+        attrs = schedule[op].iter_var_attrs
+        own = attrs.get(loop, IterVarAttr())
+        attrs[loop] = replace(own, iter_type=kind, bind_thread=thread, pragmas=pragmas)
 
 
 class ScheduleSizes:

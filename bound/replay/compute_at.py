@@ -100,7 +100,7 @@ def _limit_of_reader(
     match = snapshot.match(op, reader)
     allowed, rule = asked, loops.MISMATCH
     if match.longest < allowed:
-        allowed, rule = match.longest, rule_at(match, match.longest)
+        allowed, rule = match.longest, rule_at_end(match)
     attrs = snapshot.attrs(reader)
     for here, there in match.pairs if attrs or snapshot.slid else ():
         is_alone = match.reader.loop[there] in snapshot.slid or (there in attrs and attrs[there].iter_type in kinds)
@@ -109,9 +109,9 @@ def _limit_of_reader(
     return allowed, rule
 
 
-def rule_at(match: Matching, position: int) -> str:
-    """Return why the producer's loop at `position` does not match the consumer's."""
-    roots = with_ancestors(match.producer.relations, match.producer.loop[position : position + 1])
+def rule_at_end(match: Matching) -> str:
+    """Return why the first loop of the producer that the consumer does not share has no equal there."""
+    roots = with_ancestors(match.producer.relations, match.producer.loop[match.longest : match.longest + 1])
     mapped = any(iv in roots for iv in match.axes.to_reader)
     return loops.MISMATCH if mapped else loops.UNMAPPED
 
@@ -404,7 +404,7 @@ def _largest(snapshot: ScheduleSnapshot, edge: Edge, asked: int, result: Propaga
         reason = Reason(rule or loops.MISMATCH, edge.target, axis, reader, wanted, position)
     else:
         axis = match.producer.loop[match.longest]
-        reason = Reason(rule_at(match, match.longest), edge.source, axis, edge.target, asked, match.longest)
+        reason = Reason(rule_at_end(match), edge.source, axis, edge.target, asked, match.longest)
     result.reasons[edge.target.op] = reason
     return position
 
@@ -771,12 +771,12 @@ def recompute(schedule: Schedule, producer: Tensor, consumer: Tensor) -> dict[Te
         op = stage.op
         assert isinstance(op, ComputeOp)
         copy, axes = _copy(op, clones)
-        stage_of_clone = insert_after(schedule, stage, copy)
+        stage_of_clone = insert_after(stage, copy)
         _give_loops(stage, stage_of_clone, axes)
         clones.update(zip(op.outputs, copy.outputs, strict=True))
     clone_of = _known_as(schedule, originals, clones)
     own = {schedule[op]: clones for op in chain - cloned | {last.op}}
-    redirect(schedule, schedule.stages, {}, own)
+    redirect(schedule, {}, own)
     # a clone shares what the original shares, with what it reads and with its readers
     snapshot = ScheduleSnapshot(schedule)
     if snapshot.nest().conflict is not None:

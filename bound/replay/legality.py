@@ -58,55 +58,36 @@ from intset.expr.dag import reachable
 _WHOLE: Final = (IterType.VECTORIZED, IterType.TENSORIZED)  # of these nothing can be inside
 
 
-def shared_loops(
-    domains: Mapping[Operation, TensorDomain],
-    shared: Mapping[Operation, int],
-    readers: Mapping[Operation, Sequence[Operation]],
-    match: Mapping[tuple[Operation, Operation], Matching],
-    attrs: Mapping[Leaf, IterVarAttr],
-    fixed: Collection[Operation] = (),
-    outputs: Sequence[Operation] = (),
-) -> SharedNest:
-    """Build and check the nest in which each operation shares its first `shared` loops with all of its consumers.
-
-    Parameters
-    ----------
-    domains: of all operations, producers first.
-    readers: the consumers of each operation.
-    match: the matched loops of each operation that shares some and each of its consumers.
-    attrs: annotations of leaves.
-    fixed: operations attached to a loop of another stage by `Stage.compute_at`.
-    outputs: operations that must be computed completely, whatever consumers need.
-    """
-    nest = SharedNest(domains, shared, readers, match, attrs, fixed, outputs)
-    reach = dict(shared)
-    for op, count in shared.items():
-        for reader in readers[op] if count else ():
-            for here, there in match[op, reader].pairs:
+def build_and_check(nest: SharedNest) -> None:
+    """Pair the leaves of each operation with those of its consumers, build the loops, and check them."""
+    reach = dict(nest.shared)
+    for op, count in nest.shared.items():
+        for reader in nest.readers[op] if count else ():
+            for here, there in nest.match[op, reader].pairs:
                 if here < count:
                     nest.up.add((op, here))
                     nest.links.setdefault((op, here), []).append((reader, there))
                     nest.links.setdefault((reader, there), []).append((op, here))
                     reach[reader] = max(reach.get(reader, 0), there + 1)
-    number = {op: k for k, op in enumerate(domains)}
-    _nodes(nest, reach, number)
+    _nodes(nest, reach)
     for step in (_self_mapped, _nested, _one_kind, check_order, check_once, check_lengths, check_parallel):
         if not nest.conflicts:
             nest.conflicts = tuple(step(nest))
-    return nest
 
 
-def _nodes(nest: SharedNest, reach: Mapping[Operation, int], number: Mapping[Operation, int]) -> None:
+def _nodes(nest: SharedNest, reach: Mapping[Operation, int]) -> None:
     """Build the shared loops and the chain of each operation.
 
     Loops of extent 1 in every stage stay separate.
     """
+    number = {op: k for k, op in enumerate(nest.domains)}
     for op in sorted((op for op, count in reach.items() if count), key=number.__getitem__):
         chain: list[SharedLoop] = []
         own = [(op, position) for position in range(reach[op])]
         for leaf in own:
             if leaf not in nest.loop_of:
-                loop = SharedLoop(_component(nest, leaf, number))
+                connected = reachable([leaf], lambda other: nest.links.get(other, ()))
+                loop = SharedLoop(sorted(connected, key=lambda other: (number[other[0]], other[1])))
                 if all(nest.kind(other) == BROADCAST for other in loop.leaves):
                     continue  # a loop of one element: each stage has its own
                 nest.loop_of.update(dict.fromkeys(loop.leaves, loop))
@@ -114,12 +95,6 @@ def _nodes(nest: SharedNest, reach: Mapping[Operation, int], number: Mapping[Ope
         nest.chain[op] = tuple(chain)
         mine = [nest.loop_of[leaf] for leaf in own if leaf in nest.up and leaf in nest.loop_of]
         nest.home[op] = mine[-1] if mine else None
-
-
-def _component(nest: SharedNest, start: Leaf, number: Mapping[Operation, int]) -> list[Leaf]:
-    """Return the leaves connected to `start`, in stage order."""
-    component = reachable([start], lambda leaf: nest.links.get(leaf, ()))
-    return sorted(component, key=lambda leaf: (number[leaf[0]], leaf[1]))
 
 
 def _self_mapped(nest: SharedNest) -> Iterator[Conflict]:
@@ -498,11 +473,10 @@ class ScheduleSnapshot:
         }
         domains = {op: self.domains[op] for op in self.readers}
         outputs = [op for op in self.readers if self.stage(op).is_output]
-        return shared_loops(domains, shared, self.readers, match, attrs, self.fixed(), outputs)
-
-    def fixed(self) -> Collection[Operation]:
-        """Return the operations that `Stage.compute_at`, or a group, attaches to a loop of another stage."""
-        return {op for op in self.ops if self.stage(op).get_attach_spec().attach_type is not AttachType.GROUP_ROOT}
+        fixed = {op for op in self.ops if self.stage(op).get_attach_spec().attach_type is not AttachType.GROUP_ROOT}
+        nest = SharedNest(domains, shared, self.readers, match, attrs, fixed, outputs)
+        build_and_check(nest)
+        return nest
 
     def write(self) -> None:
         """Write domains, positions and shared loops to the schedule."""

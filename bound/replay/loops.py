@@ -225,10 +225,13 @@ class SharedNest:
 
     Attributes
     ----------
-    domains: the domain of each operation.
+    domains: the domain of each operation, producers first.
     shared: the number of leading loops that each operation shares with its consumers.
     readers: the consumers of each operation.
-    match, attrs, fixed, outputs: see `shared_loops`.
+    match: the matched loops of each operation that shares some and each of its consumers.
+    attrs: annotations of leaves.
+    fixed: operations attached to a loop of another stage by `Stage.compute_at`, or by a group.
+    outputs: operations that must be computed completely, whatever consumers need.
     links: the leaves that each leaf is paired with.
     up: leaves that an operation shares with its consumers.
     loop_of: the shared loop of each leaf.
@@ -244,8 +247,8 @@ class SharedNest:
     readers: Mapping[Operation, Sequence[Operation]]
     match: Mapping[tuple[Operation, Operation], Matching]
     attrs: Mapping[Leaf, IterVarAttr]
-    fixed: Collection[Operation] = ()
-    outputs: Sequence[Operation] = ()
+    fixed: Collection[Operation]
+    outputs: Sequence[Operation]
     links: dict[Leaf, list[Leaf]] = field(default_factory=dict)
     up: set[Leaf] = field(default_factory=set)
     loop_of: dict[Leaf, SharedLoop] = field(default_factory=dict)

@@ -94,21 +94,18 @@ def between(outputs: Sequence[Tensor], inputs: Sequence[Tensor], include_inputs:
     return [op for op, inner in inside.items() if inner or op in output_ops]
 
 
-def replace_op(schedule: Schedule, stage: Stage, op: Operation) -> dict[Tensor, Tensor]:
+def replace_op(stage: Stage, op: Operation) -> dict[Tensor, Tensor]:
     """Replace the operation of a stage; returns the map from old to new tensors."""
     old = stage.op
     stage._op = op
-    schedule.stage_map[op] = stage
+    stage.schedule.stage_map[op] = stage
     return dict(zip(old.outputs, op.outputs, strict=True))
 
 
 def redirect(
-    schedule: Schedule,
-    stages: Sequence[Stage],
-    new: dict[Tensor, Tensor],
-    own: Mapping[Stage, Mapping[Tensor, Tensor]] | None = None,
+    schedule: Schedule, new: dict[Tensor, Tensor], own: Mapping[Stage, Mapping[Tensor, Tensor]] | None = None
 ) -> None:
-    """Make `stages`, given in dataflow order, read the values of `new` instead of its keys.
+    """Make all stages read the values of `new` instead of its keys.
 
     A changed stage becomes a new operation, whose tensors are added to `new`, so its consumers change as well.
 
@@ -118,13 +115,11 @@ def redirect(
     ----------
     own: further replacements for single stages.
     """
-    for stage in stages:
-        if not stage.is_group:
-            here = None if own is None else own.get(stage)
-            op = stage.op.replace_inputs(new if here is None else {**new, **here})
-            if op is not stage.op:
-                new.update(replace_op(schedule, stage, op))
-    schedule.outputs = tuple(schedule.stage_map[op].op for op in schedule.outputs)
+    for stage in schedule.stages:
+        here = None if own is None else own.get(stage)
+        op = stage.op.replace_inputs(new if here is None else {**new, **here})
+        if op is not stage.op:
+            new.update(replace_op(stage, op))
     schedule.dataflow_changed()
 
 
@@ -141,7 +136,7 @@ def broadcast(schedule: Schedule, tensors: Collection[Tensor]) -> Schedule:
         op = stage.op
         if isinstance(op, ComputeOp) and any(tensor in tensors for tensor in op.input_tensors):
             body = tuple(walk.rewrite(value, on_load=on_load) for value in op.body)
-            redirect(new, new.stages, replace_op(new, stage, op.with_body(body)))
+            redirect(new, replace_op(stage, op.with_body(body)))
     return new
 
 
@@ -151,20 +146,21 @@ def _broadcast_index(extent: Expr, index: Expr) -> Expr:
     return select(extent.eq(1), 0, index)
 
 
-def insert_before(schedule: Schedule, stage: Stage, op: Operation) -> Stage:
+def insert_before(stage: Stage, op: Operation) -> Stage:
     """Insert a stage directly before `stage`, in the same group."""
-    return _insert(schedule, schedule.stages.index(stage), stage.group, op)
+    return _insert(stage, 0, op)
 
 
-def insert_after(schedule: Schedule, stage: Stage, op: Operation) -> Stage:
+def insert_after(stage: Stage, op: Operation) -> Stage:
     """Insert a stage directly after `stage`, in the same group."""
-    return _insert(schedule, schedule.stages.index(stage) + 1, stage.group, op)
+    return _insert(stage, 1, op)
 
 
-def _insert(schedule: Schedule, index: int, group: Stage | None, op: Operation) -> Stage:
+def _insert(stage: Stage, offset: int, op: Operation) -> Stage:
+    schedule = stage.schedule
     new = Stage(schedule, op)
-    new.group = group
-    schedule.stages.insert(index, new)
+    new.group = stage.group
+    schedule.stages.insert(schedule.stages.index(stage) + offset, new)
     schedule.stage_map[op] = new
     schedule.dataflow_changed()
     return new
@@ -249,11 +245,11 @@ def cache_read(schedule: Schedule, tensor: Tensor, scope: str, readers: tuple[Op
     copy = ComputeOp(f"{source.name}.{scope}", axis, (element(source, axis),))
     cached = copy.output(0)
     cached.value_range = source.value_range
-    new = insert_after(schedule, stage, copy)
+    new = insert_after(stage, copy)
     if any(source in getattr(other.op, "state_placeholder", ()) for other in schedule.stages):
         new.group = _common_group(reading)  # a state is copied row by row, within its scan
     new.set_scope(scope)
-    redirect(schedule, schedule.stages, {}, {reader: {source: cached} for reader in reading})
+    redirect(schedule, {}, {reader: {source: cached} for reader in reading})
     return cached
 
 
@@ -275,7 +271,7 @@ def cache_write(schedule: Schedule, tensors: tuple[object, ...], scope: str) -> 
         raise ScheduleError(f"stage {op.name}: cache_write is for operations made by te.compute")
     if any(t.op is not op for t in tensors_now) or (len(tensors_now) > 1 and set(tensors_now) != set(op.outputs)):
         raise ScheduleError(f"stage {op.name}: cache_write takes all outputs of one operation")
-    refuse_attached(schedule, stage, "cache_write")
+    refuse_attached(stage, "cache_write")
     stage.whole_own("cache_write")
     data_leaves = [iv for iv in stage.leaf_iter_vars if not iv.is_reduce]
     for iv in data_leaves:
@@ -304,11 +300,11 @@ def cache_write(schedule: Schedule, tensors: tuple[object, ...], scope: str) -> 
         copy = ComputeOp(op.name, (*roots, *inner), body, op.tag, op.attrs)
     for old, cached, written in zip(op.outputs, cached_op.outputs, copy.outputs, strict=True):
         cached.value_range = written.value_range = old.value_range
-    new_stage = insert_before(schedule, stage, cached_op)
+    new_stage = insert_before(stage, cached_op)
     new_stage.set_scope(scope)
-    new = replace_op(schedule, stage, copy)
+    new = replace_op(stage, copy)
     restart(stage)
-    redirect(schedule, schedule.stages, new)
+    redirect(schedule, new)
     return cached_op.outputs
 
 
@@ -369,9 +365,9 @@ def restart(stage: Stage) -> None:
     stage.iter_var_attrs = {}
 
 
-def refuse_attached(schedule: Schedule, stage: Stage, call: str) -> None:
+def refuse_attached(stage: Stage, call: str) -> None:
     """Raise `ScheduleError` if a stage is computed or stored in a loop of `stage`."""
-    for other in (*schedule.stages, *schedule.groups):
+    for other in (*stage.schedule.stages, *stage.schedule.groups):
         if other.attach_type is AttachType.SCOPE and other.attach_stage is stage:
             axis = "" if other.attach_ivar is None else other.attach_ivar.name
             raise ScheduleError(f"stage {stage.name}: {call} would remove {axis}, at which {other.name} is computed")
@@ -405,7 +401,7 @@ def rfactor(schedule: Schedule, tensor: Tensor, axis: IterVar, factor_axis: int 
             f"stage {op.name}: data decides the extent of {axis.name}, and partial results need a number of places: "
             "split the reduction by a factor and take the inner axis"
         )
-    refuse_attached(schedule, stage, "rfactor")
+    refuse_attached(stage, "rfactor")
     stage.whole_own("rfactor")
     dimension = as_int(factor_axis, "factor_axis")
     dimension = dimension if dimension >= 0 else len(op.axis) + 1 + dimension
@@ -418,11 +414,11 @@ def rfactor(schedule: Schedule, tensor: Tensor, axis: IterVar, factor_axis: int 
         raise ScheduleError(f"stage {op.name}: rfactor by {axis.name}, which was fused with the data axis {mixed.name}")
     partial, axes = _partial(op, stage, axis, dimension, touched)
     final = _final(op, partial, axes[axis], dimension)
-    new_stage = insert_before(schedule, stage, partial)
+    new_stage = insert_before(stage, partial)
     _keep_untouched(stage, new_stage, touched, axes)
-    new = replace_op(schedule, stage, final)
+    new = replace_op(stage, final)
     restart(stage)
-    redirect(schedule, schedule.stages, new)
+    redirect(schedule, new)
     return partial.outputs
 
 
@@ -514,10 +510,10 @@ AXIS_SEPARATOR: Final = "axis_separator"  # between groups of indices that a dev
 
 def transform_layout(stage: Stage, fn: Callable[..., Any], pad_value: object = None) -> list[IterVar]:
     """See `Stage.transform_layout`."""
-    op, schedule = stage.op, stage.schedule
+    op = stage.op
     if not isinstance(op, (ComputeOp, PlaceholderOp)):
         raise ScheduleError(f"stage {op.name}: transform_layout is for placeholders and operations made by te.compute")
-    refuse_attached(schedule, stage, "transform_layout")
+    refuse_attached(stage, "transform_layout")
     stage.whole_own("transform_layout")
     if stage.relations:
         raise ScheduleError(f"stage {op.name}: transform_layout makes new loops, so it precedes split, fuse and tile")
@@ -606,7 +602,7 @@ def _read_anew(stage: Stage, op: Operation, new: Operation, old: Sequence[IterVa
         values = dict(zip(old, indices, strict=True))
         return element(after[tensor], tuple(walk.substitute(e, values) for e in places))
 
-    replace_op(schedule, stage, new)
+    replace_op(stage, new)
     restart(stage)
     replaced: dict[Tensor, Tensor] = {}
     for other in schedule.stages:
@@ -614,6 +610,5 @@ def _read_anew(stage: Stage, op: Operation, new: Operation, old: Sequence[IterVa
         if other in readers and isinstance(current, ComputeOp):
             current = current.with_body(tuple(walk.rewrite(value, on_load=on_load) for value in current.body))
         if current is not other.op:
-            replaced.update(replace_op(schedule, other, current))
-    schedule.outputs = tuple(schedule.stage_map[done].op for done in schedule.outputs)
+            replaced.update(replace_op(other, current))
     schedule.dataflow_changed()

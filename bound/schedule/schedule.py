@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from copy import copy
-from functools import partial
 from itertools import chain
 from typing import overload
 
@@ -150,7 +149,8 @@ class Schedule(Displayed):
         return self._reach.reaches(producer.op, stage.op)
 
     def dataflow_changed(self) -> None:
-        """Drop what was derived from the dataflow graph."""
+        """Follow outputs that were replaced, and drop what was derived from the dataflow graph."""
+        self.outputs = tuple(self.stage_map[op].op for op in self.outputs)
         self._reach = None
 
     # --- rewrites of the dataflow -------------------------------------------------------------------------------
@@ -289,7 +289,7 @@ def inject_inline(schedule: Schedule) -> None:
     for stage in schedule.stages:
         op = _inlined(stage.op, formulas, new)
         if op is not stage.op:
-            new.update(replace_op(schedule, stage, op))
+            new.update(replace_op(stage, op))
         if stage.attach_type is AttachType.INLINE:
             assert isinstance(op, ComputeOp)
             if op.reduction is not None:
@@ -297,7 +297,6 @@ def inject_inline(schedule: Schedule) -> None:
                 raise ScheduleError(f"stage {op.name}: a reduction cannot be inlined (it runs over {k})")
             formulas.update(dict.fromkeys((*op.outputs, *stage.op.outputs), op))
             stage.attach_type = AttachType.INLINED_ALREADY
-    schedule.outputs = tuple(schedule.stage_map[op].op for op in schedule.outputs)
     schedule.dataflow_changed()
 
 
@@ -345,14 +344,13 @@ def rebase_non_zero_min_loop(schedule: Schedule) -> None:
             if attr is not None:
                 stage.iter_var_attrs[loop] = attr
             rebased[root] = loop
+
+    def moved(target: Stage, axis: IterVar) -> tuple[Stage, IterVar]:
+        loop = rebased.get(axis)  # copied operations may share axes, so only leaves of the stage itself are moved
+        return target, axis if loop is None or not any(iv is loop for iv in target.leaf_iter_vars) else loop
+
     for stage in (*schedule.stages, *schedule.groups):
-        # Copied operations may share axes, so only leaves of the stage itself are moved.
-        stage.relocate(partial(_rebased, rebased))
-
-
-def _rebased(rebased: Mapping[IterVar, IterVar], target: Stage, axis: IterVar) -> tuple[Stage, IterVar]:
-    moved = rebased.get(axis)
-    return (target, axis) if moved is None or not any(iv is moved for iv in target.leaf_iter_vars) else (target, moved)
+        stage.relocate(moved)
 
 
 def legalize_invalid_attach(schedule: Schedule) -> None:

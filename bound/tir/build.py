@@ -29,6 +29,7 @@ from bound.tir.value import (
     NUMBER,
     OPERATORS,
     UNDEF,
+    Elementwise,
     Number,
     Operand,
     ScriptVar,
@@ -64,42 +65,17 @@ def lanes_of(dtype: object) -> tuple[str, int]:
 
 
 @dataclass(frozen=True, eq=False)
-class Vector:
+class Vector(Elementwise):
     """Several values of one type. Arithmetic is lane by lane; a scalar counts for every lane."""
 
     lanes: tuple[Operand, ...]
     dtype: str
 
-    def _with(self, other: object, combine: Callable[[Any, Any], Any]) -> Vector:
-        count = len(self.lanes)
-        others = other.lanes if isinstance(other, Vector) else (other,) * count
-        if len(others) != count:
-            raise InputError(f"vectors of {count} and {len(others)} lanes do not combine")
-        return Vector(tuple(combine(a, b) for a, b in zip(self.lanes, others, strict=True)), self.dtype)
-
-    def __add__(self, other: object) -> Vector:
-        return self._with(other, operator.add)
-
-    def __sub__(self, other: object) -> Vector:
-        return self._with(other, operator.sub)
-
-    def __mul__(self, other: object) -> Vector:
-        return self._with(other, operator.mul)
-
-    def __truediv__(self, other: object) -> Vector:
-        return self._with(other, operator.truediv)
-
-    def __radd__(self, other: object) -> Vector:
-        return self._with(other, lambda a, b: b + a)
-
-    def __rsub__(self, other: object) -> Vector:
-        return self._with(other, lambda a, b: b - a)
-
-    def __rmul__(self, other: object) -> Vector:
-        return self._with(other, lambda a, b: b * a)
-
-    def __rtruediv__(self, other: object) -> Vector:
-        return self._with(other, lambda a, b: b / a)
+    def _combined(self, function: Callable[[Any, Any], Any], left: object, right: object) -> Vector:
+        a, b = (x.lanes if isinstance(x, Vector) else (x,) * len(self.lanes) for x in (left, right))
+        if len(a) != len(b):
+            raise InputError(f"vectors of {len(a)} and {len(b)} lanes do not combine")
+        return Vector(tuple(map(function, a, b)), self.dtype)
 
 
 @dataclass(frozen=True, eq=False)

@@ -42,8 +42,9 @@ single steps use transfer functions of `intset.linear.bounds`; the range of the 
 from __future__ import annotations
 
 import operator
+from abc import abstractmethod
 from collections.abc import Callable, Container, Mapping
-from typing import TYPE_CHECKING, Any, Final, NoReturn, SupportsFloat, SupportsIndex, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NoReturn, Self, SupportsFloat, SupportsIndex, TypeAlias, TypeVar
 
 from bound import dtypes
 from intset.errors import InputError
@@ -78,7 +79,7 @@ class OperatorTable:
     binary: Callable[[Op, object, object], Operand]
     buffer_tensor: Callable[[Any], Any]
     cast: Callable[[str, ValueLike], Operand]
-    combined: Callable[[str, object, object], Tensor]
+    combined: Callable[[Callable[[Any, Any], Any], object, object], Any]
     converted: Callable[[Tensor, str], Tensor]
     logical: Callable[[Op, Operand, Operand], Operand]
     negation: Callable[[Operand], Operand]
@@ -86,6 +87,40 @@ class OperatorTable:
 
 
 OPERATORS = OperatorTable()
+
+
+class Elementwise:
+    """Operators of what is combined element by element, with numbers too."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def _combined(self, function: Callable[[Any, Any], Any], left: object, right: object) -> Self:
+        """`function` of each pair of elements; one of both sides is this one."""
+
+    def __add__(self, other: object) -> Self:
+        return self._combined(operator.add, self, other)
+
+    def __radd__(self, other: object) -> Self:
+        return self._combined(operator.add, other, self)
+
+    def __sub__(self, other: object) -> Self:
+        return self._combined(operator.sub, self, other)
+
+    def __rsub__(self, other: object) -> Self:
+        return self._combined(operator.sub, other, self)
+
+    def __mul__(self, other: object) -> Self:
+        return self._combined(operator.mul, self, other)
+
+    def __rmul__(self, other: object) -> Self:
+        return self._combined(operator.mul, other, self)
+
+    def __truediv__(self, other: object) -> Self:
+        return self._combined(operator.truediv, self, other)
+
+    def __rtruediv__(self, other: object) -> Self:
+        return self._combined(operator.truediv, other, self)
 
 
 def _row(name: str, operands: str | None, doc: str) -> Op:

@@ -421,33 +421,23 @@ def flat_storage(
     """
     if not isinstance(bounds.op, ComputeOp):
         return None
-    best = None
+    env, best = state.env, None
     for axes in fused_axes(state, bounds, tensor):
         footprint = flat_image(state, bounds, tensor, axes)
+        first = axes.dims[0]
+        whole = axes.shape(state.sizes.shape(tensor))[first]
         try:
-            storage = _flattened(state, bounds, tensor, axes, footprint, axis)
+            start = footprint.hull(env).sides[first].range().min
+            run = Range(start, max_extent(env, footprint, first, bounds.fixed, whole))
+            ranges = [run if k == first else Range(0, 1) if k in axes.dims else axis(k) for k in range(tensor.ndim)]
         except BudgetError:  # no ends: loops that overrun the tensor leave no other box
             continue
+        storage = replace(plain(ranges), flat=axes)
         if bounds.stays_inside and bounds.region.box is None and footprint.box is not None:
             return storage
         if _pays(state, storage, best or most()):
             best = storage
     return best
-
-
-def _flattened(
-    state: InferenceState,
-    bounds: StageBounds,
-    tensor: Tensor,
-    axes: FlatAxes,
-    footprint: Footprint,
-    axis: Callable[[int], Range],
-) -> Storage:
-    env, first, shape = state.env, axes.dims[0], axes.shape(state.sizes.shape(tensor))
-    start = footprint.hull(env).sides[first].range().min
-    run = Range(start, max_extent(env, footprint, first, bounds.fixed, shape[first]))
-    ranges = [run if k == first else Range(0, 1) if k in axes.dims else axis(k) for k in range(tensor.ndim)]
-    return replace(plain(ranges), flat=axes)
 
 
 def _pays(state: InferenceState, storage: Storage, best: Storage) -> bool:

@@ -315,35 +315,23 @@ def _union_footprints(env: LoopEnvironment, dims: int, footprints: Sequence[Foot
     others = [footprint for footprint in footprints if footprint.box is None]
     if not others and len(alone) < 2:
         return Footprint(dims, alone[0] if alone else empty_box(dims), None, exact, notes)
-    if not with_unions:
-        boxes = [*alone, *(footprint.hull(env) for footprint in others)]
-        return Footprint(dims, hull(env, boxes)[0], None, False, (*notes, "the box around several needs"))
-    return _union_shapes(env, dims, alone, others, exact, notes)
-
-
-def _union_shapes(
-    env: LoopEnvironment,
-    dims: int,
-    alone: Sequence[Box],
-    others: Sequence[Footprint],
-    exact: bool,
-    notes: Sequence[str],
-) -> Footprint:
     guard = _common_guard(alone) if not others else NO_GUARD
-    if guard.is_conditional():
+    if with_unions and guard.is_conditional():
         return _union_guarded_boxes(env, dims, [Box(box.sides) for box in alone], guard, exact, notes)
+    note = "the box around several needs"
     try:
-        with env.budget(UNION):
-            shapes = [*(shape_of(env, box) for box in alone), *(footprint.shape(env) for footprint in others)]
-            total = shapes[0].union_all(shapes[1:])
-            if MAX_DISJUNCTS < total.disjuncts() <= 2 * MAX_DISJUNCTS:
-                total = total.disjoint()
-        if total.disjuncts() <= MAX_DISJUNCTS:
-            footprint = footprint_of_shape(env, dims, total, exact, notes)
-            if not others and all(_is_alive(env, box) for box in alone):
-                footprint.set_hull(*hull(env, alone))
-            return footprint
-        note = f"the region has {total.disjuncts()} parts: its box was used"
+        if with_unions:
+            with env.budget(UNION):
+                shapes = [*(shape_of(env, box) for box in alone), *(footprint.shape(env) for footprint in others)]
+                total = shapes[0].union_all(shapes[1:])
+                if MAX_DISJUNCTS < total.disjuncts() <= 2 * MAX_DISJUNCTS:
+                    total = total.disjoint()
+            if total.disjuncts() <= MAX_DISJUNCTS:
+                footprint = footprint_of_shape(env, dims, total, exact, notes)
+                if not others and all(_is_alive(env, box) for box in alone):
+                    footprint.set_hull(*hull(env, alone))
+                return footprint
+            note = f"the region has {total.disjuncts()} parts: its box was used"
     except BudgetError as error:
         note = f"{error}: the box around several needs was used"
     boxes = [*alone, *(footprint.hull(env) for footprint in others)]

@@ -107,7 +107,7 @@ def initialise_leaves(
     is_inside = False
     for stage, iv in (*own, *consumer_path):
         is_inside = is_inside or iv in around
-        is_fixed = is_inside and (iv in shared or not needs_relax(stage.tag_of(iv), rank, True))
+        is_fixed = is_inside and (iv in shared or not needs_relax(stage.tag_of(iv), rank))
         states.append(LoopState(stage, iv, is_fixed))
     if not is_inside and producer_path:
         at, axis = producer_path[0]
@@ -505,9 +505,7 @@ class Propagation:
         return {v: side for v, side in self.it.relaxed.items() if v not in access.before}
 
     def _context_of(self, access: TensorAccess) -> Context:
-        if access.before:
-            return self._context_over(self._running(access))
-        return self._context
+        return self._context_over(self._running(access)) if access.before else self._context
 
     @cached_property
     def _context(self) -> Context:
