@@ -48,6 +48,7 @@ from lowering.nest.walk import (
     update_of,
     without_assumptions,
 )
+from lowering.passes.estimates import occurring
 from lowering.passes.loops.index_set_splitting import partition_loops, unroll
 from lowering.passes.loops.interchange import run_over_digits
 from lowering.passes.loops.invariants import decide_rows
@@ -371,11 +372,12 @@ class CNest(emitter.Emitter[Cursor]):
         """Decide on outlining. Statements with parallel loops are excluded, since bodies of these are outlined instead,
         and so are stores to outer scalar variables."""
         scalars = self.syntax.scalars
-        if self._is_outlining or any(
-            s in self.parallel or (isinstance(s, ir.Store) and s.tensor in scalars) for s in statements(stmt)
-        ):
+        is_in_parallel = any(loop in self.parallel for loop in cursor.loops)
+        if self._is_outlining or not (self._stored or is_in_parallel):
             return False
-        return is_outlined(stmt, self._stored, self.plan.stack, any(loop in self.parallel for loop in cursor.loops))
+        if any(s in self.parallel or (isinstance(s, ir.Store) and s.tensor in scalars) for s in statements(stmt)):
+            return False
+        return is_outlined(stmt, self._stored, self.plan.stack, is_in_parallel)
 
     def _outlined(self, stmt: ir.Stmt, cursor: Cursor, arena: Mapping[Tensor, ir.Allocate]) -> emitter.Emission[Cursor]:
         """The call of a function that executes a statement."""
@@ -747,6 +749,8 @@ class _CBody:
 
 def _called(f: ir.Function) -> frozenset[str]:
     """The names of called functions, reserved in the whole file."""
+    if CALL not in occurring(f.body).operations:
+        return frozenset()
     called: set[str] = set()
     roots: list[Any] = [operand for stmt in statements(f.body) for operand in operands(stmt)]
     for node in postorder(roots):

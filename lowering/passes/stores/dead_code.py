@@ -80,8 +80,10 @@ def drop_dead(f: Function) -> Function:
     checked_function(f, "drop_dead")
     live = _live_tensors(f)
     while True:  # an unused name may use another
-        used = {v for stmt in statements(f.body) if _is_live(stmt, live) for v in variables(*operands(stmt))}
-        if not any(_may_go(stmt, live, used) for stmt in statements(f.body)):
+        every = list(statements(f.body))
+        has_names = any(isinstance(stmt, Let) for stmt in every)
+        used = {v for s in every if has_names and _is_live(s, live) for v in variables(*operands(s))}
+        if not any(_may_go(stmt, live, used) for stmt in every):
             return f
         new = f.with_body(_without_dead(f.body, live, used))
         if _names(new) == _names(f):

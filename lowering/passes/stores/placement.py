@@ -84,10 +84,12 @@ def forward_copies(f: Function) -> Function:
 
     Guarantee: the destination receives the same values.
     """
-    if Allocate not in occurring(f.body).kinds:
+    every = list(statements(f.body))
+    allocated = {stmt.tensor for stmt in every if isinstance(stmt, Allocate)}
+    if not any(isinstance(stmt, Store) and walk.loaded_tensor(stmt.value) in allocated for stmt in every):
         return f
     uses: dict[Tensor, int] = {}
-    for stmt in statements(f.body):
+    for stmt in every:
         for tensor in dict.fromkeys(_touched(stmt)):
             uses[tensor] = uses.get(tensor, 0) + 1
     return f.with_body(rebuilt(f.body, lambda stmt: _forwarded(stmt, uses) if isinstance(stmt, Seq) else stmt))
