@@ -26,7 +26,7 @@ from intset.errors import InputError
 from intset.expr import ops
 from intset.expr.arguments import of_kind
 from intset.expr.dag import opaque_terms, postorder
-from intset.expr.node import Cond, Expr, Var, constant_value
+from intset.expr.node import Cond, Expr, constant_value
 from intset.linear.canonical import Normalizer
 from intset.linear.form import Linear
 from lowering.allocation import parallel_plan, with_fixed_storage
@@ -34,7 +34,7 @@ from lowering.codegen import c_operands, emitter
 from lowering.codegen.c_words import BUILT_IN, FILE_SCOPE, KEYWORDS, c_type, defined_once, function_name, storage_type
 from lowering.nest import ir
 from lowering.nest.driver import Cursor, inside
-from lowering.nest.names import with_own_storage
+from lowering.nest.names import label_of, with_own_storage
 from lowering.nest.printer import end_of
 from lowering.nest.walk import (
     folded,
@@ -410,7 +410,8 @@ class CNest(emitter.Emitter[Cursor]):
         names, index = self.syntax.names, self.syntax.index
         low, extent = range_ends(loop.range)
         is_parallel = loop in self.parallel
-        if constant_value(extent) == 1 and not loop.carried and not is_parallel and not _uses_its_variable(loop):
+        is_block = constant_value(extent) == 1 and not loop.carried and not is_parallel
+        if is_block and loop.var not in free_variables(loop.body):
             return ["{", *emitter.indented((yield from self.block(loop.body, cursor.inside(loop)))), "}"]
         end = end_of(low, extent)
         firsts = [c.first for c in loop.carried]
@@ -471,8 +472,7 @@ class CNest(emitter.Emitter[Cursor]):
         if stmt.var not in self._needed:  # a compiler would warn
             return []
         before, (value,) = self.operands(cursor, stmt.value)
-        label = stmt.var.name if isinstance(stmt.var, Var) else str(stmt.var.data[0])
-        name = self.syntax.names.local(label, stmt.var)
+        name = self.syntax.names.local(label_of(stmt.var), stmt.var)
         self._types[stmt.var] = self._let_type(stmt)
         self.syntax.spans.name(stmt.var, stmt.value)
         return [*before, f"const {self._types[stmt.var]} {name} = {emitter.opened(value)};"]
@@ -584,10 +584,6 @@ def _without_unused(lines: list[str], definitions: Sequence[_Definition]) -> lis
         if not any(re.search(rf"\b{name}\b", line) for line in used[stop:]):
             del used[start:stop]
     return used
-
-
-def _uses_its_variable(loop: ir.For) -> bool:
-    return loop.var in free_variables(loop.body)
 
 
 def divides_by_0(f: ir.Function) -> str:
