@@ -48,7 +48,7 @@ from lowering.nest.walk import (
     update_of,
     without_assumptions,
 )
-from lowering.passes.estimates import occurring
+from lowering.passes.estimates import operations_in
 from lowering.passes.loops.index_set_splitting import partition_loops, unroll
 from lowering.passes.loops.interchange import run_over_digits
 from lowering.passes.loops.invariants import decide_rows
@@ -745,7 +745,7 @@ class _CBody:
 
 def _called(f: ir.Function) -> frozenset[str]:
     """The names of called functions, reserved in the whole file."""
-    if CALL not in occurring(f.body).operations:
+    if CALL not in operations_in(f.body):
         return frozenset()
     called: set[str] = set()
     roots: list[Any] = [operand for stmt in statements(f.body) for operand in operands(stmt)]

@@ -73,7 +73,8 @@ from lowering.passes.estimates import (
     extent,
     form_of,
     is_in_order,
-    occurring,
+    kinds_in,
+    operations_in,
     quotient,
     says,
     without,
@@ -192,8 +193,7 @@ def _sizes(f: Function) -> Loops:
 
 
 def _has_conditions(f: Function) -> bool:
-    present = occurring(f.body)
-    return If in present.kinds or not _DECIDING.isdisjoint(present.operations)
+    return If in kinds_in(f.body) or not _DECIDING.isdisjoint(operations_in(f.body))
 
 
 _DECIDING: Final = frozenset((ops.SELECT, ops.MIN, ops.MAX))
@@ -532,7 +532,7 @@ def unroll(f: Function) -> Function:
 
     Conditions and integers that are constants then, and selections between them, are decided.
     """
-    if LoopKind.UNROLLED not in occurring(f.body).loops:
+    if not any(isinstance(stmt, For) and stmt.kind is LoopKind.UNROLLED for stmt in statements(f.body)):
         return f
     return f.with_body(rebuilt(f.body, _written_out))
 

@@ -73,7 +73,7 @@ from lowering.nest.walk import (
     substitute,
     transform,
 )
-from lowering.passes.estimates import occurring
+from lowering.passes.estimates import operations_in
 from lowering.passes.loops.fusion import Nest, StaysError, check_split, nests_of, stored_indices, touches
 from lowering.passes.reports import Entry, PassReport
 from lowering.passes.simplify import constant_truth, plain
@@ -423,7 +423,7 @@ class _Digits(NamedTuple):
 
 def run_over_digits(f: Function) -> Function:
     """The same function with loops over the digits of variables that innermost loops take apart."""
-    if _DIGIT_OPERATIONS.isdisjoint(occurring(f.body).operations):
+    if _DIGIT_OPERATIONS.isdisjoint(operations_in(f.body)):
         return f
     return f.with_body(rebuilt(f.body, lambda stmt: _taken_apart(stmt) if isinstance(stmt, For) else stmt))
 

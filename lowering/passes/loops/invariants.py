@@ -74,7 +74,7 @@ from lowering.nest.walk import (
     with_children,
 )
 from lowering.passes.definedness import LAZY, given_inputs, why_not_total, with_decided_selects
-from lowering.passes.estimates import difference, occurring
+from lowering.passes.estimates import difference, operations_in
 from lowering.passes.reports import Entry, PassReport
 from lowering.passes.stores.reaching_values import check_assumptions
 
@@ -343,7 +343,7 @@ def decide_rows(f: Function, is_all: bool = False) -> Function:
 
     Guarantee: the same elements get the same values.
     """
-    if ops.SELECT not in occurring(f.body).operations:
+    if ops.SELECT not in operations_in(f.body):
         return f
     return f.with_body(rebuilt(f.body, lambda stmt: _unswitched_store(stmt, is_all)))
 
@@ -471,7 +471,7 @@ def _strict(operand: Operand) -> Iterator[Expr]:
 
 def name_choices(f: Function) -> Function:
     """Name loop-invariant selects in indices of innermost loops, in front of the loop."""
-    if ops.SELECT not in occurring(f.body).operations:
+    if ops.SELECT not in operations_in(f.body):
         return f
     rules: StmtRules[Descent] = {For: (_name_choices_of_ends,)}
     return f.with_body(rewritten(f.body, Descent(), enter=rules, leave={For: (_name_choices_of_body,)}))

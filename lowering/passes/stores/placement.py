@@ -53,7 +53,7 @@ from lowering.nest.ir import (
 )
 from lowering.nest.scope import Indices, Scope, element_accesses, redirected
 from lowering.nest.walk import bound_in, constant_limit, operands, range_ends, rebuilt, statements, tensors_read
-from lowering.passes.estimates import difference, is_same, occurring
+from lowering.passes.estimates import difference, is_same, kinds_in
 from lowering.passes.simplify import difference as shorter_difference
 from lowering.passes.simplify import shorter
 from lowering.passes.stores.dead_code import drop_unused_storage
@@ -185,7 +185,7 @@ def rebase(f: Function) -> Function:
     Guarantee: each access reads or stores the same element.
     """
     checked_function(f, "rebase")
-    if Allocate not in occurring(f.body).kinds:
+    if Allocate not in kinds_in(f.body):
         return f
     with intset.using(tiers=tiers_within(Effort.FAST)):
         rules: StmtRules[_Rebasing] = {Stmt: (_use_storage_indices,), Allocate: (_from_zero,)}
@@ -281,7 +281,7 @@ def _keep_run(block: Seq, variables: _Variables) -> Stmt:
     for tensor in dict.fromkeys(s.tensor for s in stmts if isinstance(s, Store)):
         if tensor not in variables.tensors:
             stmts = _kept(stmts, tensor, variables.tensors)
-    return seq(*stmts)
+    return block if stmts == list(block.stmts) else seq(*stmts)
 
 
 def _kept(stmts: list[Stmt], tensor: Tensor, variables: set[Tensor]) -> list[Stmt]:

@@ -54,7 +54,7 @@ from lowering.nest.ir import (
 from lowering.nest.scope import Scope, scope_of
 from lowering.nest.walk import bound_in, map_operands, operands, range_ends, statements, transform
 from lowering.passes.definedness import map_integers
-from lowering.passes.estimates import occurring
+from lowering.passes.estimates import operations_in
 from lowering.passes.loops.invariants import always_evaluated, hoist
 from lowering.passes.simplify import drop_empty_loop
 from lowering.passes.values.index_width import fits_by_intervals, product
@@ -75,7 +75,7 @@ def lower_divisions(f: Function, bits: int = 64) -> Function:
         in 64 bits.
     """
     checked_function(f, "lower_divisions")
-    if _CHANGING.isdisjoint(occurring(f.body).operations) and not any(map(_is_empty_loop, statements(f.body))):
+    if _CHANGING.isdisjoint(operations_in(f.body)) and not any(map(_is_empty_loop, statements(f.body))):
         return f
     return f.with_body(rewritten(f.body, Cursor.root(f), leave=_rules(bits, lambda _: None)))
 
