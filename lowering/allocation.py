@@ -375,6 +375,8 @@ def plan_storage(f: Function, parallel: Iterable[For] = ()) -> StoragePlan:
     parallel: loops whose iterations run concurrently; none is inside another.
     """
     lifetimes = lifetimes_of(f.body, frozenset(parallel))
+    if not lifetimes.all:
+        return StoragePlan(frozenset(), Arena(), {}, frozenset(), 0)
     head = scope_behind_head(f)
     sizes = {life.allocate: _size(f, head, life.allocate) for life in lifetimes.all}
     stack, stack_peak = _on_stack(lifetimes.all, sizes)

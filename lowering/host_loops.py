@@ -19,7 +19,7 @@ from intset.expr.node import Cond, Var, const
 from lowering.interpreter import run
 from lowering.nest.ir import Allocate, Evaluate, Function, If, Stmt, Store, seq
 from lowering.nest.walk import calls, free_variables, statements, touched
-from lowering.passes.stores.bounds_checks import with_bounds_checks
+from lowering.passes.stores.reaching_values import with_bounds_checks
 
 Functions: TypeAlias = "dict[str, Callable[..., Any]]"
 

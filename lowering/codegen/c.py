@@ -26,7 +26,7 @@ from intset.errors import InputError
 from intset.expr import ops
 from intset.expr.arguments import of_kind
 from intset.expr.dag import opaque_terms, postorder
-from intset.expr.node import Cond, Expr, Var, constant_value
+from intset.expr.node import Cond, Expr, constant_value
 from intset.linear.canonical import Normalizer
 from intset.linear.form import Linear
 from lowering.allocation import parallel_plan, with_fixed_storage
@@ -34,7 +34,7 @@ from lowering.codegen import c_operands, emitter
 from lowering.codegen.c_words import BUILT_IN, FILE_SCOPE, KEYWORDS, c_type, defined_once, function_name, storage_type
 from lowering.nest import ir
 from lowering.nest.driver import Cursor, inside
-from lowering.nest.names import with_own_storage
+from lowering.nest.names import label_of, with_own_storage
 from lowering.nest.printer import end_of
 from lowering.nest.walk import (
     folded,
@@ -48,6 +48,7 @@ from lowering.nest.walk import (
     update_of,
     without_assumptions,
 )
+from lowering.passes.estimates import operations_in
 from lowering.passes.loops.index_set_splitting import partition_loops, unroll
 from lowering.passes.loops.interchange import run_over_digits
 from lowering.passes.loops.invariants import decide_rows
@@ -371,11 +372,12 @@ class CNest(emitter.Emitter[Cursor]):
         """Decide on outlining. Statements with parallel loops are excluded, since bodies of these are outlined instead,
         and so are stores to outer scalar variables."""
         scalars = self.syntax.scalars
-        if self._is_outlining or any(
-            s in self.parallel or (isinstance(s, ir.Store) and s.tensor in scalars) for s in statements(stmt)
-        ):
+        is_in_parallel = any(loop in self.parallel for loop in cursor.loops)
+        if self._is_outlining or not (self._stored or is_in_parallel):
             return False
-        return is_outlined(stmt, self._stored, self.plan.stack, any(loop in self.parallel for loop in cursor.loops))
+        if any(s in self.parallel or (isinstance(s, ir.Store) and s.tensor in scalars) for s in statements(stmt)):
+            return False
+        return is_outlined(stmt, self._stored, self.plan.stack, is_in_parallel)
 
     def _outlined(self, stmt: ir.Stmt, cursor: Cursor, arena: Mapping[Tensor, ir.Allocate]) -> emitter.Emission[Cursor]:
         """The call of a function that executes a statement."""
@@ -408,7 +410,8 @@ class CNest(emitter.Emitter[Cursor]):
         names, index = self.syntax.names, self.syntax.index
         low, extent = range_ends(loop.range)
         is_parallel = loop in self.parallel
-        if constant_value(extent) == 1 and not loop.carried and not is_parallel and not _uses_its_variable(loop):
+        is_block = constant_value(extent) == 1 and not loop.carried and not is_parallel
+        if is_block and loop.var not in free_variables(loop.body):
             return ["{", *emitter.indented((yield from self.block(loop.body, cursor.inside(loop)))), "}"]
         end = end_of(low, extent)
         firsts = [c.first for c in loop.carried]
@@ -469,8 +472,7 @@ class CNest(emitter.Emitter[Cursor]):
         if stmt.var not in self._needed:  # a compiler would warn
             return []
         before, (value,) = self.operands(cursor, stmt.value)
-        label = stmt.var.name if isinstance(stmt.var, Var) else str(stmt.var.data[0])
-        name = self.syntax.names.local(label, stmt.var)
+        name = self.syntax.names.local(label_of(stmt.var), stmt.var)
         self._types[stmt.var] = self._let_type(stmt)
         self.syntax.spans.name(stmt.var, stmt.value)
         return [*before, f"const {self._types[stmt.var]} {name} = {emitter.opened(value)};"]
@@ -582,10 +584,6 @@ def _without_unused(lines: list[str], definitions: Sequence[_Definition]) -> lis
         if not any(re.search(rf"\b{name}\b", line) for line in used[stop:]):
             del used[start:stop]
     return used
-
-
-def _uses_its_variable(loop: ir.For) -> bool:
-    return loop.var in free_variables(loop.body)
 
 
 def divides_by_0(f: ir.Function) -> str:
@@ -747,6 +745,8 @@ class _CBody:
 
 def _called(f: ir.Function) -> frozenset[str]:
     """The names of called functions, reserved in the whole file."""
+    if CALL not in operations_in(f.body):
+        return frozenset()
     called: set[str] = set()
     roots: list[Any] = [operand for stmt in statements(f.body) for operand in operands(stmt)]
     for node in postorder(roots):

@@ -34,7 +34,7 @@ from bound.tir.walk import loaded_tensor
 from intset.config import Effort, tiers_within
 from intset.errors import InputError
 from intset.expr import ops
-from intset.expr.dag import is_small, opaque_terms, postorder, rewrite
+from intset.expr.dag import is_small, opaque_terms, operations, postorder, rewrite
 from intset.expr.evaluate import evaluate
 from intset.expr.node import Cond, Expr, Node, Var, const, constant_value, make
 from intset.expr.ops import Op
@@ -434,7 +434,7 @@ def flat_index(indices: Iterable[Expr], shape: Iterable[Expr], scope: Scope) -> 
     scope: what holds at the access.
     """
     index = offset(indices, shape)
-    if is_small(MAX_NODES, (index,)) and any(node.op in _DIVIDING for node in postorder((index,))):
+    if not _DIVIDING.isdisjoint(operations(index)) and is_small(MAX_NODES, (index,)):
         return _without_rounding(scope.ctx.simplify(index, bits=32), index)
     return index
 
@@ -491,6 +491,8 @@ class ConstantTable:
 def constant_tables(operand: Operand, loops: Iterable[For]) -> dict[Value, ConstantTable]:
     """The largest selections below an operand that are tables over variables of `loops`."""
     tables: dict[Value, ConstantTable] = {}
+    if ops.SELECT not in walk.operations(operand):
+        return tables
     inside: set[Any] = set()
     for node in reversed(list(walk.nodes(operand))):  # users before operands
         if node in inside or not isinstance(node, Value) or node.op is not ops.SELECT:

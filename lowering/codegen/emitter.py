@@ -428,7 +428,7 @@ def _evaluated(node: Operand) -> tuple[Operand, ...]:
 def _merged(blocks: list[_LineBlock]) -> list[_LineBlock]:
     """The fewest blocks that run whenever one of `blocks` does, and only then."""
     current = dict.fromkeys(blocks)
-    while True:
+    while len(current) > 1:
         outer = [b for b in current if not any(b is not other and b.within(other) for other in current)]
         merged: dict[_LineBlock, None] = {}
         arms: dict[Any, set[int]] = {}
@@ -439,8 +439,9 @@ def _merged(blocks: list[_LineBlock]) -> list[_LineBlock]:
             both = is_select and len(arms[block.owner]) == 2
             merged[block.parent if both and block.parent is not None else block] = None
         if len(merged) == len(current):
-            return list(merged)
+            break
         current = merged
+    return list(current)
 
 
 Emission: TypeAlias = Synthesis[D, list[str]]

@@ -184,7 +184,7 @@ class Assume(Stmt):
     """An unchecked fact, valid until an element that it reads is stored.
 
     `proved` claims that the nest implies it. Claims count only if the dataflow proves them
-    (`passes.stores.assumptions.with_checked_claims`); other assumptions are the user's word, and passes keep them.
+    (`passes.stores.reaching_values.with_checked_claims`); other assumptions are the user's word, and passes keep them.
     """
 
     cond: Cond | Value

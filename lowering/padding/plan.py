@@ -38,7 +38,7 @@ from lowering.padding.states import (
     State,
     folded,
 )
-from lowering.passes.stores.assumptions import with_checked_claims
+from lowering.passes.stores.reaching_values import with_checked_claims
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike

@@ -21,13 +21,13 @@ from lowering.passes.loops.invariants import decide_rows, hoist_expression, name
 from lowering.passes.loops.tightening import follow_guards, reduce_loop_extents
 from lowering.passes.reports import Entry
 from lowering.passes.simplify import simplify
-from lowering.passes.stores.assumptions import remove_assume, with_checked_claims
 from lowering.passes.stores.dead_code import drop_dead, remove_no_op, remove_undef
 from lowering.passes.stores.overcompute import (
     remove_branching_through_overcompute,
     remove_overcompute_through_branching,
 )
 from lowering.passes.stores.placement import accumulate, rebase
+from lowering.passes.stores.reaching_values import remove_assume, with_checked_claims
 from lowering.passes.values.cse import inline_values, name_ends, name_minima, name_values
 from lowering.passes.values.divisions import lower_divisions, lowered_parts, strength_reduce
 from lowering.passes.values.index_width import Width, narrow

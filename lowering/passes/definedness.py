@@ -234,7 +234,8 @@ def _inside(e: Expr | Cond, change: Change) -> Expr | Cond:
 def _conditions(root: Value) -> dict[Operand, tuple[Cond, ...]]:
     """For each value below `root`, and each largest integer part, what holds wherever it is evaluated."""
     conditions: dict[Operand, tuple[Cond, ...]] = {root: ()}
-    values = _parents_first(root)
+    below: list[Operand] = postorder((root,))
+    values = [node for node in reversed(below) if isinstance(node, Value)]
     if operations(root).isdisjoint(_GUARDING):
         for node in values:
             conditions.update(dict.fromkeys(node.args, ()))
@@ -246,11 +247,6 @@ def _conditions(root: Value) -> dict[Operand, tuple[Cond, ...]]:
             known = conditions.get(child)
             conditions[child] = way if known is None else tuple(c for c in known if c in way)
     return conditions
-
-
-def _parents_first(root: Value) -> list[Value]:
-    below: list[Operand] = postorder((root,))
-    return [node for node in reversed(below) if isinstance(node, Value)]
 
 
 def _added(node: Value, k: int) -> tuple[Cond, ...]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import islice, product
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, TypeAlias
 from weakref import WeakKeyDictionary
 
 from bound.schedule import simple
@@ -21,7 +21,7 @@ from intset.expr.dag import chain, opaque_terms, postorder
 from intset.expr.node import Cond, Expr, Var, const, constant_value, make
 from intset.linear.canonical import Normalizer
 from intset.linear.form import Linear, accumulate
-from lowering.nest.ir import Allocate, Assume, For, If, LoopKind, Stmt, Store
+from lowering.nest.ir import Allocate, Assume, For, If, Stmt, Store
 from lowering.nest.printer import end_of
 from lowering.nest.walk import children, constant_limit, operands, range_ends, statements
 from lowering.passes.definedness import LAZY
@@ -48,33 +48,24 @@ _DIVISIONS: Final = (*ops.DIVISIONS, ops.SHR, ops.BITAND)
 Times: TypeAlias = "Mapping[Expr, float]"
 
 
-class Occurring(NamedTuple):
-    """What occurs in a nest: by it a pass knows that it has nothing to do.
+_OPERATIONS: Final[WeakKeyDictionary[Stmt, frozenset[ops.Op]]] = WeakKeyDictionary()
 
-    Attributes
-    ----------
-    kinds: the kinds of its statements.
-    loops: the kinds of its loops.
-    operations: the operations in its operands.
+
+def operations_in(root: Stmt) -> frozenset[ops.Op]:
+    """The operations in the operands of a nest, found once for all passes that leave it as it is.
+
+    By them, and by the kinds of statements, a pass knows that it has nothing to do.
     """
-
-    kinds: frozenset[type[Stmt]]
-    loops: frozenset[LoopKind]
-    operations: frozenset[ops.Op]
-
-
-_OCCURRING: Final[WeakKeyDictionary[Stmt, Occurring]] = WeakKeyDictionary()
-
-
-def occurring(root: Stmt) -> Occurring:
-    """What occurs in a nest, found once for all passes that leave it as it is."""
-    found = _OCCURRING.get(root)
+    found = _OPERATIONS.get(root)
     if found is None:
-        every = list(statements(root))
-        loops = frozenset(stmt.kind for stmt in every if isinstance(stmt, For))
-        present = frozenset[ops.Op]().union(*(walk.operations(*operands(stmt)) for stmt in every))
-        found = _OCCURRING[root] = Occurring(frozenset(map(type, every)), loops, present)
+        roots = dict.fromkeys(operand for stmt in statements(root) for operand in operands(stmt))
+        found = _OPERATIONS[root] = frozenset[ops.Op]().union(*map(walk.operations, roots))
     return found
+
+
+def kinds_in(root: Stmt) -> set[type[Stmt]]:
+    """The kinds of the statements in a nest."""
+    return set(map(type, statements(root)))
 
 
 class Loops:

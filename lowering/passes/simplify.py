@@ -62,8 +62,7 @@ from lowering.nest.walk import (
 )
 from lowering.passes.definedness import Whole, map_integers, with_decided_selects
 from lowering.passes.reports import Entry, PassReport, until_stable
-from lowering.passes.stores.assumptions import check_assumptions
-from lowering.passes.stores.reaching_values import ReachingValues
+from lowering.passes.stores.reaching_values import ReachingValues, check_assumptions
 
 _ARITHMETIC: Final = {ops.ADD: simple.add, ops.SUB: simple.sub, ops.MUL: simple.mul}
 LARGE: Final = 1 << 31  # constants from here on need 64 bits
@@ -625,12 +624,8 @@ def drop_implied_assumption(stmt: Assume, cursor: Cursor) -> Stmt:
     return Seq() if isinstance(stmt.cond, Cond) and cursor.ctx.prove(stmt.cond) else stmt
 
 
-def _shorten_operand(operand: Part, cursor: Cursor) -> Part:
-    return shortened(operand, cursor.scope)
-
-
 ENTER: Final[StmtRules[Cursor]] = {
-    Stmt: (each_operand(_shorten_operand),),
+    Stmt: (each_operand(lambda operand, cursor: shortened(operand, cursor.scope)),),
     For: (shorten_ends, drop_empty_loop, inline_single_iteration),
     If: (decide_branch,),
     Assert: (drop_proved_parts,),

@@ -36,8 +36,8 @@ from lowering.interpreter import compiler_command, run
 from lowering.lower import lower as lowered
 from lowering.nest.ir import Allocate, Function, Stmt, with_fields
 from lowering.nest.walk import calls, rebuilt
-from lowering.passes.stores.bounds_checks import with_bounds_checks
-from lowering.passes.stores.constant_sizes import with_constant_sizes
+from lowering.passes.stores.placement import with_constant_sizes
+from lowering.passes.stores.reaching_values import with_bounds_checks
 from lowering.passes.values.cse import inline_values
 from lowering.tvm.ir import ModuleFunction, as_prim_func, load_json, save_json
 from lowering.tvm.ir_builder import BARRIER

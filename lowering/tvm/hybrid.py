@@ -40,7 +40,7 @@ from lowering.interpreter import run
 from lowering.lower import lower
 from lowering.nest.ir import Assert, For, LoopKind, Stmt, Store, flat, seq
 from lowering.nest.walk import substitute
-from lowering.passes.stores.bounds_checks import with_bounds_checks
+from lowering.passes.stores.reaching_values import with_bounds_checks
 from lowering.tvm.ir import ModuleFunction, as_prim_func, load_json, save_json
 from lowering.tvm.ir_builder import BufferVar, IRBuilder
 from lowering.tvm.runtime import PACKED

@@ -52,7 +52,7 @@ from lowering.nest.undef import has_undef
 from lowering.nest.walk import bound_in, operands, range_ends, statements, substitute, tensors_read
 from lowering.passes.estimates import Loops, form_of
 from lowering.passes.reports import Entry, PassReport
-from lowering.passes.stores.assumptions import check_assumptions
+from lowering.passes.stores.reaching_values import check_assumptions
 from lowering.passes.values.cse import with_inlined_names
 
 

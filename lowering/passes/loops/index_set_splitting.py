@@ -73,13 +73,14 @@ from lowering.passes.estimates import (
     extent,
     form_of,
     is_in_order,
-    occurring,
+    kinds_in,
+    operations_in,
     quotient,
     says,
     without,
 )
 from lowering.passes.simplify import FOLDED, DecidingNodes, decided, drop_idle_branch, folded, order_of
-from lowering.passes.stores.dead_code import without_unused
+from lowering.passes.stores.dead_code import drop_unused_storage
 from lowering.passes.values.cse import inline_values
 
 TIMES: Final = 2  # growth for loops with others inside, in multiples of the function's statements
@@ -148,7 +149,7 @@ def _split(f: Function, body: Stmt, rules: _Splitting) -> Stmt:
         Assert: (),  # facts about sizes may come from it
         Seq: (),
     }
-    leave: StmtRules[_Surroundings] = {Seq: (_drop_unused_storage,), If: (drop_idle_branch,)}
+    leave: StmtRules[_Surroundings] = {Seq: (drop_unused_storage,), If: (drop_idle_branch,)}
     return rewritten(body, _Surroundings(_sizes(f), {}), enter, leave)
 
 
@@ -183,10 +184,6 @@ def _take_decided(branch: If, _: _Surroundings) -> Stmt:
     return Seq() if side is None else Seq((side,))
 
 
-def _drop_unused_storage(block: Seq, _: _Surroundings) -> Stmt:
-    return without_unused(block)
-
-
 def _sizes(f: Function) -> Loops:
     """Constant bounds of the sizes, after the assertions at the head of the function."""
     loops, known = Loops(), scope_behind_head(f).ctx.frame.known
@@ -196,8 +193,7 @@ def _sizes(f: Function) -> Loops:
 
 
 def _has_conditions(f: Function) -> bool:
-    present = occurring(f.body)
-    return If in present.kinds or not _DECIDING.isdisjoint(present.operations)
+    return If in kinds_in(f.body) or not _DECIDING.isdisjoint(operations_in(f.body))
 
 
 _DECIDING: Final = frozenset((ops.SELECT, ops.MIN, ops.MAX))
@@ -283,9 +279,11 @@ class _Splitting:
         # the interior has the budget first
         order = sorted(range(len(subranges)), key=lambda k: not subranges[k].is_interior)
         walks = [self._subloop(loop, subranges[k], here, known) for k in order]
-        return Parts(
-            walks, lambda *pieces: seq(*(stmt for _, stmt in sorted(zip(order, pieces, strict=True), key=_first)))
-        )
+
+        def in_order(*pieces: Stmt) -> Stmt:
+            return seq(*(pieces[order.index(k)] for k in range(len(pieces))))
+
+        return Parts(walks, in_order)
 
     def _inside(self, loops: Loops, var: Var, low: Expr, end: Expr) -> Loops:
         """Add a loop, with those ends that keep their value throughout the function."""
@@ -518,11 +516,6 @@ def _chain(changes: Sequence[Breakpoint]) -> list[Breakpoint]:
     return sorted(kept, key=lambda c: c.form.minus(changes[0].form).const)
 
 
-def _makes_names(body: Stmt) -> bool:
-    """Whether a statement makes storage or names outside of its loops."""
-    return any(isinstance(part, (Allocate, Let)) for part in flat(body))
-
-
 def _with_body(loop: For, body: Stmt) -> Stmt:
     """A loop with another body; empty if that body is empty."""
     return Seq() if is_empty(body) else loop if body is loop.body else with_fields(loop, body=body)
@@ -530,11 +523,8 @@ def _with_body(loop: For, body: Stmt) -> Stmt:
 
 def _single_iteration(loop: For, runs: bool, body: Stmt) -> Stmt:
     """Inline the body of a loop of one iteration. The loop stays around local storage and names."""
-    return body if runs and not _makes_names(body) else _with_body(loop, body)
-
-
-def _first(pair: tuple[int, Stmt]) -> int:
-    return pair[0]
+    is_local = any(isinstance(part, (Allocate, Let)) for part in flat(body))
+    return body if runs and not is_local else _with_body(loop, body)
 
 
 def unroll(f: Function) -> Function:
@@ -542,7 +532,7 @@ def unroll(f: Function) -> Function:
 
     Conditions and integers that are constants then, and selections between them, are decided.
     """
-    if LoopKind.UNROLLED not in occurring(f.body).loops:
+    if not any(isinstance(stmt, For) and stmt.kind is LoopKind.UNROLLED for stmt in statements(f.body)):
         return f
     return f.with_body(rebuilt(f.body, _written_out))
 

@@ -60,7 +60,7 @@ from lowering.nest.ir import (
     checked_function,
     seq,
 )
-from lowering.nest.scope import Scope, in_storage, proof_of, storage_of, tensor_named
+from lowering.nest.scope import Scope, in_storage, proof_of, storage_of, tensor_named, written_in
 from lowering.nest.walk import (
     bound_in,
     children,
@@ -73,11 +73,11 @@ from lowering.nest.walk import (
     substitute,
     transform,
 )
-from lowering.passes.estimates import occurring
+from lowering.passes.estimates import operations_in
 from lowering.passes.loops.fusion import Nest, StaysError, check_split, nests_of, stored_indices, touches
 from lowering.passes.reports import Entry, PassReport
 from lowering.passes.simplify import constant_truth, plain
-from lowering.passes.stores.assumptions import check_assumptions
+from lowering.passes.stores.reaching_values import check_assumptions
 
 SHORT: Final = 8  # iterations of an innermost loop that are written out
 _DIVISIONS: Final = (ops.TRUNCDIV, ops.FLOORDIV)
@@ -110,28 +110,16 @@ def sequential_buffer_access(f: Function, name: str, report: list[Entry] | None 
     axes = tuple(storage_of(f, tensor))
     check_assumptions(f)
     decisions = PassReport(f)
-    is_stored = _stores(f.body, tensor)
+    is_stored = tensor in written_in(f.body)
 
     def run_in_order(loop: For, cursor: Cursor) -> Stmt:
-        if not touches(loop, tensor) or _allocates(loop, tensor):
+        if not touches(loop, tensor) or tensor in bound_in(loop):
             return loop
         return done(_in_order(f, loop, cursor, tensor, axes, is_stored, decisions))
 
     body = rewritten(f.body, Cursor.root(f), enter={For: (run_in_order,)})
     decisions.give(report)
     return f.with_body(body)
-
-
-def _stores(root: Stmt, tensor: Tensor) -> bool:
-    """Whether a statement writes elements of an array."""
-    return any(
-        stmt.tensor is tensor if isinstance(stmt, Store) else isinstance(stmt, Evaluate) and tensor in stmt.writes
-        for stmt in statements(root)
-    )
-
-
-def _allocates(root: Stmt, tensor: Tensor) -> bool:
-    return any(isinstance(stmt, Allocate) and stmt.tensor is tensor for stmt in statements(root))
 
 
 def _in_order(
@@ -153,7 +141,7 @@ def _in_order(
         report.say(cursor.path, False, str(why))
         return loop
     except LayoutError as error:
-        if is_stored and not _stores(loop, tensor):
+        if is_stored and tensor not in written_in(loop):
             report.say(cursor.path, False, str(error))
             return loop
         raise
@@ -173,7 +161,7 @@ def _interchanged(
     """The nest over the axes of the array, or the reason against it; an empty reason if the order is right already."""
     if not touches(nest.body, tensor):
         return ""
-    only_reads = is_stored and not _stores(nest.body, tensor)
+    only_reads = is_stored and tensor not in written_in(nest.body)
     only_assumes = all(isinstance(stmt, (Assume, Seq)) for stmt in statements(nest.body))
     try:
         return interchanged(f, nest, tensor, axes, cursor.scope)
@@ -406,15 +394,13 @@ def _interchanged_nest(
         low, extent = (replaced(e, values) for e in range_ends(loop.range))
         body = replace(loop, range=Range(low, extent), body=body)
     if constant_truth(guard) is not True:
-        body = _assumed(body, inverse_map.padding_at(axes_vars)) if isinstance(body, Assume) else If(guard, body)
+        if isinstance(body, Assume):  # weakened, as by a guard around it
+            body = replace(body, cond=logical(ops.OR, inverse_map.padding_at(axes_vars), body.cond))
+        else:
+            body = If(guard, body)
     for var, axis in zip(reversed(axes_vars), reversed(axes), strict=True):
         body = For(var, axis, body)
     return body
-
-
-def _assumed(stmt: Assume, unless: Cond) -> Assume:
-    """Weaken an assumption by a condition, as a guard around it would."""
-    return replace(stmt, cond=logical(ops.OR, unless, stmt.cond))
 
 
 def _with_element(root: Stmt, loaded: Operand, new: Operand) -> Stmt:
@@ -437,7 +423,7 @@ class _Digits(NamedTuple):
 
 def run_over_digits(f: Function) -> Function:
     """The same function with loops over the digits of variables that innermost loops take apart."""
-    if _DIGIT_OPERATIONS.isdisjoint(occurring(f.body).operations):
+    if _DIGIT_OPERATIONS.isdisjoint(operations_in(f.body)):
         return f
     return f.with_body(rebuilt(f.body, lambda stmt: _taken_apart(stmt) if isinstance(stmt, For) else stmt))
 

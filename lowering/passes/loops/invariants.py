@@ -58,7 +58,7 @@ from lowering.nest.ir import (
     seq,
     with_fields,
 )
-from lowering.nest.names import with_fresh_names
+from lowering.nest.names import label_of, with_fresh_names
 from lowering.nest.scope import Scope, parts_of_condition, proves, written_in
 from lowering.nest.undef import has_undef
 from lowering.nest.walk import (
@@ -74,9 +74,9 @@ from lowering.nest.walk import (
     with_children,
 )
 from lowering.passes.definedness import LAZY, given_inputs, why_not_total, with_decided_selects
-from lowering.passes.estimates import difference, occurring
+from lowering.passes.estimates import difference, operations_in
 from lowering.passes.reports import Entry, PassReport
-from lowering.passes.stores.assumptions import check_assumptions
+from lowering.passes.stores.reaching_values import check_assumptions
 
 CONDITIONS: Final = ("if", "select", "boolean")
 LETS: Final = ("required", "statement")
@@ -167,7 +167,7 @@ class _Unswitching:
                 kept.append(stmt)
         if not moved:
             return [], loop
-        names = ", ".join(_label(let) for let in moved)
+        names = ", ".join(label_of(let.var) for let in moved)
         self.decisions.say(cursor.path, True, f"{names} is named before the loop", what="names")
         return moved, replace(loop, body=seq(*kept))
 
@@ -313,10 +313,6 @@ class _Unswitching:
         return out, kept
 
 
-def _label(let: Let) -> str:
-    return let.var.name if isinstance(let.var, Var) else str(let.var.data[0])
-
-
 def _decided(stmt: Stmt, cond: Truth, holds: bool) -> Stmt:
     """A statement with one condition decided, branches directly inside included."""
     if isinstance(stmt, If):
@@ -347,7 +343,7 @@ def decide_rows(f: Function, is_all: bool = False) -> Function:
 
     Guarantee: the same elements get the same values.
     """
-    if ops.SELECT not in occurring(f.body).operations:
+    if ops.SELECT not in operations_in(f.body):
         return f
     return f.with_body(rebuilt(f.body, lambda stmt: _unswitched_store(stmt, is_all)))
 
@@ -475,16 +471,21 @@ def _strict(operand: Operand) -> Iterator[Expr]:
 
 def name_choices(f: Function) -> Function:
     """Name loop-invariant selects in indices of innermost loops, in front of the loop."""
-    if ops.SELECT not in occurring(f.body).operations:
+    if ops.SELECT not in operations_in(f.body):
         return f
     rules: StmtRules[Descent] = {For: (_name_choices_of_ends,)}
     return f.with_body(rewritten(f.body, Descent(), enter=rules, leave={For: (_name_choices_of_body,)}))
 
 
 def _name_choices_of_ends(loop: For, _: Descent) -> Stmt:
-    """Name selects in the ends of a loop that recur in its body."""
-    lets, named = _with_named_ends(loop)
-    return seq(*lets, named)
+    """Name selects in the ends of a loop that recur in its body, so that ends and body compare equal."""
+    ends = list(_choices(range_ends(loop.range)))
+    used = list(_choices_in(loop.body)) if ends else []
+    if not any(choice is known or _beyond(known, choice) is not None for known in ends for choice in used):
+        return loop
+    inside = {v for choice in used for v in choice.free_vars()} - set(loop.range.free_vars())
+    lets, names = _named(loop.var, [*ends, *used], inside)
+    return seq(*lets, transform(loop, lambda e: walk.rewrite(e, dict(names))))
 
 
 def _name_choices_of_body(loop: For, _: Descent) -> Stmt:
@@ -496,19 +497,6 @@ def _name_choices_of_body(loop: For, _: Descent) -> Stmt:
         return loop
     body = transform(loop.body, lambda e: walk.rewrite(e, dict(names)))
     return seq(*lets, with_fields(loop, body=body))
-
-
-def _with_named_ends(loop: For) -> tuple[list[Let], For]:
-    """Name selects in the ends of a loop that recur in its body, so that ends and body compare equal."""
-    ends = list(_choices(range_ends(loop.range)))
-    used = list(_choices_in(loop.body)) if ends else []
-    if not any(choice is known or _beyond(known, choice) is not None for known in ends for choice in used):
-        return [], loop
-    inside = {v for choice in used for v in choice.free_vars()} - set(loop.range.free_vars())
-    lets, names = _named(loop.var, [*ends, *used], inside)
-    named = transform(loop, lambda e: walk.rewrite(e, dict(names)))
-    assert isinstance(named, For)
-    return lets, named
 
 
 def _named(var: Var, choices: Iterable[Expr], inside: Collection[Parameter]) -> tuple[list[Let], dict[Expr, Expr]]:

@@ -42,10 +42,10 @@ from lowering.nest.ir import (
 from lowering.nest.printer import range_between, range_text
 from lowering.nest.scope import Scope, parts_of_condition, proves, written_in
 from lowering.nest.walk import bound_in, range_ends, replaced, statements
-from lowering.passes.estimates import form_of, occurring, says, without
+from lowering.passes.estimates import form_of, kinds_in, operations_in, says, without
 from lowering.passes.reports import Entry, PassReport
 from lowering.passes.simplify import drop_idle_loop, shortened
-from lowering.passes.stores.assumptions import check_assumptions
+from lowering.passes.stores.reaching_values import check_assumptions
 
 Replacements = dict[Any, Any]  # replacements
 Known = TypeVar("Known", Expr, Cond)
@@ -252,7 +252,7 @@ def decide_multiples(f: Function) -> Function:
     def of_storage(stmt: Allocate, cursor: Cursor) -> Stmt:
         return replace(stmt, ranges=tuple(decided(r, cursor.scope) for r in stmt.ranges))
 
-    if occurring(f.body).operations.isdisjoint((ops.MIN, ops.MAX)):
+    if operations_in(f.body).isdisjoint((ops.MIN, ops.MAX)):
         return f
     ends = (end for stmt in statements(f.body) for r in _ranges(stmt) for end in range_ends(r))
     if not any(_multiple(node) for end in ends for node in postorder((end,))):
@@ -320,7 +320,8 @@ def follow_guards(f: Function, kept: Collection[Var] = ()) -> Function:
             return _until_vacant(_with_one_guard(loop))
         return _following(loop, cursor.scope, storage)
 
-    if not any(isinstance(stmt, If) or (isinstance(stmt, For) and _varies(stmt)) for stmt in statements(f.body)):
+    extents = [range_ends(stmt.range)[1] for stmt in statements(f.body) if isinstance(stmt, For)]
+    if If not in kinds_in(f.body) and all(constant_value(extent) is not None for extent in extents):
         return f
     storage = {tensor: [(as_expr(0), extent) for extent in tensor.extents] for tensor in f.params}
     for stmt in statements(f.body):
@@ -328,11 +329,6 @@ def follow_guards(f: Function, kept: Collection[Var] = ()) -> Function:
             storage[stmt.tensor] = [range_ends(r) for r in stmt.ranges]
     with intset.using(tiers=tiers_within(Effort.FAST)):
         return f.with_body(rewritten(f.body, Cursor.root(f), leave={For: (follow,)}))
-
-
-def _varies(loop: For) -> bool:
-    """Whether the number of iterations is not constant."""
-    return constant_value(range_ends(loop.range)[1]) is None
 
 
 Storages = dict[Tensor, list[tuple[Expr, Expr]]]  # by tensor, the first index and the extent of each dimension

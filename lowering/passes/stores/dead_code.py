@@ -39,7 +39,6 @@ from lowering.nest.ir import (
     Stmt,
     Store,
     checked_function,
-    flat,
     is_empty,
     seq,
 )
@@ -64,8 +63,7 @@ from lowering.passes.definedness import LAZY
 from lowering.passes.estimates import Loops, is_in_order
 from lowering.passes.reports import Entry, PassReport
 from lowering.passes.simplify import drop_idle_branch, drop_idle_loop
-from lowering.passes.stores.assumptions import check_assumptions
-from lowering.passes.stores.reaching_values import ReachingValues, ValueCase, same
+from lowering.passes.stores.reaching_values import ReachingValues, ValueCase, check_assumptions, same
 
 NO_OP_ROUNDS: Final = 6  # rounds of removing what earlier removals made dead
 
@@ -80,8 +78,10 @@ def drop_dead(f: Function) -> Function:
     checked_function(f, "drop_dead")
     live = _live_tensors(f)
     while True:  # an unused name may use another
-        used = {v for stmt in statements(f.body) if _is_live(stmt, live) for v in variables(*operands(stmt))}
-        if not any(_may_go(stmt, live, used) for stmt in statements(f.body)):
+        every = list(statements(f.body))
+        has_names = any(isinstance(stmt, Let) for stmt in every)
+        used = {v for s in every if has_names and _is_live(s, live) for v in variables(*operands(s))}
+        if not any(_may_go(stmt, live, used) for stmt in every):
             return f
         new = f.with_body(_without_dead(f.body, live, used))
         if _names(new) == _names(f):
@@ -155,16 +155,15 @@ def _needed(loop: For, body: Stmt) -> tuple[Carry, ...]:
     return tuple(c for c in loop.carried if c.var in needed)
 
 
-def without_unused(stmt: Stmt) -> Stmt:
+def drop_unused_storage(block: Seq, _: Descent) -> Stmt:
     """A sequence without unused storage."""
-    parts = flat(stmt)
-    storage = [part.tensor for part in parts if isinstance(part, Allocate)]
+    storage = [part.tensor for part in block.stmts if isinstance(part, Allocate)]
     if not storage:
-        return stmt
-    used = set(touched(stmt)).union(*((*call.reads, *call.writes) for call in calls(stmt)))
+        return block
+    used = set(touched(block)).union(*((*call.reads, *call.writes) for call in calls(block)))
     if used.issuperset(storage):
-        return stmt
-    return seq(*(part for part in parts if not isinstance(part, Allocate) or part.tensor in used))
+        return block
+    return seq(*(part for part in block.stmts if not isinstance(part, Allocate) or part.tensor in used))
 
 
 def remove_no_op(f: Function, report: list[Entry] | None = None) -> Function:

@@ -53,8 +53,7 @@ from lowering.passes.definedness import why_not_total
 from lowering.passes.loops.fusion import conflict
 from lowering.passes.reports import Entry, PassReport, until_stable
 from lowering.passes.simplify import mirrored
-from lowering.passes.stores.assumptions import check_assumptions
-from lowering.passes.stores.reaching_values import ReachingValues
+from lowering.passes.stores.reaching_values import ReachingValues, check_assumptions
 
 MAX_NODES: Final = 48  # of a guard that is put in
 

@@ -31,7 +31,7 @@ from bound.tensor import Tensor, element
 from bound.tir import walk
 from intset.config import Effort, tiers_within
 from intset.expr.dag import free_vars, opaque_terms
-from intset.expr.node import Expr, Var, const, constant_value
+from intset.expr.node import Expr, Var, as_expr, const, constant_value
 from intset.expr.range import Range
 from lowering.nest.driver import Cursor, Descent, StmtRules, rewritten
 from lowering.nest.ir import (
@@ -52,11 +52,11 @@ from lowering.nest.ir import (
     with_fields,
 )
 from lowering.nest.scope import Indices, Scope, element_accesses, redirected
-from lowering.nest.walk import bound_in, operands, range_ends, rebuilt, statements, tensors_read
-from lowering.passes.estimates import difference, is_same, occurring
+from lowering.nest.walk import bound_in, constant_limit, operands, range_ends, rebuilt, statements, tensors_read
+from lowering.passes.estimates import difference, is_same, kinds_in
 from lowering.passes.simplify import difference as shorter_difference
 from lowering.passes.simplify import shorter
-from lowering.passes.stores.dead_code import without_unused
+from lowering.passes.stores.dead_code import drop_unused_storage
 
 Origins = dict[Tensor, tuple[Expr | None, ...]]  # `None` for an axis of extent 1, whose only index is 0
 FEWEST: Final = 3  # accesses in straight code from which on it is worth a variable
@@ -84,10 +84,12 @@ def forward_copies(f: Function) -> Function:
 
     Guarantee: the destination receives the same values.
     """
-    if Allocate not in occurring(f.body).kinds:
+    every = list(statements(f.body))
+    allocated = {stmt.tensor for stmt in every if isinstance(stmt, Allocate)}
+    if not any(isinstance(stmt, Store) and walk.loaded_tensor(stmt.value) in allocated for stmt in every):
         return f
     uses: dict[Tensor, int] = {}
-    for stmt in statements(f.body):
+    for stmt in every:
         for tensor in dict.fromkeys(_touched(stmt)):
             uses[tensor] = uses.get(tensor, 0) + 1
     return f.with_body(rebuilt(f.body, lambda stmt: _forwarded(stmt, uses) if isinstance(stmt, Seq) else stmt))
@@ -172,13 +174,9 @@ def _is_away(root: Stmt, copy: _CopyNest) -> bool:
         for access in element_accesses(stmt):
             if access.tensor is copy.target:
                 pairs = zip(access.indices, copy.indices, strict=True)
-                if not any(moving.isdisjoint(b.free_vars()) and _is_apart(a, b) for a, b in pairs):
+                if not any(moving.isdisjoint(b.free_vars()) and difference(a, b) not in (None, 0) for a, b in pairs):
                     return False
     return True
-
-
-def _is_apart(a: Expr, b: Expr) -> bool:
-    return difference(a, b) not in (None, 0)
 
 
 def rebase(f: Function) -> Function:
@@ -187,7 +185,7 @@ def rebase(f: Function) -> Function:
     Guarantee: each access reads or stores the same element.
     """
     checked_function(f, "rebase")
-    if Allocate not in occurring(f.body).kinds:
+    if Allocate not in kinds_in(f.body):
         return f
     with intset.using(tiers=tiers_within(Effort.FAST)):
         rules: StmtRules[_Rebasing] = {Stmt: (_use_storage_indices,), Allocate: (_from_zero,)}
@@ -261,7 +259,7 @@ def accumulate(f: Function) -> Function:
     """
     single = {s.tensor for s in statements(f.body) if isinstance(s, Allocate) and _is_single(s)}
     enter: StmtRules[_Variables] = {Seq: (_keep_run,), For: (_keep_around_loop,)}
-    return f.with_body(rewritten(f.body, _Variables(single), enter, {Seq: (_drop_unused_storage,)}))
+    return f.with_body(rewritten(f.body, _Variables(single), enter, {Seq: (drop_unused_storage,)}))
 
 
 class _Variables(Descent):
@@ -283,16 +281,7 @@ def _keep_run(block: Seq, variables: _Variables) -> Stmt:
     for tensor in dict.fromkeys(s.tensor for s in stmts if isinstance(s, Store)):
         if tensor not in variables.tensors:
             stmts = _kept(stmts, tensor, variables.tensors)
-    return seq(*stmts)
-
-
-def _keep_around_loop(loop: For, variables: _Variables) -> Stmt:
-    """Keep an element that a loop certainly stores to in a variable around the loop."""
-    return _alone(loop, variables.tensors) or loop
-
-
-def _drop_unused_storage(block: Seq, _: Descent) -> Stmt:
-    return without_unused(block)
+    return block if stmts == list(block.stmts) else seq(*stmts)
 
 
 def _kept(stmts: list[Stmt], tensor: Tensor, variables: set[Tensor]) -> list[Stmt]:
@@ -335,25 +324,25 @@ def _run(stmts: Sequence[Stmt], tensor: Tensor, indices: Indices) -> int:
     return count
 
 
-def _alone(loop: For, variables: set[Tensor]) -> Stmt | None:
-    """A variable around a loop that certainly stores to one element of a tensor, else `None`."""
+def _keep_around_loop(loop: For, variables: _Variables) -> Stmt:
+    """Keep an element that a loop certainly stores to in a variable around the loop."""
     inner: Stmt = loop
     most = 0
     while isinstance(inner, For):
         count = constant_value(range_ends(inner.range)[1]) or 0
         if count < 1:
-            return None
+            return loop
         most, inner = max(most, count), inner.body
     if most == 1:
-        return None
+        return loop
     inside = bound_in(loop)
     for store in inner.stmts if isinstance(inner, Seq) else (inner,):
-        if not isinstance(store, Store) or store.tensor in variables or opaque_terms(*store.indices):
+        if not isinstance(store, Store) or store.tensor in variables.tensors or opaque_terms(*store.indices):
             continue
         named = set(free_vars(*store.indices))
         if not named & inside and _only_at(loop, store.tensor, store.indices, named):
-            return seq(*_in_variable([loop], store.tensor, store.indices, variables))
-    return None
+            return seq(*_in_variable([loop], store.tensor, store.indices, variables.tensors))
+    return loop
 
 
 def _only_at(stmt: Stmt, tensor: Tensor, indices: Indices, named: set[Any]) -> bool:
@@ -402,3 +391,19 @@ def _in_variable(stmts: Sequence[Stmt], tensor: Tensor, indices: Indices, variab
     is_read = not isinstance(first, Store) or tensor in tensors_read(*operands(first))
     begin = [Store(acc, start, element(tensor, indices))] if is_read else []
     return [Allocate(acc, (Range(0, 1),)), *begin, *changed, Store(tensor, indices, element(acc, start))]
+
+
+_OF_THREADS: Final = ("shared", "warp", "local", "wmma")  # memories of a device, which has constant sizes alone
+
+
+def with_constant_sizes(f: Function) -> Function:
+    """Give storage of threads the constant of an extent `minimum(constant, size)`."""
+    return f.with_body(rebuilt(f.body, _with_constant_size))
+
+
+def _with_constant_size(stmt: Stmt) -> Stmt:
+    if not isinstance(stmt, Allocate) or stmt.scope.partition(".")[0] not in _OF_THREADS or stmt.padding is not None:
+        return stmt
+    limits = [constant_limit(as_expr(r.extent)) for r in stmt.ranges]
+    ranges = [r if limit is None else Range(r.min, limit) for r, limit in zip(stmt.ranges, limits, strict=True)]
+    return with_fields(stmt, ranges=tuple(ranges))

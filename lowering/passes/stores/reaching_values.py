@@ -1,29 +1,58 @@
-"""Reaching values: element contents at reads, from the dataflow; decided conditions and redundant stores."""
+"""What elements hold, by the dataflow; what a nest assumes of them; checks of its accesses.
+
+Reaching values are the contents of elements at reads: they decide conditions, and show stores redundant. Anybody can
+write the mark "proved" of an assumption. It is verified when a nest is parsed or printed, and before `remove_assume`
+drops a marked assumption without a requirement. `with_bounds_checks` puts assertions in front of statements whose
+accesses are not proved to lie in their tensors.
+"""
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator
-from typing import Any, Final, NamedTuple
+from dataclasses import replace
+from typing import Any, Final, NamedTuple, TypeAlias
+from weakref import WeakKeyDictionary
 
 from bound import dtypes
-from bound.tensor import Tensor, unfinished
+from bound.tensor import Tensor, element, unfinished
 from bound.tir import build, walk
-from bound.tir.value import CONVERT, DIV, NUMBER, Operand, Truth, Value, constant
-from bound.tir.walk import loaded_tensor, nodes
+from bound.tir.build import negation, together
+from bound.tir.reduce import Parameter
+from bound.tir.value import CONVERT, DIV, NUMBER, Operand, Truth, Value, constant, parameter
+from bound.tir.walk import loaded_tensor, nodes, read_indices
+from intset.errors import InputError
 from intset.expr import ops
 from intset.expr.build import logical_and, logical_not, logical_or
-from intset.expr.node import Cond, Expr, constant_value, truth
+from intset.expr.node import Cond, Expr, Var, constant_value, truth
 from intset.expr.ops import Op
+from intset.expr.printer import shown
+from intset.prover.proof import PROVED, REFUTED
 from intset.regions.shape import Account
 from lowering.dataflow import Dataflow, Source, account_of, dataflow
-from lowering.dataflow.program import always_read
-from lowering.nest.driver import Cursor
-from lowering.nest.ir import Assume, Function, Store
+from lowering.dataflow.flow import located_accesses
+from lowering.dataflow.program import GUARD_VISITS, Program, always_read, lazy_branches, read_arguments
+from lowering.errors import AccessError
+from lowering.nest.driver import Cursor, cursor_of, cursors, rewritten, with_statements
+from lowering.nest.ir import (
+    Allocate,
+    Assert,
+    Assume,
+    Function,
+    If,
+    Let,
+    Requirement,
+    Seq,
+    Stmt,
+    Store,
+    checked_function,
+    seq,
+)
 from lowering.nest.printer import text
-from lowering.nest.scope import Scope, limits_of_elements, proof_of, proves
-from lowering.nest.undef import has_undef, unclear_tensors
-from lowering.nest.walk import replaced, statements
+from lowering.nest.scope import Scope, in_storage, limits_of_elements, proof_of, proves, storage_of, written_in
+from lowering.nest.undef import has_undef, permission, unclear_tensors
+from lowering.nest.walk import operands, rebuilt, replaced, statements, tensors_read
+from lowering.passes.reports import Entry, PassReport
 
 KNOWN_CASES: Final = 16  # cases of the contents of the elements in a condition
 
@@ -175,7 +204,8 @@ class ReachingValues:
             for source in self.flow.by_element(cursor).get(node, ()) if tensor is not None else ():
                 here = cursor.scope.where(source.where)
                 if _value(source, tensor) is None and not proves(here, truth(False)):
-                    return f"{text(node)} may be {_told(source, tensor)}", _point(cursor, source)
+                    point = cursor.point(proof_of(cursor.scope, ~source.where))
+                    return f"{text(node)} may be {_told(source, tensor)}", point
         proof = proof_of(cursor.scope, part) if isinstance(part, Cond) else None
         point = None if proof is None else cursor.point(proof)
         return f"{text(part)} may hold, and may not", point
@@ -218,11 +248,6 @@ def _told(source: Source, tensor: Tensor | None) -> str:
         "assume": f"what line {source.line} assumes, which is no value that is known",
         "store": f"what line {source.line} stores, of which it is not known that {kind} holds it as it is written",
     }.get(source.kind, "one of several values, or one that nobody knows")
-
-
-def _point(cursor: Cursor, source: Source) -> tuple[int, ...] | None:
-    """Values of the loops at which a source is met."""
-    return cursor.point(proof_of(cursor.scope, ~source.where))
 
 
 def _may_keep(stmt: Store) -> bool:
@@ -355,3 +380,223 @@ def _settled(cond: Operand) -> Operand:
         and abs(node.args[0].data) <= 1 << 11
     }
     return walk.rewrite(cond, new) if new else cond
+
+
+# -- assumptions ------------------------------------------------------------------------------------------------------
+
+
+def remove_assume(f: Function, report: list[Entry] | None = None) -> Function:
+    """Remove assumptions: proved ones disappear, each other one moves to `requires`.
+
+    Run it last: later passes lose these facts. An assumption that permits to read allocated storage
+    that nothing writes stays.
+
+    Guarantee: `requires` lists every unproved assumption that was removed.
+
+    Parameters
+    ----------
+    report: receives one `Entry` per assumption.
+
+    Raises
+    ------
+    InputError: an assumption of the nest is proved false.
+    """
+    checked_function(f, "remove_assume")
+    check_assumptions(f)
+    f = with_checked_claims(f)
+    decisions = PassReport(f)
+    local = {stmt.tensor for stmt in statements(f.body) if isinstance(stmt, Allocate)}
+    required: list[Requirement] = []
+
+    def remove(stmt: Assume, cursor: _WithNames) -> Stmt:
+        permitted = permission(stmt.cond)
+        if permitted is not None and permitted[1] in local and not stmt.proved:
+            decisions.say(cursor.path, False, f"it lets {permitted[1].name} be read before it is written")
+            return stmt
+        decisions.say(cursor.path, True, "it is proved" if stmt.proved else "it moves to the requirements")
+        if not stmt.proved:
+            required.append(Requirement(stmt.cond, _within(stmt, cursor)))
+        return Seq()
+
+    body = rewritten(f.body, _WithNames.root(f).moved(names=()), leave={Assume: (remove,)})
+    decisions.give(report)
+    return replace(f, body=body, requires=(*f.requires, *required))
+
+
+class _WithNames(Cursor):
+    """A cursor with the names in sight."""
+
+    __slots__ = ("names",)
+    names: tuple[Let, ...]
+
+    def after(self, old: Stmt, new: Stmt) -> _WithNames:
+        here = super().after(old, new)
+        return here.moved(names=(*self.names, old)) if isinstance(old, Let) else here
+
+
+def _within(assumption: Stmt, cursor: _WithNames) -> Stmt:
+    """An assumption inside the loops, names and branches around it."""
+    nest = assumption
+    for branch, holds in reversed(cursor.branches):
+        nest = If(branch.cond, nest) if holds else If(branch.cond, Seq(), nest)
+    nest = seq(*cursor.names, nest)
+    for loop in reversed(cursor.loops):
+        nest = replace(loop, body=nest)
+    return nest
+
+
+# -- claims --------------------------------------------------------------------------------------------------------
+
+
+_CHECKED: Final[WeakKeyDictionary[Function, Function]] = WeakKeyDictionary()
+
+
+def with_checked_claims(f: Function) -> Function:
+    """Remove the mark "proved" of assumptions that the dataflow does not prove.
+
+    Guarantee: what stays marked follows from the stores of the nest and from assumptions before it in time, each of
+    which is proved or the user's word. No assumption is marked that was not.
+    """
+    if not any(isinstance(stmt, Assume) and stmt.proved for stmt in statements(f.body)):
+        return f
+    if f not in _CHECKED:
+        checked = _checked(f)
+        _CHECKED[f] = _CHECKED[checked] = checked
+    return _CHECKED[f]
+
+
+def _checked(f: Function) -> Function:
+    reaching = ReachingValues(f)
+    demoted = {
+        cursor.path: replace(cursor.stmt, proved=False)
+        for cursor in cursors(f)
+        if isinstance(cursor.stmt, Assume) and cursor.stmt.proved and not _follows(f, cursor.stmt, cursor, reaching)
+    }
+    return with_statements(f, demoted)
+
+
+def _follows(f: Function, claim: Assume, cursor: Cursor, reaching: ReachingValues) -> bool:
+    """Whether preceding statements prove an assumption."""
+    if has_undef(claim.cond):
+        return _is_readable(f, claim, cursor)
+    return reaching.decides(cursor, claim.cond) is True
+
+
+def _is_readable(f: Function, claim: Assume, cursor: Cursor) -> bool:
+    """Whether the element that `c or T[i] == undef()` permits to read holds something wherever c is false."""
+    permitted = permission(claim.cond)
+    if permitted is None:
+        return False
+    unless, tensor, indices = permitted
+    contents = element(tensor, indices)
+    name: Parameter = Var("held") if isinstance(contents, Expr) else parameter("held", tensor.dtype)
+    probe = Let(name, contents)
+    body: Stmt = If(together(*(negation(cond) for cond in unless)), probe) if unless else probe
+    g = with_statements(f, {cursor.path: body})
+    at = cursor_of(g, probe)
+    sources = ReachingValues(g).flow.by_element(at).get(contents, ())
+    return bool(sources) and all(s.kind in ("store", "assume") or proves(at.scope, ~s.where) for s in sources)
+
+
+# -- refuted assumptions ---------------------------------------------------------------------------------------------
+
+
+def check_assumptions(f: Function, account: Account | None = None) -> ReachingValues | None:
+    """Refuse a nest with an assumption that is proved false where it stands.
+
+    Returns
+    -------
+    The reaching values of the function, if they were asked.
+
+    Raises
+    ------
+    InputError: an assumption is proved false.
+    """
+    if not any(isinstance(stmt, Assume) for stmt in statements(f.body)):
+        return None
+    written = written_in(f.body)
+    reaching: ReachingValues | None = None
+    for cursor in cursors(f):
+        stmt = cursor.stmt
+        if not isinstance(stmt, Assume) or has_undef(stmt.cond):
+            continue
+        is_false = False
+        if any(t in written for t in tensors_read(stmt.cond)):
+            reaching = reaching or ReachingValues(f, account)
+            is_false = reaching.refutes(cursor, stmt.cond)
+        elif isinstance(stmt.cond, Cond):
+            proof = proof_of(cursor.scope, ~stmt.cond)
+            is_false = bool(proof) and not proof.vacuous
+        if is_false:
+            raise InputError(f"the assumption {shown(stmt.cond)} is false wherever it is reached")
+    return reaching
+
+
+# -- checks of accesses -----------------------------------------------------------------------------------------------
+
+
+Conditions: TypeAlias = "tuple[Truth, ...]"
+
+
+def with_bounds_checks(f: Function) -> Function:
+    """The function with a check in front of each access that is not proved.
+
+    Raises
+    ------
+    AccessError: an access is outside at given values of its loops, whatever the sizes and the tensors are.
+    """
+    unproved: dict[tuple[object, ...], dict[Operand, bool]] = {}
+    sizes = set(map(str, f.sizes))
+    for stmt, node, access in located_accesses(Program(f)):
+        if access.status == REFUTED and not sizes & set(access.point or ()):
+            at = ", ".join(f"{name} = {value}" for name, value in (access.point or {}).items())
+            verb = "stores" if access.is_store else "reads"
+            raise AccessError(f"{f.name} {verb} {access.access} outside of its tensor{at and ' at ' + at}")
+        if access.status != PROVED:
+            unproved.setdefault(_key(stmt), {})[node] = access.is_store
+
+    def check(stmt: Stmt) -> Stmt:
+        wanted = {} if isinstance(stmt, Seq) else unproved.get(_key(stmt), {})
+        found = [(conditions, node) for conditions, node in _reads(stmt) if node in wanted] if wanted else []
+        return seq(*(_asserted(f, conditions, node, wanted[node]) for conditions, node in found), stmt)
+
+    return f.with_body(rebuilt(f.body, check)) if unproved else f
+
+
+def _accessed(stmt: Stmt) -> list[Operand]:
+    """The operands of a statement, then the element that it stores."""
+    return [*operands(stmt), *([element(stmt.tensor, stmt.indices)] if isinstance(stmt, Store) else [])]
+
+
+def _key(stmt: Stmt) -> tuple[object, ...]:
+    """A key of the accesses of a statement, which a change of the statements inside keeps."""
+    return (type(stmt), *_accessed(stmt))
+
+
+def _asserted(f: Function, conditions: Conditions, node: Operand, is_store: bool) -> Stmt:
+    tensor = loaded_tensor(node)
+    assert tensor is not None
+    verb = "stores" if is_store else "reads"
+    inside = logical_and(*in_storage(read_indices(node), storage_of(f, tensor)))
+    check = Assert(inside, f"{f.name} {verb} {text(node)} inside {tensor.name}")
+    return If(together(*conditions), check) if conditions else check
+
+
+def _reads(stmt: Stmt) -> Iterator[tuple[Conditions, Operand]]:
+    """The elements that a statement reads, then the stored one. Elements in an index precede the indexed element."""
+    pending: list[tuple[Operand, Conditions, bool]] = [(root, (), False) for root in reversed(_accessed(stmt))]
+    seen: set[tuple[Operand, Conditions]] = set()
+    while pending:
+        node, conditions, is_left = pending.pop()
+        if is_left:
+            yield conditions, node
+            continue
+        if (node, conditions) in seen or (node, ()) in seen:
+            continue
+        seen.add((node, conditions))
+        if loaded_tensor(node) is not None:
+            pending.append((node, conditions, True))
+        branches = lazy_branches(node) if len(seen) < GUARD_VISITS else None
+        for arg, cond, holds in reversed(branches or [(arg, None, True) for arg in read_arguments(node)]):
+            more = () if cond is None else (cond if holds else negation(cond),)
+            pending.append((arg, (*conditions, *more), False))

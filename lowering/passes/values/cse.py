@@ -12,6 +12,7 @@ innermost, so that loop-invariant parts become subexpressions.
 
 from __future__ import annotations
 
+import operator
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Final, TypeAlias
@@ -44,7 +45,7 @@ from lowering.nest.walk import (
     transform,
     with_children,
 )
-from lowering.passes.estimates import Counts, Uses, occurring
+from lowering.passes.estimates import Counts, Uses, kinds_in
 
 FEWEST: Final = 2  # operations of what gets a name; a division counts twice
 _NOT_MOVED: Final = (ops.LOAD, ops.CAST, ops.ASSERTING)
@@ -98,27 +99,29 @@ class _IndexNaming:
     def name_in_body(self, loop: For, around: _BoundNames) -> For:
         """Name expressions of a loop variable, in the body of its loop."""
         inside = around.inside(loop)
-        return with_fields(loop, body=self.named(loop.body, own_variables(loop), inside.order, inside.taken))
+        body = self.named(loop.body, own_variables(loop), inside.order, inside.taken)
+        return loop if body is loop.body else with_fields(loop, body=body)
 
     def named(self, body: Stmt, own: Sequence[Var], order: Order, taken: frozenset[str]) -> Stmt:
         """The body of a loop over `own` with names for what this loop decides."""
         stmts = _with_known(flat(body))
+        known = {stmt.value for stmt in stmts if isinstance(stmt, Let)}
         uses = Uses(self.counts, stmts)
+        often = [e for e, times in uses.of.items() if times > 1 and e not in known]
         inner = [stmt for stmt in stmts if not isinstance(stmt, Let)]
         deeper = {v for stmt in inner for v in bound_in(stmt) if not isinstance(v, Tensor)}
         here = {*own, *(stmt.var for stmt in stmts if isinstance(stmt, Let))}
-        known = {stmt.value for stmt in stmts if isinstance(stmt, Let)}
-        often = [e for e, times in uses.of.items() if times > 1]  # a name for one of them takes uses of others away
-        candidates = [e for e in often if e not in known and self.may_be_named(e, here, deeper)]
+        candidates = [e for e in often if self.may_be_named(e, here, deeper)]
+        unnamed = body if all(map(operator.is_, stmts, flat(body))) else seq(*stmts)
         if not candidates:
-            return seq(*stmts)
+            return unnamed
         labels = Labels(stmts, self.params, order, {*taken, *map(label_of, (*deeper, *here))})
         names: dict[Expr, Var] = {}
         for e in sorted(candidates, key=self.counts.work, reverse=True):
             if uses.of[e] > 1:
                 names[e] = Var(labels.of(e))
                 uses.name(e)
-        return _with_lets(stmts, names, names) if names else seq(*stmts)
+        return _with_lets(stmts, names, names) if names else unnamed
 
     def may_be_named(self, e: Expr, here: set[Parameter], deeper: set[Parameter]) -> bool:
         free = e.free_vars()
@@ -213,7 +216,7 @@ def name_minima(f: Function, names: dict[tuple[str, Expr], Var] | None = None) -
     names: variables by text and value, shared by the nests of a schedule: answers about one nest serve the others.
         New names are added.
     """
-    if Allocate not in occurring(f.body).kinds:
+    if Allocate not in kinds_in(f.body):
         return f
     shared = {} if names is None else names
     unused = dict(shared)
@@ -255,7 +258,7 @@ def inline_values(f: Function, most: int = MOST) -> Function:
 
     Guarantee: equal values.
     """
-    if Let not in occurring(f.body).kinds:
+    if Let not in kinds_in(f.body):
         return f
     return f.with_body(with_inlined_names(f.body, lambda value: is_short(value, most)))
 
@@ -453,7 +456,7 @@ def name_ends(f: Function) -> Function:
 
     Guarantee: equal values.
     """
-    if Let not in occurring(f.body).kinds:
+    if Let not in kinds_in(f.body):
         return f
     return f.with_body(rewritten(f.body, _ShortNames({}, {}), enter={For: (_shorten_range,)}))
 

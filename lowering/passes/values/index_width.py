@@ -30,7 +30,7 @@ from lowering.nest.printer import end_of
 from lowering.nest.scope import Scope, scope_of
 from lowering.nest.walk import operands, range_ends, statements, transform
 from lowering.passes.definedness import parts_of
-from lowering.passes.estimates import occurring
+from lowering.passes.estimates import operations_in
 
 BITS: Final = 32  # of the narrow type
 Shapes: TypeAlias = "Mapping[Tensor, tuple[Expr, ...]]"
@@ -310,7 +310,7 @@ def _nodes(f: Function) -> Iterator[object]:
 
 def with_short_signs(f: Function) -> Function:
     """Replace `x >> 63` by `x >> 31`: for 32-bit values both give the sign."""
-    if ops.SHR not in occurring(f.body).operations:
+    if ops.SHR not in operations_in(f.body):
         return f
     return f.with_body(transform(f.body, _short_signs))
 

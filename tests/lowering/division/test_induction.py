@@ -15,7 +15,7 @@ from intset.errors import InputError
 from intset.expr import ops
 from intset.expr.dag import postorder
 from lowering import lower_division
-from lowering.division import CarriedDivision, induction
+from lowering.passes.values.divisions import CarriedDivision, induction
 
 i, x, n, s = Var("i"), Var("x"), Var("n"), Var("s")
 N = ShapeVar("N")

@@ -14,7 +14,7 @@ from intset import Context, Expr, Range, ShapeVar, Var, evaluate, maximum, minim
 from intset.errors import EvaluationError
 from intset.expr import ops
 from intset.expr.node import const, make
-from lowering import lower, narrow, run, to_c
+from lowering import lower, narrow, parse_nest, run, to_c
 from lowering.passes.values.index_width import Spans, fits_by_intervals
 from tests.compilers import compilers
 from tests.sweeps import daily
@@ -105,6 +105,37 @@ def test_a_flatten_of_bounded_size_has_32_bits() -> None:
     d = te.compute((large * large,), lambda i: c[i % large, i // large], name="B")
     width = narrow(lower(te.create_schedule(d.op)))
     assert width.bits == 64 and width.forced_by is not None and "n" in str(width)
+
+
+@pytest.mark.parametrize("by_statements", [True, False])
+@pytest.mark.parametrize(
+    ("params", "body", "most"),
+    [
+        ("A: int8[65536, N]", "for i in [0, 65536):\n        for j in [0, N):\n            A[i, j] = 0", 1 << 15),
+        (
+            "A: float32[65536, N], B: float32[1]",
+            "for i in [0, 65536):\n        for j in [0, N):\n            B[0] = B[0] + A[i, j]",
+            1 << 15,
+        ),
+        ("A: int8[1]", "allocate T: int8[65536, N]\n    T[0, 0] = 0\n    A[0] = T[0, 0]", (1 << 15) - 1),
+        ("A: int8[1]", "for i in [2147483000, N):\n        A[0] = 0", (1 << 31) - 1),
+        (
+            "A: int8[1], B: float32[4]",
+            "for i in [0, 65537):\n        if i * N < 5:\n            A[0] = 0",
+            (1 << 15) - 1,
+        ),
+        ("A: float32[9]", "for i in [0, 8):\n        A[minimum(i * N, 8)] = 1.0", ((1 << 31) - 1) // 7),
+    ],
+)
+def test_the_largest_number_decides_whether_a_statement_looks_narrow(
+    params: str, body: str, most: int, by_statements: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whole statements are judged by intervals first; the answer is that of their expressions, each asked alone."""
+    if not by_statements:
+        monkeypatch.setattr(Spans, "fit_statement", lambda *_: False)
+    for size, bits in ((most, 32), (most + 1, 64)):
+        f = parse_nest(f"def f({params}):\n    {body}\n".replace("N", str(size)))
+        assert narrow(f).bits == bits, size
 
 
 def test_names_of_data_are_wide_in_a_function_of_32_bits() -> None:
