@@ -52,8 +52,8 @@ if TYPE_CHECKING:
     from intset.prover.explain import Explanation, explain
     from intset.prover.proof import Proof, fits, prove_once
     from intset.ranges import renamed
-    from intset.simplify.engine import COST, simplified, weights
-    from intset.simplify.irreducible import IntervalBox, settled
+    from intset.simplify.engine import COST, at_once, simplified, weights
+    from intset.simplify.irreducible import IntervalBox, box_of
     from intset.solving import Narrowed, Solved, narrowed, solutions, solved_equations
 else:
     _FIRST_OFF_THE_PLAIN_WAY = {
@@ -69,8 +69,8 @@ else:
         "intset.prover.explain": ("explain",),
         "intset.prover.proof": ("fits", "prove_once"),
         "intset.ranges": ("renamed",),
-        "intset.simplify.engine": ("COST", "simplified", "weights"),
-        "intset.simplify.irreducible": ("IntervalBox", "settled"),
+        "intset.simplify.engine": ("COST", "at_once", "simplified", "weights"),
+        "intset.simplify.irreducible": ("IntervalBox", "box_of"),
         "intset.solving": ("narrowed", "solutions", "solved_equations"),
     }
     load_later(globals(), _FIRST_OFF_THE_PLAIN_WAY)
@@ -435,15 +435,16 @@ class Context(Displayed):
         x
         """
         root = e if isinstance(e, Cond) else as_expr(e, "the expression")
-        table = weights(cost)
+        table = COST if cost is None else weights(cost)
         width = None if bits is None else as_width(bits, "bits")
-        if a_flag(steps, "steps"):
+        if steps is not False and a_flag(steps, "steps"):
             return simplified_in_steps(self.frame, root, table, width, configuration.current(self.domain))
-        box = self._ends_alone()
-        known = self.frame.known if box is None else IntervalBox(box)
-        seen: Node | None = settled(root, known, bits is not None) if table is COST else None
-        if seen is not None:
-            return seen
+        is_observed = bool(TRACES) or LOG.isEnabledFor(DEBUG)
+        if table is COST:
+            box = self._intervals()
+            seen = at_once(root, self.frame.known if box is None else box, width, not is_observed)
+            if seen is not None:
+                return seen
         scope = self.frame
         frame = scope.where_defined((root,))
         for _ in range(SIMPLIFY_ROUNDS):  # until a fixed point
@@ -452,9 +453,7 @@ class Context(Displayed):
             new: Any = cached
             if cached is None:
                 ask = partial(simplified, root, frame.known, table, width)
-                new = frame.remember(
-                    key, recorded("simplify", root, ask) if TRACES or LOG.isEnabledFor(DEBUG) else ask()
-                )
+                new = frame.remember(key, recorded("simplify", root, ask) if is_observed else ask())
             inside = frame if new is root else scope.where_defined((new,))
             root = new
             if inside is frame:
@@ -566,11 +565,13 @@ class Context(Displayed):
         """The immutable scope of queries: this context with the blocks entered by this thread or task."""
         return within_blocks(self, self._root) if Assuming.entered.get() else self._root
 
-    def _ends_alone(self) -> dict[Var, VarEnds] | None:
-        """Numeric ends of all variables; `None` if something else is stated or a scope exists."""
+    def _intervals(self) -> IntervalBox | None:
+        """Intervals that tell all that is stated; `None` if they do not, or a scope exists."""
         if self._scope is not None or (Assuming.entered.get() and Assuming.in_force()):
             return None
-        return self._met if self._box is None else _numeric(self._box)
+        if self._met is not None:
+            return IntervalBox(self._met)
+        return None if self._box is None else box_of(self._box)
 
     def _within(self, scope: Frame) -> Context:
         """A context with another scope."""

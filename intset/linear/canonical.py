@@ -365,7 +365,7 @@ class Normalizer:
             if op is ops.CONST:
                 forms[node] = constant(node.data)
             elif op is ops.VAR:
-                forms[node] = self._variable(node)
+                forms[node] = self.variable(node)
             elif op is ops.BOOL:
                 conds[node] = truth(node.data)
             elif is_sum(node):
@@ -396,7 +396,7 @@ class Normalizer:
                     if arg in forms or arg in conds:
                         continue
                     if arg.op is ops.VAR:
-                        forms[arg] = self._variable(arg)
+                        forms[arg] = self.variable(arg)
                     elif arg.op is ops.CONST:
                         forms[arg] = constant(arg.data)
                     else:
@@ -427,7 +427,8 @@ class Normalizer:
             return (node.args[1 if cond.data else 2],)
         return [arm for reader, arm in self.branches(node) if reader is self]
 
-    def _variable(self, var: Any) -> Linear:
+    def variable(self, var: Any) -> Linear:
+        """The linear form of a variable."""
         interval = self.ranges.get(var) or self.assumptions.atoms.get(var)
         if interval is not None and interval[0] is not None and interval[0] == interval[1]:
             return constant(interval[0])
@@ -443,7 +444,7 @@ class Normalizer:
                 if interval is not None and interval[0] != interval[1] and leaf not in terms and factor:
                     terms[leaf] = factor  # fast path: a first occurrence of a variable with a range
                     continue
-                form = forms[leaf] = self._variable(leaf)
+                form = forms[leaf] = self.variable(leaf)
             if factor:
                 total += factor * form.const
                 accumulate(terms, form, factor)

@@ -44,7 +44,7 @@ from intset.linear.form import ZERO, Linear, is_sum, order_key, spine
 from intset.simplify import choices, conditions, sum_rewrites, sums
 from intset.simplify.choices import OrderDecider
 from intset.simplify.conditions import MIRRORED
-from intset.simplify.irreducible import settled
+from intset.simplify.irreducible import IntervalScope, settled
 from intset.simplify.rules import ALL, Rule, folded, holds, instance
 from intset.simplify.sum_rewrites import bit_candidates, division_candidates
 
@@ -245,7 +245,8 @@ class Simplifier:
     def price(self, e: Node) -> ExprCost:
         return self.pricing.price(e)
 
-    def is_better(self, a: ExprCost, b: ExprCost) -> bool:
+    @staticmethod
+    def is_better(a: ExprCost, b: ExprCost) -> bool:
         return a[0] <= b[0] and a[1] <= b[1] and a != b
 
     def rank(self, e: Node, have: Set[Node]) -> tuple[Any, ...]:
@@ -314,19 +315,16 @@ class Simplifier:
         return found
 
     def _plainly(self, node: Any, known: Normalizer) -> Rewrite | None:
-        """The first cheaper and irreducible one of the candidates that need no linear form and no search."""
-        if self.bits is not None or node.op.boolean:
+        if self.bits is not None:
             return None
-        here = self.price(node)
-        for rule, candidate in sum_rewrites.plain_candidates(node, known):
-            is_cheaper = self.is_better(self.price(candidate), here) and (node, candidate) not in self.banned
-            if is_cheaper and settled(candidate, known) is candidate:
+        for rule, candidate in irreducible_candidates(node, known, self.pricing):
+            if (node, candidate) not in self.banned:
                 return Rewrite(rule, node, candidate, known)
         return None
 
     def _leaf(self, node: Any, known: Normalizer) -> Node:
         if node.op is ops.VAR:
-            form = known.form(node)
+            form = known.variable(node)
             if form.is_const and (node, const(form.const)) not in self.banned:
                 return const(form.const)
         answer: Node = node
@@ -579,6 +577,27 @@ class Simplifier:
         else:
             self.is_cut = True
         return candidate
+
+
+def irreducible_candidates(node: Any, known: IntervalScope, pricing: Pricing) -> Iterator[tuple[str, Expr]]:
+    """The cheaper and irreducible ones of the candidates that need no linear form and no search."""
+    if node.op.boolean:
+        return
+    here = pricing.price(node)
+    for rule, candidate in sum_rewrites.plain_candidates(node, known):
+        if Simplifier.is_better(pricing.price(candidate), here) and settled(candidate, known) is candidate:
+            yield rule, candidate
+
+
+def at_once(root: Node, known: IntervalScope, bits: int | None = None, changes: bool = True) -> Node | None:
+    """What `simplified` gives for an irreducible expression, or one whose first plain candidate is; else `None`.
+
+    changes: whether plain candidates are tried.
+    """
+    seen: Node | None = settled(root, known, bits is not None)
+    if seen is None and changes and bits is None and not known.empty and is_small(SIMPLIFIED_NODES, (root,)):
+        seen = next((candidate for _, candidate in irreducible_candidates(root, known, Pricing())), None)
+    return seen
 
 
 def simplified(

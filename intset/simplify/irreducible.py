@@ -27,8 +27,9 @@ from math import gcd
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from intset.expr import ops
-from intset.expr.node import Cond, Expr, Node, PlainVar, Var, const, make
-from intset.linear.assumptions import NO_ASSUMPTIONS
+from intset.expr.node import Cond, Expr, Node, PlainVar, Var, const, constant_value, make
+from intset.expr.range import Range
+from intset.linear.assumptions import NO_ASSUMPTIONS, Assumptions
 from intset.linear.bounds import Interval
 from intset.linear.canonical import Normalizer
 from intset.linear.form import Linear
@@ -131,28 +132,52 @@ ExprShape: TypeAlias = "SumShape | JunctionShape | ChoiceShape | None"
 
 
 class IntervalBox:
-    """What `settled` reads of a scope with nonempty numeric ranges of plain variables and nothing else.
+    """What `settled` reads of a scope with nonempty ranges and nothing else.
 
     Guarantee: it answers as the `Normalizer` of these ranges, without its caches.
     """
 
-    __slots__ = ("intervals",)
+    __slots__ = ("assumptions", "intervals")
     empty = False
     related: frozenset[Var] = frozenset()
-    assumptions = NO_ASSUMPTIONS
 
-    def __init__(self, intervals: dict[Any, Interval]) -> None:
-        self.intervals = intervals
+    def __init__(self, intervals: dict[Any, Interval], assumptions: Assumptions = NO_ASSUMPTIONS) -> None:
+        self.intervals, self.assumptions = intervals, assumptions
 
     @property
     def ranges(self) -> Mapping[Any, Interval]:
         return self.intervals
 
     def atom_bounds(self, e: Any) -> Interval:
-        return self.intervals.get(e) or e.declared()[:2]
+        return self.intervals.get(e) or self.assumptions.atoms.get(e) or e.declared()[:2]
 
     def bounds(self, form: Linear) -> Interval:
         raise AssertionError("no facts relate variables of a box")
+
+
+def box_of(ranges: Mapping[Var, Range]) -> IntervalBox | None:
+    """The intervals of ranges and of the sizes that are extents; `None` where these do not tell all.
+
+    A symbolic range has a number as its first element and, as its extent, a size without an upper bound.
+    """
+    intervals: dict[Any, Interval] = {}
+    sizes: dict[Expr, Interval] = {}
+    limits: dict[Var, tuple[None, None]] = {}
+    for var, span in ranges.items():
+        ends = span.ends
+        if ends is not None:
+            if ends[0] > ends[1] or type(var) is not PlainVar:
+                return None
+            intervals[var] = ends
+            continue
+        size, first = span.extent, constant_value(span.min) if isinstance(span.min, Expr) else None
+        if first is None or not isinstance(size, Var) or size in ranges or type(var) is not PlainVar:
+            return None
+        if size.declared()[1] is not None:
+            return None
+        intervals[var], limits[var] = (first, None), (None, None)
+        sizes[size] = max(size.declared()[0] or 1, 1), None  # no range is empty
+    return IntervalBox(intervals, Assumptions(atoms=sizes, limits=limits) if limits else NO_ASSUMPTIONS)
 
 
 IntervalScope: TypeAlias = "Normalizer | IntervalBox"
@@ -636,9 +661,11 @@ def _ends_inside(total: SumShape, known: IntervalScope, around: int = 0) -> Inte
     """Interval of an operand; facts that relate its variables are taken into account."""
     ends = _ends(total, known, around)
     related = known.related
-    if ends is not None and related and not related.isdisjoint(total.variables):
-        return _under_facts(total.const, total.terms, known)
-    return ends
+    if ends is None or not related or related.isdisjoint(total.variables):
+        return ends
+    if len(total.terms) == 1 and total.terms[0][0] is not None:
+        return ends  # of one variable: its range is narrowed by the facts
+    return _under_facts(total.const, total.terms, known)
 
 
 def _is_one_period(ends: Interval, c: int) -> bool:

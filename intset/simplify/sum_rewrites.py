@@ -39,6 +39,7 @@ from intset.linear.form import is_sum
 from intset.simplify import sums
 from intset.simplify.choices import OPPOSITE, OrderDecider, folded_chain
 from intset.simplify.conditions import MIRRORED, negated
+from intset.simplify.irreducible import IntervalScope
 from intset.simplify.rules import folded
 from intset.simplify.sums import TermSum
 
@@ -526,7 +527,7 @@ def division_candidates(node: Expr, known: Normalizer, for_machine: bool) -> Ite
 _OF_SUMS: Final = frozenset((ops.ADD, ops.SUB, ops.MUL, ops.NEG, ops.VAR, ops.CONST))
 
 
-def plain_candidates(node: Expr, known: Normalizer) -> Iterator[Candidate]:
+def plain_candidates(node: Expr, known: IntervalScope) -> Iterator[Candidate]:
     """Rewrites of a sum of variables, or of its quotient or remainder by a constant, that need no linear form."""
     of_sum, c = is_sum(node), 0
     if not of_sum and node.op in (ops.FLOORDIV, ops.FLOORMOD) and node.args[1].op is ops.CONST:
@@ -547,7 +548,7 @@ def plain_candidates(node: Expr, known: Normalizer) -> Iterator[Candidate]:
         yield from _without_small_part(total, c, known)
 
 
-def _without_small_part(total: TermSum, c: int, known: Normalizer) -> Iterator[Candidate]:
+def _without_small_part(total: TermSum, c: int, known: IntervalScope) -> Iterator[Candidate]:
     """`(g*h + s) // (g*d)` as `(h + q) // d`, where `s // g` is always q."""
     for g in sorted({gcd(c, k) for k in total.terms.values()} - {1}, reverse=True):
         ends = _ends_of(TermSum(total.const, {term: k for term, k in total.terms.items() if k % g}), known)
@@ -557,7 +558,7 @@ def _without_small_part(total: TermSum, c: int, known: Normalizer) -> Iterator[C
             yield "part too small to matter", inner if c == g else make(ops.FLOORDIV, (inner, const(c // g)))
 
 
-def _ends_of(total: TermSum, known: Normalizer) -> tuple[int, int] | None:
+def _ends_of(total: TermSum, known: IntervalScope) -> tuple[int, int] | None:
     """The ends of a sum of variables with finite ranges."""
     low = high = total.const
     for term, k in total.terms.items():

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from intset import Cond, Context, Expr, Range, ShapeVar, Var, const, cost, maximum, minimum, truncdiv, truncmod
-from intset.simplify.engine import COST, Simplifier, run
-from intset.simplify.irreducible import IntervalBox, settled
+from intset.simplify.engine import COST, Simplifier, at_once, run
+from intset.simplify.irreducible import settled
 from tests.sweeps import daily
 
 SIZES = (1, 2, 3, 4, 5, 6, 8, 12, 16, 24)
@@ -110,9 +110,27 @@ def test_as_the_walk_has_it(seed: int) -> None:
     if found is not None:
         assert run(walk(), e, known) is found
     again = Context(ctx.frame.ranges, assume=[fact.condition for fact in ctx.frame.facts])
-    ends = again._ends_alone()
-    if ends is not None:
-        assert settled(e, IntervalBox(ends)) is found
+    box = again._intervals()
+    if box is not None:
+        own, seen = settled(e, box), at_once(e, box)
+        assert own is found or own is None and box.assumptions.limits
+        assert seen is None or seen is run(walk(), e, known)
+
+
+def test_a_box_tells_as_much_of_sizes_that_are_extents() -> None:
+    i, j, k, n, m = Var("i"), Var("j"), Var("k"), ShapeVar("n"), ShapeVar("m", lower=None, multiple_of=4)
+    ctx = Context({i: Range(0, n), j: Range(0, m), k: Range(3, n)})
+    for e in (
+        *(i * 72 + j, k * m + i, n + i, n // 4 + j, m // 4, m % 4, m % 8, n % 4, i // 4, k % 5, i * 2 + j * 2),
+        *(n < 1, m < 1, n <= 1, i < n, i < 1, k < 3, k < 4, i.eq(0), k.eq(2), j.eq(i), m.eq(2), n + m < 2, n.ne(0)),
+        *(maximum(n, 1), minimum(k, 3), maximum(k, 4), minimum(i, n), maximum(n, 2), k - 3 < i, j * 4 + i < 1),
+    ):
+        box = ctx._intervals()
+        assert box is not None
+        seen = at_once(e, box)
+        assert seen is None or seen is run(walk(), e, ctx.frame.known), e
+        ctx = Context(ctx.ranges)
+    assert Context({i: Range(0, ShapeVar("s", upper=1))})._intervals() is None
 
 
 def test_a_box_is_asked_without_a_scope() -> None:
