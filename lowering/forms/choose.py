@@ -483,11 +483,18 @@ def _is_same(box: BoundsMap, some: Collection[str]) -> bool:
 
 
 def _compacted(maker: FunctionBuilder, b: BoundsMap, nests: str) -> list[CandidateNests]:
-    """The exact nests with compact storage, if that is not plain for some stage."""
+    """The exact nests with compact storage, if that has other extents than the plain one for some stage.
+
+    With equal extents it has as many places and the same neighbours, and its index maps alone cost more.
+    """
     every = b.with_compact(b.schedule.stages)
     computed = [stage for stage in b.schedule.stages if b.is_computed(stage)]
-    folded = [stage for stage in computed if any(not every.storage(t).is_plain for t in stage.op.outputs)]
+    folded = [stage for stage in computed if any(_extents(every, t) != _extents(b, t) for t in stage.op.outputs)]
     return [CandidateNests(maker, b.with_compact(folded), nests)] if folded else []
+
+
+def _extents(b: BoundsMap, tensor: Tensor) -> list[object]:
+    return [r.extent for r in b.storage(tensor).allocated]
 
 
 # -- the choice --------------------------------------------------------------------------------------------------------

@@ -113,6 +113,19 @@ def test_storage_is_compact_where_memory_is_spared() -> None:
     assert infer_bound(a_band(6000), compute="auto").compact is False
 
 
+def test_storage_of_equal_extents_is_no_alternative() -> None:
+    """The columns of `T` are stored one by one either way."""
+    n = te.var("n")
+    a = te.placeholder((n, 200), name="A")
+    t = te.compute((n, 200), lambda i, j: a[i, j] + 1.0, name="T")
+    c = te.compute((200, 100), lambda j, i: t[i, j] + t[n - 1 - i, j], name="C")
+    s = te.create_schedule(c.op)
+    s[t].compute_at(s[c], c.op.axis[0])
+    b = infer_bound(s)
+    assert b.storage(t).is_plain and not b.with_compact(b.schedule.stages).storage(t).is_plain
+    assert {form.storage for form in lower(s).forms["T"]} == {"plain"}
+
+
 def test_what_is_chosen_of_a_band_is_right(monkeypatch: pytest.MonkeyPatch) -> None:
     """At a size that is run: as if memory were dear, and the program took long."""
     monkeypatch.setattr("lowering.forms.choose.SMALL", 0)
