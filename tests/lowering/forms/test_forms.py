@@ -9,12 +9,13 @@ import pytest
 from benchmarks.executed import Counter, Work
 from bound import infer_bound, te
 from bound.errors import ScheduleError
+from bound.infer import BoundsMap
 from intset import Context
 from intset.errors import InputError
 from lowering import lower, parse_nest, run
 from lowering.build.function import FunctionBuilder
 from lowering.forms import modelled
-from lowering.forms.choose import chosen
+from lowering.forms.choose import GAINED, chosen
 from lowering.nest.ir import Stmt
 from lowering.passes.loops.index_set_splitting import partition_loops
 from tests.bound.corpus import CASES
@@ -90,6 +91,23 @@ def test_stages_are_chosen_apart() -> None:
     assert [stage.name for stage in named.boxed] == ["U"]
     with pytest.raises(InputError, match="compute of a stage must be one of exact, box, not 'cheap'"):
         infer_bound(s, compute={s.stages[2].op.outputs[0]: "cheap"})
+
+
+def test_a_mixture_that_spares_nothing_is_not_inferred() -> None:
+    """Boxes of some stages are inferred where the first two prices promise enough, whatever counts as enough."""
+    asked: list[object] = []
+
+    def infer(word: Any) -> BoundsMap:
+        asked.append(word)
+        return infer_bound(s, compute=word)
+
+    for share, inferences in ((GAINED, 3), (1.0, 2)):
+        s = apart()
+        asked.clear()
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("lowering.forms.choose.GAINED", share)
+            words = {form[0].compute for form in chosen(s, FunctionBuilder(), infer, "auto", "auto").forms.values()}
+        assert len(asked) == inferences and len(words) == inferences - 1
 
 
 def a_band(extent: Any) -> Any:
