@@ -13,7 +13,8 @@ The alternatives of a stage:
 Nests are priced by the model of `lowering.forms.model` after index set splitting, as C has them. Stages attached to one
 another share loops and take the same form of nest; other stages choose independently. Since boxes enlarge the boxes of
 producers, `compute` is chosen for all stages together among three candidates: all boxes, no boxes, and boxes where the
-first two prices favour them. The number of lowerings is therefore independent of the length of the schedule.
+first two prices favour them, if these promise to spare something. The number of lowerings is therefore independent of
+the length of the schedule.
 
 Boxes, which are quick to infer, come first. Without regions other than boxes the choice ends there; if boxes exceed the
 regions by little, even accumulated over the stages, exact regions are not inferred; if the inferred ones spare few of
@@ -69,6 +70,7 @@ LITTLE: Final = 0.05  # share of unread elements in boxes up to which exact regi
 SPARED: Final = (
     0.1  # share of elements that exact regions spare up to which their guards, which cost more, are not built
 )
+GAINED: Final = 0.01  # share of the cost that boxes of some stages must promise to spare, else they are not inferred
 
 
 class FormNest:
@@ -465,7 +467,8 @@ def chosen(
         made += _compacted(maker, exact.bounds, nests)
     known = exact.price.costs.items()
     best = {name: min((exact, *made), key=lambda one: one.price.costs.get(name, cost)) for name, cost in known}
-    if len({id(one) for one in best.values()}) > 1:  # combine the cheapest form of each stage
+    promised = sum(one.price.costs.get(name, cost) for (name, cost), one in zip(known, best.values(), strict=True))
+    if promised < (1 - GAINED) * min(one.total for one in made):  # combine the cheapest form of each stage
         boxed, compact = ({t for t, one in best.items() if word in one.way(t)} for word in ("box", "compact"))
         some: dict[Any, str] = {stage: "box" for stage in boxable if boxed & names_of([stage])}
         if not compact and box is not None and _is_same(box, names_of(some)):
@@ -483,11 +486,18 @@ def _is_same(box: BoundsMap, some: Collection[str]) -> bool:
 
 
 def _compacted(maker: FunctionBuilder, b: BoundsMap, nests: str) -> list[CandidateNests]:
-    """The exact nests with compact storage, if that is not plain for some stage."""
+    """The exact nests with compact storage, if that has other extents than the plain one for some stage.
+
+    With equal extents it has as many places and the same neighbours, and its index maps alone cost more.
+    """
     every = b.with_compact(b.schedule.stages)
     computed = [stage for stage in b.schedule.stages if b.is_computed(stage)]
-    folded = [stage for stage in computed if any(not every.storage(t).is_plain for t in stage.op.outputs)]
+    folded = [stage for stage in computed if any(_extents(every, t) != _extents(b, t) for t in stage.op.outputs)]
     return [CandidateNests(maker, b.with_compact(folded), nests)] if folded else []
+
+
+def _extents(b: BoundsMap, tensor: Tensor) -> list[object]:
+    return [r.extent for r in b.storage(tensor).allocated]
 
 
 # -- the choice --------------------------------------------------------------------------------------------------------

@@ -9,12 +9,13 @@ import pytest
 from benchmarks.executed import Counter, Work
 from bound import infer_bound, te
 from bound.errors import ScheduleError
+from bound.infer import BoundsMap
 from intset import Context
 from intset.errors import InputError
 from lowering import lower, parse_nest, run
 from lowering.build.function import FunctionBuilder
 from lowering.forms import modelled
-from lowering.forms.choose import chosen
+from lowering.forms.choose import GAINED, chosen
 from lowering.nest.ir import Stmt
 from lowering.passes.loops.index_set_splitting import partition_loops
 from tests.bound.corpus import CASES
@@ -92,6 +93,23 @@ def test_stages_are_chosen_apart() -> None:
         infer_bound(s, compute={s.stages[2].op.outputs[0]: "cheap"})
 
 
+def test_a_mixture_that_spares_nothing_is_not_inferred() -> None:
+    """Boxes of some stages are inferred where the first two prices promise enough, whatever counts as enough."""
+    asked: list[object] = []
+
+    def infer(word: Any) -> BoundsMap:
+        asked.append(word)
+        return infer_bound(s, compute=word)
+
+    for share, inferences in ((GAINED, 3), (1.0, 2)):
+        s = apart()
+        asked.clear()
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("lowering.forms.choose.GAINED", share)
+            words = {form[0].compute for form in chosen(s, FunctionBuilder(), infer, "auto", "auto").forms.values()}
+        assert len(asked) == inferences and len(words) == inferences - 1
+
+
 def a_band(extent: Any) -> Any:
     """A tensor of which the elements next to the diagonal are read, and one read with a stride."""
     a = te.placeholder((extent, extent), name="A")
@@ -111,6 +129,19 @@ def test_storage_is_compact_where_memory_is_spared() -> None:
     assert [form.storage for form in lower(a_band(6000), compact=False).forms["T"]].count("compact") == 0
     assert "allocate T: float32[1500, 1507]" in str(lower(a_band(6000), compute="exact"))  # as it is inferred
     assert infer_bound(a_band(6000), compute="auto").compact is False
+
+
+def test_storage_of_equal_extents_is_no_alternative() -> None:
+    """The columns of `T` are stored one by one either way."""
+    n = te.var("n")
+    a = te.placeholder((n, 200), name="A")
+    t = te.compute((n, 200), lambda i, j: a[i, j] + 1.0, name="T")
+    c = te.compute((200, 100), lambda j, i: t[i, j] + t[n - 1 - i, j], name="C")
+    s = te.create_schedule(c.op)
+    s[t].compute_at(s[c], c.op.axis[0])
+    b = infer_bound(s)
+    assert b.storage(t).is_plain and not b.with_compact(b.schedule.stages).storage(t).is_plain
+    assert {form.storage for form in lower(s).forms["T"]} == {"plain"}
 
 
 def test_what_is_chosen_of_a_band_is_right(monkeypatch: pytest.MonkeyPatch) -> None:
