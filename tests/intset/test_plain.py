@@ -7,13 +7,14 @@ from itertools import pairwise, product
 
 import numpy as np
 import pytest
+from hypothesis import given
 from hypothesis import strategies as st
 
 import intset.plain as plain
 from intset import Context, Expr, Range, Var, evaluate, maximum, minimum, select
 from intset.expr.node import Node
 from intset.spaces.vectors import to_numpy
-from tests.sweeps import daily, sampled
+from tests.sweeps import daily
 
 DIVISORS = (2, 3, 4, 6, 8, 12)
 
@@ -87,9 +88,15 @@ def check(seed: int) -> None:
             assert all(b - a <= gap for a, b in pairwise(own)), (seed, node)
 
 
-@sampled(100, 20_000, st.integers(0, 10**9))
+@given(st.integers(0, 10**9))
 def test_rows_and_ends_are_those_of_enumeration(seed: int) -> None:
     check(seed)
+
+
+@pytest.mark.nightly
+def test_rows_and_ends_of_many_expressions() -> None:
+    for seed in range(20_000):
+        check(seed)
 
 
 @pytest.mark.parametrize("seed", daily(range(400), 20))

@@ -21,7 +21,6 @@ from hypothesis import strategies as st
 
 from intset import Context, IntSet, Range, ShapeVar, UndecidedError, Var, cast, using
 from intset.domains.isl import translate
-from intset.domains.isl.bindings import bindings
 from intset.domains.isl.count import PerInstance, count, count_symbolic, max_over
 from intset.domains.isl.session import IslError, budget, context, isl, number, val, weighed
 from intset.domains.isl.translate import aff_to_expr, pw_aff_to_expr, set_to_cond
@@ -619,7 +618,6 @@ def least(question: Question) -> int:
     return low
 
 
-@pytest.mark.skipif(bindings() is None, reason="islpy does not show what clears isl's blocks of memory")
 @pytest.mark.parametrize("question", QUESTIONS)
 def test_the_least_budget_is_the_same_first_and_last(question: Question) -> None:
     found = set()
