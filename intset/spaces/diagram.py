@@ -396,8 +396,10 @@ def _carried(step: JoinStep, states: Columns, before: Array, row: Array, live: I
 
     carried: Columns = {}
     for var in live:
-        term = step.terms.get(var)
-        carried[var] = chosen(var) if term is None else term_values(term, {v: chosen(v) for v in term.variables})
+        if (term := step.terms.get(var)) is None:
+            carried[var] = chosen(var)
+        else:  # a part whose value no variable changes is one number
+            carried[var] = np.broadcast_to(term_values(term, {v: chosen(v) for v in term.variables}), row.shape)
     return carried
 
 

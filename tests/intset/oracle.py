@@ -19,6 +19,7 @@ from intset.errors import BudgetError, CountError, EvaluationError, UndecidedErr
 from intset.expr.dag import conjuncts
 from intset.expr.definedness import embedded_claims
 from intset.expr.evaluate import compiled
+from intset.infinity import Infinity
 from intset.simplify import Pricing
 from intset.testing import Setting
 from intset.testing.claims import Oracle
@@ -149,6 +150,18 @@ class Claims(Oracle):
             self._around(tuple(self.at(end, env) for end in bounds), False, own, (domain, e, bounds, env))  # type: ignore[arg-type]
             there = found.at(env)
             self.require(all(x in there for x in own), "lacks an element", domain, e, found, env, own)
+
+    def over(self, e: Expr) -> None:
+        """Bounds over all sizes contain the values at all of them; tight ones end with these, if all are enumerated."""
+        bounds, values = self.ctx.bounds(e, over="sizes"), {x for own in self.truth(e).values() for x in own}
+        self.require(tuple(self.ctx.bounds(e, over=list(self.setting.sizes))) == tuple(bounds), "over", e, bounds)
+        if not values:
+            return
+        self.tally["tight over sizes"] += bounds.is_tight
+        declared = [(size.declared(), window) for size, window in self.setting.sizes.items()]
+        is_whole = all(None not in (low, high) and high in window for (low, high, _), window in declared)
+        ends = tuple(end if isinstance(end, Infinity) else int(end) for end in bounds)
+        self._around(ends, bounds.is_tight and is_whole, values, ("over", e, bounds))  # type: ignore[arg-type]
 
     def canonical(self, e: Expr) -> None:
         """The linear form has the values of its expression."""

@@ -10,7 +10,6 @@ import random
 import shutil
 import subprocess
 import sys
-import threading
 import weakref
 from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
@@ -158,26 +157,6 @@ def test_nodes_that_remember_themselves_are_collected() -> None:
     del node
     gc.collect()
     assert storage.count() <= before
-
-
-def test_threads_make_one_node_of_equal_structure() -> None:
-    i, j = Var("i"), Var("j")
-    made: list[list[Any]] = [[] for _ in range(8)]
-
-    def work(own: list[Any]) -> None:
-        own += [(i * (k + 1000) + j) // (k + 300) for k in range(2_000)]
-
-    interval = sys.getswitchinterval()
-    sys.setswitchinterval(1e-6)
-    try:
-        threads = [threading.Thread(target=work, args=(own,)) for own in made]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-    finally:
-        sys.setswitchinterval(interval)
-    assert all(len(own) == 2_000 and all(a is b for a, b in zip(own, made[0], strict=True)) for own in made)
 
 
 def test_a_payload_whose_comparison_makes_nodes() -> None:

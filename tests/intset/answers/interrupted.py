@@ -1,4 +1,4 @@
-"""Interrupt questions at a random line of the program or its libraries, then repeat them.
+"""Interrupt a question at a random line of the program or its libraries, then repeat it, and ask another.
 
 `python -m tests.intset.answers.interrupted SEED TRIES`: each try forks a process before any import, so that interrupts
 may hit the first import of islpy or z3. Prints answers that changed.
@@ -93,21 +93,23 @@ def main(seed: int, tries: int) -> int:
     wrong = 0
     for number in range(seed, seed + tries):
         rng = random.Random(number)
-        k = rng.randrange(len(truth))
+        k, other = rng.randrange(len(truth)), rng.randrange(len(truth))
         places = [
             rng.choice((rng.randrange(1, FIRST_LINES), rng.randrange(1, 90))) for _ in range(rng.choice((1, 1, 2)))
         ]
 
-        def again(k: int = k, places: list[int] = places) -> str:
-            ask = questions()[k]
+        def again(k: int = k, other: int = other, places: list[int] = places) -> list[str]:
+            asked = questions()
             for place in places:
-                interrupted(ask, place)
-            return ask()
+                interrupted(asked[k], place)
+            return [asked[k](), asked[other]()]
 
         found = apart(again)
-        if found != truth[k]:
+        if found != [truth[k], truth[other]]:
             wrong += 1
-            print(f"{number}: question {k} interrupted at {places}: {found}, not {truth[k]}")
+            print(
+                f"{number}: question {k} interrupted at {places}, then {other}: {found}, not {truth[k], truth[other]}"
+            )
     return wrong
 
 

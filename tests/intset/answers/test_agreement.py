@@ -1,8 +1,7 @@
-"""What one question knows, all know: answers about one context, compared; what a user writes first with them."""
+"""What one question knows, all know: answers about one context, compared; bounds over sizes."""
 
 from __future__ import annotations
 
-import itertools
 import operator
 from typing import Any
 
@@ -14,6 +13,7 @@ from intset import (
     NEG_INF,
     POS_INF,
     Bounds,
+    Cond,
     Context,
     Expr,
     InputError,
@@ -24,11 +24,12 @@ from intset import (
     ceildiv,
     const,
     evaluate,
+    minimum,
     opaque,
 )
 from intset.expr.build import Opaque
-from intset.expr.node import as_expr
-from tests.strategies.contexts import NONLINEAR, Drawn, contexts
+from tests.intset.oracle import Claims
+from tests.strategies.contexts import NONLINEAR, Drawn, contexts, world
 from tests.sweeps import sampled
 
 i, j, k, io, ii, jo, ji = (Var(name) for name in ("i", "j", "k", "io", "ii", "jo", "ji"))
@@ -42,77 +43,55 @@ POWERS = [
 
 @pytest.mark.parametrize("e", POWERS, ids=str)
 def test_powers_of_a_variable_have_ends_over_sizes(e: Expr) -> None:
-    bounds = RUN.bounds(e)
-    assert RUN.prove(e <= bounds[1]) and RUN.prove(e >= bounds[0])
-    for size, other in itertools.product(range(1, 7), range(1, 5)):
-        at = {n: size, m: other}
-        taken = {evaluate(e, {**at, i: x}) for x in range(size)}
-        low, high = (evaluate(end, at) for end in bounds)  # type: ignore[arg-type]
-        assert (low, high) == (min(taken), max(taken)) if bounds.is_tight else low <= min(taken) and high >= max(taken)
-    assert bounds.is_tight or m in e.free_vars()
+    low, high = ends = Claims(world({i: Range(0, n)}, sizes=[n, m])).bounds(e, None)
+    assert RUN.prove(e <= high) and RUN.prove(e >= low) and (ends.is_tight or m in e.free_vars())
+    for first in (-2, 1):
+        shifted = Claims(world({i: Range(first, n), k: Range(0, i + 3)}, sizes=[n, m]))
+        for one in (e, e - i * k, e + k * k):
+            shifted.bounds(one, None)
 
 
 def test_a_quotient_beside_its_terms_is_read_as_one() -> None:
-    for e, last in (((n - 1 - i) * i // n, None), ((i * i - i) // n - i, 0), (i + i * i // n, None)):
-        low, high = RUN.bounds(e)
-        assert RUN.prove(e >= low) and RUN.prove(e <= high) and (last is None or high == last)
-        for size in range(1, 9):
-            taken = {evaluate(e, {n: size, i: x}) for x in range(size)}
-            assert evaluate(as_expr(low), {n: size}) <= min(taken) and evaluate(as_expr(high), {n: size}) >= max(taken)
-    assert RUN.bounds((n - 1 - i) * i // n)[0] == 0
+    claims = Claims(world({i: Range(0, n)}, sizes=[n]))
+    for e, first, last in (
+        ((n - 1 - i) * i // n, 0, None),
+        ((i * i - i) // n - i, None, 0),
+        (i + i * i // n, None, None),
+    ):
+        low, high = claims.bounds(e, None)
+        assert RUN.prove(e >= low) and RUN.prove(e <= high) and first in (None, low) and last in (None, high)
 
 
-@pytest.mark.parametrize("e", POWERS, ids=str)
-@pytest.mark.parametrize("first", [-2, 1])
-def test_powers_over_shifted_ranges_are_sound(e: Expr, first: int) -> None:
-    ctx = Context({i: Range(first, n), k: Range(0, i + 3)})
-    for one in (e, e - i * k, e + k * k):
-        bounds = ctx.bounds(one)
-        for size, other in itertools.product(range(1, 5), range(1, 4)):
-            at = {n: size, m: other}
-            points = [{**at, i: x, k: y} for x in range(first, first + size) for y in range(x + 3)]
-            taken = {evaluate(one, point) for point in points}
-            low, high = (end if not isinstance(end, Expr) else evaluate(end, at) for end in bounds)
-            assert low <= min(taken) and high >= max(taken)
-            assert not bounds.is_tight or (low, high) == (min(taken), max(taken))
+FLAT_RANGE = {i: Range(0, n * m)}
 
 
 @pytest.mark.parametrize(
-    ("exprs", "ctx"),
+    ("exprs", "ranges", "facts"),
     [
-        ((i // m, i % m), Context({i: Range(0, n * m)})),
-        ((i % m, i // m + 2), Context({i: Range(0, n * m), j: Range(0, 3)})),
-        ((i // m,), Context({i: Range(0, n * m)})),
-        ((i // m, j), Context({i: Range(0, n * m), j: Range(0, m)})),
-        ((i // n, i % n, k), Context({i: Range(0, n * m), k: Range(1, 2)})),
-        ((i // m, i % n), Context({i: Range(0, n * m)})),
-        ((i // m, i % m), Context({i: Range(0, n * m)}, assume=[n >= 2])),
-        ((i // m, i % m), Context({i: Range(0, n * m)}, assume=[i % 2 < 1])),
-        ((i // m, i % m), Context({i: Range(1, n * m)})),
+        ((i // m, i % m), FLAT_RANGE, []),
+        ((i % m, i // m + 2), {**FLAT_RANGE, j: Range(0, 3)}, []),
+        ((i // m,), FLAT_RANGE, []),
+        ((i // m, j), {**FLAT_RANGE, j: Range(0, m)}, []),
+        ((i // n, i % n, k), {**FLAT_RANGE, k: Range(1, 2)}, []),
+        ((i // m, i % n), FLAT_RANGE, []),
+        ((i // m, i % m), FLAT_RANGE, [n >= 2]),
+        ((i // m, i % m), FLAT_RANGE, [i % 2 < 1]),
+        ((i // m, i % m), {i: Range(1, n * m)}, []),
     ],
     ids=str,
 )
-def test_an_image_knows_what_its_map_knows(exprs: tuple[Expr, ...], ctx: Context) -> None:
-    image, index = ctx.image(exprs), ctx.as_iter_map(exprs)
+def test_an_image_knows_what_its_map_knows(exprs: tuple[Expr, ...], ranges: Any, facts: list[Cond]) -> None:
+    claims = Claims(world(ranges, facts, [n, m]), places=9)
+    claims.region_of(claims.ctx.image(exprs), claims.setting.values(*exprs), (exprs,))
+    image, index = claims.ctx.image(exprs), claims.ctx.as_iter_map(exprs)
     if index.surjective.status == "proved" and index.found:
         assert image.is_exact and image.box == index.ranges
-    variables = list(ctx.ranges)
-    for at in ({n: a, m: b} for a, b in itertools.product(range(1, 4), repeat=2)):
-        spans = [[int(evaluate(end, at)) for end in (r.min, r.extent)] for r in ctx.ranges.values()]  # type: ignore[arg-type]
-        rows = [
-            dict(zip(variables, row, strict=True)) for row in itertools.product(*(range(a, a + b) for a, b in spans))
-        ]
-        rows = [{**row, **at} for row in rows if all(evaluate(f.condition, {**row, **at}) for f in ctx.facts)]
-        taken = {tuple(evaluate(e, row) for e in exprs) for row in rows}
-        if image.is_exact:
-            number = image.at(at).count()
-            assert number == len(taken) and (not taken or evaluate(as_expr(image.count()), at) == number)
 
 
 def test_the_exact_image_of_a_split_and_fuse_map() -> None:
-    assert Context({i: Range(0, n * m)}).image((i // m, i % m)).count() == n * m
-    assert Context({i: Range(0, n * m)}).value_set(i // m).is_exact
-    assert Context({i: Range(0, n * m)}).value_set(i % m).is_exact
+    ctx = Context(FLAT_RANGE)
+    assert ctx.image((i // m, i % m)).count() == n * m
+    assert ctx.value_set(i // m).is_exact and ctx.value_set(i % m).is_exact
 
 
 TILES = [io * 4 + ii < n, jo * 32 + ji < m]
@@ -164,10 +143,9 @@ def test_sizes_fixed_before_and_after_agree(drawn: Drawn) -> str:
     ctx, (e,) = drawn.ctx, drawn.exprs
     truth: dict[Any, set[int]] = {params: {x for (x,) in taken} for params, taken in drawn.setting.values(e).items()}
     for params, taken in list(truth.items())[:3]:
-        at = drawn.setting.env(params)
-        low, high = ctx.bounds(e, over=at)
-        assert low <= min(taken) and high >= max(taken)
-        assert not ctx.bounds(e, over=at).is_tight or (low, high) == (min(taken), max(taken))
+        bounds = ctx.bounds(e, over=(at := drawn.setting.env(params)))
+        assert bounds[0] <= min(taken) and bounds[1] >= max(taken)
+        assert not bounds.is_tight or tuple(bounds) == (min(taken), max(taken))
         assert all(x in ctx.value_set(e, over=at) for x in taken)
     return "sized" if drawn.sizes and truth else ""
 
@@ -236,3 +214,72 @@ def test_ints_are_two_ints_or_name_the_end():
     ):
         with pytest.raises(InputError, match=words):
             bounds.ints()
+
+
+# -- bounds over all allowed sizes; drawn ones are in test_claims_drawn ------------------------------------------------
+
+p, q, u = ShapeVar("n"), ShapeVar("m"), ShapeVar("u", lower=2, upper=128)
+a, b = ShapeVar("a", lower=1), ShapeVar("b", lower=1)
+
+
+@pytest.mark.parametrize(
+    ("e", "facts", "ends"),
+    [
+        (p // (q + 1), [], (0, POS_INF)),
+        (a - q % a, [], (1, POS_INF)),
+        (u * 4 + 3, [], (11, 515)),
+        (p * p - p, [], (0, POS_INF)),
+        (p * (p - 1) // 2, [], (0, POS_INF)),
+        (p * p - p * 4, [], (-4, POS_INF)),
+        (minimum(p, u) - u, [], (-128, 0)),
+        (p * q, [p * q <= 4096], (0, 4096)),
+        (a * b - a - b, [], (-1, POS_INF)),
+        (p // a - p, [], (NEG_INF, 0)),
+        (p - p // a * a, [], (0, POS_INF)),
+        (ceildiv(p, a) * a - p, [], (0, POS_INF)),
+        (p - q, [p.eq(q * 3)], (0, POS_INF)),
+        (p % 3, [p.eq(q * 3)], (0, 0)),
+        (ShapeVar("q", lower=1, upper=100, multiple_of=8) * 3, [], (24, 288)),
+        (ShapeVar("q", lower=-3, upper=9, multiple_of=4) // 3, [], (0, 2)),
+        (ShapeVar("q", lower=2, upper=13, multiple_of=4) % 5, [], (2, 4)),
+        (p * q - q * p, [], (0, 0)),
+    ],
+)
+def test_ends_of_what_sizes_make(e, facts, ends):
+    bounds = Context(assume=facts).bounds(e, over="sizes")
+    assert tuple(map(str, bounds)) == tuple(map(str, ends)) and bounds.is_tight
+    assert bounds.certificate().check()
+
+
+def test_dependent_ranges():
+    k = ShapeVar("k", upper=64)
+    ctx = Context({i: Range(0, q), j: Range(0, k)})
+    assert ctx.bounds(i * k + j, over="sizes").is_tight
+    assert tuple(Context({j: Range(0, k)}).bounds(k - j, over=[k])) == (1, 64)
+    assert str(ctx.bounds(i * 2 + j, over=[k])) == "(0, m * 2 + 61)"
+    assert [int(end) for end in Context({j: Range(0, k)}).value_set(j % 4, over="sizes").ends()] == [0, 3]
+
+
+def test_kept_variables_stay():
+    ctx = Context({i: Range(0, 8)})
+    assert str(ctx.bounds(i + u, keep=[i], over="sizes")) == "(i + 2, i + 128)"
+
+
+@pytest.mark.parametrize(
+    ("over", "keep", "message"),
+    [
+        ([i], (), "over takes sizes, variables without a range, not i"),
+        ([p, i], [i], "over and keep both list i"),
+        ([p], [p], "over and keep both list n"),
+        ("size", (), 'over must be a list of sizes or "sizes", not "size"'),
+        ([p + 1], (), None),
+        (["n"], (), None),
+        (3, (), None),
+        ({p}, (), None),
+    ],
+)
+def test_what_over_is_not(over, keep, message):
+    with pytest.raises(InputError) as caught:
+        Context({i: Range(0, p)}).bounds(i + p, keep=keep, over=over)
+    assert "\n" not in str(caught.value)
+    assert message is None or str(caught.value).replace("'", '"') == message

@@ -76,6 +76,19 @@ def conditions(claims: Claims, drawn: Drawn) -> None:
     under.map(tuple(v // 2 for v in drawn.ranges))
 
 
+def fast(claims: Claims, drawn: Drawn) -> None:
+    with using(effort="fast"):
+        for e in drawn.exprs:
+            claims.about(e)
+        claims.region(None)
+        claims.goals()
+
+
+def over_sizes(claims: Claims, drawn: Drawn) -> None:
+    for e in drawn.exprs:
+        claims.over(e)
+
+
 def sizes(claims: Claims, drawn: Drawn) -> None:
     """Sets and regions at sizes that facts and declarations allow, and at those that they exclude."""
     keep, exprs = drawn.keep, (drawn.exprs[0], next(iter(drawn.ranges)) + 0)
@@ -147,6 +160,13 @@ FAMILIES = {
     "conditions": family(conditions, 24, PROVED, kinds=PARTIAL, ranges="box empty", exprs=2, facts=20, shared=20),
     "excluded sizes": family(
         sizes, 20, ranges="sized divided dependent", sizes=2, kept=30, facts=60, depth=1, kinds=f"{AFFINE} divisors"
+    ),
+    "fast": family(
+        fast, 40, {"tight": 50, "exact": 10, **PROVED}, kinds=EVERY, ranges="box sized dependent", sizes=1, exprs=3
+    ),
+    "over sizes": family(
+        over_sizes, 40, {"tight over sizes": 60}, kinds=f"{NONLINEAR} multiples", ranges="sized box", sizes=2, exprs=3,
+        facts=20, depth=1,
     ),
     "membership": family(
         membership, 25, {"exact region": 10}, kinds=PARTIAL, ranges="divided box", sizes=2, facts=60, exprs=2, depth=1

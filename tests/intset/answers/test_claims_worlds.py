@@ -97,6 +97,7 @@ WORLDS: dict[str, tuple[Any, ...]] = {
     "a range that starts at a quotient of a size": ({i: Range(4 // few, 2), j: Range(0, 2)}, (), (few,)),
     "a size far from 0": ({i: Range(wide, 2), j: Range(0, 2)}, (), (wide,)),
     "a chain over a size": ({j: Range(0, 4), i: Range(0, N), k: Range(0, i)}, (), (N,)),
+    "a range that reaches beyond one of a size": ({i: Range(0, N), j: Range(i, 3), k: Range(0, 4)}, (), (N,)),
     "a chain through a fact": ({i: Range(0, 4), j: Range(0, 5), k: Range(0, 5)}, (k > j, k < N), (N,)),
     "a fact on a size": ({i: Range(0, 4), j: Range(0, 2)}, (N >= 3,), (N,)),
     "two sizes": ({j: Range(0, 3), i: Range(0, N), k: Range(N, M - N)}, (), (N, M)),
@@ -465,9 +466,34 @@ def test_sums_over_sizes(which: int) -> None:
     """Every pair of coefficients over every kind of range: most such sums are contiguous, or only almost."""
     claims = Claims(world(SIZED[which], sizes=(n, m)), places=2)
     for number, e in enumerate(sums()):
-        if (number + which) % 4 == 0 or number >= len(COEFFICIENTS) ** 2 and (number + which) % 2:
+        if (number + which) % 6 == 0 or number >= len(COEFFICIENTS) ** 2 and (number + which) % 2:
             claims.about(e)
     assert claims.tally["tight bounds"] > 2 and claims.tally["exact"] > 2, claims.tally
+
+
+PARTS: tuple[Callable[[Var], Expr], ...] = (
+    lambda v: v % 8 + minimum(2, v), lambda v: (v & 7) % 3, lambda v: v // 3 * 2 + v % 3 * 5, lambda v: v % 5 * (v % 3),
+    lambda v: maximum(v % 5, 3 - v), lambda v: -(v // 2) + v % 2 * 7,
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("tie", [None, lambda rows, columns: (rows % 2).eq(0), lambda rows, columns: i + j < columns])
+def test_parts_that_share_no_variable_are_bounded_one_by_one_unless_a_fact_ties_them(tie: Any) -> None:
+    rows, columns = ShapeVar("rows", lower=10, upper=16), ShapeVar("columns", lower=1)
+    facts = [] if tie is None else [tie(rows, columns)]
+    claims = Claims(world({i: Range(0, rows), j: Range(0, columns)}, facts, (rows, columns)))
+    for number, (own, other) in enumerate(itertools.product(PARTS, repeat=2)):
+        if number % 3 == 0:
+            claims.bounds(own(i) * (1, -2)[number % 2] + other(j) + (0, rows // 4, 3 - columns)[number // 3 % 3], None)
+    for c in (2, 3, 4, 6) if tie is None else ():  # a constant that moves out of a remainder counts once
+        assert claims.bounds(i * 2 + (j * 2 + 3) % c, None).is_tight
+
+
+def test_what_takes_isl_long_together_is_quick_in_parts() -> None:
+    rows, columns = ShapeVar("rows"), ShapeVar("columns")
+    claims = Claims(world({i: Range(0, rows), j: Range(0, columns)}, [(rows % 4).eq(0)], (rows, columns)))
+    ends = claims.bounds(14 + j % 8 + (i & 7) % 3 + abs(minimum(18, minimum(2, j))), None)
+    assert ends.is_tight and ends.by == "isl" and not ends.notes
 
 
 def test_nested_steps_beside_a_size() -> None:

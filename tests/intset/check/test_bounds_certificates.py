@@ -32,6 +32,7 @@ from intset.domains.sets.base import Bounds
 from intset.expr.node import Expr, const
 from intset.infinity import NEG_INF, POS_INF, Infinity
 from intset.testing.contexts import question
+from tests.sweeps import daily
 
 i, j, k = Var("i"), Var("j"), Var("k")
 n, m = ShapeVar("n"), ShapeVar("m")
@@ -129,24 +130,13 @@ def test_forged_bounds_are_refused():
     cert = ctx.bounds(i * m + j).certificate()
     (low, high), (first, last) = (cert.lower, cert.upper), cert.attained
     forged = [
-        {"low": const(1)},
-        {"high": cert.high - 1},
-        {"lower": None},
-        {"lower": high},
-        {"lower": low, "upper": low},
-        {"at_lower": {i: 0, j: 1}},
-        {"at_lower": {i: 0}},
-        {"at_upper": {i: n - 1, j: m - 1, n: 3}},
-        {"at_upper": cert.at_lower},
-        {"at_upper": cert.at_lower, "attained": (first, first)},
-        {"attained": (first, None)},
-        {"attained": (last, first)},
-        {"ranges": cert.ranges[:1]},
-        {"ranges": (*cert.ranges, cert.ranges[0])},
-        {"facts": ctx.prove(i < n).certificate().facts, "expr": i},
-        {"keep": (i,)},
-        {"empty": low},
-    ]
+        {"low": const(1)}, {"high": cert.high - 1}, {"lower": None}, {"lower": high}, {"lower": low, "upper": low},
+        {"at_lower": {i: 0, j: 1}}, {"at_lower": {i: 0}}, {"at_upper": {i: n - 1, j: m - 1, n: 3}},
+        {"at_upper": cert.at_lower}, {"at_upper": cert.at_lower, "attained": (first, first)},
+        {"attained": (first, None)}, {"attained": (last, first)}, {"ranges": cert.ranges[:1]},
+        {"ranges": (*cert.ranges, cert.ranges[0])}, {"facts": ctx.prove(i < n).certificate().facts, "expr": i},
+        {"keep": (i,)}, {"empty": low},
+    ]  # fmt: skip
     for bad in forged:
         assert not replace(cert, **bad).check(), bad
     for other in (Context({i: Range(0, n)}), Context({i: Range(0, n), j: Range(0, n)}), Context(ctx.ranges, [n > 3])):
@@ -170,7 +160,8 @@ def test_bounds_remember_their_question_and_nothing_else():
         Bounds(0, 1, True).certificate()
 
 
-def ask(seeds) -> int:
+@pytest.mark.parametrize(("seeds", "least"), daily([((4, 5, 6, 8, 9, 11, 15, 16, 17, 18), 10), (range(200), 190)], 2))
+def test_bounds_of_random_expressions_have_certificates(seeds, least):
     shown = 0
     for seed in seeds:
         q = question(seed)
@@ -186,16 +177,7 @@ def ask(seeds) -> int:
         shown += 1
         for end, at in ((min(q.values, default=0), cert.at_lower), (max(q.values, default=0), cert.at_upper)):
             assert at is None or evaluate(q.expr, at) == end, seed
-    return shown
-
-
-def test_bounds_of_random_expressions_have_certificates():
-    assert ask((4, 5, 6, 8, 9, 11, 15, 16, 17, 18)) == 10
-
-
-@pytest.mark.nightly
-def test_bounds_of_many_random_expressions_have_certificates():
-    assert ask(range(200)) >= 190
+    assert shown >= least
 
 
 def test_the_repr_is_short_and_tells_what_is_shown() -> None:

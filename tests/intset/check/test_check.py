@@ -106,17 +106,6 @@ def test_what_a_size_declares_cannot_be_changed_in_the_text():
         Certificate.from_text(json.dumps(table))
 
 
-BAD = [
-    "", "x", "[]", "{}", "null", "[" * 100_000, '{"certificate": 2}', '{"certificate": true}', "9" * 5000, "\x1b[31m",
-]  # fmt: skip
-
-
-@pytest.mark.parametrize("text", BAD)
-def test_bad_text_is_refused(text):
-    with pytest.raises(ParseError):
-        Certificate.from_text(text)
-
-
 def test_every_field_of_a_text_is_needed_and_none_is_added():
     for cert in certificates():
         table = json.loads(cert.to_text())

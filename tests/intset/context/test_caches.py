@@ -147,12 +147,12 @@ def test_processes_share_a_cache(path: str) -> None:
     """Several at a time write the same answers, and a later one reads them."""
 
     def started() -> subprocess.Popen[str]:
-        command = [sys.executable, "-c", PROGRAM, path, "0", "15"]
+        command = [sys.executable, "-c", PROGRAM, path, "0", "8"]
         env = {**os.environ, "PYTHONPATH": str(ROOT)}
         return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT, env=env)
 
     texts = [process.communicate()[0] for process in [started(), started(), started()]]
-    plain = "".join(f"{shown(k)}\n" for k in range(15))
+    plain = "".join(f"{shown(k)}\n" for k in range(8))
     assert texts == [plain] * 3
     assert sqlite3.connect(path).execute("PRAGMA integrity_check").fetchone() == ("ok",)
     before = sqlite3.connect(path).execute(COUNT).fetchone()

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import itertools
 import random
 
 import pytest
 
 from benchmarks.calls import counted
-from intset import POS_INF, Bounds, Context, Expr, Range, ShapeVar, Var, ceildiv, evaluate
-from intset.expr.node import as_expr
+from intset import Context, Expr, Range, ShapeVar, Var, ceildiv
 from intset.frame import coalesced
+from tests.intset.oracle import Claims
+from tests.strategies.contexts import world
+from tests.sweeps import daily
 
-n, m, t = (ShapeVar(name, lower=1) for name in "nmt")
+n, m, t = (ShapeVar(name, lower=1) for name in "nmt")  # each is tried from 1 to 7
 io, ii, im, jo, ji, k = (Var(name) for name in ("io", "ii", "im", "jo", "ji", "k"))
 SPLIT = {io: Range(0, ceildiv(n, 4)), ii: Range(0, 4)}
 
@@ -56,13 +57,7 @@ def test_ends_that_a_point_attains_cost_no_coalescing(e: Expr) -> None:
     ctx = Context(ranges, assume=[io * 4 + ii < 17, jo * 4 + k < 19])
     calls = counted(lambda: ctx.bounds(e))
     assert not any(code.co_filename.endswith("coalescing.py") for code in calls)
-    values = [
-        evaluate(e, point)
-        for values in itertools.product(*(range(int(r.extent)) for r in ranges.values()))
-        for point in (dict(zip(ranges, values, strict=True)),)
-        if evaluate(ctx.frame.conditions[0], point) and evaluate(ctx.frame.conditions[1], point)
-    ]
-    assert ctx.bounds(e).is_tight and tuple(map(int, ctx.bounds(e))) == (min(values), max(values))
+    assert Claims(world(ranges, ctx.frame.conditions)).bounds(e, None).is_tight
 
 
 class SplitLoops:
@@ -97,62 +92,19 @@ class SplitLoops:
             self.facts.append(rng.choice((outer >= 1, total >= 1, total + outer <= size + 3)))
         return total
 
-    def values(self, sizes) -> set[int]:
-        values = set()
-        spans = []
-        for limits in self.ranges.values():
-            low, extent = (
-                evaluate(end, sizes) if isinstance(end, Expr) else end for end in (limits.min, limits.extent)
-            )
-            spans.append(range(low, low + extent))
-        for point in itertools.product(*spans):
-            env = {**sizes, **dict(zip(self.ranges, point, strict=True))}
-            if all(evaluate(fact, env) for fact in self.facts):
-                values.add(evaluate(self.e, env))
-        return values
 
-
-def end_at(end, sizes) -> float:
-    if isinstance(end, Expr):
-        return evaluate(end, sizes)
-    return float("inf") if end is POS_INF else float("-inf")
-
-
-@pytest.mark.parametrize("first", range(0, 90, 15))
+@pytest.mark.parametrize("first", daily(range(0, 600, 15), 20))
 def test_random_splits_against_enumeration(first: int) -> None:
     tight = 0
     for seed in range(first, first + 15):
         loops = SplitLoops(seed)
-        ctx = Context(loops.ranges, assume=loops.facts)
-        bounds: Bounds = ctx.bounds(loops.e)
-        values_set = ctx.value_set(loops.e)
-        tight += bounds.is_tight
-        for sizes in ({n: a, m: b, t: c} for a in (1, 2, 5, 6) for b in (1, 3, 4) for c in (1, 2, 4)):
-            true = loops.values(sizes)
-            if not true:
-                continue
-            low, high = (end_at(end, sizes) for end in bounds)
-            assert low <= min(true) and max(true) <= high, (seed, loops.ranges, loops.facts, loops.e, bounds, sizes)
-            if bounds.is_tight:
-                assert (low, high) == (min(true), max(true)), (seed, loops.ranges, loops.facts, loops.e, bounds, sizes)
-            if values_set.is_exact:
-                at = values_set.at(sizes)
-                near = range(min(true) - 3, max(true) + 4)
-                assert {v for v in near if v in at} == true, (
-                    seed, loops.ranges, loops.facts, loops.e, values_set, sizes,
-                )  # fmt: skip
+        claims = Claims(world(loops.ranges, loops.facts, [n, m, t]), places=12)
+        claims.values(loops.e, None)
+        tight += claims.bounds(loops.e, None).is_tight
     assert tight >= 8
 
 
-def tuples(ranges, facts, roots, sizes) -> set[tuple[int, ...]]:
-    """The values of expressions over the points of ranges at which facts hold."""
-    ends = [[evaluate(as_expr(end), sizes) for end in (limits.min, limits.extent)] for limits in ranges.values()]
-    points = itertools.product(*(range(low, low + extent) for low, extent in ends))
-    at = ({**sizes, **dict(zip(ranges, point, strict=True))} for point in points)
-    return {tuple(evaluate(e, env) for e in roots) for env in at if all(evaluate(fact, env) for fact in facts)}
-
-
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", daily(range(40), 20))
 def test_one_variable_takes_the_values_of_the_sum_and_no_others(seed: int) -> None:
     """Strides around the runs below them: of the run's length, shorter, and one and two more, which leave a gap."""
     rng, replaced, left = random.Random(seed), 0, 0
@@ -171,8 +123,7 @@ def test_one_variable_takes_the_values_of_the_sum_and_no_others(seed: int) -> No
             left += 1
             continue
         replaced += 1
-        for sizes in ({n: a, m: 3, t: b} for a in (1, 4) for b in (1, 2, 3)):
-            before = tuples(frame.ranges, frame.conditions, roots, sizes)
-            after = tuples(found[0].ranges, found[0].conditions, found[1], sizes)
-            assert before == after, (ranges, frame.conditions, roots, found, sizes)
+        before = world(frame.ranges, frame.conditions, [n, m, t]).values(*roots)
+        after = world(found[0].ranges, found[0].conditions, [n, m, t]).values(*found[1])
+        assert before == after, (ranges, frame.conditions, roots, found)
     assert replaced >= 6 and left >= 4

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-import time
-
 import numpy as np
 import pytest
 
@@ -19,11 +15,10 @@ from intset import (
     ShapeVar,
     Var,
     evaluate,
-    maximum,
-    minimum,
-    parse,
     select,
 )
+from tests.intset.oracle import Claims
+from tests.strategies.contexts import world
 
 i, j, k = Var("i"), Var("j"), Var("k")
 n, m = ShapeVar("n"), ShapeVar("m")
@@ -42,13 +37,10 @@ def test_symbolic_ends_use_the_signs_of_sizes():
 
 
 def test_symbolic_ends_with_facts_agree_with_enumeration():
-    tile = Context({i: Range(0, (n + 3) // 4), j: Range(0, 4)}, assume=[i * 4 + j < n])
-    for e in (i * 4 + j, i, j, (i * 4 + j) // 3, (i * 4 + j) % 5):
-        low, high = tile.bounds(e)
-        for size in range(1, 12):
-            values = [evaluate(e, {i: a, j: b}) for a in range((size + 3) // 4) for b in range(4) if a * 4 + b < size]
-            assert evaluate(low, {n: size}) == min(values), (e, size)
-            assert evaluate(high, {n: size}) == max(values), (e, size)
+    for size in (n, ShapeVar("large", lower=6, upper=12)):
+        claims = Claims(world({i: Range(0, (size + 3) // 4), j: Range(0, 4)}, [i * 4 + j < size], [size]))
+        for e in (i * 4 + j, i + 0, j + 0, (i * 4 + j) // 3, (i * 4 + j) % 5):
+            assert claims.bounds(e, None).is_tight, e
 
 
 def test_half_lines_and_everything():
@@ -78,13 +70,8 @@ def test_half_lines_and_everything():
         (lambda: Context({}).bounds(i, keep=("i",)), "keep must be a variable"),
         (lambda: i + 1.5, "must be an integer"),
         (lambda: i + np.bool_(True), "truth value"),
-        (lambda: i // 0, "constant 0"),
-        (lambda: i / 2, "not an integer operation"),
         (lambda: select(True, i, j), "must be a condition"),
         (lambda: bool(i < 3), "truth value of the condition"),
-        (lambda: parse("i +", {"i": i}), ""),
-        (lambda: parse("i + q", {"i": i}), "q"),
-        (lambda: evaluate(i + j, {i: 1}), "j has no value"),
         (lambda: ShapeVar("n", lower=5, upper=3), "has no value"),
         (lambda: Context({}).fits(i, bits=0), "at least 1"),
         (lambda: Context({}, domain="isll"), "did you mean 'isl'"),
@@ -117,37 +104,6 @@ def test_configuration_argument_block_environment_file(tmp_path, monkeypatch):
         Context({k: Range(0, 3)}).bounds(k)
 
 
-def test_import_is_light():
-    code = "import sys, intset; print([m for m in ('z3', 'islpy', 'numpy') if m in sys.modules])"
-    assert (
-        subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == "[]"
-    )
-
-
-TOWERS = {
-    "sums and products": lambda s: s + s,
-    "remainders": lambda s: s // 2 + s % 3,
-    "selects": lambda s: select(s % 3 > 0, s // 2, s + 1),
-    "minima": lambda s: minimum(s + 1, intset.maximum(s, 5)),
-    "squares": lambda s: s * s % 7 + s,
-    "bits": lambda s: (s ^ 5) + (s & 3),
-}
-
-
-@pytest.mark.parametrize("name", TOWERS)
-def test_a_tower_of_shared_subexpressions_is_walked_once(name):
-    tower = i
-    for _ in range(200):
-        tower = TOWERS[name](tower)
-    ctx = Context({i: Range(0, 10)})
-    started = time.perf_counter()
-    low, high = ctx.bounds(tower)
-    assert time.perf_counter() - started < 20  # not a measurement: exponential time would not end at all
-    values = [evaluate(tower, {i: v}) for v in range(10)]
-    assert low <= min(values) if low is NEG_INF else int(low) <= min(values)
-    assert high >= max(values) if high is POS_INF else int(high) >= max(values)
-
-
 def test_a_sum_of_twenty_thousand_terms():
     total = j
     for term in range(20_000):
@@ -157,16 +113,6 @@ def test_a_sum_of_twenty_thousand_terms():
     assert str(ctx.simplify(total - j)) == f"i * {sum(term % 3 for term in range(20_000))}"
 
 
-def test_the_linear_form_cancels():
-    ctx = Context({})
-    x, y = Var("x"), Var("y")
-    assert str(ctx.simplify(x - x)) == "0"
-    assert ctx.simplify((i * 4 + j) - i * 4) is j
-    assert ctx.simplify((x // 5) * 5 + x % 5) is x
-    assert str(ctx.simplify((x + y) - (x // 5) * 5)) == "x % 5 + y"
-    assert str(Context({x: Range(0, 4)}).canonical((y * 4 + x) % 16)) in ("x + y % 4 * 4", "y % 4 * 4 + x")
-
-
 def test_contexts_pickle_and_show_themselves():
     import pickle
 
@@ -174,17 +120,3 @@ def test_contexts_pickle_and_show_themselves():
     again = pickle.loads(pickle.dumps(ctx))
     assert again.bounds(i * 2) == ctx.bounds(i * 2)
     assert repr(ctx) == "<Context i in [0, n - 1] | assumed: i < 9>"
-
-
-def test_what_was_made_before_changes_no_answer() -> None:
-    def answers() -> list[str]:
-        i, j = Var("i"), Var("j")
-        n, m = ShapeVar("n"), ShapeVar("m")
-        ctx = Context({i: Range(0, n), j: Range(0, m)})
-        e = maximum(i * 4 + j, minimum(n * 3 - i, m * 7 - j) // 2, i * j + n % 3, (m // 5) * 2)
-        return [str(ctx.simplify(e)), str(ctx.bounds(e)), str(ctx.simplify(e * 2 + (i * j) // (n + 1) + i % (m + 3)))]
-
-    first = answers()
-    for others in (1, 7, 100):
-        made = [Var("other") for _ in range(others)]
-        assert answers() == first, len(made)

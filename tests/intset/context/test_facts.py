@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import threading
 import warnings
 from typing import Any
 
@@ -36,6 +35,7 @@ from intset.prover.proof import PROOFS, Lru
 from lowering import lower
 from lowering.nest.ir import Assert
 from lowering.nest.walk import statements
+from tests.intset.threads import in_threads
 
 i, j, k, x, y = (Var(name) for name in "ijkxy")
 n, m, p = ShapeVar("n"), ShapeVar("m"), ShapeVar("p")
@@ -203,9 +203,16 @@ def test_nothing_leaks_through_the_cache(fresh_cache):
 
 def test_an_unknown_is_asked_again_and_a_budget_is_part_of_the_question(fresh_cache):
     goal = (x * x * x + y * y * y).ne(114 * 4 * 4 * 4 + 33)
+    ctx, large = Context({i: Range(0, n * n)}), i * i < n * n * n * n
     with intset.using(tiers="linear", points=0):
-        assert Context({i: Range(0, n * n)}).prove(i * i < n * n * n * n).status == "unknown"
-    assert Context({i: Range(0, n * n)}).prove(i * i < n * n * n * n)
+        assert ctx.prove(large).status == "unknown"
+    first = ctx.prove(large)
+    with intset.using(z3_rlimit=3_000_000):
+        assert ctx.prove(large).basis.config.z3_rlimit == 3_000_000
+    assert first and ctx.prove(large) is first
+    for tier in ("linear", "z3"):
+        with intset.using(tiers=tier):
+            assert ctx.prove(i <= n * n).by == tier
     with intset.using(z3_rlimit=1000):
         small = Context({}).prove(goal)
     assert small.status in ("unknown", "refuted")
@@ -218,22 +225,13 @@ def test_the_cache_is_bounded_and_safe_for_threads(fresh_cache):
         cache.put(number, proof)
         cache.get(2)
     assert len(cache) == 3 and cache.get(2) is proof and cache.get(0) is None
-    failures: list[BaseException] = []
 
-    def work(seed: int) -> None:
-        try:
-            for number in range(60):
-                bound_ = (number * seed) % 7
-                assert bool(Context({i: Range(0, 5)}).prove(i <= bound_)) is (bound_ >= 4)
-        except BaseException as error:
-            failures.append(error)
+    def work(number: int) -> None:
+        for k in range(60):
+            last = (k * (number + 1)) % 7
+            assert bool(Context({i: Range(0, 5)}).prove(i <= last)) is (last >= 4)
 
-    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(1, 5)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not failures
+    in_threads(work, 4)
 
 
 X, Y, Z = (Var(name) for name in "xyz")

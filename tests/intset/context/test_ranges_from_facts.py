@@ -33,7 +33,7 @@ ENDS = ((0, N), (0, M), (N, M), (0, 5), (N, N + 3), (-M, M), (1, N * M), (0, N +
 def test_facts_are_answered_like_ranges():
     rng = random.Random(0)
     equal = 0
-    for _ in range(60):
+    for _ in range(40):
         (a, b), (c, d) = rng.choice(ENDS), rng.choice(ENDS)
         conditions = [*phrased(rng, I, as_expr(a), as_expr(b)), *phrased(rng, J, as_expr(c), as_expr(d))]
         rng.shuffle(conditions)
@@ -50,7 +50,7 @@ def test_facts_are_answered_like_ranges():
         ):
             assert repr(ask(stated)) == repr(ask(ranges)), (conditions, e)
             equal += 1
-    assert equal == 240
+    assert equal == 160
 
 
 def test_the_facts_stay_facts():

@@ -26,6 +26,7 @@ from intset.prover.tiers import TIERS
 from lowering import lower
 from tests import ROOT
 from tests.intset.answers.test_notebook import checked, texts
+from tests.intset.threads import in_threads
 from tests.strategies.contexts import EVERY, Drawn
 
 i, j, n = Var("i"), Var("j"), ShapeVar("n")
@@ -170,20 +171,14 @@ def test_a_block_inside_records_into_both_and_ends_alone() -> None:
 
 
 def test_threads_and_tasks() -> None:
-    seen: dict[str, Trace] = {}
-
-    def work(name: str, goal: int) -> None:
+    def work(goal: int) -> Trace:
         with Context(SMALL).trace() as t:
             for k in range(40):
                 Context(SMALL).prove(i + k < goal)
-            seen[name] = t
+        return t
 
     with Context(SMALL).trace() as outside:
-        threads = [threading.Thread(target=work, args=(f"t{k}", k)) for k in range(4)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        traces = in_threads(work, 4)
         assert outside.records == ()
         copied = threading.Thread(target=copy_context().run, args=(Context(SMALL).prove, i < 3))
         copied.start()
@@ -199,7 +194,7 @@ def test_threads_and_tasks() -> None:
 
         asyncio.run(tasks())
     assert [r.depth for r in outside.records] == [0, 0, 0]
-    assert all(len(t.records) == 40 and {r.what for r in t.records} == {"prove"} for t in seen.values())
+    assert all(len(t.records) == 40 and {r.what for r in t.records} == {"prove"} for t in traces)
     assert trace.OPEN == [] and trace.TRACES == []
 
 

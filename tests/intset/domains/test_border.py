@@ -295,15 +295,9 @@ def test_a_product_goes_with_the_domain_it_is_made_of():
 def test_a_refusal_is_a_sound_answer(method, foreign):
     """`BudgetError` is no violation: the domain, and a product with it, answers the universe with a note."""
     name = foreign(**{method: BudgetError("too many")})
-    ctx = Context({I: Range(0, 8), J: Range(0, 4)})
-    asked = {
-        "image": lambda domain: ctx.value_set(I + J, domain=domain),
-        "bounds": lambda domain: ctx.bounds(I + J, domain=domain),
-        "region": lambda domain: ctx.image((I, J), domain=domain),
-    }[method]
-    answer = asked(name)
+    answer = ASK[method](name)
     assert any("too many" in note for note in answer.notes)
-    for found in (answer, asked(f"{name}*modular")):
+    for found in (answer, ASK[method](f"{name}*modular")):
         assert not found.is_tight if method == "bounds" else not found.is_exact
 
 

@@ -171,19 +171,11 @@ def test_fields_of_sets_with_sizes(domain: str) -> None:
 
 def test_named_fields() -> None:
     ctx = Context({i: Range(0, 8), j: Range(0, 2)})
-    modular = ctx.value_set(i * 4 + 1, domain="modular")
-    assert (modular.modulus, modular.remainder, modular.base, modular.strides, modular.extents) == (
-        4,
-        1,
-        None,
-        None,
-        None,
-    )
-    both = ctx.value_set(i * 4 + 1, domain="interval*modular")
-    assert (both.base, both.strides, both.extents, both.modulus, both.remainder) == (1, (4,), (8,), 4, 1)
-    tiles = ctx.value_set(i * 16 + j * 4 + 2)
-    assert (tiles.base, tiles.strides, tiles.extents, tiles.modulus, tiles.remainder) == (2, (4, 16), (2, 8), 4, 2)
-    one = Context({i: Range(3, 1)}).value_set(i)
-    assert (one.base, one.strides, one.extents, one.modulus, one.remainder) == (3, (), (), 0, 3)
-    nothing = Context({i: Range(3, 0)}).value_set(i)
-    assert nothing.base is nothing.modulus is nothing.remainder is None
+    for s, fields in (
+        (ctx.value_set(i * 4 + 1, domain="modular"), (None, None, None, 4, 1)),
+        (ctx.value_set(i * 4 + 1, domain="interval*modular"), (1, (4,), (8,), 4, 1)),
+        (ctx.value_set(i * 16 + j * 4 + 2), (2, (4, 16), (2, 8), 4, 2)),
+        (Context({i: Range(3, 1)}).value_set(i), (3, (), (), 0, 3)),
+        (Context({i: Range(3, 0)}).value_set(i), (None, None, None, None, None)),
+    ):
+        assert (s.base, s.strides, s.extents, s.modulus, s.remainder) == fields

@@ -12,7 +12,7 @@ from intset.domains.registry import domain_names, register, unregister
 from intset.domains.sets.base import Bounds, IntervalSet
 from intset.expr.evaluate import evaluate
 from intset.expr.node import Expr
-from intset.testing import question, soundness
+from intset.testing import soundness
 from tests.intset.domains.known_bits import KnownBits
 from tests.sweeps import daily
 
@@ -27,27 +27,14 @@ def known_bits():
     unregister("known_bits")
 
 
+@pytest.mark.parametrize("count", daily([60, 10_000], 2))
 @pytest.mark.parametrize("domain", BUILT_IN)
-def test_every_domain_is_sound(domain):
-    report = soundness(domain, 60)
+def test_every_domain_is_sound(domain, count):
+    report = soundness(domain, count)
     assert report.wrong == []
-    assert report.tally["asked"] == 60
-    if domain == "auto":
+    assert report.tally["asked"] == count
+    if domain == "auto" and count == 60:
         assert report.tally["exact hull"] == report.tally["exact set"] == 60
-
-
-def test_auto_is_exact_or_says_why():
-    for seed in range(1000, 1250):
-        q = question(seed)
-        bounds = Context(q.ranges, assume=q.conds).bounds(q.expr)
-        exact = bounds.is_empty if not q.values else (int(bounds[0]), int(bounds[1])) == (min(q.values), max(q.values))
-        assert exact or (not bounds.is_tight and bounds.notes), seed
-
-
-@pytest.mark.nightly
-@pytest.mark.parametrize("domain", BUILT_IN)
-def test_every_domain_is_sound_on_ten_thousand_questions(domain):
-    assert soundness(domain, 10_000).wrong == []
 
 
 def test_a_domain_from_outside_passes_the_same_suite(known_bits):
@@ -114,14 +101,6 @@ def test_stride_is_exact_on_affine_images_of_boxes(e):
     assert all((v in found) == (v in listed) for v in range(int(listed.min) - 2, int(listed.max) + 3))
 
 
-def test_modular_meets_by_the_chinese_remainder_theorem():
-    x = Var("x")
-    found = Context({x: None}, assume=[(x % 2).eq(0), (x % 3).eq(1)]).value_set(x, domain="isl")
-    assert 4 in found and 10 in found and 6 not in found and 7 not in found
-    with_facts = Context({x: None}, assume=[(x % 4).eq(1)]).value_set(x * 2 + 1, domain="modular")
-    assert str(with_facts.describe()) == "8*Z + 3"
-
-
 def test_conditions_refine_the_light_domains():
     ctx = Context({i: Range(0, 100), j: Range(0, 100)}, assume=[i + j * 4 < 14, (i % 4).eq(1)])
     assert tuple(map(int, ctx.bounds(i, domain="interval*modular"))) == (1, 13)
@@ -143,27 +122,6 @@ def test_counts_of_unbounded_and_parametric_sets():
     assert half.at({n: 5}).count() == 5
 
 
-def test_empty_everything_and_points_are_ordinary():
-    x = Var("x")
-    nothing = Context({x: Range(0, 0)}).value_set(x)
-    everything = Context({x: None}).value_set(x)
-    five = Context({x: Range(5, 1)}).value_set(x)
-    assert nothing.is_empty and nothing.count() == 0 and (nothing.min, nothing.max) == (POS_INF, NEG_INF)
-    assert everything.is_everything and not everything.is_empty
-    assert five.is_single_point and five.count() == 1 and int(five.min) == int(five.max) == 5
-    assert (nothing | five) == five and (nothing & five).is_empty and nothing <= five <= everything
-
-
-def test_membership_of_symbolic_sets_is_a_proof():
-    n = ShapeVar("n", lower=4)
-    s = Context({i: Range(0, n)}).value_set(i)
-    assert s.contains(3) and s.contains(n - 1)
-    refuted = s.contains(n)
-    assert refuted.status == "refuted" and n in refuted.counterexample
-    with pytest.raises(InputError, match="depends on n"):
-        _ = 3 in s
-
-
 @pytest.mark.parametrize("operations", daily([2_000, Config().isl_operations], 2))
 def test_a_region_that_is_hard_to_count_is_refused(operations):
     n = ShapeVar("n")
@@ -171,22 +129,6 @@ def test_a_region_that_is_hard_to_count_is_refused(operations):
         hard = Context({i: Range(0, n), j: Range(0, n)}).image(((i * 7 + j) % 13, (i + j * 5) % 11))
         with pytest.raises(CountError):
             hard.count()
-
-
-def test_regions():
-    n = ShapeVar("n", lower=1)
-    ctx = Context({i: Range(0, n), j: Range(0, 3)})
-    r = ctx.image((i + j, j))
-    assert r.dims == 2 and r.is_exact and r.params == (n,)
-    assert r.at({n: 5}).count() == 15 and (4, 2) in r.at({n: 5}) and (1, 2) not in r.at({n: 5})
-    a, b = (
-        Context({i: Range(0, 2), j: Range(0, 2)}).image((i, j)),
-        Context({i: Range(2, 2), j: Range(2, 2)}).image((i, j)),
-    )
-    assert (a | b).count() == 8 and (a & b).is_empty and a <= a | b
-    assert [(int(s.min), int(s.extent)) for s in (a | b).box] == [(0, 4), (0, 4)]
-    kept = Context({i: Range(0, 8), j: Range(0, 4)}).image((i * 4 + j,), keep=(i,))
-    assert kept.params == (i,) and kept.count_max() == 4 and kept.count_total() == 32
 
 
 def test_an_end_says_a_number_where_its_term_has_none():

@@ -236,21 +236,6 @@ def test_the_remainder_takes_logarithmic_time() -> None:
     assert time.perf_counter() - start < 20
 
 
-def test_trunc_is_not_floor_on_negative_numbers() -> None:
-    a = make(-7, -1)
-    assert strided.floordiv(a, const(2)) == make(-4, -1) and strided.truncdiv(a, const(2)) == make(-3, 0)
-    assert strided.floormod(a, const(4)) == make(0, 3) and strided.truncmod(a, const(4)) == make(-3, 0)
-    assert strided.floordiv(const(-1), make(2, None)) == const(-1)  # PyTorch: floor division of negatives
-
-
-def test_single_points_have_step_0() -> None:
-    assert strided.join(const(5), const(5)) == const(5)
-    assert strided.join(const(5), const(9)) == make(5, 9, 4, 1)
-    assert strided.mul(TOP, const(0)) == const(0)  # Exo: times zero
-    assert strided.sub(const(5), make(0, 9, 3)) == make(-4, 5, 3, 2)  # xDSL: 5 - x
-    assert make(3, 4, 5, 3) == const(3) and make(4, 7, 5, 3) is BOTTOM
-
-
 def test_corners_with_infinite_ends() -> None:
     """0 * inf is 0: the factor is a number, however large."""
     naturals = make(0, None)
@@ -260,18 +245,6 @@ def test_corners_with_infinite_ends() -> None:
     assert strided.mul(make(4, None, 4), make(6, None, 6)) == make(24, None, 24)
     assert strided.floordiv(naturals, naturals) == naturals
     assert strided.floormod(make(0, 9), make(10, None)) == make(0, 9)
-
-
-def test_remainder_of_one_by_several() -> None:
-    """claripy: 1 mod {4, 14} is {1}."""
-    assert strided.floormod(const(1), make(4, 14, 10, 4)) == const(1)
-    assert strided.floormod(const(1), make(4, 400)) == const(1)
-
-
-def test_divisors_on_both_sides_of_0() -> None:
-    assert strided.floordiv(const(6), make(-3, 3)) == make(-6, 6)
-    assert strided.floormod(const(7), make(-2, 2, 2)) == make(-1, 1, 2, 1)  # 0 is no divisor, and is skipped
-    assert strided.floordiv(make(-4, 4), make(-100, 100)) == make(-4, 4)
 
 
 def test_no_point_is_defined() -> None:

@@ -11,7 +11,7 @@ from types import FrameType
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import intset
@@ -49,22 +49,21 @@ BIG = 10**4500
 CTX = Context({I: Range(0, 8)})
 
 
-@given(st.integers(0, 30_000), st.integers(0, 1 << 64), st.booleans())
-def test_text_and_back(shift, low, negative):
-    value = ((1 << shift) + low) * (-1 if negative else 1)
-    assert int(number_text(value), 0) == value
-    if shift < 10_000:
-        assert number_of(str(value)) == value
+EDGES = [lead * 10 ** (digits - 1) for digits in (1, 599, 600, 601, 1200, 4300, 4301, 10_000) for lead in (1, 9)]
+LONG_OR_SHORT = st.sampled_from(EDGES) | st.integers(-(10**30), 10**30) | st.integers(0, 40_000).map(lambda k: 1 << k)
 
 
-def test_decimal_digits_of_any_number():
-    for digits in (1, 599, 600, 601, 1200, 4300, 4301, 10_000):
-        for lead in ("1", "9"):
-            text = lead + "0" * (digits - 1)
-            assert number_of(text) == int(lead) * 10 ** (digits - 1) and number_of("-" + text) == -number_of(text)
-    for wrong in ("", "-", "--1", "1_0", "0x10", " 1", "１"):  # noqa: RUF001
-        with pytest.raises(ValueError, match="no decimal integer"):
-            number_of(wrong)
+@given(LONG_OR_SHORT, st.sampled_from((-1, 0, 1)) | st.integers(0, 1 << 64))
+def test_numbers_of_any_length_are_written_and_read_back(value: int, off: int) -> None:
+    for number in (value + off, -value - off):
+        assert int(number_text(number), 0) == number == number_of(decimal(number))
+        assert number.bit_length() > 10_000 or decimal(number) == str(number)
+
+
+@pytest.mark.parametrize("wrong", ["", "-", "--1", "1_0", "0x10", " 1", "１"])  # noqa: RUF001
+def test_what_is_no_decimal_integer_is_refused(wrong: str) -> None:
+    with pytest.raises(ValueError, match="no decimal integer"):
+        number_of(wrong)
 
 
 @pytest.mark.parametrize("domain", ["auto", "interval", "stride", "modular", "interval*modular", "points"])
@@ -169,14 +168,6 @@ def test_isl_is_not_given_long_numbers() -> None:
 def test_refusals_name_long_numbers(question: Callable[[], object]) -> None:
     with pytest.raises(IntSetError):
         question()
-
-
-@given(st.integers(-(10**30), 10**30) | st.integers(0, 40_000).map(lambda k: 1 << k), st.sampled_from((-1, 0, 1)))
-@settings(max_examples=100, deadline=None)
-def test_decimal_digits_of_every_length(value: int, off: int) -> None:
-    for number in (value + off, -value + off):
-        assert number_of(decimal(number)) == number
-        assert number.bit_length() > 10_000 or decimal(number) == str(number)
 
 
 # -- towers of products ------------------------------------------------------------------------------------------------

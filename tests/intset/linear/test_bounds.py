@@ -28,6 +28,7 @@ from intset.expr import ops
 from intset.linear import bounds as iv
 from intset.linear.bounds import Interval, of_operation
 from intset.linear.form import order_key, reads_positive
+from tests.sweeps import daily
 
 ENDS = (None, -9, -2, -1, 0, 1, 3, 8)
 INTERVALS = [(low, high) for low in ENDS for high in ENDS if low is None or high is None or low <= high]
@@ -136,7 +137,7 @@ def test_products_of_quotients_and_remainders(text: str, facts: str, ends: tuple
 
 
 @pytest.mark.filterwarnings("ignore::intset.ContradictionWarning")
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", daily(range(400), 16))
 def test_drawn_products_with_quotients_by_sizes_keep_their_values(seed: int) -> None:
     rng = random.Random(seed)
     low = {name: rng.choice((1, 1, 2, 3, -2)) for name in "abcd"}

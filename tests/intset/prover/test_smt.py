@@ -6,7 +6,6 @@ import itertools
 import os
 import random
 import signal
-import subprocess
 import sys
 import threading
 from types import FrameType
@@ -44,6 +43,7 @@ from intset.expr.node import Cond, Expr, ShapeVar, Var, const, make, truth
 from intset.prover.smt import Z3_DEPTH, Encoder, SmtResult, SmtSession
 from intset.prover.z3_solver import Z3Terms
 from intset.testing.strategies import conditions, expressions, points
+from tests.intset.threads import in_threads
 from tests.sweeps import daily
 
 i, j, k = Var("i"), Var("j"), Var("k")
@@ -354,17 +354,14 @@ def deep(step: Any, depth: int) -> Expr:
 )
 def test_deep_terms_do_not_crash(step: Any) -> None:
     """Near the limit z3 is asked, in a thread, whose stack may be smaller; beyond it is not."""
-    results: list[SmtResult] = []
 
-    def run() -> None:
-        results.append(SmtSession().check(deep(step, Z3_DEPTH // 3) >= 0, labelled(j > 5), rlimit=10_000))
-        results.append(SmtSession().check(deep(step, 3 * Z3_DEPTH) >= 0, rlimit=10_000))
+    def run(_: int) -> tuple[SmtResult, SmtResult]:
+        near = SmtSession().check(deep(step, Z3_DEPTH // 3) >= 0, labelled(j > 5), rlimit=10_000)
+        return near, SmtSession().check(deep(step, 3 * Z3_DEPTH) >= 0, rlimit=10_000)
 
-    thread = threading.Thread(target=run)
-    thread.start()
-    thread.join()
-    assert results[1].status == "unknown" and results[1].reason.startswith("terms nested")
-    assert results[0].status in ("unknown", "refuted", "proved")
+    ((near, beyond),) = in_threads(run, 1)
+    assert beyond.status == "unknown" and beyond.reason.startswith("terms nested")
+    assert near.status in ("unknown", "refuted", "proved")
 
 
 def test_what_is_too_large_is_refused(session: SmtSession) -> None:
@@ -470,26 +467,14 @@ def test_keyboard_interrupt_is_raised_and_forgotten(monkeypatch: pytest.MonkeyPa
 
 
 def test_threads_share_a_session(session: SmtSession) -> None:
-    wrong: list[Any] = []
-    finished: list[int] = []
-    start = threading.Barrier(4)
-
     def work(number: int) -> None:
-        start.wait()
         for turn in range(8):
             bound = number * 100 + turn
             true = session.check(i * m + j < n * m, labelled(i >= 0, i < n, j >= 0, j < m))
             false = session.check(i < bound, labelled(i <= bound))
-            if true.status != "proved" or false.status != "refuted" or false.model != {i: bound}:
-                wrong.append((number, turn, true, false))
-        finished.append(number)
+            assert (true.status, false.status, false.model) == ("proved", "refuted", {i: bound}), (number, turn)
 
-    threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not wrong and sorted(finished) == [0, 1, 2, 3]
+    in_threads(work, 4)
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
@@ -571,33 +556,3 @@ def test_the_text_of_a_query_is_independent(session: SmtSession) -> None:
         solver.from_string(text)
         assert str(solver.check()) == expected
         assert answer.status == ("proved" if expected == "unsat" else "refuted")
-
-
-DETERMINISM = """
-from intset.expr.node import ShapeVar, Var
-from intset.prover.smt import SmtSession
-session, n, m = SmtSession(), ShapeVar("n", lower=1), ShapeVar("m", lower=1)
-names = [Var(c) for c in "abcdefgh"]
-for limit in range(20):
-    facts = [(v >= k, k) for k, v in enumerate(names)] + [(names[limit % 8] < n * m, "top")]
-    goal = sum(names[1:], names[0]) * n // m < limit * m if limit % 2 else (names[0] & names[limit % 8]) < limit
-    answer = session.check(goal, facts, rlimit=100_000)
-    print(answer.status, answer.reason, answer.core, list((answer.model or {}).values()))
-"""
-
-
-def test_same_answers_in_every_process() -> None:
-    def output(seed: str) -> str:
-        environment = {**os.environ, "PYTHONHASHSEED": seed}
-        return subprocess.run(
-            [sys.executable, "-c", DETERMINISM], env=environment, check=True, capture_output=True, text=True
-        ).stdout
-
-    first = output("1")
-    assert first.count("\n") == 20 and "refuted" in first
-    assert output("2") == first
-
-
-def test_imports_stay_light() -> None:
-    code = "import sys, intset, intset.prover.smt; sys.exit('z3' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

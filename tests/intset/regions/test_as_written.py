@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 import intset
-from intset import Context, Range, Region, ShapeVar, Var, ceildiv, evaluate
+from intset import Context, Range, Region, ShapeVar, Var, ceildiv
 from intset.domains.isl import bindings
 from intset.domains.isl.session import context, isl
 from intset.errors import IntSetError
@@ -214,29 +214,16 @@ def test_the_largest_point_of_an_image() -> None:
     assert end is not None and tuple(map(int, end)) == (28, 2) and (28, 2) in region and not region.notes
 
 
-def test_the_largest_target_of_a_relation() -> None:
-    relation = Context({b: Range(0, 8)}).relation((), (b * 4, ceildiv(b, 4)))
-    assert relation.lexmax().contains((), (28, 2)) and relation.lexmax().pairs.count() == 1
-
-
 @pytest.mark.parametrize("scale", [2, 3, 4, 8])
-def test_both_ends_of_images(scale: int) -> None:
-    for d in (2, 3, 4, 8):
+def test_both_ends_of_images_and_of_relations_of_any_size(scale: int) -> None:
+    n = ShapeVar("n", lower=2, upper=8)
+    for extent, d in ((7, 2), (7, 3), (7, 8), (n, 4)):
+        claims = Claims(world({b: Range(0, extent)}, sizes=[n] if extent is n else []), places=7)
         for e in (ceildiv(b, d), b // d, b % d, -b // d):
-            region = image(7, scale, e)
-            points = [(scale * k, evaluate(e, {b: k})) for k in range(7)]
-            for ask, expected in ((region.lexmin, min(points)), (region.lexmax, max(points))):
-                assert tuple(map(int, ask() or ())) == expected, (scale, e)
-
-
-@pytest.mark.parametrize("scale", [2, 4])
-def test_ends_of_symbolic_size(scale: int) -> None:
-    n = ShapeVar("n", lower=1, upper=9)
-    region = image(n, scale, ceildiv(b, 4))
-    end = region.lexmax()
-    assert end is not None
-    for size in range(1, 10):
-        assert [evaluate(e, {n: size}) for e in end] == [scale * (size - 1), -(-(size - 1) // 4)]
+            claims.algebra((b * scale, e), ["itself"])
+            claims.relation((b * scale, e), 0, ["lexmin", "lexmax"])
+            assert image(extent, scale, e).lexmin() and image(extent, scale, e).lexmax()
+        assert claims.tally["exact relation"] == 8
 
 
 def test_constraints_are_ordered_before_isl_is_asked() -> None:

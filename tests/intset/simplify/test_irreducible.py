@@ -164,73 +164,54 @@ def test_most_are_settled() -> None:
     assert count > 15
 
 
-def test_a_remainder_stays_whole_within_a_division_prime_to_its_parts() -> None:
-    x, a, b, c = (Var(name) for name in "xabc")
-    ctx = Context({x: Range(0, 9), a: Range(0, 8), b: Range(0, 2), c: Range(0, 2)})
-    low = (a * 4 + b * 2 + c) % 16
-    for e in ((x * 16 + low) // 9, (x * 16 + low) // 49, (x * 16 + low) % 19 // 3):
-        assert settled(e, ctx.frame.known) is e
-    for e in ((x * 16 + low) // 6, (x * 16 + low) % 7, (x * 2 + low) // 9):
-        assert settled(e, ctx.frame.known) is None
+X, Y, Z, W, A, B, C, M = (Var(name) for name in "xyzwabcm")
+LOW = (A * 4 + B * 2 + C) % 16
+# ranges, facts, what is irreducible, and what a search may shorten
+IRREDUCIBLE: dict[str, tuple[dict[Var, Range], list[Cond], list[Any], list[Any]]] = {
+    "a remainder within a division prime to its parts": (
+        {X: Range(0, 9), A: Range(0, 8), B: Range(0, 2), C: Range(0, 2)}, [],
+        [(X * 16 + LOW) // 9, (X * 16 + LOW) // 49, (X * 16 + LOW) % 19 // 3],
+        [(X * 16 + LOW) // 6, (X * 16 + LOW) % 7, (X * 2 + LOW) // 9],
+    ),
+    "a guard of symbolic tiles with points on both sides": (
+        {X: Range(0, (M + 255) // 256), Y: Range(0, 256)}, [],
+        [X * 256 + Y < M, X * 256 + Y < M * 3],
+        [X * 256 < M, X * 256 + Y < M + 256, X * 256 - Y < M, X * 256 + Y >= -M],
+    ),
+    "factored sums": (
+        dict.fromkeys((X, Y, Z, W), Range(0, 8)), [],
+        [(X + Y) * 2, (X - Y) * 29 + Z + W * 841, (X + Y) * 3 - (Z + W) * 5],
+        [(X + Y) * 2 + Z * 2, (X + Y) * 2 + 6, (X + Y) * 2 + X, ((X + Y) * 2) // 4, (X + Y) * 2 < 4],
+    ),
+    "quotients beside their variables": (
+        {X: Range(0, 64), Y: Range(0, 8), Z: Range(0, 40)}, [],
+        [X - X // 21 * 35 + Y * 7, X // 21 * 42 - X, Y * 16 + (X * 8 + Z) // 21 * 45 - X, (Y + X * 9 // 4) * 2 + Z],
+        [
+            X * 4 + X // 21 * 2, X - X // 21 * 21, X * 3 - X // 21 * 42, X * 3 + (X * 22 + Z) // 21 * 5,
+            X + (X + Y) % 5 * 7, (X - X // 21 * 35) // 6, X * 3 + (X // 4 + Y) // 3 * 5, X + X // 8 * 3 + X // 4 * 3,
+        ],
+    ),
+    "dividends that facts bound": (
+        {X: Range(0, 13), Y: Range(0, 1024)}, [X * 1024 + Y < 12_544],
+        [(X * 64 + Y // 16) % 14, (X * 1024 + Y) % 600 < 50],
+        [(X * 64 + Y // 16) // 784, (X * 1024 + Y) % 12_544 < 50, X * 1024 + Y < 12_000],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", IRREDUCIBLE)
+def test_what_is_settled_is_what_a_search_leaves(name: str) -> None:
+    ranges, facts, irreducible, others = IRREDUCIBLE[name]
+    known = Context(ranges, assume=facts).frame.known
+    for e in irreducible:
+        assert settled(e, known) is e is run(walk(), e, known)
+    assert [settled(e, known) for e in others] == [None] * len(others)
 
 
 def test_a_congruence_with_one_solution_by_another_unit_is_an_equation() -> None:
     x, y = Var("x"), Var("y")
     ctx = Context({x: Range(0, 25), y: Range(0, 4)})
     assert ctx.simplify(((x * 56 + y) % 25).eq(4)) is (y * 4 + 9).eq(x)
-
-
-def test_a_guard_of_symbolic_tiles_is_irreducible_where_points_lie_on_both_sides() -> None:
-    x, y, m = Var("x"), Var("y"), Var("m")
-    known = Context({x: Range(0, (m + 255) // 256), y: Range(0, 256)}).frame.known
-    for e in (x * 256 + y < m, x * 256 + y < m * 3):
-        assert settled(e, known) is e
-    for e in (x * 256 < m, x * 256 + y < m + 256, x * 256 - y < m, x * 256 + y >= -m):
-        assert settled(e, known) is None
-
-
-def test_factored_sums_are_irreducible() -> None:
-    x, y, z, w = (Var(name) for name in "xyzw")
-    known = Context(dict.fromkeys((x, y, z, w), Range(0, 8))).frame.known
-    for e in ((x + y) * 2, (x - y) * 29 + z + w * 841, (x + y) * 3 - (z + w) * 5):
-        assert settled(e, known) is e
-        assert run(walk(), e, known) is e
-    for e in ((x + y) * 2 + z * 2, (x + y) * 2 + 6, (x + y) * 2 + x, ((x + y) * 2) // 4, (x + y) * 2 < 4):
-        assert settled(e, known) is None
-
-
-def test_quotients_beside_their_variables_are_irreducible() -> None:
-    x, y, z = (Var(name) for name in "xyz")
-    known = Context({x: Range(0, 64), y: Range(0, 8), z: Range(0, 40)}).frame.known
-    for e in (
-        x - x // 21 * 35 + y * 7,
-        x // 21 * 42 - x,
-        y * 16 + (x * 8 + z) // 21 * 45 - x,
-        (y + x * 9 // 4) * 2 + z,
-    ):
-        assert settled(e, known) is e
-        assert run(walk(), e, known) is e
-    for e in (
-        *(
-            x * 4 + x // 21 * 2,
-            x - x // 21 * 21,
-            x * 3 - x // 21 * 42,
-            x * 3 + (x * 22 + z) // 21 * 5,
-            x + (x + y) % 5 * 7,
-        ),
-        *((x - x // 21 * 35) // 6, x * 3 + (x // 4 + y) // 3 * 5, x + x // 8 * 3 + x // 4 * 3),
-    ):
-        assert settled(e, known) is None
-
-
-def test_facts_bound_the_dividends_of_quotients() -> None:
-    x, y = Var("x"), Var("y")
-    known = Context({x: Range(0, 13), y: Range(0, 1024)}, assume=[x * 1024 + y < 12_544]).frame.known
-    for e in ((x * 64 + y // 16) % 14, (x * 1024 + y) % 600 < 50):
-        assert settled(e, known) is e
-        assert run(walk(), e, known) is e
-    for e in ((x * 64 + y // 16) // 784, (x * 1024 + y) % 12_544 < 50, x * 1024 + y < 12_000):
-        assert settled(e, known) is None
 
 
 def test_the_linear_form_is_taken_without_search_where_it_is_the_shortest() -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import random
+from itertools import product
 from typing import Any
 
 import pytest
@@ -23,9 +25,10 @@ from intset import (
     truncdiv,
     truncmod,
 )
+from intset.expr.node import Cond, Expr
 from intset.linear.form import constant
 from intset.linear.signs import is_refuted
-from intset.simplify import Pricing
+from intset.simplify import Pricing, choices, engine
 from intset.simplify.engine import SIMPLIFY_STEPS, Simplifier, run
 from tests.intset.oracle import simplified
 from tests.strategies.contexts import EVERY, Drawn
@@ -79,7 +82,7 @@ def test_by_kind(e: Any, expected: Any) -> None:
 POINTS = [dict(zip((x, y), at, strict=True)) for at in itertools.product((-3, 0, 2), (-5, 1, 4))]
 
 
-@pytest.mark.parametrize("divisor", [2, 3, 4, 7, 8, 16])
+@pytest.mark.parametrize("divisor", [2, 3, 4, 7, 8, pytest.param(16, marks=pytest.mark.nightly)])
 def test_a_remainder_is_recognized_by_its_congruence(divisor: int) -> None:
     """`e // c * c + e % c` is `e` for every coefficient, also where `e % c` is shorter by a congruent dividend."""
     for a, b, shift in itertools.product(range(-divisor, divisor + 1), (1, 3, divisor - 1), (0, 1, divisor + 1)):
@@ -242,3 +245,50 @@ def test_a_remainder_joins_its_quotient_also_where_a_zero_was_added(coefficients
     for point in itertools.product(*map(range, extents)):
         at = dict(zip(variables, point, strict=True))
         assert evaluate(found, at) == evaluate(e, at)
+
+
+# -- the budget of comparisons that the parts of one simplification share ----------------------------------------------
+
+RANGES = {x: Range(0, 5), y: Range(0, 4), z: Range(-2, 5)}
+
+
+def drawn(rng: random.Random) -> Cond:
+    def term() -> Expr:
+        a, b = rng.choice((x, y, z)), rng.choice((x, y, z))
+        kind = rng.randrange(6)
+        if kind < 2:
+            return a * rng.choice((1, 2, 3)) + b
+        if kind < 4:
+            return (a + rng.randint(0, 3)) // 2 if kind == 2 else minimum(a, maximum(b, 1))
+        return select(a < b, a, b - 1) if kind == 4 else a + b % 3
+
+    cond = term() <= term() + rng.randint(-1, 3)
+    for _ in range(rng.randint(2, 5)):
+        other = term() < term() + rng.randint(-1, 3)
+        cond = cond & other if rng.random() < 0.6 else cond | other
+    return cond
+
+
+@pytest.mark.parametrize("seed", daily(range(60), 4))
+def test_a_simplification_keeps_to_its_comparisons(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However few they are, the result is equal and no dearer; with enough, it is that without a limit."""
+    cond = drawn(random.Random(seed))
+    known = Context(RANGES).frame.known
+    examined = [0]
+    sign = choices.OrderDecider._is_nonneg
+
+    def counted(self: choices.OrderDecider, form: object, left: list[int], depth: int) -> bool:
+        examined[0] += left[0] > 0
+        return sign(self, form, left, depth)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(choices.OrderDecider, "_is_nonneg", counted)
+    results = {}
+    for most in (0, 4, 40, 100_000, None):
+        examined[0] = 0
+        results[most] = new = engine.simplified(cond, known, compared=most)
+        assert most is None or examined[0] <= most
+        assert Pricing().price(new) <= Pricing().price(cond)
+        for point in product(range(5), range(4), range(-2, 3)):
+            values = dict(zip((x, y, z), point, strict=True))
+            assert evaluate(new, values) == evaluate(cond, values), (cond, new, values)
+    assert results[100_000] is results[None] and examined[0] > 0

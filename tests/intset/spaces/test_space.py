@@ -11,7 +11,6 @@ import pytest
 
 from intset import (
     Cond,
-    Expr,
     Space,
     Var,
     ceildiv,
@@ -19,8 +18,6 @@ from intset import (
     logical_and,
     logical_not,
     logical_or,
-    maximum,
-    minimum,
     select,
 )
 from intset.errors import EvaluationError, InputError, UndefinedError
@@ -28,6 +25,8 @@ from intset.expr.build import NumericFunction, Opaque
 from intset.expr.range import Range
 from intset.frame import Frame
 from intset.spaces.vectors import _deciding, ends_of, necessary, shortened, term_values, to_numpy
+from tests.strategies.contexts import Expressions
+from tests.sweeps import daily
 
 Point = tuple[Any, ...]
 
@@ -53,36 +52,11 @@ class Drawn:
         while len(list(itertools.product(*self.values.values()))) > room:
             longest = max(self.values.values(), key=len)
             longest.pop()
-        self.where = [self.condition(draw.randint(0, 3)) for _ in range(draw.randint(0, 4))]
+        kinds = "sums multiples products quotients divisors choices"
+        parts = Expressions(draw, self.names, kinds, constants=(0, 1, 2, -3, 5, 9, 20, 60))
+        self.expression, self.condition = parts.integer, parts.condition
+        self.where = [self.condition(draw.randint(1, 3)) for _ in range(draw.randint(0, 4))]
         self.space = Space(self.values, self.where)
-
-    def expression(self, depth: int) -> Expr:
-        draw = self.random
-        if depth == 0:
-            return draw.choice(self.names) if draw.random() < 0.8 else draw.choice(self.names) * draw.randint(-3, 9)
-        a, b = self.expression(depth - 1), self.expression(depth - 1)
-        kind = draw.randrange(9)
-        if kind == 8:
-            return select(self.condition(depth - 1), a, b)
-        if kind == 7:
-            return a // b if draw.random() < 0.5 else a % b
-        if kind == 6:
-            return a // draw.randint(1, 5) if draw.random() < 0.5 else a % draw.randint(1, 5)
-        return (a + b, a - b, a * b, a * draw.randint(-4, 4), minimum(a, b), maximum(a, b))[kind]
-
-    def condition(self, depth: int) -> Cond:
-        draw = self.random
-        if depth == 0:
-            a, b = self.expression(draw.randint(0, 2)), self.expression(draw.randint(0, 1))
-            side = b if draw.random() < 0.4 else draw.randint(-5, 60)
-            kind = draw.randrange(6)
-            if kind == 5:
-                return (a % draw.randint(1, 6)).eq(draw.randint(0, 2))
-            return (a < side, a <= side, a > side, a.ne(side), a >= side)[kind]
-        kind = draw.randrange(4)
-        if kind == 3:
-            return logical_not(self.condition(depth - 1))
-        return (logical_and, logical_or, logical_or)[kind](self.condition(depth - 1), self.condition(depth - 1))
 
     def members(self) -> list[Point]:
         return [point for point in itertools.product(*self.values.values()) if self.holds(point)]
@@ -113,36 +87,20 @@ def check(seed: int) -> None:
         assert (point in space) is (point in set(expected)), (seed, point)
 
 
+@pytest.mark.parametrize("first", daily(range(0, 6_000, 20), 100))
 @pytest.mark.parametrize("block", [1, 7, 64])
-def test_blocks_of_any_size_and_early_conditions(block: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_blocks_of_any_size_and_early_conditions(block: int, first: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Small blocks, so that every step takes many and conditions are asked before all their names have values."""
     monkeypatch.setattr("intset.spaces.diagram.SPACE_BLOCK", block)
     monkeypatch.setattr("intset.spaces.diagram._FEW", 2)
     monkeypatch.setattr("intset.spaces.diagram._LARGE", 0)
-    for seed in range(80_000 + block, 80_000 + block + 60):
+    for seed in range(80_000 + block + first, 80_000 + block + first + 20):
         check(seed)
 
 
-@pytest.mark.parametrize("first", range(0, 300, 50))
+@pytest.mark.parametrize("first", daily(range(0, 5_300, 25), 40))
 def test_drawn_spaces(first: int) -> None:
     for seed in range(first, first + 25):
-        check(seed)
-
-
-@pytest.mark.nightly
-@pytest.mark.parametrize("first", range(90_000, 92_000, 250))
-def test_many_early_conditions(first: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("intset.spaces.diagram.SPACE_BLOCK", 5)
-    monkeypatch.setattr("intset.spaces.diagram._FEW", 2)
-    monkeypatch.setattr("intset.spaces.diagram._LARGE", 0)
-    for seed in range(first, first + 250):
-        check(seed)
-
-
-@pytest.mark.nightly
-@pytest.mark.parametrize("first", range(300, 5300, 250))
-def test_many_drawn_spaces(first: int) -> None:
-    for seed in range(first, first + 250):
         check(seed)
 
 
@@ -150,25 +108,13 @@ X, Y, Z = (Var(name) for name in "xyz")
 ENDS = {X: (-20, 20), Y: (0, 3), Z: (-2, 2)}
 
 
-def expression(draw: random.Random, depth: int) -> Expr:
-    if depth == 0:
-        return draw.choice((X, X, Y, Z, Y + 1))
-    a, b = expression(draw, depth - 1), expression(draw, draw.randint(0, depth - 1))
-    if draw.random() < 0.5:
-        a, b = b, a
-    kind = draw.randrange(8)
-    if kind == 7:
-        return select(Y < Z, a, b)
-    return (a + b, a - b, a * b, -a, minimum(a, b), maximum(a, b), a + draw.randint(-3, 3))[kind]
-
-
 def condition(draw: random.Random) -> Cond:
     side = draw.choice((draw.randint(-9, 9), Y, Z * 3))
-    a = expression(draw, draw.randint(0, 3))
+    a = Expressions(draw, [X, X, Y, Z, Y + 1], "sums sums multiples products choices").sum(draw.randint(0, 2))
     return draw.choice((a < side, a <= side, a > side, side >= a, a.ne(side), a.eq(side)))
 
 
-@pytest.mark.parametrize("first", range(0, 300, 50))
+@pytest.mark.parametrize("first", daily(range(0, 3_000, 50), 20))
 def test_values_beyond_those_that_decide_are_as_good_as_the_nearest(first: int) -> None:
     narrower = 0
     for seed in range(first, first + 50):
@@ -220,7 +166,7 @@ def test_a_candidate_is_rejected_only_where_nothing_completes_it(bound: set[Var]
         cond = combined(random.Random(seed))
         early = necessary(known, cond, bound)
         assert {*early.free_vars()} <= bound
-        holds, kept = to_numpy(cond, NEAR)(COLUMNS), np.broadcast_to(to_numpy(early, NEAR)(COLUMNS), GRID[0].shape)
+        holds, kept = (np.broadcast_to(to_numpy(c, NEAR)(COLUMNS), GRID[0].shape) for c in (cond, early))
         candidates = list(zip(*(COLUMNS[var].tolist() for var in sorted(bound, key=str)), strict=True))
         completed = {one for one, is_member in zip(candidates, holds.tolist(), strict=True) if is_member}
         left = {one for one, is_kept in zip(candidates, kept.tolist(), strict=True) if is_kept}
@@ -273,34 +219,18 @@ def expected(e: Any, columns: dict[Var, Any]) -> list[int]:
     return [int(evaluate(e, dict(zip(columns, row, strict=True)))) for row in rows]
 
 
-def drawn(rng: random.Random, depth: int) -> Any:
-    if depth == 0:
-        return rng.choice((X, Y, X, Y, rng.randint(-9, 9)))
-    a, b = drawn(rng, depth - 1), drawn(rng, depth - 1)
-    kind = rng.randrange(7)
-    if kind < 3:
-        return (a + b, a - b, a * b)[kind]
-    if kind == 3:
-        return a // rng.choice((-7, -2, 3, 5)) if not isinstance(a, int) else a
-    if kind == 4:
-        return minimum(a, b)
-    return maximum(a, b) if kind == 5 else select(X < Y, a, b)
-
-
 def test_tables_of_one_variable_are_spread_over_long_columns() -> None:
     rng = random.Random(4)
     columns = {
         X: np.array([rng.randint(-3, 9) for _ in range(400)]),
         Y: np.array([rng.randint(5, 8) for _ in range(400)]),
     }
-    compared = 0
-    for _ in range(200):
-        e = drawn(rng, 4)
-        if isinstance(e, int) or len(e.free_vars()) < 2:
-            continue
-        compared += 1
-        assert values_of(e, columns) == expected(e, columns), e
-    assert compared > 100
+    compared, parts = 0, Expressions(rng, [X, Y], "sums sums products quotients choices")
+    for e in [parts.integer(4) for _ in range(200)]:
+        if len(e.free_vars()) == 2:
+            compared += 1
+            assert values_of(e, columns) == expected(e, columns), e
+    assert compared > 60
 
 
 def test_a_product_that_fits_is_no_object() -> None:
@@ -313,12 +243,9 @@ def test_a_product_that_fits_is_no_object() -> None:
 
 
 def test_large_values_do_not_overflow() -> None:
-    rng = random.Random(9)
-    seen = set()
-    for _ in range(150):
-        e = drawn(rng, 5)
-        if isinstance(e, int):
-            continue
+    rng, seen = random.Random(9), set()
+    parts = Expressions(rng, [X, Y], "sums sums products quotients choices")
+    for e in [one for _ in range(150) if (one := parts.integer(5)).free_vars()]:
         shift = rng.choice((1 << 8, 1 << 16, 1 << 29, 1 << 45))
         columns = {X: np.array([shift + rng.randint(0, 20) for _ in range(60)]), Y: np.arange(-30, 30)}
         columns = {v: columns[v] for v in e.free_vars()}
