@@ -38,8 +38,7 @@ from lowering import (
 from lowering.padding.partial_evaluation import Content, PartialEvaluator, as_element
 from lowering.padding.states import PLACE, Grid, number_of
 from tests.lowering.equivalence import runs_of
-from tests.lowering.layout.random_layouts import PACKED, Laid
-from tests.lowering.layout.test_layouts import in_order
+from tests.lowering.layout.test_layouts import PACKED, Laid, in_order
 from tests.strategies.nests import Nest, nests
 from tests.sweeps import sampled
 
