@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
 import pytest
@@ -30,17 +30,33 @@ def sampled(
         not pass because its examples show nothing.
     """
 
+    return swept({"": (few, many, strategies, shows)})
+
+
+def swept(rows: Mapping[str, tuple[Any, ...]]) -> Callable[[Callable[..., object]], Callable[..., None]]:
+    """`sampled` for several strategies, a row each.
+
+    Parameters
+    ----------
+    rows: by name the numbers of examples, daily and at night, the strategy (or several, in a tuple), and the labels
+        that must occur, if any; what follows is handed to the test before what is drawn. A row of 0 is for the night.
+    """
+    cases = [(name, row[0]) for name, row in rows.items() if row[0]]
+    cases += [_nightly((name, row[1])) for name, row in rows.items()] if is_night else []
+
     def decorated(test: Callable[..., object]) -> Callable[..., None]:
-        @pytest.mark.parametrize("examples", daily([few, many], 2))
-        def run(examples: int) -> None:
+        @pytest.mark.parametrize(("name", "examples"), cases)
+        def run(name: str, examples: int) -> None:
+            _, _, drawn, shows, *options = (*rows[name], ()) if len(rows[name]) == 3 else rows[name]
             shown: set[object] = set()
 
             @functools.wraps(test)
-            def one(*drawn: Any, **named: Any) -> None:
-                labels = test(*drawn, **named)
+            def one(*values: Any, **named: Any) -> None:
+                labels = test(*values, **named)
                 shown.update(labels if isinstance(labels, (set, frozenset)) else {labels})
 
-            settings(max_examples=examples, derandomize=True)(given(*strategies)(one))()
+            strategies = drawn if isinstance(drawn, tuple) else (drawn,)
+            settings(max_examples=examples, derandomize=True)(given(*strategies)(one))(*options)
             assert shown >= set(shows), f"no example shows {set(shows) - shown}"
 
         run.__name__, run.__doc__, run.__module__ = test.__name__, test.__doc__, test.__module__

@@ -1,19 +1,30 @@
-"""Operands of tensor programs: integers, values, and operations on both."""
+"""Operands of tensor programs; regions of operations that are no plain formula; ranges of elements."""
 
 from __future__ import annotations
 
+import itertools
 import operator
+import random
 from typing import Any
 
+import numpy as np
 import pytest
 
-from bound import dtypes, te, tir
+from bound import dtypes, infer_bound, te, tir
+from bound.infer import BoundsMap
 from bound.itervar import IterType, IterVar
+from bound.schedule import ScheduleError
+from bound.schedule.relations import pass_down_domain, pass_down_index, pass_up_index
 from bound.tir.value import CONVERT, NUMBER, READ, REDUCE, IntFunction, TensorElement, Value
-from intset.errors import InputError
+from intset import InputError
+from intset import evaluate as evaluate_index
 from intset.expr import ops
-from intset.expr.node import Cond, Expr, Var
+from intset.expr.node import Cond, Expr, Var, as_expr
 from intset.expr.range import Range
+from lowering import lower, run
+from tests.bound.reference import evaluate
+from tests.lowering.lowered import check, random_array
+from tests.lowering.lowered import check as check_lowered
 
 A = te.placeholder((8, 9), name="A")
 H = te.placeholder((8,), "float16", name="H")
@@ -236,3 +247,350 @@ def test_a_python_number_has_the_type_it_has_in_tvm(dtype: str, with_1: str, wit
             assert make(x, 1).dtype == make(1, x).dtype == dtype
         assert (x & 300).dtype == ("int32" if dtype in ("int8", "uint8") else dtype)
     assert (-x).dtype == abs(x).dtype == (x + tir.const(1, dtype)).dtype == dtype
+
+
+def stored(b: BoundsMap, tensor: Any) -> list[tuple[str, str]]:
+    return [(str(r.min), str(r.extent)) for r in b.allocated(tensor)]
+
+
+# -- scans ------------------------------------------------------------------------------------------------------------
+
+
+class Scan:
+    """Rows that add to the row before; `mid` is a part of the update."""
+
+    def __init__(self, m: Any = 6, n: Any = 10) -> None:
+        x = te.placeholder((m, n), name="X")
+        self.y: Any = te.compute((m, n), lambda t, i: x[t, i] * 2, name="Y")
+        state = te.placeholder((m, n), name="S")
+        self.init: Any = te.compute((1, n), lambda _, i: self.y[0, i], name="init")
+        self.mid: Any = te.compute((m, n), lambda t, i: state[t - 1, i] + self.y[t, i], name="mid")
+        self.update: Any = te.compute((m, n), lambda t, i: self.mid[t, i] + state[t - 1, n - 1 - i], name="update")
+        self.scan: Any = te.scan(self.init, self.update, state, inputs=[self.y], name="scan")
+        self.last: Any = te.compute((n,), lambda i: self.scan[m - 1, i], name="last")
+
+
+def test_a_body_attached_inside_the_update_of_a_scan() -> None:
+    p = Scan()
+    s = te.create_schedule(p.last.op)
+    outer, _ = s[p.update].split(p.update.op.axis[1], 4)
+    s[p.mid].compute_at(s[p.update], outer)
+    b = infer_bound(s)
+    assert stored(b, p.mid) == [("scan.idx + 1", "1"), ("i.outer * 4", "4")]
+    assert stored(b, p.update) == [("scan.idx + 1", "1"), ("0", "10")]
+    counts = [b.required(t).count_total() for t in (p.mid, p.update, p.init, p.y)]
+    assert counts == [50, 50, 10, 60] and b.required(p.scan).count() == 10 and b.computed(p.scan).count() == 60
+    assert (int(b[p.scan.op.scan_axis].min), int(b[p.scan.op.scan_axis].extent)) == (1, 5)
+    check_lowered(s)
+
+
+def test_a_scan_of_symbolic_size() -> None:
+    m, n = te.var("m"), te.var("n")
+    p = Scan(m, n)
+    s = te.create_schedule(p.last.op)
+    s[p.mid].compute_at(s[p.update], p.update.op.axis[0])
+    b = infer_bound(s)
+    assert stored(b, p.mid) == [("scan.idx + 1", "1"), ("0", "n")]
+    check_lowered(s, {"m": 4, "n": 3})
+    check_lowered(s, {"m": 1, "n": 2})
+
+
+def test_a_scan_that_starts_from_two_rows_and_of_which_little_is_read() -> None:
+    x = te.placeholder((7, 5), name="X")
+    state = te.placeholder((7, 5), name="S")
+    init = te.compute((2, 5), lambda t, i: x[t, i], name="init")
+    update = te.compute((7, 5), lambda t, i: state[t - 1, i] + state[t - 2, i] * x[t, i], name="update")
+    scan: Any = te.scan(init, update, state, inputs=[x])
+    picked = te.compute((2,), lambda i: scan[6, 2 * i], name="picked")
+    s = te.create_schedule(picked.op)
+    b = infer_bound(s)
+    assert b.required(scan).count() == 2 and b.computed(scan).count() == 35
+    assert (b.required(init).count(), b.required(update).count_total(), b.required(x).count()) == (10, 25, 35)
+    check_lowered(s)
+
+
+def test_threads_around_a_scan_say_how_many_they_are() -> None:
+    def program(block: Any, thread: Any) -> Any:
+        p = Scan(6, 8)
+        s = te.create_schedule(p.scan.op)
+        s[p.scan].env_threads([block, thread])
+        for stage in (p.init, p.update):
+            outer, inner = s[stage].split(stage.op.axis[1], 4)
+            s[stage].bind(outer, block)
+            s[stage].bind(inner, thread)
+        return s
+
+    threads = te.thread_axis((0, 2), "blockIdx.x"), te.thread_axis((0, 4), "threadIdx.x")
+    infer_bound(program(*threads))
+    with pytest.raises(ScheduleError, match=r"stage scan: the thread axis blockIdx.x of env_threads has no extent"):
+        infer_bound(program(te.thread_axis("blockIdx.x"), threads[1]))
+    with pytest.raises(ScheduleError, match=r"stage (update|scan): .* blockIdx.x .* extent"):
+        infer_bound(program(te.thread_axis((0, 1), "blockIdx.x"), threads[1]))
+
+
+# -- externs and tiles ------------------------------------------------------------------------------------------------
+
+
+def test_an_extern_of_two_outputs_inside_a_loop() -> None:
+    a = te.placeholder((10,), name="A")
+    b_ = te.compute((10,), lambda i: a[i] + 1, name="B")
+    first, second = te.extern(
+        [(10,), (5,)], [b_], lambda ins, outs: tir.call_packed("f", ins[0], *outs), name="E", dtype="float32"
+    )
+    c: Any = te.compute((3,), lambda i: second[i], name="C")
+    s = te.create_schedule(c.op)
+    s[second].compute_at(s[c], c.op.axis[0])
+    s[b_].compute_at(s[c], c.op.axis[0])
+    b = infer_bound(s)
+    assert b.required(first).is_empty and b.required(second).count_total() == 3
+    assert stored(b, first) == [("0", "10")] and stored(b, second) == [("0", "5")]
+    assert b.required(b_).count_total() == 30
+    s[second].compute_root()
+    with pytest.raises(ScheduleError, match="stage B: it is computed at i of C, but E, which reads it, is outside"):
+        infer_bound(s)
+
+
+def test_a_loop_that_an_intrinsic_replaces_runs_whole_tiles() -> None:
+    part = te.placeholder((4,), name="part")
+    twice = te.compute((4,), lambda i: part[i] * 2, name="twice")
+    intrin = te.decl_tensor_intrin(twice.op, lambda ins, outs: None, name="twice4")
+    a = te.placeholder((12, 8), name="A")
+    b_ = te.compute((12, 8), lambda i, j: a[i, j] + 1, name="B")
+    c: Any = te.compute((12, 8), lambda i, j: b_[i, j] * 2, name="C")
+    s = te.create_schedule(c.op)
+    outer, inner = s[c].split(c.op.axis[1], 4)
+    s[c].tensorize(inner, intrin)
+    s[b_].compute_at(s[c], outer)
+    b = infer_bound(s)
+    assert stored(b, b_) == [("i", "1"), ("j.outer * 4", "4")] and b.guard(c) == ()
+
+
+def test_a_tile_reads_the_region_that_it_declares() -> None:
+    tile = te.placeholder((3, 4), name="tile")
+    k = te.reduce_axis((0, 3), "k")
+    column = te.compute((4,), lambda j: te.sum(tile[k, j], axis=k), name="column")
+    intrin = te.decl_tensor_intrin(column.op, lambda ins, outs: None, name="sum3")
+    a = te.placeholder((20, 16), name="A")
+    b_ = te.compute((20, 16), lambda i, j: a[i, j] + 1, name="B")
+    c: Any = te.compute((9, 4, 4), lambda i, j: intrin(b_[2 * i : 2 * i + 3, 4 * j : 4 * j + 4]), name="C")
+    s = te.create_schedule(c.op)
+    outer, _ = s[c].split(c.op.axis[0], 2)
+    s[b_].compute_at(s[c], outer)
+    b = infer_bound(s)
+    assert stored(b, b_) == [("i.outer * 4", "5"), ("0", "16")]
+    assert b.required(b_).count_max() == 80 and b.required(b_).count_total() == (4 * 5 + 3) * 16
+
+
+# -- data in indices --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("value_range", "first", "number"),
+    [(None, 0, 20), ((2, 9), 3, 8), ((-5, 100), 0, 20), ((3, 3), 4, 1), ((-9, 2), 0, 4)],
+)
+@pytest.mark.parametrize("domain", ["auto", "interval", "stride", "isl"])
+def test_elements_chosen_by_elements(value_range: Any, first: int, number: int, domain: str) -> None:
+    """Any value of the declared range may occur, as far as it keeps the access inside of the tensor."""
+    index = te.placeholder((6,), "int32", name="I", value_range=value_range)
+    a = te.placeholder((20,), name="A")
+    b_ = te.compute((20,), lambda i: a[i] + 1, name="B")
+    c: Any = te.compute((6,), lambda i: b_[index[i] + 1], name="C")
+    s = te.create_schedule(c.op)
+    s[b_].compute_at(s[c], c.op.axis[0])
+    b = infer_bound(s, domain=domain)
+    assert stored(b, b_) == [(str(first), str(number))] and b.required(b_).count_max() == number
+    assert b.required(index).count() == 6
+
+
+def test_what_is_done_with_an_element_narrows_what_it_chooses() -> None:
+    index = te.placeholder((6,), "int32", name="I")
+    a = te.placeholder((20, 4), name="A")
+    b_ = te.compute((20, 4), lambda i, j: a[i, j] + 1, name="B")
+    reads: list[tuple[Any, int, list[int]]] = [
+        (lambda i: b_[te.max(te.min(index[i], 7), 2) * 2, i % 4], 24, [11, 4]),
+        (lambda i: b_[index[i] % 5, 3], 5, [5, 1]),
+        (lambda i: tir.if_then_else(tir.all(index[i] >= 4, index[i] < 9), b_[index[i], 0], 0.0), 5, [5, 1]),
+        (lambda i: b_[tir.indexdiv(index[i] % 16, 4), 1] + b_[index[i] % 2 + 10, 1], 6, [12, 1]),
+    ]
+    for read, count, box in reads:
+        c: Any = te.compute((6,), lambda i, read=read: read(i), name="C")
+        b = infer_bound(te.create_schedule(c.op))
+        assert b.required(b_).count() == count
+        assert [int(r.extent) for r in b.allocated(b_)] == box
+
+
+def test_operations_on_float_constants_are_folded_in_their_type() -> None:
+    third = tir.const(1.0, "float32") / 3.0
+    assert third.value == np.float32(1) / np.float32(3)
+    assert (tir.const(1e38, "float32") * 10.0).op.name == "mul"  # not finite
+    assert (tir.const(1.0, "float32") / 0.0).op.name == "div"
+    assert bool(tir.const(1.0, "float32") < 2.0) and not bool(tir.const(1.0, "float64") >= 2.0)
+    values = [-2.5, -0.0, 0.1, 3.0, 65504.0]
+    for dtype in ("float16", "float32", "float64"):
+        kind = np.dtype(dtype).type
+        for a, b in itertools.product(values, repeat=2):
+            for name in ("add", "sub", "mul", "truediv"):
+                function = getattr(operator, name)
+                folded = function(tir.const(a, dtype), tir.const(b, dtype))
+                with np.errstate(all="ignore"):
+                    expected = function(kind(a), kind(b))
+                assert not hasattr(folded, "value") or folded.value == expected
+    A = te.placeholder((3,), name="A")
+    with pytest.raises(AttributeError, match="no constant"):
+        _ = (A[0] + 1.0).value
+
+
+def test_shapes_add_to_lists() -> None:
+    shape = te.placeholder((3, 4, 5), name="A").shape
+    assert shape == (3, 4, 5) and shape[:2] == (3, 4)
+    one, longer = [1], (6,)
+    before, after = shape[:1] + one, one + shape[2:]
+    assert isinstance(before, list) and isinstance(after, list) and isinstance(shape + longer, tuple)
+    assert [int(e) for e in before] == [3, 1] and [int(e) for e in after] == [1, 5]
+    assert shape[0] % 3 == 0 and shape[1] % 3 != 0 and shape[0] * 2 == 6
+    assert shape[0] // (shape[0] - 3) != 1  # the left side has no value
+
+
+def test_a_tensor_of_another_type() -> None:
+    A = te.placeholder((3,), name="A")
+    B = A.astype("int32")
+    assert (B.dtype, B.op.tag, A.astype("float32")) == ("int32", "elemwise", A)
+
+
+INDEX = te.placeholder((40,), "int32", name="INDEX", value_range=(3, 9))
+RAW = te.placeholder((40,), "int32", name="RAW")
+SMALL = te.placeholder((40,), "int8", name="SMALL")
+WIDE = te.placeholder((40,), "int64", name="WIDE")
+REAL = te.placeholder((40,), name="REAL")
+K = te.reduce_axis((1, 5), "k")
+NONE = te.reduce_axis((2, 2), "none")
+FORMULAS: dict[str, tuple[Any, tuple[int, int] | None]] = {
+    "clamped": (lambda x: te.max(te.min(x, 20), 10), (10, 20)),
+    "a given range": (lambda x: INDEX[x] * 2 - 1, (5, 17)),
+    "clamped data": (lambda x: te.max(te.min(RAW[x] + 1, 20), 10), (10, 20)),
+    "a remainder": (lambda x: RAW[x] % 5, (0, 4)),
+    "a narrow type": (lambda x: SMALL[x].astype("int32") + 1, (-127, 128)),
+    "a cast that wraps": (lambda x: INDEX[x].astype("int8") * 100, None),
+    "a cast that holds": (lambda x: te.max(te.min(RAW[x], 9), 2).astype("uint8"), (2, 9)),
+    "a sum of narrow ones": (lambda x: (SMALL[x] + SMALL[x]) // 2, None),
+    "a float": (lambda x: REAL[x].astype("int8").astype("int32") + 200, (72, 327)),
+    "a choice by a float": (lambda x: tir.Select(REAL[x] > 0.0, INDEX[x], 1), (1, 9)),
+    "a choice of wide ones": (lambda x: tir.Select(REAL[x] > 0.0, SMALL[x] * 100, 1).astype("int32"), None),
+    "too wide on the way": (lambda x: (WIDE[x] * 4 + 1) % 5, None),
+    "of popcounts": (lambda x: tir.popcount(SMALL[x]) + 1, (1, 9)),
+    "a largest": (lambda x: te.max(INDEX[x] * K, axis=K), (3, 36)),
+    "a largest of some": (lambda x: te.max(INDEX[x] * K, axis=K, where=K > 2), (-(1 << 31), 36)),
+    "a largest of nothing": (lambda x: te.max(INDEX[x] + NONE, axis=NONE), None),
+    "a sum": (lambda x: te.sum(INDEX[x] - 4 + K - K, axis=K), (-4, 20)),
+    "a sum that wraps": (lambda x: te.sum(INDEX[x].astype("int8") * 9 + (K - K), axis=K), None),
+}
+
+
+@pytest.mark.parametrize("name", FORMULAS)
+def test_elements_lie_in_the_range_of_their_formula(name: str) -> None:
+    formula, expected = FORMULAS[name]
+    tensor = te.compute((40,), formula, name="T")
+    known = tensor.op.range_of(0)
+    if expected is not None:
+        assert known == expected
+    low, high = tensor.element.lower, tensor.element.upper
+    for seed in range(5):
+        given = {t.name: random_array(t, {}, seed) for t in tensor.op.input_tensors}
+        ends = {"int8": (-128, 127), "int32": (-(2**31), 2**31 - 1), "int64": (-(2**63), 2**63 - 1)}
+        for t in tensor.op.input_tensors:
+            if t.dtype in ends and t.value_range is None:
+                given[t.name][:4] = [*ends[t.dtype], 0, -1]
+            elif t.dtype == "float32":
+                given[t.name][:4] = [100.5, -128.0, 127.0, 0.0]  # beyond int8 they have no value
+        elements = evaluate(tensor, given)
+        assert low is None or low <= elements.min()
+        assert high is None or elements.max() <= high
+
+
+def test_an_index_that_is_clamped_needs_the_elements_between() -> None:
+    image = te.placeholder((2000,), name="image")
+    before = te.compute((2000,), lambda i: image[i] * 2.0, name="before")
+    index = te.compute((100,), lambda x: te.max(te.min(x, 20), 10), name="index")
+    out = te.compute((100,), lambda x: before[index[x]], name="out")
+    s = te.create_schedule(out.op)
+    b = infer_bound(s)
+    ((low, extent),) = [(r.min, r.extent) for r in b.allocated(before)]
+    assert (low.data, extent.data) == (10, 11)
+    assert not b.required(before).is_exact and "index" in b.required(before).notes[-1]
+    check(s)
+
+
+def test_a_position_of_the_largest_lies_among_the_positions() -> None:
+    values = te.placeholder((6, 9), name="values")
+    k = te.reduce_axis((2, 9), "k")
+    reducer = te.comm_reducer(
+        lambda x, y: (tir.Select(x[1] > y[1], x[0], y[0]), tir.Select(x[1] > y[1], x[1], y[1])),
+        lambda a, b: (tir.const(-1, a), te.min_value(b)),
+    )
+    place, _ = te.compute((6,), lambda i: reducer((k, values[i, k]), axis=k), name="place")
+    assert place.op.range_of(0) == (-1, 8)
+    table = te.placeholder((50,), name="table")
+    before = te.compute((50,), lambda i: table[i] + 1.0, name="before")
+    out = te.compute((6,), lambda i: before[te.max(place[i], 0)], name="out")
+    s = te.create_schedule(out.op)
+    assert [r.extent.data for r in infer_bound(s).allocated(before)] == [9]
+    assert lower(s) is not None
+    check(s)
+
+
+def test_given_data_is_exact_and_computed_data_is_not() -> None:
+    given = te.placeholder((8,), "int32", name="given", value_range=(0, 30))
+    image = te.placeholder((40,), name="image")
+    for index, exact in ((given, True), (te.compute((8,), lambda x: x * 2, name="even"), False)):
+        before = te.compute((40,), lambda i: image[i] + 1.0, name="before")
+        out = te.compute((8,), lambda x: before[index[x]], name="out")  # noqa: B023
+        assert infer_bound(te.create_schedule(out.op)).required(before).is_exact is exact
+
+
+TAILS = ("guard", "shrink", "shift_inwards", "round_up")
+
+
+@pytest.mark.parametrize("tail", TAILS)
+@pytest.mark.parametrize("seed", range(25))
+def test_the_place_of_an_element_holds_that_element(tail: str, seed: int) -> None:
+    """Every point of the roots: its loop values lie in the ranges of the loops and lead back to it."""
+    rng = random.Random(f"{tail} {seed}")
+    n = te.size_var("n")
+    extents = [rng.choice([n, 0, 1, 2, 3, 5, 7]) for _ in range(rng.choice([1, 2]))]
+    A = te.placeholder(extents, "int32", name="A")
+    B = te.compute(extents, lambda *i: A(*i) + 1, name="B")
+    stage = te.create_schedule(B.op)[B]
+    for _ in range(rng.choice([1, 2, 3])):
+        leaves = list(stage.leaf_iter_vars)
+        if len(leaves) > 1 and rng.random() < 0.4:
+            k = rng.randrange(len(leaves) - 1)
+            stage.fuse(leaves[k], leaves[k + 1])
+        else:
+            stage.split(rng.choice(leaves), tail=tail, **{rng.choice(["factor", "nparts"]): rng.randint(1, 4)})
+    roots, leaves = B.op.axis, stage.leaf_iter_vars
+    ranges = pass_down_domain(stage.relations, {iv: iv.dom for iv in roots if iv.dom is not None})
+    down = pass_down_index(stage.relations, ranges, {iv: iv for iv in roots})
+    up = pass_up_index(stage.relations, ranges, {iv: iv for iv in leaves})
+    points = 0
+    for size in range(5):
+        lengths = [size if e is n else e for e in extents]
+        for point in itertools.product(*map(range, lengths)):
+            at = {n: size, **dict(zip(roots, point, strict=True))}
+            places = {iv: evaluate_index(down[iv], at) for iv in leaves}
+            assert [evaluate_index(up[iv], {n: size, **places}) for iv in roots] == list(point)
+            assert all(0 <= x < evaluate_index(as_expr(ranges[iv].extent), {n: size}) for iv, x in places.items())
+            points += 1
+    assert points or 0 in extents
+
+
+def test_a_tensor_without_dimensions_is_its_element() -> None:
+    x, kind, scale = te.placeholder((4,), "int32", "X"), te.placeholder((), "int32", "K"), te.placeholder((), name="S")
+    y = te.compute((4,), lambda i: tir.if_then_else(kind.equal(1), tir.max(x[i], kind), 0), name="Y")
+    z = te.compute((4,), lambda _: scale, name="Z")
+    s = te.create_schedule([y.op, z.op])
+    given = {"X": np.array([-3, 5, 0, 1], "int32"), "K": np.array(1, "int32"), "S": np.array(2.5, "float32")}
+    found = run(lower(s, [x, kind, scale, y, z]), given)
+    assert found["Y"].tolist() == [1, 5, 1, 1]
+    assert found["Z"].tolist() == [2.5] * 4
+    with pytest.raises(InputError, match="X has 1 dimensions: compare its elements"):
+        x.equal(1)

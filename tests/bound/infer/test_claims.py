@@ -1,23 +1,30 @@
-"""Claims of regions: every domain, random programs and schedules, against runs of the nests one iteration at a time."""
+"""Claims of regions and of traffic: every domain, random programs and schedules, against runs of the nests."""
 
 from __future__ import annotations
 
 import itertools
+from collections import defaultdict
 from collections.abc import Callable
+from contextlib import suppress
 from math import prod
 from typing import Any
 
 import pytest
 
 from bound import BoundsMap, infer_bound, te
-from intset import evaluate
+from bound.schedule import Split, Stage
+from bound.schedule.relations import Tail
+from bound.tensor import Tensor
+from intset import ShapeVar, evaluate
+from intset.errors import CountError, InputError, UndefinedError
 from intset.expr.node import as_expr
-from tests.bound.claims import check_claims
+from lowering import lower
 from tests.bound.corpus import CASES
 from tests.bound.infer.test_corpus import ANSWERED, bounds_of, can_run
-from tests.bound.oracle import check
+from tests.bound.oracle import Point, Run, check, check_claims
+from tests.lowering.build.test_sliding import stores
 from tests.strategies.schedules import Program, programs
-from tests.sweeps import daily, sampled
+from tests.sweeps import daily, sampled, swept
 
 DOMAINS = ("auto", "isl", "interval", "stride", "modular", "points", "interval*modular", "stride*modular")
 
@@ -44,14 +51,6 @@ def test_blocks_of_threads(program: Program) -> bool:
     return b is not None
 
 
-@sampled(6, 1000, programs(also="caches"))
-def test_boxes_and_other_domains(program: Program) -> None:
-    for options in ({"compute": "box"}, {"domain": "interval"}, {"domain": "stride"}):
-        b = program.inferred(**options)
-        if b is not None:
-            check(b, exact=False)
-
-
 @sampled(5, 1000, programs(symbolic=True, most=4), shows={True})
 def test_symbolic_sizes(program: Program) -> bool:
     b = program.inferred()
@@ -65,24 +64,20 @@ def test_symbolic_sizes(program: Program) -> bool:
     return True
 
 
-def claims(program: Program) -> set[str]:
+@swept({
+    "numbers": (6, 800, programs(also="caches others", most=4), DOMAINS),
+    "sizes": (2, 400, programs(symbolic=True, most=3), ("auto", "isl")),
+})  # fmt: skip
+def test_claims_of_regions(program: Program) -> set[str | None]:
     """Check the claims of regions under every domain; gives the domains that claimed exact regions."""
-    exact = set()
-    for domain in DOMAINS:
-        b = program.inferred(domain=domain)
-        if b is not None and sum(check_claims(b, program.values(sizes)) for sizes in program.choices[:2]):
-            exact.add(domain)
+    exact: set[str | None] = set()
+    for options in (*({"domain": domain} for domain in DOMAINS), {"compute": "box"}):
+        b = program.inferred(**options)
+        for sizes in map(program.values, program.choices[:2]) if b is not None else ():
+            check(b, sizes, exact=False, regions=False)
+            if check_claims(b, sizes):
+                exact.add(options.get("domain"))
     return exact
-
-
-@sampled(6, 800, programs(also="caches others", most=4), shows=DOMAINS)
-def test_claims_of_regions(program: Program) -> set[str]:
-    return claims(program)
-
-
-@sampled(2, 400, programs(symbolic=True, most=3), shows=("auto", "isl"))
-def test_claims_of_regions_with_symbolic_sizes(program: Program) -> set[str]:
-    return claims(program)
 
 
 n, m = te.size_var("n"), te.size_var("m")
@@ -94,7 +89,9 @@ def test_of_the_corpus(domain: str, start: int) -> None:
     claimed = 0
     for name in ANSWERED[DOMAINS.index(domain) + 8 * start :: 24]:
         if can_run(CASES[name]["fn"]()):
-            claimed += check_claims(bounds_of(name, domain=domain))
+            b = bounds_of(name, domain=domain)
+            check(b, exact=False, regions=False)
+            claimed += check_claims(b)
     assert claimed > 3
 
 
@@ -183,3 +180,141 @@ def test_what_depends_on_no_loop_does_not_after_an_operation(step: int, extent: 
         assert not one.params and one.count() == extent == one.count_max() and one <= region <= one
         assert [point for point in itertools.product(range(-2, 24)) if point in one] == every
     assert region.at({outer: 1}).is_empty and not region.hull().params and not (region - region).params
+
+
+# -- traffic ----------------------------------------------------------------------------------------------------------
+
+
+class TrafficRun(Run):
+    """A run that records the elements that each instance of each consumer loads."""
+
+    def __init__(self, b: BoundsMap, sizes: Any = None) -> None:
+        self.loaded: dict[Tensor, set[tuple[Any, ...]]] = defaultdict(set)
+        super().__init__(b, sizes)
+
+    def body(self, stage: Stage, nest: Any) -> None:
+        self.consumer = stage
+        super().body(stage, nest)
+
+    def read(self, tensor: Tensor, point: Point) -> None:
+        super().read(tensor, point)
+        stage, consumer = self.b.stage(tensor), self.consumer
+        inner = stage if len(self.b.attach_path(stage)) > len(self.b.attach_path(consumer)) else consumer
+        self.loaded[tensor].add((consumer, self.instance(inner), point))
+
+
+def check_traffic(b: BoundsMap, sizes: Any = None) -> set[str]:
+    """Compare the traffic of every tensor with a run; gives which claims were exact."""
+    run, seen, is_exact = TrafficRun(b, sizes), set(), True
+    for stage in run.fixed:  # inputs too
+        is_exact = is_exact and not any(b.required(t).notes for t in stage.op.outputs)
+    for stage in b.schedule.stages:
+        if stage not in run.fixed:
+            continue
+        for tensor in stage.op.outputs:
+            try:
+                loads, stores = (int(evaluate(b.traffic(tensor, only), sizes or {})) for only in ("loads", "stores"))
+                both = int(evaluate(b.traffic(tensor), sizes or {}))
+            except CountError:
+                continue
+            assert both == loads + stores
+            loaded, stored = len(run.loaded[tensor]), sum(map(len, run.seen[tensor].computed.values()))
+            assert loads >= loaded and stores >= stored
+            if is_exact:
+                assert (loads, stores) == (loaded, stored), (tensor, loads, loaded, stores, stored)
+                seen.add("exact")
+    return seen
+
+
+@swept({
+    "numbers": (25, 3000, programs(also="caches others"), {"exact"}),
+    "threads and windows": (6, 800, programs(also="caches threads stored"), {"exact"}),
+    "sizes": (4, 300, programs(symbolic=True, most=3), {"exact"}),
+})  # fmt: skip
+def test_loads_and_stores_of_drawn_schedules(program: Program) -> set[str]:
+    b = program.inferred()
+    sizes = map(program.values, program.choices[:2])
+    return set() if b is None else set().union(*(check_traffic(b, at) for at in sizes))
+
+
+@sampled(3, 300, programs(also="tiles caches", most=2), shows={"exact", "nest"})
+def test_traffic_of_symbolic_tiles_is_that_of_their_nest(program: Program) -> set[str]:
+    b = program.inferred()
+    if b is None:
+        return set()
+    f, shown = lower(program.schedule, bounds=b, nests="guard"), set()
+    recomputed = {
+        s for s in b.schedule.stages if any(isinstance(r, Split) and r.tail is Tail.SHIFT_INWARDS for r in s.relations)
+    }
+    for sizes in map(program.values, program.choices[:2]):
+        shown |= check_traffic(b, sizes)
+        stored = stores(f, sizes)
+        for stage in b.schedule.stages:
+            if stage in recomputed or not b.is_computed(stage) or stage.op.reduction is not None:
+                continue
+            with suppress(CountError):
+                tensor = stage.op.outputs[0]
+                assert evaluate(b.traffic(tensor, "stores"), sizes) >= stored[tensor.name], (tensor, sizes, f)
+                shown.add("nest")
+    return shown
+
+
+@pytest.mark.parametrize("seed", daily([216, 226], 2))
+def test_regions_that_are_affine_at_no_size_are_counted_point_by_point(seed: int) -> None:
+    program = Program(seed, also="tiles caches", most=3)
+    b = program.inferred()
+    assert b is not None
+    for sizes in program.choices[:2]:
+        check_traffic(b, program.values(sizes))
+
+
+@pytest.mark.parametrize("u", daily([3, ShapeVar("u")], 2), ids=str)
+def test_traffic_counts_the_box_that_a_nest_over_symbolic_tiles_copies(u: int | ShapeVar) -> None:
+    """Stores are those of the nest; loads of the source are counted by its box, at least as many."""
+    source = te.placeholder((15,), name="I")
+    mid = te.compute((13,), lambda a: source[a // 2] + source[a // 2 + 8], name="S1")
+    out = te.compute((18,), lambda a: mid[a // 2 + 1] + mid[a // 2 + 4], name="S0")
+    t = ShapeVar("t")
+    s = te.create_schedule(out.op)
+    copy = s.cache_read(source, "local", [mid])
+    _, inner = s[out].split(s[out].op.axis[0], factor=t)
+    at, _ = s[out].split(inner, nparts=u)
+    s[mid].compute_at(s[out], at)
+    s[copy].compute_at(s[out], at)
+    b = infer_bound(s)
+    f = lower(s, bounds=b, nests="guard")
+    for tile, parts in ((2, 8), (5, 3), (18, 1)):
+        sizes = {t: tile, u: parts} if isinstance(u, ShapeVar) else {t: tile}
+        stored = stores(f, sizes)["I.local"]
+        assert stored == evaluate(b.traffic(copy, "stores"), sizes) <= evaluate(b.traffic(source, "loads"), sizes)
+    with pytest.raises(UndefinedError):
+        evaluate(b.traffic(copy, "stores"), {**sizes, t: 0})
+
+
+def stencil(t: Any) -> tuple[BoundsMap, list[Tensor]]:
+    a = te.placeholder((58,), name="A")
+    p = te.compute((58,), lambda i: a[i] + 1.0, name="P")
+    c = te.compute((56,), lambda i: p[i] + p[i + 1] + p[i + 2], name="C")
+    s = te.create_schedule(c.op)
+    outer, _ = s[c].split(c.op.axis[0], factor=t)
+    s[p].compute_at(s[c], outer)
+    return infer_bound(s), [a, p, c]
+
+
+def test_tiles_load_their_borders_again() -> None:
+    t = ShapeVar("t")
+    b, (a, p, c) = stencil(t)
+    for size in (1, 5, 14, 56, 90):
+        expected = sum(min(size + 2, 58 - start) for start in range(0, 56, size))
+        assert evaluate(b.traffic(p, "loads"), {t: size}) == expected
+        assert evaluate(b.traffic(p, "stores"), {t: size}) == expected
+        assert evaluate(b.traffic(a), {t: size}) == expected  # each tile of P loads its elements of A
+        numeric, tensors = stencil(size)
+        assert [int(numeric.traffic(x)) for x in tensors] == [expected, 2 * expected, 56]
+    assert int(b.traffic(c, "loads")) == 0 and int(b.traffic(a, "stores")) == 0
+
+
+def test_a_kind_of_traffic_that_is_none_is_refused() -> None:
+    b, (a, _, _) = stencil(4)
+    with pytest.raises(InputError, match=r"^traffic counts 'loads', 'stores' or, with None, both, not 'load'$"):
+        b.traffic(a, "load")

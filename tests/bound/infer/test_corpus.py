@@ -106,17 +106,6 @@ def test_the_nests_here_do_what_is_said_of_them(start: int) -> None:
     assert ran > 9
 
 
-DOMAINS = ["auto", "interval", "stride", "isl", "modular", "interval*modular"]
-
-
-@pytest.mark.parametrize("start", daily(range(4), 4))
-@pytest.mark.parametrize("domain", DOMAINS)
-def test_every_domain_is_sound(domain: str, start: int) -> None:
-    for name in ANSWERED[5 * start + DOMAINS.index(domain) :: 20]:
-        if can_run(CASES[name]["fn"]()):
-            check(bounds_of(name, domain=domain), exact=False, regions=False)
-
-
 @pytest.mark.parametrize("name", [name for name in ANSWERED if CASES[name]["sub"]])
 def test_symbolic_answers_hold_at_given_sizes(name: str) -> None:
     case = CASES[name]

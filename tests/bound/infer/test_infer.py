@@ -235,15 +235,6 @@ def test_a_case(name: str) -> None:
     Written(text, **NAMES).shows(expected)
 
 
-@pytest.mark.parametrize("tail", ["guard", "shrink", "round_up", "shift_inwards"])
-@pytest.mark.parametrize("place", ["outer", "inner"])
-def test_tails_inside(tail: str, place: str) -> None:
-    s = Written(TAIL.format(16, tail, place)).s
-    check(infer_bound(s), exact=tail != "round_up")
-    check(infer_bound(s, compute="box"), exact=False)
-    check(infer_bound(s, domain="interval"), exact=False)
-
-
 # -- sizes and facts --------------------------------------------------------------------------------------------------
 
 

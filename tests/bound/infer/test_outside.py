@@ -23,7 +23,7 @@ from lowering.nest.ir import Allocate, Stmt
 from lowering.nest.walk import Visit, children, drive, with_children
 from tests.lowering.lowered import c_name, close, compile_c, inputs_of, random_array
 from tests.strategies.schedules import Program, programs
-from tests.sweeps import sampled
+from tests.sweeps import swept
 
 A = te.placeholder((10,), name="A")
 n, m = te.size_var("n"), te.size_var("m")
@@ -307,7 +307,13 @@ def points_are_outside(b: BoundsMap) -> None:
         assert not 0 <= place < evaluate(one.extent, values), str(one)
 
 
-def outcomes(program: Program) -> set[str]:
+@swept({
+    "numbers": (16, 3000, programs(reads="loose", also="caches"), {"refused", "inside"}),
+    "sizes": (6, 3000, programs(reads="loose", also="caches", symbolic=True), {"inside", "outside"}),
+    "data": (10, 3000, programs(reads="loose", also="caches data"), {"inside", "outside"}),
+    "sizes and data": (3, 3000, programs(reads="loose", also="caches data", symbolic=True), {"outside"}),
+})  # fmt: skip
+def test_accesses_of_random_programs(program: Program) -> set[str]:
     """Execute a program at several sizes and compare accesses with its reports; gives what happened."""
     try:
         b = infer_bound(program.schedule)
@@ -341,23 +347,3 @@ def outcomes(program: Program) -> set[str]:
         assert failed == expected, f"at {sizes}: {program}\n{f}\n{b.outside}"
         seen.add("outside" if expected else "inside")
     return seen
-
-
-@sampled(16, 3000, programs(reads="loose", also="caches"), shows={"refused", "inside"})
-def test_constant_sizes(program: Program) -> set[str]:
-    return outcomes(program)
-
-
-@sampled(6, 3000, programs(reads="loose", also="caches", symbolic=True), shows={"inside", "outside"})
-def test_symbolic_sizes(program: Program) -> set[str]:
-    return outcomes(program)
-
-
-@sampled(10, 3000, programs(reads="loose", also="caches data"), shows={"inside", "outside"})
-def test_data(program: Program) -> set[str]:
-    return outcomes(program)
-
-
-@sampled(3, 3000, programs(reads="loose", also="caches data", symbolic=True), shows={"outside"})
-def test_sizes_and_data(program: Program) -> set[str]:
-    return outcomes(program)

@@ -31,7 +31,7 @@ from lowering.nest.walk import statements
 from tests.bound.oracle import check_places
 from tests.lowering.lowered import check, check_c, check_run
 from tests.strategies.schedules import Program, programs, reading
-from tests.sweeps import daily, sampled
+from tests.sweeps import daily, sampled, swept
 
 # -- lattices ---------------------------------------------------------------------------------------------------------
 
@@ -263,8 +263,13 @@ def never_larger(b: BoundsMap, plain: BoundsMap, tensors: list[Tensor]) -> None:
         assert small <= large
 
 
-def folds(program: Program) -> bool:
-    """Check compact storage by execution, and the nest against the reference; gives whether any storage is compact."""
+@swept({
+    "strided": (6, 3000, programs(reads="lattice"), {True}),
+    "strided, of symbolic sizes": (1, 1500, programs(reads="lattice", symbolic=True)),
+    "of all kinds": (3, 3000, programs(also="caches others")),
+})  # fmt: skip
+def test_programs_in_compact_storage(program: Program) -> bool:
+    """Storage by execution, and the nest against the reference; gives whether any storage is compact."""
     b = program.inferred(compact=True)
     if b is None:
         return False
@@ -275,26 +280,11 @@ def folds(program: Program) -> bool:
     return folded > 0
 
 
-@sampled(6, 3000, programs(reads="lattice"), shows={True})
-def test_strided_programs(program: Program) -> bool:
-    return folds(program)
-
-
-@sampled(1, 1500, programs(reads="lattice", symbolic=True))
-def test_strided_programs_of_symbolic_sizes(program: Program) -> bool:
-    return folds(program)
-
-
 @sampled(1, 300, programs(reads="lattice"))
 def test_strided_programs_in_c(program: Program) -> None:
     b = program.inferred(compact=True)
     if b is not None:
         check_c(lower(program.schedule, bounds=b), program.schedule)
-
-
-@sampled(3, 3000, programs(also="caches others"))
-def test_programs_of_all_kinds(program: Program) -> bool:
-    return folds(program)
 
 
 def test_constants_are_expressions() -> None:

@@ -1,15 +1,20 @@
-"""Small programs for the tests of replay, and what their schedules show."""
+"""Programs for the tests of replay: small ones, what their schedules show, and random ones that share axes."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import random
+from collections.abc import Callable, Mapping
 from typing import Any
 
+import numpy as np
 import pytest
 
-from bound import replay, te
-from bound.schedule import Schedule
+from bound import replay, te, tir
+from bound.errors import ScheduleError
+from bound.schedule import Schedule, Stage
 from bound.tensor import Tensor
+from lowering import lower, run
+from tests.bound.reference import evaluate
 from tests.lowering.lowered import check
 from tests.strategies.written import Written, pointwise, reduced
 
@@ -80,3 +85,297 @@ def two_reductions(outer=False):
         for t in (t2, t3):
             s[t].reorder(t.op.reduce_axis[0], t.op.axis[0])
     return s, (t1, t2, t3, t4)
+
+
+KINDS = (
+    *("pointwise", "pointwise", "join", "join", "join", "reduce", "reduce", "reduce_all", "best", "broadcast"),
+    *("broadcast", "squeeze", "transpose", "two", "window", "repeat", "spread"),
+)
+TAILS = ("guard", "guard", "guard", "shrink", "round_up", "shift_inwards")
+MODES = ("standard", "best_effort", "most_inlined")
+
+
+class Dag:
+    """Tensors of integers: pointwise, reductions, broadcasts, squeezes, transpositions, several outputs at once.
+
+    Parameters
+    ----------
+    most: the largest number of operations.
+    symbolic: whether some sizes are variables.
+    """
+
+    def __init__(
+        self, seed: int, most: int = 7, symbolic: bool = False, ranks: tuple[int, ...] = (1, 2, 2, 2, 3)
+    ) -> None:
+        self.rng = random.Random(seed)
+        rng = self.rng
+        dims, sizes = rng.choice(ranks), (2, 3, 4, 5)
+        numbers = [rng.choice(sizes) for _ in range(dims)]
+        shape: list[Any] = list(numbers)
+        if symbolic:
+            for name, d in zip("nm", rng.sample(range(dims), min(dims, rng.choice((1, 1, 2)))), strict=False):
+                shape[d] = te.var(name)
+        self.tensors: list[Tensor] = [te.placeholder(shape, name="A", dtype="int32")]
+        for k in range(rng.randint(2, most)):
+            self.tensors += self._more(f"T{k + 1}")
+        self.input = np.random.default_rng(seed).integers(-4, 5, numbers).astype("int32")
+        self._finish()
+
+    def _finish(self) -> None:
+        rng = self.rng
+        computed = self.tensors[1:]
+        read = {t for c in computed for t in c.op.input_tensors}
+        outputs = [t for t in computed if t not in read or rng.random() < 0.15]
+        rng.shuffle(outputs)
+        self.outputs = list(dict.fromkeys(t.op for t in outputs))
+        self.wanted = {t: evaluate(t, {"A": self.input}) for op in self.outputs for t in op.outputs}
+
+    def _more(self, name: str) -> list[Tensor]:
+        rng = self.rng
+        t = rng.choice(self.tensors[-3:]) if rng.random() < 0.8 else rng.choice(self.tensors)
+        made: Callable[[str, Tensor], list[Tensor]] = getattr(self, f"_{rng.choice(KINDS)}")
+        return made(name, t)
+
+    def _pointwise(self, name: str, t: Tensor) -> list[Tensor]:
+        return [te.compute(_shape(t), lambda *i: t(*i) + 3, name=name)]
+
+    def _reduce(self, name: str, t: Tensor, by: Any = None) -> list[Tensor]:
+        if t.ndim < 2:
+            return self._pointwise(name, t)
+        d = self.rng.randrange(t.ndim)
+        by = by or self.rng.choice((te.sum, te.max))
+        r = te.reduce_axis((0, _shape(t)[d]), "r")
+        rest = [e for k, e in enumerate(_shape(t)) if k != d]
+        made = te.compute(rest, lambda *i: by(t(*i[:d], r, *i[d:]), axis=r), name=name)
+        return list(made) if isinstance(made, (list, tuple)) else [made]
+
+    def _reduce_all(self, name: str, t: Tensor) -> list[Tensor]:
+        """A reduction over two axes, the rest kept."""
+        if t.ndim < 3:
+            return self._reduce(name, t)
+        kept = self.rng.randrange(t.ndim)
+        shape = _shape(t)
+        rs = [te.reduce_axis((0, e), f"r{k}") for k, e in enumerate(shape) if k != kept]
+        return [te.compute((shape[kept],), lambda i: te.sum(t(*rs[:kept], i, *rs[kept:]), axis=rs), name=name)]
+
+    def _best(self, name: str, t: Tensor) -> list[Tensor]:
+        """A reduction with two results."""
+        best = te.comm_reducer(
+            lambda x, y: (tir.Select(x[0] >= y[0], x[0], y[0]), x[1] + y[1]),
+            lambda a, b: (te.min_value(a), tir.const(0, b)),
+            name="best",
+        )
+        return self._reduce(name, t, lambda e, axis: best((e, e * 2), axis=axis))
+
+    def _broadcast(self, name: str, t: Tensor) -> list[Tensor]:
+        if t.ndim > 3:
+            return self._pointwise(name, t)
+        d, shape = self.rng.randint(0, t.ndim), _shape(t)
+        return [te.compute([*shape[:d], 1, *shape[d:]], lambda *i: t(*i[:d], *i[d + 1 :]) * 2, name=name)]
+
+    def _repeat(self, name: str, t: Tensor) -> list[Tensor]:
+        """Add an axis that occurs in no index of the read."""
+        if t.ndim > 2:
+            return self._pointwise(name, t)
+        d, n, shape = self.rng.randint(0, t.ndim), self.rng.choice((2, 3)), _shape(t)
+        return [te.compute([*shape[:d], n, *shape[d:]], lambda *i: t(*i[:d], *i[d + 1 :]) + i[d], name=name)]
+
+    def _spread(self, name: str, t: Tensor) -> list[Tensor]:
+        """An axis of one element, which a second tensor repeats."""
+        if t.ndim > 2:
+            return self._pointwise(name, t)
+        d, n, shape = self.rng.randint(0, t.ndim), self.rng.choice((2, 3, 5)), _shape(t)
+        one = te.compute([*shape[:d], 1, *shape[d:]], lambda *i: t(*i[:d], *i[d + 1 :]) - 1, name=f"{name}b")
+        out = [*shape[:d], n, *shape[d:]]
+        return [one, te.compute(out, lambda *i: one(*i[:d], 0, *i[d + 1 :]) * 3 + i[d], name=name)]
+
+    def _squeeze(self, name: str, t: Tensor) -> list[Tensor]:
+        shape = _shape(t)
+        ones = [k for k, e in enumerate(shape) if _is_one(e)]
+        if not ones or t.ndim < 2:
+            return self._pointwise(name, t)
+        d = self.rng.choice(ones)
+        return [te.compute([*shape[:d], *shape[d + 1 :]], lambda *i: t(*i[:d], 0, *i[d:]) + 1, name=name)]
+
+    def _transpose(self, name: str, t: Tensor) -> list[Tensor]:
+        if t.ndim < 2:
+            return self._pointwise(name, t)
+        a, b = self.rng.sample(range(t.ndim), 2)
+        shape = _shape(t)
+        shape[a], shape[b] = shape[b], shape[a]
+
+        def swapped(*i: Any) -> Any:
+            j = list(i)
+            j[a], j[b] = j[b], j[a]
+            return t(*j) + 1
+
+        return [te.compute(shape, swapped, name=name)]
+
+    def _two(self, name: str, t: Tensor) -> list[Tensor]:
+        return list(te.compute(_shape(t), lambda *i: (t(*i) + 1, t(*i) * 2), name=name))
+
+    def _window(self, name: str, t: Tensor) -> list[Tensor]:
+        """Reads at neighbours."""
+        shape = _shape(t)
+        d = self.rng.randrange(t.ndim)
+        if not isinstance(shape[d], int) or shape[d] < 3:
+            return self._pointwise(name, t)
+        out = [*shape[:d], shape[d] - 1, *shape[d + 1 :]]
+        return [te.compute(out, lambda *i: t(*i) - t(*i[:d], i[d] + 1, *i[d + 1 :]), name=name)]
+
+    def _join(self, name: str, t: Tensor) -> list[Tensor]:
+        """A tensor of several, those of one element along an axis repeated along it."""
+        shape = _shape(t)
+        others = []
+        for o in self.tensors[1:]:
+            its = _shape(o)
+            fits = len(its) == len(shape) and all(
+                a is b or _is_one(a) or _is_one(b) or (isinstance(a, int) and a == b)
+                for a, b in zip(its, shape, strict=True)
+            )
+            if o is not t and fits:
+                others.append(o)
+        if not others:
+            return self._repeat(name, t) if self.rng.random() < 0.5 else self._pointwise(name, t)
+        o = self.rng.choice(others)
+        out = [b if _is_one(a) else a for a, b in zip(shape, _shape(o), strict=True)]
+
+        def read(x: Tensor, i: Any) -> Any:
+            pairs = zip(i, _shape(x), out, strict=True)
+            return x(*(0 if _is_one(e) and not _is_one(n) else v for v, e, n in pairs))
+
+        return [te.compute(out, lambda *i: read(t, i) + read(o, i), name=name)]
+
+    @classmethod
+    def wide(cls, seed: int) -> Dag:
+        """Make a tensor with elementwise consumers and consumers that have an additional axis."""
+        d = cls(seed, 2, seed % 4 == 0, ranks=(1, 2))
+        rng = d.rng
+        first = d.tensors[0]
+        root = te.compute(_shape(first), lambda *i: first(*i) * 2 + 1, name="R")
+        d.tensors.append(root)
+        kinds = [rng.choice(("pointwise", "reduce", "best", "two", "spread")) for _ in range(rng.randint(1, 2))]
+        for k, kind in enumerate([*kinds, "spread"]):
+            d.tensors += getattr(d, f"_{kind}")(f"S{k}", root)
+        d.tensors += d._more("L")
+        d._finish()
+        return d
+
+    def schedule(self) -> Schedule:
+        return te.create_schedule(self.outputs)
+
+    def computed(self) -> list[Tensor]:
+        return self.tensors[1:]
+
+    # -- transforms ---------------------------------------------------------------------------------------------------
+
+    def transform(self, s: Schedule, times: int, others: bool = False) -> None:
+        """Calls of the schedule language; what is refused is left out.
+
+        Parameters
+        ----------
+        others: whether stages are placed and annotated, too.
+        """
+        rng = self.rng
+        for _ in range(times):
+            stage = s[rng.choice([t for t in self.computed() if t in s])]
+            leaves = stage.leaf_iter_vars
+            if not leaves:
+                continue
+            kind = rng.choice(("split", "split", "split", "fuse", "fuse", "reorder", "reorder", "unroll", "place"))
+            try:
+                if kind == "split":
+                    tails = TAILS if not stage.op.reduce_axis else TAILS[:-1]
+                    tail = rng.choice(tails)
+                    how = {"factor": rng.choice((2, 3))} if rng.random() < 0.7 else {"nparts": rng.choice((2, 2, 3))}
+                    stage.split(rng.choice(leaves), tail=tail, **how)
+                elif kind == "fuse" and len(leaves) > 1:
+                    k = rng.randrange(len(leaves) - 1)
+                    stage.fuse(leaves[k], leaves[k + 1])
+                elif kind == "reorder" and len(leaves) > 1:
+                    stage.reorder(*rng.sample(list(leaves), 2))
+                elif kind == "place" and others:
+                    self._place(s, stage)
+                elif kind == "unroll" and rng.random() < 0.2:
+                    stage.unroll(rng.choice(leaves))
+            except ScheduleError:
+                pass
+
+    def _place(self, s: Schedule, stage: Stage) -> None:
+        """A call of the schedule language that says where a stage is computed, or how a loop runs."""
+        rng = self.rng
+        kind = rng.choice(("at", "at", "inline", "parallel", "vectorize", "root"))
+        leaf = rng.choice(stage.leaf_iter_vars)
+        if kind == "at":
+            below = [s[t] for t in self.computed() if t in s and stage.op.outputs[0] in behind(s, t)]
+            if below:
+                rng.choice(below).compute_at(stage, leaf)
+        elif kind == "inline":
+            stage.compute_inline()
+        elif kind == "parallel":
+            stage.parallel(leaf)
+        elif kind == "vectorize":
+            stage.vectorize(stage.leaf_iter_vars[-1])
+        else:
+            stage.compute_root()
+
+    # -- calls --------------------------------------------------------------------------------------------------------
+
+    def call(self, s: Schedule) -> Any:
+        """One call of replay; a refusal is returned."""
+        rng = self.rng
+        inside = [t for t in self.tensors if t in s]
+        kind = rng.choice(("at", "at", "at", "inline", "all", "most", "propagate"))
+        mode = rng.choice(MODES)
+        try:
+            if kind == "most":
+                return replay.inline_most(s)
+            t = rng.choice([t for t in inside if t in self.computed()])
+            depth = len(s[t].leaf_iter_vars)
+            pos = rng.randint(-depth - 1, depth)
+            if kind == "inline":
+                return replay.inline_at(s, t, pos, mode)
+            if kind == "all":
+                return replay.inline_all_at(s, t, pos, mode)
+            if kind == "propagate":
+                return replay.propagate(s, t, pos, rng.choice((None, rng.sample(inside, len(inside) // 2))))
+            above = [p for p in inside if t in behind(s, p)]
+            if not above:
+                return None
+            repair = rng.choice((None, None, None, "recompute"))
+            return replay.compute_at(s, rng.choice(above), t, pos, mode, repair)
+        except replay.ReplayError as error:
+            return error
+        except ScheduleError as error:  # a stage that cannot be moved
+            return str(error)
+
+    def check(self, s: Schedule, backend: Any = "python", **how: Any) -> str:
+        """Lower, run and compare; gives the nest."""
+        f = lower(s, **how)
+        arrays = {"A": self.input}
+        for t, wanted in self.wanted.items():
+            arrays[s.current(t).name] = np.full(wanted.shape, -999, "int32")
+        given = {p.name: arrays[p.name] for p in f.params if p.name in arrays}
+        run(f, given, backend=backend)
+        for t, wanted in self.wanted.items():
+            np.testing.assert_array_equal(given[s.current(t).name], wanted, str(f))
+        return str(f)
+
+
+def _shape(t: Tensor) -> list[Any]:
+    """The extents, those that are constant as integers."""
+    return [int(e) if e.is_const else e for e in t.extents]
+
+
+def _is_one(e: Any) -> bool:
+    return isinstance(e, int) and e == 1
+
+
+def behind(s: Schedule, p: Tensor) -> set[Tensor]:
+    """All that depends on a tensor."""
+    found = {p}
+    for stage in s.stages:
+        for t in stage.op.outputs:
+            if found & set(stage.op.input_tensors):
+                found.add(t)
+    return found - {p}

@@ -14,7 +14,7 @@ from bound.errors import ScheduleError
 from bound.schedule import Schedule
 from lowering import lower, run
 from tests.bound.replay.programs import check_shown, lowered, positions, two_reductions, written
-from tests.bound.replay.random_dags import Dag
+from tests.sweeps import daily
 
 
 def shows_regions(s: Any, *tensors: Any) -> Any:
@@ -435,31 +435,12 @@ def random_kept(seed: int, **how: Any) -> bool:
     return s[B].store_type is not None
 
 
-def test_random_places_that_are_accepted_are_lowered() -> None:
-    assert sum(random_kept(seed, compute="exact", nests="guard") for seed in range(20)) >= 2
-
-
-@pytest.mark.nightly
-def test_more_random_places_that_are_accepted_are_lowered() -> None:
-    assert sum(random_kept(seed) for seed in range(100, 1500)) >= 100
-
-
-@pytest.mark.parametrize("first", [0, 20, 180, 240])
-def test_a_position_counts_loops_that_are_there(first: int) -> None:
-    unread = 0
-    for seed in range(first, first + 20):
-        d = Dag(seed, 5)
-        s = d.schedule()
-        for _ in range(6):
-            if d.rng.random() < 0.5:
-                d.transform(s, 2)
-            else:
-                d.call(s)
-            for stage in s.stages:
-                count = len(stage.leaf_iter_vars)
-                assert stage.compute_at_position <= count and stage.max_producer_position <= count, (seed, stage)
-                unread += stage.is_output and stage.compute_at_position > 0
-    assert unread
+@pytest.mark.parametrize(
+    ("seeds", "how", "least"),
+    daily([(range(20), {"compute": "exact", "nests": "guard"}, 2), (range(100, 1500), {}, 100)], 2),
+)
+def test_random_places_that_are_accepted_are_lowered(seeds: range, how: dict[str, str], least: int) -> None:
+    assert sum(random_kept(seed, **how) for seed in seeds) >= least
 
 
 def test_a_split_of_what_nobody_reads_lowers_its_position() -> None:

@@ -71,54 +71,6 @@ def matmul_split_with_predicate(rng: Any) -> Case:
 
 
 @case
-def matmul_cached_and_parallel(rng: Any) -> Case:
-    sch, block = _scheduled()
-    i, j, k = sch.get_loops(block)
-    i0, i1 = sch.split(i, [None, 4])
-    k0, k1 = sch.split(k, [None, 4])
-    sch.reorder(i0, j, k0, i1, k1)
-    read = sch.cache_read(block, 0, "local")
-    sch.compute_at(read, k0)
-    write = sch.cache_write(block, 0, "global")
-    sch.reverse_compute_at(write, j)
-    sch.parallel(i0)
-    sch.unroll(i1)
-    return _matmul(rng, sch.mod["main"])
-
-
-@case
-def matmul_vectorized(rng: Any) -> Case:
-    sch, block = _scheduled()
-    i, j, k = sch.get_loops(block)
-    sch.reorder(i, k, j)
-    sch.vectorize(j)
-    sch.decompose_reduction(block, k)
-    return _matmul(rng, sch.mod["main"])
-
-
-@case
-def matmul_rfactor(rng: Any) -> Case:
-    sch, block = _scheduled()
-    _, _, k = sch.get_loops(block)
-    k0, _ = sch.split(k, [4, None])
-    sch.rfactor(k0, 2)
-    return _matmul(rng, sch.mod["main"])
-
-
-@case
-def matmul_blockized(rng: Any) -> Case:
-    sch, block = _scheduled()
-    i, j, k = sch.get_loops(block)
-    i0, i1 = sch.split(i, [None, 4])
-    j0, j1 = sch.split(j, [None, 4])
-    k0, k1 = sch.split(k, [None, 4])
-    sch.reorder(i0, j0, k0, i1, j1, k1)
-    sch.decompose_reduction(block, k0)
-    sch.blockize(i1)
-    return _matmul(rng, sch.mod["main"])
-
-
-@case
 def matmul_on_threads(rng: Any) -> Case:
     sch, block = _scheduled()
     i, j, k = sch.get_loops(block)
@@ -135,37 +87,6 @@ def matmul_on_threads(rng: Any) -> Case:
     local = sch.cache_write(block, 0, "local")
     sch.reverse_compute_at(local, j)
     return _matmul(rng, sch.mod["main"], compiled=False)
-
-
-@case
-def elementwise_te(rng: Any) -> Case:
-    n, m = te.var("n"), te.var("m")
-    A = te.placeholder((n, m), name="A")
-    B = te.compute((n, m), lambda i, j: te.exp(A[i, j]) + te.sqrt(te.abs(A[i, j])) * 2.0, name="B")
-    a = floats(rng, 5, 7)
-    return Case(te.create_prim_func([A, B]), {"A": a}, {"B": np.exp(a) + np.sqrt(np.abs(a)) * np.float32(2)}, {})
-
-
-@case
-def convolution_with_padding(rng: Any) -> Case:
-    A = te.placeholder((1, 3, 8, 8), name="A")
-    W = te.placeholder((4, 3, 3, 3), name="W")
-    P = te.compute(
-        (1, 3, 10, 10),
-        lambda n, c, y, x: te.if_then_else(
-            te.all(y >= 1, y < 9, x >= 1, x < 9), A[n, c, y - 1, x - 1], tvm.tirx.const(0.0, "float32")
-        ),
-        name="P",
-    )
-    c, r, s = (te.reduce_axis((0, k), name) for k, name in ((3, "c"), (3, "r"), (3, "s")))
-    C = te.compute(
-        (1, 4, 8, 8), lambda n, f, y, x: te.sum(P[n, c, y + r, x + s] * W[f, c, r, s], axis=[c, r, s]), name="C"
-    )
-    a, w = floats(rng, 1, 3, 8, 8), floats(rng, 4, 3, 3, 3)
-    p = np.pad(a, ((0, 0), (0, 0), (1, 1), (1, 1)))
-    windows = np.lib.stride_tricks.sliding_window_view(p, (3, 3), axis=(2, 3))
-    expected = np.einsum("ncyxrs,fcrs->nfyx", windows, w)
-    return Case(te.create_prim_func([A, W, C]), {"A": a, "W": w}, {"C": expected}, {})
 
 
 @case
@@ -500,16 +421,6 @@ def lazy_conditions(rng: Any) -> Case:
         for k in range(8)
     ]
     return Case(lazy_func, {"A": a, "I": index}, {"B": np.array(b, "int32")}, {})
-
-
-@case
-def pooling_te(rng: Any) -> Case:
-    n = te.var("n")
-    A = te.placeholder((n, 8, 8), name="A")
-    r, s = te.reduce_axis((0, 2), "r"), te.reduce_axis((0, 2), "s")
-    B = te.compute((n, 4, 4), lambda i, y, x: te.max(A[i, y * 2 + r, x * 2 + s], axis=[r, s]), name="B")
-    a = floats(rng, 3, 8, 8)
-    return Case(te.create_prim_func([A, B]), {"A": a}, {"B": a.reshape(3, 4, 2, 4, 2).max((2, 4))}, {})
 
 
 @case

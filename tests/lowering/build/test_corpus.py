@@ -21,7 +21,7 @@ from lowering.build.function import nest_of
 from tests.bound.corpus import CASES
 from tests.lowering.lowered import check, check_c, check_run, close, of_corpus, problem
 from tests.strategies.schedules import Program, programs
-from tests.sweeps import daily, sampled
+from tests.sweeps import daily, swept
 
 REFUSED = tuple(name for name in CASES if name.startswith("reject_"))
 RUN = tuple(name for name in CASES if name not in REFUSED)
@@ -241,8 +241,14 @@ def test_the_docstring_of_lower_is_what_it_prints() -> None:
     assert lower.__doc__ is not None and ">>>" in lower.__doc__
 
 
-def runs(program: Program, c: bool = False) -> bool:
-    """Check a program against the reference; gives whether its schedule is accepted."""
+@swept({
+    "numbers": (10, 12_000, programs(also="others", most=3), {True}, False),
+    "sizes": (4, 6000, programs(symbolic=True, most=3), {True}, False),
+    "numbers in C": (2, 40, programs(most=3), {True}, True),
+    "sizes in C": (1, 40, programs(symbolic=True, most=4), {True}, True),
+})  # fmt: skip
+def test_random_schedules(c: bool, program: Program) -> bool:
+    """Programs equal the reference; gives whether the schedule is accepted."""
     b = program.inferred()
     if b is None:
         return False
@@ -250,26 +256,6 @@ def runs(program: Program, c: bool = False) -> bool:
     if c:
         check_c(f, program.schedule, program.sizes)
     return True
-
-
-@sampled(10, 12_000, programs(also="others", most=3), shows={True})
-def test_random_schedules(program: Program) -> bool:
-    return runs(program)
-
-
-@sampled(4, 6000, programs(symbolic=True, most=3), shows={True})
-def test_random_schedules_with_symbolic_sizes(program: Program) -> bool:
-    return runs(program)
-
-
-@sampled(2, 40, programs(most=3), shows={True})
-def test_random_schedules_in_c(program: Program) -> bool:
-    return runs(program, c=True)
-
-
-@sampled(1, 40, programs(symbolic=True, most=4), shows={True})
-def test_random_schedules_with_symbolic_sizes_in_c(program: Program) -> bool:
-    return runs(program, c=True)
 
 
 # Sets whose hulls have quantified variables that no division defines.

@@ -15,7 +15,7 @@ from bound.errors import ScheduleError
 from bound.tensor import Tensor
 from intset import Expr, ShapeVar, Var
 from lowering import lower, run
-from tests.bound.claims import check_claims
+from tests.bound.oracle import check_claims
 from tests.bound.reference import evaluate
 from tests.lowering.lowered import check, random_array
 from tests.sweeps import daily

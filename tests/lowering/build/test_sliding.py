@@ -20,7 +20,7 @@ from lowering.nest.walk import range_ends, statements
 from tests.bound.infer.test_sliding import READERS, SUM3, program
 from tests.lowering.lowered import check, check_c, check_run, compile_c
 from tests.strategies.schedules import Program, programs
-from tests.sweeps import daily, sampled
+from tests.sweeps import daily, swept
 
 FORMS = [*product(("exact", "box"), ("guard", "split", "auto")), (None, "auto")]
 
@@ -122,8 +122,13 @@ def test_stages_in_a_parallel_loop_outside_of_the_window() -> None:
     assert "#pragma omp parallel for" in check_c(lower(s), s)
 
 
-def slides(program: Program, c: bool = False) -> bool:
-    """Check a program against the reference; return whether some stage keeps elements between iterations."""
+@swept({
+    "numbers": (12, 2000, programs(also="stored"), {True}, False),
+    "sizes": (3, 1000, programs(also="stored", symbolic=True, most=3), (), False),
+    "in C": (0, 30, programs(also="stored"), (), True),
+})  # fmt: skip
+def test_random_programs(c: bool, program: Program) -> bool:
+    """Programs equal the reference; gives whether some stage keeps elements between iterations."""
     b = program.inferred()
     stored = [stage for stage in program.schedule.stages if stage.store_type is not None]
     if b is None or not any(b.slid(stage) for stage in stored):
@@ -132,22 +137,6 @@ def slides(program: Program, c: bool = False) -> bool:
     if c:
         check_c(f, program.schedule, program.sizes)
     return True
-
-
-@sampled(12, 2000, programs(also="stored"), shows={True})
-def test_random_programs(program: Program) -> bool:
-    return slides(program)
-
-
-@sampled(3, 1000, programs(also="stored", symbolic=True, most=3))
-def test_random_programs_of_symbolic_sizes(program: Program) -> bool:
-    return slides(program)
-
-
-@pytest.mark.nightly
-@sampled(1, 30, programs(also="stored"))
-def test_random_programs_in_c(program: Program) -> bool:
-    return slides(program, c=True)
 
 
 def test_what_an_innermost_loop_chooses_alike_is_chosen_before_it() -> None:
@@ -362,8 +351,13 @@ def test_conditions_are_those_of_the_iteration_that_is_filled() -> None:
         check_c(check(s, compact=compact), s, sanitize=True)
 
 
-def filled_ahead(program: Program, c: bool = False) -> bool:
-    """Check a program against the reference; gives whether some buffer is double and the schedule accepted."""
+@swept({
+    "numbers": (6, 1200, programs(also="doubled"), {True}, False),
+    "sizes": (2, 600, programs(also="doubled", symbolic=True, most=3), (), False),
+    "in C": (0, 400, programs(also="doubled"), (), True),
+})  # fmt: skip
+def test_random_double_buffers(c: bool, program: Program) -> bool:
+    """Programs equal the reference; gives whether some buffer is double and the schedule accepted."""
     try:
         f = check(program.schedule, program.sizes)
     except ScheduleError:
@@ -371,19 +365,3 @@ def filled_ahead(program: Program, c: bool = False) -> bool:
     if c:
         check_c(f, program.schedule, program.sizes)
     return any(stage.double_buffered for stage in program.schedule.stages)
-
-
-@sampled(6, 1200, programs(also="doubled"), shows={True})
-def test_random_schedules(program: Program) -> bool:
-    return filled_ahead(program)
-
-
-@sampled(2, 600, programs(also="doubled", symbolic=True, most=3))
-def test_random_schedules_of_symbolic_sizes(program: Program) -> bool:
-    return filled_ahead(program)
-
-
-@pytest.mark.nightly
-@sampled(1, 400, programs(also="doubled"))
-def test_random_schedules_in_c(program: Program) -> bool:
-    return filled_ahead(program, c=True)

@@ -276,29 +276,19 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
     assert output(capsys, "--version").startswith("intset ")
 
 
-def test_progress_stays_off_stdout_and_piped_stderr(tmp_path: Path) -> None:
-    path = write(tmp_path / "many.json", json.dumps([ROW] * 40))
-    code = "import sys; from lowering.cli import main; sys.exit(main(sys.argv[1:]))"
-    command = [sys.executable, "-c", code, "compare", "--domain", "interval", "--json", path]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
-    assert done.returncode == 0 and done.stderr == "" and json.loads(done.stdout)
+def test_progress_stays_off_stdout_and_piped_stderr(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    assert report(capsys, "compare", "--domain", "interval", write(tmp_path / "many.json", json.dumps([ROW] * 40)))
 
 
-def test_compare_without_the_benchmarks_is_one_line(tmp_path: Path) -> None:
-    path = write(tmp_path / "one.json", json.dumps([ROW]))
-    code = "import sys; sys.modules['benchmarks'] = None; from lowering.cli import main; sys.exit(main(sys.argv[1:]))"
-    done = subprocess.run([sys.executable, "-c", code, "compare", path], capture_output=True, text=True, cwd=ROOT)
-    assert done.returncode == 2 and "checkout" in done.stderr and len(done.stderr.splitlines()) == 1
+def test_compare_without_the_benchmarks_is_one_line(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("benchmarks", "benchmarks.compare"):
+        monkeypatch.setitem(sys.modules, name, None)
+    assert "checkout" in refusal(capsys, "compare", write(tmp_path / "one.json", json.dumps([ROW])))
 
 
 # -- bad input ----------------------------------------------------------------------------------------------------
-
-
-def test_a_missing_file(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    assert "nowhere.py: no such file" in refusal(capsys, "bounds", str(tmp_path / "nowhere.py"))
-    assert "nowhere.json: no such file" in refusal(capsys, "compare", str(tmp_path / "nowhere.json"))
-    assert "not a file" in refusal(capsys, "bounds", str(tmp_path))
-    assert ".py" in refusal(capsys, "bounds", write(tmp_path / "notes.txt", ""))
 
 
 def test_an_error_after_a_good_file_prints_no_json(capsys: pytest.CaptureFixture[str], corpus: str) -> None:
@@ -363,21 +353,6 @@ def test_a_corpus_that_is_no_text(capsys: pytest.CaptureFixture[str], tmp_path: 
 )
 def test_a_bad_script(capsys: pytest.CaptureFixture[str], tmp_path: Path, text: str, message: str) -> None:
     assert message in refusal(capsys, "bounds", write(tmp_path / "script.py", text))
-
-
-def test_an_unknown_domain(capsys: pytest.CaptureFixture[str], corpus: str, script: str) -> None:
-    for arguments in (("bounds", corpus), ("compare", corpus), ("lower", script), ("explain", corpus)):
-        line = refusal(capsys, *arguments, "--domain", "octagon")
-        assert "'octagon'" in line and "interval, stride, modular" in line
-
-
-def test_bad_usage(capsys: pytest.CaptureFixture[str], script: str) -> None:
-    assert "frobnicate" in refusal(capsys, "frobnicate")
-    assert "FILE" in refusal(capsys, "bounds")
-    assert "--colour" in refusal(capsys, "bounds", "--colour", script)
-    assert "NAME=VALUE" in refusal(capsys, "bounds", "--at", "n", script)
-    assert "NAME=VALUE" in refusal(capsys, "bounds", "--at", "n=big", script)
-    assert "'rust'" in refusal(capsys, "lower", "--emit", "rust", script)
 
 
 @pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler")

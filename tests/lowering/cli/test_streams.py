@@ -7,16 +7,93 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any, Literal
 
 import pytest
 
 from lowering.cli.app import run
 from lowering.cli.reports import visible
 from tests import ROOT
-from tests.lowering.cli.processes import Done, Line, Stream, done, needs_fork
 from tests.sweeps import daily
+
+Stream = Literal["open", "unread", "closed"]
+needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+
+_DRIVER = """
+import json, os, sys
+from lowering.cli import app, main
+
+def unread():
+    reader, writer = os.pipe()
+    os.close(reader)
+    return writer
+
+def directed(number, name, how, file):
+    if how == "closed":
+        os.close(number)
+        setattr(sys, name, None)  # as the interpreter starts with it
+    else:
+        os.dup2(unread() if how == "unread" else os.open(file, os.O_WRONLY | os.O_CREAT), number)
+
+asked = json.loads(sys.argv[1])
+directed(1, "stdout", "open", f"{sys.argv[2]}/stdout")
+directed(2, "stderr", "open", f"{sys.argv[2]}/stderr")
+for words in {tuple(words) for words, _, _ in asked if "explore" not in words}:  # its threads survive no fork
+    main(words)  # what a command imports is imported once, for all processes
+sys.stdout.flush()
+statuses = []
+for k, (words, out, err) in enumerate(asked):
+    child = os.fork()
+    if not child:
+        directed(1, "stdout", out, f"{sys.argv[2]}/{k}.out")
+        directed(2, "stderr", err, f"{sys.argv[2]}/{k}.err")
+        sys.exit(main(words))
+    statuses.append(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+open(f"{sys.argv[2]}/statuses", "w").write(json.dumps(statuses))
+"""
+
+
+@dataclass(frozen=True)
+class Line:
+    """A command line and its streams: each goes to a file, to a pipe without reader, or is closed."""
+
+    words: tuple[str, ...]
+    out: Stream = "open"
+    err: Stream = "open"
+
+
+@dataclass(frozen=True)
+class Done:
+    status: int
+    out: bytes
+    err: bytes
+
+
+def done(lines: Sequence[Line], folder: Path, logs: Path, **environment: str) -> list[Done]:
+    """Run the lines one after another in `folder`; their output is kept in the folder `logs`."""
+    logs.mkdir()
+    asked: list[Any] = [(line.words, line.out, line.err) for line in lines]
+    driver = subprocess.run(
+        [sys.executable, "-c", _DRIVER, json.dumps(asked), str(logs)],
+        env={**os.environ, "PYTHONPATH": str(ROOT), **environment},
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert driver.returncode == 0, driver.stderr or (logs / "stderr").read_text(encoding="utf-8")
+    statuses: list[int] = json.loads((logs / "statuses").read_text(encoding="utf-8"))
+
+    def printed(k: int, name: str) -> bytes:
+        path = logs / f"{k}.{name}"
+        return path.read_bytes() if path.exists() else b""
+
+    return [Done(status, printed(k, "out"), printed(k, "err")) for k, status in enumerate(statuses)]
+
 
 SCRIPT = """
 from bound import te
@@ -42,12 +119,12 @@ FILES = {
     "warns.py": f"import warnings\nwarnings.warn('careful')\n{SCRIPT}",
     "good.json": json.dumps([ROW]),
 }
-LINES = [
-    "", "--help", "nothing", "--traceback bounds empty.py", "bounds warns.py", "bounds --json good.py good.json",
-    "lower good.py", "lower --emit c --json good.py", "explain good.json", "compare --domain interval good.py",
-    "space space.py", "domains --json",
+DAILY = ["", "nothing", "bounds warns.py", "lower good.py"]
+AT_NIGHT = [
+    "--help", "--traceback bounds empty.py", "bounds --json good.py good.json", "lower --emit c --json good.py",
+    "explain good.json", "compare --domain interval good.py", "space space.py", "domains --json",
+    *["explore space.py --out results --fresh"] * bool(find_spec("pyarrow")),
 ]  # fmt: skip
-LINES += ["explore space.py --out results --fresh"] * bool(find_spec("pyarrow"))
 
 
 @pytest.fixture
@@ -62,15 +139,10 @@ def timeless(answer: Done) -> Done:
 
 
 @needs_fork
-@pytest.mark.parametrize("lines", daily([LINES[::2], LINES[1::2]], 2), ids=len)
+@pytest.mark.parametrize("lines", daily([DAILY, AT_NIGHT], 2), ids=len)
 def test_no_command_minds_an_output_that_is_not_read(folder: Path, lines: list[str]) -> None:
     """Without a reader of stderr, answers and status are the same; without stdout, the message on stderr."""
-    streams: list[tuple[Stream, Stream]] = [
-        ("open", "open"),
-        ("unread", "open"),
-        ("open", "unread"),
-        ("closed", "closed"),
-    ]
+    streams: list[tuple[Stream, Stream]] = [("open",) * 2, ("unread", "open"), ("open", "unread"), ("closed",) * 2]
     asked = [Line(tuple(line.split()), out, err) for line in lines for out, err in streams]
     answers = iter(done(asked, folder, folder / "logs"))
     for line in lines:

@@ -18,7 +18,7 @@ from lowering.codegen.c import program_text
 from lowering.codegen.c_words import BUILT_IN, FILE_SCOPE, KEYWORDS, MACROS, SIZE_HELPERS
 from lowering.codegen.emitter import Identifiers, comment, infix
 from tests.compilers import compilers, need_compiler
-from tests.sweeps import daily
+from tests.sweeps import daily, sampled
 
 
 @pytest.mark.parametrize(
@@ -281,18 +281,8 @@ def test_any_function_name_runs():
     assert run(f, {"A": a})["C"].tolist() == [4.0] * 5
 
 
-@settings(max_examples=4, deadline=None)
-@given(st.lists(names, min_size=5, max_size=5))
-def test_any_names_compile(labels):
-    _, _, f = program(labels)
-    compiles(program_text(f), "-std=c99")
-    compiles(to_c(f))
-
-
-@pytest.mark.nightly
-@settings(max_examples=600, deadline=None)
-@given(st.lists(names, min_size=5, max_size=5), st.sampled_from(["-std=c99", "-trigraphs", "-fopenmp"]))
-def test_any_names_compile_at_length(labels, option):
+@sampled(4, 600, st.lists(names, min_size=5, max_size=5), st.sampled_from(["-std=c99", "-trigraphs", "-fopenmp"]))
+def test_any_names_compile(labels: list[str], option: str) -> None:
     _, _, f = program(labels)
     compiles(program_text(f), option)
     compiles(to_c(f))

@@ -65,18 +65,6 @@ def test_the_flatten_needs_no_division_at_all() -> None:
         assert carried.update_after_last and carried.requires == ()
 
 
-@pytest.mark.parametrize("coefficient", [1, -1, 2, -2, 3, 7, -7, 10, 0])
-@pytest.mark.parametrize("divisor", [1, 2, 3, 7, 8, P])
-def test_affine_dividends(coefficient: int, divisor: Any) -> None:
-    limits = Range(x, N)
-    carried = induction((i * coefficient + 5) // divisor, i, limits)
-    assert carried is not None
-    iterations = 0
-    for start, count, size in product((-9, -1, 0, 4), (0, 1, 13), (1, 2, 5, 11)):
-        iterations += run(carried, i, limits, {x: start, N: count, P: size})
-    assert iterations == 4 * 4 * 14
-
-
 def test_a_symbolic_step_is_divided_once_before_the_loop() -> None:
     limits = Range(0, N)
     carried = induction((i * s + x) % nonneg(n), i, limits)

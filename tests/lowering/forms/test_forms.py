@@ -21,7 +21,7 @@ from lowering.passes.loops.index_set_splitting import partition_loops
 from tests.bound.corpus import CASES
 from tests.lowering.lowered import close, of_corpus, problem
 from tests.strategies.schedules import Program, programs
-from tests.sweeps import daily, sampled
+from tests.sweeps import daily, swept
 
 
 def stencil(stages: int, extent: Any, tile: int) -> Any:
@@ -180,16 +180,6 @@ def test_the_chosen_form_is_the_cheapest_and_all_costs_are_there(seed: int) -> N
         assert all(form.cost is None or form.cost >= (forms[0].cost or 0) - 1e-3 for form in forms)
 
 
-def test_small_programs_compute_what_is_required() -> None:
-    a = te.placeholder((4, 4), name="A")
-    t = te.compute((4, 4), lambda i, j: a[i, j] + 1.0, name="T")
-    c = te.compute((2, 2), lambda i, j: t[i, j] + t[i + 2, j + 2], name="C")
-    f = lower(te.create_schedule(c.op))
-    assert f.forms["T"][0].compute == "exact"
-    assert {form.compute for form in f.forms["T"]} == {"exact", "box"}
-    assert all(form.cost is not None and form.cost >= 0 for forms in f.forms.values() for form in forms)
-
-
 def test_what_nobody_reads_divides_nothing() -> None:
     """The box would divide by elements that the exact nest never looks at."""
     a = te.placeholder((300, 300), "int32", name="A")
@@ -211,17 +201,8 @@ def test_words() -> None:
         lower(s, bounds=infer_bound(s), compute="box")
 
 
-@sampled(2, 6, programs(most=4))
+@swept({"numbers": (2, 6, programs(most=4)), "sizes": (1, 6, programs(symbolic=True, most=3))})
 def test_random_programs_in_both_forms(program: Program) -> None:
-    in_both_forms(program)
-
-
-@sampled(1, 6, programs(symbolic=True, most=3))
-def test_random_programs_of_symbolic_sizes_in_both_forms(program: Program) -> None:
-    in_both_forms(program)
-
-
-def in_both_forms(program: Program) -> None:
     given, expected = problem(program.schedule, program.sizes)
     for compute in ("auto", "box"):
         try:

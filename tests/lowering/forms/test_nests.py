@@ -22,7 +22,7 @@ from tests.bound.oracle import Run, value
 from tests.lowering.lowered import check, check_c, check_run
 from tests.strategies.schedules import Program, programs, reading
 from tests.strategies.written import Written
-from tests.sweeps import sampled
+from tests.sweeps import swept
 
 
 def two_boxes() -> tuple[Schedule, Tensor]:
@@ -346,8 +346,13 @@ def pieces_are_right(b: BoundsMap, sizes: Mapping[Var, int] | None = None) -> in
     return number
 
 
-def split_into_pieces(program: Program) -> bool:
-    """Check pieces of a program by execution and its nests against the reference; gives whether there are any."""
+@swept({
+    "strided": (8, 2000, programs(reads="lattice"), {True}),
+    "strided, of symbolic sizes": (2, 1000, programs(reads="lattice", symbolic=True)),
+    "of all kinds": (14, 3000, programs(also="caches others", most=4), {True}),
+})  # fmt: skip
+def test_programs_in_pieces(program: Program) -> bool:
+    """Pieces by execution, and nests against the reference; gives whether there are any pieces."""
     b = program.inferred()
     if b is None:
         return False
@@ -357,23 +362,7 @@ def split_into_pieces(program: Program) -> bool:
     return number > 0
 
 
-@sampled(8, 2000, programs(reads="lattice"), shows={True})
-def test_strided_programs(program: Program) -> bool:
-    return split_into_pieces(program)
-
-
-@sampled(2, 1000, programs(reads="lattice", symbolic=True))
-def test_strided_programs_of_symbolic_sizes(program: Program) -> bool:
-    return split_into_pieces(program)
-
-
-@sampled(14, 3000, programs(also="caches others", most=4), shows={True})
-def test_programs_of_all_kinds(program: Program) -> bool:
-    return split_into_pieces(program)
-
-
-@pytest.mark.nightly
-@sampled(1, 300, programs(reads="lattice"))
+@swept({"": (0, 300, programs(reads="lattice"))})
 def test_strided_programs_in_c(program: Program) -> None:
     folded = program.inferred(compact=True)
     if folded is not None:

@@ -15,6 +15,7 @@ from intset import Context, Expr, IntSetError, Range, ShapeVar, Var, evaluate, m
 from intset.expr import ops
 from intset.expr.evaluate import compiled
 from lowering import IndexMap, LayoutError
+from tests.sweeps import daily
 
 Point = tuple[int, ...]
 
@@ -284,15 +285,9 @@ def check_random(seed: int) -> bool:
     return bool(m.injective)
 
 
-def test_random_maps() -> None:
-    found = sum(map(check_random, range(30)))
-    assert 7 < found < 26
-
-
-@pytest.mark.nightly
-def test_many_random_maps() -> None:
-    found = sum(map(check_random, range(30, 3000)))
-    assert 900 < found < 2400
+@pytest.mark.parametrize(("seeds", "least", "most"), daily([(range(30), 7, 26), (range(30, 3000), 900, 2400)], 2))
+def test_random_maps(seeds: range, least: int, most: int) -> None:
+    assert least < sum(map(check_random, seeds)) < most
 
 
 # -- errors -------------------------------------------------------------------------------------------------------

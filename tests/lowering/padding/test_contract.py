@@ -41,8 +41,7 @@ from lowering.interpreter import as_element
 from lowering.nest.ir import ShapeOf
 from lowering.padding.states import PLACE, UNKNOWN, Grid, PartialEvaluator, loaded, number_of
 from tests.lowering.equivalence import runs_of
-from tests.lowering.layout.random_layouts import PACKED, Laid
-from tests.lowering.layout.test_layouts import in_order
+from tests.lowering.layout.test_layouts import PACKED, Laid, in_order
 from tests.strategies.nests import Nest, nests
 from tests.sweeps import sampled
 

@@ -27,8 +27,7 @@ from lowering import (
     transform_layout,
     with_layouts,
 )
-from tests.lowering.padding.enumeration import least_cost, random_case
-from tests.lowering.padding.functions import (
+from tests.lowering.padding.enumeration import (
     ADDONE,
     LARGEST,
     ODD,
@@ -38,6 +37,8 @@ from tests.lowering.padding.functions import (
     TWICE,
     WIDE,
     elementwise,
+    least_cost,
+    random_case,
     reduction,
 )
 from tests.sweeps import daily

@@ -52,8 +52,7 @@ from lowering.passes.simplify import fold_constants
 from lowering.passes.stores import placement
 from lowering.passes.stores.dead_code import drop_identities
 from lowering.passes.stores.placement import forward_copies
-from tests.lowering.equivalence import NumpyRuns, PlainRuns, Runs, numpy_runs, plain_runs
-from tests.lowering.plain_interpreter import TrapError
+from tests.lowering.equivalence import NumpyRuns, PlainRuns, Runs, TrapError, numpy_runs, plain_runs
 from tests.strategies.nests import EVERYTHING, Nest, nests
 from tests.sweeps import daily, sampled
 

@@ -1,4 +1,4 @@
-"""Scripts of TVM run after `install()` unchanged, and with another import line."""
+"""TVM's scripts run after `install()` unchanged, and with another import line; operators equal numpy."""
 
 from __future__ import annotations
 
@@ -10,13 +10,21 @@ import sys
 import types
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
+import lowering.tvm as tvm
+from examples.operators import FAMILIES, OPERATORS
 from intset import InputError
+from lowering import run, to_c
+from lowering.nest.ir import Function
 from lowering.tvm import tir
 from lowering.tvm.outside import INSTEAD, NOT_HERE, TvmFinder, install
 from lowering.tvm.runtime import PACKED
+from tests.compilers import need_compiler
+from tests.lowering.lowered import run_sanitized
 
 TEXT = Path(__file__).with_name("scripts.txt").read_text(encoding="utf-8")
 NAMES = [line[4:].partition("(")[0] for line in TEXT.splitlines() if line.startswith("def ") and line.endswith("():")]
@@ -115,3 +123,53 @@ def test_a_loop_of_a_builder_is_forgotten_with_its_nest() -> None:
     del A, nest, ib
     gc.collect()
     assert len(PACKED) == before
+
+
+CASES = [(name, schedule) for name, operator in OPERATORS.items() for schedule in operator.schedules]
+SLOW = {(name, "cuda") for name in OPERATORS if "conv2d" in name}  # several seconds each
+COMPILED = [(next(iter(family)), schedule) for family in FAMILIES.values() for schedule in ("x86", "cuda")]
+
+
+def problem(name: str, schedule: str) -> tuple[Function, dict[str, Any], dict[str, Any]]:
+    """The nest, arrays for its inputs, and numpy's outputs, by name."""
+    operator = OPERATORS[name]
+    s, args = operator.scheduled(schedule)
+    f = tvm.lower(s, args, name=name)
+    generator = np.random.default_rng(sum(map(ord, name)))
+    arrays = [
+        generator.standard_normal(shape).astype(dtype)
+        if dtype.startswith("float")
+        else generator.integers(0, operator.below, shape).astype(dtype)
+        for shape, dtype in operator.inputs
+    ]
+    outputs = operator.reference(*arrays)
+    expected = dict(zip((t.name for t in f.outputs), [outputs] if len(f.outputs) == 1 else outputs, strict=True))
+    return f, {t.name: a for t, a in zip(args, arrays, strict=False)}, expected
+
+
+def close(results: Any, expected: dict[str, Any]) -> None:
+    for name, array in expected.items():
+        np.testing.assert_allclose(results[name], array, rtol=2e-4, atol=2e-4)
+
+
+@pytest.mark.parametrize(
+    ("name", "schedule"), [pytest.param(*case, marks=[pytest.mark.nightly] * (case in SLOW)) for case in CASES]
+)
+def test_an_operator_equals_numpy(name: str, schedule: str) -> None:
+    f, given, expected = problem(name, schedule)
+    close(run(f, given), expected)
+
+
+@pytest.mark.parametrize(("name", "schedule"), COMPILED)
+def test_an_operator_in_c_equals_numpy(name: str, schedule: str) -> None:
+    need_compiler()
+    f, given, expected = problem(name, schedule)
+    close(run(f, given, backend="c"), expected)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize(("name", "schedule"), CASES)
+def test_an_operator_under_the_sanitizers_equals_numpy(name: str, schedule: str) -> None:
+    need_compiler()
+    f, given, expected = problem(name, schedule)
+    close(run_sanitized(f, to_c(f), given, expected, {}), expected)

@@ -24,7 +24,7 @@ from lowering import (
 from lowering.nest.ir import Assume, For, Function, Seq
 from lowering.nest.walk import statements, substitute
 from lowering.passes import Entry, partition_loops
-from tests.lowering.plain_interpreter import TrapError, ran
+from tests.lowering.equivalence import TrapError, ran
 
 HEAD = "def f(A: int32[9], B: int32[9], G: int32[1], M: int32[4, 5], n):\n"
 Pass = Callable[[Function], Function]

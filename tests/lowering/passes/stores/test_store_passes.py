@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from intset import InputError
+from intset import InputError, evaluate
 from lowering import (
     hoist_expression,
     merge_adjacent_loops,
@@ -756,6 +756,21 @@ SEQUENTIAL = {
         "for i in [0, 4):\n    for j in [0, 4):\n        if i * 4 + j > 0:\n            A[i * 4 + j] = A[i * 4 + j - 1]",
         "for a0 in [0, 16):\n    if a0 > 0:\n        A[a0] = A[a0 - 1]",
     ),
+    "a loop that the indices do not mention": (
+        "A: int32[4], B: int32[4, 3]",
+        "for j in [0, 3):\n    for i in [0, 4):\n        B[3 - i, j] = A[3 - i] * j",
+        "for a0 in [0, 4):\n    for j in [0, 3):\n        B[a0, j] = j * A[a0]",
+    ),
+    "a sum of integers": (
+        "A: int32[8], B: int32[1]",
+        "for i in [0, 8):\n    B[0] = B[0] + A[7 - i]",
+        "for a0 in [0, 8):\n    B[0] = B[0] + A[a0]",
+    ),
+    "storage that begins elsewhere": (
+        "X: int32[8, 4], B: int32[8, 4]",
+        "for i in [0, 8):\n    allocate A: int32[2 : + 4]\n    for j in [0, 4):\n        A[5 - j] = X[i, j]\n    for j in [0, 4):\n        B[i, j] = A[j + 2]",
+        "for i in [0, 8):\n    allocate A: int32[2 : + 4]\n    for a0 in [2, 6):\n        A[a0] = X[i, 5 - a0]\n    for a0 in [2, 6):\n        B[i, a0 - 2] = A[a0]",
+    ),
     "a size": (
         "A: int32[n], B: int32[n], n",
         "for i in [0, n):\n    A[n - 1 - i] = B[i]",
@@ -768,6 +783,14 @@ SEQUENTIAL = {
 def test_loops_over_an_array_whole_and_in_order(name: str) -> None:
     head, before, after = SEQUENTIAL[name]
     assert all(entry.done for entry in done(over_a, before, after, head))
+    f = nest(before, head)
+    for size in range(5):
+        rng, sizes = np.random.default_rng(size), dict.fromkeys(f.sizes, size)
+        given = {t.name: rng.integers(0, 9, [evaluate(e, sizes) for e in t.extents], t.dtype) for t in f.params}
+        first, second = ({name: array.copy() for name, array in given.items()} for _ in range(2))
+        for one, arrays in ((f, first), (over_a(f), second)):
+            run(one, arrays, {v.name: size for v in f.sizes}, {"host": lambda *given: None})
+        assert all((first[name] == second[name]).all() for name in given)
 
 
 REFUSED = {
@@ -776,6 +799,11 @@ REFUSED = {
         "for i in [0, 15):\n    A[15 - i] = A[14 - i + 1] + A[14 - i]",
         "the order of iterations would change",
     ),
+    "a product that is added to": (
+        "for i in [0, 16):\n    B[0] = B[0] * 2 + A[15 - i]",
+        "the order of iterations would change",
+    ),
+    "two elements of one iteration": ("for i in [0, 15):\n    B[i] = A[i] + A[i + 1]", "XX"),
     "what is stored in between": ("for i in [0, 14):\n    A[i] = B[i]\n    A[i + 2] = A[i] + 1", "cannot be split off"),
     "a host call": ("for i in [0, 4):\n    A[i] = 1\n    host(A)", "cannot be split off"),
     "two host calls": ("for i in [0, 4):\n    A[i] = 1\n    host(B)\n    A[i + 4] = 2\n    host(B)", "host calls"),
@@ -806,3 +834,10 @@ def test_loops_of_other_kinds_stay() -> None:
 def test_an_array_that_is_none() -> None:
     with pytest.raises(InputError, match="'Q' must be one array of f: the arrays are A, B"):
         sequential_buffer_access(nest("A[0] = 1"), "Q")
+
+
+def test_floats_are_added_up_in_their_order_and_what_is_in_order_stays() -> None:
+    with pytest.raises(LayoutError, match="order"):
+        over_a(nest("for i in [0, 8):\n    B[0] = B[0] + A[7 - i]", "A: float32[8], B: float32[1]"))
+    body = "for i in [0, n):\n    B[i] = A[i]"
+    assert [entry.done for entry in done(over_a, body, body, "A: int32[n], B: int32[n], n")] == [False]
