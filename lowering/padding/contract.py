@@ -684,10 +684,9 @@ class CallOption(NamedTuple):
 
 def _text(option: CallOption, port: Port) -> str:
     """Print a port's padding state, naming inputs by position."""
-    state = port.state
-    if not hasattr(state, "text"):
-        return str(state)
-    return state.text({p.tensor: f"#{k}" for k, p in enumerate(option.inputs)})
+    if not isinstance(port.state, PadValue):
+        return str(port.state)
+    return port.state.text({p.tensor: f"#{k}" for k, p in enumerate(option.inputs)})
 
 
 def option_of(f: Any) -> CallOption:
