@@ -419,13 +419,9 @@ def _panel_size(view: _View) -> tuple[float, float]:
     if view.is_strip:
         return 7.5, 0.55
     ratio = view.ratio
-    return (
-        (7.0, max(7.0 / ratio, 1.2))
-        if ratio > 2
-        else (4.2, 4.2 / ratio)
-        if ratio >= 1
-        else (max(4.2 * ratio, 2.6), 4.2)
-    )
+    if ratio > 2:
+        return 7.0, max(7.0 / ratio, 1.2)
+    return (4.2, 4.2 / ratio) if ratio >= 1 else (max(4.2 * ratio, 2.6), 4.2)
 
 
 def _draw_frame(axes: Any, picture: Picture, view: _View) -> None:
@@ -457,11 +453,8 @@ def _draw_frame(axes: Any, picture: Picture, view: _View) -> None:
 def _draw_panel(axes: Any, panel: Panel, view: _View) -> None:
     from matplotlib.patches import Rectangle
 
-    for elements, colour, name, inset, order in (
-        (panel.computed, _COMPUTED, "computed", 1.0, 2.0),
-        (panel.required, _REQUIRED, "required", _INSET, 3.0),
-    ):
-        _fill(axes, elements, colour, name, inset, order, view)
+    _fill(axes, panel.computed, _COMPUTED, 1.0, 2.0, view)
+    _fill(axes, panel.required, _REQUIRED, _INSET, 3.0, view)
     rows, columns = _two(panel.box)
     if rows[1] and columns[1]:
         corner = (columns[0] - 0.5, rows[0] - 0.5)
@@ -491,7 +484,7 @@ def _draw_panel(axes: Any, panel: Panel, view: _View) -> None:
     axes.annotate(name, (0, 1), (0, 32), **above, fontsize=11, fontweight="bold", va="bottom")
 
 
-def _fill(axes: Any, elements: Elements, colour: str, name: str, inset: float, order: float, view: _View) -> None:
+def _fill(axes: Any, elements: Elements, colour: str, inset: float, order: float, view: _View) -> None:
     """Fill elements as single cells, one box or a raster."""
     if elements.is_empty:
         return

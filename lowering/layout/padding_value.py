@@ -382,8 +382,9 @@ def _cases(stated: Any, subject: Subject, places: tuple[Var, ...], ctx: Context)
     for pair in stated:
         if not isinstance(pair, tuple) or len(pair) != 2 or not isinstance(pair[0], Cond | bool):
             raise LayoutError(f"{subject.what} is given by pairs of a condition and a value, not by {shown(pair)}")
-        cond, value = pair
-        cond = truth(cond) if isinstance(cond, bool) else _in_own_sizes(cond, subject, places)
+        stated_cond, value = pair
+        plain = truth(stated_cond) if isinstance(stated_cond, bool) else stated_cond
+        cond = in_own_sizes(plain, places, subject.map, subject.sizes, subject.what)
         if value is not None:
             cases.append((logical_and(cond, *map(logical_not, before)), _value(value, subject, places, ctx)))
         before.append(cond)
@@ -407,7 +408,7 @@ def _value(stated: Any, subject: Subject, places: tuple[Var, ...], ctx: Context)
         raise LayoutError(f"{subject.what} {what}, not {shown(stated)}")
     if is_undef(plain):
         return undef(dtype)
-    value = _in_own_sizes(plain, subject, places)
+    value = in_own_sizes(plain, places, subject.map, subject.sizes, subject.what)
     for node in nodes(value):
         tensor = loaded_tensor(node)
         if tensor is not None and tensor is not subject.tensor:
@@ -417,17 +418,22 @@ def _value(stated: Any, subject: Subject, places: tuple[Var, ...], ctx: Context)
     return _in_type(value, subject, ctx)
 
 
-def _in_own_sizes(value: walk.Part, subject: Subject, places: tuple[Var, ...]) -> walk.Part:
-    """Replace each size in a value by the function's size of that name."""
-    known = {*places, *subject.sizes.values(), *subject.map.ctx.ranges}
+def in_own_sizes(value: walk.Part, places: tuple[Var, ...], m: IndexMap, sizes: dict[str, Var], what: str) -> walk.Part:
+    """Replace each size in a value or condition on the indices `places` of a map by the function's size of that name.
+
+    Raises
+    ------
+    LayoutError: another variable; the message begins with `what`.
+    """
+    known = {*places, *sizes.values(), *m.ctx.ranges}
     new: dict[Var, Var] = {}
     for v in variables(value):
         if v in known:
             continue
         label = v.name if isinstance(v, Var) else str(v.data[0])
-        if not isinstance(v, Var) or label not in subject.sizes:
-            raise LayoutError(f"{subject.what} depends on {label}, which is neither one of its indices nor a size")
-        new[v] = subject.sizes[label]
+        if not isinstance(v, Var) or label not in sizes:
+            raise LayoutError(f"{what} depends on {label}, which is neither one of its indices nor a size")
+        new[v] = sizes[label]
     return walk.rewrite(value, new) if new else value
 
 

@@ -479,9 +479,9 @@ def _plus(total: Extent, index: Extent, d: Extent) -> Extent:
         more = d if index == 1 else index * d
     else:
         more = index * d
-    return (
-        more if isinstance(total, int) and not total else total if isinstance(more, int) and not more else total + more
-    )
+    if isinstance(total, int) and not total:
+        return more
+    return total if isinstance(more, int) and not more else total + more
 
 
 def _joined(layouts: Sequence[Layout]) -> Layout:

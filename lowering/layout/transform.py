@@ -41,14 +41,14 @@ from intset.context import Context
 from intset.errors import BudgetError, InputError
 from intset.expr import ops
 from intset.expr.build import logical_and, logical_not, logical_or
-from intset.expr.dag import conjuncts, free_vars, opaque_terms, substitute
+from intset.expr.dag import conjuncts, opaque_terms, substitute
 from intset.expr.node import Cond, Expr, PlainVar, Var, as_expr, constant_value, truth
 from intset.expr.printer import shown
 from intset.expr.range import Range
 from lowering.dataflow import dataflow
 from lowering.errors import LayoutError
 from lowering.layout.index_map import IndexMap, LayoutFunction, parameter_names
-from lowering.layout.padding_value import Filling, Subject, check_reads, filling_of, map_indices
+from lowering.layout.padding_value import Filling, Subject, check_reads, filling_of, in_own_sizes, map_indices
 from lowering.nest import ir
 from lowering.nest.driver import Cursor, Descent, cursor_of, cursors, rewritten
 from lowering.nest.ir import Function, If, Let, Stmt
@@ -908,10 +908,5 @@ def _condition(where: object, m: IndexMap, sizes: dict[str, Var], what: str) -> 
         cond = truth(cond)
     if not isinstance(cond, Cond) or opaque_terms(cond):
         raise LayoutError(f"{what} is about the elements for which a condition on indices holds, not {shown(cond)}")
-    known = {*axes, *sizes.values(), *m.ctx.ranges}
-    unknown = [v for v in free_vars(cond) if v not in known]
-    for v in unknown:
-        if v.name not in sizes:
-            raise LayoutError(f"{what} depends on {v.name}, which is neither one of its indices nor a size")
-    resolved = substitute(cond, {v: sizes[v.name] for v in unknown})
+    resolved = in_own_sizes(cond, axes, m, sizes, what)
     return lambda indices: substitute(resolved, dict(zip(axes, map(as_expr, indices), strict=True)))

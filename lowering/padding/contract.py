@@ -26,15 +26,15 @@ from intset.expr import ops
 from intset.expr.arguments import listed, mapped
 from intset.expr.build import logical_and, logical_not, logical_or
 from intset.expr.dag import opaque_terms, reachable, substitute
-from intset.expr.node import Cond, Expr, PlainVar, as_expr, constant_value, truth
+from intset.expr.node import Cond, Expr, PlainVar, const, constant_value, truth
 from intset.expr.printer import shown
-from intset.expr.range import Range
 from intset.prover.proof import REFUTED
 from lowering.dataflow import Dataflow, Source, dataflow
 from lowering.dataflow.program import Path, definitions, guard_of
 from lowering.errors import LayoutError
 from lowering.interpreter import as_element
 from lowering.layout import IndexMap
+from lowering.layout.padding_value import map_indices, storage_indices
 from lowering.layout.transform import equals, probed, transform_layout, with_layouts
 from lowering.nest import ir
 from lowering.nest.driver import Cursor, cursor_of, cursors, rewritten
@@ -157,12 +157,10 @@ class ContractDataflow:
 
     # -- paddings -----------------------------------------------------------------------------------------------
 
-    def _padding(self, tensor: Tensor, at: Iterable[Expr]) -> Cond:
+    def _padding(self, tensor: Tensor, at: Sequence[Expr]) -> Cond:
         """Build the condition that a storage element is padding."""
         layout = self.packed.get(tensor)
-        if layout is None:
-            return truth(False)
-        return layout.padding(*(i + _low(r) for i, r in zip(at, layout.ranges, strict=True)))
+        return truth(False) if layout is None else layout.padding(*map_indices(layout, at))
 
     def _probe(self, known: FunctionFlow, tensor: Tensor, in_padding: bool | None) -> Probe:
         """Append a probe of a tensor: its padding (`True`), its logical elements (`False`) or both (`None`)."""
@@ -182,8 +180,7 @@ class ContractDataflow:
             read = loaded_tensor(node)
             value = None if read is None else self._values.get(read)
             if read is not None and isinstance(value, PadValue):
-                lows = [_low(r) for r in self.packed[read].ranges]
-                fixed = value.at(*(i + low for i, low in zip(read_indices(node), lows, strict=True)))
+                fixed = value.at(*map_indices(self.packed[read], read_indices(node)))
                 if states.evaluated(rewrite(store.value, {node: fixed})) is own:
                     idle.append(self._padding(read, read_indices(node)))
         return ir.If(logical_not(logical_or(*idle)), store) if idle else store
@@ -236,8 +233,8 @@ class ContractDataflow:
 
     def _names(self, tensor: Tensor, probe: Probe) -> dict[Expr, Expr]:
         """The new indices of a tensor by the loops of a probe, which run over its storage."""
-        stored = zip(PLACE, probe.at, self.packed[tensor].ranges, strict=False)
-        return {p: Context().simplify(new - _low(r)) for new, p, r in stored}
+        stored = storage_indices(self.packed[tensor], PLACE[: tensor.ndim])
+        return {p: Context().simplify(e) for p, e in zip(probe.at, stored, strict=True)}
 
     def _stored(self, probe: Probe, source: Source, tensor: Tensor, depth: int = 0) -> Operand | None:
         """Express a stored or assumed value by elements as they were passed; return `None` if unknown."""
@@ -292,10 +289,8 @@ class ContractDataflow:
             indices = read_indices(node)
             if read not in self.packed or (given and not proves(scope, self._padding(read, indices))):
                 return None
-            place = tuple(
-                Context().simplify(substitute(at_probe(k, i), names) + _low(r))
-                for k, (i, r) in enumerate(zip(indices, self.packed[read].ranges, strict=True))
-            )
+            stored = [substitute(at_probe(k, index), names) for k, index in enumerate(indices)]
+            place = tuple(Context().simplify(e) for e in map_indices(self.packed[read], stored))
             fixed = self._values.get(read) if given else None
             inside[node] = fixed.at(*place) if isinstance(fixed, PadValue) else element(read, place)
         return rewrite(value, {**inside, **names})
@@ -354,8 +349,7 @@ class ContractDataflow:
             is_held = number != number or as_element(number, tensor.dtype) == number
         elif isinstance(value, Expr) and dtypes.is_int(tensor.dtype) and not opaque_terms(value):
             low, high = dtypes.int_range(tensor.dtype)
-            stored = zip(PLACE, probe.at, self.packed[tensor].ranges, strict=False)
-            value = substitute(value, {new: p + _low(r) for new, p, r in stored})
+            value = substitute(value, dict(zip(PLACE, map_indices(self.packed[tensor], probe.at), strict=False)))
             is_held = proof_of(probe.place.scope.where(where), (value >= low) & (value <= high)).status != REFUTED
         else:
             is_held = True
@@ -450,10 +444,11 @@ class ContractDataflow:
         """New indices of an element at which a condition on a probe holds; `None` if no proof tells one."""
         point = proof_of(probe.place.scope, logical_not(where)).counterexample or {}
         layout = self.packed.get(tensor)
-        lows = [0] * tensor.ndim if layout is None else [constant_value(_low(r)) for r in layout.ranges]
-        if any(p not in point for p in probe.at) or None in lows:
+        if any(p not in point for p in probe.at):
             return None
-        return tuple(point[p] + low for p, low in zip(probe.at, lows, strict=True) if low is not None)
+        stored = [const(point[p]) for p in probe.at]
+        place = [constant_value(e) for e in (stored if layout is None else map_indices(layout, stored))]
+        return None if None in place else tuple(e for e in place if e is not None)
 
 
 KEPT: Final = undef(dtypes.INDEX)  # the old content of an output
@@ -527,10 +522,6 @@ def _without_products_by_0(store: ir.Store, cursor: Cursor) -> ir.Store:
 
 def _element_text(tensor: Tensor, indices: Sequence[object]) -> str:
     return f"{tensor.name}[{', '.join(map(str, indices))}]"
-
-
-def _low(limits: Range) -> Expr:
-    return as_expr(limits.min)
 
 
 def _is_never(place: Cursor, cond: Cond) -> bool:
@@ -693,10 +684,9 @@ class CallOption(NamedTuple):
 
 def _text(option: CallOption, port: Port) -> str:
     """Print a port's padding state, naming inputs by position."""
-    state = port.state
-    if not hasattr(state, "text"):
-        return str(state)
-    return state.text({p.tensor: f"#{k}" for k, p in enumerate(option.inputs)})
+    if not isinstance(port.state, PadValue):
+        return str(port.state)
+    return port.state.text({p.tensor: f"#{k}" for k, p in enumerate(option.inputs)})
 
 
 def option_of(f: Any) -> CallOption:

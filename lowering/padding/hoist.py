@@ -104,15 +104,7 @@ class Copies:
     def pad(self, stmts: Sequence[Stmt], outer: Tensor, inner: Tensor) -> tuple[IndexMap, PadState | None] | None:
         """Match a copy of the whole parameter into a local tensor; returns its map and padding state, or `None` if the
         statements compute anything else."""
-        if outer in self.f.padding:
-            return None
-        for m in self._maps(stmts, outer, inner, is_pad=True):
-            old = transform.axes_of(outer)
-            elements = self._probed(
-                stmts, (outer, inner), old, outer, element(inner, storage_indices(m, [as_expr(e) for e in m(*old)]))
-            )
-            if not all(_is_element(held, outer, old, scope) for held, scope in elements):
-                continue
+        for m in self._matching(stmts, outer, inner, is_pad=True):
             found = self._padding(stmts, outer, inner, m)
             if found is not None:
                 return m, None if isinstance(found, _Unwritten) else found
@@ -121,15 +113,20 @@ class Copies:
     def crop(self, stmts: Sequence[Stmt], outer: Tensor, inner: Tensor) -> IndexMap | None:
         """Match a copy of the whole parameter out of a local tensor; returns its map, or `None` if the statements
         compute anything else."""
+        return next(self._matching(stmts, outer, inner, is_pad=False), None)
+
+    def _matching(self, stmts: Sequence[Stmt], outer: Tensor, inner: Tensor, is_pad: bool) -> Iterator[IndexMap]:
+        """Yield the maps by which the statements copy each element of the parameter."""
         if outer in self.f.padding:
-            return None
-        for m in self._maps(stmts, outer, inner, is_pad=False):
-            old = transform.axes_of(outer)
-            place = storage_indices(m, [as_expr(e) for e in m(*old)])
-            elements = self._probed(stmts, (inner, outer), old, outer, element(outer, old))
-            if all(_is_element(held, inner, place, scope) for held, scope in elements):
-                return m
-        return None
+            return
+        old = transform.axes_of(outer)
+        for m in self._maps(stmts, outer, inner, is_pad):
+            new = storage_indices(m, [as_expr(e) for e in m(*old)])
+            source, target = (outer, inner) if is_pad else (inner, outer)
+            read, written = (old, new) if is_pad else (new, old)
+            elements = self._probed(stmts, (source, target), old, outer, element(target, written))
+            if all(_is_element(held, source, read, scope) for held, scope in elements):
+                yield m
 
     # -- maps ---------------------------------------------------------------------------------------------------
 

@@ -137,6 +137,7 @@ def solutions(
     Parameters
     ----------
     dtype: element type, in which both sides are compared.
+    places: at least one.
     uniform: metavariables constrained to one value over the whole padding.
     """
     free = metavariables.within(expr)
@@ -145,9 +146,6 @@ def solutions(
         is_same = expr is wanted and dtypes.is_int(dtype)
         if is_same or all(a is not None and b is not None and a == b for a, b in pairs):
             yield Solution({}, uniform)
-        return
-    if not places:
-        yield Solution({}, uniform)
         return
     if dtypes.is_int(dtype) and all(metavariables.dtypes[v] == dtype for v in free):
         form = _affine(metavariables, as_expr(expr), dtypes.bits(dtype))

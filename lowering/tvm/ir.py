@@ -489,9 +489,15 @@ def _selected(condition: Any, true_value: Any, false_value: Any, span: object = 
 def _for(
     loop_var: Any, min: Any, extent: Any, kind: Any = 0, body: Any = None, thread: Any = None, annotations: Any = None
 ) -> ir.For:
-    kinds = (ir.LoopKind.SERIAL, ir.LoopKind.PARALLEL, ir.LoopKind.VECTORIZED, ir.LoopKind.UNROLLED)
-    chosen = kinds[kind] if isinstance(kind, int) else ir.LoopKind(kind)
-    return ir.For(loop_var, ranges.Range(*(as_value(as_expr(x)) for x in (min, extent))), body, chosen)
+    kinds = ("SERIAL", "PARALLEL", "VECTORIZED", "UNROLLED", "THREAD")
+    chosen = ir.LoopKind[kinds[kind]] if isinstance(kind, int) else ir.LoopKind(kind)
+    tag = "" if thread is None else str(thread.thread_tag)
+    if (chosen in (ir.LoopKind.THREAD, ir.LoopKind.VTHREAD)) != bool(tag):
+        raise InputError(f"a loop on threads, and no other, has a te.thread_axis: {loop_var}")
+    if tag.startswith(("vthread", "cthread")):
+        chosen = ir.LoopKind.VTHREAD
+    run = ranges.Range(*(as_value(as_expr(x)) for x in (min, extent)))
+    return ir.For(loop_var, run, body, chosen, tag, annotations=tuple((annotations or {}).items()))
 
 
 def _store(target: Any, value: Any, indices: Any, *_: object, **__: object) -> ir.Store:

@@ -596,6 +596,8 @@ def f(A: int32[8], B: int32[8]):
         (lambda i, j: i + j, 0, "a condition on indices"),
         (lambda i, j: i > 2 and j > 2, 0, "fails for symbolic indices: the truth value"),
         (lambda i, j: i > 2, None, "says nothing"),
+        (lambda i, j: i > Var("q"), 0, "the constraint on A in .* depends on q, which is neither one of its indices"),
+        (lambda i, j: i > 2, lambda i, j: Var("q"), "the constraint on A in .* depends on q, which is neither one"),
         (lambda i, j: i > 2, 0.5, "cannot be 0.5"),
         (lambda i, j: i > 2, lambda i, j: element("B", (0,)), "may only read A itself"),
         (lambda i, j: i > 2, lambda i, j: element("A", (i + 1, j)), "would read padding"),

@@ -136,6 +136,17 @@ VIEWS: dict[str, Callable[[], Any]] = {
 }
 
 
+def test_a_loop_of_nodes_keeps_its_thread_and_its_annotations() -> None:
+    i, A = tir.Var("i", "int32"), tir.decl_buffer((8,), "float32", "A")
+    body = tir.BufferStore(A, 1.0, [i])
+    loop = tir.For(i, 0, 8, 4, body, te.thread_axis("threadIdx.x"), {"pragma_unroll": 1})
+    assert str(loop).splitlines()[0] == "for i in [0, 8) on threadIdx.x:  # pragma_unroll = 1"
+    assert "on vthread" in str(tir.For(i, 0, 8, tir.ForKind.THREAD_BINDING, body, te.thread_axis("vthread")))
+    for kind, axis in ((4, None), (0, te.thread_axis("threadIdx.x"))):
+        with pytest.raises(InputError, match="a loop on threads, and no other, has a"):
+            tir.For(i, 0, 8, kind, body, axis)
+
+
 def test_calls_have_an_operation_and_arguments() -> None:
     x = tir.Call("float32", "tir.call_extern", [tir.StringImm("xyz"), A[1]])
     assert isinstance(x, tir.Call) and isinstance(x, tir.PrimExpr) and x.dtype == "float32"
