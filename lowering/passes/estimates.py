@@ -52,9 +52,9 @@ _OPERATIONS: Final[WeakKeyDictionary[Stmt, frozenset[ops.Op]]] = WeakKeyDictiona
 
 
 def operations_in(root: Stmt) -> frozenset[ops.Op]:
-    """The operations in the operands of a nest, found once for all passes that leave it as it is.
+    """The operations in the operands of a nest. A nest remembers them, for the next pass that asks.
 
-    By them, and by the kinds of statements, a pass knows that it has nothing to do.
+    A pass without the operations, or the kinds of statements, that it changes has nothing to do.
     """
     found = _OPERATIONS.get(root)
     if found is None:
