@@ -93,8 +93,11 @@ class DivisionScope:
     @staticmethod
     def _cached(cache: dict[K, Proof], key: K, cond: Cond, size: int, ctx: Callable[[], Context]) -> Proof:
         if key not in cache:
-            with _budget(size, cond):
-                cache[key] = _decided(cond) or ctx().prove(cond)
+            proof = _decided(cond)
+            if proof is None:
+                with _budget(size, cond):
+                    proof = ctx().prove(cond)
+            cache[key] = proof
         return cache[key]
 
     def premised(self, root: Node) -> Context:
@@ -148,7 +151,7 @@ def root_scope(ctx: Context | None, root: Node, bits: int) -> DivisionScope:
         carried[var] = limits
         ends += [end for end in (limits.min, limits.extent) if isinstance(end, Expr)]
         pending += limits.free_vars()
-    given = given.extended(ranges=carried)
+    given = given.extended(ranges=carried) if carried else given
     claims = (*sizes, *(claim for claim in embedded_claims((root, *ends)) if is_small(claim)))
     return DivisionScope(given, bits, (), tuple(dict.fromkeys(claims)))
 

@@ -52,9 +52,9 @@ _OPERATIONS: Final[WeakKeyDictionary[Stmt, frozenset[ops.Op]]] = WeakKeyDictiona
 
 
 def operations_in(root: Stmt) -> frozenset[ops.Op]:
-    """The operations in the operands of a nest, found once for all passes that leave it as it is.
+    """The operations in the operands of a nest. A nest remembers them, for the next pass that asks.
 
-    By them, and by the kinds of statements, a pass knows that it has nothing to do.
+    A pass without the operations, or the kinds of statements, that it changes has nothing to do.
     """
     found = _OPERATIONS.get(root)
     if found is None:
@@ -357,7 +357,7 @@ class Uses:
         while waiting:
             stmt, times = waiting.pop()
             if isinstance(stmt, For):
-                waiting.append((stmt.body, times * _iterations(range_ends(stmt.range)[1])))
+                waiting.append((stmt.body, times * _iterations(stmt, ITERATIONS)))
                 continue
             for e in () if isinstance(stmt, (Allocate, Assume)) else operands(stmt):
                 for node, k in counts.times(e).items():
@@ -388,10 +388,10 @@ def _times(root: Operand) -> Times:
     return {node: k for node, k in times.items() if isinstance(node, Expr) and node.args}
 
 
-def _iterations(extent: Expr) -> float:
-    """About how many iterations a loop has."""
-    limit = constant_limit(extent)
-    return float(ITERATIONS if limit is None else max(0, min(limit, UNENDING)))
+def _iterations(loop: For, unknown: int) -> int:
+    """About how many iterations a loop has; `unknown` of a symbolic extent."""
+    limit = constant_limit(range_ends(loop.range)[1])
+    return unknown if limit is None else max(0, min(limit, UNENDING))
 
 
 SHORT: Final = 128  # simple operations of a loop beside which a number of iterations that is not constant costs
@@ -420,7 +420,7 @@ class Worth:
     def _counted(self, stmt: Stmt) -> float:
         if isinstance(stmt, For):
             is_innermost = not any(isinstance(s, (For, If)) for s in statements(stmt.body))
-            return _trips(stmt) * self.work(stmt.body) / (VECTOR if is_innermost else 1)
+            return _iterations(stmt, TRIPS) * self.work(stmt.body) / (VECTOR if is_innermost else 1)
         if isinstance(stmt, Store):
             return 1.0 + sum(1 for node in walk.nodes(stmt.value) if node.args and isinstance(node, Value))
         return sum(self.work(inner) for inner in children(stmt))
@@ -444,7 +444,7 @@ class Worth:
 
     def inside(self, around: LoopWork, loop: For) -> LoopWork:
         """The loops around the body of a loop."""
-        count = max(_trips(loop), 1)
+        count = max(_iterations(loop, TRIPS), 1)
         return {**{var: work / count for var, work in around.items()}, loop.var: self.work(loop) / count}
 
     def entered(self, path: Sequence[For], around: LoopWork) -> Iterator[tuple[For, LoopWork]]:
@@ -452,9 +452,3 @@ class Worth:
         for loop in path:
             yield loop, around
             around = self.inside(around, loop)
-
-
-def _trips(loop: For) -> int:
-    """The iterations of a loop, about."""
-    count = constant_limit(range_ends(loop.range)[1])
-    return TRIPS if count is None else max(0, min(count, UNENDING))

@@ -483,7 +483,9 @@ def plain(f: Function) -> Function:
 
     Guarantee: parameters end with the same elements; no statement runs that did not.
     """
-    body = rewritten(f.body, _GuardsAround(frozenset()), {If: (drop_stated_parts,)})
+    body = f.body
+    if any(isinstance(stmt, If) for stmt in statements(body)):
+        body = rewritten(body, _GuardsAround(frozenset()), {If: (drop_stated_parts,)})
     with intset.using(tiers=tiers_within(Effort.DEFAULT)):
         return f.with_body(rewritten(body, Cursor.root(f), ENTER, LEAVE))
 

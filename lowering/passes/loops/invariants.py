@@ -360,7 +360,10 @@ def _unswitched_store(loop: Stmt, is_all: bool) -> Stmt:
     cond, taken, other = value.args
     if not isinstance(cond, Cond) or not (_is_number(other) or (is_all and walk.loaded_tensor(other) is not None)):
         return loop
-    is_same = {part: not any(v is loop.var for v in part.free_vars()) and _is_total(part) for part in conjuncts(cond)}
+    is_same = {  # those that no iteration changes, and that have a value whatever their variables are
+        part: loop.var not in part.free_vars() and not opaque_terms(part) and not definedness((part,))
+        for part in conjuncts(cond)
+    }
     same, rest = ([part for part, own in is_same.items() if own is way] for way in (True, False))
     if not same:
         return loop
@@ -379,11 +382,6 @@ def _choice(parts: list[Cond], taken: Operand, other: Operand) -> Operand:
 
 def _is_number(e: Operand) -> bool:
     return e.op is ops.CONST or (isinstance(e, Value) and e.op is NUMBER)
-
-
-def _is_total(cond: Cond) -> bool:
-    """Whether a condition is defined for all values of its variables."""
-    return not opaque_terms(cond) and not definedness((cond,))
 
 
 def hoist(loop: For, scope: Scope) -> tuple[list[Let], For]:

@@ -132,8 +132,8 @@ def _before_names(copy: _CopyNest, between: Sequence[Stmt]) -> _CopyNest | None:
 
 def _touched(stmt: Stmt) -> list[Tensor]:
     """The tensors that a statement itself reads, stores to or allocates."""
-    tensors = [access.tensor for access in element_accesses(stmt)]
-    tensors += [stmt.tensor] if isinstance(stmt, Allocate) else []
+    tensors = [*tensors_read(*operands(stmt))]
+    tensors += [stmt.tensor] if isinstance(stmt, (Store, Allocate)) else []
     return tensors + ([*stmt.reads, *stmt.writes] if isinstance(stmt, Evaluate) else [])
 
 
@@ -239,7 +239,7 @@ def _origin(stmt: Allocate, scope: Scope) -> tuple[Expr, ...]:
 
 def _use_storage_indices(stmt: Stmt, cursor: _Rebasing) -> Stmt:
     """Count the indices of allocated tensors from the start of their storage."""
-    if not cursor.origins:
+    if cursor.origins.keys().isdisjoint(_touched(stmt)):
         return stmt
 
     def move(tensor: Tensor, indices: Indices) -> tuple[Tensor, Indices] | None:

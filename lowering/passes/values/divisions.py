@@ -130,6 +130,8 @@ def _unaided(cond: Cond, bits: int) -> Cond:
 
 def lowered(operand: Part, scope: Scope, bits: int, note: Note) -> Part:
     """An operand with its divisions lowered."""
+    if _CHANGING.isdisjoint(walk.operations(operand)):
+        return operand
 
     def change(part: Expr | Cond, conditions: tuple[Cond, ...]) -> Expr | Cond:
         present = operations(part)
@@ -370,7 +372,7 @@ def _reduced(loop: For, around: WidthCursor) -> Stmt:
         carried += carries(step, inside.scope.ctx)
     for e, pair in pairs.items():
         if pair in known:
-            new |= {divide(*e.args): var for divide, var in _variables(known[pair])}
+            new |= {floordiv(*e.args): known[pair].quotient, floormod(*e.args): known[pair].remainder}
     if not new:
         return loop
     loop = _rewritten(loop, carried, new)
@@ -449,10 +451,6 @@ def _grows(carry: Carry) -> tuple[Cond, Expr] | None:
         return None
     d = less.args[1]
     return (wraps, d) if d.op is ops.VAR and more is q + (d + 1) else None
-
-
-def _variables(step: CarriedDivision) -> tuple[tuple[Callable[[Expr, Expr], Expr], Var], ...]:
-    return ((floordiv, step.quotient), (floormod, step.remainder))
 
 
 def _may_be_read_before(e: Expr, around: WidthCursor) -> bool:

@@ -1,5 +1,8 @@
 """The width of index arithmetic: 32 bits if they provably suffice (`narrow`).
 
+Intervals of all that a statement computes decide first. Where they do not, each expression is asked about by itself,
+under the conditions of its evaluation.
+
 `sizes_that_fit` computes the run-time test of a function with a 32-bit version.
 """
 
@@ -337,7 +340,7 @@ def _is_wide_shift(node: object) -> bool:
 Span: TypeAlias = "tuple[int, int] | None"
 MAX_STEPS: Final = 200  # larger expressions are not looked at
 _REMAINDERS: Final = (ops.FLOORMOD, ops.TRUNCMOD)
-_BESIDE: Final = frozenset((ops.LOAD, ops.CAST, REDUCE))  # beside whose arguments more is computed, or not in 32 bits
+_NOT_NARROW: Final = frozenset((ops.LOAD, ops.CAST, REDUCE))  # what depends on data is computed in 64 bits
 _ASKED: Final = (ops.VAR, ops.LOAD, ops.CAST, *ops.DIVISIONS, ops.BITAND, ops.BITOR, ops.BITXOR, ops.BITNOT, ops.ABS)
 
 
@@ -369,7 +372,7 @@ class Spans:
         within._loops = {v: ends for v, ends in self._loops.items() if v is not var}
         if first is not None and end is not None:
             within._loops[var] = (first[0], max(first[0], end[1]))
-        if var not in self._of:  # no interval that is known depends on the variable
+        if var not in self._of:  # then no known interval depends on it
             within._of = dict(self._of)
         return within
 
@@ -425,14 +428,15 @@ class Spans:
             ends = [end for r in stmt.ranges for end in range_ends(r)]
             size = [(ops.MUL if k else ops.ADD, extent) for k, extent in enumerate(ends[1::2])]
             return all(self._fit_operand(e, shapes) for e in (*ends, *(stmt.origin or ()))) and self._fit_steps(size)
-        stored = shapes.get(stmt.tensor) if isinstance(stmt, Store) else None
-        if stored is not None and isinstance(stmt, Store) and not self._fit_number(stmt.indices, stored):
+        if not all(self._fit_operand(operand, shapes) for operand in operands(stmt)):
             return False
-        return all(self._fit_operand(operand, shapes) for operand in operands(stmt))
+        if not isinstance(stmt, Store) or stmt.tensor not in shapes:
+            return True
+        return self._fit_number(stmt.indices, shapes[stmt.tensor])
 
     def _fit_operand(self, root: Operand, shapes: Shapes) -> bool:
         """Whether the integers below an operand fit, and the numbers of the elements that it reads."""
-        if not _BESIDE.isdisjoint(operations(root)):
+        if not _NOT_NARROW.isdisjoint(operations(root)):
             return False
         if isinstance(root, Expr):
             return self.fit(root)
@@ -453,7 +457,7 @@ class Spans:
         return self._fit_steps([*((ops.ADD, index) for index in indices[:1]), *rest])
 
     def _fit_steps(self, steps: Iterable[tuple[ops.Op, Expr]]) -> bool:
-        """Whether every number fits that begins with 0, to which operands are added, or by which it is multiplied."""
+        """Whether every step fits that adds an operand to a number, or multiplies by one; the first number is 0."""
         total: Interval = (0, 0)
         for op, operand in steps:
             total = of_operation(op, total, self.span(operand) or EVERYTHING)
