@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from enum import IntEnum
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 from bound import dtypes
 from intset.errors import InputError
@@ -29,6 +29,9 @@ class IterType(IntEnum):
     VECTORIZED = 6
     PARALLELIZED = 7
     TENSORIZED = 8
+
+
+_FIELDS: Final = ("dom", "iter_type", "thread_tag", "sizes", "ends_with_data")
 
 
 class IterVar(Var):
@@ -75,12 +78,8 @@ class IterVar(Var):
             raise InputError(f"an IterVar has a Range and an IterType, not {shown(dom)} and {shown(iter_type)}")
         self = Var.__new__(cls, name)
         assert isinstance(self, IterVar)
-        fill = object.__setattr__
-        fill(self, "dom", dom)
-        fill(self, "iter_type", iter_type)
-        fill(self, "thread_tag", thread_tag)
-        fill(self, "sizes", sizes)
-        fill(self, "ends_with_data", ends_with_data)
+        for name_of_field, value in zip(_FIELDS, (dom, iter_type, thread_tag, sizes, ends_with_data), strict=True):
+            self.remember(name_of_field, value)
         return self
 
     def learn_sizes(self, sizes: Iterable[Var]) -> None:
@@ -90,8 +89,7 @@ class IterVar(Var):
             self.remember("sizes", known)
 
     def fields(self) -> Mapping[str, object]:
-        names = ("dom", "iter_type", "thread_tag", "sizes", "ends_with_data")
-        return {name: getattr(self, name) for name in names}
+        return {name: getattr(self, name) for name in _FIELDS}
 
     def part(self, name: str, is_counted: bool = False) -> IterVar:
         """Return a new axis of the same kind and sizes, for a schedule to derive; data ends it unless it is counted."""

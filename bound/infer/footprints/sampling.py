@@ -1,4 +1,4 @@
-"""Sampled instances: joint values of sizes and loops, evaluated as witnesses against claims about all instances.
+"""Drawn instances: joint values of sizes and loops, evaluated as witnesses against claims about all instances.
 
 A claim that fails is refuted by a sample in microseconds, by a prover in milliseconds. First come corners, all loops at
 their first or last iteration at a few large sizes; then, where proofs are long, iterations drawn at small sizes.
@@ -10,16 +10,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from bound.infer.footprints.environment import LoopEnvironment, Span, is_inside, within
 from bound.schedule.simple import low
+from intset.context import Context
 from intset.errors import EvaluationError, InputError
 from intset.expr import ops
 from intset.expr.dag import free_vars, is_nonlinear, nonlinear_nodes, opaque_terms, operations
 from intset.expr.evaluate import compiled, evaluate, point_value
 from intset.expr.node import Cond, Expr, Var, as_expr
 from intset.expr.range import Range, range_conditions
+from intset.linear.form import Linear
+
+if TYPE_CHECKING:
+    from bound.infer.footprints.environment import LoopEnvironment
 
 _SIZES: Final = (1009, 7, 13, 101)  # distances of a sampled size from its lower end; not multiples of common tiles
 _SPREADS: Final = (4, 12, 40)  # of mixed sizes above their lower ends, in turn
@@ -28,6 +32,156 @@ DIVISIONS: Final = (ops.FLOORDIV, ops.FLOORMOD)
 _BRANCHING: Final = frozenset((*ops.DIVISIONS, ops.MIN, ops.MAX, ops.SELECT, ops.OR))  # more than linear arithmetic
 
 Point = dict[Expr, int]
+Span = tuple[int | None, int | None, int]  # low end, high end, step
+
+# The distance of each size from its lower end; the iteration of each loop in turn, modulo its extent.
+_DRAWN: Final = ((1009, (0,)), (7, (-1,)), (12, (0, -1, 1)), (2, (-1, 0)), (4, (1, -2, 3)))
+
+
+def within(span: Span, magnitude: int) -> int:
+    """A value `magnitude` above the lower end of a size, within its upper end and a multiple of its declared step."""
+    least, most, step = span
+    value = magnitude if least is None else least + magnitude
+    value = value if most is None else min(value, most)
+    value -= value % step
+    return value if least is None or value >= least else value + step
+
+
+class Witnesses:
+    """A few instances, each with every loop running.
+
+    Guarantee: a form that `refute` confirms is negative in an instance, so no proof of the contrary is lost.
+
+    Parameters
+    ----------
+    ends: numeric ends of a size.
+    loops: the ranges of the loops; it may grow.
+    """
+
+    def __init__(
+        self, context: Context, ends: Callable[[Var], tuple[int | None, int | None]], loops: Mapping[Var, Range]
+    ) -> None:
+        self._context, self._ends, self._loops = context, ends, loops
+        self._instances: list[_Instance] | None = None
+        self._pending: list[Var] = []
+
+    def enter(self, loop: Var) -> None:
+        """Drop the instances in which a new loop does not run."""
+        if not as_expr(self._loops[loop].extent).is_const:
+            self._pending.append(loop)
+
+    def refute(self, form: Linear) -> bool:
+        """Whether a drawn instance makes the form negative."""
+        return any(instance.makes_negative(form) for instance in self._running())
+
+    def give_two_values(self, e: Expr, conditions: Sequence[Cond]) -> bool:
+        """Whether two drawn instances that satisfy the conditions give `e` different values."""
+        inside = (one.value(e, conditions) for one in self._running())
+        return len({value for value in inside if value is not None}) > 1
+
+    def _running(self) -> list[_Instance]:
+        """The instances in which all loops entered so far run."""
+        if self._instances is None:
+            self._instances = self._drawn()
+        if self._pending:
+            self._instances = [one for one in self._instances if all(one.runs(v) for v in self._pending)]
+            self._pending = []
+        return self._instances
+
+    def _drawn(self) -> list[_Instance]:
+        facts, ranges = self._context.frame.conditions, self._context.ranges
+        if opaque_terms(*facts):
+            return []
+        instances = [_Instance(magnitude, steps, self._ends, self._loops) for magnitude, steps in _DRAWN]
+        return [one for one in instances if one.satisfies(ranges, facts)]
+
+
+class _Instance:
+    """Values of sizes and loops, drawn on first use.
+
+    Parameters
+    ----------
+    magnitude: the distance of each size from its lower end.
+    steps: the iterations of the loops in turn, modulo their extents.
+    ends: numeric ends of a size.
+    last: loops at their last iteration, whatever `steps` says.
+    equal: sizes that have the value of another one.
+    """
+
+    def __init__(
+        self,
+        magnitude: int,
+        steps: Sequence[int],
+        ends: Callable[[Var], tuple[int | None, int | None]],
+        loops: Mapping[Var, Range],
+        last: Collection[Var] = (),
+        equal: Mapping[Var, Var] | None = None,
+    ) -> None:
+        self._magnitude, self._steps, self._ends, self._loops = magnitude, steps, ends, loops
+        self._last, self._equal = last, equal or {}
+        self.values: dict[Expr, int] = {}
+
+    def satisfies(self, ranges: Mapping[Var, Range], facts: Iterable[Cond], also: Iterable[Var] = ()) -> bool:
+        """Whether the sizes lie in their ranges and satisfy the facts, and the loops of `also` run."""
+        try:
+            for v in (*ranges, *also, *(v for fact in facts for v in fact.free_vars())):
+                self._draw(v)
+            inside = all(evaluate(cond, self.values) for v, r in ranges.items() for cond in range_conditions(v, r))
+            return inside and all(evaluate(fact, self.values) for fact in facts)
+        except (EvaluationError, InputError):
+            return False
+
+    def runs(self, v: Var) -> bool:
+        """Whether a loop has an iteration."""
+        try:
+            self._draw(v)
+        except (EvaluationError, InputError):
+            return False
+        return True
+
+    def makes_negative(self, form: Linear) -> bool:
+        """Whether the form is negative; `False` where it has no value."""
+        try:
+            return form.const + sum(k * self._value(e) for e, k in form.terms.items()) < 0
+        except (EvaluationError, InputError):
+            return False
+
+    def value(self, e: Expr, conditions: Sequence[Cond]) -> int | None:
+        """The value of an expression; `None` if it is undefined or a condition fails."""
+        try:
+            for v in (v for cond in conditions for v in cond.free_vars()):
+                self._draw(v)
+            return self._value(e) if all(evaluate(cond, self.values) for cond in conditions) else None
+        except (EvaluationError, InputError):
+            return None
+
+    def _value(self, e: Expr) -> int:
+        value = self.values.get(e)
+        if value is None:
+            for v in e.free_vars():
+                self._draw(v)
+            value = self.values[e] = int(evaluate(e, self.values))
+        return value
+
+    def _draw(self, v: Var) -> None:
+        """Give a size or a loop its value.
+
+        Raises
+        ------
+        EvaluationError: the loop does not run.
+        """
+        if v in self.values:
+            return
+        if v not in self._loops:
+            same = self._equal.get(v)
+            size = within((*self._ends(v), v.declared()[2]), self._magnitude) if same is None else self._value(same)
+            self.values[v] = size
+            return
+        first, length = self._value(low(self._loops[v])), self._value(as_expr(self._loops[v].extent))
+        if length < 1:
+            raise EvaluationError(f"{v} has no iteration")
+        step = -1 if v in self._last else self._steps[len(self.values) % len(self._steps)]
+        self.values[v] = first + step % length
 
 
 def takes_two_values(env: LoopEnvironment, e: Expr, ranges: Mapping[Var, Range], conditions: Sequence[Cond]) -> bool:
@@ -146,32 +300,19 @@ class _Drawing:
         """The loops of `last` at their last iteration, others at their first; by default all first, and all last."""
         if self.has_data:
             return
+        ranges = {v: r for v, r in self.env.context.ranges.items() if v in self.sizes}
         for magnitude in _SIZES if self.sizes else _SIZES[:1]:
             for at_end in ((), self.loops) if last is None else (last,):
-                point: Point = {v: within(_span(self.env, v), magnitude) for v in self.sizes}
-                point.update({v: point[other] for v, other in self.equal.items()})
-                if self._enter(point, [-1 if v in at_end else 0 for v in self.loops]):
-                    yield point
-
-    def _enter(self, point: Point, iterations: Sequence[int]) -> bool:
-        """Extend values of sizes by those of loops, counted modulo their extents; whether that is an instance."""
-        try:
-            for v, iteration in zip(self.loops, iterations, strict=True):
-                first, last = (int(evaluate(as_expr(end), point)) for end in (self.ranges[v].min, self.ranges[v].max))
-                if first > last:
-                    return False
-                point[v] = first + iteration % (last - first + 1)
-            inside = all(is_inside(self.env.context.ranges.get(v), point, point[v]) for v in self.sizes)
-            return inside and all(evaluate(fact, point) for fact in self.facts)
-        except (EvaluationError, InputError):
-            return False
+                one = _Instance(magnitude, (0,), self.env.ends_of, self.ranges, at_end, self.equal)
+                if one.satisfies(ranges, self.facts, self.order):
+                    yield {v: one.values[v] for v in self.order}
 
     def mixed(self, attempts: int) -> Iterator[Point]:
         """Instances at small sizes: in turn near the ends of the loops, and anywhere in them."""
         if self.has_data:
             return
         numbers = _noise()
-        spans = [_span(self.env, v) for v in self.sizes]
+        spans: list[Span] = [(*self.env.ends_of(v), v.declared()[2]) for v in self.sizes]
         equal = [(self.sizes.index(v), self.sizes.index(other)) for v, other in self.equal.items()]
         ends = [self._ends_of(v) for v in self.loops]
         stated = self.env.context.ranges
@@ -225,10 +366,6 @@ def _noise() -> Iterator[int]:
         state ^= state >> 17
         state ^= state << 5 & 0xFFFFFFFF
         yield state >> 8
-
-
-def _span(env: LoopEnvironment, v: Var) -> Span:
-    return *env.bounds(env.form(v)), v.declared()[2]
 
 
 def _run(
