@@ -11,10 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
-from functools import singledispatch
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from bound.operation import ComputeOp, ExternOp, Operation, PlaceholderOp, ScanOp, TensorComputeOp, has_row
+from bound.operation import ComputeOp, ExternOp, Operation, ScanOp, TensorComputeOp, has_row
 from bound.schedule import AttachType, Schedule, Stage
 from bound.tensor import Tensor
 from bound.tir.build import all_of, any_of, negation, together
@@ -75,36 +74,20 @@ class OperandEdge(NamedTuple):
     holds: bool = True
 
 
-@singledispatch
 def accesses(op: Operation) -> tuple[TensorAccess, ...]:
     """The accesses of an operation without duplicates, in the order of its formula."""
-    raise TypeError(f"accesses of {op!r} are not known")
+    if isinstance(op, ComputeOp):
+        return tuple(dict.fromkeys(_of_formula(op, op.outputs, loads)))
+    if isinstance(op, ExternOp):
+        return tuple(_region(t, tuple(Range(0, extent) for extent in t.extents)) for t in op.input_tensors)
+    if isinstance(op, TensorComputeOp):
+        regions = [_region(tensor, region) for tensor, region in zip(op.call.tensors, op.call.regions, strict=True)]
+        ends = [end for region in op.call.regions for r in region for end in (r.min, r.extent) if isinstance(end, Expr)]
+        return tuple(dict.fromkeys((*loads((*ends, *op.call.scalars)), *regions)))
+    return _rows_of_scan(op) if isinstance(op, ScanOp) else ()
 
 
-@accesses.register
-def _placeholder(op: PlaceholderOp) -> tuple[TensorAccess, ...]:
-    return ()
-
-
-@accesses.register
-def _compute(op: ComputeOp) -> tuple[TensorAccess, ...]:
-    return tuple(dict.fromkeys(_of_formula(op, op.outputs, loads)))
-
-
-@accesses.register
-def _extern(op: ExternOp) -> tuple[TensorAccess, ...]:
-    return tuple(_whole(tensor) for tensor in op.input_tensors)
-
-
-@accesses.register
-def _tensor_compute(op: TensorComputeOp) -> tuple[TensorAccess, ...]:
-    regions = [_region(tensor, region) for tensor, region in zip(op.call.tensors, op.call.regions, strict=True)]
-    ends = [end for region in op.call.regions for r in region for end in (r.min, r.extent) if isinstance(end, Expr)]
-    return tuple(dict.fromkeys((*loads((*ends, *op.call.scalars)), *regions)))
-
-
-@accesses.register
-def _scan(op: ScanOp) -> tuple[TensorAccess, ...]:
+def _rows_of_scan(op: ScanOp) -> tuple[TensorAccess, ...]:
     """A scan reads row `t` of each update at step `t` and the rows of each initial state that it has.
 
     A state is read over its own spatial axes: loops of another state, possibly empty, do not run.
@@ -119,10 +102,6 @@ def _scan(op: ScanOp) -> tuple[TensorAccess, ...]:
         read.append(TensorAccess(init, (row, *axes), rows, extra, (op.scan_axis, *others)))
         read.append(TensorAccess(update, (op.scan_axis, *axes), (), (), others))
     return tuple(read)
-
-
-def _whole(tensor: Tensor) -> TensorAccess:
-    return _region(tensor, tuple(Range(0, extent) for extent in tensor.extents))
 
 
 def _region(tensor: Tensor, region: tuple[Range, ...]) -> TensorAccess:

@@ -293,7 +293,7 @@ class BoundsMap(Configured):
         CountError: counting is out of budget.
         """
         now = self._current(tensor)
-        return traffic_of(self._state, self._bounds(now), now, only, lambda word: getattr(self, word)(now))
+        return traffic_of(self._state, self._bounds(now), now, only, self.required, self.computed)
 
     @as_configured
     def space(

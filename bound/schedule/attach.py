@@ -10,7 +10,6 @@ Scopes say which threads share which memory. Block axes have rank 0, threads of 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from enum import IntEnum
 from typing import TYPE_CHECKING, Final, TypeAlias
 
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
     from bound.schedule.stage import Stage
 
 
-LoopPath: TypeAlias = "Sequence[tuple[Stage, IterVar]]"
+AttachPath: TypeAlias = "tuple[tuple[Stage, IterVar], ...]"
 _AT_ONCE = {
     IterType.PARALLELIZED: "runs in parallel",
     IterType.VECTORIZED: "is one vector operation",
@@ -49,7 +48,7 @@ def is_inside(stage: Stage | None, group: Stage) -> bool:
     return outer is group
 
 
-def slid_loops(stage: Stage, around: LoopPath, is_all: bool = True) -> LoopPath:
+def slid_loops(stage: Stage, around: AttachPath, is_all: bool = True) -> AttachPath:
     """Return the loops between the storage and the computation of a stage, innermost first.
 
     Parameters
@@ -108,9 +107,6 @@ def runs_at_once(stage: Stage, leaf: IterVar) -> str | None:
         return "is a loop of several stages (bound.replay)"
     tag = stage.tag_of(leaf)
     return f"runs on {tag}" if tag else _AT_ONCE.get(stage.kind_of(leaf))
-
-
-AttachPath: TypeAlias = "tuple[tuple[Stage, IterVar], ...]"
 
 
 def create_attach_path(schedule: Schedule) -> dict[Stage, AttachPath]:
@@ -238,21 +234,20 @@ def default_storage_rank(thread_tags: tuple[str, ...]) -> int:
     return {-1: 0, 0: 1, 1: 3}[max(ranks, default=-1)]
 
 
-def needs_relax(tag: str, storage: int, is_inside: bool) -> bool:
-    """NeedRelax: return whether a loop of the consumer must be relaxed for a producer with this storage rank.
+def needs_relax(tag: str, storage: int) -> bool:
+    """NeedRelax: return whether a loop around the attach point of a producer with this storage rank must be relaxed.
 
-    A loop is relaxed if one instance of the producer serves all of its iterations. Ordinary loops are relaxed if they
-    are inside of the attach point; thread loops if the threads share the storage, even around the attach point.
+    A loop is relaxed if one instance of the producer serves all of its iterations: around the attach point, a thread
+    loop whose threads share the storage.
 
     Parameters
     ----------
     tag: the thread tag of the loop or of the axis bound to it; empty for an ordinary loop.
     storage: the rank of the producer's storage.
-    is_inside: whether the producer is computed inside the loop.
     """
     rank = thread_rank(tag)
     if rank is None:
-        return not is_inside
+        return False
     if storage == WARP and tag == "threadIdx.x":  # the lanes of a warp share it
         return True
     return storage <= rank

@@ -369,7 +369,7 @@ class Stage:
         position = next((k for k, leaf in enumerate(leaves) if leaf is self.attach_ivar), None)
         if position is None:  # of loops further out the schedule may still decide
             return ()
-        around = [(target, leaf) for leaf in reversed(leaves[: position + 1])]
+        around = tuple((target, leaf) for leaf in reversed(leaves[: position + 1]))
         return tuple(leaf for _, leaf in slid_loops(self, around, is_all=False))
 
     def _attachable(self, call: str) -> None:

@@ -436,12 +436,12 @@ def test_storage_ranks() -> None:
     assert [storage_rank(scope) for scope in scopes] == [0, 0, 1, 2, 3, 3]
     assert default_storage_rank(()) == 0
     assert default_storage_rank(("blockIdx.x", "")) == 1 and default_storage_rank(("threadIdx.y", "blockIdx.x")) == 3
-    assert needs_relax("", 0, False) and not needs_relax("", 0, True)
-    assert needs_relax("threadIdx.x", storage_rank("shared"), True)
-    assert not needs_relax("blockIdx.x", storage_rank("shared"), False)
-    assert needs_relax("threadIdx.x", storage_rank("warp"), True)
-    assert not needs_relax("threadIdx.y", storage_rank("warp"), True)
-    assert not needs_relax("vthread", storage_rank("local"), False)
+    assert not needs_relax("", 0)
+    assert needs_relax("threadIdx.x", storage_rank("shared"))
+    assert not needs_relax("blockIdx.x", storage_rank("shared"))
+    assert needs_relax("threadIdx.x", storage_rank("warp"))
+    assert not needs_relax("threadIdx.y", storage_rank("warp"))
+    assert not needs_relax("vthread", storage_rank("local"))
 
 
 def test_a_tensor_of_a_tuple_finds_its_stage() -> None:

@@ -479,14 +479,15 @@ def traffic_of(
     bounds: StageBounds,
     tensor: Tensor,
     only: str | None,
-    region: Callable[[str], StageRegion],
+    required: Callable[[Tensor], StageRegion],
+    computed: Callable[[Tensor], StageRegion],
 ) -> Expr:
     """The stores of a tensor, its loads, or with `None` both.
 
     Parameters
     ----------
     bounds: those of its stage.
-    region: its region, "required" or "computed".
+    required, computed: these regions of a tensor.
 
     Raises
     ------
@@ -495,10 +496,10 @@ def traffic_of(
     if only is not None and (not isinstance(only, str) or only not in (LOADS, STORES)):
         raise InputError(f"traffic counts 'loads', 'stores' or, with None, both, not {shown(only)}")
     is_stored = only != LOADS and not isinstance(bounds.op, PlaceholderOp)
-    stored = as_expr(region("computed").count_total() if is_stored else 0)
+    stored = as_expr(computed(tensor).count_total() if is_stored else 0)
     if only == STORES:
         return stored
-    loaded = _loads(state, bounds, tensor, region("required"))
+    loaded = _loads(state, bounds, tensor, required(tensor))
     return loaded if only == LOADS or stored.is_const and not stored.data else stored + loaded
 
 

@@ -147,7 +147,7 @@ def fixed_in(state: InferenceState, placed: Stage, path: AttachPath) -> tuple[It
     """
     rank = storage_rank_of(placed, path)
     shared = state.sharing.loops
-    kept = [iv for stage, iv in path if iv in shared or not needs_relax(stage.tag_of(iv), rank, True)]
+    kept = [iv for stage, iv in path if iv in shared or not needs_relax(stage.tag_of(iv), rank)]
     return tuple(reversed(kept))
 
 

@@ -107,7 +107,7 @@ def initialise_leaves(
     is_inside = False
     for stage, iv in (*own, *consumer_path):
         is_inside = is_inside or iv in around
-        is_fixed = is_inside and (iv in shared or not needs_relax(stage.tag_of(iv), rank, True))
+        is_fixed = is_inside and (iv in shared or not needs_relax(stage.tag_of(iv), rank))
         states.append(LoopState(stage, iv, is_fixed))
     if not is_inside and producer_path:
         at, axis = producer_path[0]
