@@ -9,7 +9,7 @@ Invariant: pure data, independent of schedules and of domains of sets.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from operator import itemgetter
 from typing import Any, Final, NamedTuple, TypeAlias
@@ -173,13 +173,13 @@ def _add_path(paths: list[PathCondition], new: PathCondition) -> None:
     paths[:] = [old for old in paths if not set(new) <= set(old)] + [new]
 
 
-def expanded_postorder(roots: tuple[Any, ...]) -> list[tuple[Any, Sequence[OperandEdge]]]:
+def expanded_postorder(roots: tuple[Any, ...]) -> list[tuple[Any, list[OperandEdge]]]:
     """Every node with its operands, operands first; bodies of integer functions are expanded at their arguments."""
-    edges: dict[Any, Sequence[OperandEdge]] = {}
+    edges: dict[Any, list[OperandEdge]] = {}
 
-    def below(node: Any) -> Sequence[Any]:
+    def below(node: Any) -> list[Any]:
         if node not in edges:
-            edges[node] = _edges(node) if node.args else ()
+            edges[node] = _edges(node)
         return list(map(_NODE, edges[node]))
 
     return [(node, edges[node]) for node in postorder_by(roots, below)]

@@ -124,7 +124,7 @@ def _lengthen(stage: Stage, extended: ExtendedLoops) -> tuple[IterVar, ...]:
 def _shared(schedule: Schedule, loops: SharedNest) -> Sharing:
     sharing = Sharing()
     leaves = {op: tuple(schedule[op].leaf_iter_vars) for op in loops.chain}
-    nodes = list(dict.fromkeys(loops.loop_of.values()))
+    nodes = loops.loops
     variable: dict[SharedLoop, IterVar] = {}
     for node in nodes:
         op, position = loops.owner(node)

@@ -99,7 +99,7 @@ def _nodes(nest: SharedNest, reach: Mapping[Operation, int]) -> None:
 
 def _self_mapped(nest: SharedNest) -> Iterator[Conflict]:
     """Yield a conflict for every operation with two leaves in one loop."""
-    for loop in dict.fromkeys(nest.loop_of.values()):
+    for loop in nest.loops:
         for first, second in pairwise(loop.leaves):
             if first[0] is second[0]:
                 yield Conflict(SELF_MAPPED, (first, second))
@@ -136,7 +136,7 @@ def _nested(nest: SharedNest) -> Iterator[Conflict]:
 
 def _one_kind(nest: SharedNest) -> Iterator[Conflict]:
     """Yield conflicts of annotations between the leaves of one loop."""
-    for loop in dict.fromkeys(nest.loop_of.values()):
+    for loop in nest.loops:
         said = [(leaf, nest.attrs[leaf]) for leaf in loop.leaves if leaf in nest.attrs]
         for leaf, attr in said:
             other = next((x for x in loop.leaves if x is not leaf), None)
@@ -502,7 +502,7 @@ class ScheduleSnapshot:
             stage.compute_at_position = self.position[op]
             stage.max_producer_position = deep[op]
         nest = self.nest()
-        loops = [loop for loop in dict.fromkeys(nest.loop_of.values()) if len(loop.leaves) > 1]
+        loops = [loop for loop in nest.loops if len(loop.leaves) > 1]
         same = [tuple(map(nest.axis, loop.leaves)) for loop in loops]
         self.schedule.same_loop = {iv: leaves for leaves in same for iv in leaves}
         self.schedule.stored_anew = {nest.axis(leaf): op.name for op, loop in stored_anew(nest) for leaf in loop.leaves}

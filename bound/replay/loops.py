@@ -259,6 +259,11 @@ class SharedNest:
     conflicts: Sequence[Conflict] = ()
     _owner: dict[SharedLoop, Leaf] = field(default_factory=dict)
 
+    @property
+    def loops(self) -> list[SharedLoop]:
+        """All shared loops."""
+        return list(dict.fromkeys(self.loop_of.values()))
+
     def body(self, op: Operation) -> SharedLoop | None:
         """Return the innermost shared loop around the formula of an operation."""
         chain = self.chain.get(op)
@@ -341,7 +346,7 @@ def check_lengths(nest: SharedNest) -> Iterator[Conflict]:
             if op in outputs and not nest.strict[op]:
                 # all of it would be computed each time: no reader says which part belongs to one iteration
                 yield Conflict(MISMATCH, (leaf, last))
-    for loop in dict.fromkeys(nest.loop_of.values()):
+    for loop in nest.loops:
         owners = [leaf for leaf in loop.leaves if nest.owns(leaf)]
         real = [leaf for leaf in owners if nest.kind(leaf) != BROADCAST]
         for first, second in pairwise(owners):

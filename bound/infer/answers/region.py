@@ -284,7 +284,7 @@ class StageRegion(Region):
     @property
     def is_empty(self) -> bool:
         box = self._footprint.box
-        if box is not None and not box.where and not box.also and not box.variables():
+        if box is not None and not box.is_conditional() and not box.variables():
             return any(gap.const < 0 for side in box.sides for gap in side.gaps)
         try:
             alive = self._alive()
@@ -319,7 +319,7 @@ class StageRegion(Region):
 
     def count(self) -> int | Infinity | Expr:
         box = self._footprint.box
-        if box is not None and not box.where and not box.also:
+        if box is not None and not box.is_conditional():
             extents = [side.range().extent for side in box.sides]
             numbers = [self._env.number(e) if isinstance(e, Expr) else None for e in extents]
             if all(n is not None for n in numbers):
@@ -336,7 +336,7 @@ class StageRegion(Region):
         ------
         CountError: as for `count_total`.
         """
-        return self._count_over_sizes(MAX, largest_count)
+        return self._count_over_sizes(MAX)
 
     def count_total(self) -> int | Infinity | Expr:
         """The number of elements of all instances together: an int, or an expression over sizes.
@@ -348,12 +348,10 @@ class StageRegion(Region):
         ------
         CountError: counting is out of budget.
         """
-        return self._count_over_sizes(TOTAL, total_count)
+        return self._count_over_sizes(TOTAL)
 
-    def _count_over_sizes(
-        self, word: str, count: Callable[[LoopEnvironment, Box, Sequence[Var]], Expr | None]
-    ) -> int | Infinity | Expr:
-        closed, sizes = self._count_of_box(count), tuple(self._sizes())
+    def _count_over_sizes(self, word: str) -> int | Infinity | Expr:
+        closed, sizes = self._count_of_box(word), tuple(self._sizes())
         if isinstance(closed, int) or (closed is not None and not opaque_terms(closed)):
             return closed
         if sizes and word == TOTAL and (form := self._total_form()) is not None:
@@ -435,12 +433,12 @@ class StageRegion(Region):
                 raise
         return InstanceCount(word, tuple(sizes), loops, tuple(sides), where)(*sizes.values())
 
-    def _count_of_box(self, count: Callable[[LoopEnvironment, Box, Sequence[Var]], Expr | None]) -> int | Expr | None:
+    def _count_of_box(self, word: str) -> int | Expr | None:
         """A count of a box over sizes; `None` for other regions."""
         box = self._footprint.box
         if box is None:
             return None
-        closed = count(self._env, box, self._loops())
+        closed = (largest_count if word == MAX else total_count)(self._env, box, self._loops())
         number = None if closed is None else self._env.number(closed)
         return closed if number is None else number
 

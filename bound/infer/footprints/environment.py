@@ -78,8 +78,8 @@ class LoopEnvironment:
         self.domain, self.account = domain, account
         self.for_outlines = Account(account.left, account.least)
         ranges = context.ranges
-        self.sizes = tuple(var for var in sizes if var not in ranges)
-        self.context = context.extended({var: Range(0, POS_INF) for var in self.sizes}) if self.sizes else context
+        unlimited = {var: Range(0, POS_INF) for var in sizes if var not in ranges}
+        self.context = context.extended(unlimited) if unlimited else context
         frame = self.context.frame
         self.ranges: dict[Var, Range] = {}
         self._numeric: dict[Var, Ends] = dict(frame.known.ranges)

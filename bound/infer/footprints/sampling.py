@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 from bound.schedule.simple import low
@@ -63,7 +62,7 @@ class Witnesses:
         self, context: Context, ends: Callable[[Var], tuple[int | None, int | None]], loops: Mapping[Var, Range]
     ) -> None:
         self._context, self._ends, self._loops = context, ends, loops
-        self._instances: list[Instance] | None = None
+        self._instances: list[_Instance] | None = None
         self._pending: list[Var] = []
 
     def enter(self, loop: Var) -> None:
@@ -80,7 +79,7 @@ class Witnesses:
         inside = (one.value(e, conditions) for one in self._running())
         return len({value for value in inside if value is not None}) > 1
 
-    def _running(self) -> list[Instance]:
+    def _running(self) -> list[_Instance]:
         """The instances in which all loops entered so far run."""
         if self._instances is None:
             self._instances = self._drawn()
@@ -89,15 +88,15 @@ class Witnesses:
             self._pending = []
         return self._instances
 
-    def _drawn(self) -> list[Instance]:
+    def _drawn(self) -> list[_Instance]:
         facts, ranges = self._context.frame.conditions, self._context.ranges
         if opaque_terms(*facts):
             return []
-        instances = [Instance(magnitude, steps, self._ends, self._loops) for magnitude, steps in _DRAWN]
+        instances = [_Instance(magnitude, steps, self._ends, self._loops) for magnitude, steps in _DRAWN]
         return [one for one in instances if one.satisfies(ranges, facts)]
 
 
-class Instance:
+class _Instance:
     """Values of sizes and loops, drawn on first use.
 
     Parameters
@@ -116,10 +115,10 @@ class Instance:
         ends: Callable[[Var], tuple[int | None, int | None]],
         loops: Mapping[Var, Range],
         last: Collection[Var] = (),
-        equal: Mapping[Var, Var] = MappingProxyType({}),
+        equal: Mapping[Var, Var] | None = None,
     ) -> None:
         self._magnitude, self._steps, self._ends, self._loops = magnitude, steps, ends, loops
-        self._last, self._equal = last, equal
+        self._last, self._equal = last, equal or {}
         self.values: dict[Expr, int] = {}
 
     def satisfies(self, ranges: Mapping[Var, Range], facts: Iterable[Cond], also: Iterable[Var] = ()) -> bool:
@@ -304,7 +303,7 @@ class _Drawing:
         ranges = {v: r for v, r in self.env.context.ranges.items() if v in self.sizes}
         for magnitude in _SIZES if self.sizes else _SIZES[:1]:
             for at_end in ((), self.loops) if last is None else (last,):
-                one = Instance(magnitude, (0,), self.env.ends_of, self.ranges, at_end, self.equal)
+                one = _Instance(magnitude, (0,), self.env.ends_of, self.ranges, at_end, self.equal)
                 if one.satisfies(ranges, self.facts, self.order):
                     yield {v: one.values[v] for v in self.order}
 

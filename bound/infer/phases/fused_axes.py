@@ -138,7 +138,7 @@ def _is_whole(state: InferenceState, bounds: StageBounds, tensor: Tensor) -> boo
         return False
     box, whole = bounds.region.box, whole_tensor(state.env, state.sizes.shape(tensor))
     assert box is not None
-    if box.where or box.also or not bounds.aligned >= set(data_axes(bounds.op)):
+    if box.is_conditional() or not bounds.aligned >= set(data_axes(bounds.op)):
         return False
     return all(a.same(b) for a, b in zip(box.sides, whole.sides, strict=True))
 

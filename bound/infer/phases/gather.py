@@ -359,7 +359,7 @@ def _union_guarded_boxes(
 
 def _is_alive(env: LoopEnvironment, box: Box) -> bool:
     """Whether a box is provably nonempty in every instance."""
-    return not (box.where or box.also or any(unproved_gaps(env, side) for side in box.sides))
+    return not (box.is_conditional() or any(unproved_gaps(env, side) for side in box.sides))
 
 
 _MAX_END_NODES: Final = 60  # of these ends; beyond it, the ends of the footprint
