@@ -590,7 +590,7 @@ class Context(Displayed):
         answer = known.get((root, chosen))
         if answer is None and (found := ends(root, ranges, chosen.points, shared)) is not None:
             answer = Bounds(found[0], found[1], True, "linear" if found[2] else "points")
-            answer.asked = AskedOfBox(root, ranges, chosen)
+            answer.asked = tuple.__new__(AskedOfBox, (root, ranges, chosen))  # hot: without its constructor
             if len(known) >= CACHED_ANSWERS:
                 known.clear()
             known[root, chosen] = answer

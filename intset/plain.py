@@ -31,7 +31,7 @@ from intset.expr.storage import plain_ends
 
 MOST_NODES = 128  # of an expression whose sums are taken apart
 MOST_POINTS = 1 << 18
-FEW_POINTS = 1 << 11  # of one case, or of a box of more nodes
+FEW_POINTS = 1 << 11  # of one case, or of a box that is enumerated at once
 SAMPLES = 1 << 9  # points at which the ends of dependent operands are looked for
 STEPS = 1 << 21  # points times nodes of one enumeration
 CASES = 64  # of variables that operands share
@@ -104,7 +104,8 @@ def ends(
             return low, high, True
         if rows is shared:
             return ends(root, ranges, points)  # whose further steps depend on the number of rows
-        found = _ends_of_parts(root, rows, ranges, points) or _ends_of_periods(root, rows, points)
+        found = None if rows.points <= FEW_POINTS else _ends_of_parts(root, rows, ranges, points)
+        found = found or _ends_of_periods(root, rows, points)
         if found is None and points >= SAMPLES and _attained_at_samples(root, rows):
             return low, high, True
         if found is None and (exact := _of_dependent(root, rows, points)) is not None:
@@ -766,15 +767,16 @@ def _ends_of_periods(root: Node, rows: ValueRows, points: int) -> tuple[int, int
     """Both ends of a node by evaluation over the first or last period of each variable; `None` beyond the budget.
 
     Where f(v + p) == f(v) + k for all values of the other variables, an end is attained at the first `p` values of `v`
-    or at its last, by the sign of `k`.
+    or at its last, by the sign of `k`. A small box is evaluated as a whole.
     """
-    if len(rows) > MOST_NODES and rows.points > FEW_POINTS:
+    is_small = rows.points <= FEW_POINTS
+    if len(rows) > MOST_NODES and not is_small:
         return None
-    order, lower, upper = _needed((root,), (), rows), {}, {}
+    order, lower, upper = list(rows) if is_small else _needed((root,), (), rows), {}, {}
     size = 1
     for var in _variables(rows):
         low, high = rows[var][:2]
-        period, growth = _period(var, order, rows)
+        period, growth = (high - low + 1, 0) if is_small else _period(var, order, rows)
         size *= period
         if size > points or size * len(order) > STEPS:
             return None

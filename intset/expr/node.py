@@ -29,6 +29,7 @@ Kind = TypeVar("Kind", "Expr", "Cond", "Node")  # Expr to Expr, Cond to Cond
 Kind_co = TypeVar("Kind_co", bound="Node", covariant=True)  # the same, of what holds one
 Old = TypeVar("Old", bound="Expr")  # what is replaced: mappings are invariant in their keys
 
+NO_FIELDS: Final[Mapping[str, object]] = {}
 VARIABLES: WeakTable[tuple[int, int], Any] = WeakTable()
 SERIAL = itertools.count()
 
@@ -383,7 +384,7 @@ class Var(Expr):
     serial: int
 
     def __new__(cls, name: str) -> Var:
-        return (PlainVar if cls is Var else cls).new(name, ORIGIN.next_uid(), {})
+        return (PlainVar if cls is Var else cls).new(name, (ORIGIN.token, next(ORIGIN.count)), NO_FIELDS)
 
     @classmethod
     def created(cls, name: str, uid: tuple[int, int], fields: Mapping[str, object]) -> Self:

@@ -36,10 +36,7 @@ class Range:
     ends: tuple[int, int] | None  # (first, last) when both are constants; empty when last < first
 
     def __init__(self, min: IntLike | Infinity, extent: IntLike | Infinity) -> None:
-        if type(min) is int and type(extent) is int and extent >= 0:  # hot
-            _set_min(self, const(min))
-            _set_extent(self, const(extent))
-            _set_last(self, POS_INF)
+        if type(min) is int and type(extent) is int and extent >= 0:  # hot: the rest when it is asked for
             _set_ends(self, (min, min + extent - 1))
             return
         low = min if isinstance(min, Infinity) else evaluated(as_expr(min, "min of a Range"))
@@ -57,6 +54,17 @@ class Range:
         object.__setattr__(self, "_last", POS_INF)
         first = None if isinstance(low, Infinity) else constant_value(low)
         object.__setattr__(self, "ends", None if first is None or number is None else (first, first + number - 1))
+
+    def __getattr__(self, name: str) -> Expr | Infinity:
+        """A field of a range of numbers, which its constructor leaves out."""
+        if name not in ("min", "extent", "_last") or self.ends is None:
+            raise AttributeError(f"'Range' object has no attribute {name!r}", name=name, obj=self)
+        first, last = self.ends
+        object.__setattr__(self, "min", const(first))
+        object.__setattr__(self, "extent", const(last - first + 1))
+        object.__setattr__(self, "_last", POS_INF)
+        found: Expr | Infinity = getattr(self, name)
+        return found
 
     @classmethod
     def of_extent(cls, low: IntLike | Infinity, extent: IntLike | Infinity) -> Range:
@@ -174,8 +182,7 @@ def declared_conditions(e: Expr) -> Iterator[Cond]:
     return conditions_between(e, *(e.declared() if isinstance(e, Var) else (e.data.lower, e.data.upper)))
 
 
-_SLOTS = Range.__dict__  # descriptors: quicker than `object.__setattr__`
-_set_min, _set_extent, _set_last, _set_ends = (_SLOTS[name].__set__ for name in ("min", "extent", "_last", "ends"))
+_set_ends = Range.__dict__["ends"].__set__  # quicker than `object.__setattr__`
 
 
 def _last_of(first: Expr, extent: Expr) -> Expr:

@@ -130,7 +130,7 @@ class Pricing:
         known = costs.get(root)
         if known is not None:
             return known
-        is_next = all(arg in costs for arg in root.args)
+        is_next = all([arg in costs for arg in root.args])  # noqa: C419  # hot
         for node in (root,) if is_next else postorder_beside(root, costs):
             if not node.args:
                 costs[node] = (0, 0) if node.op in LEAVES else (self._weights[node.op], 1)
@@ -595,8 +595,9 @@ def at_once(root: Node, known: IntervalScope, bits: int | None = None, changes: 
     changes: whether plain candidates are tried.
     """
     seen: Node | None = settled(root, known, bits is not None)
-    if seen is None and changes and bits is None and not known.empty and is_small(SIMPLIFIED_NODES, (root,)):
+    if seen is None and changes and bits is None and not known.empty:
         seen = next((candidate for _, candidate in irreducible_candidates(root, known, Pricing())), None)
+        seen = seen if seen is None or is_small(SIMPLIFIED_NODES, (root,)) else None
     return seen
 
 
