@@ -170,7 +170,8 @@ class CandidateNests:
     def _plain(self) -> FormNest | None:
         """The form with guards; `None` if it is no alternative.
 
-        Where loop ends replace the guards of ragged tiles, the interior of both forms is the same.
+        Where loop ends replace the guards of ragged tiles, the interior of both forms is the same. Where they replace
+        none, the forms are one, which is split and priced once.
         """
         inside = list(statements(self._guarded.body))
         if self._asked not in ("guard", "partition") and (self._asked != "auto" or not _has_guards(inside)):
@@ -179,7 +180,8 @@ class CandidateNests:
         are_tiles = self._asked == "auto" and _is_boxes(self.bounds)
         if are_tiles and (len(inside) > FEW or (not _has_guards(statements(self._ends.f.body)) and cuts_loops(plain))):
             return None
-        return FormNest(plain, self.bounds.sizes)
+        is_one = self._asked == "auto" and plain.body is self._ends.f.body
+        return self._ends if is_one else FormNest(plain, self.bounds.sizes)
 
     @cached_property
     def _in_pieces(self) -> FormNest:

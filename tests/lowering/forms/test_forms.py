@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import wraps
 from typing import Any
 
 import pytest
@@ -16,7 +17,7 @@ from lowering import lower, parse_nest, run
 from lowering.build.function import FunctionBuilder
 from lowering.forms import modelled
 from lowering.forms.choose import GAINED, chosen
-from lowering.nest.ir import Stmt
+from lowering.nest.ir import Function, Stmt
 from lowering.passes.loops.index_set_splitting import partition_loops
 from tests.bound.corpus import CASES
 from tests.lowering.lowered import close, of_corpus, problem
@@ -178,6 +179,20 @@ def test_the_chosen_form_is_the_cheapest_and_all_costs_are_there(seed: int) -> N
     for forms in f.forms.values():
         assert len({(form.compute, form.storage, form.nests) for form in forms}) == len(forms)
         assert all(form.cost is None or form.cost >= (forms[0].cost or 0) - 1e-3 for form in forms)
+
+
+def test_no_nest_is_split_twice_for_its_prices(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Loop ends replace no guard of this schedule: the forms with ends and with guards are one nest."""
+    split: list[Stmt] = []
+
+    @wraps(partition_loops)
+    def noted(f: Function) -> Function:
+        split.append(f.body)
+        return partition_loops(f)
+
+    monkeypatch.setattr("lowering.forms.choose.partition_loops", noted)
+    lower(Program(39, symbolic=True).schedule)
+    assert split and len({id(body) for body in split}) == len(split)
 
 
 def test_what_nobody_reads_divides_nothing() -> None:
