@@ -182,20 +182,14 @@ def _choices(node: Expr) -> tuple[Expr, ...]:
 
 def stated(cert: Certificate) -> tuple[Cond, ...]:
     """Goal (unless vacuous), facts and ranges of a certificate, as conditions."""
-    facts = tuple(fact.condition for fact in cert.facts)
-    ranges = tuple(cond for var, limits in cert.ranges for cond in range_conditions(var, limits))
-    return (*(() if cert.vacuous else (cert.goal,)), *facts, *ranges)
+    return (*_evaluated(cert), *_range_conditions(cert))
 
 
 def premises_of(cert: Certificate) -> list[Cond]:
     """All premises at the certificate's points: declarations, ranges, definedness, facts."""
-    facts = [fact.condition for fact in cert.facts]
-    ranges = [cond for var, limits in cert.ranges for cond in range_conditions(var, limits)]
-    evaluated = facts if cert.vacuous else [cert.goal, *facts]
-    roots = (*evaluated, *ranges)
-    needs = list(definedness(roots))
-    leaves = [*free_vars(*roots), *opaque_terms(*roots)]
-    return [*(cond for e in leaves for cond in declared_conditions(e)), *ranges, *needs, *facts]
+    roots = stated(cert)
+    declared = [cond for e in (*free_vars(*roots), *opaque_terms(*roots)) for cond in declared_conditions(e)]
+    return [*declared, *_range_conditions(cert), *definedness(roots), *(fact.condition for fact in cert.facts)]
 
 
 def check_points(cert: Certificate, budget: CheckBudget) -> bool:
@@ -218,7 +212,7 @@ def check_points(cert: Certificate, budget: CheckBudget) -> bool:
 
 def box_of(cert: Certificate) -> dict[Expr, range] | None:
     """The box spanned by ranges and declarations; None for infinite boxes and beyond `CHECK_POINTS` points."""
-    roots = (*_stated(cert), *_range_conditions(cert))
+    roots = stated(cert)
     if opaque_terms(*roots):
         return None
     limits_of = dict(cert.ranges)
@@ -235,8 +229,8 @@ def box_of(cert: Certificate) -> dict[Expr, range] | None:
     return box if is_small and prod(map(len, box.values())) <= CHECK_POINTS else None
 
 
-def _stated(cert: Certificate) -> tuple[Cond, ...]:
-    """Evaluated conditions: facts, plus the goal unless the claim is vacuous."""
+def _evaluated(cert: Certificate) -> tuple[Cond, ...]:
+    """The facts, after the goal unless the claim is vacuous."""
     facts = tuple(fact.condition for fact in cert.facts)
     return facts if cert.vacuous else (cert.goal, *facts)
 
@@ -295,8 +289,7 @@ class _PointWithReads(dict[Any, int]):
 
 
 def _keeps_declarations(cert: Certificate, point: _PointWithReads) -> bool:
-    variables = free_vars(*_stated(cert), *_range_conditions(cert))
-    leaves = [*(var for var in variables if var in point), *point.loads]
+    leaves = [*(var for var in free_vars(*stated(cert)) if var in point), *point.loads]
     return all(evaluate(cond, point) for e in leaves for cond in declared_conditions(e))
 
 

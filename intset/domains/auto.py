@@ -19,7 +19,6 @@ from intset.domains.certified.end_search import attained_ends, nonlinear_bounds
 from intset.domains.certified.structure import attained_on_box, has_parameters, independent_parts, symbolic_bounds
 from intset.domains.certified.witness import witness
 from intset.domains.interval import contiguous_image
-from intset.domains.modular import StridedDomain
 from intset.domains.points import PointsDomain, points_bounds, points_image
 from intset.domains.protocols import Costed, Domain
 from intset.domains.query import Query, Regions
@@ -37,7 +36,7 @@ from intset.domains.sets.base import IntervalSet, IntSet, empty_set
 from intset.domains.sets.bounds import coordinate_bounds
 from intset.domains.sets.ends import Bounds, End, numeric_ends
 from intset.domains.sets.region import Region
-from intset.domains.stride import StrideSet, structural_image
+from intset.domains.stride import StridedDomain, StrideSet, structural_image
 from intset.expr.build import sum_of
 from intset.expr.node import Expr, constant_value
 from intset.infinity import NEG_INF, POS_INF

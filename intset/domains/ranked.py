@@ -44,13 +44,9 @@ def strongest() -> Regions:
     """The strongest domain with regions; registered domains win ties against built-in ones."""
     if not _chosen:
         outside = [plugin for point in entry_points() if (plugin := _plugin(point)) is not None]
-        _chosen[:] = _choose([*outside, *_registered.values(), *_BUILT_IN.values()])
+        engines = [*outside, *_registered.values(), *_BUILT_IN.values()]
+        _chosen[:] = [max(engines, key=_strength)] if len(engines) > 1 else engines  # `strength` may load a library
     return _chosen[0]
-
-
-def _choose(engines: list[Regions]) -> list[Regions]:
-    """The strongest engine; skips the comparison for a single one, because `strength` may load a library."""
-    return [max(engines, key=_strength)] if len(engines) > 1 else engines
 
 
 def _strength(engine: Regions) -> tuple[bool, int]:

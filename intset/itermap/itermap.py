@@ -5,7 +5,7 @@ Maps whose indices are affine forms over F2, such as swizzles: injectivity by ra
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -97,7 +97,8 @@ class BitMap:
             top = 1 << moved.bit_length() - 1 if moved else 0
             one[v], two[v] = start + (top ^ moved), start + top
         points = tuple(sorted(tuple(int(point[v]) for v in self.variables) for point in (one, two)))
-        return no(points, {}) if all(_is_inside(ctx, point) for point in (one, two)) else None
+        inside = _inside(ctx, self.variables)
+        return no(points, {}) if all(all_hold(inside, point) for point in (one, two)) else None
 
     def inverse(self, places: Sequence[Expr]) -> dict[Var, Expr] | None:
         """The variables as `^` of shifted and masked places; `None` unless the rank and the tails determine them."""
@@ -129,19 +130,14 @@ class BitMap:
         values = self.inverse(places)
         if values is None:
             return False
-        inside: list[Cond] = [f.condition for f in ctx.facts]
-        for v in self.variables:
-            inside += range_conditions(v, ctx.ranges[v])
+        inside = _inside(ctx, self.variables)
         arriving = [substitute(e, values).eq(y) for e, y in zip(exprs, places, strict=True)]
         return all(there.prove(cond) for cond in (*(substitute(cond, values) for cond in inside), *arriving))
 
 
-def _is_inside(ctx: Context, point: Mapping[Var, int]) -> bool:
-    """Whether a point satisfies the ranges and facts of a context."""
-    conditions = [f.condition for f in ctx.facts]
-    for v in point:
-        conditions += range_conditions(v, ctx.ranges[v])
-    return all_hold(conditions, point)
+def _inside(ctx: Context, variables: Sequence[Var]) -> list[Cond]:
+    """The facts of a context and the ranges of variables as conditions."""
+    return [*(f.condition for f in ctx.facts), *(c for v in variables for c in range_conditions(v, ctx.ranges[v]))]
 
 
 @all_as_configured

@@ -9,7 +9,7 @@ Members in the order of the names: as nested loops over the values list them, th
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import pairwise
 from math import prod
@@ -240,14 +240,12 @@ def _refuted(cond: Cond, columns: Columns, var: Var, values: Array) -> bool:
     return ctx.canonical(cond) is truth(False)
 
 
-def contradicting(columns: Mapping[Var, Array], conditions: Sequence[Cond]) -> tuple[Cond, ...]:
-    """Conditions that together leave some name no value, none of them without need; empty if that is not found."""
-    if all(map(len, narrowed(columns, conditions).values())):
-        return ()
+def irredundant(conditions: Sequence[Cond], is_empty: Callable[[Sequence[Cond]], bool]) -> tuple[Cond, ...]:
+    """Conditions that are empty together, without those that are not needed for it."""
     needed = list(conditions)
     for cond in conditions:
         fewer = [other for other in needed if other is not cond]
-        if not all(map(len, narrowed(columns, fewer).values())):
+        if is_empty(fewer):
             needed = fewer
     return tuple(needed)
 
@@ -538,8 +536,13 @@ class Members:
         return [kept[axis.var].tolist() for axis in self.axes]
 
     def contradiction(self) -> tuple[Cond, ...]:
-        """The conditions that propagation proves mutually exclusive."""
-        return contradicting({axis.var: column_of(axis) for axis in self.axes}, self.conditions)
+        """Conditions that propagation proves mutually exclusive, none of them without need; empty if it finds none."""
+        columns = {axis.var: column_of(axis) for axis in self.axes}
+
+        def is_empty(conditions: Sequence[Cond]) -> bool:
+            return not all(map(len, narrowed(columns, conditions).values()))
+
+        return irredundant(self.conditions, is_empty) if is_empty(self.conditions) else ()
 
     @cached_property
     def order(self) -> NameOrder:

@@ -19,7 +19,7 @@ from intset.expr.node import Cond, Expr, Var
 from intset.expr.range import Range
 from intset.spaces.axes import LABELS, TRUTHS, SpaceAxis, SpaceValue
 from intset.spaces.diagram import Columns, ValueTable
-from intset.spaces.members import Factor, ListedRows, Members, column_of, whole_numbers
+from intset.spaces.members import Factor, ListedRows, Members, NameOrder, column_of, irredundant, whole_numbers
 from intset.spaces.vectors import Array, ends_of, to_numpy
 
 _MOST_CANDIDATES = 16 * SPACE_BLOCK  # neighbours that are tried, or members that are compared instead
@@ -217,9 +217,10 @@ def neighbours(members: Members, point: Sequence[int | None], distance: int) -> 
     if not parts:
         return []
     columns = {var: np.concatenate([part[var] for part in parts]) for var in lists}
-    places = [_places(lists[axis.var], columns[axis.var]) for axis in axes]
-    order = np.lexsort([*reversed(places), _apart(columns, own)])
-    return configurations(members, _rows_of(columns, order))
+    order = NameOrder(lists)
+    places = [order.places(axis.var, columns[axis.var]) for axis in axes]
+    rows = np.lexsort([*reversed(places), _apart(columns, own)])
+    return configurations(members, _rows_of(columns, rows))
 
 
 def _rows_of(columns: Columns, rows: Array) -> Columns:
@@ -233,13 +234,6 @@ def _apart(columns: Columns, point: Mapping[Var, int | None]) -> Array:
         number = point[var]
         apart += 1 if number is None else column != number
     return apart
-
-
-def _places(values: Array, column: Array) -> Array:
-    """For each number of a column, its position in a list that contains it."""
-    order = np.argsort(values, kind="stable")
-    places: Array = order[np.searchsorted(values[order], column)]
-    return places
 
 
 def nearest(members: Members, point: Sequence[int | None]) -> dict[str, SpaceValue] | None:
@@ -303,11 +297,7 @@ def contradiction(members: Members) -> tuple[Cond, ...]:
     """
     if not members.is_empty:
         return ()
-    if found := members.contradiction():
-        return found
-    needed = list(members.conditions)
-    for cond in members.conditions:
-        fewer = [other for other in needed if other is not cond]
-        if Members(members.axes, fewer, members.listed, members.memory).is_empty:
-            needed = fewer
-    return tuple(needed)
+    found = members.contradiction()
+    return found or irredundant(
+        members.conditions, lambda fewer: Members(members.axes, fewer, members.listed, members.memory).is_empty
+    )

@@ -217,9 +217,7 @@ class Space(Displayed):
         self._axes, self._conditions, self._listed, self._memory = axes, conditions, listed, memory
 
     def _like(self, axes: tuple[SpaceAxis, ...], conditions: Sequence[Cond], listed: tuple[ListedRows, ...]) -> Space:
-        new = object.__new__(Space)
-        new._fill(axes, tuple(dict.fromkeys(conditions)), listed, self._memory)
-        return new
+        return _restored(axes, tuple(dict.fromkeys(conditions)), listed, self._memory)
 
     def __reduce__(self) -> tuple[object, ...]:
         return (_restored, (self._axes, self._conditions, self._listed, self._memory))

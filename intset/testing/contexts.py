@@ -405,35 +405,39 @@ class CaseDrawing:
         kind = rng.random()
         a = self.integer(depth - 1)
         if kind < 0.08:
-            return self._made(rng.choice(_UNARY), a)
+            return made(rng.choice(_UNARY), a)
         if kind < 0.36:
-            return self._made(rng.choice(ops.DIVISIONS), a, self.divisor(depth - 1))
+            return made(rng.choice(ops.DIVISIONS), a, self.divisor(depth - 1))
         if kind < 0.5:
-            return self._made(ops.MUL, a, const(self.constant()))
+            return made(ops.MUL, a, const(self.constant()))
         if kind < 0.56:
-            return self._made(rng.choice(_SHIFTS), a, const(rng.randint(0, 5)))
+            return made(rng.choice(_SHIFTS), a, const(rng.randint(0, 5)))
         if kind < 0.6:
             return cast(a, rng.choice((3, 8, 32)), rng.random() < 0.5)
         if kind < 0.7:
             return select(self.condition(depth - 1), a, self.integer(depth - 1))
-        return self._made(rng.choice(_BINARY), a, self.integer(depth - 1))
+        return made(rng.choice(_BINARY), a, self.integer(depth - 1))
 
     def condition(self, depth: int) -> Cond:
         rng = self.rng
         if depth <= 1 or rng.random() < 0.6:
             op = rng.choice(ops.COMPARISONS)
-            return self._held(op, self.integer(min(depth - 1, 2)), self.integer(rng.choice((0, 0, 1))))
+            return held(op, self.integer(min(depth - 1, 2)), self.integer(rng.choice((0, 0, 1))))
         op = rng.choice((ops.AND, ops.OR, ops.NOT))
         parts = [self.condition(depth - 1) for _ in range(1 if op is ops.NOT else 2)]
-        return self._held(op, *parts)
+        return held(op, *parts)
 
-    def _made(self, op: ops.Op, *args: Any) -> Expr:
-        node: Expr = make(op, args)
-        return node
 
-    def _held(self, op: ops.Op, *args: Any) -> Cond:
-        node: Cond = make(op, args)
-        return node
+def made(op: Op, *args: object) -> Expr:
+    """An integer operation on operands of its kinds."""
+    node: Expr = make(op, args)
+    return node
+
+
+def held(op: Op, *args: object) -> Cond:
+    """A comparison or a connective on operands of its kinds."""
+    node: Cond = make(op, args)
+    return node
 
 
 @dataclass(slots=True)

@@ -29,9 +29,9 @@ from hypothesis import strategies as st
 
 from intset.expr import ops
 from intset.expr.build import asserting, bounded, cast, nonneg, select
-from intset.expr.node import Cond, Expr, Var, const, make, truth
+from intset.expr.node import Cond, Expr, Var, const, truth
 from intset.expr.ops import Op
-from intset.testing.contexts import Setting, drawn_setting
+from intset.testing.contexts import Setting, drawn_setting, held, made
 
 T = TypeVar("T")
 
@@ -112,15 +112,15 @@ class _HypothesisDrawing:
             return self.special(op, depth - 1)
         a = self.integer(depth - 1)
         if op in UNARY_OPS:
-            return _made(op, a)
+            return made(op, a)
         if op in ops.DIVISIONS:
-            return _made(op, a, self.divisor(depth - 1))
+            return made(op, a, self.divisor(depth - 1))
         if op in SHIFT_OPS:
-            return _made(op, a, self.amount(depth - 1))
+            return made(op, a, self.amount(depth - 1))
         if op is ops.MUL and not self.nonlinear:
             factors = [a, const(self.draw(constants()))]
-            return _made(op, *(factors if self.draw(st.booleans()) else reversed(factors)))
-        return _made(op, a, self.integer(depth - 1))
+            return made(op, *(factors if self.draw(st.booleans()) else reversed(factors)))
+        return made(op, a, self.integer(depth - 1))
 
     def special(self, op: Op, depth: int) -> Expr:
         a = self.integer(depth)
@@ -148,18 +148,8 @@ class _HypothesisDrawing:
             return truth(self.draw(st.booleans()))
         if depth <= 0 or self.draw(st.booleans()):
             op = self.draw(st.sampled_from(ops.COMPARISONS))
-            return _held(op, self.integer(depth - 1), self.integer(depth - 1))
+            return held(op, self.integer(depth - 1), self.integer(depth - 1))
         op = self.draw(st.sampled_from((ops.NOT, ops.AND, ops.OR)))
         if op is ops.NOT:
-            return _held(op, self.condition(depth - 1))
-        return _held(op, self.condition(depth - 1), self.condition(depth - 1))
-
-
-def _made(op: Op, *args: object) -> Expr:
-    node: Expr = make(op, args)
-    return node
-
-
-def _held(op: Op, *args: object) -> Cond:
-    node: Cond = make(op, args)
-    return node
+            return held(op, self.condition(depth - 1))
+        return held(op, self.condition(depth - 1), self.condition(depth - 1))

@@ -288,7 +288,8 @@ def open_ends(query: Query, e: Expr) -> OpenEnds:
     if e.op is ops.SHL:
         first, last = (None if end is None else const(0) if end == 0 else const(end) << b for end in (low, high))
         return (first, last, _runs(query, a))
-    everywhere, sign = _takes_every_integer(query, a), known.sign(known.form(b))
+    everywhere = (low, high) == (None, None) and _runs(query, a)
+    sign = known.sign(known.form(b))
     if e.op is ops.FLOORMOD:
         if sign > 0:
             return (const(0), b - 1, everywhere)
@@ -321,10 +322,6 @@ def _product_ends(query: Query, q: Expr, t: Expr) -> OpenEnds:
     return (first, last, False)
 
 
-def _takes_every_integer(query: Query, x: Expr) -> bool:
-    return _runs(query, x) and query.known.bounds(query.known.form(x)) == (None, None)
-
-
 def _runs(query: Query, x: Expr) -> bool:
     """Whether `x` is a quantified variable that takes every value between its numeric ends, for all parameters."""
     if not isinstance(x, Var) or not query.is_quantified(x):
@@ -344,7 +341,7 @@ def steps_of(query: Query, form: Linear) -> tuple[Linear, multistride.MultiStrid
     seen: set[Var] = set()
     for e, k in form.terms.items():
         own = query.quantified.intersection(e.free_vars())
-        if not own and not _has_load(e):
+        if not own and (e.op is ops.VAR or not opaque_terms(e)):
             fixed[e] = k
             continue
         if not seen.isdisjoint(own):
@@ -361,10 +358,6 @@ def steps_of(query: Query, form: Linear) -> tuple[Linear, multistride.MultiStrid
         for s, extent in steps[1]:
             terms.append((k * s, extent))  # hot
     return Linear(0, fixed), multistride.make(base, terms)
-
-
-def _has_load(e: Expr) -> bool:
-    return e.op is not ops.VAR and bool(opaque_terms(e))
 
 
 def steps_of_atom(query: Query, e: Any) -> multistride.MultiStride | None:

@@ -518,12 +518,9 @@ def is_endless(factor: Set) -> bool:
     if factor.is_bounded() or all(factor.dim_is_bounded(kinds.set, k) for k in range(factor.dim(kinds.set))):
         return False
     sample = factor.params().sample_point()
-    return not sample.is_void() and _count_factor(_at(factor, sample)) is POS_INF
-
-
-def _at(isl_set: Set, params: Point) -> Set:
-    """The instance at one parameter value, an isl Point."""
-    return unparametric(isl_set.intersect_params(isl().Set.from_point(params)))
+    if sample.is_void():
+        return False
+    return _count_factor(unparametric(factor.intersect_params(isl().Set.from_point(sample)))) is POS_INF
 
 
 def unparametric(isl_set: Set) -> Set:

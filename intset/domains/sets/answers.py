@@ -149,11 +149,11 @@ def region_by(query: Query, domain: Domain) -> Region:
     return region_of_points(query, domain) if isinstance(domain, Regions) else region_of_sets(query, domain)
 
 
-def _image_by(query: Query, domain: Domain) -> IntSet:
-    return domain.image(query)
-
-
-ASKED: Final[dict[str, Callable[[Query, Domain], Any]]] = {"bounds": bounds_by, "image": _image_by, "region": region_by}
+ASKED: Final[dict[str, Callable[[Query, Domain], Any]]] = {
+    "bounds": bounds_by,
+    "image": lambda query, domain: domain.image(query),
+    "region": region_by,
+}
 CALLED: Final = {"bounds": "bounds", "image": "value_set", "region": "image"}  # as methods of a context
 
 
