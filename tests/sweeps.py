@@ -8,6 +8,10 @@ from typing import Any
 
 import pytest
 from hypothesis import given, settings
+from hypothesis import strategies as st
+
+RANDOMS = st.randoms(use_true_random=False)
+"""Generators of random numbers, which shrink."""
 
 is_night = False  # whether the run selects nightly tests, too
 

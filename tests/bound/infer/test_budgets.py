@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import cProfile
-from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -13,13 +12,13 @@ from benchmarks.growth import FAMILIES
 from bound import infer_bound, te, tir
 from bound.infer.footprints.environment import LoopEnvironment
 from bound.infer.footprints.footprint import FOOTPRINT_ENDS
-from bound.schedule import Schedule
 from intset import ShapeVar
 from intset.domains.isl.session import budget, context, isl
 from intset.errors import BudgetError
 from intset.regions.shape import Account
 from tests.bound.oracle import check
 from tests.lowering.lowered import check as check_nest
+from tests.strategies.written import Written
 
 
 def _hard(account: Account, operations: int) -> None:
@@ -93,51 +92,32 @@ def test_a_region_whose_condition_takes_long_to_write_is_answered() -> None:
     check(b, exact=not any(b.required(t).notes for stage in b.schedule.stages for t in stage.op.outputs))
 
 
-def _fused_tiles() -> Schedule:
-    """A reduction over a tensor of unknown size, its producer inside fused tiles; no end is a number."""
-    n, r = te.size_var("n"), te.reduce_axis((0, 2), "r")
-    A = te.placeholder((4, 4, n), name="A", dtype="int32")
-    P = te.compute((4, 4, n), lambda i, j, k: A[i, j, k] * 3, name="P")
-    C = te.compute((4, 4, n), lambda i, j, k: te.sum(P[(i + r) % 4, j, k], axis=r), name="C")
-    s = te.create_schedule(C.op)
-    outer, _ = s[C].split(s[C].fuse(*C.op.axis[:2]), 3, tail="shrink")
-    s[P].compute_at(s[C], outer)
-    return s
-
-
-def _sliding_rows() -> Schedule:
-    """Rows of a tensor of unknown size that are kept for the next iterations."""
-    n = te.size_var("n")
-    A = te.placeholder((n + 4,), name="A", dtype="int32")
-    P = te.compute((n + 3,), lambda i: A[i] + A[i + 1], name="P")
-    Q = te.compute((n + 1,), lambda i: te.if_then_else(i > 1, P[i], P[i + 2]), name="Q")
-    C = te.compute((n,), lambda i: Q[i] + Q[i + 1] * P[i], name="C")
-    s = te.create_schedule(C.op)
-    outer, inner = s[C].split(C.op.axis[0], 4)
-    s[P].compute_at(s[C], inner)
-    s[P].store_at(s[C], outer)
-    s[Q].compute_at(s[C], inner)
-    return s
-
-
-def _tiles_of_unknown_size() -> Schedule:
-    A = te.placeholder((13, 9), name="A", dtype="int32")
-    P = te.compute((13, 9), lambda i, j: A[i, j] + 1, name="P")
-    C = te.compute((12, 9), lambda i, j: P[i, j] + P[i + 1, 8 - j], name="C")
-    s = te.create_schedule(C.op)
-    outer, _ = s[C].split(C.op.axis[0], ShapeVar("n", lower=1))
-    s[P].compute_at(s[C], outer)
-    return s
-
-
+SPENDING = {
+    # a reduction over a tensor of unknown size, its producer inside fused tiles; no end is a number
+    "fused tiles": """
+        A = given(4, 4, n, dtype="int32"); r = axis(0, 2)
+        P[i:4, j:4, k:n] = A[i, j, k] * 3
+        C[i:4, j:4, k:n] = sum_(P[(i + r) % 4, j, k], axis=r)
+        C fuse i j; C split i.j.fused 3 tail=shrink; P compute_at C i.j.fused.outer""",
+    # rows of a tensor of unknown size that are kept for the next iterations
+    "sliding rows": """
+        A = given(n + 4, dtype="int32")
+        P[i:n + 3] = A[i] + A[i + 1]
+        Q[i:n + 1] = where(i > 1, P[i], P[i + 2])
+        C[i:n] = Q[i] + Q[i + 1] * P[i]
+        C split i 4; P compute_at C i.inner; P store_at C i.outer; Q compute_at C i.inner""",
+    "tiles of unknown size": """
+        A = given(13, 9, dtype="int32")
+        P[i:13, j:9] = A[i, j] + 1
+        C[i:12, j:9] = P[i, j] + P[i + 1, 8 - j]
+        C split i n; P compute_at C i.outer""",
+}
 SPENT = [FOOTPRINT_ENDS, None]
 
 
 @pytest.mark.parametrize("spent", SPENT)
-@pytest.mark.parametrize("schedule", [_fused_tiles, _sliding_rows, _tiles_of_unknown_size])
-def test_a_budget_that_is_spent_leaves_an_answer(
-    schedule: Callable[[], Schedule], spent: int | None, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.parametrize("name", SPENDING)
+def test_a_budget_that_is_spent_leaves_an_answer(name: str, spent: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
     """One operation as the limit of a budget, or of every budget: the nest computes what it should."""
     whole = LoopEnvironment.budget
 
@@ -146,7 +126,7 @@ def test_a_budget_that_is_spent_leaves_an_answer(
 
     monkeypatch.setattr(LoopEnvironment, "budget", budget_of)
     for compact in (False, True):
-        s = schedule()
+        s = Written(SPENDING[name], n=ShapeVar("n", lower=1) if "unknown" in name else te.size_var("n")).s
         b = infer_bound(s, compact=compact)
         for stage in b.schedule.stages:
             for t in stage.op.outputs:

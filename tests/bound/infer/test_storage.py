@@ -31,14 +31,13 @@ from lowering.nest.walk import statements
 from tests.bound.oracle import check_places
 from tests.lowering.lowered import check, check_c, check_run
 from tests.strategies.schedules import Program, programs, reading
-from tests.sweeps import daily, sampled, swept
+from tests.sweeps import RANDOMS, daily, sampled, swept
 
 # -- lattices ---------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("seed", daily(range(60), 3))
-def test_solutions_of_equations_are_a_lattice(seed: int) -> None:
-    rng = random.Random(seed)
+@sampled(20, 600, RANDOMS)
+def test_solutions_of_equations_are_a_lattice(rng: random.Random) -> None:
     dims = rng.randint(1, 3)
     equations = [([rng.randint(-3, 3) for _ in range(dims)], rng.randint(-4, 4)) for _ in range(rng.randint(0, 2))]
     found: Any = everything(dims)
@@ -49,9 +48,8 @@ def test_solutions_of_equations_are_a_lattice(seed: int) -> None:
         assert holds == (found is not None and point in found)
 
 
-@pytest.mark.parametrize("seed", daily(range(60), 3))
-def test_the_normal_form_is_one_of_the_same_lattice(seed: int) -> None:
-    rng = random.Random(seed)
+@sampled(20, 600, RANDOMS)
+def test_the_normal_form_is_one_of_the_same_lattice(rng: random.Random) -> None:
     dims = rng.randint(1, 3)
     vectors = [tuple(rng.randint(-5, 5) for _ in range(dims)) for _ in range(rng.randint(0, 4))]
     origin = tuple(rng.randint(-5, 5) for _ in range(dims))

@@ -233,14 +233,10 @@ def shown(make: Any, seeds: Sequence[int], most: int, backends: Sequence[str]) -
     return set().union(*(check_program(make(seed), most, backends) for seed in seeds))
 
 
+@pytest.mark.parametrize("make", [pipeline, scanned])
 @pytest.mark.parametrize("start", daily(range(0, 400, 8), 25))
-def test_random_pipelines(start: int) -> None:
-    assert shown(pipeline, range(start, start + 8), 2, ["python"]) >= {"empty", "equal"}
-
-
-@pytest.mark.parametrize("start", daily(range(0, 400, 8), 25))
-def test_random_scans(start: int) -> None:
-    assert shown(scanned, range(start, start + 8), 2, ["python"]) >= {"empty", "equal"}
+def test_random_programs(make: Any, start: int) -> None:
+    assert shown(make, range(start, start + 8), 2, ["python"]) >= {"empty", "equal"}
 
 
 @pytest.mark.parametrize("make", [pipeline, scanned])

@@ -22,6 +22,7 @@ from lowering.interpreter import compiled_library
 from tests.compilers import needs_compiler
 from tests.lowering.lowered import c_name, close, compile_c, inputs_of, problem, random_array, shape_at
 from tests.strategies.schedules import Program, programs
+from tests.strategies.written import Written
 from tests.sweeps import swept
 
 pytestmark = needs_compiler
@@ -212,44 +213,22 @@ static void released(void *p) { given += p != NULL; free(p); }
 #define malloc counted
 #define free released
 """
-WIDE = 5000  # floats in a row: more than an array on the stack has
+STORED = {  # rows that are longer than an array on the stack
+    "kept rows": """
+        A = given(12, 5000); B = pointwise(A)
+        C[y:10, x:5000] = B[y, x] + B[y + 2, x]
+        B compute_at C y; B store_root""",
+    "two halves": "A = given(12, 5000); B = pointwise(A); C = pointwise(B)\nB compute_at C i0; B double_buffer",
+    "any size": "A = given(n, 5000); B = pointwise(A)\nC[y:n, x:5000] = B[n - 1 - y, x] + 1",
+}
+CHECKED = """
+    A = given(12, 5000); K = given(12, dtype="int32"); B = pointwise(A)
+    C[y:12, x:5000] = B[K[y], x] + 1"""
 
 
-def sliding() -> Schedule:
-    A = te.placeholder((12, WIDE), name="A")
-    B = te.compute((12, WIDE), lambda y, x: A[y, x] * 2.0, name="B")
-    C = te.compute((10, WIDE), lambda y, x: B[y, x] + B[y + 2, x], name="C")
-    s = te.create_schedule(C.op)
-    s[B].compute_at(s[C], C.op.axis[0])
-    s[B].store_root()
+def stored(text: str) -> Schedule:
+    s: Schedule = Written(text, n=te.size_var("n")).s
     return s
-
-
-def buffered() -> Schedule:
-    A = te.placeholder((12, WIDE), name="A")
-    B = te.compute((12, WIDE), lambda y, x: A[y, x] * 2.0, name="B")
-    C = te.compute((12, WIDE), lambda y, x: B[y, x] + 1.0, name="C")
-    s = te.create_schedule(C.op)
-    s[B].compute_at(s[C], C.op.axis[0])
-    s[B].double_buffer()
-    return s
-
-
-def symbolic() -> Schedule:
-    n = te.size_var("n")
-    A = te.placeholder((n, WIDE), name="A")
-    B = te.compute((n, WIDE), lambda y, x: A[y, x] * 2.0, name="B")
-    C = te.compute((n, WIDE), lambda y, x: B[n - 1 - y, x] + 1.0, name="C")
-    return te.create_schedule(C.op)
-
-
-def checked() -> Schedule:
-    """A program with a data-dependent access, checked after allocations."""
-    A = te.placeholder((12, WIDE), name="A")
-    K = te.placeholder((12,), name="K", dtype="int32")
-    B = te.compute((12, WIDE), lambda y, x: A[y, x] * 2.0, name="B")
-    C = te.compute((12, WIDE), lambda y, x: B[K[y], x] + tir.const(1.0), name="C")
-    return te.create_schedule(C.op)
 
 
 def called(s: Schedule, left: int | None = None, **arrays: Any) -> tuple[int, int, int]:
@@ -272,19 +251,15 @@ def called(s: Schedule, left: int | None = None, **arrays: Any) -> tuple[int, in
     return code, *(ctypes.c_int.in_dll(library, name).value for name in ("taken", "given"))
 
 
-@pytest.mark.parametrize("make", [sliding, buffered, symbolic])
-def test_what_is_taken_is_given_back(make: Any) -> None:
-    assert called(make()) == (0, 1, 1)
-
-
-@pytest.mark.parametrize("make", [sliding, buffered, symbolic])
-def test_storage_that_is_not_found_is_an_error(make: Any) -> None:
-    assert called(make(), left=0) == (-1, 0, 0)
+@pytest.mark.parametrize("name", STORED)
+def test_what_is_taken_is_given_back_and_what_is_not_found_is_an_error(name: str) -> None:
+    assert called(stored(STORED[name])) == (0, 1, 1)
+    assert called(stored(STORED[name]), left=0) == (-1, 0, 0)
 
 
 def test_a_check_that_fails_gives_back_what_was_taken() -> None:
     inside = np.arange(12, dtype="int32")
-    assert called(checked(), K=inside) == (0, 1, 1)
+    assert called(stored(CHECKED), K=inside) == (0, 1, 1)
     outside = np.where(inside == 7, 12, inside)
-    code, taken, given = called(checked(), K=outside)
+    code, taken, given = called(stored(CHECKED), K=outside)
     assert code > 0 and taken == given == 1

@@ -471,26 +471,20 @@ def test_only_padding_that_may_free_a_guard_is_tried(monkeypatch):
     assert calls == {"transform_layout": 4, "remove_branching_through_overcompute": 3}
 
 
-@pytest.mark.parametrize("seed", daily(range(2000), 160))
+PLAIN = dict.fromkeys(("pad", "copy", "crop", "fill"), 1)
+
+
+@pytest.mark.parametrize("seed", daily(range(2000), 130))
 def test_no_plan_costs_less(seed):
-    case = random_case(seed, 1 + seed % 5)
-    plan = case.graph.plan()
-    assert plan.is_cheapest
-    found = least_cost(case, plan.cost)
-    if found is None:
+    case, tried = random_case(seed, 1 + seed % 5), 0
+    for prices in (PLAIN, dict(zip(PLAIN, random.Random(seed).choices((1, 1, 2, 3, 9), k=4), strict=True))):
+        plan = case.graph.plan(cost=lambda step, prices=prices: step.elements * prices.get(step.kind, 0))
+        assert plan.is_cheapest
+        found = least_cost(case, plan.cost, prices)
+        assert found in (None, plan.cost)  # none: too many ways to try them all
+        tried += found is not None
+    if not tried:
         pytest.skip("too many ways to try them all")
-    assert found == plan.cost
-
-
-@pytest.mark.parametrize("seed", daily(range(1000), 100))
-def test_no_plan_costs_less_at_other_prices(seed):
-    prices = dict(zip(("pad", "copy", "crop", "fill"), random.Random(seed).choices((1, 1, 2, 3, 9), k=4), strict=True))
-    case = random_case(seed, 1 + seed % 4)
-    plan = case.graph.plan(cost=lambda step: step.elements * prices.get(step.kind, 0))
-    found = least_cost(case, plan.cost, prices)
-    if found is None:
-        pytest.skip("too many ways to try them all")
-    assert found == plan.cost
 
 
 @pytest.mark.parametrize("seed", daily(range(2000), 100))
