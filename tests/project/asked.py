@@ -38,13 +38,27 @@ PACKAGES = (intset, check, testing, bound, te, tir, replay, lowering)
 TABLES = ((INTSET, of_intset), (BOUND, of_bound), (LOWERING, of_lowering))
 MOST = 2  # samples of one class, beside those with arguments for their methods
 SLOW = (
-    "testing.s", "testing.claims", "hoist_", "lowering.simplify(", "run(", "register(", "plan.run(", "h.run(", "to_c(",
+    "testing.s",
+    "testing.claims",
+    "hoist_",
+    "lowering.simplify(",
+    "run(",
+    "register(",
+    "plan.run(",
+    "h.run(",
+    "to_c(",
     "G.",
-)  # fmt: skip
+)
 UNPICKLED = ("using",)  # a block, which ends where it began
 CHANGING = (
-    "singleton", "double_buffer", "normalize", "popitem", "fuse", "reorder", "at_hand",
-)  # methods that change what they are asked of  # fmt: skip
+    "singleton",
+    "double_buffer",
+    "normalize",
+    "popitem",
+    "fuse",
+    "reorder",
+    "at_hand",
+)  # methods that change what they are asked of
 NUMBERS = ("serial", "uid", "glance")  # of variables: process-local numbers for order and caches
 NUMBERED = r"\bp\d+\b"  # texts of isl number parameters by what was asked before
 DUNDERS = ("__repr__", "__str__", "__len__", "__bool__", "__iter__", "__int__", "__float__")

@@ -183,9 +183,17 @@ def bounds_map() -> Made:
     s[b].compute_at(s[c], outer)
     ctx = Context({}, assume=[n >= 3])
     names = (
-        "at", "with_compact", "attached", "loop_name", "inside", "shared_loop", "is_slid", "stored", "stage",
+        "at",
+        "with_compact",
+        "attached",
+        "loop_name",
+        "inside",
+        "shared_loop",
+        "is_slid",
+        "stored",
+        "stage",
         "attach_path",
-    )  # fmt: skip
+    )
     given: dict[str, Any] = dict.fromkeys(names)
     given |= {"space": ({n: [8, 16]}, ["n > 8"]), "traffic": (b,)}
     tensors = ("required", "computed", "allocated", "storage", "explain", "nest", "guard", "is_computed", "slid")

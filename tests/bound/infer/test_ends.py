@@ -174,11 +174,19 @@ O = Var("o")
 I, J, K = Var("i"), Var("j"), Var("k")
 
 ROWS = (
-    "(o*t + i) // {c}", "(o*t + i) % {c}", "(o*t + i) // {c} % {d}", "(o*t + i) // {c} * 2 + j",
-    "(o*t + i) % {c} * 3 - j + o", "(o*t + i + {d}) % {c} + o*t", "(o*t + i) % ({c}*{d}) // {c}",
-    "({c}*j + k) // {d} - i", "({c}*j + k) % {d} + 5*(i // {c})", "(i - j) // {c}", "-i // {c}",
+    "(o*t + i) // {c}",
+    "(o*t + i) % {c}",
+    "(o*t + i) // {c} % {d}",
+    "(o*t + i) // {c} * 2 + j",
+    "(o*t + i) % {c} * 3 - j + o",
+    "(o*t + i + {d}) % {c} + o*t",
+    "(o*t + i) % ({c}*{d}) // {c}",
+    "({c}*j + k) // {d} - i",
+    "({c}*j + k) % {d} + 5*(i // {c})",
+    "(i - j) // {c}",
+    "-i // {c}",
     "5 - (j + {c}*i) % {d}",
-)  # fmt: skip
+)
 
 
 def environment() -> tuple[LoopEnvironment, dict[Var, SymbolicInterval]]:
