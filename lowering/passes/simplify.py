@@ -78,14 +78,16 @@ def fold_constants(f: Function) -> Function:
 
 
 def decided(operand: Operand) -> Operand:
-    """Fold constants, decided selections, `+ 0` and `* 1` in an operand; `x + 2 - 1` becomes `x + 1`."""
+    """Fold constants, decided selections and conditions, `+ 0` and `* 1`; `x + 2 - 1` becomes `x + 1`."""
     new: dict[Operand, Operand] = {}
     order: Iterable[Any] = postorder((operand,)) if isinstance(operand, (Expr, Cond)) else walk.nodes(operand)
     for node in order:
         if not node.args:
             continue
         new_node: Operand | None = None
-        if isinstance(node, Value):
+        if node.op in _JUNCTIONS:
+            new_node = _junction(node, new)
+        elif isinstance(node, Value):
             holds = constant_truth(new.get(node.args[0], node.args[0])) if node.op is ops.SELECT else None
             if holds is not None:
                 arm = node.args[1 if holds else 2]

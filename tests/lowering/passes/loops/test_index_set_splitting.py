@@ -19,7 +19,7 @@ from lowering.nest.walk import operands, range_ends, statements
 from lowering.passes.estimates import Loops
 from lowering.passes.loops import index_set_splitting as partition
 from lowering.passes.loops.index_set_splitting import partition_loops
-from lowering.passes.simplify import DecidingNodes, folded
+from lowering.passes.simplify import DecidingNodes, decided, folded
 from lowering.passes.stores.placement import accumulate
 from tests.bound.corpus import CASES
 
@@ -156,6 +156,13 @@ def test_a_nest_decides_what_its_ends_alone_decide(seed: int) -> None:
                 assert folded(e, alone.decided) is e
             elif folded(e, loops.decided) is e:
                 loops.settle(e)
+
+
+@pytest.mark.parametrize(("m", "text"), [(1, "n < 3"), (2, "(n < 3) | (k < 5)")])
+def test_a_condition_loses_what_a_constant_decides(m: int, text: str) -> None:
+    n, k, size = Var("n"), Var("k"), Var("m")
+    cond = (n < 3) & (size < 3) | (k < 5) & (size >= 2)
+    assert str(decided(cond.substitute({size: const(m)}))) == text
 
 
 def minima(f: Function) -> int:
