@@ -182,7 +182,7 @@ class BoundsMap(Configured):
     @as_configured
     def with_compact(self, stages: Iterable[Stage]) -> BoundsMap:
         """The same regions, with compact storage for these stages and plain storage for all others."""
-        chosen = frozenset(of_kind(Stage, stage, "a part of stages") for stage in listed(stages, "stages"))
+        chosen = frozenset(self.stage(of_kind(Stage, stage, "a part of stages")) for stage in listed(stages, "stages"))
         other = BoundsMap(self.written, replace(self._state, compacted=chosen))
         other._pieces = self._pieces
         vars(other).update({k: known for k, known in vars(self).items() if k in ("outside", "has_outside")})
