@@ -48,8 +48,7 @@ from lowering.build.stages import Attach, Formula, Level, Starting, formula_of, 
 from lowering.errors import AccessError
 from lowering.nest.driver import Descent, rewritten
 from lowering.nest.ir import Allocate, Assert, Evaluate, For, If, Seq, Stmt, Store, seq
-from lowering.nest.names import with_own_storage
-from lowering.nest.scope import redirected
+from lowering.nest.names import with_own_storage, with_tensors
 from lowering.nest.walk import Recursion, drive, operands, rebuilt, statements, substitute, tensors_read
 
 Checks = Mapping[Operation, Sequence[Outside]]
@@ -371,7 +370,7 @@ def schedule_ops(
         for state, output in zip(stage.op.state_placeholder, stage.op.outputs, strict=True)
     }
     body = with_own_storage(body)  # pieces and double buffers copy attached stages
-    return with_tensors(body, states) if states else body
+    return rebuilt(body, lambda stmt: with_tensors(stmt, states)) if states else body
 
 
 class _Pipeline:
@@ -563,20 +562,6 @@ def _argument(name: str, tensors: Mapping[Buffer, Tensor], arg: object) -> objec
     return tensors[buffer]
 
 
-def with_tensors(body: Stmt, stand_ins: Mapping[Tensor, Tensor]) -> Stmt:
-    """A nest over buffers, with the tensors of the operation in their place."""
-
-    def change(stmt: Stmt) -> Stmt:
-        new = redirected(stmt, lambda tensor, at: (stand_ins[tensor], at) if tensor in stand_ins else None)
-        if isinstance(new, Evaluate):
-            args = tuple(stand_ins.get(a, a) if isinstance(a, Tensor) else a for a in new.call.args)
-            reads, writes = (tuple(stand_ins.get(t, t) for t in tensors) for tensors in (new.reads, new.writes))
-            return replace(new, call=replace(new.call, args=args), reads=reads, writes=writes)
-        return new
-
-    return rebuilt(body, change)
-
-
 def _calls(op: ExternOp) -> Stmt:
     ins, outs = op.buffers
     tensors: dict[Buffer, Tensor] = dict(zip((*ins, *outs), (*op.inputs, *op.outputs), strict=True))
@@ -585,7 +570,7 @@ def _calls(op: ExternOp) -> Stmt:
     stand_ins = {buffer_tensor(buffer): tensor for buffer, tensor in tensors.items()}
     for call in bodies:
         if isinstance(call, Stmt):
-            made.append(with_tensors(call, stand_ins))
+            made.append(rebuilt(call, lambda stmt: with_tensors(stmt, stand_ins)))
             continue
         if not isinstance(call, ExternCall):
             raise ScheduleError(f"stage {op.name}: its body is no call such as tir.call_packed(...), but {shown(call)}")

@@ -21,7 +21,7 @@ from intset.expr.dag import free_vars
 from intset.expr.node import Var
 from lowering.nest.driver import Descent, StmtRules, each_operand, rewritten
 from lowering.nest.ir import Allocate, Carry, Evaluate, For, Function, Let, Stmt, checked_function, with_fields
-from lowering.nest.scope import Indices, redirected
+from lowering.nest.scope import redirected
 from lowering.nest.walk import map_operands, replaced, statements
 
 # Keywords of the text format.
@@ -62,13 +62,16 @@ def with_own_storage(root: Stmt, taken: Iterable[Tensor] = ()) -> Stmt:
     if all(times == 1 and tensor not in seen for tensor, times in count.items()):
         return root
 
+    def own_tensors(stmt: Stmt, here: _StorageDescent) -> Stmt:
+        return with_tensors(stmt, here.new)
+
     def allocate(stmt: Allocate, here: _StorageDescent) -> Stmt:
         tensor = stmt.tensor
         own = here.extended(tensor, _another(tensor) if tensor in seen else tensor)
         seen.add(tensor)
-        return _with_tensors(stmt, own)
+        return with_tensors(stmt, own.new)
 
-    return rewritten(root, _StorageDescent({}), enter={Stmt: (_with_tensors,), Allocate: (allocate,)})
+    return rewritten(root, _StorageDescent({}), enter={Stmt: (own_tensors,), Allocate: (allocate,)})
 
 
 class _StorageDescent(Descent):
@@ -93,23 +96,15 @@ def _another(tensor: Tensor) -> Tensor:
     return Tensor(tensor.op, tensor.value_index, tensor.extents, tensor.dtype, tensor.value_range)
 
 
-def _with_tensors(stmt: Stmt, storage: _StorageDescent) -> Stmt:
+def with_tensors(stmt: Stmt, new: Mapping[Tensor, Tensor]) -> Stmt:
     """The statement with its own tensors replaced; statements inside are kept."""
-
-    def one(tensor: Tensor) -> Tensor:
-        return storage.new.get(tensor, tensor)
-
-    def move(tensor: Tensor, indices: Indices) -> tuple[Tensor, Indices] | None:
-        return (one(tensor), indices) if one(tensor) is not tensor else None
-
-    stmt = redirected(stmt, move)
+    stmt = redirected(stmt, lambda tensor, at: (new[tensor], at) if tensor in new else None)
     if isinstance(stmt, Allocate):
-        return with_fields(stmt, tensor=one(stmt.tensor))
+        return with_fields(stmt, tensor=new.get(stmt.tensor, stmt.tensor))
     if isinstance(stmt, Evaluate):
-        args = tuple(one(a) if isinstance(a, Tensor) else a for a in stmt.call.args)
-        call = replace(stmt.call, args=args)
-        reads, writes = tuple(map(one, stmt.reads)), tuple(map(one, stmt.writes))
-        return with_fields(stmt, call=call, reads=reads, writes=writes)
+        args = tuple(new.get(a, a) if isinstance(a, Tensor) else a for a in stmt.call.args)
+        reads, writes = (tuple(new.get(t, t) for t in tensors) for tensors in (stmt.reads, stmt.writes))
+        return with_fields(stmt, call=replace(stmt.call, args=args), reads=reads, writes=writes)
     return stmt
 
 

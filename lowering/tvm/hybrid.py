@@ -35,11 +35,11 @@ from intset.errors import InputError
 from intset.expr import ops
 from intset.expr.build import ceildiv
 from intset.expr.node import Cond, Expr, const
-from lowering.build.pipeline import with_tensors
 from lowering.interpreter import run
 from lowering.lower import lower
 from lowering.nest.ir import Assert, For, LoopKind, Stmt, Store, flat, seq
-from lowering.nest.walk import substitute
+from lowering.nest.names import with_tensors
+from lowering.nest.walk import rebuilt, substitute
 from lowering.passes.stores.reaching_values import with_bounds_checks
 from lowering.tvm.ir import ModuleFunction, as_prim_func, load_json, save_json
 from lowering.tvm.ir_builder import BufferVar, IRBuilder
@@ -558,7 +558,8 @@ class HybridModule:
         extents = {p: tuple(walk.substitute(e, scalars) for e in p.extents) for p in (*inputs, *f.outputs)}
         buffers = {p: decl_buffer(shape, p.dtype, p.name) for p, shape in extents.items()}
         body = seq(*(part for part in flat(f.body) if not isinstance(part, Assert)))
-        nest = substitute(with_tensors(body, {p: buffer_tensor(b) for p, b in buffers.items()}), scalars)
+        stand_ins = {p: buffer_tensor(b) for p, b in buffers.items()}
+        nest = substitute(rebuilt(body, lambda stmt: with_tensors(stmt, stand_ins)), scalars)
         ins, outs = ([buffers[p] for p in tensors] for tensors in (inputs, f.outputs))
         return _operation(f.name, nest, list(inputs.values()), ins, outs)
 

@@ -124,7 +124,7 @@ def chambers(
     every = [*equalities, *inequalities]
     dims = len(every[0].dims) if every else 0
     explicit = polyhedron(dims, equalities, inequalities, len(params)).detect_equalities().remove_redundancies()
-    system = _without_equalities(*rows_of(explicit, _islpy().dim_type), len(params))
+    system = _without_equalities(*rows_of(explicit, _islpy().dim_type))
     zero = tuple(row for row in system.equalities if not any(row.dims))
     if not system.dims:
         return [Chamber(zero, tuple(system.inequalities), tuple(system.congruences), Linear(1, {}), 1)]
@@ -196,7 +196,7 @@ class EliminatedRows(NamedTuple):
     congruences: list[Congruence]
 
 
-def _without_equalities(equalities: list[AffineRow], inequalities: list[AffineRow], params: int) -> EliminatedRows:
+def _without_equalities(equalities: list[AffineRow], inequalities: list[AffineRow]) -> EliminatedRows:
     """The same number of points in fewer dimensions, by a unimodular change of coordinates `x = change @ z`.
 
     In the new coordinates the equalities are in echelon form: each fixes one coordinate as a quotient of an affine form

@@ -803,7 +803,10 @@ REFUSED = {
         "for i in [0, 16):\n    B[0] = B[0] * 2 + A[15 - i]",
         "the order of iterations would change",
     ),
-    "two elements of one iteration": ("for i in [0, 15):\n    B[i] = A[i] + A[i + 1]", "2 different indices in one loop nest"),
+    "two elements of one iteration": (
+        "for i in [0, 15):\n    B[i] = A[i] + A[i + 1]",
+        "2 different indices in one loop nest",
+    ),
     "what is stored in between": ("for i in [0, 14):\n    A[i] = B[i]\n    A[i + 2] = A[i] + 1", "cannot be split off"),
     "a host call": ("for i in [0, 4):\n    A[i] = 1\n    host(A)", "cannot be split off"),
     "two host calls": ("for i in [0, 4):\n    A[i] = 1\n    host(B)\n    A[i + 4] = 2\n    host(B)", "host calls"),
