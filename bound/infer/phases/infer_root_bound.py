@@ -315,7 +315,7 @@ def axis_ranges(state: InferenceState, stages: Iterable[StageBounds], written: S
     ranges: dict[IterVar, Range] = {}
     for bounds in stages:
         ranges.update(bounds.ranges)
-        ranges.update({iv: bounds.sides[iv].range() for iv in bounds.aligned})
+        ranges.update({iv: bounds.sides[iv].range() for iv in bounds.op.root_iter_vars if iv in bounds.aligned})
         ranges.update(bounds.loops)
         for iv, attr in bounds.stage.iter_var_attrs.items():
             if attr.bind_thread is not None and iv in bounds.loops:

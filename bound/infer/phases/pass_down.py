@@ -127,8 +127,8 @@ def region_guards(env: LoopEnvironment, bounds: StageBounds, values: Mapping[Ite
         kept = _forms_of_ends(env, bounds, values)
         where = (form for form in footprint.box.where if not any(form.same(other) for other in kept))
         guards += [form.expr() >= 0 for form in where] + list(footprint.box.also)
-    for iv in bounds.widened:
-        if iv in values:
+    for iv in bounds.op.root_iter_vars:
+        if iv in bounds.widened and iv in values:
             end = _unpassed_end(env, bounds, iv)
             guards += within_side(env, bounds, iv, values[iv], end, footprint.box is None)
     return guards
@@ -145,7 +145,7 @@ def _unpassed_end(env: LoopEnvironment, bounds: StageBounds, iv: IterVar) -> Lin
 def _forms_of_ends(env: LoopEnvironment, bounds: StageBounds, values: Mapping[IterVar, Expr]) -> list[Linear]:
     """Forms that are nonnegative because loops never pass the ends of aligned roots."""
     forms: list[Linear] = []
-    for iv in bounds.aligned:
+    for iv in bounds.op.root_iter_vars:
         end = _unpassed_end(env, bounds, iv)
         if end is None or iv not in values:
             continue

@@ -245,8 +245,8 @@ def _conditions(
     if bounds.stays_inside:
         return
     footprint = bounds.region
-    for iv in bounds.widened:
-        if iv in values and iv not in it.relaxed:
+    for iv in bounds.op.root_iter_vars:
+        if iv in bounds.widened and iv in values and iv not in it.relaxed:
             it.conditions += within_side(env, bounds, iv, values[iv])
     if footprint.box is not None:
         it.where += footprint.box.where

@@ -440,3 +440,13 @@ def test_the_same_answer_twice_and_the_schedule_untouched() -> None:
             assert first.required(tensor).count_total() == second.required(tensor).count_total()
             assert len(first.guard(tensor)) == len(second.guard(tensor))
     assert before == [(st.name, list(map(str, st.leaf_iter_vars)), st.attach_type) for st in s.stages]
+
+
+def test_guards_stand_in_the_order_of_axes() -> None:
+    """Whatever the addresses of the axes are."""
+
+    def guards() -> tuple[str, ...]:
+        b = infer_bound(Program(0, symbolic=True).schedule, compute="box")
+        return tuple(str(b.nest(stage).guards) for stage in b.schedule.stages if b.is_computed(stage))
+
+    assert len({guards() for _ in range(6)}) == 1
