@@ -136,7 +136,7 @@ class AutoDomain:
 
         def searched(is_brief: bool) -> Bounds | None:
             low, high = (constant_value(end) if isinstance(end, Expr) else None for end in cheap)
-            ends = None if low is None or high is None else attained_ends(query, is_brief)
+            ends = None if low is None or high is None else attained_ends(query, low, high, is_brief)
             return None if ends is None else Bounds(*ends, True, "linear" if ends == (low, high) else "points")
 
         def strongest_bounds() -> Bounds:

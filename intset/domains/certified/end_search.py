@@ -2,9 +2,13 @@
 
 What structure proves of the ends of a chain of remainders is mostly attained and hard to certify: a witness by aiming
 meets one remainder at a time, and integer programming over many divisions takes long. Points are cheap: the chain is
-compiled once and evaluated. Branch and bound visits points in descending order of an upper bound: the linear part of
-the canonical form at the point, plus the largest value of the other terms anywhere. Once no bound left exceeds the best
-value, that value is the end. (Land and Doig, *An automatic method of solving discrete programming problems*, 1960.)
+compiled once and evaluated.
+
+- Branch and bound visits points in descending order of an upper bound: the linear part of the canonical form at the
+  point, plus the largest value of the other terms anywhere. Once no bound left exceeds the best value, that value is
+  the end. (Land and Doig, *An automatic method of solving discrete programming problems*, 1960.)
+- Where its budget ends, a climb looks for a point at the end that structure proves: it moves one coordinate, then two
+  at a time, uphill, from several starts.
 
 A nonlinear expression over unbounded variables is tried on lines and at corners. A *line* assigns each variable a
 function of one variable t >= `FAR`. An end is infinite if the whole line is proved to lie in the domain and the
@@ -20,7 +24,7 @@ import heapq
 import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Final
+from typing import Final, TypeAlias
 
 from intset.config import CHEAPEST
 from intset.domains.certified.structure import symbolic_bounds
@@ -39,18 +43,24 @@ from intset.linear.canonical import Normalizer
 from intset.linear.form import Linear, atom, monomial_of
 from intset.linear.signs import is_known
 
+CLIMBED_POINTS: Final = 4_000  # points that a climb visits in search of one end of a chain of remainders
+CLIMBED_VALUES: Final = 16  # values of one coordinate that a climb tries
 BRANCHED_POINTS: Final = 6_000  # points that branch and bound visits for one end of a chain of remainders
 
 _FEWEST_DIVISIONS = 2  # with fewer, aiming or the strongest domain answers sooner
+_SPREAD = 2654435761  # of the starts of climbs, Knuth's multiplicative hash
+
+_ValueAt: TypeAlias = "Callable[[tuple[int, ...]], int | None]"  # `None` outside and where the value is undefined
 
 
-def attained_ends(query: Query, is_brief: bool = False) -> tuple[int, int] | None:
+def attained_ends(query: Query, low: int, high: int, is_brief: bool = False) -> tuple[int, int] | None:
     """The smallest and largest value of the query's expression; `None` if the search does not prove both in its budget.
 
     Guarantee: expression and facts were evaluated, as written, at points where both ends are attained.
 
     Parameters
     ----------
+    low, high: ends of a superset, usually attained.
     is_brief: whether the budget is twice the cube of the number of divisions: with few, the exact domain is cheap.
     """
     (e,) = query.exprs
@@ -72,23 +82,23 @@ def attained_ends(query: Query, is_brief: bool = False) -> tuple[int, int] | Non
         return None
     inside = compiled(logical_and(*touching, *symbolic_limits(query, variables)), variables)
     value = compiled(e, variables)
-    points = min(BRANCHED_POINTS, 2 * divisions**3) if is_brief else BRANCHED_POINTS
+    most = 2 * divisions**3 if is_brief else max(BRANCHED_POINTS, CLIMBED_POINTS)
 
     def value_at(point: tuple[int, ...]) -> int | None:
         return value_or_none(value, *point) if value_or_none(inside, *point) else None
 
-    high = _end(query, box, value_at, 1, points)
-    low = None if high is None else _end(query, box, value_at, -1, points)
-    return None if low is None or high is None else (low, high)
+    def end(side: int, claimed: int) -> int | None:
+        found = _branched_end(query, box, value_at, side, min(most, BRANCHED_POINTS))
+        if found is None and _is_climbed(list(box.values()), value_at, side, claimed, min(most, CLIMBED_POINTS)):
+            return claimed
+        return found
+
+    last = end(1, high)
+    first = None if last is None else end(-1, low)
+    return None if first is None or last is None else (first, last)
 
 
-def _end(
-    query: Query,
-    box: Mapping[Var, range],
-    value_at: Callable[[tuple[int, ...]], int | None],
-    side: int,
-    points: int,
-) -> int | None:
+def _branched_end(query: Query, box: Mapping[Var, range], value_at: _ValueAt, side: int, points: int) -> int | None:
     """The largest (`side` +1) or smallest (-1) value; `None` beyond a budget of points, or for an unbounded term.
 
     A point is the best corner of the box, moved by some steps along each axis. Each step costs the coefficient of its
@@ -121,6 +131,53 @@ def _end(
                 moved = (*point[:axis], x, *point[axis + 1 :])
                 heapq.heappush(queue, (cost + abs(slopes[axis]), next(numbers), position, moved))
     return None
+
+
+def _is_climbed(spans: Sequence[range], value_at: _ValueAt, side: int, claimed: int, points: int) -> bool:
+    """Whether a climb arrives at the value `claimed`, an end on the side +1 (largest) or -1, within a budget of points.
+
+    The starts are the corner on that side, the opposite corner, then points spread over the box.
+    """
+    for start in itertools.count():
+        if start < 2:
+            point = tuple([span[-1] if (side > 0) is (start == 0) else span[0] for span in spans])
+        else:
+            spread = [start * _SPREAD * (2 * k + 1) >> 7 for k in range(len(spans))]
+            point = tuple([span[s % (span.stop - span.start)] for s, span in zip(spread, spans, strict=True)])
+        peak, is_rising = value_at(point), True
+        while is_rising:
+            is_rising = False
+            for moved in _moves(point, spans):
+                value = value_at(moved)
+                points -= 1
+                if value is not None and (peak is None or side * value > side * peak):
+                    point, peak, is_rising = moved, value, True
+                if peak == claimed or points <= 0:
+                    return peak == claimed
+                if is_rising:
+                    break
+    return False
+
+
+def _moves(point: tuple[int, ...], spans: Sequence[range]) -> Iterator[tuple[int, ...]]:
+    """The points with another value of one coordinate, then of two."""
+    axes = range(len(spans))
+    for several in ((k,) for k in axes), itertools.combinations(axes, 2):
+        for chosen in several:
+            for values in itertools.product(*[_sample(spans[k]) for k in chosen]):
+                moved = list(point)
+                for k, x in zip(chosen, values, strict=True):
+                    moved[k] = x
+                yield tuple(moved)
+
+
+def _sample(span: range) -> Sequence[int]:
+    """All values of a short range, some of a long one, the last among them."""
+    number = span.stop - span.start  # which `len` refuses from 2**63 on
+    if number <= CLIMBED_VALUES:
+        return span
+    step = number // CLIMBED_VALUES
+    return [*span[:: step + 1 - step % 2], span[-1]]
 
 
 LINES: Final = 256  # lines, and points on them, that are tried for one end

@@ -6,6 +6,7 @@ import itertools
 import json
 import random
 import time
+from collections.abc import Sequence
 from itertools import product
 from typing import Any
 
@@ -28,6 +29,7 @@ from intset import (
     minimum,
     select,
     sum_of,
+    truncdiv,
     truncmod,
     using,
 )
@@ -180,12 +182,31 @@ def test_ends_are_those_of_enumeration() -> None:
         values = [evaluate(e, p) for p in inside]
         query = ctx.frame.query((e,), (), current())
         ends = min(values), max(values)
-        found = attained_ends(query)
-        assert found in (None, ends)
-        certified = found is not None
+        assert attained_ends(query, ends[0], ends[1] + 1) in (None, ends)
+        assert attained_ends(query, ends[0] - 1, ends[1]) in (None, ends)
+        certified = attained_ends(query, *ends) == ends
         attained += certified
         dependent += certified and k % 2
     assert attained > 15 and dependent > 5
+
+
+A, B = Var("a"), Var("b")
+
+
+@pytest.mark.parametrize(
+    ("e", "spans", "ends"),
+    [
+        (minimum(truncmod(A * B, 48), truncmod(A * B, 20)), ((0, 4095), (-100, -1)), (-47, 0)),
+        (truncdiv(truncdiv(A ^ B, 9), 48), ((-100_000, -1), (0, 5)), (-231, 0)),
+        (ceildiv(truncdiv(A ^ B, -2), 3), ((0, 25_087), (0, 1)), (-4181, 0)),
+    ],
+)
+def test_a_climb_finds_what_branch_and_bound_does_not(
+    e: Expr, spans: Sequence[tuple[int, int]], ends: tuple[int, int]
+) -> None:
+    ranges = {v: Range(low, high - low + 1) for v, (low, high) in zip((A, B), spans, strict=True)}
+    answer = Context(ranges).bounds(e)
+    assert (answer, answer.is_tight) == (ends, True)
 
 
 def test_long_chains() -> None:
