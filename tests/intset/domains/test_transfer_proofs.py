@@ -213,6 +213,8 @@ LISTED: dict[str, str] = {
     "strided.chinese": "inverts one modulus in the other: checked on all moduli up to 9, and on large primes",
     "stride.SELECT": "the join of two congruences, stated as `strided.join`",
     "stride.on_congruences": "derives the table whose functions are stated here",
+    "stride.structural_image": FORMS,
+    "stride._member": "states membership as a condition: checked against sets of points (test_order)",
     **because(PART, "bounds", "_sign _bits _scaled_by_size _beside"),
     **because(PART, "strided", "_common_residue const _unbounded_mul _sign without_ends"),
     **because(FORMS, "bounds", "atom_bounds _declared _constant_division_bounds _select_bounds _product_bounds"),
