@@ -132,6 +132,8 @@ class BuiltModule:
         self, func_name: str, dev: object = None, number: int = 10, repeat: int = 1, **more: object
     ) -> Callable[..., TimedRuns]:
         """A function of the arguments that returns the seconds of a call, on average over `number` calls."""
+        if number < 1:
+            raise InputError(f"time_evaluator takes the number of calls to time, at least 1, not {number}")
 
         def measure(*args: Any) -> TimedRuns:
             self(*args)

@@ -503,6 +503,8 @@ def _for(
 def _store(target: Any, value: Any, indices: Any, *_: object, **__: object) -> ir.Store:
     tensor = target if isinstance(target, Tensor) else buffer_tensor(target)
     places = indices if isinstance(indices, (list, tuple)) else (indices,)
+    if len(places) != tensor.ndim:
+        raise InputError(f"{tensor.name} has {tensor.ndim} dimensions, a store to it names {len(places)} indices")
     return ir.Store(tensor, tuple([plain_index(as_expr(place)) for place in places]), in_types(build.operand(value)))
 
 

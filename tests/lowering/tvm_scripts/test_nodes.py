@@ -56,6 +56,9 @@ def test_a_field_that_a_node_lacks() -> None:
     assert pickle.loads(pickle.dumps(ADDRESS)).type_annotation == POINTER
     with pytest.raises(InputError, match="handle"):
         ADDRESS + 1
+    for indices in ([], [0], [0, 0, 0]):
+        with pytest.raises(InputError, match=f"plain has 2 dimensions, a store to it names {len(indices)} indices"):
+            tir.BufferStore(PLAIN, 1.0, indices)
 
 
 @pytest.mark.parametrize("same", [m + 0, 0 + m, m - 0, m * 1, 1 * m, m // 1, tir.truncdiv(m, 1), (0 + m * 1) - 0])
