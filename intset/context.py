@@ -399,18 +399,39 @@ class Context(Displayed):
 
     @overload
     def simplify(
-        self, e: Cond, cost: Mapping[str, int] | None = None, steps: Literal[False] = False, bits: int | None = None
+        self,
+        e: Cond,
+        cost: Mapping[str, int] | None = None,
+        steps: Literal[False] = False,
+        bits: int | None = None,
+        effort: str | None = None,
     ) -> Cond: ...
     @overload
     def simplify(
-        self, e: IntLike, cost: Mapping[str, int] | None = None, steps: Literal[False] = False, bits: int | None = None
+        self,
+        e: IntLike,
+        cost: Mapping[str, int] | None = None,
+        steps: Literal[False] = False,
+        bits: int | None = None,
+        effort: str | None = None,
     ) -> Expr: ...
     @overload
     def simplify(
-        self, e: Kind, cost: Mapping[str, int] | None = None, *, steps: Literal[True], bits: int | None = None
+        self,
+        e: Kind,
+        cost: Mapping[str, int] | None = None,
+        *,
+        steps: Literal[True],
+        bits: int | None = None,
+        effort: str | None = None,
     ) -> Simplified[Kind]: ...
     def simplify(
-        self, e: IntLike | Node, cost: Mapping[str, int] | None = None, steps: bool = False, bits: int | None = None
+        self,
+        e: IntLike | Node,
+        cost: Mapping[str, int] | None = None,
+        steps: bool = False,
+        bits: int | None = None,
+        effort: str | None = None,
     ) -> Node | Simplified[Node]:
         """The cheapest expression (or condition) found equal to `e` wherever `e` is defined.
 
@@ -420,6 +441,7 @@ class Context(Displayed):
         cost: weights of operations by name, at least 1, overriding `intset.COST`.
         steps: return a `Simplified` with `.expr`, `.steps` and `.requires`; only certified replacements are applied.
         bits: register width; excludes forms whose intermediate values may overflow it, unless `e` itself may.
+        effort: "fast", "default" or "full", overriding the configured one; see `intset.config.Config`.
 
         Guarantee: neither cost (`intset.cost`) nor number of operations exceeds that of `e`, and simplification is
         idempotent. Definedness may grow but never shrink: a partial operation never leaves its branch.
@@ -434,6 +456,10 @@ class Context(Displayed):
         >>> Context({x: Range(0, 8)}).simplify(minimum(x + y, y + 7) - y)
         x
         """
+        if effort is not None:
+            ask: Any = self.simplify
+            answer: Node | Simplified[Node] = configuration.asked_with(effort, ask, e, cost, steps, bits)
+            return answer
         root = e if isinstance(e, Cond) else as_expr(e, "the expression")
         table = COST if cost is None else weights(cost)
         width = None if bits is None else as_width(bits, "bits")

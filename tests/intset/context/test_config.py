@@ -223,6 +223,7 @@ def test_every_question_takes_an_effort():
         "relation": ((i,), (HARD,)),
         "prove": (HARD < 400,),
         "fits": (HARD, 16),
+        "simplify": (HARD, {"floordiv": 9}, True, 32),
         "solve": (HARD < 5, i),
         "narrow": (i + j < 10, [i]),
         "explain": (HARD < 400,),
