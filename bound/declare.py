@@ -71,7 +71,7 @@ def var(
 ) -> Var | Value:
     """Declare a scalar argument: an integer variable, or a `Value` for other types.
 
-    In a shape it counts as a size, at least 0.
+    A variable that stands in a shape is a size, which is at least 0.
 
     Parameters
     ----------

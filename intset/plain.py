@@ -31,7 +31,7 @@ from intset.expr.storage import plain_ends
 
 MOST_NODES = 128  # of an expression whose sums are taken apart
 MOST_POINTS = 1 << 18
-FEW_POINTS = 1 << 11  # of one case, or of a box that is enumerated at once
+FEW_POINTS = 1 << 11  # points of a box that is enumerated whole, or of one case
 SAMPLES = 1 << 9  # points at which the ends of dependent operands are looked for
 STEPS = 1 << 21  # points times nodes of one enumeration
 CASES = 64  # of variables that operands share
@@ -742,7 +742,7 @@ def _ends_of_parts(root: Node, rows: ValueRows, ranges: BoxRanges, points: int) 
 
 
 def _digits_below(term: Node, cuts: Mapping[Node, int], rows: ValueRows) -> int:
-    """The mask of the variables that a node depends on; with one of both bits where it depends on one digit.
+    """The mask of the variables that a node depends on: two bits a variable, one where one digit decides the node.
 
     `v // c` and `v % c` are the digits of a variable with the cut `c`, whose range is whole blocks.
     """
@@ -801,7 +801,7 @@ def _period(var: Node, order: Sequence[Node], rows: ValueRows) -> tuple[int, int
     """
     low, high, _, _, bits, _, _ = rows[var]
     period = 1
-    growth: dict[Node, int] = {var: 1}  # over a period, of each node below which the variable is
+    growth: dict[Node, int] = {var: 1}  # of each node above `var`, when `var` grows by the period
     for node in order:
         if not rows[node][4] & bits or node is var:
             continue

@@ -59,7 +59,7 @@ _WHOLE: Final = (IterType.VECTORIZED, IterType.TENSORIZED)  # of these nothing c
 
 
 def build_and_check(nest: SharedNest) -> None:
-    """Pair the leaves of each operation with those of its consumers, build the loops, and check them."""
+    """Match the leaves of operations and their consumers, build the shared loops, and check them."""
     reach = dict(nest.shared)
     for op, count in nest.shared.items():
         for reader in nest.readers[op] if count else ():

@@ -171,7 +171,7 @@ class CandidateNests:
         """The form with guards; `None` if it is no alternative.
 
         Where loop ends replace the guards of ragged tiles, the interior of both forms is the same. Where they replace
-        none, the forms are one, which is split and priced once.
+        none, both forms are one nest, and it is split and priced once.
         """
         inside = list(statements(self._guarded.body))
         if self._asked not in ("guard", "partition") and (self._asked != "auto" or not _has_guards(inside)):

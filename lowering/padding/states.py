@@ -158,7 +158,7 @@ class PartialEvaluator:
         return contents[root]
 
     def _content(self, node: Operand, args: list[Content]) -> Content:
-        """The content of a node, by those of its parts."""
+        """Apply an operation to the contents of its operands."""
         op, tensor = node.op, loaded_tensor(node)
         if tensor is not None:
             return self._load(tensor, tuple(args))
@@ -207,14 +207,14 @@ class PartialEvaluator:
 
 
 def _parts(node: Operand) -> tuple[Operand, ...]:
-    """The operands whose contents make that of a node: of a function of integers its body."""
+    """What a node is evaluated from: its operands, or the body of a function of integers."""
     if node.op is ops.LOAD and isinstance(node.data, IntFunction):
         return (substitute(node.data.body, dict(zip(node.data.params, node.args, strict=True))),)
     return node.args
 
 
 def _opaque(node: Operand, args: Sequence[Content]) -> Content:
-    """The content of an integer that is no element."""
+    """Evaluate a load that reads no tensor: a function of integers, or an extent."""
     if isinstance(node.data, IntFunction):
         return args[0]
     if isinstance(node.data, ShapeOf) and isinstance(args[0], int):

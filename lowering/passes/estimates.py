@@ -54,7 +54,7 @@ _OPERATIONS: Final[WeakKeyDictionary[Stmt, frozenset[ops.Op]]] = WeakKeyDictiona
 def operations_in(root: Stmt) -> frozenset[ops.Op]:
     """The operations in the operands of a nest. A nest remembers them, for the next pass that asks.
 
-    A pass without the operations, or the kinds of statements, that it changes has nothing to do.
+    A pass that changes none of these operations returns at once.
     """
     found = _OPERATIONS.get(root)
     if found is None:

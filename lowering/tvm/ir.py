@@ -1,6 +1,6 @@
 """`tvm.ir`: functions and modules, ranges, comparison; TVM's classes of nodes as types; walks over nests.
 
-Calls and `Let` have views under the fields of TVM; as an operand, a view is the value for which it stands.
+Calls and `Let` have views with the names of TVM's fields; an operation on a view is one on the value behind it.
 
 One class of nodes serves here for every operation, so each type is a test, which `isinstance` asks, and a constructor.
 Fields are those of the nodes: `a`, `b`, `value`, `condition`, `extent`, `body`.
@@ -147,7 +147,7 @@ def has_effect(x: Any) -> bool:
 
 
 def is_inner(x: object) -> bool:
-    """Whether a value is the body of an integer, which is visited itself."""
+    """Whether a value has an integer type; walks visit the integer expression around it instead."""
     return isinstance(x, Value) and dtypes.is_int(x.dtype)
 
 

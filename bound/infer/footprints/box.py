@@ -316,7 +316,7 @@ def _union_of_translates(env: LoopEnvironment, boxes: Sequence[Box]) -> Box | No
 
 
 def _offsets(sides: Sequence[SymbolicInterval]) -> list[tuple[int, int]] | None:
-    """For each interval, the numbers by which its ends differ from those of the first; `None` if other terms do."""
+    """The distances of both ends of each interval from the ends of the first; `None` if they are no numbers."""
     first = sides[0]
     offsets = []
     for side in sides:

@@ -1,6 +1,6 @@
 """The width of index arithmetic: 32 bits if they provably suffice (`narrow`).
 
-Intervals of all that a statement computes decide first. Where they do not, each expression is asked about by itself,
+Intervals of all that a statement computes decide first. Where they do not, `narrow` asks about each expression alone,
 under the conditions of its evaluation.
 
 `sizes_that_fit` computes the run-time test of a function with a 32-bit version.
