@@ -47,6 +47,7 @@ from lowering.passes.loops.tightening import decide_multiples
 from lowering.passes.simplify import fold_constants
 from lowering.passes.stores.dead_code import drop_empty, drop_identities
 from lowering.passes.values.cse import inline_values
+from lowering.passes.values.divisions import may_divide
 
 
 @traced("lower", lambda s, *_, **__: s)
@@ -148,7 +149,9 @@ def before_divisions(
     unsafe: bool = False,
     compute: str | None = None,
 ) -> tuple[Function, int]:
-    """What `lower` makes of a schedule before it lowers divisions, and the width of its indices.
+    """The nest of a schedule with divisions that are not lowered, and the width to lower them for.
+
+    The width of a nest without divisions is not asked for: it is given as 64.
 
     Parameters and errors are those of `lower`.
     """
@@ -190,7 +193,7 @@ def before_divisions(
     f = passed(with_total_ends, passed(decide_multiples, made.function))
     passed(_refuse_races, f, s)
     passed(_refuse_endless, f, s)
-    bits = passed(narrow, f).bits
+    bits = passed(narrow, f).bits if made.partitioned is not None or may_divide(f) else 64
     if made.partitioned is not None:
         partitioned = drop_identities(drop_empty(made.partitioned))
         partitioned = fold_constants(inline_values(partitioned, 1))  # some names are constants in a piece

@@ -477,7 +477,7 @@ class BoundsMap(Configured):
 
         Empty: every access is proved to be inside (`bound.infer.answers.outside`).
         """
-        return tuple(find_outside(self._state))
+        return () if vars(self).get("has_outside") is False else tuple(find_outside(self._state))
 
     @cached_property
     @as_configured

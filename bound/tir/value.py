@@ -50,7 +50,7 @@ from bound import dtypes
 from intset.errors import InputError
 from intset.expr import ops
 from intset.expr.build import Opaque
-from intset.expr.dag import LOCK, ORIGIN, OperandNames, WeakTable, leaf_vars, postorder, postorder_beside
+from intset.expr.dag import LOCK, ORIGIN, OperandNames, WeakTable, leaf_vars, operations, postorder, postorder_beside
 from intset.expr.node import Cond, Expr, Guest, Node, ShapeVar, Var, truth
 from intset.expr.ops import REGISTERED, Op
 from intset.expr.printer import INFIX as WHOLE_INFIX
@@ -437,6 +437,8 @@ def fits_words(root: Node, ranges: Mapping[Known, Interval] | None = None, data:
     ----------
     ranges, data: as for `range_of`.
     """
+    if not data and ops.LOAD not in operations(root):
+        return True
     spans: dict[Node, Interval] = {}
     limits: dict[object, Interval] = dict((ranges or {}).items())
     dependent: set[Node] = set()

@@ -78,6 +78,8 @@ def size_asserts(found: Iterable[Outside], known: Context) -> list[Assert]:
         if one.depends == SIZES and one.requires is not None:
             message = f"{one.stage.name} reads {one.access} inside its extent {one.extent}"
             checks.setdefault(one.requires, Assert(one.requires, message))
+    if len(checks) < 2:
+        return list(checks.values())
     with intset.using(tiers=tiers_within(Effort.DEFAULT)):
         for cond in list(checks):
             others = [other for other in checks if other is not cond]

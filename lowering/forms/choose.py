@@ -33,7 +33,7 @@ from typing import Any, Final, TypeAlias
 
 from bound import dtypes, infer_bound
 from bound.above import NEST_FUNCTIONS
-from bound.infer import BoundsMap, StagePiece
+from bound.infer import BoundsMap, StagePiece, StageRegion
 from bound.operation import ComputeOp, Operation, PlaceholderOp
 from bound.schedule import AttachType, Schedule, Stage
 from bound.tensor import Tensor
@@ -601,30 +601,24 @@ def _excess(box: BoundsMap) -> float | None:
     Excess accumulates: a box reads more than its region, and so on along the producers. With `n` stages each excess
     counts up to `n` times; this bound is charged for all stages.
     """
-    values = _middle(box)
-    spared, total, count = 0.0, 0, 0
-    for stage in box.schedule.stages:
-        if stage.attach_type is AttachType.INLINED_ALREADY or isinstance(stage.op, PlaceholderOp):
-            continue
-        count += 1
-        for tensor in stage.op.outputs:
-            required = box.required(tensor)
-            if required.is_box or stage not in box.boxed:
-                continue
-            try:
-                needed, made = (
-                    r.at({v: values[v] for v in r.params}).shape.count() for r in (required, box.computed(tensor))
-                )
-            except (IntSetError, KeyError):
-                return 1.0
-            if not isinstance(made, int) or not isinstance(needed, int) or made <= 0:
-                return 1.0
-            extents = [number(r.extent, values) for r in box.allocated(tensor)]
-            if not box.slid(stage) and prod(n or 0 for n in extents) > made * (1 + LITTLE):
-                return 1.0
-            spared += (made - needed) / made
-            total += 1
-    return spared / total * count * count if total else None
+    stages = [
+        stage
+        for stage in box.schedule.stages
+        if stage.attach_type is not AttachType.INLINED_ALREADY and not isinstance(stage.op, PlaceholderOp)
+    ]
+    outputs = [(stage, tensor) for stage in stages if stage in box.boxed for tensor in stage.op.outputs]
+    uneven = [(stage, tensor) for stage, tensor in outputs if not box.required(tensor).is_box]
+    values = _middle(box) if uneven else {}
+    spared = 0.0
+    for stage, tensor in uneven:
+        needed, made = _elements_of(box.required(tensor), values), _elements_of(box.computed(tensor), values)
+        if not made or needed is None:
+            return 1.0
+        extents = [number(r.extent, values) for r in box.allocated(tensor)]
+        if not box.slid(stage) and prod(n or 0 for n in extents) > made * (1 + LITTLE):
+            return 1.0
+        spared += (made - needed) / made
+    return spared / len(uneven) * len(stages) ** 2 if uneven else None
 
 
 def _spared(box: BoundsMap, exact: BoundsMap) -> float:
@@ -632,7 +626,7 @@ def _spared(box: BoundsMap, exact: BoundsMap) -> float:
     most, least, values = _elements(box), _elements(exact), _middle(box)
     for stage in box.schedule.stages:
         for tensor in stage.op.outputs if box.is_computed(stage) else ():
-            made = _computed(box, tensor, values)
+            made = _elements_of(box.computed(tensor), values)
             extents = [number(r.extent, values) for r in box.allocated(tensor)]
             if made is None or box.slid(stage) or prod(n or 0 for n in extents) > made * (1 + LITTLE):
                 return 1.0  # the middle instance is untypical
@@ -647,16 +641,15 @@ def _elements(b: BoundsMap) -> int | None:
             continue
         times = prod(number(b[leaf].extent, values) or 1 for _, leaf in b.attach_path(stage))
         for tensor in stage.op.outputs:
-            count = _computed(b, tensor, values)
+            count = _elements_of(b.computed(tensor), values)
             if count is None:
                 return None
             total += count * times
     return total
 
 
-def _computed(b: BoundsMap, tensor: Tensor, values: Mapping[Var, int]) -> int | None:
-    """How many elements one instance computes; `None` if unknown."""
-    region = b.computed(tensor)
+def _elements_of(region: StageRegion, values: Mapping[Var, int]) -> int | None:
+    """How many elements a region has; `None` if unknown."""
     try:
         count = region.at({v: values[v] for v in region.params}).shape.count()
     except (IntSetError, KeyError):

@@ -199,8 +199,8 @@ def written_in(root: Stmt) -> frozenset[Tensor]:
     return frozenset(stores.union(*(stmt.writes for stmt in statements(root) if isinstance(stmt, Evaluate))))
 
 
-def proof_of(scope: Scope, cond: Cond) -> Proof:
-    with intset.using(tiers=tiers_within(Effort.DEFAULT)):
+def proof_of(scope: Scope, cond: Cond, effort: Effort = Effort.DEFAULT) -> Proof:
+    with intset.using(tiers=tiers_within(effort)):
         return scope.ctx.prove(cond)
 
 

@@ -228,15 +228,15 @@ def transform(root: Stmt, change: OnOperand) -> Stmt:
 
 def replaced(root: walk.Part, replacements: Mapping[Old, Operand]) -> walk.Part:
     """`root` with variables and parameters replaced, also inside the integer functions of data below it."""
+    inner: dict[Operand, Operand] = {key: value for key, value in replacements.items() if key.op is PARAM}
+    if not inner:
+        return walk.rewrite(root, replacements)
     new: dict[Operand, Operand] = dict(replacements.items())
-    inner = {key: value for key, value in new.items() if key.op is PARAM}
-    if inner:
-        below = [n for n in walk.nodes(root) if n.op is ops.LOAD and isinstance(n.data, IntFunction)]
-        for call in below:
-            mapping = {p: walk.rewrite(a, dict(new)) for p, a in zip(call.data.params, call.args, strict=True)}
-            body = replaced(call.data.body, {**inner, **mapping})
-            assert isinstance(body, Value)
-            new[call] = integer(body)
+    for call in [n for n in walk.nodes(root) if n.op is ops.LOAD and isinstance(n.data, IntFunction)]:
+        mapping = {p: walk.rewrite(a, dict(new)) for p, a in zip(call.data.params, call.args, strict=True)}
+        body = replaced(call.data.body, {**inner, **mapping})
+        assert isinstance(body, Value)
+        new[call] = integer(body)
     return walk.rewrite(root, new)
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
-import intset
 from bound.schedule import simple
 from bound.tensor import Tensor
 from bound.tir import build, walk
@@ -16,7 +15,7 @@ from bound.tir.build import negation, together
 from bound.tir.reduce import Parameter
 from bound.tir.value import NUMBER, REDUCE, Operand, Value, fits_words
 from bound.tir.walk import Part
-from intset.config import Effort, tiers_within
+from intset.config import Effort
 from intset.context import Context
 from intset.expr import build as ints
 from intset.expr import ops
@@ -48,7 +47,7 @@ from lowering.nest.ir import (
     with_fields,
 )
 from lowering.nest.printer import end_of, range_between
-from lowering.nest.scope import Scope, parts_of_condition, proves, written_in
+from lowering.nest.scope import Scope, parts_of_condition, proof_of, proves, written_in
 from lowering.nest.walk import (
     bound_in,
     free_variables,
@@ -488,8 +487,7 @@ def plain(f: Function) -> Function:
     body = f.body
     if any(isinstance(stmt, If) for stmt in statements(body)):
         body = rewritten(body, _GuardsAround(frozenset()), {If: (drop_stated_parts,)})
-    with intset.using(tiers=tiers_within(Effort.DEFAULT)):
-        return f.with_body(rewritten(body, Cursor.root(f), ENTER, LEAVE))
+    return f.with_body(rewritten(body, Cursor.root(f), ENTER, LEAVE))
 
 
 class _GuardsAround(Descent):
@@ -579,7 +577,7 @@ def decide_branch(branch: If, cursor: Cursor) -> Stmt:
     here = cursor.scope
     for part in conjuncts(branch.cond):
         short = shortened(part, here)
-        decided = _decided(short, here.ctx)
+        decided = _decided(short, here, Effort.DEFAULT)
         if decided is True:
             continue
         if decided is False:
@@ -589,12 +587,13 @@ def decide_branch(branch: If, cursor: Cursor) -> Stmt:
     return with_fields(branch, cond=together(*undecided)) if undecided else Seq((branch.then,))
 
 
-def _decided(cond: Cond, ctx: Context) -> bool | None:
+def _decided(cond: Cond, here: Scope, effort: Effort) -> bool | None:
     """The proved truth value of a condition; both values at known points end the search."""
-    taken = taken_values(ctx.frame.known, cond, ctx.frame.conditions)
-    if False not in taken and ctx.prove(cond):
+    frame = here.ctx.frame
+    taken = taken_values(frame.known, cond, frame.conditions)
+    if False not in taken and proof_of(here, cond, effort):
         return True
-    return False if True not in taken and ctx.prove(~cond) else None
+    return False if True not in taken and proof_of(here, ~cond, effort) else None
 
 
 def join_nested_branches(branch: If, cursor: Cursor) -> If:
@@ -619,13 +618,13 @@ def drop_proved_parts(stmt: Assert, cursor: Cursor) -> Stmt:
     """Drop proved parts of an assertion on data. Assertions on sizes stay: they check declarations."""
     if not any(tensor_of(term.data) is not None for term in opaque_terms(stmt.cond)):
         return stmt
-    parts = [part for part in conjuncts(stmt.cond) if not cursor.ctx.prove(part)]
+    parts = [part for part in conjuncts(stmt.cond) if not proves(cursor.scope, part)]
     return with_fields(stmt, cond=logical_and(*parts)) if parts else Seq()
 
 
 def drop_implied_assumption(stmt: Assume, cursor: Cursor) -> Stmt:
     """Drop an implied assumption."""
-    return Seq() if isinstance(stmt.cond, Cond) and cursor.ctx.prove(stmt.cond) else stmt
+    return Seq() if proves(cursor.scope, stmt.cond) else stmt
 
 
 ENTER: Final[StmtRules[Cursor]] = {
@@ -647,16 +646,15 @@ def shortened(operand: Part, scope: Scope) -> Part:
     def change(part: Expr | Cond, conditions: tuple[Cond, ...]) -> Expr | Cond:
         if not part.args or not is_small(MAX_NODES, (part,)):
             return part
-        ctx = scope.where(*conditions).ctx
+        here = scope.where(*conditions)
         if isinstance(part, Cond):
-            seen: Cond | None = settled(part, ctx.frame.known)
+            seen: Cond | None = settled(part, here.ctx.frame.known)
             if seen is not None:
                 return seen
-            with intset.using(tiers=tiers_within(Effort.FAST)):
-                decided = _decided(part, ctx)
-                if decided is not None:
-                    return truth(decided)
-        new = shorter(part, ctx)
+            decided = _decided(part, here, Effort.FAST)
+            if decided is not None:
+                return truth(decided)
+        new = shorter(part, here.ctx)
         return new if new is part or fits_words(new) or not fits_words(part) else part
 
     if not operand.args and operand.op is not ops.LOAD:

@@ -24,13 +24,12 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-import intset
 from bound.tensor import Tensor
 from bound.tir import build, walk
 from bound.tir.build import together, truth_value
 from bound.tir.reduce import Parameter
 from bound.tir.value import NUMBER, IntFunction, Operand, Truth, Value
-from intset.config import Effort, tiers_within
+from intset.config import Effort
 from intset.errors import InputError
 from intset.expr import ops
 from intset.expr.arguments import listed
@@ -59,7 +58,7 @@ from lowering.nest.ir import (
     with_fields,
 )
 from lowering.nest.names import label_of, with_fresh_names
-from lowering.nest.scope import Scope, parts_of_condition, proves, written_in
+from lowering.nest.scope import Scope, parts_of_condition, proof_of, proves, written_in
 from lowering.nest.undef import has_undef
 from lowering.nest.walk import (
     bound_in,
@@ -426,8 +425,7 @@ def _is_division(node: Node) -> bool:
 
 def _where_it_runs(e: Expr, loop: For, scope: Scope) -> Expr:
     runs = range_ends(loop.range)[1] >= 1
-    with intset.using(tiers=tiers_within(Effort.FAST)):
-        return e if scope.ctx.prove(runs) else select(runs, e, 0)
+    return e if proof_of(scope, runs, Effort.FAST) else select(runs, e, 0)
 
 
 def always_evaluated(body: Stmt) -> dict[Expr, None]:

@@ -12,14 +12,13 @@ from dataclasses import replace
 from math import copysign, inf
 from typing import Any, Final
 
-import intset
 from bound import dtypes
 from bound.tensor import Tensor
 from bound.tir import walk
 from bound.tir.reduce import Parameter
 from bound.tir.value import NUMBER, Operand, Value, constant
 from bound.tir.walk import loaded_tensor
-from intset.config import Effort, tiers_within
+from intset.config import Effort
 from intset.expr import ops
 from intset.expr.dag import reachable
 from intset.expr.node import Cond, Expr, Node, Var, const, constant_value, truth
@@ -320,10 +319,9 @@ def drop_empty(f: Function) -> Function:
 
     def leave_out(loop: For, cursor: Cursor) -> Stmt:
         _, extent = range_ends(loop.range)
-        return Seq() if cursor.scope.ctx.prove(extent <= 0) else loop
+        return Seq() if proof_of(cursor.scope, extent <= 0, Effort.FAST) else loop
 
-    with intset.using(tiers=tiers_within(Effort.FAST)):
-        return drop_dead(f.with_body(rewritten(f.body, Cursor.root(f), leave={For: (leave_out,)})))
+    return drop_dead(f.with_body(rewritten(f.body, Cursor.root(f), leave={For: (leave_out,)})))
 
 
 # -- identity stores -------------------------------------------------------------------------------------------------

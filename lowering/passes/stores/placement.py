@@ -25,11 +25,9 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, Final, NamedTuple
 
-import intset
 from bound.declare import placeholder
 from bound.tensor import Tensor, element
 from bound.tir import walk
-from intset.config import Effort, tiers_within
 from intset.expr.dag import free_vars, opaque_terms
 from intset.expr.node import Expr, Var, as_expr, const, constant_value
 from intset.expr.range import Range
@@ -187,9 +185,8 @@ def rebase(f: Function) -> Function:
     checked_function(f, "rebase")
     if Allocate not in kinds_in(f.body):
         return f
-    with intset.using(tiers=tiers_within(Effort.FAST)):
-        rules: StmtRules[_Rebasing] = {Stmt: (_use_storage_indices,), Allocate: (_from_zero,)}
-        return f.with_body(rewritten(f.body, _Rebasing.root(f).moved(origins={}), enter=rules))
+    rules: StmtRules[_Rebasing] = {Stmt: (_use_storage_indices,), Allocate: (_from_zero,)}
+    return f.with_body(rewritten(f.body, _Rebasing.root(f).moved(origins={}), enter=rules))
 
 
 class _Rebasing(Cursor):

@@ -75,9 +75,14 @@ def lower_divisions(f: Function, bits: int = 64) -> Function:
         in 64 bits.
     """
     checked_function(f, "lower_divisions")
-    if _CHANGING.isdisjoint(operations_in(f.body)) and not any(map(_is_empty_loop, statements(f.body))):
+    if not may_divide(f) and not any(map(_is_empty_loop, statements(f.body))):
         return f
     return f.with_body(rewritten(f.body, Cursor.root(f), leave=_rules(bits, lambda _: None)))
+
+
+def may_divide(f: Function) -> bool:
+    """Whether a nest has divisions, or data that a function with divisions may compute."""
+    return not _CHANGING.isdisjoint(operations_in(f.body))
 
 
 def _is_empty_loop(stmt: Stmt) -> bool:

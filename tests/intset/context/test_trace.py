@@ -212,7 +212,7 @@ def test_infer_bound_and_lower_are_records_with_their_questions_inside() -> None
     kinds = [(r.what, r.depth) for r in t.records]
     assert kinds[0] == ("infer_bound", 0) and ("lower", 0) in kinds and ("pass", 1) in kinds and ("stage", 1) in kinds
     assert {r.question for r in t.records if r.what == "stage"} == {"B", "C"}
-    assert {"narrow", "lower_divisions", "unique_names"} <= {r.question for r in t.records if r.what == "pass"}
+    assert {"follow_guards", "lower_divisions", "unique_names"} <= {r.question for r in t.records if r.what == "pass"}
     for record in t.records:
         assert (
             record.seconds >= record.inside >= 0
