@@ -11,16 +11,17 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple
 from weakref import WeakKeyDictionary
 
 from bound import dtypes
+from bound.infer.accesses import TensorAccess, reached
 from bound.tensor import Tensor, element, unfinished
 from bound.tir import build, walk
 from bound.tir.build import negation, together
 from bound.tir.reduce import Parameter
 from bound.tir.value import CONVERT, DIV, NUMBER, Operand, Truth, Value, constant, parameter
-from bound.tir.walk import loaded_tensor, nodes, read_indices
+from bound.tir.walk import loaded_tensor, nodes
 from intset.errors import InputError
 from intset.expr import ops
 from intset.expr.build import logical_and, logical_not, logical_or
@@ -31,7 +32,7 @@ from intset.prover.proof import PROVED, REFUTED
 from intset.regions.shape import Account
 from lowering.dataflow import Dataflow, Source, account_of, dataflow
 from lowering.dataflow.flow import located_accesses
-from lowering.dataflow.program import GUARD_VISITS, Program, always_read, lazy_branches, read_arguments
+from lowering.dataflow.program import Program, always_read
 from lowering.errors import AccessError
 from lowering.nest.driver import Cursor, cursor_of, cursors, rewritten, with_statements
 from lowering.nest.ir import (
@@ -343,9 +344,9 @@ def _identity(node: Value) -> Operand:
         return node
     a, b = node.args
     right, left = _NEUTRAL[node.op]
-    if right is not None and _is_number(b, right):
+    if right is not None and _number(b) == right:
         return a
-    return b if left is not None and _is_number(a, left) else node
+    return b if left is not None and _number(a) == left else node
 
 
 _INF: Final = float("inf")
@@ -357,12 +358,6 @@ _NEUTRAL: Final[dict[Op, tuple[float | None, float | None]]] = {
     ops.MAX: (-_INF, -_INF),
     ops.MIN: (_INF, _INF),
 }
-
-
-def _is_number(e: Operand, number: float) -> bool:
-    if isinstance(e, Value) and e.op is CONVERT and isinstance(e.args[0], Expr):
-        return constant_value(e.args[0]) == number
-    return isinstance(e, Value) and e.op is NUMBER and e.data == number
 
 
 def _settled(cond: Operand) -> Operand:
@@ -535,9 +530,6 @@ def check_assumptions(f: Function, account: Account | None = None) -> ReachingVa
 # -- checks of accesses -----------------------------------------------------------------------------------------------
 
 
-Conditions: TypeAlias = "tuple[Truth, ...]"
-
-
 def with_bounds_checks(f: Function) -> Function:
     """The function with a check in front of each access that is not proved.
 
@@ -545,7 +537,7 @@ def with_bounds_checks(f: Function) -> Function:
     ------
     AccessError: an access is outside at given values of its loops, whatever the sizes and the tensors are.
     """
-    unproved: dict[tuple[object, ...], dict[Operand, bool]] = {}
+    unproved: dict[tuple[object, ...], dict[object, bool]] = {}
     sizes = set(map(str, f.sizes))
     for stmt, node, access in located_accesses(Program(f)):
         if access.status == REFUTED and not sizes & set(access.point or ()):
@@ -553,12 +545,13 @@ def with_bounds_checks(f: Function) -> Function:
             verb = "stores" if access.is_store else "reads"
             raise AccessError(f"{f.name} {verb} {access.access} outside of its tensor{at and ' at ' + at}")
         if access.status != PROVED:
-            unproved.setdefault(_key(stmt), {})[node] = access.is_store
+            unproved.setdefault(_key(stmt), {})[loaded_tensor(node), node.args] = access.is_store
 
     def check(stmt: Stmt) -> Stmt:
         wanted = {} if isinstance(stmt, Seq) else unproved.get(_key(stmt), {})
-        found = [(conditions, node) for conditions, node in _reads(stmt) if node in wanted] if wanted else []
-        return seq(*(_asserted(f, conditions, node, wanted[node]) for conditions, node in found), stmt)
+        found = reached(_accessed(stmt)) if wanted else ()
+        unsure = [(access, wanted.get((access.tensor, access.indices))) for access in found]
+        return seq(*(_asserted(f, access, is_store) for access, is_store in unsure if is_store is not None), stmt)
 
     return f.with_body(rebuilt(f.body, check)) if unproved else f
 
@@ -573,30 +566,8 @@ def _key(stmt: Stmt) -> tuple[object, ...]:
     return (type(stmt), *_accessed(stmt))
 
 
-def _asserted(f: Function, conditions: Conditions, node: Operand, is_store: bool) -> Stmt:
-    tensor = loaded_tensor(node)
-    assert tensor is not None
-    verb = "stores" if is_store else "reads"
-    inside = logical_and(*in_storage(read_indices(node), storage_of(f, tensor)))
-    check = Assert(inside, f"{f.name} {verb} {text(node)} inside {tensor.name}")
-    return If(together(*conditions), check) if conditions else check
-
-
-def _reads(stmt: Stmt) -> Iterator[tuple[Conditions, Operand]]:
-    """The elements that a statement reads, then the stored one. Elements in an index precede the indexed element."""
-    pending: list[tuple[Operand, Conditions, bool]] = [(root, (), False) for root in reversed(_accessed(stmt))]
-    seen: set[tuple[Operand, Conditions]] = set()
-    while pending:
-        node, conditions, is_left = pending.pop()
-        if is_left:
-            yield conditions, node
-            continue
-        if (node, conditions) in seen or (node, ()) in seen:
-            continue
-        seen.add((node, conditions))
-        if loaded_tensor(node) is not None:
-            pending.append((node, conditions, True))
-        branches = lazy_branches(node) if len(seen) < GUARD_VISITS else None
-        for arg, cond, holds in reversed(branches or [(arg, None, True) for arg in read_arguments(node)]):
-            more = () if cond is None else (cond if holds else negation(cond),)
-            pending.append((arg, (*conditions, *more), False))
+def _asserted(f: Function, access: TensorAccess, is_store: bool) -> Stmt:
+    inside = logical_and(*in_storage(access.indices, storage_of(f, access.tensor)))
+    verb, shown_access = "stores" if is_store else "reads", text(element(access.tensor, access.indices))
+    check = Assert(inside, f"{f.name} {verb} {shown_access} inside {access.tensor.name}")
+    return check if access.when is truth(True) else If(access.when, check)
