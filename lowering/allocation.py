@@ -30,17 +30,17 @@ from intset.expr.dag import opaque_terms, postorder
 from intset.expr.node import Expr, constant_value
 from intset.expr.range import Range
 from lowering.nest.driver import Descent, Synthesis, SynthesisRule, synthesized
-from lowering.nest.ir import Allocate, Assert, Evaluate, For, Function, Let, LoopKind, Stmt, Store
+from lowering.nest.ir import Allocate, Assert, For, Function, Let, LoopKind, Stmt
 from lowering.nest.scope import Scope, scope_behind_head
 from lowering.nest.walk import (
     children,
     constant_limit,
-    operands,
     range_ends,
+    read_by,
     rebuilt,
     replaced,
     statements,
-    tensors_read,
+    written_by,
 )
 
 EXHAUSTIVE: Final = 6
@@ -214,7 +214,7 @@ def lifetimes_of(root: Stmt, parallel: frozenset[For]) -> Lifetimes:
     def of_any(stmt: Stmt, here: Descent) -> Synthesis[Descent, None]:
         nonlocal position
         position += 1
-        for tensor in _used(stmt):
+        for tensor in (*read_by(stmt), *written_by(stmt)):
             if tensor in live:
                 live[tensor].use(position)
                 if loops:
@@ -248,13 +248,6 @@ def lifetimes_of(root: Stmt, parallel: frozenset[For]) -> Lifetimes:
     rules: dict[type[Stmt], SynthesisRule[Descent, None]] = {Allocate: of_allocation, For: of_loop, Stmt: of_any}
     synthesized(root, Descent(), rules)
     return lifetimes
-
-
-def _used(stmt: Stmt) -> tuple[Tensor, ...]:
-    read = tensors_read(*operands(stmt))
-    if isinstance(stmt, Evaluate):
-        return (*read, *stmt.reads, *stmt.writes)
-    return (*read, stmt.tensor) if isinstance(stmt, Store) else read
 
 
 STACK_ARRAY: Final = 16 * 1024  # maximal bytes of a stack array

@@ -38,9 +38,7 @@ class While:
         self.flag = PlaceholderOp("repeats", (const(1),), "int32").output(0)
         own = {s.tensor for s in statements(body) if isinstance(s, Allocate)}
         round_ = If(cond, seq(Store(self.flag, (const(0),), const(1)), body))
-        called = (t for call in calls(body) for t in (*call.reads, *call.writes))
-        used = dict.fromkeys((*touched(round_), *called))
-        self.tensors = tuple(t for t in used if t not in own and t is not self.flag)
+        self.tensors = tuple(t for t in touched(round_) if t not in own and t is not self.flag)
         free = free_variables(round_)
         sizes = tuple(v for v in free if isinstance(v, Var))
         scalars = tuple(v for v in free if not isinstance(v, Var))

@@ -27,9 +27,9 @@ from intset.expr.node import Cond, Var, const
 from intset.expr.range import Range
 from intset.linear.canonical import Normalizer
 from lowering.nest.driver import Descent, rewritten
-from lowering.nest.ir import Allocate, Evaluate, For, If, Let, LoopKind, Seq, Stmt, Store, seq
+from lowering.nest.ir import Allocate, Evaluate, For, If, Let, LoopKind, Seq, Stmt, seq
 from lowering.nest.scope import Indices, redirected
-from lowering.nest.walk import operands, range_ends, rebuilt, statements, substitute, tensors_read
+from lowering.nest.walk import operands, range_ends, rebuilt, statements, substitute, tensors_read, written_by
 
 
 def fold(root: Stmt, storages: Mapping[Tensor, Storage]) -> Stmt:
@@ -155,10 +155,7 @@ def _allocates(stmt: Stmt, wanted: frozenset[Tensor]) -> bool:
 
 
 def _stored(root: Stmt) -> list[Tensor]:
-    found: list[Tensor] = []
-    for stmt in statements(root):
-        found += [stmt.tensor] if isinstance(stmt, Store) else stmt.writes if isinstance(stmt, Evaluate) else ()
-    return found
+    return [tensor for stmt in statements(root) for tensor in written_by(stmt)]
 
 
 def _read(root: Stmt) -> list[Tensor]:

@@ -30,7 +30,6 @@ from lowering.nest.ir import (
     Allocate,
     Assert,
     Assume,
-    Evaluate,
     For,
     Function,
     If,
@@ -43,7 +42,7 @@ from lowering.nest.ir import (
     with_fields,
 )
 from lowering.nest.undef import has_undef
-from lowering.nest.walk import children, map_operands, operands, range_ends, statements
+from lowering.nest.walk import children, map_operands, operands, range_ends, statements, written_by
 
 _EXTENSIONS: Final[WeakKeyDictionary[Context, dict[object, Context]]] = WeakKeyDictionary()
 S = TypeVar("S", bound=Stmt)
@@ -195,8 +194,7 @@ def scope_behind_head(f: Function) -> Scope:
 
 def written_in(root: Stmt) -> frozenset[Tensor]:
     """The tensors of which an element may be written inside a statement."""
-    stores = {stmt.tensor for stmt in statements(root) if isinstance(stmt, Store)}
-    return frozenset(stores.union(*(stmt.writes for stmt in statements(root) if isinstance(stmt, Evaluate))))
+    return frozenset(tensor for stmt in statements(root) for tensor in written_by(stmt))
 
 
 def proof_of(scope: Scope, cond: Cond, effort: Effort = Effort.DEFAULT) -> Proof:

@@ -261,14 +261,21 @@ def tensors_read(*values: Operand) -> tuple[Tensor, ...]:
     return walk.input_tensors(values)
 
 
+def read_by(stmt: Stmt) -> tuple[Tensor, ...]:
+    """The tensors that a statement itself reads, those that a host call reads last."""
+    read = tensors_read(*operands(stmt))
+    return (*read, *stmt.reads) if isinstance(stmt, Evaluate) else read
+
+
+def written_by(stmt: Stmt) -> tuple[Tensor, ...]:
+    """The tensors of which a statement itself may write an element."""
+    return (stmt.tensor,) if isinstance(stmt, Store) else stmt.writes if isinstance(stmt, Evaluate) else ()
+
+
 def touched(root: Stmt) -> tuple[Tensor, ...]:
-    """The tensors whose elements the nest reads or stores, in the order of their first use; host calls left out."""
-    found: dict[Tensor, None] = {}
-    for stmt in statements(root):
-        found.update(dict.fromkeys(tensors_read(*operands(stmt))))
-        if isinstance(stmt, Store):
-            found[stmt.tensor] = None
-    return tuple(found)
+    """The tensors of which the nest reads or writes elements, in the order of their first use; host calls come last."""
+    stmts = sorted(statements(root), key=lambda stmt: isinstance(stmt, Evaluate))
+    return tuple(dict.fromkeys(t for stmt in stmts for t in (*read_by(stmt), *written_by(stmt))))
 
 
 def variables(*values: Operand) -> tuple[Parameter, ...]:

@@ -469,8 +469,7 @@ class BlockWriter(PrimFuncWriter):
         calls = [part for part in statements(stmt) if isinstance(part, ir.Evaluate)]
         if all(isinstance(part.call, ForeignCall) and part.call.is_plain for part in calls):
             return [], []
-        tensors = dict.fromkeys((*touched(stmt), *(t for part in calls for t in (*part.reads, *part.writes))))
-        regions = {t: _whole(self._buffers[t]) for t in tensors if t in self._buffers}
+        regions = {t: _whole(self._buffers[t]) for t in touched(stmt) if t in self._buffers}
         return list(regions.values()), [regions[t] for t in written_tensors(stmt) if t in regions]
 
     def _label(self, stmt: ir.Stmt) -> str:

@@ -49,7 +49,7 @@ from lowering.nest.ir import (
 from lowering.nest.names import with_fresh_names
 from lowering.nest.scope import ElementAccess, Scope, element_accesses, proof_of, proves, written_in
 from lowering.nest.undef import has_undef
-from lowering.nest.walk import bound_in, operands, range_ends, statements, substitute, tensors_read
+from lowering.nest.walk import bound_in, operands, range_ends, statements, substitute, tensors_read, touched
 from lowering.passes.estimates import Loops, form_of
 from lowering.passes.reports import Entry, PassReport
 from lowering.passes.stores.reaching_values import check_assumptions
@@ -364,16 +364,6 @@ class _Component(NamedTuple):
         return self._replace(stmt=stmt, tests=(*self.tests, cond))
 
 
-def touches(stmt: Stmt, tensor: Tensor) -> bool:
-    """Whether a statement reads or writes elements of a tensor."""
-    for inner in statements(stmt):
-        if isinstance(inner, Evaluate) and tensor in (*inner.reads, *inner.writes):
-            return True
-        if any(access.tensor is tensor for access in element_accesses(inner)):
-            return True
-    return False
-
-
 def stored_indices(stmt: Stmt, tensor: Tensor) -> dict[tuple[Expr, ...], None]:
     """The indices with which a statement stores to a tensor."""
     stores = (s for s in statements(stmt) if isinstance(s, Store) and s.tensor is tensor)
@@ -410,7 +400,7 @@ def _inside(part: _Component, tensor: Tensor, written: Set[Tensor]) -> list[_Com
     """Distribute a statement into components; `None` if it stays whole."""
     stmt = part.stmt
     if isinstance(stmt, For):
-        if not touches(stmt, tensor):
+        if tensor not in touched(stmt):
             return None
         if stmt.kind not in MOVABLE or stmt.carried:
             what = "carries values" if stmt.carried else f"is {stmt.kind}"
@@ -429,9 +419,9 @@ def _inside(part: _Component, tensor: Tensor, written: Set[Tensor]) -> list[_Com
 def _is_to_split(stmt: Stmt, tensor: Tensor) -> bool:
     """Whether a statement has inner loops over the tensor or accesses it with different indices."""
     inner = list(statements(stmt))
-    if any(isinstance(s, For) and touches(s, tensor) for s in inner) or len(stored_indices(stmt, tensor)) > 1:
+    if any(isinstance(s, For) and tensor in touched(s) for s in inner) or len(stored_indices(stmt, tensor)) > 1:
         return len(inner) > 1
-    return isinstance(stmt, Seq) and touches(stmt, tensor) and any(isinstance(s, Evaluate) for s in inner)
+    return isinstance(stmt, Seq) and tensor in touched(stmt) and any(isinstance(s, Evaluate) for s in inner)
 
 
 def _sequence(part: _Component, tensor: Tensor) -> list[_Component]:
@@ -453,7 +443,7 @@ def _sequence(part: _Component, tensor: Tensor) -> list[_Component]:
                 what = stmt.tensor.name if isinstance(stmt, Allocate) else stmt.var
                 raise LayoutError(f"what stands behind {what} in a loop cannot get loops of its own")
             return [*components, part._replace(stmt=rest)]
-        if touches(stmt, tensor):
+        if tensor in touched(stmt):
             note()
             components.append(part._replace(stmt=stmt))
         else:

@@ -71,10 +71,11 @@ from lowering.nest.walk import (
     replaced,
     statements,
     substitute,
+    touched,
     transform,
 )
 from lowering.passes.estimates import operations_in
-from lowering.passes.loops.fusion import Nest, StaysError, check_split, nests_of, stored_indices, touches
+from lowering.passes.loops.fusion import Nest, StaysError, check_split, nests_of, stored_indices
 from lowering.passes.reports import Entry, PassReport
 from lowering.passes.simplify import constant_truth, plain
 from lowering.passes.stores.reaching_values import check_assumptions
@@ -113,7 +114,7 @@ def sequential_buffer_access(f: Function, name: str, report: list[Entry] | None 
     is_stored = tensor in written_in(f.body)
 
     def run_in_order(loop: For, cursor: Cursor) -> Stmt:
-        if not touches(loop, tensor) or tensor in bound_in(loop):
+        if tensor not in touched(loop) or tensor in bound_in(loop):
             return loop
         return done(_in_order(f, loop, cursor, tensor, axes, is_stored, decisions))
 
@@ -146,7 +147,7 @@ def _in_order(
             return loop
         raise
     reasons = [one for one in replacements if isinstance(one, str)]
-    alone = sum(touches(nest.body, tensor) for nest in nests) < 2
+    alone = sum(tensor in touched(nest.body) for nest in nests) < 2
     if len(reasons) == len(replacements) and (alone or any(reasons)):
         report.say(cursor.path, False, next((why for why in reasons if why), "it touches the array in order already"))
         return loop
@@ -159,7 +160,7 @@ def _interchanged(
     f: Function, nest: Nest, tensor: Tensor, axes: tuple[Axis, ...], cursor: Cursor, is_stored: bool
 ) -> Stmt | str:
     """The nest over the axes of the array, or the reason against it; an empty reason if the order is right already."""
-    if not touches(nest.body, tensor):
+    if tensor not in touched(nest.body):
         return ""
     only_reads = is_stored and tensor not in written_in(nest.body)
     only_assumes = all(isinstance(stmt, (Assume, Seq)) for stmt in statements(nest.body))

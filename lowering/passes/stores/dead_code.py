@@ -45,12 +45,12 @@ from lowering.nest.printer import end_of
 from lowering.nest.scope import Scope, proof_of, proves
 from lowering.nest.undef import has_undef, is_undef, undefs
 from lowering.nest.walk import (
-    calls,
     children,
     is_combining,
     map_operands,
     operands,
     range_ends,
+    read_by,
     rebuilt,
     replaced,
     statements,
@@ -159,7 +159,7 @@ def drop_unused_storage(block: Seq, _: Descent) -> Stmt:
     storage = [part.tensor for part in block.stmts if isinstance(part, Allocate)]
     if not storage:
         return block
-    used = set(touched(block)).union(*((*call.reads, *call.writes) for call in calls(block)))
+    used = set(touched(block))
     if used.issuperset(storage):
         return block
     return seq(*(part for part in block.stmts if not isinstance(part, Allocate) or part.tensor in used))
@@ -303,7 +303,7 @@ def _equal(
 def _tidy(f: Function) -> Function:
     """Drop empty loops and branches, and storage and names that nothing uses, until nothing changes."""
     while True:
-        used = set(touched(f.body)).union(*((*call.reads, *call.writes) for call in calls(f.body)))
+        used = set(touched(f.body))
         names = {v for stmt in statements(f.body) for v in variables(*operands(stmt))}
         new = f.with_body(_without_dead(f.body, used, names))
         if sum(1 for _ in statements(new.body)) == sum(1 for _ in statements(f.body)):
@@ -527,7 +527,7 @@ def _read_before_written(reaching: ReachingValues, stores: list[Cursor]) -> set[
     targets = {at.stmt.tensor for at in stores if isinstance(at.stmt, Store)}
     candidates: list[tuple[Cursor, Operand | Tensor, set[tuple[int, ...]]]] = []
     for at in cursors(f):
-        if not targets & _read_by(at.stmt):
+        if targets.isdisjoint(read_by(at.stmt)):
             continue
         for node, sources in reaching.flow.by_element(at).items():
             writers = {s.path for s in sources if s.path in removed}
@@ -549,8 +549,3 @@ def _read_before_written(reaching: ReachingValues, stores: list[Cursor]) -> set[
             if not is_written and not proves(at.scope, ~source.where):
                 needed |= writers
     return needed
-
-
-def _read_by(stmt: Stmt) -> set[Tensor]:
-    whole = stmt.reads if isinstance(stmt, Evaluate) else ()
-    return {*whole, *tensors_read(*operands(stmt))}

@@ -50,7 +50,17 @@ from lowering.nest.ir import (
     with_fields,
 )
 from lowering.nest.scope import Indices, Scope, element_accesses, redirected
-from lowering.nest.walk import bound_in, constant_limit, operands, range_ends, rebuilt, statements, tensors_read
+from lowering.nest.walk import (
+    bound_in,
+    constant_limit,
+    operands,
+    range_ends,
+    read_by,
+    rebuilt,
+    statements,
+    tensors_read,
+    written_by,
+)
 from lowering.passes.estimates import difference, is_same, kinds_in
 from lowering.passes.simplify import difference as shorter_difference
 from lowering.passes.simplify import shorter
@@ -88,7 +98,7 @@ def forward_copies(f: Function) -> Function:
         return f
     uses: dict[Tensor, int] = {}
     for stmt in every:
-        for tensor in dict.fromkeys(_touched(stmt)):
+        for tensor in {*read_by(stmt), *written_by(stmt)}:
             uses[tensor] = uses.get(tensor, 0) + 1
     return f.with_body(rebuilt(f.body, lambda stmt: _forwarded(stmt, uses) if isinstance(stmt, Seq) else stmt))
 
@@ -106,8 +116,9 @@ def _forwarded(body: Seq, uses: Mapping[Tensor, int]) -> Stmt:
             copy = _before_names(copy, between)
             if copy is None:
                 break
-            inside = sum(stmt.tensor in _touched(s) for part in between for s in statements(part))
-            if inside + 2 == uses[stmt.tensor] and all(_is_away(part, copy) for part in between):
+            within = (s for part in between for s in statements(part))
+            inside = sum(stmt.tensor in (*read_by(s), *written_by(s)) for s in within)
+            if inside + 1 == uses[stmt.tensor] and all(_is_away(part, copy) for part in between):
                 parts[end : end + 1] = []
                 parts = [rebuilt(part, partial(redirected, move=copy.move)) for part in parts if part is not stmt]
             break
@@ -126,13 +137,6 @@ def _before_names(copy: _CopyNest, between: Sequence[Stmt]) -> _CopyNest | None:
             new: dict[Var, Expr] = {stmt.var: stmt.value}
             indices = tuple(walk.substitute(e, new) for e in indices)
     return copy._replace(indices=indices)
-
-
-def _touched(stmt: Stmt) -> list[Tensor]:
-    """The tensors that a statement itself reads, stores to or allocates."""
-    tensors = [*tensors_read(*operands(stmt))]
-    tensors += [stmt.tensor] if isinstance(stmt, (Store, Allocate)) else []
-    return tensors + ([*stmt.reads, *stmt.writes] if isinstance(stmt, Evaluate) else [])
 
 
 def _copy_of(stmt: Stmt, allocation: Allocate) -> _CopyNest | None:
@@ -236,7 +240,7 @@ def _origin(stmt: Allocate, scope: Scope) -> tuple[Expr, ...]:
 
 def _use_storage_indices(stmt: Stmt, cursor: _Rebasing) -> Stmt:
     """Count the indices of allocated tensors from the start of their storage."""
-    if cursor.origins.keys().isdisjoint(_touched(stmt)):
+    if cursor.origins.keys().isdisjoint((*read_by(stmt), *written_by(stmt))):
         return stmt
 
     def move(tensor: Tensor, indices: Indices) -> tuple[Tensor, Indices] | None:
@@ -362,8 +366,7 @@ def _accesses(stmt: Stmt, tensor: Tensor) -> int:
     for inner in statements(stmt):
         total += isinstance(inner, Allocate) and inner.tensor is tensor
         total += sum(access.tensor is tensor for access in element_accesses(inner))
-        if isinstance(inner, Evaluate):
-            total += tensor in inner.reads or tensor in inner.writes
+        total += isinstance(inner, Evaluate) and tensor in (*inner.reads, *inner.writes)
     return total
 
 
