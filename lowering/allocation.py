@@ -17,7 +17,7 @@ bytes. An allocation whose size depends on a loop stays in place, on the heap.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import permutations
 from math import prod
@@ -486,21 +486,36 @@ def with_fixed_storage(f: Function) -> Function:
 
     Rows then have a constant stride, and the array is on the stack.
     """
-    return f.with_body(rebuilt(f.body, _fixed))
+    return f.with_body(rebuilt(f.body, lambda stmt: _with_limits(stmt, _is_small)))
 
 
-def _fixed(stmt: Stmt) -> Stmt:
-    if not isinstance(stmt, Allocate) or stmt.padding is not None:
-        return stmt
+def _is_small(stmt: Allocate) -> bool:
     ends = [range_ends(r) for r in stmt.ranges]
-    limits = [constant_limit(extent) for _, extent in ends]
     if any(constant_value(low) != 0 for low, _ in ends) or all(constant_value(e) is not None for _, e in ends):
+        return False
+    known = [max(0, limit) for _, extent in ends if (limit := constant_limit(extent)) is not None]
+    return len(known) == len(ends) and dtypes.storage_bytes(stmt.tensor.dtype) * prod(known) <= STACK_ARRAY
+
+
+_OF_THREADS: Final = ("shared", "warp", "local", "wmma")  # memories of a device, which has constant sizes alone
+
+
+def with_fixed_thread_storage(f: Function) -> Function:
+    """Give storage of threads the constant of an extent `minimum(constant, size)`."""
+    return f.with_body(rebuilt(f.body, lambda stmt: _with_limits(stmt, _is_of_threads)))
+
+
+def _is_of_threads(stmt: Allocate) -> bool:
+    return stmt.scope.partition(".")[0] in _OF_THREADS
+
+
+def _with_limits(stmt: Stmt, is_wanted: Callable[[Allocate], bool]) -> Stmt:
+    """Constant limits in the place of extents, in wanted allocations."""
+    if not isinstance(stmt, Allocate) or stmt.padding is not None or not is_wanted(stmt):
         return stmt
-    known = [max(0, limit) for limit in limits if limit is not None]
-    width = dtypes.storage_bytes(stmt.tensor.dtype)
-    if len(known) < len(limits) or width * prod(known) > STACK_ARRAY:
-        return stmt
-    return replace(stmt, ranges=tuple(Range(0, count) for count in known))
+    limits = [constant_limit(range_ends(r)[1]) for r in stmt.ranges]
+    pairs = zip(stmt.ranges, limits, strict=True)
+    return replace(stmt, ranges=tuple(r if limit is None else Range(r.min, max(0, limit)) for r, limit in pairs))
 
 
 __all__ = ["StoragePlan", "plan_storage"]

@@ -30,13 +30,13 @@ from intset.expr.node import Expr, Var
 from intset.expr.printer import shown
 from intset.expr.range import Range
 from lowering import passes
+from lowering.allocation import with_fixed_thread_storage
 from lowering.codegen.c import to_c
 from lowering.errors import CompilerError
 from lowering.interpreter import compiler_command, run
 from lowering.lower import lower as lowered
 from lowering.nest.ir import Allocate, Function, Stmt, with_fields
 from lowering.nest.walk import calls, rebuilt
-from lowering.passes.stores.placement import with_constant_sizes
 from lowering.passes.stores.reaching_values import with_bounds_checks
 from lowering.passes.values.cse import inline_values
 from lowering.tvm.ir import ModuleFunction, as_prim_func, load_json, save_json
@@ -64,7 +64,7 @@ def lower(
     widened = {t for t, b in dict(binds or {}).items() if getattr(b, "buffer_type", "") == "auto_broadcast"}
     wide = broadcast(inputs, widened) if widened else inputs
     f = inline_values(lowered(wide, order, name=name))  # TVM's nests name no index
-    function = as_prim_func(with_constant_sizes(f))
+    function = as_prim_func(with_fixed_thread_storage(f))
     is_checked = not any(isinstance(stage.op, ExternOp) for stage in inputs.stages)
     function = with_fields(function, order=tuple(order or ()), is_checked=is_checked)
     for _, step in PassContext.current().config.get("tir.add_lower_pass", ()):

@@ -29,7 +29,7 @@ from bound.declare import placeholder
 from bound.tensor import Tensor, element
 from bound.tir import walk
 from intset.expr.dag import free_vars, opaque_terms
-from intset.expr.node import Expr, Var, as_expr, const, constant_value
+from intset.expr.node import Expr, Var, const, constant_value
 from intset.expr.range import Range
 from lowering.nest.driver import Cursor, Descent, StmtRules, rewritten
 from lowering.nest.ir import (
@@ -52,7 +52,6 @@ from lowering.nest.ir import (
 from lowering.nest.scope import Indices, Scope, element_accesses, redirected
 from lowering.nest.walk import (
     bound_in,
-    constant_limit,
     operands,
     range_ends,
     read_by,
@@ -391,19 +390,3 @@ def _in_variable(stmts: Sequence[Stmt], tensor: Tensor, indices: Indices, variab
     is_read = not isinstance(first, Store) or tensor in tensors_read(*operands(first))
     begin = [Store(acc, start, element(tensor, indices))] if is_read else []
     return [Allocate(acc, (Range(0, 1),)), *begin, *changed, Store(tensor, indices, element(acc, start))]
-
-
-_OF_THREADS: Final = ("shared", "warp", "local", "wmma")  # memories of a device, which has constant sizes alone
-
-
-def with_constant_sizes(f: Function) -> Function:
-    """Give storage of threads the constant of an extent `minimum(constant, size)`."""
-    return f.with_body(rebuilt(f.body, _with_constant_size))
-
-
-def _with_constant_size(stmt: Stmt) -> Stmt:
-    if not isinstance(stmt, Allocate) or stmt.scope.partition(".")[0] not in _OF_THREADS or stmt.padding is not None:
-        return stmt
-    limits = [constant_limit(as_expr(r.extent)) for r in stmt.ranges]
-    ranges = [r if limit is None else Range(r.min, limit) for r, limit in zip(stmt.ranges, limits, strict=True)]
-    return with_fields(stmt, ranges=tuple(ranges))
