@@ -60,11 +60,19 @@ from lowering.nest.ir import (
     checked_function,
     seq,
 )
-from lowering.nest.scope import Scope, in_storage, proof_of, storage_of, tensor_named, written_in
+from lowering.nest.scope import (
+    Indices,
+    Scope,
+    in_storage,
+    proof_of,
+    redirected,
+    storage_of,
+    tensor_named,
+    written_in,
+)
 from lowering.nest.walk import (
     bound_in,
     children,
-    map_operands,
     operands,
     range_ends,
     rebuilt,
@@ -388,7 +396,11 @@ def _interchanged_nest(
     except (UndecidedError, BudgetError) as error:
         raise LayoutError(f"the indices of {tensor.name} have no inverse: {error}") from error
     values: dict[Operand, Operand] = dict(back.items())
-    body = substitute(_with_element(nest.body, access, element(tensor, axes_vars)), values)
+
+    def move(accessed: Tensor, indices: Indices) -> tuple[Tensor, Indices] | None:
+        return (tensor, axes_vars) if accessed is tensor and indices == read_indices(access) else None
+
+    body = substitute(rebuilt(nest.body, lambda stmt: redirected(stmt, move)), values)
     if inner:
         body = If(together(*(replaced(cond, values) for cond in inner)), body)
     for loop in reversed(rest):
@@ -402,17 +414,6 @@ def _interchanged_nest(
     for var, axis in zip(reversed(axes_vars), reversed(axes), strict=True):
         body = For(var, axis, body)
     return body
-
-
-def _with_element(root: Stmt, loaded: Operand, new: Operand) -> Stmt:
-    """A statement with one element replaced by another."""
-
-    def change(stmt: Stmt) -> Stmt:
-        changed = map_operands(stmt, lambda operand: replaced(operand, {loaded: new}))
-        is_stored = isinstance(stmt, Store) and element(stmt.tensor, stmt.indices) is loaded
-        return replace(changed, indices=read_indices(new)) if is_stored and isinstance(changed, Store) else changed
-
-    return rebuilt(root, change)
 
 
 class _Digits(NamedTuple):
