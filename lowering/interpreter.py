@@ -51,6 +51,7 @@ from lowering.codegen.python_runtime import (
 from lowering.errors import CheckError, CompilerError
 from lowering.nest.driver import Descent, rewritten
 from lowering.nest.ir import Allocate, Assert, Assume, Evaluate, Function, If, Seq, ShapeOf, Stmt, checked_function
+from lowering.nest.names import label_of
 from lowering.nest.printer import text
 from lowering.nest.undef import has_undef
 from lowering.nest.walk import calls, children, is_operand, operands, statements
@@ -196,13 +197,13 @@ _SCALARS: Final = {
 }
 
 
-def run_native(
+def native_call(
     f: Function,
     buffers: Mapping[Tensor, Any],
     values: tuple[Any, ...],
     shapes: Mapping[Tensor, tuple[int, ...]],
-) -> None:
-    """Compile a function, or load it from the cache, and call it; outputs are written in place.
+) -> Callable[[], None]:
+    """The compiled function with its arguments bound: compiled, or loaded from the cache. Calls write outputs in place.
 
     Parameters
     ----------
@@ -213,21 +214,11 @@ def run_native(
     Raises
     ------
     CompilerError: no compiler is installed, the nest calls a host function, or C lacks an element type.
-    CheckError: an assertion or assumption is violated.
+    CheckError: of a call, an assertion or assumption is violated.
     InputError: a size exceeds the function's integer type.
-    UndefinedError: an integer is divided by 0.
-    MemoryError: allocation failed.
+    UndefinedError: of a call, an integer is divided by 0.
+    MemoryError: of a call, allocation failed.
     """
-    native_call(f, buffers, values, shapes)()
-
-
-def native_call(
-    f: Function,
-    buffers: Mapping[Tensor, Any],
-    values: tuple[Any, ...],
-    shapes: Mapping[Tensor, tuple[int, ...]],
-) -> Callable[[], None]:
-    """The compiled function with its arguments bound, for repeated calls; parameters and errors as for `run_native`."""
     host = calls(f.body)
     if host:
         raise CompilerError(f"{f.name} calls {host[0].call.name}, a function of the host: C code cannot call it")
@@ -361,7 +352,7 @@ def run(
     values, shapes = bound_values(f, passed, sizes)
     buffers = {tensor: _array(tensor, passed.get(tensor), shapes[tensor]) for tensor in f.params}
     if backend == "c":
-        run_native(f, buffers, values, shapes)
+        native_call(f, buffers, values, shapes)()
     else:
         flat = {tensor: flat_view(array) for tensor, array in buffers.items()}
         kernel = _kernel(f, a_flag(checked, "checked"), hosts, undef)
@@ -559,20 +550,19 @@ def _shape_of(tensor: Tensor, array: Any) -> tuple[int, ...]:
 
 
 def _find(var: Any, sizes: Mapping[Any, Any]) -> Any:
-    """The value of a size that the user passed; `None` without one."""
+    """The value of a size or a scalar that the user passed; `None` without one."""
     for key, value in sizes.items():
         size = without_assertions(key) if isinstance(key, Expr) else key  # an extent of `T.shape` asserts n >= 0
-        if size is var or (isinstance(size, str) and size == var.name):
+        if size is var or (isinstance(size, str) and size == label_of(var)):
             return value
     return None
 
 
 def _scalar(param: Any, sizes: Mapping[Any, Any]) -> Any:
-    name = param.data[0]
-    for key, value in sizes.items():
-        if key is param or (isinstance(key, str) and key == name):
-            return _number(value, param.dtype, name)
-    raise InputError(f"the scalar {name} has no value: pass it in sizes")
+    name, value = label_of(param), _find(param, sizes)
+    if value is None:
+        raise InputError(f"the scalar {name} has no value: pass it in sizes")
+    return _number(value, param.dtype, name)
 
 
 def _number(value: Any, dtype: str, name: str) -> float | bool:

@@ -149,9 +149,9 @@ def before_divisions(
     unsafe: bool = False,
     compute: str | None = None,
 ) -> tuple[Function, int]:
-    """The nest of a schedule with divisions that are not lowered, and the width to lower them for.
+    """The nest of a schedule before its divisions are lowered, and the width of indices there.
 
-    The width of a nest without divisions is not asked for: it is given as 64.
+    A nest without divisions is not asked for its width; the answer is 64.
 
     Parameters and errors are those of `lower`.
     """

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -193,19 +193,13 @@ class FunctionBuilder:
     ctx: Context | None = None
     name: str | None = None
     unsafe: bool = False
+    _shapes: dict[Tensor, ShapeOf] = field(default_factory=dict, init=False)  # common to all nests
+    _minima: dict[tuple[str, Expr], Var] = field(default_factory=dict, init=False)  # as well
 
     @cached_property
     def _known(self) -> Context:
         """The root context, common to all nests of the schedule so that they share cached answers."""
         return Context() if self.ctx is None else self.ctx.extended()
-
-    @cached_property
-    def _shapes(self) -> dict[Tensor, ShapeOf]:
-        return {}  # common to all nests, as the root context
-
-    @cached_property
-    def _minima(self) -> dict[tuple[str, Expr], Var]:
-        return {}
 
     def guarded(self, b: BoundsMap, split: Collection[Stage] = ()) -> Function:
         """The function with guards and unlowered divisions; stages of `split` have a nest per piece of their region."""

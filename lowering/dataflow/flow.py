@@ -67,18 +67,12 @@ class CheckedAccess(NamedTuple):
     reason: str = ""
 
 
-def checked_accesses(program: Program) -> Iterator[CheckedAccess]:
-    """Every access of a function in text order, with its proof if one exists.
+def located_accesses(program: Program) -> Iterator[tuple[Stmt, Operand, CheckedAccess]]:
+    """Every access in text order: its statement, the element, and its proof if one exists.
 
     Guarantee: a proved access is in bounds at every execution that fulfils the assumptions. A refuted one leaves its
     storage at `point`, whatever tensors hold.
     """
-    for _, _, access in located_accesses(program):
-        yield access
-
-
-def located_accesses(program: Program) -> Iterator[tuple[Stmt, Operand, CheckedAccess]]:
-    """Every access in text order: its statement, the element, and its proof."""
     for cursor in cursors(program.f):
         site = program.sites.get(cursor.path)
         if site is None:
@@ -310,7 +304,7 @@ class Dataflow(Configured):
         3 A[i + 1] refuted {'i': 7}
         3 A[i] proved None
         """
-        return tuple(checked_accesses(self._program))
+        return tuple(access for _, _, access in located_accesses(self._program))
 
     # -- positions ----------------------------------------------------------------------------------------------
 

@@ -268,7 +268,7 @@ def read_by(stmt: Stmt) -> tuple[Tensor, ...]:
 
 
 def written_by(stmt: Stmt) -> tuple[Tensor, ...]:
-    """The tensors of which a statement itself may write an element."""
+    """The tensors that a statement itself may write to."""
     return (stmt.tensor,) if isinstance(stmt, Store) else stmt.writes if isinstance(stmt, Evaluate) else ()
 
 

@@ -161,11 +161,6 @@ def _total_name(stmt: Let, here: Cursor) -> Stmt:
     return replace(stmt, value=select(logical_and(*needs), value, 0)) if isinstance(value, Expr) and needs else stmt
 
 
-def given_inputs(f: Function) -> dict[Tensor, Padding | None]:
-    """Read-only parameters, which are initialized, each with its untouchable padding."""
-    return {t: f.padding.get(t) for t in f.inputs}
-
-
 def with_decided_selects(operand: Part, decide: Callable[[Any], bool | None]) -> Part:
     """Replace selects whose condition `decide` knows by the chosen operand."""
     if ops.SELECT not in walk.operations(operand):

@@ -72,7 +72,7 @@ from lowering.nest.walk import (
     variables,
     with_children,
 )
-from lowering.passes.definedness import LAZY, given_inputs, why_not_total, with_decided_selects
+from lowering.passes.definedness import LAZY, why_not_total, with_decided_selects
 from lowering.passes.estimates import difference, operations_in
 from lowering.passes.reports import Entry, PassReport
 from lowering.passes.stores.reaching_values import check_assumptions
@@ -120,12 +120,12 @@ class _Unswitching:
 
     Attributes
     ----------
-    readable: the parameters whose elements may be read before any loop.
+    readable: the parameters whose elements may be read before any loop, each with its untouchable padding.
     """
 
     def __init__(self, f: Function, conditions: frozenset[str], lets: frozenset[str]) -> None:
         self.conditions, self.lets, self.decisions = conditions, lets, PassReport(f)
-        self.readable = given_inputs(f)
+        self.readable = {tensor: f.padding.get(tensor) for tensor in f.inputs}
 
     def unswitch(self, loop: For, cursor: Cursor) -> Stmt:
         """Move names and conditions that a loop does not change before it, the outermost condition first."""
