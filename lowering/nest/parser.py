@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from difflib import get_close_matches
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, TypeAlias
 
 from bound import dtypes
 from bound.operation import PlaceholderOp
@@ -40,7 +40,7 @@ from lowering.nest.ir import (
 from lowering.nest.names import IDENTIFIER
 from lowering.nest.operands import OperandReader, Untyped, typed
 from lowering.nest.printer import range_between
-from lowering.nest.walk import statements
+from lowering.nest.scope import written_in
 
 _WORD: Final = re.compile(r"[^\W\d]\w*(?:\.[^\W\d]\w*)*|[0-9]\w*|\S")
 _STRING: Final = re.compile(r'"(?:[^"\\]|\\.)*"')
@@ -251,6 +251,7 @@ def start_and_steps(coordinate: Expr, places: list[Var]) -> tuple[Expr, tuple[in
 
 _KINDS: Final = {str(kind): kind for kind in (LoopKind.PARALLEL, LoopKind.VECTORIZED, LoopKind.UNROLLED)}
 _PROVED: Final = "proved"
+Around: TypeAlias = "Callable[[Stmt], Stmt]"
 
 
 def parse_nest(text: str) -> Function:
@@ -287,20 +288,23 @@ def parse_nest(text: str) -> Function:
 
 
 class _Block:
-    """Lines of one indentation that are being read."""
+    """Lines of one indentation that are being read.
 
-    __slots__ = ("head", "indent", "names", "stmts")
+    Attributes
+    ----------
+    around: the statement around the block, from what is inside it.
+    """
 
-    def __init__(self, head: ParsedLine, indent: int | None, names: dict[str, Any]) -> None:
-        self.head, self.indent, self.names = head, indent, names
+    __slots__ = ("around", "head", "indent", "names", "stmts")
+
+    def __init__(self, head: ParsedLine, around: Around, names: dict[str, Any]) -> None:
+        self.head, self.around, self.names = head, around, names
+        self.indent: int | None = None
         self.stmts: list[Stmt] = []
 
-
-class _Open(NamedTuple):
-    """A statement that waits for the block inside it."""
-
-    kind: str  # "for", "if", "else"
-    parts: tuple[Any, ...]
+    @property
+    def stmt(self) -> Stmt:
+        return self.around(seq(*self.stmts))
 
 
 class _Parser:
@@ -314,8 +318,7 @@ class _Parser:
     def function(self) -> Function:
         name, tensors, sizes, scalars, names = self.head(self.lines[0])
         body = self.body(names)
-        written = {stmt.tensor for stmt in statements(body) if isinstance(stmt, Store)}
-        written |= {t for stmt in statements(body) if isinstance(stmt, Evaluate) for t in stmt.writes}
+        written = written_in(body)
         outputs = tuple(t for t in tensors if t in written)
         return Function(name, tensors, outputs, sizes, scalars, body, padding=self.padding)
 
@@ -389,8 +392,12 @@ class _Parser:
     # -- blocks -------------------------------------------------------------------------------------------------
 
     def body(self, names: dict[str, Any]) -> Stmt:
-        blocks = [_Block(self.lines[0], None, names)]
-        waiting: list[_Open] = []
+        blocks = [_Block(self.lines[0], lambda inside: inside, names)]
+
+        def close() -> None:
+            inner = blocks.pop()
+            blocks[-1].stmts.append(inner.stmt)
+
         for line in self.lines[1:]:
             block = blocks[-1]
             if block.indent is None:
@@ -398,39 +405,23 @@ class _Parser:
                     raise line.error("an indented block is expected here", line.indent)
                 block.indent = line.indent
             while block.indent is not None and line.indent < block.indent and len(blocks) > 1:
-                self.close(blocks, waiting)
+                close()
                 block = blocks[-1]
             if line.indent != block.indent:
                 what = "is not that of any block around it" if line.indent < (block.indent or 0) else "is unexpected"
                 raise line.error(f"this indentation {what}", line.indent)
             opened = self.statement(line, block)
             if opened is not None:
-                kind, parts, inner = opened
-                waiting.append(_Open(kind, parts))
-                blocks.append(_Block(line, None, inner))
+                blocks.append(_Block(line, *opened))
         last = blocks[-1]
         if last.indent is None:
             raise last.head.error("an indented block is expected below this line", len(last.head.content))
         while len(blocks) > 1:
-            self.close(blocks, waiting)
-        return seq(*blocks[0].stmts)
+            close()
+        return blocks[0].stmt
 
-    def close(self, blocks: list[_Block], waiting: list[_Open]) -> None:
-        inside = seq(*blocks.pop().stmts)
-        kind, parts = waiting.pop()
-        stmts = blocks[-1].stmts
-        if kind == "for":
-            var, within, loop_kind, thread, carried = parts
-            stmts.append(For(var, within, inside, loop_kind, thread, carried))
-        elif kind == "if":
-            stmts.append(If(parts[0], inside))
-        else:
-            before = stmts.pop()
-            assert isinstance(before, If)
-            stmts.append(If(before.cond, before.then, inside))
-
-    def statement(self, line: ParsedLine, block: _Block) -> tuple[str, tuple[Any, ...], dict[str, Any]] | None:
-        """Read a line: append its statement to the block, or return the header of a nested block."""
+    def statement(self, line: ParsedLine, block: _Block) -> tuple[Around, dict[str, Any]] | None:
+        """Read a line: append its statement, or return what is around a nested block and the names in the block."""
         part = line.all()
         word = part.peek()
         if word == "for":
@@ -440,15 +431,16 @@ class _Parser:
             cond = self.condition(part.until(":"), block.names, "a condition")
             part.expect(":")
             part.end()
-            return "if", (cond,), dict(block.names)
+            return lambda inside: If(cond, inside), dict(block.names)
         if word == "else":
             part.expect("else")
             part.expect(":")
             part.end()
-            before = block.stmts[-1] if block.stmts else None
+            before = block.stmts.pop() if block.stmts else None
             if not isinstance(before, If) or before.orelse is not None:
                 raise line.error("there is no if for this else", line.indent)
-            return "else", (), dict(block.names)
+            cond, then = before.cond, before.then
+            return lambda inside: If(cond, then, inside), dict(block.names)
         if word == "pass":
             part.expect("pass")
             part.end()
@@ -464,7 +456,7 @@ class _Parser:
             block.stmts.append(self.simple(part, block.names))
         return None
 
-    def loop(self, part: Part, names: dict[str, Any]) -> tuple[str, tuple[Any, ...], dict[str, Any]]:
+    def loop(self, part: Part, names: dict[str, Any]) -> tuple[Around, dict[str, Any]]:
         part.expect("for")
         var = self.fresh(part, names, "the name of a loop variable")
         part.expect("in")
@@ -498,7 +490,8 @@ class _Parser:
             Carry(label, first, self.integer(text, inner, "the next value of a carried variable"), after_last=False)
             for label, first, text in carried
         )
-        return "for", (var, range_between(low, end), kind, thread, carries), inner
+        within = range_between(low, end)
+        return lambda inside: For(var, within, inside, kind, thread, carries), inner
 
     def fresh(self, part: Part, names: dict[str, Any], what: str) -> Var:
         at = part.at_word()

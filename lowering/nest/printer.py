@@ -60,7 +60,7 @@ from lowering.nest.ir import (
     Store,
     is_empty,
 )
-from lowering.nest.names import Naming, identifier, place_names
+from lowering.nest.names import Naming, identifier, label_of, place_names
 from lowering.nest.undef import is_undef
 from lowering.nest.walk import children, is_operand
 
@@ -220,7 +220,7 @@ def function_lines(f: Function) -> Iterator[PrintedLine]:
     names = Naming(place_names(f.body))
     tensors = [names.bound(t, t.name, 0) for t in f.params]
     sizes = [names.bound(v, v.name, 0) for v in f.sizes]
-    scalars = [names.bound(p, str(p.data[0]), 0) for p in f.scalars]
+    scalars = [names.bound(p, label_of(p), 0) for p in f.scalars]
     params = [
         f"{name}: {t.dtype}[{', '.join(text(e, names.of) for e in t.extents)}]"
         for name, t in zip(tensors, f.params, strict=True)
@@ -303,8 +303,7 @@ def _first_line(stmt: Stmt, depth: int, names: Naming) -> str:
         return f"assume {text(stmt.cond, names.of)}" + (', "proved"' if stmt.proved else "")
     if isinstance(stmt, Let):
         value = text(stmt.value, names.of)
-        label = stmt.var.name if isinstance(stmt.var, Var) else str(stmt.var.data[0])
-        return f"{names.bound(stmt.var, label, depth)} = {value}"
+        return f"{names.bound(stmt.var, label_of(stmt.var), depth)} = {value}"
     if isinstance(stmt, Evaluate):
         return f"{identifier(stmt.call.name)}({', '.join(_argument(a, names) for a in stmt.call.args)})"
     if isinstance(stmt, Allocate):
