@@ -17,7 +17,7 @@ bytes. An allocation whose size depends on a loop stays in place, on the heap.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import permutations
 from math import prod
@@ -26,7 +26,7 @@ from typing import Any, Final, TypeAlias
 from bound import dtypes
 from bound.tensor import Tensor
 from intset.expr import ops
-from intset.expr.dag import opaque_terms, postorder
+from intset.expr.dag import opaque_terms, postorder, reachable
 from intset.expr.node import Expr, constant_value
 from intset.expr.range import Range
 from lowering.nest.driver import Descent, Synthesis, SynthesisRule, synthesized
@@ -340,24 +340,16 @@ def parallel_plan(f: Function) -> tuple[frozenset[For], StoragePlan]:
     A loop of kind parallel runs sequentially if it is inside another one, carries variables, or may leave the function:
     by an assertion, or by a failing allocation in place.
     """
-    loops = frozenset(_outermost(f.body))
+
+    def may_run(stmt: Stmt) -> bool:
+        is_free = isinstance(stmt, For) and stmt.kind is LoopKind.PARALLEL and not stmt.carried
+        return is_free and not any(isinstance(inner, Assert) for inner in statements(stmt))
+
+    reached = reachable([f.body], lambda stmt: () if may_run(stmt) else children(stmt))
+    loops = frozenset(stmt for stmt in reached if isinstance(stmt, For) and may_run(stmt))
     plan = plan_storage(f, loops)
     leaving = {loop for loop in loops if any(stmt in plan.in_place for stmt in statements(loop))}
     return (loops, plan) if not leaving else (loops - leaving, plan_storage(f, loops - leaving))
-
-
-def _outermost(root: Stmt) -> Iterator[For]:
-    stack = [root]
-    while stack:
-        stmt = stack.pop()
-        if isinstance(stmt, For) and stmt.kind is LoopKind.PARALLEL and not stmt.carried and not _leaves(stmt):
-            yield stmt
-            continue
-        stack.extend(children(stmt))
-
-
-def _leaves(loop: For) -> bool:
-    return any(isinstance(inner, Assert) for inner in statements(loop))
 
 
 def plan_storage(f: Function, parallel: Iterable[For] = ()) -> StoragePlan:

@@ -211,7 +211,6 @@ class Walked(Protocol):
 W = TypeVar("W", bound=Walked)
 K = TypeVar("K")
 E = TypeVar("E", bound="Expr")
-A = TypeVar("A", "Expr", "Cond", "Node")
 
 
 @overload
@@ -482,10 +481,10 @@ def is_nonlinear(roots: Iterable[Node]) -> bool:
     return any(True for _ in nonlinear_nodes(roots))
 
 
-def chain(op: Op, root: A) -> list[A]:
+def chain(op: Op, root: W) -> list[W]:
     """The distinct operands of a chain of `op`, from left to right; `[root]` for another operation."""
-    operands: dict[A, None] = {}
-    seen: set[A] = set()
+    operands: dict[W, None] = {}
+    seen: set[W] = set()
     stack = [root]
     while stack:
         node = stack.pop()

@@ -10,7 +10,6 @@ import intset
 from bound import dtypes
 from bound.tensor import Tensor, element
 from bound.tir import walk
-from bound.tir.build import truth_value
 from bound.tir.value import Operand, Truth
 from bound.tir.walk import loaded_tensor, nodes, read_indices
 from intset.budgets import CACHED_ANSWERS
@@ -208,18 +207,8 @@ def proves(scope: Scope, cond: object) -> bool:
 
 
 def parts_of_condition(cond: Truth) -> list[Truth]:
-    """The conjuncts of a condition, float comparisons included."""
-    found: list[Truth] = []
-    stack = [cond]
-    while stack:
-        node = stack.pop()
-        if node.op is ops.AND:
-            stack += [truth_value(arg) for arg in (node.args[1], node.args[0])]
-        elif isinstance(node, Cond):
-            found += conjuncts(node)
-        else:
-            found.append(node)
-    return found
+    """The distinct conjuncts of a condition, float comparisons included."""
+    return chain(ops.AND, cond)
 
 
 class ElementAccess(NamedTuple):

@@ -6,12 +6,11 @@ from collections.abc import Iterator
 
 from bound import dtypes
 from bound.tensor import Tensor
-from bound.tir.build import truth_value
 from bound.tir.value import UNDEF, Operand, Truth, make
 from bound.tir.walk import input_tensors, loaded_tensor, nodes, read_indices
 from intset.expr import ops
 from intset.expr.build import Opaque
-from intset.expr.dag import ORIGIN
+from intset.expr.dag import ORIGIN, chain
 from intset.expr.node import Expr
 from lowering.nest.ir import Assume, Function, Let, Stmt, Store
 from lowering.nest.walk import operands, statements, tensors_read, variables
@@ -64,14 +63,7 @@ def undefs(*roots: Operand) -> Iterator[Operand]:
 
 def permission(cond: Truth) -> tuple[tuple[Truth, ...], Tensor, tuple[Expr, ...]] | None:
     """What `c or T[i] == undef()` permits to read where c is false: (the parts of c, T, i); `None` of another form."""
-    parts: list[Truth] = []
-    stack: list[Truth] = [cond]
-    while stack:
-        part = stack.pop()
-        if part.op is ops.OR:
-            stack += [truth_value(arg) for arg in (part.args[1], part.args[0])]
-        else:
-            parts.append(part)
+    parts = chain(ops.OR, cond)
     unknown = [part for part in parts if has_undef(part)]
     if len(unknown) != 1 or unknown[0].op is not ops.EQ:
         return None

@@ -34,7 +34,7 @@ from intset.errors import InputError
 from intset.expr import ops
 from intset.expr.arguments import listed
 from intset.expr.build import logical_and, select
-from intset.expr.dag import conjuncts, free_vars, opaque_terms, operations, postorder
+from intset.expr.dag import conjuncts, free_vars, opaque_terms, operations, postorder, reachable
 from intset.expr.definedness import definedness
 from intset.expr.node import Cond, Expr, Node, Var, as_expr, constant_value, truth
 from intset.expr.printer import shown
@@ -276,13 +276,7 @@ class _Unswitching:
         if not self.lets:
             return []
         lets = {s.var: s for s in before if isinstance(s, Let)}
-        required: dict[Parameter, None] = {}
-        stack = [v for v in variables(cond) if v in lets]
-        while stack:
-            var = stack.pop()
-            if var not in required:
-                required[var] = None
-                stack += [v for v in variables(lets[var].value) if v in lets]
+        required = reachable(variables(cond), lambda var: variables(lets[var].value) if var in lets else ())
         changed = self.changed(loop)
         scope = cursor.scope
         needed = []
@@ -450,19 +444,13 @@ def always_evaluated(body: Stmt) -> dict[Expr, None]:
 
 def _strict(operand: Operand) -> Iterator[Expr]:
     """The integer nodes below an operand, itself included, that its evaluation always reaches."""
-    seen: set[Operand] = set()
-    stack: list[Operand] = [operand]
-    while stack:
-        node = stack.pop()
-        if node in seen:
-            continue
-        seen.add(node)
-        if isinstance(node, Expr):
-            yield node
+
+    def always(node: Operand) -> Sequence[Operand]:
         if node.op is ops.LOAD and isinstance(node.data, IntFunction):
-            continue  # its arguments are evaluated where its formula uses them
-        args = node.args[:1] if node.op in LAZY else node.args
-        stack.extend(reversed(args))
+            return ()  # its arguments are evaluated where its formula uses them
+        return node.args[:1] if node.op in LAZY else node.args
+
+    return (node for node in reachable([operand], always) if isinstance(node, Expr))
 
 
 def name_choices(f: Function) -> Function:

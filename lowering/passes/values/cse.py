@@ -331,20 +331,28 @@ def regrouped(operand: Part, order: Order) -> Part:
     return walk.rewrite(operand, new) if new else operand
 
 
+def _summands(e: Expr) -> Iterator[tuple[int, Expr]]:
+    """The parts of a sum in the order of its text, each with its sign."""
+    stack = [(1, e)]
+    while stack:
+        sign, node = stack.pop()
+        if node.op in SUMS:
+            left, right = node.args
+            stack += [(sign if node.op is ops.ADD else -sign, right), (sign, left)]
+        else:
+            yield sign, node
+
+
 def _sorted(e: Expr, order: Order) -> Expr:
     terms: list[Expr] = []
     total = 0
-    is_in_order = True
-    stack = [(e, 1)]
-    while stack:
-        node, sign = stack.pop()
+    is_in_order, has_number = True, False
+    for sign, node in _summands(e):
+        is_in_order = is_in_order and not has_number
         number = constant_value(node)
         if number is not None:
-            is_in_order = is_in_order and not stack
+            has_number = True
             total += sign * number
-        elif node.op in SUMS:
-            left, right = node.args
-            stack += [(right, sign if node.op is ops.ADD else -sign), (left, sign)]
         elif sign < 0 or (node.op is ops.MUL and (constant_value(node.args[1]) or 0) < 0) or len(terms) == MAX_TERMS:
             return e
         else:
@@ -525,17 +533,6 @@ def _sum_by_names(e: Expr, names: Mapping[Operand, Expr]) -> Expr:
 
 def _terms_of(e: Expr) -> tuple[list[tuple[int, Expr]], int]:
     """Split a sum into signed terms, in order, and a constant."""
-    terms: list[tuple[int, Expr]] = []
-    number = 0
-    stack = [(e, 1)]
-    while stack:
-        node, sign = stack.pop()
-        value = constant_value(node)
-        if value is not None:
-            number += sign * value
-        elif node.op in SUMS:
-            left, right = node.args
-            stack += [(right, sign if node.op is ops.ADD else -sign), (left, sign)]
-        else:
-            terms.append((sign, node))
-    return terms, number
+    parts = [(sign, node, constant_value(node)) for sign, node in _summands(e)]
+    terms = [(sign, node) for sign, node, value in parts if value is None]
+    return terms, sum(sign * value for sign, _, value in parts if value is not None)
