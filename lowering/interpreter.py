@@ -105,11 +105,6 @@ def compiled_library(text: str, flags: tuple[str, ...] = FLAGS) -> Path:
     return target
 
 
-def supports(flag: str) -> bool:
-    """Whether the compiler builds and links with a flag."""
-    return _supports(compiler_command(), flag)
-
-
 def cache_folder() -> Path:
     """The private folder of built libraries, readable by its owner alone."""
     folder = _user_cache() / "intset"
@@ -175,6 +170,7 @@ def _processor() -> str:
 
 @cache
 def _supports(command: tuple[str, ...], flag: str) -> bool:
+    """Whether the compiler builds and links with a flag."""
     with tempfile.TemporaryDirectory() as folder:
         source = Path(folder) / "empty.c"
         source.write_text("int empty(void);\nint empty(void) { return 0; }\n")
@@ -259,7 +255,7 @@ def _loaded(f: Function) -> tuple[CFile, Any]:
         file = c_file(f.with_body(_with_checks(f.body)))
     except InputError as error:
         raise CompilerError(str(error)) from None
-    flags = (*FLAGS, OPENMP) if "#pragma omp" in file.text and supports(OPENMP) else FLAGS
+    flags = (*FLAGS, OPENMP) if "#pragma omp" in file.text and _supports(compiler_command(), OPENMP) else FLAGS
     library = compiled_library(file.text, flags)
     try:
         function = getattr(ctypes.CDLL(str(library)), file.entry)

@@ -704,8 +704,3 @@ def mirrored(cond: Cond) -> Cond:
         if node.op in _MIRRORED and constant_value(node.args[0]) is not None and constant_value(node.args[1]) is None:
             new[node] = make(_MIRRORED[node.op], (node.args[1], node.args[0]))
     return rewrite(cond, new) if new else cond
-
-
-def difference(index: Expr, low: Expr, scope: Scope) -> Expr:
-    """`index - low`, simplified."""
-    return index if constant_value(low) == 0 else shorter(index - low, scope.ctx)

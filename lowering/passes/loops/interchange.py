@@ -48,7 +48,6 @@ from lowering.nest.driver import Cursor, done, rewritten
 from lowering.nest.ir import (
     Allocate,
     Assume,
-    Evaluate,
     For,
     Function,
     If,
@@ -63,6 +62,7 @@ from lowering.nest.ir import (
 from lowering.nest.scope import (
     Indices,
     Scope,
+    element_accesses,
     in_storage,
     proof_of,
     redirected,
@@ -72,6 +72,7 @@ from lowering.nest.scope import (
 )
 from lowering.nest.walk import (
     bound_in,
+    calls,
     children,
     operands,
     range_ends,
@@ -251,14 +252,10 @@ def _boxes(nest: Nest, used: Sequence[For], scope: Scope, tensor: Tensor) -> tup
 
 def _indices(body: Stmt, tensor: Tensor) -> tuple[Expr, ...]:
     """The common index tuple of the accesses to a tensor; that of its stores, if it has any."""
-    read: dict[tuple[Expr, ...], None] = {}
-    for stmt in statements(body):
-        for node in nodes(*operands(stmt)):
-            if loaded_tensor(node) is tensor:
-                read[read_indices(node)] = None
-        if isinstance(stmt, Evaluate):
-            raise LayoutError(f"a host call touches all of {tensor.name}, or would be made in another order")
-    tuples = list(stored_indices(body, tensor) or read)
+    if calls(body):
+        raise LayoutError(f"a host call touches all of {tensor.name}, or would be made in another order")
+    accesses = [one for stmt in statements(body) for one in element_accesses(stmt) if one.tensor is tensor]
+    tuples = list(stored_indices(body, tensor) or dict.fromkeys(one.indices for one in accesses))
     if len(tuples) != 1:
         raise LayoutError(f"{tensor.name} is accessed at {len(tuples)} different indices in one loop nest")
     own = bound_in(body)

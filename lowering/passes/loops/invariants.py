@@ -28,7 +28,7 @@ from bound.tensor import Tensor
 from bound.tir import build, walk
 from bound.tir.build import together, truth_value
 from bound.tir.reduce import Parameter
-from bound.tir.value import NUMBER, IntFunction, Operand, Truth, Value
+from bound.tir.value import NUMBER, IntFunction, Operand, Truth
 from intset.config import Effort
 from intset.errors import InputError
 from intset.expr import ops
@@ -351,7 +351,8 @@ def _unswitched_store(loop: Stmt, is_all: bool) -> Stmt:
     if value.op is not ops.SELECT:
         return loop
     cond, taken, other = value.args
-    if not isinstance(cond, Cond) or not (_is_number(other) or (is_all and walk.loaded_tensor(other) is not None)):
+    is_number = other.op in (ops.CONST, NUMBER)
+    if not isinstance(cond, Cond) or not (is_number or (is_all and walk.loaded_tensor(other) is not None)):
         return loop
     is_same = {  # those that no iteration changes, and that have a value whatever their variables are
         part: loop.var not in part.free_vars() and not opaque_terms(part) and not definedness((part,))
@@ -371,10 +372,6 @@ def _choice(parts: list[Cond], taken: Operand, other: Operand) -> Operand:
     if isinstance(taken, Expr) and isinstance(other, Expr):
         return select(cond, taken, other)
     return build.select(cond, taken, other)
-
-
-def _is_number(e: Operand) -> bool:
-    return e.op is ops.CONST or (isinstance(e, Value) and e.op is NUMBER)
 
 
 def hoist(loop: For, scope: Scope) -> tuple[list[Let], For]:

@@ -57,6 +57,7 @@ from lowering.nest.walk import (
     tensors_read,
     touched,
     variables,
+    written_by,
 )
 from lowering.passes.definedness import LAZY
 from lowering.passes.estimates import Loops, is_in_order
@@ -250,7 +251,8 @@ def _dead_stores(reaching: ReachingValues, report: _StoreReport) -> set[tuple[in
 def _redundant_stores(reaching: ReachingValues, report: _StoreReport) -> set[tuple[int, ...]]:
     """The paths of stores that repeat the current contents of their element."""
     f = reaching.f
-    writers = Counter(t for stmt in statements(f.body) for t in _written_or_assumed(stmt))
+    told = (tensors_read(s.cond) if isinstance(s, Assume) else written_by(s) for s in statements(f.body))
+    writers = Counter(tensor for tensors in told for tensor in tensors)
     gone: set[tuple[int, ...]] = set()
     for cursor in cursors(f):
         stmt = cursor.stmt
@@ -258,13 +260,6 @@ def _redundant_stores(reaching: ReachingValues, report: _StoreReport) -> set[tup
             report.store(cursor, True, "the element holds that value already")
             gone.add(cursor.path)
     return gone
-
-
-def _written_or_assumed(stmt: Stmt) -> tuple[Tensor, ...]:
-    """The arrays whose contents a statement determines."""
-    if isinstance(stmt, Store):
-        return (stmt.tensor,)
-    return tensors_read(stmt.cond) if isinstance(stmt, Assume) else ()
 
 
 def _holds_already(stmt: Store, cursor: Cursor, reaching: ReachingValues) -> bool:

@@ -366,7 +366,7 @@ def _guarded(f: Function, decisions: PassReport, reaching: ReachingValues) -> Fu
         if not useless:
             decisions.say(cursor.path, False, "every instance matters")
             continue
-        needed = _short(~_any(useless), scope)
+        needed = _short(~logical_or(*useless), scope)
         if needed is None:
             decisions.say(cursor.path, False, "the instances that matter have no short condition")
             continue
@@ -377,13 +377,6 @@ def _guarded(f: Function, decisions: PassReport, reaching: ReachingValues) -> Fu
         return If(guards[cursor.path], stmt) if cursor.path in guards else stmt
 
     return f.with_body(rewritten(f.body, Cursor.root(f), leave={Store: (guard_store,)})) if guards else f
-
-
-def _any(conditions: list[Cond]) -> Cond:
-    total = conditions[0]
-    for cond in conditions[1:]:
-        total = total | cond
-    return total
 
 
 def _short(cond: Cond, scope: Scope) -> Cond | None:

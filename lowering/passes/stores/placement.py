@@ -61,7 +61,6 @@ from lowering.nest.walk import (
     written_by,
 )
 from lowering.passes.estimates import difference, is_same, kinds_in
-from lowering.passes.simplify import difference as shorter_difference
 from lowering.passes.simplify import shorter
 from lowering.passes.stores.dead_code import drop_unused_storage
 
@@ -242,12 +241,16 @@ def _use_storage_indices(stmt: Stmt, cursor: _Rebasing) -> Stmt:
     if cursor.origins.keys().isdisjoint((*read_by(stmt), *written_by(stmt))):
         return stmt
 
+    def counted(index: Expr, low: Expr | None) -> Expr:
+        if low is None:
+            return const(0)
+        return index if constant_value(low) == 0 else shorter(index - low, cursor.scope.ctx)
+
     def move(tensor: Tensor, indices: Indices) -> tuple[Tensor, Indices] | None:
         lows = cursor.origins.get(tensor)
         if lows is None or all(low is not None and constant_value(low) == 0 for low in lows):
             return None
-        pairs = zip(indices, lows, strict=True)
-        return tensor, tuple(const(0) if low is None else shorter_difference(i, low, cursor.scope) for i, low in pairs)
+        return tensor, tuple(map(counted, indices, lows))
 
     return redirected(stmt, move)
 
