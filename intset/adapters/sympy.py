@@ -19,6 +19,7 @@ from typing import Any, Final, NoReturn
 import sympy
 
 from intset.adapters.decisions import Decisions
+from intset.adapters.rows import RING, by_operators
 from intset.adapters.torch import Basic, ShapeEnvLike, SympyFunctions, known_shapes, ranged_symbol
 from intset.context import Context
 from intset.errors import InputError
@@ -528,20 +529,18 @@ def _symbol(var: Any) -> Basic:
     return sympy.Symbol(var.name, integer=True, **known, **({"even": True} if step % 2 == 0 else {}))
 
 
-def _ceiling(a: Any, b: Any) -> Any:
-    return sympy.ceiling(a / b)
-
-
 def _exported(functions: SympyFunctions) -> dict[Op, Callable[..., Basic]]:
     own: dict[str, Callable[..., Basic]] = {
         "FloorDiv": lambda a, b: sympy.floor(a / b),
-        "CeilDiv": (lambda a, b: -functions["FloorDiv"](-a, b)) if "FloorDiv" in functions else _ceiling,
+        "CeilDiv": lambda a, b: sympy.ceiling(a / b),
         "Mod": sympy.Mod,
         "Where": lambda c, a, b: sympy.Piecewise((a, c), (b, True)),
         "Min": sympy.Min,
         "Max": sympy.Max,
         "PowByNatural": lambda a, b: a**b,
     }
+    if "FloorDiv" in functions:
+        own["CeilDiv"] = lambda a, b: -functions["FloorDiv"](-a, b)
     named = {**own, **functions}
     quotient = named["FloorDiv"]
 
@@ -551,10 +550,7 @@ def _exported(functions: SympyFunctions) -> dict[Op, Callable[..., Basic]]:
     return {
         ops.CONST: lambda e: sympy.Integer(e.value),
         ops.BOOL: lambda e: sympy.true if e.data else sympy.false,
-        ops.ADD: lambda e, a, b: a + b,
-        ops.SUB: lambda e, a, b: a - b,
-        ops.MUL: lambda e, a, b: a * b,
-        ops.NEG: lambda e, a: -a,
+        **by_operators(*RING),
         ops.FLOORDIV: lambda e, a, b: quotient(a, b),
         ops.FLOORMOD: lambda e, a, b: named["Mod"](a, b),
         ops.CEILDIV: lambda e, a, b: named["CeilDiv"](a, b),
