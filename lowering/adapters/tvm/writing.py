@@ -25,11 +25,12 @@ from bound.tir.value import CALL, CONVERT, DIV, NUMBER, PARAM, READ, UNDEF, IntF
 from bound.tir.walk import nodes
 from intset.errors import InputError
 from intset.expr import dag, ops
-from intset.expr.build import ceildiv
+from intset.expr.build import ceildiv, logical_and
 from intset.expr.convert import Converter, operation_of
 from intset.expr.node import Expr, Var, const, constant_value
 from intset.expr.printer import shown
 from intset.expr.range import Range
+from intset.infinity import Infinity
 from lowering.adapters.tvm.reading import ForeignCall, PrimFunc, PrimFuncReader, restored
 from lowering.adapters.tvm.terms import CLASSES
 from lowering.nest import ir
@@ -42,12 +43,12 @@ _ON_THREADS = (ir.LoopKind.THREAD, ir.LoopKind.VTHREAD)
 
 
 def with_launched_threads(f: ir.Function) -> ir.Function:
-    """The function with loops on threads that count from 0.
+    """The function with loops on threads that count from 0, and vectorized loops of constant extents.
 
     A nested loop on the same thread but with another extent becomes a serial loop over a guarded loop with the launched
     extent.
     """
-    return f.with_body(rewritten(f.body, Cursor.root(f), enter={ir.For: (_from_zero, _on_launched)}))
+    return f.with_body(rewritten(f.body, Cursor.root(f), enter={ir.For: (_from_zero, _on_launched, _of_lanes)}))
 
 
 def _from_zero(loop: ir.For, here: Cursor) -> ir.Stmt:
@@ -81,6 +82,22 @@ def _on_launched(loop: ir.For, here: Cursor) -> ir.Stmt:
     return ir.For(
         outer, Range(0, ceildiv(extent, threads)), ir.with_fields(loop, var=inner, range=Range(0, threads), body=within)
     )
+
+
+def _of_lanes(loop: ir.For, here: Cursor) -> ir.Stmt:
+    """A vectorized loop over the largest extent, guarded; a serial one where no constant bounds the extent."""
+    low, extent = range_ends(loop.range)
+    if loop.kind is not ir.LoopKind.VECTORIZED or extent.is_const:
+        return loop
+    most = here.ctx.bounds(extent, over="sizes")[1]
+    if isinstance(most, Infinity):
+        return ir.with_fields(loop, kind=ir.LoopKind.SERIAL)
+    whole = ir.with_fields(loop, range=Range(low, most if most.data > 0 else 0))
+    inside = here.scope.inside(whole)
+    ends = extent.args if extent.op is ops.MIN else (extent,)
+    last = [end.args[1] + loop.var - low < end.args[0] if end.op is ops.SUB else loop.var - low < end for end in ends]
+    guards = [inside.ctx.simplify(guard) for guard in last if not proves(inside, guard)]
+    return ir.with_fields(whole, body=ir.If(logical_and(*guards), loop.body))
 
 
 TirTerm: TypeAlias = "Any"
