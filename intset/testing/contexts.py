@@ -407,8 +407,8 @@ def cases(count: int, seed: int = 0) -> Iterator[Case]:
         expr = expression(rng, variables, DEPTH)
         conditions = [condition(rng, variables, 2)] if rng.random() < 0.5 else []
         value = compiled(expr, variables)
-        values = {value_or_none(value, *point) for point in _points_of(ranges, conditions)} - {None}
-        yield Case(number, ranges, conditions, expr, sorted(values))
+        values = {value_or_none(value, *point) for point in _points_of(ranges, conditions)}
+        yield Case(number, ranges, conditions, expr, sorted(v for v in values if v is not None))
 
 
 def image(op: Op, *operands: Collection[int]) -> set[int]:

@@ -345,15 +345,10 @@ class CNest(emitter.Emitter[Cursor]):
     def _frees(self, live: int) -> list[str]:
         return [f"free({name});" for name in reversed(self.heap[live:])]
 
-    def _left(self, code: int) -> list[str]:
-        """Free the heap and return a code, in braces if that takes several lines."""
-        lines = [*self._frees(0), f"return {code};"]
-        return lines if len(lines) == 1 else ["{", *emitter.indented(lines), "}"]
-
     def _unless(self, cond: str, code: int) -> list[str]:
-        """Return a code if a C condition is true."""
-        first, *rest = self._left(code)
-        return [f"if ({cond}) {first}", *rest]
+        """Free the heap and return a code if a C condition is true, in braces if that takes several lines."""
+        frees, leave = self._frees(0), f"return {code};"
+        return [f"if ({cond}) {{", *emitter.indented([*frees, leave]), "}"] if frees else [f"if ({cond}) {leave}"]
 
     def _shared_storage(self, stmts: Sequence[ir.Stmt]) -> dict[Tensor, ir.Allocate]:
         """Allocations with shared bytes, whose pointers are declared around single statements.
@@ -700,15 +695,12 @@ def _prepared(f: ir.Function, bits: int) -> ir.Function:
         before, split = split, unroll(run_over_digits(partition_loops(split, f)))
         if split.body is before.body:
             break
-    is_same = split.body is f.body
-    chosen = split if is_same or _is_representable(split) and (bits == 64 or narrow(split).bits == 32) else f
-    return drop_dead(fold_constants(accumulate(decide_rows(drop_identities(chosen), is_all=True))))
-
-
-def _is_representable(f: ir.Function) -> bool:
-    """Whether every integer constant fits in 64 bits: loops split by a sign, `x >> 63`, divide by 2**63."""
-    nodes = postorder([e for stmt in statements(f.body) for e in operands(stmt)])
-    return all(-(1 << 63) <= node.data < 1 << 63 for node in nodes if node.op is ops.CONST)
+    if split.body is not f.body:
+        nodes = postorder([e for stmt in statements(split.body) for e in operands(stmt)])
+        # loops split by a sign, `x >> 63`, divide by 2**63
+        fits = all(-(1 << 63) <= node.data < 1 << 63 for node in nodes if node.op is ops.CONST)
+        split = split if fits and (bits == 64 or narrow(split).bits == 32) else f
+    return drop_dead(fold_constants(accumulate(decide_rows(drop_identities(split), is_all=True))))
 
 
 class _CBody:

@@ -38,7 +38,7 @@ from intset.expr.dag import is_small, opaque_terms, operations, postorder, rewri
 from intset.expr.evaluate import evaluate
 from intset.expr.node import Cond, Expr, Node, Var, const, constant_value, make
 from intset.expr.ops import Op
-from lowering.allocation import ALIGNMENT, Arena, Size, StoragePlan
+from lowering.allocation import ALIGNMENT, Arena, StoragePlan
 from lowering.codegen import c_words, emitter
 from lowering.nest.ir import Allocate, For
 from lowering.nest.scope import Scope
@@ -122,14 +122,16 @@ class CSyntax:
         return name if tensor in self.scalars else f"{name}[{emitter.opened(index)}]"
 
     def operation(self, node: Any, args: list[str]) -> str:
-        special = self._value if isinstance(node, Value) else self._integer if isinstance(node, Expr) else _comparison
         is_comparison = isinstance(node, Cond) and node.op in ops.COMPARISONS
         if is_comparison and any(self.spans.word(arg) != "int64" for arg in node.args):
             word = self.spans.word_of_operands(node)
             if word == "int128":
                 return f"({self._call('compare', word, args)} {_INFIX[node.op]} 0)"
             args = [self._as_word(arg, text, word) for arg, text in zip(node.args, args, strict=True)]
-        text = special(node, args)
+        if is_comparison and args[0] == args[1]:  # compilers warn of it
+            return str(node.op in _REFLEXIVE).lower()
+        text = self._value(node, args) if isinstance(node, Value) else None
+        text = self._integer(node, args) if isinstance(node, Expr) else text
         if text is not None:
             return text
         if node.op is ops.SELECT:
@@ -411,11 +413,6 @@ def _word_type(dtype: str) -> str:
     return "uint64_t" if dtype == "uint64" else "int64_t"
 
 
-def _comparison(node: Cond, args: list[str]) -> str | None:
-    """The truth of a comparison of equal texts, of which compilers warn."""
-    return None if node.op not in ops.COMPARISONS or args[0] != args[1] else str(node.op in _REFLEXIVE).lower()
-
-
 MAX_NODES: Final = 100  # larger indices are not simplified
 MIN_SELECTS: Final = 4  # smaller trees do not pay for the memory of a table
 MAX_ELEMENTS: Final = 4096  # of a table
@@ -652,15 +649,11 @@ class CStorage:
             self._slots[arena].append(offset)
             texts = []
             for size in slot.sizes:
-                before, text = self._bytes(size)
+                before, extents = emitter.straight_line(self.syntax, size.extents)
                 lines += before
-                texts.append(text)
+                texts.append(self.size(str(size.width), size.extents, extents))
             end = self._call("after_size", offset, self._largest(texts))
         return lines, end
-
-    def _bytes(self, size: Size) -> tuple[list[str], str]:
-        lines, texts = emitter.straight_line(self.syntax, size.extents)
-        return lines, self.size(str(size.width), size.extents, texts)
 
     def size(self, width: str, extents: Iterable[Expr], texts: Iterable[str]) -> str:
         """The text of an array's size in bytes. `width`: bytes per element; `texts`: the extents in C."""

@@ -53,9 +53,7 @@ class WordSpans:
 
     def word(self, node: Any) -> str:
         """The machine type of an integer: `uint64` where `int64` may not hold it."""
-        if not self.is_wide(node):
-            return "int64" if is_within(self.of(node), INT64) else "uint64"
-        return "int64" if is_within(self._known[node], INT64) else "uint64"
+        return "int64" if is_within(self.of(node), INT64) else "uint64"
 
     def of(self, node: Any) -> Span:
         """Bounds of an integer; by default those of its machine type."""
@@ -245,12 +243,9 @@ def comment(*lines: str) -> str:
     lines) and all but printable ASCII are written as Python's escapes with `%` for the backslash; `*/`, `/*` and `??`,
     which begin delimiters and trigraphs, are separated by a blank.
     """
-    return f"/* {f'{chr(10)}   '.join(map(_comment_line, lines))} */"
-
-
-def _comment_line(text: str) -> str:
-    plain = _NOT_IN_COMMENTS.sub(_escaped, text)
-    return re.sub(r"\*(?=/)|/(?=\*)|\?(?=\?)", r"\g<0> ", plain)
+    plain = "\n   ".join(_NOT_IN_COMMENTS.sub(_escaped, line) for line in lines)
+    separated = re.sub(r"\*(?=/)|/(?=\*)|\?(?=\?)", r"\g<0> ", plain)
+    return f"/* {separated} */"
 
 
 def _escaped(match: re.Match[str]) -> str:
