@@ -103,29 +103,20 @@ def executed(path: Path, source: str) -> dict[str, Any]:
     module = ModuleType(_MODULE)
     module.__file__ = str(path)
     sys.modules[_MODULE] = module
-    with _script_environment(path), _one_line(path):
+    with _running(path):
         exec(code, module.__dict__)
     return module.__dict__
 
 
 @contextlib.contextmanager
-def _script_environment(path: Path) -> Iterator[None]:
-    """Put the script's folder first on the import path, and redirect its stdout to stderr."""
+def _running(path: Path) -> Iterator[None]:
+    """Put the script's folder first on the import path, redirect its stdout to stderr, and convert its exceptions to an
+    `InputError` that names the script's line."""
     folder = str(path.resolve().parent)
     sys.path.insert(0, folder)
     try:
         with contextlib.redirect_stdout(sys.stderr):
             yield
-    finally:
-        with contextlib.suppress(ValueError):
-            sys.path.remove(folder)
-
-
-@contextlib.contextmanager
-def _one_line(path: Path) -> Iterator[None]:
-    """Convert exceptions of a script to an `InputError` that names the script's line."""
-    try:
-        yield
     except KeyboardInterrupt:
         raise
     except BaseException as error:
@@ -134,6 +125,9 @@ def _one_line(path: Path) -> Iterator[None]:
         text = str(error).strip()
         message = f": {text.splitlines()[0]}" if text else ""
         raise InputError(f"{path}{line}: the script raised {type(error).__name__}{message}") from error
+    finally:
+        with contextlib.suppress(ValueError):
+            sys.path.remove(folder)
 
 
 def _listed(path: Path, entries: object) -> Iterator[ScriptSchedule]:
@@ -151,7 +145,7 @@ def _listed(path: Path, entries: object) -> Iterator[ScriptSchedule]:
 def _built(path: Path, name: str, function: Callable[[], object], sizes: Mapping[str, int]) -> ScriptSchedule:
     """Call a function for its schedule; an error of the schedule language gives a refused one."""
     try:
-        with _script_environment(path), _one_line(path):
+        with _running(path):
             result = function()
     except InputError as error:
         if isinstance(error.__cause__, IntSetError):

@@ -291,17 +291,9 @@ class _View(NamedTuple):
 
 
 def plot(
-    path: Path,
-    domains: Sequence[str],
-    at: Mapping[str, int],
-    schedule: str | None,
-    stage: str | None,
-    axes: Sequence[str],
-    instance: Mapping[str, int],
-    compute: str,
-    output: str | None,
+    path: Path, domains: Sequence[str], at: Mapping[str, int], schedule: str | None, output: str | None, **options: Any
 ) -> None:
-    """Draw one stage of a script's schedule to a file."""
+    """Draw one stage of a script's schedule to a file; the options are those of `picture_of`."""
     target = None if output is None else check_output(output)
     style = require("matplotlib", "plot").rc_context(STYLE)
     entries = load_script(path)
@@ -313,7 +305,7 @@ def plot(
     if entry.schedule is None:
         raise InputError(entry.refused)
     domains = domains or DOMAINS
-    picture = picture_of(entry, {**entry.sizes, **at}, domains, stage, axes, instance, compute)
+    picture = picture_of(entry, {**entry.sizes, **at}, domains, **options)
     target = target or Path(f"{path.stem}-{picture.tensor}.png".replace("/", "-"))
     with style:
         saved(draw(picture), target)

@@ -343,10 +343,14 @@ class _StraightLine:
                 self.texts[node, home] = self._text(node, home)
 
     def _below(self, node: Operand) -> tuple[Operand, ...]:
-        known = self.children.get(node)
-        if known is None:
-            known = self.children[node] = _evaluated(node)
-        return known
+        """The operands that a node evaluates; the formula of an integer function of data, at its arguments."""
+        if node not in self.children:
+            if node.op is ops.LOAD and isinstance(node.data, IntFunction):
+                at = dict(zip(node.data.params, node.args, strict=True))
+                self.children[node] = (substitute(node.data.body, at),)
+            else:
+                self.children[node] = node.args[1:] if node.op is ops.ASSERTING else node.args
+        return self.children[node]
 
     def _assign_homes(self, roots: Iterable[Operand]) -> None:
         """Choose the blocks that evaluate each node, users before operands."""
@@ -410,14 +414,6 @@ class _StraightLine:
         cond = name if node.op is ops.AND else self.syntax.negated(name)
         home.lines += self.syntax.branch(cond, [*arms[1].lines, assign(name, texts[1])], [])
         return name
-
-
-def _evaluated(node: Operand) -> tuple[Operand, ...]:
-    """The operands that a node evaluates; the formula of an integer function of data, at its arguments."""
-    if node.op is ops.LOAD and isinstance(node.data, IntFunction):
-        return (substitute(node.data.body, dict(zip(node.data.params, node.args, strict=True))),)
-    answer: tuple[Operand, ...] = node.args[1:] if node.op is ops.ASSERTING else node.args
-    return answer
 
 
 def _merged(blocks: list[_LineBlock]) -> list[_LineBlock]:

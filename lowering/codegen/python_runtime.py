@@ -46,7 +46,7 @@ def environment() -> dict[str, Any]:
         "shl": lambda a, b: a << min(_shift(b), 64),  # shifts beyond 64 places leave the same low 64 bits
         "shr": lambda a, b: a >> _shift(b),
         "whole": _whole,
-        "reinterpret": _reinterpret,
+        "reinterpret": lambda x, source, target: struct.unpack(_CODES[target], struct.pack(_CODES[source], x))[0],
         **{f"checked_{function}": partial(_checked, function) for function in Trapping},
         "truncdiv": trunc_div,
         "truncmod": trunc_mod,
@@ -101,16 +101,11 @@ def _refuse(error: type[Exception], message: str, what: str) -> NoReturn:
 # -- integers ---------------------------------------------------------------------------------------------------
 
 
-_CODES: Final = {
+_CODES: Final = {  # of the bits of a number
     **dict(zip((f"{u}int{bits}" for u in ("", "u") for bits in (8, 16, 32, 64)), "bhiqBHIQ", strict=True)),
     "float32": "f",
     "float64": "d",
 }
-
-
-def _reinterpret(x: Any, source: str, target: str) -> Any:
-    """The bits of a number of one type as another type."""
-    return struct.unpack(_CODES[target], struct.pack(_CODES[source], x))[0]
 
 
 def _whole(x: float, low: int, high: int) -> int:

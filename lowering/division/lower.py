@@ -291,23 +291,16 @@ class DivisionLowering:
     def run(self) -> Key:
         """Lower every node; returns the key of the root."""
         first = self._key(self.root, self.top, True)
-        stack = [first]
-        while stack:
-            key = stack[-1]
-            if key in self.done:
-                stack.pop()
-                continue
-            if key not in self.deferred:
-                self.deferred[key] = self._expanded(key)
-                self.uses[key] = self.deferred[key].children
+        for key in postorder_by((first,), lambda key: self._deferred(key).children):
             children, finish = self.deferred[key]
-            waiting = [child for child in children if child not in self.done]
-            if waiting:
-                stack.extend(reversed(waiting))
-                continue
             self.done[key] = finish([self.done[child] for child in children])
-            stack.pop()
         return first
+
+    def _deferred(self, key: Key) -> _Deferred:
+        if key not in self.deferred:
+            self.deferred[key] = self._expanded(key)
+            self.uses[key] = self.deferred[key].children
+        return self.deferred[key]
 
     def reached(self, root: Key) -> list[Key]:
         """The keys that the result consists of, operands first."""

@@ -347,7 +347,12 @@ class IndexMap(Configured):
         values = dict(zip(other.variables, self.exprs, strict=True))
         keeps_ranges = other._origin is None  # an inverse has its origin's shape as ranges
         inside = self._inside(ctx)
-        exprs = [_simplified(inside, substitute(e, values), keeps_ranges) for e in other.exprs]
+        exprs = []
+        for e in (substitute(e, values) for e in other.exprs):
+            if keeps_ranges and e.op is ops.FLOORMOD:  # a remainder stays one, since its divisor is its range
+                exprs.append(inside.canonical(e.args[0]) % e.args[1])
+            else:
+                exprs.append(inside.canonical(e))
         return _restored(self.variables, self._old, exprs, ctx, self._where)
 
     def onto(self, ranges: Sequence[Range]) -> IndexMap:
@@ -478,13 +483,6 @@ def _plain(e: Expr) -> Extent:
 def _is_within(e: Expr, limits: Range) -> Cond:
     low, extent = as_expr(limits.min), as_expr(limits.extent)
     return (e >= low) & (e < low + extent)
-
-
-def _simplified(ctx: Context, e: Expr, keeps_ranges: bool) -> Expr:
-    """The canonical form of an index. With `keeps_ranges` a remainder stays one, since its divisor is its range."""
-    if keeps_ranges and e.op is ops.FLOORMOD and isinstance(e.args[0], Expr) and isinstance(e.args[1], Expr):
-        return ctx.canonical(e.args[0]) % e.args[1]
-    return ctx.canonical(e)
 
 
 # -- checked arguments --------------------------------------------------------------------------------------------

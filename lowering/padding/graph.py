@@ -33,7 +33,7 @@ import math
 import numbers
 import operator
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain, count
 from operator import attrgetter
@@ -135,7 +135,11 @@ class SearchState:
         values, uniform = solution
         if not values:
             return self if uniform == self.uniform else replace(self, uniform=uniform)
-        live = {t: v._replace(packed=tuple(_substituted(p, values) for p in v.packed)) for t, v in self.live.items()}
+
+        def substituted(p: Version) -> Version:
+            return p if isinstance(p.state, State) else p._replace(state=rewrite(p.state, values))
+
+        live = {t: v._replace(packed=tuple(map(substituted, v.packed))) for t, v in self.live.items()}
         return replace(
             self, live=live, uniform=uniform, substitution=Substitution(self.substitution, values, is_renaming)
         )
@@ -146,10 +150,6 @@ class SearchState:
         trail = Trail(self.trail, None, other.trail)
         live, results = {**self.live, **other.live}, {**self.results, **other.results}
         return SearchState(self.cost + other.cost, live, self.uniform | other.uniform, trail, joined, results)
-
-
-def _substituted(version: Version, values: Mapping[Parameter, Operand]) -> Version:
-    return version if isinstance(version.state, State) else version._replace(state=rewrite(version.state, values))
 
 
 class PaddingStates:

@@ -80,7 +80,12 @@ def in_type(term: Any, value: Operand) -> Operand:
     if not isinstance(value, Expr):
         return value
     dtype = dtype_of(term)
-    return value if dtype in _MATHEMATICAL else ints.cast(value, dtypes.bits(dtype), dtypes.signed(dtype))
+    return value if dtype in _MATHEMATICAL else in_register(value, dtype)
+
+
+def in_register(value: Any, dtype: str) -> Expr:
+    """An integer wrapped to a type."""
+    return ints.cast(value, dtypes.bits(dtype), dtypes.signed(dtype))
 
 
 def as_value(term: Any, value: Operand) -> Operand:
@@ -174,11 +179,6 @@ def _exclusive(term: Any, a: Any, b: Any) -> Operand:
     return build.logical(ops.AND, either, build.negation(both))
 
 
-def _popcount(term: Any, value: Any) -> Operand:
-    dtype = dtype_of(term.args[0])
-    return popcount(ints.cast(value, dtypes.bits(dtype), dtypes.signed(dtype)))
-
-
 _CALLS: Final[dict[str, Row]] = {
     **{name: _function(f) for name, f in FUNCTIONS.items() if name != "ldexp"},
     "pow": _function(power),
@@ -186,7 +186,7 @@ _CALLS: Final[dict[str, Row]] = {
     "fabs": lambda term, a: build.unary(ops.ABS, a),
     "if_then_else": _selected,
     "likely": lambda term, a: a,
-    "popcount": _popcount,
+    "popcount": lambda term, a: popcount(in_register(a, dtype_of(term.args[0]))),
     "undef": lambda term: undef(dtype_of(term)),
     "bitwise_and": _bitwise(lambda a, b: a & b, ops.AND),
     "bitwise_or": _bitwise(lambda a, b: a | b, ops.OR),
