@@ -92,14 +92,10 @@ def visible(text: str) -> str:
 
 def escaped(value: object, limit: int = SHOWN_TEXT) -> Cell:
     """A text in HTML, cut at `limit` characters; a note counts the omitted ones."""
-    text = value if isinstance(value, str) else _text(value, limit)
+    text = value if isinstance(value, str) else to_text(value, limit) if isinstance(value, Node) else shown(value)
     rest = len(text) - limit
     cut = text if rest <= 0 else f"{text[:limit]}… ({rest:,} characters left out)"
     return escape(visible(cut))
-
-
-def _text(value: object, limit: int) -> str:
-    return to_text(value, limit) if isinstance(value, Node) else shown(value)
 
 
 def code(value: object, limit: int = SHOWN_NAME) -> Cell:
@@ -126,15 +122,13 @@ def table(head: Sequence[str], rows: Iterable[Sequence[Cell]], total: int | None
     first = list(itertools.islice(waiting, SHOWN_ROWS))
     left = (total - len(first)) if total is not None else sum(1 for _ in waiting)
     top = "".join(f'<th style="{_STYLE}">{escaped(text, SHOWN_NAME)}</th>' for text in head)
-    body = "".join(f"<tr>{''.join(_cells(row, not head))}</tr>" for row in first)
+    body = ""
+    for row in first:
+        tags = ["th" if not head and not k else "td" for k in range(len(row))]
+        cells = (f'<{tag} style="{_STYLE}">{cell}</{tag}>' for tag, cell in zip(tags, row, strict=True))
+        body += f"<tr>{''.join(cells)}</tr>"
     more = note(f"{left:,} more rows") if left > 0 else ""
     return f"<table>{f'<thead><tr>{top}</tr></thead>' if head else ''}<tbody>{body}</tbody></table>{more}"
-
-
-def _cells(row: Sequence[Cell], is_named: bool) -> Iterable[Cell]:
-    for k, cell in enumerate(row):
-        tag = "th" if is_named and not k else "td"
-        yield f'<{tag} style="{_STYLE}">{cell}</{tag}>'
 
 
 def known(answer: Callable[[], object]) -> Cell:
@@ -204,8 +198,9 @@ def _svg(seen: Elements, caption: str, is_filled: bool) -> str:
     if is_filled:
         parts.append(f'<path d="{_cells_path(seen, left, top, across, down)}" fill="{_FILL}"/>')
         if min(across, down) >= 6:
-            grid = _grid_path(rows, columns, left, top, across, down)
-            parts.append(f'<path d="{grid}" stroke="#ccd4db" stroke-width="0.5"/>')
+            upright = (f"M{left + k * across:.2f} {top}v{rows[1] * down:.2f}" for k in range(1, columns[1]))
+            level = (f"M{left} {top + k * down:.2f}h{columns[1] * across:.2f}" for k in range(1, rows[1]))
+            parts.append(f'<path d="{"".join((*upright, *level))}" stroke="#ccd4db" stroke-width="0.5"/>')
     dashed = "" if is_filled else ' stroke-dasharray="4"'
     parts.append(f'<rect {frame} stroke="{_OUTLINE}"{dashed}/>')
     ink = f'fill="{_INK}" font-family="sans-serif" font-size="11"'
@@ -250,12 +245,6 @@ def _cells_path(seen: Elements, left: float, top: float, across: float, down: fl
 
 def _rectangle(x: float, y: float, width: float, height: float) -> str:
     return f"M{x:.2f} {y:.2f}h{width:.2f}v{height:.2f}h{-width:.2f}z"
-
-
-def _grid_path(rows: Side, columns: Side, left: float, top: float, across: float, down: float) -> str:
-    upright = (f"M{left + k * across:.2f} {top}v{rows[1] * down:.2f}" for k in range(1, columns[1]))
-    level = (f"M{left} {top + k * down:.2f}h{columns[1] * across:.2f}" for k in range(1, rows[1]))
-    return "".join((*upright, *level))
 
 
 def _ends_of(side: Side) -> tuple[int, ...]:
@@ -319,21 +308,17 @@ def _(value: Region) -> Cell:
 
 @fragment.register
 def _(value: Relation) -> Cell:
+    own = list(coordinates(value.sources + value.targets))
     rows = [
         ("pairs", known(value.pairs.count)),
         ("from", f"{value.sources} coordinates"),
         ("to", f"{value.targets} coordinates"),
         ("claim", escaped(claim(value))),
-        ("condition", known(lambda: value.condition(*_coordinates(value)))),
+        ("condition", known(lambda: value.condition(own[: value.sources], own[value.sources :]))),
     ]
     picture = svg(value.pairs) if (value.sources, value.targets) == (1, 1) else None
     said = note("d0 is the source, d1 the target") if picture else ""
     return table((), rows) + (picture or "") + said + notes(value.notes)
-
-
-def _coordinates(value: Relation) -> tuple[list[Expr], list[Expr]]:
-    own = coordinates(value.sources + value.targets)
-    return list(own[: value.sources]), list(own[value.sources :])
 
 
 @fragment.register
@@ -399,17 +384,13 @@ def _(value: IterMap) -> Cell:
 @fragment.register
 def _(value: Space) -> Cell:
     values = value.values
-    rows = ((code(name), f"{len(own):,}", code(_values(own))) for name, own in values.items())
+    texts = {name: ", ".join(map(repr, own[:12])) + (", …" if len(own) > 12 else "") for name, own in values.items()}
+    rows = ((code(name), f"{len(own):,}", code(texts[name])) for name, own in values.items())
     candidates = prod(len(own) for own in values.values())
     uncounted = f"of {short_number(candidates)} candidates; see count()"
     counted = known(value.count) if candidates <= FEW_POINTS**2 else uncounted
     members = table((), [("members", counted), ("where", conditions(value.where) or "always")])
     return table(("name", "number", "values"), rows, len(values)) + members
-
-
-def _values(values: Sequence[object]) -> str:
-    first = ", ".join(repr(v) for v in values[:12])
-    return f"{first}, …" if len(values) > 12 else first
 
 
 @fragment.register

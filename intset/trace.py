@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import wraps
 from logging import DEBUG as DEBUG
 from time import perf_counter
@@ -196,16 +197,12 @@ class TracedQuestion:
                     "tier": tier.name,
                     "outcome": tier.outcome,
                     "seconds": tier.seconds,
-                    "gave_up": [_refusal_json(one) for one in tier.gave_up],
+                    "gave_up": [asdict(one) for one in tier.gave_up],
                 }
                 for tier in self.tiers
             ],
-            "gave_up": [_refusal_json(one) for one in self.gave_up],
+            "gave_up": [asdict(one) for one in self.gave_up],
         }
-
-
-def _refusal_json(one: Refusal) -> dict[str, str]:
-    return {"reason": one.reason, "budget": one.budget}
 
 
 @dataclass(slots=True)
@@ -301,9 +298,7 @@ class Trace(ScopedBlock["Trace"], Displayed):
     def outermost(self, most: int = SHOWN_ROWS) -> list[TracedQuestion]:
         """At most `most` records: every depth that fits completely, outermost first; else the first `most`."""
         records = self.records
-        by_depth: dict[int, int] = {}
-        for record in records:
-            by_depth[record.depth] = by_depth.get(record.depth, 0) + 1
+        by_depth = Counter(record.depth for record in records)
         deepest, number = -1, 0
         for depth in sorted(by_depth):
             number += by_depth[depth]
@@ -314,10 +309,7 @@ class Trace(ScopedBlock["Trace"], Displayed):
 
     def to_json(self) -> dict[str, object]:
         """Records, totals and the number of omitted questions as plain data, by `docs/schemas/trace.json`."""
-        totals = [
-            {"tier": name, "asked": t.asked, "answered": t.answered, "seconds": t.seconds, "gave_up": t.gave_up}
-            for name, t in self.totals.items()
-        ]
+        totals = [{"tier": name, **asdict(t)} for name, t in self.totals.items()]
         records = [one.to_json() for one in self.records]
         head = {"format": "intset.trace", "version": 1}
         return {**head, "records": records, "tiers": totals, "omitted": self.omitted}
@@ -451,17 +443,11 @@ def _subject_of(subject: Callable[..., object], *args: Any, **named: Any) -> obj
 
 def _heard(error: BudgetError) -> None:
     """Take down that a budget ended, or that an exact computation refused."""
-    record, refusal = _CURRENT.get(), Refusal(str(error), error.budget)
-    if record is not None:
-        record.at.refused(refusal)
-    elif TRACES or LOG.isEnabledFor(DEBUG):  # a set operation outside questions, such as a union or a count
-        recorded("operation", "on a set", lambda: _refuse(refusal))
-
-
-def _refuse(refusal: Refusal) -> None:
     record = _CURRENT.get()
     if record is not None:
-        record.at.refused(refusal)
+        record.at.refused(Refusal(str(error), error.budget))
+    elif TRACES or LOG.isEnabledFor(DEBUG):  # a set operation outside questions, such as a union or a count
+        recorded("operation", "on a set", lambda: _heard(error))
 
 
 LISTENERS.append(_heard)
@@ -488,10 +474,7 @@ def _notes(answer: object) -> tuple[str, ...]:
 
 
 def _short(value: object) -> str:
-    if isinstance(value, str):
-        text = value
-    elif isinstance(value, Node):
+    if isinstance(value, Node):
         return to_text(value, SHOWN_NAME)
-    else:
-        text = shown(value)
+    text = value if isinstance(value, str) else shown(value)
     return text if len(text) <= SHOWN_NAME else f"{text[: SHOWN_NAME - 1]}…"

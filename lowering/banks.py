@@ -86,7 +86,9 @@ def bank_conflicts(e: IntLike, lanes: Sequence[Var], ctx: Context, banks: int = 
     bank_bits, word_bits = _power(banks, "banks"), _power(width, "width")
     if any(v in form.high for v in running):
         raise InputError(f"a lane has no constant end: {shown(next(v for v in running if v in form.high))}")
-    _refuse_fresh(columns, running)
+    for term, reason in columns.fresh.items():
+        if any(v in running for v in free_vars(term)):
+            raise InputError(f"the bits of {shown(term)} are not known: {reason}")
     mask = sum(1 << column for v in running for column in columns.places.get(v, ()))
     words = [row & mask for row in form.rows[word_bits:]]
     of_words, of_banks = RowBasis(words), RowBasis(words[:bank_bits])
@@ -173,12 +175,6 @@ def _power(size: int, what: str) -> int:
     return value.bit_length() - 1
 
 
-def _refuse_fresh(columns: Columns, lanes: Sequence[Var]) -> None:
-    for term, reason in columns.fresh.items():
-        if any(v in lanes for v in free_vars(term)):
-            raise InputError(f"the bits of {shown(term)} are not known: {reason}")
-
-
 def _fresh_notes(columns: Columns) -> tuple[str, ...]:
     return tuple(f"{term} is known by its width alone: {reason}" for term, reason in columns.fresh.items())
 
@@ -204,14 +200,9 @@ def _evidence(basis: RowBasis, columns: Columns) -> RankEvidence:
     def rows(mask: int) -> tuple[int, ...]:
         return tuple(k for k in range(mask.bit_length()) if mask >> k & 1)
 
-    pivots = []
-    for column, (_, made_of) in basis.rows.items():
-        pivots.append((rows(made_of), columns.terms[column - 1]))
-    dependencies = []
-    for mask, _ in basis.relations:
-        *others, last = rows(mask)
-        dependencies.append((last, tuple(others)))
-    return RankEvidence(tuple(pivots), tuple(dependencies))
+    pivots = tuple((rows(made_of), columns.terms[column - 1]) for column, (_, made_of) in basis.rows.items())
+    dependent = [rows(mask) for mask, _ in basis.relations]
+    return RankEvidence(pivots, tuple((last, tuple(others)) for *others, last in dependent))
 
 
 __all__ = ["AddressAnswer", "alignment", "bank_conflicts", "contiguity"]

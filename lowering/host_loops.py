@@ -10,7 +10,6 @@ from typing import Any, NoReturn, TypeAlias
 from weakref import finalize
 
 from bound.operation import PlaceholderOp
-from bound.tensor import Tensor
 from bound.tir.build import ExternCall
 from bound.tir.value import Value
 from intset.errors import InputError
@@ -43,14 +42,12 @@ class While:
         sizes = tuple(v for v in free if isinstance(v, Var))
         scalars = tuple(v for v in free if not isinstance(v, Var))
         self.variables = (*sizes, *scalars)
-        self.writes = tuple(dict.fromkeys(self._written(body)))
+        stores = [s.tensor for s in statements(body) if isinstance(s, Store)]
+        written = dict.fromkeys((*stores, *(t for call in calls(body) for t in call.writes)))
+        self.writes = tuple(t for t in written if t in self.tensors)
         outputs = (*(t for t in self.tensors if t in self.writes), self.flag)
         whole = Function("round", (*self.tensors, self.flag), outputs, sizes, scalars, round_)
         self.function = with_bounds_checks(whole)
-
-    def _written(self, body: Stmt) -> list[Tensor]:
-        stores = [s.tensor for s in statements(body) if isinstance(s, Store) and s.tensor in self.tensors]
-        return [*stores, *(t for call in calls(body) for t in call.writes if t in self.tensors)]
 
     def __call__(self, *args: Any) -> None:
         import numpy as np

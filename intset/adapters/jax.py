@@ -17,6 +17,7 @@ from typing import Any, Final, Protocol, TypeAlias
 import jax.export
 
 from intset.adapters.decisions import Decisions
+from intset.adapters.rows import RING, SIGNS, by_operators
 from intset.context import Context
 from intset.errors import InputError
 from intset.expr import ops
@@ -173,13 +174,7 @@ def _smaller(a: Any, b: Any) -> Any:
 
 _TO_JAX: Final[dict[Op, Callable[..., Any]]] = {
     ops.CONST: lambda e: e.value,
-    ops.ADD: lambda e, a, b: a + b,
-    ops.SUB: lambda e, a, b: a - b,
-    ops.MUL: lambda e, a, b: a * b,
-    ops.NEG: lambda e, a: -a,
-    ops.FLOORDIV: lambda e, a, b: a // b,
-    ops.FLOORMOD: lambda e, a, b: a % b,
-    ops.CEILDIV: lambda e, a, b: -(-a // b),
+    **by_operators(*RING, ops.FLOORDIV, ops.FLOORMOD, ops.CEILDIV),
     ops.MIN: lambda e, a, b: _smaller(a, b),
     ops.MAX: lambda e, a, b: _larger(a, b),
     ops.ABS: lambda e, a: _larger(a, -a),
@@ -230,10 +225,9 @@ class SymbolicDimensions:
 
     def condition(self, a: Dimension, sign: str, b: Dimension) -> Cond:
         """A comparison; `sign` is one of < <= > >= == !=."""
-        op = _SIGNS.get(sign)
-        if op is None:
-            raise InputError(f"the sign of a comparison is one of {' '.join(_SIGNS)}, not {shown(sign)}")
-        return compare(op, self.expr(a), self.expr(b))
+        if sign not in SIGNS:
+            raise InputError(f"the sign of a comparison is one of {' '.join(SIGNS)}, not {shown(sign)}")
+        return compare(SIGNS[sign], self.expr(a), self.expr(b))
 
     def holds(self, a: Dimension, sign: str, b: Dimension) -> bool | None:
         """True if a comparison always holds, False if it never does, `None` if neither was proved.
@@ -257,9 +251,6 @@ class SymbolicDimensions:
 
     def __repr__(self) -> str:
         return f"<SymbolicDimensions under {len(self.context.facts)} constraints>"
-
-
-_SIGNS: Final = {"<": ops.LT, "<=": ops.LE, ">": ops.GT, ">=": ops.GE, "==": ops.EQ, "!=": ops.NE}
 
 
 def _end(end: Expr | Infinity) -> float:

@@ -13,10 +13,11 @@ from typing import Any, Final, TypeAlias
 
 import pymbolic.primitives as p
 
+from intset.adapters.rows import RING, SIGNS, by_operators, chosen, wrapped
 from intset.errors import InputError
 from intset.expr import ops
 from intset.expr.arguments import as_int, of_kind
-from intset.expr.build import Opaque, logical_and, logical_or, maximum, minimum, select
+from intset.expr.build import Opaque, logical_and, logical_or, maximum, minimum
 from intset.expr.convert import (
     Converter,
     OperandsByClass,
@@ -28,7 +29,7 @@ from intset.expr.convert import (
     truth_of,
 )
 from intset.expr.dag import intern
-from intset.expr.node import Cond, Expr, Node, Term, Var, const, truth
+from intset.expr.node import Cond, Expr, Node, Term, Var, compare, const, truth
 from intset.expr.ops import Op
 from intset.expr.printer import shown
 
@@ -188,19 +189,6 @@ def _of_truths(function: Callable[..., Cond]) -> Callable[..., Cond]:
     return lambda term, *parts: function(*map(truth_of, parts))
 
 
-def _number(term: Any) -> Node:
-    return const(as_int(term, "a number of pymbolic"))
-
-
-_COMPARED: Final[dict[str, Callable[[Expr, Expr], Cond]]] = {
-    "<": lambda a, b: a < b,
-    "<=": lambda a, b: a <= b,
-    ">": lambda a, b: a > b,
-    ">=": lambda a, b: a >= b,
-    "==": lambda a, b: a.eq(b),
-    "!=": lambda a, b: a.ne(b),
-}
-
 _FUNCTIONS: Final[dict[str, Callable[..., Expr]]] = {"min": minimum, "max": maximum, "abs": abs}
 
 
@@ -211,17 +199,10 @@ def _called(term: Any, *parts: Node) -> Node:
     return function(*map(integer_of, parts))
 
 
-def _chosen(term: Any, c: Node, a: Node, b: Node) -> Node:
-    condition = truth_of(c)
-    if isinstance(a, Cond) and isinstance(b, Cond):
-        return (condition & a) | (~condition & b)
-    return select(condition, integer_of(a), integer_of(b))
-
-
 _FROM_PYMBOLIC: Final[dict[Any, Callable[..., Node]]] = {
     bool: lambda term: truth(bool(term)),
     int: lambda term: const(int(term)),
-    float: _number,
+    float: lambda term: const(as_int(term, "a number of pymbolic")),
     p.Sum: _joined(ops.ADD, 0),
     p.Product: _joined(ops.MUL, 1),
     p.Min: _joined(ops.MIN),
@@ -235,11 +216,11 @@ _FROM_PYMBOLIC: Final[dict[Any, Callable[..., Node]]] = {
     p.BitwiseAnd: _joined(ops.BITAND, -1),
     p.BitwiseOr: _joined(ops.BITOR, 0),
     p.BitwiseXor: _joined(ops.BITXOR, 0),
-    p.Comparison: lambda term, a, b: _COMPARED[term.operator](integer_of(a), integer_of(b)),
+    p.Comparison: lambda term, a, b: compare(SIGNS[term.operator], integer_of(a), integer_of(b)),
     p.LogicalAnd: _of_truths(logical_and),
     p.LogicalOr: _of_truths(logical_or),
     p.LogicalNot: _of_truths(lambda a: ~a),
-    p.If: _chosen,
+    p.If: chosen,
     p.CommonSubexpression: lambda term, a: a,
     p.Call: _called,
 }
@@ -254,19 +235,10 @@ def _truncated(a: Any, b: Any) -> Any:
     return p.If(p.Comparison(floor, "<", 0), -p.FloorDiv(-a, b), floor)
 
 
-def _wrapped(e: Expr, a: Any) -> Any:
-    bits, signed = e.data
-    low = 1 << (bits - 1) if signed else 0
-    return p.Remainder(a + low, 1 << bits) - low
-
-
 _TO_PYMBOLIC: Final[dict[Op, Callable[..., Any]]] = {
     ops.CONST: lambda e: e.value,
     ops.BOOL: lambda e: bool(e.data),
-    ops.ADD: lambda e, a, b: a + b,
-    ops.SUB: lambda e, a, b: a - b,
-    ops.MUL: lambda e, a, b: a * b,
-    ops.NEG: lambda e, a: -a,
+    **by_operators(*RING),
     ops.FLOORDIV: lambda e, a, b: p.FloorDiv(a, b),
     ops.FLOORMOD: lambda e, a, b: p.Remainder(a, b),
     ops.CEILDIV: lambda e, a, b: -p.FloorDiv(-a, b),
@@ -281,15 +253,10 @@ _TO_PYMBOLIC: Final[dict[Op, Callable[..., Any]]] = {
     ops.BITNOT: lambda e, a: p.BitwiseNot(a),
     ops.SHL: lambda e, a, b: p.LeftShift(a, b),
     ops.SHR: lambda e, a, b: p.RightShift(a, b),
-    ops.CAST: _wrapped,
+    ops.CAST: wrapped,
     ops.SELECT: lambda e, c, a, b: p.If(c, a, b),
     ops.ASSERTING: lambda e, c, a: a,
-    ops.LT: _comparison("<"),
-    ops.LE: _comparison("<="),
-    ops.GT: _comparison(">"),
-    ops.GE: _comparison(">="),
-    ops.EQ: _comparison("=="),
-    ops.NE: _comparison("!="),
+    **{op: _comparison(sign) for sign, op in SIGNS.items()},
     ops.AND: lambda e, a, b: p.LogicalAnd((a, b)),
     ops.OR: lambda e, a, b: p.LogicalOr((a, b)),
     ops.NOT: lambda e, a: p.LogicalNot(a),

@@ -11,7 +11,7 @@ A term that may not be a whole number is a `RationalTerm` until it is rounded, w
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import reduce
+from functools import partialmethod, reduce
 from math import lcm
 from operator import add, mul
 from typing import Any, Final, NoReturn
@@ -19,6 +19,7 @@ from typing import Any, Final, NoReturn
 import sympy
 
 from intset.adapters.decisions import Decisions
+from intset.adapters.rows import RING, by_operators
 from intset.adapters.torch import Basic, ShapeEnvLike, SympyFunctions, known_shapes, ranged_symbol
 from intset.context import Context
 from intset.errors import InputError
@@ -83,7 +84,7 @@ class RationalTerm(Guest):
     def _refuse(self, *_: object) -> Any:
         no_integer(self)
 
-    def _compared(self, op: Op, other: Any) -> Cond:
+    def compared(self, op: Op, other: Any) -> Cond:
         """A comparison, by multiplying both sides; divisors that are expressions may be negative."""
         b = other if isinstance(other, RationalTerm) else RationalTerm(as_expr(other), 1)
         for side in (self, b):
@@ -91,22 +92,8 @@ class RationalTerm(Guest):
                 no_integer(side)
         return compare(op, _product(self.numerator, const(b.number)), _product(b.numerator, const(self.number)))
 
-    def __lt__(self, other: object) -> Cond:
-        return self._compared(ops.LT, other)
-
-    def __le__(self, other: object) -> Cond:
-        return self._compared(ops.LE, other)
-
-    def __gt__(self, other: object) -> Cond:
-        return self._compared(ops.GT, other)
-
-    def __ge__(self, other: object) -> Cond:
-        return self._compared(ops.GE, other)
-
-    def eq(self, other: object) -> Cond:
-        """Whether both are equal."""
-        return self._compared(ops.EQ, other)
-
+    __lt__, __le__ = partialmethod(compared, ops.LT), partialmethod(compared, ops.LE)
+    __gt__, __ge__ = partialmethod(compared, ops.GT), partialmethod(compared, ops.GE)
     __and__ = __or__ = __xor__ = __lshift__ = __rshift__ = _refuse
     __rlshift__ = __rrshift__ = __pow__ = __floordiv__ = __rfloordiv__ = __mod__ = __rmod__ = __abs__ = _refuse
     __rand__ = __ror__ = __rxor__ = __invert__ = _refuse
@@ -461,8 +448,10 @@ def _equal(term: Any, a: Node | RationalTerm, b: Node | RationalTerm) -> Cond:
     if isinstance(a, Cond) and isinstance(b, Cond):
         return (a & b) | (~a & ~b)
     if isinstance(b, RationalTerm):
-        return b.eq(a)
-    return a.eq(b) if isinstance(a, RationalTerm) else as_expr(a).eq(as_expr(b))
+        a, b = b, a
+    if isinstance(a, RationalTerm):
+        return a.compared(ops.EQ, b)
+    return as_expr(a).eq(as_expr(b))
 
 
 def _to_even(a: Expr, b: Expr) -> Expr:
@@ -528,20 +517,18 @@ def _symbol(var: Any) -> Basic:
     return sympy.Symbol(var.name, integer=True, **known, **({"even": True} if step % 2 == 0 else {}))
 
 
-def _ceiling(a: Any, b: Any) -> Any:
-    return sympy.ceiling(a / b)
-
-
 def _exported(functions: SympyFunctions) -> dict[Op, Callable[..., Basic]]:
     own: dict[str, Callable[..., Basic]] = {
         "FloorDiv": lambda a, b: sympy.floor(a / b),
-        "CeilDiv": (lambda a, b: -functions["FloorDiv"](-a, b)) if "FloorDiv" in functions else _ceiling,
+        "CeilDiv": lambda a, b: sympy.ceiling(a / b),
         "Mod": sympy.Mod,
         "Where": lambda c, a, b: sympy.Piecewise((a, c), (b, True)),
         "Min": sympy.Min,
         "Max": sympy.Max,
         "PowByNatural": lambda a, b: a**b,
     }
+    if "FloorDiv" in functions:
+        own["CeilDiv"] = lambda a, b: -functions["FloorDiv"](-a, b)
     named = {**own, **functions}
     quotient = named["FloorDiv"]
 
@@ -551,10 +538,7 @@ def _exported(functions: SympyFunctions) -> dict[Op, Callable[..., Basic]]:
     return {
         ops.CONST: lambda e: sympy.Integer(e.value),
         ops.BOOL: lambda e: sympy.true if e.data else sympy.false,
-        ops.ADD: lambda e, a, b: a + b,
-        ops.SUB: lambda e, a, b: a - b,
-        ops.MUL: lambda e, a, b: a * b,
-        ops.NEG: lambda e, a: -a,
+        **by_operators(*RING),
         ops.FLOORDIV: lambda e, a, b: quotient(a, b),
         ops.FLOORMOD: lambda e, a, b: named["Mod"](a, b),
         ops.CEILDIV: lambda e, a, b: named["CeilDiv"](a, b),

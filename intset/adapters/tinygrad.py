@@ -13,11 +13,12 @@ from typing import Any, Final, TypeAlias
 from tinygrad.dtype import AddrSpace, DType, Invalid, dtypes
 from tinygrad.uop.ops import Ops, ParamArg, UOp
 
+from intset.adapters.rows import RING, by_operators, chosen, wrapped
 from intset.context import Context
 from intset.errors import InputError
 from intset.expr import ops
 from intset.expr.arguments import of_kind
-from intset.expr.build import FALSE, Opaque, asserting, cast, maximum, select, truncdiv, truncmod
+from intset.expr.build import FALSE, Opaque, asserting, cast, maximum, truncdiv, truncmod
 from intset.expr.convert import Converter, arguments_of, integer_of, operation_of, truth_of
 from intset.expr.node import Cond, Expr, Node, ShapeVar, Var, const, truth
 from intset.expr.ops import Op
@@ -248,9 +249,7 @@ def _chosen(term: Any, c: Node, a: Node, b: Node) -> Node:
         return asserting(condition, integer_of(a))
     if a is _UNDEFINED:
         return asserting(~condition, integer_of(b))
-    if isinstance(a, Cond) and isinstance(b, Cond):
-        return (condition & a) | (~condition & b)
-    return select(condition, integer_of(a), integer_of(b))
+    return chosen(term, condition, a, b)
 
 
 def _converted(term: Any, value: Node) -> Node:
@@ -259,23 +258,18 @@ def _converted(term: Any, value: Node) -> Node:
     source = term.src[0].dtype
     if term.arg not in (dtypes.weakint, *dtypes.ints):
         return _refused(term)
-    if term.arg == dtypes.weakint or isinstance(value, Cond) or term.src[0].op is Ops.CONST and _fits(term):
+    if term.arg == dtypes.weakint or isinstance(value, Cond):
         return integer_of(value)
+    if term.src[0].op is Ops.CONST:
+        number = term.src[0].val
+        if number is Invalid or term.arg.min <= number <= term.arg.max:
+            return integer_of(value)
     bits, signed = _register(term.arg)
     if source in dtypes.ints:
         width, sign = _register(source)
         if (signed or not sign) and width + (signed and not sign) <= bits:
             return integer_of(value)
     return cast(integer_of(value), bits, signed)
-
-
-def _fits(term: Any) -> bool:
-    return term.src[0].val is Invalid or bool(term.arg.min <= term.src[0].val <= term.arg.max)
-
-
-def _read(term: Any, value: Node, *gate: Node) -> Node:
-    """A load; with a gate, a selection between the load and the alternative."""
-    return _chosen(term, gate[1], value, gate[0]) if len(gate) == 2 else value
 
 
 _UNDEFINED: Final = asserting(FALSE, const(0))
@@ -303,7 +297,7 @@ _FROM_TINYGRAD: Final[dict[Any, Callable[..., Node]]] = {
     Ops.WHERE: _chosen,
     Ops.CAST: _converted,
     Ops.AFTER: lambda term, value: value,
-    Ops.LOAD: _read,
+    Ops.LOAD: lambda term, value, *gate: _chosen(term, gate[1], value, gate[0]) if len(gate) == 2 else value,
 }
 
 
@@ -315,43 +309,23 @@ def _size(var: Any) -> Any:
     )
 
 
-def _wrapped(e: Expr, a: Any) -> Any:
-    """A cast as arithmetic: tinygrad's bounds of a cast assume that the value fits."""
-    bits, signed = e.data
-    low = 1 << (bits - 1) if signed else 0
-    return (a + low) % (1 << bits) - low
-
-
 _TO_TINYGRAD: Final[dict[Op, Callable[..., Any]]] = {
     ops.CONST: lambda e: UOp.const(e.value),
     ops.BOOL: lambda e: UOp.const(bool(e.data)),
-    ops.ADD: lambda e, a, b: a + b,
-    ops.SUB: lambda e, a, b: a - b,
-    ops.MUL: lambda e, a, b: a * b,
-    ops.NEG: lambda e, a: -a,
-    ops.FLOORDIV: lambda e, a, b: a // b,
-    ops.FLOORMOD: lambda e, a, b: a % b,
-    ops.CEILDIV: lambda e, a, b: -(-a // b),
+    **by_operators(*RING, ops.FLOORDIV, ops.FLOORMOD, ops.CEILDIV, ops.BITAND, ops.BITOR, ops.BITXOR),
+    **by_operators(ops.LT, ops.LE, ops.GT, ops.GE, ops.NE),
     ops.TRUNCDIV: lambda e, a, b: a.alu(Ops.CDIV, b),
     ops.TRUNCMOD: lambda e, a, b: a.alu(Ops.CMOD, b),
     ops.MIN: lambda e, a, b: a.minimum(b),
     ops.MAX: lambda e, a, b: a.maximum(b),
     ops.ABS: lambda e, a: a.maximum(-a),
-    ops.BITAND: lambda e, a, b: a & b,
-    ops.BITOR: lambda e, a, b: a | b,
-    ops.BITXOR: lambda e, a, b: a ^ b,
     ops.BITNOT: lambda e, a: a ^ -1,
     ops.SHL: lambda e, a, b: a << b,
     ops.SHR: lambda e, a, b: a >> b,
-    ops.CAST: _wrapped,
+    ops.CAST: wrapped,  # tinygrad's bounds of a cast assume that the value fits
     ops.SELECT: lambda e, c, a, b: c.where(a, b),
     ops.ASSERTING: lambda e, c, a: c.where(a, UOp.const(Invalid)),
-    ops.LT: lambda e, a, b: a < b,
-    ops.LE: lambda e, a, b: a <= b,
-    ops.GT: lambda e, a, b: a > b,
-    ops.GE: lambda e, a, b: a >= b,
     ops.EQ: lambda e, a, b: a.eq(b),
-    ops.NE: lambda e, a, b: a.ne(b),
     ops.AND: lambda e, a, b: a & b,
     ops.OR: lambda e, a, b: a | b,
     ops.NOT: lambda e, a: a.logical_not(),

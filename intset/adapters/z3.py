@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Mapping, Sequence
+from itertools import combinations
 from typing import Any, Final, TypeAlias
 
 import z3
 
+from intset.adapters.rows import RING, by_operators, chosen, wrapped
 from intset.errors import InputError
 from intset.expr import ops
 from intset.expr.arguments import of_kind
@@ -70,7 +72,10 @@ def exporter(variables: Mapping[Var, Z3Expression] | None = None) -> Converter[N
         claim(functions, (e.data.name, e.data.rank), e.data, e.data.name)
         return z3.Function(e.data.name, *[z3.IntSort()] * (len(indices) + 1))(*indices)
 
-    return Converter(_TO_Z3, var=_constant, opaque=element, kind=operation_of, operands=arguments_of, variables=known)
+    def leaf(e: Any) -> Any:
+        return z3.Int(e.data.name if isinstance(e.data, Opaque) else e.name)
+
+    return Converter(_TO_Z3, var=leaf, opaque=element, kind=operation_of, operands=arguments_of, variables=known)
 
 
 def importer(variables: Mapping[Z3Expression, Var] | None = None) -> Converter[Z3Expression, Node]:
@@ -204,24 +209,10 @@ def _power_of_two(e: Expr, b: Expr) -> int:
     return 1 << b.value
 
 
-def _wrapped(e: Expr, a: Any) -> Any:
-    bits, signed = e.data
-    low = 1 << (bits - 1) if signed else 0
-    return (a + low) % (1 << bits) - low
-
-
-def _constant(leaf: Any) -> Any:
-    """The constant of a variable or of an opaque symbol without indices."""
-    return z3.Int(leaf.data.name if isinstance(leaf.data, Opaque) else leaf.name)
-
-
 _TO_Z3: Final[dict[Op, Callable[..., Any]]] = {
     ops.CONST: lambda e: z3.IntVal(e.value),
     ops.BOOL: lambda e: z3.BoolVal(e.data),
-    ops.ADD: lambda e, a, b: a + b,
-    ops.SUB: lambda e, a, b: a - b,
-    ops.MUL: lambda e, a, b: a * b,
-    ops.NEG: lambda e, a: -a,
+    **by_operators(*RING, *ops.COMPARISONS),
     ops.FLOORDIV: lambda e, a, b: _floor_quotient(a, b),
     ops.FLOORMOD: lambda e, a, b: a - b * _floor_quotient(a, b),
     ops.CEILDIV: lambda e, a, b: -_floor_quotient(-a, b),
@@ -233,15 +224,9 @@ _TO_Z3: Final[dict[Op, Callable[..., Any]]] = {
     ops.SHL: lambda e, a, b: a * _power_of_two(e, e.args[1]),
     ops.SHR: lambda e, a, b: a / _power_of_two(e, e.args[1]),
     ops.BITNOT: lambda e, a: -a - 1,
-    ops.CAST: _wrapped,
+    ops.CAST: wrapped,
     ops.SELECT: lambda e, c, a, b: z3.If(c, a, b),
     ops.ASSERTING: lambda e, c, a: a,
-    ops.LT: lambda e, a, b: a < b,
-    ops.LE: lambda e, a, b: a <= b,
-    ops.GT: lambda e, a, b: a > b,
-    ops.GE: lambda e, a, b: a >= b,
-    ops.EQ: lambda e, a, b: a == b,
-    ops.NE: lambda e, a, b: a != b,
     ops.AND: lambda e, a, b: z3.And(a, b),
     ops.OR: lambda e, a, b: z3.Or(a, b),
     ops.NOT: lambda e, a: z3.Not(a),
@@ -259,12 +244,8 @@ def _euclidean_quotient(term: Any, a: Expr, b: Expr) -> Expr:
     return select(b > 0, a // b, -(a // -b))
 
 
-def _euclidean_remainder(term: Any, a: Expr, b: Expr) -> Expr:
+def _euclidean_remainder(a: Expr, b: Expr) -> Expr:
     return a % (abs(b.value) if b.is_const else abs(b))
-
-
-def _signed_remainder(term: Any, a: Expr, b: Expr) -> Expr:
-    return select(b > 0, _euclidean_remainder(term, a, b), -_euclidean_remainder(term, a, b))
 
 
 def _equal(term: Any, a: Node, b: Node) -> Cond:
@@ -272,22 +253,6 @@ def _equal(term: Any, a: Node, b: Node) -> Cond:
         return a.eq(b)
     assert isinstance(a, Cond) and isinstance(b, Cond)
     return (a & b) | (~a & ~b)
-
-
-def _chosen(term: Any, c: Cond, a: Node, b: Node) -> Node:
-    if isinstance(a, Expr) and isinstance(b, Expr):
-        return select(c, a, b)
-    assert isinstance(a, Cond) and isinstance(b, Cond)
-    return (c & a) | (~c & b)
-
-
-def _distinct(term: Any, *parts: Any) -> Cond:
-    pairs = [(a, b) for k, a in enumerate(parts) for b in parts[k + 1 :]]
-    return logical_and(*(~_equal(term, a, b) for a, b in pairs))
-
-
-def _power(term: Any, a: Expr, b: Expr) -> Expr:
-    return a**b
 
 
 def _folded(op: Op) -> Callable[..., Expr]:
@@ -308,18 +273,18 @@ _FROM_Z3: Final[dict[Any, Callable[..., Node]]] = {
     z3.Z3_OP_MUL: _folded(ops.MUL),
     z3.Z3_OP_UMINUS: lambda term, a: -a,
     z3.Z3_OP_IDIV: _euclidean_quotient,
-    z3.Z3_OP_MOD: _euclidean_remainder,
-    z3.Z3_OP_REM: _signed_remainder,
-    z3.Z3_OP_POWER: _power,
+    z3.Z3_OP_MOD: lambda term, a, b: _euclidean_remainder(a, b),
+    z3.Z3_OP_REM: lambda term, a, b: select(b > 0, _euclidean_remainder(a, b), -_euclidean_remainder(a, b)),
+    z3.Z3_OP_POWER: lambda term, a, b: a**b,
     z3.Z3_OP_LE: lambda term, a, b: a <= b,
     z3.Z3_OP_LT: lambda term, a, b: a < b,
     z3.Z3_OP_GE: lambda term, a, b: a >= b,
     z3.Z3_OP_GT: lambda term, a, b: a > b,
     z3.Z3_OP_EQ: _equal,
     z3.Z3_OP_IFF: _equal,
-    z3.Z3_OP_DISTINCT: _distinct,
+    z3.Z3_OP_DISTINCT: lambda term, *parts: logical_and(*(~_equal(term, *pair) for pair in combinations(parts, 2))),
     z3.Z3_OP_XOR: lambda term, a, b: ~_equal(term, a, b),
-    z3.Z3_OP_ITE: _chosen,
+    z3.Z3_OP_ITE: chosen,
     z3.Z3_OP_AND: lambda term, *parts: logical_and(*parts),
     z3.Z3_OP_OR: lambda term, *parts: logical_or(*parts),
     z3.Z3_OP_NOT: lambda term, a: ~a,

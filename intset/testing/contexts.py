@@ -28,11 +28,10 @@ from typing import Any
 
 from intset.arithmetic import strided
 from intset.arithmetic.strided import Residue, Strided
-from intset.errors import InputError
 from intset.expr import ops
 from intset.expr.build import cast, ceildiv, maximum, minimum, select, truncdiv, truncmod
 from intset.expr.evaluate import compiled, value_or_none
-from intset.expr.node import Cond, Expr, ShapeVar, Var, as_int, const, make
+from intset.expr.node import Cond, Expr, ShapeVar, Var, as_int, const
 from intset.expr.ops import Op
 from intset.expr.range import Range
 
@@ -377,68 +376,6 @@ def question(seed: int) -> Question:
 DEPTH = 4
 MAX_BOX = 240
 
-_UNARY = (ops.NEG, ops.BITNOT, ops.ABS)
-_BINARY = (ops.ADD, ops.SUB, ops.ADD, ops.SUB, ops.MIN, ops.MAX, ops.MUL, ops.BITAND, ops.BITOR, ops.BITXOR)
-_SHIFTS = (ops.SHL, ops.SHR)
-
-
-class CaseDrawing:
-    """Draws expressions and conditions over given variables."""
-
-    def __init__(self, rng: random.Random, variables: Sequence[Var]) -> None:
-        self.rng, self.variables = rng, variables
-
-    def constant(self) -> int:
-        return self.rng.choice((self.rng.randint(-9, 9), self.rng.randint(-9, 9), self.rng.randint(-130, 130)))
-
-    def divisor(self, depth: int) -> Expr:
-        if self.rng.random() < 0.1:
-            drawn = self.integer(depth)
-            if not drawn.is_const:
-                return drawn
-        return const(self.constant() or 3)
-
-    def integer(self, depth: int) -> Expr:
-        rng = self.rng
-        if depth <= 0 or rng.random() < 0.1:
-            return const(self.constant()) if rng.random() < 0.3 else rng.choice(self.variables)
-        kind = rng.random()
-        a = self.integer(depth - 1)
-        if kind < 0.08:
-            return made(rng.choice(_UNARY), a)
-        if kind < 0.36:
-            return made(rng.choice(ops.DIVISIONS), a, self.divisor(depth - 1))
-        if kind < 0.5:
-            return made(ops.MUL, a, const(self.constant()))
-        if kind < 0.56:
-            return made(rng.choice(_SHIFTS), a, const(rng.randint(0, 5)))
-        if kind < 0.6:
-            return cast(a, rng.choice((3, 8, 32)), rng.random() < 0.5)
-        if kind < 0.7:
-            return select(self.condition(depth - 1), a, self.integer(depth - 1))
-        return made(rng.choice(_BINARY), a, self.integer(depth - 1))
-
-    def condition(self, depth: int) -> Cond:
-        rng = self.rng
-        if depth <= 1 or rng.random() < 0.6:
-            op = rng.choice(ops.COMPARISONS)
-            return held(op, self.integer(min(depth - 1, 2)), self.integer(rng.choice((0, 0, 1))))
-        op = rng.choice((ops.AND, ops.OR, ops.NOT))
-        parts = [self.condition(depth - 1) for _ in range(1 if op is ops.NOT else 2)]
-        return held(op, *parts)
-
-
-def made(op: Op, *args: object) -> Expr:
-    """An integer operation on operands of its kinds."""
-    node: Expr = make(op, args)
-    return node
-
-
-def held(op: Op, *args: object) -> Cond:
-    """A comparison or a connective on operands of its kinds."""
-    node: Cond = make(op, args)
-    return node
-
 
 @dataclass(slots=True)
 class Case:
@@ -457,38 +394,21 @@ class Case:
 
 def cases(count: int, seed: int = 0) -> Iterator[Case]:
     """`count` random cases; case `k` of a seed is the same whatever the count."""
-    number, start = 0, as_int(seed, "seed") * 1_000_003
-    for attempt in itertools.count():
-        if number >= as_int(count, "count"):
-            return
-        case = draw(number, random.Random(start + attempt))
-        if case is not None:
-            number += 1
-            yield case
-
-
-def draw(number: int, rng: random.Random) -> Case | None:
-    """One case; None for a degenerate draw, for example a division by the constant 0."""
-    variables = [Var(name) for name in "ijk"[: rng.choice((2, 2, 3))]]
-    room = MAX_BOX
-    ranges: dict[Var, Range] = {}
-    for var in variables:
-        extent = rng.randint(1, min(24, room))
-        room //= extent
-        ranges[var] = Range(rng.choice((0, 0, rng.randint(-12, 12))), extent)
-    drawing = CaseDrawing(rng, variables)
-    try:
-        expr = drawing.integer(DEPTH)
-        conditions = [drawing.condition(2)] if rng.random() < 0.5 else []
-    except InputError:  # a division by the constant 0 came up
-        return None
-    return Case(number, ranges, conditions, expr, _values(expr, ranges, conditions))
-
-
-def _values(expr: Expr, ranges: dict[Var, Range], conditions: Sequence[Cond]) -> list[int]:
-    value = compiled(expr, list(ranges))
-    values = [value_or_none(value, *point) for point in _points_of(ranges, conditions)]
-    return sorted({number for number in values if number is not None})
+    start = as_int(seed, "seed") * 1_000_003
+    for number in range(as_int(count, "count")):
+        rng = random.Random(start + number)
+        variables = [Var(name) for name in "ijk"[: rng.choice((2, 2, 3))]]
+        room = MAX_BOX
+        ranges: dict[Var, Range] = {}
+        for var in variables:
+            extent = rng.randint(1, min(24, room))
+            room //= extent
+            ranges[var] = Range(rng.choice((0, 0, rng.randint(-12, 12))), extent)
+        expr = expression(rng, variables, DEPTH)
+        conditions = [condition(rng, variables, 2)] if rng.random() < 0.5 else []
+        value = compiled(expr, variables)
+        values = {value_or_none(value, *point) for point in _points_of(ranges, conditions)}
+        yield Case(number, ranges, conditions, expr, sorted(v for v in values if v is not None))
 
 
 def image(op: Op, *operands: Collection[int]) -> set[int]:

@@ -29,9 +29,9 @@ from hypothesis import strategies as st
 
 from intset.expr import ops
 from intset.expr.build import asserting, bounded, cast, nonneg, select
-from intset.expr.node import Cond, Expr, Var, const, truth
+from intset.expr.node import Cond, Expr, Var, const, make, truth
 from intset.expr.ops import Op
-from intset.testing.contexts import Setting, drawn_setting, held, made
+from intset.testing.contexts import Setting, drawn_setting
 
 T = TypeVar("T")
 
@@ -88,6 +88,18 @@ def contexts() -> st.SearchStrategy[Setting]:
     """
     settings: st.SearchStrategy[Setting | None] = from_random(drawn_setting)
     return settings.filter(lambda one: one is not None)  # type: ignore[return-value]  # the filter removes None
+
+
+def made(op: Op, *args: object) -> Expr:
+    """An integer operation on operands of its kinds."""
+    node: Expr = make(op, args)
+    return node
+
+
+def held(op: Op, *args: object) -> Cond:
+    """A comparison or a connective on operands of its kinds."""
+    node: Cond = make(op, args)
+    return node
 
 
 class _HypothesisDrawing:

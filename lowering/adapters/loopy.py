@@ -381,17 +381,14 @@ class _Instruction(UncachedIdentityMapper):  # type: ignore[misc]  # loopy's cla
             proof = place.context.prove((index >= 0) & (index < extent))
             if proof:
                 return
-            names = {var: name for name, var in self.names.variables.items() if self._is_fixed(name)}
+            written = self.kernel.temporary_variables  # other names are inames and parameters
+            names = {var: name for name, var in self.names.variables.items() if name not in written}
             point = proof.counterexample
             if point is not None and place.certain and point.keys() <= names.keys():
                 at = {names[var]: value for var, value in point.items() if isinstance(var, Var)}
                 self.log.refuted.append(RefutedAccess(instruction, text, axis, dict(sorted(at.items()))))
                 return
         self.log.undecided.append((instruction, text))
-
-    def _is_fixed(self, name: str) -> bool:
-        """Whether a name is an iname or a parameter, which no instruction writes."""
-        return name not in self.kernel.temporary_variables
 
 
 def _all_of(kept: Sequence[Any], condition: Any) -> Any:

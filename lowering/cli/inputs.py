@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, TypeVar
 
 from bound.schedule import Schedule
 from intset import Cond, Context, Expr, InputError, IntSetError, ParseError, Range, ShapeVar, Var, parse
@@ -31,6 +31,7 @@ from intset.expr.printer import shown
 from lowering.explore.measures import source_of
 
 _MODULE = "intset_script"
+Read = TypeVar("Read", bound="Cond | Expr")
 
 
 @dataclass(slots=True)
@@ -62,7 +63,15 @@ def load_script(path: Path) -> list[ScriptSchedule]:
     InputError: the script cannot be read, fails, or defines no schedule; the message names file and line.
     """
     namespace = executed(path, script_text(path))
-    cases = [*_listed(path, namespace.get("CASES")), *_objects(namespace), *_functions(path, namespace)]
+    cases = list(_listed(path, namespace.get("CASES")))
+    seen: list[Schedule] = []
+    for name, value in namespace.items():
+        if isinstance(value, Schedule) and not any(value is other for other in seen):
+            seen.append(value)
+            cases.append(ScriptSchedule(name, value))
+    for name, value in namespace.items():
+        if (name == "schedule" or name.startswith("schedule_")) and inspect.isfunction(value):
+            cases.append(_built(path, name, value, {}))
     if not cases:
         raise InputError(
             f"{path}: no schedule found: define a Schedule such as `s`, a function `schedule()`, or a list CASES"
@@ -94,29 +103,20 @@ def executed(path: Path, source: str) -> dict[str, Any]:
     module = ModuleType(_MODULE)
     module.__file__ = str(path)
     sys.modules[_MODULE] = module
-    with _script_environment(path), _one_line(path):
+    with _running(path):
         exec(code, module.__dict__)
     return module.__dict__
 
 
 @contextlib.contextmanager
-def _script_environment(path: Path) -> Iterator[None]:
-    """Put the script's folder first on the import path, and redirect its stdout to stderr."""
+def _running(path: Path) -> Iterator[None]:
+    """Put the script's folder first on the import path, redirect its stdout to stderr, and convert its exceptions to an
+    `InputError` that names the script's line."""
     folder = str(path.resolve().parent)
     sys.path.insert(0, folder)
     try:
         with contextlib.redirect_stdout(sys.stderr):
             yield
-    finally:
-        with contextlib.suppress(ValueError):
-            sys.path.remove(folder)
-
-
-@contextlib.contextmanager
-def _one_line(path: Path) -> Iterator[None]:
-    """Convert exceptions of a script to an `InputError` that names the script's line."""
-    try:
-        yield
     except KeyboardInterrupt:
         raise
     except BaseException as error:
@@ -125,6 +125,9 @@ def _one_line(path: Path) -> Iterator[None]:
         text = str(error).strip()
         message = f": {text.splitlines()[0]}" if text else ""
         raise InputError(f"{path}{line}: the script raised {type(error).__name__}{message}") from error
+    finally:
+        with contextlib.suppress(ValueError):
+            sys.path.remove(folder)
 
 
 def _listed(path: Path, entries: object) -> Iterator[ScriptSchedule]:
@@ -139,24 +142,10 @@ def _listed(path: Path, entries: object) -> Iterator[ScriptSchedule]:
         yield _built(path, name, entry["fn"], entry.get("sub") or {})
 
 
-def _objects(namespace: Mapping[str, Any]) -> Iterator[ScriptSchedule]:
-    seen: list[Schedule] = []
-    for name, value in namespace.items():
-        if isinstance(value, Schedule) and not any(value is other for other in seen):
-            seen.append(value)
-            yield ScriptSchedule(name, value)
-
-
-def _functions(path: Path, namespace: Mapping[str, Any]) -> Iterator[ScriptSchedule]:
-    for name, value in namespace.items():
-        if (name == "schedule" or name.startswith("schedule_")) and inspect.isfunction(value):
-            yield _built(path, name, value, {})
-
-
 def _built(path: Path, name: str, function: Callable[[], object], sizes: Mapping[str, int]) -> ScriptSchedule:
     """Call a function for its schedule; an error of the schedule language gives a refused one."""
     try:
-        with _script_environment(path), _one_line(path):
+        with _running(path):
             result = function()
     except InputError as error:
         if isinstance(error.__cause__, IntSetError):
@@ -280,18 +269,9 @@ def _row(file: str, number: int, entry: object) -> CorpusRow:
         raise InputError(f"{where}: {len(entry['exprs'])} exprs but {len(entry['truth'])} entries in 'truth'")
     for k, truth in enumerate(entry["truth"]):
         _check_truth(f"{where}: truth[{k}]", truth, entry["kind"] == "pred")
-    variables = tuple(_variable(f"{where}: vars[{k}]", entry["vars"][k]) for k in range(len(entry["vars"])))
-    return CorpusRow(
-        file,
-        number,
-        entry["op"],
-        entry["kind"],
-        variables,
-        tuple(entry["params"]),
-        tuple(entry["conds"]),
-        tuple(entry["exprs"]),
-        tuple(entry["truth"]),
-    )
+    variables = tuple(_variable(f"{where}: vars[{k}]", variable) for k, variable in enumerate(entry["vars"]))
+    lists = (tuple(entry[name]) for name in ("params", "conds", "exprs", "truth"))
+    return CorpusRow(file, number, entry["op"], entry["kind"], variables, *lists)
 
 
 def _variable(where: str, entry: object) -> tuple[str, str, str]:
@@ -332,36 +312,28 @@ class Problem:
         for k, (name, low, extent) in enumerate(row.variables):
             if name in self.env:
                 raise InputError(f"{row.where}: vars[{k}]: the name {shown(name)} is taken")
-            limits = [self._integer(f"vars[{k}]", text) for text in (low, extent)]
+            limits = [self._read(Expr, f"vars[{k}]", text) for text in (low, extent)]
             var = self.env[name] = Var(name)
             try:
                 self.ranges[var] = Range(*limits)
             except InputError as error:
                 raise InputError(f"{row.where}: vars[{k}]: {error}") from None
-        self.conditions = tuple(self._condition(f"conds[{k}]", text) for k, text in enumerate(row.conditions))
-        read = self._condition if row.is_predicate else self._integer
-        self.exprs: tuple[Any, ...] = tuple(read(f"exprs[{k}]", text) for k, text in enumerate(row.exprs))
+        self.conditions = tuple(self._read(Cond, f"conds[{k}]", text) for k, text in enumerate(row.conditions))
+        asked: type[Cond | Expr] = Cond if row.is_predicate else Expr
+        self.exprs: tuple[Any, ...] = tuple(self._read(asked, f"exprs[{k}]", text) for k, text in enumerate(row.exprs))
 
-    def _parsed(self, where: str, text: str) -> Any:
+    def _read(self, kind: type[Read], where: str, text: str) -> Read:
         try:
-            return parse(text, self.env)
+            found = parse(text, self.env)
         except ParseError as error:
             place = "" if error.position is None else f", position {error.position}"
             first = str(error).splitlines()[0]
             raise InputError(f"{self.row.where}, {where}{place}: {first} in {shown(text)}") from None
         except IntSetError as error:
             raise InputError(f"{self.row.where}, {where}: {str(error).splitlines()[0]} in {shown(text)}") from None
-
-    def _integer(self, where: str, text: str) -> Expr:
-        found = self._parsed(where, text)
-        if not isinstance(found, Expr):
-            raise InputError(f"{self.row.where}, {where}: an integer expression is expected, not {shown(text)}")
-        return found
-
-    def _condition(self, where: str, text: str) -> Cond:
-        found = self._parsed(where, text)
-        if not isinstance(found, Cond):
-            raise InputError(f"{self.row.where}, {where}: a condition is expected, not {shown(text)}")
+        if not isinstance(found, kind):
+            wanted = "an integer expression" if kind is Expr else "a condition"
+            raise InputError(f"{self.row.where}, {where}: {wanted} is expected, not {shown(text)}")
         return found
 
     def context(self, domain: str | None = None) -> Context:

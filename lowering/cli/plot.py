@@ -23,10 +23,9 @@ from intset import Expr, InputError, Range, Var, evaluate, notebook
 from intset.domains.sets.region import Elements, Region, Side, elements_of
 from intset.errors import BudgetError
 from intset.expr.printer import Drawn, shown
-from intset.installation import install_advice
 from lowering.cli.inputs import ScriptSchedule, load_script
 from lowering.cli.reports import prose, visible
-from lowering.explore import Exploration
+from lowering.explore.dataset import Exploration, require
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -292,19 +291,11 @@ class _View(NamedTuple):
 
 
 def plot(
-    path: Path,
-    domains: Sequence[str],
-    at: Mapping[str, int],
-    schedule: str | None,
-    stage: str | None,
-    axes: Sequence[str],
-    instance: Mapping[str, int],
-    compute: str,
-    output: str | None,
+    path: Path, domains: Sequence[str], at: Mapping[str, int], schedule: str | None, output: str | None, **options: Any
 ) -> None:
-    """Draw one stage of a script's schedule to a file."""
+    """Draw one stage of a script's schedule to a file; the options are those of `picture_of`."""
     target = None if output is None else check_output(output)
-    require_matplotlib()
+    style = require("matplotlib", "plot").rc_context(STYLE)
     entries = load_script(path)
     named = [entry for entry in entries if schedule in (None, entry.name)]
     if not named:
@@ -314,9 +305,9 @@ def plot(
     if entry.schedule is None:
         raise InputError(entry.refused)
     domains = domains or DOMAINS
-    picture = picture_of(entry, {**entry.sizes, **at}, domains, stage, axes, instance, compute)
+    picture = picture_of(entry, {**entry.sizes, **at}, domains, **options)
     target = target or Path(f"{path.stem}-{picture.tensor}.png".replace("/", "-"))
-    with require_matplotlib().rc_context(STYLE):
+    with style:
         saved(draw(picture), target)
     where = ", ".join(f"{name}={value}" for name, value in picture.instance)
     prose(f"{target}: {picture.tensor} of {entry.name}{f' at {where}' if where else ''}, by {', '.join(domains)}")
@@ -332,19 +323,10 @@ def check_output(name: str) -> Path:
     return path
 
 
-def require_matplotlib() -> Any:
-    """The module `matplotlib`; raises `InputError` with install instructions if it is missing."""
-    try:
-        import matplotlib
-    except ImportError:
-        raise InputError(f"intset plot needs matplotlib: {install_advice('plot')}") from None
-    return matplotlib
-
-
 def saved(figure: Figure, path: Path) -> None:
     """Write a figure to a file."""
     options: dict[str, Any] = {"metadata": {"Date": None}} if path.suffix.lower() == ".svg" else {"dpi": 160}
-    with require_matplotlib().rc_context(STYLE):
+    with require("matplotlib", "plot").rc_context(STYLE):
         try:
             figure.savefig(path, facecolor="white", **options)
         except OSError as error:
@@ -356,7 +338,7 @@ def _(picture: Picture) -> str | None:
     """The picture as SVG; `None` without matplotlib."""
     target = io.BytesIO()
     try:
-        with require_matplotlib().rc_context(STYLE):
+        with require("matplotlib", "plot").rc_context(STYLE):
             draw(picture).savefig(target, format="svg", facecolor="white", metadata={"Date": None})
     except InputError:
         return None
@@ -577,7 +559,7 @@ def plot_results(folder: Path, axes: Sequence[str], by: str | None, pareto: Sequ
     InputError: an unknown name, no rows to draw, or no results.
     """
     target = check_output(output or f"{folder.name or 'results'}.png")
-    require_matplotlib()
+    require("matplotlib", "plot")
     results = Exploration(folder)
     if pareto:
         if len(pareto) != 2:
@@ -600,16 +582,15 @@ def plot_results(folder: Path, axes: Sequence[str], by: str | None, pareto: Sequ
 
 def _complete(results: Exploration, columns: Sequence[str]) -> Rows:
     """The rows without an error that have finite values in the columns."""
-    table = results.to_arrow()
-    rows: Rows = [row for row in table.to_pylist() if row["error"] is None]
-    finite = [row for row in rows if all(_is_finite(row[name]) for name in columns)]
+
+    def is_finite(value: Any) -> bool:
+        return isinstance(value, str) or (value is not None and abs(value) < float("inf"))
+
+    rows = [row for row in results.to_arrow().to_pylist() if row["error"] is None]
+    finite = [row for row in rows if all(is_finite(row[name]) for name in columns)]
     if not finite:
         raise InputError(f"{results.folder}: no row has {' and '.join(columns)}")
     return finite
-
-
-def _is_finite(value: Any) -> bool:
-    return isinstance(value, str) or (value is not None and abs(value) < float("inf"))
 
 
 def pareto_front(rows: Rows, first: str, second: str) -> list[Mapping[str, Any]]:

@@ -48,7 +48,7 @@ from lowering.passes import lowered_parts, narrow
 
 T = TypeVar("T")
 
-_WORD = re.compile(r"(?:\[[^\]]*\]|\S)+")
+_WORD = re.compile(r"(?:\[[^\]]*\]|\S)+")  # what stays on one line: words, and what stands in square brackets
 JSON_VERSION = 1
 _MIN_ITEMS = 20  # fewer items show no progress bar
 
@@ -80,10 +80,15 @@ def _table_lines(
     """
     every = [columns, *rows]
     widths = [max(len(row[k]) for row in every) for k in range(len(columns))]
-    least = [max(max(map(len, _words(row[k])), default=0) for row in every) for k in range(len(columns))]
+    least = [max(max(map(len, _WORD.findall(row[k])), default=0) for row in every) for k in range(len(columns))]
     gaps = 2 * (len(columns) - 1)
     if width is not None and sum(least) + gaps > width:
-        yield from _blocks(columns, rows, width)
+        indent = max(map(len, columns)) + 2
+        for row in rows:
+            for column, cell in zip(columns, row, strict=True):
+                lines = _wrapped(cell, max(width - indent, 1)) if cell else []
+                yield from ((column if not k else "").ljust(indent) + line for k, line in enumerate(lines))
+            yield ""
         return
     while width is not None and sum(widths) + gaps > width:
         k = max((k for k in range(len(widths)) if widths[k] > least[k]), key=lambda k: widths[k])
@@ -98,26 +103,12 @@ def _table_lines(
             yield "  ".join(parts).rstrip()
 
 
-def _blocks(columns: Sequence[str], rows: Sequence[Sequence[str]], width: int) -> Iterator[str]:
-    indent = max(map(len, columns)) + 2
-    for row in rows:
-        for column, cell in zip(columns, row, strict=True):
-            lines = _wrapped(cell, max(width - indent, 1)) if cell else []
-            yield from ((column if not k else "").ljust(indent) + line for k, line in enumerate(lines))
-        yield ""
-
-
-def _words(text: str) -> list[str]:
-    """The parts of a text that stay on one line: words, with what stands in square brackets as one."""
-    return _WORD.findall(text)
-
-
 def _wrapped(text: str, width: int, later: str = "") -> list[str]:
     """Lines of at most `width` characters, unless a word is longer; later lines begin with `later`."""
     if len(text) <= width:
         return [text]
     lines = [text[: len(text) - len(text.lstrip())]]
-    for word in _words(text):
+    for word in _WORD.findall(text):
         gap = " " if lines[-1].strip() else ""
         if gap and len(lines[-1]) + 1 + len(word) > width:
             lines.append(later + word)
@@ -390,8 +381,7 @@ def _stage(bounds: BoundsMap, stage: Stage) -> JsonObject:
 def _tensor(bounds: BoundsMap, tensor: Tensor) -> JsonObject:
     required, computed = (_attempt(partial(ask, tensor)) for ask in (bounds.required, bounds.computed))
     storage = _attempt(partial(bounds.storage, tensor))
-    allocated = None if storage is None else storage.allocated
-    flat = None if storage is None else storage.flat
+    allocated, flat = (None, None) if storage is None else (storage.allocated, storage.flat)
     return {
         "tensor": tensor.name,
         "shape": [_value(extent) for extent in tensor.extents],
@@ -644,16 +634,14 @@ def show_space(report: JsonObject) -> None:
     say(f"{report['file']}: {report['count']:,} configurations")
     if report.get("contradiction"):
         say(f"no configuration satisfies all of: {'; '.join(report['contradiction'])}")
-    rows = [(name, len(values), _shortened(values)) for name, values in report["names"].items()]
+    rows = []
+    for name, values in report["names"].items():
+        texts = [str(value) for value in values]
+        rows.append((name, len(values), ", ".join(texts if len(texts) <= 12 else [*texts[:6], "...", *texts[-2:]])))
     table("names, with the values that are left", ("name", "values", ""), rows, right=(1,))
     for title, key in (("a sample", "sample"), (f"the least by {report.get('by')}", "best")):
         if report.get(key):
             _show_rows(title, report[key])
-
-
-def _shortened(values: Sequence[object]) -> str:
-    texts = [str(value) for value in values]
-    return ", ".join(texts) if len(texts) <= 12 else ", ".join([*texts[:6], "...", *texts[-2:]])
 
 
 def explored(

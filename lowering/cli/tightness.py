@@ -67,7 +67,9 @@ def rows_of(report: JsonObject) -> Iterator[Row]:
             for answerer in answerers:
                 told = {"file": report["file"], "domain": answerer["domain"], "is_peer": is_peer}
                 yield from ({**told, **_index_row(score, is_peer)} for score in answerer["index"])
-                yield from ({**told, **_sized_row(score)} for score in answerer["sized"])
+                for score in answerer["sized"]:
+                    tight = score["attained"] == score["samples"] if score["samples"] else None
+                    yield {**told, **_asked(score), "kind": "sized index", "is_tight": tight}
         return
     for schedule in report["schedules"]:
         for number, tensor in enumerate(schedule.get("tensors", ())):
@@ -94,11 +96,6 @@ def _index_row(score: Mapping[str, Any], is_peer: bool) -> Row:
     return row | ({"is_claimed": None} if is_peer else {})
 
 
-def _sized_row(score: Mapping[str, Any]) -> Row:
-    tight = score["attained"] == score["samples"] if score["samples"] else None
-    return _asked(score) | {"kind": "sized index", "is_tight": tight}
-
-
 def _region_rows(tensor: Mapping[str, Any]) -> Iterator[Row]:
     """The regions of a tensor; where a domain's is exact, its size is the true one."""
     domains = tensor["domains"]
@@ -121,8 +118,7 @@ def _region_rows(tensor: Mapping[str, Any]) -> Iterator[Row]:
 
 
 def _fitting(value: object) -> int | None:
-    is_number = isinstance(value, int) and -MAX_INT64 <= value < MAX_INT64
-    return value if is_number and isinstance(value, int) else None
+    return value if isinstance(value, int) and -MAX_INT64 <= value < MAX_INT64 else None
 
 
 # -- the page -----------------------------------------------------------------------------------------------------
@@ -159,8 +155,12 @@ def page_of(rows: Sequence[Row]) -> str:
     summary = _table(heads, (("", _summed(kind, domain, group)) for (kind, domain), group in groups.items()))
     shown = ("question", "source", "kind", "asked", "domain", "low", "high", "ratio", "by", "notes", "refused", "wrong")
     order = sorted(rows, key=lambda row: (row["file"], row["source"], row["question"], row["kind"]))
-    questions = _table(shown, ((_class(row), [_ends(row, name) for name in shown]) for row in order))
-    return _PAGE.substitute(summary=summary, questions=questions)
+    questions = []
+    for row in order:
+        kind = "wrong" if row["wrong"] else "wide" if row["is_tight"] is False else ""
+        size = {"high": row["elements"]} if row["kind"] == "region" else {}  # the ends of a region are its number
+        questions.append((kind, [{**row, **size}[name] for name in shown]))
+    return _PAGE.substitute(summary=summary, questions=_table(shown, questions))
 
 
 def _summed(kind: str, domain: str, rows: Sequence[Row]) -> list[object]:
@@ -177,15 +177,6 @@ def _summed(kind: str, domain: str, rows: Sequence[Row]) -> list[object]:
         sum(row["wrong"] is not None for row in rows),
         duration(sum(row["seconds"] or 0 for row in rows)),
     ]
-
-
-def _class(row: Row) -> str:
-    return "wrong" if row["wrong"] else "wide" if row["is_tight"] is False else ""
-
-
-def _ends(row: Row, name: str) -> object:
-    """A cell: the ends of a region are its number of elements."""
-    return row["elements"] if name == "high" and row["kind"] == "region" else row[name]
 
 
 def _table(heads: Sequence[str], rows: Iterable[tuple[str, Sequence[object]]]) -> str:

@@ -10,7 +10,7 @@ outlines a parallel region with one pointer to all captured variables.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import Any, Final, NamedTuple
@@ -150,80 +150,6 @@ def reduction_of(loop: ir.For) -> tuple[str, Tensor] | None:
     return _REDUCTIONS[value.op], store.tensor
 
 
-def is_outlined(
-    stmt: ir.Stmt, stored: Collection[Tensor], stack: Collection[ir.Allocate], is_in_parallel: bool
-) -> bool:
-    """Whether a statement becomes a function: a nest over several arrays, one of them allocated or all of them seen
-    from a parallel loop.
-
-    Parameters
-    ----------
-    stored: visible tensors on the heap or in the arena.
-    stack: the allocations on the stack.
-    is_in_parallel: whether an enclosing loop is parallel.
-    """
-    if not isinstance(stmt, (ir.For, ir.If)):
-        return False
-    arrays = touched(stmt)
-    if len(arrays) < 2 or not (is_in_parallel or any(t in stored for t in arrays)):
-        return False
-    inside = list(statements(stmt))
-    if any(isinstance(s, (ir.Assert, ir.Evaluate)) or (isinstance(s, ir.Allocate) and s not in stack) for s in inside):
-        return False
-    return any(isinstance(s, ir.For) and constant_value(range_ends(s.range)[1]) != 1 for s in inside)
-
-
-def outlined(
-    label: str,
-    stmt: ir.Stmt,
-    lines: list[str],
-    name_of: Callable[[Any], str],
-    addresses: Mapping[Tensor, str],
-    shapes: Mapping[Tensor, Sequence[Expr]],
-    types: Callable[[Any], str],
-    scalars: Collection[Tensor],
-    undefined: str,
-) -> tuple[list[str], str]:
-    """The definition of a function with the body `lines`, the text of a statement; and the call of it.
-
-    The function's name contains a stored tensor and a checksum of its text: equal names mean equal functions, so a
-    preprocessor guard deduplicates them across concatenated files.
-
-    Parameters
-    ----------
-    label: the prefix of the name.
-    name_of: the identifier of a tensor or variable.
-    addresses: address texts of arrays without a declared pointer.
-    shapes: extents of arrays as they are stored; indices of several dimensions are computed with them.
-    types: the C type of a variable.
-    scalars: tensors that are plain variables.
-    undefined: identifier of the division flag; empty if the body never sets it.
-    """
-    allocated = {s.tensor for s in statements(stmt) if isinstance(s, ir.Allocate)}
-    written = dict.fromkeys(s.tensor for s in statements(stmt) if isinstance(s, ir.Store))
-    outer = [t for t in touched(stmt) if t not in allocated]
-    params: list[str] = []
-    for tensor in outer:
-        const = "" if tensor in written else "const "
-        pointer = "" if tensor in scalars else "*restrict "
-        params.append(f"{const}{storage_type(tensor.dtype, tensor.name)} {pointer}{name_of(tensor)}")
-    args = [addresses.get(tensor, name_of(tensor)) for tensor in outer]
-    text = "\n".join(lines)
-    strides = (v for t in touched(stmt) for e in shapes.get(t, ())[1:] for v in e.free_vars())
-    names = {name_of(var): var for var in (*free_variables(stmt), *strides)}
-    used = [name for name in names if re.search(rf"\b{name}\b", text)]  # others occur in addresses of allocations
-    params += [f"{types(names[name])} {name}" for name in used]
-    args += used
-    if undefined:
-        params.append(f"int *restrict {undefined}")
-        args.append(undefined)
-    rest = [f"({', '.join(params)}) {{", *emitter.indented(lines), "}"]
-    target = next((t.name for t in written if t not in allocated), "part")
-    checksum = crc32("\n".join(rest).encode()) & 0xFFFFFF
-    name = re.sub(r"\W", "_", f"{label}_{target}_{checksum:06x}", flags=re.ASCII)
-    return defined_once(name, [f"static void {name}{rest[0]}", *rest[1:]]), f"{name}({', '.join(args)});"
-
-
 class _Definition(NamedTuple):
     """The lines from `start` up to `stop`, which define a name and do nothing else."""
 
@@ -345,15 +271,10 @@ class CNest(emitter.Emitter[Cursor]):
     def _frees(self, live: int) -> list[str]:
         return [f"free({name});" for name in reversed(self.heap[live:])]
 
-    def _left(self, code: int) -> list[str]:
-        """Free the heap and return a code, in braces if that takes several lines."""
-        lines = [*self._frees(0), f"return {code};"]
-        return lines if len(lines) == 1 else ["{", *emitter.indented(lines), "}"]
-
     def _unless(self, cond: str, code: int) -> list[str]:
-        """Return a code if a C condition is true."""
-        first, *rest = self._left(code)
-        return [f"if ({cond}) {first}", *rest]
+        """Free the heap and return a code if a C condition is true, in braces if that takes several lines."""
+        frees, leave = self._frees(0), f"return {code};"
+        return [f"if ({cond}) {{", *emitter.indented([*frees, leave]), "}"] if frees else [f"if ({cond}) {leave}"]
 
     def _shared_storage(self, stmts: Sequence[ir.Stmt]) -> dict[Tensor, ir.Allocate]:
         """Allocations with shared bytes, whose pointers are declared around single statements.
@@ -369,30 +290,63 @@ class CNest(emitter.Emitter[Cursor]):
         return shared
 
     def _is_outlined(self, stmt: ir.Stmt, cursor: Cursor) -> bool:
-        """Decide on outlining. Statements with parallel loops are excluded, since bodies of these are outlined instead,
-        and so are stores to outer scalar variables."""
-        scalars = self.syntax.scalars
+        """Whether a statement becomes a function: a nest over several arrays, one of them allocated or all of them seen
+        from a parallel loop.
+
+        Statements with parallel loops are excluded, since bodies of these are outlined instead, and so are stores to
+        outer scalar variables.
+        """
         is_in_parallel = any(loop in self.parallel for loop in cursor.loops)
-        if self._is_outlining or not (self._stored or is_in_parallel):
+        if self._is_outlining or not (self._stored or is_in_parallel) or not isinstance(stmt, (ir.For, ir.If)):
             return False
-        if any(s in self.parallel or (isinstance(s, ir.Store) and s.tensor in scalars) for s in statements(stmt)):
+        arrays, inner = touched(stmt), list(statements(stmt))
+        if len(arrays) < 2 or not (is_in_parallel or any(t in self._stored for t in arrays)):
             return False
-        return is_outlined(stmt, self._stored, self.plan.stack, is_in_parallel)
+        for s in inner:
+            if s in self.parallel or isinstance(s, (ir.Assert, ir.Evaluate)):
+                return False
+            if isinstance(s, ir.Allocate) and s not in self.plan.stack:
+                return False
+            if isinstance(s, ir.Store) and s.tensor in self.syntax.scalars:
+                return False
+        return any(isinstance(s, ir.For) and constant_value(range_ends(s.range)[1]) != 1 for s in inner)
 
     def _outlined(self, stmt: ir.Stmt, cursor: Cursor, arena: Mapping[Tensor, ir.Allocate]) -> emitter.Emission[Cursor]:
-        """The call of a function that executes a statement."""
+        """The call of a function that executes a statement.
+
+        The function's name contains a stored tensor and a checksum of its text: equal names mean equal functions, so a
+        preprocessor guard deduplicates them across concatenated files.
+        """
         tables, table_of = self.tables, self._table_of
         self.tables, self._table_of, self._is_outlining = [], {}, True
         inner = yield stmt, cursor
-        addresses = {t: text for t, a in arena.items() if (text := self.storage.address(a)) is not None}
-        body, scalars = [*self.tables, *inner], self.syntax.scalars
-        undefined = self.syntax.undefined if self._is_noting(body) else ""
-        definition, call = outlined(
-            self.label, stmt, body, self._name, addresses, self.shapes, self._type_of, scalars, undefined
-        )
-        self.outlined += [*definition, ""]
+        lines = [*self.tables, *inner]
         self.tables, self._table_of, self._is_outlining = tables, table_of, False
-        return [call]
+        allocated = {s.tensor for s in statements(stmt) if isinstance(s, ir.Allocate)}
+        written = dict.fromkeys(s.tensor for s in statements(stmt) if isinstance(s, ir.Store))
+        params, args = [], []
+        for tensor in (t for t in touched(stmt) if t not in allocated):
+            const = "" if tensor in written else "const "
+            pointer = "" if tensor in self.syntax.scalars else "*restrict "
+            params.append(f"{const}{storage_type(tensor.dtype, tensor.name)} {pointer}{self._name(tensor)}")
+            address = self.storage.address(arena[tensor]) if tensor in arena else None
+            args.append(address or self._name(tensor))
+        strides = (v for t in touched(stmt) for e in self.shapes.get(t, ())[1:] for v in e.free_vars())
+        text = "\n".join(lines)
+        for var in dict.fromkeys((*free_variables(stmt), *strides)):
+            name = self._name(var)
+            if re.search(rf"\b{name}\b", text):  # others occur in addresses of allocations
+                params.append(f"{self._types.get(var, self.syntax.index)} {name}")
+                args.append(name)
+        if self._is_noting(lines):
+            params.append(f"int *restrict {self.syntax.undefined}")
+            args.append(self.syntax.undefined)
+        rest = [f"({', '.join(params)}) {{", *emitter.indented(lines), "}"]
+        target = next((t.name for t in written if t not in allocated), "part")
+        checksum = crc32("\n".join(rest).encode()) & 0xFFFFFF
+        name = re.sub(r"\W", "_", f"{self.label}_{target}_{checksum:06x}", flags=re.ASCII)
+        self.outlined += [*defined_once(name, [f"static void {name}{rest[0]}", *rest[1:]]), ""]
+        return [f"{name}({', '.join(args)});"]
 
     def _is_noting(self, lines: Sequence[str]) -> bool:
         """Whether lines take note of divisions by 0."""
@@ -400,9 +354,6 @@ class CNest(emitter.Emitter[Cursor]):
 
     def _name(self, thing: Any) -> str:
         return self.syntax.names.of(thing, thing.name) if isinstance(thing, Tensor) else str(self.syntax.leaf(thing))
-
-    def _type_of(self, var: Any) -> str:
-        return self._types.get(var, self.syntax.index)
 
     # -- loops --------------------------------------------------------------------------------------------------
 
@@ -700,15 +651,12 @@ def _prepared(f: ir.Function, bits: int) -> ir.Function:
         before, split = split, unroll(run_over_digits(partition_loops(split, f)))
         if split.body is before.body:
             break
-    is_same = split.body is f.body
-    chosen = split if is_same or _is_representable(split) and (bits == 64 or narrow(split).bits == 32) else f
-    return drop_dead(fold_constants(accumulate(decide_rows(drop_identities(chosen), is_all=True))))
-
-
-def _is_representable(f: ir.Function) -> bool:
-    """Whether every integer constant fits in 64 bits: loops split by a sign, `x >> 63`, divide by 2**63."""
-    nodes = postorder([e for stmt in statements(f.body) for e in operands(stmt)])
-    return all(-(1 << 63) <= node.data < 1 << 63 for node in nodes if node.op is ops.CONST)
+    if split.body is not f.body:
+        nodes = postorder([e for stmt in statements(split.body) for e in operands(stmt)])
+        # loops split by a sign, `x >> 63`, divide by 2**63
+        fits = all(-(1 << 63) <= node.data < 1 << 63 for node in nodes if node.op is ops.CONST)
+        split = split if fits and (bits == 64 or narrow(split).bits == 32) else f
+    return drop_dead(fold_constants(accumulate(decide_rows(drop_identities(split), is_all=True))))
 
 
 class _CBody:

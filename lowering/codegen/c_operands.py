@@ -17,6 +17,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial, reduce
 from itertools import product
 from math import prod
 from typing import Any, Final
@@ -38,7 +39,7 @@ from intset.expr.dag import is_small, opaque_terms, operations, postorder, rewri
 from intset.expr.evaluate import evaluate
 from intset.expr.node import Cond, Expr, Node, Var, const, constant_value, make
 from intset.expr.ops import Op
-from lowering.allocation import ALIGNMENT, Arena, Size, StoragePlan
+from lowering.allocation import ALIGNMENT, Arena, StoragePlan
 from lowering.codegen import c_words, emitter
 from lowering.nest.ir import Allocate, For
 from lowering.nest.scope import Scope
@@ -60,7 +61,7 @@ _HELPERS: Final[dict[Op, str]] = {
 _FLOAT_HELPERS: Final = {ops.MIN: "fmin", ops.MAX: "fmax", ops.FLOORDIV: "fquotient", ops.FLOORMOD: "fmodulo"}
 _WIDE_HELPERS: Final = {ops.TRUNCDIV: "wide_truncdiv", ops.TRUNCMOD: "wide_truncmod"}
 _UNSIGNED_CALLS: Final = {ops.MIN: "min", ops.MAX: "max", ops.CEILDIV: "uceildiv", ops.SHL: "shl"}
-_UNSIGNED_INFIX: Final = {ops.FLOORDIV: "/", ops.FLOORMOD: "%"}
+_UNSIGNED_INFIX: Final = _INFIX | {ops.FLOORDIV: "/", ops.FLOORMOD: "%"}
 _OF_CONSTANT: Final = {ops.MIN: "atmost", ops.MAX: "atleast"}  # one comparison keeps NaN
 _LIBRARY: Final = {ops.TRUNCMOD: "fmod", ops.ABS: "fabs"}
 _FAR_SHIFTS: Final = {ops.SHL: "shl_far", ops.SHR: "shr_far"}
@@ -122,21 +123,17 @@ class CSyntax:
         return name if tensor in self.scalars else f"{name}[{emitter.opened(index)}]"
 
     def operation(self, node: Any, args: list[str]) -> str:
-        special = self._value if isinstance(node, Value) else self._integer if isinstance(node, Expr) else _comparison
         is_comparison = isinstance(node, Cond) and node.op in ops.COMPARISONS
         if is_comparison and any(self.spans.word(arg) != "int64" for arg in node.args):
             word = self.spans.word_of_operands(node)
             if word == "int128":
                 return f"({self._call('compare', word, args)} {_INFIX[node.op]} 0)"
             args = [self._as_word(arg, text, word) for arg, text in zip(node.args, args, strict=True)]
-        text = special(node, args)
-        if text is not None:
-            return text
-        if node.op is ops.SELECT:
-            return f"({args[0]} ? {args[1]} : {args[2]})"
-        if node.op in _PREFIX:
-            return f"({_PREFIX[node.op]}{args[0]})"
-        return emitter.infix(args[0], _INFIX[node.op], args[1])
+        if is_comparison and args[0] == args[1]:  # compilers warn of it
+            return str(node.op in _REFLEXIVE).lower()
+        text = self._value(node, args) if isinstance(node, Value) else None
+        text = self._integer(node, args) if isinstance(node, Expr) else text
+        return _written(_INFIX, node.op, args) if text is None else text
 
     def bind(self, node: Any, text: str) -> tuple[str, list[str]]:
         name = self.names.local("t")
@@ -193,11 +190,8 @@ class CSyntax:
             dtype = dtypes.int_named(*node.data)
             if dtype not in c_words.TYPES:
                 raise InputError(f"{self.where} converts to {dtype}, which C99 does not have")
-            return (
-                f"({c_words.TYPES[dtype]}){args[0]}"
-                if dtypes.bits(dtype) == 64
-                else f"(int64_t)({c_words.TYPES[dtype]}){args[0]}"
-            )
+            cast = f"({c_words.TYPES[dtype]}){args[0]}"
+            return cast if dtypes.bits(dtype) == 64 else f"(int64_t){cast}"
         if self.spans.is_wide(node):
             word = self.spans.word_of_operands(node)
             if word == "int128":
@@ -228,17 +222,13 @@ class CSyntax:
         op = node.op
         if op in ops.DIVISIONS:
             args[1] = self._divisor(node.args[1], args[1], "uint64")
-        if op is ops.SELECT:
-            return f"({args[0]} ? {args[1]} : {args[2]})"
         if op is ops.ABS:
             return args[0]
         if op in _FAR_SHIFTS and not emitter.is_plain_shift(node, 64):
             return self._call(f"u{_FAR_SHIFTS[op]}", "uint64", [args[0], self._amount(node.args[1], args[1])])
         if op in _UNSIGNED_CALLS:
             return self._call(_UNSIGNED_CALLS[op], "uint64", args)
-        if op in _PREFIX:
-            return f"({_PREFIX[op]}{args[0]})"
-        return emitter.infix(args[0], _UNSIGNED_INFIX.get(op) or _INFIX[op], args[1])
+        return _written(_UNSIGNED_INFIX, op, args)
 
     def _amount(self, node: Expr, text: str) -> str:
         """The text of a shift amount, checked unless proved nonnegative."""
@@ -406,14 +396,18 @@ class CSyntax:
         return f"{c_words.function_name(definition)}({', '.join(map(emitter.opened, args))})"
 
 
+def _written(signs: Mapping[Op, str], op: Op, args: list[str]) -> str:
+    """An operation that C has itself."""
+    if op is ops.SELECT:
+        return f"({args[0]} ? {args[1]} : {args[2]})"
+    if op in _PREFIX:
+        return f"({_PREFIX[op]}{args[0]})"
+    return emitter.infix(args[0], signs[op], args[1])
+
+
 def _word_type(dtype: str) -> str:
     """The C type of integers of a type, as values."""
     return "uint64_t" if dtype == "uint64" else "int64_t"
-
-
-def _comparison(node: Cond, args: list[str]) -> str | None:
-    """The truth of a comparison of equal texts, of which compilers warn."""
-    return None if node.op not in ops.COMPARISONS or args[0] != args[1] else str(node.op in _REFLEXIVE).lower()
 
 
 MAX_NODES: Final = 100  # larger indices are not simplified
@@ -588,8 +582,8 @@ class CStorage:
                 lines += [*more, f"const size_t {stride} = {self._call('after_size', size, '0')};"]
                 self._strides[loop] = (stride, start)
                 parts.append(self._call("times_size", stride, "INTSET_THREADS"))
-            end = names.fresh("end")
-            lines.append(f"const size_t {end} = {self._call('after_size', start, self._largest(parts))};")
+            end, most = names.fresh("end"), reduce(partial(self._call, "larger_size"), parts)
+            lines.append(f"const size_t {end} = {self._call('after_size', start, most)};")
         base = self._bases[self.plan.arena] = names.fresh("arena")
         return [
             *lines,
@@ -652,15 +646,11 @@ class CStorage:
             self._slots[arena].append(offset)
             texts = []
             for size in slot.sizes:
-                before, text = self._bytes(size)
+                before, extents = emitter.straight_line(self.syntax, size.extents)
                 lines += before
-                texts.append(text)
-            end = self._call("after_size", offset, self._largest(texts))
+                texts.append(self.size(str(size.width), size.extents, extents))
+            end = self._call("after_size", offset, reduce(partial(self._call, "larger_size"), texts))
         return lines, end
-
-    def _bytes(self, size: Size) -> tuple[list[str], str]:
-        lines, texts = emitter.straight_line(self.syntax, size.extents)
-        return lines, self.size(str(size.width), size.extents, texts)
 
     def size(self, width: str, extents: Iterable[Expr], texts: Iterable[str]) -> str:
         """The text of an array's size in bytes. `width`: bytes per element; `texts`: the extents in C."""
@@ -668,12 +658,6 @@ class CStorage:
             if constant_value(extent) != 1:
                 width = self._call("times_size", width, count(extent, text))
         return width
-
-    def _largest(self, sizes: list[str]) -> str:
-        whole = sizes[0]
-        for text in sizes[1:]:
-            whole = self._call("larger_size", whole, text)
-        return whole
 
     def _call(self, helper: str, *args: str) -> str:
         self.syntax.helpers[helper, "size"] = c_words.SIZE_HELPERS[helper]

@@ -179,16 +179,8 @@ _WORDS: Final = (
 ).split()
 _SUFFIXES: Final = (
     *(name.replace("float", "f") for name in dtypes.NARROW),
-    "i8",
-    "i16",
-    "i32",
-    "i64",
-    "u8",
-    "u16",
-    "u32",
-    "u64",
-    "f32",
-    "f64",
+    *(f"{sign}{bits}" for sign in "iu" for bits in (8, 16, 32, 64)),
+    *("f32", "f64"),
 )
 _OTHER_HELPERS: Final = ("round", "load", "store", "next", "modulo", "quotient", "whole")
 KEYWORDS: Final = (
@@ -197,12 +189,8 @@ KEYWORDS: Final = (
     *SIZE_HELPERS,
     *MACROS,
     *(f"{name}{f}" for name in (*_LIBRARY, "fabs") for f in ("", "f", "l")),
-    *(
-        f"{name}_{s}"
-        for name in (*HELPERS, "round", "load", "store", "next", "modulo", "quotient", "whole")
-        for s in _SUFFIXES
-    ),
-    *(name for name in TYPES.values()),
+    *(f"{name}_{s}" for name in (*HELPERS, *_OTHER_HELPERS) for s in _SUFFIXES),
+    *TYPES.values(),
 )
 
 

@@ -53,9 +53,7 @@ class WordSpans:
 
     def word(self, node: Any) -> str:
         """The machine type of an integer: `uint64` where `int64` may not hold it."""
-        if not self.is_wide(node):
-            return "int64" if is_within(self.of(node), INT64) else "uint64"
-        return "int64" if is_within(self._known[node], INT64) else "uint64"
+        return "int64" if is_within(self.of(node), INT64) else "uint64"
 
     def of(self, node: Any) -> Span:
         """Bounds of an integer; by default those of its machine type."""
@@ -245,12 +243,9 @@ def comment(*lines: str) -> str:
     lines) and all but printable ASCII are written as Python's escapes with `%` for the backslash; `*/`, `/*` and `??`,
     which begin delimiters and trigraphs, are separated by a blank.
     """
-    return f"/* {f'{chr(10)}   '.join(map(_comment_line, lines))} */"
-
-
-def _comment_line(text: str) -> str:
-    plain = _NOT_IN_COMMENTS.sub(_escaped, text)
-    return re.sub(r"\*(?=/)|/(?=\*)|\?(?=\?)", r"\g<0> ", plain)
+    plain = "\n   ".join(_NOT_IN_COMMENTS.sub(_escaped, line) for line in lines)
+    separated = re.sub(r"\*(?=/)|/(?=\*)|\?(?=\?)", r"\g<0> ", plain)
+    return f"/* {separated} */"
 
 
 def _escaped(match: re.Match[str]) -> str:
@@ -348,10 +343,14 @@ class _StraightLine:
                 self.texts[node, home] = self._text(node, home)
 
     def _below(self, node: Operand) -> tuple[Operand, ...]:
-        known = self.children.get(node)
-        if known is None:
-            known = self.children[node] = _evaluated(node)
-        return known
+        """The operands that a node evaluates; the formula of an integer function of data, at its arguments."""
+        if node not in self.children:
+            if node.op is ops.LOAD and isinstance(node.data, IntFunction):
+                at = dict(zip(node.data.params, node.args, strict=True))
+                self.children[node] = (substitute(node.data.body, at),)
+            else:
+                self.children[node] = node.args[1:] if node.op is ops.ASSERTING else node.args
+        return self.children[node]
 
     def _assign_homes(self, roots: Iterable[Operand]) -> None:
         """Choose the blocks that evaluate each node, users before operands."""
@@ -415,14 +414,6 @@ class _StraightLine:
         cond = name if node.op is ops.AND else self.syntax.negated(name)
         home.lines += self.syntax.branch(cond, [*arms[1].lines, assign(name, texts[1])], [])
         return name
-
-
-def _evaluated(node: Operand) -> tuple[Operand, ...]:
-    """The operands that a node evaluates; the formula of an integer function of data, at its arguments."""
-    if node.op is ops.LOAD and isinstance(node.data, IntFunction):
-        return (substitute(node.data.body, dict(zip(node.data.params, node.args, strict=True))),)
-    answer: tuple[Operand, ...] = node.args[1:] if node.op is ops.ASSERTING else node.args
-    return answer
 
 
 def _merged(blocks: list[_LineBlock]) -> list[_LineBlock]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import operator
 import struct
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
 from typing import Any, Final, NoReturn
 
@@ -35,18 +35,18 @@ def environment() -> dict[str, Any]:
     """Global names of generated Python that are independent of the run."""
     return {
         **float_functions(),
-        "allocate": _allocate,
-        "failed": _failed,
-        "refuted": _refuted,
+        "allocate": lambda dtype, count: flat_view(_template(dtype, count).copy()),
+        "failed": partial(_refuse, CheckError, "an assertion does not hold: {}"),
+        "refuted": partial(_refuse, CheckError, "an assumption does not hold: {}"),
         "outside": _outside,
         "unread": _unread,
         "filled": filled,
-        "opaque": _opaque,
+        "opaque": partial(_refuse, InputError, "the opaque symbol {} has no value"),
         "ceildiv": CEILDIV.meaning,
         "shl": lambda a, b: a << min(_shift(b), 64),  # shifts beyond 64 places leave the same low 64 bits
         "shr": lambda a, b: a >> _shift(b),
         "whole": _whole,
-        "reinterpret": _reinterpret,
+        "reinterpret": lambda x, source, target: struct.unpack(_CODES[target], struct.pack(_CODES[source], x))[0],
         **{f"checked_{function}": partial(_checked, function) for function in Trapping},
         "truncdiv": trunc_div,
         "truncmod": trunc_mod,
@@ -72,10 +72,6 @@ def flat_view(array: Any) -> Any:
     return flat if str(array.dtype) in dtypes.NARROW else memoryview(flat)
 
 
-def _allocate(dtype: str, count: int) -> Any:
-    return flat_view(_template(dtype, count).copy())
-
-
 @cache
 def _template(dtype: str, count: int) -> Any:
     import numpy as np
@@ -98,31 +94,18 @@ def _unread(name: str, indices: Numbers, extents: Numbers, origin: Numbers) -> N
     raise AccessError(f"{name}[{point}] is read before it is written")
 
 
-def _failed(message: str) -> NoReturn:
-    raise CheckError(f"an assertion does not hold: {message}")
-
-
-def _refuted(condition: str) -> NoReturn:
-    raise CheckError(f"an assumption does not hold: {condition}")
-
-
-def _opaque(name: str) -> NoReturn:
-    raise InputError(f"the opaque symbol {name} has no value")
+def _refuse(error: type[Exception], message: str, what: str) -> NoReturn:
+    raise error(message.format(what))
 
 
 # -- integers ---------------------------------------------------------------------------------------------------
 
 
-_CODES: Final = {
+_CODES: Final = {  # of the bits of a number
     **dict(zip((f"{u}int{bits}" for u in ("", "u") for bits in (8, 16, 32, 64)), "bhiqBHIQ", strict=True)),
     "float32": "f",
     "float64": "d",
 }
-
-
-def _reinterpret(x: Any, source: str, target: str) -> Any:
-    """The bits of a number of one type as another type."""
-    return struct.unpack(_CODES[target], struct.pack(_CODES[source], x))[0]
 
 
 def _whole(x: float, low: int, high: int) -> int:
@@ -201,7 +184,7 @@ def float_functions() -> dict[str, Function]:
         "float_min": lambda a, b: a if a < b or a != a else b,
         "float_max": lambda a, b: a if a > b or a != a else b,
     }
-    calls = dict(_calls())
+    calls = _calls()
     table |= {f"call_{name}": function for name, function in calls.items()}
     composed = _composed(calls)
     for dtype in _NARROW:
@@ -226,14 +209,13 @@ def host_functions(functions: Functions) -> dict[str, Function]:
     return table
 
 
-def _calls() -> Iterator[tuple[str, Function]]:
+def _calls() -> dict[str, Function]:
     """The known functions on doubles."""
     import numpy as np
 
-    for name, array in call_table().items():
-        exact = _MATH.get(name)
-        yield name, _in_type(array, "float64") if exact is None else _safe(exact, getattr(np, name))
-    yield "erf", math.erf
+    arrays = {name: _in_type(array, "float64") for name, array in call_table().items()}
+    exact = {name: _safe(function, getattr(np, name)) for name, function in _MATH.items()}
+    return arrays | exact | {"erf": math.erf}
 
 
 def _composed(calls: dict[str, Function]) -> dict[str, Function]:

@@ -159,17 +159,13 @@ def root_scope(ctx: Context | None, root: Node, bits: int) -> DivisionScope:
 @contextmanager
 def _budget(size: int, cond: Cond) -> Iterator[None]:
     config = current()
-    effort = Effort.DEFAULT if _is_exact_division(cond) else Effort.FULL
+    remainder = cond.args[0] if cond.op is ops.EQ and cond.args[0].op is ops.FLOORMOD else None
+    # z3 hardly ever decides that an unknown divides a term; linear forms and facts do
+    effort = Effort.FULL if remainder is None or remainder.args[1].op is ops.CONST else Effort.DEFAULT
     tiers = tiers_within(Effort.FAST if size > MAX_TREE else effort)
     units = min(config.z3_rlimit, DIVISION_Z3 // NONLINEAR if is_nonlinear((cond,)) else DIVISION_Z3)
     with intset.using(z3_rlimit=units, isl_operations=min(config.isl_operations, DIVISION_ISL), tiers=tiers):
         yield
-
-
-def _is_exact_division(cond: Cond) -> bool:
-    """Whether a condition says that an unknown divides a term. z3 hardly ever decides it; linear forms and facts do."""
-    remainder = cond.args[0] if cond.op is ops.EQ else None
-    return remainder is not None and remainder.op is ops.FLOORMOD and remainder.args[1].op is not ops.CONST
 
 
 def is_small(cond: Cond) -> bool:
@@ -295,23 +291,16 @@ class DivisionLowering:
     def run(self) -> Key:
         """Lower every node; returns the key of the root."""
         first = self._key(self.root, self.top, True)
-        stack = [first]
-        while stack:
-            key = stack[-1]
-            if key in self.done:
-                stack.pop()
-                continue
-            if key not in self.deferred:
-                self.deferred[key] = self._expanded(key)
-                self.uses[key] = self.deferred[key].children
+        for key in postorder_by((first,), lambda key: self._deferred(key).children):
             children, finish = self.deferred[key]
-            waiting = [child for child in children if child not in self.done]
-            if waiting:
-                stack.extend(reversed(waiting))
-                continue
             self.done[key] = finish([self.done[child] for child in children])
-            stack.pop()
         return first
+
+    def _deferred(self, key: Key) -> _Deferred:
+        if key not in self.deferred:
+            self.deferred[key] = self._expanded(key)
+            self.uses[key] = self.deferred[key].children
+        return self.deferred[key]
 
     def reached(self, root: Key) -> list[Key]:
         """The keys that the result consists of, operands first."""
@@ -696,16 +685,12 @@ def _missing_for(run: DivisionLowering, key: Key) -> list[MissingFact]:
     cheaper = [entry for entry in run.candidates(key, site.x, site.y) if entry[0] < lowered.cost]
     for unusual in ((ops.LE, ops.LT, ops.EQ), (ops.EQ,)):
         for price, _, rule, _ in cheaper:
-            facts = _unproved(key, rule, site, unusual)
+            alternatives = (_unproved_of(key, need, unusual) for need in rule.needs(site))
+            facts = next(filter(None, alternatives), None)  # of the first that is not known to fail
             if facts is not None:
                 saves = lowered.cost - price
                 return [MissingFact(fact, how_to_state(fact), key[0], rule.name, saves) for fact in facts]
     return []
-
-
-def _unproved(key: Key, rule: DivisionRule, site: Site, unusual: tuple[Op, ...]) -> list[Cond] | None:
-    """The missing facts of the first alternative of the side condition that is not known to fail."""
-    return next(filter(None, (_unproved_of(key, need, unusual) for need in rule.needs(site))), None)
 
 
 def _unproved_of(key: Key, need: Need, unusual: tuple[Op, ...]) -> list[Cond] | None:
@@ -718,13 +703,9 @@ def _unproved_of(key: Key, need: Need, unusual: tuple[Op, ...]) -> list[Cond] | 
         if ctx.prove(~cond) or (cond is item and cond.op in unusual):
             return None
         facts.update(dict.fromkeys(_signs(ctx, cond)))
-    return None if any(_is_settled(scope.ctx, fact) for fact in facts) else list(facts)
-
-
-def _is_settled(ctx: Context, fact: Cond) -> bool:
-    """Whether the ranges of loop variables refute a fact, so no user can state it."""
-    ranges = ctx.ranges
-    return all(var in ranges for var in free_vars(fact)) and ctx.prove(fact).status == "refuted"
+    of_loops = [fact for fact in facts if all(var in scope.ctx.ranges for var in free_vars(fact))]
+    is_settled = any(scope.ctx.prove(fact).status == "refuted" for fact in of_loops)  # no user can state it
+    return None if is_settled else list(facts)
 
 
 def _signs(ctx: Context, cond: Cond) -> list[Cond]:
@@ -732,17 +713,13 @@ def _signs(ctx: Context, cond: Cond) -> list[Cond]:
     signs = [var >= 0 for var in free_vars(cond) if not ctx.prove(var >= 0)]
     together = ctx.extended(facts=signs).prove(cond) if signs else None
     if not together or together.vacuous:
-        return [_tidy(ctx, cond)]
+        simple: Cond = ctx.canonical(cond)
+        return [simple if simple.op in ops.COMPARISONS and simple.args[1].op is ops.CONST else cond]
     for sign in tuple(signs):
         fewer = [other for other in signs if other is not sign]
         if ctx.extended(facts=fewer).prove(cond):
             signs = fewer
     return signs
-
-
-def _tidy(ctx: Context, cond: Cond) -> Cond:
-    simple: Cond = ctx.canonical(cond)
-    return simple if simple.op in ops.COMPARISONS and simple.args[1].op is ops.CONST else cond
 
 
 def how_to_state(fact: Cond) -> str:

@@ -39,7 +39,6 @@ if TYPE_CHECKING:
 
 _META: Final = b"inferbound.explore"  # the entry of a file's metadata
 _FORMAT: Final = 2
-_UNDIGESTED: Final = b'"format": 1'  # marks files of the older format, which have no digest
 MAX_INT64: Final = 2**63
 _PART: Final = re.compile(r"part-\d{8}\.parquet")
 Types = dict[str, str]  # "int64", "double", "bool" or "string" by the name of a column
@@ -76,8 +75,18 @@ def joined(one: str, other: str) -> str:
 
 
 def parts(folder: Path) -> list[Path]:
-    """The files of rows, in the order of their numbers; copies of them under other names are none."""
-    return sorted(file for file in folder.glob("part-*.parquet") if _PART.fullmatch(file.name))
+    """The files of rows, in the order of their numbers; copies of them under other names are none.
+
+    Raises
+    ------
+    InputError: the folder is there and cannot be read.
+    """
+    try:
+        return [folder / name for name in sorted(os.listdir(folder)) if _PART.fullmatch(name)]
+    except (FileNotFoundError, NotADirectoryError, ValueError):  # ValueError: a name with a zero byte
+        return []
+    except OSError as error:
+        raise InputError(f"{folder} cannot be read: {error.strerror}") from None
 
 
 def described(folder: Path) -> dict[str, Any] | None:
@@ -87,10 +96,9 @@ def described(folder: Path) -> dict[str, Any] | None:
     ------
     InputError: a file is no part of an exploration.
     """
-    pq = require("pyarrow.parquet")
     found: dict[str, Any] | None = None
     for file in parts(folder):
-        meta = _meta(pq, file)
+        meta = _meta(file)
         if found is None:
             found = meta
         for name, kind in meta["values"].items():
@@ -98,46 +106,38 @@ def described(folder: Path) -> dict[str, Any] | None:
     return found
 
 
-def _meta(pq: Any, file: Path) -> dict[str, Any]:
+def _meta(file: Path) -> dict[str, Any]:
     try:
-        text = (pq.read_schema(file).metadata or {}).get(_META)
+        text = (require("pyarrow.parquet").read_schema(file).metadata or {}).get(_META)
     except Exception as error:  # what a damaged file raises is pyarrow's choice
         raise _unreadable(file, error) from None
     try:
         meta = None if text is None else json.loads(text)
     except ValueError:
         meta = None
-    if (
-        not isinstance(meta, dict)
-        or meta.get("format") not in (1, _FORMAT)
-        or not all(map(_is_table, map(meta.get, _PARTS)))
-    ):
+    tables = [meta.get(part) for part in ("key", "names", "values")] if isinstance(meta, dict) else [None]
+    are_texts = all(isinstance(part, dict) and all(isinstance(v, str) for v in part.values()) for part in tables)
+    if not isinstance(meta, dict) or meta.get("format") != _FORMAT or not are_texts:
         raise InputError(f"{file} is no file of an exploration (of format {_FORMAT}): name another folder")
     return meta
-
-
-_PARTS: Final = ("key", "names", "values")  # of the metadata
-
-
-def _is_table(part: object) -> bool:
-    return isinstance(part, dict) and all(isinstance(value, str) for value in part.values())
 
 
 class DamagedResultsError(InputError):
     """A file of results that pyarrow cannot read."""
 
 
-def _unreadable(file: Path, error: Exception) -> DamagedResultsError:
+def _unreadable(file: Path, error: Exception) -> InputError:
+    if isinstance(error, OSError) and error.errno:  # of the system, not of what the file holds
+        return InputError(f"{file} cannot be read: {os.strerror(error.errno)}")
     first = str(error).splitlines()[0] if str(error) else type(error).__name__
     return DamagedResultsError(f"{file} cannot be read: {first}; delete it, and its rows are measured again")
 
 
 def read_table(folder: Path, described_as: Mapping[str, Any]) -> Any:
     """The rows of a folder as an Arrow table with one type for each column."""
-    pa, pq = require("pyarrow"), require("pyarrow.parquet")
     schema = schema_of(described_as["names"], described_as["values"])
-    tables = [_conformed(_read(pq, file, None), schema) for file in parts(folder)]
-    return pa.concat_tables(tables) if tables else schema.empty_table()
+    tables = [_conformed(_read(file), schema) for file in parts(folder)]
+    return require("pyarrow").concat_tables(tables) if tables else schema.empty_table()
 
 
 def schema_of(names: Mapping[str, str], values: Mapping[str, str]) -> Any:
@@ -153,14 +153,14 @@ def arrow_schema(columns: Iterable[tuple[str, str]]) -> Any:
     return pa.schema([pa.field(name, types[kind]) for name, kind in columns])
 
 
-def _read(pq: Any, file: Path, columns: Sequence[str] | None) -> Any:
+def _read(file: Path, columns: Sequence[str] | None = None) -> Any:
     try:
         data = file.read_bytes()
         place = _digest_place(data)
-        if data[place : place + len(_UNSIGNED)] != _digest(data, place) if place else _UNDIGESTED not in data:
+        if place is None or data[place : place + len(_UNSIGNED)] != _digest(data, place):
             raise ValueError("its digest is another")
         source = require("pyarrow").BufferReader(data)
-        return pq.ParquetFile(source).read(columns=columns).replace_schema_metadata()
+        return require("pyarrow.parquet").ParquetFile(source).read(columns=columns).replace_schema_metadata()
     except Exception as error:  # what a damaged file raises is pyarrow's choice
         raise _unreadable(file, error) from None
 
@@ -199,7 +199,7 @@ def _conformed(table: Any, schema: Any) -> Any:
 
 
 class ResultFolder:
-    """A folder opened for writing by one driver; a context manager that holds its lock.
+    """A folder opened for writing by one driver, which holds its lock up to `close`.
 
     Parameters
     ----------
@@ -233,12 +233,6 @@ class ResultFolder:
             self.close()
             raise
 
-    def __enter__(self) -> ResultFolder:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
     def close(self) -> None:
         if self._lock is not None:
             _HELD.discard(self._lock)
@@ -254,7 +248,13 @@ class ResultFolder:
         found = described(self.folder)
         if found is None:
             return {}
-        self._check(found)
+        stored = {**found["key"], "names": _typed(found["names"])}
+        asked = {**self._key, "names": _typed(self.names)}
+        if different := [what for what in asked if stored.get(what) != asked[what]]:
+            raise InputError(
+                f"{self.folder} has results of another {' and '.join(different)}: name another folder, or delete them "
+                "by fresh=True"
+            )
         values: Types = found["values"]
         self._conform(values)
         return values
@@ -265,7 +265,7 @@ class ResultFolder:
         files = parts(self.folder)
         for file in files:
             try:
-                _meta(self._pq, file)
+                _meta(file)
             except DamagedResultsError:
                 continue
         for file in files:
@@ -274,20 +274,11 @@ class ResultFolder:
             except OSError as error:
                 raise InputError(f"{file} cannot be deleted: {error.strerror or error}") from None
 
-    def _check(self, meta: Mapping[str, Any]) -> None:
-        stored = {**meta["key"], "names": ", ".join(f"{name}: {kind}" for name, kind in meta["names"].items())}
-        asked = {**self._key, "names": ", ".join(f"{name}: {kind}" for name, kind in self.names.items())}
-        if different := [what for what in asked if stored.get(what) != asked[what]]:
-            raise InputError(
-                f"{self.folder} has results of another {' and '.join(different)}: name another folder, or delete them "
-                "by fresh=True"
-            )
-
     def done(self) -> set[Row]:
         """The configurations that have a row."""
         rows: set[Row] = set()
         for file in parts(self.folder):
-            table = _read(self._pq, file, list(self.names))
+            table = _read(file, list(self.names))
             rows.update(zip(*(table.column(name).to_pylist() for name in self.names), strict=True))
         return rows
 
@@ -323,7 +314,7 @@ class ResultFolder:
         schema = schema_of(self.names, values)
         for file in parts(self.folder):
             if not self._pq.read_schema(file).equals(schema):
-                self._write(_conformed(_read(self._pq, file, None), schema), file, values)
+                self._write(_conformed(_read(file), schema), file, values)
 
     def _write(self, table: Any, file: Path, values: Types) -> None:
         meta = {"format": _FORMAT, "key": self._key, "names": self.names, "values": values}
@@ -346,6 +337,10 @@ class ResultFolder:
             with contextlib.suppress(OSError):
                 target.unlink()
             raise InputError(f"{file} cannot be written: {error.strerror or error}; run again to go on") from None
+
+
+def _typed(names: Types) -> str:
+    return ", ".join(f"{name}: {kind}" for name, kind in names.items())
 
 
 def _float(value: float) -> float:
@@ -400,8 +395,7 @@ def named_rows(space: Iterable[Any], names: Types) -> Iterator[Row]:
         except KeyError as error:
             raise InputError(f"a configuration lacks the name {shown(error.args[0])}: {shown(config)}") from None
         if tuple(map(type, row)) != kinds:
-            types = ", ".join(f"{name}: {kind}" for name, kind in names.items())
-            raise InputError(f"a configuration has other types than the first one, {types}: {shown(config)}")
+            raise InputError(f"a configuration has other types than the first one, {_typed(names)}: {shown(config)}")
         yield row
 
 

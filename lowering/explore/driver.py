@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sized
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
 from concurrent.futures import Executor
+from contextlib import closing, contextmanager
 from itertools import chain
 from os import PathLike
 from pathlib import Path
 from time import monotonic
-from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 from intset.errors import InputError
 from intset.expr.arguments import a_flag
@@ -23,6 +23,7 @@ from lowering.explore import dataset, engines
 from lowering.explore.measures import key_of, settings
 
 Made = TypeVar("Made")
+Advance: TypeAlias = Callable[[Sequence[engines.Measurement]], None]  # notes finished configurations
 
 
 def explore(
@@ -82,14 +83,21 @@ def explore(
     begin = monotonic()
     folder = Path(out)
     is_strict = a_flag(strict, "strict")
-    with dataset.ResultFolder(folder, names, key_of(make, measure), a_flag(fresh, "fresh")) as results:
+    with closing(dataset.ResultFolder(folder, names, key_of(make, measure), a_flag(fresh, "fresh"))) as results:
         done = results.done()
         pace = engines.Pace(max(total - len(done), 0), batch)
         found_rows = dataset.named_rows(configs, names)
         if not isinstance(space, Space):
             found_rows = iter(dict.fromkeys(found_rows))  # a list may name a configuration twice
         outside = set(done)  # rows of the folder outside this space
-        feed = engines.Feed(row for row in _without(found_rows, outside) if row not in done)
+
+        def waiting() -> Iterator[engines.Row]:
+            for row in found_rows:
+                outside.discard(row)
+                if row not in done:
+                    yield row
+
+        feed = engines.Feed(waiting())
         running: Iterator[engines.Finished]
         if engine is None:
             running = engines.in_this_process(task, feed, pace)
@@ -97,8 +105,8 @@ def explore(
             running = engines.in_pool(task, feed, pace, engine)
         else:
             running = engines.in_executor(task, feed, pace, engine, workers)
-        with _Progress(a_flag(progress, "progress"), total, min(len(done), total), by) as shown_progress:
-            added = _written(running, results, shown_progress, by)
+        with _progress(a_flag(progress, "progress"), total, min(len(done), total), by) as advance:
+            added = _written(running, results, advance, by)
     found = dataset.Exploration(folder, added, monotonic() - begin, outside)
     if is_strict and found.summary.failed:
         (failure,) = found.failures(1)
@@ -106,14 +114,7 @@ def explore(
     return found
 
 
-def _without(rows: Iterable[engines.Row], outside: set[engines.Row]) -> Iterator[engines.Row]:
-    """The rows, each removed from `outside`."""
-    for row in rows:
-        outside.discard(row)
-        yield row
-
-
-def _written(running: Any, results: dataset.ResultFolder, progress: _Progress, by: str | None) -> int:
+def _written(running: Any, results: dataset.ResultFolder, advance: Advance, by: str | None) -> int:
     """Write every batch that an engine yields; the number of rows. An interrupt waits for the file that is begun.
 
     Raises
@@ -130,7 +131,7 @@ def _written(running: Any, results: dataset.ResultFolder, progress: _Progress, b
             number = results.number
             try:
                 results.append(rows, outcomes, version)
-                progress.advance(outcomes)
+                advance(outcomes)
                 if results.values:
                     dataset.check_column(by, results.values, results.names)
             except KeyboardInterrupt as interrupt:
@@ -180,48 +181,32 @@ def _listed(space: Any) -> tuple[Iterable[Any], Mapping[Any, Any], int]:
     return chain([first], configs), first, total
 
 
-class _Progress:
+@contextmanager
+def _progress(wanted: bool, total: int, done: int, by: str | None) -> Iterator[Advance]:
     """A line on a terminal: the share done, rows a second, the time left, the best value so far."""
+    if not (wanted and sys.stderr.isatty()):
+        yield lambda outcomes: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-    def __init__(self, wanted: bool, total: int, done: int, by: str | None) -> None:
-        self._bar: Any = None
-        self._by, self._failed = by, 0
-        self._best: Any = None
-        self._total, self._done = total, done
-        self._wanted = wanted and sys.stderr.isatty()
+    rate, best = TextColumn("{task.fields[rate]}"), TextColumn("{task.fields[best]}")
+    columns = (BarColumn(), MofNCompleteColumn(), rate, TimeRemainingColumn(), best)
+    least: Any = None
+    failed = 0
 
-    def __enter__(self) -> Self:
-        if self._wanted:
-            from rich.console import Console
-            from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-            rate, best = TextColumn("{task.fields[rate]}"), TextColumn("{task.fields[best]}")
-            columns = (BarColumn(), MofNCompleteColumn(), rate, TimeRemainingColumn(), best)
-            self._bar = Progress(*columns, console=Console(stderr=True), auto_refresh=False)
-            self._task = self._bar.add_task("", total=self._total, completed=self._done, rate="", best="")
-            self._bar.start()
-        return self
-
-    def advance(self, outcomes: Iterable[engines.Measurement]) -> None:
-        """Count outcomes, and note the best of them."""
-        if self._bar is None:
-            return
+    def advance(outcomes: Sequence[engines.Measurement]) -> None:
+        nonlocal by, least, failed
         for outcome in outcomes:
-            self._done += 1
-            self._failed += outcome.error is not None
-            name = next(iter(outcome.values), None) if self._by is None else self._by
+            failed += outcome.error is not None
+            name = next(iter(outcome.values), None) if by is None else by
             value = None if name is None else outcome.values.get(name)
-            is_number = isinstance(value, (int, float)) and value == value
-            if is_number and (self._best is None or value < self._best):
-                self._by, self._best = name, value
-        speed = self._bar.tasks[0].speed
-        best = "" if self._best is None else f"{self._by} {self._best:.6g}"
-        failed = f"  {self._failed} failed" if self._failed else ""
-        rate = "" if speed is None else f"{speed:.4g}/s"
-        self._bar.update(self._task, completed=self._done, rate=rate, best=best + failed, refresh=True)
+            if isinstance(value, (int, float)) and value == value and (least is None or value < least):
+                by, least = name, value
+        speed = bar.tasks[0].speed
+        told = ("" if least is None else f"{by} {least:.6g}") + (f"  {failed} failed" if failed else "")
+        bar.update(task, advance=len(outcomes), rate="" if speed is None else f"{speed:.4g}/s", best=told, refresh=True)
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._bar is not None:
-            self._bar.stop()
+    with Progress(*columns, console=Console(stderr=True), auto_refresh=False) as bar:
+        task = bar.add_task("", total=total, completed=done, rate="", best="")
+        yield advance

@@ -24,6 +24,7 @@ from concurrent import futures
 from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import islice
 from numbers import Integral, Real
 from time import monotonic, perf_counter
 from typing import Any, Final
@@ -254,15 +255,8 @@ class Feed:
         self._back: deque[Row] = deque()
 
     def take(self, count: int) -> list[Row]:
-        taken: list[Row] = []
-        while len(taken) < count:
-            if self._back:
-                taken.append(self._back.popleft())
-            elif (row := next(self._rows, None)) is not None:
-                taken.append(row)
-            else:
-                break
-        return taken
+        back = [self._back.popleft() for _ in range(min(count, len(self._back)))]
+        return [*back, *islice(self._rows, count - len(back))]
 
     def put_back(self, rows: Sequence[Row]) -> None:
         self._back.extendleft(reversed(rows))
@@ -299,7 +293,7 @@ def in_executor(
     task: Task, feed: Feed, pace: Pace, executor: futures.Executor, workers: int | None
 ) -> Iterator[Finished]:
     """Run the batches on an executor of the caller, which stays open."""
-    width = _InFlight(executor, workers)
+    width = _InFlight(executor) if workers is None else lambda: workers
     yield from _Submitter(task, feed, pace, executor.submit, width, None).finished()
 
 
@@ -481,14 +475,12 @@ class _InFlight:
     """The number of batches in flight on an executor of the caller: its number of workers, where the executor reports
     it."""
 
-    def __init__(self, executor: Any, workers: int | None) -> None:
-        self._executor, self._workers = executor, workers
+    def __init__(self, executor: Any) -> None:
+        self._executor = executor
         self._asked = -_WIDTH_SECONDS
         self._last = 1
 
     def __call__(self) -> int:
-        if self._workers is not None:
-            return self._workers
         if monotonic() - self._asked >= _WIDTH_SECONDS:
             self._last, self._asked = max(1, self._found()), monotonic()
         return self._last

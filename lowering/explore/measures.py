@@ -224,16 +224,15 @@ def _bound_call(f: Function, sizes: Mapping[str, int]) -> Callable[[], None]:
         if missing := [var.name for e in extents for var in e.free_vars() if var not in by_var]:
             raise InputError(f"the size {missing[0]} is not given: Timing(sizes={{{missing[0]!r}: value}})")
         shape = tuple(evaluate(e, by_var) for e in extents)
-        arrays[tensor] = _drawn(rng, tensor, shape) if tensor not in f.outputs else np.zeros(shape, tensor.dtype)
+        if tensor in f.outputs:
+            drawn: Any = np.zeros(shape)
+        elif dtypes.is_float(tensor.dtype):
+            drawn = rng.standard_normal(shape)
+        else:
+            drawn = rng.integers(*(tensor.value_range or (0, 1)), size=shape, endpoint=True)
+        arrays[tensor] = drawn.astype(tensor.dtype)
     values, shapes = bound_values(f, arrays, dict(by_var))
     return native_call(f, arrays, values, shapes)
-
-
-def _drawn(rng: Any, tensor: Tensor, shape: tuple[int, ...]) -> Any:
-    if dtypes.is_float(tensor.dtype):
-        return rng.standard_normal(shape).astype(tensor.dtype)
-    low, high = tensor.value_range or (0, 1)
-    return rng.integers(low, high, size=shape, endpoint=True).astype(tensor.dtype)
 
 
 MAX_KEY = 4000  # characters

@@ -290,7 +290,19 @@ class IndexMap(Configured):
         >>> str(IndexMap(lambda i, j: i % 4 * 8 + i // 4 + j * 32, (8, 2)).layout())
         '((4,2),2):((8,1),32)'
         """
-        return _layout_of(self)
+        if len(self.exprs) != 1:
+            raise LayoutError(f"a layout has one new index, not {len(self.exprs)}")
+        ctx = self._inside(self._ctx)
+        offset, terms = spine(ctx.canonical(self.exprs[0]))
+        if offset:
+            raise LayoutError(f"a layout maps 0 to 0, not to {offset}")
+        digits: dict[Expr, list[IndexDigit]] = {v: [] for v in self.variables}
+        for term, number in terms.items():
+            index, digit = _digit_of(term, number, digits)
+            digits[index].append(digit)
+        modes = [_modes_of(ctx, v, e, digits[v]) for v, e in zip(self.variables, self.shape, strict=True)]
+        shape, stride = (tuple(_leaf_or_tree(mode[k] for mode in own) for own in modes) for k in (0, 1))
+        return Layout(shape[0], stride[0], self.ctx) if len(modes) == 1 else Layout(shape, stride, self.ctx)
 
     def check_injective(self) -> None:
         """Raise `LayoutError`, with two colliding old points or the reason, unless the map is proved injective."""
@@ -335,7 +347,12 @@ class IndexMap(Configured):
         values = dict(zip(other.variables, self.exprs, strict=True))
         keeps_ranges = other._origin is None  # an inverse has its origin's shape as ranges
         inside = self._inside(ctx)
-        exprs = [_simplified(inside, substitute(e, values), keeps_ranges) for e in other.exprs]
+        exprs = []
+        for e in (substitute(e, values) for e in other.exprs):
+            if keeps_ranges and e.op is ops.FLOORMOD:  # a remainder stays one, since its divisor is its range
+                exprs.append(inside.canonical(e.args[0]) % e.args[1])
+            else:
+                exprs.append(inside.canonical(e))
         return _restored(self.variables, self._old, exprs, ctx, self._where)
 
     def onto(self, ranges: Sequence[Range]) -> IndexMap:
@@ -468,13 +485,6 @@ def _is_within(e: Expr, limits: Range) -> Cond:
     return (e >= low) & (e < low + extent)
 
 
-def _simplified(ctx: Context, e: Expr, keeps_ranges: bool) -> Expr:
-    """The canonical form of an index. With `keeps_ranges` a remainder stays one, since its divisor is its range."""
-    if keeps_ranges and e.op is ops.FLOORMOD and isinstance(e.args[0], Expr) and isinstance(e.args[1], Expr):
-        return ctx.canonical(e.args[0]) % e.args[1]
-    return ctx.canonical(e)
-
-
 # -- checked arguments --------------------------------------------------------------------------------------------
 
 
@@ -593,25 +603,6 @@ class IndexDigit(NamedTuple):
     by: int
     extent: int | None
     stride: Extent
-
-
-def _layout_of(index_map: IndexMap) -> Layout:
-    """The layout of a map to one index: a sum of old indices, or of their digits, times strides."""
-    if len(index_map.exprs) != 1:
-        raise LayoutError(f"a layout has one new index, not {len(index_map.exprs)}")
-    ctx = index_map.ctx.extended(ranges=dict(zip(index_map.variables, index_map._old, strict=True)))
-    offset, terms = spine(ctx.canonical(index_map.exprs[0]))
-    if offset:
-        raise LayoutError(f"a layout maps 0 to 0, not to {offset}")
-    digits: dict[Expr, list[IndexDigit]] = {v: [] for v in index_map.variables}
-    for term, number in terms.items():
-        index, digit = _digit_of(term, number, digits)
-        digits[index].append(digit)
-    modes = [_modes_of(ctx, v, e, digits[v]) for v, e in zip(index_map.variables, index_map.shape, strict=True)]
-    shape, stride = (tuple(_leaf_or_tree(mode[k] for mode in own) for own in modes) for k in (0, 1))
-    if len(modes) == 1:
-        return Layout(shape[0], stride[0], index_map.ctx)
-    return Layout(shape, stride, index_map.ctx)
 
 
 def _digit_of(term: Expr, number: int, indices: Container[Expr]) -> tuple[Expr, IndexDigit]:

@@ -103,30 +103,23 @@ def _parts(source: NamedLayout, values: Sequence[Any]) -> dict[str, Any]:
 
 
 def _indices(source: NamedLayout, target: NamedLayout, index: Sequence[Any]) -> list[Any]:
-    known = _parts(source, index)
-    whole = {
-        axis: value * source.factors[axis.lower()] + known[axis.lower()] if axis.lower() in source.factors else value
-        for axis, value in known.items()
-        if axis.isupper()
-    }
-    parts = {
-        axis: value // target.factors[axis.lower()] if axis.lower() in target.factors else value
-        for axis, value in whole.items()
-    }
-    parts |= {inner: whole[inner.upper()] % factor for inner, factor in target.factors.items()}
+    parts = _parts(source, index)
+    for inner, factor in source.factors.items():
+        parts[inner.upper()] = parts[inner.upper()] * factor + parts.pop(inner)
+    for inner, factor in target.factors.items():
+        whole = parts[inner.upper()]
+        parts |= {inner.upper(): whole // factor, inner: whole % factor}
     return [parts[axis] for axis in target.axes]
 
 
 def _shape(source: NamedLayout, target: NamedLayout, shape: Sequence[Any]) -> list[Any]:
-    known = _parts(source, shape)
-    whole = {
-        axis: n * source.factors[axis.lower()] if axis.lower() in source.factors else n
-        for axis, n in known.items()
-        if axis.isupper()
-    }
-    split = {axis: target.factors[axis.lower()] for axis in whole if axis.lower() in target.factors}
-    parts = {axis: _divided(axis, n, split[axis]) if axis in split else n for axis, n in whole.items()}
-    return [parts[axis] if axis.isupper() else as_expr(target.factors[axis]) for axis in target.axes]
+    parts = _parts(source, shape)
+    for inner, factor in source.factors.items():
+        parts[inner.upper()] = parts[inner.upper()] * factor
+    for inner, factor in target.factors.items():
+        axis = inner.upper()
+        parts |= {axis: _divided(axis, parts[axis], factor), inner: as_expr(factor)}
+    return [parts[axis] for axis in target.axes]
 
 
 def _divided(axis: str, extent: Any, factor: int) -> Any:

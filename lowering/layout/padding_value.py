@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from itertools import islice, product
@@ -84,7 +83,8 @@ class Filling:
     def at(self, indices: Sequence[Expr]) -> list[tuple[Cond, Operand]]:
         """The cases at some indices; every `undef()` is a new one."""
         values = dict(zip(self.places, indices, strict=True))
-        return [(walk.rewrite(cond, values), _with_new_undefs(walk.rewrite(v, values))) for cond, v in self.cases]
+        new = [(walk.rewrite(cond, values), walk.rewrite(value, values)) for cond, value in self.cases]
+        return [(cond, walk.rewrite(v, {u: undef(build.dtype_of(u)) for u in undefs(v)})) for cond, v in new]
 
     def has_value(self, indices: Sequence[Expr]) -> Cond:
         """The condition that a value is stated at some indices."""
@@ -95,10 +95,6 @@ class Filling:
     def reads(self) -> bool:
         """Whether a value reads elements."""
         return any(loaded_tensor(node) is not None for _, value in self.cases for node in nodes(value))
-
-
-def _with_new_undefs(value: Operand) -> Operand:
-    return walk.rewrite(value, {node: undef(build.dtype_of(node)) for node in undefs(value)})
 
 
 # -- elements of the tensor itself --------------------------------------------------------------------------------
@@ -174,15 +170,6 @@ def _plus(e: Expr, low: Expr, sign: int) -> Expr:
     return shifted
 
 
-@contextmanager
-def _stating(subject: Subject) -> Iterator[None]:
-    token = _SUBJECT.set(subject)
-    try:
-        yield
-    finally:
-        _SUBJECT.reset(token)
-
-
 # -- the value of a function --------------------------------------------------------------------------------------
 
 
@@ -206,8 +193,11 @@ def filling_of(value: Any, subject: Subject, ctx: Context) -> Filling:
     names = parameter_names(value, len(names), f"{subject.what} has {{}} indices: pad_value")
     places = tuple(map(PlainVar, names))
     inside = subject.inside(places, ctx)
-    with _stating(subject):
+    token = _SUBJECT.set(subject)
+    try:
         filling = Filling(places, tuple(_cases_of_function(value, subject, places, inside)))
+    finally:
+        _SUBJECT.reset(token)
     for cond, result in filling.cases:
         _check_defined(cond, result, subject.what, inside)
     return filling

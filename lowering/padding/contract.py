@@ -611,8 +611,7 @@ def contract(f: ir.Function, layouts: Mapping[str, IndexMap] | None = None) -> C
     >>> contract(f, {"A": m, "B": m})
     <contract of twice: needs A: READABLE; gives B: A * 2>
     """
-    if not isinstance(f, ir.Function):
-        raise InputError(f"contract takes a function, not {shown(f)}")
+    ir.checked_function(f, "contract")
     if layouts is not None and not isinstance(layouts, Mapping):
         raise InputError(f"layouts are a mapping from names to maps, not {shown(layouts)}")
     names = {t.name for t in f.params}
@@ -755,8 +754,7 @@ def pad_options(f: ir.Function, layouts: Mapping[str, IndexMap]) -> list[ir.Func
     NOTHING
     0
     """
-    if not isinstance(f, ir.Function):
-        raise InputError(f"pad_options takes a Function, not {shown(f)}")
+    ir.checked_function(f, "pad_options")
     if not isinstance(layouts, Mapping) or not layouts:
         raise InputError(f"layouts are a mapping from names of tensors to maps, not {shown(layouts)}")
     is_unclear = any(has_undef(*operands(stmt)) for stmt in statements(f.body))

@@ -33,9 +33,10 @@ import math
 import numbers
 import operator
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain, count
+from operator import attrgetter
 from typing import Any, Final, NamedTuple
 
 from bound import dtypes
@@ -134,7 +135,11 @@ class SearchState:
         values, uniform = solution
         if not values:
             return self if uniform == self.uniform else replace(self, uniform=uniform)
-        live = {t: v._replace(packed=tuple(_substituted(p, values) for p in v.packed)) for t, v in self.live.items()}
+
+        def substituted(p: Version) -> Version:
+            return p if isinstance(p.state, State) else p._replace(state=rewrite(p.state, values))
+
+        live = {t: v._replace(packed=tuple(map(substituted, v.packed))) for t, v in self.live.items()}
         return replace(
             self, live=live, uniform=uniform, substitution=Substitution(self.substitution, values, is_renaming)
         )
@@ -145,10 +150,6 @@ class SearchState:
         trail = Trail(self.trail, None, other.trail)
         live, results = {**self.live, **other.live}, {**self.results, **other.results}
         return SearchState(self.cost + other.cost, live, self.uniform | other.uniform, trail, joined, results)
-
-
-def _substituted(version: Version, values: Mapping[Parameter, Operand]) -> Version:
-    return version if isinstance(version.state, State) else version._replace(state=rewrite(version.state, values))
 
 
 class PaddingStates:
@@ -268,7 +269,7 @@ class Search:
                     self.is_over = True
                     return SearchState(0, {})
             parts[own] = self._cut(_undominated(sorted(cheapest.values(), key=lambda pair: pair[0].cost)))
-        (best,) = self._joined([[min(part, key=_cost)] for part in parts.values()])
+        (best,) = self._joined([[min(part, key=attrgetter("cost"))] for part in parts.values()])
         return best
 
     def _joined(self, parts: list[list[SearchState]]) -> list[SearchState]:
@@ -278,7 +279,7 @@ class Search:
             if self.bound is not None:
                 joined = [state for state in joined if state.cost <= self.bound]
             if self.width is not None and len(joined) > self.width:
-                joined = self._cut(sorted(joined, key=_cost))
+                joined = self._cut(sorted(joined, key=attrgetter("cost")))
         return joined
 
     def _cut(self, ordered: list[SearchState]) -> list[SearchState]:
@@ -475,10 +476,6 @@ def _undominated(ordered: Sequence[tuple[SearchState, PaddingStates]]) -> list[S
             others.append(padding)
             kept.append(search_state)
     return kept
-
-
-def _cost(search_state: SearchState) -> Any:
-    return search_state.cost
 
 
 def _conversion(kind: str, tensor: GraphTensor, grid: Grid) -> Step:

@@ -43,7 +43,7 @@ from lowering.nest.scope import Scope, proves, written_in
 from lowering.nest.undef import has_undef, undef
 from lowering.nest.walk import calls, operands, replaced, statements, tensors_read
 from lowering.padding.contract import contract
-from lowering.padding.states import PLACE, UNDEF, UNTOUCHED, Grid, PadState, PadValue, folded
+from lowering.padding.states import PLACE, UNDEF, UNTOUCHED, Grid, PadState, PadValue, State, folded
 from lowering.passes.simplify import shortened
 from lowering.passes.stores.dead_code import always_undef
 from lowering.passes.stores.reaching_values import ReachingValues
@@ -68,13 +68,6 @@ class Copy(NamedTuple):
     inner: Tensor
     map: IndexMap
     value: PadState | None
-
-
-class _Unwritten:
-    """The type of `_UNWRITTEN`, the marker for elements without a store."""
-
-
-_UNWRITTEN = _Unwritten()
 
 
 def uses(stmt: Stmt) -> tuple[set[Tensor], set[Tensor]]:
@@ -107,7 +100,7 @@ class Copies:
         for m in self._matching(stmts, outer, inner, is_pad=True):
             found = self._padding(stmts, outer, inner, m)
             if found is not None:
-                return m, None if isinstance(found, _Unwritten) else found
+                return m, None if found is UNTOUCHED else found
         return None
 
     def crop(self, stmts: Sequence[Stmt], outer: Tensor, inner: Tensor) -> IndexMap | None:
@@ -183,23 +176,17 @@ class Copies:
                 found.append((_value(source, known.flow, loaded_tensor(held), there), there))
         return found
 
-    def _padding(
-        self, stmts: Sequence[Stmt], outer: Tensor, inner: Tensor, m: IndexMap
-    ) -> PadState | _Unwritten | None:
+    def _padding(self, stmts: Sequence[Stmt], outer: Tensor, inner: Tensor, m: IndexMap) -> PadState | None:
         """The padding's single state after the statements; `None` if states differ or are unknown."""
         axes = transform.axes_of(inner)
         ctx = Scope(None, {}, (), frozenset(), self.f.ctx)
         place = map_indices(m, axes)
         cond = transform.narrowed(m.padding(*place), transform.inside_loops(axes, inner.extents, ctx))
         if cond is truth(False):
-            return _UNWRITTEN
+            return UNTOUCHED
         held = self._probed(stmts, (outer, inner), axes, inner, element(inner, axes), cond)
         states = [_state(value, axes, m, inner.dtype) for value, _ in held]
-        if not states or any(state is None for state in states):
-            return None
-        if all(state is _UNWRITTEN for state in states):
-            return _UNWRITTEN
-        return states[0] if all(state == states[0] for state in states) else None
+        return states[0] if states and all(state == states[0] for state in states) else None
 
 
 def _composed(place: Cursor, scope: Scope, outer: Tensor, xs: Sequence[Expr], ys: Sequence[Expr]) -> Any:
@@ -233,9 +220,9 @@ def _onto(fn: Any, outer: Tensor, storage: Sequence[Range], ctx: Context) -> Ind
 
 
 def _value(source: Source, flow: Dataflow, tensor: Tensor | None, scope: Scope) -> Any:
-    """The value stored by a reaching definition; `None` if unknown."""
+    """The value stored by a reaching definition; `UNTOUCHED` without a store, `None` if unknown."""
     if source.kind in ("entry", "unwritten"):
-        return _UNWRITTEN
+        return UNTOUCHED
     stored = flow.stored(source)
     if stored is None:
         return None
@@ -249,7 +236,7 @@ def _value(source: Source, flow: Dataflow, tensor: Tensor | None, scope: Scope) 
 
 def _is_element(held: Any, tensor: Tensor, indices: Sequence[Expr], scope: Scope) -> bool:
     """Whether a value provably equals `tensor[indices]`."""
-    if held is None or held is _UNWRITTEN:
+    if held is None or held is UNTOUCHED:
         return False
     if loaded_tensor(held) is tensor:
         return proves(scope, logical_and(*(a.eq(b) for a, b in zip(held.args, indices, strict=True))))
@@ -257,9 +244,9 @@ def _is_element(held: Any, tensor: Tensor, indices: Sequence[Expr], scope: Scope
     return isinstance(held, Expr) and isinstance(wanted, Expr) and proves(scope, held.eq(wanted))
 
 
-def _state(value: Any, axes: Sequence[Var], m: IndexMap, dtype: str) -> PadState | _Unwritten | None:
+def _state(value: Any, axes: Sequence[Var], m: IndexMap, dtype: str) -> PadState | None:
     """Convert a padding value to a state; `None` if it depends on data or is partly undefined."""
-    if value is None or isinstance(value, _Unwritten):
+    if value is None or isinstance(value, State):
         return value
     if always_undef(value):
         return UNDEF

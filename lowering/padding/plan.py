@@ -209,12 +209,23 @@ class Plan(Configured):
         The errors of `lowering.run`.
         """
         checked = checked_inputs(tuple(self._inputs), arrays)
-        given = {number: checked[tensor] for tensor, number in self._inputs.items()}
-        grids = {number: grid for number, (grid, _) in self._versions.items()}
-        execution = Execution(given, grids, undef, functions)
+        made = {number: checked[tensor] for tensor, number in self._inputs.items()}  # an array for each version
         for move in self.moves:
-            execution.move(move)
-        return tuple(execution.arrays[number] for number in self._outputs)
+            step, option = move.step, move.option
+            if option is not None:
+                given = {port.tensor: made[n] for port, n in zip(option.inputs, move.reads, strict=True)}
+                results = run(option.function, given, functions=functions, undef=undef)
+                made[move.makes] = results[option.output.name]
+                continue
+            array = made[move.reads[0]]
+            grid, target = (self._versions[number][0] for number in (move.reads[0], move.makes))
+            if step.kind != "fill":
+                logical = array if grid is None else grid.layout.unpack(array)
+                array = logical if target is None else target.layout.pack(logical, poison(step.tensor.dtype))
+            if target is not None:
+                array = target.filled(array, step.value, step.tensor.dtype, undef)
+            made[move.makes] = array
+        return tuple(made[number] for number in self._outputs)
 
     def explain(self) -> str:
         """Explain each step by its readers, and each requirement and assumption by its justification."""
@@ -274,9 +285,6 @@ def finished(
     return tuple(done), {number: (versions[number].grid, state) for number, state in states.items()}
 
 
-Draw = Callable[[str], Any]
-
-
 def checked_inputs(inputs: Sequence[GraphTensor], arrays: Any) -> dict[GraphTensor, Any]:
     """Copies of the input arrays, validated.
 
@@ -305,41 +313,6 @@ def checked_inputs(inputs: Sequence[GraphTensor], arrays: Any) -> dict[GraphTens
     return checked
 
 
-class Execution:
-    """Holds one array per version while a plan runs.
-
-    Parameters
-    ----------
-    arrays: maps version numbers to arrays; initially the inputs.
-    grids: maps version numbers to packed layouts, `None` for logical versions.
-    undef: draws undefined values by dtype; defaults to 0 in paddings.
-    functions: host functions callable by name.
-    """
-
-    def __init__(
-        self, arrays: dict[int, Any], grids: Mapping[int, Grid | None], undef: Draw | None, functions: Functions | None
-    ) -> None:
-        self.arrays, self._grids = arrays, grids
-        self._undef, self._functions = undef, functions
-
-    def move(self, move: Move) -> None:
-        """Execute one step."""
-        step, option = move.step, move.option
-        if option is not None:
-            given = {port.tensor: self.arrays[n] for port, n in zip(option.inputs, move.reads, strict=True)}
-            results = run(option.function, given, functions=self._functions, undef=self._undef)
-            self.arrays[move.makes] = results[option.output.name]
-            return
-        array = self.arrays[move.reads[0]]
-        grid, target = self._grids[move.reads[0]], self._grids[move.makes]
-        if step.kind != "fill":
-            logical = array if grid is None else grid.layout.unpack(array)
-            array = logical if target is None else target.layout.pack(logical, poison(step.tensor.dtype))
-        if target is not None:
-            array = target.filled(array, step.value, step.tensor.dtype, self._undef)
-        self.arrays[move.makes] = array
-
-
 States = Mapping[int, PadState | None]
 
 
@@ -361,14 +334,11 @@ def explained(moves: Sequence[Move], states: States, results: Sequence[int]) -> 
                 if port.grid is not None:
                     yield f"    {_need(port, number, makers, states)}"
             for cond in _assumptions(move.option.function):
-                of = [t for t in tensors_read(cond) if t in ports and _is_said(ports[t], cond)]
+                states_of = [(t, ports[t].state) for t in tensors_read(cond) if t in ports]
+                is_permission = has_undef(cond)
+                of = [t for t, s in states_of if isinstance(s, PadValue) or (s is READABLE and is_permission)]
                 why = f"of the padding of {of[0].name}, as is said above" if of else "on the word of the user"
                 yield f"    keeps the assumption {text(cond)}, {why}"
-
-
-def _is_said(port: Port, cond: Operand) -> bool:
-    """Whether the port's contract covers an assumption: a required value or a read permission."""
-    return isinstance(port.state, PadValue) or (port.state is READABLE and has_undef(cond))
 
 
 def _name(move: Move) -> str:

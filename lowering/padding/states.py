@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Container, Mapping, Sequence
-from functools import cache, cached_property
+from enum import Enum
+from functools import cached_property
 from typing import Any, Final, TypeAlias, TypeGuard
 
 from bound import dtypes
@@ -72,7 +73,6 @@ def as_number(node: Operand) -> Numeric | None:
     return None
 
 
-_environment = cache(environment)
 _FUNCTIONS: Final[dict[tuple[object, ...], Callable[..., Any]]] = {}  # by operation and types of its operands
 
 
@@ -85,7 +85,7 @@ def _result(node: Operand, args: Sequence[Any]) -> Any:
     if key not in _FUNCTIONS:
         names = [f"a{k}" for k in range(len(kinds))]
         text = PythonSyntax(Identifiers(), False, str).operation(node, names)
-        _FUNCTIONS[key] = eval(f"lambda {', '.join(names)}: {text}", _environment())
+        _FUNCTIONS[key] = eval(f"lambda {', '.join(names)}: {text}", environment())
     try:
         with np.errstate(all="ignore"):
             return _FUNCTIONS[key](*args)
@@ -374,7 +374,7 @@ PLACE: Final = tuple(PlainVar(f"i{k}") for k in range(32))  # new indices in pad
 PLACES: Final = frozenset(PLACE)
 
 
-class State:
+class State(Enum):
     """A padding state without a value; `str` returns its name.
 
     NOTHING (input): padding is never read and may be uninitialized.
@@ -383,24 +383,15 @@ class State:
     UNDEF (output, pad, copy or fill): padding is initialized with unknown values.
     """
 
-    __slots__ = ("name",)
-
-    def __init__(self, name: str) -> None:
-        self.name = name
+    NOTHING, READABLE, UNTOUCHED, UNDEF = "NOTHING", "READABLE", "UNTOUCHED", "UNDEF"
 
     def __str__(self) -> str:
         return self.name
 
     __repr__ = __str__
 
-    def __reduce__(self) -> str:
-        return self.name
 
-
-NOTHING: Final = State("NOTHING")
-READABLE: Final = State("READABLE")
-UNTOUCHED: Final = State("UNTOUCHED")
-UNDEF: Final = State("UNDEF")
+NOTHING, READABLE, UNTOUCHED, UNDEF = State
 
 
 class PadValue:

@@ -11,6 +11,7 @@ from typing import Any
 from bound.tir.value import ScriptVar, Value
 from bound.tir.walk import substitute
 from intset.context import Context
+from intset.expr.arguments import listed, of_kind
 from intset.expr.build import logical_and
 from intset.expr.dag import conjuncts, free_vars
 from intset.expr.node import Cond, Expr, Var, as_expr, const, truth
@@ -233,7 +234,7 @@ def _solved(var: Var, cond: Cond, facts: Mapping[Var, ScriptInterval]) -> Script
 
 def detect_linear_equation(expr: Any, var_list: Sequence[Var]) -> list[Any]:
     """The coefficients of the variables and the rest, with `expr` their sum; an empty list if none are found."""
-    e, ctx = as_expr(expr), Context()
+    e, ctx, var_list = as_expr(expr), Context(), listed(var_list, "var_list")
     rest = ctx.simplify(substitute(e, dict.fromkeys(var_list, const(0))))
     parts = [ctx.simplify(substitute(e, {v: const(int(v is w)) for v in var_list}) - rest) for w in var_list]
     total = rest
@@ -247,8 +248,9 @@ def detect_clip_bound(expr: Cond, var_list: Sequence[Var]) -> list[Any]:
 
     The list is empty where a part of the conjunction does not limit exactly one of the variables.
     """
+    of_kind(Cond, expr, "what clips variables", "a condition")
     twins = FreeVariables()
-    var_list = [twins.free(v) for v in var_list]
+    var_list = [twins.free(of_kind(Var, v, "a variable")) for v in listed(var_list, "var_list")]
     parts: dict[Var, list[Cond]] = {v: [] for v in var_list}
     for part in conjuncts(twins.free(expr)):
         inside = [v for v in var_list if v in free_vars(part)]

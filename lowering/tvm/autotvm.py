@@ -265,11 +265,7 @@ def _config_of(outs: Any, task_name: str) -> FallbackConfigEntity:
 
 def template(task_name: Any, func: Callable[..., Any] | None = None) -> Any:
     """Decorate a template; calls use the configuration without tuning."""
-
-    def plain(f: Callable[..., Any]) -> Callable[..., Any]:
-        return lambda *args, **kwargs: _within(FallbackConfigEntity(), f, *args, **kwargs)
-
-    return plain if func is None else plain(func)
+    return _decorated(lambda f, *args, **kwargs: _within(FallbackConfigEntity(), f, *args, **kwargs), func)
 
 
 class DispatchContext:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from pathlib import Path
 from statistics import fmean, median
 from time import perf_counter
@@ -24,7 +25,7 @@ from bound.tir.build import Buffer
 from bound.tir.value import Value
 from intset.errors import InputError
 from intset.expr import ops
-from intset.expr.arguments import listed
+from intset.expr.arguments import a_function, listed
 from intset.expr.dag import chain
 from intset.expr.node import Expr, Var
 from intset.expr.printer import shown
@@ -35,7 +36,7 @@ from lowering.codegen.c import to_c
 from lowering.errors import CompilerError
 from lowering.interpreter import compiler_command, run
 from lowering.lower import lower as lowered
-from lowering.nest.ir import Allocate, Function, Stmt, with_fields
+from lowering.nest.ir import Allocate, Function, with_fields
 from lowering.nest.walk import calls, rebuilt
 from lowering.passes.stores.reaching_values import with_bounds_checks
 from lowering.passes.values.cse import inline_values
@@ -224,15 +225,12 @@ def build(
     for k, arg in enumerate(order):
         if not isinstance(arg, (Tensor, Var, Value)):
             raise InputError(f"argument {k} of build must be a tensor or a variable, not {shown(arg)}")
-    return BuiltModule(f if f.is_checked else with_bounds_checks(f), order, _backend(f.body))
-
-
-def _backend(body: Stmt) -> str:
+    backend = "python" if calls(f.body) else "c"
     try:
         compiler_command()
     except CompilerError:
-        return "python"
-    return "python" if calls(body) else "c"
+        backend = "python"
+    return BuiltModule(f if f.is_checked else with_bounds_checks(f), order, backend)
 
 
 schedule_to_module = lower
@@ -277,13 +275,7 @@ class Pass:
 
 def Sequential(steps: Sequence[Pass], *_: object, name: str = "sequential", **__: object) -> Pass:
     """Passes one after another."""
-
-    def change(f: Any) -> Any:
-        for step in steps:
-            f = step(f)
-        return f
-
-    return Pass(name, change)
+    return Pass(name, lambda f: reduce(lambda changed, step: step(changed), steps, f))
 
 
 def Apply(ftransform: Callable[[Any], Any]) -> Pass:
@@ -296,7 +288,8 @@ def _pass_of(call: Callable[[Any, Any], Any], pass_func: Any, name: str | None) 
         if isinstance(func, type):
             return lambda *args, **options: made(func(*args, **options))
         change = getattr(func, "transform_function", getattr(func, "transform_module", func))
-        return Pass(name or change.__name__, lambda f: call(change, f))
+        a_function(change, "a pass")
+        return Pass(name or str(getattr(change, "__name__", "pass")), lambda f: call(change, f))
 
     return made if pass_func is None else made(pass_func)
 

@@ -16,6 +16,7 @@ import inspect
 import math
 import operator
 import textwrap
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -33,6 +34,7 @@ from bound.tir.build import FUNCTIONS, Buffer, absolute, decl_buffer, popcount, 
 from bound.tir.value import DIV
 from intset.errors import InputError
 from intset.expr import ops
+from intset.expr.arguments import listed, of_kind
 from intset.expr.build import ceildiv
 from intset.expr.node import Cond, Expr, const
 from lowering.interpreter import run
@@ -122,12 +124,6 @@ def emulated(func: Any) -> Callable[..., Any]:
 runtime = SimpleNamespace(HYBRID_GLOBALS=HYBRID_GLOBALS, emulated=emulated)
 
 
-def _targets(node: ast.AST) -> list[str]:
-    """The names that a statement assigns."""
-    targets = node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AugAssign) else []
-    return [target.id for target in targets if isinstance(target, ast.Name)]
-
-
 def _joined(is_and: bool, parts: list[Any]) -> Any:
     """Conditions joined by `and` or `or`; those that Python decides are folded."""
     rest = [part for part in parts if part is not is_and]
@@ -158,8 +154,10 @@ class HybridReader:
         self, tree: ast.FunctionDef, names: dict[str, Any], outer: Mapping[str, Any], ib: IRBuilder | None = None
     ) -> None:
         self.name, self.names, self.outer = tree.name, names, outer
-        places = [t for node in ast.walk(tree) for t in _targets(node)]
-        self.constants = {name for name in places if places.count(name) == 1}
+        assigned = [t for node in ast.walk(tree) if isinstance(node, ast.Assign) for t in node.targets]
+        assigned += [node.target for node in ast.walk(tree) if isinstance(node, ast.AugAssign)]
+        times = Counter(target.id for target in assigned if isinstance(target, ast.Name))
+        self.constants = {name for name, number in times.items() if number == 1}
         self.ib = IRBuilder() if ib is None else ib
         self.is_inlined = ib is not None
         self.declared: dict[str, BufferVar] = {}
@@ -414,6 +412,7 @@ class HybridScript:
     """
 
     def __init__(self, func: Callable[..., Any]) -> None:
+        of_kind(FunctionType, func, "a hybrid script", "a function")
         tree = ast.parse(textwrap.dedent(inspect.getsource(func))).body[0]
         assert isinstance(tree, ast.FunctionDef)
         self.func, self.tree = func, tree
@@ -430,7 +429,10 @@ class HybridScript:
 
     def inlined(self, ib: IRBuilder, args: Sequence[Any]) -> list[BufferVar]:
         """Write the body into another nest; the answer are the storages of its outputs."""
-        reader = HybridReader(self.tree, self._named(*args), self.outer, ib)
+        return self._read(HybridReader(self.tree, self._named(*args), self.outer, ib))
+
+    def _read(self, reader: HybridReader) -> list[BufferVar]:
+        """Read the body; the answer are the storages of its outputs."""
         reader.body(self.tree.body)
         if not reader.outputs:
             raise InputError(f"hybrid script {self.tree.name} returns no tensor of output_tensor")
@@ -452,10 +454,8 @@ class HybridScript:
             return reader.ib.buffer_ptr(given[arg])
 
         reader.names = {name: known(arg) for name, arg in self._named(*args, **more).items()}
-        reader.body(self.tree.body)
-        if not reader.outputs:
-            raise InputError(f"hybrid script {self.tree.name} returns no tensor of output_tensor")
-        body, outs = reader.ib.get(), [reader.buffers[v] for v in reader.outputs]
+        outs = [reader.buffers[v] for v in self._read(reader)]
+        body = reader.ib.get()
         computed = _computed(self.tree.name, body, outs, given)
         if computed is not None:
             return computed
@@ -566,4 +566,5 @@ class HybridModule:
 
 def build(sch: Schedule, inputs: Sequence[Any], outputs: Sequence[Tensor], name: str = "hybrid_func") -> HybridModule:
     """The nest of a schedule as a function of its inputs that returns its outputs."""
-    return HybridModule(as_prim_func(lower(sch, [*inputs, *outputs], name=name)), inputs)
+    args = [*listed(inputs, "inputs"), *listed(outputs, "outputs")]
+    return HybridModule(as_prim_func(lower(sch, args, name=name)), inputs)

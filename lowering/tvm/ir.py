@@ -30,6 +30,7 @@ from intset.context import Context
 from intset.errors import InputError
 from intset.expr import ops
 from intset.expr import range as ranges
+from intset.expr.arguments import a_function, listed, mapped, of_kind
 from intset.expr.node import Cond, Expr, Guest, IntLike, Node, ShapeVar, Var, as_expr, truth
 from intset.expr.printer import shown
 from lowering.build.function import shape_asserts, sizes_of
@@ -208,7 +209,7 @@ class _ModuleType:
     """`IRModule({name: function})`: a function is its own module; `isinstance` knows every function."""
 
     def __call__(self, functions: Mapping[Any, Function]) -> ModuleFunction:
-        if len(functions) != 1:
+        if len(mapped(functions, "the functions of a module")) != 1:
             raise InputError(f"a module has one function here, not {len(functions)}: build takes a list")
         return as_prim_func(*functions.values())
 
@@ -225,6 +226,7 @@ IRModule = _ModuleType()
 
 def as_prim_func(f: Function) -> ModuleFunction:
     """A function with TVM's fields."""
+    ir.checked_function(f, "a module")
     if isinstance(f, ModuleFunction):
         return f
     made: ModuleFunction = object.__new__(ModuleFunction)
@@ -242,7 +244,8 @@ def prim_func(params: Sequence[Any], body: Stmt, ret_type: object = None, *_: ob
     params: tensors, buffers and variables, in the order of calls.
     body: the nest; it starts at the shapes' checks that the answer has in front of it.
     """
-    found = [buffer_tensor(p) if isinstance(p, build.Buffer) else p for p in params]
+    found = [buffer_tensor(p) if isinstance(p, build.Buffer) else p for p in listed(params, "params")]
+    of_kind(Stmt, body, "the body of a function", "a nest")
     for k, param in enumerate(found):
         if not isinstance(param, (Tensor, Var, Value)):
             raise InputError(f"parameter {k} of a function must be a tensor, buffer or variable, not {shown(param)}")
@@ -403,7 +406,10 @@ class NodeType:
         return self.holds(x)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return self.make(*args, **kwargs)
+        try:
+            return self.make(*args, **kwargs)
+        except (TypeError, AttributeError, ValueError) as error:
+            raise InputError(f"tir.{self.name} is not made of {shown(args)}: {error}") from error
 
     def __or__(self, other: Any) -> NodeType:
         """The union of two types, as annotations and `isinstance` take it."""
@@ -433,18 +439,10 @@ def _of_ops(*known: Any) -> Callable[[Any], bool]:
     return lambda x: isinstance(x, (Expr, Cond, Value)) and x.op in known
 
 
-def _binary(op: ops.Op) -> Callable[..., Any]:
-    return lambda a, b, span=None: build.binary(op, a, b)
-
-
 _NUMBERS: Final = {"Add": ops.ADD, "Sub": ops.SUB, "Mul": ops.MUL, "Min": ops.MIN, "Max": ops.MAX}
 _REMAINDERS: Final = {"FloorDiv": ops.FLOORDIV, "FloorMod": ops.FLOORMOD, "Mod": ops.TRUNCMOD}
 _COMPARED: Final = {op.name.upper(): op for op in ops.COMPARISONS}
 _BINARY: Final = {**_NUMBERS, **_REMAINDERS, **_COMPARED}
-
-
-def _divided(a: Any, b: Any, span: object = None) -> Any:
-    return build.arithmetic(ops.TRUNCDIV if build.is_integer(a) and build.is_integer(b) else DIV, a, b)
 
 
 def _is_cast(x: Any) -> bool:
@@ -573,10 +571,15 @@ def _sequence(*stmts: Any, **__: object) -> ir.Stmt:
 
 def _types() -> dict[str, NodeType]:
     table: dict[str, tuple[Callable[[Any], bool], Callable[..., Any]]] = {
-        name: (_of_ops(op), _binary(op)) for name, op in _BINARY.items()
+        name: (_of_ops(op), lambda a, b, span=None, op=op: build.binary(op, a, b)) for name, op in _BINARY.items()
     }
     table |= {
-        "Div": (_of_ops(ops.TRUNCDIV, DIV), _divided),
+        "Div": (
+            _of_ops(ops.TRUNCDIV, DIV),
+            lambda a, b, span=None: build.arithmetic(
+                ops.TRUNCDIV if build.is_integer(a) and build.is_integer(b) else DIV, a, b
+            ),
+        ),
         "And": (_of_ops(ops.AND), lambda a, b, span=None: build.logical(ops.AND, a, b)),
         "Or": (_of_ops(ops.OR), lambda a, b, span=None: build.logical(ops.OR, a, b)),
         "Not": (_of_ops(ops.NOT), lambda a, span=None: build.negation(a)),
@@ -642,6 +645,7 @@ TYPES: Final = _types()
 
 def post_order_visit(stmt: Any, fvisit: Callable[[Any], object]) -> None:
     """Call `fvisit` on every part of a nest or an expression, parts before wholes."""
+    a_function(fvisit, "fvisit")
     if isinstance(stmt, (Expr, Cond, Value)):
         for node in walk.nodes(stmt):
             if not is_inner(node):
@@ -675,6 +679,9 @@ def ir_transform(
     ----------
     only_enable: names of classes such as "tir.For"; by default all.
     """
+    for function in (preorder, postorder):
+        if function is not None:
+            a_function(function, "what rewrites a nest")
     wanted = None if only_enable is None else tuple(TYPES[name.rpartition(".")[2]] for name in only_enable)
 
     def change(part: Any) -> Any:
@@ -705,7 +712,7 @@ def ir_transform(
 
 def substitute(node: Any, vmap: Mapping[Any, Any]) -> Any:
     """Replace variables in a nest or an expression."""
-    values = {unviewed(var): build.operand(value) for var, value in vmap.items()}
+    values = {unviewed(var): build.operand(value) for var, value in mapped(vmap, "vmap").items()}
     if isinstance(node, Stmt):
         return substituted(node, values)
     return walk.substitute(build.operand(node), values)

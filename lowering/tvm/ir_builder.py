@@ -77,7 +77,8 @@ class BufferVar:
             return
         if isinstance(value, AtomicAdd):
             value = self.builder.added(value)
-        self.builder.emit(Store(self.tensor, self._place(indices), in_types(build.operand(_scripted(value)))))
+        value = truth(value) if isinstance(value, bool) else value
+        self.builder.emit(Store(self.tensor, self._place(indices), in_types(build.operand(value))))
 
     def asobject(self) -> BufferVar:
         return self
@@ -95,7 +96,7 @@ def call_intrin(dtype: str, name: Any, *args: Any, span: object = None) -> Any:
     """A call of an intrinsic; `address_of` an element of a buffer, and `atomic_add` to one, are for a builder."""
     plain = str(name).removeprefix("tir.")
     if plain == "address_of" and len(args) == 1:
-        buffer = args[0].buffer
+        buffer = getattr(args[0], "buffer", None)
         if not isinstance(buffer, build.Buffer):
             raise InputError(f"address_of takes an element of a buffer, not {args[0]!r}")
         return build.BufferPointer(buffer, args[0].index)
@@ -104,14 +105,9 @@ def call_intrin(dtype: str, name: Any, *args: Any, span: object = None) -> Any:
     return build.call_intrin(dtype, str(name), *args)
 
 
-def _scripted(x: object) -> object:
-    """Python's truth values as constants."""
-    return truth(x) if isinstance(x, bool) else x
-
-
 def _condition(x: object) -> Any:
     """A condition with the arithmetic of its types."""
-    return in_types(build.truth_value(_scripted(x)))
+    return in_types(build.truth_value(truth(x) if isinstance(x, bool) else x))
 
 
 def _passed(arg: object) -> object:

@@ -212,10 +212,6 @@ def _reduction(combine: Callable[..., Any]) -> Callable[..., Tensor]:
     return reduced
 
 
-def _elementwise_sum(tensors: Sequence[Tensor]) -> Tensor:
-    return compute(tensors[0].shape, lambda *i: reduce(operator.add, [t(*i) for t in tensors]), "T_sum", tag="elemwise")
-
-
 def _bilinear(layout: str) -> Callable[..., Any]:
     """The function that samples an image between its pixels, 0 around it, which the operators of regions call."""
 
@@ -244,7 +240,9 @@ LIBRARY: Final[dict[str, Callable[..., Any]]] = {
     "topi.add": operator.add,
     "topi.subtract": operator.sub,
     "topi.multiply": operator.mul,
-    "topi.elemwise_sum": _elementwise_sum,
+    "topi.elemwise_sum": lambda tensors: compute(
+        tensors[0].shape, lambda *i: reduce(operator.add, [t(*i) for t in tensors]), "T_sum", tag="elemwise"
+    ),
     "topi.generic.default_schedule": lambda target, outs: _schedule(outs)[0],
     "topi.generic.default_schedule_auto_inline": _schedule_injective,
     "topi.generic.schedule_extern": _schedule_injective,
@@ -258,12 +256,10 @@ def native(name: str) -> Callable[..., Any]:
 
     def call(*args: Any, **kwargs: Any) -> Any:
         found = PACKED.get(name, LIBRARY.get(name))
-        return refuse() if found is None else found(*args, **kwargs)
-
-    def refuse() -> NoReturn:
-        raise InputError(
-            f"{name} is of TVM's C++ half, which is not here: tvm.register_func({name!r}, f) gives it a Python function"
-        )
+        if found is None:
+            told = f"tvm.register_func({name!r}, f) gives it a Python function"
+            raise InputError(f"{name} is of TVM's C++ half, which is not here: {told}")
+        return found(*args, **kwargs)
 
     call.__name__ = call.__qualname__ = name.rpartition(".")[2]
     return call

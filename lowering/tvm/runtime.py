@@ -13,6 +13,7 @@ from bound import dtypes
 from bound.tir.build import const as constant
 from bound.tir.build import operand
 from intset.errors import InputError
+from intset.expr.arguments import a_name, as_count
 from intset.expr.node import Node, truth
 from intset.expr.printer import shown
 from lowering.tvm.target import HOSTS, Target
@@ -22,8 +23,9 @@ PACKED: Final[dict[str, Callable[..., Any]]] = {}  # `tvm.register_func`
 
 def register_func(name: Any, func: Callable[..., Any] | None = None, override: bool = False) -> Any:
     """Register a Python function under a name, for `tir.call_packed`; a decorator without `func`."""
-    if callable(name):
+    if callable(name) and hasattr(name, "__name__"):
         return register_func(name.__name__, name, override)
+    a_name(name, "the name of a function")
 
     def add(function: Callable[..., Any]) -> Callable[..., Any]:
         if name in PACKED and not override:
@@ -41,7 +43,7 @@ def get_global_func(name: str, allow_missing: bool = False) -> Callable[..., Any
     ------
     InputError: no function has the name, and `allow_missing` is false.
     """
-    found = PACKED.get(name)
+    found = PACKED.get(a_name(name, "the name of a function"))
     if found is None and not allow_missing:
         raise InputError(f"no function is registered as {shown(name)}: functions of TVM's C++ half are not here")
     return found
@@ -165,7 +167,7 @@ def empty(
     """A new array; its elements are 0."""
     import numpy as np
 
-    extents = tuple(map(int, shape)) if isinstance(shape, (tuple, list)) else (int(shape),)
+    extents = [as_count(n, "an extent") for n in (shape if isinstance(shape, (tuple, list)) else (shape,))]
     held = "uint16" if dtypes.check(dtype) == "bfloat16" else dtypes.check(dtype)
     return NDArray(np.zeros(extents, held), _present(device or ctx))
 

@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Final
 
 from bound.schedule.record import Opened
 from intset.errors import InputError
+from intset.expr.arguments import of_kind
 from intset.expr.printer import shown
 
 HOSTS: Final = ("llvm", "c", "cpu", "stackvm", "hybrid", "ext_dev", "test")
@@ -165,7 +166,7 @@ codegen = SimpleNamespace(
 
 def _named(name: str) -> Callable[..., Target]:
     def target(*options: str, **fields: object) -> Target:
-        words = [w for part in options for w in part.split()]
+        words = [word for part in options for word in of_kind(str, part, "an option of a target", "a text").split()]
         return Target(" ".join((name, *(w for w in words if w.startswith("-")))))
 
     return target

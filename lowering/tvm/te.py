@@ -27,6 +27,7 @@ from bound.tir.value import ValueLike
 from intset.errors import InputError
 from intset.expr import ops
 from intset.expr import range as ranges
+from intset.expr.arguments import listed, of_kind
 from intset.expr.node import Expr
 from intset.expr.printer import shown
 from lowering.build import schedule_ops
@@ -58,8 +59,9 @@ def create_schedule(ops: Any) -> tensor.Schedule:  # type: ignore[no-redef]  # t
 
 def create_prim_func(ops: Sequence[Any], index_dtype_override: str | None = None) -> Function:
     """The nest of tensors, inputs and outputs, under the default schedule."""
-    outputs = [t.op for t in ops if t.op.input_tensors or not hasattr(t.op, "dims")]
-    return lower(create_schedule(outputs), list(ops))
+    tensors = [of_kind(Tensor, t, "each of ops", "a tensor") for t in listed(ops, "ops", "a list of tensors")]
+    outputs = [t.op for t in tensors if t.op.input_tensors or not hasattr(t.op, "dims")]
+    return lower(create_schedule(outputs), tensors)
 
 
 def extern_primfunc(input_tensors: Sequence[Any], primfunc: Function, **_: object) -> Any:
@@ -147,4 +149,5 @@ NEST_FUNCTIONS.schedule_ops = ScheduleOps
 def SchedulePostProcToPrimFunc(args: Sequence[Any], stmt: Stmt, binds: object = None) -> ModuleFunction:
     """The function of a nest that `ScheduleOps` gave, with its parameters in order."""
     named = {tensor.name: tensor for tensor in touched(stmt)}
-    return prim_func([named.get(arg.name, arg) if isinstance(arg, Tensor) else arg for arg in args], stmt)
+    given = listed(args, "args")
+    return prim_func([named.get(arg.name, arg) if isinstance(arg, Tensor) else arg for arg in given], stmt)

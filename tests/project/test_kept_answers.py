@@ -321,7 +321,7 @@ INSIDE: dict[str, str] = {
     "lowering": """Analyzer FallbackConfigEntity FreeVariables GenericFunction HybridModule HybridReader IRBuilder
         NDArray CNest CSyntax CStorage Identifiers PythonNest Graph AccessRelation InstanceSets
         Program StmtSite WrittenValues Scope DivisionLowering DivisionScope FormNest Part
-        Naming OperandReader Execution Grid Partial Search ContractDataflow Trace Metavariables
+        Naming OperandReader Grid Partial Search ContractDataflow Trace Metavariables
         Loops Counts DecidingNodes Uses Spans WordSpans
         Change Breakpoint ReachingValues Known NamedCasts PassReport
         Worth FunctionFlow PartialEvaluator FunctionBuilder Lifetime CandidateNests

@@ -35,6 +35,7 @@ from intset.expr.range import Range
 from intset.itermap.itermap import IterMap
 from lowering.adapters.tvm.reading import (
     DETECTED,
+    SEQUENTIAL,
     ForeignCall,
     PrimFunc,
     annotations_of,
@@ -295,7 +296,6 @@ def _tells(axes: Sequence[BlockAxis], indices: Indices, scope: Scope) -> bool:
 
 
 _READS_AND_WRITES = 3
-_SEQUENTIAL = (ir.LoopKind.SERIAL, ir.LoopKind.UNROLLED)
 
 
 def to_tvm(f: ir.Function, like: PrimFunc | None = None, blocks: bool = True) -> PrimFunc:
@@ -425,7 +425,7 @@ class BlockWriter(PrimFuncWriter):
 
     def _is_common(self, stmt: ir.Allocate, here: BlockCursor) -> bool:
         """Whether the function allocates it: fixed extents inside sequential loops."""
-        return self._is_fixed(stmt) and all(loop.kind in _SEQUENTIAL for loop in here.loops)
+        return self._is_fixed(stmt) and all(loop.kind in SEQUENTIAL for loop in here.loops)
 
     def _is_fixed(self, stmt: ir.Allocate) -> bool:
         """Whether extents of a storage depend on sizes alone."""
@@ -469,7 +469,10 @@ class BlockWriter(PrimFuncWriter):
         calls = [part for part in statements(stmt) if isinstance(part, ir.Evaluate)]
         if all(isinstance(part.call, ForeignCall) and part.call.is_plain for part in calls):
             return [], []
-        regions = {t: _whole(self._buffers[t]) for t in touched(stmt) if t in self._buffers}
+        regions = {}
+        for t in (t for t in touched(stmt) if t in self._buffers):
+            whole = [tvm.ir.Range.from_min_extent(tirx.IntImm(e.ty, 0), e) for e in self._buffers[t].ty.shape]
+            regions[t] = tirx.BufferRegion(self._buffers[t], whole)
         return list(regions.values()), [regions[t] for t in written_tensors(stmt) if t in regions]
 
     def _label(self, stmt: ir.Stmt) -> str:
@@ -481,11 +484,6 @@ class BlockWriter(PrimFuncWriter):
         stem = f"{first}_o" if any(isinstance(part, ir.For) for part in statements(stmt)) else first
         count = self._labels[stem] = self._labels.get(stem, 0) + 1
         return stem if count == 1 else f"{stem}_{count - 1}"
-
-
-def _whole(buffer: TirTerm) -> TirTerm:
-    """The region of all elements of a buffer."""
-    return tirx.BufferRegion(buffer, [tvm.ir.Range.from_min_extent(tirx.IntImm(e.ty, 0), e) for e in buffer.ty.shape])
 
 
 def _labels(stmt: ir.Stmt) -> tuple[ir.BlockLabel, ...]:

@@ -50,7 +50,7 @@ from lowering.nest.driver import Cursor, rewritten
 from lowering.nest.scope import Indices, Scope, proves
 from lowering.nest.walk import operands, range_ends, rebuilt, statements, tensors_read, variables
 
-_SEQUENTIAL: Final = (ir.LoopKind.SERIAL, ir.LoopKind.UNROLLED)
+SEQUENTIAL: Final = (ir.LoopKind.SERIAL, ir.LoopKind.UNROLLED)
 
 
 class GuardedStmts(NamedTuple):
@@ -86,7 +86,7 @@ def with_hoisted_initializations(f: ir.Function) -> ir.Function:
 
 def _hoist(loop: ir.For, here: Cursor) -> ir.Stmt:
     whole = guarded(loop.body)
-    if whole is None or not whole.stmts or loop.kind not in _SEQUENTIAL or loop.carried:
+    if whole is None or not whole.stmts or loop.kind not in SEQUENTIAL or loop.carried:
         return loop
     first = whole.stmts[0]
     start = guarded(first)
@@ -149,7 +149,7 @@ def _joined(stmts: Sequence[ir.Stmt], here: Cursor) -> tuple[int, ir.Stmt] | Non
     scope = here.scope
     for loop in loops:
         low, extent = range_ends(loop.range)
-        if loop.carried or loop.kind not in _SEQUENTIAL or opaque_terms(low, extent) or not _is_run(extent, scope):
+        if loop.carried or loop.kind not in SEQUENTIAL or opaque_terms(low, extent) or not _is_run(extent, scope):
             return None
         scope = scope.inside(loop)
     own = {loop.var for loop in loops}
@@ -637,9 +637,6 @@ class PrimFuncReader:
         indices = tuple(self._integer(index) for index in stmt.indices)
         return ir.Store(view.tensor, view.place(indices), self._terms(stmt.value))
 
-    def allocation(self, stmt: Any) -> ir.Stmt:
-        return self._allocate(stmt.buffer)
-
     def _allocate(self, buffer: Any) -> ir.Stmt:
         tensor = self._tensor(buffer)
         scope = str(buffer.ty.storage_scope)
@@ -668,9 +665,6 @@ class PrimFuncReader:
 
         self._views[buffer] = BufferView(known.tensor, place, known.buffer)
         return ir.seq()
-
-    def name(self, stmt: Any) -> ir.Stmt:
-        return self._let(stmt.var, self._terms(stmt.value))
 
     def _let(self, var: Any, value: Operand) -> ir.Stmt:
         if not isinstance(value, Expr):
@@ -791,9 +785,9 @@ _STATEMENTS: Final[dict[type, Callable[[PrimFuncReader, Any], ir.Stmt]]] = {
     tir.AttrStmt: PrimFuncReader.attribute,
     tir.IfThenElse: PrimFuncReader.branch,
     tir.BufferStore: PrimFuncReader.store,
-    tir.AllocBuffer: PrimFuncReader.allocation,
+    tir.AllocBuffer: lambda reader, stmt: reader._allocate(stmt.buffer),
     tir.DeclBuffer: PrimFuncReader.declaration,
-    tir.Bind: PrimFuncReader.name,
+    tir.Bind: lambda reader, stmt: reader._let(stmt.var, reader._terms(stmt.value)),
     tir.AssertStmt: PrimFuncReader.check,
     tir.Evaluate: PrimFuncReader.evaluation,
     SBlockRealize: PrimFuncReader.block,

@@ -80,7 +80,12 @@ def in_type(term: Any, value: Operand) -> Operand:
     if not isinstance(value, Expr):
         return value
     dtype = dtype_of(term)
-    return value if dtype in _MATHEMATICAL else ints.cast(value, dtypes.bits(dtype), dtypes.signed(dtype))
+    return value if dtype in _MATHEMATICAL else in_register(value, dtype)
+
+
+def in_register(value: Any, dtype: str) -> Expr:
+    """An integer wrapped to a type."""
+    return ints.cast(value, dtypes.bits(dtype), dtypes.signed(dtype))
 
 
 def as_value(term: Any, value: Operand) -> Operand:
@@ -112,14 +117,11 @@ def converter(rows: dict[object, Row], operands: Callable[[Any], Any]) -> Conver
     operands: the operands of a term.
     """
     return Converter(
-        {**_ROWS, **rows}, opaque=lambda term, *_: _refused(term), kind=type, operands=operands, identity=_address
+        {**_ROWS, **rows}, opaque=_refused, kind=type, operands=operands, identity=methodcaller("__chandle__")
     )
 
 
-_address: Final = methodcaller("__chandle__")
-
-
-def _refused(term: Any) -> Operand:
+def _refused(term: Any, *_: Operand) -> Operand:
     raise InputError(f"TVM's {type(term).__name__} has no counterpart: {str(term).splitlines()[-1][:80]}")
 
 
@@ -152,10 +154,6 @@ def _bitwise(op: Callable[[Any, Any], Any], logical: Op | None = None) -> Row:
     return row
 
 
-def _literal(term: Any) -> Operand:
-    return truth(bool(term.value)) if dtype_of(term) == "bool" else const(int(term.value))
-
-
 def _cast(term: Any, value: Operand) -> Operand:
     dtype, own = dtype_of(term), dtype_of(term.value)
     if not isinstance(value, Expr):
@@ -181,15 +179,6 @@ def _exclusive(term: Any, a: Any, b: Any) -> Operand:
     return build.logical(ops.AND, either, build.negation(both))
 
 
-def _popcount(term: Any, value: Any) -> Operand:
-    dtype = dtype_of(term.args[0])
-    return popcount(ints.cast(value, dtypes.bits(dtype), dtypes.signed(dtype)))
-
-
-def _shifted(term: Any, value: Any) -> Any:
-    return as_value(term.a if isinstance(term, tirx.RShift) else term.args[0], value)
-
-
 _CALLS: Final[dict[str, Row]] = {
     **{name: _function(f) for name, f in FUNCTIONS.items() if name != "ldexp"},
     "pow": _function(power),
@@ -197,14 +186,14 @@ _CALLS: Final[dict[str, Row]] = {
     "fabs": lambda term, a: build.unary(ops.ABS, a),
     "if_then_else": _selected,
     "likely": lambda term, a: a,
-    "popcount": _popcount,
+    "popcount": lambda term, a: popcount(in_register(a, dtype_of(term.args[0]))),
     "undef": lambda term: undef(dtype_of(term)),
     "bitwise_and": _bitwise(lambda a, b: a & b, ops.AND),
     "bitwise_or": _bitwise(lambda a, b: a | b, ops.OR),
     "bitwise_xor": _exclusive,
     "bitwise_not": lambda term, a: build.negation(a) if build.is_truth(a) else in_type(term, ~a),
     "shift_left": _bitwise(lambda a, b: a << b),
-    "shift_right": lambda term, a, b: in_type(term, _shifted(term, a) >> b),
+    "shift_right": lambda term, a, b: in_type(term, as_value(term.args[0], a) >> b),
 }
 
 
@@ -229,12 +218,12 @@ _BINARY: Final[dict[object, Row]] = {
     tirx.BitwiseOr: _CALLS["bitwise_or"],
     tirx.BitwiseXor: _CALLS["bitwise_xor"],
     tirx.LShift: _CALLS["shift_left"],
-    tirx.RShift: _CALLS["shift_right"],
+    tirx.RShift: lambda term, a, b: in_type(term, as_value(term.a, a) >> b),
 }
 
 _ROWS: Final[dict[object, Row]] = {
     **_BINARY,
-    tirx.IntImm: _literal,
+    tirx.IntImm: lambda term: truth(bool(term.value)) if dtype_of(term) == "bool" else const(int(term.value)),
     tirx.FloatImm: lambda term: constant(float(term.value), dtype_of(term)),
     tirx.BitwiseNot: _CALLS["bitwise_not"],
     tirx.Not: lambda term, a: build.negation(a),
@@ -249,12 +238,7 @@ def is_supported(call: Any) -> bool:
     return call_name(call) in _CALLS
 
 
-def _arguments(call: Any) -> tuple[Any, ...]:
-    """The operands of a supported call. Other calls have no operands here: the row refuses them by name."""
-    return tuple(call.args) if is_supported(call) else ()
-
-
-# Operands in constructor order; a `Let` contributes only its value.
+# Operands in constructor order; a `Let` contributes only its value. The row of an unsupported call refuses it by name.
 operands_of: Final = OperandsByClass(
     {
         **dict.fromkeys(_BINARY, attrgetter("a", "b")),
@@ -263,7 +247,7 @@ operands_of: Final = OperandsByClass(
         tirx.Select: attrgetter("condition", "true_value", "false_value"),
         tirx.Ramp: attrgetter("base", "stride"),
         TensorLoad: lambda term: tuple(term.indices),
-        Call: _arguments,
+        Call: lambda call: tuple(call.args) if is_supported(call) else (),
     }
 )
 

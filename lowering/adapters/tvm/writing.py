@@ -25,11 +25,12 @@ from bound.tir.value import CALL, CONVERT, DIV, NUMBER, PARAM, READ, UNDEF, IntF
 from bound.tir.walk import nodes
 from intset.errors import InputError
 from intset.expr import dag, ops
-from intset.expr.build import ceildiv
+from intset.expr.build import ceildiv, logical_and
 from intset.expr.convert import Converter, operation_of
 from intset.expr.node import Expr, Var, const, constant_value
 from intset.expr.printer import shown
 from intset.expr.range import Range
+from intset.infinity import Infinity
 from lowering.adapters.tvm.reading import ForeignCall, PrimFunc, PrimFuncReader, restored
 from lowering.adapters.tvm.terms import CLASSES
 from lowering.nest import ir
@@ -42,12 +43,12 @@ _ON_THREADS = (ir.LoopKind.THREAD, ir.LoopKind.VTHREAD)
 
 
 def with_launched_threads(f: ir.Function) -> ir.Function:
-    """The function with loops on threads that count from 0.
+    """The function with loops on threads that count from 0, and vectorized loops of constant extents.
 
     A nested loop on the same thread but with another extent becomes a serial loop over a guarded loop with the launched
     extent.
     """
-    return f.with_body(rewritten(f.body, Cursor.root(f), enter={ir.For: (_from_zero, _on_launched)}))
+    return f.with_body(rewritten(f.body, Cursor.root(f), enter={ir.For: (_from_zero, _on_launched, _of_lanes)}))
 
 
 def _from_zero(loop: ir.For, here: Cursor) -> ir.Stmt:
@@ -81,6 +82,22 @@ def _on_launched(loop: ir.For, here: Cursor) -> ir.Stmt:
     return ir.For(
         outer, Range(0, ceildiv(extent, threads)), ir.with_fields(loop, var=inner, range=Range(0, threads), body=within)
     )
+
+
+def _of_lanes(loop: ir.For, here: Cursor) -> ir.Stmt:
+    """A vectorized loop over the largest extent, guarded; a serial one where no constant bounds the extent."""
+    low, extent = range_ends(loop.range)
+    if loop.kind is not ir.LoopKind.VECTORIZED or extent.is_const:
+        return loop
+    most = here.ctx.bounds(extent, over="sizes")[1]
+    if isinstance(most, Infinity):
+        return ir.with_fields(loop, kind=ir.LoopKind.SERIAL)
+    whole = ir.with_fields(loop, range=Range(low, most if most.data > 0 else 0))
+    inside = here.scope.inside(whole)
+    ends = extent.args if extent.op is ops.MIN else (extent,)
+    last = [end.args[1] + loop.var - low < end.args[0] if end.op is ops.SUB else loop.var - low < end for end in ends]
+    guards = [inside.ctx.simplify(guard) for guard in last if not proves(inside, guard)]
+    return ir.with_fields(whole, body=ir.If(logical_and(*guards), loop.body))
 
 
 TirTerm: TypeAlias = "Any"
@@ -199,7 +216,7 @@ class PrimFuncWriter:
                 ops.LOAD: self._opaque,
                 READ: lambda e, *indices: self._element(e.data, indices),
             },
-            opaque=lambda e, *_: _refused(e),
+            opaque=_refused,
             kind=operation_of,
             operands=self._operands,
         )
@@ -336,7 +353,7 @@ class PrimFuncWriter:
         return made(self._terms(stmt.cond), kind, [message], None)
 
 
-def _refused(e: Operand) -> TirTerm:
+def _refused(e: Operand, *_: TirTerm) -> TirTerm:
     raise InputError(f"TVM has no {e.op if isinstance(e, Value) else e.op.name}: {shown(e)}")
 
 
@@ -365,11 +382,6 @@ def _undef(dtype: str) -> TirTerm:
     return tvm.ir.Call("tirx.undef", [], ret_ty=dtype)
 
 
-def _wrapped(e: Any, a: TirTerm) -> TirTerm:
-    bits, signed = e.data
-    return _index(_as(f"{'' if signed else 'u'}int{bits}", a))
-
-
 def _is_eager(e: Any) -> bool:
     """Whether an operand may be computed although its value is unused: it reads nothing and divides by nothing."""
     return not any(node.op in _PARTIAL for node in nodes(e))
@@ -378,14 +390,6 @@ def _is_eager(e: Any) -> bool:
 _PARTIAL: Final = frozenset(
     (*(ops.LOAD, ops.FLOORDIV, ops.FLOORMOD, ops.CEILDIV, ops.TRUNCDIV, ops.TRUNCMOD, ops.SHL, ops.SHR), *(READ, CALL))
 )
-
-
-def _and(e: Any, a: TirTerm, b: TirTerm) -> TirTerm:
-    return tirx.And(a, b) if _is_eager(e.args[1]) else tirx.if_then_else(a, b, _truth(False))
-
-
-def _or(e: Any, a: TirTerm, b: TirTerm) -> TirTerm:
-    return tirx.Or(a, b) if _is_eager(e.args[1]) else tirx.if_then_else(a, _truth(True), b)
 
 
 def _select(e: Any, c: TirTerm, a: TirTerm, b: TirTerm) -> TirTerm:
@@ -419,8 +423,8 @@ def _call(e: Any, *args: TirTerm) -> TirTerm:
 _CALLS: Final = {*FLOAT_FUNCTIONS, *ROUNDINGS, *FLOAT_PAIRS, *PREDICATES, "pow"} - {"ldexp"}
 
 
-def _binary(make: Any) -> Callable[..., TirTerm]:
-    return lambda e, a, b: make(a, b)
+def _of(make: Any) -> Callable[..., TirTerm]:
+    return lambda e, *args: make(*args)
 
 
 def _division(make: Any) -> Callable[..., TirTerm]:
@@ -434,21 +438,21 @@ _ROWS: Final[dict[Any, Callable[..., TirTerm]]] = {
     ops.NEG: _negated,
     ops.CEILDIV: lambda e, a, b: tirx.Sub(_integer(0), tirx.FloorDiv(tirx.Sub(_integer(0), a), b)),
     ops.ABS: lambda e, a: tirx.abs(a) if isinstance(e, Value) else tirx.Max(a, tirx.Sub(_integer(0), a)),
-    ops.BITNOT: lambda e, a: tirx.bitwise_not(a),
-    ops.CAST: _wrapped,
+    ops.BITNOT: _of(tirx.bitwise_not),
+    ops.CAST: lambda e, a: _index(_as(dtypes.int_named(*e.data), a)),
     ops.SELECT: _select,
     ops.ASSERTING: lambda e, c, a: a,
-    ops.NOT: lambda e, a: tirx.Not(a),
-    ops.AND: _and,
-    ops.OR: _or,
-    **{op: _binary(make) for op, make in CLASSES.items()},
+    ops.NOT: _of(tirx.Not),
+    ops.AND: lambda e, a, b: tirx.And(a, b) if _is_eager(e.args[1]) else tirx.if_then_else(a, b, _truth(False)),
+    ops.OR: lambda e, a, b: tirx.Or(a, b) if _is_eager(e.args[1]) else tirx.if_then_else(a, _truth(True), b),
+    **{op: _of(make) for op, make in CLASSES.items()},
     **{op: _division(CLASSES[op]) for op in (ops.FLOORDIV, ops.FLOORMOD, ops.TRUNCDIV)},
-    DIV: _binary(tirx.Div),
-    ops.BITAND: _binary(tirx.bitwise_and),
-    ops.BITOR: _binary(tirx.bitwise_or),
-    ops.BITXOR: _binary(tirx.bitwise_xor),
-    ops.SHL: _binary(tirx.shift_left),
-    ops.SHR: _binary(tirx.shift_right),
+    DIV: _of(tirx.Div),
+    ops.BITAND: _of(tirx.bitwise_and),
+    ops.BITOR: _of(tirx.bitwise_or),
+    ops.BITXOR: _of(tirx.bitwise_xor),
+    ops.SHL: _of(tirx.shift_left),
+    ops.SHR: _of(tirx.shift_right),
     NUMBER: _constant,
     UNDEF: lambda e: _undef(e.dtype),
     CONVERT: lambda e, a: _as(e.dtype, a),

@@ -17,7 +17,7 @@ from typing import Any
 import intset
 from intset import Cond, Context, Expr, Range, ShapeVar, Var, const, truncdiv, truncmod
 from intset.errors import ContradictionWarning, IntSetError
-from intset.testing.contexts import CaseDrawing
+from intset.testing.contexts import condition, expression
 
 # Small budgets expose leftover state of earlier questions; the default budgets do not.
 BUDGETS: tuple[dict[str, Any], ...] = (
@@ -66,29 +66,19 @@ def scene(seed: int) -> Scene:
         k: rng.choice((Range(0, n), Range(0, rng.randint(1, 6)), Range(n, m))),
     }
     beside = {Var("u"): Range(0, 5), Var("v"): Range(2, 3)}
-    drawing = CaseDrawing(rng, [i, j, k])
-    facts = [_drawn(drawing.condition, 2) for _ in range(rng.choice((0, 1, 1, 2)))]
+    facts = [condition(rng, [i, j, k], 2) for _ in range(rng.choice((0, 1, 1, 2)))]
     found = Scene(ranges, facts, beside)
     found.questions = [question(rng, [i, j, k, n, m]) for _ in range(PER_SCENE)]
     return found
 
 
-def _drawn(draw: Callable[[int], Any], depth: int) -> Any:
-    while True:
-        try:
-            return draw(depth)
-        except IntSetError:  # a division by the constant 0 came up
-            continue
-
-
 def question(rng: random.Random, variables: list[Var]) -> Asked:
     if rng.random() < 0.2:
         return Asked(_Proof(hard(rng, *rng.sample(variables, 2))), rng.choice(BUDGETS))
-    drawing = CaseDrawing(rng, variables)
     make = rng.choice((_Bounds, _Set, _Image, _Proof, _Proof, _Simple))
     if make is _Proof:
-        return Asked(_Proof(_drawn(drawing.condition, 3)), rng.choice(BUDGETS))
-    parts = [_drawn(drawing.integer, 3) for _ in range(2 if make is _Image else 1)]
+        return Asked(_Proof(condition(rng, variables, 3)), rng.choice(BUDGETS))
+    parts = [expression(rng, variables, 3) for _ in range(2 if make is _Image else 1)]
     return Asked(make(*parts), rng.choice(BUDGETS))
 
 

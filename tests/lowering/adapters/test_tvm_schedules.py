@@ -212,3 +212,19 @@ def test_blocks_claim_only_what_holds(store: str) -> None:
     if "O" not in kinds:
         sch.reorder(*reversed(sch.get_loops("B")))
         np.testing.assert_allclose(called(sch.mod["main"], a, np.ones_like(a)), expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize("blocks", [True, False])
+@pytest.mark.parametrize(
+    ("extent", "is_vector"), [("minimum(n - i * 8, 8)", True), ("n % 5", True), ("n - i * 8", False)]
+)
+def test_vectorized_loops_with_a_remainder_compile(extent: str, is_vector: bool, blocks: bool) -> None:
+    """TVM takes vectors of constant length: what the extent leaves out is guarded, an unbounded loop is serial."""
+    text = "def f(A: float32[n], B: float32[n], n):\n    for i in [0, (n + 7) // 8):\n        "
+    f = parse_nest(text + f"for j in [0, {extent}) vectorized:\n            B[i * 8 + j] = A[i * 8 + j] + 1.0\n")
+    func = to_tvm(f, blocks=blocks)
+    assert ("T.vectorized" in str(func)) is is_vector
+    for n in (3, 20):
+        a = floats(np.random.default_rng(n), n)
+        expected = run(f, {"A": a, "B": np.ones_like(a)})["B"]
+        np.testing.assert_allclose(called(func, a, np.ones_like(a)), expected, rtol=1e-5)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import importlib
 import multiprocessing
 import os
@@ -374,6 +375,23 @@ def test_damaged_and_foreign_files(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="is no file of an exploration"):
         explore(square, space, out=tmp_path, fresh=True)
     assert (tmp_path / "part-00000000.parquet").exists()
+
+
+def test_what_may_not_be_read_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A folder or a file without rights is named with the reason: it is neither empty nor damaged."""
+    explore(square, [{"a": 1}], out=tmp_path)
+    found = Exploration(tmp_path)
+
+    def refused(*_: object, **__: object) -> Any:
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "listdir", refused)
+        with pytest.raises(InputError, match=f"{tmp_path} cannot be read: Permission denied$"):
+            Exploration(tmp_path)
+    monkeypatch.setattr(Path, "read_bytes", refused)
+    with pytest.raises(InputError, match=r"part-00000000\.parquet cannot be read: Permission denied$"):
+        found.to_arrow()
 
 
 HELPERS = """

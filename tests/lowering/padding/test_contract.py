@@ -264,7 +264,7 @@ def test_bad_input_is_refused_in_one_sentence():
         contract(f, {"A": IndexMap(lambda i: [i // 8, i % 8], (14,))})
     with pytest.raises(LayoutError, match="must be an IndexMap"):
         contract(f, {"A": lambda i: [i]})
-    with pytest.raises(InputError, match="contract takes a function"):
+    with pytest.raises(InputError, match="contract takes a Function"):
         contract("f")
     with pytest.raises(InputError, match="layouts are a mapping"):
         contract(f, [TILES])

@@ -406,3 +406,34 @@ def test_an_unknown_type_of_an_array_is_refused() -> None:
     assert tvm.nd.empty((3,), "bfloat16").dtype == "uint16"  # as TVM holds its bits
     with pytest.raises(InputError, match="dtype must be a type such as 'int32', 'float32' or 'bool', not 'foo'"):
         tvm.nd.empty((3,), "foo")
+
+
+NONSENSE = {
+    "a constructor of other operands": lambda x: tir.Cast("float32"),
+    "a node of no fields": lambda x: tir.AttrStmt(x),
+    "a store to no buffer": lambda x: tir.BufferStore(x, 1, [0]),
+    "a module of no function": lambda x: tvm.IRModule({"main": x}),
+    "a module of no mapping": tvm.IRModule,
+    "a function of no parameters": lambda x: tir.PrimFunc(x, tir.Evaluate(0)),
+    "a function of no tensors": te.create_prim_func,
+    "an operation of no function": lambda x: te.extern_primfunc([], x),
+    "a visit by no function": lambda x: tir.stmt_functor.post_order_visit(tir.Evaluate(0), x),
+    "a rewrite by no function": lambda x: tir.stmt_functor.ir_transform(tir.Evaluate(0), x, None),
+    "a substitution of no mapping": lambda x: tir.stmt_functor.substitute(A, x),
+    "a script of no function": te.hybrid.script,
+    "an address of no element": lambda x: tir.call_intrin("handle", "address_of", x),
+    "an option of no text": tvm.target.cuda,
+    "a pass of no function": lambda x: transform.prim_func_pass(x, opt_level=0),
+    "an array of no shape": tvm.nd.empty,
+    "a function of no name": lambda x: tvm.get_global_func([x]),
+    "ends of no condition": lambda x: arith.detect_clip_bound(x, [A]),
+    "a library of no files": lambda x: tvm.contrib.cc.create_shared("out", x),
+}
+
+
+@pytest.mark.parametrize("name", NONSENSE)
+@pytest.mark.parametrize("x", [-3, object()], ids=["number", "object"])
+def test_nonsense_is_refused_in_words(name: str, x: object) -> None:
+    """What is asked for without a meaning is an error of a script, not one from inside."""
+    with pytest.raises(IntSetError):
+        NONSENSE[name](x)
