@@ -17,7 +17,7 @@ from intset.domains.sets.base import Bounds, IntSet, empty_set
 from intset.expr import ops
 from intset.expr.node import Expr, Var
 from intset.linear.canonical import Normalizer
-from intset.linear.form import Linear, factors
+from intset.linear.form import Linear, atom, factors
 
 V = TypeVar("V")
 
@@ -191,7 +191,10 @@ def congruences(query: Query) -> dict[Any, tuple[int, int]]:
         entry = query.base.compared.get(canonical)
         if entry is None or entry[0] is not ops.EQ:
             continue
-        _of_equation(note, entry[1])
+        for v, k in entry[1].terms.items():  # v = g*(...) + r
+            g = gcd(*(c for e, c in entry[1].terms.items() if e is not v)) if abs(k) == 1 and isinstance(v, Var) else 1
+            if g > 1:
+                note(atom(v), g, -k * entry[1].const % g)
         regrouped = query.base.regroup(entry[1])
         if len(regrouped.terms) != 1:
             continue
@@ -203,13 +206,3 @@ def congruences(query: Query) -> dict[Any, tuple[int, int]]:
         if m > 0:
             note(inner, m, r)
     return residues
-
-
-def _of_equation(note: Callable[[Linear, int, int], None], form: Linear) -> None:
-    """Note the congruence of a variable v modulo g, from an equation `v = g*(...) + r`."""
-    for v, k in form.terms.items():
-        if abs(k) != 1 or not isinstance(v, Var):
-            continue
-        g = gcd(*(c for e, c in form.terms.items() if e is not v))
-        if g > 1:
-            note(Linear(0, {v: 1}), g, -k * form.const % g)

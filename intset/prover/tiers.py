@@ -20,7 +20,7 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias, TypeVar
 from intset.budgets import BITWISE_NODES
 from intset.check.evidence import BITWISE, Expander
 from intset.config import Config
-from intset.domains.certified.witness import Point, aim, complete, false_point, in_domain, repaired
+from intset.domains.certified.witness import Point, aim, complete, in_domain, repaired, verdict_of_points
 from intset.domains.query import Deciding, Query, Regions, TierVerdict
 from intset.domains.ranked import strongest
 from intset.errors import BudgetError, EvaluationError, InputError
@@ -415,19 +415,14 @@ def _by_points(question: ProofQuestion, engine: Regions) -> TierVerdict:
 
 
 def points_tier(question: ProofQuestion) -> TierVerdict:
-    searched = false_point(question.query, question.goal)
+    searched = verdict_of_points(question.query, question.goal)
     if searched is None:
         point = _repaired(question)
         if point is not None:
             return TierVerdict(REFUTED, point)
         return TierVerdict(UNKNOWN, reason="the box is too large to enumerate", budget="points")
-    status, point = searched
-    if status == "never":
-        return TierVerdict(PROVED, vacuous=True)
-    if point is None:
-        return TierVerdict(PROVED)
-    if question.refutes(point):
-        return TierVerdict(REFUTED, point)
+    if searched.point is None or question.refutes(searched.point):
+        return searched
     return TierVerdict(UNKNOWN, reason="the variables beside the question have no values that were found")
 
 
