@@ -13,7 +13,7 @@ from typing import Final
 
 from intset.budgets import CHECK_STEPS
 from intset.check.certificate import KEY, BoundsCertificate, Certificate
-from intset.check.premises import CheckBudget
+from intset.check.evidence import CheckBudget
 from intset.check.text import is_a
 from intset.errors import ParseError
 from intset.expr.dag import free_vars

@@ -13,7 +13,7 @@ from functools import reduce
 from typing import TYPE_CHECKING, Any, Final
 
 from intset.budgets import BIT_WIDTH, TAIL_BITS
-from intset.check.premises import CheckBudget, premises_of
+from intset.check.evidence import CheckBudget, premises_of
 from intset.expr import ops
 from intset.expr.dag import conjuncts, postorder
 from intset.expr.node import Cond, Expr, Var, as_expr, make

@@ -21,16 +21,18 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from intset.check.bit_rows import check_bits
 from intset.check.evidence import (
+    CheckBudget,
     Combination,
     Premise,
     are_facts,
     are_ranges,
     check_linear,
+    check_point,
+    check_points,
     clip,
     combination_words,
     is_well_formed,
 )
-from intset.check.premises import CheckBudget, check_point, check_points
 from intset.check.solvers import check_isl, check_z3
 from intset.check.text import (
     VERSION,

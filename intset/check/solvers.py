@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from intset.check.premises import CheckBudget, premises_of, stated
+from intset.check.evidence import CheckBudget, premises_of, stated
 from intset.expr import ops
 from intset.expr.build import Opaque
 from intset.expr.dag import postorder

@@ -14,15 +14,19 @@ from typing import ClassVar, TypeVar
 
 from intset.budgets import FEW_POINTS
 from intset.config import Effort
-from intset.domains.bits import BitDomain
-from intset.domains.certified.end_search import attained_ends, nonlinear_bounds
-from intset.domains.certified.structure import attained_on_box, has_parameters, independent_parts, symbolic_bounds
+from intset.domains.certified.attained import (
+    attained_ends,
+    attained_on_box,
+    has_parameters,
+    independent_parts,
+    nonlinear_bounds,
+    symbolic_bounds,
+)
 from intset.domains.certified.witness import witness
-from intset.domains.interval import contiguous_image
-from intset.domains.points import PointsDomain, points_bounds, points_image
+from intset.domains.elementary import BitDomain, PointsDomain, contiguous_image, points_bounds, points_image
 from intset.domains.protocols import Costed, Domain
 from intset.domains.query import Query, Regions
-from intset.domains.ranked import strongest
+from intset.domains.ranked import registered, strongest
 from intset.domains.sets.answers import (
     bounds_by,
     bounds_of_points,
@@ -36,7 +40,7 @@ from intset.domains.sets.base import IntervalSet, IntSet, empty_set
 from intset.domains.sets.bounds import coordinate_bounds
 from intset.domains.sets.ends import Bounds, End, numeric_ends
 from intset.domains.sets.region import Region
-from intset.domains.stride import StridedDomain, StrideSet, structural_image
+from intset.domains.value import StridedDomain, StrideSet, structural_image
 from intset.expr.build import sum_of
 from intset.expr.node import Expr, constant_value
 from intset.infinity import NEG_INF, POS_INF
@@ -51,28 +55,18 @@ FAST_NOTE = "neither sets nor points were asked: effort is fast"
 
 
 COST_OF_BITS, COST_OF_FEW, COST_OF_LINES, COST_OF_SETS, COST_OF_POINTS = 5, 10, 50, 100, 1000  # ranks of the steps
-_costed: dict[str, Costed] = {}  # the registered domains with a cost
 
 T = TypeVar("T")
 Step = tuple[int, str, Callable[[], T | None], str]  # rank, tier ("": the strongest domain), question, budget
 
 
-def enlist(name: str, domain: object) -> None:
-    """Rank a registered domain with a cost."""
-    dismiss(name)
-    if isinstance(domain, Costed):
-        _costed[name] = domain
-
-
-def dismiss(name: str) -> None:
-    """Remove the domain of this name."""
-    _costed.pop(name, None)
-
-
 def _first_certified(own: list[Step[T]], ask_of: Callable[[Domain], T], certified: Callable[[T], bool]) -> T | None:
     """The first certified answer of the built-in steps and of the registered domains, cheapest first."""
-    costed = sorted(_costed.values(), key=lambda domain: domain.cost)
-    theirs: list[Step[T]] = [(domain.cost, domain.name, partial(ask_of, domain), "") for domain in costed]
+    theirs: list[Step[T]] = [
+        (domain.cost, domain.name, partial(ask_of, domain), "")
+        for domain in registered.values()
+        if isinstance(domain, Costed)
+    ]
     for _, tier, ask, budget in sorted([*own, *theirs], key=lambda step: step[0]) if theirs else own:
         answer = tried(tier or strongest().name, ask, budget=budget)
         if answer is not None and certified(answer):

@@ -23,20 +23,15 @@ from intset.regions.shape import Shape
 from intset.trace import skipped
 
 _BUILT_IN: Final[Mapping[str, Regions]] = {engine.name: engine for engine in (Isl(),)}
-_registered: dict[str, Regions] = {}
+registered: dict[str, GuardedRegions] = {}  # the domains registered by call
 _chosen: list[Regions] = []  # cache of `strongest`, cleared by every registration
 
 
-def enlist(name: str, domain: object) -> None:
-    """Rank a registered domain by its strength, if it has regions."""
-    dismiss(name)
-    if isinstance(domain, Regions):
-        _registered[name] = domain
-
-
-def dismiss(name: str) -> None:
-    """Remove the domain of this name."""
-    _registered.pop(name, None)
+def enlist(name: str, domain: GuardedRegions | None) -> None:
+    """Rank a domain registered by call; `None` removes the domain of this name."""
+    registered.pop(name, None)
+    if domain is not None:
+        registered[name] = domain
     _chosen.clear()
 
 
@@ -44,13 +39,12 @@ def strongest() -> Regions:
     """The strongest domain with regions; registered domains win ties against built-in ones."""
     if not _chosen:
         outside = [plugin for point in entry_points() if (plugin := _plugin(point)) is not None]
-        engines = [*outside, *_registered.values(), *_BUILT_IN.values()]
-        _chosen[:] = [max(engines, key=_strength)] if len(engines) > 1 else engines  # `strength` may load a library
+        engines = [*outside, *(domain for domain in registered.values() if isinstance(domain, Regions))]
+        engines += _BUILT_IN.values()
+        if len(engines) > 1:  # the strength may load a library
+            engines = [max(engines, key=lambda e: (not isinstance(e, Installable) or e.is_installed(), e.strength))]
+        _chosen[:] = engines
     return _chosen[0]
-
-
-def _strength(engine: Regions) -> tuple[bool, int]:
-    return not isinstance(engine, Installable) or engine.is_installed(), engine.strength
 
 
 def _plugin(point: metadata.EntryPoint) -> Regions | None:

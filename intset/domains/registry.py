@@ -1,6 +1,6 @@
 """Domains by name: built in, registered by `register(domain)`, or from the entry-point group `intset.domains`.
 
-A product of domains intersects the answers of its parts; `interval*modular` is a domain of its own (`stride.py`),
+A product of domains intersects the answers of its parts; `interval*modular` is a domain of its own (`value.py`),
 which reduces after every operation.
 
 Guarantee: an answer of a registered domain has the form that its protocol requires, or a `DomainError` names the domain
@@ -11,21 +11,20 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from importlib import metadata
 from typing import Any, ClassVar, Final
 
 from intset.config import CHEAPEST as CHEAPEST
 from intset.config import announce, check_name, entry_points, withdraw
-from intset.domains import auto, ranked
+from intset.domains import ranked
 from intset.domains.auto import AutoDomain
-from intset.domains.bits import BitDomain
-from intset.domains.interval import IntervalDomain
+from intset.domains.elementary import BitDomain, IntervalDomain, PointsDomain
 from intset.domains.isl.engine import Isl
-from intset.domains.points import PointsDomain
 from intset.domains.protocols import Domain, RankedDomain, Regions
 from intset.domains.query import Query
-from intset.domains.ranked import GuardedRegions, error_in_one_line, in_one_line, instantiated, is_foreign
+from intset.domains.ranked import GuardedRegions, in_one_line, instantiated, is_foreign
 from intset.domains.ranked import strongest as strongest
 from intset.domains.regional import AnswersByPoints
 from intset.domains.sets.answers import region_of_points
@@ -33,7 +32,7 @@ from intset.domains.sets.base import IntervalSet, IntSet, empty_set
 from intset.domains.sets.bounds import coordinate_bounds
 from intset.domains.sets.ends import Bounds, End
 from intset.domains.sets.region import ProductRegion, Region, product_of
-from intset.domains.stride import ModularDomain, StridedDomain, StrideDomain
+from intset.domains.value import ModularDomain, StridedDomain, StrideDomain
 from intset.errors import BudgetError, DomainError, InputError, PluginWarning, UndecidedError
 from intset.expr.arguments import a_name
 from intset.expr.node import Cond, Expr, Var, truth
@@ -83,7 +82,6 @@ def register(domain: Domain, name: str | None = None) -> Domain:
         raise InputError(f"the domain {shown(chosen)} has no method image(query)")
     _loaded[chosen] = guarded = Guarded(instance, chosen)
     ranked.enlist(chosen, guarded)
-    auto.enlist(chosen, guarded)
     _forget_what_is_built_from(chosen)
     announce(chosen)  # last: it invalidates cached answers
     return domain
@@ -92,8 +90,7 @@ def register(domain: Domain, name: str | None = None) -> Domain:
 def unregister(name: str) -> None:
     """Remove a domain that was registered by call."""
     _loaded.pop(name, None)
-    ranked.dismiss(name)
-    auto.dismiss(name)
+    ranked.enlist(name, None)
     _forget_what_is_built_from(name)
     withdraw(name)
 
@@ -169,7 +166,7 @@ class Guarded(GuardedRegions):
         try:
             answer = self._call("image", query)
         except BudgetError as error:
-            return IntervalSet(NEG_INF, POS_INF, self.name, notes=(self._gave_up(error),))
+            return IntervalSet(NEG_INF, POS_INF, self.name, notes=(f"{self.name} gave up: {error}",))
         if not isinstance(answer, IntSet):
             self._refuse("image", answer, "an IntSet")
         if self._check_set("image", answer, query):
@@ -180,7 +177,7 @@ class Guarded(GuardedRegions):
         try:
             answer = self._call("bounds", query)
         except BudgetError as error:
-            return Bounds(NEG_INF, POS_INF, False, self.name, (self._gave_up(error),))
+            return Bounds(NEG_INF, POS_INF, False, self.name, (f"{self.name} gave up: {error}",))
         if not isinstance(answer, Bounds):
             self._refuse("bounds", answer, "a Bounds")
         self._check_claims("bounds", answer, ("is_tight",))
@@ -193,7 +190,8 @@ class Guarded(GuardedRegions):
         try:
             answer = self._call("region", query)
         except BudgetError as error:
-            return product_of([(NEG_INF, POS_INF)] * len(query.exprs), self.name, (self._gave_up(error),))
+            ends = [(NEG_INF, POS_INF)] * len(query.exprs)
+            return product_of(ends, self.name, (f"{self.name} gave up: {error}",))
         if not isinstance(answer, Region):
             self._refuse("region", answer, "a Region")
         self._check_claims("region", answer, ("is_exact",))
@@ -212,9 +210,6 @@ class Guarded(GuardedRegions):
             if not isinstance(box, tuple) or len(box) != dims or not all(isinstance(side, Range) for side in box):
                 self._refuse("region", answer, "a box of Ranges", f", whose box is {in_one_line(box)}")
         return answer
-
-    def _gave_up(self, error: BudgetError) -> str:
-        return f"{self.name} gave up: {error}"
 
     def _crossed_set(self, query: Query) -> IntSet:
         """The set returned for crossed ends: empty if the question has no point, else all integers, with a note."""
@@ -239,16 +234,15 @@ class Guarded(GuardedRegions):
 
     def _check_condition(self, method: str, answer: Any, condition: Callable[[Any], Cond], element: object) -> None:
         """Refuse a set whose condition of membership is not a condition; one that gives up passes."""
-        try:
-            inside = condition(element)
-        except (BudgetError, UndecidedError):
-            return
-        except Exception as error:
-            what = f"{method} returned {type(answer).__name__}, which raised {error_in_one_line(error)}"
-            raise DomainError(f"the domain {self.name!r}: {what}") from error
-        else:
-            if not isinstance(inside, Cond):
-                self._refuse(method, answer, "a condition of membership", f", which gave {in_one_line(inside)}")
+
+        def inside() -> object:
+            with suppress(BudgetError, UndecidedError):
+                return condition(element)
+            return truth(True)
+
+        found = self._read(method, answer, inside)
+        if not isinstance(found, Cond):
+            self._refuse(method, answer, "a condition of membership", f", which gave {in_one_line(found)}")
 
     def _check_claims(self, method: str, answer: Any, claims: Sequence[str] = ("is_tight", "is_exact")) -> None:
         for claim in claims:
@@ -273,12 +267,8 @@ class Guarded(GuardedRegions):
         point = _emptiness(query).counterexample
         if point is not None:
             where = f" at {in_one_line(point)}" if point else ""
-            self._refuse(
-                method,
-                answer,
-                "a lower and an upper end",
-                f", {in_one_line(ends[0])} and {in_one_line(ends[1])}{where}",
-            )
+            got = f", {in_one_line(ends[0])} and {in_one_line(ends[1])}{where}"
+            self._refuse(method, answer, "a lower and an upper end", got)
         return True
 
 

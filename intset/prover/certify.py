@@ -12,22 +12,22 @@ from typing import Final
 
 from intset.budgets import CERTIFY_STEPS
 from intset.check.certificate import Certificate
-from intset.check.premises import box_of, premises_of
+from intset.check.evidence import box_of, premises_of
 from intset.check.solvers import emptiness_text, unsat_text
 from intset.errors import BudgetError, InputError
 from intset.expr.dag import free_vars
 from intset.expr.definedness import asserted_parts
 from intset.expr.evaluate import point_value
-from intset.expr.node import Cond, Expr, Var, truth
+from intset.expr.node import Cond, Expr, truth
 from intset.expr.printer import shown
-from intset.expr.range import Range, range_conditions
+from intset.expr.range import range_conditions
 from intset.facts import ASSERTED, Fact
 from intset.frame import Frame
 from intset.linear.bounds import first_of
 from intset.prover.bit_proofs import bit_proof
 from intset.prover.combination import SearchBudget, SearchSpentError, combinations
 from intset.prover.smt import SmtSession
-from intset.prover.tiers import PROVED, REFUTED, Basis, Decided
+from intset.prover.tiers import PROVED, REFUTED, Basis, Decided, ranged
 
 CERTIFY_SOON: Final = 100_000  # steps in which most combinations are found
 CERTIFY_SOON_LINEAR: Final = 400_000  # steps after the linear form has decided: a combination exists
@@ -94,28 +94,24 @@ def _completions(claim: Certificate, basis: Basis, point: Mapping[Expr, int]) ->
 
 
 def _with_first_values(claim: Certificate, point: Mapping[Expr, int]) -> dict[Expr, int]:
-    whole = dict(point)
-    ranged = dict(claim.ranges)
+    whole, own = dict(point), dict(claim.ranges)
     ends = free_vars(*(cond for var, limits in claim.ranges for cond in range_conditions(var, limits)))
-    waiting = dict.fromkeys((*(var for var in ends if var not in ranged), *ranged))
+    waiting = dict.fromkeys((*(var for var in ends if var not in own), *own))
     while waiting:
-        ready = [var for var in waiting if var not in ranged or whole.keys() >= set(ranged[var].free_vars())]
+        ready = [var for var in waiting if var not in own or whole.keys() >= set(own[var].free_vars())]
         if not ready:
             break
         for var in ready:
             del waiting[var]
-            if var not in whole:
-                whole[var] = _first_value(var, ranged.get(var), whole)
+            if var in whole:
+                continue
+            low, high, step = var.declared()
+            limits, first = own.get(var), first_of((low, high))
+            start = point_value(limits.min, whole) if limits is not None and isinstance(limits.min, Expr) else None
+            if start is not None:
+                first = start if low is None else max(start, low)
+            whole[var] = -(-first // step) * step
     return whole
-
-
-def _first_value(var: Var, limits: Range | None, point: Mapping[Expr, int]) -> int:
-    low, high, step = var.declared()
-    first = first_of((low, high))
-    own = point_value(limits.min, point) if limits is not None and isinstance(limits.min, Expr) else None
-    if own is not None:
-        first = own if low is None else max(own, low)
-    return -(-first // step) * step
 
 
 def first_accepted(
@@ -163,19 +159,8 @@ def _claims(goal: Cond, proof: Decided, used: Collection[Fact]) -> Iterator[Cert
 
 def claim_of(goal: Cond, basis: Basis, facts: tuple[Fact, ...]) -> Certificate:
     """An uncertified claim with the relevant ranges."""
-    return Certificate("", goal, False, facts, _ranges(basis, (goal, *(fact.condition for fact in facts))))
-
-
-def _ranges(basis: Basis, roots: tuple[Cond, ...]) -> tuple[tuple[Var, Range], ...]:
-    """Ranges of the variables in the roots, closed under variables in range ends."""
-    relevant: dict[Var, Range] = {}
-    waiting = list(free_vars(*roots))
-    while waiting:
-        var = waiting.pop(0)
-        if var in basis.ranges and var not in relevant:
-            relevant[var] = basis.ranges[var]
-            waiting.extend(basis.ranges[var].free_vars())
-    return tuple(relevant.items())
+    relevant = ranged(basis.ranges, free_vars(goal, *(fact.condition for fact in facts)))
+    return Certificate("", goal, False, facts, tuple((var, basis.ranges[var]) for var in relevant))
 
 
 def _linear(claim: Certificate, basis: Basis, effort: SearchBudget) -> Iterator[Certificate]:
@@ -213,27 +198,21 @@ def _z3(claim: Certificate, basis: Basis, effort: SearchBudget) -> Iterator[Cert
 
     Irrelevant facts may mislead z3's search.
     """
-    narrowed = _narrowed(claim, basis)
-    for one in () if narrowed is None else (narrowed, claim):
-        text = unsat_text(one)
-        if text is not None:
-            yield replace(one, kind="z3", text=text)
-
-
-def _narrowed(claim: Certificate, basis: Basis) -> Certificate | None:
-    """The claim restricted to facts and ranges in z3's unsatisfiable core; None without a z3 proof."""
     goal = truth(False) if claim.vacuous else claim.goal
     conditions = [(cond, cond) for cond in dict.fromkeys(premises_of(claim))]
     answer = SmtSession().check(goal, conditions, basis.config.z3_rlimit, points=False)
     if answer.status != PROVED:
-        return None
+        return
     facts = tuple(fact for fact in claim.facts if fact.condition in answer.core)
     ranges = tuple(
         (var, limits)
         for var, limits in claim.ranges
         if any(cond in answer.core for cond in range_conditions(var, limits))
     )
-    return replace(claim, facts=facts, ranges=ranges)
+    for one in (replace(claim, facts=facts, ranges=ranges), claim):
+        text = unsat_text(one)
+        if text is not None:
+            yield replace(one, kind="z3", text=text)
 
 
 _FINDERS: Mapping[str, Callable[[Certificate, Basis, SearchBudget], Iterator[Certificate]]] = {

@@ -34,17 +34,19 @@ from intset.check.evidence import (
     UNIT,
     Combination,
     Expander,
+    Literals,
     Monomial,
     Poly,
     Premise,
     WeightedProduct,
     add,
     both_ways,
+    literals,
+    meaning,
     multiply,
     nonzero,
     ways_to_fail,
 )
-from intset.check.premises import Literals, literals, meaning
 from intset.errors import BudgetError
 from intset.expr import ops
 from intset.expr.dag import free_vars, opaque_terms, postorder

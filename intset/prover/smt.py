@@ -112,7 +112,7 @@ class Encoder:
         self._encodings: dict[Node, Encoding] = {}
         self._functions: dict[Opaque, Z3Function] = {}
         self._serial = itertools.count()
-        self._bounds: BoundsHint = _unknown
+        self._bounds: BoundsHint = lambda _: (None, None)
         self._degree, self._max_degree = 0, Z3_DEGREE
         self._carriers: dict[Node, Carrier] = {}  # carriers awaiting `_enter`
 
@@ -124,7 +124,7 @@ class Encoder:
         known = self._encodings.get(root)
         if known is not None:
             return known
-        self._bounds = bounds or _unknown
+        self._bounds = bounds or (lambda _: (None, None))
         carriers = []
         for count, node in enumerate(postorder((root,))):
             if count >= Z3_NODES:
@@ -173,7 +173,8 @@ class Encoder:
     def _enter(self, node: Node) -> _EncodedNode:
         below = [self._entries[arg] for arg in node.args]
         depth = 1 + max((entry.depth for entry in below), default=0)
-        degree = _degree(node.op, [entry.degree for entry in below])
+        degrees = [entry.degree for entry in below]
+        degree = sum(degrees) if node.op is ops.MUL else 1 if node.op in _LEAVES else max(degrees, default=0)
         if depth > Z3_DEPTH:
             raise BudgetError(f"terms nested {depth} deep", "Z3_DEPTH")
         self._degree = max(self._degree, degree)
@@ -183,7 +184,9 @@ class Encoder:
             raise BudgetError(f"a product of degree {self._degree}", "Z3_DEGREE")
         values = [entry.value for entry in below]
         value = _VALUES[node.op](self, node, values)
-        defined = _DEFINED.get(node.op, _strict)(self, node, values, [entry.defined for entry in below])
+        conditions = [entry.defined for entry in below]
+        rule = _DEFINED.get(node.op)
+        defined = self.all_of(*conditions) if rule is None else rule(self, node, values, conditions)
         carrier = self._carriers.pop(node, None)
         entry = self._entries[node] = _EncodedNode(value, defined, carrier, depth, degree)
         return entry
@@ -284,16 +287,6 @@ class Encoder:
         return (x + half) % self.power(bits) - half
 
 
-def _unknown(node: Node) -> HintedInterval:
-    return (None, None)
-
-
-def _degree(op: Op, below: list[int]) -> int:
-    if op is ops.MUL:
-        return sum(below)
-    return 1 if op in _LEAVES else max(below, default=0)
-
-
 def _runs(mask: int) -> list[tuple[int, int]]:
     """(start, length) of each run of ones in the binary digits of `mask >= 0`."""
     return [(run.start(), len(run[0])) for run in re.finditer("1+", bin(mask)[:1:-1])]
@@ -318,19 +311,6 @@ ValueEncoder: TypeAlias = Callable[[Encoder, Node, list[Z3Term]], Z3Term]
 DefinedEncoder: TypeAlias = Callable[[Encoder, Node, list[Z3Term], list[Z3Term | None]], Z3Term | None]
 
 
-def _strict(e: Encoder, node: Node, values: list[Z3Term], defined: list[Z3Term | None]) -> Z3Term | None:
-    return e.all_of(*defined)
-
-
-def _divides(e: Encoder, node: Node, values: list[Z3Term], defined: list[Z3Term | None]) -> Z3Term | None:
-    return e.all_of(*defined, None if constant_value(node.args[1]) else values[1].ne(0))
-
-
-def _shifts(e: Encoder, node: Node, values: list[Z3Term], defined: list[Z3Term | None]) -> Z3Term | None:
-    known = constant_value(node.args[1])
-    return e.all_of(*defined, None if known is not None and known >= 0 else values[1] >= 0)
-
-
 def _selects(e: Encoder, node: Node, values: list[Z3Term], defined: list[Z3Term | None]) -> Z3Term | None:
     first, if_true, if_false = defined
     if if_true is None and if_false is None:
@@ -338,27 +318,21 @@ def _selects(e: Encoder, node: Node, values: list[Z3Term], defined: list[Z3Term 
     return e.all_of(first, e.terms.choice(values[0], e.or_true(if_true), e.or_true(if_false)))
 
 
-def _asserts(e: Encoder, node: Node, values: list[Z3Term], defined: list[Z3Term | None]) -> Z3Term | None:
-    return e.all_of(defined[0], values[0], defined[1])
+def _shifts(e: Encoder, node: Node, values: list[Z3Term], defined: list[Z3Term | None]) -> Z3Term | None:
+    known = constant_value(node.args[1])
+    return e.all_of(*defined, None if known is not None and known >= 0 else values[1] >= 0)
 
 
-def _second_if_true(e: Encoder, node: Node, values: list[Z3Term], defined: list[Z3Term | None]) -> Z3Term | None:
-    return e.all_of(defined[0], None if defined[1] is None else e.terms.implied(values[0], defined[1]))
-
-
-def _second_if_false(e: Encoder, node: Node, values: list[Z3Term], defined: list[Z3Term | None]) -> Z3Term | None:
-    return e.all_of(defined[0], None if defined[1] is None else e.terms.either(values[0], defined[1]))
-
-
-# Definedness conditions per operation; operations not listed are strict.
+# Where an operation has a value; operations not listed have one where their operands do.
 _DEFINED: Final[dict[Op, DefinedEncoder]] = {
-    **dict.fromkeys(ops.DIVISIONS, _divides),
+    **dict.fromkeys(ops.DIVISIONS, lambda e, n, v, d: e.all_of(*d, None if constant_value(n.args[1]) else v[1].ne(0))),
     ops.SHL: _shifts,
     ops.SHR: _shifts,
     ops.SELECT: _selects,
-    ops.ASSERTING: _asserts,
-    ops.AND: _second_if_true,
-    ops.OR: _second_if_false,
+    ops.ASSERTING: lambda e, n, v, d: e.all_of(d[0], v[0], d[1]),
+    # the second operand is evaluated only where the first one does not decide
+    ops.AND: lambda e, n, v, d: e.all_of(d[0], None if d[1] is None else e.terms.implied(v[0], d[1])),
+    ops.OR: lambda e, n, v, d: e.all_of(d[0], None if d[1] is None else e.terms.either(v[0], d[1])),
 }
 
 _VALUES: Final[dict[Op, ValueEncoder]] = {
@@ -497,7 +471,11 @@ class SmtSession:
             except BudgetError as refusal:  # there is no z3
                 return query.unknown(str(refusal))
             try:
-                return engine.answer(query, rlimit)
+                return engine.decide(query, rlimit)
+            except BudgetError as refusal:  # it is not encodable
+                return query.unknown(str(refusal))
+            except engine.z3.Z3Exception as failure:
+                return query.unknown(f"z3: {failure}")
             finally:
                 WORKBENCHES.give_back(engine.bench)
 
@@ -540,15 +518,6 @@ class _SmtEngine:
         self.encoder = Encoder(self.terms)
         self.asserted: dict[Carrier, None] = {}  # insertion-ordered, for determinism
 
-    def answer(self, query: _SmtQuery, rlimit: int) -> SmtResult:
-        """The result of `decide`; "unknown" if the query is not encodable."""
-        try:
-            return self.decide(query, rlimit)
-        except BudgetError as refusal:
-            return query.unknown(str(refusal))
-        except self.z3.Z3Exception as failure:
-            return query.unknown(f"z3: {failure}")
-
     def decide(self, query: _SmtQuery, rlimit: int) -> SmtResult:
         facts = [self.encoder.encode(fact, query.bounds) for fact, _ in query.facts]
         goal = self.encoder.encode(query.goal, query.bounds)
@@ -587,7 +556,7 @@ class _SmtEngine:
             if verdict == self.z3.unknown:
                 return query.unknown(reason, taught)
             if verdict == self.z3.unsat:
-                core = self._minimal(self._unsat_core(literals)) if self.core else set(literals)
+                core = self._minimal_core(literals) if self.core else set(literals)
                 return SmtResult(
                     "proved",
                     query.smtlib(taught),
@@ -640,14 +609,11 @@ class _SmtEngine:
         late = self.timeout_ms and (time.monotonic() - start) * 1000 >= self.timeout_ms
         return verdict, "timeout" if late else "rlimit"
 
-    def _unsat_core(self, literals: Sequence[Z3Term]) -> list[Z3Term]:
-        """Literals in z3's unsatisfiable core."""
+    def _minimal_core(self, literals: Sequence[Z3Term]) -> set[Z3Term]:
+        """Shrink z3's unsatisfiable core by deletion, with `CORE_TRIALS` cheap checks."""
         used = self.terms.unsat_core(self.solver)
-        return [literal for literal in literals if self.z3.Z3_get_ast_id(self.ref, literal.ast) in used]
-
-    def _minimal(self, core: Sequence[Z3Term]) -> set[Z3Term]:
-        """Shrink an unsatisfiable core by deletion, with `CORE_TRIALS` cheap checks."""
-        needed = sorted(core, key=lambda literal: self.z3.Z3_get_ast_id(self.ref, literal.ast))
+        core = {self.z3.Z3_get_ast_id(self.ref, literal.ast): literal for literal in literals}
+        needed = [core[number] for number in sorted(core) if number in used]
         for literal in needed[:CORE_TRIALS]:
             rest = [other for other in needed if other is not literal]
             if len(rest) < len(needed) and self._ask(rest, CORE_Z3)[0] == self.z3.unsat:

@@ -14,13 +14,14 @@ Guarantee: every counterexample was evaluated, so a tier may propose points of a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from typing import Any, Final, Literal, NamedTuple, TypeAlias, TypeVar
 
 from intset.budgets import BITWISE_NODES
 from intset.check.evidence import BITWISE, Expander
 from intset.config import Config
-from intset.domains.certified.witness import Point, aim, complete, false_point, in_domain, repaired
+from intset.domains.certified.witness import Point, aim, complete, in_domain, repaired, verdict_of_points
 from intset.domains.query import Deciding, Query, Regions, TierVerdict
 from intset.domains.ranked import strongest
 from intset.errors import BudgetError, EvaluationError, InputError
@@ -97,17 +98,22 @@ class ProofQuestion:
         self.canonical = frame.known.cond(goal)
         self.query = Query((), frame.ranges, frame.conditions, (), frame.base, frame.known, config)
         self.query.verdicts = frame.verdicts
-        self._probe: tuple[Query, list[Node]] | None = None
 
     @property
     def symbolic_ranges(self) -> list[Var]:
         """Variables with symbolic ranges, possibly empty; counterexamples assign them too."""
         return [var for var, limits in self.frame.ranges.items() if limits.ends is None]
 
+    @cached_property
+    def _probe(self) -> tuple[Query, list[Node]]:
+        """The query over all variables of a counterexample, and the nodes to evaluate in postorder."""
+        view = self.query
+        everyone = (*_value_roots(self.goal), *view.ranges, *free_vars(*(fact.condition for fact in self.frame.facts)))
+        probe = Query(everyone, view.ranges, view.facts, (), view.base, view.known, self.config)
+        return probe, postorder((self.goal, *view.facts))
+
     def refutes(self, point: Point) -> bool:
         """Whether the completed `point` lies in the domain and evaluates the goal to False."""
-        if self._probe is None:
-            self._probe = self._everything()
         probe, nodes = self._probe
         try:
             complete(probe, point)
@@ -117,13 +123,6 @@ class ProofQuestion:
             return in_domain(probe, point) and evaluate(self.goal, point) is False
         except (EvaluationError, InputError):
             return False
-
-    def _everything(self) -> tuple[Query, list[Node]]:
-        """The query over all variables of a counterexample, and the nodes to evaluate in postorder."""
-        view = self.query
-        everyone = (*_value_roots(self.goal), *view.ranges, *free_vars(*(fact.condition for fact in self.frame.facts)))
-        probe = Query(everyone, view.ranges, view.facts, (), view.base, view.known, self.config)
-        return probe, postorder((self.goal, *view.facts))
 
 
 def agree_on_loads(roots: Sequence[Node], point: Point) -> None:
@@ -175,12 +174,9 @@ def at_once(frame: Frame, goal: Cond, config: Config) -> Decided | None:
                 return None
         elif clause[0] is not ops.GE or not known.is_nonneg(clause[1]):
             return None
-    side: tuple[Cond, ...] = ()
-    if is_partial(goal):
-        conditions = _side_conditions(known, goal)
-        if conditions is None:
-            return None
-        side = conditions
+    side = _side_conditions(known, goal) if is_partial(goal) else ()
+    if side is None:
+        return None
     basis = Basis(frame.ranges, frame.facts, (*frame.defined, *side) if side else frame.defined, side, config)
     return Decided(PROVED, "linear", basis=basis)
 
@@ -196,15 +192,11 @@ def _side_conditions(known: Normalizer, goal: Cond) -> tuple[Cond, ...] | None:
     return side
 
 
-def nowhere(_: bool) -> None:
-    """The default for `elsewhere`: no other source of proofs."""
-
-
 def decide(
     frame: Frame,
     goal: Cond,
     config: Config,
-    elsewhere: Callable[[bool], T | None] = nowhere,
+    elsewhere: Callable[[bool], T | None] = lambda _: None,
     is_underivable: bool = False,
 ) -> Decided | T:
     """Decide `goal` over the points of `frame`, within the budgets of `config`.
@@ -251,13 +243,12 @@ def decide(
 
 
 def linear_tier(question: ProofQuestion) -> TierVerdict:
-    canonical = question.canonical
     if _holds_by_signs(question) or _is_identity(question.goal):
         return TierVerdict(PROVED)
-    for point in _guesses(question, canonical):
+    for point in _guesses(question):
         if question.refutes(point):
             return TierVerdict(REFUTED, point)
-    if not question.is_underivable and holds_by_cases(question.frame.known, canonical):
+    if not question.is_underivable and holds_by_cases(question.frame.known, question.canonical):
         return TierVerdict(PROVED)
     if question.frame.facts and (verdict := _without_equated_sizes(question)) is not None:
         return verdict
@@ -279,7 +270,7 @@ def _without_equated_sizes(question: ProofQuestion) -> TierVerdict | None:
     simpler = ProofQuestion(frame, question.goal.substitute(values), question.config, question.is_underivable)
     if _holds_by_signs(simpler) or not simpler.is_underivable and holds_by_cases(frame.known, simpler.canonical):
         return TierVerdict(PROVED)
-    for point in _guesses(simpler, simpler.canonical):
+    for point in _guesses(simpler):
         if simpler.refutes(point):
             whole = _with_equated_sizes(frame, values, point)
             if question.refutes(whole):
@@ -296,10 +287,19 @@ def _with_equated_sizes(frame: Frame, values: Mapping[Var, Expr], point: Point) 
 
 
 def _holds_by_signs(question: ProofQuestion) -> bool:
-    canonical = question.canonical
+    """Whether ranges, facts and signs prove the goal, a conjunction of comparisons."""
+    known, canonical = question.frame.known, question.canonical
     if canonical.op is ops.BOOL:
         return bool(canonical.data)
-    return not question.is_underivable and _all_nonneg(question, canonical)
+    if question.is_underivable:
+        return False
+    for part in conjuncts(canonical):
+        if part.op is ops.BOOL and part.data:
+            continue
+        clause = known.compared.get(part)
+        if clause is None or not follows(known, *clause):
+            return False
+    return True
 
 
 def _is_identity(goal: Cond) -> bool:
@@ -315,23 +315,11 @@ def _is_identity(goal: Cond) -> bool:
     return is_zero and not difference
 
 
-def _all_nonneg(question: ProofQuestion, canonical: Cond) -> bool:
-    """Whether ranges, facts and signs prove the goal, a conjunction of comparisons."""
-    known = question.frame.known
-    for part in conjuncts(canonical):
-        if part.op is ops.BOOL and part.data:
-            continue
-        clause = known.compared.get(part)
-        if clause is None or not follows(known, *clause):
-            return False
-    return True
-
-
-def _guesses(question: ProofQuestion, canonical: Cond) -> Iterator[Point]:
+def _guesses(question: ProofQuestion) -> Iterator[Point]:
     """Corner points likely to violate a comparison of the goal."""
     known = question.frame.known
     yielded = 0
-    stack = [canonical]
+    stack = [question.canonical]
     while stack and yielded < 4:
         node = stack.pop(0)
         if node.op in (ops.AND, ops.OR):
@@ -353,7 +341,7 @@ def _guesses(question: ProofQuestion, canonical: Cond) -> Iterator[Point]:
 
 def _contradicted(question: ProofQuestion, tier: str) -> TierVerdict | None:
     """A counterexample to a library's proof, among the guesses of the linear tier, which is disabled here."""
-    for point in _guesses(question, question.canonical):
+    for point in _guesses(question):
         if question.refutes(point):
             return TierVerdict(REFUTED, point, reason=f"{tier} proved it, wrongly")
     return None
@@ -415,19 +403,14 @@ def _by_points(question: ProofQuestion, engine: Regions) -> TierVerdict:
 
 
 def points_tier(question: ProofQuestion) -> TierVerdict:
-    searched = false_point(question.query, question.goal)
+    searched = verdict_of_points(question.query, question.goal)
     if searched is None:
         point = _repaired(question)
         if point is not None:
             return TierVerdict(REFUTED, point)
         return TierVerdict(UNKNOWN, reason="the box is too large to enumerate", budget="points")
-    status, point = searched
-    if status == "never":
-        return TierVerdict(PROVED, vacuous=True)
-    if point is None:
-        return TierVerdict(PROVED)
-    if question.refutes(point):
-        return TierVerdict(REFUTED, point)
+    if searched.point is None or question.refutes(searched.point):
+        return searched
     return TierVerdict(UNKNOWN, reason="the variables beside the question have no values that were found")
 
 
@@ -455,12 +438,17 @@ def z3_tier(question: ProofQuestion) -> TierVerdict:
             UNKNOWN, reason="there are too many products and divisions of terms for z3", budget="Z3_EFFORT"
         )
     facts: list[tuple[Cond, Any]] = [(fact.condition, fact) for fact in frame.facts]
-    for var in _ranged(question, [cond for cond, _ in facts]):
+    stated = [cond for cond, _ in facts]
+    for var in ranged(frame.ranges, (*free_vars(question.goal, *stated), *question.symbolic_ranges)):
         facts += [(cond, var) for cond in range_conditions(var, frame.ranges[var])]
     config = question.config
     session = SmtSession(config.z3_timeout_ms)
     rlimit = config.z3_rlimit * Z3_NESTING**2 // max(nesting(question.goal), Z3_NESTING) ** 2
-    answer = session.check(question.goal, _affordable(facts), max(rlimit, 1), _hint(question), core=False)
+
+    def bounds(node: Node) -> tuple[int | None, int | None]:
+        return frame.known.bounds(frame.known.form(node)) if isinstance(node, Expr) else (None, None)
+
+    answer = session.check(question.goal, _affordable(facts), max(rlimit, 1), bounds, core=False)
     if answer.status == PROVED:
         return TierVerdict(PROVED)
     if answer.status == REFUTED and answer.model is not None:
@@ -489,26 +477,15 @@ def _affordable(facts: list[tuple[Cond, Any]]) -> list[tuple[Cond, Any]]:
     return kept
 
 
-def _ranged(question: ProofQuestion, facts: list[Cond]) -> list[Var]:
-    """Variables with a range in goal or facts, closed under range ends."""
-    ranges = question.frame.ranges
+def ranged(ranges: Mapping[Var, Range], variables: Iterable[Var]) -> list[Var]:
+    """The variables with a range, closed under range ends, nearest first."""
     reached: dict[Var, None] = {}
-    waiting = [*free_vars(question.goal, *facts), *question.symbolic_ranges]
-    while waiting:
-        var = waiting.pop(0)
+    waiting = list(variables)
+    for var in waiting:  # grows meanwhile
         if var in ranges and var not in reached:
             reached[var] = None
             waiting.extend(ranges[var].free_vars())
     return list(reached)
-
-
-def _hint(question: ProofQuestion) -> Any:
-    known = question.frame.known
-
-    def bounds(node: Node) -> tuple[int | None, int | None]:
-        return known.bounds(known.form(node)) if isinstance(node, Expr) else (None, None)
-
-    return bounds
 
 
 TIERS: dict[str, Callable[[ProofQuestion], TierVerdict]] = {

@@ -16,7 +16,7 @@ from contextlib import suppress
 from math import prod
 from typing import Final
 
-from intset.domains.query import Query
+from intset.domains.query import Query, TierVerdict
 from intset.errors import EvaluationError, InputError
 from intset.expr import ops
 from intset.expr.build import logical_and, select, sum_of
@@ -30,8 +30,8 @@ from intset.expr.evaluate import (
     some_may_be_long,
     value_or_none,
 )
-from intset.expr.node import Cond, Expr, Var, is_declared
-from intset.expr.range import Range, range_conditions
+from intset.expr.node import Cond, Expr, Node, Var, is_declared
+from intset.expr.range import range_conditions
 from intset.linear.assumptions import Clause
 from intset.linear.bounds import Interval, first_of
 from intset.linear.canonical import Normalizer
@@ -146,10 +146,10 @@ class _PointValues:
 
     def holds(self, normalizer: Normalizer, cond: Cond) -> bool:
         """Whether a condition holds in the canonical form of `normalizer`."""
-        for part in normalizer.clauses(cond):
-            if not (self._clause(normalizer, part) if isinstance(part, tuple) else self._canonical(normalizer, part)):
-                return False
-        return True
+        return all(
+            self._clause(normalizer, part) if isinstance(part, tuple) else self._canonical(normalizer, part)
+            for part in normalizer.clauses(cond)
+        )
 
     def _clause(self, normalizer: Normalizer, clause: Clause) -> bool:
         kind, form = clause
@@ -162,16 +162,12 @@ class _PointValues:
             node = pending.pop()
             if node.op is ops.AND:
                 pending.extend(node.args)
-            elif not self._holds(normalizer, node):
+            elif node.op is ops.OR:
+                if not any(self._canonical(normalizer, arm) for arm in node.args):
+                    return False
+            elif not (node.data if node.op is ops.BOOL else self._clause(normalizer, normalizer.compared[node])):
                 return False
         return True
-
-    def _holds(self, normalizer: Normalizer, node: Cond) -> bool:
-        if node.op is ops.BOOL:
-            return bool(node.data)
-        if node.op is ops.OR:
-            return any(self._canonical(normalizer, arm) for arm in node.args)
-        return self._clause(normalizer, normalizer.compared[node])
 
 
 def in_domain(query: Query, point: Point) -> bool:
@@ -202,33 +198,21 @@ def complete(query: Query, point: Point) -> None:
         if var not in point:
             point[var] = _first_of(query, var, point)
         elif limits is not None and limits.ends is None:
-            point[var] = _within(limits, point, point[var])
+            low, high = (evaluate(e, point) if isinstance(e, Expr) else None for e in (limits.min, limits.max))
+            value = point[var] if high is None else min(point[var], high)
+            point[var] = value if low is None else max(value, low)
     for term in opaque_terms(*roots):
         if term not in point:
             canonical = query.known.form(term)
             known = point.get(next(iter(canonical.terms), term))
             low, high = (canonical.const, canonical.const) if canonical.is_const else (term.data.lower, term.data.upper)
             point[term] = known if known is not None else low if low is not None else min(0, high or 0)
-    for e, value in _equated(query):
-        if e not in given:
-            point[e] = evaluate(value, point)
-
-
-def _within(limits: Range, point: Point, value: int) -> int:
-    """Clamp a value to a dependent range."""
-    low, high = (evaluate(e, point) if isinstance(e, Expr) else None for e in (limits.min, limits.max))
-    value = value if high is None else min(value, high)
-    return value if low is None else max(value, low)
-
-
-def _equated(query: Query) -> Iterator[tuple[Expr, Expr]]:
-    """The unranged variables and loads that facts equate with expressions."""
     for fact in query.facts:
         if fact.op is ops.EQ:
-            a, b = fact.args
-            for e, value in ((a, b), (b, a)):
+            for e, value in (fact.args, fact.args[::-1]):
                 if (e.op is ops.VAR and e not in query.ranges) or e.op is ops.LOAD:
-                    yield e, value
+                    if e not in given:
+                        point[e] = evaluate(value, point)
                     break
 
 
@@ -380,32 +364,36 @@ def runs(values: Sequence[int]) -> Iterator[tuple[int, int, int]]:
 
 def box_of(query: Query, limit: int | None = None) -> tuple[list[Var], list[range]] | None:
     """The relevant variables and their numeric ranges; `None` for a box that is unbounded or exceeds `limit` points."""
-    relaxed, params, _, _ = query.split_relevant(query.exprs)
-    roots = (*query.exprs, *query.facts)
-    if params or opaque_terms(*roots):
+    box = spans_of(query)
+    most = query.config.points if limit is None else min(limit, query.config.points)
+    if box is None or prod(map(length, box.values())) > most:
         return None
-    spans = []
+    nodes = postorder((*query.exprs, *query.facts))
+    if len(nodes) > ENUMERATED_NODES:  # they are not compiled, so each node costs more
+        most = most * ENUMERATED_NODES**2 // len(nodes) ** 2
+    if prod(map(len, box.values())) > most or is_long_on(nodes, box):
+        return None
+    return list(box), list(box.values())
+
+
+def spans_of(query: Query) -> dict[Var, range] | None:
+    """The numeric range of each relevant variable; `None` for an open range, a parameter or a load."""
+    relaxed, params, _, _ = query.split_relevant(query.exprs)
+    if params or opaque_terms(*query.exprs, *query.facts):
+        return None
+    spans: dict[Var, range] = {}
     for var in relaxed:
         low, high = query.known.atom_bounds(var)
         if low is None or high is None:
             return None
-        spans.append(range(low, high + 1))
-    most = query.config.points if limit is None else min(limit, query.config.points)
-    if prod(map(length, spans)) > most:
-        return None
-    nodes = postorder(roots)
-    most = _affordable(len(nodes), most)
-    if prod(map(len, spans)) > most:
-        return None
-    bits = {var: max(abs(span.start), abs(span.stop)).bit_length() for var, span in zip(relaxed, spans, strict=True)}
-    return None if some_may_be_long(nodes, bits) else (relaxed, spans)
+        spans[var] = range(low, high + 1)
+    return spans
 
 
-def _affordable(nodes: int, points: int) -> int:
-    """The budget of points, reduced for long expressions."""
-    if nodes <= ENUMERATED_NODES:
-        return points
-    return points * ENUMERATED_NODES**2 // nodes**2  # long expressions are not compiled, so each node costs more
+def is_long_on(nodes: Sequence[Node], box: Mapping[Var, range]) -> bool:
+    """Whether the value of a node may exceed the length limit of evaluation somewhere in a box."""
+    bits = {var: max(abs(span.start), abs(span.stop)).bit_length() for var, span in box.items()}
+    return some_may_be_long(nodes, bits)
 
 
 def tuples_of(query: Query, limit: int | None = None) -> list[tuple[int, ...]] | None:
@@ -451,12 +439,8 @@ def facts_hold(query: Query, facts: Sequence[Cond]) -> str:
     return "unknown" if values is None else "holds" if values else "empty"
 
 
-def false_point(query: Query, goal: Cond) -> tuple[str, Point | None] | None:
-    """Evaluate `goal` at every point of the box.
-
-    Returns ("always", None) for a true goal, ("never", None) for an empty box, ("fails", point) for the first
-    counterexample; `None` for a symbolic, unbounded or large box.
-    """
+def verdict_of_points(query: Query, goal: Cond) -> TierVerdict | None:
+    """The verdict of every point of the box, or of the first counterexample; `None` where `box_of` has no box."""
     roots = Query([select(goal, 1, 0)], query.ranges, query.facts, (), query.base, query.known, query.config)
     box = box_of(roots)
     if box is None:
@@ -473,8 +457,8 @@ def false_point(query: Query, goal: Cond) -> tuple[str, Point | None] | None:
             continue
         seen = True
         if value_or_none(test, *point) is False:
-            return "fails", dict(zip(variables, point, strict=True))
-    return ("always" if seen else "never"), None
+            return TierVerdict("refuted", dict(zip(variables, point, strict=True)))
+    return TierVerdict("proved", vacuous=not seen)
 
 
 def symbolic_limits(query: Query, variables: Sequence[Var]) -> list[Cond]:

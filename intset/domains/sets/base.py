@@ -14,6 +14,7 @@ from typing import Any, ClassVar, NamedTuple, TypeGuard, TypeVar
 from intset.config import CHEAPEST, Configured, all_as_configured, as_configured
 from intset.domains.sets.bounds import (
     DimensionBounds,
+    Pair,
     Represented,
     ShapeEnds,
     check_countable,
@@ -127,6 +128,14 @@ class Ordered(Configured, Drawn, ABC):
         """The facts and declared bounds that exclude these values."""
         return failing(self._relied_on(), values)
 
+    @abstractmethod
+    def _own_ends(self, k: int) -> Pair:
+        """The ends of a coordinate."""
+
+    def outer_box(self) -> DimensionBounds:
+        """Bounds that hold without the shape; evaluated on first use."""
+        return DimensionBounds(self.dims, self._own_ends)
+
     def _combined_with(self: Operand, other: Operand, operation: Callable[[Operand, Operand], Operand]) -> Operand:
         """Apply a binary operation to this set and another."""
         return operation(self, other)
@@ -142,10 +151,6 @@ class Ordered(Configured, Drawn, ABC):
         """
         return shape_of_conditions(self)
 
-    def _is_written_as(self, other: object) -> bool:
-        """Whether both sets are equal by structure."""
-        return self is other
-
     def _is_comparable(self, other: object) -> TypeGuard[Ordered]:
         return isinstance(other, Ordered) and other._kind == self._kind
 
@@ -154,7 +159,7 @@ class Ordered(Configured, Drawn, ABC):
         """Whether the set is a proved subset of `other`, for all parameters."""
         if not self._is_comparable(other):
             return NotImplemented
-        return self._is_written_as(other) or included(self, other) is True
+        return included(self, other) is True
 
     @as_configured
     def __lt__(self, other: Ordered) -> bool:
@@ -382,9 +387,8 @@ class IntSet(Ordered):
     def _relied_on(self) -> tuple[Cond, ...]:
         return tuple(part for cond in self.where for part in conjuncts(cond))
 
-    def outer_box(self) -> DimensionBounds:
-        """Bounds that hold without the shape; evaluated on first use."""
-        return DimensionBounds(1, lambda k: self.ends())
+    def _own_ends(self, k: int) -> Pair:
+        return self.ends()
 
     @as_configured
     def __or__(self, other: IntSet) -> IntSet:
@@ -477,16 +481,11 @@ class IntervalSet(IntSet):
 
 
 @all_as_configured
-class ShapeSet(IntSet):
-    """The points of a one-dimensional shape; `outer` bounds them where the shape refuses.
+class ByShape(Ordered):
+    """Base of sets and regions whose elements are the points of a shape; `outer` bounds them where it refuses."""
 
-    Invariant: `is_tight` is false for ends that come from `outer`.
-    """
-
-    def __init__(self, shape: Shape, by: str, outer: DimensionBounds | None = None, **flags: Any) -> None:
-        self._shape, self._outer = shape, outer
-        self._ends = ShapeEnds(shape, 1, outer)
-        super().__init__(by, flags.pop("is_tight", False), flags.pop("is_exact", False), **flags)
+    def __init__(self, shape: Shape, outer: DimensionBounds | None) -> None:
+        self._shape, self._outer, self._ends = shape, outer, ShapeEnds(shape, shape.dims, outer)
 
     @property
     def shape(self) -> Shape:
@@ -494,6 +493,34 @@ class ShapeSet(IntSet):
 
     def outer_box(self) -> DimensionBounds:
         return super().outer_box() if self._outer is None else self._outer.ends_alone()
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        return (*self._notes, *self._ends.notes_so_far())
+
+    @notes.setter
+    def notes(self, notes: tuple[str, ...]) -> None:
+        self._notes = notes
+
+    @property
+    def is_empty(self) -> bool:
+        return is_empty(self._shape)
+
+    @property
+    def params(self) -> tuple[Var, ...]:
+        return self._shape.variables()
+
+
+@all_as_configured
+class ShapeSet(ByShape, IntSet):
+    """The points of a one-dimensional shape.
+
+    Invariant: `is_tight` is false for ends that come from `outer`.
+    """
+
+    def __init__(self, shape: Shape, by: str, outer: DimensionBounds | None = None, **flags: Any) -> None:
+        ByShape.__init__(self, shape, outer)
+        IntSet.__init__(self, by, flags.pop("is_tight", False), flags.pop("is_exact", False), **flags)
 
     def ends(self) -> tuple[End, End]:
         return self._ends.pairs()[0]
@@ -507,27 +534,11 @@ class ShapeSet(IntSet):
     def is_tight(self, claim: bool) -> None:
         self._claims_tight = claim
 
-    @property
-    def notes(self) -> tuple[str, ...]:
-        return (*self._notes, *self._ends.notes_so_far())
-
-    @notes.setter
-    def notes(self, notes: tuple[str, ...]) -> None:
-        self._notes = notes
-
     def bounds(self, operations: int | None = None) -> Bounds:
         """Evaluate the ends under a budget of operations; notes give the reason for loose ends."""
         pairs, given_up = self._ends.evaluated(operations)
         is_tight = self._claims_tight and not given_up and self._ends.attains(pairs)
         return Bounds(*pairs[0], is_tight, self.by, (*self._notes, *given_up))
-
-    @property
-    def is_empty(self) -> bool:
-        return is_empty(self._shape)
-
-    @property
-    def params(self) -> tuple[Var, ...]:
-        return self._shape.variables()
 
     def condition(self, e: IntLike) -> Cond:
         return condition_of(self._shape, (e,), "set")

@@ -28,19 +28,17 @@ from typing import Final, Literal, SupportsIndex, TypeAlias, TypeVar
 
 from intset.budgets import COUNTED_POINTS
 from intset.config import Configured, all_as_configured
-from intset.domains.sets.base import IntervalSet, IntSet, Ordered, empty_set, note
+from intset.domains.sets.base import ByShape, IntervalSet, IntSet, Ordered, empty_set, note
 from intset.domains.sets.bounds import (
     DimensionBounds,
     Pair,
     Represented,
-    ShapeEnds,
     check_countable,
     combined,
     condition_of,
     count_of,
     counts_of,
     has_point,
-    is_empty,
     own_budget,
     range_between,
     shape_at,
@@ -107,12 +105,22 @@ def elements_of(region: Represented, drawn: Sequence[int], max_blocks: int, oper
     """
     whole = region.shape
     with whole.budget(operations):
-        return _elements(whole.without(whole.atoms()).project(drawn), _count(whole), max_blocks)
+        try:
+            number = whole.count()
+        except CountError:
+            number = None
+        seen = whole.without(whole.atoms()).project(drawn)
+        return _elements(seen, number if isinstance(number, int) else None, max_blocks)
 
 
 def _elements(seen: Shape, number: int | None, max_blocks: int) -> Elements:
     dims = seen.dims
-    box = tuple(_side(ends) for ends in seen.dim_bounds())
+    sides: list[Side] = []
+    for found in (range_between(*ends) for ends in seen.dim_bounds()):
+        if not (isinstance(found.min, Expr) and isinstance(found.extent, Expr)):
+            raise BudgetError("a region without end")
+        sides.append((int(found.min), max(int(found.extent), 0)))
+    box = tuple(sides)
     ones = (1,) * dims
     if any(extent == 0 for _, extent in box):
         return Elements(0, box, ones, None)
@@ -121,21 +129,11 @@ def _elements(seen: Shape, number: int | None, max_blocks: int) -> Elements:
     block = _block([extent for _, extent in box], max_blocks)
     if number is not None and number <= min(max_blocks, COUNTED_POINTS):
         points = seen.listed(number)
-        return Elements(number, box, block, frozenset(_place(x, box, block) for x in points))
+        places = (tuple((x - low) // b for x, (low, _), b in zip(at, box, block, strict=True)) for at in points)
+        return Elements(number, box, block, frozenset(places))
     point = coordinates(dims)
-    places = [(x - low) // b for x, (low, _), b in zip(point, box, block, strict=True)]
-    return Elements(number, box, block, frozenset(seen.image(point, places).listed(max_blocks)))
-
-
-def _place(point: Sequence[int], box: Sequence[Side], block: Sequence[int]) -> tuple[int, ...]:
-    return tuple((x - low) // b for x, (low, _), b in zip(point, box, block, strict=True))
-
-
-def _side(ends: Pair) -> Side:
-    found = range_between(*ends)
-    if not (isinstance(found.min, Expr) and isinstance(found.extent, Expr)):
-        raise BudgetError("a region without end")
-    return int(found.min), max(int(found.extent), 0)
+    block_of = [(x - low) // b for x, (low, _), b in zip(point, box, block, strict=True)]
+    return Elements(number, box, block, frozenset(seen.image(point, block_of).listed(max_blocks)))
 
 
 def _block(extents: Sequence[int], max_blocks: int) -> tuple[int, ...]:
@@ -146,14 +144,6 @@ def _block(extents: Sequence[int], max_blocks: int) -> tuple[int, ...]:
         block[k] *= 2
         numbers[k] = -(-extents[k] // block[k])
     return tuple(block)
-
-
-def _count(shape: Shape) -> int | None:
-    try:
-        found = shape.count()
-    except CountError:
-        return None
-    return found if isinstance(found, int) else None
 
 
 REGION_PIECES: Final = 64  # disjoint pieces of a region
@@ -229,10 +219,17 @@ class Region(Ordered):
     def substituted(self, values: Mapping[Var, Expr]) -> Region:
         """Substitute allowed values in the shape, or in the box if the shape exceeds its budget."""
         outer = self.outer_box().at(values)
+        return self._shaped(lambda shape: shape.at(values), outer, "the values were put into the box alone")
+
+    def _shaped(self, change: Callable[[Shape], Shape], outer: DimensionBounds, instead: str) -> Region:
+        """The region of the changed shape; beyond the budget the box `outer`, and a note of what was done `instead`."""
         try:
-            return region_of_shape(shape_at(self.shape, values), self.is_exact, self.notes, outer, self.by)
+            shape = self.shape
+            with own_budget(shape):
+                changed = change(shape)
         except BudgetError as error:
-            return product_of(outer.pairs, self.by, (*self.notes, f"the values were put into the box alone: {error}"))
+            return product_of(outer.pairs, self.by, (*self.notes, f"{instead}: {error}"))
+        return region_of_shape(changed, self.is_exact, self.notes, outer, self.by)
 
     @abstractmethod
     def condition(self, point: Sequence[IntLike]) -> Cond:
@@ -269,23 +266,11 @@ class Region(Ordered):
             raise InputError(f"dimensions of a region of {self.dims} are different numbers from 0, not {shown(chosen)}")
         around = self.outer_box()
         outer = DimensionBounds(len(chosen), lambda k: around[chosen[k]])
-        try:
-            shape = self.shape
-            with own_budget(shape):
-                projection = shape.project(chosen)
-        except BudgetError as error:
-            return product_of(outer.pairs, self.by, (*self.notes, f"projected as a box: {error}"))
-        return region_of_shape(projection, self.is_exact, self.notes, outer, self.by)
+        return self._shaped(lambda shape: shape.project(chosen), outer, "projected as a box")
 
     def hull(self) -> Region:
         """The bounding box of each instance."""
-        try:
-            shape = self.shape
-            with own_budget(shape):
-                box = shape.hull()
-        except BudgetError as error:
-            return product_of(self.outer_box().pairs, self.by, (*self.notes, f"the box of all instances: {error}"))
-        return region_of_shape(box, self.is_exact, self.notes, self.outer_box(), self.by)
+        return self._shaped(lambda shape: shape.hull(), self.outer_box(), "the box of all instances")
 
     def lexmin(self) -> tuple[Expr, ...] | None:
         """The lexicographically smallest point, over `params`, of each nonempty instance; `None` if all are empty.
@@ -363,9 +348,10 @@ class Region(Ordered):
     def conditions(self, point: Sequence[Expr]) -> tuple[Cond, ...]:
         return (self.condition(point),)
 
-    def outer_box(self) -> DimensionBounds:
-        """Bounds that hold without the shape; evaluated on first use."""
-        return DimensionBounds(self.dims, lambda k: _ends_of(self.box[k]))
+    def _own_ends(self, k: int) -> Pair:
+        side = self.box[k]
+        is_empty = isinstance(side.extent, Expr) and side.extent is const(0)
+        return (POS_INF, NEG_INF) if is_empty else (side.min, side.max)
 
     def __contains__(self, point: Sequence[SupportsIndex]) -> bool:
         """`(3, 4) in r`, for a region without parameters."""
@@ -398,14 +384,10 @@ class Region(Ordered):
         return counts_of(self, self.params)
 
     def __repr__(self) -> str:
-        sides = " x ".join(f"[{r.min}, {self._last_of(r)}]" for r in self.box)
+        ends = ((r.min, r.max if isinstance(r.max, Infinity) else simplified(r.max, Normalizer({}))) for r in self.box)
+        sides = " x ".join(f"[{first}, {last}]" for first, last in ends)
         by = self.by + shown_notes(self.notes)
         return f"<{type(self).__name__} {sides or '()'} {'exact' if self.is_exact else 'superset'} by {by}>"
-
-    def _last_of(self, side: Range) -> Expr | Infinity:
-        """The last element of a side of the box, as a reader would write it."""
-        last = side.max
-        return last if isinstance(last, Infinity) or last.is_const else as_expr(simplified(last, Normalizer({})))
 
 
 @all_as_configured
@@ -475,56 +457,30 @@ def product_of(ends: Sequence[Pair], by: str, notes: Sequence[str], is_exact: bo
 
 
 @all_as_configured
-class ShapeRegion(Region):
-    """The points of a shape.
-
-    `outer` bounds them where the shape refuses; `coordinate_bounds` may be tighter where its ends are loose.
-    """
+class ShapeRegion(ByShape, Region):
+    """The points of a shape; `coordinate_bounds` may be tighter where its ends are loose."""
 
     def __init__(
         self, shape: Shape, by: str, is_exact: bool, notes: Sequence[str] = (), outer: DimensionBounds | None = None
     ) -> None:
-        self._shape, self.by, self.is_exact, self._notes = shape, by, is_exact, tuple(notes)
-        self.dims, self._outer = shape.dims, outer
-        self._ends = ShapeEnds(shape, self.dims, outer)
-
-    @property
-    def shape(self) -> Shape:
-        return self._shape
-
-    def outer_box(self) -> DimensionBounds:
-        return super().outer_box() if self._outer is None else self._outer.ends_alone()
-
-    @property
-    def params(self) -> tuple[Var, ...]:
-        return self._shape.variables()
-
-    @property
-    def is_empty(self) -> bool:
-        return is_empty(self._shape)
+        super().__init__(shape, outer)
+        self.dims, self.by, self.is_exact, self._notes = shape.dims, by, is_exact, tuple(notes)
 
     @property
     def is_tight(self) -> bool:
         return self.is_exact and self._ends.are_attained()
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        return (*self._notes, *self._ends.notes_so_far())
-
-    @notes.setter
-    def notes(self, notes: tuple[str, ...]) -> None:
-        self._notes = notes
 
     def _own_notes(self) -> tuple[str, ...]:
         return self._notes
 
     @property
     def box(self) -> tuple[Range, ...]:
-        return tuple(range_between(*self._within(k, ends)) for k, ends in enumerate(self._ends.pairs()))
-
-    def _within(self, k: int, ends: Pair) -> Pair:
-        is_best = self.is_exact and not self._ends.notes() and not any(isinstance(e, Infinity) for e in ends)
-        return ends if self.coordinate_bounds is None or is_best else tightest(ends, self.coordinate_bounds[k])
+        alone, pairs = self.coordinate_bounds, list(self._ends.pairs())
+        is_exact = self.is_exact and not self._ends.notes()
+        for k, ends in enumerate(pairs):
+            if alone is not None and not (is_exact and not any(isinstance(e, Infinity) for e in ends)):
+                pairs[k] = tightest(ends, alone[k])
+        return tuple(range_between(*ends) for ends in pairs)
 
     def count(self) -> int | Infinity | Expr:
         if (found := self._count_of_preimage()) is not None:
@@ -560,11 +516,11 @@ def region_of_shape(
 
 def _union(a: Region, b: Region) -> Region:
     exact = a.knows_where_empty() and b.knows_where_empty()  # an empty union has two empty operands
-    return _combined(a, b, lambda x, y: x.union(y), lambda x, y: x.union(y), exact)
+    return _combined(a, b, lambda x, y: x.union(y), DimensionBounds.union, exact)
 
 
 def _intersection(a: Region, b: Region) -> Region:
-    return _combined(a, b, lambda x, y: x.intersect(y), lambda x, y: x.intersection(y), True)
+    return _combined(a, b, lambda x, y: x.intersect(y), DimensionBounds.intersection, True)
 
 
 def _combined(
@@ -577,11 +533,18 @@ def _combined(
     """The region of a binary operation on shapes, or its box; exact only when both operands are."""
     if a.dims != b.dims:
         raise InputError(f"a region of {a.dims} dimensions does not join one of {b.dims}")
-    notes, outer = (*a.notes, *b.notes), bounds(a.outer_box(), b.outer_box())
+    return _of_both(a, b, operation, bounds(a.outer_box(), b.outer_box()), exact, "joined as boxes")
+
+
+def _of_both(
+    a: Region, b: Region, operation: Callable[[Shape, Shape], Shape], outer: DimensionBounds, exact: bool, instead: str
+) -> Region:
+    """The region of an operation on two shapes; beyond the budget the box `outer`, and a note of what was done."""
+    notes = (*a.notes, *b.notes)
     try:
         return region_of_shape(combined(a, b, operation), exact and a.is_exact and b.is_exact, notes, outer)
     except BudgetError as error:
-        return product_of(outer.pairs, a.by, tuple(dict.fromkeys((*notes, f"joined as boxes: {error}"))))
+        return product_of(outer.pairs, a.by, tuple(dict.fromkeys((*notes, f"{instead}: {error}"))))
 
 
 def _difference(a: Region, b: Region) -> Region:
@@ -602,10 +565,6 @@ def _superset(region: Region, note: str) -> Region:
         return region_of_shape(region.shape, False, notes, region.outer_box(), region.by)
     except BudgetError:
         return product_of(region.outer_box().pairs, region.by, notes)
-
-
-def _ends_of(r: Range) -> Pair:
-    return (POS_INF, NEG_INF) if isinstance(r.extent, Expr) and r.extent is const(0) else (r.min, r.max)
 
 
 @all_as_configured
@@ -773,12 +732,7 @@ def _extreme_targets(region: Region, sources: int, side: int) -> Region:
 def _composed(a: Region, b: Region, shared: int) -> Region:
     """The points `(x, z)` with `(x, y)` in `a` and `(y, z)` in `b`, for some `y` of `shared` coordinates."""
     first, last = a.dims - shared, b.dims - shared
-    notes, exact = (*a.notes, *b.notes), a.is_exact and b.is_exact
     left_box, right_box = a.outer_box(), b.outer_box()
     outer = DimensionBounds(first + last, lambda k: left_box[k] if k < first else right_box[k - first + shared])
     kept = [*range(first), *range(first + shared, first + shared + last)]
-    try:
-        shape = combined(a, b, lambda left, right: left.product_with(right, shared).project(kept))
-    except BudgetError as error:
-        return product_of(outer.pairs, a.by, (*notes, f"composed as boxes: {error}"))
-    return region_of_shape(shape, exact, notes, outer)
+    return _of_both(a, b, lambda x, y: x.product_with(y, shared).project(kept), outer, True, "composed as boxes")

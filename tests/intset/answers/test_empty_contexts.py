@@ -25,7 +25,7 @@ from intset import (
     select,
     using,
 )
-from intset.domains.stride import StrideSet
+from intset.domains.value import StrideSet
 from intset.expr.build import asserting
 from intset.expr.definedness import is_partial, total
 from intset.expr.node import Expr, truth

@@ -29,8 +29,7 @@ from intset import (
     truncmod,
 )
 from intset.check.certificate import Certificate, check_certificate
-from intset.check.evidence import Combination, Premise, WeightedProduct, in_other_words
-from intset.check.premises import meaning
+from intset.check.evidence import Combination, Premise, WeightedProduct, in_other_words, meaning
 from intset.expr import ops
 from intset.expr.node import const, make, truth
 from intset.prover.combination import SearchBudget, combinations

@@ -15,7 +15,7 @@ import pytest
 import intset
 from intset import Context, EvaluationError, Fact, Opaque, ParseError, Range, ShapeVar, Var, evaluate, maximum, select
 from intset.check import Certificate
-from intset.check.premises import box_of, premises_of
+from intset.check.evidence import box_of, premises_of
 from intset.check.solvers import emptiness_text, unsat_text
 from intset.expr import ops
 from intset.expr.dag import free_vars, postorder, symbols

@@ -19,8 +19,7 @@ from intset import Context, EvaluationError, Fact, ParseError, Range, ShapeVar, 
 from intset.check import BoundsCertificate, Certificate
 from intset.check.__main__ import claim, main
 from intset.check.certificate import Stated, attained_goal, end_goal
-from intset.check.evidence import Combination, Premise, WeightedProduct
-from intset.check.premises import CheckBudget, premises_of
+from intset.check.evidence import CheckBudget, Combination, Premise, WeightedProduct, premises_of
 from intset.check.solvers import emptiness_text, unsat_text
 from intset.expr.build import asserting
 from intset.expr.dag import free_vars
