@@ -8,7 +8,7 @@ Terms keep their order of occurrence, except that a positive term comes first if
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from intset.expr import ops
 from intset.expr.node import Expr, const, make
@@ -138,9 +138,16 @@ def _written(parts: list[_Part], offset: int) -> Expr:
         shared = _best_factor(parts)
         if shared is None:
             break
-        taken = [part for part in parts if _divides(shared, part)]
-        first = parts.index(taken[0])
-        left = [part for part in parts if not _divides(shared, part)]
+        taken: list[_Part] = []
+        left: list[_Part] = []
+        first = 0
+        for part in parts:
+            k, factors = part
+            if (k == shared or k == -shared) if isinstance(shared, int) else any([f is shared for f in factors]):  # noqa: C419  # hot
+                first = first if taken else len(left)
+                taken.append(part)
+            else:
+                left.append(part)
         if isinstance(shared, int):
             inner = _written([(1 if k == shared else -1, f) for k, f in taken], 0)
             parts = [*left[:first], (shared, [inner]), *left[first:]]
@@ -166,23 +173,18 @@ def _removed(factors: list[Expr], one: Expr) -> list[Expr]:
     return factors[:position] + factors[position + 1 :]
 
 
-def _divides(found: Expr | int, part: _Part) -> bool:
-    k, factors = part
-    if isinstance(found, int):
-        return abs(k) == abs(found)
-    return any(f is found for f in factors)
-
-
 def _best_factor(parts: list[_Part]) -> Expr | int | None:
     """The coefficient or factor shared by most parts; None if no two parts share one."""
-    if len(parts) < 2:
-        return None
     count: dict[Expr | int, int] = {}
+    is_shared = False
     for k, factors in parts:
-        if abs(k) > 1:
-            count[abs(k)] = count.get(abs(k), 0) + 1
-        for factor in dict.fromkeys(factors) if len(parts) > 1 else ():
-            count[factor] = count.get(factor, 0) + 1
+        size = k if k > 0 else -k
+        own: list[Any] = factors if len(factors) < 2 else [*dict.fromkeys(factors)]
+        for candidate in own if size < 2 else (size, *own):
+            number = count[candidate] = count.get(candidate, 0) + 1
+            is_shared |= number > 1
+    if not is_shared:
+        return None
     best, most = None, 1
     for candidate, number in count.items():
         if number > most:
