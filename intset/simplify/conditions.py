@@ -79,14 +79,12 @@ def comparison_candidates(s: Simplifier, node: Cond, known: Normalizer) -> Itera
     yield from _at_an_end(s, kind, form, order)
     for less in _without_factor(kind, form, order):
         yield "factor of one sign", stated(s, node.op, kind, sum_of_form(less), node)
-    is_told = False  # whether the node itself is a reading: then only a shorter one is of use
-    for one in reversed(_readings(known, form)):
+    *opened, written = _readings(known, form)
+    for one in (written, *opened):  # with opened remainders only where that is shorter as it stands
         difference = stated(s, node.op, kind, sum_of_form(one), node)
-        if not s.is_better(s.price(difference), s.price(node)):
-            is_told = is_told or _reads_as(difference, node)
-            if is_told:
-                continue
-        yield "difference of the sides", difference
+        is_shorter = s.is_better(s.price(difference), s.price(node))
+        if is_shorter or one is written and not _reads_as(difference, node):
+            yield "difference of the sides", difference
     if kind is not ops.GE:
         yield from _digits(s, known, kind, form, node)
     else:
