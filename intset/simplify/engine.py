@@ -225,6 +225,7 @@ class Simplifier:
         self._skips_irreducible = table is COST  # irreducibility is relative to these weights
         self._orders: dict[int, OrderDecider] = {}
         self._written: dict[Expr, tuple[TermSum, Expr]] = {}
+        self._irreducible: dict[tuple[Node, Normalizer], Node | None] = {}
         self._depth = 0
         self.is_cut = False  # whether a budget ended the search: a second run may find more
 
@@ -290,7 +291,7 @@ class Simplifier:
                 stack.pop()
                 continue
             if self._skips_irreducible and key not in self.uses:
-                irreducible = settled(node, key[1], self.bits is not None)
+                irreducible = self._settled(node, key[1])
                 if irreducible is node or level and irreducible is not None:
                     done[key] = irreducible
                     stack.pop()
@@ -319,6 +320,13 @@ class Simplifier:
                 found = further
         return found
 
+    def _settled(self, node: Node, known: Normalizer) -> Node | None:
+        """What `irreducible.settled` tells, asked once."""
+        key = node, known
+        if key not in self._irreducible:
+            self._irreducible[key] = settled(node, known, self.bits is not None)
+        return self._irreducible[key]
+
     def _is_settled(self, key: Key) -> bool:
         """Whether an operand is a leaf or irreducible, and then its own result."""
         node, known, level = key
@@ -327,7 +335,7 @@ class Simplifier:
         if not node.args:
             is_own = self._leaf(node, known) is node
         else:
-            is_own = not level and self._skips_irreducible and settled(node, known, self.bits is not None) is node
+            is_own = not level and self._skips_irreducible and self._settled(node, known) is node
         if is_own:
             self.done[key] = node
         return is_own
@@ -567,12 +575,11 @@ class Simplifier:
             best, rewrites = whole, list[Expr]()
             if is_sum(whole):
                 total, best = self._collected(whole)
-                if settled(best, known) is None:  # else no rewrite is shorter
+                if self._settled(best, known) is None:  # else no rewrite is shorter
                     rewrites = [e for _, e in sum_rewrites.sum_candidates(total, order)]
             best = min([best, *rewrites], key=self.price)
-            is_final = settled(best, known) is best and (node, best) not in self.banned
+            is_final = self._settled(best, known) is best and (node, best) not in self.banned
             if is_final and self.is_better(self.price(best), self.price(collected)):
-                self.done[best, known, 0] = best
                 return best
         return None
 
