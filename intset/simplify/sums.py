@@ -195,33 +195,31 @@ def _best_factor(parts: list[_Part]) -> Expr | int | None:
     return best
 
 
-def _scaled(term: Expr, k: int) -> Expr:
-    if k == 1:
-        return term
-    answer: Expr = make(ops.MUL, (term, const(k)))
-    return answer
-
-
 def _added(terms: list[tuple[Expr, int]], offset: int) -> Expr:
     if not terms:
         return const(offset)
-    position = next((n for n, (_, k) in enumerate(terms) if k > 0), None)
-    if position is None and offset:
-        total = const(offset)  # -5 - x
-        offset, rest = 0, terms
-    else:
-        if position is None:  # all negative: begin with x * -4, because -x costs one more operation
-            position = next((n for n, (_, k) in enumerate(terms) if k != -1), 0)
-            first, k = terms[position]
-            total = make(ops.NEG, (first,)) if k == -1 else _scaled(first, k)
-        else:
-            total = _scaled(*terms[position])
-        rest = [*terms[:position], *terms[position + 1 :]]
-    for term, k in rest:
-        part = _scaled(term, abs(k))
-        total = make(ops.ADD if k > 0 else ops.SUB, (total, part))
+    lead = 0
+    for _, k in terms:
+        if k > 0:
+            break
+        lead += 1
+    if lead < len(terms):
+        first, k = terms[lead]
+        total = first if k == 1 else first * k
+    elif offset:  # -5 - x
+        total, offset = const(offset), 0
+    else:  # all negative: begin with x * -4, because -x costs one more operation
+        lead = next((n for n, (_, k) in enumerate(terms) if k != -1), 0)
+        first, k = terms[lead]
+        total = -first if k == -1 else first * k
+    for n, (term, k) in enumerate(terms):
+        if n == lead:
+            continue
+        size = k if k > 0 else -k
+        part = term if size == 1 else term * size
+        total = total + part if k > 0 else total - part
     if offset:
-        total = make(ops.ADD if offset > 0 else ops.SUB, (total, const(abs(offset))))
+        total = total + offset if offset > 0 else total - -offset
     return total
 
 
