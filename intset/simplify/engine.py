@@ -138,8 +138,10 @@ class Pricing:
             for arg in node.args:
                 below = costs.get(arg)
                 if below is None:
-                    stack.append(arg)
-                    break
+                    if arg.op not in LEAVES:
+                        stack.append(arg)
+                        break
+                    below = costs[arg] = 0, 0
                 total += below[0]
                 count += below[1]
             else:
