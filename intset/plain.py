@@ -150,7 +150,13 @@ def _row(node: Node, rows: ValueRows, ranges: BoxRanges) -> ValueRow:
         args = node.args
         if len(args) == 2:
             a, b = args
-            row = rule(rows.get(a) or _row(a, rows, ranges), rows.get(b) or _row(b, rows, ranges))
+            left, right = rows.get(a) or _row(a, rows, ranges), rows.get(b)
+            if right is None:
+                if b.op is ops.CONST:  # most right operands
+                    right = rows[b] = b.data, b.data, 1, 0, 0, 0, 0
+                else:
+                    right = _row(b, rows, ranges)
+            row = rule(left, right)
         else:
             row = rule(*[rows.get(arg) or _row(arg, rows, ranges) for arg in args])
         if row[0] < -LONGEST or row[1] > LONGEST:
@@ -868,7 +874,10 @@ def _attained_at_samples(root: Node, rows: ValueRows) -> bool:
 
 
 def _fits(rows: Iterable[ValueRow]) -> bool:
-    return all(row[0] >= -WIDE and row[1] <= WIDE for row in rows)
+    for row in rows:  # noqa: SIM110  # a generator is slower here
+        if row[0] < -WIDE or row[1] > WIDE:
+            return False
+    return True
 
 
 @lru_cache(maxsize=64)
@@ -904,8 +913,13 @@ def _evaluated(order: Iterable[Node], given: Mapping[Node, Any], rows: ValueRows
     values = dict(given)
     for node in order:
         if node not in values:
-            row = rows[node]
-            values[node] = table[node.op](*[values[arg] for arg in node.args]) if row[3] else row[0]
+            row, args = rows[node], node.args
+            if not row[3]:
+                values[node] = row[0]
+            elif len(args) == 2:
+                values[node] = table[node.op](values[args[0]], values[args[1]])
+            else:
+                values[node] = table[node.op](*[values[arg] for arg in args])
     return values
 
 
