@@ -36,6 +36,7 @@ SAMPLES = 1 << 9  # points at which the ends of dependent operands are looked fo
 STEPS = 1 << 21  # points times nodes of one enumeration
 CASES = 64  # of variables that operands share
 LONGEST = 1 << 256  # an end beyond takes the general road, which has a budget for long numbers
+SHORT_ARRAY = 1 << 9  # numbers whose remainders numpy takes one by one, which costs less than three operations
 WIDE = 1 << 40  # the largest number in an enumeration: sums of multiples stay within 63 bits
 
 ValueRow: TypeAlias = tuple[int, int, int, int, int, int, int]
@@ -980,7 +981,9 @@ def _quotients(array: Any, c: int) -> Any:
 
 
 def _remainders(array: Any, c: int) -> Any:
-    return array - array // c * c if c & c - 1 else array & c - 1
+    if not c & c - 1:
+        return array & c - 1
+    return array % c if array.size <= SHORT_ARRAY else array - array // c * c
 
 
 _MEANINGS: dict[Op, Callable[..., Any]] = {}  # by numpy, of arrays; truncated division of numbers from 0 on
