@@ -293,7 +293,7 @@ class Simplifier:
                 stack.pop()
                 continue
             if self._skips_irreducible and key not in self.uses:
-                irreducible = self._settled(node, key[1])
+                irreducible = self._by_shape(node, key[1])
                 if irreducible is node or level and irreducible is not None:
                     done[key] = irreducible
                     stack.pop()
@@ -306,7 +306,7 @@ class Simplifier:
                     continue
             waiting = [child for child in self._children(key) if child not in done]
             if node.op is not ops.SELECT:  # its condition decides which arm comes next
-                waiting = [child for child in waiting if not self._is_settled(child)]
+                waiting = [child for child in waiting if not self._is_own_result(child)]
             if waiting:
                 stack.extend(reversed(waiting))
                 continue
@@ -322,25 +322,27 @@ class Simplifier:
                 found = further
         return found
 
-    def _settled(self, node: Node, known: Normalizer) -> Node | None:
-        """What `irreducible.settled` tells, asked once."""
+    def _by_shape(self, node: Node, known: Normalizer) -> Node | None:
+        """The result that the shape of a node tells, found once; `None` if it tells none."""
         key = node, known
         if key not in self._irreducible:
             self._irreducible[key] = settled(node, known, self.bits is not None)
         return self._irreducible[key]
 
-    def _is_settled(self, key: Key) -> bool:
-        """Whether an operand is a leaf or irreducible, and then its own result."""
+    def _is_own_result(self, key: Key) -> bool:
+        """Whether an operand is found to be a leaf or irreducible; then it is done."""
         node, known, level = key
         if known.empty:
             return False
+        result: Node | None = None
         if not node.args:
-            is_own = self._leaf(node, known) is node
-        else:
-            is_own = not level and self._skips_irreducible and self._settled(node, known) is node
-        if is_own:
-            self.done[key] = node
-        return is_own
+            result = self._leaf(node, known)
+        elif self._skips_irreducible:
+            result = self._by_shape(node, known)
+        if result is not node and not (level and node.args and result is not None):
+            return False
+        self.done[key] = result
+        return True
 
     def _plainly(self, node: Any, known: Normalizer) -> Rewrite | None:
         if self.bits is not None:
@@ -577,10 +579,10 @@ class Simplifier:
             best, rewrites = whole, list[Expr]()
             if is_sum(whole):
                 total, best = self._collected(whole)
-                if self._settled(best, known) is None:  # else no rewrite is shorter
+                if self._by_shape(best, known) is None:  # else no rewrite is shorter
                     rewrites = [e for _, e in sum_rewrites.sum_candidates(total, order)]
             best = min([best, *rewrites], key=self.price)
-            is_final = self._settled(best, known) is best and (node, best) not in self.banned
+            is_final = self._by_shape(best, known) is best and (node, best) not in self.banned
             if is_final and self.is_better(self.price(best), self.price(collected)):
                 return best
         return None
@@ -615,7 +617,10 @@ def irreducible_candidates(node: Any, known: IntervalScope, pricing: Pricing) ->
     if node.op.boolean:
         return
     for rule, candidate in sum_rewrites.plain_candidates(node, known):
-        if Simplifier.is_better(pricing.price(candidate), pricing.price(node)) and settled(candidate, known) is candidate:
+        if (
+            Simplifier.is_better(pricing.price(candidate), pricing.price(node))
+            and settled(candidate, known) is candidate
+        ):
             yield rule, candidate
 
 
@@ -660,6 +665,7 @@ def run(simplifier: Simplifier, root: Node, known: Normalizer) -> Any:
     """Simplify `root`; a graph beyond `SIMPLIFIED_NODES` becomes its linear form if that is cheaper."""
     if known.empty:
         return root  # no point at which it has a value: everything equals it
+    # an operation has at most three operands, so a tree of few operations is small
     while simplifier.price(root)[1] > SIMPLIFIED_NODES // 4 and not is_small(SIMPLIFIED_NODES, (root,)):
         whole = _as_a_whole(root, known)
         if not simplifier.is_better(simplifier.price(whole), simplifier.price(root)):

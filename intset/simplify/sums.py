@@ -8,7 +8,7 @@ Terms keep their order of occurrence, except that a positive term comes first if
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from intset.expr import ops
 from intset.expr.node import Expr, const, make
@@ -138,12 +138,9 @@ def _written(parts: list[_Part], offset: int) -> Expr:
         shared = _best_factor(parts)
         if shared is None:
             break
-        taken: list[_Part] = []
-        left: list[_Part] = []
-        first = 0
+        first, taken, left = 0, list[_Part](), list[_Part]()
         for part in parts:
-            k, factors = part
-            if (k == shared or k == -shared) if isinstance(shared, int) else any([f is shared for f in factors]):  # noqa: C419  # hot
+            if _divides(shared, part):
                 first = first if taken else len(left)
                 taken.append(part)
             else:
@@ -173,18 +170,22 @@ def _removed(factors: list[Expr], one: Expr) -> list[Expr]:
     return factors[:position] + factors[position + 1 :]
 
 
+def _divides(shared: Expr | int, part: _Part) -> bool:
+    k, factors = part
+    if isinstance(shared, int):
+        return abs(k) == abs(shared)
+    return any([f is shared for f in factors])  # noqa: C419  # hot
+
+
 def _best_factor(parts: list[_Part]) -> Expr | int | None:
     """The coefficient or factor shared by most parts; None if no two parts share one."""
     count: dict[Expr | int, int] = {}
-    is_shared = False
     for k, factors in parts:
-        size = k if k > 0 else -k
-        own: list[Any] = factors if len(factors) < 2 else [*dict.fromkeys(factors)]
-        for candidate in own if size < 2 else (size, *own):
-            number = count[candidate] = count.get(candidate, 0) + 1
-            is_shared |= number > 1
-    if not is_shared:
-        return None
+        size = abs(k)
+        if size > 1:
+            count[size] = count.get(size, 0) + 1
+        for factor in factors if len(factors) < 2 else dict.fromkeys(factors):
+            count[factor] = count.get(factor, 0) + 1
     best, most = None, 1
     for candidate, number in count.items():
         if number > most:
@@ -198,11 +199,7 @@ def _best_factor(parts: list[_Part]) -> Expr | int | None:
 def _added(terms: list[tuple[Expr, int]], offset: int) -> Expr:
     if not terms:
         return const(offset)
-    lead = 0
-    for _, k in terms:
-        if k > 0:
-            break
-        lead += 1
+    lead = next((n for n, (_, k) in enumerate(terms) if k > 0), len(terms))
     if lead < len(terms):
         first, k = terms[lead]
         total = first if k == 1 else first * k
