@@ -480,7 +480,8 @@ class Context(Displayed):
             if cached is None:
                 ask = partial(simplified, root, frame.known, table, width)
                 new = frame.remember(key, recorded("simplify", root, ask) if is_observed else ask())
-            inside = frame if new is root else scope.where_defined((new,))
+            # what equals a total expression is total: only a partial one may lose conditions of its definedness
+            inside = frame if new is root or frame is scope else scope.where_defined((new,))
             root = new
             if inside is frame:
                 break

@@ -36,6 +36,7 @@ SAMPLES = 1 << 9  # points at which the ends of dependent operands are looked fo
 STEPS = 1 << 21  # points times nodes of one enumeration
 CASES = 64  # of variables that operands share
 LONGEST = 1 << 256  # an end beyond takes the general road, which has a budget for long numbers
+SHORT_ARRAY = 1 << 9  # numbers whose remainders numpy takes one by one, which costs less than three operations
 WIDE = 1 << 40  # the largest number in an enumeration: sums of multiples stay within 63 bits
 
 ValueRow: TypeAlias = tuple[int, int, int, int, int, int, int]
@@ -150,7 +151,13 @@ def _row(node: Node, rows: ValueRows, ranges: BoxRanges) -> ValueRow:
         args = node.args
         if len(args) == 2:
             a, b = args
-            row = rule(rows.get(a) or _row(a, rows, ranges), rows.get(b) or _row(b, rows, ranges))
+            left, right = rows.get(a) or _row(a, rows, ranges), rows.get(b)
+            if right is None:
+                if b.op is ops.CONST:  # most right operands
+                    right = rows[b] = b.data, b.data, 1, 0, 0, 0, 0
+                else:
+                    right = _row(b, rows, ranges)
+            row = rule(left, right)
         else:
             row = rule(*[rows.get(arg) or _row(arg, rows, ranges) for arg in args])
         if row[0] < -LONGEST or row[1] > LONGEST:
@@ -868,7 +875,10 @@ def _attained_at_samples(root: Node, rows: ValueRows) -> bool:
 
 
 def _fits(rows: Iterable[ValueRow]) -> bool:
-    return all(row[0] >= -WIDE and row[1] <= WIDE for row in rows)
+    for row in rows:  # noqa: SIM110  # a generator is slower here
+        if row[0] < -WIDE or row[1] > WIDE:
+            return False
+    return True
 
 
 @lru_cache(maxsize=64)
@@ -904,8 +914,13 @@ def _evaluated(order: Iterable[Node], given: Mapping[Node, Any], rows: ValueRows
     values = dict(given)
     for node in order:
         if node not in values:
-            row = rows[node]
-            values[node] = table[node.op](*[values[arg] for arg in node.args]) if row[3] else row[0]
+            row, args = rows[node], node.args
+            if not row[3]:
+                values[node] = row[0]
+            elif len(args) == 2:
+                values[node] = table[node.op](values[args[0]], values[args[1]])
+            else:
+                values[node] = table[node.op](*[values[arg] for arg in args])
     return values
 
 
@@ -966,7 +981,9 @@ def _quotients(array: Any, c: int) -> Any:
 
 
 def _remainders(array: Any, c: int) -> Any:
-    return array - array // c * c if c & c - 1 else array & c - 1
+    if not c & c - 1:
+        return array & c - 1
+    return array % c if array.size <= SHORT_ARRAY else array - array // c * c
 
 
 _MEANINGS: dict[Op, Callable[..., Any]] = {}  # by numpy, of arrays; truncated division of numbers from 0 on

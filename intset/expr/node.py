@@ -546,8 +546,11 @@ _COUNTED: Final = (float, Cond)
 
 
 def _binary(op: Op, a: object, b: object) -> Expr:
-    if isinstance(a, Expr) and isinstance(b, Expr):
-        return intern(Term, op, (a, b), None)
+    if isinstance(a, Expr):
+        if isinstance(b, Expr):
+            return intern(Term, op, (a, b), None)
+        if type(b) is int:
+            return intern(Term, op, (a, const(b)), None)
     if FLOATS.binary is not None:
         foreign = _COUNTED if op is ops.MUL else float
         if isinstance(b, foreign) or isinstance(a, foreign):
@@ -562,6 +565,8 @@ def _binary(op: Op, a: object, b: object) -> Expr:
 
 def divide(op: Op, a: object, b: object) -> Expr:
     """One of the five divisions; a divisor that is the constant 0 is refused."""
+    if type(b) is int and b and isinstance(a, Expr):
+        return intern(Term, op, (a, const(b)), None)
     if isinstance(b, Guest):
         return _NOT_MINE
     dividend, divisor = as_expr(a, "a dividend"), as_expr(b, "a divisor")

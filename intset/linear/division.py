@@ -127,6 +127,9 @@ def floordiv_const(known: Normalizer, form: Linear, c: int) -> Linear:
     knows = known.may_know_multiples(inner)
     if knows and (share := split_exactly(known, inner, constant(c))) is not None:
         return outer.plus(share[0]).plus(floordiv_const(known, share[1], c))
+    if inner is form and form.is_variable and not knows:
+        (variable,) = form.terms
+        return atom(make(ops.FLOORDIV, (variable, const(c))))
     if (g := gcd(inner.content(), c)) > 1:
         inner, c = inner.divided(g), c // g
     if c == 1:

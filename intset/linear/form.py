@@ -210,6 +210,14 @@ class Linear:
     def is_const(self) -> bool:
         return not self.terms
 
+    @property
+    def is_variable(self) -> bool:
+        """Whether the form is one variable."""
+        if self.const or len(self.terms) != 1:
+            return False
+        ((e, k),) = self.terms.items()
+        return k == 1 and e.op is ops.VAR
+
     def same(self, other: Linear) -> bool:
         return self.const == other.const and self.terms == other.terms
 

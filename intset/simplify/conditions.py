@@ -79,9 +79,11 @@ def comparison_candidates(s: Simplifier, node: Cond, known: Normalizer) -> Itera
     yield from _at_an_end(s, kind, form, order)
     for less in _without_factor(kind, form, order):
         yield "factor of one sign", stated(s, node.op, kind, sum_of_form(less), node)
-    for one in _readings(known, form):
+    *opened, written = _readings(known, form)
+    for one in (written, *opened):  # with opened remainders only where that is shorter as it stands
         difference = stated(s, node.op, kind, sum_of_form(one), node)
-        if s.is_better(s.price(difference), s.price(node)) or not _reads_as(difference, node):
+        is_shorter = s.is_better(s.price(difference), s.price(node))
+        if is_shorter or one is written and not _reads_as(difference, node):
             yield "difference of the sides", difference
     if kind is not ops.GE:
         yield from _digits(s, known, kind, form, node)

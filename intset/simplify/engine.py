@@ -34,7 +34,7 @@ from intset.budgets import SIMPLIFY_ROUNDS
 from intset.errors import InputError
 from intset.expr import ops
 from intset.expr.arguments import mapped
-from intset.expr.dag import chain, is_small, operations, postorder, postorder_beside, rewrite
+from intset.expr.dag import chain, is_small, operations, postorder, rewrite
 from intset.expr.node import Cond, Expr, IntLike, Node, as_int, const, constant_value, make, truth
 from intset.expr.ops import Op
 from intset.expr.printer import shown
@@ -47,6 +47,7 @@ from intset.simplify.conditions import MIRRORED
 from intset.simplify.irreducible import IntervalScope, settled
 from intset.simplify.rules import ALL, Rule, folded, holds, instance
 from intset.simplify.sum_rewrites import bit_candidates, division_candidates
+from intset.simplify.sums import TermSum
 
 LEAVES: Final = frozenset((ops.CONST, ops.VAR, ops.BOOL))
 _WEIGHTS: Final = {**dict.fromkeys(ops.DIVISIONS, 6), ops.SELECT: 3, ops.MIN: 2, ops.MAX: 2, ops.ABS: 2, ops.LOAD: 4}
@@ -115,7 +116,7 @@ _BY_OPERATION: Final = _by_operation(COST)
 class Pricing:
     """Tree costs of expressions by one weight table.
 
-    Invariant: each distinct node is visited once in the lifetime of the object.
+    Invariant: each distinct node is priced once in the lifetime of the object.
     """
 
     __slots__ = ("_costs", "_weights")
@@ -130,17 +131,21 @@ class Pricing:
         known = costs.get(root)
         if known is not None:
             return known
-        is_next = all([arg in costs for arg in root.args])  # noqa: C419  # hot
-        for node in (root,) if is_next else postorder_beside(root, costs):
-            if not node.args:
-                costs[node] = (0, 0) if node.op in LEAVES else (self._weights[node.op], 1)
-                continue
-            total, count = self._weights[node.op], 1
+        stack = [root]
+        while stack:
+            node = stack[-1]
+            total, count = (0, 0) if node.op in LEAVES else (self._weights[node.op], 1)
             for arg in node.args:
-                below = costs[arg]
+                below = costs.get(arg)
+                if below is None:
+                    if arg.op not in LEAVES:
+                        stack.append(arg)
+                        break
+                    below = costs[arg] = 0, 0
                 total += below[0]
                 count += below[1]
-            costs[node] = (total, count)
+            else:
+                costs[stack.pop()] = (total, count)
         return costs[root]
 
 
@@ -221,7 +226,8 @@ class Simplifier:
         self.compared = compared  # linear forms that may still be examined for order; None: no limit over all
         self._skips_irreducible = table is COST  # irreducibility is relative to these weights
         self._orders: dict[int, OrderDecider] = {}
-        self._written: dict[Expr, Expr] = {}  # of sums
+        self._written: dict[Expr, tuple[TermSum, Expr]] = {}
+        self._irreducible: dict[tuple[Node, Normalizer], Node | None] = {}
         self._depth = 0
         self.is_cut = False  # whether a budget ended the search: a second run may find more
 
@@ -287,7 +293,7 @@ class Simplifier:
                 stack.pop()
                 continue
             if self._skips_irreducible and key not in self.uses:
-                irreducible = settled(node, key[1], self.bits is not None)
+                irreducible = self._by_shape(node, key[1])
                 if irreducible is node or level and irreducible is not None:
                     done[key] = irreducible
                     stack.pop()
@@ -299,6 +305,8 @@ class Simplifier:
                     self.rewrites[key] = plain
                     continue
             waiting = [child for child in self._children(key) if child not in done]
+            if node.op is not ops.SELECT:  # its condition decides which arm comes next
+                waiting = [child for child in waiting if not self._is_own_result(child)]
             if waiting:
                 stack.extend(reversed(waiting))
                 continue
@@ -313,6 +321,28 @@ class Simplifier:
             while (further := done.get((found, known, 1), found)) is not found:
                 found = further
         return found
+
+    def _by_shape(self, node: Node, known: Normalizer) -> Node | None:
+        """The result that the shape of a node tells, found once; `None` if it tells none."""
+        key = node, known
+        if key not in self._irreducible:
+            self._irreducible[key] = settled(node, known, self.bits is not None)
+        return self._irreducible[key]
+
+    def _is_own_result(self, key: Key) -> bool:
+        """Whether an operand is found to be a leaf or irreducible; then it is done."""
+        node, known, level = key
+        if known.empty:
+            return False
+        result: Node | None = None
+        if not node.args:
+            result = self._leaf(node, known)
+        elif self._skips_irreducible:
+            result = self._by_shape(node, known)
+        if result is not node and not (level and node.args and result is not None):
+            return False
+        self.done[key] = result
+        return True
 
     def _plainly(self, node: Any, known: Normalizer) -> Rewrite | None:
         if self.bits is not None:
@@ -482,13 +512,13 @@ class Simplifier:
             return
         yield from self._by_rules(node, known, level)
         if is_sum(node):
-            collected = self._collected(node)
+            total, collected = self._collected(node)
             yield "terms collected", collected
             if level == 0:
                 if (whole := self._plain_form(node, collected, order)) is not None:
                     yield "linear form", whole
                     return
-                for rule, candidate in sum_rewrites.sum_candidates(node, order):
+                for rule, candidate in sum_rewrites.sum_candidates(total, order):
                     yield rule, self.trial(candidate, node, known, GROWTH.get(rule))
         elif node.op is ops.MIN or node.op is ops.MAX:
             for rule, candidate in choices.bound_candidates(node, order):
@@ -546,20 +576,23 @@ class Simplifier:
         for whole in sorted(() if self.bits is not None else self._linear_forms(node, known), key=self.price):
             if not self.is_better(self.price(whole), self.price(node)):
                 continue
-            found = [self._collected(whole) if is_sum(whole) else whole]
-            if is_sum(whole) and settled(found[0], known) is None:  # else no rewrite is shorter
-                found += [e for _, e in sum_rewrites.sum_candidates(whole, order)]
-            best: Expr = min(found, key=self.price)
-            is_final = settled(best, known) is best and (node, best) not in self.banned
+            best, rewrites = whole, list[Expr]()
+            if is_sum(whole):
+                total, best = self._collected(whole)
+                if self._by_shape(best, known) is None:  # else no rewrite is shorter
+                    rewrites = [e for _, e in sum_rewrites.sum_candidates(total, order)]
+            best = min([best, *rewrites], key=self.price)
+            is_final = self._by_shape(best, known) is best and (node, best) not in self.banned
             if is_final and self.is_better(self.price(best), self.price(collected)):
                 return best
         return None
 
-    def _collected(self, node: Expr) -> Expr:
-        """The sum with equal terms together and common factors outside."""
+    def _collected(self, node: Expr) -> tuple[TermSum, Expr]:
+        """A sum, read, and with equal terms together and common factors outside."""
         found = self._written.get(node)
         if found is None:
-            found = self._written[node] = sums.write(sums.read(node))
+            total = sums.read(node)
+            found = self._written[node] = total, sums.write(total)
         return found
 
     def trial(self, candidate: Any, node: Node, known: Normalizer, growth: int | None = None) -> Any:
@@ -583,9 +616,11 @@ def irreducible_candidates(node: Any, known: IntervalScope, pricing: Pricing) ->
     """The cheaper and irreducible ones of the candidates that need no linear form and no search."""
     if node.op.boolean:
         return
-    here = pricing.price(node)
     for rule, candidate in sum_rewrites.plain_candidates(node, known):
-        if Simplifier.is_better(pricing.price(candidate), here) and settled(candidate, known) is candidate:
+        if (
+            Simplifier.is_better(pricing.price(candidate), pricing.price(node))
+            and settled(candidate, known) is candidate
+        ):
             yield rule, candidate
 
 
@@ -630,7 +665,8 @@ def run(simplifier: Simplifier, root: Node, known: Normalizer) -> Any:
     """Simplify `root`; a graph beyond `SIMPLIFIED_NODES` becomes its linear form if that is cheaper."""
     if known.empty:
         return root  # no point at which it has a value: everything equals it
-    while not is_small(SIMPLIFIED_NODES, (root,)):
+    # an operation has at most three operands, so a tree of few operations is small
+    while simplifier.price(root)[1] > SIMPLIFIED_NODES // 4 and not is_small(SIMPLIFIED_NODES, (root,)):
         whole = _as_a_whole(root, known)
         if not simplifier.is_better(simplifier.price(whole), simplifier.price(root)):
             return root

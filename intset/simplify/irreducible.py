@@ -337,12 +337,15 @@ def _division_of(node: Expr, nesting: int) -> Any:
     if type(dividend) is not SumShape:
         return dividend
     c = b.data
+    if a.op is ops.VAR:
+        return DivisionShape(is_remainder, is_truncated, c, a, dividend, dividend, ())
     if dividend.has_product or gcd(c, *[k for _, k, _ in dividend.terms]) > 1:
         return None
-    if any([is_digit(inner) for _, _, inner in dividend.terms]):  # noqa: C419  # hot
-        return None
-    if not is_remainder and (rests := _rests_of_digit(dividend, c)) is not None:
-        return DivisionShape(False, is_truncated, c, a, dividend, dividend, rests)
+    if not dividend.is_plain:
+        if any([is_digit(inner) for _, _, inner in dividend.terms]):  # noqa: C419  # hot
+            return None
+        if not is_remainder and (rests := _rests_of_digit(dividend, c)) is not None:
+            return DivisionShape(False, is_truncated, c, a, dividend, dividend, rests)
     reduced = dividend
     if max(abs(k) for _, k, _ in dividend.terms) >= c:
         few = tuple([(e, k % c if k > 0 else -(-k % c), inner) for e, k, inner in dividend.terms if k % c])
@@ -630,7 +633,22 @@ def _size(k: int, around: int) -> int:
 
 
 def _division_ends(division: DivisionShape, known: IntervalScope, is_alone: bool) -> Interval | None:
-    dividend, c = division.dividend, division.divisor
+    ends = _dividend_ends(division, known, is_alone)
+    if ends is None or division.is_truncated and (ends[0] is None or ends[0] < 0):
+        return None
+    c = division.divisor
+    if division.is_remainder:
+        return 0, c - 1
+    low, high = ends
+    return None if low is None else low // c, None if high is None else high // c
+
+
+def _dividend_ends(division: DivisionShape, known: IntervalScope, is_alone: bool) -> Interval | None:
+    """Interval of the dividend; None if it or the division is reducible."""
+    dividend, c, over = division.dividend, division.divisor, division.over
+    if type(over) is PlainVar and over not in known.related:
+        interval = known.atom_bounds(over)
+        return None if _is_one_period(interval, c) else interval
     if any([type(v) is not PlainVar or v in known.related for v in dividend.variables]) and any(  # noqa: C419  # hot
         known_multiples(known, v)  # type: ignore[arg-type]  # a box is read as far as variables go
         for v in dividend.variables
@@ -641,20 +659,13 @@ def _division_ends(division: DivisionShape, known: IntervalScope, is_alone: bool
     ends = _ends_inside(dividend, known, around) if below is None else _division_ends(below, known, False)
     if ends is None or _is_one_period(ends, c) or below is not None and not _is_wide(below, known):
         return None
-    low, high = ends
-    if division.is_truncated and (low is None or low < 0):
-        return None
     if division.reduced is not dividend:
-        ends = _ends_inside(division.reduced, known, around)
-        if ends is None or _is_one_period(ends, c):
+        reduced = _ends_inside(division.reduced, known, around)
+        if reduced is None or _is_one_period(reduced, c):
             return None
     is_alone = is_alone and division.is_remainder  # (x*4 + y) % 8 as x%2*4 + y is of use within something only
     parts, around = (division.reduced, around) if below is None else (below.dividend, -below.divisor)
-    if not is_alone and not _all_matter(parts, division.rests, known, around):
-        return None
-    if division.is_remainder:
-        return 0, c - 1
-    return None if low is None else low // c, None if high is None else high // c
+    return ends if is_alone or _all_matter(parts, division.rests, known, around) else None
 
 
 def _ends_inside(total: SumShape, known: IntervalScope, around: int = 0) -> Interval | None:

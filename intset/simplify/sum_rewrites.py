@@ -53,9 +53,8 @@ _QUOTIENTS = (ops.FLOORDIV, ops.TRUNCDIV, ops.CEILDIV)
 _BOUNDS = (ops.MIN, ops.MAX)
 
 
-def sum_candidates(node: Expr, order: OrderDecider) -> Iterator[Candidate]:
+def sum_candidates(total: TermSum, order: OrderDecider) -> Iterator[Candidate]:
     """Rewrites of a sum; some pay off after their parts are simplified."""
-    total = sums.read(node)
     if not 0 < len(total.terms) <= REWRITTEN_SUM:
         return
     kinds = {term.op for term in total.terms}

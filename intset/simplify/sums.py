@@ -138,9 +138,13 @@ def _written(parts: list[_Part], offset: int) -> Expr:
         shared = _best_factor(parts)
         if shared is None:
             break
-        taken = [part for part in parts if _divides(shared, part)]
-        first = parts.index(taken[0])
-        left = [part for part in parts if not _divides(shared, part)]
+        first, taken, left = 0, list[_Part](), list[_Part]()
+        for part in parts:
+            if _divides(shared, part):
+                first = first if taken else len(left)
+                taken.append(part)
+            else:
+                left.append(part)
         if isinstance(shared, int):
             inner = _written([(1 if k == shared else -1, f) for k, f in taken], 0)
             parts = [*left[:first], (shared, [inner]), *left[first:]]
@@ -166,22 +170,21 @@ def _removed(factors: list[Expr], one: Expr) -> list[Expr]:
     return factors[:position] + factors[position + 1 :]
 
 
-def _divides(found: Expr | int, part: _Part) -> bool:
+def _divides(shared: Expr | int, part: _Part) -> bool:
     k, factors = part
-    if isinstance(found, int):
-        return abs(k) == abs(found)
-    return any(f is found for f in factors)
+    if isinstance(shared, int):
+        return abs(k) == abs(shared)
+    return any([f is shared for f in factors])  # noqa: C419  # hot
 
 
 def _best_factor(parts: list[_Part]) -> Expr | int | None:
     """The coefficient or factor shared by most parts; None if no two parts share one."""
-    if len(parts) < 2:
-        return None
     count: dict[Expr | int, int] = {}
     for k, factors in parts:
-        if abs(k) > 1:
-            count[abs(k)] = count.get(abs(k), 0) + 1
-        for factor in dict.fromkeys(factors) if len(parts) > 1 else ():
+        size = abs(k)
+        if size > 1:
+            count[size] = count.get(size, 0) + 1
+        for factor in factors if len(factors) < 2 else dict.fromkeys(factors):
             count[factor] = count.get(factor, 0) + 1
     best, most = None, 1
     for candidate, number in count.items():
@@ -193,33 +196,27 @@ def _best_factor(parts: list[_Part]) -> Expr | int | None:
     return best
 
 
-def _scaled(term: Expr, k: int) -> Expr:
-    if k == 1:
-        return term
-    answer: Expr = make(ops.MUL, (term, const(k)))
-    return answer
-
-
 def _added(terms: list[tuple[Expr, int]], offset: int) -> Expr:
     if not terms:
         return const(offset)
-    position = next((n for n, (_, k) in enumerate(terms) if k > 0), None)
-    if position is None and offset:
-        total = const(offset)  # -5 - x
-        offset, rest = 0, terms
-    else:
-        if position is None:  # all negative: begin with x * -4, because -x costs one more operation
-            position = next((n for n, (_, k) in enumerate(terms) if k != -1), 0)
-            first, k = terms[position]
-            total = make(ops.NEG, (first,)) if k == -1 else _scaled(first, k)
-        else:
-            total = _scaled(*terms[position])
-        rest = [*terms[:position], *terms[position + 1 :]]
-    for term, k in rest:
-        part = _scaled(term, abs(k))
-        total = make(ops.ADD if k > 0 else ops.SUB, (total, part))
+    lead = next((n for n, (_, k) in enumerate(terms) if k > 0), len(terms))
+    if lead < len(terms):
+        first, k = terms[lead]
+        total = first if k == 1 else first * k
+    elif offset:  # -5 - x
+        total, offset = const(offset), 0
+    else:  # all negative: begin with x * -4, because -x costs one more operation
+        lead = next((n for n, (_, k) in enumerate(terms) if k != -1), 0)
+        first, k = terms[lead]
+        total = -first if k == -1 else first * k
+    for n, (term, k) in enumerate(terms):
+        if n == lead:
+            continue
+        size = k if k > 0 else -k
+        part = term if size == 1 else term * size
+        total = total + part if k > 0 else total - part
     if offset:
-        total = make(ops.ADD if offset > 0 else ops.SUB, (total, const(abs(offset))))
+        total = total + offset if offset > 0 else total - -offset
     return total
 
 

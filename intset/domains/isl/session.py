@@ -366,6 +366,8 @@ EXTREMUM_OF_LONG: Final = 32  # weight of one with long numbers
 # operations of dropping the implied constraints of one set with divisions, whatever a question may spend
 GIST_OPERATIONS: Final = 10_000
 PIECEWISE_END: Final = 2  # weight of an end of a set as a function of parameters
+MANY_DIVISIONS: Final = 2  # divisions of a set whose end is first looked for as a set
+PROBED_END: Final = 30_000  # operations of that search, whatever a question may spend
 # weight of an end, a point or the emptiness of a set with divisions and long numbers: integer programming
 INTEGER_PROGRAM: Final = 8
 # operations of one integer program over a set with divisions, whatever a question may spend
@@ -467,8 +469,12 @@ def end_of_dim(points: Set, position: int, side: int) -> PwAff | None:
     # Project first: inside `dim_min`, isl would project without sorting the constraints.
     try:
         with _refusing():
+            inside = isl().ordered(line)
+            if is_limited() and any(part.dim(kinds.div) >= MANY_DIVISIONS for part in inside.get_basic_sets()):
+                # where this meets its limit, dim_max does too, but runs on for 200,000 operations (`bindings`)
+                with budget_aside(PROBED_END):
+                    inside.lexmin() if side < 0 else inside.lexmax()
             with weighed(PIECEWISE_END):
-                inside = isl().ordered(line)
                 found: PwAff = inside.dim_min(0) if side < 0 else inside.dim_max(0)
             is_right = is_extremum(line, isl().Set.from_pw_aff(found), side)
     except BudgetError as error:
