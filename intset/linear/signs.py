@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 from intset.budgets import PRODUCT_DEGREE, RELAXED_DIVISORS, VISITED_MONOMIALS
 from intset.errors import IntSetError
 from intset.expr import ops
-from intset.expr.dag import postorder_until
+from intset.expr.dag import opaque_terms, postorder_until
 from intset.expr.evaluate import applied, evaluate
 from intset.expr.node import Cond, Expr, Node, Var
-from intset.linear.bounds import EVERYTHING, Interval
+from intset.linear.bounds import EVERYTHING, Interval, meet
 from intset.linear.form import (
     Linear,
     Poly,
@@ -48,7 +48,7 @@ DRAWN_MEMBERS: Final = 12  # points that are drawn for a scope that contains no 
 MEMBERS: Final = 12  # points of a scope at which a sign is refuted before it is derived
 
 _SIZES: Final = (7, 3, 5, 2, 11, 4, 13, 6)  # of the sizes of a scope, in turn
-_OTHER: Final = 9  # of a size that no assumption mentions
+_OTHERS: Final = (9, -1_000_003, 1_000_003)  # of a variable that no assumption mentions, in turn
 _FREE: Final = (ops.VAR, ops.LOAD)
 
 Place = Callable[[int, int, int], int]  # maps the ends of a range and the variable number to a value
@@ -93,12 +93,17 @@ _ALL: Final = (*_PATTERNS, *map(_drawn, range(1, DRAWN_MEMBERS + 1)))
 
 
 class Member:
-    """A point of a scope, and the values of terms there met so far; `None` for a term without a value."""
+    """A point of a scope, and the values of terms there met so far; `None` for a term without a value.
 
-    __slots__ = ("point", "values")
+    Parameters
+    ----------
+    other: the value of each variable that no assumption mentions, within its declared bounds.
+    """
 
-    def __init__(self, point: dict[Expr, int]) -> None:
-        self.point = point
+    __slots__ = ("other", "point", "values")
+
+    def __init__(self, point: dict[Expr, int], other: int) -> None:
+        self.point, self.other = point, other
         self.values: dict[Node, Any] = {}
 
     def value(self, form: Linear) -> int | None:
@@ -137,7 +142,7 @@ class Member:
             return self.point[e]
         if isinstance(e, Var):  # no part of the point, which the scope alone determines
             low, high, step = e.declared()
-            return _nearest(_OTHER, (low, high), step, 0)
+            return _nearest(self.other, (low, high), step, 0)
         try:
             return int(evaluate(e, self.values))
         except IntSetError:
@@ -155,6 +160,7 @@ class FoundMembers(NamedTuple):
     sizes, solved: sizes to be numbered, and sizes equated with terms by facts. A recursive equation such as
         `n == n // t * t` puts n into both: its number is rounded to that term.
     order: the ranged variables, each after those that its ends mention.
+    closing: facts by the variable that gets its value last.
     entered: the number of ranges of the scope; the table of a schedule's loops grows.
     """
 
@@ -163,22 +169,24 @@ class FoundMembers(NamedTuple):
     sizes: tuple[Var, ...]
     solved: Mapping[Expr, Linear]
     order: tuple[Var, ...]
+    closing: Mapping[Var, tuple[Linear, ...]]
     entered: int
 
     @classmethod
     def of(cls, known: Normalizer) -> FoundMembers:
         """The search for members of a scope, before its first step."""
         if known.empty:
-            return cls((), range(0), (), {}, (), len(known.ranges))
+            return cls((), range(0), (), {}, (), {}, len(known.ranges))
         order, solved = tuple(_outermost_first(known)), _solved(known)
         free = (v for v in _mentioned(known) if v not in known.ranges)
         sizes = tuple(dict.fromkeys(v for v in free if v not in solved or _has_itself(v, solved[v])))
         left = range(len(_PATTERNS) if sizes or order else 1)
-        return cls((), left, sizes, solved, order, len(known.ranges))
+        closing = _closing(known, (*sizes, *order), solved)
+        return cls((), left, sizes, solved, order, closing, len(known.ranges))
 
     def with_next(self, known: Normalizer) -> FoundMembers:
         """Try the next pattern; its point is added unless it lies outside the scope or is known."""
-        member = _member(known, self.sizes, self.solved, self.order, *_ALL[self.left[0]])
+        member = _member(known, self, _OTHERS[self.left[0] % len(_OTHERS)], *_ALL[self.left[0]])
         if member is None or any(member.point == other.point for other in self.found):
             is_last = self.left[0] == len(_PATTERNS) - 1
             return self._replace(left=range(len(_PATTERNS), len(_ALL)) if is_last else self.left[1:])
@@ -243,7 +251,7 @@ def _members(known: Normalizer) -> Iterator[Member]:
             yield member
         if not members.left:
             return
-        members = known.members = members.with_next(known)  # of several threads, each finds the same
+        members = known.members = members.with_next(known)  # of open_facts threads, each finds the same
 
 
 def has_member(known: Normalizer) -> bool:
@@ -299,29 +307,92 @@ def _outermost_first(known: Normalizer) -> Iterator[Var]:
     yield from limits  # entered outermost first
 
 
+def _closing(
+    known: Normalizer, order: Sequence[Var], solved: Mapping[Expr, Linear]
+) -> Mapping[Var, tuple[Linear, ...]]:
+    """The facts by the last of their variables in this order, with equated sizes replaced by their terms."""
+    place = {v: k for k, v in enumerate(order)}
+    closing: dict[Var, tuple[Linear, ...]] = {}
+    for fact in known.assumptions.nonneg:
+        for e in solved:
+            if e in fact.terms and e not in place:
+                k = fact.terms[e]
+                fact = fact.plus(atom(e), -k).plus(solved[e], k)
+        used = {v for e in fact.terms for v in e.free_vars()}
+        if used and all(v in place for v in used) and not opaque_terms(*fact.terms):
+            last = max(used, key=place.__getitem__)
+            closing[last] = (*closing.get(last, ()), fact)
+    return closing
+
+
+def _entered(
+    known: Normalizer, member: Member, v: Var, ends: Interval, place: Callable[[Interval], int], facts: Iterable[Linear]
+) -> Member | None:
+    """The point with one more variable, at a value that satisfies the facts; `None` if none is found.
+
+    A fact that is affine in the variable limits its values; any other fact is evaluated at a few of them.
+
+    Parameters
+    ----------
+    place: the value for given ends, near which others are tried.
+    """
+    open_facts = []
+    for fact in facts:
+        k = fact.terms.get(v, 0)
+        others = Linear(fact.const, {e: times for e, times in fact.terms.items() if e is not v})
+        if not k or any(v in e.free_vars() for e in others.terms):
+            open_facts.append(fact)
+            continue
+        rest = member.value(others)
+        if rest is None:
+            return None
+        ends = meet(ends, (-(rest // k), None) if k > 0 else (None, rest // -k))
+    low, high = ends
+    if low is not None and high is not None and low > high:
+        return None
+    step, offset = step_of(known, v)
+    first = _nearest(place(ends), ends, step, offset)
+    for value in dict.fromkeys((first, first - step, first + step, low, high, 2 * first)) if open_facts else (first,):
+        if value is None or (value - offset) % step or meet(ends, (value, value)) != (value, value):
+            continue
+        found = Member({**member.point, v: value}, member.other)
+        found.values = {**member.values, v: value}
+        if all((one := found.value(fact)) is not None and one >= 0 for fact in open_facts):
+            return found
+    return None
+
+
 def _member(
-    known: Normalizer,
-    sizes: Iterable[Var],
-    solved: Mapping[Expr, Linear],
-    order: Iterable[Var],
-    numbers: tuple[int, ...],
-    place: Place,
+    known: Normalizer, search: FoundMembers, other: int, numbers: tuple[int, ...], place: Place
 ) -> Member | None:
     """The point with these sizes and this place in each range; `None` if an assumption excludes it."""
-    ranges, assumptions = known.ranges, known.assumptions
-    member = Member({})
-    point = member.point
-    for k, v in enumerate(sizes):
-        point[v] = _nearest(numbers[k % len(numbers)], known.atom_bounds(v), *step_of(known, v))
-    waiting = dict(solved)
-    for v in sizes:
+    ranges, assumptions, closing = known.ranges, known.assumptions, search.closing
+
+    def size(number: int) -> Callable[[Interval], int]:
+        return lambda _: numbers[number % len(numbers)]
+
+    def within(number: int) -> Callable[[Interval], int]:
+        def chosen(ends: Interval) -> int:
+            low, high = ends
+            return size(number)(ends) if low is None or high is None else place(low, high, number)
+
+        return chosen
+
+    member = Member({}, other)
+    for number, v in enumerate(search.sizes):
+        found = _entered(known, member, v, known.atom_bounds(v), size(number), closing.get(v, ()))
+        if found is None:
+            return None
+        member = found
+    waiting = dict(search.solved)
+    for v in search.sizes:
         if v in waiting:
-            value = Member(point).value(waiting.pop(v))
+            value = member.value(waiting.pop(v))
             if value is None:
                 return None
-            member.enter(v, value)
-    later = set(order)
-    for number, v in enumerate(order):
+            member = Member({**member.point, v: value}, member.other)
+    later = set(search.order)
+    for number, v in enumerate(search.order):
         if waiting and not _settled(known, member, waiting, later):
             return None
         later.discard(v)
@@ -336,11 +407,10 @@ def _member(
                 low = value if low is None else max(low, value)
             else:
                 high = value if high is None else min(high, value)
-        if low is None or high is None:
-            low = high = _nearest(_OTHER, (low, high), 1, 0)
-        if low > high:
+        found = _entered(known, member, v, (low, high), within(number), closing.get(v, ()))
+        if found is None:
             return None
-        member.enter(v, place(low, high, number))
+        member = found
     if waiting and (not _settled(known, member, waiting, later) or waiting):
         return None
     return member if _is_member(assumptions, member) else None
