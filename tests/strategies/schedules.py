@@ -24,6 +24,7 @@ from intset.expr.evaluate import compiled
 from intset.expr.node import Expr, Var
 
 TAILS = ("guard", "guard", "shrink", "shift_inwards", "round_up")
+WHOLE = ("guard", "shift_inwards", "round_up")
 SIZES = (1, 2, 3, 4, 5, 7, 9)
 
 Row = tuple[tuple[int, ...], int]  # coefficients of the axes, constant
@@ -86,7 +87,7 @@ class Program:
     also: features, separated by blanks: `caches` (cache_read, cache_write, rfactor), `threads` (blocks, cooperative
         fetching), `stored` (store_at, store_root), `doubled` (double_buffer), `copies` (unrolled loops, stages attached
         to them), `data` (indices and conditions from a tensor), `others` (stages attached where it may be refused),
-        `tiles` (splits by sizes, which are variables too).
+        `tiles` (splits by sizes, which are variables too), `whole` (more splits whose last tile is whole).
 
     Attributes
     ----------
@@ -411,7 +412,7 @@ class Program:
             stage.split(rng.choice(list(stage.leaf_iter_vars)), **by)
             return None
         if "copies" not in self.also or self._chance(15):
-            return random_step(rng, stage)
+            return random_step(rng, stage, WHOLE if "whole" in self.also else TAILS)
         iv = rng.choice(list(stage.leaf_iter_vars))
         what = rng.choice(("split", "split", "unroll", "unroll", "vectorize", "parallel"))
         if what == "split":

@@ -12,8 +12,9 @@ from typing import Any
 import pytest
 
 from bound import BoundsMap, infer_bound, te
+from bound.itervar import IterVar
 from bound.schedule import Split, Stage
-from bound.schedule.relations import Tail
+from bound.schedule.relations import Tail, with_ancestors
 from bound.tensor import Tensor
 from intset import ShapeVar, evaluate
 from intset.errors import CountError, InputError, UndefinedError
@@ -26,6 +27,7 @@ from tests.lowering.build.test_sliding import stores
 from tests.strategies.schedules import Program, programs
 from tests.sweeps import daily, sampled, swept
 
+WHOLE = (Tail.SHIFT_INWARDS, Tail.ROUND_UP)
 DOMAINS = ("auto", "isl", "interval", "stride", "modular", "points", "interval*modular", "stride*modular")
 
 
@@ -41,6 +43,20 @@ def test_constant_sizes(program: Program) -> str | None:
         return "refused"
     check(b, exact=not gives_up(b))
     return None if gives_up(b) else "exact"
+
+
+@pytest.mark.parametrize("seeds", daily([range(16), *(range(k, k + 300) for k in range(100, 3100, 300))], 11))
+def test_whole_tiles_have_one_length(seeds: range) -> None:
+    """An axis under a split whose last tile is whole is as long in every instance of its stage."""
+    attached = 0
+    for seed in seeds:
+        b = Program(seed, also="whole").inferred()
+        for stage in filter(b.is_computed, b.schedule.stages) if b is not None else ():
+            whole = [r.parent for r in stage.relations if isinstance(r, Split) and r.tail in WHOLE]
+            for iv in with_ancestors(stage.relations, whole).intersection(stage.op.root_iter_vars):
+                assert not any(isinstance(v, IterVar) for v in b[iv].extent.free_vars()), (seed, stage, iv, b[iv])
+                attached += bool(b.attach_path(stage))
+    assert attached >= len(seeds) // 10
 
 
 @sampled(6, 4000, programs(also="caches threads"), shows={True})

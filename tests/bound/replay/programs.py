@@ -269,12 +269,13 @@ class Dag:
 
     # -- transforms ---------------------------------------------------------------------------------------------------
 
-    def transform(self, s: Schedule, times: int, others: bool = False) -> None:
+    def transform(self, s: Schedule, times: int, others: bool = False, tails: tuple[str, ...] = TAILS) -> None:
         """Calls of the schedule language; what is refused is left out.
 
         Parameters
         ----------
         others: whether stages are placed and annotated, too.
+        tails: of splits; the last one is not for reductions.
         """
         rng = self.rng
         for _ in range(times):
@@ -285,8 +286,7 @@ class Dag:
             kind = rng.choice(("split", "split", "split", "fuse", "fuse", "reorder", "reorder", "unroll", "place"))
             try:
                 if kind == "split":
-                    tails = TAILS if not stage.op.reduce_axis else TAILS[:-1]
-                    tail = rng.choice(tails)
+                    tail = rng.choice(tails[:-1] if stage.op.reduce_axis else tails)
                     how = {"factor": rng.choice((2, 3))} if rng.random() < 0.7 else {"nparts": rng.choice((2, 2, 3))}
                     stage.split(rng.choice(leaves), tail=tail, **how)
                 elif kind == "fuse" and len(leaves) > 1:

@@ -16,12 +16,6 @@ OUTER = f"""{TWO.format(0)}
 ONE_COMMON = """
     T0 = given(1000); T1 = pointwise(T0); T2 = pointwise(T1); T3 = pointwise(T1)"""
 JOINED = f"{ONE_COMMON}; T4 = pointwise(T2, T3); T5 = pointwise(T4)"
-FAR = """
-    T0 = given(50, 20); T1 = pointwise(T0); T2 = pointwise(T1); T3 = pointwise(T2); T4 = pointwise(T1)
-    T5 = pointwise(T3, T4)"""
-SPLIT_FAR = """
-    T3 fuse i0 i1; T3 split i0.i1.fused 128; T3 split i0.i1.fused.outer 4
-    compute_at(s, T1, T3, 1); lowered(s)"""
 TRANSPOSED = """
     T0 = given(2, 3, 4); T1 = pointwise(T0); T2 = pointwise(T1)
     T3[i:2, j:4, k:3] = T2[i, k, j] + 0
@@ -42,10 +36,6 @@ CHAINS = """
 WHOLE, ROWS = "[i0:i, i1:i] of (i0, i1)", "[i0:i] of (i0)"
 SPLIT = "[i0.outer:i, i0.inner:i] of (i0); split(i0, factor=128)"
 FUSED = "[i0.i1.fused.outer:i, i0.i1.fused.inner:i] of (i0, i1); fuse(i0, i1); split(i0.i1.fused, factor=128)"
-FUSED_TWICE = (
-    "[i0.i1.fused.outer.outer:i, i0.i1.fused.outer.inner:i, i0.i1.fused.inner:i] of (i0, i1); fuse(i0, i1); "
-    "split(i0.i1.fused, factor=128); split(i0.i1.fused.outer, factor=4)"
-)
 SPLIT_TWICE = (
     "[i0.outer.outer:i, i0.outer.inner:i, i0.inner:i] of (i0); split(i0, factor=10); split(i0.outer, factor=3)"
 )
@@ -64,10 +54,6 @@ CASES = {
         )
         for mode in ("best_effort", "most_inlined")
     },
-    "two reductions, one loop": (
-        f"{TWO.format(1)}\no = compute_at(s, T1, T2, 1)",
-        {"o.position": 1, "positions T1 T2 T3 T4": [1, 1, 1, 0]},
-    ),
     **{
         f"outer reductions, {mode}": (
             f"{OUTER}\ne = refusal(s, T1, T2, 1); compute_at(s, T1, T2, 1, '{mode}'); lowered(s)",
@@ -87,24 +73,6 @@ CASES = {
         {
             "positions T1 T2 T3 T4 T5": [1, 1, 1, 0, 0], "depths T1 T2 T3 T4 T5": [0, 1, 1, 1, 0],
             "loops T1 T2 T3 T4 T5": [SPLIT] * 4 + ["[i0:i] of (i0)"],
-        },
-    ),
-    "a common consumer beside an output": (
-        f"{JOINED}; T6 = pointwise(T1)\nT3 split i0 128; compute_at(s, T1, T3, 1); lowered(s)",
-        {
-            "positions T1 T2 T3 T4 T5 T6": [1, 1, 1, 1, 0, 0], "depths T1 T2 T3 T4 T5 T6": [0, 1, 1, 1, 1, 1],
-            "loops T1 T2 T3 T4 T5 T6": [SPLIT] * 6,
-        },
-    ),
-    "a common consumer far away": (
-        FAR + SPLIT_FAR,
-        {"loops T1 T2 T3 T4 T5": [FUSED_TWICE] * 5, "positions T1 T2 T3 T4 T5": [1, 1, 1, 1, 0]},
-    ),
-    "a common consumer far away beside an output": (
-        f"{FAR}; T6 = pointwise(T1)\n{SPLIT_FAR}",
-        {
-            "loops T1 T2 T3 T4 T5 T6": [FUSED_TWICE] * 6, "positions T1 T2 T3 T4 T5 T6": [1, 1, 1, 1, 0, 0],
-            "depths T5 T6": [1, 1],
         },
     ),
     "a placeholder is the producer": (
@@ -128,13 +96,6 @@ CASES = {
         )
         for call, last in (("inline_most(s)", 3), ("inline_all_at(s, T5, -1, 'best_effort')", 1))
     },
-    "fused in a chain": (  # T3 has two loops: its producer T2 and its consumer T4 share the first
-        """
-        T0 = given(2, 3, 4); T1 = pointwise(T0); T2 = pointwise(T1); T3 = pointwise(T2); T4 = pointwise(T3)
-        T5 = pointwise(T4)
-        T3 fuse i1 i2; inline_most(s)""",
-        {"positions T5 T4 T3 T2 T1": [3, 3, 1, 1, 3]},
-    ),
     "a broadcast, fused pairwise": (
         """
         T0 = given(2, 3, 4); T1 = pointwise(T0); T2 = pointwise(T1); T3 = broadcast(T2, 1, 3, 5); T4 = pointwise(T3)
@@ -246,19 +207,6 @@ CASES = {
         {
             "was": [2, 2], "domain(s, T5) == before": True,
             "all(s[t].compute_at_position >= k for t, k in zip((T1, T5), was))": True,
-        },
-    ),
-    "an inner broadcast": (
-        """
-        T0 = given(3); T1 = given(3, 4); T2 = given(3, 4, 2, 5); T3 = broadcast(T0, 1, 2, 3)
-        T4 = broadcast(T1, 2, 3); T5 = pointwise(T2); T6 = over(T5, T3); T7 = over(T5, T4); T8 = pointwise(T4)
-        T9 = pointwise(T6, T7); T10 = over(T9, T8)
-        found = [compute_at(s, t, T10, -2).position for t in (T0, T1, T2)]; lowered(s)""",
-        {
-            "found": [0, 0, 0], "positions T3 T4 T5": [1, 2, 3], "depths T6 T7 T8": [3, 3, 2],
-            "loops T3 T10": [
-                "[i0:i, i1:b, i2:b, i3:b] of (i0, i1, i2, i3)", "[i0:i, i1:i, i2:i, i3:i] of (i0, i1, i2, i3)",
-            ],
         },
     ),
     "a broadcast that moved inwards": (

@@ -58,13 +58,6 @@ CASES = {
             "int(b.required(T1).count_max()), int(b.required(T1).count_total())": (1, 72),
         },
     ),
-    "an output shares loops": (
-        """
-        T0 = given(8, 9); T1 = pointwise(T0); T2 = pointwise(T1)
-        schedule T1 T2
-        T2 split i1 4; compute_at(s, T1, T2, 2); b = inferred(s); lowered(s)""",
-        {"int(b.required(T1).count_max()), int(b.required(T1).count_total())": (4, 72)},
-    ),
     "what has no axis for a loop is computed anew": (
         """
         T0 = given(8); T1 = pointwise(T0); T2 = broadcast(T1, 1)
@@ -73,16 +66,6 @@ CASES = {
         T2 reorder i1 i0; T3 reorder i1 i0; o = compute_at(s, T1, T3, 2); text = lowered(s)""",
         {"o.position": 1, "text.count('for ') == 2 + ('allocate B' in text) * 2": True},
     ),
-    **{
-        f"of a fused broadcast what is needed, {pos}": (  # T2 has one element where T3 has five
-            f"""
-        T0 = given(8); T1 = pointwise(T0); T2 = broadcast(T1, 1)
-        T3[i:8, j:5] = T2[i, 0] + j
-        T3 fuse i j; T3 split i.j.fused 3; compute_at(s, T1, T3, {pos}, "best_effort"); lowered(s); inferred(s, T2)""",
-            {"positions T2": [pos]},
-        )
-        for pos in (1, 2)
-    },
     **{
         f"everything inlined, {how}": (f"{text}\ninline_most(s); lowered(s, **{how})\ninferred(s, {named})", {})
         for text, named in ((SOFTMAX, "T0, T1, T2, T3, T4, T5, T6"), (TWO_BROADCASTS, "T0, T1, T2, T3, T4"),
@@ -137,24 +120,6 @@ CASES = {
         )
         for pos, conditions in ((1, 0), (2, 1))
     },
-    # of T4[0, i] and T2[j, i], which read one tensor, only T2 has a loop over j
-    "a loop of one reduction is no loop of five": (
-        """
-        T0 = given(6); T1 = broadcast(T0, 0); T3 = pointwise(T1); T4 = reduced(T3, 0, te.max)
-        T2[i:5, j:6] = T1[0, j] * 3 + i
-        schedule T2 T4
-        T4 reorder r0 i0; inline_most(s); lowered(s)""",
-        {},
-    ),
-    # an output recomputes only the element of the iteration, never the complete tensor
-    "an output in loops longer than its own": (
-        """
-        T0 = given(4, 3); T1 = pointwise(T0); T2 = broadcast(T1, 2); T3 = pointwise(T2)
-        T4[i:4, j:3, k:5] = T3[i, j, 0] + k
-        schedule T2 T3 T4
-        T4 fuse j k; compute_at(s, T1, T4, 2, "best_effort"); text = lowered(s)""",
-        {"text.count('for ') <= 3": True, "positions T2 T3": [2, 2]},
-    ),
     # T1 is computed in the loop of T4 also where n is 0: it is what its sum starts from
     "an output of a reduction over nothing": (
         """
@@ -163,15 +128,6 @@ CASES = {
         schedule T1 T4
         compute_at(s, T1, T4, 1); b = inferred(s); lowered(s, {"n": 0}); lowered(s, {"n": 2})""",
         {"b.nest(T1).guards": ()},
-    ),
-    # the loop over 5 rows of n says already that `f // n <= 4`
-    "a quotient of a fused loop is not guarded": (
-        """
-        n = var(); A = given(n, dtype="int32"); T3 = pointwise(A)
-        B[i:n, j:1] = T3[i] - 1
-        S[i:n, j:5] = B[i, 0] * 3 + j
-        S fuse j i; B reorder j i; o = compute_at(s, B, S, 1); b = inferred(s)""",
-        {"o.position, b.nest(B).guards, b.nest(S).guards": (1, (), ())},
     ),
     **{
         # five elements of T2 are needed in each iteration of the loop that T3 made of axes T2 has only one of
@@ -210,34 +166,6 @@ CASES = {
         inline_at(s, T3, -1, "best_effort"); compute_at(s, T1, T2, -1, "best_effort")""",
         {"'T1.global[0]' in lowered(s, {'n': 8})": True},
     ),
-    # T2 and T6 share the loop of T1; T2 nests it inside loops of T5, which T6 lacks
-    "a stage in a loop that stands in others for the sake of a third": (
-        """
-        T0 = given(6); T1 = pointwise(T0); T6 = pointwise(T1)
-        T2[i:3, j:6] = T1[j] + i
-        T3 = reduced(T2)
-        T5[i:3, j:4] = T3[i] + j
-        schedule T6 T5
-        T5 reorder j i; inline_most(s); b = inferred(s); lowered(s)""",
-        {"[len(b.attach_path(t)) for t in (T1, T2, T3)]": [3, 3, 2]},
-    ),
-    **{
-        # R and what it is read by run in the loop of a fused axis that R has a part of
-        f"a leaf that is shared with a reader has extent 1, {name}": (
-            f"""
-        {"n = var()" if name == "n" else "n = 3"}
-        T0 = given(n, dtype="int32"); R = pointwise(T0)
-        B[i:1, j:n] = R[j] - 1
-        S[i:5, j:n] = B[0, j] * 3 + i
-        {calls}; b = inferred(s, R, B); lowered(s, {{"n": 3}})""",
-            {"{str(b[iv].extent) for t in (R, B) for iv in s[t].leaf_iter_vars[:s[t].compute_at_position]}": {"1"}},
-        )
-        for name, calls in {
-            "a split": "S fuse i j; S split i.j.fused nparts=2; compute_at(s, R, S, 1)",
-            "n": "S fuse i j; S split i.j.fused nparts=2; compute_at(s, R, S, 1)",
-            "one element": "B split i 3 tail=round_up; S split i 3 tail=round_up; inline_most(s)",
-        }.items()
-    },
 }  # fmt: skip
 
 
@@ -367,17 +295,6 @@ def test_every_owner_of_a_loop_names_it() -> None:
         text = check(s)
         texts.add("".join(sorted(text)))  # a sum may list its terms in another order
         assert "        allocate B: int32[" in text and s[B].store_ivar is not None
-    assert len(texts) == 1
-
-
-def test_every_owner_of_a_loop_is_a_place_to_compute_at() -> None:
-    texts = set()
-    for k in (1, 2, 3):  # E does not read B, and its loop is the one of C
-        made = chain()
-        s, B = made[:2]
-        owner = s[made[k + 1]]
-        s[B].compute_at(owner, owner.leaf_iter_vars[0])
-        texts.add("".join(sorted(check(s))))
     assert len(texts) == 1
 
 

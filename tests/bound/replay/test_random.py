@@ -106,6 +106,7 @@ def repaired(d: Dag, s: Schedule, error: replay.ReplayError) -> None:
 
 
 def bounded(s: Schedule) -> None:
+    """A shared loop is one iteration of each stage in it, and a stage that shares all loops keeps one element."""
     b = infer_bound(s)
     read = {t.op for stage in s.stages for t in stage.op.input_tensors}
     for stage in s.stages:
@@ -114,6 +115,8 @@ def bounded(s: Schedule) -> None:
         assert stage.attach_type is AttachType.INLINE or all(iv in b for iv in stage.all_iter_vars), stage
         for t in stage.op.outputs if stage.attach_type is not AttachType.INLINE else ():
             assert b.required(t) <= b.computed(t), t
+            if stage.op in read and not stage.is_output and 0 < len(stage.leaf_iter_vars) == stage.compute_at_position:
+                assert {str(r.extent) for r in b.allocated(t)} == {"1"}, t
 
 
 def is_legal(s: Schedule) -> bool:
@@ -169,6 +172,20 @@ def all_of(seeds, most):
 def test_programs(seeds, most, share, least):
     sharing, refused = all_of(seeds, most)
     assert sharing >= share and refused >= least
+
+
+@pytest.mark.parametrize("seeds", daily([range(45), *(range(k, k + 500) for k in range(1000, 4000, 500))], 9))
+def test_whole_tiles_of_shared_loops(seeds):
+    """A tile that passes the end of its axis in one stage does not in a loop that others run too."""
+    for seed in seeds:
+        d = Dag(seed, 5, symbolic=seed % 3 == 0)
+        s = d.schedule()
+        d.transform(s, 5, tails=("guard", "round_up", "shift_inwards"))
+        for _ in range(2):
+            d.call(s)
+        bounded(s)
+        if seed % 7 == 0:
+            d.check(s)
 
 
 @pytest.mark.nightly

@@ -171,33 +171,6 @@ def total(A: int32[4, 4], B: int32[1]):
     assert told(d.sources(4)["A[i, j]"]) == ["entry None None None"]
 
 
-def test_storage_is_new_each_time_and_stores_that_nobody_reads_are_dead() -> None:
-    d = flow("""
-def g(A: int32[n], C: int32[n], n):
-    for i in [0, n):
-        allocate T: int32[4]
-        for j in [0, 3):
-            T[j] = i + j
-        C[i] = T[1] + T[3]
-        A[i] = 5
-    for i in [0, n):
-        if i < 10:
-            A[i] = C[i] * 2
-        if C[i] > 3:
-            A[i] = 1
-    for i in [0, n):
-        C[i] = A[i]
-""")
-    assert told(d.sources(6)["T[1]"]) == ["store 5 (i, 1) None"]  # it may wrap
-    assert told(d.sources(6)["T[3]"]) == ["unwritten None None None"]
-    assert [evaluate(d.dead(5), dict.fromkeys(d.dead(5).free_vars(), k)) for k in range(3)] == [True, False, True]
-    assert str(d.dead(7)) == "i <= 9"
-    assert told(d.sources(11)["C[i]"]) == ["store 6 (i,) None"]
-    (doubt,) = d.sources(14)["A[i]"]
-    assert doubt.kind == "unknown" and doubt.line == 12
-    assert str(d.dead(10)) == str(d.dead(12)) == "False"
-
-
 def test_values_are_those_that_the_element_holds() -> None:
     d = flow("""
 def f(A: int8[8], F: float32[2], B: int32[8]):
@@ -219,23 +192,6 @@ def f(A: int8[8], F: float32[2], B: int32[8]):
     assert evaluate(four.value, {four.value.free_vars()[0]: 3}) == 280
     assert [s.value for s in d.sources(10)["B[i]"]] == [None] and d.sources(10)["B[i]"][0].kind == "store"
     assert evaluate(d.sources(13)["A[1]"][0].value, {}) == 4
-
-
-def test_choices_read_one_branch() -> None:
-    d = flow("""
-def f(A: int32[8], B: int32[8]):
-    for i in [0, 8):
-        B[i] = select(i < 3, A[i], B[7 - i])
-        A[i] = 0
-""")
-    sources = d.sources(3)
-    (entry,) = sources["A[i]"]
-    assert entry.kind == "entry" and str(entry.where) == "i <= 2"
-    assert [s.kind for s in sources["B[7 - i]"]] == ["store", "entry"]
-    i = entry.where.free_vars()[0]
-    store, before = sources["B[7 - i]"]
-    assert [evaluate(store.where, {i: k}) for k in range(8)] == [k >= 4 for k in range(8)]
-    assert [evaluate(before.where, {i: k}) for k in range(8)] == [k == 3 for k in range(8)]
 
 
 def test_what_depends_on_data_is_unknown_and_not_dead() -> None:

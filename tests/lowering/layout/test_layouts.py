@@ -235,21 +235,6 @@ def test_layouts_are_kept_by_passes_and_pickled_and_not_printed() -> None:
     assert run(again, {"A": a})["B"] == [91]
 
 
-def test_layouts_of_local_storage_and_later_ones() -> None:
-    f = parse_nest(
-        """
-def f(A: int32[14], B: int32[14]):
-    allocate C: int32[4, 4]
-    for i in [0, 14):
-        C[i // 4, i % 4] = A[i]
-    for i in [0, 14):
-        B[i] = C[i // 4, i % 4]
-"""
-    )
-    g = with_layouts(with_layouts(f, {"C": TILES}), {"A": IndexMap(lambda i: i, (14,))})
-    assert list(g.layouts) == ["C", "A"] and g.layouts["A"].bijective
-
-
 def test_sizes_are_those_of_the_function_by_their_names() -> None:
     f = parse_nest(
         """

@@ -123,38 +123,6 @@ def test_known_compositions(first, after, composed):
     assert str(from_cute(first).then(from_cute(after))) == composed
 
 
-COMPOSITIONS = """
-    1:0 1:0; 1:0 1:1; 1:1 1:0; 1:1 1:1; (4) (4); (4):(2) (4); (4):(0) (4); (4) (4):(0); (4) (1):(0); (4) 2; (4):(2) 2
-    (4,3) (4,3); (12) (4,3); (12):(2) (4,3); (12) (4,3):(3,1); (12):(2) (4,3):(3,1); (12) (2,3):(2,4); (4,3) (12)
-    (4,3) (6):(2); (4,3) (6,2):(2,1); (4,3):(3,1) (4,3); (4,3):(3,1) (12); (4,3):(3,1) (6):(2)
-    (4,3):(3,1) (6,2):(2,1); (8,8) ((2,2,2),(2,2,2)):((1,16,4),(8,2,32))
-    (8,8):(8,1) ((2,2,2),(2,2,2)):((1,16,4),(8,2,32)); ((2,2,2),(2,2,2)):((1,16,4),(8,2,32)) (8,4)
-    ((4,2)):((1,16)) (4,2):(2,1); (2,2):(2,1) (2,2):(2,1); (4,8,2) (2,2,2):(2,8,1); (4,8,2):(2,8,1) (2,2,2):(1,8,2)
-    (4,8,2):(2,8,1) (4,2,2):(2,8,1); (4,6,8):(1,4,7) 6:1; (4,6,8,10):(2,3,5,7) 6:12
-"""
-
-
-def test_compositions_of_common_shapes():
-    """Pairs of a layout and the layout composed before it; two more reach beyond the layout and are refused."""
-    pairs = [one.split() for line in COMPOSITIONS.strip().splitlines() for one in line.split(";")]
-    for after, first in pairs:
-        a, b = from_cute(first), from_cute(after)
-        assert offsets(a.then(b)) == [b(k) for k in offsets(a)], (first, after)
-    for after, first in (("(4)", "(4):(2)"), ("(1):(0)", "(4)")):
-        with pytest.raises(LayoutError, match="beyond the size"):
-            from_cute(first).then(from_cute(after))
-
-
-@pytest.mark.parametrize(
-    "text", "1:0 (1,1):(0,0) 1:1 4:1 4:2 (2,4) (8,4):(4,1) (2,4,6):(4,1,8) (4,2):(1,16) (4,2):(1,5) ((4,2),3)".split()
-)
-def test_inverses_of_common_shapes(text):
-    layout = from_cute(text)
-    left, right = layout.left_inverse(), layout.right_inverse()
-    assert [left(k) for k in offsets(layout)] == list(range(int(layout.size)))
-    assert [layout(k) for k in offsets(right)] == list(range(int(right.size)))
-
-
 def test_digits_that_may_carry_are_named():
     with pytest.raises(LayoutError, match="may carry: their sum reaches 7"):
         Layout((3, 2), (2, 3)).then(Layout((6, 2), (1, 7)))  # 2*2 + 3 is beyond the digit of 6

@@ -22,7 +22,6 @@ from lowering import (
     cache_read,
     cache_write,
     element,
-    lower_divisions,
     parse_nest,
     remove_assume,
     remove_branching_through_overcompute,
@@ -233,38 +232,6 @@ def test_an_earlier_padding_still_holds() -> None:
         run(parse_nest(str(none) + "\n    B[1] = 3"), {"A": np.arange(14, dtype="int32")})
 
 
-def test_storage_counts_from_zero_and_values_speak_of_the_map() -> None:
-    f = parse_nest("def f(A: int32[16], B: int32[16]):\n    for i in [0, 16):\n        B[i] = A[i]")
-    g = transform_layout(f, "A", lambda i: i - 3)
-    assert "B[i] = A[i]" in str(g) and g.layouts["A"](0) == (-3,)
-    g = transform_layout(f, "B", lambda i: 2 * i - 3, lambda k: k)
-    b = run(g, {"A": np.arange(16, dtype="int32")})["B"]
-    assert b.tolist() == [k // 2 if k % 2 == 0 else k - 3 for k in range(31)]
-    g = transform_layout(f, "B", lambda i: 2 * i - 3, lambda k: element("B", (k - 1,)))
-    assert run(g, {"A": np.arange(16, dtype="int32")})["B"].tolist() == [k // 2 for k in range(31)]
-
-
-def test_local_storage() -> None:
-    f = parse_nest(
-        """
-def f(A: int32[n], B: int32[n], n):
-    for k in [0, 2):
-        allocate T: int32[2 : + n]
-        for i in [0, n):
-            T[i + 2] = A[i] + k
-        for i in [0, n):
-            B[i] = T[i + 2] + T[2]
-"""
-    )
-    for value in (None, 0, undef(), lambda io, ii: element("T", (0, 0))):
-        g = transform_layout(f, "T", tiles, value)
-        for size in (0, 1, 4, 6):
-            a = np.arange(size, dtype="int32")
-            assert run(g, {"A": a})["B"].tolist() == [k + 2 for k in range(size)]
-    assert "allocate T: int32[ceildiv(n, 4), 4]" in str(g)
-    assert "padding T[i, j] where i * 4 + j >= n" in str(transform_layout(f, "T", tiles))
-
-
 def test_symbolic_sizes_are_right_where_they_are_known_to_be() -> None:
     text = """def f(A: int32[N], B: int32[N], N):
     assert N >= {least}, "enough"
@@ -383,15 +350,6 @@ def test_a_pad_that_is_split_from_its_reader() -> None:
             add_constraint(parse_nest(doubled), "AC", lambda i, j: i * 4 + j >= 14, undef())
         )
     )
-
-
-def test_layouts_of_any_size_in_c() -> None:
-    f = parse_nest("def f(A: int32[n], B: int32[n], n):\n    for i in [0, n):\n        B[i] = A[i] * 2")
-    g = lower_divisions(transform_layout(transform_layout(f, "A", tiles, 0), "B", lambda i: [i % 3, i // 3], 5))
-    a = np.arange(10, dtype="int32")
-    full = g.layouts["A"].pack(a, 0, {f.sizes[0]: 10})
-    by_c, here = (run(g, {"A": full}, {"n": 10}, backend=b)["B"] for b in ("c", "python"))
-    assert (by_c == here).all() and by_c[1, 3] == by_c[2, 3] == 5 and by_c[0].tolist() == [0, 6, 12, 18]
 
 
 def test_requirements_follow() -> None:

@@ -31,7 +31,6 @@ from tests.lowering.padding.enumeration import (
     ADDONE,
     LARGEST,
     ODD,
-    PRODUCT,
     TILES,
     TOTAL,
     TWICE,
@@ -79,40 +78,6 @@ def test_one_packed_option_each(functions, cost, steps, result):
     assert found == result
 
 
-def test_a_tensor_that_is_needed_with_two_values():
-    graph = Graph()
-    x = graph.input("x", (14,), "int32")
-    graph.output(graph.call([TOTAL], x))
-    graph.output(graph.call([PRODUCT], x))
-    plan = graph.plan()
-    assert plan.cost == 32
-    assert sorted(kinds(plan)) == ["pad 0", "pad 1"]
-    total, product = plan.run({"x": ARRAY[:14] % 3 + 1})
-    assert (total, product) == ((ARRAY % 3 + 1).sum(), np.prod(ARRAY % 3 + 1, dtype=np.int32))
-
-
-def test_with_logical_options_nothing_costs_more():
-    plain = [elementwise(f"plain_{name}", value, None) for name, value in [("a", "A + 1"), ("t", "A * 2 + 1")]]
-    graph = chain([ADDONE, plain[0]], [ODD, plain[1]], [TOTAL, reduction("plain_total", "0", "B + A", None, None)])
-    plan = graph.plan()
-    assert (plan.cost, kinds(plan)) == (0, [])
-    guarded = elementwise("guarded", "A * 2 + 1", guarded=True)
-    assert chain([ADDONE], [guarded, plain[1]], [TOTAL]).plan().cost == 18
-
-
-def test_fifth_before_a_consumer_of_one_and_fourth_before_one_of_seven():
-    one = reduction("ones", "1", "B * A", "1")
-    seven = reduction("sevens", "0", "B + A - 7", "7")
-    before = elementwise("before", "A * 0")  # gives 0
-    graph = chain([before], [ADDONE], [one])
-    assert (graph.plan().cost, kinds(graph.plan())) == (16, ["pad UNDEF"])  # no crop and no pad after addone
-    assert kinds(chain([ADDONE], [seven]).plan()) == ["pad 6"]
-    forgets = elementwise("forgets", "A + 1", undef=True)
-    assert kinds(chain([forgets], [one]).plan()) == ["pad UNDEF", "fill 1"]
-    leaves = elementwise("leaves", "A + 1", guarded=True)
-    assert kinds(chain([leaves], [one]).plan()) == ["pad None", "fill 1"]
-
-
 def test_what_a_function_of_no_inverse_gives_is_filled_and_exp_asks_for_minus_infinity():
     exp = elementwise("exp", "exp(A)", dtype="float32")
     total = reduction("total", "0.0", "B + A", "0.0", dtype="float32")
@@ -126,29 +91,6 @@ def test_what_a_function_of_no_inverse_gives_is_filled_and_exp_asks_for_minus_in
     graph = Graph()
     graph.output(graph.call([total], graph.call([cosine], graph.input("x", (14,), "float32"))))
     assert kinds(graph.plan()) == ["pad UNDEF", "fill 0.0"]
-
-
-def test_two_paths_from_one_padding_meet():
-    graph = Graph()
-    x = graph.input("x", (14,), "int32")
-    a, b = graph.call([ADDONE], x), graph.call([TWICE], x)
-    both = graph.call([elementwise("both", "A + C")], a, b)
-    graph.output(graph.call([reduction("tens", "0", "B + A - 10", "10")], both))
-    plan = graph.plan()
-    assert (plan.cost, kinds(plan)) == (16, ["pad 3"])  # 3 + 1 + 2 * 3
-    assert plan.run({"x": ARRAY})[0] == (3 * ARRAY + 1 - 10).sum()
-    graph.output(a)  # and a logical version of it
-    assert sorted(kinds(graph.plan())) == ["crop 4", "pad 3"]
-    assert graph.plan().cost == 30
-
-
-def test_other_maps_are_copied_to():
-    wide = reduction("wide", "0", "B + A", "0", WIDE)
-    graph = chain([ADDONE], [wide])
-    plan = graph.plan()
-    assert (plan.cost, kinds(plan)) == (32, ["pad UNDEF", "copy 0"])
-    assert plan.run({"x": ARRAY})[0] == (ARRAY + 1).sum()
-    assert chain([ADDONE, elementwise("plain", "A + 1", None)], [wide]).plan().cost == 16
 
 
 def test_another_price():
@@ -405,16 +347,6 @@ def test_guards_stay_with_none_and_go_with_undef_or_a_neutral_element():
     assert shown(FLAT_ADDONE, both) == [("NOTHING", "UNTOUCHED", True), ("READABLE", "A * 2 + 1", False)]
     for f, neutral in [(FLAT_TOTAL, "0"), (FLAT_LARGEST, "-inf")]:
         assert shown(f, {"A": TILES}) == [("NOTHING", "None", True), (neutral, "None", False)]
-
-
-def test_options_meet_in_a_graph():
-    graph = Graph()
-    x = graph.input("x", (14,), "int32")
-    y = graph.call([FLAT_ADDONE, *pad_options(FLAT_ADDONE, {"A": TILES, "B": TILES})], x)
-    graph.output(graph.call(pad_options(FLAT_TOTAL, {"A": TILES}), y))
-    plan = graph.plan()
-    assert plan.cost == 16  # one pad, before guarded or unguarded variants; no fill
-    assert plan.run({"x": np.arange(14)})[0] == 2 * 91 + 14
 
 
 @pytest.mark.nightly
