@@ -552,9 +552,7 @@ def _is_sound(g: Function) -> bool:
 
 def _assuming(g: Function, pads: Sequence[Copy]) -> Function:
     """Insert assumptions of the pads' padding values at the function's start."""
-    stmts = flat(g.body)
-    k = transform.leading_checks(stmts)
-    return g.with_body(seq(*stmts[:k], *(_assumed(g, copy) for copy in pads), *stmts[k:])) if pads else g
+    return g.with_body(transform.with_assumption(g.body, seq(*(_assumed(g, copy) for copy in pads)))) if pads else g
 
 
 def _assumed(g: Function, copy: Copy) -> Stmt:
