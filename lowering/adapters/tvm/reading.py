@@ -343,7 +343,7 @@ def unflattened(number: Expr, shape: list[Expr]) -> Indices:
 PrimFunc: TypeAlias = "tirx.PrimFunc"
 
 DETECTED: Final = "tirx.script_parsing_detect_access"  # TVM's mark of a block whose regions its completion infers
-_KINDS: Final = (
+KINDS: Final = (  # by TVM's numbers
     ir.LoopKind.SERIAL,
     ir.LoopKind.PARALLEL,
     ir.LoopKind.VECTORIZED,
@@ -580,7 +580,7 @@ class PrimFuncReader:
             extent, low, first = ceildiv(extent, step), const(0), low
             self._bind(stmt.loop_var, first + var * step)
         tag = "" if stmt.thread_binding is None else str(stmt.thread_binding.thread_tag)
-        kind = ir.LoopKind.VTHREAD if tag.startswith("vthread") else _KINDS[int(stmt.kind)]
+        kind = ir.LoopKind.VTHREAD if tag.startswith("vthread") else KINDS[int(stmt.kind)]
         loop = ir.For(var, _range(low, extent), self._stmt(stmt.body), kind, tag)
         return loop if not stmt.annotations else ir.with_fields(loop, annotations=annotations_of(stmt))
 
@@ -660,13 +660,13 @@ class PrimFuncReader:
         return ir.seq()
 
     def _let(self, var: Any, value: Operand) -> ir.Stmt:
-        if not isinstance(value, Expr):
-            scalar = parameter(var.name, dtype_of(var))
-            self._bind(var, scalar)
-            return ir.Let(scalar, value)
-        own = (DataVar if is_data(value) else Var)(var.name)
+        if isinstance(value, Expr):
+            own: Any = (DataVar if is_data(value) else Var)(var.name)
+            value = as_value(var, value)
+        else:
+            own = parameter(var.name, dtype_of(var))
         self._bind(var, own)
-        return ir.Let(own, as_value(var, value))
+        return ir.Let(own, value)
 
     def check(self, stmt: Any) -> ir.Stmt:
         cond = self._truth(stmt.condition)
