@@ -393,9 +393,7 @@ def _(value: Space) -> Cell:
     return table(("name", "number", "values"), rows, len(values)) + members
 
 
-@fragment.register
-def _(value: Explanation) -> Cell:
-    return pre("\n".join(value.lines))
+fragment.register(Explanation, lambda value: pre("\n".join(value.lines)))
 
 
 @fragment.register

@@ -24,21 +24,17 @@ _WORDS = re.compile(r"\b(def|for|in|if|else|allocate|assert|assume|padding|holdi
 _LINE = 400  # characters of a line of a nest
 
 
-@fragment.register
-def _(value: Function) -> Cell:
-    return _nest(function_lines(value))
-
-
-@fragment.register
-def _(value: Stmt) -> Cell:
-    return _nest(stmt_lines(value))
-
-
 def _nest(printed: Iterator[PrintedLine]) -> Cell:
     lines = list(itertools.islice(printed, SHOWN_LINES + 1))
     texts = (_WORDS.sub(r"<b>\1</b>", escaped(line.text, _LINE)) for line in lines[:SHOWN_LINES])
     more = note(f"the first {SHOWN_LINES} lines; str() has all") if len(lines) > SHOWN_LINES else ""
     return f'<pre style="line-height:1.25">{chr(10).join(texts)}</pre>{more}'
+
+
+fragment.register(Function, lambda value: _nest(function_lines(value)))
+fragment.register(Stmt, lambda value: _nest(stmt_lines(value)))
+fragment.register(IndexMap, lambda value: pre(repr(value)))
+fragment.register(Plan, lambda value: pre(value.explain()))
 
 
 @fragment.register
@@ -51,20 +47,10 @@ def _(value: Exploration) -> Cell:
 
 
 @fragment.register
-def _(value: IndexMap) -> Cell:
-    return pre(repr(value))
-
-
-@fragment.register
 def _(value: Contract) -> Cell:
     rows = [("needs", code(name), code(str(state))) for name, state in value.needs.items()]
     rows += [("gives", code(name), code(str(state))) for name, state in value.gives.items()]
     return f"<div>padding of {code(value.f.name)}</div>" + table(("", "tensor", "padding"), rows)
-
-
-@fragment.register
-def _(value: Plan) -> Cell:
-    return pre(value.explain())
 
 
 @fragment.register(Lowered)

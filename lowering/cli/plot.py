@@ -432,15 +432,20 @@ def _draw_frame(axes: Any, picture: Picture, view: _View) -> None:
         spine.set_visible(False)
 
 
-def _draw_panel(axes: Any, panel: Panel, view: _View) -> None:
+def _rectangle(box: tuple[Side, ...], **style: Any) -> Any:
+    """A rectangle around the cells of a box."""
     from matplotlib.patches import Rectangle
 
+    rows, columns = _two(box)
+    return Rectangle((columns[0] - 0.5, rows[0] - 0.5), columns[1], rows[1], **style)
+
+
+def _draw_panel(axes: Any, panel: Panel, view: _View) -> None:
     _fill(axes, panel.computed, _COMPUTED, 1.0, 2.0, view)
     _fill(axes, panel.required, _REQUIRED, _INSET, 3.0, view)
     rows, columns = _two(panel.box)
     if rows[1] and columns[1]:
-        corner = (columns[0] - 0.5, rows[0] - 0.5)
-        axes.add_patch(Rectangle(corner, columns[1], rows[1], facecolor=_SPARE, zorder=0.5))
+        axes.add_patch(_rectangle(panel.box, facecolor=_SPARE, zorder=0.5))
         if view.is_fine:
             (top, left), (height, width) = zip(rows, columns, strict=True)
             axes.vlines(
@@ -449,9 +454,7 @@ def _draw_panel(axes: Any, panel: Panel, view: _View) -> None:
             axes.hlines(
                 [top + k + 0.5 for k in range(height - 1)], left - 0.5, left + width - 0.5, "white", lw=0.7, zorder=1
             )
-        outline = Rectangle(
-            corner, columns[1], rows[1], fill=False, edgecolor=_ALLOCATED, linewidth=2, zorder=4, joinstyle="miter"
-        )
+        outline = _rectangle(panel.box, fill=False, edgecolor=_ALLOCATED, linewidth=2, zorder=4, joinstyle="miter")
         outline.set_gid(f"{panel.domain}-allocated")
         axes.add_patch(outline)
     storage = _TIMES.join(f"{extent:,}" for extent in panel.extents)
@@ -481,12 +484,8 @@ def _fill(axes: Any, elements: Elements, colour: str, inset: float, order: float
         edge = {"edgecolors": "white", "linewidths": 0.7} if inset == 1 else {"edgecolors": "none"}
         axes.add_collection(PolyCollection(squares, facecolors=colour, **edge, zorder=order), autolim=False)
         return
-    rows, columns = _two(elements.box)
     if elements.blocks is None:
-        from matplotlib.patches import Rectangle
-
-        corner = (columns[0] - 0.5, rows[0] - 0.5)
-        axes.add_patch(Rectangle(corner, columns[1], rows[1], facecolor=colour, edgecolor="none", zorder=order))
+        axes.add_patch(_rectangle(elements.box, facecolor=colour, edgecolor="none", zorder=order))
         return
     _raster(axes, elements, colour, order)
 

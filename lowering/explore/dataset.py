@@ -264,10 +264,8 @@ class ResultFolder:
         deletion."""
         files = parts(self.folder)
         for file in files:
-            try:
+            with contextlib.suppress(DamagedResultsError):
                 _meta(file)
-            except DamagedResultsError:
-                continue
         for file in files:
             try:
                 file.unlink()

@@ -155,6 +155,7 @@ RESERVED: Final = ("error", "seconds", "version")  # columns beside values
 
 # -- in another process -----------------------------------------------------------------------------------------
 
+_loaded: Final = lru_cache(maxsize=4)(pickle.loads)
 _stop: Any = None  # an event of the driver's pool, set when no further configuration is to begin
 
 
@@ -183,7 +184,7 @@ def run_batch(data: bytes, rows: Sequence[Row], seconds: float, serial: int) -> 
     ExplorationError: this process cannot load the task.
     """
     try:
-        task = _loaded(data)
+        task: Task = _loaded(data)
     except Exception as error:
         raise ExplorationError(f"a worker cannot load make and measure: {error_text(error)}") from None
     outcomes = []
@@ -193,12 +194,6 @@ def run_batch(data: bytes, rows: Sequence[Row], seconds: float, serial: int) -> 
         if perf_counter() >= end or (_stop is not None and _stop.is_set()):
             break
     return outcomes
-
-
-@lru_cache(maxsize=4)
-def _loaded(data: bytes) -> Task:
-    task: Task = pickle.loads(data)
-    return task
 
 
 Finished = tuple[Sequence[Row], Sequence[Measurement]]

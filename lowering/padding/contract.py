@@ -413,13 +413,13 @@ class ContractDataflow:
         stores = [self._decided.by_path[path].stmt for path in found]
         stored = {stmt.tensor for stmt in stores if isinstance(stmt, ir.Store)}
         for source in sources:
-            if source.path is None and source.kind == "unknown" and read in stored:
-                conds.append(source.where)
-            for cond in found.get(source.path, ()) if source.path is not None else ():
+            if source.path is None:
+                conds += [source.where] if source.kind == "unknown" and read in stored else []
+                continue
+            for cond in found.get(source.path, ()):
                 if source.at is None:
                     conds.append(source.where)
                 else:
-                    assert source.path is not None
                     loops = [loop.var for loop in self._decided.by_path[source.path].loops]
                     conds.append(source.where & substitute(cond, dict(zip(loops, source.at, strict=True))))
         return conds

@@ -26,7 +26,7 @@ from intset.context import Context
 from intset.errors import BudgetError, InputError, IntSetError, UndecidedError
 from intset.expr.build import logical_and, logical_or
 from intset.expr.dag import opaque_terms, substitute
-from intset.expr.node import Cond, Expr, Var, as_expr, truth
+from intset.expr.node import Cond, Expr, Var, as_expr, constant_value, truth
 from intset.expr.printer import shown
 from intset.expr.range import Range
 from intset.itermap.itermap import iter_map
@@ -316,26 +316,27 @@ class Hoisted:
         }
         numbers, shapes = bound_values(self.f, passed, sizes)
         values: dict[Number, Any] = dict(zip((*self.f.sizes, *self.f.scalars), numbers, strict=True))
+        at = {v: values[v] for v in self.f.sizes}
         inner = {t.name: given[t.name] for t in self.packed.params if t in self.f.params and t.name in given}
-        local = dict(zip(self.names, (*self.pads, *self.crops), strict=True))
-        for name, border in list(local.items())[: len(self.pads)]:
+        for name, border in zip(self.names, self.pads, strict=False):
             tensor = next(t for t in self.packed.params if t.name == name)
             logical = np.asarray(given[border.tensor], tensor.dtype)
-            grid = Grid(border.map.renamed({v: values[v] for v in self.f.sizes}, Context()))
+            grid = Grid(border.map.renamed(at, Context()))
             packed = grid.layout.pack(logical, poison(tensor.dtype))
             value = None if border.value is UNDEF and undef is None else border.value
             inner[name] = grid.filled(packed, value, tensor.dtype, undef)
         results = run(self.packed, inner, values, functions, undef=undef)
+        crops = {border.tensor: name for name, border in zip(self.names[len(self.pads) :], self.crops, strict=True)}
+        maps = {border.tensor: border.map for border in self.crops}
         found: dict[str, Any] = {}
         for tensor in self.f.outputs:
-            crop = next((name for name in self.names[len(self.pads) :] if local[name].tensor == tensor.name), None)
-            if crop is None:
+            if tensor.name not in crops:
                 found[tensor.name] = results[tensor.name]
                 continue
             target = given.get(tensor.name)
             if target is None:
                 target = np.empty(shapes[tensor], tensor.dtype)
-            target[...] = local[crop].map.unpack(results[crop], {v: values[v] for v in self.f.sizes})
+            target[...] = maps[tensor.name].unpack(results[crops[tensor.name]], at)
             found[tensor.name] = target
         for key, tensor in self.f.labels.items():
             if isinstance(key, str) and tensor in self.f.outputs:
@@ -390,62 +391,45 @@ class _Hoist:
         self.allocations = {s.tensor: k for k, s in enumerate(self.stmts) if isinstance(s, Allocate)}
         self.checks = transform.leading_checks(self.stmts)
         self.copies = Copies(f, self.stmts[: self.checks])
-        self.pads: list[Copy] = []
-        self.crops: list[Copy] = []
+        order = {t: k for k, t in enumerate(f.params)}
+        self.pads = sorted(filter(None, map(self._pad, self.allocations)), key=lambda copy: order[copy.outer])
+        self.crops = sorted(filter(None, map(self._crop, f.outputs)), key=lambda copy: order[copy.outer])
 
     # -- which copies -------------------------------------------------------------------------------------------
-
-    def _find(self) -> None:
-        for inner in self.allocations:
-            found = self._pad(inner)
-            if found is not None:
-                self.pads.append(found)
-        taken = {copy.inner for copy in self.pads}
-        for outer in self.f.outputs:
-            found = self._crop(outer, taken)
-            if found is not None:
-                self.crops.append(found)
-        order = {t: k for k, t in enumerate(self.f.params)}
-        self.pads.sort(key=lambda copy: order[copy.outer])
-        self.crops.sort(key=lambda copy: order[copy.outer])
 
     def _storing(self, tensor: Tensor) -> tuple[int, ...]:
         return tuple(k for k, (_, stored) in enumerate(self.uses) if tensor in stored)
 
-    def _is_told(self, numbers: Sequence[int], target: Tensor, source: Tensor) -> bool:
-        """Test that plain statements store only to `target` and load only `target` and `source`."""
-        return all(
-            self.uses[k][1] == {target} and self.uses[k][0] <= {target, source} and is_plain(self.stmts[k])
-            for k in numbers
-        )
+    def _copied(self, target: Tensor) -> tuple[tuple[int, ...], Tensor | None]:
+        """The statements that store to a tensor; the other tensor of its type that they read, if they do nothing else.
+
+        Every storage range of both starts at 0.
+        """
+        own = self._storing(target)
+        read = {t for k in own for t in self.uses[k][0]} - {target}
+        if len(read) != 1 or not all(self.uses[k][1] == {target} and is_plain(self.stmts[k]) for k in own):
+            return own, None
+        (source,) = read
+        stored = [self.stmts[self.allocations[t]] for t in (source, target) if t in self.allocations]
+        starts = [r.min for stmt in stored if isinstance(stmt, Allocate) for r in stmt.ranges]
+        is_plain_storage = all(isinstance(e, Expr) and constant_value(e) == 0 for e in starts)
+        return own, source if source.dtype == target.dtype and is_plain_storage else None
 
     def _pad(self, inner: Tensor) -> Copy | None:
-        own = self._storing(inner)
-        read = {t for k in own for t in self.uses[k][0]} - {inner}
-        outer = next(iter(read)) if len(read) == 1 else None
-        if outer is None or outer not in self.f.inputs or outer.dtype != inner.dtype:
+        own, outer = self._copied(inner)
+        if outer is None or outer not in self.f.inputs:
             return None
-        allocation = self.stmts[self.allocations[inner]]
         others = [k for k, (r, _) in enumerate(self.uses) if inner in r and k not in own]
-        if (
-            not self._is_told(own, inner, outer)
-            or not _is_plain_storage(allocation)
-            or min(others, default=max(own) + 1) < max(own)
-        ):
+        if min(others, default=max(own) + 1) < max(own):
             return None
         found = self.copies.pad([self.stmts[k] for k in own], outer, inner)
         return None if found is None else Copy(own, outer, inner, *found)
 
-    def _crop(self, outer: Tensor, taken: set[Tensor]) -> Copy | None:
-        own = self._storing(outer)
-        read = {t for k in own for t in self.uses[k][0]}
-        inner = next(iter(read)) if len(read) == 1 else None
-        if inner is None or inner not in self.allocations or inner in taken or inner.dtype != outer.dtype:
+    def _crop(self, outer: Tensor) -> Copy | None:
+        own, inner = self._copied(outer)
+        if inner is None or inner not in self.allocations or any(inner is copy.inner for copy in self.pads):
             return None
-        is_read = any(outer in r for r, _ in self.uses)
-        if is_read or not self._is_told(own, outer, inner) or max(self._storing(inner), default=-1) > min(own):
-            return None
-        if not _is_plain_storage(self.stmts[self.allocations[inner]]):
+        if any(outer in r for r, _ in self.uses) or max(self._storing(inner), default=-1) > min(own):
             return None
         found = self.copies.crop([self.stmts[k] for k in own], outer, inner)
         return None if found is None else Copy(own, outer, inner, found, None)
@@ -453,7 +437,6 @@ class _Hoist:
     # -- what is left -------------------------------------------------------------------------------------------
 
     def made(self) -> Hoisted:
-        self._find()
         packed = self._packed()
         try:
             promised = contract(packed).promises({copy.inner.name: copy.value for copy in self.pads})
@@ -483,7 +466,7 @@ class _Hoist:
             outputs=outputs,
             body=seq(*kept),
             labels={key: t for key, t in f.labels.items() if t in params},
-            layouts=self._layouts(params),
+            layouts=self._layouts(),
             padding={t: p for t, p in f.padding.items() if t in params},
         )
         for copy in self.pads:
@@ -495,22 +478,19 @@ class _Hoist:
         g = replace(g, padding=padding)
         return _assuming(g, _needed(g, [copy for copy in self.pads if copy.value is not None]))
 
-    def _layouts(self, params: Mapping[Tensor, None]) -> dict[str, IndexMap]:
-        names = {t.name for t in params}
-        found = {name: m for name, m in self.f.layouts.items() if name in names}
+    def _layouts(self) -> dict[str, IndexMap]:
         gone = {copy.outer.name for copy in (*self.pads, *self.crops)}
-        local = {name: m for name, m in self.f.layouts.items() if name not in found and name not in gone}
+        found = {name: m for name, m in self.f.layouts.items() if name not in gone}
         for copy in (*self.pads, *self.crops):
             first = self.f.layouts.get(copy.outer.name)
             found[copy.inner.name] = copy.map if first is None else first.packed_by(copy.map)
-        return {**local, **found}
+        return found
 
     def _untouched(self, copy: Copy) -> Padding | None:
         """Compute the untouchable padding of a packed parameter: declared padding, plus padding no pad writes."""
         allocation = self.stmts[self.allocations[copy.inner]]
         assert isinstance(allocation, Allocate)
-        is_open = copy in self.pads and copy.value is None
-        if not is_open:
+        if copy not in self.pads or copy.value is not None:
             return allocation.padding
         outside = Scope(None, {}, (), frozenset(), self.f.ctx)
         axes = transform.index_variables(copy.inner.ndim, outside)
@@ -519,12 +499,6 @@ class _Hoist:
             padding = logical_or(padding, allocation.padding.at(axes))
         cond = transform.narrowed(padding, transform.inside_loops(axes, copy.inner.extents, outside))
         return None if cond is truth(False) else Padding(axes, cond)
-
-
-def _is_plain_storage(stmt: Stmt) -> bool:
-    """Test that every storage range starts at 0."""
-    assert isinstance(stmt, Allocate)
-    return all(isinstance(r.min, Expr) and r.min.is_const and r.min.data == 0 for r in stmt.ranges)
 
 
 def _follow(copy: Copy) -> Callable[[tuple[Expr, ...], Scope], tuple[Expr, ...]]:
@@ -578,9 +552,7 @@ def _is_sound(g: Function) -> bool:
 
 def _assuming(g: Function, pads: Sequence[Copy]) -> Function:
     """Insert assumptions of the pads' padding values at the function's start."""
-    stmts = flat(g.body)
-    k = transform.leading_checks(stmts)
-    return g.with_body(seq(*stmts[:k], *(_assumed(g, copy) for copy in pads), *stmts[k:])) if pads else g
+    return g.with_body(transform.with_assumption(g.body, seq(*(_assumed(g, copy) for copy in pads)))) if pads else g
 
 
 def _assumed(g: Function, copy: Copy) -> Stmt:

@@ -215,27 +215,24 @@ def accesses_of(term: Any) -> ForeignAccesses:
     A call may read and write arrays passed by pointer. A call without pointers, such as a barrier of threads, may
     order all accesses.
     """
-    reads: set[Any] = set()
-    writes: set[Any] = set()
+    reads = {load.source for load in _parts(term, TensorLoad)}
+    writes = {store.buffer for store in _parts(term, tirx.BufferStore)}
     passed: set[Any] = set()
-    barriers: list[bool] = []
+    is_barrier = False
+    for node in _parts(term, tirx.BufferStore, tirx.Evaluate):
+        calls = _parts(node.value, Call)
+        args = [arg for call in calls for arg in call.args]
+        pointers = {arg for arg in args if isinstance(arg, tvm.ir.Var) and tirx.is_buffer_var(arg)}
+        passed |= pointers
+        is_barrier |= not pointers and not all(map(terms.is_supported, calls))
+    return ForeignAccesses(reads | passed, writes | passed, passed, is_barrier)
 
-    def visit(node: Any) -> None:
-        if isinstance(node, TensorLoad):
-            reads.add(node.source)
-        elif isinstance(node, tirx.BufferStore):
-            writes.add(node.buffer)
-        if isinstance(node, (tirx.BufferStore, tirx.Evaluate)):
-            pointers: set[Any] = set()
-            calls: list[Any] = []
-            tvm_ffi.structural_walk(node.value, [(Call, lambda call: calls.append(call))])
-            for call in calls:
-                pointers.update(arg for arg in call.args if isinstance(arg, tvm.ir.Var) and tirx.is_buffer_var(arg))
-            passed.update(pointers)
-            barriers.append(not pointers and not all(map(terms.is_supported, calls)))
 
-    tvm_ffi.structural_walk(term, [((TensorLoad, tirx.BufferStore, tirx.Evaluate), visit)])
-    return ForeignAccesses(reads | passed, writes | passed, passed, any(barriers))
+def _parts(term: Any, *classes: type) -> list[Any]:
+    """The parts of a term of TVM that have one of these classes."""
+    found: list[Any] = []
+    tvm_ffi.structural_walk(term, [(classes, found.append)])
+    return found
 
 
 _LEAVING: Final = ("ret", "thread_return", "break_loop", "continue_loop")
@@ -253,17 +250,13 @@ def foreign(term: Any, known: Mapping[Any, Operand], tensor_of: Callable[[Any], 
     ------
     KeyError: the statement mentions an unknown variable or buffer, or leaves a loop or the function.
     """
-    leaves: list[Any] = []
-    tvm_ffi.structural_walk(term, [((tir.Break, tir.Continue, tir.Return, Call), leaves.append)])
+    leaves = _parts(term, tir.Break, tir.Continue, tir.Return, Call)
     if any(not isinstance(node, Call) or call_name(node) in _LEAVING for node in leaves):
         raise KeyError(term)
     inside: set[Any] = set()  # what blocks declare, which TVM's analysis takes for free
-
-    def declared(block: Any) -> None:
+    for block in _parts(term, SBlock):
         inside.update(axis.var for axis in block.iter_vars)
         inside.update((*block.alloc_buffers, *(match.buffer for match in block.match_buffers)))
-
-    tvm_ffi.structural_walk(term, [(SBlock, declared)])
     free = [var for var in tirx.analysis.undefined_vars(term) if var not in inside]
     buffers = tuple(var for var in free if tirx.is_buffer_var(var))
     variables = tuple(var for var in free if not tirx.is_buffer_var(var))
@@ -350,7 +343,7 @@ def unflattened(number: Expr, shape: list[Expr]) -> Indices:
 PrimFunc: TypeAlias = "tirx.PrimFunc"
 
 DETECTED: Final = "tirx.script_parsing_detect_access"  # TVM's mark of a block whose regions its completion infers
-_KINDS: Final = (
+KINDS: Final = (  # by TVM's numbers
     ir.LoopKind.SERIAL,
     ir.LoopKind.PARALLEL,
     ir.LoopKind.VECTORIZED,
@@ -587,7 +580,7 @@ class PrimFuncReader:
             extent, low, first = ceildiv(extent, step), const(0), low
             self._bind(stmt.loop_var, first + var * step)
         tag = "" if stmt.thread_binding is None else str(stmt.thread_binding.thread_tag)
-        kind = ir.LoopKind.VTHREAD if tag.startswith("vthread") else _KINDS[int(stmt.kind)]
+        kind = ir.LoopKind.VTHREAD if tag.startswith("vthread") else KINDS[int(stmt.kind)]
         loop = ir.For(var, _range(low, extent), self._stmt(stmt.body), kind, tag)
         return loop if not stmt.annotations else ir.with_fields(loop, annotations=annotations_of(stmt))
 
@@ -667,13 +660,13 @@ class PrimFuncReader:
         return ir.seq()
 
     def _let(self, var: Any, value: Operand) -> ir.Stmt:
-        if not isinstance(value, Expr):
-            scalar = parameter(var.name, dtype_of(var))
-            self._bind(var, scalar)
-            return ir.Let(scalar, value)
-        own = (DataVar if is_data(value) else Var)(var.name)
+        if isinstance(value, Expr):
+            own: Any = (DataVar if is_data(value) else Var)(var.name)
+            value = as_value(var, value)
+        else:
+            own = parameter(var.name, dtype_of(var))
         self._bind(var, own)
-        return ir.Let(own, as_value(var, value))
+        return ir.Let(own, value)
 
     def check(self, stmt: Any) -> ir.Stmt:
         cond = self._truth(stmt.condition)
@@ -697,7 +690,7 @@ class PrimFuncReader:
         block = stmt.block
         label = ir.BlockLabel(str(block.name_hint), annotations_of(block))
         is_root = stmt.same_as(self.func.body)  # `like` keeps what stands there
-        if label.annotations and not is_root and _holds_loops(block.body):
+        if label.annotations and not is_root and _parts(block.body, tir.For, SBlockRealize):
             raise InputError(f"TVM's block {label.name} is annotated around loops: it has no counterpart")
         names: list[ir.Stmt] = []
         for axis, term in zip(block.iter_vars, stmt.iter_values, strict=True):
@@ -766,12 +759,6 @@ def _labelled(root: ir.Stmt, label: ir.BlockLabel) -> ir.Stmt:
         return ir.with_fields(stmt, block=label) if is_open else stmt
 
     return rebuilt(root, own)
-
-
-def _holds_loops(body: Any) -> bool:
-    found: list[Any] = []
-    tvm_ffi.structural_walk(body, [((tir.For, SBlockRealize), found.append)])
-    return bool(found)
 
 
 def _range(low: Expr, extent: Expr) -> Range:

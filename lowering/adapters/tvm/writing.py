@@ -31,7 +31,7 @@ from intset.expr.node import Expr, Var, const, constant_value
 from intset.expr.printer import shown
 from intset.expr.range import Range
 from intset.infinity import Infinity
-from lowering.adapters.tvm.reading import ForeignCall, PrimFunc, PrimFuncReader, restored
+from lowering.adapters.tvm.reading import KINDS, ForeignCall, PrimFunc, PrimFuncReader, restored
 from lowering.adapters.tvm.terms import CLASSES
 from lowering.nest import ir
 from lowering.nest.driver import Cursor, Descent, Synthesis, rewritten, synthesized
@@ -105,14 +105,6 @@ TirStmt: TypeAlias = "Synthesis[Descent, TirTerm]"
 
 INDEX: Final = "int64"
 _SCHEDULABLE: Final = "s_tir"  # the attribute of a function with blocks
-_KINDS: Final = {
-    ir.LoopKind.SERIAL: tirx.ForKind.SERIAL,
-    ir.LoopKind.PARALLEL: tirx.ForKind.PARALLEL,
-    ir.LoopKind.VECTORIZED: tirx.ForKind.VECTORIZED,
-    ir.LoopKind.UNROLLED: tirx.ForKind.UNROLLED,
-    ir.LoopKind.THREAD: tirx.ForKind.THREAD_BINDING,
-    ir.LoopKind.VTHREAD: tirx.ForKind.THREAD_BINDING,
-}
 _THREAD_AXIS: Final = 1  # `ThreadIndex` of TVM's kinds of axes
 
 
@@ -301,11 +293,12 @@ class PrimFuncWriter:
             )
         low, extent = (self._terms(end) for end in range_ends(stmt.range))
         var = self._bound(stmt.var, tirx.Var(stmt.var.name, INDEX))
-        binding = None
-        if stmt.kind in _ON_THREADS:
+        kind, binding = stmt.kind, None
+        if kind in _ON_THREADS:
+            kind = ir.LoopKind.THREAD
             binding = tirx.IterVar(None, tirx.Var(stmt.thread, INDEX), _THREAD_AXIS, stmt.thread)
         body = yield stmt.body, descent.inside(stmt)
-        return tir.For(var, low, extent, _KINDS[stmt.kind], body, binding, dict(stmt.annotations))
+        return tir.For(var, low, extent, KINDS.index(kind), body, binding, dict(stmt.annotations))
 
     def _if(self, stmt: ir.If, descent: Descent) -> TirStmt:
         then = yield stmt.then, descent.then(stmt)
