@@ -69,7 +69,11 @@ class DimensionBounds:
 
     def union(self, other: DimensionBounds) -> DimensionBounds:
         """Bounds of the union: the smaller lower and the larger upper ends."""
-        return DimensionBounds(self.dims, lambda k: _loosest(self[k], other[k]))
+
+        def loosest(k: int) -> Pair:
+            return smaller(self[k][0], other[k][0]), larger(self[k][1], other[k][1])
+
+        return DimensionBounds(self.dims, loosest)
 
     def intersection(self, other: DimensionBounds) -> DimensionBounds:
         """Bounds of the intersection: the larger lower and the smaller upper ends."""
@@ -124,10 +128,6 @@ def outer_ends(query: Query, k: int) -> Bounds:
 def tightest(a: Pair, b: Pair) -> Pair:
     """The larger lower and the smaller upper end."""
     return larger(a[0], b[0]), smaller(a[1], b[1])
-
-
-def _loosest(a: Pair, b: Pair) -> Pair:
-    return smaller(a[0], b[0]), larger(a[1], b[1])
 
 
 def pair_at(pair: Pair, values: Mapping[Var, IntLike]) -> Pair:
