@@ -548,7 +548,14 @@ class _LocalSearch:
 
     def _toward(self, number: int, v: Var) -> Iterator[int]:
         """Where the line through two values of the difference of the sides is zero."""
-        for part in _comparisons(self.conditions[number]):
+        stack = [self.conditions[number]]
+        while stack:
+            part = stack.pop()
+            if part.op in (ops.AND, ops.OR, ops.NOT):
+                stack.extend(part.args)
+                continue
+            if part.op is ops.BOOL or not all(isinstance(arg, Expr) for arg in part.args):
+                continue
             a, b = part.args
             old = self.point[v]
             try:
@@ -562,16 +569,6 @@ class _LocalSearch:
             if slope:
                 zero = old - here // slope
                 yield from (zero, zero + 1, zero - 1)
-
-
-def _comparisons(cond: Cond) -> Iterator[Cond]:
-    stack: list[Cond] = [cond]
-    while stack:
-        part = stack.pop()
-        if part.op in (ops.AND, ops.OR, ops.NOT):
-            stack.extend(part.args)
-        elif part.op is not ops.BOOL and all(isinstance(arg, Expr) for arg in part.args):
-            yield part
 
 
 def repaired(conditions: Sequence[Cond], spans: Mapping[Var, Interval]) -> Point | None:

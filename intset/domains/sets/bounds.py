@@ -319,7 +319,7 @@ class ShapeEnds:
         pairs: list[Pair] = []
         notes: dict[str, None] = {}
         for k in range(self.dims):
-            ends = []
+            ends: list[End] = []
             for side in (-1, 1):
                 try:
                     # after one refusal: a quarter of the budget for each further end
@@ -328,14 +328,10 @@ class ShapeEnds:
                     ends.append(as_end(end))
                 except BudgetError as error:
                     notes[f"the ends were given up: {error}"] = None
-                    ends.append(self._outer_end(k, side))
+                    outer = (NEG_INF, POS_INF) if self._outer is None else self._outer[k]
+                    ends.append(outer[side > 0])
             pairs.append((ends[0], ends[1]))
         return tuple(pairs), tuple(notes)
-
-    def _outer_end(self, k: int, side: int) -> End:
-        if self._outer is None:
-            return NEG_INF if side < 0 else POS_INF
-        return self._outer[k][side > 0]
 
     def __reduce__(self) -> tuple[type[ShapeEnds], tuple[object, ...]]:
         return ShapeEnds, (self.shape, self.dims, self._outer)
