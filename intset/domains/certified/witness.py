@@ -369,7 +369,7 @@ def box_of(query: Query, limit: int | None = None) -> tuple[list[Var], list[rang
     if box is None or prod(map(length, box.values())) > most:
         return None
     nodes = postorder((*query.exprs, *query.facts))
-    if len(nodes) > ENUMERATED_NODES:  # they are not compiled, so each node costs more
+    if len(nodes) > ENUMERATED_NODES:  # long expressions are not compiled, so each node costs more
         most = most * ENUMERATED_NODES**2 // len(nodes) ** 2
     if prod(map(len, box.values())) > most or is_long_on(nodes, box):
         return None
