@@ -332,7 +332,18 @@ class BoundsCertificate(Displayed):
 
     def to_text(self) -> str:
         """The certificate as one line of text, which `from_text` reads."""
-        return bounds_text(self)
+        writer = CertificateWriter()
+        parts = zip(_PARTS, (self.lower, self.upper, *self.attained, self.empty), strict=True)
+        body: dict[str, Any] = {
+            "expr": writer.node(self.expr),
+            "ends": [writer.end(self.low), writer.end(self.high)],
+            "keep": [writer.node(var) for var in self.keep],
+            **writer.stated(self.facts, self.ranges),
+            "at lower": _point(writer, self.at_lower),
+            "at upper": _point(writer, self.at_upper),
+            **{name: writer.certificate(part) for name, part in parts if part is not None},
+        }
+        return dump({KEY: VERSION, "nodes": writer.rows, **body})
 
     @classmethod
     def from_text(cls, text: str) -> BoundsCertificate:
@@ -342,7 +353,17 @@ class BoundsCertificate(Displayed):
         ------
         ParseError: malformed text, or a variable whose uid belongs to a different variable here.
         """
-        return cls(**bounds_fields(text))
+        table = load(text, KEY)
+        reader = CertificateReader(table.pop("nodes", None))
+        low, high = (reader.end(end) for end in read_list(table.pop("ends", None), 2, 2))
+        keep = tuple(reader.node(index, Var) for index in read_list(table.pop("keep", None)))
+        expr, stated = reader.node(table.pop("expr", None), Expr), reader.stated(table)
+        at_lower, at_upper = (_read_point(reader, table.pop(name, None)) for name in ("at lower", "at upper"))
+        lower, upper, first, last, empty = (_part(reader, table.pop(name, None)) for name in _PARTS)
+        if table:
+            raise refuse("a field that has no meaning")
+        points = at_lower, at_upper, (first, last)
+        return cls(expr, low, high, keep, stated["ranges"], stated["facts"], lower, upper, *points, empty)
 
     def words(self) -> tuple[str, ...]:
         """The certificate in sentences."""
@@ -435,44 +456,12 @@ KEY = "bounds"
 _PARTS = ("lower", "upper", "attained lower", "attained upper", "empty")
 
 
-def bounds_text(cert: BoundsCertificate) -> str:
-    """Write the certificate as one line."""
-    writer = CertificateWriter()
-    parts = zip(_PARTS, (cert.lower, cert.upper, *cert.attained, cert.empty), strict=True)
-    body: dict[str, Any] = {
-        "expr": writer.node(cert.expr),
-        "ends": [writer.end(cert.low), writer.end(cert.high)],
-        "keep": [writer.node(var) for var in cert.keep],
-        **writer.stated(cert.facts, cert.ranges),
-        "at lower": _point(writer, cert.at_lower),
-        "at upper": _point(writer, cert.at_upper),
-        **{name: writer.certificate(part) for name, part in parts if part is not None},
-    }
-    return dump({KEY: VERSION, "nodes": writer.rows, **body})
-
-
 def _point(writer: CertificateWriter, at: At | None) -> list[list[Any]] | None:
     """Rows of (term, value); a value is a number, or a one-element list with an expression."""
     if at is None:
         return None
     values = [[writer.node(value)] if isinstance(value, Expr) else number(value) for value in at.values()]
     return [[writer.node(e), value] for e, value in zip(at, values, strict=True)]
-
-
-def bounds_fields(text: str) -> dict[str, Any]:
-    """Parse the fields of a certificate from a line; ParseError for malformed text."""
-    table = load(text, KEY)
-    reader = CertificateReader(table.pop("nodes", None))
-    low, high = (reader.end(end) for end in read_list(table.pop("ends", None), 2, 2))
-    keep = tuple(reader.node(index, Var) for index in read_list(table.pop("keep", None)))
-    fields = {"expr": reader.node(table.pop("expr", None), Expr), "low": low, "high": high, "keep": keep}
-    fields |= reader.stated(table)
-    at = [_read_point(reader, table.pop(name, None)) for name in ("at lower", "at upper")]
-    lower, upper, first, last, empty = (_part(reader, table.pop(name, None)) for name in _PARTS)
-    if table:
-        raise refuse("a field that has no meaning")
-    parts = {"lower": lower, "upper": upper, "attained": (first, last), "empty": empty}
-    return {**fields, **parts, "at_lower": at[0], "at_upper": at[1]}
 
 
 def _part(reader: CertificateReader, table: object) -> Certificate | None:

@@ -192,7 +192,8 @@ def _choices(node: Expr) -> tuple[Expr, ...]:
 
 def stated(cert: Certificate) -> tuple[Cond, ...]:
     """Goal (unless vacuous), facts and ranges of a certificate, as conditions."""
-    return (*_evaluated(cert), *_range_conditions(cert))
+    facts = [fact.condition for fact in cert.facts]
+    return (*([] if cert.vacuous else [cert.goal]), *facts, *_range_conditions(cert))
 
 
 def premises_of(cert: Certificate) -> list[Cond]:
@@ -239,12 +240,6 @@ def box_of(cert: Certificate) -> dict[Expr, range] | None:
     return box if is_small and prod(map(len, box.values())) <= CHECK_POINTS else None
 
 
-def _evaluated(cert: Certificate) -> tuple[Cond, ...]:
-    """The facts, after the goal unless the claim is vacuous."""
-    facts = tuple(fact.condition for fact in cert.facts)
-    return facts if cert.vacuous else (cert.goal, *facts)
-
-
 def _range_conditions(cert: Certificate) -> Iterator[Cond]:
     for var, limits in cert.ranges:
         yield from range_conditions(var, limits)
@@ -279,7 +274,8 @@ def check_point(cert: Certificate, budget: CheckBudget) -> bool:
             return False
         if not all(evaluate(fact.condition, point) for fact in cert.facts):
             return False
-        return _keeps_declarations(cert, point) and _agrees(point)
+        leaves = [*(var for var in free_vars(*stated(cert)) if var in point), *point.loads]
+        return all(evaluate(cond, point) for e in leaves for cond in declared_conditions(e)) and _agrees(point)
     except (EvaluationError, InputError):
         return False
 
@@ -296,11 +292,6 @@ class _PointWithReads(dict[Any, int]):
         if is_present and isinstance(key, Expr) and key.op is ops.LOAD:
             self.loads[key] = None
         return is_present
-
-
-def _keeps_declarations(cert: Certificate, point: _PointWithReads) -> bool:
-    leaves = [*(var for var in free_vars(*stated(cert)) if var in point), *point.loads]
-    return all(evaluate(cond, point) for e in leaves for cond in declared_conditions(e))
 
 
 def _agrees(point: _PointWithReads) -> bool:
@@ -458,10 +449,11 @@ def without_common_factors(a: Poly, b: Poly) -> tuple[Poly, Poly]:
     factor = math.gcd(*a.values(), *b.values())
     if factor == 1 and not shared:
         return a, b
-    return _divided(a, factor, shared), _divided(b, factor, shared)
+    return divided(a, factor, shared), divided(b, factor, shared)
 
 
-def _divided(poly: Poly, factor: int, shared: Mapping[Any, int]) -> Poly:
+def divided(poly: Poly, factor: int, shared: Mapping[Any, int]) -> Poly:
+    """The quotient of a polynomial by a number and by a monomial that divide each of its terms."""
     quotient: Poly = {}
     for monomial, k in poly.items():
         left = ((atom, power - shared.get(atom, 0)) for atom, power in monomial)
@@ -654,7 +646,9 @@ def is_well_formed(cert: Certificate) -> bool:
         return False
     if any(getattr(cert, field) != unused for field, unused in _UNUSED.items() if field not in used):
         return False
-    return _is_point(cert.point) and all(_is_combination(one, 0) for one in cert.combinations)
+    is_leaf = all(isinstance(e, Expr) and e.op in (ops.VAR, ops.LOAD) for e in cert.point)
+    are_numbers = all(type(value) is int for value in cert.point.values())
+    return is_leaf and are_numbers and all(_is_combination(one, 0) for one in cert.combinations)
 
 
 def are_facts(facts: object) -> bool:
@@ -669,10 +663,6 @@ def are_ranges(ranges: object) -> bool:
     if not all(isinstance(var, Var) and isinstance(limits, Range) for var, limits in ranges):
         return False
     return len({var for var, _ in ranges}) == len(ranges)
-
-
-def _is_point(point: Mapping[Any, Any]) -> bool:
-    return all(isinstance(e, Expr) and e.op in (ops.VAR, ops.LOAD) and type(value) is int for e, value in point.items())
 
 
 def _is_combination(one: object, depth: int) -> bool:
@@ -713,8 +703,7 @@ def ways_to_fail(cert: Certificate) -> Iterator[tuple[Literals | None, tuple[Con
 
     Evaluation is lazy, so later conjuncts assume earlier ones. A case of None means too many cases.
     """
-    before = tuple(fact.condition for fact in cert.facts)
-    before += tuple(cond for var, limits in cert.ranges for cond in range_conditions(var, limits))
+    before = (*(fact.condition for fact in cert.facts), *_range_conditions(cert))
     if cert.vacuous:
         yield (), before
         return
@@ -728,18 +717,13 @@ def ways_to_fail(cert: Certificate) -> Iterator[tuple[Literals | None, tuple[Con
 def check_linear(cert: Certificate, budget: CheckBudget | None = None) -> bool:
     """Whether every failing case of the goal has a valid combination."""
     budget = CheckBudget() if budget is None else budget
-    budget.spend(_quadratic(cert))
+    nodes = sum(1 for _ in postorder(stated(cert)))
+    budget.spend(nodes + nodes * nodes // 200)  # cases of conjunctions, nested definedness conditions
     by_case = {one.case: one for one in cert.combinations}
     for case, roots in ways_to_fail(cert):
         if case is None or case not in by_case or not check_combination(cert, by_case[case], roots, budget):
             return False
     return True
-
-
-def _quadratic(cert: Certificate) -> int:
-    """Steps charged for quadratic work: cases of conjunctions, nested definedness conditions."""
-    nodes = sum(1 for _ in postorder(stated(cert)))
-    return nodes + nodes * nodes // 200
 
 
 def check_combination(cert: Certificate, one: Combination, roots: Sequence[Cond], budget: CheckBudget) -> bool:
@@ -798,7 +782,7 @@ class _StatedComparisons:
         self.nonzero = nonzero(needs)
         self.facts = {cond for fact in cert.facts for cond in literals(fact.condition)}
         self.needs = {cond for need in needs for cond in literals(need)}
-        self.ranges = {cond for var, limits in cert.ranges for cond in range_conditions(var, limits)}
+        self.ranges = set(_range_conditions(cert))
         budget.spend(len(self.facts) + len(self.needs) + len(self.ranges))
 
 
@@ -828,14 +812,9 @@ def _holds(known: _StatedComparisons, one: Combination, premise: Premise, positi
     why, cond = premise
     if cond.op not in ops.COMPARISONS or cond.op is ops.NE:
         return False
-    if why == GOAL:
-        return cond in one.case
-    if why == FACT:
-        return cond in known.facts
-    if why == DEFINED:
-        return cond in known.needs
-    if why == RANGE:
-        return cond in known.ranges
+    stated = {GOAL: one.case, FACT: known.facts, DEFINED: known.needs, RANGE: known.ranges}
+    if why in stated:
+        return cond in stated[why]
     if why == DIVISOR:
         return any(cond is (d >= 1) for d in positive)
     if why == SQUARE:

@@ -22,7 +22,7 @@ from intset.domains.certified.attained import (
     nonlinear_bounds,
     symbolic_bounds,
 )
-from intset.domains.certified.witness import witness
+from intset.domains.certified.witness import is_attained
 from intset.domains.elementary import BitDomain, PointsDomain, contiguous_image, points_bounds, points_image
 from intset.domains.protocols import Costed, Domain
 from intset.domains.query import Query, Regions
@@ -171,7 +171,7 @@ class AutoDomain:
         low, high = query.known.bounds(form)
         if low is None or high is None:
             return Bounds(*numeric_ends(low, high), False, "linear")
-        tight = witness(query, low, -1) is not None and witness(query, high, 1) is not None
+        tight = is_attained(query, low, -1) and is_attained(query, high, 1)
         return Bounds(low, high, tight, "linear")
 
     def _best_of(self, query: Query, cheap: Bounds, exact: Bounds) -> Bounds:
@@ -191,7 +191,7 @@ class AutoDomain:
                 continue
             best = max(numbers) if side < 0 else min(numbers)
             ends.append(Linear(best, {}).expr())
-            certified = certified and witness(query, best, side) is not None
+            certified = certified and is_attained(query, best, side)
         return Bounds(ends[0], ends[1], certified, exact.by, () if certified else exact.notes)
 
     def image(self, query: Query) -> IntSet:

@@ -13,7 +13,6 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from importlib import metadata
 from typing import Any, ClassVar, Final
 
 from intset.config import CHEAPEST as CHEAPEST
@@ -129,7 +128,10 @@ def domain_named(name: str) -> Domain:
     check_name(name, "domain")
     point = next((p for p in entry_points() if p.name == name), None)
     if point is not None:
-        return _loaded.setdefault(name, _plugin(point))
+        loaded = ranked.load(point)
+        if not callable(getattr(loaded, "image", None)):
+            raise DomainError(f"the domain {shown(name)}: its plugin {point.value} has no method image(query)")
+        return _loaded.setdefault(name, Guarded(loaded, name))
     parts = [domain_named(part.strip()) for part in name.split("*")]
     return _products.setdefault(name, product_domain(parts, name))
 
@@ -141,13 +143,6 @@ def regions_of(name: str) -> Regions | None:
         top = domain.strongest() if isinstance(domain, RankedDomain) else domain
         _answering[name] = top if isinstance(top, Regions) else None
     return _answering[name]
-
-
-def _plugin(point: metadata.EntryPoint) -> Domain:
-    loaded = ranked.load(point)
-    if not callable(getattr(loaded, "image", None)):
-        raise DomainError(f"the domain {shown(point.name)}: its plugin {point.value} has no method image(query)")
-    return Guarded(loaded, point.name)
 
 
 # -- domains from outside ---------------------------------------------------------------------------------------------

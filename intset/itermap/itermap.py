@@ -25,7 +25,7 @@ from intset.expr.range import Range, range_conditions
 from intset.infinity import POS_INF, Infinity
 from intset.itermap import general
 from intset.itermap.general import YES, Listed, Verdict, both, listed, no, open_
-from intset.itermap.structure import Interval, NoStructureError, Scalar, Scalars, Structure, structure_of
+from intset.itermap.structure import Interval, NoStructureError, Scalars, Structure, structure_of
 from intset.linear.bitforms import BITWISE, BitForm, CarryError, Columns, Diagonal, RowBasis, combined, kernel_vector
 from intset.prover.proof import REFUTED
 
@@ -244,7 +244,8 @@ class IterMap(Configured):
         alive = [e >= 1 for e in extents if not e.is_const]
         scalars = Scalars(self._around.extended(facts=alive) if alive else self._around)
         try:
-            return structure_of(self.exprs, {v: _short(scalars, pair) for v, pair in box.items()}, scalars)
+            short = {v: (scalars.short(low), scalars.short(extent)) for v, (low, extent) in box.items()}
+            return structure_of(self.exprs, short, scalars)
         except NoStructureError as error:
             return str(error)
 
@@ -549,10 +550,6 @@ def whole_box(ctx: Context, image: Region, exprs: Sequence[Expr]) -> Region:
 
 def _ends(limits: Range) -> list[Expr]:
     return [e for e in (limits.min, limits.extent) if isinstance(e, Expr)]
-
-
-def _short(scalars: Scalars, pair: Interval) -> tuple[Scalar, Scalar]:
-    return scalars.short(pair[0]), scalars.short(pair[1])
 
 
 def _rounded_up(extent: Expr) -> Expr:

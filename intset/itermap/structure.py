@@ -148,18 +148,15 @@ class Structure:
         self._marks: dict[object, Mark] = {}
         self._offsets: dict[object, Scalar] = {}  # of each source
         self._sums: dict[Expr, DigitSum] = {}
-        self._read(exprs)
-        self.stacks = [self._stacked(self._sums[e]) for e in exprs]
-        self.marks = self._used()  # a mark before the marks in its source
-
-    # -- reading ------------------------------------------------------------------------------------------------
-
-    def _read(self, exprs: Sequence[Expr]) -> None:
         for number, node in enumerate(postorder(exprs)):
             if number > INDEX_NODES:
                 raise NoStructureError("the indices are too long")
             if isinstance(node, Expr):
                 self._sums[node] = self._sum(node)
+        self.stacks = [self._stacked(self._sums[e]) for e in exprs]
+        self.marks = self._used()  # a mark before the marks in its source
+
+    # -- reading ------------------------------------------------------------------------------------------------
 
     def _sum(self, e: Expr) -> DigitSum:
         if not any(v in self.box for v in e.free_vars()):
@@ -205,20 +202,15 @@ class Structure:
         if not self._whole:
             quotient, rest = self._taken_out(total, by)
         if not rest.terms:
-            return self._plain(quotient, rest.base, by, op)
+            if op is ops.FLOORMOD:
+                return DigitSum(do.short(as_expr(rest.base) % by), {})
+            return self._plus(quotient, DigitSum(do.short(as_expr(rest.base) // by), {}), 1)
         stack = self._stacked(rest)
         if do.at_least(stack.base, 0) and do.at_least(by, do.plus(stack.base, stack.span)):
             return quotient if op is ops.FLOORDIV else rest
         whole, digit = self._cut(stack, by, op)
-        if op is ops.FLOORMOD:
-            return DigitSum(0, {} if digit.extent == 1 else {digit: 1})
         digits: dict[Digit, Scalar] = {} if digit.extent == 1 else {digit: 1}
-        return self._plus(quotient, DigitSum(whole, digits), 1)
-
-    def _plain(self, quotient: DigitSum, base: Scalar, by: Scalar, op: ops.Op) -> DigitSum:
-        value = as_expr(base) // by if op is ops.FLOORDIV else as_expr(base) % by
-        number = DigitSum(self.scalars.short(value), {})
-        return self._plus(quotient, number, 1) if op is ops.FLOORDIV else number
+        return DigitSum(0, digits) if op is ops.FLOORMOD else self._plus(quotient, DigitSum(whole, digits), 1)
 
     def _taken_out(self, total: DigitSum, by: Scalar) -> tuple[DigitSum, DigitSum]:
         """(q, r) with `total = q*by + r`, q from the terms divisible by the divisor."""

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from intset.expr import ops
-from intset.expr.dag import conjuncts
+from intset.expr.dag import chain, conjuncts
 from intset.expr.node import Cond, Expr, Node, PlainVar, Var, make, truth
 from intset.linear import bounds as iv
 from intset.linear.bounds import EVERYTHING, Interval
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from intset.linear.canonical import Normalizer
 
 TIGHTENING_ROUNDS: Final = 4  # rounds of tightening ranges by facts; the result of every round is sound
+NESTED_CHOICES: Final = 64  # disjunctions inside of each other whose cases tighten ranges
 
 Clause = tuple[ops.Op, Linear]  # (GE or EQ or NE, form against 0)
 
@@ -409,9 +410,22 @@ def _tighten_unequal(
     return True
 
 
+def _is_deep(choice: Cond) -> bool:
+    """Whether disjunctions inside of conjunctions nest beyond `NESTED_CHOICES`."""
+    level: Iterable[Cond] = (choice,)
+    for _ in range(NESTED_CHOICES):
+        arms = [part for one in level for arm in chain(ops.OR, one) for part in conjuncts(arm)]
+        level = dict.fromkeys(part for part in arms if part.op is ops.OR)
+        if not level:
+            return False
+    return True
+
+
 def _tighten_choice(base: Normalizer, choice: Cond, ranges: dict[Var, Interval], atoms: dict[Expr, Interval]) -> bool:
     """Tighten each variable to the hull of its ranges under both sides of a disjunction."""
-    sides = [side for side in map(base.narrowed, choice.args) if not side.empty]
+    if _is_deep(choice):
+        return False
+    sides = [side for side in map(base.narrowed, chain(ops.OR, choice)) if not side.empty]
     if not sides:
         table_of_any: dict[Any, Interval] = ranges or atoms
         first = next(iter(table_of_any), None)

@@ -312,12 +312,18 @@ def follows_by_bits(frame: Frame, goal: Cond) -> bool:
         return False
     inside = frame.extended(ranges, ())
     clauses = inside.known.cond(rewrite(goal, replaced))
-    return all(bool(part.data) if part.op is ops.BOOL else _is_known(inside, part) for part in conjuncts(clauses))
+    return holds_by_signs(inside.known, clauses)
 
 
-def _is_known(frame: Frame, part: Cond) -> bool:
-    clause = frame.known.compared.get(part)
-    return clause is not None and follows(frame.known, *clause)
+def holds_by_signs(known: Normalizer, canonical: Cond) -> bool:
+    """Whether ranges, facts and signs prove each conjunct of a canonical condition."""
+    for part in conjuncts(canonical):
+        if part.op is ops.BOOL and part.data:
+            continue
+        clause = known.compared.get(part)
+        if clause is None or not follows(known, *clause):
+            return False
+    return True
 
 
 def _outermost(goal: Cond) -> list[Expr]:
@@ -326,15 +332,12 @@ def _outermost(goal: Cond) -> list[Expr]:
     stack: list[Cond | Expr] = [goal]
     while stack:
         node = stack.pop()
-        if isinstance(node, Cond) or node.op in (ops.ADD, ops.SUB, ops.NEG) or _is_multiple(node):
+        is_multiple = node.op is ops.MUL and any(arg.is_const for arg in node.args)
+        if isinstance(node, Cond) or node.op in (ops.ADD, ops.SUB, ops.NEG) or is_multiple:
             stack += node.args
         elif any(below.op in BITWISE for below in postorder((node,))):
             found[node] = None
     return list(found)
-
-
-def _is_multiple(node: Expr) -> bool:
-    return node.op is ops.MUL and any(arg.is_const for arg in node.args)
 
 
 def split(form: BitForm, columns: Columns) -> tuple[Expr | None, tuple[int, ...]]:

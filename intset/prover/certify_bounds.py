@@ -57,14 +57,11 @@ class AskedBounds(NamedTuple):
 
     def certificate(self, answer: Bounds) -> BoundsCertificate:
         """The checked certificate of the answer; InputError if the search fails."""
-        config = replace(self.config, tiers=_points_first(self.config.tiers)) if answer.by == WHO_LISTS else self.config
+        config = self.config
+        if answer.by == WHO_LISTS:  # the box was enumerated: its points come before any library
+            config = replace(config, tiers=tuple(sorted(config.tiers, key=LISTED_TIERS.index)))
         with pinned(config):
             return certify_bounds(self._replace(config=config), answer)
-
-
-def _points_first(tiers: tuple[str, ...]) -> tuple[str, ...]:
-    """The tiers of the prover for a box that was enumerated: its points before any library."""
-    return tuple(sorted(tiers, key=LISTED_TIERS.index))
 
 
 def certify_bounds(asked: AskedBounds, answer: Bounds) -> BoundsCertificate:
@@ -301,7 +298,9 @@ def _proved(frame: Frame, root: Node, one: Rewrite, where: tuple[Any, ...], conf
     """
     plain = (one.before, one.after)
     path = tuple(dict.fromkeys((one.before, *map(_without_remainders, plain), one.after)))
-    for ends in (path, plain) if _has_symbolic_remainder(one.before) and len(path) == 4 else (plain,):
+    remainders = (e for e in postorder((one.before,)) if e.op in QUOTIENT_OF)
+    is_symbolic = any(e.args[1].op is not ops.CONST for e in remainders)
+    for ends in (path, plain) if is_symbolic and len(path) == 4 else (plain,):
         steps: list[SimplifyStep] = []
         for before, after in pairwise(ends):
             rule = one.rule if len(ends) == 2 or before is path[1] else "remainder and quotient"
@@ -312,10 +311,6 @@ def _proved(frame: Frame, root: Node, one: Rewrite, where: tuple[Any, ...], conf
         else:
             return tuple(steps)
     return ()
-
-
-def _has_symbolic_remainder(root: Node) -> bool:
-    return any(e.op in QUOTIENT_OF and e.args[1].op is not ops.CONST for e in postorder((root,)))
 
 
 def _without_remainders(root: Node) -> Node:

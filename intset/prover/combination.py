@@ -41,6 +41,7 @@ from intset.check.evidence import (
     WeightedProduct,
     add,
     both_ways,
+    divided,
     literals,
     meaning,
     multiply,
@@ -112,15 +113,13 @@ class _Tableau:
         """Eliminate free variables; returns (variable, defining row) pairs for back-substitution."""
         eliminated = []
         for column in free:
-            number = min((n for n, row in enumerate(self.rows) if column in row), key=self._length, default=None)
+            having = (n for n, row in enumerate(self.rows) if column in row)
+            number = min(having, key=lambda n: len(self.rows[n]), default=None)
             if number is not None:
                 self._pivot(number, column)
                 eliminated.append((column, self.rows.pop(number)))
                 self.basic.pop()
         return eliminated
-
-    def _length(self, number: int) -> int:
-        return len(self.rows[number])
 
     def _leaving(self, entering: int) -> int:
         """The leaving row by the minimum ratio test; ties prefer artificial variables, then the smallest index
@@ -343,7 +342,7 @@ def splits(
     yield from dict.fromkeys(node.args[0] <= node.args[1] for node in below if node.op in (ops.MIN, ops.MAX))
     expander = Expander(not_zero)
     goals = [expander.sides(cond)[0] for cond in case]
-    equations = [poly for column in columns if column.is_zero for poly in [column.poly]]
+    equations = [column.poly for column in columns if column.is_zero]
     for column in columns:
         for premise in column.premises:
             expander.sides(premise.cond)
@@ -401,10 +400,7 @@ def _common_factor(goal: Poly, positive: Collection[Any]) -> tuple[Poly, int] | 
     shared = {atom: power for atom, power in shared.items() if power}
     if factor == 1 and not shared:
         return None
-    quotient: Poly = {}
-    for monomial, k in terms.items():
-        left = {atom: power - shared.get(atom, 0) for atom, power in monomial}
-        quotient[frozenset((atom, power) for atom, power in left.items() if power)] = k // factor
+    quotient = divided(terms, factor, shared)
     least = 1 if shared else -(goal.get(UNIT, 0) // factor)
     return (quotient, least) if set(quotient) != {UNIT} else None
 
@@ -450,13 +446,10 @@ def _fractional(columns: list[Column], effort: SearchBudget) -> tuple[Any, int] 
     return None
 
 
-def _bits(columns: Iterable[Column]) -> int:
-    """Total bit length of the coefficients."""
-    return sum(k.bit_length() for column in columns for k in column.poly.values())
-
-
 def _is_long(columns: Sequence[Column]) -> bool:
-    return _bits(columns) > (SMALL_SYSTEM_BITS if len(columns) <= FEW else SYSTEM_BITS)
+    """Whether the coefficients together have too many bits."""
+    bits = sum(k.bit_length() for column in columns for k in column.poly.values())
+    return bits > (SMALL_SYSTEM_BITS if len(columns) <= FEW else SYSTEM_BITS)
 
 
 def _used(divisors: tuple[Any, ...], found: Combination) -> tuple[Any, ...]:

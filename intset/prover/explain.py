@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -161,12 +161,9 @@ def _about_signs(ctx: Context, divisions: list[Expr]) -> list[str]:
                 continue
             lines.append(f"{_short(node)} is not C's own division: {_short(goal)} is not known.")
             missing = missing_for(ctx, goal)
-            lines += _stated(goal) if missing is None else [f"  {line}" for line in missing.words()]
+            ways = [f"To state it: {name}: {way}" for name, way in ways_to_state(goal).items()]
+            lines += [f"  {line}" for line in (ways if missing is None else missing.words())]
     return list(dict.fromkeys(lines))
-
-
-def _stated(goal: Cond) -> list[str]:
-    return [f"  To state it: {name}: {way}" for name, way in ways_to_state(goal).items()]
 
 
 def _short(node: Any) -> str:
@@ -203,7 +200,8 @@ def missing_for(ctx: Context, goal: Cond) -> Missing | None:
     nodes = len(list(postorder((goal,))))
     tried = max(1, MISSING_WORK // nodes**2)
     most = min(MISSING_FACTS, tried)
-    facts = [fact for fact in itertools.islice(_candidates(goal, ctx), most) if fact is not goal or _is_sign(fact)]
+    is_sign = goal.op is ops.GE and isinstance(goal.args[0], Var)
+    facts = [fact for fact in itertools.islice(_candidates(goal, ctx), most) if fact is not goal or is_sign]
     config = current()
     shares = min(config.z3_rlimit, MISSING_Z3), min(config.isl_operations, MISSING_ISL)
     with using(z3_rlimit=shares[0], isl_operations=shares[1]):
@@ -220,7 +218,8 @@ def missing_for(ctx: Context, goal: Cond) -> Missing | None:
 
 def _candidates(goal: Cond, ctx: Context) -> Iterator[Cond]:
     """Candidate facts that users can state, most common first."""
-    variables = list(dict.fromkeys((*free_vars(goal), *_sizes(goal, ctx))))
+    in_ends = (size for var in free_vars(goal) if var in ctx.ranges for size in ctx.ranges[var].free_vars())
+    variables = list(dict.fromkeys((*free_vars(goal), *in_ends)))
     divided = [node for node in postorder((goal,)) if node.op in ops.DIVISIONS]
     sizes = [var for var in variables if isinstance(var, ShapeVar) or any(var is node.args[1] for node in divided)]
     facts: dict[Cond, None] = dict.fromkeys(var >= 0 for var in variables)
@@ -232,17 +231,6 @@ def _candidates(goal: Cond, ctx: Context) -> Iterator[Cond]:
     facts.update(dict.fromkeys(var < limit for var in free for limit in limits))
     facts.update(dict.fromkeys(a <= b for a, b in itertools.permutations(sizes, 2)))
     yield from facts
-
-
-def _is_sign(fact: Cond) -> bool:
-    return fact.op is ops.GE and isinstance(fact.args[0], Var)
-
-
-def _sizes(goal: Cond, ctx: Context) -> Iterable[Var]:
-    """Variables in the range ends of the goal's variables."""
-    for var in free_vars(goal):
-        if var in ctx.ranges:
-            yield from ctx.ranges[var].free_vars()
 
 
 def ways_to_state(fact: Cond) -> dict[str, str]:

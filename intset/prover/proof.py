@@ -102,7 +102,11 @@ class Proof(Displayed):
     def vacuous(self) -> bool:
         """Whether the goal is proved and the domain provably empty; determined on first access."""
         if self._vacuous is None:
-            self._vacuous = self._found_vacuous()
+            if self.status != PROVED or self.basis == NOTHING:
+                self._vacuous = False
+            else:
+                with pinned(self.basis.config):
+                    self._vacuous = is_without_points(self.basis)
         return self._vacuous
 
     @property
@@ -110,24 +114,16 @@ class Proof(Displayed):
         """Whether the deciding tier found the domain empty."""
         return bool(self._vacuous)
 
-    def _found_vacuous(self) -> bool:
-        if self.status != PROVED or self.basis == NOTHING:
-            return False
-        with pinned(self.basis.config):
-            return is_without_points(self.basis)
-
     @property
     def used(self) -> tuple[Fact, ...]:
         """An irredundant set of facts that proves the goal; determined on first access."""
         if self._used is None:
-            self._used = self._found_used()
+            if self.status != PROVED or self.basis == NOTHING:
+                self._used = ()
+            else:
+                with pinned(self.basis.config):
+                    self._used = needed_facts(self.goal, self.basis)
         return self._used
-
-    def _found_used(self) -> tuple[Fact, ...]:
-        if self.status != PROVED or self.basis == NOTHING:
-            return ()
-        with pinned(self.basis.config):
-            return needed_facts(self.goal, self.basis)
 
     @property
     def notes(self) -> tuple[str, ...]:

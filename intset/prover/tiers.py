@@ -27,7 +27,7 @@ from intset.domains.ranked import strongest
 from intset.errors import BudgetError, EvaluationError, InputError
 from intset.expr import ops
 from intset.expr.build import logical_not
-from intset.expr.dag import conjuncts, free_vars, is_small, opaque_terms, postorder, without_assertions
+from intset.expr.dag import free_vars, is_small, opaque_terms, postorder, without_assertions
 from intset.expr.definedness import definedness, embedded_claims, is_partial
 from intset.expr.evaluate import evaluate, point_value, some_may_be_long
 from intset.expr.node import Cond, Expr, Node, Var, truth
@@ -40,7 +40,7 @@ from intset.linear.canonical import Normalizer
 from intset.linear.form import Linear
 from intset.linear.signs import is_met
 from intset.plain import ends
-from intset.prover.bit_proofs import bit_proof, covers_all_values, follows, follows_by_bits, holds_by_cases
+from intset.prover.bit_proofs import bit_proof, covers_all_values, follows_by_bits, holds_by_cases, holds_by_signs
 from intset.prover.smt import SmtSession, effort, nesting
 from intset.trace import OPEN, skipped, tried
 
@@ -288,18 +288,9 @@ def _with_equated_sizes(frame: Frame, values: Mapping[Var, Expr], point: Point) 
 
 def _holds_by_signs(question: ProofQuestion) -> bool:
     """Whether ranges, facts and signs prove the goal, a conjunction of comparisons."""
-    known, canonical = question.frame.known, question.canonical
-    if canonical.op is ops.BOOL:
-        return bool(canonical.data)
-    if question.is_underivable:
-        return False
-    for part in conjuncts(canonical):
-        if part.op is ops.BOOL and part.data:
-            continue
-        clause = known.compared.get(part)
-        if clause is None or not follows(known, *clause):
-            return False
-    return True
+    if question.canonical.op is ops.BOOL:
+        return bool(question.canonical.data)
+    return not question.is_underivable and holds_by_signs(question.frame.known, question.canonical)
 
 
 def _is_identity(goal: Cond) -> bool:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from ctypes import ArgumentError
 from dataclasses import dataclass
@@ -171,6 +171,18 @@ class Z3Terms:
         return self._term(core.Z3_mk_bv2int(ref, self.of_two(core.Z3_mk_bvand, *bits).ast, signed))
 
 
+_Binary: TypeAlias = "Callable[[Z3Term, Z3Operand], Z3Term]"
+
+
+def _of_many(make: str) -> _Binary:
+    """An operation by a C function that takes a list of terms."""
+    return lambda self, other: self._terms.of_many(getattr(self._terms.core, make), self, other)
+
+
+def _of_two(make: str) -> _Binary:
+    return lambda self, other: self._terms.of_two(getattr(self._terms.core, make), self, other)
+
+
 class Z3Term:
     """An integer or Boolean term; `/` and `%` are z3's Euclidean division and remainder."""
 
@@ -184,44 +196,23 @@ class Z3Term:
         """The term as an object of z3's Python layer."""
         return load_z3().ExprRef(self.ast, self._terms.context)
 
-    def __add__(self, other: Z3Operand) -> Z3Term:
-        return self._terms.of_many(self._terms.core.Z3_mk_add, self, other)
-
-    def __sub__(self, other: Z3Operand) -> Z3Term:
-        return self._terms.of_many(self._terms.core.Z3_mk_sub, self, other)
-
-    def __mul__(self, other: Z3Operand) -> Z3Term:
-        return self._terms.of_many(self._terms.core.Z3_mk_mul, self, other)
-
     def __rmul__(self, other: int) -> Z3Term:
         return self._terms.of_many(self._terms.core.Z3_mk_mul, other, self)
 
     def __neg__(self) -> Z3Term:
         return self._terms.of_one(self._terms.core.Z3_mk_unary_minus, self)
 
-    def __truediv__(self, other: Z3Operand) -> Z3Term:
-        return self._terms.of_two(self._terms.core.Z3_mk_div, self, other)
-
-    def __mod__(self, other: Z3Operand) -> Z3Term:
-        return self._terms.of_two(self._terms.core.Z3_mk_mod, self, other)
-
-    def __lt__(self, other: Z3Operand) -> Z3Term:
-        return self._terms.of_two(self._terms.core.Z3_mk_lt, self, other)
-
-    def __le__(self, other: Z3Operand) -> Z3Term:
-        return self._terms.of_two(self._terms.core.Z3_mk_le, self, other)
-
-    def __gt__(self, other: Z3Operand) -> Z3Term:
-        return self._terms.of_two(self._terms.core.Z3_mk_gt, self, other)
-
-    def __ge__(self, other: Z3Operand) -> Z3Term:
-        return self._terms.of_two(self._terms.core.Z3_mk_ge, self, other)
-
-    def eq(self, other: Z3Operand) -> Z3Term:
-        return self._terms.of_two(self._terms.core.Z3_mk_eq, self, other)
-
-    def ne(self, other: Z3Operand) -> Z3Term:
-        return self._terms.of_many(self._terms.core.Z3_mk_distinct, self, other)
+    __add__ = _of_many("Z3_mk_add")
+    __sub__ = _of_many("Z3_mk_sub")
+    __mul__ = _of_many("Z3_mk_mul")
+    ne = _of_many("Z3_mk_distinct")
+    __truediv__ = _of_two("Z3_mk_div")
+    __mod__ = _of_two("Z3_mk_mod")
+    __lt__ = _of_two("Z3_mk_lt")
+    __le__ = _of_two("Z3_mk_le")
+    __gt__ = _of_two("Z3_mk_gt")
+    __ge__ = _of_two("Z3_mk_ge")
+    eq = _of_two("Z3_mk_eq")
 
 
 class Z3Function:

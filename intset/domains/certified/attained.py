@@ -666,7 +666,7 @@ class _LineSearch:
         return False
 
     def _is_there(self, point: Point, end: int) -> bool:
-        return all_hold(self.conditions, point) and is_witness(self.query, self.query.forms[0], dict(point), end)
+        return all_hold(self.conditions, point) and is_witness(self.query, dict(point), end)
 
 
 def _solutions(form: Linear, var: Var, end: int) -> Iterator[int]:

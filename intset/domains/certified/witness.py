@@ -20,7 +20,7 @@ from intset.domains.query import Query, TierVerdict
 from intset.errors import EvaluationError, InputError
 from intset.expr import ops
 from intset.expr.build import logical_and, select, sum_of
-from intset.expr.dag import free_vars, opaque_terms, postorder, postorder_by
+from intset.expr.dag import chain, free_vars, opaque_terms, postorder, postorder_by
 from intset.expr.evaluate import (
     compiled,
     evaluate,
@@ -43,24 +43,20 @@ WITNESS_AIMS: Final = 200  # subterms that one guess looks at
 Point = dict[Expr, int]
 
 
-def witness(query: Query, value: int, side: int) -> Point | None:
-    """Search a point at which the expression attains `value`, its largest (`side` +1) or smallest (-1) value.
+def is_attained(query: Query, value: int, side: int) -> bool:
+    """Whether a point is found at which the expression has `value`, its largest (`side` +1) or smallest (-1) value.
 
     The question has no parameters. Expression and facts are evaluated in canonical form, which is equal on the domain.
     """
-    form = query.forms[0]
-    for point in _guesses(query, value, side):
-        if is_witness(query, form, point, value):
-            return point
-    return None
+    return any(is_witness(query, point, value) for point in _guesses(query, value, side))
 
 
-def is_witness(query: Query, form: Linear, point: Point, value: int) -> bool:
-    """Complete a point from the ranges and check that `form` is `value` there and all facts hold.
+def is_witness(query: Query, point: Point, value: int) -> bool:
+    """Complete a point from the ranges and check that the expression is `value` there and all facts hold.
 
     A variable may stay without a value: nonempty ranges are among the facts.
     """
-    known, base = query.known, query.base
+    known, base, form = query.known, query.base, query.forms[0]
     values = _PointValues(point, known)
     try:
         if values.form(known, form) != value:
@@ -163,7 +159,7 @@ class _PointValues:
             if node.op is ops.AND:
                 pending.extend(node.args)
             elif node.op is ops.OR:
-                if not any(self._canonical(normalizer, arm) for arm in node.args):
+                if not any(self._canonical(normalizer, arm) for arm in chain(ops.OR, node)):
                     return False
             elif not (node.data if node.op is ops.BOOL else self._clause(normalizer, normalizer.compared[node])):
                 return False
@@ -177,6 +173,10 @@ def in_domain(query: Query, point: Point) -> bool:
             return False
         limits = query.ranges.get(var)
         if limits is None:
+            continue
+        if limits.ends is not None:
+            if not limits.ends[0] <= point[var] <= limits.ends[1]:
+                return False
             continue
         if isinstance(limits.min, Expr) and point[var] < evaluate(limits.min, point):
             return False
@@ -369,7 +369,7 @@ def box_of(query: Query, limit: int | None = None) -> tuple[list[Var], list[rang
     if box is None or prod(map(length, box.values())) > most:
         return None
     nodes = postorder((*query.exprs, *query.facts))
-    if len(nodes) > ENUMERATED_NODES:  # they are not compiled, so each node costs more
+    if len(nodes) > ENUMERATED_NODES:  # long expressions are not compiled, so each node costs more
         most = most * ENUMERATED_NODES**2 // len(nodes) ** 2
     if prod(map(len, box.values())) > most or is_long_on(nodes, box):
         return None
@@ -548,7 +548,14 @@ class _LocalSearch:
 
     def _toward(self, number: int, v: Var) -> Iterator[int]:
         """Where the line through two values of the difference of the sides is zero."""
-        for part in _comparisons(self.conditions[number]):
+        stack = [self.conditions[number]]
+        while stack:
+            part = stack.pop()
+            if part.op in (ops.AND, ops.OR, ops.NOT):
+                stack.extend(part.args)
+                continue
+            if part.op is ops.BOOL or not all(isinstance(arg, Expr) for arg in part.args):
+                continue
             a, b = part.args
             old = self.point[v]
             try:
@@ -562,16 +569,6 @@ class _LocalSearch:
             if slope:
                 zero = old - here // slope
                 yield from (zero, zero + 1, zero - 1)
-
-
-def _comparisons(cond: Cond) -> Iterator[Cond]:
-    stack: list[Cond] = [cond]
-    while stack:
-        part = stack.pop()
-        if part.op in (ops.AND, ops.OR, ops.NOT):
-            stack.extend(part.args)
-        elif part.op is not ops.BOOL and all(isinstance(arg, Expr) for arg in part.args):
-            yield part
 
 
 def repaired(conditions: Sequence[Cond], spans: Mapping[Var, Interval]) -> Point | None:

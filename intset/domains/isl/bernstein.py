@@ -22,7 +22,7 @@ from itertools import product
 from math import comb, factorial, lcm, prod
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from intset.domains.isl.cones import AffineRow, Chamber, ParametricVertex, cells, polyhedron, rows_of
+from intset.domains.isl.cones import Chamber, ParametricVertex, cells, polyhedron, rows_of
 from intset.domains.isl.count import disjoint_parts
 from intset.domains.isl.session import context, isl
 from intset.domains.isl.translate import param_name, set_to_cond
@@ -89,10 +89,6 @@ def _sum(a: WeightCase, b: WeightCase, sign: int = 1) -> WeightCase:
     return a.among(b, total, scale)
 
 
-def _product(a: WeightCase, b: WeightCase) -> WeightCase:
-    return a.among(b, a.numerator.times(b.numerator), a.denominator * b.denominator)
-
-
 def _quotient(dividend: Expr, divisor: int, case: WeightCase, is_remainder: bool) -> WeightCase:
     """`dividend // divisor`, or the remainder, where `case` is the dividend."""
     form = case.numerator
@@ -132,7 +128,7 @@ _ROWS: Final[Mapping[ops.Op, Callable[..., Cases]]] = {
     ops.ADD: _pairwise(_sum),
     ops.SUB: _pairwise(lambda a, b: _sum(a, b, -1)),
     ops.NEG: lambda node, a: [case._replace(numerator=case.numerator.scale(-1)) for case in a],
-    ops.MUL: _pairwise(_product),
+    ops.MUL: _pairwise(lambda a, b: a.among(b, a.numerator.times(b.numerator), a.denominator * b.denominator)),
     ops.FLOORDIV: _divided(is_remainder=False),
     ops.FLOORMOD: _divided(is_remainder=True),
     ops.MIN: lambda node, a, b: _chosen(node.args[0] <= node.args[1], a, b),
@@ -222,7 +218,9 @@ class Maximum:
             around = part.to_set()
             if not (around.is_bounded() or all(around.dim_is_bounded(kinds.set, k) for k in range(len(coordinates)))):
                 raise BudgetError("a set without end")
-            equal, nonneg = ([_padded(row, len(params)) for row in rows] for rows in rows_of(part, kinds))
+            more = [0] * (len(params) - len(known))
+            widened = ([row._replace(params=(*row.params, *more)) for row in rows] for rows in rows_of(part, kinds))
+            equal, nonneg = widened
             dims = len([*equal, *nonneg][0].dims) if equal or nonneg else 0
             whole = polyhedron(dims, equal, nonneg, len(params)).detect_equalities().remove_redundancies()
             atoms_in_order = [*coordinates, *[None] * (dims - len(coordinates)), *params]
@@ -267,10 +265,6 @@ class Maximum:
                 values[value] = bound.is_attained or values.get(value, False)
             found.append(Ceiling(where, values))
         return found
-
-
-def _padded(row: AffineRow, params: int) -> AffineRow:
-    return row._replace(params=(*row.params, *[0] * (params - len(row.params))))
 
 
 def _largest(bounds: Iterable[_Bound]) -> list[_Bound]:

@@ -38,7 +38,6 @@ from intset.domains.isl.session import (
     val,
     whole,
 )
-from intset.domains.isl.session import context as isl_context
 from intset.domains.isl.translate import Piece, pieces_of, pieces_to_expr, set_to_cond, simplified
 from intset.errors import BudgetError, EvaluationError, InputError
 from intset.expr import ops
@@ -129,17 +128,13 @@ def _count_factor(factor: Set) -> int | Infinity:
         with suppress(BudgetError):
             explicit = factor.compute_divs()
             parts = explicit.get_basic_sets() if explicit.n_basic_set() == 1 else disjoint_parts(factor)
-            return sum(_number_by_cones(part) for part in parts)
+            kinds = isl().dim_type
+            found = [one for part in parts for one in chambers(*rows_of(part, kinds), (), NUMBER_CONES)[:1]]
+            return sum(int(one.count()) for one in found if one.holds(()))
     visited = number(factor.count_val())
     if (visited == 0) != factor.is_empty() or visited > prod(extents):
         raise BudgetError("isl counted another number of points than fit between the ends of a set")
     return visited
-
-
-def _number_by_cones(part: BasicSet) -> int:
-    """The points of a bounded basic set without parameters: one chamber, or none."""
-    kinds = isl().dim_type
-    return sum(int(one.count()) for one in chambers(*rows_of(part, kinds), (), NUMBER_CONES)[:1] if one.holds(()))
 
 
 def added(counts: Iterable[int | Infinity]) -> int | Infinity:
@@ -290,16 +285,10 @@ class _Symbolic:
         if endless:
             return POS_INF
         value = _folded_product(counts)
-        alive = self.context
-        for factor in factors:
-            alive = alive.intersect(factor.params())
-        return self._where(condition, value, alive)
-
-    def _where(self, condition: Set, value: Expr, context: Set) -> Expr | None:
-        """`value` for parameters in `condition`, else 0; valid for parameters in `context`."""
-        if context.is_subset(condition):
+        alive = reduce(lambda within, factor: within.intersect(factor.params()), factors, self.context)
+        if alive.is_subset(condition):
             return value
-        cond = set_to_cond(condition, (), self.params, context)
+        cond = set_to_cond(condition, (), self.params, alive)
         return None if cond is None else select(cond, value, 0)
 
     def _factor(self, factor: Set) -> Expr | Infinity | None:
@@ -474,38 +463,20 @@ def tried_values(pieces: Sequence[_ContextChamber], params: int) -> Iterator[tup
     yield from itertools.islice(tried, max(CHECKED_VALUES, 2 * len(pieces)))
 
 
-class Interval(NamedTuple):
-    """A one-dimensional set `low, low + stride, ..., high` in nonempty instances; the ends are isl PwAffs."""
-
-    low: PwAff
-    high: PwAff
-    stride: int
-
-
-def interval_of(line: Set) -> Interval | None:
-    """The bounded one-dimensional isl Set as an interval of constant stride; `None` for other sets."""
+def extent_of(line: Set) -> list[Piece] | None:
+    """The number of points of nonempty instances of a bounded interval of constant stride; `None` for other sets."""
     low, high = end_of_dim(line, 0, -1), end_of_dim(line, 0, 1)
     if low is None or high is None:
         return None
-    if not line.involves_locals() and line.n_basic_set() == 1:
-        return Interval(low, high, 1)
-    stride = line.get_stride(0)
-    space = line.get_space()
-    here = isl().PwAff.from_aff(isl().Aff.var_on_domain(isl().LocalSpace.from_space(space), isl().dim_type.set, 0))
-    first, last = low.insert_domain(space), high.insert_domain(space)
-    every = here.ge_set(first).intersect(here.le_set(last))
-    every = every.intersect(here.sub(first).mod_val(stride).zero_set())
-    return Interval(low, high, number(stride)) if every.is_equal(line) else None
-
-
-def extent_of(line: Set) -> list[Piece] | None:
-    """The number of points of nonempty instances of a bounded strided interval; `None` for other sets."""
-    interval = interval_of(line)
-    if interval is None:
-        return None
-    steps = interval.high.sub(interval.low)
-    if interval.stride > 1:
-        steps = steps.scale_down_val(val(interval.stride)).floor()
+    steps = high.sub(low)
+    if line.involves_locals() or line.n_basic_set() > 1:
+        stride, space = line.get_stride(0), line.get_space()
+        here = isl().PwAff.from_aff(isl().Aff.var_on_domain(isl().LocalSpace.from_space(space), isl().dim_type.set, 0))
+        first, last = low.insert_domain(space), high.insert_domain(space)
+        every = here.ge_set(first).intersect(here.le_set(last))
+        if not every.intersect(here.sub(first).mod_val(stride).zero_set()).is_equal(line):
+            return None
+        steps = steps.scale_down_val(stride).floor() if number(stride) > 1 else steps
     return pieces_of(steps.add_constant_val(val(1)).coalesce())
 
 
@@ -629,7 +600,7 @@ def _translated(factor: Set) -> list[Piece] | None:
     dims = factor.dim(kinds.set)
     corner, point = [f"c{k}" for k in range(dims)], [f"p{k}" for k in range(dims)]
     offsets = ", ".join(f"{p} - {c}" for c, p in zip(corner, point, strict=True))
-    offset = isl().Map.read_from_str(isl_context(), f"{{ [{', '.join(corner + point)}] -> [{offsets}] }}")
+    offset = isl().Map.read_from_str(context(), f"{{ [{', '.join(corner + point)}] -> [{offsets}] }}")
     moved = lexicographic_extremum(factor, -1).flat_product(factor).apply(offset)
     shape = unparametric(moved)
     if not shape.intersect_params(factor.params()).is_subset(moved):

@@ -71,7 +71,9 @@ class Isl:
                     proved = fails.is_empty()
                 if proved:
                     return TierVerdict("proved", vacuous=bool(translation.domain.is_empty()))
-                points = [point for part in _first_parts(fails) if (point := _sample(translation, part)) is not None]
+                basic = fails.get_basic_sets()  # each may have another sample
+                parts = [fails, *(part.to_set() for part in basic)] if 1 < len(basic) <= 8 else [fails]
+                points = [point for part in parts if (point := _sample(translation, part)) is not None]
                 elsewhere = _elsewhere(query, translation.leftover) if points and translation.leftover else {}
                 for part in points:
                     point = {**elsewhere, **part}  # `refutes` adds the variables that the goal lost
@@ -137,12 +139,6 @@ def _satisfiable(query: Query) -> str:
     except BudgetError:
         found = "unknown"
     return facts_hold(query, query.facts) if found == "unknown" else found
-
-
-def _first_parts(fails: Set) -> list[Set]:
-    """The set, then up to 8 disjuncts: each may have another sample."""
-    basic = fails.get_basic_sets()
-    return [fails, *(part.to_set() for part in basic)] if 1 < len(basic) <= 8 else [fails]
 
 
 def _elsewhere(query: Query, leftover: list[Cond]) -> dict[Expr, int]:

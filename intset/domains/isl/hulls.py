@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import reduce
 from itertools import combinations
 from typing import TYPE_CHECKING, Final
 
@@ -98,24 +99,17 @@ def _quotient(form: Linear, k: int) -> Linear:
 
 def _product_of_ends(current: Set, params: Sequence[Expr]) -> Product | None:
     """The product of the extents along each dimension, if it equals the set."""
-    m = isl()
-    kinds = m.dim_type
-    ends = []
-    hull = None
-    for k in range(current.dim(kinds.set)):
-        try:
-            low, high = (end.coalesce() for end in _ends_along(current, k))
-        except BudgetError:
-            return None
-        between = _beyond(low, ">=").intersect(_beyond(high, "<="))
-        hull = between if hull is None else hull.flat_product(between)
-        ends.append((low, high))
+    try:
+        ends = [_ends_along(current, k) for k in range(current.dim(isl().dim_type.set))]
+    except BudgetError:
+        return None
+    hull = _between(ends)
     if hull is None or not hull.is_subset(current):
         return None
     alive = current.params()
     result = Product([], [], [])
-    for low, high in ends:
-        written = [pw_aff_to_expr(end, (), params, alive) for end in (low, high)]
+    for pair in ends:
+        written = [pw_aff_to_expr(end, (), params, alive) for end in pair]
         if any(e is None or has_select(e) for e in written):
             return None
         first, last = written
@@ -136,12 +130,7 @@ def box_around(current: Set) -> Set | None:
     ------
     BudgetError: a dimension is unbounded for some parameter values.
     """
-    hull = None
-    for k in range(current.dim(isl().dim_type.set)):
-        low, high = _ends_along(current, k)
-        between = _beyond(low, ">=").intersect(_beyond(high, "<="))
-        hull = between if hull is None else hull.flat_product(between)
-    return hull
+    return _between([_ends_along(current, k) for k in range(current.dim(isl().dim_type.set))])
 
 
 def _ends_along(current: Set, k: int) -> tuple[PwAff, PwAff]:
@@ -155,11 +144,12 @@ def _ends_along(current: Set, k: int) -> tuple[PwAff, PwAff]:
     raise BudgetError("a region without end")
 
 
-def _beyond(end: PwAff, relation: str) -> Set:
-    """The set of numbers x with `x relation end`, for a function `end` of the parameters."""
+def _between(ends: Sequence[tuple[PwAff, PwAff]]) -> Set | None:
+    """The product of the intervals between functions of the parameters; `None` for none."""
     m = isl()
-    found: Set = m.Set.from_pw_aff(end).apply(m.Map.read_from_str(context(), f"{{ [v] -> [x] : x {relation} v }}"))
-    return found
+    above, below = (m.Map.read_from_str(context(), f"{{ [v] -> [x] : x {relation} v }}") for relation in (">=", "<="))
+    sides = [m.Set.from_pw_aff(a).apply(above).intersect(m.Set.from_pw_aff(b).apply(below)) for a, b in ends]
+    return reduce(lambda box, side: box.flat_product(side), sides) if sides else None
 
 
 # -- lattices ---------------------------------------------------------------------------------------------------------
@@ -186,9 +176,9 @@ def lattice_of_equations(part: BasicSet) -> Lattice | None:
 def disjoint_pieces(points: Set, most: int) -> list[Set] | None:
     """Partition a set into at most `most` convex sets on lattices, sorted by smallest coordinates; `None` beyond."""
     current = coalesced(points)
-    whole = _filled(current)
-    if whole is not None:
-        parts = [whole]
+    filled = _filled(current)
+    if filled is not None:
+        parts = [filled]
     elif current.n_basic_set() > OVERLAPPING_PIECES * most:
         return None
     else:
@@ -206,7 +196,13 @@ def disjoint_pieces(points: Set, most: int) -> list[Set] | None:
         return None
     if not all(a.is_disjoint(b) for a, b in combinations(parts, 2)):
         return None
-    return sorted(parts, key=_corner)
+
+    def corner(part: Set) -> list[tuple[bool, int]]:
+        """The smallest value of each coordinate over all parameters, unbounded ones first."""
+        ends = [whole(part.dim_min_val(k)) for k in range(part.dim(isl().dim_type.set))]
+        return [(False, 0) if end is None else (True, end) for end in ends]
+
+    return sorted(parts, key=corner)
 
 
 def _without_division(part: Set, most: int) -> list[Set] | None:
@@ -272,9 +268,3 @@ def _merged(parts: list[Set]) -> list[Set]:
         else:
             left[both[0]] = both[1]
     return done
-
-
-def _corner(part: Set) -> list[tuple[bool, int]]:
-    """The sort key of a set: the smallest value of each coordinate over all parameters, unbounded ones first."""
-    ends = [whole(part.dim_min_val(k)) for k in range(part.dim(isl().dim_type.set))]
-    return [(False, 0) if end is None else (True, end) for end in ends]

@@ -410,9 +410,12 @@ class IslShape(Shape):
         head = f"[{', '.join(called)}] -> " if called else ""
         axes = [f"x{k}" for k in range(dims)]
         parts = []
-        for prefix, steps in _runs(points):
+        groups: dict[tuple[int, ...], list[int]] = {}  # of points by all coordinates but the last
+        for point in points:
+            groups.setdefault(point[:-1], []).append(point[-1])
+        for prefix, values in groups.items():
             equal = [f"{name} = {v}" for name, v in zip((*called, *axes), prefix, strict=False)]
-            for first, last, step in steps:
+            for first, last, step in runs(values):
                 inside = [f"{first} <= {axes[-1]} <= {last}"] if dims else []
                 if step > 1:
                     inside.append(f"({axes[-1]} - {first}) mod {step} = 0")
@@ -809,11 +812,3 @@ def constant_end(isl_set: Set, position: int, side: int) -> End:
     if best is None:
         return POS_INF if side < 0 else NEG_INF
     return as_end(best)
-
-
-def _runs(points: Sequence[tuple[int, ...]]) -> list[tuple[tuple[int, ...], list[tuple[int, int, int]]]]:
-    """Group points by all coordinates but the last, each group as arithmetic progressions of the last."""
-    groups: dict[tuple[int, ...], list[int]] = {}
-    for point in points:
-        groups.setdefault(point[:-1], []).append(point[-1])
-    return [(prefix, list(runs(values))) for prefix, values in groups.items()]

@@ -24,7 +24,7 @@ from intset.expr.printer import number_of
 from intset.regions.shape import Account, remark
 
 if TYPE_CHECKING:
-    from islpy import BasicSet, Constraint, Context, Map, Point, PwAff, PwMultiAff, Set, Val
+    from islpy import BasicSet, Context, Map, Point, PwAff, PwMultiAff, Set, Val
 
 NAME = "isl"  # of the domain
 _LONG = 1 << 63
@@ -567,6 +567,7 @@ def gist_of(points: Set, within: Set) -> Set:
 
 def _without_implied(points: Set, within: Set) -> Set:
     """A set without disjuncts outside `within`, and without constraints that the others and `within` imply."""
+    div = isl().dim_type.div
     universe: Set = isl().Set.universe(points.get_space())
     found: Set = isl().Set.empty(points.get_space())
     for part in points.get_basic_sets():
@@ -577,7 +578,8 @@ def _without_implied(points: Set, within: Set) -> Set:
             found = found.union(inside)
             continue
         stated = [c for c in part.get_constraints() if not c.is_div_constraint()]
-        sets = [universe.add_constraint(c) for c in sorted(stated, key=_divisions_in, reverse=True)]
+        stated.sort(key=lambda c: sum(bool(c.involves_dims(div, k, 1)) for k in range(c.dim(div))), reverse=True)
+        sets = [universe.add_constraint(c) for c in stated]
         later = [universe]  # the last constraints together, fewer first
         for one in reversed(sets):
             later.append(later[-1].intersect(one))
@@ -589,12 +591,6 @@ def _without_implied(points: Set, within: Set) -> Set:
             return universe
         found = found.union(rest)
     return found
-
-
-def _divisions_in(constraint: Constraint) -> int:
-    """The number of divisions in a constraint."""
-    div = isl().dim_type.div
-    return sum(bool(constraint.involves_dims(div, k, 1)) for k in range(constraint.dim(div)))
 
 
 def simple_hull_of(union: Set) -> Set:

@@ -86,7 +86,8 @@ class Translation:
         self._sizes = [*sizes, *(e for e in terms if e not in self.fresh)]
         self.params: list[Expr] = [e if e.op is ops.VAR else self._defined_everywhere(e) for e in self._sizes]
         self.dims: list[Expr] = [*self.variables, *self.fresh]
-        self.relaxed_terms = [e for e in self.fresh if not self._is_free(e)]
+        loads = [e.data for e in opaque_terms(*self.fresh)]  # a load takes every value if its symbol has no other
+        self.relaxed_terms = [e for e in self.fresh if e.op is not ops.LOAD or loads.count(e.data) != 1]
         self._position = {e: (False, k) for k, e in enumerate(self.dims)}
         self._position |= {p: (True, k) for k, p in enumerate(self._sizes)}
         self._memo: dict[tuple[int, Expr], Any] = {}
@@ -148,10 +149,6 @@ class Translation:
         number = low if low is not None and low > 0 else high if high is not None and high < 0 else 0
         return select(logical_and(*open_needs), e, number)
 
-    def _is_free(self, e: Expr) -> bool:
-        """Whether a fresh term takes every value in its bounds: the only load of its symbol."""
-        return e.op is ops.LOAD and sum(1 for other in opaque_terms(*self.fresh) if other.data is e.data) == 1
-
     # -- spaces -------------------------------------------------------------------------------------------------
 
     def _open(self) -> None:
@@ -195,15 +192,15 @@ class Translation:
         """The isl `Aff` or `PwAff` that equals `form` on the domain, after further method calls `steps`."""
         m = isl()
         rows: list[_Row] = []
-        rest = []
+        parts: list[Any] = []
         for e, k in form.terms.items():
             place = self._position.get(e)
             if place is None:
-                rest.append((e, k))
+                part = self._atom(normalizer, e)
+                parts.append(part if k == 1 else part.scale_val(val(k)))
             else:
                 kind = m.dim_type.param if place[0] else m.dim_type.in_
                 rows.append(("set_coefficient_val", kind, place[1], val(k)))
-        parts = [_scaled(self._atom(normalizer, e), k) for e, k in rest]
         plain = rows or form.const or not parts
         start = m.numbered(self._zero, rows, val(form.const)) if plain else parts.pop(0)
         if parts or not isinstance(start, m.Aff):
@@ -332,10 +329,6 @@ def _piecewise(value: Aff | PwAff) -> PwAff:
         whole = isl().PwAff.from_aff(value)
     found: PwAff = whole
     return found
-
-
-def _scaled(value: Aff | PwAff, factor: int) -> Aff | PwAff:
-    return value if factor == 1 else value.scale_val(val(factor))
 
 
 DIVISIONS: Final = 16  # of writing quantified variables as divisions: parametric integer programming
@@ -475,15 +468,12 @@ def pw_aff_to_expr(pw: PwAff, dims: Sequence[Expr], params: Sequence[Expr], cont
     """
     pieces = pieces_of(pw.coalesce())
     if context is not None:
-        if context.involves_locals() or any(_has_divisions(piece) for piece in pieces):
+        div = isl().dim_type.div
+        if context.involves_locals() or any(d.involves_locals() or f.dim(div) > 0 for d, f in pieces):
             pieces = [Piece(simplified(domain, context), simplified(f, context)) for domain, f in pieces]
         else:
             pieces = pieces_of(simplified(pw, context).coalesce())
     return pieces_to_expr(pieces, dims, params, context)
-
-
-def _has_divisions(piece: Piece) -> bool:
-    return bool(piece.domain.involves_locals()) or piece.function.dim(isl().dim_type.div) > 0
 
 
 def pieces_to_expr(
@@ -494,7 +484,8 @@ def pieces_to_expr(
     An affine function, a minimum, a maximum or a maximum of minima if possible, else nested `select`.
     """
     within = [Piece(within_context(p.domain, context), _integral(p.function)) for p in pieces]
-    left = _merged(_sorted([p for p in within if not p.domain.is_empty()]))
+    found = [p for p in within if not p.domain.is_empty()]
+    left = _merged(found if len(found) < 2 else sorted(found, key=_place))
     if not left:
         return None
     lattice = _lattice(left) if len(left) > 1 else None
@@ -522,12 +513,8 @@ def pieces_to_expr(
 _JOINED = (ops.AND, ops.OR)  # conditions whose negation may be shorter
 
 
-def _sorted(pieces: list[Piece]) -> list[Piece]:
-    """Sort pieces by their functions, first leaves first, independently of isl's order."""
-    return pieces if len(pieces) < 2 else sorted(pieces, key=_place)
-
-
 def _place(piece: Piece) -> tuple[object, ...]:
+    """The place of a piece by its function, first leaves first, independently of isl's order."""
     types, read = isl().dim_type, piece.function.get_coefficient_val
     factors = [-number(read(kind, k)) for kind in (types.param, types.in_) for k in range(piece.function.dim(kind))]
     return factors, str(piece.function), str(piece.domain)

@@ -69,7 +69,11 @@ class DimensionBounds:
 
     def union(self, other: DimensionBounds) -> DimensionBounds:
         """Bounds of the union: the smaller lower and the larger upper ends."""
-        return DimensionBounds(self.dims, lambda k: _loosest(self[k], other[k]))
+
+        def loosest(k: int) -> Pair:
+            return smaller(self[k][0], other[k][0]), larger(self[k][1], other[k][1])
+
+        return DimensionBounds(self.dims, loosest)
 
     def intersection(self, other: DimensionBounds) -> DimensionBounds:
         """Bounds of the intersection: the larger lower and the smaller upper ends."""
@@ -124,10 +128,6 @@ def outer_ends(query: Query, k: int) -> Bounds:
 def tightest(a: Pair, b: Pair) -> Pair:
     """The larger lower and the smaller upper end."""
     return larger(a[0], b[0]), smaller(a[1], b[1])
-
-
-def _loosest(a: Pair, b: Pair) -> Pair:
-    return smaller(a[0], b[0]), larger(a[1], b[1])
 
 
 def pair_at(pair: Pair, values: Mapping[Var, IntLike]) -> Pair:
@@ -319,7 +319,7 @@ class ShapeEnds:
         pairs: list[Pair] = []
         notes: dict[str, None] = {}
         for k in range(self.dims):
-            ends = []
+            ends: list[End] = []
             for side in (-1, 1):
                 try:
                     # after one refusal: a quarter of the budget for each further end
@@ -328,14 +328,10 @@ class ShapeEnds:
                     ends.append(as_end(end))
                 except BudgetError as error:
                     notes[f"the ends were given up: {error}"] = None
-                    ends.append(self._outer_end(k, side))
+                    outer = (NEG_INF, POS_INF) if self._outer is None else self._outer[k]
+                    ends.append(outer[side > 0])
             pairs.append((ends[0], ends[1]))
         return tuple(pairs), tuple(notes)
-
-    def _outer_end(self, k: int, side: int) -> End:
-        if self._outer is None:
-            return NEG_INF if side < 0 else POS_INF
-        return self._outer[k][side > 0]
 
     def __reduce__(self) -> tuple[type[ShapeEnds], tuple[object, ...]]:
         return ShapeEnds, (self.shape, self.dims, self._outer)

@@ -105,11 +105,11 @@ def elements_of(region: Represented, drawn: Sequence[int], max_blocks: int, oper
     """
     whole = region.shape
     with whole.budget(operations):
+        seen = whole.without(whole.atoms()).project(drawn)
         try:
             number = whole.count()
         except CountError:
             number = None
-        seen = whole.without(whole.atoms()).project(drawn)
         return _elements(seen, number if isinstance(number, int) else None, max_blocks)
 
 

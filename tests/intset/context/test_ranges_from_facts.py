@@ -151,3 +151,27 @@ def test_values_that_a_fact_excludes_at_an_end(declared: bool) -> None:
                 assert tuple(map(int, ends)) == expected, (low, high, facts, ends)
                 shortened += len(left) < high - low + 1
     assert shortened > 100
+
+
+NESTED = 200  # more than `NESTED_CHOICES`
+
+
+@pytest.mark.parametrize("cases", [40, 600])
+def test_disjunctions_nest_deep(cases: int) -> None:
+    """Chains of either nesting tighten ranges; of disjunctions inside of conjunctions only so many levels do."""
+    left = right = between = I.eq(0) & J.eq(0)
+    for k in range(1, cases):
+        case = I.eq(3 * k) & J.eq(k % 7)
+        left, right = left | case, case | right
+        between = case | ((k % 3 <= J) & between) if k < NESTED else between
+    ranges = {I: Range(0, 4096), J: Range(0, 8)}
+    for fact in (left, right):
+        ctx = Context(ranges, assume=[fact])
+        assert tuple(map(int, ctx.bounds(I, effort="fast"))) == (0, 3 * (cases - 1))
+        assert ctx.prove(3 * (cases - 1) >= I) and ctx.prove(J < 7)
+    ctx = Context(ranges, assume=[between])
+    low, high = map(int, ctx.bounds(I, effort="fast"))
+    last = min(cases, NESTED)
+    taken = [3 * k for k in range(last) if all(k % 7 >= other % 3 for other in range(k + 1, last))]
+    assert low <= taken[0] and taken[-1] <= high and not ctx.prove(taken[0] < I)
+    assert cases > NESTED or (low, high) == (taken[0], taken[-1])
