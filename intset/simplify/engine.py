@@ -43,7 +43,6 @@ from intset.linear.canonical import Normalizer
 from intset.linear.form import ZERO, Linear, is_sum, order_key, spine
 from intset.simplify import choices, conditions, sum_rewrites, sums
 from intset.simplify.choices import OrderDecider
-from intset.simplify.conditions import MIRRORED
 from intset.simplify.irreducible import IntervalScope, settled
 from intset.simplify.rules import ALL, Rule, folded, holds, instance
 from intset.simplify.sum_rewrites import bit_candidates, division_candidates
@@ -457,8 +456,8 @@ class Simplifier:
         if node.op is ops.ASSERTING:
             return done[(node.args[1], known, level)]
         args = tuple([done[(arg, known, level)] for arg in node.args])
-        if node.op in MIRRORED and args[0].op is ops.CONST and args[1].op is not ops.CONST:
-            return make(MIRRORED[node.op], args[::-1])
+        if node.op in ops.MIRRORED and args[0].op is ops.CONST and args[1].op is not ops.CONST:
+            return make(ops.MIRRORED[node.op], args[::-1])
         if (node.op is ops.MIN or node.op is ops.MAX) and args[0].op is ops.CONST and args[1].op is not ops.CONST:
             return make(node.op, args[::-1])  # constants stand on the right
         if all(a is b for a, b in zip(args, node.args, strict=True)) and any(arg.op is not ops.CONST for arg in args):
@@ -667,15 +666,11 @@ def run(simplifier: Simplifier, root: Node, known: Normalizer) -> Any:
         return root  # no point at which it has a value: everything equals it
     # an operation has at most three operands, so a tree of few operations is small
     while simplifier.price(root)[1] > SIMPLIFIED_NODES // 4 and not is_small(SIMPLIFIED_NODES, (root,)):
-        whole = _as_a_whole(root, known)
+        whole = known.cond(root) if isinstance(root, Cond) else known.regroup(known.form(root)).expr()
         if not simplifier.is_better(simplifier.price(whole), simplifier.price(root)):
             return root
         root = whole
     return simplifier.run(root, known)
-
-
-def _as_a_whole(root: Any, known: Normalizer) -> Node:
-    return known.cond(root) if isinstance(root, Cond) else known.regroup(known.form(root)).expr()
 
 
 def _by_bits(node: Expr, known: Normalizer) -> Any:

@@ -35,10 +35,11 @@ from intset.expr.dag import chain, operations
 from intset.expr.node import Cond, Expr, const, make
 from intset.expr.ops import Op
 from intset.linear.canonical import Normalizer
+from intset.linear.division import REMAINDER_OF
 from intset.linear.form import is_sum
 from intset.simplify import sums
 from intset.simplify.choices import OPPOSITE, OrderDecider, folded_chain
-from intset.simplify.conditions import MIRRORED, negated
+from intset.simplify.conditions import negated
 from intset.simplify.irreducible import IntervalScope
 from intset.simplify.rules import folded
 from intset.simplify.sums import TermSum
@@ -106,7 +107,7 @@ def _like(p: Cond, q: Cond) -> int:
     if p is q:
         return 1
     other = negated(p)
-    return -1 if q is other or other.op in MIRRORED and q is make(MIRRORED[other.op], other.args[::-1]) else 0
+    return -1 if q is other or other.op in ops.MIRRORED and q is make(ops.MIRRORED[other.op], other.args[::-1]) else 0
 
 
 def _cancelled(total: TermSum) -> Iterator[Candidate]:
@@ -260,9 +261,6 @@ def _below(e: Expr) -> set[Expr]:
 
 
 # -- quotients and remainders ------------------------------------------------------------------------------------------
-
-
-REMAINDER_OF: Final = {ops.FLOORDIV: ops.FLOORMOD, ops.TRUNCDIV: ops.TRUNCMOD}
 
 
 def _quotient_candidates(total: TermSum, order: OrderDecider) -> Iterator[Candidate]:
