@@ -36,7 +36,7 @@ from intset.expr.node import Cond, Expr, const, make
 from intset.expr.ops import Op
 from intset.linear.canonical import Normalizer
 from intset.linear.division import REMAINDER_OF
-from intset.linear.form import is_sum
+from intset.linear.form import Linear, is_sum
 from intset.simplify import sums
 from intset.simplify.choices import OPPOSITE, OrderDecider, folded_chain
 from intset.simplify.conditions import negated
@@ -532,7 +532,10 @@ def plain_candidates(node: Expr, known: IntervalScope) -> Iterator[Candidate]:
     if not of_sum and (c < 2 or not is_sum(node.args[0])):
         return
     whole = node if of_sum else node.args[0]
-    if not operations(whole) <= _OF_SUMS:
+    present = operations(whole)
+    if not present <= _OF_SUMS:
+        if of_sum and ops.FLOORMOD in present and ops.FLOORDIV in present:
+            yield from _whole_variables(sums.read(node))
         return
     total = sums.read(whole)
     if of_sum:
@@ -543,6 +546,17 @@ def plain_candidates(node: Expr, known: IntervalScope) -> Iterator[Candidate]:
     else:
         yield from _coarser(node.args[0], c)
         yield from _without_small_part(total, c, known)
+
+
+def _whole_variables(total: TermSum) -> Iterator[Candidate]:
+    """The sum with `x % c` beside `x // c` as `x - x // c * c`, for variables x."""
+    opened = total
+    for term, k in total.terms.items():
+        x, c = term.args if term.op is ops.FLOORMOD else (term, term)
+        if x.op is ops.VAR and c.op is ops.CONST and (quotient := make(ops.FLOORDIV, (x, c))) in total.terms:
+            opened = opened.without(term).plus(TermSum(0, {x: 1, quotient: -c.data}), k)
+    if opened is not total:
+        yield "linear form", sums.write(sums.read(Linear(opened.const, opened.terms).expr()))
 
 
 def _without_small_part(total: TermSum, c: int, known: IntervalScope) -> Iterator[Candidate]:
