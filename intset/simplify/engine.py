@@ -299,7 +299,7 @@ class Simplifier:
                     continue
                 # a remainder in a sum keeps its dividend, by which it joins a quotient
                 is_plain = not level and (node.op is not ops.FLOORMOD or key == first)
-                if is_plain and (plain := self._plainly(node, key[1])) is not None:
+                if is_plain and (plain := self._plainly(node, key[1], key == first)) is not None:
                     self.next[key] = (plain.after, key[1], level)
                     self.rewrites[key] = plain
                     continue
@@ -343,10 +343,10 @@ class Simplifier:
         self.done[key] = result
         return True
 
-    def _plainly(self, node: Any, known: Normalizer) -> Rewrite | None:
+    def _plainly(self, node: Any, known: Normalizer, is_whole: bool) -> Rewrite | None:
         if self.bits is not None:
             return None
-        for rule, candidate in irreducible_candidates(node, known, self.pricing):
+        for rule, candidate in irreducible_candidates(node, known, self.pricing, is_whole):
             if (node, candidate) not in self.banned:
                 return Rewrite(rule, node, candidate, known)
         return None
@@ -611,11 +611,13 @@ class Simplifier:
         return candidate
 
 
-def irreducible_candidates(node: Any, known: IntervalScope, pricing: Pricing) -> Iterator[tuple[str, Expr]]:
+def irreducible_candidates(
+    node: Any, known: IntervalScope, pricing: Pricing, is_whole: bool = True
+) -> Iterator[tuple[str, Expr]]:
     """The cheaper and irreducible ones of the candidates that need no linear form and no search."""
     if node.op.boolean:
         return
-    for rule, candidate in sum_rewrites.plain_candidates(node, known):
+    for rule, candidate in sum_rewrites.plain_candidates(node, known, is_whole):
         if (
             Simplifier.is_better(pricing.price(candidate), pricing.price(node))
             and settled(candidate, known) is candidate

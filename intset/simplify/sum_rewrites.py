@@ -524,8 +524,11 @@ def division_candidates(node: Expr, known: Normalizer, for_machine: bool) -> Ite
 _OF_SUMS: Final = frozenset((ops.ADD, ops.SUB, ops.MUL, ops.NEG, ops.VAR, ops.CONST))
 
 
-def plain_candidates(node: Expr, known: IntervalScope) -> Iterator[Candidate]:
-    """Rewrites of a sum of variables, or of its quotient or remainder by a constant, that need no linear form."""
+def plain_candidates(node: Expr, known: IntervalScope, is_whole: bool) -> Iterator[Candidate]:
+    """Rewrites of a sum of variables, or of its quotient or remainder by a constant, that need no linear form.
+
+    is_whole: whether nothing is written around the node, which might join a remainder of a sum.
+    """
     of_sum, c = is_sum(node), 0
     if not of_sum and node.op in (ops.FLOORDIV, ops.FLOORMOD) and node.args[1].op is ops.CONST:
         c = node.args[1].data
@@ -535,7 +538,7 @@ def plain_candidates(node: Expr, known: IntervalScope) -> Iterator[Candidate]:
     present = operations(whole)
     if not present <= _OF_SUMS:
         if of_sum and ops.FLOORMOD in present and ops.FLOORDIV in present:
-            yield from _whole_variables(sums.read(node))
+            yield from _opened(sums.read(node), known, is_whole)
         return
     total = sums.read(whole)
     if of_sum:
@@ -548,15 +551,26 @@ def plain_candidates(node: Expr, known: IntervalScope) -> Iterator[Candidate]:
         yield from _without_small_part(total, c, known)
 
 
-def _whole_variables(total: TermSum) -> Iterator[Candidate]:
-    """The sum with `x % c` beside `x // c` as `x - x // c * c`, for variables x."""
+def _opened(total: TermSum, known: IntervalScope, is_whole: bool) -> Iterator[Candidate]:
+    """The sum with `x % c` as `x - x // c * c` where it has that quotient; x is a variable, or in a whole their sum."""
     opened = total
     for term, k in total.terms.items():
-        x, c = term.args if term.op is ops.FLOORMOD else (term, term)
-        if x.op is ops.VAR and c.op is ops.CONST and (quotient := make(ops.FLOORDIV, (x, c))) in total.terms:
-            opened = opened.without(term).plus(TermSum(0, {x: 1, quotient: -c.data}), k)
-    if opened is not total:
-        yield "linear form", sums.write(sums.read(Linear(opened.const, opened.terms).expr()))
+        if term.op is not ops.FLOORMOD or term.args[1].op is not ops.CONST or term.args[1].data < 2:
+            continue
+        x, c = term.args
+        dividend, quotient = sums.read(x), make(ops.FLOORDIV, term.args)
+        if x.op is not ops.VAR:
+            if not is_whole or not operations(x) <= _OF_SUMS:
+                continue
+            quotient = next((e for _, e in _without_small_part(dividend, c.data, known)), quotient)
+        if quotient in total.terms:
+            opened = opened.without(term).plus(dividend, k).plus(TermSum(0, {quotient: -c.data}), k)
+    if opened is total:
+        return
+    opened = sums.read(Linear(opened.const, opened.terms).expr())  # in canonical order
+    yield "linear form", sums.write(opened)
+    if is_whole and len(moved := [*_into_quotients(opened)]) == 1:
+        yield "linear form", moved[0][1]
 
 
 def _without_small_part(total: TermSum, c: int, known: IntervalScope) -> Iterator[Candidate]:
