@@ -662,7 +662,7 @@ def simplified(
     return root
 
 
-def run(simplifier: Simplifier, root: Node, known: Normalizer) -> Any:
+def run(simplifier: Simplifier, root: Any, known: Normalizer) -> Any:
     """Simplify `root`; a graph beyond `SIMPLIFIED_NODES` becomes its linear form if that is cheaper."""
     if known.empty:
         return root  # no point at which it has a value: everything equals it
