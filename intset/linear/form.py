@@ -377,6 +377,8 @@ def _signed(monomial: Expr, k: int) -> tuple[Expr, int]:
 
 def _negated(monomial: Expr) -> Expr | None:
     """`-monomial` with one quotient of a negative sum as a ceiling, `-(-x // d) = ceildiv(x, d)`; else `None`."""
+    if monomial.op is not ops.MUL:
+        return _ceiling(monomial)
     seen: set[Expr] = set()
     waiting: list[tuple[Expr, Any]] = [(monomial, None)]
     while waiting:  # a product kept as one atom may be shared

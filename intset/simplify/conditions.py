@@ -42,7 +42,6 @@ if TYPE_CHECKING:
     from intset.simplify.engine import Simplifier
 
 
-MIRRORED: Final = {ops.LT: ops.GT, ops.LE: ops.GE, ops.GT: ops.LT, ops.GE: ops.LE, ops.EQ: ops.EQ, ops.NE: ops.NE}
 _OTHER_STRICTNESS: Final = {ops.LT: ops.LE, ops.LE: ops.LT, ops.GT: ops.GE, ops.GE: ops.GT}
 _STRICT: Final = (ops.LT, ops.GT)
 _UPWARD: Final = (ops.GT, ops.GE)
@@ -171,7 +170,7 @@ def _equation(op: Op, form: TermSum, like: Cond | None) -> Cond:
 
 def _constant_right(op: Op, left: TermSum, right: TermSum) -> Cond:
     if not left.terms and right.terms:
-        left, right, op = right, left, MIRRORED[op]
+        left, right, op = right, left, ops.MIRRORED[op]
     answer: Cond = make(op, (sums.write(left), sums.write(right)))
     return answer
 

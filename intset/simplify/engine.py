@@ -43,7 +43,6 @@ from intset.linear.canonical import Normalizer
 from intset.linear.form import ZERO, Linear, is_sum, order_key, spine
 from intset.simplify import choices, conditions, sum_rewrites, sums
 from intset.simplify.choices import OrderDecider
-from intset.simplify.conditions import MIRRORED
 from intset.simplify.irreducible import IntervalScope, settled
 from intset.simplify.rules import ALL, Rule, folded, holds, instance
 from intset.simplify.sum_rewrites import bit_candidates, division_candidates
@@ -300,7 +299,7 @@ class Simplifier:
                     continue
                 # a remainder in a sum keeps its dividend, by which it joins a quotient
                 is_plain = not level and (node.op is not ops.FLOORMOD or key == first)
-                if is_plain and (plain := self._plainly(node, key[1])) is not None:
+                if is_plain and (plain := self._plainly(node, key[1], key == first)) is not None:
                     self.next[key] = (plain.after, key[1], level)
                     self.rewrites[key] = plain
                     continue
@@ -344,10 +343,10 @@ class Simplifier:
         self.done[key] = result
         return True
 
-    def _plainly(self, node: Any, known: Normalizer) -> Rewrite | None:
+    def _plainly(self, node: Any, known: Normalizer, is_whole: bool) -> Rewrite | None:
         if self.bits is not None:
             return None
-        for rule, candidate in irreducible_candidates(node, known, self.pricing):
+        for rule, candidate in irreducible_candidates(node, known, self.pricing, is_whole):
             if (node, candidate) not in self.banned:
                 return Rewrite(rule, node, candidate, known)
         return None
@@ -457,8 +456,8 @@ class Simplifier:
         if node.op is ops.ASSERTING:
             return done[(node.args[1], known, level)]
         args = tuple([done[(arg, known, level)] for arg in node.args])
-        if node.op in MIRRORED and args[0].op is ops.CONST and args[1].op is not ops.CONST:
-            return make(MIRRORED[node.op], args[::-1])
+        if node.op in ops.MIRRORED and args[0].op is ops.CONST and args[1].op is not ops.CONST:
+            return make(ops.MIRRORED[node.op], args[::-1])
         if (node.op is ops.MIN or node.op is ops.MAX) and args[0].op is ops.CONST and args[1].op is not ops.CONST:
             return make(node.op, args[::-1])  # constants stand on the right
         if all(a is b for a, b in zip(args, node.args, strict=True)) and any(arg.op is not ops.CONST for arg in args):
@@ -612,11 +611,13 @@ class Simplifier:
         return candidate
 
 
-def irreducible_candidates(node: Any, known: IntervalScope, pricing: Pricing) -> Iterator[tuple[str, Expr]]:
+def irreducible_candidates(
+    node: Any, known: IntervalScope, pricing: Pricing, is_whole: bool = True
+) -> Iterator[tuple[str, Expr]]:
     """The cheaper and irreducible ones of the candidates that need no linear form and no search."""
     if node.op.boolean:
         return
-    for rule, candidate in sum_rewrites.plain_candidates(node, known):
+    for rule, candidate in sum_rewrites.plain_candidates(node, known, is_whole):
         if (
             Simplifier.is_better(pricing.price(candidate), pricing.price(node))
             and settled(candidate, known) is candidate
@@ -661,21 +662,17 @@ def simplified(
     return root
 
 
-def run(simplifier: Simplifier, root: Node, known: Normalizer) -> Any:
+def run(simplifier: Simplifier, root: Any, known: Normalizer) -> Any:
     """Simplify `root`; a graph beyond `SIMPLIFIED_NODES` becomes its linear form if that is cheaper."""
     if known.empty:
         return root  # no point at which it has a value: everything equals it
     # an operation has at most three operands, so a tree of few operations is small
     while simplifier.price(root)[1] > SIMPLIFIED_NODES // 4 and not is_small(SIMPLIFIED_NODES, (root,)):
-        whole = _as_a_whole(root, known)
+        whole = known.cond(root) if isinstance(root, Cond) else known.regroup(known.form(root)).expr()
         if not simplifier.is_better(simplifier.price(whole), simplifier.price(root)):
             return root
         root = whole
     return simplifier.run(root, known)
-
-
-def _as_a_whole(root: Any, known: Normalizer) -> Node:
-    return known.cond(root) if isinstance(root, Cond) else known.regroup(known.form(root)).expr()
 
 
 def _by_bits(node: Expr, known: Normalizer) -> Any:

@@ -41,7 +41,6 @@ from intset.simplify.rules import MIRRORED
 SHAPE_TERMS: Final = 12  # terms of a sum, and parts of a junction, of which a shape is drawn
 SHAPE_NESTING: Final = 6  # nested divisions of a shape
 
-_OTHER_WAY: Final = {**MIRRORED, ops.EQ: ops.EQ, ops.NE: ops.NE}
 UPPER: Final = (ops.LT, ops.LE)
 _KINDS: Final = {  # by division: (it gives the remainder, it rounds towards 0)
     ops.FLOORDIV: (False, False), ops.FLOORMOD: (True, False), ops.TRUNCDIV: (False, True), ops.TRUNCMOD: (True, True),
@@ -504,11 +503,11 @@ def _stand_beside(junction: ops.Op, a: ComparisonShape, p: Cond, b: ComparisonSh
 def _comparison_of(e: Cond, nesting: int) -> Any:
     """(condition with the constant on the right, its shape)"""
     op = e.op
-    if op not in _OTHER_WAY:
+    if op not in ops.MIRRORED:
         return None
     a, b = e.args
     if a.op is ops.CONST and b.op is not ops.CONST:
-        a, b, op = b, a, _OTHER_WAY[op]
+        a, b, op = b, a, ops.MIRRORED[op]
         e = make(op, (a, b))
     total = _part(a, nesting)
     if type(total) is not SumShape:
@@ -705,16 +704,12 @@ def _all_matter(total: SumShape, rests: Rests, known: IntervalScope, around: int
 def _is_undecided(choice: ChoiceShape, known: IntervalScope) -> bool:
     """Whether the interval of the sum strictly contains the constant."""
     total = choice.total
-    ends = _own_ends(total, known)
+    # both ends are attained where no fact and no symbolic range relates the variables
+    ends = None if _is_sized(total, known) else _unrelated_ends(total, known)
     if ends is None:
         return False
     low, high = ends
     return (low is None or low < choice.right) and (high is None or high > choice.right)
-
-
-def _own_ends(total: SumShape, known: IntervalScope) -> Interval | None:
-    """The interval of a sum if both ends are attained: no fact and no symbolic range relates its variables."""
-    return None if _is_sized(total, known) else _unrelated_ends(total, known)
 
 
 def _unrelated_ends(total: SumShape, known: IntervalScope) -> Interval | None:

@@ -35,7 +35,7 @@ CONDITIONS: Final = (P, Q, R)
 COMMUTATIVE: Final = frozenset(
     (ops.ADD, ops.MUL, ops.MIN, ops.MAX, ops.BITAND, ops.BITOR, ops.BITXOR, ops.AND, ops.OR, ops.EQ, ops.NE)
 )
-MIRRORED: Final = {ops.LT: ops.GT, ops.LE: ops.GE, ops.GT: ops.LT, ops.GE: ops.LE}
+MIRRORED: Final = {op: other for op, other in ops.MIRRORED.items() if op is not other}
 
 Binding = dict[Node, Node]
 
