@@ -240,14 +240,8 @@ class Violations:
     """
 
     def __init__(self, env: LoopEnvironment, ranges: Mapping[Var, Range], guards: Sequence[Cond], most: int) -> None:
-        self._guards = guards
         self._failing: list[frozenset[Cond]] = []
-        self._points: Iterator[Point] = iter(())
-        ends = (end for r in ranges.values() for end in (low(r), as_expr(r.extent)))
-        if _has_long_proofs((*guards, *ends)) and not opaque_terms(*guards):
-            drawing = _Drawing(env, ranges, (), guards)
-            self._points = drawing.mixed(most)
-            self._tests = [(guard, compiled(guard, drawing.order)) for guard in guards]
+        self._further = _failing_guards(env, ranges, tuple(guards), most)
 
     def has_alone(self, guard: Cond, others: Collection[Cond]) -> bool:
         """Whether a drawn iteration violates `guard` and satisfies `others`."""
@@ -256,11 +250,23 @@ class Violations:
     def _drawn(self) -> Iterator[frozenset[Cond]]:
         """The guards that fail at each drawn iteration, those of earlier calls first."""
         yield from self._failing
-        for point in self._points:
-            failing = _failing(self._tests, tuple(point.values()))
+        for failing in self._further:
             if failing:
                 self._failing.append(failing)
                 yield failing
+
+
+def _failing_guards(
+    env: LoopEnvironment, ranges: Mapping[Var, Range], guards: Sequence[Cond], most: int
+) -> Iterator[frozenset[Cond]]:
+    """The guards that fail at each drawn iteration; none are drawn for guards with short proofs or data."""
+    ends = (end for r in ranges.values() for end in (low(r), as_expr(r.extent)))
+    if not _has_long_proofs((*guards, *ends)) or opaque_terms(*guards):
+        return
+    drawing = _Drawing(env, ranges, (), guards)
+    tests = [(guard, compiled(guard, drawing.order)) for guard in guards]
+    for point in drawing.mixed(most):
+        yield _failing(tests, tuple(point.values()))
 
 
 def _failing(tests: Sequence[tuple[Cond, Callable[..., Any]]], values: Sequence[int]) -> frozenset[Cond]:

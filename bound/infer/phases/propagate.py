@@ -52,8 +52,9 @@ from intset.domains.sets.region import Region
 from intset.errors import BudgetError
 from intset.expr import ops
 from intset.expr.build import logical_and, logical_not
-from intset.expr.dag import opaque_terms, substitute
-from intset.expr.node import Cond, Expr, Var, as_expr
+from intset.expr.dag import nonlinear_nodes, opaque_terms, substitute
+from intset.expr.node import Cond, Expr, Node, Var, as_expr
+from intset.expr.printer import to_text
 from intset.expr.range import Range
 from intset.infinity import POS_INF
 from intset.linear.form import Linear, constant
@@ -451,7 +452,13 @@ class Propagation:
         if (simpler := context.coalesced(exprs, kept)) is not None:
             context, exprs = simpler[0], list(simpler[1])
         try:
-            footprint = self._answer(context, exprs, kept, shape, may_be_box)
+            if (quotients := self._quotients_by_sizes(context, access, exprs, kept)) and self.env.has_regions:
+                notes = [
+                    f"the term {to_text(e, limit=120)} is not affine: only its bounds were used" for e in quotients
+                ]
+                footprint = Footprint(dims, whole_tensor(self.env, shape), None, False, notes)
+            else:
+                footprint = self._answer(context, exprs, kept, shape, may_be_box)
         except BudgetError as error:
             listed = enumerate_image(self.env, context, exprs, list(self.it.fixed)) if self.env.has_regions else None
             if listed is not None:
@@ -476,6 +483,26 @@ class Propagation:
             return footprint_of_region(env, context.image(exprs, keep=kept, domain=env.domain), shape)
         image = image_in_instances(context, exprs, kept, env.regions)
         return footprint_of_shape(env, len(exprs), image.shape, not image.notes, image.notes, may_be_box)
+
+    def _quotients_by_sizes(
+        self, context: Context, access: TensorAccess, exprs: Sequence[Expr], kept: Sequence[Var]
+    ) -> list[Node]:
+        """The quotients of running variables by sizes in the indices, if all of these are axes or differ by numbers.
+
+        A set cannot contain the values of such a quotient, only those between its ends. The guards of the axis are ends
+        of the same form, so the box of the interval domain is as tight.
+        """
+        forms = [self.env.form(e) for e in access.indices]
+        if any(list(form.terms.values()) != [1] or self.it.values.keys().isdisjoint(form.terms) for form in forms):
+            return []
+        running = {v for v in context.ranges if v not in kept}
+        return [
+            e
+            for e in nonlinear_nodes(exprs)
+            if e.op in ops.DIVISIONS
+            and not running.isdisjoint(e.args[0].free_vars())
+            and any(v not in context.ranges for v in e.args[1].free_vars())
+        ]
 
     def _has_terms(self, footprint: Footprint) -> bool:
         """Whether the footprint depends on a nonlinear term over loops."""

@@ -13,18 +13,21 @@ from typing import Any
 import numpy as np
 import pytest
 
-from benchmarks.tiles import Compared, compared, drawn, inferred, names, tiled, written
+from benchmarks.tiles import Compared, again, compared, drawn, inferred, names, tiled, written
 from benchmarks.tilings import CASES, Tiled, expressions, measure, product
 from bound import infer_bound, te, tir
 from bound.errors import ScheduleError
 from bound.infer import BoundsMap
 from bound.infer.accesses import accesses
 from bound.infer.answers.region import MAX, TOTAL, InstanceCount
+from bound.infer.phases import propagate
+from bound.infer.phases.propagate import Propagation
 from bound.operation import ComputeOp, PlaceholderOp
 from bound.schedule import AttachType, Schedule
 from bound.tensor import Tensor
 from intset import Context, Range, ShapeVar, Var, ceildiv
 from intset.budgets import REGION_POINTS
+from intset.domains.sets.answers import image_in_instances
 from intset.errors import BudgetError, CountError, InputError, UndefinedError
 from intset.expr import ops
 from intset.expr.dag import opaque_terms, operations
@@ -195,6 +198,30 @@ def test_counts_of_fused_tiles_of_tiles_are_those_at_sizes() -> None:
     bounds = infer_bound(s)
     for sizes in ((5, 2), (5, 3), (0, 1), (4, 7)):
         check_claims(bounds, dict(zip((m, t), sizes, strict=True)))
+
+
+@pytest.mark.parametrize("name", ["tile_fuse_inner_split", "split_fuse_split_mixed"])
+def test_fused_tiles_of_unknown_sizes_have_the_same_regions_with_fewer_sets(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    case = list(tiled(name))[-1]
+    asked: list[object] = []
+    monkeypatch.setattr(
+        propagate, "image_in_instances", lambda *given: asked.append(given) or image_in_instances(*given)
+    )
+
+    def regions() -> tuple[list[str], int]:
+        asked.clear()
+        b, _ = inferred(again(case))
+        assert isinstance(b, BoundsMap)
+        return [str(b.required(stage.op.outputs[0]).box) for stage in b.schedule.stages], len(asked)
+
+    boxes, sets = regions()
+    monkeypatch.setattr(Propagation, "_quotients_by_sizes", lambda *_: [])
+    same_boxes, more_sets = regions()
+    assert boxes == same_boxes and sets < more_sets
+    result = compared(case, range(4))
+    assert result is not None and not result.unsound
 
 
 def test_instances_are_counted_as_by_enumeration() -> None:
