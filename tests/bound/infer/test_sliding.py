@@ -209,18 +209,6 @@ def test_every_element_is_computed_once(kind: str, place: str) -> None:
         assert int(b.allocated(B)[0].extent) == min(done.smallest_modulus(b.schedule.current(B), 0), extent)
 
 
-def test_what_is_new_is_the_difference_of_two_needs() -> None:
-    s, _, B, C = program(SUM3)
-    y, _ = C.op.axis
-    s[B].compute_at(s[C], y)
-    s[B].store_root()
-    b = infer_bound(s)
-    assert b.required(B).count_max() == 15 and total(b, B) == 75
-    new = b.computed(B)
-    assert [new.at({y: k}).count() for k in range(ROWS)] == [15] + [5] * (ROWS - 1)
-    assert b.required(B).at({y: 4}).count() == 15, "what is required stays"
-
-
 SUMS = """
     A = given(17, 4); B = pointwise(A)
     C[y:15, x:4] = B[y, x] + B[y + 1, x] + B[y + 2, x]
@@ -285,19 +273,6 @@ def test_a_case(name: str) -> None:
     assert {t: total(b, p.names[t]) for t in totals} == totals
     assert {t: str(b.allocated(p.names[t])[0].extent) for t in extents} == extents
     assert "chains" not in name or b.required(p.C).count_total() == 13 * 2 * 4
-
-
-@pytest.mark.parametrize("compute", ["exact", "box"])
-@pytest.mark.parametrize("n", [0, 1, 2, 5, 9])
-def test_symbolic_sizes(n: int, compute: str) -> None:
-    p = Written("""
-        n = var(); A = given(n + 2, 3); B = pointwise(A)
-        C[y:n, x:3] = B[y, x] + B[y + 1, x] + B[y + 2, x]
-        C split y 4; B compute_at C y.inner; B store_at C y.outer""")
-    check_sliding(infer_bound(p.s, compute=compute), {p.n: n}, exact=compute == "exact")
-    at = infer_bound(p.s, at={"n": n}, compute=compute)
-    check_sliding(at, exact=compute == "exact")
-    assert at.computed(p.B).count_total() == sum(min(4, n - k) + 2 for k in range(0, n, 4)) * 3
 
 
 @pytest.mark.parametrize(
@@ -408,21 +383,6 @@ def test_a_refused_call_changes_nothing() -> None:
     with pytest.raises(ScheduleError, match=r"y.inner of C compute, but that loop runs in parallel"):
         (p.s[p.B].store_at(p.s[p.C], p.yo), infer_bound(p.s))
     assert state(p.s) == before
-
-
-@pytest.mark.parametrize("order", ["parallel after", "parallel before", "outside"])
-def test_a_parallel_loop_between_is_refused_whenever_it_became_one(order: str) -> None:
-    p = Refused()
-    if order == "parallel before":
-        p.s[p.C].parallel(p.yi)
-    p.s[p.B].compute_at(p.s[p.C], p.x)
-    if order == "outside":
-        p.s[p.C].parallel(p.yo)
-        p.s[p.B].store_at(p.s[p.C], p.yo)
-        check_sliding(infer_bound(p.s))
-        return
-    with pytest.raises(ScheduleError, match=r"stage B: .* y.inner of C"):
-        (p.s[p.B].store_root(), p.s[p.C].parallel(p.yi), infer_bound(p.s))
 
 
 @swept({

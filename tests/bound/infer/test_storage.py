@@ -137,13 +137,6 @@ def test_a_fold_whose_size_is_symbolic_does_not_replace_a_constant_box() -> None
         check_run(f, s, {"n": size})
 
 
-def test_the_class_of_the_residue_depends_on_the_tile() -> None:
-    s, T = reading((12,), lambda T, i: T[3 * i + i // 4], (40,), 4)
-    b = infer_bound(s, compact=True)
-    assert extents(b, T) == ["4"]
-    check_c(check(s, bounds=b), s)
-
-
 def test_the_default_folds_nothing() -> None:
     s, T = reading((10,), lambda T, i: T[2 * i], (40,))
     plain = infer_bound(s)
@@ -201,35 +194,11 @@ def test_a_tensorized_consumer_sees_a_box() -> None:
     check(s, compact=True)
 
 
-def test_caches() -> None:
-    A = te.placeholder((40,), name="A")
-    k = te.reduce_axis((0, 3), "k")
-    T = te.compute((40,), lambda i: te.sum(A[(i + k) % 40], axis=k), name="T")
-    C = te.compute((10,), lambda i: T[3 * i], name="C")
-    s = te.create_schedule(C.op)
-    local = s.cache_write(T, "local")
-    outer, _ = s[C].split(C.op.axis[0], 4)
-    s[T].compute_at(s[C], outer)
-    s[local].compute_at(s[T], s[T].op.axis[0])
-    b = infer_bound(s, compact=True)
-    assert extents(b, T) == ["4"] and extents(b, local) == ["1"]
-    check_c(check(s, compact=True, strength=True), s)
-
-
 def test_strides_of_any_size() -> None:
     s, T = reading((8,), lambda T, i: T[i * (1 << 40)], (1 << 44,))
     b = infer_bound(s, compact=True)
     assert extents(b, T) == ["8"]
     assert str(b.storage(T).index([Var("x") * (1 << 40)])[0]) == "x"
-
-
-def test_fixed_sizes() -> None:
-    n = te.var("n")
-    s, T = reading((n,), lambda T, i: T[2 * i + 1] + T[2 * i + 3], (2 * n + 3,), 4)
-    for size in (0, 1, 5, 9):
-        b = infer_bound(s, at={"n": size}, compact=True)
-        assert int(extents(b, T)[0]) == min(size + 1, 5) * (size > 0)
-        check(s, {"n": size}, bounds=b)
 
 
 def test_threads_share_compact_storage() -> None:

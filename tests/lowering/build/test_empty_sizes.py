@@ -251,42 +251,6 @@ def test_many_random_programs(make: Any, start: int) -> None:
     assert shown(make, range(start, start + 50), 3, ["python", "c"]) >= {"empty", "equal"}
 
 
-def two_states() -> Any:
-    m, n, l = te.var("m"), te.var("n"), te.var("l")
-    X = te.placeholder((m, n), name="X")
-    a, b = te.placeholder((m, n), name="a"), te.placeholder((m, l), name="b")
-    ia = te.compute((1, n), lambda _, i: X[0, i], name="ia")
-    ib = te.compute((1, l), lambda _, i: tir.const(1.0, "float32"), name="ib")
-    ua = te.compute((m, n), lambda t, i: a[t - 1, i] + X[t, i], name="ua")
-    ub = te.compute((m, l), lambda t, i: b[t - 1, i] * 2.0, name="ub")
-    first, second = te.scan([ia, ib], [ua, ub], [a, b], inputs=[X], name="scan")
-    return X, first, second
-
-
-@pytest.mark.parametrize(("m", "n", "l"), [(4, 3, 2), (4, 3, 0), (4, 0, 2), (1, 3, 0), (0, 3, 2), (0, 0, 0)])
-@pytest.mark.parametrize("backend", ["python", "c"])
-def test_a_state_of_a_scan_is_computed_whatever_the_size_of_the_other(m: int, n: int, l: int, backend: str) -> None:
-    X, first, second = two_states()
-    f = lower(te.create_schedule(first.op), [X, first, second])
-    x = np.arange(m * n, dtype="float32").reshape(m, n)
-    sums, powers = np.full((m, n), MARK, "float32"), np.full((m, l), MARK, "float32")
-    run(f, {X: x, first: sums, second: powers}, backend=backend)
-    np.testing.assert_array_equal(sums, np.cumsum(x, 0))
-    np.testing.assert_array_equal(powers, np.full((m, l), 2.0) ** np.arange(m)[:, None])
-
-
-def test_a_scan_shorter_than_its_initial_state_has_its_first_rows() -> None:
-    m = te.var("m")
-    state = te.placeholder((m,), name="state", dtype="int32")
-    init = te.compute((3,), lambda i: i + 1, name="init")
-    update = te.compute((m,), lambda t: state[t - 1] + state[t - 3], name="update")
-    scan = te.scan(init, update, state, name="scan")
-    f = lower(te.create_schedule(scan.op), [scan])
-    whole = [1, 2, 3, 4, 6, 9]
-    for length in range(7):
-        assert run(f, {scan: np.full(length, 7, "int32")})["scan"].tolist() == whole[:length]
-
-
 def test_states_of_a_scan_have_one_length() -> None:
     m, n = te.var("m"), te.var("n")
     a, b = te.placeholder((m,), name="a"), te.placeholder((n,), name="b")
@@ -352,18 +316,6 @@ def test_bounds_say_whether_a_tensor_is_whole() -> None:
     assert run(lower(s, [A, B, C], bounds=whole), {A: np.ones(20, "float32")})["B"].tolist() == [2.0] * 20
     with pytest.raises(InputError, match="whole"):
         infer_bound(s, whole=[3])  # type: ignore[list-item]
-
-
-def test_the_array_of_an_inlined_argument_stays_as_it_is() -> None:
-    A, B, C = partly_read()
-    s = te.create_schedule(C.op)
-    s[B].compute_inline()
-    f = lower(s, [A, B, C])
-    assert [t.name for t in f.params] == ["A", "B", "C"] and [t.name for t in f.outputs] == ["C"]
-    arrays = {A: np.ones(20, "float32"), B: np.full(20, MARK, "float32")}
-    for backend in ("python", "c"):
-        assert run(f, arrays, backend=backend)["C"].tolist() == [4.0] * 10
-        assert (arrays[B] == MARK).all()
 
 
 @pytest.mark.parametrize("backend", ["python", "c"])
@@ -458,16 +410,6 @@ def test_what_a_step_of_a_scan_computes_is_no_output(outputs: str, is_cached: bo
         p.s.cache_read(p.state, "local", [p.part])
     with pytest.raises(ScheduleError, match="cannot be an output: a step of the scan scan computes it"):
         lower(p.s)
-
-
-@pytest.mark.parametrize("backend", ["python", "c"])
-def test_outputs_of_scans_that_are_no_arguments_have_storage(backend: str) -> None:
-    p = Recurrence()
-    other = te.compute((p.n,), lambda i: i * 2, name="other")
-    f = lower(te.create_schedule([p.scan.op, other.op]), [other])
-    found = np.full(4, MARK, "int32")
-    run(f, {other: found}, backend=backend)
-    np.testing.assert_array_equal(found, [0, 2, 4, 6])
 
 
 @pytest.mark.parametrize("backend", ["python", "c"])

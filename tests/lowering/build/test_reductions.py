@@ -279,17 +279,6 @@ def test_what_starts_a_fused_reduction_runs_over_each_element_once() -> None:
     assert start.count("for ") == 1 and "for i.j.fused in [0, 12)" in start and "= 0.0" not in start
 
 
-@pytest.mark.parametrize("shape", [(0, 3), (3, 0), (0, 0)])
-def test_fused_axes_of_which_one_is_empty(shape: tuple[int, int]) -> None:
-    x = te.placeholder(shape, name="X", dtype="int32")
-    t = te.compute(shape, lambda i, j: x[i, j] + 1, name="T")
-    u = te.compute(shape, lambda i, j: t[i, j] * 2, name="U")
-    s = te.create_schedule(u.op)
-    outer, _ = s[u].split(s[u].fuse(*u.op.axis), 4)
-    s[t].compute_at(s[u], outer)
-    run(lower(s, [x, u]), {x: np.ones(shape, "int32"), u: np.ones(shape, "int32")})
-
-
 A = te.placeholder((9,), name="A", dtype="int32")
 DATA = {"A": np.array([7, -3, 7, 0, 2, -8, 5, 5, 1], np.int32)}
 Term = Callable[[Expr, Expr], Any]
