@@ -1,4 +1,4 @@
-"""Powers and images, sizes that are fixed before and after a question, ends as numbers, bounds over sizes."""
+"""Powers, images and splits, sizes that are fixed before and after a question, ends as numbers, bounds over sizes."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from tests.intset.oracle import Claims
 from tests.strategies.contexts import NONLINEAR, Drawn, contexts, world
 from tests.sweeps import sampled
 
-i, j, k, io, ii, jo, ji = (Var(name) for name in ("i", "j", "k", "io", "ii", "jo", "ji"))
+i, k, io, ii, jo, ji = (Var(name) for name in ("i", "k", "io", "ii", "jo", "ji"))
 n, m = ShapeVar("n", lower=1), ShapeVar("m", lower=1)
 RUN = Context({i: Range(0, n)})
 POWERS = [
@@ -56,6 +56,25 @@ def test_the_exact_image_of_a_split_and_fuse_map() -> None:
     ctx = Context(FLAT_RANGE)
     assert ctx.image((i // m, i % m)).count() == n * m
     assert ctx.value_set(i // m).is_exact and ctx.value_set(i % m).is_exact
+
+
+TILES = [io * 4 + ii < n, jo * 32 + ji < m]
+FLAT = (io * 4 + ii) * m + (jo * 32 + ji)
+
+
+@pytest.mark.parametrize(
+    "ctx",
+    [
+        Context.from_constraints([io, ii, jo, ji], [ii >= 0, ii < 4, ji >= 0, ji < 32, io >= 0, jo >= 0, *TILES]),
+        Context({io: None, ii: Range(0, 4), jo: None, ji: Range(0, 32)}, assume=[io >= 0, jo >= 0, *TILES]),
+        Context({io: Range(0, ceildiv(n, 4)), ii: Range(0, 4), jo: None, ji: Range(0, 32)}, assume=[jo >= 0, *TILES]),
+    ],
+    ids=["from_constraints", "open ends", "one open end"],
+)
+def test_guards_of_splits_are_ends_of_open_loops(ctx: Context) -> None:
+    bounds = ctx.bounds(FLAT)
+    assert bounds.is_tight and bounds[0] == 0 and ctx.prove(bounds[1].eq(n * m - 1))  # type: ignore[union-attr]
+    assert ctx.bounds(FLAT, over={n: 6, m: 40}).ints() == (0, 239)
 
 
 def test_a_mapping_fixes_sizes() -> None:

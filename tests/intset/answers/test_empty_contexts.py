@@ -89,7 +89,7 @@ def test_a_range_whose_extent_is_computed_is_empty_below_0(size: int) -> None:
 
 # -- partial conditions, and facts that contradict ---------------------------------------------------------------------
 
-N, M, y = Var("n"), Var("m"), Var("y")
+N = Var("n")
 
 
 def test_a_map_without_facts_that_may_contradict_is_refuted_by_points() -> None:

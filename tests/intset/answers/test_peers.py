@@ -24,8 +24,6 @@ from intset.infinity import Infinity
 from lowering import lower, run
 from tests.bound.reference import evaluate as reference
 
-x, y, u, v = (Var(name) for name in "xyuv")
-
 
 def test_a_window_that_moves_down() -> None:
     """Halide's sliding window: is_monotonic((8x)/-4) was "increasing", and pixels were wrong."""

@@ -14,7 +14,7 @@ from tests.strategies.contexts import world
 from tests.sweeps import daily
 
 n, m, t = (ShapeVar(name, lower=1) for name in "nmt")  # each is tried from 1 to 7
-io, ii, im, jo, ji, k = (Var(name) for name in ("io", "ii", "im", "jo", "ji", "k"))
+io, ii, im, jo, k = (Var(name) for name in ("io", "ii", "im", "jo", "k"))
 
 
 @pytest.mark.parametrize("e", [k * 4 + jo, ii * 2 + k, io * 4 + ii], ids=str)

@@ -15,7 +15,7 @@ from intset import (
     select,
 )
 
-i, j, k = Var("i"), Var("j"), Var("k")
+i, j = Var("i"), Var("j")
 n, m = ShapeVar("n"), ShapeVar("m")
 
 

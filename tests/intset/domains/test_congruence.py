@@ -9,7 +9,7 @@ from itertools import product
 
 import pytest
 
-from intset import Context, IntSet, Range, ShapeVar, Var, evaluate
+from intset import Context, IntSet, Range, Var, evaluate
 from intset.arithmetic import strided
 from intset.arithmetic.strided import BOTTOM, TOP, WIDEST_SHIFT, Strided, StridedInterval, contains, leq
 from intset.domains.stride import TRANSFER, ModularDomain
@@ -103,7 +103,7 @@ def test_a_shift_by_much_stays_small() -> None:
 
 
 DOMAINS = ("auto", "interval", "stride", "modular", "interval*modular", "points", "isl")
-i, j, n = Var("i"), Var("j"), ShapeVar("n", lower=1)
+i, j = Var("i"), Var("j")
 
 
 def holds_of(s: IntSet, taken: set[int], at: dict[Var, int]) -> set[str]:

@@ -178,6 +178,16 @@ def test_smallest_mod() -> None:
     assert cases == sum((m + 4) * m * 18 for m in range(1, 16))
 
 
+def test_smallest_mod_of_large_operands() -> None:
+    rng = random.Random(3)
+    for _ in range(60):
+        m = rng.randint(1, 1 << 80)
+        a, b, n = rng.randint(0, m), rng.randint(0, m), rng.randint(0, 400)
+        remainders = [(a * i + b) % m for i in range(n + 1)]
+        assert strided.smallest_mod(a, b, m, n) == min(remainders)
+        assert strided.largest_mod(a, b, m, n) == max(remainders)
+
+
 # --- mistakes made elsewhere ------------------------------------------------------------------------------------------
 
 

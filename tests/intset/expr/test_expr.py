@@ -385,6 +385,13 @@ def test_cast_stores_in_a_register() -> None:
         assert evaluate(cast(i, 64), {i: value}) == value
 
 
+def test_large_values_stay_exact() -> None:
+    big = 10**40 + 7
+    assert evaluate((i * i) // j, {i: big, j: -3}) == -math.ceil(Fraction(big * big, 3))
+    assert evaluate(truncdiv(i, j), {i: -big, j: 10}) == -(10**39)
+    assert evaluate(truncmod(i, j), {i: -big, j: 10}) == -7
+
+
 def test_select_and_conditions_are_lazy() -> None:
     bad = 1 // i
     assert evaluate(select(i.eq(0), 5, bad), {i: 0}) == 5

@@ -44,7 +44,7 @@ from lowering import lower_division
 from tests.sweeps import daily
 
 i, j = Var("i"), Var("j")
-I, N = Var("i"), ShapeVar("n", lower=0)
+I = Var("i")
 BIG = 10**4500
 
 

@@ -201,7 +201,7 @@ def test_no_other_method_is_asked_of_a_set_that_is_shared() -> None:
     assert {"is_empty", "dim", "involves_dims"} <= asked <= {*HARMLESS, "duplicate"}, asked - {*HARMLESS}
 
 
-b, x, y = Var("b"), Var("x"), Var("y")
+b = Var("b")
 
 
 def image(extent: Expr | int, scale: int, e: Expr) -> Region:
