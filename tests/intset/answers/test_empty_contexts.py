@@ -18,19 +18,9 @@ from intset import (
     Range,
     ShapeVar,
     Var,
-    const,
-    evaluate,
-    floordiv,
-    minimum,
-    select,
-    using,
 )
-from intset.domains.value import StrideSet
-from intset.expr.build import asserting
-from intset.expr.definedness import is_partial, total
-from intset.expr.node import Expr, truth
-from intset.linear.canonical import Normalizer
-from tests.strategies.contexts import PRESBURGER, Drawn, contexts, value
+from intset.expr.node import truth
+from tests.strategies.contexts import PRESBURGER, Drawn, contexts
 from tests.sweeps import sampled
 
 pytestmark = pytest.mark.filterwarnings("ignore::intset.errors.ContradictionWarning")
@@ -99,79 +89,8 @@ def test_a_range_whose_extent_is_computed_is_empty_below_0(size: int) -> None:
 
 # -- partial conditions, and facts that contradict ---------------------------------------------------------------------
 
-N, M, y = Var("n"), Var("m"), Var("y")
-
-
-def test_conditions_are_joined_in_the_order_in_which_they_have_a_value() -> None:
-    cond = (6 // j).ne(3) & (7 // j).ne(9)
-    found = Context({j: Range(0, 5)}).narrow(cond, [j])
-    assert found.is_exact and [bool(evaluate(found.cond, {j: k})) for k in range(5)] == [False, True, False, True, True]
-    nothing_kept = Context({j: Range(0, 2)}).narrow(cond, [])
-    assert nothing_kept.is_exact and nothing_kept.cond.data is False
-
-
-def test_nothing_is_computed_where_nothing_runs() -> None:
-    ctx, cond = Context({j: Range(0, 0)}), (i // -3 - j // 2).eq(-3)
-    assert ctx.simplify(cond, steps=True).expr is cond
-    assert ctx.simplify(cond, {"floordiv": 9}) is cond
-    longer = (i * 4 + 8) // 4 - 2
-    assert ctx.simplify(longer) is longer and ctx.simplify(longer, steps=True).expr is longer
-
-
-CONTRADICTIONS: list[list[Cond]] = [
-    [N >= 2, N <= 1], [(N % 2).eq(1), (N % 4).eq(0)], [N >= 2, M >= N, M <= 1], [i >= 2, i <= 1], [i + N >= 9, N <= 2],
-    [const(3) < 1], [N // (M - M) >= 1], [asserting(N < 0, N) > 0],
-]  # fmt: skip
-
-
-@pytest.mark.filterwarnings("ignore::intset.errors.ContradictionWarning")
-@pytest.mark.parametrize("facts", CONTRADICTIONS, ids=str)
-def test_nothing_is_refuted_where_facts_contradict(facts: list[Cond]) -> None:
-    ctx = Context({i: Range(0, 4)}, assume=facts)
-    for exprs in ([i // 2], [i % 3], [i // 2, i % 3]):
-        found = ctx.as_iter_map(exprs)
-        assert found.injective and found.surjective and found.bijective
-    assert ctx.prove(i > 9).vacuous and ctx.fits(i * 1000, 8)
-    assert ctx.narrow(i > 9, []).cond.data is True
-    assert ctx.value_set(i).is_empty and ctx.value_set(i).count() == 0
-    region = ctx.image((i, i // 2))
-    assert region.is_empty and region.at({N: 1, M: 1}).is_empty and region.sample() is None and region.lexmin() is None
+N = Var("n")
 
 
 def test_a_map_without_facts_that_may_contradict_is_refuted_by_points() -> None:
     assert Context({i: Range(0, 4)}, assume=[N >= 2]).as_iter_map([i // 2]).injective.points == ((0,), (1,))
-
-
-def test_a_refutation_needs_a_point_that_is_known() -> None:
-    facts = [(N * N % 4).eq(3)]
-    with using(tiers=("linear",)):  # which does not see that they contradict
-        verdict = Context({i: Range(0, 4)}, assume=facts).as_iter_map([i // 2]).injective
-    assert verdict.status == "unknown" and not verdict.points
-
-
-# -- membership -------------------------------------------------------------------------------------------------------
-
-
-def test_a_parameter_that_a_range_keeps_from_trapping() -> None:
-    """The range of `i` implies `n != 0`, so isl's parameter is `5 // n` itself; at n = 0 nothing is left."""
-    ctx = Context({i: Range(-1, N)}, assume=[select(N.ne(0), 5 // N, 1) < i + 1])
-    condition = ctx.image((i,)).condition((y,))
-    assert value(condition, {N: 0, y: -2}) is False
-    assert value(condition, {N: 9, y: 0}) is True and value(condition, {N: 3, y: 0}) is False
-
-
-def test_an_interval_without_ends_has_no_elements() -> None:
-    ctx = Context({i: Range(1, minimum(4, floordiv(7, N - M)))})
-    condition = ctx.value_set(i).condition(y)
-    assert value(condition, {N: 1, M: 1, y: 1}) is False and value(condition, {N: 2, M: 1, y: 1}) is True
-    steps = Context({i: Range(0, 3)}).value_set(i * 2 + 6 // N)
-    assert value(steps.condition(y), {N: 0, y: 2}) is False and value(steps.condition(y), {N: 3, y: 4}) is True
-    bare = StrideSet(Normalizer({}).form(6 // N), (0, ((2, 3),)), "stride")
-    assert value(bare.condition(y), {N: 0, y: 2}) is False and value(bare.condition(y), {N: 3, y: 4}) is True
-
-
-def test_total() -> None:
-    e: Expr = 6 // N
-    assert is_partial(e) and total(i + N) is i + N
-    assert [value(total(e), {N: k}) for k in (-1, 0, 4)] == [-6, 0, 1]
-    assert total(select(N.ne(0), e, 1)) is select(N.ne(0), e, 1)  # its own guard is its need

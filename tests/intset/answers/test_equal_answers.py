@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from intset import Context, Expr, Proof, Range, ShapeVar, Var, const, evaluate, maximum, minimum, select, using
+from intset import Context, Expr, Proof, Range, ShapeVar, Var, const, evaluate, minimum, select, using
 from intset.errors import IntSetError
 from intset.prover.proof import PROOFS
 from intset.testing.contexts import expression
@@ -144,49 +144,6 @@ def test_what_a_question_is_about_is_no_news_to_others(seeds: range) -> None:
 
 def ends(limits: Range) -> tuple[int, int]:
     return int(limits.min), int(limits.max) + 1
-
-
-def test_what_was_made_between_two_variables_does_not_show() -> None:
-    shown = set()
-    for between in (0, 1, 7, 300):
-        i = Var("i")
-        others = [Var("other") for _ in range(between)]
-        j, n = Var("j"), ShapeVar("n")
-        table = [(j - i) % n, j + abs(i), (i * 3 + j) // n, maximum(j - i, n), (n + i) // 5 * j, i * j % n, j * n // 7]
-        known = Context({i: Range(0, 5), j: Range(-3, 9)}).frame
-        shown.add(tuple(str(known.canonical(a * 2 + b - a * b)) for a in table for b in table))
-        e = maximum(i * 4 + j, minimum(n * 3 - i, 7 - j) // 2, i * j + n % 3)
-        shown.add((str(Context({i: Range(0, n)}).simplify(e)), str(Context({i: Range(0, n)}).bounds(e))))
-        del others
-    assert len(shown) == 2
-
-
-def test_a_minimum_is_the_same_whichever_side_comes_first() -> None:
-    i, j, n, m = Var("i"), Var("j"), ShapeVar("n"), ShapeVar("m")
-    frame = Context({i: Range(-4, 9), j: Range(0, n)}).frame
-    asked = 0
-    sides = (n - 1, j, m * 2 + 3, i * 3 - 7, n + j - 2, const(5), i // 2 + n)
-    for a in sides:
-        for b in sides:
-            for make in (minimum, maximum):
-                e, turned = frame.canonical(make(a, b)), frame.canonical(make(b, a))
-                assert e is turned is frame.canonical(e)
-                assert frame.canonical(make(a, b) - make(b, a)) is const(0)
-                asked += 1
-    assert asked == 2 * len(sides) ** 2
-
-
-def test_a_form_that_others_use_is_the_one_it_has_alone() -> None:
-    """Normal forms of subexpressions equal their normal forms in isolation."""
-    i, j, m = Var("i"), Var("j"), ShapeVar("m")
-    ranges = {i: Range(-3, 8), j: Range(0, 6)}
-    parts = [(i + m) * i, m * i + i * i - 1, (j * 4 + i) % 12, i - (i - j + m * 2) // 3, minimum(j, i * m - 2)]
-    for e in [make(part) for part in parts for make in (abs, lambda x: x // 5, lambda x: x % m, lambda x: x * 3 // m)]:
-        used, alone = Context(ranges).frame.known, Context(ranges).frame.known
-        used.form(e)
-        for node, form in list(used.forms.items()):
-            again = alone.form(node) if isinstance(node, Expr) else form
-            assert (form.const, list(form.terms.items())) == (again.const, list(again.terms.items()))
 
 
 @pytest.mark.parametrize(("seed", "tries"), daily([(0, 12), (1000, 1500)], 2))

@@ -14,41 +14,7 @@ from tests.strategies.contexts import world
 from tests.sweeps import daily
 
 n, m, t = (ShapeVar(name, lower=1) for name in "nmt")  # each is tried from 1 to 7
-io, ii, im, jo, ji, k = (Var(name) for name in ("io", "ii", "im", "jo", "ji", "k"))
-SPLIT = {io: Range(0, ceildiv(n, 4)), ii: Range(0, 4)}
-
-
-@pytest.mark.parametrize(
-    ("ranges", "facts", "e", "last"),
-    [
-        (SPLIT, [io * 4 + ii < n], io * 4 + ii, n - 1),
-        ({**SPLIT, k: Range(0, m)}, [io * 4 + ii < n], (io * 4 + ii) * m + k, n * m - 1),
-        ({**SPLIT, k: Range(0, m)}, [io * 4 + ii < n], io * 4 * m + ii * m + k + 3, n * m + 2),
-        (
-            {**SPLIT, jo: Range(0, ceildiv(m, 8)), ji: Range(0, 8), k: Range(0, t)},
-            [io * 4 + ii < n, jo * 8 + ji < m],
-            ((io * 4 + ii) * m + jo * 8 + ji) * t + k,
-            n * m * t - 1,
-        ),
-        (
-            {io: Range(0, ceildiv(n, 7)), im: Range(0, 4), ii: Range(0, 2), k: Range(0, m)},
-            [io * 7 + im * 2 + ii < n, im * 2 + ii < 7],
-            (io * 7 + im * 2 + ii) * m + k,
-            n * m - 1,
-        ),
-        ({io: Range(0, ceildiv(n, t)), ii: Range(0, t)}, [io * t + ii < n], (io * t + ii) * m, n * m - m),
-        ({io: Range(0, 4), ii: Range(0, ceildiv(n, 4))}, [io * ceildiv(n, 4) + ii < n], io * ceildiv(n, 4) + ii, n - 1),
-    ],
-    ids=str,
-)
-def test_the_flatten_of_a_split_ends_where_the_tensor_does(ranges, facts, e: Expr, last: Expr) -> None:
-    contexts = [Context(ranges, assume=facts)]
-    if t not in e.free_vars():
-        conditions = [cond for v, r in ranges.items() for cond in (v >= r.min, v < r.min + r.extent)]
-        contexts.append(Context.from_constraints(list(ranges), [*conditions, *facts]))
-    for ctx in contexts:
-        bounds = ctx.bounds(e)
-        assert bounds.is_tight and ctx.prove(bounds[1].eq(last)) and bounds.certificate().check()
+io, ii, im, jo, k = (Var(name) for name in ("io", "ii", "im", "jo", "k"))
 
 
 @pytest.mark.parametrize("e", [k * 4 + jo, ii * 2 + k, io * 4 + ii], ids=str)

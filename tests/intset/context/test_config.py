@@ -114,17 +114,6 @@ def test_what_is_wrong_in_the_environment_names_the_variable(name, text, project
             question()
 
 
-@pytest.mark.parametrize("value", BAD["domain"])
-def test_what_is_wrong_as_an_argument(value):
-    if value is not None:
-        with pytest.raises(InputError, match="domain"):
-            Context({I: Range(0, 3)}, domain=value)
-        ctx = Context({I: Range(0, 3)})
-        for question in (ctx.bounds, ctx.value_set, lambda e, domain: ctx.image((e,), domain=domain)):
-            with pytest.raises(InputError, match="domain"):
-                question(I, domain=value)
-
-
 def test_unknown_settings_are_refused(project, monkeypatch):
     with pytest.raises(InputError, match=r"using\(.*unknown setting 'budget'"), intset.using(budget=3):
         pass

@@ -1,4 +1,4 @@
-"""Contexts, configuration, symbolic ends, refusals, towers and long sums."""
+"""Contexts: symbolic ends, refusals, long sums, texts."""
 
 from __future__ import annotations
 
@@ -7,20 +7,15 @@ import pytest
 
 import intset
 from intset import (
-    NEG_INF,
-    POS_INF,
     Context,
-    InputError,
     Range,
     ShapeVar,
     Var,
     evaluate,
     select,
 )
-from tests.intset.oracle import Claims
-from tests.strategies.contexts import world
 
-i, j, k = Var("i"), Var("j"), Var("k")
+i, j = Var("i"), Var("j")
 n, m = ShapeVar("n"), ShapeVar("m")
 
 
@@ -34,23 +29,6 @@ def test_symbolic_ends_use_the_signs_of_sizes():
     low, high = Context({i: Range(0, 10)}).bounds(i * q)
     for value in (-3, 0, 4):
         assert (evaluate(low, {q: value}), evaluate(high, {q: value})) == (min(0, 9 * value), max(0, 9 * value))
-
-
-def test_symbolic_ends_with_facts_agree_with_enumeration():
-    for size in (n, ShapeVar("large", lower=6, upper=12)):
-        claims = Claims(world({i: Range(0, (size + 3) // 4), j: Range(0, 4)}, [i * 4 + j < size], [size]))
-        for e in (i * 4 + j, i + 0, j + 0, (i * 4 + j) // 3, (i * 4 + j) % 5):
-            assert claims.bounds(e, None).is_tight, e
-
-
-def test_half_lines_and_everything():
-    x = Var("x")
-    ctx = Context({x: Range(0, POS_INF)})
-    assert ctx.bounds(-x // 2) == (NEG_INF, intset.const(0)) or (
-        ctx.bounds(-x // 2)[0] is NEG_INF and int(ctx.bounds(-x // 2)[1]) == 0
-    )
-    assert Context({x: None}).bounds(x) == (NEG_INF, POS_INF)
-    assert tuple(map(int, Context({x: None}).bounds(x % 7))) == (0, 6)
 
 
 @pytest.mark.parametrize(
@@ -81,27 +59,6 @@ def test_bad_input_gets_one_clear_error(call, message):
     with pytest.raises(intset.IntSetError) as caught:
         call()
     assert message in str(caught.value)
-
-
-def test_configuration_argument_block_environment_file(tmp_path, monkeypatch):
-    ctx = Context({i: Range(0, 9), j: Range(0, 9)})
-    e = (i * 3 + j) % 4 + i
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "pyproject.toml").write_text('[tool.intset]\ndomain = "stride"\n')
-    assert ctx.bounds(e).by == "stride"
-    monkeypatch.setenv("INTSET_DOMAIN", "modular")
-    assert ctx.bounds(e).by == "modular"
-    with intset.using(domain="isl"):
-        assert ctx.bounds(e).by == "isl"
-        assert ctx.bounds(e, domain="interval").by == "interval"
-    assert ctx.bounds(e).by == "modular"
-    with pytest.raises(InputError, match="known: auto, interval, stride"), intset.using(domain="octagon"):
-        pass
-    with pytest.raises(InputError, match="unknown setting"), intset.using(domian="isl"):
-        pass
-    monkeypatch.setenv("INTSET_DOMAIN", "nonsense")
-    with pytest.raises(InputError, match="environment"):
-        Context({k: Range(0, 3)}).bounds(k)
 
 
 def test_a_sum_of_twenty_thousand_terms():

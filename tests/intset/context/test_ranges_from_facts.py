@@ -67,28 +67,6 @@ def test_the_facts_stay_facts():
     assert repr(ctx.extended(facts=[N < 5]).bounds(I)) in ("(0, n - 1)", "(0, minimum(n - 1, 3))")
 
 
-def test_the_flattened_index_of_the_issue():
-    for ctx in (
-        Context({I: None, J: None}, assume=[I >= 0, I < N, J >= 0, J < M]),
-        Context.from_constraints([I, J], [(I >= 0) & (I < N), (M > J) & ~(J < 0)]),
-        Context({I: Range(0, N), J: None}, assume=[J < M, J >= 0]),
-    ):
-        assert repr(ctx.bounds(I * M + J)) == "(0, n * m - 1)"
-        found = ctx.value_set(I * M + J)
-        assert found.is_exact and repr(found.max) == "n * m - 1"
-        assert ctx.image((I, J)).is_exact and ctx.prove(I * M + J < N * M)
-
-
-@pytest.mark.filterwarnings("ignore::intset.ContradictionWarning")
-def test_a_narrower_question_is_not_asked_of_points_that_are_none():
-    nothing = Context.from_constraints([I, J], [I >= 5, I <= 3, J >= 0, J < M])
-    assert nothing.bounds(J).is_empty and nothing.prove(J < 0).vacuous
-    for conditions in ([I >= N, I < N, J >= 0, J < 4], [I >= 0, I < N, N <= 0, J >= 0, J < 4]):
-        ctx = Context.from_constraints([I, J], conditions)
-        assert ctx.value_set(J).is_empty or not ctx.value_set(J).is_exact or ctx.bounds(J).is_empty
-        assert ctx.prove(J < 0)
-
-
 @pytest.mark.parametrize(
     ("variables", "conditions", "words"),
     [
@@ -110,16 +88,6 @@ def test_a_narrower_question_is_not_asked_of_points_that_are_none():
 def test_bad_constraints_are_refused(variables, conditions, words):
     with pytest.raises(InputError, match=words):
         Context.from_constraints(variables, conditions)
-
-
-def test_from_constraints_takes_what_a_context_takes():
-    assert Context.from_constraints(I, I < 3).bounds(I).by
-    assert Context.from_constraints((v for v in (I, J)), (c for c in (I.eq(3), J.eq(4)))).bounds(I + J).ints() == (7, 7)
-    assert Context.from_constraints([I], [I >= 0, I < 4], domain="interval").bounds(I).by == "interval"
-    with pytest.raises(InputError, match="unknown domain"):
-        Context.from_constraints([I], [], domain="octagon")
-    with pytest.raises(InputError, match="mapping"):
-        Context([I])
 
 
 def test_the_certificate_of_bounds_is_about_the_context_that_was_asked():

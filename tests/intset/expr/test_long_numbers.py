@@ -44,9 +44,8 @@ from lowering import lower_division
 from tests.sweeps import daily
 
 i, j = Var("i"), Var("j")
-I, N = Var("i"), ShapeVar("n", lower=0)
+I = Var("i")
 BIG = 10**4500
-CTX = Context({I: Range(0, 8)})
 
 
 EDGES = [lead * 10 ** (digits - 1) for digits in (1, 599, 600, 601, 1200, 4300, 4301, 10_000) for lead in (1, 9)]
@@ -64,29 +63,6 @@ def test_numbers_of_any_length_are_written_and_read_back(value: int, off: int) -
 def test_what_is_no_decimal_integer_is_refused(wrong: str) -> None:
     with pytest.raises(ValueError, match="no decimal integer"):
         number_of(wrong)
-
-
-@pytest.mark.parametrize("domain", ["auto", "interval", "stride", "modular", "interval*modular", "points"])
-def test_every_domain_answers_and_prints(domain):
-    e = I * BIG // 3
-    for answer in (
-        CTX.bounds(e, domain=domain),
-        CTX.value_set(e, domain=domain),
-        CTX.image((e, I), domain=domain),
-        Context({I: Range(0, N)}).value_set(e, domain=domain),
-        Context({I: Range(0, N)}).bounds(e + I % 3, domain=domain),
-    ):
-        assert repr(answer) and str(answer)
-    if domain != "modular":
-        assert CTX.bounds(e, domain=domain)[1] == 7 * BIG // 3
-
-
-def test_proofs_of_and_by_such_numbers():
-    x = Var("x")
-    ctx = Context({x: Range(0, BIG)})
-    refuted = ctx.prove(x < BIG - 1)
-    assert refuted.counterexample == {x: BIG - 1} and "0x" in repr(refuted)
-    assert ctx.prove(x < BIG) and repr(ctx) and repr(ctx.prove(x < BIG).used)
 
 
 def test_such_numbers_are_parsed():
@@ -191,14 +167,6 @@ def test_towers_of_products_end_at_a_known_length(name: str) -> None:
     bounds = ctx.bounds(e)
     assert bounds[1] is POS_INF and not bounds.is_tight and bounds.notes
     assert not ctx.value_set(e).is_exact
-
-
-def test_numbers_of_many_digits_are_still_exact() -> None:
-    i = Var("i")
-    ctx = Context({i: Range(1, 3)})
-    for digits in (3, 300, 3000):
-        low, high = ctx.bounds(i * i * const(10**digits) * i)
-        assert (low.data, high.data) == (10**digits, 27 * 10**digits)
 
 
 def test_the_length_is_never_underestimated() -> None:

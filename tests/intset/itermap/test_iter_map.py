@@ -12,7 +12,6 @@ import pytest
 from intset import Cond, Context, Expr, InputError, Range, ShapeVar, UndecidedError, Var, evaluate, minimum, select
 from intset.errors import BudgetError
 from intset.infinity import Infinity
-from intset.itermap.itermap import iter_map
 from tests.sweeps import daily
 
 i, j, k = Var("i"), Var("j"), Var("k")
@@ -139,27 +138,6 @@ def test_symbolic_structure(ranges: dict[Var, Range], exprs: list[Expr]) -> None
     check(ctx, exprs, *({n: a, m: b} for a, b in itertools.product((0, 1, 3, 6), (1, 2, 3))))
 
 
-def test_random_tilings() -> None:
-    rng = random.Random(3)
-    for _ in range(60):
-        ranges: dict[Var, Range] = {}
-        flat: Expr = i * 0
-        for v in (i, j, k)[: rng.randint(1, 3)]:
-            low, extent = rng.randint(-2, 2), rng.randint(1, 6)
-            ranges[v] = Range(low, extent)
-            flat = flat * extent + (v - low)
-        flat = flat + rng.choice([0, 0, 1, 3])
-        exprs, lower = [], 1
-        for _ in range(rng.randint(0, 2)):
-            step = rng.randint(2, 5)
-            exprs.append(flat // lower % step)
-            lower *= step
-        exprs.append(flat // lower)
-        rng.shuffle(exprs)
-        assert Context(ranges).as_iter_map(exprs).found
-        check(Context(ranges), exprs)
-
-
 def drawn(seed: int) -> tuple[Context, list[Expr], list[dict[Var, int]]]:
     """Random indices over up to three variables, with structure or almost, under ranges and facts."""
     r = random.Random(seed)
@@ -209,24 +187,12 @@ def drawn(seed: int) -> tuple[Context, list[Expr], list[dict[Var, int]]]:
     return Context(ranges, assume=facts), exprs, at
 
 
-def test_a_place_has_no_preimage_where_a_loop_is_empty() -> None:
-    short = Context({i: Range(0, n)}, assume=[n < 2])
-    padding = iter_map(short, [i], [i], [Range(0, 8)]).padding_at((k,))
-    assert [evaluate(padding, {n: 0, k: place}) for place in range(2)] == [True, True]
-    assert [evaluate(padding, {n: 1, k: place}) for place in range(2)] == [False, True]
-
-
 @pytest.mark.filterwarnings("ignore::intset.ContradictionWarning")
 @pytest.mark.parametrize("start", daily(range(0, 2000, 20), 100))
 def test_what_is_drawn(start: int) -> None:
     for seed in range(start, start + 20):
         ctx, exprs, at = drawn(seed)
         check(ctx, exprs, *at)
-
-
-def test_a_range_is_said_of_sizes_alone() -> None:
-    ctx = Context({i: Range(0, 4), j: Range(0, n), k: Range(0, i - 1)})
-    assert not any(v in ctx.ranges for r in ctx.as_iter_map([i * 8 + k, j]).ranges for v in r.free_vars())
 
 
 def test_the_answers_are_conditions_and_values_of_what_is_passed() -> None:

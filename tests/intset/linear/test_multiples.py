@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from intset import Context, Range, ShapeVar, Var, const, evaluate, maximum, minimum, select, using
-from intset.errors import ContradictionWarning
+from intset import Context, Range, ShapeVar, Var, const, maximum, minimum, select, using
 from intset.expr.evaluate import compiled
 from intset.expr.node import Cond, Expr
 from intset.linear.canonical import Normalizer
@@ -143,20 +142,6 @@ def test_sums_that_state_remainders_in_a_circle_end() -> None:
     assert ctx.prove(((a + b) % k).eq(0)) and ctx.simplify((a + b * 2) // k) is not None
 
 
-def test_facts_that_contradict_one_another_are_no_fault() -> None:
-    with pytest.warns(ContradictionWarning):
-        Context({a: Range(0, 100)}, assume=[(a % 4).eq(1), (a % 8).eq(2)]).simplify(a % 4)
-
-
-def test_a_choice_on_a_multiple_among_the_facts_is_read_to_an_end() -> None:
-    n, i, o = ShapeVar("n", lower=0), Var("i"), Var("o")
-    last = select((i.eq(1)) & n.eq(o * 3 + 2), 1, 0)
-    ctx = Context({i: Range(0, 3), o: Range(0, n)}).extended(facts=[last + o >= i, i + last <= 3])
-    assert ctx.prove(i + last <= 3)
-    assert not ctx.prove(i.eq(0))
-    assert ctx.prove(i <= o + 1)
-
-
 def of_cases(r: random.Random, depth: int) -> tuple[Any, int, int]:
     """(an expression, m, rest): every value is `rest` modulo `m`, by what its cases and factors share."""
     if depth == 0:
@@ -184,13 +169,6 @@ def test_cases_and_products_share_a_remainder(number: int) -> None:
     assert str(simpler) == str(rest % m) if m > 1 else simpler is const(0)
     values = compiled(e, [a, b])
     assert all(values(x, y) % m == rest % m for x in range(-5, 6) for y in range(-5, 6))
-
-
-def test_facts_reach_through_cases() -> None:
-    ctx = Context({a: None, b: None}, assume=[(a % 4).eq(0), (b % 6).eq(0)])
-    assert ctx.simplify(maximum(a, b) % 2) is const(0)
-    assert ctx.simplify((minimum(a, b) * 3 + 1) % 6) is const(1)
-    assert ctx.simplify(maximum(a, b) // 2 * 2) is ctx.simplify(maximum(a, b))
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -230,16 +208,3 @@ def drawn_cases(r: random.Random, depth: int) -> Expr:
     factors = minimum(a * 2 * g + p, b * 3 * g + p) * maximum(a * 2 * h + q, b * 3 * h + q)
     joined = (minimum(e, f), maximum(e, f), select(a < b, e, f), abs(e), e * f, e + f, e - f * 3, factors)
     return r.choice(joined)
-
-
-def test_an_equation_whose_quotient_mentions_its_term_states_no_multiple_of_it() -> None:
-    """`v // 3` would be written with a quotient that contains `v // 3` in a condition."""
-    v, i = Var("v"), Var("i")
-    moved = 2 - v - select(v >= 5, v * 2, select(v.eq(v // 3 * 3 + 2), 2, 1) + 23) - i
-    fact = (moved // 3 * 3 + v + 25).eq(0)
-    ctx = Context({v: Range(0, 12), i: Range(0, 3)}, assume=[fact])
-    box = [{v: x, i: y} for x in range(12) for y in range(3)]
-    points = [point for point in box if evaluate(fact, point)]
-    for e in (v, moved // 3, moved % 3 + v // 3):
-        values = [evaluate(e, point) for point in points]
-        assert ctx.bounds(e) == (min(values), max(values))

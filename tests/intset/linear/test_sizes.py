@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 from itertools import pairwise, product
-from typing import Any
 
 import pytest
 
@@ -117,13 +116,6 @@ def test_verdicts_hold_at_every_point(first: int) -> None:
     assert decided >= 10
 
 
-def test_a_size_equated_with_a_variable_that_it_bounds_is_kept() -> None:
-    n, i, j = ShapeVar("n", lower=1), Var("i"), Var("j")
-    ctx = Context({j: Range(1, n - 1), i: Range(j, j + n)}, assume=[(n + j).eq(i)])
-    assert ctx.prove(i * -2 + j < 0)
-    assert ctx.prove(i < j * 2).status == "refuted"
-
-
 def drawn(rng: random.Random) -> tuple[Context, list[Var]]:
     """A scope with sizes, tiled loops over the sizes, and facts about both."""
     sizes: list[Var] = [
@@ -193,16 +185,6 @@ def test_members_satisfy_their_scope_and_refute_nothing_that_is_proved(seed: int
     assert found >= 5
 
 
-def test_a_sign_is_refuted_by_a_point() -> None:
-    n, m, o, x = ShapeVar("n", lower=1), ShapeVar("m", lower=1), Var("o"), Var("x")
-    ctx = Context({o: Range(0, ceildiv(n * m, 8)), x: Range(0, 8)}).extended(facts=[o * 8 + x < n * m])
-    known = ctx.frame.known
-    for e in (n - o * 8 - x - 1, n - n * m, x - m, n * m - o * 8 - 8, (1 << 63) - n):
-        assert is_refuted(known, known.form(e)) and not known.is_nonneg(known.form(e))
-    for e in (n * m - o * 8 - x - 1, n * m - n, o * 8 + x):
-        assert not is_refuted(known, known.form(e)) and known.is_nonneg(known.form(e))
-
-
 def test_members_of_a_table_of_ranges_that_grows() -> None:
     """A schedule's loops enter one normalizer in turn."""
     m, j = ShapeVar("m", lower=0), Var("j")
@@ -239,44 +221,6 @@ def test_scopes_that_few_regular_points_satisfy_have_drawn_members() -> None:
 
 i, j = Var("i"), Var("j")
 n, m = ShapeVar("n", 1), ShapeVar("m", 1)
-CTX = Context({i: Range(0, 5), j: Range(-3, 9)})
-
-
-def test_the_quotient_of_a_remainder_by_a_size_is_no_number() -> None:
-    """`6*i // n % 3` is `6*i // n - 3*(2*i // n)`: the divisor stays n."""
-    assert str(CTX.simplify(i * 6 // n % 3)) == "i * 6 // n % 3"
-    assert CTX.prove(i * 6 // n % 3 <= 2)
-
-
-def test_a_remainder_of_a_quotient_by_sizes_is_below_its_size() -> None:
-    """`x // a % b` is `x // a - x // (a*b) * b` in linear form; regrouping restores the remainder."""
-    a, b = ShapeVar("a", lower=1), ShapeVar("b", lower=1)
-    x = Var("x")
-    ctx = Context({x: None})
-    for goal in (x // a % b >= 0, x // a % b < b, (x // a - x // (a * b) * b).eq(x // a % b)):
-        proof = ctx.prove(goal)
-        assert proof.status == "proved" and proof.by == "linear"
-    assert not ctx.prove(x // a % b < b - 1)
-
-
-PRODUCTS = [
-    (lambda a, b: (a % 3) * (b % 3), 0, 4),
-    (lambda a, b: (a % 3 + 1) * (b % 4), 0, 9),
-    (lambda a, b: 5 - (a % 3) * (b % 3) * 2, -3, 5),
-    (lambda a, b: ((a * b) % 4) * (a % 2), 0, 3),
-]
-
-
-@pytest.mark.parametrize(("product", "low", "high"), PRODUCTS)
-def test_products_of_remainders_of_unbounded_variables_have_bounds(product: Any, low: int, high: int) -> None:
-    a, b = Var("a"), Var("b")
-    e = product(a, b)
-    bounds = Context({a: None, b: None}).bounds(e)
-    values = [evaluate(e, {a: x, b: y}) for x in range(-12, 13) for y in range(-12, 13)]
-    first, last = (end.value for end in bounds)
-    assert low <= first <= min(values) and max(values) <= last <= high, bounds
-    assert not bounds.is_tight or (first, last) == (min(values), max(values))
-    assert Context().prove((e >= low) & (e <= high)).status == "proved"
 
 
 def test_members_do_not_depend_on_earlier_questions() -> None:

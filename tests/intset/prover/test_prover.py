@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import cProfile
-import itertools
 import pickle
 import random
 from collections import Counter
@@ -18,20 +17,14 @@ from intset import (
     Context,
     Expr,
     Fact,
-    Opaque,
     Range,
     ShapeVar,
     Var,
-    ceildiv,
-    const,
     evaluate,
-    floormod,
     maximum,
     minimum,
     nonneg,
     select,
-    truncdiv,
-    truncmod,
 )
 from intset.errors import ContradictionWarning
 from intset.testing.contexts import question
@@ -66,14 +59,6 @@ def test_random_goals_are_decided_rightly_and_certified():
             assert certificate.check(ctx) and (certificate.kind == "point") is not q.goal_holds, seed
             kinds[certificate.kind] += 1
     assert set(kinds) >= {"linear", "isl", "point"}
-
-
-def test_what_holds_only_for_positive_sizes_is_refuted_for_all():
-    q = Var("q")
-    proof = assert_refuted(Context({}), (q >= 0) | (q * q < 0))
-    assert proof.counterexample[q] < 0
-    assert_refuted(Context({i: Range(0, n), j: Range(0, m)}), i * m + j < n * m - 1)
-    assert_refuted(Context({i: Range(0, n)}), i < 7)
 
 
 def test_used_names_the_facts_that_matter_and_no_others():
@@ -115,27 +100,6 @@ def test_an_exhausted_budget_is_a_sound_answer_and_a_note():
     assert unknown.status in ("unknown", "refuted") and (unknown.reason or unknown.counterexample)
 
 
-# -- traps in which peers were caught ----------------------------------------------------------------------------------
-
-
-def test_ceildiv_and_truncating_divisions():
-    assert int(Context({}).simplify(ceildiv(intset.const(24), 10))) == 3
-    ctx = Context({x: Range(-20, 41), y: Range(-6, 13)})
-    assert ctx.prove((truncdiv(x, y) * y + truncmod(x, y)).eq(x))
-    assert ctx.prove((abs(truncmod(x, 5)) < 5) & (abs(truncmod(x, 5)) <= abs(x)))
-
-
-def test_claims_embedded_in_an_expression_hold_only_there():
-    q = Var("q")
-    ctx = Context({i: Range(0, 64)})
-    assert ctx.prove(floormod(i, nonneg(q)) >= 0)
-    assert str(ctx.simplify(nonneg(x * y) // nonneg(x))) == "y"
-    assert_refuted(ctx, q >= 0)
-    inside = select(i < 3, nonneg(q), 0)
-    assert_refuted(ctx, (inside >= 0) & (q >= 0))
-    assert ctx.prove(maximum(inside, 0) >= 0)
-
-
 def test_fits():
     ctx = Context({i: Range(0, 1 << 20), j: Range(0, 1 << 11)})
     assert ctx.fits(i * 2047 + j, bits=32)
@@ -168,38 +132,6 @@ def test_a_range_that_holds_a_point_tells_about_its_size():
     assert_refuted(Context({i: Range(0, q), q: Range(-4, 9)}), q >= 2)
     assert_refuted(Context({}), q >= 1)  # nothing of it is left
     assert Context({i: Range(0, m), j: Range(0, p)}).prove(i * j <= (m - 1) * (p - 1)).by == "linear"
-
-
-SIZED_TOWERS = {
-    "quotients": lambda s, level: (s + n) // (n + 1),
-    "remainders": lambda s, level: (s * n + j) % (n * m + 1),
-    "shared": lambda s, level: s // (n + 1) + s % (n + 2),
-    "minima": lambda s, level: minimum(s + 1, maximum(s, n)),
-    "wraps": lambda s, level: select(s < n, s + i, s - n),
-    "ends": lambda s, level: maximum(s - n, m) + minimum(s, n),
-    "absolutes": lambda s, level: abs(s) - s // 2,
-    "ceilings": lambda s, level: ceildiv(s + n, m + 1) + s,
-    "powers": lambda s, level: s * j + 1,
-}
-
-
-@pytest.mark.parametrize(("name", "facts"), daily(product(SIZED_TOWERS, [(), (i + j < n,)]), 5))
-def test_towers_over_sizes_stay_within_their_budgets(name, facts):
-    s = i
-    for level in range(30):
-        s = SIZED_TOWERS[name](s, level)
-    ctx = Context({i: Range(0, n), j: Range(0, m)}, assume=facts)
-    low, high = ctx.bounds(s)
-    simple, proof = ctx.simplify(s), ctx.prove(s < n + 5)
-    for sizes in ({n: 1, m: 1}, {n: 3, m: 2}, {n: 7, m: 7}):
-        for a, b in ((0, 0), (sizes[n] - 1, 0), (0, sizes[m] - 1)):
-            point = {i: a, j: b, **sizes}
-            if all(evaluate(fact, point) for fact in facts):
-                value = evaluate(s, point)
-                assert evaluate(simple, point) == value
-                assert not isinstance(low, intset.Expr) or evaluate(low, point) <= value
-                assert not isinstance(high, intset.Expr) or evaluate(high, point) >= value
-                assert not proof or value < sizes[n] + 5
 
 
 NESTED_ARMS = {
@@ -245,29 +177,6 @@ def test_a_choice_of_arms_is_proved_case_by_case(ranges, goal):
     assert proof.status == "proved" and proof.certificate().check()
 
 
-def test_cases_prove_nothing_that_fails_somewhere():
-    rng = random.Random(11)
-    proved = 0
-    with intset.using(tiers="linear"):
-        for _ in range(300):
-            size = rng.choice([n, n + 1, m, const(6)])
-            a, b = (rng.choice([i, n - i, i - m, i * 2 - n, i % 3, const(2)]) for _ in "ab")
-            test = rng.choice([a <= b, a.eq(b), (a < b) & (i < m), (a < b) | i.ne(1)])
-            chosen = rng.choice([select(test, a, b), minimum(a, b), maximum(a, abs(b)), select(test, minimum(a, b), a)])
-            goal = rng.choice(
-                [chosen <= n + rng.randint(-1, 2), chosen >= rng.choice([-m, -n, const(0)]), chosen.ne(-1)]
-            )
-            if rng.random() < 0.3:
-                goal = test | goal
-            if Context({i: Range(0, size)}).prove(goal).status != "proved":
-                continue
-            proved += 1
-            for sizes in itertools.product(range(6), repeat=2):
-                at = dict(zip((n, m), sizes, strict=True))
-                assert all(evaluate(goal, {**at, i: value}) for value in range(evaluate(size, at))), (goal, size, at)
-    assert proved > 60
-
-
 def test_a_goal_of_many_choices_is_not_split_without_end(monkeypatch):
     from intset.linear.canonical import Normalizer
 
@@ -291,20 +200,6 @@ def test_sums_that_grow_with_each_level_are_not_written_out_at_each():
         return sum(len(form.terms) for form in ctx.frame.known.forms.values() if form._expr is not None)
 
     assert written(160) < 3 * written(80)
-
-
-def test_points_and_ends_where_ranges_depend_on_sizes_need_no_sets():
-    outer, size, L = Var("outer"), ShapeVar("size"), Opaque("L")()
-    tile = Range(0, minimum(40, size - outer * 32))
-    for known in ({}, {size: Range(0, intset.POS_INF)}):
-        ctx = Context({**known, outer: Range(0, ceildiv(size - 5, 32)), i: tile}, assume=[L.eq(size - 5)])
-        with intset.using(tiers="linear"):
-            inside = ctx.prove(outer * 32 <= size - 6)
-            assert inside and inside.by == "linear"
-            for open_goal in (i + outer * 32 <= size - 7, ~(i + outer * 32 <= size - 7)):
-                refuted = ctx.prove(open_goal)
-                assert refuted.status == "refuted" and evaluate(open_goal, refuted.counterexample) is False
-                assert refuted.counterexample[L] == refuted.counterexample[size] - 5
 
 
 # -- towers: what a question does, in calls, is bounded however many levels there are ----------------------------------

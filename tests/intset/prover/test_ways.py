@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pickle
 import warnings
-from itertools import product
 from typing import Any
 
 import numpy as np
@@ -22,7 +21,6 @@ from intset import (
     annotate_shapes,
     asserting,
     bounded,
-    ceildiv,
     evaluate,
     floordiv,
     floormod,
@@ -157,17 +155,6 @@ def test_an_extent_that_is_read_from_a_shape_is_wrapped_once() -> None:
     np.testing.assert_array_equal(run(f, {"A": np.ones((3, 3), "float32")})["B"], [3, 3, 3])
 
 
-def test_an_extent_from_a_shape_names_the_size() -> None:
-    n = te.var("n")
-    a = te.placeholder((n,), name="A")
-    b = te.compute((40,), lambda i: a[i % a.shape[0]] + 1, name="B")
-    s = te.create_schedule(b.op)
-    assert infer_bound(s, at={a.shape[0]: 8}).required(a).count() == 8
-    f = lower(s)
-    assert "truncmod(i, n)" in str(f) and "select" not in str(f)
-    assert run(f, {"A": np.arange(3, dtype="float32")}, {a.shape[0]: 3})["B"][5] == 3
-
-
 def test_loops_that_a_schedule_makes_know_the_sizes() -> None:
     n = te.var("n")
     a = te.placeholder((n, n), name="A")
@@ -249,16 +236,6 @@ def test_facts_embedded_in_an_extent_are_asserted() -> None:
             run(f, {"A": np.zeros(size, "float32")})
 
 
-def test_the_tail_of_a_split_is_not_proved_away() -> None:
-    outer, inner = Var("o"), Var("r")
-    for extent in (ceildiv(N, 4), (N + 3) // 4, ceildiv(N * N, 4), (N * M + 6) // 7 * 7 // 4):
-        ctx = Context({outer: Range(0, extent), inner: Range(0, 4)})
-        for last in (N - 1, N * N - 1, N * M - 1):
-            proof = ctx.prove(outer * 4 + inner <= last)
-            assert proof.status in ("refuted", "unknown")
-    assert Context({outer: Range(0, ceildiv(N, 4)), inner: Range(0, 4)}).prove(outer * 4 + inner <= N + 2)
-
-
 # -- what is missing --------------------------------------------------------------------------------------------------
 
 MISSING: list[tuple[dict[Var, Any], Any, tuple[Any, ...]]] = [
@@ -309,15 +286,3 @@ def test_the_ways_that_are_proposed_work() -> None:
         assert Context().prove(fact.substitute({x: annotate_shapes(x, eval(claim, names))}))
     with pytest.raises(InputError):
         annotate_shapes(x, "x")
-
-
-def test_random_facts_that_are_proposed_suffice() -> None:
-    goals = [i // x >= 0, i % x >= 0, (i + j) // N < M, i * N + j < N * M, (x // 4 * 4).eq(x), i // N < M]
-    for goal, high in product(goals, (7, 64)):
-        ctx = Context({i: Range(0, high), j: Range(0, high)})
-        missing = missing_for(ctx, goal)
-        if missing is not None:
-            assert ctx.extended(facts=missing.facts).prove(goal)
-            for left_out in missing.facts if len(missing.facts) > 1 else ():
-                rest = [fact for fact in missing.facts if fact is not left_out]
-                assert not ctx.extended(facts=rest).prove(goal)

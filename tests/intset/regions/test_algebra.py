@@ -18,7 +18,6 @@ from intset import (
     InputError,
     Range,
     Region,
-    Relation,
     ShapeVar,
     UndecidedError,
     Var,
@@ -214,23 +213,6 @@ def test_operations_in_threads(kind: str) -> None:
     assert found[:4] == found[4:] and sum(found) > 0
 
 
-def test_threads() -> None:
-    """Threads query shapes of other threads."""
-    rng = random.Random(9)
-    made = [(cond := union_of_boxes(rng), translated((X, Y), cond)) for _ in range(16)]
-
-    def answers(k: int) -> list[Points]:
-        order = [made[(k + step) % len(made)] for step in range(len(made))]
-        return [elements(shape.subtract(order[0][1]))[2] for _, shape in order]
-
-    with ThreadPoolExecutor(8) as pool:
-        found = list(pool.map(answers, range(8)))
-    for k, answer in enumerate(found):
-        taken = points(made[k][0])[2]
-        for step, got in enumerate(answer):
-            assert got == points(made[(k + step) % len(made)][0])[2] - taken
-
-
 def test_unbounded() -> None:
     ray = translated((X, Y), (X >= 0) & Y.eq(2 * X))
     for shape in (ray, CoreShape(ray)):
@@ -313,16 +295,6 @@ def test_regions_are_compared_where_sizes_have_values() -> None:
     assert three <= around and three < around and (three - around).is_empty and not around <= three
 
 
-def test_extremes_that_isl_itself_fails_on() -> None:
-    """Floors over several coordinates: its `lexmax` stops with "affine expression involves some of the domain"."""
-    cond = (X >= N) & (X <= 0) & (Y >= N - 1) & (Y <= N + 1) & (N >= 1) | (X >= N - 3) & (X <= N + 3) & (Y >= N - 1)
-    odd = (X >= N - 2) & (X <= 1) & (X % 2).eq(1) & (Y >= N - 3) & ((X + 2 * Y) % 3 <= 1)
-    cond = (cond | odd) & (Y <= 2)
-    found = translated((X, Y), cond)
-    for n, p in enumerate(points(cond)):
-        assert elements(found.lexmax())[n] == {max(p)} and elements(found.lexmin())[n] == {min(p)}
-
-
 @pytest.mark.parametrize("point", [3, "ab", None])
 def test_a_point_is_a_tuple(point: Any) -> None:
     a, b = Var("a"), Var("b")
@@ -330,13 +302,3 @@ def test_a_point_is_a_tuple(point: Any) -> None:
     with pytest.raises(InputError, match=r"^a point must be a tuple of length 2, not "):
         point in region  # noqa: B015
     assert (2, 3) in region and (2, 4) not in region
-
-
-def test_disjuncts_with_and_without_names_of_dimensions_are_read_from_text() -> None:
-    """In isl's text `{ [i0, 3]; [5, 4] }` the first dimension has a name in one disjunct alone."""
-    i, j = Var("i"), Var("j")
-    line = Context({i: Range(-5, 5)}).image((i, i * 0 - 12), domain="isl")
-    both = line | Context({j: Range(0, 1)}).image((j - 2, j - 6), domain="isl")
-    again = pickle.loads(pickle.dumps(both))
-    assert str(Relation(again, 1).lexmax().pairs) == str(Relation(both, 1).lexmax().pairs)
-    assert again.shape.text() == both.shape.text()

@@ -201,17 +201,11 @@ def test_no_other_method_is_asked_of_a_set_that_is_shared() -> None:
     assert {"is_empty", "dim", "involves_dims"} <= asked <= {*HARMLESS, "duplicate"}, asked - {*HARMLESS}
 
 
-b, x, y = Var("b"), Var("x"), Var("y")
+b = Var("b")
 
 
 def image(extent: Expr | int, scale: int, e: Expr) -> Region:
     return Context({b: Range(0, extent)}).image((b * scale, e))
-
-
-def test_the_largest_point_of_an_image() -> None:
-    region = image(8, 4, ceildiv(b, 4))
-    end = region.lexmax()
-    assert end is not None and tuple(map(int, end)) == (28, 2) and (28, 2) in region and not region.notes
 
 
 @pytest.mark.parametrize("scale", [2, 3, 4, 8])
@@ -268,24 +262,6 @@ def test_a_nonlinear_image_is_its_points(exprs: tuple[Any, Any], domain: str) ->
         assert all(point in region for point in truth) and (-99, -99) not in region
         copy = pickle.loads(pickle.dumps(region))
         assert copy.count() == len(truth) and copy.at({Var("n"): 3}).count() == len(truth)
-
-
-def test_the_algebra_of_lists_and_of_others() -> None:
-    rng = random.Random(5)
-    for _ in range(12):
-        first, second = rng.choice(EXPRS[:3]), rng.choice(EXPRS)
-        one, other = (rng.randint(4, 8), rng.randint(3, 6)), (rng.randint(4, 8), rng.randint(3, 6))
-        one_, other_ = _claims(*one), _claims(*other)
-        a, b, affine = one_.ctx.image(first), other_.ctx.image(second), other_.ctx.image((i + j, i - j))
-        left, right, shapes = _truth(one_, first), _truth(other_, second), _truth(other_, (i + j, i - j))
-        for x, y, mine, theirs in ((a, b, left, right), (a, affine, left, shapes), (affine, a, shapes, left)):
-            for got, wanted in ((x | y, mine | theirs), (x & y, mine & theirs), (x - y, mine - theirs)):
-                assert got.is_exact and got.count() == len(wanted)
-                assert all(point in got for point in wanted)
-                assert got.is_empty is (not wanted)
-            assert (x <= y) is (mine <= theirs)
-        assert a.project((1,)).count() == len({y for _, y in left})
-        assert a.project((1, 0)).count() == len(left)
 
 
 def test_the_budget_of_points_is_the_limit() -> None:

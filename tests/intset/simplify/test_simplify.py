@@ -79,21 +79,6 @@ def test_by_kind(e: Any, expected: Any) -> None:
     assert FREE.simplify(e) is expected
 
 
-POINTS = [dict(zip((x, y), at, strict=True)) for at in itertools.product((-3, 0, 2), (-5, 1, 4))]
-
-
-@pytest.mark.parametrize("divisor", [2, 3, 4, 7, 8, pytest.param(16, marks=pytest.mark.nightly)])
-def test_a_remainder_is_recognized_by_its_congruence(divisor: int) -> None:
-    """`e // c * c + e % c` is `e` for every coefficient, also where `e % c` is shorter by a congruent dividend."""
-    for a, b, shift in itertools.product(range(-divisor, divisor + 1), (1, 3, divisor - 1), (0, 1, divisor + 1)):
-        e = x * a + y * b + shift
-        other = e + (x * 2 - y) * divisor
-        whole, near = (e // divisor * divisor + (other + apart) % divisor for apart in (0, 1))
-        found = simplified(whole, Context(), POINTS)
-        assert cost(found) <= cost(Context().simplify(e)), (e, other)
-        simplified(near - e, Context(), POINTS)
-
-
 def test_what_the_branch_guards_stays_there() -> None:
     table = intset.Opaque("t", rank=1)
     e = select(x < 8, table[x] + 1, table[0] + 1)
@@ -177,29 +162,6 @@ def test_members_refute_nothing_that_is_known(seed: int) -> None:
             assert known.empty or not is_refuted(known, form.minus(constant(low)))
 
 
-def test_members_refute_what_fails_below_symbolic_ends_and_facts() -> None:
-    j = Var("j")
-    known = Context({i: Range(0, n), j: Range(0, 8)}, assume=[i + j < 12]).frame.known
-    assert is_refuted(known, known.form(i // 4 - j))
-    assert not is_refuted(known, known.form(n - i - 1))
-    assert not is_refuted(known, known.form(11 - i - j))
-
-
-def test_towers() -> None:
-    """Shared graphs whose trees are exponential."""
-    for step in (
-        lambda e: e // 2 + e % 3,
-        lambda e: e + e,
-        lambda e: minimum(e, y) + maximum(e, y),
-        lambda e: e * e + 1,
-    ):
-        e: Any = x
-        for _ in range(200):
-            e = step(e)
-        new = Context({x: Range(0, 10**9)}).simplify(e)
-        assert Pricing().price(new) <= Pricing().price(e)
-
-
 def test_a_deep_chain() -> None:
     e: Any = x
     for k in range(1_000):
@@ -218,33 +180,6 @@ def test_forms_that_outgrow_a_comparison_are_not_searched() -> None:
     simplifier = Simplifier()
     assert cost(run(simplifier, guard, Context(ranges).frame.known)) < cost(guard)
     assert SIMPLIFY_STEPS - simplifier.steps_left < 300
-
-
-def test_a_remainder_goes_where_the_whole_is_shorter() -> None:
-    x = Var("x")
-    ctx = Context({x: Range(0, 320)})
-    assert ctx.simplify(x // 80 * 35 + x % 80 - 45) is x - x // 80 * 45 - 45
-    assert ctx.simplify(x % 80 + x // 80 * 35) is x - x // 80 * 45
-    assert ctx.simplify(x // 80 * 100 + x % 80) is x + x // 80 * 20
-
-
-@pytest.mark.parametrize(
-    ("coefficients", "extents", "most"), [((5,), (56,), 15), ((5, 16), (30, 56), 14), ((4,), (80,), 17)]
-)
-def test_a_remainder_joins_its_quotient_also_where_a_zero_was_added(coefficients, extents, most):
-    variables = [Var(name) for name in "ab"[: len(extents)]]
-    total = (
-        sum((v * k for v, k in zip(variables[1:], coefficients[1:], strict=True)), variables[0] * coefficients[0])
-        - 1
-        + 0
-    )
-    ctx = Context({v: Range(0, n) for v, n in zip(variables, extents, strict=True)})
-    e = (total // 7 * 2 + total % 7) // 32 if len(extents) == 1 else (total + 1) // 28 + (total + 1) % 28
-    found = ctx.simplify(e)
-    assert cost(found) <= most
-    for point in itertools.product(*map(range, extents)):
-        at = dict(zip(variables, point, strict=True))
-        assert evaluate(found, at) == evaluate(e, at)
 
 
 # -- the budget of comparisons that the parts of one simplification share ----------------------------------------------

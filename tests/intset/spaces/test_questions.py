@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import copy
 import itertools
-import pickle
 import random
 from collections import Counter
 from math import comb
@@ -86,14 +84,6 @@ def joined(a: Space, b: Space) -> Counter[frozenset[Any]]:
     )
 
 
-def test_restrictions_chain() -> None:
-    for drawn, members in drawn_spaces(40_000):
-        space = drawn.space.restrict(drawn.condition(1)).restrict([drawn.condition(0)])
-        before = set(members)
-        drawn.where = list(space.where)
-        assert set(rows(space)) == {point for point in before if drawn.holds(point)}
-
-
 def test_ranges_contain_what_members_take_and_say_what_contradicts() -> None:
     empty = 0
     for drawn, members in drawn_spaces(50_000):
@@ -167,19 +157,6 @@ def test_late_conditions_bound_what_is_tried_before() -> None:
 def products(factors: int, limit: int) -> int:
     """How many tuples of positive numbers have a product up to a limit."""
     return 1 if not factors else sum(products(factors - 1, limit // k) for k in range(1, limit + 1))
-
-
-def test_disjunctions_over_many_names_are_counted_without_their_products() -> None:
-    names = "abcdef"
-    condition = "a + b <= 4 or a * b * c * d * e * f < 1"
-    assert Space({name: range(1, 101) for name in names}, condition).count() == 6 * 100**4
-    with_zero = Space({name: range(100) for name in names}, condition)
-    assert with_zero.count() == 100**6 - 99**6 + 6 * 99**4
-    drawn = with_zero.sample(200, seed=0)
-    assert all(d["a"] + d["b"] <= 4 or 0 in d.values() for d in drawn)
-    chosen = Space({name: range(1, 31) for name in names}, "(a * b if c < d else e * f) <= 20")
-    pairs = sum(a * b <= 20 for a in range(1, 31) for b in range(1, 31))
-    assert chosen.count() == 30 * 30 * pairs * 30 * 30  # c < d or not, one pair decides
 
 
 def test_what_needs_too_many_candidates_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -280,14 +257,6 @@ def test_categories_and_truth_values() -> None:
     assert space.project(["layout", "pad"]).count() == 4 and space.project("tile").count() == 2
     picked = space.project(["pad", "tile"]) & Space({"pad": [True]})
     assert set(rows(picked)) == {(True, 4), (True, 8)}
-
-
-def test_spaces_pickle_and_copy() -> None:
-    for drawn, members in drawn_spaces(70_000)[:20]:
-        space = drawn.space.project(drawn.names[:2])
-        again = pickle.loads(pickle.dumps(space))
-        assert rows(again) == rows(space) and again.where == space.where
-        assert rows(copy.deepcopy(drawn.space)) == rows(drawn.space) and len(members) == drawn.space.count()
 
 
 X, N = Var("x"), ShapeVar("n", 1, 16, multiple_of=4)
