@@ -18,9 +18,11 @@ from intset import (
     Range,
     ShapeVar,
     Var,
+    select,
 )
-from intset.expr.node import truth
-from tests.strategies.contexts import PRESBURGER, Drawn, contexts
+from intset.expr.definedness import is_partial, total
+from intset.expr.node import Expr, truth
+from tests.strategies.contexts import PRESBURGER, Drawn, contexts, value
 from tests.sweeps import sampled
 
 pytestmark = pytest.mark.filterwarnings("ignore::intset.errors.ContradictionWarning")
@@ -94,3 +96,10 @@ N = Var("n")
 
 def test_a_map_without_facts_that_may_contradict_is_refuted_by_points() -> None:
     assert Context({i: Range(0, 4)}, assume=[N >= 2]).as_iter_map([i // 2]).injective.points == ((0,), (1,))
+
+
+def test_total() -> None:
+    e: Expr = 6 // N
+    assert is_partial(e) and total(i + N) is i + N
+    assert [value(total(e), {N: k}) for k in (-1, 0, 4)] == [-6, 0, 1]
+    assert total(select(N.ne(0), e, 1)) is select(N.ne(0), e, 1)  # its own guard is its need

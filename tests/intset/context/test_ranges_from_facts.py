@@ -90,6 +90,16 @@ def test_bad_constraints_are_refused(variables, conditions, words):
         Context.from_constraints(variables, conditions)
 
 
+def test_from_constraints_takes_what_a_context_takes():
+    assert Context.from_constraints(I, I < 3).bounds(I).by
+    assert Context.from_constraints((v for v in (I, J)), (c for c in (I.eq(3), J.eq(4)))).bounds(I + J).ints() == (7, 7)
+    assert Context.from_constraints([I], [I >= 0, I < 4], domain="interval").bounds(I).by == "interval"
+    with pytest.raises(InputError, match="unknown domain"):
+        Context.from_constraints([I], [], domain="octagon")
+    with pytest.raises(InputError, match="mapping"):
+        Context([I])
+
+
 def test_the_certificate_of_bounds_is_about_the_context_that_was_asked():
     for ctx in (
         Context({I: Range(0, 100), J: Range(0, M)}, assume=[I < N]),
