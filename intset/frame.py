@@ -460,7 +460,7 @@ def _guarded_sums(frame: Frame, kept: Sequence[Var]) -> Iterator[MixedRadix]:
             continue
         form = clauses[0][1]
         own = [v for v in free_vars(*form.terms) if v in frame.ranges and v not in kept]
-        if len(own) < 2 or any(type(v) is not PlainVar or any(v in used for used in ends) for v in own):
+        if len(own) < 2 or any(v.declared() != (None, None, 1) or any(v in used for used in ends) for v in own):
             continue
         if any(not set(frame.ranges[v].free_vars()).isdisjoint(frame.ranges) for v in own) or opaque_terms(*form.terms):
             continue

@@ -125,7 +125,7 @@ def without_implied(env: LoopEnvironment, loops: Sequence[Var], guards: Sequence
     for guard in sorted(kept, key=_cost, reverse=True):
         others = [other for other in kept if other is not guard]
         ranges = _ranges_around(env, (guard, *others), telling)
-        is_plain = _follows_from_one(env, guard, others)
+        is_plain = follows_from_one(env, guard, others)
         if not is_plain and (_has_witness(env, ranges, guard, others) or violations.has_alone(guard, others)):
             continue
         if is_plain or is_implied(env, ranges, guard, others):
@@ -179,7 +179,7 @@ def _cost(guard: Cond) -> tuple[int, int]:
     return sum(1 for node in nodes if node.op in _SLOW), len(nodes)
 
 
-def _follows_from_one(env: LoopEnvironment, guard: Cond, others: Sequence[Cond]) -> bool:
+def follows_from_one(env: LoopEnvironment, guard: Cond, others: Sequence[Cond]) -> bool:
     """Whether a guard repeats an end of one of its loops, or follows from one other guard after a division.
 
     `x < ceildiv(n, t)` follows from `x * t + i < n` for `i >= 0`; nested quotients are taken apart one by one.

@@ -36,6 +36,7 @@ from bound.infer.footprints.environment import LoopEnvironment, constant_extent,
 from bound.infer.footprints.extents import enumerate_image
 from bound.infer.footprints.footprint import Footprint, Outline, footprint_of_region, footprint_of_shape
 from bound.infer.footprints.sampling import FEW, has_instance
+from bound.infer.phases.guards import follows_from_one
 from bound.infer.phases.pass_down import overruns_unguarded, roots_above, split_guards, within_side, without_products
 from bound.infer.phases.stage_bounds import StageBounds, data_axes
 from bound.itervar import IterVar
@@ -242,7 +243,12 @@ def _conditions(
     it: Iterations,
 ) -> None:
     """Enter the guards of case 2, and membership in the computed region."""
-    it.conditions += split_guards(env, bounds, spelled, values)
+    guards = split_guards(env, bounds, spelled, values)
+    for guard in list(guards):
+        others = [other for other in guards if other is not guard]
+        if others and follows_from_one(env, guard, others):
+            guards = others
+    it.conditions += guards
     if bounds.stays_inside:
         return
     footprint = bounds.region

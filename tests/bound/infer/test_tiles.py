@@ -224,6 +224,18 @@ def test_fused_tiles_of_unknown_sizes_have_the_same_regions_with_fewer_sets(
     assert result is not None and not result.unsound
 
 
+def test_tiles_of_tiles_of_unknown_sizes_are_exact() -> None:
+    """The guard of the outer split follows from that of the inner one, whose sum of loops is then one variable."""
+    for case in tiled("nested_split_outer_30_3_4"):
+        b, _ = inferred(case)
+        assert isinstance(b, BoundsMap)
+        consumer = next(stage for stage in b.schedule.stages if stage.is_output)
+        read = b.required(consumer.op.input_tensors[0])
+        assert read.is_exact and not read.notes, case.title
+        result = compared(case, range(4))
+        assert result is not None and not result.unsound and not result.loose, case.title
+
+
 def test_instances_are_counted_as_by_enumeration() -> None:
     random = Random(25)
     t = ShapeVar("t", lower=1)
