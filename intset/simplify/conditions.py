@@ -79,7 +79,7 @@ def comparison_candidates(s: Simplifier, node: Cond, known: Normalizer) -> Itera
     for less in _without_factor(kind, form, order):
         yield "factor of one sign", stated(s, node.op, kind, sum_of_form(less), node)
     *opened, written = _readings(known, form)
-    for one in (written, *opened):  # with opened remainders only where that is shorter as it stands
+    for one in (written, *opened):  # a form without remainders counts only where it is shorter than the node
         difference = stated(s, node.op, kind, sum_of_form(one), node)
         is_shorter = s.is_better(s.price(difference), s.price(node))
         if is_shorter or one is written and not _reads_as(difference, node):

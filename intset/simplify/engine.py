@@ -322,14 +322,14 @@ class Simplifier:
         return found
 
     def _by_shape(self, node: Node, known: Normalizer) -> Node | None:
-        """The result that the shape of a node tells, found once; `None` if it tells none."""
+        """The result of a node by its shape alone, or `None`; each node is asked once."""
         key = node, known
         if key not in self._irreducible:
             self._irreducible[key] = settled(node, known, self.bits is not None)
         return self._irreducible[key]
 
     def _is_own_result(self, key: Key) -> bool:
-        """Whether an operand is found to be a leaf or irreducible; then it is done."""
+        """Note the result of an operand that is a leaf or irreducible; whether it is one."""
         node, known, level = key
         if known.empty:
             return False

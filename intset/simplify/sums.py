@@ -66,7 +66,7 @@ def read(e: Expr) -> TermSum:
         if new:
             terms[term] = new
         else:
-            del terms[term]
+            terms.pop(term, None)  # a product with 0 adds nothing
     return TermSum(total, terms)
 
 
