@@ -27,14 +27,10 @@ from bound.tir.reduce import condition, reduction_of, with_condition
 from bound.tir.value import OPERATORS, REDUCE, Operand, Truth, Value, ValueLike, make, parameter
 from intset.context import Context
 from intset.errors import InputError, ShapeWarning
-from intset.expr import ops
-from intset.expr.arguments import a_function, a_name, listed, of_kind
-from intset.expr.dag import WeakTable, opaque_terms, postorder
+from intset.expr import Cond, Expr, IntLike, Node, Range, ShapeVar, Var, arguments, as_expr, dag, ops, shown
 from intset.expr.definedness import annotate_shapes as annotate_expression
 from intset.expr.definedness import size_claims, without_sizes
-from intset.expr.node import Cond, Expr, IntLike, Node, ShapeVar, Var, as_expr, as_int
-from intset.expr.printer import shown
-from intset.expr.range import Range
+from intset.expr.node import as_int
 from intset.linear.canonical import Normalizer
 
 R = TypeVar("R")
@@ -129,7 +125,7 @@ class TagScope(ContextDecorator):
     _tags: ClassVar[list[str]] = []
 
     def __init__(self, tag: str) -> None:
-        self.tag = of_kind(str, tag, "the tag of tag_scope", "a text")
+        self.tag = arguments.of_kind(str, tag, "the tag of tag_scope", "a text")
 
     def __enter__(self) -> TagScope:
         if self._tags:
@@ -145,7 +141,7 @@ class TagScope(ContextDecorator):
     @classmethod
     def of(cls, tag: str) -> str:
         """The tag of an operation: its own, else that of the block around."""
-        own = of_kind(str, tag, "a tag", "a text")
+        own = arguments.of_kind(str, tag, "a tag", "a text")
         return own or (cls._tags[-1] if cls._tags else "")
 
 
@@ -272,7 +268,9 @@ def _index_names(
         raise InputError(f"the formula of {name} takes {len(own)} indices, but its shape has {ndim}")
     if spec.varargs is None and own:
         return tuple(own)
-    names = listed(() if varargs_names is None else varargs_names, f"varargs_names of {name}", "a list of names")
+    names = arguments.listed(
+        () if varargs_names is None else varargs_names, f"varargs_names of {name}", "a list of names"
+    )
     extra = names or tuple(f"i{k}" for k in range(len(own), ndim))
     if len(extra) != rest:
         raise InputError(f"varargs_names of {name} must have {rest} names, not {len(extra)}")
@@ -324,7 +322,7 @@ def extern(
     several = isinstance(shape, (tuple, list)) and len(shape) > 0 and isinstance(shape[0], (tuple, list))
     shapes = tuple(as_shape(s, name) for s in (shape if several else (shape,)))
     read = tuple(inputs) if isinstance(inputs, (tuple, list)) else (inputs,)
-    a_function(fcompute, f"the body of {name}")
+    arguments.a_function(fcompute, f"the body of {name}")
     for k, tensor in enumerate(read):
         if not isinstance(tensor, Tensor):
             raise InputError(f"input {k} of {name} must be a tensor, not {shown(tensor)}")
@@ -345,9 +343,9 @@ def _buffers(buffers: Buffer | Sequence[Buffer] | None, what: str) -> list[Buffe
         if buffers is None
         else (buffers,)
         if isinstance(buffers, Buffer)
-        else listed(buffers, what, "a list of buffers")
+        else arguments.listed(buffers, what, "a list of buffers")
     )
-    return [of_kind(Buffer, part, f"a part of {what}") for part in parts]
+    return [arguments.of_kind(Buffer, part, f"a part of {what}") for part in parts]
 
 
 def _extern_types(dtype: object, inputs: tuple[Tensor, ...], count: int, name: str) -> tuple[str, ...]:
@@ -401,7 +399,7 @@ def scan(
     All states have one length, and all initial states one number of rows: where the scan is shorter, it has its first
     rows alone. Other extents of a state and of its initial state are equal.
     """
-    a_name(name, "the name of an operation")
+    arguments.a_name(name, "the name of an operation")
     groups = [_tensors(x, what, name) for x, what in ((init, "init"), (update, "update"), (state_placeholder, "state"))]
     starts, updates, states = groups
     if not len(starts) == len(updates) == len(states):
@@ -465,7 +463,7 @@ def with_independent_ranges(name: str, axis: Sequence[IterVar], body: Sequence[O
     for iv in reduction_of(top).axis:
         if iv.dom is not None and any(v in around for v in iv.dom.free_vars()):
             low, extent = (walk.substitute(as_expr(e), moved) for e in (iv.dom.min, iv.dom.extent))
-            if opaque_terms(low):
+            if dag.opaque_terms(low):
                 moved[iv], low = iv + low, as_expr(0)
             iv.remember("dom", Range(low, extent))
             conditions += [iv >= low, iv < low + extent]
@@ -489,7 +487,7 @@ def _over(name: str, iv: IterVar, around: Sequence[IterVar]) -> Range:
     if lows.is_empty:  # the axes around it have no values
         return Range(0, 0)
     low, high = lows.min, highs.max
-    if not isinstance(high, Expr) and opaque_terms(last):
+    if not isinstance(high, Expr) and dag.opaque_terms(last):
         high = as_expr(dtypes.int_range(build.dtype_of(last))[1] - 1)
         iv.remember("ends_with_data", True)
     if not isinstance(low, Expr) or not isinstance(high, Expr):
@@ -509,8 +507,10 @@ def _under(value: Operand, conditions: Sequence[Truth]) -> Operand:
     return with_condition(value, build.together(condition(value), *conditions))
 
 
-_ARGUMENTS: WeakTable[tuple[int, int], Var] = WeakTable()  # made by te.var: in TVM these are the sizes of shapes
-_TOLD: WeakTable[tuple[int, int], Var] = WeakTable()
+_ARGUMENTS: dag.WeakTable[tuple[int, int], Var] = (
+    dag.WeakTable()
+)  # made by te.var: in TVM these are the sizes of shapes
+_TOLD: dag.WeakTable[tuple[int, int], Var] = dag.WeakTable()
 
 
 def argument(name: str) -> Var:
@@ -531,7 +531,7 @@ def as_shape(shape: object, name: str) -> tuple[Expr, ...]:
     InputError: an extent is not an integer, or a negative constant.
     """
     extents = tuple(shape) if isinstance(shape, (tuple, list)) else (shape,)
-    a_name(name, "the name of an operation")
+    arguments.a_name(name, "the name of an operation")
     whole = [whole_number(extent) for extent in extents]
     exact = [plain_index(as_expr(extent, f"extent {k} of {name}")) for k, extent in enumerate(whole)]
     given = list(map(without_sizes, exact))
@@ -549,7 +549,7 @@ def as_shape(shape: object, name: str) -> tuple[Expr, ...]:
 
 def _simple(extent: Expr) -> Expr:
     """Simplify an extent without facts, unless it asserts something, which must not be lost."""
-    is_bare = not any(node.op is ops.ASSERTING for node in postorder((extent,)))
+    is_bare = not any(node.op is ops.ASSERTING for node in dag.postorder((extent,)))
     return Context().simplify(extent) if extent.args and is_bare else extent
 
 

@@ -14,7 +14,7 @@ import struct
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from intset.errors import InputError
-from intset.expr.printer import shown
+from intset.expr import shown
 
 if TYPE_CHECKING:
     import numpy as np

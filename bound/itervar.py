@@ -8,13 +8,8 @@ from typing import Any, ClassVar, Final
 
 from bound import dtypes
 from intset.errors import InputError
-from intset.expr import ops
-from intset.expr.arguments import a_name
-from intset.expr.dag import operations, postorder
+from intset.expr import Expr, Node, Range, Var, arguments, as_expr, dag, ops, shown
 from intset.expr.definedness import without_sizes
-from intset.expr.node import Expr, Node, Var, as_expr
-from intset.expr.printer import shown
-from intset.expr.range import Range
 
 
 class IterType(IntEnum):
@@ -125,9 +120,9 @@ def whole_number(x: object) -> object:
 
 def plain_index(index: Expr) -> Expr:
     """The index without casts of constants, and without casts to signed types at least as wide as `int32`."""
-    if ops.CAST not in operations(index):
+    if ops.CAST not in dag.operations(index):
         return index
-    casts = [node for node in postorder((index,)) if node.op is ops.CAST and _keeps_indices(node)]
+    casts = [node for node in dag.postorder((index,)) if node.op is ops.CAST and _keeps_indices(node)]
     return index.substitute({as_expr(node): node.args[0] for node in casts})
 
 
@@ -137,7 +132,7 @@ def _keeps_indices(node: Node) -> bool:
     if inner.is_const:
         return dtypes.holds(dtypes.int_named(width, is_signed), inner.data)
     is_wide = is_signed and width >= dtypes.bits(dtypes.INDEX)
-    return is_wide and operations(inner).isdisjoint((ops.LOAD, ops.CAST))
+    return is_wide and dag.operations(inner).isdisjoint((ops.LOAD, ops.CAST))
 
 
 def as_domain(dom: object, what: str) -> Range:
@@ -167,7 +162,7 @@ def thread_axis(dom: object = None, tag: str = "", name: str = "") -> IterVar:
     if not isinstance(tag, str) or not tag:
         raise InputError("thread_axis needs a tag such as 'threadIdx.x'")
     domain = None if dom is None else as_domain(dom, f"the domain of thread_axis({tag!r})")
-    label = a_name(name, "the name of a thread axis") if not isinstance(name, str) or name else tag
+    label = arguments.a_name(name, "the name of a thread axis") if not isinstance(name, str) or name else tag
     return IterVar(domain, label, IterType.THREAD_INDEX, tag)
 
 

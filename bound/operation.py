@@ -21,12 +21,8 @@ from bound.tir.build import Buffer, dtype_of
 from bound.tir.reduce import Parameter, Reduction, computed_range, initial, reduction_of, sources
 from bound.tir.value import OPERATORS, PARAM, REDUCE, Operand, Value
 from intset.errors import InputError
-from intset.expr import ops
-from intset.expr.arguments import a_function, a_name, listed, mapped
-from intset.expr.dag import FieldAbove, free_vars
-from intset.expr.node import Cond, Expr, PlainVar, Var, as_expr
-from intset.expr.printer import shown
-from intset.expr.range import Range
+from intset.expr import Cond, Expr, Range, Var, arguments, as_expr, dag, ops, shown
+from intset.expr.node import PlainVar
 
 
 class PlaceholderOp(Operation):
@@ -237,7 +233,7 @@ def redirected(value: Operand, new: Mapping[Tensor, Tensor]) -> Operand:
 
 def plain_sizes(extents: Iterable[Expr]) -> tuple[Var, ...]:
     """Return the plain variables in extents: those not declared as sizes."""
-    return tuple(var for var in free_vars(*extents) if type(var) is PlainVar)
+    return tuple(var for var in dag.free_vars(*extents) if type(var) is PlainVar)
 
 
 def extent_of(iv: IterVar) -> Expr:
@@ -392,15 +388,19 @@ def decl_tensor_intrin(
     """
     if not isinstance(op, ComputeOp):
         raise InputError(f"a tensor intrinsic describes a compute operation, not {shown(op)}")
-    params = listed(() if scalar_params is None else scalar_params, "scalar_params", "a list of variables")
+    params = arguments.listed(() if scalar_params is None else scalar_params, "scalar_params", "a list of variables")
     for param in params:
         if not isinstance(param, (Var, Value)):
             raise InputError(f"a part of scalar_params must be a variable, not {shown(param)}")
-    given = mapped({} if binds is None else binds, "binds")
+    given = arguments.mapped({} if binds is None else binds, "binds")
     tensors = (*op.input_tensors, *op.outputs)
     buffers = tuple(given[t] if t in given else Buffer(t.name, t.extents, t.dtype, GLOBAL) for t in tensors)
     return TensorIntrin(
-        a_name(name, "the name of a tensor intrinsic"), op, a_function(fcompute, "fcompute"), params, buffers
+        arguments.a_name(name, "the name of a tensor intrinsic"),
+        op,
+        arguments.a_function(fcompute, "fcompute"),
+        params,
+        buffers,
     )
 
 
@@ -502,6 +502,6 @@ def _of_reduction(field: Callable[[Any], object]) -> Callable[[Any], object]:
     return lambda node: field(node) if node.op is REDUCE else None
 
 
-FieldAbove.known.update({name: _of_element(field) for name, field in _OF_ELEMENTS.items()})
-FieldAbove.known["type_annotation"] = lambda node: node.data[2] if node.op is PARAM else None
-FieldAbove.known.update({name: _of_reduction(field) for name, field in _OF_REDUCTIONS.items()})
+dag.FieldAbove.known.update({name: _of_element(field) for name, field in _OF_ELEMENTS.items()})
+dag.FieldAbove.known["type_annotation"] = lambda node: node.data[2] if node.op is PARAM else None
+dag.FieldAbove.known.update({name: _of_reduction(field) for name, field in _OF_REDUCTIONS.items()})

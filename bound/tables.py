@@ -10,7 +10,7 @@ from bound.schedule import Schedule, Stage
 from bound.tensor import Tensor
 from intset.budgets import SHOWN_ROWS
 from intset.errors import IntSetError
-from intset.expr.range import Range
+from intset.expr import Range
 from intset.notebook import Cell, code, conditions, escaped, fragment, pre, table
 
 

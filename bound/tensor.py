@@ -21,10 +21,9 @@ from bound.tir.value import (
     unfinished_element,
 )
 from intset.errors import InputError
-from intset.expr.arguments import a_name, as_int, mapped, of_kind
+from intset.expr import Cond, Expr, arguments, as_expr, shown
 from intset.expr.definedness import carrying_sizes
-from intset.expr.node import Cond, Expr, Guest, as_expr
-from intset.expr.printer import shown
+from intset.expr.node import Guest
 from intset.infinity import Infinity
 
 
@@ -101,9 +100,9 @@ class Operation:
     reduce_axis: tuple[IterVar, ...]
 
     def __init__(self, name: str, tag: str = "", attrs: Mapping[str, object] | None = None) -> None:
-        self.name = a_name(name, "the name of an operation")
-        self.tag = of_kind(str, tag, f"tag of {name}", "a text")
-        given = {} if attrs is None else mapped(attrs, f"attrs of {name}")
+        self.name = arguments.a_name(name, "the name of an operation")
+        self.tag = arguments.of_kind(str, tag, f"tag of {name}", "a text")
+        given = {} if attrs is None else arguments.mapped(attrs, f"attrs of {name}")
         self.attrs = {key: scripted(value) for key, value in given.items()}
         self.outputs: tuple[Tensor, ...] = ()
 
@@ -113,7 +112,7 @@ class Operation:
 
     def output(self, index: int) -> Tensor:
         """Return output number `index`."""
-        if not 0 <= as_int(index, f"the number of an output of {self.name}") < len(self.outputs):
+        if not 0 <= arguments.as_int(index, f"the number of an output of {self.name}") < len(self.outputs):
             raise InputError(f"{self.name} has {len(self.outputs)} outputs, no output {shown(index)}")
         return self.outputs[index]
 

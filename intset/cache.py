@@ -26,10 +26,8 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from intset.config import Config, has_registered
 from intset.domains.sets.ends import Bounds
 from intset.errors import IntSetError
-from intset.expr.dag import free_vars, symbols
+from intset.expr import Cond, Expr, Node, Range, Var, dag
 from intset.expr.dialects import from_json, to_json
-from intset.expr.node import Cond, Expr, Node, Var
-from intset.expr.range import Range
 from intset.facts import Fact
 from intset.infinity import NEG_INF, POS_INF, Infinity
 from intset.installation import DISTRIBUTION, library_version
@@ -74,9 +72,9 @@ class StoredQuestion:
             terms += (var, limits.min, limits.extent)
         terms += [*(fact.condition for fact in scope.facts), *scope.defined]
         nodes = [term for term in terms if not isinstance(term, Infinity)]
-        self._variables: list[Var] = list(free_vars(*nodes))
+        self._variables: list[Var] = list(dag.free_vars(*nodes))
         self._key: bytes | None = None
-        if config.z3_timeout_ms or has_registered() or symbols(*nodes):
+        if config.z3_timeout_ms or has_registered() or dag.symbols(*nodes):
             return
         shape = [None if isinstance(term, Node) else _sign(term) for term in terms]
         provenances = [fact.provenance for fact in scope.facts]
@@ -103,8 +101,8 @@ class StoredQuestion:
         """Store an answer, unless it is cached already or mentions symbols foreign to the question."""
         ends = [node for node in nodes if isinstance(node, Node)]
         number = {var: k for k, var in enumerate(self._variables)}
-        variables = free_vars(*ends)
-        if self._key is None or self.plain is not None or symbols(*ends) or not number.keys() >= set(variables):
+        variables = dag.free_vars(*ends)
+        if self._key is None or self.plain is not None or dag.symbols(*ends) or not number.keys() >= set(variables):
             return
         answer = {
             "plain": dict(plain),

@@ -42,8 +42,9 @@ from typing import (
 )
 
 from intset.errors import InputError
+from intset.expr import shown
 from intset.expr.node import as_int
-from intset.expr.printer import Displayed, shown
+from intset.expr.printer import Displayed
 from intset.expr.storage import PURE_VARIABLE
 
 if TYPE_CHECKING:

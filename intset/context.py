@@ -13,11 +13,10 @@ from intset.budgets import CACHED_ANSWERS, SIMPLIFY_ROUNDS
 from intset.config import AUTO
 from intset.domains.sets.ends import Bounds
 from intset.errors import ContradictionWarning, InputError, IntSetError
-from intset.expr.arguments import a_flag, listed
+from intset.expr import Cond, Expr, IntLike, Node, Range, Var, arguments, as_cond, as_expr, shown
 from intset.expr.evaluate import as_width
-from intset.expr.node import Cond, Expr, IntLike, Kind, Node, PlainVar, Var, as_cond, as_expr
-from intset.expr.printer import Displayed, shown
-from intset.expr.range import Range
+from intset.expr.node import Kind, PlainVar
+from intset.expr.printer import Displayed
 from intset.facts import (
     ASSUMED,
     DERIVED,
@@ -310,7 +309,7 @@ class Context(Displayed):
         if effort is not None:
             return configuration.asked_with(effort, self.bounds_many, exprs, keep, domain, over)
         rows = ValueRows()
-        items = listed(exprs, "exprs", "expressions")
+        items = arguments.listed(exprs, "exprs", "expressions")
         return [_answer_or_error(self._bounds, e, keep, domain, over, rows) for e in items]
 
     def prove_many(self, conditions: Iterable[Cond], effort: str | None = None) -> list[Proof | IntSetError]:
@@ -324,7 +323,7 @@ class Context(Displayed):
         """
         if effort is not None:
             return configuration.asked_with(effort, self.prove_many, conditions)
-        return [_answer_or_error(self.prove, cond) for cond in listed(conditions, "conditions", "conditions")]
+        return [_answer_or_error(self.prove, cond) for cond in arguments.listed(conditions, "conditions", "conditions")]
 
     def value_set(
         self,
@@ -463,7 +462,7 @@ class Context(Displayed):
         root = e if isinstance(e, Cond) else as_expr(e, "the expression")
         table = COST if cost is None else weights(cost)
         width = None if bits is None else as_width(bits, "bits")
-        if steps is not False and a_flag(steps, "steps"):
+        if steps is not False and arguments.a_flag(steps, "steps"):
             return simplified_in_steps(self.frame, root, table, width, configuration.current(self.domain))
         is_observed = bool(TRACES) or LOG.isEnabledFor(DEBUG)
         if table is COST:

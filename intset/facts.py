@@ -8,12 +8,8 @@ from typing import Any, Final, Protocol, Self, TypeAlias, TypeVar
 
 from intset.config import ScopedBlock, entered_blocks
 from intset.errors import InputError
-from intset.expr import ops
-from intset.expr.arguments import listed, mapped, of_kind, one_of, refusal
-from intset.expr.dag import conjuncts
-from intset.expr.node import Cond, Expr, IntLike, Node, PlainVar, Var, as_cond
-from intset.expr.printer import shown
-from intset.expr.range import Range
+from intset.expr import Cond, Expr, IntLike, Node, Range, Var, arguments, as_cond, dag, ops, shown
+from intset.expr.node import PlainVar
 from intset.infinity import NEG_INF
 
 T = TypeVar("T")
@@ -67,15 +63,19 @@ class Fact:
 
 def listed_conditions(conditions: Any) -> tuple[Any, ...]:
     """The conditions or facts of a list; a single one counts as a list of one."""
-    return (conditions,) if isinstance(conditions, (Cond, Fact)) else listed(conditions, "conditions", "a list of them")
+    return (
+        (conditions,)
+        if isinstance(conditions, (Cond, Fact))
+        else arguments.listed(conditions, "conditions", "a list of them")
+    )
 
 
 def facts_of(fact: Any, provenance: str) -> Iterator[Fact]:
     """The conjuncts of a condition as facts; a `Fact` keeps its own provenance."""
     if isinstance(fact, Fact):
         fact, provenance = fact.condition, fact.provenance
-    one_of(PROVENANCES, provenance, "provenance")
-    for part in conjuncts(as_cond(fact, "a fact")):
+    arguments.one_of(PROVENANCES, provenance, "provenance")
+    for part in dag.conjuncts(as_cond(fact, "a fact")):
         yield Fact(part, provenance)
 
 
@@ -90,13 +90,13 @@ def listed_vars(given: object, what: str) -> tuple[Var, ...]:
     if isinstance(given, Var):
         return (given,)
     if isinstance(given, Set) or not isinstance(given, Iterable):  # sets are unordered
-        raise refusal(what, "a sequence of variables", given)
-    parts = listed(given, what, "a sequence of variables")
-    return tuple(dict.fromkeys(of_kind(Var, part, f"a part of {what}", "a variable") for part in parts))
+        raise arguments.refusal(what, "a sequence of variables", given)
+    parts = arguments.listed(given, what, "a sequence of variables")
+    return tuple(dict.fromkeys(arguments.of_kind(Var, part, f"a part of {what}", "a variable") for part in parts))
 
 
 def as_ranges(ranges: Mapping[Var, Range | None] | None) -> Mapping[Var, Range | None]:
-    return {} if ranges is None else mapped(ranges, "ranges", "a mapping {Var: Range}")
+    return {} if ranges is None else arguments.mapped(ranges, "ranges", "a mapping {Var: Range}")
 
 
 def checked_ranges(ranges: Mapping[Var, Range | None] | None) -> tuple[dict[Var, Range], tuple[Fact, ...]]:

@@ -15,13 +15,10 @@ from intset.budgets import CACHED_ANSWERS
 from intset.config import Config
 from intset.domains.query import Query
 from intset.errors import InputError
-from intset.expr import ops
+from intset.expr import Cond, Expr, Node, Range, Var, as_expr, dag, ops, shown
 from intset.expr.build import maximum, minimum
-from intset.expr.dag import free_vars, opaque_terms
 from intset.expr.definedness import asserted_parts, definedness, is_partial
-from intset.expr.node import Cond, Expr, Node, PlainVar, Var, as_expr
-from intset.expr.printer import shown
-from intset.expr.range import Range
+from intset.expr.node import PlainVar
 from intset.facts import ASSERTED, DERIVED, Fact, checked_ranges, ends_met, listed_vars
 from intset.infinity import POS_INF
 from intset.linear.assumptions import NO_ASSUMPTIONS, Assumptions, narrow
@@ -175,7 +172,7 @@ class Frame:
 
     def sizes(self, exprs: Sequence[Expr], keep: Sequence[Var]) -> tuple[Var, ...]:
         """The variables without a range, outside `keep`, of expressions, ranges and facts."""
-        stated = free_vars(*exprs, *(fact.condition for fact in self.facts))
+        stated = dag.free_vars(*exprs, *(fact.condition for fact in self.facts))
         ends = (var for limits in self.ranges.values() for var in limits.free_vars())
         own = dict.fromkeys((*stated, *ends))
         return tuple([var for var in own if var not in self.ranges and var not in keep])
@@ -459,10 +456,12 @@ def _guarded_sums(frame: Frame, kept: Sequence[Var]) -> Iterator[MixedRadix]:
         if len(clauses) != 1 or isinstance(clauses[0], Cond) or clauses[0][0] is not ops.GE:
             continue
         form = clauses[0][1]
-        own = [v for v in free_vars(*form.terms) if v in frame.ranges and v not in kept]
+        own = [v for v in dag.free_vars(*form.terms) if v in frame.ranges and v not in kept]
         if len(own) < 2 or any(v.declared() != (None, None, 1) or any(v in used for used in ends) for v in own):
             continue
-        if any(not set(frame.ranges[v].free_vars()).isdisjoint(frame.ranges) for v in own) or opaque_terms(*form.terms):
+        if any(not set(frame.ranges[v].free_vars()).isdisjoint(frame.ranges) for v in own) or dag.opaque_terms(
+            *form.terms
+        ):
             continue
         total = _mixed_radix(frame, form, own)
         if total is not None:

@@ -20,11 +20,10 @@ from intset.domains.sets.base import IntSet
 from intset.domains.sets.ends import Bounds
 from intset.domains.sets.region import Elements, Region, Relation, Side, elements_of
 from intset.errors import IntSetError
-from intset.expr.dag import is_small, size
+from intset.expr import Cond, Expr, Node, dag, shown
 from intset.expr.dialects import ELIDED
 from intset.expr.dialects import latex as latex_of
-from intset.expr.node import Cond, Expr, Node
-from intset.expr.printer import short_number, shown, to_text
+from intset.expr.printer import short_number, to_text
 from intset.infinity import Infinity
 from intset.itermap.itermap import IterMap
 from intset.prover.explain import Explanation
@@ -53,7 +52,7 @@ def formula(node: Node) -> str:
     assert isinstance(node, (Expr, Cond))
     text = latex_of(node)
     if ELIDED in text:
-        text += rf"\quad\mathrm{{(shortened;\ {size(node)}\ operations)}}"
+        text += rf"\quad\mathrm{{(shortened;\ {dag.size(node)}\ operations)}}"
     return f"${text}$"
 
 
@@ -280,7 +279,7 @@ def _(value: Bounds) -> Cell:
 @fragment.register
 def _(value: IntSet) -> Cell:
     low, high = value.ends()
-    is_short = is_small(SHOWN_NODES, [end for end in (low, high) if isinstance(end, Expr)])
+    is_short = dag.is_small(SHOWN_NODES, [end for end in (low, high) if isinstance(end, Expr)])
     rows = [
         ("elements", known(value.describe) if is_short else "those between the ends"),
         ("lower end", code(low)),
@@ -334,7 +333,7 @@ def _(value: Proof) -> Cell:
         return table((), [*rows, ("fails at", at)])
     if not value:
         return table((), rows)
-    used, found = value.at_hand() if is_small(SHOWN_NODES, (value.goal,)) else (None, None)
+    used, found = value.at_hand() if dag.is_small(SHOWN_NODES, (value.goal,)) else (None, None)
     if value.decided_vacuous:
         rows.append(("vacuous", "no point satisfies the ranges and facts"))
     if used is not None:

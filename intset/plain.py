@@ -23,10 +23,9 @@ from math import gcd, prod
 from operator import or_
 from typing import Any, NamedTuple, TypeAlias
 
-from intset.expr import ops
-from intset.expr.node import Node, PlainVar, const, make
+from intset.expr import Node, Range, const, ops
+from intset.expr.node import PlainVar, make
 from intset.expr.ops import Op
-from intset.expr.range import Range
 from intset.expr.storage import plain_ends
 
 MOST_NODES = 128  # of an expression whose sums are taken apart

@@ -10,14 +10,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from intset.errors import InputError
-from intset.expr import ops
-from intset.expr.arguments import mapped
+from intset.expr import Cond, Expr, IntLike, Range, Var, arguments, as_expr, const, constant_value, dag, ops, shown
 from intset.expr.build import maximum, minimum
-from intset.expr.dag import conjuncts, opaque_terms
 from intset.expr.definedness import definedness
-from intset.expr.node import Cond, Expr, IntLike, PlainVar, Var, as_expr, const, constant_value
-from intset.expr.printer import shown
-from intset.expr.range import Range, conditions_between, range_conditions
+from intset.expr.node import PlainVar
+from intset.expr.range import conditions_between, range_conditions
 from intset.facts import DECLARED, DERIVED, Fact, as_ranges
 from intset.infinity import NEG_INF, POS_INF
 from intset.linear.canonical import Normalizer
@@ -126,7 +123,7 @@ def ranges_from_facts(
 
 def _ends_of(base: Normalizer, condition: Cond, table: _StatedEnds) -> Iterator[tuple[StatedEnd, ...]]:
     """The ways to read a condition as ends of one variable; an equation gives both ends."""
-    if definedness((condition,)) or opaque_terms(condition):
+    if definedness((condition,)) or dag.opaque_terms(condition):
         return
     clauses = base.clauses(condition)
     if len(clauses) != 1 or isinstance(clauses[0], Cond) or clauses[0][0] is ops.NE:
@@ -195,7 +192,7 @@ def equated_sizes(ranges: Mapping[Var, Range], facts: Sequence[Fact], base: Norm
     """
     values: dict[Var, Expr] = {}
     for fact in facts:
-        for part in conjuncts(fact.condition):
+        for part in dag.conjuncts(fact.condition):
             if part.op is not ops.EQ or len(values) >= EQUATED_SIZES:
                 continue
             cond = part.substitute(values) if values else part
@@ -208,7 +205,7 @@ def equated_sizes(ranges: Mapping[Var, Range], facts: Sequence[Fact], base: Norm
 
 def _equated_size(ranges: Mapping[Var, Range], cond: Cond, base: Normalizer) -> tuple[Var, Expr] | None:
     """Solve an equation for a variable: for a side that is a variable, else for a variable with coefficient 1."""
-    if definedness((cond,)) or opaque_terms(cond):
+    if definedness((cond,)) or dag.opaque_terms(cond):
         return None
     a, b = cond.args
     for v, value in ((a, b), (b, a)):
@@ -234,7 +231,7 @@ def renamed(
 ) -> tuple[dict[Var, Range | None], tuple[Fact, ...]]:
     """Ranges and facts after a substitution; see `Context.renamed`."""
     new: dict[Expr, Expr] = {}
-    for var, value in mapped(replacements, "replacements", "a mapping {Var: expression}").items():
+    for var, value in arguments.mapped(replacements, "replacements", "a mapping {Var: expression}").items():
         if not isinstance(var, Var):
             raise InputError(f"only variables can be renamed, not {shown(var)}")
         new[var] = as_expr(value, f"what replaces {var.name}")

@@ -14,13 +14,10 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from intset.domains.sets.base import IntSet
 from intset.errors import InputError, IntSetError
-from intset.expr import ops
-from intset.expr.arguments import listed
+from intset.expr import Cond, Expr, Var, arguments, as_cond, dag, ops, shown
 from intset.expr.build import logical_and
-from intset.expr.dag import conjuncts, free_vars, opaque_terms
 from intset.expr.definedness import where_it_holds
-from intset.expr.node import Cond, Expr, Var, as_cond, truth
-from intset.expr.printer import shown
+from intset.expr.node import truth
 from intset.facts import checked_var, listed_vars
 from intset.linear.form import Linear, atom, constant
 from intset.trace import traced
@@ -54,7 +51,7 @@ def solutions(ctx: Context, cond: object, x: object) -> IntSet:
     frame = ctx.frame
     ranges = None if var in frame.ranges else {var: None}
     inside = ctx.extended(ranges=ranges, facts=[goal])
-    mentioned = free_vars(goal, *(fact.condition for fact in frame.facts))
+    mentioned = dag.free_vars(goal, *(fact.condition for fact in frame.facts))
     kept = [v for v in dict.fromkeys((*frame.ranges, *mentioned)) if v is not var and v in inside.ranges]
     return inside.value_set(var, keep=kept)
 
@@ -66,10 +63,10 @@ def narrowed(ctx: Context, cond: object, keep: object) -> Narrowed:
     kept = listed_vars(keep, "keep")
     if ctx.frame.known.empty:
         return Narrowed(truth(True), True)
-    if opaque_terms(goal):
+    if dag.opaque_terms(goal):
         return Narrowed(truth(False), False, ("the condition reads elements of which nothing is known",))
     sure = where_it_holds(goal)
-    inside = ctx.extended(ranges={v: None for v in (*kept, *free_vars(goal)) if v not in ctx.ranges}, facts=[~sure])
+    inside = ctx.extended(ranges={v: None for v in (*kept, *dag.free_vars(goal)) if v not in ctx.ranges}, facts=[~sure])
     if not kept:
         fails = ctx.prove(sure)
         exact = fails.status != "unknown"
@@ -103,8 +100,8 @@ class Solved(NamedTuple):
 def solved_equations(ctx: Context, conds: Sequence[Cond], variables: Sequence[Var]) -> Solved:
     """See `Context.solve_equations`."""
     system = _Equations(ctx.frame.base, listed_vars(variables, "variables"))
-    equations = (conds,) if isinstance(conds, Cond) else listed(conds, "conds", "a list of equations")
-    for equation in (part for one in equations for part in conjuncts(as_cond(one, "an equation"))):
+    equations = (conds,) if isinstance(conds, Cond) else arguments.listed(conds, "conds", "a list of equations")
+    for equation in (part for one in equations for part in dag.conjuncts(as_cond(one, "an equation"))):
         system.add(equation)
     texts = {v: value.expr() for v, value in system.values.items()}
     fresh = [v for v in system.free if isinstance(v, Var)]

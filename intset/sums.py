@@ -24,12 +24,9 @@ from intset.domains.ranked import strongest
 from intset.domains.sets.bounds import check_countable, count_of, own_budget
 from intset.domains.sets.region import Region
 from intset.errors import BudgetError, CountError, InputError, IntSetError
-from intset.expr.arguments import of_kind
+from intset.expr import Expr, IntLike, ShapeVar, Var, arguments, as_expr, constant_value, dag, shown
 from intset.expr.build import logical_and, maximum, select, sum_of
-from intset.expr.dag import free_vars
 from intset.expr.definedness import is_partial
-from intset.expr.node import Expr, IntLike, ShapeVar, Var, as_expr, constant_value
-from intset.expr.printer import shown
 from intset.infinity import Infinity
 from intset.linear.canonical import Normalizer
 from intset.linear.form import factors
@@ -55,7 +52,7 @@ def sum_over(weight: Weight, region: Region, point: Sequence[Var] | None = None)
         undefined, or the closed form is out of budget.
     InputError: a variable of the weight is neither a coordinate nor a size of the region.
     """
-    points = of_kind(Region, region, "the second argument of sum_over", "a region")
+    points = arguments.of_kind(Region, region, "the second argument of sum_over", "a region")
     fresh = coordinates(points.dims)
     e = _over(weight, points, point, fresh)
     check_countable(points)
@@ -69,7 +66,7 @@ def sum_over(weight: Weight, region: Region, point: Sequence[Var] | None = None)
         terms = [_times(form.const, _sum_of((), inside, fresh))] if form.const else []
         for monomial, coefficient in form.terms.items():
             every = factors(monomial)
-            varying = [f for f in every if any(v in fresh for v in free_vars(f))]
+            varying = [f for f in every if any(v in fresh for v in dag.free_vars(f))]
             outside = [f for f in every if not any(f is v for v in varying)]
             terms.append(prod(outside, start=_times(coefficient, _sum_of(varying, inside, fresh))))
     except BudgetError as error:
@@ -99,7 +96,7 @@ def _over(weight: Weight, region: Region, point: Sequence[Var] | None, fresh: Se
     own = region.point if point is None else region.point_of(point, as_expr)
     names = [e.name if isinstance(e, Var) else "" for e in own] or [f"d{k}" for k in range(region.dims)]
     known = {v: x for v, x in zip(own, fresh, strict=bool(own)) if isinstance(v, Var)}
-    others = [v for v in free_vars(e) if v not in known and v not in region.params]
+    others = [v for v in dag.free_vars(e) if v not in known and v not in region.params]
     known |= {v: fresh[names.index(v.name)] for v in others if v.name in names}
     if unknown := [v for v in others if v not in known and not isinstance(v, ShapeVar)]:
         raise InputError(
@@ -160,7 +157,7 @@ def upper_bound(count: IntLike | Infinity, ctx: Context) -> UpperBound:
     >>> upper_bound(t * (n - t), Context({t: Range(0, 8)}, [n >= 16]))
     UpperBound(value=n * 7 - 49, is_tight=True)
     """
-    of_kind(Context, ctx, "the second argument of upper_bound", "a Context")
+    arguments.of_kind(Context, ctx, "the second argument of upper_bound", "a Context")
     if isinstance(count, Infinity):
         return UpperBound(count, True)
     e = as_expr(count, "the count")
@@ -185,7 +182,7 @@ def _plain(end: int | Expr | Infinity) -> int | Expr | Infinity:
 
 def _bernstein(e: Expr, ctx: Context) -> UpperBound | None:
     """The bound by Bernstein coefficients; `None` if the context has no point."""
-    varying = [v for v in free_vars(e) if v in ctx.ranges]
+    varying = [v for v in dag.free_vars(e) if v in ctx.ranges]
     points = ctx.image(varying)
     with own_budget(points.shape):
         inside = strongest().everything(points.dims).intersect(points.shape)

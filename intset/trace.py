@@ -23,8 +23,8 @@ from typing import Any, Final, ParamSpec, TypeVar
 from intset.budgets import SHOWN_NAME, SHOWN_ROWS
 from intset.config import ScopedBlock, entered_blocks
 from intset.errors import LISTENERS, BudgetError
-from intset.expr.node import Node
-from intset.expr.printer import Displayed, shown, to_text
+from intset.expr import Node, shown
+from intset.expr.printer import Displayed, to_text
 
 TRACED_RECORDS: Final = 10_000  # records that one trace keeps
 TRACED_REFUSALS: Final = 8  # refusals of one tier

@@ -25,12 +25,8 @@ from typing import Any, Final, TypeAlias
 
 from bound import dtypes
 from bound.tensor import Tensor
-from intset.expr import ops
-from intset.expr.dag import opaque_terms, postorder, reachable
-from intset.expr.node import Expr, constant_value
-from intset.expr.range import Range
-from lowering.nest.driver import Descent, Synthesis, SynthesisRule, synthesized
-from lowering.nest.ir import Allocate, Assert, For, Function, Let, LoopKind, Stmt
+from intset.expr import Expr, Range, constant_value, dag, ops
+from lowering.nest import driver, ir
 from lowering.nest.scope import Scope, scope_behind_head
 from lowering.nest.walk import (
     children,
@@ -176,8 +172,8 @@ class Lifetime:
     first, last: positions of the first and last use; `first > last` if unused.
     """
 
-    allocate: Allocate
-    parallel: For | None
+    allocate: ir.Allocate
+    parallel: ir.For | None
     depth: int
     first: int = 1 << 62
     last: int = -1
@@ -192,10 +188,10 @@ class Lifetimes:
     """The lifetimes of a nest's allocations, and the first and last position inside each parallel loop."""
 
     all: list[Lifetime] = field(default_factory=list)
-    spans: dict[For, tuple[int, int]] = field(default_factory=dict)
+    spans: dict[ir.For, tuple[int, int]] = field(default_factory=dict)
 
 
-def lifetimes_of(root: Stmt, parallel: frozenset[For]) -> Lifetimes:
+def lifetimes_of(root: ir.Stmt, parallel: frozenset[ir.For]) -> Lifetimes:
     """Lifetimes of the allocations of a nest, in positions of the text.
 
     A tensor allocated outside of a loop and used inside lives for the whole loop, as the next iteration may read it.
@@ -205,13 +201,13 @@ def lifetimes_of(root: Stmt, parallel: frozenset[For]) -> Lifetimes:
     parallel: loops whose iterations run concurrently.
     """
     lifetimes = Lifetimes()
-    if not any(isinstance(stmt, Allocate) for stmt in statements(root)):
+    if not any(isinstance(stmt, ir.Allocate) for stmt in statements(root)):
         return lifetimes
     live: dict[Tensor, Lifetime] = {}
-    loops: list[tuple[For, dict[Lifetime, None]]] = []  # open loops with the lifetimes used inside
+    loops: list[tuple[ir.For, dict[Lifetime, None]]] = []  # open loops with the lifetimes used inside
     position = 0
 
-    def of_any(stmt: Stmt, here: Descent) -> Synthesis[Descent, None]:
+    def of_any(stmt: ir.Stmt, here: driver.Descent) -> driver.Synthesis[driver.Descent, None]:
         nonlocal position
         position += 1
         for tensor in (*read_by(stmt), *written_by(stmt)):
@@ -222,14 +218,14 @@ def lifetimes_of(root: Stmt, parallel: frozenset[For]) -> Lifetimes:
         for inner in children(stmt):
             yield inner, here
 
-    def of_allocation(stmt: Allocate, here: Descent) -> None:
+    def of_allocation(stmt: ir.Allocate, here: driver.Descent) -> None:
         nonlocal position
         position += 1
         outermost = next((loop for loop, _ in loops if loop in parallel), None)
         live[stmt.tensor] = lifetime = Lifetime(stmt, outermost, len(loops))
         lifetimes.all.append(lifetime)
 
-    def of_loop(stmt: For, here: Descent) -> Synthesis[Descent, None]:
+    def of_loop(stmt: ir.For, here: driver.Descent) -> driver.Synthesis[driver.Descent, None]:
         start = position + 1
         ends = of_any(stmt, here)
         body, _ = next(ends)  # records uses in loop ends, outside of the loop
@@ -245,8 +241,12 @@ def lifetimes_of(root: Stmt, parallel: frozenset[For]) -> Lifetimes:
         if stmt in parallel:
             lifetimes.spans[stmt] = (start, position)
 
-    rules: dict[type[Stmt], SynthesisRule[Descent, None]] = {Allocate: of_allocation, For: of_loop, Stmt: of_any}
-    synthesized(root, Descent(), rules)
+    rules: dict[type[ir.Stmt], driver.SynthesisRule[driver.Descent, None]] = {
+        ir.Allocate: of_allocation,
+        ir.For: of_loop,
+        ir.Stmt: of_any,
+    }
+    driver.synthesized(root, driver.Descent(), rules)
     return lifetimes
 
 
@@ -295,9 +295,9 @@ class Arena:
 
     fixed: int = 0
     slots: tuple[Slot, ...] = ()
-    offsets: dict[Allocate, int] = field(default_factory=dict)
-    slot_of: dict[Allocate, int] = field(default_factory=dict)
-    shared: frozenset[Allocate] = frozenset()
+    offsets: dict[ir.Allocate, int] = field(default_factory=dict)
+    slot_of: dict[ir.Allocate, int] = field(default_factory=dict)
+    shared: frozenset[ir.Allocate] = frozenset()
 
     def __contains__(self, stmt: object) -> bool:
         return stmt in self.offsets or stmt in self.slot_of
@@ -319,10 +319,10 @@ class StoragePlan:
     stack_peak: the maximum of bytes on the stack at one time.
     """
 
-    stack: frozenset[Allocate]
+    stack: frozenset[ir.Allocate]
     arena: Arena
-    private: Mapping[For, Arena]
-    in_place: frozenset[Allocate]
+    private: Mapping[ir.For, Arena]
+    in_place: frozenset[ir.Allocate]
     stack_peak: int
 
     @property
@@ -334,25 +334,25 @@ class StoragePlan:
         return self.arena.fixed + max((a.fixed for a in self.private.values()), default=0) + self.stack_peak
 
 
-def parallel_plan(f: Function) -> tuple[frozenset[For], StoragePlan]:
+def parallel_plan(f: ir.Function) -> tuple[frozenset[ir.For], StoragePlan]:
     """Decide which loops run in parallel; returns them with the storage plan.
 
     A loop of kind parallel runs sequentially if it is inside another one, carries variables, or may leave the function:
     by an assertion, or by a failing allocation in place.
     """
 
-    def may_run(stmt: Stmt) -> bool:
-        is_free = isinstance(stmt, For) and stmt.kind is LoopKind.PARALLEL and not stmt.carried
-        return is_free and not any(isinstance(inner, Assert) for inner in statements(stmt))
+    def may_run(stmt: ir.Stmt) -> bool:
+        is_free = isinstance(stmt, ir.For) and stmt.kind is ir.LoopKind.PARALLEL and not stmt.carried
+        return is_free and not any(isinstance(inner, ir.Assert) for inner in statements(stmt))
 
-    reached = reachable([f.body], lambda stmt: () if may_run(stmt) else children(stmt))
-    loops = frozenset(stmt for stmt in reached if isinstance(stmt, For) and may_run(stmt))
+    reached = dag.reachable([f.body], lambda stmt: () if may_run(stmt) else children(stmt))
+    loops = frozenset(stmt for stmt in reached if isinstance(stmt, ir.For) and may_run(stmt))
     plan = plan_storage(f, loops)
     leaving = {loop for loop in loops if any(stmt in plan.in_place for stmt in statements(loop))}
     return (loops, plan) if not leaving else (loops - leaving, plan_storage(f, loops - leaving))
 
 
-def plan_storage(f: Function, parallel: Iterable[For] = ()) -> StoragePlan:
+def plan_storage(f: ir.Function, parallel: Iterable[ir.For] = ()) -> StoragePlan:
     """Plan the storage of a function whose allocations begin at 0.
 
     Parameters
@@ -377,9 +377,9 @@ def plan_storage(f: Function, parallel: Iterable[For] = ()) -> StoragePlan:
     return StoragePlan(frozenset(stack), arena, private, in_place, stack_peak)
 
 
-def _size(f: Function, head: Scope, stmt: Allocate) -> Size | None:
+def _size(f: ir.Function, head: Scope, stmt: ir.Allocate) -> Size | None:
     """The size over the sizes of the function; `None` if it depends on anything else, or may be undefined on entry."""
-    lets = {s.var: s.value for s in statements(f.body) if isinstance(s, Let)}
+    lets = {s.var: s.value for s in statements(f.body) if isinstance(s, ir.Let)}
     extents: list[Expr] = []
     for r in stmt.ranges:
         extent: Any = range_ends(r)[1]
@@ -388,16 +388,16 @@ def _size(f: Function, head: Scope, stmt: Allocate) -> Size | None:
             if not named:
                 break
             extent = replaced(extent, {v: lets[v] for v in named})
-        if not isinstance(extent, Expr) or set(extent.free_vars()) - set(f.sizes) or opaque_terms(extent):
+        if not isinstance(extent, Expr) or set(extent.free_vars()) - set(f.sizes) or dag.opaque_terms(extent):
             return None
-        divisors = (n.args[1] for n in postorder((extent,)) if n.op in ops.DIVISIONS and not n.args[1].is_const)
+        divisors = (n.args[1] for n in dag.postorder((extent,)) if n.op in ops.DIVISIONS and not n.args[1].is_const)
         if not all(head.ctx.prove(d.ne(0)) for d in divisors):
             return None
         extents.append(extent)
     return Size(dtypes.storage_bytes(stmt.tensor.dtype), tuple(e for e in extents if constant_value(e) != 1))
 
 
-def _on_stack(lives: Sequence[Lifetime], sizes: Mapping[Allocate, Size | None]) -> tuple[set[Allocate], int]:
+def _on_stack(lives: Sequence[Lifetime], sizes: Mapping[ir.Allocate, Size | None]) -> tuple[set[ir.Allocate], int]:
     chosen: list[tuple[Lifetime, int]] = []
     for life in lives:
         size = sizes[life.allocate]
@@ -412,7 +412,7 @@ def _on_stack(lives: Sequence[Lifetime], sizes: Mapping[Allocate, Size | None]) 
 
 
 def _balanced(
-    chosen: list[tuple[Lifetime, int]], lives: Sequence[Lifetime], sizes: Mapping[Allocate, Size | None]
+    chosen: list[tuple[Lifetime, int]], lives: Sequence[Lifetime], sizes: Mapping[ir.Allocate, Size | None]
 ) -> list[tuple[Lifetime, int]]:
     """Move arrays from the stack to the arena where that saves bytes, the largest first."""
     known = [(life, size.bytes) for life in lives if (size := sizes[life.allocate]) is not None]
@@ -441,7 +441,7 @@ def _peak(sized: Sequence[tuple[Lifetime, int]]) -> int:
     return max((sum(n for b, n in sized if b.first <= a.first <= b.last) for a, _ in sized), default=0)
 
 
-def _arena(lives: Sequence[Lifetime], sizes: Mapping[Allocate, Size | None]) -> Arena:
+def _arena(lives: Sequence[Lifetime], sizes: Mapping[ir.Allocate, Size | None]) -> Arena:
     fixed: list[tuple[Lifetime, int]] = []
     symbolic: list[tuple[Lifetime, Size]] = []
     for life in lives:
@@ -471,7 +471,7 @@ def _overlaps(blocks: Sequence[StorageBlock], offsets: Sequence[int], k: int) ->
     return any(j != k and offsets[j] < stop and start < offsets[j] + block.size for j, block in enumerate(blocks))
 
 
-def with_fixed_storage(f: Function) -> Function:
+def with_fixed_storage(f: ir.Function) -> ir.Function:
     """Give allocations with a small constant bound on their extents constant extents.
 
         allocate C: float32[minimum(m, 24), minimum(n, 64)]    becomes    allocate C: float32[24, 64]
@@ -481,7 +481,7 @@ def with_fixed_storage(f: Function) -> Function:
     return f.with_body(rebuilt(f.body, lambda stmt: _with_limits(stmt, _is_small)))
 
 
-def _is_small(stmt: Allocate) -> bool:
+def _is_small(stmt: ir.Allocate) -> bool:
     ends = [range_ends(r) for r in stmt.ranges]
     if any(constant_value(low) != 0 for low, _ in ends) or all(constant_value(e) is not None for _, e in ends):
         return False
@@ -492,18 +492,18 @@ def _is_small(stmt: Allocate) -> bool:
 _OF_THREADS: Final = ("shared", "warp", "local", "wmma")  # memories of a device, which has constant sizes alone
 
 
-def with_fixed_thread_storage(f: Function) -> Function:
+def with_fixed_thread_storage(f: ir.Function) -> ir.Function:
     """Give storage of threads the constant of an extent `minimum(constant, size)`."""
     return f.with_body(rebuilt(f.body, lambda stmt: _with_limits(stmt, _is_of_threads)))
 
 
-def _is_of_threads(stmt: Allocate) -> bool:
+def _is_of_threads(stmt: ir.Allocate) -> bool:
     return stmt.scope.partition(".")[0] in _OF_THREADS
 
 
-def _with_limits(stmt: Stmt, is_wanted: Callable[[Allocate], bool]) -> Stmt:
+def _with_limits(stmt: ir.Stmt, is_wanted: Callable[[ir.Allocate], bool]) -> ir.Stmt:
     """Constant limits in the place of extents, in wanted allocations."""
-    if not isinstance(stmt, Allocate) or stmt.padding is not None or not is_wanted(stmt):
+    if not isinstance(stmt, ir.Allocate) or stmt.padding is not None or not is_wanted(stmt):
         return stmt
     limits = [constant_limit(range_ends(r)[1]) for r in stmt.ranges]
     pairs = zip(stmt.ranges, limits, strict=True)

@@ -14,11 +14,7 @@ from dataclasses import dataclass
 from intset.check.bit_rows import AddressCertificate, RankEvidence
 from intset.context import Context
 from intset.errors import InputError
-from intset.expr.arguments import a_flag, as_count, listed, of_kind
-from intset.expr.dag import free_vars
-from intset.expr.node import Expr, IntLike, Var, as_expr
-from intset.expr.printer import shown
-from intset.expr.range import Range
+from intset.expr import Expr, IntLike, Range, Var, arguments, as_expr, dag, shown
 from intset.linear.bitforms import BitForm, CarryError, Columns, RowBasis
 
 
@@ -40,8 +36,8 @@ class AddressAnswer:
     evidence: AddressCertificate
 
     def __post_init__(self) -> None:
-        a_flag(self.is_exact, "is_exact")
-        of_kind(AddressCertificate, self.evidence, "the evidence", "an AddressCertificate")
+        arguments.a_flag(self.is_exact, "is_exact")
+        arguments.of_kind(AddressCertificate, self.evidence, "the evidence", "an AddressCertificate")
 
     def certificate(self) -> AddressCertificate:
         """The certificate of the answer, checked.
@@ -82,12 +78,14 @@ def bank_conflicts(e: IntLike, lanes: Sequence[Var], ctx: Context, banks: int = 
     (32, 1)
     """
     address, form, columns = _read(e, ctx)
-    running = tuple(dict.fromkeys(of_kind(Var, v, "a lane", "a variable") for v in listed(lanes, "the lanes")))
+    running = tuple(
+        dict.fromkeys(arguments.of_kind(Var, v, "a lane", "a variable") for v in arguments.listed(lanes, "the lanes"))
+    )
     bank_bits, word_bits = _power(banks, "banks"), _power(width, "width")
     if any(v in form.high for v in running):
         raise InputError(f"a lane has no constant end: {shown(next(v for v in running if v in form.high))}")
     for term, reason in columns.fresh.items():
-        if any(v in running for v in free_vars(term)):
+        if any(v in running for v in dag.free_vars(term)):
             raise InputError(f"the bits of {shown(term)} are not known: {reason}")
     mask = sum(1 << column for v in running for column in columns.places.get(v, ()))
     words = [row & mask for row in form.rows[word_bits:]]
@@ -116,11 +114,11 @@ def contiguity(e: IntLike, v: Var, ctx: Context, step: int = 1) -> AddressAnswer
     """
     address, form, columns = _read(e, ctx)
     shift = _power(step, "step")
-    variable = of_kind(Var, v, "the variable of contiguity", "a variable")
-    is_exact, notes = _precision(ctx, free_vars(address))
+    variable = arguments.of_kind(Var, v, "the variable of contiguity", "a variable")
+    is_exact, notes = _precision(ctx, dag.free_vars(address))
     is_exact = is_exact and not columns.fresh
     bits = 0
-    is_moving_fresh = any(variable in free_vars(term) for term in columns.fresh)
+    is_moving_fresh = any(variable in dag.free_vars(term) for term in columns.fresh)
     for b, column in enumerate(() if is_moving_fresh else columns.places.get(variable, ())):
         p = shift + b
         flipped = sum(row >> column & 1 for row in form.rows)
@@ -152,7 +150,7 @@ def alignment(e: IntLike, ctx: Context) -> AddressAnswer:
         raise InputError(f"the address is always 0: {shown(address)}")
     if bits is None:
         bits = min((factor & -factor).bit_length() - 1 for factor in form.high.values())
-    is_exact, notes = _precision(ctx, free_vars(address))
+    is_exact, notes = _precision(ctx, dag.free_vars(address))
     is_exact = is_exact and not columns.fresh and bits < len(form.rows)
     evidence = AddressCertificate("alignment", address, _ranges(ctx, address), (), (), 1 << bits, is_exact)
     return AddressAnswer(1 << bits, is_exact, (*notes, *_fresh_notes(columns)), evidence)
@@ -160,7 +158,7 @@ def alignment(e: IntLike, ctx: Context) -> AddressAnswer:
 
 def _read(e: IntLike, ctx: Context) -> tuple[Expr, BitForm, Columns]:
     address = as_expr(e, "the address")
-    known = of_kind(Context, ctx, "ctx", "a Context").frame.known
+    known = arguments.of_kind(Context, ctx, "ctx", "a Context").frame.known
     columns = Columns(lambda term: known.bounds(known.form(term)))
     try:
         return address, columns.form(address), columns
@@ -169,7 +167,7 @@ def _read(e: IntLike, ctx: Context) -> tuple[Expr, BitForm, Columns]:
 
 
 def _power(size: int, what: str) -> int:
-    value = as_count(size, what)
+    value = arguments.as_count(size, what)
     if value < 1 or value & (value - 1):
         raise InputError(f"{what} must be a power of two, not {value}")
     return value.bit_length() - 1
@@ -187,13 +185,13 @@ def _precision(ctx: Context, variables: Sequence[Var]) -> tuple[bool, tuple[str,
         extent = 0 if ends is None else ends[1] - ends[0] + 1
         if ends is None or extent < 1 or extent & (extent - 1) or ends[0] % extent:
             return False, (f"the extent of {v} is no known power of two",)
-    if facts := [fact for fact in ctx.facts if any(v in variables for v in free_vars(fact.condition))]:
+    if facts := [fact for fact in ctx.facts if any(v in variables for v in dag.free_vars(fact.condition))]:
         return False, (f"a fact may exclude values: {facts[0]}",)
     return True, ()
 
 
 def _ranges(ctx: Context, address: Expr) -> tuple[tuple[Var, Range], ...]:
-    return tuple((v, ctx.ranges[v]) for v in free_vars(address) if v in ctx.ranges)
+    return tuple((v, ctx.ranges[v]) for v in dag.free_vars(address) if v in ctx.ranges)
 
 
 def _evidence(basis: RowBasis, columns: Columns) -> RankEvidence:

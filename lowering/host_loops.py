@@ -13,10 +13,9 @@ from bound.operation import PlaceholderOp
 from bound.tir.build import ExternCall
 from bound.tir.value import Value
 from intset.errors import InputError
-from intset.expr.dag import ORIGIN
-from intset.expr.node import Cond, Var, const
+from intset.expr import Cond, Var, const, dag
 from lowering.interpreter import run
-from lowering.nest.ir import Allocate, Evaluate, Function, If, Stmt, Store, seq
+from lowering.nest import ir
 from lowering.nest.walk import calls, free_variables, statements, touched
 from lowering.passes.stores.reaching_values import with_bounds_checks
 
@@ -32,21 +31,21 @@ class While:
     functions: gives the host functions that the round may call.
     """
 
-    def __init__(self, cond: Cond | Value, body: Stmt, functions: Callable[[], Functions]) -> None:
+    def __init__(self, cond: Cond | Value, body: ir.Stmt, functions: Callable[[], Functions]) -> None:
         self.functions = functions
         self.flag = PlaceholderOp("repeats", (const(1),), "int32").output(0)
-        own = {s.tensor for s in statements(body) if isinstance(s, Allocate)}
-        round_ = If(cond, seq(Store(self.flag, (const(0),), const(1)), body))
+        own = {s.tensor for s in statements(body) if isinstance(s, ir.Allocate)}
+        round_ = ir.If(cond, ir.seq(ir.Store(self.flag, (const(0),), const(1)), body))
         self.tensors = tuple(t for t in touched(round_) if t not in own and t is not self.flag)
         free = free_variables(round_)
         sizes = tuple(v for v in free if isinstance(v, Var))
         scalars = tuple(v for v in free if not isinstance(v, Var))
         self.variables = (*sizes, *scalars)
-        stores = [s.tensor for s in statements(body) if isinstance(s, Store)]
+        stores = [s.tensor for s in statements(body) if isinstance(s, ir.Store)]
         written = dict.fromkeys((*stores, *(t for call in calls(body) for t in call.writes)))
         self.writes = tuple(t for t in written if t in self.tensors)
         outputs = (*(t for t in self.tensors if t in self.writes), self.flag)
-        whole = Function("round", (*self.tensors, self.flag), outputs, sizes, scalars, round_)
+        whole = ir.Function("round", (*self.tensors, self.flag), outputs, sizes, scalars, round_)
         self.function = with_bounds_checks(whole)
 
     def __call__(self, *args: Any) -> None:
@@ -71,7 +70,7 @@ class LoopName(str):
         raise InputError("a nest with a while loop is not saved: build it again where it runs")
 
 
-def repeated(cond: Cond | Value, body: Stmt, functions: Functions, called: Callable[[], Functions]) -> Evaluate:
+def repeated(cond: Cond | Value, body: ir.Stmt, functions: Functions, called: Callable[[], Functions]) -> ir.Evaluate:
     """The statement that repeats `body` while `cond` holds.
 
     Parameters
@@ -80,8 +79,8 @@ def repeated(cond: Cond | Value, body: Stmt, functions: Functions, called: Calla
     called: gives them as the body calls them.
     """
     loop = While(cond, body, called)
-    name = LoopName("while.{:x}.{}".format(*ORIGIN.next_uid()))  # of this process alone
+    name = LoopName("while.{:x}.{}".format(*dag.ORIGIN.next_uid()))  # of this process alone
     functions[str(name)] = loop
     finalize(name, functions.pop, str(name), None)
     call = ExternCall("packed", name, (*loop.tensors, *loop.variables))
-    return Evaluate(call, loop.tensors, loop.writes)
+    return ir.Evaluate(call, loop.tensors, loop.writes)

@@ -28,13 +28,10 @@ from bound.tensor import Tensor
 from bound.tir.build import negation
 from bound.tir.value import Number
 from intset.errors import InputError, UndefinedError
-from intset.expr import ops
-from intset.expr.arguments import a_flag, a_name, mapped, one_of
-from intset.expr.dag import opaque_terms, postorder, substitute, without_assertions
+from intset.expr import Cond, Expr, Var, arguments, const, dag, ops, shown
 from intset.expr.evaluate import evaluate
-from intset.expr.node import Cond, Expr, Var, as_int, const, truth
+from intset.expr.node import as_int, truth
 from intset.expr.ops import wrap
-from intset.expr.printer import shown
 from lowering.codegen.c import CFile, c_file, divides_by_0
 from lowering.codegen.python import PythonNest
 from lowering.codegen.python_runtime import (
@@ -49,8 +46,7 @@ from lowering.codegen.python_runtime import (
     poison,
 )
 from lowering.errors import CheckError, CompilerError
-from lowering.nest.driver import Descent, rewritten
-from lowering.nest.ir import Allocate, Assert, Assume, Evaluate, Function, If, Seq, ShapeOf, Stmt, checked_function
+from lowering.nest import driver, ir
 from lowering.nest.names import label_of
 from lowering.nest.printer import text
 from lowering.nest.undef import has_undef
@@ -194,7 +190,7 @@ _SCALARS: Final = {
 
 
 def native_call(
-    f: Function,
+    f: ir.Function,
     buffers: Mapping[Tensor, Any],
     values: tuple[Any, ...],
     shapes: Mapping[Tensor, tuple[int, ...]],
@@ -238,7 +234,7 @@ def native_call(
     return call
 
 
-def _raise(f: Function, file: CFile, code: int) -> None:
+def _raise(f: ir.Function, file: CFile, code: int) -> None:
     """The error that a nonzero code of the compiled function stands for."""
     if code < 0:
         raise MemoryError(f"{f.name} found no storage for its tensors")
@@ -250,7 +246,7 @@ def _raise(f: Function, file: CFile, code: int) -> None:
 
 
 @lru_cache(maxsize=64)
-def _loaded(f: Function) -> tuple[CFile, Any]:
+def _loaded(f: ir.Function) -> tuple[CFile, Any]:
     try:
         file = c_file(f.with_body(_with_checks(f.body)))
     except InputError as error:
@@ -265,34 +261,34 @@ def _loaded(f: Function) -> tuple[CFile, Any]:
     return file, function
 
 
-def _with_checks(root: Stmt) -> Stmt:
+def _with_checks(root: ir.Stmt) -> ir.Stmt:
     """Replace assumptions by runtime checks."""
 
-    def check(stmt: Assume, _: Descent) -> Stmt:
+    def check(stmt: ir.Assume, _: driver.Descent) -> ir.Stmt:
         if has_undef(stmt.cond):  # it says what may be read
-            return Seq()
-        return If(negation(stmt.cond), Assert(truth(False), f"{_ASSUMED} {text(stmt.cond)}"))
+            return ir.Seq()
+        return ir.If(negation(stmt.cond), ir.Assert(truth(False), f"{_ASSUMED} {text(stmt.cond)}"))
 
-    return rewritten(root, Descent(), leave={Assume: (check,)})
+    return driver.rewritten(root, driver.Descent(), leave={ir.Assume: (check,)})
 
 
-def _check_shapes(f: Function, values: tuple[Any, ...], shapes: Mapping[Tensor, tuple[int, ...]]) -> None:
+def _check_shapes(f: ir.Function, values: tuple[Any, ...], shapes: Mapping[Tensor, tuple[int, ...]]) -> None:
     """Check assertions on array shapes, which C code leaves to its caller."""
     known: dict[Any, Any] = {v: const(k) for v, k in zip(f.sizes, values[: len(f.sizes)], strict=True)}
     for stmt in (f.body, *children(f.body)):
-        if not isinstance(stmt, Assert):
+        if not isinstance(stmt, ir.Assert):
             continue
-        loads = [n for n in postorder((stmt.cond,)) if n.op is ops.LOAD and isinstance(n.data, ShapeOf)]
+        loads = [n for n in dag.postorder((stmt.cond,)) if n.op is ops.LOAD and isinstance(n.data, ir.ShapeOf)]
         if not loads:
             continue
         extents = {n: const(shapes[n.data.tensor][n.args[0].data]) for n in loads}
-        cond = substitute(stmt.cond, {**known, **extents})
+        cond = dag.substitute(stmt.cond, {**known, **extents})
         if isinstance(cond, Cond) and not any(isinstance(v, Var) for v in cond.free_vars()) and not evaluate(cond, {}):
             raise CheckError(f"an assertion does not hold: {stmt.message}")
 
 
 def run(
-    f: Function,
+    f: ir.Function,
     arrays: Mapping[Parameter, ArrayLike],
     sizes: Mapping[Scalar, Numeric] | None = None,
     functions: Mapping[str, Callable[..., object]] | None = None,
@@ -332,26 +328,26 @@ def run(
     UndefinedError: an integer is divided by 0.
     CompilerError: `backend="c"` without a compiler, or for a nest that calls a function of the host.
     """
-    checked_function(f, "run")
+    ir.checked_function(f, "run")
     import numpy as np
 
-    one_of(BACKENDS, backend, "backend")
+    arguments.one_of(BACKENDS, backend, "backend")
     if backend == "c" and undef is not None and any(has_undef(*operands(stmt)) for stmt in statements(f.body)):
         raise InputError('C code draws no values for undef(): run it with backend="python", or without undef')
-    allocated = (stmt.tensor for stmt in statements(f.body) if isinstance(stmt, Allocate))
+    allocated = (stmt.tensor for stmt in statements(f.body) if isinstance(stmt, ir.Allocate))
     for tensor in (*f.params, *allocated):
         dtypes.check_executed(tensor.dtype, tensor.name)
     passed = {t: checked_array(t.name, t.dtype, array, t in f.outputs) for t, array in by_tensor(f, arrays).items()}
-    hosts = {} if functions is None else mapped(functions, "functions", "a mapping from names to functions")
+    hosts = {} if functions is None else arguments.mapped(functions, "functions", "a mapping from names to functions")
     for name in hosts:
-        a_name(name, "a name in functions")
+        arguments.a_name(name, "a name in functions")
     values, shapes = bound_values(f, passed, sizes)
     buffers = {tensor: _array(tensor, passed.get(tensor), shapes[tensor]) for tensor in f.params}
     if backend == "c":
         native_call(f, buffers, values, shapes)()
     else:
         flat = {tensor: flat_view(array) for tensor, array in buffers.items()}
-        kernel = _kernel(f, a_flag(checked, "checked"), hosts, undef)
+        kernel = _kernel(f, arguments.a_flag(checked, "checked"), hosts, undef)
         states = {t: bytearray([t in passed]) * len(flat[t]) for t in f.params}
         try:
             with np.errstate(all="ignore"):
@@ -368,7 +364,7 @@ def run(
     return results
 
 
-def _kernel(f: Function, checked: bool, functions: Mapping[str, Callable[..., Any]], draw: Any) -> Any:
+def _kernel(f: ir.Function, checked: bool, functions: Mapping[str, Callable[..., Any]], draw: Any) -> Any:
     key = (f, checked)
     if key not in _SOURCES:
         if len(_SOURCES) > 64:
@@ -438,7 +434,7 @@ def as_element(value: Any, dtype: str) -> Any:
 
 
 def _evaluate(
-    stmt: Evaluate, numbers: Any, storage: Mapping[Tensor, Any], functions: Mapping[str, Callable[..., Any]]
+    stmt: ir.Evaluate, numbers: Any, storage: Mapping[Tensor, Any], functions: Mapping[str, Callable[..., Any]]
 ) -> None:
     """Call a function of the host on arrays and numbers."""
     import numpy as np
@@ -454,7 +450,7 @@ def _evaluate(
 # -- values of sizes and scalars -------------------------------------------------------------------------------
 
 
-def by_tensor(f: Function, arrays: Mapping[Any, Any]) -> dict[Tensor, Any]:
+def by_tensor(f: ir.Function, arrays: Mapping[Any, Any]) -> dict[Tensor, Any]:
     """The arrays by parameter; a key is the parameter, its name, or the tensor of the user's script."""
     if not isinstance(arrays, Mapping):
         raise InputError(f"run takes arrays by tensor or name, a mapping, not a {type(arrays).__name__}")
@@ -476,7 +472,7 @@ def by_tensor(f: Function, arrays: Mapping[Any, Any]) -> dict[Tensor, Any]:
 
 
 def bound_values(
-    f: Function, arrays: Mapping[Tensor, Any], sizes: Mapping[Any, Any] | None
+    f: ir.Function, arrays: Mapping[Tensor, Any], sizes: Mapping[Any, Any] | None
 ) -> tuple[tuple[Any, ...], Shapes]:
     """The values of `f.sizes` and `f.scalars`, and the shape of each parameter.
 
@@ -486,7 +482,7 @@ def bound_values(
     ------
     InputError: an array has the wrong number of dimensions or a wrong constant extent, or a size is not determined.
     """
-    sizes = {} if sizes is None else mapped(sizes, "sizes", "a mapping {size: integer}")
+    sizes = {} if sizes is None else arguments.mapped(sizes, "sizes", "a mapping {size: integer}")
     actual_shapes: Shapes = {}
     for tensor in f.params:
         if tensor in arrays:
@@ -495,7 +491,7 @@ def bound_values(
             raise InputError(f"the array for {tensor.name} is missing")
     known = {var: as_int(value, f"the size {var.name}") for var in f.sizes if (value := _find(var, sizes)) is not None}
     pairs = [
-        (without_assertions(e), actual)
+        (dag.without_assertions(e), actual)
         for t, shape in actual_shapes.items()
         for e, actual in zip(t.extents, shape, strict=True)
     ]
@@ -519,14 +515,14 @@ def bound_values(
     return (*(known[var] for var in f.sizes), *scalars), shapes
 
 
-def _compare(f: Function, actual_shapes: Shapes, known: Mapping[Var, int]) -> None:
+def _compare(f: ir.Function, actual_shapes: Shapes, known: Mapping[Var, int]) -> None:
     """Refuse arrays whose shapes differ from their tensors', unless the nest itself asserts the shape."""
     asserted = {
         term.data.tensor
         for stmt in statements(f.body)
-        if isinstance(stmt, Assert)
-        for term in opaque_terms(stmt.cond)
-        if isinstance(term.data, ShapeOf)
+        if isinstance(stmt, ir.Assert)
+        for term in dag.opaque_terms(stmt.cond)
+        if isinstance(term.data, ir.ShapeOf)
     }
     for tensor, shape in actual_shapes.items():
         if tensor not in asserted:
@@ -548,7 +544,7 @@ def _shape_of(tensor: Tensor, array: Any) -> tuple[int, ...]:
 def _find(var: Any, sizes: Mapping[Any, Any]) -> Any:
     """The value of a size or a scalar that the user passed; `None` without one."""
     for key, value in sizes.items():
-        size = without_assertions(key) if isinstance(key, Expr) else key  # an extent of `T.shape` asserts n >= 0
+        size = dag.without_assertions(key) if isinstance(key, Expr) else key  # an extent of `T.shape` asserts n >= 0
         if size is var or (isinstance(size, str) and size == label_of(var)):
             return value
     return None

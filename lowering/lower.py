@@ -19,16 +19,13 @@ from bound.tensor import Tensor
 from bound.tir.value import Operand
 from intset.context import Context
 from intset.errors import InputError
-from intset.expr.arguments import a_flag, a_name, of_kind, one_of
-from intset.expr.dag import conjuncts, opaque_terms
+from intset.expr import Cond, Expr, Var, arguments, as_expr, dag, shown
 from intset.expr.definedness import size_claims
-from intset.expr.node import Cond, Expr, Var, as_expr
-from intset.expr.printer import shown
 from intset.spaces.space import VarKey
 from intset.trace import passed, traced
 from lowering.build.function import FunctionBuilder, kept_among, parameters
 from lowering.forms import COMPUTE, NESTS, chosen
-from lowering.nest.ir import Assert, For, Function, If, LoopKind, Stmt, Store, seq
+from lowering.nest import ir
 from lowering.nest.walk import statements
 from lowering.passes import (
     decide_rows,
@@ -64,7 +61,7 @@ def lower(
     unsafe: bool = False,
     compute: str | None = None,
     reassociate: bool = False,
-) -> Function:
+) -> ir.Function:
     """The loop nest of a schedule.
 
     Parameters
@@ -126,7 +123,7 @@ def lower(
                 C[i.outer * 6 + i.inner] = B[i.inner] + B[i.inner + 2]
     """
     f, bits = before_divisions(s, args, bounds, ctx, at, name, compact, nests, unsafe, compute)
-    if a_flag(strength, "strength"):
+    if arguments.a_flag(strength, "strength"):
         f = passed(drop_dead, passed(strength_reduce, f, bits))
     f = passed(lower_divisions, f, bits)
     for tidy in (name_choices, decide_rows, name_values):
@@ -134,7 +131,7 @@ def lower(
     inlined = passed(inline_values, f, 1)  # what has a name needs no other; some names are constants
     f = f if inlined.body is f.body else passed(fold_constants, inlined)
     f = passed(unique_names, passed(name_ends, f))
-    return replace(f, reassociate=a_flag(reassociate, "reassociate"))
+    return replace(f, reassociate=arguments.a_flag(reassociate, "reassociate"))
 
 
 def before_divisions(
@@ -148,7 +145,7 @@ def before_divisions(
     nests: str = "auto",
     unsafe: bool = False,
     compute: str | None = None,
-) -> tuple[Function, int]:
+) -> tuple[ir.Function, int]:
     """The nest of a schedule before its divisions are lowered, and the width of indices there.
 
     A nest without divisions is not asked for its width; the answer is 64.
@@ -158,17 +155,17 @@ def before_divisions(
     if not isinstance(s, Schedule):
         raise InputError(f"lower needs a schedule, not {shown(s)}")
     if bounds is not None:
-        of_kind(BoundsMap, bounds, "bounds", "what infer_bound gave")
+        arguments.of_kind(BoundsMap, bounds, "bounds", "what infer_bound gave")
     if name is not None:
-        a_name(name, "the name of a function")
+        arguments.a_name(name, "the name of a function")
     if bounds is not None and at is not None:
         raise InputError("lower takes sizes by at= or bounds= that were found at them, not both")
-    one_of(NESTS, nests, "nests")
-    is_compact = compact is not None and a_flag(compact, "compact")
+    arguments.one_of(NESTS, nests, "nests")
+    is_compact = compact is not None and arguments.a_flag(compact, "compact")
     if bounds is not None and compact is not None and is_compact != bounds.compact:
         raise InputError(f"lower takes compact={compact}, but the bounds were found with compact={bounds.compact}")
     if compute is not None:
-        one_of(COMPUTE, compute, "compute")
+        arguments.one_of(COMPUTE, compute, "compute")
     if bounds is not None and compute not in (None, bounds.compute):
         raise InputError(f"lower takes compute={compute!r}, but the bounds were found with compute={bounds.compute!r}")
 
@@ -184,7 +181,7 @@ def before_divisions(
     made = passed(
         chosen,
         s,
-        FunctionBuilder(args, ctx, name, a_flag(unsafe, "unsafe")),
+        FunctionBuilder(args, ctx, name, arguments.a_flag(unsafe, "unsafe")),
         infer,
         "exact" if bounds is not None else word,
         nests,
@@ -208,29 +205,29 @@ def arguments_of(schedule: Schedule) -> list[Tensor]:
     return [*placeholders, *(t for op in schedule.outputs for t in op.outputs)]
 
 
-def _refuse_endless(f: Function, s: Schedule) -> None:
+def _refuse_endless(f: ir.Function, s: Schedule) -> None:
     """Refuse a loop over an axis that data ends if the loop itself does not end with the data."""
     for loop in statements(f.body):
-        if isinstance(loop, For) and isinstance(loop.var, IterVar) and loop.var.ends_with_data:
+        if isinstance(loop, ir.For) and isinstance(loop.var, IterVar) and loop.var.ends_with_data:
             extent = as_expr(loop.range.extent)
-            if not opaque_terms(extent) and not (extent.is_const and extent.data <= 0):
+            if not dag.opaque_terms(extent) and not (extent.is_const and extent.data <= 0):
                 raise ScheduleError(_endless(loop, s))
 
 
-def _endless(loop: For, s: Schedule) -> str:
+def _endless(loop: ir.For, s: Schedule) -> str:
     """The message for a loop that does not end with the data: the cause, and a schedule that does."""
     name, inside = loop.var.name, list(statements(loop.body))
-    stores = [stmt.tensor.name for stmt in inside if isinstance(stmt, Store)]
+    stores = [stmt.tensor.name for stmt in inside if isinstance(stmt, ir.Store)]
     owners = [stage.name for stage in s.stages if loop.var in stage.leaf_iter_vars]
     stage = next((owner for owner in [*owners, *stores]), name)
     whole = f"stage {stage}: data decides the extent of {name}, and a loop over it must end with the data; "
-    if loop.kind is not LoopKind.SERIAL and loop.kind is not LoopKind.PARALLEL:
+    if loop.kind is not ir.LoopKind.SERIAL and loop.kind is not ir.LoopKind.PARALLEL:
         what = f"bound to {loop.thread}" if loop.thread else f"{loop.kind}"
         return f"{whole}{name} is {what}: split it by a factor and take the inner axis instead"
-    guards = [i.cond for i in inside if isinstance(i, If) and isinstance(i.cond, Cond) and opaque_terms(i.cond)]
+    guards = [i.cond for i in inside if isinstance(i, ir.If) and isinstance(i.cond, Cond) and dag.opaque_terms(i.cond)]
     reads = list(loads(guards))
     chosen = {v for read in reads for index in read.indices for v in index.free_vars()}
-    inner = [stmt.var.name for stmt in inside if isinstance(stmt, For) and stmt.var in chosen]
+    inner = [stmt.var.name for stmt in inside if isinstance(stmt, ir.For) and stmt.var in chosen]
     if loop.var in chosen:
         return f"{whole}{name} was fused with a loop that chooses the data: leave the two apart"
     if inner:
@@ -244,7 +241,7 @@ def _endless(loop: For, s: Schedule) -> str:
     return f"{whole}no guard of {name} says so: leave its loop as it is, or lower with nests='auto'"
 
 
-def _refuse_races(f: Function, s: Schedule) -> None:
+def _refuse_races(f: ir.Function, s: Schedule) -> None:
     for race in races(f):
         owner = next((stage.name for stage in s.stages if race.loop.var in stage.leaf_iter_vars), race.tensor.name)
         where = race.tensor.name + ("" if race.element is None else f"[{', '.join(map(str, race.element))}]")
@@ -256,7 +253,7 @@ def _refuse_races(f: Function, s: Schedule) -> None:
 
 
 @overload
-def annotate_shapes(x: Function, shapes: object = None) -> Function: ...
+def annotate_shapes(x: ir.Function, shapes: object = None) -> ir.Function: ...
 @overload
 def annotate_shapes(x: Tensor, shapes: object) -> Operand: ...
 @overload
@@ -275,17 +272,17 @@ def annotate_shapes(x: object, shapes: object = None) -> object:
     x: a `Function`, or any argument of `bound.declare.annotate_shapes`.
     shapes: the size variables, as in `intset.annotate_shapes`; default for functions: the variables of array shapes.
     """
-    if not isinstance(x, Function):
+    if not isinstance(x, ir.Function):
         other: Any = x
         return below.annotate_shapes(other, shapes)
     sizes = _declared(x) if shapes is None else {}
     claims = size_claims([tensor.shape for tensor in x.params] if shapes is None else shapes) | sizes
-    known = {stmt.cond for stmt in statements(x.body) if isinstance(stmt, Assert)}
-    stated = [cond for form in claims.values() if form.args for cond in conjuncts(form.args[0])]
-    checks: list[Stmt] = [Assert(cond, f"{cond}") for cond in stated if cond not in known]
-    return x.with_body(seq(*checks, x.body)) if checks else x
+    known = {stmt.cond for stmt in statements(x.body) if isinstance(stmt, ir.Assert)}
+    stated = [cond for form in claims.values() if form.args for cond in dag.conjuncts(form.args[0])]
+    checks: list[ir.Stmt] = [ir.Assert(cond, f"{cond}") for cond in stated if cond not in known]
+    return x.with_body(ir.seq(*checks, x.body)) if checks else x
 
 
-def _declared(f: Function) -> dict[Var, Expr]:
+def _declared(f: ir.Function) -> dict[Var, Expr]:
     sizes = [var for var in f.sizes if var.declared() != (None, None, 1)]
     return size_claims({var: var for var in sizes})

@@ -8,12 +8,12 @@ from collections.abc import Iterator
 from typing import Final
 
 from intset.budgets import SHOWN_NAME, SHOWN_ROWS
-from intset.expr.node import Node
+from intset.expr import Node
 from intset.notebook import Cell, code, conditions, escaped, fragment, note, pre, table
 from lowering.division.lower import Lowered
 from lowering.explore.dataset import Exploration
 from lowering.layout.index_map import IndexMap
-from lowering.nest.ir import Function, Stmt
+from lowering.nest import ir
 from lowering.nest.printer import PrintedLine, function_lines, stmt_lines
 from lowering.padding.contract import Contract
 from lowering.padding.plan import Plan
@@ -31,8 +31,8 @@ def _nest(printed: Iterator[PrintedLine]) -> Cell:
     return f'<pre style="line-height:1.25">{chr(10).join(texts)}</pre>{more}'
 
 
-fragment.register(Function, lambda value: _nest(function_lines(value)))
-fragment.register(Stmt, lambda value: _nest(stmt_lines(value)))
+fragment.register(ir.Function, lambda value: _nest(function_lines(value)))
+fragment.register(ir.Stmt, lambda value: _nest(stmt_lines(value)))
 fragment.register(IndexMap, lambda value: pre(repr(value)))
 fragment.register(Plan, lambda value: pre(value.explain()))
 

@@ -21,10 +21,8 @@ from bound.tir.build import all_of, any_of, negation, together
 from bound.tir.reduce import condition, initial, reduction_of
 from bound.tir.value import REDUCE, IntFunction, Operand, Truth, Value
 from bound.tir.walk import loaded_tensor, substitute
-from intset.expr import ops
-from intset.expr.dag import conjuncts, opaque_terms, postorder_by
-from intset.expr.node import Cond, Expr, Var, truth
-from intset.expr.range import Range
+from intset.expr import Cond, Expr, Range, Var, dag, ops
+from intset.expr.node import truth
 
 PathCondition: TypeAlias = "tuple[Any, ...]"  # a conjunction of truth values
 ReadGraph: TypeAlias = "dict[Tensor, list[Stage]]"
@@ -62,7 +60,7 @@ class TensorAccess:
         """Bounds of the data-dependent indices. Other values do not occur: they would be errors."""
         ends: list[Cond] = []
         for index, extent in zip(self.indices, self.tensor.extents, strict=True):
-            if opaque_terms(index):
+            if dag.opaque_terms(index):
                 ends += (index >= 0, index < extent)
         return tuple(ends)
 
@@ -182,7 +180,7 @@ def expanded_postorder(roots: tuple[Any, ...]) -> list[tuple[Any, list[OperandEd
             edges[node] = _edges(node)
         return list(map(_NODE, edges[node]))
 
-    return [(node, edges[node]) for node in postorder_by(roots, below)]
+    return [(node, edges[node]) for node in dag.postorder_by(roots, below)]
 
 
 def _edges(node: Any) -> list[OperandEdge]:
@@ -211,7 +209,7 @@ def implied(truth: Any, holds: bool) -> tuple[Cond, ...]:
         if truth.op is ops.BOOL:
             return () if truth.data is holds else (truth,) if holds else (~truth,)
         if holds:
-            return tuple(conjuncts(truth))
+            return tuple(dag.conjuncts(truth))
         if truth.op is ops.OR:
             return (*implied(truth.args[0], False), *implied(truth.args[1], False))
         return implied(truth.args[0], True) if truth.op is ops.NOT else (~truth,)

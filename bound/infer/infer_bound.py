@@ -43,11 +43,8 @@ from bound.tensor import Tensor
 from intset import config
 from intset.config import Configured, as_configured
 from intset.context import Context
+from intset.expr import Cond, Expr, Range, Var, dag, shown
 from intset.expr.arguments import a_flag, as_int, listed, mapped, of_kind, one_of
-from intset.expr.dag import free_vars
-from intset.expr.node import Cond, Expr, Var
-from intset.expr.printer import shown
-from intset.expr.range import Range
 from intset.facts import ASSERTED
 from intset.spaces.space import Space, SpaceValue, VarKey
 from intset.trace import traced
@@ -304,7 +301,7 @@ class BoundsMap(Configured):
         InputError: a key is no symbolic size of the schedule; what `Space` refuses.
         """
         sizes = self._state.sizes
-        free = tuple(dict.fromkeys((*sizes.free, *free_vars(*self._state.tiles))))
+        free = tuple(dict.fromkeys((*sizes.free, *dag.free_vars(*self._state.tiles))))
         return space_of(self._state.env, free, sizes.fixed, values, where)
 
     @cached_property
@@ -538,7 +535,7 @@ def thread_equations(
     ScheduleError: extents differ at all sizes, or an equation has no size of a tile. It names both stages, their loops
         and extents.
     """
-    unknown = set(free_vars(*tiles))
+    unknown = set(dag.free_vars(*tiles))
     equations: list[Cond] = []
     context = env.context
     first: dict[IterVar, tuple[str, Expr]] = {}  # what said the extent of a thread axis first, and that extent

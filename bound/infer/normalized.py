@@ -32,13 +32,10 @@ from bound.schedule.schedule import inject_inline, legalize_invalid_attach, reba
 from bound.tensor import Tensor
 from bound.tir.walk import variables
 from intset.context import Context
-from intset.expr.arguments import mapped
-from intset.expr.dag import free_vars, substitute
+from intset.expr import Cond, Expr, Range, Var, arguments, as_expr, const, dag, shown
 from intset.expr.definedness import without_sizes
 from intset.expr.evaluate import evaluate
-from intset.expr.node import Cond, Expr, Var, as_expr, as_int, const
-from intset.expr.printer import shown
-from intset.expr.range import Range
+from intset.expr.node import as_int
 from intset.facts import ASSERTED
 
 _WHOLE: Final[tuple[Tail, ...]] = (Tail.ROUND_UP, Tail.SHIFT_INWARDS)  # tails with excess or repeated elements
@@ -289,11 +286,11 @@ class ScheduleSizes:
 
     def __init__(self, schedule: Schedule, at: Mapping[Any, Any] | None) -> None:
         shapes = [e for stage in schedule.stages for tensor in stage.op.outputs for e in tensor.extents]
-        self.all = tuple(v for v in free_vars(*shapes) if not isinstance(v, IterVar))
+        self.all = tuple(v for v in dag.free_vars(*shapes) if not isinstance(v, IterVar))
         others = [] if at is None else list(_variables(schedule))
         self.fixed: dict[Expr, int] = {}
         missing = []
-        for key, value in ({} if at is None else mapped(at, "at", "a mapping {size: integer}")).items():
+        for key, value in ({} if at is None else arguments.mapped(at, "at", "a mapping {size: integer}")).items():
             var = self._named(key, others)
             if var is None:
                 missing.append(key)
@@ -328,7 +325,7 @@ class ScheduleSizes:
     def expr(self, e: Expr) -> Expr:
         if not self.fixed or e.is_const:
             return e
-        fixed = substitute(e, self.fixed)
+        fixed = dag.substitute(e, self.fixed)
         return fixed if fixed.is_const or fixed.free_vars() else const(int(evaluate(fixed)))
 
     def range(self, r: Range) -> Range:
@@ -347,8 +344,8 @@ class ScheduleSizes:
             return access if conditions == access.conditions else replace(access, conditions=conditions)
         return TensorAccess(
             access.tensor,
-            tuple(substitute(e, self.fixed) for e in access.indices),
-            tuple(substitute(cond, self.fixed) for cond in conditions),
+            tuple(dag.substitute(e, self.fixed) for e in access.indices),
+            tuple(dag.substitute(cond, self.fixed) for cond in conditions),
             tuple((var, self.range(r)) for var, r in access.extra),
             access.before,
         )
@@ -436,7 +433,7 @@ def _variables(schedule: Schedule) -> Iterable[Var]:
         for relation in stage.relations:
             if isinstance(relation, Split):
                 sizes = [e for e in (relation.factor, relation.nparts) if e is not None]
-                used.update(dict.fromkeys(free_vars(*sizes)))
+                used.update(dict.fromkeys(dag.free_vars(*sizes)))
         for iv in stage.op.root_iter_vars:
             if iv.dom is not None:
                 used.update(dict.fromkeys(iv.dom.free_vars()))

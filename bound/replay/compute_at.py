@@ -57,8 +57,7 @@ from bound.tir import walk
 from bound.tir.reduce import Reduction
 from bound.tir.value import REDUCE, Value, make
 from intset.errors import IntSetError
-from intset.expr.arguments import listed, one_of
-from intset.expr.printer import shown
+from intset.expr import arguments, shown
 
 _NEVER: Final = (IterType.VECTORIZED, IterType.TENSORIZED)
 _ROUNDS: Final = 8  # attempts to raise lowered positions again
@@ -447,7 +446,7 @@ def propagate(
     InputError: `within` is not a collection of tensors; the position is out of range.
     """
     start = current(schedule, tensor)
-    given = None if within is None else listed(within, "within", "a collection of tensors")
+    given = None if within is None else arguments.listed(within, "within", "a collection of tensors")
     inside = None if given is None else {current(schedule, t).op for t in given}
     snapshot = ScheduleSnapshot(schedule)
     depth = position_of(pos, snapshot.domain(start).depth, start.name)
@@ -604,7 +603,7 @@ def inline_most(schedule: Schedule) -> tuple[Reason, ...]:
 
 def _inline(schedule: Schedule, tensor: Tensor, pos: int, mode: str, name: str) -> Outcome:
     """Implement `inline_at` and `inline_all_at`; `name` selects one."""
-    one_of(MODES, mode, "mode")
+    arguments.one_of(MODES, mode, "mode")
     now = current(schedule, tensor)
     snapshot = ScheduleSnapshot(schedule)
     depth = position_of(pos, snapshot.domain(now).depth, now.name)
@@ -681,7 +680,7 @@ def compute_at(
     ScheduleError: `consumer` does not depend on `producer`, or a stage that cannot be moved would have to.
     InputError: the mode or the repair is unknown, or the position is outside -n-1..n for n loops.
     """
-    one_of(MODES, mode, "mode")
+    arguments.one_of(MODES, mode, "mode")
     if repair is not None and (not isinstance(repair, str) or repair != RECOMPUTE):
         raise InputError(f"repair must be None or {shown(RECOMPUTE)}, not {shown(repair)}")
     try:

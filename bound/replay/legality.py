@@ -53,7 +53,7 @@ from bound.replay.transform_replay import (
 )
 from bound.schedule import AttachType, IterVarAttr, Schedule, Split, Stage, Tail
 from bound.tensor import Tensor
-from intset.expr.dag import reachable
+from intset.expr import dag
 
 _WHOLE: Final = (IterType.VECTORIZED, IterType.TENSORIZED)  # of these nothing can be inside
 
@@ -86,7 +86,7 @@ def _nodes(nest: SharedNest, reach: Mapping[Operation, int]) -> None:
         own = [(op, position) for position in range(reach[op])]
         for leaf in own:
             if leaf not in nest.loop_of:
-                connected = reachable([leaf], lambda other: nest.links.get(other, ()))
+                connected = dag.reachable([leaf], lambda other: nest.links.get(other, ()))
                 loop = SharedLoop(sorted(connected, key=lambda other: (number[other[0]], other[1])))
                 if all(nest.kind(other) == BROADCAST for other in loop.leaves):
                     continue  # a loop of one element: each stage has its own

@@ -42,8 +42,7 @@ from bound.replay.transform_replay import REDUCTION as REDUCTION_AXIS
 from bound.schedule import Fuse, IterVarAttr, IterVarRelation, Rebase, Schedule, Singleton, Split, Tail
 from bound.schedule.relations import pass_down_domain, with_ancestors
 from bound.tensor import Tensor
-from intset.expr.node import Expr
-from intset.expr.range import Range
+from intset.expr import Expr, Range
 
 REDUCTION: Final = "reduction"
 MISMATCH: Final = "mismatch"

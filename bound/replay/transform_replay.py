@@ -44,9 +44,7 @@ from bound.tensor import Tensor
 from bound.tir import walk
 from intset.context import Context
 from intset.errors import BudgetError
-from intset.expr.dag import reachable
-from intset.expr.node import Expr
-from intset.expr.printer import shown
+from intset.expr import Expr, dag, shown
 from intset.linear.canonical import Normalizer
 
 ITERATION: Final = "i"
@@ -323,11 +321,11 @@ class DependencyGraph:
 
     def dependents(self, tensors: Iterable[Tensor]) -> set[Tensor]:
         """Return all tensors that depend on one of `tensors`."""
-        return set(reachable((c for t in tensors for c in self.consumers(t)), self.consumers))
+        return set(dag.reachable((c for t in tensors for c in self.consumers(t)), self.consumers))
 
     def needed(self, tensors: Iterable[Tensor]) -> set[Tensor]:
         """Return all tensors on which one of `tensors` depends."""
-        return set(reachable((p for t in tensors for p in self.producers(t)), self.producers))
+        return set(dag.reachable((p for t in tensors for p in self.producers(t)), self.producers))
 
     def common_consumers(self, tensor: Tensor) -> Chain:
         """Return the tensors on every use chain of a tensor, in stage order."""

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from bound.errors import ScheduleError
 from bound.itervar import IterType, IterVar
-from intset.expr.printer import shown
+from intset.expr import shown
 
 if TYPE_CHECKING:
     from bound.schedule.schedule import Schedule

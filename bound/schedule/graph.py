@@ -12,8 +12,7 @@ from bound.schedule.schedule import Schedule
 from bound.tensor import Tensor
 from bound.tir import walk
 from intset.errors import InputError
-from intset.expr.dag import postorder_by
-from intset.expr.node import Expr, as_expr
+from intset.expr import Expr, as_expr, dag
 
 __all__ = ["CreateAttachPath", "CreateReadGraph", "PostDFSOrder", "ScanFixPointAnalysis", "ScanGetBody"]
 
@@ -27,7 +26,7 @@ def CreateReadGraph(ops: Iterable[Operation]) -> dict[Operation, list[Tensor]]:
 
 def PostDFSOrder(ops: Iterable[Operation], graph: Mapping[Operation, Sequence[Tensor]]) -> list[Operation]:
     """The operations of a graph of reads, producers first."""
-    return postorder_by(ops, lambda op: [tensor.op for tensor in graph.get(op, ())])
+    return dag.postorder_by(ops, lambda op: [tensor.op for tensor in graph.get(op, ())])
 
 
 def CreateAttachPath(schedule: Schedule) -> dict[Operation, list[IterVar]]:

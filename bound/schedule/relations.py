@@ -18,9 +18,8 @@ from typing import Any, Self, TypeAlias
 from bound.itervar import IterVar
 from bound.schedule import simple
 from bound.schedule.simple import extent, low
+from intset.expr import Cond, Expr, Range, as_expr
 from intset.expr.build import maximum
-from intset.expr.node import Cond, Expr, as_expr
-from intset.expr.range import Range
 
 Ranges: TypeAlias = Mapping[IterVar, Range]
 Values: TypeAlias = Mapping[IterVar, Expr]

@@ -35,12 +35,9 @@ from bound.tir import build, walk
 from bound.tir.reduce import CommReducer, Reduction, condition, sources, with_condition
 from bound.tir.value import REDUCE, Operand, Value, make
 from intset.context import Context
-from intset.expr.arguments import a_function
+from intset.expr import Cond, Expr, Range, Var, arguments, as_expr, dag, shown
 from intset.expr.build import logical_not, select
-from intset.expr.dag import postorder_by
-from intset.expr.node import Cond, Expr, Var, as_expr, as_int, truth
-from intset.expr.printer import shown
-from intset.expr.range import Range
+from intset.expr.node import as_int, truth
 from intset.itermap.itermap import IterMap, iter_map
 
 if TYPE_CHECKING:
@@ -58,7 +55,7 @@ def post_order(outputs: Iterable[Operation], until: Container[Tensor] = ()) -> l
     def inputs(op: Operation) -> list[Operation]:
         return [] if any(tensor in until for tensor in op.outputs) else [tensor.op for tensor in op.input_tensors]
 
-    return postorder_by(outputs, inputs)
+    return dag.postorder_by(outputs, inputs)
 
 
 class Reach:
@@ -518,7 +515,7 @@ def transform_layout(stage: Stage, fn: Callable[..., Any], pad_value: object = N
     if stage.relations:
         raise ScheduleError(f"stage {op.name}: transform_layout makes new loops, so it precedes split, fuse and tile")
     old = tuple(op.axis if isinstance(op, ComputeOp) else op.dims)
-    exprs = _called(op, a_function(fn, "the layout"), old)
+    exprs = _called(op, arguments.a_function(fn, "the layout"), old)
     about = Context({iv: iv.dom for iv in old if iv.dom is not None})
     moved = iter_map(about, old, exprs, None)
     if not moved.injective:

@@ -24,11 +24,8 @@ from bound.tensor import Tensor
 from bound.tir import walk
 from bound.tir.machine import within
 from bound.tir.value import Operand
-from intset.expr import ops
-from intset.expr.arguments import a_flag, of_kind
-from intset.expr.dag import operations
-from intset.expr.node import Expr
-from intset.expr.printer import Displayed, shown
+from intset.expr import Expr, arguments, dag, ops, shown
+from intset.expr.printer import Displayed
 
 
 def create_schedule(ops: object) -> Schedule:
@@ -142,7 +139,7 @@ class Schedule(Displayed):
 
     def is_consumer(self, stage: Stage, producer: Stage) -> bool:
         """Return whether `stage` depends on `producer`, directly or indirectly."""
-        if of_kind(Stage, stage, "stage").is_group or of_kind(Stage, producer, "producer").is_group:
+        if arguments.of_kind(Stage, stage, "stage").is_group or arguments.of_kind(Stage, producer, "producer").is_group:
             return True
         if self._reach is None:
             self._reach = Reach([s.op for s in self.stages])
@@ -185,13 +182,13 @@ class Schedule(Displayed):
 
     def with_layout(self, stage: Stage, fn: Callable[..., object], pad_value: object = None) -> list[IterVar]:
         """`stage.transform_layout(fn, pad_value)`."""
-        return transform_layout(of_kind(Stage, stage, "stage"), fn, pad_value)
+        return transform_layout(arguments.of_kind(Stage, stage, "stage"), fn, pad_value)
 
     def create_group(self, outputs: object, inputs: object, include_inputs: bool = False) -> Stage:
         """Group the stages between `inputs` and `outputs`, to be attached together."""
         ends = [tuple(x) if isinstance(x, (list, tuple)) else (x,) for x in (outputs, inputs)]
         now = [tuple(self.current(t) for t in tensors) for tensors in ends]
-        return group_of(self, now[0], now[1], a_flag(include_inputs, "include_inputs"))
+        return group_of(self, now[0], now[1], arguments.a_flag(include_inputs, "include_inputs"))
 
     # --- copies -------------------------------------------------------------------------------------------------
 
@@ -320,7 +317,9 @@ def _inlined(op: Operation, formulas: dict[Tensor, ComputeOp], new: dict[Tensor,
 
 def _stored(value: Operand, dtype: str) -> Operand:
     """Wrap a substituted value as storing it would; indices of the default type stay."""
-    is_value = isinstance(value, Expr) and not value.is_const and not operations(value).isdisjoint((ops.LOAD, ops.CAST))
+    is_value = (
+        isinstance(value, Expr) and not value.is_const and not dag.operations(value).isdisjoint((ops.LOAD, ops.CAST))
+    )
     if not isinstance(value, Expr) or not (is_value or dtypes.bits(dtype) < 32):
         return value
     return within(value, dtype)

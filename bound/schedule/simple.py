@@ -6,13 +6,11 @@ stays a division, without a value.
 
 from __future__ import annotations
 
-from intset.expr import ops
+from intset.expr import Expr, IntLike, Range, as_expr, constant_value, ops
 from intset.expr.build import ceildiv as build_ceildiv
 from intset.expr.build import floordiv as build_floordiv
 from intset.expr.build import floormod as build_floormod
 from intset.expr.build import minimum as build_minimum
-from intset.expr.node import Expr, IntLike, as_expr, constant_value
-from intset.expr.range import Range
 from intset.linear.canonical import Normalizer
 
 

@@ -14,10 +14,8 @@ from bound.schedule.attach import AttachType, check_scope, check_thread_tag, is_
 from bound.schedule.relations import Fuse, IterVarRelation, Singleton, Split, Tail
 from bound.tensor import ScriptText, Tensor
 from bound.tir.value import Truth
-from intset.expr.arguments import a_flag, a_name
-from intset.expr.node import Expr, IntLike, Var, as_expr, as_int
-from intset.expr.printer import shown
-from intset.expr.range import Range
+from intset.expr import Expr, IntLike, Range, Var, arguments, as_expr, shown
+from intset.expr.node import as_int
 
 if TYPE_CHECKING:
     from bound.schedule.schedule import Schedule
@@ -166,7 +164,7 @@ class Stage:
         self._not_shared("split", position)
         outer, inner = parent.parts(factor)
         used_factor, used_nparts = (None, size) if factor is None else (size, None)
-        used_tail = Tail.ROUND_UP if a_flag(disable_predication, "disable_predication") else kind
+        used_tail = Tail.ROUND_UP if arguments.a_flag(disable_predication, "disable_predication") else kind
         self.relations.append(Split(parent, outer, inner, used_factor, used_nparts, used_tail))
         self.all_iter_vars += (outer, inner)
         self.leaf_iter_vars[position : position + 1] = [outer, inner]
@@ -464,7 +462,7 @@ class Stage:
 
     def pragma(self, var: IterVar, pragma_type: str, pragma_value: object = None) -> None:
         """Attach a pragma for code generation to a loop; "unroll" and "vectorize" call these methods."""
-        if a_name(pragma_type, "the kind of a pragma") in ("unroll", "vectorize"):
+        if arguments.a_name(pragma_type, "the kind of a pragma") in ("unroll", "vectorize"):
             (self.unroll if pragma_type == "unroll" else self.vectorize)(var)
             return
         self.position_of(var, "pragma")

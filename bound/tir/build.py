@@ -41,15 +41,12 @@ from bound.tir.value import (
     make,
 )
 from intset.errors import InputError, UndefinedError
+from intset.expr import Cond, Expr, IntLike, Node, Var, arguments, as_expr, dag, ops, shown
 from intset.expr import build as ints
-from intset.expr import ops
-from intset.expr.arguments import a_name, of_kind, refusal
-from intset.expr.dag import operations, postorder
 from intset.expr.evaluate import settled
-from intset.expr.node import ELEMENT_TYPES, FLOATS, Cond, Expr, IntLike, Node, Var, as_expr, divide, truth
+from intset.expr.node import ELEMENT_TYPES, FLOATS, divide, truth
 from intset.expr.node import make as make_node
 from intset.expr.ops import Op
-from intset.expr.printer import shown
 
 _VECTOR: Final = re.compile(r"([a-z]+\d+)x(\d+)")
 
@@ -210,12 +207,12 @@ def decl_buffer(
 ) -> Buffer:
     """Declare a buffer; alignment and the like are accepted and ignored."""
     extents = shape if isinstance(shape, (tuple, list)) else (shape,)
-    a_name(name, "the name of a buffer")
+    arguments.a_name(name, "the name of a buffer")
     return Buffer(
         name,
         tuple(as_expr(e, f"the shape of {name}") for e in extents),
         dtypes.check(dtypes.DEFAULT if dtype is None else dtype),
-        of_kind(str, scope or "global", f"scope of {name}", "a text"),
+        arguments.of_kind(str, scope or "global", f"scope of {name}", "a text"),
         tuple(strides) if isinstance(strides, (tuple, list)) else (),
         elem_offset,
         data if isinstance(data, (BufferPointer, Value)) else None,
@@ -375,7 +372,7 @@ class ExternCall:
 
 def call_packed(name: str, *args: object) -> ExternCall:
     """Call a registered function, as the body of an extern operation."""
-    return ExternCall("packed", a_name(name, "the name of a function"), args)
+    return ExternCall("packed", arguments.a_name(name, "the name of a function"), args)
 
 
 def call_extern(dtype: str, name: str, *args: object) -> Operand | ExternCall:
@@ -385,7 +382,7 @@ def call_extern(dtype: str, name: str, *args: object) -> Operand | ExternCall:
 
 def call_intrin(dtype: str, name: str, *args: object) -> Operand | ExternCall:
     """Call an intrinsic; returns a value of the given type if all arguments are values."""
-    plain = a_name(name, "the name of an intrinsic").removeprefix("tir.")
+    plain = arguments.a_name(name, "the name of an intrinsic").removeprefix("tir.")
     if plain == "reinterpret" and len(args) == 1:
         return reinterpret(dtype, args[0])  # type: ignore[arg-type]  # what is no value is refused
     known = FUNCTIONS.get(plain)
@@ -395,7 +392,7 @@ def call_intrin(dtype: str, name: str, *args: object) -> Operand | ExternCall:
 
 
 def _opaque_call(kind: str, dtype: str, name: str, args: tuple[object, ...]) -> Operand | ExternCall:
-    a_name(name, "the name of a function")
+    arguments.a_name(name, "the name of a function")
     if not all(isinstance(a, Value) or is_truth(a) or isinstance(a, (int, float, Expr)) for a in args):
         return ExternCall(kind, name, args)
     call = make(CALL, tuple(operand(a) for a in args), dtypes.check(dtype), name)
@@ -412,7 +409,7 @@ def dtype_of(operand: Operand) -> str:
     if isinstance(operand, Cond):
         return "bool"
     types: dict[Node, str] = {}
-    for node in postorder((operand,)):
+    for node in dag.postorder((operand,)):
         if isinstance(node, Expr):
             types[node] = integer_type(node, types)
     return types[operand]
@@ -471,7 +468,7 @@ def operand(x: object, what: str = "an operand") -> Operand:
         return as_expr(x, what)
     if isinstance(x, SupportsFloat):
         return constant(float(x), dtypes.DEFAULT)
-    raise refusal(what, "a value of a tensor program or a number", x)
+    raise arguments.refusal(what, "a value of a tensor program or a number", x)
 
 
 def const(value: float | bool, dtype: str | None = None) -> Operand:
@@ -526,7 +523,7 @@ def as_float(number: float, dtype: str = "float64") -> float:
 
 def _settled(e: Expr) -> int | None:
     """The number of an expression of untyped constants; `None` for others, and where it divides by 0."""
-    if ops.CAST in operations(e):
+    if ops.CAST in dag.operations(e):
         return None  # its steps wrap
     try:
         number: int | None = settled(e)

@@ -23,10 +23,8 @@ from bound import dtypes
 from bound.tir import build
 from bound.tir.value import CALL, OF_LOW_BITS, REDUCE, IntFunction, Operand, ScriptVar, Value, integer, make, span_of
 from bound.tir.walk import loaded_tensor, substitute
+from intset.expr import Cond, Expr, as_expr, dag, ops
 from intset.expr import build as ints
-from intset.expr import ops
-from intset.expr.dag import operations, postorder, postorder_by
-from intset.expr.node import Cond, Expr, as_expr
 from intset.linear.bounds import Interval
 
 _QUOTIENTS: Final = (ops.FLOORDIV, ops.TRUNCDIV, ops.CEILDIV)
@@ -54,7 +52,7 @@ def as_value(root: Operand) -> Any:
 
 
 def _has_indices_alone(root: Operand) -> bool:
-    return _TYPED.isdisjoint(operations(root)) and not any(map(_is_value, postorder((root,))))
+    return _TYPED.isdisjoint(dag.operations(root)) and not any(map(_is_value, dag.postorder((root,))))
 
 
 def _is_value(node: object) -> bool:
@@ -126,7 +124,7 @@ class _Typing:
 
     def exact(self, root: Operand) -> Any:
         known = self.exact_of
-        for node in postorder_by((root,), lambda node: () if node in known else self._parts(node)):
+        for node in dag.postorder_by((root,), lambda node: () if node in known else self._parts(node)):
             if node not in known:
                 self._type(node)
                 known[node] = self._made(node)
@@ -273,5 +271,5 @@ class _Typing:
 def _takes_low_bits(result: Operand) -> bool:
     """Whether the low bits of a result of integers depend on those of what it combines alone."""
     return isinstance(result, Expr) and all(
-        node.op is not ops.SELECT and (node.op in OF_LOW_BITS or not node.args) for node in postorder((result,))
+        node.op is not ops.SELECT and (node.op in OF_LOW_BITS or not node.args) for node in dag.postorder((result,))
     )

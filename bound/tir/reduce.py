@@ -29,10 +29,8 @@ from bound.tir.value import (
 )
 from bound.tir.walk import nodes
 from intset.errors import InputError
-from intset.expr import ops
-from intset.expr.arguments import a_function, a_name
-from intset.expr.node import Expr, Var, truth
-from intset.expr.printer import shown
+from intset.expr import Expr, Var, arguments, ops, shown
+from intset.expr.node import truth
 from intset.linear.bounds import Interval
 from intset.linear.canonical import Normalizer
 
@@ -215,9 +213,9 @@ def comm_reducer(
     `f(a, b, ...)` without axes combines values directly. To reduce several values together, `fcombine` maps two tuples
     to a tuple, and `fidentity` maps their types to a tuple.
     """
-    a_function(fcombine, "fcombine")
-    a_function(fidentity, "fidentity")
-    a_name(name, "the name of a reducer")
+    arguments.a_function(fcombine, "fcombine")
+    arguments.a_function(fidentity, "fidentity")
+    arguments.a_name(name, "the name of a reducer")
     combiners: dict[tuple[str, ...], CommReducer] = {}
 
     def combiner(types: tuple[str, ...]) -> CommReducer:

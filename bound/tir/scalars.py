@@ -10,9 +10,8 @@ from bound.tir.build import any_of as any
 from bound.tir.build import select as if_then_else
 from bound.tir.reduce import comm_reducer
 from bound.tir.value import DIV, Number, Operand, ValueLike
-from intset.expr import ops
+from intset.expr import Expr, ops
 from intset.expr.build import ceildiv
-from intset.expr.node import Expr
 
 exp, log, log2, log10 = FUNCTIONS["exp"], FUNCTIONS["log"], FUNCTIONS["log2"], FUNCTIONS["log10"]
 sqrt, rsqrt, sigmoid, erf = FUNCTIONS["sqrt"], FUNCTIONS["rsqrt"], FUNCTIONS["sigmoid"], FUNCTIONS["erf"]

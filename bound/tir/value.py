@@ -48,13 +48,12 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn, Self, SupportsFloat, Sup
 
 from bound import dtypes
 from intset.errors import InputError
-from intset.expr import ops
+from intset.expr import Cond, Expr, Node, ShapeVar, Var, dag, ops, shown
 from intset.expr.build import Opaque
-from intset.expr.dag import LOCK, ORIGIN, OperandNames, WeakTable, leaf_vars, operations, postorder, postorder_beside
-from intset.expr.node import Cond, Expr, Guest, Node, ShapeVar, Var, truth
+from intset.expr.node import Guest, truth
 from intset.expr.ops import REGISTERED, Op
 from intset.expr.printer import INFIX as WHOLE_INFIX
-from intset.expr.printer import Placed, Precedence, TextPiece, abbreviated, layout_of, listed, shown
+from intset.expr.printer import Placed, Precedence, TextPiece, abbreviated, layout_of, listed
 from intset.linear import bounds as iv
 from intset.linear.bounds import Interval
 from intset.linear.canonical import Normalizer
@@ -139,10 +138,10 @@ REDUCE: Final = _row("reduce", None, "the combination of the sources; data is th
 
 INFIX = frozenset((ops.ADD, ops.SUB, ops.MUL, DIV))
 
-_TABLE: WeakTable[tuple[object, ...], Value] = WeakTable()
+_TABLE: dag.WeakTable[tuple[object, ...], Value] = dag.WeakTable()
 
 
-class Value(OperandNames, Guest):
+class Value(dag.OperandNames, Guest):
     """A float, a truth value that depends on data, or a reduction; the module describes its fields.
 
     Arithmetic with integers promotes: `A[i] * i` casts `i` to the type of `A`. `==` builds a comparison whose `bool()`
@@ -299,7 +298,7 @@ class Value(OperandNames, Guest):
 def make(op: Op, args: tuple[Operand, ...], dtype: str, data: Any = None) -> Value:
     """Return the interned value with these fields, unchecked."""
     key = (op, args, float(data).hex() if op is NUMBER else data, dtype)
-    with LOCK:
+    with dag.LOCK:
         value = _TABLE.get(key)
         if value is None:
             value = object.__new__(Value)
@@ -380,7 +379,7 @@ class ScriptVar(ShapeVar):
         is_narrow = dtypes.bits(dtype) < dtypes.bits(dtypes.INDEX)
         low, high = dtypes.int_range(dtype) if is_narrow else (None, None)
         fields = {"lower": 0 if is_size else low, "upper": high, "multiple_of": 1}
-        return cls.new(name, ORIGIN.next_uid(), {**fields, "type_name": dtype})
+        return cls.new(name, dag.ORIGIN.next_uid(), {**fields, "type_name": dtype})
 
     def fields(self) -> Mapping[str, object]:
         return {**super().fields(), "type_name": self.type_name}
@@ -437,12 +436,12 @@ def fits_words(root: Node, ranges: Mapping[Known, Interval] | None = None, data:
     ----------
     ranges, data: as for `range_of`.
     """
-    if not data and ops.LOAD not in operations(root):
+    if not data and ops.LOAD not in dag.operations(root):
         return True
     spans: dict[Node, Interval] = {}
     limits: dict[object, Interval] = dict((ranges or {}).items())
     dependent: set[Node] = set()
-    for node in postorder((root,)):
+    for node in dag.postorder((root,)):
         if any(arg in dependent for arg in node.args) or node.op is ops.LOAD or node in data:
             dependent.add(node)
         if isinstance(node, Expr):
@@ -469,7 +468,7 @@ def span_of(root: Expr, ranges: Mapping[Any, Interval], known: dict[Node, Interv
     ranges: intervals of variables.
     known: intervals of nodes; those of new nodes are added.
     """
-    for node in postorder_beside(root, known):
+    for node in dag.postorder_beside(root, known):
         if isinstance(node, Expr):
             known[node] = _span(node, [known[arg] for arg in node.args if isinstance(arg, Expr)], ranges)
     return known[root]
@@ -532,7 +531,7 @@ class IntFunction(Opaque):
     body: Value
 
     def __init__(self, body: Value) -> None:
-        params = leaf_vars((body,))
+        params = dag.leaf_vars((body,))
         super().__init__(f"{body.dtype}_of_data", len(params), *function_range(body))
         self.params, self.body = params, body
 
@@ -544,7 +543,7 @@ class IntFunction(Opaque):
         return _function_of, (self.body,)
 
 
-_FUNCTIONS: WeakTable[Value, IntFunction] = WeakTable()
+_FUNCTIONS: dag.WeakTable[Value, IntFunction] = dag.WeakTable()
 
 
 def integer(value: Value) -> Expr:
@@ -554,7 +553,7 @@ def integer(value: Value) -> Expr:
 
 
 def _function_of(value: Value) -> IntFunction:
-    with LOCK:
+    with dag.LOCK:
         symbol = _FUNCTIONS.get(value)
         if symbol is None:
             symbol = IntFunction(value)

@@ -6,11 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
 from bound.tir.value import READ, REDUCE, IntFunction, Operand, TensorElement, Truth, Value, integer, make
-from intset.expr import ops
-from intset.expr.arguments import listed, mapped
-from intset.expr.dag import FEW_ROOTS, no_node, postorder, postorder_by, remember_order
-from intset.expr.dag import operations as operations_of_node
-from intset.expr.node import Cond, Expr, Node, Var
+from intset.expr import Cond, Expr, Node, Var, arguments, dag, ops
 from intset.expr.node import make as make_node
 
 if TYPE_CHECKING:
@@ -26,15 +22,15 @@ def nodes(*roots: Operand) -> Iterator[Operand]:
 
     Enters bodies of integer functions of data, and reducers that refer to the program; these use their own parameters.
     """
-    order: list[Operand] = postorder(roots)
-    if all(_ENTERED.isdisjoint(operations_of_node(root)) for root in roots) or not any(map(_is_entered, order)):
+    order: list[Operand] = dag.postorder(roots)
+    if all(_ENTERED.isdisjoint(dag.operations(root)) for root in roots) or not any(map(_is_entered, order)):
         return iter(order)
-    return iter(postorder_by(roots, _entered))
+    return iter(dag.postorder_by(roots, _entered))
 
 
 def operations(*roots: Operand) -> frozenset[Any]:
     """The operations of the nodes that `nodes` visits."""
-    present = frozenset[Any]().union(*map(operations_of_node, roots))
+    present = frozenset[Any]().union(*map(dag.operations, roots))
     if _ENTERED.isdisjoint(present):
         return present
     return frozenset([node.op for node in nodes(*roots)])
@@ -64,7 +60,7 @@ def _entered(node: Operand) -> tuple[Operand, ...]:
 def loaded_tensor(node: Node | Value) -> Tensor | None:
     """Return the tensor that a node reads an element of, or `None`; its `args` are the indices."""
     if not isinstance(node, (Node, Value)):
-        raise no_node(node)
+        raise dag.no_node(node)
     if node.op is READ:
         answer: Tensor | None = node.data
         return answer
@@ -81,9 +77,9 @@ def read_indices(node: Node | Value) -> tuple[Expr, ...]:
 
 def input_tensors(roots: Iterable[Operand]) -> tuple[Tensor, ...]:
     """Return the tensors read below `roots`, each once; tensors read in an index precede the indexed one."""
-    every = listed(roots, "roots", "a list of operands")
-    reading = [root for root in every if not _READING.isdisjoint(operations_of_node(root))]
-    if len(reading) > FEW_ROOTS:
+    every = arguments.listed(roots, "roots", "a list of operands")
+    reading = [root for root in every if not _READING.isdisjoint(dag.operations(root))]
+    if len(reading) > dag.FEW_ROOTS:
         return _tensors_of(nodes(*reading))
     return tuple(dict.fromkeys(tensor for root in reading for tensor in _tensors_below(root)))
 
@@ -107,7 +103,7 @@ def _tensors_of(order: Iterable[Operand]) -> tuple[Tensor, ...]:
 
 def variables(*roots: Operand) -> tuple[Var, ...]:
     """Return the integer variables below `roots`, ordered by first occurrence."""
-    return tuple(node for node in postorder(roots) if isinstance(node, Var))
+    return tuple(node for node in dag.postorder(roots) if isinstance(node, Var))
 
 
 def substitute(root: Part, replacements: Mapping[Old, Operand]) -> Part:
@@ -125,17 +121,17 @@ def rewrite(root: Part, replacements: Mapping[Old, Operand] | None = None, on_lo
     """
     new: dict[Node | Value, Operand] = {}
     if replacements is not None:
-        new.update(mapped(replacements, "replacements").items())
+        new.update(arguments.mapped(replacements, "replacements").items())
     for operand in new.values():
         if not isinstance(operand, (Node, Value)):
-            raise no_node(operand)
-    present = operations_of_node(root)
+            raise dag.no_node(operand)
+    present = dag.operations(root)
     is_called = on_load is not None and not _LOADS.isdisjoint(present)
     may_stay = not is_called and REDUCE not in present
     if may_stay and not new:
         return root
     roots: tuple[Operand, ...] = (root,)
-    order = postorder(roots)
+    order = dag.postorder(roots)
     if may_stay and new.keys().isdisjoint(order):
         return root
     is_renaming = may_stay and not any(old.args or part.args for old, part in new.items())  # the order stays
@@ -157,7 +153,7 @@ def rewrite(root: Part, replacements: Mapping[Old, Operand] | None = None, on_lo
     found: Any = new.get(root, root)
     answer: Part = found
     if is_renaming:
-        remember_order(found, [new.get(node, node) for node in order])
+        dag.remember_order(found, [new.get(node, node) for node in order])
     return answer
 
 

@@ -7,8 +7,9 @@ from typing import Final
 
 from intset.config import current, using
 from intset.context import Context
+from intset.expr import Cond, Expr
 from intset.expr.evaluate import all_hold, point_value
-from intset.expr.node import Cond, Expr, is_declared
+from intset.expr.node import is_declared
 
 KNOWN_POINTS: Final = 12  # points of a context, kept for later conditions
 

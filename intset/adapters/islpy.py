@@ -10,15 +10,13 @@ from typing import Final, TypeAlias, TypeVar, overload
 
 import islpy
 
+from intset.domains.isl import session
 from intset.domains.isl.presburger import IslShape, declared
-from intset.domains.isl.session import context, isl
 from intset.domains.isl.translate import param_name, pw_aff_to_expr, simplified
 from intset.domains.sets.region import Region, Relation, region_of_shape
 from intset.errors import InputError, UndecidedError
-from intset.expr.arguments import a_name, mapped, of_kind
+from intset.expr import Expr, Var, arguments, shown
 from intset.expr.dialects import isl_names, isl_set
-from intset.expr.node import Expr, Var
-from intset.expr.printer import shown
 
 IslSet: TypeAlias = "islpy.BasicSet | islpy.Set | islpy.UnionSet"
 IslMap: TypeAlias = "islpy.BasicMap | islpy.Map | islpy.UnionMap"
@@ -81,7 +79,7 @@ def piecewise(
         raise InputError(f"the function has {function.dim(islpy.dim_type.in_)} dimensions, not {len(dims)}")
     names = _names(function)
     variables = _variables(names, {} if params is None else params)
-    read = isl().PwAff.read_from_str(context(), str(function))
+    read = session.isl().PwAff.read_from_str(session.context(), str(function))
     value = pw_aff_to_expr(read, list(dims), [variables[name] for name in names])
     if value is None:
         raise InputError(f"the function has a piece that no condition describes: {shown(str(function)[:80])}")
@@ -110,7 +108,7 @@ def to_isl(points: Region | Relation, names: Mapping[Var, str] | None = None) ->
     if isinstance(points, Relation):
         flat = islpy.Map.from_range(to_isl(points.pairs, names))
         return flat.move_dims(islpy.dim_type.in_, 0, islpy.dim_type.out, 0, points.sources)
-    of_kind(Region, points, "the points", "a Region or a Relation")
+    arguments.of_kind(Region, points, "the points", "a Region or a Relation")
     if not points.is_exact:
         raise UndecidedError("the region is a superset: isl would take it for the true set")
     shape = points.shape
@@ -146,11 +144,11 @@ def _region(found: islpy.Set, params: Mapping[str, Var]) -> Region:
     if any(part.is_rational() for part in found.get_basic_sets()):
         raise InputError(f"the points of a set must be integers, not rational numbers: {shown(str(found)[:80])}")
     flat = (found.flatten() if found.is_wrapping() else found).reset_tuple_id()
-    read = isl().Set.read_from_str(context(), str(flat))
+    read = session.isl().Set.read_from_str(session.context(), str(flat))
     names = _names(flat)
     variables = _variables(names, params)
     for k, name in enumerate(names):
-        read = read.set_dim_name(isl().dim_type.param, k, param_name(variables[name]))
+        read = read.set_dim_name(session.isl().dim_type.param, k, param_name(variables[name]))
     answer = region_of_shape(IslShape(read, tuple(variables.values())), True)
     called = [flat.get_dim_name(islpy.dim_type.set, k) for k in range(flat.dim(islpy.dim_type.set))]
     answer.point = tuple(Var(str(name)) for name in called) if all(called) else ()
@@ -162,10 +160,12 @@ def _names(points: islpy.Set | islpy.PwAff) -> list[str]:
 
 
 def _variables(names: Sequence[str], given: Mapping[str, Var]) -> dict[str, Var]:
-    known = mapped(given, "params", "a mapping from names to variables")
+    known = arguments.mapped(given, "params", "a mapping from names to variables")
     for name in known:
-        a_name(name, "a key of params")
-    return {name: of_kind(Var, known[name] if name in known else Var(name), f"params[{name!r}]") for name in names}
+        arguments.a_name(name, "a key of params")
+    return {
+        name: arguments.of_kind(Var, known[name] if name in known else Var(name), f"params[{name!r}]") for name in names
+    }
 
 
 __all__ = ["piecewise", "region", "relation", "to_isl"]

@@ -20,13 +20,11 @@ from intset.adapters.decisions import Decisions
 from intset.adapters.rows import RING, SIGNS, by_operators
 from intset.context import Context
 from intset.errors import InputError
-from intset.expr import ops
-from intset.expr.arguments import of_kind
+from intset.expr import Cond, Expr, ShapeVar, Var, arguments, as_expr, const, ops, shown
 from intset.expr.build import maximum, minimum
 from intset.expr.convert import Converter, OperandsByClass, arguments_of, claim, known_pairs, operation_of
-from intset.expr.node import Cond, Expr, ShapeVar, Var, as_expr, compare, const
+from intset.expr.node import compare
 from intset.expr.ops import Op
-from intset.expr.printer import shown
 from intset.infinity import Infinity
 from intset.prover.proof import Proof
 
@@ -157,7 +155,7 @@ def exporter(scope: jax.export.SymbolicScope | None = None) -> Converter[Any, An
 def _scope(given: jax.export.SymbolicScope | None) -> jax.export.SymbolicScope:
     if given is None:
         return jax.export.SymbolicScope()
-    return of_kind(jax.export.SymbolicScope, given, "the scope", "a SymbolicScope of JAX")
+    return arguments.of_kind(jax.export.SymbolicScope, given, "the scope", "a SymbolicScope of JAX")
 
 
 def _larger(a: Any, b: Any) -> Any:

@@ -14,13 +14,12 @@ from typing import Any, Final, NamedTuple
 from intset.context import Context
 from intset.domains.sets.region import Region
 from intset.errors import InputError, ParseError
-from intset.expr import ops
-from intset.expr.arguments import listed, of_kind
+from intset.expr import Cond, Expr, IntLike, Var, arguments, as_expr, ops, shown
 from intset.expr.build import ceildiv
 from intset.expr.dialects import mlir_expr, mlir_set, mlir_space
-from intset.expr.node import Cond, Expr, IntLike, Var, as_expr, divide
+from intset.expr.node import divide
 from intset.expr.parser import ExprParser, ParsedOperand, Pending, Token
-from intset.expr.printer import Precedence, shown
+from intset.expr.printer import Precedence
 
 
 class AffineMap(NamedTuple):
@@ -91,7 +90,7 @@ def map_text(results: Sequence[IntLike], dims: Sequence[Var], symbols: Sequence[
     InputError: what MLIR's affine expressions lack: another operation, a product of dimensions, a divisor with
         dimensions, a number beyond 64 bits; or a variable missing from dimensions and symbols.
     """
-    items = [as_expr(e, "a result") for e in listed(results, "the results", "a list of expressions")]
+    items = [as_expr(e, "a result") for e in arguments.listed(results, "the results", "a list of expressions")]
     space, names = mlir_space(items, dims, symbols)
     return f"affine_map<{space} -> ({', '.join(mlir_expr(e, names) for e in items)})>"
 
@@ -101,8 +100,8 @@ def set_text(constraints: Sequence[Cond] | Cond, dims: Sequence[Var], symbols: S
 
     MLIR's sets have no unions: a disjunction or `!=` is an InputError (`Region.pieces` partitions into conjunctions).
     """
-    given = [constraints] if isinstance(constraints, Cond) else listed(constraints, "the constraints")
-    return mlir_set([of_kind(Cond, cond, "a constraint", "a condition") for cond in given], dims, symbols)
+    given = [constraints] if isinstance(constraints, Cond) else arguments.listed(constraints, "the constraints")
+    return mlir_set([arguments.of_kind(Cond, cond, "a constraint", "a condition") for cond in given], dims, symbols)
 
 
 _HEAD: Final = re.compile(r"\s*(?:[#!][\w.$-]+\s*=\s*)?(?:(affine_map|affine_set)\s*<)?\s*")
@@ -120,7 +119,7 @@ class _AffineText:
     """The text of an affine map or set, taken apart: identifiers, and the list behind the arrow or colon."""
 
     def __init__(self, given: str, kind: str, arrow: str) -> None:
-        of_kind(str, given, f"the text of an {kind}", "a text")
+        arguments.of_kind(str, given, f"the text of an {kind}", "a text")
         text = _COMMENT.sub(lambda found: " " * len(found[0]), given)
         head = _HEAD.match(text)
         start = head.end() if head else 0
@@ -162,10 +161,10 @@ def _names(text: str) -> list[str]:
 def _variables(names: Sequence[str], given: Sequence[Var] | None, what: str) -> tuple[Var, ...]:
     if given is None:
         return tuple(Var(name) for name in names)
-    variables = listed(given, f"the {what}", "a list of variables")
+    variables = arguments.listed(given, f"the {what}", "a list of variables")
     if len(variables) != len(names):
         raise InputError(f"the text has {len(names)} {what}, not {len(variables)}")
-    return tuple(of_kind(Var, var, f"one of the {what}", "a Var") for var in variables)
+    return tuple(arguments.of_kind(Var, var, f"one of the {what}", "a Var") for var in variables)
 
 
 _QUOTIENTS: Final[dict[str, Callable[[Expr, Expr], Expr]]] = {

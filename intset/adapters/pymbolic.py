@@ -15,8 +15,7 @@ import pymbolic.primitives as p
 
 from intset.adapters.rows import RING, SIGNS, by_operators, chosen, wrapped
 from intset.errors import InputError
-from intset.expr import ops
-from intset.expr.arguments import as_int, of_kind
+from intset.expr import Cond, Expr, Node, Term, Var, arguments, const, dag, ops, shown
 from intset.expr.build import Opaque, logical_and, logical_or, maximum, minimum
 from intset.expr.convert import (
     Converter,
@@ -28,10 +27,8 @@ from intset.expr.convert import (
     operation_of,
     truth_of,
 )
-from intset.expr.dag import intern
-from intset.expr.node import Cond, Expr, Node, Term, Var, compare, const, truth
+from intset.expr.node import compare, truth
 from intset.expr.ops import Op
-from intset.expr.printer import shown
 
 PymbolicExpression: TypeAlias = "p.ExpressionNode | int | bool"
 ArrayOf: TypeAlias = Callable[[str, int], Opaque]
@@ -51,7 +48,7 @@ def from_pymbolic(term: PymbolicExpression, variables: Mapping[str, Node] | None
 
 def to_pymbolic(node: Expr | Cond, names: Mapping[Var, str] | None = None) -> PymbolicExpression:
     """An expression or a condition in pymbolic; the parameters and errors are those of `exporter`."""
-    return exporter(names)(of_kind(Node, node, "what is converted", "an expression or a condition"))
+    return exporter(names)(arguments.of_kind(Node, node, "what is converted", "an expression or a condition"))
 
 
 def importer(variables: Mapping[str, Node] | None = None, array: ArrayOf | None = None) -> Converter[Any, Node]:
@@ -172,7 +169,7 @@ def _joined(op: Op, neutral: int | None = None) -> Callable[..., Node]:
         first, *others = parts
         value = first if isinstance(first, Expr) else integer_of(first)
         for other in others:
-            value = intern(Term, op, (value, other if isinstance(other, Expr) else integer_of(other)), None)
+            value = dag.intern(Term, op, (value, other if isinstance(other, Expr) else integer_of(other)), None)
         return value
 
     return row
@@ -202,7 +199,7 @@ def _called(term: Any, *parts: Node) -> Node:
 _FROM_PYMBOLIC: Final[dict[Any, Callable[..., Node]]] = {
     bool: lambda term: truth(bool(term)),
     int: lambda term: const(int(term)),
-    float: lambda term: const(as_int(term, "a number of pymbolic")),
+    float: lambda term: const(arguments.as_int(term, "a number of pymbolic")),
     p.Sum: _joined(ops.ADD, 0),
     p.Product: _joined(ops.MUL, 1),
     p.Min: _joined(ops.MIN),

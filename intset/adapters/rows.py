@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-from intset.expr import ops
+from intset.expr import Cond, Expr, Node, ops
 from intset.expr.build import select
 from intset.expr.convert import integer_of, truth_of
-from intset.expr.node import Cond, Expr, Node
 from intset.expr.ops import Op
 from intset.expr.printer import INFIX
 

@@ -23,8 +23,7 @@ from intset.adapters.rows import RING, by_operators
 from intset.adapters.torch import Basic, ShapeEnvLike, SympyFunctions, known_shapes, ranged_symbol
 from intset.context import Context
 from intset.errors import InputError
-from intset.expr import ops
-from intset.expr.arguments import listed, mapped, of_kind, refusal
+from intset.expr import Cond, Expr, Node, ShapeVar, Var, arguments, as_expr, const, dag, ops, shown
 from intset.expr.build import (
     FALSE,
     TRUE,
@@ -40,17 +39,15 @@ from intset.expr.build import (
     truncdiv,
 )
 from intset.expr.convert import Converter, arguments_of, known_pairs, operation_of
-from intset.expr.dag import Guest
-from intset.expr.node import Cond, Expr, Node, ShapeVar, Var, as_expr, compare, const
+from intset.expr.node import compare
 from intset.expr.ops import Op
-from intset.expr.printer import shown
 from intset.expr.range import conditions_between
 from intset.infinity import Infinity
 from intset.prover.proof import Proof
 from intset.simplify.engine import cost
 
 
-class RationalTerm(Guest):
+class RationalTerm(dag.Guest):
     """A numerator over a positive number times expressions; only sums, products, comparisons and rounding take it."""
 
     __slots__ = ("divisors", "number", "numerator")
@@ -160,7 +157,7 @@ def from_sympy(term: Basic, variables: Mapping[Basic, Node] | None = None) -> Ex
     >>> from_sympy(sympy.floor((k + 1) / 4))
     (1 + k) // 4
     """
-    converted = importer(variables)(of_kind(sympy.Basic, term, "what is converted", "a term of sympy"))
+    converted = importer(variables)(arguments.of_kind(sympy.Basic, term, "what is converted", "a term of sympy"))
     assert isinstance(converted, (Expr, Cond))
     return converted
 
@@ -169,7 +166,9 @@ def to_sympy(
     node: Expr | Cond, variables: Mapping[Var, Basic] | None = None, functions: SympyFunctions | None = None
 ) -> Basic:
     """An expression or a condition in sympy; the parameters are those of `exporter`."""
-    return exporter(variables, functions)(of_kind(Node, node, "what is converted", "an expression or a condition"))
+    return exporter(variables, functions)(
+        arguments.of_kind(Node, node, "what is converted", "an expression or a condition")
+    )
 
 
 def importer(
@@ -181,7 +180,7 @@ def importer(
     ----------
     replacements: terms that stand for symbols, wherever these occur; several symbols may have the same term.
     """
-    resolved = _resolved(mapped({} if replacements is None else replacements, "replacements"))
+    resolved = _resolved(arguments.mapped({} if replacements is None else replacements, "replacements"))
     convert = SympyReader(
         _FROM_SYMPY,
         var=_variable,
@@ -256,12 +255,12 @@ class Environment:
         self.left_out: tuple[Basic, ...] = ()
         self._functions, self._infinity = functions, infinity
         sizes: dict[Basic, Var] = {}
-        stated = [*listed(guards, "the guards")]
-        for symbol, ends in mapped(ranges, "the ranges").items():
+        stated = [*arguments.listed(guards, "the guards")]
+        for symbol, ends in arguments.mapped(ranges, "the ranges").items():
             numbers, over_symbols = _symbolic_ends(symbol, ends)
             sizes[symbol] = ranged_symbol(symbol, numbers)
             stated += over_symbols
-        replaced = mapped({} if replacements is None else replacements, "replacements")
+        replaced = arguments.mapped({} if replacements is None else replacements, "replacements")
         free = {symbol: size for symbol, size in sizes.items() if symbol not in replaced}
         self._convert, self._replaced = importer(free, replaced), len(replaced)
         facts = [self._condition(guard) for guard in stated]
@@ -340,8 +339,8 @@ class Environment:
 
         Strides of extent-1 dimensions and of empty tensors are ignored.
         """
-        extents = [self._integer(size) for size in listed(sizes, "the sizes")]
-        steps = [self._integer(stride) for stride in listed(strides, "the strides")]
+        extents = [self._integer(size) for size in arguments.listed(sizes, "the sizes")]
+        steps = [self._integer(stride) for stride in arguments.listed(strides, "the strides")]
         if len(extents) != len(steps):
             raise InputError(f"{len(extents)} sizes have {len(extents)} strides, not {len(steps)}")
         expected: Expr = const(1)
@@ -364,7 +363,7 @@ def _sympified(term: object) -> Any:
     try:
         return sympy.sympify(term, strict=True)
     except sympy.SympifyError:
-        raise refusal("what is asked", "a term of sympy", term) from None
+        raise arguments.refusal("what is asked", "a term of sympy", term) from None
 
 
 def _convertible(terms: Iterable[Any]) -> tuple[list[Any], tuple[Any, ...]]:

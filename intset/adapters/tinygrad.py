@@ -16,14 +16,11 @@ from tinygrad.uop.ops import Ops, ParamArg, UOp
 from intset.adapters.rows import RING, by_operators, chosen, wrapped
 from intset.context import Context
 from intset.errors import InputError
-from intset.expr import ops
-from intset.expr.arguments import of_kind
+from intset.expr import Cond, Expr, Node, Range, ShapeVar, Var, arguments, const, ops, shown
 from intset.expr.build import FALSE, Opaque, asserting, cast, maximum, truncdiv, truncmod
 from intset.expr.convert import Converter, arguments_of, integer_of, operation_of, truth_of
-from intset.expr.node import Cond, Expr, Node, ShapeVar, Var, const, truth
+from intset.expr.node import truth
 from intset.expr.ops import Op
-from intset.expr.printer import shown
-from intset.expr.range import Range
 from intset.infinity import Infinity
 
 UOpTerm: TypeAlias = "UOp"
@@ -41,7 +38,7 @@ def from_tinygrad(term: UOpTerm, variables: Mapping[UOpTerm, Node] | None = None
     ------
     InputError: an operation on other types than integers and truth values, or a term that is no value.
     """
-    converted = KernelTerms(variables)(of_kind(UOp, term, "what is converted", "a UOp"))
+    converted = KernelTerms(variables)(arguments.of_kind(UOp, term, "what is converted", "a UOp"))
     assert isinstance(converted, (Expr, Cond))
     return converted
 
@@ -50,7 +47,9 @@ def to_tinygrad(
     node: Expr | Cond, variables: Mapping[Var, UOpTerm] | None = None, buffers: Mapping[Opaque, UOpTerm] | None = None
 ) -> UOpTerm:
     """An expression or condition as a term of tinygrad; the parameters and errors are those of `exporter`."""
-    return exporter(variables, buffers)(of_kind(Node, node, "what is converted", "an expression or a condition"))
+    return exporter(variables, buffers)(
+        arguments.of_kind(Node, node, "what is converted", "an expression or a condition")
+    )
 
 
 def bounds(term: UOpTerm, variables: Mapping[UOpTerm, Node] | None = None) -> tuple[int | Infinity, int | Infinity]:

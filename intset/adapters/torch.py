@@ -12,9 +12,7 @@ from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 import sympy
 
 from intset.errors import InputError
-from intset.expr.arguments import as_int, listed, of_kind, refusal
-from intset.expr.node import ShapeVar, Var
-from intset.expr.printer import shown
+from intset.expr import ShapeVar, Var, arguments, shown
 
 Basic: TypeAlias = "sympy.Basic"
 SympyFunctions: TypeAlias = "Mapping[str, Callable[..., Basic]]"
@@ -68,7 +66,7 @@ class KnownShapes(NamedTuple):
 def known_shapes(shape_env: ShapeEnvLike) -> KnownShapes:
     """What `shape_env` knows, without symbols of floating point."""
     if not all(hasattr(shape_env, name) for name in ("var_to_range", "replacements", "guards")):
-        raise refusal("a shape environment", "a ShapeEnv of PyTorch", shape_env)
+        raise arguments.refusal("a shape environment", "a ShapeEnv of PyTorch", shape_env)
     stated: list[Any] = [sympy.Eq(term, 0) for term in getattr(shape_env, "divisible", ())]
     stated += [guard.expr for guard in shape_env.guards]
     deferred = getattr(shape_env, "deferred_runtime_asserts", {})
@@ -94,9 +92,9 @@ def known_shapes(shape_env: ShapeEnvLike) -> KnownShapes:
 
 def ranged_symbol(symbol: Basic, ends: tuple[object, object]) -> Var:
     """The variable of a symbol, declared within inclusive ends; `None` and infinities leave a side unbounded."""
-    of_kind(sympy.Symbol, symbol, "a key of the ranges", "a symbol")
+    arguments.of_kind(sympy.Symbol, symbol, "a key of the ranges", "a symbol")
     what = f"the range of {symbol}"
-    both = listed(ends, what, "a least and a greatest value")
+    both = arguments.listed(ends, what, "a least and a greatest value")
     if len(both) != 2:
         raise InputError(f"{what} is a least and a greatest value, not {shown(ends)}")
     return ShapeVar(symbol.name, _limit(both[0], _LOWEST, what), _limit(both[1], _HIGHEST, what))
@@ -105,7 +103,7 @@ def ranged_symbol(symbol: Basic, ends: tuple[object, object]) -> Var:
 def _limit(end: Any, unbounded: tuple[str, ...], what: str) -> int | None:
     if end is None or str(end) in unbounded:
         return None
-    return as_int(int(end) if getattr(end, "is_Integer", False) else end, what)
+    return arguments.as_int(int(end) if getattr(end, "is_Integer", False) else end, what)
 
 
 _LOWEST: Final = ("-oo", "-int_oo", "-inf")  # of sympy, PyTorch, floating point

@@ -15,14 +15,10 @@ import z3
 
 from intset.adapters.rows import RING, by_operators, chosen, wrapped
 from intset.errors import InputError
-from intset.expr import ops
-from intset.expr.arguments import of_kind
+from intset.expr import Cond, Expr, Node, Term, Var, arguments, const, dag, ops, shown
 from intset.expr.build import FALSE, TRUE, Opaque, logical_and, logical_or, select
 from intset.expr.convert import Converter, arguments_of, claim, known_pairs, operation_of
-from intset.expr.dag import intern
-from intset.expr.node import Cond, Expr, Node, Term, Var, const
 from intset.expr.ops import Op
-from intset.expr.printer import shown
 
 Z3Expression: TypeAlias = "z3.ExprRef"
 
@@ -39,7 +35,7 @@ def to_z3(node: Node, variables: Mapping[Var, Z3Expression] | None = None) -> Z3
     InputError: two variables or two opaque symbols of one name, a shift by an amount that is no number, or a bit
         operation.
     """
-    return exporter(variables)(of_kind(Node, node, "what is converted", "an expression or a condition"))
+    return exporter(variables)(arguments.of_kind(Node, node, "what is converted", "an expression or a condition"))
 
 
 def from_z3(term: Z3Expression, variables: Mapping[Z3Expression, Var] | None = None) -> Expr | Cond:
@@ -53,7 +49,7 @@ def from_z3(term: Z3Expression, variables: Mapping[Z3Expression, Var] | None = N
     ------
     InputError: an operation that has no counterpart, such as a quantifier, an array or a real number.
     """
-    converted = importer(variables)(of_kind(z3.ExprRef, term, "what is converted", "a term of z3"))
+    converted = importer(variables)(arguments.of_kind(z3.ExprRef, term, "what is converted", "a term of z3"))
     assert isinstance(converted, (Expr, Cond))
     return converted
 
@@ -259,7 +255,7 @@ def _folded(op: Op) -> Callable[..., Expr]:
     def row(term: int, *parts: Expr) -> Expr:
         value, *others = parts
         for other in others:
-            value = intern(Term, op, (value, other), None)
+            value = dag.intern(Term, op, (value, other), None)
         return value
 
     return row

@@ -16,10 +16,8 @@ from intset.check.certificate import KEY, BoundsCertificate, Certificate
 from intset.check.evidence import CheckBudget
 from intset.check.text import is_a
 from intset.errors import ParseError
-from intset.expr.dag import free_vars
-from intset.expr.node import Expr, Node, Var
+from intset.expr import Expr, Node, Range, Var, dag
 from intset.expr.printer import name_text, to_text
-from intset.expr.range import Range
 from intset.facts import Fact
 from intset.infinity import Infinity
 
@@ -62,7 +60,7 @@ class _Shown:
     def __init__(self, roots: Sequence[Node], facts: Sequence[Fact], ranges: Sequence[tuple[Var, Range]]) -> None:
         self._facts, self._ranges = facts, ranges
         ends = (end for _, r in ranges for end in (r.min, r.extent) if isinstance(end, Expr))
-        self.variables = free_vars(*roots, *(fact.condition for fact in facts), *ends, *(var for var, _ in ranges))
+        self.variables = dag.free_vars(*roots, *(fact.condition for fact in facts), *ends, *(var for var, _ in ranges))
         self._labels: dict[Expr, str] = {}
         met: dict[str, int] = {}
         for var in self.variables:

@@ -14,10 +14,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from intset.budgets import BIT_WIDTH, TAIL_BITS
 from intset.check.evidence import CheckBudget, premises_of
-from intset.expr import ops
-from intset.expr.dag import conjuncts, postorder
-from intset.expr.node import Cond, Expr, Var, as_expr, make
-from intset.expr.range import Range, range_conditions
+from intset.expr import Cond, Expr, Range, Var, as_expr, dag, ops
+from intset.expr.node import make
+from intset.expr.range import range_conditions
 
 if TYPE_CHECKING:
     from intset.check.certificate import Certificate
@@ -43,7 +42,7 @@ class BitRows:
     def __init__(self, premises: Iterable[Cond]) -> None:
         self.low: dict[Expr, int] = {}
         self.high: dict[Expr, int] = {}
-        for part in (part for cond in premises for part in conjuncts(cond)):
+        for part in (part for cond in premises for part in dag.conjuncts(cond)):
             self._read_end(part)
         self._known: dict[Expr, Any] = {}  # `None`: a negative number, which operations read themselves
 
@@ -69,7 +68,7 @@ class BitRows:
         ------
         _UnreadError: it is no such form.
         """
-        for node in postorder((root,)):
+        for node in dag.postorder((root,)):
             if isinstance(node, Expr) and node not in self._known:
                 self._known[node] = self._of(node)
         found: _Form | None = self._known[root]
@@ -267,8 +266,8 @@ def check_bits(cert: Certificate, budget: CheckBudget) -> bool:
     budget.spend_nodes(cert.goal, *premises)
     budget.spend(len(cert.text))
     rows = BitRows(premises)
-    stated = [part for fact in cert.facts for part in conjuncts(fact.condition) if part.op in (ops.EQ, ops.NE)]
-    goals = list(conjuncts(cert.goal))
+    stated = [part for fact in cert.facts for part in dag.conjuncts(fact.condition) if part.op in (ops.EQ, ops.NE)]
+    goals = list(dag.conjuncts(cert.goal))
     try:
         cases = json.loads(cert.text)
         if cert.vacuous or not isinstance(cases, list) or len(cases) != len(goals):

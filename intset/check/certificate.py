@@ -48,14 +48,11 @@ from intset.check.text import (
     text_of,
 )
 from intset.errors import BudgetError, ParseError
-from intset.expr import ops
-from intset.expr.arguments import refusal
+from intset.expr import Cond, Expr, Range, Var, arguments, as_expr, dag, ops
 from intset.expr.build import logical_and
-from intset.expr.dag import free_vars, opaque_terms, substitute
 from intset.expr.definedness import asserted_parts, definedness
-from intset.expr.node import Cond, Expr, Var, as_expr
 from intset.expr.printer import Displayed, number_text, short_number, to_text
-from intset.expr.range import Range, declared_conditions, range_conditions
+from intset.expr.range import declared_conditions, range_conditions
 from intset.facts import ASSERTED, Fact
 from intset.infinity import NEG_INF, POS_INF, Infinity
 
@@ -176,7 +173,7 @@ def check_certificate(
     omitted range refutes nothing. Checks that exceed the budget reject, with `budget.is_spent` set.
     """
     if not hasattr(cert, "combinations"):
-        raise refusal("what is checked", "a Certificate", cert)
+        raise arguments.refusal("what is checked", "a Certificate", cert)
     checked_context(ctx)
     if not is_well_formed(cert):
         return False
@@ -191,7 +188,7 @@ def check_certificate(
 def checked_context(ctx: object) -> None:
     """Raise InputError unless `ctx` is None or has ranges and facts."""
     if ctx is not None and not (hasattr(ctx, "ranges") and hasattr(ctx, "facts")):
-        raise refusal("ctx", "a Context", ctx)
+        raise arguments.refusal("ctx", "a Context", ctx)
 
 
 def belongs(cert: Certificate, ctx: StatedAssumptions) -> bool:
@@ -327,7 +324,7 @@ class BoundsCertificate(Displayed):
     def _has_sizes(self, end: Expr) -> bool:
         """Whether the question has parameters: kept variables, or variables without a range."""
         limits = (part for _, r in self.ranges for part in (r.min, r.extent) if isinstance(part, Expr))
-        stated = free_vars(self.expr, end, *limits, *(fact.condition for fact in self.facts))
+        stated = dag.free_vars(self.expr, end, *limits, *(fact.condition for fact in self.facts))
         return bool(self.keep) or any(var not in dict(self.ranges) for var in stated)
 
     def to_text(self) -> str:
@@ -424,12 +421,12 @@ def attained_goal(
     new = {e: as_expr(value) for e, value in at.items()}
     if any(var in new for value in (end, *new.values()) for var in value.free_vars()):
         return None
-    if opaque_terms(expr, end, *new.values(), *(fact.condition for fact in facts)):
+    if dag.opaque_terms(expr, end, *new.values(), *(fact.condition for fact in facts)):
         return None
     inside = [cond for var, limits in ranges for cond in range_conditions(var, limits)]
     inside += [cond for var in at if isinstance(var, Var) for cond in declared_conditions(var)]
     inside += [fact.condition for fact in facts]
-    member: Cond = logical_and(*(substitute(cond, new) for cond in inside), substitute(expr, new).eq(end))
+    member: Cond = logical_and(*(dag.substitute(cond, new) for cond in inside), dag.substitute(expr, new).eq(end))
     needs = definedness((member,))
     if not needs:
         return member

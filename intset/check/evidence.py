@@ -21,13 +21,12 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 from intset.budgets import CHECK_BRANCH_NESTING, CHECK_STEPS, LONGEST_VALUE
 from intset.errors import BudgetError, EvaluationError, InputError
-from intset.expr import ops
-from intset.expr.dag import conjuncts, free_vars, opaque_terms, postorder, postorder_by
+from intset.expr import Cond, Expr, Node, Range, Var, constant_value, dag, ops
 from intset.expr.definedness import definedness
 from intset.expr.evaluate import evaluate
-from intset.expr.node import Cond, Expr, Node, Var, constant_value, make
+from intset.expr.node import make
 from intset.expr.printer import number_text, to_text
-from intset.expr.range import Range, declared_conditions, range_conditions
+from intset.expr.range import declared_conditions, range_conditions
 from intset.facts import PROVENANCES, Fact
 
 if TYPE_CHECKING:
@@ -64,7 +63,7 @@ class CheckBudget:
 
     def spend_nodes(self, *roots: Node) -> None:
         """Charge a walk over all nodes below the roots."""
-        for _ in postorder(roots):
+        for _ in dag.postorder(roots):
             self.spend(1)
 
     def evaluation(self, root: Node, bits: Mapping[Any, int]) -> int:
@@ -78,7 +77,7 @@ class CheckBudget:
         """
         lengths: dict[Node, int] = {}
         total = 0
-        for node in postorder((root,)):
+        for node in dag.postorder((root,)):
             self.spend(1)
             below = [lengths[arg] for arg in node.args]
             found = _bits(node, below, bits)
@@ -112,7 +111,7 @@ Literals = tuple[Cond, ...]
 def cases(cond: Cond, holds: bool) -> list[Literals] | None:
     """Disjunctive normal form of `cond` (or its negation) without `!=`; None beyond `CHECK_CASES` cases."""
     ways: dict[tuple[Cond, bool], list[Literals] | None] = {}
-    for node in postorder_by((cond,), lambda node: node.args if node.op in _CONNECTIVES else ()):
+    for node in dag.postorder_by((cond,), lambda node: node.args if node.op in _CONNECTIVES else ()):
         for side in (True, False):
             ways[node, side] = _ways(node, side, ways)
     return ways[cond, holds]
@@ -199,7 +198,7 @@ def stated(cert: Certificate) -> tuple[Cond, ...]:
 def premises_of(cert: Certificate) -> list[Cond]:
     """All premises at the certificate's points: declarations, ranges, definedness, facts."""
     roots = stated(cert)
-    declared = [cond for e in (*free_vars(*roots), *opaque_terms(*roots)) for cond in declared_conditions(e)]
+    declared = [cond for e in (*dag.free_vars(*roots), *dag.opaque_terms(*roots)) for cond in declared_conditions(e)]
     return [*declared, *_range_conditions(cert), *definedness(roots), *(fact.condition for fact in cert.facts)]
 
 
@@ -224,11 +223,11 @@ def check_points(cert: Certificate, budget: CheckBudget) -> bool:
 def box_of(cert: Certificate) -> dict[Expr, range] | None:
     """The box spanned by ranges and declarations; None for infinite boxes and beyond `CHECK_POINTS` points."""
     roots = stated(cert)
-    if opaque_terms(*roots):
+    if dag.opaque_terms(*roots):
         return None
     limits_of = dict(cert.ranges)
     box: dict[Expr, range] = {}
-    for var in free_vars(*roots):
+    for var in dag.free_vars(*roots):
         limits, (low, high, _) = limits_of.get(var), var.declared()
         if limits is not None and limits.ends is not None:
             low = limits.ends[0] if low is None else max(low, limits.ends[0])
@@ -274,7 +273,7 @@ def check_point(cert: Certificate, budget: CheckBudget) -> bool:
             return False
         if not all(evaluate(fact.condition, point) for fact in cert.facts):
             return False
-        leaves = [*(var for var in free_vars(*stated(cert)) if var in point), *point.loads]
+        leaves = [*(var for var in dag.free_vars(*stated(cert)) if var in point), *point.loads]
         return all(evaluate(cond, point) for e in leaves for cond in declared_conditions(e)) and _agrees(point)
     except (EvaluationError, InputError):
         return False
@@ -337,7 +336,7 @@ class Expander:
         self.nodes: dict[Any, Expr] = {}
 
     def poly(self, root: Expr) -> Poly:
-        for node in postorder((root,)):
+        for node in dag.postorder((root,)):
             if isinstance(node, Expr) and node not in self._polys:
                 if self._budget is not None:
                     self._budget.spend(4 + 2 * sum(len(self._polys.get(arg, ())) for arg in node.args))
@@ -707,7 +706,7 @@ def ways_to_fail(cert: Certificate) -> Iterator[tuple[Literals | None, tuple[Con
     if cert.vacuous:
         yield (), before
         return
-    for part in conjuncts(cert.goal):
+    for part in dag.conjuncts(cert.goal):
         before = (*before, part)
         ways = cases(part, False)
         for way in [None] if ways is None else ways:
@@ -717,7 +716,7 @@ def ways_to_fail(cert: Certificate) -> Iterator[tuple[Literals | None, tuple[Con
 def check_linear(cert: Certificate, budget: CheckBudget | None = None) -> bool:
     """Whether every failing case of the goal has a valid combination."""
     budget = CheckBudget() if budget is None else budget
-    nodes = sum(1 for _ in postorder(stated(cert)))
+    nodes = sum(1 for _ in dag.postorder(stated(cert)))
     budget.spend(nodes + nodes * nodes // 200)  # cases of conjunctions, nested definedness conditions
     by_case = {one.case: one for one in cert.combinations}
     for case, roots in ways_to_fail(cert):
@@ -820,7 +819,7 @@ def _holds(known: _StatedComparisons, one: Combination, premise: Premise, positi
     if why == SQUARE:
         e, zero = cond.args
         return cond.op is ops.GE and constant_value(zero) == 0 and e.op is ops.MUL and e.args[0] is e.args[1]
-    below = [e for e in postorder((cond,)) if isinstance(e, Expr)]
+    below = [e for e in dag.postorder((cond,)) if isinstance(e, Expr)]
     known.budget.spend(len(below) * (8 + len(positive) + len(one.case)))
     if why == DECLARED:
         return any(cond in set(declared_conditions(e)) for e in below if e.op in (ops.VAR, ops.LOAD))

@@ -18,12 +18,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from intset.check.evidence import CheckBudget, premises_of, stated
-from intset.expr import ops
+from intset.expr import Cond, Expr, Node, Range, Var, constant_value, dag, ops
 from intset.expr.build import Opaque
-from intset.expr.dag import postorder
-from intset.expr.node import Cond, Expr, Node, Var, constant_value, make
+from intset.expr.node import make
 from intset.expr.printer import decimal
-from intset.expr.range import Range
 from intset.installation import load, uninterrupted
 
 if TYPE_CHECKING:
@@ -88,7 +86,7 @@ class _IslTextWriter:
         self._texts: dict[Node, str] = {}
 
     def text(self, root: Node) -> str:
-        for node in postorder((root,)):
+        for node in dag.postorder((root,)):
             if node not in self._texts:
                 written = "0" if self.overflow else self._of(node, [self._texts[arg] for arg in node.args])
                 self.overflow |= len(written) > CHECK_ISL_TEXT
@@ -241,7 +239,7 @@ def _is_modest(roots: Sequence[Cond]) -> bool:
     depth: dict[Node, int] = {}
     degree: dict[Node, int] = {}
     effort = 0
-    for node in postorder(roots):
+    for node in dag.postorder(roots):
         depth[node] = 1 + max((depth[arg] for arg in node.args), default=0)
         if len(depth) > CHECK_Z3_NODES or depth[node] > CHECK_Z3_DEPTH:
             return False
@@ -273,7 +271,7 @@ class _SmtTextWriter:
         self._count = 0
 
     def text(self, root: Node) -> str:
-        for node in postorder((root,)):
+        for node in dag.postorder((root,)):
             if node not in self._texts:
                 args = [self._texts[arg] for arg in node.args]
                 sort = "Int" if isinstance(node, Expr) else "Bool"

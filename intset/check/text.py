@@ -15,12 +15,10 @@ from intset.budgets import CHECK_BRANCH_NESTING
 from intset.check import evidence as names
 from intset.check.evidence import Combination, Premise, WeightedProduct
 from intset.errors import InputError, ParseError
-from intset.expr import ops
+from intset.expr import Cond, Expr, Node, Range, ShapeVar, Var, const, dag, ops
 from intset.expr.build import Opaque
-from intset.expr.dag import postorder
 from intset.expr.evaluate import as_width
-from intset.expr.node import Cond, Expr, Node, PlainVar, ShapeVar, Var, const, make, truth
-from intset.expr.range import Range
+from intset.expr.node import PlainVar, make, truth
 from intset.facts import PROVENANCES, Fact
 from intset.infinity import NEG_INF, POS_INF, Infinity
 
@@ -89,7 +87,7 @@ class CertificateWriter:
         self._numbers: dict[Node, int] = {}
 
     def node(self, root: Node) -> int:
-        for node in postorder((root,)):
+        for node in dag.postorder((root,)):
             if node not in self._numbers:
                 row = self._row(node)
                 self._numbers[node] = len(self.rows)

@@ -41,8 +41,8 @@ from intset.domains.sets.bounds import coordinate_bounds
 from intset.domains.sets.ends import Bounds, End, numeric_ends
 from intset.domains.sets.region import Region
 from intset.domains.value import StridedDomain, StrideSet, structural_image
+from intset.expr import Expr, constant_value
 from intset.expr.build import sum_of
-from intset.expr.node import Expr, constant_value
 from intset.infinity import NEG_INF, POS_INF
 from intset.linear.bitforms import speaks_of_bits
 from intset.linear.form import Linear

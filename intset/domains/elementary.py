@@ -15,10 +15,9 @@ from intset.domains.ranked import are_apart, is_touched, values_of
 from intset.domains.sets.base import End, IntervalSet, IntSet, StrideSum, as_end, bounds_of, empty_set
 from intset.domains.sets.bounds import check_countable
 from intset.domains.sets.ends import Bounds, numeric_ends
-from intset.expr import ops
+from intset.expr import Cond, Expr, IntLike, Var, as_expr, dag, ops
 from intset.expr.build import logical_and, logical_or
-from intset.expr.dag import free_vars
-from intset.expr.node import Cond, Expr, IntLike, Var, as_expr, as_int, truth
+from intset.expr.node import as_int, truth
 from intset.expr.printer import number_text
 from intset.infinity import NEG_INF, POS_INF
 from intset.linear.bitforms import CarryError, Columns, RowBasis, extreme
@@ -77,7 +76,7 @@ def _is_contiguous(query: Query, form: Linear) -> bool:
         (e,) = running
         if e.op is ops.FLOORDIV or e.op is ops.FLOORMOD:
             dividend, divisor = (known.form(arg) for arg in e.args)
-            if not known.is_positive(divisor) or any(map(query.is_quantified, free_vars(*divisor.terms))):
+            if not known.is_positive(divisor) or any(map(query.is_quantified, dag.free_vars(*divisor.terms))):
                 return False
             if e.op is ops.FLOORDIV:
                 inner = query.of(dividend.expr())
@@ -299,4 +298,4 @@ def _is_whole(query: Query, e: Expr, columns: Columns) -> bool:
     if not columns.is_whole or query.keep:
         return False
     relaxed, params, facts, _ = query.split_relevant((e,))
-    return not params and not facts and all(query.ranges[v].ends is not None for v in (*relaxed, *free_vars(e)))
+    return not params and not facts and all(query.ranges[v].ends is not None for v in (*relaxed, *dag.free_vars(e)))

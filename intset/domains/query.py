@@ -10,10 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, NamedTuple, Protocol, runtime_checkable
 
+from intset.expr import Cond, Expr, Node, Range, Var, dag
 from intset.expr.build import Opaque
-from intset.expr.dag import free_vars, opaque_terms
-from intset.expr.node import Cond, Expr, Node, Var
-from intset.expr.range import Range
 from intset.linear.canonical import Normalizer
 from intset.linear.form import Linear
 from intset.regions.shape import Shape
@@ -93,7 +91,7 @@ class Query:
         if var in self.ranges or var in self.keep:
             return True
         limits = (v for r in self.ranges.values() for v in r.free_vars())
-        return any(v is var for v in itertools.chain(free_vars(*self.exprs, *self.facts), limits))
+        return any(v is var for v in itertools.chain(dag.free_vars(*self.exprs, *self.facts), limits))
 
     @property
     def ties(self) -> Mapping[Var, frozenset[Var]]:
@@ -135,8 +133,8 @@ class Query:
         ties = self.ties
         relaxed: dict[Var, None] = {}
         params: dict[Var, None] = {}
-        symbols = {load.data for load in opaque_terms(*roots)}
-        waiting = list(free_vars(*roots))
+        symbols = {load.data for load in dag.opaque_terms(*roots)}
+        waiting = list(dag.free_vars(*roots))
         if self._spoken is None:
             self._spoken = [(fact, self._spoken_of(fact), _symbols_of(fact)) for fact in self.facts]
         left = self._spoken
@@ -192,7 +190,7 @@ _Spoken = tuple[Cond, tuple[Var, ...], frozenset[Opaque]]  # a fact, its transit
 
 
 def _symbols_of(fact: Cond) -> frozenset[Opaque]:
-    return frozenset([load.data for load in opaque_terms(fact)]) if getattr(fact, "_loads", True) else _NONE
+    return frozenset([load.data for load in dag.opaque_terms(fact)]) if getattr(fact, "_loads", True) else _NONE
 
 
 _NONE: frozenset[Opaque] = frozenset()

@@ -18,7 +18,7 @@ from intset.domains.certified.witness import box_of, facts_hold, tuples_of
 from intset.domains.isl.engine import Isl
 from intset.domains.query import Deciding, Installable, Points, Query, Regions
 from intset.errors import BudgetError, DomainError
-from intset.expr.node import Cond, Node, Var
+from intset.expr import Cond, Node, Var
 from intset.regions.shape import Shape
 from intset.trace import skipped
 

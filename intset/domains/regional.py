@@ -12,8 +12,7 @@ from intset.domains.sets.base import IntSet
 from intset.domains.sets.bounds import outer_ends
 from intset.domains.sets.ends import Bounds
 from intset.errors import BudgetError
-from intset.expr.dag import opaque_terms, substitute
-from intset.expr.node import Cond, Expr, Var
+from intset.expr import Cond, Expr, Var, dag
 from intset.expr.range import conditions_between, range_conditions
 from intset.regions.shape import Shape
 
@@ -54,7 +53,7 @@ class ShapeDomain(AnswersByPoints, ABC):
         """The image of the expressions, over the quantified variables under ranges and facts."""
         canonical = [form.expr() for form in query.forms]
         loads = _loads(query, canonical)
-        exprs: list[Expr] = [substitute(e, loads) for e in canonical]
+        exprs: list[Expr] = [dag.substitute(e, loads) for e in canonical]
         running, shape, beside, notes = self._where(query, [*canonical, *query.also], loads)
         if beside:
             _, others, _, left_out = self._where(query, beside, {})
@@ -76,7 +75,7 @@ class ShapeDomain(AnswersByPoints, ABC):
         running, kept, own, beside = asked.split_relevant(roots)
         given = dict.fromkeys((*running, *kept))
         waiting = [*(cond for v in given if v in query.ranges for cond in _inside(query, v, given.keys())), *own]
-        waiting = [substitute(cond, loads) for cond in waiting]
+        waiting = [dag.substitute(cond, loads) for cond in waiting]
         for term, v in loads.items():
             waiting += conditions_between(v, *query.base.atom_bounds(term))
             running = [*running, v]
@@ -128,4 +127,4 @@ def _inside(query: Query, v: Var, given: Set[Var]) -> list[Cond]:
 def _loads(query: Query, exprs: Sequence[Expr]) -> dict[Expr, Var]:
     """A fresh variable for each opaque term of the expressions and facts."""
     facts = [query.base.cond(fact) for fact in query.facts]
-    return {term: Var(f"data{k}") for k, term in enumerate(opaque_terms(*exprs, *facts))}
+    return {term: Var(f"data{k}") for k, term in enumerate(dag.opaque_terms(*exprs, *facts))}

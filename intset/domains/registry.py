@@ -33,10 +33,8 @@ from intset.domains.sets.ends import Bounds, End
 from intset.domains.sets.region import ProductRegion, Region, product_of
 from intset.domains.value import ModularDomain, StridedDomain, StrideDomain
 from intset.errors import BudgetError, DomainError, InputError, PluginWarning, UndecidedError
-from intset.expr.arguments import a_name
-from intset.expr.node import Cond, Expr, Var, truth
-from intset.expr.printer import shown
-from intset.expr.range import Range
+from intset.expr import Cond, Expr, Range, Var, arguments, shown
+from intset.expr.node import truth
 from intset.facts import DERIVED, Fact
 from intset.frame import Frame
 from intset.infinity import NEG_INF, POS_INF, Infinity
@@ -72,7 +70,7 @@ _answering: dict[str, Regions | None] = {}  # cache of `regions_of`, cleared by 
 
 def register(domain: Domain, name: str | None = None) -> Domain:
     """Register `domain` under `name` (default: its own). Returns the domain, so it serves as a decorator."""
-    given = "" if name is None else a_name(name, "the name of a domain")
+    given = "" if name is None else arguments.a_name(name, "the name of a domain")
     instance = instantiated(domain, given or getattr(domain, "name", "") or "?")
     chosen = given or getattr(instance, "name", None)
     if not isinstance(chosen, str) or not chosen:

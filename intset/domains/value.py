@@ -24,11 +24,9 @@ from intset.domains.sets.base import Bounds, End, IntSet, StrideSum, as_end, emp
 from intset.domains.sets.bounds import check_countable
 from intset.domains.sets.ends import numeric_ends
 from intset.errors import CountError
-from intset.expr import ops
+from intset.expr import Cond, Expr, IntLike, Var, as_expr, const, dag, ops
 from intset.expr.build import logical_and, logical_or
-from intset.expr.dag import substitute
 from intset.expr.definedness import definedness, is_partial
-from intset.expr.node import Cond, Expr, IntLike, Var, as_expr, const
 from intset.expr.printer import number_text
 from intset.infinity import POS_INF, Infinity
 from intset.linear.canonical import Normalizer
@@ -348,7 +346,7 @@ class StrideSet(IntSet):
         return StrideSum(self.offset.shift(base).expr(), tuple([s for s, _ in terms]), tuple([e for _, e in terms]))
 
     def substituted(self, values: Mapping[Var, Expr]) -> StrideSet:
-        offset = Normalizer({}).form(substitute(self.offset.expr(), values))
+        offset = Normalizer({}).form(dag.substitute(self.offset.expr(), values))
         flags = {"is_tight": self.is_tight, "is_exact": self.is_exact, "notes": self.notes}
         return StrideSet(offset, self.steps, self.by, **flags)
 

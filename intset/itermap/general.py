@@ -14,11 +14,10 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from intset.domains.ranked import strongest
 from intset.domains.sets.region import Region
 from intset.errors import BudgetError, EvaluationError, InputError, UndecidedError
+from intset.expr import Cond, Expr, Range, Var, as_expr, dag
 from intset.expr.build import logical_and, logical_not, logical_or, select
-from intset.expr.dag import substitute
 from intset.expr.evaluate import compiled, evaluate, length
-from intset.expr.node import Cond, Expr, PlainVar, Var, as_expr, is_declared, truth
-from intset.expr.range import Range
+from intset.expr.node import PlainVar, is_declared, truth
 from intset.prover.proof import PROVED, REFUTED, UNKNOWN
 
 if TYPE_CHECKING:
@@ -226,8 +225,8 @@ def injective(ctx: Context, variables: Sequence[Var], exprs: Sequence[Expr]) -> 
     for v, twin in twins.items():
         limits = ctx.ranges[v]
         ranges[twin] = _replaced(limits, twins)
-    facts = [substitute(f.condition, twins) for f in ctx.facts if any(v in own for v in f.condition.free_vars())]
-    equal = [e.eq(substitute(e, twins)) for e in exprs]
+    facts = [dag.substitute(f.condition, twins) for f in ctx.facts if any(v in own for v in f.condition.free_vars())]
+    equal = [e.eq(dag.substitute(e, twins)) for e in exprs]
     both = ctx.extended(ranges=ranges, facts=[*facts, *equal])
     goal = logical_and(*(v.eq(twin) for v, twin in twins.items()))
     proof = both.prove(goal)
@@ -251,7 +250,7 @@ def _replaced(limits: Range, twins: Mapping[Var, Expr]) -> Range:
     low, extent = limits.min, limits.extent
     if not isinstance(low, Expr) or not isinstance(extent, Expr):
         raise BudgetError("a range without an end that depends on another variable")
-    return Range.of_extent(substitute(low, twins), substitute(extent, twins))
+    return Range.of_extent(dag.substitute(low, twins), dag.substitute(extent, twins))
 
 
 def gap(
@@ -343,7 +342,7 @@ def at_sizes(
 def _listed_at(
     ctx: Context, own: set[Var], variables: Sequence[Var], exprs: Sequence[Expr], values: Mapping[Var, int]
 ) -> Listed | None:
-    facts = [substitute(fact.condition, values) for fact in ctx.facts]
+    facts = [dag.substitute(fact.condition, values) for fact in ctx.facts]
     open_facts = []
     for fact in facts:
         names = fact.free_vars()
@@ -362,7 +361,7 @@ def _listed_at(
         low, high = limits.min, limits.max
         if not isinstance(low, Expr) or not isinstance(high, Expr):
             return None
-        ends = [substitute(e, values) for e in (low, high)]
+        ends = [dag.substitute(e, values) for e in (low, high)]
         if any(e.free_vars() for e in ends):
             return None
         first, last = (int(evaluate(e, {})) for e in ends)
@@ -372,7 +371,7 @@ def _listed_at(
             return None
     if not all(is_declared(v, k) for v, k in values.items()):
         return None
-    return listed([substitute(e, values) for e in exprs], {v: box[v] for v in variables}, open_facts, 512)
+    return listed([dag.substitute(e, values) for e in exprs], {v: box[v] for v in variables}, open_facts, 512)
 
 
 __all__ = ["at_sizes", "gap", "injective", "inverse", "padding", "surjective"]

@@ -14,14 +14,11 @@ from intset.config import Configured, all_as_configured
 from intset.domains.ranked import strongest
 from intset.domains.sets.region import product_of
 from intset.errors import BudgetError, InputError, UndecidedError
-from intset.expr import ops
-from intset.expr.arguments import listed as listed_indices
+from intset.expr import Cond, Expr, IntLike, Range, Var, arguments, as_expr, constant_value, dag, ops, shown
 from intset.expr.build import ceildiv, logical_and, logical_not, logical_or, maximum, minimum, select
-from intset.expr.dag import conjuncts, free_vars, opaque_terms, postorder, substitute
 from intset.expr.evaluate import all_hold
-from intset.expr.node import Cond, Expr, IntLike, PlainVar, Var, as_expr, constant_value, make, truth
-from intset.expr.printer import shown
-from intset.expr.range import Range, range_conditions
+from intset.expr.node import PlainVar, make, truth
+from intset.expr.range import range_conditions
 from intset.infinity import POS_INF, Infinity
 from intset.itermap import general
 from intset.itermap.general import YES, Listed, Verdict, both, listed, no, open_
@@ -49,7 +46,7 @@ class BitMap:
     @classmethod
     def of(cls, ctx: Context, variables: Sequence[Var], exprs: Sequence[Expr]) -> BitMap | None:
         """The rows of a map with bit operations; `None` if a term is known by its width alone."""
-        if not any(node.op in BITWISE for node in postorder(exprs)):
+        if not any(node.op in BITWISE for node in dag.postorder(exprs)):
             return None
         known = ctx.frame.known
         columns = Columns(lambda term: known.bounds(known.form(term)))
@@ -131,8 +128,8 @@ class BitMap:
         if values is None:
             return False
         inside = _inside(ctx, self.variables)
-        arriving = [substitute(e, values).eq(y) for e, y in zip(exprs, places, strict=True)]
-        return all(there.prove(cond) for cond in (*(substitute(cond, values) for cond in inside), *arriving))
+        arriving = [dag.substitute(e, values).eq(y) for e, y in zip(exprs, places, strict=True)]
+        return all(there.prove(cond) for cond in (*(dag.substitute(cond, values) for cond in inside), *arriving))
 
 
 def _inside(ctx: Context, variables: Sequence[Var]) -> list[Cond]:
@@ -184,11 +181,11 @@ class IterMap(Configured):
         own = set(self.variables)
         self._own = own
         self._held = {v: r for v, r in ctx.ranges.items() if v not in own}
-        self._conditions = [f.condition for f in ctx.facts if any(v in own for v in free_vars(f.condition))]
+        self._conditions = [f.condition for f in ctx.facts if any(v in own for v in dag.free_vars(f.condition))]
         ends = [e for v in self.variables for e in _ends(ctx.ranges[v])]
-        used = free_vars(*self.exprs, *ends, *self._conditions)
+        used = dag.free_vars(*self.exprs, *ends, *self._conditions)
         self._sizes = tuple(v for v in used if v not in own)
-        self._opaque = bool(opaque_terms(*self.exprs, *ends, *self._conditions))
+        self._opaque = bool(dag.opaque_terms(*self.exprs, *ends, *self._conditions))
         extents = [r.extent for r in self._limits() if isinstance(r.extent, Expr) and not r.extent.is_const]
         self._size_extents = [e for e in extents if own.isdisjoint(e.free_vars())]  # over sizes alone
         self._empty = logical_or(*(e <= 0 for e in self._size_extents))
@@ -207,7 +204,7 @@ class IterMap(Configured):
     @cached_property
     def _around(self) -> Context:
         """The context of the sizes."""
-        facts = [f for f in self._ctx.facts if not any(v in self._own for v in free_vars(f.condition))]
+        facts = [f for f in self._ctx.facts if not any(v in self._own for v in dag.free_vars(f.condition))]
         return type(self._ctx)(self._held, domain=self._ctx.domain).extended(facts=facts)
 
     @cached_property
@@ -387,7 +384,7 @@ class IterMap(Configured):
     def _sides_at(self, sizes: dict[Var, int]) -> list[tuple[int, int]] | None:
         sides = []
         for limits in self.ranges:
-            ends = [constant_value(self._ctx.canonical(substitute(e, sizes))) for e in _ends(limits)]
+            ends = [constant_value(self._ctx.canonical(dag.substitute(e, sizes))) for e in _ends(limits)]
             if any(end is None for end in ends) or len(ends) < 2:
                 return None
             low, extent = (int(end) for end in ends if end is not None)
@@ -406,9 +403,9 @@ class IterMap(Configured):
     def _arriving(self) -> list[Cond]:
         """The conditions for a place to have a preimage, except those that `ranges` imply."""
         values, conditions = self._decoded
-        parts = [*conditions, *(substitute(cond, values) for cond in self._conditions)]
+        parts = [*conditions, *(dag.substitute(cond, values) for cond in self._conditions)]
         kept: dict[Cond, None] = {}
-        for cond in (self._short(part) for whole in parts for part in conjuncts(whole)):
+        for cond in (self._short(part) for whole in parts for part in dag.conjuncts(whole)):
             if cond not in kept and not self._there.prove(cond):
                 kept[cond] = None
         # The structure may be that of nonempty loops: with i in [0, n) and n < 2 it reads i as 0, also at n = 0.
@@ -441,14 +438,14 @@ class IterMap(Configured):
 
     def padding_at(self, place: Sequence[IntLike]) -> Cond:
         """The padding condition at a place within `ranges`: it has no preimage."""
-        condition: Cond = substitute(self.padding, self._as_places(place))
+        condition: Cond = dag.substitute(self.padding, self._as_places(place))
         return condition
 
     def arriving_at(self, place: Sequence[IntLike]) -> Cond:
         """The negation of `padding_at`: a place within `ranges` has a preimage."""
         if not isinstance(self._read, Structure):
             return logical_not(self.padding_at(place))
-        condition: Cond = substitute(logical_and(*self._arriving), self._as_places(place))
+        condition: Cond = dag.substitute(logical_and(*self._arriving), self._as_places(place))
         return condition
 
     def inverse(self, place: Sequence[IntLike]) -> dict[Var, Expr]:
@@ -459,7 +456,7 @@ class IterMap(Configured):
         InputError: the map is not proved injective, or the number of indices is wrong.
         """
         values = self._as_places(place)
-        return {v: substitute(e, values) for v, e in self._inverse.items()}
+        return {v: dag.substitute(e, values) for v, e in self._inverse.items()}
 
     @cached_property
     def _inverse(self) -> dict[Var, Expr]:
@@ -488,7 +485,7 @@ class IterMap(Configured):
         return f"the map is not known to have an inverse: {verdict.reason}"
 
     def _as_places(self, place: Sequence[IntLike]) -> dict[Var, Expr]:
-        indices = listed_indices(place, "a place", "a tuple of indices")
+        indices = arguments.listed(place, "a place", "a tuple of indices")
         if len(indices) != len(self.places):
             raise InputError(f"the map has {len(self.places)} new indices, not those of {shown(place)}")
         return dict(zip(self.places, map(as_expr, indices), strict=True))
@@ -535,7 +532,7 @@ def whole_box(ctx: Context, image: Region, exprs: Sequence[Expr]) -> Region:
     ----------
     image: a superset of the image of `exprs` over the context.
     """
-    frame, variables = ctx.frame, tuple([v for v in free_vars(*exprs) if v in ctx.ranges])
+    frame, variables = ctx.frame, tuple([v for v in dag.free_vars(*exprs) if v in ctx.ranges])
     if frame.defined or any(v in ctx.ranges for fact in frame.facts for v in fact.condition.free_vars()):
         return image  # where a fact may leave no point, a surjection proves nothing
     box = image.box

@@ -14,10 +14,8 @@ from math import lcm
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from intset.errors import BudgetError
-from intset.expr import ops
+from intset.expr import Cond, Expr, Var, as_expr, constant_value, dag, ops
 from intset.expr.build import ceildiv
-from intset.expr.dag import postorder
-from intset.expr.node import Cond, Expr, Var, as_expr, constant_value
 
 if TYPE_CHECKING:
     from intset.context import Context
@@ -148,7 +146,7 @@ class Structure:
         self._marks: dict[object, Mark] = {}
         self._offsets: dict[object, Scalar] = {}  # of each source
         self._sums: dict[Expr, DigitSum] = {}
-        for number, node in enumerate(postorder(exprs)):
+        for number, node in enumerate(dag.postorder(exprs)):
             if number > INDEX_NODES:
                 raise NoStructureError("the indices are too long")
             if isinstance(node, Expr):
@@ -399,7 +397,7 @@ def structure_of(exprs: Sequence[Expr], box: Mapping[Var, Interval], scalars: Sc
     ------
     NoStructureError: none was found.
     """
-    divisors = [e.args[1] for e in postorder(exprs) if e.op in (ops.FLOORDIV, ops.FLOORMOD)]
+    divisors = [e.args[1] for e in dag.postorder(exprs) if e.op in (ops.FLOORDIV, ops.FLOORMOD)]
     numbers = [abs(e.data) for e in divisors if isinstance(e, Expr) and e.is_const and e.data]
     ways = [(True, 0), (False, 0)]
     if 1 < len(numbers) <= INDEX_TERMS:

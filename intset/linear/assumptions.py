@@ -14,9 +14,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from intset.expr import ops
-from intset.expr.dag import chain, conjuncts
-from intset.expr.node import Cond, Expr, Node, PlainVar, Var, make, truth
+from intset.expr import Cond, Expr, Node, Var, dag, ops
+from intset.expr.node import PlainVar, make, truth
 from intset.linear import bounds as iv
 from intset.linear.bounds import EVERYTHING, Interval
 from intset.linear.form import Linear, accumulate, atom, reads_positive
@@ -39,7 +38,7 @@ def clauses(known: Normalizer, cond: Cond) -> tuple[Clause | Cond, ...]:
     if cond.op in DIFFERENCES:
         verdict = _judged_comparison(known, cond)
         return () if verdict is True else (truth(False),) if verdict is False else (verdict,)
-    parts = list(conjuncts(known.cond(cond)))
+    parts = list(dag.conjuncts(known.cond(cond)))
     return tuple([known.compared.get(part, part) for part in parts if part.op is not ops.BOOL or not part.data])
 
 
@@ -414,7 +413,7 @@ def _is_deep(choice: Cond) -> bool:
     """Whether disjunctions inside of conjunctions nest beyond `NESTED_CHOICES`."""
     level: Iterable[Cond] = (choice,)
     for _ in range(NESTED_CHOICES):
-        arms = [part for one in level for arm in chain(ops.OR, one) for part in conjuncts(arm)]
+        arms = [part for one in level for arm in dag.chain(ops.OR, one) for part in dag.conjuncts(arm)]
         level = dict.fromkeys(part for part in arms if part.op is ops.OR)
         if not level:
             return False
@@ -425,7 +424,7 @@ def _tighten_choice(base: Normalizer, choice: Cond, ranges: dict[Var, Interval],
     """Tighten each variable to the hull of its ranges under both sides of a disjunction."""
     if _is_deep(choice):
         return False
-    sides = [side for side in map(base.narrowed, chain(ops.OR, choice)) if not side.empty]
+    sides = [side for side in map(base.narrowed, dag.chain(ops.OR, choice)) if not side.empty]
     if not sides:
         table_of_any: dict[Any, Interval] = ranges or atoms
         first = next(iter(table_of_any), None)

@@ -21,10 +21,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from intset.budgets import BIT_WIDTH, TAIL_BITS
-from intset.expr import ops
-from intset.expr.dag import operations, postorder
-from intset.expr.node import Expr, Node, Var, const
-from intset.expr.printer import shown
+from intset.expr import Expr, Node, Var, const, dag, ops, shown
 from intset.linear.bounds import Interval
 
 
@@ -117,11 +114,11 @@ _QUOTIENTS: Final = frozenset((ops.FLOORDIV, ops.FLOORMOD, ops.TRUNCDIV, ops.TRU
 
 def speaks_of_bits(roots: Sequence[Node]) -> bool:
     """Whether a bit operation, or a division by a power of two, occurs below the roots."""
-    present = frozenset[object]().union(*map(operations, roots))
+    present = frozenset[object]().union(*map(dag.operations, roots))
     if not BITWISE.isdisjoint(present):
         return True
     return not _QUOTIENTS.isdisjoint(present) and any(
-        node.op in _QUOTIENTS and _exponent(node.args[1]) is not None for node in postorder(roots)
+        node.op in _QUOTIENTS and _exponent(node.args[1]) is not None for node in dag.postorder(roots)
     )
 
 
@@ -175,7 +172,7 @@ class Columns:
         ------
         CarryError: the form may be negative, or the width of a term is unknown.
         """
-        for node in postorder((root,)):
+        for node in dag.postorder((root,)):
             if isinstance(node, Expr) and node not in self._forms:
                 self._forms[node] = self._read(node)
         found = self._forms[root]

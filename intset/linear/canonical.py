@@ -12,9 +12,8 @@ from math import gcd
 from typing import Any, Final
 
 from intset.budgets import EXPANDED_TERMS, PRODUCT_DEGREE
-from intset.expr import ops
-from intset.expr.dag import free_vars, is_small
-from intset.expr.node import Cond, Expr, Node, Var, make, truth
+from intset.expr import Cond, Expr, Node, Var, dag, ops
+from intset.expr.node import make, truth
 from intset.linear import bounds as iv
 from intset.linear import division, signs, symbolic
 from intset.linear.assumptions import CONDITION_RULES, NO_ASSUMPTIONS, Assumptions, Clause, clauses, is_chain, narrow
@@ -239,7 +238,7 @@ class Normalizer:
         if related is None:
             atoms = [e for fact in self.assumptions.nonneg for e in fact.terms]
             atoms += [e for e in self.assumptions.atoms if e.op is not ops.VAR]
-            related = self._related = frozenset(free_vars(*atoms)) if atoms else frozenset()
+            related = self._related = frozenset(dag.free_vars(*atoms)) if atoms else frozenset()
         return related
 
     # -- bounds -------------------------------------------------------------------------------------------------
@@ -485,7 +484,7 @@ class Normalizer:
 
     def _arm_readers(self, cond: Cond, if_true: Expr, if_false: Expr) -> tuple[Normalizer | None, Normalizer | None]:
         limit = REFINED_ARM >> (2 * self.depth)
-        if not is_small(limit, (cond, if_true, if_false)):
+        if not dag.is_small(limit, (cond, if_true, if_false)):
             return None, None
         yes = None if if_true.op is ops.CONST and is_chain(cond, ops.OR) else self.narrowed(cond)
         no = None if if_false.op is ops.CONST and is_chain(cond, ops.AND) else self.narrowed(~cond)

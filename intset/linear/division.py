@@ -25,8 +25,8 @@ from math import gcd
 from typing import TYPE_CHECKING, Final
 
 from intset.budgets import EXPANDED_TERMS, REGROUPED_REMAINDERS
-from intset.expr import ops
-from intset.expr.node import Expr, Node, const, make
+from intset.expr import Expr, Node, const, ops
+from intset.expr.node import make
 from intset.linear.form import (
     ZERO,
     Linear,

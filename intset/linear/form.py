@@ -14,9 +14,9 @@ from math import gcd
 from operator import is_
 from typing import Any, Final, NamedTuple, TypeGuard
 
-from intset.expr import ops
+from intset.expr import Expr, Node, Var, const, ops
 from intset.expr.build import Opaque
-from intset.expr.node import Expr, Node, Var, const, make
+from intset.expr.node import make
 
 FORM_TREE_STEPS: Final = 128  # nodes of a tree that are compared before a shared walk takes over
 

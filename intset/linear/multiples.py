@@ -15,8 +15,8 @@ from math import gcd
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from intset.arithmetic.strided import chinese
-from intset.expr import ops
-from intset.expr.node import Expr, Var, const, make
+from intset.expr import Expr, Var, const, ops
+from intset.expr.node import make
 from intset.linear.form import (
     ZERO,
     Key,

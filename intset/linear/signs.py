@@ -17,10 +17,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from intset.budgets import PRODUCT_DEGREE, RELAXED_DIVISORS, VISITED_MONOMIALS
 from intset.errors import IntSetError
-from intset.expr import ops
-from intset.expr.dag import opaque_terms, postorder_until
+from intset.expr import Cond, Expr, Node, Var, dag, ops
 from intset.expr.evaluate import applied, evaluate
-from intset.expr.node import Cond, Expr, Node, Var
 from intset.linear.bounds import EVERYTHING, Interval, meet
 from intset.linear.form import (
     Linear,
@@ -129,7 +127,7 @@ class Member:
 
     def _evaluate(self, root: Node) -> None:
         values = self.values
-        for e in postorder_until(root, values):
+        for e in dag.postorder_until(root, values):
             if e.op is ops.VAR or e.op is ops.LOAD:
                 values[e] = self._of_leaf(e)
             elif e.op is ops.CONST or e.op is ops.BOOL:
@@ -319,7 +317,7 @@ def _closing(
                 k = fact.terms[e]
                 fact = fact.plus(atom(e), -k).plus(solved[e], k)
         used = {v for e in fact.terms for v in e.free_vars()}
-        if used and all(v in place for v in used) and not opaque_terms(*fact.terms):
+        if used and all(v in place for v in used) and not dag.opaque_terms(*fact.terms):
             last = max(used, key=place.__getitem__)
             closing[last] = (*closing.get(last, ()), fact)
     return closing

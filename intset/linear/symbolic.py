@@ -24,10 +24,9 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from intset.budgets import VISITED_MONOMIALS
-from intset.expr import ops
+from intset.expr import Expr, Var, const, dag, ops
 from intset.expr.build import sum_of
-from intset.expr.dag import free_vars
-from intset.expr.node import Expr, Var, const, make
+from intset.expr.node import make
 from intset.linear.division import extremum, floordiv
 from intset.linear.form import (
     ZERO,
@@ -536,7 +535,7 @@ def _is_relaxed(form: Linear | None, relaxed: Relaxed) -> bool:
 def covers(known: Normalizer, base: Linear, divisor: Linear, relaxed: Relaxed) -> bool:
     """Whether `base % divisor` takes every residue: a variable with coefficient 1, in no other term, that runs over a
     whole period."""
-    for var in free_vars(*base.terms):
+    for var in dag.free_vars(*base.terms):
         if relaxed(var) and base.terms.get(var) in (1, -1) and sum(var in e.free_vars() for e in base.terms) == 1:
             first, last = ends_of(known, var)
             if first is not None and last is not None and known.is_nonneg(last.minus(first).shift(1).minus(divisor)):

@@ -19,10 +19,8 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from intset.budgets import BITWISE_NODES
-from intset.expr import ops
-from intset.expr.dag import conjuncts, is_small, postorder, rewrite
-from intset.expr.node import Cond, Expr, Node, PlainVar, Var, const, make
-from intset.expr.range import Range
+from intset.expr import Cond, Expr, Node, Range, Var, const, dag, ops
+from intset.expr.node import PlainVar, make
 from intset.frame import Frame
 from intset.linear.assumptions import compare
 from intset.linear.bitforms import (
@@ -49,7 +47,7 @@ CASE_NESTING: Final = 4  # comparisons assumed together
 
 def holds_by_cases(known: Normalizer, canonical: Cond) -> bool:
     """Whether case distinction proves a canonical condition of `known`."""
-    if not is_small(CASE_NODES, (canonical,)) or next(_choices(canonical), None) is None:
+    if not dag.is_small(CASE_NODES, (canonical,)) or next(_choices(canonical), None) is None:
         return False
     waiting = [(known, canonical, 0)]
     for _ in range(CASES):
@@ -129,7 +127,7 @@ def _sides(reader: Normalizer, kind: ops.Op, form: Linear) -> Iterator[Cond]:
 
 def _choices(goal: Cond) -> Iterator[Cond]:
     """Comparisons that govern choices in `goal`, innermost first."""
-    for node in postorder((goal,)):
+    for node in dag.postorder((goal,)):
         if node.op is ops.SELECT:
             yield from _comparisons(node.args[0])
         elif node.op is ops.MIN or node.op is ops.MAX:
@@ -175,14 +173,14 @@ class BitProof(NamedTuple):
 
 def bit_proof(frame: Frame, goal: Cond) -> BitProof | None:
     """A proof by rows; `None` if rows do not prove the goal."""
-    facts = [part for fact in frame.conditions for part in conjuncts(fact)]
+    facts = [part for fact in frame.conditions for part in dag.conjuncts(fact)]
     roots = (goal, *facts)
-    if not is_small(BITWISE_NODES, roots) or not speaks_of_bits(roots):
+    if not dag.is_small(BITWISE_NODES, roots) or not speaks_of_bits(roots):
         return None
     columns = columns_of(frame)
     premises = tuple(part for part in facts if part.op in (ops.EQ, ops.NE))
     cases = []
-    for part in conjuncts(goal):
+    for part in dag.conjuncts(goal):
         negated = list(negated_literals(part))
         if not negated:
             return None
@@ -292,7 +290,7 @@ def _without_pivots(
 def follows_by_bits(frame: Frame, goal: Cond) -> bool:
     """Whether the linear form proves the goal once bits of one variable that stand together are that variable."""
     tops = _outermost(goal)
-    if not tops or not is_small(BITWISE_NODES, (goal,)):
+    if not tops or not dag.is_small(BITWISE_NODES, (goal,)):
         return False
     columns = columns_of(frame)
     replaced: dict[Node, Node] = {}
@@ -311,13 +309,13 @@ def follows_by_bits(frame: Frame, goal: Cond) -> bool:
     if not replaced:
         return False
     inside = frame.extended(ranges, ())
-    clauses = inside.known.cond(rewrite(goal, replaced))
+    clauses = inside.known.cond(dag.rewrite(goal, replaced))
     return holds_by_signs(inside.known, clauses)
 
 
 def holds_by_signs(known: Normalizer, canonical: Cond) -> bool:
     """Whether ranges, facts and signs prove each conjunct of a canonical condition."""
-    for part in conjuncts(canonical):
+    for part in dag.conjuncts(canonical):
         if part.op is ops.BOOL and part.data:
             continue
         clause = known.compared.get(part)
@@ -335,7 +333,7 @@ def _outermost(goal: Cond) -> list[Expr]:
         is_multiple = node.op is ops.MUL and any(arg.is_const for arg in node.args)
         if isinstance(node, Cond) or node.op in (ops.ADD, ops.SUB, ops.NEG) or is_multiple:
             stack += node.args
-        elif any(below.op in BITWISE for below in postorder((node,))):
+        elif any(below.op in BITWISE for below in dag.postorder((node,))):
             found[node] = None
     return list(found)
 

@@ -15,11 +15,10 @@ from intset.check.certificate import Certificate
 from intset.check.evidence import box_of, premises_of
 from intset.check.solvers import emptiness_text, unsat_text
 from intset.errors import BudgetError, InputError
-from intset.expr.dag import free_vars
+from intset.expr import Cond, Expr, dag, shown
 from intset.expr.definedness import asserted_parts
 from intset.expr.evaluate import point_value
-from intset.expr.node import Cond, Expr, truth
-from intset.expr.printer import shown
+from intset.expr.node import truth
 from intset.expr.range import range_conditions
 from intset.facts import ASSERTED, Fact
 from intset.frame import Frame
@@ -95,7 +94,7 @@ def _completions(claim: Certificate, basis: Basis, point: Mapping[Expr, int]) ->
 
 def _with_first_values(claim: Certificate, point: Mapping[Expr, int]) -> dict[Expr, int]:
     whole, own = dict(point), dict(claim.ranges)
-    ends = free_vars(*(cond for var, limits in claim.ranges for cond in range_conditions(var, limits)))
+    ends = dag.free_vars(*(cond for var, limits in claim.ranges for cond in range_conditions(var, limits)))
     waiting = dict.fromkeys((*(var for var in ends if var not in own), *own))
     while waiting:
         ready = [var for var in waiting if var not in own or whole.keys() >= set(own[var].free_vars())]
@@ -159,7 +158,7 @@ def _claims(goal: Cond, proof: Decided, used: Collection[Fact]) -> Iterator[Cert
 
 def claim_of(goal: Cond, basis: Basis, facts: tuple[Fact, ...]) -> Certificate:
     """An uncertified claim with the relevant ranges."""
-    relevant = ranged(basis.ranges, free_vars(goal, *(fact.condition for fact in facts)))
+    relevant = ranged(basis.ranges, dag.free_vars(goal, *(fact.condition for fact in facts)))
     return Certificate("", goal, False, facts, tuple((var, basis.ranges[var]) for var in relevant))
 
 

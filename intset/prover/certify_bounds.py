@@ -21,13 +21,10 @@ from intset.config import Config, pinned
 from intset.domains.certified.witness import LISTED as WHO_LISTS
 from intset.domains.sets.ends import Bounds
 from intset.errors import InputError
-from intset.expr import ops
-from intset.expr.dag import free_vars, opaque_terms, postorder, rewrite, substitute
+from intset.expr import Cond, Expr, Node, Range, Var, as_expr, const, constant_value, dag, ops, shown
 from intset.expr.definedness import definedness
 from intset.expr.evaluate import evaluate, point_value
-from intset.expr.node import Cond, Expr, Kind, Kind_co, Node, Var, as_expr, const, constant_value, make, truth
-from intset.expr.printer import shown
-from intset.expr.range import Range
+from intset.expr.node import Kind, Kind_co, make, truth
 from intset.facts import ASSUMED, DERIVED, Fact
 from intset.frame import Frame
 from intset.infinity import Infinity
@@ -130,7 +127,7 @@ def _attained(
         proof = prove_in(within, goal)
         cert = refutation(goal, basis, proof.counterexample or {}) if proof.status == REFUTED else None
         return (None, None) if cert is None else (cert.point, cert)
-    if opaque_terms(goal, *(fact.condition for fact in asked.facts)):
+    if dag.opaque_terms(goal, *(fact.condition for fact in asked.facts)):
         return None, None
     for values in itertools.islice(dict.fromkeys(_points(asked, within, end, sizes)), GENERALIZED_WITNESSES):
         at: At = {var: e if (number := constant_value(e)) is None else number for var, e in values}
@@ -146,7 +143,7 @@ def _attained(
 def _sizes(asked: AskedBounds, end: Expr) -> tuple[Var, ...]:
     """The parameters of the answer: variables without a range, and kept variables."""
     ends = (e for r in asked.ranges.values() for e in (r.min, r.extent) if isinstance(e, Expr))
-    stated = free_vars(asked.expr, end, *ends, *(fact.condition for fact in asked.facts))
+    stated = dag.free_vars(asked.expr, end, *ends, *(fact.condition for fact in asked.facts))
     return (*(var for var in stated if var not in asked.ranges), *asked.keep)
 
 
@@ -206,7 +203,7 @@ def _in_sizes(variables: list[Var], chosen: tuple[Expr, ...]) -> dict[Var, Expr]
     """Substitute earlier choices into later ones, which leaves expressions of the parameters."""
     values: dict[Var, Expr] = {}
     for var, value in zip(variables, chosen, strict=True):
-        there = as_expr(substitute(value, values))
+        there = as_expr(dag.substitute(value, values))
         values[var] = there if there.free_vars() else const(evaluate(there))
     return values
 
@@ -298,7 +295,7 @@ def _proved(frame: Frame, root: Node, one: Rewrite, where: tuple[Any, ...], conf
     """
     plain = (one.before, one.after)
     path = tuple(dict.fromkeys((one.before, *map(_without_remainders, plain), one.after)))
-    remainders = (e for e in postorder((one.before,)) if e.op in QUOTIENT_OF)
+    remainders = (e for e in dag.postorder((one.before,)) if e.op in QUOTIENT_OF)
     is_symbolic = any(e.args[1].op is not ops.CONST for e in remainders)
     for ends in (path, plain) if is_symbolic and len(path) == 4 else (plain,):
         steps: list[SimplifyStep] = []
@@ -316,11 +313,11 @@ def _proved(frame: Frame, root: Node, one: Rewrite, where: tuple[Any, ...], conf
 def _without_remainders(root: Node) -> Node:
     """The expression with `a % d` as `a - a//d*d`."""
     new: dict[Node, Node] = {}
-    for e in postorder((root,)):
+    for e in dag.postorder((root,)):
         if e.op in QUOTIENT_OF:
             a, d = e.args
             new[e] = a - make(QUOTIENT_OF[e.op], (a, d)) * d
-    return rewrite(root, new) if new else root
+    return dag.rewrite(root, new) if new else root
 
 
 QUOTIENT_OF: Final = {ops.FLOORMOD: ops.FLOORDIV, ops.TRUNCMOD: ops.TRUNCDIV}

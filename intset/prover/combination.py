@@ -49,10 +49,8 @@ from intset.check.evidence import (
     ways_to_fail,
 )
 from intset.errors import BudgetError
-from intset.expr import ops
-from intset.expr.dag import free_vars, opaque_terms, postorder
+from intset.expr import Cond, Expr, const, constant_value, dag, ops
 from intset.expr.definedness import definedness
-from intset.expr.node import Cond, Expr, const, constant_value
 from intset.expr.range import declared_conditions, range_conditions
 from intset.frame import Frame
 from intset.linear.form import factors, order_key, take_out
@@ -253,7 +251,7 @@ def combinations(cert: Certificate, effort: SearchBudget) -> tuple[Combination, 
 def refute(cert: Certificate, case: Literals, roots: Sequence[Cond], effort: SearchBudget) -> Combination | None:
     """A combination that contradicts the conjunction of the comparisons in `case`; None if none is found."""
     plain = _premises(cert, case, roots)
-    nodes = sum(1 for _ in postorder([premise.cond for premise in plain]))
+    nodes = sum(1 for _ in dag.postorder([premise.cond for premise in plain]))
     if nodes > COMBINED_NODES:
         return None
     effort.charge(NODE_STEPS * nodes)
@@ -323,7 +321,7 @@ def splits(
     effort: SearchBudget,
 ) -> Iterator[Cond]:
     """Candidate split conditions, most promising first."""
-    below = postorder([premise.cond for column in columns for premise in column.premises])
+    below = dag.postorder([premise.cond for column in columns for premise in column.premises])
     equal: list[Expr] = []  # differences that the linear form finds to be 0
     for node in below:
         if isinstance(node, Expr) and node.op in _SIMPLIFIED:
@@ -362,7 +360,7 @@ def _chained_quotients(simple: Expr) -> Iterator[Expr]:
 
     It follows from `s = m*(s//m)` times `t//s`, and `m = k*(m//k)` times `s//m * (t//s)`.
     """
-    products = [node for node in postorder((simple,)) if isinstance(node, Expr) and node.op is ops.MUL]
+    products = [node for node in dag.postorder((simple,)) if isinstance(node, Expr) and node.op is ops.MUL]
     inner = {product.args[0] for product in products}
     for product in products:
         parts = factors(product)
@@ -455,7 +453,7 @@ def _is_long(columns: Sequence[Column]) -> bool:
 def _used(divisors: tuple[Any, ...], found: Combination) -> tuple[Any, ...]:
     """Divisors whose sign the terms use."""
     premises = [p for leaf in found.leaves() for term in leaf.terms for p in term.premises]
-    below = set(postorder([p.cond for p in premises if p.why in (names.MEANING, names.DIVISOR)]))
+    below = set(dag.postorder([p.cond for p in premises if p.why in (names.MEANING, names.DIVISOR)]))
     return tuple(entry for entry in divisors if entry[0] in below)
 
 
@@ -464,7 +462,7 @@ def _premises(cert: Certificate, case: Literals, roots: Sequence[Cond]) -> list[
     premises = [Premise(names.GOAL, cond) for cond in case]
     premises += [Premise(names.FACT, part) for fact in cert.facts for part in literals(fact.condition)]
     premises += [Premise(names.DEFINED, part) for need in definedness(roots) for part in literals(need)]
-    touched = set(free_vars(*(p.cond for p in premises), *(roots if cert.vacuous else ())))
+    touched = set(dag.free_vars(*(p.cond for p in premises), *(roots if cert.vacuous else ())))
     waiting = list(touched)
     limits_of = dict(cert.ranges)
     while waiting:
@@ -479,14 +477,14 @@ def _premises(cert: Certificate, case: Literals, roots: Sequence[Cond]) -> list[
         for cond in range_conditions(var, limits)
     ]
     conds = [premise.cond for premise in premises]
-    for leaf in (*free_vars(*conds), *opaque_terms(*conds)):
+    for leaf in (*dag.free_vars(*conds), *dag.opaque_terms(*conds)):
         premises += [Premise(names.DECLARED, cond) for cond in declared_conditions(leaf)]
     return list(dict.fromkeys(premise for premise in premises if premise.cond.op is not ops.NE))
 
 
 def _divisors(premises: Iterable[Premise], needs: Sequence[Cond]) -> list[Expr]:
     """Variable divisors."""
-    below = postorder([premise.cond for premise in premises])
+    below = dag.postorder([premise.cond for premise in premises])
     divisors = dict.fromkeys(e.args[1] for e in below if e.op in (ops.FLOORDIV, ops.FLOORMOD, ops.CEILDIV))
     return [d for d in divisors if constant_value(d) is None and d.ne(0) in needs]
 

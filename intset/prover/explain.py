@@ -9,11 +9,9 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from intset.config import current, using
 from intset.errors import InputError
-from intset.expr import ops
-from intset.expr.dag import conjuncts, free_vars, is_small, postorder, without_assertions
+from intset.expr import Cond, Expr, IntLike, ShapeVar, Var, as_expr, constant_value, dag, ops, shown
 from intset.expr.evaluate import point_value
-from intset.expr.node import Cond, Expr, IntLike, ShapeVar, Var, as_expr, constant_value
-from intset.expr.printer import Displayed, number_text, shown, to_text
+from intset.expr.printer import Displayed, number_text, to_text
 from intset.prover.proof import PROVED, REFUTED, Proof
 from intset.trace import traced
 
@@ -105,7 +103,7 @@ def _differences(ctx: Context, proof: Proof) -> list[str]:
     if proof.by != "linear" or proof.vacuous:
         return []
     lines = []
-    for part in list(conjuncts(proof.goal))[:4]:
+    for part in list(dag.conjuncts(proof.goal))[:4]:
         if part.op in ops.COMPARISONS:
             difference = ctx.canonical(part.args[0] - part.args[1])
             low, high = ctx.bounds(part.args[0] - part.args[1])
@@ -147,7 +145,7 @@ def _about_bounds(ctx: Context, e: Expr, bounds: Bounds) -> list[str]:
 
 def expr_divisions(e: Expr) -> list[Expr]:
     """Floor divisions and remainders by divisors other than powers of 2, which known signs make cheap."""
-    below = [node for node in postorder((e,)) if isinstance(node, Expr)]
+    below = [node for node in dag.postorder((e,)) if isinstance(node, Expr)]
     divisions = [node for node in below if node.op in (ops.FLOORDIV, ops.FLOORMOD)]
     return [node for node in divisions if (c := constant_value(node.args[1])) is None or c < 0 or c & (c - 1)]
 
@@ -194,10 +192,10 @@ def missing_for(ctx: Context, goal: Cond) -> Missing | None:
     Candidates, tried singly and then in pairs: signs of variables, nonzero divisors, bounds of a variable by a size or
     by a product of two sizes, exact divisions. Guarantee: the goal was proved with the facts, and not vacuously.
     """
-    if not is_small(MISSING_NODES, (goal,)):
+    if not dag.is_small(MISSING_NODES, (goal,)):
         return None
-    goal = without_assertions(goal)
-    nodes = len(list(postorder((goal,))))
+    goal = dag.without_assertions(goal)
+    nodes = len(list(dag.postorder((goal,))))
     tried = max(1, MISSING_WORK // nodes**2)
     most = min(MISSING_FACTS, tried)
     is_sign = goal.op is ops.GE and isinstance(goal.args[0], Var)
@@ -218,9 +216,9 @@ def missing_for(ctx: Context, goal: Cond) -> Missing | None:
 
 def _candidates(goal: Cond, ctx: Context) -> Iterator[Cond]:
     """Candidate facts that users can state, most common first."""
-    in_ends = (size for var in free_vars(goal) if var in ctx.ranges for size in ctx.ranges[var].free_vars())
-    variables = list(dict.fromkeys((*free_vars(goal), *in_ends)))
-    divided = [node for node in postorder((goal,)) if node.op in ops.DIVISIONS]
+    in_ends = (size for var in dag.free_vars(goal) if var in ctx.ranges for size in ctx.ranges[var].free_vars())
+    variables = list(dict.fromkeys((*dag.free_vars(goal), *in_ends)))
+    divided = [node for node in dag.postorder((goal,)) if node.op in ops.DIVISIONS]
     sizes = [var for var in variables if isinstance(var, ShapeVar) or any(var is node.args[1] for node in divided)]
     facts: dict[Cond, None] = dict.fromkeys(var >= 0 for var in variables)
     facts.update(dict.fromkeys(var >= 1 for var in variables))

@@ -18,15 +18,12 @@ from intset.check.certificate import Certificate
 from intset.config import Config, current, pinned
 from intset.domains.query import Query
 from intset.errors import EvaluationError, InputError, MachineOverflowError
-from intset.expr import ops
-from intset.expr.arguments import one_of
+from intset.expr import Cond, Expr, Node, Range, Var, arguments, dag, ops
 from intset.expr.build import logical_and, logical_not, logical_or
-from intset.expr.dag import free_vars
 from intset.expr.definedness import guarded_steps
 from intset.expr.evaluate import all_hold, evaluate
-from intset.expr.node import Cond, Expr, Node, Var, truth
+from intset.expr.node import truth
 from intset.expr.printer import Displayed, Point, number_text
-from intset.expr.range import Range
 from intset.facts import ASSUMED, Fact, namesakes, shown_notes
 from intset.frame import Frame
 from intset.linear.bounds import first_of
@@ -90,7 +87,7 @@ class Proof(Displayed):
         basis: Basis = NOTHING,
     ) -> None:
         if status is not PROVED and status is not REFUTED:
-            one_of((PROVED, REFUTED, UNKNOWN), status, "the status of a proof")
+            arguments.one_of((PROVED, REFUTED, UNKNOWN), status, "the status of a proof")
         self.goal, self.status, self.by, self.reason = goal, status, by, reason
         self.counterexample: dict[Expr, int] | None = None if counterexample is None else Point(counterexample)
         self.basis = basis
@@ -369,7 +366,7 @@ def relevant_part(frame: Frame, goal: Cond, config: Config) -> RelevantPart | No
     relaxed, params, touching, leftover = view.split_relevant([goal, *symbolic])
     touched = {*relaxed, *params}
     elsewhere: dict[Expr, int] = {}
-    for var in (*frame.ranges, *free_vars(*leftover)):
+    for var in (*frame.ranges, *dag.free_vars(*leftover)):
         if var in touched or var in elsewhere:
             continue
         low, high = frame.known.atom_bounds(var)

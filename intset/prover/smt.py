@@ -27,11 +27,10 @@ from typing import Any, Final, Literal, TypeAlias
 
 from intset.budgets import SOLVER_RLIMIT, Z3_SHIFT
 from intset.errors import BudgetError, UndefinedError
-from intset.expr import ops
+from intset.expr import Cond, Expr, Node, Var, constant_value, dag, ops
 from intset.expr.build import Opaque
-from intset.expr.dag import postorder
 from intset.expr.evaluate import evaluate
-from intset.expr.node import Cond, Expr, Node, Var, constant_value, is_declared
+from intset.expr.node import is_declared
 from intset.expr.ops import Op
 from intset.prover.z3_solver import WORKBENCHES, Z3Function, Z3Term, Z3Terms, keeping_interrupts, load_z3
 
@@ -126,7 +125,7 @@ class Encoder:
             return known
         self._bounds = bounds or (lambda _: (None, None))
         carriers = []
-        for count, node in enumerate(postorder((root,))):
+        for count, node in enumerate(dag.postorder((root,))):
             if count >= Z3_NODES:
                 raise BudgetError(f"more than {Z3_NODES} terms", "Z3_NODES")
             entry = self._entries.get(node) or self._enter(node)
@@ -412,7 +411,7 @@ class SmtResult:
 def effort(*roots: Node) -> int:
     """Estimated z3 effort: nonlinear products and divisions count 1, divisions by constants 1/4."""
     quarters = 0
-    for node in postorder(roots):
+    for node in dag.postorder(roots):
         if node.op is ops.MUL:
             quarters += 0 if node.args[0].is_const or node.args[1].is_const else 4
         elif node.op in ops.DIVISIONS:
@@ -423,7 +422,7 @@ def effort(*roots: Node) -> int:
 def nesting(root: Node) -> int:
     """Nesting depth of divisions; each level lengthens z3's numbers, which z3 units do not measure."""
     depth: dict[Node, int] = {}
-    for node in postorder((root,)):
+    for node in dag.postorder((root,)):
         depth[node] = max((depth[arg] for arg in node.args), default=0) + (node.op in ops.DIVISIONS)
     return depth[root]
 

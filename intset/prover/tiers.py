@@ -25,13 +25,12 @@ from intset.domains.certified.witness import Point, aim, complete, in_domain, re
 from intset.domains.query import Deciding, Query, Regions, TierVerdict
 from intset.domains.ranked import strongest
 from intset.errors import BudgetError, EvaluationError, InputError
-from intset.expr import ops
+from intset.expr import Cond, Expr, Node, Range, Var, dag, ops
 from intset.expr.build import logical_not
-from intset.expr.dag import free_vars, is_small, opaque_terms, postorder, without_assertions
 from intset.expr.definedness import definedness, embedded_claims, is_partial
 from intset.expr.evaluate import evaluate, point_value, some_may_be_long
-from intset.expr.node import Cond, Expr, Node, Var, truth
-from intset.expr.range import Range, declared_conditions, range_conditions
+from intset.expr.node import truth
+from intset.expr.range import declared_conditions, range_conditions
 from intset.facts import DECLARED, Fact
 from intset.frame import Frame, coalesced
 from intset.linear.bitforms import speaks_of_bits
@@ -108,9 +107,13 @@ class ProofQuestion:
     def _probe(self) -> tuple[Query, list[Node]]:
         """The query over all variables of a counterexample, and the nodes to evaluate in postorder."""
         view = self.query
-        everyone = (*_value_roots(self.goal), *view.ranges, *free_vars(*(fact.condition for fact in self.frame.facts)))
+        everyone = (
+            *_value_roots(self.goal),
+            *view.ranges,
+            *dag.free_vars(*(fact.condition for fact in self.frame.facts)),
+        )
         probe = Query(everyone, view.ranges, view.facts, (), view.base, view.known, self.config)
-        return probe, postorder((self.goal, *view.facts))
+        return probe, dag.postorder((self.goal, *view.facts))
 
     def refutes(self, point: Point) -> bool:
         """Whether the completed `point` lies in the domain and evaluates the goal to False."""
@@ -131,7 +134,7 @@ def agree_on_loads(roots: Sequence[Node], point: Point) -> None:
     Loads with undefined indices are skipped: lazy evaluation does not reach them, or the point lies outside the domain.
     """
     seen: dict[tuple[object, ...], int] = {}
-    for term in opaque_terms(*roots):
+    for term in dag.opaque_terms(*roots):
         indices = tuple(point_value(index, point) for index in term.args)
         if None not in indices:
             point[term] = seen.setdefault((term.data, *indices), point[term])
@@ -280,7 +283,7 @@ def _without_equated_sizes(question: ProofQuestion) -> TierVerdict | None:
 
 def _with_equated_sizes(frame: Frame, values: Mapping[Var, Expr], point: Point) -> Point:
     """A point of a solved frame with the values of the sizes that it eliminates."""
-    for v in free_vars(*values.values()):
+    for v in dag.free_vars(*values.values()):
         if v not in point:
             point[v] = first_of(frame.known.atom_bounds(v))
     return {**point, **{v: evaluate(e, point) for v, e in values.items()}}
@@ -295,9 +298,9 @@ def _holds_by_signs(question: ProofQuestion) -> bool:
 
 def _is_identity(goal: Cond) -> bool:
     """Whether both sides of a bitwise equation have the same normal form."""
-    if goal.op is not ops.EQ or not is_small(BITWISE_NODES, (goal,)):
+    if goal.op is not ops.EQ or not dag.is_small(BITWISE_NODES, (goal,)):
         return False
-    if not any(node.op in BITWISE for node in postorder((goal,))):
+    if not any(node.op in BITWISE for node in dag.postorder((goal,))):
         return False
     try:
         difference, is_zero = Expander().sides(goal)
@@ -375,7 +378,7 @@ def regions_tier(question: ProofQuestion) -> TierVerdict:
 def _by_points(question: ProofQuestion, engine: Regions) -> TierVerdict:
     """Decide by emptiness of the violating points, in the shape algebra of a domain."""
     query, goal = question.query, logical_not(question.goal)
-    variables = dict.fromkeys((*free_vars(goal, *query.facts), *question.symbolic_ranges))
+    variables = dict.fromkeys((*dag.free_vars(goal, *query.facts), *question.symbolic_ranges))
     relaxed = [v for v in variables if query.is_quantified(v)]
     violating = Query(relaxed, query.ranges, (*query.facts, goal), (), query.base, query.base, query.config)
     try:
@@ -411,7 +414,7 @@ def _repaired(question: ProofQuestion) -> Point | None:
     frame, values = (question.frame, NO_VALUES) if solved is None else solved
     conditions = [logical_not(question.goal.substitute(values)), *frame.conditions]
     conditions += [cond for v, limits in frame.ranges.items() for cond in range_conditions(v, limits)]
-    point = repaired(conditions, {v: frame.known.atom_bounds(v) for v in free_vars(*conditions)})
+    point = repaired(conditions, {v: frame.known.atom_bounds(v) for v in dag.free_vars(*conditions)})
     if point is None:
         return None
     whole = _with_equated_sizes(frame, values, point)
@@ -430,7 +433,7 @@ def z3_tier(question: ProofQuestion) -> TierVerdict:
         )
     facts: list[tuple[Cond, Any]] = [(fact.condition, fact) for fact in frame.facts]
     stated = [cond for cond, _ in facts]
-    for var in ranged(frame.ranges, (*free_vars(question.goal, *stated), *question.symbolic_ranges)):
+    for var in ranged(frame.ranges, (*dag.free_vars(question.goal, *stated), *question.symbolic_ranges)):
         facts += [(cond, var) for cond in range_conditions(var, frame.ranges[var])]
     config = question.config
     session = SmtSession(config.z3_timeout_ms)
@@ -501,7 +504,7 @@ def needed_facts(goal: Cond, basis: Basis) -> tuple[Fact, ...]:
 
     Declared bounds of a `ShapeVar` count as facts; replacing it by a plain variable tests whether they matter.
     """
-    goal = without_assertions(goal)  # what it asserts is among the facts
+    goal = dag.without_assertions(goal)  # what it asserts is among the facts
     kept = list(basis.facts)
     for fact in tuple(kept):
         fewer = [other for other in kept if other is not fact]
@@ -512,7 +515,7 @@ def needed_facts(goal: Cond, basis: Basis) -> tuple[Fact, ...]:
 
 def _needed_declarations(kept: list[Fact], goal: Cond, basis: Basis) -> Iterator[Fact]:
     roots = (goal, *(fact.condition for fact in kept))
-    sizes = dict.fromkeys(free_vars(*roots))
+    sizes = dict.fromkeys(dag.free_vars(*roots))
     for var in tuple(sizes):
         if var in basis.ranges:
             sizes.update(dict.fromkeys(basis.ranges[var].free_vars()))

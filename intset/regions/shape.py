@@ -34,11 +34,9 @@ from math import prod
 from typing import Any, ClassVar, Final, NamedTuple
 
 from intset.errors import BudgetError, CountError
-from intset.expr import ops
+from intset.expr import Cond, Expr, IntLike, Var, as_expr, const, constant_value, dag, ops
 from intset.expr.build import logical_and, logical_or, maximum
-from intset.expr.dag import chain, opaque_terms, postorder, substitute
 from intset.expr.evaluate import all_hold, compiled, length, value_or_none
-from intset.expr.node import Cond, Expr, IntLike, Var, as_expr, const, constant_value
 from intset.infinity import NEG_INF, POS_INF, Infinity
 from intset.linear.assumptions import narrow
 from intset.linear.bounds import meet
@@ -103,13 +101,13 @@ class Product(NamedTuple):
 
 def has_select(e: Expr) -> bool:
     """Whether an expression contains a `select`."""
-    return any(node.op is ops.SELECT for node in postorder((e,)))
+    return any(node.op is ops.SELECT for node in dag.postorder((e,)))
 
 
 def parts_of(e: Expr, op: ops.Op) -> list[Linear]:
     """The linear forms of a chain of maxima or minima."""
     plain = Normalizer({})
-    return [plain.form(part) for part in chain(op, e)]
+    return [plain.form(part) for part in dag.chain(op, e)]
 
 
 class Account:
@@ -321,7 +319,7 @@ class Shape(ABC):
     def at(self, values: Mapping[Var, IntLike]) -> Shape:
         """Substitute values or expressions for parameters."""
         table = {var: as_expr(value) for var, value in values.items()}
-        return self._of_condition(self.dims, lambda point: substitute(self.condition(point), table))
+        return self._of_condition(self.dims, lambda point: dag.substitute(self.condition(point), table))
 
     def intersect_params(self, allowed: Shape) -> Shape:
         """Filter the parameters: keep the instances in `allowed`, a set without coordinates."""
@@ -333,7 +331,7 @@ class Shape(ABC):
         first = len(params)
 
         def inside(point: Sequence[Var]) -> Cond:
-            found: Cond = substitute(self.condition(point[first:]), dict(zip(params, point, strict=False)))
+            found: Cond = dag.substitute(self.condition(point[first:]), dict(zip(params, point, strict=False)))
             return found
 
         return self._of_condition(first + self.dims, inside)
@@ -355,7 +353,7 @@ class Shape(ABC):
 
         def inside(both: Sequence[Var]) -> Cond:
             table = dict(zip(point, both[first:], strict=True))
-            values = [y.eq(substitute(e, table)) for y, e in zip(both, exprs, strict=False)]
+            values = [y.eq(dag.substitute(e, table)) for y, e in zip(both, exprs, strict=False)]
             return logical_and(self.condition(both[first:]), *values)
 
         return self._of_condition(first + self.dims, inside).project(range(first))
@@ -654,7 +652,7 @@ class ListedPoints(Shape):
         return ListedPoints(len(dims), {tuple(point[k] for k in dims) for point in self.points})
 
     def filter(self, point: Sequence[Var], condition: Cond) -> ListedPoints:
-        if not set(condition.free_vars()) <= set(point) or opaque_terms(condition):
+        if not set(condition.free_vars()) <= set(point) or dag.opaque_terms(condition):
             raise BudgetError("a list of points has no parameters")
         holds = compiled(condition, point)
         return self._of(x for x in self.points if value_or_none(holds, *x))
@@ -697,7 +695,7 @@ class ListedPoints(Shape):
         return self.points >= _points_of(other)
 
     def image(self, point: Sequence[Var], exprs: Sequence[Expr]) -> Shape:
-        if any(not set(e.free_vars()) <= set(point) or opaque_terms(e) for e in exprs):
+        if any(not set(e.free_vars()) <= set(point) or dag.opaque_terms(e) for e in exprs):
             return super().image(point, exprs)
         functions = [compiled(e, point) for e in exprs]
         rows: list[tuple[Any, ...]] = [tuple(value_or_none(value, *x) for value in functions) for x in self.points]

@@ -28,9 +28,8 @@ from math import gcd
 from typing import Final
 
 from intset.budgets import COMPARED_OPERANDS
-from intset.expr import ops
-from intset.expr.dag import chain, free_vars, is_small, postorder, reachable, substitute
-from intset.expr.node import Cond, Expr, Node, Var, make
+from intset.expr import Cond, Expr, Node, Var, dag, ops
+from intset.expr.node import make
 from intset.expr.ops import Op
 from intset.linear.canonical import Normalizer
 from intset.linear.form import Linear, atom, constant, factors, monomial_of, take_out
@@ -253,7 +252,7 @@ def _divided(form: Linear, f: Expr) -> Linear:
 def readers(known: Normalizer, choice: Node) -> tuple[Normalizer, Normalizer]:
     """Normalizers for both arms of a select, each narrowed by the condition; large selects are not narrowed."""
     cond = choice.args[0]
-    if not is_small(SIMPLIFIED_ARM >> (2 * known.depth), choice.args):
+    if not dag.is_small(SIMPLIFIED_ARM >> (2 * known.depth), choice.args):
         return known, known
     return known.narrowed(cond), known.narrowed(~cond)
 
@@ -264,15 +263,15 @@ _LAZY = (ops.SELECT, ops.AND, ops.OR)  # evaluate the first operand always, the 
 
 def is_total(*roots: Node) -> bool:
     """Whether the operations below the roots are defined everywhere."""
-    return not any(node.op in _PARTIAL and not _by_constant(node) for node in postorder(roots))
+    return not any(node.op in _PARTIAL and not _by_constant(node) for node in dag.postorder(roots))
 
 
 def is_as_total(new: Node, old: Node) -> bool:
     """Whether `new` is defined wherever `old` is: `old` evaluates every partial operation of `new` unconditionally."""
-    partial = [node for node in postorder((new,)) if node.op in _PARTIAL and not _by_constant(node)]
+    partial = [node for node in dag.postorder((new,)) if node.op in _PARTIAL and not _by_constant(node)]
     if not partial:
         return True
-    reached = reachable([old], lambda node: node.args[:1] if node.op in _LAZY else node.args)
+    reached = dag.reachable([old], lambda node: node.args[:1] if node.op in _LAZY else node.args)
     return all(node in reached for node in partial)
 
 
@@ -324,10 +323,10 @@ def by_equation(node: Expr, known: Normalizer) -> Iterator[tuple[str, Expr]]:
         return
     at, off = node.args[1:] if cond.op is ops.EQ else node.args[:0:-1]
     for var, value in _solved(cond):
-        if not is_small(SIMPLIFIED_ARM, (at, off, value)):
+        if not dag.is_small(SIMPLIFIED_ARM, (at, off, value)):
             continue
-        there = substitute(at, {var: value})
-        if is_total(off) and known.form(there).same(known.form(substitute(off, {var: value}))):
+        there = dag.substitute(at, {var: value})
+        if is_total(off) and known.form(there).same(known.form(dag.substitute(off, {var: value}))):
             yield "branches equal where the equation holds", off
         if there is not at:
             arms = (there, off) if cond.op is ops.EQ else (off, there)
@@ -337,7 +336,7 @@ def by_equation(node: Expr, known: Normalizer) -> Iterator[tuple[str, Expr]]:
 def as_bound(node: Expr, known: Normalizer) -> Iterator[tuple[str, Expr]]:
     """The select as min or max, where the condition orders its arms and the negation orders them in reverse."""
     cond, a, b = node.args
-    if cond.op not in ORDERED or not is_total(a, b) or not is_small(COMPARED_ARMS, (a, b)):
+    if cond.op not in ORDERED or not is_total(a, b) or not dag.is_small(COMPARED_ARMS, (a, b)):
         return
     yes, no = readers(known, node)
     for first, second, op in ((a, b, ops.MIN), (b, a, ops.MAX)):
@@ -355,7 +354,7 @@ def _solved(equation: Cond) -> Iterator[tuple[Var, Expr]]:
     for term, k in total.terms.items():
         if isinstance(term, Var) and abs(k) == 1:
             value = sums.scaled(total.without(term), -k)
-            if all(term not in free_vars(t) for t in value.terms):
+            if all(term not in dag.free_vars(t) for t in value.terms):
                 yield term, sums.write(value)
 
 
@@ -401,7 +400,7 @@ def folded_chain(op: Op, operands: list[Expr]) -> Expr:
 def bound_candidates(node: Expr, order: OrderDecider) -> Iterator[tuple[str, Expr]]:
     """Rewrites of a min or max chain: dominated operands dropped, common addends and factors moved out."""
     op = node.op
-    operands = chain(op, node)
+    operands = dag.chain(op, node)
     if len(operands) > COMPARED_OPERANDS:
         a, b = node.args
         if a is b:
@@ -460,7 +459,7 @@ def _opened(op: Op, operands: list[sums.TermSum]) -> list[Expr] | None:
             continue
         is_open = True
         k, rest = total.terms[inner], total.without(inner)
-        opened_operands += [sums.write(rest.plus(sums.read(arg), k)) for arg in chain(inner.op, inner)]
+        opened_operands += [sums.write(rest.plus(sums.read(arg), k)) for arg in dag.chain(inner.op, inner)]
     return opened_operands if is_open and len(opened_operands) <= COMPARED_OPERANDS else None
 
 

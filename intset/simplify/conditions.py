@@ -25,10 +25,9 @@ from math import gcd
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from intset.arithmetic.strided import chinese
-from intset.expr import ops
-from intset.expr.dag import chain, free_vars, is_small, postorder
+from intset.expr import Cond, Expr, as_cond, const, dag, ops
 from intset.expr.evaluate import evaluate
-from intset.expr.node import Cond, Expr, as_cond, const, make, truth
+from intset.expr.node import make, truth
 from intset.expr.ops import Op
 from intset.linear.assumptions import Clause, sharpened
 from intset.linear.canonical import Normalizer
@@ -342,7 +341,7 @@ def joined(op: Op, parts: Sequence[Cond]) -> Cond:
             kept[part] = None
             break
         if part.op is op:
-            kept.update(dict.fromkeys(chain(part.op, part)))
+            kept.update(dict.fromkeys(dag.chain(part.op, part)))
         else:
             kept[part] = None
     if any(part.op is ops.BOOL for part in kept):
@@ -375,7 +374,7 @@ def negated(cond: Cond) -> Cond:
     if cond.op is ops.NOT:
         return as_cond(cond.args[0])
     if cond.op is ops.AND or cond.op is ops.OR:
-        parts = chain(cond.op, cond)
+        parts = dag.chain(cond.op, cond)
         flips = sum(1 if part.op in ops.NEGATED or part.op is ops.NOT else -1 for part in parts)
         if flips >= -1:
             other = ops.OR if cond.op is ops.AND else ops.AND
@@ -387,7 +386,7 @@ def negated(cond: Cond) -> Cond:
 
 
 def _junction(s: Simplifier, node: Cond, known: Normalizer, level: int) -> Iterator[tuple[str, Cond]]:
-    parts = chain(node.op, node)
+    parts = dag.chain(node.op, node)
     op = node.op
     if len(parts) > JUNCTION_PARTS:
         yield "parts once", joined(op, parts)
@@ -395,7 +394,7 @@ def _junction(s: Simplifier, node: Cond, known: Normalizer, level: int) -> Itera
     yield "parts once", joined(op, parts)
     total = [is_total(part) for part in parts]
     yield from _by_order(s, op, parts, total, known)
-    is_narrow = known.depth < NESTED_NARROWING and is_small(NARROWED_NODES, (node,))
+    is_narrow = known.depth < NESTED_NARROWING and dag.is_small(NARROWED_NODES, (node,))
     scopes = list(_scopes(op, parts, total, known)) if is_narrow else []
     yield from _decided_by_others(s, op, parts, scopes, known)
     yield from _merged(s, op, parts, total, known)
@@ -406,8 +405,8 @@ def _junction(s: Simplifier, node: Cond, known: Normalizer, level: int) -> Itera
 
 def _few_values(node: Cond, known: Normalizer) -> Iterator[tuple[str, Cond]]:
     """A junction over one variable as an equation (or inequation), or a truth value, by enumerating its values."""
-    variables = free_vars(node)
-    if len(variables) != 1 or any(e.op is ops.LOAD for e in postorder((node,))):
+    variables = dag.free_vars(node)
+    if len(variables) != 1 or any(e.op is ops.LOAD for e in dag.postorder((node,))):
         return
     (var,) = variables
     inside = node.op is ops.AND

@@ -32,12 +32,9 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from intset.budgets import SIMPLIFY_ROUNDS
 from intset.errors import InputError
-from intset.expr import ops
-from intset.expr.arguments import mapped
-from intset.expr.dag import chain, is_small, operations, postorder, rewrite
-from intset.expr.node import Cond, Expr, IntLike, Node, as_int, const, constant_value, make, truth
+from intset.expr import Cond, Expr, IntLike, Node, arguments, const, constant_value, dag, ops, shown
+from intset.expr.node import as_int, make, truth
 from intset.expr.ops import Op
-from intset.expr.printer import shown
 from intset.linear.bitforms import BITWISE, CarryError, Columns, expression
 from intset.linear.canonical import Normalizer
 from intset.linear.form import ZERO, Linear, is_sum, order_key, spine
@@ -95,7 +92,7 @@ def weights(overrides: Mapping[str, int] | None) -> Mapping[str, int]:
     if overrides is None:
         return COST
     table = dict(COST)
-    for name, value in mapped(overrides, "cost", "a mapping from names of operations to weights").items():
+    for name, value in arguments.mapped(overrides, "cost", "a mapping from names of operations to weights").items():
         if name not in COST:
             raise InputError(f"cost: there is no operation {shown(name)}; it is one of {', '.join(COST)}")
         weight = as_int(value, f"the weight of {name}")
@@ -258,7 +255,7 @@ class Simplifier:
         """The tie-break among equally cheap candidates: fewest new nodes, then text."""
         if self.price(e)[1] > TIE_OPERATIONS:
             return (0, "", order_key(e))
-        return (sum(1 for node in postorder((e,)) if node not in have), str(e), order_key(e))
+        return (sum(1 for node in dag.postorder((e,)) if node not in have), str(e), order_key(e))
 
     # -- the walk -----------------------------------------------------------------------------------------------
 
@@ -380,7 +377,7 @@ class Simplifier:
                         self.where.setdefault(reader, (*around, holds_there))
                 children = [cond, (node.args[1], yes, level), (node.args[2], no, level)]
         elif node.op is ops.AND or node.op is ops.OR:
-            children = [(part, known, level) for part in chain(node.op, node)]
+            children = [(part, known, level) for part in dag.chain(node.op, node)]
         else:
             children = [(arg, known, level) for arg in node.args]
         self.uses[key] = children
@@ -422,7 +419,7 @@ class Simplifier:
             if not self.is_better(price, here) or candidate is best or price > best_price:
                 continue
             if price == best_price:
-                have = have or frozenset(postorder((node,)))
+                have = have or frozenset(dag.postorder((node,)))
                 if self.rank(candidate, have) >= self.rank(best, have):
                     continue
             if self.bits is not None and level == 0 and not no_wider(candidate, node, known, self.bits):
@@ -439,7 +436,7 @@ class Simplifier:
         done = self.done
         if is_sum(node):
             new: dict[Node, Node] = {child[0]: done[child] for child in self.uses[key]}
-            return node if all(new[e] is e for e in new) else rewrite(node, new)
+            return node if all(new[e] is e for e in new) else dag.rewrite(node, new)
         if node.op is ops.SELECT:
             children = self.uses[key]
             cond = done[children[0]]
@@ -473,7 +470,7 @@ class Simplifier:
             new.setdefault(child[0], self.done[child])
         if node.op is ops.SELECT:
             return make(ops.SELECT, tuple(new.get(arg, arg) for arg in node.args))
-        return rewrite(node, new)
+        return dag.rewrite(node, new)
 
     def listed(self, root: Node, known: Normalizer) -> list[Rewrite]:
         """The replacements that led from `root`, which was run, to its result: those of operands first."""
@@ -539,7 +536,7 @@ class Simplifier:
         if level == 0:
             for whole in self._linear_forms(node, known):
                 yield "linear form", self.trial(whole, node, known, LINEAR_GROWTH)
-            if not BITWISE.isdisjoint(operations(node)):
+            if not BITWISE.isdisjoint(dag.operations(node)):
                 yield "bits", _by_bits(node, known)
 
     def _by_rules(self, node: Node, known: Normalizer, level: int) -> Iterator[tuple[str, Node]]:
@@ -633,7 +630,7 @@ def at_once(root: Node, known: IntervalScope, bits: int | None = None, changes: 
     seen: Node | None = settled(root, known, bits is not None)
     if seen is None and changes and bits is None and not known.empty:
         seen = next((candidate for _, candidate in irreducible_candidates(root, known, Pricing())), None)
-        seen = seen if seen is None or is_small(SIMPLIFIED_NODES, (root,)) else None
+        seen = seen if seen is None or dag.is_small(SIMPLIFIED_NODES, (root,)) else None
     return seen
 
 
@@ -667,7 +664,7 @@ def run(simplifier: Simplifier, root: Any, known: Normalizer) -> Any:
     if known.empty:
         return root  # no point at which it has a value: everything equals it
     # an operation has at most three operands, so a tree of few operations is small
-    while simplifier.price(root)[1] > SIMPLIFIED_NODES // 4 and not is_small(SIMPLIFIED_NODES, (root,)):
+    while simplifier.price(root)[1] > SIMPLIFIED_NODES // 4 and not dag.is_small(SIMPLIFIED_NODES, (root,)):
         whole = known.cond(root) if isinstance(root, Cond) else known.regroup(known.form(root)).expr()
         if not simplifier.is_better(simplifier.price(whole), simplifier.price(root)):
             return root

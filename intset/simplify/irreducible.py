@@ -26,9 +26,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from math import gcd
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from intset.expr import ops
-from intset.expr.node import Cond, Expr, Node, PlainVar, Var, const, constant_value, make
-from intset.expr.range import Range
+from intset.expr import Cond, Expr, Node, Range, Var, const, constant_value, ops
+from intset.expr.node import PlainVar, make
 from intset.linear.assumptions import NO_ASSUMPTIONS, Assumptions
 from intset.linear.bounds import Interval
 from intset.linear.canonical import Normalizer

@@ -16,11 +16,11 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Any, Final, NamedTuple
 
-from intset.expr import ops
+from intset.expr import Cond, Node, Var, const, ops
 from intset.expr.build import ceildiv, select, truncdiv, truncmod
 from intset.expr.build import maximum as max_
 from intset.expr.build import minimum as min_
-from intset.expr.node import Cond, Node, Var, const, make, truth
+from intset.expr.node import make, truth
 from intset.expr.ops import Op
 
 PATTERN_VARIANTS: Final = 64  # orders of operands that a pattern is tried on

@@ -30,9 +30,8 @@ from math import gcd, prod
 from typing import Any, Final
 
 from intset.budgets import COMPARED_OPERANDS
-from intset.expr import ops
-from intset.expr.dag import chain, operations
-from intset.expr.node import Cond, Expr, const, make
+from intset.expr import Cond, Expr, const, dag, ops
+from intset.expr.node import make
 from intset.expr.ops import Op
 from intset.linear.canonical import Normalizer
 from intset.linear.division import REMAINDER_OF
@@ -162,7 +161,7 @@ def _as_bound(term: Expr, k: int) -> tuple[Op, _Operands]:
         op, parts = (ops.MAX if k > 0 else ops.MIN), [inner, sums.scaled(inner, -1)]
     else:
         op = term.op if k > 0 else OPPOSITE[term.op]
-        parts = [sums.scaled(sums.read(arg), k) for arg in chain(term.op, term)]
+        parts = [sums.scaled(sums.read(arg), k) for arg in dag.chain(term.op, term)]
     return op, {frozenset(part.terms.items()): part.const for part in parts}
 
 
@@ -197,7 +196,7 @@ def _into_bound(total: TermSum, term: Expr, k: int) -> Iterator[Candidate]:
 
 def _into_chain(total: TermSum, term: Expr, k: int) -> Iterator[Candidate]:
     """`min(a + z, b, c) - z` as `min(a, min(b, c) - z)`: operands without the moved term stay together."""
-    operands = chain(term.op, term)
+    operands = dag.chain(term.op, term)
     if not 2 < len(operands) <= COMPARED_OPERANDS or abs(k) != 1:
         return
     rest = total.without(term)
@@ -535,7 +534,7 @@ def plain_candidates(node: Expr, known: IntervalScope, is_whole: bool) -> Iterat
     if not of_sum and (c < 2 or not is_sum(node.args[0])):
         return
     whole = node if of_sum else node.args[0]
-    present = operations(whole)
+    present = dag.operations(whole)
     if not present <= _OF_SUMS:
         if of_sum and ops.FLOORMOD in present and ops.FLOORDIV in present:
             yield from _opened(sums.read(node), known, is_whole)
@@ -560,7 +559,7 @@ def _opened(total: TermSum, known: IntervalScope, is_whole: bool) -> Iterator[Ca
         x, c = term.args
         dividend, quotient = sums.read(x), make(ops.FLOORDIV, term.args)
         if x.op is not ops.VAR:
-            if not is_whole or not operations(x) <= _OF_SUMS:
+            if not is_whole or not dag.operations(x) <= _OF_SUMS:
                 continue
             quotient = next((e for _, e in _without_small_part(dividend, c.data, known)), quotient)
         if quotient in total.terms:

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-from intset.expr import ops
-from intset.expr.node import Expr, const, make
+from intset.expr import Expr, const, ops
+from intset.expr.node import make
 from intset.linear.form import is_sum, spine
 
 FACTORED_TERMS: Final = 24  # terms of a sum that is factored

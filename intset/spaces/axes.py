@@ -9,9 +9,7 @@ from math import isqrt
 from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 
 from intset.errors import InputError
-from intset.expr.arguments import a_name, as_int, listed, mapped
-from intset.expr.node import Var
-from intset.expr.printer import shown
+from intset.expr import Var, arguments, shown
 
 SPACE_VALUES: Final = 1 << 22  # values of one name
 
@@ -81,7 +79,7 @@ def divisors(number: int) -> list[int]:
     >>> divisors(56)
     [1, 2, 4, 7, 8, 14, 28, 56]
     """
-    n = as_int(number, "the number to divide")
+    n = arguments.as_int(number, "the number to divide")
     if n < 1:
         raise InputError(f"the number to divide is positive, not {shown(n)}")
     low = [k for k in range(1, isqrt(n) + 1) if n % k == 0]
@@ -109,8 +107,8 @@ def read_axes(given: Mapping[Any, Iterable[Any]]) -> tuple[SpaceAxis, ...]:
         mixed types, or outside its `ShapeVar`.
     """
     axes: dict[str, SpaceAxis] = {}
-    for key, values in mapped(given, "the names of a space", "a mapping {variable or name: values}").items():
-        var = key if isinstance(key, Var) else Var(a_name(key, "a name of a space"))
+    for key, values in arguments.mapped(given, "the names of a space", "a mapping {variable or name: values}").items():
+        var = key if isinstance(key, Var) else Var(arguments.a_name(key, "a name of a space"))
         if var.name in axes:
             raise InputError(f"a space has one name {var.name!r} only, not two")
         axes[var.name] = _axis(var, values)
@@ -123,7 +121,7 @@ def _axis(var: Var, given: object) -> SpaceAxis:
     what = f"the values of {var.name}"
     distinct: dict[SpaceValue, None] = {}
     kind = None
-    for item in listed(given, what, "a list of integers, of truth values or of strings", SPACE_VALUES):
+    for item in arguments.listed(given, what, "a list of integers, of truth values or of strings", SPACE_VALUES):
         value = as_value(item)
         if value is None:
             raise InputError(f"{what} are integers, truth values or strings, not {shown(item)}")

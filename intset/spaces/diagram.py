@@ -18,7 +18,7 @@ import numpy as np
 
 from intset.budgets import SPACE_BLOCK
 from intset.errors import CountError
-from intset.expr.node import Var
+from intset.expr import Var
 from intset.spaces.vectors import Array, ArrayFunction, BoundPart, EarlyConditions, ends_of, shortened, term_values
 
 Columns = dict[Var, Array]

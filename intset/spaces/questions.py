@@ -14,9 +14,7 @@ import numpy as np
 from intset.budgets import SPACE_BLOCK
 from intset.context import Context
 from intset.errors import CountError, InputError
-from intset.expr import ops
-from intset.expr.node import Cond, Expr, Var
-from intset.expr.range import Range
+from intset.expr import Cond, Expr, Range, Var, ops
 from intset.spaces.axes import LABELS, TRUTHS, SpaceAxis, SpaceValue
 from intset.spaces.diagram import Columns, ValueTable
 from intset.spaces.members import Factor, ListedRows, Members, NameOrder, column_of, irredundant, whole_numbers

@@ -12,13 +12,11 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from intset.budgets import SPACE_BLOCK
 from intset.errors import CountError, InputError, ParseError, UndefinedError
-from intset.expr import ops
-from intset.expr.arguments import a_name, as_count, as_int, listed, mapped, refusal
-from intset.expr.dag import conjuncts, opaque_terms
+from intset.expr import Cond, Expr, IntLike, Node, Var, arguments, as_expr, const, dag, ops, shown
 from intset.expr.evaluate import evaluate
-from intset.expr.node import Cond, Expr, IntLike, Node, Var, as_expr, const, truth
+from intset.expr.node import truth
 from intset.expr.parser import ExprParser, ParsedOperand, Pending, Token
-from intset.expr.printer import Displayed, shown
+from intset.expr.printer import Displayed
 from intset.spaces.axes import LABELS, TRUTHS, SpaceAxis, read_axes
 from intset.spaces.axes import SpaceValue as SpaceValue
 from intset.spaces.axes import VarKey as VarKey
@@ -42,11 +40,13 @@ def read_conditions(axes: Sequence[SpaceAxis], where: object) -> tuple[Cond, ...
     ------
     InputError: a part is not a condition, or a name is unknown or names strings.
     """
-    given: Iterable[Any] = (where,) if isinstance(where, (str, Node)) else listed(_parts(where), "where", "conditions")
+    given: Iterable[Any] = (
+        (where,) if isinstance(where, (str, Node)) else arguments.listed(_parts(where), "where", "conditions")
+    )
     parts: dict[Cond, None] = {}
     for item in given:
         cond = _condition(axes, item)
-        parts.update(dict.fromkeys(part for part in conjuncts(cond) if part is not truth(True)))
+        parts.update(dict.fromkeys(part for part in dag.conjuncts(cond) if part is not truth(True)))
     return tuple(parts)
 
 
@@ -102,7 +102,7 @@ def _check(axes: Sequence[SpaceAxis], node: Node, what: str) -> None:
             raise InputError(f"{what} mentions {var.name}, which is no name of the space ({known}){hint}")
         if axis.kind is LABELS:
             raise InputError(f"{what} mentions {var.name}, whose values are strings: choose among them instead")
-    unknown = [term for term in opaque_terms(node) if term.data.value_at is None]
+    unknown = [term for term in dag.opaque_terms(node) if term.data.value_at is None]
     if unknown:
         raise InputError(f"{what} has the unknown {shown(unknown[0])}: a space knows its names only")
 
@@ -209,7 +209,7 @@ class Space(Displayed):
         memory: int = SPACE_MEMORY,
     ) -> None:
         axes = read_axes(values)
-        self._fill(axes, read_conditions(axes, where), (), as_count(memory, "memory"))
+        self._fill(axes, read_conditions(axes, where), (), arguments.as_count(memory, "memory"))
 
     def _fill(
         self, axes: tuple[SpaceAxis, ...], conditions: tuple[Cond, ...], listed: tuple[ListedRows, ...], memory: int
@@ -294,7 +294,7 @@ class Space(Displayed):
                 row.append(point[axis.name] if axis.name in point else point[axis.var])
             return tuple(row)
         if isinstance(point, (str, bytes)) or not isinstance(point, Sequence):
-            raise refusal("a configuration", "a tuple in the order of the names, or a dict by name", point)
+            raise arguments.refusal("a configuration", "a tuple in the order of the names, or a dict by name", point)
         if len(point) != len(self._axes):
             raise InputError(
                 f"a configuration has {len(self._axes)} values ({', '.join(self.names)}), not {len(point)}"
@@ -342,9 +342,9 @@ class Space(Displayed):
         >>> Space({"x": [1, 2]}).table({"area": "x * x"})
         {'x': array([1, 2]), 'area': array([1, 4])}
         """
-        asked = mapped(expressions, "the expressions of a table", "a mapping {name: expression}")
+        asked = arguments.mapped(expressions, "the expressions of a table", "a mapping {name: expression}")
         for name in asked:
-            if a_name(name, "the name of an expression") in self.names:
+            if arguments.a_name(name, "the name of an expression") in self.names:
                 raise InputError(f"the table has a column {name!r} already, the name of the space")
         read = {name: read_expression(self._axes, e, f"the expression {name}") for name, e in asked.items()}
         columns = self._listed_columns("table()", len(read))
@@ -373,8 +373,10 @@ class Space(Displayed):
         k: the number of members to draw; at most all members are drawn.
         seed: the same seed draws the same members, on every machine; `None` draws others each time.
         """
-        number = as_count(k, "the number of members of a sample")
-        drawn: Rows = _questions().sampled(self._members, number, None if seed is None else as_int(seed, "seed"))
+        number = arguments.as_count(k, "the number of members of a sample")
+        drawn: Rows = _questions().sampled(
+            self._members, number, None if seed is None else arguments.as_int(seed, "seed")
+        )
         return drawn
 
     def minimize(self, e: IntLike | str, k: int = 1) -> list[dict[str, SpaceValue]]:
@@ -387,7 +389,7 @@ class Space(Displayed):
         UndefinedError: the expression has no value at a member.
         """
         read = read_expression(self._axes, e, "the expression to minimize")
-        best: Rows = _questions().best(self._members, read, as_count(k, "k"))
+        best: Rows = _questions().best(self._members, read, arguments.as_count(k, "k"))
         return best
 
     def neighbours(
@@ -402,7 +404,7 @@ class Space(Displayed):
         ------
         CountError: too many configurations lie within this distance.
         """
-        reach = as_count(distance, "the distance")
+        reach = arguments.as_count(distance, "the distance")
         found: Rows = _questions().neighbours(self._members, self._numbers(self._point(point)), reach)
         return found
 
@@ -425,7 +427,7 @@ class Space(Displayed):
     def __and__(self, other: object) -> Space:
         """The natural join: each space's part of a configuration is a member of that space."""
         if not isinstance(other, Space):
-            raise refusal("what a space is joined with", "a Space", other)
+            raise arguments.refusal("what a space is joined with", "a Space", other)
         own = {axis.name: axis for axis in self._axes}
         joined: dict[str, SpaceAxis] = dict(own)
         variables: dict[Var, Var] = {}
@@ -447,7 +449,7 @@ class Space(Displayed):
         ------
         CountError: the configurations of names that constraints connect with others take more than `memory`.
         """
-        given = (names,) if isinstance(names, (str, Var)) else listed(names, "the names of a projection")
+        given = (names,) if isinstance(names, (str, Var)) else arguments.listed(names, "the names of a projection")
         wanted = []
         for name in given:
             axis = next((a for a in self._axes if a.var is name or (isinstance(name, str) and a.name == name)), None)

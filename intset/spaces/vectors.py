@@ -22,14 +22,12 @@ import numpy.typing as npt
 
 from intset.context import Context
 from intset.errors import UndefinedError
-from intset.expr import ops
+from intset.expr import Cond, Expr, Node, Range, Var, dag, ops
 from intset.expr.build import logical_and, logical_not, logical_or
-from intset.expr.dag import postorder, rewrite
 from intset.expr.definedness import definedness, is_partial, where_it_holds
 from intset.expr.evaluate import evaluate, some_may_be_long
-from intset.expr.node import Cond, Expr, Node, Var, truth
+from intset.expr.node import truth
 from intset.expr.ops import Op
-from intset.expr.range import Range
 from intset.frame import Frame
 from intset.linear.canonical import Normalizer
 from intset.linear.symbolic import lowest
@@ -61,7 +59,7 @@ class ArrayFunction:
     def __init__(self, node: Node, ends: Mapping[Var, Ends]) -> None:
         self.node = node
         total = where_it_holds(node) if isinstance(node, Cond) else node
-        order = postorder((total,))
+        order = dag.postorder((total,))
         self.variables = node.free_vars()
         self.dtype = np.dtype(_width(order, {var: ends[var] for var in self.variables}))
         slots: dict[Node, int] = {var: k for k, var in enumerate(self.variables)}
@@ -459,7 +457,7 @@ def shortened(
     `None` where that reads more than `most` columns, or a part has no finite ends. Adds the ends of the new variables.
     """
     roots = [where_it_holds(cond.node) for cond in conditions if isinstance(cond.node, Cond)]
-    order = postorder(roots)
+    order = dag.postorder(roots)
     inside: dict[Node, bool] = {}
     for node in order:
         inside[node] = node in bound if node.op is ops.VAR else all(map(inside.__getitem__, node.args))
@@ -479,7 +477,7 @@ def shortened(
         spans[var] = (low, high)
         functions[var] = to_numpy(part, ends)
         new[part] = var.ne(0) if isinstance(part, Cond) else var
-    shorter = [rewrite(root, dict(new)) for root in roots]
+    shorter = [dag.rewrite(root, dict(new)) for root in roots]
     deciding = _deciding(shorter, ends | spans)
     spans = {var: deciding.get(var, span) for var, span in spans.items()}
     ends |= spans
@@ -495,7 +493,7 @@ def _deciding(conditions: Sequence[Node], ends: Mapping[Var, Ends]) -> dict[Var,
     needs the values of each.
     """
     known = Frame.of({var: Range(low, high - low + 1) for var, (low, high) in ends.items()}).known
-    order = postorder(conditions)
+    order = dag.postorder(conditions)
     needed: dict[Node, tuple[int | None, int | None]] = {}
 
     def need(node: Node, low: int | None, high: int | None) -> None:

@@ -35,12 +35,10 @@ from intset.context import Context
 from intset.domains.sets.base import Bounds, End, IntSet, as_end, empty_set
 from intset.domains.sets.region import Region
 from intset.errors import BudgetError, ContradictionWarning, CountError, EvaluationError, UndecidedError
-from intset.expr.arguments import listed
+from intset.expr import Cond, Expr, Range, Var, arguments, dag
 from intset.expr.build import truncmod
-from intset.expr.dag import free_vars
 from intset.expr.evaluate import compiled, evaluate, value_or_none
-from intset.expr.node import Cond, Expr, Var, as_int
-from intset.expr.range import Range
+from intset.expr.node import as_int
 from intset.infinity import NEG_INF, POS_INF, Infinity
 from intset.testing.contexts import Point, Setting, cases, question, setting
 
@@ -267,7 +265,7 @@ class Oracle:
     def counterexample(self, found: Mapping[Expr, int], goal: Cond) -> None:
         """It lies in all ranges, declarations and facts, and the goal fails there."""
         setting = self.setting
-        mentioned = free_vars(goal, *setting.facts, *(v for r in setting.ranges.values() for v in r.free_vars()))
+        mentioned = dag.free_vars(goal, *setting.facts, *(v for r in setting.ranges.values() for v in r.free_vars()))
         for var in dict.fromkeys((*setting.ranges, *mentioned)):
             low, high, step = var.declared()
             value = found[var]
@@ -312,7 +310,7 @@ def claims(count: int = 100, seed: int = 0, domains: Sequence[str] = (), thoroug
     >>> claims(20, domains=["interval"]).wrong
     []
     """
-    names = [check_name(name, "domains") for name in listed(domains, "domains", "a list of names")]
+    names = [check_name(name, "domains") for name in arguments.listed(domains, "domains", "a list of names")]
     report = Report(", ".join(names) or "any")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ContradictionWarning)
@@ -513,7 +511,7 @@ def sweep(
     wrong: list[Finding] = []
     inexact: list[Finding] = []
     with_values = 0
-    names = listed(domains, "domains", "a list of names")
+    names = arguments.listed(domains, "domains", "a list of names")
     for case in track(cases(count, seed), count, "random expressions"):
         with_values += bool(case.values)
         with warnings.catch_warnings(record=True) as warned:

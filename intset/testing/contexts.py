@@ -28,12 +28,11 @@ from typing import Any
 
 from intset.arithmetic import strided
 from intset.arithmetic.strided import Residue, Strided
-from intset.expr import ops
+from intset.expr import Cond, Expr, Range, ShapeVar, Var, const, ops
 from intset.expr.build import cast, ceildiv, maximum, minimum, select, truncdiv, truncmod
 from intset.expr.evaluate import compiled, value_or_none
-from intset.expr.node import Cond, Expr, ShapeVar, Var, as_int, const
+from intset.expr.node import as_int
 from intset.expr.ops import Op
-from intset.expr.range import Range
 
 WIDEST = 9  # a range is enumerated up to so many values
 MAX_POINTS = 6_000

@@ -27,9 +27,9 @@ from typing import TypeVar
 
 from hypothesis import strategies as st
 
-from intset.expr import ops
+from intset.expr import Cond, Expr, Var, const, ops
 from intset.expr.build import asserting, bounded, cast, nonneg, select
-from intset.expr.node import Cond, Expr, Var, const, make, truth
+from intset.expr.node import make, truth
 from intset.expr.ops import Op
 from intset.testing.contexts import Setting, drawn_setting
 

@@ -7,10 +7,8 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from intset.context import Context
-from intset.expr.arguments import mapped, of_kind
-from intset.expr.node import Expr, IntLike, Var, as_expr
+from intset.expr import Expr, IntLike, Var, arguments, as_expr, shown
 from intset.expr.parser import parse
-from intset.expr.printer import shown
 from lowering.errors import LayoutError
 from lowering.layout.strided import Layout, check_nesting
 
@@ -34,7 +32,8 @@ def from_cute(text: str, sizes: Mapping[str, IntLike] | None = None, ctx: Contex
     5
     """
     reader = _TreeReader(
-        of_kind(str, text, "a layout of CuTe", "a text"), mapped({} if sizes is None else sizes, "sizes")
+        arguments.of_kind(str, text, "a layout of CuTe", "a text"),
+        arguments.mapped({} if sizes is None else sizes, "sizes"),
     )
     shape = reader.tree()
     stride = reader.tree() if reader.take(":") else None
@@ -48,7 +47,7 @@ def to_cute(layout: Layout) -> str:
     >>> to_cute(Layout((4, (2, 4))))
     '(4,(2,4)):(1,(4,8))'
     """
-    return str(of_kind(Layout, layout, "what is written", "a Layout"))
+    return str(arguments.of_kind(Layout, layout, "what is written", "a Layout"))
 
 
 class _TreeReader:

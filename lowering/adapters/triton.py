@@ -11,10 +11,8 @@ import inspect
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from intset.expr.arguments import a_name, as_int, listed, mapped, of_kind
-from intset.expr.node import Expr, PlainVar, Var, as_expr
-from intset.expr.printer import shown
-from intset.expr.range import Range
+from intset.expr import Expr, Range, Var, arguments, as_expr, shown
+from intset.expr.node import PlainVar
 from intset.linear.bitforms import CarryError, Columns, Diagonal, combined
 from lowering.errors import LayoutError
 from lowering.layout.index_map import IndexMap
@@ -39,16 +37,17 @@ def from_bases(bases: Mapping[str, Sequence[Sequence[int]]], sizes: Mapping[str,
     ((0, 3), 'x ^ (y & 2) >> 1', True)
     """
     outputs = {
-        a_name(name, "an output"): as_int(size, f"the size of {name}") for name, size in mapped(sizes, "sizes").items()
+        arguments.a_name(name, "an output"): arguments.as_int(size, f"the size of {name}")
+        for name, size in arguments.mapped(sizes, "sizes").items()
     }
     for name, size in outputs.items():
         if size < 1 or size & (size - 1):
             raise LayoutError(f"the size of {name} must be a power of two, not {size}")
     given: Bases = {}
-    for name, images in mapped(bases, "bases").items():
-        given[a_name(name, "an input")] = [
-            [as_int(x, f"a basis of {name}") for x in listed(image, f"a basis of {name}")]
-            for image in listed(images, f"the bases of {name}")
+    for name, images in arguments.mapped(bases, "bases").items():
+        given[arguments.a_name(name, "an input")] = [
+            [arguments.as_int(x, f"a basis of {name}") for x in arguments.listed(image, f"a basis of {name}")]
+            for image in arguments.listed(images, f"the bases of {name}")
         ]
         for image in given[name]:
             if len(image) != len(outputs):
@@ -98,7 +97,7 @@ def to_bases(index_map: IndexMap, outputs: Sequence[str] | None = None) -> tuple
     >>> to_bases(IndexMap(lambda y, x: [y, x ^ (y % 2)], (4, 2)))
     ({'y': [[1, 1], [2, 0]], 'x': [[0, 1]]}, {'dim0': 4, 'dim1': 2})
     """
-    source = of_kind(IndexMap, index_map, "what is written", "an IndexMap")
+    source = arguments.of_kind(IndexMap, index_map, "what is written", "an IndexMap")
     known = source.ctx.extended(
         ranges={v: Range(0, extent) for v, extent in zip(source.variables, source.shape, strict=True)}
     ).frame.known
@@ -113,7 +112,11 @@ def to_bases(index_map: IndexMap, outputs: Sequence[str] | None = None) -> tuple
         raise LayoutError(f"the map is not linear over bits: {reason}")
     if any(row & 1 for form in forms for row in form.rows):
         raise LayoutError("the map is not linear over bits: the image of 0 is not 0")
-    names = [f"dim{k}" for k in range(len(forms))] if outputs is None else [a_name(x, "an output") for x in outputs]
+    names = (
+        [f"dim{k}" for k in range(len(forms))]
+        if outputs is None
+        else [arguments.a_name(x, "an output") for x in outputs]
+    )
     if len(set(names)) < len(names):
         raise LayoutError(f"two outputs have one name: {', '.join(names)}")
     if len(names) != len(forms):

@@ -17,14 +17,11 @@ from bound.tir.reduce import Parameter
 from bound.tir.value import Value
 from intset.context import Context
 from intset.errors import InputError
-from intset.expr.arguments import listed
-from intset.expr.dag import without_assertions
+from intset.expr import Cond, Expr, ShapeVar, Var, arguments, const, dag, shown
 from intset.expr.definedness import asserted_parts
-from intset.expr.node import Cond, Expr, ShapeVar, Var, const
-from intset.expr.printer import shown
 from intset.trace import passed
 from lowering.build.pipeline import data_checks, refuse_outside, schedule_ops, size_asserts, tile_asserts
-from lowering.nest.ir import Assert, For, Function, ShapeOf, Stmt, seq
+from lowering.nest import ir
 from lowering.nest.walk import free_variables, statements, substitute
 from lowering.passes import drop_dead, follow_guards, name_minima, rebase
 from lowering.passes.simplify import plain
@@ -48,7 +45,7 @@ def parameters(schedule: Schedule, args: Sequence[object] | None) -> tuple[tuple
         return tuple(dict.fromkeys((*read, *computed))), ()
     tensors: dict[Tensor, None] = {}
     scalars: list[Parameter] = []
-    for k, arg in enumerate(listed(args, "the arguments of lower", "a list of tensors and variables")):
+    for k, arg in enumerate(arguments.listed(args, "the arguments of lower", "a list of tensors and variables")):
         if isinstance(arg, Tensor):
             current = schedule.current(arg) if arg in schedule else arg
             if current in tensors:
@@ -124,8 +121,8 @@ def _refuse_steps(schedule: Schedule) -> None:
 
 
 def shape_asserts(
-    f: Function, at: Mapping[Var, int], sizes: Iterable[Var] = (), shapes: dict[Tensor, ShapeOf] | None = None
-) -> list[Assert]:
+    f: ir.Function, at: Mapping[Var, int], sizes: Iterable[Var] = (), shapes: dict[Tensor, ir.ShapeOf] | None = None
+) -> list[ir.Assert]:
     """Assertions that bind array shapes: size declarations, and equations for all other extents.
 
     The first extent that is a plain size binds it. Sizes are at least 0; a `ShapeVar` and facts embedded in an extent
@@ -138,31 +135,31 @@ def shape_asserts(
         the user's context are exempt.
     shapes: a cache of array extents, common to all nests of the schedule.
     """
-    checks: list[Assert] = []
+    checks: list[ir.Assert] = []
     bound: set[Var] = set()
     shapes = {} if shapes is None else shapes
     for tensor in f.params:
-        shape = shapes.setdefault(tensor, ShapeOf(tensor))
+        shape = shapes.setdefault(tensor, ir.ShapeOf(tensor))
         for k, extent in enumerate(tensor.extents):
             if isinstance(extent, Var) and extent not in bound:
                 bound.add(extent)
                 checks += _declared(extent)
             elif not extent.is_const:
-                plain = without_assertions(extent)
+                plain = dag.without_assertions(extent)
                 what = f"extent {k} of {tensor.name} is {plain}"
-                checks.append(Assert(shape[k].eq(plain), what))
+                checks.append(ir.Assert(shape[k].eq(plain), what))
     counted = {var for var in sizes if var not in f.ctx.ranges}
     for size in f.sizes:
         if size not in bound:
             checks += _declared(size) if isinstance(size, ShapeVar) or size in counted else []
     extents = [extent for tensor in f.params for extent in tensor.extents]
     claims = asserted_parts(extents)
-    checks += [Assert(claim, f"{claim}") for claim in claims if claim not in {c.cond for c in checks}]
-    checks += [Assert(var.eq(value), f"{var.name} is {shown(value)}") for var, value in at.items() if var in f.sizes]
+    checks += [ir.Assert(claim, f"{claim}") for claim in claims if claim not in {c.cond for c in checks}]
+    checks += [ir.Assert(var.eq(value), f"{var.name} is {shown(value)}") for var, value in at.items() if var in f.sizes]
     return checks
 
 
-def _declared(var: Var) -> list[Assert]:
+def _declared(var: Var) -> list[ir.Assert]:
     low, high, step = var.declared()
     checks: list[tuple[Cond, str]] = []
     floor = 0 if low is None and not isinstance(var, ShapeVar) else low
@@ -172,10 +169,10 @@ def _declared(var: Var) -> list[Assert]:
         checks.append((var <= high, f"{var.name} is at most {high}"))
     if step != 1:
         checks.append(((var % const(step)).eq(0), f"{var.name} is a multiple of {step}"))
-    return [Assert(cond, message) for cond, message in checks]
+    return [ir.Assert(cond, message) for cond, message in checks]
 
 
-def sizes_of(tensors: Iterable[Tensor], body: Stmt) -> tuple[tuple[Var, ...], tuple[Value, ...]]:
+def sizes_of(tensors: Iterable[Tensor], body: ir.Stmt) -> tuple[tuple[Var, ...], tuple[Value, ...]]:
     """Free integer variables and scalar parameters of a function; those in shapes first, in order of occurrence."""
     found: dict[Parameter, None] = {}
     for tensor in tensors:
@@ -193,7 +190,7 @@ class FunctionBuilder:
     ctx: Context | None = None
     name: str | None = None
     unsafe: bool = False
-    _shapes: dict[Tensor, ShapeOf] = field(default_factory=dict, init=False)  # common to all nests
+    _shapes: dict[Tensor, ir.ShapeOf] = field(default_factory=dict, init=False)  # common to all nests
     _minima: dict[tuple[str, Expr], Var] = field(default_factory=dict, init=False)  # as well
 
     @cached_property
@@ -201,24 +198,24 @@ class FunctionBuilder:
         """The root context, common to all nests of the schedule so that they share cached answers."""
         return Context() if self.ctx is None else self.ctx.extended()
 
-    def guarded(self, b: BoundsMap, split: Collection[Stage] = ()) -> Function:
+    def guarded(self, b: BoundsMap, split: Collection[Stage] = ()) -> ir.Function:
         """The function with guards and unlowered divisions; stages of `split` have a nest per piece of their region."""
         f = passed(nest_of, b, self.args, self._known, self.name, split, self.unsafe)
         fixed = {var: b.sizes[var] for var in f.sizes if var in b.sizes}  # the nest is right for these values only
         asserted = shape_asserts(f, fixed, b.size_variables, self._shapes)
-        body = seq(*asserted, substitute(f.body, {v: const(k) for v, k in fixed.items()}))
+        body = ir.seq(*asserted, substitute(f.body, {v: const(k) for v, k in fixed.items()}))
         return passed(rebase, plain(passed(name_minima, f.with_body(body), self._minima)))
 
 
-def with_ends(f: Function, kept: Collection[Var]) -> Function:
+def with_ends(f: ir.Function, kept: Collection[Var]) -> ir.Function:
     """Turn the guards of a function into loop ends, except for the loops `kept` that a number bounds."""
     counted = {v for v in kept if not (isinstance(v, IterVar) and v.ends_with_data)}
     return passed(drop_dead, passed(follow_guards, f, counted))
 
 
-def without_ends(f: Function) -> Function:
+def without_ends(f: ir.Function) -> ir.Function:
     """Keep all guards of a function but those that end loops with data, and drop dead code."""
-    loops = [stmt.var for stmt in statements(f.body) if isinstance(stmt, For)]
+    loops = [stmt.var for stmt in statements(f.body) if isinstance(stmt, ir.For)]
     is_counted = not any(isinstance(v, IterVar) and v.ends_with_data for v in loops)
     return passed(drop_dead, f) if is_counted else with_ends(f, loops)
 
@@ -230,7 +227,7 @@ def nest_of(
     name: str | None = None,
     split: Collection[Stage] = (),
     unsafe: bool = False,
-) -> Function:
+) -> ir.Function:
     """The nest before any pass: ScheduleOps, in tensor coordinates, with unlowered divisions."""
     tensors, scalars = parameters(b.schedule, args)
     outputs = computed_among(b.schedule, tensors)
@@ -240,12 +237,12 @@ def nest_of(
     outside = () if unsafe else b.outside
     refuse_outside(outside)
     asserted = [*tile_asserts(b.tiles, b.equations), *size_asserts(outside, known)]
-    body = seq(*asserted, schedule_ops(b, frozenset(tensors), split, data_checks(outside)))
+    body = ir.seq(*asserted, schedule_ops(b, frozenset(tensors), split, data_checks(outside)))
     sizes, params = sizes_of(tensors, body)
     sizes = tuple(dict.fromkeys((*(v for v in scalars if isinstance(v, Var)), *sizes)))
     params = tuple(dict.fromkeys((*(v for v in scalars if not isinstance(v, Var)), *params)))
     label = name or (outputs[0].name if outputs else "empty")
-    return Function(label, tensors, outputs, sizes, params, body, known, _labels(b.schedule, tensors))
+    return ir.Function(label, tensors, outputs, sizes, params, body, known, _labels(b.schedule, tensors))
 
 
 def _labels(schedule: Schedule, tensors: Sequence[Tensor]) -> dict[Any, Tensor]:

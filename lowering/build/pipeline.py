@@ -35,19 +35,15 @@ from bound.tir.value import Operand, Truth
 from bound.tir.walk import loaded_tensor
 from intset.config import Effort, tiers_within
 from intset.context import Context
-from intset.expr import ops
+from intset.expr import Cond, Expr, Range, Var, as_expr, constant_value, dag, ops, shown
 from intset.expr.build import logical_and
-from intset.expr.dag import conjuncts, opaque_terms
-from intset.expr.node import Cond, Expr, Var, as_expr, constant_value, truth
-from intset.expr.printer import shown
-from intset.expr.range import Range
+from intset.expr.node import truth
 from intset.linear.canonical import Normalizer
 from lowering.build import stages
 from lowering.build.buffers import doubled, fold
 from lowering.build.stages import Attach, Formula, Level, Starting, formula_of, scan_nest, substituted
 from lowering.errors import AccessError
-from lowering.nest.driver import Descent, rewritten
-from lowering.nest.ir import Allocate, Assert, Evaluate, For, If, Seq, Stmt, Store, seq
+from lowering.nest import driver, ir
 from lowering.nest.names import with_own_storage, with_tensors
 from lowering.nest.walk import Recursion, drive, operands, rebuilt, statements, substitute, tensors_read
 
@@ -71,13 +67,13 @@ def refuse_outside(found: Iterable[Outside]) -> None:
         raise AccessError(f"{always[0]}{more}: unsafe=True lowers it unchecked")
 
 
-def size_asserts(found: Iterable[Outside], known: Context) -> list[Assert]:
+def size_asserts(found: Iterable[Outside], known: Context) -> list[ir.Assert]:
     """Assertions on sizes that keep accesses inside; assertions implied by others are dropped."""
-    checks: dict[Cond, Assert] = {}
+    checks: dict[Cond, ir.Assert] = {}
     for one in found:
         if one.depends == SIZES and one.requires is not None:
             message = f"{one.stage.name} reads {one.access} inside its extent {one.extent}"
-            checks.setdefault(one.requires, Assert(one.requires, message))
+            checks.setdefault(one.requires, ir.Assert(one.requires, message))
     if len(checks) < 2:
         return list(checks.values())
     with intset.using(tiers=tiers_within(Effort.DEFAULT)):
@@ -88,14 +84,14 @@ def size_asserts(found: Iterable[Outside], known: Context) -> list[Assert]:
     return list(checks.values())
 
 
-def tile_asserts(tiles: Iterable[Expr], equations: Iterable[Cond]) -> list[Assert]:
+def tile_asserts(tiles: Iterable[Expr], equations: Iterable[Cond]) -> list[ir.Assert]:
     """Assertions about sizes of splits: that they are positive, unless declared so, and fit their thread axes."""
     checks = []
     for t in tiles:
         least = t.declared()[0] if isinstance(t, Var) else None
         if least is None or least < 1:
-            checks.append(Assert(t >= 1, f"the size {t} of a split is at least 1"))
-    checks += [Assert(cond, f"loops on one thread axis have equal extents: {cond}") for cond in equations]
+            checks.append(ir.Assert(t >= 1, f"the size {t} of a split is at least 1"))
+    checks += [ir.Assert(cond, f"loops on one thread axis have equal extents: {cond}") for cond in equations]
     return checks
 
 
@@ -116,7 +112,7 @@ def checked(formula: Formula, op: Operation, checks: Checks) -> Formula:
     return replace(formula, init=init, update=with_checks(formula.update, op, checks))
 
 
-def with_checks(root: Stmt, op: Operation, checks: Checks, only: Collection[Tensor] = ()) -> Stmt:
+def with_checks(root: ir.Stmt, op: Operation, checks: Checks, only: Collection[Tensor] = ()) -> ir.Stmt:
     """Insert an assertion before each statement with a checked access, under the path condition of the access.
 
     Parameters
@@ -128,18 +124,18 @@ def with_checks(root: Stmt, op: Operation, checks: Checks, only: Collection[Tens
     if not wanted:
         return root
 
-    def insert_checks(stmt: Stmt, _: Descent) -> Stmt:
-        if only and not (isinstance(stmt, Store) and stmt.tensor in only):
+    def insert_checks(stmt: ir.Stmt, _: driver.Descent) -> ir.Stmt:
+        if only and not (isinstance(stmt, ir.Store) and stmt.tensor in only):
             return stmt
         before = _before(operands(stmt), wanted, isinstance(op, ComputeOp))
-        return seq(*before, stmt) if before else stmt
+        return ir.seq(*before, stmt) if before else stmt
 
-    return rewritten(root, Descent(), leave={Stmt: (insert_checks,)})
+    return driver.rewritten(root, driver.Descent(), leave={ir.Stmt: (insert_checks,)})
 
 
-def _before(values: Sequence[Operand], wanted: Sequence[Outside], by_index: bool) -> list[Stmt]:
+def _before(values: Sequence[Operand], wanted: Sequence[Outside], by_index: bool) -> list[ir.Stmt]:
     """Checks for the accesses of a statement's operands, in evaluation order: inner indices first."""
-    found: list[Stmt] = []
+    found: list[ir.Stmt] = []
     for read in reached(values):
         named = [
             one
@@ -149,8 +145,8 @@ def _before(values: Sequence[Operand], wanted: Sequence[Outside], by_index: bool
         if named:
             first = named[0]
             message = f"{first.stage.name} reads {first.access} inside {first.tensor.name}"
-            check = Assert(_inside(read, named, by_index), message)
-            found.append(check if read.when is truth(True) else If(read.when, check))
+            check = ir.Assert(_inside(read, named, by_index), message)
+            found.append(check if read.when is truth(True) else ir.If(read.when, check))
     return found
 
 
@@ -252,7 +248,7 @@ def _for_some(stage: Stage, predicate: Truth, var: Var, limits: Range) -> Truth:
 
 def _only_value(predicate: Truth, var: Var) -> Expr | None:
     """Solve the predicate's equations for `var`; `None` if none determines it."""
-    for part in conjuncts(predicate) if isinstance(predicate, Cond) else ():
+    for part in dag.conjuncts(predicate) if isinstance(predicate, Cond) else ():
         if part.op is ops.EQ:
             form = _FORMS.form(part.args[0] - part.args[1])
             k = form.terms.get(var, 0)
@@ -277,7 +273,7 @@ class Item:
     """
 
     stages: dict[Stage, int]
-    stmt: Stmt
+    stmt: ir.Stmt
     starts: bool = False
     reads: set[Tensor] = field(default_factory=set)
     writes: set[Tensor] = field(default_factory=set)
@@ -290,40 +286,40 @@ class Item:
             self.writes = {t for stage in self.stages for t in stage.op.outputs}
 
 
-def merged(stmts: Iterable[Stmt]) -> list[Stmt]:
+def merged(stmts: Iterable[ir.Stmt]) -> list[ir.Stmt]:
     """Merge adjacent branches with equal conditions. Conditions on loops and sizes do not change in between."""
-    found: list[Stmt] = []
+    found: list[ir.Stmt] = []
     for stmt in stmts:
         last = found[-1] if found else None
-        if isinstance(last, If) and isinstance(stmt, If) and _is_same(last, stmt):
-            found[-1] = If(last.cond, seq(last.then, stmt.then))
+        if isinstance(last, ir.If) and isinstance(stmt, ir.If) and _is_same(last, stmt):
+            found[-1] = ir.If(last.cond, ir.seq(last.then, stmt.then))
         else:
             found.append(stmt)
     return found
 
 
-def _is_same(one: If, other: If) -> bool:
+def _is_same(one: ir.If, other: ir.If) -> bool:
     if one.orelse is not None or other.orelse is not None:
         return False
-    if not (isinstance(one.cond, Cond) and isinstance(other.cond, Cond)) or opaque_terms(one.cond, other.cond):
+    if not (isinstance(one.cond, Cond) and isinstance(other.cond, Cond)) or dag.opaque_terms(one.cond, other.cond):
         return False
     return one.cond is other.cond or _FORMS.cond(one.cond) is _FORMS.cond(other.cond)
 
 
-def around(loop: For) -> Stmt:
+def around(loop: ir.For) -> ir.Stmt:
     """Unswitch a loop whose whole body has one loop-invariant condition."""
     body = loop.body
-    stmts = body.stmts if isinstance(body, Seq) else (body,)
-    storage = tuple(stmt for stmt in stmts if isinstance(stmt, Allocate))
+    stmts = body.stmts if isinstance(body, ir.Seq) else (body,)
+    storage = tuple(stmt for stmt in stmts if isinstance(stmt, ir.Allocate))
     rest = stmts[len(storage) :]
     if len(rest) != 1 or stmts[: len(storage)] != storage:
         return loop
     only = rest[0]
-    if not isinstance(only, If) or only.orelse is not None or not isinstance(only.cond, Cond):
+    if not isinstance(only, ir.If) or only.orelse is not None or not isinstance(only.cond, Cond):
         return loop
-    if loop.var in only.cond.free_vars() or opaque_terms(only.cond):
+    if loop.var in only.cond.free_vars() or dag.opaque_terms(only.cond):
         return loop
-    return If(only.cond, replace(loop, body=seq(*storage, only.then)))
+    return ir.If(only.cond, replace(loop, body=ir.seq(*storage, only.then)))
 
 
 MAX_PIECES: Final = 8  # maximal number of nests of a stage
@@ -349,7 +345,7 @@ _UNCHECKED: Final[Checks] = {}
 
 def schedule_ops(
     bounds: BoundsMap, given: frozenset[Tensor], split: Collection[Stage] = (), checks: Checks = _UNCHECKED
-) -> Stmt:
+) -> ir.Stmt:
     """The nest of a whole schedule, in tensor coordinates.
 
     Parameters
@@ -363,7 +359,7 @@ def schedule_ops(
     ScheduleError: the schedule has no sequential meaning, or an extern body is no call.
     """
     pipeline = _Pipeline(bounds, given, split, checks)
-    body = pipeline.kept(None, drive(pipeline.stages(bounds.roots(), Seq())), _NOTHING)
+    body = pipeline.kept(None, drive(pipeline.stages(bounds.roots(), ir.Seq())), _NOTHING)
     body = doubled(body, frozenset(t for s in bounds.schedule.stages if s.double_buffered for t in s.op.outputs))
     states = {
         state: output
@@ -388,7 +384,7 @@ class _Pipeline:
         self.numbers = {stage: k for k, stage in enumerate(bounds.schedule.stages)}
         self.has_threads = any(stage.thread_of(iv) is not None for stage, iv in leaves)
 
-    def stages(self, run: Sequence[Stage], body: Stmt, moved: Mapping[Var, Expr] = _NOTHING) -> Recursion[Stmt]:
+    def stages(self, run: Sequence[Stage], body: ir.Stmt, moved: Mapping[Var, Expr] = _NOTHING) -> Recursion[ir.Stmt]:
         """Allocate and compute the stages `run`, then run `body`.
 
         Parameters
@@ -398,19 +394,19 @@ class _Pipeline:
         paths = {stage: self.bounds.shared_path(stage) for stage in run}
         if any(paths.values()):
             together, _ = yield self._together(paths, run, moved)
-            return seq(together, body)
-        parts: list[Stmt] = []
+            return ir.seq(together, body)
+        parts: list[ir.Stmt] = []
         folded: dict[Tensor, Storage] = {}
         for stage in run:
             if isinstance(stage.op, PlaceholderOp):
                 continue
             parts += [] if self.bounds.slid(stage) else self._storage(stage, folded, moved)
             parts.append((yield self.produce(stage)))
-        return fold(seq(*(substitute(part, dict(moved)) for part in parts), body), folded)
+        return fold(ir.seq(*(substitute(part, dict(moved)) for part in parts), body), folded)
 
     def _together(
         self, run: Mapping[Stage, Sequence[IterVar]], placed: Sequence[Stage], moved: Mapping[Var, Expr] = _NOTHING
-    ) -> Recursion[tuple[Stmt, dict[Stage, int]]]:
+    ) -> Recursion[tuple[ir.Stmt, dict[Stage, int]]]:
         """Build the root or a loop body whose stages share loops; returns the computed stages, too.
 
         Parameters
@@ -439,35 +435,35 @@ class _Pipeline:
         done = {stage: number for item in items for stage, number in item.stages.items()}
         return self._with_storage(ordered(items), placed, moved), done
 
-    def _with_storage(self, items: Sequence[Item], placed: Sequence[Stage], moved: Mapping[Var, Expr]) -> Stmt:
+    def _with_storage(self, items: Sequence[Item], placed: Sequence[Stage], moved: Mapping[Var, Expr]) -> ir.Stmt:
         """Put the allocations of the stages `placed` in front of the items."""
         folded: dict[Tensor, Storage] = {}
         waiting = dict.fromkeys(placed)
-        storage: list[Stmt] = []
+        storage: list[ir.Stmt] = []
         for item in items:
             for stage in [stage for stage in item.stages if stage in waiting]:
                 del waiting[stage]
                 storage += [] if self.bounds.slid(stage) else self._storage(stage, folded, moved)
         parts = [*storage, *(item.stmt for item in items)]
-        return fold(seq(*(substitute(part, dict(moved)) for part in merged(parts))), folded)
+        return fold(ir.seq(*(substitute(part, dict(moved)) for part in merged(parts))), folded)
 
-    def _storage(self, stage: Stage, folded: dict[Tensor, Storage], moved: Mapping[Var, Expr]) -> list[Stmt]:
+    def _storage(self, stage: Stage, folded: dict[Tensor, Storage], moved: Mapping[Var, Expr]) -> list[ir.Stmt]:
         """The allocations of a stage; enters compact and circular storage in `folded`."""
         made = [t for t in stored_outputs(stage.op, self.wanted) if t not in self.given]
         storages = {t: self.bounds.storage(t) for t in made}
         folded |= {t: storage.at(moved) for t, storage in storages.items() if not storage.is_plain}
-        return [Allocate(t, storage.ranges, stage.scope) for t, storage in storages.items()]
+        return [ir.Allocate(t, storage.ranges, stage.scope) for t, storage in storages.items()]
 
-    def kept(self, leaf: IterVar | None, body: Stmt, moved: Mapping[Var, Expr]) -> Stmt:
+    def kept(self, leaf: IterVar | None, body: ir.Stmt, moved: Mapping[Var, Expr]) -> ir.Stmt:
         """Put allocations that inner stages have at this loop (`None`: the root) in front of its body."""
         run = self.bounds.stored(leaf)
         if not run:
             return body
         folded: dict[Tensor, Storage] = {}
         storage = [part for stage in run for part in self._storage(stage, folded, moved)]
-        return fold(seq(*(substitute(part, dict(moved)) for part in storage), body), folded)
+        return fold(ir.seq(*(substitute(part, dict(moved)) for part in storage), body), folded)
 
-    def _start(self, stage: Stage, loop: IterVar) -> Recursion[Stmt | None]:
+    def _start(self, stage: Stage, loop: IterVar) -> Recursion[ir.Stmt | None]:
         """The initial stores of a reduction whose outermost reduction loop is this shared loop, else `None`."""
         op = stage.op
         if not isinstance(op, (ComputeOp, TensorComputeOp)):
@@ -475,16 +471,16 @@ class _Pipeline:
         _, levels, start = self._formula(stage, op, self.bounds.nest(stage))
         if start is None or start.place == len(levels) or levels[start.place].var is not loop:
             return None
-        made: Stmt = yield stages.start_nest(start)
+        made: ir.Stmt = yield stages.start_nest(start)
         return made
 
-    def produce(self, stage: Stage) -> Recursion[Stmt]:
+    def produce(self, stage: Stage) -> Recursion[ir.Stmt]:
         """The nest of one stage, attached stages included."""
         op = stage.op
         if isinstance(op, ExternOp):
             return _calls(op)
         if isinstance(op, ScanOp):
-            made: Stmt = yield scan_nest(op, self.bounds.nest(stage), self.bounds, self._attach(stage, {}))
+            made: ir.Stmt = yield scan_nest(op, self.bounds.nest(stage), self.bounds, self._attach(stage, {}))
             return with_checks(made, op, self.checks, op.outputs)
         if not isinstance(op, (ComputeOp, TensorComputeOp)):
             raise ScheduleError(f"stage {stage.name}: {shown(op)} cannot be lowered")
@@ -495,14 +491,14 @@ class _Pipeline:
         parts = []
         for piece in chosen:
             parts.append((yield self._nest(stage, op, piece.nest, self._attach(stage, piece.moved))))  # noqa: PERF401
-        return seq(*parts)
+        return ir.seq(*parts)
 
     def _attach(self, stage: Stage, moved: Mapping[Var, Expr]) -> Attach:
         """A callback that puts the stages attached to a loop in front of its body."""
 
-        def attach(var: IterVar, body: Stmt) -> Recursion[Stmt]:
+        def attach(var: IterVar, body: ir.Stmt) -> Recursion[ir.Stmt]:
             inside = self.bounds.attached(stage, var)
-            made: Stmt = (yield self.stages(inside, body, moved)) if inside else body
+            made: ir.Stmt = (yield self.stages(inside, body, moved)) if inside else body
             return self.kept(var, made, moved)
 
         return attach
@@ -518,18 +514,20 @@ class _Pipeline:
         formula = substituted(plain, values, first)
         predicate = store_predicate(self.bounds, stage, nest, threads)
         if predicate is not None:
-            init = None if formula.init is None else If(predicate, formula.init)
-            formula = replace(formula, init=init, update=If(predicate, formula.update))
+            init = None if formula.init is None else ir.If(predicate, formula.init)
+            formula = replace(formula, init=init, update=ir.If(predicate, formula.update))
         levels = stages.levels_of(nest, formula)
         return formula, levels, stages.starting_of(nest, formula, levels)
 
-    def _nest(self, stage: Stage, op: ComputeOp | TensorComputeOp, nest: StageNest, attach: Attach) -> Recursion[Stmt]:
+    def _nest(
+        self, stage: Stage, op: ComputeOp | TensorComputeOp, nest: StageNest, attach: Attach
+    ) -> Recursion[ir.Stmt]:
         """The nest of a stage, without shared loops."""
         formula, levels, start = self._formula(stage, op, nest)
         shared = set(self.bounds.shared_path(stage))
         own = [level for level in levels if level.var not in shared]
         outer = len(levels) - len(own)
-        made: Stmt
+        made: ir.Stmt
         if start is None or start.place < outer:
             made = yield stages.data_nest(own, nest.guards, formula.update, attach)
             return made
@@ -564,18 +562,18 @@ def _argument(name: str, tensors: Mapping[Buffer, Tensor], arg: object) -> objec
     return tensors[buffer]
 
 
-def _calls(op: ExternOp) -> Stmt:
+def _calls(op: ExternOp) -> ir.Stmt:
     ins, outs = op.buffers
     tensors: dict[Buffer, Tensor] = dict(zip((*ins, *outs), (*op.inputs, *op.outputs), strict=True))
     bodies = op.body if isinstance(op.body, (tuple, list)) else (op.body,)
-    made: list[Stmt] = []
+    made: list[ir.Stmt] = []
     stand_ins = {buffer_tensor(buffer): tensor for buffer, tensor in tensors.items()}
     for call in bodies:
-        if isinstance(call, Stmt):
+        if isinstance(call, ir.Stmt):
             made.append(rebuilt(call, lambda stmt: with_tensors(stmt, stand_ins)))
             continue
         if not isinstance(call, ExternCall):
             raise ScheduleError(f"stage {op.name}: its body is no call such as tir.call_packed(...), but {shown(call)}")
         args = tuple(_argument(op.name, tensors, a) for a in call.args)
-        made.append(Evaluate(ExternCall(call.kind, call.name, args), op.inputs, op.outputs))
-    return seq(*made)
+        made.append(ir.Evaluate(ExternCall(call.kind, call.name, args), op.inputs, op.outputs))
+    return ir.seq(*made)

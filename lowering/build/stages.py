@@ -30,18 +30,15 @@ from bound.tir.build import all_of
 from bound.tir.reduce import Parameter, Reduction, condition, initial, sources
 from bound.tir.value import REDUCE, Operand, Value, make, parameter
 from intset.errors import InputError
-from intset.expr import ops
-from intset.expr.dag import conjuncts, free_vars
-from intset.expr.node import Cond, Expr, Var, as_expr
-from intset.expr.range import Range
-from lowering.nest.ir import For, If, Let, LoopKind, Seq, Stmt, Store, seq
+from intset.expr import Cond, Expr, Range, Var, as_expr, dag, ops
+from lowering.nest import ir
 from lowering.nest.walk import Old, Recursion, operands, replaced, statements, substitute, tensors_read
 
-Attach: TypeAlias = "Callable[[IterVar, Stmt], Recursion[Stmt]]"
+Attach: TypeAlias = "Callable[[IterVar, ir.Stmt], Recursion[ir.Stmt]]"
 _KINDS = {
-    IterType.PARALLELIZED: LoopKind.PARALLEL,
-    IterType.VECTORIZED: LoopKind.VECTORIZED,
-    IterType.UNROLLED: LoopKind.UNROLLED,
+    IterType.PARALLELIZED: ir.LoopKind.PARALLEL,
+    IterType.VECTORIZED: ir.LoopKind.VECTORIZED,
+    IterType.UNROLLED: ir.LoopKind.UNROLLED,
 }
 
 
@@ -61,8 +58,8 @@ class Formula:
     axis: tuple[IterVar, ...]
     extra: tuple[tuple[IterVar, Range], ...]
     reduce_extra: tuple[IterVar, ...]
-    init: Stmt | None
-    update: Stmt
+    init: ir.Stmt | None
+    update: ir.Stmt
 
 
 def formula_of(op: ComputeOp | TensorComputeOp, kept: Container[Tensor]) -> Formula:
@@ -83,15 +80,15 @@ def _formula(
     top = body[0]
     place = tuple(axis)
     if not isinstance(top, Value) or top.op is not REDUCE:
-        stores = [Store(t, place, value) for t, value in zip(outputs, body, strict=True) if t in kept]
-        return Formula(axis, extra, reduce_extra, None, seq(*stores))
+        stores = [ir.Store(t, place, value) for t, value in zip(outputs, body, strict=True) if t in kept]
+        return Formula(axis, extra, reduce_extra, None, ir.seq(*stores))
     reduction: Reduction = top.data
     starts = initial(top) or reduction.combiner.identity
-    init = [Store(t, place, start) for t, start in zip(outputs, starts, strict=True) if t in kept]
-    return Formula(axis, extra, reduce_extra, seq(*init), _update(top, outputs, kept, place))
+    init = [ir.Store(t, place, start) for t, start in zip(outputs, starts, strict=True) if t in kept]
+    return Formula(axis, extra, reduce_extra, ir.seq(*init), _update(top, outputs, kept, place))
 
 
-def _update(top: Value, outputs: tuple[Tensor, ...], kept: Container[Tensor], place: tuple[Expr, ...]) -> Stmt:
+def _update(top: Value, outputs: tuple[Tensor, ...], kept: Container[Tensor], place: tuple[Expr, ...]) -> ir.Stmt:
     """Combine one more element into the outputs."""
     combiner = top.data.combiner
     old = [unfinished(t, place) for t in outputs]
@@ -99,14 +96,14 @@ def _update(top: Value, outputs: tuple[Tensor, ...], kept: Container[Tensor], pl
     results = {t: result for t, result in zip(outputs, combiner.results, strict=True) if t in kept}
     values = {t: replaced(result, mapping) for t, result in results.items()}
     if len(values) == 1:
-        update: Stmt = seq(*(Store(t, place, value) for t, value in values.items()))
+        update: ir.Stmt = ir.seq(*(ir.Store(t, place, value) for t, value in values.items()))
     else:  # every result is computed from the old values
         names = {t: _temporary(t, value) for t, value in values.items()}
-        lets = [Let(name, values[t]) for t, name in names.items()]
-        update = seq(*lets, *(Store(t, place, name) for t, name in names.items()))
+        lets = [ir.Let(name, values[t]) for t, name in names.items()]
+        update = ir.seq(*lets, *(ir.Store(t, place, name) for t, name in names.items()))
     cond = condition(top)
     assert not isinstance(cond, Expr)
-    return update if cond.op is ops.BOOL and cond.data else If(cond, update)
+    return update if cond.op is ops.BOOL and cond.data else ir.If(cond, update)
 
 
 def _temporary(tensor: Tensor, value: Operand) -> Parameter:
@@ -194,11 +191,11 @@ class Level:
 
     var: IterVar
     range: Range
-    kind: LoopKind
+    kind: ir.LoopKind
     thread: str
 
-    def around(self, body: Stmt) -> For:
-        return For(self.var, self.range, body, self.kind, self.thread)
+    def around(self, body: ir.Stmt) -> ir.For:
+        return ir.For(self.var, self.range, body, self.kind, self.thread)
 
 
 @dataclass(frozen=True, eq=False)
@@ -216,14 +213,14 @@ class Starting:
     place: int
     levels: Sequence[Level]
     guards: Sequence[Cond]
-    init: Stmt
+    init: ir.Stmt
 
 
 def levels_of(nest: StageNest, formula: Formula) -> list[Level]:
     """The loops of a stage, outermost first; loops of a tensor intrinsic are innermost."""
     levels = [level_of(loop) for loop in nest.loops]
     made = {level.var for level in levels}
-    return levels + [Level(iv, r, LoopKind.SERIAL, "") for iv, r in formula.extra if iv not in made]
+    return levels + [Level(iv, r, ir.LoopKind.SERIAL, "") for iv, r in formula.extra if iv not in made]
 
 
 def starting_of(nest: StageNest, formula: Formula, levels: Sequence[Level]) -> Starting | None:
@@ -248,13 +245,13 @@ def level_of(loop: StageLoop) -> Level:
     """The head of a loop."""
     tag = "" if loop.thread is None else loop.thread.thread_tag
     if tag:
-        kind = LoopKind.VTHREAD if tag in ("vthread", "cthread") else LoopKind.THREAD
+        kind = ir.LoopKind.VTHREAD if tag in ("vthread", "cthread") else ir.LoopKind.THREAD
     else:
-        kind = _KINDS.get(loop.kind, LoopKind.SERIAL)
+        kind = _KINDS.get(loop.kind, ir.LoopKind.SERIAL)
     return Level(loop.iv, loop.range, kind, tag)
 
 
-def data_nest(levels: Sequence[Level], guards: Sequence[Cond], body: Stmt, attach: Attach) -> Recursion[Stmt]:
+def data_nest(levels: Sequence[Level], guards: Sequence[Cond], body: ir.Stmt, attach: Attach) -> Recursion[ir.Stmt]:
     """The nest of a stage without a reduction."""
     placed = _placed(levels, guards)
     nest = yield _wrap(levels, placed, body, attach)
@@ -264,11 +261,11 @@ def data_nest(levels: Sequence[Level], guards: Sequence[Cond], body: Stmt, attac
 def reduction_nest(
     levels: Sequence[Level],
     guards: Sequence[Cond],
-    update: Stmt,
+    update: ir.Stmt,
     start: Starting,
     attach: Attach,
     attached_inside: Callable[[IterVar], Sequence[Stage]],
-) -> Recursion[Stmt]:
+) -> Recursion[ir.Stmt]:
     """The nest of a reduction, initialised before its outermost reduction loop."""
     begin = start.place
     _check_init(start.init, levels[begin:], attached_inside)
@@ -277,23 +274,23 @@ def reduction_nest(
     init = yield start_nest(start, around)
     inner = _placed(levels[begin:], [part for part in _parts(guards) if part not in around])
     made = yield _wrap(levels[begin:], inner, update, attach)
-    nest = yield _wrap(levels[:begin], placed, seq(init, _guarded(inner[0], made)), attach)
+    nest = yield _wrap(levels[:begin], placed, ir.seq(init, _guarded(inner[0], made)), attach)
     return _guarded(placed[0], nest)
 
 
-def start_nest(start: Starting, known: Collection[Cond] = ()) -> Recursion[Stmt]:
+def start_nest(start: Starting, known: Collection[Cond] = ()) -> Recursion[ir.Stmt]:
     """The initialisation of a reduction, inside the guards `known`."""
     placed = _placed(start.levels, [part for part in _parts(start.guards) if part not in known])
     init = yield _wrap(start.levels, placed, start.init, _nothing_attached)
     return _guarded(placed[0], init)
 
 
-def _nothing_attached(var: IterVar, body: Stmt) -> Recursion[Stmt]:
+def _nothing_attached(var: IterVar, body: ir.Stmt) -> Recursion[ir.Stmt]:
     yield from ()
     return body
 
 
-def _check_init(init: Stmt, inside: Sequence[Level], attached: Callable[[IterVar], Sequence[Stage]]) -> None:
+def _check_init(init: ir.Stmt, inside: Sequence[Level], attached: Callable[[IterVar], Sequence[Stage]]) -> None:
     read = {t for stmt in statements(init) for t in tensors_read(*operands(stmt))}
     for level in inside:
         for stage in attached(level.var):
@@ -315,14 +312,16 @@ def _placed(levels: Sequence[Level], guards: Sequence[Cond]) -> Mapping[int, lis
 
 
 def _parts(guards: Sequence[Cond]) -> list[Cond]:
-    return [part for guard in guards for part in conjuncts(guard)]
+    return [part for guard in guards for part in dag.conjuncts(guard)]
 
 
-def _guarded(guards: Sequence[Cond], body: Stmt) -> Stmt:
-    return If(all_of(*guards), body) if guards else body
+def _guarded(guards: Sequence[Cond], body: ir.Stmt) -> ir.Stmt:
+    return ir.If(all_of(*guards), body) if guards else body
 
 
-def _wrap(levels: Sequence[Level], placed: Mapping[int, list[Cond]], body: Stmt, attach: Attach) -> Recursion[Stmt]:
+def _wrap(
+    levels: Sequence[Level], placed: Mapping[int, list[Cond]], body: ir.Stmt, attach: Attach
+) -> Recursion[ir.Stmt]:
     """Wrap loops and their guards around `body`; the caller adds the guards outside of all loops."""
     nest = body
     for k in range(len(levels) - 1, -1, -1):
@@ -331,36 +330,36 @@ def _wrap(levels: Sequence[Level], placed: Mapping[int, list[Cond]], body: Stmt,
     return nest
 
 
-def scan_nest(op: ScanOp, nest: StageNest, bounds: BoundsMap, attach: Attach) -> Recursion[Stmt]:
+def scan_nest(op: ScanOp, nest: StageNest, bounds: BoundsMap, attach: Attach) -> Recursion[ir.Stmt]:
     """The nest of a scan: first rows from `init`, as far as it has them, later ones from `update` at its step."""
-    nothing = Formula((), (), (), None, Seq())
+    nothing = Formula((), (), (), None, ir.Seq())
     levels = levels_of(nest, nothing)
     step = nest.values[op.scan_axis]
-    first = next((k for k, level in enumerate(levels) if level.var in free_vars(step)), len(levels))
-    starts: list[Stmt] = []
-    rows: list[Stmt] = []
+    first = next((k for k, level in enumerate(levels) if level.var in dag.free_vars(step)), len(levels))
+    starts: list[ir.Stmt] = []
+    rows: list[ir.Stmt] = []
     for output, init, update, axes in zip(op.outputs, op.init, op.update, op.axes_of_states, strict=True):
         row = Var("row")
         present = has_row(op, init, row)
         first_rows = _copied(output, init, row, axes, bounds)
-        guarded = first_rows if present is None else If(present, first_rows)
-        starts.append(For(row, Range(0, init.extents[0]), guarded))
+        guarded = first_rows if present is None else ir.If(present, first_rows)
+        starts.append(ir.For(row, Range(0, init.extents[0]), guarded))
         rows.append(_copied(output, update, step, axes, bounds))
-    body = seq(*rows)
+    body = ir.seq(*rows)
     for guard in nest.guards:
-        body = If(guard, body)
+        body = ir.If(guard, body)
     for k in range(len(levels) - 1, -1, -1):
         body = yield attach(levels[k].var, body)
         body = levels[k].around(body)
         if k == first:
-            body = seq(*starts, body)
-    return body if first < len(levels) else seq(*starts, body)
+            body = ir.seq(*starts, body)
+    return body if first < len(levels) else ir.seq(*starts, body)
 
 
-def _copied(target: Tensor, source: Tensor, row: Expr, axes: Sequence[IterVar], bounds: BoundsMap) -> Stmt:
+def _copied(target: Tensor, source: Tensor, row: Expr, axes: Sequence[IterVar], bounds: BoundsMap) -> ir.Stmt:
     loops = [(Var(f"i{k}"), bounds[iv]) for k, iv in enumerate(axes, 1)]
     place = (row, *(var for var, _ in loops))
-    body: Stmt = Store(target, place, element(source, place))
+    body: ir.Stmt = ir.Store(target, place, element(source, place))
     for var, r in reversed(loops):
-        body = For(var, r, body)
+        body = ir.For(var, r, body)
     return body

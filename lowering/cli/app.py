@@ -24,7 +24,7 @@ from click.core import ParameterSource
 from bound.schedule import Schedule
 from intset import InputError, IntSetError, core
 from intset.config import check_name
-from intset.expr.printer import shown
+from intset.expr import shown
 from intset.installation import library_version
 from lowering.cli import reports
 from lowering.cli.inputs import CorpusRow, load_script, read_rows

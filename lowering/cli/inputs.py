@@ -27,7 +27,7 @@ from typing import Any, TypeVar
 
 from bound.schedule import Schedule
 from intset import Cond, Context, Expr, InputError, IntSetError, ParseError, Range, ShapeVar, Var, parse
-from intset.expr.printer import shown
+from intset.expr import shown
 from lowering.explore.measures import source_of
 
 _MODULE = "intset_script"

@@ -22,7 +22,8 @@ from bound.tensor import Tensor
 from intset import Expr, InputError, Range, Var, evaluate, notebook
 from intset.domains.sets.region import Elements, Region, Side, elements_of
 from intset.errors import BudgetError
-from intset.expr.printer import Drawn, shown
+from intset.expr import shown
+from intset.expr.printer import Drawn
 from lowering.cli.inputs import ScriptSchedule, load_script
 from lowering.cli.reports import prose, visible
 from lowering.explore.dataset import Exploration, require

@@ -34,15 +34,14 @@ from intset.config import BUILT_IN, announced, current, entry_points
 from intset.domains.registry import domain_named
 from intset.domains.sets.region import Region
 from intset.errors import DomainError
-from intset.expr.node import Cond, Var
-from intset.expr.printer import shown
+from intset.expr import Cond, Var, shown
 from lowering.cli.inputs import CorpusRow, Problem, ScriptSchedule, load_space
 from lowering.codegen.c import program_text, to_c
 from lowering.division import lower_division
 from lowering.explore import explore
 from lowering.explore.dataset import Totals, require
 from lowering.lower import arguments_of, before_divisions, lower
-from lowering.nest.ir import Allocate, Assert, For
+from lowering.nest import ir
 from lowering.nest.walk import statements
 from lowering.passes import lowered_parts, narrow
 
@@ -501,12 +500,12 @@ def schedule_nest(
         "name": f.name,
         "parameters": [_storage(tensor) | {"output": tensor in f.outputs} for tensor in f.params],
         "sizes": [size.name for size in f.sizes],
-        "allocated": [_storage(stmt.tensor) for stmt in stmts if isinstance(stmt, Allocate)],
-        "asserts": [str(stmt.cond) for stmt in stmts if isinstance(stmt, Assert)],
+        "allocated": [_storage(stmt.tensor) for stmt in stmts if isinstance(stmt, ir.Allocate)],
+        "asserts": [str(stmt.cond) for stmt in stmts if isinstance(stmt, ir.Assert)],
         "loops": [
             {"variable": loop.var.name, **_range(loop.range), "kind": str(loop.kind), "thread": loop.thread}
             for loop in stmts
-            if isinstance(loop, For)
+            if isinstance(loop, ir.For)
         ],
         "index_bits": narrow(f).bits,
     }

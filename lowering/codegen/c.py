@@ -23,17 +23,13 @@ from bound.tir import walk
 from bound.tir.build import FUNCTIONS, all_of
 from bound.tir.value import CALL, IntFunction, Operand, Value, constant
 from intset.errors import InputError
-from intset.expr import ops
-from intset.expr.arguments import of_kind
-from intset.expr.dag import opaque_terms, postorder
-from intset.expr.node import Cond, Expr, constant_value
+from intset.expr import Cond, Expr, arguments, constant_value, dag, ops
 from intset.linear.canonical import Normalizer
 from intset.linear.form import Linear
 from lowering.allocation import parallel_plan, with_fixed_storage
 from lowering.codegen import c_operands, emitter
 from lowering.codegen.c_words import BUILT_IN, FILE_SCOPE, KEYWORDS, c_type, defined_once, function_name, storage_type
-from lowering.nest import ir
-from lowering.nest.driver import Cursor, inside
+from lowering.nest import driver, ir
 from lowering.nest.names import label_of, with_own_storage
 from lowering.nest.printer import end_of
 from lowering.nest.walk import (
@@ -158,7 +154,7 @@ class _Definition(NamedTuple):
     name: str
 
 
-class CNest(emitter.Emitter[Cursor]):
+class CNest(emitter.Emitter[driver.Cursor]):
     """The body of a function in C.
 
     Attributes
@@ -192,7 +188,7 @@ class CNest(emitter.Emitter[Cursor]):
         self._conditional = conditional_scalars(f.body)
 
     @property
-    def rules(self) -> emitter.EmissionRules[Cursor]:
+    def rules(self) -> emitter.EmissionRules[driver.Cursor]:
         return {
             ir.Seq: self.sequence,
             ir.For: self.loop,
@@ -206,7 +202,7 @@ class CNest(emitter.Emitter[Cursor]):
 
     def lines(self) -> list[str]:
         """The lines of the body."""
-        root = Cursor.root(self.f)
+        root = driver.Cursor.root(self.f)
         lines = self.emitted(_sequence(self.f.body), root)
         self.syntax.scope = root.scope
         undefined = self.syntax.undefined
@@ -215,21 +211,21 @@ class CNest(emitter.Emitter[Cursor]):
         self.messages.append(divides_by_0(self.f))
         return [f"int {undefined}[1] = {{0}};", *lines, f"return {undefined}[0] ? {self.checks + 1} : 0;"]
 
-    def operands(self, cursor: Cursor, *operands: Operand) -> tuple[list[str], list[str]]:
+    def operands(self, cursor: driver.Cursor, *operands: Operand) -> tuple[list[str], list[str]]:
         self.syntax.scope = cursor.scope
         flat = [c_operands.flattened(self._tabulated(e, cursor), self.shapes, cursor.scope) for e in operands]
         return super().operands(cursor, *flat)
 
     # -- blocks -------------------------------------------------------------------------------------------------
 
-    def block(self, stmt: ir.Stmt, descent: Cursor) -> emitter.Emission[Cursor]:
+    def block(self, stmt: ir.Stmt, descent: driver.Cursor) -> emitter.Emission[driver.Cursor]:
         """The lines between two braces. The closing brace releases the names defined inside."""
         begun = self.syntax.names.begin()
         lines: list[str] = yield _sequence(stmt), descent
         self.syntax.names.end(begun)
         return lines
 
-    def sequence(self, seq: ir.Seq, cursor: Cursor) -> emitter.Emission[Cursor]:
+    def sequence(self, seq: ir.Seq, cursor: driver.Cursor) -> emitter.Emission[driver.Cursor]:
         """The statements of a sequence; the body of the function takes its arena behind the leading assertions."""
         is_body, stmts = not cursor.path, seq.stmts
         first = next((k for k, stmt in enumerate(stmts) if not isinstance(stmt, (ir.Assert, ir.Let))), len(stmts))
@@ -237,7 +233,7 @@ class CNest(emitter.Emitter[Cursor]):
         lines: list[str] = []
         definitions: list[_Definition] = []
         arena = self._shared_storage(stmts)
-        for k, (stmt, here) in enumerate(inside(seq, cursor)):
+        for k, (stmt, here) in enumerate(driver.inside(seq, cursor)):
             if is_body and k == first:
                 lines += self._arena(here)
             if isinstance(stmt, ir.Allocate) and stmt in arena.values():
@@ -261,7 +257,7 @@ class CNest(emitter.Emitter[Cursor]):
         del self.heap[live:]
         return lines
 
-    def _arena(self, cursor: Cursor) -> list[str]:
+    def _arena(self, cursor: driver.Cursor) -> list[str]:
         """The lines that allocate the arena of the function."""
         self.syntax.scope = cursor.scope
         lines = self.storage.head()
@@ -289,7 +285,7 @@ class CNest(emitter.Emitter[Cursor]):
                         shared.pop(tensor, None)
         return shared
 
-    def _is_outlined(self, stmt: ir.Stmt, cursor: Cursor) -> bool:
+    def _is_outlined(self, stmt: ir.Stmt, cursor: driver.Cursor) -> bool:
         """Whether a statement becomes a function: a nest over several arrays, one of them allocated or all of them seen
         from a parallel loop.
 
@@ -311,7 +307,9 @@ class CNest(emitter.Emitter[Cursor]):
                 return False
         return any(isinstance(s, ir.For) and constant_value(range_ends(s.range)[1]) != 1 for s in inner)
 
-    def _outlined(self, stmt: ir.Stmt, cursor: Cursor, arena: Mapping[Tensor, ir.Allocate]) -> emitter.Emission[Cursor]:
+    def _outlined(
+        self, stmt: ir.Stmt, cursor: driver.Cursor, arena: Mapping[Tensor, ir.Allocate]
+    ) -> emitter.Emission[driver.Cursor]:
         """The call of a function that executes a statement.
 
         The function's name contains a stored tensor and a checksum of its text: equal names mean equal functions, so a
@@ -357,7 +355,7 @@ class CNest(emitter.Emitter[Cursor]):
 
     # -- loops --------------------------------------------------------------------------------------------------
 
-    def loop(self, loop: ir.For, cursor: Cursor) -> emitter.Emission[Cursor]:
+    def loop(self, loop: ir.For, cursor: driver.Cursor) -> emitter.Emission[driver.Cursor]:
         names, index = self.syntax.names, self.syntax.index
         low, extent = range_ends(loop.range)
         is_parallel = loop in self.parallel
@@ -376,7 +374,7 @@ class CNest(emitter.Emitter[Cursor]):
         begun = names.begin()
         var = names.local(loop.var.name, loop.var)
         for name, first, text in zip(carried, firsts, initial, strict=True):
-            is_wide = self.syntax.bits < 64 and opaque_terms(first)  # it fits, but is computed in 64 bits
+            is_wide = self.syntax.bits < 64 and dag.opaque_terms(first)  # it fits, but is computed in 64 bits
             lines.append(f"{index} {name} = {f'({index}){text}' if is_wide else emitter.opened(text)};")
         own = self.storage.thread_head(loop)
         body = yield _sequence(loop.body), cursor.inside(loop)  # its names are taken until `following` is computed
@@ -416,10 +414,10 @@ class CNest(emitter.Emitter[Cursor]):
 
     # -- simple statements --------------------------------------------------------------------------------------
 
-    def call(self, stmt: ir.Evaluate, cursor: Cursor) -> list[str]:
+    def call(self, stmt: ir.Evaluate, cursor: driver.Cursor) -> list[str]:
         raise InputError(f"{self.f.name} calls {stmt.call.name}, a function of the host: C code cannot call it")
 
-    def let(self, stmt: ir.Let, cursor: Cursor) -> list[str]:
+    def let(self, stmt: ir.Let, cursor: driver.Cursor) -> list[str]:
         if stmt.var not in self._needed:  # a compiler would warn
             return []
         before, (value,) = self.operands(cursor, stmt.value)
@@ -430,11 +428,11 @@ class CNest(emitter.Emitter[Cursor]):
 
     def _let_type(self, stmt: ir.Let) -> str:
         if isinstance(stmt.value, Expr):
-            is_index = opaque_terms(stmt.value) and not self.syntax.spans.is_wide(stmt.value)
+            is_index = dag.opaque_terms(stmt.value) and not self.syntax.spans.is_wide(stmt.value)
             return "int64_t" if is_index else self.syntax.type_of(stmt.value)
         return c_type(getattr(stmt.value, "dtype", "bool"), f"a value in {self.f.name}")
 
-    def store(self, stmt: ir.Store, cursor: Cursor) -> list[str]:
+    def store(self, stmt: ir.Store, cursor: driver.Cursor) -> list[str]:
         tensor = stmt.tensor
         index = c_operands.flat_index(stmt.indices, self.shapes[tensor], cursor.scope)
         is_narrow = tensor.dtype in dtypes.NARROW
@@ -447,8 +445,8 @@ class CNest(emitter.Emitter[Cursor]):
             value = self.syntax.stored(value, tensor.dtype)
         return [*before, f"{self.syntax.element(tensor, where)} {operator}= {emitter.opened(value)};"]
 
-    def check(self, stmt: ir.Assert, cursor: Cursor) -> list[str]:
-        if any(node.op is ops.LOAD and isinstance(node.data, ir.ShapeOf) for node in postorder((stmt.cond,))):
+    def check(self, stmt: ir.Assert, cursor: driver.Cursor) -> list[str]:
+        if any(node.op is ops.LOAD and isinstance(node.data, ir.ShapeOf) for node in dag.postorder((stmt.cond,))):
             return [emitter.comment(f"the caller sees to it that {stmt.message}")]
         before, (cond,) = self.operands(cursor, stmt.cond)
         self.checks += 1
@@ -468,7 +466,7 @@ class CNest(emitter.Emitter[Cursor]):
             self._stored.add(tensor)
         return extents
 
-    def allocate(self, stmt: ir.Allocate, cursor: Cursor) -> list[str]:
+    def allocate(self, stmt: ir.Allocate, cursor: driver.Cursor) -> list[str]:
         tensor = stmt.tensor
         extents = self._declare_shape(stmt)
         pointer = self.storage.pointer(stmt, not self.storage.is_shared(stmt))
@@ -489,7 +487,7 @@ class CNest(emitter.Emitter[Cursor]):
 
     # -- constant tables ----------------------------------------------------------------------------------------
 
-    def _tabulated(self, operand: Operand, cursor: Cursor) -> Operand:
+    def _tabulated(self, operand: Operand, cursor: driver.Cursor) -> Operand:
         """The operand with selections between constants as elements of tables."""
         if not isinstance(operand, Value):
             return operand
@@ -602,7 +600,7 @@ def to_c(f: ir.Function, width: Width | None = None) -> str:
     """
     ir.checked_function(f, "to_c")
     if width is not None:
-        of_kind(Width, width, "width", "what narrow gave")
+        arguments.of_kind(Width, width, "width", "what narrow gave")
     return c_file(f, width).text
 
 
@@ -652,7 +650,7 @@ def _prepared(f: ir.Function, bits: int) -> ir.Function:
         if split.body is before.body:
             break
     if split.body is not f.body:
-        nodes = postorder([e for stmt in statements(split.body) for e in operands(stmt)])
+        nodes = dag.postorder([e for stmt in statements(split.body) for e in operands(stmt)])
         # loops split by a sign, `x >> 63`, divide by 2**63
         fits = all(-(1 << 63) <= node.data < 1 << 63 for node in nodes if node.op is ops.CONST)
         split = split if fits and (bits == 64 or narrow(split).bits == 32) else f
@@ -697,11 +695,11 @@ def _called(f: ir.Function) -> frozenset[str]:
         return frozenset()
     called: set[str] = set()
     roots: list[Any] = [operand for stmt in statements(f.body) for operand in operands(stmt)]
-    for node in postorder(roots):
+    for node in dag.postorder(roots):
         if node.op is CALL and node.data not in FUNCTIONS:
             called.add(str(node.data))
         elif node.op is ops.LOAD and isinstance(node.data, IntFunction):
-            called.update(n.data for n in postorder((node.data.body,)) if n.op is CALL)
+            called.update(n.data for n in dag.postorder((node.data.body,)) if n.op is CALL)
     return frozenset(called)
 
 

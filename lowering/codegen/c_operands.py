@@ -34,14 +34,13 @@ from bound.tir.value import make as make_value
 from bound.tir.walk import loaded_tensor
 from intset.config import Effort, tiers_within
 from intset.errors import InputError
-from intset.expr import ops
-from intset.expr.dag import is_small, opaque_terms, operations, postorder, rewrite
+from intset.expr import Cond, Expr, Node, Var, const, constant_value, dag, ops
 from intset.expr.evaluate import evaluate
-from intset.expr.node import Cond, Expr, Node, Var, const, constant_value, make
+from intset.expr.node import make
 from intset.expr.ops import Op
 from lowering.allocation import ALIGNMENT, Arena, StoragePlan
 from lowering.codegen import c_words, emitter
-from lowering.nest.ir import Allocate, For
+from lowering.nest import ir
 from lowering.nest.scope import Scope
 from lowering.nest.undef import is_undef
 from lowering.passes.values.index_width import offset
@@ -253,7 +252,7 @@ class CSyntax:
         with intset.using(tiers=tiers_within(Effort.FAST)):
             is_nonzero = bool(scope.ctx.prove(divisor.ne(0)))
         # a loop over `n*m` elements runs for `m != 0` alone; data has no such loop
-        return is_nonzero or (not opaque_terms(divisor) and bool(scope.ctx.prove(divisor.ne(0))))
+        return is_nonzero or (not dag.opaque_terms(divisor) and bool(scope.ctx.prove(divisor.ne(0))))
 
     def _may_overflow(self, node: Expr) -> bool:
         """Whether a node may negate the least number of 64 bits, or divide it by -1."""
@@ -428,7 +427,7 @@ def flat_index(indices: Iterable[Expr], shape: Iterable[Expr], scope: Scope) -> 
     scope: what holds at the access.
     """
     index = offset(indices, shape)
-    if not _DIVIDING.isdisjoint(operations(index)) and is_small(MAX_NODES, (index,)):
+    if not _DIVIDING.isdisjoint(dag.operations(index)) and dag.is_small(MAX_NODES, (index,)):
         return _without_rounding(scope.ctx.simplify(index, bits=32), index)
     return index
 
@@ -436,13 +435,13 @@ def flat_index(indices: Iterable[Expr], shape: Iterable[Expr], scope: Scope) -> 
 def _without_rounding(e: Expr, plain: Expr) -> Expr:
     """`e` with shifts and masks for divisions by powers of two; `plain` if a rounding remains that it lacks."""
     new: dict[Node, Node] = {}
-    for node in postorder((e,)):
+    for node in dag.postorder((e,)):
         if node.op in _BY_BITS and node.args[1].op is ops.CONST and (c := node.args[1].data) > 0 and c & (c - 1) == 0:
             number = c.bit_length() - 1 if node.op is ops.FLOORDIV else c - 1
-            new[node] = make(_BY_BITS[node.op], (rewrite(node.args[0], new), const(number)))
-    lowered: Expr = rewrite(e, new)
-    own = {node.op for node in postorder((plain,))}
-    return plain if any(node.op in _ROUNDED and node.op not in own for node in postorder((lowered,))) else lowered
+            new[node] = make(_BY_BITS[node.op], (dag.rewrite(node.args[0], new), const(number)))
+    lowered: Expr = dag.rewrite(e, new)
+    own = {node.op for node in dag.postorder((plain,))}
+    return plain if any(node.op in _ROUNDED and node.op not in own for node in dag.postorder((lowered,))) else lowered
 
 
 def flattened(operand: Operand, shapes: Mapping[Tensor, tuple[Expr, ...]], scope: Scope) -> Operand:
@@ -482,7 +481,7 @@ class ConstantTable:
         return load(table, (offset(indices, [const(n) for n in self.extents]),))
 
 
-def constant_tables(operand: Operand, loops: Iterable[For]) -> dict[Value, ConstantTable]:
+def constant_tables(operand: Operand, loops: Iterable[ir.For]) -> dict[Value, ConstantTable]:
     """The largest selections below an operand that are tables over variables of `loops`."""
     tables: dict[Value, ConstantTable] = {}
     if ops.SELECT not in walk.operations(operand):
@@ -510,7 +509,7 @@ def _select_tree(root: Value) -> dict[Any, Cond] | None:
         node = stack.pop()
         if node in selects or node.op is NUMBER:
             continue
-        if node.op is not ops.SELECT or not isinstance(node.args[0], Cond) or opaque_terms(node.args[0]):
+        if node.op is not ops.SELECT or not isinstance(node.args[0], Cond) or dag.opaque_terms(node.args[0]):
             return None
         selects[node] = node.args[0]
         stack += [node.args[2], node.args[1]]
@@ -563,7 +562,7 @@ class CStorage:
         self.malloced = ""
         self._bases: dict[Arena, str] = {}
         self._slots: dict[Arena, list[str]] = {}
-        self._strides: dict[For, tuple[str, str]] = {}
+        self._strides: dict[ir.For, tuple[str, str]] = {}
 
     def head(self) -> list[str]:
         """The lines that allocate the arena; the part of each thread lies behind the common part."""
@@ -592,7 +591,7 @@ class CStorage:
             f"char *const {base} = {first};",
         ]
 
-    def thread_head(self, loop: For) -> list[str]:
+    def thread_head(self, loop: ir.For) -> list[str]:
         """The declaration of a thread's arena base, placed at the start of a parallel region."""
         arena = self.plan.private.get(loop)
         if arena is None:
@@ -601,12 +600,12 @@ class CStorage:
         base = self._bases[arena] = self.syntax.names.fresh("own")
         return [f"char *const {base} = {self._bases[self.plan.arena]} + {start} + {stride} * INTSET_THREAD;"]
 
-    def is_shared(self, stmt: Allocate) -> bool:
+    def is_shared(self, stmt: ir.Allocate) -> bool:
         """Whether other allocations use the same bytes at other times."""
         arena = self._arena(stmt)
         return arena is not None and stmt in arena.shared
 
-    def pointer(self, stmt: Allocate, is_alone: bool = True) -> str | None:
+    def pointer(self, stmt: ir.Allocate, is_alone: bool = True) -> str | None:
         """Declare a pointer into an arena; `None` for stack and heap allocations.
 
         Parameters
@@ -622,7 +621,7 @@ class CStorage:
             f"{c_words.storage_type(tensor.dtype, tensor.name)} *{'restrict ' if is_alone else ''}{name} = {address};"
         )
 
-    def address(self, stmt: Allocate) -> str | None:
+    def address(self, stmt: ir.Allocate) -> str | None:
         """The address of an allocation in an arena; `None` if it lies elsewhere."""
         arena = self._arena(stmt)
         if arena is None:
@@ -632,7 +631,7 @@ class CStorage:
         ctype = c_words.storage_type(stmt.tensor.dtype, stmt.tensor.name)
         return f"({ctype} *){base if offset == '0' else f'({base} + {offset})'}"
 
-    def _arena(self, stmt: Allocate) -> Arena | None:
+    def _arena(self, stmt: ir.Allocate) -> Arena | None:
         return next((arena for arena in (self.plan.arena, *self.plan.private.values()) if stmt in arena), None)
 
     def _layout(self, arena: Arena) -> tuple[list[str], str]:

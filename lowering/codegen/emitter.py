@@ -20,13 +20,10 @@ from typing import Any, Final, Generic, Protocol, TypeAlias
 from bound import dtypes
 from bound.tir.value import OF_LOW_BITS, WORDS, IntFunction, Operand, is_word
 from bound.tir.walk import loaded_tensor, substitute
-from intset.expr import ops
-from intset.expr.dag import postorder_by
-from intset.expr.node import Expr, Node, const, constant_value
+from intset.expr import Expr, Node, const, constant_value, dag, ops
 from intset.expr.ops import wrap
 from intset.linear.bounds import of_operation
-from lowering.nest.driver import D, Synthesis, SynthesisRule, synthesized
-from lowering.nest.ir import If, Stmt
+from lowering.nest import driver, ir
 
 Span = tuple[int, int]
 INT64, UINT64 = WORDS
@@ -332,7 +329,7 @@ class _StraightLine:
         self.syntax = syntax
         self.top = _LineBlock(None, None, 0)
         self.children: dict[Operand, tuple[Operand, ...]] = {}
-        self.order = postorder_by(roots, self._below)
+        self.order = dag.postorder_by(roots, self._below)
         self.homes: dict[Operand, list[_LineBlock]] = {}
         self.uses: dict[tuple[Operand, _LineBlock], int] = {}
         self.arms: dict[tuple[Operand, _LineBlock], list[_LineBlock]] = {}
@@ -435,11 +432,11 @@ def _merged(blocks: list[_LineBlock]) -> list[_LineBlock]:
     return list(current)
 
 
-Emission: TypeAlias = Synthesis[D, list[str]]
-EmissionRules: TypeAlias = Mapping[type[Stmt], SynthesisRule[D, list[str]]]
+Emission: TypeAlias = driver.Synthesis[driver.D, list[str]]
+EmissionRules: TypeAlias = Mapping[type[ir.Stmt], driver.SynthesisRule[driver.D, list[str]]]
 
 
-class Emitter(ABC, Generic[D]):
+class Emitter(ABC, Generic[driver.D]):
     """The statements of a nest in a target language.
 
     Invariant: rules run in the order of the text; lines are relative to the block of their statement.
@@ -449,22 +446,22 @@ class Emitter(ABC, Generic[D]):
 
     @property
     @abstractmethod
-    def rules(self) -> EmissionRules[D]:
+    def rules(self) -> EmissionRules[driver.D]:
         """The rule for each kind of statement."""
 
-    def emitted(self, root: Stmt, descent: D) -> list[str]:
+    def emitted(self, root: ir.Stmt, descent: driver.D) -> list[str]:
         """The lines of a nest."""
-        return synthesized(root, descent, self.rules)
+        return driver.synthesized(root, descent, self.rules)
 
-    def operands(self, descent: D, *operands: Operand) -> tuple[list[str], list[str]]:
+    def operands(self, descent: driver.D, *operands: Operand) -> tuple[list[str], list[str]]:
         """The lines that operands need first, and their texts."""
         return straight_line(self.syntax, operands)
 
-    def block(self, stmt: Stmt, descent: D) -> Emission[D]:
+    def block(self, stmt: ir.Stmt, descent: driver.D) -> Emission[driver.D]:
         """The lines of a statement, which become a block of the target language."""
         return (yield stmt, descent)
 
-    def branch(self, stmt: If, descent: D) -> Emission[D]:
+    def branch(self, stmt: ir.If, descent: driver.D) -> Emission[driver.D]:
         before, (cond,) = self.operands(descent, stmt.cond)
         then = yield from self.block(stmt.then, descent.then(stmt))
         orelse = [] if stmt.orelse is None else (yield from self.block(stmt.orelse, descent.otherwise(stmt)))

@@ -18,12 +18,10 @@ from bound.tir.build import FLOAT_FUNCTIONS, FLOAT_PAIRS, PREDICATES, ROUNDINGS,
 from bound.tir.machine import TRAPPING, Trapping
 from bound.tir.value import CALL, CONVERT, DIV, NUMBER, PARAM, READ, IntFunction, Operand, Value
 from bound.tir.walk import loaded_tensor
-from intset.expr import ops, printer
-from intset.expr.node import Expr, Node
+from intset.expr import Expr, Node, ops, printer
 from intset.expr.ops import Op
 from lowering.codegen import emitter
-from lowering.nest.driver import Descent, SynthesisRule
-from lowering.nest.ir import Allocate, Assert, Assume, Evaluate, For, Function, If, Let, Padding, Seq, ShapeOf, Store
+from lowering.nest import driver, ir
 from lowering.nest.printer import text
 from lowering.nest.undef import has_undef, is_undef, permission
 from lowering.nest.walk import operands, range_ends, statements, tensors_read
@@ -137,7 +135,7 @@ class PythonSyntax:
             return f"{_FAR_SHIFTS[op]}({', '.join(map(emitter.opened, args))})"
         if op is ops.CAST:
             return wrapped(args[0], *node.data)
-        if op is ops.LOAD and isinstance(node.data, ShapeOf):
+        if op is ops.LOAD and isinstance(node.data, ir.ShapeOf):
             return f"shapes[{self.constant(node.data.tensor)}][{args[0]}]"
         if op is ops.ASSERTING or (op is ops.LOAD and isinstance(node.data, IntFunction)):
             return args[0]
@@ -340,7 +338,7 @@ _RESERVED: Final = (
 )
 
 
-class Blocks(Descent):
+class Blocks(driver.Descent):
     """The number of blocks around a statement."""
 
     __slots__ = ("count",)
@@ -348,13 +346,13 @@ class Blocks(Descent):
     def __init__(self, count: int = 0) -> None:
         self.count = count
 
-    def inside(self, loop: For) -> Blocks:
+    def inside(self, loop: ir.For) -> Blocks:
         return Blocks(self.count + 1)
 
-    def then(self, branch: If) -> Blocks:
+    def then(self, branch: ir.If) -> Blocks:
         return Blocks(self.count + 1)
 
-    def otherwise(self, branch: If) -> Blocks:
+    def otherwise(self, branch: ir.If) -> Blocks:
         return Blocks(self.count + 1)
 
 
@@ -373,7 +371,7 @@ class PythonNest(emitter.Emitter[Blocks]):
 
     syntax: PythonSyntax
 
-    def __init__(self, f: Function, checked: bool) -> None:
+    def __init__(self, f: ir.Function, checked: bool) -> None:
         self.f = f
         self.checked = checked
         self.names = emitter.Identifiers(_RESERVED)
@@ -387,15 +385,15 @@ class PythonNest(emitter.Emitter[Blocks]):
     @property
     def rules(self) -> emitter.EmissionRules[Blocks]:
         return {
-            Seq: self.sequence,
-            For: self._outlining(self.loop),
-            If: self._outlining(self.branch),
-            Store: self.store,
-            Allocate: self.allocate,
-            Let: self.let,
-            Assert: self.check,
-            Assume: self.assume,
-            Evaluate: self.call,
+            ir.Seq: self.sequence,
+            ir.For: self._outlining(self.loop),
+            ir.If: self._outlining(self.branch),
+            ir.Store: self.store,
+            ir.Allocate: self.allocate,
+            ir.Let: self.let,
+            ir.Assert: self.check,
+            ir.Assume: self.assume,
+            ir.Evaluate: self.call,
         }
 
     def source(self) -> str:
@@ -432,7 +430,7 @@ class PythonNest(emitter.Emitter[Blocks]):
         lines += self._extents(tensor, [f"shapes[{key}][{k}]" for k in range(tensor.ndim)])
         return [*lines, *self._padding(tensor, self.f.padding.get(tensor))]
 
-    def _padding(self, tensor: Tensor, padding: Padding | None) -> list[str]:
+    def _padding(self, tensor: Tensor, padding: ir.Padding | None) -> list[str]:
         """A function of indices that tells whether an element is untouchable."""
         if padding is None or not self.checked:
             return []
@@ -453,7 +451,7 @@ class PythonNest(emitter.Emitter[Blocks]):
                 lines.append(self._assigned(f"{base}_s{k}", f"{base}_n{k + 1}{inner}"))
         return lines
 
-    def allocate(self, stmt: Allocate, blocks: Blocks) -> list[str]:
+    def allocate(self, stmt: ir.Allocate, blocks: Blocks) -> list[str]:
         tensor, base = stmt.tensor, self.syntax.base(stmt.tensor)
         lines, texts = self.operands(blocks, *(e for r in stmt.ranges for e in range_ends(r)))
         mins = [f"{base}_m{k}" if start != "0" else "" for k, start in enumerate(texts[::2])]
@@ -468,7 +466,7 @@ class PythonNest(emitter.Emitter[Blocks]):
 
     # -- blocks -------------------------------------------------------------------------------------------------
 
-    def sequence(self, stmt: Seq, blocks: Blocks) -> emitter.Emission[Blocks]:
+    def sequence(self, stmt: ir.Seq, blocks: Blocks) -> emitter.Emission[Blocks]:
         visible = len(self._visible)
         lines: list[str] = []
         for inner in stmt.stmts:
@@ -476,10 +474,12 @@ class PythonNest(emitter.Emitter[Blocks]):
         del self._visible[visible:]
         return lines or ["pass"]
 
-    def _outlining(self, rule: Callable[[Any, Blocks], emitter.Emission[Blocks]]) -> SynthesisRule[Blocks, list[str]]:
+    def _outlining(
+        self, rule: Callable[[Any, Blocks], emitter.Emission[Blocks]]
+    ) -> driver.SynthesisRule[Blocks, list[str]]:
         """Wrap a rule so that statements at the nesting limit are outlined."""
 
-        def apply(stmt: For | If, blocks: Blocks) -> emitter.Emission[Blocks]:
+        def apply(stmt: ir.For | ir.If, blocks: Blocks) -> emitter.Emission[Blocks]:
             emission = rule(stmt, blocks)
             if not blocks.count or blocks.count % MAX_BLOCKS:
                 return (yield from emission)
@@ -491,7 +491,7 @@ class PythonNest(emitter.Emitter[Blocks]):
 
         return apply
 
-    def loop(self, loop: For, blocks: Blocks) -> emitter.Emission[Blocks]:
+    def loop(self, loop: ir.For, blocks: Blocks) -> emitter.Emission[Blocks]:
         low, extent = range_ends(loop.range)
         lines, (start, count, *initial) = self.operands(blocks, low, extent, *(c.first for c in loop.carried))
         name = str(self.syntax.leaf(loop.var))
@@ -509,15 +509,15 @@ class PythonNest(emitter.Emitter[Blocks]):
 
     # -- simple statements --------------------------------------------------------------------------------------
 
-    def let(self, stmt: Let, blocks: Blocks) -> list[str]:
+    def let(self, stmt: ir.Let, blocks: Blocks) -> list[str]:
         before, (value,) = self.operands(blocks, stmt.value)
         self.syntax.spans.name(stmt.var, stmt.value)
         return [*before, self._assigned(str(self.syntax.leaf(stmt.var)), value)]
 
-    def check(self, stmt: Assert, blocks: Blocks) -> list[str]:
+    def check(self, stmt: ir.Assert, blocks: Blocks) -> list[str]:
         return self._unless(stmt.cond, f"failed({stmt.message!r})", blocks)
 
-    def assume(self, stmt: Assume, blocks: Blocks) -> list[str]:
+    def assume(self, stmt: ir.Assume, blocks: Blocks) -> list[str]:
         if has_undef(stmt.cond):  # it permits reads and states nothing about values
             return self._permission(stmt, blocks)
         return self._unless(stmt.cond, f"refuted({text(stmt.cond)!r})", blocks)
@@ -526,7 +526,7 @@ class PythonNest(emitter.Emitter[Blocks]):
         before, (holds,) = self.operands(blocks, cond)
         return [*before, f"if not {self.syntax.decided(holds)}: {otherwise}"]
 
-    def _permission(self, stmt: Assume, blocks: Blocks) -> list[str]:
+    def _permission(self, stmt: ir.Assume, blocks: Blocks) -> list[str]:
         """Lines for `c or T[i] == undef()`: mark the element readable unless c is true."""
         permitted = permission(stmt.cond)
         if permitted is None or permitted[1] not in self.syntax.tracked:
@@ -539,7 +539,7 @@ class PythonNest(emitter.Emitter[Blocks]):
         reached = " or ".join(texts[: len(guards)])
         return [*before, *([f"if not ({reached}):", *emitter.indented(lines)] if guards else lines)]
 
-    def call(self, stmt: Evaluate, blocks: Blocks) -> list[str]:
+    def call(self, stmt: ir.Evaluate, blocks: Blocks) -> list[str]:
         before, args = self.operands(blocks, *operands(stmt))
         values = "".join(f"{arg}, " for arg in args)
         arrays = []
@@ -551,7 +551,7 @@ class PythonNest(emitter.Emitter[Blocks]):
         call = f"evaluate({self.constant(stmt)}, ({values}), {{{', '.join(arrays)}}})"
         return [*before, call, *(f"filled({base}_w)" for base in written)]
 
-    def store(self, stmt: Store, blocks: Blocks) -> list[str]:
+    def store(self, stmt: ir.Store, blocks: Blocks) -> list[str]:
         tensor, dtype = stmt.tensor, stmt.tensor.dtype
         lines, (value, *indices) = self.operands(blocks, emitter.as_stored(stmt.value, dtype), *stmt.indices)
         index, check, message = self.syntax.access(tensor, indices)
@@ -562,8 +562,8 @@ class PythonNest(emitter.Emitter[Blocks]):
         return [*lines, *self.syntax.store(tensor, index, stored_text(stmt.value, value, dtype))]
 
 
-def tracked_tensors(f: Function) -> frozenset[Tensor]:
+def tracked_tensors(f: ir.Function) -> frozenset[Tensor]:
     """Tensors with possibly uninitialised reads: allocations and outputs that the nest reads."""
     read = {t for stmt in statements(f.body) for t in tensors_read(*operands(stmt))}
-    allocated = {stmt.tensor for stmt in statements(f.body) if isinstance(stmt, Allocate)}
+    allocated = {stmt.tensor for stmt in statements(f.body) if isinstance(stmt, ir.Allocate)}
     return frozenset(read & (allocated | set(f.outputs)))

@@ -16,11 +16,9 @@ from intset.budgets import REACHING
 from intset.config import Configured, all_as_configured, as_configured
 from intset.domains.sets.region import Region, region_of_shape
 from intset.errors import BudgetError, InputError
-from intset.expr.arguments import a_name, mapped
+from intset.expr import Cond, Expr, arguments, dag, shown
 from intset.expr.build import logical_and, logical_not
-from intset.expr.dag import opaque_terms
-from intset.expr.node import Cond, Expr, PlainVar, truth
-from intset.expr.printer import shown
+from intset.expr.node import PlainVar, truth
 from intset.prover.proof import PROVED, REFUTED, UNKNOWN
 from intset.regions.shape import Account, Shape
 from lowering.dataflow.program import (
@@ -39,8 +37,7 @@ from lowering.dataflow.program import (
     reads_of,
 )
 from lowering.dataflow.reaching import InstanceSets, ReachingAnalysis, ReachingWrites, ReadInstances, WrittenValues
-from lowering.nest.driver import Cursor, cursors
-from lowering.nest.ir import Function, Stmt, Store, checked_function
+from lowering.nest import driver, ir
 from lowering.nest.printer import text
 from lowering.nest.scope import in_storage, is_outside, proof_of, storage_of
 from lowering.nest.walk import operands, range_ends, replaced, statements
@@ -67,32 +64,34 @@ class CheckedAccess(NamedTuple):
     reason: str = ""
 
 
-def located_accesses(program: Program) -> Iterator[tuple[Stmt, Operand, CheckedAccess]]:
+def located_accesses(program: Program) -> Iterator[tuple[ir.Stmt, Operand, CheckedAccess]]:
     """Every access in text order: its statement, the element, and its proof if one exists.
 
     Guarantee: a proved access is in bounds at every execution that fulfils the assumptions. A refuted one leaves its
     storage at `point`, whatever tensors hold.
     """
-    for cursor in cursors(program.f):
+    for cursor in driver.cursors(program.f):
         site = program.sites.get(cursor.path)
         if site is None:
             continue
         found = list(reads_of(operands(cursor.stmt), lambda operand: operand))
-        if isinstance(cursor.stmt, Store):
+        if isinstance(cursor.stmt, ir.Store):
             node = element(cursor.stmt.tensor, cursor.stmt.indices)
             found.append(ElementReads(node, cursor.stmt.tensor, cursor.stmt.indices, (ALWAYS,)))
         for k, access in enumerate(found, 1):
-            is_store = k == len(found) and isinstance(cursor.stmt, Store)
+            is_store = k == len(found) and isinstance(cursor.stmt, ir.Store)
             yield cursor.stmt, access.node, _checked(program, site, cursor, access, is_store)
 
 
-def _checked(program: Program, site: StmtSite, cursor: Cursor, access: ElementReads, is_store: bool) -> CheckedAccess:
+def _checked(
+    program: Program, site: StmtSite, cursor: driver.Cursor, access: ElementReads, is_store: bool
+) -> CheckedAccess:
     names, line = program.lines[cursor.path].names, program.line_numbers[cursor.path]
     shown = CheckedAccess(line, text(access.node, names), is_store, PROVED)
     indices = [e for e in access.node.args if isinstance(e, Expr)]
     inside = logical_and(*in_storage(indices, storage_of(program.f, access.tensor)))
     ends = [end for loop in cursor.loops for end in range_ends(loop.range)]
-    on_data = not site.guard.is_complete or bool(opaque_terms(*map(site.expanded, (*indices, *ends))))
+    on_data = not site.guard.is_complete or bool(dag.opaque_terms(*map(site.expanded, (*indices, *ends))))
     known = (*(loop.var for loop in cursor.loops), *program.f.sizes)
     for guard in access.guards:
         proof = proof_of(cursor.scope.where(*guard.conditions), inside)
@@ -111,7 +110,7 @@ DATAFLOW_PER_STATEMENT: Final = 10_000  # operations more for each statement of 
 DATAFLOW_LEAST: Final = 5_000  # operations of one question to the dataflow, however many a pass has used before
 BOUNDS_OF_ELEMENT: Final = 4  # assumed bounds that are considered for one element
 
-Position: TypeAlias = "Path | Cursor | int"
+Position: TypeAlias = "Path | driver.Cursor | int"
 """A statement: its path, a cursor at it, or its line in `str(f)`, where the head is line 1."""
 _STORES = ("store", "call")
 _ALL = ("store", "call", "assume")
@@ -166,8 +165,8 @@ class Dataflow(Configured):
     entry None
     """
 
-    def __init__(self, f: Function, account: Account | None = None) -> None:
-        checked_function(f, "dataflow")
+    def __init__(self, f: ir.Function, account: Account | None = None) -> None:
+        ir.checked_function(f, "dataflow")
         self.f, self._account = f, account
         self._program = Program(replace(f, ctx=f.ctx.extended()))  # blocks entered later on `f.ctx` have no effect
         self._sets = InstanceSets(self._program, account)
@@ -230,7 +229,7 @@ class Dataflow(Configured):
         if source.kind != "store" or source.path is None or source.at is None:
             return None
         site = self._program.sites[source.path]
-        assert isinstance(site.stmt, Store)
+        assert isinstance(site.stmt, ir.Store)
         return replaced(site.stmt.value, dict(zip(site.loop.vars, source.at, strict=True)))
 
     def assumed(self, at: Position) -> dict[Operand, list[tuple[Cond, Operand]]]:
@@ -267,7 +266,9 @@ class Dataflow(Configured):
         InputError: there is no store at the position.
         """
         site = self._store_site(at)
-        left_out = {} if ignoring is None else mapped(ignoring, "ignoring", "a mapping from positions to conditions")
+        left_out = (
+            {} if ignoring is None else arguments.mapped(ignoring, "ignoring", "a mapping from positions to conditions")
+        )
         if left_out:
             return self._dead_at(site, {self._site(where).path: cond for where, cond in left_out.items()})
         if site not in self._dead:
@@ -283,7 +284,7 @@ class Dataflow(Configured):
         ------
         InputError: the function has no tensor of this name.
         """
-        a_name(name, "the name of a tensor")
+        arguments.a_name(name, "the name of a tensor")
         storages = [s for s in self._program.storages if s.tensor.name == name]
         if not storages:
             names = ", ".join(dict.fromkeys(s.tensor.name for s in self._program.storages))
@@ -310,9 +311,9 @@ class Dataflow(Configured):
 
     def _site(self, at: Position) -> StmtSite:
         is_path = isinstance(at, tuple) and all(isinstance(k, int) for k in at)
-        if isinstance(at, bool) or not (is_path or isinstance(at, (int, Cursor))):
+        if isinstance(at, bool) or not (is_path or isinstance(at, (int, driver.Cursor))):
             raise InputError(f"a line is a number, not {shown(at)}")
-        path = at.path if isinstance(at, Cursor) else self._program.paths.get(at) if isinstance(at, int) else at
+        path = at.path if isinstance(at, driver.Cursor) else self._program.paths.get(at) if isinstance(at, int) else at
         site = None if path is None else self._program.sites.get(path)
         if site is None:
             where = f"begins in line {shown(at)}" if isinstance(at, int) else f"stands at the path {shown(path)}"
@@ -321,7 +322,7 @@ class Dataflow(Configured):
 
     def _store_site(self, at: Position) -> StmtSite:
         site = self._site(at)
-        if not isinstance(site.stmt, Store):
+        if not isinstance(site.stmt, ir.Store):
             line = self._program.lines[site.path].text.strip()
             raise InputError(f"line {self._program.line_numbers[site.path]} stores nothing: {line}")
         return site
@@ -528,13 +529,13 @@ class Dataflow(Configured):
         return lambda point: is_outside(storage.padding, point)
 
 
-def account_of(f: Function) -> Account:
+def account_of(f: ir.Function) -> Account:
     """The dataflow budget of one pass, shared by a function and its rewritten versions."""
     size = sum(1 for _ in statements(f.body))
     return Account(DATAFLOW + DATAFLOW_PER_STATEMENT * size, DATAFLOW_LEAST)
 
 
-def dataflow(f: Function, account: Account | None = None) -> Dataflow:
+def dataflow(f: ir.Function, account: Account | None = None) -> Dataflow:
     """The dataflow of a function, see `Dataflow`, which caches its answers.
 
     Parameters

@@ -17,12 +17,9 @@ from bound.tir.build import dtype_of
 from bound.tir.reduce import Parameter
 from bound.tir.value import CALL, NUMBER, IntFunction, Operand, Value, constant
 from bound.tir.walk import Part, loaded_tensor, nodes, read_indices
-from intset.expr import ops
+from intset.expr import Cond, Expr, Var, as_expr, dag, ops
 from intset.expr.build import opaque
-from intset.expr.dag import conjuncts, opaque_terms
-from intset.expr.node import Cond, Expr, Var, as_expr
-from lowering.nest import ir
-from lowering.nest.driver import Descent, walked
+from lowering.nest import driver, ir
 from lowering.nest.printer import PrintedLine, function_lines, statement_lines
 from lowering.nest.undef import has_undef, is_undef
 from lowering.nest.walk import operands, range_ends, replaced
@@ -94,8 +91,8 @@ def guard_of(cond: Operand, holds: bool = True) -> AccessGuard:
             stack.append((node.args[0], not positive))
         elif node.op in ((ops.AND,) if positive else (ops.OR,)):
             stack += [(node.args[1], positive), (node.args[0], positive)]
-        elif isinstance(node, Cond) and not opaque_terms(node):
-            conditions += conjuncts(node if positive else ~node)
+        elif isinstance(node, Cond) and not dag.opaque_terms(node):
+            conditions += dag.conjuncts(node if positive else ~node)
         elif not (isinstance(node, Value) and node.op is NUMBER and bool(node.data) is positive):
             is_complete = False
     return AccessGuard(tuple(conditions), is_complete)
@@ -144,7 +141,7 @@ def always_read(*operands: Operand) -> set[Operand]:
 
 def indices_of(args: Sequence[Expr]) -> IntegerIndices:
     """IntegerIndices, with `None` for each that depends on data."""
-    return tuple(None if opaque_terms(e) else e for e in args)
+    return tuple(None if dag.opaque_terms(e) else e for e in args)
 
 
 def read_arguments(node: Operand) -> Sequence[Operand]:
@@ -281,7 +278,7 @@ class TensorStorage:
         return self.loop is None
 
 
-class StmtSite(Descent):
+class StmtSite(driver.Descent):
     """A statement with the loops and conditions around it.
 
     Attributes
@@ -411,7 +408,7 @@ class Program:
         self.writes: dict[TensorStorage, list[WriteAccess]] = {}
         self.bounds: dict[TensorStorage, list[AssumedBound]] = {}
         self._in_sight = {t: self._new_storage(t, None, f.padding.get(t)) for t in f.params}
-        for stmt, site in walked(f.body, StmtSite((), self.root, ALWAYS, {})):
+        for stmt, site in driver.walked(f.body, StmtSite((), self.root, ALWAYS, {})):
             if not isinstance(stmt, ir.Seq) or ir.is_empty(stmt):
                 site.stmt = stmt
                 self.sites[site.path] = site
@@ -536,7 +533,7 @@ def _named(stmt: ir.Let, names: NamedOperands) -> Operand:
 def _carried(carry: ir.Carry, var: Var, low: Expr, names: NamedOperands) -> Operand:
     """The value of a carried variable that moves by a constant step; otherwise an unknown of its own."""
     first, following = expanded(carry.first, names), carry.following
-    if following.op is ops.ADD and following.args[0] is carry.var and not opaque_terms(first):
+    if following.op is ops.ADD and following.args[0] is carry.var and not dag.opaque_terms(first):
         step = following.args[1]
         if isinstance(step, Expr) and step.is_const:
             return first + (var - low) * step

@@ -29,11 +29,10 @@ from bound.tir.walk import loaded_tensor, nodes
 from intset.budgets import REACHING
 from intset.domains.registry import strongest
 from intset.errors import BudgetError
-from intset.expr import ops
+from intset.expr import Cond, Expr, Range, Var, dag, ops
 from intset.expr.build import logical_and, logical_or
-from intset.expr.dag import opaque_terms, postorder, substitute
-from intset.expr.node import Cond, Expr, PlainVar, Var
-from intset.expr.range import Range, range_conditions
+from intset.expr.node import PlainVar
+from intset.expr.range import range_conditions
 from intset.linear.canonical import Normalizer
 from intset.linear.form import is_affine
 from intset.regions.shape import Account, Shape
@@ -48,7 +47,7 @@ from lowering.dataflow.program import (
     WriteAccess,
 )
 from lowering.errors import LayoutError
-from lowering.nest.ir import Allocate, Evaluate, Function, Stmt
+from lowering.nest import ir
 from lowering.nest.scope import Scope, element_accesses, limits_of_elements
 from lowering.nest.undef import has_undef
 from lowering.nest.walk import replaced, statements
@@ -142,7 +141,7 @@ class InstanceSets:
         while len(self._coordinates) < len(point):
             self._coordinates.append(PlainVar(f"x{len(self._coordinates)}"))
         names = self._coordinates[: len(point)]
-        renamed: Cond = substitute(cond, dict(zip(point, names, strict=True)))
+        renamed: Cond = dag.substitute(cond, dict(zip(point, names, strict=True)))
         key = (len(point), renamed)
         answer = self._filters.get(key)
         if answer is None:
@@ -310,11 +309,11 @@ class Dependences:
     scope: the scope in front of the statement.
     """
 
-    def __init__(self, f: Function, stmt: Stmt, scope: Scope) -> None:
+    def __init__(self, f: ir.Function, stmt: ir.Stmt, scope: Scope) -> None:
         used: dict[Tensor, None] = {}
-        own = {inner.tensor for inner in statements(stmt) if isinstance(inner, Allocate)}
+        own = {inner.tensor for inner in statements(stmt) if isinstance(inner, ir.Allocate)}
         for inner in statements(stmt):
-            if isinstance(inner, Evaluate):
+            if isinstance(inner, ir.Evaluate):
                 used.update(dict.fromkeys((*inner.reads, *inner.writes)))
             used.update((access.tensor, None) for access in element_accesses(inner))
         params = tuple(t for t in used if t not in own)
@@ -446,7 +445,7 @@ class WrittenValues:
                     return None
                 contents[node] = content
         value = replaced(value, contents) if contents else value
-        terms: list[Operand] = postorder((value,))
+        terms: list[Operand] = dag.postorder((value,))
         if any(term.op is ops.LOAD and loaded_tensor(term) is None for term in terms):
             return None
         return self._converted(value, write)
@@ -485,11 +484,11 @@ class WrittenValues:
 
     def _fits(self, value: Expr, write: WriteAccess, low: int, high: int) -> bool:
         """Whether an integer is between two numbers at every instance of a write."""
-        if any(loaded_tensor(term) is None for term in opaque_terms(value)):
+        if any(loaded_tensor(term) is None for term in dag.opaque_terms(value)):
             return False
         ranges: dict[Var, Range | None] = {}
         for loop in reversed(list(write.loop.around())):
-            if loop.limits is not None and not opaque_terms(*loop.limits):
+            if loop.limits is not None and not dag.opaque_terms(*loop.limits):
                 ranges[loop.vars[-1]] = Range(*loop.limits)
         only = write.guards[0].conditions if len(write.guards) == 1 else ()
         facts = [*write.site.guard.conditions, *only, *limits_of_elements(value)]

@@ -11,14 +11,11 @@ import intset
 from intset.config import CHEAPEST, Configured, Effort, all_as_configured, current, tiers_within
 from intset.context import Context
 from intset.errors import InputError
-from intset.expr import ops
-from intset.expr.arguments import of_kind
+from intset.expr import Cond, Expr, IntLike, Node, Range, Var, arguments, const, constant_value, dag, ops
 from intset.expr.build import logical_and, logical_not, logical_or
-from intset.expr.dag import conjuncts, free_vars, is_nonlinear, postorder, postorder_by, postorder_until
 from intset.expr.definedness import embedded_claims
-from intset.expr.node import Cond, Expr, IntLike, Kind_co, Node, Var, as_int, const, constant_value, make, truth
+from intset.expr.node import Kind_co, as_int, make, truth
 from intset.expr.ops import Op
-from intset.expr.range import Range
 from intset.facts import ASSERTED, DERIVED, Fact
 from intset.prover.explain import ways_to_state
 from intset.prover.proof import PROVED, UNKNOWN, Proof, fit_conditions
@@ -62,7 +59,7 @@ class DivisionScope:
     def ctx(self) -> Context:
         if self._ctx is None:
             facts = [Fact(guard, DERIVED) for guard in self.guards]
-            facts += [Fact(part, ASSERTED) for claim in self._claims for part in conjuncts(claim)]
+            facts += [Fact(part, ASSERTED) for claim in self._claims for part in dag.conjuncts(claim)]
             self._ctx = self._given.extended(facts=facts) if facts else self._given
         return self._ctx
 
@@ -128,7 +125,7 @@ class DivisionScope:
         """A constant lower bound of `e`; `None` if none is known."""
         if size > MAX_TREE:
             return None
-        unbound = tuple(var for var in free_vars(e) if var not in self.ctx.ranges)
+        unbound = tuple(var for var in dag.free_vars(e) if var not in self.ctx.ranges)
         if unbound not in self._closed:
             self._closed[unbound] = self.ctx.extended(ranges=dict.fromkeys(unbound)) if unbound else self.ctx
         low = self._closed[unbound].bounds(e, domain=CHEAPEST)[0]
@@ -139,7 +136,7 @@ def root_scope(ctx: Context | None, root: Node, bits: int) -> DivisionScope:
     """The scope of a whole expression: the context, the ranges of its loop variables, and its embedded assertions."""
     given = Context() if ctx is None else ctx
     carried: dict[Var, Range | None] = {}
-    pending = list(free_vars(root))
+    pending = list(dag.free_vars(root))
     ends: list[Expr] = []
     sizes: list[Cond] = []
     while pending:
@@ -163,7 +160,7 @@ def _budget(size: int, cond: Cond) -> Iterator[None]:
     # z3 hardly ever decides that an unknown divides a term; linear forms and facts do
     effort = Effort.FULL if remainder is None or remainder.args[1].op is ops.CONST else Effort.DEFAULT
     tiers = tiers_within(Effort.FAST if size > MAX_TREE else effort)
-    units = min(config.z3_rlimit, DIVISION_Z3 // NONLINEAR if is_nonlinear((cond,)) else DIVISION_Z3)
+    units = min(config.z3_rlimit, DIVISION_Z3 // NONLINEAR if dag.is_nonlinear((cond,)) else DIVISION_Z3)
     with intset.using(z3_rlimit=units, isl_operations=min(config.isl_operations, DIVISION_ISL), tiers=tiers):
         yield
 
@@ -291,7 +288,7 @@ class DivisionLowering:
     def run(self) -> Key:
         """Lower every node; returns the key of the root."""
         first = self._key(self.root, self.top, True)
-        for key in postorder_by((first,), lambda key: self._deferred(key).children):
+        for key in dag.postorder_by((first,), lambda key: self._deferred(key).children):
             children, finish = self.deferred[key]
             self.done[key] = finish([self.done[child] for child in children])
         return first
@@ -304,16 +301,16 @@ class DivisionLowering:
 
     def reached(self, root: Key) -> list[Key]:
         """The keys that the result consists of, operands first."""
-        return postorder_by((root,), lambda key: self.uses.get(key, ()))
+        return dag.postorder_by((root,), lambda key: self.uses.get(key, ()))
 
     # -- the walk -----------------------------------------------------------------------------------------------
 
     def _measure(self, root: Node) -> None:
-        for node in postorder_until(root, self._has_divisions):
+        for node in dag.postorder_until(root, self._has_divisions):
             own = node.op in ops.DIVISIONS or node.op is ops.ASSERTING
             self._has_divisions[node] = own or any(self._has_divisions[arg] for arg in node.args)
             self._tree[node] = min(1 + sum(self._tree[arg] for arg in node.args), 1 << 30)
-        divisions = [node for node in postorder((root,)) if node.op in ops.DIVISIONS]
+        divisions = [node for node in dag.postorder((root,)) if node.op in ops.DIVISIONS]
         quotients = {node.args for node in divisions if node.op in _QUOTIENTS}
         self._pairs |= quotients & {node.args for node in divisions if node.op not in _QUOTIENTS}
 
@@ -456,7 +453,7 @@ class DivisionLowering:
 def _division_weight(root: Node) -> int:
     """A lower bound of the machine cost of the divisions below `root`, each counted once."""
     total = 0
-    for node in postorder((root,)):
+    for node in dag.postorder((root,)):
         if node.op in ops.DIVISIONS:
             c = constant_value(node.args[1])
             total += DIVISION if c is None else DIVISION_BY_CONSTANT if abs(c) & abs(c) - 1 else 1
@@ -472,7 +469,7 @@ def share(root: Node) -> tuple[Node, tuple[tuple[Node, Node], ...]]:
     Guarantee: equal values, and no new overflow or trap. The product lies between 0 and a, and `root` evaluates every
     shared quotient already.
     """
-    order = postorder((root,))
+    order = dag.postorder((root,))
     pairs = {pair for node in order if (pair := _remainder_of(node)) is not None}
     bit = {node: 1 << k for k, node in enumerate(n for n in order if n.op is ops.TRUNCDIV and n.args in pairs)}
     if not bit:
@@ -624,7 +621,9 @@ def lower_division(e: IntLike | Cond, ctx: Context | None = None, bits: int = 32
     """
     root, width = checked(e, bits)
     if ctx is not None:
-        ctx = of_kind(Context, ctx, "ctx").extended()  # a copy: `missing` may be asked after the caller's blocks end
+        ctx = arguments.of_kind(
+            Context, ctx, "ctx"
+        ).extended()  # a copy: `missing` may be asked after the caller's blocks end
     result = DivisionLowering(ctx, root, width).result()
     return Lowered(result.expr, result.steps, width, result.divisors, (root, ctx))
 
@@ -703,14 +702,14 @@ def _unproved_of(key: Key, need: Need, unusual: tuple[Op, ...]) -> list[Cond] | 
         if ctx.prove(~cond) or (cond is item and cond.op in unusual):
             return None
         facts.update(dict.fromkeys(_signs(ctx, cond)))
-    of_loops = [fact for fact in facts if all(var in scope.ctx.ranges for var in free_vars(fact))]
+    of_loops = [fact for fact in facts if all(var in scope.ctx.ranges for var in dag.free_vars(fact))]
     is_settled = any(scope.ctx.prove(fact).status == "refuted" for fact in of_loops)  # no user can state it
     return None if is_settled else list(facts)
 
 
 def _signs(ctx: Context, cond: Cond) -> list[Cond]:
     """A minimal set of signs of variables that implies `cond`; `cond` itself if all signs do not."""
-    signs = [var >= 0 for var in free_vars(cond) if not ctx.prove(var >= 0)]
+    signs = [var >= 0 for var in dag.free_vars(cond) if not ctx.prove(var >= 0)]
     together = ctx.extended(facts=signs).prove(cond) if signs else None
     if not together or together.vacuous:
         simple: Cond = ctx.canonical(cond)

@@ -15,9 +15,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from intset.expr import ops
+from intset.expr import Cond, Expr, const, constant_value, ops
 from intset.expr.build import select
-from intset.expr.node import Cond, Expr, const, constant_value, make
+from intset.expr.node import make
 from intset.expr.ops import Op
 from intset.simplify.engine import machine_cost
 

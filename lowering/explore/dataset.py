@@ -25,9 +25,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from intset.errors import InputError
-from intset.expr.arguments import a_flag
+from intset.expr import arguments, shown
 from intset.expr.node import as_int
-from intset.expr.printer import Displayed, shown
+from intset.expr.printer import Displayed
 from intset.installation import install_advice
 from intset.spaces.space import SpaceValue
 from lowering.explore.engines import RESERVED, Measurement, Row, is_text
@@ -524,7 +524,7 @@ class Exploration(Displayed):
         if str(present.type) == "double":
             wanted = compute.and_(wanted, compute.invert(compute.is_nan(compute.fill_null(present, 0.0))))
         table = table.filter(wanted)
-        order = [(column, "descending" if a_flag(largest, "largest") else "ascending")]
+        order = [(column, "descending" if arguments.a_flag(largest, "largest") else "ascending")]
         order += [(name, "ascending") for name in self.names if name != column]
         table = table.take(compute.sort_indices(table, sort_keys=order)[:count])
         rows: list[dict[str, Stored]] = table.select([*self.names, *self.values]).to_pylist()

@@ -13,9 +13,8 @@ from time import monotonic
 from typing import Any, TypeAlias, TypeVar
 
 from intset.errors import InputError
-from intset.expr.arguments import a_flag
+from intset.expr import arguments, shown
 from intset.expr.node import as_int
-from intset.expr.printer import shown
 from intset.installation import library_version
 from intset.spaces.space import Space, SpaceValue
 from lowering.errors import ExplorationError
@@ -82,8 +81,10 @@ def explore(
     task = engines.Task(make, measure, tuple(names), settings())
     begin = monotonic()
     folder = Path(out)
-    is_strict = a_flag(strict, "strict")
-    with closing(dataset.ResultFolder(folder, names, key_of(make, measure), a_flag(fresh, "fresh"))) as results:
+    is_strict = arguments.a_flag(strict, "strict")
+    with closing(
+        dataset.ResultFolder(folder, names, key_of(make, measure), arguments.a_flag(fresh, "fresh"))
+    ) as results:
         done = results.done()
         pace = engines.Pace(max(total - len(done), 0), batch)
         found_rows = dataset.named_rows(configs, names)
@@ -105,7 +106,7 @@ def explore(
             running = engines.in_pool(task, feed, pace, engine)
         else:
             running = engines.in_executor(task, feed, pace, engine, workers)
-        with _progress(a_flag(progress, "progress"), total, min(len(done), total), by) as advance:
+        with _progress(arguments.a_flag(progress, "progress"), total, min(len(done), total), by) as advance:
             added = _written(running, results, advance, by)
     found = dataset.Exploration(folder, added, monotonic() - begin, outside)
     if is_strict and found.summary.failed:

@@ -31,8 +31,8 @@ from typing import Any, Final
 
 from intset.config import using
 from intset.errors import InputError
+from intset.expr import shown
 from intset.expr.node import as_int
-from intset.expr.printer import shown
 from lowering.errors import ExplorationError
 
 Row = tuple[Any, ...]  # the values of one configuration, in the order of the names

@@ -32,15 +32,14 @@ from bound.schedule import AttachType, Schedule
 from bound.tensor import Tensor
 from intset.config import current
 from intset.errors import InputError
-from intset.expr.dag import without_assertions
+from intset.expr import dag, shown
 from intset.expr.evaluate import evaluate
 from intset.expr.node import as_int
-from intset.expr.printer import shown
 from intset.installation import library_version
 from lowering.forms.model import modelled
 from lowering.interpreter import bound_values, native_call
 from lowering.lower import arguments_of, lower
-from lowering.nest.ir import Function
+from lowering.nest import ir
 from lowering.nest.walk import statements
 
 
@@ -55,7 +54,7 @@ class Prepared:
 
     def __init__(self, made: object, sizes: Mapping[str, int]) -> None:
         self.sizes = dict(sizes)
-        self._nest = made if isinstance(made, Function) else None
+        self._nest = made if isinstance(made, ir.Function) else None
         schedule, args = made if isinstance(made, tuple) and len(made) == 2 else (made, None)
         if self._nest is None and not isinstance(schedule, Schedule):
             raise InputError(f"make must give a schedule, (schedule, tensors) or a nest, not {shown(made)}")
@@ -74,7 +73,7 @@ class Prepared:
         return infer_bound(self.schedule, at=self.sizes or None)
 
     @cached_property
-    def nest(self) -> Function:
+    def nest(self) -> ir.Function:
         if self._nest is not None:
             return self._nest
         args = arguments_of(self.schedule) if self._args is None else self._args
@@ -212,7 +211,7 @@ class Timing(_Sized):
         return {"time": median(seconds), "spread": high - low}
 
 
-def _bound_call(f: Function, sizes: Mapping[str, int]) -> Callable[[], None]:
+def _bound_call(f: ir.Function, sizes: Mapping[str, int]) -> Callable[[], None]:
     """A call of the compiled nest on drawn inputs."""
     import numpy as np
 
@@ -220,7 +219,7 @@ def _bound_call(f: Function, sizes: Mapping[str, int]) -> Callable[[], None]:
     by_var = {var: value for var in f.sizes if (value := sizes.get(var.name)) is not None}
     arrays = {}
     for tensor in f.params:
-        extents = [without_assertions(e) for e in tensor.extents]
+        extents = [dag.without_assertions(e) for e in tensor.extents]
         if missing := [var.name for e in extents for var in e.free_vars() if var not in by_var]:
             raise InputError(f"the size {missing[0]} is not given: Timing(sizes={{{missing[0]!r}: value}})")
         shape = tuple(evaluate(e, by_var) for e in extents)

@@ -42,13 +42,12 @@ from bound.tir.machine import TRAPPING
 from bound.tir.value import CALL, CONVERT, Operand, Value
 from intset.context import Context
 from intset.errors import IntSetError
-from intset.expr import ops
-from intset.expr.node import Expr, Var, constant_value
+from intset.expr import Expr, Var, constant_value, ops
 from intset.trace import passed
 from lowering.build.function import FunctionBuilder, with_ends, without_ends
 from lowering.build.pipeline import pieces_of
 from lowering.forms.model import WEIGHTS, modelled, modelled_up_to, number, typical
-from lowering.nest.ir import Function, If, Stmt
+from lowering.nest import ir
 from lowering.nest.walk import range_ends, statements
 from lowering.passes.estimates import form_of
 from lowering.passes.loops.index_set_splitting import cuts_loops, partition_loops
@@ -82,11 +81,11 @@ class FormNest:
     sizes: values of fixed sizes.
     """
 
-    def __init__(self, f: Function, sizes: Mapping[Var, int]) -> None:
+    def __init__(self, f: ir.Function, sizes: Mapping[Var, int]) -> None:
         self.f, self.sizes = f, sizes
 
     @cached_property
-    def partitioned(self) -> Function:
+    def partitioned(self) -> ir.Function:
         """The function after index set splitting, as C has it."""
         return passed(partition_loops, self.f)
 
@@ -115,7 +114,7 @@ class FormNest:
         return passed(modelled, self.f, self.sizes)
 
 
-def _size(f: Function) -> int:
+def _size(f: ir.Function) -> int:
     return sum(1 for _ in statements(f.body))
 
 
@@ -143,10 +142,10 @@ class CandidateNests:
 
     def __init__(self, maker: FunctionBuilder, b: BoundsMap, asked: str) -> None:
         self.bounds, self._maker, self._asked = b, maker, asked
-        self._in_these: dict[tuple[Stage, ...], Function] = {}  # by the stages in pieces
+        self._in_these: dict[tuple[Stage, ...], ir.Function] = {}  # by the stages in pieces
 
     @cached_property
-    def _guarded(self) -> Function:
+    def _guarded(self) -> ir.Function:
         return self._maker.guarded(self.bounds)
 
     @cached_property
@@ -215,7 +214,7 @@ class CandidateNests:
             forms["split"] = self._in_pieces
         return forms
 
-    def _pieces(self, split: Sequence[Stage]) -> Function:
+    def _pieces(self, split: Sequence[Stage]) -> ir.Function:
         """The function with guards, with stages in pieces; made once for the same stages."""
         known = tuple(split)
         if known not in self._in_these:
@@ -324,8 +323,8 @@ def _is_inner(b: BoundsMap, stage: Stage, piece: StagePiece) -> bool:
     return all(form_of(one).same(form_of(other)) for one, other in pairs)
 
 
-def _has_guards(stmts: Iterable[Stmt]) -> bool:
-    return any(isinstance(stmt, If) for stmt in stmts)
+def _has_guards(stmts: Iterable[ir.Stmt]) -> bool:
+    return any(isinstance(stmt, ir.If) for stmt in stmts)
 
 
 def _is_boxes(b: BoundsMap) -> bool:
@@ -334,7 +333,7 @@ def _is_boxes(b: BoundsMap) -> bool:
     return all(b.computed(t).is_box for t in made)
 
 
-def _mixed(b: BoundsMap, words: Mapping[str, str], pieces: Callable[[Sequence[Stage]], Function]) -> FormNest:
+def _mixed(b: BoundsMap, words: Mapping[str, str], pieces: Callable[[Sequence[Stage]], ir.Function]) -> FormNest:
     """Combine the words of all stages in one function; `pieces` builds guarded nests with some stages in pieces."""
     computed = [stage for stage in b.schedule.stages if b.is_computed(stage)]
     of = {stage: words.get(stage.op.outputs[0].name, "ends") for stage in computed}
@@ -400,9 +399,9 @@ class Choice:
     """
 
     bounds: BoundsMap
-    function: Function
+    function: ir.Function
     forms: Forms
-    partitioned: Function | None
+    partitioned: ir.Function | None
 
 
 def bounds_of(

@@ -20,11 +20,9 @@ from bound.tensor import Tensor
 from bound.tir import walk
 from bound.tir.value import CALL, DIV
 from intset.errors import IntSetError
-from intset.expr import ops
+from intset.expr import Cond, Expr, ShapeVar, Var, constant_value, ops
 from intset.expr.evaluate import repeatable
-from intset.expr.node import Cond, Expr, ShapeVar, Var, constant_value
-from lowering.nest.driver import Descent, Synthesis, SynthesisRule, synthesized
-from lowering.nest.ir import Allocate, For, Function, If, Let, Seq, Stmt, Store
+from lowering.nest import driver, ir
 from lowering.nest.walk import children, operands, range_ends, statements, variables
 from lowering.passes.estimates import UNENDING, form_of
 
@@ -63,7 +61,7 @@ _DIVISIONS: Final = (DIV, ops.FLOORDIV, ops.FLOORMOD, ops.TRUNCDIV)
 Work = dict[str, float]
 
 
-def modelled(f: Function, sizes: Mapping[Var, int] | None = None) -> dict[str, float]:
+def modelled(f: ir.Function, sizes: Mapping[Var, int] | None = None) -> dict[str, float]:
     """The expected cost of each stage of a function, by the name of its tensor.
 
     Parameters
@@ -73,14 +71,14 @@ def modelled(f: Function, sizes: Mapping[Var, int] | None = None) -> dict[str, f
     return _weighed(work(f, sizes))
 
 
-def modelled_up_to(f: Function, limit: float, sizes: Mapping[Var, int] | None = None) -> dict[str, float] | None:
+def modelled_up_to(f: ir.Function, limit: float, sizes: Mapping[Var, int] | None = None) -> dict[str, float] | None:
     """The same; `None` if their sum exceeds a limit, as soon as it does."""
     counter = _WorkCounter(f, sizes, limit)
     counter.run(f)
     return None if counter.total > limit else _weighed(counter.done)
 
 
-def work(f: Function, sizes: Mapping[Var, int] | None = None) -> dict[str, Work]:
+def work(f: ir.Function, sizes: Mapping[Var, int] | None = None) -> dict[str, Work]:
     """Count the work of each stage, by tensor name and kind."""
     counter = _WorkCounter(f, sizes)
     counter.run(f)
@@ -140,10 +138,10 @@ class _Head:
     scalars: float
     has_tail: bool
     period: int
-    fresh: tuple[tuple[Store, int], ...]
+    fresh: tuple[tuple[ir.Store, int], ...]
 
 
-class _CountedIterations(Descent):
+class _CountedIterations(driver.Descent):
     """Iterations that are counted together.
 
     Attributes
@@ -155,47 +153,47 @@ class _CountedIterations(Descent):
 
     __slots__ = ("env", "loop", "times")
 
-    def __init__(self, env: Mapping[Any, int], times: float, loop: For | None) -> None:
+    def __init__(self, env: Mapping[Any, int], times: float, loop: ir.For | None) -> None:
         self.env, self.times, self.loop = env, times, loop
 
 
 class _WorkCounter:
     """Counts the work of a function by stage and kind, up to a limit of cost."""
 
-    def __init__(self, f: Function, sizes: Mapping[Var, int] | None, limit: float = inf) -> None:
+    def __init__(self, f: ir.Function, sizes: Mapping[Var, int] | None, limit: float = inf) -> None:
         self._env = env = {v: (sizes or {}).get(v, typical(v)) for v in f.sizes}
         self.done: dict[str, Work] = {}
         self.total, self.limit = 0.0, limit  # cost so far, and that at which the walk ends
         self.visits = 0
-        stored = {s.tensor: _bytes(s, env) for s in statements(f.body) if isinstance(s, Allocate)}
+        stored = {s.tensor: _bytes(s, env) for s in statements(f.body) if isinstance(s, ir.Allocate)}
         self._far = {t for t, size in ({t: _bytes(t, env) for t in f.params} | stored).items() if size > NEAR}
         left = stored if sum(stored.values()) > KEPT else {}
         self._fresh: dict[Tensor, float] = dict(left)  # bytes not accessed yet
-        self._controls: dict[Stmt, frozenset[Any]] = {}
-        self._owner: dict[Stmt, str] = {}
-        self._tests: dict[Stmt, tuple[float, float, frozenset[Any]]] = {}
+        self._controls: dict[ir.Stmt, frozenset[Any]] = {}
+        self._owner: dict[ir.Stmt, str] = {}
+        self._tests: dict[ir.Stmt, tuple[float, float, frozenset[Any]]] = {}
         self._deciding: set[Any] = set()
-        self._heads: dict[For, _Head] = {}
+        self._heads: dict[ir.For, _Head] = {}
         self._short = written_out(f.body)
         self._numbers: dict[tuple[Any, ...], int | None] = {}
         self._functions: dict[Expr | Cond, Callable[..., Any]] = {}
-        self._stores: dict[tuple[Stmt, Any], _Body] = {}
+        self._stores: dict[tuple[ir.Stmt, Any], _Body] = {}
         self._reached: dict[Tensor, float] = {}  # bytes of arrays that are far
 
-    def run(self, f: Function) -> None:
+    def run(self, f: ir.Function) -> None:
         """Count the work of a function."""
-        rules: dict[type[Stmt], SynthesisRule[_CountedIterations, None]] = {
-            Seq: self._sequence,
-            Store: self._stored,
-            If: self._branch,
-            For: self._loop,
-            Stmt: lambda stmt, here: None,
+        rules: dict[type[ir.Stmt], driver.SynthesisRule[_CountedIterations, None]] = {
+            ir.Seq: self._sequence,
+            ir.Store: self._stored,
+            ir.If: self._branch,
+            ir.For: self._loop,
+            ir.Stmt: lambda stmt, here: None,
         }
-        synthesized(f.body, _CountedIterations(self._env, 1.0, None), rules)
+        driver.synthesized(f.body, _CountedIterations(self._env, 1.0, None), rules)
 
     # -- rules by kind of statement --------------------------------------------------------------------------------
 
-    def _stored(self, stmt: Store, here: _CountedIterations) -> None:
+    def _stored(self, stmt: ir.Store, here: _CountedIterations) -> None:
         if self.total > self.limit:
             return
         body, head = self._store(stmt, here.loop), None if here.loop is None else self._heads.get(here.loop)
@@ -208,14 +206,14 @@ class _WorkCounter:
             self._charge(stmt, "far", here.times * size)
             self._reached[tensor] = self._reached.get(tensor, 0.0) + here.times * size
 
-    def _sequence(self, stmt: Seq, here: _CountedIterations) -> Synthesis[_CountedIterations, None]:
+    def _sequence(self, stmt: ir.Seq, here: _CountedIterations) -> driver.Synthesis[_CountedIterations, None]:
         """Count the parts; far bytes that one part loads are near for later parts if all of them fit."""
         if self.total > self.limit:
             return
         around, together = self._reached, dict[Tensor, float]()
         env, times = dict(here.env), here.times
         for part in stmt.stmts:
-            if isinstance(part, Let) and isinstance(part.value, Expr):
+            if isinstance(part, ir.Let) and isinstance(part.value, Expr):
                 value = self._number(part.value, env)
                 if value is not None:
                     env[part.var] = value
@@ -232,7 +230,7 @@ class _WorkCounter:
         for tensor, size in together.items():
             around[tensor] = around.get(tensor, 0.0) + size
 
-    def _branch(self, stmt: If, here: _CountedIterations) -> Synthesis[_CountedIterations, None]:
+    def _branch(self, stmt: ir.If, here: _CountedIterations) -> driver.Synthesis[_CountedIterations, None]:
         if self.total > self.limit:
             return
         test = self._tests.get(stmt)
@@ -248,7 +246,7 @@ class _WorkCounter:
         if stmt.orelse is not None and not holds:
             yield stmt.orelse, inside
 
-    def _loop(self, loop: For, here: _CountedIterations) -> Synthesis[_CountedIterations, None]:
+    def _loop(self, loop: ir.For, here: _CountedIterations) -> driver.Synthesis[_CountedIterations, None]:
         if self.total > self.limit:
             return
         env, times = here.env, here.times
@@ -295,52 +293,52 @@ class _WorkCounter:
             self._numbers[key] = _value(function, e, env)
         return self._numbers[key]
 
-    def _head(self, loop: For) -> _Head:
+    def _head(self, loop: ir.For) -> _Head:
         fixed = constant_value(range_ends(loop.range)[1])
         inside = list(statements(loop.body))
-        is_innermost = not any(isinstance(s, (For, If)) for s in inside)
-        is_vector = is_innermost and all(self._store(s, loop).is_vector for s in inside if isinstance(s, Store))
+        is_innermost = not any(isinstance(s, (ir.For, ir.If)) for s in inside)
+        is_vector = is_innermost and all(self._store(s, loop).is_vector for s in inside if isinstance(s, ir.Store))
         is_short = self._short[loop] is not None
         made = sum(1 for e in operands(loop) for node in walk.nodes(e) if node.op in _ENDS and isinstance(node, Expr))
-        fresh = () if any(isinstance(s, For) for s in inside) else tuple(self._first_touched(loop, inside))
-        deciding = (e for s in inside if isinstance(s, (For, If, Let)) for e in operands(s))
+        fresh = () if any(isinstance(s, ir.For) for s in inside) else tuple(self._first_touched(loop, inside))
+        deciding = (e for s in inside if isinstance(s, (ir.For, ir.If, ir.Let)) for e in operands(s))
         period = _period(e for e in deciding if loop.var in variables(e))
         ends = None if fixed is not None else made
         has_tail = is_vector and (fixed is None or (fixed > LANES // 2 and fixed % 2 == 1))
         return _Head(ends, is_innermost, is_vector, is_short, *_lanes(fixed), has_tail, period, fresh)
 
-    def _first_touched(self, loop: For, inside: Sequence[Stmt]) -> Iterator[tuple[Store, int]]:
+    def _first_touched(self, loop: ir.For, inside: Sequence[ir.Stmt]) -> Iterator[tuple[ir.Store, int]]:
         for stmt in inside:
-            if isinstance(stmt, Store) and stmt.tensor in self._fresh:
+            if isinstance(stmt, ir.Store) and stmt.tensor in self._fresh:
                 width = _width(stmt.tensor)
                 step = min(abs(_step(stmt.indices, loop.var) or 0) * width, PAGE)
                 yield stmt, step
 
-    def _control(self, stmt: Stmt) -> frozenset[Any]:
+    def _control(self, stmt: ir.Stmt) -> frozenset[Any]:
         """The variables that decide ranges and conditions inside."""
         found = self._controls.get(stmt)
         if found is None:
-            deciding = (inner for inner in statements(stmt) if isinstance(inner, (For, If, Let)))
+            deciding = (inner for inner in statements(stmt) if isinstance(inner, (ir.For, ir.If, ir.Let)))
             found = self._controls[stmt] = frozenset(v for inner in deciding for v in variables(*operands(inner)))
         return found
 
-    def _charge(self, stmt: Stmt, kind: str, count: float) -> None:
+    def _charge(self, stmt: ir.Stmt, kind: str, count: float) -> None:
         name = self._owner.get(stmt)
         if name is None:
-            stores = (inner.tensor.name for inner in statements(stmt) if isinstance(inner, Store))
+            stores = (inner.tensor.name for inner in statements(stmt) if isinstance(inner, ir.Store))
             name = self._owner[stmt] = next(stores, "")
         done = self.done.setdefault(name, {})
         done[kind] = done.get(kind, 0.0) + count
         self.total += WEIGHTS[kind] * count
 
-    def _store(self, stmt: Store, loop: For | None) -> _Body:
+    def _store(self, stmt: ir.Store, loop: ir.For | None) -> _Body:
         key = (stmt, None if loop is None else loop.var)
         found = self._stores.get(key)
         if found is None:
             found = self._stores[key] = self._body_of(stmt, loop)
         return found
 
-    def _body_of(self, stmt: Store, loop: For | None) -> _Body:
+    def _body_of(self, stmt: ir.Store, loop: ir.For | None) -> _Body:
         """The work of a store in one iteration of an innermost loop.
 
         A sum stays in a register. Unrolled iterations form no chain, as iterations of outer loops come between.
@@ -379,14 +377,14 @@ class _WorkCounter:
         return _Body(found, simple_ops if is_vector else 0.0, far, is_vector)
 
 
-def written_out(body: Stmt) -> dict[For, int | None]:
+def written_out(body: ir.Stmt) -> dict[ir.For, int | None]:
     """Map each loop that a compiler unrolls to its iterations, those of inner loops included; other loops to `None`.
 
     Each statement is visited once.
     """
-    unrolled: dict[For, int | None] = {}
+    unrolled: dict[ir.For, int | None] = {}
 
-    def product_of_parts(stmt: Stmt, here: Descent) -> Synthesis[Descent, int | None]:
+    def product_of_parts(stmt: ir.Stmt, here: driver.Descent) -> driver.Synthesis[driver.Descent, int | None]:
         """Multiply the iterations of all loops inside."""
         product: int | None = 1
         for part in children(stmt):
@@ -394,7 +392,7 @@ def written_out(body: Stmt) -> dict[For, int | None]:
             product = None if product is None or below is None else product * below
         return product
 
-    def of_loop(loop: For, here: Descent) -> Synthesis[Descent, int | None]:
+    def of_loop(loop: ir.For, here: driver.Descent) -> driver.Synthesis[driver.Descent, int | None]:
         product = yield from product_of_parts(loop, here)
         count = constant_value(range_ends(loop.range)[1])
         if count is None or count > SHORT or product is None:
@@ -404,8 +402,11 @@ def written_out(body: Stmt) -> dict[For, int | None]:
         unrolled[loop] = own if own <= SHORT else None
         return max(1, own) * product if own <= SHORT else None
 
-    rules: dict[type[Stmt], SynthesisRule[Descent, int | None]] = {For: of_loop, Stmt: product_of_parts}
-    synthesized(body, Descent(), rules)
+    rules: dict[type[ir.Stmt], driver.SynthesisRule[driver.Descent, int | None]] = {
+        ir.For: of_loop,
+        ir.Stmt: product_of_parts,
+    }
+    driver.synthesized(body, driver.Descent(), rules)
     return unrolled
 
 
@@ -455,7 +456,7 @@ def _touched(tensor: Tensor, step: int | None) -> int:
     return max(width, min(abs(step or 0) * width, LINE))
 
 
-def _bytes(stored: Tensor | Allocate, env: Mapping[Any, int]) -> int:
+def _bytes(stored: Tensor | ir.Allocate, env: Mapping[Any, int]) -> int:
     tensor = stored if isinstance(stored, Tensor) else stored.tensor
     total = _width(tensor)
     for e in tensor.extents if isinstance(stored, Tensor) else (r.extent for r in stored.ranges):

@@ -13,14 +13,10 @@ from intset.config import Configured, all_as_configured
 from intset.context import Context
 from intset.domains.sets.region import Region
 from intset.errors import BudgetError, InputError, UndecidedError
-from intset.expr import ops
-from intset.expr.arguments import listed, mapped, of_kind
+from intset.expr import Cond, Expr, IntLike, Range, Var, arguments, as_expr, constant_value, dag, ops, shown
 from intset.expr.build import logical_and, logical_not, logical_or
-from intset.expr.dag import free_vars, opaque_terms, postorder, substitute
 from intset.expr.evaluate import compiled, evaluate
-from intset.expr.node import Cond, Expr, IntLike, PlainVar, Var, as_expr, as_int, constant_value, truth
-from intset.expr.printer import shown
-from intset.expr.range import Range
+from intset.expr.node import PlainVar, as_int, truth
 from intset.itermap.general import YES, Verdict
 from intset.itermap.itermap import IterMap, iter_map
 from intset.linear.form import factors, spine
@@ -35,7 +31,7 @@ def _size_values(shape: Sequence[int], extents: Sequence[Extent], sizes: Mapping
     """The values of the sizes: the ones passed, and extents of the array that are a single size."""
     if len(shape) != len(extents):
         raise LayoutError(f"an array of {len(extents)} dimensions is expected, not of {len(shape)}")
-    passed = {} if sizes is None else mapped(sizes, "sizes", "a mapping {size: integer}")
+    passed = {} if sizes is None else arguments.mapped(sizes, "sizes", "a mapping {size: integer}")
     values = {v: as_int(k, f"the size {shown(v)}") for v, k in passed.items()}
     for actual, extent in zip(shape, extents, strict=True):
         if isinstance(extent, Var) and extent not in values:
@@ -64,7 +60,7 @@ def _positions(
     if not m.is_whole:
         raise LayoutError("a map that is not defined everywhere in its shape packs no arrays")
     new_shape = tuple(max(0, _number(e, values)) for e in m.new_shape)
-    exprs = [substitute(e, dict(values)) for e in m.exprs]
+    exprs = [dag.substitute(e, dict(values)) for e in m.exprs]
     for e in exprs:
         _check_known([v for v in e.free_vars() if v not in m.variables])
     lows = [_number(as_expr(limits.min), values) for limits in m.ranges]
@@ -80,7 +76,7 @@ def on_grid(e: Expr, variables: tuple[Var, ...], shape: tuple[int, ...]) -> Any:
 
     from intset.spaces.vectors import to_numpy
 
-    if not any(node.op is ops.LOAD for node in postorder((e,))):
+    if not any(node.op is ops.LOAD for node in dag.postorder((e,))):
         array_function = to_numpy(e, {v: (0, max(n - 1, 0)) for v, n in zip(variables, shape, strict=True)})
         grid = dict(zip(variables, np.indices(shape, np.int64, sparse=True), strict=True))
         if array_function.defined is None or array_function.defined(grid).all():
@@ -199,7 +195,7 @@ class IndexMap(Configured):
     def __call__(self, *old: IntLike) -> tuple[IntLike, ...]:
         """The new indices at old indices: integers for integers, expressions for expressions."""
         values = dict(zip(self.variables, _checked_indices(old, len(self.variables), "old"), strict=True))
-        return tuple(_plain(substitute(e, values)) for e in self.exprs)
+        return tuple(_plain(dag.substitute(e, values)) for e in self.exprs)
 
     def padding(self, *new: IntLike) -> Cond:
         """The condition that no old index maps to the new indices.
@@ -217,14 +213,14 @@ class IndexMap(Configured):
             padding = self._map.padding_at(point) if self._origin is None else self._outside(point)
         except (UndecidedError, BudgetError) as error:
             raise LayoutError(f"the padding of the map is not known as a condition: {error}") from error
-        if free_vars(*point) or opaque_terms(*point):
+        if dag.free_vars(*point) or dag.opaque_terms(*point):
             return padding
         outside = self._outside(point)
-        if free_vars(outside):
+        if dag.free_vars(outside):
             return outside | padding
         if evaluate(outside, {}):
             return truth(True)
-        return padding if free_vars(padding) else truth(bool(evaluate(padding, {})))
+        return padding if dag.free_vars(padding) else truth(bool(evaluate(padding, {})))
 
     def _outside(self, point: Sequence[Expr]) -> Cond:
         """The condition that new indices lie outside of `ranges`: of an inverse the shape of its origin."""
@@ -239,7 +235,7 @@ class IndexMap(Configured):
     def sizes(self) -> tuple[Var, ...]:
         """The free variables of the map other than its indices."""
         ends = [e for r in (*self._old, *(self._within or ())) for e in (r.min, r.extent) if isinstance(e, Expr)]
-        return tuple(v for v in free_vars(*ends, *self.exprs, *self._where) if v not in self.variables)
+        return tuple(v for v in dag.free_vars(*ends, *self.exprs, *self._where) if v not in self.variables)
 
     def image(self) -> Region:
         """The region of new indices to which old indices map."""
@@ -323,7 +319,7 @@ class IndexMap(Configured):
         ctx = self._ctx if other._ctx.frame is self._ctx.frame else self._with_facts_of(other)
         values = dict(zip(other.variables, self.exprs, strict=True))
         needed = [_is_within(e, limits) for e, limits in zip(self.exprs, other._old, strict=True)]
-        proof = self._inside(ctx).prove(logical_and(*needed, *(substitute(cond, values) for cond in other._where)))
+        proof = self._inside(ctx).prove(logical_and(*needed, *(dag.substitute(cond, values) for cond in other._where)))
         if not proof:
             point = tuple((proof.counterexample or {}).get(v, 0) for v in self.variables)
             why = f"{point} does not arrive in it" if proof.counterexample else proof.reason
@@ -348,7 +344,7 @@ class IndexMap(Configured):
         keeps_ranges = other._origin is None  # an inverse has its origin's shape as ranges
         inside = self._inside(ctx)
         exprs = []
-        for e in (substitute(e, values) for e in other.exprs):
+        for e in (dag.substitute(e, values) for e in other.exprs):
             if keeps_ranges and e.op is ops.FLOORMOD:  # a remainder stays one, since its divisor is its range
                 exprs.append(inside.canonical(e.args[0]) % e.args[1])
             else:
@@ -362,7 +358,7 @@ class IndexMap(Configured):
         ------
         LayoutError: the number of ranges is wrong, or a new index is not proved to lie within its range.
         """
-        ranges = [of_kind(Range, r, "each of the ranges") for r in listed(ranges, "the ranges")]
+        ranges = [arguments.of_kind(Range, r, "each of the ranges") for r in arguments.listed(ranges, "the ranges")]
         if len(ranges) != len(self.exprs):
             raise LayoutError(f"the map has {len(self.exprs)} new indices, not {len(ranges)}")
         inside = self._inside(self._ctx)
@@ -384,13 +380,13 @@ class IndexMap(Configured):
         """Substitute sizes in the map; `ctx` has their ranges and facts."""
 
         def new(e: Any) -> Any:
-            return Range(new(e.min), new(e.extent)) if isinstance(e, Range) else substitute(e, sizes)
+            return Range(new(e.min), new(e.extent)) if isinstance(e, Range) else dag.substitute(e, sizes)
 
         return _restored(
             self.variables,
             [new(r) for r in self._old],
             [new(e) for e in self.exprs],
-            of_kind(Context, ctx, "ctx").extended(facts=[new(f.condition) for f in self._ctx.facts]),
+            arguments.of_kind(Context, ctx, "ctx").extended(facts=[new(f.condition) for f in self._ctx.facts]),
             [new(c) for c in self._where],
             None if self._origin is None else self._origin.renamed(sizes, ctx),
             None if self._within is None else [new(r) for r in self._within],
@@ -477,7 +473,7 @@ def _extents(ranges: Sequence[Range]) -> tuple[Extent, ...]:
 
 def _plain(e: Expr) -> Extent:
     """An expression without variables as an integer."""
-    return e if e.free_vars() or opaque_terms(e) else int(evaluate(e, {}))
+    return e if e.free_vars() or dag.opaque_terms(e) else int(evaluate(e, {}))
 
 
 def _is_within(e: Expr, limits: Range) -> Cond:

@@ -9,7 +9,7 @@ from typing import Any
 
 from bound.tir.build import const
 from intset.errors import InputError
-from intset.expr.node import as_expr, constant_value
+from intset.expr import as_expr, constant_value
 
 __all__ = ["LayoutMap", "NamedLayout", "bijective_layout", "layout"]
 

@@ -22,13 +22,11 @@ from bound.tir.walk import loaded_tensor, nodes
 from intset.context import Context
 from intset.domains.registry import strongest
 from intset.errors import InputError
+from intset.expr import Cond, Expr, IntLike, Range, Var, as_expr, const, constant_value, dag, shown
 from intset.expr.build import cast, logical_and, logical_not, logical_or
-from intset.expr.dag import free_vars, opaque_terms
 from intset.expr.definedness import definedness
 from intset.expr.evaluate import compiled, evaluate
-from intset.expr.node import Cond, Expr, IntLike, PlainVar, Var, as_expr, const, constant_value, truth
-from intset.expr.printer import shown
-from intset.expr.range import Range
+from intset.expr.node import PlainVar, truth
 from lowering.dataflow.program import reads_of
 from lowering.errors import LayoutError
 from lowering.layout.index_map import IndexMap, IndexNumber, as_index, parameter_names
@@ -266,7 +264,7 @@ def _result_at(
         raise LayoutError(f"{subject.what} has no value at {point}: {error}") from error
     except _FAILURES as error:
         return error
-    if any(free_vars(cond) for cond, _ in cases):
+    if any(dag.free_vars(cond) for cond, _ in cases):
         return InputError("a condition depends on a size")
     return next((value for cond, value in cases if evaluate(cond, {})), None)
 
@@ -284,7 +282,7 @@ def _agree(
     expected: Operand | None = None
     for cond, value in cases:
         holds = walk.rewrite(cond, values)
-        if free_vars(holds):
+        if dag.free_vars(holds):
             return True
         if evaluate(holds, {}):
             expected = walk.rewrite(value, values)
@@ -343,7 +341,7 @@ def _all_points(subject: Subject) -> list[tuple[int, ...]] | None:
         return None
     axes = tuple(PlainVar(f"y{k}") for k in range(len(box)))
     cond = subject.where(axes)
-    if any(v not in axes for v in free_vars(cond)):
+    if any(v not in axes for v in dag.free_vars(cond)):
         return None
     is_meant = compiled(cond, axes)
     return [point for point in product(*box) if is_meant(*point)]
@@ -387,7 +385,7 @@ def _value(stated: Any, subject: Subject, places: tuple[Var, ...], ctx: Context)
     plain = stated
     if not isinstance(stated, (Expr, Cond, Value)) and getattr(stated, "shape", None) == ():  # a numpy scalar
         plain = stated.item()
-    if isinstance(plain, Expr) and not free_vars(plain) and not opaque_terms(plain):
+    if isinstance(plain, Expr) and not dag.free_vars(plain) and not dag.opaque_terms(plain):
         plain = int(evaluate(plain, {}))
     if isinstance(plain, Value) and plain.op is NUMBER:
         plain = plain.data
@@ -467,7 +465,7 @@ def _in_type(value: Operand, subject: Subject, ctx: Context) -> Operand:
     proof = ctx.prove((value >= low) & (value <= high)) if loaded_tensor(value) is None else None
     if proof is None or proof:
         return value
-    has_sizes = subject.map.sizes or any(v in subject.sizes.values() for v in free_vars(value))
-    if proof.status == "refuted" and not opaque_terms(value) and not has_sizes:
+    has_sizes = subject.map.sizes or any(v in subject.sizes.values() for v in dag.free_vars(value))
+    if proof.status == "refuted" and not dag.opaque_terms(value) and not has_sizes:
         raise LayoutError(f"{subject.what} cannot be {shown(value)}, which {dtype} does not hold everywhere")
     return cast(value, dtypes.bits(dtype), dtypes.signed(dtype))

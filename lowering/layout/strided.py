@@ -30,10 +30,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from intset.config import Configured, all_as_configured
 from intset.context import Context
-from intset.expr.arguments import as_int, of_kind
+from intset.expr import Expr, IntLike, arguments, as_expr, constant_value, shown
 from intset.expr.build import ceildiv
-from intset.expr.node import Expr, IntLike, as_expr, constant_value
-from intset.expr.printer import shown
 from intset.itermap.general import Verdict
 from lowering.errors import LayoutError
 
@@ -92,7 +90,7 @@ class Layout(Configured):
     """
 
     def __init__(self, shape: Tree, stride: Tree | None = None, ctx: Context | None = None) -> None:
-        self.ctx = Context() if ctx is None else of_kind(Context, ctx, "ctx", "a Context")
+        self.ctx = Context() if ctx is None else arguments.of_kind(Context, ctx, "ctx", "a Context")
         self.shape: Tree = _tree(shape, "an extent")
         self.stride: Tree = _compact(self.shape, 1)[0] if stride is None else _tree(stride, "a stride")
         self.modes: tuple[Mode, ...] = tuple(_zipped(self.shape, self.stride))
@@ -138,7 +136,7 @@ class Layout(Configured):
 
     def __getitem__(self, mode: int) -> Layout:
         """One mode of the top as a layout."""
-        k = as_int(mode, "a mode")
+        k = arguments.as_int(mode, "a mode")
         if not -self.rank <= k < self.rank:
             raise LayoutError(f"a layout of {self.rank} modes has no mode {k}")
         if not isinstance(self.shape, tuple) or not isinstance(self.stride, tuple):
@@ -204,7 +202,7 @@ class Layout(Configured):
         ------
         LayoutError: a condition that is not proved.
         """
-        after = _both(self, of_kind(Layout, other, "the next layout", "a Layout"))
+        after = _both(self, arguments.of_kind(Layout, other, "the next layout", "a Layout"))
         if not after._at_most(self.cosize, after.size):
             raise LayoutError(f"{self} reaches the offset {self.cosize} - 1, beyond the size {after.size} of {other}")
         digits = after.coalesce().modes

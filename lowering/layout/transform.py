@@ -39,19 +39,14 @@ from bound.tir.walk import loaded_tensor, nodes
 from intset.config import Effort, tiers_within
 from intset.context import Context
 from intset.errors import BudgetError, InputError
-from intset.expr import ops
+from intset.expr import Cond, Expr, Range, Var, as_expr, constant_value, dag, ops, shown
 from intset.expr.build import logical_and, logical_not, logical_or
-from intset.expr.dag import conjuncts, opaque_terms, substitute
-from intset.expr.node import Cond, Expr, PlainVar, Var, as_expr, constant_value, truth
-from intset.expr.printer import shown
-from intset.expr.range import Range
+from intset.expr.node import PlainVar, truth
 from lowering.dataflow import dataflow
 from lowering.errors import LayoutError
 from lowering.layout.index_map import IndexMap, LayoutFunction, parameter_names
 from lowering.layout.padding_value import Filling, Subject, check_reads, filling_of, in_own_sizes, map_indices
-from lowering.nest import ir
-from lowering.nest.driver import Cursor, Descent, cursor_of, cursors, rewritten
-from lowering.nest.ir import Function, If, Let, Stmt
+from lowering.nest import driver, ir
 from lowering.nest.names import IDENTIFIER
 from lowering.nest.scope import (
     Indices,
@@ -150,7 +145,7 @@ def narrowed(cond: Cond, scope: Scope) -> Cond:
     assert isinstance(simple, Cond)
     if proves(scope, logical_not(simple)):
         return truth(False)
-    parts = [part for part in conjuncts(simple) if not proves(scope, part)]
+    parts = [part for part in dag.conjuncts(simple) if not proves(scope, part)]
     return mirrored(logical_and(*parts)) if parts else truth(True)
 
 
@@ -230,8 +225,8 @@ def scope_of_storage(f: ir.Function, tensor: Tensor) -> Scope:
     """The scope at the allocation of a local tensor; for a parameter, the scope behind the leading checks."""
     allocation = allocation_of(f, tensor)
     if allocation is not None:
-        return cursor_of(f, allocation).scope
-    scope = Cursor.root(f).scope
+        return driver.cursor_of(f, allocation).scope
+    scope = driver.Cursor.root(f).scope
     stmts = ir.flat(f.body)
     for stmt in stmts[: leading_checks(stmts)]:
         scope = scope.after(stmt)
@@ -270,13 +265,13 @@ def in_lifetime(
     if allocation is None:
         return ir.seq(*change(ir.flat(body)))
 
-    def on_block(block: ir.Seq, _: Descent) -> ir.Stmt:
+    def on_block(block: ir.Seq, _: driver.Descent) -> ir.Stmt:
         if allocation not in block.stmts:
             return block
         k = block.stmts.index(allocation) + 1
         return ir.seq(*block.stmts[:k], *change(block.stmts[k:]))
 
-    return rewritten(body, Descent(), leave={ir.Seq: (on_block,)})
+    return driver.rewritten(body, driver.Descent(), leave={ir.Seq: (on_block,)})
 
 
 # -- accesses -----------------------------------------------------------------------------------------------------
@@ -295,7 +290,7 @@ def with_accesses(f: ir.Function, old: Tensor, new: Tensor, indices_of: IndicesO
     indices_of: maps old indices to new ones, in the scope of the access.
     """
 
-    def redirect(stmt: ir.Stmt, cursor: Cursor) -> ir.Stmt:
+    def redirect(stmt: ir.Stmt, cursor: driver.Cursor) -> ir.Stmt:
         def move(tensor: Tensor, indices: Indices) -> tuple[Tensor, Indices] | None:
             return (new, indices_of(indices, cursor.scope)) if tensor is old else None
 
@@ -303,7 +298,7 @@ def with_accesses(f: ir.Function, old: Tensor, new: Tensor, indices_of: IndicesO
             stmt = map_operands(stmt, lambda e: walk.rewrite(e, shape_terms(stmt, old)))
         return redirected(stmt, move) if any(a.tensor is old for a in element_accesses(stmt)) else stmt
 
-    return rewritten(f.body, Cursor.root(f), enter={ir.Stmt: (redirect,)})
+    return driver.rewritten(f.body, driver.Cursor.root(f), enter={ir.Stmt: (redirect,)})
 
 
 def with_requirements(f: ir.Function, old: Tensor, new: Tensor, indices_of: IndicesOf = same_indices) -> ir.Function:
@@ -325,10 +320,10 @@ def shape_terms(stmt: ir.Stmt, tensor: Tensor) -> dict[Operand, Operand]:
 def without_shape_checks(body: ir.Stmt, tensor: Tensor) -> ir.Stmt:
     """Remove assertions about the shape of a tensor's array."""
 
-    def drop_check(stmt: ir.Assert, _: Descent) -> ir.Stmt:
+    def drop_check(stmt: ir.Assert, _: driver.Descent) -> ir.Stmt:
         return ir.Seq() if shape_terms(stmt, tensor) else stmt
 
-    return rewritten(body, Descent(), enter={ir.Assert: (drop_check,)})
+    return driver.rewritten(body, driver.Descent(), enter={ir.Assert: (drop_check,)})
 
 
 def with_parameter(f: ir.Function, old: Tensor, new: Tensor, body: ir.Stmt) -> ir.Function:
@@ -495,10 +490,10 @@ class _Transform:
         ranges = tuple(Range(0, extent) for extent in self.shape)
         new = replace(self.allocation, tensor=self.new, ranges=ranges, origin=None, steps=None, padding=untouchable)
 
-        def swap(stmt: ir.Allocate, _: Descent) -> ir.Stmt:
+        def swap(stmt: ir.Allocate, _: driver.Descent) -> ir.Stmt:
             return new if stmt.tensor is self.old else stmt
 
-        body = rewritten(body, Descent(), enter={ir.Allocate: (swap,)})
+        body = driver.rewritten(body, driver.Descent(), enter={ir.Allocate: (swap,)})
         return self.f.with_body(in_lifetime(body, new, self._with_fillings))
 
     def _storage_indices(self, indices: tuple[Expr, ...], scope: Scope) -> tuple[Expr, ...]:
@@ -535,7 +530,7 @@ def _check_written(g: ir.Function, fillings: Sequence[ir.Stmt], what: str) -> No
     """Raise `LayoutError` if a padding's value may read an unwritten element."""
     own = {id(stmt) for nest in fillings for stmt in statements(nest) if isinstance(stmt, ir.Store)}
     values = ReachingValues(g)
-    for cursor in cursors(g):
+    for cursor in driver.cursors(g):
         for node, sources in values.flow.by_element(cursor).items() if id(cursor.stmt) in own else ():
             for source in sources:
                 is_written = source.kind in ("store", "assume") or (
@@ -744,7 +739,7 @@ def _copy_nest(f: ir.Function, target: Tensor, source: Tensor, where: Cond) -> i
     outer = source if source in f.params else target
     axes = axes_of(outer)
     inside = inside_loops(axes, source.extents, scope_of_storage(f, outer))
-    cond = narrowed(substitute(where, dict(zip(_AXES, axes, strict=False))), inside)
+    cond = narrowed(dag.substitute(where, dict(zip(_AXES, axes, strict=False))), inside)
     body: ir.Stmt = ir.Store(target, axes, element(source, axes))
     return loops_over(axes, source.extents, body if cond is truth(True) else ir.If(cond, body))
 
@@ -752,7 +747,7 @@ def _copy_nest(f: ir.Function, target: Tensor, source: Tensor, where: Cond) -> i
 def _reads_initial_contents(f: ir.Function, tensor: Tensor) -> bool:
     """Whether the function may read the tensor's initial contents."""
     values = ReachingValues(f)
-    for cursor in cursors(f):
+    for cursor in driver.cursors(f):
         for node, sources in values.flow.by_element(cursor).items():
             if isinstance(node, Tensor) or loaded_tensor(node) is not tensor:
                 continue
@@ -772,7 +767,7 @@ def _is_stored(f: ir.Function, tensor: Tensor) -> Cond:
         raise LayoutError(f"which elements of {tensor.name} are stored to in {f.name} is not known: {error}") from error
 
 
-def add_constraint(f: Function, name: str, where: Callable[..., object], value: object) -> Function:
+def add_constraint(f: ir.Function, name: str, where: Callable[..., object], value: object) -> ir.Function:
     """State the value of some elements of a tensor.
 
     For an input the nest assumes it at the start. For an output or local tensor it must follow from the stores; a
@@ -821,7 +816,7 @@ def add_constraint(f: Function, name: str, where: Callable[..., object], value: 
 class _Constraint:
     """One constraint on a tensor of a function."""
 
-    def __init__(self, f: Function, tensor: Tensor, where: Callable[..., object], value: object) -> None:
+    def __init__(self, f: ir.Function, tensor: Tensor, where: Callable[..., object], value: object) -> None:
         self.f, self.tensor = f, tensor
         self.scope = scope_of_storage(f, tensor)
         self.what = f"the constraint on {tensor.name} in {f.name}"
@@ -852,16 +847,16 @@ class _Constraint:
                 point = tuple((proof.counterexample or {}).get(axis, 0) for axis in self.axes)
                 raise LayoutError(f"{self.what} is about {point}, which may not be touched", (point,))
 
-    def result(self) -> Function:
+    def result(self) -> ir.Function:
         if self.tensor in self.f.inputs:
             return self.f.with_body(with_assumption(self.f.body, assuming_nest(self.contents, self.scope)))
         self._check_follows()
         return self._behind_stores(assuming_nest(self.contents, self.scope, proved=True))
 
-    def _behind_stores(self, nest: Stmt) -> Function:
+    def _behind_stores(self, nest: ir.Stmt) -> ir.Function:
         """The function with a nest behind the last statement that stores to the tensor."""
 
-        def insert(stmts: Sequence[Stmt]) -> list[Stmt]:
+        def insert(stmts: Sequence[ir.Stmt]) -> list[ir.Stmt]:
             last = max((k for k, stmt in enumerate(stmts) if self.tensor in written_in(stmt)), default=-1)
             return [*stmts[: last + 1], nest, *stmts[last + 1 :]]
 
@@ -872,9 +867,9 @@ class _Constraint:
         loaded = element(self.tensor, self.axes)
         for cond, value in self.contents.cases(self.axes, self.inside):
             name = Var("held") if isinstance(loaded, Expr) else parameter("held", self.tensor.dtype)
-            probe = Let(name, loaded)
-            g = self._behind_stores(loops_over(self.axes, self.contents.shape, If(cond, probe)))
-            cursor = cursor_of(g, probe)
+            probe = ir.Let(name, loaded)
+            g = self._behind_stores(loops_over(self.axes, self.contents.shape, ir.If(cond, probe)))
+            cursor = driver.cursor_of(g, probe)
             for source in ReachingValues(g).flow.by_element(cursor).get(loaded, ()):
                 reached = cursor.scope.where(source.where)
                 is_empty = proof_of(reached, truth(False))
@@ -906,7 +901,7 @@ def _condition(where: object, m: IndexMap, sizes: dict[str, Var], what: str) -> 
         raise LayoutError(f"{what} fails for symbolic indices: {error}") from error
     if isinstance(cond, bool):
         cond = truth(cond)
-    if not isinstance(cond, Cond) or opaque_terms(cond):
+    if not isinstance(cond, Cond) or dag.opaque_terms(cond):
         raise LayoutError(f"{what} is about the elements for which a condition on indices holds, not {shown(cond)}")
     resolved = in_own_sizes(cond, axes, m, sizes, what)
-    return lambda indices: substitute(resolved, dict(zip(axes, map(as_expr, indices), strict=True)))
+    return lambda indices: dag.substitute(resolved, dict(zip(axes, map(as_expr, indices), strict=True)))

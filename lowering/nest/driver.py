@@ -31,7 +31,7 @@ from typing import Any, Generic, Self, TypeAlias, TypeVar
 
 from intset.context import Context
 from intset.prover.proof import Proof
-from lowering.nest.ir import For, Function, If, Seq, Stmt, seq, with_fields
+from lowering.nest import ir
 from lowering.nest.scope import Scope, scope_of
 from lowering.nest.walk import children, drive, map_operands, with_children
 
@@ -45,19 +45,19 @@ class Descent:
         """In front of statement `k` of a sequence."""
         return self
 
-    def inside(self, loop: For) -> Self:
+    def inside(self, loop: ir.For) -> Self:
         """In the body of a loop."""
         return self
 
-    def then(self, branch: If) -> Self:
+    def then(self, branch: ir.If) -> Self:
         """Where the condition of a branch holds."""
         return self
 
-    def otherwise(self, branch: If) -> Self:
+    def otherwise(self, branch: ir.If) -> Self:
         """In the `else` of a branch."""
         return self
 
-    def after(self, old: Stmt, new: Stmt) -> Self:
+    def after(self, old: ir.Stmt, new: ir.Stmt) -> Self:
         """Behind a statement of a sequence, given its old and its rewritten form."""
         return self
 
@@ -75,19 +75,19 @@ class Cursor(Descent):
     """
 
     __slots__ = ("branches", "loops", "path", "scope", "stmt")
-    stmt: Stmt
+    stmt: ir.Stmt
 
     def __init__(
         self,
         scope: Scope,
         path: tuple[int, ...] = (),
-        loops: tuple[For, ...] = (),
-        branches: tuple[tuple[If, bool], ...] = (),
+        loops: tuple[ir.For, ...] = (),
+        branches: tuple[tuple[ir.If, bool], ...] = (),
     ) -> None:
         self.scope, self.path, self.loops, self.branches = scope, path, loops, branches
 
     @classmethod
-    def root(cls, f: Function) -> Self:
+    def root(cls, f: ir.Function) -> Self:
         """The body of a function."""
         return cls(scope_of(f))
 
@@ -98,18 +98,18 @@ class Cursor(Descent):
     def item(self, k: int) -> Self:
         return self.moved(path=(*self.path, k))
 
-    def inside(self, loop: For) -> Self:
+    def inside(self, loop: ir.For) -> Self:
         return self.moved(scope=self.scope.inside(loop), path=(*self.path, 0), loops=(*self.loops, loop))
 
-    def then(self, branch: If) -> Self:
+    def then(self, branch: ir.If) -> Self:
         branches = (*self.branches, (branch, True))
         return self.moved(scope=self.scope.then(branch), path=(*self.path, 0), branches=branches)
 
-    def otherwise(self, branch: If) -> Self:
+    def otherwise(self, branch: ir.If) -> Self:
         branches = (*self.branches, (branch, False))
         return self.moved(scope=self.scope.otherwise(branch), path=(*self.path, 1), branches=branches)
 
-    def after(self, old: Stmt, new: Stmt) -> Self:
+    def after(self, old: ir.Stmt, new: ir.Stmt) -> Self:
         scope = self.scope.after(old)  # passes keep meaning, so what the old statement states still holds
         return self if scope is self.scope else self.moved(scope=scope)
 
@@ -138,7 +138,7 @@ D = TypeVar("D", bound=Descent)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Parts(Stmt):
+class Parts(ir.Stmt):
     """The result of an `enter` rule that directs the walk itself; never part of a nest.
 
     Attributes
@@ -147,23 +147,25 @@ class Parts(Stmt):
     build: the rewritten statement, from the results of `walks`.
     """
 
-    walks: Sequence[tuple[Stmt, Any]]
-    build: Callable[..., Stmt]
+    walks: Sequence[tuple[ir.Stmt, Any]]
+    build: Callable[..., ir.Stmt]
 
 
-def done(stmt: Stmt) -> Parts:
+def done(stmt: ir.Stmt) -> Parts:
     """The result of an `enter` rule that has rewritten everything inside."""
     return Parts((), lambda: stmt)
 
 
-StmtRule: TypeAlias = Callable[[Any, D], Stmt]
-StmtRules: TypeAlias = Mapping[type[Stmt], tuple[StmtRule[D], ...]]
+StmtRule: TypeAlias = Callable[[Any, D], ir.Stmt]
+StmtRules: TypeAlias = Mapping[type[ir.Stmt], tuple[StmtRule[D], ...]]
 R = TypeVar("R")
-Synthesis: TypeAlias = Generator[tuple[Stmt, D], R, R]
+Synthesis: TypeAlias = Generator[tuple[ir.Stmt, D], R, R]
 SynthesisRule: TypeAlias = Callable[[Any, D], R | Synthesis[D, R]]
 
 
-def rewritten(root: Stmt, descent: D, enter: StmtRules[D] | None = None, leave: StmtRules[D] | None = None) -> Stmt:
+def rewritten(
+    root: ir.Stmt, descent: D, enter: StmtRules[D] | None = None, leave: StmtRules[D] | None = None
+) -> ir.Stmt:
     """The nest with rules applied on the way down (`enter`) and on the way up (`leave`).
 
     Parameters
@@ -172,19 +174,19 @@ def rewritten(root: Stmt, descent: D, enter: StmtRules[D] | None = None, leave: 
     enter, leave: rules by kind of statement; rules of `Stmt` apply to kinds without an entry.
     """
     walk = _Walk(enter or {}, leave or {}).visit(root, descent)
-    return walk if isinstance(walk, Stmt) else drive(walk)
+    return walk if isinstance(walk, ir.Stmt) else drive(walk)
 
 
 def each_operand(change: Callable[[Any, D], Any]) -> StmtRule[D]:
     """The rule that changes every operand of a statement, under the descent of the statement."""
 
-    def on_operands(stmt: Stmt, descent: D) -> Stmt:
+    def on_operands(stmt: ir.Stmt, descent: D) -> ir.Stmt:
         return map_operands(stmt, lambda operand: change(operand, descent))
 
     return on_operands
 
 
-def synthesized(root: Stmt, descent: D, rules: Mapping[type[Stmt], SynthesisRule[D, R]]) -> R:
+def synthesized(root: ir.Stmt, descent: D, rules: Mapping[type[ir.Stmt], SynthesisRule[D, R]]) -> R:
     """The value of a nest, computed by rules from the values of the statements inside.
 
     A synthesized attribute (Knuth, *Semantics of context-free languages*, 1968). A rule returns the value of its
@@ -197,9 +199,9 @@ def synthesized(root: Stmt, descent: D, rules: Mapping[type[Stmt], SynthesisRule
     rules: one rule by kind of statement; a rule of `Stmt` applies to kinds without an entry.
     """
 
-    def begun(stmt: Stmt, here: D) -> Any:
+    def begun(stmt: ir.Stmt, here: D) -> Any:
         kind = type(stmt)
-        return (rules[kind] if kind in rules else rules[Stmt])(stmt, here)
+        return (rules[kind] if kind in rules else rules[ir.Stmt])(stmt, here)
 
     value = begun(root, descent)
     waiting: list[Synthesis[D, R]] = []  # rules that wait for values from inside, outer ones first
@@ -219,7 +221,7 @@ def synthesized(root: Stmt, descent: D, rules: Mapping[type[Stmt], SynthesisRule
             value = begun(inner, below)
 
 
-def walked(root: Stmt, descent: D) -> Iterator[tuple[Stmt, D]]:
+def walked(root: ir.Stmt, descent: D) -> Iterator[tuple[ir.Stmt, D]]:
     """Every statement with its descent, outer ones first, in the order of the text."""
     stack = [(root, descent)]
     while stack:
@@ -228,24 +230,24 @@ def walked(root: Stmt, descent: D) -> Iterator[tuple[Stmt, D]]:
         stack.extend(reversed(list(inside(stmt, here))))
 
 
-def cursors(f: Function) -> Iterator[Cursor]:
+def cursors(f: ir.Function) -> Iterator[Cursor]:
     """A cursor, with its `stmt`, for every statement of a function except sequences, in text order."""
     for stmt, cursor in walked(f.body, Cursor.root(f)):
-        if not isinstance(stmt, Seq):
+        if not isinstance(stmt, ir.Seq):
             cursor.stmt = stmt
             yield cursor
 
 
-def cursor_of(f: Function, stmt: Stmt) -> Cursor:
+def cursor_of(f: ir.Function, stmt: ir.Stmt) -> Cursor:
     """The position of a statement; its first, if it stands at several."""
     return next(cursor for cursor in cursors(f) if cursor.stmt is stmt)
 
 
-def with_statements(f: Function, replacements: Mapping[tuple[int, ...], Stmt]) -> Function:
+def with_statements(f: ir.Function, replacements: Mapping[tuple[int, ...], ir.Stmt]) -> ir.Function:
     """The function with other statements at some paths; all other paths stay as they are."""
     around = {path[:k] for path in replacements for k in range(len(path))}
 
-    def replaced(stmt: Stmt, path: tuple[int, ...]) -> Stmt:
+    def replaced(stmt: ir.Stmt, path: tuple[int, ...]) -> ir.Stmt:
         if path in replacements:
             return replacements[path]
         if path not in around:
@@ -255,9 +257,9 @@ def with_statements(f: Function, replacements: Mapping[tuple[int, ...], Stmt]) -
     return f.with_body(replaced(f.body, ()))
 
 
-def inside(stmt: Stmt, descent: D) -> Iterator[tuple[Stmt, D]]:
+def inside(stmt: ir.Stmt, descent: D) -> Iterator[tuple[ir.Stmt, D]]:
     """The statements directly inside, each with its descent."""
-    if isinstance(stmt, Seq):
+    if isinstance(stmt, ir.Seq):
         for k, inner in enumerate(stmt.stmts):
             yield inner, descent.item(k)
             descent = descent.after(inner, inner)
@@ -265,10 +267,10 @@ def inside(stmt: Stmt, descent: D) -> Iterator[tuple[Stmt, D]]:
         yield from zip(children(stmt), _descents(stmt, descent), strict=True)
 
 
-def _descents(stmt: Stmt, descent: D) -> tuple[D, ...]:
-    if isinstance(stmt, For):
+def _descents(stmt: ir.Stmt, descent: D) -> tuple[D, ...]:
+    if isinstance(stmt, ir.For):
         return (descent.inside(stmt),)
-    if isinstance(stmt, If):
+    if isinstance(stmt, ir.If):
         then = descent.then(stmt)
         return (then,) if stmt.orelse is None else (then, descent.otherwise(stmt))
     return ()
@@ -280,57 +282,57 @@ class _Walk(Generic[D]):
     def __init__(self, enter: StmtRules[D], leave: StmtRules[D]) -> None:
         self._enter, self._leave = enter, leave
 
-    def visit(self, stmt: Stmt, descent: D) -> Generator[Any, Any, Stmt] | Stmt:
+    def visit(self, stmt: ir.Stmt, descent: D) -> Generator[Any, Any, ir.Stmt] | ir.Stmt:
         """The rewritten statement, or a generator of it where there are statements inside."""
         entered = _applied(self._enter, stmt, descent)
         kind = type(entered)
-        if kind is type(stmt) and kind is not For and kind is not Seq and kind is not If:
+        if kind is type(stmt) and kind is not ir.For and kind is not ir.Seq and kind is not ir.If:
             return _applied(self._leave, entered, descent)
         return self._visit(stmt, entered, descent)
 
-    def _visit(self, stmt: Stmt, entered: Stmt, descent: D) -> Generator[Any, Any, Stmt]:
+    def _visit(self, stmt: ir.Stmt, entered: ir.Stmt, descent: D) -> Generator[Any, Any, ir.Stmt]:
         while type(entered) is not type(stmt):
             if isinstance(entered, Parts):
-                results: list[Stmt] = []
+                results: list[ir.Stmt] = []
                 for part, own in entered.walks:
                     result = self.visit(part, own)
-                    results.append(result if isinstance(result, Stmt) else (yield result))
+                    results.append(result if isinstance(result, ir.Stmt) else (yield result))
                 return entered.build(*results)
             stmt, entered = entered, _applied(self._enter, entered, descent)
-        if isinstance(entered, Seq):
+        if isinstance(entered, ir.Seq):
             entered = yield self._sequence(entered, descent)
-            if not isinstance(entered, Seq):
-                only: Stmt = entered  # the statement left, whose `leave` rules have run
+            if not isinstance(entered, ir.Seq):
+                only: ir.Stmt = entered  # the statement left, whose `leave` rules have run
                 return only
-        elif isinstance(entered, For):
+        elif isinstance(entered, ir.For):
             body = self.visit(entered.body, descent.inside(entered))
-            body = body if isinstance(body, Stmt) else (yield body)
-            entered = entered if body is entered.body else with_fields(entered, body=body)
-        elif isinstance(entered, If):
+            body = body if isinstance(body, ir.Stmt) else (yield body)
+            entered = entered if body is entered.body else ir.with_fields(entered, body=body)
+        elif isinstance(entered, ir.If):
             then = self.visit(entered.then, descent.then(entered))
-            then = then if isinstance(then, Stmt) else (yield then)
+            then = then if isinstance(then, ir.Stmt) else (yield then)
             orelse: Any = entered.orelse
             if orelse is not None:
                 orelse = self.visit(orelse, descent.otherwise(entered))
-                orelse = orelse if isinstance(orelse, Stmt) else (yield orelse)
+                orelse = orelse if isinstance(orelse, ir.Stmt) else (yield orelse)
             if then is not entered.then or orelse is not entered.orelse:
-                entered = with_fields(entered, then=then, orelse=orelse)
+                entered = ir.with_fields(entered, then=then, orelse=orelse)
         return _applied(self._leave, entered, descent)
 
-    def _sequence(self, stmt: Seq, descent: D) -> Generator[Any, Any, Stmt]:
-        parts: list[Stmt] = []
+    def _sequence(self, stmt: ir.Seq, descent: D) -> Generator[Any, Any, ir.Stmt]:
+        parts: list[ir.Stmt] = []
         for k, old in enumerate(stmt.stmts):
             walk = self.visit(old, descent.item(k))
-            new = walk if isinstance(walk, Stmt) else (yield walk)
+            new = walk if isinstance(walk, ir.Stmt) else (yield walk)
             descent = descent.after(old, new)
             parts.append(new)
-        is_flat = len(parts) != 1 and not any(isinstance(part, Seq) for part in parts)
-        return stmt if is_flat and all(map(operator.is_, parts, stmt.stmts)) else seq(*parts)
+        is_flat = len(parts) != 1 and not any(isinstance(part, ir.Seq) for part in parts)
+        return stmt if is_flat and all(map(operator.is_, parts, stmt.stmts)) else ir.seq(*parts)
 
 
-def _applied(rules: StmtRules[D], stmt: Stmt, descent: D) -> Stmt:
+def _applied(rules: StmtRules[D], stmt: ir.Stmt, descent: D) -> ir.Stmt:
     kind = type(stmt)
-    for rule in rules[kind] if kind in rules else rules.get(Stmt, ()):
+    for rule in rules[kind] if kind in rules else rules.get(ir.Stmt, ()):
         stmt = rule(stmt, descent)
         if type(stmt) is not kind:
             break

@@ -18,11 +18,10 @@ from bound.tir.build import Buffer, ExternCall
 from bound.tir.value import Operand, TensorElement, Value
 from intset.context import Context
 from intset.errors import InputError
+from intset.expr import Cond, Expr, Range, Var, dag, shown
 from intset.expr.build import Opaque
-from intset.expr.dag import substitute
-from intset.expr.node import Cond, Expr, Var, truth
-from intset.expr.printer import Displayed, shown
-from intset.expr.range import Range
+from intset.expr.node import truth
+from intset.expr.printer import Displayed
 
 if TYPE_CHECKING:
     from lowering.layout.index_map import IndexMap
@@ -208,7 +207,7 @@ class Padding:
 
     def at(self, place: Sequence[Expr]) -> Cond:
         """That an element is one of these."""
-        found: Cond = substitute(self.cond, dict(zip(self.indices, place, strict=True)))
+        found: Cond = dag.substitute(self.cond, dict(zip(self.indices, place, strict=True)))
         return found
 
 

@@ -17,10 +17,8 @@ from typing import Any, Final
 from bound.tensor import Tensor
 from bound.tir.reduce import Parameter
 from bound.tir.value import Operand, Value, parameter
-from intset.expr.dag import free_vars
-from intset.expr.node import Var
-from lowering.nest.driver import Descent, StmtRules, each_operand, rewritten
-from lowering.nest.ir import Allocate, Carry, Evaluate, For, Function, Let, Stmt, checked_function, with_fields
+from intset.expr import Var, dag
+from lowering.nest import driver, ir
 from lowering.nest.scope import redirected
 from lowering.nest.walk import map_operands, replaced, statements
 
@@ -32,25 +30,25 @@ IDENTIFIER: Final = re.compile(r"[^\W\d]\w*(?:\.[^\W\d]\w*)*")
 _PLACE: Final = re.compile(r"y[0-9]+")
 
 
-def unique_names(f: Function) -> Function:
+def unique_names(f: ir.Function) -> ir.Function:
     """Bind each loop, name and allocation to a variable or tensor of its own.
 
     Clashing names get a number. Of several allocations of one tensor the first keeps it.
 
     Guarantee: an alpha-renaming; each variable is bound once.
     """
-    checked_function(f, "unique_names")
+    ir.checked_function(f, "unique_names")
     taken = frozenset((*(v.name for v in f.sizes), *(p.data[0] for p in f.scalars), *(t.name for t in f.params)))
     return f.with_body(_renamed(with_own_storage(f.body, f.params), taken))
 
 
-def with_fresh_names(root: Stmt) -> Stmt:
+def with_fresh_names(root: ir.Stmt) -> ir.Stmt:
     """A copy with fresh loop variables, names and storage."""
-    allocated = [stmt.tensor for stmt in statements(root) if isinstance(stmt, Allocate)]
+    allocated = [stmt.tensor for stmt in statements(root) if isinstance(stmt, ir.Allocate)]
     return _renamed(with_own_storage(root, allocated), frozenset())
 
 
-def with_own_storage(root: Stmt, taken: Iterable[Tensor] = ()) -> Stmt:
+def with_own_storage(root: ir.Stmt, taken: Iterable[Tensor] = ()) -> ir.Stmt:
     """Give every allocation its own tensor; the first in the text keeps its tensor.
 
     Parameters
@@ -58,23 +56,23 @@ def with_own_storage(root: Stmt, taken: Iterable[Tensor] = ()) -> Stmt:
     taken: tensors that every allocation must replace.
     """
     seen = set(taken)
-    count = Counter(stmt.tensor for stmt in statements(root) if isinstance(stmt, Allocate))
+    count = Counter(stmt.tensor for stmt in statements(root) if isinstance(stmt, ir.Allocate))
     if all(times == 1 and tensor not in seen for tensor, times in count.items()):
         return root
 
-    def own_tensors(stmt: Stmt, here: _StorageDescent) -> Stmt:
+    def own_tensors(stmt: ir.Stmt, here: _StorageDescent) -> ir.Stmt:
         return with_tensors(stmt, here.new)
 
-    def allocate(stmt: Allocate, here: _StorageDescent) -> Stmt:
+    def allocate(stmt: ir.Allocate, here: _StorageDescent) -> ir.Stmt:
         tensor = stmt.tensor
         own = here.extended(tensor, _another(tensor) if tensor in seen else tensor)
         seen.add(tensor)
         return with_tensors(stmt, own.new)
 
-    return rewritten(root, _StorageDescent({}), enter={Stmt: (own_tensors,), Allocate: (allocate,)})
+    return driver.rewritten(root, _StorageDescent({}), enter={ir.Stmt: (own_tensors,), ir.Allocate: (allocate,)})
 
 
-class _StorageDescent(Descent):
+class _StorageDescent(driver.Descent):
     """The tensors that replace allocated ones in scope."""
 
     __slots__ = ("new",)
@@ -82,8 +80,8 @@ class _StorageDescent(Descent):
     def __init__(self, new: Mapping[Tensor, Tensor]) -> None:
         self.new = new
 
-    def after(self, old: Stmt, new: Stmt) -> _StorageDescent:
-        if isinstance(old, Allocate) and isinstance(new, Allocate):
+    def after(self, old: ir.Stmt, new: ir.Stmt) -> _StorageDescent:
+        if isinstance(old, ir.Allocate) and isinstance(new, ir.Allocate):
             return self.extended(old.tensor, new.tensor)
         return self
 
@@ -96,25 +94,29 @@ def _another(tensor: Tensor) -> Tensor:
     return Tensor(tensor.op, tensor.value_index, tensor.extents, tensor.dtype, tensor.value_range)
 
 
-def with_tensors(stmt: Stmt, new: Mapping[Tensor, Tensor]) -> Stmt:
+def with_tensors(stmt: ir.Stmt, new: Mapping[Tensor, Tensor]) -> ir.Stmt:
     """The statement with its own tensors replaced; statements inside are kept."""
     stmt = redirected(stmt, lambda tensor, at: (new[tensor], at) if tensor in new else None)
-    if isinstance(stmt, Allocate):
-        return with_fields(stmt, tensor=new.get(stmt.tensor, stmt.tensor))
-    if isinstance(stmt, Evaluate):
+    if isinstance(stmt, ir.Allocate):
+        return ir.with_fields(stmt, tensor=new.get(stmt.tensor, stmt.tensor))
+    if isinstance(stmt, ir.Evaluate):
         args = tuple(new.get(a, a) if isinstance(a, Tensor) else a for a in stmt.call.args)
         reads, writes = (tuple(new.get(t, t) for t in tensors) for tensors in (stmt.reads, stmt.writes))
-        return with_fields(stmt, call=replace(stmt.call, args=args), reads=reads, writes=writes)
+        return ir.with_fields(stmt, call=replace(stmt.call, args=args), reads=reads, writes=writes)
     return stmt
 
 
-def _renamed(root: Stmt, taken: frozenset[str]) -> Stmt:
+def _renamed(root: ir.Stmt, taken: frozenset[str]) -> ir.Stmt:
     names = _Renaming({}, taken, {})
-    enter: StmtRules[_Renaming] = {Stmt: (each_operand(_rename),), For: (_rename_loop,), Let: (_rename_let,)}
-    return rewritten(root, names, enter)
+    enter: driver.StmtRules[_Renaming] = {
+        ir.Stmt: (driver.each_operand(_rename),),
+        ir.For: (_rename_loop,),
+        ir.Let: (_rename_let,),
+    }
+    return driver.rewritten(root, names, enter)
 
 
-class _Renaming(Descent):
+class _Renaming(driver.Descent):
     """Fresh variables in the place of those in sight.
 
     Attributes
@@ -136,11 +138,11 @@ class _Renaming(Descent):
             {**self.new, **{self.old[var]: var for var in fresh}}, self.taken.union(map(label_of, fresh)), self.old
         )
 
-    def inside(self, loop: For) -> _Renaming:
+    def inside(self, loop: ir.For) -> _Renaming:
         return self.binding(loop.var, *(c.var for c in loop.carried))
 
-    def after(self, old: Stmt, new: Stmt) -> _Renaming:
-        return self.binding(new.var) if isinstance(new, Let) else self
+    def after(self, old: ir.Stmt, new: ir.Stmt) -> _Renaming:
+        return self.binding(new.var) if isinstance(new, ir.Let) else self
 
     def fresh(self, *variables: Parameter) -> list[Parameter]:
         """Fresh variables for the bound ones, with names distinct from all in sight."""
@@ -157,17 +159,17 @@ def _rename(operand: Operand, names: _Renaming) -> Operand:
     return replaced(operand, names.new)
 
 
-def _rename_let(stmt: Let, names: _Renaming) -> Let:
+def _rename_let(stmt: ir.Let, names: _Renaming) -> ir.Let:
     (var,) = names.fresh(stmt.var)
-    return Let(var, replaced(stmt.value, names.new))
+    return ir.Let(var, replaced(stmt.value, names.new))
 
 
-def _rename_loop(loop: For, names: _Renaming) -> For:
+def _rename_loop(loop: ir.For, names: _Renaming) -> ir.For:
     fresh = [var for var in names.fresh(loop.var, *(c.var for c in loop.carried)) if isinstance(var, Var)]
     inner = names.binding(*fresh).new
-    renamed = map_operands(with_fields(loop, carried=()), lambda e: replaced(e, names.new))
+    renamed = map_operands(ir.with_fields(loop, carried=()), lambda e: replaced(e, names.new))
     carried = tuple(
-        Carry(
+        ir.Carry(
             var,
             replaced(c.first, names.new),
             replaced(c.following, inner),
@@ -176,7 +178,7 @@ def _rename_loop(loop: For, names: _Renaming) -> For:
         )
         for var, c in zip(fresh[1:], loop.carried, strict=True)
     )
-    return with_fields(renamed, var=fresh[0], carried=carried)
+    return ir.with_fields(renamed, var=fresh[0], carried=carried)
 
 
 def label_of(var: Var | Value) -> str:
@@ -237,12 +239,12 @@ class Naming:
             self.of.pop(thing, None)
 
 
-def place_names(root: Stmt) -> frozenset[str]:
+def place_names(root: ir.Stmt) -> frozenset[str]:
     """The names `y0`, `y1`, ... of variables in the origin of a storage, where `holding T[y0]` uses them for places."""
     used = (
         var.name
         for stmt in statements(root)
-        if isinstance(stmt, Allocate) and stmt.steps is not None
-        for var in free_vars(*(stmt.origin or ()))
+        if isinstance(stmt, ir.Allocate) and stmt.steps is not None
+        for var in dag.free_vars(*(stmt.origin or ()))
     )
     return frozenset(name for name in used if _PLACE.fullmatch(name))

@@ -11,15 +11,15 @@ from bound.tir import build
 from bound.tir.build import FLOAT_FUNCTIONS, FLOAT_PAIRS, FUNCTIONS, PREDICATES, ROUNDINGS
 from bound.tir.value import CALL, CONVERT, DIV, Value, constant, integer, make
 from intset.errors import InputError, ParseError
+from intset.expr import Cond, Expr, ops
 from intset.expr import build as ints
-from intset.expr import ops
-from intset.expr.node import Cond, Expr, divide
+from intset.expr.node import divide
 from intset.expr.node import make as make_node
 from intset.expr.ops import Op
 from intset.expr.parser import FUNCTIONS as INTEGER_FUNCTIONS
 from intset.expr.parser import ExprParser, ParsedOperand, Token
 from intset.expr.printer import INFIX
-from lowering.nest.ir import ShapeOf
+from lowering.nest import ir
 from lowering.nest.undef import undef
 
 _NUMBERS: Final = {"inf": float("inf"), "nan": float("nan")}
@@ -53,7 +53,11 @@ class OperandReader(ExprParser):
     refused: Mapping[str, str] = {word: why for word, why in ExprParser.refused.items() if word != "/"}
 
     def __init__(
-        self, text: str, names: dict[str, Any], where: Callable[[str, int], ParseError], shapes: dict[Tensor, ShapeOf]
+        self,
+        text: str,
+        names: dict[str, Any],
+        where: Callable[[str, int], ParseError],
+        shapes: dict[Tensor, ir.ShapeOf],
     ) -> None:
         super().__init__(text, names)
         self.where = where
@@ -89,7 +93,7 @@ class OperandReader(ExprParser):
         if found is None and name.endswith(_SHAPE):
             tensor = self.names.get(name.removesuffix(_SHAPE))
             if isinstance(tensor, Tensor):
-                return self.shapes.setdefault(tensor, ShapeOf(tensor))
+                return self.shapes.setdefault(tensor, ir.ShapeOf(tensor))
         return found
 
     def is_operand(self, value: Any) -> bool:
@@ -115,7 +119,7 @@ class OperandReader(ExprParser):
         for arg in args:
             self.want(Expr, arg, f"an index of {name}")
         self.without_undef(position, f"an index of {name}")
-        if isinstance(symbol, ShapeOf):
+        if isinstance(symbol, ir.ShapeOf):
             axis = args[0].value if len(args) == 1 else None
             if axis is None or not axis.is_const or not 0 <= axis.data < symbol.tensor.ndim:
                 raise self.error(f"{name} has the axes 0 to {symbol.tensor.ndim - 1}", position)

@@ -15,28 +15,9 @@ from bound.tensor import Tensor
 from bound.tir.build import ExternCall
 from bound.tir.value import Value, parameter
 from intset.errors import InputError, ParseError
-from intset.expr import ops
-from intset.expr.dag import opaque_terms, postorder
-from intset.expr.node import Cond, Expr, ShapeVar, Var, const, constant_value
+from intset.expr import Cond, Expr, Range, ShapeVar, Var, const, constant_value, dag, ops
 from intset.expr.parser import tokens_of
-from intset.expr.range import Range
-from lowering.nest.ir import (
-    ABOVE,
-    Allocate,
-    Assert,
-    Assume,
-    Carry,
-    Evaluate,
-    For,
-    Function,
-    If,
-    Let,
-    LoopKind,
-    Padding,
-    Stmt,
-    Store,
-    seq,
-)
+from lowering.nest import ir
 from lowering.nest.names import IDENTIFIER
 from lowering.nest.operands import OperandReader, Untyped, typed
 from lowering.nest.printer import range_between
@@ -244,17 +225,17 @@ def start_and_steps(coordinate: Expr, places: list[Var]) -> tuple[Expr, tuple[in
             break
         steps[last[0]] += last[1] if coordinate.op is ops.ADD else -last[1]
         coordinate = coordinate.args[0]
-    if any(node in numbers for node in postorder((coordinate,))):
+    if any(node in numbers for node in dag.postorder((coordinate,))):
         return None
     return coordinate, tuple(steps)
 
 
-_KINDS: Final = {str(kind): kind for kind in (LoopKind.PARALLEL, LoopKind.VECTORIZED, LoopKind.UNROLLED)}
+_KINDS: Final = {str(kind): kind for kind in (ir.LoopKind.PARALLEL, ir.LoopKind.VECTORIZED, ir.LoopKind.UNROLLED)}
 _PROVED: Final = "proved"
-Around: TypeAlias = "Callable[[Stmt], Stmt]"
+Around: TypeAlias = "Callable[[ir.Stmt], ir.Stmt]"
 
 
-def parse_nest(text: str) -> Function:
+def parse_nest(text: str) -> ir.Function:
     """The function whose text this is: what `str` writes of a function, or the same written by hand.
 
     A bare name in the head is an integer, a size (at least 0) where a shape uses it; `alpha: float32` is a scalar. A
@@ -284,7 +265,7 @@ def parse_nest(text: str) -> Function:
     lines = lines_of(text)
     if not lines:
         raise InputError("parse_nest takes the text of a nest, and this text is empty")
-    return ABOVE.with_checked_claims(_Parser(lines).function())
+    return ir.ABOVE.with_checked_claims(_Parser(lines).function())
 
 
 class _Block:
@@ -300,27 +281,27 @@ class _Block:
     def __init__(self, head: ParsedLine, around: Around, names: dict[str, Any]) -> None:
         self.head, self.around, self.names = head, around, names
         self.indent: int | None = None
-        self.stmts: list[Stmt] = []
+        self.stmts: list[ir.Stmt] = []
 
     @property
-    def stmt(self) -> Stmt:
-        return self.around(seq(*self.stmts))
+    def stmt(self) -> ir.Stmt:
+        return self.around(ir.seq(*self.stmts))
 
 
 class _Parser:
     def __init__(self, lines: list[ParsedLine]) -> None:
         self.lines = lines
         self.shapes: dict[Tensor, Any] = {}
-        self.padding: dict[Tensor, Padding] = {}  # of parameters
+        self.padding: dict[Tensor, ir.Padding] = {}  # of parameters
 
     # -- the function -------------------------------------------------------------------------------------------
 
-    def function(self) -> Function:
+    def function(self) -> ir.Function:
         name, tensors, sizes, scalars, names = self.head(self.lines[0])
         body = self.body(names)
         written = written_in(body)
         outputs = tuple(t for t in tensors if t in written)
-        return Function(name, tensors, outputs, sizes, scalars, body, padding=self.padding)
+        return ir.Function(name, tensors, outputs, sizes, scalars, body, padding=self.padding)
 
     def head(
         self, line: ParsedLine
@@ -391,7 +372,7 @@ class _Parser:
 
     # -- blocks -------------------------------------------------------------------------------------------------
 
-    def body(self, names: dict[str, Any]) -> Stmt:
+    def body(self, names: dict[str, Any]) -> ir.Stmt:
         blocks = [_Block(self.lines[0], lambda inside: inside, names)]
 
         def close() -> None:
@@ -431,16 +412,16 @@ class _Parser:
             cond = self.condition(part.until(":"), block.names, "a condition")
             part.expect(":")
             part.end()
-            return lambda inside: If(cond, inside), dict(block.names)
+            return lambda inside: ir.If(cond, inside), dict(block.names)
         if word == "else":
             part.expect("else")
             part.expect(":")
             part.end()
             before = block.stmts.pop() if block.stmts else None
-            if not isinstance(before, If) or before.orelse is not None:
+            if not isinstance(before, ir.If) or before.orelse is not None:
                 raise line.error("there is no if for this else", line.indent)
             cond, then = before.cond, before.then
-            return lambda inside: If(cond, then, inside), dict(block.names)
+            return lambda inside: ir.If(cond, then, inside), dict(block.names)
         if word == "pass":
             part.expect("pass")
             part.end()
@@ -465,12 +446,12 @@ class _Parser:
         part.expect(",")
         end = self.integer(part.until(")"), names, "the end of a range")
         part.expect(")")
-        kind, thread = LoopKind.SERIAL, ""
+        kind, thread = ir.LoopKind.SERIAL, ""
         if part.peek() in _KINDS:
             kind = _KINDS[part.name("a kind of loop")]
         elif part.skip("on"):
             thread = part.name("the tag of a thread axis")
-            kind = LoopKind.VTHREAD if thread.startswith("vthread") else LoopKind.THREAD
+            kind = ir.LoopKind.VTHREAD if thread.startswith("vthread") else ir.LoopKind.THREAD
         inner = {**names, var.name: var}
         carried: list[tuple[Var, Expr, Part]] = []
         if part.skip("with"):
@@ -487,11 +468,11 @@ class _Parser:
         part.expect(":")
         part.end()
         carries = tuple(
-            Carry(label, first, self.integer(text, inner, "the next value of a carried variable"), after_last=False)
+            ir.Carry(label, first, self.integer(text, inner, "the next value of a carried variable"), after_last=False)
             for label, first, text in carried
         )
         within = range_between(low, end)
-        return lambda inside: For(var, within, inside, kind, thread, carries), inner
+        return lambda inside: ir.For(var, within, inside, kind, thread, carries), inner
 
     def fresh(self, part: Part, names: dict[str, Any], what: str) -> Var:
         at = part.at_word()
@@ -502,7 +483,7 @@ class _Parser:
 
     # -- statements of one line ---------------------------------------------------------------------------------
 
-    def simple(self, part: Part, names: dict[str, Any]) -> Stmt:
+    def simple(self, part: Part, names: dict[str, Any]) -> ir.Stmt:
         at = part.at_word()
         label = part.name("a statement")
         if part.next_is("("):
@@ -513,7 +494,7 @@ class _Parser:
             value = self.built(lambda: typed(self.operand(part.until(""), names)), part)
             var = Var(label) if isinstance(value, Expr) else parameter(label, _dtype_of(value))
             names[label] = var
-            return Let(var, value)
+            return ir.Let(var, value)
         if not part.next_is("["):
             raise part.error("a statement is expected: a store, a name for a value, a host call, for, if ...", at)
         part.rewind(at)
@@ -527,7 +508,7 @@ class _Parser:
             raise part.error("only an element of an array is stored to", at)
         part.expect("=")
         value = self.stored(part.until(""), names, names[label])
-        return Store(names[label], tuple(element.args), value)
+        return ir.Store(names[label], tuple(element.args), value)
 
     def stored(self, text: Part, names: dict[str, Any], tensor: Tensor) -> Any:
         value = self.operand(text, names)
@@ -543,7 +524,7 @@ class _Parser:
             raise text.error(f"{tensor.name} holds {dtype}: convert the value, as in {dtype}(...)", text.at_word())
         return value
 
-    def host_call(self, label: str, part: Part, names: dict[str, Any], at: int) -> Stmt:
+    def host_call(self, label: str, part: Part, names: dict[str, Any], at: int) -> ir.Stmt:
         part.expect("(")
         args: list[Any] = []
         for text in part.listed(")"):
@@ -557,9 +538,9 @@ class _Parser:
                 args.append(value)
         part.end()
         tensors = tuple(dict.fromkeys(a for a in args if isinstance(a, Tensor)))
-        return Evaluate(ExternCall("packed", label, tuple(args)), tensors, tensors)
+        return ir.Evaluate(ExternCall("packed", label, tuple(args)), tensors, tensors)
 
-    def claim(self, part: Part, names: dict[str, Any]) -> Stmt:
+    def claim(self, part: Part, names: dict[str, Any]) -> ir.Stmt:
         word = part.name("a statement")
         text = part.until(",")
         cond = self.condition(text, names, "a condition", has_undef=word == "assume")
@@ -569,12 +550,12 @@ class _Parser:
         if word == "assume":
             if message not in (None, _PROVED):
                 raise part.error('an assumption is marked "proved", or not at all', at)
-            return Assume(cond, message == _PROVED)
+            return ir.Assume(cond, message == _PROVED)
         if not isinstance(cond, Cond):
             raise text.error("an assertion is a condition on integers", text.at_word())
-        return Assert(cond, text.text.strip() if message is None else message)
+        return ir.Assert(cond, text.text.strip() if message is None else message)
 
-    def allocation(self, part: Part, names: dict[str, Any]) -> Stmt:
+    def allocation(self, part: Part, names: dict[str, Any]) -> ir.Stmt:
         part.expect("allocate")
         at = part.at_word()
         label = part.name("the name of an array")
@@ -610,7 +591,7 @@ class _Parser:
             steps = tuple(found[1] for found in held if found is not None)
         part.end()
         names[label] = tensor
-        return Allocate(tensor, tuple(ranges), scope, origin, steps)
+        return ir.Allocate(tensor, tuple(ranges), scope, origin, steps)
 
     def untouched(self, part: Part, block: _Block) -> None:
         """Read `padding A[i, j] where condition`, which follows the head or the `allocate` of the array."""
@@ -632,13 +613,13 @@ class _Parser:
         part.expect("where")
         text = part.until("")
         cond = self.condition(text, inner, "a condition")
-        if not isinstance(cond, Cond) or opaque_terms(cond):
+        if not isinstance(cond, Cond) or dag.opaque_terms(cond):
             raise text.error("the condition of a padding is one on indices and sizes", text.at_word())
         last = block.stmts[-1] if block.stmts else None
-        if isinstance(last, Allocate) and last.tensor is tensor and last.padding is None:
-            block.stmts[-1] = replace(last, padding=Padding(tuple(indices), cond))
+        if isinstance(last, ir.Allocate) and last.tensor is tensor and last.padding is None:
+            block.stmts[-1] = replace(last, padding=ir.Padding(tuple(indices), cond))
         elif last is None and block.head is self.lines[0] and tensor not in self.padding:
-            self.padding[tensor] = Padding(tuple(indices), cond)
+            self.padding[tensor] = ir.Padding(tuple(indices), cond)
         else:
             raise part.error("a padding is told once, under the head or under the allocate of its array", at)
 

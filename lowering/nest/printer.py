@@ -35,31 +35,12 @@ from bound.tensor import Tensor
 from bound.tir.build import FUNCTIONS, PREDICATES
 from bound.tir.value import CALL, CONVERT, DIV, NUMBER, PARAM, SHORT, SPELLED, IntFunction, Operand, Value
 from bound.tir.walk import loaded_tensor, substitute
-from intset.expr import ops
-from intset.expr.dag import size
-from intset.expr.node import Expr, Var, const, constant_value, make
+from intset.expr import Expr, Range, Var, const, constant_value, dag, ops
+from intset.expr.node import make
 from intset.expr.printer import INFIX as WHOLE_INFIX
 from intset.expr.printer import Placed, Precedence, composed, layout_of, listed
-from intset.expr.range import Range
 from intset.linear.form import Linear
-from lowering.nest.ir import (
-    ABOVE,
-    Allocate,
-    Assert,
-    Assume,
-    Evaluate,
-    For,
-    Function,
-    If,
-    Let,
-    LoopKind,
-    Padding,
-    Seq,
-    ShapeOf,
-    Stmt,
-    Store,
-    is_empty,
-)
+from lowering.nest import ir
 from lowering.nest.names import Naming, identifier, label_of, place_names
 from lowering.nest.undef import is_undef
 from lowering.nest.walk import children, is_operand
@@ -97,7 +78,7 @@ def _layout(node: Operand, names: Names) -> Placed:
         return _value(node, names)
     if node.op is ops.LOAD and isinstance(node.data, IntFunction):
         return _value(substitute(node.data.body, dict(zip(node.data.params, node.args, strict=True))), names)
-    if node.op is ops.LOAD and isinstance(node.data, ShapeOf):
+    if node.op is ops.LOAD and isinstance(node.data, ir.ShapeOf):
         of = node.data.tensor
         return Precedence.ATOM, listed(f"{names.get(of, of.name)}.shape[", node.args, "]")
     if node.op is ops.ASSERTING and node.data == ops.SIZE and isinstance(node.args[1], Var):
@@ -155,7 +136,7 @@ def end_of(low: Expr, extent: Expr) -> Expr:
     if constant_value(low) == 0:
         return extent
     short = weighed((extent, 1), (low, 1))
-    return short if size(short) < size(low + extent) else low + extent
+    return short if dag.size(short) < dag.size(low + extent) else low + extent
 
 
 def weighed(*summands: tuple[Expr, int]) -> Expr:
@@ -205,17 +186,17 @@ class PrintedLine(NamedTuple):
     """
 
     text: str
-    stmt: Stmt | None
+    stmt: ir.Stmt | None
     path: tuple[int, ...] = ()
     names: Mapping[object, str] = {}
 
 
-def function_text(f: Function) -> str:
+def function_text(f: ir.Function) -> str:
     """The whole function; an assumption is marked "proved" where the dataflow proves it."""
-    return "\n".join(line.text for line in function_lines(ABOVE.with_checked_claims(f)))
+    return "\n".join(line.text for line in function_lines(ir.ABOVE.with_checked_claims(f)))
 
 
-def function_lines(f: Function) -> Iterator[PrintedLine]:
+def function_lines(f: ir.Function) -> Iterator[PrintedLine]:
     """The lines of the function; the first, number 1, is its head."""
     names = Naming(place_names(f.body))
     tensors = [names.bound(t, t.name, 0) for t in f.params]
@@ -233,40 +214,40 @@ def function_lines(f: Function) -> Iterator[PrintedLine]:
     yield from _lines(f.body, 1, names)
 
 
-def stmt_text(stmt: Stmt) -> str:
+def stmt_text(stmt: ir.Stmt) -> str:
     """A statement with all inside it."""
     return "\n".join(line.text for line in stmt_lines(stmt))
 
 
-def stmt_lines(stmt: Stmt) -> Iterator[PrintedLine]:
+def stmt_lines(stmt: ir.Stmt) -> Iterator[PrintedLine]:
     """The printed lines of a statement, nested statements included."""
     return _lines(stmt, 0, Naming(place_names(stmt)))
 
 
-def statement_lines(f: Function) -> dict[tuple[int, ...], int]:
+def statement_lines(f: ir.Function) -> dict[tuple[int, ...], int]:
     """The first line of each statement in `str(f)`, by path: indices into `children` from the body of the function.
 
     Lines are counted, not printed. Only empty sequences have a line.
     """
     lines: dict[tuple[int, ...], int] = {}
     line = 2 + sum(t in f.padding for t in f.params)
-    stack: list[tuple[Stmt | None, tuple[int, ...]]] = [(f.body, ())]
+    stack: list[tuple[ir.Stmt | None, tuple[int, ...]]] = [(f.body, ())]
     while stack:
         stmt, path = stack.pop()
         if stmt is None:
             line += 1  # of `else:`
             continue
-        if not isinstance(stmt, Seq) or is_empty(stmt):
+        if not isinstance(stmt, ir.Seq) or ir.is_empty(stmt):
             lines[path] = line
-            line += 2 if isinstance(stmt, Allocate) and stmt.padding is not None else 1
+            line += 2 if isinstance(stmt, ir.Allocate) and stmt.padding is not None else 1
         inside = [(inner, (*path, k)) for k, inner in enumerate(children(stmt))]
-        between = [(None, ())] if isinstance(stmt, If) and len(inside) == 2 else []
+        between = [(None, ())] if isinstance(stmt, ir.If) and len(inside) == 2 else []
         stack.extend(reversed([*inside[:1], *between, *inside[1:]]))
     return lines
 
 
-def _lines(root: Stmt, level: int, names: Naming) -> Iterator[PrintedLine]:
-    stack: list[tuple[Stmt | None, int, tuple[int, ...]]] = [(root, level, ())]
+def _lines(root: ir.Stmt, level: int, names: Naming) -> Iterator[PrintedLine]:
+    stack: list[tuple[ir.Stmt | None, int, tuple[int, ...]]] = [(root, level, ())]
     while stack:
         stmt, depth, path = stack.pop()
         names.leave(depth)
@@ -274,11 +255,11 @@ def _lines(root: Stmt, level: int, names: Naming) -> Iterator[PrintedLine]:
         if stmt is None:
             yield PrintedLine(f"{indent}else:", None)
             continue
-        if isinstance(stmt, Seq) and not is_empty(stmt):
+        if isinstance(stmt, ir.Seq) and not ir.is_empty(stmt):
             stack.extend((inner, depth, (*path, k)) for k, inner in reversed(list(enumerate(stmt.stmts))))
             continue
         yield PrintedLine(indent + _first_line(stmt, depth, names), stmt, path, dict(names.of))
-        if isinstance(stmt, Allocate) and stmt.padding is not None:
+        if isinstance(stmt, ir.Allocate) and stmt.padding is not None:
             yield PrintedLine(indent + _padding(stmt.tensor, stmt.padding, depth, names), None)
         inside = list(enumerate(children(stmt)))
         if len(inside) == 2:
@@ -287,26 +268,26 @@ def _lines(root: Stmt, level: int, names: Naming) -> Iterator[PrintedLine]:
             stack.append((inside[0][1], depth + 1, (*path, 0)))
 
 
-def _first_line(stmt: Stmt, depth: int, names: Naming) -> str:
-    if isinstance(stmt, Seq):
+def _first_line(stmt: ir.Stmt, depth: int, names: Naming) -> str:
+    if isinstance(stmt, ir.Seq):
         return "pass"
-    if isinstance(stmt, For):
+    if isinstance(stmt, ir.For):
         return _loop(stmt, depth, names)
-    if isinstance(stmt, If):
+    if isinstance(stmt, ir.If):
         return f"if {text(stmt.cond, names.of)}:"
-    if isinstance(stmt, Store):
+    if isinstance(stmt, ir.Store):
         target = names.of.get(stmt.tensor, stmt.tensor.name)
         return f"{target}[{', '.join(text(e, names.of) for e in stmt.indices)}] = {text(stmt.value, names.of)}"
-    if isinstance(stmt, Assert):
+    if isinstance(stmt, ir.Assert):
         return f"assert {text(stmt.cond, names.of)}, {quoted(stmt.message)}"
-    if isinstance(stmt, Assume):
+    if isinstance(stmt, ir.Assume):
         return f"assume {text(stmt.cond, names.of)}" + (', "proved"' if stmt.proved else "")
-    if isinstance(stmt, Let):
+    if isinstance(stmt, ir.Let):
         value = text(stmt.value, names.of)
         return f"{names.bound(stmt.var, label_of(stmt.var), depth)} = {value}"
-    if isinstance(stmt, Evaluate):
+    if isinstance(stmt, ir.Evaluate):
         return f"{identifier(stmt.call.name)}({', '.join(_argument(a, names) for a in stmt.call.args)})"
-    if isinstance(stmt, Allocate):
+    if isinstance(stmt, ir.Allocate):
         return _allocation(stmt, depth, names)
     return repr(type(stmt).__name__)
 
@@ -316,11 +297,11 @@ def quoted(message: str) -> str:
     return json.dumps(message, ensure_ascii=False)
 
 
-def _loop(loop: For, depth: int, names: Naming) -> str:
+def _loop(loop: ir.For, depth: int, names: Naming) -> str:
     on = ""
     if loop.thread:
         on = f" on {loop.thread}"
-    elif loop.kind is not LoopKind.SERIAL:
+    elif loop.kind is not ir.LoopKind.SERIAL:
         on = f" {loop.kind}"
     within = range_text(loop.range, names.of)
     firsts = [text(c.first, names.of) for c in loop.carried]
@@ -349,7 +330,7 @@ def _argument(arg: Any, names: Naming) -> str:
     return str(getattr(arg, "name", None) or arg)
 
 
-def _allocation(stmt: Allocate, depth: int, names: Naming) -> str:
+def _allocation(stmt: ir.Allocate, depth: int, names: Naming) -> str:
     parts = []
     for r in stmt.ranges:
         assert isinstance(r.min, Expr) and isinstance(r.extent, Expr)
@@ -369,7 +350,7 @@ def _allocation(stmt: Allocate, depth: int, names: Naming) -> str:
     return f"allocate {name}: {stmt.tensor.dtype}[{', '.join(parts)}]{scope}{at}"
 
 
-def _padding(tensor: Tensor, padding: Padding, depth: int, names: Naming) -> str:
+def _padding(tensor: Tensor, padding: ir.Padding, depth: int, names: Naming) -> str:
     indices = [names.bound(v, v.name, depth + 1) for v in padding.indices]
     cond = text(padding.cond, names.of)
     names.leave(depth)
@@ -387,5 +368,5 @@ def _held(start: Expr, row: Sequence[int], names: Naming) -> str:
     return text(total, names.of)
 
 
-ABOVE.function_text = function_text
-ABOVE.stmt_text = stmt_text
+ir.ABOVE.function_text = function_text
+ir.ABOVE.stmt_text = stmt_text

@@ -16,35 +16,17 @@ from intset.budgets import CACHED_ANSWERS
 from intset.config import Effort, tiers_within
 from intset.context import Context
 from intset.errors import InputError
-from intset.expr import ops
-from intset.expr.arguments import a_name
+from intset.expr import Cond, Expr, Range, Var, arguments, const, dag, ops, shown
 from intset.expr.build import logical_not
-from intset.expr.dag import chain, conjuncts, opaque_terms
-from intset.expr.node import Cond, Expr, Var, const, truth
-from intset.expr.printer import shown
-from intset.expr.range import Range
+from intset.expr.node import truth
 from intset.facts import ASSERTED, ASSUMED, DERIVED, Fact
 from intset.prover.proof import Proof
-from lowering.nest.ir import (
-    Allocate,
-    Assert,
-    Assume,
-    For,
-    Function,
-    If,
-    Let,
-    Padding,
-    Seq,
-    Stmt,
-    Store,
-    tensor_of,
-    with_fields,
-)
+from lowering.nest import ir
 from lowering.nest.undef import has_undef
 from lowering.nest.walk import children, map_operands, operands, range_ends, statements, written_by
 
 _EXTENSIONS: Final[WeakKeyDictionary[Context, dict[object, Context]]] = WeakKeyDictionary()
-S = TypeVar("S", bound=Stmt)
+S = TypeVar("S", bound=ir.Stmt)
 Indices: TypeAlias = "tuple[Expr, ...]"
 
 
@@ -112,7 +94,7 @@ class Scope:
             extended = self._extensions[key] = ctx.extended(ranges=ranges, facts=facts)
         return extended
 
-    def inside(self, loop: For) -> Scope:
+    def inside(self, loop: ir.For) -> Scope:
         """The scope of the body of a loop.
 
         Ends of a loop are computed once, before its first iteration. Elements that they read may change in the body if
@@ -122,15 +104,15 @@ class Scope:
         if not self.may_change(loop.range.min, loop.range.extent):
             return Scope(self, {loop.var: loop.range}, facts, self.written)
         low, extent = range_ends(loop.range)
-        kept = [loop.var >= part for part in chain(ops.MAX, low) if not self.may_change(part)]
+        kept = [loop.var >= part for part in dag.chain(ops.MAX, low) if not self.may_change(part)]
         if not self.may_change(low):
-            kept += [loop.var < low + part for part in chain(ops.MIN, extent) if not self.may_change(part)]
+            kept += [loop.var < low + part for part in dag.chain(ops.MIN, extent) if not self.may_change(part)]
         return Scope(self, {loop.var: None}, (*facts, *(Fact(cond, DERIVED) for cond in kept)), self.written)
 
     def may_change(self, *parts: object) -> bool:
         """Whether expressions read elements that the function writes."""
-        terms = opaque_terms(*(part for part in parts if isinstance(part, (Expr, Cond))))
-        return any(tensor_of(term.data) in self.written for term in terms)
+        terms = dag.opaque_terms(*(part for part in parts if isinstance(part, (Expr, Cond))))
+        return any(ir.tensor_of(term.data) in self.written for term in terms)
 
     def where(self, *conditions: object, provenance: str = DERIVED) -> Scope:
         """The scope in which conditions hold; what is no condition on integers says nothing."""
@@ -145,25 +127,25 @@ class Scope:
         """The scope of one statement, with facts that later stores may falsify. Never use it for another one."""
         return Scope(self, {}, tuple(Fact(cond, ASSUMED) for cond in conditions), self.written) if conditions else self
 
-    def after(self, stmt: Stmt) -> Scope:
+    def after(self, stmt: ir.Stmt) -> Scope:
         """The scope behind a statement of a sequence."""
-        if isinstance(stmt, Assert):
+        if isinstance(stmt, ir.Assert):
             return self.where(stmt.cond, provenance=ASSERTED)
-        if isinstance(stmt, Assume) and not has_undef(stmt.cond):
+        if isinstance(stmt, ir.Assume) and not has_undef(stmt.cond):
             return self.where(stmt.cond, provenance=ASSUMED)
-        if isinstance(stmt, Let) and isinstance(stmt.var, Var) and isinstance(stmt.value, Expr):
+        if isinstance(stmt, ir.Let) and isinstance(stmt.var, Var) and isinstance(stmt.value, Expr):
             return self.where(stmt.var.eq(stmt.value))
         return self
 
-    def then(self, stmt: If) -> Scope:
+    def then(self, stmt: ir.If) -> Scope:
         return self.where(stmt.cond)
 
-    def otherwise(self, stmt: If) -> Scope:
+    def otherwise(self, stmt: ir.If) -> Scope:
         return self.where(~stmt.cond) if isinstance(stmt.cond, Cond) else self
 
     def _usable(self, cond: object) -> Iterable[Cond]:
         if isinstance(cond, Cond):
-            for part in conjuncts(cond):
+            for part in dag.conjuncts(cond):
                 if not self.may_change(part):
                     yield part
 
@@ -176,22 +158,22 @@ def _key(ctx: Context, is_root: bool, added: Sequence[Scope]) -> object:
     return None if is_root else ctx, limits, facts  # a weak key must not be a value
 
 
-def scope_of(f: Function) -> Scope:
+def scope_of(f: ir.Function) -> Scope:
     """The scope of the body of a function."""
     return Scope(None, {}, (), written_in(f.body), f.ctx)
 
 
-def scope_behind_head(f: Function) -> Scope:
+def scope_behind_head(f: ir.Function) -> Scope:
     """The scope behind the leading assertions of a function."""
     scope = scope_of(f)
-    for stmt in children(f.body) if isinstance(f.body, Seq) else ():
-        if not isinstance(stmt, (Assert, Let)):
+    for stmt in children(f.body) if isinstance(f.body, ir.Seq) else ():
+        if not isinstance(stmt, (ir.Assert, ir.Let)):
             break
         scope = scope.after(stmt)
     return scope
 
 
-def written_in(root: Stmt) -> frozenset[Tensor]:
+def written_in(root: ir.Stmt) -> frozenset[Tensor]:
     """The tensors of which an element may be written inside a statement."""
     return frozenset(tensor for stmt in statements(root) for tensor in written_by(stmt))
 
@@ -208,7 +190,7 @@ def proves(scope: Scope, cond: object) -> bool:
 
 def parts_of_condition(cond: Truth) -> list[Truth]:
     """The distinct conjuncts of a condition, float comparisons included."""
-    return chain(ops.AND, cond)
+    return dag.chain(ops.AND, cond)
 
 
 class ElementAccess(NamedTuple):
@@ -219,9 +201,9 @@ class ElementAccess(NamedTuple):
     is_store: bool
 
 
-def element_accesses(stmt: Stmt) -> Iterator[ElementAccess]:
+def element_accesses(stmt: ir.Stmt) -> Iterator[ElementAccess]:
     """The store and the loads of one statement, without nested ones; host calls are left out."""
-    if isinstance(stmt, Store):
+    if isinstance(stmt, ir.Store):
         yield ElementAccess(stmt.tensor, stmt.indices, True)
     for node in nodes(*operands(stmt)):
         tensor = loaded_tensor(node)
@@ -242,15 +224,15 @@ def redirected(stmt: S, move: Callable[[Tensor, Indices], tuple[Tensor, Indices]
         return None if target is None else element(*target)
 
     new = map_operands(stmt, lambda operand: walk.rewrite(operand, on_load=on_load))
-    if isinstance(new, Store):
+    if isinstance(new, ir.Store):
         target = move(new.tensor, new.indices)
-        return new if target is None else with_fields(new, tensor=target[0], indices=target[1])
+        return new if target is None else ir.with_fields(new, tensor=target[0], indices=target[1])
     return new
 
 
-def tensors_of(f: Function) -> tuple[Tensor, ...]:
+def tensors_of(f: ir.Function) -> tuple[Tensor, ...]:
     """Parameters, then allocated tensors in text order."""
-    made = (stmt.tensor for stmt in statements(f.body) if isinstance(stmt, Allocate))
+    made = (stmt.tensor for stmt in statements(f.body) if isinstance(stmt, ir.Allocate))
     return tuple(dict.fromkeys((*f.params, *made)))
 
 
@@ -265,14 +247,14 @@ def limits_of_elements(*values: Operand) -> list[Cond]:
     return found
 
 
-def tensor_named(f: Function, name: str) -> Tensor:
+def tensor_named(f: ir.Function, name: str) -> Tensor:
     """The one tensor of this name.
 
     Raises
     ------
     InputError: the function has none, or more than one.
     """
-    a_name(name, "the name of an array")
+    arguments.a_name(name, "the name of an array")
     every = tensors_of(f)
     found = [t for t in every if t.name == name]
     if len(found) != 1:
@@ -281,15 +263,15 @@ def tensor_named(f: Function, name: str) -> Tensor:
     return found[0]
 
 
-def allocation_of(f: Function, tensor: Tensor) -> Allocate | None:
+def allocation_of(f: ir.Function, tensor: Tensor) -> ir.Allocate | None:
     """What allocates a tensor; `None` of a parameter."""
     for stmt in statements(f.body):
-        if isinstance(stmt, Allocate) and stmt.tensor is tensor:
+        if isinstance(stmt, ir.Allocate) and stmt.tensor is tensor:
             return stmt
     return None
 
 
-def storage_of(f: Function, tensor: Tensor) -> list[tuple[Expr, Expr]]:
+def storage_of(f: ir.Function, tensor: Tensor) -> list[tuple[Expr, Expr]]:
     """First index and extent of each dimension of a tensor's storage."""
     found = allocation_of(f, tensor)
     if found is None:
@@ -297,13 +279,13 @@ def storage_of(f: Function, tensor: Tensor) -> list[tuple[Expr, Expr]]:
     return [range_ends(r) for r in found.ranges]
 
 
-def padding_of(f: Function, tensor: Tensor) -> Padding | None:
+def padding_of(f: ir.Function, tensor: Tensor) -> ir.Padding | None:
     """What of a tensor may not be touched; `None` where all of it may."""
     found = allocation_of(f, tensor)
     return f.padding.get(tensor) if found is None else found.padding
 
 
-def is_outside(padding: Padding | None, indices: Sequence[Expr]) -> Cond:
+def is_outside(padding: ir.Padding | None, indices: Sequence[Expr]) -> Cond:
     """The condition that an element is touchable."""
     return truth(True) if padding is None else logical_not(padding.at(indices))
 

@@ -8,11 +8,9 @@ from bound import dtypes
 from bound.tensor import Tensor
 from bound.tir.value import UNDEF, Operand, Truth, make
 from bound.tir.walk import input_tensors, loaded_tensor, nodes, read_indices
-from intset.expr import ops
+from intset.expr import Expr, dag, ops
 from intset.expr.build import Opaque
-from intset.expr.dag import ORIGIN, chain
-from intset.expr.node import Expr
-from lowering.nest.ir import Assume, Function, Let, Stmt, Store
+from lowering.nest import ir
 from lowering.nest.walk import operands, statements, tensors_read, variables
 
 
@@ -48,7 +46,7 @@ def undef(dtype: str = dtypes.INDEX) -> Operand:
     """
     if dtypes.is_int(dtypes.check(dtype)):
         return Undef(dtype)()
-    return make(UNDEF, (), dtype, ORIGIN.next_uid())
+    return make(UNDEF, (), dtype, dag.ORIGIN.next_uid())
 
 
 def is_undef(node: Operand) -> bool:
@@ -63,7 +61,7 @@ def undefs(*roots: Operand) -> Iterator[Operand]:
 
 def permission(cond: Truth) -> tuple[tuple[Truth, ...], Tensor, tuple[Expr, ...]] | None:
     """What `c or T[i] == undef()` permits to read where c is false: (the parts of c, T, i); `None` of another form."""
-    parts = chain(ops.OR, cond)
+    parts = dag.chain(ops.OR, cond)
     unknown = [part for part in parts if has_undef(part)]
     if len(unknown) != 1 or unknown[0].op is not ops.EQ:
         return None
@@ -80,28 +78,28 @@ def has_undef(*roots: Operand) -> bool:
     return next(undefs(*roots), None) is not None
 
 
-def unclear_tensors(f: Function) -> frozenset[Tensor]:
+def unclear_tensors(f: ir.Function) -> frozenset[Tensor]:
     """The tensors whose elements may depend on an `undef()`."""
     found: set[Tensor] = set()
     names: set[Operand] = set()
     while True:
         size = len(found) + len(names)
         for stmt in statements(f.body):
-            if isinstance(stmt, Assume):
+            if isinstance(stmt, ir.Assume):
                 found.update(tensors_read(stmt.cond) if has_undef(stmt.cond) else ())
-            elif isinstance(stmt, (Store, Let)):
+            elif isinstance(stmt, (ir.Store, ir.Let)):
                 value = stmt.value
                 is_unclear = has_undef(value) or any(t in found for t in tensors_read(value))
                 if is_unclear or any(v in names for v in variables(value)):
-                    found.update([stmt.tensor] if isinstance(stmt, Store) else [])
-                    names.update([stmt.var] if isinstance(stmt, Let) else [])
+                    found.update([stmt.tensor] if isinstance(stmt, ir.Store) else [])
+                    names.update([stmt.var] if isinstance(stmt, ir.Let) else [])
         if len(found) + len(names) == size:
             return frozenset(found)
 
 
-def deciding_tensors(stmt: Stmt) -> Iterator[Tensor]:
+def deciding_tensors(stmt: ir.Stmt) -> Iterator[Tensor]:
     """The tensors that control a statement: in conditions, ranges, indices, and values of names."""
-    if not isinstance(stmt, Store):
+    if not isinstance(stmt, ir.Store):
         yield from input_tensors(operands(stmt))
         return
     yield from input_tensors(stmt.indices)

@@ -12,30 +12,12 @@ from bound.tensor import Tensor
 from bound.tir import walk
 from bound.tir.reduce import Parameter
 from bound.tir.value import PARAM, IntFunction, Operand, Value, integer
-from intset.expr import ops
-from intset.expr.dag import chain, opaque_terms, postorder, reachable
-from intset.expr.node import Expr, Node, Var, constant_value
-from intset.expr.range import Range
-from lowering.nest.ir import (
-    Allocate,
-    Assert,
-    Assume,
-    Carry,
-    Evaluate,
-    For,
-    If,
-    Let,
-    Seq,
-    Stmt,
-    Store,
-    flat,
-    seq,
-    with_fields,
-)
+from intset.expr import Expr, Node, Range, Var, constant_value, dag, ops
+from lowering.nest import ir
 
 R = TypeVar("R")
 Old = TypeVar("Old", bound=Operand)
-S = TypeVar("S", bound=Stmt)
+S = TypeVar("S", bound=ir.Stmt)
 Visit: TypeAlias = "Generator[Any, Any, R]"
 Recursion: TypeAlias = "Generator[Any, Any, R]"
 """A recursive function for `drive` over anything but statements, whose walks are the driver's."""
@@ -59,30 +41,30 @@ def drive(root: Visit[R]) -> R:
     return answer
 
 
-_COMPOUND: Final = (Seq, For, If)  # the kinds with statements inside
+_COMPOUND: Final = (ir.Seq, ir.For, ir.If)  # the kinds with statements inside
 
 
-def children(stmt: Stmt) -> tuple[Stmt, ...]:
+def children(stmt: ir.Stmt) -> tuple[ir.Stmt, ...]:
     """The statements directly inside."""
-    if isinstance(stmt, Seq):
+    if isinstance(stmt, ir.Seq):
         return stmt.stmts
-    if isinstance(stmt, For):
+    if isinstance(stmt, ir.For):
         return (stmt.body,)
-    if isinstance(stmt, If):
+    if isinstance(stmt, ir.If):
         return (stmt.then,) if stmt.orelse is None else (stmt.then, stmt.orelse)
     return ()
 
 
-def statements(root: Stmt) -> Iterator[Stmt]:
+def statements(root: ir.Stmt) -> Iterator[ir.Stmt]:
     """Every statement, outer ones before those inside, in the order of the text."""
     stack = [root]
     while stack:
         stmt = stack.pop()
         yield stmt
         kind = type(stmt)
-        if kind is For:
+        if kind is ir.For:
             stack.append(stmt.body)
-        elif kind is Seq or kind is If:
+        elif kind is ir.Seq or kind is ir.If:
             stack.extend(reversed(children(stmt)))
 
 
@@ -94,27 +76,27 @@ def range_ends(r: Range) -> tuple[Expr, Expr]:
 
 def constant_limit(extent: Expr) -> int | None:
     """The least constant of an extent of the form `minimum(..., constant)`; `None` without one."""
-    numbers = [n for part in chain(ops.MIN, extent) if (n := constant_value(part)) is not None]
+    numbers = [n for part in dag.chain(ops.MIN, extent) if (n := constant_value(part)) is not None]
     return min(numbers, default=None)
 
 
-def operands(stmt: Stmt) -> tuple[Operand, ...]:
+def operands(stmt: ir.Stmt) -> tuple[Operand, ...]:
     """What the statement itself computes with: the same operands, in the same order, that `map_operands` changes."""
-    if isinstance(stmt, For):
+    if isinstance(stmt, ir.For):
         carried = tuple(e for c in stmt.carried for e in (c.first, c.following))
         return (*range_ends(stmt.range), *carried)
-    if isinstance(stmt, If):
+    if isinstance(stmt, ir.If):
         return (stmt.cond,)
-    if isinstance(stmt, Store):
+    if isinstance(stmt, ir.Store):
         return (*stmt.indices, stmt.value)
-    if isinstance(stmt, (Assert, Assume)):
+    if isinstance(stmt, (ir.Assert, ir.Assume)):
         return (stmt.cond,)
-    if isinstance(stmt, Let):
+    if isinstance(stmt, ir.Let):
         return (stmt.value,)
-    if isinstance(stmt, Allocate):
+    if isinstance(stmt, ir.Allocate):
         ends = tuple(e for r in stmt.ranges for e in range_ends(r))
         return (*ends, *(stmt.origin or ()), *(() if stmt.padding is None else (stmt.padding.cond,)))
-    if isinstance(stmt, Evaluate):
+    if isinstance(stmt, ir.Evaluate):
         return tuple(a for a in stmt.call.args if is_operand(a))
     return ()
 
@@ -131,31 +113,31 @@ def map_operands(stmt: S, change: OnOperand) -> S:
     return new
 
 
-def _mapped(stmt: Stmt, change: OnOperand) -> Stmt:
-    if isinstance(stmt, Store):
+def _mapped(stmt: ir.Stmt, change: OnOperand) -> ir.Stmt:
+    if isinstance(stmt, ir.Store):
         indices, value = _each(stmt.indices, change), change(stmt.value)
         same = indices is stmt.indices and value is stmt.value
-        return stmt if same else with_fields(stmt, indices=indices, value=value)
-    if isinstance(stmt, For):
+        return stmt if same else ir.with_fields(stmt, indices=indices, value=value)
+    if isinstance(stmt, ir.For):
         carried = _each(stmt.carried, lambda c: _changed_carry(c, change))
         limits = _changed(stmt.range, change)
         same = limits is stmt.range and carried is stmt.carried
-        return stmt if same else with_fields(stmt, range=limits, carried=carried)
-    if isinstance(stmt, (If, Assert, Assume)):
+        return stmt if same else ir.with_fields(stmt, range=limits, carried=carried)
+    if isinstance(stmt, (ir.If, ir.Assert, ir.Assume)):
         cond = change(stmt.cond)
-        return stmt if cond is stmt.cond else with_fields(stmt, cond=cond)
-    if isinstance(stmt, Let):
+        return stmt if cond is stmt.cond else ir.with_fields(stmt, cond=cond)
+    if isinstance(stmt, ir.Let):
         value = change(stmt.value)
-        return stmt if value is stmt.value else with_fields(stmt, value=value)
-    if isinstance(stmt, Evaluate):
+        return stmt if value is stmt.value else ir.with_fields(stmt, value=value)
+    if isinstance(stmt, ir.Evaluate):
         args = _each(stmt.call.args, lambda arg: change(arg) if is_operand(arg) else arg)
-        return stmt if args is stmt.call.args else with_fields(stmt, call=replace(stmt.call, args=args))
-    if isinstance(stmt, Allocate):
+        return stmt if args is stmt.call.args else ir.with_fields(stmt, call=replace(stmt.call, args=args))
+    if isinstance(stmt, ir.Allocate):
         ranges = _each(stmt.ranges, lambda r: _changed(r, change))
         origin = None if stmt.origin is None else _each(stmt.origin, change)
-        padding = None if stmt.padding is None else with_fields(stmt.padding, cond=change(stmt.padding.cond))
+        padding = None if stmt.padding is None else ir.with_fields(stmt.padding, cond=change(stmt.padding.cond))
         same = ranges is stmt.ranges and origin is stmt.origin and padding is None
-        return stmt if same else with_fields(stmt, ranges=ranges, origin=origin, padding=padding)
+        return stmt if same else ir.with_fields(stmt, ranges=ranges, origin=origin, padding=padding)
     return stmt
 
 
@@ -165,10 +147,10 @@ def _each(parts: tuple[R, ...], change: Callable[[R], R]) -> tuple[R, ...]:
     return parts if all(map(operator.is_, new, parts)) else new
 
 
-def _changed_carry(carry: Carry, change: OnOperand) -> Carry:
+def _changed_carry(carry: ir.Carry, change: OnOperand) -> ir.Carry:
     first, following = change(carry.first), change(carry.following)
     same = first is carry.first and following is carry.following
-    return carry if same else with_fields(carry, first=first, following=following)
+    return carry if same else ir.with_fields(carry, first=first, following=following)
 
 
 def _changed(r: Range, change: OnOperand) -> Range:
@@ -180,39 +162,39 @@ def _changed(r: Range, change: OnOperand) -> Range:
     return Range(low, extent if number is None or number >= 0 else 0)  # a negative extent is empty too
 
 
-def with_children(stmt: Stmt, new: Sequence[Stmt]) -> Stmt:
+def with_children(stmt: ir.Stmt, new: Sequence[ir.Stmt]) -> ir.Stmt:
     """The statement with other statements inside, as many as `children` gives; the same statement if none changes."""
     if all(map(operator.is_, new, children(stmt))):
         return stmt
-    if isinstance(stmt, Seq):
-        return Seq(tuple(new))
-    if isinstance(stmt, For):
-        return with_fields(stmt, body=new[0])
-    if isinstance(stmt, If):
-        return If(stmt.cond, new[0], new[1] if len(new) > 1 else None)
+    if isinstance(stmt, ir.Seq):
+        return ir.Seq(tuple(new))
+    if isinstance(stmt, ir.For):
+        return ir.with_fields(stmt, body=new[0])
+    if isinstance(stmt, ir.If):
+        return ir.If(stmt.cond, new[0], new[1] if len(new) > 1 else None)
     return stmt
 
 
-def rebuilt(root: Stmt, change: Callable[[Stmt], Stmt]) -> Stmt:
+def rebuilt(root: ir.Stmt, change: Callable[[ir.Stmt], ir.Stmt]) -> ir.Stmt:
     """Apply `change` to every statement, bottom-up."""
 
-    def visit(stmt: Stmt) -> Visit[Stmt]:
-        inner: list[Stmt] = []
+    def visit(stmt: ir.Stmt) -> Visit[ir.Stmt]:
+        inner: list[ir.Stmt] = []
         for child in children(stmt):
             inner.append((yield visit(child)) if type(child) in _COMPOUND else change(child))  # noqa: PERF401
-        if isinstance(stmt, Seq):
-            inner = [part for new in inner for part in flat(new)]
+        if isinstance(stmt, ir.Seq):
+            inner = [part for new in inner for part in ir.flat(new)]
             same = len(inner) == len(stmt.stmts) and all(map(operator.is_, inner, stmt.stmts))
-            return change(stmt if same else Seq(tuple(inner)))
+            return change(stmt if same else ir.Seq(tuple(inner)))
         return change(with_children(stmt, inner))
 
     return drive(visit(root))
 
 
-def folded(root: Stmt, combine: Callable[[Stmt, Sequence[R]], R]) -> R:
+def folded(root: ir.Stmt, combine: Callable[[ir.Stmt, Sequence[R]], R]) -> R:
     """The value of a statement, computed from the values of the statements directly inside, bottom-up."""
 
-    def visit(stmt: Stmt) -> Visit[R]:
+    def visit(stmt: ir.Stmt) -> Visit[R]:
         values: list[R] = []
         for child in children(stmt):
             values.append((yield visit(child)))  # noqa: PERF401  # a comprehension cannot yield
@@ -221,7 +203,7 @@ def folded(root: Stmt, combine: Callable[[Stmt, Sequence[R]], R]) -> R:
     return drive(visit(root))
 
 
-def transform(root: Stmt, change: OnOperand) -> Stmt:
+def transform(root: ir.Stmt, change: OnOperand) -> ir.Stmt:
     """The nest with `change` applied to every operand."""
     return rebuilt(root, lambda stmt: map_operands(stmt, change))
 
@@ -240,18 +222,18 @@ def replaced(root: walk.Part, replacements: Mapping[Old, Operand]) -> walk.Part:
     return walk.rewrite(root, new)
 
 
-def without_assumptions(root: Stmt) -> Stmt:
+def without_assumptions(root: ir.Stmt) -> ir.Stmt:
     """The nest without its `assume` statements."""
 
-    def kept(stmt: Stmt, inner: Sequence[Stmt]) -> Stmt:
-        if isinstance(stmt, Assume):
-            return Seq()
-        return seq(*inner) if isinstance(stmt, Seq) else with_children(stmt, tuple(inner))
+    def kept(stmt: ir.Stmt, inner: Sequence[ir.Stmt]) -> ir.Stmt:
+        if isinstance(stmt, ir.Assume):
+            return ir.Seq()
+        return ir.seq(*inner) if isinstance(stmt, ir.Seq) else with_children(stmt, tuple(inner))
 
     return folded(root, kept)
 
 
-def substitute(root: Stmt, replacements: Mapping[Old, Operand]) -> Stmt:
+def substitute(root: ir.Stmt, replacements: Mapping[Old, Operand]) -> ir.Stmt:
     """Replace variables in every operand. Precondition: the nest binds none of them."""
     return transform(root, lambda e: replaced(e, replacements)) if replacements else root
 
@@ -261,20 +243,20 @@ def tensors_read(*values: Operand) -> tuple[Tensor, ...]:
     return walk.input_tensors(values)
 
 
-def read_by(stmt: Stmt) -> tuple[Tensor, ...]:
+def read_by(stmt: ir.Stmt) -> tuple[Tensor, ...]:
     """The tensors that a statement itself reads, those that a host call reads last."""
     read = tensors_read(*operands(stmt))
-    return (*read, *stmt.reads) if isinstance(stmt, Evaluate) else read
+    return (*read, *stmt.reads) if isinstance(stmt, ir.Evaluate) else read
 
 
-def written_by(stmt: Stmt) -> tuple[Tensor, ...]:
+def written_by(stmt: ir.Stmt) -> tuple[Tensor, ...]:
     """The tensors that a statement itself may write to."""
-    return (stmt.tensor,) if isinstance(stmt, Store) else stmt.writes if isinstance(stmt, Evaluate) else ()
+    return (stmt.tensor,) if isinstance(stmt, ir.Store) else stmt.writes if isinstance(stmt, ir.Evaluate) else ()
 
 
-def touched(root: Stmt) -> tuple[Tensor, ...]:
+def touched(root: ir.Stmt) -> tuple[Tensor, ...]:
     """The tensors of which the nest reads or writes elements, in the order of their first use; host calls come last."""
-    stmts = sorted(statements(root), key=lambda stmt: isinstance(stmt, Evaluate))
+    stmts = sorted(statements(root), key=lambda stmt: isinstance(stmt, ir.Evaluate))
     return tuple(dict.fromkeys(t for stmt in stmts for t in (*read_by(stmt), *written_by(stmt))))
 
 
@@ -285,7 +267,7 @@ def variables(*values: Operand) -> tuple[Parameter, ...]:
     """
     found: dict[Parameter, None] = {}
     for value in values:
-        if isinstance(value, Node) and not opaque_terms(value):
+        if isinstance(value, Node) and not dag.opaque_terms(value):
             found.update(dict.fromkeys(value.free_vars()))
         else:
             found.update(dict.fromkeys(_parameters(value)))
@@ -293,7 +275,7 @@ def variables(*values: Operand) -> tuple[Parameter, ...]:
 
 
 def _parameters(root: Operand) -> Iterator[Parameter]:
-    for node in postorder((root,)):
+    for node in dag.postorder((root,)):
         if isinstance(node, Var) or (isinstance(node, Value) and node.op is PARAM):
             yield node
         elif node.op is ops.LOAD and isinstance(node.data, IntFunction):
@@ -301,47 +283,47 @@ def _parameters(root: Operand) -> Iterator[Parameter]:
             yield from (p for p in below if isinstance(p, Value) and p.op is PARAM)
 
 
-def free_variables(root: Stmt) -> tuple[Parameter, ...]:
+def free_variables(root: ir.Stmt) -> tuple[Parameter, ...]:
     """Variables and parameters that the nest uses and does not bind, in the order of their first use."""
     bound: set[Parameter] = set()
     used: dict[Parameter, None] = {}
     for stmt in statements(root):
-        if isinstance(stmt, For):
+        if isinstance(stmt, ir.For):
             bound.add(stmt.var)
             bound.update(c.var for c in stmt.carried)
-        elif isinstance(stmt, Let):
+        elif isinstance(stmt, ir.Let):
             bound.add(stmt.var)
-        elif isinstance(stmt, Allocate) and stmt.padding is not None:
+        elif isinstance(stmt, ir.Allocate) and stmt.padding is not None:
             bound.update(stmt.padding.indices)
         used.update(dict.fromkeys(variables(*operands(stmt))))
     return tuple(v for v in used if v not in bound)
 
 
-def needed_variables(root: Stmt) -> set[Parameter]:
+def needed_variables(root: ir.Stmt) -> set[Parameter]:
     """The variables that running the nest requires; origins of storage need none."""
     named: dict[Parameter, list[Parameter]] = {}
     waiting: list[Parameter] = []
     for stmt in statements(root):
-        if isinstance(stmt, Let):
+        if isinstance(stmt, ir.Let):
             named.setdefault(stmt.var, []).extend(variables(stmt.value))
         else:
-            shown = with_fields(stmt, origin=None, padding=None) if isinstance(stmt, Allocate) else stmt
+            shown = ir.with_fields(stmt, origin=None, padding=None) if isinstance(stmt, ir.Allocate) else stmt
             waiting += variables(*operands(shown))
-    return set(reachable(waiting, lambda var: named.get(var, ())))
+    return set(dag.reachable(waiting, lambda var: named.get(var, ())))
 
 
-def calls(root: Stmt) -> tuple[Evaluate, ...]:
+def calls(root: ir.Stmt) -> tuple[ir.Evaluate, ...]:
     """The calls of host functions in a nest."""
-    return tuple(stmt for stmt in statements(root) if isinstance(stmt, Evaluate))
+    return tuple(stmt for stmt in statements(root) if isinstance(stmt, ir.Evaluate))
 
 
-def bound_in(root: Stmt) -> set[Any]:
+def bound_in(root: ir.Stmt) -> set[Any]:
     """The variables, names and arrays that a statement makes."""
     found: set[Any] = set()
     for stmt in statements(root):
-        if isinstance(stmt, For):
+        if isinstance(stmt, ir.For):
             found |= {stmt.var, *(c.var for c in stmt.carried)}
-        elif isinstance(stmt, Allocate):
+        elif isinstance(stmt, ir.Allocate):
             found.add(stmt.tensor)
         elif hasattr(stmt, "var"):
             found.add(stmt.var)
@@ -353,7 +335,7 @@ def bound_in(root: Stmt) -> set[Any]:
 _UPDATES: Final = {ops.ADD: "+", ops.SUB: "-", ops.MUL: "*"}
 
 
-def update_of(store: Store) -> tuple[str, Operand] | None:
+def update_of(store: ir.Store) -> tuple[str, Operand] | None:
     """The operator and the operand of C's `element += operand`, which rounds as `element = element + operand` does."""
     value = store.value
     if not is_combining(store) or value.op not in _UPDATES:
@@ -361,7 +343,7 @@ def update_of(store: Store) -> tuple[str, Operand] | None:
     return _UPDATES[value.op], value.args[1]
 
 
-def is_combining(store: Store) -> bool:
+def is_combining(store: ir.Store) -> bool:
     """Whether a store combines its float element with another value."""
     value: Any = store.value
     if not isinstance(value, Value) or len(value.args) != 2 or not dtypes.is_float(store.tensor.dtype):

@@ -22,12 +22,9 @@ from bound.tir.walk import loaded_tensor, nodes, read_indices, rewrite
 from intset.config import Configured, all_as_configured
 from intset.context import Context
 from intset.errors import InputError
-from intset.expr import ops
-from intset.expr.arguments import listed, mapped
+from intset.expr import Cond, Expr, arguments, const, constant_value, dag, ops, shown
 from intset.expr.build import logical_and, logical_not, logical_or
-from intset.expr.dag import opaque_terms, reachable, substitute
-from intset.expr.node import Cond, Expr, PlainVar, const, constant_value, truth
-from intset.expr.printer import shown
+from intset.expr.node import PlainVar, truth
 from intset.prover.proof import REFUTED
 from lowering.dataflow import Dataflow, Source, dataflow
 from lowering.dataflow.program import Path, definitions, guard_of
@@ -36,8 +33,7 @@ from lowering.interpreter import as_element
 from lowering.layout import IndexMap
 from lowering.layout.padding_value import map_indices, storage_indices
 from lowering.layout.transform import equals, probed, transform_layout, with_layouts
-from lowering.nest import ir
-from lowering.nest.driver import Cursor, cursor_of, cursors, rewritten
+from lowering.nest import driver, ir
 from lowering.nest.printer import text
 from lowering.nest.scope import proof_of, proves, scope_of, tensor_named
 from lowering.nest.undef import deciding_tensors, has_undef, permission, undef
@@ -65,20 +61,20 @@ class FunctionFlow:
         return dataflow(self.f)
 
     @cached_property
-    def by_path(self) -> dict[Path, Cursor]:
-        return {p.path: p for p in cursors(self.f)}
+    def by_path(self) -> dict[Path, driver.Cursor]:
+        return {p.path: p for p in driver.cursors(self.f)}
 
     @cached_property
-    def reading(self) -> list[Cursor]:
+    def reading(self) -> list[driver.Cursor]:
         """All statements but assumptions and sequences."""
         return [p for p in self.by_path.values() if not isinstance(p.stmt, (ir.Assume, ir.Seq))]
 
     @cached_property
-    def assuming(self) -> list[Cursor]:
+    def assuming(self) -> list[driver.Cursor]:
         return [p for p in self.by_path.values() if isinstance(p.stmt, ir.Assume)]
 
     @cached_property
-    def stores(self) -> list[Cursor]:
+    def stores(self) -> list[driver.Cursor]:
         return [p for p in self.reading if isinstance(p.stmt, ir.Store)]
 
 
@@ -95,7 +91,7 @@ class Probe(NamedTuple):
     """
 
     known: FunctionFlow
-    place: Cursor
+    place: driver.Cursor
     at: tuple[Expr, ...]
     sources: list[Source]
     flow: Dataflow
@@ -120,11 +116,13 @@ class ContractDataflow:
 
     def __init__(self, f: ir.Function, packed: Mapping[Tensor, IndexMap]) -> None:
         said = [r.nest for r in f.requires]
-        body = with_inlined_names(ir.seq(*said, f.body), lambda e: isinstance(e, Expr) and not opaque_terms(e))
+        body = with_inlined_names(ir.seq(*said, f.body), lambda e: isinstance(e, Expr) and not dag.opaque_terms(e))
         self.f, self.packed = replace(f, body=_flat(body), padding={}, requires=()), packed
         self._plain = FunctionFlow(self.f)
         self._values = self._assumed() if self._plain.assuming else {}
-        by_values = rewritten(_by_values(self.f), Cursor.root(self.f), leave={ir.Store: (self._unless_idle,)})
+        by_values = driver.rewritten(
+            _by_values(self.f), driver.Cursor.root(self.f), leave={ir.Store: (self._unless_idle,)}
+        )
         is_same = by_values is self.f.body
         self._decided = self._plain if is_same else FunctionFlow(self.f.with_body(_flat(by_values)))
 
@@ -168,11 +166,11 @@ class ContractDataflow:
         load, padding = element(tensor, loops), self._padding(tensor, loops)
         cond = None if in_padding is None else padding if in_padding else logical_not(padding)
         g, probe = probed(known.f, load, loops, tensor.extents, cond)
-        place, flow = cursor_of(g, probe), dataflow(g)
+        place, flow = driver.cursor_of(g, probe), dataflow(g)
         sources = [s for s in flow.by_element(place)[load] if not _is_never(place, s.where)]
         return Probe(known, place, loops, sources, flow)
 
-    def _unless_idle(self, store: ir.Store, cursor: Cursor) -> ir.Stmt:
+    def _unless_idle(self, store: ir.Store, cursor: driver.Cursor) -> ir.Stmt:
         """Guard a store against the padding that leaves its element as it is: a sum adds no 0."""
         own = element(store.tensor, store.indices)
         idle: list[Cond] = []
@@ -220,7 +218,7 @@ class ContractDataflow:
                 continue
             if not given:
                 self._refuse_unheld(tensor, probe, source.where, value)
-            parts.append((substitute(source.where, names), value))
+            parts.append((dag.substitute(source.where, names), value))
         if not is_known or not parts:
             return UNDEF if given else READABLE if any(s.kind == "assume" for s in probe.sources) else None
         expr = parts[-1][1]
@@ -253,7 +251,7 @@ class ContractDataflow:
                 continue
             sources = list(reads.get(node, ()))
             if not depth:  # `at` is over the loops of the probe
-                sources = [s for s in sources if not _is_never(probe.place, source.where & substitute(s.where, at))]
+                sources = [s for s in sources if not _is_never(probe.place, source.where & dag.substitute(s.where, at))]
             if read in self.f.params and [s.kind for s in sources] == ["entry"]:
                 continue
             inner = self._stored(probe, sources[0], read, depth + 1) if len(sources) == 1 else None
@@ -289,7 +287,7 @@ class ContractDataflow:
             indices = read_indices(node)
             if read not in self.packed or (given and not proves(scope, self._padding(read, indices))):
                 return None
-            stored = [substitute(at_probe(k, index), names) for k, index in enumerate(indices)]
+            stored = [dag.substitute(at_probe(k, index), names) for k, index in enumerate(indices)]
             place = tuple(Context().simplify(e) for e in map_indices(self.packed[read], stored))
             fixed = self._values.get(read) if given else None
             inside[node] = fixed.at(*place) if isinstance(fixed, PadValue) else element(read, place)
@@ -298,7 +296,7 @@ class ContractDataflow:
     # -- reads --------------------------------------------------------------------------------------------------
 
     def _initial_reads(
-        self, known: FunctionFlow, place: Cursor, tensors: Collection[Tensor], in_padding: bool
+        self, known: FunctionFlow, place: driver.Cursor, tensors: Collection[Tensor], in_padding: bool
     ) -> list[Cond]:
         """Collect the conditions under which a statement may read elements that no store wrote before.
 
@@ -330,7 +328,7 @@ class ContractDataflow:
         LayoutError: an assumption restricts a padding that none fixes.
         """
         dropped = dict.fromkeys((ir.Store, ir.Evaluate), (lambda stmt, cursor: ir.Seq(),))
-        body = _flat(rewritten(self.f.body, Cursor.root(self.f), leave=dropped))
+        body = _flat(driver.rewritten(self.f.body, driver.Cursor.root(self.f), leave=dropped))
         alone = FunctionFlow(self.f.with_body(body))
         values: dict[Tensor, PadState | None] = {}
         for tensor in self.packed:
@@ -347,9 +345,9 @@ class ContractDataflow:
         number = states.as_number(value)
         if number is not None:
             is_held = number != number or as_element(number, tensor.dtype) == number
-        elif isinstance(value, Expr) and dtypes.is_int(tensor.dtype) and not opaque_terms(value):
+        elif isinstance(value, Expr) and dtypes.is_int(tensor.dtype) and not dag.opaque_terms(value):
             low, high = dtypes.int_range(tensor.dtype)
-            value = substitute(value, dict(zip(PLACE, map_indices(self.packed[tensor], probe.at), strict=False)))
+            value = dag.substitute(value, dict(zip(PLACE, map_indices(self.packed[tensor], probe.at), strict=False)))
             is_held = proof_of(probe.place.scope.where(where), (value >= low) & (value <= high)).status != REFUTED
         else:
             is_held = True
@@ -421,7 +419,7 @@ class ContractDataflow:
                     conds.append(source.where)
                 else:
                     loops = [loop.var for loop in self._decided.by_path[source.path].loops]
-                    conds.append(source.where & substitute(cond, dict(zip(loops, source.at, strict=True))))
+                    conds.append(source.where & dag.substitute(cond, dict(zip(loops, source.at, strict=True))))
         return conds
 
     def _refuse_dependent(self, tensor: Tensor) -> None:
@@ -476,7 +474,7 @@ def _by_values(f: ir.Function) -> ir.Stmt:
     Branches stay that contain more than stores and loops, or that store to a tensor of their condition.
     """
 
-    def as_values(branch: ir.If, cursor: Cursor) -> ir.Stmt:
+    def as_values(branch: ir.If, cursor: driver.Cursor) -> ir.Stmt:
         guard = guard_of(branch.cond)
         inside = [*statements(branch.then), *(() if branch.orelse is None else statements(branch.orelse))]
         stored = {stmt.tensor for stmt in inside if isinstance(stmt, ir.Store)}
@@ -490,8 +488,8 @@ def _by_values(f: ir.Function) -> ir.Stmt:
         orelse = ir.Seq() if branch.orelse is None else _where(branch.orelse, negation(branch.cond))
         return ir.seq(ir.If(logical_and(*guard.conditions), then) if guard.conditions else then, orelse)
 
-    body = rewritten(f.body, Cursor.root(f), leave={ir.If: (as_values,)})
-    return rewritten(body, Cursor.root(f), leave={ir.Store: (_without_products_by_0,)})
+    body = driver.rewritten(f.body, driver.Cursor.root(f), leave={ir.If: (as_values,)})
+    return driver.rewritten(body, driver.Cursor.root(f), leave={ir.Store: (_without_products_by_0,)})
 
 
 def _where(stmt: ir.Stmt, cond: Truth) -> ir.Stmt:
@@ -509,7 +507,7 @@ def _selected(store: ir.Store, cond: Truth, otherwise: Operand) -> ir.Store:
     return replace(store, value=select(cond, states.of_type(store.value, store.tensor.dtype), otherwise))
 
 
-def _without_products_by_0(store: ir.Store, cursor: Cursor) -> ir.Store:
+def _without_products_by_0(store: ir.Store, cursor: driver.Cursor) -> ir.Store:
     """Rewrite `x * select(c, y, 0)` as `select(c, x * y, 0)`, which reads `x` under `c` alone."""
     products: dict[Operand, Operand] = {}
     for node in nodes(store.value):
@@ -524,7 +522,7 @@ def _element_text(tensor: Tensor, indices: Sequence[object]) -> str:
     return f"{tensor.name}[{', '.join(map(str, indices))}]"
 
 
-def _is_never(place: Cursor, cond: Cond) -> bool:
+def _is_never(place: driver.Cursor, cond: Cond) -> bool:
     return proves(place.scope, logical_not(logical_and(cond)))
 
 
@@ -550,8 +548,12 @@ class Contract(Configured):
         reads: tuple[str, ...] = (),
     ) -> None:
         ir.checked_function(f, "a contract")
-        self.f, self.layouts, self.reads = f, dict(mapped(layouts, "layouts")), listed(reads, "reads")
-        self.needs, self.gives = dict(mapped(needs, "needs")), dict(mapped(gives, "gives"))
+        self.f, self.layouts, self.reads = (
+            f,
+            dict(arguments.mapped(layouts, "layouts")),
+            arguments.listed(reads, "reads"),
+        )
+        self.needs, self.gives = dict(arguments.mapped(needs, "needs")), dict(arguments.mapped(gives, "gives"))
 
     def promises(self, pads: Mapping[str, states.PadState | int | float | bool | None]) -> dict[str, states.PadState]:
         """Substitute known input paddings into `gives`.
@@ -565,7 +567,7 @@ class Contract(Configured):
         InputError: a key names no packed parameter, or a padding is neither state nor number.
         """
         given: dict[Tensor, states.PadState] = {}
-        for name, state in mapped(pads, "pads", "a mapping from names to what a padding holds").items():
+        for name, state in arguments.mapped(pads, "pads", "a mapping from names to what a padding holds").items():
             tensor = next((t for t in self.f.params if t.name == name and name in self.layouts), None)
             if tensor is None:
                 raise InputError(f"{shown(name)} is no packed parameter of {self.f.name}")
@@ -799,8 +801,8 @@ def _may_free_a_guard(f: ir.Function, values: Mapping[str, Any]) -> bool:
     padded = {t: states.as_operand(values[t.name], t.dtype) for t in f.params if t.name in values}
     stores = [stmt for stmt in statements(f.body) if isinstance(stmt, ir.Store)]
     reads = {stmt: frozenset(tensors_read(stmt.value)) for stmt in stores}
-    affected = set(reachable(padded, lambda tensor: [stmt.tensor for stmt in stores if tensor in reads[stmt]]))
-    for cursor in cursors(f):
+    affected = set(dag.reachable(padded, lambda tensor: [stmt.tensor for stmt in stores if tensor in reads[stmt]]))
+    for cursor in driver.cursors(f):
         stmt = cursor.stmt
         if not cursor.branches and not isinstance(stmt, ir.Let):
             continue
@@ -813,7 +815,7 @@ def _may_free_a_guard(f: ir.Function, values: Mapping[str, Any]) -> bool:
     return False
 
 
-def _keeps(f: ir.Function, stmt: ir.Store, cursor: Cursor, padded: Mapping[Tensor, Operand]) -> bool:
+def _keeps(f: ir.Function, stmt: ir.Store, cursor: driver.Cursor, padded: Mapping[Tensor, Operand]) -> bool:
     """Test that a store is a no-op outside one of its guards, given the values of its loads."""
     loads = {node: t for node in nodes(stmt.value) if (t := loaded_tensor(node)) is not None and t in padded}
     loaded = {node: padded[t] for node, t in loads.items()}
@@ -844,7 +846,7 @@ def _in_layouts(f: ir.Function, layouts: Mapping[str, IndexMap], pads: Mapping[s
 def _with_padding(free: ir.Function, values: Mapping[str, Any]) -> ir.Function:
     """Replace assumptions of unknown padding by known values and remove the guards this makes redundant."""
 
-    def assume_value(stmt: ir.Assume, cursor: Cursor) -> ir.Assume:
+    def assume_value(stmt: ir.Assume, cursor: driver.Cursor) -> ir.Assume:
         permitted = permission(stmt.cond)
         if permitted is None or permitted[1].name not in values:
             return stmt
@@ -852,7 +854,7 @@ def _with_padding(free: ir.Function, values: Mapping[str, Any]) -> ir.Function:
         equal = equals(tensor, indices, states.as_operand(values[tensor.name], tensor.dtype))
         return replace(stmt, cond=any_of(*guards, equal))
 
-    body = rewritten(free.body, Cursor.root(free), leave={ir.Assume: (assume_value,)})
+    body = driver.rewritten(free.body, driver.Cursor.root(free), leave={ir.Assume: (assume_value,)})
     return remove_undef(remove_branching_through_overcompute(free.with_body(body)))
 
 

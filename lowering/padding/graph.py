@@ -46,13 +46,10 @@ from bound.tir.value import Operand
 from bound.tir.walk import nodes, rewrite
 from intset.config import Configured, all_as_configured
 from intset.errors import InputError
-from intset.expr.arguments import as_int
-from intset.expr.dag import reachable
-from intset.expr.node import Expr
-from intset.expr.printer import shown
+from intset.expr import Expr, arguments, dag, shown
 from lowering.errors import InterfaceError
 from lowering.layout.transform import tensor_like
-from lowering.nest.ir import Function
+from lowering.nest import ir
 from lowering.padding import states
 from lowering.padding.contract import CallOption, Port, option_of
 from lowering.padding.metavariables import Metavariables, Solution, Substitution, normalized, solutions
@@ -529,7 +526,7 @@ class Graph(Configured):
         self.calls: list[Call] = []
         self.inputs: list[GraphTensor] = []
         self.outputs: list[GraphTensor] = []
-        self._known: dict[tuple[Function, object], CallOption] = {}  # keyed by function and context fingerprint
+        self._known: dict[tuple[ir.Function, object], CallOption] = {}  # keyed by function and context fingerprint
 
     # -- building -----------------------------------------------------------------------------------------------
 
@@ -548,13 +545,13 @@ class Graph(Configured):
         if isinstance(shape, (str, bytes)) or not isinstance(shape, Sequence) or not shape:
             raise InputError(f"the shape of {name} must be a tuple of integers, not {shown(shape)}")
         for k, extent in enumerate(shape):
-            if as_int(extent, f"extent {k} of {name}") < 1:
+            if arguments.as_int(extent, f"extent {k} of {name}") < 1:
                 raise InputError(f"extent {k} of {name} must be a positive integer, not {shown(extent)}")
         tensor = self._tensor(name, tuple(map(operator.index, shape)), dtypes.check(dtype, f"the type of {name}"))
         self.inputs.append(tensor)
         return tensor
 
-    def call(self, options: Sequence[Function] | Function, *inputs: GraphTensor) -> GraphTensor:
+    def call(self, options: Sequence[ir.Function] | ir.Function, *inputs: GraphTensor) -> GraphTensor:
         """Add a call with equivalent alternative functions; returns its output tensor.
 
         Parameters
@@ -568,7 +565,7 @@ class Graph(Configured):
             another graph; input count, shape or dtype mismatches a parameter.
         LayoutError: inferring an option's contract fails.
         """
-        given: Any = [options] if isinstance(options, Function) else options
+        given: Any = [options] if isinstance(options, ir.Function) else options
         if isinstance(given, (str, bytes)) or not isinstance(given, Sequence):
             raise InputError(f"the options of a call are a list of functions, not {shown(options)}")
         if not given:
@@ -599,7 +596,7 @@ class Graph(Configured):
         self._own(tensor, "an output")
         self.outputs.append(tensor)
 
-    def replace(self, tensor: GraphTensor, f: Function) -> None:
+    def replace(self, tensor: GraphTensor, f: ir.Function) -> None:
         """Replace an option of the tensor's producing call by a function with an identical interface.
 
         Raises
@@ -637,7 +634,7 @@ class Graph(Configured):
         if cost is not None and not callable(cost):
             raise InputError(f"cost must be a function of a step, not {shown(cost)}")
         makers = {call.output: call for call in self.calls}
-        needed = reachable(self.outputs, lambda t: makers[t].inputs if t in makers else ())
+        needed = dag.reachable(self.outputs, lambda t: makers[t].inputs if t in makers else ())
         return planned([c for c in self.calls if c.output in needed], self.inputs, self.outputs, _price(cost))
 
     # -- inside -------------------------------------------------------------------------------------------------
@@ -649,7 +646,7 @@ class Graph(Configured):
 
     def _option(self, f: Any) -> CallOption:
         """Build the option of a function, cached because contract inference is expensive."""
-        if not isinstance(f, Function):
+        if not isinstance(f, ir.Function):
             return option_of(f)
         key = f, f.ctx.frame.fingerprint
         if key not in self._known:

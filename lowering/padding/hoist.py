@@ -24,11 +24,9 @@ from bound.tir.value import Number, Truth
 from bound.tir.walk import loaded_tensor, nodes, read_indices
 from intset.context import Context
 from intset.errors import BudgetError, InputError, IntSetError, UndecidedError
+from intset.expr import Cond, Expr, Range, Var, as_expr, constant_value, dag, shown
 from intset.expr.build import logical_and, logical_or
-from intset.expr.dag import opaque_terms, substitute
-from intset.expr.node import Cond, Expr, Var, as_expr, constant_value, truth
-from intset.expr.printer import shown
-from intset.expr.range import Range
+from intset.expr.node import truth
 from intset.itermap.itermap import iter_map
 from lowering.codegen.python_runtime import poison
 from lowering.dataflow import Dataflow, Source, dataflow
@@ -37,8 +35,7 @@ from lowering.errors import LayoutError
 from lowering.interpreter import Scalar, bound_values, by_tensor, checked_array, run
 from lowering.layout import IndexMap, transform
 from lowering.layout.padding_value import Filling, map_indices, storage_indices
-from lowering.nest.driver import Cursor, cursor_of, cursors
-from lowering.nest.ir import Allocate, Assume, Evaluate, Function, Padding, Stmt, Store, flat, seq
+from lowering.nest import driver, ir
 from lowering.nest.scope import Scope, proves, written_in
 from lowering.nest.undef import has_undef, undef
 from lowering.nest.walk import calls, operands, replaced, statements, tensors_read
@@ -70,15 +67,15 @@ class Copy(NamedTuple):
     value: PadState | None
 
 
-def uses(stmt: Stmt) -> tuple[set[Tensor], set[Tensor]]:
+def uses(stmt: ir.Stmt) -> tuple[set[Tensor], set[Tensor]]:
     """Collect the tensors read and the tensors stored by a statement, including host calls."""
     read = {t for inner in statements(stmt) for t in tensors_read(*operands(inner))}
     return read.union(*(call.reads for call in calls(stmt))), set(written_in(stmt))
 
 
-def is_plain(stmt: Stmt) -> bool:
+def is_plain(stmt: ir.Stmt) -> bool:
     """Whether a statement contains no host call and no assumption."""
-    return not any(isinstance(inner, (Evaluate, Assume)) for inner in statements(stmt))
+    return not any(isinstance(inner, (ir.Evaluate, ir.Assume)) for inner in statements(stmt))
 
 
 class Copies:
@@ -91,10 +88,10 @@ class Copies:
     first: leading checks of the function body, assumed to have passed.
     """
 
-    def __init__(self, f: Function, first: Sequence[Stmt]) -> None:
+    def __init__(self, f: ir.Function, first: Sequence[ir.Stmt]) -> None:
         self.f, self.first = f, tuple(first)
 
-    def pad(self, stmts: Sequence[Stmt], outer: Tensor, inner: Tensor) -> tuple[IndexMap, PadState | None] | None:
+    def pad(self, stmts: Sequence[ir.Stmt], outer: Tensor, inner: Tensor) -> tuple[IndexMap, PadState | None] | None:
         """Match a copy of the whole parameter into a local tensor; returns its map and padding state, or `None` if the
         statements compute anything else."""
         for m in self._matching(stmts, outer, inner, is_pad=True):
@@ -103,12 +100,12 @@ class Copies:
                 return m, None if found is UNTOUCHED else found
         return None
 
-    def crop(self, stmts: Sequence[Stmt], outer: Tensor, inner: Tensor) -> IndexMap | None:
+    def crop(self, stmts: Sequence[ir.Stmt], outer: Tensor, inner: Tensor) -> IndexMap | None:
         """Match a copy of the whole parameter out of a local tensor; returns its map, or `None` if the statements
         compute anything else."""
         return next(self._matching(stmts, outer, inner, is_pad=False), None)
 
-    def _matching(self, stmts: Sequence[Stmt], outer: Tensor, inner: Tensor, is_pad: bool) -> Iterator[IndexMap]:
+    def _matching(self, stmts: Sequence[ir.Stmt], outer: Tensor, inner: Tensor, is_pad: bool) -> Iterator[IndexMap]:
         """Yield the maps by which the statements copy each element of the parameter."""
         if outer in self.f.padding:
             return
@@ -123,21 +120,23 @@ class Copies:
 
     # -- maps ---------------------------------------------------------------------------------------------------
 
-    def _maps(self, stmts: Sequence[Stmt], outer: Tensor, inner: Tensor, is_pad: bool) -> Iterator[IndexMap]:
+    def _maps(self, stmts: Sequence[ir.Stmt], outer: Tensor, inner: Tensor, is_pad: bool) -> Iterator[IndexMap]:
         """Yield candidate maps: the declared layout, then inverses of load-store index pairs."""
         known = self.f.layouts.get(inner.name)
         if known is not None and outer.name not in self.f.layouts:
             yield known
         storage = [Range(0, extent) for extent in inner.extents]
         g = self._alone(stmts, ())
-        for place in cursors(g):
+        for place in driver.cursors(g):
             stmt = place.stmt
-            if not isinstance(stmt, Store):
+            if not isinstance(stmt, ir.Store):
                 continue
             for node, tensor, _, ways in reads_of([stmt.value], lambda e: e):
                 read = read_indices(node)
                 pair = (read, stmt.indices) if is_pad else (stmt.indices, read)
-                if tensor is not (outer if is_pad else inner) or any(opaque_terms(e) for side in pair for e in side):
+                if tensor is not (outer if is_pad else inner) or any(
+                    dag.opaque_terms(e) for side in pair for e in side
+                ):
                     continue
                 for way in ways:
                     found = _composed(place, place.scope.where(*way.conditions), outer, *pair)
@@ -147,17 +146,17 @@ class Copies:
 
     # -- what is held -------------------------------------------------------------------------------------------
 
-    def _alone(self, stmts: Sequence[Stmt], params: Sequence[Tensor]) -> Function:
+    def _alone(self, stmts: Sequence[ir.Stmt], params: Sequence[Tensor]) -> ir.Function:
         """Wrap the leading checks and the statements in a function."""
         used = dict.fromkeys((*params, *(t for stmt in (*self.first, *stmts) for side in uses(stmt) for t in side)))
-        body = seq(*self.first, *stmts)
+        body = ir.seq(*self.first, *stmts)
         stored = {t for stmt in stmts for t in uses(stmt)[1]}
         outputs = tuple(t for t in used if t in stored)
         return replace(self.f, params=tuple(used), outputs=outputs, body=body, padding={}, layouts={}, labels={})
 
     def _probed(
         self,
-        stmts: Sequence[Stmt],
+        stmts: Sequence[ir.Stmt],
         params: Sequence[Tensor],
         axes: Sequence[Var],
         over_: Tensor,
@@ -168,7 +167,7 @@ class Copies:
         scope."""
         g, probe = transform.probed(self._alone(stmts, params), held, axes, over_.extents, cond)
         known = ReachingValues(g)
-        at = cursor_of(g, probe)
+        at = driver.cursor_of(g, probe)
         found = []
         for source in known.flow.by_element(at).get(held, ()):
             there = at.scope.where(source.where)
@@ -176,7 +175,7 @@ class Copies:
                 found.append((_value(source, known.flow, loaded_tensor(held), there), there))
         return found
 
-    def _padding(self, stmts: Sequence[Stmt], outer: Tensor, inner: Tensor, m: IndexMap) -> PadState | None:
+    def _padding(self, stmts: Sequence[ir.Stmt], outer: Tensor, inner: Tensor, m: IndexMap) -> PadState | None:
         """The padding's single state after the statements; `None` if states differ or are unknown."""
         axes = transform.axes_of(inner)
         ctx = Scope(None, {}, (), frozenset(), self.f.ctx)
@@ -189,7 +188,7 @@ class Copies:
         return states[0] if states and all(state == states[0] for state in states) else None
 
 
-def _composed(place: Cursor, scope: Scope, outer: Tensor, xs: Sequence[Expr], ys: Sequence[Expr]) -> Any:
+def _composed(place: driver.Cursor, scope: Scope, outer: Tensor, xs: Sequence[Expr], ys: Sequence[Expr]) -> Any:
     """Invert `xs`, the parameter's indices, over the loops and compose with `ys`, the local tensor's; `None` if not
     invertible."""
     loops = [loop.var for loop in place.loops]
@@ -202,11 +201,11 @@ def _composed(place: Cursor, scope: Scope, outer: Tensor, xs: Sequence[Expr], ys
         back = found.inverse(found.places)
     except (UndecidedError, BudgetError):
         return None
-    new = [substitute(y, back) for y in ys]
+    new = [dag.substitute(y, back) for y in ys]
 
     def fn(*old: Expr) -> list[Expr]:
         values = dict(zip(found.places, old, strict=True))
-        return [substitute(e, values) for e in new]
+        return [dag.substitute(e, values) for e in new]
 
     return fn
 
@@ -287,10 +286,10 @@ class Hoisted:
     names: packed parameter names, pads first, then crops.
     """
 
-    f: Function
+    f: ir.Function
     pads: tuple[Border, ...]
     crops: tuple[Border, ...]
-    packed: Function
+    packed: ir.Function
     names: tuple[str, ...] = field(repr=False)
 
     def run(
@@ -344,7 +343,7 @@ class Hoisted:
         return found
 
 
-def hoist_layouts(f: Function) -> Hoisted:
+def hoist_layouts(f: ir.Function) -> Hoisted:
     """Split a function into pads, a packed function and crops.
 
     A pad copies all elements of one input into a local tensor, and may fill its padding, before other statements read
@@ -378,17 +377,17 @@ def hoist_layouts(f: Function) -> Hoisted:
                 if bc0 * 4 + bc1 >= 14:
                     BC[bc0, bc1] = 0
     """
-    if not isinstance(f, Function):
+    if not isinstance(f, ir.Function):
         raise LayoutError(f"hoist_layouts takes a Function, not {shown(f)}")
     return _Hoist(f).made()
 
 
 class _Hoist:
-    def __init__(self, f: Function) -> None:
+    def __init__(self, f: ir.Function) -> None:
         self.f = f
-        self.stmts = flat(f.body)
+        self.stmts = ir.flat(f.body)
         self.uses = [uses(stmt) for stmt in self.stmts]
-        self.allocations = {s.tensor: k for k, s in enumerate(self.stmts) if isinstance(s, Allocate)}
+        self.allocations = {s.tensor: k for k, s in enumerate(self.stmts) if isinstance(s, ir.Allocate)}
         self.checks = transform.leading_checks(self.stmts)
         self.copies = Copies(f, self.stmts[: self.checks])
         order = {t: k for k, t in enumerate(f.params)}
@@ -411,7 +410,7 @@ class _Hoist:
             return own, None
         (source,) = read
         stored = [self.stmts[self.allocations[t]] for t in (source, target) if t in self.allocations]
-        starts = [r.min for stmt in stored if isinstance(stmt, Allocate) for r in stmt.ranges]
+        starts = [r.min for stmt in stored if isinstance(stmt, ir.Allocate) for r in stmt.ranges]
         is_plain_storage = all(isinstance(e, Expr) and constant_value(e) == 0 for e in starts)
         return own, source if source.dtype == target.dtype and is_plain_storage else None
 
@@ -449,7 +448,7 @@ class _Hoist:
         names = tuple(copy.inner.name for copy in (*self.pads, *self.crops))
         return Hoisted(self.f, pads, crops, packed, names)
 
-    def _packed(self) -> Function:
+    def _packed(self) -> ir.Function:
         f = self.f
         both = [*self.pads, *self.crops]
         if not both:
@@ -464,7 +463,7 @@ class _Hoist:
             f,
             params=tuple(params),
             outputs=outputs,
-            body=seq(*kept),
+            body=ir.seq(*kept),
             labels={key: t for key, t in f.labels.items() if t in params},
             layouts=self._layouts(),
             padding={t: p for t, p in f.padding.items() if t in params},
@@ -486,10 +485,10 @@ class _Hoist:
             found[copy.inner.name] = copy.map if first is None else first.packed_by(copy.map)
         return found
 
-    def _untouched(self, copy: Copy) -> Padding | None:
+    def _untouched(self, copy: Copy) -> ir.Padding | None:
         """Compute the untouchable padding of a packed parameter: declared padding, plus padding no pad writes."""
         allocation = self.stmts[self.allocations[copy.inner]]
-        assert isinstance(allocation, Allocate)
+        assert isinstance(allocation, ir.Allocate)
         if copy not in self.pads or copy.value is not None:
             return allocation.padding
         outside = Scope(None, {}, (), frozenset(), self.f.ctx)
@@ -498,7 +497,7 @@ class _Hoist:
         if allocation.padding is not None:
             padding = logical_or(padding, allocation.padding.at(axes))
         cond = transform.narrowed(padding, transform.inside_loops(axes, copy.inner.extents, outside))
-        return None if cond is truth(False) else Padding(axes, cond)
+        return None if cond is truth(False) else ir.Padding(axes, cond)
 
 
 def _follow(copy: Copy) -> Callable[[tuple[Expr, ...], Scope], tuple[Expr, ...]]:
@@ -509,7 +508,7 @@ def _follow(copy: Copy) -> Callable[[tuple[Expr, ...], Scope], tuple[Expr, ...]]
     return place_of
 
 
-def _is_padding_read(g: Function, copy: Copy) -> bool:
+def _is_padding_read(g: ir.Function, copy: Copy) -> bool:
     """Test whether the function may read padding; unknown counts as yes."""
     try:
         read, _ = dataflow(g).touched(copy.inner.name)
@@ -518,7 +517,7 @@ def _is_padding_read(g: Function, copy: Copy) -> bool:
         return True
 
 
-def _needed(g: Function, pads: Sequence[Copy]) -> list[Copy]:
+def _needed(g: ir.Function, pads: Sequence[Copy]) -> list[Copy]:
     """Select the pads whose padding values affect results."""
     try:
         if not pads or _is_sound(g):
@@ -533,7 +532,7 @@ def _needed(g: Function, pads: Sequence[Copy]) -> list[Copy]:
         return [copy for copy in pads if _is_padding_read(g, copy)]
 
 
-def _is_sound(g: Function) -> bool:
+def _is_sound(g: ir.Function) -> bool:
     """Test that results are independent of unconstrained padding.
 
     Raises
@@ -550,12 +549,12 @@ def _is_sound(g: Function) -> bool:
     return True
 
 
-def _assuming(g: Function, pads: Sequence[Copy]) -> Function:
+def _assuming(g: ir.Function, pads: Sequence[Copy]) -> ir.Function:
     """Insert assumptions of the pads' padding values at the function's start."""
-    return g.with_body(transform.with_assumption(g.body, seq(*(_assumed(g, copy) for copy in pads)))) if pads else g
+    return g.with_body(transform.with_assumption(g.body, ir.seq(*(_assumed(g, copy) for copy in pads)))) if pads else g
 
 
-def _assumed(g: Function, copy: Copy) -> Stmt:
+def _assumed(g: ir.Function, copy: Copy) -> ir.Stmt:
     """Build a nest that assumes a pad's padding value."""
     places = PLACE[: copy.inner.ndim]
     value = copy.value.expr if isinstance(copy.value, PadValue) else undef(copy.inner.dtype)

@@ -17,9 +17,9 @@ from bound.dtypes import Numeric
 from bound.tir.reduce import Parameter
 from bound.tir.value import CALL, CONVERT, DIV, Operand, Value, parameter
 from bound.tir.walk import nodes, rewrite
-from intset.expr import ops
+from intset.expr import Expr, Var, as_expr, const, ops
 from intset.expr.build import sum_of
-from intset.expr.node import Expr, PlainVar, Var, as_expr, const
+from intset.expr.node import PlainVar
 from intset.expr.ops import Op
 from intset.linear.form import spine
 from lowering.interpreter import as_element

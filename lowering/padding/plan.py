@@ -16,11 +16,11 @@ from bound.tir.value import Operand
 from bound.tir.walk import rewrite
 from intset.config import Configured, all_as_configured
 from intset.errors import InputError
-from intset.expr.printer import shown
+from intset.expr import shown
 from lowering.codegen.python_runtime import Functions, poison
 from lowering.interpreter import checked_array, run
 from lowering.layout import IndexMap
-from lowering.nest.ir import Assume, Function
+from lowering.nest import ir
 from lowering.nest.printer import text
 from lowering.nest.undef import has_undef
 from lowering.nest.walk import statements, tensors_read
@@ -107,7 +107,7 @@ class Step:
     tensor: GraphTensor
     map: IndexMap | None = None
     value: PadState | None = None
-    function: Function | None = None
+    function: ir.Function | None = None
     elements: int = 0
 
     def __str__(self) -> str:
@@ -380,8 +380,8 @@ def _need(port: Port, number: int, makers: Mapping[int, Move], states: States) -
     return f"needs {port.state} in the padding of {port.name}{told}{by}"
 
 
-def _assumptions(f: Function) -> Iterator[Operand]:
+def _assumptions(f: ir.Function) -> Iterator[Operand]:
     """Yield unproved assumptions of a function, deduplicated by text."""
     nests = [with_checked_claims(f).body, *(r.nest for r in f.requires)]
-    found = [s.cond for nest in nests for s in statements(nest) if isinstance(s, Assume) and not s.proved]
+    found = [s.cond for nest in nests for s in statements(nest) if isinstance(s, ir.Assume) and not s.proved]
     yield from {text(cond): cond for cond in found}.values()

@@ -19,20 +19,17 @@ from bound.tensor import Tensor, element
 from bound.tir.build import dtype_of
 from bound.tir.value import CONVERT, DIV, NUMBER, READ, IntFunction, Operand, Value, constant, make, parameter
 from bound.tir.walk import input_tensors, loaded_tensor, nodes, rewrite, substitute
-from intset.expr import ops
-from intset.expr.arguments import mapped, refusal
+from intset.expr import Cond, Expr, IntLike, Var, arguments, as_expr, const, constant_value, dag, ops, shown
 from intset.expr.build import cast
-from intset.expr.dag import postorder_by
-from intset.expr.node import Cond, Expr, IntLike, PlainVar, Var, as_expr, const, constant_value, truth
+from intset.expr.node import PlainVar, truth
 from intset.expr.ops import Op
-from intset.expr.printer import shown
 from lowering.codegen.emitter import Identifiers
 from lowering.codegen.python import PythonSyntax
 from lowering.codegen.python_runtime import environment
 from lowering.errors import LayoutError
 from lowering.interpreter import as_element
 from lowering.layout import IndexMap
-from lowering.nest.ir import Function, ShapeOf
+from lowering.nest import ir
 from lowering.nest.printer import text
 from lowering.nest.undef import is_undef
 
@@ -152,7 +149,7 @@ class PartialEvaluator:
     def __call__(self, root: Operand, env: Mapping[Any, Content]) -> Content:
         """Evaluate an operand; nodes missing from `env` stay symbolic."""
         contents: dict[object, Content] = dict(env)
-        for node in postorder_by((root,), lambda node: () if node in env else _parts(node)):
+        for node in dag.postorder_by((root,), lambda node: () if node in env else _parts(node)):
             if node not in contents:
                 contents[node] = self._content(node, [contents[part] for part in _parts(node)])
         return contents[root]
@@ -217,7 +214,7 @@ def _opaque(node: Operand, args: Sequence[Content]) -> Content:
     """Evaluate a load that reads no tensor: a function of integers, or an extent."""
     if isinstance(node.data, IntFunction):
         return args[0]
-    if isinstance(node.data, ShapeOf) and isinstance(args[0], int):
+    if isinstance(node.data, ir.ShapeOf) and isinstance(args[0], int):
         extent = node.data.tensor.extents[args[0]]
         return int(extent.data) if extent.is_const else extent
     return UNKNOWN
@@ -350,7 +347,7 @@ class Grid:
         return content
 
 
-def check_layouts(f: Function, layouts: Mapping[str, IndexMap]) -> None:
+def check_layouts(f: ir.Function, layouts: Mapping[str, IndexMap]) -> None:
     """Check that layouts fit the parameters of a function.
 
     Raises
@@ -409,7 +406,7 @@ class PadValue:
 
     def __init__(self, expr: Operand) -> None:
         if not isinstance(expr, (Expr, Cond, Value)):
-            raise refusal("the value of a padding", "an operand", expr)
+            raise arguments.refusal("the value of a padding", "an operand", expr)
         self.expr = expr
 
     @property
@@ -443,7 +440,7 @@ class PadValue:
 
     def text(self, names: Mapping[Tensor, str] | None = None) -> str:
         """Print the value; `names` overrides tensor names."""
-        called = {} if names is None else mapped(names, "names")
+        called = {} if names is None else arguments.mapped(names, "names")
         short: dict[Operand, Operand] = {}
         for node in nodes(self.expr):
             tensor = loaded_tensor(node)
@@ -485,7 +482,7 @@ def without_registers(root: Expr, bits: int) -> Expr:
     def is_dropped(node: Expr) -> bool:
         return node.op is ops.CAST and node.data[0] >= bits
 
-    for node in postorder_by((root,), lambda node: node.args if is_dropped(node) or node.op in _RING else ()):
+    for node in dag.postorder_by((root,), lambda node: node.args if is_dropped(node) or node.op in _RING else ()):
         if is_dropped(node):
             dropped[node] = dropped[node.args[0]]
         else:

@@ -16,14 +16,11 @@ from bound.tir import walk
 from bound.tir.build import all_of
 from bound.tir.value import CALL, CONVERT, IntFunction, Operand, Value, integer
 from bound.tir.walk import Part, loaded_tensor, nodes, read_indices, rewrite
-from intset.expr import ops
+from intset.expr import Cond, Expr, Node, Range, as_expr, dag, ops
 from intset.expr.build import logical_and, maximum, select
-from intset.expr.dag import opaque_terms, operations, postorder
 from intset.expr.definedness import definedness, is_partial
-from intset.expr.node import Cond, Expr, Node, as_expr, make
-from intset.expr.range import Range
-from lowering.nest.driver import Cursor, StmtRules, rewritten
-from lowering.nest.ir import Allocate, For, Function, If, Let, Padding, Stmt
+from intset.expr.node import make
+from lowering.nest import driver, ir
 from lowering.nest.scope import Scope, is_outside, proves
 from lowering.nest.walk import operands, range_ends, statements
 
@@ -39,7 +36,7 @@ Whole = TypeVar("Whole", Expr, Cond, "Expr | Cond")
 Change: TypeAlias = "Callable[[Expr | Cond, tuple[Cond, ...]], Expr | Cond]"
 
 
-def why_not_total(operand: Operand, scope: Scope, readable: Mapping[Tensor, Padding | None] | None) -> str | None:
+def why_not_total(operand: Operand, scope: Scope, readable: Mapping[Tensor, ir.Padding | None] | None) -> str | None:
     """The reason why an operand may be undefined: a trap, an out-of-bounds access, or uninitialized storage; else
     `None`.
 
@@ -77,7 +74,7 @@ def why_not_total(operand: Operand, scope: Scope, readable: Mapping[Tensor, Padd
     return None
 
 
-def with_total_ends(f: Function) -> Function:
+def with_total_ends(f: ir.Function) -> ir.Function:
     """Guard partial operands that every run evaluates, so that a nest does nothing at sizes of 0.
 
         for i in [0, x // n):     becomes     if n != 0:
@@ -90,29 +87,29 @@ def with_total_ends(f: Function) -> Function:
     """
     if not any(isinstance(e, (Expr, Cond)) and is_partial(e) for stmt in statements(f.body) for e in _evaluated(stmt)):
         return f
-    rules: StmtRules[Cursor] = {
-        For: (_guarded_loop,),
-        If: (_guarded_branch,),
-        Allocate: (_total_allocation,),
-        Let: (_total_name,),
+    rules: driver.StmtRules[driver.Cursor] = {
+        ir.For: (_guarded_loop,),
+        ir.If: (_guarded_branch,),
+        ir.Allocate: (_total_allocation,),
+        ir.Let: (_total_name,),
     }
-    return f.with_body(rewritten(f.body, _TotalNames.root(f), leave=rules))
+    return f.with_body(driver.rewritten(f.body, _TotalNames.root(f), leave=rules))
 
 
-class _TotalNames(Cursor):
+class _TotalNames(driver.Cursor):
     """A position behind total names: a name whose value was partial no longer implies the needs of that value."""
 
     __slots__ = ()
 
-    def after(self, old: Stmt, new: Stmt) -> Self:
-        return super().after(new if isinstance(new, Let) else old, new)
+    def after(self, old: ir.Stmt, new: ir.Stmt) -> Self:
+        return super().after(new if isinstance(new, ir.Let) else old, new)
 
 
-def _evaluated(stmt: Stmt) -> tuple[Operand, ...]:
+def _evaluated(stmt: ir.Stmt) -> tuple[Operand, ...]:
     """What a statement evaluates before anything is stored."""
-    if isinstance(stmt, Allocate):
+    if isinstance(stmt, ir.Allocate):
         return tuple(end for r in stmt.ranges for end in range_ends(r))
-    return operands(stmt) if isinstance(stmt, (For, If, Let)) else ()
+    return operands(stmt) if isinstance(stmt, (ir.For, ir.If, ir.Let)) else ()
 
 
 def _needs(roots: Sequence[Operand], scope: Scope) -> list[Cond]:
@@ -126,17 +123,17 @@ def _holds(scope: Scope, need: Cond) -> bool:
     return proves(scope, need) or bool(scope.ctx.prove(need))
 
 
-def _guarded_loop(loop: For, here: Cursor) -> Stmt:
+def _guarded_loop(loop: ir.For, here: driver.Cursor) -> ir.Stmt:
     needs = _needs(range_ends(loop.range), here.scope)
-    return If(all_of(*needs), loop) if needs else loop
+    return ir.If(all_of(*needs), loop) if needs else loop
 
 
-def _guarded_branch(branch: If, here: Cursor) -> Stmt:
+def _guarded_branch(branch: ir.If, here: driver.Cursor) -> ir.Stmt:
     needs = _needs((branch.cond,), here.scope)
     return replace(branch, cond=all_of(*needs, branch.cond)) if needs else branch
 
 
-def _total_allocation(stmt: Allocate, here: Cursor) -> Stmt:
+def _total_allocation(stmt: ir.Allocate, here: driver.Cursor) -> ir.Stmt:
     if not _needs(_evaluated(stmt), here.scope):
         return stmt
     ranges = [Range(*(_with_divisors(end, here.scope) for end in range_ends(r))) for r in stmt.ranges]
@@ -155,7 +152,7 @@ def _with_divisors(e: Expr, scope: Scope) -> Expr:
     return rewrite(e, new)
 
 
-def _total_name(stmt: Let, here: Cursor) -> Stmt:
+def _total_name(stmt: ir.Let, here: driver.Cursor) -> ir.Stmt:
     value = stmt.value
     needs = _needs((value,), here.scope)
     return replace(stmt, value=select(logical_and(*needs), value, 0)) if isinstance(value, Expr) and needs else stmt
@@ -211,7 +208,7 @@ def parts_of(root: Operand) -> list[tuple[Operand, tuple[Cond, ...]]]:
 
 def _inside(e: Expr | Cond, change: Change) -> Expr | Cond:
     """`e` with the formulas of its integer functions of data changed."""
-    functions = [load for load in opaque_terms(e) if isinstance(load.data, IntFunction)]
+    functions = [load for load in dag.opaque_terms(e) if isinstance(load.data, IntFunction)]
     if not functions:
         return e
     new: dict[Node, Operand] = {}
@@ -229,9 +226,9 @@ def _inside(e: Expr | Cond, change: Change) -> Expr | Cond:
 def _conditions(root: Value) -> dict[Operand, tuple[Cond, ...]]:
     """For each value below `root`, and each largest integer part, what holds wherever it is evaluated."""
     conditions: dict[Operand, tuple[Cond, ...]] = {root: ()}
-    below: list[Operand] = postorder((root,))
+    below: list[Operand] = dag.postorder((root,))
     values = [node for node in reversed(below) if isinstance(node, Value)]
-    if operations(root).isdisjoint(_GUARDING):
+    if dag.operations(root).isdisjoint(_GUARDING):
         for node in values:
             conditions.update(dict.fromkeys(node.args, ()))
         return conditions

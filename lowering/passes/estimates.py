@@ -15,13 +15,12 @@ from bound.schedule import simple
 from bound.tir import walk
 from bound.tir.reduce import Parameter
 from bound.tir.value import Operand, Value
-from intset.expr import ops
+from intset.expr import Cond, Expr, Var, const, constant_value, dag, ops
 from intset.expr.build import maximum, minimum
-from intset.expr.dag import chain, opaque_terms, postorder
-from intset.expr.node import Cond, Expr, Var, const, constant_value, make
+from intset.expr.node import make
 from intset.linear.canonical import Normalizer
 from intset.linear.form import Linear, accumulate
-from lowering.nest.ir import Allocate, Assume, For, If, Stmt, Store
+from lowering.nest import ir
 from lowering.nest.printer import end_of
 from lowering.nest.walk import children, constant_limit, operands, range_ends, statements
 from lowering.passes.definedness import LAZY
@@ -48,10 +47,10 @@ _DIVISIONS: Final = (*ops.DIVISIONS, ops.SHR, ops.BITAND)
 Times: TypeAlias = "Mapping[Expr, float]"
 
 
-_OPERATIONS: Final[WeakKeyDictionary[Stmt, frozenset[ops.Op]]] = WeakKeyDictionary()
+_OPERATIONS: Final[WeakKeyDictionary[ir.Stmt, frozenset[ops.Op]]] = WeakKeyDictionary()
 
 
-def operations_in(root: Stmt) -> frozenset[ops.Op]:
+def operations_in(root: ir.Stmt) -> frozenset[ops.Op]:
     """The operations in the operands of a nest. A nest remembers them, for the next pass that asks.
 
     A pass that changes none of these operations returns at once.
@@ -63,7 +62,7 @@ def operations_in(root: Stmt) -> frozenset[ops.Op]:
     return found
 
 
-def kinds_in(root: Stmt) -> set[type[Stmt]]:
+def kinds_in(root: ir.Stmt) -> set[type[ir.Stmt]]:
     """The kinds of the statements in a nest."""
     return set(map(type, statements(root)))
 
@@ -101,7 +100,7 @@ class Loops:
             inner._around, inner._innermost = self, var
         return inner
 
-    def within(self, *loops: For) -> Loops:
+    def within(self, *loops: ir.For) -> Loops:
         """Add whole loops, outermost first."""
         known = self
         for loop in loops:
@@ -215,7 +214,7 @@ def says(cond: Cond, of_data: bool = False) -> tuple[Linear, ...] | None:
     ----------
     of_data: whether the forms may contain elements of tensors.
     """
-    if cond.op not in SAYS or (not of_data and opaque_terms(cond)):
+    if cond.op not in SAYS or (not of_data and dag.opaque_terms(cond)):
         return None
     left, right = cond.args
     if not isinstance(left, Expr) or not isinstance(right, Expr):
@@ -235,7 +234,7 @@ def _below(form: Linear, sign: int) -> Iterator[Linear]:
     rest: dict[Expr, int] = {}
     for term, k in form.terms.items():
         if term.op is (ops.MIN if k * sign > 0 else ops.MAX):
-            choices.append([(form_of(arg), k) for arg in chain(term.op, term)])
+            choices.append([(form_of(arg), k) for arg in dag.chain(term.op, term)])
         else:
             rest[term] = k
     for chosen in islice(product(*choices), MOST_ENDS):
@@ -350,19 +349,19 @@ class Counts:
 class Uses:
     """How often expressions are evaluated in statements, once each is executed; names are taken into account."""
 
-    def __init__(self, counts: Counts, stmts: Iterable[Stmt]) -> None:
+    def __init__(self, counts: Counts, stmts: Iterable[ir.Stmt]) -> None:
         self.counts = counts
         self.of: dict[Expr, float] = {}
         waiting = [(stmt, 1.0) for stmt in reversed(tuple(stmts))]
         while waiting:
             stmt, times = waiting.pop()
-            if isinstance(stmt, For):
+            if isinstance(stmt, ir.For):
                 waiting.append((stmt.body, times * _iterations(stmt, ITERATIONS)))
                 continue
-            for e in () if isinstance(stmt, (Allocate, Assume)) else operands(stmt):
+            for e in () if isinstance(stmt, (ir.Allocate, ir.Assume)) else operands(stmt):
                 for node, k in counts.times(e).items():
                     self.of[node] = self.of.get(node, 0.0) + k * times
-            share = RARE * times if isinstance(stmt, If) else times
+            share = RARE * times if isinstance(stmt, ir.If) else times
             waiting.extend((inner, share) for inner in reversed(children(stmt)))
 
     def name(self, e: Expr) -> None:
@@ -378,7 +377,7 @@ def _own(e: Operand) -> int:
 
 def _times(root: Operand) -> Times:
     times: dict[Operand, float] = {root: 1.0}
-    below = list(islice(postorder((root,)), MAX_NODES + 1))
+    below = list(islice(dag.postorder((root,)), MAX_NODES + 1))
     if len(below) > MAX_NODES:
         return {}
     for node in reversed(below):
@@ -388,7 +387,7 @@ def _times(root: Operand) -> Times:
     return {node: k for node, k in times.items() if isinstance(node, Expr) and node.args}
 
 
-def _iterations(loop: For, unknown: int) -> int:
+def _iterations(loop: ir.For, unknown: int) -> int:
     """About how many iterations a loop has; `unknown` of a symbolic extent."""
     limit = constant_limit(range_ends(loop.range)[1])
     return unknown if limit is None else max(0, min(limit, UNENDING))
@@ -408,28 +407,28 @@ class Worth:
     """Operation counts of the statements of a nest, each computed once."""
 
     def __init__(self) -> None:
-        self._work: dict[Stmt, float] = {}
+        self._work: dict[ir.Stmt, float] = {}
 
-    def work(self, stmt: Stmt) -> float:
+    def work(self, stmt: ir.Stmt) -> float:
         """The operations of a statement, about."""
         operations = self._work.get(stmt)
         if operations is None:
             operations = self._work[stmt] = self._counted(stmt)
         return operations
 
-    def _counted(self, stmt: Stmt) -> float:
-        if isinstance(stmt, For):
-            is_innermost = not any(isinstance(s, (For, If)) for s in statements(stmt.body))
+    def _counted(self, stmt: ir.Stmt) -> float:
+        if isinstance(stmt, ir.For):
+            is_innermost = not any(isinstance(s, (ir.For, ir.If)) for s in statements(stmt.body))
             return _iterations(stmt, TRIPS) * self.work(stmt.body) / (VECTOR if is_innermost else 1)
-        if isinstance(stmt, Store):
+        if isinstance(stmt, ir.Store):
             return 1.0 + sum(1 for node in walk.nodes(stmt.value) if node.args and isinstance(node, Value))
         return sum(self.work(inner) for inner in children(stmt))
 
-    def is_short(self, loop: For) -> bool:
+    def is_short(self, loop: ir.For) -> bool:
         """Whether a loop gains much from a constant number of iterations."""
         return self.work(loop) <= SHORT
 
-    def decides(self, loop: For, free: set[Var], around: LoopWork) -> bool:
+    def decides(self, loop: ir.For, free: set[Var], around: LoopWork) -> bool:
         """Whether splitting this loop for a condition on the variables `free` pays, unless an inner loop decides it.
 
         It pays if the breakpoint is a constant, or if computing it costs little beside the loop, or beside the work of
@@ -442,12 +441,12 @@ class Worth:
         nearest = next((work for var, work in reversed(list(around.items())) if var in free), 0.0)
         return SMALL * nearest >= ENTER
 
-    def inside(self, around: LoopWork, loop: For) -> LoopWork:
+    def inside(self, around: LoopWork, loop: ir.For) -> LoopWork:
         """The loops around the body of a loop."""
         count = max(_iterations(loop, TRIPS), 1)
         return {**{var: work / count for var, work in around.items()}, loop.var: self.work(loop) / count}
 
-    def entered(self, path: Sequence[For], around: LoopWork) -> Iterator[tuple[For, LoopWork]]:
+    def entered(self, path: Sequence[ir.For], around: LoopWork) -> Iterator[tuple[ir.For, LoopWork]]:
         """Nested loops, each with the loops around it."""
         for loop in path:
             yield loop, around

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from intset.budgets import OVERCOMPUTE_ROUNDS
-from intset.expr.arguments import of_kind
-from lowering.nest.ir import Function
+from intset.expr import arguments
+from lowering.nest import ir
 from lowering.nest.printer import statement_lines
 
 
@@ -37,7 +37,7 @@ class PassReport:
     lines: the reported line of each path of `f`, if reports refer to another function's text.
     """
 
-    def __init__(self, f: Function, lines: Mapping[tuple[int, ...], int] | None = None) -> None:
+    def __init__(self, f: ir.Function, lines: Mapping[tuple[int, ...], int] | None = None) -> None:
         self._lines = statement_lines(f) if lines is None else lines
         self._said: dict[tuple[tuple[int, ...], str], Entry] = {}
 
@@ -62,12 +62,12 @@ class PassReport:
     def give(self, report: list[Entry] | None, *more: PassReport) -> None:
         """Append the entries, and those of other reports, to the caller's list, in the order of the text."""
         if report is not None:
-            of_kind(list, report, "report")
+            arguments.of_kind(list, report, "report")
             entries = [entry for one in (self, *more) for entry in one._said.values()]
             report += sorted(entries, key=lambda entry: entry.line)
 
 
-def until_stable(once: Callable[[Function], Function], f: Function) -> Function:
+def until_stable(once: Callable[[ir.Function], ir.Function], f: ir.Function) -> ir.Function:
     """Apply `once` until the text of the nest repeats; of nests that alternate, the one with the shortest text.
 
     Guarantee: a second call returns a nest of equal text. Beyond `OVERCOMPUTE_ROUNDS` calls: the nest that was given.

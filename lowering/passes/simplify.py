@@ -17,35 +17,16 @@ from bound.tir.value import NUMBER, REDUCE, Operand, Value, fits_words
 from bound.tir.walk import Part
 from intset.config import Effort
 from intset.context import Context
+from intset.expr import Cond, Expr, Node, Range, arguments, const, constant_value, dag, ops
 from intset.expr import build as ints
-from intset.expr import ops
-from intset.expr.arguments import a_flag
 from intset.expr.build import logical_and
-from intset.expr.dag import conjuncts, is_small, opaque_terms, postorder, rewrite, size
 from intset.expr.evaluate import evaluate
-from intset.expr.node import Cond, Expr, Node, const, constant_value, make, truth
-from intset.expr.range import Range
+from intset.expr.node import make, truth
 from intset.linear.signs import taken_values
 from intset.simplify import Pricing, simplified
 from intset.simplify.engine import no_wider
 from intset.simplify.irreducible import settled
-from lowering.nest.driver import Cursor, Descent, StmtRules, cursors, each_operand, inside, rewritten
-from lowering.nest.ir import (
-    Assert,
-    Assume,
-    For,
-    Function,
-    If,
-    Let,
-    Seq,
-    Stmt,
-    Store,
-    checked_function,
-    is_empty,
-    seq,
-    tensor_of,
-    with_fields,
-)
+from lowering.nest import driver, ir
 from lowering.nest.printer import end_of, range_between
 from lowering.nest.scope import Scope, parts_of_condition, proof_of, proves, written_in
 from lowering.nest.walk import (
@@ -68,7 +49,7 @@ LARGE: Final = 1 << 31  # constants from here on need 64 bits
 _SIGNS: Final = {ops.ADD: 1, ops.SUB: -1}
 
 
-def fold_constants(f: Function) -> Function:
+def fold_constants(f: ir.Function) -> ir.Function:
     """Fold constants in every operand.
 
     Guarantee: equal values; no step is wider than the steps of the original.
@@ -79,7 +60,7 @@ def fold_constants(f: Function) -> Function:
 def decided(operand: Operand) -> Operand:
     """Fold constants, decided selections and conditions, `+ 0` and `* 1`; `x + 2 - 1` becomes `x + 1`."""
     new: dict[Operand, Operand] = {}
-    order: Iterable[Any] = postorder((operand,)) if isinstance(operand, (Expr, Cond)) else walk.nodes(operand)
+    order: Iterable[Any] = dag.postorder((operand,)) if isinstance(operand, (Expr, Cond)) else walk.nodes(operand)
     for node in order:
         if not node.args:
             continue
@@ -91,7 +72,7 @@ def decided(operand: Operand) -> Operand:
             if holds is not None:
                 arm = node.args[1 if holds else 2]
                 new_node = new.get(arm, arm)
-        elif node.free_vars() or opaque_terms(node):
+        elif node.free_vars() or dag.opaque_terms(node):
             new_node = _made(node, tuple([new.get(arg, arg) for arg in node.args]))
         else:
             new_node = _constant(node)
@@ -206,7 +187,7 @@ class DecidingNodes:
         """The comparisons of integers that `folded` asks about."""
         found = self._asked.get(operand)
         if found is None:
-            plain = [node for node in self.nodes(operand) if not opaque_terms(node)]
+            plain = [node for node in self.nodes(operand) if not dag.opaque_terms(node)]
             orders = [order_of(n, moving) for n in plain if isinstance(n, Expr) for moving in (False, True)]
             found = self._asked[operand] = (*(n for n in plain if isinstance(n, Cond)), *orders)
         return found
@@ -217,7 +198,7 @@ _DECIDING: Final = frozenset((*ops.COMPARISONS, ops.MIN, ops.MAX))
 
 def _folded(node: Any, new: dict[Any, Any], decide: Callable[[Cond], bool | None]) -> Any:
     if node.op in ops.COMPARISONS and isinstance(node, Cond):
-        holds = None if opaque_terms(node) else decide(node)
+        holds = None if dag.opaque_terms(node) else decide(node)
         return None if holds is None else truth(holds)
     if node.op in _JUNCTIONS:
         return _junction(node, new)
@@ -235,7 +216,7 @@ def _folded(node: Any, new: dict[Any, Any], decide: Callable[[Cond], bool | None
 
 
 def _chosen(node: Expr, new: dict[Any, Any], decide: Callable[[Cond], bool | None]) -> Any:
-    if opaque_terms(node):
+    if dag.opaque_terms(node):
         return None
     a, b = node.args
     for is_moving in (False, True):
@@ -272,7 +253,7 @@ def _truth(node: Any) -> bool | None:
     return None
 
 
-def simplify(f: Function, buffers: bool = True, report: list[Entry] | None = None) -> Function:
+def simplify(f: ir.Function, buffers: bool = True, report: list[Entry] | None = None) -> ir.Function:
     """Simplify loops, branches and index expressions of a function.
 
     Loops of one iteration are inlined, decided conditions dropped, indices shortened, until nothing changes. With
@@ -289,12 +270,12 @@ def simplify(f: Function, buffers: bool = True, report: list[Entry] | None = Non
     ------
     InputError: an assumption of the nest is proved false.
     """
-    checked_function(f, "simplify")
+    ir.checked_function(f, "simplify")
     checked = check_assumptions(f)
-    if not a_flag(buffers, "buffers"):
+    if not arguments.a_flag(buffers, "buffers"):
         return until_stable(plain, f)
 
-    def once(g: Function, report: list[Entry] | None = None) -> Function:
+    def once(g: ir.Function, report: list[Entry] | None = None) -> ir.Function:
         report_of_joins = PassReport(g)
         joined, lines = merge_branches(g, report_of_joins)
         report_of_decisions = PassReport(joined, lines)
@@ -309,7 +290,7 @@ def simplify(f: Function, buffers: bool = True, report: list[Entry] | None = Non
 # -- decided branches ----------------------------------------------------------------------------------------------
 
 
-def decide_branches(f: Function, report: PassReport, reaching: ReachingValues | None = None) -> Function:
+def decide_branches(f: ir.Function, report: PassReport, reaching: ReachingValues | None = None) -> ir.Function:
     """Drop the branches and choices that reaching values decide, and one of two equal branches.
 
     Parameters
@@ -317,8 +298,13 @@ def decide_branches(f: Function, report: PassReport, reaching: ReachingValues | 
     reaching: the reaching values of `f`, if already computed.
     """
     rules = _BranchRules(reaching or ReachingValues(f), report)
-    leave: StmtRules[Cursor] = {Stmt: (rules.without_choices,), If: (rules.apply_decision,), For: (), Seq: ()}
-    return f.with_body(rewritten(f.body, Cursor.root(f), enter={If: (rules.decide,)}, leave=leave))
+    leave: driver.StmtRules[driver.Cursor] = {
+        ir.Stmt: (rules.without_choices,),
+        ir.If: (rules.apply_decision,),
+        ir.For: (),
+        ir.Seq: (),
+    }
+    return f.with_body(driver.rewritten(f.body, driver.Cursor.root(f), enter={ir.If: (rules.decide,)}, leave=leave))
 
 
 class _BranchRules:
@@ -332,7 +318,7 @@ class _BranchRules:
         self.reaching, self.report = reaching, report
         self.undecided: dict[tuple[int, ...], list[Operand] | None] = {}  # `None`: the condition never holds
 
-    def decide(self, stmt: If, cursor: Cursor) -> Stmt:
+    def decide(self, stmt: ir.If, cursor: driver.Cursor) -> ir.Stmt:
         """Empty a dead side of a branch."""
         parts: list[Operand] = []
         here = cursor
@@ -341,18 +327,18 @@ class _BranchRules:
             if holds is False:
                 self.undecided[cursor.path] = None
                 self.report.say(cursor.path, True, "the condition never holds")
-                return If(stmt.cond, Seq(), stmt.orelse)
+                return ir.If(stmt.cond, ir.Seq(), stmt.orelse)
             if holds is None:
                 parts.append(part)
                 here = here.moved(scope=here.scope.where(part))
         self.undecided[cursor.path] = parts
-        return stmt if parts else If(stmt.cond, stmt.then)
+        return stmt if parts else ir.If(stmt.cond, stmt.then)
 
-    def apply_decision(self, stmt: If, cursor: Cursor) -> Stmt:
+    def apply_decision(self, stmt: ir.If, cursor: driver.Cursor) -> ir.Stmt:
         """Replace a branch by its live side, or drop the decided parts of its condition."""
         parts = self.undecided[cursor.path]
         if parts is None:
-            return Seq() if stmt.orelse is None else stmt.orelse
+            return ir.Seq() if stmt.orelse is None else stmt.orelse
         if not parts:
             self.report.say(cursor.path, True, "the condition always holds")
             return stmt.then
@@ -361,15 +347,15 @@ class _BranchRules:
             return stmt.then
         if len(parts) < len(parts_of_condition(stmt.cond)):
             self.report.say(cursor.path, True, "a part of the condition always holds")
-            return If(together(*parts), stmt.then, stmt.orelse)
+            return ir.If(together(*parts), stmt.then, stmt.orelse)
         self.report.say(cursor.path, False, *self.reaching.why_not_decided(cursor, parts[0]))
         return stmt
 
-    def without_choices(self, stmt: Stmt, cursor: Cursor) -> Stmt:
+    def without_choices(self, stmt: ir.Stmt, cursor: driver.Cursor) -> ir.Stmt:
         """Replace choices in the operands of a statement by the operand that is always chosen."""
         return map_operands(stmt, lambda operand: self._chosen(operand, cursor))
 
-    def _chosen(self, operand: Operand, cursor: Cursor) -> Operand:
+    def _chosen(self, operand: Operand, cursor: driver.Cursor) -> Operand:
         def decide(cond: Operand) -> bool | None:
             holds = self.reaching.decides(cursor, cond)
             if holds is not None:
@@ -379,25 +365,25 @@ class _BranchRules:
         return with_decided_selects(operand, decide)
 
 
-def _are_equal(a: Stmt, b: Stmt) -> bool:
+def _are_equal(a: ir.Stmt, b: ir.Stmt) -> bool:
     """Whether two statements have the same text and the same free variables and tensors."""
     return str(a) == str(b) and _free(a) == _free(b)
 
 
-def _free(root: Stmt) -> list[Any]:
+def _free(root: ir.Stmt) -> list[Any]:
     """The identities of the variables and tensors that a statement uses and does not bind."""
     own = bound_in(root)
     used: list[Parameter | Tensor] = list(free_variables(root))
     for stmt in statements(root):
         used += [t for t in tensors_read(*operands(stmt)) if t not in own]
-        used += [stmt.tensor] if isinstance(stmt, Store) and stmt.tensor not in own else []
+        used += [stmt.tensor] if isinstance(stmt, ir.Store) and stmt.tensor not in own else []
     return [id(thing) for thing in used]
 
 
 # -- adjacent branches ---------------------------------------------------------------------------------------------
 
 
-def merge_branches(f: Function, report: PassReport) -> tuple[Function, dict[tuple[int, ...], int]]:
+def merge_branches(f: ir.Function, report: PassReport) -> tuple[ir.Function, dict[tuple[int, ...], int]]:
     """Join adjacent branches whose conditions are equivalent or opposite.
 
     Returns
@@ -407,26 +393,28 @@ def merge_branches(f: Function, report: PassReport) -> tuple[Function, dict[tupl
     """
     origin: dict[int, tuple[int, ...]] = {}
 
-    def note_origin(stmt: Stmt, cursor: Cursor) -> Stmt:
+    def note_origin(stmt: ir.Stmt, cursor: driver.Cursor) -> ir.Stmt:
         origin[id(stmt)] = cursor.path
         return stmt
 
-    def join(stmt: Seq, cursor: Cursor) -> Stmt:
+    def join(stmt: ir.Seq, cursor: driver.Cursor) -> ir.Stmt:
         return _with_joined_branches(stmt, cursor, report, origin)
 
-    leave: StmtRules[Cursor] = {Stmt: (note_origin,), Seq: (join, note_origin)}
-    joined = f.with_body(rewritten(f.body, Cursor.root(f), leave=leave))
+    leave: driver.StmtRules[driver.Cursor] = {ir.Stmt: (note_origin,), ir.Seq: (join, note_origin)}
+    joined = f.with_body(driver.rewritten(f.body, driver.Cursor.root(f), leave=leave))
     if str(joined) == str(f):
-        joined, origin = f, {id(cursor.stmt): cursor.path for cursor in cursors(f)}
-    return joined, {cursor.path: report.line(origin[id(cursor.stmt)]) for cursor in cursors(joined)}
+        joined, origin = f, {id(cursor.stmt): cursor.path for cursor in driver.cursors(f)}
+    return joined, {cursor.path: report.line(origin[id(cursor.stmt)]) for cursor in driver.cursors(joined)}
 
 
-def _with_joined_branches(stmt: Seq, cursor: Cursor, report: PassReport, origin: dict[int, tuple[int, ...]]) -> Stmt:
+def _with_joined_branches(
+    stmt: ir.Seq, cursor: driver.Cursor, report: PassReport, origin: dict[int, tuple[int, ...]]
+) -> ir.Stmt:
     """Join each branch with its predecessor if their conditions allow it."""
-    kept: list[tuple[Stmt, Cursor]] = []
-    for part, here in inside(stmt, cursor):
+    kept: list[tuple[ir.Stmt, driver.Cursor]] = []
+    for part, here in driver.inside(stmt, cursor):
         before, there = kept[-1] if kept else (None, here)
-        if isinstance(before, If) and isinstance(part, If):
+        if isinstance(before, ir.If) and isinstance(part, ir.If):
             joined, reason = _joined(before, part, there.scope)
             if reason:
                 report.say(here.path, joined is not None, reason, what="sequence")
@@ -435,10 +423,10 @@ def _with_joined_branches(stmt: Seq, cursor: Cursor, report: PassReport, origin:
                 kept[-1] = (joined, there)
                 continue
         kept.append((part, here))
-    return stmt if len(kept) == len(stmt.stmts) else seq(*(part for part, _ in kept))
+    return stmt if len(kept) == len(stmt.stmts) else ir.seq(*(part for part, _ in kept))
 
 
-def _joined(a: If, b: If, scope: Scope) -> tuple[If | None, str]:
+def _joined(a: ir.If, b: ir.If, scope: Scope) -> tuple[ir.If | None, str]:
     """Two adjacent branches as one, and a reason; an empty reason if the conditions are unrelated."""
     is_same = a.cond is b.cond or _equivalent(a.cond, b.cond, scope)
     if not is_same and not _opposite(a.cond, b.cond, scope):
@@ -448,11 +436,11 @@ def _joined(a: If, b: If, scope: Scope) -> tuple[If | None, str]:
     if data:
         return None, f"the condition is that of the branch before it, but {data[0]} may have changed"
     first, second = (b.then, b.orelse) if is_same else (b.orelse, b.then)
-    then = seq(a.then, *([] if first is None else [first]))
+    then = ir.seq(a.then, *([] if first is None else [first]))
     sides = [side for side in (a.orelse, second) if side is not None]
-    orelse = seq(*sides) if sides else None
+    orelse = ir.seq(*sides) if sides else None
     relation = "is that" if is_same else "is the opposite of that"
-    joined = If(a.cond, then, None if orelse is None or is_empty(orelse) else orelse)
+    joined = ir.If(a.cond, then, None if orelse is None or ir.is_empty(orelse) else orelse)
     return joined, f"the condition {relation} of the branch before it"
 
 
@@ -476,21 +464,20 @@ def _opposite(a: Operand, b: Operand, scope: Scope) -> bool:
 MAX_NODES: Final = 200  # larger expressions are left as they are
 INDEX_BITS: Final = 32  # simplification keeps indices within this width
 COMPARED_FORMS: Final = 1_500  # linear forms examined for order in one operand: the corpus needs 550
-_MIRRORED: Final = {ops.LT: ops.GT, ops.LE: ops.GE, ops.GT: ops.LT, ops.GE: ops.LE, ops.EQ: ops.EQ, ops.NE: ops.NE}
 
 
-def plain(f: Function) -> Function:
+def plain(f: ir.Function) -> ir.Function:
     """Apply the rules of this module: what ranges, conditions and assertions alone tell.
 
     Guarantee: parameters end with the same elements; no statement runs that did not.
     """
     body = f.body
-    if any(isinstance(stmt, If) for stmt in statements(body)):
-        body = rewritten(body, _GuardsAround(frozenset()), {If: (drop_stated_parts,)})
-    return f.with_body(rewritten(body, Cursor.root(f), ENTER, LEAVE))
+    if any(isinstance(stmt, ir.If) for stmt in statements(body)):
+        body = driver.rewritten(body, _GuardsAround(frozenset()), {ir.If: (drop_stated_parts,)})
+    return f.with_body(driver.rewritten(body, driver.Cursor.root(f), ENTER, LEAVE))
 
 
-class _GuardsAround(Descent):
+class _GuardsAround(driver.Descent):
     """The conditions on integers, in the words of the branches around, that no store falsifies."""
 
     __slots__ = ("conds",)
@@ -498,50 +485,50 @@ class _GuardsAround(Descent):
     def __init__(self, conds: frozenset[Cond]) -> None:
         self.conds = conds
 
-    def then(self, branch: If) -> _GuardsAround:
-        parts = conjuncts(branch.cond) if isinstance(branch.cond, Cond) else ()
-        return _GuardsAround(self.conds.union(part for part in parts if not opaque_terms(part)))
+    def then(self, branch: ir.If) -> _GuardsAround:
+        parts = dag.conjuncts(branch.cond) if isinstance(branch.cond, Cond) else ()
+        return _GuardsAround(self.conds.union(part for part in parts if not dag.opaque_terms(part)))
 
-    def inside(self, loop: For) -> _GuardsAround:
+    def inside(self, loop: ir.For) -> _GuardsAround:
         hidden = {loop.var, *(c.var for c in loop.carried)}
         return _GuardsAround(frozenset(cond for cond in self.conds if hidden.isdisjoint(cond.free_vars())))
 
-    def after(self, old: Stmt, new: Stmt) -> _GuardsAround:
-        if not isinstance(new, Let):
+    def after(self, old: ir.Stmt, new: ir.Stmt) -> _GuardsAround:
+        if not isinstance(new, ir.Let):
             return self
         return _GuardsAround(frozenset(cond for cond in self.conds if new.var not in cond.free_vars()))
 
 
-def drop_stated_parts(branch: If, here: _GuardsAround) -> Stmt:
+def drop_stated_parts(branch: ir.If, here: _GuardsAround) -> ir.Stmt:
     """Drop parts of a condition that an enclosing branch states, as attached stages repeat guards."""
     if not here.conds or not isinstance(branch.cond, Cond):
         return branch
-    parts = list(conjuncts(branch.cond))
+    parts = list(dag.conjuncts(branch.cond))
     left = [part for part in parts if part not in here.conds]
     if len(left) == len(parts):
         return branch
-    return with_fields(branch, cond=together(*left)) if left else Seq((branch.then,))
+    return ir.with_fields(branch, cond=together(*left)) if left else ir.Seq((branch.then,))
 
 
 # -- loops -----------------------------------------------------------------------------------------------------------
 
 
-def shorten_ends(loop: For, cursor: Cursor) -> For:
+def shorten_ends(loop: ir.For, cursor: driver.Cursor) -> ir.For:
     """Write the ends of a loop with fewer operations."""
     ends = range_ends(loop.range)
     low, extent = (shortened(e, cursor.scope) for e in ends)
     if low is ends[0] is const(0) and extent is ends[1] and constant_value(extent) is not None:
         return loop
-    return with_fields(loop, range=_short_range(low, extent, cursor.scope))
+    return ir.with_fields(loop, range=_short_range(low, extent, cursor.scope))
 
 
-def drop_empty_loop(loop: For, cursor: Cursor) -> Stmt:
+def drop_empty_loop(loop: ir.For, cursor: driver.Cursor) -> ir.Stmt:
     """Drop a loop of nonpositive constant extent."""
     count = constant_value(range_ends(loop.range)[1])
-    return Seq() if count is not None and count <= 0 else loop
+    return ir.Seq() if count is not None and count <= 0 else loop
 
 
-def inline_single_iteration(loop: For, cursor: Cursor) -> Stmt:
+def inline_single_iteration(loop: ir.For, cursor: driver.Cursor) -> ir.Stmt:
     """Replace a loop of one iteration by its body.
 
     The loop stays if it carries variables, or if its body stores to elements that its start reads.
@@ -549,12 +536,12 @@ def inline_single_iteration(loop: For, cursor: Cursor) -> Stmt:
     low, extent = range_ends(loop.range)
     if constant_value(extent) != 1 or loop.carried or set(tensors_read(low)) & written_in(loop.body):
         return loop
-    return Seq((substitute(loop.body, {loop.var: low}),))
+    return ir.Seq((substitute(loop.body, {loop.var: low}),))
 
 
-def drop_idle_loop(loop: For, cursor: Descent) -> Stmt:
+def drop_idle_loop(loop: ir.For, cursor: driver.Descent) -> ir.Stmt:
     """Drop a loop with nothing in it."""
-    return Seq() if is_empty(loop.body) else loop
+    return ir.Seq() if ir.is_empty(loop.body) else loop
 
 
 def _short_range(low: Expr, extent: Expr, scope: Scope) -> Range:
@@ -563,28 +550,28 @@ def _short_range(low: Expr, extent: Expr, scope: Scope) -> Range:
     if count is not None or constant_value(low) == 0:
         return Range(low, extent if count is None or count >= 0 else 0)
     end = shortened(low + extent, scope)
-    return range_between(low, end) if size(end) < size(end_of(low, extent)) else Range(low, extent)
+    return range_between(low, end) if dag.size(end) < dag.size(end_of(low, extent)) else Range(low, extent)
 
 
 # -- branches and claims ---------------------------------------------------------------------------------------------
 
 
-def decide_branch(branch: If, cursor: Cursor) -> Stmt:
+def decide_branch(branch: ir.If, cursor: driver.Cursor) -> ir.Stmt:
     """Replace a branch by the side that is always taken; else shorten its condition and drop what always holds."""
     if not isinstance(branch.cond, Cond):
         return branch
     undecided: list[Cond] = []
     here = cursor.scope
-    for part in conjuncts(branch.cond):
+    for part in dag.conjuncts(branch.cond):
         short = shortened(part, here)
         decided = _decided(short, here, Effort.DEFAULT)
         if decided is True:
             continue
         if decided is False:
-            return Seq() if branch.orelse is None else Seq((branch.orelse,))
+            return ir.Seq() if branch.orelse is None else ir.Seq((branch.orelse,))
         undecided.append(short)
         here = here.where(short)
-    return with_fields(branch, cond=together(*undecided)) if undecided else Seq((branch.then,))
+    return ir.with_fields(branch, cond=together(*undecided)) if undecided else ir.Seq((branch.then,))
 
 
 def _decided(cond: Cond, here: Scope, effort: Effort) -> bool | None:
@@ -596,45 +583,48 @@ def _decided(cond: Cond, here: Scope, effort: Effort) -> bool | None:
     return False if True not in taken and proof_of(here, ~cond, effort) else None
 
 
-def join_nested_branches(branch: If, cursor: Cursor) -> If:
+def join_nested_branches(branch: ir.If, cursor: driver.Cursor) -> ir.If:
     """Join a branch with the only statement inside, a branch too, where both conditions are on integers."""
     inner = branch.then
-    if branch.orelse is not None or not isinstance(inner, If) or inner.orelse is not None:
+    if branch.orelse is not None or not isinstance(inner, ir.If) or inner.orelse is not None:
         return branch
     if not isinstance(branch.cond, Cond) or not isinstance(inner.cond, Cond):
         return branch
-    return If(together(branch.cond, inner.cond), inner.then)
+    return ir.If(together(branch.cond, inner.cond), inner.then)
 
 
-def drop_idle_branch(branch: If, cursor: Descent) -> Stmt:
+def drop_idle_branch(branch: ir.If, cursor: driver.Descent) -> ir.Stmt:
     """Drop empty sides of a branch."""
-    orelse = None if branch.orelse is None or is_empty(branch.orelse) else branch.orelse
-    if not is_empty(branch.then):
-        return branch if orelse is branch.orelse else If(branch.cond, branch.then)
-    return Seq() if orelse is None else If(negation(branch.cond), orelse)
+    orelse = None if branch.orelse is None or ir.is_empty(branch.orelse) else branch.orelse
+    if not ir.is_empty(branch.then):
+        return branch if orelse is branch.orelse else ir.If(branch.cond, branch.then)
+    return ir.Seq() if orelse is None else ir.If(negation(branch.cond), orelse)
 
 
-def drop_proved_parts(stmt: Assert, cursor: Cursor) -> Stmt:
+def drop_proved_parts(stmt: ir.Assert, cursor: driver.Cursor) -> ir.Stmt:
     """Drop proved parts of an assertion on data. Assertions on sizes stay: they check declarations."""
-    if not any(tensor_of(term.data) is not None for term in opaque_terms(stmt.cond)):
+    if not any(ir.tensor_of(term.data) is not None for term in dag.opaque_terms(stmt.cond)):
         return stmt
-    parts = [part for part in conjuncts(stmt.cond) if not proves(cursor.scope, part)]
-    return with_fields(stmt, cond=logical_and(*parts)) if parts else Seq()
+    parts = [part for part in dag.conjuncts(stmt.cond) if not proves(cursor.scope, part)]
+    return ir.with_fields(stmt, cond=logical_and(*parts)) if parts else ir.Seq()
 
 
-def drop_implied_assumption(stmt: Assume, cursor: Cursor) -> Stmt:
+def drop_implied_assumption(stmt: ir.Assume, cursor: driver.Cursor) -> ir.Stmt:
     """Drop an implied assumption."""
-    return Seq() if proves(cursor.scope, stmt.cond) else stmt
+    return ir.Seq() if proves(cursor.scope, stmt.cond) else stmt
 
 
-ENTER: Final[StmtRules[Cursor]] = {
-    Stmt: (each_operand(lambda operand, cursor: shortened(operand, cursor.scope)),),
-    For: (shorten_ends, drop_empty_loop, inline_single_iteration),
-    If: (decide_branch,),
-    Assert: (drop_proved_parts,),
-    Assume: (drop_implied_assumption,),
+ENTER: Final[driver.StmtRules[driver.Cursor]] = {
+    ir.Stmt: (driver.each_operand(lambda operand, cursor: shortened(operand, cursor.scope)),),
+    ir.For: (shorten_ends, drop_empty_loop, inline_single_iteration),
+    ir.If: (decide_branch,),
+    ir.Assert: (drop_proved_parts,),
+    ir.Assume: (drop_implied_assumption,),
 }
-LEAVE: Final[StmtRules[Cursor]] = {For: (drop_idle_loop,), If: (join_nested_branches, drop_idle_branch)}
+LEAVE: Final[driver.StmtRules[driver.Cursor]] = {
+    ir.For: (drop_idle_loop,),
+    ir.If: (join_nested_branches, drop_idle_branch),
+}
 
 
 # -- operands --------------------------------------------------------------------------------------------------------
@@ -644,7 +634,7 @@ def shortened(operand: Part, scope: Scope) -> Part:
     """An operand whose integer parts are written with fewer operations where the linear form knows how."""
 
     def change(part: Expr | Cond, conditions: tuple[Cond, ...]) -> Expr | Cond:
-        if not part.args or not is_small(MAX_NODES, (part,)):
+        if not part.args or not dag.is_small(MAX_NODES, (part,)):
             return part
         here = scope.where(*conditions)
         if isinstance(part, Cond):
@@ -700,7 +690,11 @@ def _walked(e: Whole, ctx: Context) -> Any:
 def mirrored(cond: Cond) -> Cond:
     """The condition with constants on the right of its comparisons."""
     new: dict[Node, Node] = {}
-    for node in postorder((cond,)):
-        if node.op in _MIRRORED and constant_value(node.args[0]) is not None and constant_value(node.args[1]) is None:
-            new[node] = make(_MIRRORED[node.op], (node.args[1], node.args[0]))
-    return rewrite(cond, new) if new else cond
+    for node in dag.postorder((cond,)):
+        if (
+            node.op in ops.MIRRORED
+            and constant_value(node.args[0]) is not None
+            and constant_value(node.args[1]) is None
+        ):
+            new[node] = make(ops.MIRRORED[node.op], (node.args[1], node.args[0]))
+    return dag.rewrite(cond, new) if new else cond

@@ -11,11 +11,9 @@ from typing import Any
 from bound.tir.value import ScriptVar, Value
 from bound.tir.walk import substitute
 from intset.context import Context
-from intset.expr.arguments import listed, of_kind
+from intset.expr import Cond, Expr, Range, Var, arguments, as_expr, const, dag
 from intset.expr.build import logical_and
-from intset.expr.dag import conjuncts, free_vars
-from intset.expr.node import Cond, Expr, Var, as_expr, const, truth
-from intset.expr.range import Range
+from intset.expr.node import truth
 from intset.infinity import NEG_INF, POS_INF, Infinity
 
 
@@ -91,7 +89,7 @@ class FreeVariables:
 
     def free(self, x: Any) -> Any:
         """An expression or condition with the twins."""
-        for v in free_vars(x):
+        for v in dag.free_vars(x):
             if isinstance(v, ScriptVar) and v not in self.twins:
                 self.twins[v] = Var(v.name) if v.upper is None else ScriptVar.of(v.name, v.type_name, is_size=False)
         return substitute(x, self.twins)
@@ -126,7 +124,7 @@ class Analyzer(FreeVariables):
         """State constant ends of a variable, or its remainder."""
         twin = self.free(var)
         if override:
-            self._facts = [fact for fact in self._facts if free_vars(fact) != (twin,)]
+            self._facts = [fact for fact in self._facts if dag.free_vars(fact) != (twin,)]
         if isinstance(info, ModularSet):
             self._facts.append((twin % info.coeff).eq(info.base) if info.coeff else twin.eq(info.base))
             return
@@ -182,7 +180,7 @@ class Analyzer(FreeVariables):
         e, sets = self.free(as_expr(expr)), _freed(self, dom_map)
         if any(s.is_nothing() for s in sets.values()):
             return NOTHING
-        keep = [v for v in free_vars(e) if v not in sets]
+        keep = [v for v in dag.free_vars(e) if v not in sets]
         return ScriptInterval(*map(self.named, _within(self.context, sets).bounds(e, keep=keep)))
 
 
@@ -217,7 +215,7 @@ def deduce_bound(
     var, cond, hints, relaxing = twins.free(var), twins.free(cond), _freed(twins, hint_map), _freed(twins, relax_map)
     relaxed = _within(Context(), {v: s for v, s in relaxing.items() if v is not var})
     hinted = {v: s for v, s in hints.items() if v is not var and v not in relaxing}
-    kept = [v for v in free_vars(cond) if v is var or v not in relaxing]
+    kept = [v for v in dag.free_vars(cond) if v is var or v not in relaxing]
     found = _solved(var, relaxed.narrow(cond, [var, *(v for v in kept if v is not var)]).cond, hinted)
     return ScriptInterval(twins.named(found.min_value), twins.named(found.max_value))
 
@@ -234,7 +232,7 @@ def _solved(var: Var, cond: Cond, facts: Mapping[Var, ScriptInterval]) -> Script
 
 def detect_linear_equation(expr: Any, var_list: Sequence[Var]) -> list[Any]:
     """The coefficients of the variables and the rest, with `expr` their sum; an empty list if none are found."""
-    e, ctx, var_list = as_expr(expr), Context(), listed(var_list, "var_list")
+    e, ctx, var_list = as_expr(expr), Context(), arguments.listed(var_list, "var_list")
     rest = ctx.simplify(substitute(e, dict.fromkeys(var_list, const(0))))
     parts = [ctx.simplify(substitute(e, {v: const(int(v is w)) for v in var_list}) - rest) for w in var_list]
     total = rest
@@ -248,12 +246,12 @@ def detect_clip_bound(expr: Cond, var_list: Sequence[Var]) -> list[Any]:
 
     The list is empty where a part of the conjunction does not limit exactly one of the variables.
     """
-    of_kind(Cond, expr, "what clips variables", "a condition")
+    arguments.of_kind(Cond, expr, "what clips variables", "a condition")
     twins = FreeVariables()
-    var_list = [twins.free(of_kind(Var, v, "a variable")) for v in listed(var_list, "var_list")]
+    var_list = [twins.free(arguments.of_kind(Var, v, "a variable")) for v in arguments.listed(var_list, "var_list")]
     parts: dict[Var, list[Cond]] = {v: [] for v in var_list}
-    for part in conjuncts(twins.free(expr)):
-        inside = [v for v in var_list if v in free_vars(part)]
+    for part in dag.conjuncts(twins.free(expr)):
+        inside = [v for v in var_list if v in dag.free_vars(part)]
         if len(inside) != 1:
             return []
         parts[inside[0]].append(part)

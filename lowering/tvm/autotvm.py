@@ -16,8 +16,7 @@ from bound.operation import Operation
 from bound.schedule import Schedule
 from bound.tensor import Tensor
 from intset.errors import InputError
-from intset.expr.dag import reachable
-from intset.expr.node import Expr
+from intset.expr import Expr, dag
 
 
 @dataclass
@@ -256,7 +255,7 @@ def register_topi_schedule(task_name: Any, func: Callable[..., Any] | None = Non
 
 def _config_of(outs: Any, task_name: str) -> FallbackConfigEntity:
     """The configuration used by an operation upstream of the outputs, or a new one."""
-    operations = reachable([t.op for t in _tensors(outs)], lambda op: [t.op for t in op.input_tensors])
+    operations = dag.reachable([t.op for t in _tensors(outs)], lambda op: [t.op for t in op.input_tensors])
     configs = next((_OF_OPERATION[op] for op in operations if op in _OF_OPERATION), None)
     if configs is None:
         return FallbackConfigEntity()

@@ -24,19 +24,14 @@ from bound.tensor import Tensor
 from bound.tir.build import Buffer
 from bound.tir.value import Value
 from intset.errors import InputError
-from intset.expr import ops
-from intset.expr.arguments import a_function, listed
-from intset.expr.dag import chain
-from intset.expr.node import Expr, Var
-from intset.expr.printer import shown
-from intset.expr.range import Range
+from intset.expr import Expr, Range, Var, arguments, dag, ops, shown
 from lowering import passes
 from lowering.allocation import with_fixed_thread_storage
 from lowering.codegen.c import to_c
 from lowering.errors import CompilerError
 from lowering.interpreter import compiler_command, run
 from lowering.lower import lower as lowered
-from lowering.nest.ir import Allocate, Function, with_fields
+from lowering.nest import ir
 from lowering.nest.walk import calls, rebuilt
 from lowering.passes.stores.reaching_values import with_bounds_checks
 from lowering.passes.values.cse import inline_values
@@ -57,7 +52,7 @@ def lower(
     args: tensors and variables, in the order of calls.
     binds: buffers of tensors; their layout is ignored, but "auto_broadcast".
     """
-    if isinstance(inputs, Function):
+    if isinstance(inputs, ir.Function):
         return as_prim_func(inputs)
     if not isinstance(inputs, Schedule):
         raise InputError(f"tvm.lower takes a schedule or a nest, not {shown(inputs)}")
@@ -67,7 +62,7 @@ def lower(
     f = inline_values(lowered(wide, order, name=name))  # TVM's nests name no index
     function = as_prim_func(with_fixed_thread_storage(f))
     is_checked = not any(isinstance(stage.op, ExternOp) for stage in inputs.stages)
-    function = with_fields(function, order=tuple(order or ()), is_checked=is_checked)
+    function = ir.with_fields(function, order=tuple(order or ()), is_checked=is_checked)
     for _, step in PassContext.current().config.get("tir.add_lower_pass", ()):
         function = step(function)
     return function
@@ -76,7 +71,7 @@ def lower(
 def _tensors(args: Sequence[Any], binds: Any) -> list[Any]:
     """The arguments, with tensors in the place of the buffers that `binds` gives them."""
     owners = {buffer: tensor for tensor, buffer in dict(binds or {}).items()}
-    return [owners.get(a, a) if isinstance(a, Buffer) else a for a in listed(args, "args", "a list")]
+    return [owners.get(a, a) if isinstance(a, Buffer) else a for a in arguments.listed(args, "args", "a list")]
 
 
 @dataclass(frozen=True)
@@ -100,7 +95,7 @@ class BuiltModule:
     backend: "c", or "python" where no compiler is, or where the nest calls a Python function.
     """
 
-    def __init__(self, function: Function, order: Sequence[Any], backend: str) -> None:
+    def __init__(self, function: ir.Function, order: Sequence[Any], backend: str) -> None:
         self.function, self.order, self.backend = function, tuple(order), backend
         self.name = function.name
         self.entry_name, self.type_key = function.name, backend
@@ -267,8 +262,8 @@ class Pass:
     def info(self) -> SimpleNamespace:
         return SimpleNamespace(name=self.name, opt_level=0, required=[])
 
-    def __call__(self, mod: Function) -> Any:
-        if not isinstance(mod, Function):
+    def __call__(self, mod: ir.Function) -> Any:
+        if not isinstance(mod, ir.Function):
             raise InputError(f"the pass {self.name} takes a function of tvm.lower, not {shown(mod)}")
         return as_prim_func(self.change(as_prim_func(mod)))
 
@@ -288,7 +283,7 @@ def _pass_of(call: Callable[[Any, Any], Any], pass_func: Any, name: str | None) 
         if isinstance(func, type):
             return lambda *args, **options: made(func(*args, **options))
         change = getattr(func, "transform_function", getattr(func, "transform_module", func))
-        a_function(change, "a pass")
+        arguments.a_function(change, "a pass")
         return Pass(name or str(getattr(change, "__name__", "pass")), lambda f: call(change, f))
 
     return made if pass_func is None else made(pass_func)

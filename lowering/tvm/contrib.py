@@ -17,7 +17,7 @@ from bound.declare import extern
 from bound.tensor import Tensor
 from bound.tir import call_packed
 from intset.errors import InputError
-from intset.expr.arguments import listed
+from intset.expr import arguments
 from lowering.tvm.outside import ANSWERS, outside
 from lowering.tvm.runtime import register_func
 
@@ -49,7 +49,7 @@ def create_shared(output: str, objects: str | Sequence[str], *_: object, **__: o
     ------
     InputError: several modules.
     """
-    files = [objects] if isinstance(objects, str) else listed(objects, "objects")
+    files = [objects] if isinstance(objects, str) else arguments.listed(objects, "objects")
     if len(files) != 1:
         raise InputError(f"a library has one saved module here, not {len(files)}")
     shutil.copyfile(files[0], output)

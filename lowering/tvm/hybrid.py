@@ -33,13 +33,11 @@ from bound.tir import walk
 from bound.tir.build import FUNCTIONS, Buffer, absolute, decl_buffer, popcount, power
 from bound.tir.value import DIV
 from intset.errors import InputError
-from intset.expr import ops
-from intset.expr.arguments import listed, of_kind
+from intset.expr import Cond, Expr, arguments, const, ops
 from intset.expr.build import ceildiv
-from intset.expr.node import Cond, Expr, const
 from lowering.interpreter import run
 from lowering.lower import lower
-from lowering.nest.ir import Assert, For, LoopKind, Stmt, Store, flat, seq
+from lowering.nest import ir
 from lowering.nest.names import with_tensors
 from lowering.nest.walk import rebuilt, substitute
 from lowering.passes.stores.reaching_values import with_bounds_checks
@@ -331,7 +329,7 @@ class HybridReader:
         cond = self.value(stmt.test)
         message = self.value(stmt.msg) if stmt.msg is not None else ast.unparse(stmt.test)
         if isinstance(cond, Cond):
-            self.ib.emit(Assert(cond, ScriptText(message)))
+            self.ib.emit(ir.Assert(cond, ScriptText(message)))
         elif cond is not True:
             raise self.refuse(stmt)
 
@@ -412,7 +410,7 @@ class HybridScript:
     """
 
     def __init__(self, func: Callable[..., Any]) -> None:
-        of_kind(FunctionType, func, "a hybrid script", "a function")
+        arguments.of_kind(FunctionType, func, "a hybrid script", "a function")
         tree = ast.parse(textwrap.dedent(inspect.getsource(func))).body[0]
         assert isinstance(tree, ast.FunctionDef)
         self.func, self.tree = func, tree
@@ -462,23 +460,23 @@ class HybridScript:
         return _operation(self.tree.name, body, list(given), list(given.values()), outs)
 
 
-def _operation(name: str, body: Stmt, tensors: list[Tensor], ins: list[Buffer], outs: list[Buffer]) -> Any:
+def _operation(name: str, body: ir.Stmt, tensors: list[Tensor], ins: list[Buffer], outs: list[Buffer]) -> Any:
     """The tensors of a nest on buffers that stand for `tensors`, and on new ones."""
     shapes, types = [buffer.shape for buffer in outs], [buffer.dtype for buffer in outs]
     made = extern(shapes, tensors, lambda *_: body, name, types, in_buffers=ins, out_buffers=outs)
     return list(made) if isinstance(made, tuple) else made
 
 
-def _computed(name: str, body: Stmt, outs: Sequence[Buffer], given: Mapping[Tensor, Buffer]) -> Tensor | None:
+def _computed(name: str, body: ir.Stmt, outs: Sequence[Buffer], given: Mapping[Tensor, Buffer]) -> Tensor | None:
     """The tensor of a nest that stores each element of its only output once, in loops over its dimensions.
 
     It is an operation like `te.compute`, so its loops can be scheduled.
     """
-    loops: list[For] = []
-    while isinstance(body, For) and body.kind is LoopKind.SERIAL:
+    loops: list[ir.For] = []
+    while isinstance(body, ir.For) and body.kind is ir.LoopKind.SERIAL:
         loops.append(body)
         body = body.body
-    if len(outs) != 1 or not loops or not isinstance(body, Store) or body.tensor is not buffer_tensor(outs[0]):
+    if len(outs) != 1 or not loops or not isinstance(body, ir.Store) or body.tensor is not buffer_tensor(outs[0]):
         return None
     whole = [(loop.range.min, loop.range.extent) for loop in loops] == [(const(0), e) for e in outs[0].shape]
     in_order = [loop.var for loop in loops] == list(body.indices)
@@ -557,7 +555,7 @@ class HybridModule:
         scalars = {p: terms.operand(a) for p, a in given.items() if not isinstance(p, Tensor)}
         extents = {p: tuple(walk.substitute(e, scalars) for e in p.extents) for p in (*inputs, *f.outputs)}
         buffers = {p: decl_buffer(shape, p.dtype, p.name) for p, shape in extents.items()}
-        body = seq(*(part for part in flat(f.body) if not isinstance(part, Assert)))
+        body = ir.seq(*(part for part in ir.flat(f.body) if not isinstance(part, ir.Assert)))
         stand_ins = {p: buffer_tensor(b) for p, b in buffers.items()}
         nest = substitute(rebuilt(body, lambda stmt: with_tensors(stmt, stand_ins)), scalars)
         ins, outs = ([buffers[p] for p in tensors] for tensors in (inputs, f.outputs))
@@ -566,5 +564,5 @@ class HybridModule:
 
 def build(sch: Schedule, inputs: Sequence[Any], outputs: Sequence[Tensor], name: str = "hybrid_func") -> HybridModule:
     """The nest of a schedule as a function of its inputs that returns its outputs."""
-    args = [*listed(inputs, "inputs"), *listed(outputs, "outputs")]
+    args = [*arguments.listed(inputs, "inputs"), *arguments.listed(outputs, "outputs")]
     return HybridModule(as_prim_func(lower(sch, args, name=name)), inputs)

@@ -28,14 +28,11 @@ from bound.tir.machine import as_value, in_types
 from bound.tir.value import CALL, CONVERT, DIV, NUMBER, PARAM, REDUCE, IntFunction, ScriptVar, Value, make, parameter
 from intset.context import Context
 from intset.errors import InputError
-from intset.expr import ops
+from intset.expr import Cond, Expr, IntLike, Node, ShapeVar, Var, arguments, as_expr, ops, shown
 from intset.expr import range as ranges
-from intset.expr.arguments import a_function, listed, mapped, of_kind
-from intset.expr.node import Cond, Expr, Guest, IntLike, Node, ShapeVar, Var, as_expr, truth
-from intset.expr.printer import shown
+from intset.expr.node import Guest, truth
 from lowering.build.function import shape_asserts, sizes_of
 from lowering.nest import ir
-from lowering.nest.ir import Function, Seq, Stmt, Store, flat, seq, with_fields
 from lowering.nest.scope import written_in
 from lowering.nest.walk import folded, map_operands, operands, rebuilt, statements
 from lowering.nest.walk import substitute as substituted
@@ -165,7 +162,7 @@ ir.SCRIPT_FIELDS["Evaluate", "value"] = lambda stmt: viewed(stmt.call)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class ModuleFunction(Function):
+class ModuleFunction(ir.Function):
     """A function that serves as its own module: `lower(...)["main"]` is the function itself.
 
     Attributes
@@ -202,21 +199,21 @@ class ModuleFunction(Function):
     def with_attr(self, key: str | Mapping[str, Any], value: Any = None) -> ModuleFunction:
         """The function with more attributes."""
         more = {key: value} if isinstance(key, str) else dict(key)
-        return with_fields(self, attributes={**self.attributes, **more})
+        return ir.with_fields(self, attributes={**self.attributes, **more})
 
 
 class _ModuleType:
     """`IRModule({name: function})`: a function is its own module; `isinstance` knows every function."""
 
-    def __call__(self, functions: Mapping[Any, Function]) -> ModuleFunction:
-        if len(mapped(functions, "the functions of a module")) != 1:
+    def __call__(self, functions: Mapping[Any, ir.Function]) -> ModuleFunction:
+        if len(arguments.mapped(functions, "the functions of a module")) != 1:
             raise InputError(f"a module has one function here, not {len(functions)}: build takes a list")
         return as_prim_func(*functions.values())
 
     def __instancecheck__(self, x: object) -> bool:
-        return isinstance(x, Function)
+        return isinstance(x, ir.Function)
 
-    def from_expr(self, function: Function) -> ModuleFunction:
+    def from_expr(self, function: ir.Function) -> ModuleFunction:
         """The module of a function."""
         return as_prim_func(function)
 
@@ -224,7 +221,7 @@ class _ModuleType:
 IRModule = _ModuleType()
 
 
-def as_prim_func(f: Function) -> ModuleFunction:
+def as_prim_func(f: ir.Function) -> ModuleFunction:
     """A function with TVM's fields."""
     ir.checked_function(f, "a module")
     if isinstance(f, ModuleFunction):
@@ -236,7 +233,9 @@ def as_prim_func(f: Function) -> ModuleFunction:
     return made
 
 
-def prim_func(params: Sequence[Any], body: Stmt, ret_type: object = None, *_: object, **more: object) -> ModuleFunction:
+def prim_func(
+    params: Sequence[Any], body: ir.Stmt, ret_type: object = None, *_: object, **more: object
+) -> ModuleFunction:
     """A function of its parameters and its body.
 
     Parameters
@@ -244,8 +243,8 @@ def prim_func(params: Sequence[Any], body: Stmt, ret_type: object = None, *_: ob
     params: tensors, buffers and variables, in the order of calls.
     body: the nest; it starts at the shapes' checks that the answer has in front of it.
     """
-    found = [buffer_tensor(p) if isinstance(p, build.Buffer) else p for p in listed(params, "params")]
-    of_kind(Stmt, body, "the body of a function", "a nest")
+    found = [buffer_tensor(p) if isinstance(p, build.Buffer) else p for p in arguments.listed(params, "params")]
+    arguments.of_kind(ir.Stmt, body, "the body of a function", "a nest")
     for k, param in enumerate(found):
         if not isinstance(param, (Tensor, Var, Value)):
             raise InputError(f"parameter {k} of a function must be a tensor, buffer or variable, not {shown(param)}")
@@ -254,7 +253,7 @@ def prim_func(params: Sequence[Any], body: Stmt, ret_type: object = None, *_: ob
     sizes, scalars = sizes_of(tensors, body)
     asked = tuple(p for p in found if isinstance(p, Var))
     values = tuple(p for p in found if isinstance(p, Value))
-    f = Function(
+    f = ir.Function(
         "main",
         tensors,
         tuple(t for t in tensors if t in stored),
@@ -263,9 +262,9 @@ def prim_func(params: Sequence[Any], body: Stmt, ret_type: object = None, *_: ob
         body,
         labels={p.name: p for p in tensors},
     )
-    known = {stmt.message for stmt in flat(body) if hasattr(stmt, "message")}
+    known = {stmt.message for stmt in ir.flat(body) if hasattr(stmt, "message")}
     checks = [check for check in shape_asserts(f, {}) if check.message not in known]
-    return with_fields(as_prim_func(rebase(name_minima(f.with_body(seq(*checks, body))))), order=tuple(found))
+    return ir.with_fields(as_prim_func(rebase(name_minima(f.with_body(ir.seq(*checks, body))))), order=tuple(found))
 
 
 Array, Map, Op = Sequence, Mapping, CalledOp
@@ -367,9 +366,9 @@ def structural_equal(lhs: Any, rhs: Any, map_free_vars: bool = False) -> bool:
     if isinstance(lhs, (Node, Value)) or isinstance(rhs, (Node, Value)):
         are_nodes = isinstance(lhs, Node) and isinstance(rhs, Node)
         return lhs is rhs or _same_place(lhs, rhs) or (not are_nodes and bool(lhs == rhs))
-    if isinstance(lhs, Function) and isinstance(rhs, Function):
+    if isinstance(lhs, ir.Function) and isinstance(rhs, ir.Function):
         return _text(lhs) == _text(rhs)
-    if isinstance(lhs, Stmt) and isinstance(rhs, Stmt):
+    if isinstance(lhs, ir.Stmt) and isinstance(rhs, ir.Stmt):
         return str(lhs) == str(rhs)
     return bool(lhs == rhs)
 
@@ -384,7 +383,7 @@ def _same_place(lhs: Any, rhs: Any) -> bool:
     return bool(Context().prove(lhs.index.eq(rhs.index)))
 
 
-def _text(f: Function) -> str:
+def _text(f: ir.Function) -> str:
     return str(unique_names(f)).partition("\n")[2]
 
 
@@ -645,18 +644,18 @@ TYPES: Final = _types()
 
 def post_order_visit(stmt: Any, fvisit: Callable[[Any], object]) -> None:
     """Call `fvisit` on every part of a nest or an expression, parts before wholes."""
-    a_function(fvisit, "fvisit")
+    arguments.a_function(fvisit, "fvisit")
     if isinstance(stmt, (Expr, Cond, Value)):
         for node in walk.nodes(stmt):
             if not is_inner(node):
                 fvisit(viewed(node))
         return
 
-    root = stmt.body if isinstance(stmt, Function) else stmt
-    begun = (part for part in statements(root) if isinstance(part, Seq))
+    root = stmt.body if isinstance(stmt, ir.Function) else stmt
+    begun = (part for part in statements(root) if isinstance(part, ir.Seq))
     leading = {first for first in map(declared, begun) if first is not None}  # visited with their sequences
 
-    def visit(part: Stmt, _: Sequence[None]) -> None:
+    def visit(part: ir.Stmt, _: Sequence[None]) -> None:
         for value in operands(part):
             post_order_visit(value, fvisit)
         if isinstance(part, ir.Evaluate):
@@ -668,11 +667,11 @@ def post_order_visit(stmt: Any, fvisit: Callable[[Any], object]) -> None:
 
 
 def ir_transform(
-    stmt: Stmt,
+    stmt: ir.Stmt,
     preorder: Callable[[Any], Any] | None,
     postorder: Callable[[Any], Any] | None,
     only_enable: Sequence[str] | None = None,
-) -> Stmt:
+) -> ir.Stmt:
     """Rewrite statements and calls from the leaves up: each function returns the new node, or `None` to keep it.
 
     Parameters
@@ -681,7 +680,7 @@ def ir_transform(
     """
     for function in (preorder, postorder):
         if function is not None:
-            a_function(function, "what rewrites a nest")
+            arguments.a_function(function, "what rewrites a nest")
     wanted = None if only_enable is None else tuple(TYPES[name.rpartition(".")[2]] for name in only_enable)
 
     def change(part: Any) -> Any:
@@ -701,7 +700,7 @@ def ir_transform(
                 new[node] = build.operand(answer)
         return walk.rewrite(value, new)
 
-    def of_statement(part: Stmt) -> Any:
+    def of_statement(part: ir.Stmt) -> Any:
         inner = map_operands(part, of_value)
         if isinstance(inner, ir.Evaluate) and (answer := unviewed(change(viewed(inner.call)))) is not inner.call:
             return ir.Seq((_described("Evaluate", viewed(answer)),))  # a number stays, though it does nothing
@@ -712,7 +711,7 @@ def ir_transform(
 
 def substitute(node: Any, vmap: Mapping[Any, Any]) -> Any:
     """Replace variables in a nest or an expression."""
-    values = {unviewed(var): build.operand(value) for var, value in mapped(vmap, "vmap").items()}
-    if isinstance(node, Stmt):
+    values = {unviewed(var): build.operand(value) for var, value in arguments.mapped(vmap, "vmap").items()}
+    if isinstance(node, ir.Stmt):
         return substituted(node, values)
     return walk.substitute(build.operand(node), values)

@@ -24,19 +24,18 @@ from bound.tir.machine import as_value, in_types
 from bound.tir.value import CALL, IntFunction, Operand, ScriptVar, Value, parameter
 from bound.tir.walk import loaded_tensor, nodes, read_indices
 from intset.errors import InputError
-from intset.expr.dag import free_vars
-from intset.expr.node import Cond, Expr, Var, as_expr, truth
-from intset.expr.range import Range
+from intset.expr import Cond, Expr, Range, Var, as_expr, dag
+from intset.expr.node import truth
 from lowering.host_loops import repeated
-from lowering.nest.ir import Allocate, Evaluate, For, If, Let, LoopKind, Stmt, Store, seq
+from lowering.nest import ir
 from lowering.nest.walk import operands, statements
 from lowering.tvm.runtime import PACKED, on_arrays
 
 BARRIER: Final = "tir.tvm_storage_sync"
 _KINDS: Final = {
-    **{name: LoopKind[name.upper()] for name in ("serial", "parallel", "vectorized", "unrolled")},
-    "vectorize": LoopKind.VECTORIZED,
-    "unroll": LoopKind.UNROLLED,
+    **{name: ir.LoopKind[name.upper()] for name in ("serial", "parallel", "vectorized", "unrolled")},
+    "vectorize": ir.LoopKind.VECTORIZED,
+    "unroll": ir.LoopKind.UNROLLED,
 }
 
 
@@ -78,7 +77,7 @@ class BufferVar:
         if isinstance(value, AtomicAdd):
             value = self.builder.added(value)
         value = truth(value) if isinstance(value, bool) else value
-        self.builder.emit(Store(self.tensor, self._place(indices), in_types(build.operand(value))))
+        self.builder.emit(ir.Store(self.tensor, self._place(indices), in_types(build.operand(value))))
 
     def asobject(self) -> BufferVar:
         return self
@@ -123,10 +122,12 @@ class IRBuilder:
     """Builds a nest; see the module."""
 
     def __init__(self) -> None:
-        self._open: list[list[Stmt]] = [[]]
+        self._open: list[list[ir.Stmt]] = [[]]
         self._atomics = 0
         self._shared: list[Tensor] = []
-        self._threads: list[tuple[list[Stmt], int, IterVar, Expr]] = []  # block, first statement inside, axis, extent
+        self._threads: list[
+            tuple[list[ir.Stmt], int, IterVar, Expr]
+        ] = []  # block, first statement inside, axis, extent
 
     def added(self, call: AtomicAdd) -> Any:
         """Append the addition, and return what the element was before."""
@@ -137,7 +138,7 @@ class IRBuilder:
         target[place] = before + call.value
         return before
 
-    def emit(self, stmt: Stmt | build.BufferStores | build.ExternCall | AtomicAdd | Expr | Value) -> None:
+    def emit(self, stmt: ir.Stmt | build.BufferStores | build.ExternCall | AtomicAdd | Expr | Value) -> None:
         """Append a statement, stores of a vector, or a call of a Python function; the value of a call is dropped."""
         if hasattr(stmt, "as_operand"):  # a call under TVM's fields
             stmt = stmt.as_operand()
@@ -146,7 +147,7 @@ class IRBuilder:
             return
         if isinstance(stmt, build.BufferStores):
             tensor = buffer_tensor(stmt.buffer)
-            stmt = seq(*(Store(tensor, place, in_types(value)) for place, value in stmt.stores))
+            stmt = ir.seq(*(ir.Store(tensor, place, in_types(value)) for place, value in stmt.stores))
         if isinstance(stmt, Expr) and isinstance(stmt.data, IntFunction):
             stmt = stmt.data.body
         if isinstance(stmt, Value) and stmt.op is CALL:
@@ -154,14 +155,14 @@ class IRBuilder:
         if isinstance(stmt, build.ExternCall):
             args = tuple(map(_passed, stmt.args))
             tensors = tuple(a for a in args if isinstance(a, Tensor))
-            stmt = Evaluate(build.ExternCall(stmt.kind, stmt.name, args), tensors, tensors)
-        if not isinstance(stmt, Stmt):
+            stmt = ir.Evaluate(build.ExternCall(stmt.kind, stmt.name, args), tensors, tensors)
+        if not isinstance(stmt, ir.Stmt):
             raise InputError(f"a nest consists of statements and calls of functions, not of {stmt!r}")
         self._open[-1].append(stmt)
 
     @contextmanager
-    def _block(self) -> Iterator[list[Stmt]]:
-        block: list[Stmt] = []
+    def _block(self) -> Iterator[list[ir.Stmt]]:
+        block: list[ir.Stmt] = []
         self._open.append(block)
         try:
             yield block
@@ -169,21 +170,21 @@ class IRBuilder:
         finally:
             self._open.pop()
 
-    def _close_threads(self, block: list[Stmt]) -> None:
+    def _close_threads(self, block: list[ir.Stmt]) -> None:
         """Put what follows a thread's `scope_attr` in the block into the thread's loop."""
         while self._threads and self._threads[-1][0] is block:
             _, start, axis, extent = self._threads.pop()
             if axis.thread_tag.startswith("threadIdx") and self._is_exchanged(block[start:], axis):
-                block.insert(start, Evaluate(build.ExternCall("packed", BARRIER, ())))
-            kind = LoopKind.VTHREAD if axis.thread_tag.startswith(("vthread", "cthread")) else LoopKind.THREAD
-            block[start:] = [For(axis, Range(0, extent), seq(*block[start:]), kind, axis.thread_tag)]
+                block.insert(start, ir.Evaluate(build.ExternCall("packed", BARRIER, ())))
+            kind = ir.LoopKind.VTHREAD if axis.thread_tag.startswith(("vthread", "cthread")) else ir.LoopKind.THREAD
+            block[start:] = [ir.For(axis, Range(0, extent), ir.seq(*block[start:]), kind, axis.thread_tag)]
 
-    def _is_exchanged(self, block: list[Stmt], axis: IterVar) -> bool:
+    def _is_exchanged(self, block: list[ir.Stmt], axis: IterVar) -> bool:
         """Whether a thread may read what another one stored in memory that they share, as far as indices tell."""
         places: dict[Tensor, set[tuple[Expr, ...]]] = {}
         stored = set()
-        for part in statements(seq(*block)):
-            if isinstance(part, Store):
+        for part in statements(ir.seq(*block)):
+            if isinstance(part, ir.Store):
                 stored.add(part.tensor)
                 places.setdefault(part.tensor, set()).add(part.indices)
             for node in nodes(*operands(part)):
@@ -191,7 +192,7 @@ class IRBuilder:
                 if tensor is not None:
                     places.setdefault(tensor, set()).add(read_indices(node))
         shared = [places[t] for t in self._shared if t in stored]
-        return any(len(found) > 1 or axis not in free_vars(*found.pop()) for found in shared)
+        return any(len(found) > 1 or axis not in dag.free_vars(*found.pop()) for found in shared)
 
     @contextmanager
     def for_range(
@@ -205,32 +206,32 @@ class IRBuilder:
         atomics = self._atomics
         with self._block() as block:
             yield var
-        chosen = LoopKind.SERIAL if self._atomics > atomics else _KINDS[for_type or kind]  # one after another
-        self.emit(For(var, run, block[0] if len(block) == 1 else seq(*block), chosen))
+        chosen = ir.LoopKind.SERIAL if self._atomics > atomics else _KINDS[for_type or kind]  # one after another
+        self.emit(ir.For(var, run, block[0] if len(block) == 1 else ir.seq(*block), chosen))
 
     @contextmanager
     def if_scope(self, cond: Any) -> Iterator[None]:
         """A branch."""
         with self._block() as block:
             yield
-        self.emit(If(_condition(cond), seq(*block)))
+        self.emit(ir.If(_condition(cond), ir.seq(*block)))
 
     @contextmanager
     def else_scope(self) -> Iterator[None]:
         """The other branch of the `if_scope` before."""
         last = self._open[-1][-1] if self._open[-1] else None
-        if not isinstance(last, If) or last.orelse is not None:
+        if not isinstance(last, ir.If) or last.orelse is not None:
             raise InputError("else_scope follows an if_scope")
         with self._block() as block:
             yield
-        self._open[-1][-1] = If(last.cond, last.then, seq(*block))
+        self._open[-1][-1] = ir.If(last.cond, last.then, ir.seq(*block))
 
     def let(self, var_name: str, value: Any) -> Any:
         """A name for a value."""
         e = build.operand(value)
         dtype = build.dtype_of(e)
         var: Any = ScriptVar.of(var_name, dtype, is_size=False) if isinstance(e, Expr) else parameter(var_name, dtype)
-        self.emit(Let(var, as_value(e)))
+        self.emit(ir.Let(var, as_value(e)))
         return var
 
     def allocate(self, dtype: str, shape: Any, name: str = "buf", scope: str = "", **more: object) -> BufferVar:
@@ -238,7 +239,7 @@ class IRBuilder:
         tensor = buffer_tensor(build.decl_buffer(shape, dtype, name))
         if scope.startswith(("shared", "warp")):
             self._shared.append(tensor)
-        self.emit(Allocate(tensor, tuple(Range(0, extent) for extent in tensor.extents), scope or ""))
+        self.emit(ir.Allocate(tensor, tuple(Range(0, extent) for extent in tensor.extents), scope or ""))
         return BufferVar(self, tensor)
 
     def buffer_ptr(self, buffer: build.Buffer, shape: Any = None) -> BufferVar:
@@ -256,14 +257,14 @@ class IRBuilder:
         """A block of its own, at whose end the threads of its `scope_attr` end."""
         with self._block() as block:
             yield
-        self.emit(seq(*block))
+        self.emit(ir.seq(*block))
 
     @contextmanager
     def while_loop(self, condition: Any) -> Iterator[None]:
         """Repeat a block while a condition holds. It runs in Python: the nest calls `host_loops.While`."""
         with self._block() as block:
             yield
-        self.emit(repeated(_condition(condition), seq(*block), PACKED, on_arrays))
+        self.emit(repeated(_condition(condition), ir.seq(*block), PACKED, on_arrays))
 
     def pointer(self, content_type: str, name: str = "ptr", scope: str = "") -> BufferVar:
         """Access to a buffer of unknown size."""
@@ -282,7 +283,7 @@ class IRBuilder:
             check_thread_tag(node.thread_tag)
             self._threads.append((self._open[-1], len(self._open[-1]), node, as_expr(value)))
 
-    def get(self) -> Stmt:
+    def get(self) -> ir.Stmt:
         """The nest.
 
         Raises
@@ -292,7 +293,7 @@ class IRBuilder:
         if len(self._open) != 1:
             raise InputError("a block of the builder is still open")
         self._close_threads(self._open[0])
-        return seq(*self._open[0])
+        return ir.seq(*self._open[0])
 
 
 def create() -> IRBuilder:

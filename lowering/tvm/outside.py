@@ -30,7 +30,7 @@ from bound.tir import floor
 from bound.tir.build import all_of, cast, const, select
 from bound.tir.reduce import max_of, min_of
 from intset.errors import InputError, IntSetError
-from intset.expr.node import as_expr
+from intset.expr import as_expr
 from lowering.tvm.runtime import PACKED, get_global_func, register_func
 
 _HERE: Final = __name__.rpartition(".")[0]

@@ -13,9 +13,8 @@ from bound import dtypes
 from bound.tir.build import const as constant
 from bound.tir.build import operand
 from intset.errors import InputError
-from intset.expr.arguments import a_name, as_count
-from intset.expr.node import Node, truth
-from intset.expr.printer import shown
+from intset.expr import Node, arguments, shown
+from intset.expr.node import truth
 from lowering.tvm.target import HOSTS, Target
 
 PACKED: Final[dict[str, Callable[..., Any]]] = {}  # `tvm.register_func`
@@ -25,7 +24,7 @@ def register_func(name: Any, func: Callable[..., Any] | None = None, override: b
     """Register a Python function under a name, for `tir.call_packed`; a decorator without `func`."""
     if callable(name) and hasattr(name, "__name__"):
         return register_func(name.__name__, name, override)
-    a_name(name, "the name of a function")
+    arguments.a_name(name, "the name of a function")
 
     def add(function: Callable[..., Any]) -> Callable[..., Any]:
         if name in PACKED and not override:
@@ -43,7 +42,7 @@ def get_global_func(name: str, allow_missing: bool = False) -> Callable[..., Any
     ------
     InputError: no function has the name, and `allow_missing` is false.
     """
-    found = PACKED.get(a_name(name, "the name of a function"))
+    found = PACKED.get(arguments.a_name(name, "the name of a function"))
     if found is None and not allow_missing:
         raise InputError(f"no function is registered as {shown(name)}: functions of TVM's C++ half are not here")
     return found
@@ -167,7 +166,7 @@ def empty(
     """A new array; its elements are 0."""
     import numpy as np
 
-    extents = [as_count(n, "an extent") for n in (shape if isinstance(shape, (tuple, list)) else (shape,))]
+    extents = [arguments.as_count(n, "an extent") for n in (shape if isinstance(shape, (tuple, list)) else (shape,))]
     held = "uint16" if dtypes.check(dtype) == "bfloat16" else dtypes.check(dtype)
     return NDArray(np.zeros(extents, held), _present(device or ctx))
 

@@ -12,8 +12,7 @@ from typing import Any, ClassVar, Final
 
 from bound.schedule.record import Opened
 from intset.errors import InputError
-from intset.expr.arguments import of_kind
-from intset.expr.printer import shown
+from intset.expr import arguments, shown
 
 HOSTS: Final = ("llvm", "c", "cpu", "stackvm", "hybrid", "ext_dev", "test")
 GPUS: Final = tuple("cuda opencl vulkan metal rocm webgpu nvptx gpu cl mtl vpi sdaccel aocl hexagon composite".split())
@@ -166,7 +165,9 @@ codegen = SimpleNamespace(
 
 def _named(name: str) -> Callable[..., Target]:
     def target(*options: str, **fields: object) -> Target:
-        words = [word for part in options for word in of_kind(str, part, "an option of a target", "a text").split()]
+        words = [
+            word for part in options for word in arguments.of_kind(str, part, "an option of a target", "a text").split()
+        ]
         return Target(" ".join((name, *(w for w in words if w.startswith("-")))))
 
     return target

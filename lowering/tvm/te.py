@@ -25,14 +25,11 @@ from bound.tir import copysign, exp2, hypot, ldexp, log1p, nextafter, walk
 from bound.tir.build import FUNCTIONS, Buffer, operand
 from bound.tir.value import ValueLike
 from intset.errors import InputError
-from intset.expr import ops
+from intset.expr import Expr, arguments, ops, shown
 from intset.expr import range as ranges
-from intset.expr.arguments import listed, of_kind
-from intset.expr.node import Expr
-from intset.expr.printer import shown
 from lowering.build import schedule_ops
 from lowering.build.function import parameters
-from lowering.nest.ir import Function, Stmt
+from lowering.nest import ir
 from lowering.nest.walk import touched
 from lowering.tvm import hybrid, tir
 from lowering.tvm.building import PassContext, lower
@@ -57,14 +54,17 @@ def create_schedule(ops: Any) -> tensor.Schedule:  # type: ignore[no-redef]  # t
     return recorded(scheduled(ops), bool(PassContext.current().config.get("te.keep_schedule_record")))
 
 
-def create_prim_func(ops: Sequence[Any], index_dtype_override: str | None = None) -> Function:
+def create_prim_func(ops: Sequence[Any], index_dtype_override: str | None = None) -> ir.Function:
     """The nest of tensors, inputs and outputs, under the default schedule."""
-    tensors = [of_kind(Tensor, t, "each of ops", "a tensor") for t in listed(ops, "ops", "a list of tensors")]
+    tensors = [
+        arguments.of_kind(Tensor, t, "each of ops", "a tensor")
+        for t in arguments.listed(ops, "ops", "a list of tensors")
+    ]
     outputs = [t.op for t in tensors if t.op.input_tensors or not hasattr(t.op, "dims")]
     return lower(create_schedule(outputs), tensors)
 
 
-def extern_primfunc(input_tensors: Sequence[Any], primfunc: Function, **_: object) -> Any:
+def extern_primfunc(input_tensors: Sequence[Any], primfunc: ir.Function, **_: object) -> Any:
     """A nest's outputs, as operations on tensors that replace its inputs in order."""
     f = as_prim_func(primfunc)
     return hybrid.HybridModule(f, [p for p in f.params if p not in f.outputs])(*input_tensors)
@@ -116,7 +116,7 @@ def InferBound(schedule: Schedule) -> AxisRanges:  # type: ignore[no-redef]  # t
 
 def ScheduleOps(  # type: ignore[no-redef]  # as above
     schedule: object, bounds: object, debug_keep_trivial_loop: bool = False
-) -> Stmt:
+) -> ir.Stmt:
     """TVM's name for the loop nest of a schedule under the bounds that `InferBound` gave for it: a printable statement.
 
     Indices are those of the tensors, before storage is laid out and divisions are lowered; `lowering.lower` makes a
@@ -146,8 +146,8 @@ def ScheduleOps(  # type: ignore[no-redef]  # as above
 NEST_FUNCTIONS.schedule_ops = ScheduleOps
 
 
-def SchedulePostProcToPrimFunc(args: Sequence[Any], stmt: Stmt, binds: object = None) -> ModuleFunction:
+def SchedulePostProcToPrimFunc(args: Sequence[Any], stmt: ir.Stmt, binds: object = None) -> ModuleFunction:
     """The function of a nest that `ScheduleOps` gave, with its parameters in order."""
     named = {tensor.name: tensor for tensor in touched(stmt)}
-    given = listed(args, "args")
+    given = arguments.listed(args, "args")
     return prim_func([named.get(arg.name, arg) if isinstance(arg, Tensor) else arg for arg in given], stmt)

@@ -14,7 +14,7 @@ from bound.tir.build import Buffer, Vector, cast, clz, lanes_of
 from bound.tir.reduce import max_of, min_of
 from lowering.layout import IndexMap
 from lowering.layout.named import *
-from lowering.nest.ir import LoopKind, flat
+from lowering.nest import ir
 from lowering.nest.walk import free_variables
 from lowering.tvm import building as transform
 from lowering.tvm import ir as stmt_functor
@@ -24,10 +24,10 @@ from lowering.tvm.ir_builder import call_intrin
 
 globals().update(TYPES)  # the table is the list of classes
 CallEffectKind = SimpleNamespace(**{name: name for name in ("Pure", "ReadState", "UpdateState", "Opaque")})
-ForKind = SimpleNamespace(**LoopKind.__members__, THREAD_BINDING=LoopKind.THREAD)
+ForKind = SimpleNamespace(**ir.LoopKind.__members__, THREAD_BINDING=ir.LoopKind.THREAD)
 expr = stmt = SimpleNamespace(**TYPES)  # the modules that define them there
 max, min = max_of, min_of  # type: ignore[assignment]  # with `axis` they reduce
-stmt_list = flat
+stmt_list = ir.flat
 call_llvm_intrin = call_llvm_pure_intrin = call_intrin
 _ffi_api = SimpleNamespace(_cast=with_truths(lambda dtype, value, span=None: cast(dtype, value)))
 analysis = SimpleNamespace(

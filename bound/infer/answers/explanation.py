@@ -20,9 +20,7 @@ from bound.schedule import Stage
 from bound.schedule.simple import extent, low
 from bound.tensor import Tensor
 from intset.errors import IntSetError
-from intset.expr.dag import opaque_terms, substitute
-from intset.expr.node import Cond, Expr, Var
-from intset.expr.range import Range
+from intset.expr import Cond, Expr, Range, Var, dag
 
 _MAX_TEXT: Final = 240  # characters of one end or condition
 _ADVICE: Final = (  # part of a note, advice
@@ -56,7 +54,7 @@ class _LoopNames:
 
     def text(self, e: Expr | Cond) -> str:
         names: Mapping[Any, Any] = {v: self._named(v) for v in e.free_vars() if isinstance(v, IterVar)}
-        written = str(substitute(e, names))
+        written = str(dag.substitute(e, names))
         return written if len(written) <= _MAX_TEXT else f"{written[:_MAX_TEXT]}... ({len(written)} characters)"
 
     def all(self, conditions: Iterable[Expr | Cond]) -> str:
@@ -152,7 +150,7 @@ def _index(index: Expr, extra: Mapping[Var, Range]) -> str:
     if inner is None:
         return str(index)
     limits = extra[inner]
-    start = substitute(index, {inner: low(limits)})
+    start = dag.substitute(index, {inner: low(limits)})
     first = index.args[0] if index.op.name == "add" else start
     return f"{first} : + {limits.extent}"
 
@@ -174,7 +172,7 @@ def _counts(region: StageRegion) -> str:
         most, total = region.count_max(), region.count_total()
     except IntSetError:
         return ""
-    if any(isinstance(number, Expr) and opaque_terms(number) for number in (most, total)):
+    if any(isinstance(number, Expr) and dag.opaque_terms(number) for number in (most, total)):
         return ""
     return f": {most} elements" if most == total else f": at most {most} elements at a time, {total} in all"
 
@@ -194,7 +192,7 @@ def _lost_precision(bounds: StageBounds, tensor: Tensor) -> list[str]:
 
 def _undeclared(requests: Sequence[Request]) -> list[str]:
     """Tensors in an index without a declared range of values."""
-    terms = [term for request in requests for term in opaque_terms(*request.access.indices)]
+    terms = [term for request in requests for term in dag.opaque_terms(*request.access.indices)]
     loaded = {
         getattr(term.data, "tensor", None) for term in terms if term.data.lower is None or term.data.upper is None
     }

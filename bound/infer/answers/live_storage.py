@@ -50,11 +50,8 @@ from bound.tir import walk
 from bound.tir.reduce import CommReducer, condition, initial, sources
 from bound.tir.value import Operand, Value
 from intset.errors import BudgetError, InputError
-from intset.expr.arguments import refusal
+from intset.expr import Expr, Var, arguments, as_expr, const, constant_value, dag, shown
 from intset.expr.build import maximum, sum_of
-from intset.expr.dag import reachable
-from intset.expr.node import Expr, Var, as_expr, const, constant_value
-from intset.expr.printer import shown
 
 if TYPE_CHECKING:
     from bound.infer.infer_bound import BoundsMap
@@ -161,7 +158,7 @@ def _combined(combiner: CommReducer, asked: Sequence[int]) -> list[int]:
     """The transitive closure of some results under the combiner's dependences."""
     place: dict[Operand, int] = {parameter: k for k, parameter in enumerate(combiner.lhs)}
     return sorted(
-        reachable(asked, lambda k: [place[node] for node in walk.nodes(combiner.results[k]) if node in place])
+        dag.reachable(asked, lambda k: [place[node] for node in walk.nodes(combiner.results[k]) if node in place])
     )
 
 
@@ -426,7 +423,7 @@ def bytes_of(
     InputError: `scope` names no storage scope.
     """
     if scope is not None and not isinstance(scope, str):
-        raise refusal("a scope", "a text", scope)
+        raise arguments.refusal("a scope", "a text", scope)
     scopes = {scope} if scope != "global" else {"global", ""}
     if scope:
         try:

@@ -24,13 +24,10 @@ from bound.tir.build import together
 from intset.context import Context
 from intset.domains.sets.answers import image_in_instances
 from intset.errors import BudgetError
-from intset.expr import ops
+from intset.expr import Cond, Expr, Range, Var, as_cond, as_expr, const, dag, ops
 from intset.expr.build import logical_and, logical_or
-from intset.expr.dag import chain, conjuncts, free_vars, is_small, opaque_terms
 from intset.expr.definedness import definedness
 from intset.expr.evaluate import point_value
-from intset.expr.node import Cond, Expr, Var, as_cond, as_expr, const
-from intset.expr.range import Range
 from intset.linear.form import Linear
 from intset.prover.proof import PROVED, REFUTED, Proof
 from intset.regions.shape import Shape
@@ -73,7 +70,7 @@ class Outside:
 
     def where(self) -> str:
         """The counterexample as text: index variables, sizes and elements read."""
-        shown = {*free_vars(*self.index), *free_vars(self.extent)}
+        shown = {*dag.free_vars(*self.index), *dag.free_vars(self.extent)}
         values = [
             f"{e.name if isinstance(e, Var) else e} = {value}"
             for e, value in (self.point or {}).items()
@@ -147,7 +144,7 @@ class _EvaluationPoints:
             leaves = list(outer.leaf_iter_vars)
             later = set(leaves[leaves.index(leaf) + 1 :])
             for guard in self.state.bounds[outer].guards:
-                yield from (part for part in conjuncts(guard) if not later & set(part.free_vars()))
+                yield from (part for part in dag.conjuncts(guard) if not later & set(part.free_vars()))
 
     @cached_property
     def context(self) -> Context:
@@ -166,7 +163,7 @@ class _EvaluationPoints:
         for loop in (*(leaf for _, leaf in self.bounds.path), *self.own):
             r = self.env.ranges.get(loop)
             if r is not None and isinstance(r.extent, Expr) and r.extent.op is ops.MIN and isinstance(r.min, Expr):
-                yield from (loop < r.min + end for end in chain(ops.MIN, r.extent))
+                yield from (loop < r.min + end for end in dag.chain(ops.MIN, r.extent))
 
     def outside(self, read: TensorAccess) -> Iterable[Outside]:
         """The dimensions in which a read has no proof of staying inside."""
@@ -199,9 +196,9 @@ class _EvaluationPoints:
         failed = [proof for proof in proofs if proof.status != PROVED]
         refuted = [proof for proof in failed if proof.status == REFUTED]
         when = read.when
-        on_data = not self.is_exact or not isinstance(when, Cond) or opaque_terms(when, *inside.frame.conditions)
+        on_data = not self.is_exact or not isinstance(when, Cond) or dag.opaque_terms(when, *inside.frame.conditions)
         goals = tuple(proof.goal for proof in failed)
-        if not on_data and bool(opaque_terms(*goals)):
+        if not on_data and bool(dag.opaque_terms(*goals)):
             within = together(*goals)
             never = isinstance(within, Cond) and inside.prove(~within) and not inside.prove(within)
             needed = SizeRequirement(ALWAYS if never else DATA)
@@ -236,9 +233,9 @@ class _EvaluationPoints:
             if value is not None:
                 point[iv] = value
         point |= {var: values[var] for var, _ in read.extra if var in values}
-        point |= {v: k for v, k in self.state.sizes.fixed.items() if v in free_vars(*read.indices)}
+        point |= {v: k for v, k in self.state.sizes.fixed.items() if v in dag.free_vars(*read.indices)}
         shape = self.state.sizes.shape(read.tensor)
-        sizes = {*mentioned(inside, (proof.goal,)), *free_vars(*shape, *read.indices)}
+        sizes = {*mentioned(inside, (proof.goal,)), *dag.free_vars(*shape, *read.indices)}
         shown = {e: k for e, k in values.items() if e in sizes or not isinstance(e, Var)}
         return point | {e: k for e, k in shown.items() if not isinstance(e, IterVar)}
 
@@ -246,7 +243,7 @@ class _EvaluationPoints:
 def _stepping(bounds: StageBounds) -> set[Var]:
     """The loops of a scan axis."""
     op = bounds.op
-    return set(free_vars(bounds.values.get(op.scan_axis, const(0)))) if isinstance(op, ScanOp) else set()
+    return set(dag.free_vars(bounds.values.get(op.scan_axis, const(0)))) if isinstance(op, ScanOp) else set()
 
 
 def _thread_loops(bounds: StageBounds) -> dict[Any, Any]:
@@ -301,7 +298,7 @@ def mentioned(inside: Context, goals: Sequence[Cond]) -> tuple[Var, ...]:
     """All variables of an iteration domain and of goals."""
     ends = [end for r in inside.ranges.values() for end in (r.min, r.extent) if isinstance(end, Expr)]
     in_facts = [v for fact in inside.facts for v in fact.condition.free_vars()]
-    return tuple(dict.fromkeys((*free_vars(*ends, *goals), *in_facts)))
+    return tuple(dict.fromkeys((*dag.free_vars(*ends, *goals), *in_facts)))
 
 
 # -- affine conditions: the points where a goal fails, projected onto the sizes ----------------------------------------
@@ -318,7 +315,7 @@ def _by_projection(
         if bad.includes(alive):
             return SizeRequirement(ALWAYS)
         condition = _outside_of(bad, size_bounds(env, bad.atoms()))
-    if condition is None or not is_small(_MAX_NODES, (condition,)):
+    if condition is None or not dag.is_small(_MAX_NODES, (condition,)):
         return None
     return SizeRequirement(SIZES, condition)
 
@@ -334,7 +331,7 @@ def _outside_of(bad: Shape, legal: Shape) -> Cond | None:
         for other in (*parts[:k], *parts[k + 1 :]):
             around = around.subtract(other)
         alternatives.append(part.simplified(around).condition(()))
-    return logical_or(*sorted(alternatives, key=lambda cond: len(list(conjuncts(cond)))))
+    return logical_or(*sorted(alternatives, key=lambda cond: len(list(dag.conjuncts(cond)))))
 
 
 def _sizes_of(env: LoopEnvironment, points: Context, loops: set[Var]) -> Shape | None:
@@ -365,7 +362,7 @@ def _by_ends(env: LoopEnvironment, inside: Context, goals: Sequence[Cond], loops
         return SizeRequirement(ALWAYS)
     needed = [cond for cond in empty if not sizes.prove(~cond) and not sizes.extended(facts=[cond]).prove(condition)]
     whole = logical_or(*needed, sizes.simplify(condition))
-    return SizeRequirement(SIZES, whole) if is_small(_MAX_NODES, (whole,)) else None
+    return SizeRequirement(SIZES, whole) if dag.is_small(_MAX_NODES, (whole,)) else None
 
 
 def _at_the_end(inside: Context, goal: Cond, loops: set[Var]) -> Cond | None:
@@ -374,6 +371,6 @@ def _at_the_end(inside: Context, goal: Cond, loops: set[Var]) -> Cond | None:
     assert isinstance(left, Expr) and isinstance(right, Expr)
     ends = inside.bounds(left, keep=[v for v in inside.ranges if v not in loops])
     at = ends[0] if goal.op is ops.GE else ends[1]
-    if not ends.is_tight or not isinstance(at, Expr) or set(free_vars(at, right)) & loops:
+    if not ends.is_tight or not isinstance(at, Expr) or set(dag.free_vars(at, right)) & loops:
         return None
     return at >= right if goal.op is ops.GE else at < right

@@ -36,11 +36,8 @@ from bound.schedule import Rebase, Split, Tail
 from bound.schedule.relations import with_descendants
 from bound.schedule.simple import extent, low
 from intset.errors import BudgetError
-from intset.expr import ops
+from intset.expr import Expr, Range, Var, as_expr, dag, ops
 from intset.expr.build import maximum
-from intset.expr.dag import is_small, postorder, substitute
-from intset.expr.node import Expr, Var, as_expr
-from intset.expr.range import Range
 
 STAGE_PIECES: Final = 500_000  # operations of the domain, for one stage
 
@@ -277,14 +274,14 @@ class _PieceBuilder:
             """The same loops with elements instead of lattice coordinates."""
             values: dict[Expr, Expr] = {}
             for number, iv in zip(numbers, self.axes, strict=True):
-                values[number] = straight[iv] if iv in straight else substitute(at.values[iv], values)
+                values[number] = straight[iv] if iv in straight else dag.substitute(at.values[iv], values)
             elements = self.around.at_numbers(lattice.at_numbers([values[number] for number in numbers]))
             element_of = dict(zip(self.axes, elements, strict=True))
             return replace(
                 at,
                 loops=tuple(replace(loop, range=_at(ranges.get(loop.iv, loop.range), values)) for loop in at.loops),
                 values={iv: element_of.get(iv, e) for iv, e in at.values.items()},
-                guards=tuple(substitute(g, values) for g in at.guards),
+                guards=tuple(dag.substitute(g, values) for g in at.guards),
             )
 
         return replace(moved(nest), start=None if nest.start is None else moved(nest.start))
@@ -313,11 +310,11 @@ def _with_equations(guard: Box) -> Box:
 
 
 def _at(r: Range, values: Mapping[Expr, Expr]) -> Range:
-    return Range(substitute(as_expr(r.min), values), substitute(as_expr(r.extent), values))
+    return Range(dag.substitute(as_expr(r.min), values), dag.substitute(as_expr(r.extent), values))
 
 
 def _is_short(e: Expr) -> bool:
-    return is_small(_MAX_NODES, (e,)) and not any(node.op is ops.SELECT for node in postorder((e,)))
+    return dag.is_small(_MAX_NODES, (e,)) and not any(node.op is ops.SELECT for node in dag.postorder((e,)))
 
 
 def _depends(side: SymbolicInterval, number: Var) -> bool:

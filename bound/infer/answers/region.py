@@ -30,13 +30,10 @@ from intset.config import all_as_configured, as_configured
 from intset.domains.sets.bounds import own_budget
 from intset.domains.sets.region import Region, product_of, region_of_shape
 from intset.errors import BudgetError, CountError, InputError, UndecidedError
-from intset.expr import ops
-from intset.expr.arguments import mapped
+from intset.expr import Cond, Expr, IntLike, Range, Var, arguments, as_expr, dag, ops
 from intset.expr.build import NumericFunction, logical_and, maximum, minimum, select
-from intset.expr.dag import free_vars, is_small, opaque_terms, substitute
 from intset.expr.evaluate import compiled
-from intset.expr.node import Cond, Expr, IntLike, Var, as_expr
-from intset.expr.range import Range, range_conditions
+from intset.expr.range import range_conditions
 from intset.infinity import Infinity
 from intset.linear.division import extremum
 from intset.linear.form import ZERO, Linear
@@ -197,7 +194,7 @@ def _groups(env: LoopEnvironment, box: Box, loops: Sequence[Var]) -> list[CountG
 
 def _loops_of(env: LoopEnvironment, terms: Iterable[Expr | Cond]) -> list[Var]:
     """The loops in terms, and all loops that their ranges mention."""
-    return list(transitive_ranges(env, free_vars(*terms)))
+    return list(transitive_ranges(env, dag.free_vars(*terms)))
 
 
 def _is_simple(env: LoopEnvironment, group: CountGroup) -> bool:
@@ -218,7 +215,7 @@ def _numeric(env: LoopEnvironment, group: CountGroup, word: str) -> Expr:
     loops = tuple((v, *ends_over_sizes(env, v)) for v in group.loops)
     sides = tuple(number_of(env, (form.expr() for form in forms)) for forms in group.sides)
     where = tuple(part for cond in group.where for part in (*env.unmet(cond), cond))
-    around = free_vars(*(e for _, *ends in loops for e in ends), *(e for side in sides for e in side), *where)
+    around = dag.free_vars(*(e for _, *ends in loops for e in ends), *(e for side in sides for e in side), *where)
     sizes = tuple(v for v in around if v not in env.ranges)
     function = InstanceCount(word, sizes, loops, sides, where)
     return env.count_of(function, lambda: count_term(function))
@@ -352,7 +349,7 @@ class StageRegion(Region):
 
     def _count_over_sizes(self, word: str) -> int | Infinity | Expr:
         closed, sizes = self._count_of_box(word), tuple(self._sizes())
-        if isinstance(closed, int) or (closed is not None and not opaque_terms(closed)):
+        if isinstance(closed, int) or (closed is not None and not dag.opaque_terms(closed)):
             return closed
         if sizes and word == TOTAL and (form := self._total_form()) is not None:
             return form
@@ -384,7 +381,7 @@ class StageRegion(Region):
         if isinstance(total, Infinity):
             return None
         form = env.total(as_expr(total))
-        return form if is_small(TOTAL_NODES, (form,)) and not opaque_terms(form) else None
+        return form if dag.is_small(TOTAL_NODES, (form,)) and not dag.opaque_terms(form) else None
 
     @as_configured
     def _count_at(self, word: str, sizes: Mapping[Var, int]) -> int:
@@ -400,7 +397,9 @@ class StageRegion(Region):
         env, loops = self._env, self._loops()
         if excluding := self._excluding({v: as_expr(number) for v, number in sizes.items()}):
             raise ZeroDivisionError(f"{excluding[0]} excludes these sizes")
-        ranges = [(v, *(substitute(e, sizes) for e in ends_over_sizes(env, v))) for v in transitive_ranges(env, loops)]
+        ranges = [
+            (v, *(dag.substitute(e, sizes) for e in ends_over_sizes(env, v))) for v in transitive_ranges(env, loops)
+        ]
         try:
             inside = [cond for v, first, number in ranges for cond in (v >= first, v < first + number)]
             run = env.shapes.where((), logical_and(*inside)).without([v for v, *_ in ranges if v not in loops])
@@ -485,13 +484,13 @@ class StageRegion(Region):
         """
         named: dict[object, Var] = {v.name: v for v in self.fixed if v not in self.params}
         table: dict[Var, IntLike] = {}
-        for key, value in mapped(values, "values", "a mapping {Var: value}").items():
+        for key, value in arguments.mapped(values, "values", "a mapping {Var: value}").items():
             var = named.get(key, key)
             alias = self.aliases.get(var)
             if alias is None or var in self.params:
                 table[var] = value
             else:
-                table[alias[0]] = as_expr(value) - substitute(alias[1], dict(values))
+                table[alias[0]] = as_expr(value) - dag.substitute(alias[1], dict(values))
         return super().at(table)
 
     def _relied_on(self) -> tuple[Cond, ...]:

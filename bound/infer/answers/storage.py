@@ -62,13 +62,9 @@ from bound.schedule.simple import extent, low
 from bound.tensor import Tensor
 from intset import config
 from intset.errors import BudgetError, InputError
-from intset.expr import ops
-from intset.expr.arguments import listed
+from intset.expr import Cond, Expr, IntLike, Range, Var, arguments, as_expr, const, constant_value, dag, ops
 from intset.expr.build import logical_and, logical_or, maximum
-from intset.expr.dag import is_small, substitute
-from intset.expr.node import Cond, Expr, IntLike, Var, as_expr, const, constant_value
 from intset.expr.printer import Displayed
-from intset.expr.range import Range
 from intset.infinity import Infinity
 from intset.linear.canonical import Normalizer
 from intset.linear.division import extremum
@@ -120,8 +116,8 @@ class Storage(Displayed):
         if not values:
             return self
         changed = dict(values)
-        ranges = tuple(Range(substitute(low(r), changed), r.extent) for r in self.ranges)
-        return replace(self, offset=tuple(substitute(e, changed) for e in self.offset), ranges=ranges)
+        ranges = tuple(Range(dag.substitute(low(r), changed), r.extent) for r in self.ranges)
+        return replace(self, offset=tuple(dag.substitute(e, changed) for e in self.offset), ranges=ranges)
 
     @property
     def axes(self) -> tuple[StorageAxis, ...]:
@@ -233,7 +229,7 @@ def given_point(point: Sequence[IntLike], dims: int) -> list[Expr]:
     ------
     InputError: `point` does not have `dims` integer expressions.
     """
-    place = listed(point, "a point", f"a tuple of {dims} indices")
+    place = arguments.listed(point, "a point", f"a tuple of {dims} indices")
     if len(place) != dims:
         raise InputError(f"a point has {dims} indices here, not {len(place)}")
     return [as_expr(x, "an index") for x in place]
@@ -600,7 +596,7 @@ class LatticeRegion:
         except BudgetError:
             return None
         lows = () if storage is None else tuple(low(r) for r in storage.ranges)
-        return storage if all(is_small(_MAX_NODES, (low,)) and not has_select(low) for low in lows) else None
+        return storage if all(dag.is_small(_MAX_NODES, (low,)) and not has_select(low) for low in lows) else None
 
     @property
     def all_vectors(self) -> list[tuple[int | None, Vector]]:

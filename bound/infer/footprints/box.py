@@ -22,11 +22,8 @@ from itertools import product
 from typing import TypeVar
 
 from bound.infer.footprints.environment import LoopEnvironment
-from intset.expr import ops
+from intset.expr import Cond, Expr, Range, Var, as_expr, constant_value, dag, ops
 from intset.expr.build import maximum, minimum
-from intset.expr.dag import chain, free_vars, operations
-from intset.expr.node import Cond, Expr, Var, as_expr, constant_value
-from intset.expr.range import Range
 from intset.linear.form import Linear, constant
 from intset.simplify.engine import cost
 
@@ -111,7 +108,7 @@ class Box:
 
     def variables(self) -> tuple[Var, ...]:
         """The variables in the ends and the guard."""
-        return free_vars(*(e for form in self._forms() for e in form.terms), *self.also)
+        return dag.free_vars(*(e for form in self._forms() for e in form.terms), *self.also)
 
     def _forms(self) -> list[Linear]:
         return [*(form for side in self.sides for form in side.ends), *self.where]
@@ -218,7 +215,7 @@ def interval_of_ends(env: LoopEnvironment, low: Expr, high: Expr) -> SymbolicInt
 
     Ends by cases are simplified in the ranges of their loops: a domain writes cases of products that it cannot compare.
     """
-    low, high = (env.simplified(end) if ops.SELECT in operations(end) else end for end in (low, high))
+    low, high = (env.simplified(end) if ops.SELECT in dag.operations(end) else end for end in (low, high))
     return interval(env, end_forms(env, low, ops.MAX), end_forms(env, high, ops.MIN)) or SymbolicInterval(
         (env.form(low),), (env.form(high),)
     )
@@ -226,7 +223,7 @@ def interval_of_ends(env: LoopEnvironment, low: Expr, high: Expr) -> SymbolicInt
 
 def end_forms(env: LoopEnvironment, end: Expr, op: ops.Op) -> list[Linear]:
     """The operands of an end that is a maximum (minimum), as forms."""
-    return [env.form(part) for part in chain(op, end)]
+    return [env.form(part) for part in dag.chain(op, end)]
 
 
 def divided_by_content(form: Linear) -> Linear:

@@ -23,15 +23,11 @@ from intset.context import Context
 from intset.domains.registry import domain_named, regions_of, strongest
 from intset.domains.sets.answers import image_in_instances
 from intset.errors import BudgetError, InputError
-from intset.expr import ops
-from intset.expr.arguments import mapped
+from intset.expr import Cond, Expr, IntLike, Node, Range, Var, arguments, as_expr, constant_value, dag, ops, shown
 from intset.expr.build import logical_and, select
-from intset.expr.dag import conjuncts, opaque_terms, substitute
 from intset.expr.definedness import definedness, is_partial
 from intset.expr.evaluate import compiled
-from intset.expr.node import Cond, Expr, IntLike, Node, Var, as_expr, constant_value
-from intset.expr.printer import shown
-from intset.expr.range import Range, range_conditions
+from intset.expr.range import range_conditions
 from intset.infinity import POS_INF
 from intset.linear.canonical import Normalizer
 from intset.linear.form import Linear
@@ -154,7 +150,7 @@ class LoopEnvironment:
         `None` for disjunctions and disequalities.
         """
         forms = []
-        for part in conjuncts(self._plain.cond(cond)):
+        for part in dag.conjuncts(self._plain.cond(cond)):
             if part.op is ops.BOOL:
                 if part.data:
                     continue
@@ -385,7 +381,7 @@ def space_of(
     ------
     InputError: a key is no symbolic size of the schedule; what `Space` refuses.
     """
-    given = mapped(values, "the values of a space", "a mapping {size: values}")
+    given = arguments.mapped(values, "the values of a space", "a mapping {size: values}")
     chosen = {_size_of(key, sizes): numbers for key, numbers in given.items()}
     if len(chosen) < len(given):
         raise InputError("a size has values twice, by its variable and by its name")
@@ -410,6 +406,6 @@ def _known(env: LoopEnvironment, chosen: set[Var], fixed: Mapping[Expr, int]) ->
     for size, r in env.context.ranges.items():
         conditions += range_conditions(size, r)
     for condition in conditions:
-        stated = substitute(condition, dict(fixed))
-        if stated.free_vars() and chosen.issuperset(stated.free_vars()) and not opaque_terms(stated):
+        stated = dag.substitute(condition, dict(fixed))
+        if stated.free_vars() and chosen.issuperset(stated.free_vars()) and not dag.opaque_terms(stated):
             yield stated

@@ -41,11 +41,9 @@ from intset.domains.query import Query
 from intset.domains.ranked import values_of
 from intset.domains.registry import CHEAPEST
 from intset.errors import BudgetError
-from intset.expr import ops
+from intset.expr import Expr, Var, as_expr, dag, ops
 from intset.expr.build import ceildiv, floordiv, logical_and, maximum, minimum, select
-from intset.expr.dag import is_small, nonlinear_nodes, opaque_terms, operations, postorder, substitute
 from intset.expr.evaluate import compiled, point_value
-from intset.expr.node import Expr, Var, as_expr
 from intset.linear.canonical import Normalizer
 from intset.linear.division import extremum
 from intset.linear.form import ZERO, Linear, atom, constant
@@ -130,7 +128,7 @@ def _is_quotient_of_loop(env: LoopEnvironment, e: Expr) -> bool:
     """Whether a term with a quotient depends on both a loop (directly or through its range) and a size."""
     loops = transitive_ranges(env, e.free_vars())
     around = (*e.free_vars(), *(v for r in loops.values() for v in r.free_vars()))
-    return bool(loops) and ops.FLOORDIV in operations(e) and any(v not in env.ranges for v in around)
+    return bool(loops) and ops.FLOORDIV in dag.operations(e) and any(v not in env.ranges for v in around)
 
 
 def _is_at_most(env: LoopEnvironment, a: Sequence[Linear], b: Sequence[Linear]) -> bool:
@@ -153,7 +151,7 @@ def _over_classes(env: LoopEnvironment, case: Sequence[Linear], v: Var) -> list[
         place = first.shift(q).plus(atom(_NUMBER), period).expr()
         kept = []
         for form, changes in zip(case, depends, strict=True):
-            line = affine_in(known, env.form(substitute(form.expr(), {v: place})), _NUMBER) if changes else None
+            line = affine_in(known, env.form(dag.substitute(form.expr(), {v: place})), _NUMBER) if changes else None
             if not changes:
                 kept.append(form)
             elif line is not None and (_is_flat(line) or line.sign < 0):
@@ -170,7 +168,7 @@ def _over_classes(env: LoopEnvironment, case: Sequence[Linear], v: Var) -> list[
 def _divisors(case: Sequence[Linear], v: Var) -> list[int] | None:
     """The divisors of quotients of a loop; `None` where it stands in another operation, or under a symbolic divisor."""
     divisors = [1]
-    for node in postorder([e for form in case for e in form.terms]):
+    for node in dag.postorder([e for form in case for e in form.terms]):
         if node is v or v not in node.free_vars() or node.op in (ops.ADD, ops.SUB, ops.MUL, ops.NEG):
             continue
         if node.op is not ops.FLOORDIV or not node.args[1].is_const or node.args[1].data < 1:
@@ -191,7 +189,7 @@ def enumerate_extents(env: LoopEnvironment, box: Box, fixed: Sequence[Var]) -> I
         return None
     runs = logical_and(*box.guard())
     ends = [(side.low(), side.high() + 1) for side in box.sides]
-    if opaque_terms(runs, *(e for pair in ends for e in pair)):
+    if dag.opaque_terms(runs, *(e for pair in ends for e in pair)):
         return None
     return _extents(points, compiled(runs, order), [(compiled(low, order), compiled(end, order)) for low, end in ends])
 
@@ -217,7 +215,7 @@ def enumerate_image(
 ) -> Footprint | None:
     """The image of `exprs` in each instance; `None` for symbolic sizes, data or too many points."""
     frame = context.frame
-    if opaque_terms(*exprs) or not is_small(_MAX_NODES, (*exprs, *frame.conditions)):
+    if dag.opaque_terms(*exprs) or not dag.is_small(_MAX_NODES, (*exprs, *frame.conditions)):
         return None
     query = Query((*fixed, *exprs), frame.ranges, frame.conditions, (), frame.base, frame.known, config.current())
     values = values_of(query)
@@ -278,7 +276,7 @@ def max_extent(env: LoopEnvironment, footprint: Footprint, k: int, fixed: Sequen
 def _has_products_of_loops(env: LoopEnvironment, side: SymbolicInterval) -> bool:
     """Whether an end has a product or a quotient of a loop and a size, which no Presburger set relates to the loop."""
     terms = [e for form in side.ends for e in form.terms]
-    return any(not env.ranges.keys().isdisjoint(node.free_vars()) for node in nonlinear_nodes(terms))
+    return any(not env.ranges.keys().isdisjoint(node.free_vars()) for node in dag.nonlinear_nodes(terms))
 
 
 def _is_attained(env: LoopEnvironment, box: Box, k: int, most: Expr) -> bool:

@@ -30,9 +30,7 @@ from intset.domains.sets.base import IntervalSet, IntSet
 from intset.domains.sets.bounds import own_budget
 from intset.domains.sets.region import ProductRegion, Region, ShapeRegion
 from intset.errors import BudgetError, CountError
-from intset.expr.dag import conjuncts, is_small
-from intset.expr.node import Cond, Expr, Var, as_expr
-from intset.expr.range import Range
+from intset.expr import Cond, Expr, Range, Var, as_expr, dag
 from intset.infinity import Infinity
 from intset.linear.form import constant
 from intset.regions.shape import Shape
@@ -143,7 +141,7 @@ class Footprint:
         with suppress(BudgetError), env.budget(operations):
             hull = _hull_of(env, self.unguarded)
             ends = [form.expr() for side in hull.sides for form in side.ends]
-            if is_small(most, ends):
+            if dag.is_small(most, ends):
                 self._hull = guarded(env, hull, self.guard)
                 return
         self._hull, self.has_ends = outline, False
@@ -159,7 +157,7 @@ class Footprint:
             return self.box.conditions(point)
         with own_budget(self.unguarded, CONDITION_SHARE):
             inside = self.unguarded.condition(point)
-        return [*self.guard.conditions(()), *conjuncts(inside)]
+        return [*self.guard.conditions(()), *dag.conjuncts(inside)]
 
     def variables(self) -> tuple[Var, ...]:
         """The variables that the footprint depends on."""
@@ -332,4 +330,4 @@ def _hull_of(env: LoopEnvironment, shape: Shape) -> Box:
             raise BudgetError("a region without end")
         sides.append(interval_of_ends(env, low, high))
     box = Box(tuple(sides))
-    return box if where is None else with_conditions(env, box, conjuncts(where))
+    return box if where is None else with_conditions(env, box, dag.conjuncts(where))

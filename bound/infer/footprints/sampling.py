@@ -15,11 +15,9 @@ from typing import TYPE_CHECKING, Any, Final
 from bound.schedule.simple import low
 from intset.context import Context
 from intset.errors import EvaluationError, InputError
-from intset.expr import ops
-from intset.expr.dag import free_vars, is_nonlinear, nonlinear_nodes, opaque_terms, operations
+from intset.expr import Cond, Expr, Range, Var, as_expr, dag, ops
 from intset.expr.evaluate import compiled, evaluate, point_value
-from intset.expr.node import Cond, Expr, Var, as_expr
-from intset.expr.range import Range, range_conditions
+from intset.expr.range import range_conditions
 from intset.linear.form import Linear
 
 if TYPE_CHECKING:
@@ -90,7 +88,7 @@ class Witnesses:
 
     def _drawn(self) -> list[_Instance]:
         facts, ranges = self._context.frame.conditions, self._context.ranges
-        if opaque_terms(*facts):
+        if dag.opaque_terms(*facts):
             return []
         instances = [_Instance(magnitude, steps, self._ends, self._loops) for magnitude, steps in _DRAWN]
         return [one for one in instances if one.satisfies(ranges, facts)]
@@ -261,7 +259,7 @@ def _failing_guards(
 ) -> Iterator[frozenset[Cond]]:
     """The guards that fail at each drawn iteration; none are drawn for guards with short proofs or data."""
     ends = (end for r in ranges.values() for end in (low(r), as_expr(r.extent)))
-    if not _has_long_proofs((*guards, *ends)) or opaque_terms(*guards):
+    if not _has_long_proofs((*guards, *ends)) or dag.opaque_terms(*guards):
         return
     drawing = _Drawing(env, ranges, (), guards)
     tests = [(guard, compiled(guard, drawing.order)) for guard in guards]
@@ -300,7 +298,7 @@ class _Drawing:
         self.sizes = [v for v in used if v not in ranges]
         self.equal = _equated(self.sizes, self.env.context.frame.conditions)
         self.order = [*self.sizes, *self.loops]
-        self.has_data = bool(opaque_terms(*self.facts))
+        self.has_data = bool(dag.opaque_terms(*self.facts))
 
     def corners(self, last: Collection[Var] | None) -> Iterator[Point]:
         """The loops of `last` at their last iteration, others at their first; by default all first, and all last."""
@@ -356,12 +354,12 @@ def _equated(sizes: Sequence[Var], facts: Iterable[Cond]) -> dict[Var, Var]:
 
 def in_products(terms: Iterable[Expr | Cond]) -> list[Var]:
     """The variables in products of nonconstant factors."""
-    return list(free_vars(*(node for node in nonlinear_nodes(terms) if node.op is ops.MUL)))
+    return list(dag.free_vars(*(node for node in dag.nonlinear_nodes(terms) if node.op is ops.MUL)))
 
 
 def _has_long_proofs(terms: Sequence[Expr | Cond]) -> bool:
     """Whether proofs about these terms need case splits or nonlinear arithmetic."""
-    return any(not _BRANCHING.isdisjoint(operations(term)) for term in terms) or is_nonlinear(terms)
+    return any(not _BRANCHING.isdisjoint(dag.operations(term)) for term in terms) or dag.is_nonlinear(terms)
 
 
 def _noise() -> Iterator[int]:

@@ -20,7 +20,7 @@ from bound.infer.phases.stage_bounds import StageBounds, data_axes
 from bound.operation import ComputeOp
 from bound.schedule import Fuse, Split, simple
 from bound.tensor import Tensor
-from intset.expr.node import Expr, Var, as_expr, const
+from intset.expr import Expr, Var, as_expr, const
 from intset.linear.canonical import Normalizer
 
 _FORMS = Normalizer({})

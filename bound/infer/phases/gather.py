@@ -46,11 +46,10 @@ from bound.schedule.relations import with_ancestors
 from bound.schedule.simple import extent, low
 from bound.tensor import Tensor
 from intset.errors import BudgetError
-from intset.expr import ops
+from intset.expr import Cond, Expr, Range, Var, as_expr, dag, ops
 from intset.expr.build import logical_and, logical_or, select
-from intset.expr.dag import chain, conjuncts, is_small, postorder, substitute
-from intset.expr.node import Cond, Expr, Var, as_expr, truth
-from intset.expr.range import Range, range_conditions
+from intset.expr.node import truth
+from intset.expr.range import range_conditions
 from intset.linear.form import Linear
 from intset.regions.shape import Shape
 
@@ -269,7 +268,7 @@ def _only_value(env: LoopEnvironment, bounds: StageBounds, e: Expr) -> int | Non
         return number
     if env.bounds(env.form(e))[1] == 1:  # the extent of a nonempty region
         return 1
-    if not is_small(_MAX_PROVED, (e,)):
+    if not dag.is_small(_MAX_PROVED, (e,)):
         return None
     box = bounds.region.hull(env)
     ranges = transitive_ranges(env, (*e.free_vars(), *box.variables()))
@@ -286,7 +285,7 @@ def _is_same(env: LoopEnvironment, a: Expr, b: Expr) -> bool:
 
 
 def _is_short(e: Expr) -> bool:
-    return is_small(_MAX_NODES, (e,)) and sum(node.op is ops.SELECT for node in postorder((e,))) <= 1
+    return dag.is_small(_MAX_NODES, (e,)) and sum(node.op is ops.SELECT for node in dag.postorder((e,))) <= 1
 
 
 MAX_DISJUNCTS = 160  # larger unions become boxes
@@ -371,7 +370,7 @@ def enclosing_guards(all_bounds: Mapping[Stage, StageBounds], bounds: StageBound
     for stage in dict.fromkeys(stage for stage, _ in bounds.path):
         loops = {iv for at, iv in bounds.path if at is stage}
         further_in = {iv for iv in stage.leaf_iter_vars if iv not in loops}
-        parts = [part for guard in all_bounds[stage].guards for part in conjuncts(guard)]
+        parts = [part for guard in all_bounds[stage].guards for part in dag.conjuncts(guard)]
         guards += [part for part in parts if not further_in.intersection(part.free_vars())]
     return guards
 
@@ -421,7 +420,7 @@ def _advance(env: LoopEnvironment, bounds: StageBounds, footprint: Footprint, ne
         return None
     begins = {v: as_expr(r.min) for v, r in transitive_ranges(env, bounds.slid).items() if v in bounds.slid}
     start = side.low()
-    first = env.context.simplify(substitute(start, begins))
+    first = env.context.simplify(dag.substitute(start, begins))
     is_first = logical_and(*(v.eq(begin) for v, begin in begins.items()))
     low = select(is_first, first, ends[0].shift(1 - step).expr())
     window = SymbolicInterval((Linear(0, {low: 1}),), side.highs)
@@ -432,10 +431,10 @@ def _advance(env: LoopEnvironment, bounds: StageBounds, footprint: Footprint, ne
         return None
     advanced = Footprint(footprint.dims, box, new, footprint.exact, footprint.notes)
     if _moves_on(env, bounds.slid, start):
-        choices = [e for e in postorder((start,)) if isinstance(e, Expr) and e.op is ops.SELECT]
+        choices = [e for e in dag.postorder((start,)) if isinstance(e, Expr) and e.op is ops.SELECT]
         chosen = {e: as_expr(e.args[2]) for e in choices if e.args[0] is is_first}
-        starts = [(first, substitute(ends[0].expr(), begins)), (substitute(start, chosen), ends[0].expr())]
-        filled = [SymbolicInterval(tuple(map(env.form, chain(ops.MAX, a))), (env.form(z),)) for a, z in starts]
+        starts = [(first, dag.substitute(ends[0].expr(), begins)), (dag.substitute(start, chosen), ends[0].expr())]
+        filled = [SymbolicInterval(tuple(map(env.form, dag.chain(ops.MAX, a))), (env.form(z),)) for a, z in starts]
         bounds.window = SlidingWindow(advanced, moving[0], tuple(filled))
     return advanced
 
@@ -445,10 +444,10 @@ def _moves_on(env: LoopEnvironment, slid: Sequence[Var], start: Expr) -> bool:
     after = {v: Var(f"{v.name}.after") for v in slid}
     ranges = transitive_ranges(env, (*slid, *start.free_vars()))
     later_on = {
-        after[v]: Range(*(substitute(as_expr(e), after) for e in (ranges[v].min, ranges[v].extent))) for v in slid
+        after[v]: Range(*(dag.substitute(as_expr(e), after) for e in (ranges[v].min, ranges[v].extent))) for v in slid
     }
     context = env.context.extended({**ranges, **later_on}, [_precedes([(v, after[v]) for v in slid])])
-    return bool(context.prove(substitute(start, after) >= start))
+    return bool(context.prove(dag.substitute(start, after) >= start))
 
 
 def _names(form: Linear, variables: Collection[Var]) -> bool:

@@ -24,11 +24,9 @@ from intset.budgets import RELAXED_DIVISORS
 from intset.context import Context
 from intset.domains.sets.answers import image_in_instances
 from intset.errors import BudgetError
-from intset.expr import ops
+from intset.expr import Cond, Expr, Range, Var, as_expr, constant_value, dag, ops
 from intset.expr.build import logical_not
-from intset.expr.dag import chain, conjuncts, free_vars, is_nonlinear, is_small, operations, postorder, substitute
-from intset.expr.node import Cond, Expr, Var, as_expr, constant_value, make
-from intset.expr.range import Range
+from intset.expr.node import make
 from intset.linear.canonical import Normalizer
 from intset.linear.form import Linear, atom
 from intset.linear.signs import without_quotients
@@ -70,7 +68,7 @@ def membership_guards(
         if iv in bounds.aligned:
             inside += [x >= form.expr() for form in bounds.sides[iv].lows]
     inside = [cond for cond in inside if not has_cases_of_products(cond)]
-    outer = transitive_ranges(env, (*footprint.unguarded.variables(), *free_vars(*inside)))
+    outer = transitive_ranges(env, (*footprint.unguarded.variables(), *dag.free_vars(*inside)))
     ranges: dict[Var, Range | None] = {**dict.fromkeys(point), **outer}
     kept = [v for v in (*env.context.ranges, *ranges) if v not in point]
     try:
@@ -81,7 +79,9 @@ def membership_guards(
     except BudgetError:
         condition = None
     parts = (
-        footprint.conditions(values) if condition is None else [*footprint.guard.conditions(()), *conjuncts(condition)]
+        footprint.conditions(values)
+        if condition is None
+        else [*footprint.guard.conditions(()), *dag.conjuncts(condition)]
     )
     return [part for part in parts if not is_known(env, part)]
 
@@ -92,7 +92,7 @@ def has_cases_of_products(e: Expr | Cond) -> bool:
     Membership guards assume no end of this kind: a domain has many pieces for it, and cannot compare them. So they
     imply it where the region does.
     """
-    return ops.SELECT in operations(e) and is_nonlinear((e,))
+    return ops.SELECT in dag.operations(e) and dag.is_nonlinear((e,))
 
 
 def is_known(env: LoopEnvironment, cond: Cond) -> bool:
@@ -112,8 +112,8 @@ def without_implied(env: LoopEnvironment, loops: Sequence[Var], guards: Sequence
     ----------
     loops: all loops around the body.
     """
-    parts = list(dict.fromkeys(part for guard in guards for part in conjuncts(guard)))
-    if len(parts) > _MAX_GUARDS or not is_small(_MAX_NODES, parts):
+    parts = list(dict.fromkeys(part for guard in guards for part in dag.conjuncts(guard)))
+    if len(parts) > _MAX_GUARDS or not dag.is_small(_MAX_NODES, parts):
         return tuple(guards)
     same: dict[Cond, list[Cond]] = {}
     for part in parts:
@@ -175,7 +175,7 @@ def _runs(r: Range) -> bool:
 
 def _cost(guard: Cond) -> tuple[int, int]:
     """The number of slow operations in a guard, and of its nodes."""
-    nodes = list(postorder((guard,)))
+    nodes = list(dag.postorder((guard,)))
     return sum(1 for node in nodes if node.op in _SLOW), len(nodes)
 
 
@@ -206,7 +206,7 @@ def _at_ends(env: LoopEnvironment, form: Linear) -> Iterator[Linear]:
         if k < 0 and isinstance(v, Var) and v in env.ranges:
             last = env.form(as_expr(env.ranges[v].max))
             least = [e for e, times in last.terms.items() if e.op is ops.MIN and times == 1]
-            arms = [last.plus(atom(e), -1).plus(env.form(arg)) for e in least for arg in chain(ops.MIN, e)]
+            arms = [last.plus(atom(e), -1).plus(env.form(arg)) for e in least for arg in dag.chain(ops.MIN, e)]
             for end in arms or [last]:
                 yield form.plus(atom(v), -k).plus(end, k)
 
@@ -235,7 +235,7 @@ def is_implied(env: LoopEnvironment, ranges: Mapping[Var, Range], guard: Cond, o
     for each value of short loops; then a contradiction between the negated guard and the rest, times sizes. A long
     guard among long guards counts as not implied.
     """
-    if not is_small(IMPLIED_NODES, (guard,)) and not is_small(2 * IMPLIED_NODES, (guard, *others)):
+    if not dag.is_small(IMPLIED_NODES, (guard,)) and not dag.is_small(2 * IMPLIED_NODES, (guard, *others)):
         return False
     with config.using(
         tiers=config.tiers_within(config.Effort.DEFAULT),
@@ -245,7 +245,7 @@ def is_implied(env: LoopEnvironment, ranges: Mapping[Var, Range], guard: Cond, o
         if implication.is_proved():
             return True
         terms: tuple[Expr | Cond, ...] = (guard, *others, *map(extent, ranges.values()))
-        if not is_nonlinear(terms):
+        if not dag.is_nonlinear(terms):
             return False
         products = in_products(terms)
         solved = implication.at(_solved(env.context, ranges, terms))
@@ -278,7 +278,7 @@ class _Implication:
         limits = [cond for v, r in self.ranges.items() if v in instead for cond in _range_conditions(v, r)]
         told = [v.eq(e) for v, e in instead.items() if isinstance(v, Var) and v not in self.ranges]
         context = self.context.extended(dict.fromkeys(new), told)
-        guard, *others = (_FORMS.cond(substitute(cond, instead)) for cond in (self.guard, *limits, *self.others))
+        guard, *others = (_FORMS.cond(dag.substitute(cond, instead)) for cond in (self.guard, *limits, *self.others))
         return _Implication(context, ranges, guard, tuple(others))
 
     def is_proved(self) -> bool:
@@ -308,7 +308,7 @@ class _Implication:
         selected = (_without_unbounded_products(known, conditions) for conditions in (facts, [*facts, *more]))
         contexts = (self.context.extended(dict.fromkeys(loops), conditions) for conditions in selected)
         tiers = config.current().tiers
-        if any(ops.SELECT in operations(cond) for cond in (goal, *facts)):
+        if any(ops.SELECT in dag.operations(cond) for cond in (goal, *facts)):
             tiers = ("linear",)  # the cases of several ends multiply
         with config.using(tiers=tiers, isl_operations=min(config.current().isl_operations, CONTRADICTED_GUARDS)):
             return any(context.frame.known.empty or bool(context.prove(goal)) for context in contexts)
@@ -338,13 +338,13 @@ def _without_unbounded_products(known: Normalizer, facts: Iterable[Cond]) -> lis
 def _product_bounds(known: Normalizer, cond: Cond) -> set[tuple[Expr, int]]:
     """The products of variables that an inequality bounds from below (1) or above (-1); both for other conditions."""
     differences = _differences((cond,))
-    terms = differences or [arg for node in postorder((cond,)) for arg in node.args if isinstance(arg, Expr)]
+    terms = differences or [arg for node in dag.postorder((cond,)) for arg in node.args if isinstance(arg, Expr)]
     signed = [(e, k) for term in terms for e, k in known.form(term).terms.items() if e.op is ops.MUL]
     return {(e, side) for e, k in signed for side in (1, -1) if not differences or side * k > 0}
 
 
 def _moved(r: Range, instead: Mapping[Expr, Expr]) -> Range:
-    start, length = (_FORMS.form(substitute(end, instead)).expr() for end in (low(r), extent(r)))
+    start, length = (_FORMS.form(dag.substitute(end, instead)).expr() for end in (low(r), extent(r)))
     return Range(start, 0 if length.is_const and length.data < 0 else length)
 
 
@@ -370,7 +370,7 @@ def _cases(
     A loop inside a remainder has one case for each remainder.
     """
     cases: list[dict[Expr, Expr]] = [{}]
-    remainders = {node.args[0]: node.args[1] for node in postorder(tuple(terms)) if node.op is ops.FLOORMOD}
+    remainders = {node.args[0]: node.args[1] for node in dag.postorder(tuple(terms)) if node.op is ops.FLOORMOD}
     for v in ranges:
         start, length = constant_value(low(ranges[v])), constant_extent(ranges[v])
         divisor = constant_value(remainders[v]) if v in remainders else None
@@ -421,7 +421,7 @@ class _QuotientVariables:
 
     def without(self, cond: Cond) -> Cond:
         """The condition with variables in place of quotients."""
-        for node in postorder((cond,)):
+        for node in dag.postorder((cond,)):
             if not isinstance(node, Expr) or node.op not in DIVISIONS or node in self._instead:
                 continue
             divisor = node.args[1]
@@ -429,10 +429,10 @@ class _QuotientVariables:
                 continue
             if not self._context.prove(divisor >= 0):
                 continue
-            of = substitute(node.args[0], self._instead)
+            of = dag.substitute(node.args[0], self._instead)
             q = self._quotient(of, divisor)
             self._instead[node] = q if node.op is ops.FLOORDIV else of - divisor * q
-        return substitute(cond, self._instead)
+        return dag.substitute(cond, self._instead)
 
     def _quotient(self, of: Expr, divisor: Expr) -> Var:
         variable = self._of.get((of, divisor))
@@ -447,7 +447,7 @@ class _QuotientVariables:
 def _sizes_in_products(conditions: Sequence[Cond], loops: Collection[Var]) -> list[Expr]:
     """The loop-free factors of products."""
     factors: dict[Expr, None] = {}
-    for node in postorder(tuple(conditions)):
+    for node in dag.postorder(tuple(conditions)):
         if node.op is ops.MUL and not any(arg.is_const for arg in node.args):
             factors.update((e, None) for e in node.args if not any(v in loops for v in e.free_vars()))
     return list(factors)

@@ -26,8 +26,7 @@ from bound.schedule.attach import AttachPath, needs_relax, slid_loops
 from bound.schedule.relations import pass_down_domain
 from bound.tensor import Tensor
 from intset.context import Context
-from intset.expr.node import Cond, Expr
-from intset.expr.range import Range
+from intset.expr import Cond, Expr, Range
 from intset.trace import traced
 
 

@@ -25,11 +25,8 @@ from bound.schedule import Fuse, IterVarRelation, Rebase, Split, Stage, Tail, si
 from bound.schedule.relations import pass_down_domain, pass_up_index, with_descendants
 from bound.schedule.simple import extent, low
 from intset.errors import BudgetError
-from intset.expr import ops
+from intset.expr import Cond, Expr, Node, Range, Var, as_expr, dag, ops
 from intset.expr.build import floordiv, minimum, select, sum_of
-from intset.expr.dag import chain, postorder
-from intset.expr.node import Cond, Expr, Node, Var, as_expr
-from intset.expr.range import Range
 from intset.linear.form import Linear
 
 
@@ -86,7 +83,7 @@ def loop_range(env: LoopEnvironment, bounds: StageBounds, iv: IterVar) -> Range:
     if not split.overruns(bounds.ranges):
         return bounds.ranges[iv]
     start = simple.mul(split.outer, width)
-    ends = [env.form(without_products(env, end - start)).expr() for end in chain(ops.MIN, total)]
+    ends = [env.form(without_products(env, end - start)).expr() for end in dag.chain(ops.MIN, total)]
     return Range(0, minimum(width, *ends))
 
 
@@ -350,7 +347,7 @@ _MAX_PARTS: Final = 8  # parts of varying length
 def without_products(env: LoopEnvironment, e: Expr) -> Expr:
     """Replace `part * length` for a varying length by a sum of `length` over the preceding parts, which is affine."""
     new: dict[Node, Any] = {}
-    for node in postorder((e,)):
+    for node in dag.postorder((e,)):
         args = tuple(new[arg] for arg in node.args)
         if node.op is ops.MUL:
             for part, length in (args, args[::-1]):

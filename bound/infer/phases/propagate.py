@@ -51,12 +51,9 @@ from intset.domains.registry import CHEAPEST
 from intset.domains.sets.answers import image_in_instances
 from intset.domains.sets.region import Region
 from intset.errors import BudgetError
-from intset.expr import ops
+from intset.expr import Cond, Expr, Node, Range, Var, as_expr, dag, ops
 from intset.expr.build import logical_and, logical_not
-from intset.expr.dag import nonlinear_nodes, opaque_terms, substitute
-from intset.expr.node import Cond, Expr, Node, Var, as_expr
 from intset.expr.printer import to_text
-from intset.expr.range import Range
 from intset.infinity import POS_INF
 from intset.linear.form import Linear, constant
 
@@ -305,7 +302,7 @@ class Propagation:
     def image(self, access: TensorAccess, shape: Sequence[Expr]) -> Footprint:
         """The footprint of `access` in a tensor with extents `shape`."""
         footprint = self._image(access, shape)
-        sources = map(_source, opaque_terms(*access.indices, *access.conditions))
+        sources = map(_source, dag.opaque_terms(*access.indices, *access.conditions))
         names = sorted({name for name in sources if name is not None})
         if not names:
             return footprint
@@ -326,8 +323,11 @@ class Propagation:
     def leaves(self, box: Box, point: Sequence[Expr]) -> bool:
         """Whether the point of a sampled iteration is outside of a box over fixed variables."""
         values = self.it.values
-        given = [*(form.expr() >= 0 for form in self.it.where), *(substitute(c, values) for c in self.it.conditions)]
-        outside = logical_not(logical_and(*box.conditions([substitute(e, values) for e in point])))
+        given = [
+            *(form.expr() >= 0 for form in self.it.where),
+            *(dag.substitute(c, values) for c in self.it.conditions),
+        ]
+        outside = logical_not(logical_and(*box.conditions([dag.substitute(e, values) for e in point])))
         ranges = transitive_ranges(self.env, [*self.it.relaxed, *self.it.fixed])
         return has_instance(self.env, ranges, [*given, outside], mixed=FEW)
 
@@ -370,8 +370,8 @@ class Propagation:
         for cond in conditions:
             forms = self.env.forms_of(cond)
             if forms is None:
-                spelled = substitute(cond, self.it.values)
-                if opaque_terms(spelled) or any(v in relaxed for v in spelled.free_vars()):
+                spelled = dag.substitute(cond, self.it.values)
+                if dag.opaque_terms(spelled) or any(v in relaxed for v in spelled.free_vars()):
                     return None
                 also[spelled] = None
                 continue
@@ -396,7 +396,7 @@ class Propagation:
         for e, k in form.terms.items():
             value = self._forms.get(e)
             if value is None and not isinstance(e, Var) and any(v in self._forms for v in e.free_vars()):
-                value = self.env.form(substitute(e, self.it.values))
+                value = self.env.form(dag.substitute(e, self.it.values))
             result = result.plus(Linear(0, {e: 1}) if value is None else value, k)
         return result
 
@@ -443,12 +443,12 @@ class Propagation:
         self, access: TensorAccess, extra: Mapping[Var, SymbolicInterval], shape: Sequence[Expr], may_be_box: bool
     ) -> Footprint:
         values = self.it.values
-        exprs = [substitute(e, values) for e in access.indices]
-        guards = [substitute(cond, values) for cond in access.conditions]
+        exprs = [dag.substitute(e, values) for e in access.indices]
+        guards = [dag.substitute(cond, values) for cond in access.conditions]
         ranges, facts = _ranged(self.env, extra)
         if not self.env.has_regions:
-            data = {term: Var(f"data{k}") for k, term in enumerate(opaque_terms(*exprs, *guards))}
-            exprs, guards = [substitute(e, data) for e in exprs], [substitute(cond, data) for cond in guards]
+            data = {term: Var(f"data{k}") for k, term in enumerate(dag.opaque_terms(*exprs, *guards))}
+            exprs, guards = [dag.substitute(e, data) for e in exprs], [dag.substitute(cond, data) for cond in guards]
             ranges |= {var: _data_range(term) for term, var in data.items()}
         context = self._context_of(access).extended(ranges, [*facts, *guards])
         kept = [*self.it.fixed, *(v for v in self.env.context.ranges if v not in self.it.relaxed)]
@@ -504,7 +504,7 @@ class Propagation:
         running = {v for v in context.ranges if v not in kept}
         return [
             e
-            for e in nonlinear_nodes(exprs)
+            for e in dag.nonlinear_nodes(exprs)
             if e.op in ops.DIVISIONS
             and not running.isdisjoint(e.args[0].free_vars())
             and any(v not in context.ranges for v in e.args[1].free_vars())
@@ -611,7 +611,7 @@ def _is_affine_in(row: Linear, relaxed: Mapping[Var, object], has_quotients: boo
         if isinstance(e, Var):
             return True
         is_quotient = has_quotients and number_divisor(e) is not None
-        return not opaque_terms(e) and (is_quotient or not any(v in relaxed for v in e.free_vars()))
+        return not dag.opaque_terms(e) and (is_quotient or not any(v in relaxed for v in e.free_vars()))
 
     return all(map(is_term, row.terms))
 

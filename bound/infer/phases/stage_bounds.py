@@ -18,9 +18,8 @@ from bound.schedule import IterVarRelation, Rebase, Split, Stage, simple
 from bound.schedule.attach import AttachPath
 from bound.schedule.relations import with_ancestors
 from bound.tensor import Tensor
-from intset.expr.node import Cond, Expr, Var
+from intset.expr import Cond, Expr, Range, Var
 from intset.expr.printer import Displayed
-from intset.expr.range import Range
 
 
 @dataclass(frozen=True)

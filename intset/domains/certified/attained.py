@@ -34,12 +34,10 @@ from intset.domains.query import Query
 from intset.domains.ranked import are_apart
 from intset.domains.sets.ends import Bounds, End, numeric_ends
 from intset.errors import EvaluationError, InputError
-from intset.expr import ops
+from intset.expr import Cond, Expr, Range, Term, Var, as_cond, as_expr, const, constant_value, dag, ops
 from intset.expr.build import logical_and, maximum, minimum
-from intset.expr.dag import free_vars, intern, is_nonlinear, opaque_terms, postorder, substitute
 from intset.expr.evaluate import all_hold, compiled, point_value, some_may_be_long, value_or_none
-from intset.expr.node import Cond, Expr, Term, Var, as_cond, as_expr, const, constant_value
-from intset.expr.range import Range, conditions_between, declared_conditions, range_conditions
+from intset.expr.range import conditions_between, declared_conditions, range_conditions
 from intset.infinity import NEG_INF, POS_INF
 from intset.linear import division, symbolic
 from intset.linear.canonical import Normalizer
@@ -73,7 +71,7 @@ def attained_on_box(query: Query, form: Linear) -> tuple[int, int, bool] | None:
         return None
     form = known.regroup(form)
     box = {}
-    for v in free_vars(*form.terms):
+    for v in dag.free_vars(*form.terms):
         low, high = known.atom_bounds(v)
         if low is None or high is None or v not in query.ranges or query.ranges[v].ends is None:
             return None
@@ -91,7 +89,7 @@ def independent_parts(query: Query, form: Linear) -> list[Linear]:
     parts: list[tuple[set[Var], Linear]] = []
     for e, k in regrouped.terms.items():
         variables, _, facts, _ = query.split_relevant((e,))
-        if opaque_terms(e, *facts):
+        if dag.opaque_terms(e, *facts):
             return [form]
         if not variables:
             rest = rest.plus(atom(e), k)
@@ -166,7 +164,7 @@ def _end_of_quotient(query: Query, form: Linear, side: int) -> symbolic.Symbolic
     if joined is None or not known.is_positive(joined[1]) or joined[1].is_const:
         return None
     dividend, divisor = joined
-    if any(map(query.is_quantified, free_vars(*divisor.terms))):
+    if any(map(query.is_quantified, dag.free_vars(*divisor.terms))):
         return None
     end = (symbolic.lowest if side < 0 else symbolic.highest)(known, dividend, query.is_quantified)
     return None if end.form is None else symbolic.SymbolicEnd(division.floordiv(known, end.form, divisor), end.place)
@@ -174,7 +172,7 @@ def _end_of_quotient(query: Query, form: Linear, side: int) -> symbolic.Symbolic
 
 def _is_touched(query: Query, form: Linear) -> bool:
     """Whether a fact or the range of a kept variable restricts quantified variables of `form`, also through ranges."""
-    tied = {v for v in free_vars(*form.terms) if query.is_quantified(v)}
+    tied = {v for v in dag.free_vars(*form.terms) if query.is_quantified(v)}
     links = [{var, *limits.free_vars()} for var, limits in query.ranges.items() if limits.ends is None]
     links = [{v for v in link if query.is_quantified(v)} for link in links]
     grown = True
@@ -184,7 +182,7 @@ def _is_touched(query: Query, form: Linear) -> bool:
             if not tied.isdisjoint(link) and not link <= tied:
                 tied |= link
                 grown = True
-    spoken = [*map(free_vars, query.facts), *(own for _, own in query.kept_ties)]
+    spoken = [*map(dag.free_vars, query.facts), *(own for _, own in query.kept_ties)]
     return any(not tied.isdisjoint(own) for own in spoken)
 
 
@@ -240,7 +238,7 @@ def _is_reached(query: Query, candidate: _EndPoint) -> bool:
             low, high, _ = var.declared()  # steps are facts
             needs += (*range_conditions(var, limits), *conditions_between(var, low, high))
     for _ in relaxed:
-        if not any(map(query.is_quantified, free_vars(*point.values()))):
+        if not any(map(query.is_quantified, dag.free_vars(*point.values()))):
             return all(is_known(query.known, need.substitute(point)) for need in (*facts, *needs))
         point = {var: value.substitute(point) for var, value in point.items()}  # values over other variables
     return False
@@ -305,7 +303,7 @@ def open_ends(query: Query, e: Expr) -> OpenEnds:
     if e.op is ops.FLOORMOD:
         if sign > 0:
             return (const(0), b - 1, everywhere)
-        first, last = (intern(Term, op, (e, const(0)), None) for op, e in ((ops.MIN, b + 1), (ops.MAX, b - 1)))
+        first, last = (dag.intern(Term, op, (e, const(0)), None) for op, e in ((ops.MIN, b + 1), (ops.MAX, b - 1)))
         return (first, last, everywhere)
     size = b if sign > 0 else -b if sign < 0 else abs(b)
     first = const(0) if low is not None and low >= 0 else 1 - size
@@ -314,7 +312,7 @@ def open_ends(query: Query, e: Expr) -> OpenEnds:
 
 
 def _is_kept(query: Query, e: Expr) -> bool:
-    return not any(query.is_quantified(v) for v in free_vars(e)) and all(e.op is not ops.LOAD for e in (e, *e.args))
+    return not any(query.is_quantified(v) for v in dag.free_vars(e)) and all(e.op is not ops.LOAD for e in (e, *e.args))
 
 
 def _product_ends(query: Query, q: Expr, t: Expr) -> OpenEnds:
@@ -350,7 +348,7 @@ def steps_of(query: Query, form: Linear) -> tuple[Linear, multistride.MultiStrid
     seen: set[Var] = set()
     for e, k in form.terms.items():
         own = query.quantified.intersection(e.free_vars())
-        if not own and (e.op is ops.VAR or not opaque_terms(e)):
+        if not own and (e.op is ops.VAR or not dag.opaque_terms(e)):
             fixed[e] = k
             continue
         if not seen.isdisjoint(own):
@@ -414,7 +412,7 @@ def attained_ends(query: Query, low: int, high: int, is_brief: bool = False) -> 
     is_brief: whether the budget is twice the cube of the number of divisions: with few, the exact domain is cheap.
     """
     (e,) = query.exprs
-    nodes = list(postorder((e, *query.facts)))
+    nodes = list(dag.postorder((e, *query.facts)))
     divisions = sum(node.op in ops.DIVISIONS for node in nodes)
     if divisions < _FEWEST_DIVISIONS:
         return None
@@ -530,7 +528,7 @@ STEEP: Final = 1 << 16  # the inverse of the smallest slope that counts as growt
 
 def nonlinear_bounds(query: Query) -> Bounds | None:
     """The ends of a nonlinear expression of a question without parameters; `None` for other questions."""
-    if not is_nonlinear((*query.exprs, *query.facts)) or opaque_terms(*query.exprs, *query.facts):
+    if not dag.is_nonlinear((*query.exprs, *query.facts)) or dag.opaque_terms(*query.exprs, *query.facts):
         return None
     variables, params, touching, _ = query.split_relevant(query.exprs)
     if params or len(variables) > LINE_VARIABLES or not are_apart(query, query.exprs):
@@ -561,11 +559,11 @@ class _LineSearch:
         self.variables = [v for v in outer_first(query, variables) if v in own]
         self.conditions = (*touching, *self._within_ranges())
         self.known = Normalizer({self.t: (FAR, None)})
-        divisors = [e.args[1] for e in postorder((*query.exprs, *touching)) if e.op in ops.DIVISIONS]
+        divisors = [e.args[1] for e in dag.postorder((*query.exprs, *touching)) if e.op in ops.DIVISIONS]
         constants = [e.data for e in divisors if e.op is ops.CONST]
         self.step = math.lcm(*(abs(c) or 1 for c in constants), *(v.declared()[2] for v in variables))
-        nodes, bits = postorder((*query.exprs, *self.conditions)), (16 * FAR * self.step).bit_length() + 1
-        self.is_long = some_may_be_long(nodes, dict.fromkeys(free_vars(*query.exprs, *self.conditions), bits))
+        nodes, bits = dag.postorder((*query.exprs, *self.conditions)), (16 * FAR * self.step).bit_length() + 1
+        self.is_long = some_may_be_long(nodes, dict.fromkeys(dag.free_vars(*query.exprs, *self.conditions), bits))
         self.equated = dict(_definitions(query, touching))
         self.options = [list(dict.fromkeys(self._options(var))) for var in self.variables]
 
@@ -603,8 +601,8 @@ class _LineSearch:
         for chosen in itertools.islice(self._choices(), LINES):
             values: dict[Expr, Expr] = dict(zip(self.variables, chosen, strict=True))
             for _ in self.variables:  # range ends and equations mention other variables
-                values = {v: as_expr(substitute(e, values)) for v, e in values.items()}
-            if all(free_vars(e) in ((), (self.t,)) for e in values.values()):
+                values = {v: as_expr(dag.substitute(e, values)) for v, e in values.items()}
+            if all(dag.free_vars(e) in ((), (self.t,)) for e in values.values()):
                 yield values
 
     def is_attained(self, side: int, end: int | None) -> bool:
@@ -623,10 +621,10 @@ class _LineSearch:
         if near is None or far is None or side * (far - near) <= 0:
             return False
         try:
-            growth = self.known.form(as_expr(substitute(self.query.exprs[0], line))).scale(side * STEEP)
+            growth = self.known.form(as_expr(dag.substitute(self.query.exprs[0], line))).scale(side * STEEP)
             if not self.known.is_nonneg(growth.plus(atom(self.t), -1)):
                 return False
-            return all(is_known(self.known, as_cond(substitute(cond, line))) for cond in self.conditions)
+            return all(is_known(self.known, as_cond(dag.substitute(cond, line))) for cond in self.conditions)
         except (EvaluationError, InputError):
             return False
 
@@ -660,7 +658,7 @@ class _LineSearch:
             return True
         for var in self.variables:
             others = {v: const(x) for v, x in point.items() if v is not var}
-            alone = self.query.known.form(as_expr(substitute(form.expr(), others)))
+            alone = self.query.known.form(as_expr(dag.substitute(form.expr(), others)))
             if any(self._is_there({**point, var: x}, end) for x in _solutions(alone, var, end)):
                 return True
         return False

@@ -18,9 +18,8 @@ from typing import Final
 
 from intset.domains.query import Query, TierVerdict
 from intset.errors import EvaluationError, InputError
-from intset.expr import ops
+from intset.expr import Cond, Expr, Node, Var, dag, ops
 from intset.expr.build import logical_and, select, sum_of
-from intset.expr.dag import chain, free_vars, opaque_terms, postorder, postorder_by
 from intset.expr.evaluate import (
     compiled,
     evaluate,
@@ -30,7 +29,7 @@ from intset.expr.evaluate import (
     some_may_be_long,
     value_or_none,
 )
-from intset.expr.node import Cond, Expr, Node, Var, is_declared
+from intset.expr.node import is_declared
 from intset.expr.range import range_conditions
 from intset.linear.assumptions import Clause
 from intset.linear.bounds import Interval, first_of
@@ -113,7 +112,7 @@ class _PointValues:
 
     def _evaluated(self, e: Expr) -> int:
         """The value of an expression by one walk over shared subterms."""
-        nodes = postorder((e,))
+        nodes = dag.postorder((e,))
         for leaf in nodes:
             if isinstance(leaf, Expr) and (leaf.op is ops.VAR or leaf.op is ops.LOAD) and leaf not in self.point:
                 self._chosen(leaf)
@@ -159,7 +158,7 @@ class _PointValues:
             if node.op is ops.AND:
                 pending.extend(node.args)
             elif node.op is ops.OR:
-                if not any(self._canonical(normalizer, arm) for arm in chain(ops.OR, node)):
+                if not any(self._canonical(normalizer, arm) for arm in dag.chain(ops.OR, node)):
                     return False
             elif not (node.data if node.op is ops.BOOL else self._clause(normalizer, normalizer.compared[node])):
                 return False
@@ -193,7 +192,7 @@ def complete(query: Query, point: Point) -> None:
     """
     roots = (*query.exprs, *query.facts)
     given = set(point)
-    for var in outer_first(query, free_vars(*roots)):
+    for var in outer_first(query, dag.free_vars(*roots)):
         limits = query.ranges.get(var)
         if var not in point:
             point[var] = _first_of(query, var, point)
@@ -201,7 +200,7 @@ def complete(query: Query, point: Point) -> None:
             low, high = (evaluate(e, point) if isinstance(e, Expr) else None for e in (limits.min, limits.max))
             value = point[var] if high is None else min(point[var], high)
             point[var] = value if low is None else max(value, low)
-    for term in opaque_terms(*roots):
+    for term in dag.opaque_terms(*roots):
         if term not in point:
             canonical = query.known.form(term)
             known = point.get(next(iter(canonical.terms), term))
@@ -219,7 +218,7 @@ def complete(query: Query, point: Point) -> None:
 def outer_first(query: Query, roots: Sequence[Var]) -> list[Var]:
     """The variables and those of their ranges, in topological order: outer variables first."""
     ranges = query.ranges
-    return postorder_by(roots, lambda v: ranges[v].free_vars() if v in ranges else ())
+    return dag.postorder_by(roots, lambda v: ranges[v].free_vars() if v in ranges else ())
 
 
 def _first_of(query: Query, var: Var, point: Point) -> int:
@@ -227,10 +226,10 @@ def _first_of(query: Query, var: Var, point: Point) -> int:
     low, high = query.known.atom_bounds(var)
     limits = query.ranges.get(var)
     if limits is not None and limits.ends is None:
-        if isinstance(limits.min, Expr) and not opaque_terms(limits.min):
+        if isinstance(limits.min, Expr) and not dag.opaque_terms(limits.min):
             first = evaluate(limits.min, point)
             low = first if low is None else max(low, first)
-        if isinstance(limits.max, Expr) and low is None and not opaque_terms(limits.max):
+        if isinstance(limits.max, Expr) and low is None and not dag.opaque_terms(limits.max):
             last = evaluate(limits.max, point)
             high = last if high is None else min(high, last)
     return first_of((low, high))
@@ -368,7 +367,7 @@ def box_of(query: Query, limit: int | None = None) -> tuple[list[Var], list[rang
     most = query.config.points if limit is None else min(limit, query.config.points)
     if box is None or prod(map(length, box.values())) > most:
         return None
-    nodes = postorder((*query.exprs, *query.facts))
+    nodes = dag.postorder((*query.exprs, *query.facts))
     if len(nodes) > ENUMERATED_NODES:  # long expressions are not compiled, so each node costs more
         most = most * ENUMERATED_NODES**2 // len(nodes) ** 2
     if prod(map(len, box.values())) > most or is_long_on(nodes, box):
@@ -379,7 +378,7 @@ def box_of(query: Query, limit: int | None = None) -> tuple[list[Var], list[rang
 def spans_of(query: Query) -> dict[Var, range] | None:
     """The numeric range of each relevant variable; `None` for an open range, a parameter or a load."""
     relaxed, params, _, _ = query.split_relevant(query.exprs)
-    if params or opaque_terms(*query.exprs, *query.facts):
+    if params or dag.opaque_terms(*query.exprs, *query.facts):
         return None
     spans: dict[Var, range] = {}
     for var in relaxed:
@@ -431,7 +430,7 @@ def _values_at(
 
 def facts_hold(query: Query, facts: Sequence[Cond]) -> str:
     """Satisfiability of facts by enumeration: "holds", "empty" or "unknown" for a large box."""
-    variables = free_vars(*facts)
+    variables = dag.free_vars(*facts)
     if not variables:
         return "unknown"
     alone = Query([sum_of(variables)], query.ranges, facts, (), query.base, query.known, query.config)
@@ -484,7 +483,7 @@ class _LocalSearch:
 
     def __init__(self, conditions: Sequence[Cond], spans: Mapping[Var, Interval]) -> None:
         self.conditions, self.spans = conditions, spans
-        self.mentioned = [free_vars(cond) for cond in conditions]
+        self.mentioned = [dag.free_vars(cond) for cond in conditions]
         self.tests = [repeatable(cond, own) for cond, own in zip(conditions, self.mentioned, strict=True)]
         self.touching: dict[Var, list[int]] = {v: [] for v in spans}
         for number, own in enumerate(self.mentioned):
@@ -578,7 +577,7 @@ def repaired(conditions: Sequence[Cond], spans: Mapping[Var, Interval]) -> Point
     ----------
     spans: an interval for each variable of the conditions.
     """
-    if len(spans) > REPAIR_SIZES or opaque_terms(*conditions):
+    if len(spans) > REPAIR_SIZES or dag.opaque_terms(*conditions):
         return None
     if may_be_long(conditions, {v: max([_FAR if k is None else abs(k).bit_length() for k in spans[v]]) for v in spans}):
         return None

@@ -22,16 +22,13 @@ from itertools import product
 from math import comb, factorial, lcm, prod
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from intset.domains.isl import session
 from intset.domains.isl.cones import Chamber, ParametricVertex, cells, polyhedron, rows_of
 from intset.domains.isl.count import disjoint_parts
-from intset.domains.isl.session import context, isl
 from intset.domains.isl.translate import param_name, set_to_cond
 from intset.errors import BudgetError
-from intset.expr import ops
-from intset.expr.dag import free_vars, postorder
+from intset.expr import Cond, Expr, Var, dag, ops, shown
 from intset.expr.evaluate import compiled
-from intset.expr.node import Cond, Expr, Var
-from intset.expr.printer import shown
 from intset.linear.form import ZERO, Linear, atom, constant, factors
 from intset.regions.shape import Ceiling
 
@@ -163,11 +160,11 @@ def _always_divides(divisor: int, dividend: Expr) -> bool:
     Modulo `divisor` the expression repeats with the period `divisor` times all numbers that it divides by; one period
     is tried.
     """
-    nodes = postorder((dividend,))
+    nodes = dag.postorder((dividend,))
     divisions = [node for node in nodes if node.op in (ops.FLOORDIV, ops.FLOORMOD)]
     if any(node.op not in _PERIODIC for node in nodes) or not all(node.args[1].is_const for node in divisions):
         return False
-    variables = free_vars(dividend)
+    variables = dag.free_vars(dividend)
     period = divisor * prod(abs(node.args[1].value) for node in divisions)
     if not period or period ** len(variables) > DIVISIBILITY_POINTS:
         return False
@@ -210,10 +207,10 @@ class Maximum:
         ------
         BudgetError: a set without end, or too many coefficients or pieces.
         """
-        kinds = isl().dim_type
+        kinds = session.isl().dim_type
         params = list(known)
         atoms = {f for monomial in case.numerator.terms for f in factors(monomial)}
-        params += [e for e in free_vars(*atoms) if e not in coordinates and e not in params]
+        params += [e for e in dag.free_vars(*atoms) if e not in coordinates and e not in params]
         for part in disjoint_parts(points):
             around = part.to_set()
             if not (around.is_bounded() or all(around.dim_is_bounded(kinds.set, k) for k in range(len(coordinates)))):
@@ -228,7 +225,9 @@ class Maximum:
             for zero, sides, vertices in cells(whole, len(params)):
                 bounds = list(_coefficients(polynomial, dims, vertices, params, case))
                 chamber = Chamber(zero, sides, (), ZERO, 1)
-                domain = isl().Set.read_from_str(context(), chamber.text([param_name(e) for e in params]))
+                domain = session.isl().Set.read_from_str(
+                    session.context(), chamber.text([param_name(e) for e in params])
+                )
                 self.names.update((param_name(e), e) for e in params)
                 self._put(domain, bounds)
 
@@ -254,7 +253,7 @@ class Maximum:
     def ceilings(self) -> list[Ceiling]:
         found = []
         for domain, bounds in self.pieces:
-            kind = isl().dim_type.param
+            kind = session.isl().dim_type.param
             params = [self.names[str(domain.get_dim_name(kind, k))] for k in range(domain.dim(kind))]
             where = set_to_cond(domain, (), params)
             if where is None:

@@ -35,7 +35,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from intset.budgets import COUNTED_CONES
 from intset.errors import BudgetError
-from intset.expr.node import Expr
+from intset.expr import Expr
 from intset.installation import load
 from intset.linear.form import Linear, atom, monomial_of
 from intset.linear.lattice import Vector, echelon, integer_inverse, reduced_basis

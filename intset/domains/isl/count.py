@@ -24,27 +24,13 @@ from intset.budgets import (
     OPERATIONS_PER_POINT,
     SCANNED_POINTS,
 )
+from intset.domains.isl import session
 from intset.domains.isl.cones import Chamber, chambers, rows_of
-from intset.domains.isl.session import (
-    budget,
-    budget_aside,
-    coalesced,
-    context,
-    end_of_dim,
-    isl,
-    lexicographic_extremum,
-    named,
-    number,
-    val,
-    whole,
-)
 from intset.domains.isl.translate import Piece, pieces_of, pieces_to_expr, set_to_cond, simplified
 from intset.errors import BudgetError, EvaluationError, InputError
-from intset.expr import ops
+from intset.expr import Expr, Var, const, constant_value, dag, ops
 from intset.expr.build import NumericFunction, select, sum_of
-from intset.expr.dag import is_small, opaque_terms
 from intset.expr.evaluate import compiled, evaluate
-from intset.expr.node import Expr, Var, const, constant_value
 from intset.infinity import POS_INF, Infinity
 from intset.linear.form import ZERO, Linear, atom, factors
 from intset.regions.shape import PerInstance
@@ -74,28 +60,30 @@ def count(isl_set: Set, max_points: int = COUNTED_POINTS) -> int | Infinity:
     BudgetError: the scan exceeds about `max_points` points.
     InputError: the set depends on a parameter.
     """
-    if isl_set.dim(isl().dim_type.set) == 1:
+    if isl_set.dim(session.isl().dim_type.set) == 1:
         run = _run_length(isl_set)
         if run is not None:
             return run
-    with budget(COUNT_OPERATIONS + OPERATIONS_PER_POINT * max_points):
+    with session.budget(COUNT_OPERATIONS + OPERATIONS_PER_POINT * max_points):
         return added(count_part(part) for part in disjoint_parts(without_params(isl_set)))
 
 
 def _run_length(isl_set: Set) -> int | None:
     """The number of elements of an arithmetic progression; `None` for other sets, or beyond a small budget."""
-    m = isl()
+    m = session.isl()
     try:
-        with budget(COUNT_OPERATIONS):
-            low, high = whole(isl_set.dim_min_val(0)), whole(isl_set.dim_max_val(0))
+        with session.budget(COUNT_OPERATIONS):
+            low, high = session.whole(isl_set.dim_min_val(0)), session.whole(isl_set.dim_max_val(0))
             if low is None or high is None:
                 return None
-            step = number(isl_set.get_stride(0))
+            step = session.number(isl_set.get_stride(0))
             universe = m.Set.universe(isl_set.get_space())
-            run = universe.lower_bound_val(m.dim_type.set, 0, val(low)).upper_bound_val(m.dim_type.set, 0, val(high))
+            run = universe.lower_bound_val(m.dim_type.set, 0, session.val(low)).upper_bound_val(
+                m.dim_type.set, 0, session.val(high)
+            )
             if step > 1:
                 position = m.Aff.var_on_domain(m.LocalSpace.from_space(run.get_space()), m.dim_type.set, 0)
-                offset = position.add_constant_val(val(-low)).mod_val(val(step))
+                offset = position.add_constant_val(session.val(-low)).mod_val(session.val(step))
                 run = run.intersect(offset.eq_set(m.Aff.zero_on_domain(m.LocalSpace.from_space(run.get_space()))))
             if run.is_equal(isl_set):
                 return (high - low) // max(step, 1) + 1
@@ -115,10 +103,10 @@ def count_part(part: BasicSet) -> int | Infinity:
 
 
 def _count_factor(factor: Set) -> int | Infinity:
-    dims = factor.dim(isl().dim_type.set)
+    dims = factor.dim(session.isl().dim_type.set)
     extents = []
     for k in range(dims):
-        low, high = whole(factor.dim_min_val(k)), whole(factor.dim_max_val(k))
+        low, high = session.whole(factor.dim_min_val(k)), session.whole(factor.dim_max_val(k))
         if low is None or high is None:
             return 0 if factor.is_empty() else POS_INF
         extents.append(high - low + 1)
@@ -128,10 +116,10 @@ def _count_factor(factor: Set) -> int | Infinity:
         with suppress(BudgetError):
             explicit = factor.compute_divs()
             parts = explicit.get_basic_sets() if explicit.n_basic_set() == 1 else disjoint_parts(factor)
-            kinds = isl().dim_type
+            kinds = session.isl().dim_type
             found = [one for part in parts for one in chambers(*rows_of(part, kinds), (), NUMBER_CONES)[:1]]
             return sum(int(one.count()) for one in found if one.holds(()))
-    visited = number(factor.count_val())
+    visited = session.number(factor.count_val())
     if (visited == 0) != factor.is_empty() or visited > prod(extents):
         raise BudgetError("isl counted another number of points than fit between the ends of a set")
     return visited
@@ -150,7 +138,7 @@ def multiplied(counts: Sequence[int | Infinity]) -> int | Infinity:
 
 def without_params(isl_set: Set) -> Set:
     left = isl_set.drop_unused_params()
-    if left.dim(isl().dim_type.param):
+    if left.dim(session.isl().dim_type.param):
         raise InputError(f"the set depends on parameters: {isl_set}")
     return left
 
@@ -160,7 +148,7 @@ def without_params(isl_set: Set) -> Set:
 
 def disjoint_parts(isl_set: Set) -> list[BasicSet]:
     """Disjoint basic sets with explicit divisions whose union is the set."""
-    explicit = coalesced(isl_set).compute_divs()
+    explicit = session.coalesced(isl_set).compute_divs()
     if explicit.n_basic_set() > 1:
         explicit = explicit.make_disjoint().compute_divs()
     return list(explicit.get_basic_sets())
@@ -172,7 +160,7 @@ def signed_parts(isl_set: Set) -> list[tuple[int, BasicSet]]:
     Disjoint parts, or by inclusion and exclusion the overlapping parts and their intersections, whichever are fewer.
     """
     apart = disjoint_parts(isl_set)
-    overlapping = coalesced(isl_set).compute_divs()
+    overlapping = session.coalesced(isl_set).compute_divs()
     own = list(overlapping.get_basic_sets())
     if not 2 <= len(own) <= OVERLAPPING_PARTS or len(own) >= len(apart):
         return [(1, part) for part in apart]
@@ -193,7 +181,7 @@ class _Factorization(NamedTuple):
 
 def split_off(part: BasicSet) -> _Factorization:
     """The finest factorization: a chain of constraints puts two dimensions into one factor."""
-    kinds = isl().dim_type
+    kinds = session.isl().dim_type
     dims = range(part.dim(kinds.set))
     groups: list[tuple[int, list[Any]]] = [(1 << k, []) for k in dims]
     free: list[Any] = []
@@ -207,7 +195,7 @@ def split_off(part: BasicSet) -> _Factorization:
         met = [group for group in groups if group[0] & mask]
         groups = [group for group in groups if not group[0] & mask]
         groups.append((sum(m for m, _ in met), [c for _, cs in met for c in cs] + [constraint]))
-    universe = isl().BasicSet.universe(part.get_space())
+    universe = session.isl().BasicSet.universe(part.get_space())
     factors = []
     for mask, constraints in sorted(groups, key=lambda group: group[0] & -group[0]):
         factor = _all(universe, constraints).to_set()
@@ -239,7 +227,7 @@ def count_symbolic(isl_set: Set, params: Sequence[Expr], context: Set | None = N
     params: the expressions for the parameters of the set, in order.
     context: an isl Set of parameters; the expression is valid inside it.
     """
-    with budget(FORM_OPERATIONS):
+    with session.budget(FORM_OPERATIONS):
         return _Symbolic(isl_set, params, context).count()
 
 
@@ -250,14 +238,14 @@ class _Symbolic:
         self.points = isl_set if context is None else simplified(isl_set, context)
         self.params = params
         self.cones = COUNTED_CONES  # that may still be made
-        self.context: Set = isl().Set.universe(isl_set.get_space().params()) if context is None else context
+        self.context: Set = session.isl().Set.universe(isl_set.get_space().params()) if context is None else context
 
     def count(self) -> Expr | Infinity | None:
         parts = signed_parts(self.points)
         if len(parts) > COUNTED_PARTS:
             raise BudgetError(f"it falls into more than {COUNTED_PARTS} parts", "COUNTED_PARTS")
         counts: list[Expr] = []
-        endless = isl().Set.empty(self.context.get_space())
+        endless = session.isl().Set.empty(self.context.get_space())
         for sign, part in parts:
             found = self._part(part)
             if found is None:
@@ -296,7 +284,7 @@ class _Symbolic:
             return const(0)
         if is_endless(factor):
             return POS_INF
-        pieces = extent_of(factor) if factor.dim(isl().dim_type.set) == 1 else None
+        pieces = extent_of(factor) if factor.dim(session.isl().dim_type.set) == 1 else None
         if pieces is None:
             return self._by_cones(factor)
         outside = self.context.subtract(factor.params())
@@ -306,7 +294,7 @@ class _Symbolic:
 
     def _by_cones(self, factor: Set) -> Expr | None:
         counts = []
-        kinds, explicit = isl().dim_type, factor.compute_divs()
+        kinds, explicit = session.isl().dim_type, factor.compute_divs()
         names = [str(factor.get_dim_name(kinds.param, k)) for k in range(len(self.params))]
         for part in explicit.get_basic_sets() if explicit.n_basic_set() == 1 else disjoint_parts(factor):
             found = chambers(*rows_of(part, kinds), self.params, self.cones)
@@ -317,7 +305,7 @@ class _Symbolic:
                 value = self._of_pieces(pieces, left)
                 if value is None:
                     return None
-            if value is None or not is_small(COUNTED_NODES, (value,)):
+            if value is None or not dag.is_small(COUNTED_NODES, (value,)):
                 value = self._as_function(pieces)
             self._check(part.to_set(), pieces, value)
             counts.append(value)
@@ -327,7 +315,7 @@ class _Symbolic:
         """The chambers inside the context, and the part of the context outside of all."""
         left, pieces = self.context, []
         for chamber in found:
-            domain = isl().Set.read_from_str(context(), chamber.text(names))
+            domain = session.isl().Set.read_from_str(session.context(), chamber.text(names))
             if not left.is_disjoint(domain):
                 pieces.append(_ContextChamber(chamber, domain, left))
                 left = left.subtract(domain)
@@ -359,7 +347,7 @@ class _Symbolic:
 
     def _together(self, at: Sequence[int]) -> tuple[dict[Expr, int], tuple[int, ...]]:
         """Values of the variables of the parameters, and the parameters there: a product has that of its factors."""
-        is_product = [e.op is ops.MUL and not opaque_terms(e) for e in self.params]
+        is_product = [e.op is ops.MUL and not dag.opaque_terms(e) for e in self.params]
         where = {e: x for e, x, product in zip(self.params, at, is_product, strict=True) if not product}
         for e, x, product in zip(self.params, at, is_product, strict=True):
             unknown = [v for v in e.free_vars() if v not in where] if product else []
@@ -374,15 +362,18 @@ class _Symbolic:
         AssertionError: a difference, which is an error of this module.
         BudgetError: nothing could be compared.
         """
-        kinds = isl().dim_type
+        kinds = session.isl().dim_type
         compared, are_sizes = False, all(isinstance(e, Var) for e in self.params)
         for drawn in tried_values(pieces, len(self.params)):
             try:
                 where, at = self._together(drawn)
-                with budget_aside(COUNT_OPERATIONS):
+                with session.budget_aside(COUNT_OPERATIONS):
                     one, allowed = points, self.context
                     for k, x in enumerate(at):
-                        one, allowed = one.fix_val(kinds.param, k, val(x)), allowed.fix_val(kinds.param, k, val(x))
+                        one, allowed = (
+                            one.fix_val(kinds.param, k, session.val(x)),
+                            allowed.fix_val(kinds.param, k, session.val(x)),
+                        )
                     if allowed.is_empty():
                         continue
                     true = count(unparametric(one), CHECKED_POINTS)
@@ -430,7 +421,7 @@ def vanishes(numerator: Linear, domain: Set, params: Sequence[Expr]) -> bool:
 def _at_fixed(form: Linear, part: Set, params: Sequence[Expr]) -> Linear:
     fixed: dict[Expr, Linear] = {}
     for k, e in enumerate(params):
-        only = whole(part.plain_get_val_if_fixed(isl().dim_type.param, k))
+        only = session.whole(part.plain_get_val_if_fixed(session.isl().dim_type.param, k))
         if only is not None:
             fixed[e] = Linear(only, {})
     total = Linear(form.const, {})
@@ -445,7 +436,7 @@ def _at_fixed(form: Linear, part: Set, params: Sequence[Expr]) -> Linear:
 def tried_values(pieces: Sequence[_ContextChamber], params: int) -> Iterator[tuple[int, ...]]:
     """Values of the parameters at which a count is compared: a sample of each chamber first, then small values inside
     of it, and their neighbours on both sides of its borders."""
-    kinds, rng = isl().dim_type, random.Random(params)
+    kinds, rng = session.isl().dim_type, random.Random(params)
     small = (0, 1, 2, 3, 4, 5, 7, 8, 11, 13, 18, -1, -3)
     grid = [tuple(rng.choice(small) for _ in range(params)) for _ in range(CHECKED_GRID)]
     grid = sorted({(0,) * params, (1,) * params, *grid}, key=lambda at: (sum(map(abs, at)), at))
@@ -456,7 +447,7 @@ def tried_values(pieces: Sequence[_ContextChamber], params: int) -> Iterator[tup
         own += [(*at[:k], at[k] + step, *at[k + 1 :]) for at in own for k in range(params) for step in (-1, 1)]
         sample = piece.around.intersect(piece.domain).sample_point()
         if not sample.is_void():
-            own.insert(0, tuple(number(sample.get_coordinate_val(kinds.param, k)) for k in range(params)))
+            own.insert(0, tuple(session.number(sample.get_coordinate_val(kinds.param, k)) for k in range(params)))
         rounds.append(own)
     turns = itertools.chain.from_iterable(itertools.zip_longest(*rounds))
     tried = dict.fromkeys(at for at in turns if at is not None)
@@ -465,19 +456,21 @@ def tried_values(pieces: Sequence[_ContextChamber], params: int) -> Iterator[tup
 
 def extent_of(line: Set) -> list[Piece] | None:
     """The number of points of nonempty instances of a bounded interval of constant stride; `None` for other sets."""
-    low, high = end_of_dim(line, 0, -1), end_of_dim(line, 0, 1)
+    low, high = session.end_of_dim(line, 0, -1), session.end_of_dim(line, 0, 1)
     if low is None or high is None:
         return None
     steps = high.sub(low)
     if line.involves_locals() or line.n_basic_set() > 1:
         stride, space = line.get_stride(0), line.get_space()
-        here = isl().PwAff.from_aff(isl().Aff.var_on_domain(isl().LocalSpace.from_space(space), isl().dim_type.set, 0))
+        here = session.isl().PwAff.from_aff(
+            session.isl().Aff.var_on_domain(session.isl().LocalSpace.from_space(space), session.isl().dim_type.set, 0)
+        )
         first, last = low.insert_domain(space), high.insert_domain(space)
         every = here.ge_set(first).intersect(here.le_set(last))
         if not every.intersect(here.sub(first).mod_val(stride).zero_set()).is_equal(line):
             return None
-        steps = steps.scale_down_val(stride).floor() if number(stride) > 1 else steps
-    return pieces_of(steps.add_constant_val(val(1)).coalesce())
+        steps = steps.scale_down_val(stride).floor() if session.number(stride) > 1 else steps
+    return pieces_of(steps.add_constant_val(session.val(1)).coalesce())
 
 
 def is_endless(factor: Set) -> bool:
@@ -485,18 +478,18 @@ def is_endless(factor: Set) -> bool:
 
     With explicit divisions, an unbounded direction is unbounded for all parameters.
     """
-    kinds = isl().dim_type
+    kinds = session.isl().dim_type
     if factor.is_bounded() or all(factor.dim_is_bounded(kinds.set, k) for k in range(factor.dim(kinds.set))):
         return False
     sample = factor.params().sample_point()
     if sample.is_void():
         return False
-    return _count_factor(unparametric(factor.intersect_params(isl().Set.from_point(sample)))) is POS_INF
+    return _count_factor(unparametric(factor.intersect_params(session.isl().Set.from_point(sample)))) is POS_INF
 
 
 def unparametric(isl_set: Set) -> Set:
     """The union of all instances, without parameters."""
-    return isl_set.project_out(isl().dim_type.param, 0, isl_set.dim(isl().dim_type.param))
+    return isl_set.project_out(session.isl().dim_type.param, 0, isl_set.dim(session.isl().dim_type.param))
 
 
 def _folded_sum(terms: Sequence[Expr]) -> Expr:
@@ -514,7 +507,9 @@ def _folded_product(terms: Sequence[Expr]) -> Expr:
 
 
 def constant_part(value: int, domain: Set) -> Aff:
-    found: Aff = isl().Aff.val_on_domain(isl().LocalSpace.from_space(domain.get_space()), val(value))
+    found: Aff = session.isl().Aff.val_on_domain(
+        session.isl().LocalSpace.from_space(domain.get_space()), session.val(value)
+    )
     return found
 
 
@@ -537,11 +532,11 @@ def max_over(isl_set: Set, instances: int, max_points: int = COUNTED_POINTS) -> 
     BudgetError: the scan exceeds about `max_points` points, or a corresponding number of instances.
     InputError: the set depends on a parameter.
     """
-    kinds = isl().dim_type
-    with budget(COUNT_OPERATIONS + OPERATIONS_PER_POINT * max_points):
+    kinds = session.isl().dim_type
+    with session.budget(COUNT_OPERATIONS + OPERATIONS_PER_POINT * max_points):
         points = without_params(isl_set)
         for k in range(instances):
-            points = points.set_dim_name(kinds.set, k, named(f"_q{k}"))
+            points = points.set_dim_name(kinds.set, k, session.named(f"_q{k}"))
         fibres = points.move_dims(kinds.param, 0, kinds.set, 0, instances)
         domain = fibres.params()
         if domain.is_empty():
@@ -558,7 +553,7 @@ def max_over(isl_set: Set, instances: int, max_points: int = COUNTED_POINTS) -> 
 def _few(domain: Set) -> bool:
     """Whether the number of instances is small enough to visit each."""
     try:
-        with budget(COUNT_OPERATIONS):
+        with session.budget(COUNT_OPERATIONS):
             return count(_as_set(domain), SCANNED_POINTS) <= FEW_INSTANCES
     except BudgetError:
         return False
@@ -577,7 +572,7 @@ def _part_counts(part: BasicSet, domain: Set) -> list[PwAff] | Infinity | None:
         if is_endless(factor):
             endless = True
             continue
-        pieces = extent_of(factor) if factor.dim(isl().dim_type.set) == 1 else _translated(factor)
+        pieces = extent_of(factor) if factor.dim(session.isl().dim_type.set) == 1 else _translated(factor)
         if pieces is None:
             return None
         counts.append(_padded(pieces, domain))
@@ -586,22 +581,22 @@ def _part_counts(part: BasicSet, domain: Set) -> list[PwAff] | Infinity | None:
 
 def _padded(pieces: Sequence[Piece], domain: Set) -> PwAff:
     """The PwAff on `domain` that is 0 outside the pieces."""
-    total, rest = isl().PwAff.empty(isl().PwAff.from_aff(constant_part(0, domain)).get_space()), domain
+    total, rest = session.isl().PwAff.empty(session.isl().PwAff.from_aff(constant_part(0, domain)).get_space()), domain
     for piece in pieces:
-        total = total.union_add(isl().PwAff.alloc(piece.domain.intersect(domain), piece.function))
+        total = total.union_add(session.isl().PwAff.alloc(piece.domain.intersect(domain), piece.function))
         rest = rest.subtract(piece.domain)
-    whole: PwAff = total.union_add(isl().PwAff.alloc(rest, constant_part(0, domain)))
+    whole: PwAff = total.union_add(session.isl().PwAff.alloc(rest, constant_part(0, domain)))
     return whole
 
 
 def _translated(factor: Set) -> list[Piece] | None:
     """The constant number of points of a bounded set that its parameters only translate; `None` for other sets."""
-    kinds = isl().dim_type
+    kinds = session.isl().dim_type
     dims = factor.dim(kinds.set)
     corner, point = [f"c{k}" for k in range(dims)], [f"p{k}" for k in range(dims)]
     offsets = ", ".join(f"{p} - {c}" for c, p in zip(corner, point, strict=True))
-    offset = isl().Map.read_from_str(context(), f"{{ [{', '.join(corner + point)}] -> [{offsets}] }}")
-    moved = lexicographic_extremum(factor, -1).flat_product(factor).apply(offset)
+    offset = session.isl().Map.read_from_str(session.context(), f"{{ [{', '.join(corner + point)}] -> [{offsets}] }}")
+    moved = session.lexicographic_extremum(factor, -1).flat_product(factor).apply(offset)
     shape = unparametric(moved)
     if not shape.intersect_params(factor.params()).is_subset(moved):
         return None
@@ -619,7 +614,7 @@ class _Largest(NamedTuple):
 def _largest(fibres: Set, domain: Set) -> _Largest | None:
     """The answer by closed forms; `None` without them, or beyond `COUNTED_PARTS`."""
     try:
-        with budget(COUNT_OPERATIONS):
+        with session.budget(COUNT_OPERATIONS):
             parts = []
             for part in disjoint_parts(fibres):
                 counts = _part_counts(part, domain)
@@ -638,10 +633,10 @@ def _largest_product(parts: Sequence[Sequence[Any]], domain: Set) -> _Largest | 
 
     The joint values of the PwAffs form a set of nonnegative vectors; a componentwise largest vector is the answer.
     """
-    kinds = isl().dim_type
-    vectors = isl().Set.universe(domain.get_space().set_from_params()).intersect_params(domain)
+    kinds = session.isl().dim_type
+    vectors = session.isl().Set.universe(domain.get_space().set_from_params()).intersect_params(domain)
     for factor in (pw for some in parts for pw in some):
-        vectors = vectors.flat_product(isl().Set.from_pw_aff(factor))
+        vectors = vectors.flat_product(session.isl().Set.from_pw_aff(factor))
     vectors = unparametric(vectors)
 
     def points_of(vector: Sequence[int]) -> int:
@@ -649,12 +644,12 @@ def _largest_product(parts: Sequence[Sequence[Any]], domain: Set) -> _Largest | 
         return sum(prod(next(left) for _ in factors) for factors in parts)
 
     span = range(vectors.dim(kinds.set))
-    highest = [end for k in span if (end := whole(vectors.dim_max_val(k))) is not None]
+    highest = [end for k in span if (end := session.whole(vectors.dim_max_val(k))) is not None]
     if len(highest) < len(span):
         return _Largest(POS_INF, False) if all(len(factors) == 1 for factors in parts) else None
     together = vectors
     for k in span:
-        together = together.fix_val(kinds.set, k, val(highest[k]))
+        together = together.fix_val(kinds.set, k, session.val(highest[k]))
     if not together.is_empty():
         return _Largest(points_of(highest), together.is_equal(vectors))
     return _Largest(max(points_of(_coordinates(vector)) for vector in _visited(vectors, INSTANCE_VECTORS)), False)
@@ -663,11 +658,11 @@ def _largest_product(parts: Sequence[Sequence[Any]], domain: Set) -> _Largest | 
 def _largest_visited(fibres: Set, domain: Set, max_points: int) -> int | Infinity:
     """The most points of one instance, each counted."""
     most: int | Infinity = 0
-    kinds = isl().dim_type
+    kinds = session.isl().dim_type
     for instance in _visited(_as_set(domain), max_points // POINTS_PER_INSTANCE):
         fibre = fibres
         for k, value in enumerate(_coordinates(instance)):
-            fibre = fibre.fix_val(kinds.param, k, val(value))
+            fibre = fibre.fix_val(kinds.param, k, session.val(value))
         here = added(count_part(part) for part in disjoint_parts(unparametric(fibre)))
         most = max(most, here)
     return most
@@ -675,7 +670,7 @@ def _largest_visited(fibres: Set, domain: Set, max_points: int) -> int | Infinit
 
 def _as_set(domain: Set) -> Set:
     """Turn the parameters of a set of parameters into dimensions."""
-    kinds = isl().dim_type
+    kinds = session.isl().dim_type
     return domain.from_params().move_dims(kinds.set, 0, kinds.param, 0, domain.dim(kinds.param))
 
 
@@ -691,6 +686,6 @@ def _visited(isl_set: Set, max_points: int) -> list[Point]:
 
 def _coordinates(point: Point) -> list[int]:
     """The coordinates of an isl Point without parameters."""
-    kinds = isl().dim_type
+    kinds = session.isl().dim_type
     space = point.get_space()
-    return [number(point.get_coordinate_val(kinds.set, k)) for k in range(space.dim(kinds.set))]
+    return [session.number(point.get_coordinate_val(kinds.set, k)) for k in range(space.dim(kinds.set))]

@@ -7,13 +7,12 @@ from functools import cache
 from typing import TYPE_CHECKING, ClassVar
 
 from intset.domains.certified.witness import facts_hold
+from intset.domains.isl import session
 from intset.domains.isl.presburger import IslShape, universe
-from intset.domains.isl.session import NAME, SpentError, budget, budget_aside, isl, number, solving
 from intset.domains.isl.translate import Translation, image_of
 from intset.domains.query import Points, Query, TierVerdict
 from intset.errors import BudgetError
-from intset.expr import ops
-from intset.expr.node import Cond, Expr, Var
+from intset.expr import Cond, Expr, Var, ops
 from intset.expr.printer import to_text
 from intset.regions.shape import Shape
 
@@ -33,13 +32,13 @@ class Isl:
     Guarantee: the points contain the true image, and equal it if there are no notes.
     """
 
-    name: ClassVar[str] = NAME
+    name: ClassVar[str] = session.NAME
 
     strength: ClassVar[int] = 100
 
     def is_installed(self) -> bool:
         try:
-            isl()
+            session.isl()
         except BudgetError:
             return False
         return True
@@ -61,13 +60,13 @@ class Isl:
         self, query: Query, goal: Cond, seeds: Sequence[Var], refutes: Callable[[dict[Expr, int]], bool]
     ) -> TierVerdict:
         try:
-            with budget(query.config.isl_operations):
+            with session.budget(query.config.isl_operations):
                 translation = Translation(query, roots=(goal,), seeds=seeds)
                 fails = translation.domain.subtract(translation.cond(query.known, goal))
                 leftover = judged(query, translation.leftover)
                 if leftover == "empty":
                     return TierVerdict("proved", vacuous=True)
-                with solving(fails):
+                with session.solving(fails):
                     proved = fails.is_empty()
                 if proved:
                     return TierVerdict("proved", vacuous=bool(translation.domain.is_empty()))
@@ -101,13 +100,13 @@ def judged(query: Query, facts: Sequence[Cond]) -> str:
     """
     try:
         return _verdict(query, facts) if facts else "holds"
-    except SpentError:
+    except session.SpentError:
         return "unknown"
 
 
 def _verdict(query: Query, facts: Sequence[Cond]) -> str:
     """The cached verdict on facts: that of their parts, which other questions share."""
-    key = (NAME, tuple(facts), query.keep, query.config.isl_operations, query.config.points)
+    key = (session.NAME, tuple(facts), query.keep, query.config.isl_operations, query.config.points)
     found = query.verdicts.get(key)
     if found is None:
         alone = Query((), query.ranges, facts, tuple(query.keep), query.base, query.known, query.config)
@@ -129,12 +128,12 @@ def _separate(query: Query) -> Iterator[list[Cond]]:
 
 def _satisfiable(query: Query) -> str:
     try:
-        with budget_aside(query.config.isl_operations):
+        with session.budget_aside(query.config.isl_operations):
             translation = Translation(query, seeds=query.facts)
-            with solving(translation.domain):
+            with session.solving(translation.domain):
                 empty = translation.domain.is_empty()
         found = "empty" if empty else "unknown" if translation.relaxed_terms else "holds"
-    except SpentError:
+    except session.SpentError:
         raise
     except BudgetError:
         found = "unknown"
@@ -150,13 +149,13 @@ def _elsewhere(query: Query, leftover: list[Cond]) -> dict[Expr, int]:
 
 def _sample(translation: Translation, points: Set) -> dict[Expr, int] | None:
     """Values of variables and loads at one of these points of the domain; `None` for the empty set."""
-    kinds = isl().dim_type
+    kinds = session.isl().dim_type
     inside = translation.domain.intersect(points)
-    with solving(inside):
+    with session.solving(inside):
         point = inside.sample_point()
     if point.is_void():
         return None
     places = [(e, kinds.set, k) for k, e in enumerate(translation.dims)]
     places += [(e, kinds.param, k) for k, e in enumerate(translation.params)]
     named = [place for place in places if place[0].op in (ops.VAR, ops.LOAD)]
-    return {e: number(point.get_coordinate_val(kind, k)) for e, kind, k in named}
+    return {e: session.number(point.get_coordinate_val(kind, k)) for e, kind, k in named}

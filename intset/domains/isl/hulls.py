@@ -7,21 +7,10 @@ from functools import reduce
 from itertools import combinations
 from typing import TYPE_CHECKING, Final
 
-from intset.domains.isl.session import (
-    coalesced,
-    context,
-    end_of_dim,
-    isl,
-    number,
-    optimizing,
-    simple_hull_of,
-    val,
-    whole,
-)
+from intset.domains.isl import session
 from intset.domains.isl.translate import Reader, pw_aff_to_expr, set_to_cond
 from intset.errors import BudgetError
-from intset.expr import ops
-from intset.expr.node import Expr, Var
+from intset.expr import Expr, Var, ops
 from intset.linear.form import Linear, atom
 from intset.linear.lattice import Lattice, everything
 from intset.regions.shape import Product, has_select, parts_of
@@ -46,8 +35,8 @@ def _written_product(current: Set, params: Sequence[Expr]) -> Product | None:
     """The product read off the constraints of a single disjunct."""
     if current.n_basic_set() != 1:
         return None
-    m = isl()
-    with optimizing(current):  # a quantified variable without a definition is an extremum
+    m = session.isl()
+    with session.optimizing(current):  # a quantified variable without a definition is an extremum
         explicit = current.compute_divs()
     if explicit.n_basic_set() != 1:
         return None
@@ -100,7 +89,7 @@ def _quotient(form: Linear, k: int) -> Linear:
 def _product_of_ends(current: Set, params: Sequence[Expr]) -> Product | None:
     """The product of the extents along each dimension, if it equals the set."""
     try:
-        ends = [_ends_along(current, k) for k in range(current.dim(isl().dim_type.set))]
+        ends = [_ends_along(current, k) for k in range(current.dim(session.isl().dim_type.set))]
     except BudgetError:
         return None
     hull = _between(ends)
@@ -130,15 +119,15 @@ def box_around(current: Set) -> Set | None:
     ------
     BudgetError: a dimension is unbounded for some parameter values.
     """
-    return _between([_ends_along(current, k) for k in range(current.dim(isl().dim_type.set))])
+    return _between([_ends_along(current, k) for k in range(current.dim(session.isl().dim_type.set))])
 
 
 def _ends_along(current: Set, k: int) -> tuple[PwAff, PwAff]:
     """The first and last value along a dimension, as functions of the parameters; raises as `box_around` does."""
-    kind = isl().dim_type.set
+    kind = session.isl().dim_type.set
     if current.dim_has_lower_bound(kind, k) and current.dim_has_upper_bound(kind, k):
-        low = end_of_dim(current, k, -1)
-        high = None if low is None else end_of_dim(current, k, 1)
+        low = session.end_of_dim(current, k, -1)
+        high = None if low is None else session.end_of_dim(current, k, 1)
         if low is not None and high is not None:
             return low, high
     raise BudgetError("a region without end")
@@ -146,8 +135,10 @@ def _ends_along(current: Set, k: int) -> tuple[PwAff, PwAff]:
 
 def _between(ends: Sequence[tuple[PwAff, PwAff]]) -> Set | None:
     """The product of the intervals between functions of the parameters; `None` for none."""
-    m = isl()
-    above, below = (m.Map.read_from_str(context(), f"{{ [v] -> [x] : x {relation} v }}") for relation in (">=", "<="))
+    m = session.isl()
+    above, below = (
+        m.Map.read_from_str(session.context(), f"{{ [v] -> [x] : x {relation} v }}") for relation in (">=", "<=")
+    )
     sides = [m.Set.from_pw_aff(a).apply(above).intersect(m.Set.from_pw_aff(b).apply(below)) for a, b in ends]
     return reduce(lambda box, side: box.flat_product(side), sides) if sides else None
 
@@ -160,12 +151,12 @@ def lattice_of_equations(part: BasicSet) -> Lattice | None:
 
     Quantified variables are projected out, also undefined ones: isl keeps a variable whose definition the hull lost.
     """
-    kinds = isl().dim_type
+    kinds = session.isl().dim_type
     rows = part.equalities_matrix(kinds.param, kinds.set, kinds.div, kinds.cst)
     dims = sum(part.dim(kind) for kind in (kinds.param, kinds.set, kinds.div))
     found: Lattice | None = everything(dims)
     for k in range(rows.rows()):
-        *row, constant = (number(rows.get_element_val(k, column)) for column in range(dims + 1))
+        *row, constant = (session.number(rows.get_element_val(k, column)) for column in range(dims + 1))
         found = None if found is None else found.filter(row, constant)
     return None if found is None else found.projected(part.dim(kinds.param) + part.dim(kinds.set))
 
@@ -175,14 +166,16 @@ def lattice_of_equations(part: BasicSet) -> Lattice | None:
 
 def disjoint_pieces(points: Set, most: int) -> list[Set] | None:
     """Partition a set into at most `most` convex sets on lattices, sorted by smallest coordinates; `None` beyond."""
-    current = coalesced(points)
+    current = session.coalesced(points)
     filled = _filled(current)
     if filled is not None:
         parts = [filled]
     elif current.n_basic_set() > OVERLAPPING_PIECES * most:
         return None
     else:
-        parts = [part.to_set() for part in coalesced(current.make_disjoint()).get_basic_sets() if not part.is_empty()]
+        parts = [
+            part.to_set() for part in session.coalesced(current.make_disjoint()).get_basic_sets() if not part.is_empty()
+        ]
         parts = _merged(parts) if len(parts) <= OVERLAPPING_PIECES * most else parts
     waiting, parts = parts, []
     while waiting and len(waiting) + len(parts) <= most:
@@ -199,7 +192,7 @@ def disjoint_pieces(points: Set, most: int) -> list[Set] | None:
 
     def corner(part: Set) -> list[tuple[bool, int]]:
         """The smallest value of each coordinate over all parameters, unbounded ones first."""
-        ends = [whole(part.dim_min_val(k)) for k in range(part.dim(isl().dim_type.set))]
+        ends = [session.whole(part.dim_min_val(k)) for k in range(part.dim(session.isl().dim_type.set))]
         return [(False, 0) if end is None else (True, end) for end in ends]
 
     return sorted(parts, key=corner)
@@ -210,7 +203,7 @@ def _without_division(part: Set, most: int) -> list[Set] | None:
 
     The smaller split wins: `i % 8 >= 6` holds on two lattices, `(i + 3) % 16 < 4` for `0 <= i < 16` on two intervals.
     """
-    kinds = isl().dim_type
+    kinds = session.isl().dim_type
     explicit = part.compute_divs()
     if explicit.n_basic_set() != 1:
         return None
@@ -234,17 +227,17 @@ def _without_division(part: Set, most: int) -> list[Set] | None:
 
 def _values(part: Set, function: Aff, most: int) -> list[Set] | None:
     """Split a set by the values of a function; `None` for more than `most` of them."""
-    m = isl()
+    m = session.isl()
     span = m.Map.from_pw_aff(m.PwAff.from_aff(function).intersect_domain(part)).range()
     span = span.project_out(m.dim_type.param, 0, span.dim(m.dim_type.param))
-    low, high = whole(span.dim_min_val(0)), whole(span.dim_max_val(0))
+    low, high = session.whole(span.dim_min_val(0)), session.whole(span.dim_max_val(0))
     if low is None or high is None or high - low > PIECE_VALUES:
         return None
     found: list[Set] = []
     for value in range(low, high + 1):
         if len(found) > most:
             return None
-        here = part.intersect(m.Set.from_basic_set(function.add_constant_val(val(-value)).zero_basic_set()))
+        here = part.intersect(m.Set.from_basic_set(function.add_constant_val(session.val(-value)).zero_basic_set()))
         found += [] if here.is_empty() else [here]
     return found if len(found) <= most else None
 
@@ -253,7 +246,7 @@ def _filled(union: Set) -> Set | None:
     """The union as one convex set; `None` if no such set is found."""
     if union.n_basic_set() == 1:
         return union
-    hull = simple_hull_of(union)
+    hull = session.simple_hull_of(union)
     return hull if hull.is_subset(union) else None
 
 

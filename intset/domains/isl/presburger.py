@@ -10,33 +10,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 from intset import config as configuration
 from intset.budgets import COUNTED_POINTS
 from intset.domains.certified.witness import runs
+from intset.domains.isl import session
 from intset.domains.isl.bernstein import Maximum, cases
 from intset.domains.isl.count import count, count_symbolic, max_over
 from intset.domains.isl.hulls import box_around, disjoint_pieces, lattice_of_equations, product_of
-from intset.domains.isl.session import (
-    MAX_BITS,
-    NAME,
-    IslError,
-    UncheckedError,
-    affine_hull_of,
-    budget,
-    budget_aside,
-    coalesced,
-    context,
-    difference_of,
-    end_of_dim,
-    function_of,
-    is_limited,
-    isl,
-    lexicographic_extremum,
-    named,
-    number,
-    read_set,
-    sample_of,
-    solving,
-    val,
-    whole,
-)
 from intset.domains.isl.translate import (
     Translation,
     aff_to_expr,
@@ -50,12 +27,9 @@ from intset.domains.isl.translate import (
 from intset.domains.query import Query
 from intset.domains.sets.ends import End, as_end
 from intset.errors import BudgetError, CountError
-from intset.expr import ops
+from intset.expr import Cond, Expr, IntLike, Range, Var, constant_value, dag, ops
 from intset.expr.build import logical_and
-from intset.expr.dag import free_vars, opaque_terms, substitute
 from intset.expr.definedness import definedness, is_partial, total
-from intset.expr.node import Cond, Expr, IntLike, Var, constant_value
-from intset.expr.range import Range
 from intset.infinity import NEG_INF, POS_INF, Infinity
 from intset.linear.canonical import Normalizer
 from intset.linear.form import Linear
@@ -86,38 +60,38 @@ class IslShape(Shape):
     """
 
     __slots__ = ("_held", "_read", "params", "written")
-    by: ClassVar[str] = NAME
+    by: ClassVar[str] = session.NAME
 
     def __init__(self, isl_set: Set, params: Sequence[Expr], text: str | None = None) -> None:
         # One tuple, so that no thread sees the set of one context with another context.
-        self._held = (context(), isl_set)
+        self._held = (session.context(), isl_set)
         self._read: tuple[Any, Set] | None = None  # the set in the thread of the last query
         self.written = text  # of a set that was read: isl may write it in other words
         self.params = tuple(params)
 
     def get(self) -> Set:
         """A copy of the set, for one query."""
-        found: Set = isl().duplicate(self.shared())
+        found: Set = session.isl().duplicate(self.shared())
         return found
 
     def shared(self) -> Set:
         """The set itself, for methods of isl that do not rewrite it (a test covers those in use)."""
-        here = context()
+        here = session.context()
         owner, held = self._held
         if owner is here:
             return held
         read = self._read
         if read is None or read[0] is not here:
-            read = self._read = (here, read_set(self.text()))
+            read = self._read = (here, session.read_set(self.text()))
         return read[1]
 
     def afresh(self) -> Set:
         """The set parsed from its text: the same representation in every thread, for printed answers."""
-        return read_set(self.text())
+        return session.read_set(self.text())
 
     def text(self) -> str:
         """The set in isl's notation, the same in every thread."""
-        return str(isl().duplicate(self._held[1])) if self.written is None else self.written
+        return str(session.isl().duplicate(self._held[1])) if self.written is None else self.written
 
     def __reduce__(self) -> tuple[Callable[..., IslShape], tuple[Any, ...]]:
         names = tuple(param_name(p) for p in self.params)
@@ -125,14 +99,14 @@ class IslShape(Shape):
 
     def ordered_params(self, isl_object: Set | PwAff) -> list[Expr]:
         """The parameters of `isl_object` in its own order."""
-        m = isl()
+        m = session.isl()
         by_name: dict[str | None, Expr] = {param_name(p): p for p in self.params}
         space = isl_object.get_space()
         return [by_name[space.get_dim_name(m.dim_type.param, k)] for k in range(space.dim(m.dim_type.param))]
 
     @property
     def dims(self) -> int:  # type: ignore[override]  # computed from the isl set
-        return int(self.shared().dim(isl().dim_type.set))
+        return int(self.shared().dim(session.isl().dim_type.set))
 
     def _with(self, isl_set: Set, *others: IslShape) -> IslShape:
         """A result over the parameters of all operands."""
@@ -142,46 +116,48 @@ class IslShape(Shape):
 
     def union(self, other: Shape) -> IslShape:
         both = of(other)
-        return self._with(coalesced(self.get().union(both.get())), both)
+        return self._with(session.coalesced(self.get().union(both.get())), both)
 
     def intersect(self, other: Shape) -> IslShape:
         both = of(other)
-        return self._with(coalesced(self.get().intersect(both.get())), both)
+        return self._with(session.coalesced(self.get().intersect(both.get())), both)
 
     def union_all(self, others: Sequence[Shape]) -> IslShape:
         total, more = self.get(), [of(other) for other in others]
         for other in more:
             total = total.union(other.get())
-        return self._with(coalesced(total), *more)
+        return self._with(session.coalesced(total), *more)
 
     def subtract(self, other: Shape) -> IslShape:
         both = of(other)
-        return self._with(coalesced(difference_of(self.get(), both.get())), both)
+        return self._with(session.coalesced(session.difference_of(self.get(), both.get())), both)
 
     def project(self, dims: Sequence[int]) -> IslShape:
-        kinds = isl().dim_type
+        kinds = session.isl().dim_type
         current = self.get()
         if not len(dims):
-            return self._with(isl().Set.from_params(current.params()))
+            return self._with(session.isl().Set.from_params(current.params()))
         end = current.dim(kinds.set)
         for k in (*sorted(dims, reverse=True), -1):
             if k + 1 < end:
                 current = current.project_out(kinds.set, k + 1, end - k - 1)
             end = k
         left = sorted(dims)
-        current = current if len(left) == self.dims else coalesced(current)
+        current = current if len(left) == self.dims else session.coalesced(current)
         if list(dims) != left:
             before, after = (", ".join(f"x{k}" for k in order) for order in (left, dims))
-            current = current.apply(isl().Map.read_from_str(context(), f"{{ [{before}] -> [{after}] }}"))
+            current = current.apply(
+                session.isl().Map.read_from_str(session.context(), f"{{ [{before}] -> [{after}] }}")
+            )
         return self._with(current)
 
     def filter(self, point: Sequence[Var], condition: Cond) -> IslShape:
         inside = translated(point, condition)
-        return self._with(coalesced(self.get().intersect(inside.get())), inside)
+        return self._with(session.coalesced(self.get().intersect(inside.get())), inside)
 
     def is_empty(self) -> bool:
         current = self.shared()
-        with solving(current):
+        with session.solving(current):
             return bool(current.is_empty() or (self.params and current.intersect_params(declared(self)).is_empty()))
 
     def condition(self, point: Sequence[Expr]) -> Cond:
@@ -198,11 +174,11 @@ class IslShape(Shape):
         return found
 
     def product_with(self, other: Shape, shared: int) -> IslShape:
-        kinds = isl().dim_type
+        kinds = session.isl().dim_type
         right = of(other)
         first, last = self.dims - shared, right.dims - shared
         left = self.get().add_dims(kinds.set, last)
-        return self._with(coalesced(left.intersect(right.get().insert_dims(kinds.set, 0, first))), right)
+        return self._with(session.coalesced(left.intersect(right.get().insert_dims(kinds.set, 0, first))), right)
 
     def everything(self, dims: int) -> IslShape:
         return universe(dims)
@@ -218,18 +194,18 @@ class IslShape(Shape):
         return text
 
     def is_limited(self) -> bool:
-        return is_limited()
+        return session.is_limited()
 
     # -- parameters ---------------------------------------------------------------------------------------------
 
     def budget(self, operations: int, account: Account | None = None) -> AbstractContextManager[None]:
-        return budget(operations, account)
+        return session.budget(operations, account)
 
     def atoms(self) -> tuple[Expr, ...]:
         """The parameters that the constraints involve."""
         if not self.params:
             return ()
-        m = isl()
+        m = session.isl()
         current = self.shared()
         return tuple(
             p
@@ -239,7 +215,7 @@ class IslShape(Shape):
         )
 
     def variables(self) -> tuple[Var, ...]:
-        return free_vars(*self.atoms())
+        return dag.free_vars(*self.atoms())
 
     def includes(self, other: Shape) -> bool:
         both = of(other)
@@ -250,7 +226,7 @@ class IslShape(Shape):
 
     def at(self, values: Mapping[Var, IntLike]) -> IslShape:
         """Substitute parameters simultaneously; empty if a parameter that is a term becomes undefined."""
-        m = isl()
+        m = session.isl()
         result = self.get()
         kept: list[Expr] = []
         moved: list[tuple[str, Expr]] = []
@@ -258,17 +234,17 @@ class IslShape(Shape):
             position = result.find_dim_by_name(m.dim_type.param, param_name(param))
             if position < 0:
                 continue
-            new = Normalizer({}).form(substitute(param, values)).expr()
+            new = Normalizer({}).form(dag.substitute(param, values)).expr()
             number = constant_value(new)
             if number is not None:
-                result = result.fix_val(m.dim_type.param, position, val(number))
+                result = result.fix_val(m.dim_type.param, position, session.val(number))
                 result = result.project_out(m.dim_type.param, position, 1)
             elif new is param:
                 kept.append(param)
-            elif not new.free_vars() and not opaque_terms(new):  # a division by 0
+            elif not new.free_vars() and not dag.opaque_terms(new):  # a division by 0
                 return IslShape(m.Set.empty(self.shared().get_space()), self.params)
             else:
-                moved.append((named(f"_{param_name(param)}"), new))
+                moved.append((session.named(f"_{param_name(param)}"), new))
                 result = result.set_dim_name(m.dim_type.param, position, moved[-1][0])
         for name, new in moved:
             result, more = _standing_for(result, name, new)
@@ -280,7 +256,7 @@ class IslShape(Shape):
         return self._with(self.get().intersect_params(around.get().params()), around)
 
     def params_to_dims(self, params: Sequence[Var]) -> IslShape:
-        kinds = isl().dim_type
+        kinds = session.isl().dim_type
         self._only_variables(params)
         current = self.get()
         for place, v in enumerate(params):
@@ -298,7 +274,7 @@ class IslShape(Shape):
                 raise BudgetError(f"{e} is not affine")
 
     def dims_to_params(self, names: Sequence[Var]) -> IslShape:
-        kinds = isl().dim_type
+        kinds = session.isl().dim_type
         if not names:
             return self
         current = self.get()
@@ -309,7 +285,7 @@ class IslShape(Shape):
         return IslShape(current, (*self.params, *names))
 
     def without(self, params: Collection[Expr]) -> IslShape:
-        kinds = isl().dim_type
+        kinds = session.isl().dim_type
         current = self.get()
         for e in params:
             position = current.find_dim_by_name(kinds.param, param_name(e))
@@ -329,10 +305,10 @@ class IslShape(Shape):
             current = _without_empty_parts(current)  # isl finds no end where a disjunct is empty
             if not _has_end(current, k, side):
                 return NEG_INF if side < 0 else POS_INF
-        piecewise = end_of_dim(current, k, side)
+        piecewise = session.end_of_dim(current, k, side)
         if piecewise is None:  # unbounded for some parameter values, maybe outside declared bounds
             current = current.intersect_params(declared(self))
-            piecewise = end_of_dim(current, k, side)
+            piecewise = session.end_of_dim(current, k, side)
         if piecewise is None:
             return NEG_INF if side < 0 else POS_INF
         params = self.ordered_params(piecewise)
@@ -351,10 +327,10 @@ class IslShape(Shape):
         Guarantee: equal to the end of the set itself within declared bounds.
         """
         try:
-            with budget_aside(PLAINER_END):
+            with session.budget_aside(PLAINER_END):
                 wider = simplified(current, declared(self))
                 same = wider.is_equal(current) or not _has_end(wider, k, side)
-                piecewise = None if same else end_of_dim(wider, k, side)
+                piecewise = None if same else session.end_of_dim(wider, k, side)
                 if piecewise is None:
                     return None
                 params = self.ordered_params(piecewise)
@@ -373,12 +349,12 @@ class IslShape(Shape):
 
     def box(self, sides: Sequence[tuple[Iterable[Linear], Iterable[Linear]]], where: Iterable[Linear] = ()) -> IslShape:
         """A product of intervals with affine ends, over the variables of the ends as parameters."""
-        m = isl()
+        m = session.isl()
         rows: list[tuple[int | None, int, Linear]] = [(None, 0, form) for form in where]
         for k, (lows, highs) in enumerate(sides):
             rows += [(k, 1, form.scale(-1)) for form in lows] + [(k, -1, form) for form in highs]
         params = list(dict.fromkeys(e for _, _, form in rows for e in form.terms))
-        space = m.Space.set_alloc(context(), len(params), len(sides))
+        space = m.Space.set_alloc(session.context(), len(params), len(sides))
         place = {}
         for index, param in enumerate(params):
             space = space.set_dim_name(m.dim_type.param, index, param_name(param))
@@ -386,11 +362,11 @@ class IslShape(Shape):
         local = m.LocalSpace.from_space(space)
         result = m.BasicSet.universe(space)
         for dim, sign, form in rows:
-            constraint = m.Constraint.alloc_inequality(local).set_constant_val(val(form.const))
+            constraint = m.Constraint.alloc_inequality(local).set_constant_val(session.val(form.const))
             if dim is not None:
-                constraint = constraint.set_coefficient_val(m.dim_type.set, dim, val(sign))
+                constraint = constraint.set_coefficient_val(m.dim_type.set, dim, session.val(sign))
             for e, k in form.terms.items():
-                constraint = constraint.set_coefficient_val(m.dim_type.param, place[e], val(k))
+                constraint = constraint.set_coefficient_val(m.dim_type.param, place[e], session.val(k))
             result = result.add_constraint(constraint)
         return IslShape(m.Set.from_basic_set(result), params)
 
@@ -402,10 +378,10 @@ class IslShape(Shape):
         BudgetError: coalescing exceeds `LISTING`, or a coordinate exceeds `MAX_BITS`.
         """
         if not points:
-            return IslShape(isl().Set.empty(universe(dims).get().get_space()), ())
-        if any(v.bit_length() > MAX_BITS for point in points for v in point):
-            raise BudgetError(f"a coordinate of more than {MAX_BITS} bits")
-        m = isl()
+            return IslShape(session.isl().Set.empty(universe(dims).get().get_space()), ())
+        if any(v.bit_length() > session.MAX_BITS for point in points for v in point):
+            raise BudgetError(f"a coordinate of more than {session.MAX_BITS} bits")
+        m = session.isl()
         called = [param_name(p) for p in names]
         head = f"[{', '.join(called)}] -> " if called else ""
         axes = [f"x{k}" for k in range(dims)]
@@ -421,20 +397,20 @@ class IslShape(Shape):
                     inside.append(f"({axes[-1]} - {first}) mod {step} = 0")
                 parts.append(" and ".join((*equal, *inside)))
         body = " or ".join(f"({part})" for part in parts)
-        with budget(LISTING):
-            result = m.Set.read_from_str(context(), f"{head}{{ [{', '.join(axes)}] : {body} }}").coalesce()
+        with session.budget(LISTING):
+            result = m.Set.read_from_str(session.context(), f"{head}{{ [{', '.join(axes)}] : {body} }}").coalesce()
         return IslShape(result, tuple(names))
 
     def hull(self) -> IslShape:
         found = box_around(self.get())
-        return self if found is None else self._with(coalesced(found))
+        return self if found is None else self._with(session.coalesced(found))
 
     def product(self) -> Product | None:
-        current = coalesced(self.get())
+        current = session.coalesced(self.get())
         return product_of(current, self.ordered_params(current))
 
     def loops(self, names: Sequence[Var]) -> list[Product] | None:
-        kinds = isl().dim_type
+        kinds = session.isl().dim_type
         every = self.get()
         dims, first = every.dim(kinds.set), every.dim(kinds.param)
         found = []
@@ -451,14 +427,14 @@ class IslShape(Shape):
 
     def widest(self, k: int, varying: Collection[Expr]) -> Expr | None:
         """The largest extent, by the differences of all pairs of values; valid if some instance is nonempty."""
-        m = isl()
+        m = session.isl()
         kinds = m.dim_type
         line = self.get()
         dims = line.dim(kinds.set)
         line = line.project_out(kinds.set, k + 1, dims - k - 1).project_out(kinds.set, 0, k)
         if line.is_empty():
             return Linear(0, {}).expr()
-        distance = m.Map.read_from_str(context(), "{ [x, y] -> [x - y] }")
+        distance = m.Map.read_from_str(session.context(), "{ [x, y] -> [x - y] }")
         differences = line.flat_product(line).apply(distance)
         names = {param_name(e) for e in varying}
         for place in reversed(range(differences.dim(kinds.param))):
@@ -466,19 +442,19 @@ class IslShape(Shape):
                 differences = differences.project_out(kinds.param, place, 1)
         if not differences.dim_has_upper_bound(kinds.set, 0):
             return None
-        most = end_of_dim(differences, 0, 1)
+        most = session.end_of_dim(differences, 0, 1)
         if most is None:
             raise BudgetError("a region without end")
-        most = most.add_constant_val(val(1)).coalesce()
+        most = most.add_constant_val(session.val(1)).coalesce()
         return pw_aff_to_expr(most, (), self.ordered_params(most), differences.params())
 
     def lattice(self) -> tuple[Lattice, tuple[Expr, ...]] | None:
         """The join of the lattices that the equations and divisions of the disjuncts define."""
-        kinds = isl().dim_type
+        kinds = session.isl().dim_type
         current = self.get()
         found: Lattice | None = None
         for part in current.get_basic_sets():
-            hull = affine_hull_of(part)
+            hull = session.affine_hull_of(part)
             if hull.is_empty():
                 continue
             one = lattice_of_equations(hull)
@@ -491,7 +467,7 @@ class IslShape(Shape):
 
     def change_basis(self, origin: Vector, vectors: Sequence[tuple[int | None, Vector]]) -> IslShape:
         """The parameters keep their meaning: a vector without a dimension positions the lattice relative to them."""
-        m = isl()
+        m = session.isl()
         kinds = m.dim_type
         current = self.get()
         params, dims = current.dim(kinds.param), current.dim(kinds.set)
@@ -501,19 +477,19 @@ class IslShape(Shape):
         columns = [(next(uncounted) if place is None else dims + place, vector) for place, vector in vectors]
         local = m.LocalSpace.from_space(lifted.get_space())
         for k in range(params + dims):  # coordinate == origin + sum of what is counted
-            row = m.Constraint.alloc_equality(local).set_constant_val(val(-origin[k]))
+            row = m.Constraint.alloc_equality(local).set_constant_val(session.val(-origin[k]))
             own = (kinds.param, k) if k < params else (kinds.set, k - params)
-            row = row.set_coefficient_val(*own, val(1))
+            row = row.set_coefficient_val(*own, session.val(1))
             for column, vector in columns:
                 if vector[k]:
-                    row = row.set_coefficient_val(kinds.set, column, val(-vector[k]))
+                    row = row.set_coefficient_val(kinds.set, column, session.val(-vector[k]))
             lifted = lifted.add_constraint(row)
         counted = {place for place, _ in vectors}
         for k in range(dims):
             if k not in counted:
-                lifted = lifted.fix_val(kinds.set, dims + k, val(0))
+                lifted = lifted.fix_val(kinds.set, dims + k, session.val(0))
         lifted = lifted.project_out(kinds.set, 2 * dims, others).project_out(kinds.set, 0, dims)
-        return self._with(coalesced(lifted))
+        return self._with(session.coalesced(lifted))
 
     def pieces(self, most: int) -> list[Shape] | None:
         found = disjoint_pieces(self.afresh(), most)  # the cuts depend on the representation
@@ -525,14 +501,14 @@ class IslShape(Shape):
     def coalesced(self) -> IslShape:
         if self.disjuncts() == 1:
             return self
-        return self._with(coalesced(self.get()))
+        return self._with(session.coalesced(self.get()))
 
     def disjoint(self) -> IslShape:
-        return self._with(coalesced(self.get().make_disjoint()))
+        return self._with(session.coalesced(self.get().make_disjoint()))
 
     def simplified(self, within: Shape) -> IslShape:
         around = of(within)
-        return self._with(coalesced(simplified(self.get(), around.get())), around)
+        return self._with(session.coalesced(simplified(self.get(), around.get())), around)
 
     # -- points -------------------------------------------------------------------------------------------------
 
@@ -548,20 +524,20 @@ class IslShape(Shape):
         The set is parsed from text, so a copy in another process exhausts the budget at the same operation.
         """
         try:
-            return self._with(lexicographic_extremum(self.afresh(), side))
-        except (UncheckedError, IslError) as error:
+            return self._with(session.lexicographic_extremum(self.afresh(), side))
+        except (session.UncheckedError, session.IslError) as error:
             remark(f"{error}, and it was found by the ends")
             return of(self.lexicographic(side))
 
     def functions(self, names: Sequence[Var]) -> list[tuple[Shape, tuple[Expr, ...]]]:
-        m = isl()
+        m = session.isl()
         kinds = m.dim_type
         pairs = m.Map.from_range(self.get()).move_dims(kinds.in_, 0, kinds.out, 0, len(names))
         if not pairs.is_single_valued():
             raise BudgetError("a relation that is no function")
         found: list[tuple[Shape, tuple[Expr, ...]]] = []
         parts: list[tuple[Any, Any]] = []
-        function_of(pairs).foreach_piece(lambda domain, values: parts.append((domain, values)))
+        session.function_of(pairs).foreach_piece(lambda domain, values: parts.append((domain, values)))
         for domain, values in parts:
             params = self.ordered_params(domain)
             exprs = [aff_to_expr(values.get_aff(k), names, params) for k in range(self.dims - len(names))]
@@ -569,47 +545,52 @@ class IslShape(Shape):
         return found
 
     def sample(self) -> tuple[int, ...] | None:
-        kinds = isl().dim_type
+        kinds = session.isl().dim_type
         current = self.afresh()  # the choice of the point depends on the representation
         if self.params:
             current = current.intersect_params(declared(self))
-        point = sample_of(current)
+        point = session.sample_of(current)
         if point.is_void():
             return None
         terms = [e for e in self.atoms() if not isinstance(e, Var) and e.free_vars()]
         if terms:  # sample again at values of their variables
             given = {
-                e: number(point.get_coordinate_val(kinds.param, k)) for k, e in enumerate(self.ordered_params(current))
+                e: session.number(point.get_coordinate_val(kinds.param, k))
+                for k, e in enumerate(self.ordered_params(current))
             }
-            found = self.at({v: given.get(v, _near_one(v)) for v in free_vars(*terms)}).sample()
+            found = self.at({v: given.get(v, _near_one(v)) for v in dag.free_vars(*terms)}).sample()
             if found is None:
                 raise BudgetError(f"{terms[0]} is not affine")
             return found
-        return tuple(number(point.get_coordinate_val(kinds.set, k)) for k in range(self.dims))
+        return tuple(session.number(point.get_coordinate_val(kinds.set, k)) for k in range(self.dims))
 
     def has(self, point: Sequence[int]) -> bool:
-        kinds = isl().dim_type
+        kinds = session.isl().dim_type
         current = self.shared()
         for k, coordinate in enumerate(point):
-            current = current.fix_val(kinds.set, k, val(coordinate, max(MAX_BITS, coordinate.bit_length())))
-        with solving(current):
+            current = current.fix_val(
+                kinds.set, k, session.val(coordinate, max(session.MAX_BITS, coordinate.bit_length()))
+            )
+        with session.solving(current):
             return not current.is_empty()
 
     def listed(self, most: int = COUNTED_POINTS) -> list[tuple[int, ...]]:
-        kinds, found = isl().dim_type, []
+        kinds, found = session.isl().dim_type, []
         current = self.get()
         number_of_points = count(current.project_out(kinds.param, 0, current.dim(kinds.param)))
         if not isinstance(number_of_points, int) or number_of_points > most:
             raise BudgetError(f"more than {most} points")
         self.get().foreach_point(
-            lambda point: found.append(tuple(number(point.get_coordinate_val(kinds.set, k)) for k in range(self.dims)))
+            lambda point: found.append(
+                tuple(session.number(point.get_coordinate_val(kinds.set, k)) for k in range(self.dims))
+            )
         )
         if len(set(found)) != number_of_points:
             raise BudgetError("isl visited another number of points than it counted")
         return sorted(found)
 
     def count(self) -> int | Infinity | Expr:
-        kinds = isl().dim_type
+        kinds = session.isl().dim_type
         current = self.get()
         if self.variables():
             current = self.afresh()
@@ -629,7 +610,7 @@ class IslShape(Shape):
         every = self._with(self.get().intersect_params(declared(self, named)), named).params_to_dims(varying)
         if free := every.variables():
             raise CountError(f"the count depends on {free[0]}: fix the sizes with at={{...}}")
-        kinds = isl().dim_type
+        kinds = session.isl().dim_type
         current = every.get()
         current = current.project_out(kinds.param, 0, current.dim(kinds.param))
         return max_over(current, len(varying), most)
@@ -664,7 +645,7 @@ def _near_one(var: Var) -> int:
 
 def universe(dims: int) -> IslShape:
     """The universe of `dims` coordinates."""
-    return IslShape(isl().Set.universe(isl().Space.set_alloc(context(), 0, dims)), ())
+    return IslShape(session.isl().Set.universe(session.isl().Space.set_alloc(session.context(), 0, dims)), ())
 
 
 def translated(point: Sequence[Var], condition: Cond) -> IslShape:
@@ -689,7 +670,7 @@ def _standing_for(result: Set, name: str, new: Expr) -> tuple[Set, list[Expr]]:
 
     Quotients by numbers are no parameters: constraints define them.
     """
-    m = isl()
+    m = session.isl()
     kind = m.dim_type.param
     form = Normalizer({}).form(new)
     dividends, leaves = _quotients_of(form)
@@ -706,17 +687,17 @@ def _standing_for(result: Set, name: str, new: Expr) -> tuple[Set, list[Expr]]:
 
 def _value(local: Any, form: Linear, place: Mapping[Expr, int], dividends: Sequence[tuple[Expr, Linear]]) -> Aff:
     """A form as a function of the parameters at these places; quotients after those that they are made of."""
-    m = isl()
+    m = session.isl()
     values: dict[Expr, Aff] = {e: m.Aff.var_on_domain(local, m.dim_type.param, k) for e, k in place.items()}
 
     def total(of: Linear) -> Aff:
-        result: Aff = m.Aff.val_on_domain(local, val(of.const))
+        result: Aff = m.Aff.val_on_domain(local, session.val(of.const))
         for e, k in of.terms.items():
-            result = result.add(values[e].scale_val(val(k)))
+            result = result.add(values[e].scale_val(session.val(k)))
         return result
 
     for e, dividend in dividends:
-        values[e] = total(dividend).scale_down_val(val(e.args[1].data)).floor()
+        values[e] = total(dividend).scale_down_val(session.val(e.args[1].data)).floor()
     return total(form)
 
 
@@ -745,12 +726,12 @@ def _restore(text: str, names: tuple[str, ...], params: tuple[Expr, ...]) -> Isl
     """Unpickle a set; its parameters get new names in this process."""
     new = dict(zip(names, map(param_name, params), strict=True))
     text = re.sub(r"[A-Za-z_]\w*", lambda word: new.get(word[0], word[0]), text)
-    return IslShape(read_set(text), params, text)
+    return IslShape(session.read_set(text), params, text)
 
 
 def declared(shape: IslShape, *others: IslShape) -> Set:
     """The isl set of parameter values within declared bounds and steps; answers hold inside it."""
-    m = isl()
+    m = session.isl()
     kind = m.dim_type.param
     result: Set = m.Set.universe(shape.shared().get_space().params())
     for other in others:
@@ -760,18 +741,18 @@ def declared(shape: IslShape, *others: IslShape) -> Set:
         param = known[result.get_dim_name(kind, k)]
         low, high, step = (*Normalizer({}).atom_bounds(param), 1) if not isinstance(param, Var) else param.declared()
         if low is not None:
-            result = result.lower_bound_val(kind, k, val(low))
+            result = result.lower_bound_val(kind, k, session.val(low))
         if high is not None:
-            result = result.upper_bound_val(kind, k, val(high))
+            result = result.upper_bound_val(kind, k, session.val(high))
         if step > 1:
             local = m.LocalSpace.from_space(result.get_space())
             value = m.Aff.var_on_domain(local, kind, k)
-            result = result.intersect(value.mod_val(val(step)).eq_set(m.Aff.zero_on_domain(local)))
+            result = result.intersect(value.mod_val(session.val(step)).eq_set(m.Aff.zero_on_domain(local)))
     return result
 
 
 def _has_end(current: Set, position: int, side: int) -> bool:
-    kind = isl().dim_type.set
+    kind = session.isl().dim_type.set
     return bool(
         current.dim_has_lower_bound(kind, position) if side < 0 else current.dim_has_upper_bound(kind, position)
     )
@@ -782,7 +763,7 @@ def _without_empty_parts(current: Set) -> Set:
     kept = [part for part in parts if not part.is_empty()]
     if len(kept) == len(parts):
         return current
-    result: Set = isl().Set.empty(current.get_space())
+    result: Set = session.isl().Set.empty(current.get_space())
     for part in kept:
         result = result.union(part)
     return result
@@ -802,8 +783,8 @@ def constant_end(isl_set: Set, position: int, side: int) -> End:
     """
     best: int | None = None
     for part in disjuncts(isl_set):
-        with solving(part):
-            found = whole(part.dim_min_val(position) if side < 0 else part.dim_max_val(position))
+        with session.solving(part):
+            found = session.whole(part.dim_min_val(position) if side < 0 else part.dim_max_val(position))
         if found is None:
             if part.is_empty():
                 continue

@@ -13,14 +13,13 @@ import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, TypeVar
 
-from intset.domains.isl.session import coalesced, context, gist_of, isl, named, number, origin, val, weighed, zero_on
+from intset.domains.isl import session
 from intset.domains.query import Query
 from intset.errors import BudgetError, InputError
-from intset.expr import ops
+from intset.expr import Cond, Expr, Node, Var, as_expr, dag, ops
 from intset.expr.build import logical_and, logical_or, maximum, minimum, select
-from intset.expr.dag import LOCK, free_vars, opaque_terms, size
 from intset.expr.definedness import definedness
-from intset.expr.node import Cond, Expr, Node, Var, as_expr, truth
+from intset.expr.node import truth
 from intset.linear.canonical import Normalizer
 from intset.linear.form import Linear, atom
 from intset.simplify.engine import cost
@@ -82,11 +81,11 @@ class Translation:
         if len(terms) > FRESH_TERMS:
             raise BudgetError(f"{len(terms)} terms are not affine")
         relaxed = set(self.variables)
-        self.fresh = [e for e in terms if opaque_terms(e) or any(v in relaxed for v in e.free_vars())]
+        self.fresh = [e for e in terms if dag.opaque_terms(e) or any(v in relaxed for v in e.free_vars())]
         self._sizes = [*sizes, *(e for e in terms if e not in self.fresh)]
         self.params: list[Expr] = [e if e.op is ops.VAR else self._defined_everywhere(e) for e in self._sizes]
         self.dims: list[Expr] = [*self.variables, *self.fresh]
-        loads = [e.data for e in opaque_terms(*self.fresh)]  # a load takes every value if its symbol has no other
+        loads = [e.data for e in dag.opaque_terms(*self.fresh)]  # a load takes every value if its symbol has no other
         self.relaxed_terms = [e for e in self.fresh if e.op is not ops.LOAD or loads.count(e.data) != 1]
         self._position = {e: (False, k) for k, e in enumerate(self.dims)}
         self._position |= {p: (True, k) for k, p in enumerate(self._sizes)}
@@ -152,15 +151,15 @@ class Translation:
     # -- spaces -------------------------------------------------------------------------------------------------
 
     def _open(self) -> None:
-        m = isl()
-        self.space, self._all, self._zero = origin(len(self.dims))
+        m = session.isl()
+        self.space, self._all, self._zero = session.origin(len(self.dims))
         if self.params:
             named = [("set_dim_name", m.dim_type.param, k, param_name(param)) for k, param in enumerate(self.params)]
-            self.space = m.applied(m.Space.set_alloc(context(), len(named), len(self.dims)), named)
-            self._all, self._zero = m.Set.universe(self.space), zero_on(self.space)
+            self.space = m.applied(m.Space.set_alloc(session.context(), len(named), len(self.dims)), named)
+            self._all, self._zero = m.Set.universe(self.space), session.zero_on(self.space)
 
     def _domain(self) -> Set:
-        m = isl()
+        m = session.isl()
         limits: list[_Row] = []
         for k, e in enumerate(self.dims):
             limits += _limits(m.dim_type.set, k, self.known.atom_bounds(e))
@@ -170,7 +169,7 @@ class Translation:
         for param in self._sizes:
             step = param.declared()[2] if isinstance(param, Var) else 1
             if step > 1:
-                steps = ("mod_val", val(step)), ("eq_set", self._zero)
+                steps = ("mod_val", session.val(step)), ("eq_set", self._zero)
                 result = result.intersect(self._affine(self.base, self.base.form(param), steps))
         for gap in self._gaps:
             result = result.intersect(self._compared(self.base, ops.GE, gap))
@@ -190,19 +189,19 @@ class Translation:
         self, normalizer: Normalizer, form: Linear, steps: _Steps = (), piecewise_steps: _Steps | None = None
     ) -> Any:
         """The isl `Aff` or `PwAff` that equals `form` on the domain, after further method calls `steps`."""
-        m = isl()
+        m = session.isl()
         rows: list[_Row] = []
         parts: list[Any] = []
         for e, k in form.terms.items():
             place = self._position.get(e)
             if place is None:
                 part = self._atom(normalizer, e)
-                parts.append(part if k == 1 else part.scale_val(val(k)))
+                parts.append(part if k == 1 else part.scale_val(session.val(k)))
             else:
                 kind = m.dim_type.param if place[0] else m.dim_type.in_
-                rows.append(("set_coefficient_val", kind, place[1], val(k)))
+                rows.append(("set_coefficient_val", kind, place[1], session.val(k)))
         plain = rows or form.const or not parts
-        start = m.numbered(self._zero, rows, val(form.const)) if plain else parts.pop(0)
+        start = m.numbered(self._zero, rows, session.val(form.const)) if plain else parts.pop(0)
         if parts or not isinstance(start, m.Aff):
             if not all(isinstance(part, m.Aff) for part in (start, *parts)):
                 parts, start = [*map(_piecewise, parts)], _piecewise(start)
@@ -228,11 +227,11 @@ class Translation:
             return chosen
         forms = [normalizer.form(arg) for arg in e.args]
         if op is ops.FLOORDIV:
-            steps: _Steps = ("scale_down_val", val(forms[1].const)), ("floor",)
+            steps: _Steps = ("scale_down_val", session.val(forms[1].const)), ("floor",)
             quotient: Aff | PwAff = self._affine(normalizer, forms[0], steps)
             return quotient
         if op is ops.FLOORMOD:
-            remainder: Aff | PwAff = self._affine(normalizer, forms[0], (("mod_val", val(forms[1].const)),))
+            remainder: Aff | PwAff = self._affine(normalizer, forms[0], (("mod_val", session.val(forms[1].const)),))
             return remainder
         args = [_piecewise(self._affine(normalizer, form)) for form in forms]
         found: PwAff = _PIECEWISE[op](*args)
@@ -242,7 +241,7 @@ class Translation:
 
     def cond(self, normalizer: Normalizer, root: Cond) -> Set:
         """The isl set of the points where the canonical condition `root` holds."""
-        m = isl()
+        m = session.isl()
         done: dict[Node, Set] = {}
         stack: list[Cond] = [root]
         while stack:
@@ -270,7 +269,7 @@ class Translation:
         if kind is ops.NE:
             steps = *steps, ("complement",)
         found: Any = self._affine(normalizer, form, steps, ())
-        if isinstance(found, isl().PwAff):
+        if isinstance(found, session.isl().PwAff):
             zero = _piecewise(self._zero)
             found = (
                 found.nonneg_set() if kind is ops.GE else found.eq_set(zero) if kind is ops.EQ else found.ne_set(zero)
@@ -298,25 +297,25 @@ _NEXT_TERM = itertools.count()
 def param_name(param: Expr) -> str:
     """The name of a parameter, unique in this process."""
     if isinstance(param, Var):
-        return named(f"p{param.serial}")
-    with LOCK:
+        return session.named(f"p{param.serial}")
+    with dag.LOCK:
         if not hasattr(param, "_number"):
             param.remember("_number", next(_NEXT_TERM))
         number = param._number
-    return named(f"q{number}")
+    return session.named(f"q{number}")
 
 
 def _limits(kind: dim_type, position: int, interval: Any) -> list[_Row]:
     """The method calls that bound a dimension by an interval."""
     low, high = interval or (None, None)
-    found = [("lower_bound_val", kind, position, val(low))] if low is not None else []
-    return found if high is None else [*found, ("upper_bound_val", kind, position, val(high))]
+    found = [("lower_bound_val", kind, position, session.val(low))] if low is not None else []
+    return found if high is None else [*found, ("upper_bound_val", kind, position, session.val(high))]
 
 
 def image_of(translation: Translation) -> Set:
     """The image of the query's expressions as an isl set."""
     if not translation.query.forms:
-        return translation.domain.project_out(isl().dim_type.set, 0, len(translation.dims))
+        return translation.domain.project_out(session.isl().dim_type.set, 0, len(translation.dims))
     first, *others = translation.query.forms
     products = [("flat_range_product", translation.mapped(form)) for form in others]
     image: Set = translation.mapped(first, *products, ("intersect_domain", translation.domain), ("range",))
@@ -325,8 +324,8 @@ def image_of(translation: Translation) -> Set:
 
 def _piecewise(value: Aff | PwAff) -> PwAff:
     whole: Any = value
-    if isinstance(value, isl().Aff):
-        whole = isl().PwAff.from_aff(value)
+    if isinstance(value, session.isl().Aff):
+        whole = session.isl().PwAff.from_aff(value)
     found: PwAff = whole
     return found
 
@@ -352,8 +351,8 @@ def aff_to_form(aff: Aff, dims: Sequence[Expr], params: Sequence[Expr]) -> Linea
     if aff.is_nan():
         raise InputError(f"a function without a value has no expression: {aff}")
     integral = _integral(aff)
-    reader = Reader(integral, isl().dim_type.in_, dims, params)
-    form = reader.form(integral, isl().dim_type.in_)
+    reader = Reader(integral, session.isl().dim_type.in_, dims, params)
+    form = reader.form(integral, session.isl().dim_type.in_)
     assert form is not None  # every division of an Aff is explicit
     return form
 
@@ -375,7 +374,7 @@ class Reader:
     """
 
     def __init__(self, owner: Aff | BasicSet, kind: dim_type, dims: Sequence[Expr], params: Sequence[Expr]) -> None:
-        types = isl().dim_type
+        types = session.isl().dim_type
         if owner.dim(kind) != len(dims) or owner.dim(types.param) != len(params):
             raise InputError(f"{len(dims)} dims and {len(params)} params do not fit {owner}")
         self._dims = [as_expr(e) for e in dims]
@@ -390,15 +389,15 @@ class Reader:
             for k, aff in list(waiting.items()):
                 dividend = None if aff.is_nan() else self.form(aff, types.in_)
                 if dividend is not None:
-                    divisor = number(aff.get_denominator_val())
+                    divisor = session.number(aff.get_denominator_val())
                     self._quotients[k] = _Quotient(dividend, divisor, dividend.expr() // divisor)
                     del waiting[k]
                     progress = True
 
     def form(self, affine: Any, kind: dim_type) -> Linear | None:
         """The numerator of an Aff (`kind` `in_`) or Constraint (`set`); `None` with an undefined division."""
-        types = isl().dim_type
-        scale = number(affine.get_denominator_val()) if kind == types.in_ else 1
+        types = session.isl().dim_type
+        scale = session.number(affine.get_denominator_val()) if kind == types.in_ else 1
         read = affine.get_coefficient_val
         terms: dict[Expr, int] = {}
         for of_kind, atoms in ((types.param, self._params), (kind, self._dims)):
@@ -436,7 +435,7 @@ class Reader:
 
 def _times(value: Val | int, scale: int) -> int:
     """The product of a rational value with its common denominator."""
-    return value * scale if isinstance(value, int) else number(value.mul(val(scale)))
+    return value * scale if isinstance(value, int) else session.number(value.mul(session.val(scale)))
 
 
 Gisted = TypeVar("Gisted", "Set", "PwAff", "Aff")
@@ -468,7 +467,7 @@ def pw_aff_to_expr(pw: PwAff, dims: Sequence[Expr], params: Sequence[Expr], cont
     """
     pieces = pieces_of(pw.coalesce())
     if context is not None:
-        div = isl().dim_type.div
+        div = session.isl().dim_type.div
         if context.involves_locals() or any(d.involves_locals() or f.dim(div) > 0 for d, f in pieces):
             pieces = [Piece(simplified(domain, context), simplified(f, context)) for domain, f in pieces]
         else:
@@ -498,7 +497,7 @@ def pieces_to_expr(
     result, remaining = values[order[-1]], left[order[-1]].domain
     for k in reversed(order[:-1]):
         other, domain = remaining, left[k].domain
-        remaining = coalesced(other.union(domain))
+        remaining = session.coalesced(other.union(domain))
         condition = set_to_cond(domain, dims, params, remaining)
         if condition is None:
             raise BudgetError(f"the domain of {values[k]} has no condition without quantifiers")
@@ -515,8 +514,10 @@ _JOINED = (ops.AND, ops.OR)  # conditions whose negation may be shorter
 
 def _place(piece: Piece) -> tuple[object, ...]:
     """The place of a piece by its function, first leaves first, independently of isl's order."""
-    types, read = isl().dim_type, piece.function.get_coefficient_val
-    factors = [-number(read(kind, k)) for kind in (types.param, types.in_) for k in range(piece.function.dim(kind))]
+    types, read = session.isl().dim_type, piece.function.get_coefficient_val
+    factors = [
+        -session.number(read(kind, k)) for kind in (types.param, types.in_) for k in range(piece.function.dim(kind))
+    ]
     return factors, str(piece.function), str(piece.domain)
 
 
@@ -532,27 +533,27 @@ def within_context(isl_set: Set, context: Set | None) -> Set:
 def simplified(isl_object: Gisted, context: Set) -> Gisted:
     """isl's `gist`: a simpler object, equal inside `context`; the object itself if isl fails (a defect of its gist)."""
     try:
-        if isinstance(isl_object, isl().Set):
-            return gist_of(isl_object, context)  # type: ignore[return-value]  # a set, as `isl_object` is
+        if isinstance(isl_object, session.isl().Set):
+            return session.gist_of(isl_object, context)  # type: ignore[return-value]  # a set, as `isl_object` is
         return isl_object.gist_params(context) if context.is_params() else isl_object.gist(context)
-    except isl().Error:
+    except session.isl().Error:
         return isl_object
 
 
 def _integral(function: Aff) -> Aff:
-    return function if number(function.get_denominator_val()) == 1 else function.floor()
+    return function if session.number(function.get_denominator_val()) == 1 else function.floor()
 
 
 def _weight(domain: Set) -> tuple[int, int]:
     parts = domain.get_basic_sets()
-    return len(parts), sum(part.n_constraint() + part.dim(isl().dim_type.div) for part in parts)
+    return len(parts), sum(part.n_constraint() + part.dim(session.isl().dim_type.div) for part in parts)
 
 
 def _merged(pieces: list[Piece]) -> list[Piece]:
     """Merge pieces: a piece absorbs domains on which its function has the same values."""
     if len(pieces) > MERGED_PIECES:
         return pieces
-    simplest_first = sorted(pieces, key=lambda p: (p.function.dim(isl().dim_type.div), not p.function.is_cst()))
+    simplest_first = sorted(pieces, key=lambda p: (p.function.dim(session.isl().dim_type.div), not p.function.is_cst()))
     left = dict(enumerate(simplest_first))
     for k in range(len(pieces)):
         if k in left:
@@ -560,7 +561,7 @@ def _merged(pieces: list[Piece]) -> list[Piece]:
             same = [j for j, p in left.items() if j != k and p.domain.is_subset(p.function.eq_set(function))]
             for j in same:
                 domain = domain.union(left.pop(j).domain)
-            left[k] = Piece(coalesced(domain) if same else domain, function)
+            left[k] = Piece(session.coalesced(domain) if same else domain, function)
     return list(left.values())
 
 
@@ -608,8 +609,8 @@ def set_to_cond(isl_set: Set, dims: Sequence[Expr], params: Sequence[Expr], cont
         isl_set = simplified(isl_set, context)
     disjuncts: list[Cond] = []
     leaves = (*dims, *params)
-    with weighed(DIVISIONS if isl_set.involves_locals() else 1):
-        parts = coalesced(isl_set).compute_divs().get_basic_sets()
+    with session.weighed(DIVISIONS if isl_set.involves_locals() else 1):
+        parts = session.coalesced(isl_set).compute_divs().get_basic_sets()
     for part in parts:
         conjuncts = _conjuncts(part, dims, params)
         if conjuncts is None:
@@ -620,11 +621,11 @@ def set_to_cond(isl_set: Set, dims: Sequence[Expr], params: Sequence[Expr], cont
 
 def _in_order(parts: Iterable[Cond], leaves: Sequence[Expr]) -> list[Cond]:
     """Sort parts of a condition, independently of isl's order: by length, by variables, lower ends first."""
-    places = {var: k for k, var in enumerate(free_vars(*leaves))}
+    places = {var: k for k, var in enumerate(dag.free_vars(*leaves))}
 
     def place(part: Cond) -> tuple[int, int, bool, tuple[int, ...]]:
         own = tuple([places[var] for var in part.free_vars()])
-        return size(part), min(own, default=0), part.op is not ops.GE, own
+        return dag.size(part), min(own, default=0), part.op is not ops.GE, own
 
     found = {part: place(part) for part in parts}
     alone = len(set(found.values())) == len(found)  # else equal places are told apart by text
@@ -634,7 +635,7 @@ def _in_order(parts: Iterable[Cond], leaves: Sequence[Expr]) -> list[Cond]:
 def _conjuncts(part: BasicSet, dims: Sequence[Expr], params: Sequence[Expr]) -> list[Cond] | None:
     if part.plain_is_empty():
         return [truth(False)]
-    kind = isl().dim_type.set
+    kind = session.isl().dim_type.set
     reader = Reader(part, kind, () if part.is_params() else dims, params)
     found: dict[Cond, None] = {}
     for constraint in part.get_constraints():

@@ -17,8 +17,7 @@ from intset.domains.sets.bounds import coordinate_bounds, outer_box_of, outer_en
 from intset.domains.sets.ends import Bounds, by_parameter
 from intset.domains.sets.region import ProductRegion, Region, ShapeRegion, product_of
 from intset.errors import BudgetError
-from intset.expr.dag import free_vars, opaque_terms
-from intset.expr.node import Expr, IntLike, Var
+from intset.expr import Expr, IntLike, Var, dag
 from intset.frame import Frame
 from intset.ranges import renamed
 from intset.regions.shape import ListedPoints, Shape
@@ -116,11 +115,11 @@ def _independent(query: Query) -> bool:
 
     Two expressions with loads count as related: loads of one symbol at equal indices have equal values.
     """
-    if query.facts or query.kept_ties or sum(bool(opaque_terms(*form.terms)) for form in query.forms) > 1:
+    if query.facts or query.kept_ties or sum(bool(dag.opaque_terms(*form.terms)) for form in query.forms) > 1:
         return False
     seen: set[Var] = set()
     for form in query.forms:
-        mentioned = [v for v in free_vars(*form.terms) if query.is_quantified(v)]
+        mentioned = [v for v in dag.free_vars(*form.terms) if query.is_quantified(v)]
         own = {v for var in mentioned for v in (var, *query.ties.get(var, ()))}
         if own & seen:
             return False
@@ -206,7 +205,7 @@ def image_in_instances(context: HasFrame, exprs: Sequence[Expr], keep: Sequence[
     kept = frozenset(keep)
     # Normalized under the ranges alone, so that facts stay visible conditions of each instance.
     query = Query(exprs, frame.ranges, frame.conditions, tuple(kept), frame.base, frame.base, config)
-    query.also = tuple(v for v in free_vars(*frame.conditions) if v in kept or v in frame.ranges)
+    query.also = tuple(v for v in dag.free_vars(*frame.conditions) if v in kept or v in frame.ranges)
     kind = domain.everything(0)
     with kind.budget(max(1, config.isl_operations)):
         if frame.known.empty:

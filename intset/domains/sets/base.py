@@ -29,14 +29,12 @@ from intset.domains.sets.bounds import (
 )
 from intset.domains.sets.ends import Bounds, End, as_end, as_number, by_parameter, end_at, placed_conditions
 from intset.errors import BudgetError, InputError, UndecidedError
-from intset.expr import ops
-from intset.expr.arguments import a_flag, listed
+from intset.expr import Cond, Expr, IntLike, Var, arguments, as_expr, const, constant_value, dag, ops, shown
 from intset.expr.build import logical_and, maximum, select
-from intset.expr.dag import conjuncts, free_vars
 from intset.expr.definedness import definedness, is_partial
 from intset.expr.evaluate import evaluate
-from intset.expr.node import Cond, Expr, IntLike, Var, as_expr, as_int, const, constant_value, truth
-from intset.expr.printer import Drawn, shown
+from intset.expr.node import as_int, truth
+from intset.expr.printer import Drawn
 from intset.expr.range import declared_conditions
 from intset.facts import ASSUMED, DERIVED, Fact, shown_notes
 from intset.frame import Frame
@@ -79,7 +77,7 @@ def failing(facts: Iterable[Cond], values: Mapping[Var, IntLike]) -> tuple[Cond,
 def note(facts: Iterable[Cond], values: Mapping[Var, IntLike]) -> str:
     """The note of an empty answer: which facts exclude the values."""
     reasons = tuple(facts)
-    about = [v for v in free_vars(*reasons) if v in values]
+    about = [v for v in dag.free_vars(*reasons) if v in values]
     point = ", ".join(f"{v.name} = {shown(as_expr(values[v]))}" for v in about) or "every value"
     return f"{point} is excluded by {' and '.join(shown(fact) for fact in reasons)}"
 
@@ -122,7 +120,7 @@ class Ordered(Configured, Drawn, ABC):
 
     def _spoken_of(self) -> tuple[Var, ...]:
         """The parameters, with variables of conditions on parameters."""
-        return tuple(dict.fromkeys((*self.params, *free_vars(*self._relied_on()))))
+        return tuple(dict.fromkeys((*self.params, *dag.free_vars(*self._relied_on()))))
 
     def _excluding(self, values: Mapping[Var, Expr]) -> tuple[Cond, ...]:
         """The facts and declared bounds that exclude these values."""
@@ -192,7 +190,7 @@ def _by_shapes(a: Represented, b: Represented) -> bool | None:
 
 def _by_proof(a: Represented, b: Represented) -> bool | None:
     point = coordinates(a.dims)
-    facts = [Fact(part, DERIVED) for cond in a.conditions(point) for part in conjuncts(cond)]
+    facts = [Fact(part, DERIVED) for cond in a.conditions(point) for part in dag.conjuncts(cond)]
     status = prove_in(Frame.of(dict.fromkeys(point), facts), logical_and(*b.conditions(point))).status
     return {"proved": True, "refuted": False}.get(status)
 
@@ -229,9 +227,9 @@ class IntSet(Ordered):
     def __init__(
         self, by: str, is_tight: bool, is_exact: bool, notes: Sequence[str] = (), where: Sequence[Cond] = ()
     ) -> None:
-        self.by, self.is_exact = by, a_flag(is_exact, "is_exact")
-        self.is_tight = a_flag(is_tight, "is_tight") or self.is_exact
-        self.notes = notes if type(notes) is tuple else listed(notes, "notes")
+        self.by, self.is_exact = by, arguments.a_flag(is_exact, "is_exact")
+        self.is_tight = arguments.a_flag(is_tight, "is_tight") or self.is_exact
+        self.notes = notes if type(notes) is tuple else arguments.listed(notes, "notes")
         self.where = tuple(where)
 
     # -- the abstract methods -----------------------------------------------------------------------------------
@@ -265,7 +263,7 @@ class IntSet(Ordered):
 
     @property
     def params(self) -> tuple[Var, ...]:
-        return free_vars(*(end for end in self.ends() if isinstance(end, Expr)))
+        return dag.free_vars(*(end for end in self.ends() if isinstance(end, Expr)))
 
     @property
     def is_empty(self) -> bool:
@@ -385,7 +383,7 @@ class IntSet(Ordered):
         return (*self.where, self.condition(point[0]))
 
     def _relied_on(self) -> tuple[Cond, ...]:
-        return tuple(part for cond in self.where for part in conjuncts(cond))
+        return tuple(part for cond in self.where for part in dag.conjuncts(cond))
 
     def _own_ends(self, k: int) -> Pair:
         return self.ends()

@@ -6,12 +6,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from intset.errors import EvaluationError, InputError
-from intset.expr.arguments import listed
+from intset.expr import Cond, Expr, IntLike, Var, arguments, as_cond, as_expr, const, constant_value, dag, shown
 from intset.expr.build import evaluated, maximum, minimum
-from intset.expr.dag import opaque_terms, substitute
 from intset.expr.evaluate import evaluate
-from intset.expr.node import Cond, Expr, IntLike, Var, as_cond, as_expr, const, constant_value
-from intset.expr.printer import Displayed, shown
+from intset.expr.printer import Displayed
 from intset.facts import shown_notes
 from intset.infinity import NEG_INF, POS_INF, Infinity
 from intset.later import load_later
@@ -55,7 +53,7 @@ class Bounds(Displayed, tuple[End, End]):
         last = const(high) if type(high) is int else as_end(high)
         self = tuple.__new__(cls, (first, last))
         self.is_tight, self.by = is_tight, by
-        self.notes = notes if type(notes) is tuple else listed(notes, "notes")
+        self.notes = notes if type(notes) is tuple else arguments.listed(notes, "notes")
         return self
 
     def __reduce__(self) -> tuple[object, ...]:
@@ -146,8 +144,8 @@ def end_at(end: End, table: Mapping[Var, IntLike]) -> End | None:
     """Substitute parameters in an end; `None` if undefined, which means an empty set."""
     if isinstance(end, Infinity):
         return end
-    found = substitute(end, table)
-    if found.free_vars() or opaque_terms(found):
+    found = dag.substitute(end, table)
+    if found.free_vars() or dag.opaque_terms(found):
         plain = Normalizer({})
         return plain.regroup(plain.form(found)).expr()
     try:
@@ -183,7 +181,7 @@ def placed_conditions(conditions: Iterable[Cond], values: Mapping[Var, IntLike])
     """Substitute variables in conditions and drop the true ones; `None` if one is false or undefined."""
     left: dict[Cond, None] = {}
     for cond in conditions:
-        moved = as_cond(substitute(cond, values))
+        moved = as_cond(dag.substitute(cond, values))
         if moved.free_vars():
             left[moved] = None
             continue

@@ -46,14 +46,11 @@ from intset.domains.sets.bounds import (
 )
 from intset.domains.sets.ends import by_parameter, product_of_counts
 from intset.errors import BudgetError, CountError, InputError, UndecidedError
-from intset.expr.arguments import listed, of_kind
+from intset.expr import Cond, Expr, IntLike, Range, Var, arguments, as_expr, const, dag, shown
 from intset.expr.build import logical_and
-from intset.expr.dag import conjuncts
 from intset.expr.dialects import set_text
 from intset.expr.evaluate import evaluate
-from intset.expr.node import Cond, Expr, IntLike, Var, as_expr, as_int, const
-from intset.expr.printer import shown
-from intset.expr.range import Range
+from intset.expr.node import as_int
 from intset.facts import shown_notes
 from intset.infinity import NEG_INF, POS_INF, Infinity
 from intset.linear.canonical import Normalizer
@@ -237,7 +234,9 @@ class Region(Ordered):
 
     def constraints(self, point: Sequence[IntLike] | None = None) -> tuple[Cond, ...]:
         """Conditions that all hold exactly at the members, over `point` or over new variables `d0`, `d1` and so on."""
-        return tuple(conjuncts(self.condition([Var(f"d{k}") for k in range(self.dims)] if point is None else point)))
+        return tuple(
+            dag.conjuncts(self.condition([Var(f"d{k}") for k in range(self.dims)] if point is None else point))
+        )
 
     def to_text(self, language: Literal["isl", "mlir", "python"] = "python") -> str:
         """isl's set, MLIR's integer set or a condition for `parse`, over coordinates `d0`, `d1` and so on.
@@ -261,7 +260,7 @@ class Region(Ordered):
 
     def project(self, dims: Sequence[int]) -> Region:
         """Project onto the dimensions `dims`, in that order."""
-        chosen = tuple(as_int(k, "a dimension") for k in listed(dims, "the dimensions"))
+        chosen = tuple(as_int(k, "a dimension") for k in arguments.listed(dims, "the dimensions"))
         if any(not 0 <= k < self.dims for k in chosen) or len(set(chosen)) < len(chosen):
             raise InputError(f"dimensions of a region of {self.dims} are different numbers from 0, not {shown(chosen)}")
         around = self.outer_box()
@@ -362,7 +361,7 @@ class Region(Ordered):
     def point_of(self, point: object, as_number: Callable[[object, str], T]) -> tuple[T, ...]:
         """Convert the coordinates of a point; raises `InputError` for a wrong number of them."""
         wanted = f"a tuple of length {self.dims}"
-        converted = tuple(as_number(x, "a coordinate") for x in listed(point, "a point", wanted))
+        converted = tuple(as_number(x, "a coordinate") for x in arguments.listed(point, "a point", wanted))
         if len(converted) != self.dims:
             raise InputError(f"a point of a region of {self.dims} dimensions has no {len(converted)} coordinates")
         return converted
@@ -596,7 +595,7 @@ class Relation(Configured):
     """
 
     def __init__(self, pairs: Region, sources: int) -> None:
-        of_kind(Region, pairs, "the pairs of a relation")
+        arguments.of_kind(Region, pairs, "the pairs of a relation")
         if not 0 <= as_int(sources, "the number of sources") <= pairs.dims:
             raise InputError(f"a relation over {pairs.dims} coordinates has no source of {shown(sources)}")
         self.pairs, self.sources, self.targets = pairs, sources, pairs.dims - sources
@@ -646,7 +645,7 @@ class Relation(Configured):
 
     def apply(self, region: Region) -> Region:
         """The image of a region under the relation."""
-        if of_kind(Region, region, "what a relation is applied to").dims != self.sources:
+        if arguments.of_kind(Region, region, "what a relation is applied to").dims != self.sources:
             raise InputError(f"a region of {region.dims} dimensions is no set of sources of {self.sources}")
         return _composed(region, self.pairs, self.sources)
 
@@ -675,7 +674,10 @@ class Relation(Configured):
         return [int(x) for x in self._pair(source, target)] in self.pairs
 
     def _pair(self, source: Sequence[IntLike], target: Sequence[IntLike]) -> list[Expr]:
-        source, target = listed(source, "the source", "a point"), listed(target, "the target", "a point")
+        source, target = (
+            arguments.listed(source, "the source", "a point"),
+            arguments.listed(target, "the target", "a point"),
+        )
         if len(source) != self.sources or len(target) != self.targets:
             raise InputError(
                 f"a pair has {self.sources} and {self.targets} coordinates, not {len(source)}, {len(target)}"

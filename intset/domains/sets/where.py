@@ -21,11 +21,11 @@ from intset.domains.sets.bounds import DimensionBounds, check_countable, own_bud
 from intset.domains.sets.ends import End, as_number, placed_conditions
 from intset.domains.sets.region import Region, empty_region
 from intset.errors import BudgetError, CountError, UndecidedError
+from intset.expr import Cond, Expr, IntLike, Range, Var, as_expr, dag
 from intset.expr.build import logical_and, logical_not, select
-from intset.expr.dag import conjuncts, free_vars, substitute
 from intset.expr.definedness import is_partial, where_it_holds
-from intset.expr.node import Cond, Expr, IntLike, Var, as_expr, truth
-from intset.expr.range import Range, conditions_between, declared_conditions, range_conditions
+from intset.expr.node import truth
+from intset.expr.range import conditions_between, declared_conditions, range_conditions
 from intset.facts import ASSUMED, DERIVED, Fact, checked_var
 from intset.frame import Frame
 from intset.infinity import NEG_INF, Infinity
@@ -148,17 +148,17 @@ class Nonempty:
 
     def _moved(self, values: Mapping[Var, Expr]) -> Nonempty:
         """Substitute parameters in ranges and conditions; quantified variables are renamed to avoid capture."""
-        bound: dict[Expr, Expr] = {v: Var(v.name) for v in free_vars(*values.values()) if self._runs(v)}
+        bound: dict[Expr, Expr] = {v: Var(v.name) for v in dag.free_vars(*values.values()) if self._runs(v)}
         new: dict[Expr, Expr] = {v: e for v, e in values.items() if not self._runs(v)}
         new.update(bound)
         left = {v: limits for v, limits in self._ranges.items() if v not in new or v in bound}
         ranges = {checked_var(bound.get(v, v)): _range_at(limits, new) for v, limits in left.items()}
-        conditions = [substitute(cond, new) for cond in self._conditions]
+        conditions = [dag.substitute(cond, new) for cond in self._conditions]
         for v, limits in self._ranges.items():
             if v in new and v not in bound:
-                conditions += [substitute(cond, new) for cond in range_conditions(v, limits)]
+                conditions += [dag.substitute(cond, new) for cond in range_conditions(v, limits)]
         kept = tuple(v for v in self._keep if v not in new)
-        return Nonempty(ranges, conditions, kept, self._config, [substitute(cond, new) for cond in self._running])
+        return Nonempty(ranges, conditions, kept, self._config, [dag.substitute(cond, new) for cond in self._running])
 
     def _runs(self, var: Var) -> bool:
         return var in self._ranges and var not in self._keep
@@ -196,7 +196,7 @@ class Nonempty:
         for group in _tied(self._ranges, relaxed, linking):
             speaking = [cond for cond in linking if not group.isdisjoint(cond.free_vars())]
             limits = [self._ranges[v] for v in group]
-            if all(v in relaxed for v in free_vars(*speaking, *(e for r in limits for e in _ends(r)))):
+            if all(v in relaxed for v in dag.free_vars(*speaking, *(e for r in limits for e in _ends(r)))):
                 continue  # independent of parameters
             if len(group) == 1 and not speaking:
                 (var,) = group
@@ -217,12 +217,12 @@ class Nonempty:
         speaking = [cond for cond in linking if any(v in running for v in cond.free_vars())]
         frame = Frame(self._ranges, tuple(Fact(cond, ASSUMED) for cond in speaking))
         query = Query((), self._ranges, frame.conditions, self._keep, frame.base, frame.base, self._config)
-        query.also = tuple(dict.fromkeys((*running, *free_vars(*speaking))))
+        query.also = tuple(dict.fromkeys((*running, *dag.free_vars(*speaking))))
         try:
             engine = strongest()
             with engine.everything(0).budget(max(1, self._config.isl_operations)):
                 points = engine.points(query)
-                return not points.notes, tuple(conjuncts(points.shape.condition(())))
+                return not points.notes, tuple(dag.conjuncts(points.shape.condition(())))
         except (BudgetError, UndecidedError):
             # Necessary conditions: each range alone is not empty.
             single = [v for v in running if not any(map(self._runs, self._ranges[v].free_vars()))]
@@ -232,7 +232,7 @@ class Nonempty:
 def _range_at(limits: Range, new: Mapping[Expr, Expr]) -> Range:
     """Substitute variables in a range."""
     low, extent, last = (
-        substitute(end, new) if isinstance(end, Expr) else end for end in (limits.min, limits.extent, limits.max)
+        dag.substitute(end, new) if isinstance(end, Expr) else end for end in (limits.min, limits.extent, limits.max)
     )
     if low is NEG_INF:
         return Range.up_to(last)
@@ -318,7 +318,7 @@ class WhereNonempty(Configured, Generic[S]):
 
     @property
     def params(self) -> tuple[Var, ...]:
-        return tuple(dict.fromkeys((*self._inner.params, *free_vars(*self._needed))))
+        return tuple(dict.fromkeys((*self._inner.params, *dag.free_vars(*self._needed))))
 
     @property
     def is_empty(self) -> bool:
@@ -391,7 +391,9 @@ class WhereNonempty(Configured, Generic[S]):
     def _spoken_of(self) -> tuple[Var, ...]:
         condition = self._nonempty.condition
         linked = () if condition.is_complete else self._nonempty.parameters
-        return tuple(dict.fromkeys((*self._inner.params, *free_vars(*condition.facts, *condition.occupied), *linked)))
+        return tuple(
+            dict.fromkeys((*self._inner.params, *dag.free_vars(*condition.facts, *condition.occupied), *linked))
+        )
 
     def _excluding(self, values: Mapping[Var, Expr]) -> tuple[Cond, ...]:
         return self._nonempty.excluding(values)

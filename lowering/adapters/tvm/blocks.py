@@ -25,13 +25,9 @@ from bound.tensor import Tensor
 from bound.tir.value import Operand
 from bound.tir.walk import loaded_tensor, nodes, read_indices
 from intset.errors import InputError
-from intset.expr import ops
-from intset.expr.arguments import of_kind
+from intset.expr import Cond, Expr, Range, Var, arguments, const, dag, ops, shown
 from intset.expr.build import logical_and
-from intset.expr.dag import conjuncts, opaque_terms, postorder
-from intset.expr.node import Cond, Expr, Var, const, truth
-from intset.expr.printer import shown
-from intset.expr.range import Range
+from intset.expr.node import truth
 from intset.itermap.itermap import IterMap
 from lowering.adapters.tvm.reading import (
     DETECTED,
@@ -45,8 +41,7 @@ from lowering.adapters.tvm.reading import (
     written_tensors,
 )
 from lowering.adapters.tvm.writing import INDEX, PrimFuncWriter, TirStmt, TirTerm
-from lowering.nest import ir
-from lowering.nest.driver import Cursor, synthesized
+from lowering.nest import driver, ir
 from lowering.nest.scope import Indices, Scope, element_accesses, proves
 from lowering.nest.walk import bound_in, free_variables, range_ends, replaced, statements, touched, transform, variables
 from lowering.passes.values.cse import inline_values
@@ -97,12 +92,12 @@ def iterations(loops: Sequence[ir.For], scope: Scope, stmt: ir.Stmt) -> BlockIte
     scope: ranges and conditions in force at the statement.
     """
     whole = guarded(stmt)
-    guards, inner = (list(conjuncts(whole.cond)), whole.stmts) if whole is not None else ([], [stmt])
+    guards, inner = (list(dag.conjuncts(whole.cond)), whole.stmts) if whole is not None else ([], [stmt])
     start = guarded(inner[0]) if len(inner) > 1 and isinstance(inner[0], ir.If) else None
     stores = [part for one in inner for part in statements(one) if isinstance(part, ir.Store)]
     wanted = list(stores[0].indices) if len({store.indices for store in stores}) == 1 else []
     if start is not None:
-        wanted += [e for c in conjuncts(start.cond) if c.op is ops.EQ for e in c.args if isinstance(e, Expr)]
+        wanted += [e for c in dag.conjuncts(start.cond) if c.op is ops.EQ for e in c.args if isinstance(e, Expr)]
     values = _AxisValues(loops, scope, _usable(wanted, loops, stmt))
     axes, predicate, kept = values.limited([c for c in guards if c is not truth(True)])
     parts = [values.in_block(part) for part in inner]
@@ -121,14 +116,14 @@ def _usable(indices: Sequence[Expr], loops: Sequence[ir.For], stmt: ir.Stmt) -> 
     for index in indices:
         e = _without_offset(index)
         used = set(variables(e))
-        if used & own and not used & inside and not opaque_terms(e) and _is_fused(e):
+        if used & own and not used & inside and not dag.opaque_terms(e) and _is_fused(e):
             found[e] = None
     return list(found)
 
 
 def _is_fused(e: Expr) -> bool:
     """Whether TVM may recognize an index: variables times positive numbers, sums, quotients and remainders of them."""
-    for node in postorder((e,)):
+    for node in dag.postorder((e,)):
         factors = [part for part in node.args if part.op is ops.CONST] if node.op is ops.MUL else [node]
         if not factors or (node.op is ops.CONST and node.data < 0) or node.op not in _FUSING:
             return False
@@ -214,7 +209,7 @@ def _initialization(first: ir.Stmt, body: Sequence[ir.Stmt], axes: Sequence[Bloc
     if start is None or not reduced or not is_initialization(start.stmts):
         return None
     ends = {axis.var.eq(range_ends(axis.domain)[0]): range_ends(axis.domain)[1] for axis in reduced}
-    found = set(conjuncts(start.cond))
+    found = set(dag.conjuncts(start.cond))
     if not found <= set(ends) or any(cond not in found and extent is not const(1) for cond, extent in ends.items()):
         return None
     stored = [{(s.tensor, s.indices) for s in part if isinstance(s, ir.Store)} for part in (start.stmts, updates)]
@@ -287,7 +282,7 @@ def _separates(var: Var, places: Sequence[Indices]) -> bool:
 
 def _tells(axes: Sequence[BlockAxis], indices: Indices, scope: Scope) -> bool:
     """Whether the indices of an element determine the values of the axes."""
-    mapped = [e for e in indices if not opaque_terms(e)]
+    mapped = [e for e in indices if not dag.opaque_terms(e)]
     if not {axis.var for axis in axes} <= set(variables(*mapped)):
         return False
     own = {axis.var: axis.domain for axis in axes}
@@ -323,10 +318,12 @@ def to_tvm(f: ir.Function, like: PrimFunc | None = None, blocks: bool = True) ->
     ir.checked_function(f, "to_tvm")
     if like is not None and not isinstance(like, tirx.PrimFunc):
         raise InputError(f"like must be a PrimFunc of TVM, not {shown(like)}")
-    return (BlockWriter if of_kind(bool, blocks, "blocks", "True or False") else PrimFuncWriter)(f, like).function()
+    return (BlockWriter if arguments.of_kind(bool, blocks, "blocks", "True or False") else PrimFuncWriter)(
+        f, like
+    ).function()
 
 
-class BlockCursor(Cursor):
+class BlockCursor(driver.Cursor):
     """A position among blocks.
 
     Attributes
@@ -364,7 +361,7 @@ class BlockWriter(PrimFuncWriter):
 
     def function(self) -> PrimFunc:
         params = self._parameters()
-        body = synthesized(self.f.body, BlockCursor.root(self.f), self._rules())
+        body = driver.synthesized(self.f.body, BlockCursor.root(self.f), self._rules())
         former = None if self.like is None else self.like.body
         marks = dict(annotations_of(former.block)) if isinstance(former, SBlockRealize) else {}
         root = SBlock([], [], [], "root", body, None, self._allocated, annotations=marks)
@@ -384,7 +381,7 @@ class BlockWriter(PrimFuncWriter):
     def _loop(self, stmt: ir.For, here: BlockCursor) -> TirStmt:
         ends = range_ends(stmt.range)
         own = {loop.var for loop in here.around}
-        if here.opened is not stmt and (own & set(variables(*ends)) or opaque_terms(*ends)):
+        if here.opened is not stmt and (own & set(variables(*ends)) or dag.opaque_terms(*ends)):
             return self._block(stmt, here)
         return self._for(stmt, here)
 
@@ -430,7 +427,7 @@ class BlockWriter(PrimFuncWriter):
     def _is_fixed(self, stmt: ir.Allocate) -> bool:
         """Whether extents of a storage depend on sizes alone."""
         ends = [e for r in stmt.ranges for e in range_ends(r)[1:]]
-        return set(variables(*ends)) <= self._sizes and not opaque_terms(*ends)
+        return set(variables(*ends)) <= self._sizes and not dag.opaque_terms(*ends)
 
     def _allocation(self, stmt: ir.Allocate, here: BlockCursor) -> TirTerm:
         made = self._allocate(stmt, here)

@@ -38,15 +38,12 @@ from bound.tir.build import ExternCall
 from bound.tir.value import Operand, Value, parameter
 from bound.tir.walk import loaded_tensor, nodes, read_indices
 from intset.errors import InputError
+from intset.expr import Cond, Expr, Range, ShapeVar, Var, as_expr, const, dag, shown
 from intset.expr.build import ceildiv, logical_and
-from intset.expr.dag import conjuncts, opaque_terms, substitute
-from intset.expr.node import Cond, Expr, ShapeVar, Var, as_expr, const, truth
-from intset.expr.printer import shown
-from intset.expr.range import Range
+from intset.expr.node import truth
 from lowering.adapters.tvm import terms
 from lowering.adapters.tvm.terms import DataVar, as_value, call_name, dtype_of, is_data, lanes_of, term_of
-from lowering.nest import ir
-from lowering.nest.driver import Cursor, rewritten
+from lowering.nest import driver, ir
 from lowering.nest.scope import Indices, Scope, proves
 from lowering.nest.walk import operands, range_ends, rebuilt, statements, tensors_read, variables
 
@@ -64,7 +61,7 @@ def guarded(stmt: ir.Stmt) -> GuardedStmts | None:
     """Return condition and statements of a branch; `None` if it has an `else` or depends on data."""
     if not isinstance(stmt, ir.If):
         return GuardedStmts(truth(True), ir.flat(stmt))
-    if stmt.orelse is not None or not isinstance(stmt.cond, Cond) or opaque_terms(stmt.cond):
+    if stmt.orelse is not None or not isinstance(stmt.cond, Cond) or dag.opaque_terms(stmt.cond):
         return None
     return GuardedStmts(stmt.cond, ir.flat(stmt.then))
 
@@ -81,10 +78,10 @@ def with_hoisted_initializations(f: ir.Function) -> ir.Function:
 
     Guarantee: equal stores in equal order. Loops that may be empty or run in parallel keep theirs.
     """
-    return f.with_body(rewritten(f.body, Cursor.root(f), leave={ir.For: (_hoist,)}))
+    return f.with_body(driver.rewritten(f.body, driver.Cursor.root(f), leave={ir.For: (_hoist,)}))
 
 
-def _hoist(loop: ir.For, here: Cursor) -> ir.Stmt:
+def _hoist(loop: ir.For, here: driver.Cursor) -> ir.Stmt:
     whole = guarded(loop.body)
     if whole is None or not whole.stmts or loop.kind not in SEQUENTIAL or loop.carried:
         return loop
@@ -93,14 +90,14 @@ def _hoist(loop: ir.For, here: Cursor) -> ir.Stmt:
     if start is None or not isinstance(first, ir.If) or not is_initialization(start.stmts):
         return loop
     low, extent = range_ends(loop.range)
-    cond = logical_and(*conjuncts(whole.cond), *conjuncts(start.cond))
-    if loop.var in variables(*(e for stmt in start.stmts for e in operands(stmt))) or opaque_terms(low, extent):
+    cond = logical_and(*dag.conjuncts(whole.cond), *dag.conjuncts(start.cond))
+    if loop.var in variables(*(e for stmt in start.stmts for e in operands(stmt))) or dag.opaque_terms(low, extent):
         return loop
     inside = here.scope.inside(loop)
-    once = any(part is loop.var.eq(low) for part in conjuncts(cond)) or proves(inside.where(cond), loop.var.eq(low))
+    once = any(part is loop.var.eq(low) for part in dag.conjuncts(cond)) or proves(inside.where(cond), loop.var.eq(low))
     if not once or not _is_run(extent, here.scope):
         return loop
-    left = [substitute(part, {loop.var: low}) for part in conjuncts(cond) if part is not loop.var.eq(low)]
+    left = [dag.substitute(part, {loop.var: low}) for part in dag.conjuncts(cond) if part is not loop.var.eq(low)]
     left = [part for part in left if not proves(here.scope, part)]
     simple = [here.ctx.simplify(part) for part in left]
     init = ir.If(logical_and(*simple), ir.seq(*start.stmts)) if simple else ir.seq(*start.stmts)
@@ -117,10 +114,10 @@ def with_guarded_initializations(f: ir.Function) -> ir.Function:
 
     Guarantee: equal stores in equal order, since the loops are proved to have an iteration.
     """
-    return f.with_body(rewritten(f.body, Cursor.root(f), enter={ir.Seq: (_sink,)}))
+    return f.with_body(driver.rewritten(f.body, driver.Cursor.root(f), enter={ir.Seq: (_sink,)}))
 
 
-def _sink(stmt: ir.Seq, here: Cursor) -> ir.Stmt:
+def _sink(stmt: ir.Seq, here: driver.Cursor) -> ir.Stmt:
     parts: list[ir.Stmt] = []
     waiting = list(stmt.stmts)
     while waiting:
@@ -134,7 +131,7 @@ def _sink(stmt: ir.Seq, here: Cursor) -> ir.Stmt:
     return stmt if len(parts) == len(stmt.stmts) else ir.seq(*parts)
 
 
-def _joined(stmts: Sequence[ir.Stmt], here: Cursor) -> tuple[int, ir.Stmt] | None:
+def _joined(stmts: Sequence[ir.Stmt], here: driver.Cursor) -> tuple[int, ir.Stmt] | None:
     """The initialization and the loops at the front as one nest, and the number of statements replaced."""
     count = next((k for k, stmt in enumerate(stmts) if isinstance(stmt, ir.For)), 0)
     start = guarded(stmts[0]) if count == 1 else GuardedStmts(truth(True), list(stmts[:count]))
@@ -149,7 +146,7 @@ def _joined(stmts: Sequence[ir.Stmt], here: Cursor) -> tuple[int, ir.Stmt] | Non
     scope = here.scope
     for loop in loops:
         low, extent = range_ends(loop.range)
-        if loop.carried or loop.kind not in SEQUENTIAL or opaque_terms(low, extent) or not _is_run(extent, scope):
+        if loop.carried or loop.kind not in SEQUENTIAL or dag.opaque_terms(low, extent) or not _is_run(extent, scope):
             return None
         scope = scope.inside(loop)
     own = {loop.var for loop in loops}
@@ -160,7 +157,7 @@ def _joined(stmts: Sequence[ir.Stmt], here: Cursor) -> tuple[int, ir.Stmt] | Non
     if whole.cond is not truth(True) and not proves(scope.where(first, start.cond), whole.cond):
         return None
     then = scope.where(first, whole.cond)
-    left = [part for part in conjuncts(start.cond) if part is not truth(True) and not proves(then, part)]
+    left = [part for part in dag.conjuncts(start.cond) if part is not truth(True) and not proves(then, part)]
     body: ir.Stmt = ir.seq(ir.If(logical_and(first, *left), ir.seq(*start.stmts)), *whole.stmts)
     body = body if whole.cond is truth(True) else ir.If(whole.cond, body)
     for loop in reversed(loops):
@@ -621,7 +618,7 @@ class PrimFuncReader:
         held = PlaceholderOp(f"{one.tensor.name}_lanes", (const(lanes),), one.tensor.dtype).output(0)
         first = ir.For(lane, each, ir.Store(held, (lane,), one.value), ir.LoopKind.VECTORIZED)
         again = Var("lane")
-        indices = tuple(substitute(index, {lane: again}) for index in one.indices)
+        indices = tuple(dag.substitute(index, {lane: again}) for index in one.indices)
         after = ir.For(again, each, ir.Store(one.tensor, indices, element(held, (again,))), ir.LoopKind.VECTORIZED)
         return ir.seq(ir.Allocate(held, (each,)), first, after)
 
@@ -695,7 +692,7 @@ class PrimFuncReader:
         names: list[ir.Stmt] = []
         for axis, term in zip(block.iter_vars, stmt.iter_values, strict=True):
             value = self._integer(term)
-            if opaque_terms(value):  # read once, before the block stores
+            if dag.opaque_terms(value):  # read once, before the block stores
                 names.append(self._let(axis.var, value))
             else:
                 self._bind(axis.var, value)

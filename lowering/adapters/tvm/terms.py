@@ -20,11 +20,10 @@ from bound.tir.build import FUNCTIONS, popcount, power
 from bound.tir.machine import within
 from bound.tir.value import DIV, Operand, constant, parameter
 from intset.errors import InputError
+from intset.expr import Expr, Var, const, dag, ops
 from intset.expr import build as ints
-from intset.expr import ops
 from intset.expr.convert import Converter, OperandsByClass
-from intset.expr.dag import operations
-from intset.expr.node import Expr, PlainVar, Var, const, truth
+from intset.expr.node import PlainVar, truth
 from intset.expr.ops import Op
 from lowering.nest.undef import undef
 
@@ -96,7 +95,7 @@ def as_value(term: Any, value: Operand) -> Operand:
 def is_data(value: Expr) -> bool:
     """Whether an integer depends on data."""
     named = any(isinstance(var, DataVar) for var in value.free_vars())
-    return named or not _DATA.isdisjoint(operations(value))
+    return named or not _DATA.isdisjoint(dag.operations(value))
 
 
 class DataVar(PlainVar):

@@ -24,17 +24,13 @@ from bound.tir.machine import TRAPPING, Trapping
 from bound.tir.value import CALL, CONVERT, DIV, NUMBER, PARAM, READ, UNDEF, IntFunction, Operand, TensorElement, Value
 from bound.tir.walk import nodes
 from intset.errors import InputError
-from intset.expr import dag, ops
+from intset.expr import Expr, Range, Var, const, constant_value, dag, ops, shown
 from intset.expr.build import ceildiv, logical_and
 from intset.expr.convert import Converter, operation_of
-from intset.expr.node import Expr, Var, const, constant_value
-from intset.expr.printer import shown
-from intset.expr.range import Range
 from intset.infinity import Infinity
 from lowering.adapters.tvm.reading import KINDS, ForeignCall, PrimFunc, PrimFuncReader, restored
 from lowering.adapters.tvm.terms import CLASSES
-from lowering.nest import ir
-from lowering.nest.driver import Cursor, Descent, Synthesis, rewritten, synthesized
+from lowering.nest import driver, ir
 from lowering.nest.scope import proves
 from lowering.nest.undef import Undef, is_undef
 from lowering.nest.walk import map_operands, range_ends, rebuilt, replaced, substitute
@@ -48,10 +44,12 @@ def with_launched_threads(f: ir.Function) -> ir.Function:
     A nested loop on the same thread but with another extent becomes a serial loop over a guarded loop with the launched
     extent.
     """
-    return f.with_body(rewritten(f.body, Cursor.root(f), enter={ir.For: (_from_zero, _on_launched, _of_lanes)}))
+    return f.with_body(
+        driver.rewritten(f.body, driver.Cursor.root(f), enter={ir.For: (_from_zero, _on_launched, _of_lanes)})
+    )
 
 
-def _from_zero(loop: ir.For, here: Cursor) -> ir.Stmt:
+def _from_zero(loop: ir.For, here: driver.Cursor) -> ir.Stmt:
     low, extent = range_ends(loop.range)
     if loop.kind not in _ON_THREADS or low is const(0):
         return loop
@@ -65,7 +63,7 @@ def _from_zero(loop: ir.For, here: Cursor) -> ir.Stmt:
     return ir.with_fields(loop, var=var, range=Range(0, extent), body=rebuilt(loop.body, moved))
 
 
-def _on_launched(loop: ir.For, here: Cursor) -> ir.Stmt:
+def _on_launched(loop: ir.For, here: driver.Cursor) -> ir.Stmt:
     _, extent = range_ends(loop.range)
     launched = next((outer for outer in here.loops if outer.thread == loop.thread), None)
     if loop.kind not in _ON_THREADS or launched is None:
@@ -84,7 +82,7 @@ def _on_launched(loop: ir.For, here: Cursor) -> ir.Stmt:
     )
 
 
-def _of_lanes(loop: ir.For, here: Cursor) -> ir.Stmt:
+def _of_lanes(loop: ir.For, here: driver.Cursor) -> ir.Stmt:
     """A vectorized loop over the largest extent, guarded; a serial one where no constant bounds the extent."""
     low, extent = range_ends(loop.range)
     if loop.kind is not ir.LoopKind.VECTORIZED or extent.is_const:
@@ -101,7 +99,7 @@ def _of_lanes(loop: ir.For, here: Cursor) -> ir.Stmt:
 
 
 TirTerm: TypeAlias = "Any"
-TirStmt: TypeAlias = "Synthesis[Descent, TirTerm]"
+TirStmt: TypeAlias = "driver.Synthesis[driver.Descent, TirTerm]"
 
 INDEX: Final = "int64"
 _SCHEDULABLE: Final = "s_tir"  # the attribute of a function with blocks
@@ -123,7 +121,9 @@ class PrimFuncWriter:
 
     def function(self) -> PrimFunc:
         """The function of TVM."""
-        return self._named(tirx.PrimFunc(self._parameters(), synthesized(self.f.body, Descent(), self._rules())), False)
+        return self._named(
+            tirx.PrimFunc(self._parameters(), driver.synthesized(self.f.body, driver.Descent(), self._rules())), False
+        )
 
     def _named(self, func: TirTerm, has_blocks: bool) -> PrimFunc:
         """Attach name and attributes."""
@@ -265,7 +265,7 @@ class PrimFuncWriter:
 
     # -- statements -------------------------------------------------------------------------------------------------
 
-    def _rules(self) -> dict[type[ir.Stmt], Callable[[Any, Descent], Any]]:
+    def _rules(self) -> dict[type[ir.Stmt], Callable[[Any, driver.Descent], Any]]:
         return {
             ir.Seq: self._seq,
             ir.For: self._for,
@@ -278,7 +278,7 @@ class PrimFuncWriter:
             ir.Evaluate: self._call,
         }
 
-    def _seq(self, stmt: ir.Seq, descent: Descent) -> TirStmt:
+    def _seq(self, stmt: ir.Seq, descent: driver.Descent) -> TirStmt:
         parts = []
         for inner in stmt.stmts:
             parts.append((yield inner, descent))  # noqa: PERF401  # a comprehension cannot yield
@@ -286,7 +286,7 @@ class PrimFuncWriter:
             return parts[0]
         return tir.SeqStmt(parts) if parts else tir.Evaluate(_integer(0))
 
-    def _for(self, stmt: ir.For, descent: Descent) -> TirStmt:
+    def _for(self, stmt: ir.For, descent: driver.Descent) -> TirStmt:
         if stmt.carried:
             raise InputError(
                 f"the loop over {stmt.var.name} carries variables: convert the nest before strength_reduce"
@@ -300,25 +300,25 @@ class PrimFuncWriter:
         body = yield stmt.body, descent.inside(stmt)
         return tir.For(var, low, extent, KINDS.index(kind), body, binding, dict(stmt.annotations))
 
-    def _if(self, stmt: ir.If, descent: Descent) -> TirStmt:
+    def _if(self, stmt: ir.If, descent: driver.Descent) -> TirStmt:
         then = yield stmt.then, descent.then(stmt)
         orelse = None
         if stmt.orelse is not None:
             orelse = yield stmt.orelse, descent.otherwise(stmt)
         return tir.IfThenElse(self._terms(stmt.cond), then, orelse)
 
-    def _store(self, stmt: ir.Store, _: Descent) -> TirTerm:
+    def _store(self, stmt: ir.Store, _: driver.Descent) -> TirTerm:
         dtype = stmt.tensor.dtype
         value = _undef(dtype) if is_undef(stmt.value) else _as(dtype, self._terms(stmt.value))
         indices = [self._terms(e) for e in stmt.indices]
         return tir.BufferStore(self._buffer(stmt.tensor), value, self._places(stmt.tensor, indices))
 
-    def _let(self, stmt: ir.Let, _: Descent) -> TirTerm:
+    def _let(self, stmt: ir.Let, _: driver.Descent) -> TirTerm:
         value = self._terms(stmt.value)
         name = stmt.var.name if isinstance(stmt.var, Var) else str(stmt.var.data[0])
         return tir.Bind(self._bound(stmt.var, tirx.Var(name, value.ty)), value)
 
-    def _allocate(self, stmt: ir.Allocate, _: Descent) -> TirTerm:
+    def _allocate(self, stmt: ir.Allocate, _: driver.Descent) -> TirTerm:
         ends = [range_ends(r) for r in stmt.ranges]
         if stmt.tensor in self._buffers:
             self._terms = self._converter()
@@ -327,7 +327,7 @@ class PrimFuncWriter:
         self._buffers[stmt.tensor] = buffer
         return tir.AllocBuffer(buffer)
 
-    def _call(self, stmt: ir.Evaluate, _: Descent) -> TirTerm:
+    def _call(self, stmt: ir.Evaluate, _: driver.Descent) -> TirTerm:
         """A statement that came from TVM, with present variables and buffers."""
         call = stmt.call
         if not isinstance(call, ForeignCall):
@@ -340,7 +340,7 @@ class PrimFuncWriter:
                 raise InputError(f"{call.name}, a statement of TVM, knows {tensor.name} in its former storage")
         return restored(call, terms, map(self._buffer, tensors))
 
-    def _assert(self, stmt: ir.Assert, _: Descent) -> TirTerm:
+    def _assert(self, stmt: ir.Assert, _: driver.Descent) -> TirTerm:
         made = tvm.get_global_func("tirx.AssertStmt")
         kind, message = (tvm.ir.StringImm(text) for text in ("RuntimeError", stmt.message))
         return made(self._terms(stmt.cond), kind, [message], None)

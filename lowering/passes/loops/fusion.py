@@ -20,32 +20,13 @@ from bound.tir.build import negation, together
 from bound.tir.value import Operand, Truth
 from intset.budgets import FUSED_PAIRS
 from intset.errors import BudgetError, IntSetError
+from intset.expr import Cond, Expr, Var, dag, shown
 from intset.expr.build import logical_and
-from intset.expr.dag import opaque_terms
-from intset.expr.node import Cond, Expr, Var
-from intset.expr.printer import shown
 from intset.linear.form import Linear
 from lowering.dataflow.program import Access
 from lowering.dataflow.reaching import Dependences, precedes
 from lowering.errors import LayoutError
-from lowering.nest.driver import Cursor, Descent, cursors, inside, rewritten, walked
-from lowering.nest.ir import (
-    MOVABLE,
-    Allocate,
-    Assert,
-    Evaluate,
-    For,
-    Function,
-    If,
-    Let,
-    LoopKind,
-    Seq,
-    Stmt,
-    Store,
-    checked_function,
-    flat,
-    seq,
-)
+from lowering.nest import driver, ir
 from lowering.nest.names import with_fresh_names
 from lowering.nest.scope import ElementAccess, Scope, element_accesses, proof_of, proves, written_in
 from lowering.nest.undef import has_undef
@@ -60,7 +41,7 @@ class Race(NamedTuple):
     """Two iterations of a parallel loop that touch an element of a tensor, and which; `None` where that depends on
     sizes."""
 
-    loop: For
+    loop: ir.For
     tensor: Tensor
     iterations: tuple[int, int] | None
     element: tuple[int, ...] | None
@@ -70,20 +51,20 @@ class NestedAccess(NamedTuple):
     """An access, and the loops and conditions around it inside a given loop."""
 
     access: ElementAccess
-    steps: tuple[For | Cond, ...]
+    steps: tuple[ir.For | Cond, ...]
 
     @property
-    def loops(self) -> tuple[For, ...]:
-        return tuple(step for step in self.steps if isinstance(step, For))
+    def loops(self) -> tuple[ir.For, ...]:
+        return tuple(step for step in self.steps if isinstance(step, ir.For))
 
 
-def races(f: Function) -> Iterator[Race]:
+def races(f: ir.Function) -> Iterator[Race]:
     """The parallel loops of a function with iterations that certainly touch one element, one of them storing."""
-    if not any(isinstance(s, For) and s.kind is LoopKind.PARALLEL for s in statements(f.body)):
+    if not any(isinstance(s, ir.For) and s.kind is ir.LoopKind.PARALLEL for s in statements(f.body)):
         return
-    for place in cursors(f):
+    for place in driver.cursors(f):
         loop = place.stmt
-        if isinstance(loop, For) and loop.kind is LoopKind.PARALLEL and not _is_apart(loop):
+        if isinstance(loop, ir.For) and loop.kind is ir.LoopKind.PARALLEL and not _is_apart(loop):
             found = _race(loop, Dependences(f, loop, place.scope))
             if found is not None:
                 yield found
@@ -92,32 +73,32 @@ def races(f: Function) -> Iterator[Race]:
 # -- by one index ------------------------------------------------------------------------------------------------------
 
 
-def _is_apart(loop: For) -> bool:
+def _is_apart(loop: ir.For) -> bool:
     """Whether indices alone show that no two iterations access one element that one of them stores."""
     every = nested_accesses(loop, bound_in(loop))
     stores = [one for one in every if one.access.is_store]
     return all(_are_apart(loop.var, a, b) for a in stores for b in every if a.access.tensor is b.access.tensor)
 
 
-class _Inside(Descent):
+class _Inside(driver.Descent):
     """The loops and conditions around a position, outermost first."""
 
     __slots__ = ("steps",)
 
-    def __init__(self, steps: tuple[For | Cond, ...] = ()) -> None:
+    def __init__(self, steps: tuple[ir.For | Cond, ...] = ()) -> None:
         self.steps = steps
 
-    def inside(self, loop: For) -> _Inside:
+    def inside(self, loop: ir.For) -> _Inside:
         return _Inside((*self.steps, loop))
 
-    def then(self, branch: If) -> _Inside:
+    def then(self, branch: ir.If) -> _Inside:
         return self._where(branch.cond)
 
-    def otherwise(self, branch: If) -> _Inside:
+    def otherwise(self, branch: ir.If) -> _Inside:
         return self._where(~branch.cond) if isinstance(branch.cond, Cond) else self
 
-    def after(self, old: Stmt, new: Stmt) -> _Inside:
-        if isinstance(old, Let) and isinstance(old.var, Var) and isinstance(old.value, Expr):
+    def after(self, old: ir.Stmt, new: ir.Stmt) -> _Inside:
+        if isinstance(old, ir.Let) and isinstance(old.var, Var) and isinstance(old.value, Expr):
             return self._where(old.var.eq(old.value))
         return self
 
@@ -125,11 +106,11 @@ class _Inside(Descent):
         return _Inside((*self.steps, cond)) if isinstance(cond, Cond) else self
 
 
-def nested_accesses(loop: For, own: Collection[object]) -> list[NestedAccess]:
+def nested_accesses(loop: ir.For, own: Collection[object]) -> list[NestedAccess]:
     """The accesses in the body of a loop, except to the tensors in `own`."""
     return [
         NestedAccess(access, here.steps)
-        for stmt, here in walked(loop.body, _Inside())
+        for stmt, here in driver.walked(loop.body, _Inside())
         for access in element_accesses(stmt)
         if access.tensor not in own
     ]
@@ -140,7 +121,7 @@ def _are_apart(var: Var, a: NestedAccess, b: NestedAccess) -> bool:
     return any(_tells_apart(var, x, y, a.loops, b.loops) for x, y in pairs)
 
 
-def _tells_apart(var: Var, a: Expr, b: Expr, inside_a: Sequence[For], inside_b: Sequence[For]) -> bool:
+def _tells_apart(var: Var, a: Expr, b: Expr, inside_a: Sequence[ir.For], inside_b: Sequence[ir.For]) -> bool:
     """Whether two indices differ wherever the loop variable does."""
     x, y = form_of(a), form_of(b)
     step = x.terms.get(var, 0)
@@ -156,7 +137,7 @@ def _tells_apart(var: Var, a: Expr, b: Expr, inside_a: Sequence[For], inside_b: 
     return max(abs(low - most), abs(high - least)) < abs(step)
 
 
-def _split(form: Linear, var: Var, loops: Sequence[For]) -> tuple[Linear, Linear]:
+def _split(form: Linear, var: Var, loops: Sequence[ir.For]) -> tuple[Linear, Linear]:
     """Split an index into the contributions of outer and of inner loops."""
     inner = {loop.var for loop in loops}
     moving = {t: k for t, k in form.terms.items() if inner & set(t.free_vars())}
@@ -164,7 +145,7 @@ def _split(form: Linear, var: Var, loops: Sequence[For]) -> tuple[Linear, Linear
     return Linear(form.const, rest), Linear(0, moving)
 
 
-def _span(form: Linear, loops: Sequence[For]) -> tuple[int, int] | None:
+def _span(form: Linear, loops: Sequence[ir.For]) -> tuple[int, int] | None:
     known = Loops().within(*loops)
     lows = [f.const for f in known.least(form) if f.is_const]
     highs = [-f.const for f in known.least(form.scale(-1)) if f.is_const]
@@ -174,7 +155,7 @@ def _span(form: Linear, loops: Sequence[For]) -> tuple[int, int] | None:
 # -- by sets -----------------------------------------------------------------------------------------------------------
 
 
-def _race(loop: For, dependences: Dependences) -> Race | None:
+def _race(loop: ir.For, dependences: Dependences) -> Race | None:
     """Find a race between accesses whose iterations are known exactly."""
     for a, b in dependences.pairs():
         if not (dependences.is_exact(a) and dependences.is_exact(b)):
@@ -196,7 +177,7 @@ def _race(loop: For, dependences: Dependences) -> Race | None:
     return None
 
 
-def merge_adjacent_loops(f: Function, report: list[Entry] | None = None) -> Function:
+def merge_adjacent_loops(f: ir.Function, report: list[Entry] | None = None) -> ir.Function:
     """Fuse adjacent loops over the same range where no result changes.
 
     Storage and data-independent names between two loops move in front of both.
@@ -211,10 +192,10 @@ def merge_adjacent_loops(f: Function, report: list[Entry] | None = None) -> Func
     ------
     InputError: an assumption of the nest is proved false.
     """
-    checked_function(f, "merge_adjacent_loops")
+    ir.checked_function(f, "merge_adjacent_loops")
     check_assumptions(f)
     fusion = _Fusion(f)
-    body = rewritten(f.body, Cursor.root(f), enter={Seq: (fusion.fuse_adjacent,)})
+    body = driver.rewritten(f.body, driver.Cursor.root(f), enter={ir.Seq: (fusion.fuse_adjacent,)})
     fusion.report.give(report)
     return f.with_body(body)
 
@@ -222,18 +203,20 @@ def merge_adjacent_loops(f: Function, report: list[Entry] | None = None) -> Func
 class _Fusion:
     """The rule of `merge_adjacent_loops`, with the original path of every statement for reports."""
 
-    def __init__(self, f: Function) -> None:
+    def __init__(self, f: ir.Function) -> None:
         self.report = PassReport(f)
-        self._paths = {id(stmt): cursor.path for stmt, cursor in walked(f.body, Cursor.root(f))}
-        self._alive: list[Stmt] = []  # statements whose ids are keys
+        self._paths = {id(stmt): cursor.path for stmt, cursor in driver.walked(f.body, driver.Cursor.root(f))}
+        self._alive: list[ir.Stmt] = []  # statements whose ids are keys
 
-    def fuse_adjacent(self, block: Seq, cursor: Cursor) -> Stmt:
+    def fuse_adjacent(self, block: ir.Seq, cursor: driver.Cursor) -> ir.Stmt:
         """Fuse each loop of a sequence with the loop before it, over storage and names between the two."""
-        done: list[tuple[Stmt, Cursor]] = []
-        for stmt, here in inside(block, cursor):
-            last = next((k for k in reversed(range(len(done))) if not isinstance(done[k][0], (Allocate, Let))), None)
+        done: list[tuple[ir.Stmt, driver.Cursor]] = []
+        for stmt, here in driver.inside(block, cursor):
+            last = next(
+                (k for k in reversed(range(len(done))) if not isinstance(done[k][0], (ir.Allocate, ir.Let))), None
+            )
             first = None if last is None else done[last][0]
-            if last is None or not isinstance(first, For) or not isinstance(stmt, For):
+            if last is None or not isinstance(first, ir.For) or not isinstance(stmt, ir.For):
                 done.append((stmt, here))
                 continue
             path, between = self._paths[id(stmt)], done[last + 1 :]
@@ -244,32 +227,34 @@ class _Fusion:
                 continue
             self.report.say(path, True, f"it runs in the loop at line {self.report.line(self._paths[id(first)])}")
             done[last:] = [*between, (self._fused(first, stmt), done[last][1])]
-        return block if len(done) == len(block.stmts) else seq(*(stmt for stmt, _ in done))
+        return block if len(done) == len(block.stmts) else ir.seq(*(stmt for stmt, _ in done))
 
-    def _fused(self, first: For, second: For) -> For:
+    def _fused(self, first: ir.For, second: ir.For) -> ir.For:
         # A loop inside the second may have the first one's variable, which it would capture.
         moved = with_fresh_names(second) if first.var in bound_in(second.body) else second
-        assert isinstance(moved, For)
+        assert isinstance(moved, ir.For)
         later = substitute(moved.body, {moved.var: first.var})
         for old, new in zip(statements(second.body), statements(later), strict=True):
             self._paths[id(new)] = self._paths[id(old)]
-        kind = first.kind if first.kind is second.kind else LoopKind.SERIAL
-        fused = replace(first, body=seq(*flat(first.body), *flat(later)), kind=kind)
+        kind = first.kind if first.kind is second.kind else ir.LoopKind.SERIAL
+        fused = replace(first, body=ir.seq(*ir.flat(first.body), *ir.flat(later)), kind=kind)
         self._paths[id(fused)] = self._paths[id(first)]
         self._alive += [later, fused]
         return fused
 
 
-def _why_not(first: For, second: For, cursor: Cursor, between: list[Stmt]) -> tuple[str, tuple[int, ...] | None] | None:
+def _why_not(
+    first: ir.For, second: ir.For, cursor: driver.Cursor, between: list[ir.Stmt]
+) -> tuple[str, tuple[int, ...] | None] | None:
     """Why two loops cannot be fused, and values of the loops at which it fails; `cursor` is that of the first."""
     for loop in (first, second):
-        if loop.kind not in MOVABLE:
+        if loop.kind not in ir.MOVABLE:
             return f"a loop that is {loop.kind} stays as it is", None
         if loop.annotations:
             return "an annotated loop stays as it is", None
         if loop.carried:
             return "a loop carries values from one iteration to the next", None
-        if any(isinstance(stmt, (Assert, Evaluate)) for stmt in statements(loop.body)):
+        if any(isinstance(stmt, (ir.Assert, ir.Evaluate)) for stmt in statements(loop.body)):
             return "a host call or a check would run in another order", None
     ends = [e for stmt in (first, second, *between) for e in operands(stmt)]
     if tensors_read(*ends):
@@ -281,7 +266,7 @@ def _why_not(first: For, second: For, cursor: Cursor, between: list[Stmt]) -> tu
     return conflict(first, second, cursor)
 
 
-def conflict(first: For, second: For, cursor: Cursor) -> tuple[str, tuple[int, ...] | None] | None:
+def conflict(first: ir.For, second: ir.For, cursor: driver.Cursor) -> tuple[str, tuple[int, ...] | None] | None:
     """Why the iterations of two loops over one range cannot be interleaved, and values of the loops at which it fails.
 
     Two parallel loops must not conflict in either order.
@@ -292,10 +277,10 @@ def conflict(first: For, second: For, cursor: Cursor) -> tuple[str, tuple[int, .
     """
     own = bound_in(first.body) | bound_in(second.body)
     later = with_fresh_names(second)  # the loops may share variables
-    assert isinstance(later, For)
+    assert isinstance(later, ir.For)
     late = later.var
     own |= bound_in(later.body)
-    is_parallel = first.kind is second.kind and first.kind is LoopKind.PARALLEL
+    is_parallel = first.kind is second.kind and first.kind is ir.LoopKind.PARALLEL
     order = first.var.ne(late) if is_parallel else first.var > late
     every_pair = itertools.product(nested_accesses(first, own), nested_accesses(later, own))
     pairs = [(a, b) for a, b in every_pair if a.access.tensor is b.access.tensor]
@@ -310,7 +295,7 @@ def conflict(first: For, second: For, cursor: Cursor) -> tuple[str, tuple[int, .
             return f"which elements of {x.tensor.name} are touched depends on data that the loops write", None
         here = both
         for step in (*a.steps, *b.steps):
-            here = here.inside(step) if isinstance(step, For) else here.where(step)
+            here = here.inside(step) if isinstance(step, ir.For) else here.where(step)
         meet = logical_and(order, *(i.eq(j) for i, j in zip(x.indices, y.indices, strict=True)))
         proof = proof_of(here, ~meet)
         if not proof:
@@ -333,13 +318,13 @@ class StaysError(Exception):
 class Nest(NamedTuple):
     """Loops around a statement, the outermost first, and the guards between them, which depend on integers alone."""
 
-    loops: tuple[For, ...]
+    loops: tuple[ir.For, ...]
     guards: tuple[Cond, ...]
-    body: Stmt
+    body: ir.Stmt
 
-    def stmt(self) -> Stmt:
+    def stmt(self) -> ir.Stmt:
         """The nest as a statement, its guards inside of all loops."""
-        inner = If(together(*self.guards), self.body) if self.guards else self.body
+        inner = ir.If(together(*self.guards), self.body) if self.guards else self.body
         for loop in reversed(self.loops):
             inner = replace(loop, body=inner)
         return inner
@@ -348,29 +333,29 @@ class Nest(NamedTuple):
 class _Component(NamedTuple):
     """A statement inside of loops and guards, and the tests of data that nothing in the nest changes."""
 
-    stmt: Stmt
-    loops: tuple[For, ...] = ()
+    stmt: ir.Stmt
+    loops: tuple[ir.For, ...] = ()
     guards: tuple[Cond, ...] = ()
     tests: tuple[Truth, ...] = ()
 
     def nest(self) -> Nest:
-        body = If(together(*self.tests), self.stmt) if self.tests else self.stmt
+        body = ir.If(together(*self.tests), self.stmt) if self.tests else self.stmt
         return Nest(self.loops, self.guards, body)
 
-    def under(self, stmt: Stmt, cond: Truth) -> _Component:
+    def under(self, stmt: ir.Stmt, cond: Truth) -> _Component:
         """A statement under one more condition."""
-        if isinstance(cond, Cond) and not opaque_terms(cond):
+        if isinstance(cond, Cond) and not dag.opaque_terms(cond):
             return self._replace(stmt=stmt, guards=(*self.guards, cond))
         return self._replace(stmt=stmt, tests=(*self.tests, cond))
 
 
-def stored_indices(stmt: Stmt, tensor: Tensor) -> dict[tuple[Expr, ...], None]:
+def stored_indices(stmt: ir.Stmt, tensor: Tensor) -> dict[tuple[Expr, ...], None]:
     """The indices with which a statement stores to a tensor."""
-    stores = (s for s in statements(stmt) if isinstance(s, Store) and s.tensor is tensor)
+    stores = (s for s in statements(stmt) if isinstance(s, ir.Store) and s.tensor is tensor)
     return dict.fromkeys(s.indices for s in stores)
 
 
-def nests_of(root: For, tensor: Tensor) -> list[Nest]:
+def nests_of(root: ir.For, tensor: Tensor) -> list[Nest]:
     """Distribute a loop into nests, in order.
 
     Each nest has loops around a statement without a loop over the tensor, whose stores to the tensor have equal
@@ -391,7 +376,7 @@ def nests_of(root: For, tensor: Tensor) -> list[Nest]:
             nests.append(part.nest())
         else:
             stack.extend(reversed(inner))
-    if sum(any(isinstance(s, Evaluate) for s in statements(nest.body)) for nest in nests) > 1:
+    if sum(any(isinstance(s, ir.Evaluate) for s in statements(nest.body)) for nest in nests) > 1:
         raise LayoutError("host calls would be made in another order")
     return nests
 
@@ -399,48 +384,48 @@ def nests_of(root: For, tensor: Tensor) -> list[Nest]:
 def _inside(part: _Component, tensor: Tensor, written: Set[Tensor]) -> list[_Component] | None:
     """Distribute a statement into components; `None` if it stays whole."""
     stmt = part.stmt
-    if isinstance(stmt, For):
+    if isinstance(stmt, ir.For):
         if tensor not in touched(stmt):
             return None
-        if stmt.kind not in MOVABLE or stmt.carried:
+        if stmt.kind not in ir.MOVABLE or stmt.carried:
             what = "carries values" if stmt.carried else f"is {stmt.kind}"
             raise StaysError(f"the loop {stmt.var} {what}, and stays as it is")
         return [part._replace(stmt=stmt.body, loops=(*part.loops, stmt))]
     if not _is_to_split(stmt, tensor):
         return None
-    if isinstance(stmt, Seq):
+    if isinstance(stmt, ir.Seq):
         return _sequence(part, tensor)
-    if isinstance(stmt, If) and not any(t in written for t in tensors_read(stmt.cond)):
+    if isinstance(stmt, ir.If) and not any(t in written for t in tensors_read(stmt.cond)):
         other = [] if stmt.orelse is None else [part.under(stmt.orelse, negation(stmt.cond))]
         return [part.under(stmt.then, stmt.cond), *other]
     raise LayoutError(f"what {tensor.name} is touched by in one loop cannot be told apart: it depends on data")
 
 
-def _is_to_split(stmt: Stmt, tensor: Tensor) -> bool:
+def _is_to_split(stmt: ir.Stmt, tensor: Tensor) -> bool:
     """Whether a statement has inner loops over the tensor or accesses it with different indices."""
     inner = list(statements(stmt))
-    if any(isinstance(s, For) and tensor in touched(s) for s in inner) or len(stored_indices(stmt, tensor)) > 1:
+    if any(isinstance(s, ir.For) and tensor in touched(s) for s in inner) or len(stored_indices(stmt, tensor)) > 1:
         return len(inner) > 1
-    return isinstance(stmt, Seq) and tensor in touched(stmt) and any(isinstance(s, Evaluate) for s in inner)
+    return isinstance(stmt, ir.Seq) and tensor in touched(stmt) and any(isinstance(s, ir.Evaluate) for s in inner)
 
 
 def _sequence(part: _Component, tensor: Tensor) -> list[_Component]:
     """Distribute a sequence. Statements in the scope of storage or of a name stay together."""
-    stmts = flat(part.stmt)
+    stmts = ir.flat(part.stmt)
     components: list[_Component] = []
-    others: list[Stmt] = []
+    others: list[ir.Stmt] = []
 
     def note() -> None:
         if others:
-            components.append(part._replace(stmt=seq(*others)))
+            components.append(part._replace(stmt=ir.seq(*others)))
             others.clear()
 
     for k, stmt in enumerate(stmts):
-        if isinstance(stmt, (Let, Allocate)):
+        if isinstance(stmt, (ir.Let, ir.Allocate)):
             note()
-            rest = seq(*stmts[k:])
+            rest = ir.seq(*stmts[k:])
             if k == 0 or _is_to_split(rest, tensor):
-                what = stmt.tensor.name if isinstance(stmt, Allocate) else stmt.var
+                what = stmt.tensor.name if isinstance(stmt, ir.Allocate) else stmt.var
                 raise LayoutError(f"what stands behind {what} in a loop cannot get loops of its own")
             return [*components, part._replace(stmt=rest)]
         if tensor in touched(stmt):
@@ -454,7 +439,7 @@ def _sequence(part: _Component, tensor: Tensor) -> list[_Component]:
 
 def _is_plain(value: Operand) -> bool:
     """Whether a value is an integer that depends on loops and sizes alone."""
-    return isinstance(value, Expr) and not opaque_terms(value) and not has_undef(value)
+    return isinstance(value, Expr) and not dag.opaque_terms(value) and not has_undef(value)
 
 
 def _second_first(shared: int) -> Callable[[Sequence[Var], Sequence[Var]], Cond]:
@@ -462,7 +447,7 @@ def _second_first(shared: int) -> Callable[[Sequence[Var], Sequence[Var]], Cond]
     return lambda x, y: precedes(y[:shared], x[:shared])
 
 
-def check_split(f: Function, item: For, scope: Scope, nests: Sequence[Nest]) -> None:
+def check_split(f: ir.Function, item: ir.For, scope: Scope, nests: Sequence[Nest]) -> None:
     """Refuse nests whose distribution would change a result.
 
     Raises
@@ -473,7 +458,7 @@ def check_split(f: Function, item: For, scope: Scope, nests: Sequence[Nest]) -> 
     of: dict[int, int] = {}
     for k, nest in enumerate(nests):
         of.update((id(stmt), k) for stmt in statements(nest.body))
-    dependences = Dependences(f, seq(*(nest.stmt() for nest in nests)), scope)
+    dependences = Dependences(f, ir.seq(*(nest.stmt() for nest in nests)), scope)
 
     def number(access: Access) -> int:
         return of.get(id(access.site.stmt), -1)

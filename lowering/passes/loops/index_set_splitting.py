@@ -28,26 +28,9 @@ from typing import Any, Final
 from bound.tir import walk
 from bound.tir.value import Operand
 from bound.tir.walk import Part
-from intset.expr import ops
-from intset.expr.node import Cond, Expr, Var, const, constant_value
-from intset.expr.range import Range
+from intset.expr import Cond, Expr, Range, Var, const, constant_value, ops
 from intset.linear.form import Linear
-from lowering.nest.driver import Descent, Parts, StmtRules, done, each_operand, rewritten
-from lowering.nest.ir import (
-    Allocate,
-    Assert,
-    For,
-    Function,
-    If,
-    Let,
-    LoopKind,
-    Seq,
-    Stmt,
-    flat,
-    is_empty,
-    seq,
-    with_fields,
-)
+from lowering.nest import driver, ir
 from lowering.nest.names import with_fresh_names
 from lowering.nest.printer import end_of
 from lowering.nest.scope import scope_behind_head, written_in
@@ -88,7 +71,7 @@ INNERMOST: Final = 8  # the same for innermost loops: they gain most, and copies
 FEWEST: Final = 96  # statements that every function may grow by
 PIECES: Final = 8  # of one loop
 SHARE: Final = 0.25  # least share of decided iterations for which an outer loop is copied
-_WHOLE: Final = (LoopKind.PARALLEL, LoopKind.THREAD, LoopKind.VTHREAD)
+_WHOLE: Final = (ir.LoopKind.PARALLEL, ir.LoopKind.THREAD, ir.LoopKind.VTHREAD)
 MOST: Final = 256  # statements that a loop may become
 
 
@@ -113,7 +96,7 @@ class Breakpoint:
         return form_of(self.at)
 
 
-def partition_loops(f: Function, of: Function | None = None) -> Function:
+def partition_loops(f: ir.Function, of: ir.Function | None = None) -> ir.Function:
     """Index-set splitting: cut loops into subranges in which their conditions are decided.
 
     Guarantee: each iteration runs once, in the old order, so a reduction of floats keeps its value. Where nothing
@@ -131,7 +114,7 @@ def partition_loops(f: Function, of: Function | None = None) -> Function:
     return f if split is fresh else f.with_body(split)
 
 
-def cuts_loops(f: Function) -> bool:
+def cuts_loops(f: ir.Function) -> bool:
     """Whether `partition_loops` cuts a loop; the search ends at the first one."""
     if not _has_conditions(f):
         return False
@@ -141,19 +124,19 @@ def cuts_loops(f: Function) -> bool:
     return rules.has_cut
 
 
-def _split(f: Function, body: Stmt, rules: _Splitting) -> Stmt:
-    enter: StmtRules[_Surroundings] = {
-        Stmt: (each_operand(rules.fold),),
-        For: (rules.split,),
-        If: (each_operand(rules.fold), _take_decided),
-        Assert: (),  # facts about sizes may come from it
-        Seq: (),
+def _split(f: ir.Function, body: ir.Stmt, rules: _Splitting) -> ir.Stmt:
+    enter: driver.StmtRules[_Surroundings] = {
+        ir.Stmt: (driver.each_operand(rules.fold),),
+        ir.For: (rules.split,),
+        ir.If: (driver.each_operand(rules.fold), _take_decided),
+        ir.Assert: (),  # facts about sizes may come from it
+        ir.Seq: (),
     }
-    leave: StmtRules[_Surroundings] = {Seq: (drop_unused_storage,), If: (drop_idle_branch,)}
-    return rewritten(body, _Surroundings(_sizes(f), {}), enter, leave)
+    leave: driver.StmtRules[_Surroundings] = {ir.Seq: (drop_unused_storage,), ir.If: (drop_idle_branch,)}
+    return driver.rewritten(body, _Surroundings(_sizes(f), {}), enter, leave)
 
 
-class _Surroundings(Descent):
+class _Surroundings(driver.Descent):
     """Knowledge about the loops around a statement.
 
     Attributes
@@ -176,15 +159,15 @@ class _Surroundings(Descent):
         self.loops, self.around, self.subrange, self.is_folded = loops, around, subrange, is_folded
 
 
-def _take_decided(branch: If, _: _Surroundings) -> Stmt:
+def _take_decided(branch: ir.If, _: _Surroundings) -> ir.Stmt:
     """Replace a branch on a constant by its taken side."""
     if branch.cond.op is not ops.BOOL:
         return branch
     side = branch.then if branch.cond.data else branch.orelse
-    return Seq() if side is None else Seq((side,))
+    return ir.Seq() if side is None else ir.Seq((side,))
 
 
-def _sizes(f: Function) -> Loops:
+def _sizes(f: ir.Function) -> Loops:
     """Constant bounds of the sizes, after the assertions at the head of the function."""
     loops, known = Loops(), scope_behind_head(f).ctx.frame.known
     for size in f.sizes:
@@ -192,8 +175,8 @@ def _sizes(f: Function) -> Loops:
     return loops
 
 
-def _has_conditions(f: Function) -> bool:
-    return If in kinds_in(f.body) or not _DECIDING.isdisjoint(operations_in(f.body))
+def _has_conditions(f: ir.Function) -> bool:
+    return ir.If in kinds_in(f.body) or not _DECIDING.isdisjoint(operations_in(f.body))
 
 
 _DECIDING: Final = frozenset((ops.SELECT, ops.MIN, ops.MAX))
@@ -210,13 +193,13 @@ class _Splitting:
     has_cut: whether a loop was cut.
     """
 
-    def __init__(self, f: Function, of: Function, ends_at_cut: bool = False) -> None:
+    def __init__(self, f: ir.Function, of: ir.Function, ends_at_cut: bool = False) -> None:
         self.ends_at_cut, self.has_cut = ends_at_cut, False
         size = _statements(of.body)
         more = _statements(f.body) - size
         self.left = max(FEWEST, TIMES * size) - more
         self.left_innermost = max(FEWEST, INNERMOST * size) - more
-        self._dues: dict[Stmt, int] = {}
+        self._dues: dict[ir.Stmt, int] = {}
         self._worth = Worth()
         self._deciding = DecidingNodes()
         self._written = written_in(f.body)
@@ -234,17 +217,17 @@ class _Splitting:
             loops.settle(operand)
         return new
 
-    def split(self, loop: For, here: _Surroundings) -> Stmt:
+    def split(self, loop: ir.For, here: _Surroundings) -> ir.Stmt:
         """Cut a loop where its conditions change. Empty loops are dropped, single iterations inlined."""
         if self.has_cut and self.ends_at_cut:
-            return done(loop)
+            return driver.done(loop)
         loops = here.loops
         ends = range_ends(loop.range)
         low, extent = (self._decided(e, loops) for e in ends)
         end = end_of(low, extent)
         count = difference(low, end)
         if is_in_order(end, low, loops):
-            return Seq()
+            return ir.Seq()
         changed = written_in(loop.body)
         is_steady = not any(t in changed for t in tensors_read(low, end))  # the ends are the same all along
         known, inner = here.subrange or (self._inside(loops, loop.var, low, end), None)
@@ -252,11 +235,11 @@ class _Splitting:
         if count is not None:
             extent = const(count)
         if low is not ends[0] or extent is not ends[1] or body is not loop.body:
-            loop = with_fields(loop, range=Range(low, extent), body=body)
+            loop = ir.with_fields(loop, range=Range(low, extent), body=body)
         only = None if not is_steady else low if count == 1 else _only_value(loop.var, known)
         if only is not None and loop.kind not in _WHOLE and not loop.carried:
             outside = _Surroundings(loops, here.around)
-            return Parts(
+            return driver.Parts(
                 [(substitute(loop.body, {loop.var: only}), outside)], partial(_single_iteration, loop, count == 1)
             )
         inside = _Surroundings(known, self._worth.inside(here.around, loop) if inner is None else inner, is_folded=True)
@@ -265,13 +248,13 @@ class _Splitting:
             return self._tested(loop, changes, inside)
         subranges = _subranges(low, end, changes, loops)
         more = (len(subranges) - 1) * _statements(loop)
-        is_innermost = not any(isinstance(inner, For) for inner in statements(loop.body))
+        is_innermost = not any(isinstance(inner, ir.For) for inner in statements(loop.body))
         left = self.left_innermost if is_innermost else self.left - len(subranges) * self._due(loop.body)
         if len(subranges) < 2 or more > left or not (is_innermost or _is_mostly_decided(subranges)):
-            return Parts([(loop.body, inside)], partial(_with_body, loop))
+            return driver.Parts([(loop.body, inside)], partial(_with_body, loop))
         self.has_cut = True
         if self.ends_at_cut:
-            return done(loop)
+            return driver.done(loop)
         if is_innermost:
             self.left_innermost -= more
         else:
@@ -280,10 +263,10 @@ class _Splitting:
         order = sorted(range(len(subranges)), key=lambda k: not subranges[k].is_interior)
         walks = [self._subloop(loop, subranges[k], here, known) for k in order]
 
-        def in_order(*pieces: Stmt) -> Stmt:
-            return seq(*(pieces[order.index(k)] for k in range(len(pieces))))
+        def in_order(*pieces: ir.Stmt) -> ir.Stmt:
+            return ir.seq(*(pieces[order.index(k)] for k in range(len(pieces))))
 
-        return Parts(walks, in_order)
+        return driver.Parts(walks, in_order)
 
     def _inside(self, loops: Loops, var: Var, low: Expr, end: Expr) -> Loops:
         """Add a loop, with those ends that keep their value throughout the function."""
@@ -294,57 +277,61 @@ class _Splitting:
         """Whether an end reads no element that the function writes."""
         return not any(t in self._written for t in tensors_read(end))
 
-    def _due(self, body: Stmt) -> int:
+    def _due(self, body: ir.Stmt) -> int:
         """Count the statements that copies of inner loops will add. Inner loops run more often and go first."""
         count = self._dues.get(body)
         if count is None:
-            count = self._dues[body] = sum(self._copies(inner) for inner in statements(body) if isinstance(inner, For))
+            count = self._dues[body] = sum(
+                self._copies(inner) for inner in statements(body) if isinstance(inner, ir.For)
+            )
         return count
 
-    def _copies(self, loop: For) -> int:
+    def _copies(self, loop: ir.For) -> int:
         """The statements in copies of a loop with others inside, made for conditions on its variable alone."""
-        if not any(isinstance(inner, For) for inner in statements(loop.body)):
+        if not any(isinstance(inner, ir.For) for inner in statements(loop.body)):
             return 0
         conds = {cond for cond, _ in self._conditions(loop.body) if set(cond.free_vars()) == {loop.var}}
         return min(len(conds), 2) * _statements(loop)
 
-    def _subloop(self, loop: For, subrange: Subrange, here: _Surroundings, whole: Loops) -> tuple[For, _Surroundings]:
+    def _subloop(
+        self, loop: ir.For, subrange: Subrange, here: _Surroundings, whole: Loops
+    ) -> tuple[ir.For, _Surroundings]:
         """A subrange as a loop, to be split further. `whole` holds the ends known inside the whole loop."""
         body = _holding(loop.body, subrange.truths)
         count = difference(subrange.low, subrange.end)
-        is_short = count is not None and count < VECTOR and loop.kind is LoopKind.VECTORIZED
-        kind = LoopKind.SERIAL if is_short else loop.kind
-        part = with_fields(loop, range=Range(subrange.low, extent(subrange.low, subrange.end)), body=body, kind=kind)
+        is_short = count is not None and count < VECTOR and loop.kind is ir.LoopKind.VECTORIZED
+        kind = ir.LoopKind.SERIAL if is_short else loop.kind
+        part = ir.with_fields(loop, range=Range(subrange.low, extent(subrange.low, subrange.end)), body=body, kind=kind)
         highs = [high - 1 for high in subrange.highs if self._is_fixed(high)]
         lows = [low for low in subrange.lows if self._is_fixed(low)]
         known = here.loops.inside(loop.var, lows, highs, within=whole.ends[loop.var])
         inner = self._worth.inside(here.around, loop)
         return part, _Surroundings(here.loops, here.around, (known, inner))
 
-    def _tested(self, loop: For, changes: Sequence[Breakpoint], inside: _Surroundings) -> Parts:
+    def _tested(self, loop: ir.For, changes: Sequence[Breakpoint], inside: _Surroundings) -> driver.Parts:
         """Keep a loop whole and put its interior behind one test per condition."""
         size, due = _statements(loop.body), self._due(loop.body)
         most = min(PIECES, max(self.left - due, 0) // (size + due))
         conds = list(dict.fromkeys(c.cond for c in changes if c.is_exact))[:most]
         if not conds:
-            return Parts([(loop.body, inside)], partial(_with_body, loop))
+            return driver.Parts([(loop.body, inside)], partial(_with_body, loop))
         self.has_cut = True
         self.left -= size * len(conds)
         decided: list[Mapping[Cond, bool | None]] = [dict.fromkeys(conds, True)]
         decided += [{**dict.fromkeys(conds[:k], True), conds[k]: False} for k in reversed(range(len(conds)))]
 
-        def build(interior: Stmt, *others: Stmt) -> Stmt:
+        def build(interior: ir.Stmt, *others: ir.Stmt) -> ir.Stmt:
             for cond, other in zip(reversed(conds), others, strict=True):
-                interior = If(cond, interior, other)
+                interior = ir.If(cond, interior, other)
             return _with_body(loop, interior)
 
-        return Parts([(_holding(loop.body, truths), inside) for truths in decided], build)
+        return driver.Parts([(_holding(loop.body, truths), inside) for truths in decided], build)
 
     # -- which conditions a loop is taken apart for --------------------------------------------------------------------
 
-    def _breakpoints(self, loop: For, inside: Loops, around: LoopWork, within: LoopWork) -> list[Breakpoint]:
+    def _breakpoints(self, loop: ir.For, inside: Loops, around: LoopWork, within: LoopWork) -> list[Breakpoint]:
         breakpoints: dict[tuple[Any, bool, Cond], Breakpoint] = {}
-        entered: dict[tuple[For, ...], tuple[Loops, Sequence[tuple[For, LoopWork]]]] = {}
+        entered: dict[tuple[ir.For, ...], tuple[Loops, Sequence[tuple[ir.For, LoopWork]]]] = {}
         for cond, path in self._conditions(loop.body):
             free = set(cond.free_vars())
             if loop.var not in free or inside.decided(cond) is not None:
@@ -361,28 +348,28 @@ class _Splitting:
                     breakpoints.setdefault((change.form.key(), change.rises, change.cond), change)
         return list(breakpoints.values())
 
-    def _within(self, loops: Loops, path: Sequence[For]) -> Loops:
+    def _within(self, loops: Loops, path: Sequence[ir.For]) -> Loops:
         """Add the loops of a path."""
         for inner in path:
             low, extent = range_ends(inner.range)
             loops = self._inside(loops, inner.var, low, end_of(low, extent))
         return loops
 
-    def _conditions(self, root: Stmt) -> Iterator[tuple[Cond, tuple[For, ...]]]:
+    def _conditions(self, root: ir.Stmt) -> Iterator[tuple[Cond, tuple[ir.For, ...]]]:
         """Comparisons below a statement that splitting could decide, each with the loops around it.
 
         These are comparisons in selections and branches, and the order of minimum and maximum operands in indices and
         in ends of short loops. Comparisons of names that the statement defines are left out.
         """
-        stack: list[tuple[Stmt, tuple[For, ...]]] = [(root, ())]
-        named = {s.var for s in statements(root) if isinstance(s, Let)}
-        named |= {c.var for s in statements(root) if isinstance(s, For) for c in s.carried}
+        stack: list[tuple[ir.Stmt, tuple[ir.For, ...]]] = [(root, ())]
+        named = {s.var for s in statements(root) if isinstance(s, ir.Let)}
+        named |= {c.var for s in statements(root) if isinstance(s, ir.For) for c in s.carried}
         while stack:
             stmt, path = stack.pop()
-            below = (*path, stmt) if isinstance(stmt, For) else path
+            below = (*path, stmt) if isinstance(stmt, ir.For) else path
             stack.extend((inner, below) for inner in reversed(children(stmt)))
-            is_loop = isinstance(stmt, For)
-            is_short = isinstance(stmt, For) and self._worth.is_short(stmt)
+            is_loop = isinstance(stmt, ir.For)
+            is_short = isinstance(stmt, ir.For) and self._worth.is_short(stmt)
             for operand in operands(stmt):
                 for node in self._deciding.nodes(operand):
                     if isinstance(node, Cond):
@@ -395,13 +382,13 @@ class _Splitting:
                         yield cond, path
 
 
-def _holding(body: Stmt, truths: Mapping[Cond, bool | None]) -> Stmt:
+def _holding(body: ir.Stmt, truths: Mapping[Cond, bool | None]) -> ir.Stmt:
     """Copy a statement with fresh names and with some conditions decided."""
     return with_fresh_names(transform(body, lambda e: folded(e, truths.get)))
 
 
-def _statements(root: Stmt) -> int:
-    return sum(not isinstance(stmt, Seq) for stmt in statements(root))
+def _statements(root: ir.Stmt) -> int:
+    return sum(not isinstance(stmt, ir.Seq) for stmt in statements(root))
 
 
 def _is_beyond(change: Breakpoint, var: Var, inside: Loops) -> bool:
@@ -516,29 +503,29 @@ def _chain(changes: Sequence[Breakpoint]) -> list[Breakpoint]:
     return sorted(kept, key=lambda c: c.form.minus(changes[0].form).const)
 
 
-def _with_body(loop: For, body: Stmt) -> Stmt:
+def _with_body(loop: ir.For, body: ir.Stmt) -> ir.Stmt:
     """A loop with another body; empty if that body is empty."""
-    return Seq() if is_empty(body) else loop if body is loop.body else with_fields(loop, body=body)
+    return ir.Seq() if ir.is_empty(body) else loop if body is loop.body else ir.with_fields(loop, body=body)
 
 
-def _single_iteration(loop: For, runs: bool, body: Stmt) -> Stmt:
+def _single_iteration(loop: ir.For, runs: bool, body: ir.Stmt) -> ir.Stmt:
     """Inline the body of a loop of one iteration. The loop stays around local storage and names."""
-    is_local = any(isinstance(part, (Allocate, Let)) for part in flat(body))
+    is_local = any(isinstance(part, (ir.Allocate, ir.Let)) for part in ir.flat(body))
     return body if runs and not is_local else _with_body(loop, body)
 
 
-def unroll(f: Function) -> Function:
+def unroll(f: ir.Function) -> ir.Function:
     """The function with unrolled loops of constant extent written out, as far as each stays below `MOST` statements.
 
     Conditions and integers that are constants then, and selections between them, are decided.
     """
-    if not any(isinstance(stmt, For) and stmt.kind is LoopKind.UNROLLED for stmt in statements(f.body)):
+    if not any(isinstance(stmt, ir.For) and stmt.kind is ir.LoopKind.UNROLLED for stmt in statements(f.body)):
         return f
     return f.with_body(rebuilt(f.body, _written_out))
 
 
-def _written_out(stmt: Stmt) -> Stmt:
-    if not isinstance(stmt, For) or stmt.kind is not LoopKind.UNROLLED or stmt.carried:
+def _written_out(stmt: ir.Stmt) -> ir.Stmt:
+    if not isinstance(stmt, ir.For) or stmt.kind is not ir.LoopKind.UNROLLED or stmt.carried:
         return stmt
     low, count = (constant_value(e) for e in range_ends(stmt.range))
     inside = list(statements(stmt.body))
@@ -546,13 +533,13 @@ def _written_out(stmt: Stmt) -> Stmt:
         return stmt
     copies = [_at(stmt.body, stmt.var, low + k) for k in range(count)]
     storage = _shared(copies)
-    return seq(*storage, *(_block(stmt, low + k, copy, storage) for k, copy in enumerate(copies)))
+    return ir.seq(*storage, *(_block(stmt, low + k, copy, storage) for k, copy in enumerate(copies)))
 
 
-def _shared(copies: Sequence[Stmt]) -> list[Allocate]:
+def _shared(copies: Sequence[ir.Stmt]) -> list[ir.Allocate]:
     """Storage that all copies can share: allocated in each copy with equal ranges."""
-    made = [{part.tensor: part for part in flat(copy) if isinstance(part, Allocate)} for copy in copies]
-    named = {part.var for copy in copies for part in flat(copy) if isinstance(part, Let)}
+    made = [{part.tensor: part for part in ir.flat(copy) if isinstance(part, ir.Allocate)} for copy in copies]
+    named = {part.var for copy in copies for part in ir.flat(copy) if isinstance(part, ir.Let)}
     return [
         first
         for tensor, first in (made[0] if made else {}).items()
@@ -560,15 +547,15 @@ def _shared(copies: Sequence[Stmt]) -> list[Allocate]:
     ]
 
 
-def _block(loop: For, value: int, copy: Stmt, storage: Sequence[Allocate]) -> Stmt:
+def _block(loop: ir.For, value: int, copy: ir.Stmt, storage: Sequence[ir.Allocate]) -> ir.Stmt:
     """One iteration with fresh names. A loop of one iteration remains around storage of its own."""
     shared = {part.tensor for part in storage}
-    kept = [part for part in flat(copy) if not (isinstance(part, Allocate) and part.tensor in shared)]
-    body = with_fresh_names(seq(*kept))
-    if not any(isinstance(part, Allocate) for part in flat(body)):
+    kept = [part for part in ir.flat(copy) if not (isinstance(part, ir.Allocate) and part.tensor in shared)]
+    body = with_fresh_names(ir.seq(*kept))
+    if not any(isinstance(part, ir.Allocate) for part in ir.flat(body)):
         return body
-    return replace(loop, var=Var(loop.var.name), range=Range(value, 1), body=body, kind=LoopKind.SERIAL)
+    return replace(loop, var=Var(loop.var.name), range=Range(value, 1), body=body, kind=ir.LoopKind.SERIAL)
 
 
-def _at(body: Stmt, var: Var, value: int) -> Stmt:
+def _at(body: ir.Stmt, var: Var, value: int) -> ir.Stmt:
     return transform(body, lambda e: decided(walk.substitute(e, {var: const(value)})))

@@ -35,30 +35,13 @@ from bound.tir.build import logical, together
 from bound.tir.value import Operand
 from bound.tir.walk import loaded_tensor, nodes, read_indices
 from intset.errors import BudgetError, UndecidedError
-from intset.expr import ops
-from intset.expr.dag import conjuncts, free_vars, opaque_terms
-from intset.expr.node import Cond, Expr, Node, PlainVar, Var, as_expr, constant_value
-from intset.expr.printer import shown
-from intset.expr.range import Range
+from intset.expr import Cond, Expr, Node, Range, Var, as_expr, constant_value, dag, ops, shown
+from intset.expr.node import PlainVar
 from intset.itermap.itermap import IterMap, iter_map
 from lowering.dataflow.program import Access, always_read
 from lowering.dataflow.reaching import Dependences, precedes
 from lowering.errors import LayoutError
-from lowering.nest.driver import Cursor, done, rewritten
-from lowering.nest.ir import (
-    Allocate,
-    Assume,
-    For,
-    Function,
-    If,
-    Let,
-    LoopKind,
-    Seq,
-    Stmt,
-    Store,
-    checked_function,
-    seq,
-)
+from lowering.nest import driver, ir
 from lowering.nest.scope import (
     Indices,
     Scope,
@@ -93,10 +76,10 @@ SHORT: Final = 8  # iterations of an innermost loop that are written out
 _DIVISIONS: Final = (ops.TRUNCDIV, ops.FLOORDIV)
 _REMAINDERS: Final = (ops.TRUNCMOD, ops.FLOORMOD)
 _DIGIT_OPERATIONS: Final = frozenset((*_DIVISIONS, *_REMAINDERS, ops.SHR, ops.BITAND))
-_KINDS: Final = (LoopKind.SERIAL, LoopKind.VECTORIZED)
+_KINDS: Final = (ir.LoopKind.SERIAL, ir.LoopKind.VECTORIZED)
 
 
-def sequential_buffer_access(f: Function, name: str, report: list[Entry] | None = None) -> Function:
+def sequential_buffer_access(f: ir.Function, name: str, report: list[Entry] | None = None) -> ir.Function:
     """Run every nest that accesses an array over all of its axes, in order.
 
     Guards exclude elements that no old iteration accessed. Loops that the indices do not mention, such as reductions,
@@ -115,32 +98,32 @@ def sequential_buffer_access(f: Function, name: str, report: list[Entry] | None 
     LayoutError: a result might change, or the indices have no inverse.
     InputError: the function has no array, or several arrays, of this name; an assumption is proved false.
     """
-    checked_function(f, "sequential_buffer_access")
+    ir.checked_function(f, "sequential_buffer_access")
     tensor = tensor_named(f, name)
     axes = tuple(storage_of(f, tensor))
     check_assumptions(f)
     decisions = PassReport(f)
     is_stored = tensor in written_in(f.body)
 
-    def run_in_order(loop: For, cursor: Cursor) -> Stmt:
+    def run_in_order(loop: ir.For, cursor: driver.Cursor) -> ir.Stmt:
         if tensor not in touched(loop) or tensor in bound_in(loop):
             return loop
-        return done(_in_order(f, loop, cursor, tensor, axes, is_stored, decisions))
+        return driver.done(_in_order(f, loop, cursor, tensor, axes, is_stored, decisions))
 
-    body = rewritten(f.body, Cursor.root(f), enter={For: (run_in_order,)})
+    body = driver.rewritten(f.body, driver.Cursor.root(f), enter={ir.For: (run_in_order,)})
     decisions.give(report)
     return f.with_body(body)
 
 
 def _in_order(
-    f: Function,
-    loop: For,
-    cursor: Cursor,
+    f: ir.Function,
+    loop: ir.For,
+    cursor: driver.Cursor,
     tensor: Tensor,
     axes: tuple[Axis, ...],
     is_stored: bool,
     report: PassReport,
-) -> Stmt:
+) -> ir.Stmt:
     """Distribute a loop and interchange each nest; the original loop if interchange is impossible or unnecessary."""
     try:
         nests = nests_of(loop, tensor)
@@ -162,17 +145,17 @@ def _in_order(
         return loop
     result = [nest.stmt() if isinstance(new, str) else new for nest, new in zip(nests, replacements, strict=True)]
     report.say(cursor.path, True, f"it runs over {tensor.name}, whole and in order")
-    return seq(*result)
+    return ir.seq(*result)
 
 
 def _interchanged(
-    f: Function, nest: Nest, tensor: Tensor, axes: tuple[Axis, ...], cursor: Cursor, is_stored: bool
-) -> Stmt | str:
+    f: ir.Function, nest: Nest, tensor: Tensor, axes: tuple[Axis, ...], cursor: driver.Cursor, is_stored: bool
+) -> ir.Stmt | str:
     """The nest over the axes of the array, or the reason against it; an empty reason if the order is right already."""
     if tensor not in touched(nest.body):
         return ""
     only_reads = is_stored and tensor not in written_in(nest.body)
-    only_assumes = all(isinstance(stmt, (Assume, Seq)) for stmt in statements(nest.body))
+    only_assumes = all(isinstance(stmt, (ir.Assume, ir.Seq)) for stmt in statements(nest.body))
     try:
         return interchanged(f, nest, tensor, axes, cursor.scope)
     except LayoutError as error:
@@ -187,7 +170,7 @@ def _interchanged(
 Axis: TypeAlias = "tuple[Expr, Expr]"
 
 
-def interchanged(f: Function, nest: Nest, tensor: Tensor, axes: Sequence[Axis], scope: Scope) -> Stmt | str:
+def interchanged(f: ir.Function, nest: Nest, tensor: Tensor, axes: Sequence[Axis], scope: Scope) -> ir.Stmt | str:
     """The nest with the axes of the tensor as its outer loops; nothing where it has them already.
 
     Parameters
@@ -205,10 +188,10 @@ def interchanged(f: Function, nest: Nest, tensor: Tensor, axes: Sequence[Axis], 
     used = [loop for loop in nest.loops if any(loop.var in e.free_vars() for e in indices)]
     rest = [loop for loop in nest.loops if loop not in used]
     boxes, conditions = _boxes(nest, used, scope, tensor)
-    conditions += [part for guard in nest.guards for part in conjuncts(guard)]
+    conditions += [part for guard in nest.guards for part in dag.conjuncts(guard)]
     around = scope
     for loop, box in zip(used, boxes, strict=True):
-        around = around.inside(replace(loop, range=box, body=Seq()))
+        around = around.inside(replace(loop, range=box, body=ir.Seq()))
     inner = {loop.var for loop in rest}
     outer = {loop.var for loop in used}
     # `iter_map` takes conditions without its loops as facts and would not repeat them as guards.
@@ -226,7 +209,7 @@ def interchanged(f: Function, nest: Nest, tensor: Tensor, axes: Sequence[Axis], 
     return plain(replace(f, body=result, ctx=scope.ctx)).body
 
 
-def _boxes(nest: Nest, used: Sequence[For], scope: Scope, tensor: Tensor) -> tuple[list[Range], list[Cond]]:
+def _boxes(nest: Nest, used: Sequence[ir.For], scope: Scope, tensor: Tensor) -> tuple[list[Range], list[Cond]]:
     """Ranges of the loops independent of other loops of the nest, and the conditions that they drop."""
     own = {loop.var for loop in nest.loops}
     boxes: list[Range] = []
@@ -239,18 +222,18 @@ def _boxes(nest: Nest, used: Sequence[For], scope: Scope, tensor: Tensor) -> tup
         low, extent = range_ends(loop.range)
         if scope.may_change(low, extent):
             raise LayoutError(f"what the loop {loop.var} over {tensor.name} runs over depends on data that change")
-        if not own.intersection(free_vars(low, extent)):
+        if not own.intersection(dag.free_vars(low, extent)):
             boxes.append(loop.range)
             continue
         first, last = inside.ctx.bounds(loop.var, keep=keep)
-        if not isinstance(first, Expr) or not isinstance(last, Expr) or own.intersection(free_vars(first, last)):
+        if not isinstance(first, Expr) or not isinstance(last, Expr) or own.intersection(dag.free_vars(first, last)):
             raise LayoutError(f"what the loop {loop.var} over {tensor.name} runs over is not known")
         boxes.append(Range(first, inside.ctx.canonical(last - first + 1)))
         conditions += [loop.var >= low, loop.var < low + extent]
     return boxes, conditions
 
 
-def _indices(body: Stmt, tensor: Tensor) -> tuple[Expr, ...]:
+def _indices(body: ir.Stmt, tensor: Tensor) -> tuple[Expr, ...]:
     """The common index tuple of the accesses to a tensor; that of its stores, if it has any."""
     if calls(body):
         raise LayoutError(f"a host call touches all of {tensor.name}, or would be made in another order")
@@ -259,7 +242,7 @@ def _indices(body: Stmt, tensor: Tensor) -> tuple[Expr, ...]:
     if len(tuples) != 1:
         raise LayoutError(f"{tensor.name} is accessed at {len(tuples)} different indices in one loop nest")
     own = bound_in(body)
-    if any(opaque_terms(e) or own.intersection(free_vars(e)) for e in tuples[0]):
+    if any(dag.opaque_terms(e) or own.intersection(dag.free_vars(e)) for e in tuples[0]):
         raise LayoutError(f"the indices of {tensor.name} depend on data")
     return tuples[0]
 
@@ -289,31 +272,31 @@ def _check_arrives(nest: Nest, loaded: Operand, axes: Sequence[Axis], scope: Sco
             raise LayoutError(what + "loops over these would leave them out", points)
 
 
-def _arrives(stmt: Stmt, loaded: Operand) -> bool:
+def _arrives(stmt: ir.Stmt, loaded: Operand) -> bool:
     """Whether a statement accesses an element whenever it does anything."""
-    if isinstance(stmt, (Let, Allocate)) or _accesses(stmt, loaded):
+    if isinstance(stmt, (ir.Let, ir.Allocate)) or _accesses(stmt, loaded):
         return True
-    return isinstance(stmt, (Seq, If, For)) and all(_arrives(inner, loaded) for inner in children(stmt))
+    return isinstance(stmt, (ir.Seq, ir.If, ir.For)) and all(_arrives(inner, loaded) for inner in children(stmt))
 
 
-def _accesses(stmt: Stmt, loaded: Operand) -> bool:
+def _accesses(stmt: ir.Stmt, loaded: Operand) -> bool:
     """Whether a statement accesses an element whenever it runs."""
-    if isinstance(stmt, Seq):
+    if isinstance(stmt, ir.Seq):
         return any(_accesses(inner, loaded) for inner in stmt.stmts)
-    if isinstance(stmt, Assume):
+    if isinstance(stmt, ir.Assume):
         return loaded in always_read(stmt.cond)
-    if isinstance(stmt, If):
+    if isinstance(stmt, ir.If):
         if loaded in always_read(stmt.cond):
             return True
         return stmt.orelse is not None and _accesses(stmt.then, loaded) and _accesses(stmt.orelse, loaded)
-    if isinstance(stmt, Store):
+    if isinstance(stmt, ir.Store):
         is_stored = element(stmt.tensor, stmt.indices) is loaded
         return is_stored or loaded in always_read(*stmt.indices, stmt.value)
     return False
 
 
 def _is_same(
-    nest: Nest, inverse_map: IterMap, indices: tuple[Expr, ...], rest: Sequence[For], boxes: Sequence[Range]
+    nest: Nest, inverse_map: IterMap, indices: tuple[Expr, ...], rest: Sequence[ir.For], boxes: Sequence[Range]
 ) -> bool:
     """Whether the loops are the axes already."""
     names = [loop.var for loop in nest.loops]
@@ -324,7 +307,7 @@ def _is_same(
     return constant_truth(inverse_map.padding) is False
 
 
-def _check_order(dependences: Dependences, nest: Nest, loaded: Operand, rest: Sequence[For]) -> None:
+def _check_order(dependences: Dependences, nest: Nest, loaded: Operand, rest: Sequence[ir.For]) -> None:
     """Refuse an interchange that reorders dependent accesses.
 
     Accesses to the element whose indices determine the loops meet within one iteration of these, where order is kept.
@@ -357,9 +340,9 @@ def _is_of(access: Access, loaded: Operand) -> bool:
     return loaded_tensor(loaded) is access.storage.tensor and access.indices == loaded.args
 
 
-def _adds_up(stmt: Stmt) -> bool:
+def _adds_up(stmt: ir.Stmt) -> bool:
     """Whether a store adds an integer to its element: in whatever order, the sum is the same."""
-    if not isinstance(stmt, Store) or not isinstance(stmt.value, Expr) or stmt.value.op is not ops.ADD:
+    if not isinstance(stmt, ir.Store) or not isinstance(stmt.value, Expr) or stmt.value.op is not ops.ADD:
         return False
     if not dtypes.is_int(stmt.tensor.dtype):
         return False
@@ -372,11 +355,11 @@ def _adds_up(stmt: Stmt) -> bool:
 def _interchanged_nest(
     nest: Nest,
     inverse_map: IterMap,
-    rest: Sequence[For],
+    rest: Sequence[ir.For],
     axes: Sequence[Range],
     inner: Sequence[Cond],
     access: Operand,
-) -> Stmt:
+) -> ir.Stmt:
     """The new loops around the body.
 
     Parameters
@@ -399,17 +382,17 @@ def _interchanged_nest(
 
     body = substitute(rebuilt(nest.body, lambda stmt: redirected(stmt, move)), values)
     if inner:
-        body = If(together(*(replaced(cond, values) for cond in inner)), body)
+        body = ir.If(together(*(replaced(cond, values) for cond in inner)), body)
     for loop in reversed(rest):
         low, extent = (replaced(e, values) for e in range_ends(loop.range))
         body = replace(loop, range=Range(low, extent), body=body)
     if constant_truth(guard) is not True:
-        if isinstance(body, Assume):  # weakened, as by a guard around it
+        if isinstance(body, ir.Assume):  # weakened, as by a guard around it
             body = replace(body, cond=logical(ops.OR, inverse_map.padding_at(axes_vars), body.cond))
         else:
-            body = If(guard, body)
+            body = ir.If(guard, body)
     for var, axis in zip(reversed(axes_vars), reversed(axes), strict=True):
-        body = For(var, axis, body)
+        body = ir.For(var, axis, body)
     return body
 
 
@@ -420,19 +403,19 @@ class _Digits(NamedTuple):
     high: int | None
 
 
-def run_over_digits(f: Function) -> Function:
+def run_over_digits(f: ir.Function) -> ir.Function:
     """The same function with loops over the digits of variables that innermost loops take apart."""
     if _DIGIT_OPERATIONS.isdisjoint(operations_in(f.body)):
         return f
-    return f.with_body(rebuilt(f.body, lambda stmt: _taken_apart(stmt) if isinstance(stmt, For) else stmt))
+    return f.with_body(rebuilt(f.body, lambda stmt: _taken_apart(stmt) if isinstance(stmt, ir.For) else stmt))
 
 
-def _taken_apart(loop: For) -> Stmt:
+def _taken_apart(loop: ir.For) -> ir.Stmt:
     low, count = (constant_value(e) for e in range_ends(loop.range))
     if low != 0 or count is None or loop.carried or loop.kind not in _KINDS:
         return loop
     inside = list(statements(loop.body))
-    if any(isinstance(stmt, For) for stmt in inside):
+    if any(isinstance(stmt, ir.For) for stmt in inside):
         return loop
     parts = _digits_in([e for stmt in inside for e in operands(stmt)], loop.var)
     cuts = sorted({1, *(d.low for d in parts.values()), *(d.high for d in parts.values() if d.high is not None)})
@@ -445,7 +428,7 @@ def _taken_apart(loop: For) -> Stmt:
     is_short = cuts[1] <= SHORT
     for k, (digit, (cut, following)) in enumerate(zip(digits, pairwise((*cuts, count)), strict=True)):
         is_vector = k == (1 if is_short else 0)
-        kind = LoopKind.UNROLLED if is_short and k == 0 else loop.kind if is_vector else LoopKind.SERIAL
+        kind = ir.LoopKind.UNROLLED if is_short and k == 0 else loop.kind if is_vector else ir.LoopKind.SERIAL
         body = replace(loop, var=digit, range=Range(0, following // cut), body=body, kind=kind)
     return body
 

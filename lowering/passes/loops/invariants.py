@@ -31,32 +31,11 @@ from bound.tir.reduce import Parameter
 from bound.tir.value import NUMBER, IntFunction, Operand, Truth
 from intset.config import Effort
 from intset.errors import InputError
-from intset.expr import ops
-from intset.expr.arguments import listed
+from intset.expr import Cond, Expr, Node, Var, arguments, as_expr, constant_value, dag, ops, shown
 from intset.expr.build import logical_and, select
-from intset.expr.dag import conjuncts, free_vars, opaque_terms, operations, postorder, reachable
 from intset.expr.definedness import definedness
-from intset.expr.node import Cond, Expr, Node, Var, as_expr, constant_value, truth
-from intset.expr.printer import shown
-from lowering.nest.driver import Cursor, Descent, StmtRules, rewritten
-from lowering.nest.ir import (
-    MOVABLE,
-    Assert,
-    Assume,
-    Evaluate,
-    For,
-    Function,
-    If,
-    Let,
-    LoopKind,
-    Seq,
-    Stmt,
-    Store,
-    checked_function,
-    flat,
-    seq,
-    with_fields,
-)
+from intset.expr.node import truth
+from lowering.nest import driver, ir
 from lowering.nest.names import label_of, with_fresh_names
 from lowering.nest.scope import Scope, parts_of_condition, proof_of, proves, written_in
 from lowering.nest.undef import has_undef
@@ -83,11 +62,11 @@ MAX_STATEMENTS: Final = 200  # in a loop that is written twice
 
 
 def hoist_expression(
-    f: Function,
+    f: ir.Function,
     conditions: Sequence[str] = CONDITIONS,
     lets: Sequence[str] = LETS,
     report: list[Entry] | None = None,
-) -> Function:
+) -> ir.Function:
     """Unswitch loops: test loop-invariant conditions in front of them.
 
     Guarantee: the same stores in the same order; what moves is proved to have a value in front of the loop.
@@ -104,13 +83,13 @@ def hoist_expression(
     ------
     InputError: an unknown word, or an assumption of the nest that is proved false.
     """
-    checked_function(f, "hoist_expression")
+    ir.checked_function(f, "hoist_expression")
     for words, known, what in ((conditions, CONDITIONS, "conditions"), (lets, LETS, "lets")):
-        if any(word not in known for word in listed(words, what, "a list of words")):
+        if any(word not in known for word in arguments.listed(words, what, "a list of words")):
             raise InputError(f"{what} are some of {', '.join(known)}, not {shown(words)}")
     check_assumptions(f)
     rules = _Unswitching(f, frozenset(conditions), frozenset(lets))
-    body = rewritten(f.body, Cursor.root(f), leave={For: (rules.unswitch,)})
+    body = driver.rewritten(f.body, driver.Cursor.root(f), leave={ir.For: (rules.unswitch,)})
     rules.decisions.give(report)
     return f.with_body(body)
 
@@ -123,42 +102,42 @@ class _Unswitching:
     readable: the parameters whose elements may be read before any loop, each with its untouchable padding.
     """
 
-    def __init__(self, f: Function, conditions: frozenset[str], lets: frozenset[str]) -> None:
+    def __init__(self, f: ir.Function, conditions: frozenset[str], lets: frozenset[str]) -> None:
         self.conditions, self.lets, self.decisions = conditions, lets, PassReport(f)
         self.readable = {tensor: f.padding.get(tensor) for tensor in f.inputs}
 
-    def unswitch(self, loop: For, cursor: Cursor) -> Stmt:
+    def unswitch(self, loop: ir.For, cursor: driver.Cursor) -> ir.Stmt:
         """Move names and conditions that a loop does not change before it, the outermost condition first."""
-        moved: list[Let] = []
+        moved: list[ir.Let] = []
         if "statement" in self.lets:
             moved, loop = self.names(loop, cursor)
         split = self.condition(loop, cursor)
         if split is None:
-            return seq(*moved, loop)
+            return ir.seq(*moved, loop)
         cond, then, orelse, needed = split
         scope = cursor.scope
         for let in (*moved, *needed):
             scope = scope.after(let)
-        if isinstance(then, For):
+        if isinstance(then, ir.For):
             then = self.unswitch(then, cursor.moved(scope=scope.where(cond)))
-        if isinstance(orelse, For):
+        if isinstance(orelse, ir.For):
             orelse = self.unswitch(orelse, cursor.moved(scope=scope))
-        return seq(*moved, *needed, If(cond, then, orelse))
+        return ir.seq(*moved, *needed, ir.If(cond, then, orelse))
 
     # -- names --------------------------------------------------------------------------------------------------
 
-    def names(self, loop: For, cursor: Cursor) -> tuple[list[Let], For]:
+    def names(self, loop: ir.For, cursor: driver.Cursor) -> tuple[list[ir.Let], ir.For]:
         """Split a loop into its loop-invariant names and the loop without them."""
-        if loop.kind not in MOVABLE:
+        if loop.kind not in ir.MOVABLE:
             return [], loop
-        moved: list[Let] = []
-        kept: list[Stmt] = []
+        moved: list[ir.Let] = []
+        kept: list[ir.Stmt] = []
         scope = cursor.scope
         changed = self.changed(loop)
         is_reached = True
-        for stmt in flat(loop.body):
-            is_reached = is_reached and not isinstance(stmt, Assert)
-            if isinstance(stmt, Let) and self.why_not(stmt.value, changed, loop, scope, is_reached) is None:
+        for stmt in ir.flat(loop.body):
+            is_reached = is_reached and not isinstance(stmt, ir.Assert)
+            if isinstance(stmt, ir.Let) and self.why_not(stmt.value, changed, loop, scope, is_reached) is None:
                 moved.append(stmt)
                 changed.discard(stmt.var)
                 scope = scope.after(stmt)
@@ -168,14 +147,14 @@ class _Unswitching:
             return [], loop
         names = ", ".join(label_of(let.var) for let in moved)
         self.decisions.say(cursor.path, True, f"{names} is named before the loop", what="names")
-        return moved, replace(loop, body=seq(*kept))
+        return moved, replace(loop, body=ir.seq(*kept))
 
-    def changed(self, loop: For) -> set[Parameter | Tensor]:
+    def changed(self, loop: ir.For) -> set[Parameter | Tensor]:
         """The variables and arrays that an iteration of a loop may change."""
         return {loop.var, *(c.var for c in loop.carried), *bound_in(loop.body), *written_in(loop.body)}
 
     def why_not(
-        self, operand: Operand, changed: set[Parameter | Tensor], loop: For, scope: Scope, is_first: bool
+        self, operand: Operand, changed: set[Parameter | Tensor], loop: ir.For, scope: Scope, is_first: bool
     ) -> str | None:
         """Why an operand cannot be computed in front of the loop, else `None`.
 
@@ -198,9 +177,11 @@ class _Unswitching:
 
     # -- conditions ---------------------------------------------------------------------------------------------
 
-    def condition(self, loop: For, cursor: Cursor) -> tuple[Truth, Stmt, Stmt | None, list[Let]] | None:
+    def condition(
+        self, loop: ir.For, cursor: driver.Cursor
+    ) -> tuple[Truth, ir.Stmt, ir.Stmt | None, list[ir.Let]] | None:
         """A condition to test in front of the loop, both branches, and the names that it requires."""
-        stmts = flat(loop.body)
+        stmts = ir.flat(loop.body)
         for k, stmt in enumerate(stmts):
             split = self.candidate(loop, stmts, k, stmt, cursor)
             if split is not None:
@@ -208,12 +189,12 @@ class _Unswitching:
         return None
 
     def candidate(
-        self, loop: For, stmts: list[Stmt], k: int, stmt: Stmt, cursor: Cursor
-    ) -> tuple[Truth, Stmt, Stmt | None, list[Let]] | None:
+        self, loop: ir.For, stmts: list[ir.Stmt], k: int, stmt: ir.Stmt, cursor: driver.Cursor
+    ) -> tuple[Truth, ir.Stmt, ir.Stmt | None, list[ir.Let]] | None:
         for cond, kind in self.offered(stmt):
-            is_alone = all(isinstance(s, Let) for s in stmts[:k]) and k == len(stmts) - 1
+            is_alone = all(isinstance(s, ir.Let) for s in stmts[:k]) and k == len(stmts) - 1
             is_first = k == 0 and kind == "if"
-            if loop.kind not in MOVABLE:
+            if loop.kind not in ir.MOVABLE:
                 self.decisions.say(cursor.path, False, f"a loop that is {loop.kind} stays as it is")
                 return None
             needed = self.required(cond, loop, stmts[:k], cursor)
@@ -222,15 +203,15 @@ class _Unswitching:
             for let in needed:
                 scope = scope.after(let)
             rest = [s for s in stmts if s not in needed]
-            if isinstance(stmt, If) and kind == "if" and stmt.orelse is None and is_alone:
+            if isinstance(stmt, ir.If) and kind == "if" and stmt.orelse is None and is_alone:
                 parts = self.split(parts_of_condition(stmt.cond), changed, loop, scope, is_first)
                 if not parts[0]:
                     self.refuse(cond, changed, loop, scope, is_first, cursor)
                     continue
-                body = If(together(*parts[1]), stmt.then) if parts[1] else stmt.then
+                body = ir.If(together(*parts[1]), stmt.then) if parts[1] else stmt.then
                 first = together(*parts[0])
                 self.decisions.say(cursor.path, True, f"{first!r} is tested before the loop", what=repr(cond))
-                left = seq(*(s for s in rest if s is not stmt), body)
+                left = ir.seq(*(s for s in rest if s is not stmt), body)
                 return first, replace(loop, body=left), None, needed
             if self.why_not(cond, changed, loop, scope, is_first) is not None:
                 self.refuse(cond, changed, loop, scope, is_first, cursor)
@@ -239,49 +220,55 @@ class _Unswitching:
                 reason = "the loop is too long to be written twice: the budget is spent"
                 self.decisions.say(cursor.path, False, reason, what=repr(cond))
                 continue
-            if any(isinstance(s, (Assert, Assume, Evaluate)) for s in statements(loop.body)):
+            if any(isinstance(s, (ir.Assert, ir.Assume, ir.Evaluate)) for s in statements(loop.body)):
                 reason = "a check, an assumption or a host call would be written twice"
                 self.decisions.say(cursor.path, False, reason, what=repr(cond))
                 continue
             reason = f"{cond!r} is tested before the loop, which is written for both cases"
             self.decisions.say(cursor.path, True, reason, what=repr(cond))
-            yes, no = (replace(loop, body=seq(*(_decided(s, cond, way) for s in rest))) for way in (True, False))
+            yes, no = (replace(loop, body=ir.seq(*(_decided(s, cond, way) for s in rest))) for way in (True, False))
             return cond, yes, no, needed
         return None
 
     def refuse(
-        self, cond: Truth, changed: set[Parameter | Tensor], loop: For, scope: Scope, is_first: bool, cursor: Cursor
+        self,
+        cond: Truth,
+        changed: set[Parameter | Tensor],
+        loop: ir.For,
+        scope: Scope,
+        is_first: bool,
+        cursor: driver.Cursor,
     ) -> None:
         reason = self.why_not(cond, changed, loop, scope, is_first)
         self.decisions.say(cursor.path, False, f"{cond!r} stays in the loop: {reason}", what=repr(cond))
 
-    def offered(self, stmt: Stmt) -> list[tuple[Truth, str]]:
+    def offered(self, stmt: ir.Stmt) -> list[tuple[Truth, str]]:
         """The conditions tested by a statement directly inside a loop."""
         offers: list[tuple[Truth, str]] = []
-        if isinstance(stmt, If):
+        if isinstance(stmt, ir.If):
             if "if" in self.conditions:
                 offers.append((stmt.cond, "if"))
             for branch in (stmt.then, stmt.orelse):
-                inner = [] if branch is None else flat(branch)
-                offers += [(s.cond, "branch") for s in inner if isinstance(s, If) and "if" in self.conditions]
-        elif "select" in self.conditions and not isinstance(stmt, For):
+                inner = [] if branch is None else ir.flat(branch)
+                offers += [(s.cond, "branch") for s in inner if isinstance(s, ir.If) and "if" in self.conditions]
+        elif "select" in self.conditions and not isinstance(stmt, ir.For):
             for operand in operands(stmt):
                 offers += [
                     (truth_value(node.args[0]), "select") for node in walk.nodes(operand) if node.op is ops.SELECT
                 ]
         return offers
 
-    def required(self, cond: Truth, loop: For, before: list[Stmt], cursor: Cursor) -> list[Let]:
+    def required(self, cond: Truth, loop: ir.For, before: list[ir.Stmt], cursor: driver.Cursor) -> list[ir.Let]:
         """The movable names that a condition requires."""
         if not self.lets:
             return []
-        lets = {s.var: s for s in before if isinstance(s, Let)}
-        required = reachable(variables(cond), lambda var: variables(lets[var].value) if var in lets else ())
+        lets = {s.var: s for s in before if isinstance(s, ir.Let)}
+        required = dag.reachable(variables(cond), lambda var: variables(lets[var].value) if var in lets else ())
         changed = self.changed(loop)
         scope = cursor.scope
         needed = []
         for var, let in lets.items():
-            is_reached = not any(isinstance(s, Assert) for s in before[: before.index(let)])
+            is_reached = not any(isinstance(s, ir.Assert) for s in before[: before.index(let)])
             if var in required and self.why_not(let.value, changed, loop, scope, is_reached) is None:
                 needed.append(let)
                 changed.discard(var)
@@ -289,7 +276,7 @@ class _Unswitching:
         return needed
 
     def split(
-        self, parts: list[Truth], changed: set[Parameter | Tensor], loop: For, scope: Scope, is_first: bool
+        self, parts: list[Truth], changed: set[Parameter | Tensor], loop: ir.For, scope: Scope, is_first: bool
     ) -> tuple[list[Truth], list[Truth]]:
         """Split a conjunction into the parts that move and the parts that stay."""
         out: list[Truth] = []
@@ -306,15 +293,15 @@ class _Unswitching:
         return out, kept
 
 
-def _decided(stmt: Stmt, cond: Truth, holds: bool) -> Stmt:
+def _decided(stmt: ir.Stmt, cond: Truth, holds: bool) -> ir.Stmt:
     """A statement with one condition decided, branches directly inside included."""
-    if isinstance(stmt, If):
+    if isinstance(stmt, ir.If):
         if stmt.cond is cond:
             branch = stmt.then if holds else stmt.orelse
-            return Seq() if branch is None else branch
+            return ir.Seq() if branch is None else branch
         parts = [stmt.then, *([] if stmt.orelse is None else [stmt.orelse])]
-        return with_children(stmt, tuple(seq(*(_decided(s, cond, holds) for s in flat(p))) for p in parts))
-    if isinstance(stmt, For):
+        return with_children(stmt, tuple(ir.seq(*(_decided(s, cond, holds) for s in ir.flat(p))) for p in parts))
+    if isinstance(stmt, ir.For):
         return stmt
     return map_operands(stmt, lambda operand: _chosen(operand, cond, holds))
 
@@ -325,10 +312,10 @@ def _chosen(operand: Operand, cond: Truth, holds: bool) -> Operand:
     return with_decided_selects(operand, lambda tested: holds if tested is cond else None)
 
 
-_TAKEN: Final = (LoopKind.SERIAL, LoopKind.VECTORIZED, LoopKind.UNROLLED)
+_TAKEN: Final = (ir.LoopKind.SERIAL, ir.LoopKind.VECTORIZED, ir.LoopKind.UNROLLED)
 
 
-def decide_rows(f: Function, is_all: bool = False) -> Function:
+def decide_rows(f: ir.Function, is_all: bool = False) -> ir.Function:
     """Unswitch loops whose only store is a select guarded by loop-invariant conditions.
 
     The select's other value must be a constant, so that the loop's copy is short; with `is_all` it may be a
@@ -341,11 +328,11 @@ def decide_rows(f: Function, is_all: bool = False) -> Function:
     return f.with_body(rebuilt(f.body, lambda stmt: _unswitched_store(stmt, is_all)))
 
 
-def _unswitched_store(loop: Stmt, is_all: bool) -> Stmt:
-    if not isinstance(loop, For):
+def _unswitched_store(loop: ir.Stmt, is_all: bool) -> ir.Stmt:
+    if not isinstance(loop, ir.For):
         return loop
     store = loop.body
-    if not isinstance(store, Store) or loop.kind not in _TAKEN or loop.carried:
+    if not isinstance(store, ir.Store) or loop.kind not in _TAKEN or loop.carried:
         return loop
     value = store.value
     if value.op is not ops.SELECT:
@@ -355,14 +342,14 @@ def _unswitched_store(loop: Stmt, is_all: bool) -> Stmt:
     if not isinstance(cond, Cond) or not (is_number or (is_all and walk.loaded_tensor(other) is not None)):
         return loop
     is_same = {  # those that no iteration changes, and that have a value whatever their variables are
-        part: loop.var not in part.free_vars() and not opaque_terms(part) and not definedness((part,))
-        for part in conjuncts(cond)
+        part: loop.var not in part.free_vars() and not dag.opaque_terms(part) and not definedness((part,))
+        for part in dag.conjuncts(cond)
     }
     same, rest = ([part for part, own in is_same.items() if own is way] for way in (True, False))
     if not same:
         return loop
     row = replace(loop, body=replace(store, value=_choice(rest, taken, other)))
-    return If(logical_and(*same), row, with_fresh_names(replace(loop, body=replace(store, value=other))))
+    return ir.If(logical_and(*same), row, with_fresh_names(replace(loop, body=replace(store, value=other))))
 
 
 def _choice(parts: list[Cond], taken: Operand, other: Operand) -> Operand:
@@ -374,7 +361,7 @@ def _choice(parts: list[Cond], taken: Operand, other: Operand) -> Operand:
     return build.select(cond, taken, other)
 
 
-def hoist(loop: For, scope: Scope) -> tuple[list[Let], For]:
+def hoist(loop: ir.For, scope: Scope) -> tuple[list[ir.Let], ir.For]:
     """Move loop-invariant divisions in front of a loop; returns their names, and the loop that uses them.
 
     Only divisions by nonconstant divisors that every iteration reaches are moved.
@@ -382,59 +369,59 @@ def hoist(loop: For, scope: Scope) -> tuple[list[Let], For]:
     Guarantee: a moved division is computed only if the loop runs, so its divisor is nonzero there.
     """
     inside = bound_in(loop)
-    lets: list[Let] = []
-    kept: list[Stmt] = []
-    for stmt in flat(loop.body):
-        if isinstance(stmt, Let) and _is_movable(stmt, inside):
-            lets.append(Let(stmt.var, _where_it_runs(as_expr(stmt.value), loop, scope)))
+    lets: list[ir.Let] = []
+    kept: list[ir.Stmt] = []
+    for stmt in ir.flat(loop.body):
+        if isinstance(stmt, ir.Let) and _is_movable(stmt, inside):
+            lets.append(ir.Let(stmt.var, _where_it_runs(as_expr(stmt.value), loop, scope)))
             inside.discard(stmt.var)
         else:
             kept.append(stmt)
     names: dict[Expr, Var] = {}
-    for e in always_evaluated(seq(*kept)):
-        if _is_division(e) and not inside & set(free_vars(e)) and not opaque_terms(e):
+    for e in always_evaluated(ir.seq(*kept)):
+        if _is_division(e) and not inside & set(dag.free_vars(e)) and not dag.opaque_terms(e):
             names[e] = Var("hoisted")
-    outer = {e: var for e, var in names.items() if not any(e in postorder(o.args) for o in names if o is not e)}
-    lets += [Let(var, _where_it_runs(e, loop, scope)) for e, var in outer.items()]
+    outer = {e: var for e, var in names.items() if not any(e in dag.postorder(o.args) for o in names if o is not e)}
+    lets += [ir.Let(var, _where_it_runs(e, loop, scope)) for e, var in outer.items()]
     if not lets:
         return [], loop
-    body = transform(seq(*kept), lambda operand: walk.rewrite(operand, dict(outer)))
-    return lets, with_fields(loop, body=body)
+    body = transform(ir.seq(*kept), lambda operand: walk.rewrite(operand, dict(outer)))
+    return lets, ir.with_fields(loop, body=body)
 
 
-def _is_movable(let: Let, inside: set[Parameter]) -> bool:
+def _is_movable(let: ir.Let, inside: set[Parameter]) -> bool:
     """Whether a `Let` defines a loop-invariant division."""
-    if not isinstance(let.var, Var) or not isinstance(let.value, Expr) or opaque_terms(let.value):
+    if not isinstance(let.var, Var) or not isinstance(let.value, Expr) or dag.opaque_terms(let.value):
         return False
-    divides = any(_is_division(node) for node in postorder((let.value,)))
-    return divides and not inside & set(free_vars(let.value))
+    divides = any(_is_division(node) for node in dag.postorder((let.value,)))
+    return divides and not inside & set(dag.free_vars(let.value))
 
 
 def _is_division(node: Node) -> bool:
     return node.op in ops.DIVISIONS and constant_value(node.args[1]) is None
 
 
-def _where_it_runs(e: Expr, loop: For, scope: Scope) -> Expr:
+def _where_it_runs(e: Expr, loop: ir.For, scope: Scope) -> Expr:
     runs = range_ends(loop.range)[1] >= 1
     return e if proof_of(scope, runs, Effort.FAST) else select(runs, e, 0)
 
 
-def always_evaluated(body: Stmt) -> dict[Expr, None]:
+def always_evaluated(body: ir.Stmt) -> dict[Expr, None]:
     """The integer expressions that are evaluated whenever the statement is executed, users before what they use."""
     evaluated: dict[Expr, None] = {}
-    stack: list[Stmt] = [body]
+    stack: list[ir.Stmt] = [body]
     while stack:
         stmt = stack.pop()
-        if isinstance(stmt, Seq):
-            reached = next((k for k, inner in enumerate(stmt.stmts) if isinstance(inner, Assert)), len(stmt.stmts))
+        if isinstance(stmt, ir.Seq):
+            reached = next((k for k, inner in enumerate(stmt.stmts) if isinstance(inner, ir.Assert)), len(stmt.stmts))
             stack.extend(reversed(stmt.stmts[: reached + 1]))  # behind an assertion, only where it holds
-        elif isinstance(stmt, For):
+        elif isinstance(stmt, ir.For):
             firsts = [c.first for c in stmt.carried]
             evaluated |= dict.fromkeys(node for e in (*range_ends(stmt.range), *firsts) for node in _strict(e))
             count = constant_value(range_ends(stmt.range)[1])
             if count is not None and count >= 1:
                 stack.append(stmt.body)
-        elif not isinstance(stmt, Assume):  # which nothing computes
+        elif not isinstance(stmt, ir.Assume):  # which nothing computes
             evaluated |= dict.fromkeys(node for e in operands(stmt) for node in _strict(e))
     return evaluated
 
@@ -447,18 +434,20 @@ def _strict(operand: Operand) -> Iterator[Expr]:
             return ()  # its arguments are evaluated where its formula uses them
         return node.args[:1] if node.op in LAZY else node.args
 
-    return (node for node in reachable([operand], always) if isinstance(node, Expr))
+    return (node for node in dag.reachable([operand], always) if isinstance(node, Expr))
 
 
-def name_choices(f: Function) -> Function:
+def name_choices(f: ir.Function) -> ir.Function:
     """Name loop-invariant selects in indices of innermost loops, in front of the loop."""
     if ops.SELECT not in operations_in(f.body):
         return f
-    rules: StmtRules[Descent] = {For: (_name_choices_of_ends,)}
-    return f.with_body(rewritten(f.body, Descent(), enter=rules, leave={For: (_name_choices_of_body,)}))
+    rules: driver.StmtRules[driver.Descent] = {ir.For: (_name_choices_of_ends,)}
+    return f.with_body(
+        driver.rewritten(f.body, driver.Descent(), enter=rules, leave={ir.For: (_name_choices_of_body,)})
+    )
 
 
-def _name_choices_of_ends(loop: For, _: Descent) -> Stmt:
+def _name_choices_of_ends(loop: ir.For, _: driver.Descent) -> ir.Stmt:
     """Name selects in the ends of a loop that recur in its body, so that ends and body compare equal."""
     ends = list(_choices(range_ends(loop.range)))
     used = list(_choices_in(loop.body)) if ends else []
@@ -466,28 +455,28 @@ def _name_choices_of_ends(loop: For, _: Descent) -> Stmt:
         return loop
     inside = {v for choice in used for v in choice.free_vars()} - set(loop.range.free_vars())
     lets, names = _named(loop.var, [*ends, *used], inside)
-    return seq(*lets, transform(loop, lambda e: walk.rewrite(e, dict(names))))
+    return ir.seq(*lets, transform(loop, lambda e: walk.rewrite(e, dict(names))))
 
 
-def _name_choices_of_body(loop: For, _: Descent) -> Stmt:
+def _name_choices_of_body(loop: ir.For, _: driver.Descent) -> ir.Stmt:
     """Name loop-invariant selects in the body of an innermost loop."""
-    if any(isinstance(inner, For) for inner in statements(loop.body)):
+    if any(isinstance(inner, ir.For) for inner in statements(loop.body)):
         return loop
     lets, names = _named(loop.var, _choices_in(loop.body), bound_in(loop))
     if not names:
         return loop
     body = transform(loop.body, lambda e: walk.rewrite(e, dict(names)))
-    return seq(*lets, with_fields(loop, body=body))
+    return ir.seq(*lets, ir.with_fields(loop, body=body))
 
 
-def _named(var: Var, choices: Iterable[Expr], inside: Collection[Parameter]) -> tuple[list[Let], dict[Expr, Expr]]:
+def _named(var: Var, choices: Iterable[Expr], inside: Collection[Parameter]) -> tuple[list[ir.Let], dict[Expr, Expr]]:
     """Name selects that depend on nothing `inside`; returns the names and the replacement of each select."""
     defined: dict[Expr, Var] = {}
     names: dict[Expr, Expr] = {}
     for choice in choices:
         if choice in names or not set(choice.free_vars()).isdisjoint(inside):
             continue
-        if definedness((choice,)) or opaque_terms(choice):  # undefined selects must not precede an empty loop
+        if definedness((choice,)) or dag.opaque_terms(choice):  # undefined selects must not precede an empty loop
             continue
         near = ((name, k) for known, name in defined.items() if (k := _beyond(known, choice)) is not None)
         name, k = next(near, (None, 0))
@@ -495,7 +484,7 @@ def _named(var: Var, choices: Iterable[Expr], inside: Collection[Parameter]) -> 
             names[choice] = defined[choice] = Var(f"{var.name}.choice")
         else:
             names[choice] = name + k if k > 0 else name - -k
-    return [Let(name, choice) for choice, name in defined.items()], names
+    return [ir.Let(name, choice) for choice, name in defined.items()], names
 
 
 def _beyond(known: Expr, choice: Expr) -> int | None:
@@ -506,13 +495,13 @@ def _beyond(known: Expr, choice: Expr) -> int | None:
     return first if first == second else None
 
 
-def _choices_in(body: Stmt) -> Iterator[Expr]:
+def _choices_in(body: ir.Stmt) -> Iterator[Expr]:
     return _choices(e for stmt in statements(body) for e in operands(stmt))
 
 
 def _choices(roots: Iterable[Operand]) -> Iterator[Expr]:
     """The outermost integer selects."""
-    stack: list[Any] = [root for root in roots if ops.SELECT in operations(root)]
+    stack: list[Any] = [root for root in roots if ops.SELECT in dag.operations(root)]
     seen = set()
     while stack:
         node = stack.pop()

@@ -18,27 +18,10 @@ from bound.tensor import Tensor
 from bound.tir.build import all_of, together
 from bound.tir.value import Truth
 from intset.config import Effort, tiers_within
-from intset.expr import ops
+from intset.expr import Cond, Expr, Node, Range, Var, as_expr, constant_value, dag, ops
 from intset.expr.build import logical_and, maximum, minimum
-from intset.expr.dag import chain, conjuncts, free_vars, opaque_terms, postorder, rewrite, size
-from intset.expr.node import Cond, Expr, Node, Var, as_expr, constant_value
-from intset.expr.range import Range
 from intset.linear.form import Linear
-from lowering.nest.driver import Cursor, Descent, StmtRules, rewritten, walked
-from lowering.nest.ir import (
-    MOVABLE,
-    Allocate,
-    For,
-    Function,
-    If,
-    Let,
-    LoopKind,
-    Seq,
-    Stmt,
-    checked_function,
-    flat,
-    seq,
-)
+from lowering.nest import driver, ir
 from lowering.nest.printer import range_between, range_text
 from lowering.nest.scope import Scope, parts_of_condition, proves, written_in
 from lowering.nest.walk import bound_in, range_ends, replaced, statements
@@ -53,7 +36,7 @@ MAX_SIZE = 24  # operations in an end of a loop
 MAX_LEAVES = 64  # statements in a loop that are looked at
 
 
-def reduce_loop_extents(f: Function, report: list[Entry] | None = None) -> Function:
+def reduce_loop_extents(f: ir.Function, report: list[Entry] | None = None) -> ir.Function:
     """Shorten loops to the hull of the iterations that do something, and drop conditions that this implies.
 
     Iterations are effective where a condition on integers lets a statement run. The ends of a loop may use the loops
@@ -69,12 +52,12 @@ def reduce_loop_extents(f: Function, report: list[Entry] | None = None) -> Funct
     ------
     InputError: an assumption of the nest is proved false.
     """
-    checked_function(f, "reduce_loop_extents")
+    ir.checked_function(f, "reduce_loop_extents")
     check_assumptions(f)
     rules = _HullRules(PassReport(f))
-    enter: StmtRules[Cursor] = {For: (rules.shorten_to_hull,)}
-    leave: StmtRules[Cursor] = {For: (drop_idle_loop,), If: (rules.drop_implied,)}
-    body = rewritten(f.body, Cursor.root(f), enter, leave)
+    enter: driver.StmtRules[driver.Cursor] = {ir.For: (rules.shorten_to_hull,)}
+    leave: driver.StmtRules[driver.Cursor] = {ir.For: (drop_idle_loop,), ir.If: (rules.drop_implied,)}
+    body = driver.rewritten(f.body, driver.Cursor.root(f), enter, leave)
     rules.report.give(report)
     return f.with_body(body)
 
@@ -84,25 +67,25 @@ class _HullRules:
 
     def __init__(self, report: PassReport) -> None:
         self.report = report
-        self._shortened: set[For] = set()
+        self._shortened: set[ir.For] = set()
 
-    def shorten_to_hull(self, loop: For, cursor: Cursor) -> Stmt:
+    def shorten_to_hull(self, loop: ir.For, cursor: driver.Cursor) -> ir.Stmt:
         """Shorten a loop to the hull of its effective iterations; drop it if none is effective."""
         shorter = _reduced(loop, cursor, self.report)
         if shorter is None:
-            return Seq()
+            return ir.Seq()
         if shorter is not loop:
             self._shortened.add(shorter)
         return shorter
 
-    def drop_implied(self, branch: If, cursor: Cursor) -> Stmt:
+    def drop_implied(self, branch: ir.If, cursor: driver.Cursor) -> ir.Stmt:
         """Drop the parts of a condition that the shortened loops imply."""
         scope = cursor.scope
         if self._shortened.isdisjoint(cursor.loops):
             return branch
         if branch.orelse is None:
             kept = _needed(parts_of_condition(branch.cond), scope)
-            return If(together(*kept), branch.then) if kept else branch.then
+            return ir.If(together(*kept), branch.then) if kept else branch.then
         if isinstance(branch.cond, Cond):
             if proves(scope, branch.cond):
                 return branch.then
@@ -120,10 +103,10 @@ def _needed(parts: list[Truth], scope: Scope) -> list[Truth]:
     return kept
 
 
-def _reduced(loop: For, cursor: Cursor, report: PassReport) -> For | None:
+def _reduced(loop: ir.For, cursor: driver.Cursor, report: PassReport) -> ir.For | None:
     """The loop over the hull of its effective iterations; `None` if none is effective."""
     scope = cursor.scope
-    if loop.kind not in MOVABLE:
+    if loop.kind not in ir.MOVABLE:
         report.say(cursor.path, False, f"a loop that is {loop.kind} stays as it is")
         return loop
     if loop.carried:
@@ -151,7 +134,7 @@ def _reduced(loop: For, cursor: Cursor, report: PassReport) -> For | None:
     return replace(loop, range=shorter)
 
 
-class _GuardedScope(Descent):
+class _GuardedScope(driver.Descent):
     """The scope inside a loop; names are replaced by their values."""
 
     __slots__ = ("names", "scope")
@@ -159,23 +142,23 @@ class _GuardedScope(Descent):
     def __init__(self, scope: Scope, names: Replacements) -> None:
         self.scope, self.names = scope, names
 
-    def inside(self, loop: For) -> _GuardedScope:
+    def inside(self, loop: ir.For) -> _GuardedScope:
         low, extent = (replaced(e, self.names) for e in range_ends(loop.range))
         return _GuardedScope(self.scope.inside(replace(loop, range=Range(low, extent), carried=())), self.names)
 
-    def then(self, branch: If) -> _GuardedScope:
+    def then(self, branch: ir.If) -> _GuardedScope:
         return _GuardedScope(self.scope.where(*_on_integers(replaced(branch.cond, self.names))), self.names)
 
-    def otherwise(self, branch: If) -> _GuardedScope:
+    def otherwise(self, branch: ir.If) -> _GuardedScope:
         return _GuardedScope(self.scope.otherwise(replace(branch, cond=replaced(branch.cond, self.names))), self.names)
 
-    def after(self, old: Stmt, new: Stmt) -> _GuardedScope:
-        if not isinstance(old, Let):
+    def after(self, old: ir.Stmt, new: ir.Stmt) -> _GuardedScope:
+        if not isinstance(old, ir.Let):
             return self
         return _GuardedScope(self.scope, {**self.names, old.var: replaced(old.value, self.names)})
 
 
-def _hull(loop: For, scope: Scope, around: list[Var]) -> tuple[Expr, Expr] | str | None:
+def _hull(loop: ir.For, scope: Scope, around: list[Var]) -> tuple[Expr, Expr] | str | None:
     """The first effective iteration and the one after the last; `None` if no iteration is effective.
 
     Returns the reason as text if no short expressions for both are known.
@@ -183,8 +166,8 @@ def _hull(loop: For, scope: Scope, around: list[Var]) -> tuple[Expr, Expr] | str
     hulls: list[tuple[Expr, Expr]] = []
     own = bound_in(loop.body)
     leaves = 0
-    for stmt, here in walked(loop.body, _GuardedScope(scope.inside(loop), {})):
-        if isinstance(stmt, (Seq, For, If, Let, Allocate)):
+    for stmt, here in driver.walked(loop.body, _GuardedScope(scope.inside(loop), {})):
+        if isinstance(stmt, (ir.Seq, ir.For, ir.If, ir.Let, ir.Allocate)):
             continue
         leaves += 1
         ends = _ends(loop.var, here.scope, around, own)
@@ -204,7 +187,7 @@ def _hull(loop: For, scope: Scope, around: list[Var]) -> tuple[Expr, Expr] | str
 
 
 def _on_integers(cond: Truth) -> list[Cond]:
-    return [part for part in parts_of_condition(cond) if isinstance(part, Cond) and not opaque_terms(part)]
+    return [part for part in parts_of_condition(cond) if isinstance(part, Cond) and not dag.opaque_terms(part)]
 
 
 def _ends(var: Var, here: Scope, around: list[Var], own: set[Var]) -> tuple[Expr, Expr] | str | None:
@@ -214,7 +197,12 @@ def _ends(var: Var, here: Scope, around: list[Var], own: set[Var]) -> tuple[Expr
         return None
     low, high = values.min, values.max
     for end in (low, high):
-        if not isinstance(end, Expr) or size(end) > MAX_SIZE or opaque_terms(end) or own.intersection(end.free_vars()):
+        if (
+            not isinstance(end, Expr)
+            or dag.size(end) > MAX_SIZE
+            or dag.opaque_terms(end)
+            or own.intersection(end.free_vars())
+        ):
             return "the first and the last iteration that does something are not known as short expressions"
     assert isinstance(low, Expr) and isinstance(high, Expr)
     with intset.using(tiers=tiers_within(Effort.DEFAULT)):
@@ -237,7 +225,7 @@ def _least(a: Expr, b: Expr, scope: Scope) -> Expr:
     return a if proves(scope, a <= b) else b if proves(scope, b <= a) else minimum(a, b)
 
 
-def decide_multiples(f: Function) -> Function:
+def decide_multiples(f: ir.Function) -> ir.Function:
     """Simplify minima and maxima of a size and its multiple: `minimum(n * m, m)` is `m` in a loop over `n * m` values.
 
     Guarantee: equal values wherever the range is evaluated.
@@ -246,22 +234,24 @@ def decide_multiples(f: Function) -> Function:
     def decided(r: Range, scope: Scope) -> Range:
         return Range(*(_without_multiples(e, scope) for e in range_ends(r)))
 
-    def of_loop(loop: For, cursor: Cursor) -> Stmt:
+    def of_loop(loop: ir.For, cursor: driver.Cursor) -> ir.Stmt:
         return replace(loop, range=decided(loop.range, cursor.scope))
 
-    def of_storage(stmt: Allocate, cursor: Cursor) -> Stmt:
+    def of_storage(stmt: ir.Allocate, cursor: driver.Cursor) -> ir.Stmt:
         return replace(stmt, ranges=tuple(decided(r, cursor.scope) for r in stmt.ranges))
 
     if operations_in(f.body).isdisjoint((ops.MIN, ops.MAX)):
         return f
     ends = (end for stmt in statements(f.body) for r in _ranges(stmt) for end in range_ends(r))
-    if not any(_multiple(node) for end in ends for node in postorder((end,))):
+    if not any(_multiple(node) for end in ends for node in dag.postorder((end,))):
         return f
-    return f.with_body(rewritten(f.body, Cursor.root(f), enter={For: (of_loop,), Allocate: (of_storage,)}))
+    return f.with_body(
+        driver.rewritten(f.body, driver.Cursor.root(f), enter={ir.For: (of_loop,), ir.Allocate: (of_storage,)})
+    )
 
 
-def _ranges(stmt: Stmt) -> tuple[Range, ...]:
-    return stmt.ranges if isinstance(stmt, Allocate) else (stmt.range,) if isinstance(stmt, For) else ()
+def _ranges(stmt: ir.Stmt) -> tuple[Range, ...]:
+    return stmt.ranges if isinstance(stmt, ir.Allocate) else (stmt.range,) if isinstance(stmt, ir.For) else ()
 
 
 def _multiple(node: Node) -> tuple[Expr, Expr, Expr] | None:
@@ -276,14 +266,14 @@ def _multiple(node: Node) -> tuple[Expr, Expr, Expr] | None:
 
 def _without_multiples(e: Expr, scope: Scope) -> Expr:
     new: dict[Node, Node] = {}
-    for node in postorder((e,)):
+    for node in dag.postorder((e,)):
         parts = _multiple(node)
         if parts is not None and scope.ctx.prove(logical_and(parts[0] >= 0, parts[2] >= 1)):
-            new[node] = rewrite(parts[0] if node.op is ops.MIN else parts[1], new)
-    return rewrite(e, new) if new else e
+            new[node] = dag.rewrite(parts[0] if node.op is ops.MIN else parts[1], new)
+    return dag.rewrite(e, new) if new else e
 
 
-FREE: Final = (LoopKind.SERIAL, LoopKind.PARALLEL, LoopKind.VECTORIZED)
+FREE: Final = (ir.LoopKind.SERIAL, ir.LoopKind.PARALLEL, ir.LoopKind.VECTORIZED)
 MOST: Final = 12  # ends that meet in one loop: more are tested inside
 
 
@@ -297,7 +287,7 @@ class GuardParts:
     inside: list[Cond] = field(default_factory=list)
 
 
-def follow_guards(f: Function, kept: Collection[Var] = ()) -> Function:
+def follow_guards(f: ir.Function, kept: Collection[Var] = ()) -> ir.Function:
     """Move guards into the ends of the loops around them, and in front of loops that do not change them.
 
         for x in [0, 8):                              for x in [0, minimum(8, 20 - x0)):
@@ -315,78 +305,78 @@ def follow_guards(f: Function, kept: Collection[Var] = ()) -> Function:
     kept: loops that keep their ends.
     """
 
-    def follow(loop: For, cursor: Cursor) -> Stmt:
+    def follow(loop: ir.For, cursor: driver.Cursor) -> ir.Stmt:
         if loop.var in kept:
             return _until_vacant(_with_one_guard(loop))
         return _following(loop, cursor.scope, storage)
 
-    extents = [range_ends(stmt.range)[1] for stmt in statements(f.body) if isinstance(stmt, For)]
-    if If not in kinds_in(f.body) and all(constant_value(extent) is not None for extent in extents):
+    extents = [range_ends(stmt.range)[1] for stmt in statements(f.body) if isinstance(stmt, ir.For)]
+    if ir.If not in kinds_in(f.body) and all(constant_value(extent) is not None for extent in extents):
         return f
     storage = {tensor: [(as_expr(0), extent) for extent in tensor.extents] for tensor in f.params}
     for stmt in statements(f.body):
-        if isinstance(stmt, Allocate):
+        if isinstance(stmt, ir.Allocate):
             storage[stmt.tensor] = [range_ends(r) for r in stmt.ranges]
     with intset.using(tiers=tiers_within(Effort.FAST)):
-        return f.with_body(rewritten(f.body, Cursor.root(f), leave={For: (follow,)}))
+        return f.with_body(driver.rewritten(f.body, driver.Cursor.root(f), leave={ir.For: (follow,)}))
 
 
 Storages = dict[Tensor, list[tuple[Expr, Expr]]]  # by tensor, the first index and the extent of each dimension
 
 
-def _unwritten(loop: For, storage: Storages) -> Storages:
+def _unwritten(loop: ir.For, storage: Storages) -> Storages:
     """The tensors that a loop neither writes nor allocates."""
-    allocated = {stmt.tensor for stmt in statements(loop.body) if isinstance(stmt, Allocate)}
+    allocated = {stmt.tensor for stmt in statements(loop.body) if isinstance(stmt, ir.Allocate)}
     own = written_in(loop) | allocated
     return {tensor: ends for tensor, ends in storage.items() if tensor not in own}
 
 
-def _following(loop: For, scope: Scope, storage: Storages) -> Stmt:
+def _following(loop: ir.For, scope: Scope, storage: Storages) -> ir.Stmt:
     """A loop whose ends follow the guard of its body, if the guard allows it."""
     loop = _until_vacant(_with_one_guard(loop))
     body = loop.body
-    if isinstance(body, For) and loop.kind in FREE and not loop.carried:
+    if isinstance(body, ir.For) and loop.kind in FREE and not loop.carried:
         return _until_data_ends(loop, scope, storage)
-    if not isinstance(body, If) or body.orelse is not None or not isinstance(body.cond, Cond):
+    if not isinstance(body, ir.If) or body.orelse is not None or not isinstance(body.cond, Cond):
         return loop
-    if loop.kind not in (*FREE, LoopKind.UNROLLED) or loop.carried:
+    if loop.kind not in (*FREE, ir.LoopKind.UNROLLED) or loop.carried:
         return loop
-    parts = _parts(body.cond, loop.var, scope, _unwritten(loop, storage) if opaque_terms(body.cond) else {})
-    if loop.kind is LoopKind.UNROLLED:  # only what data decides, and no iteration changes, is tested before
-        before = [cond for cond in parts.before if opaque_terms(cond)]
-        parts = GuardParts(before, inside=[cond for cond in conjuncts(body.cond) if cond not in before])
+    parts = _parts(body.cond, loop.var, scope, _unwritten(loop, storage) if dag.opaque_terms(body.cond) else {})
+    if loop.kind is ir.LoopKind.UNROLLED:  # only what data decides, and no iteration changes, is tested before
+        before = [cond for cond in parts.before if dag.opaque_terms(cond)]
+        parts = GuardParts(before, inside=[cond for cond in dag.conjuncts(body.cond) if cond not in before])
     return _followed(loop, parts, body.then, scope)
 
 
-def _with_one_guard(loop: For) -> For:
+def _with_one_guard(loop: ir.For) -> ir.For:
     body = _under_one_guard(loop.body)
     return loop if body is loop.body else replace(loop, body=body)
 
 
-def _under_one_guard(body: Stmt) -> Stmt:
+def _under_one_guard(body: ir.Stmt) -> ir.Stmt:
     """Merge equal guards of all statements of a body into one guard."""
-    parts = body.stmts if isinstance(body, Seq) else ()
-    guarded = [part for part in parts if isinstance(part, If) and part.orelse is None]
-    rest = [part for part in parts if isinstance(part, (Let, Allocate))]
+    parts = body.stmts if isinstance(body, ir.Seq) else ()
+    guarded = [part for part in parts if isinstance(part, ir.If) and part.orelse is None]
+    rest = [part for part in parts if isinstance(part, (ir.Let, ir.Allocate))]
     if len(guarded) < 2 or len(guarded) + len(rest) < len(parts):
         return body
     cond = guarded[0].cond
-    if not isinstance(cond, Cond) or opaque_terms(cond) or any(part.cond is not cond for part in guarded):
+    if not isinstance(cond, Cond) or dag.opaque_terms(cond) or any(part.cond is not cond for part in guarded):
         return body
-    if any(isinstance(part, Let) and part.var in cond.free_vars() for part in rest):
+    if any(isinstance(part, ir.Let) and part.var in cond.free_vars() for part in rest):
         return body
-    return If(cond, seq(*(part.then if isinstance(part, If) else part for part in parts)))
+    return ir.If(cond, ir.seq(*(part.then if isinstance(part, ir.If) else part for part in parts)))
 
 
-def _until_vacant(loop: For) -> For:
+def _until_vacant(loop: ir.For) -> ir.For:
     """Drop the last iterations if all inner loops are empty in them: whole tiles beyond the end of an axis."""
     low, extent = range_ends(loop.range)
     first, count = constant_value(low), constant_value(extent)
-    inner = flat(loop.body)
-    loops = [part for part in inner if isinstance(part, For)]
+    inner = ir.flat(loop.body)
+    loops = [part for part in inner if isinstance(part, ir.For)]
     if first is None or count is None or loop.carried or loop.kind not in FREE or not loops:
         return loop
-    if any(not isinstance(part, (For, Let, Allocate)) for part in inner):
+    if any(not isinstance(part, (ir.For, ir.Let, ir.Allocate)) for part in inner):
         return loop
     ends = [_last_in(part, loop.var) for part in loops]
     last = None if None in ends else max(end for end in ends if end is not None)
@@ -395,7 +385,7 @@ def _until_vacant(loop: For) -> For:
     return replace(loop, range=Range(low, max(last - first + 1, 0)))
 
 
-def _until_data_ends(loop: For, scope: Scope, storage: Storages) -> For:
+def _until_data_ends(loop: ir.For, scope: Scope, storage: Storages) -> ir.For:
     """Drop the last iterations in which, because of data, nothing inside of nested loops runs: whole tiles."""
     low, extent = range_ends(loop.range)
     casts = NamedCasts((loop.var, *bound_in(loop.body)))
@@ -410,20 +400,20 @@ def _until_data_ends(loop: For, scope: Scope, storage: Storages) -> For:
     return loop if end is simple.add(low, extent) else replace(loop, range=Range(low, simple.sub(end, low)))
 
 
-def _needs_of_data(body: Stmt, casts: NamedCasts) -> list[Linear]:
+def _needs_of_data(body: ir.Stmt, casts: NamedCasts) -> list[Linear]:
     """Forms over data that are nonnegative if something runs in nested loops, at some values of their variables."""
     needs: list[Linear] = []
     inner: list[tuple[Var, Expr, Expr]] = []
-    while isinstance(body, For) and not body.carried:
+    while isinstance(body, ir.For) and not body.carried:
         first, extent = range_ends(body.range)
-        needs += [form_of(casts.named(e)).shift(-1) for e in chain(ops.MIN, extent) if opaque_terms(e)]
+        needs += [form_of(casts.named(e)).shift(-1) for e in dag.chain(ops.MIN, extent) if dag.opaque_terms(e)]
         inner.append((body.var, first, extent))
         body = body.body
-    if inner and isinstance(body, If) and body.orelse is None and isinstance(body.cond, Cond):
+    if inner and isinstance(body, ir.If) and body.orelse is None and isinstance(body.cond, Cond):
         needs += [
             form
-            for cond in conjuncts(body.cond)
-            if opaque_terms(cond)
+            for cond in dag.conjuncts(body.cond)
+            if dag.opaque_terms(cond)
             for form in says(casts.named(cond), of_data=True) or ()
         ]
     for var, first, extent in reversed(inner):
@@ -441,10 +431,10 @@ def _at_best(form: Linear, var: Var, first: Expr, extent: Expr) -> Linear | None
     return rest.plus(form_of(first + extent - 1), step) if extent.is_const else None
 
 
-def _last_in(loop: For, var: Var) -> int | None:
+def _last_in(loop: ir.For, var: Var) -> int | None:
     """A value of `var` beyond which a loop is empty."""
     lasts: list[int] = []
-    for part in chain(ops.MIN, range_ends(loop.range)[1]):
+    for part in dag.chain(ops.MIN, range_ends(loop.range)[1]):
         form = form_of(part)
         step = form.terms.get(var, 0)
         if step < 0 and len(form.terms) == 1:  # const + step * var >= 1
@@ -452,16 +442,16 @@ def _last_in(loop: For, var: Var) -> int | None:
     return min(lasts, default=None)
 
 
-def _followed(loop: For, parts: GuardParts, body: Stmt, scope: Scope) -> Stmt:
+def _followed(loop: ir.For, parts: GuardParts, body: ir.Stmt, scope: Scope) -> ir.Stmt:
     if not (parts.before or parts.lows or parts.highs):
         return loop
     low, extent = range_ends(loop.range)
     first, end = maximum(low, *parts.lows), minimum(simple.add(low, extent), *(high + 1 for high in parts.highs))
     new_low, new_end = shortened(first, scope), shortened(end, scope)
     new_extent = new_end if constant_value(new_low) == 0 else simple.sub(new_end, new_low)
-    inner = If(all_of(*parts.inside), body) if parts.inside else body
-    followed: Stmt = replace(loop, range=Range(new_low, _positive(new_extent)), body=inner)
-    return If(all_of(*parts.before), followed) if parts.before else followed
+    inner = ir.If(all_of(*parts.inside), body) if parts.inside else body
+    followed: ir.Stmt = replace(loop, range=Range(new_low, _positive(new_extent)), body=inner)
+    return ir.If(all_of(*parts.before), followed) if parts.before else followed
 
 
 def _positive(extent: Expr) -> Expr:
@@ -484,8 +474,8 @@ def _reads_only(cond: Node, scope: Scope, constant: Storages) -> bool:
 def _parts(guard: Cond, var: Var, scope: Scope, constant: Storages) -> GuardParts:
     """The parts of a guard of a loop over `var`, whose body does not write the `constant` tensors."""
     parts = GuardParts()
-    for cond in conjuncts(guard):
-        if opaque_terms(cond) and not _reads_only(cond, scope, constant):
+    for cond in dag.conjuncts(guard):
+        if dag.opaque_terms(cond) and not _reads_only(cond, scope, constant):
             parts.inside.append(cond)
         elif var not in cond.free_vars():
             parts.before.append(cond)
@@ -525,11 +515,11 @@ class NamedCasts:
 
     def named(self, part: Known) -> Known:
         """The part with the names."""
-        for e in postorder((part,)):
-            if e.op is ops.CAST and e not in self._names and self._own.isdisjoint(free_vars(e)):
+        for e in dag.postorder((part,)):
+            if e.op is ops.CAST and e not in self._names and self._own.isdisjoint(dag.free_vars(e)):
                 self._names[e] = Var(f"cast{len(self._names)}")
-        return rewrite(part, dict(self._names))
+        return dag.rewrite(part, dict(self._names))
 
     def written(self, e: Expr) -> Expr:
         """The expression with the casts."""
-        return rewrite(e, {name: cast for cast, name in self._names.items()})
+        return dag.rewrite(e, {name: cast for cast, name in self._names.items()})

@@ -19,28 +19,11 @@ from bound.tir.reduce import Parameter
 from bound.tir.value import NUMBER, Operand, Value, constant
 from bound.tir.walk import loaded_tensor
 from intset.config import Effort
-from intset.expr import ops
-from intset.expr.dag import reachable
-from intset.expr.node import Cond, Expr, Node, Var, const, constant_value, truth
+from intset.expr import Cond, Expr, Node, Var, const, constant_value, dag, ops
+from intset.expr.node import truth
 from intset.expr.ops import Op
 from lowering.dataflow import account_of
-from lowering.nest.driver import Cursor, Descent, StmtRules, cursor_of, cursors, rewritten, with_statements
-from lowering.nest.ir import (
-    Allocate,
-    Assume,
-    Carry,
-    Evaluate,
-    For,
-    Function,
-    If,
-    Let,
-    Seq,
-    Stmt,
-    Store,
-    checked_function,
-    is_empty,
-    seq,
-)
+from lowering.nest import driver, ir
 from lowering.nest.printer import end_of
 from lowering.nest.scope import Scope, proof_of, proves
 from lowering.nest.undef import has_undef, is_undef, undefs
@@ -68,18 +51,18 @@ from lowering.passes.stores.reaching_values import ReachingValues, ValueCase, ch
 NO_OP_ROUNDS: Final = 6  # rounds of removing what earlier removals made dead
 
 
-def drop_dead(f: Function) -> Function:
+def drop_dead(f: ir.Function) -> ir.Function:
     """Drop tensors that no output depends on, with the computation of them, and unused names.
 
     A tensor that only its own elements read counts as dead.
 
     Guarantee: parameters end with the same elements, and host calls see the same arrays.
     """
-    checked_function(f, "drop_dead")
+    ir.checked_function(f, "drop_dead")
     live = _live_tensors(f)
     while True:  # an unused name may use another
         every = list(statements(f.body))
-        has_names = any(isinstance(stmt, Let) for stmt in every)
+        has_names = any(isinstance(stmt, ir.Let) for stmt in every)
         used = {v for s in every if has_names and _is_live(s, live) for v in variables(*operands(s))}
         if not any(_may_go(stmt, live, used) for stmt in every):
             return f
@@ -89,35 +72,35 @@ def drop_dead(f: Function) -> Function:
         f = new
 
 
-def _may_go(stmt: Stmt, live: set[Tensor], used: set[Parameter]) -> bool:
+def _may_go(stmt: ir.Stmt, live: set[Tensor], used: set[Parameter]) -> bool:
     """Whether `_without_dead` may change a statement, where it changes none inside."""
-    if isinstance(stmt, For):
-        return is_empty(stmt.body) or bool(stmt.carried)
-    if isinstance(stmt, If):
-        return is_empty(stmt.then) or (stmt.orelse is not None and is_empty(stmt.orelse))
-    return stmt.var not in used if isinstance(stmt, Let) else not _is_live(stmt, live)
+    if isinstance(stmt, ir.For):
+        return ir.is_empty(stmt.body) or bool(stmt.carried)
+    if isinstance(stmt, ir.If):
+        return ir.is_empty(stmt.then) or (stmt.orelse is not None and ir.is_empty(stmt.orelse))
+    return stmt.var not in used if isinstance(stmt, ir.Let) else not _is_live(stmt, live)
 
 
-def _without_dead(root: Stmt, live: set[Tensor], used: set[Parameter]) -> Stmt:
+def _without_dead(root: ir.Stmt, live: set[Tensor], used: set[Parameter]) -> ir.Stmt:
     """Drop stores and storage of dead tensors, and unused names."""
 
-    def drop_store(stmt: Stmt, _: Descent) -> Stmt:
-        return stmt if _is_live(stmt, live) else Seq()
+    def drop_store(stmt: ir.Stmt, _: driver.Descent) -> ir.Stmt:
+        return stmt if _is_live(stmt, live) else ir.Seq()
 
-    def drop_name(stmt: Let, _: Descent) -> Stmt:
-        return stmt if stmt.var in used else Seq()
+    def drop_name(stmt: ir.Let, _: driver.Descent) -> ir.Stmt:
+        return stmt if stmt.var in used else ir.Seq()
 
-    rules: StmtRules[Descent] = {
-        Store: (drop_store,),
-        Allocate: (drop_store,),
-        Let: (drop_name,),
-        For: (drop_idle_loop, _drop_unused_carries),
-        If: (drop_idle_branch,),
+    rules: driver.StmtRules[driver.Descent] = {
+        ir.Store: (drop_store,),
+        ir.Allocate: (drop_store,),
+        ir.Let: (drop_name,),
+        ir.For: (drop_idle_loop, _drop_unused_carries),
+        ir.If: (drop_idle_branch,),
     }
-    return rewritten(root, Descent(), leave=rules)
+    return driver.rewritten(root, driver.Descent(), leave=rules)
 
 
-def _drop_unused_carries(loop: For, _: Descent) -> For:
+def _drop_unused_carries(loop: ir.For, _: driver.Descent) -> ir.For:
     """Drop the variables that a loop carries and nothing in it needs."""
     if not loop.carried:
         return loop
@@ -125,48 +108,48 @@ def _drop_unused_carries(loop: For, _: Descent) -> For:
     return loop if len(needed) == len(loop.carried) else replace(loop, carried=needed)
 
 
-def _names(f: Function) -> int:
-    return sum(len(s.carried) if isinstance(s, For) else isinstance(s, Let) for s in statements(f.body))
+def _names(f: ir.Function) -> int:
+    return sum(len(s.carried) if isinstance(s, ir.For) else isinstance(s, ir.Let) for s in statements(f.body))
 
 
-def _is_live(stmt: Stmt, live: set[Tensor]) -> bool:
-    return not isinstance(stmt, (Store, Allocate)) or stmt.tensor in live
+def _is_live(stmt: ir.Stmt, live: set[Tensor]) -> bool:
+    return not isinstance(stmt, (ir.Store, ir.Allocate)) or stmt.tensor in live
 
 
-def _live_tensors(f: Function) -> set[Tensor]:
+def _live_tensors(f: ir.Function) -> set[Tensor]:
     live = set(f.params)
     feeds: dict[Tensor, set[Tensor]] = {}
     for stmt in statements(f.body):
-        if isinstance(stmt, Evaluate):
+        if isinstance(stmt, ir.Evaluate):
             live.update((*stmt.reads, *stmt.writes))
         read = tensors_read(*operands(stmt))
-        if isinstance(stmt, Store):
+        if isinstance(stmt, ir.Store):
             feeds.setdefault(stmt.tensor, set()).update(read)
         else:
             live.update(read)
-    return set(reachable(live, lambda tensor: feeds.get(tensor, ())))
+    return set(dag.reachable(live, lambda tensor: feeds.get(tensor, ())))
 
 
-def _needed(loop: For, body: Stmt) -> tuple[Carry, ...]:
+def _needed(loop: ir.For, body: ir.Stmt) -> tuple[ir.Carry, ...]:
     """The loop-carried variables that the body needs, or that others of these need."""
     used = {v for stmt in statements(body) for v in variables(*operands(stmt))}
-    carried: dict[Any, Carry] = {c.var: c for c in loop.carried}
-    needed = reachable(used, lambda v: variables(carried[v].following) if v in carried else ())
+    carried: dict[Any, ir.Carry] = {c.var: c for c in loop.carried}
+    needed = dag.reachable(used, lambda v: variables(carried[v].following) if v in carried else ())
     return tuple(c for c in loop.carried if c.var in needed)
 
 
-def drop_unused_storage(block: Seq, _: Descent) -> Stmt:
+def drop_unused_storage(block: ir.Seq, _: driver.Descent) -> ir.Stmt:
     """A sequence without unused storage."""
-    storage = [part.tensor for part in block.stmts if isinstance(part, Allocate)]
+    storage = [part.tensor for part in block.stmts if isinstance(part, ir.Allocate)]
     if not storage:
         return block
     used = set(touched(block))
     if used.issuperset(storage):
         return block
-    return seq(*(part for part in block.stmts if not isinstance(part, Allocate) or part.tensor in used))
+    return ir.seq(*(part for part in block.stmts if not isinstance(part, ir.Allocate) or part.tensor in used))
 
 
-def remove_no_op(f: Function, report: list[Entry] | None = None) -> Function:
+def remove_no_op(f: ir.Function, report: list[Entry] | None = None) -> ir.Function:
     """Remove statements without effect: dead and redundant stores, empty branches and loops, unused storage and names.
 
     Guarantee: parameters end with the same elements; no statement is added.
@@ -179,7 +162,7 @@ def remove_no_op(f: Function, report: list[Entry] | None = None) -> Function:
     ------
     InputError: an assumption of the nest is proved false.
     """
-    checked_function(f, "remove_no_op")
+    ir.checked_function(f, "remove_no_op")
     account = account_of(f)
     reaching = check_assumptions(f, account)
     report_of_stores = _StoreReport(f)
@@ -200,40 +183,40 @@ def remove_no_op(f: Function, report: list[Entry] | None = None) -> Function:
 class _StoreReport(PassReport):
     """A report on the stores of a nest that loses statements: paths are told as they were at first."""
 
-    def __init__(self, f: Function) -> None:
+    def __init__(self, f: ir.Function) -> None:
         super().__init__(f)
-        self._first = {cursor.path: cursor.path for cursor in cursors(f)}
+        self._first = {cursor.path: cursor.path for cursor in driver.cursors(f)}
 
-    def store(self, cursor: Cursor, done: bool, reason: str, point: tuple[int, ...] | None = None) -> None:
+    def store(self, cursor: driver.Cursor, done: bool, reason: str, point: tuple[int, ...] | None = None) -> None:
         self.say(self._first.get(cursor.path, ()), done, reason, point)
 
-    def without(self, f: Function, gone: set[tuple[int, ...]]) -> Function:
+    def without(self, f: ir.Function, gone: set[tuple[int, ...]]) -> ir.Function:
         """The function without the statements at some paths, and without loops and branches left empty."""
         first: dict[int, tuple[int, ...]] = {}
 
-        def drop(stmt: Stmt, cursor: Cursor) -> Stmt:
-            return Seq() if cursor.path in gone else stmt
+        def drop(stmt: ir.Stmt, cursor: driver.Cursor) -> ir.Stmt:
+            return ir.Seq() if cursor.path in gone else stmt
 
-        def note_path(stmt: Stmt, cursor: Cursor) -> Stmt:
+        def note_path(stmt: ir.Stmt, cursor: driver.Cursor) -> ir.Stmt:
             first[id(stmt)] = self._first.get(cursor.path, ())
             return stmt
 
-        rules: StmtRules[Cursor] = {
-            Stmt: (drop, note_path),
-            For: (drop_idle_loop, note_path),
-            If: (drop_idle_branch, note_path),
-            Seq: (),
+        rules: driver.StmtRules[driver.Cursor] = {
+            ir.Stmt: (drop, note_path),
+            ir.For: (drop_idle_loop, note_path),
+            ir.If: (drop_idle_branch, note_path),
+            ir.Seq: (),
         }
-        new = f.with_body(rewritten(f.body, Cursor.root(f), leave=rules))
-        self._first = {cursor.path: first[id(cursor.stmt)] for cursor in cursors(new)}
+        new = f.with_body(driver.rewritten(f.body, driver.Cursor.root(f), leave=rules))
+        self._first = {cursor.path: first[id(cursor.stmt)] for cursor in driver.cursors(new)}
         return new
 
 
 def _dead_stores(reaching: ReachingValues, report: _StoreReport) -> set[tuple[int, ...]]:
     """The paths of stores whose every instance is dead, or redundant by the contents of its operands."""
     gone: set[tuple[int, ...]] = set()
-    for cursor in cursors(reaching.f):
-        if not isinstance(cursor.stmt, Store):
+    for cursor in driver.cursors(reaching.f):
+        if not isinstance(cursor.stmt, ir.Store):
             continue
         dead = reaching.flow.dead(cursor)
         unread = proof_of(cursor.scope, dead)
@@ -251,18 +234,18 @@ def _dead_stores(reaching: ReachingValues, report: _StoreReport) -> set[tuple[in
 def _redundant_stores(reaching: ReachingValues, report: _StoreReport) -> set[tuple[int, ...]]:
     """The paths of stores that repeat the current contents of their element."""
     f = reaching.f
-    told = (tensors_read(s.cond) if isinstance(s, Assume) else written_by(s) for s in statements(f.body))
+    told = (tensors_read(s.cond) if isinstance(s, ir.Assume) else written_by(s) for s in statements(f.body))
     writers = Counter(tensor for tensors in told for tensor in tensors)
     gone: set[tuple[int, ...]] = set()
-    for cursor in cursors(f):
+    for cursor in driver.cursors(f):
         stmt = cursor.stmt
-        if isinstance(stmt, Store) and writers[stmt.tensor] > 1 and _holds_already(stmt, cursor, reaching):
+        if isinstance(stmt, ir.Store) and writers[stmt.tensor] > 1 and _holds_already(stmt, cursor, reaching):
             report.store(cursor, True, "the element holds that value already")
             gone.add(cursor.path)
     return gone
 
 
-def _holds_already(stmt: Store, cursor: Cursor, reaching: ReachingValues) -> bool:
+def _holds_already(stmt: ir.Store, cursor: driver.Cursor, reaching: ReachingValues) -> bool:
     """Whether a store repeats the current contents of its element."""
     if has_undef(stmt.value):
         return False
@@ -284,7 +267,7 @@ def _holds_already(stmt: Store, cursor: Cursor, reaching: ReachingValues) -> boo
 
 
 def _equal(
-    values: Mapping[Operand, Operand], where: Sequence[Cond], stmt: Store, contents: Operand, scope: Scope
+    values: Mapping[Operand, Operand], where: Sequence[Cond], stmt: ir.Store, contents: Operand, scope: Scope
 ) -> bool:
     here = scope.where(*where)
     value = replaced(stmt.value, values)
@@ -295,7 +278,7 @@ def _equal(
     return same(stmt, value, here) if isinstance(value, Value) else False
 
 
-def _tidy(f: Function) -> Function:
+def _tidy(f: ir.Function) -> ir.Function:
     """Drop empty loops and branches, and storage and names that nothing uses, until nothing changes."""
     while True:
         used = set(touched(f.body))
@@ -306,17 +289,17 @@ def _tidy(f: Function) -> Function:
         f = new
 
 
-def drop_empty(f: Function) -> Function:
+def drop_empty(f: ir.Function) -> ir.Function:
     """Drop loops that are proved empty, and what was computed for them.
 
     Guarantee: the same stores in the same order. Each proof uses linear forms alone, because every loop asks for one.
     """
 
-    def leave_out(loop: For, cursor: Cursor) -> Stmt:
+    def leave_out(loop: ir.For, cursor: driver.Cursor) -> ir.Stmt:
         _, extent = range_ends(loop.range)
-        return Seq() if proof_of(cursor.scope, extent <= 0, Effort.FAST) else loop
+        return ir.Seq() if proof_of(cursor.scope, extent <= 0, Effort.FAST) else loop
 
-    return drop_dead(f.with_body(rewritten(f.body, Cursor.root(f), leave={For: (leave_out,)})))
+    return drop_dead(f.with_body(driver.rewritten(f.body, driver.Cursor.root(f), leave={ir.For: (leave_out,)})))
 
 
 # -- identity stores -------------------------------------------------------------------------------------------------
@@ -325,26 +308,26 @@ def drop_empty(f: Function) -> Function:
 _LEAST: Final = {ops.MAX: -inf, ops.MIN: inf, ops.MUL: 1.0}  # what changes no number whatsoever
 
 
-def drop_identities(f: Function) -> Function:
+def drop_identities(f: ir.Function) -> ir.Function:
     """Drop stores that change no element, and loops left empty.
 
     Guarantee: every element keeps its value, the sign of zero included.
     """
-    candidates = [s for s in statements(f.body) if isinstance(s, Store) and _may_change_nothing(s)]
+    candidates = [s for s in statements(f.body) if isinstance(s, ir.Store) and _may_change_nothing(s)]
     dropped = {s for s in candidates if _changes_nothing(f, s)}
     if not dropped:
         return f
-    return drop_dead(f.with_body(rebuilt(f.body, lambda stmt: Seq() if stmt in dropped else stmt)))
+    return drop_dead(f.with_body(rebuilt(f.body, lambda stmt: ir.Seq() if stmt in dropped else stmt)))
 
 
-def _may_change_nothing(store: Store) -> bool:
+def _may_change_nothing(store: ir.Store) -> bool:
     value = store.value
     if isinstance(value, Expr):
         return walk.loaded_tensor(value) is store.tensor and walk.read_indices(value) == store.indices
     return is_combining(store) and _number(value.args[1]) is not None
 
 
-def _changes_nothing(f: Function, store: Store) -> bool:
+def _changes_nothing(f: ir.Function, store: ir.Store) -> bool:
     if not isinstance(store.value, Value):
         return True
     op, number = store.value.op, _number(store.value.args[1])
@@ -358,11 +341,11 @@ def _changes_nothing(f: Function, store: Store) -> bool:
     return _is_begun(f, store) if store.tensor in f.params else _has_start(f, store.tensor)
 
 
-def _keeps(stmt: Stmt, tensor: Tensor, op: Op, number: float) -> bool:
+def _keeps(stmt: ir.Stmt, tensor: Tensor, op: Op, number: float) -> bool:
     """Whether `op` with `number` keeps every element after a statement."""
-    if isinstance(stmt, Evaluate):
+    if isinstance(stmt, ir.Evaluate):
         return tensor not in stmt.writes
-    if not isinstance(stmt, Store) or stmt.tensor is not tensor:
+    if not isinstance(stmt, ir.Store) or stmt.tensor is not tensor:
         return True
     start = _number(stmt.value)
     if op is ops.ADD:
@@ -375,40 +358,42 @@ def _keeps(stmt: Stmt, tensor: Tensor, op: Op, number: float) -> bool:
     return False
 
 
-def _has_start(f: Function, tensor: Tensor) -> bool:
-    return any(isinstance(s, Store) and s.tensor is tensor and _number(s.value) is not None for s in statements(f.body))
+def _has_start(f: ir.Function, tensor: Tensor) -> bool:
+    return any(
+        isinstance(s, ir.Store) and s.tensor is tensor and _number(s.value) is not None for s in statements(f.body)
+    )
 
 
 # -- what begins an element that was given -----------------------------------------------------------------------------
 
 
-def _is_begun(f: Function, store: Store) -> bool:
+def _is_begun(f: ir.Function, store: ir.Store) -> bool:
     """Whether a constant start precedes a store for each of its elements, in the same common iteration."""
-    cursor = cursor_of(f, store)
+    cursor = driver.cursor_of(f, store)
     known = Loops().within(*cursor.loops)
-    around: Stmt = f.body
+    around: ir.Stmt = f.body
     for k in cursor.path:
-        for before in around.stmts[:k] if isinstance(around, Seq) else ():
+        for before in around.stmts[:k] if isinstance(around, ir.Seq) else ():
             if any(_covers(start, loops, store, known) for start, loops in _starts(before, store.tensor)):
                 return True
         around = children(around)[k]
     return False
 
 
-def _starts(root: Stmt, tensor: Tensor) -> Iterator[tuple[Store, tuple[For, ...]]]:
+def _starts(root: ir.Stmt, tensor: Tensor) -> Iterator[tuple[ir.Store, tuple[ir.For, ...]]]:
     """The constants that a statement stores in a tensor whenever it is reached, with the loops around them."""
-    stack: list[tuple[Stmt, tuple[For, ...]]] = [(root, ())]
+    stack: list[tuple[ir.Stmt, tuple[ir.For, ...]]] = [(root, ())]
     while stack:
         stmt, loops = stack.pop()
-        if isinstance(stmt, Store) and stmt.tensor is tensor and _number(stmt.value) is not None:
+        if isinstance(stmt, ir.Store) and stmt.tensor is tensor and _number(stmt.value) is not None:
             yield stmt, loops
-        elif isinstance(stmt, Seq):
+        elif isinstance(stmt, ir.Seq):
             stack.extend((inner, loops) for inner in stmt.stmts)
-        elif isinstance(stmt, For):
+        elif isinstance(stmt, ir.For):
             stack.append((stmt.body, (*loops, stmt)))
 
 
-def _covers(start: Store, loops: Sequence[For], store: Store, known: Loops) -> bool:
+def _covers(start: ir.Store, loops: Sequence[ir.For], store: ir.Store, known: Loops) -> bool:
     """Whether one store covers all elements of another."""
     values: dict[Var, Expr] = {}
     own = {loop.var for loop in loops}
@@ -440,7 +425,7 @@ def _number(value: Operand) -> float | None:
     return float(value.data)
 
 
-def remove_undef(f: Function, report: list[Entry] | None = None) -> Function:
+def remove_undef(f: ir.Function, report: list[Entry] | None = None) -> ir.Function:
     """Remove `undef()` everywhere except in assumptions.
 
     A store of an unknown value is dropped. It stores 0 instead if a later read would otherwise meet an uninitialized
@@ -456,12 +441,12 @@ def remove_undef(f: Function, report: list[Entry] | None = None) -> Function:
     ------
     InputError: an assumption of the nest is proved false.
     """
-    checked_function(f, "remove_undef")
+    ir.checked_function(f, "remove_undef")
     checked = check_assumptions(f)
-    if not any(has_undef(*operands(s)) for s in statements(f.body) if not isinstance(s, Assume)):
+    if not any(has_undef(*operands(s)) for s in statements(f.body) if not isinstance(s, ir.Assume)):
         return f
     decisions = PassReport(f)
-    unknown = [at for at in cursors(f) if isinstance(at.stmt, Store) and always_undef(at.stmt.value)]
+    unknown = [at for at in driver.cursors(f) if isinstance(at.stmt, ir.Store) and always_undef(at.stmt.value)]
     read = _read_before_written(checked or ReachingValues(f), unknown) if unknown else set()
     gone = {at.path for at in unknown} - read
     for at in unknown:
@@ -470,25 +455,25 @@ def remove_undef(f: Function, report: list[Entry] | None = None) -> Function:
         else:
             decisions.say(at.path, True, "0 is stored: what reads the element would meet one that holds nothing")
 
-    def remove_store(stmt: Store, cursor: Cursor) -> Stmt:
+    def remove_store(stmt: ir.Store, cursor: driver.Cursor) -> ir.Stmt:
         if cursor.path in gone:
-            return Seq()
+            return ir.Seq()
         return replace(stmt, value=zero(stmt.tensor.dtype)) if cursor.path in read else stmt
 
-    def store_zeros(stmt: Stmt, cursor: Cursor) -> Stmt:
+    def store_zeros(stmt: ir.Stmt, cursor: driver.Cursor) -> ir.Stmt:
         if not has_undef(*operands(stmt)):
             return stmt
         decisions.say(cursor.path, True, "0 takes the place of an undef() that is not always what counts")
         return map_operands(stmt, _with_zeros)
 
-    leave: StmtRules[Cursor] = {
-        Stmt: (store_zeros,),
-        Store: (remove_store, store_zeros),
-        For: (drop_idle_loop, store_zeros),
-        If: (drop_idle_branch, store_zeros),
-        Assume: (),
+    leave: driver.StmtRules[driver.Cursor] = {
+        ir.Stmt: (store_zeros,),
+        ir.Store: (remove_store, store_zeros),
+        ir.For: (drop_idle_loop, store_zeros),
+        ir.If: (drop_idle_branch, store_zeros),
+        ir.Assume: (),
     }
-    body = rewritten(f.body, Cursor.root(f), leave=leave)
+    body = driver.rewritten(f.body, driver.Cursor.root(f), leave=leave)
     decisions.give(report)
     return f.with_body(body)
 
@@ -497,7 +482,7 @@ def always_undef(value: Operand) -> bool:
     """Whether every evaluation of a value involves an `undef()`."""
     return any(
         is_undef(node) or (node.op is ops.SELECT and all(map(always_undef, node.args[1:])))
-        for node in reachable([value], lambda node: () if node.op in LAZY else node.args)
+        for node in dag.reachable([value], lambda node: () if node.op in LAZY else node.args)
     )
 
 
@@ -515,28 +500,28 @@ def _with_zeros(operand: Operand) -> Operand:
     return walk.rewrite(operand, new)
 
 
-def _read_before_written(reaching: ReachingValues, stores: list[Cursor]) -> set[tuple[int, ...]]:
+def _read_before_written(reaching: ReachingValues, stores: list[driver.Cursor]) -> set[tuple[int, ...]]:
     """The paths of stores whose removal would expose an uninitialized element to a read."""
     f = reaching.f
     removed = {at.path for at in stores}
-    targets = {at.stmt.tensor for at in stores if isinstance(at.stmt, Store)}
-    candidates: list[tuple[Cursor, Operand | Tensor, set[tuple[int, ...]]]] = []
-    for at in cursors(f):
+    targets = {at.stmt.tensor for at in stores if isinstance(at.stmt, ir.Store)}
+    candidates: list[tuple[driver.Cursor, Operand | Tensor, set[tuple[int, ...]]]] = []
+    for at in driver.cursors(f):
         if targets.isdisjoint(read_by(at.stmt)):
             continue
         for node, sources in reaching.flow.by_element(at).items():
             writers = {s.path for s in sources if s.path in removed}
             if any(s.kind == "unknown" and s.path is None for s in sources):
                 tensor = node if isinstance(node, Tensor) else loaded_tensor(node)
-                writers |= {w.path for w in stores if isinstance(w.stmt, Store) and w.stmt.tensor is tensor}
+                writers |= {w.path for w in stores if isinstance(w.stmt, ir.Store) and w.stmt.tensor is tensor}
             if writers:
                 candidates.append((at, node, writers))
     if not candidates:
         return set()
     # Reaching values without these stores; an assumption that reads nothing keeps the paths.
-    bare = with_statements(f, dict.fromkeys((at.path for at in stores), Assume(truth(True), True)))
+    bare = driver.with_statements(f, dict.fromkeys((at.path for at in stores), ir.Assume(truth(True), True)))
     without = ReachingValues(bare, reaching.account)
-    positions = {at.path: at for at in cursors(bare)}
+    positions = {at.path: at for at in driver.cursors(bare)}
     needed: set[tuple[int, ...]] = set()
     for at, node, writers in candidates:
         for source in without.flow.by_element(positions[at.path]).get(node, ()):

@@ -16,27 +16,13 @@ from bound.tir.build import together
 from bound.tir.value import Operand, Truth
 from bound.tir.walk import loaded_tensor, nodes, read_indices
 from intset.budgets import OVERCOMPUTE_ROUNDS
+from intset.expr import Cond, dag
 from intset.expr.build import logical_and, logical_or
-from intset.expr.dag import is_small
-from intset.expr.node import Cond, truth
+from intset.expr.node import truth
 from intset.regions.shape import Account
 from lowering.dataflow import account_of
 from lowering.dataflow.program import Path
-from lowering.nest.driver import Cursor, cursor_of, cursors, rewritten
-from lowering.nest.ir import (
-    Allocate,
-    Assert,
-    Assume,
-    Evaluate,
-    For,
-    Function,
-    If,
-    LoopKind,
-    Seq,
-    Stmt,
-    Store,
-    checked_function,
-)
+from lowering.nest import driver, ir
 from lowering.nest.scope import (
     Scope,
     in_storage,
@@ -68,11 +54,11 @@ class _Guard:
     is_exposed: whether a remaining part follows a dropped one; then additional points compute it.
     """
 
-    def __init__(self, cursor: Cursor, parts: list[Truth], rest: list[Truth], is_exposed: bool = False) -> None:
+    def __init__(self, cursor: driver.Cursor, parts: list[Truth], rest: list[Truth], is_exposed: bool = False) -> None:
         self.cursor, self.parts, self.rest, self.is_exposed = cursor, parts, rest, is_exposed
 
 
-def remove_branching_through_overcompute(f: Function, report: list[Entry] | None = None) -> Function:
+def remove_branching_through_overcompute(f: ir.Function, report: list[Entry] | None = None) -> ir.Function:
     """Drop guards whose removal changes no result: the additional stores are dead, or keep their elements.
 
     A guard is dropped whole, else some parts of its conjunction. Each dropped guard may free others: the pass repeats.
@@ -88,7 +74,7 @@ def remove_branching_through_overcompute(f: Function, report: list[Entry] | None
     ------
     InputError: an assumption of the nest is proved false.
     """
-    checked_function(f, "remove_branching_through_overcompute")
+    ir.checked_function(f, "remove_branching_through_overcompute")
     check_assumptions(f, account_of(f))
     decisions = PassReport(f)
     lines = {cursor.path: decisions.line(cursor.path) for cursor in _branches(f)}
@@ -106,11 +92,11 @@ def remove_branching_through_overcompute(f: Function, report: list[Entry] | None
         f, lines = shorter, dict(zip((cursor.path for cursor in _branches(shorter)), left, strict=True))
 
 
-def _branches(f: Function) -> list[Cursor]:
-    return [cursor for cursor in cursors(f) if isinstance(cursor.stmt, If)]
+def _branches(f: ir.Function) -> list[driver.Cursor]:
+    return [cursor for cursor in driver.cursors(f) if isinstance(cursor.stmt, ir.If)]
 
 
-def _without_parts(f: Function, decisions: PassReport, account: Account) -> Function:
+def _without_parts(f: ir.Function, decisions: PassReport, account: Account) -> ir.Function:
     """Drop the first harmless part of a conjunction, if there is one."""
     for guard in _guards(f, PassReport(f)):
         parts = guard.parts
@@ -123,19 +109,19 @@ def _without_parts(f: Function, decisions: PassReport, account: Account) -> Func
     return f
 
 
-def _guards(f: Function, decisions: PassReport) -> list[_Guard]:
+def _guards(f: ir.Function, decisions: PassReport) -> list[_Guard]:
     """The guards that pass all checks but those by dataflow."""
     guards = []
     for cursor in _branches(f):
         stmt = cursor.stmt
-        assert isinstance(stmt, If)
+        assert isinstance(stmt, ir.If)
         if stmt.orelse is not None:
             decisions.say(cursor.path, False, "there is another branch")
             continue
-        if any(isinstance(s, (Assert, Assume, Evaluate)) for s in statements(stmt.then)):
+        if any(isinstance(s, (ir.Assert, ir.Assume, ir.Evaluate)) for s in statements(stmt.then)):
             decisions.say(cursor.path, False, "it guards a check, an assumption or a host call")
             continue
-        if any(has_undef(*operands(s)) and not isinstance(s, Store) for s in statements(stmt.then)):
+        if any(has_undef(*operands(s)) and not isinstance(s, ir.Store) for s in statements(stmt.then)):
             decisions.say(cursor.path, False, "it guards names for undef()")
             continue
         guards.append(_Guard(cursor, parts_of_condition(stmt.cond), []))
@@ -143,8 +129,8 @@ def _guards(f: Function, decisions: PassReport) -> list[_Guard]:
 
 
 def _dropped(
-    f: Function, guards: list[_Guard], decisions: PassReport, account: Account
-) -> tuple[Function, set[tuple[int, ...]]]:
+    f: ir.Function, guards: list[_Guard], decisions: PassReport, account: Account
+) -> tuple[ir.Function, set[tuple[int, ...]]]:
     """The function without a maximal tried set of harmless guards, and the paths of these."""
     tried = {guard.cursor.path: guard for guard in guards}
     for _ in range(OVERCOMPUTE_ROUNDS):
@@ -177,15 +163,15 @@ def _dropped(
 class _Races:
     """The parallel loops of a nest whose iterations may conflict."""
 
-    def __init__(self, f: Function) -> None:
+    def __init__(self, f: ir.Function) -> None:
         self._f = f
         self._conflicts: dict[int, str | None] = {}
 
-    def around(self, cursor: Cursor) -> str | None:
+    def around(self, cursor: driver.Cursor) -> str | None:
         """Why a statement may not run more often in the parallel loops around it."""
         for loop in cursor.loops:
-            if loop.kind is LoopKind.PARALLEL and id(loop) not in self._conflicts:
-                at = cursor_of(self._f, loop)
+            if loop.kind is ir.LoopKind.PARALLEL and id(loop) not in self._conflicts:
+                at = driver.cursor_of(self._f, loop)
                 self._conflicts[id(loop)] = None if conflict(loop, loop, at) is None else str(loop.var)
         raced = (self._conflicts.get(id(loop)) for loop in cursor.loops)
         var = next((var for var in raced if var is not None), None)
@@ -193,51 +179,53 @@ class _Races:
 
 
 def _without_guards(
-    f: Function, dropped: dict[tuple[int, ...], _Guard]
-) -> tuple[Function, list[tuple[Cursor, list[_Guard]]]]:
+    f: ir.Function, dropped: dict[tuple[int, ...], _Guard]
+) -> tuple[ir.Function, list[tuple[driver.Cursor, list[_Guard]]]]:
     """The function without guards, and its formerly guarded statements with their guards."""
     under: dict[int, list[_Guard]] = {}
 
-    def note(stmt: Stmt, cursor: Cursor) -> Stmt:
+    def note(stmt: ir.Stmt, cursor: driver.Cursor) -> ir.Stmt:
         around = [guard for k in range(len(cursor.path)) if (guard := dropped.get(cursor.path[:k])) is not None]
         return noted(stmt, around)
 
-    def drop(branch: If, cursor: Cursor) -> Stmt:
+    def drop(branch: ir.If, cursor: driver.Cursor) -> ir.Stmt:
         guard = dropped.get(cursor.path)
         if guard is None:
             return note(branch, cursor)
         if not guard.rest:
             return branch.then
         outer = [g for k in range(len(cursor.path)) if (g := dropped.get(cursor.path[:k])) is not None]
-        return noted(If(together(*guard.rest), branch.then), [*outer, guard] if guard.is_exposed else outer)
+        return noted(ir.If(together(*guard.rest), branch.then), [*outer, guard] if guard.is_exposed else outer)
 
-    def noted(stmt: Stmt, around: list[_Guard]) -> Stmt:
+    def noted(stmt: ir.Stmt, around: list[_Guard]) -> ir.Stmt:
         if around:
             stmt = replace(stmt)  # an object of its own: a statement may stand at several places
             under[id(stmt)] = around
         return stmt
 
-    body = rewritten(f.body, Cursor.root(f), leave={Stmt: (note,), If: (drop,), Seq: ()})
+    body = driver.rewritten(f.body, driver.Cursor.root(f), leave={ir.Stmt: (note,), ir.If: (drop,), ir.Seq: ()})
     bare = f.with_body(body)
-    return bare, [(cursor, under[id(cursor.stmt)]) for cursor in cursors(bare) if id(cursor.stmt) in under]
+    return bare, [(cursor, under[id(cursor.stmt)]) for cursor in driver.cursors(bare) if id(cursor.stmt) in under]
 
 
-def _idle(positions: list[tuple[Cursor, list[_Guard]]], reaching: ReachingValues) -> dict[Path, Cond]:
+def _idle(positions: list[tuple[driver.Cursor, list[_Guard]]], reaching: ReachingValues) -> dict[Path, Cond]:
     """Additional store instances, by path, whose values only additional instances read.
 
     Removing all of them together changes no result.
     """
     idle: dict[Path, Cond] = {}
-    stores: dict[Path, Cursor] = {}
+    stores: dict[Path, driver.Cursor] = {}
     for cursor, around in positions:
         parts = [_against(guard) for guard in around]
         conditions = [cond for cond in parts if cond is not None]
-        if isinstance(cursor.stmt, Store) and len(conditions) == len(parts):
+        if isinstance(cursor.stmt, ir.Store) and len(conditions) == len(parts):
             idle[cursor.path], stores[cursor.path] = logical_or(*conditions), cursor
     return _unread(stores, idle, reaching)
 
 
-def _unread(stores: Mapping[Path, Cursor], among: Mapping[Path, Cond], reaching: ReachingValues) -> dict[Path, Cond]:
+def _unread(
+    stores: Mapping[Path, driver.Cursor], among: Mapping[Path, Cond], reaching: ReachingValues
+) -> dict[Path, Cond]:
     """The largest set of store instances among some whose values only these instances read; none beyond the budget."""
     idle = dict(among)
     for _ in range(OVERCOMPUTE_ROUNDS):
@@ -251,7 +239,7 @@ def _unread(stores: Mapping[Path, Cursor], among: Mapping[Path, Cond], reaching:
 
 
 def _why_not(
-    cursor: Cursor, guard: _Guard, reaching: ReachingValues, idle: Callable[[], dict[Path, Cond]], races: _Races
+    cursor: driver.Cursor, guard: _Guard, reaching: ReachingValues, idle: Callable[[], dict[Path, Cond]], races: _Races
 ) -> tuple[str, tuple[int, ...] | None] | None:
     """The reason why a statement may not run outside of its guard, and loop values of a counterexample."""
     stmt = cursor.stmt
@@ -259,16 +247,16 @@ def _why_not(
     scope = cursor.scope if against is None else cursor.scope.where(against)
     if proves(scope, truth(False)):
         return None
-    reads = operands(stmt) if not isinstance(stmt, (Allocate,)) else ()
+    reads = operands(stmt) if not isinstance(stmt, (ir.Allocate,)) else ()
     unclear = next((t for t in deciding_tensors(stmt) if t in reaching.unclear), None)
     if unclear is not None:
         return f"without the guard, an undef() in {unclear.name} might decide something", None
     missing = _missing(reads, cursor, scope, reaching)
     if missing is not None:
         return f"without the guard, {missing[0]}", missing[1]
-    if isinstance(stmt, For):
+    if isinstance(stmt, ir.For):
         return None if not stmt.carried else ("it guards a loop that carries values", None)
-    if not isinstance(stmt, Store):
+    if not isinstance(stmt, ir.Store):
         return None
     for k, in_bounds in enumerate(in_storage(stmt.indices, storage_of(reaching.f, stmt.tensor))):
         inside = proof_of(scope, in_bounds)
@@ -301,7 +289,7 @@ def _against(guard: _Guard) -> Cond | None:
 
 
 def _missing(
-    values: tuple[Operand, ...], cursor: Cursor, scope: Scope, reaching: ReachingValues
+    values: tuple[Operand, ...], cursor: driver.Cursor, scope: Scope, reaching: ReachingValues
 ) -> tuple[str, tuple[int, ...] | None] | None:
     """The reason why values may be missing: out of bounds, uninitialized, or a trap."""
     total = frozenset(t for t in reaching.f.inputs)
@@ -332,7 +320,7 @@ def _missing(
     return None
 
 
-def remove_overcompute_through_branching(f: Function, report: list[Entry] | None = None) -> Function:
+def remove_overcompute_through_branching(f: ir.Function, report: list[Entry] | None = None) -> ir.Function:
     """Guard each store against instances that are dead or keep their element unchanged, until no other is.
 
     Guarantee: parameters end with the same elements.
@@ -345,20 +333,20 @@ def remove_overcompute_through_branching(f: Function, report: list[Entry] | None
     ------
     InputError: an assumption of the nest is proved false.
     """
-    checked_function(f, "remove_overcompute_through_branching")
+    ir.checked_function(f, "remove_overcompute_through_branching")
     decisions = PassReport(f)
     guarded = _guarded(f, decisions, check_assumptions(f) or ReachingValues(f))
     decisions.give(report)
     return f if guarded is f else until_stable(lambda g: _guarded(g, PassReport(g), ReachingValues(g)), guarded)
 
 
-def _guarded(f: Function, decisions: PassReport, reaching: ReachingValues) -> Function:
+def _guarded(f: ir.Function, decisions: PassReport, reaching: ReachingValues) -> ir.Function:
     """Guard each store against instances that do not matter in `f`; the function itself if there are none."""
     guards: dict[tuple[int, ...], Cond] = {}
-    stores = {cursor.path: cursor for cursor in cursors(f) if isinstance(cursor.stmt, Store)}
+    stores = {cursor.path: cursor for cursor in driver.cursors(f) if isinstance(cursor.stmt, ir.Store)}
     idle = _unread(stores, dict.fromkeys(stores, truth(True)), reaching)
     for cursor in stores.values():
-        assert isinstance(cursor.stmt, Store)
+        assert isinstance(cursor.stmt, ir.Store)
         stored = in_storage(cursor.stmt.indices, storage_of(f, cursor.stmt.tensor))
         scope = cursor.scope.where(*stored)  # a store out of bounds is an error
         dead = idle[cursor.path] if idle else reaching.flow.dead(cursor)
@@ -373,13 +361,15 @@ def _guarded(f: Function, decisions: PassReport, reaching: ReachingValues) -> Fu
         guards[cursor.path] = needed
         decisions.say(cursor.path, True, f"it matters only where {needed!r}")
 
-    def guard_store(stmt: Store, cursor: Cursor) -> Stmt:
-        return If(guards[cursor.path], stmt) if cursor.path in guards else stmt
+    def guard_store(stmt: ir.Store, cursor: driver.Cursor) -> ir.Stmt:
+        return ir.If(guards[cursor.path], stmt) if cursor.path in guards else stmt
 
-    return f.with_body(rewritten(f.body, Cursor.root(f), leave={Store: (guard_store,)})) if guards else f
+    return (
+        f.with_body(driver.rewritten(f.body, driver.Cursor.root(f), leave={ir.Store: (guard_store,)})) if guards else f
+    )
 
 
 def _short(cond: Cond, scope: Scope) -> Cond | None:
     """A condition simplified at a position; `None` if it is longer than `MAX_NODES`."""
     simple = scope.ctx.simplify(cond)
-    return mirrored(simple) if isinstance(simple, Cond) and is_small(MAX_NODES, (simple,)) else None
+    return mirrored(simple) if isinstance(simple, Cond) and dag.is_small(MAX_NODES, (simple,)) else None

@@ -28,27 +28,8 @@ from typing import Any, Final, NamedTuple
 from bound.declare import placeholder
 from bound.tensor import Tensor, element
 from bound.tir import walk
-from intset.expr.dag import free_vars, opaque_terms
-from intset.expr.node import Expr, Var, const, constant_value
-from intset.expr.range import Range
-from lowering.nest.driver import Cursor, Descent, StmtRules, rewritten
-from lowering.nest.ir import (
-    Allocate,
-    Assert,
-    Evaluate,
-    For,
-    Function,
-    If,
-    Let,
-    LoopKind,
-    Padding,
-    Seq,
-    Stmt,
-    Store,
-    checked_function,
-    seq,
-    with_fields,
-)
+from intset.expr import Expr, Range, Var, const, constant_value, dag
+from lowering.nest import driver, ir
 from lowering.nest.scope import Indices, Scope, element_accesses, redirected
 from lowering.nest.walk import (
     bound_in,
@@ -66,7 +47,7 @@ from lowering.passes.stores.dead_code import drop_unused_storage
 
 Origins = dict[Tensor, tuple[Expr | None, ...]]  # `None` for an axis of extent 1, whose only index is 0
 FEWEST: Final = 3  # accesses in straight code from which on it is worth a variable
-_SPREAD: Final = (LoopKind.PARALLEL, LoopKind.THREAD, LoopKind.VTHREAD)
+_SPREAD: Final = (ir.LoopKind.PARALLEL, ir.LoopKind.THREAD, ir.LoopKind.VTHREAD)
 
 
 class _CopyNest(NamedTuple):
@@ -85,26 +66,26 @@ class _CopyNest(NamedTuple):
         return self.target, tuple(walk.substitute(e, new) for e in self.indices)
 
 
-def forward_copies(f: Function) -> Function:
+def forward_copies(f: ir.Function) -> ir.Function:
     """Eliminate copies of allocated tensors.
 
     Guarantee: the destination receives the same values.
     """
     every = list(statements(f.body))
-    allocated = {stmt.tensor for stmt in every if isinstance(stmt, Allocate)}
-    if not any(isinstance(stmt, Store) and walk.loaded_tensor(stmt.value) in allocated for stmt in every):
+    allocated = {stmt.tensor for stmt in every if isinstance(stmt, ir.Allocate)}
+    if not any(isinstance(stmt, ir.Store) and walk.loaded_tensor(stmt.value) in allocated for stmt in every):
         return f
     uses: dict[Tensor, int] = {}
     for stmt in every:
         for tensor in {*read_by(stmt), *written_by(stmt)}:
             uses[tensor] = uses.get(tensor, 0) + 1
-    return f.with_body(rebuilt(f.body, lambda stmt: _forwarded(stmt, uses) if isinstance(stmt, Seq) else stmt))
+    return f.with_body(rebuilt(f.body, lambda stmt: _forwarded(stmt, uses) if isinstance(stmt, ir.Seq) else stmt))
 
 
-def _forwarded(body: Seq, uses: Mapping[Tensor, int]) -> Stmt:
+def _forwarded(body: ir.Seq, uses: Mapping[Tensor, int]) -> ir.Stmt:
     parts = list(body.stmts)
     for stmt in body.stmts:
-        if not isinstance(stmt, Allocate) or stmt not in parts:
+        if not isinstance(stmt, ir.Allocate) or stmt not in parts:
             continue
         for end in range(parts.index(stmt) + 1, len(parts)):
             copy = _copy_of(parts[end], stmt)
@@ -120,30 +101,30 @@ def _forwarded(body: Seq, uses: Mapping[Tensor, int]) -> Stmt:
                 parts[end : end + 1] = []
                 parts = [rebuilt(part, partial(redirected, move=copy.move)) for part in parts if part is not stmt]
             break
-    return seq(*parts) if len(parts) < len(body.stmts) else body
+    return ir.seq(*parts) if len(parts) < len(body.stmts) else body
 
 
-def _before_names(copy: _CopyNest, between: Sequence[Stmt]) -> _CopyNest | None:
+def _before_names(copy: _CopyNest, between: Sequence[ir.Stmt]) -> _CopyNest | None:
     """The copy without the names that statements in front of it define; `None` if its place is read from a tensor."""
     indices = copy.indices
-    if opaque_terms(*indices):
+    if dag.opaque_terms(*indices):
         return None
     for stmt in reversed(between):
-        if isinstance(stmt, Let) and any(stmt.var in e.free_vars() for e in indices):
-            if not isinstance(stmt.value, Expr) or not isinstance(stmt.var, Var) or opaque_terms(stmt.value):
+        if isinstance(stmt, ir.Let) and any(stmt.var in e.free_vars() for e in indices):
+            if not isinstance(stmt.value, Expr) or not isinstance(stmt.var, Var) or dag.opaque_terms(stmt.value):
                 return None
             new: dict[Var, Expr] = {stmt.var: stmt.value}
             indices = tuple(walk.substitute(e, new) for e in indices)
     return copy._replace(indices=indices)
 
 
-def _copy_of(stmt: Stmt, allocation: Allocate) -> _CopyNest | None:
+def _copy_of(stmt: ir.Stmt, allocation: ir.Allocate) -> _CopyNest | None:
     """The whole-tensor copy that a statement consists of, if any."""
     ranges: dict[Var, tuple[Expr, Expr]] = {}
-    while isinstance(stmt, For) and not stmt.carried:
+    while isinstance(stmt, ir.For) and not stmt.carried:
         ranges[stmt.var] = range_ends(stmt.range)
         stmt = stmt.body
-    if not isinstance(stmt, Store) or walk.loaded_tensor(stmt.value) is not allocation.tensor:
+    if not isinstance(stmt, ir.Store) or walk.loaded_tensor(stmt.value) is not allocation.tensor:
         return None
     if stmt.tensor is allocation.tensor or stmt.tensor.dtype != allocation.tensor.dtype:
         return None
@@ -165,11 +146,11 @@ def _copy_of(stmt: Stmt, allocation: Allocate) -> _CopyNest | None:
     return _CopyNest(allocation.tensor, stmt.tensor, tuple(loops), stmt.indices) if set(ranges) <= set(loops) else None
 
 
-def _is_away(root: Stmt, copy: _CopyNest) -> bool:
+def _is_away(root: ir.Stmt, copy: _CopyNest) -> bool:
     """Whether a statement neither accesses the destination nor defines names for it."""
     moving = {v for v in copy.loops if v is not None}
     for stmt in statements(root):
-        if isinstance(stmt, Evaluate) or (isinstance(stmt, (Store, Allocate)) and stmt.tensor is copy.target):
+        if isinstance(stmt, ir.Evaluate) or (isinstance(stmt, (ir.Store, ir.Allocate)) and stmt.tensor is copy.target):
             return False
         for access in element_accesses(stmt):
             if access.tensor is copy.target:
@@ -179,27 +160,27 @@ def _is_away(root: Stmt, copy: _CopyNest) -> bool:
     return True
 
 
-def rebase(f: Function) -> Function:
+def rebase(f: ir.Function) -> ir.Function:
     """Let every allocation begin at 0. The minimum of its range becomes its `origin`.
 
     Guarantee: each access reads or stores the same element.
     """
-    checked_function(f, "rebase")
-    if Allocate not in kinds_in(f.body):
+    ir.checked_function(f, "rebase")
+    if ir.Allocate not in kinds_in(f.body):
         return f
-    rules: StmtRules[_Rebasing] = {Stmt: (_use_storage_indices,), Allocate: (_from_zero,)}
-    return f.with_body(rewritten(f.body, _Rebasing.root(f).moved(origins={}), enter=rules))
+    rules: driver.StmtRules[_Rebasing] = {ir.Stmt: (_use_storage_indices,), ir.Allocate: (_from_zero,)}
+    return f.with_body(driver.rewritten(f.body, _Rebasing.root(f).moved(origins={}), enter=rules))
 
 
-class _Rebasing(Cursor):
+class _Rebasing(driver.Cursor):
     """A cursor with the origins of the storage in sight."""
 
     __slots__ = ("origins",)
     origins: Origins
 
-    def after(self, old: Stmt, new: Stmt) -> _Rebasing:
+    def after(self, old: ir.Stmt, new: ir.Stmt) -> _Rebasing:
         here = super().after(old, new)
-        if not isinstance(old, Allocate):
+        if not isinstance(old, ir.Allocate):
             return here
         ends = [range_ends(r) for r in old.ranges]
         lows = tuple(None if constant_value(extent) == 1 else low for low, extent in ends)
@@ -208,21 +189,21 @@ class _Rebasing(Cursor):
         return here.moved(origins={**self.origins, old.tensor: lows})
 
 
-def _from_zero(stmt: Allocate, cursor: _Rebasing) -> Allocate:
+def _from_zero(stmt: ir.Allocate, cursor: _Rebasing) -> ir.Allocate:
     ranges = tuple(Range(0, range_ends(r)[1]) for r in stmt.ranges)
-    return with_fields(stmt, ranges=ranges, origin=_origin(stmt, cursor.scope), padding=_padding(stmt))
+    return ir.with_fields(stmt, ranges=ranges, origin=_origin(stmt, cursor.scope), padding=_padding(stmt))
 
 
-def _padding(stmt: Allocate) -> Padding | None:
+def _padding(stmt: ir.Allocate) -> ir.Padding | None:
     """The untouchable elements of an allocation, in indices that count from 0."""
     if stmt.padding is None:
         return None
     lows = (range_ends(r)[0] for r in stmt.ranges)
     moved = [v if constant_value(low) == 0 else v + low for v, low in zip(stmt.padding.indices, lows, strict=True)]
-    return with_fields(stmt.padding, cond=stmt.padding.at(moved))
+    return ir.with_fields(stmt.padding, cond=stmt.padding.at(moved))
 
 
-def _origin(stmt: Allocate, scope: Scope) -> tuple[Expr, ...]:
+def _origin(stmt: ir.Allocate, scope: Scope) -> tuple[Expr, ...]:
     """The tensor indices of the first element of the storage."""
     lows = tuple(range_ends(r)[0] for r in stmt.ranges)
     if stmt.steps is None:
@@ -236,7 +217,7 @@ def _origin(stmt: Allocate, scope: Scope) -> tuple[Expr, ...]:
     return tuple(found)
 
 
-def _use_storage_indices(stmt: Stmt, cursor: _Rebasing) -> Stmt:
+def _use_storage_indices(stmt: ir.Stmt, cursor: _Rebasing) -> ir.Stmt:
     """Count the indices of allocated tensors from the start of their storage."""
     if cursor.origins.keys().isdisjoint((*read_by(stmt), *written_by(stmt))):
         return stmt
@@ -255,17 +236,17 @@ def _use_storage_indices(stmt: Stmt, cursor: _Rebasing) -> Stmt:
     return redirected(stmt, move)
 
 
-def accumulate(f: Function) -> Function:
+def accumulate(f: ir.Function) -> ir.Function:
     """Keep elements that loops update in variables.
 
     Guarantee: each element undergoes the same operations, in order.
     """
-    single = {s.tensor for s in statements(f.body) if isinstance(s, Allocate) and _is_single(s)}
-    enter: StmtRules[_Variables] = {Seq: (_keep_run,), For: (_keep_around_loop,)}
-    return f.with_body(rewritten(f.body, _Variables(single), enter, {Seq: (drop_unused_storage,)}))
+    single = {s.tensor for s in statements(f.body) if isinstance(s, ir.Allocate) and _is_single(s)}
+    enter: driver.StmtRules[_Variables] = {ir.Seq: (_keep_run,), ir.For: (_keep_around_loop,)}
+    return f.with_body(driver.rewritten(f.body, _Variables(single), enter, {ir.Seq: (drop_unused_storage,)}))
 
 
-class _Variables(Descent):
+class _Variables(driver.Descent):
     """The tensors that are variables already: of one element. Rules add those that they make."""
 
     __slots__ = ("tensors",)
@@ -274,27 +255,27 @@ class _Variables(Descent):
         self.tensors = tensors
 
 
-def _is_single(stmt: Allocate) -> bool:
+def _is_single(stmt: ir.Allocate) -> bool:
     return all(constant_value(range_ends(r)[1]) == 1 for r in stmt.ranges)
 
 
-def _keep_run(block: Seq, variables: _Variables) -> Stmt:
+def _keep_run(block: ir.Seq, variables: _Variables) -> ir.Stmt:
     """Keep the elements that runs of statements in a sequence combine into in variables."""
     stmts = list(block.stmts)
-    for tensor in dict.fromkeys(s.tensor for s in stmts if isinstance(s, Store)):
+    for tensor in dict.fromkeys(s.tensor for s in stmts if isinstance(s, ir.Store)):
         if tensor not in variables.tensors:
             stmts = _kept(stmts, tensor, variables.tensors)
-    return block if stmts == list(block.stmts) else seq(*stmts)
+    return block if stmts == list(block.stmts) else ir.seq(*stmts)
 
 
-def _kept(stmts: list[Stmt], tensor: Tensor, variables: set[Tensor]) -> list[Stmt]:
+def _kept(stmts: list[ir.Stmt], tensor: Tensor, variables: set[Tensor]) -> list[ir.Stmt]:
     """Statements in sequence, with a variable for each place that runs of them store to in a tensor."""
-    replaced: list[Stmt] = []
-    is_own = any(isinstance(stmt, Allocate) and stmt.tensor is tensor for stmt in stmts)
+    replaced: list[ir.Stmt] = []
+    is_own = any(isinstance(stmt, ir.Allocate) and stmt.tensor is tensor for stmt in stmts)
     while stmts:
         first = stmts[0]
         count = 1
-        if isinstance(first, Store) and first.tensor is tensor and not opaque_terms(*first.indices):
+        if isinstance(first, ir.Store) and first.tensor is tensor and not dag.opaque_terms(*first.indices):
             run = _run(stmts, tensor, first.indices)
             if run and _is_worth(stmts[:run], tensor):
                 kept = _in_variable(stmts[:run], tensor, first.indices, variables)
@@ -308,30 +289,30 @@ def _kept(stmts: list[Stmt], tensor: Tensor, variables: set[Tensor]) -> list[Stm
     return replaced
 
 
-def _run(stmts: Sequence[Stmt], tensor: Tensor, indices: Indices) -> int:
+def _run(stmts: Sequence[ir.Stmt], tensor: Tensor, indices: Indices) -> int:
     """The number of leading statements that access a tensor at one index only, up to the last access.
 
     Zero if the first statement, which stores there, reads the tensor elsewhere.
     """
     count = 0
-    named = set(free_vars(*indices))
+    named = set(dag.free_vars(*indices))
     for k, stmt in enumerate(stmts):
         count_here = _accesses(stmt, tensor)
-        if isinstance(stmt, Allocate) and stmt.tensor is tensor:
+        if isinstance(stmt, ir.Allocate) and stmt.tensor is tensor:
             break
         if count_here == 0:
             continue
-        if not isinstance(stmt, (Store, For, If)) or not _only_at(stmt, tensor, indices, named):
+        if not isinstance(stmt, (ir.Store, ir.For, ir.If)) or not _only_at(stmt, tensor, indices, named):
             break
         count = k + 1
     return count
 
 
-def _keep_around_loop(loop: For, variables: _Variables) -> Stmt:
+def _keep_around_loop(loop: ir.For, variables: _Variables) -> ir.Stmt:
     """Keep an element that a loop certainly stores to in a variable around the loop."""
-    inner: Stmt = loop
+    inner: ir.Stmt = loop
     most = 0
-    while isinstance(inner, For):
+    while isinstance(inner, ir.For):
         count = constant_value(range_ends(inner.range)[1]) or 0
         if count < 1:
             return loop
@@ -339,47 +320,49 @@ def _keep_around_loop(loop: For, variables: _Variables) -> Stmt:
     if most == 1:
         return loop
     inside = bound_in(loop)
-    for store in inner.stmts if isinstance(inner, Seq) else (inner,):
-        if not isinstance(store, Store) or store.tensor in variables.tensors or opaque_terms(*store.indices):
+    for store in inner.stmts if isinstance(inner, ir.Seq) else (inner,):
+        if not isinstance(store, ir.Store) or store.tensor in variables.tensors or dag.opaque_terms(*store.indices):
             continue
-        named = set(free_vars(*store.indices))
+        named = set(dag.free_vars(*store.indices))
         if not named & inside and _only_at(loop, store.tensor, store.indices, named):
-            return seq(*_in_variable([loop], store.tensor, store.indices, variables.tensors))
+            return ir.seq(*_in_variable([loop], store.tensor, store.indices, variables.tensors))
     return loop
 
 
-def _only_at(stmt: Stmt, tensor: Tensor, indices: Indices, named: set[Any]) -> bool:
+def _only_at(stmt: ir.Stmt, tensor: Tensor, indices: Indices, named: set[Any]) -> bool:
     """Whether a statement accesses a tensor at one index only, in loops that permit a variable."""
     for inner in statements(stmt):
-        if isinstance(inner, (Assert, Evaluate)) or (isinstance(inner, Allocate) and inner.tensor is tensor):
+        if isinstance(inner, (ir.Assert, ir.Evaluate)) or (isinstance(inner, ir.Allocate) and inner.tensor is tensor):
             return False
-        if isinstance(inner, For) and (inner.kind in _SPREAD or named & {inner.var, *(c.var for c in inner.carried)}):
+        if isinstance(inner, ir.For) and (
+            inner.kind in _SPREAD or named & {inner.var, *(c.var for c in inner.carried)}
+        ):
             return False
-        if isinstance(inner, Let) and inner.var in named:
+        if isinstance(inner, ir.Let) and inner.var in named:
             return False
         if any(a.tensor is tensor and not is_same(a.indices, indices) for a in element_accesses(inner)):
             return False
     return True
 
 
-def _accesses(stmt: Stmt, tensor: Tensor) -> int:
+def _accesses(stmt: ir.Stmt, tensor: Tensor) -> int:
     """How often the text of a statement touches a tensor."""
     total = 0
     for inner in statements(stmt):
-        total += isinstance(inner, Allocate) and inner.tensor is tensor
+        total += isinstance(inner, ir.Allocate) and inner.tensor is tensor
         total += sum(access.tensor is tensor for access in element_accesses(inner))
-        total += isinstance(inner, Evaluate) and tensor in (*inner.reads, *inner.writes)
+        total += isinstance(inner, ir.Evaluate) and tensor in (*inner.reads, *inner.writes)
     return total
 
 
-def _is_worth(stmts: Sequence[Stmt], tensor: Tensor) -> bool:
+def _is_worth(stmts: Sequence[ir.Stmt], tensor: Tensor) -> bool:
     touching = [stmt for stmt in stmts if _accesses(stmt, tensor)]
-    if any(isinstance(inner, For) for stmt in touching for inner in statements(stmt)):
+    if any(isinstance(inner, ir.For) for stmt in touching for inner in statements(stmt)):
         return True
     return sum(_accesses(stmt, tensor) for stmt in touching) >= FEWEST
 
 
-def _in_variable(stmts: Sequence[Stmt], tensor: Tensor, indices: Indices, variables: set[Tensor]) -> list[Stmt]:
+def _in_variable(stmts: Sequence[ir.Stmt], tensor: Tensor, indices: Indices, variables: set[Tensor]) -> list[ir.Stmt]:
     """Statements that update a variable instead of an element, and store it at the end."""
     acc = placeholder((1,), tensor.dtype, name=f"{tensor.name}_at")
     variables.add(acc)
@@ -390,6 +373,6 @@ def _in_variable(stmts: Sequence[Stmt], tensor: Tensor, indices: Indices, variab
 
     changed = [rebuilt(stmt, lambda s: redirected(s, move)) for stmt in stmts]
     first = stmts[0]
-    is_read = not isinstance(first, Store) or tensor in tensors_read(*operands(first))
-    begin = [Store(acc, start, element(tensor, indices))] if is_read else []
-    return [Allocate(acc, (Range(0, 1),)), *begin, *changed, Store(tensor, indices, element(acc, start))]
+    is_read = not isinstance(first, ir.Store) or tensor in tensors_read(*operands(first))
+    begin = [ir.Store(acc, start, element(tensor, indices))] if is_read else []
+    return [ir.Allocate(acc, (Range(0, 1),)), *begin, *changed, ir.Store(tensor, indices, element(acc, start))]

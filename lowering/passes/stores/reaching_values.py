@@ -23,32 +23,17 @@ from bound.tir.reduce import Parameter
 from bound.tir.value import CONVERT, DIV, NUMBER, Operand, Truth, Value, constant, parameter
 from bound.tir.walk import loaded_tensor, nodes
 from intset.errors import InputError
-from intset.expr import ops
+from intset.expr import Cond, Expr, Var, constant_value, ops, shown
 from intset.expr.build import logical_and, logical_not, logical_or
-from intset.expr.node import Cond, Expr, Var, constant_value, truth
+from intset.expr.node import truth
 from intset.expr.ops import Op
-from intset.expr.printer import shown
 from intset.prover.proof import PROVED, REFUTED
 from intset.regions.shape import Account
 from lowering.dataflow import Dataflow, Source, account_of, dataflow
 from lowering.dataflow.flow import located_accesses
 from lowering.dataflow.program import Program, always_read
 from lowering.errors import AccessError
-from lowering.nest.driver import Cursor, cursor_of, cursors, rewritten, with_statements
-from lowering.nest.ir import (
-    Allocate,
-    Assert,
-    Assume,
-    Function,
-    If,
-    Let,
-    Requirement,
-    Seq,
-    Stmt,
-    Store,
-    checked_function,
-    seq,
-)
+from lowering.nest import driver, ir
 from lowering.nest.printer import text
 from lowering.nest.scope import Scope, in_storage, limits_of_elements, proof_of, proves, storage_of, written_in
 from lowering.nest.undef import has_undef, permission, unclear_tensors
@@ -85,12 +70,12 @@ class ReachingValues:
     account: the dataflow operations left for a pass on this function and on the functions it derives.
     """
 
-    def __init__(self, f: Function, account: Account | None = None) -> None:
+    def __init__(self, f: ir.Function, account: Account | None = None) -> None:
         self.f = f
         self.account = account_of(f) if account is None else account
         self.flow: Dataflow = dataflow(f, self.account)
         self._unclear: frozenset[Tensor] | None = None
-        self._has_assumptions = any(isinstance(stmt, Assume) for stmt in statements(f.body))
+        self._has_assumptions = any(isinstance(stmt, ir.Assume) for stmt in statements(f.body))
 
     @property
     def unclear(self) -> frozenset[Tensor]:
@@ -101,7 +86,7 @@ class ReachingValues:
 
     # -- cases --------------------------------------------------------------------------------------------------
 
-    def cases(self, cursor: Cursor, *operands: Operand) -> Iterator[ValueCase]:
+    def cases(self, cursor: driver.Cursor, *operands: Operand) -> Iterator[ValueCase]:
         """Element contents for all reads in operands, by cases that cover every point that computes the operands.
 
         Lazy operations (`and`, `or`, `select`) skip reads at some points, about which reaching definitions say
@@ -136,7 +121,7 @@ class ReachingValues:
             where = tuple(cond for cond, _, _ in combination)
             yield ValueCase(where, {node: value for _, node, value in combination if value is not None})
 
-    def decides(self, cursor: Cursor, part: Operand) -> bool | None:
+    def decides(self, cursor: driver.Cursor, part: Operand) -> bool | None:
         """The constant truth of a condition at a position; `None` if unknown."""
         if has_undef(part):
             return None
@@ -147,7 +132,7 @@ class ReachingValues:
                 return part is cond
         return self._decides(cursor, part, facts) if facts else answer
 
-    def _decides(self, cursor: Cursor, part: Operand, facts: list[Truth]) -> bool | None:
+    def _decides(self, cursor: driver.Cursor, part: Operand, facts: list[Truth]) -> bool | None:
         answer: bool | None = None
         for case, here in self._known_to(cursor, part, facts):
             holds = decided(_settled(replaced(part, case.values)), here)
@@ -158,7 +143,7 @@ class ReachingValues:
             answer = holds
         return answer
 
-    def refutes(self, cursor: Cursor, cond: Operand) -> bool:
+    def refutes(self, cursor: driver.Cursor, cond: Operand) -> bool:
         """Whether a condition fails at every point of a reachable position."""
         if self._refutes(cursor, cond, []):
             return True
@@ -167,7 +152,7 @@ class ReachingValues:
             bool(facts) and self._refutes(cursor, cond, facts)
         )
 
-    def _refutes(self, cursor: Cursor, cond: Operand, facts: list[Truth]) -> bool:
+    def _refutes(self, cursor: driver.Cursor, cond: Operand, facts: list[Truth]) -> bool:
         is_reached = False
         for case, here in self._known_to(cursor, cond, facts):
             fails = build.negation(_settled(replaced(cond, case.values)))
@@ -177,14 +162,14 @@ class ReachingValues:
             is_reached = is_reached or not is_vacuous
         return is_reached
 
-    def _known_to(self, cursor: Cursor, part: Operand, facts: list[Truth]) -> Iterator[tuple[ValueCase, Scope]]:
+    def _known_to(self, cursor: driver.Cursor, part: Operand, facts: list[Truth]) -> Iterator[tuple[ValueCase, Scope]]:
         """The cases of a condition, each paired with its scope."""
         said = [fact for fact in facts if isinstance(fact, Cond)]
         for case in self.cases(cursor, part):
             known = [*said, *(new for fact in said if (new := replaced(fact, case.values)) is not fact)]
             yield case, cursor.scope.where(*case.where).during(*known)
 
-    def assumed(self, cursor: Cursor, *operands: Operand) -> list[Truth]:
+    def assumed(self, cursor: driver.Cursor, *operands: Operand) -> list[Truth]:
         """Assumptions about elements in operands, other than their values."""
         read = [node for node in nodes(*operands) if loaded_tensor(node) is not None]
         if not read or not self._has_assumptions:
@@ -198,7 +183,7 @@ class ReachingValues:
                 told.append(fact)
         return told
 
-    def why_not_decided(self, cursor: Cursor, part: Operand) -> tuple[str, tuple[int, ...] | None]:
+    def why_not_decided(self, cursor: driver.Cursor, part: Operand) -> tuple[str, tuple[int, ...] | None]:
         """The reason why a condition is undecided, and loop values of a counterexample."""
         for node in nodes(part):
             tensor = loaded_tensor(node)
@@ -213,10 +198,10 @@ class ReachingValues:
 
     # -- stores -------------------------------------------------------------------------------------------------
 
-    def changes_nothing(self, cursor: Cursor, scope: Scope) -> bool:
+    def changes_nothing(self, cursor: driver.Cursor, scope: Scope) -> bool:
         """Whether a store keeps its element unchanged at every point of `scope`."""
         stmt = cursor.stmt
-        assert isinstance(stmt, Store)
+        assert isinstance(stmt, ir.Store)
         if not _may_keep(stmt):
             return False
         return all(
@@ -225,10 +210,10 @@ class ReachingValues:
             for here in (scope.where(*case.where),)
         )
 
-    def unchanged(self, cursor: Cursor) -> list[Cond]:
+    def unchanged(self, cursor: driver.Cursor) -> list[Cond]:
         """Conditions on the loops under which a store keeps its element unchanged."""
         stmt = cursor.stmt
-        assert isinstance(stmt, Store)
+        assert isinstance(stmt, ir.Store)
         if not _may_keep(stmt):
             return []
         conditions: list[Cond] = []
@@ -251,7 +236,7 @@ def _told(source: Source, tensor: Tensor | None) -> str:
     }.get(source.kind, "one of several values, or one that nobody knows")
 
 
-def _may_keep(stmt: Store) -> bool:
+def _may_keep(stmt: ir.Store) -> bool:
     """Whether a store reads its own tensor: necessary for keeping the element."""
     reads = any(loaded_tensor(node) is stmt.tensor for node in nodes(stmt.value))
     return reads and not has_undef(stmt.value)
@@ -304,7 +289,7 @@ def _number(e: Operand) -> float | None:
     return None
 
 
-def same(stmt: Store, value: Operand, scope: Scope) -> bool:
+def same(stmt: ir.Store, value: Operand, scope: Scope) -> bool:
     """Whether a value equals the current contents of the stored element."""
     contents = unfinished(stmt.tensor, stmt.indices)
     dtype = stmt.tensor.dtype
@@ -318,7 +303,7 @@ def same(stmt: Store, value: Operand, scope: Scope) -> bool:
     return reduced(value) is contents
 
 
-def _is_element(node: Operand, stmt: Store, scope: Scope) -> bool:
+def _is_element(node: Operand, stmt: ir.Store, scope: Scope) -> bool:
     """Whether a node loads the stored element."""
     if loaded_tensor(node) is not stmt.tensor:
         return False
@@ -380,7 +365,7 @@ def _settled(cond: Operand) -> Operand:
 # -- assumptions ------------------------------------------------------------------------------------------------------
 
 
-def remove_assume(f: Function, report: list[Entry] | None = None) -> Function:
+def remove_assume(f: ir.Function, report: list[Entry] | None = None) -> ir.Function:
     """Remove assumptions: proved ones disappear, each other one moves to `requires`.
 
     Run it last: later passes lose these facts. An assumption that permits to read allocated storage
@@ -396,45 +381,45 @@ def remove_assume(f: Function, report: list[Entry] | None = None) -> Function:
     ------
     InputError: an assumption of the nest is proved false.
     """
-    checked_function(f, "remove_assume")
+    ir.checked_function(f, "remove_assume")
     check_assumptions(f)
     f = with_checked_claims(f)
     decisions = PassReport(f)
-    local = {stmt.tensor for stmt in statements(f.body) if isinstance(stmt, Allocate)}
-    required: list[Requirement] = []
+    local = {stmt.tensor for stmt in statements(f.body) if isinstance(stmt, ir.Allocate)}
+    required: list[ir.Requirement] = []
 
-    def remove(stmt: Assume, cursor: _WithNames) -> Stmt:
+    def remove(stmt: ir.Assume, cursor: _WithNames) -> ir.Stmt:
         permitted = permission(stmt.cond)
         if permitted is not None and permitted[1] in local and not stmt.proved:
             decisions.say(cursor.path, False, f"it lets {permitted[1].name} be read before it is written")
             return stmt
         decisions.say(cursor.path, True, "it is proved" if stmt.proved else "it moves to the requirements")
         if not stmt.proved:
-            required.append(Requirement(stmt.cond, _within(stmt, cursor)))
-        return Seq()
+            required.append(ir.Requirement(stmt.cond, _within(stmt, cursor)))
+        return ir.Seq()
 
-    body = rewritten(f.body, _WithNames.root(f).moved(names=()), leave={Assume: (remove,)})
+    body = driver.rewritten(f.body, _WithNames.root(f).moved(names=()), leave={ir.Assume: (remove,)})
     decisions.give(report)
     return replace(f, body=body, requires=(*f.requires, *required))
 
 
-class _WithNames(Cursor):
+class _WithNames(driver.Cursor):
     """A cursor with the names in sight."""
 
     __slots__ = ("names",)
-    names: tuple[Let, ...]
+    names: tuple[ir.Let, ...]
 
-    def after(self, old: Stmt, new: Stmt) -> _WithNames:
+    def after(self, old: ir.Stmt, new: ir.Stmt) -> _WithNames:
         here = super().after(old, new)
-        return here.moved(names=(*self.names, old)) if isinstance(old, Let) else here
+        return here.moved(names=(*self.names, old)) if isinstance(old, ir.Let) else here
 
 
-def _within(assumption: Stmt, cursor: _WithNames) -> Stmt:
+def _within(assumption: ir.Stmt, cursor: _WithNames) -> ir.Stmt:
     """An assumption inside the loops, names and branches around it."""
     nest = assumption
     for branch, holds in reversed(cursor.branches):
-        nest = If(branch.cond, nest) if holds else If(branch.cond, Seq(), nest)
-    nest = seq(*cursor.names, nest)
+        nest = ir.If(branch.cond, nest) if holds else ir.If(branch.cond, ir.Seq(), nest)
+    nest = ir.seq(*cursor.names, nest)
     for loop in reversed(cursor.loops):
         nest = replace(loop, body=nest)
     return nest
@@ -443,16 +428,16 @@ def _within(assumption: Stmt, cursor: _WithNames) -> Stmt:
 # -- claims --------------------------------------------------------------------------------------------------------
 
 
-_CHECKED: Final[WeakKeyDictionary[Function, Function]] = WeakKeyDictionary()
+_CHECKED: Final[WeakKeyDictionary[ir.Function, ir.Function]] = WeakKeyDictionary()
 
 
-def with_checked_claims(f: Function) -> Function:
+def with_checked_claims(f: ir.Function) -> ir.Function:
     """Remove the mark "proved" of assumptions that the dataflow does not prove.
 
     Guarantee: what stays marked follows from the stores of the nest and from assumptions before it in time, each of
     which is proved or the user's word. No assumption is marked that was not.
     """
-    if not any(isinstance(stmt, Assume) and stmt.proved for stmt in statements(f.body)):
+    if not any(isinstance(stmt, ir.Assume) and stmt.proved for stmt in statements(f.body)):
         return f
     if f not in _CHECKED:
         checked = _checked(f)
@@ -460,24 +445,24 @@ def with_checked_claims(f: Function) -> Function:
     return _CHECKED[f]
 
 
-def _checked(f: Function) -> Function:
+def _checked(f: ir.Function) -> ir.Function:
     reaching = ReachingValues(f)
     demoted = {
         cursor.path: replace(cursor.stmt, proved=False)
-        for cursor in cursors(f)
-        if isinstance(cursor.stmt, Assume) and cursor.stmt.proved and not _follows(f, cursor.stmt, cursor, reaching)
+        for cursor in driver.cursors(f)
+        if isinstance(cursor.stmt, ir.Assume) and cursor.stmt.proved and not _follows(f, cursor.stmt, cursor, reaching)
     }
-    return with_statements(f, demoted)
+    return driver.with_statements(f, demoted)
 
 
-def _follows(f: Function, claim: Assume, cursor: Cursor, reaching: ReachingValues) -> bool:
+def _follows(f: ir.Function, claim: ir.Assume, cursor: driver.Cursor, reaching: ReachingValues) -> bool:
     """Whether preceding statements prove an assumption."""
     if has_undef(claim.cond):
         return _is_readable(f, claim, cursor)
     return reaching.decides(cursor, claim.cond) is True
 
 
-def _is_readable(f: Function, claim: Assume, cursor: Cursor) -> bool:
+def _is_readable(f: ir.Function, claim: ir.Assume, cursor: driver.Cursor) -> bool:
     """Whether the element that `c or T[i] == undef()` permits to read holds something wherever c is false."""
     permitted = permission(claim.cond)
     if permitted is None:
@@ -485,10 +470,10 @@ def _is_readable(f: Function, claim: Assume, cursor: Cursor) -> bool:
     unless, tensor, indices = permitted
     contents = element(tensor, indices)
     name: Parameter = Var("held") if isinstance(contents, Expr) else parameter("held", tensor.dtype)
-    probe = Let(name, contents)
-    body: Stmt = If(together(*(negation(cond) for cond in unless)), probe) if unless else probe
-    g = with_statements(f, {cursor.path: body})
-    at = cursor_of(g, probe)
+    probe = ir.Let(name, contents)
+    body: ir.Stmt = ir.If(together(*(negation(cond) for cond in unless)), probe) if unless else probe
+    g = driver.with_statements(f, {cursor.path: body})
+    at = driver.cursor_of(g, probe)
     sources = ReachingValues(g).flow.by_element(at).get(contents, ())
     return bool(sources) and all(s.kind in ("store", "assume") or proves(at.scope, ~s.where) for s in sources)
 
@@ -496,7 +481,7 @@ def _is_readable(f: Function, claim: Assume, cursor: Cursor) -> bool:
 # -- refuted assumptions ---------------------------------------------------------------------------------------------
 
 
-def check_assumptions(f: Function, account: Account | None = None) -> ReachingValues | None:
+def check_assumptions(f: ir.Function, account: Account | None = None) -> ReachingValues | None:
     """Refuse a nest with an assumption that is proved false where it stands.
 
     Returns
@@ -507,13 +492,13 @@ def check_assumptions(f: Function, account: Account | None = None) -> ReachingVa
     ------
     InputError: an assumption is proved false.
     """
-    if not any(isinstance(stmt, Assume) for stmt in statements(f.body)):
+    if not any(isinstance(stmt, ir.Assume) for stmt in statements(f.body)):
         return None
     written = written_in(f.body)
     reaching: ReachingValues | None = None
-    for cursor in cursors(f):
+    for cursor in driver.cursors(f):
         stmt = cursor.stmt
-        if not isinstance(stmt, Assume) or has_undef(stmt.cond):
+        if not isinstance(stmt, ir.Assume) or has_undef(stmt.cond):
             continue
         is_false = False
         if any(t in written for t in tensors_read(stmt.cond)):
@@ -530,7 +515,7 @@ def check_assumptions(f: Function, account: Account | None = None) -> ReachingVa
 # -- checks of accesses -----------------------------------------------------------------------------------------------
 
 
-def with_bounds_checks(f: Function) -> Function:
+def with_bounds_checks(f: ir.Function) -> ir.Function:
     """The function with a check in front of each access that is not proved.
 
     Raises
@@ -547,27 +532,27 @@ def with_bounds_checks(f: Function) -> Function:
         if access.status != PROVED:
             unproved.setdefault(_key(stmt), {})[loaded_tensor(node), node.args] = access.is_store
 
-    def check(stmt: Stmt) -> Stmt:
-        wanted = {} if isinstance(stmt, Seq) else unproved.get(_key(stmt), {})
+    def check(stmt: ir.Stmt) -> ir.Stmt:
+        wanted = {} if isinstance(stmt, ir.Seq) else unproved.get(_key(stmt), {})
         found = reached(_accessed(stmt)) if wanted else ()
         unsure = [(access, wanted.get((access.tensor, access.indices))) for access in found]
-        return seq(*(_asserted(f, access, is_store) for access, is_store in unsure if is_store is not None), stmt)
+        return ir.seq(*(_asserted(f, access, is_store) for access, is_store in unsure if is_store is not None), stmt)
 
     return f.with_body(rebuilt(f.body, check)) if unproved else f
 
 
-def _accessed(stmt: Stmt) -> list[Operand]:
+def _accessed(stmt: ir.Stmt) -> list[Operand]:
     """The operands of a statement, then the element that it stores."""
-    return [*operands(stmt), *([element(stmt.tensor, stmt.indices)] if isinstance(stmt, Store) else [])]
+    return [*operands(stmt), *([element(stmt.tensor, stmt.indices)] if isinstance(stmt, ir.Store) else [])]
 
 
-def _key(stmt: Stmt) -> tuple[object, ...]:
+def _key(stmt: ir.Stmt) -> tuple[object, ...]:
     """A key of the accesses of a statement, which a change of the statements inside keeps."""
     return (type(stmt), *_accessed(stmt))
 
 
-def _asserted(f: Function, access: TensorAccess, is_store: bool) -> Stmt:
+def _asserted(f: ir.Function, access: TensorAccess, is_store: bool) -> ir.Stmt:
     inside = logical_and(*in_storage(access.indices, storage_of(f, access.tensor)))
     verb, shown_access = "stores" if is_store else "reads", text(element(access.tensor, access.indices))
-    check = Assert(inside, f"{f.name} {verb} {shown_access} inside {access.tensor.name}")
-    return check if access.when is truth(True) else If(access.when, check)
+    check = ir.Assert(inside, f"{f.name} {verb} {shown_access} inside {access.tensor.name}")
+    return check if access.when is truth(True) else ir.If(access.when, check)

@@ -22,13 +22,9 @@ from bound.tir import walk
 from bound.tir.reduce import Parameter
 from bound.tir.value import Operand
 from bound.tir.walk import Part
-from intset.expr import ops
-from intset.expr.dag import is_small, opaque_terms, postorder, size
+from intset.expr import Expr, Range, Var, const, constant_value, dag, ops
 from intset.expr.definedness import definedness
-from intset.expr.node import Expr, Var, const, constant_value
-from intset.expr.range import Range
-from lowering.nest.driver import Descent, StmtRules, each_operand, rewritten
-from lowering.nest.ir import Allocate, Assume, For, Function, If, Let, Seq, Stmt, flat, is_empty, seq, with_fields
+from lowering.nest import driver, ir
 from lowering.nest.names import label_of
 from lowering.nest.scope import element_accesses
 from lowering.nest.walk import (
@@ -51,7 +47,7 @@ FEWEST: Final = 2  # operations of what gets a name; a division counts twice
 _NOT_MOVED: Final = (ops.LOAD, ops.CAST, ops.ASSERTING)
 
 
-def name_values(f: Function) -> Function:
+def name_values(f: ir.Function) -> ir.Function:
     """Name index expressions that would be computed more often than they change.
 
     Guarantee: equal values, and fewer operations if each branch is taken half of the time. Only total expressions get
@@ -59,11 +55,11 @@ def name_values(f: Function) -> Function:
     ordered from the outermost loop to the innermost, so that invariant parts become common subexpressions.
     """
     around = _BoundNames({}, frozenset(v.name for v in f.sizes))
-    rules: StmtRules[_BoundNames] = {Stmt: (_order_sums,), For: (_IndexNaming(f).name_in_body,)}
-    return f.with_body(rewritten(f.body, around, leave=rules))
+    rules: driver.StmtRules[_BoundNames] = {ir.Stmt: (_order_sums,), ir.For: (_IndexNaming(f).name_in_body,)}
+    return f.with_body(driver.rewritten(f.body, around, leave=rules))
 
 
-class _BoundNames(Descent):
+class _BoundNames(driver.Descent):
     """The variables in sight with the depths of their loops, and the reserved names."""
 
     __slots__ = ("order", "taken")
@@ -75,44 +71,44 @@ class _BoundNames(Descent):
         order = {**self.order, **dict.fromkeys(variables, len(self.order))}
         return _BoundNames(order, self.taken.union(map(label_of, variables)))
 
-    def inside(self, loop: For) -> _BoundNames:
+    def inside(self, loop: ir.For) -> _BoundNames:
         return self.binding(*own_variables(loop))
 
-    def after(self, old: Stmt, new: Stmt) -> _BoundNames:
-        return self.binding(old.var) if isinstance(old, Let) else self
+    def after(self, old: ir.Stmt, new: ir.Stmt) -> _BoundNames:
+        return self.binding(old.var) if isinstance(old, ir.Let) else self
 
 
-def own_variables(loop: For) -> tuple[Var, ...]:
+def own_variables(loop: ir.For) -> tuple[Var, ...]:
     """The variables that change from one iteration of a loop to the next."""
     return (loop.var, *(c.var for c in loop.carried))
 
 
-def _order_sums(stmt: Stmt, around: _BoundNames) -> Stmt:
+def _order_sums(stmt: ir.Stmt, around: _BoundNames) -> ir.Stmt:
     return _changed(stmt, lambda e: regrouped(e, around.order))
 
 
 class _IndexNaming:
-    def __init__(self, f: Function) -> None:
+    def __init__(self, f: ir.Function) -> None:
         self.params = frozenset(f.params)
         self.counts = Counts()
 
-    def name_in_body(self, loop: For, around: _BoundNames) -> For:
+    def name_in_body(self, loop: ir.For, around: _BoundNames) -> ir.For:
         """Name expressions of a loop variable, in the body of its loop."""
         inside = around.inside(loop)
         body = self.named(loop.body, own_variables(loop), inside.order, inside.taken)
-        return loop if body is loop.body else with_fields(loop, body=body)
+        return loop if body is loop.body else ir.with_fields(loop, body=body)
 
-    def named(self, body: Stmt, own: Sequence[Var], order: Order, taken: frozenset[str]) -> Stmt:
+    def named(self, body: ir.Stmt, own: Sequence[Var], order: Order, taken: frozenset[str]) -> ir.Stmt:
         """The body of a loop over `own` with names for what this loop decides."""
-        stmts = _with_known(flat(body))
-        known = {stmt.value for stmt in stmts if isinstance(stmt, Let)}
+        stmts = _with_known(ir.flat(body))
+        known = {stmt.value for stmt in stmts if isinstance(stmt, ir.Let)}
         uses = Uses(self.counts, stmts)
         often = [e for e, times in uses.of.items() if times > 1 and e not in known]
-        inner = [stmt for stmt in stmts if not isinstance(stmt, Let)]
+        inner = [stmt for stmt in stmts if not isinstance(stmt, ir.Let)]
         deeper = {v for stmt in inner for v in bound_in(stmt) if not isinstance(v, Tensor)}
-        here = {*own, *(stmt.var for stmt in stmts if isinstance(stmt, Let))}
+        here = {*own, *(stmt.var for stmt in stmts if isinstance(stmt, ir.Let))}
         candidates = [e for e in often if self.may_be_named(e, here, deeper)]
-        unnamed = body if all(map(operator.is_, stmts, flat(body))) else seq(*stmts)
+        unnamed = body if all(map(operator.is_, stmts, ir.flat(body))) else ir.seq(*stmts)
         if not candidates:
             return unnamed
         labels = Labels(stmts, self.params, order, {*taken, *map(label_of, (*deeper, *here))})
@@ -131,80 +127,85 @@ class _IndexNaming:
             return False  # its other part serves as well
         if self.counts.work_inside(e, here, FEWEST) < FEWEST:
             return False
-        return not any(node.op in _NOT_MOVED for node in postorder((e,))) and not definedness((e,))
+        return not any(node.op in _NOT_MOVED for node in dag.postorder((e,))) and not definedness((e,))
 
 
-def _with_known(stmts: Sequence[Stmt]) -> list[Stmt]:
+def _with_known(stmts: Sequence[ir.Stmt]) -> list[ir.Stmt]:
     """Reuse names that the statements define already."""
-    new: list[Stmt] = []
+    new: list[ir.Stmt] = []
     known: dict[Operand, Operand] = {}
     for stmt in stmts:
         new.append(_rewritten(stmt, known) if known else stmt)
-        if isinstance(stmt, Let) and isinstance(stmt.value, Expr) and stmt.value.args and not opaque_terms(stmt.value):
+        if (
+            isinstance(stmt, ir.Let)
+            and isinstance(stmt.value, Expr)
+            and stmt.value.args
+            and not dag.opaque_terms(stmt.value)
+        ):
             known[stmt.value] = stmt.var
     return new
 
 
-def _with_lets(stmts: Sequence[Stmt], names: Mapping[Expr, Var], defined: Collection[Expr]) -> Stmt:
+def _with_lets(stmts: Sequence[ir.Stmt], names: Mapping[Expr, Var], defined: Collection[Expr]) -> ir.Stmt:
     """Define the `defined` names, each in front of the first statement that uses it.
 
     A name that only one branch uses is defined in that branch.
     """
     uses = [dict.fromkeys(e for e in _named_in(stmt, names) if e in defined) for stmt in stmts]
     times = Counter(e for used in uses for e in used)
-    new: list[Stmt] = []
+    new: list[ir.Stmt] = []
     done: set[Expr] = set()
     for stmt, used in zip(stmts, uses, strict=True):
         inside: dict[Expr, None] = {}
-        if isinstance(stmt, If):
-            then, orelse = (set(_named_in(part, names)) for part in (stmt.then, stmt.orelse or Seq()))
+        if isinstance(stmt, ir.If):
+            then, orelse = (set(_named_in(part, names)) for part in (stmt.then, stmt.orelse or ir.Seq()))
             tested = {node for node in walk.nodes(stmt.cond) if node in names}
             inside = {e: None for e in used if times[e] == 1 and e not in tested and (e in then) != (e in orelse)}
         for e in used:
             if e not in inside and e not in done:
                 done.add(e)
-                new.append(Let(names[e], walk.rewrite(e, {o: var for o, var in names.items() if o is not e})))
-        if isinstance(stmt, If) and inside:
-            parts = [_with_lets(flat(part), names, inside) for part in children(stmt)]
+                new.append(ir.Let(names[e], walk.rewrite(e, {o: var for o, var in names.items() if o is not e})))
+        if isinstance(stmt, ir.If) and inside:
+            parts = [_with_lets(ir.flat(part), names, inside) for part in children(stmt)]
             stmt = with_children(map_operands(stmt, lambda e: walk.rewrite(e, names)), tuple(parts))
         else:
             stmt = _rewritten(stmt, names)
         new.append(stmt)
-    return seq(*new)
+    return ir.seq(*new)
 
 
-def _named_in(root: Stmt, names: Mapping[Expr, Var]) -> Iterator[Expr]:
+def _named_in(root: ir.Stmt, names: Mapping[Expr, Var]) -> Iterator[Expr]:
     """The named expressions in a statement, subexpressions first."""
     for stmt in statements(root):
         for operand in _shown(stmt):
-            for e in postorder((operand,)):
+            for e in dag.postorder((operand,)):
                 if isinstance(e, Expr) and e in names:
                     yield e
 
 
-def _rewritten(root: Stmt, names: Mapping[Old, Operand]) -> Stmt:
+def _rewritten(root: ir.Stmt, names: Mapping[Old, Operand]) -> ir.Stmt:
     return rebuilt(root, lambda stmt: _changed(stmt, lambda e: walk.rewrite(e, names)))
 
 
-def _shown(stmt: Stmt) -> tuple[Operand, ...]:
+def _shown(stmt: ir.Stmt) -> tuple[Operand, ...]:
     """The operands of a statement that may use names."""
-    if isinstance(stmt, Allocate):
+    if isinstance(stmt, ir.Allocate):
         return stmt.origin or ()
-    return () if isinstance(stmt, (For, Assume)) else operands(stmt)
+    return () if isinstance(stmt, (ir.For, ir.Assume)) else operands(stmt)
 
 
-def _changed(stmt: Stmt, change: OnOperand) -> Stmt:
+def _changed(stmt: ir.Stmt, change: OnOperand) -> ir.Stmt:
     """Apply a change to each operand that may use names."""
-    if isinstance(stmt, Allocate):
-        return stmt if stmt.origin is None else with_fields(stmt, origin=tuple(map(change, stmt.origin)))
-    return stmt if isinstance(stmt, (For, Assume)) else map_operands(stmt, change)
+    if isinstance(stmt, ir.Allocate):
+        return stmt if stmt.origin is None else ir.with_fields(stmt, origin=tuple(map(change, stmt.origin)))
+    return stmt if isinstance(stmt, (ir.For, ir.Assume)) else map_operands(stmt, change)
 
 
 MAX_NODES: Final = 9  # expressions of more nodes, and selects, get a name
 _RING: Final = (ops.VAR, ops.CONST, ops.NEG, ops.ADD, ops.SUB, ops.MUL)
 
 
-def name_minima(f: Function, names: dict[tuple[str, Expr], Var] | None = None) -> Function:
+def name_minima(f: ir.Function, names: dict[tuple[str, Expr], Var] | None = None) -> ir.Function:
     """Name long minima of allocations, at the head of the enclosing sequence.
 
     Loops and indices after the name use it, too.
@@ -216,32 +217,32 @@ def name_minima(f: Function, names: dict[tuple[str, Expr], Var] | None = None) -
     names: variables by text and value, shared by the nests of a schedule: answers about one nest serve the others.
         New names are added.
     """
-    if Allocate not in kinds_in(f.body):
+    if ir.Allocate not in kinds_in(f.body):
         return f
     shared = {} if names is None else names
     unused = dict(shared)
 
-    def name_long_minima(block: Stmt, _: Descent) -> Stmt:
+    def name_long_minima(block: ir.Stmt, _: driver.Descent) -> ir.Stmt:
         """A sequence with a name for each long minimum of its allocations; the names stand first."""
-        assert isinstance(block, Seq)
-        lets: list[Stmt] = []
+        assert isinstance(block, ir.Seq)
+        lets: list[ir.Stmt] = []
         own: dict[Expr, Var] = {}
         for inner in block.stmts:
-            for k, r in enumerate(inner.ranges if isinstance(inner, Allocate) else ()):
+            for k, r in enumerate(inner.ranges if isinstance(inner, ir.Allocate) else ()):
                 low = range_ends(r)[0]
-                if isinstance(inner, Allocate) and low not in own and _is_long(low):
+                if isinstance(inner, ir.Allocate) and low not in own and _is_long(low):
                     key = (f"{inner.tensor.name}.min{k}", low)
                     var = unused.pop(key) if key in unused else Var(key[0])
                     shared.setdefault(key, var)
-                    lets.append(Let(var, walk.rewrite(low, dict(own))))
+                    lets.append(ir.Let(var, walk.rewrite(low, dict(own))))
                     own[low] = var
-        return seq(*lets, transform(block, lambda e: walk.rewrite(e, dict(own)))) if own else block
+        return ir.seq(*lets, transform(block, lambda e: walk.rewrite(e, dict(own)))) if own else block
 
-    return f.with_body(rewritten(f.body, Descent(), leave={Seq: (name_long_minima,)}))
+    return f.with_body(driver.rewritten(f.body, driver.Descent(), leave={ir.Seq: (name_long_minima,)}))
 
 
 def _is_long(e: Expr) -> bool:
-    nodes = list(postorder((e,)))
+    nodes = list(dag.postorder((e,)))
     if all(node.op in _RING for node in nodes):
         return False  # a polynomial cancels against the indices, its name would not
     return len(nodes) > MAX_NODES or any(node.op is ops.SELECT for node in nodes)
@@ -250,7 +251,7 @@ def _is_long(e: Expr) -> bool:
 MOST: Final = 9  # the largest inlined expression, in nodes
 
 
-def inline_values(f: Function, most: int = MOST) -> Function:
+def inline_values(f: ir.Function, most: int = MOST) -> ir.Function:
     """Replace names of integer expressions of at most `most` nodes by the expressions; the inverse of `name_values`.
 
     Splitting and C compilers look at the form of indices, and find invariant parts by themselves. Names of selects, of
@@ -258,27 +259,27 @@ def inline_values(f: Function, most: int = MOST) -> Function:
 
     Guarantee: equal values.
     """
-    if Let not in kinds_in(f.body):
+    if ir.Let not in kinds_in(f.body):
         return f
     return f.with_body(with_inlined_names(f.body, lambda value: is_short(value, most)))
 
 
-def with_inlined_names(root: Stmt, is_inlined: Callable[[Operand], bool]) -> Stmt:
+def with_inlined_names(root: ir.Stmt, is_inlined: Callable[[Operand], bool]) -> ir.Stmt:
     """A nest without the names of integer variables whose values, names inlined, satisfy a condition."""
-    if not any(isinstance(stmt, Let) for stmt in statements(root)):
+    if not any(isinstance(stmt, ir.Let) for stmt in statements(root)):
         return root
-    enter = {Stmt: (each_operand(_use_values),), Let: (_drop_inlined_name,)}
-    return rewritten(root, _Inlining({}, is_inlined), enter)
+    enter = {ir.Stmt: (driver.each_operand(_use_values),), ir.Let: (_drop_inlined_name,)}
+    return driver.rewritten(root, _Inlining({}, is_inlined), enter)
 
 
 def is_short(value: Operand, most: int) -> bool:
     """Whether `inline_values` replaces a name of this value."""
-    if not isinstance(value, Expr) or not is_small(most, (value,)) or opaque_terms(value):
+    if not isinstance(value, Expr) or not dag.is_small(most, (value,)) or dag.opaque_terms(value):
         return False
-    return not definedness((value,)) and not any(node.op is ops.SELECT for node in postorder((value,)))
+    return not definedness((value,)) and not any(node.op is ops.SELECT for node in dag.postorder((value,)))
 
 
-class _Inlining(Descent):
+class _Inlining(driver.Descent):
     """The inlined values of the names in sight.
 
     Invariant: values hold no name that is inlined.
@@ -289,15 +290,15 @@ class _Inlining(Descent):
     def __init__(self, known: dict[Parameter, Operand], is_inlined: Callable[[Operand], bool]) -> None:
         self.known, self.is_inlined = known, is_inlined
 
-    def after(self, old: Stmt, new: Stmt) -> _Inlining:
-        if not isinstance(old, Let) or not is_empty(new):
+    def after(self, old: ir.Stmt, new: ir.Stmt) -> _Inlining:
+        if not isinstance(old, ir.Let) or not ir.is_empty(new):
             return self
         return _Inlining({**self.known, old.var: replaced(old.value, self.known)}, self.is_inlined)
 
 
-def _drop_inlined_name(stmt: Let, names: _Inlining) -> Stmt:
+def _drop_inlined_name(stmt: ir.Let, names: _Inlining) -> ir.Stmt:
     value = replaced(stmt.value, names.known)
-    return Seq() if isinstance(stmt.var, Var) and names.is_inlined(value) else with_fields(stmt, value=value)
+    return ir.Seq() if isinstance(stmt.var, Var) and names.is_inlined(value) else ir.with_fields(stmt, value=value)
 
 
 def _use_values(operand: Operand, names: _Inlining) -> Operand:
@@ -394,14 +395,14 @@ class Labels:
     taken: names already in sight.
     """
 
-    def __init__(self, stmts: Sequence[Stmt], params: frozenset[Tensor], order: Order, taken: set[str]) -> None:
+    def __init__(self, stmts: Sequence[ir.Stmt], params: frozenset[Tensor], order: Order, taken: set[str]) -> None:
         self.order, self.taken = order, taken
         self.whole: set[Expr] = set()
         axes: dict[Expr, str] = {}
         origins: dict[Expr, str] = {}
         local: dict[Expr, str] = {}
-        for stmt in statements(seq(*stmts)):
-            if isinstance(stmt, Allocate):
+        for stmt in statements(ir.seq(*stmts)):
+            if isinstance(stmt, ir.Allocate):
                 for k, low in enumerate(stmt.origin or ()):
                     origins.setdefault(low, f"{stmt.tensor.name}.min{k}")
                 continue
@@ -457,19 +458,19 @@ def _stem(names: Sequence[str]) -> str:
     return ".".join(common) if common else names[-1].removesuffix(".inner").removesuffix(".outer")
 
 
-def name_ends(f: Function) -> Function:
+def name_ends(f: ir.Function) -> ir.Function:
     """Use the names in sight in the ranges of loops, where that makes these shorter.
 
     Only names that `inline_values` replaces are used: passes over C, which need the expressions, get them back.
 
     Guarantee: equal values.
     """
-    if Let not in kinds_in(f.body):
+    if ir.Let not in kinds_in(f.body):
         return f
-    return f.with_body(rewritten(f.body, _ShortNames({}, {}), enter={For: (_shorten_range,)}))
+    return f.with_body(driver.rewritten(f.body, _ShortNames({}, {}), enter={ir.For: (_shorten_range,)}))
 
 
-class _ShortNames(Descent):
+class _ShortNames(driver.Descent):
     """The names in sight that `inline_values` replaces, by their values; and these without names."""
 
     __slots__ = ("inlined", "names")
@@ -477,8 +478,8 @@ class _ShortNames(Descent):
     def __init__(self, names: dict[Operand, Expr], inlined: dict[Parameter, Operand]) -> None:
         self.names, self.inlined = names, inlined
 
-    def after(self, old: Stmt, new: Stmt) -> _ShortNames:
-        if not isinstance(old, Let) or not isinstance(old.var, Var):
+    def after(self, old: ir.Stmt, new: ir.Stmt) -> _ShortNames:
+        if not isinstance(old, ir.Let) or not isinstance(old.var, Var):
             return self
         value = replaced(old.value, self.inlined)
         if not is_short(value, MOST):
@@ -486,12 +487,12 @@ class _ShortNames(Descent):
         return _ShortNames({**self.names, old.value: old.var}, {**self.inlined, old.var: value})
 
 
-def _shorten_range(loop: For, around: _ShortNames) -> For:
+def _shorten_range(loop: ir.For, around: _ShortNames) -> ir.For:
     if not around.names:
         return loop
     low, extent = range_ends(loop.range)
     shorter = [_by_names(e, around.names) for e in (low, extent)]
-    return loop if shorter == [low, extent] else with_fields(loop, range=Range(*shorter))
+    return loop if shorter == [low, extent] else ir.with_fields(loop, range=Range(*shorter))
 
 
 def _by_names(e: Expr, names: Mapping[Operand, Expr]) -> Expr:
@@ -528,7 +529,7 @@ def _sum_by_names(e: Expr, names: Mapping[Operand, Expr]) -> Expr:
     for sign, term in terms:
         total = total + term if sign > 0 else total - term
     total = total + number if number > 0 else total - -number if number < 0 else total
-    return total if size(total) < size(e) else e
+    return total if dag.size(total) < dag.size(e) else e
 
 
 def _terms_of(e: Expr) -> tuple[list[tuple[int, Expr]], int]:

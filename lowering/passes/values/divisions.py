@@ -26,31 +26,13 @@ from intset.budgets import STRENGTH_Z3
 from intset.config import Effort, tiers_within
 from intset.context import Context
 from intset.errors import InputError
-from intset.expr import ops
+from intset.expr import Cond, Expr, Node, Range, Var, const, constant_value, dag, ops, shown
 from intset.expr.build import floordiv, floormod, logical_and, select
-from intset.expr.dag import conjuncts, free_vars, opaque_terms, operations, postorder
-from intset.expr.node import Cond, Expr, Node, Var, const, constant_value
-from intset.expr.printer import shown
-from intset.expr.range import Range
 from intset.facts import DERIVED, Fact
 from intset.prover.proof import Proof
 from lowering.division import Lowered, lower_division
 from lowering.division.rules import plus
-from lowering.nest.driver import Cursor, StmtRules, each_operand, rewritten
-from lowering.nest.ir import (
-    Allocate,
-    Assert,
-    Carry,
-    For,
-    Function,
-    Let,
-    LoopKind,
-    Stmt,
-    checked_function,
-    seq,
-    tensor_of,
-    with_fields,
-)
+from lowering.nest import driver, ir
 from lowering.nest.scope import Scope, scope_of
 from lowering.nest.walk import bound_in, map_operands, operands, range_ends, statements, transform
 from lowering.passes.definedness import map_integers
@@ -64,7 +46,7 @@ _LOWERED: Final = frozenset((*ops.DIVISIONS, ops.ASSERTING))
 _CHANGING: Final = _LOWERED | {ops.LOAD}  # a load may be a function of data
 
 
-def lower_divisions(f: Function, bits: int = 64) -> Function:
+def lower_divisions(f: ir.Function, bits: int = 64) -> ir.Function:
     """The function with the divisions of all indices, conditions and integer values lowered.
 
     Parameters
@@ -74,54 +56,54 @@ def lower_divisions(f: Function, bits: int = 64) -> Function:
     bits: the width in which indices are computed; each must be representable in it. What depends on data is computed
         in 64 bits.
     """
-    checked_function(f, "lower_divisions")
+    ir.checked_function(f, "lower_divisions")
     if not may_divide(f) and not any(map(_is_empty_loop, statements(f.body))):
         return f
-    return f.with_body(rewritten(f.body, Cursor.root(f), leave=_rules(bits, lambda _: None)))
+    return f.with_body(driver.rewritten(f.body, driver.Cursor.root(f), leave=_rules(bits, lambda _: None)))
 
 
-def may_divide(f: Function) -> bool:
+def may_divide(f: ir.Function) -> bool:
     """Whether a nest has divisions, or data that a function with divisions may compute."""
     return not _CHANGING.isdisjoint(operations_in(f.body))
 
 
-def _is_empty_loop(stmt: Stmt) -> bool:
-    count = constant_value(range_ends(stmt.range)[1]) if isinstance(stmt, For) else None
+def _is_empty_loop(stmt: ir.Stmt) -> bool:
+    count = constant_value(range_ends(stmt.range)[1]) if isinstance(stmt, ir.For) else None
     return count is not None and count <= 0
 
 
-def lowered_parts(f: Function, bits: int = 64) -> tuple[Lowered[Node], ...]:
+def lowered_parts(f: ir.Function, bits: int = 64) -> tuple[Lowered[Node], ...]:
     """The lowering of each distinct expression with a division, as `lower_divisions` performs it.
 
     Each entry gives the reason for its form and, for a corrected form, the missing fact. Conditions of assertions are
     left out: their lowering must not use the facts that they check.
     """
     lowerings: list[Lowered[Node]] = []
-    rewritten(f.body, Cursor.root(f), leave=_rules(bits, lowerings.append))
+    driver.rewritten(f.body, driver.Cursor.root(f), leave=_rules(bits, lowerings.append))
     return tuple({(one.asked[0], one.expr): one for one in lowerings if one.steps}.values())
 
 
-def _rules(bits: int, note: Note) -> StmtRules[Cursor]:
+def _rules(bits: int, note: Note) -> driver.StmtRules[driver.Cursor]:
     """Lower the divisions of every operand under the scope of its statement."""
 
-    def lower_operand(operand: Part, cursor: Cursor) -> Part:
+    def lower_operand(operand: Part, cursor: driver.Cursor) -> Part:
         return lowered(operand, cursor.scope, bits, note)
 
-    def lower_storage(stmt: Allocate, cursor: Cursor) -> Allocate:
+    def lower_storage(stmt: ir.Allocate, cursor: driver.Cursor) -> ir.Allocate:
         """An allocation, but for its padding: no code computes that."""
-        new = map_operands(with_fields(stmt, padding=None), lambda e: lower_operand(e, cursor))
-        return with_fields(new, padding=stmt.padding)
+        new = map_operands(ir.with_fields(stmt, padding=None), lambda e: lower_operand(e, cursor))
+        return ir.with_fields(new, padding=stmt.padding)
 
-    def lower_assertion(stmt: Assert, cursor: Cursor) -> Assert:
-        is_lowered = _LOWERED.isdisjoint(operations(stmt.cond))
-        return stmt if is_lowered else Assert(_unaided(stmt.cond, bits), stmt.message)
+    def lower_assertion(stmt: ir.Assert, cursor: driver.Cursor) -> ir.Assert:
+        is_lowered = _LOWERED.isdisjoint(dag.operations(stmt.cond))
+        return stmt if is_lowered else ir.Assert(_unaided(stmt.cond, bits), stmt.message)
 
-    on_operands = each_operand(lower_operand)
+    on_operands = driver.each_operand(lower_operand)
     return {
-        Stmt: (on_operands,),
-        For: (on_operands, drop_empty_loop),
-        Allocate: (lower_storage,),
-        Assert: (lower_assertion,),
+        ir.Stmt: (on_operands,),
+        ir.For: (on_operands, drop_empty_loop),
+        ir.Allocate: (lower_storage,),
+        ir.Assert: (lower_assertion,),
     }
 
 
@@ -139,7 +121,7 @@ def lowered(operand: Part, scope: Scope, bits: int, note: Note) -> Part:
         return operand
 
     def change(part: Expr | Cond, conditions: tuple[Cond, ...]) -> Expr | Cond:
-        present = operations(part)
+        present = dag.operations(part)
         if _LOWERED.isdisjoint(present):
             return part
         is_data = ops.LOAD in present or ops.CAST in present
@@ -283,17 +265,19 @@ def _update_after_last(outer: Context, x: Expr, n: Expr, var: Var, limits: Range
     assert isinstance(limits.min, Expr) and isinstance(limits.extent, Expr)
     end = outer.canonical(limits.min + limits.extent)
     after, last = (outer.canonical(x.substitute({var: value})) for value in (end, end - 1))
-    inputs = dict.fromkeys((limits.extent, outer.canonical(end - 1), last, *free_vars(x, limits.extent, limits.min)))
+    inputs = dict.fromkeys(
+        (limits.extent, outer.canonical(end - 1), last, *dag.free_vars(x, limits.extent, limits.min))
+    )
     facts = [limit for e in inputs if e is not var and not e.is_const for limit in (e >= least, e <= most)]
     ctx = outer.extended(facts=[limits.extent >= 1, n >= 1, *facts])
     return ctx.prove((after >= least) & (after <= most))
 
 
 def _varies(e: Node, var: Var) -> bool:
-    return var in free_vars(e)
+    return var in dag.free_vars(e)
 
 
-class WidthCursor(Cursor):
+class WidthCursor(driver.Cursor):
     """A cursor that records which integers the machine has computed before.
 
     Attributes
@@ -306,18 +290,18 @@ class WidthCursor(Cursor):
     computed: tuple[Expr, ...]
     bits: int
 
-    def inside(self, loop: For) -> WidthCursor:
+    def inside(self, loop: ir.For) -> WidthCursor:
         low, extent = range_ends(loop.range)
         ends = (low, extent, low + extent)
         return super().inside(loop).moved(computed=(*self.computed, *(e for e in ends if e.args)))
 
     def fits(self, e: Expr) -> bool:
         """Whether every step of `e` is representable at every point, in whatever branch it is evaluated."""
-        if opaque_terms(e):
+        if dag.opaque_terms(e):
             return False
         least, most = -(1 << (self.bits - 1)), (1 << (self.bits - 1)) - 1
-        below = [node for node in postorder((e,)) if isinstance(node, Expr) and node.op is not ops.CONST]
-        inputs = dict.fromkeys((*self.computed, *free_vars(e, *self.computed)))
+        below = [node for node in dag.postorder((e,)) if isinstance(node, Expr) and node.op is not ops.CONST]
+        inputs = dict.fromkeys((*self.computed, *dag.free_vars(e, *self.computed)))
         facts = [Fact(cond, DERIVED) for known in inputs for cond in (known >= least, known <= most)]
         ctx = self.scope.ctx.extended(facts=facts)
         with intset.using(tiers=tiers_within(Effort.DEFAULT)):
@@ -329,7 +313,7 @@ class WidthCursor(Cursor):
             )
 
 
-def strength_reduce(f: Function, bits: int = 64) -> Function:
+def strength_reduce(f: ir.Function, bits: int = 64) -> ir.Function:
     """Strength reduction: let serial loops carry `x // n` and `x % n` of their variable.
 
     The divisor n is loop-invariant and not constant; divisions by constants are left to the C compiler. Loop-invariant
@@ -339,25 +323,25 @@ def strength_reduce(f: Function, bits: int = 64) -> Function:
     Guarantee: equal values; no step of a carried value overflows `bits`.
     Premise: the number of elements of each array is representable in 64 bits; fewer bits need a proof.
     """
-    checked_function(f, "strength_reduce")
+    ir.checked_function(f, "strength_reduce")
     scope = scope_of(f)
     counts = [e for e in dict.fromkeys(product(tensor.extents) for tensor in f.params) if e.args]
     seen = (e for e in counts if bits == 64 or fits_by_intervals(scope.ctx, e, bits))
     around = WidthCursor(scope).moved(computed=tuple(seen), bits=bits)
-    rules: StmtRules[WidthCursor] = {For: (_hoist_and_carry,)}
-    return f.with_body(rewritten(f.body, around, leave=rules))
+    rules: driver.StmtRules[WidthCursor] = {ir.For: (_hoist_and_carry,)}
+    return f.with_body(driver.rewritten(f.body, around, leave=rules))
 
 
-def _hoist_and_carry(loop: For, around: WidthCursor) -> Stmt:
+def _hoist_and_carry(loop: ir.For, around: WidthCursor) -> ir.Stmt:
     """Move invariant divisions in front of a loop; a serial loop carries the others."""
     lets, loop = hoist(loop, around.scope)
     for let in lets:
         around = around.after(let, let)
-    return seq(*lets, _reduced(loop, around) if loop.kind is LoopKind.SERIAL else loop)
+    return ir.seq(*lets, _reduced(loop, around) if loop.kind is ir.LoopKind.SERIAL else loop)
 
 
-def _reduced(loop: For, around: WidthCursor) -> Stmt:
-    lets: list[Stmt] = []
+def _reduced(loop: ir.For, around: WidthCursor) -> ir.Stmt:
+    lets: list[ir.Stmt] = []
     carried = list(loop.carried)
     new: dict[Expr, Var] = {}
     known: dict[tuple[Expr, Expr], CarriedDivision] = {}  # by the canonical form of what is divided
@@ -373,7 +357,7 @@ def _reduced(loop: For, around: WidthCursor) -> Stmt:
         if step is None:
             continue
         known[pair] = step
-        lets += [Let(var, value) for var, value in step.invariants.items()]
+        lets += [ir.Let(var, value) for var, value in step.invariants.items()]
         carried += carries(step, inside.scope.ctx)
     for e, pair in pairs.items():
         if pair in known:
@@ -381,10 +365,10 @@ def _reduced(loop: For, around: WidthCursor) -> Stmt:
     if not new:
         return loop
     loop = _rewritten(loop, carried, new)
-    return seq(*lets, _chained(loop, around))
+    return ir.seq(*lets, _chained(loop, around))
 
 
-def _chained(loop: For, around: WidthCursor) -> Stmt:
+def _chained(loop: ir.For, around: WidthCursor) -> ir.Stmt:
     """The loop that carries also the quotients and remainders of quotients that it carries, as in `i // p % m`.
 
     A quotient that grows by d, or by d + 1 where its own remainder wraps, divides like a loop variable that does:
@@ -396,7 +380,7 @@ def _chained(loop: For, around: WidthCursor) -> Stmt:
     """
     carried = list(loop.carried)
     new: dict[Expr, Var] = {}
-    lets: list[Let] = []
+    lets: list[ir.Let] = []
     within, outside = around.inside(loop), around.scope.ctx
     inside = within.scope.ctx
     always = always_evaluated(loop.body)
@@ -404,9 +388,9 @@ def _chained(loop: For, around: WidthCursor) -> Stmt:
     steps = {c.var: (c, *grows) for c in carried if (grows := _grows(c)) is not None}
     for e in _divisions(loop.body):
         x, m = e.args
-        if e in new or x not in steps or set(free_vars(m)) & {loop.var, *bound_in(loop.body)}:
+        if e in new or x not in steps or set(dag.free_vars(m)) & {loop.var, *bound_in(loop.body)}:
             continue
-        if opaque_terms(m) or not (e in always or within.fits(m)):
+        if dag.opaque_terms(m) or not (e in always or within.fits(m)):
             continue
         with intset.using(tiers=tiers_within(Effort.FAST)):
             if not inside.prove(m >= 0):
@@ -421,30 +405,30 @@ def _chained(loop: For, around: WidthCursor) -> Stmt:
             following_r = select(wraps, select(is_last, 0, r + 1), r)
         else:
             dq, dr = Var("dq"), Var("dr")
-            lets += [Let(dq, _divided(floordiv, d, m, unsafe)), Let(dr, _divided(floormod, d, m, unsafe))]
+            lets += [ir.Let(dq, _divided(floordiv, d, m, unsafe)), ir.Let(dr, _divided(floormod, d, m, unsafe))]
             left = m - dr
             more, as_much = r >= left - 1, r >= left
             following_q = select(wraps, select(more, q + (dq + 1), q + dq), select(as_much, q + (dq + 1), q + dq))
             following_r = select(wraps, select(more, r - (left - 1), r + dr + 1), select(as_much, r - left, r + dr))
         facts = (_where_defined(q.eq(x // m), m, inside), _where_defined(r.eq(x % m), m, inside))
-        carried.append(Carry(q, first_q, following_q, start.after_last, facts[0]))
-        carried.append(Carry(r, first_r, following_r, True, facts[1]))
+        carried.append(ir.Carry(q, first_q, following_q, start.after_last, facts[0]))
+        carried.append(ir.Carry(r, first_r, following_r, True, facts[1]))
         new |= {floordiv(x, m): q, floormod(x, m): r}
-    return seq(*lets, _rewritten(loop, carried, new)) if new else loop
+    return ir.seq(*lets, _rewritten(loop, carried, new)) if new else loop
 
 
 def _divided(divide: Callable[[Expr, Expr], Expr], e: Expr, m: Expr, unsafe: Sequence[Cond]) -> Expr:
     """`e` divided by `m` in front of the loop; 0 if one of `unsafe` fails. `e` may itself be such a select."""
     conditions = tuple(dict.fromkeys(unsafe))
     if e.op is ops.SELECT and constant_value(e.args[2]) == 0:
-        conditions = tuple(dict.fromkeys((*conjuncts(e.args[0]), *unsafe)))
+        conditions = tuple(dict.fromkeys((*dag.conjuncts(e.args[0]), *unsafe)))
         e = e.args[1]
     if constant_value(e) == 0:
         return e
     return select(logical_and(*conditions), divide(e, m), 0) if conditions else divide(e, m)
 
 
-def _grows(carry: Carry) -> tuple[Cond, Expr] | None:
+def _grows(carry: ir.Carry) -> tuple[Cond, Expr] | None:
     """The condition under which a carried quotient grows by d + 1 instead of d, and d."""
     step, q = carry.following, carry.var
     if step.op is not ops.SELECT:
@@ -460,26 +444,26 @@ def _grows(carry: Carry) -> tuple[Cond, Expr] | None:
 
 def _may_be_read_before(e: Expr, around: WidthCursor) -> bool:
     """Whether the loads in `e` may move in front of the loop: the function writes none of their tensors."""
-    tensors = [tensor_of(term.data) for term in opaque_terms(e)]
+    tensors = [ir.tensor_of(term.data) for term in dag.opaque_terms(e)]
     if any(t is None or t in around.scope.written for t in tensors):
         return False
     return not tensors or around.bits == 64 or fits_by_intervals(around.scope.ctx, e, around.bits)
 
 
-def _rewritten(loop: For, carried: Sequence[Carry], new: dict[Expr, Var]) -> For:
+def _rewritten(loop: ir.For, carried: Sequence[ir.Carry], new: dict[Expr, Var]) -> ir.For:
     body = transform(loop.body, lambda operand: walk.rewrite(operand, dict(new)))
     return replace(loop, body=body, carried=tuple(carried))
 
 
-def carries(step: CarriedDivision, inside: Context) -> tuple[Carry, Carry]:
+def carries(step: CarriedDivision, inside: Context) -> tuple[ir.Carry, ir.Carry]:
     """Quotient and remainder as loop-carried variables, with the facts that define them."""
     after_last = bool(step.update_after_last)
     q, r = step.quotient, step.remainder
     meanings = (q.eq(floordiv(step.dividend, step.divisor)), r.eq(floormod(step.dividend, step.divisor)))
     facts = [_where_defined(meaning, step.divisor, inside) for meaning in meanings]
     return (
-        Carry(q, step.first_quotient, step.next_quotient, after_last, facts[0]),
-        Carry(r, step.first_remainder, step.next_remainder, True, facts[1]),  # never as large as the divisor
+        ir.Carry(q, step.first_quotient, step.next_quotient, after_last, facts[0]),
+        ir.Carry(r, step.first_remainder, step.next_remainder, True, facts[1]),  # never as large as the divisor
     )
 
 
@@ -488,21 +472,21 @@ def _where_defined(meaning: Cond, divisor: Expr, inside: Context) -> Cond:
         return meaning if inside.prove(divisor.ne(0)) else divisor.eq(0) | meaning
 
 
-def _divisions(body: Stmt) -> list[Expr]:
+def _divisions(body: ir.Stmt) -> list[Expr]:
     """The floor divisions and remainders by what is no constant."""
-    below = (node for stmt in statements(body) for node in postorder(operands(stmt)) if isinstance(node, Expr))
+    below = (node for stmt in statements(body) for node in dag.postorder(operands(stmt)) if isinstance(node, Expr))
     divisions = (node for node in below if node.op is ops.FLOORDIV or node.op is ops.FLOORMOD)
     return [node for node in dict.fromkeys(divisions) if constant_value(node.args[1]) is None]
 
 
-def _candidates(loop: For) -> list[Expr]:
+def _candidates(loop: ir.For) -> list[Expr]:
     """Divisions of loop-variant dividends by invariant divisors, free of variables bound further inside."""
     inside = bound_in(loop) - {loop.var}
     candidates: list[Expr] = []
     for node in _divisions(loop.body):
         x, n = node.args
-        if loop.var in free_vars(n) or loop.var not in free_vars(x):
+        if loop.var in dag.free_vars(n) or loop.var not in dag.free_vars(x):
             continue
-        if not inside & set(free_vars(node)):
+        if not inside & set(dag.free_vars(node)):
             candidates.append(node)
     return candidates

@@ -20,15 +20,13 @@ from bound.tir.value import READ, REDUCE, Operand, Value
 from bound.tir.walk import loaded_tensor, read_indices
 from intset.config import Effort, tiers_within
 from intset.context import Context
-from intset.expr import ops
-from intset.expr.dag import opaque_terms, operations, postorder, postorder_beside
-from intset.expr.node import Cond, Expr, Node, Var, const, constant_value, make
+from intset.expr import Cond, Expr, Node, Var, const, constant_value, dag, ops
+from intset.expr.node import make
 from intset.facts import ASSERTED, Fact
 from intset.linear.bounds import EVERYTHING, Interval, meet, of_operation
 from intset.linear.canonical import Normalizer
 from intset.prover.proof import Proof
-from lowering.nest.driver import Descent, walked
-from lowering.nest.ir import Allocate, Assume, For, Function, If, Let, Stmt, Store, checked_function, with_fields
+from lowering.nest import driver, ir
 from lowering.nest.printer import end_of
 from lowering.nest.scope import Scope, scope_of
 from lowering.nest.walk import operands, range_ends, statements, transform
@@ -66,28 +64,30 @@ class Width:
     __repr__ = __str__
 
 
-def narrow(f: Function) -> Width:
+def narrow(f: ir.Function) -> Width:
     """int32 where every index expression of the nest is proved to fit in all its steps, else int64.
 
     Index expressions are the ends of loops, the conditions, the indices, and the number of an element in its storage.
     Elements of tensors are computed in 64 bits whatever the answer, and so is everything that depends on one.
     """
-    checked_function(f, "narrow")
+    ir.checked_function(f, "narrow")
     with intset.using(tiers=tiers_within(Effort.DEFAULT)):
         scope = scope_of(f)
         spans, shapes = Spans(scope.ctx, BITS), {t: t.extents for t in f.params}
         root = _WidthDescent(scope, spans, scope, _named_data(f.body), shapes)
-        refused = (width for stmt, here in walked(f.body, root) for width in _refused(stmt, here))
+        refused = (width for stmt, here in driver.walked(f.body, root) for width in _refused(stmt, here))
         return next(filter(None, refused), Width(32))
 
 
-def _named_data(root: Stmt) -> frozenset[Var]:
+def _named_data(root: ir.Stmt) -> frozenset[Var]:
     """The names of what depends on data, and is computed in 64 bits."""
-    named = (s for s in statements(root) if isinstance(s, Let) and isinstance(s.value, Expr) and opaque_terms(s.value))
+    named = (
+        s for s in statements(root) if isinstance(s, ir.Let) and isinstance(s.value, Expr) and dag.opaque_terms(s.value)
+    )
     return frozenset(s.var for s in named if isinstance(s.var, Var))
 
 
-class _WidthDescent(Descent):
+class _WidthDescent(driver.Descent):
     """What decides widths at a position: the scope, intervals of its variables, extents of storage.
 
     Attributes
@@ -110,13 +110,13 @@ class _WidthDescent(Descent):
             return self
         return _WidthDescent(scope, spans or self.spans, self.spans_scope, self.data, self.shapes)
 
-    def after(self, old: Stmt, new: Stmt) -> _WidthDescent:
-        if isinstance(old, Allocate):
+    def after(self, old: ir.Stmt, new: ir.Stmt) -> _WidthDescent:
+        if isinstance(old, ir.Allocate):
             extents = tuple(range_ends(r)[1] for r in old.ranges)
             shapes = {**self.shapes, old.tensor: extents}
             return _WidthDescent(self.scope, self.spans, self.spans_scope, self.data, shapes)
         if (
-            isinstance(old, Let)
+            isinstance(old, ir.Let)
             and isinstance(old.var, Var)
             and isinstance(old.value, Expr)
             and old.var not in self.data
@@ -124,20 +124,20 @@ class _WidthDescent(Descent):
             return self.at(self.scope.after(old), self.spans.inside(old.var, old.value, old.value))
         return self.at(self.scope.after(old))
 
-    def inside(self, loop: For) -> _WidthDescent:
+    def inside(self, loop: ir.For) -> _WidthDescent:
         low, extent = range_ends(loop.range)
         ends = (low, end_of(low, extent) - 1)
         if not all(map(self.spans.fit, ends)):
             self._sharpen()
         return self.at(self.scope.inside(loop), self.spans.inside(loop.var, *ends))
 
-    def then(self, branch: If) -> _WidthDescent:
+    def then(self, branch: ir.If) -> _WidthDescent:
         return self.at(self.scope.then(branch))
 
-    def otherwise(self, branch: If) -> _WidthDescent:
+    def otherwise(self, branch: ir.If) -> _WidthDescent:
         return self.at(self.scope.otherwise(branch))
 
-    def between_iterations(self, loop: For) -> _WidthDescent:
+    def between_iterations(self, loop: ir.For) -> _WidthDescent:
         """The end of an iteration, where a loop computes carried values; with a next iteration if required."""
         inside = self.scope.inside(loop)
         low, extent = range_ends(loop.range)
@@ -160,34 +160,34 @@ class _WidthDescent(Descent):
         return None if proof is None or proof else Width(64, e, proof)
 
 
-def _refused(stmt: Stmt, here: _WidthDescent) -> Iterator[Width | None]:
+def _refused(stmt: ir.Stmt, here: _WidthDescent) -> Iterator[Width | None]:
     """For each index expression that the statement computes, why it forces a wider type."""
     if here.spans.fit_statement(stmt, here.shapes):
         return
     for e, conditions in _index_expressions(stmt, here.shapes):
-        if not (e in here.data and isinstance(stmt, Store)):  # which is stored as it is
+        if not (e in here.data and isinstance(stmt, ir.Store)):  # which is stored as it is
             yield here.refused(e, conditions)
-    if isinstance(stmt, For):
+    if isinstance(stmt, ir.For):
         for carry in stmt.carried:
             yield here.between_iterations(stmt).refused(carry.following, ())
 
 
-def _index_expressions(stmt: Stmt, shapes: Shapes) -> list[tuple[Expr, tuple[Cond, ...]]]:
+def _index_expressions(stmt: ir.Stmt, shapes: Shapes) -> list[tuple[Expr, tuple[Cond, ...]]]:
     """The expressions that a statement computes at index width, each with the conditions of its evaluation."""
-    if isinstance(stmt, Assume):  # nothing computes it
+    if isinstance(stmt, ir.Assume):  # nothing computes it
         return []
-    if isinstance(stmt, Allocate):
-        stmt = with_fields(stmt, padding=None)
+    if isinstance(stmt, ir.Allocate):
+        stmt = ir.with_fields(stmt, padding=None)
     expressions: dict[tuple[Expr, tuple[Cond, ...]], None] = {}
 
     def add(e: Expr, conditions: tuple[Cond, ...]) -> None:
         expressions.update(((part, conditions), None) for part in narrow_parts(e))
 
-    firsts = [c.first for c in stmt.carried] if isinstance(stmt, For) else []
-    expressions.update(((first, ()), None) for first in firsts if opaque_terms(first))
-    for operand in (*range_ends(stmt.range), *firsts) if isinstance(stmt, For) else operands(stmt):
+    firsts = [c.first for c in stmt.carried] if isinstance(stmt, ir.For) else []
+    expressions.update(((first, ()), None) for first in firsts if dag.opaque_terms(first))
+    for operand in (*range_ends(stmt.range), *firsts) if isinstance(stmt, ir.For) else operands(stmt):
         for part, conditions in parts_of(operand):
-            for node in postorder((part,)) if isinstance(part, Node) else (part,):
+            for node in dag.postorder((part,)) if isinstance(part, Node) else (part,):
                 tensor = loaded_tensor(node)
                 if tensor is not None and tensor in shapes:
                     add(offset(read_indices(node), shapes[tensor]), conditions)
@@ -196,19 +196,19 @@ def _index_expressions(stmt: Stmt, shapes: Shapes) -> list[tuple[Expr, tuple[Con
                         add(arg, conditions)
             if isinstance(part, Expr):
                 add(part, conditions)
-    if isinstance(stmt, Store) and stmt.tensor in shapes:
+    if isinstance(stmt, ir.Store) and stmt.tensor in shapes:
         add(offset(stmt.indices, shapes[stmt.tensor]), ())
-    elif isinstance(stmt, For):
+    elif isinstance(stmt, ir.For):
         low, extent = range_ends(stmt.range)
         add(low + extent, ())
-    elif isinstance(stmt, Allocate):
+    elif isinstance(stmt, ir.Allocate):
         add(product(range_ends(r)[1] for r in stmt.ranges), ())
     return list(expressions)
 
 
 def narrow_parts(e: Expr) -> list[Expr]:
     """The largest parts of `e` that depend on no data: they are computed at the width of indices."""
-    wide: set[Expr] = set() if _WIDE.isdisjoint(operations(e)) else wide_nodes(e)
+    wide: set[Expr] = set() if _WIDE.isdisjoint(dag.operations(e)) else wide_nodes(e)
     if e not in wide:
         return [e]
     return [arg for node in wide for arg in node.args if isinstance(arg, Expr) and arg not in wide]
@@ -220,7 +220,7 @@ _WIDE: Final = frozenset((ops.LOAD, ops.CAST))
 def wide_nodes(*roots: Expr) -> set[Expr]:
     """The integer nodes that depend on data; they are computed in 64 bits."""
     wide: set[Expr] = set()
-    for node in postorder(roots):
+    for node in dag.postorder(roots):
         if isinstance(node, Expr) and (node.op in _WIDE or any(arg in wide for arg in node.args)):
             wide.add(node)
     return wide
@@ -249,7 +249,7 @@ ELEMENTS: Final = 1 << 30  # the most elements of one tensor; neighbours of the 
 FACTORS: Final = 8  # the most symbolic extents of a tested tensor
 
 
-def sizes_that_fit(f: Function) -> tuple[Cond, ...]:
+def sizes_that_fit(f: ir.Function) -> tuple[Cond, ...]:
     """Conditions on the sizes of `f` that make every index expression fit 32 bits; empty if none are known.
 
     They bound each size, or the number of elements of each tensor of symbolic shape. All but very large sizes satisfy
@@ -258,20 +258,20 @@ def sizes_that_fit(f: Function) -> tuple[Cond, ...]:
     if not f.sizes or any(_is_wide_shift(node) for node in _nodes(f)):
         return ()
     for tests in _candidates(f):
-        tested = with_fields(f, ctx=f.ctx.extended(facts=tuple(Fact(test, ASSERTED) for test in tests)))
+        tested = ir.with_fields(f, ctx=f.ctx.extended(facts=tuple(Fact(test, ASSERTED) for test in tests)))
         if narrow(tested).bits == 32:
             return tests
     return ()
 
 
-def _candidates(f: Function) -> Iterator[tuple[Cond, ...]]:
+def _candidates(f: ir.Function) -> Iterator[tuple[Cond, ...]]:
     """Tests, the most generous first: of the elements of each tensor, then of each size alone, as large as the elements
     of a tensor with that many symbolic extents allow."""
     most = 1
     products: list[Cond] = []
     for extents in _shapes(f):
         factors = [e for e in extents if constant_value(e) != 1]
-        if len(factors) > FACTORS or opaque_terms(*factors):
+        if len(factors) > FACTORS or dag.opaque_terms(*factors):
             return
         total: Expr | None = None
         for factor in factors:  # test partial products first, so that no product overflows
@@ -283,35 +283,35 @@ def _candidates(f: Function) -> Iterator[tuple[Cond, ...]]:
         yield tuple(_limits(f, int(ELEMENTS ** (1 / most))))
 
 
-def _limits(f: Function, most: int) -> list[Cond]:
+def _limits(f: ir.Function, most: int) -> list[Cond]:
     return [limit for v in f.sizes for limit in (v <= most, v >= (0 if _is_counted(f, v) else -most))]
 
 
-def _is_counted(f: Function, size: Var) -> bool:
+def _is_counted(f: ir.Function, size: Var) -> bool:
     """Whether a size is an extent of a parameter and therefore nonnegative."""
     return any(size is e for t in f.params for e in t.extents)
 
 
-def _shapes(f: Function) -> Iterator[tuple[Expr, ...]]:
+def _shapes(f: ir.Function) -> Iterator[tuple[Expr, ...]]:
     known = set(f.sizes)
     for tensor in f.params:
         if any(constant_value(e) is None for e in tensor.extents):
             yield tensor.extents
     for stmt in statements(f.body):
-        if isinstance(stmt, Allocate):
+        if isinstance(stmt, ir.Allocate):
             extents = tuple(range_ends(r)[1] for r in stmt.ranges)
             if any(constant_value(e) is None for e in extents) and {v for e in extents for v in e.free_vars()} <= known:
                 yield extents
 
 
-def _nodes(f: Function) -> Iterator[object]:
+def _nodes(f: ir.Function) -> Iterator[object]:
     for stmt in statements(f.body):
         for operand in operands(stmt):
             if isinstance(operand, (Expr, Cond)):
-                yield from postorder((operand,))
+                yield from dag.postorder((operand,))
 
 
-def with_short_signs(f: Function) -> Function:
+def with_short_signs(f: ir.Function) -> ir.Function:
     """Replace `x >> 63` by `x >> 31`: for 32-bit values both give the sign."""
     if ops.SHR not in operations_in(f.body):
         return f
@@ -385,7 +385,7 @@ class Spans:
         spans = self._of
         if e in spans:
             return True
-        below = postorder_beside(e, spans)
+        below = dag.postorder_beside(e, spans)
         return len(below) <= MAX_STEPS and all(self._fits(node) for node in below if isinstance(node, Expr))
 
     def _fits(self, node: Expr) -> bool:
@@ -408,7 +408,7 @@ class Spans:
         low, high = span or EVERYTHING
         return low is not None and high is not None and self._least <= low and high <= self._most
 
-    def fit_statement(self, stmt: Stmt, shapes: Shapes) -> bool:
+    def fit_statement(self, stmt: ir.Stmt, shapes: Shapes) -> bool:
         """Whether intervals show that every integer that a statement computes fits.
 
         `False` where it computes with data or carries variables: conditions of evaluation may be needed there.
@@ -417,30 +417,30 @@ class Spans:
         ----------
         shapes: the extents of each tensor in sight.
         """
-        if isinstance(stmt, Assume):  # nothing computes it
+        if isinstance(stmt, ir.Assume):  # nothing computes it
             return True
-        if isinstance(stmt, For):
+        if isinstance(stmt, ir.For):
             low, extent = range_ends(stmt.range)
             if stmt.carried or not (self._fit_operand(low, shapes) and self._fit_operand(extent, shapes)):
                 return False
             return self._holds(of_operation(ops.ADD, self._of[low], self._of[extent]))
-        if isinstance(stmt, Allocate):
+        if isinstance(stmt, ir.Allocate):
             ends = [end for r in stmt.ranges for end in range_ends(r)]
             size = [(ops.MUL if k else ops.ADD, extent) for k, extent in enumerate(ends[1::2])]
             return all(self._fit_operand(e, shapes) for e in (*ends, *(stmt.origin or ()))) and self._fit_steps(size)
         if not all(self._fit_operand(operand, shapes) for operand in operands(stmt)):
             return False
-        if not isinstance(stmt, Store) or stmt.tensor not in shapes:
+        if not isinstance(stmt, ir.Store) or stmt.tensor not in shapes:
             return True
         return self._fit_number(stmt.indices, shapes[stmt.tensor])
 
     def _fit_operand(self, root: Operand, shapes: Shapes) -> bool:
         """Whether the integers below an operand fit, and the numbers of the elements that it reads."""
-        if not _NOT_NARROW.isdisjoint(operations(root)):
+        if not _NOT_NARROW.isdisjoint(dag.operations(root)):
             return False
         if isinstance(root, Expr):
             return self.fit(root)
-        order: list[Operand] = postorder((root,))
+        order: list[Operand] = dag.postorder((root,))
         for node in order:
             if isinstance(node, Expr):
                 continue
