@@ -249,7 +249,7 @@ def _members(known: Normalizer) -> Iterator[Member]:
             yield member
         if not members.left:
             return
-        members = known.members = members.with_next(known)  # of open_facts threads, each finds the same
+        members = known.members = members.with_next(known)  # of several threads, each finds the same
 
 
 def has_member(known: Normalizer) -> bool:
