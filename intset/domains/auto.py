@@ -14,6 +14,7 @@ from typing import ClassVar, TypeVar
 
 from intset.budgets import FEW_POINTS
 from intset.config import Effort
+from intset.domains.bits import BitDomain
 from intset.domains.certified.attained import (
     attained_ends,
     attained_on_box,
@@ -23,7 +24,8 @@ from intset.domains.certified.attained import (
     symbolic_bounds,
 )
 from intset.domains.certified.witness import is_attained
-from intset.domains.elementary import BitDomain, PointsDomain, contiguous_image, points_bounds, points_image
+from intset.domains.interval import contiguous_image
+from intset.domains.points import PointsDomain, points_bounds, points_image
 from intset.domains.protocols import Costed, Domain
 from intset.domains.query import Query, Regions
 from intset.domains.ranked import registered, strongest
@@ -40,7 +42,7 @@ from intset.domains.sets.base import IntervalSet, IntSet, empty_set
 from intset.domains.sets.bounds import coordinate_bounds
 from intset.domains.sets.ends import Bounds, End, numeric_ends
 from intset.domains.sets.region import Region
-from intset.domains.value import StridedDomain, StrideSet, structural_image
+from intset.domains.stride import StridedDomain, StrideSet, structural_image
 from intset.expr import Expr, constant_value
 from intset.expr.build import sum_of
 from intset.infinity import NEG_INF, POS_INF

@@ -19,8 +19,10 @@ from intset.config import CHEAPEST as CHEAPEST
 from intset.config import announce, check_name, entry_points, withdraw
 from intset.domains import ranked
 from intset.domains.auto import AutoDomain
-from intset.domains.elementary import BitDomain, IntervalDomain, PointsDomain
+from intset.domains.bits import BitDomain
+from intset.domains.interval import IntervalDomain
 from intset.domains.isl.engine import Isl
+from intset.domains.points import PointsDomain
 from intset.domains.protocols import Domain, RankedDomain, Regions
 from intset.domains.query import Query
 from intset.domains.ranked import GuardedRegions, in_one_line, instantiated, is_foreign
@@ -31,7 +33,7 @@ from intset.domains.sets.base import IntervalSet, IntSet, empty_set
 from intset.domains.sets.bounds import coordinate_bounds
 from intset.domains.sets.ends import Bounds, End
 from intset.domains.sets.region import ProductRegion, Region, product_of
-from intset.domains.value import ModularDomain, StridedDomain, StrideDomain
+from intset.domains.stride import ModularDomain, StridedDomain, StrideDomain
 from intset.errors import BudgetError, DomainError, InputError, PluginWarning, UndecidedError
 from intset.expr import Cond, Expr, Range, Var, arguments, shown
 from intset.expr.node import truth

@@ -25,7 +25,7 @@ import lowering
 from bound import infer_bound, replay, te, tir
 from bound.replay import Reason, Repair, ReplayError
 from intset import Context, Converter, Range, Space, Var, check, testing, upper_bound
-from intset.domains.elementary import IntervalDomain
+from intset.domains.interval import IntervalDomain
 from intset.expr import ops
 from tests.project.right_calls import BOUND, INTSET, LOWERING, of_bound, of_intset, of_lowering, square
 from tests.project.test_kept_answers import MAKERS, Made, shown

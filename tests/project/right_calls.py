@@ -14,7 +14,7 @@ import intset
 import lowering
 from bound import infer_bound, replay, te, tir
 from intset import Context, Opaque, Range, ShapeVar, Var, check, testing
-from intset.domains.elementary import IntervalDomain
+from intset.domains.interval import IntervalDomain
 from intset.domains.registry import unregister
 from lowering import (
     Graph,

@@ -7,7 +7,7 @@ from itertools import combinations
 from typing import Any
 
 from intset import BudgetError, Var
-from intset.domains.elementary import runs
+from intset.domains.points import runs
 from intset.linear.form import Linear
 
 from .elimination import System, also, cost, holds, minus, replaced, substituted, tidy, without

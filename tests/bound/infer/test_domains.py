@@ -10,8 +10,8 @@ import pytest
 from bound import infer_bound, te
 from bound.infer import BoundsMap
 from intset import Context, Range, Var
-from intset.domains.elementary import PointSet
 from intset.domains.isl.presburger import IslShape
+from intset.domains.points import PointSet
 from intset.domains.protocols import Points, RankedDomain, RegionDomain
 from intset.domains.query import Query
 from intset.domains.registry import IslDomain, domain_named, regions_of, register, strongest, unregister

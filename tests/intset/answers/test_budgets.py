@@ -25,7 +25,7 @@ from intset import (
     evaluate,
     using,
 )
-from intset.domains.elementary import PointSet
+from intset.domains.points import PointSet
 from intset.domains.sets.base import ShapeSet
 from intset.domains.sets.region import region_of_shape
 from intset.expr.node import as_expr

@@ -26,7 +26,7 @@ from intset import (
     const,
     register,
 )
-from intset.domains.elementary import IntervalDomain
+from intset.domains.interval import IntervalDomain
 from intset.domains.isl.engine import Isl
 from intset.domains.query import Points
 from intset.domains.registry import domain_names, unregister

@@ -12,7 +12,7 @@ import pytest
 from intset import Context, IntSet, Range, Var, evaluate
 from intset.arithmetic import strided
 from intset.arithmetic.strided import BOTTOM, TOP, WIDEST_SHIFT, Strided, StridedInterval, contains, leq
-from intset.domains.value import TRANSFER, ModularDomain
+from intset.domains.stride import TRANSFER, ModularDomain
 from intset.expr import ops
 from intset.expr.node import as_expr
 from intset.expr.ops import Op

@@ -7,7 +7,7 @@ import pytest
 import intset
 from intset import NEG_INF, POS_INF, Context, CountError, InputError, Range, ShapeVar, Var, minimum, select
 from intset.config import Config
-from intset.domains.elementary import IntervalDomain
+from intset.domains.interval import IntervalDomain
 from intset.domains.registry import domain_names, register, unregister
 from intset.domains.sets.base import Bounds, IntervalSet
 from intset.expr.evaluate import evaluate

@@ -8,10 +8,10 @@ import random
 import pytest
 
 from intset import Context, InputError, IntervalSet, IntSet, Range, ShapeVar, Var, domain_names, evaluate, using
-from intset.domains.elementary import PointSet
+from intset.domains.points import PointSet
 from intset.domains.sets.base import included
 from intset.domains.sets.region import ProductRegion
-from intset.domains.value import StridedSet, StrideSet
+from intset.domains.stride import StridedSet, StrideSet
 from intset.expr.dag import free_vars, substitute
 from intset.expr.evaluate import compiled
 from intset.expr.node import Expr, as_expr, truth

@@ -18,13 +18,13 @@ import pytest
 import z3
 
 from intset.arithmetic import multistride, strided
-from intset.domains import value as value_domains
+from intset.domains import stride
 from intset.expr import ops
 from intset.linear import bounds as iv
 from tests.intset.domains.symbolic import Int, Path, Truth, for_unknowns, multiplier, paths, proves
 from tests.sweeps import daily
 
-MODULES: tuple[ModuleType, ...] = (iv, strided, value_domains, multistride)
+MODULES: tuple[ModuleType, ...] = (iv, strided, stride, multistride)
 
 # --- unknown values of each kind, with an element of them -------------------------------------------------------------
 
@@ -188,7 +188,7 @@ STATED: dict[str, Statement] = {
     "bounds.hull": Statement(interval, either),
     "bounds.meet": Statement(interval, common),
     "bounds.scaled": Statement(interval, lambda x, y: x * y, shapes=(ENDS, POINT), call=lambda f, a, b: f(a, b[0])),
-    **{f"value.{op!r}": of(op, class_of, slow=op in ops.DIVISIONS) for op in MEANING},
+    **{f"stride.{op!r}": of(op, class_of, slow=op in ops.DIVISIONS) for op in MEANING},
     "strided.add": of(ops.ADD, run_of, slow=True),
     "strided.sub": of(ops.SUB, run_of, slow=True),
     "strided.mul": of(ops.MUL, run_of, slow=True),
@@ -211,11 +211,10 @@ LISTED: dict[str, str] = {
     "bounds.stepped": "the ends are moved to a residue class: checked on every value of a window (test_bounds)",
     "bounds.of_operation": "applies the table of `strided` to intervals: checked on small intervals (test_bounds)",
     "strided.chinese": "inverts one modulus in the other: checked on all moduli up to 9, and on large primes",
-    "value.SELECT": "the join of two congruences, stated as `strided.join`",
-    "value.on_congruences": "derives the table whose functions are stated here",
-    "value.congruences": FORMS,
-    "value.structural_image": FORMS,
-    "value._member": "states membership as a condition: checked against sets of points (test_order)",
+    "stride.SELECT": "the join of two congruences, stated as `strided.join`",
+    "stride.on_congruences": "derives the table whose functions are stated here",
+    "stride.structural_image": FORMS,
+    "stride._member": "states membership as a condition: checked against sets of points (test_order)",
     **because(PART, "bounds", "_sign _bits _scaled_by_size _beside"),
     **because(PART, "strided", "_common_residue const _unbounded_mul _sign without_ends"),
     **because(FORMS, "bounds", "atom_bounds _declared _constant_division_bounds _select_bounds _product_bounds"),
@@ -227,9 +226,9 @@ LISTED: dict[str, str] = {
     **because(DIVISORS, "strided", "floormod _floormod_positive _remainders truncmod _truncmod_nonneg"),
     **because(BITS, "strided", "bitand bitor bitxor _residue_bits _from_bits _and_bits _xor_bits _known_bits"),
     **because(BITS, "strided", "_disjoint _by_sign _and_ends _xor_ends _beyond _min_and _max_and _min_xor _max_xor"),
-    **because(BITS, "value", "BITAND BITOR BITXOR"),
+    **because(BITS, "stride", "BITAND BITOR BITXOR"),
     **because(POWERS, "strided", "shl shr"),
-    **because(POWERS, "value", "SHL SHR"),
+    **because(POWERS, "stride", "SHL SHR"),
     **because(TERMS, "multistride", "make reach lowest highest is_interval is_superincreasing enclosing contains"),
     **because(TERMS, "multistride", "count _groups _count_group _bitmap elements equal translate scale add floordiv"),
     **because(TERMS, "multistride", "_progression _split _widest_gap _window floormod _nearest"),
@@ -245,8 +244,8 @@ def functions() -> dict[str, Callable[..., Any]]:
         for name, value in vars(module).items():
             if inspect.isfunction(value) and value.__module__ == module.__name__:
                 found[f"{short}.{name}"] = value
-    for op, transfer in value_domains.TRANSFER.items():
-        found[f"value.{op!r}"] = transfer
+    for op, transfer in stride.TRANSFER.items():
+        found[f"stride.{op!r}"] = transfer
     return found
 
 
@@ -280,7 +279,7 @@ def unknowns() -> Iterator[None]:
         yield
 
 
-HARD = ("value.TRUNCMOD",)  # ten seconds and more of z3
+HARD = ("stride.TRUNCMOD",)  # ten seconds and more of z3
 
 
 @pytest.mark.parametrize("is_night", daily([False, True], 2))
