@@ -14,7 +14,7 @@ import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from math import prod
-from typing import Final
+from typing import Any, Final
 
 from intset.domains.query import Query, TierVerdict
 from intset.errors import EvaluationError, InputError
@@ -152,17 +152,21 @@ class _PointValues:
         return value >= 0 if kind is ops.GE else (value == 0) is (kind is ops.EQ)
 
     def _canonical(self, normalizer: Normalizer, root: Cond) -> bool:
-        pending = [root]
-        while pending:  # conjunctions iteratively; the rest is shallow
-            node = pending.pop()
-            if node.op is ops.AND:
-                pending.extend(node.args)
-            elif node.op is ops.OR:
-                if not any(self._canonical(normalizer, arm) for arm in dag.chain(ops.OR, node)):
-                    return False
-            elif not (node.data if node.op is ops.BOOL else self._clause(normalizer, normalizer.compared[node])):
-                return False
-        return True
+        values: dict[Node, bool] = {}
+        stack: list[Any] = [root]
+        while stack:
+            node = stack[-1]
+            if node.op is ops.AND or node.op is ops.OR:
+                deciding = node.op is ops.OR
+                first = next((arg for arg in node.args if values.get(arg) is not (not deciding)), None)
+                if first is not None and first not in values:
+                    stack.append(first)
+                    continue
+                values[node] = deciding if first is not None else not deciding
+            else:
+                values[node] = node.data if node.op is ops.BOOL else self._clause(normalizer, normalizer.compared[node])
+            stack.pop()
+        return values[root]
 
 
 def in_domain(query: Query, point: Point) -> bool:

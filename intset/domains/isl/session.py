@@ -472,7 +472,7 @@ def end_of_dim(points: Set, position: int, side: int) -> PwAff | None:
             inside = isl().ordered(line)
             if is_limited() and any(part.dim(kinds.div) >= MANY_DIVISIONS for part in inside.get_basic_sets()):
                 # where this meets its limit, dim_max does too, but runs on for 200,000 operations (`bindings`)
-                with budget_aside(PROBED_END):
+                with budget_aside(PROBED_END), _refusing():
                     inside.lexmin() if side < 0 else inside.lexmax()
             with weighed(PIECEWISE_END):
                 found: PwAff = inside.dim_min(0) if side < 0 else inside.dim_max(0)

@@ -153,3 +153,10 @@ def test_disjunctions_nest_deep(cases: int) -> None:
     taken = [3 * k for k in range(last) if all(k % 7 >= other % 3 for other in range(k + 1, last))]
     assert low <= taken[0] and taken[-1] <= high and not ctx.prove(taken[0] < I)
     assert cases > NESTED or (low, high) == (taken[0], taken[-1])
+
+
+def test_a_fact_alternates_deeply() -> None:
+    fact = I < 4
+    for k in range(1_000):
+        fact = ~((fact | (k % 5 < J)) & (I + k >= k - 3))
+    assert Context({I: Range(0, 8), J: Range(0, 9)}, assume=[fact]).bounds(I + J) == (0, 11)

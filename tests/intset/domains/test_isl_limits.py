@@ -19,6 +19,7 @@ import pytest
 from intset import Context, Range, ShapeVar, Var, minimum, select, using
 from intset.adapters.islpy import region
 from intset.domains.isl.bindings import Error, isl
+from intset.domains.isl.session import budget, context, end_of_dim
 from tests.sweeps import daily
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs forked children")
@@ -207,3 +208,10 @@ def test_a_call_that_no_limit_may_end_is_charged_afterwards() -> None:
     with pytest.raises(Error):
         points.compute_divs()
     ctx.set_max_operations(0)
+
+
+@pytest.mark.parametrize("side", [-1, 1])
+def test_a_set_with_divisions_and_no_end_has_no_end_under_a_limit(side: int) -> None:
+    points = isl().Set.read_from_str(context(), "[n] -> { [x] : x % 7 = n and x % 5 >= n }")
+    with budget(60_000):
+        assert end_of_dim(points, 0, side) is None
