@@ -47,13 +47,13 @@ from bound.schedule.relations import pass_up_index
 from bound.schedule.simple import extent, low
 from bound.tir.walk import loaded_tensor
 from intset.context import Context
+from intset.domains.query import notes_of_bounds
 from intset.domains.registry import CHEAPEST
 from intset.domains.sets.answers import image_in_instances
 from intset.domains.sets.region import Region
 from intset.errors import BudgetError
 from intset.expr import Cond, Expr, Node, Range, Var, as_expr, dag, ops
 from intset.expr.build import logical_and, logical_not
-from intset.expr.printer import to_text
 from intset.infinity import POS_INF
 from intset.linear.form import Linear, constant
 
@@ -459,10 +459,7 @@ class Propagation:
             context, exprs = simpler[0], list(simpler[1])
         try:
             if (quotients := self._quotients_by_sizes(context, access, exprs, kept)) and self.env.has_regions:
-                notes = [
-                    f"the term {to_text(e, limit=120)} is not affine: only its bounds were used" for e in quotients
-                ]
-                footprint = Footprint(dims, whole_tensor(self.env, shape), None, False, notes)
+                footprint = Footprint(dims, whole_tensor(self.env, shape), None, False, notes_of_bounds(quotients))
             else:
                 footprint = self._answer(context, exprs, kept, shape, may_be_box)
         except BudgetError as error:
