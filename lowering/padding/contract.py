@@ -164,8 +164,8 @@ class ContractDataflow:
         """Append a probe of a tensor: its padding (`True`), its logical elements (`False`) or both (`None`)."""
         loops = tuple(PlainVar(f"p{k}") for k in range(tensor.ndim))
         load, padding = element(tensor, loops), self._padding(tensor, loops)
-        cond = None if in_padding is None else padding if in_padding else logical_not(padding)
-        g, probe = probed(known.f, load, loops, tensor.extents, cond)
+        conditions = [] if in_padding is None else [padding if in_padding else logical_not(padding)]
+        g, probe = probed(known.f, load, loops, tensor.extents, *conditions)
         place, flow = driver.cursor_of(g, probe), dataflow(g)
         sources = [s for s in flow.by_element(place)[load] if not _is_never(place, s.where)]
         return Probe(known, place, loops, sources, flow)
@@ -486,7 +486,7 @@ def _by_values(f: ir.Function) -> ir.Stmt:
             return _selected(both[0], branch.cond, states.of_type(both[1].value, both[1].tensor.dtype))
         then = _where(branch.then, branch.cond)
         orelse = ir.Seq() if branch.orelse is None else _where(branch.orelse, negation(branch.cond))
-        return ir.seq(ir.If(logical_and(*guard.conditions), then) if guard.conditions else then, orelse)
+        return ir.seq(ir.guarded(then, *guard.conditions), orelse)
 
     body = driver.rewritten(f.body, driver.Cursor.root(f), leave={ir.If: (as_values,)})
     return driver.rewritten(body, driver.Cursor.root(f), leave={ir.Store: (_without_products_by_0,)})

@@ -31,7 +31,7 @@ from typing import Final, NamedTuple, TypeAlias
 from bound import dtypes
 from bound.tensor import Tensor, element, unfinished
 from bound.tir import walk
-from bound.tir.build import logical, together
+from bound.tir.build import logical
 from bound.tir.value import Operand
 from bound.tir.walk import loaded_tensor, nodes, read_indices
 from intset.errors import BudgetError, UndecidedError
@@ -381,8 +381,7 @@ def _interchanged_nest(
         return (tensor, axes_vars) if accessed is tensor and indices == read_indices(access) else None
 
     body = substitute(rebuilt(nest.body, lambda stmt: redirected(stmt, move)), values)
-    if inner:
-        body = ir.If(together(*(replaced(cond, values) for cond in inner)), body)
+    body = ir.guarded(body, *(replaced(cond, values) for cond in inner))
     for loop in reversed(rest):
         low, extent = (replaced(e, values) for e in range_ends(loop.range))
         body = replace(loop, range=Range(low, extent), body=body)

@@ -208,7 +208,7 @@ class _Unswitching:
                 if not parts[0]:
                     self.refuse(cond, changed, loop, scope, is_first, cursor)
                     continue
-                body = ir.If(together(*parts[1]), stmt.then) if parts[1] else stmt.then
+                body = ir.guarded(stmt.then, *parts[1])
                 first = together(*parts[0])
                 self.decisions.say(cursor.path, True, f"{first!r} is tested before the loop", what=repr(cond))
                 left = ir.seq(*(s for s in rest if s is not stmt), body)
