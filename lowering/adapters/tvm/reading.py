@@ -32,7 +32,7 @@ from tvm.tirx import stmt as tir
 
 from bound import dtypes
 from bound.operation import PlaceholderOp
-from bound.tensor import Tensor, element
+from bound.tensor import Tensor, element, unflattened
 from bound.tir import build
 from bound.tir.build import ExternCall
 from bound.tir.value import Operand, Value, parameter
@@ -325,15 +325,6 @@ def flattened(indices: Indices, strides: list[Expr], offset: Expr) -> Expr:
         step = index if stride is const(1) else index * stride
         number = step if number is const(0) else number + step
     return number
-
-
-def unflattened(number: Expr, shape: list[Expr]) -> Indices:
-    """The indices of an element by its number in a storage without gaps."""
-    found: list[Expr] = []
-    for extent in reversed(shape[1:]):
-        found.append(number % extent)
-        number = number // extent
-    return (number, *reversed(found)) if shape else ()
 
 
 PrimFunc: TypeAlias = "tirx.PrimFunc"
