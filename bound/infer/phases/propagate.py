@@ -15,7 +15,6 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import prod
 
-from bound.errors import ScheduleError
 from bound.infer.accesses import TensorAccess
 from bound.infer.footprints.box import (
     Box,
@@ -42,7 +41,7 @@ from bound.infer.phases.stage_bounds import StageBounds, data_axes
 from bound.itervar import IterVar
 from bound.operation import PlaceholderOp
 from bound.schedule import Fuse, IterVarRelation, Rebase, Split, Stage, simple
-from bound.schedule.attach import AttachPath, default_storage_rank, needs_relax, storage_rank
+from bound.schedule.attach import AttachPath, default_storage_rank, needs_relax, outside, storage_rank
 from bound.schedule.relations import pass_up_index
 from bound.schedule.simple import extent, low
 from bound.tir.walk import loaded_tensor
@@ -109,11 +108,7 @@ def initialise_leaves(
         is_fixed = is_inside and (iv in shared or not needs_relax(stage.tag_of(iv), rank))
         states.append(LoopState(stage, iv, is_fixed))
     if not is_inside and producer_path:
-        at, axis = producer_path[0]
-        raise ScheduleError(
-            f"stage {producer.name}: it is computed at {axis.name} of {at.name}, "
-            f"but {consumer.name}, which reads it, is outside that loop"
-        )
+        raise outside(consumer, producer, producer_path)
     return tuple(states)
 
 
