@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, reduce
 from itertools import product
 from typing import Any, Final, NamedTuple
 
@@ -35,7 +35,7 @@ from lowering.layout.padding_value import map_indices, storage_indices
 from lowering.layout.transform import equals, probed, transform_layout, with_layouts
 from lowering.nest import driver, ir
 from lowering.nest.printer import text
-from lowering.nest.scope import proof_of, proves, scope_of, tensor_named
+from lowering.nest.scope import Scope, proof_of, proves, scope_of, tensor_named
 from lowering.nest.undef import deciding_tensors, has_undef, permission, undef
 from lowering.nest.walk import operands, rebuilt, replaced, statements, tensors_read, variables
 from lowering.padding import states
@@ -820,9 +820,7 @@ def _keeps(f: ir.Function, stmt: ir.Store, cursor: driver.Cursor, padded: Mappin
     loads = {node: t for node in nodes(stmt.value) if (t := loaded_tensor(node)) is not None and t in padded}
     loaded = {node: padded[t] for node, t in loads.items()}
     value = rewrite(stmt.value, loaded)
-    scope = scope_of(f)
-    for loop in cursor.loops:
-        scope = scope.inside(loop)
+    scope = reduce(Scope.inside, cursor.loops, scope_of(f))
     return any(same(stmt, value, scope.where(negation(branch.cond))) for branch, _ in cursor.branches)
 
 

@@ -25,6 +25,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import reduce
 from itertools import pairwise
 from typing import Final, NamedTuple, TypeAlias
 
@@ -214,9 +215,7 @@ def _boxes(nest: Nest, used: Sequence[ir.For], scope: Scope, tensor: Tensor) -> 
     own = {loop.var for loop in nest.loops}
     boxes: list[Range] = []
     conditions: list[Cond] = []
-    inside = scope
-    for loop in nest.loops:
-        inside = inside.inside(loop)
+    inside = reduce(Scope.inside, nest.loops, scope)
     keep = tuple(v for v in inside.ctx.ranges if v not in own)
     for loop in used:
         low, extent = range_ends(loop.range)
@@ -259,9 +258,7 @@ def _check_arrives(nest: Nest, loaded: Operand, axes: Sequence[Axis], scope: Sco
     """
     if _arrives(nest.body, loaded):
         return
-    inside = scope
-    for loop in nest.loops:
-        inside = inside.inside(loop)
+    inside = reduce(Scope.inside, nest.loops, scope)
     inside = inside.where(*nest.guards)
     for in_bounds in in_storage(read_indices(loaded), axes):
         proof = proof_of(inside, in_bounds)
