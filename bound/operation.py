@@ -210,15 +210,15 @@ class ScanOp(Operation):
         return ScanOp(self.name, self.scan_axis, init, update, states, inputs, self.tag, self.attrs, axes)
 
 
-def has_row(op: ScanOp, init: Tensor, row: Expr) -> Cond | None:
-    """The condition that a scan has a row of an initial state; `None` if the output has all rows whatever its length.
+def has_row(op: ScanOp, init: Tensor, row: Expr) -> tuple[Cond, ...]:
+    """The conditions for a scan to have a row of an initial state; none if the output has all rows whatever its length.
 
     A scan may be shorter than its initial states: of length 0 it has no rows at all.
     """
     length, first = op.outputs[0].extents[0], init.extents[0]
     if length is first or (length.is_const and first.is_const and first.data <= length.data):
-        return None
-    return row < length
+        return ()
+    return (row < length,)
 
 
 def redirected(value: Operand, new: Mapping[Tensor, Tensor]) -> Operand:

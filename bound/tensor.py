@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NoReturn, Self, SupportsIndex, TypeAlias, TypeVar, cast, overload
 
 from bound import dtypes
@@ -404,6 +404,15 @@ def element(tensor: Tensor, indices: tuple[Expr, ...]) -> Operand:
 def unfinished(tensor: Tensor, indices: tuple[Expr, ...]) -> Operand:
     """Return the element of `tensor` at these indices as it is during its computation."""
     return tensor.unfinished(*indices) if dtypes.is_int(tensor.dtype) else load(tensor, indices)
+
+
+def unflattened(number: Expr, extents: Sequence[Expr]) -> tuple[Expr, ...]:
+    """The indices of an element by its number in a storage without gaps."""
+    found: list[Expr] = []
+    for extent in reversed(extents[1:]):
+        found.append(number % extent)
+        number = number // extent
+    return (number, *reversed(found)) if extents else ()
 
 
 def as_index(tensor: Tensor, k: int, index: object) -> Expr:

@@ -23,7 +23,7 @@ from intset.errors import IntSetError
 from intset.expr import Cond, Expr, Node, dag, shown
 from intset.expr.dialects import ELIDED
 from intset.expr.dialects import latex as latex_of
-from intset.expr.printer import short_number, to_text
+from intset.expr.printer import short_number, to_text, visible
 from intset.infinity import Infinity
 from intset.itermap.itermap import IterMap
 from intset.prover.explain import Explanation
@@ -82,19 +82,12 @@ def fragment(value: object) -> Cell:
 # -- HTML --------------------------------------------------------------------------------------------------------------
 
 
-def visible(text: str) -> str:
-    """The text with unprintable characters as their escapes."""
-    if text.isprintable():
-        return text
-    return "".join(c if c.isprintable() or c in "\n\t" else ascii(c)[1:-1] for c in text)
-
-
 def escaped(value: object, limit: int = SHOWN_TEXT) -> Cell:
     """A text in HTML, cut at `limit` characters; a note counts the omitted ones."""
     text = value if isinstance(value, str) else to_text(value, limit) if isinstance(value, Node) else shown(value)
     rest = len(text) - limit
     cut = text if rest <= 0 else f"{text[:limit]}… ({rest:,} characters left out)"
-    return escape(visible(cut))
+    return escape(visible(cut, keep="\n\t"))
 
 
 def code(value: object, limit: int = SHOWN_NAME) -> Cell:

@@ -98,10 +98,8 @@ def _rows_of_scan(op: ScanOp) -> tuple[TensorAccess, ...]:
     for init, update, axes in zip(op.init, op.update, op.axes_of_states, strict=True):
         others = tuple(iv for iv in op.spatial_axis if iv not in axes)
         row = Var("row")
-        present = has_row(op, init, row)
-        rows = () if present is None else (present,)
         extra = ((row, Range(0, init.extents[0])),)
-        read.append(TensorAccess(init, (row, *axes), rows, extra, (op.scan_axis, *others)))
+        read.append(TensorAccess(init, (row, *axes), has_row(op, init, row), extra, (op.scan_axis, *others)))
         read.append(TensorAccess(update, (op.scan_axis, *axes), (), (), others))
     return tuple(read)
 

@@ -211,13 +211,13 @@ class BoundsMap(Configured):
     @as_configured
     def required(self, tensor: Tensor) -> StageRegion:
         """The elements that consumers read, in one instance of the stage."""
-        now = self._current(tensor)
+        now = self.schedule.current(tensor)
         return self._region(self._bounds(now).required[now], now)
 
     @as_configured
     def computed(self, tensor: Tensor) -> StageRegion:
         """The elements that the nest computes, in one instance of the stage; the required ones of a placeholder."""
-        now = self._current(tensor)
+        now = self.schedule.current(tensor)
         return self._region(self._bounds(now).computed_of(now), now)
 
     @as_configured
@@ -227,7 +227,7 @@ class BoundsMap(Configured):
         An output is computed whole, and so is a tensor of `whole` outside of its consumers' loops; the nest
         computes any other tensor whole if its consumers read all of it.
         """
-        now = self._current(tensor)
+        now = self.schedule.current(tensor)
         return computes_whole(self._state, self._bounds(now), now)
 
     @as_configured
@@ -251,7 +251,7 @@ class BoundsMap(Configured):
         scans. Scopes, threads and `double_buffer` have no influence: storage shared by threads holds the elements of
         all of them, and buffer copies have equal size.
         """
-        now = self._current(tensor)
+        now = self.schedule.current(tensor)
         storage = self._storages.get(now)
         if storage is None:
             storage = self._storages[now] = storage_of(self._state, self._bounds(now), now)
@@ -289,7 +289,7 @@ class BoundsMap(Configured):
         ------
         CountError: counting is out of budget.
         """
-        now = self._current(tensor)
+        now = self.schedule.current(tensor)
         return traffic_of(self._state, self._bounds(now), now, only, self.required, self.computed)
 
     @as_configured
@@ -487,7 +487,7 @@ class BoundsMap(Configured):
     @as_configured
     def explain(self, tensor: Tensor) -> str:
         """An explanation: consumers, footprints, attach point, storage, lost precision."""
-        now = self._current(tensor)
+        now = self.schedule.current(tensor)
         bounds = self._bounds(now)
 
         def region(footprint: Footprint) -> StageRegion:
@@ -498,11 +498,6 @@ class BoundsMap(Configured):
         return "\n".join([text, *(f"  {'considered' if k else 'chosen'}: {form}" for k, form in enumerate(forms))])
 
     # -- inside -------------------------------------------------------------------------------------------------
-
-    def _current(self, tensor: Tensor) -> Tensor:
-        if not isinstance(tensor, Tensor):
-            raise InputError(f"a tensor is needed, not {shown(tensor)}")
-        return self.schedule.current(tensor)
 
     def _bounds(self, tensor: Tensor) -> StageBounds:
         """The bounds of the stage of a tensor; those of placeholders are computed on first use."""

@@ -178,12 +178,17 @@ def check_attachments(schedule: Schedule) -> dict[Stage, AttachPath]:
             if producer is None or producer.attach_type is AttachType.INLINED_ALREADY or not paths[producer]:
                 continue
             if not _encloses(paths[producer], consumer, paths[consumer]):
-                target, axis = paths[producer][0]
-                raise ScheduleError(
-                    f"stage {producer.name}: it is computed at {axis.name} of {target.name}, "
-                    f"but {consumer.name}, which reads it, is outside that loop"
-                )
+                raise outside(consumer, producer, paths[producer])
     return paths
+
+
+def outside(consumer: Stage, producer: Stage, path: AttachPath) -> ScheduleError:
+    """The refusal of a consumer that is outside of the innermost loop of its producer's path."""
+    target, axis = path[0]
+    return ScheduleError(
+        f"stage {producer.name}: it is computed at {axis.name} of {target.name}, "
+        f"but {consumer.name}, which reads it, is outside that loop"
+    )
 
 
 def _encloses(path: AttachPath, consumer: Stage, consumer_path: AttachPath) -> bool:

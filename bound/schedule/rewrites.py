@@ -35,7 +35,7 @@ from bound.tir import build, walk
 from bound.tir.reduce import CommReducer, Reduction, condition, sources, with_condition
 from bound.tir.value import REDUCE, Operand, Value, make
 from intset.context import Context
-from intset.expr import Cond, Expr, Range, Var, arguments, as_expr, dag, shown
+from intset.expr import Cond, Expr, Range, Var, arguments, as_expr, dag
 from intset.expr.build import logical_not, select
 from intset.expr.node import as_int, truth
 from intset.itermap.itermap import IterMap, iter_map
@@ -229,7 +229,7 @@ def _child_of(stage: Stage, parent: Stage | None) -> Stage:
 def cache_read(schedule: Schedule, tensor: Tensor, scope: str, readers: tuple[Operation, ...]) -> Tensor:
     """Insert a copy of `tensor` in `scope` and make `readers` read it; see `Schedule.cache_read`."""
     check_scope(scope)
-    source = schedule.current(_checked_tensor(tensor))
+    source = schedule.current(tensor)
     stage = schedule[source]
     stage.whole_own("cache_read")
     reading = [schedule[reader] for reader in readers]
@@ -250,7 +250,7 @@ def cache_read(schedule: Schedule, tensor: Tensor, scope: str, readers: tuple[Op
     return cached
 
 
-def cache_write(schedule: Schedule, tensors: tuple[object, ...], scope: str) -> tuple[Tensor, ...]:
+def cache_write(schedule: Schedule, tensors: tuple[Tensor, ...], scope: str) -> tuple[Tensor, ...]:
     """Compute the outputs of one operation in `scope`, over its present loops, then copy them.
 
     The copy replaces the operation, with fresh axes; the new stage has one axis per data loop of the old one.
@@ -260,7 +260,7 @@ def cache_write(schedule: Schedule, tensors: tuple[object, ...], scope: str) -> 
     ScheduleError: the loops cannot become dimensions, or stages are attached to them.
     """
     check_scope(scope)
-    tensors_now = tuple(schedule.current(_checked_tensor(t)) for t in tensors)
+    tensors_now = tuple(schedule.current(t) for t in tensors)
     if not tensors_now:
         raise InputError("cache_write takes a tensor, or all outputs of one operation, not none")
     op, stage = tensors_now[0].op, schedule[tensors_now[0]]
@@ -371,12 +371,6 @@ def refuse_attached(stage: Stage, call: str) -> None:
         if other.store_stage is stage:
             axis = "" if other.store_ivar is None else other.store_ivar.name
             raise ScheduleError(f"stage {stage.name}: {call} would remove {axis}, at which {other.name} is stored")
-
-
-def _checked_tensor(tensor: object) -> Tensor:
-    if not isinstance(tensor, Tensor):
-        raise InputError(f"a tensor is needed, not {shown(tensor)}")
-    return tensor
 
 
 def rfactor(schedule: Schedule, tensor: Tensor, axis: IterVar, factor_axis: int = 0) -> tuple[Tensor, ...]:

@@ -124,6 +124,8 @@ class Schedule(Displayed):
 
     def current(self, tensor: Tensor) -> Tensor:
         """Return the tensor that replaces `tensor` after rewrites."""
+        if not isinstance(tensor, Tensor):
+            raise InputError(f"a tensor is needed, not {shown(tensor)}")
         stage = self[tensor]
         return tensor if stage.op is tensor.op else stage.op.output(tensor.value_index)
 

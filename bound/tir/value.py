@@ -141,6 +141,18 @@ INFIX = frozenset((ops.ADD, ops.SUB, ops.MUL, DIV))
 _TABLE: dag.WeakTable[tuple[object, ...], Value] = dag.WeakTable()
 
 
+def _operators(op: Op) -> tuple[Callable[[Value, ValueLike], Value], Callable[[Value, ValueLike], Value]]:
+    """The methods of an operation whose first or second operand is the value; a tensor combines its elements itself."""
+
+    def first(self: Value, other: ValueLike) -> Value:
+        return NotImplemented if op in INFIX and _is_tensor(other) else _binary(op, self, other)
+
+    def second(self: Value, other: ValueLike) -> Value:
+        return _binary(op, other, self)
+
+    return first, second
+
+
 class Value(dag.OperandNames, Guest):
     """A float, a truth value that depends on data, or a reduction; the module describes its fields.
 
@@ -168,59 +180,19 @@ class Value(dag.OperandNames, Guest):
         same = all(map(operator.is_, args, self.args))
         return self if same else make(self.op, args, self.dtype, self.data)
 
-    def __add__(self, other: ValueLike) -> Value:
-        return NotImplemented if _is_tensor(other) else _binary(ops.ADD, self, other)
-
-    def __radd__(self, other: ValueLike) -> Value:
-        return _binary(ops.ADD, other, self)
-
-    def __sub__(self, other: ValueLike) -> Value:
-        return NotImplemented if _is_tensor(other) else _binary(ops.SUB, self, other)
-
-    def __rsub__(self, other: ValueLike) -> Value:
-        return _binary(ops.SUB, other, self)
-
-    def __mul__(self, other: ValueLike) -> Value:
-        return NotImplemented if _is_tensor(other) else _binary(ops.MUL, self, other)
-
-    def __rmul__(self, other: ValueLike) -> Value:
-        return _binary(ops.MUL, other, self)
-
-    def __truediv__(self, other: ValueLike) -> Value:
-        return NotImplemented if _is_tensor(other) else _binary(DIV, self, other)
-
-    def __rtruediv__(self, other: ValueLike) -> Value:
-        return _binary(DIV, other, self)
-
-    def __floordiv__(self, other: ValueLike) -> Value:
-        return _binary(ops.FLOORDIV, self, other)
-
-    def __rfloordiv__(self, other: ValueLike) -> Value:
-        return _binary(ops.FLOORDIV, other, self)
-
-    def __mod__(self, other: ValueLike) -> Value:
-        return _binary(ops.FLOORMOD, self, other)
-
-    def __rmod__(self, other: ValueLike) -> Value:
-        return _binary(ops.FLOORMOD, other, self)
+    __add__, __radd__ = _operators(ops.ADD)
+    __sub__, __rsub__ = _operators(ops.SUB)
+    __mul__, __rmul__ = _operators(ops.MUL)
+    __truediv__, __rtruediv__ = _operators(DIV)
+    __floordiv__, __rfloordiv__ = _operators(ops.FLOORDIV)
+    __mod__, __rmod__ = _operators(ops.FLOORMOD)
+    __lt__, __le__, __gt__, __ge__ = (_operators(op)[0] for op in (ops.LT, ops.LE, ops.GT, ops.GE))
 
     def __neg__(self) -> Value:
         return _own(OPERATORS.unary(ops.NEG, self))
 
     def __abs__(self) -> Value:
         return _own(OPERATORS.unary(ops.ABS, self))
-
-    def __lt__(self, other: ValueLike) -> Value:
-        return _binary(ops.LT, self, other)
-
-    def __le__(self, other: ValueLike) -> Value:
-        return _binary(ops.LE, self, other)
-
-    def __gt__(self, other: ValueLike) -> Value:
-        return _binary(ops.GT, self, other)
-
-    def __ge__(self, other: ValueLike) -> Value:
-        return _binary(ops.GE, self, other)
 
     def __eq__(self, other: object) -> Any:
         return _binary(ops.EQ, self, other) if _is_operand(other) else NotImplemented

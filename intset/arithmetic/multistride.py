@@ -62,10 +62,7 @@ def make(base: int, terms: Iterable[StrideTerm] = ()) -> MultiStride:
 
 def reach(terms: Iterable[StrideTerm]) -> int:
     """The largest sum the terms make."""
-    total = 0
-    for s, e in terms:
-        total += s * (e - 1)
-    return total
+    return sum(s * (e - 1) for s, e in terms)
 
 
 def lowest(a: MultiStride) -> int | None:

@@ -17,7 +17,7 @@ from intset.check.evidence import CheckBudget
 from intset.check.text import is_a
 from intset.errors import ParseError
 from intset.expr import Expr, Node, Range, Var, dag
-from intset.expr.printer import name_text, to_text
+from intset.expr.printer import name_text, to_text, visible
 from intset.facts import Fact
 from intset.infinity import Infinity
 
@@ -101,12 +101,7 @@ def _name(name: str) -> str:
 
 def integer(value: int) -> str:
     """A number; hexadecimal beyond `_MAX_DIGITS` decimal digits."""
-    return str(value) if value.bit_length() <= 3 * _MAX_DIGITS else visible(hex(value))
-
-
-def visible(words: str) -> str:
-    """The text with unprintable characters (escape sequences, line ends) in Python's notation."""
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in words)
+    return str(value) if value.bit_length() <= 3 * _MAX_DIGITS else hex(value)
 
 
 # -- command -----------------------------------------------------------------------------------------------------------

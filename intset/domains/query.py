@@ -6,12 +6,13 @@ These protocols lie below sets and the prover; `protocols.py` has those that spe
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, NamedTuple, Protocol, runtime_checkable
 
 from intset.expr import Cond, Expr, Node, Range, Var, dag
 from intset.expr.build import Opaque
+from intset.expr.printer import to_text
 from intset.linear.canonical import Normalizer
 from intset.linear.form import Linear
 from intset.regions.shape import Shape
@@ -187,6 +188,11 @@ class Query:
 
 _Split = tuple[list[Var], list[Var], list[Cond], list[Cond]]
 _Spoken = tuple[Cond, tuple[Var, ...], frozenset[Opaque]]  # a fact, its transitive variables, its symbols
+
+
+def notes_of_bounds(terms: Iterable[Node]) -> list[str]:
+    """The notes of an answer in which each of `terms` took any value within its bounds."""
+    return [f"the term {to_text(e, limit=120)} is not affine: only its bounds were used" for e in terms]
 
 
 def _symbols_of(fact: Cond) -> frozenset[Opaque]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import operator
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import reduce
 from typing import Any, Final, Never, NoReturn, Self, SupportsIndex, TypeAlias, TypeVar
 
@@ -39,6 +39,11 @@ def make(op: Op, args: tuple[Any, ...], data: Any = None) -> Any:
     if op is ops.EQ or op is ops.NE:
         return intern(Equation, op, args, data)
     return intern(Cond if op.boolean else Term, op, args, data)
+
+
+def folded_chain(op: Op, operands: Iterable[Kind]) -> Kind:
+    """The operands, at least one, joined by an operation of two from left to right; nothing is checked."""
+    return reduce(lambda a, b: make(op, (a, b)), operands)
 
 
 class ElementTypes:

@@ -71,6 +71,13 @@ def short_number(value: int) -> str:
     return str(value) if value.bit_length() < _WIDE else f"{hex(value)[:20]}... of {value.bit_length()} bits"
 
 
+def visible(text: str, keep: str = "") -> str:
+    """`text` with unprintable characters, except those in `keep`, replaced by their escapes."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() or c in keep else ascii(c)[1:-1] for c in text)
+
+
 class Point(dict[K, int]):
     """Values of variables and opaque terms: a `dict` whose `repr` has short numbers."""
 

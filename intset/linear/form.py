@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple, TypeGuard
 
 from intset.expr import Expr, Node, Var, const, ops
 from intset.expr.build import Opaque
-from intset.expr.node import make
+from intset.expr.node import folded_chain, make
 
 FORM_TREE_STEPS: Final = 128  # nodes of a tree that are compared before a shared walk takes over
 
@@ -494,7 +494,7 @@ def monomial_of(atoms: Iterable[Expr]) -> Expr:
     ordered = sorted(atoms, key=order_key)
     if ordered[0].op is ops.MUL:  # a product kept as one atom must not lead: `factors` would split it
         ordered.append(ordered.pop(0))
-    return product_of_atoms(ordered)
+    return folded_chain(ops.MUL, ordered)
 
 
 def atom(e: Expr) -> Linear:
@@ -530,18 +530,10 @@ def linear_of(p: Poly) -> Linear:
     terms: dict[Expr, int] = {}
     for parts, k in p.items():
         if parts:
-            terms[product_of_atoms(parts)] = k
+            terms[folded_chain(ops.MUL, parts)] = k
         else:
             constant = k
     return Linear(constant, terms)
-
-
-def product_of_atoms(atoms: Sequence[Expr]) -> Expr:
-    """Multiply the atoms, from left to right."""
-    result = atoms[0]
-    for e in atoms[1:]:
-        result = make(ops.MUL, (result, e))
-    return result
 
 
 def scaled(p: Poly, factor: int) -> Poly:

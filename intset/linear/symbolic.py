@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 from intset.budgets import VISITED_MONOMIALS
 from intset.expr import Expr, Var, const, dag, ops
 from intset.expr.build import sum_of
-from intset.expr.node import make
+from intset.expr.node import folded_chain, make
 from intset.linear.division import extremum, floordiv
 from intset.linear.form import (
     ZERO,
@@ -41,7 +41,6 @@ from intset.linear.form import (
     highest_value,
     linear_of,
     poly_of,
-    product_of_atoms,
     scaled,
     shifted,
     split,
@@ -444,7 +443,7 @@ def _without_atoms(known: Normalizer, p: Poly, relaxed: Relaxed, depth: int) -> 
         if len(parts) == 1 and depth < SYMBOLIC_NESTING:
             bound = _atom_end(known, parts[0], k > 0, relaxed, depth + 1)
         if bound[0] is None:
-            number = known.atom_bounds(product_of_atoms(parts))[k > 0]
+            number = known.atom_bounds(folded_chain(ops.MUL, parts))[k > 0]
             form = _by_divisor(known, parts, k > 0, number is None or _divisor_recurs(p, parts))
             if form is None and number is None:
                 return GIVEN_UP

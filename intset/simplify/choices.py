@@ -29,7 +29,7 @@ from typing import Final
 
 from intset.budgets import COMPARED_OPERANDS
 from intset.expr import Cond, Expr, Node, Var, dag, ops
-from intset.expr.node import make
+from intset.expr.node import folded_chain, make
 from intset.expr.ops import Op
 from intset.linear.canonical import Normalizer
 from intset.linear.form import Linear, atom, constant, factors, monomial_of, take_out
@@ -388,13 +388,6 @@ def _bound(cond: Cond, a: sums.TermSum, b: sums.TermSum) -> ops.Op | None:
 
 
 OPPOSITE: Final = {ops.MIN: ops.MAX, ops.MAX: ops.MIN}
-
-
-def folded_chain(op: Op, operands: list[Expr]) -> Expr:
-    result = operands[0]
-    for operand in operands[1:]:
-        result = make(op, (result, operand))
-    return result
 
 
 def bound_candidates(node: Expr, order: OrderDecider) -> Iterator[tuple[str, Expr]]:

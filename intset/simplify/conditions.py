@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from intset.arithmetic.strided import chinese
 from intset.expr import Cond, Expr, as_cond, const, dag, ops
 from intset.expr.evaluate import evaluate
-from intset.expr.node import make, truth
+from intset.expr.node import folded_chain, make, truth
 from intset.expr.ops import Op
 from intset.linear.assumptions import Clause, sharpened
 from intset.linear.canonical import Normalizer
@@ -346,10 +346,7 @@ def joined(op: Op, parts: Sequence[Cond]) -> Cond:
             kept[part] = None
     if any(part.op is ops.BOOL for part in kept):
         return truth(absorbing)
-    result: Cond | None = None
-    for part in kept:
-        result = part if result is None else make(op, (result, part))
-    return truth(not absorbing) if result is None else result
+    return folded_chain(op, kept) if kept else truth(not absorbing)
 
 
 def condition_candidates(s: Simplifier, node: Cond, known: Normalizer, level: int) -> Iterator[tuple[str, Cond]]:

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from intset.expr import Expr, const, ops
-from intset.expr.node import make
+from intset.expr.node import folded_chain
 from intset.linear.form import is_sum, spine
 
 FACTORED_TERMS: Final = 24  # terms of a sum that is factored
@@ -100,12 +100,7 @@ def factors_of(e: Expr) -> list[Expr]:
 
 def multiplied(factors: list[Expr]) -> Expr:
     """The product, from left to right; 1 for none."""
-    if not factors:
-        return const(1)
-    result = factors[0]
-    for factor in factors[1:]:
-        result = make(ops.MUL, (result, factor))
-    return result
+    return folded_chain(ops.MUL, factors) if factors else const(1)
 
 
 def write(total: TermSum) -> Expr:

@@ -145,8 +145,7 @@ def _before(values: Sequence[Operand], wanted: Sequence[Outside], by_index: bool
         if named:
             first = named[0]
             message = f"{first.stage.name} reads {first.access} inside {first.tensor.name}"
-            check = ir.Assert(_inside(read, named, by_index), message)
-            found.append(check if read.when is truth(True) else ir.If(read.when, check))
+            found.append(ir.guarded(ir.Assert(_inside(read, named, by_index), message), read.when))
     return found
 
 

@@ -26,11 +26,10 @@ from bound.operation import ComputeOp, ScanOp, TensorComputeOp, has_row
 from bound.schedule.stage import Stage
 from bound.tensor import Tensor, element, unfinished
 from bound.tir import build, walk
-from bound.tir.build import all_of
 from bound.tir.reduce import Parameter, Reduction, condition, initial, sources
 from bound.tir.value import REDUCE, Operand, Value, make, parameter
 from intset.errors import InputError
-from intset.expr import Cond, Expr, Range, Var, as_expr, dag, ops
+from intset.expr import Cond, Expr, Range, Var, as_expr, dag
 from lowering.nest import ir
 from lowering.nest.walk import Old, Recursion, operands, replaced, statements, substitute, tensors_read
 
@@ -103,7 +102,7 @@ def _update(top: Value, outputs: tuple[Tensor, ...], kept: Container[Tensor], pl
         update = ir.seq(*lets, *(ir.Store(t, place, name) for t, name in names.items()))
     cond = condition(top)
     assert not isinstance(cond, Expr)
-    return update if cond.op is ops.BOOL and cond.data else ir.If(cond, update)
+    return ir.guarded(update, cond)
 
 
 def _temporary(tensor: Tensor, value: Operand) -> Parameter:
@@ -255,7 +254,7 @@ def data_nest(levels: Sequence[Level], guards: Sequence[Cond], body: ir.Stmt, at
     """The nest of a stage without a reduction."""
     placed = _placed(levels, guards)
     nest = yield _wrap(levels, placed, body, attach)
-    return _guarded(placed[0], nest)
+    return ir.guarded(nest, *placed[0])
 
 
 def reduction_nest(
@@ -274,15 +273,15 @@ def reduction_nest(
     init = yield start_nest(start, around)
     inner = _placed(levels[begin:], [part for part in _parts(guards) if part not in around])
     made = yield _wrap(levels[begin:], inner, update, attach)
-    nest = yield _wrap(levels[:begin], placed, ir.seq(init, _guarded(inner[0], made)), attach)
-    return _guarded(placed[0], nest)
+    nest = yield _wrap(levels[:begin], placed, ir.seq(init, ir.guarded(made, *inner[0])), attach)
+    return ir.guarded(nest, *placed[0])
 
 
 def start_nest(start: Starting, known: Collection[Cond] = ()) -> Recursion[ir.Stmt]:
     """The initialisation of a reduction, inside the guards `known`."""
     placed = _placed(start.levels, [part for part in _parts(start.guards) if part not in known])
     init = yield _wrap(start.levels, placed, start.init, _nothing_attached)
-    return _guarded(placed[0], init)
+    return ir.guarded(init, *placed[0])
 
 
 def _nothing_attached(var: IterVar, body: ir.Stmt) -> Recursion[ir.Stmt]:
@@ -315,10 +314,6 @@ def _parts(guards: Sequence[Cond]) -> list[Cond]:
     return [part for guard in guards for part in dag.conjuncts(guard)]
 
 
-def _guarded(guards: Sequence[Cond], body: ir.Stmt) -> ir.Stmt:
-    return ir.If(all_of(*guards), body) if guards else body
-
-
 def _wrap(
     levels: Sequence[Level], placed: Mapping[int, list[Cond]], body: ir.Stmt, attach: Attach
 ) -> Recursion[ir.Stmt]:
@@ -326,7 +321,7 @@ def _wrap(
     nest = body
     for k in range(len(levels) - 1, -1, -1):
         nest = yield attach(levels[k].var, nest)
-        nest = levels[k].around(_guarded(placed[k + 1], nest))
+        nest = levels[k].around(ir.guarded(nest, *placed[k + 1]))
     return nest
 
 
@@ -340,10 +335,8 @@ def scan_nest(op: ScanOp, nest: StageNest, bounds: BoundsMap, attach: Attach) ->
     rows: list[ir.Stmt] = []
     for output, init, update, axes in zip(op.outputs, op.init, op.update, op.axes_of_states, strict=True):
         row = Var("row")
-        present = has_row(op, init, row)
-        first_rows = _copied(output, init, row, axes, bounds)
-        guarded = first_rows if present is None else ir.If(present, first_rows)
-        starts.append(ir.For(row, Range(0, init.extents[0]), guarded))
+        first_rows = ir.guarded(_copied(output, init, row, axes, bounds), *has_row(op, init, row))
+        starts.append(ir.For(row, Range(0, init.extents[0]), first_rows))
         rows.append(_copied(output, update, step, axes, bounds))
     body = ir.seq(*rows)
     for guard in nest.guards:

@@ -25,6 +25,7 @@ from bound.schedule import Schedule
 from intset import InputError, IntSetError, core
 from intset.config import check_name
 from intset.expr import shown
+from intset.expr.printer import visible
 from intset.installation import library_version
 from lowering.cli import reports
 from lowering.cli.inputs import CorpusRow, load_script, read_rows
@@ -648,16 +649,16 @@ def _run(words: list[str]) -> int:
             traceback.print_exc()
         message = message_of(error)
         for word in words:  # a file's name may break a line, of which only the first is printed
-            message = message.replace(word, reports.visible(word, keep="")) if word else message
+            message = message.replace(word, visible(word)) if word else message
         return _fail(message)
 
 
 def _warn(message: Warning | str, *_: object, **__: object) -> None:
     lines = str(message).splitlines()
-    print("intset: warning:", reports.visible(lines[0] if lines else "", keep=""), file=sys.stderr)
+    print("intset: warning:", visible(lines[0] if lines else ""), file=sys.stderr)
 
 
 def _fail(message: str, status: int = 2) -> int:
     lines = [line.strip() for line in message.splitlines() if line.strip()]
-    print("intset: error:", reports.visible(lines[0], keep="") if lines else "failed", file=sys.stderr)
+    print("intset: error:", visible(lines[0]) if lines else "failed", file=sys.stderr)
     return status

@@ -23,9 +23,9 @@ from intset import Expr, InputError, Range, Var, evaluate, notebook
 from intset.domains.sets.region import Elements, Region, Side, elements_of
 from intset.errors import BudgetError
 from intset.expr import shown
-from intset.expr.printer import Drawn
+from intset.expr.printer import Drawn, visible
 from lowering.cli.inputs import ScriptSchedule, load_script
-from lowering.cli.reports import prose, visible
+from lowering.cli.reports import prose
 from lowering.explore.dataset import Exploration, require
 
 if TYPE_CHECKING:
@@ -368,7 +368,7 @@ def draw(picture: Picture) -> Figure:
         axes = figure.add_subplot(rows, columns, k + 1)
         _draw_frame(axes, picture, view)
         _draw_panel(axes, panel, view)
-    lines = [part for line in _title(picture) for part in wrap(visible(line), int(size[0] * 72 / _POINTS))]
+    lines = [part for line in _title(picture) for part in wrap(visible(line, keep="\n\t"), int(size[0] * 72 / _POINTS))]
     figure.suptitle("\n".join([*lines, ""]), x=0.015, ha="left", fontsize=10, linespacing=1.5)
     same = all(panel.required == panel.computed for panel in picture.panels)
     _draw_legend(figure, same and not view.is_fine)

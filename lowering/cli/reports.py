@@ -35,6 +35,7 @@ from intset.domains.registry import domain_named
 from intset.domains.sets.region import Region
 from intset.errors import DomainError
 from intset.expr import Cond, Var, shown
+from intset.expr.printer import visible
 from lowering.cli.inputs import CorpusRow, Problem, ScriptSchedule, load_space
 from lowering.codegen.c import program_text, to_c
 from lowering.division import lower_division
@@ -54,7 +55,7 @@ _MIN_ITEMS = 20  # fewer items show no progress bar
 
 def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]], right: Sequence[int] = ()) -> None:
     """Print a table within the width of the output, with the columns in `right` right-aligned; no word is broken."""
-    listed = [["" if cell is None else visible(str(cell), keep="") for cell in row] for row in rows]
+    listed = [["" if cell is None else visible(str(cell)) for cell in row] for row in rows]
     prose(title)
     for line in _table_lines(columns, listed, right, output_width()):
         say(line)
@@ -119,7 +120,7 @@ def _wrapped(text: str, width: int, later: str = "") -> list[str]:
 def prose(text: str) -> None:
     """Print sentences, wrapped between words at the width of the output; a line's indentation is kept."""
     width = output_width()
-    for line in visible(text).split("\n"):
+    for line in visible(text, keep="\n\t").split("\n"):
         margin = line[: len(line) - len(line.lstrip())]
         for part in [line] if width is None else _wrapped(line, width, f"{margin}  "):
             say(part)
@@ -128,7 +129,7 @@ def prose(text: str) -> None:
 def say(text: str) -> None:
     """Print lines with control characters, and those that the output cannot encode, escaped."""
     encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
-    print(visible(text).encode(encoding, "backslashreplace").decode(encoding))
+    print(visible(text, keep="\n\t").encode(encoding, "backslashreplace").decode(encoding))
 
 
 def print_json(report: dict[str, Any]) -> None:
@@ -143,13 +144,6 @@ def _finite(value: Any) -> Any:
     if isinstance(value, (list, tuple)):
         return [_finite(part) for part in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value
-
-
-def visible(text: str, keep: str = "\n\t") -> str:
-    """`text` with unprintable characters, except those in `keep`, replaced by their escapes."""
-    if text.isprintable():
-        return text
-    return "".join(c if c.isprintable() or c in keep else c.encode("unicode_escape").decode("ascii") for c in text)
 
 
 def track(items: Iterable[T], total: int, label: str) -> Iterator[T]:

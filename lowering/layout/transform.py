@@ -99,8 +99,7 @@ def storing_nest(contents: Contents, scope: Scope) -> ir.Stmt:
     """A nest over the whole storage that stores the contents; empty if no element is selected."""
 
     def store(axes: tuple[Var, ...], cond: Cond, value: Operand, inside: Scope) -> ir.Stmt:
-        stmt = ir.Store(contents.tensor, axes, value)
-        return stmt if cond is truth(True) else ir.If(cond, stmt)
+        return ir.guarded(ir.Store(contents.tensor, axes, value), cond)
 
     return _nest(contents, scope, store)
 
@@ -182,18 +181,17 @@ IndicesOf = Callable[[Indices, Scope], Indices]
 
 
 def probed(
-    f: ir.Function, load: Operand, axes: Sequence[Var], extents: Sequence[Expr], cond: Truth | None = None
+    f: ir.Function, load: Operand, axes: Sequence[Var], extents: Sequence[Expr], *conditions: Truth
 ) -> tuple[ir.Function, ir.Let]:
     """Append a nest that only reads an element; its reaching definitions are the contents at the end of a function.
 
     Parameters
     ----------
     load: the read, over `axes`, which are loops from 0 to `extents`.
-    cond: restricts the values of the axes.
+    conditions: restrict the values of the axes.
     """
     probe = ir.Let(Var("probe") if isinstance(load, Expr) else parameter("probe", build.dtype_of(load)), load)
-    body: ir.Stmt = probe if cond is None else ir.If(cond, probe)
-    return f.with_body(ir.seq(f.body, loops_over(axes, extents, body))), probe
+    return f.with_body(ir.seq(f.body, loops_over(axes, extents, ir.guarded(probe, *conditions)))), probe
 
 
 def tensor_like(tensor: Tensor, shape: tuple[Expr, ...], values: tuple[int, int] | None, name: str = "") -> Tensor:
@@ -740,8 +738,7 @@ def _copy_nest(f: ir.Function, target: Tensor, source: Tensor, where: Cond) -> i
     axes = axes_of(outer)
     inside = inside_loops(axes, source.extents, scope_of_storage(f, outer))
     cond = narrowed(dag.substitute(where, dict(zip(_AXES, axes, strict=False))), inside)
-    body: ir.Stmt = ir.Store(target, axes, element(source, axes))
-    return loops_over(axes, source.extents, body if cond is truth(True) else ir.If(cond, body))
+    return loops_over(axes, source.extents, ir.guarded(ir.Store(target, axes, element(source, axes)), cond))
 
 
 def _reads_initial_contents(f: ir.Function, tensor: Tensor) -> bool:

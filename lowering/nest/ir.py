@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from bound.operation import storage
 from bound.tensor import Tensor
-from bound.tir.build import Buffer, ExternCall
+from bound.tir.build import Buffer, ExternCall, together
 from bound.tir.value import Operand, TensorElement, Value
 from intset.context import Context
 from intset.errors import InputError
@@ -375,6 +375,12 @@ def seq(*stmts: Stmt) -> Stmt:
         else:
             flat.append(stmt)
     return flat[0] if len(flat) == 1 else Seq(tuple(flat))
+
+
+def guarded(stmt: Stmt, *conditions: Cond | Value) -> Stmt:
+    """The statement in a branch where all conditions hold; itself if there are none but the constant `True`."""
+    cond = together(*conditions)
+    return stmt if cond is truth(True) else If(cond, stmt)
 
 
 def flat(stmt: Stmt) -> list[Stmt]:

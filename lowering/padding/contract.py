@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, reduce
 from itertools import product
 from typing import Any, Final, NamedTuple
 
@@ -35,7 +35,7 @@ from lowering.layout.padding_value import map_indices, storage_indices
 from lowering.layout.transform import equals, probed, transform_layout, with_layouts
 from lowering.nest import driver, ir
 from lowering.nest.printer import text
-from lowering.nest.scope import proof_of, proves, scope_of, tensor_named
+from lowering.nest.scope import Scope, proof_of, proves, scope_of, tensor_named
 from lowering.nest.undef import deciding_tensors, has_undef, permission, undef
 from lowering.nest.walk import operands, rebuilt, replaced, statements, tensors_read, variables
 from lowering.padding import states
@@ -164,8 +164,8 @@ class ContractDataflow:
         """Append a probe of a tensor: its padding (`True`), its logical elements (`False`) or both (`None`)."""
         loops = tuple(PlainVar(f"p{k}") for k in range(tensor.ndim))
         load, padding = element(tensor, loops), self._padding(tensor, loops)
-        cond = None if in_padding is None else padding if in_padding else logical_not(padding)
-        g, probe = probed(known.f, load, loops, tensor.extents, cond)
+        conditions = [] if in_padding is None else [padding if in_padding else logical_not(padding)]
+        g, probe = probed(known.f, load, loops, tensor.extents, *conditions)
         place, flow = driver.cursor_of(g, probe), dataflow(g)
         sources = [s for s in flow.by_element(place)[load] if not _is_never(place, s.where)]
         return Probe(known, place, loops, sources, flow)
@@ -486,7 +486,7 @@ def _by_values(f: ir.Function) -> ir.Stmt:
             return _selected(both[0], branch.cond, states.of_type(both[1].value, both[1].tensor.dtype))
         then = _where(branch.then, branch.cond)
         orelse = ir.Seq() if branch.orelse is None else _where(branch.orelse, negation(branch.cond))
-        return ir.seq(ir.If(logical_and(*guard.conditions), then) if guard.conditions else then, orelse)
+        return ir.seq(ir.guarded(then, *guard.conditions), orelse)
 
     body = driver.rewritten(f.body, driver.Cursor.root(f), leave={ir.If: (as_values,)})
     return driver.rewritten(body, driver.Cursor.root(f), leave={ir.Store: (_without_products_by_0,)})
@@ -820,9 +820,7 @@ def _keeps(f: ir.Function, stmt: ir.Store, cursor: driver.Cursor, padded: Mappin
     loads = {node: t for node in nodes(stmt.value) if (t := loaded_tensor(node)) is not None and t in padded}
     loaded = {node: padded[t] for node, t in loads.items()}
     value = rewrite(stmt.value, loaded)
-    scope = scope_of(f)
-    for loop in cursor.loops:
-        scope = scope.inside(loop)
+    scope = reduce(Scope.inside, cursor.loops, scope_of(f))
     return any(same(stmt, value, scope.where(negation(branch.cond))) for branch, _ in cursor.branches)
 
 

@@ -161,11 +161,11 @@ class Copies:
         axes: Sequence[Var],
         over_: Tensor,
         held: Any,
-        cond: Truth | None = None,
+        *conditions: Truth,
     ) -> list[tuple[Any, Scope]]:
         """Probe `held` after the statements, looping over the elements of `over_`; returns each reaching value with its
         scope."""
-        g, probe = transform.probed(self._alone(stmts, params), held, axes, over_.extents, cond)
+        g, probe = transform.probed(self._alone(stmts, params), held, axes, over_.extents, *conditions)
         known = ReachingValues(g)
         at = driver.cursor_of(g, probe)
         found = []

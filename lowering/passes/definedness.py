@@ -124,8 +124,7 @@ def _holds(scope: Scope, need: Cond) -> bool:
 
 
 def _guarded_loop(loop: ir.For, here: driver.Cursor) -> ir.Stmt:
-    needs = _needs(range_ends(loop.range), here.scope)
-    return ir.If(all_of(*needs), loop) if needs else loop
+    return ir.guarded(loop, *_needs(range_ends(loop.range), here.scope))
 
 
 def _guarded_branch(branch: ir.If, here: driver.Cursor) -> ir.Stmt:

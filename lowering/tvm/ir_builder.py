@@ -18,7 +18,7 @@ from typing import Any, Final
 from bound.itervar import IterVar, as_domain, plain_index
 from bound.operation import buffer_tensor
 from bound.schedule.attach import check_thread_tag
-from bound.tensor import Tensor, element
+from bound.tensor import Tensor, element, unflattened
 from bound.tir import build
 from bound.tir.machine import as_value, in_types
 from bound.tir.value import CALL, IntFunction, Operand, ScriptVar, Value, parameter
@@ -54,14 +54,10 @@ class BufferVar:
             return given
         if len(given) not in (1, len(self.shape)):
             raise InputError(f"{self.tensor.name} has {len(self.shape)} dimensions, not {len(given)}")
-        place: list[Expr] = []
         rest = given[0]
         for index, extent in zip(given[1:], self.shape[1:], strict=False):
             rest = rest * extent + index
-        for extent in reversed(extents[1:]):
-            place.append(rest % extent)
-            rest = rest // extent
-        return (rest, *reversed(place)) if extents else ()
+        return unflattened(rest, extents)
 
     def __getitem__(self, indices: Any) -> Operand | build.Vector:
         if isinstance(indices, build.Vector):

@@ -452,7 +452,7 @@ def _exceeds(one: Mapping[Expr, int], other: Mapping[Expr, int], is_earlier: boo
 
 def _sum(total: Mapping[Expr, int]) -> Expr:
     terms = [const(n) if constant_value(e) == 1 else e * n for e, n in total.items()]
-    return reduce(operator.add, sorted(terms, key=str)) if terms else const(0)
+    return sum_of(sorted(terms, key=str))
 
 
 def _places(env: LoopEnvironment, storage: Storage) -> tuple[int, Expr]:
@@ -460,10 +460,7 @@ def _places(env: LoopEnvironment, storage: Storage) -> tuple[int, Expr]:
     forms = [env.form(extent(r)) for r in storage.ranges]
     numbers = [form.const for form in forms if form.is_const]
     varying = sorted((form.expr() for form in forms if not form.is_const), key=str)
-    product = varying[0] if varying else const(1)
-    for e in varying[1:]:
-        product = product * e
-    return prod(numbers), product
+    return prod(numbers), reduce(operator.mul, varying) if varying else const(1)
 
 
 # -- traffic ----------------------------------------------------------------------------------------------------------

@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
+from math import prod
 from typing import TypeVar
 
 from bound.infer.footprints.environment import LoopEnvironment
@@ -577,10 +578,7 @@ def _sum(rest: Linear, terms: Sequence[tuple[EndForms, int]]) -> list[Linear] | 
 
     `None` beyond `_MAX_SUM_FORMS`.
     """
-    number = 1
-    for side, _ in terms:
-        number *= len(side)
-    if number > _MAX_SUM_FORMS:
+    if prod(len(side) for side, _ in terms) > _MAX_SUM_FORMS:
         return None
     sums = []
     for choice in product(*(side for side, _ in terms)):

@@ -15,7 +15,6 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import prod
 
-from bound.errors import ScheduleError
 from bound.infer.accesses import TensorAccess
 from bound.infer.footprints.box import (
     Box,
@@ -42,18 +41,18 @@ from bound.infer.phases.stage_bounds import StageBounds, data_axes
 from bound.itervar import IterVar
 from bound.operation import PlaceholderOp
 from bound.schedule import Fuse, IterVarRelation, Rebase, Split, Stage, simple
-from bound.schedule.attach import AttachPath, default_storage_rank, needs_relax, storage_rank
+from bound.schedule.attach import AttachPath, default_storage_rank, needs_relax, outside, storage_rank
 from bound.schedule.relations import pass_up_index
 from bound.schedule.simple import extent, low
 from bound.tir.walk import loaded_tensor
 from intset.context import Context
+from intset.domains.query import notes_of_bounds
 from intset.domains.registry import CHEAPEST
 from intset.domains.sets.answers import image_in_instances
 from intset.domains.sets.region import Region
 from intset.errors import BudgetError
 from intset.expr import Cond, Expr, Node, Range, Var, as_expr, dag, ops
 from intset.expr.build import logical_and, logical_not
-from intset.expr.printer import to_text
 from intset.infinity import POS_INF
 from intset.linear.form import Linear, constant
 
@@ -109,11 +108,7 @@ def initialise_leaves(
         is_fixed = is_inside and (iv in shared or not needs_relax(stage.tag_of(iv), rank))
         states.append(LoopState(stage, iv, is_fixed))
     if not is_inside and producer_path:
-        at, axis = producer_path[0]
-        raise ScheduleError(
-            f"stage {producer.name}: it is computed at {axis.name} of {at.name}, "
-            f"but {consumer.name}, which reads it, is outside that loop"
-        )
+        raise outside(consumer, producer, producer_path)
     return tuple(states)
 
 
@@ -459,10 +454,7 @@ class Propagation:
             context, exprs = simpler[0], list(simpler[1])
         try:
             if (quotients := self._quotients_by_sizes(context, access, exprs, kept)) and self.env.has_regions:
-                notes = [
-                    f"the term {to_text(e, limit=120)} is not affine: only its bounds were used" for e in quotients
-                ]
-                footprint = Footprint(dims, whole_tensor(self.env, shape), None, False, notes)
+                footprint = Footprint(dims, whole_tensor(self.env, shape), None, False, notes_of_bounds(quotients))
             else:
                 footprint = self._answer(context, exprs, kept, shape, may_be_box)
         except BudgetError as error:

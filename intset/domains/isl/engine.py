@@ -10,10 +10,9 @@ from intset.domains.certified.witness import facts_hold
 from intset.domains.isl import session
 from intset.domains.isl.presburger import IslShape, universe
 from intset.domains.isl.translate import Translation, image_of
-from intset.domains.query import Points, Query, TierVerdict
+from intset.domains.query import Points, Query, TierVerdict, notes_of_bounds
 from intset.errors import BudgetError
 from intset.expr import Cond, Expr, Var, ops
-from intset.expr.printer import to_text
 from intset.regions.shape import Shape
 
 if TYPE_CHECKING:
@@ -85,9 +84,7 @@ class Isl:
 
 def relaxation_notes(query: Query, translation: Translation) -> tuple[str, ...]:
     """The reasons for an inexact image; empty for an exact one."""
-    notes = [
-        f"the term {to_text(e, limit=120)} is not affine: only its bounds were used" for e in translation.relaxed_terms
-    ]
+    notes = notes_of_bounds(translation.relaxed_terms)
     if translation.leftover and judged(query, translation.leftover) == "unknown":
         notes.append("facts on other variables may exclude one another")
     return tuple(notes)

@@ -32,7 +32,7 @@ from tvm.tirx import stmt as tir
 
 from bound import dtypes
 from bound.operation import PlaceholderOp
-from bound.tensor import Tensor, element
+from bound.tensor import Tensor, element, unflattened
 from bound.tir import build
 from bound.tir.build import ExternCall
 from bound.tir.value import Operand, Value, parameter
@@ -100,9 +100,8 @@ def _hoist(loop: ir.For, here: driver.Cursor) -> ir.Stmt:
     left = [dag.substitute(part, {loop.var: low}) for part in dag.conjuncts(cond) if part is not loop.var.eq(low)]
     left = [part for part in left if not proves(here.scope, part)]
     simple = [here.ctx.simplify(part) for part in left]
-    init = ir.If(logical_and(*simple), ir.seq(*start.stmts)) if simple else ir.seq(*start.stmts)
-    body = ir.seq(*whole.stmts[1:])
-    return ir.seq(init, ir.with_fields(loop, body=body if whole.cond is truth(True) else ir.If(whole.cond, body)))
+    init = ir.guarded(ir.seq(*start.stmts), *simple)
+    return ir.seq(init, ir.with_fields(loop, body=ir.guarded(ir.seq(*whole.stmts[1:]), whole.cond)))
 
 
 def _is_run(extent: Expr, scope: Scope) -> bool:
@@ -159,7 +158,7 @@ def _joined(stmts: Sequence[ir.Stmt], here: driver.Cursor) -> tuple[int, ir.Stmt
     then = scope.where(first, whole.cond)
     left = [part for part in dag.conjuncts(start.cond) if part is not truth(True) and not proves(then, part)]
     body: ir.Stmt = ir.seq(ir.If(logical_and(first, *left), ir.seq(*start.stmts)), *whole.stmts)
-    body = body if whole.cond is truth(True) else ir.If(whole.cond, body)
+    body = ir.guarded(body, whole.cond)
     for loop in reversed(loops):
         body = ir.with_fields(loop, body=body)
     return count + 1, body
@@ -326,15 +325,6 @@ def flattened(indices: Indices, strides: list[Expr], offset: Expr) -> Expr:
         step = index if stride is const(1) else index * stride
         number = step if number is const(0) else number + step
     return number
-
-
-def unflattened(number: Expr, shape: list[Expr]) -> Indices:
-    """The indices of an element by its number in a storage without gaps."""
-    found: list[Expr] = []
-    for extent in reversed(shape[1:]):
-        found.append(number % extent)
-        number = number // extent
-    return (number, *reversed(found)) if shape else ()
 
 
 PrimFunc: TypeAlias = "tirx.PrimFunc"
@@ -703,15 +693,13 @@ class PrimFuncReader:
         if block.init is not None:
             inside.append(_labelled(self._initialization(block), ir.BlockLabel(f"{label.name}_init")))
         inside.append(_labelled(self._stmt(block.body), label))
-        whole = ir.seq(*inside)
-        return ir.seq(*names, whole if predicate is truth(True) else ir.If(predicate, whole))
+        return ir.seq(*names, ir.guarded(ir.seq(*inside), predicate))
 
     def _initialization(self, block: Any) -> ir.Stmt:
         """What runs in the first iteration of a reduction."""
         axes = [axis for axis in block.iter_vars if int(axis.iter_type) == tirx.IterVar.CommReduce]
         first = [self._integer(axis.var).eq(self._integer(axis.dom.min)) for axis in axes]
-        init = self._stmt(block.init)
-        return ir.If(logical_and(*first), init) if first else init
+        return ir.guarded(self._stmt(block.init), *first)
 
     def _match(self, match: Any) -> None:
         """Bind a buffer to a region of another; also bind variables in its shape, strides and offset."""

@@ -16,7 +16,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from bound.tensor import Tensor
-from bound.tir.build import negation, together
+from bound.tir.build import negation
 from bound.tir.value import Operand, Truth
 from intset.budgets import FUSED_PAIRS
 from intset.errors import BudgetError, IntSetError
@@ -324,7 +324,7 @@ class Nest(NamedTuple):
 
     def stmt(self) -> ir.Stmt:
         """The nest as a statement, its guards inside of all loops."""
-        inner = ir.If(together(*self.guards), self.body) if self.guards else self.body
+        inner = ir.guarded(self.body, *self.guards)
         for loop in reversed(self.loops):
             inner = replace(loop, body=inner)
         return inner
@@ -339,8 +339,7 @@ class _Component(NamedTuple):
     tests: tuple[Truth, ...] = ()
 
     def nest(self) -> Nest:
-        body = ir.If(together(*self.tests), self.stmt) if self.tests else self.stmt
-        return Nest(self.loops, self.guards, body)
+        return Nest(self.loops, self.guards, ir.guarded(self.stmt, *self.tests))
 
     def under(self, stmt: ir.Stmt, cond: Truth) -> _Component:
         """A statement under one more condition."""

@@ -25,13 +25,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import reduce
 from itertools import pairwise
 from typing import Final, NamedTuple, TypeAlias
 
 from bound import dtypes
 from bound.tensor import Tensor, element, unfinished
 from bound.tir import walk
-from bound.tir.build import logical, together
+from bound.tir.build import logical
 from bound.tir.value import Operand
 from bound.tir.walk import loaded_tensor, nodes, read_indices
 from intset.errors import BudgetError, UndecidedError
@@ -214,9 +215,7 @@ def _boxes(nest: Nest, used: Sequence[ir.For], scope: Scope, tensor: Tensor) -> 
     own = {loop.var for loop in nest.loops}
     boxes: list[Range] = []
     conditions: list[Cond] = []
-    inside = scope
-    for loop in nest.loops:
-        inside = inside.inside(loop)
+    inside = reduce(Scope.inside, nest.loops, scope)
     keep = tuple(v for v in inside.ctx.ranges if v not in own)
     for loop in used:
         low, extent = range_ends(loop.range)
@@ -259,9 +258,7 @@ def _check_arrives(nest: Nest, loaded: Operand, axes: Sequence[Axis], scope: Sco
     """
     if _arrives(nest.body, loaded):
         return
-    inside = scope
-    for loop in nest.loops:
-        inside = inside.inside(loop)
+    inside = reduce(Scope.inside, nest.loops, scope)
     inside = inside.where(*nest.guards)
     for in_bounds in in_storage(read_indices(loaded), axes):
         proof = proof_of(inside, in_bounds)
@@ -381,8 +378,7 @@ def _interchanged_nest(
         return (tensor, axes_vars) if accessed is tensor and indices == read_indices(access) else None
 
     body = substitute(rebuilt(nest.body, lambda stmt: redirected(stmt, move)), values)
-    if inner:
-        body = ir.If(together(*(replaced(cond, values) for cond in inner)), body)
+    body = ir.guarded(body, *(replaced(cond, values) for cond in inner))
     for loop in reversed(rest):
         low, extent = (replaced(e, values) for e in range_ends(loop.range))
         body = replace(loop, range=Range(low, extent), body=body)

@@ -22,6 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import reduce
 from typing import Any, Final
 
 from bound.tensor import Tensor
@@ -115,9 +116,7 @@ class _Unswitching:
         if split is None:
             return ir.seq(*moved, loop)
         cond, then, orelse, needed = split
-        scope = cursor.scope
-        for let in (*moved, *needed):
-            scope = scope.after(let)
+        scope = reduce(Scope.after, (*moved, *needed), cursor.scope)
         if isinstance(then, ir.For):
             then = self.unswitch(then, cursor.moved(scope=scope.where(cond)))
         if isinstance(orelse, ir.For):
@@ -199,16 +198,14 @@ class _Unswitching:
                 return None
             needed = self.required(cond, loop, stmts[:k], cursor)
             changed = self.changed(loop) - {let.var for let in needed}
-            scope = cursor.scope
-            for let in needed:
-                scope = scope.after(let)
+            scope = reduce(Scope.after, needed, cursor.scope)
             rest = [s for s in stmts if s not in needed]
             if isinstance(stmt, ir.If) and kind == "if" and stmt.orelse is None and is_alone:
                 parts = self.split(parts_of_condition(stmt.cond), changed, loop, scope, is_first)
                 if not parts[0]:
                     self.refuse(cond, changed, loop, scope, is_first, cursor)
                     continue
-                body = ir.If(together(*parts[1]), stmt.then) if parts[1] else stmt.then
+                body = ir.guarded(stmt.then, *parts[1])
                 first = together(*parts[0])
                 self.decisions.say(cursor.path, True, f"{first!r} is tested before the loop", what=repr(cond))
                 left = ir.seq(*(s for s in rest if s is not stmt), body)

@@ -15,7 +15,6 @@ import intset
 from bound.infer.accesses import loads
 from bound.schedule import simple
 from bound.tensor import Tensor
-from bound.tir.build import all_of, together
 from bound.tir.value import Truth
 from intset.config import Effort, tiers_within
 from intset.expr import Cond, Expr, Node, Range, Var, as_expr, constant_value, dag, ops
@@ -85,7 +84,7 @@ class _HullRules:
             return branch
         if branch.orelse is None:
             kept = _needed(parts_of_condition(branch.cond), scope)
-            return ir.If(together(*kept), branch.then) if kept else branch.then
+            return ir.guarded(branch.then, *kept)
         if isinstance(branch.cond, Cond):
             if proves(scope, branch.cond):
                 return branch.then
@@ -449,9 +448,8 @@ def _followed(loop: ir.For, parts: GuardParts, body: ir.Stmt, scope: Scope) -> i
     first, end = maximum(low, *parts.lows), minimum(simple.add(low, extent), *(high + 1 for high in parts.highs))
     new_low, new_end = shortened(first, scope), shortened(end, scope)
     new_extent = new_end if constant_value(new_low) == 0 else simple.sub(new_end, new_low)
-    inner = ir.If(all_of(*parts.inside), body) if parts.inside else body
-    followed: ir.Stmt = replace(loop, range=Range(new_low, _positive(new_extent)), body=inner)
-    return ir.If(all_of(*parts.before), followed) if parts.before else followed
+    inner = ir.guarded(body, *parts.inside)
+    return ir.guarded(replace(loop, range=Range(new_low, _positive(new_extent)), body=inner), *parts.before)
 
 
 def _positive(extent: Expr) -> Expr:

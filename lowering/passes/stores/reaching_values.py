@@ -18,7 +18,7 @@ from bound import dtypes
 from bound.infer.accesses import TensorAccess, reached
 from bound.tensor import Tensor, element, unfinished
 from bound.tir import build, walk
-from bound.tir.build import negation, together
+from bound.tir.build import negation
 from bound.tir.reduce import Parameter
 from bound.tir.value import CONVERT, DIV, NUMBER, Operand, Truth, Value, constant, parameter
 from bound.tir.walk import loaded_tensor, nodes
@@ -471,7 +471,7 @@ def _is_readable(f: ir.Function, claim: ir.Assume, cursor: driver.Cursor) -> boo
     contents = element(tensor, indices)
     name: Parameter = Var("held") if isinstance(contents, Expr) else parameter("held", tensor.dtype)
     probe = ir.Let(name, contents)
-    body: ir.Stmt = ir.If(together(*(negation(cond) for cond in unless)), probe) if unless else probe
+    body = ir.guarded(probe, *(negation(cond) for cond in unless))
     g = driver.with_statements(f, {cursor.path: body})
     at = driver.cursor_of(g, probe)
     sources = ReachingValues(g).flow.by_element(at).get(contents, ())
@@ -554,5 +554,4 @@ def _key(stmt: ir.Stmt) -> tuple[object, ...]:
 def _asserted(f: ir.Function, access: TensorAccess, is_store: bool) -> ir.Stmt:
     inside = logical_and(*in_storage(access.indices, storage_of(f, access.tensor)))
     verb, shown_access = "stores" if is_store else "reads", text(element(access.tensor, access.indices))
-    check = ir.Assert(inside, f"{f.name} {verb} {shown_access} inside {access.tensor.name}")
-    return check if access.when is truth(True) else ir.If(access.when, check)
+    return ir.guarded(ir.Assert(inside, f"{f.name} {verb} {shown_access} inside {access.tensor.name}"), access.when)

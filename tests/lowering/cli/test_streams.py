@@ -15,8 +15,8 @@ from typing import Any, Literal
 
 import pytest
 
+from intset.expr.printer import visible
 from lowering.cli.app import run
-from lowering.cli.reports import visible
 from tests import ROOT
 from tests.sweeps import daily
 
@@ -212,5 +212,5 @@ def test_no_character_of_a_file_reaches_the_terminal_raw(command, kind, tmp_path
 
 def test_text_is_made_visible_and_lines_stay():
     assert visible("plain é ∑") == "plain é ∑"
-    assert visible("a\nb\tc") == "a\nb\tc" and visible("a\nb", keep="") == "a\\nb"
+    assert visible("a\nb\tc", keep="\n\t") == "a\nb\tc" and visible("a\nb") == "a\\nb"
     assert visible("\x1b[31m\x9b\u202e\x7f") == "\\x1b[31m\\x9b\\u202e\\x7f"
