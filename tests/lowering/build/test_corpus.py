@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bound import infer_bound, te, tir
+from bound import infer_bound, te
 from bound.errors import ScheduleError
 from intset import Context, Range, Var
 from intset.domains.isl import bindings
@@ -196,22 +196,6 @@ for i in [0, 8):
             for k.inner in [0, 4):
                 k = k.outer * 4 + k.inner
                 C[i, j] = C[i, j] + A[i, k] * B[k, j]"""
-    )
-
-
-def test_shapes_are_bound_by_assertions_and_the_division_below_needs_no_correction() -> None:
-    n = te.var("n")
-    a = te.placeholder((n, n), name="A")
-    b = te.compute((n * n,), lambda i: a[tir.floormod(i, n), tir.floordiv(i, n)], name="B")
-    f = check(te.create_schedule(b.op), {"n": 7})
-    assert (
-        nest(f)
-        == """\
-assert n >= 0, "n is at least 0"
-assert A.shape[1] == n, "extent 1 of A is n"
-assert B.shape[0] == n * n, "extent 0 of B is n * n"
-for i in [0, n * n):
-    B[i] = A[truncmod(i, n), truncdiv(i, n)]"""
     )
 
 

@@ -382,25 +382,6 @@ class Recurrence:
             np.testing.assert_array_equal(found, [[3**t * (i + 1) for i in range(3)] for t in range(n)] or found)
 
 
-@pytest.mark.parametrize("backend", ["python", "c"])
-@pytest.mark.parametrize("attached", ["", "part", "copy", "both"])
-@pytest.mark.parametrize("copied", ["read by part", "read by both", "written update", "written part"])
-def test_parts_of_a_step_are_computed_beside_a_copy_of_its_state(copied: str, attached: str, backend: str) -> None:
-    p = Recurrence()
-    readers = [p.part] if copied == "read by part" else [p.part, p.update]
-    is_read = copied.startswith("read")
-    written = p.update if copied == "written update" else p.part
-    copy = p.s.cache_read(p.state, "local", readers) if is_read else p.s.cache_write(written, "local")
-    is_refused = (copied, attached) in (("written update", "part"), ("read by both", "copy"))
-    with pytest.raises(ScheduleError) if is_refused else contextlib.nullcontext():
-        if attached in ("part", "both"):
-            p.s[p.part].compute_at(p.s[p.update], p.s[p.update].op.axis[1])
-        if attached in ("copy", "both"):
-            consumer = p.s[written] if not is_read else p.s[p.part] if readers == [p.part] else p.s[p.update]
-            p.s[copy].compute_at(consumer, consumer.op.axis[1])
-        p.check(backend)
-
-
 @pytest.mark.parametrize("outputs", ["scan update", "scan part", "part scan update"])
 @pytest.mark.parametrize("is_cached", [False, True])
 @pytest.mark.parametrize("guarded", [False, True])
@@ -410,25 +391,3 @@ def test_what_a_step_of_a_scan_computes_is_no_output(outputs: str, is_cached: bo
         p.s.cache_read(p.state, "local", [p.part])
     with pytest.raises(ScheduleError, match="cannot be an output: a step of the scan scan computes it"):
         lower(p.s)
-
-
-@pytest.mark.parametrize("backend", ["python", "c"])
-@pytest.mark.parametrize("size", [0, 1, 5])
-@pytest.mark.parametrize("symbolic", [False, True])
-def test_a_reduction_over_nothing_stores_its_initial_value_in_compact_storage(
-    size: int, symbolic: bool, backend: str
-) -> None:
-    n: Any = te.size_var("n") if symbolic else size
-    a, k = te.placeholder((n + 1,), "int32", name="A"), te.reduce_axis((0, n), "k")
-    b = te.compute((3,), lambda j: te.max(a[k] + j, axis=k), name="B")
-    s = te.create_schedule(b.op)
-    _, ki = s[b].split(k, factor=4)
-    partial = s.rfactor(b, ki)
-    total = next(stage for stage in s.stages if stage.name == "B.repl")
-    fused = total.fuse(total.op.axis[0], total.op.reduce_axis[0])
-    s[partial].compute_at(total, fused)
-    out = total.op.output(0)
-    f = lower(s, [a, out], compact=True)
-    given, found = np.arange(size + 1, dtype="int32"), np.zeros(3, "int32")
-    run(f, {a: given, out: found}, {n: size} if symbolic else {}, backend=backend)
-    np.testing.assert_array_equal(found, [max([*(given[:size] + j), -(2**31)]) for j in range(3)])
