@@ -19,7 +19,7 @@ from intset.expr.node import Var
 from lowering import Function, lower, to_c
 from lowering.cli import app
 from tests.bound.oracle import Run, value
-from tests.lowering.lowered import check, check_c, check_run
+from tests.lowering.lowered import check, check_c
 from tests.strategies.schedules import Program, programs, reading
 from tests.strategies.written import Written
 from tests.sweeps import swept
@@ -170,29 +170,6 @@ def test_the_choice_can_be_forced() -> None:
         lower(s, nests="many")
 
 
-# -- the cost model ---------------------------------------------------------------------------------------------------
-
-
-def test_symbolic_sizes() -> None:
-    n = te.var("n")
-    s, _ = reading((n, n), lambda T, i, j: tir.if_then_else(i >= j, T[i, j], 0.0), (n, n))
-    f = lower(s)
-    assert "for i1 in [0, i0 + 1):" in str(f)
-    for size in (0, 1, 6):
-        check_run(f, s, {"n": size})
-    s, _ = reading((n,), lambda T, i: T[i] + T[i + 3], (n + 3,))
-    f = lower(s)
-    assert {form.nests for form in f.forms["T"]} >= {"ends", "split"}
-    s3, T3 = reading((n,), lambda T, i: T[i] + T[i + 3] + T[i + 9], (n + 9,))
-    b = infer_bound(s3)
-    found = b.pieces(T3, 8)
-    assert found is None or len(found) > 2
-    f3 = lower(s3, nests="split")
-    for size in (0, 1, 2, 3, 4, 9, 12):
-        check_run(f, s, {"n": size})
-        check_run(f3, s3, {"n": size})
-
-
 # -- where it is allowed ----------------------------------------------------------------------------------------------
 
 
@@ -248,22 +225,6 @@ def test_pieces(text: str) -> None:
     check(p.s, nests="split")
     found = infer_bound(p.s).pieces(p.T, 8)
     assert (0 if found is None else len(found)) == PIECES[text]
-
-
-def test_pieces_keep_the_order_of_the_schedule() -> None:
-    text = body(check(Written(next(iter(PIECES))).s))
-    assert text.index("i1 in") < text.index("i0")
-    assert text.count("vectorized") == 2
-    s = Written(STARTED).s
-    assert body(lower(s, nests="split")).count("= 0.0") == 2
-    check_c(lower(s), s)
-    s = Written(INSTANCES).s
-    f = check(s)
-    assert body(f).index("if ") < body(f).index("for ")
-    check_c(f, s)
-    s, T = reading((20, 4), lambda T, i, j: T[i, i + j])
-    s[T].vectorize(T.op.axis[1])
-    assert "for i1 in [0, 4) vectorized" in body(check(s, compact=True))
 
 
 @pytest.mark.parametrize("compact", [False, True])
@@ -381,20 +342,3 @@ def test_parts_behind_the_last_element_are_not_run(n: int, parts: int, tiles: in
     assert f"for i.outer in [0, {tiles}):" in str(f)
     loops = re.findall(r"i_outer = (\d+); i_outer < (\d+);", to_c(f))
     assert all(int(end) - int(begin) > 1 for begin, end in loops)  # one iteration is a block
-
-
-@pytest.mark.parametrize("rows", [5, 7])
-def test_a_row_read_at_two_remainders_is_no_row_of_branches(rows: int) -> None:
-    """As many pieces as elements: each would test a remainder for one copy. A loop copies at most the row."""
-    table = te.placeholder((64, rows), name="A")
-    k = te.reduce_axis((0, 64), "k")
-    out = te.compute(
-        (64,), lambda i: te.sum(te.max(table[k, (i * (rows - 2) + 1) % rows], table[k, k % rows]), axis=k), name="B"
-    )
-    s = te.create_schedule(out.op)
-    row = s.cache_read(table, "local", [out])
-    _, inner = s[out].split(s[out].op.reduce_axis[0], nparts=2)
-    s[row].compute_at(s[out], inner)
-    f = check(s)
-    assert str(f).count("A.local[0, ") == 3 and " if " not in str(f)
-    check_c(f, s)
