@@ -15,6 +15,7 @@ from lowering import (
     merge_adjacent_loops,
     parse_nest,
     remove_assume,
+    remove_branching_through_overcompute,
     remove_no_op,
     sequential_buffer_access,
     simplify,
@@ -50,6 +51,41 @@ def check(before: Function, after: Function) -> None:
         done += 1
         assert ran(after, arrays, {"n": draw % 6}) == expected, f"{arrays}\n{before}\n{after}"
     assert done > 10
+
+
+UNREACHED = {
+    "or": ("A[3] = 0\nfor k in [0, 5):\n    if (k != 2) | (A[3] < 0):\n        B[k] = 1", simplify),
+    "and in or": ("A[3] = 0\nfor k in [0, 5):\n    if (k == 2 and A[3] == 0) or k == 0:\n        B[k] = 1", simplify),
+    "select": ("for i in [0, 9):\n    A[i] = i\nfor i in [0, 9):\n    A[i] = select(i < 7, A[i], 1)", remove_no_op),
+    "select of another array": (
+        "for i in [0, 9):\n    A[i] = 1\n    B[i] = 1\nfor i in [0, 9):\n    B[i] = select(i < 7, A[i], 2)",
+        remove_no_op,
+    ),
+    "a choice in a condition": (
+        "A[0] = 0\nfor k in [0, 5):\n    if select(k < 2, A[0], k) == 0:\n        B[k] = 1",
+        simplify,
+    ),
+    "an element by a division that has no value": (
+        "for k in [0, 5):\n    A[k] = 2\nfor k in [0, 5):\n    if k == 0 or A[4 // k] == 3:\n        B[k] = 1",
+        simplify,
+    ),
+    "an element outside": (
+        "for k in [0, 9):\n    A[k] = 2\nfor k in [0, 9):\n    if k >= 5 or A[k + 4] == 3:\n        B[k] = 1",
+        simplify,
+    ),
+    "an assumption": ("A[3] = 0\nfor k in [0, 5):\n    assume k >= 0 or A[3] < 0\n    B[k] = 1", simplify),
+    "a part behind one that is dropped": (
+        "for k in [0, 5):\n    if k != 0 and 6 // k == 6:\n        A[k] = 5",
+        remove_branching_through_overcompute,
+    ),
+}
+
+
+@pytest.mark.parametrize("what", UNREACHED)
+def test_an_element_is_known_where_it_is_read(what: str) -> None:
+    body, step = UNREACHED[what]
+    f = nest(body)
+    check(f, step(f))
 
 
 def test_an_element_that_is_read_in_one_branch_decides_there() -> None:
