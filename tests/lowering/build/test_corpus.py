@@ -178,27 +178,6 @@ def test_the_documents_nests(name: str) -> None:
     assert nest(f) == EXAMPLES[name]
 
 
-def test_a_reduction_starts_before_its_outermost_loop() -> None:
-    a, b = te.placeholder((8, 16), name="A"), te.placeholder((16, 8), name="B")
-    k = te.reduce_axis((0, 16), "k")
-    c = te.compute((8, 8), lambda i, j: te.sum(a[i, k] * b[k, j], axis=k), name="C")
-    s = te.create_schedule(c.op)
-    ko, ki = s[c].split(k, 4)
-    s[c].reorder(c.op.axis[0], ko, c.op.axis[1], ki)
-    assert (
-        nest(check(s))
-        == """\
-for i in [0, 8):
-    for j in [0, 8):
-        C[i, j] = 0.0
-    for k.outer in [0, 4):
-        for j in [0, 8):
-            for k.inner in [0, 4):
-                k = k.outer * 4 + k.inner
-                C[i, j] = C[i, j] + A[i, k] * B[k, j]"""
-    )
-
-
 def test_declared_bounds_and_divisors_are_asserted() -> None:
     from intset import ShapeVar
 

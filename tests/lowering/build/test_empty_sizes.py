@@ -284,25 +284,6 @@ def test_an_intermediate_argument_is_computed_whole(compute: str, backend: str) 
     np.testing.assert_array_equal(arrays[C], (a[5:15] + 1) * 2)
 
 
-def test_an_argument_inside_its_consumer_is_refused_if_that_reads_part_of_it() -> None:
-    A, B, C = partly_read()
-    s = te.create_schedule(C.op)
-    s[B].compute_at(s[C], C.op.axis[0])
-    with pytest.raises(ScheduleError, match=r"B cannot be an argument: it is computed inside i of C.*compute_root"):
-        lower(s, [A, B, C])
-    n = te.var("n")
-    D = te.placeholder((n,), name="D")
-    E = te.compute((n,), lambda i: D[i] + 1.0, name="E")
-    F = te.compute((n,), lambda i: E[n - 1 - i], name="F")
-    s = te.create_schedule(F.op)
-    outer, _ = s[F].split(F.op.axis[0], 4)
-    s[E].compute_at(s[F], outer)
-    f = lower(s, [D, E, F])
-    for size in range(9):
-        d = np.arange(size, dtype="float32")
-        assert run(f, {D: d, E: np.full(size, MARK, "float32")})["E"].tolist() == (d + 1).tolist()
-
-
 def test_bounds_say_whether_a_tensor_is_whole() -> None:
     A, B, C = partly_read()
     s = te.create_schedule(C.op)
@@ -334,28 +315,6 @@ def test_an_end_behind_a_total_name_is_total(backend: str) -> None:
         found = np.zeros_like(values)
         run(f, {"A": values, "C": found}, backend=backend)
         np.testing.assert_array_equal(found, values + 2)
-
-
-@pytest.mark.parametrize("backend", ["python", "c"])
-def test_a_cached_state_of_a_scan_is_copied_within_its_step(backend: str) -> None:
-    m, n = te.size_var("m"), te.size_var("n")
-    a, b = (te.placeholder((m, n), "int32", name=name) for name in "ab")
-    first, second = (te.compute((1, n), lambda _, i, k=k: i + k, name=f"first{k}") for k in range(2))
-    ua = te.compute((m, n), lambda t, i: a[t - 1, i] * 2 + b[t - 1, i], name="ua")
-    ub = te.compute((m, n), lambda t, i: b[t - 1, i] + 1, name="ub")
-    out, other = te.scan([first, second], [ua, ub], [a, b], name="scan")
-    s = te.create_schedule(out.op)
-    s.cache_read(a, "local", [ua])
-    s.cache_read(b, "local", [ua, ub])
-    f = lower(s, [out, other])
-    assert "allocate a.local: int32[1, n]" in str(f)
-    x, y = np.full((5, 3), MARK, "int32"), np.full((5, 3), MARK, "int32")
-    run(f, {out: x, other: y}, backend=backend)
-    rows = [(np.arange(3), np.arange(3) + 1)]
-    for _ in range(4):
-        rows.append((rows[-1][0] * 2 + rows[-1][1], rows[-1][1] + 1))
-    np.testing.assert_array_equal(x, [row for row, _ in rows])
-    np.testing.assert_array_equal(y, [row for _, row in rows])
 
 
 class Recurrence:

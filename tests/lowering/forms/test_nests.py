@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import itertools
-import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from bound import infer_bound, te, tir
+from bound import infer_bound, tir
 from bound.errors import InputError
 from bound.infer import BoundsMap, StageNest
 from bound.schedule import Schedule
 from bound.tensor import Tensor
 from intset.expr.node import Var
-from lowering import Function, lower, to_c
+from lowering import Function, lower
 from lowering.cli import app
 from tests.bound.oracle import Run, value
 from tests.lowering.lowered import check, check_c
@@ -142,16 +141,6 @@ def test_the_nests(name: str) -> None:
     check_c(f, s)
 
 
-def test_a_box_without_corners_is_one_nest() -> None:
-    s, T = reading((4, 4), lambda T, i, j: T[i + 1, j] + T[i + 1, j + 2] + T[i, j + 1] + T[i + 2, j + 1])
-    found = infer_bound(s).pieces(T, 8)
-    assert found is not None
-    assert [sum(1 for _ in points_of(piece.nest, {})) for piece in found] == [32]
-    f = check(s)
-    assert "if " not in body(f) and "T[i0, i1] = A[i0, i1] + 1.0" in body(f)
-    check_c(f, s)
-
-
 def test_two_boxes_compute_eight_elements() -> None:
     s, T = two_boxes()
     b = infer_bound(s)
@@ -225,16 +214,6 @@ def test_pieces(text: str) -> None:
     check(p.s, nests="split")
     found = infer_bound(p.s).pieces(p.T, 8)
     assert (0 if found is None else len(found)) == PIECES[text]
-
-
-@pytest.mark.parametrize("compact", [False, True])
-def test_what_is_attached_moves_with_the_loop(compact: bool) -> None:
-    s = Written(MOVED.format("i")).s
-    f = check(s, compact=compact)
-    assert "if " not in str(f)
-    check_c(f, s)
-    s = Written(MOVED.format("j")).s
-    check_c(check(s, compact=compact), s)
 
 
 def test_a_box_has_no_pieces() -> None:
@@ -328,17 +307,3 @@ def test_strided_programs_in_c(program: Program) -> None:
     folded = program.inferred(compact=True)
     if folded is not None:
         check_c(lower(program.schedule, bounds=folded, nests="split"), program.schedule)
-
-
-@pytest.mark.parametrize(("n", "parts", "tiles"), [(9, 4, 3), (10, 8, 5), (100, 40, 34), (11, 6, 6), (3, 8, 3)])
-def test_parts_behind_the_last_element_are_not_run(n: int, parts: int, tiles: int) -> None:
-    A = te.placeholder((n,), name="A")
-    B = te.compute((n,), lambda i: A[i] * 2.0, name="B")
-    C = te.compute((n,), lambda i: B[i] + 1.0, name="C")
-    s = te.create_schedule(C.op)
-    outer, _ = s[C].split(C.op.axis[0], nparts=parts)
-    s[B].compute_at(s[C], outer)
-    f = check(s)
-    assert f"for i.outer in [0, {tiles}):" in str(f)
-    loops = re.findall(r"i_outer = (\d+); i_outer < (\d+);", to_c(f))
-    assert all(int(end) - int(begin) > 1 for begin, end in loops)  # one iteration is a block

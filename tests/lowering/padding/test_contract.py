@@ -245,16 +245,6 @@ def f({size}A: int32[{rows}, 4], B: int32[{rows}, 4], C: int32[3], D: int32[1]):
         assert repr(contract(f, {"A": tiles, "B": tiles})) == f"<contract of f: {contract_of}>"
 
 
-def test_no_number_is_a_value_that_is_fixed() -> None:
-    plain = parse_nest("""
-def f(A: float32[14], B: float32[14]):
-    for i in [0, 14):
-        B[i] = A[i]
-""")
-    g = transform_layout(plain, "A", lambda i: [i // 4, i % 4], pad_value=float("nan"))
-    assert str(contract(g).needs["A"]) == "nan"
-
-
 def random_function(nest: Nest, rng: random.Random) -> tuple[Function, dict[str, Any]]:
     """Bring a nest of constant size into random layouts; gives it with its logical arrays."""
     laid = runs_of(nest, Laid)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from random import Random
 from typing import Any
 
@@ -13,7 +12,7 @@ from bound import te, tir
 from intset import Var, const, maximum, minimum, select
 from intset.expr import ops
 from intset.expr.node import Expr
-from lowering import lower, parse_nest, run, to_c
+from lowering import lower, parse_nest, run
 from lowering.nest.ir import Assert, For, Function, Seq
 from lowering.nest.walk import operands, statements
 from lowering.passes.estimates import Loops
@@ -187,31 +186,3 @@ def F(A: float32[8, 4], B: float32[8], C: float32[8]):
         assert len(stores) == loads, g
         for name, expected in run(f, given).items():
             np.testing.assert_array_equal(run(g, given)[name], expected)
-
-
-def test_what_is_decided_hides_no_condition_inside_of_it() -> None:
-    """A decided minimum leaves a maximum of a loop variable and a number around it."""
-    a = te.placeholder((600,), name="A")
-    b = te.compute((600,), lambda i: a[i] + 1.0, name="B")
-    c = te.compute((640,), lambda i: b[te.max(te.min(i - 9, 599), 0)], name="C")
-    s = te.create_schedule(c.op)
-    outer, _ = s[c].split(c.op.axis[0], 160)
-    s[b].compute_at(s[c], outer)
-    f = lower(s, nests="ends")
-    assert "maximum(minimum(" in str(f) and not re.search(r"\b(max|min)_i32\(", to_c(f))
-    given = np.arange(600, dtype="float32")
-    np.testing.assert_array_equal(run(f, {"A": given})["C"], given[np.clip(np.arange(640) - 9, 0, 599)] + 1)
-
-
-def test_a_loop_is_not_cut_again_where_it_was_cut() -> None:
-    """The ends of pieces are shifts of products and minima of maxima; eight pieces ran over nothing."""
-    shape = [te.size_var(f"n{k}") for k in range(4)]
-    a = te.placeholder(shape, name="A")
-    b = te.compute(shape, lambda *i: a[i] * 0.5, name="B")
-    c = te.compute(shape, lambda *i: b[i] * 2.0, name="C")
-    s = te.create_schedule(c.op)
-    o, _ = s[c].split(s[c].fuse(*s[c].leaf_iter_vars), 8)
-    outer, _ = s[c].split(o, 4)
-    s[b].compute_at(s[c], outer)
-    text = str(lower(s, [a, c], nests="partition"))
-    assert text.count("outer.outer in") <= 2 and text.count("allocate") <= 2

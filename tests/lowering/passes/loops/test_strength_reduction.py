@@ -270,24 +270,3 @@ def test_random_digits() -> None:
         A = rng.sample(range(1000), 80)
         given = {"A": np.array(A, "int32")}
         assert (run(f, given)["B"] == run(run_over_digits(f), given)["B"]).all(), f
-
-
-def test_files_say_what_is_divided() -> None:
-    a = te.placeholder((6, 40), name="A")
-    b = te.compute((12, 80), lambda y, x: a[y // 2, x // 2] * 2.0, name="B")
-    s = te.create_schedule(b.op)
-    s[b].vectorize(b.op.axis[1])
-    f = check(s)
-    text = to_c(f)
-    assert "#pragma omp simd" in text and text.count("B[") == 2 and "x >> 1" not in text
-    check_c(lower(s), s)
-
-
-def test_loops_that_have_numbers_for_ends_only_in_pieces() -> None:
-    """The last tile is shorter; in each piece every element of the row above is read for two."""
-    a = te.placeholder((40,), name="A")
-    c = te.compute((80,), lambda i: a[te.floordiv(i, 2)] + 1.0, name="C")
-    s = te.create_schedule(c.op)
-    s[c].split(c.op.axis[0], 24)
-    text = to_c(lower(s))
-    assert "min_i32(" not in text and ">> 1" not in text

@@ -10,7 +10,6 @@ from lowering import lower, parse_nest, to_c
 from lowering.nest.ir import Function
 from lowering.passes import decide_rows, name_ends, name_values
 from tests.lowering.equivalence import PlainRuns, plain_runs
-from tests.lowering.lowered import check, check_c
 from tests.sweeps import sampled
 
 HEAD = "def F(A: float32[64, 64], B: float32[64, 64], I: int32[64], n):\n"
@@ -173,19 +172,6 @@ def test_c_reads_indices_as_they_are_made() -> None:
     s = te.create_schedule(b.op)
     s[b].tile(*b.op.axis, 4, 4)
     assert "i_outer * 4 + i_inner" in to_c(lower(s)) and "const int32_t i =" not in to_c(lower(s))
-
-
-def test_ends_of_loops_use_names_in_sight() -> None:
-    """A sum uses a name for terms that it has, or has negated."""
-    a = te.placeholder((8,), name="A")
-    b = te.compute((8,), lambda i: a[i] + 1.0, name="B")
-    c = te.compute((16,), lambda i: b[i // 2] * 2.0, name="C")
-    s = te.create_schedule(c.op)
-    outer, _ = s[c].split(c.op.axis[0], 3)
-    s[b].compute_at(s[c], outer)
-    f = check(s)
-    assert "for i in [0, minimum(8 - B.min0, 2)):" in str(f)
-    check_c(f, s)
 
 
 @sampled(6, 1000, plain_runs(kinds={"shared", "loop", "name"}))
