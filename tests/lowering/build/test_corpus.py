@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bound import infer_bound, te, tir
+from bound import infer_bound, te
 from bound.errors import ScheduleError
 from intset import Context, Range, Var
 from intset.domains.isl import bindings
@@ -176,43 +176,6 @@ def test_the_documents_nests(name: str) -> None:
     s, f = of_corpus(name)
     check_run(f, s)
     assert nest(f) == EXAMPLES[name]
-
-
-def test_a_reduction_starts_before_its_outermost_loop() -> None:
-    a, b = te.placeholder((8, 16), name="A"), te.placeholder((16, 8), name="B")
-    k = te.reduce_axis((0, 16), "k")
-    c = te.compute((8, 8), lambda i, j: te.sum(a[i, k] * b[k, j], axis=k), name="C")
-    s = te.create_schedule(c.op)
-    ko, ki = s[c].split(k, 4)
-    s[c].reorder(c.op.axis[0], ko, c.op.axis[1], ki)
-    assert (
-        nest(check(s))
-        == """\
-for i in [0, 8):
-    for j in [0, 8):
-        C[i, j] = 0.0
-    for k.outer in [0, 4):
-        for j in [0, 8):
-            for k.inner in [0, 4):
-                k = k.outer * 4 + k.inner
-                C[i, j] = C[i, j] + A[i, k] * B[k, j]"""
-    )
-
-
-def test_shapes_are_bound_by_assertions_and_the_division_below_needs_no_correction() -> None:
-    n = te.var("n")
-    a = te.placeholder((n, n), name="A")
-    b = te.compute((n * n,), lambda i: a[tir.floormod(i, n), tir.floordiv(i, n)], name="B")
-    f = check(te.create_schedule(b.op), {"n": 7})
-    assert (
-        nest(f)
-        == """\
-assert n >= 0, "n is at least 0"
-assert A.shape[1] == n, "extent 1 of A is n"
-assert B.shape[0] == n * n, "extent 0 of B is n * n"
-for i in [0, n * n):
-    B[i] = A[truncmod(i, n), truncdiv(i, n)]"""
-    )
 
 
 def test_declared_bounds_and_divisors_are_asserted() -> None:

@@ -284,25 +284,6 @@ def test_an_intermediate_argument_is_computed_whole(compute: str, backend: str) 
     np.testing.assert_array_equal(arrays[C], (a[5:15] + 1) * 2)
 
 
-def test_an_argument_inside_its_consumer_is_refused_if_that_reads_part_of_it() -> None:
-    A, B, C = partly_read()
-    s = te.create_schedule(C.op)
-    s[B].compute_at(s[C], C.op.axis[0])
-    with pytest.raises(ScheduleError, match=r"B cannot be an argument: it is computed inside i of C.*compute_root"):
-        lower(s, [A, B, C])
-    n = te.var("n")
-    D = te.placeholder((n,), name="D")
-    E = te.compute((n,), lambda i: D[i] + 1.0, name="E")
-    F = te.compute((n,), lambda i: E[n - 1 - i], name="F")
-    s = te.create_schedule(F.op)
-    outer, _ = s[F].split(F.op.axis[0], 4)
-    s[E].compute_at(s[F], outer)
-    f = lower(s, [D, E, F])
-    for size in range(9):
-        d = np.arange(size, dtype="float32")
-        assert run(f, {D: d, E: np.full(size, MARK, "float32")})["E"].tolist() == (d + 1).tolist()
-
-
 def test_bounds_say_whether_a_tensor_is_whole() -> None:
     A, B, C = partly_read()
     s = te.create_schedule(C.op)
@@ -336,28 +317,6 @@ def test_an_end_behind_a_total_name_is_total(backend: str) -> None:
         np.testing.assert_array_equal(found, values + 2)
 
 
-@pytest.mark.parametrize("backend", ["python", "c"])
-def test_a_cached_state_of_a_scan_is_copied_within_its_step(backend: str) -> None:
-    m, n = te.size_var("m"), te.size_var("n")
-    a, b = (te.placeholder((m, n), "int32", name=name) for name in "ab")
-    first, second = (te.compute((1, n), lambda _, i, k=k: i + k, name=f"first{k}") for k in range(2))
-    ua = te.compute((m, n), lambda t, i: a[t - 1, i] * 2 + b[t - 1, i], name="ua")
-    ub = te.compute((m, n), lambda t, i: b[t - 1, i] + 1, name="ub")
-    out, other = te.scan([first, second], [ua, ub], [a, b], name="scan")
-    s = te.create_schedule(out.op)
-    s.cache_read(a, "local", [ua])
-    s.cache_read(b, "local", [ua, ub])
-    f = lower(s, [out, other])
-    assert "allocate a.local: int32[1, n]" in str(f)
-    x, y = np.full((5, 3), MARK, "int32"), np.full((5, 3), MARK, "int32")
-    run(f, {out: x, other: y}, backend=backend)
-    rows = [(np.arange(3), np.arange(3) + 1)]
-    for _ in range(4):
-        rows.append((rows[-1][0] * 2 + rows[-1][1], rows[-1][1] + 1))
-    np.testing.assert_array_equal(x, [row for row, _ in rows])
-    np.testing.assert_array_equal(y, [row for _, row in rows])
-
-
 class Recurrence:
     """A scan of rows: each is that before it, three times; a part of the update is a stage of its own."""
 
@@ -382,25 +341,6 @@ class Recurrence:
             np.testing.assert_array_equal(found, [[3**t * (i + 1) for i in range(3)] for t in range(n)] or found)
 
 
-@pytest.mark.parametrize("backend", ["python", "c"])
-@pytest.mark.parametrize("attached", ["", "part", "copy", "both"])
-@pytest.mark.parametrize("copied", ["read by part", "read by both", "written update", "written part"])
-def test_parts_of_a_step_are_computed_beside_a_copy_of_its_state(copied: str, attached: str, backend: str) -> None:
-    p = Recurrence()
-    readers = [p.part] if copied == "read by part" else [p.part, p.update]
-    is_read = copied.startswith("read")
-    written = p.update if copied == "written update" else p.part
-    copy = p.s.cache_read(p.state, "local", readers) if is_read else p.s.cache_write(written, "local")
-    is_refused = (copied, attached) in (("written update", "part"), ("read by both", "copy"))
-    with pytest.raises(ScheduleError) if is_refused else contextlib.nullcontext():
-        if attached in ("part", "both"):
-            p.s[p.part].compute_at(p.s[p.update], p.s[p.update].op.axis[1])
-        if attached in ("copy", "both"):
-            consumer = p.s[written] if not is_read else p.s[p.part] if readers == [p.part] else p.s[p.update]
-            p.s[copy].compute_at(consumer, consumer.op.axis[1])
-        p.check(backend)
-
-
 @pytest.mark.parametrize("outputs", ["scan update", "scan part", "part scan update"])
 @pytest.mark.parametrize("is_cached", [False, True])
 @pytest.mark.parametrize("guarded", [False, True])
@@ -410,25 +350,3 @@ def test_what_a_step_of_a_scan_computes_is_no_output(outputs: str, is_cached: bo
         p.s.cache_read(p.state, "local", [p.part])
     with pytest.raises(ScheduleError, match="cannot be an output: a step of the scan scan computes it"):
         lower(p.s)
-
-
-@pytest.mark.parametrize("backend", ["python", "c"])
-@pytest.mark.parametrize("size", [0, 1, 5])
-@pytest.mark.parametrize("symbolic", [False, True])
-def test_a_reduction_over_nothing_stores_its_initial_value_in_compact_storage(
-    size: int, symbolic: bool, backend: str
-) -> None:
-    n: Any = te.size_var("n") if symbolic else size
-    a, k = te.placeholder((n + 1,), "int32", name="A"), te.reduce_axis((0, n), "k")
-    b = te.compute((3,), lambda j: te.max(a[k] + j, axis=k), name="B")
-    s = te.create_schedule(b.op)
-    _, ki = s[b].split(k, factor=4)
-    partial = s.rfactor(b, ki)
-    total = next(stage for stage in s.stages if stage.name == "B.repl")
-    fused = total.fuse(total.op.axis[0], total.op.reduce_axis[0])
-    s[partial].compute_at(total, fused)
-    out = total.op.output(0)
-    f = lower(s, [a, out], compact=True)
-    given, found = np.arange(size + 1, dtype="int32"), np.zeros(3, "int32")
-    run(f, {a: given, out: found}, {n: size} if symbolic else {}, backend=backend)
-    np.testing.assert_array_equal(found, [max([*(given[:size] + j), -(2**31)]) for j in range(3)])

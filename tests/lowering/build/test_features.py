@@ -13,7 +13,7 @@ from bound.errors import ScheduleError
 from intset import Context, Var
 from intset.errors import InputError
 from lowering import lower, run, to_c
-from tests.lowering.lowered import check, check_c, check_run, inputs_of, random_array
+from tests.lowering.lowered import check, check_c, check_run, random_array
 from tests.strategies.written import Written
 from tests.sweeps import daily
 
@@ -242,26 +242,6 @@ def test_a_loop_over_a_product_of_sizes_guards_no_size() -> None:
     assert "undefined" not in check_c(f, s, {"n": 3, "m": 5})
 
 
-def test_several_outputs_and_tuple_reductions() -> None:
-    a = te.placeholder((6, 9), name="A")
-    k = te.reduce_axis((0, 9), "k")
-
-    def better(x: Any, y: Any) -> Any:
-        first = tir.any(x[1] > y[1], tir.all(x[1] == y[1], x[0] < y[0]))
-        return tir.Select(first, x[0], y[0]), tir.Select(first, x[1], y[1])
-
-    argmax = te.comm_reducer(better, lambda t0, t1: (tir.const(-1, t0), te.min_value(t1)), name="argmax")
-    idx, val = te.compute((6,), lambda i: argmax((k, a[i, k]), axis=k), name="M")
-    s = te.create_schedule(idx.op)
-    ko, _ = s[idx].split(k, 4)
-    s[idx].reorder(ko, s[idx].op.axis[0])
-    f = check(s)
-    assert "M_v0_new = " in str(f) and val.name == "M.v1"
-    check_c(f, s)
-    given = {t.name: random_array(t, {}) for t in inputs_of(s)}
-    np.testing.assert_array_equal(run(f, given)["M.v0"], given["A"].argmax(1))
-
-
 def test_float16_runs_in_both_backends() -> None:
     a = te.placeholder((5,), "float16", name="A")
     b = te.compute((5,), lambda i: a[i] * a[i], name="B")
@@ -337,73 +317,11 @@ def staged(scope: str, outside: bool) -> tuple[Any, Any, Any, Any]:
     return s, b, c, thread
 
 
-@pytest.mark.parametrize("chosen", [0, 7])
-@pytest.mark.parametrize(
-    ("scope", "outside"), [("shared", False), ("global", False), ("local", True), ("shared", True)]
-)
-def test_one_of_the_threads_that_share_a_storage_stores(scope: str, outside: bool, chosen: int) -> None:
-    s, b, _, thread = staged(scope, outside)
-    s[b].set_store_predicate(thread.eq(chosen))
-    f = check(s)
-    assert not f.sizes
-    check_c(f, s)
-
-
-def test_a_thread_with_a_storage_of_its_own_stores_for_itself() -> None:
-    s, b, _, thread = staged("local", False)
-    s[b].set_store_predicate(thread >= 4)
-    x = np.ones((6, 32), np.float32)
-    stored = np.isfinite(run(lower(s), {"A": x}, checked=False)["C"])  # the other elements are read unwritten
-    np.testing.assert_array_equal(stored, np.broadcast_to(np.arange(32) % 8 >= 4, (6, 32)))
-
-
-def test_a_thread_that_is_written_anew_is_the_same_thread() -> None:
-    s, b, _, _ = staged("shared", True)
-    s[b].set_store_predicate(te.thread_axis((0, 8), "threadIdx.x").eq(3))
-    assert not check(s).sizes
-
-
-def test_a_predicate_that_holds_on_no_thread_stores_nothing() -> None:
-    s, b, _, thread = staged("shared", True)
-    s[b].set_store_predicate(thread.eq(8))
-    assert np.isnan(run(lower(s), {"A": np.ones((6, 32), np.float32)}, checked=False)["C"]).all()
-
-
 def test_a_predicate_on_an_axis_of_the_stage_is_on_what_it_stores() -> None:
     s, b, _, thread = staged("shared", True)
     s[b].set_store_predicate((b.op.axis[1] < 12) & (thread < 2))
     stored = np.isfinite(run(lower(s), {"A": np.ones((6, 32), np.float32)}, checked=False)["C"])
     np.testing.assert_array_equal(stored, np.broadcast_to(np.arange(32) < 12, (6, 32)))
-
-
-def test_both_stages_of_a_reduction_over_threads_store_once() -> None:
-    a = te.placeholder((6, 32), name="A")
-    k = te.reduce_axis((0, 32), "k")
-    b = te.compute((6,), lambda i: te.sum(a[i, k], axis=k), name="B")
-    c = te.compute((6,), lambda i: b[i] + 1.0, name="C")
-    s = te.create_schedule(c.op)
-    _, inner = s[b].split(k, 8)
-    partial = s.rfactor(b, inner)
-    thread = te.thread_axis("threadIdx.x")
-    s[b].bind(s[b].op.reduce_axis[0], thread)
-    s[partial].compute_at(s[b], s[b].op.reduce_axis[0])
-    s[b].compute_at(s[c], c.op.axis[0])
-    s[b].set_store_predicate(thread.eq(0))
-    s[c].set_store_predicate(thread.eq(0))
-    f = check(s)
-    assert not f.sizes
-    check_c(f, s)
-
-
-def test_a_reduction_starts_only_where_it_is_stored() -> None:
-    a = te.placeholder((8, 3), name="A")
-    k = te.reduce_axis((1, 3), "k")
-    b = te.compute((8,), lambda i: te.sum(a[i, k], axis=k), name="B")
-    s = te.create_schedule(b.op)
-    s[b].set_store_predicate(b.op.axis[0] < 3)
-    out = np.full(8, 5, np.float32)
-    run(lower(s), {"A": np.ones((8, 3), np.float32), "B": out})
-    np.testing.assert_array_equal(out, [2, 2, 2, 5, 5, 5, 5, 5])
 
 
 def test_what_is_no_loop_is_refused() -> None:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import pickle
 import random
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -13,7 +11,7 @@ import pytest
 from bound import infer_bound, te, tir
 from bound.errors import ScheduleError
 from bound.tensor import Tensor
-from intset import Expr, ShapeVar, Var
+from intset import Var
 from lowering import lower, run
 from tests.bound.oracle import check_claims
 from tests.bound.reference import evaluate
@@ -137,46 +135,6 @@ def test_random_reductions(seeds: range, least: int) -> None:
     assert sum(map(holds, seeds)) >= least
 
 
-def test_partial_results_of_a_reduction_from_1_count_from_0() -> None:
-    a = te.placeholder((10,), name="A")
-    k = te.reduce_axis((1, 3), "k")
-    b = te.compute((7,), lambda i: te.sum(a[i + k], axis=k), name="B")
-    s = te.create_schedule(b.op)
-    partial = s.rfactor(b, k)
-    assert [(r.min.data, r.extent.data) for r in infer_bound(s).allocated(partial)] == [(0, 2), (0, 7)]
-    x = np.arange(10, dtype=np.float32)
-    np.testing.assert_array_equal(run(lower(s, [a, b]), {"A": x})["B"], x[1:8] + x[2:9])
-
-
-@pytest.mark.parametrize("backend", ["python", "c"])
-@pytest.mark.parametrize("is_factored", [False, True])
-def test_the_operands_of_a_reducer_have_their_types(is_factored: bool, backend: Any) -> None:
-    def saturated(x: Any, y: Any) -> Any:
-        assert x.dtype == y.dtype == "uint8"
-        return tir.min(x.astype("int32") + y.astype("int32"), 255).astype("uint8")
-
-    a = te.placeholder((3, 10), "uint8", "A")
-    k = te.reduce_axis((0, 10), "k")
-    add = te.comm_reducer(saturated, lambda dtype: tir.const(0, dtype), "saturated")
-    b = te.compute((3,), lambda i: add(a[i, k], axis=k), name="B")
-    s = te.create_schedule(b.op)
-    if is_factored:
-        s.rfactor(b, s[b].split(k, factor=4)[1])
-    x = np.random.default_rng(0).integers(0, 50, (3, 10), "uint8")
-    expected = np.minimum(x.sum(1, dtype="int32"), 255).astype("uint8")
-    np.testing.assert_array_equal(run(lower(s, [a, b]), {"A": x}, backend=backend)["B"], expected)
-
-
-@pytest.mark.parametrize("which", range(2))
-def test_a_condition_on_data_is_read_inside_of_a_cut_tile(which: int) -> None:
-    a = te.placeholder((20,), "int32", "A")
-    k = te.reduce_axis((0, 20), "k")
-    b = te.compute((4,), lambda i: te.sum(a[k], axis=k, where=a[k] % 4 == i), name="B")
-    s = te.create_schedule(b.op)
-    s.rfactor(b, s[b].split(k, factor=3)[which])
-    check(s)
-
-
 @pytest.mark.parametrize("read", range(3))
 def test_of_independent_results_only_what_is_read_is_kept(read: int) -> None:
     a = te.placeholder((4, 6), name="A")
@@ -188,168 +146,11 @@ def test_of_independent_results_only_what_is_read_is_kept(read: int) -> None:
     assert [f"R.v{n}" in str(f) for n in range(3)] == [n == read for n in range(3)]
 
 
-@pytest.mark.parametrize("read", range(2))
-@pytest.mark.parametrize("attached", [False, True])
-def test_a_result_that_another_depends_on_is_kept(read: int, attached: bool) -> None:
-    a = te.placeholder((5, 7), name="A")
-    k = te.reduce_axis((1, 6), "k")
-    made = te.compute((5,), lambda i: argmax(False)((k, a[i, k]), axis=k), name="R")
-    out = te.compute((5,), lambda i: made[read][i] + 1, name="out")
-    s = te.create_schedule(out.op)
-    if attached:
-        s[made[read]].compute_at(s[out], out.op.axis[0])
-    f = check(s)
-    assert ("allocate R.v0" in str(f)) == (read == 0)
-    assert "allocate R.v1" in str(f)
-
-
-def test_scans_and_externs_write_outputs_that_nobody_reads() -> None:
-    x = te.placeholder((6,), name="X")
-    states = [te.placeholder((4, 6), name=f"S{k}") for k in range(2)]
-    init = [te.compute((1, 6), lambda t, i, k=k: x[i] + float(k), name=f"I{k}") for k in range(2)]
-    update = [te.compute((4, 6), lambda t, i, k=k: states[k][t - 1, i] * 2.0, name=f"U{k}") for k in range(2)]
-    first, _ = te.scan(init, update, states, inputs=[x])
-    out = te.compute((4, 6), lambda t, i: first[t, i] + 1.0, name="out")
-    check(te.create_schedule(out.op))
-    both = te.extern(
-        [(6,), (6,)], [x], lambda ins, outs: tir.call_packed("f", ins[0], *outs), name="E", dtype=["float32"] * 2
-    )
-    last = te.compute((6,), lambda i: both[1][i] + 1.0, name="last")
-
-    def f(given: Any, one: Any, two: Any) -> None:
-        one[...], two[...] = given, given * 3
-
-    check(te.create_schedule(last.op), functions={"f": f})
-
-
-def _fused_sum(reduced: Any) -> Any:
-    x = te.placeholder((reduced, 3, 4), name="X", dtype="int32")
-    r = te.reduce_axis((0, reduced), "r")
-    t = te.compute((3, 4), lambda i, j: te.sum(x[r, i, j], axis=r), name="T")
-    return x, t, te.create_schedule(t.op)
-
-
-def _data_outside(stage: Any, i: Any, j: Any, r: Any) -> None:
-    stage.fuse(j, r)
-
-
-def _data_inside(stage: Any, i: Any, j: Any, r: Any) -> None:
-    stage.reorder(r, i, j)
-    stage.split(stage.fuse(r, i), 5)
-
-
-def _part_of_the_data(stage: Any, i: Any, j: Any, r: Any) -> None:
-    outer, inner = stage.split(i, 2)
-    stage.reorder(outer, j, r, inner)
-    stage.split(stage.fuse(r, inner), 3)
-
-
-def _all_data(stage: Any, i: Any, j: Any, r: Any) -> None:
-    stage.split(stage.fuse(i, j, r), nparts=5)
-
-
-def _a_tile_that_shrinks(stage: Any, i: Any, j: Any, r: Any) -> None:
-    outer, inner = stage.split(i, 2, tail="shrink")
-    stage.reorder(j, outer, inner, r)
-    stage.fuse(inner, r)
-
-
-@pytest.mark.parametrize(
-    "loops", [_data_outside, _data_inside, _part_of_the_data, _all_data, _a_tile_that_shrinks], ids=lambda f: f.__name__
-)
-def test_a_reduction_starts_over_its_data_however_long_it_is(loops: Any) -> None:
-    """Where data is fused with a reduction, too: the data alone is what is started."""
-    for size, lengths in ((ShapeVar("n"), (0, 1, 2, 5)), (0, (0,)), (1, (1,)), (5, (5,))):
-        x, t, s = _fused_sum(size)
-        loops(s[t], *t.op.axis, *t.op.reduce_axis)
-        f = lower(s, [x, t])
-        for n in lengths:
-            out = np.full((3, 4), 7, "int32")
-            array = np.arange(12 * n, dtype="int32").reshape(n, 3, 4)
-            run(f, {x: array, t: out})
-            np.testing.assert_array_equal(out, array.sum(0), str(f))
-        nest = infer_bound(s).nest(t)
-        assert nest.start is not None and not any(v.is_reduce for loop in nest.start.loops for v in [loop.iv])
-
-
-def test_what_starts_a_fused_reduction_runs_over_each_element_once() -> None:
-    x, t, s = _fused_sum(5)
-    s[t].fuse(*t.op.axis, *t.op.reduce_axis)
-    start = str(lower(s, [x, t])).split("    for i.j.fused.r.fused")[0]
-    assert start.count("for ") == 1 and "for i.j.fused in [0, 12)" in start and "= 0.0" not in start
-
-
 A = te.placeholder((9,), name="A", dtype="int32")
-DATA = {"A": np.array([7, -3, 7, 0, 2, -8, 5, 5, 1], np.int32)}
-Term = Callable[[Expr, Expr], Any]
-
-TERMS: dict[str, Term] = {
-    "a number": lambda i, k: tir.const(5),
-    "a number that is computed": lambda i, k: i // 9 + 5,
-    "a choice that is decided": lambda i, k: tir.if_then_else(k > 4, A[i], 0),
-    "the loop": lambda i, k: k + i,
-    "a remainder": lambda i, k: (i * 3 + k * 5) % 4 + 7,
-    "data, kept within ends": lambda i, k: te.max(te.min(A[i + k], 6), 2),
-}
-REDUCERS = {"max": (te.max, max), "min": (te.min, min)}
-
-
-def value_of(term: Term, i: int, k: int) -> int:
-    made = te.compute((1,), lambda _: term(tir.const(i), tir.const(k)), name="one")
-    return int(run(lower(te.create_schedule(made.op), [A, made]), DATA)["one"][0])
-
-
-def scheduled(out: Tensor, rng: random.Random) -> Any:
-    s = te.create_schedule(out.op)
-    kind = rng.choice(("plain", "split", "outer", "rfactor", "local"))
-    if kind == "local":
-        s.cache_write(out, "local")
-        return s
-    stage = s[out]
-    outer, inner = stage.split(stage.op.reduce_axis[0], 2)
-    if kind == "outer":
-        stage.reorder(outer, stage.op.axis[0], inner)
-    elif kind == "rfactor":
-        s.rfactor(out, rng.choice((outer, inner)))
-    return s
-
-
-@pytest.mark.parametrize("reducer", REDUCERS)
-@pytest.mark.parametrize("term", TERMS)
-def test_what_a_reduction_starts_from_is_no_result(term: str, reducer: str) -> None:
-    rng = random.Random(f"{term} {reducer}")
-    reduce, truth = REDUCERS[reducer]
-    first, count = rng.choice(((0, 3), (1, 3), (2, 4)))
-    terms = [[value_of(TERMS[term], i, k) for k in range(first, first + count)] for i in range(4)]
-    for _ in range(2):
-        out = reduced(reduce, TERMS[term], first, count)
-        f = lower(scheduled(out, rng), [A, out], compute=rng.choice(("auto", "exact")))
-        for g in (f, pickle.loads(pickle.dumps(f))):
-            assert run(g, DATA)["out"].tolist() == [truth(row) for row in terms], f
-
-
-def reduced(reduce: Any, term: Term, first: int, count: int) -> Tensor:
-    k = te.reduce_axis((first, first + count), "k")
-    out: Tensor = te.compute((4,), lambda i: reduce(term(i, k.var), axis=k), name="out")
-    return out
 
 
 def larger(a: Any, b: Any) -> Any:
     return tir.Select(a[1] >= b[1], a[0], b[0]), tir.Select(a[1] >= b[1], a[1], b[1])
-
-
-@pytest.mark.parametrize(
-    ("term", "places"), [("a number", [1] * 4), ("a remainder", [3, 4, 1, 2]), ("the loop", [4] * 4)]
-)
-def test_the_place_of_a_maximum_that_is_known(term: str, places: list[int]) -> None:
-    argmax = te.comm_reducer(larger, lambda x, y: (tir.const(-1, x), te.min_value(y)), name="argmax")
-    k = te.reduce_axis((1, 5), "k")
-    place, best = te.compute((4,), lambda i: argmax((k.var, TERMS[term](i, k.var)), axis=k), name="am")
-    read = te.compute((4,), lambda i: A[place[i]] + best[i] * 100, name="read")
-    rows = [[value_of(TERMS[term], i, k) for k in range(1, 5)] for i in range(4)]
-    assert places == [1 + row.index(max(row)) for row in rows]
-    found = run(lower(te.create_schedule(read.op), [A, read]), DATA)["read"]
-    assert found.tolist() == [DATA["A"][at] + max(row) * 100 for at, row in zip(places, rows, strict=True)]
 
 
 def test_a_finished_element_is_known_and_an_unfinished_one_is_not() -> None:

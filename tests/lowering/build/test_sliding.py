@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Mapping
 from itertools import product
@@ -14,11 +13,11 @@ from bound import infer_bound, te, tir
 from bound.errors import ScheduleError
 from bound.schedule import Schedule
 from intset.expr.evaluate import evaluate
-from lowering import Function, lower, parse_nest, to_c
-from lowering.nest.ir import Allocate, For, If, Let, LoopKind, Seq, Stmt, Store
+from lowering import Function, lower
+from lowering.nest.ir import For, If, Let, LoopKind, Seq, Stmt, Store
 from lowering.nest.walk import range_ends, statements
 from tests.bound.infer.test_sliding import READERS, SUM3, program
-from tests.lowering.lowered import check, check_c, check_run, compile_c
+from tests.lowering.lowered import check, check_c, check_run
 from tests.strategies.schedules import Program, programs
 from tests.sweeps import daily, swept
 
@@ -81,47 +80,6 @@ def test_c(kind: str, tile: int | None) -> None:
     check_c(lower(s, strength=tile is None), s, sanitize=kind == "skewed")
 
 
-def test_the_end_of_a_loop_may_be_a_choice() -> None:
-    """It stands in front of the loop: compilers do not vectorize a loop whose end is chosen in every iteration."""
-    s, _ = slid(SUM3, None)
-    assert "const int32_t end = (y == 0) ? 3 : 1;" in check_c(lower(s), s)
-
-
-def test_loops_beside_one_another_have_ends_of_their_own() -> None:
-    f = parse_nest(
-        "def F(A: float32[9, 20], B: float32[9, 20]):\n"
-        "    for i in [0, 9):\n"
-        "        for j in [0, select(i == 3, 20, i)):\n"
-        "            B[i, j] = A[i, j]\n"
-        "        for j in [0, select(i * i % 5 == 4, 12, 3)):\n"
-        "            B[i, j] = A[i, j] + 1.0\n"
-    )
-    compile_c(to_c(f))
-
-
-def test_symbolic_sizes_in_c() -> None:
-    n = te.var("n")
-    A = te.placeholder((n + 2, 8), name="A")
-    B = te.compute((n + 2, 8), lambda y, x: A[y, x] * 2, name="B")
-    C = te.compute((n, 8), lambda y, x: B[y, x] + B[y + 1, x] + B[y + 2, x], name="C")
-    s = te.create_schedule(C.op)
-    yo, yi = s[C].split(C.op.axis[0], 4)
-    s[B].compute_at(s[C], yi)
-    s[B].store_at(s[C], yo)
-    f = lower(s)
-    for size in (0, 9):
-        check_c(f, s, {"n": size})
-
-
-def test_stages_in_a_parallel_loop_outside_of_the_window() -> None:
-    s, _, B, C = program(SUM3)
-    yo, yi = s[C].split(C.op.axis[0], 5)
-    s[C].parallel(yo)
-    s[B].compute_at(s[C], yi)
-    s[B].store_at(s[C], yo)
-    assert "#pragma omp parallel for" in check_c(lower(s), s)
-
-
 @swept({
     "numbers": (12, 2000, programs(also="stored"), {True}, False),
     "sizes": (3, 1000, programs(also="stored", symbolic=True, most=3), (), False),
@@ -152,76 +110,6 @@ def test_what_an_innermost_loop_chooses_alike_is_chosen_before_it() -> None:
     assert innermost and not any("select" in str(loop) for loop in innermost)
     lets = [inner for inner in statements(lower(s, [a, c]).body) if isinstance(inner, Let)]
     assert len([let for let in lets if "select" in str(let)]) == 1
-
-
-def clamped(n: Any, stages: int, tile: int) -> Schedule:
-    """Steps that keep the first and the last row, in strips; each strip goes on row by row."""
-    rows = te.placeholder((n, 3), name="A")
-    made = []
-    for k in range(stages):
-
-        def step(z: Any, x: Any, p: Any = rows) -> Any:
-            return tir.if_then_else(tir.all(z > 0, z < n - 1), p[z, x] * 2.0 + p[z - 1, x] + p[z + 1, x], p[z, x])
-
-        rows = te.compute((n, 3), step, name="BCDE"[k])
-        made.append(rows)
-    s = te.create_schedule(rows.op)
-    outer, inner = s[rows].split(rows.op.axis[0], tile)
-    for T in made[:-1]:
-        s[T].compute_at(s[rows], inner)
-        s[T].store_at(s[rows], outer)
-    return s
-
-
-@pytest.mark.parametrize("size", [None, 1, 17])
-def test_a_window_over_guarded_rows_goes_on_row_by_row(size: int | None) -> None:
-    s = clamped(te.size_var("n") if size is None else size, 2 if size else 3, 6)
-    f = check(s, {} if size else {"n": 13}, compute="box")
-    assert size == 1 or re.findall(r"allocate \w: float32\[(\d+), 3\]", str(f)) == (["3"] if size else ["3", "5"])
-    assert str(f).count("select(z.inner == 0") <= (3 if size else 6)  # where it begins, and how long it is
-    if size is None:
-        s = clamped(te.size_var("n"), 2, 6)
-        check_c(lower(s, compute="box"), s, {"n": 13})
-
-
-def in_steps(axis: int) -> Schedule:
-    """A recurrence whose step reads two consecutive rows of its producer."""
-    X, S = te.placeholder((9, 5), name="X"), te.placeholder((9, 5), name="S")
-    B = te.compute((9, 5), lambda t, i: X[t, i] * 2.0, name="B")
-    init = te.compute((1, 5), lambda _, i: X[0, i], name="init")
-    step = te.compute((9, 5), lambda t, i: S[t - 1, i] * 0.5 + B[t, i] + B[t - 1, i], name="step")
-    s = te.create_schedule(te.scan(init, step, S, inputs=[X], name="scan").op)
-    s[B].compute_at(s[step], step.op.axis[axis])
-    s[B].store_root()
-    return s
-
-
-@pytest.mark.parametrize("axis", [0, 1])
-def test_steps_of_a_scan_keep_what_earlier_ones_computed(axis: int) -> None:
-    f = check(in_steps(axis))
-    assert "allocate B: float32[2, 5]" in str(f)
-    if axis == 0:  # row by row; else the window is as narrow as the step
-        assert stores(f)["B"] == 45
-
-
-@pytest.mark.parametrize("scope", ["", "shared"])
-def test_each_thread_keeps_what_it_computed(scope: str) -> None:
-    A = te.placeholder((18, 8), name="A")
-    B = te.compute((18, 8), lambda y, x: A[y, x] * 2.0, name="B")
-    C = te.compute((16, 8), lambda y, x: B[y, x] + B[y + 1, x] + B[y + 2, x], name="C")
-    s = te.create_schedule(C.op)
-    yo, xo, yi, _ = s[C].tile(*C.op.axis, 8, 4)
-    s[C].bind(yo, te.thread_axis("blockIdx.x"))
-    s[C].bind(xo, te.thread_axis("threadIdx.x"))
-    if scope:
-        s[B].set_scope(scope)
-    s[B].compute_at(s[C], yi)
-    s[B].store_at(s[C], xo)
-    f = check(s)
-    assert f"allocate B: float32[3, {8 if scope else 4}]" in str(f)
-    s[C].reorder(yo, yi, xo)
-    with pytest.raises(ScheduleError, match=r"B.* x.outer of C .* runs on threadIdx.x|B: it is stored at x.outer of C"):
-        lower(s)
 
 
 def tiles(n: Any = 20, tail: str = "guard", split: int = 6) -> tuple[Schedule, Any, Any, Any]:
@@ -255,15 +143,6 @@ def C(A: float32[20], C: float32[18]):
     )
 
 
-@pytest.mark.parametrize("compute", ["exact", "box", None])
-@pytest.mark.parametrize("tail", ["guard", "shrink", "shift_inwards"])
-def test_tiles_of_all_kinds(compute: str | None, tail: str) -> None:
-    for size in (6, 20):
-        s, *_ = tiles(size, tail)
-        f = check(s, compute=compute)
-    check_c(f, s, sanitize=tail == "guard" and compute is None)
-
-
 def test_symbolic_sizes() -> None:
     s, *_ = tiles(te.size_var("n"))
     f = lower(s)
@@ -271,24 +150,6 @@ def test_symbolic_sizes() -> None:
         check_run(f, s, {"n": n})
     for n in (0, 13):
         check_c(f, s, {"n": n})
-
-
-def test_a_reduction_over_tiles_that_are_fetched_ahead() -> None:
-    A, W = te.placeholder((12, 20), name="A"), te.placeholder((20, 8), name="W")
-    k = te.reduce_axis((0, 20), "k")
-    C = te.compute((12, 8), lambda y, x: te.sum(A[y, k] * W[k, x], axis=k), name="C")
-    s = te.create_schedule(C.op)
-    y, x = C.op.axis
-    AA, WW = s.cache_read(A, "local", [C]), s.cache_read(W, "local", [C])
-    yo, yi = s[C].split(y, 5)
-    ko, ki = s[C].split(s[C].op.reduce_axis[0], 8)
-    s[C].reorder(yo, ko, ki, yi, x)
-    for T in (AA, WW):
-        s[T].compute_at(s[C], ko)
-        s[T].double_buffer()
-    f = check(s)
-    assert sorted(stmt.ranges[0].extent.data for stmt in statements(f.body) if isinstance(stmt, Allocate)) == [10, 16]
-    check_c(f, s, sanitize=True)
 
 
 def three_stages(reads_both: bool) -> tuple[Any, Any]:
@@ -303,13 +164,6 @@ def three_stages(reads_both: bool) -> tuple[Any, Any]:
         s[T].compute_at(s[D], xo)
     s[C].double_buffer()
     return B, s
-
-
-def test_what_is_computed_for_it_alone_goes_along() -> None:
-    B, s = three_stages(False)
-    check_c(check(s), s)
-    s[B].double_buffer()
-    check_c(check(s), s)
 
 
 def test_what_others_need_in_this_iteration_is_not_computed_ahead() -> None:

@@ -155,78 +155,6 @@ def f(A: int32[16]):
     assert read.is_exact and written.is_exact and (0,) in read and (0,) not in written and (15,) not in read
 
 
-def test_an_assumption_is_a_source() -> None:
-    d = flow("""
-def total(A: int32[4, 4], B: int32[1]):
-    for i in [0, 4):
-        for j in [0, 4):
-            assume i * 4 + j < 14 or A[i, j] == 0
-    B[0] = 0
-    for i in [0, 4):
-        for j in [0, 4):
-            B[0] = B[0] + A[i, j]
-""")
-    assert told(d.sources(8)["A[i, j]"]) == ["assume 4 (3, j) 0", "entry None None None"]
-    assert told(d.sources(8)["B[0]"]) == ["store 8 (i, j - 1) None", "store 8 (i - 1, 3) None", "store 5 () 0"]
-    assert told(d.sources(4)["A[i, j]"]) == ["entry None None None"]
-
-
-def test_values_are_those_that_the_element_holds() -> None:
-    d = flow("""
-def f(A: int8[8], F: float32[2], B: int32[8]):
-    for i in [0, 8):
-        A[i] = i * 40
-        B[i] = i * 40
-    F[0] = 0.5
-    for i in [0, 4):
-        B[i] = A[i] + B[i + 4]
-        B[i] = undef()
-        if F[0] == 0.5:
-            B[i] = B[i]
-    A[0] = 3
-    A[1] = A[0] + 1
-    B[0] = A[1] * 2
-""")
-    assert [s.value for s in d.sources(7)["A[i]"]] == [None]
-    (four,) = d.sources(7)["B[i + 4]"]
-    assert evaluate(four.value, {four.value.free_vars()[0]: 3}) == 280
-    assert [s.value for s in d.sources(10)["B[i]"]] == [None] and d.sources(10)["B[i]"][0].kind == "store"
-    assert evaluate(d.sources(13)["A[1]"][0].value, {}) == 4
-
-
-def test_what_depends_on_data_is_unknown_and_not_dead() -> None:
-    d = flow("""
-def f(A: int32[8], idx: int32[8], B: int32[8]):
-    for i in [0, 8):
-        A[i] = i
-    for i in [0, 8):
-        B[i] = A[idx[i]]
-    for i in [0, 8):
-        A[i] = 1
-        A[idx[i]] = 2
-        B[i] = A[i]
-""")
-    assert {k: [s.kind for s in v] for k, v in d.sources(5).items()} == {"idx[i]": ["entry"], "A[idx[i]]": ["unknown"]}
-    assert str(d.dead(3)) == "False"
-    assert [(s.kind, s.line) for s in d.sources(9)["A[i]"]] == [("unknown", 8)]
-    assert str(d.dead(8)) == "False"
-    read, written = d.touched("A")
-    assert not read.is_exact and not written.is_exact and (7,) in written and d.touched("idx")[0].is_exact
-
-
-def test_a_host_call_reads_and_writes_what_it_names() -> None:
-    d = flow("""
-def f(A: int32[8], B: int32[8]):
-    for i in [0, 8):
-        A[i] = i
-    shuffle(A, 3)
-    for i in [0, 8):
-        B[i] = A[i]
-""")
-    assert str(d.dead(3)) == "False" and [s.kind for s in d.sources(4)["A"]] == ["unknown"]
-    assert [(s.kind, s.line) for s in d.sources(6)["A[i]"]] == [("unknown", 4)]
-
-
 def test_bad_questions() -> None:
     d = flow("def f(A: int32[8]):\n    A[0] = 1\n    if A[0] > 1:\n        A[1] = 2\n    else:\n        A[1] = 3\n")
     for line in (0, 1, 5, 7, "2", True):
@@ -363,19 +291,3 @@ def test_contents_of_tensors_leave_an_access_open() -> None:
     }  # fmt: skip
     assert found[9, "I[i - 2]"].point in ({"i": 0}, {"i": 1})
     assert found[9, "A[k]"].reason == "it depends on the contents of tensors"
-
-
-def test_sizes_and_local_storage() -> None:
-    f = parse_nest(
-        """
-        def f(A: int32[n], B: int32[n], n):
-            for i in [0, n):
-                allocate T: int32[2] at [i]
-                T[i % 2] = A[i]
-                B[i] = T[1] + A[i + 1]
-        """
-    )
-    found = {a.access: (a.status, a.point) for a in dataflow(f).accesses()}
-    assert found["A[i]"] == found["T[i % 2]"] == found["T[1]"] == found["B[i]"] == ("proved", None)
-    status, point = found["A[i + 1]"]
-    assert status == "refuted" and point is not None and point["i"] + 1 == point["n"]

@@ -132,45 +132,6 @@ def test_storage_is_compact_where_memory_is_spared() -> None:
     assert infer_bound(a_band(6000), compute="auto").compact is False
 
 
-def test_storage_of_equal_extents_is_no_alternative() -> None:
-    """The columns of `T` are stored one by one either way."""
-    n = te.var("n")
-    a = te.placeholder((n, 200), name="A")
-    t = te.compute((n, 200), lambda i, j: a[i, j] + 1.0, name="T")
-    c = te.compute((200, 100), lambda j, i: t[i, j] + t[n - 1 - i, j], name="C")
-    s = te.create_schedule(c.op)
-    s[t].compute_at(s[c], c.op.axis[0])
-    b = infer_bound(s)
-    assert b.storage(t).is_plain
-    for stages in (b.schedule.stages, s.stages):  # normalized, or as the user has them
-        assert not b.with_compact(stages).storage(t).is_plain
-    assert {form.storage for form in lower(s).forms["T"]} == {"plain"}
-
-
-def test_what_is_chosen_of_a_band_is_right(monkeypatch: pytest.MonkeyPatch) -> None:
-    """At a size that is run: as if memory were dear, and the program took long."""
-    monkeypatch.setattr("lowering.forms.choose.SMALL", 0)
-    monkeypatch.setattr("lowering.forms.model.KEPT", 0)
-    s = a_band(64)
-    f = lower(s)
-    assert {f.forms[name][0].storage for name in "TU"} == {"compact"}
-    given, expected = problem(s, {})
-    close(run(f, given, {}), expected)
-
-
-@pytest.mark.parametrize("shift", [5, -5])
-def test_one_tile_that_wraps_is_seen(shift: int) -> None:
-    """All tiles but one read regions of tile size; the wrapping tile's box is the whole tensor."""
-    a = te.placeholder((40_000,), name="A")
-    t = te.compute((40_000,), lambda i: a[i] + 1.0, name="T")
-    c = te.compute((40_000,), lambda i: t[(i + shift) % 40_000], name="C")
-    s = te.create_schedule(c.op)
-    outer, _ = s[c].split(c.op.axis[0], 16)
-    s[t].compute_at(s[c], outer)
-    cost = {form.compute: form.cost for form in reversed(lower(s).forms["T"])}
-    assert cost["exact"] is not None and cost["box"] is not None and cost["exact"] < cost["box"]
-
-
 @pytest.mark.parametrize("seed", daily(range(8200, 8230), 15))
 def test_the_chosen_form_is_the_cheapest_and_all_costs_are_there(seed: int) -> None:
     program = Program(seed, symbolic=seed % 2 == 0)
@@ -195,16 +156,6 @@ def test_no_nest_is_split_twice_for_its_prices(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr("lowering.forms.choose.partition_loops", noted)
     lower(Program(39, symbolic=True).schedule)
     assert split and len({id(body) for body in split}) == len(split)
-
-
-def test_what_nobody_reads_divides_nothing() -> None:
-    """The box would divide by elements that the exact nest never looks at."""
-    a = te.placeholder((300, 300), "int32", name="A")
-    d = te.placeholder((300, 300), "int32", name="D")
-    t = te.compute((300, 300), lambda i, j: te.floordiv(a[i, j], d[i, j]), name="T")
-    c = te.compute((150, 300), lambda i, j: t[i, j] + t[i + 150, 299 - j // 2], name="C")
-    s = te.create_schedule(c.op)
-    assert {form.compute for forms in lower(s).forms.values() for form in forms} == {"exact"}
 
 
 def test_words() -> None:

@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 import itertools
-import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from bound import infer_bound, te, tir
+from bound import infer_bound, tir
 from bound.errors import InputError
 from bound.infer import BoundsMap, StageNest
 from bound.schedule import Schedule
 from bound.tensor import Tensor
 from intset.expr.node import Var
-from lowering import Function, lower, to_c
+from lowering import Function, lower
 from lowering.cli import app
 from tests.bound.oracle import Run, value
-from tests.lowering.lowered import check, check_c, check_run
+from tests.lowering.lowered import check, check_c
 from tests.strategies.schedules import Program, programs, reading
 from tests.strategies.written import Written
 from tests.sweeps import swept
@@ -142,16 +141,6 @@ def test_the_nests(name: str) -> None:
     check_c(f, s)
 
 
-def test_a_box_without_corners_is_one_nest() -> None:
-    s, T = reading((4, 4), lambda T, i, j: T[i + 1, j] + T[i + 1, j + 2] + T[i, j + 1] + T[i + 2, j + 1])
-    found = infer_bound(s).pieces(T, 8)
-    assert found is not None
-    assert [sum(1 for _ in points_of(piece.nest, {})) for piece in found] == [32]
-    f = check(s)
-    assert "if " not in body(f) and "T[i0, i1] = A[i0, i1] + 1.0" in body(f)
-    check_c(f, s)
-
-
 def test_two_boxes_compute_eight_elements() -> None:
     s, T = two_boxes()
     b = infer_bound(s)
@@ -168,29 +157,6 @@ def test_the_choice_can_be_forced() -> None:
     assert body(check(s, nests="split")) == body(check(s, nests="auto")) == body(lower(s))
     with pytest.raises(InputError, match="nests must be one of auto, guard, ends, split, partition, not"):
         lower(s, nests="many")
-
-
-# -- the cost model ---------------------------------------------------------------------------------------------------
-
-
-def test_symbolic_sizes() -> None:
-    n = te.var("n")
-    s, _ = reading((n, n), lambda T, i, j: tir.if_then_else(i >= j, T[i, j], 0.0), (n, n))
-    f = lower(s)
-    assert "for i1 in [0, i0 + 1):" in str(f)
-    for size in (0, 1, 6):
-        check_run(f, s, {"n": size})
-    s, _ = reading((n,), lambda T, i: T[i] + T[i + 3], (n + 3,))
-    f = lower(s)
-    assert {form.nests for form in f.forms["T"]} >= {"ends", "split"}
-    s3, T3 = reading((n,), lambda T, i: T[i] + T[i + 3] + T[i + 9], (n + 9,))
-    b = infer_bound(s3)
-    found = b.pieces(T3, 8)
-    assert found is None or len(found) > 2
-    f3 = lower(s3, nests="split")
-    for size in (0, 1, 2, 3, 4, 9, 12):
-        check_run(f, s, {"n": size})
-        check_run(f3, s3, {"n": size})
 
 
 # -- where it is allowed ----------------------------------------------------------------------------------------------
@@ -248,32 +214,6 @@ def test_pieces(text: str) -> None:
     check(p.s, nests="split")
     found = infer_bound(p.s).pieces(p.T, 8)
     assert (0 if found is None else len(found)) == PIECES[text]
-
-
-def test_pieces_keep_the_order_of_the_schedule() -> None:
-    text = body(check(Written(next(iter(PIECES))).s))
-    assert text.index("i1 in") < text.index("i0")
-    assert text.count("vectorized") == 2
-    s = Written(STARTED).s
-    assert body(lower(s, nests="split")).count("= 0.0") == 2
-    check_c(lower(s), s)
-    s = Written(INSTANCES).s
-    f = check(s)
-    assert body(f).index("if ") < body(f).index("for ")
-    check_c(f, s)
-    s, T = reading((20, 4), lambda T, i, j: T[i, i + j])
-    s[T].vectorize(T.op.axis[1])
-    assert "for i1 in [0, 4) vectorized" in body(check(s, compact=True))
-
-
-@pytest.mark.parametrize("compact", [False, True])
-def test_what_is_attached_moves_with_the_loop(compact: bool) -> None:
-    s = Written(MOVED.format("i")).s
-    f = check(s, compact=compact)
-    assert "if " not in str(f)
-    check_c(f, s)
-    s = Written(MOVED.format("j")).s
-    check_c(check(s, compact=compact), s)
 
 
 def test_a_box_has_no_pieces() -> None:
@@ -367,34 +307,3 @@ def test_strided_programs_in_c(program: Program) -> None:
     folded = program.inferred(compact=True)
     if folded is not None:
         check_c(lower(program.schedule, bounds=folded, nests="split"), program.schedule)
-
-
-@pytest.mark.parametrize(("n", "parts", "tiles"), [(9, 4, 3), (10, 8, 5), (100, 40, 34), (11, 6, 6), (3, 8, 3)])
-def test_parts_behind_the_last_element_are_not_run(n: int, parts: int, tiles: int) -> None:
-    A = te.placeholder((n,), name="A")
-    B = te.compute((n,), lambda i: A[i] * 2.0, name="B")
-    C = te.compute((n,), lambda i: B[i] + 1.0, name="C")
-    s = te.create_schedule(C.op)
-    outer, _ = s[C].split(C.op.axis[0], nparts=parts)
-    s[B].compute_at(s[C], outer)
-    f = check(s)
-    assert f"for i.outer in [0, {tiles}):" in str(f)
-    loops = re.findall(r"i_outer = (\d+); i_outer < (\d+);", to_c(f))
-    assert all(int(end) - int(begin) > 1 for begin, end in loops)  # one iteration is a block
-
-
-@pytest.mark.parametrize("rows", [5, 7])
-def test_a_row_read_at_two_remainders_is_no_row_of_branches(rows: int) -> None:
-    """As many pieces as elements: each would test a remainder for one copy. A loop copies at most the row."""
-    table = te.placeholder((64, rows), name="A")
-    k = te.reduce_axis((0, 64), "k")
-    out = te.compute(
-        (64,), lambda i: te.sum(te.max(table[k, (i * (rows - 2) + 1) % rows], table[k, k % rows]), axis=k), name="B"
-    )
-    s = te.create_schedule(out.op)
-    row = s.cache_read(table, "local", [out])
-    _, inner = s[out].split(s[out].op.reduce_axis[0], nparts=2)
-    s[row].compute_at(s[out], inner)
-    f = check(s)
-    assert str(f).count("A.local[0, ") == 3 and " if " not in str(f)
-    check_c(f, s)

@@ -14,7 +14,6 @@ import lowering.layout.index_map
 import lowering.layout.transform
 from intset import Context, InputError, IntSetError, ShapeVar, Var, evaluate
 from lowering import (
-    AccessError,
     CheckError,
     IndexMap,
     LayoutError,
@@ -215,48 +214,6 @@ def test_a_neutral_element_drops_the_guard(dtype: str, start: str, step: str, ne
             assert "if a1 * 4 + a2 < 14" in str(h) and report[0].point == (0, 3, 2)
 
 
-def test_an_earlier_padding_still_holds() -> None:
-    f = parse_nest(COPY)
-    once = transform_layout(f, "B", tiles, 3)
-    twice = transform_layout(once, "B", lambda io, ii: [ii // 3, io, ii % 3], 8)
-    m = twice.layouts["B"]
-    assert m.new_shape == (2, 4, 3) and m.padding(0, 3, 2) and m.padding(1, 0, 1) and not m.padding(1, 2, 0)
-    b = run(twice, {"A": np.arange(14, dtype="int32")})["B"]
-    assert b[0, 3, 2] == b[1, 3, 0] == 3 and (b[1, :, 1:] == 8).all() and m.unpack(b).tolist() == [*range(1, 15)]
-    flat = transform_layout(once, "B", lambda io, ii: io * 4 + ii)
-    assert flat.layouts["B"].new_shape == (16,) and flat.layouts["B"].padding(15) and "padding" not in str(flat)
-    assert run(flat, {"A": np.arange(14, dtype="int32")})["B"].tolist() == [*range(1, 15), 3, 3]
-    none = transform_layout(transform_layout(f, "B", tiles), "B", lambda io, ii: 15 - io * 4 - ii, 0)
-    assert "padding B[i] where i <= 1" in str(none) and "= 0" not in str(none)
-    with pytest.raises(AccessError):
-        run(parse_nest(str(none) + "\n    B[1] = 3"), {"A": np.arange(14, dtype="int32")})
-
-
-def test_symbolic_sizes_are_right_where_they_are_known_to_be() -> None:
-    text = """def f(A: int32[N], B: int32[N], N):
-    assert N >= {least}, "enough"
-    for i in [0, N):
-        B[i] = A[i]"""
-    f = parse_nest(text.format(least=2))
-    size = f.sizes[0]
-    for n in (size, Var("N"), ShapeVar("N")):
-        g = transform_layout(f, "B", tiles, lambda io, ii, n=n: element("B", (0, (4 * io + ii - n) % 4)))
-    h = transform_layout(f, "A", tiles, lambda io, ii: element("A", (0, (4 * io + ii - size) % 4)))
-    for k in range(2, 21):
-        a = np.arange(10, 10 + k, dtype="int32")
-        whole = [a[j] if j < k else a[(j - k) % 4] for j in range(-(-k // 4) * 4)]
-        assert run(g, {"A": a})["B"].reshape(-1).tolist() == whole
-        full = np.array(whole, "int32").reshape(-1, 4)
-        assert (run(h, {"A": full}, {"N": k})["B"] == a).all()
-    some = parse_nest(text.format(least=1))
-    n = some.sizes[0]
-    told = IndexMap(tiles, (n,), Context(assume=[n >= 2]))
-    assert transform_layout(some, "B", told, lambda io, ii: element("B", (0, (4 * io + ii - n) % 4))).layouts
-    for name in "AB":
-        with pytest.raises(LayoutError, match=f"the padding of {name} in f would read padding: {name}.* N = 1"):
-            transform_layout(some, name, tiles, lambda io, ii, x=name: element(x, (0, (4 * io + ii - n) % 4)))
-
-
 SIZED = "def f(A: int32[N], B: int32[N], N):\n    for i in [0, N):\n        B[i] = A[i]"
 CALL = "def f(A: int32[14], B: int32[14]):\n    fill(A, B)"
 
@@ -309,71 +266,6 @@ def test_element_is_for_pad_value() -> None:
         element("A", (0, 0))
 
 
-WRITER = """
-def pad(A: int32[16], AC: int32[4, 4]):
-    for i in [0, 4):
-        for j in [0, 4):
-            if i * 4 + j < 14:
-                AC[i, j] = A[i * 4 + j]
-"""
-READER = """
-def total(AC: int32[4, 4], B: int32[1]):
-    B[0] = 0
-    for i in [0, 4):
-        for j in [0, 4):
-            if i * 4 + j < 14:
-                B[0] = B[0] + AC[i, j]
-"""
-FORGET = """
-    for k in [0, 4):
-        for l in [0, 4):
-            if k * 4 + l >= 14:
-                AC[k, l] = undef()
-"""
-
-
-def test_a_pad_that_is_split_from_its_reader() -> None:
-    """Neither half changes what it cannot prove: the writer fills what is forgotten, the reader drops what adds 0."""
-    writer, reader = parse_nest(WRITER), parse_nest(READER)
-    for half in (writer, reader):
-        assert str(remove_branching_through_overcompute(half)) == str(half)
-    filled = remove_branching_through_overcompute(parse_nest(WRITER + FORGET))
-    assert "i * 4 + j < 14" not in str(filled)
-    for value, drops in ((undef(), False), (1, False), (0, True)):
-        told = add_constraint(reader, "AC", lambda i, j: i * 4 + j >= 14, value)
-        g = remove_branching_through_overcompute(told)
-        assert ("if" not in str(g)) is drops
-    doubled = READER.replace("B: int32[1]", "B: int32[4, 4]").replace("    B[0] = 0\n", "")
-    doubled = doubled.replace("B[0] = B[0] + AC[i, j]", "B[i, j] = AC[i, j] * 2") + FORGET.replace("AC", "B")
-    assert "i * 4 + j < 14" not in str(
-        remove_branching_through_overcompute(
-            add_constraint(parse_nest(doubled), "AC", lambda i, j: i * 4 + j >= 14, undef())
-        )
-    )
-
-
-def test_requirements_follow() -> None:
-    f = parse_nest(
-        """
-def f(A: int32[14], B: int32[14]):
-    for i in [0, 14):
-        assume A[i] > 0
-    for i in [0, 14):
-        B[i] = A[i]
-"""
-    )
-    g = transform_layout(remove_assume(f), "A", tiles)
-    assert "assume A[i // 4, i % 4] > 0" in str(g.requires[0]) and str(g.requires[0].cond) == "A[i // 4, i % 4] > 0"
-
-
-def test_large_shapes_and_functions_that_fail_elsewhere() -> None:
-    f = parse_nest("def f(A: int8[1000], B: int8[1000, 70]):\n    for i in [0, 1000):\n        B[i, 0] = A[i]")
-    g = transform_layout(f, "B", lambda i, j: [i // 64, j // 8, i % 64, j % 8], lambda a, b, c, d: c + d)
-    assert "B[b0, b1, b2, b3] = b2 + b3" in str(g)
-    with pytest.raises(LayoutError, match="something else at"):
-        transform_layout(f, "B", lambda i, j: [i, j // 8, j % 8], lambda a, b, c: 1 if c == 7 else None)
-
-
 def test_two_layers() -> None:
     """The guard of j goes because 0 is added, that of i because the padding of B is forgotten."""
     f = parse_nest(
@@ -398,14 +290,6 @@ def rows(A: int32[14, 60], B: int32[14]):
     full[3, 2:, 7, :4] = 5
     for one in (g, h):
         assert (g.layouts["B"].unpack(run(one, {"A": full})["B"]) == a.sum(1)).all()
-
-
-def test_the_last_of_several_cases_may_be_plainly_true() -> None:
-    g = transform_layout(parse_nest(COPY), "B", tiles, pad_value=lambda io, ii: [(ii < 3, 3), (True, 7)])
-    given = np.arange(14, dtype=np.int32)
-    packed = run(g, {"A": given})["B"]
-    assert (g.layouts["B"].unpack(packed) == given + 1).all()
-    assert packed[3, 2] == 3 and packed[3, 3] == 7
 
 
 @pytest.mark.parametrize("stride", [2, 3, 7])
@@ -445,35 +329,6 @@ def test_names_of_copies() -> None:
             cache_read(f, "A", bad)  # type: ignore[arg-type]
 
 
-def test_only_what_is_stored_is_copied_back() -> None:
-    text = """
-def f(A: int32[n], B: int32[10], n):
-    assert n <= 10, "fits"
-    for i in [0, n):
-        B[i] = A[i]
-"""
-    f = parse_nest(text)
-    g = cache_write(f, "B")
-    assert "if b0 < n" in str(g) and str(g).index("assert") < str(g).index("allocate")
-    b = np.full(10, 7, "int32")
-    assert run(g, {"A": np.arange(3, dtype="int32"), "B": b})["B"].tolist() == [0, 1, 2] + [7] * 7
-    again = cache_write(parse_nest(text.replace("B[i] = A[i]", "B[i] = B[i] + A[i]")), "B")
-    assert "BC[b0] = B[b0]" in str(again)
-    assert run(again, {"A": np.arange(3, dtype="int32"), "B": b})["B"].tolist() == [0, 2, 4] + [7] * 7
-    with pytest.raises(LayoutError, match="which elements of B are stored to in f depends on data"):
-        cache_write(parse_nest("def f(A: int32[4], B: int32[9]):\n    for i in [0, 4):\n        B[A[i]] = i"), "B")
-
-
-def test_padding_is_not_copied() -> None:
-    f = transform_layout(transform_layout(parse_nest(COPY), "A", tiles), "B", tiles)
-    g = cache_write(cache_read(f, "A"), "B")
-    assert str(g).count("padding") == 4 and list(g.layouts) == ["A", "B", "AC", "BC"]
-    a = np.arange(16, dtype="int32").reshape(4, 4)
-    b = np.full((4, 4), 5, "int32")
-    assert run(g, {"A": a, "B": b})["B"].reshape(-1).tolist() == [*range(1, 15), 5, 5]
-    assert str(parse_nest(str(g))) == str(g)
-
-
 @pytest.mark.parametrize(
     ("change", "name", "message"),
     [
@@ -510,14 +365,6 @@ def test_of_an_input_it_is_an_assumption() -> None:
     assert run(g, {"A": a})["B"] == [14]
     assert "A[a0, a1] == undef()" in str(add_constraint(f, "A", lambda i, j: i > 2, undef()))
     assert "== a1 + 2" in str(add_constraint(f, "A", lambda i, j: i > 2, lambda i, j: j + 2))
-
-
-def test_it_speaks_of_the_indices_of_the_layout() -> None:
-    f = parse_nest("def f(A: int32[16], B: int32[16]):\n    for i in [0, 16):\n        B[i] = A[i]")
-    g = add_constraint(transform_layout(f, "A", lambda i: i - 3), "A", lambda k: k < 0, 9)
-    a = np.arange(16, dtype="int32")
-    a[:3] = 9
-    assert run(g, {"A": a})["B"].tolist() == a.tolist() and "(a0 >= 3) | (A[a0] == 9)" in str(g)
 
 
 def test_of_what_is_stored_it_follows() -> None:

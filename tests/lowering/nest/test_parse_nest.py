@@ -9,16 +9,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-import lowering
 from bound import infer_bound, te
 from bound.errors import ScheduleError
-from intset import InputError, ParseError, Range
+from intset import InputError, ParseError
 from lowering import lower, parse_nest, run, simplify, undef
 from lowering.build.function import nest_of
 from lowering.nest.ir import Function
 from lowering.nest.printer import function_lines, statement_lines
 from tests.bound.corpus import CASES
-from tests.bound.reference import evaluate
 from tests.lowering.lowered import of_corpus
 from tests.strategies.schedules import Program, programs
 from tests.sweeps import RANDOMS, daily, sampled
@@ -139,18 +137,6 @@ def test_names_that_are_taken_or_none_are_changed_in_the_text() -> None:
     C = te.compute((4, 4), lambda i, j: B[i, j] + 1, name="my array")
     f = same(lower(te.create_schedule(C.op)))
     assert [t.name for t in f.params] == ["my_array", "my_array_1"]
-
-
-def test_types_follow_what_stands_beside() -> None:
-    f = parse_nest(
-        "def f(A: float64[4], B: float16[4], C: uint8[4], D: bool[2]):\n"
-        "    A[0] = 0.1\n    A[1] = exp(0.5) + undef()\n    B[0] = 1\n    C[0] = undef() + 1\n    D[0] = undef()\n"
-        "    x = 0.5 < A[1]\n"
-    )
-    drawn: list[str] = []
-    result = run(f, {}, undef=lambda dtype: drawn.append(dtype) or 1)
-    assert drawn == ["float64", "uint8", "bool"]
-    assert result["A"][0] == 0.1 and result["C"][0] == 2 and result["D"][0] and result["B"][0] == 1
 
 
 def test_undef_is_drawn_at_each_execution() -> None:
@@ -302,49 +288,6 @@ def test_an_unknown_type_is_refused_at_its_line(dtype: str) -> None:
         with pytest.raises(ParseError) as error:
             parse_nest(text)
         assert error.value.line == line
-
-
-def test_types_that_memory_has_not_are_for_analyses() -> None:
-    for text in ("def f(A: int12[4]):\n    A[0] = 1", "def f(A: int8[4]):\n    allocate T: uint3[1]\n    A[0] = 1"):
-        f = same(parse_nest(text))
-        for backend in ("python", "c"):
-            with pytest.raises(InputError, match="only integers of 8, 16, 32 or 64 bits are executed"):
-                run(f, {"A": np.zeros(4, np.int8)}, backend=backend)
-    a = te.placeholder((2,), "int12", name="A")
-    with pytest.raises(InputError, match="A holds int12: only integers of 8, 16, 32 or 64 bits"):
-        evaluate(te.compute((2,), lambda i: a[i] + 1, name="B"), {"A": np.zeros(2, np.int16)})
-
-
-BACKWARDS = """
-def f(A: int32[4]):
-    for i in [2, 1):
-        A[i] = 7
-    for i in [0, -3) parallel:
-        for j in [i, i + 2):
-            A[i] = 7
-    for k in [-1, -2) vectorized:
-        allocate T: int32[3]
-        T[0] = k
-        A[k] = T[0]
-    for i in [5, 1) with q = 0, then q + i:
-        A[q] = A[q] + 1
-    for m in [1, -1):
-        for i in [3, 2) unrolled:
-            A[i] = A[i] + 1
-    A[0] = 1
-"""
-
-
-def test_a_range_that_ends_before_it_begins_is_empty() -> None:
-    f = same(parse_nest(BACKWARDS))
-    assert str(f) == BACKWARDS.strip()
-    nests = [f, simplify(f), lowering.remove_no_op(f), lowering.reduce_loop_extents(f), lowering.strength_reduce(f)]
-    for nest in nests:
-        for backend in ("python", "c") if nest is f else ("python",):
-            assert run(nest, {"A": np.zeros(4, np.int32)}, backend=backend)["A"].tolist() == [1, 0, 0, 0]
-    assert str(lowering.remove_no_op(f)) == "def f(A: int32[4]):\n    A[0] = 1"
-    with pytest.raises(InputError, match="the extent of a Range must not be negative"):
-        Range(2, -1)
 
 
 def test_a_range_is_empty_by_its_numbers_as_by_its_sizes() -> None:

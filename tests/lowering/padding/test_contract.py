@@ -39,7 +39,7 @@ from lowering import (
 )
 from lowering.interpreter import as_element
 from lowering.nest.ir import ShapeOf
-from lowering.padding.states import PLACE, UNKNOWN, Grid, PartialEvaluator, loaded, number_of
+from lowering.padding.states import PLACE, UNKNOWN, Grid, PartialEvaluator, loaded
 from tests.lowering.equivalence import runs_of
 from tests.lowering.layout.test_layouts import PACKED, Laid, in_order
 from tests.strategies.nests import Nest, nests
@@ -134,75 +134,6 @@ def test_expressions_in_the_padding_of_inputs():
     assert everywhere("AC[io, ii] / 3.0", "float32").promises({"AC": 1.0})["BC"] == 0.3333333432674408
 
 
-@pytest.mark.parametrize(
-    ("step", "value", "given"),
-    [
-        ("BC[i, ii] + A[i, ii, j]", 0, "7"), ("BC[i, ii] * A[i, ii, j]", 1, "7"),
-        ("max(BC[i, ii], A[i, ii, j])", -(1 << 31), "7"), ("BC[i, ii] + A[i, ii, j] * C[j]", 0, "7"),
-        ("BC[i, ii] + A[i, ii, j]", 1, "UNDEF"), ("BC[i, ii] + C[j]", 0, "UNDEF"),
-    ],
-)  # fmt: skip
-def test_a_reduction_over_neutral_padding_gives_its_start(step: str, value: int, given: str) -> None:
-    grid = GRID.replace("io", "i")
-    f = parse_nest(f"""
-def f(A: int32[4, 4, 40], BC: int32[4, 4], C: int32[40]):
-{grid}            for j in [0, 40):
-                assume i * 4 + ii < 14 or A[i, ii, j] == {value}
-{grid}            BC[i, ii] = 7
-            for j in [0, 40):
-                BC[i, ii] = {step}
-""")
-    assert (
-        str(contract(f, {"A": IndexMap(lambda i, j: [i // 4, i % 4, j], (14, 40)), "BC": TILES}).gives["BC"]) == given
-    )
-
-
-def test_a_value_through_storage_is_held_by_its_type():
-    lines = [
-        "def f(AC: int32[4, 4], BC: int32[4, 4]):",
-        "    allocate T: int8[4, 4]",
-        GRID + "            T[io, ii] = AC[io, ii] * 2",
-        GRID.replace("io", "k").replace("ii", "l") + "            BC[k, l] = T[k, l] // 3",
-    ]
-    text = "\n".join(lines)
-    f = parse_nest(text)
-    c = contract(f, {"AC": TILES, "BC": TILES})
-    assert c.promises({"AC": 100})["BC"] == -19  # 200 is -56 in int8
-    assert pickle.loads(pickle.dumps(c)).promises({"AC": 100})["BC"] == -19
-
-
-def test_a_branch_that_depends_on_data_may_or_may_not_be_taken():
-    maybe = "            if AC[0, 0] > 3:\n                BC[io, ii] = 1"
-    assert packed(GRID + maybe).gives["BC"] is UNTOUCHED
-    both = maybe + "\n            else:\n                BC[io, ii] = "
-    assert packed(GRID + both + "2").gives["BC"] is UNDEF
-    assert packed(GRID + both + "1").gives["BC"] == 1
-    assert packed(GRID + "            BC[io, ii] = 1\n" + maybe).gives["BC"] == 1
-    with pytest.raises(LayoutError, match=r"BC\[0, 0\]"):
-        packed(GRID + maybe.replace("AC[0, 0]", "AC[3, 3]"))
-
-
-def test_ranges_that_do_not_begin_at_zero():
-    shifted = IndexMap(lambda i: [(i - 3) // 4, (i - 3) % 4], (14,))
-    first = shifted.ranges[0].min
-    f = parse_nest("def f(A: int32[4, 4], B: int32[4, 4]):\n" + GRID + "            B[io, ii] = A[io, ii] + io")
-    c = contract(f, {"A": shifted, "B": shifted})
-    assert str(first) == "-1"
-    known = c.promises({"A": 5})["B"]
-    for place, added in [((-1, 0), 0), ((2, 3), 3)]:  # the map starts at -1, storage at 0
-        assert f"A[{place[0]}, {place[1]}]" in str(c.gives["B"].at(*place))
-        assert number_of(known.at(*place), {}, "int32") == 5 + added
-    assert known.number is None
-
-
-def test_values_that_differ_from_place_to_place():
-    rows = IndexMap(lambda i: [i // 8, i % 8], (19,))
-    step = "            B[i, j] = select(j < 5, A[i, j] + j * j, A[i, j] * 2)"
-    f = parse_nest(f"def f(A: int32[3, 8], B: int32[3, 8]):\n    for i in [0, 3):\n        for j in [0, 8):\n{step}")
-    state = contract(f, {"A": rows, "B": rows}).promises({"A": 10})["B"]
-    assert [number_of(state.at(2, j), {}, "int32") for j in range(3, 8)] == [19, 26, 20, 20, 20]
-
-
 # -- symbolic sizes -----------------------------------------------------------------------------------------------
 
 
@@ -223,20 +154,6 @@ def test_sizes_may_be_symbolic(value, pads, needs, gives):
     f = sequential_buffer_access(f, "B")
     c = contract(remove_undef(remove_branching_through_overcompute(f)))
     assert (str(c.needs["A"]), str(c.gives["B"])) == (needs, gives)
-
-
-def test_a_total_of_symbolic_size_needs_what_it_adds():
-    f = parse_nest(
-        "def f(n, A: int32[n], B: int32[1]):\n    B[0] = 0\n    for i in [0, n):\n        B[0] = B[0] + A[i]"
-    )
-    for pad, need in [(0, "0"), (None, "NOTHING")]:
-        g = sequential_buffer_access(transform_layout(f, "A", lambda i: [i // 4, i % 4], pad), "A")
-        assert str(contract(remove_branching_through_overcompute(g)).needs["A"]) == need
-    rows = "    for i in [0, ceildiv(n, 4)):\n        for j in [0, 4):\n            "
-    g = parse_nest(f"def g(n, A: int32[ceildiv(n, 4), 4], B: int32[1]):\n    B[0] = 0\n{rows}B[0] = B[0] + A[i, j]")
-    n = g.sizes[0]
-    with pytest.raises(LayoutError, match=r"B\[0\] of g may depend on the padding of A, which nothing fixes"):
-        contract(g, {"A": IndexMap(lambda i: [i // 4, i % 4], (n,))})
 
 
 @pytest.mark.parametrize("n", [10, 1000])
@@ -328,16 +245,6 @@ def f({size}A: int32[{rows}, 4], B: int32[{rows}, 4], C: int32[3], D: int32[1]):
         assert repr(contract(f, {"A": tiles, "B": tiles})) == f"<contract of f: {contract_of}>"
 
 
-def test_no_number_is_a_value_that_is_fixed() -> None:
-    plain = parse_nest("""
-def f(A: float32[14], B: float32[14]):
-    for i in [0, 14):
-        B[i] = A[i]
-""")
-    g = transform_layout(plain, "A", lambda i: [i // 4, i % 4], pad_value=float("nan"))
-    assert str(contract(g).needs["A"]) == "nan"
-
-
 def random_function(nest: Nest, rng: random.Random) -> tuple[Function, dict[str, Any]]:
     """Bring a nest of constant size into random layouts; gives it with its logical arrays."""
     laid = runs_of(nest, Laid)
@@ -375,11 +282,6 @@ def test_values_are_evaluated_as_far_as_no_data_decides_them() -> None:
     for value, known, wanted in cases:
         found = PartialEvaluator(loaded)(value, known)
         assert found is wanted or (isinstance(found, int) and found == wanted), (value, known, found)
-
-
-def test_a_loop_as_long_as_a_padding_says_is_refused() -> None:
-    with pytest.raises(LayoutError, match="what is executed in f may depend on the padding of AC, which nothing fixes"):
-        packed(GRID + "            for k in [0, AC[3, 3]):\n                BC[io, ii] = 1")
 
 
 def value_at(value: PadValue, place: tuple[int, ...], arrays: dict[str, Any], grids: dict[str, Grid]) -> Any:

@@ -13,7 +13,6 @@ import pytest
 
 from intset.errors import InputError
 from lowering import (
-    UNDEF,
     Function,
     Graph,
     IndexMap,
@@ -21,10 +20,8 @@ from lowering import (
     LayoutError,
     Plan,
     contract,
-    element,
     pad_options,
     parse_nest,
-    transform_layout,
     with_layouts,
 )
 from tests.lowering.padding.enumeration import (
@@ -76,21 +73,6 @@ def test_one_packed_option_each(functions, cost, steps, result):
     assert (plan.cost, kinds(plan), plan.is_cheapest) == (cost, steps, True)
     (found,) = plan.run({"x": ARRAY}, undef=lambda dtype: 77)
     assert found == result
-
-
-def test_what_a_function_of_no_inverse_gives_is_filled_and_exp_asks_for_minus_infinity():
-    exp = elementwise("exp", "exp(A)", dtype="float32")
-    total = reduction("total", "0.0", "B + A", "0.0", dtype="float32")
-    graph = Graph()
-    graph.output(graph.call([total], graph.call([exp], graph.input("x", (14,), "float32"))))
-    plan = graph.plan()
-    assert (plan.cost, kinds(plan)) == (16, ["pad -inf"])
-    x = np.linspace(-1, 1, 14, dtype=np.float32)
-    np.testing.assert_allclose(plan.run({"x": x})[0][0], np.exp(x).sum(), rtol=1e-5)
-    cosine = elementwise("cosh", "exp(A) + 1.0", dtype="float32")  # never 0
-    graph = Graph()
-    graph.output(graph.call([total], graph.call([cosine], graph.input("x", (14,), "float32"))))
-    assert kinds(graph.plan()) == ["pad UNDEF", "fill 0.0"]
 
 
 def test_another_price():
@@ -251,61 +233,6 @@ def test_inputs_may_be_outputs_and_calls_that_nobody_needs_are_not_made():
     assert [list(r) for r in results] == [list(ARRAY * 2), list(ARRAY * 2 + 1), list(ARRAY * 2)]
     results[0][0] = 99
     assert given["y"][0] == -6
-
-
-def test_a_need_that_varies_with_the_place():
-    ramp = reduction("ramp", "0", "B + A", "i1 * 4 + j1")
-    with pytest.raises(InputError):  # the result depends on padding
-        contract(parse_nest("def f(A: int32[4, 4], B: int32[1]):\n    B[0] = A[3, 3]"), {"A": TILES})
-    plan = chain([ADDONE], [ramp]).plan()
-    assert plan.cost == 16 and kinds(plan) in (["pad i0 * 4 + i1 - 1"], ["pad i0 * 4 + i1 + -1"]), kinds(plan)
-    assert plan.run({"x": ARRAY})[0] == (ARRAY + 1).sum() + 14 + 15
-    constant = elementwise("nines", "A * 0 + 9")
-    assert chain([constant], [ramp]).plan().cost == 32  # no single value fills it: a copy
-
-
-def test_a_padding_that_repeats_elements():
-    f = parse_nest("def f(A: int32[14], B: int32[1]):\n    B[0] = 0\n    for i in [0, 14):\n        B[0] = B[0] + A[i]")
-    around = [
-        transform_layout(f, "A", lambda i: [i // 4, i % 4], lambda i, j: element("A", (0, (4 * i + j - 14) % 4)))
-        for _ in range(2)
-    ]
-    graph = Graph()
-    x = graph.input("x", (14,), "int32")
-    for g in around:
-        graph.output(graph.call([g], x))
-    plan = graph.plan()
-    assert (plan.cost, kinds(plan)) == (16, ["pad A[0, i1 - 2]"])  # one for both
-    assert plan.run({"x": ARRAY}) == (ARRAY.sum(), ARRAY.sum())
-    graph = Graph()
-    graph.output(graph.call([around[0]], graph.call([ADDONE], graph.input("x", (14,), "int32"))))
-    assert (graph.plan().cost, kinds(graph.plan())) == (32, ["pad UNDEF", "copy A[0, i1 - 2]"])
-    assert graph.plan().run({"x": ARRAY})[0] == (ARRAY + 1).sum()
-
-
-def test_layouts_without_padding_and_with_other_origins():
-    whole = IndexMap(lambda i: [i // 7, i % 7], (14,))
-    shifted = IndexMap(lambda i: [i - 3], (14,))
-    f = with_layouts(
-        parse_nest("def f(A: int32[2, 7], B: int32[14]):\n    for i in [0, 14):\n        B[i] = A[i // 7, i % 7] * 3"),
-        {"A": whole, "B": shifted},
-    )
-    g = with_layouts(
-        parse_nest("def g(A: int32[14], B: int32[14]):\n    for i in [0, 14):\n        B[i] = A[i] + i"), {"A": shifted}
-    )
-    plan = chain([f], [g]).plan()
-    assert plan.cost == 14
-    np.testing.assert_array_equal(plan.run({"x": ARRAY})[0], ARRAY * 3 + np.arange(14))
-
-
-def test_undef_is_drawn_anew():
-    drawn = iter(range(100, 200))
-    forgets = elementwise("forgets", "A + 1", undef=True)
-    reads = elementwise("reads", "A * 2")
-    plan = chain([forgets], [reads]).plan()
-    np.testing.assert_array_equal(plan.run({"x": ARRAY}, undef=lambda dtype: next(drawn))[0], ARRAY * 2 + 2)
-    assert next(drawn) > 100
-    assert UNDEF in [step.value for step in plan.steps]
 
 
 def test_large_tensors_are_not_followed_element_by_element():

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from bound import infer_bound, te, tir
 from bound.errors import ScheduleError
-from intset import Context, Range, ShapeVar, Var, select
+from intset import Context, Range, ShapeVar, Var
 from intset.errors import UndefinedError
 from intset.expr.node import constant_value
 from lowering import (
@@ -31,21 +31,18 @@ from lowering import (
     remove_no_op,
     run,
     simplify,
-    strength_reduce,
     to_c,
     unique_names,
 )
 from lowering.build.function import nest_of
-from lowering.codegen.c import _prepared
 from lowering.dataflow import account_of, dataflow
 from lowering.forms.model import SHORT, written_out
 from lowering.nest.ir import Allocate, Assert, For, If, Let, LoopKind, Seq, Stmt, Store, seq
-from lowering.nest.names import with_fresh_names, with_own_storage
-from lowering.nest.walk import children, free_variables, map_operands, operands, range_ends, statements
+from lowering.nest.names import with_fresh_names
+from lowering.nest.walk import range_ends, statements
 from lowering.passes.definedness import with_total_ends
-from lowering.passes.loops.index_set_splitting import unroll
 from tests.bound.corpus import CASES
-from tests.lowering.lowered import check_c, check_run, close, compile_c, of_corpus, problem, run_sanitized, text_of
+from tests.lowering.lowered import close, compile_c, of_corpus, problem, run_sanitized, text_of
 from tests.strategies.nests import Nest, nests
 from tests.strategies.schedules import Program, programs
 from tests.sweeps import sampled
@@ -99,17 +96,6 @@ def f(A: float32[n], B: float32[n], n):
     assert repr(Seq()) == "pass" and repr(body.stmts[0]).startswith("assert")
 
 
-def test_every_operand_is_mapped_and_every_statement_found() -> None:
-    _, f = of_corpus("sym_matmul_cache")
-    seen = list(statements(f.body))
-    assert len(seen) > 15 and all(child in seen for stmt in seen for child in children(stmt))
-    for stmt in seen:
-        found: list[Any] = []
-        map_operands(stmt, lambda e: found.append(e) or e)  # noqa: B023
-        assert found == list(operands(stmt))
-    assert set(free_variables(f.body)) == set(f.sizes)
-
-
 def test_simplify_drops_what_never_runs_and_what_always_holds() -> None:
     store = Store(B, (I,), A[I])
     never = For(I, Range(0, N), If(I >= N, store))
@@ -130,23 +116,6 @@ def test_an_assertion_is_not_simplified_by_what_it_checks() -> None:
     with pytest.raises(CheckError, match="an assertion does not hold: n is a multiple of 8"):
         result(f, 7)
     result(f, 8)
-
-
-def test_divisions_use_loops_guards_assertions_and_branches() -> None:
-    d = Var("d")
-    store = Store(B, (I,), A[(I - 3) // 2 + 1])
-    bare = function(For(I, Range(0, N), store))
-    assert "truncdiv(i - 3, 2)" not in str(lower_divisions(bare)) and ">> 1" in str(lower_divisions(bare))
-    known = function(For(I, Range(0, N), If(I >= 3, Store(B, (I,), A[(I - 3) // 5]))))
-    assert "truncdiv(i - 3, 5)" in str(lower_divisions(known))
-    chosen = function(For(I, Range(0, N), Store(B, (I,), tir.Select(I >= 3, A[(I - 3) // 5], 0.0))))
-    assert "A[truncdiv(i - 3, 5)]" in str(lower_divisions(chosen))
-    asserted = function(seq(Assert(d >= 1, "d"), For(I, Range(0, N), Store(B, (I,), A[I // d]))))
-    assert "A[truncdiv(i, d)]" in str(lower_divisions(asserted))
-    unknown = function(For(I, Range(0, N), Store(B, (I,), A[I // d])))
-    assert "A[truncdiv(i, d)]" not in str(lower_divisions(unknown))
-    before = function(seq(For(I, Range(0, N), Store(B, (I,), A[I // d])), Assert(d >= 1, "d")))
-    assert "A[truncdiv(i, d)]" not in str(lower_divisions(before))
 
 
 def test_a_condition_on_what_the_nest_writes_is_no_fact() -> None:
@@ -174,22 +143,6 @@ def test_narrow_names_what_does_not_fit() -> None:
     big = te.placeholder((1 << 16, 1 << 16), name="X")
     z = te.compute((1 << 16, 1 << 16), lambda i, j: big[i, j], name="Z")
     assert narrow(lower(te.create_schedule(z.op))).bits == 64
-
-
-def test_strength_reduction_leaves_no_division() -> None:
-    n = te.size_var("n")
-    a = te.placeholder((n, n), name="A")
-    b = te.compute((n * n,), lambda i: a[tir.floormod(i, n), tir.floordiv(i, n)], name="B")
-    f = lower(te.create_schedule(b.op), strength=True)
-    assert "div" not in str(f) and "mod" not in str(f) and "with q = 0, then" in str(f)
-    x = np.arange(49, dtype=np.float32).reshape(7, 7)
-    np.testing.assert_array_equal(run(f, {"A": x})["B"], x.T.ravel())
-    run(f, {"A": np.zeros((0, 0), np.float32)})
-    tiled = te.compute((n * n,), lambda i: a[(n * n - 1 - i) // n, (n * n - 1 - i) % n], name="B")
-    s = te.create_schedule(tiled.op)
-    s[tiled].split(tiled.op.axis[0], 4)
-    g = strength_reduce(lower(s, strength=True))
-    np.testing.assert_array_equal(run(g, {"A": x})["B"], x.ravel()[::-1])
 
 
 def test_names_in_sight_are_different() -> None:
@@ -232,32 +185,10 @@ def test_what_nothing_depends_on_is_dropped() -> None:
     assert str(drop_dead(function(used))) == str(function(used))
 
 
-def test_a_let_is_known_below_it() -> None:
-    q = Var("q")
-    body = For(I, Range(0, N), seq(Let(q, I + 4), Store(B, (I,), A[(q - 4) // 3])))
-    assert "truncdiv(q - 4, 3)" in str(lower_divisions(function(body)))
-    np.testing.assert_array_equal(result(lower_divisions(function(body)), 4), [1, 1, 1, 2])
-
-
-def test_selects_of_integers_and_shared_parts() -> None:
-    e = select(I > 2, (I * 3 + 1) % 5, (I * 3 + 1) // 5)
-    f = function(For(I, Range(0, N), Store(B, (I,), A[e] + A[(e + e) // 2])))
-    reached = [(3 * i + 1) % 5 if i > 2 else (3 * i + 1) // 5 for i in range(7)]
-    for g in (f, simplify(f), lower_divisions(f, 32)):
-        np.testing.assert_array_equal(result(g), [2 * (k + 1) for k in reached])
-
-
 def test_the_nest_before_the_passes_is_in_coordinates_of_the_tensors() -> None:
     s = CASES["doc_ex2_at_j"]["fn"]()
     text = str(nest_of(infer_bound(s)))
     assert "allocate C: int32[i : + 1, j : + 1]" in text and "D[i, j] = C[i, j] * 2" in text
-
-
-def test_a_loop_that_is_empty_in_some_copy_of_an_unrolled_one() -> None:
-    loop = "    for i in [1, 4) unrolled:\n        for k in [0, 8 - i * 4):\n            A[k] = A[k] + i\n"
-    f = parse_nest(f"def F(A: int32[9]):\n{loop}")
-    given = np.arange(9, dtype="int32")
-    assert (run(unroll(f), {"A": given.copy()})["A"] == run(f, {"A": given.copy()})["A"]).all()
 
 
 NESTS = ("auto", "guard", "ends", "split", "partition")
@@ -273,30 +204,6 @@ def made_twice(root: Stmt) -> list[str]:
         elif isinstance(stmt, Let):
             made[stmt.var] += 1
     return [str(thing) for thing, count in made.items() if count > 1]
-
-
-def rows(n: int, factor: int, inner: bool, nests: str, width: int = 1) -> Any:
-    """Sums of two columns; the producer is computed in a loop over rows that is unrolled."""
-    A = te.placeholder((n, width + 2), name="A")
-    B = te.compute((n, width + 2), lambda y, x: A[y, x] * 2.0, name="B")
-    C = te.compute((n, width), lambda y, x: B[y, x] + B[y, x + 2], name="C")
-    s = te.create_schedule(C.op)
-    loops = s[C].split(C.op.axis[0], factor)
-    s[C].unroll(loops[int(inner)])
-    s[B].compute_at(s[C], loops[int(inner)])
-    return s, lower(s, [A, C], nests=nests)
-
-
-@pytest.mark.parametrize("nests", NESTS)
-@pytest.mark.parametrize(("n", "factor", "width"), [(13, 8, 1), (18, 4, 18)])
-def test_storage_inside_an_unrolled_loop_whose_factor_does_not_divide(
-    n: int, factor: int, width: int, nests: str
-) -> None:
-    for inner in (True, False):
-        s, f = rows(n, factor, inner, nests, width)
-        check_run(f, s)
-        check_c(f, s)
-        assert not made_twice(_prepared(f, 32).body)
 
 
 @sampled(4, 4000, programs(also="copies"), st.sampled_from(NESTS), shows={True})
@@ -331,23 +238,6 @@ def f(A: int32[4], C: int32[4]):
         T[1] = T[0] + 1
         C[i] = T[1]
 """
-
-
-def copied_twice() -> Function:
-    """A nest with its loop twice, the second time as the same statements."""
-    f = parse_nest(NEST)
-    return f.with_body(seq(f.body, f.body))
-
-
-def test_a_tensor_that_is_allocated_twice_becomes_two() -> None:
-    f = copied_twice()
-    assert made_twice(f.body)
-    for g in (unique_names(f), f.with_body(with_own_storage(f.body))):
-        tensors = [stmt.tensor for stmt in statements(g.body) if isinstance(stmt, Allocate)]
-        assert len(set(tensors)) == 2
-        assert tensors[0] in {stmt.tensor for stmt in statements(f.body) if isinstance(stmt, Allocate)}
-        assert run(g, {"A": [1, 2, 3, 4]})["C"].tolist() == [4, 7, 10, 13]
-    assert not made_twice(unique_names(f).body)
 
 
 def test_a_copy_shares_no_name_with_what_it_copies() -> None:

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from itertools import product
 from typing import Any
 
-import numpy as np
 import pytest
 from hypothesis import strategies as st
 
@@ -25,7 +23,6 @@ from lowering import (
     remove_no_op,
     remove_overcompute_through_branching,
     remove_undef,
-    run,
     sequential_buffer_access,
     simplify,
     strength_reduce,
@@ -244,50 +241,6 @@ def prepared(f: Function, rng: random.Random) -> Function:
 def test_what_c_is_made_of_keeps_the_results(runs: Runs, rng: random.Random) -> None:
     f = prepared(runs.f, rng)
     runs.agrees(f)
-
-
-def test_a_guard_goes_once_another_one_is_gone() -> None:
-    """The last guard hides additional sums of 0 only, once the sums themselves have no guard."""
-    f = parse_nest(
-        """
-def f(X: int32[2, 8], Y: int32[12]):
-    for a in [0, 2):
-        for b in [0, 8):
-            assume a * 8 + b < 10 or X[a, b] == 0
-    for y in [0, 12):
-        if y < 10:
-            Y[y] = 0
-    for y in [0, 12):
-        if y < 10:
-            for a in [0, 2):
-                for b in [0, 8):
-                    if a * 8 + b < 10:
-                        Y[y] = Y[y] + X[a, b]
-    for y in [0, 12):
-        if y >= 10:
-            Y[y] = 0
-"""
-    )
-    report: list[Any] = []
-    once = remove_branching_through_overcompute(f, report=report)
-    assert [entry.done for entry in report] == [True, True, True, False]
-    assert [entry.line for entry in report] == [6, 9, 12, 15]
-    assert str(once).count("if ") == 1 and str(remove_branching_through_overcompute(once)) == str(once)
-    arrays = {"X": np.pad(np.arange(10, dtype="int32"), (0, 6)).reshape(2, 8)}
-    np.testing.assert_array_equal(run(once, arrays)["Y"], run(f, arrays)["Y"])
-
-
-@pytest.mark.parametrize("relation", ["==", "<=", ">"])
-def test_ends_of_a_loop_never_mention_the_loop(relation: str) -> None:
-    """A guard may state the end by the variable itself: `j == i - j` makes `j` the cheapest form of `i // 2`."""
-    for own, other, shift in product((1, 2, 3), (-1, 1, 2), (-1, 0, 1)):
-        text = "def f(Q: int32[7, 7]):\n    for i in [0, 7):\n        for j in [0, 7):\n"
-        text += f"            if j * {own} {relation} i * {other} - j + {shift}:\n                Q[i, j] = 1\n"
-        f = parse_nest(text)
-        g = reduce_loop_extents(f)
-        assert str(reduce_loop_extents(g)) == str(g)
-        empty = {"Q": np.zeros((7, 7), "int32")}
-        np.testing.assert_array_equal(run(g, empty)["Q"], run(f, empty)["Q"])
 
 
 PLANTED = {  # by pass: statements inserted into a nest, and text that the pass must remove

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from random import Random
 from typing import Any
 
@@ -12,18 +11,15 @@ import pytest
 from bound import te, tir
 from intset import Var, const, maximum, minimum, select
 from intset.expr import ops
-from intset.expr.node import Expr, constant_value
-from lowering import lower, parse_nest, run, to_c
-from lowering.nest.ir import Assert, For, Function, Seq, Store
-from lowering.nest.walk import operands, range_ends, statements
+from intset.expr.node import Expr
+from lowering import lower, parse_nest, run
+from lowering.nest.ir import Assert, For, Function, Seq
+from lowering.nest.walk import operands, statements
 from lowering.passes.estimates import Loops
 from lowering.passes.loops import index_set_splitting as partition
 from lowering.passes.loops.index_set_splitting import partition_loops
 from lowering.passes.simplify import DecidingNodes, decided, folded
 from lowering.passes.stores.placement import accumulate
-from tests.bound.corpus import CASES
-
-LENGTH = 16
 
 
 def comparisons(f: Function) -> int:
@@ -37,13 +33,6 @@ def comparisons(f: Function) -> int:
                 found += node.op in ops.COMPARISONS or str(node.op) in ("<", "<=", ">", ">=")
                 stack.extend(node.args)
     return found
-
-
-def test_an_element_made_of_others_of_its_tensor_is_no_variable() -> None:
-    lines = ["def F(A: float32[6]):", "A[0] = A[1] + A[2]", "A[3] = A[2] + A[3] + A[3]", "A[3] = A[3] + 1.0"]
-    f = parse_nest("\n    ".join(lines))
-    given = np.arange(1, 7, dtype="float32") ** 2
-    assert np.array_equal(run(accumulate(f), {"A": given.copy()})["A"], run(f, {"A": given.copy()})["A"])
 
 
 @pytest.mark.parametrize("ends", [("2", "5"), ("1", "A[0]")])
@@ -77,48 +66,6 @@ def test_the_interior_of_a_padded_image_has_no_condition(kind: str) -> None:
         if not isinstance(n, int):
             assert (run(f, {"A": given})["B"] == np.pad(given, ((1, 1), (2, 2)))).all()
             assert run(f, {"A": np.zeros((0, 0), "float32")})["B"].shape == (2, 4)
-
-
-def test_a_convolution_that_reads_its_padding_in_place() -> None:
-    """The filter's loop is split at borders of rows, the image's loop at borders of columns."""
-    a, w = te.placeholder((12, 40), name="A"), te.placeholder((3, 3), name="W")
-    pad = te.compute(
-        (14, 42),
-        lambda y, x: tir.if_then_else(tir.all(y >= 1, y < 13, x >= 1, x < 41), a[y - 1, x - 1], 0.0),
-        name="pad",
-    )
-    ry, rx = te.reduce_axis((0, 3), "ry"), te.reduce_axis((0, 3), "rx")
-    b = te.compute((12, 40), lambda y, x: te.sum(pad[y + ry, x + rx] * w[ry, rx], axis=[ry, rx]), name="B")
-    s = te.create_schedule(b.op)
-    s[pad].compute_inline()
-    y, x = b.op.axis
-    s[b].reorder(y, ry, rx, x)
-    s[b].unroll(rx)
-    f = lower(s)
-    text = to_c(f)
-    assert "?" not in text.split("{", 3)[-1].replace("a < b ? a : b", "") and "if (" not in text
-    rng = np.random.default_rng(0)
-    given = {"A": rng.standard_normal((12, 40), "float32"), "W": rng.standard_normal((3, 3), "float32")}
-    np.testing.assert_array_equal(run(partition_loops(f), given)["B"], run(f, given)["B"])
-
-
-def test_a_padding_that_is_little_beside_the_rest_makes_no_copies_of_it() -> None:
-    a, w = te.placeholder((8, 28, 28), name="A"), te.placeholder((32, 8, 3, 3), name="W")
-    pad = te.compute(
-        (8, 30, 30),
-        lambda c, y, x: tir.if_then_else(tir.all(y >= 1, y < 29, x >= 1, x < 29), a[c, y - 1, x - 1], 0.0),
-        name="pad",
-    )
-    c, ry, rx = (te.reduce_axis((0, n), name) for n, name in ((8, "c"), (3, "ry"), (3, "rx")))
-    b = te.compute((32, 28, 28), lambda f, y, x: te.sum(pad[c, y + ry, x + rx] * w[f, c, ry, rx], axis=[c, ry, rx]))
-    s = te.create_schedule(b.op)
-    f, y, x = b.op.axis
-    yo, xo, yi, xi = s[b].tile(y, x, 14, 14)
-    s[b].reorder(yo, xo, f, c, ry, rx, yi, xi)
-    s[pad].compute_at(s[b], xo)
-    made = partition_loops(lower(s))
-    assert sum(isinstance(stmt, Store) and "W" in str(stmt) for stmt in statements(made.body)) == 1
-    assert not any("select" in str(stmt) for stmt in statements(made.body) if isinstance(stmt, Store))
 
 
 def test_what_a_variable_is_not_is_decided_by_what_it_is_between() -> None:
@@ -239,82 +186,3 @@ def F(A: float32[8, 4], B: float32[8], C: float32[8]):
         assert len(stores) == loads, g
         for name, expected in run(f, given).items():
             np.testing.assert_array_equal(run(g, given)[name], expected)
-
-
-def test_copies_of_outer_loops_leave_inner_ones_their_share() -> None:
-    """Four steps of a stencil whose border stays: strips and rows are both split."""
-    t = a = te.placeholder((1000, 1000), name="A")
-    stages = []
-    for k in range(4):
-
-        def step(y, x, p=t):
-            inner = (p[y - 1, x] + p[y + 1, x] + p[y, x - 1] + p[y, x + 1]) * 0.25
-            return tir.if_then_else(tir.all(y > 0, y < 999, x > 0, x < 999), inner, p[y, x])
-
-        t = te.compute((1000, 1000), step, name=f"T{k}")
-        stages.append(t)
-    s = te.create_schedule(t.op)
-    strip, _ = s[t].split(t.op.axis[0], 64)
-    for stage in stages:
-        s[stage].vectorize(stage.op.axis[1])
-    for stage in stages[:-1]:
-        s[stage].compute_at(s[t], strip)
-    text = to_c(lower(s, [a, t]))
-    assert not [line for line in text.splitlines() if re.search(r"\bx (<|>|!=|==)=? \d", line) and "for (" not in line]
-
-
-def test_what_is_decided_hides_no_condition_inside_of_it() -> None:
-    """A decided minimum leaves a maximum of a loop variable and a number around it."""
-    a = te.placeholder((600,), name="A")
-    b = te.compute((600,), lambda i: a[i] + 1.0, name="B")
-    c = te.compute((640,), lambda i: b[te.max(te.min(i - 9, 599), 0)], name="C")
-    s = te.create_schedule(c.op)
-    outer, _ = s[c].split(c.op.axis[0], 160)
-    s[b].compute_at(s[c], outer)
-    f = lower(s, nests="ends")
-    assert "maximum(minimum(" in str(f) and not re.search(r"\b(max|min)_i32\(", to_c(f))
-    given = np.arange(600, dtype="float32")
-    np.testing.assert_array_equal(run(f, {"A": given})["C"], given[np.clip(np.arange(640) - 9, 0, 599)] + 1)
-
-
-def test_ends_that_are_numbers_only_in_a_piece_are_seen() -> None:
-    """The rows of a signal between zeros: the interior runs over pairs, whatever takes the loops apart."""
-    a, w = te.placeholder((64, 4000), name="A"), te.placeholder((64, 5), name="W")
-    t = te.compute(
-        (64, 8004),
-        lambda c, x: tir.if_then_else(tir.all(x >= 2, x < 8001, x % 2 == 0), a[c, (x - 2) // 2], 0.0),
-        name="T",
-    )
-    k = te.reduce_axis((0, 5), "k")
-    o = te.compute((64, 8000), lambda c, x: te.sum(t[c, x + k] * w[c, k], axis=k), name="O")
-    texts = []
-    for nests in ("auto", "ends", "partition"):
-        s = te.create_schedule(o.op)
-        xo, _ = s[o].split(o.op.axis[1], 300)
-        s[t].compute_at(s[o], xo)
-        texts.append(str(to_c(lower(s, [a, w, o], nests=nests))))
-    assert len(set(texts)) == 1 and "T[x_1 * 2 + 1] = 0.0f;" in texts[0]
-
-
-def test_a_loop_is_not_cut_again_where_it_was_cut() -> None:
-    """The ends of pieces are shifts of products and minima of maxima; eight pieces ran over nothing."""
-    shape = [te.size_var(f"n{k}") for k in range(4)]
-    a = te.placeholder(shape, name="A")
-    b = te.compute(shape, lambda *i: a[i] * 0.5, name="B")
-    c = te.compute(shape, lambda *i: b[i] * 2.0, name="C")
-    s = te.create_schedule(c.op)
-    o, _ = s[c].split(s[c].fuse(*s[c].leaf_iter_vars), 8)
-    outer, _ = s[c].split(o, 4)
-    s[b].compute_at(s[c], outer)
-    text = str(lower(s, [a, c], nests="partition"))
-    assert text.count("outer.outer in") <= 2 and text.count("allocate") <= 2
-
-
-@pytest.mark.parametrize("name", ["flatten_split_nondiv5", "matmul_packed_b_tile6", "crash_schedule_ops_handle"])
-def test_no_loop_is_printed_that_never_runs(name: str) -> None:
-    f = lower(CASES[name]["fn"](), nests="partition")
-    for stmt in statements(f.body):
-        if isinstance(stmt, For):
-            count = constant_value(range_ends(stmt.range)[1])
-            assert count is None or count > 0
-    assert len(str(f)) < 6000

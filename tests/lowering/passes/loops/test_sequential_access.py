@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import random
 from typing import Any
 
@@ -11,10 +10,8 @@ import pytest
 from bound import te
 from bound.errors import ScheduleError
 from lowering import lower, parse_nest
-from lowering.nest.ir import For, LoopKind
-from lowering.nest.walk import statements
 from lowering.passes.loops import fusion
-from lowering.passes.loops.fusion import _is_apart, races
+from lowering.passes.loops.fusion import races
 from tests.sweeps import daily
 
 
@@ -35,34 +32,6 @@ def test_a_scan_over_time_is_not_parallel() -> None:
     with pytest.raises(ScheduleError, match=r"stage result: iterations of result.idx run in parallel, but .* result\["):
         lower(scan(True))
     assert "parallel" in str(lower(scan(False)))
-
-
-def tiled(n: Any, factor: int) -> Any:
-    a = te.placeholder((n, n), name="A")
-    b = te.compute((n, n), lambda y, x: a[y, x] + 1.0, name="B")
-    c = te.compute((n - 2, n - 2), lambda y, x: b[y, x] + b[y + 2, x + 2], name="C")
-    s = te.create_schedule(c.op)
-    outer, _ = s[c].split(c.op.axis[0], factor)
-    s[b].compute_at(s[c], outer)
-    s[c].parallel(outer)
-    return s
-
-
-def test_legal_schedules_are_not_refused() -> None:
-    """Ragged tiles, storage of an iteration, fused loops, symbolic sizes, divisions in an index."""
-    for n in (50, te.size_var("n")):
-        assert "parallel" in str(lower(tiled(n, 7)))
-    m = te.size_var("m")
-    a = te.placeholder((m, 30), name="A")
-    b = te.compute((m, 30), lambda i, j: a[i, 29 - j], name="B")
-    for fused in (True, False):
-        s = te.create_schedule(b.op)
-        axis = s[b].fuse(*b.op.axis) if fused else b.op.axis[1]
-        s[b].parallel(axis)
-        assert "parallel" in str(lower(s))
-    s = te.create_schedule(te.compute((60,), lambda k: a[k // 30, k % 30], name="D").op)
-    s[s.outputs[0]].parallel(s.outputs[0].axis[0])
-    assert "parallel" in str(lower(s))
 
 
 def test_elements_chosen_by_data_are_the_word_of_the_user() -> None:
@@ -121,25 +90,3 @@ def test_random_loops_against_their_elements(seed: int, monkeypatch: pytest.Monk
                 a, b = race.iterations
                 assert {(race.element, a, b), (race.element, b, a)} & met
         monkeypatch.setattr(fusion, "_is_apart", lambda loop: False)
-
-
-def test_what_an_index_tells_apart_does_not_meet() -> None:
-    """A store and a load of `c*i + r`, where what loops inside make of `r` varies by nearly as much as `c`."""
-    apart = 0
-    for p, q, more, s, d, m in itertools.product((1, 2, 3, -3), (0, 1, -2), (0, 1), (0, 1, 2), (0, 1), (1, 2, 3)):
-        r = p + more
-        loops = f"    for i in [0, 4) parallel:\n        for j in [1, {m + 1}):\n"
-        body = f"            A[{p} * i + {q} * j + 30] = A[{r} * i + {s} * j + {30 + d}] + 1.0\n"
-        f = parse_nest("def F(A: float32[64]):\n" + loops + body)
-        (loop,) = (stmt for stmt in statements(f.body) if isinstance(stmt, For) and stmt.kind is LoopKind.PARALLEL)
-        if not _is_apart(loop):
-            continue
-        apart += 1
-        inner = range(1, m + 1)
-        stored = [{p * i + q * j for j in inner} for i in range(4)]
-        touched = [{r * i + s * j + d for j in inner} for i in range(4)]
-        for i, other in itertools.permutations(range(4), 2):
-            assert stored[i].isdisjoint(stored[other]) and stored[i].isdisjoint(touched[other]), f
-    assert apart > 10
-    f = parse_nest("def F(A: float32[64]):\n    for i in [0, 9) parallel:\n        A[2 * i - i // 2 * 2] = 1.0\n")
-    assert len(list(races(f))) == 1  # 1 and 2 meet

@@ -92,31 +92,6 @@ def test_no_division_is_left_in_a_loop(name: str) -> None:
     check_c(f, s, {"n": 6, "m": 5}, sanitize=True)
 
 
-def test_three_axes_carry_quotients_of_quotients() -> None:
-    x = te.placeholder((n, m, p), name="X")
-    b = te.compute((n * m * p,), lambda i: x[i // (m * p), i // p % m, i % p], name="B")
-    s = te.create_schedule(b.op)
-    f = check(s, {"n": 3, "m": 4, "p": 5}, strength=True)
-    assert divisions_in_loops(f) == 0
-    for sizes in ({"n": 1, "m": 1, "p": 1}, {"n": 2, "m": 1, "p": 3}, {"n": 0, "m": 2, "p": 2}):
-        check_run(f, s, sizes)
-    check_c(f, s, {"n": 3, "m": 2, "p": 4}, sanitize=True)
-
-
-def test_what_a_loop_does_not_change_is_divided_before_it() -> None:
-    a = te.placeholder((n, n), name="A")
-    b = te.compute((n, m), lambda i, j: a[m // n % n, (p + 7) % n] + a[i * i % n, j % n], name="B")
-    s = te.create_schedule(b.op)
-    f = lower(s, strength=True)
-    (_, inner) = (stmt for stmt in statements(f.body) if isinstance(stmt, For))
-    assert "hoisted" in str(f) and divisions_in_loops(f) == 1  # i * i % n, in the outer loop
-    below: Any = postorder(operands(next(iter(stmt for stmt in statements(inner.body) if isinstance(stmt, Store)))))
-    assert not any(node.op in ops.DIVISIONS for node in below)
-    for sizes in ({"n": 3, "m": 4, "p": 2}, {"n": 1, "m": 0, "p": 5}, {"n": 0, "m": 3, "p": 0}):
-        check_run(f, s, sizes)
-    check_c(f, s, {"n": 4, "m": 3, "p": 9}, sanitize=True)
-
-
 def test_elements_that_nothing_writes_may_be_read_before_the_loop() -> None:
     index = te.placeholder((n,), "int32", name="I", value_range=(-50, 1000))
     a = te.placeholder((n,), name="A")
@@ -221,23 +196,6 @@ def test_chains_of_every_step_stay_in_the_width() -> None:
     assert done > 300
 
 
-def test_a_remainder_may_be_updated_after_the_last_iteration() -> None:
-    """A remainder stays below its divisor; only a quotient needs the condition of a next iteration."""
-    i, start, size = Var("i"), Var("s"), ShapeVar("n")
-    a = te.placeholder((5,), "int64", name="A")
-    f = Function("f", (a,), (a,), (start, size), (), For(i, Range(0, 5), Store(a, (i,), (i * 3 + start) % size)))
-    g = strength_reduce(f)
-    assert "i + 1 <" not in to_c(lower_divisions(g))
-    (loop,) = (stmt for stmt in statements(g.body) if isinstance(stmt, For))
-    remainder = next(carry for carry in loop.carried if carry.var.name == "r")
-    (step,) = (stmt for stmt in statements(g.body) if isinstance(stmt, Let) and stmt.var.name == "dr")
-    for n_ in (0, 1, 2, 3, 4, 2**63 - 1):
-        dr = evaluate(step.value, {size: n_}, bits=64)
-        for r in (r for r in (0, 1, n_ - 4, n_ - 3, n_ - 1) if 0 <= r < n_):
-            env = {remainder.var: r, step.var: dr, size: n_, i: 4}
-            assert evaluate(remainder.following, env, bits=64) == (r + 3) % n_
-
-
 def test_carried_variables_fit_32_bits_where_the_sizes_do() -> None:
     size = ShapeVar("n", upper=100)
     a = te.placeholder((size, size), name="A")
@@ -312,24 +270,3 @@ def test_random_digits() -> None:
         A = rng.sample(range(1000), 80)
         given = {"A": np.array(A, "int32")}
         assert (run(f, given)["B"] == run(run_over_digits(f), given)["B"]).all(), f
-
-
-def test_files_say_what_is_divided() -> None:
-    a = te.placeholder((6, 40), name="A")
-    b = te.compute((12, 80), lambda y, x: a[y // 2, x // 2] * 2.0, name="B")
-    s = te.create_schedule(b.op)
-    s[b].vectorize(b.op.axis[1])
-    f = check(s)
-    text = to_c(f)
-    assert "#pragma omp simd" in text and text.count("B[") == 2 and "x >> 1" not in text
-    check_c(lower(s), s)
-
-
-def test_loops_that_have_numbers_for_ends_only_in_pieces() -> None:
-    """The last tile is shorter; in each piece every element of the row above is read for two."""
-    a = te.placeholder((40,), name="A")
-    c = te.compute((80,), lambda i: a[te.floordiv(i, 2)] + 1.0, name="C")
-    s = te.create_schedule(c.op)
-    s[c].split(c.op.axis[0], 24)
-    text = to_c(lower(s))
-    assert "min_i32(" not in text and ">> 1" not in text

@@ -89,30 +89,6 @@ def test_a_copy_stays_after_a_host_call_and_where_its_place_is_carried(between: 
     assert str(forward_copies(f)) == str(f)
 
 
-@pytest.mark.parametrize(
-    ("index", "between", "is_taken"),
-    [
-        ("base + k", "base = A[0] * 2", False),  # the place is data
-        ("base + k", "base = n * 2", True),
-        ("other + k", "base = n * 2\nother = base - n", True),
-        ("A[k]", "A[3] = 0", False),  # data that changes in between
-    ],
-)
-def test_names_between_a_loop_and_its_copy(index: str, between: str, is_taken: bool) -> None:
-    """A place in terms of names that are defined after the loop is written without them."""
-    lines = ["allocate T: int32[4]", "for i in [0, 4):", "    T[i] = i * 3 + 1", *between.splitlines()]
-    lines += ["for k in [0, 4):", f"    S[{index}] = T[k]"]
-    f = parse_nest("def F(A: int32[4], S: int32[9], n):\n" + "\n".join(f"    {line}" for line in lines))
-    g = forward_copies(f)
-    assert ("allocate" not in str(g)) is is_taken
-    given = np.array([1, 2, 3, 4], "int32")
-    expected, found = (run(h, {"A": given.copy(), "S": np.zeros(9, "int32")}, {"n": 2})["S"] for h in (f, g))
-    assert (expected == found).all()
-    if compilers():
-        compiled = run(f, {"A": given.copy(), "S": np.zeros(9, "int32")}, {"n": 2}, backend="c")["S"]
-        assert (compiled == expected).all()
-
-
 N = 36
 
 
@@ -135,21 +111,6 @@ def test_a_triangular_reduction_ends_at_the_diagonal(reduced: Any, otherwise: fl
     check_c(f, s)
     text = to_c(f)
     assert text.count("for (int32_t k = ") == 1 and "k < i + 1" in text
-
-
-@pytest.mark.parametrize(("reduced", "otherwise"), [(te.sum, 1.0), (te.max, 0.0), (te.min, 0.0), (te.sum, -0.5)])
-def test_what_changes_an_element_is_done(reduced: Any, otherwise: float) -> None:
-    s = triangle(reduced, otherwise)
-    f = check(s)
-    check_c(f, s)
-    assert to_c(f).count("for (int32_t k = ") == 2
-
-
-def test_a_loop_is_not_copied_for_one_of_its_iterations() -> None:
-    s = triangle(te.sum, 0.0, 9)  # the last row satisfies k <= i, but a single iteration pays no copy of the loop
-    f = check(s)
-    check_c(f, s)
-    assert to_c(f).count("for (int32_t i = ") == 1
 
 
 REDUCTION = """\
@@ -180,53 +141,6 @@ def test_signs_of_zero_stay(first: str, then: str, last: str, left: int) -> None
     for a in (-0.0, 0.0, 1.0, float("nan"), float("inf")):
         A = np.full(4, a, "float32")
         assert run(f, {"A": A})["C"].tobytes() == run(g, {"A": A})["C"].tobytes(), a
-
-
-START = """\
-def F(n, C: float32[8, 4]):
-    for i in [0, {}):
-        for j in [0, 4):
-            C[i, j] = 0.5
-    for i in [{}):
-        for j in [{}):
-            C[{}] = max(C[{}], {})
-"""
-
-
-@pytest.mark.parametrize(
-    ("start", "i", "j", "at", "number", "is_dropped"),
-    [
-        ("8", "0, 8", "0, 4", "i, j", "0.25", True),
-        ("8", "2, 6", "1, 4", "i + 1, j", "0.25", True),
-        ("n", "1, n", "0, 4", "i - 1, j", "0.25", True),
-        ("8", "0, 8", "0, 4", "i, j", "0.75", False),
-        ("7", "0, 8", "0, 4", "i, j", "0.25", False),  # the last row is as it was given
-        ("7", "0, 7", "0, 4", "i + 1, j", "0.25", False),
-        ("n", "0, n", "0, 4", "i + 1, j", "0.25", False),
-        ("n", "0, 8", "0, 4", "i, j", "0.25", False),
-        ("8", "0, 4", "0, 8", "j, i", "0.25", True),
-    ],
-)
-def test_what_was_given_is_begun_before(start: str, i: str, j: str, at: str, number: str, is_dropped: bool) -> None:
-    f = parse_nest(START.format(start, i, j, at, at, number))
-    g = drop_identities(f)
-    assert ("max" not in str(g)) is is_dropped
-    for n in (0, 1, 7):
-        C = np.arange(-16, 16, dtype="float32").reshape(8, 4)
-        assert np.array_equal(run(f, {"C": C.copy()}, {"n": n})["C"], run(g, {"C": C.copy()}, {"n": n})["C"])
-
-
-def test_a_start_behind_or_under_a_condition_is_none() -> None:
-    loop = "for i in [0, 4):\n        C[i] = max(C[i], 1.0)"
-    for lines in (
-        [loop, "C[3] = 2.0"],
-        ["C[3] = 2.0", loop],
-        ["if n > 0:\n        C[1] = 1.0", loop.replace("i]", "1]")],
-    ):
-        f = parse_nest("\n    ".join(["def F(n, C: float32[4]):", *lines]))
-        C = np.array([-5, 0, -3, 4], "float32")
-        expected = run(f, {"C": C.copy()}, {"n": 0})["C"]
-        assert np.array_equal(run(drop_identities(f), {"C": C.copy()}, {"n": 0})["C"], expected)
 
 
 HEAD = "def F(A: int32[n], S: int32[n], n):\n"

@@ -101,23 +101,6 @@ def test_an_assumption_is_refused_only_where_it_is_reached_and_false() -> None:
         remove_no_op(nest("A[3] = 0\nfor k in [0, 5):\n    assume k > 7 or A[3] < 0\n    B[k] = 1"))
 
 
-def test_an_assumption_that_is_never_reached_is_not_refused() -> None:
-    body = """
-for k in [2, 4):
-    for j in [0, 5):
-        if ((n != 0 or n < 4) and j % 3 == 2) and (j != 1 and 2 // (j - 1) < 1):
-            A[j + 1] = 2
-            assume select(B[j % 4] != 3, A[7 - k], 1) == 1 or A[j + 1] == 2
-            B[j] = 1""".strip()
-    f = nest(body)
-    check(f, remove_no_op(f))
-
-
-def test_loops_over_an_array_keep_that_the_old_loop_was_empty() -> None:
-    f = nest("if n < 2:\n    for i in [0, n):\n        A[i] = 7")
-    check(f, sequential_buffer_access(f, "A"))
-
-
 def test_fused_loops_do_not_capture_a_variable_of_the_second() -> None:
     f = nest("for i in [0, 4):\n    A[i] = i\nfor j in [0, 4):\n    for k in [0, 5):\n        M[j, k] = j + k * 2")
     first, second = f.body.stmts if isinstance(f.body, Seq) else ()
@@ -179,14 +162,6 @@ def test_a_loop_over_data_that_change_is_not_brought_in_order() -> None:
 
 
 @pytest.mark.parametrize(
-    "guard", ["n > 3", "i < n - 3", "(n + 3) % 4 < 2", "i % 4 == n % 4", "n > 3 or i > 2", "i < 3 and n > 3"]
-)
-def test_a_guard_on_sizes_is_kept(guard: str) -> None:
-    f = nest(f"for i in [0, 1):\n    if {guard}:\n        A[i] = 1\n        A[i + 1] = 2")
-    check(f, sequential_buffer_access(f, "A"))
-
-
-@pytest.mark.parametrize(
     "body",
     [
         "for i in [1, 6):\n    B[i] = -1\n    if G[0] == 1:\n        M[0, i] = 2",
@@ -206,35 +181,6 @@ def test_iterations_beyond_the_axes_are_not_lost(body: str) -> None:
         check(f, g)
         reason = report[-1].reason
     assert "in some iterations only" in reason
-
-
-def test_a_guarded_access_inside_the_axes_is_brought_in_order() -> None:
-    f = nest("for i in [1, 5):\n    B[i] = -1\n    if G[0] == 1:\n        M[0, i] = 2")
-    g = sequential_buffer_access(f, "M")
-    assert "for m0 in [0, 4):" in str(g)
-    check(f, g)
-
-
-# -- loops that become one ----------------------------------------------------------------------------------------
-
-
-def test_parallel_loops_become_one_only_where_no_two_iterations_meet() -> None:
-    body = "for i in [0, 8){0}:\n    A[i + 1] = i\nfor i in [0, 8){0}:\n    B[i] = A[i] + A[i + 1]"
-    serial, parallel = (nest(body.format(kind)) for kind in ("", " parallel"))
-    assert (
-        str(merge_adjacent_loops(serial)).count("for") == 1
-    )  # iteration i reads elements stored by iterations i and i - 1
-    assert str(merge_adjacent_loops(parallel)) == str(parallel)
-    apart = "for i in [0, 8) parallel:\n    A[i] = i\nfor i in [0, 8) parallel:\n    B[i] = A[i]"
-    assert str(merge_adjacent_loops(nest(apart))).count("parallel") == 1
-
-
-def test_loops_over_data_stay_apart() -> None:
-    f = nest("for i in [0, A[0]):\n    A[0] = 2\nfor i in [0, A[0]):\n    B[i] = 7")
-    g = merge_adjacent_loops(f)
-    assert str(g) == str(f)
-    inner = nest("for i in [0, 2):\n    for j in [0, A[0]):\n        A[0] = 2\nfor i in [0, 2):\n    B[i] = A[0]")
-    check(inner, merge_adjacent_loops(inner))
 
 
 # -- assumptions marked as proved ---------------------------------------------------------------------------------

@@ -7,11 +7,9 @@ import pytest
 from benchmarks.executed import Counter
 from bound import te
 from lowering import lower, parse_nest, to_c
-from lowering.nest.ir import For, Function, Let
-from lowering.nest.walk import statements
+from lowering.nest.ir import Function
 from lowering.passes import decide_rows, name_ends, name_values
 from tests.lowering.equivalence import PlainRuns, plain_runs
-from tests.lowering.lowered import check, check_c
 from tests.sweeps import sampled
 
 HEAD = "def F(A: float32[64, 64], B: float32[64, 64], I: int32[64], n):\n"
@@ -157,20 +155,6 @@ for y in [0, 8):
     )
 
 
-@pytest.mark.parametrize(
-    "value",
-    [
-        "select(y >= 2, B[y - 2, x], B[y, x])",  # the other branch is no number: it would be computed twice
-        "select((x >= 1) & (I[y] >= 2), B[y, x], 0.0)",  # data
-        "select(n // y >= 2, B[y, x], 0.0)",  # no value at y = 0, where the loop may not run
-        "select((y >= 2) & (x >= 1), B[y, x], 0.0) + 1.0",
-    ],
-)
-def test_rows_that_stay(value: str) -> None:
-    f = nest(f"for y in [0, 8):\n    for x in [0, n):\n        A[y, x] = {value}")
-    assert str(decide_rows(f)) == str(f)
-
-
 @sampled(12, 400, plain_runs(kinds=("shared", "loop"), most=4))
 def test_names_cost_nothing(runs: PlainRuns) -> None:
     """Named values never add operations to a nest without branches."""
@@ -181,34 +165,6 @@ def test_names_cost_nothing(runs: PlainRuns) -> None:
             assert new <= old, f"{runs.text}\n{named}"
 
 
-@pytest.mark.parametrize("kind", ["vectorize", "unroll", "parallel"])
-def test_annotated_loops_have_names_of_their_own(kind: str) -> None:
-    a = te.placeholder((6, 40), name="A")
-    b = te.compute((40, 6), lambda i, j: a[j, i] + a[j, (i + 1) % 40], name="B")
-    s = te.create_schedule(b.op)
-    fused = s[b].fuse(*b.op.axis)
-    outer, inner = s[b].split(fused, 7)
-    getattr(s[b], kind)(outer if kind == "parallel" else inner)
-    f = check(s)
-    assert any(isinstance(stmt, Let) for stmt in statements(f.body))
-    check_c(f, s)
-
-
-def test_tiles_compute_their_indices_once() -> None:
-    """A tiled product of matrices: the innermost loop adds, and makes one index."""
-    a, b = te.placeholder((24, 20), name="A"), te.placeholder((20, 28), name="B")
-    k = te.reduce_axis((0, 20), "k")
-    c = te.compute((24, 28), lambda i, j: te.sum(a[i, k] * b[k, j], axis=k), name="C")
-    s = te.create_schedule(c.op)
-    io, jo, ii, ji = s[c].tile(*c.op.axis, 8, 4)
-    ko, ki = s[c].split(k, 5)
-    s[c].reorder(io, jo, ko, ii, ki, ji)
-    f = check(s)
-    innermost = [s for s in statements(f.body) if isinstance(s, For)][-1]
-    assert str(innermost.body) == "j = j.outer * 4 + j.inner\nC[i, j] = C[i, j] + A[i, k] * B[k, j]"
-    assert Counter({}).stmt(f.body, {}).operations < 3 * 24 * 28 * 20
-
-
 def test_c_reads_indices_as_they_are_made() -> None:
     """What gcc hoists by itself is no text of C: only names that stand for much stay."""
     a = te.placeholder((16, 16), name="A")
@@ -216,19 +172,6 @@ def test_c_reads_indices_as_they_are_made() -> None:
     s = te.create_schedule(b.op)
     s[b].tile(*b.op.axis, 4, 4)
     assert "i_outer * 4 + i_inner" in to_c(lower(s)) and "const int32_t i =" not in to_c(lower(s))
-
-
-def test_ends_of_loops_use_names_in_sight() -> None:
-    """A sum uses a name for terms that it has, or has negated."""
-    a = te.placeholder((8,), name="A")
-    b = te.compute((8,), lambda i: a[i] + 1.0, name="B")
-    c = te.compute((16,), lambda i: b[i // 2] * 2.0, name="C")
-    s = te.create_schedule(c.op)
-    outer, _ = s[c].split(c.op.axis[0], 3)
-    s[b].compute_at(s[c], outer)
-    f = check(s)
-    assert "for i in [0, minimum(8 - B.min0, 2)):" in str(f)
-    check_c(f, s)
 
 
 @sampled(6, 1000, plain_runs(kinds={"shared", "loop", "name"}))

@@ -6,17 +6,13 @@ import random
 from itertools import product
 from typing import Any
 
-import numpy as np
 import pytest
 
-from bound import te, tir
 from intset import Context, Expr, Range, ShapeVar, Var, evaluate, maximum, minimum, select, truncdiv, truncmod
 from intset.errors import EvaluationError
 from intset.expr import ops
 from intset.expr.node import const, make
-from lowering import lower, narrow, parse_nest, run, to_c
 from lowering.passes.values.index_width import Spans, fits_by_intervals
-from tests.compilers import compilers
 from tests.sweeps import daily
 
 x, y, i = Var("x"), Var("y"), Var("i")
@@ -95,96 +91,9 @@ def test_what_is_accepted_fits_everywhere(cases: int) -> None:
     assert accepted > cases // 8
 
 
-def test_a_flatten_of_bounded_size_has_32_bits() -> None:
-    a = te.placeholder((n, n), name="A")
-    b = te.compute((n * n,), lambda i: a[i % n, i // n], name="B")
-    for strength in (False, True):
-        assert narrow(lower(te.create_schedule(b.op), strength=strength)).bits == 32
-    large = ShapeVar("n", lower=1, upper=2**16)
-    c = te.placeholder((large, large), name="A")
-    d = te.compute((large * large,), lambda i: c[i % large, i // large], name="B")
-    width = narrow(lower(te.create_schedule(d.op)))
-    assert width.bits == 64 and width.forced_by is not None and "n" in str(width)
-
-
-@pytest.mark.parametrize("by_statements", [True, False])
-@pytest.mark.parametrize(
-    ("params", "body", "most"),
-    [
-        ("A: int8[65536, N]", "for i in [0, 65536):\n        for j in [0, N):\n            A[i, j] = 0", 1 << 15),
-        (
-            "A: float32[65536, N], B: float32[1]",
-            "for i in [0, 65536):\n        for j in [0, N):\n            B[0] = B[0] + A[i, j]",
-            1 << 15,
-        ),
-        ("A: int8[1]", "allocate T: int8[65536, N]\n    T[0, 0] = 0\n    A[0] = T[0, 0]", (1 << 15) - 1),
-        ("A: int8[1]", "for i in [2147483000, N):\n        A[0] = 0", (1 << 31) - 1),
-        (
-            "A: int8[1], B: float32[4]",
-            "for i in [0, 65537):\n        if i * N < 5:\n            A[0] = 0",
-            (1 << 15) - 1,
-        ),
-        ("A: float32[9]", "for i in [0, 8):\n        A[minimum(i * N, 8)] = 1.0", ((1 << 31) - 1) // 7),
-    ],
-)
-def test_the_largest_number_decides_whether_a_statement_looks_narrow(
-    params: str, body: str, most: int, by_statements: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Whole statements are judged by intervals first; the answer is that of their expressions, each asked alone."""
-    if not by_statements:
-        monkeypatch.setattr(Spans, "fit_statement", lambda *_: False)
-    for size, bits in ((most, 32), (most + 1, 64)):
-        f = parse_nest(f"def f({params}):\n    {body}\n".replace("N", str(size)))
-        assert narrow(f).bits == bits, size
-
-
-def test_names_of_data_are_wide_in_a_function_of_32_bits() -> None:
-    A = te.placeholder((3, 5), name="A", dtype="int32")
-    k = te.reduce_axis((0, 5), "k")
-    both = te.comm_reducer(
-        lambda x, y: (x[0] + y[0] * 1048576, tir.max(x[1], y[1])),
-        lambda t0, t1: (tir.const(0, t0), tir.const(-7, t1)),
-        name="both",
-    )
-    total, most = te.compute((3,), lambda i: both((A[i, k].astype("int64"), k), axis=k), name="S")
-    f = lower(te.create_schedule(total.op), [A, total, most])
-    assert narrow(f).bits == 32 and "int32_t k = 0" in to_c(f)
-    given = {"A": np.full((3, 5), 2**20, "int32")}
-    assert (run(f, given)["S.v0"] == 5 * 2**40).all()
-    if compilers():
-        assert (run(f, given, backend="c")["S.v0"] == 5 * 2**40).all()
-
-
-def test_ragged_tiles_of_any_length_have_a_version_of_32_bits() -> None:
-    n = te.var("n")
-    A = te.placeholder((n, 8), name="A")
-    B = te.compute((n, 8), lambda y, x: A[y, x] + 1.0, name="B")
-    s = te.create_schedule(B.op)
-    s[B].split(B.op.axis[0], 24)
-    text = to_c(lower(s, [A, B]))
-    assert "int32 where n <= " in text and ">> 31" in text and ">> 63" in text
-
-
 def test_a_named_value_has_the_interval_of_its_expression() -> None:
     t, j = Var("t"), Var("j")
     spans = Spans(Context({i: Range(0, 100_000)}), 32)
     named = spans.inside(t, i % 1000, i % 1000)
     assert named.fit(t * 2_000_000) and not spans.fit(t * 2_000_000)
     assert named.inside(j, const(0), t).span(j) == (0, 999)
-
-
-@pytest.mark.parametrize("nests", ["guard", "ends", "split", "partition", "auto"])
-def test_an_index_under_a_selection_leaves_the_condition_as_it_is(nests: str) -> None:
-    """`j < 3` and the index `j` share a node: the index alone may use the condition."""
-    parts = [te.placeholder((4, n), name=f"P{n}") for n in (3, 5, 2)]
-
-    def element(i: te.IterVar, j: te.IterVar) -> object:
-        last = tir.if_then_else(j < 8, parts[1][i, j - 3], parts[2][i, j - 8])
-        return tir.if_then_else(j < 3, parts[0][i, j], last)
-
-    joined = te.compute((4, 10), element, name="joined")
-    s = te.create_schedule(joined.op)
-    s[joined].split(joined.op.axis[1], factor=8)
-    arrays = {t.name: np.random.default_rng(k).random(tuple(map(int, t.shape))) for k, t in enumerate(parts)}
-    result = run(lower(s, [*parts, joined], nests=nests), arrays)["joined"]
-    np.testing.assert_array_equal(result, np.concatenate([a.astype("float32") for a in arrays.values()], axis=1))
