@@ -513,3 +513,25 @@ def test_symbolic_tiles_of_the_corpus(name: str) -> None:
             if is_executable(b):
                 check(b, values, exact=False)
             check_run(f, case.schedule, {**case.sizes, **{t.name: n for t, n in values.items()}})
+
+
+@pytest.mark.parametrize(
+    ("reads", "nparts", "level", "extent"),
+    [
+        (lambda T, i, n: T[i // 2] + tir.if_then_else(i >= 1, T[i - 1], 0.0), 3, 0, lambda n: n - 1 + -n // 3),
+        (lambda T, i, n: T[i] + T[i // 2], 4, 1, lambda n: -(((n - 1) // 4 * 4 + n * 5) // -8) - (n - 1) // 4),
+        (lambda T, i, n: T[n - 1 - i] + T[i], 4, 0, lambda n: n),
+    ],
+)
+def test_storage_of_reads_in_a_part_is_that_of_the_part(
+    reads: Callable[..., Any], nparts: int, level: int, extent: Callable[[int], int]
+) -> None:
+    """The ends of these regions have two divisions, and take 30,000 to 120,000 operations of isl."""
+    n = te.var("n")
+    A = te.placeholder((n + 5,), name="A")
+    T = te.compute((n + 2,), lambda i: A[i] + 1.0, name="T")
+    C = te.compute((n,), lambda i: reads(T, i, n), name="C")
+    s = te.create_schedule(C.op)
+    s[T].compute_at(s[C], s[C].split(C.op.axis[0], nparts=nparts)[level])
+    (stored,) = infer_bound(s).allocated(T)
+    assert evaluate(stored.extent, {n: 6_000}) == extent(6_000)
