@@ -380,7 +380,10 @@ class State(Enum):
     UNDEF (output, pad, copy or fill): padding is initialized with unknown values.
     """
 
-    NOTHING, READABLE, UNTOUCHED, UNDEF = "NOTHING", "READABLE", "UNTOUCHED", "UNDEF"
+    NOTHING = "NOTHING"
+    READABLE = "READABLE"
+    UNTOUCHED = "UNTOUCHED"
+    UNDEF = "UNDEF"
 
     def __str__(self) -> str:
         return self.name
@@ -388,7 +391,10 @@ class State(Enum):
     __repr__ = __str__
 
 
-NOTHING, READABLE, UNTOUCHED, UNDEF = State
+NOTHING: Final = State.NOTHING
+READABLE: Final = State.READABLE
+UNTOUCHED: Final = State.UNTOUCHED
+UNDEF: Final = State.UNDEF
 
 
 class PadValue:
