@@ -67,7 +67,7 @@ def var(
 ) -> Var | Value:
     """Declare a scalar argument: an integer variable, or a `Value` for other types.
 
-    A variable that stands in a shape is a size, which is at least 0.
+    A variable in a shape is a size: it is at least 0.
 
     Parameters
     ----------

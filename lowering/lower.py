@@ -148,7 +148,7 @@ def before_divisions(
 ) -> tuple[ir.Function, int]:
     """The nest of a schedule before its divisions are lowered, and the width of indices there.
 
-    A nest without divisions is not asked for its width; the answer is 64.
+    The width is 64 if the nest has no divisions.
 
     Parameters and errors are those of `lower`.
     """

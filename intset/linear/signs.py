@@ -328,7 +328,7 @@ def _entered(
 ) -> Member | None:
     """The point with one more variable, at a value that satisfies the facts; `None` if none is found.
 
-    A fact that is affine in the variable limits its values; any other fact is evaluated at a few of them.
+    A fact that is affine in the variable limits its values; other facts are tested at a few values.
 
     Parameters
     ----------

@@ -322,7 +322,7 @@ def _shifts(e: Encoder, node: Node, values: list[Z3Term], defined: list[Z3Term |
     return e.all_of(*defined, None if known is not None and known >= 0 else values[1] >= 0)
 
 
-# Where an operation has a value; an operation that is not listed has a value where its operands have one.
+# Where an operation has a value. Other operations have one where their operands do.
 _DEFINED: Final[dict[Op, DefinedEncoder]] = {
     **dict.fromkeys(ops.DIVISIONS, lambda e, n, v, d: e.all_of(*d, None if constant_value(n.args[1]) else v[1].ne(0))),
     ops.SHL: _shifts,

@@ -685,7 +685,7 @@ def _missing_for(run: DivisionLowering, key: Key) -> list[MissingFact]:
     for unusual in ((ops.LE, ops.LT, ops.EQ), (ops.EQ,)):
         for price, _, rule, _ in cheaper:
             alternatives = (_unproved_of(key, need, unusual) for need in rule.needs(site))
-            facts = next(filter(None, alternatives), None)  # of the first that is not known to fail
+            facts = next(filter(None, alternatives), None)  # the first alternative that may hold
             if facts is not None:
                 saves = lowered.cost - price
                 return [MissingFact(fact, how_to_state(fact), key[0], rule.name, saves) for fact in facts]

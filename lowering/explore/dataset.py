@@ -127,7 +127,7 @@ class DamagedResultsError(InputError):
 
 
 def _unreadable(file: Path, error: Exception) -> InputError:
-    if isinstance(error, OSError) and error.errno:  # of the system, not of what the file holds
+    if isinstance(error, OSError) and error.errno:  # the system refused to read the file
         return InputError(f"{file} cannot be read: {os.strerror(error.errno)}")
     first = str(error).splitlines()[0] if str(error) else type(error).__name__
     return DamagedResultsError(f"{file} cannot be read: {first}; delete it, and its rows are measured again")

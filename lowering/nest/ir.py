@@ -378,7 +378,7 @@ def seq(*stmts: Stmt) -> Stmt:
 
 
 def guarded(stmt: Stmt, *conditions: Cond | Value) -> Stmt:
-    """The statement in a branch where all conditions hold; itself if there are none but the constant `True`."""
+    """Put a statement into a branch on all conditions; without conditions, the statement itself."""
     cond = together(*conditions)
     return stmt if cond is truth(True) else If(cond, stmt)
 

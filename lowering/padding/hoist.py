@@ -400,9 +400,9 @@ class _Hoist:
         return tuple(k for k, (_, stored) in enumerate(self.uses) if tensor in stored)
 
     def _copied(self, target: Tensor) -> tuple[tuple[int, ...], Tensor | None]:
-        """The statements that store to a tensor; the other tensor of its type that they read, if they do nothing else.
+        """The statements that store to a tensor, and the tensor that they copy from; `None` if they do more than copy.
 
-        Every storage range of both starts at 0.
+        Both tensors have one type, and their storage starts at 0.
         """
         own = self._storing(target)
         read = {t for k in own for t in self.uses[k][0]} - {target}

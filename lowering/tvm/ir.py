@@ -1,6 +1,6 @@
 """`tvm.ir`: functions and modules, ranges, comparison; TVM's classes of nodes as types; walks over nests.
 
-Calls and `Let` have views with the names of TVM's fields; an operation on a view is one on the value behind it.
+Calls and `Let` have views with the names of TVM's fields; operators of a view compute with its value.
 
 One class of nodes serves here for every operation, so each type is a test, which `isinstance` asks, and a constructor.
 Fields are those of the nodes: `a`, `b`, `value`, `condition`, `extent`, `body`.

@@ -157,8 +157,8 @@ class _PointValues:
         while stack:
             node = stack[-1]
             if node.op is ops.AND or node.op is ops.OR:
-                deciding = node.op is ops.OR
-                first = next((arg for arg in node.args if values.get(arg) is not (not deciding)), None)
+                deciding = node.op is ops.OR  # the value of an operand that decides; unknown ones may have it
+                first = next((arg for arg in node.args if values.get(arg, deciding) is deciding), None)
                 if first is not None and first not in values:
                     stack.append(first)
                     continue

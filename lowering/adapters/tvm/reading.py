@@ -225,7 +225,7 @@ def accesses_of(term: Any) -> ForeignAccesses:
 
 
 def _parts(term: Any, *classes: type) -> list[Any]:
-    """The parts of a term of TVM that have one of these classes."""
+    """The nodes of some classes below a term of TVM."""
     found: list[Any] = []
     tvm_ffi.structural_walk(term, [(classes, found.append)])
     return found
