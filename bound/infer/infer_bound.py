@@ -6,12 +6,11 @@ asserts the equation: answers assume it, and a nest checks it. At numbers that c
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import cached_property, partial
-from typing import Any, SupportsIndex, TypeVar
+from typing import Any, NoReturn, SupportsIndex, TypeVar
 
-from bound.above import NEST_FUNCTIONS
 from bound.errors import InputError, ScheduleError
 from bound.infer import normalized as shared
 from bound.infer.accesses import create_read_graph
@@ -21,19 +20,26 @@ from bound.infer.answers.outside import Outside, find_outside
 from bound.infer.answers.piecewise import StagePiece, pieces_of
 from bound.infer.answers.region import StageRegion
 from bound.infer.answers.storage import Storage, storage_of
-from bound.infer.footprints.environment import LoopEnvironment, create_account, space_of
-from bound.infer.footprints.footprint import Footprint
+from bound.infer.environment import LoopEnvironment, create_account, space_of
+from bound.infer.footprint import Footprint
 from bound.infer.normalized import ScheduleSizes, with_positive
-from bound.infer.phases.fused_axes import region_of_loops
 from bound.infer.phases.infer_root_bound import (
     InferenceState,
     axis_ranges,
     enter_shared,
     infer_root_bound,
     initial_bounds,
+    region_of_loops,
 )
-from bound.infer.phases.pass_down import create_reduction_init, nest_of, pass_down
-from bound.infer.phases.stage_bounds import StageBounds, StageLoop, StageNest, idle_threads
+from bound.infer.phases.pass_down import (
+    StageBounds,
+    StageLoop,
+    StageNest,
+    create_reduction_init,
+    idle_threads,
+    nest_of,
+    pass_down,
+)
 from bound.itervar import IterVar
 from bound.operation import Operation, PlaceholderOp
 from bound.schedule import AttachType, Rebase, Schedule, Stage
@@ -48,6 +54,36 @@ from intset.expr.arguments import a_flag, as_int, listed, mapped, of_kind, one_o
 from intset.facts import ASSERTED
 from intset.spaces.space import Space, SpaceValue, VarKey
 from intset.trace import traced
+
+
+class NestFunctions:
+    """What the layer of loop nests provides when it is imported.
+
+    Guarantee: before that, asking for either raises an `InputError` that names the missing import.
+
+    Attributes
+    ----------
+    auto_bounds: the answer of `infer_bound` for `compute="auto"`, by the arguments schedule, ctx, at, domain, compact,
+        whole.
+    schedule_ops: `te.schedule.ScheduleOps`.
+    """
+
+    __slots__ = ("auto_bounds", "schedule_ops")
+    auto_bounds: Callable[..., BoundsMap]
+    schedule_ops: Callable[..., Any]
+
+    def __getattr__(self, name: str) -> NoReturn:  # of a slot that is empty
+        asked = {
+            "auto_bounds": 'compute="auto" is chosen by the cost model of loop nests',
+            "schedule_ops": "ScheduleOps builds a loop nest",
+        }
+        if name not in asked:
+            raise AttributeError(name)
+        raise InputError(f"{asked[name]}: import lowering first")
+
+
+NEST_FUNCTIONS = NestFunctions()
+
 
 Computed = TypeVar("Computed", bound=Tensor | Operation | Stage)
 _OF_A_STAGE = ("exact", "box")

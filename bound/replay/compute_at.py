@@ -7,7 +7,7 @@ other tensor is reached over the path that preserves the most root axes of the s
 
 Example: `T1` is read by the reductions `T2` and `T3` over its second axis, both are read by `T4`. Propagating position
 1 of `T4` gives every other tensor position 1: its first loop is the one of `T4`. `settle` then lowers positions until
-the nest is legal (`legality`), and records a `Reason` for each tensor it lowered.
+the nest is legal (`loops`), and records a `Reason` for each tensor it lowered.
 
 Example: `compute_at(s, P, C, 1)` replays the first loop of `C` on `P` and on every tensor between the two (replayPasC,
 replayCasP), then sets their compute-at positions, so that all run in that loop. A call in mode "standard" that cannot
@@ -32,8 +32,7 @@ from bound.errors import InputError, ScheduleError
 from bound.itervar import IterType, IterVar
 from bound.operation import ComputeOp, Operation, PlaceholderOp, redirected
 from bound.replay import loops
-from bound.replay.legality import ScheduleSnapshot, is_inlined
-from bound.replay.loops import Conflict, Leaf, Reason, Repair, ReplayError, SharedNest
+from bound.replay.loops import Conflict, Leaf, Reason, Repair, ReplayError, ScheduleSnapshot, SharedNest, is_inlined
 from bound.replay.transform_replay import (
     BROADCAST,
     REDUCTION,

@@ -32,8 +32,8 @@ from math import inf, prod
 from typing import Any, Final, TypeAlias
 
 from bound import dtypes, infer_bound
-from bound.above import NEST_FUNCTIONS
 from bound.infer import BoundsMap, StagePiece, StageRegion
+from bound.infer.infer_bound import NEST_FUNCTIONS
 from bound.operation import ComputeOp, Operation, PlaceholderOp
 from bound.schedule import AttachType, Schedule, Stage
 from bound.tensor import Tensor

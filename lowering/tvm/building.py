@@ -18,8 +18,8 @@ from typing import Any, ClassVar, Final
 from bound import dtypes
 from bound.operation import ExternOp
 from bound.schedule import Schedule
-from bound.schedule.record import Opened
 from bound.schedule.rewrites import broadcast
+from bound.schedule.schedule import Opened
 from bound.tensor import Tensor
 from bound.tir.build import Buffer
 from bound.tir.value import Value

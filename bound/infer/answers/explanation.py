@@ -11,10 +11,10 @@ from typing import Any, Final
 
 from bound.infer.answers.region import StageRegion
 from bound.infer.answers.storage import Storage
-from bound.infer.footprints.footprint import Footprint
+from bound.infer.footprint import Footprint
 from bound.infer.normalized import Sharing
 from bound.infer.phases.infer_root_bound import InferenceState, Request
-from bound.infer.phases.stage_bounds import StageBounds
+from bound.infer.phases.pass_down import StageBounds
 from bound.itervar import IterVar
 from bound.schedule import Stage
 from bound.schedule.simple import extent, low

@@ -33,13 +33,12 @@ from bound import dtypes
 from bound.errors import ScheduleError
 from bound.infer.answers.region import StageRegion
 from bound.infer.answers.storage import Storage
-from bound.infer.footprints.box import contains, undominated, whole_tensor
-from bound.infer.footprints.environment import LoopEnvironment
-from bound.infer.footprints.footprint import FOOTPRINT, Footprint, shape_of
+from bound.infer.environment import LoopEnvironment
+from bound.infer.footprint import FOOTPRINT, Footprint, contains, shape_of, undominated, whole_tensor
 from bound.infer.normalized import Sharing
 from bound.infer.phases.gather import union_footprints, within_tensor
 from bound.infer.phases.infer_root_bound import InferenceState, own_propagation, requests_of
-from bound.infer.phases.stage_bounds import StageBounds, StageNest
+from bound.infer.phases.pass_down import StageBounds, StageNest
 from bound.itervar import IterVar
 from bound.operation import ComputeOp, Operation, PlaceholderOp, ScanOp, TensorComputeOp
 from bound.schedule import AttachType, Stage

@@ -12,9 +12,9 @@ from functools import cached_property
 from typing import Any, Final, NamedTuple
 
 from bound.infer.accesses import TensorAccess, implied, reads
-from bound.infer.footprints.environment import LoopEnvironment, size_bounds, transitive_ranges
+from bound.infer.environment import LoopEnvironment, size_bounds, transitive_ranges
 from bound.infer.phases.infer_root_bound import InferenceState
-from bound.infer.phases.stage_bounds import StageBounds
+from bound.infer.phases.pass_down import StageBounds
 from bound.itervar import IterVar
 from bound.operation import ScanOp
 from bound.schedule import AttachType, Stage

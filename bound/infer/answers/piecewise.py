@@ -25,11 +25,27 @@ from dataclasses import dataclass, replace
 from typing import Final, TypeVar
 
 from bound.infer.answers.storage import LatticeRegion, Storage, improved, places_of
-from bound.infer.footprints.box import Box, SymbolicInterval, guarded, interval, with_conditions, with_where
-from bound.infer.footprints.environment import LoopEnvironment, instances, transitive_ranges
-from bound.infer.footprints.footprint import Footprint, footprint_of_shape
-from bound.infer.phases.pass_down import create_reduction_init, nest_of, pass_down, uniform_roots
-from bound.infer.phases.stage_bounds import ReductionInit, StageBounds, StageNest, data_axes
+from bound.infer.environment import LoopEnvironment, instances, transitive_ranges
+from bound.infer.footprint import (
+    Box,
+    Footprint,
+    SymbolicInterval,
+    footprint_of_shape,
+    guarded,
+    interval,
+    with_conditions,
+    with_where,
+)
+from bound.infer.phases.pass_down import (
+    ReductionInit,
+    StageBounds,
+    StageNest,
+    create_reduction_init,
+    data_axes,
+    nest_of,
+    pass_down,
+    uniform_roots,
+)
 from bound.itervar import IterVar
 from bound.operation import ComputeOp
 from bound.schedule import Rebase, Split, Tail

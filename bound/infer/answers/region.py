@@ -20,10 +20,9 @@ from math import prod
 from operator import mul
 from typing import Final, NamedTuple
 
-from bound.infer.footprints.box import Box
-from bound.infer.footprints.environment import LoopEnvironment, instances, transitive_ranges
-from bound.infer.footprints.extents import ends_of, largest, least
-from bound.infer.footprints.footprint import Footprint
+from bound.infer.environment import LoopEnvironment, instances, transitive_ranges
+from bound.infer.extents import ends_of, largest, least
+from bound.infer.footprint import Box, Footprint
 from bound.schedule.simple import extent, low
 from intset.budgets import REGION_POINTS
 from intset.config import all_as_configured, as_configured

@@ -28,7 +28,7 @@ determined. The lattice coordinates `t` identify the elements, and their boundin
   denser in that direction, down to plain storage.
 
 Flat storage counts the axes over which fused loops run as one as one axis of the storage. The bounding box of a run of
-the flattened tensor is almost the tensor. In flat coordinates (`fused_axes.py`) it is an interval, and its places are
+the flattened tensor is almost the tensor. In flat coordinates (`FlatAxes`) it is an interval, and its places are
 the loop variables below the outer loops.
 """
 
@@ -41,11 +41,9 @@ from itertools import combinations, permutations
 from math import lcm, prod
 from typing import Final
 
-from bound.infer.footprints.box import Box, guarded, whole_tensor
-from bound.infer.footprints.environment import LoopEnvironment, instances, project_variables, size_bounds
-from bound.infer.footprints.extents import max_extent
-from bound.infer.footprints.footprint import Footprint, Outline, footprint_of_shape
-from bound.infer.phases.fused_axes import FlatAxes, flat_image, fused_axes
+from bound.infer.environment import LoopEnvironment, instances, project_variables, size_bounds
+from bound.infer.extents import max_extent
+from bound.infer.footprint import Box, Footprint, Outline, footprint_of_shape, guarded, whole_tensor
 from bound.infer.phases.gather import (
     enclosing_guards,
     in_other_iterations,
@@ -53,9 +51,8 @@ from bound.infer.phases.gather import (
     union_footprints,
     within_tensor,
 )
-from bound.infer.phases.infer_root_bound import InferenceState, fixed_in, requests_of
-from bound.infer.phases.pass_down import rounds_up
-from bound.infer.phases.stage_bounds import SlidingWindow, StageBounds, data_axes
+from bound.infer.phases.infer_root_bound import FlatAxes, InferenceState, fixed_in, flat_image, fused_axes, requests_of
+from bound.infer.phases.pass_down import SlidingWindow, StageBounds, data_axes, rounds_up
 from bound.operation import ComputeOp, PlaceholderOp
 from bound.schedule import Stage, simple
 from bound.schedule.simple import extent, low

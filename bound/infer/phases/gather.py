@@ -15,30 +15,42 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Final
 
-from bound.infer.footprints.box import (
+from bound.infer.environment import (
+    LoopEnvironment,
+    instances,
+    project_variables,
+    takes_two_values,
+    transitive_ranges,
+)
+from bound.infer.extents import is_always_empty, max_extent
+from bound.infer.footprint import (
+    NO_GUARD,
     Box,
+    Footprint,
+    Outline,
     SymbolicInterval,
+    box_around,
     empty_box,
     end_forms,
+    footprint_of_shape,
     guarded,
     hull,
     interval,
+    shape_of,
     span,
     union_boxes,
     unproved_gaps,
     whole_tensor,
 )
-from bound.infer.footprints.environment import (
-    LoopEnvironment,
-    instances,
-    project_variables,
-    transitive_ranges,
+from bound.infer.phases.pass_down import (
+    SlidingWindow,
+    StageBounds,
+    data_axes,
+    rounded_up,
+    rounds_up,
+    started,
+    uniform_roots,
 )
-from bound.infer.footprints.extents import is_always_empty, max_extent
-from bound.infer.footprints.footprint import NO_GUARD, Footprint, Outline, box_around, footprint_of_shape, shape_of
-from bound.infer.footprints.sampling import takes_two_values
-from bound.infer.phases.pass_down import rounded_up, rounds_up, uniform_roots
-from bound.infer.phases.stage_bounds import SlidingWindow, StageBounds, data_axes, started
 from bound.itervar import IterVar
 from bound.operation import ComputeOp, TensorComputeOp
 from bound.schedule import Stage, simple

@@ -16,11 +16,17 @@ from functools import cached_property
 from math import prod
 
 from bound.infer.accesses import TensorAccess
-from bound.infer.footprints.box import (
+from bound.infer.environment import FEW, LoopEnvironment, constant_extent, has_instance, transitive_ranges
+from bound.infer.extents import enumerate_image
+from bound.infer.footprint import (
     Box,
+    Footprint,
+    Outline,
     SymbolicInterval,
     empty_box,
     end_forms,
+    footprint_of_region,
+    footprint_of_shape,
     independent_terms,
     interval,
     is_contiguous,
@@ -31,13 +37,16 @@ from bound.infer.footprints.box import (
     whole_tensor,
     with_where,
 )
-from bound.infer.footprints.environment import LoopEnvironment, constant_extent, transitive_ranges
-from bound.infer.footprints.extents import enumerate_image
-from bound.infer.footprints.footprint import Footprint, Outline, footprint_of_region, footprint_of_shape
-from bound.infer.footprints.sampling import FEW, has_instance
 from bound.infer.phases.guards import follows_from_one
-from bound.infer.phases.pass_down import overruns_unguarded, roots_above, split_guards, within_side, without_products
-from bound.infer.phases.stage_bounds import StageBounds, data_axes
+from bound.infer.phases.pass_down import (
+    StageBounds,
+    data_axes,
+    overruns_unguarded,
+    roots_above,
+    split_guards,
+    within_side,
+    without_products,
+)
 from bound.itervar import IterVar
 from bound.operation import PlaceholderOp
 from bound.schedule import Fuse, IterVarRelation, Rebase, Split, Stage, simple

@@ -23,16 +23,17 @@ from itertools import product
 from math import gcd, lcm, prod
 from typing import Any, Final
 
-from bound.infer.footprints.box import Box, SymbolicInterval, is_empty, undominated
-from bound.infer.footprints.environment import (
+from bound.infer.environment import (
+    FEW,
     MAX_LISTED,
     LoopEnvironment,
     enumerate_instances,
+    has_instance,
     instances,
+    sample_instances,
     transitive_ranges,
 )
-from bound.infer.footprints.footprint import Footprint, footprint_of_shape
-from bound.infer.footprints.sampling import FEW, has_instance, sample_instances
+from bound.infer.footprint import Box, Footprint, SymbolicInterval, footprint_of_shape, is_empty, undominated
 from bound.schedule import simple
 from bound.schedule.simple import extent, low
 from intset import config
