@@ -5,6 +5,7 @@ For a scan: its body, and which of its steps depend on earlier ones.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -12,12 +13,11 @@ from bound import schedule as schedules
 from bound.infer import BoundsMap, infer_bound
 from bound.infer.infer_bound import NEST_FUNCTIONS
 from bound.itervar import IterVar
-from bound.operation import ComputeOp, Operation, ScanOp
 from bound.schedule import *
 from bound.schedule.attach import create_attach_path
 from bound.schedule.rewrites import post_order
 from bound.schedule.schedule import Schedule
-from bound.tensor import Tensor
+from bound.tensor import ComputeOp, Operation, ScanOp, Tensor
 from bound.tir import walk
 from intset.errors import InputError
 from intset.expr import Expr, as_expr, dag
@@ -65,28 +65,6 @@ def ScanGetBody(scan: Operation) -> list[Operation]:
     return [scan, *inside]
 
 
-class _Classes:
-    """A union-find of dimensions with equal indices, and the dimensions whose class some index contradicts."""
-
-    def __init__(self) -> None:
-        self.parent: dict[Dimension, Dimension] = {}
-        self.failed: set[Dimension] = set()
-
-    def root(self, d: Dimension) -> Dimension:
-        while self.parent.get(d, d) != d:
-            d = self.parent[d]
-        return d
-
-    def join(self, a: Dimension, b: Dimension) -> None:
-        self.parent.setdefault(b, b)
-        self.parent[self.root(a)] = self.root(b)
-
-    def is_in_step(self, d: Dimension) -> bool:
-        members = {e for e in (*self.parent, d) if self.root(e) == self.root(d)}
-        tensors = [tensor for tensor, _ in members]
-        return len(set(tensors)) == len(tensors) and not members & self.failed
-
-
 def ScanFixPointAnalysis(scan: Operation) -> dict[IterVar, Expr]:
     """For each spatial axis of a scan: 1 if a step at index `i` depends on earlier steps at `i` alone, else 0.
 
@@ -94,10 +72,21 @@ def ScanFixPointAnalysis(scan: Operation) -> dict[IterVar, Expr]:
     """
     body = [op for op in ScanGetBody(scan) if op is not scan]
     assert isinstance(scan, ScanOp)
-    states, classes = set(scan.state_placeholder), _Classes()
+    states = set(scan.state_placeholder)
+    same: dict[Dimension, list[Dimension]] = defaultdict(list)  # dimensions with equal indices
+    failed: set[Dimension] = set()  # dimensions that some index contradicts
+
+    def join(a: Dimension, b: Dimension) -> None:
+        same[a].append(b)
+        same[b].append(a)
+
+    def is_in_step(d: Dimension) -> bool:
+        members = set(dag.reachable([d], same.__getitem__))
+        return len({tensor for tensor, _ in members}) == len(members) and members.isdisjoint(failed)
+
     spatial = [(i, k) for i, update in enumerate(scan.update) for k in range(1, update.ndim)]
     for i, k in spatial:
-        classes.join((scan.update[i], k), (scan.state_placeholder[i], k))
+        join((scan.update[i], k), (scan.state_placeholder[i], k))
     for op in body:
         axes = {axis: k for k, axis in enumerate(op.axis)} if isinstance(op, ComputeOp) else {}
         for node in walk.nodes(*op.body) if isinstance(op, ComputeOp) else ():
@@ -109,12 +98,12 @@ def ScanFixPointAnalysis(scan: Operation) -> dict[IterVar, Expr]:
                     continue
                 if isinstance(index, IterVar) and index in axes:
                     for output in op.outputs:
-                        classes.join((output, axes[index]), (read, m))
+                        join((output, axes[index]), (read, m))
                 else:
-                    classes.failed.add((read, m))
+                    failed.add((read, m))
         if not isinstance(op, ComputeOp):
-            classes.failed |= {(t, k) for t in op.input_tensors for k in range(t.ndim)}
-    answers = {(i, k): int(classes.is_in_step((scan.update[i], k))) for i, k in spatial}
+            failed |= {(t, k) for t in op.input_tensors for k in range(t.ndim)}
+    answers = {(i, k): int(is_in_step((scan.update[i], k))) for i, k in spatial}
     return {axis: as_expr(answers[place]) for axis, place in zip(scan.spatial_axis, spatial, strict=True)}
 
 

@@ -34,7 +34,7 @@ from intset.expr.evaluate import compiled, evaluate, point_value
 from intset.expr.range import range_conditions
 from intset.infinity import POS_INF
 from intset.linear.canonical import Normalizer
-from intset.linear.form import Linear
+from intset.linear.form import Linear, is_affine
 from intset.linear.signs import is_met
 from intset.regions.shape import Account, Shape
 from intset.spaces.space import Space
@@ -148,23 +148,23 @@ class LoopEnvironment:
         loops = transitive_ranges(self, e.free_vars())
         return (self.context.extended(loops) if loops else self.context).simplify(e)
 
-    def forms_of(self, cond: Cond) -> list[tuple[str, Linear]] | None:
-        """A conjunction of comparisons as pairs (kind, form): `form >= 0` for "ge", `form == 0` for "eq".
+    def forms_of(self, cond: Cond) -> list[Linear] | None:
+        """The forms that are nonnegative together exactly where a conjunction of comparisons holds.
 
         `None` for disjunctions and disequalities.
         """
-        forms = []
+        forms: list[Linear] = []
         for part in dag.conjuncts(self._plain.cond(cond)):
             if part.op is ops.BOOL:
                 if part.data:
                     continue
-                return [("ge", Linear(-1, {}))]
+                return [Linear(-1, {})]
             if part.op is ops.OR or part.op is ops.AND:
                 return None
             kind, form = self._plain.compared[part]
             if kind is ops.NE:
                 return None
-            forms.append(("ge" if kind is ops.GE else "eq", form))
+            forms += [form] if kind is ops.GE else [form, form.scale(-1)]
         return forms
 
     def bounds(self, form: Linear) -> Ends:
@@ -255,20 +255,12 @@ def _instances(env: LoopEnvironment, variables: Sequence[Var]) -> Shape:
     forms: list[Linear] = []
     for v, r in ranges.items():
         forms += [env.form(v - as_expr(r.min)), env.form(as_expr(r.max) - v)]
-    if all(isinstance(e, Var) for form in forms for e in form.terms):
-        return _parameters(env, forms, [v for v in ranges if v not in variables])
+    if all(map(is_affine, forms)):
+        return env.shapes.box([], forms).without([v for v in ranges if v not in variables])
     try:
         return _ask_domain(env, ranges, variables)
     except BudgetError:
-        points = _listed(env, variables)
-        if points is not None:
-            return points
-    forms = []  # fallback: numeric bounds of each loop
-    for v in variables:
-        low, high = env.bounds(env.form(v))
-        forms += [] if low is None else [env.form(v - low)]
-        forms += [] if high is None else [env.form(high - v)]
-    return _parameters(env, forms)
+        return size_bounds(env, variables)
 
 
 def size_bounds(env: LoopEnvironment, params: Sequence[Expr]) -> Shape:
@@ -279,12 +271,7 @@ def size_bounds(env: LoopEnvironment, params: Sequence[Expr]) -> Shape:
         low, high = env.bounds(form)
         forms += [] if low is None else [form.shift(-low)]
         forms += [] if high is None else [form.scale(-1).shift(high)]
-    return _parameters(env, forms)
-
-
-def _parameters(env: LoopEnvironment, forms: Sequence[Linear], running: Sequence[Var] = ()) -> Shape:
-    """The parameters at which all forms are nonnegative for some values of `running`."""
-    return env.shapes.box([], forms).without(running)
+    return env.shapes.box([], forms)
 
 
 def _ask_domain(env: LoopEnvironment, ranges: Mapping[Var, Range], variables: Sequence[Var]) -> Shape:
@@ -295,18 +282,6 @@ def _ask_domain(env: LoopEnvironment, ranges: Mapping[Var, Range], variables: Se
     if image.notes:
         raise BudgetError(image.notes[0])
     return image.shape.dims_to_params(variables)
-
-
-def _listed(env: LoopEnvironment, variables: Sequence[Var]) -> Shape | None:
-    """The instances as a set of points; `None` for symbolic sizes or too many instances."""
-    visited = enumerate_instances(env, variables)
-    points = None if visited is None else sorted(visited)
-    if points is None or len(points) > MAX_LISTED:
-        return None
-    try:
-        return env.shapes.listing(points, (), len(variables)).dims_to_params(variables)
-    except BudgetError:
-        return None
 
 
 def enumerate_instances(env: LoopEnvironment, variables: Sequence[Var]) -> Iterator[tuple[int, ...]] | None:

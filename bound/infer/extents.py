@@ -441,7 +441,7 @@ def bound_quotient_differences(env: LoopEnvironment, form: Linear) -> Linear:
                 bound = _difference(env, e, other)
                 if bound is not None:
                     number = min(k, -j)
-                    rest = form.plus(Linear(0, {e: 1}), -number).plus(Linear(0, {other: 1}), number)
+                    rest = form.plus(atom(e), -number).plus(atom(other), number)
                     return bound_quotient_differences(env, rest.plus(env.form(bound), number))
     return form
 

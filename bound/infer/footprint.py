@@ -38,7 +38,7 @@ from intset.errors import BudgetError, CountError
 from intset.expr import Cond, Expr, Range, Var, as_expr, constant_value, dag, ops
 from intset.expr.build import maximum, minimum
 from intset.infinity import Infinity
-from intset.linear.form import Linear, constant
+from intset.linear.form import Linear, atom, constant, is_affine
 from intset.regions.shape import Shape
 from intset.simplify.engine import cost
 
@@ -81,7 +81,7 @@ class SymbolicInterval:
         """The interval as a `Range`."""
         low = self.low()
         extents = [form.expr() for form in self.extents()] if len(self.lows) == 1 else []
-        if extents and all(isinstance(e, Var) for e in self.lows[0].terms):
+        if extents and is_affine(self.lows[0]):
             extent = minimum(*extents)
         else:
             extent = minimum(*(form.shift(1).expr() for form in self.highs)) - low
@@ -134,7 +134,7 @@ class Box:
 
     def is_affine(self) -> bool:
         """Whether all ends and conditions are affine in variables."""
-        return not self.also and all(isinstance(e, Var) for form in self._forms() for e in form.terms)
+        return not self.also and all(map(is_affine, self._forms()))
 
     def key(self) -> object:
         """A structural key: equal keys, equal boxes."""
@@ -211,12 +211,10 @@ def with_conditions(env: LoopEnvironment, box: Box, conditions: Iterable[Cond]) 
     """The box with further conditions on fixed variables in its guard."""
     for cond in conditions:
         forms = env.forms_of(cond)
-        if forms is None:
-            if cond not in box.also:
-                box = Box(box.sides, box.where, (*box.also, cond))
-            continue
-        for kind, form in forms:
-            box = with_where(env, box, (form,) if kind == "ge" else (form, form.scale(-1)))
+        if forms is not None:
+            box = with_where(env, box, forms)
+        elif cond not in box.also:
+            box = Box(box.sides, box.where, (*box.also, cond))
     return box
 
 
@@ -501,7 +499,7 @@ def independent_terms(
             side, is_contiguous = (None if side is None else remainder_interval(env, side, width)), False
             factor = -factor // width
             left = left.plus(of, -factor)
-            left = left.plus(Linear(0, {outermost: 1}), factor * width)
+            left = left.plus(atom(outermost), factor * width)
         if side is None:
             return None
         if outermost in left.terms:
@@ -545,7 +543,7 @@ def _remaindered(
         if by is None or not 0 < factor == k * (divisor // by) or divisor % by or by == divisor:
             continue
         if env.form(e.args[0]).same(dividend):
-            return by, divisor // by, Linear(0, {e: 1})
+            return by, divisor // by, atom(e)
     if all(form.terms.get(v, 0) * divisor == factor * dividend.terms[v] for v in running):
         return (1, divisor, dividend) if factor % divisor == 0 else None
     return None
@@ -594,13 +592,15 @@ def _sum(rest: Linear, terms: Sequence[tuple[EndForms, int]]) -> list[Linear] | 
     """
     if prod(len(side) for side, _ in terms) > _MAX_SUM_FORMS:
         return None
-    sums = []
-    for choice in product(*(side for side, _ in terms)):
-        total = rest
-        for form, (_, k) in zip(choice, terms, strict=True):
-            total = total.plus(form, k)
-        sums.append(total)
-    return sums
+    factors = [k for _, k in terms]
+    return [added(rest, zip(choice, factors, strict=True)) for choice in product(*(side for side, _ in terms))]
+
+
+def added(form: Linear, terms: Iterable[tuple[Linear, int]]) -> Linear:
+    """A form plus multiples of others."""
+    for other, factor in terms:
+        form = form.plus(other, factor) if factor else form
+    return form
 
 
 FOOTPRINT: Final = 1_000_000  # operations of the domain, for one question
@@ -819,7 +819,7 @@ def footprint_of_region(env: LoopEnvironment, region: Region, shape: Sequence[Ex
     is_box = all(a is b for a, b in zip(sides, box, strict=True)) and _equals_its_box(env, region)
     exact = region.is_exact and is_box
     notes = region.notes if exact or not region.is_exact else (*region.notes, "the box around a region that is none")
-    return Footprint(region.dims, box_of_ranges(env, sides), None, exact, notes)
+    return Footprint(region.dims, _box_of_ends(env, [(r.min, r.max) for r in sides]), None, exact, notes)
 
 
 def _equals_its_box(env: LoopEnvironment, region: Region) -> bool:
@@ -847,18 +847,18 @@ def _within(r: Range, extent: Expr) -> Range:
     return Range(r.min, extent - r.min) if isinstance(r.min, Expr) else Range(0, extent)
 
 
-def box_of_ranges(env: LoopEnvironment, ranges: Iterable[Range]) -> Box:
-    """The box with these ranges as sides; minima and maxima become several forms.
+def _box_of_ends(env: LoopEnvironment, ends: Iterable[tuple[Expr | Infinity, Expr | Infinity]]) -> Box:
+    """The box with sides from first to last elements; minima and maxima become several forms.
 
     Raises
     ------
     BudgetError: an end is infinite.
     """
     sides = []
-    for r in ranges:
-        if not isinstance(r.min, Expr) or not isinstance(r.extent, Expr):
+    for low, high in ends:
+        if isinstance(low, Infinity) or isinstance(high, Infinity):
             raise BudgetError("a region without end")
-        sides.append(interval_of_ends(env, r.min, as_expr(r.max)))
+        sides.append(interval_of_ends(env, low, high))
     return Box(tuple(sides))
 
 
@@ -892,10 +892,5 @@ def _hull_of(env: LoopEnvironment, shape: Shape) -> Box:
         ends = shape.dim_bounds()
         with suppress(BudgetError):
             where = shape.project(()).condition(())
-    sides = []
-    for low, high in ends:
-        if isinstance(low, Infinity) or isinstance(high, Infinity):
-            raise BudgetError("a region without end")
-        sides.append(interval_of_ends(env, low, high))
-    box = Box(tuple(sides))
+    box = _box_of_ends(env, ends)
     return box if where is None else with_conditions(env, box, dag.conjuncts(where))

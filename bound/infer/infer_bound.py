@@ -41,11 +41,10 @@ from bound.infer.phases.pass_down import (
     pass_down,
 )
 from bound.itervar import IterVar
-from bound.operation import Operation, PlaceholderOp
 from bound.schedule import AttachType, Rebase, Schedule, Stage
 from bound.schedule.attach import AttachPath, attachment, create_attach_path
 from bound.schedule.simple import extent, low, number
-from bound.tensor import Tensor
+from bound.tensor import Operation, PlaceholderOp, Tensor
 from intset import config
 from intset.config import Configured, as_configured
 from intset.context import Context

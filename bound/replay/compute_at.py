@@ -30,7 +30,6 @@ from typing import Any, Final
 
 from bound.errors import InputError, ScheduleError
 from bound.itervar import IterType, IterVar
-from bound.operation import ComputeOp, Operation, PlaceholderOp, redirected
 from bound.replay import loops
 from bound.replay.loops import Conflict, Leaf, Reason, Repair, ReplayError, ScheduleSnapshot, SharedNest, is_inlined
 from bound.replay.transform_replay import (
@@ -50,8 +49,8 @@ from bound.replay.transform_replay import (
 )
 from bound.schedule import Schedule, Stage
 from bound.schedule.relations import with_ancestors
-from bound.schedule.rewrites import insert_after, redirect
-from bound.tensor import Tensor
+from bound.schedule.rewrites import insert_stage, redirect
+from bound.tensor import ComputeOp, Operation, PlaceholderOp, Tensor, redirected
 from bound.tir import walk
 from bound.tir.reduce import Reduction
 from bound.tir.value import REDUCE, Value, make
@@ -769,7 +768,7 @@ def recompute(schedule: Schedule, producer: Tensor, consumer: Tensor) -> dict[Te
         op = stage.op
         assert isinstance(op, ComputeOp)
         copy, axes = _copy(op, clones)
-        stage_of_clone = insert_after(stage, copy)
+        stage_of_clone = insert_stage(stage, copy, is_after=True)
         _give_loops(stage, stage_of_clone, axes)
         clones.update(zip(op.outputs, copy.outputs, strict=True))
     clone_of = _known_as(schedule, originals, clones)

@@ -32,13 +32,14 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from graphlib import CycleError, TopologicalSorter
 from itertools import pairwise, takewhile
 from typing import Final
 
 from bound.errors import ScheduleError
 from bound.itervar import IterType, IterVar
-from bound.operation import ComputeOp, ExternOp, Operation, PlaceholderOp, ScanOp
 from bound.replay.transform_replay import (
     BROADCAST,
     FORMS,
@@ -47,6 +48,7 @@ from bound.replay.transform_replay import (
     Matching,
     TensorDomain,
     TransformHistory,
+    apply_relation,
     axis_map,
     domain,
     equal_sizes,
@@ -69,7 +71,7 @@ from bound.schedule import (
     Tail,
 )
 from bound.schedule.relations import pass_down_domain, with_ancestors
-from bound.tensor import Tensor
+from bound.tensor import ComputeOp, ExternOp, Operation, PlaceholderOp, ScanOp, Tensor
 from intset.expr import Expr, Range, dag
 
 REDUCTION: Final = "reduction"
@@ -205,12 +207,7 @@ class SharedLoop:
 
     def path(self) -> tuple[SharedLoop, ...]:
         """Return this loop and its ancestors, innermost first."""
-        loops: list[SharedLoop] = []
-        at: SharedLoop | None = self
-        while at is not None:
-            loops.append(at)
-            at = at.parent
-        return tuple(loops)
+        return (self,) if self.parent is None else (self, *self.parent.path())
 
 
 @dataclass(frozen=True, eq=False)
@@ -349,11 +346,9 @@ class SharedNest:
                 if leaf not in before:
                     before[leaf] = at
                     waiting.append(leaf)
-        way: list[Leaf] = []
-        step: Leaf | None = other if other in before else None
-        while step is not None:
+        way = [other] if other in before else []
+        while way and (step := before[way[-1]]) is not None:
             way.append(step)
-            step = before.get(step)
         return way[::-1]
 
 
@@ -498,13 +493,9 @@ def extend_loops(nest: SharedNest, op: Operation, other: Operation) -> ExtendedL
 
 def _accumulates(nest: SharedNest, op: ComputeOp) -> bool:
     """Return whether recomputing an element would add to it twice: a data loop stands inside of a reduction."""
-    kinds = nest.domains[op].kinds
-    seen = False
-    for iv in nest.domains[op].loop:
-        if seen and kinds[iv] != REDUCTION_AXIS:
-            return True
-        seen = seen or kinds[iv] == REDUCTION_AXIS
-    return any(nest.kind((op, loop.positions[op])) == REDUCTION_AXIS for loop in nest.chain[op])
+    domain = nest.domains[op]
+    reduces = [domain.kinds[iv] == REDUCTION_AXIS for iv in domain.loop]
+    return reduces != sorted(reduces) or any(reduces[loop.positions[op]] for loop in nest.chain[op])
 
 
 def _roots(nest: SharedNest, start: Leaf, end: Leaf) -> dict[IterVar, IterVar]:
@@ -595,9 +586,7 @@ class _LoopExtension:
         for relation in relations:
             if any(iv not in alive for iv in relation.parents):
                 return None
-            for iv in relation.parents:
-                del alive[iv]
-            alive.update(dict.fromkeys(relation.children))
+            apply_relation(relation, alive)
         loop = [instead.get(iv, iv) for iv in self.own.loop]
         left = [iv for iv in alive if iv not in set(loop)]
         if any(iv not in alive for iv in loop) or any(iv not in steps.alone or iv not in self.own.root for iv in left):
@@ -658,30 +647,26 @@ def _self_mapped(nest: SharedNest) -> Iterator[Conflict]:
 def _nested(nest: SharedNest) -> Iterator[Conflict]:
     """Set the parent of each loop: the innermost of its outer loops, which must contain all others."""
     outer: dict[SharedLoop, dict[SharedLoop, Leaf]] = {loop: {} for loop in nest.loop_of.values()}
-    inner: dict[SharedLoop, list[SharedLoop]] = {loop: [] for loop in outer}
     for op, chain in nest.chain.items():
         for around, loop in pairwise(chain):
-            if around not in outer[loop]:
-                outer[loop][around] = (op, loop.positions[op])
-                inner[around].append(loop)
-    waiting = {loop: len(around) for loop, around in outer.items()}
-    ready = deque(loop for loop, count in waiting.items() if not count)
-    while ready:
-        loop = ready.popleft()
-        if outer[loop]:
-            loop.parent = max(outer[loop], key=lambda around: around.depth)
-            loop.depth = loop.parent.depth + 1
-            path = set(loop.parent.path())
-            astray = next((around for around in outer[loop] if around not in path), None)
-            if astray is not None:
-                yield Conflict(MISMATCH, (outer[loop][loop.parent], outer[loop][astray]))
-        for inside in inner[loop]:
-            waiting[inside] -= 1
-            if not waiting[inside]:
-                ready.append(inside)
-    stuck = next((loop for loop, count in waiting.items() if count), None)
-    if stuck is not None:
-        yield Conflict(MISMATCH, (stuck.leaves[0], stuck.leaves[-1]))
+            outer[loop].setdefault(around, (op, loop.positions[op]))
+    sorter = TopologicalSorter(outer)
+    with suppress(CycleError):  # some loops are never ready then
+        sorter.prepare()
+    stuck = dict.fromkeys(outer)
+    while sorter.is_active():
+        for loop in sorter.get_ready():
+            sorter.done(loop)
+            del stuck[loop]
+            if outer[loop]:
+                loop.parent = max(outer[loop], key=lambda around: around.depth)
+                loop.depth = loop.parent.depth + 1
+                path = set(loop.parent.path())
+                astray = next((around for around in outer[loop] if around not in path), None)
+                if astray is not None:
+                    yield Conflict(MISMATCH, (outer[loop][loop.parent], outer[loop][astray]))
+    for loop in list(stuck)[:1]:
+        yield Conflict(MISMATCH, (loop.leaves[0], loop.leaves[-1]))
 
 
 def _one_kind(nest: SharedNest) -> Iterator[Conflict]:
@@ -731,7 +716,7 @@ def check_order(nest: SharedNest) -> Sequence[Conflict]:
                 after.setdefault(at, {}).setdefault(first, {}).setdefault(second, (op, reader))
     if unfinished:
         return unfinished
-    circles = [circle for inside in after.values() for circle in _circles(inside)]
+    circles = [circle for inside in after.values() if (circle := _circle(inside))]
     loops = dict.fromkeys(item for circle in circles for item, _ in circle if isinstance(item, SharedLoop))
     apart = _entered_again(nest, loops) if loops else []
     return apart or [_circular(nest, circle) for circle in circles[:1]]
@@ -739,53 +724,29 @@ def check_order(nest: SharedNest) -> Sequence[Conflict]:
 
 def _common(one: SharedLoop | None, other: SharedLoop | None) -> SharedLoop | None:
     """Return the innermost loop that contains both."""
-    while one is not other:
-        assert one is not None or other is not None
-        if other is None or (one is not None and one.depth >= other.depth):
-            assert one is not None
-            one = one.parent
-        else:
-            other = other.parent
-    return one
+    if one is None or other is None:
+        return None
+    around = other.path()
+    return next((loop for loop in one.path() if loop in around), None)
 
 
 def _item(nest: SharedNest, op: Operation, at: SharedLoop | None) -> object:
     """Return the item of the body of loop `at` that contains an operation: a loop directly inside, or the operation."""
     loop = nest.body(op)
-    if loop is at:
+    if loop is None or loop is at:
         return op
-    while loop is not None and loop.parent is not at:
-        loop = loop.parent
-    return loop
+    return next(inner for inner in loop.path() if inner.parent is at)
 
 
-def _circles(
+def _circle(
     after: Mapping[object, Mapping[object, tuple[Operation, Operation]]],
-) -> Iterator[list[tuple[object, tuple[Operation, Operation]]]]:
-    """Yield disjoint cycles of items, each item with the read that orders the next one behind it."""
-    done: set[object] = set()
-    for start in after:
-        if start in done:
-            continue
-        way: list[object] = [start]
-        position = {start: 0}
-        steps = [iter(after[start])]
-        while way:
-            step = next(steps[-1], None)
-            if step is not None and step in position:
-                cycle = way[position[step] :]
-                yield [(item, after[item][nxt]) for item, nxt in zip(cycle, [*cycle[1:], cycle[0]], strict=True)]
-            elif step is not None:
-                if step not in done:
-                    position[step] = len(way)
-                    way.append(step)
-                    steps.append(iter(after.get(step, ())))
-                continue
-            gone = 1 if step is None else len(way) - position[step]
-            for item in way[-gone:]:
-                done.add(item)
-                del position[item]
-            del way[-gone:], steps[-gone:]
+) -> list[tuple[object, tuple[Operation, Operation]]]:
+    """A cycle of items, each item with the read that orders the next one behind it; empty if there is none."""
+    try:
+        TopologicalSorter(after).prepare()
+    except CycleError as error:
+        return [(item, after[item][following]) for following, item in pairwise(error.args[1])][::-1]
+    return []
 
 
 def _entered_again(nest: SharedNest, loops: Collection[SharedLoop]) -> list[Conflict]:
@@ -859,13 +820,11 @@ def _in_one_loop(nest: SharedNest, loop: SharedLoop, *both: Operation) -> list[C
 
 def _unfinished(nest: SharedNest, at: SharedLoop | None, op: Operation, reader: Operation) -> Conflict | None:
     """Return a conflict if `reader` is inside a loop that `op` runs but does not share with it."""
-    loop = at
-    while loop is not None:
+    for loop in () if at is None else at.path():
         own = loop.leaf_of(op)
         if own is not None and nest.owns(own) and nest.kind(own) != BROADCAST:
             why = next(iter(_in_one_loop(nest, loop, op, reader)), None)
             return why or Conflict(ORDER, (own, next((leaf for leaf in reversed(loop.leaves) if leaf != own), own)))
-        loop = loop.parent
     return None
 
 
@@ -930,12 +889,9 @@ class ScheduleSnapshot:
         self.readers: dict[Operation, tuple[Operation, ...]] = {op: self._readers(op) for op in self.rank}
         self.before = {op: schedule[op].compute_at_position for op in self.ops}
         self.position = dict(self.before)
-        self._targets: dict[Stage, set[object]] = {}
-        for placed in (*schedule.stages, *schedule.groups):
-            if placed.attach_stage is not None:
-                self._targets.setdefault(placed.attach_stage, set()).add(placed.attach_ivar)
-            if placed.store_stage is not None:
-                self._targets.setdefault(placed.store_stage, set()).add(placed.store_ivar)
+        placed = (*schedule.stages, *schedule.groups)
+        self._targets: set[tuple[Stage | None, IterVar | None]] = {(s.attach_stage, s.attach_ivar) for s in placed}
+        self._targets |= {(s.store_stage, s.store_ivar) for s in placed}
         self.slid: set[IterVar] = {iv for stage in schedule.stages for iv in stage.kept_over()}
         self._matches: dict[tuple[Operation, Operation], tuple[TensorDomain, TensorDomain, Matching]] = {}
 
@@ -1010,7 +966,7 @@ class ScheduleSnapshot:
             return MISMATCH
         gone = set(old.loop) - set(new.loop)
         stage = self.stage(op)
-        if any(iv in self._targets.get(stage, ()) for iv in gone):
+        if any((stage, iv) in self._targets for iv in gone):
             return FROZEN
         return KIND if any(iv in stage.iter_var_attrs for iv in gone) else None
 

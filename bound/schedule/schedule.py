@@ -17,13 +17,12 @@ from typing import Any, ClassVar, Final, Self, overload
 from bound import dtypes
 from bound.errors import InputError, ScheduleError
 from bound.itervar import IterVar
-from bound.operation import ComputeOp, Operation, ScanOp
 from bound.schedule import rewrites
 from bound.schedule.attach import WARP, AttachType, check_attachments, storage_rank, thread_rank
 from bound.schedule.relations import Fuse, Rebase, Split
 from bound.schedule.rewrites import Reach, group_of, post_order, replace_op, transform_layout
 from bound.schedule.stage import Stage
-from bound.tensor import Tensor
+from bound.tensor import ComputeOp, Operation, ScanOp, Tensor
 from bound.tir import walk
 from bound.tir.machine import within
 from bound.tir.value import Operand

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any, Protocol, TypeAlias, cast, overload
 
 from bound import dtypes
@@ -216,13 +216,10 @@ def comm_reducer(
     arguments.a_function(fcombine, "fcombine")
     arguments.a_function(fidentity, "fidentity")
     arguments.a_name(name, "the name of a reducer")
-    combiners: dict[tuple[str, ...], CommReducer] = {}
 
+    @cache
     def combiner(types: tuple[str, ...]) -> CommReducer:
-        known = combiners.get(types)
-        if known is None:
-            known = combiners[types] = _make_combiner(fcombine, fidentity, name, types)
-        return known
+        return _make_combiner(fcombine, fidentity, name, types)
 
     def reducer(expr: object, *args: object, axis: object = None, where: object = None, init: object = None) -> Reduced:
         if axis is None and args and _are_axes(args[0]):

@@ -34,9 +34,8 @@ from typing import Any, Final, TypeAlias
 from bound import dtypes, infer_bound
 from bound.infer import BoundsMap, StagePiece, StageRegion
 from bound.infer.infer_bound import NEST_FUNCTIONS
-from bound.operation import ComputeOp, Operation, PlaceholderOp
 from bound.schedule import AttachType, Schedule, Stage
-from bound.tensor import Tensor
+from bound.tensor import ComputeOp, Operation, PlaceholderOp, Tensor
 from bound.tir import walk
 from bound.tir.machine import TRAPPING
 from bound.tir.value import CALL, CONVERT, Operand, Value

@@ -39,10 +39,7 @@ class _LoopNames:
 
     def __init__(self, stages: Iterable[Stage], sharing: Sharing) -> None:
         self.sharing = sharing
-        owner: dict[Var, Stage] = {}
-        for stage in stages:
-            owner.update(dict.fromkeys(stage.all_iter_vars, stage))
-        self.owner = owner
+        self.owner: dict[Var, Stage] = {iv: stage for stage in stages for iv in stage.all_iter_vars}
         self._full: dict[Var, Var] = {}
 
     def loop(self, iv: IterVar) -> str:

@@ -52,15 +52,13 @@ from bound.infer.phases.pass_down import (
     uniform_roots,
 )
 from bound.itervar import IterVar
-from bound.operation import ComputeOp, TensorComputeOp
 from bound.schedule import Stage, simple
 from bound.schedule.relations import with_ancestors
 from bound.schedule.simple import extent, low
-from bound.tensor import Tensor
+from bound.tensor import ComputeOp, Tensor, TensorComputeOp
 from intset.errors import BudgetError
 from intset.expr import Cond, Expr, Range, Var, as_expr, dag, ops
 from intset.expr.build import logical_and, logical_or, select
-from intset.expr.node import truth
 from intset.expr.range import range_conditions
 from intset.linear.form import Linear
 from intset.regions.shape import Shape
@@ -491,4 +489,4 @@ def _precedes(pairs: Sequence[tuple[Var, Var]]) -> Cond:
     for first, second in pairs:
         cases.append(logical_and(*same, first < second))
         same.append(first.eq(second))
-    return logical_or(*cases) if cases else truth(False)
+    return logical_or(*cases)

@@ -44,9 +44,7 @@ _FORMS: Final = Normalizer({})
 def is_known(env: LoopEnvironment, cond: Cond) -> bool:
     """Whether a condition is proved by the environment alone."""
     forms = env.forms_of(cond)
-    return forms is not None and all(
-        env.is_nonneg(form) and (kind == "ge" or env.is_nonneg(form.scale(-1))) for kind, form in forms
-    )
+    return forms is not None and all(map(env.is_nonneg, forms))
 
 
 def without_implied(env: LoopEnvironment, loops: Sequence[Var], guards: Sequence[Cond]) -> tuple[Cond, ...]:
@@ -165,7 +163,7 @@ def _is_never_negative(env: LoopEnvironment, form: Linear) -> bool:
 def _nonnegative(env: LoopEnvironment, guard: Cond) -> Linear | None:
     """The form whose nonnegativity a guard says; `None` for other guards."""
     forms = env.forms_of(guard)
-    return forms[0][1] if forms is not None and len(forms) == 1 and forms[0][0] == "ge" else None
+    return forms[0] if forms is not None and len(forms) == 1 else None
 
 
 def _has_witness(env: LoopEnvironment, ranges: Mapping[Var, Range], guard: Cond, others: Sequence[Cond]) -> bool:

@@ -23,11 +23,10 @@ from bound.infer.phases.gather import box_within, enclosing_guards, gather, gath
 from bound.infer.phases.pass_down import StageBounds, data_axes, loop_range, overruns_unguarded, pass_down, rounded_up
 from bound.infer.phases.propagate import LoopState, Propagation, initialise_leaves, pass_up, storage_rank_of
 from bound.itervar import IterVar
-from bound.operation import ComputeOp, Operation, PlaceholderOp
 from bound.schedule import AttachType, Fuse, Rebase, Schedule, Split, Stage, simple
 from bound.schedule.attach import AttachPath, needs_relax, slid_loops
 from bound.schedule.relations import pass_down_domain
-from bound.tensor import Tensor
+from bound.tensor import ComputeOp, Operation, PlaceholderOp, Tensor
 from intset.context import Context
 from intset.expr import Cond, Expr, Range, Var, as_expr, const
 from intset.linear.canonical import Normalizer

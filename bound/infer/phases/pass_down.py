@@ -21,12 +21,11 @@ from bound.infer.environment import LoopEnvironment, constant_extent, transitive
 from bound.infer.footprint import Footprint, SymbolicInterval, end_forms
 from bound.infer.phases.guards import is_known, without_implied
 from bound.itervar import IterType, IterVar
-from bound.operation import ComputeOp, Operation, TensorComputeOp
 from bound.schedule import Fuse, IterVarRelation, Rebase, Split, Stage, Tail, simple
 from bound.schedule.attach import AttachPath
 from bound.schedule.relations import pass_down_domain, pass_up_index, with_ancestors, with_descendants
 from bound.schedule.simple import extent, low
-from bound.tensor import Tensor
+from bound.tensor import ComputeOp, Operation, Tensor, TensorComputeOp
 from intset import config
 from intset.domains.sets.answers import image_in_instances
 from intset.errors import BudgetError
@@ -399,16 +398,10 @@ def within_side(
     if by_region and iv in data_axes(bounds.op):
         lows, highs = ([f for f in forms if not has_cases_of_products(f.expr())] for forms in (side.lows, side.highs))
         side = SymbolicInterval(tuple(lows), tuple(highs))
-    above = below(env, value, side, end)
-    if iv not in bounds.aligned:
-        return above
-    return [*(value >= low.expr() for low in side.lows if not _is_at_most(env, low, env.form(value))), *above]
-
-
-def below(env: LoopEnvironment, value: Expr, side: SymbolicInterval, end: Linear | None = None) -> list[Cond]:
-    """The unproved conditions that a value is at most the upper end of an interval."""
     form = env.form(value)
-    conditions = []
+    conditions: list[Cond] = []
+    if iv in bounds.aligned:
+        conditions += [value >= low.expr() for low in side.lows if not _is_at_most(env, low, form)]
     for high in side.highs:
         ends = [e for e in end_forms(env, high.expr(), ops.MIN) if end is None or not e.same(end)]
         if not all(_is_at_most(env, form, e) for e in ends):
@@ -509,10 +502,8 @@ def uniform_roots(stage: Stage, relations: Sequence[IterVarRelation], with_npart
     These are fused roots, roots split by `nparts` or with shifting tiles (their indices would not be affine), and roots
     with threaded, unrolled, vectorized or tensorized loops.
     """
-    marked: set[IterVar] = set()
-    for iv in stage.leaf_iter_vars:
-        if stage.thread_of(iv) is not None or stage.kind_of(iv) in _FIXED_KINDS:
-            marked.add(iv)
+    leaves = stage.leaf_iter_vars
+    marked = {iv for iv in leaves if stage.thread_of(iv) is not None or stage.kind_of(iv) in _FIXED_KINDS}
     for relation in reversed(relations):
         if isinstance(relation, Fuse) or any(child in marked for child in relation.children):
             marked.update(relation.parents)
@@ -556,12 +547,13 @@ def _split_of_root(relations: Sequence[IterVarRelation], root: IterVar) -> Split
 def nest_of(bounds: StageBounds) -> StageNest:
     """The nest of a stage for a code generator."""
     loops = tuple(loop_of(bounds, iv) for iv in bounds.stage.leaf_iter_vars)
-    values = {iv: as_expr(e) for iv, e in bounds.values.items()}
-    return StageNest(bounds.stage, loops, values, bounds.guards, bounds.start)
+    return StageNest(bounds.stage, loops, bounds.values, bounds.guards, bounds.start)
 
 
 def loop_of(bounds: StageBounds, iv: IterVar) -> StageLoop:
-    """A loop of a stage with its thread and kind."""
+    """The loop of an axis with its thread and kind; a new one from 0 without one."""
+    if iv not in bounds.loops:
+        return StageLoop(iv.part(iv.name), Range(0, bounds.ranges[iv].extent), None, IterType.DATA_PAR)
     return StageLoop(iv, bounds.loops[iv], bounds.stage.thread_of(iv), bounds.stage.kind_of(iv))
 
 
@@ -595,9 +587,10 @@ def create_reduction_init(env: LoopEnvironment, bounds: StageBounds) -> Reductio
         return None
     kinds = _constituents(bounds)
     reducing = {iv for iv, (reduces, _) in kinds.items() if reduces}
-    position = next((k for k, iv in enumerate(leaves) if iv in reducing and not _is_one(bounds, iv)), len(leaves))
+    running = (k for k, iv in enumerate(leaves) if iv in reducing and constant_extent(bounds.loops[iv]) != 1)
+    position = next(running, len(leaves))
     relations = tuple(r for r in bounds.relations if not reducing.intersection(r.children))
-    loops = {iv: _loop(bounds, iv) for iv in _inside(bounds, kinds, position)}
+    loops = {iv: loop_of(bounds, iv) for iv in _inside(bounds, kinds, position)}
     points: dict[IterVar, Expr] = {
         iv: low(env.ranges[iv]) if constant_extent(env.ranges[iv]) == 1 else iv
         for iv in (*bounds.outer, *leaves[:position])
@@ -606,14 +599,14 @@ def create_reduction_init(env: LoopEnvironment, bounds: StageBounds) -> Reductio
     for iv, loop in loops.items():
         env.add(loop.iv, loop.range)
         own = low(loop.range) if constant_extent(loop.range) == 1 else loop.iv
-        points[iv] = own if loop.iv is iv else as_expr(own + low(bounds.ranges[iv]))
-    values = pass_up_index(relations, bounds.ranges, points)
-    values = {iv: as_expr(values[iv]) for iv in op.root_iter_vars if iv in values and iv not in reducing}
+        points[iv] = own if loop.iv is iv else own + low(bounds.ranges[iv])
+    spelled = pass_up_index(relations, bounds.ranges, points)
+    values = {iv: spelled[iv] for iv in op.root_iter_vars if iv in spelled and iv not in reducing}
     is_mixed = any(kinds[r.children[0]] == (True, True) for r in bounds.relations)  # the data loops are new
     inside = bounds.stays_inside and not is_mixed
     apart = replace(bounds, relations=relations, values=values, stays_inside=inside)
     around = [*(iv for _, iv in bounds.path), *leaves[:position], *(loop.iv for loop in loops.values())]
-    guards = without_implied(env, around, all_guards(env, apart, pass_up_index(relations, bounds.ranges, points)))
+    guards = without_implied(env, around, all_guards(env, apart, spelled))
     return ReductionInit(position, tuple(loops.values()), values, guards)
 
 
@@ -635,27 +628,11 @@ def _constituents(bounds: StageBounds) -> dict[IterVar, tuple[bool, bool]]:
 def _inside(bounds: StageBounds, kinds: Mapping[IterVar, tuple[bool, bool]], position: int) -> list[IterVar]:
     """The data axes with loops from `position` inwards, ordered by their first loops."""
     leaves = bounds.stage.leaf_iter_vars
-    fused = [
-        iv
-        for relation in bounds.relations
-        if kinds[relation.children[0]][0]
-        for iv in relation.parents
-        if not kinds[iv][0]
-    ]
+    mixed = (relation for relation in bounds.relations if kinds[relation.children[0]][0])
+    fused = [iv for relation in mixed for iv in relation.parents if not kinds[iv][0]]
 
     def first(iv: IterVar) -> int:
         below = with_descendants(bounds.relations, (iv,))
         return next(k for k, leaf in enumerate(leaves) if leaf in below)
 
     return sorted((*(iv for iv in leaves[position:] if not kinds[iv][0]), *fused), key=first)
-
-
-def _loop(bounds: StageBounds, iv: IterVar) -> StageLoop:
-    """The loop of an axis; a new one from 0 without one."""
-    if iv in bounds.loops:
-        return loop_of(bounds, iv)
-    return StageLoop(iv.part(iv.name), Range(0, bounds.ranges[iv].extent), None, IterType.DATA_PAR)
-
-
-def _is_one(bounds: StageBounds, iv: IterVar) -> bool:
-    return constant_extent(bounds.loops[iv]) == 1
