@@ -35,7 +35,7 @@ from bound.infer.phases.pass_down import (
     StageBounds,
     StageLoop,
     StageNest,
-    create_reduction_init,
+    finish_nest,
     idle_threads,
     nest_of,
     pass_down,
@@ -602,12 +602,13 @@ def infer_stages(state: InferenceState) -> InferenceState:
     _infer(state)
     env = state.env
     equations = thread_equations(state.bounds.values(), env, state.sizes, state.tiles)
-    if not equations:
-        return state
-    context = env.context.extended(facts=equations, provenance=ASSERTED)
-    env = LoopEnvironment(context, state.sizes.free, state.domain, env.account)
-    state = replace(state, env=env, bounds={}, requests={}, threads={}, _propagations={}, equations=equations)
-    _infer(state)
+    if equations:
+        context = env.context.extended(facts=equations, provenance=ASSERTED)
+        env = LoopEnvironment(context, state.sizes.free, state.domain, env.account)
+        state = replace(state, env=env, bounds={}, requests={}, threads={}, _propagations={}, equations=equations)
+        _infer(state)
+    for bounds in state.bounds.values():
+        finish_nest(env, bounds)
     return state
 
 
@@ -628,5 +629,4 @@ def _infer(state: InferenceState) -> None:
         state.threads.update(declared_threads(stage, state.sizes))
         infer_root_bound(state, bounds)
         pass_down(state.env, bounds, partial(region_of_loops, state, bounds))
-        bounds.start = create_reduction_init(state.env, bounds)
         state.threads.update(idle_threads(bounds))

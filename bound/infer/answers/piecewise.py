@@ -41,8 +41,8 @@ from bound.infer.phases.pass_down import (
     ReductionInit,
     StageBounds,
     StageNest,
-    create_reduction_init,
     data_axes,
+    finish_nest,
     nest_of,
     pass_down,
     uniform_roots,
@@ -269,7 +269,7 @@ class _PieceBuilder:
             guards=(),
         )
         pass_down(env, piece)
-        piece.start = create_reduction_init(env, piece)
+        finish_nest(env, piece)
         nest = nest_of(piece)
         straight: dict[IterVar, Expr] = {}
         uniform = uniform_roots(whole.stage, whole.relations)

@@ -1,6 +1,7 @@
 """PassDownDomain: the bounds of a stage, `StageBounds`; ranges of all axes from root ranges, guards, and the nest.
 
-Guarantee: loops and guards together run over the computed region; loops alone may run past it.
+Guarantee: loops and guards together run over the computed region; loops alone may run past it. `pass_down` leaves all
+guards, which other stages may need; `finish_nest` drops the implied ones.
 
 All loops bound to one thread axis have equal extents. A tile that a small tensor leaves incomplete keeps its number of
 threads; threads past the end are idle. Later stages on the same threads may then be short of work as well.
@@ -14,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from typing import Final
 
 from bound.errors import ScheduleError
 from bound.infer.environment import LoopEnvironment, constant_extent, transitive_ranges
@@ -29,8 +30,8 @@ from bound.tensor import ComputeOp, Operation, Tensor, TensorComputeOp
 from intset import config
 from intset.domains.sets.answers import image_in_instances
 from intset.errors import BudgetError
-from intset.expr import Cond, Expr, Node, Range, Var, as_expr, dag, ops
-from intset.expr.build import floordiv, minimum, select, sum_of
+from intset.expr import Cond, Expr, Range, Var, as_expr, dag, ops
+from intset.expr.build import floordiv, minimum
 from intset.expr.printer import Displayed
 from intset.linear.form import Linear
 
@@ -57,7 +58,7 @@ class StageLoop:
 
 @dataclass(frozen=True)
 class ReductionInit:
-    """The nest that initialises a reduction before its first reduction loop (`create_reduction_init`).
+    """The nest that initialises a reduction before its first reduction loop (`finish_nest`).
 
     Attributes
     ----------
@@ -233,17 +234,23 @@ def pass_down(
     leaves = {iv: low(r) if constant_extent(r) == 1 else iv for iv, r in {**around, **bounds.loops}.items()}
     values = pass_up_index(bounds.relations, bounds.ranges, leaves)
     bounds.values = {iv: values[iv] for iv in stage.op.root_iter_vars if iv in values}
-    within = [*(iv for _, iv in bounds.path), *stage.leaf_iter_vars]
     inside = region_of_loops()
     if inside is not None:
         bounds.computed, bounds.stays_inside = inside, True
     try:
-        bounds.guards = without_implied(env, within, all_guards(env, bounds, values))
+        bounds.guards = tuple(all_guards(env, bounds, values))
     except BudgetError as error:
         footprint = bounds.region
         note = f"{error}: the guard could not be written, the box is computed"
         bounds.computed = footprint.with_box(footprint.hull(env), note)
-        bounds.guards = without_implied(env, within, all_guards(env, bounds, values))
+        bounds.guards = tuple(all_guards(env, bounds, values))
+
+
+def finish_nest(env: LoopEnvironment, bounds: StageBounds) -> None:
+    """Keep the guards that loops and other guards do not imply, and initialise the reduction."""
+    around = [*(iv for _, iv in bounds.path), *bounds.stage.leaf_iter_vars]
+    bounds.guards = without_implied(env, around, bounds.guards)
+    bounds.start = _create_reduction_init(env, bounds)
 
 
 def loop_range(env: LoopEnvironment, bounds: StageBounds, iv: IterVar) -> Range:
@@ -255,7 +262,7 @@ def loop_range(env: LoopEnvironment, bounds: StageBounds, iv: IterVar) -> Range:
     if not split.overruns(bounds.ranges):
         return bounds.ranges[iv]
     start = simple.mul(split.outer, width)
-    ends = [env.form(without_products(env, end - start)).expr() for end in dag.chain(ops.MIN, total)]
+    ends = [env.form(end - start).expr() for end in dag.chain(ops.MIN, total)]
     return Range(0, minimum(width, *ends))
 
 
@@ -557,30 +564,7 @@ def loop_of(bounds: StageBounds, iv: IterVar) -> StageLoop:
     return StageLoop(iv, bounds.loops[iv], bounds.stage.thread_of(iv), bounds.stage.kind_of(iv))
 
 
-_MAX_PARTS: Final = 8  # parts of varying length
-
-
-def without_products(env: LoopEnvironment, e: Expr) -> Expr:
-    """Replace `part * length` for a varying length by a sum of `length` over the preceding parts, which is affine."""
-    new: dict[Node, Any] = {}
-    for node in dag.postorder((e,)):
-        args = tuple(new[arg] for arg in node.args)
-        if node.op is ops.MUL:
-            for part, length in (args, args[::-1]):
-                limits = env.ranges.get(part)
-                parts = None if limits is None else constant_extent(limits)
-                if parts is not None and parts <= _MAX_PARTS and not length.is_const:
-                    new[node] = sum_of([select(part >= k, length, 0) for k in range(1, parts)])
-                    break
-            else:
-                new[node] = node.with_args(args)
-        else:
-            new[node] = node.with_args(args)
-    answer: Expr = new[e]
-    return answer
-
-
-def create_reduction_init(env: LoopEnvironment, bounds: StageBounds) -> ReductionInit | None:
+def _create_reduction_init(env: LoopEnvironment, bounds: StageBounds) -> ReductionInit | None:
     """The initialisation for a stage with known loops; `None` without a reduction."""
     op, leaves = bounds.op, bounds.stage.leaf_iter_vars
     if not isinstance(op, (ComputeOp, TensorComputeOp)) or not op.reduce_axis:

@@ -45,13 +45,12 @@ from bound.infer.phases.pass_down import (
     roots_above,
     split_guards,
     within_side,
-    without_products,
 )
 from bound.itervar import IterVar
-from bound.schedule import Fuse, IterVarRelation, Rebase, Split, Stage, simple
+from bound.schedule import Fuse, IterVarRelation, Rebase, Split, Stage
 from bound.schedule.attach import AttachPath, default_storage_rank, needs_relax, outside, storage_rank
 from bound.schedule.relations import pass_up_index
-from bound.schedule.simple import extent, low
+from bound.schedule.simple import low
 from bound.tensor import PlaceholderOp
 from bound.tir.walk import loaded_tensor
 from intset.context import Context
@@ -176,8 +175,6 @@ def pass_up(env: LoopEnvironment, bounds: StageBounds, states: Sequence[LoopStat
         side = None if bounds.stays_inside and iv in bounds.widened else bounds.sides.get(iv)
         _relax(iv, side or _interval(env, bounds.loops.get(iv, bounds.ranges[iv])), start, relaxed)
     values = pass_up_index(spelled, bounds.ranges, start)
-    if any(isinstance(r, Split) and simple.number(extent(bounds.ranges[r.inner])) is None for r in spelled):
-        values = {iv: without_products(env, e) for iv, e in values.items()}
     it = Iterations({iv: values[iv] for iv in bounds.op.root_iter_vars if iv in values}, relaxed, fixed)
     for iv in bounds.op.root_iter_vars:  # axes without loops, such as those of a tensorized tile
         if iv not in it.values and iv in bounds.sides:
