@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import islice, product
 from math import prod
@@ -425,9 +426,7 @@ class Witnesses:
     loops: the ranges of the loops; it may grow.
     """
 
-    def __init__(
-        self, context: Context, ends: Callable[[Var], tuple[int | None, int | None]], loops: Mapping[Var, Range]
-    ) -> None:
+    def __init__(self, context: Context, ends: Callable[[Var], Ends], loops: Mapping[Var, Range]) -> None:
         self._context, self._ends, self._loops = context, ends, loops
         self._instances: list[_Instance] | None = None
         self._pending: list[Var] = []
@@ -451,7 +450,7 @@ class Witnesses:
         if self._instances is None:
             self._instances = self._drawn()
         if self._pending:
-            self._instances = [one for one in self._instances if all(one.runs(v) for v in self._pending)]
+            self._instances = [one for one in self._instances if one.satisfies({}, (), self._pending)]
             self._pending = []
         return self._instances
 
@@ -463,30 +462,27 @@ class Witnesses:
         return [one for one in instances if one.satisfies(ranges, facts)]
 
 
+@dataclass(eq=False)
 class _Instance:
     """Values of sizes and loops, drawn on first use.
 
-    Parameters
+    Attributes
     ----------
     magnitude: the distance of each size from its lower end.
     steps: the iterations of the loops in turn, modulo their extents.
     ends: numeric ends of a size.
     last: loops at their last iteration, whatever `steps` says.
     equal: sizes that have the value of another one.
+    values: the values drawn so far.
     """
 
-    def __init__(
-        self,
-        magnitude: int,
-        steps: Sequence[int],
-        ends: Callable[[Var], tuple[int | None, int | None]],
-        loops: Mapping[Var, Range],
-        last: Collection[Var] = (),
-        equal: Mapping[Var, Var] | None = None,
-    ) -> None:
-        self._magnitude, self._steps, self._ends, self._loops = magnitude, steps, ends, loops
-        self._last, self._equal = last, equal or {}
-        self.values: dict[Expr, int] = {}
+    magnitude: int
+    steps: Sequence[int]
+    ends: Callable[[Var], Ends]
+    loops: Mapping[Var, Range]
+    last: Collection[Var] = ()
+    equal: Mapping[Var, Var] = field(default_factory=dict)
+    values: dict[Expr, int] = field(default_factory=dict)
 
     def satisfies(self, ranges: Mapping[Var, Range], facts: Iterable[Cond], also: Iterable[Var] = ()) -> bool:
         """Whether the sizes lie in their ranges and satisfy the facts, and the loops of `also` run."""
@@ -498,14 +494,6 @@ class _Instance:
         except (EvaluationError, InputError):
             return False
 
-    def runs(self, v: Var) -> bool:
-        """Whether a loop has an iteration."""
-        try:
-            self._draw(v)
-        except (EvaluationError, InputError):
-            return False
-        return True
-
     def makes_negative(self, form: Linear) -> bool:
         """Whether the form is negative; `False` where it has no value."""
         try:
@@ -516,9 +504,7 @@ class _Instance:
     def value(self, e: Expr, conditions: Sequence[Cond]) -> int | None:
         """The value of an expression; `None` if it is undefined or a condition fails."""
         try:
-            for v in (v for cond in conditions for v in cond.free_vars()):
-                self._draw(v)
-            return self._value(e) if all(evaluate(cond, self.values) for cond in conditions) else None
+            return self._value(e) if self.satisfies({}, conditions) else None
         except (EvaluationError, InputError):
             return None
 
@@ -539,15 +525,15 @@ class _Instance:
         """
         if v in self.values:
             return
-        if v not in self._loops:
-            same = self._equal.get(v)
-            size = within((*self._ends(v), v.declared()[2]), self._magnitude) if same is None else self._value(same)
+        if v not in self.loops:
+            same = self.equal.get(v)
+            size = within((*self.ends(v), v.declared()[2]), self.magnitude) if same is None else self._value(same)
             self.values[v] = size
             return
-        first, length = self._value(low(self._loops[v])), self._value(as_expr(self._loops[v].extent))
+        first, length = self._value(low(self.loops[v])), self._value(as_expr(self.loops[v].extent))
         if length < 1:
             raise EvaluationError(f"{v} has no iteration")
-        step = -1 if v in self._last else self._steps[len(self.values) % len(self._steps)]
+        step = -1 if v in self.last else self.steps[len(self.values) % len(self.steps)]
         self.values[v] = first + step % length
 
 

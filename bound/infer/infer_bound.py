@@ -46,7 +46,7 @@ from bound.schedule.attach import AttachPath, attachment, create_attach_path
 from bound.schedule.simple import extent, low, number
 from bound.tensor import Operation, PlaceholderOp, Tensor
 from intset import config
-from intset.config import Configured, as_configured
+from intset.config import Configured, all_as_configured
 from intset.context import Context
 from intset.expr import Cond, Expr, Range, Var, dag, shown
 from intset.expr.arguments import a_flag, as_int, listed, mapped, of_kind, one_of
@@ -174,6 +174,7 @@ def _boxed(schedule: Schedule, compute: str | Mapping[Any, str]) -> frozenset[St
     return frozenset(schedule[key.op if isinstance(key, Stage) else key] for key in boxed)
 
 
+@all_as_configured
 class BoundsMap(Configured):
     """The answer of `infer_bound`. `bound.infer` documents each method for code generators.
 
@@ -211,7 +212,6 @@ class BoundsMap(Configured):
         self._at: dict[object, BoundsMap] = {}  # the last answer of `at`
         self._pieces: dict[tuple[Stage, int], tuple[StagePiece, ...] | None] = {}
 
-    @as_configured
     def with_compact(self, stages: Iterable[Stage]) -> BoundsMap:
         """The same regions, with compact storage for these stages and plain storage for all others."""
         chosen = frozenset(self.stage(of_kind(Stage, stage, "a part of stages")) for stage in listed(stages, "stages"))
@@ -243,19 +243,16 @@ class BoundsMap(Configured):
 
     # -- regions ------------------------------------------------------------------------------------------------
 
-    @as_configured
     def required(self, tensor: Tensor) -> StageRegion:
         """The elements that consumers read, in one instance of the stage."""
         now = self.schedule.current(tensor)
         return self._region(self._bounds(now).required[now], now)
 
-    @as_configured
     def computed(self, tensor: Tensor) -> StageRegion:
         """The elements that the nest computes, in one instance of the stage; the required ones of a placeholder."""
         now = self.schedule.current(tensor)
         return self._region(self._bounds(now).computed_of(now), now)
 
-    @as_configured
     def computes_whole(self, tensor: Tensor) -> bool:
         """Whether the nest provably computes every element of a tensor, over all instances and sizes.
 
@@ -265,7 +262,6 @@ class BoundsMap(Configured):
         now = self.schedule.current(tensor)
         return computes_whole(self._state, self._bounds(now), now)
 
-    @as_configured
     def allocated(self, tensor: Tensor) -> tuple[Range, ...]:
         """The allocated box of one instance: mins over loop variables, extents equal in all instances, at least 0.
 
@@ -275,7 +271,6 @@ class BoundsMap(Configured):
         """
         return self.storage(tensor).allocated
 
-    @as_configured
     def storage(self, tensor: Tensor) -> Storage:
         """The map from the elements of one instance to places of the array, and its inverse.
 
@@ -292,7 +287,6 @@ class BoundsMap(Configured):
             storage = self._storages[now] = storage_of(self._state, self._bounds(now), now)
         return storage
 
-    @as_configured
     def bytes(self, scope: str | None = None, inside: IterVar | None = None) -> Expr:
         """The bytes of storage that lives at once, over sizes, without inputs and outputs.
 
@@ -308,7 +302,6 @@ class BoundsMap(Configured):
         live = self._live.live if inside is None else self._live.iteration(inside, self._state.sharing)
         return bytes_of(self._state.env, self.storage, live, scope)
 
-    @as_configured
     def traffic(self, tensor: Tensor, only: str | None = None) -> Expr:
         """The elements moved between a tensor's storage and its stages over all instances, over sizes.
 
@@ -327,7 +320,6 @@ class BoundsMap(Configured):
         now = self.schedule.current(tensor)
         return traffic_of(self._state, self._bounds(now), now, only, self.required, self.computed)
 
-    @as_configured
     def space(
         self, values: Mapping[VarKey, Iterable[SpaceValue]], where: Cond | str | Iterable[Cond | str] = ()
     ) -> Space:
@@ -356,7 +348,6 @@ class BoundsMap(Configured):
         """The equations of sizes of tiles that run on one thread axis; answers assume them, and a nest asserts them."""
         return self._state.equations
 
-    @as_configured
     def at(self, values: Mapping[VarKey, SupportsIndex]) -> BoundsMap:
         """The answers at values of sizes, by variable or name: those of `infer_bound` with these values.
 
@@ -388,7 +379,6 @@ class BoundsMap(Configured):
             key = key.op
         return self.schedule[key]
 
-    @as_configured
     def nest(self, key: Tensor | Operation | Stage) -> StageNest:
         """The loops, indices and guards of a stage."""
         stage = self.stage(key)
@@ -397,7 +387,6 @@ class BoundsMap(Configured):
             raise InputError(f"stage {stage.name} has no loops: it is given, or inlined")
         return nest_of(bounds)
 
-    @as_configured
     def pieces(self, key: Tensor | Operation | Stage, most: int) -> tuple[StagePiece, ...] | None:
         """A stage as at most `most` nests over disjoint pieces of its region, without membership guards.
 
@@ -414,7 +403,6 @@ class BoundsMap(Configured):
             self._pieces[stage, most] = pieces_of(self._state.env, bounds, most, has_attached)
         return self._pieces[stage, most]
 
-    @as_configured
     def guard(self, key: Tensor | Operation | Stage) -> tuple[Cond, ...]:
         """The guards of the body of a stage."""
         return self.nest(key).guards
@@ -503,7 +491,6 @@ class BoundsMap(Configured):
         return attached
 
     @cached_property
-    @as_configured
     def outside(self) -> tuple[Outside, ...]:
         """The accesses that may leave their tensor for some sizes or data, computed on first use.
 
@@ -512,14 +499,12 @@ class BoundsMap(Configured):
         return () if vars(self).get("has_outside") is False else tuple(find_outside(self._state))
 
     @cached_property
-    @as_configured
     def has_outside(self) -> bool:
         """Whether `outside` has an element; the first one found is enough."""
         return bool(self.outside) if "outside" in vars(self) else next(find_outside(self._state), None) is not None
 
     # -- why ----------------------------------------------------------------------------------------------------
 
-    @as_configured
     def explain(self, tensor: Tensor) -> str:
         """An explanation: consumers, footprints, attach point, storage, lost precision."""
         now = self.schedule.current(tensor)

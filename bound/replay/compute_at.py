@@ -771,7 +771,8 @@ def recompute(schedule: Schedule, producer: Tensor, consumer: Tensor) -> dict[Te
         stage_of_clone = insert_stage(stage, copy, is_after=True)
         _give_loops(stage, stage_of_clone, axes)
         clones.update(zip(op.outputs, copy.outputs, strict=True))
-    clone_of = _known_as(schedule, originals, clones)
+    known_as = ((op, stage) for op, stage in schedule.stage_map.items() if stage in originals)  # before rewrites, too
+    clone_of = {t: clones[stage.op.output(t.value_index)] for op, stage in known_as for t in op.outputs}
     own = {schedule[op]: clones for op in chain - cloned | {last.op}}
     redirect(schedule, {}, own)
     # a clone shares what the original shares, with what it reads and with its readers
@@ -784,26 +785,14 @@ def recompute(schedule: Schedule, producer: Tensor, consumer: Tensor) -> dict[Te
     return clone_of
 
 
-def _known_as(schedule: Schedule, originals: Sequence[Stage], clones: Mapping[Tensor, Tensor]) -> dict[Tensor, Tensor]:
-    """Map tensors, and what they were before rewrites, to clones."""
-    before: dict[Stage, list[Tensor]] = {stage: [] for stage in originals}
-    for op, stage in schedule.stage_map.items():
-        if stage in before and op is not stage.op:
-            before[stage] += op.outputs
-    return {
-        t: clones[stage.op.output(t.value_index)] for stage in originals for t in (*before[stage], *stage.op.outputs)
-    }
-
-
 def _check_cloned(schedule: Schedule, stage: Stage) -> None:
     """Raise `ScheduleError` unless a stage can be cloned."""
     if not isinstance(stage.op, ComputeOp):
         raise ScheduleError(f"stage {stage.name}: only an operation made by te.compute can be cloned")
     for other in (*schedule.stages, *schedule.groups):
-        if other.attach_stage is stage:
-            raise ScheduleError(f"stage {stage.name}: {other.name} is computed in its loops, not in those of a clone")
-        if other.store_stage is stage:
-            raise ScheduleError(f"stage {stage.name}: {other.name} is stored in its loops, not in those of a clone")
+        for target, done in ((other.attach_stage, "computed"), (other.store_stage, "stored")):
+            if target is stage:
+                raise ScheduleError(f"stage {stage.name}: {other.name} is {done} in its loops, not in those of a clone")
 
 
 def _copy(op: ComputeOp, clones: Mapping[Tensor, Tensor]) -> tuple[ComputeOp, dict[IterVar, IterVar]]:

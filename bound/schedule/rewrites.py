@@ -187,31 +187,13 @@ def group_of(schedule: Schedule, outputs: Sequence[Tensor], inputs: Sequence[Ten
     return group
 
 
-def _ancestors(stage: Stage) -> list[Stage]:
-    """List the groups around a stage, innermost first."""
-    groups = []
-    outer = stage.group
-    while outer is not None:
-        groups.append(outer)
-        outer = outer.group
-    return groups
-
-
 def _common_group(stages: Sequence[Stage]) -> Stage | None:
-    common = _ancestors(stages[0])
-    for stage in stages[1:]:
-        around = set(_ancestors(stage))
-        common = [group for group in common if group in around]
-    return common[0] if common else None
+    return next((group for group in stages[0].groups if all(group in stage.groups for stage in stages)), None)
 
 
 def _child_of(stage: Stage, parent: Stage | None) -> Stage:
     """Return the stage, or the group around it, directly inside `parent`."""
-    child = stage
-    while child.group is not parent:
-        assert child.group is not None
-        child = child.group
-    return child
+    return next(child for child in (stage, *stage.groups) if child.group is parent)
 
 
 def cache_read(schedule: Schedule, tensor: Tensor, scope: str, readers: tuple[Operation, ...]) -> Tensor:

@@ -115,6 +115,11 @@ class Stage:
         return self._op is None
 
     @property
+    def groups(self) -> tuple[Stage, ...]:
+        """The groups around the stage, innermost first."""
+        return () if self.group is None else (self.group, *self.group.groups)
+
+    @property
     def num_child_stages(self) -> int:
         """The number of stages in a group; 0 for other stages."""
         return sum(stage.group is self for stage in (*self.schedule.stages, *self.schedule.groups))
@@ -325,10 +330,8 @@ class Stage:
         """Return the innermost attached one among the stage and its enclosing groups; the outermost one if none is
         attached.
         """
-        spec = self
-        while spec.attach_type is AttachType.GROUP_ROOT and spec.group is not None:
-            spec = spec.group
-        return spec
+        chain = (self, *self.groups)
+        return next((spec for spec in chain if spec.attach_type is not AttachType.GROUP_ROOT), chain[-1])
 
     def relocate(self, moved: Callable[[Stage, IterVar], tuple[Stage, IterVar]]) -> None:
         """Map the loops at which this stage is computed and stored."""

@@ -72,25 +72,17 @@ _MAX_NODES = 40  # a longer extent is replaced by its largest value
 
 
 def gather(
-    env: LoopEnvironment,
-    bounds: StageBounds,
-    footprints: Mapping[Tensor, Sequence[Footprint]],
-    shape_of: Callable[[Tensor], tuple[Expr, ...]],
-) -> None:
-    """Set the required region of each output: the union of all footprints, within the tensor.
+    env: LoopEnvironment, fixed: Sequence[Var], footprints: Sequence[Footprint], shape: Sequence[Expr]
+) -> Footprint:
+    """The required region of an output of extents `shape`: the union of the footprints of all consumers, within it.
 
     Parameters
     ----------
-    footprints: those of all consumers, by output.
-    shape_of: the extents of a tensor.
+    fixed: the loops that distinguish instances.
     """
-    for tensor in bounds.op.outputs:
-        shape = shape_of(tensor)
-        footprint = union_footprints(env, len(shape), footprints.get(tensor, ()), env.has_regions)
-        footprint = within_tensor(env, footprint, shape)
-        if env.has_regions and is_always_empty(env, footprint, bounds.fixed):
-            footprint = footprint.with_box(empty_box(len(shape)))
-        bounds.required[tensor] = footprint
+    footprint = within_tensor(env, union_footprints(env, len(shape), footprints, env.has_regions), shape)
+    is_nothing = env.has_regions and is_always_empty(env, footprint, fixed)
+    return footprint.with_box(empty_box(len(shape))) if is_nothing else footprint
 
 
 def within_tensor(env: LoopEnvironment, footprint: Footprint, shape: Sequence[Expr]) -> Footprint:

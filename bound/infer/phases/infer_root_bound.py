@@ -122,12 +122,13 @@ def infer_root_bound(state: InferenceState, bounds: StageBounds) -> None:
     for iv in (*op.root_iter_vars, *state.sharing.added.get(stage, ())):
         if iv.dom is not None:
             bounds.ranges[iv] = state.sizes.range(iv.dom)
-    footprints = prop_bound_to_inputs(state, bounds)
-    if not stage.is_output:
-        gather(state.env, bounds, footprints, state.sizes.shape)
     for tensor in op.outputs:
+        requests = state.requests[tensor] = requests_of(state, bounds, tensor, bounds.path)
         if state.is_root(bounds, tensor):
             bounds.required[tensor] = whole_footprint(state, bounds, tensor)
+        else:
+            footprints = [request.footprint for request in requests]
+            bounds.required[tensor] = gather(state.env, bounds.fixed, footprints, state.sizes.shape(tensor))
     if not isinstance(op, PlaceholderOp):
         running = enclosing_guards(state.bounds, bounds) if bounds.slid else ()
         unconditional = unconditional_footprint(state, bounds) if bounds.slid and stage in state.boxed else None
@@ -151,13 +152,6 @@ def fixed_in(state: InferenceState, placed: Stage, path: AttachPath) -> tuple[It
     shared = state.sharing.loops
     kept = [iv for stage, iv in path if iv in shared or not needs_relax(stage.tag_of(iv), rank)]
     return tuple(reversed(kept))
-
-
-def prop_bound_to_inputs(state: InferenceState, bounds: StageBounds) -> dict[Tensor, list[Footprint]]:
-    """Phases 1 to 3: the footprint of each access of each consumer, by output."""
-    for tensor in bounds.op.outputs:
-        state.requests[tensor] = requests_of(state, bounds, tensor, bounds.path)
-    return {tensor: [request.footprint for request in state.requests[tensor]] for tensor in bounds.op.outputs}
 
 
 def unconditional_footprint(state: InferenceState, bounds: StageBounds) -> Footprint | None:
@@ -184,7 +178,12 @@ def unconditional_footprint(state: InferenceState, bounds: StageBounds) -> Footp
 
 
 def requests_of(state: InferenceState, bounds: StageBounds, tensor: Tensor, path: AttachPath) -> list[Request]:
-    """The accesses of all consumers to a tensor, with footprints for a stage attached at `path` (innermost first)."""
+    """Phases 1 to 3: the accesses of all consumers to a tensor, with their footprints.
+
+    Parameters
+    ----------
+    path: the loops around the stage of the tensor, innermost first.
+    """
     requests = []
     shape = state.sizes.shape(tensor)
     for consumer in dict.fromkeys(state.graph.get(tensor, ())):
