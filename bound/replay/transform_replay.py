@@ -490,18 +490,10 @@ def detect(model: TransformHistory, own: TransformHistory, start: Mapping[IterVa
     image = dict(start)
     used: dict[IterVarRelation, None] = {}
     for relation in model.relations:
-        if isinstance(relation, Rebase):
-            if relation.parent in image:
-                image[relation.rebased] = image[relation.parent]
+        starts = [iv for iv in relation.parents if iv not in model.alone]
+        if isinstance(relation, Rebase) or (isinstance(relation, Fuse) and len(starts) < 2):  # the same axis
+            image.update((relation.children[0], image[iv]) for iv in starts if iv in image)
             continue
-        if isinstance(relation, Fuse):
-            alone = [iv in model.alone for iv in (relation.outer, relation.inner)]
-            if alone != [False, False]:
-                kept = relation.inner if alone[0] else relation.outer
-                if not all(alone) and kept in image:
-                    image[relation.fused] = image[kept]
-                continue
-        starts = relation.parents
         if not starts or any(iv not in image for iv in starts):
             continue
         ends = [own.forwarded(image[iv]) for iv in starts]
