@@ -33,6 +33,7 @@ from lowering.nest import driver, ir
 from lowering.nest.names import label_of, with_own_storage
 from lowering.nest.printer import end_of
 from lowering.nest.walk import (
+    elements_read,
     folded,
     free_variables,
     is_combining,
@@ -40,11 +41,11 @@ from lowering.nest.walk import (
     operands,
     range_ends,
     statements,
+    tensors_read,
     touched,
     update_of,
     without_assumptions,
 )
-from lowering.passes.estimates import operations_in
 from lowering.passes.loops.index_set_splitting import partition_loops, unroll
 from lowering.passes.loops.interchange import run_over_digits
 from lowering.passes.loops.invariants import decide_rows
@@ -106,8 +107,8 @@ def is_simd(loop: ir.For, shapes: Mapping[Tensor, Sequence[Expr]]) -> bool:
     forms = Normalizer({})
     for tensor in dict.fromkeys(stmt.tensor for stmt in stores):
         stored = [s.indices for s in stores if s.tensor is tensor]
-        nodes = (node for stmt in stores for node in walk.nodes(*operands(stmt)))
-        read = [walk.read_indices(node) for node in nodes if walk.loaded_tensor(node) is tensor]
+        loads = (load for stmt in stores for load in elements_read(*operands(stmt)))
+        read = [walk.read_indices(node) for node, own in loads if own is tensor]
         accesses = [forms.form(offset(indices, shapes[tensor])) for indices in (*stored, *read)]
         if not all(_is_apart(loop, store, accesses) for store in accesses[: len(stored)]):
             return False
@@ -141,7 +142,7 @@ def reduction_of(loop: ir.For) -> tuple[str, Tensor] | None:
     value = store.value
     if not is_combining(store) or value.op not in _REDUCTIONS or any(constant_value(i) is None for i in store.indices):
         return None
-    if any(walk.loaded_tensor(node) is store.tensor for node in walk.nodes(value.args[1])):
+    if store.tensor in tensors_read(value.args[1]):
         return None
     return _REDUCTIONS[value.op], store.tensor
 
@@ -691,8 +692,6 @@ class _CBody:
 
 def _called(f: ir.Function) -> frozenset[str]:
     """The names of called functions, reserved in the whole file."""
-    if CALL not in operations_in(f.body):
-        return frozenset()
     called: set[str] = set()
     roots: list[Any] = [operand for stmt in statements(f.body) for operand in operands(stmt)]
     for node in dag.postorder(roots):

@@ -27,8 +27,8 @@ from typing import Any, Final
 
 from bound.tir import walk
 from bound.tir.value import Operand
-from bound.tir.walk import Part
 from intset.expr import Cond, Expr, Range, Var, const, constant_value, ops
+from intset.later import memoized
 from intset.linear.form import Linear
 from lowering.nest import driver, ir
 from lowering.nest.names import with_fresh_names
@@ -62,7 +62,7 @@ from lowering.passes.estimates import (
     says,
     without,
 )
-from lowering.passes.simplify import FOLDED, DecidingNodes, decided, drop_idle_branch, folded, order_of
+from lowering.passes.simplify import decided, deciding_nodes, drop_idle_branch, folded, order_of
 from lowering.passes.stores.dead_code import drop_unused_storage
 from lowering.passes.values.cse import inline_values
 
@@ -115,11 +115,11 @@ def partition_loops(f: ir.Function, of: ir.Function | None = None) -> ir.Functio
 
 
 def cuts_loops(f: ir.Function) -> bool:
-    """Whether `partition_loops` cuts a loop; the search ends at the first one."""
+    """Whether `partition_loops` cuts a loop."""
     if not _has_conditions(f):
         return False
     f = inline_values(f)
-    rules = _Splitting(f, f, ends_at_cut=True)
+    rules = _Splitting(f, f)
     _split(f, f.body, rules)
     return rules.has_cut
 
@@ -189,41 +189,27 @@ class _Splitting:
     ----------
     left, left_innermost: the statements that copies of loops may still add, of loops with others inside and of
         innermost ones.
-    ends_at_cut: whether the first cut ends the search; later loops stay whole.
     has_cut: whether a loop was cut.
     """
 
-    def __init__(self, f: ir.Function, of: ir.Function, ends_at_cut: bool = False) -> None:
-        self.ends_at_cut, self.has_cut = ends_at_cut, False
+    def __init__(self, f: ir.Function, of: ir.Function) -> None:
+        self.has_cut = False
         size = _statements(of.body)
         more = _statements(f.body) - size
         self.left = max(FEWEST, TIMES * size) - more
         self.left_innermost = max(FEWEST, INNERMOST * size) - more
-        self._dues: dict[ir.Stmt, int] = {}
         self._worth = Worth()
-        self._deciding = DecidingNodes()
         self._written = written_in(f.body)
 
     def fold(self, operand: Operand, here: _Surroundings) -> Operand:
         """Decide conditions by the loops around."""
-        return operand if here.is_folded else self._decided(operand, here.loops)
-
-    def _decided(self, operand: Part, loops: Loops) -> Part:
-        """The operand without the conditions that loops decide."""
-        if FOLDED.isdisjoint(walk.operations(operand)) or loops.is_settled(operand, self._deciding.asked):
-            return operand
-        new: Part = folded(operand, loops.decided)
-        if new is operand:
-            loops.settle(operand)
-        return new
+        return operand if here.is_folded else folded(operand, here.loops.decided)
 
     def split(self, loop: ir.For, here: _Surroundings) -> ir.Stmt:
         """Cut a loop where its conditions change. Empty loops are dropped, single iterations inlined."""
-        if self.has_cut and self.ends_at_cut:
-            return driver.done(loop)
         loops = here.loops
         ends = range_ends(loop.range)
-        low, extent = (self._decided(e, loops) for e in ends)
+        low, extent = (folded(e, loops.decided) for e in ends)
         end = end_of(low, extent)
         count = difference(low, end)
         if is_in_order(end, low, loops):
@@ -231,7 +217,7 @@ class _Splitting:
         changed = written_in(loop.body)
         is_steady = not any(t in changed for t in tensors_read(low, end))  # the ends are the same all along
         known, inner = here.subrange or (self._inside(loops, loop.var, low, end), None)
-        body = transform(loop.body, lambda e: self._decided(e, known))  # what is known hides nothing inside of it
+        body = transform(loop.body, lambda e: folded(e, known.decided))  # what is known hides nothing inside of it
         if count is not None:
             extent = const(count)
         if low is not ends[0] or extent is not ends[1] or body is not loop.body:
@@ -253,8 +239,6 @@ class _Splitting:
         if len(subranges) < 2 or more > left or not (is_innermost or _is_mostly_decided(subranges)):
             return driver.Parts([(loop.body, inside)], partial(_with_body, loop))
         self.has_cut = True
-        if self.ends_at_cut:
-            return driver.done(loop)
         if is_innermost:
             self.left_innermost -= more
         else:
@@ -277,14 +261,10 @@ class _Splitting:
         """Whether an end reads no element that the function writes."""
         return not any(t in self._written for t in tensors_read(end))
 
+    @memoized
     def _due(self, body: ir.Stmt) -> int:
         """Count the statements that copies of inner loops will add. Inner loops run more often and go first."""
-        count = self._dues.get(body)
-        if count is None:
-            count = self._dues[body] = sum(
-                self._copies(inner) for inner in statements(body) if isinstance(inner, ir.For)
-            )
-        return count
+        return sum(self._copies(inner) for inner in statements(body) if isinstance(inner, ir.For))
 
     def _copies(self, loop: ir.For) -> int:
         """The statements in copies of a loop with others inside, made for conditions on its variable alone."""
@@ -371,7 +351,7 @@ class _Splitting:
             is_loop = isinstance(stmt, ir.For)
             is_short = isinstance(stmt, ir.For) and self._worth.is_short(stmt)
             for operand in operands(stmt):
-                for node in self._deciding.nodes(operand):
+                for node in deciding_nodes(operand):
                     if isinstance(node, Cond):
                         cond = node
                     elif is_short is is_loop:

@@ -34,7 +34,7 @@ from bound.tensor import Tensor, element, unfinished
 from bound.tir import walk
 from bound.tir.build import logical
 from bound.tir.value import Operand
-from bound.tir.walk import loaded_tensor, nodes, read_indices
+from bound.tir.walk import loaded_tensor, read_indices
 from intset.errors import BudgetError, UndecidedError
 from intset.expr import Cond, Expr, Node, Range, Var, as_expr, constant_value, dag, ops, shown
 from intset.expr.node import PlainVar
@@ -64,10 +64,10 @@ from lowering.nest.walk import (
     replaced,
     statements,
     substitute,
+    tensors_read,
     touched,
     transform,
 )
-from lowering.passes.estimates import operations_in
 from lowering.passes.loops.fusion import Nest, StaysError, check_split, nests_of, stored_indices
 from lowering.passes.reports import Entry, PassReport
 from lowering.passes.simplify import constant_truth, plain
@@ -76,7 +76,6 @@ from lowering.passes.stores.reaching_values import check_assumptions
 SHORT: Final = 8  # iterations of an innermost loop that are written out
 _DIVISIONS: Final = (ops.TRUNCDIV, ops.FLOORDIV)
 _REMAINDERS: Final = (ops.TRUNCMOD, ops.FLOORMOD)
-_DIGIT_OPERATIONS: Final = frozenset((*_DIVISIONS, *_REMAINDERS, ops.SHR, ops.BITAND))
 _KINDS: Final = (ir.LoopKind.SERIAL, ir.LoopKind.VECTORIZED)
 
 
@@ -346,7 +345,7 @@ def _adds_up(stmt: ir.Stmt) -> bool:
     loaded: Operand = unfinished(stmt.tensor, stmt.indices)
     a, b = stmt.value.args
     added = b if a is loaded else a if b is loaded else None
-    return added is not None and all(loaded_tensor(node) is not stmt.tensor for node in nodes(added))
+    return added is not None and stmt.tensor not in tensors_read(added)
 
 
 def _interchanged_nest(
@@ -401,8 +400,6 @@ class _Digits(NamedTuple):
 
 def run_over_digits(f: ir.Function) -> ir.Function:
     """The same function with loops over the digits of variables that innermost loops take apart."""
-    if _DIGIT_OPERATIONS.isdisjoint(operations_in(f.body)):
-        return f
     return f.with_body(rebuilt(f.body, lambda stmt: _taken_apart(stmt) if isinstance(stmt, ir.For) else stmt))
 
 

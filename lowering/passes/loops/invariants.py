@@ -23,7 +23,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import reduce
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from bound.tensor import Tensor
 from bound.tir import build, walk
@@ -39,7 +39,6 @@ from intset.expr.node import truth
 from lowering.nest import driver, ir
 from lowering.nest.names import label_of, with_fresh_names
 from lowering.nest.scope import Scope, parts_of_condition, proof_of, proves, written_in
-from lowering.nest.undef import has_undef
 from lowering.nest.walk import (
     bound_in,
     map_operands,
@@ -53,7 +52,7 @@ from lowering.nest.walk import (
     with_children,
 )
 from lowering.passes.definedness import LAZY, why_not_total, with_decided_selects
-from lowering.passes.estimates import difference, operations_in
+from lowering.passes.estimates import difference
 from lowering.passes.reports import Entry, PassReport
 from lowering.passes.stores.reaching_values import check_assumptions
 
@@ -93,6 +92,9 @@ def hoist_expression(
     body = driver.rewritten(f.body, driver.Cursor.root(f), leave={ir.For: (rules.unswitch,)})
     rules.decisions.give(report)
     return f.with_body(body)
+
+
+_Split: TypeAlias = "tuple[Truth, ir.Stmt, ir.Stmt | None, list[ir.Let]]"
 
 
 class _Unswitching:
@@ -161,7 +163,7 @@ class _Unswitching:
         ----------
         is_first: whether every iteration computes the operand before anything else.
         """
-        if has_undef(operand):
+        if ir.has_undef(operand):
             return "it is another value each time"
         if any(v in changed for v in variables(operand)):
             return "the loop changes it"
@@ -176,20 +178,15 @@ class _Unswitching:
 
     # -- conditions ---------------------------------------------------------------------------------------------
 
-    def condition(
-        self, loop: ir.For, cursor: driver.Cursor
-    ) -> tuple[Truth, ir.Stmt, ir.Stmt | None, list[ir.Let]] | None:
+    def condition(self, loop: ir.For, cursor: driver.Cursor) -> _Split | None:
         """A condition to test in front of the loop, both branches, and the names that it requires."""
         stmts = ir.flat(loop.body)
-        for k, stmt in enumerate(stmts):
-            split = self.candidate(loop, stmts, k, stmt, cursor)
-            if split is not None:
-                return split
-        return None
+        splits = (self.candidate(loop, stmts, k, stmt, cursor) for k, stmt in enumerate(stmts))
+        return next((split for split in splits if split is not None), None)
 
     def candidate(
         self, loop: ir.For, stmts: list[ir.Stmt], k: int, stmt: ir.Stmt, cursor: driver.Cursor
-    ) -> tuple[Truth, ir.Stmt, ir.Stmt | None, list[ir.Let]] | None:
+    ) -> _Split | None:
         for cond, kind in self.offered(stmt):
             is_alone = all(isinstance(s, ir.Let) for s in stmts[:k]) and k == len(stmts) - 1
             is_first = k == 0 and kind == "if"
@@ -200,44 +197,28 @@ class _Unswitching:
             changed = self.changed(loop) - {let.var for let in needed}
             scope = reduce(Scope.after, needed, cursor.scope)
             rest = [s for s in stmts if s not in needed]
-            if isinstance(stmt, ir.If) and kind == "if" and stmt.orelse is None and is_alone:
-                parts = self.split(parts_of_condition(stmt.cond), changed, loop, scope, is_first)
-                if not parts[0]:
-                    self.refuse(cond, changed, loop, scope, is_first, cursor)
-                    continue
-                body = ir.guarded(stmt.then, *parts[1])
-                first = together(*parts[0])
-                self.decisions.say(cursor.path, True, f"{first!r} is tested before the loop", what=repr(cond))
-                left = ir.seq(*(s for s in rest if s is not stmt), body)
-                return first, replace(loop, body=left), None, needed
-            if self.why_not(cond, changed, loop, scope, is_first) is not None:
-                self.refuse(cond, changed, loop, scope, is_first, cursor)
-                continue
-            if sum(1 for _ in statements(loop.body)) > MAX_STATEMENTS:
+            is_split = isinstance(stmt, ir.If) and kind == "if" and stmt.orelse is None and is_alone
+            if isinstance(stmt, ir.If) and is_split:
+                out, kept = self.split(parts_of_condition(stmt.cond), changed, loop, scope, is_first)
+                if out:
+                    first = together(*out)
+                    self.decisions.say(cursor.path, True, f"{first!r} is tested before the loop", what=repr(cond))
+                    left = ir.seq(*(s for s in rest if s is not stmt), ir.guarded(stmt.then, *kept))
+                    return first, replace(loop, body=left), None, needed
+            why = self.why_not(cond, changed, loop, scope, is_first)
+            if is_split or why is not None:
+                reason = f"{cond!r} stays in the loop: {why}"
+            elif sum(1 for _ in statements(loop.body)) > MAX_STATEMENTS:
                 reason = "the loop is too long to be written twice: the budget is spent"
-                self.decisions.say(cursor.path, False, reason, what=repr(cond))
-                continue
-            if any(isinstance(s, (ir.Assert, ir.Assume, ir.Evaluate)) for s in statements(loop.body)):
+            elif any(isinstance(s, (ir.Assert, ir.Assume, ir.Evaluate)) for s in statements(loop.body)):
                 reason = "a check, an assumption or a host call would be written twice"
-                self.decisions.say(cursor.path, False, reason, what=repr(cond))
-                continue
-            reason = f"{cond!r} is tested before the loop, which is written for both cases"
-            self.decisions.say(cursor.path, True, reason, what=repr(cond))
-            yes, no = (replace(loop, body=ir.seq(*(_decided(s, cond, way) for s in rest))) for way in (True, False))
-            return cond, yes, no, needed
+            else:
+                reason = f"{cond!r} is tested before the loop, which is written for both cases"
+                self.decisions.say(cursor.path, True, reason, what=repr(cond))
+                yes, no = (replace(loop, body=ir.seq(*(_decided(s, cond, way) for s in rest))) for way in (True, False))
+                return cond, yes, no, needed
+            self.decisions.say(cursor.path, False, reason, what=repr(cond))
         return None
-
-    def refuse(
-        self,
-        cond: Truth,
-        changed: set[Parameter | Tensor],
-        loop: ir.For,
-        scope: Scope,
-        is_first: bool,
-        cursor: driver.Cursor,
-    ) -> None:
-        reason = self.why_not(cond, changed, loop, scope, is_first)
-        self.decisions.say(cursor.path, False, f"{cond!r} stays in the loop: {reason}", what=repr(cond))
 
     def offered(self, stmt: ir.Stmt) -> list[tuple[Truth, str]]:
         """The conditions tested by a statement directly inside a loop."""
@@ -320,8 +301,6 @@ def decide_rows(f: ir.Function, is_all: bool = False) -> ir.Function:
 
     Guarantee: the same elements get the same values.
     """
-    if ops.SELECT not in operations_in(f.body):
-        return f
     return f.with_body(rebuilt(f.body, lambda stmt: _unswitched_store(stmt, is_all)))
 
 
@@ -436,8 +415,6 @@ def _strict(operand: Operand) -> Iterator[Expr]:
 
 def name_choices(f: ir.Function) -> ir.Function:
     """Name loop-invariant selects in indices of innermost loops, in front of the loop."""
-    if ops.SELECT not in operations_in(f.body):
-        return f
     rules: driver.StmtRules[driver.Descent] = {ir.For: (_name_choices_of_ends,)}
     return f.with_body(
         driver.rewritten(f.body, driver.Descent(), enter=rules, leave={ir.For: (_name_choices_of_body,)})

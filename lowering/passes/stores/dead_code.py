@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from math import copysign, inf
 from typing import Any, Final
@@ -26,7 +26,6 @@ from lowering.dataflow import account_of
 from lowering.nest import driver, ir
 from lowering.nest.printer import end_of
 from lowering.nest.scope import Scope, proof_of, proves
-from lowering.nest.undef import has_undef, is_undef, undefs
 from lowering.nest.walk import (
     children,
     is_combining,
@@ -60,25 +59,18 @@ def drop_dead(f: ir.Function) -> ir.Function:
     """
     ir.checked_function(f, "drop_dead")
     live = _live_tensors(f)
-    while True:  # an unused name may use another
-        every = list(statements(f.body))
-        has_names = any(isinstance(stmt, ir.Let) for stmt in every)
-        used = {v for s in every if has_names and _is_live(s, live) for v in variables(*operands(s))}
-        if not any(_may_go(stmt, live, used) for stmt in every):
+    return _cleaned(f, lambda body: live)
+
+
+def _cleaned(f: ir.Function, live_in: Callable[[ir.Stmt], set[Tensor]]) -> ir.Function:
+    """Drop dead stores, storage, names and empty loops until nothing changes: an unused name may use another."""
+    while True:
+        live = live_in(f.body)
+        used = {v for stmt in statements(f.body) if _is_live(stmt, live) for v in variables(*operands(stmt))}
+        body = _without_dead(f.body, live, used)
+        if body is f.body:
             return f
-        new = f.with_body(_without_dead(f.body, live, used))
-        if _names(new) == _names(f):
-            return new
-        f = new
-
-
-def _may_go(stmt: ir.Stmt, live: set[Tensor], used: set[Parameter]) -> bool:
-    """Whether `_without_dead` may change a statement, where it changes none inside."""
-    if isinstance(stmt, ir.For):
-        return ir.is_empty(stmt.body) or bool(stmt.carried)
-    if isinstance(stmt, ir.If):
-        return ir.is_empty(stmt.then) or (stmt.orelse is not None and ir.is_empty(stmt.orelse))
-    return stmt.var not in used if isinstance(stmt, ir.Let) else not _is_live(stmt, live)
+        f = f.with_body(body)
 
 
 def _without_dead(root: ir.Stmt, live: set[Tensor], used: set[Parameter]) -> ir.Stmt:
@@ -106,10 +98,6 @@ def _drop_unused_carries(loop: ir.For, _: driver.Descent) -> ir.For:
         return loop
     needed = _needed(loop, loop.body)
     return loop if len(needed) == len(loop.carried) else replace(loop, carried=needed)
-
-
-def _names(f: ir.Function) -> int:
-    return sum(len(s.carried) if isinstance(s, ir.For) else isinstance(s, ir.Let) for s in statements(f.body))
 
 
 def _is_live(stmt: ir.Stmt, live: set[Tensor]) -> bool:
@@ -164,20 +152,20 @@ def remove_no_op(f: ir.Function, report: list[Entry] | None = None) -> ir.Functi
     """
     ir.checked_function(f, "remove_no_op")
     account = account_of(f)
-    reaching = check_assumptions(f, account)
+    check_assumptions(f)
     report_of_stores = _StoreReport(f)
     for _ in range(NO_OP_ROUNDS):
-        reaching = reaching or ReachingValues(f, account)
+        reaching = ReachingValues(f, account)
         gone = _dead_stores(reaching, report_of_stores) or _redundant_stores(reaching, report_of_stores)
         if not gone:
             break
-        f, reaching = report_of_stores.without(f, gone), None
+        f = report_of_stores.without(f, gone)
     else:
         report_of_stores.say(
             (), False, f"after {NO_OP_ROUNDS} rounds more may be left: the budget is spent", what="rounds"
         )
     report_of_stores.give(report)
-    return _tidy(f)
+    return _cleaned(f, lambda body: set(touched(body)))
 
 
 class _StoreReport(PassReport):
@@ -207,7 +195,7 @@ class _StoreReport(PassReport):
             ir.If: (drop_idle_branch, note_path),
             ir.Seq: (),
         }
-        new = f.with_body(driver.rewritten(f.body, driver.Cursor.root(f), leave=rules))
+        new = driver.rewritten_function(f, leave=rules)
         self._first = {cursor.path: first[id(cursor.stmt)] for cursor in driver.cursors(new)}
         return new
 
@@ -247,7 +235,7 @@ def _redundant_stores(reaching: ReachingValues, report: _StoreReport) -> set[tup
 
 def _holds_already(stmt: ir.Store, cursor: driver.Cursor, reaching: ReachingValues) -> bool:
     """Whether a store repeats the current contents of its element."""
-    if has_undef(stmt.value):
+    if ir.has_undef(stmt.value):
         return False
     if any(not proves(cursor.scope, ~cond) for cond in reaching.flow.not_told(cursor)):
         return False
@@ -278,17 +266,6 @@ def _equal(
     return same(stmt, value, here) if isinstance(value, Value) else False
 
 
-def _tidy(f: ir.Function) -> ir.Function:
-    """Drop empty loops and branches, and storage and names that nothing uses, until nothing changes."""
-    while True:
-        used = set(touched(f.body))
-        names = {v for stmt in statements(f.body) for v in variables(*operands(stmt))}
-        new = f.with_body(_without_dead(f.body, used, names))
-        if sum(1 for _ in statements(new.body)) == sum(1 for _ in statements(f.body)):
-            return new
-        f = new
-
-
 def drop_empty(f: ir.Function) -> ir.Function:
     """Drop loops that are proved empty, and what was computed for them.
 
@@ -299,7 +276,7 @@ def drop_empty(f: ir.Function) -> ir.Function:
         _, extent = range_ends(loop.range)
         return ir.Seq() if proof_of(cursor.scope, extent <= 0, Effort.FAST) else loop
 
-    return drop_dead(f.with_body(driver.rewritten(f.body, driver.Cursor.root(f), leave={ir.For: (leave_out,)})))
+    return drop_dead(driver.rewritten_function(f, leave={ir.For: (leave_out,)}))
 
 
 # -- identity stores -------------------------------------------------------------------------------------------------
@@ -338,7 +315,10 @@ def _changes_nothing(f: ir.Function, store: ir.Store) -> bool:
         return True
     if not all(_keeps(stmt, store.tensor, op, number) for stmt in statements(f.body)):
         return False
-    return _is_begun(f, store) if store.tensor in f.params else _has_start(f, store.tensor)
+    if store.tensor in f.params:
+        return _is_begun(f, store)
+    stored = [s.value for s in statements(f.body) if isinstance(s, ir.Store) and s.tensor is store.tensor]
+    return any(_number(value) is not None for value in stored)
 
 
 def _keeps(stmt: ir.Stmt, tensor: Tensor, op: Op, number: float) -> bool:
@@ -356,12 +336,6 @@ def _keeps(stmt: ir.Stmt, tensor: Tensor, op: Op, number: float) -> bool:
     if op is ops.MIN:
         return (start is not None and start <= number) or (is_combining(stmt) and stmt.value.op is op)
     return False
-
-
-def _has_start(f: ir.Function, tensor: Tensor) -> bool:
-    return any(
-        isinstance(s, ir.Store) and s.tensor is tensor and _number(s.value) is not None for s in statements(f.body)
-    )
 
 
 # -- what begins an element that was given -----------------------------------------------------------------------------
@@ -442,12 +416,12 @@ def remove_undef(f: ir.Function, report: list[Entry] | None = None) -> ir.Functi
     InputError: an assumption of the nest is proved false.
     """
     ir.checked_function(f, "remove_undef")
-    checked = check_assumptions(f)
-    if not any(has_undef(*operands(s)) for s in statements(f.body) if not isinstance(s, ir.Assume)):
+    check_assumptions(f)
+    if not any(ir.has_undef(*operands(s)) for s in statements(f.body) if not isinstance(s, ir.Assume)):
         return f
     decisions = PassReport(f)
     unknown = [at for at in driver.cursors(f) if isinstance(at.stmt, ir.Store) and always_undef(at.stmt.value)]
-    read = _read_before_written(checked or ReachingValues(f), unknown) if unknown else set()
+    read = _read_before_written(ReachingValues(f), unknown) if unknown else set()
     gone = {at.path for at in unknown} - read
     for at in unknown:
         if at.path in gone:
@@ -461,7 +435,7 @@ def remove_undef(f: ir.Function, report: list[Entry] | None = None) -> ir.Functi
         return replace(stmt, value=zero(stmt.tensor.dtype)) if cursor.path in read else stmt
 
     def store_zeros(stmt: ir.Stmt, cursor: driver.Cursor) -> ir.Stmt:
-        if not has_undef(*operands(stmt)):
+        if not ir.has_undef(*operands(stmt)):
             return stmt
         decisions.say(cursor.path, True, "0 takes the place of an undef() that is not always what counts")
         return map_operands(stmt, _with_zeros)
@@ -481,7 +455,7 @@ def remove_undef(f: ir.Function, report: list[Entry] | None = None) -> ir.Functi
 def always_undef(value: Operand) -> bool:
     """Whether every evaluation of a value involves an `undef()`."""
     return any(
-        is_undef(node) or (node.op is ops.SELECT and all(map(always_undef, node.args[1:])))
+        ir.is_undef(node) or (node.op is ops.SELECT and all(map(always_undef, node.args[1:])))
         for node in dag.reachable([value], lambda node: () if node.op in LAZY else node.args)
     )
 
@@ -494,9 +468,9 @@ def zero(dtype: str) -> Operand:
 
 
 def _with_zeros(operand: Operand) -> Operand:
-    if not has_undef(operand):
+    if not ir.has_undef(operand):
         return operand
-    new = {node: zero(node.dtype) if isinstance(node, Value) else const(0) for node in undefs(operand)}
+    new = {node: zero(node.dtype) if isinstance(node, Value) else const(0) for node in ir.undefs(operand)}
     return walk.rewrite(operand, new)
 
 

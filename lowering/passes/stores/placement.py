@@ -21,6 +21,7 @@ one loop-invariant index only. The first of them stores unconditionally, so the 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, Final, NamedTuple
@@ -41,7 +42,7 @@ from lowering.nest.walk import (
     tensors_read,
     written_by,
 )
-from lowering.passes.estimates import difference, is_same, kinds_in
+from lowering.passes.estimates import difference, is_same
 from lowering.passes.simplify import shorter
 from lowering.passes.stores.dead_code import drop_unused_storage
 
@@ -71,14 +72,7 @@ def forward_copies(f: ir.Function) -> ir.Function:
 
     Guarantee: the destination receives the same values.
     """
-    every = list(statements(f.body))
-    allocated = {stmt.tensor for stmt in every if isinstance(stmt, ir.Allocate)}
-    if not any(isinstance(stmt, ir.Store) and walk.loaded_tensor(stmt.value) in allocated for stmt in every):
-        return f
-    uses: dict[Tensor, int] = {}
-    for stmt in every:
-        for tensor in {*read_by(stmt), *written_by(stmt)}:
-            uses[tensor] = uses.get(tensor, 0) + 1
+    uses = Counter(tensor for stmt in statements(f.body) for tensor in {*read_by(stmt), *written_by(stmt)})
     return f.with_body(rebuilt(f.body, lambda stmt: _forwarded(stmt, uses) if isinstance(stmt, ir.Seq) else stmt))
 
 
@@ -166,8 +160,6 @@ def rebase(f: ir.Function) -> ir.Function:
     Guarantee: each access reads or stores the same element.
     """
     ir.checked_function(f, "rebase")
-    if ir.Allocate not in kinds_in(f.body):
-        return f
     rules: driver.StmtRules[_Rebasing] = {ir.Stmt: (_use_storage_indices,), ir.Allocate: (_from_zero,)}
     return f.with_body(driver.rewritten(f.body, _Rebasing.root(f).moved(origins={}), enter=rules))
 
@@ -241,7 +233,8 @@ def accumulate(f: ir.Function) -> ir.Function:
 
     Guarantee: each element undergoes the same operations, in order.
     """
-    single = {s.tensor for s in statements(f.body) if isinstance(s, ir.Allocate) and _is_single(s)}
+    allocated = [s for s in statements(f.body) if isinstance(s, ir.Allocate)]
+    single = {s.tensor for s in allocated if all(constant_value(range_ends(r)[1]) == 1 for r in s.ranges)}
     enter: driver.StmtRules[_Variables] = {ir.Seq: (_keep_run,), ir.For: (_keep_around_loop,)}
     return f.with_body(driver.rewritten(f.body, _Variables(single), enter, {ir.Seq: (drop_unused_storage,)}))
 
@@ -253,10 +246,6 @@ class _Variables(driver.Descent):
 
     def __init__(self, tensors: set[Tensor]) -> None:
         self.tensors = tensors
-
-
-def _is_single(stmt: ir.Allocate) -> bool:
-    return all(constant_value(range_ends(r)[1]) == 1 for r in stmt.ranges)
 
 
 def _keep_run(block: ir.Seq, variables: _Variables) -> ir.Stmt:

@@ -41,7 +41,7 @@ from lowering.nest.walk import (
     transform,
     with_children,
 )
-from lowering.passes.estimates import Counts, Uses, kinds_in
+from lowering.passes.estimates import Counts, Uses
 
 FEWEST: Final = 2  # operations of what gets a name; a division counts twice
 _NOT_MOVED: Final = (ops.LOAD, ops.CAST, ops.ASSERTING)
@@ -217,8 +217,6 @@ def name_minima(f: ir.Function, names: dict[tuple[str, Expr], Var] | None = None
     names: variables by text and value, shared by the nests of a schedule: answers about one nest serve the others.
         New names are added.
     """
-    if ir.Allocate not in kinds_in(f.body):
-        return f
     shared = {} if names is None else names
     unused = dict(shared)
 
@@ -259,8 +257,6 @@ def inline_values(f: ir.Function, most: int = MOST) -> ir.Function:
 
     Guarantee: equal values.
     """
-    if ir.Let not in kinds_in(f.body):
-        return f
     return f.with_body(with_inlined_names(f.body, lambda value: is_short(value, most)))
 
 
@@ -465,8 +461,6 @@ def name_ends(f: ir.Function) -> ir.Function:
 
     Guarantee: equal values.
     """
-    if ir.Let not in kinds_in(f.body):
-        return f
     return f.with_body(driver.rewritten(f.body, _ShortNames({}, {}), enter={ir.For: (_shorten_range,)}))
 
 
