@@ -1,15 +1,10 @@
-"""What is made when it is first used: names of other modules, so that a plain question loads little, and answers."""
+"""Names that are loaded together when one of them is first used, so that a plain question loads little."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from functools import wraps
+from collections.abc import Mapping
 from importlib import import_module
-from typing import Any, Concatenate, ParamSpec, TypeVar
-
-S = TypeVar("S")
-R = TypeVar("R")
-P = ParamSpec("P")
+from typing import Any
 
 
 class Later:
@@ -43,17 +38,3 @@ def load_later(space: dict[str, Any], modules: Mapping[str, tuple[str, ...]]) ->
     """
     table = {name: module for module, names in modules.items() for name in names}
     space.update({name: Later(name, space, table) for name in table})
-
-
-def memoized(method: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[S, P], R]:
-    """A method whose answers stay in its object, by the arguments: hashable ones, by position."""
-    name = f"_answers_of_{method.__name__}"
-
-    @wraps(method)
-    def answer(self: S, /, *key: P.args, **none: P.kwargs) -> R:
-        answers: dict[object, R] = self.__dict__.setdefault(name, {})
-        if key not in answers:
-            answers[key] = method(self, *key, **none)
-        return answers[key]
-
-    return answer

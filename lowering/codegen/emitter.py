@@ -20,9 +20,9 @@ from typing import Any, Final, Generic, Protocol, TypeAlias
 from bound import dtypes
 from bound.tir.value import OF_LOW_BITS, WORDS, IntFunction, Operand, is_word
 from bound.tir.walk import loaded_tensor, substitute
+from intset.config import memoized
 from intset.expr import Expr, Node, const, constant_value, dag, ops
 from intset.expr.ops import wrap
-from intset.later import memoized
 from intset.linear.bounds import of_operation
 from lowering.nest import driver, ir
 

@@ -13,13 +13,12 @@ from typing import Final, NamedTuple, TypeAlias
 from bound.tensor import Tensor, element
 from bound.tir.value import Operand
 from intset.budgets import REACHING
-from intset.config import Configured, all_as_configured, as_configured
+from intset.config import Configured, all_as_configured, as_configured, memoized
 from intset.domains.sets.region import Region, region_of_shape
 from intset.errors import BudgetError, InputError
 from intset.expr import Cond, Expr, arguments, dag, shown
 from intset.expr.build import logical_and, logical_not
 from intset.expr.node import PlainVar, truth
-from intset.later import memoized
 from intset.prover.proof import PROVED, REFUTED, UNKNOWN
 from intset.regions.shape import Account, Shape
 from lowering.dataflow.program import (

@@ -28,13 +28,13 @@ from bound.tir import build
 from bound.tir.value import PARAM, Operand, Value
 from bound.tir.walk import loaded_tensor, nodes
 from intset.budgets import REACHING
+from intset.config import memoized
 from intset.domains.registry import strongest
 from intset.errors import BudgetError
 from intset.expr import Cond, Expr, Range, Var, dag, ops
 from intset.expr.build import logical_and, logical_or
 from intset.expr.node import PlainVar
 from intset.expr.range import range_conditions
-from intset.later import memoized
 from intset.linear.canonical import Normalizer
 from intset.linear.form import is_affine
 from intset.regions.shape import Account, Shape

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any, Final, Generic, NamedTuple, overload
 
 import intset
-from intset.config import CHEAPEST, Configured, Effort, all_as_configured, current, tiers_within
+from intset.config import CHEAPEST, Configured, Effort, all_as_configured, current, memoized, tiers_within
 from intset.context import Context
 from intset.errors import InputError
 from intset.expr import Cond, Expr, IntLike, Node, Range, Var, arguments, const, constant_value, dag, ops
@@ -17,7 +17,6 @@ from intset.expr.definedness import embedded_claims
 from intset.expr.node import Kind_co, as_int, make, truth
 from intset.expr.ops import Op
 from intset.facts import ASSERTED, DERIVED, Fact
-from intset.later import memoized
 from intset.prover.explain import ways_to_state
 from intset.prover.proof import PROVED, UNKNOWN, Proof, fit_conditions
 from intset.simplify.engine import DIVISION, DIVISION_BY_CONSTANT, machine_cost

@@ -17,11 +17,11 @@ from bound.dtypes import Numeric
 from bound.tir.reduce import Parameter
 from bound.tir.value import CALL, CONVERT, DIV, Operand, Value, parameter
 from bound.tir.walk import nodes, rewrite
+from intset.config import memoized
 from intset.expr import Expr, Var, as_expr, const, ops
 from intset.expr.build import sum_of
 from intset.expr.node import PlainVar
 from intset.expr.ops import Op
-from intset.later import memoized
 from intset.linear.form import spine
 from lowering.interpreter import as_element
 from lowering.padding import states

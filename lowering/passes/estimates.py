@@ -14,10 +14,10 @@ from bound.schedule import simple
 from bound.tir import walk
 from bound.tir.reduce import Parameter
 from bound.tir.value import Operand, Value
+from intset.config import memoized
 from intset.expr import Cond, Expr, Var, const, constant_value, dag, ops
 from intset.expr.build import maximum, minimum
 from intset.expr.node import make
-from intset.later import memoized
 from intset.linear.canonical import Normalizer
 from intset.linear.form import Linear, accumulate
 from lowering.nest import ir

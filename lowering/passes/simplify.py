@@ -10,11 +10,11 @@ from typing import Any, Final
 
 from bound.schedule import simple
 from bound.tensor import Tensor
-from bound.tir import build, walk
+from bound.tir import build
 from bound.tir.build import negation, together
 from bound.tir.reduce import Parameter
 from bound.tir.value import NUMBER, REDUCE, Operand, Value, fits_words
-from bound.tir.walk import Part
+from bound.tir.walk import Part, nodes, operations, rewrite
 from intset.config import Effort
 from intset.context import Context
 from intset.expr import Cond, Expr, Node, Range, arguments, const, constant_value, dag, ops
@@ -25,20 +25,9 @@ from intset.expr.node import make, truth
 from intset.linear.signs import taken_values
 from intset.simplify import Pricing, simplified
 from intset.simplify.irreducible import settled
-from lowering.nest import driver, ir
+from lowering.nest import driver, ir, walk
 from lowering.nest.printer import end_of, range_between
 from lowering.nest.scope import Scope, parts_of_condition, proof_of, proves, written_in
-from lowering.nest.walk import (
-    bound_in,
-    free_variables,
-    map_operands,
-    operands,
-    range_ends,
-    statements,
-    substitute,
-    tensors_read,
-    transform,
-)
 from lowering.passes.definedness import Whole, map_integers, with_decided_selects
 from lowering.passes.reports import Entry, PassReport, until_stable
 from lowering.passes.stores.reaching_values import ReachingValues, check_assumptions
@@ -53,12 +42,12 @@ def fold_constants(f: ir.Function) -> ir.Function:
 
     Guarantee: equal values; no step is wider than the steps of the original.
     """
-    return f.with_body(transform(f.body, decided))
+    return f.with_body(walk.transform(f.body, decided))
 
 
 def decided(operand: Operand) -> Operand:
     """Fold constants, decided selections and conditions, `+ 0` and `* 1`; `x + 2 - 1` becomes `x + 1`."""
-    order: Iterable[Any] = dag.postorder((operand,)) if isinstance(operand, (Expr, Cond)) else walk.nodes(operand)
+    order: Iterable[Any] = dag.postorder((operand,)) if isinstance(operand, (Expr, Cond)) else nodes(operand)
     changed: Operand = _changed(operand, order, _with_constants)
     return changed
 
@@ -95,7 +84,7 @@ def _arm(node: Any, new: Mapping[Any, Any], truth_of: Callable[[Any], bool | Non
 def _with_new(node: Operand, new: Mapping[Operand, Operand]) -> Operand:
     """The operation on what replaces its operands."""
     if node.op is REDUCE:  # its combiner may refer to the program
-        return walk.rewrite(node, new) if new else node
+        return rewrite(node, new) if new else node
     if any([arg in new for arg in node.args]):  # noqa: C419  # hot
         args: list[Any] = [new.get(arg, arg) for arg in node.args]
         return node.with_args(tuple(args))
@@ -150,9 +139,9 @@ def folded(operand: Operand, decide: Callable[[Cond], bool | None]) -> Any:
 
     The dead branch of a selection disappears; laziness never evaluated it.
     """
-    if FOLDED.isdisjoint(walk.operations(operand)):
+    if FOLDED.isdisjoint(operations(operand)):
         return operand
-    return _changed(operand, walk.nodes(operand), lambda node, new: _folded(node, new, decide))
+    return _changed(operand, nodes(operand), lambda node, new: _folded(node, new, decide))
 
 
 def order_of(node: Expr, is_moving: bool) -> Cond:
@@ -170,9 +159,9 @@ def order_of(node: Expr, is_moving: bool) -> Cond:
 
 def deciding_nodes(operand: Operand) -> list[Expr | Cond]:
     """The comparisons, minima and maxima of an operand, arguments first."""
-    if _DECIDING.isdisjoint(walk.operations(operand)):
+    if _DECIDING.isdisjoint(operations(operand)):
         return []
-    return [node for node in walk.nodes(operand) if node.op in _DECIDING and isinstance(node, (Expr, Cond))]
+    return [node for node in nodes(operand) if node.op in _DECIDING and isinstance(node, (Expr, Cond))]
 
 
 _DECIDING: Final = frozenset((*ops.COMPARISONS, ops.MIN, ops.MAX))
@@ -327,7 +316,7 @@ class _BranchRules:
 
     def without_choices(self, stmt: ir.Stmt, cursor: driver.Cursor) -> ir.Stmt:
         """Replace choices in the operands of a statement by the operand that is always chosen."""
-        return map_operands(stmt, lambda operand: self._chosen(operand, cursor))
+        return walk.map_operands(stmt, lambda operand: self._chosen(operand, cursor))
 
     def _chosen(self, operand: Operand, cursor: driver.Cursor) -> Operand:
         def decide(cond: Operand) -> bool | None:
@@ -341,10 +330,10 @@ class _BranchRules:
 
 def _free(root: ir.Stmt) -> list[Any]:
     """The identities of the variables and tensors that a statement uses and does not bind."""
-    own = bound_in(root)
-    used: list[Parameter | Tensor] = list(free_variables(root))
-    for stmt in statements(root):
-        used += [t for t in tensors_read(*operands(stmt)) if t not in own]
+    own = walk.bound_in(root)
+    used: list[Parameter | Tensor] = list(walk.free_variables(root))
+    for stmt in walk.statements(root):
+        used += [t for t in walk.tensors_read(*walk.operands(stmt)) if t not in own]
         used += [stmt.tensor] if isinstance(stmt, ir.Store) and stmt.tensor not in own else []
     return [id(thing) for thing in used]
 
@@ -401,7 +390,7 @@ def _joined(a: ir.If, b: ir.If, scope: Scope) -> tuple[ir.If | None, str]:
     if not is_same and not _opposite(a.cond, b.cond, scope):
         return None, ""
     changed = written_in(a)
-    data = [t.name for t in tensors_read(b.cond) if t in changed]
+    data = [t.name for t in walk.tensors_read(b.cond) if t in changed]
     if data:
         return None, f"the condition is that of the branch before it, but {data[0]} may have changed"
     first, second = (b.then, b.orelse) if is_same else (b.orelse, b.then)
@@ -448,7 +437,7 @@ def plain(f: ir.Function) -> ir.Function:
 
 def shorten_ends(loop: ir.For, cursor: driver.Cursor) -> ir.For:
     """Write the ends of a loop with fewer operations."""
-    ends = range_ends(loop.range)
+    ends = walk.range_ends(loop.range)
     low, extent = (shortened(e, cursor.scope) for e in ends)
     if low is ends[0] is const(0) and extent is ends[1] and constant_value(extent) is not None:
         return loop
@@ -457,7 +446,7 @@ def shorten_ends(loop: ir.For, cursor: driver.Cursor) -> ir.For:
 
 def drop_empty_loop(loop: ir.For, cursor: driver.Cursor) -> ir.Stmt:
     """Drop a loop of nonpositive constant extent."""
-    count = constant_value(range_ends(loop.range)[1])
+    count = constant_value(walk.range_ends(loop.range)[1])
     return ir.Seq() if count is not None and count <= 0 else loop
 
 
@@ -466,10 +455,10 @@ def inline_single_iteration(loop: ir.For, cursor: driver.Cursor) -> ir.Stmt:
 
     The loop stays if it carries variables, or if its body stores to elements that its start reads.
     """
-    low, extent = range_ends(loop.range)
-    if constant_value(extent) != 1 or loop.carried or set(tensors_read(low)) & written_in(loop.body):
+    low, extent = walk.range_ends(loop.range)
+    if constant_value(extent) != 1 or loop.carried or set(walk.tensors_read(low)) & written_in(loop.body):
         return loop
-    return ir.Seq((substitute(loop.body, {loop.var: low}),))
+    return ir.Seq((walk.substitute(loop.body, {loop.var: low}),))
 
 
 def drop_idle_loop(loop: ir.For, cursor: driver.Descent) -> ir.Stmt:

@@ -14,33 +14,17 @@ from typing import Any, Final
 
 from bound import dtypes
 from bound.tensor import Tensor
-from bound.tir import walk
 from bound.tir.reduce import Parameter
 from bound.tir.value import NUMBER, Operand, Value, constant
-from bound.tir.walk import loaded_tensor
+from bound.tir.walk import loaded_tensor, read_indices, rewrite, substitute
 from intset.config import Effort
 from intset.expr import Cond, Expr, Node, Var, const, constant_value, dag, ops
 from intset.expr.node import truth
 from intset.expr.ops import Op
 from lowering.dataflow import account_of
-from lowering.nest import driver, ir
+from lowering.nest import driver, ir, walk
 from lowering.nest.printer import end_of
 from lowering.nest.scope import Scope, proof_of, proves
-from lowering.nest.walk import (
-    children,
-    is_combining,
-    map_operands,
-    operands,
-    range_ends,
-    read_by,
-    rebuilt,
-    replaced,
-    statements,
-    tensors_read,
-    touched,
-    variables,
-    written_by,
-)
 from lowering.passes.definedness import LAZY
 from lowering.passes.estimates import Loops, is_in_order
 from lowering.passes.reports import Entry, PassReport
@@ -66,7 +50,9 @@ def _cleaned(f: ir.Function, live_in: Callable[[ir.Stmt], set[Tensor]]) -> ir.Fu
     """Drop dead stores, storage, names and empty loops until nothing changes: an unused name may use another."""
     while True:
         live = live_in(f.body)
-        used = {v for stmt in statements(f.body) if _is_live(stmt, live) for v in variables(*operands(stmt))}
+        used = {
+            v for stmt in walk.statements(f.body) if _is_live(stmt, live) for v in walk.variables(*walk.operands(stmt))
+        }
         body = _without_dead(f.body, live, used)
         if body is f.body:
             return f
@@ -107,10 +93,10 @@ def _is_live(stmt: ir.Stmt, live: set[Tensor]) -> bool:
 def _live_tensors(f: ir.Function) -> set[Tensor]:
     live = set(f.params)
     feeds: dict[Tensor, set[Tensor]] = {}
-    for stmt in statements(f.body):
+    for stmt in walk.statements(f.body):
         if isinstance(stmt, ir.Evaluate):
             live.update((*stmt.reads, *stmt.writes))
-        read = tensors_read(*operands(stmt))
+        read = walk.tensors_read(*walk.operands(stmt))
         if isinstance(stmt, ir.Store):
             feeds.setdefault(stmt.tensor, set()).update(read)
         else:
@@ -120,9 +106,9 @@ def _live_tensors(f: ir.Function) -> set[Tensor]:
 
 def _needed(loop: ir.For, body: ir.Stmt) -> tuple[ir.Carry, ...]:
     """The loop-carried variables that the body needs, or that others of these need."""
-    used = {v for stmt in statements(body) for v in variables(*operands(stmt))}
+    used = {v for stmt in walk.statements(body) for v in walk.variables(*walk.operands(stmt))}
     carried: dict[Any, ir.Carry] = {c.var: c for c in loop.carried}
-    needed = dag.reachable(used, lambda v: variables(carried[v].following) if v in carried else ())
+    needed = dag.reachable(used, lambda v: walk.variables(carried[v].following) if v in carried else ())
     return tuple(c for c in loop.carried if c.var in needed)
 
 
@@ -131,7 +117,7 @@ def drop_unused_storage(block: ir.Seq, _: driver.Descent) -> ir.Stmt:
     storage = [part.tensor for part in block.stmts if isinstance(part, ir.Allocate)]
     if not storage:
         return block
-    used = set(touched(block))
+    used = set(walk.touched(block))
     if used.issuperset(storage):
         return block
     return ir.seq(*(part for part in block.stmts if not isinstance(part, ir.Allocate) or part.tensor in used))
@@ -165,7 +151,7 @@ def remove_no_op(f: ir.Function, report: list[Entry] | None = None) -> ir.Functi
             (), False, f"after {NO_OP_ROUNDS} rounds more may be left: the budget is spent", what="rounds"
         )
     report_of_stores.give(report)
-    return _cleaned(f, lambda body: set(touched(body)))
+    return _cleaned(f, lambda body: set(walk.touched(body)))
 
 
 class _StoreReport(PassReport):
@@ -222,7 +208,9 @@ def _dead_stores(reaching: ReachingValues, report: _StoreReport) -> set[tuple[in
 def _redundant_stores(reaching: ReachingValues, report: _StoreReport) -> set[tuple[int, ...]]:
     """The paths of stores that repeat the current contents of their element."""
     f = reaching.f
-    told = (tensors_read(s.cond) if isinstance(s, ir.Assume) else written_by(s) for s in statements(f.body))
+    told = (
+        walk.tensors_read(s.cond) if isinstance(s, ir.Assume) else walk.written_by(s) for s in walk.statements(f.body)
+    )
     writers = Counter(tensor for tensors in told for tensor in tensors)
     gone: set[tuple[int, ...]] = set()
     for cursor in driver.cursors(f):
@@ -258,7 +246,7 @@ def _equal(
     values: Mapping[Operand, Operand], where: Sequence[Cond], stmt: ir.Store, contents: Operand, scope: Scope
 ) -> bool:
     here = scope.where(*where)
-    value = replaced(stmt.value, values)
+    value = walk.replaced(stmt.value, values)
     if proves(here, truth(False)) or value is contents:
         return True
     if isinstance(value, Expr) and isinstance(contents, Expr):
@@ -273,7 +261,7 @@ def drop_empty(f: ir.Function) -> ir.Function:
     """
 
     def leave_out(loop: ir.For, cursor: driver.Cursor) -> ir.Stmt:
-        _, extent = range_ends(loop.range)
+        _, extent = walk.range_ends(loop.range)
         return ir.Seq() if proof_of(cursor.scope, extent <= 0, Effort.FAST) else loop
 
     return drop_dead(driver.rewritten_function(f, leave={ir.For: (leave_out,)}))
@@ -290,18 +278,18 @@ def drop_identities(f: ir.Function) -> ir.Function:
 
     Guarantee: every element keeps its value, the sign of zero included.
     """
-    candidates = [s for s in statements(f.body) if isinstance(s, ir.Store) and _may_change_nothing(s)]
+    candidates = [s for s in walk.statements(f.body) if isinstance(s, ir.Store) and _may_change_nothing(s)]
     dropped = {s for s in candidates if _changes_nothing(f, s)}
     if not dropped:
         return f
-    return drop_dead(f.with_body(rebuilt(f.body, lambda stmt: ir.Seq() if stmt in dropped else stmt)))
+    return drop_dead(f.with_body(walk.rebuilt(f.body, lambda stmt: ir.Seq() if stmt in dropped else stmt)))
 
 
 def _may_change_nothing(store: ir.Store) -> bool:
     value = store.value
     if isinstance(value, Expr):
-        return walk.loaded_tensor(value) is store.tensor and walk.read_indices(value) == store.indices
-    return is_combining(store) and _number(value.args[1]) is not None
+        return loaded_tensor(value) is store.tensor and read_indices(value) == store.indices
+    return walk.is_combining(store) and _number(value.args[1]) is not None
 
 
 def _changes_nothing(f: ir.Function, store: ir.Store) -> bool:
@@ -313,11 +301,11 @@ def _changes_nothing(f: ir.Function, store: ir.Store) -> bool:
         return True
     if number == 0 and (op, copysign(1, number)) in ((ops.ADD, -1), (ops.SUB, 1)):
         return True
-    if not all(_keeps(stmt, store.tensor, op, number) for stmt in statements(f.body)):
+    if not all(_keeps(stmt, store.tensor, op, number) for stmt in walk.statements(f.body)):
         return False
     if store.tensor in f.params:
         return _is_begun(f, store)
-    stored = [s.value for s in statements(f.body) if isinstance(s, ir.Store) and s.tensor is store.tensor]
+    stored = [s.value for s in walk.statements(f.body) if isinstance(s, ir.Store) and s.tensor is store.tensor]
     return any(_number(value) is not None for value in stored)
 
 
@@ -330,11 +318,11 @@ def _keeps(stmt: ir.Stmt, tensor: Tensor, op: Op, number: float) -> bool:
     start = _number(stmt.value)
     if op is ops.ADD:
         begins = start is not None and (start != 0 or copysign(1, start) == 1)
-        return number == 0 and (begins or (is_combining(stmt) and stmt.value.op is ops.ADD))
+        return number == 0 and (begins or (walk.is_combining(stmt) and stmt.value.op is ops.ADD))
     if op is ops.MAX:
-        return (start is not None and start >= number) or (is_combining(stmt) and stmt.value.op is op)
+        return (start is not None and start >= number) or (walk.is_combining(stmt) and stmt.value.op is op)
     if op is ops.MIN:
-        return (start is not None and start <= number) or (is_combining(stmt) and stmt.value.op is op)
+        return (start is not None and start <= number) or (walk.is_combining(stmt) and stmt.value.op is op)
     return False
 
 
@@ -350,7 +338,7 @@ def _is_begun(f: ir.Function, store: ir.Store) -> bool:
         for before in around.stmts[:k] if isinstance(around, ir.Seq) else ():
             if any(_covers(start, loops, store, known) for start, loops in _starts(before, store.tensor)):
                 return True
-        around = children(around)[k]
+        around = walk.children(around)[k]
     return False
 
 
@@ -374,7 +362,7 @@ def _covers(start: ir.Store, loops: Sequence[ir.For], store: ir.Store, known: Lo
     if not all(_matches(a, b, own, values) for a, b in zip(start.indices, store.indices, strict=True)):
         return False
     for loop in loops:
-        low, extent = (walk.substitute(e, dict(values)) for e in range_ends(loop.range))
+        low, extent = (substitute(e, dict(values)) for e in walk.range_ends(loop.range))
         at = values.get(loop.var)
         if at is None:
             if (constant_value(extent) or 0) < 1:
@@ -417,7 +405,7 @@ def remove_undef(f: ir.Function, report: list[Entry] | None = None) -> ir.Functi
     """
     ir.checked_function(f, "remove_undef")
     check_assumptions(f)
-    if not any(ir.has_undef(*operands(s)) for s in statements(f.body) if not isinstance(s, ir.Assume)):
+    if not any(ir.has_undef(*walk.operands(s)) for s in walk.statements(f.body) if not isinstance(s, ir.Assume)):
         return f
     decisions = PassReport(f)
     unknown = [at for at in driver.cursors(f) if isinstance(at.stmt, ir.Store) and always_undef(at.stmt.value)]
@@ -435,10 +423,10 @@ def remove_undef(f: ir.Function, report: list[Entry] | None = None) -> ir.Functi
         return replace(stmt, value=zero(stmt.tensor.dtype)) if cursor.path in read else stmt
 
     def store_zeros(stmt: ir.Stmt, cursor: driver.Cursor) -> ir.Stmt:
-        if not ir.has_undef(*operands(stmt)):
+        if not ir.has_undef(*walk.operands(stmt)):
             return stmt
         decisions.say(cursor.path, True, "0 takes the place of an undef() that is not always what counts")
-        return map_operands(stmt, _with_zeros)
+        return walk.map_operands(stmt, _with_zeros)
 
     leave: driver.StmtRules[driver.Cursor] = {
         ir.Stmt: (store_zeros,),
@@ -471,7 +459,7 @@ def _with_zeros(operand: Operand) -> Operand:
     if not ir.has_undef(operand):
         return operand
     new = {node: zero(node.dtype) if isinstance(node, Value) else const(0) for node in ir.undefs(operand)}
-    return walk.rewrite(operand, new)
+    return rewrite(operand, new)
 
 
 def _read_before_written(reaching: ReachingValues, stores: list[driver.Cursor]) -> set[tuple[int, ...]]:
@@ -481,7 +469,7 @@ def _read_before_written(reaching: ReachingValues, stores: list[driver.Cursor]) 
     targets = {at.stmt.tensor for at in stores if isinstance(at.stmt, ir.Store)}
     candidates: list[tuple[driver.Cursor, Operand | Tensor, set[tuple[int, ...]]]] = []
     for at in driver.cursors(f):
-        if targets.isdisjoint(read_by(at.stmt)):
+        if targets.isdisjoint(walk.read_by(at.stmt)):
             continue
         for node, sources in reaching.flow.by_element(at).items():
             writers = {s.path for s in sources if s.path in removed}

@@ -16,10 +16,10 @@ from bound.tir.build import together
 from bound.tir.value import Operand, Truth
 from bound.tir.walk import read_indices
 from intset.budgets import OVERCOMPUTE_ROUNDS
+from intset.config import memoized
 from intset.expr import Cond, dag
 from intset.expr.build import logical_and, logical_or
 from intset.expr.node import truth
-from intset.later import memoized
 from intset.regions.shape import Account
 from lowering.dataflow import account_of
 from lowering.dataflow.program import Path
