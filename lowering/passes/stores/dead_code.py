@@ -412,10 +412,8 @@ def remove_undef(f: ir.Function, report: list[Entry] | None = None) -> ir.Functi
     read = _read_before_written(ReachingValues(f), unknown) if unknown else set()
     gone = {at.path for at in unknown} - read
     for at in unknown:
-        if at.path in gone:
-            decisions.say(at.path, True, "a value that nobody knows is not stored")
-        else:
-            decisions.say(at.path, True, "0 is stored: what reads the element would meet one that holds nothing")
+        stored = "0 is stored: what reads the element would meet one that holds nothing"
+        decisions.say(at.path, True, "a value that nobody knows is not stored" if at.path in gone else stored)
 
     def remove_store(stmt: ir.Store, cursor: driver.Cursor) -> ir.Stmt:
         if cursor.path in gone:

@@ -291,7 +291,6 @@ def _missing(
     values: tuple[Operand, ...], cursor: driver.Cursor, scope: Scope, reaching: ReachingValues
 ) -> tuple[str, tuple[int, ...] | None] | None:
     """The reason why values may be missing: out of bounds, uninitialized, or a trap."""
-    total = frozenset(t for t in reaching.f.inputs)
     for value in values:
         why = why_not_total(value, scope, None)
         if why is not None:
@@ -304,14 +303,15 @@ def _missing(
             touchable = proof_of(scope, is_outside(padding_of(reaching.f, tensor), read_indices(node)))
             if not touchable:
                 return f"{node!r} may be in the padding of {tensor.name}", cursor.point(touchable)
-            if tensor in total:
+            if tensor in reaching.f.inputs:
                 continue
-            for source in reaching.flow.by_element(cursor).get(node, ()):
+            sources = reaching.flow.by_element(cursor).get(node, ())
+            for source in sources:
                 if source.kind == "unwritten" or (source.kind == "unknown" and tensor not in reaching.f.params):
                     reached = proof_of(scope, ~source.where)
                     if not reached:
                         return f"{node!r} may hold nothing yet", cursor.point(reached)
-            if not reaching.flow.by_element(cursor).get(node):
+            if not sources:
                 return f"{node!r} is not known to hold anything", None
     return None
 
