@@ -516,6 +516,7 @@ def _file_table(file: str) -> Mapping[str, Any]:
     return dict(table)
 
 
+K = TypeVar("K")
 P = ParamSpec("P")
 T = TypeVar("T")
 S = TypeVar("S", bound="Configured")
@@ -557,6 +558,20 @@ def as_configured(method: Callable[Concatenate[S, P], T]) -> Callable[Concatenat
             return method(self, *args, **named)
 
     return cast(Callable[Concatenate[S, P], T], asked)
+
+
+def memoized(method: Callable[Concatenate[K, P], T]) -> Callable[Concatenate[K, P], T]:
+    """A method whose answers stay in its object, by the arguments: hashable ones, by position."""
+    name = f"_answers_of_{method.__name__}"
+
+    @wraps(method)
+    def answer(self: K, /, *key: P.args, **none: P.kwargs) -> T:
+        answers: dict[object, T] = self.__dict__.setdefault(name, {})
+        if key not in answers:
+            answers[key] = method(self, *key, **none)
+        return answers[key]
+
+    return answer
 
 
 def all_as_configured(cls: C) -> C:

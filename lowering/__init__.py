@@ -13,9 +13,8 @@ from lowering.layout import IndexMap, Layout
 from lowering.layout.padding_value import element
 from lowering.layout.transform import add_constraint, cache_read, cache_write, transform_layout, with_layouts
 from lowering.lower import annotate_shapes, lower
-from lowering.nest.ir import Function
+from lowering.nest.ir import Function, undef
 from lowering.nest.parser import parse_nest
-from lowering.nest.undef import undef
 from lowering.padding import (
     NOTHING,
     READABLE,

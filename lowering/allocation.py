@@ -494,11 +494,9 @@ _OF_THREADS: Final = ("shared", "warp", "local", "wmma")  # memories of a device
 
 def with_fixed_thread_storage(f: ir.Function) -> ir.Function:
     """Give storage of threads the constant of an extent `minimum(constant, size)`."""
-    return f.with_body(rebuilt(f.body, lambda stmt: _with_limits(stmt, _is_of_threads)))
-
-
-def _is_of_threads(stmt: ir.Allocate) -> bool:
-    return stmt.scope.partition(".")[0] in _OF_THREADS
+    return f.with_body(
+        rebuilt(f.body, lambda stmt: _with_limits(stmt, lambda of: of.scope.partition(".")[0] in _OF_THREADS))
+    )
 
 
 def _with_limits(stmt: ir.Stmt, is_wanted: Callable[[ir.Allocate], bool]) -> ir.Stmt:

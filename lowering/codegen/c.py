@@ -19,9 +19,9 @@ from zlib import crc32
 from bound import dtypes
 from bound.declare import placeholder
 from bound.tensor import Tensor
-from bound.tir import walk
 from bound.tir.build import FUNCTIONS, all_of
 from bound.tir.value import CALL, IntFunction, Operand, Value, constant
+from bound.tir.walk import nodes, read_indices, rewrite
 from intset.errors import InputError
 from intset.expr import Cond, Expr, arguments, constant_value, dag, ops
 from intset.linear.canonical import Normalizer
@@ -29,22 +29,9 @@ from intset.linear.form import Linear
 from lowering.allocation import parallel_plan, with_fixed_storage
 from lowering.codegen import c_operands, emitter
 from lowering.codegen.c_words import BUILT_IN, FILE_SCOPE, KEYWORDS, c_type, defined_once, function_name, storage_type
-from lowering.nest import driver, ir
+from lowering.nest import driver, ir, walk
 from lowering.nest.names import label_of, with_own_storage
 from lowering.nest.printer import end_of
-from lowering.nest.walk import (
-    folded,
-    free_variables,
-    is_combining,
-    needed_variables,
-    operands,
-    range_ends,
-    statements,
-    touched,
-    update_of,
-    without_assumptions,
-)
-from lowering.passes.estimates import operations_in
 from lowering.passes.loops.index_set_splitting import partition_loops, unroll
 from lowering.passes.loops.interchange import run_over_digits
 from lowering.passes.loops.invariants import decide_rows
@@ -63,11 +50,11 @@ def conditional_scalars(root: ir.Stmt) -> frozenset[Tensor]:
     Stores under a condition or in a possibly empty loop, or no store at all: a copy of a nest loses its stores if a
     false condition guards the reads.
     """
-    allocated = {stmt.tensor for stmt in statements(root) if isinstance(stmt, ir.Allocate)}
+    allocated = {stmt.tensor for stmt in walk.statements(root) if isinstance(stmt, ir.Allocate)}
     if not allocated:
         return frozenset()
-    branches = (stmt for stmt in statements(root) if isinstance(stmt, ir.If))
-    guarded = {inner.tensor for stmt in branches for inner in statements(stmt) if isinstance(inner, ir.Store)}
+    branches = (stmt for stmt in walk.statements(root) if isinstance(stmt, ir.If))
+    guarded = {inner.tensor for stmt in branches for inner in walk.statements(stmt) if isinstance(inner, ir.Store)}
     certain: set[Tensor] = set()
 
     def surely_stored(stmt: ir.Stmt, inside: Sequence[frozenset[Tensor]]) -> frozenset[Tensor]:
@@ -79,12 +66,12 @@ def conditional_scalars(root: ir.Stmt) -> frozenset[Tensor]:
             certain.update(stored.intersection(inner.tensor for inner in stmt.stmts if isinstance(inner, ir.Allocate)))
             return stored
         if isinstance(stmt, ir.For):
-            return inside[0] if (constant_value(range_ends(stmt.range)[1]) or 0) > 0 else frozenset()
+            return inside[0] if (constant_value(walk.range_ends(stmt.range)[1]) or 0) > 0 else frozenset()
         if isinstance(stmt, ir.If) and stmt.orelse is not None:
             return inside[0] & inside[1]
         return frozenset()
 
-    folded(root, surely_stored)
+    walk.folded(root, surely_stored)
     return frozenset((guarded & allocated) | (allocated - certain))
 
 
@@ -106,8 +93,8 @@ def is_simd(loop: ir.For, shapes: Mapping[Tensor, Sequence[Expr]]) -> bool:
     forms = Normalizer({})
     for tensor in dict.fromkeys(stmt.tensor for stmt in stores):
         stored = [s.indices for s in stores if s.tensor is tensor]
-        nodes = (node for stmt in stores for node in walk.nodes(*operands(stmt)))
-        read = [walk.read_indices(node) for node in nodes if walk.loaded_tensor(node) is tensor]
+        loads = (load for stmt in stores for load in walk.elements_read(*walk.operands(stmt)))
+        read = [read_indices(node) for node, own in loads if own is tensor]
         accesses = [forms.form(offset(indices, shapes[tensor])) for indices in (*stored, *read)]
         if not all(_is_apart(loop, store, accesses) for store in accesses[: len(stored)]):
             return False
@@ -120,7 +107,7 @@ def _is_apart(loop: ir.For, store: Linear, accesses: Sequence[Linear]) -> bool:
     stride = store.terms.get(loop.var, 0)
     if not stride or any(loop.var in atom.free_vars() for atom in store.terms if atom is not loop.var):
         return False
-    _, extent = range_ends(loop.range)
+    _, extent = walk.range_ends(loop.range)
     length = Normalizer({}).form(extent).scale(abs(stride))
     distances = [access.minus(store) for access in accesses]
     return all(
@@ -139,9 +126,13 @@ def reduction_of(loop: ir.For) -> tuple[str, Tensor] | None:
     if loop.kind not in (ir.LoopKind.SERIAL, ir.LoopKind.UNROLLED) or loop.carried or not isinstance(store, ir.Store):
         return None
     value = store.value
-    if not is_combining(store) or value.op not in _REDUCTIONS or any(constant_value(i) is None for i in store.indices):
+    if (
+        not walk.is_combining(store)
+        or value.op not in _REDUCTIONS
+        or any(constant_value(i) is None for i in store.indices)
+    ):
         return None
-    if any(walk.loaded_tensor(node) is store.tensor for node in walk.nodes(value.args[1])):
+    if store.tensor in walk.tensors_read(value.args[1]):
         return None
     return _REDUCTIONS[value.op], store.tensor
 
@@ -184,7 +175,7 @@ class CNest(emitter.Emitter[driver.Cursor]):
         self._stored: set[Tensor] = set()  # allocated tensors in sight that are not on the stack
         self._types: dict[Any, str] = {p: c_type(p.dtype, str(p.data[0])) for p in f.scalars}
         self._table_of: dict[Any, Tensor] = {}
-        self._needed = needed_variables(f.body)
+        self._needed = walk.needed_variables(f.body)
         self._conditional = conditional_scalars(f.body)
 
     @property
@@ -242,12 +233,12 @@ class CNest(emitter.Emitter[driver.Cursor]):
             if self._is_outlined(stmt, here):
                 lines += yield from self._outlined(stmt, here, arena)
                 continue
-            if stmt in self.plan.stack and all(constant_value(range_ends(r)[1]) == 1 for r in stmt.ranges):
+            if stmt in self.plan.stack and all(constant_value(walk.range_ends(r)[1]) == 1 for r in stmt.ranges):
                 self.syntax.scalars.add(stmt.tensor)
             inner = yield stmt, here
             if isinstance(stmt, ir.Let) and inner:
                 definitions.append(_Definition(len(lines), len(lines) + len(inner), self._name(stmt.var)))
-            used = dict.fromkeys(arena[t] for t in touched(stmt) if t in arena) if arena else {}
+            used = dict.fromkeys(arena[t] for t in walk.touched(stmt) if t in arena) if arena else {}
             pointers = [text for a in used if (text := self.storage.pointer(a)) is not None]
             lines += ["{", *emitter.indented([*pointers, *inner]), "}"] if pointers else _declared(lines, inner)
         if is_body and first == len(stmts):
@@ -281,7 +272,7 @@ class CNest(emitter.Emitter[driver.Cursor]):
         if shared:
             for stmt in stmts:
                 if isinstance(stmt, (ir.Let, ir.Assert)):
-                    for tensor in touched(stmt):
+                    for tensor in walk.touched(stmt):
                         shared.pop(tensor, None)
         return shared
 
@@ -295,7 +286,7 @@ class CNest(emitter.Emitter[driver.Cursor]):
         is_in_parallel = any(loop in self.parallel for loop in cursor.loops)
         if self._is_outlining or not (self._stored or is_in_parallel) or not isinstance(stmt, (ir.For, ir.If)):
             return False
-        arrays, inner = touched(stmt), list(statements(stmt))
+        arrays, inner = walk.touched(stmt), list(walk.statements(stmt))
         if len(arrays) < 2 or not (is_in_parallel or any(t in self._stored for t in arrays)):
             return False
         for s in inner:
@@ -305,7 +296,7 @@ class CNest(emitter.Emitter[driver.Cursor]):
                 return False
             if isinstance(s, ir.Store) and s.tensor in self.syntax.scalars:
                 return False
-        return any(isinstance(s, ir.For) and constant_value(range_ends(s.range)[1]) != 1 for s in inner)
+        return any(isinstance(s, ir.For) and constant_value(walk.range_ends(s.range)[1]) != 1 for s in inner)
 
     def _outlined(
         self, stmt: ir.Stmt, cursor: driver.Cursor, arena: Mapping[Tensor, ir.Allocate]
@@ -320,18 +311,18 @@ class CNest(emitter.Emitter[driver.Cursor]):
         inner = yield stmt, cursor
         lines = [*self.tables, *inner]
         self.tables, self._table_of, self._is_outlining = tables, table_of, False
-        allocated = {s.tensor for s in statements(stmt) if isinstance(s, ir.Allocate)}
-        written = dict.fromkeys(s.tensor for s in statements(stmt) if isinstance(s, ir.Store))
+        allocated = {s.tensor for s in walk.statements(stmt) if isinstance(s, ir.Allocate)}
+        written = dict.fromkeys(s.tensor for s in walk.statements(stmt) if isinstance(s, ir.Store))
         params, args = [], []
-        for tensor in (t for t in touched(stmt) if t not in allocated):
+        for tensor in (t for t in walk.touched(stmt) if t not in allocated):
             const = "" if tensor in written else "const "
             pointer = "" if tensor in self.syntax.scalars else "*restrict "
             params.append(f"{const}{storage_type(tensor.dtype, tensor.name)} {pointer}{self._name(tensor)}")
             address = self.storage.address(arena[tensor]) if tensor in arena else None
             args.append(address or self._name(tensor))
-        strides = (v for t in touched(stmt) for e in self.shapes.get(t, ())[1:] for v in e.free_vars())
+        strides = (v for t in walk.touched(stmt) for e in self.shapes.get(t, ())[1:] for v in e.free_vars())
         text = "\n".join(lines)
-        for var in dict.fromkeys((*free_variables(stmt), *strides)):
+        for var in dict.fromkeys((*walk.free_variables(stmt), *strides)):
             name = self._name(var)
             if re.search(rf"\b{name}\b", text):  # others occur in addresses of allocations
                 params.append(f"{self._types.get(var, self.syntax.index)} {name}")
@@ -357,16 +348,16 @@ class CNest(emitter.Emitter[driver.Cursor]):
 
     def loop(self, loop: ir.For, cursor: driver.Cursor) -> emitter.Emission[driver.Cursor]:
         names, index = self.syntax.names, self.syntax.index
-        low, extent = range_ends(loop.range)
+        low, extent = walk.range_ends(loop.range)
         is_parallel = loop in self.parallel
         is_block = constant_value(extent) == 1 and not loop.carried and not is_parallel
-        if is_block and loop.var not in free_variables(loop.body):
+        if is_block and loop.var not in walk.free_variables(loop.body):
             return ["{", *emitter.indented((yield from self.block(loop.body, cursor.inside(loop)))), "}"]
         end = end_of(low, extent)
         firsts = [c.first for c in loop.carried]
         lines, (start, stop, *initial) = self.operands(cursor, low, end, *firsts)
         if any(
-            node.op is ops.SELECT and isinstance(node, Expr) for node in walk.nodes(end)
+            node.op is ops.SELECT and isinstance(node, Expr) for node in nodes(end)
         ):  # else compilers do not see the number of iterations
             stop, text = names.local("end"), stop
             lines.append(f"const {index} {stop} = {emitter.opened(text)};")
@@ -436,7 +427,7 @@ class CNest(emitter.Emitter[driver.Cursor]):
         tensor = stmt.tensor
         index = c_operands.flat_index(stmt.indices, self.shapes[tensor], cursor.scope)
         is_narrow = tensor.dtype in dtypes.NARROW
-        updated = None if is_narrow else update_of(stmt)
+        updated = None if is_narrow else walk.update_of(stmt)
         operator, operand = updated or ("", emitter.as_stored(stmt.value, tensor.dtype))
         before, (value, where) = self.operands(cursor, operand, index)
         if isinstance(stmt.value, Expr) and constant_value(stmt.value) is None:
@@ -459,9 +450,9 @@ class CNest(emitter.Emitter[driver.Cursor]):
         tensor = stmt.tensor
         self.syntax.names.local(tensor.name, tensor)
         for r in stmt.ranges:
-            if constant_value(range_ends(r)[0]) != 0:
+            if constant_value(walk.range_ends(r)[0]) != 0:
                 raise InputError(f"the storage of {tensor.name} does not begin at 0: apply rebase before to_c")
-        self.shapes[tensor] = extents = tuple(range_ends(r)[1] for r in stmt.ranges)
+        self.shapes[tensor] = extents = tuple(walk.range_ends(r)[1] for r in stmt.ranges)
         if stmt not in self.plan.stack:
             self._stored.add(tensor)
         return extents
@@ -494,9 +485,7 @@ class CNest(emitter.Emitter[driver.Cursor]):
         tables = c_operands.constant_tables(operand, cursor.loops) if operand.dtype not in dtypes.NARROW else {}
         if not tables:
             return operand
-        new: Operand = walk.rewrite(
-            operand, {node: table.element(self._table(table)) for node, table in tables.items()}
-        )
+        new: Operand = rewrite(operand, {node: table.element(self._table(table)) for node, table in tables.items()})
         return new
 
     def _table(self, table: c_operands.ConstantTable) -> Tensor:
@@ -606,7 +595,7 @@ def to_c(f: ir.Function, width: Width | None = None) -> str:
 
 def c_file(f: ir.Function, width: Width | None = None) -> CFile:
     """`to_c` with what a caller of the compiled function needs to know. Parameters and errors are those of `to_c`."""
-    f = f.with_body(with_own_storage(without_assumptions(f.body), f.params))
+    f = f.with_body(with_own_storage(walk.without_assumptions(f.body), f.params))
     f = inline_values(drop_dead(f))  # compilers warn of unused values
     chosen = narrow(f) if width is None else width
     f = _prepared(f, chosen.bits)
@@ -619,7 +608,7 @@ def c_file(f: ir.Function, width: Width | None = None) -> CFile:
     dispatch = body.dispatch(inner, fitting) if fitting else []  # before helpers are listed: it may add some
     helpers = dict.fromkeys(text for each in bodies for text in each.syntax.helpers.values())
     externs = dict.fromkeys(text for each in bodies for text in each.syntax.externs.values())
-    allocates = any(isinstance(stmt, ir.Allocate) for stmt in statements(f.body))
+    allocates = any(isinstance(stmt, ir.Allocate) for stmt in walk.statements(f.body))
     has_pragmas = any("#pragma omp" in line for each in bodies for line in (*each.nest.outlined, *each.lines))
     definitions = [*externs, *(line for text in helpers for line in defined_once(function_name(text), [text]))]
     head = f"int {name}({body.parameters})"
@@ -650,7 +639,7 @@ def _prepared(f: ir.Function, bits: int) -> ir.Function:
         if split.body is before.body:
             break
     if split.body is not f.body:
-        nodes = dag.postorder([e for stmt in statements(split.body) for e in operands(stmt)])
+        nodes = dag.postorder([e for stmt in walk.statements(split.body) for e in walk.operands(stmt)])
         # loops split by a sign, `x >> 63`, divide by 2**63
         fits = all(-(1 << 63) <= node.data < 1 << 63 for node in nodes if node.op is ops.CONST)
         split = split if fits and (bits == 64 or narrow(split).bits == 32) else f
@@ -691,10 +680,8 @@ class _CBody:
 
 def _called(f: ir.Function) -> frozenset[str]:
     """The names of called functions, reserved in the whole file."""
-    if CALL not in operations_in(f.body):
-        return frozenset()
     called: set[str] = set()
-    roots: list[Any] = [operand for stmt in statements(f.body) for operand in operands(stmt)]
+    roots: list[Any] = [operand for stmt in walk.statements(f.body) for operand in walk.operands(stmt)]
     for node in dag.postorder(roots):
         if node.op is CALL and node.data not in FUNCTIONS:
             called.add(str(node.data))

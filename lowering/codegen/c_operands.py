@@ -42,7 +42,6 @@ from lowering.allocation import ALIGNMENT, Arena, StoragePlan
 from lowering.codegen import c_words, emitter
 from lowering.nest import ir
 from lowering.nest.scope import Scope
-from lowering.nest.undef import is_undef
 from lowering.passes.values.index_width import offset
 
 _INFIX: Final[dict[Op, str]] = {
@@ -107,7 +106,7 @@ class CSyntax:
         if node.op is NUMBER:
             c_words.c_type(node.dtype, f"a constant in {self.where}")
             return c_words.float_constant(node.data, node.dtype)
-        if is_undef(node):
+        if ir.is_undef(node):
             dtype = "int32" if node.op is ops.LOAD else node.dtype
             return "0" if dtypes.is_int(dtype) else "false" if dtype == "bool" else c_words.float_constant(0.0, dtype)
         if node.op is ops.VAR:
@@ -340,45 +339,39 @@ class CSyntax:
             return f"({_word_type(dtype)})({c_words.c_type(dtype, name)}){call}"
         if dtypes.is_float(dtype):
             c_words.c_type(dtype, f"{name} in {self.where}")
-            if dtype in dtypes.NARROW:
-                return self._narrow_function(node, args)
-            f = "f" if dtype == "float32" else ""
-            if name == "sigmoid":
-                return self._call("sigmoid", dtype, args)
-            if name == "rsqrt":
-                return f"(1 / sqrt{f}({inner}))"
-            if name == "exp10":
-                return f"pow{f}(10, {inner})"
-            if name == "ldexp":
-                return f"({args[0]} * exp2{f}({emitter.opened(args[1])}))"
-            library = c_words.library_function(name, dtype)
-            if library is not None:
-                return f"{library}({inner})"
+            text = self._float_function(name, dtype, args)
+            if text is not None:
+                return text
         return self._extern(node, inner)
 
-    def _narrow_function(self, node: Value, args: list[str]) -> str:
-        """A function of narrow floats: that of doubles, each step rounded."""
-        name, dtype = node.data, node.dtype
-        first = emitter.opened(args[0])
+    def _float_function(self, name: str, dtype: str, args: list[str]) -> str | None:
+        """A function of floats, of narrow ones that of doubles, with each step rounded; `None` for an extern one."""
+        inner, f = ", ".join(map(emitter.opened, args)), "f" if dtype == "float32" else ""
+        is_narrow = dtype in dtypes.NARROW
+
+        def exact(text: str) -> str:
+            return self._exact(self._rounded(text, dtype), dtype)
+
+        if name == "sigmoid" and not is_narrow:
+            return self._call("sigmoid", dtype, args)
         if name == "sigmoid":
-            grown = self._rounded(f"1 + (double){self._rounded(f'exp(-{args[0]})', dtype)}", dtype)
-            return self._rounded(f"1 / (double){grown}", dtype)
+            grown = exact(f"1 + {exact(f'exp(-{args[0]})')}")
+            return self._rounded(f"1 / {grown}", dtype)
         if name == "rsqrt":
-            return self._rounded(f"1 / (double){self._rounded(f'sqrt({first})', dtype)}", dtype)
+            return self._rounded(f"(1 / {exact(f'sqrt{f}({inner})')})", dtype)
         if name == "exp10":
-            return self._rounded(f"pow(10, {first})", dtype)
+            return self._rounded(f"pow{f}(10, {inner})", dtype)
         if name == "ldexp":
-            return self._rounded(
-                f"(double){args[0]} * {self._rounded(f'exp2({emitter.opened(args[1])})', dtype)}", dtype
-            )
-        if name == "nextafter":
+            power = self._rounded(f"exp2{f}({emitter.opened(args[1])})", dtype)
+            return self._rounded(f"({self._exact(args[0], dtype)} * {power})", dtype)
+        if name == "nextafter" and is_narrow:
             for helper in ("load", "store"):
                 self._call(helper, dtype, [])
             return self._call("next", dtype, args)
-        library = c_words.library_function(name, "float64")
-        if library is None:
+        library = c_words.library_function(name, "float64" if is_narrow else dtype)
+        if library is None and is_narrow:
             raise InputError(f"{self.where} calls {name} of {dtype}, which C does not have")
-        return self._rounded(f"{library}({', '.join(map(emitter.opened, args))})", dtype)
+        return None if library is None else self._rounded(f"{library}({inner})", dtype)
 
     def _extern(self, node: Value, inner: str) -> str:
         is_name = re.fullmatch(r"(?!__)[A-Za-z_][A-Za-z_0-9]*", node.data) is not None

@@ -20,6 +20,7 @@ from typing import Any, Final, Generic, Protocol, TypeAlias
 from bound import dtypes
 from bound.tir.value import OF_LOW_BITS, WORDS, IntFunction, Operand, is_word
 from bound.tir.walk import loaded_tensor, substitute
+from intset.config import memoized
 from intset.expr import Expr, Node, const, constant_value, dag, ops
 from intset.expr.ops import wrap
 from intset.linear.bounds import of_operation
@@ -205,8 +206,6 @@ def _operand(text: str, level: int, may_chain: bool) -> str:
 
 def _outer_operators(text: str) -> list[str]:
     """The words at operator positions outside of parentheses, the loosest first."""
-    if "(" not in text and "[" not in text:
-        return sorted(text.split(" ")[1:-1:2], key=lambda word: _LEVELS.get(word, 0))
     words, depth, begin = [], 0, 0
     for k, char in enumerate(text):
         depth += (char in "([") - (char in ")]")
@@ -320,7 +319,7 @@ class _StraightLine:
 
     Attributes
     ----------
-    order: the nodes, operands first; `children` are those that a node evaluates.
+    order: the nodes, operands first.
     homes: the blocks that evaluate each node. `uses` counts its uses in each of them.
     texts: emitted text and nesting depth, keyed by node and block.
     """
@@ -328,26 +327,21 @@ class _StraightLine:
     def __init__(self, roots: Sequence[Operand], syntax: Syntax) -> None:
         self.syntax = syntax
         self.top = _LineBlock(None, None, 0)
-        self.children: dict[Operand, tuple[Operand, ...]] = {}
-        self.order = dag.postorder_by(roots, self._below)
+        self.order = dag.postorder_by(roots, self.children)
         self.homes: dict[Operand, list[_LineBlock]] = {}
         self.uses: dict[tuple[Operand, _LineBlock], int] = {}
-        self.arms: dict[tuple[Operand, _LineBlock], list[_LineBlock]] = {}
         self.texts: dict[tuple[Operand, _LineBlock], tuple[str, int]] = {}
         self._assign_homes(roots)
         for node in self.order:
             for home in self.homes[node]:
                 self.texts[node, home] = self._text(node, home)
 
-    def _below(self, node: Operand) -> tuple[Operand, ...]:
+    @memoized
+    def children(self, node: Operand) -> tuple[Operand, ...]:
         """The operands that a node evaluates; the formula of an integer function of data, at its arguments."""
-        if node not in self.children:
-            if node.op is ops.LOAD and isinstance(node.data, IntFunction):
-                at = dict(zip(node.data.params, node.args, strict=True))
-                self.children[node] = (substitute(node.data.body, at),)
-            else:
-                self.children[node] = node.args[1:] if node.op is ops.ASSERTING else node.args
-        return self.children[node]
+        if node.op is ops.LOAD and isinstance(node.data, IntFunction):
+            return (substitute(node.data.body, dict(zip(node.data.params, node.args, strict=True))),)
+        return node.args[1:] if node.op is ops.ASSERTING else node.args
 
     def _assign_homes(self, roots: Iterable[Operand]) -> None:
         """Choose the blocks that evaluate each node, users before operands."""
@@ -362,17 +356,16 @@ class _StraightLine:
                 home = next(h for h in homes if block.within(h))
                 self.uses[node, home] = self.uses.get((node, home), 0) + 1
             for home in homes:
-                for child, arm in zip(self.children[node], self._arms(node, home), strict=True):
+                for child, arm in zip(self.children(node), self._arms(node, home), strict=True):
                     users.setdefault(child, []).append(arm)
 
+    @memoized
     def _arms(self, node: Operand, home: _LineBlock) -> list[_LineBlock]:
         """The block of each child of a node: `home`, except for lazy operands."""
-        number = len(self.children[node])
+        number = len(self.children(node))
         if node.op not in _LAZY:
             return [home] * number
-        if (node, home) not in self.arms:
-            self.arms[node, home] = [home, *(_LineBlock(home, (node, home), k) for k in range(1, number))]
-        return self.arms[node, home]
+        return [home, *(_LineBlock(home, (node, home), k) for k in range(1, number))]
 
     def _text_in(self, node: Operand, block: _LineBlock) -> tuple[str, int]:
         home: _LineBlock | None = block
@@ -387,7 +380,7 @@ class _StraightLine:
         if leaf is not None:
             return leaf, 0
         arms = self._arms(node, home)
-        args = [self._text_in(child, arm) for child, arm in zip(self.children[node], arms, strict=True)]
+        args = [self._text_in(child, arm) for child, arm in zip(self.children(node), arms, strict=True)]
         texts = [text for text, _ in args]
         if any(arm.lines for arm in arms if arm is not home):
             return self._branch(node, home, texts, arms), 0

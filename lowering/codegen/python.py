@@ -23,7 +23,6 @@ from intset.expr.ops import Op
 from lowering.codegen import emitter
 from lowering.nest import driver, ir
 from lowering.nest.printer import text
-from lowering.nest.undef import has_undef, is_undef, permission
 from lowering.nest.walk import operands, range_ends, statements, tensors_read
 
 _INFIX: Final[dict[Op, str]] = {
@@ -81,7 +80,7 @@ class PythonSyntax:
         return None
 
     def operation(self, node: Any, args: list[str]) -> str:
-        if is_undef(node):
+        if ir.is_undef(node):
             return f"undef({(node.data.dtype if node.op is ops.LOAD else node.dtype)!r})"
         if isinstance(node, Value):
             return self._value(node, args)
@@ -376,7 +375,7 @@ class PythonNest(emitter.Emitter[Blocks]):
         self.checked = checked
         self.names = emitter.Identifiers(_RESERVED)
         self.constants: dict[str, Any] = {}
-        self.is_unknown = checked and any(has_undef(*operands(stmt)) for stmt in statements(f.body))
+        self.is_unknown = checked and any(ir.has_undef(*operands(stmt)) for stmt in statements(f.body))
         self.syntax = (UnknownSyntax if self.is_unknown else PythonSyntax)(self.names, checked, self.constant)
         self.syntax.tracked = tracked_tensors(f) if checked else frozenset()
         self._functions: list[str] = []
@@ -518,7 +517,7 @@ class PythonNest(emitter.Emitter[Blocks]):
         return self._unless(stmt.cond, f"failed({stmt.message!r})", blocks)
 
     def assume(self, stmt: ir.Assume, blocks: Blocks) -> list[str]:
-        if has_undef(stmt.cond):  # it permits reads and states nothing about values
+        if ir.has_undef(stmt.cond):  # it permits reads and states nothing about values
             return self._permission(stmt, blocks)
         return self._unless(stmt.cond, f"refuted({text(stmt.cond)!r})", blocks)
 
@@ -528,7 +527,7 @@ class PythonNest(emitter.Emitter[Blocks]):
 
     def _permission(self, stmt: ir.Assume, blocks: Blocks) -> list[str]:
         """Lines for `c or T[i] == undef()`: mark the element readable unless c is true."""
-        permitted = permission(stmt.cond)
+        permitted = ir.permission(stmt.cond)
         if permitted is None or permitted[1] not in self.syntax.tracked:
             return ["pass"]
         guards, tensor, indices = permitted

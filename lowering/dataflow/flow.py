@@ -13,7 +13,7 @@ from typing import Final, NamedTuple, TypeAlias
 from bound.tensor import Tensor, element
 from bound.tir.value import Operand
 from intset.budgets import REACHING
-from intset.config import Configured, all_as_configured, as_configured
+from intset.config import Configured, all_as_configured, as_configured, memoized
 from intset.domains.sets.region import Region, region_of_shape
 from intset.errors import BudgetError, InputError
 from intset.expr import Cond, Expr, arguments, dag, shown
@@ -112,6 +112,7 @@ BOUNDS_OF_ELEMENT: Final = 4  # assumed bounds that are considered for one eleme
 
 Position: TypeAlias = "Path | driver.Cursor | int"
 """A statement: its path, a cursor at it, or its line in `str(f)`, where the head is line 1."""
+Ignored: TypeAlias = "tuple[tuple[Path, Cond], ...]"
 _STORES = ("store", "call")
 _ALL = ("store", "call", "assume")
 
@@ -172,15 +173,6 @@ class Dataflow(Configured):
         self._sets = InstanceSets(self._program, account)
         self._analysis = ReachingAnalysis(self._sets, account)
         self._values = WrittenValues(self._program, self._sources_of)
-        self._reaching: dict[tuple[ReadAccess | TensorStorage, bool], ReachingWrites | None] = {}
-        self._sources: dict[ReadAccess, tuple[Source, ...]] = {}
-        self._before: dict[StmtSite, ReadAccess] = {}
-        self._assumed: dict[StmtSite, dict[Operand, list[tuple[Cond, Operand]]]] = {}
-        self._live: dict[TensorStorage, dict[WriteAccess, Shape] | None] = {}
-        self._live_ignoring: dict[
-            tuple[TensorStorage, tuple[tuple[Path, Cond], ...]], dict[WriteAccess, Shape] | None
-        ] = {}
-        self._dead: dict[StmtSite, Cond] = {}
 
     # -- reaching definitions -----------------------------------------------------------------------------------
 
@@ -241,14 +233,16 @@ class Dataflow(Configured):
         -------
         For each element, conditions on the loops and the comparison that holds there.
         """
-        site = self._site(at)
-        if site not in self._assumed:
-            relations = self._assumed[site] = {}
-            for node, read in site.reads.items():
-                for bound in self._program.bounds.get(read.storage, ())[:BOUNDS_OF_ELEMENT]:
-                    if bound.site is not read.site and not isinstance(node, Tensor):
-                        relations.setdefault(node, []).extend(self._relations(node, read, bound))
-        return self._assumed[site]
+        return self._assumed(self._site(at))
+
+    @memoized
+    def _assumed(self, site: StmtSite) -> dict[Operand, list[tuple[Cond, Operand]]]:
+        relations: dict[Operand, list[tuple[Cond, Operand]]] = {}
+        for node, read in site.reads.items():
+            for bound in self._program.bounds.get(read.storage, ())[:BOUNDS_OF_ELEMENT]:
+                if bound.site is not read.site and not isinstance(node, Tensor):
+                    relations.setdefault(node, []).extend(self._relations(node, read, bound))
+        return relations
 
     # -- dead stores --------------------------------------------------------------------------------------------
 
@@ -266,14 +260,9 @@ class Dataflow(Configured):
         InputError: there is no store at the position.
         """
         site = self._store_site(at)
-        left_out = (
-            {} if ignoring is None else arguments.mapped(ignoring, "ignoring", "a mapping from positions to conditions")
-        )
-        if left_out:
-            return self._dead_at(site, {self._site(where).path: cond for where, cond in left_out.items()})
-        if site not in self._dead:
-            self._dead[site] = self._dead_at(site, {})
-        return self._dead[site]
+        what = "a mapping from positions to conditions"
+        left_out = {} if ignoring is None else arguments.mapped(ignoring, "ignoring", what)
+        return self._dead_at(site, tuple((self._site(where).path, cond) for where, cond in left_out.items()))
 
     # -- elements -----------------------------------------------------------------------------------------------
 
@@ -342,14 +331,15 @@ class Dataflow(Configured):
         """The writes that reach a read, or the end of the function; `None` beyond the budget."""
         storage = read.storage if isinstance(read, ReadAccess) else read
         has_assumptions = any(w.kind == "assume" for w in self._program.writes[storage])
-        key = (read, with_assumptions and has_assumptions)
-        if key not in self._reaching:
-            instances = self._instances(read) if isinstance(read, ReadAccess) else self._at_end(read)
-            try:
-                self._reaching[key] = self._analysis(instances, _ALL if key[1] else _STORES)
-            except BudgetError:
-                self._reaching[key] = None
-        return self._reaching[key]
+        return self._reaching(read, _ALL if with_assumptions and has_assumptions else _STORES)
+
+    @memoized
+    def _reaching(self, read: ReadAccess | TensorStorage, kinds: tuple[str, ...]) -> ReachingWrites | None:
+        instances = self._instances(read) if isinstance(read, ReadAccess) else self._at_end(read)
+        try:
+            return self._analysis(instances, kinds)
+        except BudgetError:
+            return None
 
     def _instances(self, read: ReadAccess) -> ReadInstances:
         relation = self._sets.relation(read)
@@ -364,19 +354,18 @@ class Dataflow(Configured):
 
     # -- sources ------------------------------------------------------------------------------------------------
 
+    @memoized
     def _overwritten(self, site: StmtSite) -> ReadAccess:
         """A hypothetical read of the overwritten element, directly before a store."""
-        if site not in self._before:
-            (write,) = site.writes
-            self._before[site] = read = ReadAccess(site, write.storage, write.indices, write.guards)
-            read.position = write.position
-        return self._before[site]
+        (write,) = site.writes
+        read = ReadAccess(site, write.storage, write.indices, write.guards)
+        read.position = write.position
+        return read
 
+    @memoized
     def _sources_of(self, read: ReadAccess) -> tuple[Source, ...]:
-        if read not in self._sources:
-            sources = self._analyzed(read)
-            self._sources[read] = (Source(self._everywhere(read), "unknown"),) if sources is None else sources
-        return self._sources[read]
+        sources = self._analyzed(read)
+        return (Source(self._everywhere(read), "unknown"),) if sources is None else sources
 
     def _analyzed(self, read: ReadAccess) -> tuple[Source, ...] | None:
         """The sources of a read; `None` for unknown elements and beyond the budget."""
@@ -452,7 +441,8 @@ class Dataflow(Configured):
 
     # -- liveness -----------------------------------------------------------------------------------------------
 
-    def _dead_at(self, site: StmtSite, ignoring: Mapping[Path, Cond]) -> Cond:
+    @memoized
+    def _dead_at(self, site: StmtSite, ignoring: Ignored) -> Cond:
         (write,) = site.writes
         live = self._live_instances(write.storage, ignoring)
         if live is None:
@@ -464,18 +454,9 @@ class Dataflow(Configured):
         except BudgetError:
             return truth(False)
 
-    def _live_instances(self, storage: TensorStorage, ignoring: Mapping[Path, Cond]) -> dict[WriteAccess, Shape] | None:
+    @memoized
+    def _live_instances(self, storage: TensorStorage, ignoring: Ignored) -> dict[WriteAccess, Shape] | None:
         """The instances of the writes to a storage whose value may be read; `None` beyond the budget."""
-        if ignoring:
-            key = (storage, tuple(ignoring.items()))
-            if key not in self._live_ignoring:
-                self._live_ignoring = {key: self._computed_live(storage, ignoring)}  # asked of all stores in turn
-            return self._live_ignoring[key]
-        if storage not in self._live:
-            self._live[storage] = self._computed_live(storage, {})
-        return self._live[storage]
-
-    def _computed_live(self, storage: TensorStorage, ignoring: Mapping[Path, Cond]) -> dict[WriteAccess, Shape] | None:
         readers: list[ReadAccess | TensorStorage] = [*self._program.reads[storage]]
         parts: dict[WriteAccess, list[Shape]] = {}
         for reader in [*readers, storage] if storage.is_param else readers:
@@ -485,7 +466,7 @@ class Dataflow(Configured):
             counting = None
             size = storage.tensor.ndim
             if isinstance(reader, ReadAccess):
-                size, counting = self._sets.relation(reader).instances, self._counting(reader, ignoring)
+                size, counting = self._sets.relation(reader).instances, self._counting(reader, dict(ignoring))
             for write, shared, pairs in reaching.live:
                 counted = pairs if counting is None else counting.product_with(pairs, size)
                 own = range(size, size + write.loop.depth - shared)

@@ -21,8 +21,7 @@ from intset.expr import Cond, Expr, Var, as_expr, dag, ops
 from intset.expr.build import opaque
 from lowering.nest import driver, ir
 from lowering.nest.printer import PrintedLine, function_lines, statement_lines
-from lowering.nest.undef import has_undef, is_undef
-from lowering.nest.walk import operands, range_ends, replaced
+from lowering.nest.walk import elements_read, operands, range_ends, replaced, tensors_read
 
 GUARD_VISITS: Final = 4_000  # nodes of an operand, each once under each guard
 ACCESS_GUARDS: Final = 8  # guards of one element that are told apart
@@ -180,8 +179,8 @@ def bounds(cond: Operand) -> list[tuple[AccessGuard, Operand, Operand]]:
     """
     found: list[tuple[AccessGuard, Operand, Operand]] = []
     for node, guard in _consequences(cond):
-        elements = [part for part in nodes(node) if loaded_tensor(part) is not None]
-        is_bound = node.op in ops.COMPARISONS and len(elements) == 1 and not has_undef(node)
+        elements = [part for part, _ in elements_read(node)]
+        is_bound = node.op in ops.COMPARISONS and len(elements) == 1 and not ir.has_undef(node)
         if is_bound and not _equation(node, guard) and None not in indices_of(read_indices(elements[0])):
             found.append((guard, elements[0], node))
     return found
@@ -215,7 +214,7 @@ def _equation(node: Operand, guard: AccessGuard) -> list[ElementDefinition]:
             continue
         indices = indices_of(read_indices(element))
         if None not in indices:
-            return [ElementDefinition(guard, tensor, indices, None if has_undef(value) else value)]
+            return [ElementDefinition(guard, tensor, indices, None if ir.has_undef(value) else value)]
     return []
 
 
@@ -455,7 +454,7 @@ class Program:
             for tensor in stmt.writes:
                 self._note_write(site, tensor, (None,) * tensor.ndim, SOMETIMES, "call", None)
         elif isinstance(stmt, ir.Assume):
-            if not has_undef(stmt.cond):  # else it permits a read, and is none
+            if not ir.has_undef(stmt.cond):  # else it permits a read, and is none
                 self._note_reads(site, stmt.cond)
             cond = site.expanded(stmt.cond)
             for guard, tensor, indices, value in definitions(cond):
@@ -525,7 +524,7 @@ def _append(write: WriteAccess) -> None:
 def _named(stmt: ir.Let, names: NamedOperands) -> Operand:
     """The value of a name, if no later store changes it; otherwise an unknown of its own."""
     value = expanded(stmt.value, names)
-    if not any(loaded_tensor(node) is not None or is_undef(node) for node in nodes(value)):
+    if not tensors_read(value) and not ir.has_undef(value):
         return value
     return opaque(stmt.var.name) if isinstance(stmt.var, Var) else stmt.var
 

@@ -19,6 +19,7 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Iterator, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from bound import dtypes
@@ -27,6 +28,7 @@ from bound.tir import build
 from bound.tir.value import PARAM, Operand, Value
 from bound.tir.walk import loaded_tensor, nodes
 from intset.budgets import REACHING
+from intset.config import memoized
 from intset.domains.registry import strongest
 from intset.errors import BudgetError
 from intset.expr import Cond, Expr, Range, Var, dag, ops
@@ -49,8 +51,7 @@ from lowering.dataflow.program import (
 from lowering.errors import LayoutError
 from lowering.nest import ir
 from lowering.nest.scope import Scope, element_accesses, limits_of_elements
-from lowering.nest.undef import has_undef
-from lowering.nest.walk import replaced, statements
+from lowering.nest.walk import elements_read, replaced, statements
 
 if TYPE_CHECKING:
     from lowering.dataflow.flow import Source
@@ -75,23 +76,19 @@ class AccessRelation:
 
     def __init__(self, points: Shape, depth: int, free: tuple[int, ...], dims: int, is_exact: bool) -> None:
         self.points, self.depth, self.free, self.dims, self.is_exact = points, depth, free, dims, is_exact
-        self._keyed: dict[tuple[int, bool], Shape] = {}
 
     @property
     def instances(self) -> int:
         """The number of coordinates of an instance."""
         return self.depth + len(self.free)
 
+    @memoized
     def keyed(self, shared: int, is_first: bool) -> Shape:
         """The points with their join key, the first `shared` loops and the element, last, or first if `is_first`."""
-        keyed = self._keyed.get((shared, is_first))
-        if keyed is None:
-            key = [*range(shared), *range(self.instances, self.instances + self.dims)]
-            rest = range(shared, self.instances)
-            order = [*key, *rest] if is_first else [*rest, *key]
-            is_ordered = order == [*range(self.instances + self.dims)]
-            keyed = self._keyed[shared, is_first] = self.points if is_ordered else self.points.project(order)
-        return keyed
+        key = [*range(shared), *range(self.instances, self.instances + self.dims)]
+        rest = range(shared, self.instances)
+        order = [*key, *rest] if is_first else [*rest, *key]
+        return self.points if order == [*range(self.instances + self.dims)] else self.points.project(order)
 
 
 class InstanceSets:
@@ -104,27 +101,18 @@ class InstanceSets:
         self.program, self._account = program, account
         self.kind: Shape = strongest().everything(0)
         self._relations: dict[Access, AccessRelation] = {}
-        self._domains: dict[tuple[tuple[Var, ...], tuple[Cond, ...]], tuple[Shape, bool]] = {}
-        self._boxes: dict[Access, list[NumericEnds]] = {}
-        self._orders: dict[tuple[int, int, int], Shape] = {}
-        self._lexicographic: dict[tuple[int, int], Shape] = {}
-        self._normalizers: dict[LoopNode, Normalizer] = {}
-        self._sizes: Shape | None = None
         self._coordinates: list[Var] = []
         self._filters: dict[tuple[int, Cond], Shape | BudgetError] = {}
 
     # -- conditions ---------------------------------------------------------------------------------------------
 
-    @property
+    @cached_property
     def sizes(self) -> Shape:
         """The sizes that the context of the function permits, as a set without coordinates."""
-        if self._sizes is None:
-            ctx = self.program.f.ctx
-            conditions: list[Cond] = [fact.condition for fact in ctx.facts]
-            for v, limits in ctx.ranges.items():
-                conditions += range_conditions(v, limits)
-            self._sizes, _ = self._filtered((), conditions)
-        return self._sizes
+        ctx = self.program.f.ctx
+        conditions = [fact.condition for fact in ctx.facts]
+        conditions += [cond for v, limits in ctx.ranges.items() for cond in range_conditions(v, limits)]
+        return self._filtered((), conditions)[0]
 
     def _filtered(self, point: Sequence[Var], conditions: Sequence[Cond]) -> tuple[Shape, bool]:
         """The points at which all expressible conditions hold; whether all conditions are expressible."""
@@ -161,12 +149,13 @@ class InstanceSets:
 
     def domain(self, loop: LoopNode, guard: AccessGuard) -> tuple[Shape, bool]:
         """Loop instances satisfying a guard, and an exactness flag."""
-        key = (loop.vars, guard.conditions)
-        if key not in self._domains:
-            shape, is_exact = self._filtered(loop.vars, guard.conditions)
-            self._domains[key] = shape.intersect_params(self.sizes), is_exact
-        shape, is_exact = self._domains[key]
+        shape, is_exact = self._where(loop.vars, guard.conditions)
         return shape, is_exact and guard.is_complete
+
+    @memoized
+    def _where(self, point: tuple[Var, ...], conditions: tuple[Cond, ...]) -> tuple[Shape, bool]:
+        shape, is_exact = self._filtered(point, conditions)
+        return shape.intersect_params(self.sizes), is_exact
 
     def iterations(self, loop: LoopNode) -> Shape:
         """The instances of the loops, by their ranges alone."""
@@ -230,25 +219,22 @@ class InstanceSets:
 
     # -- without sets -------------------------------------------------------------------------------------------
 
+    @memoized
     def _box(self, access: Access) -> list[NumericEnds]:
         """Numeric bounds of each index."""
-        if access not in self._boxes:
-            linear = self._normalizer(access.loop)
-            self._boxes[access] = [(None, None) if e is None else linear.bounds(linear.form(e)) for e in access.indices]
-        return self._boxes[access]
+        linear = self._normalizer(access.loop)
+        return [(None, None) if e is None else linear.bounds(linear.form(e)) for e in access.indices]
 
+    @memoized
     def _normalizer(self, loop: LoopNode) -> Normalizer:
         """The linear forms inside a loop, with numeric bounds of its variables."""
-        if loop not in self._normalizers:
-            if loop.parent is None or loop.limits is None:
-                self._normalizers[loop] = Normalizer({})
-            else:
-                outer = self._normalizer(loop.parent)
-                low, extent = loop.limits
-                first, _ = outer.bounds(outer.form(low))
-                _, last = outer.bounds(outer.form(low + extent - 1))
-                self._normalizers[loop] = Normalizer({**outer.ranges, loop.vars[-1]: (first, last)})
-        return self._normalizers[loop]
+        if loop.parent is None or loop.limits is None:
+            return Normalizer({})
+        outer = self._normalizer(loop.parent)
+        low, extent = loop.limits
+        first, _ = outer.bounds(outer.form(low))
+        _, last = outer.bounds(outer.form(low + extent - 1))
+        return Normalizer({**outer.ranges, loop.vars[-1]: (first, last)})
 
     def is_determined(self, access: Access, shared: int) -> bool:
         """Whether the element determines the loops beyond the first `shared`: each is alone in an affine index."""
@@ -272,21 +258,17 @@ class InstanceSets:
 
     # -- order --------------------------------------------------------------------------------------------------
 
+    @memoized
     def order(self, dims: int, earlier: int, later: int) -> Shape:
         """Points with `dims` coordinates, filtered by `x[earlier] < x[later]`."""
-        key = (dims, earlier, later)
-        if key not in self._orders:
-            point = [PlainVar(f"x{k}") for k in range(dims)]
-            self._orders[key] = self.kind.where(point, point[earlier] < point[later])
-        return self._orders[key]
+        point = [PlainVar(f"x{k}") for k in range(dims)]
+        return self.kind.where(point, point[earlier] < point[later])
 
+    @memoized
     def lexicographic(self, before: int, length: int) -> Shape:
         """The points `(*a, *x, *b)` with `before` coordinates x, at which b precedes a lexicographically."""
-        key = (before, length)
-        if key not in self._lexicographic:
-            point = [PlainVar(f"x{k}") for k in range(before + 2 * length)]
-            self._lexicographic[key] = self.kind.where(point, precedes(point[before + length :], point[:length]))
-        return self._lexicographic[key]
+        point = [PlainVar(f"x{k}") for k in range(before + 2 * length)]
+        return self.kind.where(point, precedes(point[before + length :], point[:length]))
 
 
 def precedes(x: Sequence[Expr], y: Sequence[Expr]) -> Cond:
@@ -429,7 +411,7 @@ class WrittenValues:
 
     def _computed(self, write: WriteAccess) -> Operand | None:
         value = write.value
-        if value is None or has_undef(value):
+        if value is None or ir.has_undef(value):
             return None
         below = list(nodes(value))
         if len(below) > VALUE_NODES:
@@ -438,8 +420,8 @@ class WrittenValues:
         if any(isinstance(n, Value) and n.op is PARAM and n not in scalars for n in below):
             return None
         contents: dict[Operand, Operand] = {}
-        for node in below:
-            if loaded_tensor(node) is not None and not self._is_constant(node):
+        for node, tensor in elements_read(value):
+            if not self._is_constant(tensor):
                 content = self._content(write, node)
                 if content is None:
                     return None
@@ -450,10 +432,9 @@ class WrittenValues:
             return None
         return self._converted(value, write)
 
-    def _is_constant(self, node: Operand) -> bool:
-        """Whether the nest never writes the tensor of an element."""
-        tensor = loaded_tensor(node)
-        return tensor is not None and not any(
+    def _is_constant(self, tensor: Tensor) -> bool:
+        """Whether the nest never writes a tensor."""
+        return not any(
             storage.tensor is tensor and (writes or not storage.is_param)
             for storage, writes in self._program.writes.items()
         )

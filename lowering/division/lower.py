@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cached_property
-from typing import Any, Final, Generic, NamedTuple, TypeVar, overload
+from typing import Any, Final, Generic, NamedTuple, overload
 
 import intset
-from intset.config import CHEAPEST, Configured, Effort, all_as_configured, current, tiers_within
+from intset.config import CHEAPEST, Configured, Effort, all_as_configured, current, memoized, tiers_within
 from intset.context import Context
 from intset.errors import InputError
 from intset.expr import Cond, Expr, IntLike, Node, Range, Var, arguments, const, constant_value, dag, ops
@@ -24,8 +24,6 @@ from lowering.division.rules import OPERAND_RULES, RULES, DivisionRule, Fits, Ne
 
 DIVISION_Z3: Final = 100_000  # lowering asks many small questions: each gets a small share
 DIVISION_ISL: Final = 6_000  # isl's operations for each of them
-
-K = TypeVar("K")
 
 MAX_GUARDS: Final = 8  # the innermost branch conditions that are used
 MAX_PREMISES: Final = 16  # subterms of a division that are assumed to be representable
@@ -48,62 +46,50 @@ class DivisionScope:
 
     def __init__(self, ctx: Context, bits: int, guards: tuple[Cond, ...] = (), claims: tuple[Cond, ...] = ()) -> None:
         self._given, self.bits, self.guards, self._claims = ctx, bits, guards, claims
-        self._ctx: Context | None = None
-        self._proofs: dict[Cond, Proof] = {}
-        self._premised: dict[Node, Context] = {}
-        self._proofs_at: dict[tuple[Node, Cond], Proof] = {}
-        self._inner: dict[tuple[Cond, Node], DivisionScope] = {}
-        self._closed: dict[tuple[Var, ...], Context] = {}
 
-    @property
+    @cached_property
     def ctx(self) -> Context:
-        if self._ctx is None:
-            facts = [Fact(guard, DERIVED) for guard in self.guards]
-            facts += [Fact(part, ASSERTED) for claim in self._claims for part in dag.conjuncts(claim)]
-            self._ctx = self._given.extended(facts=facts) if facts else self._given
-        return self._ctx
+        facts = [Fact(guard, DERIVED) for guard in self.guards]
+        facts += [Fact(part, ASSERTED) for claim in self._claims for part in dag.conjuncts(claim)]
+        return self._given.extended(facts=facts) if facts else self._given
 
+    @memoized
     def inside(self, condition: Cond, branch: Node) -> DivisionScope:
         """The scope of a lazily evaluated branch, guarded by a condition."""
-        key = (condition, branch)
-        if key not in self._inner:
-            new = [condition] if is_small(condition) else []
-            guards = tuple(dict.fromkeys((*self.guards, *new)))[-MAX_GUARDS:]
-            new = [claim for claim in embedded_claims((branch,)) if is_small(claim)]
-            claims = tuple(dict.fromkeys((*self._claims, *new)))[-MAX_GUARDS:]
-            same = guards == self.guards and claims == self._claims
-            self._inner[key] = self if same else DivisionScope(self._given, self.bits, guards, claims)
-        return self._inner[key]
+        new = [condition] if is_small(condition) else []
+        guards = tuple(dict.fromkeys((*self.guards, *new)))[-MAX_GUARDS:]
+        new = [claim for claim in embedded_claims((branch,)) if is_small(claim)]
+        claims = tuple(dict.fromkeys((*self._claims, *new)))[-MAX_GUARDS:]
+        same = guards == self.guards and claims == self._claims
+        return self if same else DivisionScope(self._given, self.bits, guards, claims)
 
     def prove(self, cond: Cond, size: int = 0) -> Proof:
         """Prove a condition; `size` counts the tree nodes of its expressions."""
         if size > MAX_ASKED:
             return _decided(cond) or Proof(cond, UNKNOWN, "", reason="the expression is too large to be asked about")
-        return self._cached(self._proofs, cond, cond, size, lambda: self.ctx)
+        return self._proof(None, cond, size > MAX_TREE)
 
     def prove_at(self, root: Node, cond: Cond, size: int = 0) -> Proof:
         """The proof of `cond` with the premise that the evaluated subterms of `root` are representable."""
         if size > MAX_TREE:  # every root has a context of its own
             return self.prove(cond, size)
-        return self._cached(self._proofs_at, (root, cond), cond, size, lambda: self.premised(root))
+        return self._proof(root, cond, False)
 
-    @staticmethod
-    def _cached(cache: dict[K, Proof], key: K, cond: Cond, size: int, ctx: Callable[[], Context]) -> Proof:
-        if key not in cache:
-            proof = _decided(cond)
-            if proof is None:
-                with _budget(size, cond):
-                    proof = ctx().prove(cond)
-            cache[key] = proof
-        return cache[key]
+    @memoized
+    def _proof(self, root: Node | None, cond: Cond, is_large: bool) -> Proof:
+        """The proof of a condition, with the premise of `prove_at` for a root."""
+        decided = _decided(cond)
+        if decided is not None:
+            return decided
+        with _budget(is_large, cond):
+            return (self.ctx if root is None else self.premised(root)).prove(cond)
 
+    @memoized
     def premised(self, root: Node) -> Context:
         """The context with the facts that the operands below `root` are representable."""
-        if root not in self._premised:
-            least, most = -(1 << (self.bits - 1)), (1 << (self.bits - 1)) - 1
-            facts = [Fact(limit, DERIVED) for e in _operands(root) for limit in (e >= least, e <= most)]
-            self._premised[root] = self.ctx.extended(facts=facts)
-        return self._premised[root]
+        least, most = -(1 << (self.bits - 1)), (1 << (self.bits - 1)) - 1
+        facts = [Fact(limit, DERIVED) for e in _operands(root) for limit in (e >= least, e <= most)]
+        return self.ctx.extended(facts=facts)
 
     def justify_any(self, root: Node, needs: Needs, size: int) -> Proof | None:
         """The proof of the first alternative that is proved."""
@@ -125,11 +111,15 @@ class DivisionScope:
         """A constant lower bound of `e`; `None` if none is known."""
         if size > MAX_TREE:
             return None
-        unbound = tuple(var for var in dag.free_vars(e) if var not in self.ctx.ranges)
-        if unbound not in self._closed:
-            self._closed[unbound] = self.ctx.extended(ranges=dict.fromkeys(unbound)) if unbound else self.ctx
-        low = self._closed[unbound].bounds(e, domain=CHEAPEST)[0]
+        low = self._closed(*(var for var in dag.free_vars(e) if var not in self.ctx.ranges)).bounds(e, domain=CHEAPEST)[
+            0
+        ]
         return constant_value(low) if isinstance(low, Expr) else None
+
+    @memoized
+    def _closed(self, *unbound: Var) -> Context:
+        """The context with some more variables, without ranges."""
+        return self.ctx.extended(ranges=dict.fromkeys(unbound)) if unbound else self.ctx
 
 
 def root_scope(ctx: Context | None, root: Node, bits: int) -> DivisionScope:
@@ -154,12 +144,12 @@ def root_scope(ctx: Context | None, root: Node, bits: int) -> DivisionScope:
 
 
 @contextmanager
-def _budget(size: int, cond: Cond) -> Iterator[None]:
+def _budget(is_large: bool, cond: Cond) -> Iterator[None]:
     config = current()
     remainder = cond.args[0] if cond.op is ops.EQ and cond.args[0].op is ops.FLOORMOD else None
     # z3 hardly ever decides that an unknown divides a term; linear forms and facts do
     effort = Effort.FULL if remainder is None or remainder.args[1].op is ops.CONST else Effort.DEFAULT
-    tiers = tiers_within(Effort.FAST if size > MAX_TREE else effort)
+    tiers = tiers_within(Effort.FAST if is_large else effort)
     units = min(config.z3_rlimit, DIVISION_Z3 // NONLINEAR if dag.is_nonlinear((cond,)) else DIVISION_Z3)
     with intset.using(z3_rlimit=units, isl_operations=min(config.isl_operations, DIVISION_ISL), tiers=tiers):
         yield
@@ -257,7 +247,7 @@ class DivisionLowering:
 
     Attributes
     ----------
-    done, deferred, uses: for each key its lowered node, what it depends on, and the keys whose steps it consists of.
+    done, uses: for each key its lowered node, and the keys whose steps it consists of.
     step, sites, nonzero: keyed by division: its step, its rule, and the proof of a nonzero divisor.
     """
 
@@ -265,7 +255,6 @@ class DivisionLowering:
         self.bits, self.root = bits, root
         self.top = root_scope(ctx, root, bits)
         self.done: dict[Key, Any] = {}
-        self.deferred: dict[Key, _Deferred] = {}
         self.uses: dict[Key, tuple[Key, ...]] = {}
         self.step: dict[Key, LoweringStep] = {}
         self.sites: dict[Key, LoweredSite] = {}
@@ -289,15 +278,15 @@ class DivisionLowering:
         """Lower every node; returns the key of the root."""
         first = self._key(self.root, self.top, True)
         for key in dag.postorder_by((first,), lambda key: self._deferred(key).children):
-            children, finish = self.deferred[key]
+            children, finish = self._deferred(key)
             self.done[key] = finish([self.done[child] for child in children])
         return first
 
+    @memoized
     def _deferred(self, key: Key) -> _Deferred:
-        if key not in self.deferred:
-            self.deferred[key] = self._expanded(key)
-            self.uses[key] = self.deferred[key].children
-        return self.deferred[key]
+        deferred = self._expanded(key)
+        self.uses[key] = deferred.children
+        return deferred
 
     def reached(self, root: Key) -> list[Key]:
         """The keys that the result consists of, operands first."""

@@ -30,7 +30,7 @@ from intset.expr.node import PlainVar, truth
 from lowering.dataflow.program import reads_of
 from lowering.errors import LayoutError
 from lowering.layout.index_map import IndexMap, IndexNumber, as_index, parameter_names
-from lowering.nest.undef import is_undef, undef, undefs
+from lowering.nest import ir
 from lowering.nest.walk import variables
 
 MAX_POINTS: Final = 4_096  # largest number of points at which `pad_value` is called exhaustively
@@ -82,7 +82,7 @@ class Filling:
         """The cases at some indices; every `undef()` is a new one."""
         values = dict(zip(self.places, indices, strict=True))
         new = [(walk.rewrite(cond, values), walk.rewrite(value, values)) for cond, value in self.cases]
-        return [(cond, walk.rewrite(v, {u: undef(build.dtype_of(u)) for u in undefs(v)})) for cond, v in new]
+        return [(cond, walk.rewrite(v, {u: ir.undef(build.dtype_of(u)) for u in ir.undefs(v)})) for cond, v in new]
 
     def has_value(self, indices: Sequence[Expr]) -> Cond:
         """The condition that a value is stated at some indices."""
@@ -288,8 +288,8 @@ def _agree(
             expected = walk.rewrite(value, values)
     if expected is None or result is None:
         return expected is result
-    if is_undef(expected) or is_undef(result):
-        return is_undef(expected) and is_undef(result)
+    if ir.is_undef(expected) or ir.is_undef(result):
+        return ir.is_undef(expected) and ir.is_undef(result)
     return _canonical(expected) is _canonical(result)
 
 
@@ -315,7 +315,7 @@ def _cases_by_value(
         if isinstance(value, Exception):
             raise LayoutError(f"{subject.what} is not known at {point}: {value}") from (failure or value)
         if value is not None:
-            groups.setdefault("undef" if is_undef(value) else _canonical(value), []).append(point)
+            groups.setdefault("undef" if ir.is_undef(value) else _canonical(value), []).append(point)
     if len(groups) > MAX_VALUES:
         raise LayoutError(
             f"{subject.what} has more than {MAX_VALUES} values that a choice in Python decides: give a list of pairs "
@@ -325,7 +325,7 @@ def _cases_by_value(
     return [
         (
             sets.listing(sorted(points), (), len(places)).condition(places),
-            undef(subject.tensor.dtype) if isinstance(value, str) else value,
+            ir.undef(subject.tensor.dtype) if isinstance(value, str) else value,
         )
         for value, points in groups.items()
     ]
@@ -394,8 +394,8 @@ def _value(stated: Any, subject: Subject, places: tuple[Var, ...], ctx: Context)
     if not isinstance(plain, (Expr, Cond, Value)):
         what = "is a number, undef(), None, or a function that gives these"
         raise LayoutError(f"{subject.what} {what}, not {shown(stated)}")
-    if is_undef(plain):
-        return undef(dtype)
+    if ir.is_undef(plain):
+        return ir.undef(dtype)
     value = in_own_sizes(plain, places, subject.map, subject.sizes, subject.what)
     for node in nodes(value):
         tensor = loaded_tensor(node)

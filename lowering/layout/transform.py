@@ -62,7 +62,6 @@ from lowering.nest.scope import (
     tensors_of,
     written_in,
 )
-from lowering.nest.undef import has_undef
 from lowering.nest.walk import map_operands, operands, statements
 from lowering.passes.simplify import mirrored, shortened
 from lowering.passes.stores.reaching_values import ReachingValues
@@ -881,7 +880,7 @@ def _implies(kind: str, stored: Operand | None, value: Operand, scope: Scope) ->
     """Whether a read from this source yields `value`. `undef()` stands for any written value."""
     if kind not in ("store", "assume"):
         return False
-    if has_undef(value) or stored is value:
+    if ir.has_undef(value) or stored is value:
         return True
     return isinstance(stored, Expr) and isinstance(value, Expr) and proves(scope, stored.eq(value))
 

@@ -1,12 +1,11 @@
 """Loop nests: what a schedule becomes.
 
-ir.py        the statements, and `Function`
+ir.py        the statements, `Function`, and `undef()`, an unknown value
 printer.py   the text of a nest and of what its statements compute with; parser.py, operands.py read it back
 names.py     names in the text, and alpha-renaming
 walk.py      walks without recursion: statements, operands, variables
 driver.py    the driver of passes: rules by kind of statement
 scope.py     what is known at a place of a nest, as a `Context`; the tensors in sight
-undef.py     unknown values
 """
 
 import lowering.nest.printer  # noqa: F401  # statements print themselves by means of modules above theirs

@@ -177,6 +177,13 @@ def rewritten(
     return walk if isinstance(walk, ir.Stmt) else drive(walk)
 
 
+def rewritten_function(
+    f: ir.Function, enter: StmtRules[Cursor] | None = None, leave: StmtRules[Cursor] | None = None
+) -> ir.Function:
+    """The function with rules applied to its body under cursors; see `rewritten`."""
+    return f.with_body(rewritten(f.body, Cursor.root(f), enter, leave))
+
+
 def each_operand(change: Callable[[Any, D], Any]) -> StmtRule[D]:
     """The rule that changes every operand of a statement, under the descent of the statement."""
 
@@ -304,19 +311,12 @@ class _Walk(Generic[D]):
             if not isinstance(entered, ir.Seq):
                 only: ir.Stmt = entered  # the statement left, whose `leave` rules have run
                 return only
-        elif isinstance(entered, ir.For):
-            body = self.visit(entered.body, descent.inside(entered))
-            body = body if isinstance(body, ir.Stmt) else (yield body)
-            entered = entered if body is entered.body else ir.with_fields(entered, body=body)
-        elif isinstance(entered, ir.If):
-            then = self.visit(entered.then, descent.then(entered))
-            then = then if isinstance(then, ir.Stmt) else (yield then)
-            orelse: Any = entered.orelse
-            if orelse is not None:
-                orelse = self.visit(orelse, descent.otherwise(entered))
-                orelse = orelse if isinstance(orelse, ir.Stmt) else (yield orelse)
-            if then is not entered.then or orelse is not entered.orelse:
-                entered = ir.with_fields(entered, then=then, orelse=orelse)
+        else:
+            inner: list[ir.Stmt] = []
+            for part, own in inside(entered, descent):
+                result = self.visit(part, own)
+                inner.append(result if isinstance(result, ir.Stmt) else (yield result))
+            entered = with_children(entered, inner)
         return _applied(self._leave, entered, descent)
 
     def _sequence(self, stmt: ir.Seq, descent: D) -> Generator[Any, Any, ir.Stmt]:

@@ -1,4 +1,4 @@
-"""Statements of loop nests. All of them are immutable; a pass makes new ones.
+"""Statements of loop nests, and `undef()`, an operand that nobody knows. All are immutable; a pass makes new ones.
 
 Integers are `intset` expressions, everything else is a `bound.tir` value; an element that is read names its `Tensor`. A
 tensor that the function allocates is indexed relative to the *allocated range*: the storage of `T[i]` under
@@ -7,17 +7,19 @@ tensor that the function allocates is indexed relative to the *allocated range*:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from bound import dtypes
 from bound.tensor import Tensor, storage
 from bound.tir.build import Buffer, ExternCall, together
-from bound.tir.value import Operand, TensorElement, Value
+from bound.tir.value import UNDEF, Operand, TensorElement, Truth, Value, make
+from bound.tir.walk import loaded_tensor, nodes, read_indices
 from intset.context import Context
 from intset.errors import InputError
-from intset.expr import Cond, Expr, Range, Var, dag, shown
+from intset.expr import Cond, Expr, Range, Var, dag, ops, shown
 from intset.expr.build import Opaque
 from intset.expr.node import truth
 from intset.expr.printer import Displayed
@@ -395,3 +397,70 @@ def is_empty(stmt: Stmt) -> bool:
 def tensor_of(symbol: object) -> Tensor | None:
     """The tensor whose elements an opaque symbol stands for, or `None`."""
     return symbol.tensor if isinstance(symbol, TensorElement) else None
+
+
+# -- unknown values ---------------------------------------------------------------------------------------------------
+
+
+class Undef(Opaque):
+    """The symbol of one `undef()` that is an integer of the type `dtype`."""
+
+    __slots__ = ("dtype",)
+    dtype: str
+
+    def __init__(self, dtype: str) -> None:
+        super().__init__("undef()")
+        self.dtype = dtype
+
+    @staticmethod
+    def _restored(dtype: str, uid: tuple[int, int]) -> Undef:
+        self = Undef(dtype)
+        self._fill("undef()", 0, None, None, uid)
+        return self
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return Undef._restored, (self.dtype, self.uid)
+
+
+def undef(dtype: str = dtypes.INDEX) -> Operand:
+    """A value of the type that nobody knows; every call gives another one.
+
+    Raises
+    ------
+    InputError: `dtype` names no type.
+
+    >>> undef("float32")
+    undef()
+    """
+    if dtypes.is_int(dtypes.check(dtype)):
+        return Undef(dtype)()
+    return make(UNDEF, (), dtype, dag.ORIGIN.next_uid())
+
+
+def is_undef(node: Operand) -> bool:
+    """Whether a node is an `undef()`."""
+    return node.op is UNDEF or (node.op is ops.LOAD and isinstance(node.data, Undef))
+
+
+def undefs(*roots: Operand) -> Iterator[Operand]:
+    """The `undef()`s below operands, each once."""
+    return (node for node in nodes(*roots) if is_undef(node))
+
+
+def permission(cond: Truth) -> tuple[tuple[Truth, ...], Tensor, tuple[Expr, ...]] | None:
+    """What `c or T[i] == undef()` permits to read where c is false: (the parts of c, T, i); `None` of another form."""
+    parts = dag.chain(ops.OR, cond)
+    unknown = [part for part in parts if has_undef(part)]
+    if len(unknown) != 1 or unknown[0].op is not ops.EQ:
+        return None
+    sides = unknown[0].args
+    held = sides[0] if is_undef(sides[1]) else sides[1] if is_undef(sides[0]) else None
+    tensor = None if held is None else loaded_tensor(held)
+    if held is None or tensor is None or has_undef(held):
+        return None
+    return tuple(part for part in parts if part is not unknown[0]), tensor, read_indices(held)
+
+
+def has_undef(*roots: Operand) -> bool:
+    """Whether a value is made of an `undef()`."""
+    return next(undefs(*roots), None) is not None

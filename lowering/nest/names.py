@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from bound.tensor import Tensor
 from bound.tir.reduce import Parameter
-from bound.tir.value import Operand, Value, parameter
+from bound.tir.value import Value, parameter
 from intset.expr import Var, dag
 from lowering.nest import driver, ir
 from lowering.nest.scope import redirected
@@ -65,7 +65,8 @@ def with_own_storage(root: ir.Stmt, taken: Iterable[Tensor] = ()) -> ir.Stmt:
 
     def allocate(stmt: ir.Allocate, here: _StorageDescent) -> ir.Stmt:
         tensor = stmt.tensor
-        own = here.extended(tensor, _another(tensor) if tensor in seen else tensor)
+        another = Tensor(tensor.op, tensor.value_index, tensor.extents, tensor.dtype, tensor.value_range)
+        own = here.extended(tensor, another if tensor in seen else tensor)
         seen.add(tensor)
         return with_tensors(stmt, own.new)
 
@@ -89,11 +90,6 @@ class _StorageDescent(driver.Descent):
         return _StorageDescent({**self.new, old: new})
 
 
-def _another(tensor: Tensor) -> Tensor:
-    """A new tensor with equal name, type and value range."""
-    return Tensor(tensor.op, tensor.value_index, tensor.extents, tensor.dtype, tensor.value_range)
-
-
 def with_tensors(stmt: ir.Stmt, new: Mapping[Tensor, Tensor]) -> ir.Stmt:
     """The statement with its own tensors replaced; statements inside are kept."""
     stmt = redirected(stmt, lambda tensor, at: (new[tensor], at) if tensor in new else None)
@@ -109,9 +105,9 @@ def with_tensors(stmt: ir.Stmt, new: Mapping[Tensor, Tensor]) -> ir.Stmt:
 def _renamed(root: ir.Stmt, taken: frozenset[str]) -> ir.Stmt:
     names = _Renaming({}, taken, {})
     enter: driver.StmtRules[_Renaming] = {
-        ir.Stmt: (driver.each_operand(_rename),),
+        ir.Stmt: (driver.each_operand(lambda operand, names: replaced(operand, names.new)),),
         ir.For: (_rename_loop,),
-        ir.Let: (_rename_let,),
+        ir.Let: (lambda stmt, names: ir.Let(names.fresh(stmt.var)[0], replaced(stmt.value, names.new)),),
     }
     return driver.rewritten(root, names, enter)
 
@@ -153,15 +149,6 @@ class _Renaming(driver.Descent):
             self.old[made[-1]] = var
             taken |= {label_of(made[-1])}
         return made
-
-
-def _rename(operand: Operand, names: _Renaming) -> Operand:
-    return replaced(operand, names.new)
-
-
-def _rename_let(stmt: ir.Let, names: _Renaming) -> ir.Let:
-    (var,) = names.fresh(stmt.var)
-    return ir.Let(var, replaced(stmt.value, names.new))
 
 
 def _rename_loop(loop: ir.For, names: _Renaming) -> ir.For:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, Final, NamedTuple
 
 from bound import dtypes
@@ -20,7 +21,6 @@ from intset.expr.parser import FUNCTIONS as INTEGER_FUNCTIONS
 from intset.expr.parser import ExprParser, ParsedOperand, Token
 from intset.expr.printer import INFIX
 from lowering.nest import ir
-from lowering.nest.undef import undef
 
 _NUMBERS: Final = {"inf": float("inf"), "nan": float("nan")}
 _BINARY: Final[dict[str, Op]] = {
@@ -139,6 +139,7 @@ class OperandReader(ExprParser):
 
     def call(self, subject: Token, args: list[ParsedOperand]) -> None:
         _, name, position = subject
+        of_one = _function_of_one(name)
         if name == "undef":
             self._count(name, 0, args, position)
             self.undefs.append(position)
@@ -148,49 +149,29 @@ class OperandReader(ExprParser):
             self.choice(args[1], args[0], args[2])
         elif name in _BINARY and len(args) == 2:
             self.binary(name, args[0], args[1], position)
-        elif name in ("logical_and", "logical_or", "logical_not", "abs") and args:
-            self._folded(name, args, position)
-        elif _is_type(name):
+        elif name in ("logical_and", "logical_or") and args:
+            self.push(args[0].value, args[0].position)
+            for arg in args[1:]:
+                self.binary(name.removeprefix("logical_"), self.operands.pop(), arg, position)
+        elif name == "logical_not" and args:
             self._count(name, 1, args, position)
-            self.push(self._built(lambda x: _cast(name, x), args, position), position)
-        elif name == "popcount":
+            self.prefix("not", args[0], position)
+        elif of_one is not None and (args or name != "abs"):
             self._count(name, 1, args, position)
-            self.want(Expr, args[0], "the argument of popcount")
-            self.push(self._built(_popcount, args, position), position)
-        elif name in _FLOATS or name in PREDICATES:
-            self._count(name, 1, args, position)
-            self.push(self._built(lambda x: _float_call(name, x), args, position), position)
+            if name == "popcount":
+                self.want(Expr, args[0], "the argument of popcount")
+            self.push(self.built(of_one, args, position), position)
         elif name in _FLOAT_PAIRS:
             self._count(name, 2, args, position)
             self.push(self._joined(lambda x, y: make(CALL, (x, y), x.dtype, name), args, position), position)
         elif "." in name:
-            dtype, _, function = name.partition(".")
-            self.push(self._built(lambda *xs: _extern(dtype, function, xs), args, position), position)
+            self.push(self.built(partial(_extern, *name.split(".", 1)), args, position), position)
         else:
-            for k, arg in enumerate(args):
-                args[k] = arg._replace(value=typed(arg.value))
-            super().call(subject, args)
+            super().call(subject, [arg._replace(value=typed(arg.value)) for arg in args])
 
     def _count(self, name: str, count: int, args: list[ParsedOperand], position: int) -> None:
         if len(args) != count:
             raise self.error(f"{name} takes {count} argument{'s' * (count != 1)}, not {len(args)}", position)
-
-    def _built(self, function: Callable[..., Any], args: list[ParsedOperand], position: int) -> Any:
-        """Like `built`; what a function refuses is an error at its place."""
-        return self.built(function, args, position)
-
-    def _folded(self, name: str, args: list[ParsedOperand], position: int) -> None:
-        if name == "abs":
-            self._count(name, 1, args, position)
-            self.push(self._built(lambda x: _unary(ops.ABS, x), args, position), position)
-        elif name == "logical_not":
-            self._count(name, 1, args, position)
-            self.prefix("not", args[0], position)
-        else:
-            symbol = name.removeprefix("logical_")
-            self.push(args[0].value, args[0].position)
-            for arg in args[1:]:
-                self.binary(symbol, self.operands.pop(), arg, position)
 
     # -- operators ----------------------------------------------------------------------------------------------
 
@@ -202,7 +183,7 @@ class OperandReader(ExprParser):
                 raise self.error("the condition of a choice is no place for undef()", position)
         cond = self._truth(condition, "the condition of a choice")
         a, b = if_true.value, if_false.value
-        if _is_truth(a) or _is_truth(b):
+        if build.is_truth(a) or build.is_truth(b):
             a, b = (typed(x, "bool") if isinstance(x, Untyped) else x for x in (a, b))
             self.push(self.built(lambda: build.select(cond, a, b), [], first), first)
             return
@@ -216,7 +197,7 @@ class OperandReader(ExprParser):
             self.push(build.negation(cond), position)
         elif symbol == "~":
             super().prefix(symbol, operand, position)
-        elif _is_truth(value):
+        elif build.is_truth(value):
             raise self.error(f"the operand of {symbol!r} must be a number, not a condition", operand.position)
         elif symbol == "-":
             is_literal = isinstance(value, Untyped) and value.make is None and value.data is not None
@@ -225,7 +206,7 @@ class OperandReader(ExprParser):
             self.push(value, position)
 
     def binary(self, symbol: str, a: ParsedOperand, b: ParsedOperand, position: int) -> None:
-        if symbol in _LOGICAL and (_is_truth(a.value) or _is_truth(b.value) or symbol in ("and", "or")):
+        if symbol in _LOGICAL and (build.is_truth(a.value) or build.is_truth(b.value) or symbol in ("and", "or")):
             pair = [self._truth(x, f"an operand of {symbol!r}") for x in (a, b)]
             op = _LOGICAL[symbol]
             if isinstance(pair[0], Cond) and isinstance(pair[1], Cond):
@@ -250,10 +231,10 @@ class OperandReader(ExprParser):
 
     def _pair(self, symbol: str, a: ParsedOperand, b: ParsedOperand, position: int) -> Any:
         op = _BINARY[symbol]
-        if op in (ops.EQ, ops.NE) and _is_truth(a.value) and _is_truth(b.value):
+        if op in (ops.EQ, ops.NE) and build.is_truth(a.value) and build.is_truth(b.value):
             return make(op, (a.value, b.value), "bool")
         for x in (a, b):
-            if _is_truth(x.value):
+            if build.is_truth(x.value):
                 raise self.error(f"an operand of {symbol!r} must be a number, not a condition", x.position)
         return self._joined(lambda x, y: _operation(op, x, y), [a, b], position, op in ops.COMPARISONS)
 
@@ -277,7 +258,7 @@ class OperandReader(ExprParser):
         value = operand.value
         if isinstance(value, Untyped) and not value.has_fraction and value.make is None:
             return typed(value, "bool")
-        if not _is_truth(value):
+        if not build.is_truth(value):
             raise self.error(f"{what} must be a condition, not {_kind(value)}", operand.position)
         return value
 
@@ -296,12 +277,8 @@ def _is_type(name: str) -> bool:
         return False
 
 
-def _is_truth(x: Any) -> bool:
-    return build.is_truth(x)
-
-
 def _kind(value: Any) -> str:
-    if _is_truth(value):
+    if build.is_truth(value):
         return "a condition"
     if isinstance(value, Expr):
         return "an integer"
@@ -351,12 +328,23 @@ def _unary(op: Op, x: Any) -> Any:
 
 def _cast(dtype: str, x: Any) -> Any:
     x = typed(x, "float64" if isinstance(x, Untyped) and x.has_fraction else None)
-    if dtype == "bool" or _is_truth(x):
+    if dtype == "bool" or build.is_truth(x):
         return build.cast(dtype, x)
     if isinstance(x, Expr) and dtypes.is_int(dtype):
         return ints.cast(x, dtypes.bits(dtype), dtypes.signed(dtype))
     made = make(CONVERT, (x,), dtype)
     return integer(made) if dtypes.is_int(dtype) else made
+
+
+def _function_of_one(name: str) -> Callable[[Any], Any] | None:
+    """The function of one argument of a name that is no function of `intset.parse`, or means more here."""
+    if name == "abs":
+        return partial(_unary, ops.ABS)
+    if name == "popcount":
+        return _popcount
+    if name in _FLOATS or name in PREDICATES:
+        return partial(_float_call, name)
+    return partial(_cast, name) if _is_type(name) else None
 
 
 def _popcount(x: Any) -> Any:
@@ -372,7 +360,7 @@ def _float_call(name: str, x: Any) -> Any:
     return make(CALL, (x,), "bool" if name in PREDICATES else x.dtype, name)
 
 
-def _extern(dtype: str, name: str, args: tuple[Any, ...]) -> Any:
+def _extern(dtype: str, name: str, *args: Any) -> Any:
     made = make(CALL, tuple(typed(x) for x in args), dtype, name)
     return integer(made) if dtypes.is_int(dtype) else made
 
@@ -435,7 +423,7 @@ def typed(root: Any, dtype: str | None = None) -> Any:
         if node.make is not None:
             done[id(node)] = node.make(*args)
         else:
-            done[id(node)] = undef(wanted) if node.data is None else constant(node.data, wanted)
+            done[id(node)] = ir.undef(wanted) if node.data is None else constant(node.data, wanted)
     return done[id(root)]
 
 

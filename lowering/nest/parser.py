@@ -13,6 +13,7 @@ from bound import dtypes
 from bound.tensor import PlaceholderOp, Tensor
 from bound.tir.build import ExternCall
 from bound.tir.value import Value, parameter
+from bound.tir.walk import loaded_tensor
 from intset.errors import InputError, ParseError
 from intset.expr import Cond, Expr, Range, ShapeVar, Var, const, constant_value, dag, ops
 from intset.expr.parser import tokens_of
@@ -112,17 +113,11 @@ class Part:
         found = _WORD.match(self.line.content, self.at_word(), self.stop)
         return found[0] if found else ""
 
-    def next_is(self, word: str) -> bool:
-        return self.peek() == word
-
     def is_pair(self) -> bool:
         """Whether the next two words are names."""
         found = _WORD.match(self.line.content, self.at_word(), self.stop)
         rest = self.line.content[found.end() : self.stop].lstrip() if found else ""
         return IDENTIFIER.match(rest) is not None
-
-    def rewind(self, at: int) -> None:
-        self.at = at
 
     def skip(self, word: str) -> bool:
         """Read this word, if it is next."""
@@ -314,14 +309,12 @@ class _Parser:
         whole.end()
         names: dict[str, Any] = {}
         arrays: list[tuple[str, Part]] = []
-        order: list[tuple[str, Part]] = []
         for part in parts:
             at = part.at_word()
             label = part.name("the name of a parameter")
             if label in names:
                 raise part.taken(label, at)
             names[label] = None
-            order.append((label, part))
             if not part.skip(":"):
                 part.end()
                 continue
@@ -345,7 +338,7 @@ class _Parser:
         for label, extents in shapes.items():
             dims = tuple(self.extent(e, integers) for e in extents)
             names[label] = _tensor(label, dims, names[label])
-        found = [names[label] for label, _ in order]
+        found = list(names.values())
         return (
             name,
             tuple(t for t in found if isinstance(t, Tensor)),
@@ -485,7 +478,7 @@ class _Parser:
     def simple(self, part: Part, names: dict[str, Any]) -> ir.Stmt:
         at = part.at_word()
         label = part.name("a statement")
-        if part.next_is("("):
+        if part.peek() == "(":
             return self.host_call(label, part, names, at)
         if part.skip("="):
             if label in names:
@@ -494,16 +487,16 @@ class _Parser:
             var = Var(label) if isinstance(value, Expr) else parameter(label, _dtype_of(value))
             names[label] = var
             return ir.Let(var, value)
-        if not part.next_is("["):
+        if part.peek() != "[":
             raise part.error("a statement is expected: a store, a name for a value, a host call, for, if ...", at)
-        part.rewind(at)
+        part.at = at
         target = part.until("=")
         if not isinstance(names.get(label), Tensor):
             if label not in names:
                 raise part.unknown(label, names, at)
             raise part.error(f"{label} is no array and cannot be stored to", at)
         element = self.operand(target, names)
-        if not _is_element(element, names[label]):
+        if loaded_tensor(element) is not names[label]:
             raise part.error("only an element of an array is stored to", at)
         part.expect("=")
         value = self.stored(part.until(""), names, names[label])
@@ -671,7 +664,3 @@ def _tensor(label: str, extents: tuple[Any, ...], dtype: str) -> Tensor:
 
 def _dtype_of(value: Any) -> str:
     return "bool" if isinstance(value, Cond) else str(value.dtype)
-
-
-def _is_element(value: Any, tensor: Tensor) -> bool:
-    return getattr(value, "data", None) is (tensor.element if dtypes.is_int(tensor.dtype) else tensor)

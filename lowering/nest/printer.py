@@ -42,7 +42,6 @@ from intset.expr.printer import Placed, Precedence, composed, layout_of, listed
 from intset.linear.form import Linear
 from lowering.nest import ir
 from lowering.nest.names import Naming, identifier, label_of, place_names
-from lowering.nest.undef import is_undef
 from lowering.nest.walk import children, is_operand
 
 Names = Mapping[Any, str]
@@ -69,7 +68,7 @@ def text(operand: Operand, names: Names = PLAIN) -> str:
 def _layout(node: Operand, names: Names) -> Placed:
     if isinstance(node, Var):
         return Precedence.ATOM, [names.get(node, node.name)]
-    if is_undef(node):
+    if ir.is_undef(node):
         return Precedence.ATOM, ["undef()"]
     tensor = loaded_tensor(node)
     if tensor is not None:
@@ -227,23 +226,9 @@ def stmt_lines(stmt: ir.Stmt) -> Iterator[PrintedLine]:
 def statement_lines(f: ir.Function) -> dict[tuple[int, ...], int]:
     """The first line of each statement in `str(f)`, by path: indices into `children` from the body of the function.
 
-    Lines are counted, not printed. Only empty sequences have a line.
+    Only empty sequences have a line.
     """
-    lines: dict[tuple[int, ...], int] = {}
-    line = 2 + sum(t in f.padding for t in f.params)
-    stack: list[tuple[ir.Stmt | None, tuple[int, ...]]] = [(f.body, ())]
-    while stack:
-        stmt, path = stack.pop()
-        if stmt is None:
-            line += 1  # of `else:`
-            continue
-        if not isinstance(stmt, ir.Seq) or ir.is_empty(stmt):
-            lines[path] = line
-            line += 2 if isinstance(stmt, ir.Allocate) and stmt.padding is not None else 1
-        inside = [(inner, (*path, k)) for k, inner in enumerate(children(stmt))]
-        between = [(None, ())] if isinstance(stmt, ir.If) and len(inside) == 2 else []
-        stack.extend(reversed([*inside[:1], *between, *inside[1:]]))
-    return lines
+    return {line.path: number for number, line in enumerate(function_lines(f), 1) if line.stmt is not None}
 
 
 def _lines(root: ir.Stmt, level: int, names: Naming) -> Iterator[PrintedLine]:

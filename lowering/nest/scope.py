@@ -11,7 +11,7 @@ from bound import dtypes
 from bound.tensor import Tensor, element
 from bound.tir import walk
 from bound.tir.value import Operand, Truth
-from bound.tir.walk import loaded_tensor, nodes, read_indices
+from bound.tir.walk import read_indices
 from intset.budgets import CACHED_ANSWERS
 from intset.config import Effort, tiers_within
 from intset.context import Context
@@ -22,8 +22,7 @@ from intset.expr.node import truth
 from intset.facts import ASSERTED, ASSUMED, DERIVED, Fact
 from intset.prover.proof import Proof
 from lowering.nest import ir
-from lowering.nest.undef import has_undef
-from lowering.nest.walk import children, map_operands, operands, range_ends, statements, written_by
+from lowering.nest.walk import children, elements_read, map_operands, operands, range_ends, statements, written_by
 
 _EXTENSIONS: Final[WeakKeyDictionary[Context, dict[object, Context]]] = WeakKeyDictionary()
 S = TypeVar("S", bound=ir.Stmt)
@@ -131,7 +130,7 @@ class Scope:
         """The scope behind a statement of a sequence."""
         if isinstance(stmt, ir.Assert):
             return self.where(stmt.cond, provenance=ASSERTED)
-        if isinstance(stmt, ir.Assume) and not has_undef(stmt.cond):
+        if isinstance(stmt, ir.Assume) and not ir.has_undef(stmt.cond):
             return self.where(stmt.cond, provenance=ASSUMED)
         if isinstance(stmt, ir.Let) and isinstance(stmt.var, Var) and isinstance(stmt.value, Expr):
             return self.where(stmt.var.eq(stmt.value))
@@ -205,10 +204,8 @@ def element_accesses(stmt: ir.Stmt) -> Iterator[ElementAccess]:
     """The store and the loads of one statement, without nested ones; host calls are left out."""
     if isinstance(stmt, ir.Store):
         yield ElementAccess(stmt.tensor, stmt.indices, True)
-    for node in nodes(*operands(stmt)):
-        tensor = loaded_tensor(node)
-        if tensor is not None:
-            yield ElementAccess(tensor, read_indices(node), False)
+    for node, tensor in elements_read(*operands(stmt)):
+        yield ElementAccess(tensor, read_indices(node), False)
 
 
 def redirected(stmt: S, move: Callable[[Tensor, Indices], tuple[Tensor, Indices] | None]) -> S:
@@ -239,9 +236,8 @@ def tensors_of(f: ir.Function) -> tuple[Tensor, ...]:
 def limits_of_elements(*values: Operand) -> list[Cond]:
     """The ranges of the types of loaded elements; those of 16 bits and fewer are known anyway."""
     found: list[Cond] = []
-    for node in nodes(*values):
-        tensor = loaded_tensor(node)
-        if tensor is not None and isinstance(node, Expr) and dtypes.bits(tensor.dtype) > 16:
+    for node, tensor in elements_read(*values):
+        if isinstance(node, Expr) and dtypes.bits(tensor.dtype) > 16:
             low, high = dtypes.int_range(tensor.dtype)
             found += [node >= low, node <= high]
     return found

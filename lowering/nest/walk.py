@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Any, Final, TypeAlias, TypeGuard, TypeVar
 
 from bound import dtypes
 from bound.tensor import Tensor
 from bound.tir import walk
+from bound.tir.build import ExternCall
 from bound.tir.reduce import Parameter
 from bound.tir.value import PARAM, IntFunction, Operand, Value, integer
 from intset.expr import Expr, Node, Range, Var, constant_value, dag, ops
@@ -80,25 +80,36 @@ def constant_limit(extent: Expr) -> int | None:
     return min(numbers, default=None)
 
 
+_OPERANDS: Final[dict[type, tuple[str, ...]]] = {  # the fields with operands, of statements and of their parts
+    ir.For: ("range", "carried"),
+    ir.If: ("cond",),
+    ir.Store: ("indices", "value"),
+    ir.Assert: ("cond",),
+    ir.Assume: ("cond",),
+    ir.Let: ("value",),
+    ir.Allocate: ("ranges", "origin", "padding"),
+    ir.Evaluate: ("call",),
+    ir.Carry: ("first", "following"),
+    ir.Padding: ("cond",),
+    ExternCall: ("args",),
+}
+
+
 def operands(stmt: ir.Stmt) -> tuple[Operand, ...]:
-    """What the statement itself computes with: the same operands, in the same order, that `map_operands` changes."""
-    if isinstance(stmt, ir.For):
-        carried = tuple(e for c in stmt.carried for e in (c.first, c.following))
-        return (*range_ends(stmt.range), *carried)
-    if isinstance(stmt, ir.If):
-        return (stmt.cond,)
-    if isinstance(stmt, ir.Store):
-        return (*stmt.indices, stmt.value)
-    if isinstance(stmt, (ir.Assert, ir.Assume)):
-        return (stmt.cond,)
-    if isinstance(stmt, ir.Let):
-        return (stmt.value,)
-    if isinstance(stmt, ir.Allocate):
-        ends = tuple(e for r in stmt.ranges for e in range_ends(r))
-        return (*ends, *(stmt.origin or ()), *(() if stmt.padding is None else (stmt.padding.cond,)))
-    if isinstance(stmt, ir.Evaluate):
-        return tuple(a for a in stmt.call.args if is_operand(a))
-    return ()
+    """What the statement itself computes with, in the order in which `map_operands` changes it."""
+    return tuple(_operands(stmt))
+
+
+def _operands(part: Any) -> Iterator[Operand]:
+    for name in _OPERANDS.get(type(part), ()):
+        field = getattr(part, name)
+        for inner in field if isinstance(field, tuple) else (field,):
+            if is_operand(inner):
+                yield inner
+            elif isinstance(inner, Range):
+                yield from range_ends(inner)
+            else:
+                yield from _operands(inner)
 
 
 def is_operand(arg: object) -> TypeGuard[Operand]:
@@ -108,52 +119,28 @@ def is_operand(arg: object) -> TypeGuard[Operand]:
 
 def map_operands(stmt: S, change: OnOperand) -> S:
     """Apply `change` to each operand of the statement itself; the same statement if no operand changes."""
-    new = _mapped(stmt, change)
-    assert isinstance(new, type(stmt))
+    new: S = _changed(stmt, change)
     return new
 
 
-def _mapped(stmt: ir.Stmt, change: OnOperand) -> ir.Stmt:
-    if isinstance(stmt, ir.Store):
-        indices, value = _each(stmt.indices, change), change(stmt.value)
-        same = indices is stmt.indices and value is stmt.value
-        return stmt if same else ir.with_fields(stmt, indices=indices, value=value)
-    if isinstance(stmt, ir.For):
-        carried = _each(stmt.carried, lambda c: _changed_carry(c, change))
-        limits = _changed(stmt.range, change)
-        same = limits is stmt.range and carried is stmt.carried
-        return stmt if same else ir.with_fields(stmt, range=limits, carried=carried)
-    if isinstance(stmt, (ir.If, ir.Assert, ir.Assume)):
-        cond = change(stmt.cond)
-        return stmt if cond is stmt.cond else ir.with_fields(stmt, cond=cond)
-    if isinstance(stmt, ir.Let):
-        value = change(stmt.value)
-        return stmt if value is stmt.value else ir.with_fields(stmt, value=value)
-    if isinstance(stmt, ir.Evaluate):
-        args = _each(stmt.call.args, lambda arg: change(arg) if is_operand(arg) else arg)
-        return stmt if args is stmt.call.args else ir.with_fields(stmt, call=replace(stmt.call, args=args))
-    if isinstance(stmt, ir.Allocate):
-        ranges = _each(stmt.ranges, lambda r: _changed(r, change))
-        origin = None if stmt.origin is None else _each(stmt.origin, change)
-        padding = None if stmt.padding is None else ir.with_fields(stmt.padding, cond=change(stmt.padding.cond))
-        same = ranges is stmt.ranges and origin is stmt.origin and padding is None
-        return stmt if same else ir.with_fields(stmt, ranges=ranges, origin=origin, padding=padding)
-    return stmt
+def _changed(part: Any, change: OnOperand) -> Any:
+    """A part of a statement with its operands changed; the same object if none changes."""
+    if is_operand(part):
+        return change(part)
+    if isinstance(part, tuple):
+        new = tuple([_changed(inner, change) for inner in part])
+        return part if all(map(operator.is_, new, part)) else new
+    if isinstance(part, Range):
+        return _changed_range(part, change)
+    changed = {}
+    for name in _OPERANDS.get(type(part), ()):
+        field = getattr(part, name)
+        if (new := _changed(field, change)) is not field:
+            changed[name] = new
+    return ir.with_fields(part, **changed) if changed else part
 
 
-def _each(parts: tuple[R, ...], change: Callable[[R], R]) -> tuple[R, ...]:
-    """`change` applied to each; the same tuple if nothing changes."""
-    new = tuple(map(change, parts))
-    return parts if all(map(operator.is_, new, parts)) else new
-
-
-def _changed_carry(carry: ir.Carry, change: OnOperand) -> ir.Carry:
-    first, following = change(carry.first), change(carry.following)
-    same = first is carry.first and following is carry.following
-    return carry if same else ir.with_fields(carry, first=first, following=following)
-
-
-def _changed(r: Range, change: OnOperand) -> Range:
+def _changed_range(r: Range, change: OnOperand) -> Range:
     ends = range_ends(r)
     low, extent = (change(end) for end in ends)
     number = constant_value(extent)
@@ -225,17 +212,20 @@ def replaced(root: walk.Part, replacements: Mapping[Old, Operand]) -> walk.Part:
 def without_assumptions(root: ir.Stmt) -> ir.Stmt:
     """The nest without its `assume` statements."""
 
-    def kept(stmt: ir.Stmt, inner: Sequence[ir.Stmt]) -> ir.Stmt:
-        if isinstance(stmt, ir.Assume):
-            return ir.Seq()
-        return ir.seq(*inner) if isinstance(stmt, ir.Seq) else with_children(stmt, tuple(inner))
+    def kept(stmt: ir.Stmt) -> ir.Stmt:
+        return ir.Seq() if isinstance(stmt, ir.Assume) else ir.seq(stmt)
 
-    return folded(root, kept)
+    return rebuilt(root, kept)
 
 
 def substitute(root: ir.Stmt, replacements: Mapping[Old, Operand]) -> ir.Stmt:
     """Replace variables in every operand. Precondition: the nest binds none of them."""
     return transform(root, lambda e: replaced(e, replacements)) if replacements else root
+
+
+def elements_read(*values: Operand) -> Iterator[tuple[Operand, Tensor]]:
+    """The elements that operands read, each once, with their tensors."""
+    return ((node, tensor) for node in walk.nodes(*values) if (tensor := walk.loaded_tensor(node)) is not None)
 
 
 def tensors_read(*values: Operand) -> tuple[Tensor, ...]:
@@ -285,17 +275,10 @@ def _parameters(root: Operand) -> Iterator[Parameter]:
 
 def free_variables(root: ir.Stmt) -> tuple[Parameter, ...]:
     """Variables and parameters that the nest uses and does not bind, in the order of their first use."""
-    bound: set[Parameter] = set()
-    used: dict[Parameter, None] = {}
+    bound = bound_in(root)
     for stmt in statements(root):
-        if isinstance(stmt, ir.For):
-            bound.add(stmt.var)
-            bound.update(c.var for c in stmt.carried)
-        elif isinstance(stmt, ir.Let):
-            bound.add(stmt.var)
-        elif isinstance(stmt, ir.Allocate) and stmt.padding is not None:
-            bound.update(stmt.padding.indices)
-        used.update(dict.fromkeys(variables(*operands(stmt))))
+        bound.update(stmt.padding.indices if isinstance(stmt, ir.Allocate) and stmt.padding is not None else ())
+    used = dict.fromkeys(v for stmt in statements(root) for v in variables(*operands(stmt)))
     return tuple(v for v in used if v not in bound)
 
 

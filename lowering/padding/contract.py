@@ -36,14 +36,13 @@ from lowering.layout.transform import equals, probed, transform_layout, with_lay
 from lowering.nest import driver, ir
 from lowering.nest.printer import text
 from lowering.nest.scope import Scope, proof_of, proves, scope_of, tensor_named
-from lowering.nest.undef import deciding_tensors, has_undef, permission, undef
-from lowering.nest.walk import operands, rebuilt, replaced, statements, tensors_read, variables
+from lowering.nest.walk import elements_read, operands, rebuilt, replaced, statements, tensors_read, variables
 from lowering.padding import states
 from lowering.padding.states import NOTHING, PLACE, READABLE, UNDEF, UNTOUCHED, PadState, PadValue, folded
 from lowering.passes.loops.interchange import sequential_buffer_access
 from lowering.passes.stores.dead_code import remove_undef
 from lowering.passes.stores.overcompute import remove_branching_through_overcompute
-from lowering.passes.stores.reaching_values import same
+from lowering.passes.stores.reaching_values import deciding_tensors, same
 from lowering.passes.values.cse import with_inlined_names
 
 MAX_ROUNDS: Final = 8  # of dependence propagation
@@ -174,10 +173,9 @@ class ContractDataflow:
         """Guard a store against the padding that leaves its element as it is: a sum adds no 0."""
         own = element(store.tensor, store.indices)
         idle: list[Cond] = []
-        for node in nodes(store.value):
-            read = loaded_tensor(node)
-            value = None if read is None else self._values.get(read)
-            if read is not None and isinstance(value, PadValue):
+        for node, read in elements_read(store.value):
+            value = self._values.get(read)
+            if isinstance(value, PadValue):
                 fixed = value.at(*map_indices(self.packed[read], read_indices(node)))
                 if states.evaluated(rewrite(store.value, {node: fixed})) is own:
                     idle.append(self._padding(read, read_indices(node)))
@@ -204,7 +202,7 @@ class ContractDataflow:
             if source.kind not in ("store", "assume"):
                 return None
             assert source.path is not None
-            if not given and has_undef(*operands(probe.known.by_path[source.path].stmt)):
+            if not given and ir.has_undef(*operands(probe.known.by_path[source.path].stmt)):
                 continue  # permits reads, and fixes nothing
             value = self._given_by(probe, source, tensor, given)
             if value is KEPT:
@@ -240,14 +238,17 @@ class ContractDataflow:
             return None
         place = probe.known.by_path[source.path]
         value, loops = _written(place.stmt, tensor), [loop.var for loop in place.loops]
-        if value is None or has_undef(value) or any(v not in loops and v not in self.f.sizes for v in variables(value)):
+        if (
+            value is None
+            or ir.has_undef(value)
+            or any(v not in loops and v not in self.f.sizes for v in variables(value))
+        ):
             return None
         inside: dict[Operand, Operand] = {}
         at = dict(zip(loops, source.at, strict=True))
         reads = probe.flow.by_element(source.path)
-        for node in nodes(value):
-            read = loaded_tensor(node)
-            if read is None or read in self.f.inputs:
+        for node, read in elements_read(value):
+            if read in self.f.inputs:
                 continue
             sources = list(reads.get(node, ()))
             if not depth:  # `at` is over the loops of the probe
@@ -280,7 +281,7 @@ class ContractDataflow:
             return None
         value = states.evaluated(value)
         inside, names = dict[Operand, Operand](), self._names(tensor, probe)
-        loads = {node: read for node in nodes(value) if (read := loaded_tensor(node)) is not None}
+        loads = dict(elements_read(value))
         if given and any(read in self.f.outputs for read in loads.values()):
             return KEPT
         for node, read in loads.items():
@@ -449,7 +450,7 @@ class ContractDataflow:
         return None if None in place else tuple(e for e in place if e is not None)
 
 
-KEPT: Final = undef(dtypes.INDEX)  # the old content of an output
+KEPT: Final = ir.undef(dtypes.INDEX)  # the old content of an output
 
 
 def _flat(body: ir.Stmt) -> ir.Seq:
@@ -759,9 +760,9 @@ def pad_options(f: ir.Function, layouts: Mapping[str, IndexMap]) -> list[ir.Func
     ir.checked_function(f, "pad_options")
     if not isinstance(layouts, Mapping) or not layouts:
         raise InputError(f"layouts are a mapping from names of tensors to maps, not {shown(layouts)}")
-    is_unclear = any(has_undef(*operands(stmt)) for stmt in statements(f.body))
+    is_unclear = any(ir.has_undef(*operands(stmt)) for stmt in statements(f.body))
     kept = _in_layouts(f, layouts, dict.fromkeys(layouts))
-    unknown = {name: undef(tensor_named(f, name).dtype) for name in layouts}
+    unknown = {name: ir.undef(tensor_named(f, name).dtype) for name in layouts}
     free = _in_layouts(f, layouts, unknown)
     options = [kept]
     if _guards(free) < _guards(kept) or _promises_more(free, kept, layouts):
@@ -817,8 +818,7 @@ def _may_free_a_guard(f: ir.Function, values: Mapping[str, Any]) -> bool:
 
 def _keeps(f: ir.Function, stmt: ir.Store, cursor: driver.Cursor, padded: Mapping[Tensor, Operand]) -> bool:
     """Test that a store is a no-op outside one of its guards, given the values of its loads."""
-    loads = {node: t for node in nodes(stmt.value) if (t := loaded_tensor(node)) is not None and t in padded}
-    loaded = {node: padded[t] for node, t in loads.items()}
+    loaded = {node: padded[t] for node, t in elements_read(stmt.value) if t in padded}
     value = rewrite(stmt.value, loaded)
     scope = reduce(Scope.inside, cursor.loops, scope_of(f))
     return any(same(stmt, value, scope.where(negation(branch.cond))) for branch, _ in cursor.branches)
@@ -836,7 +836,7 @@ def _in_layouts(f: ir.Function, layouts: Mapping[str, IndexMap], pads: Mapping[s
         except LayoutError:  # its iteration order matters
             continue
     g = remove_branching_through_overcompute(g)
-    if any(has_undef(*operands(stmt)) for stmt in statements(f.body)):
+    if any(ir.has_undef(*operands(stmt)) for stmt in statements(f.body)):
         return g
     return remove_undef(g)  # drops stores that only permit overcompute
 
@@ -845,7 +845,7 @@ def _with_padding(free: ir.Function, values: Mapping[str, Any]) -> ir.Function:
     """Replace assumptions of unknown padding by known values and remove the guards this makes redundant."""
 
     def assume_value(stmt: ir.Assume, cursor: driver.Cursor) -> ir.Assume:
-        permitted = permission(stmt.cond)
+        permitted = ir.permission(stmt.cond)
         if permitted is None or permitted[1].name not in values:
             return stmt
         guards, tensor, indices = permitted

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from bound.dtypes import Array, Numeric
 from bound.tensor import Tensor, element
 from bound.tir.value import Number, Truth
-from bound.tir.walk import loaded_tensor, nodes, read_indices
+from bound.tir.walk import loaded_tensor, read_indices
 from intset.context import Context
 from intset.errors import BudgetError, InputError, IntSetError, UndecidedError
 from intset.expr import Cond, Expr, Range, Var, as_expr, constant_value, dag, shown
@@ -37,7 +37,6 @@ from lowering.layout import IndexMap, transform
 from lowering.layout.padding_value import Filling, map_indices, storage_indices
 from lowering.nest import driver, ir
 from lowering.nest.scope import Scope, proves, written_in
-from lowering.nest.undef import has_undef, undef
 from lowering.nest.walk import calls, operands, replaced, statements, tensors_read
 from lowering.padding.contract import contract
 from lowering.padding.states import PLACE, UNDEF, UNTOUCHED, Grid, PadState, PadValue, State, folded
@@ -76,116 +75,6 @@ def uses(stmt: ir.Stmt) -> tuple[set[Tensor], set[Tensor]]:
 def is_plain(stmt: ir.Stmt) -> bool:
     """Whether a statement contains no host call and no assumption."""
     return not any(isinstance(inner, (ir.Evaluate, ir.Assume)) for inner in statements(stmt))
-
-
-class Copies:
-    """Recognizes statements of a function as pads or crops.
-
-    Guarantee: every logical element of a match is proved equal to its source.
-
-    Parameters
-    ----------
-    first: leading checks of the function body, assumed to have passed.
-    """
-
-    def __init__(self, f: ir.Function, first: Sequence[ir.Stmt]) -> None:
-        self.f, self.first = f, tuple(first)
-
-    def pad(self, stmts: Sequence[ir.Stmt], outer: Tensor, inner: Tensor) -> tuple[IndexMap, PadState | None] | None:
-        """Match a copy of the whole parameter into a local tensor; returns its map and padding state, or `None` if the
-        statements compute anything else."""
-        for m in self._matching(stmts, outer, inner, is_pad=True):
-            found = self._padding(stmts, outer, inner, m)
-            if found is not None:
-                return m, None if found is UNTOUCHED else found
-        return None
-
-    def crop(self, stmts: Sequence[ir.Stmt], outer: Tensor, inner: Tensor) -> IndexMap | None:
-        """Match a copy of the whole parameter out of a local tensor; returns its map, or `None` if the statements
-        compute anything else."""
-        return next(self._matching(stmts, outer, inner, is_pad=False), None)
-
-    def _matching(self, stmts: Sequence[ir.Stmt], outer: Tensor, inner: Tensor, is_pad: bool) -> Iterator[IndexMap]:
-        """Yield the maps by which the statements copy each element of the parameter."""
-        if outer in self.f.padding:
-            return
-        old = transform.axes_of(outer)
-        for m in self._maps(stmts, outer, inner, is_pad):
-            new = storage_indices(m, [as_expr(e) for e in m(*old)])
-            source, target = (outer, inner) if is_pad else (inner, outer)
-            read, written = (old, new) if is_pad else (new, old)
-            elements = self._probed(stmts, (source, target), old, outer, element(target, written))
-            if all(_is_element(held, source, read, scope) for held, scope in elements):
-                yield m
-
-    # -- maps ---------------------------------------------------------------------------------------------------
-
-    def _maps(self, stmts: Sequence[ir.Stmt], outer: Tensor, inner: Tensor, is_pad: bool) -> Iterator[IndexMap]:
-        """Yield candidate maps: the declared layout, then inverses of load-store index pairs."""
-        known = self.f.layouts.get(inner.name)
-        if known is not None and outer.name not in self.f.layouts:
-            yield known
-        storage = [Range(0, extent) for extent in inner.extents]
-        g = self._alone(stmts, ())
-        for place in driver.cursors(g):
-            stmt = place.stmt
-            if not isinstance(stmt, ir.Store):
-                continue
-            for node, tensor, _, ways in reads_of([stmt.value], lambda e: e):
-                read = read_indices(node)
-                pair = (read, stmt.indices) if is_pad else (stmt.indices, read)
-                if tensor is not (outer if is_pad else inner) or any(
-                    dag.opaque_terms(e) for side in pair for e in side
-                ):
-                    continue
-                for way in ways:
-                    found = _composed(place, place.scope.where(*way.conditions), outer, *pair)
-                    made = None if found is None else _onto(found, outer, storage, place.scope.ctx)
-                    if made is not None and made.injective:
-                        yield made
-
-    # -- what is held -------------------------------------------------------------------------------------------
-
-    def _alone(self, stmts: Sequence[ir.Stmt], params: Sequence[Tensor]) -> ir.Function:
-        """Wrap the leading checks and the statements in a function."""
-        used = dict.fromkeys((*params, *(t for stmt in (*self.first, *stmts) for side in uses(stmt) for t in side)))
-        body = ir.seq(*self.first, *stmts)
-        stored = {t for stmt in stmts for t in uses(stmt)[1]}
-        outputs = tuple(t for t in used if t in stored)
-        return replace(self.f, params=tuple(used), outputs=outputs, body=body, padding={}, layouts={}, labels={})
-
-    def _probed(
-        self,
-        stmts: Sequence[ir.Stmt],
-        params: Sequence[Tensor],
-        axes: Sequence[Var],
-        over_: Tensor,
-        held: Any,
-        *conditions: Truth,
-    ) -> list[tuple[Any, Scope]]:
-        """Probe `held` after the statements, looping over the elements of `over_`; returns each reaching value with its
-        scope."""
-        g, probe = transform.probed(self._alone(stmts, params), held, axes, over_.extents, *conditions)
-        known = ReachingValues(g)
-        at = driver.cursor_of(g, probe)
-        found = []
-        for source in known.flow.by_element(at).get(held, ()):
-            there = at.scope.where(source.where)
-            if not proves(there, truth(False)):
-                found.append((_value(source, known.flow, loaded_tensor(held), there), there))
-        return found
-
-    def _padding(self, stmts: Sequence[ir.Stmt], outer: Tensor, inner: Tensor, m: IndexMap) -> PadState | None:
-        """The padding's single state after the statements; `None` if states differ or are unknown."""
-        axes = transform.axes_of(inner)
-        ctx = Scope(None, {}, (), frozenset(), self.f.ctx)
-        place = map_indices(m, axes)
-        cond = transform.narrowed(m.padding(*place), transform.inside_loops(axes, inner.extents, ctx))
-        if cond is truth(False):
-            return UNTOUCHED
-        held = self._probed(stmts, (outer, inner), axes, inner, element(inner, axes), cond)
-        states = [_state(value, axes, m, inner.dtype) for value, _ in held]
-        return states[0] if states and all(state == states[0] for state in states) else None
 
 
 def _composed(place: driver.Cursor, scope: Scope, outer: Tensor, xs: Sequence[Expr], ys: Sequence[Expr]) -> Any:
@@ -227,7 +116,7 @@ def _value(source: Source, flow: Dataflow, tensor: Tensor | None, scope: Scope) 
         return None
     value = source.value
     if value is None:
-        if any(loaded_tensor(node) is tensor for node in nodes(stored)) or not has_undef(stored):
+        if tensor in tensors_read(stored) or not ir.has_undef(stored):
             return None
         value = stored
     return shortened(value, scope)
@@ -249,7 +138,7 @@ def _state(value: Any, axes: Sequence[Var], m: IndexMap, dtype: str) -> PadState
         return value
     if always_undef(value):
         return UNDEF
-    if has_undef(value) or any(loaded_tensor(node) is not None for node in nodes(value)):
+    if ir.has_undef(value) or tensors_read(value):
         return None
     first = storage_indices(m, PLACE[: len(axes)])
     told = replaced(value, dict(zip(axes, first, strict=True)))
@@ -383,13 +272,18 @@ def hoist_layouts(f: ir.Function) -> Hoisted:
 
 
 class _Hoist:
+    """The pads and crops of a function, and what is left of it.
+
+    Guarantee: every logical element of a copy is proved equal to its source; the leading checks of the function have
+    passed.
+    """
+
     def __init__(self, f: ir.Function) -> None:
         self.f = f
         self.stmts = ir.flat(f.body)
         self.uses = [uses(stmt) for stmt in self.stmts]
         self.allocations = {s.tensor: k for k, s in enumerate(self.stmts) if isinstance(s, ir.Allocate)}
-        self.checks = transform.leading_checks(self.stmts)
-        self.copies = Copies(f, self.stmts[: self.checks])
+        self._first = self.stmts[: transform.leading_checks(self.stmts)]
         order = {t: k for k, t in enumerate(f.params)}
         self.pads = sorted(filter(None, map(self._pad, self.allocations)), key=lambda copy: order[copy.outer])
         self.crops = sorted(filter(None, map(self._crop, f.outputs)), key=lambda copy: order[copy.outer])
@@ -421,7 +315,7 @@ class _Hoist:
         others = [k for k, (r, _) in enumerate(self.uses) if inner in r and k not in own]
         if min(others, default=max(own) + 1) < max(own):
             return None
-        found = self.copies.pad([self.stmts[k] for k in own], outer, inner)
+        found = self._pad_of([self.stmts[k] for k in own], outer, inner)
         return None if found is None else Copy(own, outer, inner, *found)
 
     def _crop(self, outer: Tensor) -> Copy | None:
@@ -430,8 +324,103 @@ class _Hoist:
             return None
         if any(outer in r for r, _ in self.uses) or max(self._storing(inner), default=-1) > min(own):
             return None
-        found = self.copies.crop([self.stmts[k] for k in own], outer, inner)
+        found = next(self._matching([self.stmts[k] for k in own], outer, inner, is_pad=False), None)
         return None if found is None else Copy(own, outer, inner, found, None)
+
+    # -- what a copy does -----------------------------------------------------------------------------------------
+
+    def _pad_of(
+        self, stmts: Sequence[ir.Stmt], outer: Tensor, inner: Tensor
+    ) -> tuple[IndexMap, PadState | None] | None:
+        """Match a copy of the whole parameter into a local tensor; returns its map and padding state, or `None` if the
+        statements compute anything else."""
+        for m in self._matching(stmts, outer, inner, is_pad=True):
+            found = self._padding(stmts, outer, inner, m)
+            if found is not None:
+                return m, None if found is UNTOUCHED else found
+        return None
+
+    def _matching(self, stmts: Sequence[ir.Stmt], outer: Tensor, inner: Tensor, is_pad: bool) -> Iterator[IndexMap]:
+        """Yield the maps by which the statements copy each element of the parameter."""
+        if outer in self.f.padding:
+            return
+        old = transform.axes_of(outer)
+        for m in self._maps(stmts, outer, inner, is_pad):
+            new = storage_indices(m, [as_expr(e) for e in m(*old)])
+            source, target = (outer, inner) if is_pad else (inner, outer)
+            read, written = (old, new) if is_pad else (new, old)
+            elements = self._probed(stmts, (source, target), old, outer, element(target, written))
+            if all(_is_element(held, source, read, scope) for held, scope in elements):
+                yield m
+
+    # -- maps ---------------------------------------------------------------------------------------------------
+
+    def _maps(self, stmts: Sequence[ir.Stmt], outer: Tensor, inner: Tensor, is_pad: bool) -> Iterator[IndexMap]:
+        """Yield candidate maps: the declared layout, then inverses of load-store index pairs."""
+        known = self.f.layouts.get(inner.name)
+        if known is not None and outer.name not in self.f.layouts:
+            yield known
+        storage = [Range(0, extent) for extent in inner.extents]
+        g = self._alone(stmts, ())
+        for place in driver.cursors(g):
+            stmt = place.stmt
+            if not isinstance(stmt, ir.Store):
+                continue
+            for node, tensor, _, ways in reads_of([stmt.value], lambda e: e):
+                read = read_indices(node)
+                pair = (read, stmt.indices) if is_pad else (stmt.indices, read)
+                if tensor is not (outer if is_pad else inner) or any(
+                    dag.opaque_terms(e) for side in pair for e in side
+                ):
+                    continue
+                for way in ways:
+                    found = _composed(place, place.scope.where(*way.conditions), outer, *pair)
+                    made = None if found is None else _onto(found, outer, storage, place.scope.ctx)
+                    if made is not None and made.injective:
+                        yield made
+
+    # -- what is held -------------------------------------------------------------------------------------------
+
+    def _alone(self, stmts: Sequence[ir.Stmt], params: Sequence[Tensor]) -> ir.Function:
+        """Wrap the leading checks and the statements in a function."""
+        used = dict.fromkeys((*params, *(t for stmt in (*self._first, *stmts) for side in uses(stmt) for t in side)))
+        body = ir.seq(*self._first, *stmts)
+        stored = {t for stmt in stmts for t in uses(stmt)[1]}
+        outputs = tuple(t for t in used if t in stored)
+        return replace(self.f, params=tuple(used), outputs=outputs, body=body, padding={}, layouts={}, labels={})
+
+    def _probed(
+        self,
+        stmts: Sequence[ir.Stmt],
+        params: Sequence[Tensor],
+        axes: Sequence[Var],
+        over_: Tensor,
+        held: Any,
+        *conditions: Truth,
+    ) -> list[tuple[Any, Scope]]:
+        """Probe `held` after the statements, looping over the elements of `over_`; returns each reaching value with its
+        scope."""
+        g, probe = transform.probed(self._alone(stmts, params), held, axes, over_.extents, *conditions)
+        known = ReachingValues(g)
+        at = driver.cursor_of(g, probe)
+        found = []
+        for source in known.flow.by_element(at).get(held, ()):
+            there = at.scope.where(source.where)
+            if not proves(there, truth(False)):
+                found.append((_value(source, known.flow, loaded_tensor(held), there), there))
+        return found
+
+    def _padding(self, stmts: Sequence[ir.Stmt], outer: Tensor, inner: Tensor, m: IndexMap) -> PadState | None:
+        """The padding's single state after the statements; `None` if states differ or are unknown."""
+        axes = transform.axes_of(inner)
+        ctx = Scope(None, {}, (), frozenset(), self.f.ctx)
+        place = map_indices(m, axes)
+        cond = transform.narrowed(m.padding(*place), transform.inside_loops(axes, inner.extents, ctx))
+        if cond is truth(False):
+            return UNTOUCHED
+        held = self._probed(stmts, (outer, inner), axes, inner, element(inner, axes), cond)
+        states = [_state(value, axes, m, inner.dtype) for value, _ in held]
+        return states[0] if states and all(state == states[0] for state in states) else None
 
     # -- what is left -------------------------------------------------------------------------------------------
 
@@ -557,7 +546,7 @@ def _assuming(g: ir.Function, pads: Sequence[Copy]) -> ir.Function:
 def _assumed(g: ir.Function, copy: Copy) -> ir.Stmt:
     """Build a nest that assumes a pad's padding value."""
     places = PLACE[: copy.inner.ndim]
-    value = copy.value.expr if isinstance(copy.value, PadValue) else undef(copy.inner.dtype)
+    value = copy.value.expr if isinstance(copy.value, PadValue) else ir.undef(copy.inner.dtype)
     filling = Filling(places, ((truth(True), value),))
     held = transform.Contents(copy.inner, copy.inner.extents, copy.map, lambda place: copy.map.padding(*place), filling)
     return transform.assuming_nest(held, transform.scope_of_storage(g, copy.inner))

@@ -17,6 +17,7 @@ from bound.dtypes import Numeric
 from bound.tir.reduce import Parameter
 from bound.tir.value import CALL, CONVERT, DIV, Operand, Value, parameter
 from bound.tir.walk import nodes, rewrite
+from intset.config import memoized
 from intset.expr import Expr, Var, as_expr, const, ops
 from intset.expr.build import sum_of
 from intset.expr.node import PlainVar
@@ -37,7 +38,6 @@ class Metavariables:
 
     def __init__(self) -> None:
         self.dtypes: dict[Parameter, str] = {}
-        self._names: dict[tuple[str, int], Parameter] = {}
 
     def new(self, dtype: str) -> Parameter:
         if dtypes.is_int(dtype):
@@ -63,11 +63,10 @@ class Metavariables:
             taken[dtype] += 1
         return tuple(state if isinstance(state, State) else rewrite(state, names) for state in states), free
 
+    @memoized
     def _name(self, dtype: str, k: int) -> Parameter:
-        if (dtype, k) not in self._names:
-            name = f"{dtype}.{k}"
-            self._names[dtype, k] = PlainVar(name) if dtypes.is_int(dtype) else parameter(name, dtype)
-        return self._names[dtype, k]
+        name = f"{dtype}.{k}"
+        return PlainVar(name) if dtypes.is_int(dtype) else parameter(name, dtype)
 
     def within(self, *exprs: Operand) -> list[Parameter]:
         """List the metavariables of expressions, in order of first occurrence."""

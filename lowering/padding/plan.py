@@ -22,7 +22,6 @@ from lowering.interpreter import checked_array, run
 from lowering.layout import IndexMap
 from lowering.nest import ir
 from lowering.nest.printer import text
-from lowering.nest.undef import has_undef
 from lowering.nest.walk import statements, tensors_read
 from lowering.padding.contract import CallOption, Port
 from lowering.padding.metavariables import Metavariables
@@ -335,7 +334,7 @@ def explained(moves: Sequence[Move], states: States, results: Sequence[int]) -> 
                     yield f"    {_need(port, number, makers, states)}"
             for cond in _assumptions(move.option.function):
                 states_of = [(t, ports[t].state) for t in tensors_read(cond) if t in ports]
-                is_permission = has_undef(cond)
+                is_permission = ir.has_undef(cond)
                 of = [t for t, s in states_of if isinstance(s, PadValue) or (s is READABLE and is_permission)]
                 why = f"of the padding of {of[0].name}, as is said above" if of else "on the word of the user"
                 yield f"    keeps the assumption {text(cond)}, {why}"

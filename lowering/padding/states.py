@@ -31,7 +31,6 @@ from lowering.interpreter import as_element
 from lowering.layout import IndexMap
 from lowering.nest import ir
 from lowering.nest.printer import text
-from lowering.nest.undef import is_undef
 
 MAX_NODES: Final = 256  # of a symbolic content; larger ones become `UNKNOWN`
 
@@ -163,7 +162,7 @@ class PartialEvaluator:
             return _opaque(node, args)
         if not args:
             number = as_number(node)
-            itself: Content = UNKNOWN if is_undef(node) else node
+            itself: Content = UNKNOWN if ir.is_undef(node) else node
             return itself if number is None else number
         if op is ops.ASSERTING:
             return args[1]

@@ -6,15 +6,15 @@ Splitting asks these of every condition of a nest, several times.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import islice, product
 from typing import Final, TypeAlias
-from weakref import WeakKeyDictionary
 
 from bound.schedule import simple
 from bound.tir import walk
 from bound.tir.reduce import Parameter
 from bound.tir.value import Operand, Value
+from intset.config import memoized
 from intset.expr import Cond, Expr, Var, const, constant_value, dag, ops
 from intset.expr.build import maximum, minimum
 from intset.expr.node import make
@@ -47,19 +47,10 @@ _DIVISIONS: Final = (*ops.DIVISIONS, ops.SHR, ops.BITAND)
 Times: TypeAlias = "Mapping[Expr, float]"
 
 
-_OPERATIONS: Final[WeakKeyDictionary[ir.Stmt, frozenset[ops.Op]]] = WeakKeyDictionary()
-
-
 def operations_in(root: ir.Stmt) -> frozenset[ops.Op]:
-    """The operations in the operands of a nest. A nest remembers them, for the next pass that asks.
-
-    A pass that changes none of these operations returns at once.
-    """
-    found = _OPERATIONS.get(root)
-    if found is None:
-        roots = dict.fromkeys(operand for stmt in statements(root) for operand in operands(stmt))
-        found = _OPERATIONS[root] = frozenset[ops.Op]().union(*map(walk.operations, roots))
-    return found
+    """The operations in the operands of a nest: a pass that changes none of these returns at once."""
+    roots = dict.fromkeys(operand for stmt in statements(root) for operand in operands(stmt))
+    return frozenset[ops.Op]().union(*map(walk.operations, roots))
 
 
 def kinds_in(root: ir.Stmt) -> set[type[ir.Stmt]]:
@@ -74,7 +65,7 @@ class Loops:
     outer loops never mention an inner variable.
     """
 
-    __slots__ = ("_around", "_decided", "_innermost", "_order", "_settled", "ends")
+    __slots__ = ("_around", "_decided", "_innermost", "_order", "ends")
 
     def __init__(self, ends: Mapping[Var, Ends] | None = None) -> None:
         self.ends: dict[Var, Ends] = dict(ends or {})
@@ -82,7 +73,6 @@ class Loops:
         self._around: Loops | None = None
         self._innermost: Var | None = None
         self._decided: dict[Cond, bool | None] = {}
-        self._settled: set[Operand] = set()
 
     def inside(self, var: Var, lows: Iterable[Expr], highs: Iterable[Expr], *, within: Ends = ((), ())) -> Loops:
         """Add a loop; `highs` are last values.
@@ -157,25 +147,6 @@ class Loops:
             is_outer = around is not None and self._innermost not in cond.free_vars()
             known = self._decided[cond] = around.decided(cond) if around and is_outer else self._judged(cond)
             return known
-
-    def is_settled(self, operand: Operand, asked: Callable[[Operand], Sequence[Cond]]) -> bool:
-        """Whether `decided` provably returns one operand unchanged.
-
-        Parameters
-        ----------
-        asked: the comparisons that decide something in an operand.
-        """
-        known: Loops | None = self
-        while known is not None and operand not in known._settled:
-            known = known._around
-        if known is None or (known is not self and any(self.decided(c) is not None for c in asked(operand))):
-            return False
-        self._settled.add(operand)
-        return True
-
-    def settle(self, operand: Operand) -> None:
-        """Remember that `decided` decides nothing in an operand."""
-        self._settled.add(operand)
 
     def _judged(self, cond: Cond) -> bool | None:
         if cond.op is ops.NE:
@@ -317,15 +288,20 @@ class Counts:
     """Operation counts of expressions, shared by all loops of a nest."""
 
     def __init__(self) -> None:
-        self._times: dict[Operand, Times] = {}
         self._work: dict[Operand, int] = {}
 
+    @memoized
     def times(self, root: Operand) -> Times:
         """Evaluation counts of the integers below an operand, per evaluation of it; branches count half."""
-        counts = self._times.get(root)
-        if counts is None:
-            counts = self._times[root] = _times(root)
-        return counts
+        times: dict[Operand, float] = {root: 1.0}
+        below = list(islice(dag.postorder((root,)), MAX_NODES + 1))
+        if len(below) > MAX_NODES:
+            return {}
+        for node in reversed(below):
+            for k, arg in enumerate(node.args):
+                share = RARE * times[node] if k and node.op in LAZY else times[node]
+                times[arg] = times.get(arg, 0.0) + share
+        return {node: k for node, k in times.items() if isinstance(node, Expr) and node.args}
 
     def work(self, e: Operand) -> int:
         """The operations of an expression; a division counts twice."""
@@ -375,18 +351,6 @@ def _own(e: Operand) -> int:
     return 2 if e.op in _DIVISIONS and isinstance(e, Expr) else 1 if e.args else 0
 
 
-def _times(root: Operand) -> Times:
-    times: dict[Operand, float] = {root: 1.0}
-    below = list(islice(dag.postorder((root,)), MAX_NODES + 1))
-    if len(below) > MAX_NODES:
-        return {}
-    for node in reversed(below):
-        for k, arg in enumerate(node.args):
-            share = RARE * times[node] if k and node.op in LAZY else times[node]
-            times[arg] = times.get(arg, 0.0) + share
-    return {node: k for node, k in times.items() if isinstance(node, Expr) and node.args}
-
-
 def _iterations(loop: ir.For, unknown: int) -> int:
     """About how many iterations a loop has; `unknown` of a symbolic extent."""
     limit = constant_limit(range_ends(loop.range)[1])
@@ -406,17 +370,9 @@ LoopWork: TypeAlias = "Mapping[Var, float]"  # work of each enclosing loop, per 
 class Worth:
     """Operation counts of the statements of a nest, each computed once."""
 
-    def __init__(self) -> None:
-        self._work: dict[ir.Stmt, float] = {}
-
+    @memoized
     def work(self, stmt: ir.Stmt) -> float:
         """The operations of a statement, about."""
-        operations = self._work.get(stmt)
-        if operations is None:
-            operations = self._work[stmt] = self._counted(stmt)
-        return operations
-
-    def _counted(self, stmt: ir.Stmt) -> float:
         if isinstance(stmt, ir.For):
             is_innermost = not any(isinstance(s, (ir.For, ir.If)) for s in statements(stmt.body))
             return _iterations(stmt, TRIPS) * self.work(stmt.body) / (VECTOR if is_innermost else 1)

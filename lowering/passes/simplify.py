@@ -10,11 +10,11 @@ from typing import Any, Final
 
 from bound.schedule import simple
 from bound.tensor import Tensor
-from bound.tir import build, walk
+from bound.tir import build
 from bound.tir.build import negation, together
 from bound.tir.reduce import Parameter
 from bound.tir.value import NUMBER, REDUCE, Operand, Value, fits_words
-from bound.tir.walk import Part
+from bound.tir.walk import Part, nodes, operations, rewrite
 from intset.config import Effort
 from intset.context import Context
 from intset.expr import Cond, Expr, Node, Range, arguments, const, constant_value, dag, ops
@@ -24,22 +24,10 @@ from intset.expr.evaluate import evaluate
 from intset.expr.node import make, truth
 from intset.linear.signs import taken_values
 from intset.simplify import Pricing, simplified
-from intset.simplify.engine import no_wider
 from intset.simplify.irreducible import settled
-from lowering.nest import driver, ir
+from lowering.nest import driver, ir, walk
 from lowering.nest.printer import end_of, range_between
 from lowering.nest.scope import Scope, parts_of_condition, proof_of, proves, written_in
-from lowering.nest.walk import (
-    bound_in,
-    free_variables,
-    map_operands,
-    operands,
-    range_ends,
-    statements,
-    substitute,
-    tensors_read,
-    transform,
-)
 from lowering.passes.definedness import Whole, map_integers, with_decided_selects
 from lowering.passes.reports import Entry, PassReport, until_stable
 from lowering.passes.stores.reaching_values import ReachingValues, check_assumptions
@@ -54,28 +42,21 @@ def fold_constants(f: ir.Function) -> ir.Function:
 
     Guarantee: equal values; no step is wider than the steps of the original.
     """
-    return f.with_body(transform(f.body, decided))
+    return f.with_body(walk.transform(f.body, decided))
 
 
 def decided(operand: Operand) -> Operand:
     """Fold constants, decided selections and conditions, `+ 0` and `* 1`; `x + 2 - 1` becomes `x + 1`."""
-    new: dict[Operand, Operand] = {}
-    order: Iterable[Any] = dag.postorder((operand,)) if isinstance(operand, (Expr, Cond)) else walk.nodes(operand)
+    order: Iterable[Any] = dag.postorder((operand,)) if isinstance(operand, (Expr, Cond)) else nodes(operand)
+    changed: Operand = _changed(operand, order, _with_constants)
+    return changed
+
+
+def _changed(operand: Operand, order: Iterable[Any], change: Callable[[Any, dict[Any, Any]], Any]) -> Any:
+    """An operand with its nodes changed, arguments first; `None` from `change` keeps an operation."""
+    new: dict[Any, Any] = {}
     for node in order:
-        if not node.args:
-            continue
-        new_node: Operand | None = None
-        if node.op in _JUNCTIONS:
-            new_node = _junction(node, new)
-        elif isinstance(node, Value):
-            holds = constant_truth(new.get(node.args[0], node.args[0])) if node.op is ops.SELECT else None
-            if holds is not None:
-                arm = node.args[1 if holds else 2]
-                new_node = new.get(arm, arm)
-        elif node.free_vars() or dag.opaque_terms(node):
-            new_node = _made(node, tuple([new.get(arg, arg) for arg in node.args]))
-        else:
-            new_node = _constant(node)
+        new_node = change(node, new) if node.args else node
         if new_node is None:
             new_node = _with_new(node, new)
         if new_node is not node:
@@ -83,10 +64,27 @@ def decided(operand: Operand) -> Operand:
     return new.get(operand, operand)
 
 
+def _with_constants(node: Any, new: dict[Any, Any]) -> Any:
+    if node.op in _JUNCTIONS:
+        return _junction(node, new)
+    if isinstance(node, Value):
+        return _arm(node, new, constant_truth) if node.op is ops.SELECT else None
+    if node.free_vars() or dag.opaque_terms(node):
+        return _made(node, tuple([new.get(arg, arg) for arg in node.args]))
+    return _constant(node)
+
+
+def _arm(node: Any, new: Mapping[Any, Any], truth_of: Callable[[Any], bool | None]) -> Any:
+    """The chosen arm of a selection; `None` if its condition is undecided."""
+    holds = truth_of(new.get(node.args[0], node.args[0]))
+    arm = node.args[2 if holds is False else 1]
+    return None if holds is None else new.get(arm, arm)
+
+
 def _with_new(node: Operand, new: Mapping[Operand, Operand]) -> Operand:
     """The operation on what replaces its operands."""
     if node.op is REDUCE:  # its combiner may refer to the program
-        return walk.rewrite(node, new) if new else node
+        return rewrite(node, new) if new else node
     if any([arg in new for arg in node.args]):  # noqa: C419  # hot
         args: list[Any] = [new.get(arg, arg) for arg in node.args]
         return node.with_args(tuple(args))
@@ -141,16 +139,9 @@ def folded(operand: Operand, decide: Callable[[Cond], bool | None]) -> Any:
 
     The dead branch of a selection disappears; laziness never evaluated it.
     """
-    if FOLDED.isdisjoint(walk.operations(operand)):
+    if FOLDED.isdisjoint(operations(operand)):
         return operand
-    new: dict[Any, Any] = {}
-    for node in walk.nodes(operand):
-        new_node = _folded(node, new, decide)
-        if new_node is None:
-            new_node = _with_new(node, new)
-        if new_node is not node:
-            new[node] = new_node
-    return new.get(operand, operand)
+    return _changed(operand, nodes(operand), lambda node, new: _folded(node, new, decide))
 
 
 def order_of(node: Expr, is_moving: bool) -> Cond:
@@ -166,31 +157,11 @@ def order_of(node: Expr, is_moving: bool) -> Cond:
     return moving <= still if (node.op is ops.MIN) is is_moving else still <= moving
 
 
-class DecidingNodes:
-    """The comparisons, minima and maxima of operands, found once for each operand."""
-
-    def __init__(self) -> None:
-        self._nodes: dict[Operand, tuple[Expr | Cond, ...]] = {}
-        self._asked: dict[Operand, tuple[Cond, ...]] = {}
-
-    def nodes(self, operand: Operand) -> tuple[Expr | Cond, ...]:
-        """The nodes, arguments first."""
-        found = self._nodes.get(operand)
-        if found is None:
-            is_without = _DECIDING.isdisjoint(walk.operations(operand))
-            every = () if is_without else walk.nodes(operand)
-            found = tuple([n for n in every if n.op in _DECIDING and isinstance(n, (Expr, Cond))])
-            self._nodes[operand] = found
-        return found
-
-    def asked(self, operand: Operand) -> tuple[Cond, ...]:
-        """The comparisons of integers that `folded` asks about."""
-        found = self._asked.get(operand)
-        if found is None:
-            plain = [node for node in self.nodes(operand) if not dag.opaque_terms(node)]
-            orders = [order_of(n, moving) for n in plain if isinstance(n, Expr) for moving in (False, True)]
-            found = self._asked[operand] = (*(n for n in plain if isinstance(n, Cond)), *orders)
-        return found
+def deciding_nodes(operand: Operand) -> list[Expr | Cond]:
+    """The comparisons, minima and maxima of an operand, arguments first."""
+    if _DECIDING.isdisjoint(operations(operand)):
+        return []
+    return [node for node in nodes(operand) if node.op in _DECIDING and isinstance(node, (Expr, Cond))]
 
 
 _DECIDING: Final = frozenset((*ops.COMPARISONS, ops.MIN, ops.MAX))
@@ -206,10 +177,7 @@ def _folded(node: Any, new: dict[Any, Any], decide: Callable[[Cond], bool | None
         known = _truth(new.get(node.args[0]))
         return None if known is None else truth(not known)
     if node.op is ops.SELECT:
-        known = _truth(new.get(node.args[0], node.args[0]))
-        if known is not None:
-            arm = node.args[1 if known else 2]
-            return new.get(arm, arm)
+        return _arm(node, new, _truth)
     if node.op in (ops.MIN, ops.MAX) and isinstance(node, Expr):
         return _chosen(node, new, decide)
     return None
@@ -271,7 +239,7 @@ def simplify(f: ir.Function, buffers: bool = True, report: list[Entry] | None = 
     InputError: an assumption of the nest is proved false.
     """
     ir.checked_function(f, "simplify")
-    checked = check_assumptions(f)
+    check_assumptions(f)
     if not arguments.a_flag(buffers, "buffers"):
         return until_stable(plain, f)
 
@@ -279,7 +247,7 @@ def simplify(f: ir.Function, buffers: bool = True, report: list[Entry] | None = 
         report_of_joins = PassReport(g)
         joined, lines = merge_branches(g, report_of_joins)
         report_of_decisions = PassReport(joined, lines)
-        decided = decide_branches(joined, report_of_decisions, checked if joined is f else None)
+        decided = decide_branches(joined, report_of_decisions)
         report_of_joins.give(report, report_of_decisions)
         return plain(decided)
 
@@ -290,21 +258,16 @@ def simplify(f: ir.Function, buffers: bool = True, report: list[Entry] | None = 
 # -- decided branches ----------------------------------------------------------------------------------------------
 
 
-def decide_branches(f: ir.Function, report: PassReport, reaching: ReachingValues | None = None) -> ir.Function:
-    """Drop the branches and choices that reaching values decide, and one of two equal branches.
-
-    Parameters
-    ----------
-    reaching: the reaching values of `f`, if already computed.
-    """
-    rules = _BranchRules(reaching or ReachingValues(f), report)
+def decide_branches(f: ir.Function, report: PassReport) -> ir.Function:
+    """Drop the branches and choices that reaching values decide, and one of two equal branches."""
+    rules = _BranchRules(ReachingValues(f), report)
     leave: driver.StmtRules[driver.Cursor] = {
         ir.Stmt: (rules.without_choices,),
         ir.If: (rules.apply_decision,),
         ir.For: (),
         ir.Seq: (),
     }
-    return f.with_body(driver.rewritten(f.body, driver.Cursor.root(f), enter={ir.If: (rules.decide,)}, leave=leave))
+    return driver.rewritten_function(f, enter={ir.If: (rules.decide,)}, leave=leave)
 
 
 class _BranchRules:
@@ -342,7 +305,7 @@ class _BranchRules:
         if not parts:
             self.report.say(cursor.path, True, "the condition always holds")
             return stmt.then
-        if stmt.orelse is not None and _are_equal(stmt.then, stmt.orelse):
+        if stmt.orelse is not None and str(stmt.then) == str(stmt.orelse) and _free(stmt.then) == _free(stmt.orelse):
             self.report.say(cursor.path, True, "both branches do the same")
             return stmt.then
         if len(parts) < len(parts_of_condition(stmt.cond)):
@@ -353,7 +316,7 @@ class _BranchRules:
 
     def without_choices(self, stmt: ir.Stmt, cursor: driver.Cursor) -> ir.Stmt:
         """Replace choices in the operands of a statement by the operand that is always chosen."""
-        return map_operands(stmt, lambda operand: self._chosen(operand, cursor))
+        return walk.map_operands(stmt, lambda operand: self._chosen(operand, cursor))
 
     def _chosen(self, operand: Operand, cursor: driver.Cursor) -> Operand:
         def decide(cond: Operand) -> bool | None:
@@ -365,17 +328,12 @@ class _BranchRules:
         return with_decided_selects(operand, decide)
 
 
-def _are_equal(a: ir.Stmt, b: ir.Stmt) -> bool:
-    """Whether two statements have the same text and the same free variables and tensors."""
-    return str(a) == str(b) and _free(a) == _free(b)
-
-
 def _free(root: ir.Stmt) -> list[Any]:
     """The identities of the variables and tensors that a statement uses and does not bind."""
-    own = bound_in(root)
-    used: list[Parameter | Tensor] = list(free_variables(root))
-    for stmt in statements(root):
-        used += [t for t in tensors_read(*operands(stmt)) if t not in own]
+    own = walk.bound_in(root)
+    used: list[Parameter | Tensor] = list(walk.free_variables(root))
+    for stmt in walk.statements(root):
+        used += [t for t in walk.tensors_read(*walk.operands(stmt)) if t not in own]
         used += [stmt.tensor] if isinstance(stmt, ir.Store) and stmt.tensor not in own else []
     return [id(thing) for thing in used]
 
@@ -401,7 +359,7 @@ def merge_branches(f: ir.Function, report: PassReport) -> tuple[ir.Function, dic
         return _with_joined_branches(stmt, cursor, report, origin)
 
     leave: driver.StmtRules[driver.Cursor] = {ir.Stmt: (note_origin,), ir.Seq: (join, note_origin)}
-    joined = f.with_body(driver.rewritten(f.body, driver.Cursor.root(f), leave=leave))
+    joined = driver.rewritten_function(f, leave=leave)
     if str(joined) == str(f):
         joined, origin = f, {id(cursor.stmt): cursor.path for cursor in driver.cursors(f)}
     return joined, {cursor.path: report.line(origin[id(cursor.stmt)]) for cursor in driver.cursors(joined)}
@@ -432,7 +390,7 @@ def _joined(a: ir.If, b: ir.If, scope: Scope) -> tuple[ir.If | None, str]:
     if not is_same and not _opposite(a.cond, b.cond, scope):
         return None, ""
     changed = written_in(a)
-    data = [t.name for t in tensors_read(b.cond) if t in changed]
+    data = [t.name for t in walk.tensors_read(b.cond) if t in changed]
     if data:
         return None, f"the condition is that of the branch before it, but {data[0]} may have changed"
     first, second = (b.then, b.orelse) if is_same else (b.orelse, b.then)
@@ -471,43 +429,7 @@ def plain(f: ir.Function) -> ir.Function:
 
     Guarantee: parameters end with the same elements; no statement runs that did not.
     """
-    body = f.body
-    if any(isinstance(stmt, ir.If) for stmt in statements(body)):
-        body = driver.rewritten(body, _GuardsAround(frozenset()), {ir.If: (drop_stated_parts,)})
-    return f.with_body(driver.rewritten(body, driver.Cursor.root(f), ENTER, LEAVE))
-
-
-class _GuardsAround(driver.Descent):
-    """The conditions on integers, in the words of the branches around, that no store falsifies."""
-
-    __slots__ = ("conds",)
-
-    def __init__(self, conds: frozenset[Cond]) -> None:
-        self.conds = conds
-
-    def then(self, branch: ir.If) -> _GuardsAround:
-        parts = dag.conjuncts(branch.cond) if isinstance(branch.cond, Cond) else ()
-        return _GuardsAround(self.conds.union(part for part in parts if not dag.opaque_terms(part)))
-
-    def inside(self, loop: ir.For) -> _GuardsAround:
-        hidden = {loop.var, *(c.var for c in loop.carried)}
-        return _GuardsAround(frozenset(cond for cond in self.conds if hidden.isdisjoint(cond.free_vars())))
-
-    def after(self, old: ir.Stmt, new: ir.Stmt) -> _GuardsAround:
-        if not isinstance(new, ir.Let):
-            return self
-        return _GuardsAround(frozenset(cond for cond in self.conds if new.var not in cond.free_vars()))
-
-
-def drop_stated_parts(branch: ir.If, here: _GuardsAround) -> ir.Stmt:
-    """Drop parts of a condition that an enclosing branch states, as attached stages repeat guards."""
-    if not here.conds or not isinstance(branch.cond, Cond):
-        return branch
-    parts = list(dag.conjuncts(branch.cond))
-    left = [part for part in parts if part not in here.conds]
-    if len(left) == len(parts):
-        return branch
-    return ir.with_fields(branch, cond=together(*left)) if left else ir.Seq((branch.then,))
+    return driver.rewritten_function(f, ENTER, LEAVE)
 
 
 # -- loops -----------------------------------------------------------------------------------------------------------
@@ -515,7 +437,7 @@ def drop_stated_parts(branch: ir.If, here: _GuardsAround) -> ir.Stmt:
 
 def shorten_ends(loop: ir.For, cursor: driver.Cursor) -> ir.For:
     """Write the ends of a loop with fewer operations."""
-    ends = range_ends(loop.range)
+    ends = walk.range_ends(loop.range)
     low, extent = (shortened(e, cursor.scope) for e in ends)
     if low is ends[0] is const(0) and extent is ends[1] and constant_value(extent) is not None:
         return loop
@@ -524,7 +446,7 @@ def shorten_ends(loop: ir.For, cursor: driver.Cursor) -> ir.For:
 
 def drop_empty_loop(loop: ir.For, cursor: driver.Cursor) -> ir.Stmt:
     """Drop a loop of nonpositive constant extent."""
-    count = constant_value(range_ends(loop.range)[1])
+    count = constant_value(walk.range_ends(loop.range)[1])
     return ir.Seq() if count is not None and count <= 0 else loop
 
 
@@ -533,10 +455,10 @@ def inline_single_iteration(loop: ir.For, cursor: driver.Cursor) -> ir.Stmt:
 
     The loop stays if it carries variables, or if its body stores to elements that its start reads.
     """
-    low, extent = range_ends(loop.range)
-    if constant_value(extent) != 1 or loop.carried or set(tensors_read(low)) & written_in(loop.body):
+    low, extent = walk.range_ends(loop.range)
+    if constant_value(extent) != 1 or loop.carried or set(walk.tensors_read(low)) & written_in(loop.body):
         return loop
-    return ir.Seq((substitute(loop.body, {loop.var: low}),))
+    return ir.Seq((walk.substitute(loop.body, {loop.var: low}),))
 
 
 def drop_idle_loop(loop: ir.For, cursor: driver.Descent) -> ir.Stmt:
@@ -638,9 +560,6 @@ def shortened(operand: Part, scope: Scope) -> Part:
             return part
         here = scope.where(*conditions)
         if isinstance(part, Cond):
-            seen: Cond | None = settled(part, here.ctx.frame.known)
-            if seen is not None:
-                return seen
             decided = _decided(part, here, Effort.FAST)
             if decided is not None:
                 return truth(decided)
@@ -661,13 +580,7 @@ def shorter(e: Whole, ctx: Context) -> Whole:
     if isinstance(e, Cond):
         return mirrored(_walked(e, ctx))
     ordered: Whole = ctx.canonical(e)
-    known, prices = ctx.frame.known, Pricing()
-    if ordered is e and settled(e, known) is e:
-        return ordered
-    is_cheapest = settled(ordered, known) is ordered and prices.price(ordered) <= prices.price(e)
-    if is_cheapest and no_wider(ordered, e, known, INDEX_BITS):
-        return ordered
-    new = _walked(e, ctx)
+    new, prices = _walked(e, ctx), Pricing()
     return ordered if prices.price(ordered) == prices.price(new) else new
 
 

@@ -25,7 +25,7 @@ from bound.tir.walk import loaded_tensor, nodes, read_indices
 from intset.errors import InputError
 from intset.expr import Cond, Expr, Range, Var, as_expr, dag
 from intset.expr.node import truth
-from lowering.host_loops import repeated
+from lowering.interpreter import repeated
 from lowering.nest import ir
 from lowering.nest.walk import operands, statements
 from lowering.tvm.runtime import PACKED, on_arrays
@@ -256,7 +256,7 @@ class IRBuilder:
 
     @contextmanager
     def while_loop(self, condition: Any) -> Iterator[None]:
-        """Repeat a block while a condition holds. It runs in Python: the nest calls `host_loops.While`."""
+        """Repeat a block while a condition holds. It runs in Python: the nest calls `interpreter.While`."""
         with self._block() as block:
             yield
         self.emit(repeated(_condition(condition), ir.seq(*block), PACKED, on_arrays))

@@ -20,8 +20,7 @@ from bound.tir.value import NUMBER, PARAM
 from intset import IntSetError
 from intset.expr import ops
 from lowering import parse_nest, run
-from lowering.nest.ir import Allocate, Assert, Assume, For, Function, If, Let, Padding, Seq, Stmt, Store
-from lowering.nest.undef import is_undef
+from lowering.nest.ir import Allocate, Assert, Assume, For, Function, If, Let, Padding, Seq, Stmt, Store, is_undef
 from tests.strategies.nests import EVERYTHING, INTEGERS, MAX_SIZE, Nest
 
 Place = tuple[int, ...]

@@ -322,7 +322,7 @@ INSIDE: dict[str, str] = {
         NDArray CNest CSyntax CStorage Identifiers PythonNest Graph AccessRelation InstanceSets
         Program StmtSite WrittenValues Scope DivisionLowering DivisionScope FormNest Part
         Naming OperandReader Grid Partial Search ContractDataflow Trace Metavariables
-        Loops Counts DecidingNodes Uses Spans WordSpans
+        Loops Counts Uses Spans WordSpans
         Change Breakpoint ReachingValues Known NamedCasts PassReport
         Worth FunctionFlow PartialEvaluator FunctionBuilder Lifetime CandidateNests
         Exploration OwnPool Pace Prepared ResultFolder PrimFuncReader PrimFuncWriter BlockWriter""",

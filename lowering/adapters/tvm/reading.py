@@ -77,7 +77,7 @@ def with_hoisted_initializations(f: ir.Function) -> ir.Function:
 
     Guarantee: equal stores in equal order. Loops that may be empty or run in parallel keep theirs.
     """
-    return f.with_body(driver.rewritten(f.body, driver.Cursor.root(f), leave={ir.For: (_hoist,)}))
+    return driver.rewritten_function(f, leave={ir.For: (_hoist,)})
 
 
 def _hoist(loop: ir.For, here: driver.Cursor) -> ir.Stmt:
@@ -112,7 +112,7 @@ def with_guarded_initializations(f: ir.Function) -> ir.Function:
 
     Guarantee: equal stores in equal order, since the loops are proved to have an iteration.
     """
-    return f.with_body(driver.rewritten(f.body, driver.Cursor.root(f), enter={ir.Seq: (_sink,)}))
+    return driver.rewritten_function(f, enter={ir.Seq: (_sink,)})
 
 
 def _sink(stmt: ir.Seq, here: driver.Cursor) -> ir.Stmt:

@@ -25,7 +25,7 @@ from intset.expr import build as ints
 from intset.expr.convert import Converter, OperandsByClass
 from intset.expr.node import PlainVar, truth
 from intset.expr.ops import Op
-from lowering.nest.undef import undef
+from lowering.nest.ir import undef
 
 _MATHEMATICAL: Final = ("int32", "int64", "bool")
 Row = Callable[..., Operand]

@@ -32,7 +32,6 @@ from lowering.adapters.tvm.reading import KINDS, ForeignCall, PrimFunc, PrimFunc
 from lowering.adapters.tvm.terms import CLASSES
 from lowering.nest import driver, ir
 from lowering.nest.scope import proves
-from lowering.nest.undef import Undef, is_undef
 from lowering.nest.walk import map_operands, range_ends, rebuilt, replaced, substitute
 
 _ON_THREADS = (ir.LoopKind.THREAD, ir.LoopKind.VTHREAD)
@@ -44,9 +43,7 @@ def with_launched_threads(f: ir.Function) -> ir.Function:
     A nested loop on the same thread but with another extent becomes a serial loop over a guarded loop with the launched
     extent.
     """
-    return f.with_body(
-        driver.rewritten(f.body, driver.Cursor.root(f), enter={ir.For: (_from_zero, _on_launched, _of_lanes)})
-    )
+    return driver.rewritten_function(f, enter={ir.For: (_from_zero, _on_launched, _of_lanes)})
 
 
 def _from_zero(loop: ir.For, here: driver.Cursor) -> ir.Stmt:
@@ -239,7 +236,7 @@ class PrimFuncWriter:
         """An integer that depends on data, in 64 bits."""
         if isinstance(e.data, TensorElement):
             return _index(self._element(e.data.tensor, args))
-        if isinstance(e.data, Undef):
+        if isinstance(e.data, ir.Undef):
             return _undef(INDEX)
         if isinstance(e.data, (IntFunction, ir.ShapeOf)):
             return _index(args[0])
@@ -309,7 +306,7 @@ class PrimFuncWriter:
 
     def _store(self, stmt: ir.Store, _: driver.Descent) -> TirTerm:
         dtype = stmt.tensor.dtype
-        value = _undef(dtype) if is_undef(stmt.value) else _as(dtype, self._terms(stmt.value))
+        value = _undef(dtype) if ir.is_undef(stmt.value) else _as(dtype, self._terms(stmt.value))
         indices = [self._terms(e) for e in stmt.indices]
         return tir.BufferStore(self._buffer(stmt.tensor), value, self._places(stmt.tensor, indices))
 

@@ -3,9 +3,8 @@
 Fusion: iteration j of the second loop then runs before iterations i > j of the first. Results are equal if no element
 is accessed by two such iterations, one of which stores it.
 
-Races are decided in two steps. First by index: `c * i + r` tells iterations apart if inner loops change `r` by less
-than `c`. Otherwise by the dependences of the loop, exactly. Undecided races (data-dependent indices, an exhausted
-budget) are left to the user's responsibility.
+Races are decided by the dependences of the loop, exactly. Undecided races (data-dependent indices, an exhausted budget)
+are left to the user's responsibility.
 """
 
 from __future__ import annotations
@@ -22,16 +21,13 @@ from intset.budgets import FUSED_PAIRS
 from intset.errors import BudgetError, IntSetError
 from intset.expr import Cond, Expr, Var, dag, shown
 from intset.expr.build import logical_and
-from intset.linear.form import Linear
 from lowering.dataflow.program import Access
 from lowering.dataflow.reaching import Dependences, precedes
 from lowering.errors import LayoutError
 from lowering.nest import driver, ir
 from lowering.nest.names import with_fresh_names
 from lowering.nest.scope import ElementAccess, Scope, element_accesses, proof_of, proves, written_in
-from lowering.nest.undef import has_undef
 from lowering.nest.walk import bound_in, operands, range_ends, statements, substitute, tensors_read, touched
-from lowering.passes.estimates import Loops, form_of
 from lowering.passes.reports import Entry, PassReport
 from lowering.passes.stores.reaching_values import check_assumptions
 from lowering.passes.values.cse import with_inlined_names
@@ -53,10 +49,6 @@ class NestedAccess(NamedTuple):
     access: ElementAccess
     steps: tuple[ir.For | Cond, ...]
 
-    @property
-    def loops(self) -> tuple[ir.For, ...]:
-        return tuple(step for step in self.steps if isinstance(step, ir.For))
-
 
 def races(f: ir.Function) -> Iterator[Race]:
     """The parallel loops of a function with iterations that certainly touch one element, one of them storing."""
@@ -64,20 +56,10 @@ def races(f: ir.Function) -> Iterator[Race]:
         return
     for place in driver.cursors(f):
         loop = place.stmt
-        if isinstance(loop, ir.For) and loop.kind is ir.LoopKind.PARALLEL and not _is_apart(loop):
+        if isinstance(loop, ir.For) and loop.kind is ir.LoopKind.PARALLEL:
             found = _race(loop, Dependences(f, loop, place.scope))
             if found is not None:
                 yield found
-
-
-# -- by one index ------------------------------------------------------------------------------------------------------
-
-
-def _is_apart(loop: ir.For) -> bool:
-    """Whether indices alone show that no two iterations access one element that one of them stores."""
-    every = nested_accesses(loop, bound_in(loop))
-    stores = [one for one in every if one.access.is_store]
-    return all(_are_apart(loop.var, a, b) for a in stores for b in every if a.access.tensor is b.access.tensor)
 
 
 class _Inside(driver.Descent):
@@ -114,45 +96,6 @@ def nested_accesses(loop: ir.For, own: Collection[object]) -> list[NestedAccess]
         for access in element_accesses(stmt)
         if access.tensor not in own
     ]
-
-
-def _are_apart(var: Var, a: NestedAccess, b: NestedAccess) -> bool:
-    pairs = zip(a.access.indices, b.access.indices, strict=True)
-    return any(_tells_apart(var, x, y, a.loops, b.loops) for x, y in pairs)
-
-
-def _tells_apart(var: Var, a: Expr, b: Expr, inside_a: Sequence[ir.For], inside_b: Sequence[ir.For]) -> bool:
-    """Whether two indices differ wherever the loop variable does."""
-    x, y = form_of(a), form_of(b)
-    step = x.terms.get(var, 0)
-    if not step or step != y.terms.get(var, 0):
-        return False
-    (outer, first), (other, second) = _split(x, var, inside_a), _split(y, var, inside_b)
-    if not outer.same(other) or any(var in t.free_vars() for t in (*outer.terms, *first.terms, *second.terms)):
-        return False
-    spans = [_span(form, loops) for form, loops in ((first, inside_a), (second, inside_b))]
-    if None in spans:
-        return False
-    (low, high), (least, most) = (span for span in spans if span is not None)
-    return max(abs(low - most), abs(high - least)) < abs(step)
-
-
-def _split(form: Linear, var: Var, loops: Sequence[ir.For]) -> tuple[Linear, Linear]:
-    """Split an index into the contributions of outer and of inner loops."""
-    inner = {loop.var for loop in loops}
-    moving = {t: k for t, k in form.terms.items() if inner & set(t.free_vars())}
-    rest = {t: k for t, k in form.terms.items() if t not in moving and t is not var}
-    return Linear(form.const, rest), Linear(0, moving)
-
-
-def _span(form: Linear, loops: Sequence[ir.For]) -> tuple[int, int] | None:
-    known = Loops().within(*loops)
-    lows = [f.const for f in known.least(form) if f.is_const]
-    highs = [-f.const for f in known.least(form.scale(-1)) if f.is_const]
-    return (max(lows), min(highs)) if lows and highs else None
-
-
-# -- by sets -----------------------------------------------------------------------------------------------------------
 
 
 def _race(loop: ir.For, dependences: Dependences) -> Race | None:
@@ -316,11 +259,18 @@ class StaysError(Exception):
 
 
 class Nest(NamedTuple):
-    """Loops around a statement, the outermost first, and the guards between them, which depend on integers alone."""
+    """A statement inside of loops, the outermost first, and of conditions between these.
 
-    loops: tuple[ir.For, ...]
-    guards: tuple[Cond, ...]
+    Attributes
+    ----------
+    guards: conditions on integers alone.
+    tests: conditions on data that nothing in the nest changes.
+    """
+
     body: ir.Stmt
+    loops: tuple[ir.For, ...] = ()
+    guards: tuple[Cond, ...] = ()
+    tests: tuple[Truth, ...] = ()
 
     def stmt(self) -> ir.Stmt:
         """The nest as a statement, its guards inside of all loops."""
@@ -329,23 +279,11 @@ class Nest(NamedTuple):
             inner = replace(loop, body=inner)
         return inner
 
-
-class _Component(NamedTuple):
-    """A statement inside of loops and guards, and the tests of data that nothing in the nest changes."""
-
-    stmt: ir.Stmt
-    loops: tuple[ir.For, ...] = ()
-    guards: tuple[Cond, ...] = ()
-    tests: tuple[Truth, ...] = ()
-
-    def nest(self) -> Nest:
-        return Nest(self.loops, self.guards, ir.guarded(self.stmt, *self.tests))
-
-    def under(self, stmt: ir.Stmt, cond: Truth) -> _Component:
+    def under(self, body: ir.Stmt, cond: Truth) -> Nest:
         """A statement under one more condition."""
         if isinstance(cond, Cond) and not dag.opaque_terms(cond):
-            return self._replace(stmt=stmt, guards=(*self.guards, cond))
-        return self._replace(stmt=stmt, tests=(*self.tests, cond))
+            return self._replace(body=body, guards=(*self.guards, cond))
+        return self._replace(body=body, tests=(*self.tests, cond))
 
 
 def stored_indices(stmt: ir.Stmt, tensor: Tensor) -> dict[tuple[Expr, ...], None]:
@@ -366,13 +304,13 @@ def nests_of(root: ir.For, tensor: Tensor) -> list[Nest]:
     LayoutError: the statements of a loop are inseparable.
     """
     nests: list[Nest] = []
-    stack = [_Component(with_inlined_names(root, _is_plain))]
+    stack = [Nest(with_inlined_names(root, _is_plain))]
     written = written_in(root)
     while stack:
         part = stack.pop()
         inner = _inside(part, tensor, written)
         if inner is None:
-            nests.append(part.nest())
+            nests.append(part._replace(body=ir.guarded(part.body, *part.tests), tests=()))
         else:
             stack.extend(reversed(inner))
     if sum(any(isinstance(s, ir.Evaluate) for s in statements(nest.body)) for nest in nests) > 1:
@@ -380,16 +318,16 @@ def nests_of(root: ir.For, tensor: Tensor) -> list[Nest]:
     return nests
 
 
-def _inside(part: _Component, tensor: Tensor, written: Set[Tensor]) -> list[_Component] | None:
+def _inside(part: Nest, tensor: Tensor, written: Set[Tensor]) -> list[Nest] | None:
     """Distribute a statement into components; `None` if it stays whole."""
-    stmt = part.stmt
+    stmt = part.body
     if isinstance(stmt, ir.For):
         if tensor not in touched(stmt):
             return None
         if stmt.kind not in ir.MOVABLE or stmt.carried:
             what = "carries values" if stmt.carried else f"is {stmt.kind}"
             raise StaysError(f"the loop {stmt.var} {what}, and stays as it is")
-        return [part._replace(stmt=stmt.body, loops=(*part.loops, stmt))]
+        return [part._replace(body=stmt.body, loops=(*part.loops, stmt))]
     if not _is_to_split(stmt, tensor):
         return None
     if isinstance(stmt, ir.Seq):
@@ -408,15 +346,15 @@ def _is_to_split(stmt: ir.Stmt, tensor: Tensor) -> bool:
     return isinstance(stmt, ir.Seq) and tensor in touched(stmt) and any(isinstance(s, ir.Evaluate) for s in inner)
 
 
-def _sequence(part: _Component, tensor: Tensor) -> list[_Component]:
+def _sequence(part: Nest, tensor: Tensor) -> list[Nest]:
     """Distribute a sequence. Statements in the scope of storage or of a name stay together."""
-    stmts = ir.flat(part.stmt)
-    components: list[_Component] = []
+    stmts = ir.flat(part.body)
+    components: list[Nest] = []
     others: list[ir.Stmt] = []
 
     def note() -> None:
         if others:
-            components.append(part._replace(stmt=ir.seq(*others)))
+            components.append(part._replace(body=ir.seq(*others)))
             others.clear()
 
     for k, stmt in enumerate(stmts):
@@ -426,10 +364,10 @@ def _sequence(part: _Component, tensor: Tensor) -> list[_Component]:
             if k == 0 or _is_to_split(rest, tensor):
                 what = stmt.tensor.name if isinstance(stmt, ir.Allocate) else stmt.var
                 raise LayoutError(f"what stands behind {what} in a loop cannot get loops of its own")
-            return [*components, part._replace(stmt=rest)]
+            return [*components, part._replace(body=rest)]
         if tensor in touched(stmt):
             note()
-            components.append(part._replace(stmt=stmt))
+            components.append(part._replace(body=stmt))
         else:
             others.append(stmt)
     note()
@@ -438,7 +376,7 @@ def _sequence(part: _Component, tensor: Tensor) -> list[_Component]:
 
 def _is_plain(value: Operand) -> bool:
     """Whether a value is an integer that depends on loops and sizes alone."""
-    return isinstance(value, Expr) and not dag.opaque_terms(value) and not has_undef(value)
+    return isinstance(value, Expr) and not dag.opaque_terms(value) and not ir.has_undef(value)
 
 
 def _second_first(shared: int) -> Callable[[Sequence[Var], Sequence[Var]], Cond]:

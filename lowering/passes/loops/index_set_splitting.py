@@ -25,44 +25,17 @@ from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any, Final
 
-from bound.tir import walk
 from bound.tir.value import Operand
-from bound.tir.walk import Part
+from bound.tir.walk import substitute
+from intset.config import memoized
 from intset.expr import Cond, Expr, Range, Var, const, constant_value, ops
 from intset.linear.form import Linear
-from lowering.nest import driver, ir
+from lowering.nest import driver, ir, walk
 from lowering.nest.names import with_fresh_names
 from lowering.nest.printer import end_of
 from lowering.nest.scope import scope_behind_head, written_in
-from lowering.nest.walk import (
-    children,
-    operands,
-    range_ends,
-    rebuilt,
-    statements,
-    substitute,
-    tensors_read,
-    transform,
-    variables,
-)
-from lowering.passes.estimates import (
-    UNENDING,
-    VECTOR,
-    Loops,
-    LoopWork,
-    Worth,
-    clamped,
-    difference,
-    extent,
-    form_of,
-    is_in_order,
-    kinds_in,
-    operations_in,
-    quotient,
-    says,
-    without,
-)
-from lowering.passes.simplify import FOLDED, DecidingNodes, decided, drop_idle_branch, folded, order_of
+from lowering.passes import estimates
+from lowering.passes.simplify import decided, deciding_nodes, drop_idle_branch, folded, order_of
 from lowering.passes.stores.dead_code import drop_unused_storage
 from lowering.passes.values.cse import inline_values
 
@@ -93,7 +66,7 @@ class Breakpoint:
     @cached_property
     def form(self) -> Linear:
         """The value as a linear form; a shift becomes the quotient that ranges are written with."""
-        return form_of(self.at)
+        return estimates.form_of(self.at)
 
 
 def partition_loops(f: ir.Function, of: ir.Function | None = None) -> ir.Function:
@@ -115,11 +88,11 @@ def partition_loops(f: ir.Function, of: ir.Function | None = None) -> ir.Functio
 
 
 def cuts_loops(f: ir.Function) -> bool:
-    """Whether `partition_loops` cuts a loop; the search ends at the first one."""
+    """Whether `partition_loops` cuts a loop."""
     if not _has_conditions(f):
         return False
     f = inline_values(f)
-    rules = _Splitting(f, f, ends_at_cut=True)
+    rules = _Splitting(f, f)
     _split(f, f.body, rules)
     return rules.has_cut
 
@@ -151,9 +124,9 @@ class _Surroundings(driver.Descent):
 
     def __init__(
         self,
-        loops: Loops,
-        around: LoopWork,
-        subrange: tuple[Loops, LoopWork] | None = None,
+        loops: estimates.Loops,
+        around: estimates.LoopWork,
+        subrange: tuple[estimates.Loops, estimates.LoopWork] | None = None,
         is_folded: bool = False,
     ) -> None:
         self.loops, self.around, self.subrange, self.is_folded = loops, around, subrange, is_folded
@@ -167,16 +140,16 @@ def _take_decided(branch: ir.If, _: _Surroundings) -> ir.Stmt:
     return ir.Seq() if side is None else ir.Seq((side,))
 
 
-def _sizes(f: ir.Function) -> Loops:
+def _sizes(f: ir.Function) -> estimates.Loops:
     """Constant bounds of the sizes, after the assertions at the head of the function."""
-    loops, known = Loops(), scope_behind_head(f).ctx.frame.known
+    loops, known = estimates.Loops(), scope_behind_head(f).ctx.frame.known
     for size in f.sizes:
         loops = loops.inside(size, *(() if end is None else (const(end),) for end in known.bounds(known.form(size))))
     return loops
 
 
 def _has_conditions(f: ir.Function) -> bool:
-    return ir.If in kinds_in(f.body) or not _DECIDING.isdisjoint(operations_in(f.body))
+    return ir.If in estimates.kinds_in(f.body) or not _DECIDING.isdisjoint(estimates.operations_in(f.body))
 
 
 _DECIDING: Final = frozenset((ops.SELECT, ops.MIN, ops.MAX))
@@ -189,49 +162,35 @@ class _Splitting:
     ----------
     left, left_innermost: the statements that copies of loops may still add, of loops with others inside and of
         innermost ones.
-    ends_at_cut: whether the first cut ends the search; later loops stay whole.
     has_cut: whether a loop was cut.
     """
 
-    def __init__(self, f: ir.Function, of: ir.Function, ends_at_cut: bool = False) -> None:
-        self.ends_at_cut, self.has_cut = ends_at_cut, False
+    def __init__(self, f: ir.Function, of: ir.Function) -> None:
+        self.has_cut = False
         size = _statements(of.body)
         more = _statements(f.body) - size
         self.left = max(FEWEST, TIMES * size) - more
         self.left_innermost = max(FEWEST, INNERMOST * size) - more
-        self._dues: dict[ir.Stmt, int] = {}
-        self._worth = Worth()
-        self._deciding = DecidingNodes()
+        self._worth = estimates.Worth()
         self._written = written_in(f.body)
 
     def fold(self, operand: Operand, here: _Surroundings) -> Operand:
         """Decide conditions by the loops around."""
-        return operand if here.is_folded else self._decided(operand, here.loops)
-
-    def _decided(self, operand: Part, loops: Loops) -> Part:
-        """The operand without the conditions that loops decide."""
-        if FOLDED.isdisjoint(walk.operations(operand)) or loops.is_settled(operand, self._deciding.asked):
-            return operand
-        new: Part = folded(operand, loops.decided)
-        if new is operand:
-            loops.settle(operand)
-        return new
+        return operand if here.is_folded else folded(operand, here.loops.decided)
 
     def split(self, loop: ir.For, here: _Surroundings) -> ir.Stmt:
         """Cut a loop where its conditions change. Empty loops are dropped, single iterations inlined."""
-        if self.has_cut and self.ends_at_cut:
-            return driver.done(loop)
         loops = here.loops
-        ends = range_ends(loop.range)
-        low, extent = (self._decided(e, loops) for e in ends)
+        ends = walk.range_ends(loop.range)
+        low, extent = (folded(e, loops.decided) for e in ends)
         end = end_of(low, extent)
-        count = difference(low, end)
-        if is_in_order(end, low, loops):
+        count = estimates.difference(low, end)
+        if estimates.is_in_order(end, low, loops):
             return ir.Seq()
         changed = written_in(loop.body)
-        is_steady = not any(t in changed for t in tensors_read(low, end))  # the ends are the same all along
+        is_steady = not any(t in changed for t in walk.tensors_read(low, end))  # the ends are the same all along
         known, inner = here.subrange or (self._inside(loops, loop.var, low, end), None)
-        body = transform(loop.body, lambda e: self._decided(e, known))  # what is known hides nothing inside of it
+        body = walk.transform(loop.body, lambda e: folded(e, known.decided))  # what is known hides nothing inside of it
         if count is not None:
             extent = const(count)
         if low is not ends[0] or extent is not ends[1] or body is not loop.body:
@@ -240,7 +199,7 @@ class _Splitting:
         if only is not None and loop.kind not in _WHOLE and not loop.carried:
             outside = _Surroundings(loops, here.around)
             return driver.Parts(
-                [(substitute(loop.body, {loop.var: only}), outside)], partial(_single_iteration, loop, count == 1)
+                [(walk.substitute(loop.body, {loop.var: only}), outside)], partial(_single_iteration, loop, count == 1)
             )
         inside = _Surroundings(known, self._worth.inside(here.around, loop) if inner is None else inner, is_folded=True)
         changes = [] if loop.carried or not is_steady else self._breakpoints(loop, known, here.around, inside.around)
@@ -248,13 +207,11 @@ class _Splitting:
             return self._tested(loop, changes, inside)
         subranges = _subranges(low, end, changes, loops)
         more = (len(subranges) - 1) * _statements(loop)
-        is_innermost = not any(isinstance(inner, ir.For) for inner in statements(loop.body))
+        is_innermost = not any(isinstance(inner, ir.For) for inner in walk.statements(loop.body))
         left = self.left_innermost if is_innermost else self.left - len(subranges) * self._due(loop.body)
         if len(subranges) < 2 or more > left or not (is_innermost or _is_mostly_decided(subranges)):
             return driver.Parts([(loop.body, inside)], partial(_with_body, loop))
         self.has_cut = True
-        if self.ends_at_cut:
-            return driver.done(loop)
         if is_innermost:
             self.left_innermost -= more
         else:
@@ -268,40 +225,38 @@ class _Splitting:
 
         return driver.Parts(walks, in_order)
 
-    def _inside(self, loops: Loops, var: Var, low: Expr, end: Expr) -> Loops:
+    def _inside(self, loops: estimates.Loops, var: Var, low: Expr, end: Expr) -> estimates.Loops:
         """Add a loop, with those ends that keep their value throughout the function."""
         lows, highs = ([e] if self._is_fixed(e) else [] for e in (low, end - 1))
         return loops.inside(var, lows, highs)
 
     def _is_fixed(self, end: Expr) -> bool:
         """Whether an end reads no element that the function writes."""
-        return not any(t in self._written for t in tensors_read(end))
+        return not any(t in self._written for t in walk.tensors_read(end))
 
+    @memoized
     def _due(self, body: ir.Stmt) -> int:
         """Count the statements that copies of inner loops will add. Inner loops run more often and go first."""
-        count = self._dues.get(body)
-        if count is None:
-            count = self._dues[body] = sum(
-                self._copies(inner) for inner in statements(body) if isinstance(inner, ir.For)
-            )
-        return count
+        return sum(self._copies(inner) for inner in walk.statements(body) if isinstance(inner, ir.For))
 
     def _copies(self, loop: ir.For) -> int:
         """The statements in copies of a loop with others inside, made for conditions on its variable alone."""
-        if not any(isinstance(inner, ir.For) for inner in statements(loop.body)):
+        if not any(isinstance(inner, ir.For) for inner in walk.statements(loop.body)):
             return 0
         conds = {cond for cond, _ in self._conditions(loop.body) if set(cond.free_vars()) == {loop.var}}
         return min(len(conds), 2) * _statements(loop)
 
     def _subloop(
-        self, loop: ir.For, subrange: Subrange, here: _Surroundings, whole: Loops
+        self, loop: ir.For, subrange: Subrange, here: _Surroundings, whole: estimates.Loops
     ) -> tuple[ir.For, _Surroundings]:
         """A subrange as a loop, to be split further. `whole` holds the ends known inside the whole loop."""
         body = _holding(loop.body, subrange.truths)
-        count = difference(subrange.low, subrange.end)
-        is_short = count is not None and count < VECTOR and loop.kind is ir.LoopKind.VECTORIZED
+        count = estimates.difference(subrange.low, subrange.end)
+        is_short = count is not None and count < estimates.VECTOR and loop.kind is ir.LoopKind.VECTORIZED
         kind = ir.LoopKind.SERIAL if is_short else loop.kind
-        part = ir.with_fields(loop, range=Range(subrange.low, extent(subrange.low, subrange.end)), body=body, kind=kind)
+        part = ir.with_fields(
+            loop, range=Range(subrange.low, estimates.extent(subrange.low, subrange.end)), body=body, kind=kind
+        )
         highs = [high - 1 for high in subrange.highs if self._is_fixed(high)]
         lows = [low for low in subrange.lows if self._is_fixed(low)]
         known = here.loops.inside(loop.var, lows, highs, within=whole.ends[loop.var])
@@ -329,9 +284,11 @@ class _Splitting:
 
     # -- which conditions a loop is taken apart for --------------------------------------------------------------------
 
-    def _breakpoints(self, loop: ir.For, inside: Loops, around: LoopWork, within: LoopWork) -> list[Breakpoint]:
+    def _breakpoints(
+        self, loop: ir.For, inside: estimates.Loops, around: estimates.LoopWork, within: estimates.LoopWork
+    ) -> list[Breakpoint]:
         breakpoints: dict[tuple[Any, bool, Cond], Breakpoint] = {}
-        entered: dict[tuple[ir.For, ...], tuple[Loops, Sequence[tuple[ir.For, LoopWork]]]] = {}
+        entered: dict[tuple[ir.For, ...], tuple[estimates.Loops, Sequence[tuple[ir.For, estimates.LoopWork]]]] = {}
         for cond, path in self._conditions(loop.body):
             free = set(cond.free_vars())
             if loop.var not in free or inside.decided(cond) is not None:
@@ -348,10 +305,10 @@ class _Splitting:
                     breakpoints.setdefault((change.form.key(), change.rises, change.cond), change)
         return list(breakpoints.values())
 
-    def _within(self, loops: Loops, path: Sequence[ir.For]) -> Loops:
+    def _within(self, loops: estimates.Loops, path: Sequence[ir.For]) -> estimates.Loops:
         """Add the loops of a path."""
         for inner in path:
-            low, extent = range_ends(inner.range)
+            low, extent = walk.range_ends(inner.range)
             loops = self._inside(loops, inner.var, low, end_of(low, extent))
         return loops
 
@@ -362,16 +319,16 @@ class _Splitting:
         in ends of short loops. Comparisons of names that the statement defines are left out.
         """
         stack: list[tuple[ir.Stmt, tuple[ir.For, ...]]] = [(root, ())]
-        named = {s.var for s in statements(root) if isinstance(s, ir.Let)}
-        named |= {c.var for s in statements(root) if isinstance(s, ir.For) for c in s.carried}
+        named = {s.var for s in walk.statements(root) if isinstance(s, ir.Let)}
+        named |= {c.var for s in walk.statements(root) if isinstance(s, ir.For) for c in s.carried}
         while stack:
             stmt, path = stack.pop()
             below = (*path, stmt) if isinstance(stmt, ir.For) else path
-            stack.extend((inner, below) for inner in reversed(children(stmt)))
+            stack.extend((inner, below) for inner in reversed(walk.children(stmt)))
             is_loop = isinstance(stmt, ir.For)
             is_short = isinstance(stmt, ir.For) and self._worth.is_short(stmt)
-            for operand in operands(stmt):
-                for node in self._deciding.nodes(operand):
+            for operand in walk.operands(stmt):
+                for node in deciding_nodes(operand):
                     if isinstance(node, Cond):
                         cond = node
                     elif is_short is is_loop:
@@ -384,40 +341,42 @@ class _Splitting:
 
 def _holding(body: ir.Stmt, truths: Mapping[Cond, bool | None]) -> ir.Stmt:
     """Copy a statement with fresh names and with some conditions decided."""
-    return with_fresh_names(transform(body, lambda e: folded(e, truths.get)))
+    return with_fresh_names(walk.transform(body, lambda e: folded(e, truths.get)))
 
 
 def _statements(root: ir.Stmt) -> int:
-    return sum(not isinstance(stmt, ir.Seq) for stmt in statements(root))
+    return sum(not isinstance(stmt, ir.Seq) for stmt in walk.statements(root))
 
 
-def _is_beyond(change: Breakpoint, var: Var, inside: Loops) -> bool:
+def _is_beyond(change: Breakpoint, var: Var, inside: estimates.Loops) -> bool:
     """Whether the ends of the loop prove that it lies entirely on one side of a breakpoint."""
-    ahead = change.form.minus(form_of(var))
+    ahead = change.form.minus(estimates.form_of(var))
     return inside.is_at_least_0(ahead.shift(-1)) or inside.is_at_least_0(ahead.scale(-1))
 
 
-def _only_value(var: Var, inside: Loops) -> Expr | None:
+def _only_value(var: Var, inside: estimates.Loops) -> Expr | None:
     """The single value of a variable; `None` if it may have several."""
     lows, highs = inside.ends[var]
     return next((low.expr() for low in lows for high in highs if low.same(high)), None)
 
 
-def _solved(cond: Cond, var: Var, known: Loops, inner: Sequence[Var]) -> Iterator[Breakpoint]:
+def _solved(cond: Cond, var: Var, known: estimates.Loops, inner: Sequence[Var]) -> Iterator[Breakpoint]:
     """Solve a comparison for a loop variable, if the solution is known before the loop begins."""
-    forms = says(cond)
+    forms = estimates.says(cond)
     if forms is None or len(forms) != 1:
         return
     hidden = {var, *inner}
     for least in known.least(forms[0], inner):
-        step, rest = without(least, var)
+        step, rest = estimates.without(least, var)
         if not step or any(hidden & set(t.free_vars()) for t in rest.terms):
             continue
         is_exact = not set(inner) & set(cond.free_vars())
         if step > 0:  # var >= ceil(-rest / step)
-            yield Breakpoint(quotient(rest.scale(-1).shift(step - 1), step, known).expr(), True, cond, is_exact)
+            yield Breakpoint(
+                estimates.quotient(rest.scale(-1).shift(step - 1), step, known).expr(), True, cond, is_exact
+            )
         else:  # var <= floor(rest / -step)
-            yield Breakpoint(quotient(rest, -step, known).shift(1).expr(), False, cond, is_exact)
+            yield Breakpoint(estimates.quotient(rest, -step, known).shift(1).expr(), False, cond, is_exact)
         return
 
 
@@ -436,7 +395,7 @@ class Subrange:
     is_interior: bool
 
 
-def _subranges(low: Expr, end: Expr, changes: Sequence[Breakpoint], loops: Loops) -> list[Subrange]:
+def _subranges(low: Expr, end: Expr, changes: Sequence[Breakpoint], loops: estimates.Loops) -> list[Subrange]:
     """The subranges between breakpoints of known order.
 
     Each subrange ends at the next breakpoint or at the end of the loop, whichever comes first; later subranges are then
@@ -451,8 +410,8 @@ def _subranges(low: Expr, end: Expr, changes: Sequence[Breakpoint], loops: Loops
     subranges: list[Subrange] = []
     begin = low
     for k, ahead in enumerate((*stops, None)):
-        stop = end if ahead is None else clamped(ahead.at, begin, end, loops)
-        if difference(begin, stop) != 0:
+        stop = end if ahead is None else estimates.clamped(ahead.at, begin, end, loops)
+        if estimates.difference(begin, stop) != 0:
             lows = (low, *(c.at for c in stops[:k]))
             highs = (end,) if ahead is None else (end, ahead.at)
             is_interior = all(c.rises for c in stops[:k]) and not any(c.rises for c in stops[k:])
@@ -466,9 +425,11 @@ def _subranges(low: Expr, end: Expr, changes: Sequence[Breakpoint], loops: Loops
 
 def _is_mostly_decided(pieces: Sequence[Subrange]) -> bool:
     """Whether enough iterations have a decided condition to pay for copies of the loop."""
-    counts = [difference(piece.low, piece.end) for piece in pieces]
-    known = [min(count, UNENDING) for count in counts if count is not None]
-    decided = sum(min(count or 0, UNENDING) for piece, count in zip(pieces, counts, strict=True) if piece.truths)
+    counts = [estimates.difference(piece.low, piece.end) for piece in pieces]
+    known = [min(count, estimates.UNENDING) for count in counts if count is not None]
+    decided = sum(
+        min(count or 0, estimates.UNENDING) for piece, count in zip(pieces, counts, strict=True) if piece.truths
+    )
     return len(known) < len(pieces) or decided >= SHARE * sum(known)
 
 
@@ -519,16 +480,16 @@ def unroll(f: ir.Function) -> ir.Function:
 
     Conditions and integers that are constants then, and selections between them, are decided.
     """
-    if not any(isinstance(stmt, ir.For) and stmt.kind is ir.LoopKind.UNROLLED for stmt in statements(f.body)):
+    if not any(isinstance(stmt, ir.For) and stmt.kind is ir.LoopKind.UNROLLED for stmt in walk.statements(f.body)):
         return f
-    return f.with_body(rebuilt(f.body, _written_out))
+    return f.with_body(walk.rebuilt(f.body, _written_out))
 
 
 def _written_out(stmt: ir.Stmt) -> ir.Stmt:
     if not isinstance(stmt, ir.For) or stmt.kind is not ir.LoopKind.UNROLLED or stmt.carried:
         return stmt
-    low, count = (constant_value(e) for e in range_ends(stmt.range))
-    inside = list(statements(stmt.body))
+    low, count = (constant_value(e) for e in walk.range_ends(stmt.range))
+    inside = list(walk.statements(stmt.body))
     if low is None or count is None or len(inside) * count > MOST:
         return stmt
     copies = [_at(stmt.body, stmt.var, low + k) for k in range(count)]
@@ -543,7 +504,8 @@ def _shared(copies: Sequence[ir.Stmt]) -> list[ir.Allocate]:
     return [
         first
         for tensor, first in (made[0] if made else {}).items()
-        if all(other[tensor].ranges == first.ranges for other in made) and named.isdisjoint(variables(*operands(first)))
+        if all(other[tensor].ranges == first.ranges for other in made)
+        and named.isdisjoint(walk.variables(*walk.operands(first)))
     ]
 
 
@@ -558,4 +520,4 @@ def _block(loop: ir.For, value: int, copy: ir.Stmt, storage: Sequence[ir.Allocat
 
 
 def _at(body: ir.Stmt, var: Var, value: int) -> ir.Stmt:
-    return transform(body, lambda e: decided(walk.substitute(e, {var: const(value)})))
+    return walk.transform(body, lambda e: decided(substitute(e, {var: const(value)})))

@@ -31,10 +31,9 @@ from typing import Final, NamedTuple, TypeAlias
 
 from bound import dtypes
 from bound.tensor import Tensor, element, unfinished
-from bound.tir import walk
 from bound.tir.build import logical
 from bound.tir.value import Operand
-from bound.tir.walk import loaded_tensor, nodes, read_indices
+from bound.tir.walk import loaded_tensor, nodes, read_indices, rewrite
 from intset.errors import BudgetError, UndecidedError
 from intset.expr import Cond, Expr, Node, Range, Var, as_expr, constant_value, dag, ops, shown
 from intset.expr.node import PlainVar
@@ -42,7 +41,7 @@ from intset.itermap.itermap import IterMap, iter_map
 from lowering.dataflow.program import Access, always_read
 from lowering.dataflow.reaching import Dependences, precedes
 from lowering.errors import LayoutError
-from lowering.nest import driver, ir
+from lowering.nest import driver, ir, walk
 from lowering.nest.scope import (
     Indices,
     Scope,
@@ -54,20 +53,6 @@ from lowering.nest.scope import (
     tensor_named,
     written_in,
 )
-from lowering.nest.walk import (
-    bound_in,
-    calls,
-    children,
-    operands,
-    range_ends,
-    rebuilt,
-    replaced,
-    statements,
-    substitute,
-    touched,
-    transform,
-)
-from lowering.passes.estimates import operations_in
 from lowering.passes.loops.fusion import Nest, StaysError, check_split, nests_of, stored_indices
 from lowering.passes.reports import Entry, PassReport
 from lowering.passes.simplify import constant_truth, plain
@@ -76,7 +61,6 @@ from lowering.passes.stores.reaching_values import check_assumptions
 SHORT: Final = 8  # iterations of an innermost loop that are written out
 _DIVISIONS: Final = (ops.TRUNCDIV, ops.FLOORDIV)
 _REMAINDERS: Final = (ops.TRUNCMOD, ops.FLOORMOD)
-_DIGIT_OPERATIONS: Final = frozenset((*_DIVISIONS, *_REMAINDERS, ops.SHR, ops.BITAND))
 _KINDS: Final = (ir.LoopKind.SERIAL, ir.LoopKind.VECTORIZED)
 
 
@@ -107,7 +91,7 @@ def sequential_buffer_access(f: ir.Function, name: str, report: list[Entry] | No
     is_stored = tensor in written_in(f.body)
 
     def run_in_order(loop: ir.For, cursor: driver.Cursor) -> ir.Stmt:
-        if tensor not in touched(loop) or tensor in bound_in(loop):
+        if tensor not in walk.touched(loop) or tensor in walk.bound_in(loop):
             return loop
         return driver.done(_in_order(f, loop, cursor, tensor, axes, is_stored, decisions))
 
@@ -140,7 +124,7 @@ def _in_order(
             return loop
         raise
     reasons = [one for one in replacements if isinstance(one, str)]
-    alone = sum(tensor in touched(nest.body) for nest in nests) < 2
+    alone = sum(tensor in walk.touched(nest.body) for nest in nests) < 2
     if len(reasons) == len(replacements) and (alone or any(reasons)):
         report.say(cursor.path, False, next((why for why in reasons if why), "it touches the array in order already"))
         return loop
@@ -153,10 +137,10 @@ def _interchanged(
     f: ir.Function, nest: Nest, tensor: Tensor, axes: tuple[Axis, ...], cursor: driver.Cursor, is_stored: bool
 ) -> ir.Stmt | str:
     """The nest over the axes of the array, or the reason against it; an empty reason if the order is right already."""
-    if tensor not in touched(nest.body):
+    if tensor not in walk.touched(nest.body):
         return ""
     only_reads = is_stored and tensor not in written_in(nest.body)
-    only_assumes = all(isinstance(stmt, (ir.Assume, ir.Seq)) for stmt in statements(nest.body))
+    only_assumes = all(isinstance(stmt, (ir.Assume, ir.Seq)) for stmt in walk.statements(nest.body))
     try:
         return interchanged(f, nest, tensor, axes, cursor.scope)
     except LayoutError as error:
@@ -218,7 +202,7 @@ def _boxes(nest: Nest, used: Sequence[ir.For], scope: Scope, tensor: Tensor) -> 
     inside = reduce(Scope.inside, nest.loops, scope)
     keep = tuple(v for v in inside.ctx.ranges if v not in own)
     for loop in used:
-        low, extent = range_ends(loop.range)
+        low, extent = walk.range_ends(loop.range)
         if scope.may_change(low, extent):
             raise LayoutError(f"what the loop {loop.var} over {tensor.name} runs over depends on data that change")
         if not own.intersection(dag.free_vars(low, extent)):
@@ -234,13 +218,13 @@ def _boxes(nest: Nest, used: Sequence[ir.For], scope: Scope, tensor: Tensor) -> 
 
 def _indices(body: ir.Stmt, tensor: Tensor) -> tuple[Expr, ...]:
     """The common index tuple of the accesses to a tensor; that of its stores, if it has any."""
-    if calls(body):
+    if walk.calls(body):
         raise LayoutError(f"a host call touches all of {tensor.name}, or would be made in another order")
-    accesses = [one for stmt in statements(body) for one in element_accesses(stmt) if one.tensor is tensor]
+    accesses = [one for stmt in walk.statements(body) for one in element_accesses(stmt) if one.tensor is tensor]
     tuples = list(stored_indices(body, tensor) or dict.fromkeys(one.indices for one in accesses))
     if len(tuples) != 1:
         raise LayoutError(f"{tensor.name} is accessed at {len(tuples)} different indices in one loop nest")
-    own = bound_in(body)
+    own = walk.bound_in(body)
     if any(dag.opaque_terms(e) or own.intersection(dag.free_vars(e)) for e in tuples[0]):
         raise LayoutError(f"the indices of {tensor.name} depend on data")
     return tuples[0]
@@ -273,7 +257,7 @@ def _arrives(stmt: ir.Stmt, loaded: Operand) -> bool:
     """Whether a statement accesses an element whenever it does anything."""
     if isinstance(stmt, (ir.Let, ir.Allocate)) or _accesses(stmt, loaded):
         return True
-    return isinstance(stmt, (ir.Seq, ir.If, ir.For)) and all(_arrives(inner, loaded) for inner in children(stmt))
+    return isinstance(stmt, (ir.Seq, ir.If, ir.For)) and all(_arrives(inner, loaded) for inner in walk.children(stmt))
 
 
 def _accesses(stmt: ir.Stmt, loaded: Operand) -> bool:
@@ -315,7 +299,7 @@ def _check_order(dependences: Dependences, nest: Nest, loaded: Operand, rest: Se
 
     def time(x: Sequence[Var]) -> list[Expr]:
         values = dict(zip(own, x, strict=False))
-        return [*(replaced(e, values) for e in indices), *(values[loop.var] for loop in rest)]
+        return [*(walk.replaced(e, values) for e in indices), *(values[loop.var] for loop in rest)]
 
     def swapped(x: Sequence[Var], y: Sequence[Var]) -> Cond:
         a, b = x[:depth], y[:depth]
@@ -346,7 +330,7 @@ def _adds_up(stmt: ir.Stmt) -> bool:
     loaded: Operand = unfinished(stmt.tensor, stmt.indices)
     a, b = stmt.value.args
     added = b if a is loaded else a if b is loaded else None
-    return added is not None and all(loaded_tensor(node) is not stmt.tensor for node in nodes(added))
+    return added is not None and stmt.tensor not in walk.tensors_read(added)
 
 
 def _interchanged_nest(
@@ -377,10 +361,10 @@ def _interchanged_nest(
     def move(accessed: Tensor, indices: Indices) -> tuple[Tensor, Indices] | None:
         return (tensor, axes_vars) if accessed is tensor and indices == read_indices(access) else None
 
-    body = substitute(rebuilt(nest.body, lambda stmt: redirected(stmt, move)), values)
-    body = ir.guarded(body, *(replaced(cond, values) for cond in inner))
+    body = walk.substitute(walk.rebuilt(nest.body, lambda stmt: redirected(stmt, move)), values)
+    body = ir.guarded(body, *(walk.replaced(cond, values) for cond in inner))
     for loop in reversed(rest):
-        low, extent = (replaced(e, values) for e in range_ends(loop.range))
+        low, extent = (walk.replaced(e, values) for e in walk.range_ends(loop.range))
         body = replace(loop, range=Range(low, extent), body=body)
     if constant_truth(guard) is not True:
         if isinstance(body, ir.Assume):  # weakened, as by a guard around it
@@ -401,26 +385,24 @@ class _Digits(NamedTuple):
 
 def run_over_digits(f: ir.Function) -> ir.Function:
     """The same function with loops over the digits of variables that innermost loops take apart."""
-    if _DIGIT_OPERATIONS.isdisjoint(operations_in(f.body)):
-        return f
-    return f.with_body(rebuilt(f.body, lambda stmt: _taken_apart(stmt) if isinstance(stmt, ir.For) else stmt))
+    return f.with_body(walk.rebuilt(f.body, lambda stmt: _taken_apart(stmt) if isinstance(stmt, ir.For) else stmt))
 
 
 def _taken_apart(loop: ir.For) -> ir.Stmt:
-    low, count = (constant_value(e) for e in range_ends(loop.range))
+    low, count = (constant_value(e) for e in walk.range_ends(loop.range))
     if low != 0 or count is None or loop.carried or loop.kind not in _KINDS:
         return loop
-    inside = list(statements(loop.body))
+    inside = list(walk.statements(loop.body))
     if any(isinstance(stmt, ir.For) for stmt in inside):
         return loop
-    parts = _digits_in([e for stmt in inside for e in operands(stmt)], loop.var)
+    parts = _digits_in([e for stmt in inside for e in walk.operands(stmt)], loop.var)
     cuts = sorted({1, *(d.low for d in parts.values()), *(d.high for d in parts.values() if d.high is not None)})
     if len(cuts) < 2 or cuts[-1] >= count or any(b % a for a, b in pairwise((*cuts, count))):
         return loop
     digits = [Var(f"{loop.var.name}.{k}") for k in range(len(cuts))]
     new: dict[Node, Expr] = {e: _sum(digits, cuts, d) for e, d in parts.items()}
     new[loop.var] = _sum(digits, cuts, _Digits(1, None))
-    body = transform(loop.body, lambda e: walk.rewrite(e, dict(new)))
+    body = walk.transform(loop.body, lambda e: rewrite(e, dict(new)))
     is_short = cuts[1] <= SHORT
     for k, (digit, (cut, following)) in enumerate(zip(digits, pairwise((*cuts, count)), strict=True)):
         is_vector = k == (1 if is_short else 0)
@@ -433,7 +415,7 @@ def _digits_in(roots: Sequence[Operand], var: Var) -> Mapping[Expr, _Digits]:
     """The quotients and remainders of a variable by numbers, those inside of others included."""
     parts: dict[Expr, _Digits] = {}
     for root in roots:
-        for node in walk.nodes(root):
+        for node in nodes(root):
             if isinstance(node, Expr) and node not in parts and len(node.args) == 2:
                 part = _digit(node, var, parts)
                 if part is not None:

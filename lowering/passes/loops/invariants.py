@@ -23,37 +23,25 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import reduce
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from bound.tensor import Tensor
-from bound.tir import build, walk
+from bound.tir import build
 from bound.tir.build import together, truth_value
 from bound.tir.reduce import Parameter
 from bound.tir.value import NUMBER, IntFunction, Operand, Truth
+from bound.tir.walk import loaded_tensor, nodes, rewrite
 from intset.config import Effort
 from intset.errors import InputError
 from intset.expr import Cond, Expr, Node, Var, arguments, as_expr, constant_value, dag, ops, shown
 from intset.expr.build import logical_and, select
 from intset.expr.definedness import definedness
 from intset.expr.node import truth
-from lowering.nest import driver, ir
+from lowering.nest import driver, ir, walk
 from lowering.nest.names import label_of, with_fresh_names
 from lowering.nest.scope import Scope, parts_of_condition, proof_of, proves, written_in
-from lowering.nest.undef import has_undef
-from lowering.nest.walk import (
-    bound_in,
-    map_operands,
-    operands,
-    range_ends,
-    rebuilt,
-    statements,
-    tensors_read,
-    transform,
-    variables,
-    with_children,
-)
 from lowering.passes.definedness import LAZY, why_not_total, with_decided_selects
-from lowering.passes.estimates import difference, operations_in
+from lowering.passes.estimates import difference
 from lowering.passes.reports import Entry, PassReport
 from lowering.passes.stores.reaching_values import check_assumptions
 
@@ -93,6 +81,9 @@ def hoist_expression(
     body = driver.rewritten(f.body, driver.Cursor.root(f), leave={ir.For: (rules.unswitch,)})
     rules.decisions.give(report)
     return f.with_body(body)
+
+
+_Unswitched: TypeAlias = "tuple[Truth, ir.Stmt, ir.Stmt | None, list[ir.Let]]"
 
 
 class _Unswitching:
@@ -150,7 +141,7 @@ class _Unswitching:
 
     def changed(self, loop: ir.For) -> set[Parameter | Tensor]:
         """The variables and arrays that an iteration of a loop may change."""
-        return {loop.var, *(c.var for c in loop.carried), *bound_in(loop.body), *written_in(loop.body)}
+        return {loop.var, *(c.var for c in loop.carried), *walk.bound_in(loop.body), *written_in(loop.body)}
 
     def why_not(
         self, operand: Operand, changed: set[Parameter | Tensor], loop: ir.For, scope: Scope, is_first: bool
@@ -161,35 +152,30 @@ class _Unswitching:
         ----------
         is_first: whether every iteration computes the operand before anything else.
         """
-        if has_undef(operand):
+        if ir.has_undef(operand):
             return "it is another value each time"
-        if any(v in changed for v in variables(operand)):
+        if any(v in changed for v in walk.variables(operand)):
             return "the loop changes it"
-        read: Iterable[Tensor] = tensors_read(operand)
+        read: Iterable[Tensor] = walk.tensors_read(operand)
         for tensor in read:
             if tensor in changed:
                 return f"the loop writes {tensor.name}"
-        if is_first and proves(scope, range_ends(loop.range)[1] >= 1):
+        if is_first and proves(scope, walk.range_ends(loop.range)[1] >= 1):
             return None
         missing = why_not_total(operand, scope, self.readable)
         return None if missing is None else f"before the loop {missing}"
 
     # -- conditions ---------------------------------------------------------------------------------------------
 
-    def condition(
-        self, loop: ir.For, cursor: driver.Cursor
-    ) -> tuple[Truth, ir.Stmt, ir.Stmt | None, list[ir.Let]] | None:
+    def condition(self, loop: ir.For, cursor: driver.Cursor) -> _Unswitched | None:
         """A condition to test in front of the loop, both branches, and the names that it requires."""
         stmts = ir.flat(loop.body)
-        for k, stmt in enumerate(stmts):
-            split = self.candidate(loop, stmts, k, stmt, cursor)
-            if split is not None:
-                return split
-        return None
+        splits = (self.candidate(loop, stmts, k, stmt, cursor) for k, stmt in enumerate(stmts))
+        return next((split for split in splits if split is not None), None)
 
     def candidate(
         self, loop: ir.For, stmts: list[ir.Stmt], k: int, stmt: ir.Stmt, cursor: driver.Cursor
-    ) -> tuple[Truth, ir.Stmt, ir.Stmt | None, list[ir.Let]] | None:
+    ) -> _Unswitched | None:
         for cond, kind in self.offered(stmt):
             is_alone = all(isinstance(s, ir.Let) for s in stmts[:k]) and k == len(stmts) - 1
             is_first = k == 0 and kind == "if"
@@ -200,44 +186,28 @@ class _Unswitching:
             changed = self.changed(loop) - {let.var for let in needed}
             scope = reduce(Scope.after, needed, cursor.scope)
             rest = [s for s in stmts if s not in needed]
-            if isinstance(stmt, ir.If) and kind == "if" and stmt.orelse is None and is_alone:
-                parts = self.split(parts_of_condition(stmt.cond), changed, loop, scope, is_first)
-                if not parts[0]:
-                    self.refuse(cond, changed, loop, scope, is_first, cursor)
-                    continue
-                body = ir.guarded(stmt.then, *parts[1])
-                first = together(*parts[0])
-                self.decisions.say(cursor.path, True, f"{first!r} is tested before the loop", what=repr(cond))
-                left = ir.seq(*(s for s in rest if s is not stmt), body)
-                return first, replace(loop, body=left), None, needed
-            if self.why_not(cond, changed, loop, scope, is_first) is not None:
-                self.refuse(cond, changed, loop, scope, is_first, cursor)
-                continue
-            if sum(1 for _ in statements(loop.body)) > MAX_STATEMENTS:
+            is_split = isinstance(stmt, ir.If) and kind == "if" and stmt.orelse is None and is_alone
+            if isinstance(stmt, ir.If) and is_split:
+                out, kept = self.split(parts_of_condition(stmt.cond), changed, loop, scope, is_first)
+                if out:
+                    first = together(*out)
+                    self.decisions.say(cursor.path, True, f"{first!r} is tested before the loop", what=repr(cond))
+                    left = ir.seq(*(s for s in rest if s is not stmt), ir.guarded(stmt.then, *kept))
+                    return first, replace(loop, body=left), None, needed
+            why = self.why_not(cond, changed, loop, scope, is_first)
+            if is_split or why is not None:
+                reason = f"{cond!r} stays in the loop: {why}"
+            elif sum(1 for _ in walk.statements(loop.body)) > MAX_STATEMENTS:
                 reason = "the loop is too long to be written twice: the budget is spent"
-                self.decisions.say(cursor.path, False, reason, what=repr(cond))
-                continue
-            if any(isinstance(s, (ir.Assert, ir.Assume, ir.Evaluate)) for s in statements(loop.body)):
+            elif any(isinstance(s, (ir.Assert, ir.Assume, ir.Evaluate)) for s in walk.statements(loop.body)):
                 reason = "a check, an assumption or a host call would be written twice"
-                self.decisions.say(cursor.path, False, reason, what=repr(cond))
-                continue
-            reason = f"{cond!r} is tested before the loop, which is written for both cases"
-            self.decisions.say(cursor.path, True, reason, what=repr(cond))
-            yes, no = (replace(loop, body=ir.seq(*(_decided(s, cond, way) for s in rest))) for way in (True, False))
-            return cond, yes, no, needed
+            else:
+                reason = f"{cond!r} is tested before the loop, which is written for both cases"
+                self.decisions.say(cursor.path, True, reason, what=repr(cond))
+                yes, no = (replace(loop, body=ir.seq(*(_decided(s, cond, way) for s in rest))) for way in (True, False))
+                return cond, yes, no, needed
+            self.decisions.say(cursor.path, False, reason, what=repr(cond))
         return None
-
-    def refuse(
-        self,
-        cond: Truth,
-        changed: set[Parameter | Tensor],
-        loop: ir.For,
-        scope: Scope,
-        is_first: bool,
-        cursor: driver.Cursor,
-    ) -> None:
-        reason = self.why_not(cond, changed, loop, scope, is_first)
-        self.decisions.say(cursor.path, False, f"{cond!r} stays in the loop: {reason}", what=repr(cond))
 
     def offered(self, stmt: ir.Stmt) -> list[tuple[Truth, str]]:
         """The conditions tested by a statement directly inside a loop."""
@@ -249,10 +219,8 @@ class _Unswitching:
                 inner = [] if branch is None else ir.flat(branch)
                 offers += [(s.cond, "branch") for s in inner if isinstance(s, ir.If) and "if" in self.conditions]
         elif "select" in self.conditions and not isinstance(stmt, ir.For):
-            for operand in operands(stmt):
-                offers += [
-                    (truth_value(node.args[0]), "select") for node in walk.nodes(operand) if node.op is ops.SELECT
-                ]
+            for operand in walk.operands(stmt):
+                offers += [(truth_value(node.args[0]), "select") for node in nodes(operand) if node.op is ops.SELECT]
         return offers
 
     def required(self, cond: Truth, loop: ir.For, before: list[ir.Stmt], cursor: driver.Cursor) -> list[ir.Let]:
@@ -260,7 +228,9 @@ class _Unswitching:
         if not self.lets:
             return []
         lets = {s.var: s for s in before if isinstance(s, ir.Let)}
-        required = dag.reachable(variables(cond), lambda var: variables(lets[var].value) if var in lets else ())
+        required = dag.reachable(
+            walk.variables(cond), lambda var: walk.variables(lets[var].value) if var in lets else ()
+        )
         changed = self.changed(loop)
         scope = cursor.scope
         needed = []
@@ -297,10 +267,10 @@ def _decided(stmt: ir.Stmt, cond: Truth, holds: bool) -> ir.Stmt:
             branch = stmt.then if holds else stmt.orelse
             return ir.Seq() if branch is None else branch
         parts = [stmt.then, *([] if stmt.orelse is None else [stmt.orelse])]
-        return with_children(stmt, tuple(ir.seq(*(_decided(s, cond, holds) for s in ir.flat(p))) for p in parts))
+        return walk.with_children(stmt, tuple(ir.seq(*(_decided(s, cond, holds) for s in ir.flat(p))) for p in parts))
     if isinstance(stmt, ir.For):
         return stmt
-    return map_operands(stmt, lambda operand: _chosen(operand, cond, holds))
+    return walk.map_operands(stmt, lambda operand: _chosen(operand, cond, holds))
 
 
 def _chosen(operand: Operand, cond: Truth, holds: bool) -> Operand:
@@ -320,9 +290,7 @@ def decide_rows(f: ir.Function, is_all: bool = False) -> ir.Function:
 
     Guarantee: the same elements get the same values.
     """
-    if ops.SELECT not in operations_in(f.body):
-        return f
-    return f.with_body(rebuilt(f.body, lambda stmt: _unswitched_store(stmt, is_all)))
+    return f.with_body(walk.rebuilt(f.body, lambda stmt: _unswitched_store(stmt, is_all)))
 
 
 def _unswitched_store(loop: ir.Stmt, is_all: bool) -> ir.Stmt:
@@ -336,7 +304,7 @@ def _unswitched_store(loop: ir.Stmt, is_all: bool) -> ir.Stmt:
         return loop
     cond, taken, other = value.args
     is_number = other.op in (ops.CONST, NUMBER)
-    if not isinstance(cond, Cond) or not (is_number or (is_all and walk.loaded_tensor(other) is not None)):
+    if not isinstance(cond, Cond) or not (is_number or (is_all and loaded_tensor(other) is not None)):
         return loop
     is_same = {  # those that no iteration changes, and that have a value whatever their variables are
         part: loop.var not in part.free_vars() and not dag.opaque_terms(part) and not definedness((part,))
@@ -365,7 +333,7 @@ def hoist(loop: ir.For, scope: Scope) -> tuple[list[ir.Let], ir.For]:
 
     Guarantee: a moved division is computed only if the loop runs, so its divisor is nonzero there.
     """
-    inside = bound_in(loop)
+    inside = walk.bound_in(loop)
     lets: list[ir.Let] = []
     kept: list[ir.Stmt] = []
     for stmt in ir.flat(loop.body):
@@ -382,7 +350,7 @@ def hoist(loop: ir.For, scope: Scope) -> tuple[list[ir.Let], ir.For]:
     lets += [ir.Let(var, _where_it_runs(e, loop, scope)) for e, var in outer.items()]
     if not lets:
         return [], loop
-    body = transform(ir.seq(*kept), lambda operand: walk.rewrite(operand, dict(outer)))
+    body = walk.transform(ir.seq(*kept), lambda operand: rewrite(operand, dict(outer)))
     return lets, ir.with_fields(loop, body=body)
 
 
@@ -399,7 +367,7 @@ def _is_division(node: Node) -> bool:
 
 
 def _where_it_runs(e: Expr, loop: ir.For, scope: Scope) -> Expr:
-    runs = range_ends(loop.range)[1] >= 1
+    runs = walk.range_ends(loop.range)[1] >= 1
     return e if proof_of(scope, runs, Effort.FAST) else select(runs, e, 0)
 
 
@@ -414,12 +382,12 @@ def always_evaluated(body: ir.Stmt) -> dict[Expr, None]:
             stack.extend(reversed(stmt.stmts[: reached + 1]))  # behind an assertion, only where it holds
         elif isinstance(stmt, ir.For):
             firsts = [c.first for c in stmt.carried]
-            evaluated |= dict.fromkeys(node for e in (*range_ends(stmt.range), *firsts) for node in _strict(e))
-            count = constant_value(range_ends(stmt.range)[1])
+            evaluated |= dict.fromkeys(node for e in (*walk.range_ends(stmt.range), *firsts) for node in _strict(e))
+            count = constant_value(walk.range_ends(stmt.range)[1])
             if count is not None and count >= 1:
                 stack.append(stmt.body)
         elif not isinstance(stmt, ir.Assume):  # which nothing computes
-            evaluated |= dict.fromkeys(node for e in operands(stmt) for node in _strict(e))
+            evaluated |= dict.fromkeys(node for e in walk.operands(stmt) for node in _strict(e))
     return evaluated
 
 
@@ -436,8 +404,6 @@ def _strict(operand: Operand) -> Iterator[Expr]:
 
 def name_choices(f: ir.Function) -> ir.Function:
     """Name loop-invariant selects in indices of innermost loops, in front of the loop."""
-    if ops.SELECT not in operations_in(f.body):
-        return f
     rules: driver.StmtRules[driver.Descent] = {ir.For: (_name_choices_of_ends,)}
     return f.with_body(
         driver.rewritten(f.body, driver.Descent(), enter=rules, leave={ir.For: (_name_choices_of_body,)})
@@ -446,23 +412,23 @@ def name_choices(f: ir.Function) -> ir.Function:
 
 def _name_choices_of_ends(loop: ir.For, _: driver.Descent) -> ir.Stmt:
     """Name selects in the ends of a loop that recur in its body, so that ends and body compare equal."""
-    ends = list(_choices(range_ends(loop.range)))
+    ends = list(_choices(walk.range_ends(loop.range)))
     used = list(_choices_in(loop.body)) if ends else []
     if not any(choice is known or _beyond(known, choice) is not None for known in ends for choice in used):
         return loop
     inside = {v for choice in used for v in choice.free_vars()} - set(loop.range.free_vars())
     lets, names = _named(loop.var, [*ends, *used], inside)
-    return ir.seq(*lets, transform(loop, lambda e: walk.rewrite(e, dict(names))))
+    return ir.seq(*lets, walk.transform(loop, lambda e: rewrite(e, dict(names))))
 
 
 def _name_choices_of_body(loop: ir.For, _: driver.Descent) -> ir.Stmt:
     """Name loop-invariant selects in the body of an innermost loop."""
-    if any(isinstance(inner, ir.For) for inner in statements(loop.body)):
+    if any(isinstance(inner, ir.For) for inner in walk.statements(loop.body)):
         return loop
-    lets, names = _named(loop.var, _choices_in(loop.body), bound_in(loop))
+    lets, names = _named(loop.var, _choices_in(loop.body), walk.bound_in(loop))
     if not names:
         return loop
-    body = transform(loop.body, lambda e: walk.rewrite(e, dict(names)))
+    body = walk.transform(loop.body, lambda e: rewrite(e, dict(names)))
     return ir.seq(*lets, ir.with_fields(loop, body=body))
 
 
@@ -493,7 +459,7 @@ def _beyond(known: Expr, choice: Expr) -> int | None:
 
 
 def _choices_in(body: ir.Stmt) -> Iterator[Expr]:
-    return _choices(e for stmt in statements(body) for e in operands(stmt))
+    return _choices(e for stmt in walk.statements(body) for e in walk.operands(stmt))
 
 
 def _choices(roots: Iterable[Operand]) -> Iterator[Expr]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 from itertools import permutations
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 import intset
 from bound.infer.accesses import loads
@@ -23,13 +23,13 @@ from intset.linear.form import Linear
 from lowering.nest import driver, ir
 from lowering.nest.printer import range_between, range_text
 from lowering.nest.scope import Scope, parts_of_condition, proves, written_in
-from lowering.nest.walk import bound_in, range_ends, replaced, statements
-from lowering.passes.estimates import form_of, kinds_in, operations_in, says, without
+from lowering.nest.walk import bound_in, range_ends, statements
+from lowering.passes.estimates import form_of, operations_in, says, without
 from lowering.passes.reports import Entry, PassReport
 from lowering.passes.simplify import drop_idle_loop, shortened
 from lowering.passes.stores.reaching_values import check_assumptions
+from lowering.passes.values.cse import with_inlined_names
 
-Replacements = dict[Any, Any]  # replacements
 Known = TypeVar("Known", Expr, Cond)
 MAX_SIZE = 24  # operations in an end of a loop
 MAX_LEAVES = 64  # statements in a loop that are looked at
@@ -134,27 +134,23 @@ def _reduced(loop: ir.For, cursor: driver.Cursor, report: PassReport) -> ir.For 
 
 
 class _GuardedScope(driver.Descent):
-    """The scope inside a loop; names are replaced by their values."""
+    """The scope inside a loop, by conditions on integers alone."""
 
-    __slots__ = ("names", "scope")
+    __slots__ = ("scope",)
 
-    def __init__(self, scope: Scope, names: Replacements) -> None:
-        self.scope, self.names = scope, names
+    def __init__(self, scope: Scope) -> None:
+        self.scope = scope
 
     def inside(self, loop: ir.For) -> _GuardedScope:
-        low, extent = (replaced(e, self.names) for e in range_ends(loop.range))
-        return _GuardedScope(self.scope.inside(replace(loop, range=Range(low, extent), carried=())), self.names)
+        return _GuardedScope(self.scope.inside(replace(loop, carried=())))
 
     def then(self, branch: ir.If) -> _GuardedScope:
-        return _GuardedScope(self.scope.where(*_on_integers(replaced(branch.cond, self.names))), self.names)
+        parts = parts_of_condition(branch.cond)
+        on_integers = [part for part in parts if isinstance(part, Cond) and not dag.opaque_terms(part)]
+        return _GuardedScope(self.scope.where(*on_integers))
 
     def otherwise(self, branch: ir.If) -> _GuardedScope:
-        return _GuardedScope(self.scope.otherwise(replace(branch, cond=replaced(branch.cond, self.names))), self.names)
-
-    def after(self, old: ir.Stmt, new: ir.Stmt) -> _GuardedScope:
-        if not isinstance(old, ir.Let):
-            return self
-        return _GuardedScope(self.scope, {**self.names, old.var: replaced(old.value, self.names)})
+        return _GuardedScope(self.scope.otherwise(branch))
 
 
 def _hull(loop: ir.For, scope: Scope, around: list[Var]) -> tuple[Expr, Expr] | str | None:
@@ -165,7 +161,8 @@ def _hull(loop: ir.For, scope: Scope, around: list[Var]) -> tuple[Expr, Expr] | 
     hulls: list[tuple[Expr, Expr]] = []
     own = bound_in(loop.body)
     leaves = 0
-    for stmt, here in driver.walked(loop.body, _GuardedScope(scope.inside(loop), {})):
+    body = with_inlined_names(loop.body, lambda value: True)
+    for stmt, here in driver.walked(body, _GuardedScope(scope.inside(loop))):
         if isinstance(stmt, (ir.Seq, ir.For, ir.If, ir.Let, ir.Allocate)):
             continue
         leaves += 1
@@ -180,13 +177,9 @@ def _hull(loop: ir.For, scope: Scope, around: list[Var]) -> tuple[Expr, Expr] | 
         return None
     first, end = hulls[0]
     for low, stop in hulls[1:]:
-        first = _least(first, low, scope)
+        first = first if proves(scope, first <= low) else low if proves(scope, low <= first) else minimum(first, low)
         end = end if proves(scope, end >= stop) else stop if proves(scope, stop >= end) else maximum(end, stop)
     return first, end
-
-
-def _on_integers(cond: Truth) -> list[Cond]:
-    return [part for part in parts_of_condition(cond) if isinstance(part, Cond) and not dag.opaque_terms(part)]
 
 
 def _ends(var: Var, here: Scope, around: list[Var], own: set[Var]) -> tuple[Expr, Expr] | str | None:
@@ -220,10 +213,6 @@ def _after(high: Expr) -> Expr:
     return form_of(high + 1).expr()
 
 
-def _least(a: Expr, b: Expr, scope: Scope) -> Expr:
-    return a if proves(scope, a <= b) else b if proves(scope, b <= a) else minimum(a, b)
-
-
 def decide_multiples(f: ir.Function) -> ir.Function:
     """Simplify minima and maxima of a size and its multiple: `minimum(n * m, m)` is `m` in a loop over `n * m` values.
 
@@ -241,16 +230,7 @@ def decide_multiples(f: ir.Function) -> ir.Function:
 
     if operations_in(f.body).isdisjoint((ops.MIN, ops.MAX)):
         return f
-    ends = (end for stmt in statements(f.body) for r in _ranges(stmt) for end in range_ends(r))
-    if not any(_multiple(node) for end in ends for node in dag.postorder((end,))):
-        return f
-    return f.with_body(
-        driver.rewritten(f.body, driver.Cursor.root(f), enter={ir.For: (of_loop,), ir.Allocate: (of_storage,)})
-    )
-
-
-def _ranges(stmt: ir.Stmt) -> tuple[Range, ...]:
-    return stmt.ranges if isinstance(stmt, ir.Allocate) else (stmt.range,) if isinstance(stmt, ir.For) else ()
+    return driver.rewritten_function(f, enter={ir.For: (of_loop,), ir.Allocate: (of_storage,)})
 
 
 def _multiple(node: Node) -> tuple[Expr, Expr, Expr] | None:
@@ -309,15 +289,12 @@ def follow_guards(f: ir.Function, kept: Collection[Var] = ()) -> ir.Function:
             return _until_vacant(_with_one_guard(loop))
         return _following(loop, cursor.scope, storage)
 
-    extents = [range_ends(stmt.range)[1] for stmt in statements(f.body) if isinstance(stmt, ir.For)]
-    if ir.If not in kinds_in(f.body) and all(constant_value(extent) is not None for extent in extents):
-        return f
     storage = {tensor: [(as_expr(0), extent) for extent in tensor.extents] for tensor in f.params}
     for stmt in statements(f.body):
         if isinstance(stmt, ir.Allocate):
             storage[stmt.tensor] = [range_ends(r) for r in stmt.ranges]
     with intset.using(tiers=tiers_within(Effort.FAST)):
-        return f.with_body(driver.rewritten(f.body, driver.Cursor.root(f), leave={ir.For: (follow,)}))
+        return driver.rewritten_function(f, leave={ir.For: (follow,)})
 
 
 Storages = dict[Tensor, list[tuple[Expr, Expr]]]  # by tensor, the first index and the extent of each dimension

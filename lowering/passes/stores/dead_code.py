@@ -7,41 +7,24 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from math import copysign, inf
 from typing import Any, Final
 
 from bound import dtypes
 from bound.tensor import Tensor
-from bound.tir import walk
 from bound.tir.reduce import Parameter
 from bound.tir.value import NUMBER, Operand, Value, constant
-from bound.tir.walk import loaded_tensor
+from bound.tir.walk import loaded_tensor, read_indices, rewrite, substitute
 from intset.config import Effort
 from intset.expr import Cond, Expr, Node, Var, const, constant_value, dag, ops
 from intset.expr.node import truth
 from intset.expr.ops import Op
 from lowering.dataflow import account_of
-from lowering.nest import driver, ir
+from lowering.nest import driver, ir, walk
 from lowering.nest.printer import end_of
 from lowering.nest.scope import Scope, proof_of, proves
-from lowering.nest.undef import has_undef, is_undef, undefs
-from lowering.nest.walk import (
-    children,
-    is_combining,
-    map_operands,
-    operands,
-    range_ends,
-    read_by,
-    rebuilt,
-    replaced,
-    statements,
-    tensors_read,
-    touched,
-    variables,
-    written_by,
-)
 from lowering.passes.definedness import LAZY
 from lowering.passes.estimates import Loops, is_in_order
 from lowering.passes.reports import Entry, PassReport
@@ -60,25 +43,20 @@ def drop_dead(f: ir.Function) -> ir.Function:
     """
     ir.checked_function(f, "drop_dead")
     live = _live_tensors(f)
-    while True:  # an unused name may use another
-        every = list(statements(f.body))
-        has_names = any(isinstance(stmt, ir.Let) for stmt in every)
-        used = {v for s in every if has_names and _is_live(s, live) for v in variables(*operands(s))}
-        if not any(_may_go(stmt, live, used) for stmt in every):
+    return _cleaned(f, lambda body: live)
+
+
+def _cleaned(f: ir.Function, live_in: Callable[[ir.Stmt], set[Tensor]]) -> ir.Function:
+    """Drop dead stores, storage, names and empty loops until nothing changes: an unused name may use another."""
+    while True:
+        live = live_in(f.body)
+        used = {
+            v for stmt in walk.statements(f.body) if _is_live(stmt, live) for v in walk.variables(*walk.operands(stmt))
+        }
+        body = _without_dead(f.body, live, used)
+        if body is f.body:
             return f
-        new = f.with_body(_without_dead(f.body, live, used))
-        if _names(new) == _names(f):
-            return new
-        f = new
-
-
-def _may_go(stmt: ir.Stmt, live: set[Tensor], used: set[Parameter]) -> bool:
-    """Whether `_without_dead` may change a statement, where it changes none inside."""
-    if isinstance(stmt, ir.For):
-        return ir.is_empty(stmt.body) or bool(stmt.carried)
-    if isinstance(stmt, ir.If):
-        return ir.is_empty(stmt.then) or (stmt.orelse is not None and ir.is_empty(stmt.orelse))
-    return stmt.var not in used if isinstance(stmt, ir.Let) else not _is_live(stmt, live)
+        f = f.with_body(body)
 
 
 def _without_dead(root: ir.Stmt, live: set[Tensor], used: set[Parameter]) -> ir.Stmt:
@@ -108,10 +86,6 @@ def _drop_unused_carries(loop: ir.For, _: driver.Descent) -> ir.For:
     return loop if len(needed) == len(loop.carried) else replace(loop, carried=needed)
 
 
-def _names(f: ir.Function) -> int:
-    return sum(len(s.carried) if isinstance(s, ir.For) else isinstance(s, ir.Let) for s in statements(f.body))
-
-
 def _is_live(stmt: ir.Stmt, live: set[Tensor]) -> bool:
     return not isinstance(stmt, (ir.Store, ir.Allocate)) or stmt.tensor in live
 
@@ -119,10 +93,10 @@ def _is_live(stmt: ir.Stmt, live: set[Tensor]) -> bool:
 def _live_tensors(f: ir.Function) -> set[Tensor]:
     live = set(f.params)
     feeds: dict[Tensor, set[Tensor]] = {}
-    for stmt in statements(f.body):
+    for stmt in walk.statements(f.body):
         if isinstance(stmt, ir.Evaluate):
             live.update((*stmt.reads, *stmt.writes))
-        read = tensors_read(*operands(stmt))
+        read = walk.tensors_read(*walk.operands(stmt))
         if isinstance(stmt, ir.Store):
             feeds.setdefault(stmt.tensor, set()).update(read)
         else:
@@ -132,9 +106,9 @@ def _live_tensors(f: ir.Function) -> set[Tensor]:
 
 def _needed(loop: ir.For, body: ir.Stmt) -> tuple[ir.Carry, ...]:
     """The loop-carried variables that the body needs, or that others of these need."""
-    used = {v for stmt in statements(body) for v in variables(*operands(stmt))}
+    used = {v for stmt in walk.statements(body) for v in walk.variables(*walk.operands(stmt))}
     carried: dict[Any, ir.Carry] = {c.var: c for c in loop.carried}
-    needed = dag.reachable(used, lambda v: variables(carried[v].following) if v in carried else ())
+    needed = dag.reachable(used, lambda v: walk.variables(carried[v].following) if v in carried else ())
     return tuple(c for c in loop.carried if c.var in needed)
 
 
@@ -143,7 +117,7 @@ def drop_unused_storage(block: ir.Seq, _: driver.Descent) -> ir.Stmt:
     storage = [part.tensor for part in block.stmts if isinstance(part, ir.Allocate)]
     if not storage:
         return block
-    used = set(touched(block))
+    used = set(walk.touched(block))
     if used.issuperset(storage):
         return block
     return ir.seq(*(part for part in block.stmts if not isinstance(part, ir.Allocate) or part.tensor in used))
@@ -164,20 +138,20 @@ def remove_no_op(f: ir.Function, report: list[Entry] | None = None) -> ir.Functi
     """
     ir.checked_function(f, "remove_no_op")
     account = account_of(f)
-    reaching = check_assumptions(f, account)
+    check_assumptions(f)
     report_of_stores = _StoreReport(f)
     for _ in range(NO_OP_ROUNDS):
-        reaching = reaching or ReachingValues(f, account)
+        reaching = ReachingValues(f, account)
         gone = _dead_stores(reaching, report_of_stores) or _redundant_stores(reaching, report_of_stores)
         if not gone:
             break
-        f, reaching = report_of_stores.without(f, gone), None
+        f = report_of_stores.without(f, gone)
     else:
         report_of_stores.say(
             (), False, f"after {NO_OP_ROUNDS} rounds more may be left: the budget is spent", what="rounds"
         )
     report_of_stores.give(report)
-    return _tidy(f)
+    return _cleaned(f, lambda body: set(walk.touched(body)))
 
 
 class _StoreReport(PassReport):
@@ -207,7 +181,7 @@ class _StoreReport(PassReport):
             ir.If: (drop_idle_branch, note_path),
             ir.Seq: (),
         }
-        new = f.with_body(driver.rewritten(f.body, driver.Cursor.root(f), leave=rules))
+        new = driver.rewritten_function(f, leave=rules)
         self._first = {cursor.path: first[id(cursor.stmt)] for cursor in driver.cursors(new)}
         return new
 
@@ -234,7 +208,9 @@ def _dead_stores(reaching: ReachingValues, report: _StoreReport) -> set[tuple[in
 def _redundant_stores(reaching: ReachingValues, report: _StoreReport) -> set[tuple[int, ...]]:
     """The paths of stores that repeat the current contents of their element."""
     f = reaching.f
-    told = (tensors_read(s.cond) if isinstance(s, ir.Assume) else written_by(s) for s in statements(f.body))
+    told = (
+        walk.tensors_read(s.cond) if isinstance(s, ir.Assume) else walk.written_by(s) for s in walk.statements(f.body)
+    )
     writers = Counter(tensor for tensors in told for tensor in tensors)
     gone: set[tuple[int, ...]] = set()
     for cursor in driver.cursors(f):
@@ -247,7 +223,7 @@ def _redundant_stores(reaching: ReachingValues, report: _StoreReport) -> set[tup
 
 def _holds_already(stmt: ir.Store, cursor: driver.Cursor, reaching: ReachingValues) -> bool:
     """Whether a store repeats the current contents of its element."""
-    if has_undef(stmt.value):
+    if ir.has_undef(stmt.value):
         return False
     if any(not proves(cursor.scope, ~cond) for cond in reaching.flow.not_told(cursor)):
         return False
@@ -270,23 +246,12 @@ def _equal(
     values: Mapping[Operand, Operand], where: Sequence[Cond], stmt: ir.Store, contents: Operand, scope: Scope
 ) -> bool:
     here = scope.where(*where)
-    value = replaced(stmt.value, values)
+    value = walk.replaced(stmt.value, values)
     if proves(here, truth(False)) or value is contents:
         return True
     if isinstance(value, Expr) and isinstance(contents, Expr):
         return proves(here, value.eq(contents))
     return same(stmt, value, here) if isinstance(value, Value) else False
-
-
-def _tidy(f: ir.Function) -> ir.Function:
-    """Drop empty loops and branches, and storage and names that nothing uses, until nothing changes."""
-    while True:
-        used = set(touched(f.body))
-        names = {v for stmt in statements(f.body) for v in variables(*operands(stmt))}
-        new = f.with_body(_without_dead(f.body, used, names))
-        if sum(1 for _ in statements(new.body)) == sum(1 for _ in statements(f.body)):
-            return new
-        f = new
 
 
 def drop_empty(f: ir.Function) -> ir.Function:
@@ -296,10 +261,10 @@ def drop_empty(f: ir.Function) -> ir.Function:
     """
 
     def leave_out(loop: ir.For, cursor: driver.Cursor) -> ir.Stmt:
-        _, extent = range_ends(loop.range)
+        _, extent = walk.range_ends(loop.range)
         return ir.Seq() if proof_of(cursor.scope, extent <= 0, Effort.FAST) else loop
 
-    return drop_dead(f.with_body(driver.rewritten(f.body, driver.Cursor.root(f), leave={ir.For: (leave_out,)})))
+    return drop_dead(driver.rewritten_function(f, leave={ir.For: (leave_out,)}))
 
 
 # -- identity stores -------------------------------------------------------------------------------------------------
@@ -313,18 +278,18 @@ def drop_identities(f: ir.Function) -> ir.Function:
 
     Guarantee: every element keeps its value, the sign of zero included.
     """
-    candidates = [s for s in statements(f.body) if isinstance(s, ir.Store) and _may_change_nothing(s)]
+    candidates = [s for s in walk.statements(f.body) if isinstance(s, ir.Store) and _may_change_nothing(s)]
     dropped = {s for s in candidates if _changes_nothing(f, s)}
     if not dropped:
         return f
-    return drop_dead(f.with_body(rebuilt(f.body, lambda stmt: ir.Seq() if stmt in dropped else stmt)))
+    return drop_dead(f.with_body(walk.rebuilt(f.body, lambda stmt: ir.Seq() if stmt in dropped else stmt)))
 
 
 def _may_change_nothing(store: ir.Store) -> bool:
     value = store.value
     if isinstance(value, Expr):
-        return walk.loaded_tensor(value) is store.tensor and walk.read_indices(value) == store.indices
-    return is_combining(store) and _number(value.args[1]) is not None
+        return loaded_tensor(value) is store.tensor and read_indices(value) == store.indices
+    return walk.is_combining(store) and _number(value.args[1]) is not None
 
 
 def _changes_nothing(f: ir.Function, store: ir.Store) -> bool:
@@ -336,9 +301,12 @@ def _changes_nothing(f: ir.Function, store: ir.Store) -> bool:
         return True
     if number == 0 and (op, copysign(1, number)) in ((ops.ADD, -1), (ops.SUB, 1)):
         return True
-    if not all(_keeps(stmt, store.tensor, op, number) for stmt in statements(f.body)):
+    if not all(_keeps(stmt, store.tensor, op, number) for stmt in walk.statements(f.body)):
         return False
-    return _is_begun(f, store) if store.tensor in f.params else _has_start(f, store.tensor)
+    if store.tensor in f.params:
+        return _is_begun(f, store)
+    stored = [s.value for s in walk.statements(f.body) if isinstance(s, ir.Store) and s.tensor is store.tensor]
+    return any(_number(value) is not None for value in stored)
 
 
 def _keeps(stmt: ir.Stmt, tensor: Tensor, op: Op, number: float) -> bool:
@@ -350,18 +318,12 @@ def _keeps(stmt: ir.Stmt, tensor: Tensor, op: Op, number: float) -> bool:
     start = _number(stmt.value)
     if op is ops.ADD:
         begins = start is not None and (start != 0 or copysign(1, start) == 1)
-        return number == 0 and (begins or (is_combining(stmt) and stmt.value.op is ops.ADD))
+        return number == 0 and (begins or (walk.is_combining(stmt) and stmt.value.op is ops.ADD))
     if op is ops.MAX:
-        return (start is not None and start >= number) or (is_combining(stmt) and stmt.value.op is op)
+        return (start is not None and start >= number) or (walk.is_combining(stmt) and stmt.value.op is op)
     if op is ops.MIN:
-        return (start is not None and start <= number) or (is_combining(stmt) and stmt.value.op is op)
+        return (start is not None and start <= number) or (walk.is_combining(stmt) and stmt.value.op is op)
     return False
-
-
-def _has_start(f: ir.Function, tensor: Tensor) -> bool:
-    return any(
-        isinstance(s, ir.Store) and s.tensor is tensor and _number(s.value) is not None for s in statements(f.body)
-    )
 
 
 # -- what begins an element that was given -----------------------------------------------------------------------------
@@ -376,7 +338,7 @@ def _is_begun(f: ir.Function, store: ir.Store) -> bool:
         for before in around.stmts[:k] if isinstance(around, ir.Seq) else ():
             if any(_covers(start, loops, store, known) for start, loops in _starts(before, store.tensor)):
                 return True
-        around = children(around)[k]
+        around = walk.children(around)[k]
     return False
 
 
@@ -400,7 +362,7 @@ def _covers(start: ir.Store, loops: Sequence[ir.For], store: ir.Store, known: Lo
     if not all(_matches(a, b, own, values) for a, b in zip(start.indices, store.indices, strict=True)):
         return False
     for loop in loops:
-        low, extent = (walk.substitute(e, dict(values)) for e in range_ends(loop.range))
+        low, extent = (substitute(e, dict(values)) for e in walk.range_ends(loop.range))
         at = values.get(loop.var)
         if at is None:
             if (constant_value(extent) or 0) < 1:
@@ -442,18 +404,16 @@ def remove_undef(f: ir.Function, report: list[Entry] | None = None) -> ir.Functi
     InputError: an assumption of the nest is proved false.
     """
     ir.checked_function(f, "remove_undef")
-    checked = check_assumptions(f)
-    if not any(has_undef(*operands(s)) for s in statements(f.body) if not isinstance(s, ir.Assume)):
+    check_assumptions(f)
+    if not any(ir.has_undef(*walk.operands(s)) for s in walk.statements(f.body) if not isinstance(s, ir.Assume)):
         return f
     decisions = PassReport(f)
     unknown = [at for at in driver.cursors(f) if isinstance(at.stmt, ir.Store) and always_undef(at.stmt.value)]
-    read = _read_before_written(checked or ReachingValues(f), unknown) if unknown else set()
+    read = _read_before_written(ReachingValues(f), unknown) if unknown else set()
     gone = {at.path for at in unknown} - read
     for at in unknown:
-        if at.path in gone:
-            decisions.say(at.path, True, "a value that nobody knows is not stored")
-        else:
-            decisions.say(at.path, True, "0 is stored: what reads the element would meet one that holds nothing")
+        stored = "0 is stored: what reads the element would meet one that holds nothing"
+        decisions.say(at.path, True, "a value that nobody knows is not stored" if at.path in gone else stored)
 
     def remove_store(stmt: ir.Store, cursor: driver.Cursor) -> ir.Stmt:
         if cursor.path in gone:
@@ -461,10 +421,10 @@ def remove_undef(f: ir.Function, report: list[Entry] | None = None) -> ir.Functi
         return replace(stmt, value=zero(stmt.tensor.dtype)) if cursor.path in read else stmt
 
     def store_zeros(stmt: ir.Stmt, cursor: driver.Cursor) -> ir.Stmt:
-        if not has_undef(*operands(stmt)):
+        if not ir.has_undef(*walk.operands(stmt)):
             return stmt
         decisions.say(cursor.path, True, "0 takes the place of an undef() that is not always what counts")
-        return map_operands(stmt, _with_zeros)
+        return walk.map_operands(stmt, _with_zeros)
 
     leave: driver.StmtRules[driver.Cursor] = {
         ir.Stmt: (store_zeros,),
@@ -481,7 +441,7 @@ def remove_undef(f: ir.Function, report: list[Entry] | None = None) -> ir.Functi
 def always_undef(value: Operand) -> bool:
     """Whether every evaluation of a value involves an `undef()`."""
     return any(
-        is_undef(node) or (node.op is ops.SELECT and all(map(always_undef, node.args[1:])))
+        ir.is_undef(node) or (node.op is ops.SELECT and all(map(always_undef, node.args[1:])))
         for node in dag.reachable([value], lambda node: () if node.op in LAZY else node.args)
     )
 
@@ -494,10 +454,10 @@ def zero(dtype: str) -> Operand:
 
 
 def _with_zeros(operand: Operand) -> Operand:
-    if not has_undef(operand):
+    if not ir.has_undef(operand):
         return operand
-    new = {node: zero(node.dtype) if isinstance(node, Value) else const(0) for node in undefs(operand)}
-    return walk.rewrite(operand, new)
+    new = {node: zero(node.dtype) if isinstance(node, Value) else const(0) for node in ir.undefs(operand)}
+    return rewrite(operand, new)
 
 
 def _read_before_written(reaching: ReachingValues, stores: list[driver.Cursor]) -> set[tuple[int, ...]]:
@@ -507,7 +467,7 @@ def _read_before_written(reaching: ReachingValues, stores: list[driver.Cursor]) 
     targets = {at.stmt.tensor for at in stores if isinstance(at.stmt, ir.Store)}
     candidates: list[tuple[driver.Cursor, Operand | Tensor, set[tuple[int, ...]]]] = []
     for at in driver.cursors(f):
-        if targets.isdisjoint(read_by(at.stmt)):
+        if targets.isdisjoint(walk.read_by(at.stmt)):
             continue
         for node, sources in reaching.flow.by_element(at).items():
             writers = {s.path for s in sources if s.path in removed}

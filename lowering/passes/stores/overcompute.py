@@ -14,8 +14,9 @@ from typing import Final
 
 from bound.tir.build import together
 from bound.tir.value import Operand, Truth
-from bound.tir.walk import loaded_tensor, nodes, read_indices
+from bound.tir.walk import read_indices
 from intset.budgets import OVERCOMPUTE_ROUNDS
+from intset.config import memoized
 from intset.expr import Cond, dag
 from intset.expr.build import logical_and, logical_or
 from intset.expr.node import truth
@@ -33,13 +34,12 @@ from lowering.nest.scope import (
     proves,
     storage_of,
 )
-from lowering.nest.undef import deciding_tensors, has_undef
-from lowering.nest.walk import operands, statements
+from lowering.nest.walk import elements_read, operands, statements
 from lowering.passes.definedness import why_not_total
 from lowering.passes.loops.fusion import conflict
 from lowering.passes.reports import Entry, PassReport, until_stable
 from lowering.passes.simplify import mirrored
-from lowering.passes.stores.reaching_values import ReachingValues, check_assumptions
+from lowering.passes.stores.reaching_values import ReachingValues, check_assumptions, deciding_tensors
 
 MAX_NODES: Final = 48  # of a guard that is put in
 
@@ -75,7 +75,7 @@ def remove_branching_through_overcompute(f: ir.Function, report: list[Entry] | N
     InputError: an assumption of the nest is proved false.
     """
     ir.checked_function(f, "remove_branching_through_overcompute")
-    check_assumptions(f, account_of(f))
+    check_assumptions(f)
     decisions = PassReport(f)
     lines = {cursor.path: decisions.line(cursor.path) for cursor in _branches(f)}
     while True:
@@ -121,7 +121,7 @@ def _guards(f: ir.Function, decisions: PassReport) -> list[_Guard]:
         if any(isinstance(s, (ir.Assert, ir.Assume, ir.Evaluate)) for s in statements(stmt.then)):
             decisions.say(cursor.path, False, "it guards a check, an assumption or a host call")
             continue
-        if any(has_undef(*operands(s)) and not isinstance(s, ir.Store) for s in statements(stmt.then)):
+        if any(ir.has_undef(*operands(s)) and not isinstance(s, ir.Store) for s in statements(stmt.then)):
             decisions.say(cursor.path, False, "it guards names for undef()")
             continue
         guards.append(_Guard(cursor, parts_of_condition(stmt.cond), []))
@@ -165,17 +165,16 @@ class _Races:
 
     def __init__(self, f: ir.Function) -> None:
         self._f = f
-        self._conflicts: dict[int, str | None] = {}
 
     def around(self, cursor: driver.Cursor) -> str | None:
         """Why a statement may not run more often in the parallel loops around it."""
-        for loop in cursor.loops:
-            if loop.kind is ir.LoopKind.PARALLEL and id(loop) not in self._conflicts:
-                at = driver.cursor_of(self._f, loop)
-                self._conflicts[id(loop)] = None if conflict(loop, loop, at) is None else str(loop.var)
-        raced = (self._conflicts.get(id(loop)) for loop in cursor.loops)
-        var = next((var for var in raced if var is not None), None)
+        var = next((loop.var for loop in cursor.loops if self._may_meet(loop)), None)
         return None if var is None else f"iterations of {var}, which run side by side, might meet at one element"
+
+    @memoized
+    def _may_meet(self, loop: ir.For) -> bool:
+        is_parallel = loop.kind is ir.LoopKind.PARALLEL
+        return is_parallel and conflict(loop, loop, driver.cursor_of(self._f, loop)) is not None
 
 
 def _without_guards(
@@ -292,15 +291,11 @@ def _missing(
     values: tuple[Operand, ...], cursor: driver.Cursor, scope: Scope, reaching: ReachingValues
 ) -> tuple[str, tuple[int, ...] | None] | None:
     """The reason why values may be missing: out of bounds, uninitialized, or a trap."""
-    total = frozenset(t for t in reaching.f.inputs)
     for value in values:
         why = why_not_total(value, scope, None)
         if why is not None:
             return why, None
-        for node in nodes(value):
-            tensor = loaded_tensor(node)
-            if tensor is None:
-                continue
+        for node, tensor in elements_read(value):
             for in_bounds in in_storage(read_indices(node), storage_of(reaching.f, tensor)):
                 inside = proof_of(scope, in_bounds)
                 if not inside:
@@ -308,14 +303,15 @@ def _missing(
             touchable = proof_of(scope, is_outside(padding_of(reaching.f, tensor), read_indices(node)))
             if not touchable:
                 return f"{node!r} may be in the padding of {tensor.name}", cursor.point(touchable)
-            if tensor in total:
+            if tensor in reaching.f.inputs:
                 continue
-            for source in reaching.flow.by_element(cursor).get(node, ()):
+            sources = reaching.flow.by_element(cursor).get(node, ())
+            for source in sources:
                 if source.kind == "unwritten" or (source.kind == "unknown" and tensor not in reaching.f.params):
                     reached = proof_of(scope, ~source.where)
                     if not reached:
                         return f"{node!r} may hold nothing yet", cursor.point(reached)
-            if not reaching.flow.by_element(cursor).get(node):
+            if not sources:
                 return f"{node!r} is not known to hold anything", None
     return None
 
@@ -334,14 +330,16 @@ def remove_overcompute_through_branching(f: ir.Function, report: list[Entry] | N
     InputError: an assumption of the nest is proved false.
     """
     ir.checked_function(f, "remove_overcompute_through_branching")
+    check_assumptions(f)
     decisions = PassReport(f)
-    guarded = _guarded(f, decisions, check_assumptions(f) or ReachingValues(f))
+    guarded = _guarded(f, decisions)
     decisions.give(report)
-    return f if guarded is f else until_stable(lambda g: _guarded(g, PassReport(g), ReachingValues(g)), guarded)
+    return f if guarded is f else until_stable(lambda g: _guarded(g, PassReport(g)), guarded)
 
 
-def _guarded(f: ir.Function, decisions: PassReport, reaching: ReachingValues) -> ir.Function:
+def _guarded(f: ir.Function, decisions: PassReport) -> ir.Function:
     """Guard each store against instances that do not matter in `f`; the function itself if there are none."""
+    reaching = ReachingValues(f)
     guards: dict[tuple[int, ...], Cond] = {}
     stores = {cursor.path: cursor for cursor in driver.cursors(f) if isinstance(cursor.stmt, ir.Store)}
     idle = _unread(stores, dict.fromkeys(stores, truth(True)), reaching)
@@ -364,9 +362,7 @@ def _guarded(f: ir.Function, decisions: PassReport, reaching: ReachingValues) ->
     def guard_store(stmt: ir.Store, cursor: driver.Cursor) -> ir.Stmt:
         return ir.If(guards[cursor.path], stmt) if cursor.path in guards else stmt
 
-    return (
-        f.with_body(driver.rewritten(f.body, driver.Cursor.root(f), leave={ir.Store: (guard_store,)})) if guards else f
-    )
+    return driver.rewritten_function(f, leave={ir.Store: (guard_store,)}) if guards else f
 
 
 def _short(cond: Cond, scope: Scope) -> Cond | None:

@@ -21,27 +21,18 @@ one loop-invariant index only. The first of them stores unconditionally, so the 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, Final, NamedTuple
 
 from bound.declare import placeholder
 from bound.tensor import Tensor, element
-from bound.tir import walk
+from bound.tir.walk import loaded_tensor, read_indices, substitute
 from intset.expr import Expr, Range, Var, const, constant_value, dag
-from lowering.nest import driver, ir
+from lowering.nest import driver, ir, walk
 from lowering.nest.scope import Indices, Scope, element_accesses, redirected
-from lowering.nest.walk import (
-    bound_in,
-    operands,
-    range_ends,
-    read_by,
-    rebuilt,
-    statements,
-    tensors_read,
-    written_by,
-)
-from lowering.passes.estimates import difference, is_same, kinds_in
+from lowering.passes.estimates import difference, is_same
 from lowering.passes.simplify import shorter
 from lowering.passes.stores.dead_code import drop_unused_storage
 
@@ -63,7 +54,7 @@ class _CopyNest(NamedTuple):
         if tensor is not self.source:
             return None
         new: dict[Var, Expr] = {v: e for v, e in zip(self.loops, indices, strict=True) if v is not None}
-        return self.target, tuple(walk.substitute(e, new) for e in self.indices)
+        return self.target, tuple(substitute(e, new) for e in self.indices)
 
 
 def forward_copies(f: ir.Function) -> ir.Function:
@@ -71,15 +62,10 @@ def forward_copies(f: ir.Function) -> ir.Function:
 
     Guarantee: the destination receives the same values.
     """
-    every = list(statements(f.body))
-    allocated = {stmt.tensor for stmt in every if isinstance(stmt, ir.Allocate)}
-    if not any(isinstance(stmt, ir.Store) and walk.loaded_tensor(stmt.value) in allocated for stmt in every):
-        return f
-    uses: dict[Tensor, int] = {}
-    for stmt in every:
-        for tensor in {*read_by(stmt), *written_by(stmt)}:
-            uses[tensor] = uses.get(tensor, 0) + 1
-    return f.with_body(rebuilt(f.body, lambda stmt: _forwarded(stmt, uses) if isinstance(stmt, ir.Seq) else stmt))
+    uses = Counter(
+        tensor for stmt in walk.statements(f.body) for tensor in {*walk.read_by(stmt), *walk.written_by(stmt)}
+    )
+    return f.with_body(walk.rebuilt(f.body, lambda stmt: _forwarded(stmt, uses) if isinstance(stmt, ir.Seq) else stmt))
 
 
 def _forwarded(body: ir.Seq, uses: Mapping[Tensor, int]) -> ir.Stmt:
@@ -95,11 +81,11 @@ def _forwarded(body: ir.Seq, uses: Mapping[Tensor, int]) -> ir.Stmt:
             copy = _before_names(copy, between)
             if copy is None:
                 break
-            within = (s for part in between for s in statements(part))
-            inside = sum(stmt.tensor in (*read_by(s), *written_by(s)) for s in within)
+            within = (s for part in between for s in walk.statements(part))
+            inside = sum(stmt.tensor in (*walk.read_by(s), *walk.written_by(s)) for s in within)
             if inside + 1 == uses[stmt.tensor] and all(_is_away(part, copy) for part in between):
                 parts[end : end + 1] = []
-                parts = [rebuilt(part, partial(redirected, move=copy.move)) for part in parts if part is not stmt]
+                parts = [walk.rebuilt(part, partial(redirected, move=copy.move)) for part in parts if part is not stmt]
             break
     return ir.seq(*parts) if len(parts) < len(body.stmts) else body
 
@@ -114,7 +100,7 @@ def _before_names(copy: _CopyNest, between: Sequence[ir.Stmt]) -> _CopyNest | No
             if not isinstance(stmt.value, Expr) or not isinstance(stmt.var, Var) or dag.opaque_terms(stmt.value):
                 return None
             new: dict[Var, Expr] = {stmt.var: stmt.value}
-            indices = tuple(walk.substitute(e, new) for e in indices)
+            indices = tuple(substitute(e, new) for e in indices)
     return copy._replace(indices=indices)
 
 
@@ -122,15 +108,15 @@ def _copy_of(stmt: ir.Stmt, allocation: ir.Allocate) -> _CopyNest | None:
     """The whole-tensor copy that a statement consists of, if any."""
     ranges: dict[Var, tuple[Expr, Expr]] = {}
     while isinstance(stmt, ir.For) and not stmt.carried:
-        ranges[stmt.var] = range_ends(stmt.range)
+        ranges[stmt.var] = walk.range_ends(stmt.range)
         stmt = stmt.body
-    if not isinstance(stmt, ir.Store) or walk.loaded_tensor(stmt.value) is not allocation.tensor:
+    if not isinstance(stmt, ir.Store) or loaded_tensor(stmt.value) is not allocation.tensor:
         return None
     if stmt.tensor is allocation.tensor or stmt.tensor.dtype != allocation.tensor.dtype:
         return None
     loops: list[Var | None] = []
-    for index, r in zip(walk.read_indices(stmt.value), allocation.ranges, strict=True):
-        low, extent = range_ends(r)
+    for index, r in zip(read_indices(stmt.value), allocation.ranges, strict=True):
+        low, extent = walk.range_ends(r)
         if isinstance(index, Var) and index in ranges and index not in loops:
             if (
                 constant_value(ranges[index][0]) != 0
@@ -149,7 +135,7 @@ def _copy_of(stmt: ir.Stmt, allocation: ir.Allocate) -> _CopyNest | None:
 def _is_away(root: ir.Stmt, copy: _CopyNest) -> bool:
     """Whether a statement neither accesses the destination nor defines names for it."""
     moving = {v for v in copy.loops if v is not None}
-    for stmt in statements(root):
+    for stmt in walk.statements(root):
         if isinstance(stmt, ir.Evaluate) or (isinstance(stmt, (ir.Store, ir.Allocate)) and stmt.tensor is copy.target):
             return False
         for access in element_accesses(stmt):
@@ -166,8 +152,6 @@ def rebase(f: ir.Function) -> ir.Function:
     Guarantee: each access reads or stores the same element.
     """
     ir.checked_function(f, "rebase")
-    if ir.Allocate not in kinds_in(f.body):
-        return f
     rules: driver.StmtRules[_Rebasing] = {ir.Stmt: (_use_storage_indices,), ir.Allocate: (_from_zero,)}
     return f.with_body(driver.rewritten(f.body, _Rebasing.root(f).moved(origins={}), enter=rules))
 
@@ -182,7 +166,7 @@ class _Rebasing(driver.Cursor):
         here = super().after(old, new)
         if not isinstance(old, ir.Allocate):
             return here
-        ends = [range_ends(r) for r in old.ranges]
+        ends = [walk.range_ends(r) for r in old.ranges]
         lows = tuple(None if constant_value(extent) == 1 else low for low, extent in ends)
         if old.tensor not in self.origins and all(low is not None and constant_value(low) == 0 for low in lows):
             return here
@@ -190,7 +174,7 @@ class _Rebasing(driver.Cursor):
 
 
 def _from_zero(stmt: ir.Allocate, cursor: _Rebasing) -> ir.Allocate:
-    ranges = tuple(Range(0, range_ends(r)[1]) for r in stmt.ranges)
+    ranges = tuple(Range(0, walk.range_ends(r)[1]) for r in stmt.ranges)
     return ir.with_fields(stmt, ranges=ranges, origin=_origin(stmt, cursor.scope), padding=_padding(stmt))
 
 
@@ -198,14 +182,14 @@ def _padding(stmt: ir.Allocate) -> ir.Padding | None:
     """The untouchable elements of an allocation, in indices that count from 0."""
     if stmt.padding is None:
         return None
-    lows = (range_ends(r)[0] for r in stmt.ranges)
+    lows = (walk.range_ends(r)[0] for r in stmt.ranges)
     moved = [v if constant_value(low) == 0 else v + low for v, low in zip(stmt.padding.indices, lows, strict=True)]
     return ir.with_fields(stmt.padding, cond=stmt.padding.at(moved))
 
 
 def _origin(stmt: ir.Allocate, scope: Scope) -> tuple[Expr, ...]:
     """The tensor indices of the first element of the storage."""
-    lows = tuple(range_ends(r)[0] for r in stmt.ranges)
+    lows = tuple(walk.range_ends(r)[0] for r in stmt.ranges)
     if stmt.steps is None:
         return lows
     found = []
@@ -219,7 +203,7 @@ def _origin(stmt: ir.Allocate, scope: Scope) -> tuple[Expr, ...]:
 
 def _use_storage_indices(stmt: ir.Stmt, cursor: _Rebasing) -> ir.Stmt:
     """Count the indices of allocated tensors from the start of their storage."""
-    if cursor.origins.keys().isdisjoint((*read_by(stmt), *written_by(stmt))):
+    if cursor.origins.keys().isdisjoint((*walk.read_by(stmt), *walk.written_by(stmt))):
         return stmt
 
     def counted(index: Expr, low: Expr | None) -> Expr:
@@ -241,7 +225,8 @@ def accumulate(f: ir.Function) -> ir.Function:
 
     Guarantee: each element undergoes the same operations, in order.
     """
-    single = {s.tensor for s in statements(f.body) if isinstance(s, ir.Allocate) and _is_single(s)}
+    allocated = [s for s in walk.statements(f.body) if isinstance(s, ir.Allocate)]
+    single = {s.tensor for s in allocated if all(constant_value(walk.range_ends(r)[1]) == 1 for r in s.ranges)}
     enter: driver.StmtRules[_Variables] = {ir.Seq: (_keep_run,), ir.For: (_keep_around_loop,)}
     return f.with_body(driver.rewritten(f.body, _Variables(single), enter, {ir.Seq: (drop_unused_storage,)}))
 
@@ -253,10 +238,6 @@ class _Variables(driver.Descent):
 
     def __init__(self, tensors: set[Tensor]) -> None:
         self.tensors = tensors
-
-
-def _is_single(stmt: ir.Allocate) -> bool:
-    return all(constant_value(range_ends(r)[1]) == 1 for r in stmt.ranges)
 
 
 def _keep_run(block: ir.Seq, variables: _Variables) -> ir.Stmt:
@@ -313,13 +294,13 @@ def _keep_around_loop(loop: ir.For, variables: _Variables) -> ir.Stmt:
     inner: ir.Stmt = loop
     most = 0
     while isinstance(inner, ir.For):
-        count = constant_value(range_ends(inner.range)[1]) or 0
+        count = constant_value(walk.range_ends(inner.range)[1]) or 0
         if count < 1:
             return loop
         most, inner = max(most, count), inner.body
     if most == 1:
         return loop
-    inside = bound_in(loop)
+    inside = walk.bound_in(loop)
     for store in inner.stmts if isinstance(inner, ir.Seq) else (inner,):
         if not isinstance(store, ir.Store) or store.tensor in variables.tensors or dag.opaque_terms(*store.indices):
             continue
@@ -331,7 +312,7 @@ def _keep_around_loop(loop: ir.For, variables: _Variables) -> ir.Stmt:
 
 def _only_at(stmt: ir.Stmt, tensor: Tensor, indices: Indices, named: set[Any]) -> bool:
     """Whether a statement accesses a tensor at one index only, in loops that permit a variable."""
-    for inner in statements(stmt):
+    for inner in walk.statements(stmt):
         if isinstance(inner, (ir.Assert, ir.Evaluate)) or (isinstance(inner, ir.Allocate) and inner.tensor is tensor):
             return False
         if isinstance(inner, ir.For) and (
@@ -348,7 +329,7 @@ def _only_at(stmt: ir.Stmt, tensor: Tensor, indices: Indices, named: set[Any]) -
 def _accesses(stmt: ir.Stmt, tensor: Tensor) -> int:
     """How often the text of a statement touches a tensor."""
     total = 0
-    for inner in statements(stmt):
+    for inner in walk.statements(stmt):
         total += isinstance(inner, ir.Allocate) and inner.tensor is tensor
         total += sum(access.tensor is tensor for access in element_accesses(inner))
         total += isinstance(inner, ir.Evaluate) and tensor in (*inner.reads, *inner.writes)
@@ -357,7 +338,7 @@ def _accesses(stmt: ir.Stmt, tensor: Tensor) -> int:
 
 def _is_worth(stmts: Sequence[ir.Stmt], tensor: Tensor) -> bool:
     touching = [stmt for stmt in stmts if _accesses(stmt, tensor)]
-    if any(isinstance(inner, ir.For) for stmt in touching for inner in statements(stmt)):
+    if any(isinstance(inner, ir.For) for stmt in touching for inner in walk.statements(stmt)):
         return True
     return sum(_accesses(stmt, tensor) for stmt in touching) >= FEWEST
 
@@ -371,8 +352,8 @@ def _in_variable(stmts: Sequence[ir.Stmt], tensor: Tensor, indices: Indices, var
     def move(accessed: Tensor, _: Indices) -> tuple[Tensor, Indices] | None:
         return (acc, start) if accessed is tensor else None
 
-    changed = [rebuilt(stmt, lambda s: redirected(s, move)) for stmt in stmts]
+    changed = [walk.rebuilt(stmt, lambda s: redirected(s, move)) for stmt in stmts]
     first = stmts[0]
-    is_read = not isinstance(first, ir.Store) or tensor in tensors_read(*operands(first))
+    is_read = not isinstance(first, ir.Store) or tensor in walk.tensors_read(*walk.operands(first))
     begin = [ir.Store(acc, start, element(tensor, indices))] if is_read else []
     return [ir.Allocate(acc, (Range(0, 1),)), *begin, *changed, ir.Store(tensor, indices, element(acc, start))]

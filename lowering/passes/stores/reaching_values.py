@@ -9,8 +9,9 @@ accesses are not proved to lie in their tensors.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
+from functools import cached_property
 from typing import Any, Final, NamedTuple
 from weakref import WeakKeyDictionary
 
@@ -20,8 +21,8 @@ from bound.tensor import Tensor, element, unfinished
 from bound.tir import build, walk
 from bound.tir.build import negation
 from bound.tir.reduce import Parameter
-from bound.tir.value import CONVERT, DIV, NUMBER, Operand, Truth, Value, constant, parameter
-from bound.tir.walk import loaded_tensor, nodes
+from bound.tir.value import CONVERT, DIV, NUMBER, Operand, Truth, Value, parameter
+from bound.tir.walk import input_tensors, loaded_tensor, nodes
 from intset.errors import InputError
 from intset.expr import Cond, Expr, Var, constant_value, ops, shown
 from intset.expr.build import logical_and, logical_not, logical_or
@@ -36,20 +37,10 @@ from lowering.errors import AccessError
 from lowering.nest import driver, ir
 from lowering.nest.printer import text
 from lowering.nest.scope import Scope, in_storage, limits_of_elements, proof_of, proves, storage_of, written_in
-from lowering.nest.undef import has_undef, permission, unclear_tensors
-from lowering.nest.walk import operands, rebuilt, replaced, statements, tensors_read
+from lowering.nest.walk import elements_read, operands, rebuilt, replaced, statements, tensors_read, variables
 from lowering.passes.reports import Entry, PassReport
 
 KNOWN_CASES: Final = 16  # cases of the contents of the elements in a condition
-
-_COMPARE: Final[dict[Op, Callable[[float, float], bool]]] = {
-    ops.LT: lambda a, b: a < b,
-    ops.LE: lambda a, b: a <= b,
-    ops.GT: lambda a, b: a > b,
-    ops.GE: lambda a, b: a >= b,
-    ops.EQ: lambda a, b: a == b,
-    ops.NE: lambda a, b: a != b,
-}
 
 
 class ValueCase(NamedTuple):
@@ -74,15 +65,12 @@ class ReachingValues:
         self.f = f
         self.account = account_of(f) if account is None else account
         self.flow: Dataflow = dataflow(f, self.account)
-        self._unclear: frozenset[Tensor] | None = None
         self._has_assumptions = any(isinstance(stmt, ir.Assume) for stmt in statements(f.body))
 
-    @property
+    @cached_property
     def unclear(self) -> frozenset[Tensor]:
         """The tensors whose elements may hold an `undef()`."""
-        if self._unclear is None:
-            self._unclear = unclear_tensors(self.f)
-        return self._unclear
+        return unclear_tensors(self.f)
 
     # -- cases --------------------------------------------------------------------------------------------------
 
@@ -102,28 +90,26 @@ class ReachingValues:
         """
         told: list[list[tuple[Cond, Operand, Operand | None]]] = []
         count = 1
-        if any(loaded_tensor(node) is not None for node in nodes(*operands)):
-            sources = self.flow.by_element(cursor)
-            always = always_read(*operands)
-            for node in nodes(*operands):
-                tensor = loaded_tensor(node)
-                reaching = sources.get(node, ()) if tensor is not None else ()
-                values = [(s.where, node, _value(s, tensor)) for s in reaching]
-                if any(value is not None for _, _, value in values):
-                    if node not in always:
-                        unreached = logical_not(logical_or(*(s.where for s in reaching)))
-                        values += [] if unreached is truth(False) else [(unreached, node, None)]
-                    count *= len(values)
-                    if count > KNOWN_CASES:
-                        break
-                    told.append(values)
+        read = list(elements_read(*operands))
+        sources = self.flow.by_element(cursor) if read else {}
+        always = always_read(*operands) if read else set()
+        for node, tensor in read:
+            values = [(s.where, node, _value(s, tensor)) for s in sources.get(node, ())]
+            if any(value is not None for _, _, value in values):
+                if node not in always:
+                    unreached = logical_not(logical_or(*(where for where, _, _ in values)))
+                    values += [] if unreached is truth(False) else [(unreached, node, None)]
+                count *= len(values)
+                if count > KNOWN_CASES:
+                    break
+                told.append(values)
         for combination in itertools.product(*told) if count <= KNOWN_CASES else [()]:
             where = tuple(cond for cond, _, _ in combination)
             yield ValueCase(where, {node: value for _, node, value in combination if value is not None})
 
     def decides(self, cursor: driver.Cursor, part: Operand) -> bool | None:
         """The constant truth of a condition at a position; `None` if unknown."""
-        if has_undef(part):
+        if ir.has_undef(part):
             return None
         answer = self._decides(cursor, part, [])
         facts = self.assumed(cursor, part) if answer is None else []
@@ -133,34 +119,12 @@ class ReachingValues:
         return self._decides(cursor, part, facts) if facts else answer
 
     def _decides(self, cursor: driver.Cursor, part: Operand, facts: list[Truth]) -> bool | None:
-        answer: bool | None = None
-        for case, here in self._known_to(cursor, part, facts):
-            holds = decided(_settled(replaced(part, case.values)), here)
-            if holds is None or (answer is not None and holds is not answer):
-                if proves(here, truth(False)):
-                    continue
-                return None
-            answer = holds
-        return answer
-
-    def refutes(self, cursor: driver.Cursor, cond: Operand) -> bool:
-        """Whether a condition fails at every point of a reachable position."""
-        if self._refutes(cursor, cond, []):
-            return True
-        facts = self.assumed(cursor, cond)
-        return any(build.negation(cond) is fact for fact in facts) or (
-            bool(facts) and self._refutes(cursor, cond, facts)
-        )
-
-    def _refutes(self, cursor: driver.Cursor, cond: Operand, facts: list[Truth]) -> bool:
-        is_reached = False
-        for case, here in self._known_to(cursor, cond, facts):
-            fails = build.negation(_settled(replaced(cond, case.values)))
-            if not decided(fails, here):
-                return False
-            is_vacuous = proves(here, truth(False)) or (isinstance(fails, Cond) and proof_of(here, fails).vacuous)
-            is_reached = is_reached or not is_vacuous
-        return is_reached
+        truths = {
+            decided(replaced(part, case.values), here)
+            for case, here in self._known_to(cursor, part, facts)
+            if not proves(here, truth(False))
+        }
+        return truths.pop() if len(truths) == 1 else None if truths else True
 
     def _known_to(self, cursor: driver.Cursor, part: Operand, facts: list[Truth]) -> Iterator[tuple[ValueCase, Scope]]:
         """The cases of a condition, each paired with its scope."""
@@ -171,12 +135,10 @@ class ReachingValues:
 
     def assumed(self, cursor: driver.Cursor, *operands: Operand) -> list[Truth]:
         """Assumptions about elements in operands, other than their values."""
-        read = [node for node in nodes(*operands) if loaded_tensor(node) is not None]
-        if not read or not self._has_assumptions:
-            return []
-        assumed = self.flow.assumed(cursor)
+        read = list(elements_read(*operands)) if self._has_assumptions else []
+        assumed = self.flow.assumed(cursor) if read else {}
         told: list[Any] = []
-        for where, fact in (one for node in read for one in assumed.get(node, ())):
+        for where, fact in (one for node, _ in read for one in assumed.get(node, ())):
             if isinstance(fact, Cond):
                 told.append(logical_or(logical_not(where), fact))
             elif proves(cursor.scope, where):
@@ -185,9 +147,8 @@ class ReachingValues:
 
     def why_not_decided(self, cursor: driver.Cursor, part: Operand) -> tuple[str, tuple[int, ...] | None]:
         """The reason why a condition is undecided, and loop values of a counterexample."""
-        for node in nodes(part):
-            tensor = loaded_tensor(node)
-            for source in self.flow.by_element(cursor).get(node, ()) if tensor is not None else ():
+        for node, tensor in elements_read(part):
+            for source in self.flow.by_element(cursor).get(node, ()):
                 here = cursor.scope.where(source.where)
                 if _value(source, tensor) is None and not proves(here, truth(False)):
                     point = cursor.point(proof_of(cursor.scope, ~source.where))
@@ -225,27 +186,26 @@ class ReachingValues:
         return conditions
 
 
-def _told(source: Source, tensor: Tensor | None) -> str:
+def _told(source: Source, tensor: Tensor) -> str:
     """Describe element contents of unknown value."""
-    kind = "a value" if tensor is None else tensor.dtype
     return {
         "entry": "what it was given",
         "unwritten": "unwritten",
         "assume": f"what line {source.line} assumes, which is no value that is known",
-        "store": f"what line {source.line} stores, of which it is not known that {kind} holds it as it is written",
+        "store": f"what line {source.line} stores, of which it is not known that {tensor.dtype} holds it as it is"
+        " written",
     }.get(source.kind, "one of several values, or one that nobody knows")
 
 
 def _may_keep(stmt: ir.Store) -> bool:
     """Whether a store reads its own tensor: necessary for keeping the element."""
-    reads = any(loaded_tensor(node) is stmt.tensor for node in nodes(stmt.value))
-    return reads and not has_undef(stmt.value)
+    return stmt.tensor in tensors_read(stmt.value) and not ir.has_undef(stmt.value)
 
 
-def _value(source: Source, tensor: Tensor | None) -> Operand | None:
+def _value(source: Source, tensor: Tensor) -> Operand | None:
     """The contents that a reaching definition implies; `None` unless that is a stable expression."""
     value = source.value
-    if value is None or tensor is None or has_undef(value):
+    if value is None or ir.has_undef(value):
         return None
     if isinstance(value, Value) and dtypes.is_float(value.dtype):
         return value if value.op is NUMBER and source.kind != "unknown" else None
@@ -263,7 +223,8 @@ def decided(cond: Operand, scope: Scope) -> bool | None:
         return bool(cond.data)
     if cond.op in ops.COMPARISONS:
         a, b = (_number(arg) for arg in cond.args)
-        return None if a is None or b is None else bool(_COMPARE[cond.op](a, b))
+        assert cond.op.meaning is not None
+        return None if a is None or b is None else bool(cond.op.meaning(a, b))
     if cond.op is ops.NOT:
         inner = decided(cond.args[0], scope)
         return None if inner is None else not inner
@@ -345,21 +306,39 @@ _NEUTRAL: Final[dict[Op, tuple[float | None, float | None]]] = {
 }
 
 
-def _settled(cond: Operand) -> Operand:
-    """A condition with the integers that a float function of constants is, as constants of floats."""
-    if isinstance(cond, Cond):
-        return cond
-    new = {
-        node: constant(float(node.args[0].data), node.dtype)
-        for node in nodes(cond)
-        if isinstance(node, Value)
-        and node.op is CONVERT
-        and dtypes.is_float(node.dtype)
-        and isinstance(node.args[0], Expr)
-        and node.args[0].op is ops.CONST
-        and abs(node.args[0].data) <= 1 << 11
-    }
-    return walk.rewrite(cond, new) if new else cond
+# -- unknown values ---------------------------------------------------------------------------------------------------
+
+
+def unclear_tensors(f: ir.Function) -> frozenset[Tensor]:
+    """The tensors whose elements may depend on an `undef()`."""
+    found: set[Tensor] = set()
+    names: set[Operand] = set()
+    while True:
+        size = len(found) + len(names)
+        for stmt in statements(f.body):
+            if isinstance(stmt, ir.Assume):
+                found.update(tensors_read(stmt.cond) if ir.has_undef(stmt.cond) else ())
+            elif isinstance(stmt, (ir.Store, ir.Let)):
+                value = stmt.value
+                is_unclear = ir.has_undef(value) or any(t in found for t in tensors_read(value))
+                if is_unclear or any(v in names for v in variables(value)):
+                    found.update([stmt.tensor] if isinstance(stmt, ir.Store) else [])
+                    names.update([stmt.var] if isinstance(stmt, ir.Let) else [])
+        if len(found) + len(names) == size:
+            return frozenset(found)
+
+
+def deciding_tensors(stmt: ir.Stmt) -> Iterator[Tensor]:
+    """The tensors that control a statement: in conditions, ranges, indices, and values of names."""
+    if not isinstance(stmt, ir.Store):
+        yield from input_tensors(operands(stmt))
+        return
+    yield from input_tensors(stmt.indices)
+    for node in nodes(stmt.value):
+        if loaded_tensor(node) is not None:
+            yield from input_tensors(node.args)
+        elif node.op is ops.SELECT:
+            yield from input_tensors(node.args[:1])
 
 
 # -- assumptions ------------------------------------------------------------------------------------------------------
@@ -389,7 +368,7 @@ def remove_assume(f: ir.Function, report: list[Entry] | None = None) -> ir.Funct
     required: list[ir.Requirement] = []
 
     def remove(stmt: ir.Assume, cursor: _WithNames) -> ir.Stmt:
-        permitted = permission(stmt.cond)
+        permitted = ir.permission(stmt.cond)
         if permitted is not None and permitted[1] in local and not stmt.proved:
             decisions.say(cursor.path, False, f"it lets {permitted[1].name} be read before it is written")
             return stmt
@@ -457,14 +436,14 @@ def _checked(f: ir.Function) -> ir.Function:
 
 def _follows(f: ir.Function, claim: ir.Assume, cursor: driver.Cursor, reaching: ReachingValues) -> bool:
     """Whether preceding statements prove an assumption."""
-    if has_undef(claim.cond):
+    if ir.has_undef(claim.cond):
         return _is_readable(f, claim, cursor)
     return reaching.decides(cursor, claim.cond) is True
 
 
 def _is_readable(f: ir.Function, claim: ir.Assume, cursor: driver.Cursor) -> bool:
     """Whether the element that `c or T[i] == undef()` permits to read holds something wherever c is false."""
-    permitted = permission(claim.cond)
+    permitted = ir.permission(claim.cond)
     if permitted is None:
         return False
     unless, tensor, indices = permitted
@@ -481,35 +460,28 @@ def _is_readable(f: ir.Function, claim: ir.Assume, cursor: driver.Cursor) -> boo
 # -- refuted assumptions ---------------------------------------------------------------------------------------------
 
 
-def check_assumptions(f: ir.Function, account: Account | None = None) -> ReachingValues | None:
+def check_assumptions(f: ir.Function) -> None:
     """Refuse a nest with an assumption that is proved false where it stands.
-
-    Returns
-    -------
-    The reaching values of the function, if they were asked.
 
     Raises
     ------
     InputError: an assumption is proved false.
     """
-    if not any(isinstance(stmt, ir.Assume) for stmt in statements(f.body)):
-        return None
     written = written_in(f.body)
     reaching: ReachingValues | None = None
-    for cursor in driver.cursors(f):
+    for cursor in driver.cursors(f) if any(isinstance(stmt, ir.Assume) for stmt in statements(f.body)) else ():
         stmt = cursor.stmt
-        if not isinstance(stmt, ir.Assume) or has_undef(stmt.cond):
+        if not isinstance(stmt, ir.Assume) or ir.has_undef(stmt.cond):
             continue
         is_false = False
         if any(t in written for t in tensors_read(stmt.cond)):
-            reaching = reaching or ReachingValues(f, account)
-            is_false = reaching.refutes(cursor, stmt.cond)
+            reaching = reaching or ReachingValues(f)
+            is_false = reaching.decides(cursor, stmt.cond) is False
         elif isinstance(stmt.cond, Cond):
             proof = proof_of(cursor.scope, ~stmt.cond)
             is_false = bool(proof) and not proof.vacuous
         if is_false:
             raise InputError(f"the assumption {shown(stmt.cond)} is false wherever it is reached")
-    return reaching
 
 
 # -- checks of accesses -----------------------------------------------------------------------------------------------

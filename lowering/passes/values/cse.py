@@ -18,30 +18,15 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from typing import Final, TypeAlias
 
 from bound.tensor import Tensor
-from bound.tir import walk
 from bound.tir.reduce import Parameter
 from bound.tir.value import Operand
-from bound.tir.walk import Part
+from bound.tir.walk import Part, nodes, operations, rewrite
 from intset.expr import Expr, Node, Range, Var, const, constant_value, dag, ops
 from intset.expr.definedness import definedness
-from lowering.nest import driver, ir
+from lowering.nest import driver, ir, walk
 from lowering.nest.names import label_of
 from lowering.nest.scope import element_accesses
-from lowering.nest.walk import (
-    Old,
-    OnOperand,
-    bound_in,
-    children,
-    map_operands,
-    operands,
-    range_ends,
-    rebuilt,
-    replaced,
-    statements,
-    transform,
-    with_children,
-)
-from lowering.passes.estimates import Counts, Uses, kinds_in
+from lowering.passes.estimates import Counts, Uses
 
 FEWEST: Final = 2  # operations of what gets a name; a division counts twice
 _NOT_MOVED: Final = (ops.LOAD, ops.CAST, ops.ASSERTING)
@@ -106,7 +91,7 @@ class _IndexNaming:
         uses = Uses(self.counts, stmts)
         often = [e for e, times in uses.of.items() if times > 1 and e not in known]
         inner = [stmt for stmt in stmts if not isinstance(stmt, ir.Let)]
-        deeper = {v for stmt in inner for v in bound_in(stmt) if not isinstance(v, Tensor)}
+        deeper = {v for stmt in inner for v in walk.bound_in(stmt) if not isinstance(v, Tensor)}
         here = {*own, *(stmt.var for stmt in stmts if isinstance(stmt, ir.Let))}
         candidates = [e for e in often if self.may_be_named(e, here, deeper) and _is_defined_before(e, stmts)]
         unnamed = body if all(map(operator.is_, stmts, ir.flat(body))) else ir.seq(*stmts)
@@ -175,15 +160,15 @@ def _with_lets(stmts: Sequence[ir.Stmt], names: Mapping[Expr, Var], defined: Col
         inside: dict[Expr, None] = {}
         if isinstance(stmt, ir.If):
             then, orelse = (set(_named_in(part, names)) for part in (stmt.then, stmt.orelse or ir.Seq()))
-            tested = {node for node in walk.nodes(stmt.cond) if node in names}
+            tested = {node for node in nodes(stmt.cond) if node in names}
             inside = {e: None for e in used if times[e] == 1 and e not in tested and (e in then) != (e in orelse)}
         for e in used:
             if e not in inside and e not in done:
                 done.add(e)
-                new.append(ir.Let(names[e], walk.rewrite(e, {o: var for o, var in names.items() if o is not e})))
+                new.append(ir.Let(names[e], rewrite(e, {o: var for o, var in names.items() if o is not e})))
         if isinstance(stmt, ir.If) and inside:
-            parts = [_with_lets(ir.flat(part), names, inside) for part in children(stmt)]
-            stmt = with_children(map_operands(stmt, lambda e: walk.rewrite(e, names)), tuple(parts))
+            parts = [_with_lets(ir.flat(part), names, inside) for part in walk.children(stmt)]
+            stmt = walk.with_children(walk.map_operands(stmt, lambda e: rewrite(e, names)), tuple(parts))
         else:
             stmt = _rewritten(stmt, names)
         new.append(stmt)
@@ -192,29 +177,29 @@ def _with_lets(stmts: Sequence[ir.Stmt], names: Mapping[Expr, Var], defined: Col
 
 def _named_in(root: ir.Stmt, names: Collection[Expr]) -> Iterator[Expr]:
     """The named expressions in a statement, subexpressions first."""
-    for stmt in statements(root):
+    for stmt in walk.statements(root):
         for operand in _shown(stmt):
             for e in dag.postorder((operand,)):
                 if isinstance(e, Expr) and e in names:
                     yield e
 
 
-def _rewritten(root: ir.Stmt, names: Mapping[Old, Operand]) -> ir.Stmt:
-    return rebuilt(root, lambda stmt: _changed(stmt, lambda e: walk.rewrite(e, names)))
+def _rewritten(root: ir.Stmt, names: Mapping[walk.Old, Operand]) -> ir.Stmt:
+    return walk.rebuilt(root, lambda stmt: _changed(stmt, lambda e: rewrite(e, names)))
 
 
 def _shown(stmt: ir.Stmt) -> tuple[Operand, ...]:
     """The operands of a statement that may use names."""
     if isinstance(stmt, ir.Allocate):
         return stmt.origin or ()
-    return () if isinstance(stmt, (ir.For, ir.Assume)) else operands(stmt)
+    return () if isinstance(stmt, (ir.For, ir.Assume)) else walk.operands(stmt)
 
 
-def _changed(stmt: ir.Stmt, change: OnOperand) -> ir.Stmt:
+def _changed(stmt: ir.Stmt, change: walk.OnOperand) -> ir.Stmt:
     """Apply a change to each operand that may use names."""
     if isinstance(stmt, ir.Allocate):
         return stmt if stmt.origin is None else ir.with_fields(stmt, origin=tuple(map(change, stmt.origin)))
-    return stmt if isinstance(stmt, (ir.For, ir.Assume)) else map_operands(stmt, change)
+    return stmt if isinstance(stmt, (ir.For, ir.Assume)) else walk.map_operands(stmt, change)
 
 
 MAX_NODES: Final = 9  # expressions of more nodes, and selects, get a name
@@ -233,8 +218,6 @@ def name_minima(f: ir.Function, names: dict[tuple[str, Expr], Var] | None = None
     names: variables by text and value, shared by the nests of a schedule: answers about one nest serve the others.
         New names are added.
     """
-    if ir.Allocate not in kinds_in(f.body):
-        return f
     shared = {} if names is None else names
     unused = dict(shared)
 
@@ -245,14 +228,14 @@ def name_minima(f: ir.Function, names: dict[tuple[str, Expr], Var] | None = None
         own: dict[Expr, Var] = {}
         for inner in block.stmts:
             for k, r in enumerate(inner.ranges if isinstance(inner, ir.Allocate) else ()):
-                low = range_ends(r)[0]
+                low = walk.range_ends(r)[0]
                 if isinstance(inner, ir.Allocate) and low not in own and _is_long(low):
                     key = (f"{inner.tensor.name}.min{k}", low)
                     var = unused.pop(key) if key in unused else Var(key[0])
                     shared.setdefault(key, var)
-                    lets.append(ir.Let(var, walk.rewrite(low, dict(own))))
+                    lets.append(ir.Let(var, rewrite(low, dict(own))))
                     own[low] = var
-        return ir.seq(*lets, transform(block, lambda e: walk.rewrite(e, dict(own)))) if own else block
+        return ir.seq(*lets, walk.transform(block, lambda e: rewrite(e, dict(own)))) if own else block
 
     return f.with_body(driver.rewritten(f.body, driver.Descent(), leave={ir.Seq: (name_long_minima,)}))
 
@@ -275,14 +258,12 @@ def inline_values(f: ir.Function, most: int = MOST) -> ir.Function:
 
     Guarantee: equal values.
     """
-    if ir.Let not in kinds_in(f.body):
-        return f
     return f.with_body(with_inlined_names(f.body, lambda value: is_short(value, most)))
 
 
 def with_inlined_names(root: ir.Stmt, is_inlined: Callable[[Operand], bool]) -> ir.Stmt:
     """A nest without the names of integer variables whose values, names inlined, satisfy a condition."""
-    if not any(isinstance(stmt, ir.Let) for stmt in statements(root)):
+    if not any(isinstance(stmt, ir.Let) for stmt in walk.statements(root)):
         return root
     enter = {ir.Stmt: (driver.each_operand(_use_values),), ir.Let: (_drop_inlined_name,)}
     return driver.rewritten(root, _Inlining({}, is_inlined), enter)
@@ -309,16 +290,16 @@ class _Inlining(driver.Descent):
     def after(self, old: ir.Stmt, new: ir.Stmt) -> _Inlining:
         if not isinstance(old, ir.Let) or not ir.is_empty(new):
             return self
-        return _Inlining({**self.known, old.var: replaced(old.value, self.known)}, self.is_inlined)
+        return _Inlining({**self.known, old.var: walk.replaced(old.value, self.known)}, self.is_inlined)
 
 
 def _drop_inlined_name(stmt: ir.Let, names: _Inlining) -> ir.Stmt:
-    value = replaced(stmt.value, names.known)
+    value = walk.replaced(stmt.value, names.known)
     return ir.Seq() if isinstance(stmt.var, Var) and names.is_inlined(value) else ir.with_fields(stmt, value=value)
 
 
 def _use_values(operand: Operand, names: _Inlining) -> Operand:
-    return replaced(operand, names.known) if names.known else operand
+    return walk.replaced(operand, names.known) if names.known else operand
 
 
 # -- order of sums ---------------------------------------------------------------------------------------------------
@@ -337,15 +318,15 @@ def regrouped(operand: Part, order: Order) -> Part:
     Sums with subtracted terms stay: if all terms are nonnegative, no partial sum exceeds the total, so no step needs a
     wider type.
     """
-    if walk.operations(operand).isdisjoint(SUMS):
+    if operations(operand).isdisjoint(SUMS):
         return operand
     new: dict[Operand, Operand] = {}
-    for node in walk.nodes(operand):
+    for node in nodes(operand):
         if node.op in SUMS and isinstance(node, Expr):
-            ordered = _sorted(walk.rewrite(node, new) if new else node, order)
+            ordered = _sorted(rewrite(node, new) if new else node, order)
             if ordered is not node:
                 new[node] = ordered
-    return walk.rewrite(operand, new) if new else operand
+    return rewrite(operand, new) if new else operand
 
 
 def _summands(e: Expr) -> Iterator[tuple[int, Expr]]:
@@ -417,7 +398,7 @@ class Labels:
         axes: dict[Expr, str] = {}
         origins: dict[Expr, str] = {}
         local: dict[Expr, str] = {}
-        for stmt in statements(ir.seq(*stmts)):
+        for stmt in walk.statements(ir.seq(*stmts)):
             if isinstance(stmt, ir.Allocate):
                 for k, low in enumerate(stmt.origin or ()):
                     origins.setdefault(low, f"{stmt.tensor.name}.min{k}")
@@ -432,7 +413,7 @@ class Labels:
                         local.setdefault(index, f"{tensor.name}.{name}")
             self.whole.update(
                 _without_number(arg)
-                for node in walk.nodes(*operands(stmt))
+                for node in nodes(*walk.operands(stmt))
                 if node.op in _WHOLE
                 for arg in node.args
                 if isinstance(arg, Expr)
@@ -481,8 +462,6 @@ def name_ends(f: ir.Function) -> ir.Function:
 
     Guarantee: equal values.
     """
-    if ir.Let not in kinds_in(f.body):
-        return f
     return f.with_body(driver.rewritten(f.body, _ShortNames({}, {}), enter={ir.For: (_shorten_range,)}))
 
 
@@ -497,7 +476,7 @@ class _ShortNames(driver.Descent):
     def after(self, old: ir.Stmt, new: ir.Stmt) -> _ShortNames:
         if not isinstance(old, ir.Let) or not isinstance(old.var, Var):
             return self
-        value = replaced(old.value, self.inlined)
+        value = walk.replaced(old.value, self.inlined)
         if not is_short(value, MOST):
             return self
         return _ShortNames({**self.names, old.value: old.var}, {**self.inlined, old.var: value})
@@ -506,21 +485,21 @@ class _ShortNames(driver.Descent):
 def _shorten_range(loop: ir.For, around: _ShortNames) -> ir.For:
     if not around.names:
         return loop
-    low, extent = range_ends(loop.range)
+    low, extent = walk.range_ends(loop.range)
     shorter = [_by_names(e, around.names) for e in (low, extent)]
     return loop if shorter == [low, extent] else ir.with_fields(loop, range=Range(*shorter))
 
 
 def _by_names(e: Expr, names: Mapping[Operand, Expr]) -> Expr:
     new: dict[Operand, Operand] = {}
-    for node in walk.nodes(e):
-        known = walk.rewrite(node, new) if new else node
+    for node in nodes(e):
+        known = rewrite(node, new) if new else node
         named = names.get(known, known)
         if isinstance(named, Expr) and named.op in SUMS:
             named = _sum_by_names(named, names)
         if named is not node:
             new[node] = named
-    found: Expr = walk.rewrite(e, new)
+    found: Expr = rewrite(e, new)
     return found
 
 

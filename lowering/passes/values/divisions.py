@@ -57,19 +57,12 @@ def lower_divisions(f: ir.Function, bits: int = 64) -> ir.Function:
         in 64 bits.
     """
     ir.checked_function(f, "lower_divisions")
-    if not may_divide(f) and not any(map(_is_empty_loop, statements(f.body))):
-        return f
-    return f.with_body(driver.rewritten(f.body, driver.Cursor.root(f), leave=_rules(bits, lambda _: None)))
+    return driver.rewritten_function(f, leave=_rules(bits, lambda _: None))
 
 
 def may_divide(f: ir.Function) -> bool:
     """Whether a nest has divisions, or data that a function with divisions may compute."""
     return not _CHANGING.isdisjoint(operations_in(f.body))
-
-
-def _is_empty_loop(stmt: ir.Stmt) -> bool:
-    count = constant_value(range_ends(stmt.range)[1]) if isinstance(stmt, ir.For) else None
-    return count is not None and count <= 0
 
 
 def lowered_parts(f: ir.Function, bits: int = 64) -> tuple[Lowered[Node], ...]:

@@ -8,7 +8,7 @@ under the conditions of its evaluation.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final, TypeAlias, TypeGuard
 
@@ -16,7 +16,7 @@ import intset
 from bound.schedule import simple
 from bound.tensor import Tensor
 from bound.tir import walk
-from bound.tir.value import READ, REDUCE, Operand, Value
+from bound.tir.value import Operand, Value
 from bound.tir.walk import loaded_tensor, read_indices
 from intset.config import Effort, tiers_within
 from intset.context import Context
@@ -31,7 +31,6 @@ from lowering.nest.printer import end_of
 from lowering.nest.scope import Scope, scope_of
 from lowering.nest.walk import operands, range_ends, statements, transform
 from lowering.passes.definedness import parts_of
-from lowering.passes.estimates import operations_in
 
 BITS: Final = 32  # of the narrow type
 Shapes: TypeAlias = "Mapping[Tensor, tuple[Expr, ...]]"
@@ -74,7 +73,7 @@ def narrow(f: ir.Function) -> Width:
     with intset.using(tiers=tiers_within(Effort.DEFAULT)):
         scope = scope_of(f)
         spans, shapes = Spans(scope.ctx, BITS), {t: t.extents for t in f.params}
-        root = _WidthDescent(scope, spans, scope, _named_data(f.body), shapes)
+        root = _WidthDescent(scope, spans, _named_data(f.body), shapes)
         refused = (width for stmt, here in driver.walked(f.body, root) for width in _refused(stmt, here))
         return next(filter(None, refused), Width(32))
 
@@ -92,29 +91,27 @@ class _WidthDescent(driver.Descent):
 
     Attributes
     ----------
-    spans: constant intervals of the variables in sight, under the conditions of a scope around this one.
-    spans_scope: that scope.
+    spans: constant intervals of the variables in sight, without the conditions of branches.
     data: names of what depends on data, and is computed in 64 bits.
     shapes: the extents of each tensor in sight.
     """
 
-    __slots__ = ("data", "scope", "shapes", "spans", "spans_scope")
+    __slots__ = ("data", "scope", "shapes", "spans")
 
-    def __init__(self, scope: Scope, spans: Spans, spans_scope: Scope, data: frozenset[Var], shapes: Shapes) -> None:
-        self.scope, self.spans, self.spans_scope = scope, spans, spans_scope
-        self.data, self.shapes = data, shapes
+    def __init__(self, scope: Scope, spans: Spans, data: frozenset[Var], shapes: Shapes) -> None:
+        self.scope, self.spans, self.data, self.shapes = scope, spans, data, shapes
 
     def at(self, scope: Scope, spans: Spans | None = None) -> _WidthDescent:
         """Return this descent in another scope, optionally with other intervals."""
         if scope is self.scope:
             return self
-        return _WidthDescent(scope, spans or self.spans, self.spans_scope, self.data, self.shapes)
+        return _WidthDescent(scope, spans or self.spans, self.data, self.shapes)
 
     def after(self, old: ir.Stmt, new: ir.Stmt) -> _WidthDescent:
         if isinstance(old, ir.Allocate):
             extents = tuple(range_ends(r)[1] for r in old.ranges)
             shapes = {**self.shapes, old.tensor: extents}
-            return _WidthDescent(self.scope, self.spans, self.spans_scope, self.data, shapes)
+            return _WidthDescent(self.scope, self.spans, self.data, shapes)
         if (
             isinstance(old, ir.Let)
             and isinstance(old.var, Var)
@@ -127,8 +124,6 @@ class _WidthDescent(driver.Descent):
     def inside(self, loop: ir.For) -> _WidthDescent:
         low, extent = range_ends(loop.range)
         ends = (low, end_of(low, extent) - 1)
-        if not all(map(self.spans.fit, ends)):
-            self._sharpen()
         return self.at(self.scope.inside(loop), self.spans.inside(loop.var, *ends))
 
     def then(self, branch: ir.If) -> _WidthDescent:
@@ -142,18 +137,11 @@ class _WidthDescent(driver.Descent):
         inside = self.scope.inside(loop)
         low, extent = range_ends(loop.range)
         scope = inside if all(c.after_last for c in loop.carried) else inside.where(loop.var + 1 < low + extent)
-        return _WidthDescent(scope, Spans(scope.ctx, BITS), scope, self.data, self.shapes)
-
-    def _sharpen(self) -> bool:
-        """Bring the conditions of this scope into the intervals; returns whether that may tell more."""
-        if self.spans_scope is self.scope:
-            return False
-        self.spans, self.spans_scope = Spans(self.scope.ctx, BITS), self.scope
-        return True
+        return _WidthDescent(scope, Spans(scope.ctx, BITS), self.data, self.shapes)
 
     def refused(self, e: Expr, conditions: tuple[Cond, ...]) -> Width | None:
         """Why an expression forces a wider type; `None` where it fits under the conditions."""
-        if self.spans.fit(e) or (self._sharpen() and self.spans.fit(e)):
+        if self.spans.fit(e):
             return None
         ctx = self.scope.where(*conditions).ctx
         proof = None if fits_by_intervals(ctx, e, BITS) else ctx.fits(e, BITS)
@@ -162,8 +150,6 @@ class _WidthDescent(driver.Descent):
 
 def _refused(stmt: ir.Stmt, here: _WidthDescent) -> Iterator[Width | None]:
     """For each index expression that the statement computes, why it forces a wider type."""
-    if here.spans.fit_statement(stmt, here.shapes):
-        return
     for e, conditions in _index_expressions(stmt, here.shapes):
         if not (e in here.data and isinstance(stmt, ir.Store)):  # which is stored as it is
             yield here.refused(e, conditions)
@@ -284,12 +270,8 @@ def _candidates(f: ir.Function) -> Iterator[tuple[Cond, ...]]:
 
 
 def _limits(f: ir.Function, most: int) -> list[Cond]:
-    return [limit for v in f.sizes for limit in (v <= most, v >= (0 if _is_counted(f, v) else -most))]
-
-
-def _is_counted(f: ir.Function, size: Var) -> bool:
-    """Whether a size is an extent of a parameter and therefore nonnegative."""
-    return any(size is e for t in f.params for e in t.extents)
+    counted = {e for t in f.params for e in t.extents}  # an extent is nonnegative
+    return [limit for v in f.sizes for limit in (v <= most, v >= (0 if v in counted else -most))]
 
 
 def _shapes(f: ir.Function) -> Iterator[tuple[Expr, ...]]:
@@ -313,8 +295,6 @@ def _nodes(f: ir.Function) -> Iterator[object]:
 
 def with_short_signs(f: ir.Function) -> ir.Function:
     """Replace `x >> 63` by `x >> 31`: for 32-bit values both give the sign."""
-    if ops.SHR not in operations_in(f.body):
-        return f
     return f.with_body(transform(f.body, _short_signs))
 
 
@@ -340,7 +320,6 @@ def _is_wide_shift(node: object) -> bool:
 Span: TypeAlias = "tuple[int, int] | None"
 MAX_STEPS: Final = 200  # larger expressions are not looked at
 _REMAINDERS: Final = (ops.FLOORMOD, ops.TRUNCMOD)
-_NOT_NARROW: Final = frozenset((ops.LOAD, ops.CAST, REDUCE))  # what depends on data is computed in 64 bits
 _ASKED: Final = (ops.VAR, ops.LOAD, ops.CAST, *ops.DIVISIONS, ops.BITAND, ops.BITOR, ops.BITXOR, ops.BITNOT, ops.ABS)
 
 
@@ -396,10 +375,11 @@ class Spans:
             span = _span(self.ctx.frame.known, node, [spans.get(arg) for arg in node.args])
         if not self._holds(span):
             return False
-        if node.op in _REMAINDERS and _may_trap(spans[node.args[0]], spans[node.args[1]], self._least):
-            return False
-        if node.op in (ops.SHL, ops.SHR) and not _is_amount(spans[node.args[1]], self.bits):
-            return False
+        if node.op in _REMAINDERS or node.op in (ops.SHL, ops.SHR):
+            (least, _), (low, high) = (spans[arg] for arg in node.args)
+            traps = least <= self._least and low <= -1 <= high  # MIN rem -1
+            if traps if node.op in _REMAINDERS else not 0 <= low <= high < self.bits:
+                return False
         spans[node] = span
         return True
 
@@ -407,71 +387,6 @@ class Spans:
         """Whether `bits` signed bits represent every number of an interval."""
         low, high = span or EVERYTHING
         return low is not None and high is not None and self._least <= low and high <= self._most
-
-    def fit_statement(self, stmt: ir.Stmt, shapes: Shapes) -> bool:
-        """Whether intervals show that every integer that a statement computes fits.
-
-        `False` where it computes with data or carries variables: conditions of evaluation may be needed there.
-
-        Parameters
-        ----------
-        shapes: the extents of each tensor in sight.
-        """
-        if isinstance(stmt, ir.Assume):  # nothing computes it
-            return True
-        if isinstance(stmt, ir.For):
-            low, extent = range_ends(stmt.range)
-            if stmt.carried or not (self._fit_operand(low, shapes) and self._fit_operand(extent, shapes)):
-                return False
-            return self._holds(of_operation(ops.ADD, self._of[low], self._of[extent]))
-        if isinstance(stmt, ir.Allocate):
-            ends = [end for r in stmt.ranges for end in range_ends(r)]
-            size = [(ops.MUL if k else ops.ADD, extent) for k, extent in enumerate(ends[1::2])]
-            return all(self._fit_operand(e, shapes) for e in (*ends, *(stmt.origin or ()))) and self._fit_steps(size)
-        if not all(self._fit_operand(operand, shapes) for operand in operands(stmt)):
-            return False
-        if not isinstance(stmt, ir.Store) or stmt.tensor not in shapes:
-            return True
-        return self._fit_number(stmt.indices, shapes[stmt.tensor])
-
-    def _fit_operand(self, root: Operand, shapes: Shapes) -> bool:
-        """Whether the integers below an operand fit, and the numbers of the elements that it reads."""
-        if not _NOT_NARROW.isdisjoint(dag.operations(root)):
-            return False
-        if isinstance(root, Expr):
-            return self.fit(root)
-        order: list[Operand] = dag.postorder((root,))
-        for node in order:
-            if isinstance(node, Expr):
-                continue
-            if not all(self.fit(arg) for arg in node.args if isinstance(arg, Expr)):
-                return False
-            if node.op is READ and node.data in shapes and not self._fit_number(read_indices(node), shapes[node.data]):
-                return False
-        return True
-
-    def _fit_number(self, indices: Sequence[Expr], shape: Sequence[Expr]) -> bool:
-        """Whether every step of `offset` fits."""
-        pairs = zip(indices[1:], shape[1:], strict=True)
-        rest = [step for index, extent in pairs for step in ((ops.MUL, extent), (ops.ADD, index))]
-        return self._fit_steps([*((ops.ADD, index) for index in indices[:1]), *rest])
-
-    def _fit_steps(self, steps: Iterable[tuple[ops.Op, Expr]]) -> bool:
-        """Whether every step fits that adds an operand to a number, or multiplies by one; the first number is 0."""
-        total: Interval = (0, 0)
-        for op, operand in steps:
-            total = of_operation(op, total, self.span(operand) or EVERYTHING)
-            if not self._holds(total):
-                return False
-        return True
-
-
-def _may_trap(a: Span, b: Span, least: int) -> bool:
-    return a is None or b is None or (a[0] <= least and b[0] <= -1 <= b[1])  # MIN rem -1
-
-
-def _is_amount(span: Span, bits: int) -> bool:
-    return span is not None and span[0] >= 0 and span[1] < bits
 
 
 def _span(known: Normalizer, node: Expr, args: list[Span]) -> Span:

@@ -16,9 +16,8 @@ from intset.expr.dag import opaque_terms
 from intset.expr.node import Expr
 from lowering import Dataflow, Function, Source, dataflow, parse_nest
 from lowering.dataflow.program import definitions, expanded
-from lowering.nest.ir import Allocate, Assert, Assume
+from lowering.nest.ir import Allocate, Assert, Assume, has_undef
 from lowering.nest.printer import statement_lines, text
-from lowering.nest.undef import has_undef
 from tests.lowering.equivalence import Array, Interpreter, Place, TrapError
 from tests.strategies.nests import AFFINE, Nest, nests
 from tests.sweeps import RANDOMS, sampled, swept

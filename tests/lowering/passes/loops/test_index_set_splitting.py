@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from bound import te, tir
-from intset import Var, const, maximum, minimum, select
+from intset import Var, const, maximum, minimum
 from intset.expr import ops
 from intset.expr.node import Expr
 from lowering import lower, parse_nest, run
@@ -18,7 +18,7 @@ from lowering.nest.walk import operands, statements
 from lowering.passes.estimates import Loops
 from lowering.passes.loops import index_set_splitting as partition
 from lowering.passes.loops.index_set_splitting import partition_loops
-from lowering.passes.simplify import DecidingNodes, decided, folded
+from lowering.passes.simplify import decided
 from lowering.passes.stores.placement import accumulate
 
 
@@ -89,20 +89,12 @@ def test_a_nest_decides_what_its_ends_alone_decide(seed: int) -> None:
 
     loops = Loops()
     conditions = [expression(variables) <= expression(variables) for _ in range(12)]
-    chosen = [select(c, expression(variables), expression(variables, 1)) for c in conditions]
-    operands_ = [*chosen, *(minimum(e, expression(variables)) for e in chosen)]
-    deciding = DecidingNodes()
     for k, var in enumerate(variables):
         low, end = expression(variables[:k]), expression(variables[:k])
         loops = loops.inside(var, (low,), (end, low + draw.randint(0, 6))[: draw.randint(1, 2)])
         alone = Loops(loops.ends)
         for c in (*conditions, *(variables[k] >= low + d for d in (-1, 0, 1))):
             assert loops.decided(c) is alone.decided(c)
-        for e in operands_:
-            if loops.is_settled(e, deciding.asked):
-                assert folded(e, alone.decided) is e
-            elif folded(e, loops.decided) is e:
-                loops.settle(e)
 
 
 @pytest.mark.parametrize(("m", "text"), [(1, "n < 3"), (2, "(n < 3) | (k < 5)")])
