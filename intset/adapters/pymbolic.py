@@ -13,19 +13,23 @@ from typing import Any, Final, TypeAlias
 
 import pymbolic.primitives as p
 
-from intset.adapters.rows import RING, SIGNS, by_operators, chosen, wrapped
 from intset.errors import InputError
 from intset.expr import Cond, Expr, Node, Term, Var, arguments, const, dag, ops, shown
 from intset.expr.build import Opaque, logical_and, logical_or, maximum, minimum
 from intset.expr.convert import (
+    RING,
+    SIGNS,
     Converter,
     OperandsByClass,
     arguments_of,
+    by_operators,
+    chosen,
     claim,
     integer_of,
     known_pairs,
     operation_of,
     truth_of,
+    wrapped,
 )
 from intset.expr.node import compare, truth
 from intset.expr.ops import Op

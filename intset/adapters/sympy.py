@@ -19,7 +19,6 @@ from typing import Any, Final, NoReturn
 import sympy
 
 from intset.adapters.decisions import Decisions
-from intset.adapters.rows import RING, by_operators
 from intset.adapters.torch import Basic, ShapeEnvLike, SympyFunctions, known_shapes, ranged_symbol
 from intset.context import Context
 from intset.errors import InputError
@@ -38,7 +37,7 @@ from intset.expr.build import (
     select,
     truncdiv,
 )
-from intset.expr.convert import Converter, arguments_of, known_pairs, operation_of
+from intset.expr.convert import RING, Converter, arguments_of, by_operators, known_pairs, operation_of
 from intset.expr.node import compare
 from intset.expr.ops import Op
 from intset.expr.range import conditions_between

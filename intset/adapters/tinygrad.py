@@ -13,12 +13,21 @@ from typing import Any, Final, TypeAlias
 from tinygrad.dtype import AddrSpace, DType, Invalid, dtypes
 from tinygrad.uop.ops import Ops, ParamArg, UOp
 
-from intset.adapters.rows import RING, by_operators, chosen, wrapped
 from intset.context import Context
 from intset.errors import InputError
 from intset.expr import Cond, Expr, Node, Range, ShapeVar, Var, arguments, const, ops, shown
 from intset.expr.build import FALSE, Opaque, asserting, cast, maximum, truncdiv, truncmod
-from intset.expr.convert import Converter, arguments_of, integer_of, operation_of, truth_of
+from intset.expr.convert import (
+    RING,
+    Converter,
+    arguments_of,
+    by_operators,
+    chosen,
+    integer_of,
+    operation_of,
+    truth_of,
+    wrapped,
+)
 from intset.expr.node import truth
 from intset.expr.ops import Op
 from intset.infinity import Infinity

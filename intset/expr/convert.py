@@ -10,12 +10,13 @@ from operator import attrgetter
 from typing import Any, Final, Generic, TypeVar
 
 from intset.errors import InputError
+from intset.expr import ops
 from intset.expr.arguments import a_function, mapped, of_kind, refusal
 from intset.expr.build import select
 from intset.expr.dag import Interned, postorder
 from intset.expr.node import Cond, Expr, Node
 from intset.expr.ops import Op
-from intset.expr.printer import shown
+from intset.expr.printer import INFIX, shown
 
 K = TypeVar("K")  # mappings are invariant in their keys
 S = TypeVar("S")
@@ -276,3 +277,34 @@ class Converter(Generic[S, T]):
 
     def __repr__(self) -> str:
         return f"<Converter of {len(self._table)} kinds, {len(self.variables)} variables known>"
+
+
+# -- rows that the tables of several libraries share -------------------------------------------------------------------
+
+
+SIGNS: Final = {INFIX[op][0]: op for op in ops.COMPARISONS}
+RING: Final = (ops.ADD, ops.SUB, ops.MUL, ops.NEG)
+
+
+def by_operators(*known: Op) -> dict[Op, Callable[..., Any]]:
+    """Rows of operations that the terms of a library compute by Python's operators."""
+
+    def row(meaning: Callable[..., Any]) -> Callable[..., Any]:
+        return lambda e, *args: meaning(*args)
+
+    return {op: row(op.meaning) for op in known if op.meaning is not None}
+
+
+def wrapped(e: Expr, a: Any) -> Any:
+    """A cast as arithmetic, for libraries without registers of any width."""
+    bits, signed = e.data
+    low = 1 << (bits - 1) if signed else 0
+    return (a + low) % (1 << bits) - low
+
+
+def chosen(term: Any, c: Node, a: Node, b: Node) -> Node:
+    """`a` where `c` holds, else `b`: a condition of two conditions, an integer of all others."""
+    condition = truth_of(c)
+    if isinstance(a, Cond) and isinstance(b, Cond):
+        return (condition & a) | (~condition & b)
+    return select(condition, integer_of(a), integer_of(b))

@@ -15,9 +15,9 @@ from intset.errors import InputError
 from intset.expr import ops
 from intset.expr.arguments import refusal
 from intset.expr.ops import Op
-from intset.expr.pure import LOCK as LOCK
-from intset.expr.pure import WeakTable as WeakTable
+from intset.expr.storage import LOCK as LOCK
 from intset.expr.storage import StoredNode
+from intset.expr.storage import WeakTable as WeakTable
 from intset.expr.storage import intern as intern
 
 if TYPE_CHECKING:
