@@ -152,3 +152,13 @@ def load_later(space: dict[str, Any], modules: Mapping[str, tuple[str, ...]]) ->
     """
     table = {name: module for module, names in modules.items() for name in names}
     space.update({name: Later(name, space, table) for name in table})
+
+
+class ModuleLater:
+    """A placeholder for a module, which the first use of a name in it loads."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __getattr__(self, attribute: str) -> Any:
+        return getattr(importlib.import_module(self._name), attribute)

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partialmethod, reduce
 from math import lcm
 from operator import add, mul
-from typing import Any, Final, NoReturn
+from typing import Any, Final, NoReturn, TypeVar
 
 import sympy
 
@@ -44,6 +44,8 @@ from intset.expr.range import conditions_between
 from intset.infinity import Infinity
 from intset.prover.proof import Proof
 from intset.simplify.engine import cost
+
+K = TypeVar("K", Expr, Cond)
 
 
 class RationalTerm(dag.Guest):
@@ -294,15 +296,15 @@ class Environment:
         return env
 
     def _condition(self, term: Basic | bool) -> Cond:
-        converted = self._convert(_sympified(term))
-        if not isinstance(converted, Cond):
-            raise InputError(f"a condition is expected, not {shown(term)}")
-        return converted
+        return self._converted(Cond, term, "a condition")
 
     def _integer(self, term: Basic | int) -> Expr:
+        return self._converted(Expr, term, "an integer")
+
+    def _converted(self, kind: type[K], term: Basic | int, wanted: str) -> K:
         converted = self._convert(_sympified(term))
-        if not isinstance(converted, Expr):
-            raise InputError(f"an integer is expected, not {shown(term)}")
+        if not isinstance(converted, kind):
+            raise InputError(f"{wanted} is expected, not {shown(term)}")
         return converted
 
     def _symbols(self) -> dict[Any, Basic]:
@@ -424,14 +426,6 @@ def _power(term: Any, base: Expr, exponent: Expr | RationalTerm) -> Expr | Ratio
     return base**exponent.value
 
 
-def _natural_power(term: Any, base: Expr, exponent: Expr) -> Expr:
-    if exponent.is_const:
-        return base**exponent.value
-    if base.is_const and base.value == 2:
-        return const(1) << exponent
-    raise InputError(f"{shown(term)}: a power with the exponent {shown(exponent)} has no counterpart")
-
-
 def _pieces(term: Any, *pairs: tuple[Expr, Cond]) -> Expr:
     values, conditions = zip(*pairs, strict=True)
     value: Expr = values[-1]
@@ -466,8 +460,7 @@ _FROM_SYMPY: Final[dict[str, Callable[..., Any]]] = {
     "BooleanFalse": lambda term: FALSE,
     "Add": lambda term, *parts: reduce(add, parts),
     "Mul": lambda term, *parts: reduce(mul, parts),
-    "Pow": _power,
-    "PowByNatural": _natural_power,
+    **dict.fromkeys(("Pow", "PowByNatural"), _power),
     **dict.fromkeys(("IntTrueDiv", "FloatTrueDiv"), lambda term, a, b: true_quotient(a, b)),
     **dict.fromkeys(("floor", "FloorToInt"), rounded(floordiv)),
     **dict.fromkeys(("ceiling", "CeilToInt"), rounded(ceildiv)),

@@ -108,7 +108,9 @@ class Certificate(Displayed):
 
     def to_text(self) -> str:
         """The certificate as one line of text, which `from_text` reads."""
-        return text_of(self)
+        writer = CertificateWriter()
+        body = writer.certificate(self)
+        return dump({"certificate": VERSION, "nodes": writer.rows, **body})
 
     @classmethod
     def from_text(cls, text: str) -> Certificate:
@@ -118,7 +120,8 @@ class Certificate(Displayed):
         ------
         ParseError: malformed text, or a variable whose uid belongs to a different variable here.
         """
-        cert = cls(**fields_of(text))
+        table = load(text, "certificate")
+        cert = cls(**CertificateReader(table.pop("nodes", None)).certificate(table))
         if not is_well_formed(cert):
             raise ParseError("the fields of the certificate do not fit its kind")
         return cert
@@ -454,19 +457,6 @@ _PLAIN_BITS = 62  # longer numbers are hexadecimal: Python limits decimal digits
 _LEAVES = (ops.CONST, ops.VAR, ops.LOAD, ops.BOOL)
 KEY = "bounds"
 _PARTS = ("lower", "upper", "attained lower", "attained upper", "empty")
-
-
-def text_of(cert: Certificate) -> str:
-    """Write a certificate as one line."""
-    writer = CertificateWriter()
-    body = writer.certificate(cert)
-    return dump({"certificate": VERSION, "nodes": writer.rows, **body})
-
-
-def fields_of(text: str) -> dict[str, Any]:
-    """Parse the fields of a certificate from a line; ParseError for malformed text."""
-    table = load(text, "certificate")
-    return CertificateReader(table.pop("nodes", None)).certificate(table)
 
 
 def dump(table: Mapping[str, Any]) -> str:

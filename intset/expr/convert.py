@@ -13,7 +13,7 @@ from intset.errors import InputError
 from intset.expr import ops
 from intset.expr.arguments import a_function, mapped, of_kind, refusal
 from intset.expr.build import select
-from intset.expr.dag import Interned, postorder
+from intset.expr.dag import Interned
 from intset.expr.node import Cond, Expr, Node
 from intset.expr.ops import Op
 from intset.expr.printer import INFIX, shown
@@ -50,13 +50,12 @@ def fold(root: Node, table: Mapping[Op, Callable[..., T]]) -> T:
     if not isinstance(root, Node):
         raise refusal("the root of fold", "an expression or a condition", root)
     rows = _table(table, "the table of fold")
-    results: dict[Node, T] = {}
-    for node in postorder((root,)):
-        handler = rows.get(node.op)
-        if handler is None:
-            raise InputError(f"the table of fold has no row for {node.op.name!r}, the operation of {shown(node)}")
-        results[node] = handler(node, *[results[arg] for arg in node.args])
-    return results[root]
+
+    def without_row(node: Any, *operands: T) -> T:
+        raise InputError(f"the table of fold has no row for {node.op.name!r}, the operation of {shown(node)}")
+
+    convert: Converter[Any, T] = Converter(rows, opaque=without_row, kind=operation_of, operands=arguments_of)
+    return convert(root)
 
 
 def _table(table: Mapping[K, Callable[..., T]], what: str) -> Mapping[K, Callable[..., T]]:

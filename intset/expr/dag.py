@@ -497,14 +497,8 @@ def chain(op: Op, root: W) -> list[W]:
 
 
 def conjuncts(cond: Cond) -> Iterator[Cond]:
-    """The conjuncts of `cond`, from left to right."""
-    stack = [cond]
-    while stack:
-        top = stack.pop()
-        if top.op is ops.AND:
-            stack.extend((top.args[1], top.args[0]))
-        else:
-            yield top
+    """The distinct conjuncts of `cond`, from left to right."""
+    return iter(chain(ops.AND, cond))
 
 
 def symbols(*roots: Node) -> tuple[Opaque, ...]:

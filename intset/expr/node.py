@@ -212,18 +212,16 @@ class Expr(Node, Arithmetic):
     @property
     def value(self) -> int:
         """The number of an expression of constants alone: TVM's `IntImm.value`. No other expression has it."""
-        value = constant_value(folded(self))
-        value = settled(self) if value is None else value
+        value = settled(folded(self))
         if value is None:
             raise AttributeError(f"{self!r} is no constant and has no value")
         return int(value)
 
     def __int__(self) -> int:
-        value = constant_value(self)
-        value = settled(self) if value is None else value
+        value = settled(self)
         if value is None:
             raise InputError(f"{shown(self)} is not a constant")
-        return value
+        return int(value)
 
     def __index__(self) -> int:
         return int(self)

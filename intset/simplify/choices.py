@@ -29,6 +29,7 @@ from typing import Final
 
 from intset.budgets import COMPARED_OPERANDS
 from intset.expr import Cond, Expr, Node, Var, dag, ops
+from intset.expr.definedness import own_need
 from intset.expr.node import folded_chain, make
 from intset.expr.ops import Op
 from intset.linear.canonical import Normalizer
@@ -257,26 +258,25 @@ def readers(known: Normalizer, choice: Node) -> tuple[Normalizer, Normalizer]:
     return known.narrowed(cond), known.narrowed(~cond)
 
 
-_PARTIAL = frozenset((*ops.DIVISIONS, ops.LOAD, ops.SHL, ops.SHR, ops.ASSERTING))
 _LAZY = (ops.SELECT, ops.AND, ops.OR)  # evaluate the first operand always, the others by need
 
 
 def is_total(*roots: Node) -> bool:
     """Whether the operations below the roots are defined everywhere."""
-    return not any(node.op in _PARTIAL and not _by_constant(node) for node in dag.postorder(roots))
+    return not any(map(_may_have_no_value, dag.postorder(roots)))
 
 
 def is_as_total(new: Node, old: Node) -> bool:
     """Whether `new` is defined wherever `old` is: `old` evaluates every partial operation of `new` unconditionally."""
-    partial = [node for node in dag.postorder((new,)) if node.op in _PARTIAL and not _by_constant(node)]
+    partial = list(filter(_may_have_no_value, dag.postorder((new,))))
     if not partial:
         return True
     reached = dag.reachable([old], lambda node: node.args[:1] if node.op in _LAZY else node.args)
     return all(node in reached for node in partial)
 
 
-def _by_constant(node: Node) -> bool:
-    return node.op in ops.DIVISIONS and node.args[1].op is ops.CONST and node.args[1].data != 0
+def _may_have_no_value(node: Node) -> bool:
+    return node.op is ops.LOAD or own_need(node) is not None
 
 
 def select_candidates(node: Expr) -> Iterator[tuple[str, Expr]]:

@@ -34,7 +34,7 @@ from intset.linear.canonical import Normalizer
 from intset.linear.form import Linear, atom
 from intset.simplify import choices, sums
 from intset.simplify.choices import OrderDecider, is_as_total, is_total
-from intset.simplify.rules import ALL, folded, instance
+from intset.simplify.rules import folded
 from intset.simplify.sums import TermSum
 
 if TYPE_CHECKING:
@@ -563,23 +563,20 @@ def _merged(
             if j > i + 1 and not total[j]:
                 continue  # what stands between may guard it
             left = [part for k, part in enumerate(parts) if k not in (i, j)]
-            pair = make(op, (parts[i], parts[j]))
-            merged = _one_comparison(s, op, parts[i], parts[j], known)
-            if merged is not None:
-                yield "two comparisons in one", joined(op, [*left[:i], merged, *left[i:]])
-            merged = _one_congruence(op, parts[i], parts[j])
-            if merged is not None:
-                yield "two remainders in one", joined(op, [*left[:i], merged, *left[i:]])
-            for p, q in ((parts[i], parts[j]), (parts[j], parts[i])):
-                merged = _same_digits(op, p, q)
+            for rule, merged in _pair_as_one(s, op, parts[i], parts[j], known, len(parts) == 2):
                 if merged is not None:
-                    yield "same quotient and remainder", joined(op, [*left[:i], merged, *left[i:]])
-            if len(parts) > 2:
-                for rule, result, binding in ALL.matches(pair):
-                    if s.applies(rule, binding, known):
-                        replacement = instance(result, binding)
-                        if replacement is not None:
-                            yield rule.name, joined(op, [*left[:i], replacement, *left[i:]])
+                    yield rule, joined(op, [*left[:i], merged, *left[i:]])
+
+
+def _pair_as_one(
+    s: Simplifier, op: Op, p: Cond, q: Cond, known: Normalizer, is_whole: bool
+) -> Iterator[tuple[str, Cond | None]]:
+    yield "two comparisons in one", _one_comparison(s, op, p, q, known)
+    yield "two remainders in one", _one_congruence(op, p, q)
+    for a, b in ((p, q), (q, p)):
+        yield "same quotient and remainder", _same_digits(op, a, b)
+    if not is_whole:  # rules for the whole were tried before
+        yield from s.replacements(make(op, (p, q)), known)
 
 
 def _one_comparison(s: Simplifier, op: Op, p: Cond, q: Cond, known: Normalizer) -> Cond | None:

@@ -35,7 +35,7 @@ from intset.expr.node import folded_chain, make
 from intset.expr.ops import Op
 from intset.linear.canonical import Normalizer
 from intset.linear.division import REMAINDER_OF
-from intset.linear.form import Linear, is_sum
+from intset.linear.form import is_sum
 from intset.simplify import sums
 from intset.simplify.choices import OPPOSITE, OrderDecider
 from intset.simplify.conditions import negated
@@ -523,21 +523,15 @@ def division_candidates(node: Expr, known: Normalizer, for_machine: bool) -> Ite
 _OF_SUMS: Final = frozenset((ops.ADD, ops.SUB, ops.MUL, ops.NEG, ops.VAR, ops.CONST))
 
 
-def plain_candidates(node: Expr, known: IntervalScope, is_whole: bool) -> Iterator[Candidate]:
-    """Rewrites of a sum of variables, or of its quotient or remainder by a constant, that need no linear form.
-
-    is_whole: whether nothing is written around the node, which might join a remainder of a sum.
-    """
+def plain_candidates(node: Expr, known: IntervalScope) -> Iterator[Candidate]:
+    """Rewrites of a sum of variables, or of its quotient or remainder by a constant, that need no linear form."""
     of_sum, c = is_sum(node), 0
     if not of_sum and node.op in (ops.FLOORDIV, ops.FLOORMOD) and node.args[1].op is ops.CONST:
         c = node.args[1].data
     if not of_sum and (c < 2 or not is_sum(node.args[0])):
         return
     whole = node if of_sum else node.args[0]
-    present = dag.operations(whole)
-    if not present <= _OF_SUMS:
-        if of_sum and ops.FLOORMOD in present and ops.FLOORDIV in present:
-            yield from _opened(sums.read(node), known, is_whole)
+    if not dag.operations(whole) <= _OF_SUMS:
         return
     total = sums.read(whole)
     if of_sum:
@@ -548,28 +542,6 @@ def plain_candidates(node: Expr, known: IntervalScope, is_whole: bool) -> Iterat
     else:
         yield from _coarser(node.args[0], c)
         yield from _without_small_part(total, c, known)
-
-
-def _opened(total: TermSum, known: IntervalScope, is_whole: bool) -> Iterator[Candidate]:
-    """The sum with `x % c` as `x - x // c * c` where it has that quotient; x is a variable, or in a whole their sum."""
-    opened = total
-    for term, k in total.terms.items():
-        if term.op is not ops.FLOORMOD or term.args[1].op is not ops.CONST or term.args[1].data < 2:
-            continue
-        x, c = term.args
-        dividend, quotient = sums.read(x), make(ops.FLOORDIV, term.args)
-        if x.op is not ops.VAR:
-            if not is_whole or not dag.operations(x) <= _OF_SUMS:
-                continue
-            quotient = next((e for _, e in _without_small_part(dividend, c.data, known)), quotient)
-        if quotient in total.terms:
-            opened = opened.without(term).plus(dividend, k).plus(TermSum(0, {quotient: -c.data}), k)
-    if opened is total:
-        return
-    opened = sums.read(Linear(opened.const, opened.terms).expr())  # in canonical order
-    yield "linear form", sums.write(opened)
-    if is_whole and len(moved := [*_into_quotients(opened)]) == 1:
-        yield "linear form", moved[0][1]
 
 
 def _without_small_part(total: TermSum, c: int, known: IntervalScope) -> Iterator[Candidate]:
