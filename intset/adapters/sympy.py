@@ -385,15 +385,11 @@ def _convertible(terms: Iterable[Any]) -> tuple[list[Any], tuple[Any, ...]]:
 def _resolved(replaced: Mapping[Any, Any]) -> dict[Any, Any]:
     """The replacements with terms that mention no replaced symbol."""
     resolved = dict(replaced)
-    for _ in replaced:
+    for rounds in range(len(replaced) + 1):
         waiting = {symbol: term for symbol, term in resolved.items() if not term.free_symbols.isdisjoint(resolved)}
-        if not waiting:
-            return resolved
+        if waiting and rounds == len(replaced):
+            raise InputError(f"the replacements go in a circle: {shown(next(iter(waiting.values())))}")
         resolved |= {symbol: term.xreplace(resolved) for symbol, term in waiting.items()}
-    if resolved:
-        circle = next((term for term in resolved.values() if not term.free_symbols.isdisjoint(resolved)), None)
-        if circle is not None:
-            raise InputError(f"the replacements go in a circle: {shown(circle)}")
     return resolved
 
 

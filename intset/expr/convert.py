@@ -112,12 +112,6 @@ def truth_of(node: Node) -> Cond:
     return node.ne(0)
 
 
-def _kind_name(term: object) -> str:
-    if isinstance(term, Interned):
-        return f"operation {term.op.name!r}"
-    return f"type {type(term).__name__}"
-
-
 def kind_of(node: object) -> object:
     """The operation of an expression; the class of anything else."""
     return node.op if isinstance(node, Interned) else type(node)
@@ -258,7 +252,8 @@ class Converter(Generic[S, T]):
                 return self._pair(leaf, self._var(leaf))
         if self._opaque is not None:
             return self._opaque(term, *operands)
-        raise InputError(f"no conversion of {shown(term)} of {_kind_name(term)}")
+        kind = f"operation {term.op.name!r}" if isinstance(term, Interned) else f"type {type(term).__name__}"
+        raise InputError(f"no conversion of {shown(term)} of {kind}")
 
     def _know(self, source: Any, target: T) -> None:
         self.variables[source] = target

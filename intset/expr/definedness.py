@@ -11,7 +11,7 @@ from intset.expr.build import asserting, bounded, logical_and, nonneg, select
 from intset.expr.dag import chain, conjuncts, free_vars, postorder, rewrite
 from intset.expr.node import Cond, Expr, Kind, Node, PlainVar, Var, make, truth
 from intset.expr.printer import shown
-from intset.expr.range import Range
+from intset.expr.range import Range, conditions_between
 
 
 def definedness(roots: Sequence[Node]) -> tuple[Cond, ...]:
@@ -285,10 +285,7 @@ def _claim(var: Var, known: Any) -> Expr:
         ends = (end if isinstance(end, Expr) else None for end in (known.min, known.max))
         return bounded(var, *ends)
     if isinstance(known, Var):
-        low, high, step = known.declared()
-        claims = [] if low is None else [var >= low]
-        claims += [] if high is None else [var <= high]
-        claims += [] if step == 1 else [(var % step).eq(0)]
+        claims = tuple(conditions_between(var, *known.declared()))
         return asserting(logical_and(*claims), var) if claims else var
     if isinstance(known, tuple) and len(known) == 2:
         return bounded(var, *known)

@@ -353,7 +353,7 @@ def condition_candidates(s: Simplifier, node: Cond, known: Normalizer, level: in
     """Rewrites of a condition."""
     if node.op in ops.COMPARISONS:
         for rule, candidate in comparison_candidates(s, node, known):
-            yield rule, s.trial(candidate, node, known, (NESTED_GROWTH if s.is_nested else GROWTH).get(rule))
+            yield rule, s.trial(candidate, node, known, (NESTED_GROWTH if s.depth else GROWTH).get(rule))
         if node.args[0].op is ops.CONST:
             return
     elif node.op is ops.NOT:
@@ -491,7 +491,7 @@ def _scopes(op: Op, parts: list[Cond], total: list[bool], known: Normalizer) -> 
     """The scope of each part that the others restrict, from the last part to the first."""
     for k in reversed(range(len(parts))):
         before, later = parts[:k], [part for n, part in enumerate(parts) if n > k and _may_go(total, k, n)]
-        if not (before or later) or _says_nothing([*before, *later], parts[k], op is ops.AND, known):
+        if not (before or later):
             continue
         inner = _assumed(op, [*before, *later], known)
         if inner.empty or inner.ranges != known.ranges or inner.assumptions != known.assumptions:
@@ -523,35 +523,6 @@ def _shorter_under_others(
             new = s.run(parts[k], _assumed(op, before, known), 1) if before else parts[k]
         if new is not parts[k] and s.is_better(s.price(new), s.price(parts[k])):
             yield "shorter under the others", joined(op, [*parts[:k], new, *parts[k + 1 :]])
-
-
-def _says_nothing(others: list[Cond], part: Cond, neutral: bool, known: Normalizer) -> bool:
-    """Whether the others tell nothing about a part.
-
-    They do not where fixed values of the variables that the part lacks make all others true (in a disjunction, false).
-    """
-    if not known.is_box or known.assumptions.limits or known.assumptions.multiples is not None:
-        return False
-    own, pinned = part.free_vars(), dict[Expr, int]()
-    for other in others:
-        clause = clause_of(known, other)
-        if clause is not None and not neutral:
-            clause = _negated_clause(clause)
-        if clause is None or clause[0] is not ops.GE:
-            return False
-        least, inside = clause[1].const, {}
-        for term, k in clause[1].terms.items():
-            end = known.atom_bounds(term)[k > 0] if term.op is ops.VAR and term not in own else None
-            if end is None:
-                inside[term] = k
-            elif pinned.setdefault(term, end) != end:
-                return False
-            else:
-                least += k * end
-        low = known.bounds(Linear(least, inside))[0]
-        if low is None or low < 0:
-            return False
-    return True
 
 
 def _merged(

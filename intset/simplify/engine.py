@@ -217,7 +217,7 @@ class Simplifier:
         self._orders: dict[int, OrderDecider] = {}
         self._written: dict[Expr, tuple[TermSum, Expr]] = {}
         self._irreducible: dict[tuple[Node, Normalizer], Node | None] = {}
-        self._depth = 0
+        self.depth = 0
         self.is_cut = False  # whether a budget ended the search: a second run may find more
 
     def anew(self, banned: Set[tuple[Node, Node]]) -> Simplifier:
@@ -232,10 +232,6 @@ class Simplifier:
             # the decider keeps `known`, so its id stays its own
             decider = self._orders[id(known)] = OrderDecider(known, self.compared)
         return decider
-
-    @property
-    def is_nested(self) -> bool:
-        return self._depth > 0
 
     def price(self, e: Node) -> ExprCost:
         return self.pricing.price(e)
@@ -294,8 +290,6 @@ class Simplifier:
                     self.rewrites[key] = plain
                     continue
             waiting = [child for child in self._children(key) if child not in done]
-            if node.op is not ops.SELECT:  # its condition decides which arm comes next
-                waiting = [child for child in waiting if not self._is_own_result(child)]
             if waiting:
                 stack.extend(reversed(waiting))
                 continue
@@ -317,21 +311,6 @@ class Simplifier:
         if key not in self._irreducible:
             self._irreducible[key] = settled(node, known, self.bits is not None)
         return self._irreducible[key]
-
-    def _is_own_result(self, key: Key) -> bool:
-        """Note the result of an operand that is a leaf or irreducible; whether it is one."""
-        node, known, level = key
-        if known.empty:
-            return False
-        result: Node | None = None
-        if not node.args:
-            result = self._leaf(node, known)
-        elif self._skips_irreducible:
-            result = self._by_shape(node, known)
-        if result is not node and not (level and node.args and result is not None):
-            return False
-        self.done[key] = result
-        return True
 
     def _plainly(self, node: Any, known: Normalizer) -> Rewrite | None:
         if self.bits is not None:
@@ -587,14 +566,14 @@ class Simplifier:
         """Simplify a candidate for `node` at level 1; `None` if it costs more than the node plus `growth`."""
         if candidate is None or candidate is node:
             return None
-        if self._depth and not node.op.boolean:
+        if self.depth and not node.op.boolean:
             growth = NESTED_GROWTH if growth is None else growth - 1
         if growth is not None and self.price(candidate)[0] > self.price(node)[0] + growth:
             return None
-        if self._depth < NESTED_CANDIDATES and self.steps_left > 0:
-            self._depth += 1
+        if self.depth < NESTED_CANDIDATES and self.steps_left > 0:
+            self.depth += 1
             candidate = self.run(candidate, known, 1)
-            self._depth -= 1
+            self.depth -= 1
         else:
             self.is_cut = True
         return candidate
