@@ -35,7 +35,7 @@ from intset.expr.node import folded_chain, make
 from intset.expr.ops import Op
 from intset.linear.canonical import Normalizer
 from intset.linear.division import REMAINDER_OF
-from intset.linear.form import is_sum
+from intset.linear.form import is_sum, take_out
 from intset.simplify import sums
 from intset.simplify.choices import OPPOSITE, OrderDecider
 from intset.simplify.conditions import negated
@@ -143,12 +143,10 @@ def _sizes(total: TermSum) -> Iterator[Candidate]:
             if x.plus(y, -1) not in (size, sums.scaled(size, -1)):
                 continue
             rest, both = total.without(term).without(bound), x.plus(y)
-            as_max, as_min = (make(op, bound.args) for op in (ops.MAX, ops.MIN))
-            mine = m if bound.op is ops.MAX else -m
-            other = 0 if bound.op is ops.MAX else m
-            yield "size and bound", sums.write(rest.plus(both, other - k).plus(TermSum(0, {as_max: mine + 2 * k})))
-            mine, other = (m, 0) if bound.op is ops.MIN else (-m, m)
-            yield "size and bound", sums.write(rest.plus(both, other + k).plus(TermSum(0, {as_min: mine - 2 * k})))
+            for op, scale in ((ops.MAX, k), (ops.MIN, -k)):
+                own, other = (m, 0) if bound.op is op else (-m, m)
+                after = rest.plus(both, other - scale).plus(TermSum(0, {make(op, bound.args): own + 2 * scale}))
+                yield "size and bound", sums.write(after)
 
 
 _Operands = dict[frozenset[tuple[Expr, int]], int]  # the constant of each operand by its terms
@@ -493,15 +491,8 @@ def division_candidates(node: Expr, known: Normalizer, for_machine: bool) -> Ite
     (ka, fa), (kb, fb) = _taken_apart(a), _taken_apart(b)
     if not kb or not ka:
         return
-    shared: list[Expr] = []
-    left = list(fa)
-    rest: list[Expr] = []
-    for factor in fb:
-        position = next((k for k, f in enumerate(left) if f is factor), None)
-        if position is None:
-            rest.append(factor)
-        else:
-            shared.append(left.pop(position))
+    left, rest = list(fa), list(fb)
+    shared = [factor for factor in fb if take_out(left, factor) and take_out(rest, factor)]
     g = gcd(ka, kb)
     if not shared and g == 1:
         return
@@ -516,7 +507,7 @@ def division_candidates(node: Expr, known: Normalizer, for_machine: bool) -> Ite
     if reduced is None:
         return
     if node.op in _REMAINDERS:
-        reduced = _times(reduced, g, shared)
+        reduced = _product(g, [reduced, *shared])
     yield f"common factor, {node.op.name}", reduced
 
 
@@ -603,11 +594,6 @@ def _product(scale: int, factors: list[Expr]) -> Expr:
         return const(scale)
     e = sums.multiplied(factors)
     return e if scale == 1 else make(ops.MUL, (e, const(scale)))
-
-
-def _times(e: Expr, scale: int, factors: list[Expr]) -> Expr:
-    result = e if not factors else make(ops.MUL, (e, sums.multiplied(factors)))
-    return result if scale == 1 else make(ops.MUL, (result, const(scale)))
 
 
 # -- masks and casts ---------------------------------------------------------------------------------------------------
