@@ -14,7 +14,7 @@ from typing import Any, Final, TypeAlias
 import z3
 
 from intset.errors import InputError
-from intset.expr import Cond, Expr, Node, Term, Var, arguments, const, dag, ops, shown
+from intset.expr import Cond, Expr, Node, Var, arguments, const, ops, shown
 from intset.expr.build import FALSE, TRUE, Opaque, logical_and, logical_or, select
 from intset.expr.convert import (
     RING,
@@ -27,6 +27,7 @@ from intset.expr.convert import (
     operation_of,
     wrapped,
 )
+from intset.expr.node import folded_chain
 from intset.expr.ops import Op
 
 Z3Expression: TypeAlias = "z3.ExprRef"
@@ -261,13 +262,7 @@ def _equal(term: Any, a: Node, b: Node) -> Cond:
 
 
 def _folded(op: Op) -> Callable[..., Expr]:
-    def row(term: int, *parts: Expr) -> Expr:
-        value, *others = parts
-        for other in others:
-            value = dag.intern(Term, op, (value, other), None)
-        return value
-
-    return row
+    return lambda term, *parts: folded_chain(op, parts)
 
 
 _FROM_Z3: Final[dict[Any, Callable[..., Node]]] = {

@@ -224,7 +224,7 @@ def _congruence(node: Cond) -> Iterator[Candidate]:
     for unit in dict.fromkeys((1, *(k for k in total.terms.values() if gcd(k, c) == 1))):
         inverse = pow(unit, -1, c)
         terms = {t: nearest(k * inverse, c) for t, k in total.terms.items()}
-        remainder = make(ops.FLOORMOD, (sums.write(sums.of(0, {t: k for t, k in terms.items() if k})), e.args[1]))
+        remainder = make(ops.FLOORMOD, (sums.write(TermSum(0, {t: k for t, k in terms.items() if k})), e.args[1]))
         yield "congruence", make(op, (remainder, const((r - total.const) * inverse % c)))
 
 

@@ -561,7 +561,7 @@ def _reduced_dividend(a: Expr, c: int, for_machine: bool) -> Iterator[tuple[str,
     total = sums.read(a)
     for least in (0,) if for_machine else (0, -((c - 1) // 2)):  # residues from there on
         near = {t: (k - least) % c + least for t, k in total.terms.items()}
-        inner = sums.of(total.const % c, {t: k for t, k in near.items() if k})
+        inner = TermSum(total.const % c, {t: k for t, k in near.items() if k})
         if inner != total:
             yield "congruent dividend", sums.write(inner)
 
@@ -571,15 +571,15 @@ def _coarser(a: Expr, c: int) -> Iterator[tuple[str, Expr]]:
     total = sums.read(a)
     g = gcd(c, *total.terms.values())
     if g > 1 and total.terms:
-        inner = sums.write(sums.of(total.const // g, {t: k // g for t, k in total.terms.items()}))
+        inner = sums.write(TermSum(total.const // g, {t: k // g for t, k in total.terms.items()}))
         yield "common factor of terms and divisor", inner if c == g else make(ops.FLOORDIV, (inner, const(c // g)))
     whole = {t: k // c for t, k in total.terms.items() if k % c == 0}
     if whole and len(whole) < len(total.terms):
         few = {t: k for t, k in total.terms.items() if k % c}
         g = gcd(c, *few.values())
-        rest = sums.of(total.const // g, {t: k // g for t, k in few.items()})
+        rest = TermSum(total.const // g, {t: k // g for t, k in few.items()})
         quotient = make(ops.FLOORDIV, (sums.write(rest), const(c // g)))
-        yield "multiples of the divisor", sums.write(sums.of(0, whole).plus(sums.of(0, {quotient: 1})))
+        yield "multiples of the divisor", sums.write(TermSum(0, whole).plus(TermSum(0, {quotient: 1})))
 
 
 def _taken_apart(e: Expr) -> tuple[int, list[Expr]]:
@@ -632,6 +632,6 @@ def _range(node: Expr) -> tuple[int, int]:
 def _masked(part: Expr, mask: Expr) -> Iterator[tuple[str, Any]]:
     """Drop terms that are multiples of a power of two above the mask."""
     total, above = sums.read(part), 1 << mask.data.bit_length()
-    inner = sums.of(total.const % above, {t: k for t, k in total.terms.items() if k % above})
+    inner = TermSum(total.const % above, {t: k for t, k in total.terms.items() if k % above})
     if inner != total:
         yield "above the mask", folded(ops.BITAND, (sums.write(inner), mask))
