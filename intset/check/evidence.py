@@ -521,7 +521,7 @@ CHECK_BRANCHES: Final = 200  # branches of one combination
 CHECK_FACTORS: Final = 4  # premises per product
 
 
-GOAL, FACT, DEFINED, RANGE, DECLARED, MEANING, DIVISOR, SQUARE = (
+REASONS = (
     "the goal negated",
     "a fact",
     "where it has a value",
@@ -531,7 +531,7 @@ GOAL, FACT, DEFINED, RANGE, DECLARED, MEANING, DIVISOR, SQUARE = (
     "a divisor is positive",
     "a square",
 )
-REASONS = (GOAL, FACT, DEFINED, RANGE, DECLARED, MEANING, DIVISOR, SQUARE)
+GOAL, FACT, DEFINED, RANGE, DECLARED, MEANING, DIVISOR, SQUARE = REASONS
 _WHY = {MEANING: "by the meaning of the operation", SQUARE: "a square", DIVISOR: "a divisor that is not negative"}
 
 

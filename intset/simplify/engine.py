@@ -425,10 +425,8 @@ class Simplifier:
         if node.op is ops.ASSERTING:
             return done[(node.args[1], known, level)]
         args = tuple([done[(arg, known, level)] for arg in node.args])
-        if node.op in ops.MIRRORED and args[0].op is ops.CONST and args[1].op is not ops.CONST:
-            return make(ops.MIRRORED[node.op], args[::-1])
-        if (node.op is ops.MIN or node.op is ops.MAX) and args[0].op is ops.CONST and args[1].op is not ops.CONST:
-            return make(node.op, args[::-1])  # constants stand on the right
+        if node.op in _MIRRORED and args[0].op is ops.CONST and args[1].op is not ops.CONST:
+            return make(_MIRRORED[node.op], args[::-1])  # constants stand on the right
         if all(a is b for a, b in zip(args, node.args, strict=True)) and any(arg.op is not ops.CONST for arg in args):
             return node
         rebuilt = folded(node.op, args, node.data)
@@ -655,6 +653,7 @@ def _has_no_value(e: Node) -> bool:
 
 
 _JUNCTIONS = (ops.AND, ops.OR)
+_MIRRORED = {**ops.MIRRORED, ops.MIN: ops.MIN, ops.MAX: ops.MAX}
 _CHOOSING = (ops.MIN, ops.MAX, ops.SELECT)  # fit if their operands fit
 
 
