@@ -1,6 +1,6 @@
 /* The optional core: interned nodes with six operators, and the plain way of `intset.plain` in machine integers.
 
-   `intset/expr/pure.py` is the same storage and operators in Python, and `intset/plain.py` the same rules: both builds
+   `intset/expr/storage.py` is the same storage and operators in Python, and `intset/plain.py` the same rules: both builds
    give the same answers. What is not plain here (long numbers, guests, errors) is handed to Python. */
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>

@@ -21,35 +21,25 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache as remembered
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 from intset.config import Config, has_registered
 from intset.domains.sets.ends import Bounds
 from intset.errors import IntSetError
-from intset.expr import Cond, Expr, Node, Range, Var, dag
+from intset.expr import Cond, Expr, Node, Var, dag
 from intset.expr.dialects import from_json, to_json
-from intset.facts import Fact
 from intset.infinity import NEG_INF, POS_INF, Infinity
 from intset.installation import DISTRIBUTION, library_version
 
 if TYPE_CHECKING:
     import sqlite3
 
+    from intset.frame import Frame
+
 STORED_BYTES: Final = 256 << 20  # bytes of a cache on disk; beyond it the older half of the answers goes
 
 _BUDGETS = ("effort", "isl_operations", "points", "z3_rlimit", "tiers")
 _ENDS: dict[str, Infinity] = {"-": NEG_INF, "+": POS_INF}
-
-
-class StatedScope(Protocol):
-    """What a question is asked about: a frame."""
-
-    @property
-    def ranges(self) -> Mapping[Var, Range]: ...
-    @property
-    def facts(self) -> tuple[Fact, ...]: ...
-    @property
-    def defined(self) -> tuple[Cond, ...]: ...
 
 
 class StoredQuestion:
@@ -62,7 +52,7 @@ class StoredQuestion:
     """
 
     def __init__(
-        self, kind: str, scope: StatedScope, roots: Sequence[Expr | Cond], kept: Sequence[Var], config: Config
+        self, kind: str, scope: Frame, roots: Sequence[Expr | Cond], kept: Sequence[Var], config: Config
     ) -> None:
         self._path = config.cache
         self.plain: dict[str, Any] | None = None

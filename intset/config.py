@@ -335,7 +335,9 @@ class using(ScopedBlock[Config]):  # noqa: N801  # read as a statement: `with us
         self._alone: tuple[Config, Config] | None = None
 
     def enter(self) -> Config:
-        return self.config([*(block.choices for block in using.in_force()), self.choices], _ambient_here())
+        return self.config(
+            [*(block.choices for block in using.in_force()), self.choices], _ambient(_environment_key(), os.getcwd())
+        )
 
     def alone(self, ambient: Config) -> Config:
         """The configuration inside this block without others; `ambient` after its end."""
@@ -470,11 +472,6 @@ def _project_file(folder: str) -> str | None:
         if outer == folder:
             return None
         folder = outer
-
-
-def _ambient_here() -> Config:
-    """The configuration outside all blocks."""
-    return _ambient(_environment_key(), os.getcwd())
 
 
 @lru_cache(maxsize=64)

@@ -32,7 +32,7 @@ from intset.facts import (
     namesakes,
     within_blocks,
 )
-from intset.later import load_later
+from intset.installation import load_later
 from intset.plain import ValueRows, ends
 from intset.trace import DEBUG, LOG, TRACES, Trace, from_cache, recorded, tried
 

@@ -1,4 +1,4 @@
-"""The distribution name of this project, a warning about others with the same import names, and libraries on demand.
+"""The distribution name of this project, a warning about others with the same import names, and modules on demand.
 
 `intset` 1.1.0 and `bound` 1.0.1 on the package index are other people's distributions with modules of these names:
 whichever is installed last overwrites files of the other.
@@ -12,9 +12,9 @@ import re
 import sys
 import threading
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
-from typing import TypeVar
+from typing import Any, TypeVar
 
 DISTRIBUTION = "inferbound"
 IMPORT_NAMES = ("intset", "bound", "lowering")
@@ -119,3 +119,46 @@ def uninterrupted(work: Callable[[], T]) -> T:
     if failed:
         raise failed[0]
     return outcome[0]
+
+
+class Later:
+    """A placeholder for an object of another module, which its first use loads."""
+
+    __slots__ = ("_name", "_space", "_table")
+
+    def __init__(self, name: str, space: dict[str, Any], table: Mapping[str, str]) -> None:
+        self._name, self._space, self._table = name, space, table
+
+    def _loaded(self) -> Any:
+        for name, module in self._table.items():
+            if isinstance(self._space[name], Later):
+                self._space[name] = getattr(importlib.import_module(module), name)
+        return self._space[self._name]
+
+    def __call__(self, *args: Any, **named: Any) -> Any:
+        return self._loaded()(*args, **named)
+
+    def __getattr__(self, attribute: str) -> Any:
+        return getattr(self._loaded(), attribute)
+
+
+def load_later(space: dict[str, Any], modules: Mapping[str, tuple[str, ...]]) -> None:
+    """Put placeholders into the namespace of a module; the first use of one loads the objects of all.
+
+    Parameters
+    ----------
+    space: `globals()` of the module.
+    modules: names by the module that defines them. Type checkers read them from imports for type checking.
+    """
+    table = {name: module for module, names in modules.items() for name in names}
+    space.update({name: Later(name, space, table) for name in table})
+
+
+class ModuleLater:
+    """A placeholder for a module, which the first use of a name in it loads."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __getattr__(self, attribute: str) -> Any:
+        return getattr(importlib.import_module(self._name), attribute)

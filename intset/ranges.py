@@ -7,7 +7,7 @@ nonempty. Every frame assumes the unproved ones (`open_nonempty_conditions`), so
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from intset.errors import InputError
 from intset.expr import Cond, Expr, IntLike, Range, Var, arguments, as_expr, const, constant_value, dag, ops, shown
@@ -20,10 +20,6 @@ from intset.infinity import NEG_INF, POS_INF
 from intset.linear.canonical import Normalizer
 from intset.linear.form import Linear
 from intset.linear.signs import is_known
-
-if TYPE_CHECKING:
-    from intset.facts import Fact
-    from intset.linear.canonical import Normalizer
 
 EQUATED_SIZES: Final = 32  # sizes that equations between them eliminate
 STATED_ENDS: Final = 4  # facts used for one end of one variable; further ones stay facts
@@ -82,10 +78,8 @@ class _StatedEnds:
         self.facts: dict[Var, list[Fact]] = {}
 
     def is_open(self, end: StatedEnd) -> bool:
-        limits = self.ranges.get(end.var)
-        if self.tighten:
-            return limits is not None
-        return limits is not None and (limits.min is NEG_INF if end.side == LOWER else limits.extent is POS_INF)
+        limits = self.ranges[end.var]
+        return self.tighten or (limits.min is NEG_INF if end.side == LOWER else limits.extent is POS_INF)
 
     def take(self, fact: Fact, ends: Sequence[StatedEnd]) -> bool:
         """Record a fact as these ends; False if some end is not accepted."""
@@ -118,7 +112,14 @@ def ranges_from_facts(
         for ends in _ends_of(base, fact.condition, table):
             if not any(v in ranges for v in ends[0].value.free_vars()) and table.take(fact, ends):
                 break
-    return _with_ends(table, facts, base)
+    narrowed = dict(ranges)
+    dropped: set[Fact] = set()
+    for var, facts_of in table.facts.items():
+        limits = _range_of_ends(table, var, base)
+        if limits is not None:
+            narrowed[var] = limits
+            dropped.update(facts_of)
+    return (narrowed, tuple(fact for fact in facts if fact not in dropped)) if dropped else None
 
 
 def _ends_of(base: Normalizer, condition: Cond, table: _StatedEnds) -> Iterator[tuple[StatedEnd, ...]]:
@@ -143,19 +144,6 @@ def _stated_end(base: Normalizer, var: Var, k: int, rest: Linear) -> StatedEnd:
     """The end of `var` by `k*var + rest >= 0`: lower end ceil(-rest/k) or upper end floor(rest/-k)."""
     quotient = rest if abs(k) == 1 else base.form(rest.expr() // abs(k))
     return StatedEnd(var, LOWER, quotient.scale(-1).expr()) if k > 0 else StatedEnd(var, UPPER, quotient.expr())
-
-
-def _with_ends(
-    table: _StatedEnds, facts: Sequence[Fact], base: Normalizer
-) -> tuple[dict[Var, Range], tuple[Fact, ...]] | None:
-    ranges = dict(table.ranges)
-    dropped: set[Fact] = set()
-    for var, facts_of in table.facts.items():
-        limits = _range_of_ends(table, var, base)
-        if limits is not None:
-            ranges[var] = limits
-            dropped.update(facts_of)
-    return (ranges, tuple(fact for fact in facts if fact not in dropped)) if dropped else None
 
 
 def _range_of_ends(table: _StatedEnds, var: Var, base: Normalizer) -> Range | None:

@@ -17,12 +17,21 @@ from typing import Any, Final, Protocol, TypeAlias
 import jax.export
 
 from intset.adapters.decisions import Decisions
-from intset.adapters.rows import RING, SIGNS, by_operators
 from intset.context import Context
 from intset.errors import InputError
 from intset.expr import Cond, Expr, ShapeVar, Var, arguments, as_expr, const, ops, shown
 from intset.expr.build import maximum, minimum
-from intset.expr.convert import Converter, OperandsByClass, arguments_of, claim, known_pairs, operation_of
+from intset.expr.convert import (
+    RING,
+    SIGNS,
+    Converter,
+    OperandsByClass,
+    arguments_of,
+    by_operators,
+    claim,
+    known_pairs,
+    operation_of,
+)
 from intset.expr.node import compare
 from intset.expr.ops import Op
 from intset.infinity import Infinity

@@ -13,21 +13,25 @@ from typing import Any, Final, TypeAlias
 
 import pymbolic.primitives as p
 
-from intset.adapters.rows import RING, SIGNS, by_operators, chosen, wrapped
 from intset.errors import InputError
-from intset.expr import Cond, Expr, Node, Term, Var, arguments, const, dag, ops, shown
+from intset.expr import Cond, Expr, Node, Var, arguments, const, ops, shown
 from intset.expr.build import Opaque, logical_and, logical_or, maximum, minimum
 from intset.expr.convert import (
+    RING,
+    SIGNS,
     Converter,
     OperandsByClass,
     arguments_of,
+    by_operators,
+    chosen,
     claim,
     integer_of,
     known_pairs,
     operation_of,
     truth_of,
+    wrapped,
 )
-from intset.expr.node import compare, truth
+from intset.expr.node import compare, folded_chain, truth
 from intset.expr.ops import Op
 
 PymbolicExpression: TypeAlias = "p.ExpressionNode | int | bool"
@@ -166,20 +170,13 @@ def _joined(op: Op, neutral: int | None = None) -> Callable[..., Node]:
     def row(term: Any, *parts: Node) -> Node:
         if not parts:
             return _refused(term) if neutral is None else const(neutral)
-        first, *others = parts
-        value = first if isinstance(first, Expr) else integer_of(first)
-        for other in others:
-            value = dag.intern(Term, op, (value, other if isinstance(other, Expr) else integer_of(other)), None)
-        return value
+        return folded_chain(op, [integer_of(part) for part in parts])
 
     return row
 
 
 def _of_integers(function: Callable[..., Node]) -> Callable[..., Node]:
-    def row(term: Any, *parts: Node) -> Node:
-        return function(*[part if isinstance(part, Expr) else integer_of(part) for part in parts])
-
-    return row
+    return lambda term, *parts: function(*map(integer_of, parts))
 
 
 def _of_truths(function: Callable[..., Cond]) -> Callable[..., Cond]:

@@ -14,12 +14,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partialmethod, reduce
 from math import lcm
 from operator import add, mul
-from typing import Any, Final, NoReturn
+from typing import Any, Final, NoReturn, TypeVar
 
 import sympy
 
 from intset.adapters.decisions import Decisions
-from intset.adapters.rows import RING, by_operators
 from intset.adapters.torch import Basic, ShapeEnvLike, SympyFunctions, known_shapes, ranged_symbol
 from intset.context import Context
 from intset.errors import InputError
@@ -38,13 +37,15 @@ from intset.expr.build import (
     select,
     truncdiv,
 )
-from intset.expr.convert import Converter, arguments_of, known_pairs, operation_of
+from intset.expr.convert import RING, Converter, arguments_of, by_operators, known_pairs, operation_of
 from intset.expr.node import compare
 from intset.expr.ops import Op
 from intset.expr.range import conditions_between
 from intset.infinity import Infinity
 from intset.prover.proof import Proof
 from intset.simplify.engine import cost
+
+K = TypeVar("K", Expr, Cond)
 
 
 class RationalTerm(dag.Guest):
@@ -295,15 +296,15 @@ class Environment:
         return env
 
     def _condition(self, term: Basic | bool) -> Cond:
-        converted = self._convert(_sympified(term))
-        if not isinstance(converted, Cond):
-            raise InputError(f"a condition is expected, not {shown(term)}")
-        return converted
+        return self._converted(Cond, term, "a condition")
 
     def _integer(self, term: Basic | int) -> Expr:
+        return self._converted(Expr, term, "an integer")
+
+    def _converted(self, kind: type[K], term: Basic | int, wanted: str) -> K:
         converted = self._convert(_sympified(term))
-        if not isinstance(converted, Expr):
-            raise InputError(f"an integer is expected, not {shown(term)}")
+        if not isinstance(converted, kind):
+            raise InputError(f"{wanted} is expected, not {shown(term)}")
         return converted
 
     def _symbols(self) -> dict[Any, Basic]:
@@ -384,15 +385,11 @@ def _convertible(terms: Iterable[Any]) -> tuple[list[Any], tuple[Any, ...]]:
 def _resolved(replaced: Mapping[Any, Any]) -> dict[Any, Any]:
     """The replacements with terms that mention no replaced symbol."""
     resolved = dict(replaced)
-    for _ in replaced:
+    for rounds in range(len(replaced) + 1):
         waiting = {symbol: term for symbol, term in resolved.items() if not term.free_symbols.isdisjoint(resolved)}
-        if not waiting:
-            return resolved
+        if waiting and rounds == len(replaced):
+            raise InputError(f"the replacements go in a circle: {shown(next(iter(waiting.values())))}")
         resolved |= {symbol: term.xreplace(resolved) for symbol, term in waiting.items()}
-    if resolved:
-        circle = next((term for term in resolved.values() if not term.free_symbols.isdisjoint(resolved)), None)
-        if circle is not None:
-            raise InputError(f"the replacements go in a circle: {shown(circle)}")
     return resolved
 
 
@@ -423,14 +420,6 @@ def _power(term: Any, base: Expr, exponent: Expr | RationalTerm) -> Expr | Ratio
     if exponent.value < 0:
         return RationalTerm(const(1), 1, (base,) * -exponent.value)
     return base**exponent.value
-
-
-def _natural_power(term: Any, base: Expr, exponent: Expr) -> Expr:
-    if exponent.is_const:
-        return base**exponent.value
-    if base.is_const and base.value == 2:
-        return const(1) << exponent
-    raise InputError(f"{shown(term)}: a power with the exponent {shown(exponent)} has no counterpart")
 
 
 def _pieces(term: Any, *pairs: tuple[Expr, Cond]) -> Expr:
@@ -467,8 +456,7 @@ _FROM_SYMPY: Final[dict[str, Callable[..., Any]]] = {
     "BooleanFalse": lambda term: FALSE,
     "Add": lambda term, *parts: reduce(add, parts),
     "Mul": lambda term, *parts: reduce(mul, parts),
-    "Pow": _power,
-    "PowByNatural": _natural_power,
+    **dict.fromkeys(("Pow", "PowByNatural"), _power),
     **dict.fromkeys(("IntTrueDiv", "FloatTrueDiv"), lambda term, a, b: true_quotient(a, b)),
     **dict.fromkeys(("floor", "FloorToInt"), rounded(floordiv)),
     **dict.fromkeys(("ceiling", "CeilToInt"), rounded(ceildiv)),

@@ -8,17 +8,26 @@ here and equals 0 in tinygrad. `Invalid` has no value: `idx if valid else Invali
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NoReturn, TypeAlias
 
 from tinygrad.dtype import AddrSpace, DType, Invalid, dtypes
 from tinygrad.uop.ops import Ops, ParamArg, UOp
 
-from intset.adapters.rows import RING, by_operators, chosen, wrapped
 from intset.context import Context
 from intset.errors import InputError
 from intset.expr import Cond, Expr, Node, Range, ShapeVar, Var, arguments, const, ops, shown
 from intset.expr.build import FALSE, Opaque, asserting, cast, maximum, truncdiv, truncmod
-from intset.expr.convert import Converter, arguments_of, integer_of, operation_of, truth_of
+from intset.expr.convert import (
+    RING,
+    Converter,
+    arguments_of,
+    by_operators,
+    chosen,
+    integer_of,
+    operation_of,
+    truth_of,
+    wrapped,
+)
 from intset.expr.node import truth
 from intset.expr.ops import Op
 from intset.infinity import Infinity
@@ -181,15 +190,11 @@ def _variable(term: Any) -> Var:
     if isinstance(term.arg, ParamArg) and term.arg.addrspace is AddrSpace.ALU:
         low, high = (int(end) for end in term.arg.vmin_vmax or (term.vmin, term.vmax))
         return ShapeVar(term.arg.name or f"p{term.arg.slot}", low, high, term.arg.multiple_of or 1)
-    raise InputError(_no_counterpart(term))
+    return _refused(term)
 
 
-def _refused(term: Any, *operands: Node) -> Node:
-    raise InputError(_no_counterpart(term))
-
-
-def _no_counterpart(term: Any) -> str:
-    return f"tinygrad's {term.op.name} of type {term.dtype} has no counterpart"
+def _refused(term: Any, *operands: Node) -> NoReturn:
+    raise InputError(f"tinygrad's {term.op.name} of type {term.dtype} has no counterpart")
 
 
 def _limits(term: Any) -> tuple[int | None, int | None]:

@@ -18,31 +18,22 @@ Basic: TypeAlias = "sympy.Basic"
 SympyFunctions: TypeAlias = "Mapping[str, Callable[..., Basic]]"
 
 
-class ValueRangeLike(Protocol):
-    """A range of PyTorch's shape environment."""
-
-    @property
-    def lower(self) -> object: ...
-    @property
-    def upper(self) -> object: ...
-
-
-class GuardLike(Protocol):
-    """A guard of PyTorch's shape environment."""
-
-    @property
-    def expr(self) -> Basic: ...
-
-
 class ShapeEnvLike(Protocol):
-    """The parts of PyTorch's `ShapeEnv` that are read; divisibilities, assertions and hints are read where present."""
+    """The parts of PyTorch's `ShapeEnv` that are read; divisibilities, assertions and hints are read where present.
+
+    Attributes
+    ----------
+    var_to_range: the range of each symbol, with `lower` and `upper`.
+    replacements: terms that stand for symbols.
+    guards: each with its condition `expr`.
+    """
 
     @property
-    def var_to_range(self) -> Mapping[Any, ValueRangeLike]: ...
+    def var_to_range(self) -> Mapping[Any, Any]: ...
     @property
     def replacements(self) -> Mapping[Any, Any]: ...
     @property
-    def guards(self) -> Sequence[GuardLike]: ...
+    def guards(self) -> Sequence[Any]: ...
 
 
 class KnownShapes(NamedTuple):

@@ -13,11 +13,21 @@ from typing import Any, Final, TypeAlias
 
 import z3
 
-from intset.adapters.rows import RING, by_operators, chosen, wrapped
 from intset.errors import InputError
-from intset.expr import Cond, Expr, Node, Term, Var, arguments, const, dag, ops, shown
+from intset.expr import Cond, Expr, Node, Var, arguments, const, ops, shown
 from intset.expr.build import FALSE, TRUE, Opaque, logical_and, logical_or, select
-from intset.expr.convert import Converter, arguments_of, claim, known_pairs, operation_of
+from intset.expr.convert import (
+    RING,
+    Converter,
+    arguments_of,
+    by_operators,
+    chosen,
+    claim,
+    known_pairs,
+    operation_of,
+    wrapped,
+)
+from intset.expr.node import folded_chain
 from intset.expr.ops import Op
 
 Z3Expression: TypeAlias = "z3.ExprRef"
@@ -252,13 +262,7 @@ def _equal(term: Any, a: Node, b: Node) -> Cond:
 
 
 def _folded(op: Op) -> Callable[..., Expr]:
-    def row(term: int, *parts: Expr) -> Expr:
-        value, *others = parts
-        for other in others:
-            value = dag.intern(Term, op, (value, other), None)
-        return value
-
-    return row
+    return lambda term, *parts: folded_chain(op, parts)
 
 
 _FROM_Z3: Final[dict[Any, Callable[..., Node]]] = {

@@ -12,9 +12,8 @@ from pathlib import Path
 from typing import Final
 
 from intset.budgets import CHECK_STEPS
-from intset.check.certificate import KEY, BoundsCertificate, Certificate
+from intset.check.certificate import KEY, BoundsCertificate, Certificate, is_a
 from intset.check.evidence import CheckBudget
-from intset.check.text import is_a
 from intset.errors import ParseError
 from intset.expr import Expr, Node, Range, Var, dag
 from intset.expr.printer import name_text, to_text, visible

@@ -23,7 +23,7 @@ from intset.budgets import CHECK_BRANCH_NESTING, CHECK_STEPS, LONGEST_VALUE
 from intset.errors import BudgetError, EvaluationError, InputError
 from intset.expr import Cond, Expr, Node, Range, Var, constant_value, dag, ops
 from intset.expr.definedness import definedness
-from intset.expr.evaluate import evaluate
+from intset.expr.evaluate import evaluate, most_bits
 from intset.expr.node import make
 from intset.expr.printer import number_text, to_text
 from intset.expr.range import declared_conditions, range_conditions
@@ -80,7 +80,7 @@ class CheckBudget:
         for node in dag.postorder((root,)):
             self.spend(1)
             below = [lengths[arg] for arg in node.args]
-            found = _bits(node, below, bits)
+            found = most_bits(node, below, bits)
             if found > LONGEST_VALUE:
                 self.spend(self.left + 1)
             words = [1 + length // _WORD for length in (*below, found)]
@@ -88,21 +88,6 @@ class CheckBudget:
             total += 1 + (words[0] * words[1] if is_product else max(words)) // _WORDS_A_STEP
             lengths[node] = found
         return total
-
-
-def _bits(node: Node, below: list[int], leaves: Mapping[Any, int]) -> int:
-    """An upper bound on the bit length of a node's value; loads take theirs from the point."""
-    if node.op is ops.CONST:
-        return int(node.data.bit_length())
-    if not below or node.op is ops.LOAD:
-        return leaves.get(node, 1)
-    if node.op is ops.MUL:
-        return sum(below)
-    if node.op is ops.SHL:
-        return below[0] + (1 << min(below[1], LONGEST_VALUE.bit_length()))
-    if node.op is ops.CAST:
-        return int(max(below[0], node.data[0])) + 1
-    return 1 + max(below)
 
 
 Literals = tuple[Cond, ...]
@@ -536,7 +521,7 @@ CHECK_BRANCHES: Final = 200  # branches of one combination
 CHECK_FACTORS: Final = 4  # premises per product
 
 
-GOAL, FACT, DEFINED, RANGE, DECLARED, MEANING, DIVISOR, SQUARE = (
+REASONS = (
     "the goal negated",
     "a fact",
     "where it has a value",
@@ -546,7 +531,7 @@ GOAL, FACT, DEFINED, RANGE, DECLARED, MEANING, DIVISOR, SQUARE = (
     "a divisor is positive",
     "a square",
 )
-REASONS = (GOAL, FACT, DEFINED, RANGE, DECLARED, MEANING, DIVISOR, SQUARE)
+GOAL, FACT, DEFINED, RANGE, DECLARED, MEANING, DIVISOR, SQUARE = REASONS
 _WHY = {MEANING: "by the meaning of the operation", SQUARE: "a square", DIVISOR: "a divisor that is not negative"}
 
 

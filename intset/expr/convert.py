@@ -10,12 +10,13 @@ from operator import attrgetter
 from typing import Any, Final, Generic, TypeVar
 
 from intset.errors import InputError
+from intset.expr import ops
 from intset.expr.arguments import a_function, mapped, of_kind, refusal
 from intset.expr.build import select
-from intset.expr.dag import Interned, postorder
+from intset.expr.dag import Interned
 from intset.expr.node import Cond, Expr, Node
 from intset.expr.ops import Op
-from intset.expr.printer import shown
+from intset.expr.printer import INFIX, shown
 
 K = TypeVar("K")  # mappings are invariant in their keys
 S = TypeVar("S")
@@ -49,13 +50,12 @@ def fold(root: Node, table: Mapping[Op, Callable[..., T]]) -> T:
     if not isinstance(root, Node):
         raise refusal("the root of fold", "an expression or a condition", root)
     rows = _table(table, "the table of fold")
-    results: dict[Node, T] = {}
-    for node in postorder((root,)):
-        handler = rows.get(node.op)
-        if handler is None:
-            raise InputError(f"the table of fold has no row for {node.op.name!r}, the operation of {shown(node)}")
-        results[node] = handler(node, *[results[arg] for arg in node.args])
-    return results[root]
+
+    def without_row(node: Any, *operands: T) -> T:
+        raise InputError(f"the table of fold has no row for {node.op.name!r}, the operation of {shown(node)}")
+
+    convert: Converter[Any, T] = Converter(rows, opaque=without_row, kind=operation_of, operands=arguments_of)
+    return convert(root)
 
 
 def _table(table: Mapping[K, Callable[..., T]], what: str) -> Mapping[K, Callable[..., T]]:
@@ -110,12 +110,6 @@ def truth_of(node: Node) -> Cond:
         return node
     assert isinstance(node, Expr)
     return node.ne(0)
-
-
-def _kind_name(term: object) -> str:
-    if isinstance(term, Interned):
-        return f"operation {term.op.name!r}"
-    return f"type {type(term).__name__}"
 
 
 def kind_of(node: object) -> object:
@@ -258,7 +252,8 @@ class Converter(Generic[S, T]):
                 return self._pair(leaf, self._var(leaf))
         if self._opaque is not None:
             return self._opaque(term, *operands)
-        raise InputError(f"no conversion of {shown(term)} of {_kind_name(term)}")
+        kind = f"operation {term.op.name!r}" if isinstance(term, Interned) else f"type {type(term).__name__}"
+        raise InputError(f"no conversion of {shown(term)} of {kind}")
 
     def _know(self, source: Any, target: T) -> None:
         self.variables[source] = target
@@ -276,3 +271,34 @@ class Converter(Generic[S, T]):
 
     def __repr__(self) -> str:
         return f"<Converter of {len(self._table)} kinds, {len(self.variables)} variables known>"
+
+
+# -- rows that the tables of several libraries share -------------------------------------------------------------------
+
+
+SIGNS: Final = {INFIX[op][0]: op for op in ops.COMPARISONS}
+RING: Final = (ops.ADD, ops.SUB, ops.MUL, ops.NEG)
+
+
+def by_operators(*known: Op) -> dict[Op, Callable[..., Any]]:
+    """Rows of operations that the terms of a library compute by Python's operators."""
+
+    def row(meaning: Callable[..., Any]) -> Callable[..., Any]:
+        return lambda e, *args: meaning(*args)
+
+    return {op: row(op.meaning) for op in known if op.meaning is not None}
+
+
+def wrapped(e: Expr, a: Any) -> Any:
+    """A cast as arithmetic, for libraries without registers of any width."""
+    bits, signed = e.data
+    low = 1 << (bits - 1) if signed else 0
+    return (a + low) % (1 << bits) - low
+
+
+def chosen(term: Any, c: Node, a: Node, b: Node) -> Node:
+    """`a` where `c` holds, else `b`: a condition of two conditions, an integer of all others."""
+    condition = truth_of(c)
+    if isinstance(a, Cond) and isinstance(b, Cond):
+        return (condition & a) | (~condition & b)
+    return select(condition, integer_of(a), integer_of(b))

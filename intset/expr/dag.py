@@ -15,9 +15,9 @@ from intset.errors import InputError
 from intset.expr import ops
 from intset.expr.arguments import refusal
 from intset.expr.ops import Op
-from intset.expr.pure import LOCK as LOCK
-from intset.expr.pure import WeakTable as WeakTable
+from intset.expr.storage import LOCK as LOCK
 from intset.expr.storage import StoredNode
+from intset.expr.storage import WeakTable as WeakTable
 from intset.expr.storage import intern as intern
 
 if TYPE_CHECKING:
@@ -74,6 +74,21 @@ class FieldAbove:
         return found
 
 
+class NamedOperand:
+    """The operand at a position of a node with one of some numbers of operands; another node lacks the attribute."""
+
+    def __init__(self, position: int, counts: tuple[int, ...]) -> None:
+        self.position, self.counts = position, counts
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = name
+
+    def __get__(self, node: Any, owner: type | None = None) -> Any:
+        if node is not None and len(node.args) not in self.counts:
+            raise AttributeError(f"{node!r} has no {self.name}")
+        return self if node is None else node.args[self.position]
+
+
 class OperandNames:
     """TVM's names for the arguments of a node: `a` and `b` of a binary operation, the parts of a selection.
 
@@ -84,40 +99,12 @@ class OperandNames:
     args: tuple[OperandNames, ...]
     axis, buffer, combiner, index, indices, init, producer, source = (FieldAbove() for _ in range(8))
     type_annotation, value_index = FieldAbove(), FieldAbove()
-
-    def _argument(self, position: int, count: int, name: str) -> OperandNames:
-        if len(self.args) != count:
-            raise AttributeError(f"{self!r} has no {name}")
-        return self.args[position]
+    a, b = NamedOperand(0, (1, 2)), NamedOperand(1, (2,))
+    condition, true_value, false_value = (NamedOperand(position, (3,)) for position in range(3))
 
     def same_as(self, other: object) -> bool:
         """Whether both are one node."""
         return self is other
-
-    @property
-    def a(self) -> OperandNames:
-        """The left operand; that of a negation."""
-        return self._argument(0, len(self.args) if len(self.args) in (1, 2) else 2, "a")
-
-    @property
-    def b(self) -> OperandNames:
-        """The right operand."""
-        return self._argument(1, 2, "b")
-
-    @property
-    def condition(self) -> OperandNames:
-        """The condition of a selection."""
-        return self._argument(0, 3, "condition")
-
-    @property
-    def true_value(self) -> OperandNames:
-        """What a selection is where its condition holds."""
-        return self._argument(1, 3, "true_value")
-
-    @property
-    def false_value(self) -> OperandNames:
-        """What a selection is elsewhere."""
-        return self._argument(2, 3, "false_value")
 
 
 class Interned(OperandNames, StoredNode):
@@ -497,14 +484,8 @@ def chain(op: Op, root: W) -> list[W]:
 
 
 def conjuncts(cond: Cond) -> Iterator[Cond]:
-    """The conjuncts of `cond`, from left to right."""
-    stack = [cond]
-    while stack:
-        top = stack.pop()
-        if top.op is ops.AND:
-            stack.extend((top.args[1], top.args[0]))
-        else:
-            yield top
+    """The distinct conjuncts of `cond`, from left to right."""
+    return iter(chain(ops.AND, cond))
 
 
 def symbols(*roots: Node) -> tuple[Opaque, ...]:

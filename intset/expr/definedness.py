@@ -11,7 +11,7 @@ from intset.expr.build import asserting, bounded, logical_and, nonneg, select
 from intset.expr.dag import chain, conjuncts, free_vars, postorder, rewrite
 from intset.expr.node import Cond, Expr, Kind, Node, PlainVar, Var, make, truth
 from intset.expr.printer import shown
-from intset.expr.range import Range
+from intset.expr.range import Range, conditions_between
 
 
 def definedness(roots: Sequence[Node]) -> tuple[Cond, ...]:
@@ -26,7 +26,7 @@ def definedness(roots: Sequence[Node]) -> tuple[Cond, ...]:
         return tuple(dict.fromkeys([need for node in steps if (need := own_need(node)) is not None]))
     needs: dict[Cond, None] = {}
     joined: set[Node] = set()
-    guards = dict(_guarded(roots, steps[::-1], joined))
+    guards = dict(guarded_steps(roots, joined))
     for node in steps:
         need = own_need(node)
         if need is not None:
@@ -97,22 +97,17 @@ def own_need(node: Node) -> Cond | None:
     return node.args[0] if node.op is ops.ASSERTING else None
 
 
-def guarded_steps(roots: Sequence[Node]) -> list[tuple[Node, Cond]]:
-    """Each node with its path condition, a disjunction over evaluation paths."""
-    return _guarded(roots, postorder(roots)[::-1])
-
-
 _PARTIAL = frozenset((*ops.DIVISIONS, ops.SHL, ops.SHR, ops.ASSERTING))
 _LAZY = frozenset((ops.SELECT, ops.AND, ops.OR, ops.ASSERTING))
 
 
-def _guarded(roots: Sequence[Node], steps: Sequence[Node], joined: set[Node] | None = None) -> list[tuple[Node, Cond]]:
-    """The guards of `steps`, users before operands.
+def guarded_steps(roots: Sequence[Node], joined: set[Node] | None = None) -> list[tuple[Node, Cond]]:
+    """Each node with its path condition, a disjunction over evaluation paths; users before operands.
 
     `joined` receives the nodes whose guard contains a partial disjunction of two paths. At the first visit of such a
     node the condition of the second path may still be undefined.
     """
-    always = truth(True)
+    always, steps = truth(True), postorder(roots)[::-1]
     guards: dict[Node, Cond] = dict.fromkeys(roots, always)
     for node in steps:
         guard = guards[node]
@@ -290,10 +285,7 @@ def _claim(var: Var, known: Any) -> Expr:
         ends = (end if isinstance(end, Expr) else None for end in (known.min, known.max))
         return bounded(var, *ends)
     if isinstance(known, Var):
-        low, high, step = known.declared()
-        claims = [] if low is None else [var >= low]
-        claims += [] if high is None else [var <= high]
-        claims += [] if step == 1 else [(var % step).eq(0)]
+        claims = tuple(conditions_between(var, *known.declared()))
         return asserting(logical_and(*claims), var) if claims else var
     if isinstance(known, tuple) and len(known) == 2:
         return bounded(var, *known)

@@ -1,7 +1,7 @@
 """`evaluate`: the reference semantics of expressions, over the integers and at a fixed width.
 
 `compiled` translates an expression to a Python function of the same values, for evaluation at many points.
-`may_be_long` bounds the bit length of intermediate values, which nested products double at each level.
+`some_may_be_long` bounds the bit length of intermediate values, which nested products double at each level.
 """
 
 from __future__ import annotations
@@ -30,6 +30,8 @@ _START, _APPLY, _DECIDE = 0, 1, 2
 
 def settled(node: Node) -> Any:
     """The value of a node over constants; `None` for one with variables or opaque terms."""
+    if node.op is ops.CONST:
+        return node.data
     return None if node.free_vars() or opaque_terms(node) else evaluate(node)
 
 
@@ -457,13 +459,11 @@ def length(span: range) -> int:
     return max(0, -((span.start - span.stop) // span.step))
 
 
-def may_be_long(roots: Sequence[Node], leaves: Mapping[Any, int]) -> bool:
-    """Whether an intermediate value may exceed `LONGEST_VALUE` bits; `leaves` has the bit length of each leaf."""
-    return some_may_be_long(postorder(roots), leaves)
-
-
 def some_may_be_long(nodes: Sequence[Node], leaves: Mapping[Any, int], limit: int = LONGEST_VALUE) -> bool:
-    """`may_be_long` of the last of `nodes`, which are in postorder, beyond `limit` bits; constants do not count."""
+    """Whether a value of `nodes`, which are in postorder, may exceed `limit` bits; constants do not count.
+
+    leaves: the bit length of each leaf.
+    """
     return not _is_surely_short(nodes, leaves, limit) and _becomes_long(nodes, leaves, limit)
 
 
@@ -485,19 +485,20 @@ def _is_surely_short(nodes: Sequence[Node], leaves: Mapping[Any, int], limit: in
 def _becomes_long(nodes: Sequence[Node], leaves: Mapping[Any, int], limit: int) -> bool:
     bits: dict[Node, int] = {}
     for node in nodes:
-        if node.op is ops.CONST:
-            length = node.data.bit_length()
-        elif not node.args or node.op is ops.LOAD:
-            length = leaves.get(node, 1)
-        elif node.op is ops.MUL:
-            length = sum(bits[arg] for arg in node.args)
-        elif node.op is ops.SHL:
-            length = bits[node.args[0]] + (1 << min(bits[node.args[1]], LONGEST_VALUE.bit_length()))
-        else:
-            length = 1 + max([bits[arg] for arg in node.args])
-            if node.op is ops.CAST:
-                length = max(length, node.data[0] + 1)
-        if length > limit and node.op is not ops.CONST:
+        bits[node] = most_bits(node, [bits[arg] for arg in node.args], leaves)
+        if bits[node] > limit and node.op is not ops.CONST:
             return True
-        bits[node] = length
     return False
+
+
+def most_bits(node: Node, below: Sequence[int], leaves: Mapping[Any, int]) -> int:
+    """An upper bound of the bit length of a node's value, from those of its operands; `leaves` has those of loads."""
+    if node.op is ops.CONST:
+        return int(node.data.bit_length())
+    if not below or node.op is ops.LOAD:
+        return leaves.get(node, 1)
+    if node.op is ops.MUL:
+        return sum(below)
+    if node.op is ops.SHL:
+        return below[0] + (1 << min(below[1], LONGEST_VALUE.bit_length()))
+    return 1 + max(*below, node.data[0] if node.op is ops.CAST else 0)

@@ -109,6 +109,15 @@ def rebuild(rows: Flat) -> Node:
     return answer
 
 
+def _operators(op: Op) -> tuple[Callable[[Any, IntLike], Expr], Callable[[Any, IntLike], Expr]]:
+    """The operator of an operation, and the one of swapped operands."""
+    return lambda self, other: _binary(op, self, other), lambda self, other: _binary(op, other, self)
+
+
+def _comparison(op: Op) -> Callable[[Any, IntLike | Infinity], Cond]:
+    return lambda self, other: compare(op, self, other)
+
+
 class Expr(Node, Arithmetic):
     """An integer-valued expression.
 
@@ -119,35 +128,12 @@ class Expr(Node, Arithmetic):
     __slots__ = ()
     __hash__ = object.__hash__
 
-    def __and__(self, other: IntLike) -> Expr:
-        return _binary(ops.BITAND, self, other)
-
-    def __rand__(self, other: IntLike) -> Expr:
-        return _binary(ops.BITAND, other, self)
-
-    def __or__(self, other: IntLike) -> Expr:
-        return _binary(ops.BITOR, self, other)
-
-    def __ror__(self, other: IntLike) -> Expr:
-        return _binary(ops.BITOR, other, self)
-
-    def __xor__(self, other: IntLike) -> Expr:
-        return _binary(ops.BITXOR, self, other)
-
-    def __rxor__(self, other: IntLike) -> Expr:
-        return _binary(ops.BITXOR, other, self)
-
-    def __lshift__(self, other: IntLike) -> Expr:
-        return _binary(ops.SHL, self, other)
-
-    def __rlshift__(self, other: IntLike) -> Expr:
-        return _binary(ops.SHL, other, self)
-
-    def __rshift__(self, other: IntLike) -> Expr:
-        return _binary(ops.SHR, self, other)
-
-    def __rrshift__(self, other: IntLike) -> Expr:
-        return _binary(ops.SHR, other, self)
+    __and__, __rand__ = _operators(ops.BITAND)
+    __or__, __ror__ = _operators(ops.BITOR)
+    __xor__, __rxor__ = _operators(ops.BITXOR)
+    __lshift__, __rlshift__ = _operators(ops.SHL)
+    __rshift__, __rrshift__ = _operators(ops.SHR)
+    __lt__, __le__, __gt__, __ge__ = map(_comparison, (ops.LT, ops.LE, ops.GT, ops.GE))
 
     def __pos__(self) -> Expr:
         return self
@@ -167,18 +153,6 @@ class Expr(Node, Arithmetic):
         if isinstance(other, float) and FLOATS.binary is not None:
             return FLOATS.binary("truediv", other, self)
         return no_quotient(self, other)
-
-    def __lt__(self, other: IntLike | Infinity) -> Cond:
-        return compare(ops.LT, self, other)
-
-    def __le__(self, other: IntLike | Infinity) -> Cond:
-        return compare(ops.LE, self, other)
-
-    def __gt__(self, other: IntLike | Infinity) -> Cond:
-        return compare(ops.GT, self, other)
-
-    def __ge__(self, other: IntLike | Infinity) -> Cond:
-        return compare(ops.GE, self, other)
 
     def __eq__(self, other: object) -> Any:
         return self._equation(ops.EQ, other)
@@ -238,18 +212,16 @@ class Expr(Node, Arithmetic):
     @property
     def value(self) -> int:
         """The number of an expression of constants alone: TVM's `IntImm.value`. No other expression has it."""
-        value = constant_value(folded(self))
-        value = settled(self) if value is None else value
+        value = settled(folded(self))
         if value is None:
             raise AttributeError(f"{self!r} is no constant and has no value")
         return int(value)
 
     def __int__(self) -> int:
-        value = constant_value(self)
-        value = settled(self) if value is None else value
+        value = settled(self)
         if value is None:
             raise InputError(f"{shown(self)} is not a constant")
-        return value
+        return int(value)
 
     def __index__(self) -> int:
         return int(self)

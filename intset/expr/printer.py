@@ -352,7 +352,8 @@ def layout_of(node: Node) -> Placed:
         needed = Precedence.CLOSED if op is ops.NEG and args[0].op is ops.CONST else Precedence.UNARY
         return Precedence.UNARY, [PREFIX[op], (args[0], needed)]
     if op is ops.VAR:
-        return Precedence.ATOM, [name_text(_name_of(node))]
+        var: Any = node
+        return Precedence.ATOM, [name_text(var.name)]
     if op is ops.CONST:
         return (Precedence.ATOM if node.data >= 0 else Precedence.UNARY), [number_text(node.data)]
     if op is ops.BOOL:
@@ -365,7 +366,7 @@ def layout_of(node: Node) -> Placed:
         bits, signed = node.data
         return Precedence.ATOM, listed("cast(", args, f", {bits})" if signed else f", {bits}, False)")
     if node.op is ops.ASSERTING and node.data == ops.SIZE and args[1].op is ops.VAR:
-        return Precedence.ATOM, [name_text(_name_of(args[1]))]
+        return Precedence.ATOM, [name_text(args[1].name)]
     if _is_nonneg(node):
         return Precedence.ATOM, listed("nonneg(", args[1:], ")")
     return Precedence.ATOM, listed(f"{op.name}(", args, ")")
@@ -377,11 +378,6 @@ def listed(start: str, args: tuple[Any, ...], end: str) -> list[TextPiece]:
     for k, arg in enumerate(args):
         pieces += [", ", (arg, Precedence.ANY)] if k else [(arg, Precedence.ANY)]
     return [*pieces, end]
-
-
-def _name_of(var: Any) -> str:
-    name: str = var.name
-    return name
 
 
 def _is_nonneg(node: Node) -> bool:

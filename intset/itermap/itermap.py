@@ -414,7 +414,7 @@ class IterMap(Configured):
 
     def _short(self, cond: Cond) -> Cond:
         """A comparison with each side in canonical form, to read like the inverse."""
-        if cond.op not in _OPPOSITE:
+        if cond.op not in ops.NEGATED:
             return cond
         left, right = (self._there.canonical(side) for side in cond.args)
         offset = constant_value(left.args[1]) if left.op in (ops.ADD, ops.SUB) else None
@@ -565,14 +565,11 @@ def _rounded_up(extent: Expr) -> Expr:
     return extent
 
 
-_OPPOSITE = {ops.LT: ops.GE, ops.GE: ops.LT, ops.GT: ops.LE, ops.LE: ops.GT, ops.EQ: ops.NE, ops.NE: ops.EQ}
-
-
 def _opposite(cond: Cond) -> Cond:
     """The negation; a comparison stays a comparison."""
-    if cond.op not in _OPPOSITE:
+    if cond.op not in ops.NEGATED:
         return logical_not(cond)
-    negated: Cond = make(_OPPOSITE[cond.op], cond.args)
+    negated: Cond = make(ops.NEGATED[cond.op], cond.args)
     return negated
 
 

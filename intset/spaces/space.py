@@ -8,15 +8,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final
 
 from intset.budgets import SPACE_BLOCK
-from intset.errors import CountError, InputError, ParseError, UndefinedError
+from intset.errors import CountError, InputError, ParseError
 from intset.expr import Cond, Expr, IntLike, Node, Var, arguments, as_expr, const, dag, ops, shown
-from intset.expr.evaluate import evaluate
+from intset.expr.evaluate import all_hold
 from intset.expr.node import truth
 from intset.expr.parser import ExprParser, ParsedOperand, Pending, Token
 from intset.expr.printer import Displayed
+from intset.installation import ModuleLater
 from intset.spaces.axes import LABELS, TRUTHS, SpaceAxis, read_axes
 from intset.spaces.axes import SpaceValue as SpaceValue
 from intset.spaces.axes import VarKey as VarKey
@@ -27,7 +28,10 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
+    from intset.spaces import questions
     from intset.spaces.members import ListedRows, Members
+else:
+    questions = ModuleLater("intset.spaces.questions")  # numpy, when a question needs it
 
 
 def read_conditions(axes: Sequence[SpaceAxis], where: object) -> tuple[Cond, ...]:
@@ -160,18 +164,9 @@ class SpaceParser(ExprParser):
         super().chain(operator)
 
 
-def contains(conditions: Iterable[Cond], point: Mapping[Any, int]) -> bool:
-    """Whether every condition is defined at a point and true."""
-    try:
-        return all(evaluate(cond, point) for cond in conditions)
-    except UndefinedError:
-        return False
-
-
 # the byte limit for a space's members; beyond it they are made anew each time they are read
 SPACE_MEMORY: Final = 256 << 20
 
-Rows: TypeAlias = "list[dict[str, SpaceValue]]"
 _LONGEST_LEN = (1 << 63) - 1
 _SHOWN = 6  # names and conditions in a representation
 
@@ -250,7 +245,7 @@ class Space(Displayed):
 
     @cached_property
     def _members(self) -> Members:
-        from intset.spaces.members import Members  # numpy, when a question needs it
+        from intset.spaces.members import Members
 
         return Members(self._axes, self._conditions, self._listed, self._memory)
 
@@ -279,7 +274,7 @@ class Space(Displayed):
         at = {axis.var: int(number or 0) for axis, number in zip(self._axes, numbers, strict=True)}
         if not all(axis.value(at[axis.var]) in axis.values for axis in self._axes):
             return False
-        return contains(self._conditions, at) and all(one.has(at) for one in self._listed)
+        return all_hold(self._conditions, at) and all(one.has(at) for one in self._listed)
 
     def _point(self, point: object) -> tuple[Any, ...]:
         """The values of a configuration, in the order of the names."""
@@ -308,7 +303,7 @@ class Space(Displayed):
 
     def __iter__(self) -> Iterator[dict[str, SpaceValue]]:
         for _, block in self._members.blocks(SPACE_BLOCK >> 4):
-            yield from _questions().configurations(self._members, block)
+            yield from questions.configurations(self._members, block)
 
     def columns(self) -> dict[str, NDArray[np.generic]]:
         """All members as numpy arrays, one a name: `int64` (`object` beyond), `bool`, or strings.
@@ -348,7 +343,7 @@ class Space(Displayed):
                 raise InputError(f"the table has a column {name!r} already, the name of the space")
         read = {name: read_expression(self._axes, e, f"the expression {name}") for name, e in asked.items()}
         columns = self._listed_columns("table()", len(read))
-        values = {name: _questions().values_at(self._members, e, columns) for name, e in read.items()}
+        values = {name: questions.values_at(self._members, e, columns) for name, e in read.items()}
         return self._plain(columns) | values
 
     def _listed_columns(self, what: str, more: int = 0) -> dict[Var, Any]:
@@ -357,11 +352,10 @@ class Space(Displayed):
             raise CountError(
                 f"{what} of {number} members takes more than memory={self._memory} bytes: restrict or sample the space"
             )
-        columns: dict[Var, Any] = _questions().all_columns(self._members)
-        return columns
+        return questions.all_columns(self._members)
 
     def _plain(self, columns: Mapping[Var, Any]) -> dict[str, Any]:
-        return {axis.name: _questions().plain_column(axis, columns[axis.var]) for axis in self._axes}
+        return {axis.name: questions.plain_column(axis, columns[axis.var]) for axis in self._axes}
 
     # -- members of interest -------------------------------------------------------------------------------------------
 
@@ -374,10 +368,7 @@ class Space(Displayed):
         seed: the same seed draws the same members, on every machine; `None` draws others each time.
         """
         number = arguments.as_count(k, "the number of members of a sample")
-        drawn: Rows = _questions().sampled(
-            self._members, number, None if seed is None else arguments.as_int(seed, "seed")
-        )
-        return drawn
+        return questions.sampled(self._members, number, None if seed is None else arguments.as_int(seed, "seed"))
 
     def minimize(self, e: IntLike | str, k: int = 1) -> list[dict[str, SpaceValue]]:
         """The `k` members with the least values of an expression, least first; all members if there are fewer.
@@ -389,8 +380,7 @@ class Space(Displayed):
         UndefinedError: the expression has no value at a member.
         """
         read = read_expression(self._axes, e, "the expression to minimize")
-        best: Rows = _questions().best(self._members, read, arguments.as_count(k, "k"))
-        return best
+        return questions.best(self._members, read, arguments.as_count(k, "k"))
 
     def neighbours(
         self, point: Sequence[SpaceValue] | Mapping[VarKey, SpaceValue], distance: int = 1
@@ -405,8 +395,7 @@ class Space(Displayed):
         CountError: too many configurations lie within this distance.
         """
         reach = arguments.as_count(distance, "the distance")
-        found: Rows = _questions().neighbours(self._members, self._numbers(self._point(point)), reach)
-        return found
+        return questions.neighbours(self._members, self._numbers(self._point(point)), reach)
 
     def nearest(self, point: Sequence[SpaceValue] | Mapping[VarKey, SpaceValue]) -> dict[str, SpaceValue] | None:
         """The member nearest to a configuration; `None` of an empty space.
@@ -414,9 +403,7 @@ class Space(Displayed):
         It differs in the fewest names; between equals it is fewer steps away along the sorted values of integers, then
         first in the order of the names. A member is nearest to itself.
         """
-        numbers = self._numbers(self._point(point))
-        found: dict[str, SpaceValue] | None = _questions().nearest(self._members, numbers)
-        return found
+        return questions.nearest(self._members, self._numbers(self._point(point)))
 
     # -- other spaces --------------------------------------------------------------------------------------------------
 
@@ -460,7 +447,7 @@ class Space(Displayed):
             raise InputError("a projection keeps at least one name")
         axes = tuple(dict.fromkeys(wanted))
         own = {axis.var for axis in axes}
-        rows = _questions().projected(self._members, axes)
+        rows = questions.projected(self._members, axes)
         conditions = [cond for cond in self._conditions if own.issuperset(cond.free_vars())]
         return self._like(axes, conditions if rows is not None else [truth(False)], tuple(rows or ()))
 
@@ -482,8 +469,7 @@ class Space(Displayed):
     @property
     def contradiction(self) -> tuple[Cond, ...]:
         """An irredundant set of conflicting conditions; `()` for a space with members."""
-        found: tuple[Cond, ...] = _questions().contradiction(self._members)
-        return found
+        return questions.contradiction(self._members)
 
 
 class TakenValues(dict[str, tuple[SpaceValue, ...]]):
@@ -505,13 +491,6 @@ class TakenValues(dict[str, tuple[SpaceValue, ...]]):
         if not self.contradiction:
             return f"{{{', '.join(f'{name}: {_values_text(values)}' for name, values in self.items())}}}"
         return f"{{}} since {' contradicts '.join(shown(cond) for cond in self.contradiction)}"
-
-
-def _questions() -> Any:
-    """The module that answers with numpy."""
-    from intset.spaces import questions
-
-    return questions
 
 
 def _module(name: str, method: str) -> Any:

@@ -7,7 +7,6 @@
 `question(seed)`: a random expression over a box with conditions, and the values it takes.
 `setting(number)`: a random context as `claims` draws it, with all its points.
 `intset.testing.strategies`: Hypothesis strategies for expressions, conditions and points; needs the extra `test`.
-`intset.testing.contexts`: enumeration as the oracle for transfer functions of congruences and strided intervals.
 
 Same seed, same questions, on every machine.
 

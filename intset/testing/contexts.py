@@ -1,4 +1,4 @@
-"""Random contexts and random questions with their truth by enumeration, also as the oracle of transfer functions.
+"""Random contexts and random questions with their truth by enumeration.
 
 A setting has a few variables, facts, kept variables, and expressions over some of the variables. Ranges may be empty,
 start below 0, and mention sizes and other variables. Sizes are enumerated over small windows, so false claims about
@@ -12,33 +12,25 @@ Questions over small boxes:
 `cases(count, seed)`: expressions nested at most `DEPTH` operations over 2 or 3 variables, half with a condition.
 
 Guarantee: equal seeds draw equal questions on every machine.
-
-`gamma` lists the elements of a value, `alpha` is the smallest value that contains some points. A transfer function is
-sound where its result contains the image of every pair of elements, and optimal where it equals alpha of that image.
 """
 
 from __future__ import annotations
 
 import itertools
 import random
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from math import gcd
 from typing import Any
 
-from intset.arithmetic import strided
-from intset.arithmetic.strided import Residue, Strided
-from intset.expr import Cond, Expr, Range, ShapeVar, Var, const, ops
+from intset.expr import Cond, Expr, Range, ShapeVar, Var, const
 from intset.expr.build import cast, ceildiv, maximum, minimum, select, truncdiv, truncmod
 from intset.expr.evaluate import compiled, value_or_none
 from intset.expr.node import as_int
-from intset.expr.ops import Op
 
 WIDEST = 9  # a range is enumerated up to so many values
 MAX_POINTS = 6_000
 
 Point = tuple[int, ...]
-UNARY = (ops.NEG, ops.ABS, ops.BITNOT)
 
 
 @dataclass
@@ -408,61 +400,3 @@ def cases(count: int, seed: int = 0) -> Iterator[Case]:
         value = compiled(expr, variables)
         values = {value_or_none(value, *point) for point in _points_of(ranges, conditions)}
         yield Case(number, ranges, conditions, expr, sorted(v for v in values if v is not None))
-
-
-def image(op: Op, *operands: Collection[int]) -> set[int]:
-    """Image of `op` over all defined operand tuples."""
-    if op is ops.SELECT:
-        return {x for operand in operands for x in operand}
-    assert op.meaning is not None
-    if len(operands) == 1:
-        return {op.meaning(x) for x in operands[0]}
-    if op in ops.DIVISIONS or op in (ops.SHL, ops.SHR):
-        defined = [y for y in operands[1] if (y if op in ops.DIVISIONS else y >= 0)]
-        return {op.meaning(x, y) for x in operands[0] for y in defined}
-    return {op.meaning(x, y) for x in operands[0] for y in operands[1]}
-
-
-def alpha_congruence(points: Collection[int]) -> Residue | None:
-    if not points:
-        return None
-    first = next(iter(points))
-    m = gcd(*(x - first for x in points))
-    return (m, first % m if m else first)
-
-
-def alpha_strided(points: Collection[int]) -> Strided:
-    if not points:
-        return strided.BOTTOM
-    m, r = alpha_congruence(points) or (0, 0)
-    return (min(points), max(points), m, r)
-
-
-def gamma_strided(a: Strided, lowest: int = 0, highest: int = 0) -> range:
-    """The elements; those in `[lowest, highest]` alone towards an end that is infinite."""
-    if a is None:
-        return range(0)
-    lo, hi, m, r = a
-    low = lowest + (r - lowest) % m if lo is None else lo
-    return range(low, (highest if hi is None else hi) + 1, m or 1)
-
-
-def gamma_congruence(a: Residue | None, lowest: int, highest: int) -> range:
-    return range(0) if a is None else gamma_strided((None, None, *a) if a[0] else strided.const(a[1]), lowest, highest)
-
-
-def all_congruences(largest: int) -> list[tuple[int, int]]:
-    """All congruences with modulus at most `largest`, and all constants of magnitude at most `largest`."""
-    return [(0, r) for r in range(-largest, largest + 1)] + [(m, r) for m in range(1, largest + 1) for r in range(m)]
-
-
-def all_strided(lowest: int, highest: int) -> list[strided.StridedInterval]:
-    """Every nonempty strided interval within `[lowest, highest]`."""
-    runs = [
-        (lo, hi, m, lo % m)
-        for lo in range(lowest, highest + 1)
-        for hi in range(lo + 1, highest + 1)
-        for m in range(1, hi - lo + 1)
-        if (hi - lo) % m == 0
-    ]
-    return [strided.const(x) for x in range(lowest, highest + 1)] + runs

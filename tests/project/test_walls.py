@@ -23,7 +23,7 @@ from tests.imports import (
 
 HEAVY = {"islpy", "z3", "numpy", "matplotlib", "pyarrow"}
 GATES = ("intset", "bound", "lowering", "lowering.cli")  # packages, which load what they offer on first use
-PLAIN = ("intset.context", "intset.domains.sets.ends")  # load what the plain way does not need, by `intset.later`
+PLAIN = ("intset.context", "intset.domains.sets.ends")  # load what the plain way does not need, by `load_later`
 ENTRY = ("intset.__main__", "lowering.cli.app")  # `python -m intset` and the command: the one import that points up
 
 
@@ -84,8 +84,7 @@ def test_modules_are_loaded_by_name_in_few_places() -> None:
         "intset.__main__",
         "intset.adapters.torch",
         "intset.expr.storage",  # the core in C, where it was built
-        "intset.installation",
-        "intset.later",  # what the plain way does not need
+        "intset.installation",  # libraries, and what the plain way does not need
         "intset.spaces.space",
         "lowering.explore.dataset",
         "lowering.tvm.outside",  # the package under another name

@@ -24,7 +24,6 @@ from intset.expr.evaluate import (
     compiled,
     evaluate,
     length,
-    may_be_long,
     repeatable,
     some_may_be_long,
     value_or_none,
@@ -583,7 +582,10 @@ def repaired(conditions: Sequence[Cond], spans: Mapping[Var, Interval]) -> Point
     """
     if len(spans) > REPAIR_SIZES or dag.opaque_terms(*conditions):
         return None
-    if may_be_long(conditions, {v: max([_FAR if k is None else abs(k).bit_length() for k in spans[v]]) for v in spans}):
+    if some_may_be_long(
+        dag.postorder(conditions),
+        {v: max([_FAR if k is None else abs(k).bit_length() for k in spans[v]]) for v in spans},
+    ):
         return None
     try:
         return _LocalSearch(conditions, spans).search()

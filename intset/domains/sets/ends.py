@@ -12,7 +12,7 @@ from intset.expr.evaluate import evaluate
 from intset.expr.printer import Displayed
 from intset.facts import shown_notes
 from intset.infinity import NEG_INF, POS_INF, Infinity
-from intset.later import load_later
+from intset.installation import load_later
 
 if TYPE_CHECKING:
     from intset.check.certificate import BoundsCertificate

@@ -17,7 +17,14 @@ from intset.expr import ops
 from intset.expr.node import as_expr
 from intset.expr.ops import Op
 from intset.infinity import Infinity
-from intset.testing.contexts import UNARY, all_congruences, alpha_congruence, gamma_congruence, gamma_strided, image
+from tests.intset.domains.elements import (
+    UNARY,
+    all_congruences,
+    alpha_congruence,
+    gamma_congruence,
+    gamma_strided,
+    image,
+)
 from tests.strategies.contexts import PRESBURGER, Drawn, contexts
 from tests.sweeps import sampled
 

@@ -13,7 +13,7 @@ from intset.arithmetic.strided import BOTTOM, OPTIMAL, TOP, TRANSFER, Strided, S
 from intset.budgets import FEW_OPERANDS
 from intset.expr import ops
 from intset.expr.ops import Op
-from intset.testing.contexts import UNARY, all_strided, alpha_strided, gamma_strided, image
+from tests.intset.domains.elements import UNARY, all_strided, alpha_strided, gamma_strided, image
 from tests.sweeps import daily
 
 VALUES = all_strided(-5, 5)
