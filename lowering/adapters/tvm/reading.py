@@ -461,7 +461,7 @@ class PrimFuncReader:
             tirx.Broadcast: self._broadcast,
             tirx.Let: self._named,
         }
-        return terms.converter(rows, terms.operands_of)
+        return terms.converter(rows)
 
     def _bind(self, var: Any, value: Operand) -> None:
         """Bind a variable to an operand in the statements that follow."""

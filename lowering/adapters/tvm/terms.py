@@ -107,16 +107,10 @@ class DataVar(PlainVar):
 _DATA: Final = frozenset((ops.LOAD, ops.CAST))
 
 
-def converter(rows: dict[object, Row], operands: Callable[[Any], Any]) -> Converter[Any, Operand]:
-    """The converter of terms.
-
-    Parameters
-    ----------
-    rows: those of variables, elements, vectors and names, which depend on the place.
-    operands: the operands of a term.
-    """
+def converter(rows: dict[object, Row]) -> Converter[Any, Operand]:
+    """The converter of terms; `rows` are those of variables, elements, vectors and names, which depend on the place."""
     return Converter(
-        {**_ROWS, **rows}, opaque=_refused, kind=type, operands=operands, identity=methodcaller("__chandle__")
+        {**_ROWS, **rows}, opaque=_refused, kind=type, operands=operands_of, identity=methodcaller("__chandle__")
     )
 
 
@@ -260,5 +254,5 @@ def term_of(term: Any, known: dict[Any, Operand]) -> Operand:
             known[var] = Var(var.name) if dtypes.is_int(dtype) else parameter(var.name, dtype)
         return known[var]
 
-    found: Operand = converter({TirVar: variable}, operands_of)(term)
+    found: Operand = converter({TirVar: variable})(term)
     return found
