@@ -37,7 +37,6 @@ from lowering.nest.scope import written_in
 from lowering.nest.walk import folded, map_operands, operands, rebuilt, statements
 from lowering.nest.walk import substitute as substituted
 from lowering.passes import name_minima, rebase, unique_names
-from lowering.tvm.ir_builder import IRBuilder, call_intrin
 from lowering.tvm.target import Target
 
 # -- views --------------------------------------------------------------------------------------------------------
@@ -156,6 +155,60 @@ def let(var: Any, value: Any, body: Any, span: object = None) -> ScriptView:
 
 
 ir.SCRIPT_FIELDS["Evaluate", "value"] = lambda stmt: viewed(stmt.call)
+
+
+# -- calls ----------------------------------------------------------------------------------------------------------
+
+BARRIER: Final = "tir.tvm_storage_sync"
+
+
+@dataclass(frozen=True, eq=False)
+class AtomicAdd:
+    """The call `atomic_add(address, value)`, which adds to an element and returns the element before."""
+
+    address: build.BufferPointer
+    value: Any
+
+
+def call_intrin(dtype: str, name: Any, *args: Any, span: object = None) -> Any:
+    """A call of an intrinsic; `address_of` an element of a buffer, and `atomic_add` to one, are for a builder."""
+    plain = str(name).removeprefix("tir.")
+    if plain == "address_of" and len(args) == 1:
+        buffer = getattr(args[0], "buffer", None)
+        if not isinstance(buffer, build.Buffer):
+            raise InputError(f"address_of takes an element of a buffer, not {args[0]!r}")
+        return build.BufferPointer(buffer, args[0].index)
+    if plain == "atomic_add" and len(args) == 2 and isinstance(args[0], build.BufferPointer):
+        return AtomicAdd(*args)
+    return build.call_intrin(dtype, str(name), *args)
+
+
+def _passed(arg: object) -> object:
+    """An argument of a call, with a tensor in the place of its buffer or of the address of its first element."""
+    if isinstance(arg, build.BufferPointer):
+        if not (arg.offset.is_const and int(arg.offset) == 0):
+            raise InputError(f"a call is given whole tensors, not {arg.buffer.name} from element {arg.offset}")
+        arg = arg.buffer
+    return buffer_tensor(arg) if isinstance(arg, build.Buffer) else getattr(arg, "as_tensor", arg)
+
+
+def as_statement(stmt: Any) -> ir.Stmt:
+    """A statement itself, stores of a vector, or the call of a function as a statement; its value is dropped."""
+    if isinstance(stmt, build.BufferStores):
+        tensor = buffer_tensor(stmt.buffer)
+        return ir.seq(*(ir.Store(tensor, place, in_types(value)) for place, value in stmt.stores))
+    call = unviewed(stmt)
+    if isinstance(call, Expr) and isinstance(call.data, IntFunction):
+        call = call.data.body
+    if isinstance(call, Value) and call.op is CALL:
+        call = build.ExternCall("extern", str(call.data), call.args)
+    if isinstance(call, build.ExternCall):
+        args = tuple(map(_passed, call.args))
+        tensors = tuple(a for a in args if isinstance(a, Tensor))
+        return ir.Evaluate(build.ExternCall(call.kind, call.name, args), tensors, tensors)
+    if not isinstance(call, ir.Stmt):
+        raise InputError(f"a nest consists of statements and calls of functions, not of {stmt!r}")
+    return call
 
 
 # -- functions ----------------------------------------------------------------------------------------------------
@@ -543,9 +596,7 @@ def _is_described(kind: str, x: object) -> bool:
 def _described(kind: str, *values: Any, span: object = None) -> ir.Stmt:
     fields = dict(zip(_DESCRIBED[kind].split(), values, strict=True))
     if kind == "Evaluate" and has_effect(values[0]):
-        builder = IRBuilder()
-        builder.emit(values[0])
-        return builder.get()
+        return as_statement(values[0])
     if fields.get("attr_key") in ("thread_extent", "virtual_thread"):
         raise InputError("threads are loops here: write them with ib.scope_attr of tir.ir_builder")
     value = {"value": build.operand(fields["value"])} if "value" in fields else {}
