@@ -448,12 +448,11 @@ class _Submitter:
 
     def _drained(self) -> Iterator[Finished]:
         """The results that an interrupt leaves: workers of an own pool finish the configuration they are at."""
+        waiting = set(self._pending)
         if self._own is not None:
             self._own.stop.set()
         else:
             self._cancel()
-        waiting = set(self._pending)
-        if self._own is None:
             waiting = {future for future in waiting if future.done() and not future.cancelled()}
         for future in futures.wait(waiting).done:
             rows = self._pending.pop(future)
