@@ -14,10 +14,10 @@ import sys
 from typing import Any
 
 from intset.errors import IntSetError as TVMError
-from lowering.tvm import arith, autotvm, building, contrib, ir, nests, outside, runtime, target, te, testing, tir
+from lowering.tvm import arith, autotvm, building, ir, nests, outside, runtime, target, te, testing, tir
 from lowering.tvm.building import build, lower
 from lowering.tvm.ir import IRModule, Range, container, load_json, save_json
-from lowering.tvm.outside import install
+from lowering.tvm.outside import contrib, install
 from lowering.tvm.runtime import NDArray, device
 from lowering.tvm.te import decl_tensor_intrin
 from lowering.tvm.tir import IndexMap
@@ -51,6 +51,7 @@ for module, more in (
     (building, "build_module driver transform"),
     (nests, "hybrid ir_builder"),
     (outside, "_ffi error"),
+    (contrib, "contrib"),
     (runtime, "nd"),
 ):
     sys.modules.update({f"{__name__}.{name}": module for name in more.split()})

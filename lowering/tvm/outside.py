@@ -8,7 +8,10 @@ the function registered as `topi.nn.f`: by `tvm.register_func`, or in `LIBRARY` 
 from __future__ import annotations
 
 import operator
+import os
+import shutil
 import sys
+import tempfile
 from collections.abc import Callable, Sequence
 from functools import reduce
 from importlib import import_module, util
@@ -19,18 +22,18 @@ from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any, Final, NoReturn
 
-from bound.declare import compute
+from bound.declare import compute, extern
 from bound.itervar import reduce_axis
 from bound.schedule import Schedule, create_schedule
 from bound.te import prod
 from bound.te import sum as total
 from bound.te_schedule import AutoInlineInjective
 from bound.tensor import Tensor
-from bound.tir import floor
+from bound.tir import call_packed, floor
 from bound.tir.build import all_of, cast, const, select
 from bound.tir.reduce import max_of, min_of
 from intset.errors import InputError, IntSetError
-from intset.expr import as_expr
+from intset.expr import arguments, as_expr
 from lowering.tvm.runtime import PACKED, get_global_func, register_func
 
 _HERE: Final = __name__.rpartition(".")[0]
@@ -357,3 +360,81 @@ def install(topi: str | Path | None = None) -> None:
     if folder is not None:
         package.__dict__["topi"] = import_module("tvm.topi")
         forget_outside(package)
+
+
+# -- contrib ------------------------------------------------------------------------------------------------------
+
+_PRODUCT: Final = "tvm.contrib.cblas.matmul"
+
+
+class TempDirectory(tempfile.TemporaryDirectory[str]):
+    """A temporary folder, the value of a `with` block; `remove()` or the end of its object deletes it."""
+
+    temp_dir = path = property(lambda self: self.name)
+    remove = tempfile.TemporaryDirectory.cleanup
+
+    def __enter__(self) -> Any:
+        return self
+
+    def relpath(self, name: str) -> str:
+        """The path of a file in it."""
+        return os.path.join(self.name, name)
+
+    def listdir(self) -> list[str]:
+        """The names of its files."""
+        return os.listdir(self.name)
+
+
+def create_shared(output: str, objects: str | Sequence[str], *_: object, **__: object) -> None:
+    """A library of one saved module, which `tvm.runtime.load_module` reads.
+
+    Raises
+    ------
+    InputError: several modules.
+    """
+    files = [objects] if isinstance(objects, str) else arguments.listed(objects, "objects")
+    if len(files) != 1:
+        raise InputError(f"a library has one saved module here, not {len(files)}")
+    shutil.copyfile(files[0], output)
+
+
+def _as_written(inputs: str | Sequence[str], output: str | None = None, *_: object, **__: object) -> str:
+    """The code that `create_llvm` is given: nothing links it, as an intrinsic runs by the formula that it declares."""
+    code = inputs if isinstance(inputs, str) else "\n".join(inputs)
+    if output is not None:
+        Path(output).write_text(code, encoding="utf-8")
+    return code
+
+
+def _product(a: Any, b: Any, out: Any, transa: bool, transb: bool) -> None:
+    x, y = a.numpy(), b.numpy()
+    out.copyfrom((x.T if transa else x) @ (y.T if transb else y))
+
+
+def _matmul(lhs: Tensor, rhs: Tensor, transa: bool = False, transb: bool = False) -> Any:
+    """The product of two matrices, each transposed if asked, as an operation that numpy computes."""
+    shape = (lhs.shape[int(transa)], rhs.shape[int(not transb)])
+    return extern(shape, [lhs, rhs], lambda ins, outs: call_packed(_PRODUCT, *ins, *outs, transa, transb), "C")
+
+
+class ContribModule(ModuleType):
+    """`tvm.contrib`: temporary folders, libraries of saved modules, products by numpy, and what CUDA would have.
+
+    The other modules of it are absent.
+    """
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return outside(f"contrib.{name}")
+
+
+register_func(_PRODUCT, _product)
+contrib = ContribModule(f"{_HERE}.contrib")
+contrib.__dict__.update(
+    cblas=SimpleNamespace(matmul=_matmul),
+    utils=SimpleNamespace(tempdir=TempDirectory, TempDirectory=TempDirectory),
+    cc=SimpleNamespace(create_shared=create_shared),
+    clang=SimpleNamespace(create_llvm=_as_written),
+    nvcc=SimpleNamespace(**{name.rpartition(".")[2]: answer for name, answer in ANSWERS.items() if ".nvcc." in name}),
+)
