@@ -30,6 +30,7 @@ from intset.expr.node import PlainVar, truth
 from lowering.dataflow.program import reads_of
 from lowering.errors import LayoutError
 from lowering.layout.index_map import IndexMap, IndexNumber, as_index, parameter_names
+from lowering.nest.names import label_of
 from lowering.nest.undef import is_undef, undef, undefs
 from lowering.nest.walk import variables
 
@@ -418,10 +419,9 @@ def in_own_sizes(value: walk.Part, places: tuple[Var, ...], m: IndexMap, sizes: 
     for v in variables(value):
         if v in known:
             continue
-        label = v.name if isinstance(v, Var) else str(v.data[0])
-        if not isinstance(v, Var) or label not in sizes:
-            raise LayoutError(f"{what} depends on {label}, which is neither one of its indices nor a size")
-        new[v] = sizes[label]
+        if not isinstance(v, Var) or v.name not in sizes:
+            raise LayoutError(f"{what} depends on {label_of(v)}, which is neither one of its indices nor a size")
+        new[v] = sizes[v.name]
     return walk.rewrite(value, new) if new else value
 
 

@@ -44,6 +44,7 @@ from lowering.adapters.tvm import reading
 from lowering.adapters.tvm.reading import KINDS, SEQUENTIAL, ForeignCall, PrimFunc, PrimFuncReader, guarded
 from lowering.adapters.tvm.terms import CLASSES
 from lowering.nest import driver, ir, walk
+from lowering.nest.names import label_of
 from lowering.nest.scope import Indices, Scope, element_accesses, proves
 from lowering.nest.undef import Undef, is_undef
 from lowering.nest.walk import map_operands, range_ends, rebuilt, replaced, statements, substitute, variables
@@ -329,8 +330,7 @@ class PrimFuncWriter:
 
     def _let(self, stmt: ir.Let, _: driver.Descent) -> TirTerm:
         value = self._terms(stmt.value)
-        name = stmt.var.name if isinstance(stmt.var, Var) else str(stmt.var.data[0])
-        return tir.Bind(self._bound(stmt.var, tirx.Var(name, value.ty)), value)
+        return tir.Bind(self._bound(stmt.var, tirx.Var(label_of(stmt.var), value.ty)), value)
 
     def _allocate(self, stmt: ir.Allocate, _: driver.Descent) -> TirTerm:
         ends = [range_ends(r) for r in stmt.ranges]
