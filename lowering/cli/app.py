@@ -60,13 +60,10 @@ class Commands(click.Group):
     command_class = OneEach
 
 
-class _Integer(click.IntRange):
+class AtLeast(click.IntRange):
+    """An option type: integers greater than or equal to a number."""
+
     name = "integer"
-
-
-def at_least(least: int) -> click.IntRange:
-    """An option type: integers greater than or equal to `least`."""
-    return _Integer(least)
 
 
 def refuse(*names: str, why: str) -> None:
@@ -541,9 +538,9 @@ _SPACE_FILE = checked(partial(readable, suffixes=(".py",), of="defines a space")
 
 @app.command()
 @click.argument("file", metavar="FILE", callback=_SPACE_FILE)
-@click.option("--sample", type=at_least(0), default=5, help="Members drawn uniformly; default: 5.")
+@click.option("--sample", type=AtLeast(0), default=5, help="Members drawn uniformly; default: 5.")
 @click.option("--seed", type=int, default=0, help="The seed of the sample.")
-@click.option("--best", type=at_least(1), default=10, help="With --by: the number of members listed.")
+@click.option("--best", type=AtLeast(1), default=10, help="With --by: the number of members listed.")
 @click.option("--by", metavar="EXPRESSION", help="List the members with the least value of an expression of the names.")
 @AS_JSON
 def space(file: Path, sample: int, seed: int, best: int, by: str | None, as_json: bool) -> None:
@@ -566,9 +563,9 @@ def space(file: Path, sample: int, seed: int, best: int, by: str | None, as_json
 @app.command()
 @click.argument("file", metavar="FILE", callback=_SPACE_FILE)
 @click.option("--out", metavar="DIR", required=True, help="The folder of the results.")
-@click.option("--jobs", type=at_least(1), help="Processes; default: this one alone.")
+@click.option("--jobs", type=AtLeast(1), help="Processes; default: this one alone.")
 @click.option("--dask", metavar="ADDRESS", help="The scheduler of a Dask cluster, such as tcp://10.0.0.1:8786.")
-@click.option("--best", type=at_least(1), default=10, help="Rows listed at the end; default: 10.")
+@click.option("--best", type=AtLeast(1), default=10, help="Rows listed at the end; default: 10.")
 @click.option("--by", metavar="COLUMN", help="The value that is least in the best rows; default: the first one.")
 @click.option("--largest", is_flag=True, help="The greatest values of --by are best.")
 @click.option("--strict", is_flag=True, help="Exit with status 1 if a configuration failed.")

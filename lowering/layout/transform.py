@@ -26,6 +26,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import chain, count
 from typing import Any, NamedTuple
 
@@ -614,9 +615,6 @@ def _are_equal(ctx: Context, a: Expr | int, b: Expr | int) -> bool:
     return bool(ctx.prove(as_expr(a).eq(b)))
 
 
-_AXES = tuple(PlainVar(f"y{k}") for k in range(32))
-
-
 def cache_read(f: ir.Function, name: str, local: str | None = None) -> ir.Function:
     """Copy an input into a local tensor at the start, and read the copy instead.
 
@@ -657,7 +655,7 @@ def cache_read(f: ir.Function, name: str, local: str | None = None) -> ir.Functi
     if outer in f.outputs:
         raise LayoutError(f"{f.name} stores to {name}: cache_write makes a copy of what it stores")
     inner, allocation = _local_copy(f, outer, local)
-    copy_in = _copy_nest(f, inner, outer, _is_touchable(f, outer))
+    copy_in = _copy_nest(f, inner, outer, partial(is_outside, f.padding.get(outer)))
     return _with_copy(f, outer, inner, [allocation, copy_in], [])
 
 
@@ -685,10 +683,10 @@ def cache_write(f: ir.Function, name: str, local: str | None = None) -> ir.Funct
     inner, allocation = _local_copy(f, outer, local)
     before: list[ir.Stmt] = [allocation]
     if _reads_initial_contents(f, outer):
-        copied = _is_touchable(f, outer)
+        copied: Callable[[Indices], Cond] = partial(is_outside, f.padding.get(outer))
         before.append(_copy_nest(f, inner, outer, copied))
     else:
-        copied = _is_stored(f, outer)
+        copied = partial(_is_stored, f, outer)
     return _with_copy(f, outer, inner, before, [_copy_nest(f, outer, inner, copied)])
 
 
@@ -727,17 +725,12 @@ def _with_copy(
     return g if layout is None else replace(g, layouts={**f.layouts, inner.name: layout})
 
 
-def _is_touchable(f: ir.Function, outer: Tensor) -> Cond:
-    """The condition on `_AXES` that an element may be accessed."""
-    return is_outside(f.padding.get(outer), _AXES[: outer.ndim])
-
-
-def _copy_nest(f: ir.Function, target: Tensor, source: Tensor, where: Cond) -> ir.Stmt:
-    """A nest that copies the elements for which a condition on `_AXES` holds."""
+def _copy_nest(f: ir.Function, target: Tensor, source: Tensor, where: Callable[[Indices], Cond]) -> ir.Stmt:
+    """A nest that copies the elements for whose indices a condition holds."""
     outer = source if source in f.params else target
     axes = axes_of(outer)
     inside = inside_loops(axes, source.extents, scope_of_storage(f, outer))
-    cond = narrowed(dag.substitute(where, dict(zip(_AXES, axes, strict=False))), inside)
+    cond = narrowed(where(axes), inside)
     return loops_over(axes, source.extents, ir.guarded(ir.Store(target, axes, element(source, axes)), cond))
 
 
@@ -753,13 +746,13 @@ def _reads_initial_contents(f: ir.Function, tensor: Tensor) -> bool:
     return False
 
 
-def _is_stored(f: ir.Function, tensor: Tensor) -> Cond:
-    """The condition on `_AXES` that the function stores to an element."""
+def _is_stored(f: ir.Function, tensor: Tensor, indices: Indices) -> Cond:
+    """The condition that the function stores to an element."""
     _, written = dataflow(f).touched(tensor.name)
     if not written.is_exact:
         raise LayoutError(f"which elements of {tensor.name} are stored to in {f.name} depends on data")
     try:
-        return written.condition(_AXES[: tensor.ndim])
+        return written.condition(indices)
     except BudgetError as error:
         raise LayoutError(f"which elements of {tensor.name} are stored to in {f.name} is not known: {error}") from error
 
