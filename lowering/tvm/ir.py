@@ -619,78 +619,70 @@ def _sequence(*stmts: Any, **__: object) -> ir.Stmt:
     return ir.seq(*(part for s in stmts for part in (s if isinstance(s, (list, tuple)) else (s,))))
 
 
-def _types() -> dict[str, NodeType]:
-    table: dict[str, tuple[Callable[[Any], bool], Callable[..., Any]]] = {
-        name: (_of_ops(op), lambda a, b, span=None, op=op: build.binary(op, a, b)) for name, op in _BINARY.items()
-    }
-    table |= {
-        "Div": (
-            _of_ops(ops.TRUNCDIV, DIV),
-            lambda a, b, span=None: build.arithmetic(
-                ops.TRUNCDIV if build.is_integer(a) and build.is_integer(b) else DIV, a, b
-            ),
+_ROWS: Final[dict[str, tuple[Callable[[Any], bool], Callable[..., Any]]]] = {
+    **{name: (_of_ops(op), lambda a, b, span=None, op=op: build.binary(op, a, b)) for name, op in _BINARY.items()},
+    "Div": (
+        _of_ops(ops.TRUNCDIV, DIV),
+        lambda a, b, span=None: build.arithmetic(
+            ops.TRUNCDIV if build.is_integer(a) and build.is_integer(b) else DIV, a, b
         ),
-        "And": (_of_ops(ops.AND), lambda a, b, span=None: build.logical(ops.AND, a, b)),
-        "Or": (_of_ops(ops.OR), lambda a, b, span=None: build.logical(ops.OR, a, b)),
-        "Not": (_of_ops(ops.NOT), lambda a, span=None: build.negation(a)),
-        "Select": (_of_ops(ops.SELECT), with_truths(_selected)),
-        "Cast": (_is_cast, _converted),
-        "IntImm": (_is_integer_constant, lambda dtype, value, span=None: build.const(as_expr(value).value, dtype)),
-        "FloatImm": (lambda x: isinstance(x, Value) and x.op is NUMBER and dtypes.is_float(x.dtype), _float),
-        "StringImm": (lambda x: isinstance(x, str), lambda value, span=None: ScriptText(value)),
-        "Call": (lambda x: is_call(viewed(x)), _call),
-        "Reduce": (_of_ops(REDUCE), _refused("Reduce")),
-        **dict.fromkeys(
-            ("ProducerLoad", "BufferLoad", "Load"),
-            (
-                lambda x: isinstance(x, (Expr, Value)) and walk.loaded_tensor(x) is not None,
-                lambda producer, indices, span=None: producer[tuple(indices)],
-            ),
+    ),
+    "And": (_of_ops(ops.AND), lambda a, b, span=None: build.logical(ops.AND, a, b)),
+    "Or": (_of_ops(ops.OR), lambda a, b, span=None: build.logical(ops.OR, a, b)),
+    "Not": (_of_ops(ops.NOT), lambda a, span=None: build.negation(a)),
+    "Select": (_of_ops(ops.SELECT), with_truths(_selected)),
+    "Cast": (_is_cast, _converted),
+    "IntImm": (_is_integer_constant, lambda dtype, value, span=None: build.const(as_expr(value).value, dtype)),
+    "FloatImm": (lambda x: isinstance(x, Value) and x.op is NUMBER and dtypes.is_float(x.dtype), _float),
+    "StringImm": (lambda x: isinstance(x, str), lambda value, span=None: ScriptText(value)),
+    "Call": (lambda x: is_call(viewed(x)), _call),
+    "Reduce": (_of_ops(REDUCE), _refused("Reduce")),
+    **dict.fromkeys(
+        ("ProducerLoad", "BufferLoad", "Load"),
+        (
+            lambda x: isinstance(x, (Expr, Value)) and walk.loaded_tensor(x) is not None,
+            lambda producer, indices, span=None: producer[tuple(indices)],
         ),
-        "Var": (lambda x: isinstance(x, Var) or (isinstance(x, Value) and x.op is PARAM), variable),
-        "SizeVar": (
-            lambda x: isinstance(x, ShapeVar) and not isinstance(x, ScriptVar),
-            lambda name, dtype="int32", span=None: size_var(name, dtype),
+    ),
+    "Var": (lambda x: isinstance(x, Var) or (isinstance(x, Value) and x.op is PARAM), variable),
+    "SizeVar": (
+        lambda x: isinstance(x, ShapeVar) and not isinstance(x, ScriptVar),
+        lambda name, dtype="int32", span=None: size_var(name, dtype),
+    ),
+    "Let": (lambda x: isinstance(x, ScriptView) and x.kind == "Let", let),
+    "PrimExpr": (lambda x: isinstance(x, (Expr, Cond, Value, ScriptView)), build.operand),
+    "PrimFunc": (lambda x: isinstance(x, ir.Function), prim_func),
+    "Stmt": (lambda x: isinstance(x, ir.Stmt), _refused("Stmt")),
+    "For": (lambda x: isinstance(x, ir.For), _for),
+    "IfThenElse": (
+        lambda x: isinstance(x, ir.If),
+        lambda condition, then_case, else_case=None, span=None: ir.If(in_types(condition), then_case, else_case),
+    ),
+    **dict.fromkeys(("BufferStore", "Store", "ProducerStore"), (lambda x: isinstance(x, ir.Store), _store)),
+    "SeqStmt": (lambda x: isinstance(x, ir.Seq) and len(x) > 1 and declared(x) is None, _sequence),
+    "Allocate": (lambda x: isinstance(declared(x), ir.Allocate), _refused("Allocate")),
+    "LetStmt": (
+        lambda x: isinstance(declared(x), ir.Let),
+        lambda var, value, body, span=None: ir.Seq((ir.Let(var, as_value(build.operand(value))), *ir.flat(body))),
+    ),
+    "AssertStmt": (lambda x: isinstance(x, ir.Assert), _refused("AssertStmt")),
+    **dict.fromkeys(("ProducerRealize", "BufferRealize"), (lambda x: isinstance(declared(x), ir.Allocate), _realized)),
+    **{name: (lambda x: False, _refused(name)) for name in _OF_OTHER_NESTS},
+    **{kind: (partial(_is_described, kind), partial(_described, kind)) for kind in _DESCRIBED},
+    "Evaluate": (
+        lambda x: isinstance(x, ir.Evaluate) or (ir.is_empty(x) and vars(x).get("kind", "Evaluate") == "Evaluate"),
+        partial(_described, "Evaluate"),
+    ),
+    "Ramp": (lambda x: False, _ramp),
+    "Broadcast": (
+        lambda x: isinstance(x, build.Vector) and len({*x.lanes}) == 1,
+        lambda value, lanes, span=None: build.Vector(
+            (build.operand(value),) * lanes, build.dtype_of(build.operand(value))
         ),
-        "Let": (lambda x: isinstance(x, ScriptView) and x.kind == "Let", let),
-        "PrimExpr": (lambda x: isinstance(x, (Expr, Cond, Value, ScriptView)), build.operand),
-        "PrimFunc": (lambda x: isinstance(x, ir.Function), prim_func),
-        "Stmt": (lambda x: isinstance(x, ir.Stmt), _refused("Stmt")),
-        "For": (lambda x: isinstance(x, ir.For), _for),
-        "IfThenElse": (
-            lambda x: isinstance(x, ir.If),
-            lambda condition, then_case, else_case=None, span=None: ir.If(in_types(condition), then_case, else_case),
-        ),
-        **dict.fromkeys(("BufferStore", "Store", "ProducerStore"), (lambda x: isinstance(x, ir.Store), _store)),
-        "SeqStmt": (lambda x: isinstance(x, ir.Seq) and len(x) > 1 and declared(x) is None, _sequence),
-        "Allocate": (lambda x: isinstance(declared(x), ir.Allocate), _refused("Allocate")),
-        "LetStmt": (
-            lambda x: isinstance(declared(x), ir.Let),
-            lambda var, value, body, span=None: ir.Seq((ir.Let(var, as_value(build.operand(value))), *ir.flat(body))),
-        ),
-        "AssertStmt": (lambda x: isinstance(x, ir.Assert), _refused("AssertStmt")),
-        **dict.fromkeys(
-            ("ProducerRealize", "BufferRealize"), (lambda x: isinstance(declared(x), ir.Allocate), _realized)
-        ),
-        **{name: (lambda x: False, _refused(name)) for name in _OF_OTHER_NESTS},
-        **{kind: (partial(_is_described, kind), partial(_described, kind)) for kind in _DESCRIBED},
-        "Evaluate": (
-            lambda x: isinstance(x, ir.Evaluate) or (ir.is_empty(x) and vars(x).get("kind", "Evaluate") == "Evaluate"),
-            partial(_described, "Evaluate"),
-        ),
-        "Ramp": (lambda x: False, _ramp),
-        "Broadcast": (
-            lambda x: isinstance(x, build.Vector) and len({*x.lanes}) == 1,
-            lambda value, lanes, span=None: build.Vector(
-                (build.operand(value),) * lanes, build.dtype_of(build.operand(value))
-            ),
-        ),
-        "Any": (lambda x: False, lambda span=None: var("any_dim")),
-    }
-    return {name: NodeType(name, holds, make) for name, (holds, make) in table.items()}
-
-
-TYPES: Final = _types()
+    ),
+    "Any": (lambda x: False, lambda span=None: var("any_dim")),
+}
+TYPES: Final = {name: NodeType(name, holds, make) for name, (holds, make) in _ROWS.items()}
 
 
 def post_order_visit(stmt: Any, fvisit: Callable[[Any], object]) -> None:

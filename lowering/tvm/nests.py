@@ -481,21 +481,21 @@ class HybridReader:
             raise self.refuse(stmt)
 
     def _for(self, stmt: ast.For) -> None:
-        call = stmt.iter
-        kind = _LOOPS.get(call.func.id) if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) else None
-        if kind is None or not isinstance(call, ast.Call) or not isinstance(stmt.target, ast.Name) or stmt.orelse:
-            raise self.refuse(stmt)
-        ends = [self.value(arg) for arg in call.args]
+        match stmt:
+            case ast.For(ast.Name(name), ast.Call(ast.Name(called), args), orelse=[]) if called in _LOOPS:
+                kind, ends = _LOOPS[called], [self.value(arg) for arg in args]
+            case _:
+                raise self.refuse(stmt)
         if kind == "bind":
             tag, extent = ends
             axis = thread_axis((0, extent), tag)
             with self.ib.new_scope():
                 self.ib.scope_attr(axis, "thread_extent", extent)
-                self._scoped(stmt.body, {stmt.target.id: axis})
+                self._scoped(stmt.body, {name: axis})
             return
-        if isinstance(call.func, ast.Name) and call.func.id == "const_range":
+        if called == "const_range":
             for k in range(*(int(end) for end in ends)):
-                self._scoped(stmt.body, {stmt.target.id: k})
+                self._scoped(stmt.body, {name: k})
             return
         first, step = (ends[0] if len(ends) > 1 else 0), (int(ends[2]) if len(ends) == 3 else 1)
         if not 1 <= len(ends) <= 3 or step < 1:
@@ -505,8 +505,8 @@ class HybridReader:
         if any(isinstance(variable, BufferVar) for variable in stored):
             kind = "serial"  # iterations share a variable
         begin, end = (first, ends[:2][-1]) if step == 1 else (0, ceildiv(ends[1] - first, step))
-        with self.ib.for_range(begin, end, stmt.target.id, kind=kind) as i:
-            self._scoped(stmt.body, {stmt.target.id: i if step == 1 else first + i * step})
+        with self.ib.for_range(begin, end, name, kind=kind) as i:
+            self._scoped(stmt.body, {name: i if step == 1 else first + i * step})
 
     def _scoped(self, stmts: list[ast.stmt], more: Mapping[str, Any]) -> None:
         before = dict(self.names)
@@ -527,21 +527,19 @@ class HybridReader:
                 self._scoped(stmt.orelse, {})
 
     def _assign(self, stmt: ast.Assign) -> None:
-        target = stmt.targets[0]
-        if len(stmt.targets) != 1:
-            raise self.refuse(stmt)
-        if isinstance(target, ast.Subscript):
-            array, index = self._access(target)
-            array[index] = self.value(stmt.value)
-        elif isinstance(target, ast.Name):
-            self._name(target.id, stmt.value)
-        elif isinstance(target, ast.Tuple) and isinstance(stmt.value, ast.Call):
-            found, names = self._called(stmt.value), [part.id for part in target.elts if isinstance(part, ast.Name)]
-            if not found or not len(found) == len(names) == len(target.elts):
+        match stmt.targets:
+            case [ast.Subscript() as target]:
+                array, index = self._access(target)
+                array[index] = self.value(stmt.value)
+            case [ast.Name(id=name)]:
+                self._name(name, stmt.value)
+            case [ast.Tuple(elts=parts)] if isinstance(stmt.value, ast.Call):
+                found, names = self._called(stmt.value), [part.id for part in parts if isinstance(part, ast.Name)]
+                if not found or not len(found) == len(names) == len(parts):
+                    raise self.refuse(stmt)
+                self.names.update(zip(names, found, strict=True))
+            case _:
                 raise self.refuse(stmt)
-            self.names.update(zip(names, found, strict=True))
-        else:
-            raise self.refuse(stmt)
 
     def _called(self, call: ast.Call) -> list[BufferVar]:
         """The storages of another script's outputs; none for other calls."""
@@ -622,12 +620,10 @@ class HybridReader:
 
     def _return(self, stmt: ast.Return) -> None:
         parts = stmt.value.elts if isinstance(stmt.value, ast.Tuple) else [stmt.value]
-        found = [self.names.get(part.id) for part in parts if isinstance(part, ast.Name)]
-        if len(found) != len(parts) or not all(isinstance(v, BufferVar) for v in found):
+        found: list[Any] = [self.names.get(getattr(part, "id", "")) for part in parts]
+        if not all(isinstance(v, BufferVar) and (self.is_inlined or v in self.buffers) for v in found):
             raise self.refuse(stmt)
-        if not self.is_inlined and not all(v in self.buffers for v in found):
-            raise self.refuse(stmt)
-        self.outputs = [v for v in found if isinstance(v, BufferVar)]
+        self.outputs = found
 
     def value(self, node: ast.expr) -> Any:
         """The meaning of an expression."""
