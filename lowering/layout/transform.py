@@ -27,7 +27,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from itertools import chain, count
+from itertools import chain, count, takewhile
 from typing import Any, NamedTuple
 
 import intset
@@ -65,7 +65,7 @@ from lowering.nest.scope import (
     written_in,
 )
 from lowering.nest.undef import has_undef
-from lowering.nest.walk import map_operands, operands, statements
+from lowering.nest.walk import map_operands, operands, rebuilt, statements
 from lowering.passes.simplify import mirrored, shortened
 from lowering.passes.stores.reaching_values import ReachingValues
 
@@ -98,11 +98,7 @@ class Contents(NamedTuple):
 
 def storing_nest(contents: Contents, scope: Scope) -> ir.Stmt:
     """A nest over the whole storage that stores the contents; empty if no element is selected."""
-
-    def store(axes: tuple[Var, ...], cond: Cond, value: Operand, inside: Scope) -> ir.Stmt:
-        return ir.guarded(ir.Store(contents.tensor, axes, value), cond)
-
-    return _nest(contents, scope, store)
+    return _nest(contents, scope, lambda axes, cond, value, _: ir.guarded(ir.Store(contents.tensor, axes, value), cond))
 
 
 def assuming_nest(contents: Contents, scope: Scope, proved: bool = False) -> ir.Stmt:
@@ -146,7 +142,7 @@ def narrowed(cond: Cond, scope: Scope) -> Cond:
     if proves(scope, logical_not(simple)):
         return truth(False)
     parts = [part for part in dag.conjuncts(simple) if not proves(scope, part)]
-    return mirrored(logical_and(*parts)) if parts else truth(True)
+    return mirrored(logical_and(*parts))
 
 
 # -- loops over a storage -----------------------------------------------------------------------------------------
@@ -235,14 +231,11 @@ def scope_of_storage(f: ir.Function, tensor: Tensor) -> Scope:
 def leading_checks(stmts: Sequence[ir.Stmt]) -> int:
     """The number of leading statements that only name values, assert or assume."""
     checks = (ir.Assert, ir.Assume, ir.For, ir.If, ir.Let, ir.Seq)
-    k = 0
-    while (
-        k < len(stmts)
-        and not isinstance(stmts[k], (ir.If, ir.Seq))
-        and all(isinstance(s, checks) for s in statements(stmts[k]))
-    ):
-        k += 1
-    return k
+
+    def is_check(stmt: ir.Stmt) -> bool:
+        return not isinstance(stmt, (ir.If, ir.Seq)) and all(isinstance(s, checks) for s in statements(stmt))
+
+    return len(list(takewhile(is_check, stmts)))
 
 
 def with_assumption(body: ir.Stmt, nest: ir.Stmt) -> ir.Stmt:
@@ -314,15 +307,6 @@ def shape_terms(stmt: ir.Stmt, tensor: Tensor) -> dict[Operand, Operand]:
     """The extents of a tensor, by the terms that read them from the shape of the bound array."""
     loads = (node for node in nodes(*operands(stmt)) if node.op is ops.LOAD and isinstance(node.data, ir.ShapeOf))
     return {node: tensor.extents[node.args[0].data] for node in loads if node.data.tensor is tensor}
-
-
-def without_shape_checks(body: ir.Stmt, tensor: Tensor) -> ir.Stmt:
-    """Remove assertions about the shape of a tensor's array."""
-
-    def drop_check(stmt: ir.Assert, _: driver.Descent) -> ir.Stmt:
-        return ir.Seq() if shape_terms(stmt, tensor) else stmt
-
-    return driver.rewritten(body, driver.Descent(), enter={ir.Assert: (drop_check,)})
 
 
 def with_parameter(f: ir.Function, old: Tensor, new: Tensor, body: ir.Stmt) -> ir.Function:
@@ -464,7 +448,11 @@ class _Transform:
             return logical_and(inside, is_outside(untouchable, indices))
 
         check_reads(self.filling, self.subject, is_element, self.ctx)
-        f = self.f.with_body(without_shape_checks(self.f.body, self.old))
+
+        def without_check(stmt: ir.Stmt) -> ir.Stmt:
+            return ir.Seq() if isinstance(stmt, ir.Assert) and shape_terms(stmt, self.old) else stmt
+
+        f = self.f.with_body(rebuilt(self.f.body, without_check))
         body = with_accesses(f, self.old, self.new, self._storage_indices)
         g = self._parameter(body, untouchable) if self.allocation is None else self._local(body, untouchable)
         g = with_requirements(g, self.old, self.new, self._storage_indices)
@@ -489,10 +477,10 @@ class _Transform:
         ranges = tuple(Range(0, extent) for extent in self.shape)
         new = replace(self.allocation, tensor=self.new, ranges=ranges, origin=None, steps=None, padding=untouchable)
 
-        def swap(stmt: ir.Allocate, _: driver.Descent) -> ir.Stmt:
-            return new if stmt.tensor is self.old else stmt
+        def swap(stmt: ir.Stmt) -> ir.Stmt:
+            return new if isinstance(stmt, ir.Allocate) and stmt.tensor is self.old else stmt
 
-        body = driver.rewritten(body, driver.Descent(), enter={ir.Allocate: (swap,)})
+        body = rebuilt(body, swap)
         return self.f.with_body(in_lifetime(body, new, self._with_fillings))
 
     def _storage_indices(self, indices: tuple[Expr, ...], scope: Scope) -> tuple[Expr, ...]:

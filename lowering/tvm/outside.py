@@ -19,7 +19,7 @@ from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder
 from itertools import product
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
+from types import FrameType, ModuleType, SimpleNamespace
 from typing import Any, Final, NoReturn
 
 from bound.declare import compute, extern
@@ -141,13 +141,11 @@ class OutsideModule(ModuleType):
 
 def asked_by_library() -> bool:
     """Whether the code that imports is the operator library."""
-    frame = sys._getframe(1)
+    frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         name = str(frame.f_globals.get("__name__", ""))
         if not name.startswith(("importlib", _HERE)):
-            return name == "tvm.topi" or name.startswith("tvm.topi.")
-        if frame.f_back is None:
-            break
+            return f"{name}.".startswith("tvm.topi.")
         frame = frame.f_back
     return False
 
@@ -176,9 +174,8 @@ def _is_empty_shape(shape: Sequence[Any]) -> bool:
     return any(as_expr(extent) is as_expr(0) for extent in shape)
 
 
-def _schedule(outs: Tensor | Sequence[Tensor]) -> tuple[Schedule, list[Tensor]]:
-    tensors = [outs] if isinstance(outs, Tensor) else list(outs)
-    return create_schedule([t.op for t in tensors]), tensors
+def _schedule(outs: Tensor | Sequence[Tensor]) -> Schedule:
+    return create_schedule([t.op for t in ([outs] if isinstance(outs, Tensor) else outs)])
 
 
 def _fused(s: Schedule, out: Tensor) -> Schedule:
@@ -189,9 +186,9 @@ def _fused(s: Schedule, out: Tensor) -> Schedule:
 
 def _schedule_injective(target: object, outs: Tensor | Sequence[Tensor]) -> Schedule:
     """Inline what stands for one element each, and fuse the loops of the rest."""
-    s, tensors = _schedule(outs)
+    s = _schedule(outs)
     AutoInlineInjective(s)
-    for out in tensors:
+    for out in [outs] if isinstance(outs, Tensor) else outs:
         if hasattr(out.op, "axis") and not _is_empty_shape(out.shape):
             _fused(s, out)
     return s
@@ -246,7 +243,7 @@ LIBRARY: Final[dict[str, Callable[..., Any]]] = {
     "topi.elemwise_sum": lambda tensors: compute(
         tensors[0].shape, lambda *i: reduce(operator.add, [t(*i) for t in tensors]), "T_sum", tag="elemwise"
     ),
-    "topi.generic.default_schedule": lambda target, outs: _schedule(outs)[0],
+    "topi.generic.default_schedule": lambda target, outs: _schedule(outs),
     "topi.generic.default_schedule_auto_inline": _schedule_injective,
     "topi.generic.schedule_extern": _schedule_injective,
     "topi.generic.schedule_injective": _schedule_injective,

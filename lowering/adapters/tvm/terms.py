@@ -7,6 +7,7 @@ integers wrap at each step. Quotients keep their rounding: `Div` and `Mod` are C
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from operator import attrgetter, methodcaller
 from typing import Any, Final
 
@@ -39,18 +40,20 @@ def dtype_of(term: Any) -> str:
     InputError: a type that tensors do not hold here.
     """
     found = getattr(term.ty, "dtype", None)
-    name = str(found)
-    dtype = _known.get(name)
-    if dtype is None:
-        name = name.partition("x")[0]
-        try:
-            dtype = dtypes.check(name)
-        except InputError:
-            dtype = ""
-        if not dtype or dtype in _REFUSED:
-            raise InputError(f"TVM's type {name if found is not None else term.ty} has no counterpart")
-        _known[str(found)] = dtype
+    dtype = _counterpart(str(found))
+    if not dtype:
+        raise InputError(f"TVM's type {term.ty if found is None else str(found).partition('x')[0]} has no counterpart")
     return dtype
+
+
+@cache
+def _counterpart(name: str) -> str:
+    """The element type for a type of TVM by its name; empty where tensors hold none."""
+    try:
+        dtype = dtypes.check(name.partition("x")[0])
+    except InputError:
+        return ""
+    return "" if dtype in _REFUSED else dtype
 
 
 def element_type(buffer: Any) -> str:
@@ -65,7 +68,6 @@ def element_type(buffer: Any) -> str:
 
 
 _REFUSED: Final = ("uint64", "bfloat16", *dtypes.OF_STORAGE)
-_known: Final[dict[str, str]] = {}  # element types by TVM's names of types
 
 
 def lanes_of(term: Any) -> int:
