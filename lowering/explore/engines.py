@@ -32,7 +32,6 @@ from typing import Any, Final
 from intset.config import using
 from intset.errors import InputError
 from intset.expr import shown
-from intset.expr.node import as_int
 from lowering.errors import ExplorationError
 
 Row = tuple[Any, ...]  # the values of one configuration, in the order of the names
@@ -499,10 +498,9 @@ def checked_executor(executor: Any) -> futures.Executor | int | None:
     if executor is None or isinstance(executor, futures.Executor):
         return executor
     if isinstance(executor, int) and not isinstance(executor, bool):
-        number = as_int(executor, "executor")
-        if number < 1:
-            raise InputError(f"executor must be at least 1 process, not {shown(number)}")
-        return number
+        if executor < 1:
+            raise InputError(f"executor must be at least 1 process, not {shown(executor)}")
+        return executor
     if callable(getattr(executor, "submit", None)) and callable(getattr(executor, "shutdown", None)):
         found: futures.Executor = executor
         return found

@@ -350,11 +350,9 @@ def _all_points(subject: Subject) -> list[tuple[int, ...]] | None:
 
 def _sample_points(subject: Subject) -> Iterator[tuple[int, ...]]:
     """Corners, their neighbours and midpoints of the new box."""
-    candidates: list[list[int]] = []
-    for limits in subject.map.ranges:
-        low, high = limits.ends or (0, 3)
-        candidates.append(sorted({low, low + 1, (low + high) // 2, high - 1, high} & set(range(low, high + 1))))
-    yield from islice(product(*candidates), MAX_SAMPLES)
+    ends = (limits.ends or (0, 3) for limits in subject.map.ranges)
+    candidates = [{*range(low, high + 1)} & {low, low + 1, (low + high) // 2, high - 1, high} for low, high in ends]
+    return islice(product(*map(sorted, candidates)), MAX_SAMPLES)
 
 
 # -- values -------------------------------------------------------------------------------------------------------

@@ -114,13 +114,9 @@ def _sink(stmt: ir.Seq, here: driver.Cursor) -> ir.Stmt:
     parts: list[ir.Stmt] = []
     waiting = list(stmt.stmts)
     while waiting:
-        joined = _joined(waiting, here)
-        if joined is None:
-            parts.append(waiting.pop(0))
-        else:
-            count, loops = joined
-            parts.append(loops)
-            del waiting[:count]
+        count, part = _joined(waiting, here) or (1, waiting[0])
+        parts.append(part)
+        del waiting[:count]
     return stmt if len(parts) == len(stmt.stmts) else ir.seq(*parts)
 
 
