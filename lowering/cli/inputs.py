@@ -190,13 +190,11 @@ def load_space(path: Path) -> tuple[Any, ScriptFunction | None, ScriptFunction |
     namespace = _namespace(str(path), text)
     if "space" not in namespace:
         raise InputError(f"{path}: a space is expected: define space = Space(...), and make and measure to explore it")
-    functions: list[ScriptFunction | None] = []
-    for name in ("make", "measure"):
-        value = namespace.get(name)
+    functions = {name: namespace.get(name) for name in ("make", "measure")}
+    for name, value in functions.items():
         if value is not None and not callable(value):
             raise InputError(f"{path}: {name} must be a function, not {shown(value)}")
-        functions.append(None if value is None else ScriptFunction(str(path), text, name))
-    make, measure = functions
+    make, measure = (value and ScriptFunction(str(path), text, name) for name, value in functions.items())
     return namespace["space"], make, measure
 
 

@@ -55,7 +55,8 @@ from lowering.interpreter import run
 from lowering.lower import lower
 from lowering.nest import ir
 from lowering.nest.names import with_tensors
-from lowering.nest.walk import free_variables, operands, rebuilt, statements, substitute, touched, written_by
+from lowering.nest.scope import element_accesses
+from lowering.nest.walk import free_variables, rebuilt, statements, substitute, touched, written_by
 from lowering.passes.stores.reaching_values import with_bounds_checks
 from lowering.tvm.ir import BARRIER, AtomicAdd, ModuleFunction, as_prim_func, as_statement, load_json, save_json
 from lowering.tvm.runtime import PACKED, NDArray, on_arrays
@@ -165,17 +166,9 @@ class IRBuilder:
 
     def _is_exchanged(self, block: list[ir.Stmt], axis: IterVar) -> bool:
         """Whether a thread may read what another one stored in memory that they share, as far as indices tell."""
-        places: dict[Tensor, set[tuple[Expr, ...]]] = {}
-        stored = set()
-        for part in statements(ir.seq(*block)):
-            if isinstance(part, ir.Store):
-                stored.add(part.tensor)
-                places.setdefault(part.tensor, set()).add(part.indices)
-            for node in walk.nodes(*operands(part)):
-                tensor = walk.loaded_tensor(node)
-                if tensor is not None:
-                    places.setdefault(tensor, set()).add(walk.read_indices(node))
-        shared = [places[t] for t in self._shared if t in stored]
+        accesses = [access for part in statements(ir.seq(*block)) for access in element_accesses(part)]
+        stored = {access.tensor for access in accesses if access.is_store}
+        shared = [{access.indices for access in accesses if access.tensor is t} for t in self._shared if t in stored]
         return any(len(found) > 1 or axis not in dag.free_vars(*found.pop()) for found in shared)
 
     @contextmanager

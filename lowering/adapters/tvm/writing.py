@@ -670,15 +670,11 @@ _COMMUTATIVE: Final = frozenset((ops.ADD, ops.MUL, ops.MIN, ops.MAX, ops.AND, op
 def _independent(axes: Sequence[BlockAxis], body: ir.Stmt, scope: Scope) -> set[Var]:
     """The axes of which different values touch different elements of every tensor that the body writes."""
     made = {stmt.tensor for stmt in statements(body) if isinstance(stmt, ir.Allocate)}
-    places: dict[Tensor, dict[Indices, None]] = {}
     accesses = [access for stmt in statements(body) for access in element_accesses(stmt) if access.tensor not in made]
-    for access in accesses:
-        places.setdefault(access.tensor, {})[access.indices] = None
-    written = [list(places[t]) for t in {access.tensor for access in accesses if access.is_store}]
+    stored = {access.tensor for access in accesses if access.is_store}
+    written = [list(dict.fromkeys(a.indices for a in accesses if a.tensor is tensor)) for tensor in stored]
     found = {axis.var for axis in axes if range_ends(axis.domain)[1] is const(1)}
-    for axis in axes:
-        if all(_separates(axis.var, indices) for indices in written):
-            found.add(axis.var)
+    found |= {axis.var for axis in axes if all(_separates(axis.var, indices) for indices in written)}
     left = [axis for axis in axes if axis.var not in found]
     if left and written and all(len(indices) == 1 and _tells(left, indices[0], scope) for indices in written):
         found |= {axis.var for axis in left}
