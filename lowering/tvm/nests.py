@@ -73,7 +73,8 @@ class BufferVar:
     """A buffer of a builder: `A[i]` reads, `A[i] = e` emits a store; a single index counts elements row-major."""
 
     def __init__(self, builder: IRBuilder, tensor: Tensor, shape: Any = None) -> None:
-        self.builder, self.tensor = builder, tensor
+        self.builder = builder
+        self.tensor = self.as_tensor = tensor
         self.dtype = tensor.dtype
         self.shape = tensor.extents if shape is None else terms.decl_buffer(shape, tensor.dtype, tensor.name).shape
 
@@ -104,10 +105,6 @@ class BufferVar:
             value = self.builder.added(value)
         value = truth(value) if isinstance(value, bool) else value
         self.builder.emit(ir.Store(self.tensor, self._place(indices), in_types(terms.operand(value))))
-
-    @property
-    def as_tensor(self) -> Tensor:
-        return self.tensor
 
     def asobject(self) -> BufferVar:
         return self
@@ -383,18 +380,15 @@ def _array(shape: Any, dtype: str = "float32", scope: str = "") -> Any:
     return np.zeros(tuple(map(int, shape)), dtype)
 
 
-def _typed(dtype: str) -> Callable[[Any], Any]:
-    def convert(x: Any) -> Any:
-        import numpy as np
+def _typed(dtype: str, x: Any) -> Any:
+    import numpy as np
 
-        return np.dtype(dtype).type(x)
-
-    return convert
+    return np.dtype(dtype).type(x)
 
 
 HYBRID_GLOBALS: Final[dict[str, Any]] = {
     **_FLOATS,
-    **{dtype: _typed(dtype) for dtype in _TYPES},
+    **{dtype: partial(_typed, dtype) for dtype in _TYPES},
     **dict.fromkeys(("const_range", "parallel", "serial", "unroll", "vectorize"), range),
     "allocate": _array,
     "bind": lambda tag, extent: range(extent),
