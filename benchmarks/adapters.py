@@ -293,7 +293,7 @@ class OfTvm(Library):
         return writer._terms
 
     def importer(self, variables: Mapping[Any, Var]) -> Any:
-        return self.terms.converter({self.ir.Var: lambda term: variables[term]}, self.terms.operands_of)
+        return self.terms.converter({self.ir.Var: lambda term: variables[term]})
 
 
 class OfMlir(Library):

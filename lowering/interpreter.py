@@ -1,8 +1,5 @@
 """`run`: a nest executed on numpy arrays, as generated Python or as C that is compiled, cached and loaded.
 
-A loop without a known number of iterations (`While`) is a nest, its round, which a function of the host repeats.
-Guarantee: an access of a round that leaves its tensor is refused or asserted.
-
 C: the user's private cache folder keeps libraries under a hash of text, flags, compiler version and processor
 (`-march=native` differs between machines). A build uses a temporary name and an atomic rename, so concurrent builds of
 one library do not interfere, and an interrupted build leaves nothing to load.
@@ -23,14 +20,13 @@ import tempfile
 from collections.abc import Callable, Mapping
 from functools import cache, lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar
-from weakref import finalize
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from bound import dtypes
 from bound.dtypes import Array, Numeric
-from bound.tensor import PlaceholderOp, Tensor
-from bound.tir.build import ExternCall, negation
-from bound.tir.value import Number, Value
+from bound.tensor import Tensor
+from bound.tir.build import negation
+from bound.tir.value import Number
 from intset.errors import InputError, UndefinedError
 from intset.expr import Cond, Expr, Var, arguments, const, dag, ops, shown
 from intset.expr.evaluate import evaluate
@@ -43,8 +39,7 @@ from lowering.errors import CheckError, CompilerError
 from lowering.nest import ir
 from lowering.nest.names import label_of
 from lowering.nest.printer import text
-from lowering.nest.walk import calls, children, free_variables, is_operand, operands, rebuilt, statements, touched
-from lowering.passes.stores.reaching_values import with_bounds_checks
+from lowering.nest.walk import calls, children, is_operand, operands, rebuilt, statements
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -60,7 +55,6 @@ BACKENDS: Final = ("python", "c")
 _SEARCHED: Final = 1 << 16  # values that are tried for a size whose extent is nonlinear
 _SOURCES: dict[Any, Any] = {}
 Shapes = dict[Tensor, tuple[int, ...]]
-HostFunctions = dict[str, Callable[..., Any]]
 
 
 def compiler_command() -> tuple[str, ...]:
@@ -585,72 +579,3 @@ def _solved(extent: Expr, var: Var, known: Mapping[Var, int], actual: int) -> in
 
 def _computed(tensor: Tensor, known: Mapping[Var, int]) -> tuple[int, ...]:
     return tuple(max(0, evaluate(e, {v: known[v] for v in e.free_vars()})) for e in tensor.extents)
-
-
-# -- loops without a known number of iterations ---------------------------------------------------------------
-
-
-class While:
-    """Runs `body` as often as `cond` holds before it.
-
-    Attributes
-    ----------
-    function: one round; it stores in `flag` whether there was one.
-    functions: gives the host functions that the round may call.
-    """
-
-    def __init__(self, cond: Cond | Value, body: ir.Stmt, functions: Callable[[], HostFunctions]) -> None:
-        self.functions = functions
-        self.flag = PlaceholderOp("repeats", (const(1),), "int32").output(0)
-        own = {s.tensor for s in statements(body) if isinstance(s, ir.Allocate)}
-        round_ = ir.If(cond, ir.seq(ir.Store(self.flag, (const(0),), const(1)), body))
-        self.tensors = tuple(t for t in touched(round_) if t not in own and t is not self.flag)
-        free = free_variables(round_)
-        sizes = tuple(v for v in free if isinstance(v, Var))
-        scalars = tuple(v for v in free if not isinstance(v, Var))
-        self.variables = (*sizes, *scalars)
-        stores = [s.tensor for s in statements(body) if isinstance(s, ir.Store)]
-        written = dict.fromkeys((*stores, *(t for call in calls(body) for t in call.writes)))
-        self.writes = tuple(t for t in written if t in self.tensors)
-        outputs = (*(t for t in self.tensors if t in self.writes), self.flag)
-        whole = ir.Function("round", (*self.tensors, self.flag), outputs, sizes, scalars, round_)
-        self.function = with_bounds_checks(whole)
-
-    def __call__(self, *args: Any) -> None:
-        import numpy as np
-
-        count = len(self.tensors)
-        arrays = {
-            t: a if isinstance(a, np.ndarray) else a.data for t, a in zip(self.tensors, args[:count], strict=True)
-        }
-        numbers: dict[Any, Any] = dict(zip(self.variables, args[count:], strict=True))
-        functions = self.functions()
-        flag = np.ones(1, "int32")
-        while flag[0]:
-            flag[0] = 0
-            run(self.function, {**arrays, self.flag: flag}, numbers, functions)
-
-
-class LoopName(str):
-    """The name of a loop; the loop is forgotten with the last nest that calls it. It is not saved with a nest."""
-
-    def __reduce__(self) -> NoReturn:
-        raise InputError("a nest with a while loop is not saved: build it again where it runs")
-
-
-def repeated(
-    cond: Cond | Value, body: ir.Stmt, functions: HostFunctions, called: Callable[[], HostFunctions]
-) -> ir.Evaluate:
-    """The statement that repeats `body` while `cond` holds.
-
-    Parameters
-    ----------
-    functions: host functions; the loop becomes one.
-    called: gives them as the body calls them.
-    """
-    loop = While(cond, body, called)
-    name = LoopName("while.{:x}.{}".format(*dag.ORIGIN.next_uid()))  # of this process alone
-    functions[str(name)] = loop
-    finalize(name, functions.pop, str(name), None)
-    call = ExternCall("packed", name, (*loop.tensors, *loop.variables))
-    return ir.Evaluate(call, loop.tensors, loop.writes)

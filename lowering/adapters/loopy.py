@@ -26,7 +26,6 @@ from intset.adapters.islpy import region as region_of_isl
 from intset.adapters.islpy import to_isl
 from intset.adapters.pymbolic import importer
 
-KernelOfLoopy: TypeAlias = "LoopKernel"
 ProgramOfLoopy: TypeAlias = "TranslationUnit | LoopKernel"
 
 

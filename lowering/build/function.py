@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -16,7 +16,7 @@ from bound.tir.reduce import Parameter
 from bound.tir.value import Value
 from intset.context import Context
 from intset.errors import InputError
-from intset.expr import Cond, Expr, ShapeVar, Var, arguments, const, dag, shown
+from intset.expr import Expr, ShapeVar, Var, arguments, const, dag, shown
 from intset.expr.definedness import asserted_parts
 from intset.trace import passed
 from lowering.build.pipeline import data_checks, refuse_outside, schedule_ops, size_asserts, tile_asserts
@@ -151,33 +151,27 @@ def shape_asserts(
     for size in f.sizes:
         if size not in bound:
             checks += _declared(size) if isinstance(size, ShapeVar) or size in counted else []
-    extents = [extent for tensor in f.params for extent in tensor.extents]
-    claims = asserted_parts(extents)
+    claims = asserted_parts([extent for tensor in f.params for extent in tensor.extents])
     checks += [ir.Assert(claim, f"{claim}") for claim in claims if claim not in {c.cond for c in checks}]
     checks += [ir.Assert(var.eq(value), f"{var.name} is {shown(value)}") for var, value in at.items() if var in f.sizes]
     return checks
 
 
-def _declared(var: Var) -> list[ir.Assert]:
+def _declared(var: Var) -> Iterator[ir.Assert]:
     low, high, step = var.declared()
-    checks: list[tuple[Cond, str]] = []
     floor = 0 if low is None and not isinstance(var, ShapeVar) else low
     if floor is not None:
-        checks.append((var >= floor, f"{var.name} is at least {floor}"))
+        yield ir.Assert(var >= floor, f"{var.name} is at least {floor}")
     if high is not None:
-        checks.append((var <= high, f"{var.name} is at most {high}"))
+        yield ir.Assert(var <= high, f"{var.name} is at most {high}")
     if step != 1:
-        checks.append(((var % const(step)).eq(0), f"{var.name} is a multiple of {step}"))
-    return [ir.Assert(cond, message) for cond, message in checks]
+        yield ir.Assert((var % const(step)).eq(0), f"{var.name} is a multiple of {step}")
 
 
 def sizes_of(tensors: Iterable[Tensor], body: ir.Stmt) -> tuple[tuple[Var, ...], tuple[Value, ...]]:
     """Free integer variables and scalar parameters of a function; those in shapes first, in order of occurrence."""
-    found: dict[Parameter, None] = {}
-    for tensor in tensors:
-        for extent in tensor.extents:
-            found.update(dict.fromkeys(extent.free_vars(), None))
-    found.update(dict.fromkeys(free_variables(body)))
+    in_shapes = dag.free_vars(*(extent for tensor in tensors for extent in tensor.extents))
+    found = dict.fromkeys((*in_shapes, *free_variables(body)))
     return tuple(v for v in found if isinstance(v, Var)), tuple(v for v in found if isinstance(v, Value))
 
 

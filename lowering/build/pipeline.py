@@ -454,11 +454,8 @@ class _Pipeline:
 
     def kept(self, leaf: IterVar | None, body: ir.Stmt, moved: Mapping[Var, Expr]) -> ir.Stmt:
         """Put allocations that inner stages have at this loop (`None`: the root) in front of its body."""
-        run = self.bounds.stored(leaf)
-        if not run:
-            return body
         folded: dict[Tensor, Storage] = {}
-        storage = [part for stage in run for part in self._storage(stage, folded, moved)]
+        storage = [part for stage in self.bounds.stored(leaf) for part in self._storage(stage, folded, moved)]
         return fold(ir.seq(*(substitute(part, dict(moved)) for part in storage), body), folded)
 
     def _start(self, stage: Stage, loop: IterVar) -> Recursion[ir.Stmt | None]:

@@ -60,13 +60,10 @@ class Commands(click.Group):
     command_class = OneEach
 
 
-class _Integer(click.IntRange):
+class AtLeast(click.IntRange):
+    """An option type: integers greater than or equal to a number."""
+
     name = "integer"
-
-
-def at_least(least: int) -> click.IntRange:
-    """An option type: integers greater than or equal to `least`."""
-    return _Integer(least)
 
 
 def refuse(*names: str, why: str) -> None:
@@ -222,12 +219,12 @@ def discard(stream: TextIO) -> None:
 
 
 def _report(
-    files: Sequence[Path],
-    as_json: bool,
-    at: SizeValues,
     of_schedule: Callable[[Schedule, SizeValues], JsonObject],
     of_rows: Callable[[Sequence[CorpusRow]], JsonObject],
     show: Callable[[JsonObject], None],
+    files: Sequence[Path],
+    as_json: bool,
+    at: SizeValues,
 ) -> list[JsonObject]:
     """Report on each file. JSON is printed once, at the end, so an error prints none."""
     found = []
@@ -318,7 +315,7 @@ def app() -> None:
 @app.command()
 @common(ONE_DOMAIN)
 @_COMPACT
-def bounds(files: list[Path], domain: str | None, as_json: bool, at: SizeValues, compact: bool) -> None:
+def bounds(domain: str | None, compact: bool, **asked: Any) -> None:
     """Print the bounds of schedules and of corpus rows.
 
     For a schedule: the range of each axis and, for each tensor, the elements required and computed in one instance, and
@@ -333,19 +330,17 @@ def bounds(files: list[Path], domain: str | None, as_json: bool, at: SizeValues,
       intset bounds --domain interval --json corpus.json
     """
     _report(
-        files,
-        as_json,
-        at,
         lambda schedule, sizes: reports.schedule_bounds(schedule, sizes, domain, compact),
         lambda rows: reports.row_bounds(rows, domain),
         reports.show_bounds,
+        **asked,
     )
 
 
 @app.command()
 @common(MANY_DOMAINS)
 @click.option("--report", metavar="DIR", help="Write a row for each question and domain or peer, as Parquet and HTML.")
-def compare(files: list[Path], domains: tuple[str, ...], as_json: bool, at: SizeValues, report: str | None) -> int:
+def compare(domains: tuple[str, ...], report: str | None, **asked: Any) -> int:
     """Compare domains.
 
     On a corpus: the share of exact hulls, the mean ratio of the hull returned to the true one, the share of value sets
@@ -366,12 +361,10 @@ def compare(files: list[Path], domains: tuple[str, ...], as_json: bool, at: Size
     """
     every = () if report is None else reports.default_domains()
     found = _report(
-        files,
-        as_json,
-        at,
         lambda schedule, sizes: reports.schedule_comparison(schedule, sizes, domains or every),
         lambda rows: reports.row_comparison(rows, domains, with_peers=report is not None),
         reports.show_comparison,
+        **asked,
     )
     if report is not None:
         page, number = write_report(found, Path(report))
@@ -399,7 +392,7 @@ def compare(files: list[Path], domains: tuple[str, ...], as_json: bool, at: Size
 @click.option("--reassociate", is_flag=True, help="Let floats be combined in another order, which rounds otherwise.")
 @click.option("--main", "with_main", is_flag=True, help="With --emit c: a program that fills its inputs and is timed.")
 def lower(
-    files: list[Path], domain: str | None, as_json: bool, at: SizeValues, with_main: bool, **options: Any
+    domain: str | None, with_main: bool, files: list[Path], as_json: bool, at: SizeValues, **options: Any
 ) -> None:
     """Lower schedules to loop nests.
 
@@ -430,18 +423,18 @@ def lower(
             raise click.UsageError("--main is a program in C: it goes with --emit c")
         options["emit"] = "main"
     _report(
-        files,
-        as_json,
-        at,
         lambda schedule, sizes: reports.schedule_nest(schedule, sizes, domain, **options),
         lambda rows: reports.row_divisions(rows, domain),
         reports.show_lowered,
+        files,
+        as_json,
+        at,
     )
 
 
 @app.command()
 @common(ONE_DOMAIN)
-def explain(files: list[Path], domain: str | None, as_json: bool, at: SizeValues) -> None:
+def explain(domain: str | None, **asked: Any) -> None:
     """Explain answers: derivations, facts used, and precision lost.
 
     For a schedule each tensor's region is traced through the phases of bounds inference. Each division in the loop nest
@@ -453,12 +446,10 @@ def explain(files: list[Path], domain: str | None, as_json: bool, at: SizeValues
       intset explain examples/flatten_symbolic.py
     """
     _report(
-        files,
-        as_json,
-        at,
         lambda schedule, sizes: reports.schedule_explanation(schedule, sizes, domain),
         lambda rows: reports.row_explanations(rows, domain),
         reports.show_explained,
+        **asked,
     )
 
 
@@ -541,9 +532,9 @@ _SPACE_FILE = checked(partial(readable, suffixes=(".py",), of="defines a space")
 
 @app.command()
 @click.argument("file", metavar="FILE", callback=_SPACE_FILE)
-@click.option("--sample", type=at_least(0), default=5, help="Members drawn uniformly; default: 5.")
+@click.option("--sample", type=AtLeast(0), default=5, help="Members drawn uniformly; default: 5.")
 @click.option("--seed", type=int, default=0, help="The seed of the sample.")
-@click.option("--best", type=at_least(1), default=10, help="With --by: the number of members listed.")
+@click.option("--best", type=AtLeast(1), default=10, help="With --by: the number of members listed.")
 @click.option("--by", metavar="EXPRESSION", help="List the members with the least value of an expression of the names.")
 @AS_JSON
 def space(file: Path, sample: int, seed: int, best: int, by: str | None, as_json: bool) -> None:
@@ -566,9 +557,9 @@ def space(file: Path, sample: int, seed: int, best: int, by: str | None, as_json
 @app.command()
 @click.argument("file", metavar="FILE", callback=_SPACE_FILE)
 @click.option("--out", metavar="DIR", required=True, help="The folder of the results.")
-@click.option("--jobs", type=at_least(1), help="Processes; default: this one alone.")
+@click.option("--jobs", type=AtLeast(1), help="Processes; default: this one alone.")
 @click.option("--dask", metavar="ADDRESS", help="The scheduler of a Dask cluster, such as tcp://10.0.0.1:8786.")
-@click.option("--best", type=at_least(1), default=10, help="Rows listed at the end; default: 10.")
+@click.option("--best", type=AtLeast(1), default=10, help="Rows listed at the end; default: 10.")
 @click.option("--by", metavar="COLUMN", help="The value that is least in the best rows; default: the first one.")
 @click.option("--largest", is_flag=True, help="The greatest values of --by are best.")
 @click.option("--strict", is_flag=True, help="Exit with status 1 if a configuration failed.")

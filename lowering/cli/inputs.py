@@ -26,7 +26,7 @@ from types import ModuleType
 from typing import Any, TypeVar
 
 from bound.schedule import Schedule
-from intset import Cond, Context, Expr, InputError, IntSetError, ParseError, Range, ShapeVar, Var, parse
+from intset import Cond, Context, Expr, InputError, IntSetError, Range, ShapeVar, Var, parse
 from intset.expr import shown
 from lowering.explore.measures import source_of
 
@@ -64,11 +64,11 @@ def load_script(path: Path) -> list[ScriptSchedule]:
     """
     namespace = executed(path, script_text(path))
     cases = list(_listed(path, namespace.get("CASES")))
-    seen: list[Schedule] = []
+    seen: dict[int, ScriptSchedule] = {}
     for name, value in namespace.items():
-        if isinstance(value, Schedule) and not any(value is other for other in seen):
-            seen.append(value)
-            cases.append(ScriptSchedule(name, value))
+        if isinstance(value, Schedule):
+            seen.setdefault(id(value), ScriptSchedule(name, value))
+    cases += seen.values()
     for name, value in namespace.items():
         if (name == "schedule" or name.startswith("schedule_")) and inspect.isfunction(value):
             cases.append(_built(path, name, value, {}))
@@ -190,13 +190,11 @@ def load_space(path: Path) -> tuple[Any, ScriptFunction | None, ScriptFunction |
     namespace = _namespace(str(path), text)
     if "space" not in namespace:
         raise InputError(f"{path}: a space is expected: define space = Space(...), and make and measure to explore it")
-    functions: list[ScriptFunction | None] = []
-    for name in ("make", "measure"):
-        value = namespace.get(name)
+    functions = {name: namespace.get(name) for name in ("make", "measure")}
+    for name, value in functions.items():
         if value is not None and not callable(value):
             raise InputError(f"{path}: {name} must be a function, not {shown(value)}")
-        functions.append(None if value is None else ScriptFunction(str(path), text, name))
-    make, measure = functions
+    make, measure = (value and ScriptFunction(str(path), text, name) for name, value in functions.items())
     return namespace["space"], make, measure
 
 
@@ -325,12 +323,11 @@ class Problem:
     def _read(self, kind: type[Read], where: str, text: str) -> Read:
         try:
             found = parse(text, self.env)
-        except ParseError as error:
-            place = "" if error.position is None else f", position {error.position}"
+        except IntSetError as error:
+            position = getattr(error, "position", None)  # of a text that is not parsed
+            place = "" if position is None else f", position {position}"
             first = str(error).splitlines()[0]
             raise InputError(f"{self.row.where}, {where}{place}: {first} in {shown(text)}") from None
-        except IntSetError as error:
-            raise InputError(f"{self.row.where}, {where}: {str(error).splitlines()[0]} in {shown(text)}") from None
         if not isinstance(found, kind):
             wanted = "an integer expression" if kind is Expr else "a condition"
             raise InputError(f"{self.row.where}, {where}: {wanted} is expected, not {shown(text)}")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import io
 import itertools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import ceil, prod
 from pathlib import Path
@@ -16,7 +16,7 @@ from textwrap import wrap
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from bound.infer import BoundsMap, StageRegion, infer_bound
-from bound.schedule import AttachType, Stage
+from bound.schedule import AttachType
 from bound.tensor import PlaceholderOp, Tensor
 from intset import Expr, InputError, Range, Var, evaluate, notebook
 from intset.domains.sets.region import Elements, Region, Side, elements_of
@@ -120,13 +120,9 @@ def _find(bounds: BoundsMap, name: str | None) -> Tensor:
     """A tensor by its name, or the first tensor of a stage by the stage's name."""
     stages = [stage for stage in bounds.schedule.stages if stage.attach_type is not AttachType.INLINED_ALREADY]
     if name is None:
-        made = [stage for stage in stages if not isinstance(stage.op, PlaceholderOp)]
-        tests: list[Callable[[Stage], bool]] = [
-            lambda stage: stage.attach_type is AttachType.SCOPE,
-            lambda stage: not stage.is_output,
-            lambda stage: True,
-        ]
-        return next(stage.op.output(0) for test in tests for stage in made if test(stage))
+        made = (stage for stage in stages if not isinstance(stage.op, PlaceholderOp))
+        first = min(made, key=lambda stage: (stage.attach_type is not AttachType.SCOPE, stage.is_output))
+        return first.op.output(0)
     tensors = {stage.name: stage.op.output(0) for stage in stages}
     tensors |= {tensor.name: tensor for stage in stages for tensor in stage.op.outputs}
     if name not in tensors:
@@ -174,15 +170,13 @@ def _instance(bounds: BoundsMap, tensor: Tensor, given: Mapping[str, int]) -> tu
             known = f"there are: {', '.join(labels)}" if labels else f"{tensor.name} has one instance"
             raise InputError(f"--instance: {'ambiguous' if found else 'unknown'} loop {shown(name)}; {known}")
         fixed[found[0]] = value
-    chosen: dict[Var, int] | None = None
-    for values in itertools.islice(_instances(bounds, region.fixed, fixed), MAX_INSTANCES):
-        chosen = values if chosen is None else chosen
-        if not _at(region, values, tensor).is_empty:
-            chosen = values
-            break
-    if chosen is None:
+    every = itertools.islice(_instances(bounds, region.fixed, fixed), MAX_INSTANCES)
+    first = next(every, None)
+    if first is None:
         listed = ", ".join(f"{name}={value}" for name, value in given.items())
         raise InputError(f"--instance: no iteration has {listed}" if given else f"{tensor.name} has no instance")
+    needing = (values for values in itertools.chain([first], every) if not _at(region, values, tensor).is_empty)
+    chosen = next(needing, first)
     return tuple(chosen[v] for v in region.fixed), labels
 
 

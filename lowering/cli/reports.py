@@ -16,7 +16,6 @@ from contextlib import closing, contextmanager, nullcontext
 from functools import partial
 from importlib import metadata
 from itertools import zip_longest
-from math import prod
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 
@@ -400,14 +399,10 @@ def _region(region: Region) -> JsonObject:
 
 def _elements(sides: Sequence[Range]) -> int | str:
     """The number of elements of a box: an integer for constant extents, otherwise a formula."""
-    extents = [_value(side.extent) for side in sides]
-    numbers = [extent for extent in extents if isinstance(extent, int)]
-    if len(numbers) == len(extents):
-        return prod(numbers)
     product: Any = 1
     for side in sides:
         product = side.extent * product
-    return str(Context().simplify(product)) if isinstance(product, Expr) else str(product)
+    return _value(Context().simplify(product) if isinstance(product, Expr) else product)
 
 
 def _range(side: Range) -> JsonObject:
@@ -787,10 +782,6 @@ def row_comparison(rows: Sequence[CorpusRow], domains: Sequence[str], with_peers
 
     `with_peers` asks the other installed analyzers, too.
     """
-    return {"rows": len(rows), **_corpus_scorer()(rows, domains or default_domains(), track, with_peers)}
-
-
-def _corpus_scorer() -> Callable[..., JsonObject]:
     for point in metadata.entry_points(group=SCORERS):
         try:
             scorer: Callable[..., JsonObject] = point.load()
@@ -798,7 +789,7 @@ def _corpus_scorer() -> Callable[..., JsonObject]:
             if error.name is None or not point.value.startswith(error.name):
                 raise
         else:
-            return scorer
+            return {"rows": len(rows), **scorer(rows, domains or default_domains(), track, with_peers)}
     raise InputError(
         "compare holds a corpus against the truth by the benchmarks: install them, pip install -e . in a checkout"
     )

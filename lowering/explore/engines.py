@@ -32,7 +32,6 @@ from typing import Any, Final
 from intset.config import using
 from intset.errors import InputError
 from intset.expr import shown
-from intset.expr.node import as_int
 from lowering.errors import ExplorationError
 
 Row = tuple[Any, ...]  # the values of one configuration, in the order of the names
@@ -448,12 +447,11 @@ class _Submitter:
 
     def _drained(self) -> Iterator[Finished]:
         """The results that an interrupt leaves: workers of an own pool finish the configuration they are at."""
+        waiting = set(self._pending)
         if self._own is not None:
             self._own.stop.set()
         else:
             self._cancel()
-        waiting = set(self._pending)
-        if self._own is None:
             waiting = {future for future in waiting if future.done() and not future.cancelled()}
         for future in futures.wait(waiting).done:
             rows = self._pending.pop(future)
@@ -500,10 +498,9 @@ def checked_executor(executor: Any) -> futures.Executor | int | None:
     if executor is None or isinstance(executor, futures.Executor):
         return executor
     if isinstance(executor, int) and not isinstance(executor, bool):
-        number = as_int(executor, "executor")
-        if number < 1:
-            raise InputError(f"executor must be at least 1 process, not {shown(number)}")
-        return number
+        if executor < 1:
+            raise InputError(f"executor must be at least 1 process, not {shown(executor)}")
+        return executor
     if callable(getattr(executor, "submit", None)) and callable(getattr(executor, "shutdown", None)):
         found: futures.Executor = executor
         return found

@@ -4,7 +4,6 @@ Guarantee: a transformed function stores the same elements in another layout; pa
 never accessed.
 
 index_map.py      `IndexMap`, which also packs numpy arrays
-named.py          layouts by letters, such as NCHW16c
 strided.py        `Layout`, shapes and strides with their algebra
 transform.py      `transform_layout`, `with_layouts`, `cache_read`, `cache_write`, `add_constraint`
 padding_value.py  the value of a padding, as a user states it; `element`

@@ -343,12 +343,12 @@ class IndexMap(Configured):
         values = dict(zip(other.variables, self.exprs, strict=True))
         keeps_ranges = other._origin is None  # an inverse has its origin's shape as ranges
         inside = self._inside(ctx)
-        exprs = []
-        for e in (dag.substitute(e, values) for e in other.exprs):
-            if keeps_ranges and e.op is ops.FLOORMOD:  # a remainder stays one, since its divisor is its range
-                exprs.append(inside.canonical(e.args[0]) % e.args[1])
-            else:
-                exprs.append(inside.canonical(e))
+        exprs = [
+            inside.canonical(e.args[0]) % e.args[1]  # a remainder stays one, since its divisor is its range
+            if keeps_ranges and e.op is ops.FLOORMOD
+            else inside.canonical(e)
+            for e in (dag.substitute(e, values) for e in other.exprs)
+        ]
         return _restored(self.variables, self._old, exprs, ctx, self._where)
 
     def onto(self, ranges: Sequence[Range]) -> IndexMap:

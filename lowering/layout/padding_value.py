@@ -31,6 +31,7 @@ from lowering.dataflow.program import reads_of
 from lowering.errors import LayoutError
 from lowering.layout.index_map import IndexMap, IndexNumber, as_index, parameter_names
 from lowering.nest import ir
+from lowering.nest.names import label_of
 from lowering.nest.walk import variables
 
 MAX_POINTS: Final = 4_096  # largest number of points at which `pad_value` is called exhaustively
@@ -349,11 +350,9 @@ def _all_points(subject: Subject) -> list[tuple[int, ...]] | None:
 
 def _sample_points(subject: Subject) -> Iterator[tuple[int, ...]]:
     """Corners, their neighbours and midpoints of the new box."""
-    candidates: list[list[int]] = []
-    for limits in subject.map.ranges:
-        low, high = limits.ends or (0, 3)
-        candidates.append(sorted({low, low + 1, (low + high) // 2, high - 1, high} & set(range(low, high + 1))))
-    yield from islice(product(*candidates), MAX_SAMPLES)
+    ends = (limits.ends or (0, 3) for limits in subject.map.ranges)
+    candidates = [{*range(low, high + 1)} & {low, low + 1, (low + high) // 2, high - 1, high} for low, high in ends]
+    return islice(product(*map(sorted, candidates)), MAX_SAMPLES)
 
 
 # -- values -------------------------------------------------------------------------------------------------------
@@ -418,10 +417,9 @@ def in_own_sizes(value: walk.Part, places: tuple[Var, ...], m: IndexMap, sizes: 
     for v in variables(value):
         if v in known:
             continue
-        label = v.name if isinstance(v, Var) else str(v.data[0])
-        if not isinstance(v, Var) or label not in sizes:
-            raise LayoutError(f"{what} depends on {label}, which is neither one of its indices nor a size")
-        new[v] = sizes[label]
+        if not isinstance(v, Var) or v.name not in sizes:
+            raise LayoutError(f"{what} depends on {label_of(v)}, which is neither one of its indices nor a size")
+        new[v] = sizes[v.name]
     return walk.rewrite(value, new) if new else value
 
 

@@ -25,6 +25,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import reduce
+from itertools import accumulate
 from operator import mul
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
@@ -96,10 +97,7 @@ class Layout(Configured):
         self.modes: tuple[Mode, ...] = tuple(_zipped(self.shape, self.stride))
         inside = self.ctx.extended()
         for extent, d in self.modes:
-            if isinstance(extent, int):
-                if extent < 1:
-                    raise LayoutError(f"an extent must be at least 1, not {extent}")
-            elif inside.prove(extent <= 0):
+            if extent < 1 if isinstance(extent, int) else inside.prove(extent <= 0):
                 raise LayoutError(f"an extent must be at least 1, not {shown(extent)}")
             if isinstance(d, int) and d < 0:
                 raise LayoutError(f"a stride must not be negative: {d}")
@@ -307,11 +305,7 @@ class Layout(Configured):
     def right_inverse(self) -> Layout:
         """The largest layout found with `self(inverse(k)) == k`."""
         found: list[Mode] = []
-        left: list[tuple[Extent, Extent, Extent]] = []
-        step: Extent = 1
-        for extent, d in self.modes:
-            left.append((extent, d, step))
-            step = _short(self._known, step * extent)
+        left = [(extent, d, step) for (extent, d), step in zip(self.modes, self._steps(), strict=True)]
         now: Extent = 1
         while hit := next((m for m in left if not self._equal(m[0], 1) and self._equal(m[1], now)), None):
             left.remove(hit)
@@ -328,11 +322,7 @@ class Layout(Configured):
         """
         if any(self._equal(d, 0) and not self._equal(extent, 1) for extent, d in self.modes):
             raise LayoutError(f"{self} repeats an offset: a stride is 0")
-        steps: dict[Mode, Extent] = {}
-        step: Extent = 1
-        for mode in self.modes:
-            steps[mode] = step
-            step = _short(self._known, step * mode[0])
+        steps = dict(zip(self.modes, self._steps(), strict=True))
         found: list[Mode] = []  # an offset's digits from the lowest on: each is a mode, up to the next stride
         ascending = self._ascending()
         for k, (extent, d) in enumerate(ascending):
@@ -349,6 +339,12 @@ class Layout(Configured):
             else:
                 found.append((extent, steps[extent, d]))
         return self._like(found).coalesce()
+
+    def _steps(self) -> list[Extent]:
+        """By mode, the steps of the flat index: the products of the extents before."""
+        first: Extent = 1
+        before = (extent for extent, _ in self.modes[:-1])
+        return list(accumulate(before, lambda step, extent: _short(self._known, step * extent), initial=first))
 
     # -- conditions ---------------------------------------------------------------------------------------------------
 
@@ -484,10 +480,8 @@ def _plus(total: Extent, index: Extent, d: Extent) -> Extent:
 
 def _joined(layouts: Sequence[Layout]) -> Layout:
     """The layout of these modes, with their ranges and facts."""
-    ctx = layouts[0].ctx
-    if any(one.ctx is not ctx for one in layouts):
-        ranges = {v: limits for one in layouts for v, limits in one.ctx.ranges.items()}
-        ctx = Context(ranges, list(dict.fromkeys(fact for one in layouts for fact in one.ctx.facts)))
+    contexts = {id(one.ctx): one.ctx for one in layouts}.values()
+    ctx = layouts[0].ctx if len(contexts) == 1 else _merged(*contexts)
     return Layout(tuple(one.shape for one in layouts), tuple(one.stride for one in layouts), ctx)
 
 
@@ -495,10 +489,13 @@ def _both(first: Layout, other: Layout) -> Layout:
     """`other` in a context with the facts of both layouts and positive extents."""
     if first.ctx is other.ctx and not any(isinstance(e, Expr) for mode in first.modes for e in mode):
         return other
-    mine, theirs = first._known, other._known
-    ranges = {**theirs.ranges, **mine.ranges}
-    facts = list(dict.fromkeys((*theirs.facts, *mine.facts)))
-    return Layout(other.shape, other.stride, Context(ranges, facts))
+    return Layout(other.shape, other.stride, _merged(other._known, first._known))
+
+
+def _merged(*contexts: Context) -> Context:
+    """A context with the ranges and facts of others."""
+    ranges = {v: limits for ctx in contexts for v, limits in ctx.ranges.items()}
+    return Context(ranges, list(dict.fromkeys(fact for ctx in contexts for fact in ctx.facts)))
 
 
 def _key(tree: Tree) -> object:

@@ -26,7 +26,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from itertools import chain, count
+from functools import partial
+from itertools import chain, count, takewhile
 from typing import Any, NamedTuple
 
 import intset
@@ -62,7 +63,7 @@ from lowering.nest.scope import (
     tensors_of,
     written_in,
 )
-from lowering.nest.walk import map_operands, operands, statements
+from lowering.nest.walk import map_operands, operands, rebuilt, statements
 from lowering.passes.simplify import mirrored, shortened
 from lowering.passes.stores.reaching_values import ReachingValues
 
@@ -95,11 +96,7 @@ class Contents(NamedTuple):
 
 def storing_nest(contents: Contents, scope: Scope) -> ir.Stmt:
     """A nest over the whole storage that stores the contents; empty if no element is selected."""
-
-    def store(axes: tuple[Var, ...], cond: Cond, value: Operand, inside: Scope) -> ir.Stmt:
-        return ir.guarded(ir.Store(contents.tensor, axes, value), cond)
-
-    return _nest(contents, scope, store)
+    return _nest(contents, scope, lambda axes, cond, value, _: ir.guarded(ir.Store(contents.tensor, axes, value), cond))
 
 
 def assuming_nest(contents: Contents, scope: Scope, proved: bool = False) -> ir.Stmt:
@@ -143,7 +140,7 @@ def narrowed(cond: Cond, scope: Scope) -> Cond:
     if proves(scope, logical_not(simple)):
         return truth(False)
     parts = [part for part in dag.conjuncts(simple) if not proves(scope, part)]
-    return mirrored(logical_and(*parts)) if parts else truth(True)
+    return mirrored(logical_and(*parts))
 
 
 # -- loops over a storage -----------------------------------------------------------------------------------------
@@ -232,14 +229,11 @@ def scope_of_storage(f: ir.Function, tensor: Tensor) -> Scope:
 def leading_checks(stmts: Sequence[ir.Stmt]) -> int:
     """The number of leading statements that only name values, assert or assume."""
     checks = (ir.Assert, ir.Assume, ir.For, ir.If, ir.Let, ir.Seq)
-    k = 0
-    while (
-        k < len(stmts)
-        and not isinstance(stmts[k], (ir.If, ir.Seq))
-        and all(isinstance(s, checks) for s in statements(stmts[k]))
-    ):
-        k += 1
-    return k
+
+    def is_check(stmt: ir.Stmt) -> bool:
+        return not isinstance(stmt, (ir.If, ir.Seq)) and all(isinstance(s, checks) for s in statements(stmt))
+
+    return len(list(takewhile(is_check, stmts)))
 
 
 def with_assumption(body: ir.Stmt, nest: ir.Stmt) -> ir.Stmt:
@@ -311,15 +305,6 @@ def shape_terms(stmt: ir.Stmt, tensor: Tensor) -> dict[Operand, Operand]:
     """The extents of a tensor, by the terms that read them from the shape of the bound array."""
     loads = (node for node in nodes(*operands(stmt)) if node.op is ops.LOAD and isinstance(node.data, ir.ShapeOf))
     return {node: tensor.extents[node.args[0].data] for node in loads if node.data.tensor is tensor}
-
-
-def without_shape_checks(body: ir.Stmt, tensor: Tensor) -> ir.Stmt:
-    """Remove assertions about the shape of a tensor's array."""
-
-    def drop_check(stmt: ir.Assert, _: driver.Descent) -> ir.Stmt:
-        return ir.Seq() if shape_terms(stmt, tensor) else stmt
-
-    return driver.rewritten(body, driver.Descent(), enter={ir.Assert: (drop_check,)})
 
 
 def with_parameter(f: ir.Function, old: Tensor, new: Tensor, body: ir.Stmt) -> ir.Function:
@@ -461,7 +446,11 @@ class _Transform:
             return logical_and(inside, is_outside(untouchable, indices))
 
         check_reads(self.filling, self.subject, is_element, self.ctx)
-        f = self.f.with_body(without_shape_checks(self.f.body, self.old))
+
+        def without_check(stmt: ir.Stmt) -> ir.Stmt:
+            return ir.Seq() if isinstance(stmt, ir.Assert) and shape_terms(stmt, self.old) else stmt
+
+        f = self.f.with_body(rebuilt(self.f.body, without_check))
         body = with_accesses(f, self.old, self.new, self._storage_indices)
         g = self._parameter(body, untouchable) if self.allocation is None else self._local(body, untouchable)
         g = with_requirements(g, self.old, self.new, self._storage_indices)
@@ -486,10 +475,10 @@ class _Transform:
         ranges = tuple(Range(0, extent) for extent in self.shape)
         new = replace(self.allocation, tensor=self.new, ranges=ranges, origin=None, steps=None, padding=untouchable)
 
-        def swap(stmt: ir.Allocate, _: driver.Descent) -> ir.Stmt:
-            return new if stmt.tensor is self.old else stmt
+        def swap(stmt: ir.Stmt) -> ir.Stmt:
+            return new if isinstance(stmt, ir.Allocate) and stmt.tensor is self.old else stmt
 
-        body = driver.rewritten(body, driver.Descent(), enter={ir.Allocate: (swap,)})
+        body = rebuilt(body, swap)
         return self.f.with_body(in_lifetime(body, new, self._with_fillings))
 
     def _storage_indices(self, indices: tuple[Expr, ...], scope: Scope) -> tuple[Expr, ...]:
@@ -612,9 +601,6 @@ def _are_equal(ctx: Context, a: Expr | int, b: Expr | int) -> bool:
     return bool(ctx.prove(as_expr(a).eq(b)))
 
 
-_AXES = tuple(PlainVar(f"y{k}") for k in range(32))
-
-
 def cache_read(f: ir.Function, name: str, local: str | None = None) -> ir.Function:
     """Copy an input into a local tensor at the start, and read the copy instead.
 
@@ -655,7 +641,7 @@ def cache_read(f: ir.Function, name: str, local: str | None = None) -> ir.Functi
     if outer in f.outputs:
         raise LayoutError(f"{f.name} stores to {name}: cache_write makes a copy of what it stores")
     inner, allocation = _local_copy(f, outer, local)
-    copy_in = _copy_nest(f, inner, outer, _is_touchable(f, outer))
+    copy_in = _copy_nest(f, inner, outer, partial(is_outside, f.padding.get(outer)))
     return _with_copy(f, outer, inner, [allocation, copy_in], [])
 
 
@@ -683,10 +669,10 @@ def cache_write(f: ir.Function, name: str, local: str | None = None) -> ir.Funct
     inner, allocation = _local_copy(f, outer, local)
     before: list[ir.Stmt] = [allocation]
     if _reads_initial_contents(f, outer):
-        copied = _is_touchable(f, outer)
+        copied: Callable[[Indices], Cond] = partial(is_outside, f.padding.get(outer))
         before.append(_copy_nest(f, inner, outer, copied))
     else:
-        copied = _is_stored(f, outer)
+        copied = partial(_is_stored, f, outer)
     return _with_copy(f, outer, inner, before, [_copy_nest(f, outer, inner, copied)])
 
 
@@ -725,17 +711,12 @@ def _with_copy(
     return g if layout is None else replace(g, layouts={**f.layouts, inner.name: layout})
 
 
-def _is_touchable(f: ir.Function, outer: Tensor) -> Cond:
-    """The condition on `_AXES` that an element may be accessed."""
-    return is_outside(f.padding.get(outer), _AXES[: outer.ndim])
-
-
-def _copy_nest(f: ir.Function, target: Tensor, source: Tensor, where: Cond) -> ir.Stmt:
-    """A nest that copies the elements for which a condition on `_AXES` holds."""
+def _copy_nest(f: ir.Function, target: Tensor, source: Tensor, where: Callable[[Indices], Cond]) -> ir.Stmt:
+    """A nest that copies the elements for whose indices a condition holds."""
     outer = source if source in f.params else target
     axes = axes_of(outer)
     inside = inside_loops(axes, source.extents, scope_of_storage(f, outer))
-    cond = narrowed(dag.substitute(where, dict(zip(_AXES, axes, strict=False))), inside)
+    cond = narrowed(where(axes), inside)
     return loops_over(axes, source.extents, ir.guarded(ir.Store(target, axes, element(source, axes)), cond))
 
 
@@ -751,13 +732,13 @@ def _reads_initial_contents(f: ir.Function, tensor: Tensor) -> bool:
     return False
 
 
-def _is_stored(f: ir.Function, tensor: Tensor) -> Cond:
-    """The condition on `_AXES` that the function stores to an element."""
+def _is_stored(f: ir.Function, tensor: Tensor, indices: Indices) -> Cond:
+    """The condition that the function stores to an element."""
     _, written = dataflow(f).touched(tensor.name)
     if not written.is_exact:
         raise LayoutError(f"which elements of {tensor.name} are stored to in {f.name} depends on data")
     try:
-        return written.condition(_AXES[: tensor.ndim])
+        return written.condition(indices)
     except BudgetError as error:
         raise LayoutError(f"which elements of {tensor.name} are stored to in {f.name} is not known: {error}") from error
 

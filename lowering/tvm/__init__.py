@@ -4,7 +4,7 @@ te, tir, arith, ir    the languages of a script: tensors, expressions, questions
 building.py           `lower`, `build` and the module that is called with arrays; passes
 target, nd, runtime   targets, devices, arrays
 testing, topi         comparison of arrays; the user's own copy of the operator library
-ir_builder.py         nests written statement by statement; hybrid.py reads them from Python functions
+nests.py              nests written statement by statement, or as Python functions
 outside.py            `install()`: scripts run with their own import lines; what is not here
 """
 
@@ -14,10 +14,10 @@ import sys
 from typing import Any
 
 from intset.errors import IntSetError as TVMError
-from lowering.tvm import arith, autotvm, building, contrib, ir, outside, runtime, target, te, testing, tir
+from lowering.tvm import arith, autotvm, building, ir, nests, outside, runtime, target, te, testing, tir
 from lowering.tvm.building import build, lower
 from lowering.tvm.ir import IRModule, Range, container, load_json, save_json
-from lowering.tvm.outside import install
+from lowering.tvm.outside import contrib, install
 from lowering.tvm.runtime import NDArray, device
 from lowering.tvm.te import decl_tensor_intrin
 from lowering.tvm.tir import IndexMap
@@ -47,7 +47,13 @@ for module, names in (  # TVM splits each of these modules: every part has the n
 ):
     for name in names:
         module.__dict__.setdefault(name, module)
-for module, more in ((building, "build_module driver transform"), (outside, "_ffi error"), (runtime, "nd")):
+for module, more in (
+    (building, "build_module driver transform"),
+    (nests, "hybrid ir_builder"),
+    (outside, "_ffi error"),
+    (contrib, "contrib"),
+    (runtime, "nd"),
+):
     sys.modules.update({f"{__name__}.{name}": module for name in more.split()})
 for module in (arith, autotvm, building, ir, runtime, target, te, testing, tir):
     module.__dict__["__getattr__"] = outside.missing(module.__name__.removeprefix(f"{__name__}."))

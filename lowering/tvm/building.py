@@ -34,8 +34,7 @@ from lowering.nest import ir
 from lowering.nest.walk import calls, rebuilt
 from lowering.passes.stores.reaching_values import with_bounds_checks
 from lowering.passes.values.cse import inline_values
-from lowering.tvm.ir import ModuleFunction, as_prim_func, load_json, save_json
-from lowering.tvm.ir_builder import BARRIER
+from lowering.tvm.ir import BARRIER, ModuleFunction, as_prim_func, load_json, save_json
 from lowering.tvm.runtime import NDArray, on_arrays
 from lowering.tvm.target import Target
 

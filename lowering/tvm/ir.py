@@ -36,7 +36,6 @@ from lowering.nest.scope import written_in
 from lowering.nest.walk import folded, map_operands, operands, rebuilt, statements
 from lowering.nest.walk import substitute as substituted
 from lowering.passes import name_minima, rebase, unique_names
-from lowering.tvm.ir_builder import IRBuilder, call_intrin
 from lowering.tvm.target import Target
 
 # -- views --------------------------------------------------------------------------------------------------------
@@ -155,6 +154,60 @@ def let(var: Any, value: Any, body: Any, span: object = None) -> ScriptView:
 
 
 ir.SCRIPT_FIELDS["Evaluate", "value"] = lambda stmt: viewed(stmt.call)
+
+
+# -- calls ----------------------------------------------------------------------------------------------------------
+
+BARRIER: Final = "tir.tvm_storage_sync"
+
+
+@dataclass(frozen=True, eq=False)
+class AtomicAdd:
+    """The call `atomic_add(address, value)`, which adds to an element and returns the element before."""
+
+    address: build.BufferPointer
+    value: Any
+
+
+def call_intrin(dtype: str, name: Any, *args: Any, span: object = None) -> Any:
+    """A call of an intrinsic; `address_of` an element of a buffer, and `atomic_add` to one, are for a builder."""
+    plain = str(name).removeprefix("tir.")
+    if plain == "address_of" and len(args) == 1:
+        buffer = getattr(args[0], "buffer", None)
+        if not isinstance(buffer, build.Buffer):
+            raise InputError(f"address_of takes an element of a buffer, not {args[0]!r}")
+        return build.BufferPointer(buffer, args[0].index)
+    if plain == "atomic_add" and len(args) == 2 and isinstance(args[0], build.BufferPointer):
+        return AtomicAdd(*args)
+    return build.call_intrin(dtype, str(name), *args)
+
+
+def _passed(arg: object) -> object:
+    """An argument of a call, with a tensor in the place of its buffer or of the address of its first element."""
+    if isinstance(arg, build.BufferPointer):
+        if not (arg.offset.is_const and int(arg.offset) == 0):
+            raise InputError(f"a call is given whole tensors, not {arg.buffer.name} from element {arg.offset}")
+        arg = arg.buffer
+    return buffer_tensor(arg) if isinstance(arg, build.Buffer) else getattr(arg, "as_tensor", arg)
+
+
+def as_statement(stmt: Any) -> ir.Stmt:
+    """A statement itself, stores of a vector, or the call of a function as a statement; its value is dropped."""
+    if isinstance(stmt, build.BufferStores):
+        tensor = buffer_tensor(stmt.buffer)
+        return ir.seq(*(ir.Store(tensor, place, in_types(value)) for place, value in stmt.stores))
+    call = unviewed(stmt)
+    if isinstance(call, Expr) and isinstance(call.data, IntFunction):
+        call = call.data.body
+    if isinstance(call, Value) and call.op is CALL:
+        call = build.ExternCall("extern", str(call.data), call.args)
+    if isinstance(call, build.ExternCall):
+        args = tuple(map(_passed, call.args))
+        tensors = tuple(a for a in args if isinstance(a, Tensor))
+        return ir.Evaluate(build.ExternCall(call.kind, call.name, args), tensors, tensors)
+    if not isinstance(call, ir.Stmt):
+        raise InputError(f"a nest consists of statements and calls of functions, not of {stmt!r}")
+    return call
 
 
 # -- functions ----------------------------------------------------------------------------------------------------
@@ -542,9 +595,7 @@ def _is_described(kind: str, x: object) -> bool:
 def _described(kind: str, *values: Any, span: object = None) -> ir.Stmt:
     fields = dict(zip(_DESCRIBED[kind].split(), values, strict=True))
     if kind == "Evaluate" and has_effect(values[0]):
-        builder = IRBuilder()
-        builder.emit(values[0])
-        return builder.get()
+        return as_statement(values[0])
     if fields.get("attr_key") in ("thread_extent", "virtual_thread"):
         raise InputError("threads are loops here: write them with ib.scope_attr of tir.ir_builder")
     value = {"value": build.operand(fields["value"])} if "value" in fields else {}
@@ -567,78 +618,70 @@ def _sequence(*stmts: Any, **__: object) -> ir.Stmt:
     return ir.seq(*(part for s in stmts for part in (s if isinstance(s, (list, tuple)) else (s,))))
 
 
-def _types() -> dict[str, NodeType]:
-    table: dict[str, tuple[Callable[[Any], bool], Callable[..., Any]]] = {
-        name: (_of_ops(op), lambda a, b, span=None, op=op: build.binary(op, a, b)) for name, op in _BINARY.items()
-    }
-    table |= {
-        "Div": (
-            _of_ops(ops.TRUNCDIV, DIV),
-            lambda a, b, span=None: build.arithmetic(
-                ops.TRUNCDIV if build.is_integer(a) and build.is_integer(b) else DIV, a, b
-            ),
+_ROWS: Final[dict[str, tuple[Callable[[Any], bool], Callable[..., Any]]]] = {
+    **{name: (_of_ops(op), lambda a, b, span=None, op=op: build.binary(op, a, b)) for name, op in _BINARY.items()},
+    "Div": (
+        _of_ops(ops.TRUNCDIV, DIV),
+        lambda a, b, span=None: build.arithmetic(
+            ops.TRUNCDIV if build.is_integer(a) and build.is_integer(b) else DIV, a, b
         ),
-        "And": (_of_ops(ops.AND), lambda a, b, span=None: build.logical(ops.AND, a, b)),
-        "Or": (_of_ops(ops.OR), lambda a, b, span=None: build.logical(ops.OR, a, b)),
-        "Not": (_of_ops(ops.NOT), lambda a, span=None: build.negation(a)),
-        "Select": (_of_ops(ops.SELECT), with_truths(_selected)),
-        "Cast": (_is_cast, _converted),
-        "IntImm": (_is_integer_constant, lambda dtype, value, span=None: build.const(as_expr(value).value, dtype)),
-        "FloatImm": (lambda x: isinstance(x, Value) and x.op is NUMBER and dtypes.is_float(x.dtype), _float),
-        "StringImm": (lambda x: isinstance(x, str), lambda value, span=None: ScriptText(value)),
-        "Call": (lambda x: is_call(viewed(x)), _call),
-        "Reduce": (_of_ops(REDUCE), _refused("Reduce")),
-        **dict.fromkeys(
-            ("ProducerLoad", "BufferLoad", "Load"),
-            (
-                lambda x: isinstance(x, (Expr, Value)) and walk.loaded_tensor(x) is not None,
-                lambda producer, indices, span=None: producer[tuple(indices)],
-            ),
+    ),
+    "And": (_of_ops(ops.AND), lambda a, b, span=None: build.logical(ops.AND, a, b)),
+    "Or": (_of_ops(ops.OR), lambda a, b, span=None: build.logical(ops.OR, a, b)),
+    "Not": (_of_ops(ops.NOT), lambda a, span=None: build.negation(a)),
+    "Select": (_of_ops(ops.SELECT), with_truths(_selected)),
+    "Cast": (_is_cast, _converted),
+    "IntImm": (_is_integer_constant, lambda dtype, value, span=None: build.const(as_expr(value).value, dtype)),
+    "FloatImm": (lambda x: isinstance(x, Value) and x.op is NUMBER and dtypes.is_float(x.dtype), _float),
+    "StringImm": (lambda x: isinstance(x, str), lambda value, span=None: ScriptText(value)),
+    "Call": (lambda x: is_call(viewed(x)), _call),
+    "Reduce": (_of_ops(REDUCE), _refused("Reduce")),
+    **dict.fromkeys(
+        ("ProducerLoad", "BufferLoad", "Load"),
+        (
+            lambda x: isinstance(x, (Expr, Value)) and walk.loaded_tensor(x) is not None,
+            lambda producer, indices, span=None: producer[tuple(indices)],
         ),
-        "Var": (lambda x: isinstance(x, Var) or (isinstance(x, Value) and x.op is PARAM), variable),
-        "SizeVar": (
-            lambda x: isinstance(x, ShapeVar) and not isinstance(x, ScriptVar),
-            lambda name, dtype="int32", span=None: size_var(name, dtype),
+    ),
+    "Var": (lambda x: isinstance(x, Var) or (isinstance(x, Value) and x.op is PARAM), variable),
+    "SizeVar": (
+        lambda x: isinstance(x, ShapeVar) and not isinstance(x, ScriptVar),
+        lambda name, dtype="int32", span=None: size_var(name, dtype),
+    ),
+    "Let": (lambda x: isinstance(x, ScriptView) and x.kind == "Let", let),
+    "PrimExpr": (lambda x: isinstance(x, (Expr, Cond, Value, ScriptView)), build.operand),
+    "PrimFunc": (lambda x: isinstance(x, ir.Function), prim_func),
+    "Stmt": (lambda x: isinstance(x, ir.Stmt), _refused("Stmt")),
+    "For": (lambda x: isinstance(x, ir.For), _for),
+    "IfThenElse": (
+        lambda x: isinstance(x, ir.If),
+        lambda condition, then_case, else_case=None, span=None: ir.If(in_types(condition), then_case, else_case),
+    ),
+    **dict.fromkeys(("BufferStore", "Store", "ProducerStore"), (lambda x: isinstance(x, ir.Store), _store)),
+    "SeqStmt": (lambda x: isinstance(x, ir.Seq) and len(x) > 1 and declared(x) is None, _sequence),
+    "Allocate": (lambda x: isinstance(declared(x), ir.Allocate), _refused("Allocate")),
+    "LetStmt": (
+        lambda x: isinstance(declared(x), ir.Let),
+        lambda var, value, body, span=None: ir.Seq((ir.Let(var, as_value(build.operand(value))), *ir.flat(body))),
+    ),
+    "AssertStmt": (lambda x: isinstance(x, ir.Assert), _refused("AssertStmt")),
+    **dict.fromkeys(("ProducerRealize", "BufferRealize"), (lambda x: isinstance(declared(x), ir.Allocate), _realized)),
+    **{name: (lambda x: False, _refused(name)) for name in _OF_OTHER_NESTS},
+    **{kind: (partial(_is_described, kind), partial(_described, kind)) for kind in _DESCRIBED},
+    "Evaluate": (
+        lambda x: isinstance(x, ir.Evaluate) or (ir.is_empty(x) and vars(x).get("kind", "Evaluate") == "Evaluate"),
+        partial(_described, "Evaluate"),
+    ),
+    "Ramp": (lambda x: False, _ramp),
+    "Broadcast": (
+        lambda x: isinstance(x, build.Vector) and len({*x.lanes}) == 1,
+        lambda value, lanes, span=None: build.Vector(
+            (build.operand(value),) * lanes, build.dtype_of(build.operand(value))
         ),
-        "Let": (lambda x: isinstance(x, ScriptView) and x.kind == "Let", let),
-        "PrimExpr": (lambda x: isinstance(x, (Expr, Cond, Value, ScriptView)), build.operand),
-        "PrimFunc": (lambda x: isinstance(x, ir.Function), prim_func),
-        "Stmt": (lambda x: isinstance(x, ir.Stmt), _refused("Stmt")),
-        "For": (lambda x: isinstance(x, ir.For), _for),
-        "IfThenElse": (
-            lambda x: isinstance(x, ir.If),
-            lambda condition, then_case, else_case=None, span=None: ir.If(in_types(condition), then_case, else_case),
-        ),
-        **dict.fromkeys(("BufferStore", "Store", "ProducerStore"), (lambda x: isinstance(x, ir.Store), _store)),
-        "SeqStmt": (lambda x: isinstance(x, ir.Seq) and len(x) > 1 and declared(x) is None, _sequence),
-        "Allocate": (lambda x: isinstance(declared(x), ir.Allocate), _refused("Allocate")),
-        "LetStmt": (
-            lambda x: isinstance(declared(x), ir.Let),
-            lambda var, value, body, span=None: ir.Seq((ir.Let(var, as_value(build.operand(value))), *ir.flat(body))),
-        ),
-        "AssertStmt": (lambda x: isinstance(x, ir.Assert), _refused("AssertStmt")),
-        **dict.fromkeys(
-            ("ProducerRealize", "BufferRealize"), (lambda x: isinstance(declared(x), ir.Allocate), _realized)
-        ),
-        **{name: (lambda x: False, _refused(name)) for name in _OF_OTHER_NESTS},
-        **{kind: (partial(_is_described, kind), partial(_described, kind)) for kind in _DESCRIBED},
-        "Evaluate": (
-            lambda x: isinstance(x, ir.Evaluate) or (ir.is_empty(x) and vars(x).get("kind", "Evaluate") == "Evaluate"),
-            partial(_described, "Evaluate"),
-        ),
-        "Ramp": (lambda x: False, _ramp),
-        "Broadcast": (
-            lambda x: isinstance(x, build.Vector) and len({*x.lanes}) == 1,
-            lambda value, lanes, span=None: build.Vector(
-                (build.operand(value),) * lanes, build.dtype_of(build.operand(value))
-            ),
-        ),
-        "Any": (lambda x: False, lambda span=None: var("any_dim")),
-    }
-    return {name: NodeType(name, holds, make) for name, (holds, make) in table.items()}
-
-
-TYPES: Final = _types()
+    ),
+    "Any": (lambda x: False, lambda span=None: var("any_dim")),
+}
+TYPES: Final = {name: NodeType(name, holds, make) for name, (holds, make) in _ROWS.items()}
 
 
 def post_order_visit(stmt: Any, fvisit: Callable[[Any], object]) -> None:

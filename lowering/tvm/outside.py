@@ -8,7 +8,10 @@ the function registered as `topi.nn.f`: by `tvm.register_func`, or in `LIBRARY` 
 from __future__ import annotations
 
 import operator
+import os
+import shutil
 import sys
+import tempfile
 from collections.abc import Callable, Sequence
 from functools import reduce
 from importlib import import_module, util
@@ -16,21 +19,21 @@ from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder
 from itertools import product
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
+from types import FrameType, ModuleType, SimpleNamespace
 from typing import Any, Final, NoReturn
 
-from bound.declare import compute
+from bound.declare import compute, extern
 from bound.itervar import reduce_axis
 from bound.schedule import Schedule, create_schedule
 from bound.te import prod
 from bound.te import sum as total
 from bound.te_schedule import AutoInlineInjective
 from bound.tensor import Tensor
-from bound.tir import floor
+from bound.tir import call_packed, floor
 from bound.tir.build import all_of, cast, const, select
 from bound.tir.reduce import max_of, min_of
 from intset.errors import InputError, IntSetError
-from intset.expr import as_expr
+from intset.expr import arguments, as_expr
 from lowering.tvm.runtime import PACKED, get_global_func, register_func
 
 _HERE: Final = __name__.rpartition(".")[0]
@@ -138,13 +141,11 @@ class OutsideModule(ModuleType):
 
 def asked_by_library() -> bool:
     """Whether the code that imports is the operator library."""
-    frame = sys._getframe(1)
+    frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         name = str(frame.f_globals.get("__name__", ""))
         if not name.startswith(("importlib", _HERE)):
-            return name == "tvm.topi" or name.startswith("tvm.topi.")
-        if frame.f_back is None:
-            break
+            return f"{name}.".startswith("tvm.topi.")
         frame = frame.f_back
     return False
 
@@ -173,9 +174,8 @@ def _is_empty_shape(shape: Sequence[Any]) -> bool:
     return any(as_expr(extent) is as_expr(0) for extent in shape)
 
 
-def _schedule(outs: Tensor | Sequence[Tensor]) -> tuple[Schedule, list[Tensor]]:
-    tensors = [outs] if isinstance(outs, Tensor) else list(outs)
-    return create_schedule([t.op for t in tensors]), tensors
+def _schedule(outs: Tensor | Sequence[Tensor]) -> Schedule:
+    return create_schedule([t.op for t in ([outs] if isinstance(outs, Tensor) else outs)])
 
 
 def _fused(s: Schedule, out: Tensor) -> Schedule:
@@ -186,9 +186,9 @@ def _fused(s: Schedule, out: Tensor) -> Schedule:
 
 def _schedule_injective(target: object, outs: Tensor | Sequence[Tensor]) -> Schedule:
     """Inline what stands for one element each, and fuse the loops of the rest."""
-    s, tensors = _schedule(outs)
+    s = _schedule(outs)
     AutoInlineInjective(s)
-    for out in tensors:
+    for out in [outs] if isinstance(outs, Tensor) else outs:
         if hasattr(out.op, "axis") and not _is_empty_shape(out.shape):
             _fused(s, out)
     return s
@@ -243,7 +243,7 @@ LIBRARY: Final[dict[str, Callable[..., Any]]] = {
     "topi.elemwise_sum": lambda tensors: compute(
         tensors[0].shape, lambda *i: reduce(operator.add, [t(*i) for t in tensors]), "T_sum", tag="elemwise"
     ),
-    "topi.generic.default_schedule": lambda target, outs: _schedule(outs)[0],
+    "topi.generic.default_schedule": lambda target, outs: _schedule(outs),
     "topi.generic.default_schedule_auto_inline": _schedule_injective,
     "topi.generic.schedule_extern": _schedule_injective,
     "topi.generic.schedule_injective": _schedule_injective,
@@ -357,3 +357,81 @@ def install(topi: str | Path | None = None) -> None:
     if folder is not None:
         package.__dict__["topi"] = import_module("tvm.topi")
         forget_outside(package)
+
+
+# -- contrib ------------------------------------------------------------------------------------------------------
+
+_PRODUCT: Final = "tvm.contrib.cblas.matmul"
+
+
+class TempDirectory(tempfile.TemporaryDirectory[str]):
+    """A temporary folder, the value of a `with` block; `remove()` or the end of its object deletes it."""
+
+    temp_dir = path = property(lambda self: self.name)
+    remove = tempfile.TemporaryDirectory.cleanup
+
+    def __enter__(self) -> Any:
+        return self
+
+    def relpath(self, name: str) -> str:
+        """The path of a file in it."""
+        return os.path.join(self.name, name)
+
+    def listdir(self) -> list[str]:
+        """The names of its files."""
+        return os.listdir(self.name)
+
+
+def create_shared(output: str, objects: str | Sequence[str], *_: object, **__: object) -> None:
+    """A library of one saved module, which `tvm.runtime.load_module` reads.
+
+    Raises
+    ------
+    InputError: several modules.
+    """
+    files = [objects] if isinstance(objects, str) else arguments.listed(objects, "objects")
+    if len(files) != 1:
+        raise InputError(f"a library has one saved module here, not {len(files)}")
+    shutil.copyfile(files[0], output)
+
+
+def _as_written(inputs: str | Sequence[str], output: str | None = None, *_: object, **__: object) -> str:
+    """The code that `create_llvm` is given: nothing links it, as an intrinsic runs by the formula that it declares."""
+    code = inputs if isinstance(inputs, str) else "\n".join(inputs)
+    if output is not None:
+        Path(output).write_text(code, encoding="utf-8")
+    return code
+
+
+def _product(a: Any, b: Any, out: Any, transa: bool, transb: bool) -> None:
+    x, y = a.numpy(), b.numpy()
+    out.copyfrom((x.T if transa else x) @ (y.T if transb else y))
+
+
+def _matmul(lhs: Tensor, rhs: Tensor, transa: bool = False, transb: bool = False) -> Any:
+    """The product of two matrices, each transposed if asked, as an operation that numpy computes."""
+    shape = (lhs.shape[int(transa)], rhs.shape[int(not transb)])
+    return extern(shape, [lhs, rhs], lambda ins, outs: call_packed(_PRODUCT, *ins, *outs, transa, transb), "C")
+
+
+class ContribModule(ModuleType):
+    """`tvm.contrib`: temporary folders, libraries of saved modules, products by numpy, and what CUDA would have.
+
+    The other modules of it are absent.
+    """
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return outside(f"contrib.{name}")
+
+
+register_func(_PRODUCT, _product)
+contrib = ContribModule(f"{_HERE}.contrib")
+contrib.__dict__.update(
+    cblas=SimpleNamespace(matmul=_matmul),
+    utils=SimpleNamespace(tempdir=TempDirectory, TempDirectory=TempDirectory),
+    cc=SimpleNamespace(create_shared=create_shared),
+    clang=SimpleNamespace(create_llvm=_as_written),
+    nvcc=SimpleNamespace(**{name.rpartition(".")[2]: answer for name, answer in ANSWERS.items() if ".nvcc." in name}),
+)

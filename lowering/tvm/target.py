@@ -37,7 +37,7 @@ class TargetKind:
         return self.name
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True)
 class Target(Opened):
     """A target by its text: `Target("llvm -mcpu=core-avx2")`, a dictionary, or another target.
 
@@ -111,12 +111,6 @@ class Target(Opened):
 
     def __repr__(self) -> str:
         return f"Target({self.text!r})"
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Target) and self.text == other.text
-
-    def __hash__(self) -> int:
-        return hash(self.text)
 
 
 _X86: Final = {  # what a processor of -mcpu has; each level includes those before

@@ -4,13 +4,12 @@
 
 reading.py  statements of a `PrimFunc` as statements of a nest, those without a counterpart as opaque calls
 terms.py    expressions of TVM as operands
-writing.py  a nest as a `PrimFunc` without blocks, its loops on threads as TVM launches them
-blocks.py   a nest as a `PrimFunc` with blocks, and what their iteration variables claim
+writing.py  a nest as a `PrimFunc`, plain or with blocks, whose iteration variables make claims
 """
 
 from __future__ import annotations
 
-from lowering.adapters.tvm.blocks import to_tvm
 from lowering.adapters.tvm.reading import from_tvm
+from lowering.adapters.tvm.writing import to_tvm
 
 __all__ = ["from_tvm", "to_tvm"]

@@ -43,8 +43,8 @@ from intset.expr.node import truth
 from lowering.adapters.tvm import terms
 from lowering.adapters.tvm.terms import DataVar, as_value, call_name, dtype_of, is_data, lanes_of, term_of
 from lowering.nest import driver, ir
-from lowering.nest.scope import Indices, Scope, proves
-from lowering.nest.walk import operands, range_ends, rebuilt, statements, tensors_read, variables
+from lowering.nest.scope import Indices, proves
+from lowering.nest.walk import operands, range_ends, rebuilt, statements, tensors_read, variables, written_by
 
 SEQUENTIAL: Final = (ir.LoopKind.SERIAL, ir.LoopKind.UNROLLED)
 
@@ -93,18 +93,12 @@ def _hoist(loop: ir.For, here: driver.Cursor) -> ir.Stmt:
     if loop.var in variables(*(e for stmt in start.stmts for e in operands(stmt))) or dag.opaque_terms(low, extent):
         return loop
     inside = here.scope.inside(loop)
-    once = any(part is loop.var.eq(low) for part in dag.conjuncts(cond)) or proves(inside.where(cond), loop.var.eq(low))
-    if not once or not _is_run(extent, here.scope):
+    if not proves(inside.where(cond), loop.var.eq(low)) or not proves(here.scope, extent >= 1):
         return loop
-    left = [dag.substitute(part, {loop.var: low}) for part in dag.conjuncts(cond) if part is not loop.var.eq(low)]
-    left = [part for part in left if not proves(here.scope, part)]
-    simple = [here.ctx.simplify(part) for part in left]
+    left = [dag.substitute(part, {loop.var: low}) for part in dag.conjuncts(cond)]
+    simple = [here.ctx.simplify(part) for part in left if not proves(here.scope, part)]
     init = ir.guarded(ir.seq(*start.stmts), *simple)
     return ir.seq(init, ir.with_fields(loop, body=ir.guarded(ir.seq(*whole.stmts[1:]), whole.cond)))
-
-
-def _is_run(extent: Expr, scope: Scope) -> bool:
-    return extent.data >= 1 if extent.is_const else proves(scope, extent >= 1)
 
 
 def with_guarded_initializations(f: ir.Function) -> ir.Function:
@@ -119,13 +113,9 @@ def _sink(stmt: ir.Seq, here: driver.Cursor) -> ir.Stmt:
     parts: list[ir.Stmt] = []
     waiting = list(stmt.stmts)
     while waiting:
-        joined = _joined(waiting, here)
-        if joined is None:
-            parts.append(waiting.pop(0))
-        else:
-            count, loops = joined
-            parts.append(loops)
-            del waiting[:count]
+        count, part = _joined(waiting, here) or (1, waiting[0])
+        parts.append(part)
+        del waiting[:count]
     return stmt if len(parts) == len(stmt.stmts) else ir.seq(*parts)
 
 
@@ -144,7 +134,8 @@ def _joined(stmts: Sequence[ir.Stmt], here: driver.Cursor) -> tuple[int, ir.Stmt
     scope = here.scope
     for loop in loops:
         low, extent = range_ends(loop.range)
-        if loop.carried or loop.kind not in SEQUENTIAL or dag.opaque_terms(low, extent) or not _is_run(extent, scope):
+        is_kept = loop.carried or loop.kind not in SEQUENTIAL or dag.opaque_terms(low, extent)
+        if is_kept or not proves(scope, extent >= 1):
             return None
         scope = scope.inside(loop)
     own = {loop.var for loop in loops}
@@ -152,12 +143,12 @@ def _joined(stmts: Sequence[ir.Stmt], here: driver.Cursor) -> tuple[int, ir.Stmt
     if whole is None or not _updates(start.stmts, whole.stmts) or own & set(variables(*places)):
         return None
     first = logical_and(*(loop.var.eq(range_ends(loop.range)[0]) for loop in loops))
-    if whole.cond is not truth(True) and not proves(scope.where(first, start.cond), whole.cond):
+    if not proves(scope.where(first, start.cond), whole.cond):
         return None
     then = scope.where(first, whole.cond)
-    left = [part for part in dag.conjuncts(start.cond) if part is not truth(True) and not proves(then, part)]
-    body: ir.Stmt = ir.seq(ir.If(logical_and(first, *left), ir.seq(*start.stmts)), *whole.stmts)
-    body = ir.guarded(body, whole.cond)
+    left = [part for part in dag.conjuncts(start.cond) if not proves(then, part)]
+    init = ir.If(logical_and(first, *left), ir.seq(*start.stmts))
+    body = ir.guarded(ir.seq(init, *whole.stmts), whole.cond)
     for loop in reversed(loops):
         body = ir.with_fields(loop, body=body)
     return count + 1, body
@@ -280,13 +271,7 @@ def with_ordered_barriers(body: ir.Stmt) -> ir.Stmt:
 
 def written_tensors(body: ir.Stmt) -> list[Tensor]:
     """The stored tensors of a nest, without repetition."""
-    found: dict[Tensor, None] = {}
-    for part in statements(body):
-        if isinstance(part, ir.Store):
-            found[part.tensor] = None
-        elif isinstance(part, ir.Evaluate):
-            found.update(dict.fromkeys(part.writes))
-    return list(found)
+    return list(dict.fromkeys(tensor for part in statements(body) for tensor in written_by(part)))
 
 
 def restored(call: ForeignCall, terms: Iterable[Any], buffers: Iterable[Any]) -> Any:
@@ -418,14 +403,13 @@ class PrimFuncReader:
         extents = [extent for buffer in buffers for extent in buffer.ty.shape]
         for extent in extents:
             if isinstance(extent, tvm.ir.Var) and extent not in self._known:
-                self._size(extent, ShapeVar(self._name(extent)))
-        others = [p for p in self.func.params if not tirx.is_buffer_var(p)]
-        for p in others:
+                self._known[extent] = self.sizes[extent] = ShapeVar(self._name(extent))
+        for p in (p for p in self.func.params if not tirx.is_buffer_var(p)):
             if not isinstance(p.ty, tvm.ir.PrimType):
                 raise InputError(f"the parameter {p.name} is a {type(p.ty).__name__}, neither a buffer nor a number")
             dtype = dtype_of(p)
             if p not in self._known and dtypes.is_int(dtype):
-                self._size(p, Var(self._name(p)))
+                self._known[p] = self.sizes[p] = Var(self._name(p))
             elif p not in self._known:
                 self._known[p] = parameter(self._name(p), dtype)
             self.scalars[p] = self._known[p]
@@ -437,9 +421,6 @@ class PrimFuncReader:
         taken, stem = set(self.names.values()), str(var.name) or "v"
         every = itertools.chain([stem], (f"{stem}_{k}" for k in itertools.count(1)))
         return self.names.setdefault(var, next(name for name in every if name not in taken))
-
-    def _size(self, var: Any, target: Var) -> None:
-        self._known[var] = self.sizes[var] = target
 
     def _tensor(self, buffer: Any, name: str = "") -> Tensor:
         """Declare the tensor of a buffer that is no view."""
@@ -460,7 +441,7 @@ class PrimFuncReader:
             tirx.Broadcast: self._broadcast,
             tirx.Let: self._named,
         }
-        return terms.converter(rows, terms.operands_of)
+        return terms.converter(rows)
 
     def _bind(self, var: Any, value: Operand) -> None:
         """Bind a variable to an operand in the statements that follow."""

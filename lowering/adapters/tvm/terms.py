@@ -7,6 +7,7 @@ integers wrap at each step. Quotients keep their rounding: `Div` and `Mod` are C
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from operator import attrgetter, methodcaller
 from typing import Any, Final
 
@@ -39,18 +40,20 @@ def dtype_of(term: Any) -> str:
     InputError: a type that tensors do not hold here.
     """
     found = getattr(term.ty, "dtype", None)
-    name = str(found)
-    dtype = _known.get(name)
-    if dtype is None:
-        name = name.partition("x")[0]
-        try:
-            dtype = dtypes.check(name)
-        except InputError:
-            dtype = ""
-        if not dtype or dtype in _REFUSED:
-            raise InputError(f"TVM's type {name if found is not None else term.ty} has no counterpart")
-        _known[str(found)] = dtype
+    dtype = _counterpart(str(found))
+    if not dtype:
+        raise InputError(f"TVM's type {term.ty if found is None else str(found).partition('x')[0]} has no counterpart")
     return dtype
+
+
+@cache
+def _counterpart(name: str) -> str:
+    """The element type for a type of TVM by its name; empty where tensors hold none."""
+    try:
+        dtype = dtypes.check(name.partition("x")[0])
+    except InputError:
+        return ""
+    return "" if dtype in _REFUSED else dtype
 
 
 def element_type(buffer: Any) -> str:
@@ -65,7 +68,6 @@ def element_type(buffer: Any) -> str:
 
 
 _REFUSED: Final = ("uint64", "bfloat16", *dtypes.OF_STORAGE)
-_known: Final[dict[str, str]] = {}  # element types by TVM's names of types
 
 
 def lanes_of(term: Any) -> int:
@@ -107,16 +109,10 @@ class DataVar(PlainVar):
 _DATA: Final = frozenset((ops.LOAD, ops.CAST))
 
 
-def converter(rows: dict[object, Row], operands: Callable[[Any], Any]) -> Converter[Any, Operand]:
-    """The converter of terms.
-
-    Parameters
-    ----------
-    rows: those of variables, elements, vectors and names, which depend on the place.
-    operands: the operands of a term.
-    """
+def converter(rows: dict[object, Row]) -> Converter[Any, Operand]:
+    """The converter of terms; `rows` are those of variables, elements, vectors and names, which depend on the place."""
     return Converter(
-        {**_ROWS, **rows}, opaque=_refused, kind=type, operands=operands, identity=methodcaller("__chandle__")
+        {**_ROWS, **rows}, opaque=_refused, kind=type, operands=operands_of, identity=methodcaller("__chandle__")
     )
 
 
@@ -260,5 +256,5 @@ def term_of(term: Any, known: dict[Any, Operand]) -> Operand:
             known[var] = Var(var.name) if dtypes.is_int(dtype) else parameter(var.name, dtype)
         return known[var]
 
-    found: Operand = converter({TirVar: variable}, operands_of)(term)
+    found: Operand = converter({TirVar: variable})(term)
     return found
