@@ -23,6 +23,7 @@ from math import comb, factorial, lcm, prod
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from intset.domains.isl import session
+from intset.domains.isl.bindings import PARAM, SET
 from intset.domains.isl.cones import Chamber, ParametricVertex, cells, polyhedron, rows_of
 from intset.domains.isl.count import disjoint_parts
 from intset.domains.isl.translate import param_name, set_to_cond
@@ -207,16 +208,15 @@ class Maximum:
         ------
         BudgetError: a set without end, or too many coefficients or pieces.
         """
-        kinds = session.isl().dim_type
         params = list(known)
         atoms = {f for monomial in case.numerator.terms for f in factors(monomial)}
         params += [e for e in dag.free_vars(*atoms) if e not in coordinates and e not in params]
         for part in disjoint_parts(points):
             around = part.to_set()
-            if not (around.is_bounded() or all(around.dim_is_bounded(kinds.set, k) for k in range(len(coordinates)))):
+            if not (around.is_bounded() or all(around.dim_is_bounded(SET, k) for k in range(len(coordinates)))):
                 raise BudgetError("a set without end")
             more = [0] * (len(params) - len(known))
-            widened = ([row._replace(params=(*row.params, *more)) for row in rows] for rows in rows_of(part, kinds))
+            widened = ([row._replace(params=(*row.params, *more)) for row in rows] for rows in rows_of(part))
             equal, nonneg = widened
             dims = len([*equal, *nonneg][0].dims) if equal or nonneg else 0
             whole = polyhedron(dims, equal, nonneg, len(params)).detect_equalities().remove_redundancies()
@@ -253,7 +253,7 @@ class Maximum:
     def ceilings(self) -> list[Ceiling]:
         found = []
         for domain, bounds in self.pieces:
-            kind = session.isl().dim_type.param
+            kind = PARAM
             params = [self.names[str(domain.get_dim_name(kind, k))] for k in range(domain.dim(kind))]
             where = set_to_cond(domain, (), params)
             if where is None:

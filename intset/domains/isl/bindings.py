@@ -21,7 +21,7 @@ result     at a failure
 a class    a null pointer
 truth      -1
 size       -1
-int, long  never: every number is an answer
+int        never: every number is an answer
 number     a null pointer; an `int` where it is an integer, else a `Val`
 void       never
 text       a null pointer; a text to be freed
@@ -74,7 +74,6 @@ Val is_int Val -> truth
 Val is_nan Val -> truth
 Val is_one Val -> truth
 Val is_zero Val -> truth
-Val get_num_si Val -> long
 Val to_str Val -> text
 
 Space set_alloc Context int int -> Space
@@ -245,8 +244,8 @@ PwAff empty +Space -> PwAff
 PwAff from_aff +Aff -> PwAff
 PwAff read_from_str Context text -> PwAff
 PwAff add +PwAff +PwAff -> PwAff
-PwAff add_constant_val +PwAff +Val -> PwAff
 PwAff as_aff +PwAff -> Aff
+PwAff add_constant_val +PwAff +Val -> PwAff
 PwAff coalesce!1000 +PwAff -> PwAff
 PwAff eq_set +PwAff +PwAff -> Set
 PwAff floor +PwAff -> PwAff
@@ -369,6 +368,8 @@ def signatures() -> Iterator[Signature]:
         yield Signature(of, method, given, result, function, for_small, 1000 * int(thousands or 0))
 
 
+_KINDS: Final[Any] = (0, 1, 2, 3, 3, 4)
+CST, PARAM, IN, OUT, SET, DIV = _KINDS  # of dimensions; islpy takes them as numbers, too
 INT, LONG = 1 << 30, 1 << 63  # isl negates an `int` before it checks the size
 # Callback of one or two objects and an unused user pointer; 0, a null pointer, is success.
 MEETS: Final = ctypes.PYFUNCTYPE(c_void_p, c_void_p, c_void_p)
@@ -511,7 +512,6 @@ def elements(listed: Callable[[Any], Any]) -> Method:
 
 # The fastest conversions of ctypes; a `long` has the size of a pointer wherever islpy shows these functions.
 _INDEX: Final = SimpleNamespace(from_param=operator.index)  # ctypes passes a bare number as an `int`
-_SMALL: Final = range(-INT, INT)  # numbers that isl takes as an `int`
 _PLAIN: Final[dict[str, Any]] = {"int": _INDEX, "long": c_void_p, "text": SimpleNamespace(from_param=str.encode)}
 _MET: Final = {"points": ("Point",), "pieces": ("Set", "Aff"), "multi_pieces": ("Set", "MultiAff")}
 _ANSWERS: Final[dict[str, tuple[Any, Callable[..., Any]]]] = {
@@ -519,7 +519,6 @@ _ANSWERS: Final[dict[str, tuple[Any, Callable[..., Any]]]] = {
     "size": (c_int, sizes),
     "name": (c_char_p, names),
     "int": (c_int, lambda call, _: bound(call)),
-    "long": (c_long, lambda call, _: bound(call)),
     "void": (None, lambda call, _: bound(call)),
 }
 # Functions on bare pointers that take ownership of their object: plain, with a C `int`, with an owned number; the class
@@ -569,13 +568,12 @@ def _made() -> SimpleNamespace:
         **maker.classes,
         Error=Error,
         applied=maker.applied,
-        numbered=maker.numbered,
         duplicate=maker.duplicate,
         ordered=maker.ordered,
         works=maker.works,
         name=maker.name,
         without_blocks=maker.without_blocks,
-        dim_type=SimpleNamespace(cst=0, param=1, in_=2, out=3, set=3, div=4),
+        dim_type=SimpleNamespace(cst=CST, param=PARAM, in_=IN, out=OUT, set=SET, div=DIV),
         on_error=SimpleNamespace(CONTINUE=1),
     )
 
@@ -794,50 +792,24 @@ class _Maker:
         return self._id(self._name(context, text.encode(), None))
 
     def applied(self, start: Any, steps: Iterable[tuple[Any, ...]]) -> Any:
-        """Apply methods in sequence, such as `("floor",)` and `("Map.from_aff",)`.
+        """Apply methods in sequence, such as `("floor",)`, `("Map.from_aff",)` or `("fix_val", kind, k, number)`.
 
         Intermediate results stay bare pointers: Python objects for them would cost more than isl's work. isl frees them
         after an error.
         """
         made = type(start)
         pointer = self._copy[made](start)
-        for step in steps:
-            call, _, owning, made = self._steps[made][step[0]]
-            if owning is None or type(step[-1]) is not int:
-                pointer = call(pointer, *step[1:])
+        for name, *given in steps:
+            call, small, owning, made = self._steps[made][name]
+            if owning is None or type(given[-1]) is not int:
+                pointer = call(pointer, *given)
+            elif small is not None and -INT <= given[-1] < INT:
+                pointer = small(pointer, *given)
             else:
-                pointer = owning(pointer, *step[1:-1], self._value_of(self._context_of(start), step[-1]))
+                pointer = owning(pointer, *given[:-1], self._value_of(self._context_of(start), given[-1]))
         if pointer:
             return made(pointer)
         raise self._failed("a row of functions", self._context_of(start))
-
-    def numbered(self, start: Any, rows: Iterable[tuple[str, int, int, Any]], constant: Any = 0) -> Any:
-        """Apply methods that set the number of a dimension: `("lower_bound_val", kind, position, number)`.
-
-        Parameters
-        ----------
-        constant: argument of `set_constant_val`, skipped for 0.
-        """
-        made = type(start)
-        steps, pointer = self._steps[made], self._copy[made](start)
-        if type(constant) is not int or constant:
-            pointer = self._with_number(start, pointer, "set_constant_val", constant)
-        for name, kind, position, number in rows:
-            if type(number) is int and number in _SMALL:
-                pointer = steps[name][1](pointer, kind, position, number)
-            else:
-                pointer = self._with_number(start, pointer, name, kind, position, number)
-        if pointer:
-            return made(pointer)
-        raise self._failed("a row of functions", self._context_of(start))
-
-    def _with_number(self, start: Any, pointer: int, name: str, *given: Any) -> Any:
-        call, small, owning, _ = self._steps[type(start)][name]
-        if type(given[-1]) is not int:
-            return call(pointer, *given)
-        if given[-1] in _SMALL:
-            return small(pointer, *given)
-        return owning(pointer, *given[:-1], self._value_of(self._context_of(start), given[-1]))
 
     def _context_of(self, start: Any) -> Any:
         return self._contexts[type(start).__name__](start)

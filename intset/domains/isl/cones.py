@@ -34,6 +34,7 @@ from math import comb, factorial, gcd, lcm, perm, prod
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from intset.budgets import COUNTED_CONES
+from intset.domains.isl.bindings import DIV, IN, PARAM, SET
 from intset.errors import BudgetError
 from intset.expr import Expr
 from intset.installation import load
@@ -124,7 +125,7 @@ def chambers(
     every = [*equalities, *inequalities]
     dims = len(every[0].dims) if every else 0
     explicit = polyhedron(dims, equalities, inequalities, len(params)).detect_equalities().remove_redundancies()
-    system = _without_equalities(*rows_of(explicit, _islpy().dim_type))
+    system = _without_equalities(*rows_of(explicit))
     zero = tuple(row for row in system.equalities if not any(row.dims))
     if not system.dims:
         return [Chamber(zero, tuple(system.inequalities), tuple(system.congruences), Linear(1, {}), 1)]
@@ -133,7 +134,7 @@ def chambers(
     found, cutting = [], ConeCutter(most)
     equalities = [AffineRow((0,) * system.dims, row.params, row.constant) for row in system.equalities]
     whole = polyhedron(system.dims, equalities, system.inequalities, len(params)).remove_redundancies()
-    _, nonneg = rows_of(whole, _islpy().dim_type)
+    _, nonneg = rows_of(whole)
     if comb(len(nonneg), system.dims) > COUNTED_VERTICES:
         raise BudgetError(f"more than {COUNTED_VERTICES} possible vertices", "COUNTED_VERTICES")
     for domain_zero, domain_nonneg, vertices in cells(whole, len(params)):
@@ -143,31 +144,31 @@ def chambers(
     return found
 
 
-def rows_of(part: BasicSet, kinds: Any) -> tuple[list[AffineRow], list[AffineRow]]:
+def rows_of(part: BasicSet) -> tuple[list[AffineRow], list[AffineRow]]:
     """All equalities and inequalities of an isl basic set; its divisions become further dimensions.
 
     Raises
     ------
     BudgetError: a division has no explicit form.
     """
-    dims, divs, params = (part.dim(kind) for kind in (kinds.set, kinds.div, kinds.param))
+    dims, divs, params = (part.dim(kind) for kind in (SET, DIV, PARAM))
 
     def row(function: Any, of: Any, scale: int = 1) -> AffineRow:
         def read(kind: Any, size: int) -> list[int]:
             return [int(_number(function.get_coefficient_val(kind, k)) * scale) for k in range(size)]
 
         constant = int(_number(function.get_constant_val()) * scale)
-        return AffineRow((*read(of, dims), *read(kinds.div, divs)), tuple(read(kinds.param, params)), constant)
+        return AffineRow((*read(of, dims), *read(DIV, divs)), tuple(read(PARAM, params)), constant)
 
     constraints = part.get_constraints()
-    equal = [row(c, kinds.set) for c in constraints if c.is_equality()]
-    nonneg = [row(c, kinds.set) for c in constraints if not c.is_equality()]
+    equal = [row(c, SET) for c in constraints if c.is_equality()]
+    nonneg = [row(c, SET) for c in constraints if not c.is_equality()]
     for k in range(divs):  # isl leaves out what defines a division, where no other constraint needs it
         division = part.get_div(k)
         if division.is_nan():
             raise BudgetError("a division has no explicit form", "isl_operations")
         divisor = int(_number(division.get_denominator_val()))
-        above = row(division, kinds.in_, divisor)
+        above = row(division, IN, divisor)
         slopes = tuple(x - divisor * (j == dims + k) for j, x in enumerate(above.dims))
         nonneg += [
             AffineRow(slopes, above.params, above.constant),
@@ -261,19 +262,18 @@ _Cell = tuple[tuple[AffineRow, ...], tuple[AffineRow, ...], list[ParametricVerte
 
 def cells(whole: BasicSet, params: int) -> list[_Cell]:
     """The chambers, each by its equalities, its inequalities and its vertices, from isl's parametric vertices."""
-    kinds = _islpy().dim_type
-    dims = whole.dim(kinds.set)
+    dims = whole.dim(SET)
     every: list[Any] = []
     found: list[_Cell] = []
     whole.compute_vertices().foreach_cell(every.append)
     for cell in every:
         own: list[Any] = []
         cell.foreach_vertex(own.append)
-        equal, nonneg = rows_of(cell.get_domain(), kinds)
+        equal, nonneg = rows_of(cell.get_domain())
         vertices = []
         for vertex in own:
             at = vertex.get_expr()
-            vertices.append(tuple(_affine(at.get_at(k), params, kinds) for k in range(dims)))
+            vertices.append(tuple(_affine(at.get_at(k), params) for k in range(dims)))
         found.append((tuple(equal), tuple(nonneg), vertices))
     return found
 
@@ -296,8 +296,8 @@ def _islpy() -> Any:
     return islpy
 
 
-def _affine(function: Any, params: int, kinds: Any) -> Affine:
-    slope = tuple(_number(function.get_coefficient_val(kinds.param, k)) for k in range(params))
+def _affine(function: Any, params: int) -> Affine:
+    slope = tuple(_number(function.get_coefficient_val(PARAM, k)) for k in range(params))
     return slope, _number(function.get_constant_val())
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from intset.domains.certified.witness import facts_hold
 from intset.domains.isl import session
+from intset.domains.isl.bindings import PARAM, SET
 from intset.domains.isl.presburger import IslShape, universe
 from intset.domains.isl.translate import Translation, image_of
 from intset.domains.query import Points, Query, TierVerdict, notes_of_bounds
@@ -146,13 +147,12 @@ def _elsewhere(query: Query, leftover: list[Cond]) -> dict[Expr, int]:
 
 def _sample(translation: Translation, points: Set) -> dict[Expr, int] | None:
     """Values of variables and loads at one of these points of the domain; `None` for the empty set."""
-    kinds = session.isl().dim_type
     inside = translation.domain.intersect(points)
     with session.solving(inside):
         point = inside.sample_point()
     if point.is_void():
         return None
-    places = [(e, kinds.set, k) for k, e in enumerate(translation.dims)]
-    places += [(e, kinds.param, k) for k, e in enumerate(translation.params)]
+    places = [(e, SET, k) for k, e in enumerate(translation.dims)]
+    places += [(e, PARAM, k) for k, e in enumerate(translation.params)]
     named = [place for place in places if place[0].op in (ops.VAR, ops.LOAD)]
     return {e: session.number(point.get_coordinate_val(kind, k)) for e, kind, k in named}

@@ -8,6 +8,7 @@ from itertools import combinations
 from typing import TYPE_CHECKING, Final
 
 from intset.domains.isl import session
+from intset.domains.isl.bindings import CST, DIV, PARAM, SET
 from intset.domains.isl.translate import Reader, pw_aff_to_expr, set_to_cond
 from intset.errors import BudgetError
 from intset.expr import Expr, Var, ops
@@ -35,20 +36,19 @@ def _written_product(current: Set, params: Sequence[Expr]) -> Product | None:
     """The product read off the constraints of a single disjunct."""
     if current.n_basic_set() != 1:
         return None
-    m = session.isl()
     with session.optimizing(current):  # a quantified variable without a definition is an extremum
         explicit = current.compute_divs()
     if explicit.n_basic_set() != 1:
         return None
     part = explicit.get_basic_sets()[0].remove_redundancies()
-    dims = [Var(f"x{k}") for k in range(part.dim(m.dim_type.set))]
-    reader = Reader(part, m.dim_type.set, dims, params)
+    dims = [Var(f"x{k}") for k in range(part.dim(SET))]
+    reader = Reader(part, SET, dims, params)
     result = Product([([], []) for _ in dims], [], [])
     place = {x: k for k, x in enumerate(dims)}
     for constraint in part.get_constraints():
         if constraint.is_div_constraint():
             continue
-        form = reader.form(constraint, m.dim_type.set)
+        form = reader.form(constraint, SET)
         if form is None or not _enter(result, form, constraint.is_equality(), place):
             return None
     return result if all(lows and highs for lows, highs in result.sides) else None
@@ -89,7 +89,7 @@ def _quotient(form: Linear, k: int) -> Linear:
 def _product_of_ends(current: Set, params: Sequence[Expr]) -> Product | None:
     """The product of the extents along each dimension, if it equals the set."""
     try:
-        ends = [_ends_along(current, k) for k in range(current.dim(session.isl().dim_type.set))]
+        ends = [_ends_along(current, k) for k in range(current.dim(SET))]
     except BudgetError:
         return None
     hull = _between(ends)
@@ -119,12 +119,12 @@ def box_around(current: Set) -> Set | None:
     ------
     BudgetError: a dimension is unbounded for some parameter values.
     """
-    return _between([_ends_along(current, k) for k in range(current.dim(session.isl().dim_type.set))])
+    return _between([_ends_along(current, k) for k in range(current.dim(SET))])
 
 
 def _ends_along(current: Set, k: int) -> tuple[PwAff, PwAff]:
     """The first and last value along a dimension, as functions of the parameters; raises as `box_around` does."""
-    kind = session.isl().dim_type.set
+    kind = SET
     if current.dim_has_lower_bound(kind, k) and current.dim_has_upper_bound(kind, k):
         low = session.end_of_dim(current, k, -1)
         high = None if low is None else session.end_of_dim(current, k, 1)
@@ -151,14 +151,13 @@ def lattice_of_equations(part: BasicSet) -> Lattice | None:
 
     Quantified variables are projected out, also undefined ones: isl keeps a variable whose definition the hull lost.
     """
-    kinds = session.isl().dim_type
-    rows = part.equalities_matrix(kinds.param, kinds.set, kinds.div, kinds.cst)
-    dims = sum(part.dim(kind) for kind in (kinds.param, kinds.set, kinds.div))
+    rows = part.equalities_matrix(PARAM, SET, DIV, CST)
+    dims = sum(part.dim(kind) for kind in (PARAM, SET, DIV))
     found: Lattice | None = everything(dims)
     for k in range(rows.rows()):
         *row, constant = (session.number(rows.get_element_val(k, column)) for column in range(dims + 1))
         found = None if found is None else found.filter(row, constant)
-    return None if found is None else found.projected(part.dim(kinds.param) + part.dim(kinds.set))
+    return None if found is None else found.projected(part.dim(PARAM) + part.dim(SET))
 
 
 # -- pieces ---------------------------------------------------------------------------------------------------------
@@ -192,7 +191,7 @@ def disjoint_pieces(points: Set, most: int) -> list[Set] | None:
 
     def corner(part: Set) -> list[tuple[bool, int]]:
         """The smallest value of each coordinate over all parameters, unbounded ones first."""
-        ends = [session.whole(part.dim_min_val(k)) for k in range(part.dim(session.isl().dim_type.set))]
+        ends = [session.whole(part.dim_min_val(k)) for k in range(part.dim(SET))]
         return [(False, 0) if end is None else (True, end) for end in ends]
 
     return sorted(parts, key=corner)
@@ -203,14 +202,13 @@ def _without_division(part: Set, most: int) -> list[Set] | None:
 
     The smaller split wins: `i % 8 >= 6` holds on two lattices, `(i + 3) % 16 < 4` for `0 <= i < 16` on two intervals.
     """
-    kinds = session.isl().dim_type
     explicit = part.compute_divs()
     if explicit.n_basic_set() != 1:
         return None
     basic = explicit.get_basic_sets()[0]
     bounding = [c for c in basic.get_constraints() if not c.is_equality() and not c.is_div_constraint()]
     # All divisions first: a query may make isl drop a redundant division of shared data.
-    places = [k for k in range(basic.dim(kinds.div)) if any(c.involves_dims(kinds.div, k, 1) for c in bounding)]
+    places = [k for k in range(basic.dim(DIV)) if any(c.involves_dims(DIV, k, 1) for c in bounding)]
     for division in [basic.get_div(k) for k in places]:
         if division.is_nan():
             continue
@@ -229,7 +227,7 @@ def _values(part: Set, function: Aff, most: int) -> list[Set] | None:
     """Split a set by the values of a function; `None` for more than `most` of them."""
     m = session.isl()
     span = m.Map.from_pw_aff(m.PwAff.from_aff(function).intersect_domain(part)).range()
-    span = span.project_out(m.dim_type.param, 0, span.dim(m.dim_type.param))
+    span = span.project_out(PARAM, 0, span.dim(PARAM))
     low, high = session.whole(span.dim_min_val(0)), session.whole(span.dim_max_val(0))
     if low is None or high is None or high - low > PIECE_VALUES:
         return None

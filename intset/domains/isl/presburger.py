@@ -12,6 +12,7 @@ from intset.budgets import COUNTED_POINTS
 from intset.domains.certified.witness import runs
 from intset.domains.isl import session
 from intset.domains.isl.bernstein import Maximum, cases
+from intset.domains.isl.bindings import IN, OUT, PARAM, SET
 from intset.domains.isl.count import count, count_symbolic, max_over
 from intset.domains.isl.hulls import box_around, disjoint_pieces, lattice_of_equations, product_of
 from intset.domains.isl.translate import (
@@ -99,14 +100,13 @@ class IslShape(Shape):
 
     def ordered_params(self, isl_object: Set | PwAff) -> list[Expr]:
         """The parameters of `isl_object` in its own order."""
-        m = session.isl()
         by_name: dict[str | None, Expr] = {param_name(p): p for p in self.params}
         space = isl_object.get_space()
-        return [by_name[space.get_dim_name(m.dim_type.param, k)] for k in range(space.dim(m.dim_type.param))]
+        return [by_name[space.get_dim_name(PARAM, k)] for k in range(space.dim(PARAM))]
 
     @property
     def dims(self) -> int:  # type: ignore[override]  # computed from the isl set
-        return int(self.shared().dim(session.isl().dim_type.set))
+        return int(self.shared().dim(SET))
 
     def _with(self, isl_set: Set, *others: IslShape) -> IslShape:
         """A result over the parameters of all operands."""
@@ -133,14 +133,13 @@ class IslShape(Shape):
         return self._with(session.coalesced(session.difference_of(self.get(), both.get())), both)
 
     def project(self, dims: Sequence[int]) -> IslShape:
-        kinds = session.isl().dim_type
         current = self.get()
         if not len(dims):
             return self._with(session.isl().Set.from_params(current.params()))
-        end = current.dim(kinds.set)
+        end = current.dim(SET)
         for k in (*sorted(dims, reverse=True), -1):
             if k + 1 < end:
-                current = current.project_out(kinds.set, k + 1, end - k - 1)
+                current = current.project_out(SET, k + 1, end - k - 1)
             end = k
         left = sorted(dims)
         current = current if len(left) == self.dims else session.coalesced(current)
@@ -174,11 +173,10 @@ class IslShape(Shape):
         return found
 
     def product_with(self, other: Shape, shared: int) -> IslShape:
-        kinds = session.isl().dim_type
         right = of(other)
         first, last = self.dims - shared, right.dims - shared
-        left = self.get().add_dims(kinds.set, last)
-        return self._with(session.coalesced(left.intersect(right.get().insert_dims(kinds.set, 0, first))), right)
+        left = self.get().add_dims(SET, last)
+        return self._with(session.coalesced(left.intersect(right.get().insert_dims(SET, 0, first))), right)
 
     def everything(self, dims: int) -> IslShape:
         return universe(dims)
@@ -205,13 +203,11 @@ class IslShape(Shape):
         """The parameters that the constraints involve."""
         if not self.params:
             return ()
-        m = session.isl()
         current = self.shared()
         return tuple(
             p
             for p in self.params
-            if (k := current.find_dim_by_name(m.dim_type.param, param_name(p))) >= 0
-            and current.involves_dims(m.dim_type.param, k, 1)
+            if (k := current.find_dim_by_name(PARAM, param_name(p))) >= 0 and current.involves_dims(PARAM, k, 1)
         )
 
     def variables(self) -> tuple[Var, ...]:
@@ -231,21 +227,21 @@ class IslShape(Shape):
         kept: list[Expr] = []
         moved: list[tuple[str, Expr]] = []
         for param in self.params:
-            position = result.find_dim_by_name(m.dim_type.param, param_name(param))
+            position = result.find_dim_by_name(PARAM, param_name(param))
             if position < 0:
                 continue
             new = Normalizer({}).form(dag.substitute(param, values)).expr()
             number = constant_value(new)
             if number is not None:
-                result = result.fix_val(m.dim_type.param, position, session.val(number))
-                result = result.project_out(m.dim_type.param, position, 1)
+                result = result.fix_val(PARAM, position, session.val(number))
+                result = result.project_out(PARAM, position, 1)
             elif new is param:
                 kept.append(param)
             elif not new.free_vars() and not dag.opaque_terms(new):  # a division by 0
                 return IslShape(m.Set.empty(self.shared().get_space()), self.params)
             else:
                 moved.append((session.named(f"_{param_name(param)}"), new))
-                result = result.set_dim_name(m.dim_type.param, position, moved[-1][0])
+                result = result.set_dim_name(PARAM, position, moved[-1][0])
         for name, new in moved:
             result, more = _standing_for(result, name, new)
             kept.extend(more)
@@ -256,15 +252,14 @@ class IslShape(Shape):
         return self._with(self.get().intersect_params(around.get().params()), around)
 
     def params_to_dims(self, params: Sequence[Var]) -> IslShape:
-        kinds = session.isl().dim_type
         self._only_variables(params)
         current = self.get()
         for place, v in enumerate(params):
-            position = current.find_dim_by_name(kinds.param, param_name(v))
-            current = current.insert_dims(kinds.set, place, 1)
+            position = current.find_dim_by_name(PARAM, param_name(v))
+            current = current.insert_dims(SET, place, 1)
             if position >= 0:  # a moved dimension would keep its name, and isl distinguishes spaces by names
-                current = current.equate(kinds.set, place, kinds.param, position)
-                current = current.project_out(kinds.param, position, 1)
+                current = current.equate(SET, place, PARAM, position)
+                current = current.project_out(PARAM, position, 1)
         return IslShape(current, tuple(p for p in self.params if p not in params))
 
     def _only_variables(self, params: Collection[Expr]) -> None:
@@ -274,23 +269,21 @@ class IslShape(Shape):
                 raise BudgetError(f"{e} is not affine")
 
     def dims_to_params(self, names: Sequence[Var]) -> IslShape:
-        kinds = session.isl().dim_type
         if not names:
             return self
         current = self.get()
-        start = current.dim(kinds.param)
-        current = current.move_dims(kinds.param, start, kinds.set, 0, len(names))
+        start = current.dim(PARAM)
+        current = current.move_dims(PARAM, start, SET, 0, len(names))
         for k, v in enumerate(names):
-            current = current.set_dim_name(kinds.param, start + k, param_name(v))
+            current = current.set_dim_name(PARAM, start + k, param_name(v))
         return IslShape(current, (*self.params, *names))
 
     def without(self, params: Collection[Expr]) -> IslShape:
-        kinds = session.isl().dim_type
         current = self.get()
         for e in params:
-            position = current.find_dim_by_name(kinds.param, param_name(e))
+            position = current.find_dim_by_name(PARAM, param_name(e))
             if position >= 0:
-                current = current.project_out(kinds.param, position, 1)
+                current = current.project_out(PARAM, position, 1)
         return IslShape(current, tuple(p for p in self.params if p not in params))
 
     # -- ends ---------------------------------------------------------------------------------------------------
@@ -357,16 +350,16 @@ class IslShape(Shape):
         space = m.Space.set_alloc(session.context(), len(params), len(sides))
         place = {}
         for index, param in enumerate(params):
-            space = space.set_dim_name(m.dim_type.param, index, param_name(param))
+            space = space.set_dim_name(PARAM, index, param_name(param))
             place[param] = index
         local = m.LocalSpace.from_space(space)
         result = m.BasicSet.universe(space)
         for dim, sign, form in rows:
             constraint = m.Constraint.alloc_inequality(local).set_constant_val(session.val(form.const))
             if dim is not None:
-                constraint = constraint.set_coefficient_val(m.dim_type.set, dim, session.val(sign))
+                constraint = constraint.set_coefficient_val(SET, dim, session.val(sign))
             for e, k in form.terms.items():
-                constraint = constraint.set_coefficient_val(m.dim_type.param, place[e], session.val(k))
+                constraint = constraint.set_coefficient_val(PARAM, place[e], session.val(k))
             result = result.add_constraint(constraint)
         return IslShape(m.Set.from_basic_set(result), params)
 
@@ -410,15 +403,14 @@ class IslShape(Shape):
         return product_of(current, self.ordered_params(current))
 
     def loops(self, names: Sequence[Var]) -> list[Product] | None:
-        kinds = session.isl().dim_type
         every = self.get()
-        dims, first = every.dim(kinds.set), every.dim(kinds.param)
+        dims, first = every.dim(SET), every.dim(PARAM)
         found = []
         for k in range(dims):
-            line = every.project_out(kinds.set, k + 1, dims - k - 1)
-            line = line.move_dims(kinds.param, first, kinds.set, 0, k)
+            line = every.project_out(SET, k + 1, dims - k - 1)
+            line = line.move_dims(PARAM, first, SET, 0, k)
             for j, name in enumerate(names[:k]):
-                line = line.set_dim_name(kinds.param, first + j, param_name(name))
+                line = line.set_dim_name(PARAM, first + j, param_name(name))
             side = IslShape(line, (*self.params, *names[:k])).product()
             if side is None:
                 return None
@@ -428,19 +420,18 @@ class IslShape(Shape):
     def widest(self, k: int, varying: Collection[Expr]) -> Expr | None:
         """The largest extent, by the differences of all pairs of values; valid if some instance is nonempty."""
         m = session.isl()
-        kinds = m.dim_type
         line = self.get()
-        dims = line.dim(kinds.set)
-        line = line.project_out(kinds.set, k + 1, dims - k - 1).project_out(kinds.set, 0, k)
+        dims = line.dim(SET)
+        line = line.project_out(SET, k + 1, dims - k - 1).project_out(SET, 0, k)
         if line.is_empty():
             return Linear(0, {}).expr()
         distance = m.Map.read_from_str(session.context(), "{ [x, y] -> [x - y] }")
         differences = line.flat_product(line).apply(distance)
         names = {param_name(e) for e in varying}
-        for place in reversed(range(differences.dim(kinds.param))):
-            if differences.get_dim_name(kinds.param, place) in names:
-                differences = differences.project_out(kinds.param, place, 1)
-        if not differences.dim_has_upper_bound(kinds.set, 0):
+        for place in reversed(range(differences.dim(PARAM))):
+            if differences.get_dim_name(PARAM, place) in names:
+                differences = differences.project_out(PARAM, place, 1)
+        if not differences.dim_has_upper_bound(SET, 0):
             return None
         most = session.end_of_dim(differences, 0, 1)
         if most is None:
@@ -450,7 +441,6 @@ class IslShape(Shape):
 
     def lattice(self) -> tuple[Lattice, tuple[Expr, ...]] | None:
         """The join of the lattices that the equations and divisions of the disjuncts define."""
-        kinds = session.isl().dim_type
         current = self.get()
         found: Lattice | None = None
         for part in current.get_basic_sets():
@@ -462,33 +452,32 @@ class IslShape(Shape):
                 found = one if found is None else found.joined(one)
         if found is None:
             return None
-        assert len(found.origin) == current.dim(kinds.param) + current.dim(kinds.set)
+        assert len(found.origin) == current.dim(PARAM) + current.dim(SET)
         return found, tuple(self.ordered_params(current))
 
     def change_basis(self, origin: Vector, vectors: Sequence[tuple[int | None, Vector]]) -> IslShape:
         """The parameters keep their meaning: a vector without a dimension positions the lattice relative to them."""
         m = session.isl()
-        kinds = m.dim_type
         current = self.get()
-        params, dims = current.dim(kinds.param), current.dim(kinds.set)
+        params, dims = current.dim(PARAM), current.dim(SET)
         others = sum(1 for place, _ in vectors if place is None)
-        lifted = current.add_dims(kinds.set, dims + others)
+        lifted = current.add_dims(SET, dims + others)
         uncounted = iter(range(2 * dims, 2 * dims + others))
         columns = [(next(uncounted) if place is None else dims + place, vector) for place, vector in vectors]
         local = m.LocalSpace.from_space(lifted.get_space())
         for k in range(params + dims):  # coordinate == origin + sum of what is counted
             row = m.Constraint.alloc_equality(local).set_constant_val(session.val(-origin[k]))
-            own = (kinds.param, k) if k < params else (kinds.set, k - params)
+            own = (PARAM, k) if k < params else (SET, k - params)
             row = row.set_coefficient_val(*own, session.val(1))
             for column, vector in columns:
                 if vector[k]:
-                    row = row.set_coefficient_val(kinds.set, column, session.val(-vector[k]))
+                    row = row.set_coefficient_val(SET, column, session.val(-vector[k]))
             lifted = lifted.add_constraint(row)
         counted = {place for place, _ in vectors}
         for k in range(dims):
             if k not in counted:
-                lifted = lifted.fix_val(kinds.set, dims + k, session.val(0))
-        lifted = lifted.project_out(kinds.set, 2 * dims, others).project_out(kinds.set, 0, dims)
+                lifted = lifted.fix_val(SET, dims + k, session.val(0))
+        lifted = lifted.project_out(SET, 2 * dims, others).project_out(SET, 0, dims)
         return self._with(session.coalesced(lifted))
 
     def pieces(self, most: int) -> list[Shape] | None:
@@ -531,8 +520,7 @@ class IslShape(Shape):
 
     def functions(self, names: Sequence[Var]) -> list[tuple[Shape, tuple[Expr, ...]]]:
         m = session.isl()
-        kinds = m.dim_type
-        pairs = m.Map.from_range(self.get()).move_dims(kinds.in_, 0, kinds.out, 0, len(names))
+        pairs = m.Map.from_range(self.get()).move_dims(IN, 0, OUT, 0, len(names))
         if not pairs.is_single_valued():
             raise BudgetError("a relation that is no function")
         found: list[tuple[Shape, tuple[Expr, ...]]] = []
@@ -545,7 +533,6 @@ class IslShape(Shape):
         return found
 
     def sample(self) -> tuple[int, ...] | None:
-        kinds = session.isl().dim_type
         current = self.afresh()  # the choice of the point depends on the representation
         if self.params:
             current = current.intersect_params(declared(self))
@@ -555,34 +542,31 @@ class IslShape(Shape):
         terms = [e for e in self.atoms() if not isinstance(e, Var) and e.free_vars()]
         if terms:  # sample again at values of their variables
             given = {
-                e: session.number(point.get_coordinate_val(kinds.param, k))
+                e: session.number(point.get_coordinate_val(PARAM, k))
                 for k, e in enumerate(self.ordered_params(current))
             }
             found = self.at({v: given.get(v, _near_one(v)) for v in dag.free_vars(*terms)}).sample()
             if found is None:
                 raise BudgetError(f"{terms[0]} is not affine")
             return found
-        return tuple(session.number(point.get_coordinate_val(kinds.set, k)) for k in range(self.dims))
+        return tuple(session.number(point.get_coordinate_val(SET, k)) for k in range(self.dims))
 
     def has(self, point: Sequence[int]) -> bool:
-        kinds = session.isl().dim_type
         current = self.shared()
         for k, coordinate in enumerate(point):
-            current = current.fix_val(
-                kinds.set, k, session.val(coordinate, max(session.MAX_BITS, coordinate.bit_length()))
-            )
+            current = current.fix_val(SET, k, session.val(coordinate, max(session.MAX_BITS, coordinate.bit_length())))
         with session.solving(current):
             return not current.is_empty()
 
     def listed(self, most: int = COUNTED_POINTS) -> list[tuple[int, ...]]:
-        kinds, found = session.isl().dim_type, []
+        found = []
         current = self.get()
-        number_of_points = count(current.project_out(kinds.param, 0, current.dim(kinds.param)))
+        number_of_points = count(current.project_out(PARAM, 0, current.dim(PARAM)))
         if not isinstance(number_of_points, int) or number_of_points > most:
             raise BudgetError(f"more than {most} points")
         self.get().foreach_point(
             lambda point: found.append(
-                tuple(session.number(point.get_coordinate_val(kinds.set, k)) for k in range(self.dims))
+                tuple(session.number(point.get_coordinate_val(SET, k)) for k in range(self.dims))
             )
         )
         if len(set(found)) != number_of_points:
@@ -590,7 +574,6 @@ class IslShape(Shape):
         return sorted(found)
 
     def count(self) -> int | Infinity | Expr:
-        kinds = session.isl().dim_type
         current = self.get()
         if self.variables():
             current = self.afresh()
@@ -602,7 +585,7 @@ class IslShape(Shape):
             if found is None:
                 raise CountError(f"the number of points has no closed form here{reason}: use at(...) to fix sizes")
             return found
-        return count(current.project_out(kinds.param, 0, current.dim(kinds.param)))
+        return count(current.project_out(PARAM, 0, current.dim(PARAM)))
 
     def counts(self, varying: Sequence[Var], most: int = COUNTED_POINTS) -> PerInstance:
         # Declared bounds restrict parameters only.
@@ -610,9 +593,8 @@ class IslShape(Shape):
         every = self._with(self.get().intersect_params(declared(self, named)), named).params_to_dims(varying)
         if free := every.variables():
             raise CountError(f"the count depends on {free[0]}: fix the sizes with at={{...}}")
-        kinds = session.isl().dim_type
         current = every.get()
-        current = current.project_out(kinds.param, 0, current.dim(kinds.param))
+        current = current.project_out(PARAM, 0, current.dim(PARAM))
         return max_over(current, len(varying), most)
 
     def ceilings(self, e: Expr, varying: Sequence[Var]) -> list[Ceiling]:
@@ -671,7 +653,7 @@ def _standing_for(result: Set, name: str, new: Expr) -> tuple[Set, list[Expr]]:
     Quotients by numbers are no parameters: constraints define them.
     """
     m = session.isl()
-    kind = m.dim_type.param
+    kind = PARAM
     form = Normalizer({}).form(new)
     dividends, leaves = _quotients_of(form)
     for e in leaves:
@@ -688,7 +670,7 @@ def _standing_for(result: Set, name: str, new: Expr) -> tuple[Set, list[Expr]]:
 def _value(local: Any, form: Linear, place: Mapping[Expr, int], dividends: Sequence[tuple[Expr, Linear]]) -> Aff:
     """A form as a function of the parameters at these places; quotients after those that they are made of."""
     m = session.isl()
-    values: dict[Expr, Aff] = {e: m.Aff.var_on_domain(local, m.dim_type.param, k) for e, k in place.items()}
+    values: dict[Expr, Aff] = {e: m.Aff.var_on_domain(local, PARAM, k) for e, k in place.items()}
 
     def total(of: Linear) -> Aff:
         result: Aff = m.Aff.val_on_domain(local, session.val(of.const))
@@ -732,7 +714,7 @@ def _restore(text: str, names: tuple[str, ...], params: tuple[Expr, ...]) -> Isl
 def declared(shape: IslShape, *others: IslShape) -> Set:
     """The isl set of parameter values within declared bounds and steps; answers hold inside it."""
     m = session.isl()
-    kind = m.dim_type.param
+    kind = PARAM
     result: Set = m.Set.universe(shape.shared().get_space().params())
     for other in others:
         result = result.align_params(other.shared().get_space())
@@ -752,7 +734,7 @@ def declared(shape: IslShape, *others: IslShape) -> Set:
 
 
 def _has_end(current: Set, position: int, side: int) -> bool:
-    kind = session.isl().dim_type.set
+    kind = SET
     return bool(
         current.dim_has_lower_bound(kind, position) if side < 0 else current.dim_has_upper_bound(kind, position)
     )

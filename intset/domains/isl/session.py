@@ -18,6 +18,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final
 
+from intset.domains.isl.bindings import DIV, PARAM, SET
 from intset.domains.isl.bindings import isl as isl
 from intset.errors import BudgetError, InputError
 from intset.expr.printer import number_of
@@ -55,7 +56,7 @@ def read_set(text: str) -> Set:
     """
     m = isl()
     found: Set = m.Set.read_from_str(context(), text)
-    kind, number = m.dim_type.set, found.dim(m.dim_type.set)
+    kind, number = SET, found.dim(SET)
     return found.reset_space(found.get_space().drop_dims(kind, 0, number).add_dims(kind, number))
 
 
@@ -406,7 +407,7 @@ def lexicographic_extremum(points: Set, side: int) -> Set:
     ------
     BudgetError: the set is unbounded, isl failed, or its answer was wrong.
     """
-    if not points.dim(isl().dim_type.set):
+    if not points.dim(SET):
         return points  # its own extremum; isl can abort on such a set with divisions of parameters
     with _refusing(), optimizing(points):
         inside = isl().ordered(points)
@@ -437,21 +438,20 @@ def is_extremum(points: Set, found: Set, side: int) -> bool:
 
 def _is_extreme_point(points: Set, found: Set, side: int) -> bool | None:
     """`is_extremum` for sets without parameters, coordinate by coordinate; `None` if `found` is not a plain point."""
-    kinds = isl().dim_type
-    if points.dim(kinds.param) or found.n_basic_set() != 1:
+    if points.dim(PARAM) or found.n_basic_set() != 1:
         return None
-    for k in range(points.dim(kinds.set)):
-        value: Any = found.plain_get_val_if_fixed(kinds.set, k)
+    for k in range(points.dim(SET)):
+        value: Any = found.plain_get_val_if_fixed(SET, k)
         if type(value) is not int:
             return None
         beyond = (
-            points.upper_bound_val(kinds.set, k, val(value - 1))
+            points.upper_bound_val(SET, k, val(value - 1))
             if side < 0
-            else points.lower_bound_val(kinds.set, k, val(value + 1))
+            else points.lower_bound_val(SET, k, val(value + 1))
         )
         if not beyond.is_empty():
             return False
-        points = points.fix_val(kinds.set, k, val(value))
+        points = points.fix_val(SET, k, val(value))
     return not (points.is_empty() or found.is_empty())
 
 
@@ -465,14 +465,13 @@ def end_of_dim(points: Set, position: int, side: int) -> PwAff | None:
     ------
     BudgetError: isl failed, or its answer was wrong.
     """
-    kinds = isl().dim_type
-    dims = points.dim(kinds.set)
-    line = points.project_out(kinds.set, position + 1, dims - position - 1).project_out(kinds.set, 0, position)
+    dims = points.dim(SET)
+    line = points.project_out(SET, position + 1, dims - position - 1).project_out(SET, 0, position)
     # Project first: inside `dim_min`, isl would project without sorting the constraints.
     try:
         with _refusing():
             inside = isl().ordered(line)
-            if is_limited() and any(part.dim(kinds.div) >= MANY_DIVISIONS for part in inside.get_basic_sets()):
+            if is_limited() and any(part.dim(DIV) >= MANY_DIVISIONS for part in inside.get_basic_sets()):
                 # where this meets its limit, dim_max does too, but runs on for 200,000 operations (`bindings`)
                 with budget_aside(PROBED_END), _refusing():
                     inside.lexmin() if side < 0 else inside.lexmax()
@@ -569,7 +568,7 @@ def gist_of(points: Set, within: Set) -> Set:
 
 def _without_implied(points: Set, within: Set) -> Set:
     """A set without disjuncts outside `within`, and without constraints that the others and `within` imply."""
-    div = isl().dim_type.div
+    div = DIV
     universe: Set = isl().Set.universe(points.get_space())
     found: Set = isl().Set.empty(points.get_space())
     for part in points.get_basic_sets():
@@ -674,7 +673,7 @@ def coalesced(union: Set) -> Set:
 
 
 def _divisions(part: BasicSet) -> int:
-    count: int = part.dim(isl().dim_type.div)
+    count: int = part.dim(DIV)
     return count
 
 

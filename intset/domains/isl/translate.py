@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, TypeVar
 
 from intset.domains.isl import session
+from intset.domains.isl.bindings import DIV, IN, PARAM, SET
 from intset.domains.query import Query
 from intset.errors import BudgetError, InputError
 from intset.expr import Cond, Expr, Node, Var, as_expr, dag, ops
@@ -25,13 +26,13 @@ from intset.linear.form import Linear, atom
 from intset.simplify.engine import cost
 
 if TYPE_CHECKING:
-    from islpy import Aff, BasicSet, PwAff, Set, Val, dim_type
+    from islpy import Aff, BasicSet, PwAff, Set, Val
 
 FRESH_TERMS: Final = 16  # of a question; with more, isl is not asked
 ISL_NESTING: Final = 6  # divisions nested deeper than this are relaxed: isl's time explodes there
 
-_Row: TypeAlias = tuple[str, Any, int, Any]
-_Steps: TypeAlias = tuple[tuple[Any, ...], ...]
+_Step: TypeAlias = tuple[Any, ...]
+_Steps: TypeAlias = tuple[_Step, ...]
 _PIECEWISE: dict[ops.Op, Callable[..., Any]] = {
     ops.MIN: lambda a, b: a.min(b),
     ops.MAX: lambda a, b: a.max(b),
@@ -154,18 +155,18 @@ class Translation:
         m = session.isl()
         self.space, self._all, self._zero = session.origin(len(self.dims))
         if self.params:
-            named = [("set_dim_name", m.dim_type.param, k, param_name(param)) for k, param in enumerate(self.params)]
+            named = [("set_dim_name", PARAM, k, param_name(param)) for k, param in enumerate(self.params)]
             self.space = m.applied(m.Space.set_alloc(session.context(), len(named), len(self.dims)), named)
             self._all, self._zero = m.Set.universe(self.space), session.zero_on(self.space)
 
     def _domain(self) -> Set:
         m = session.isl()
-        limits: list[_Row] = []
+        limits: list[_Step] = []
         for k, e in enumerate(self.dims):
-            limits += _limits(m.dim_type.set, k, self.known.atom_bounds(e))
+            limits += _limits(SET, k, self.known.atom_bounds(e))
         for k, param in enumerate(self._sizes):
-            limits += _limits(m.dim_type.param, k, self.base.atom_bounds(param))
-        result: Set = m.numbered(self._all, limits)
+            limits += _limits(PARAM, k, self.base.atom_bounds(param))
+        result: Set = m.applied(self._all, limits)
         for param in self._sizes:
             step = param.declared()[2] if isinstance(param, Var) else 1
             if step > 1:
@@ -181,7 +182,7 @@ class Translation:
 
     # -- functions ----------------------------------------------------------------------------------------------
 
-    def mapped(self, form: Linear, *steps: tuple[Any, ...]) -> Any:
+    def mapped(self, form: Linear, *steps: _Step) -> Any:
         """The isl `Map` from points to values of `form`, after further method calls `steps`."""
         return self._affine(self.known, form, (("Map.from_aff",), *steps), (("Map.from_pw_aff",), *steps))
 
@@ -190,7 +191,7 @@ class Translation:
     ) -> Any:
         """The isl `Aff` or `PwAff` that equals `form` on the domain, after further method calls `steps`."""
         m = session.isl()
-        rows: list[_Row] = []
+        rows: list[_Step] = []
         parts: list[Any] = []
         for e, k in form.terms.items():
             place = self._position.get(e)
@@ -198,10 +199,11 @@ class Translation:
                 part = self._atom(normalizer, e)
                 parts.append(part if k == 1 else part.scale_val(session.val(k)))
             else:
-                kind = m.dim_type.param if place[0] else m.dim_type.in_
+                kind = PARAM if place[0] else IN
                 rows.append(("set_coefficient_val", kind, place[1], session.val(k)))
-        plain = rows or form.const or not parts
-        start = m.numbered(self._zero, rows, session.val(form.const)) if plain else parts.pop(0)
+        if form.const:
+            rows.append(("set_constant_val", session.val(form.const)))
+        start = m.applied(self._zero, rows) if rows or not parts else parts.pop(0)
         if parts or not isinstance(start, m.Aff):
             if not all(isinstance(part, m.Aff) for part in (start, *parts)):
                 parts, start = [*map(_piecewise, parts)], _piecewise(start)
@@ -305,7 +307,7 @@ def param_name(param: Expr) -> str:
     return session.named(f"q{number}")
 
 
-def _limits(kind: dim_type, position: int, interval: Any) -> list[_Row]:
+def _limits(kind: int, position: int, interval: Any) -> list[_Step]:
     """The method calls that bound a dimension by an interval."""
     low, high = interval or (None, None)
     found = [("lower_bound_val", kind, position, session.val(low))] if low is not None else []
@@ -315,7 +317,7 @@ def _limits(kind: dim_type, position: int, interval: Any) -> list[_Row]:
 def image_of(translation: Translation) -> Set:
     """The image of the query's expressions as an isl set."""
     if not translation.query.forms:
-        return translation.domain.project_out(session.isl().dim_type.set, 0, len(translation.dims))
+        return translation.domain.project_out(SET, 0, len(translation.dims))
     first, *others = translation.query.forms
     products = [("flat_range_product", translation.mapped(form)) for form in others]
     image: Set = translation.mapped(first, *products, ("intersect_domain", translation.domain), ("range",))
@@ -351,8 +353,8 @@ def aff_to_form(aff: Aff, dims: Sequence[Expr], params: Sequence[Expr]) -> Linea
     if aff.is_nan():
         raise InputError(f"a function without a value has no expression: {aff}")
     integral = _integral(aff)
-    reader = Reader(integral, session.isl().dim_type.in_, dims, params)
-    form = reader.form(integral, session.isl().dim_type.in_)
+    reader = Reader(integral, IN, dims, params)
+    form = reader.form(integral, IN)
     assert form is not None  # every division of an Aff is explicit
     return form
 
@@ -373,40 +375,38 @@ class Reader:
     remainders: the quotient behind each remainder in the forms read so far.
     """
 
-    def __init__(self, owner: Aff | BasicSet, kind: dim_type, dims: Sequence[Expr], params: Sequence[Expr]) -> None:
-        types = session.isl().dim_type
-        if owner.dim(kind) != len(dims) or owner.dim(types.param) != len(params):
+    def __init__(self, owner: Aff | BasicSet, kind: Any, dims: Sequence[Expr], params: Sequence[Expr]) -> None:
+        if owner.dim(kind) != len(dims) or owner.dim(PARAM) != len(params):
             raise InputError(f"{len(dims)} dims and {len(params)} params do not fit {owner}")
         self._dims = [as_expr(e) for e in dims]
         self._params = [as_expr(e) for e in params]
         self._quotients: dict[int, _Quotient] = {}
         self.remainders: dict[Expr, _Quotient] = {}
-        waiting = {k: owner.get_div(k) for k in range(owner.dim(types.div))}
+        waiting = {k: owner.get_div(k) for k in range(owner.dim(DIV))}
         # A division may use others; their order is not specified.
         progress = True
         while waiting and progress:
             progress = False
             for k, aff in list(waiting.items()):
-                dividend = None if aff.is_nan() else self.form(aff, types.in_)
+                dividend = None if aff.is_nan() else self.form(aff, IN)
                 if dividend is not None:
                     divisor = session.number(aff.get_denominator_val())
                     self._quotients[k] = _Quotient(dividend, divisor, dividend.expr() // divisor)
                     del waiting[k]
                     progress = True
 
-    def form(self, affine: Any, kind: dim_type) -> Linear | None:
+    def form(self, affine: Any, kind: Any) -> Linear | None:
         """The numerator of an Aff (`kind` `in_`) or Constraint (`set`); `None` with an undefined division."""
-        types = session.isl().dim_type
-        scale = session.number(affine.get_denominator_val()) if kind == types.in_ else 1
+        scale = session.number(affine.get_denominator_val()) if kind == IN else 1
         read = affine.get_coefficient_val
         terms: dict[Expr, int] = {}
-        for of_kind, atoms in ((types.param, self._params), (kind, self._dims)):
+        for of_kind, atoms in ((PARAM, self._params), (kind, self._dims)):
             for k, e in enumerate(atoms):
                 if factor := _times(read(of_kind, k), scale):
                     terms[e] = terms.get(e, 0) + factor
         form = Linear(_times(affine.get_constant_val(), scale), {e: c for e, c in terms.items() if c})
-        for k in range(affine.dim(types.div)):
-            if not (factor := _times(read(types.div, k), scale)):
+        for k in range(affine.dim(DIV)):
+            if not (factor := _times(read(DIV, k), scale)):
                 continue
             if k not in self._quotients:
                 return None
@@ -467,7 +467,7 @@ def pw_aff_to_expr(pw: PwAff, dims: Sequence[Expr], params: Sequence[Expr], cont
     """
     pieces = pieces_of(pw.coalesce())
     if context is not None:
-        div = session.isl().dim_type.div
+        div = DIV
         if context.involves_locals() or any(d.involves_locals() or f.dim(div) > 0 for d, f in pieces):
             pieces = [Piece(simplified(domain, context), simplified(f, context)) for domain, f in pieces]
         else:
@@ -514,10 +514,8 @@ _JOINED = (ops.AND, ops.OR)  # conditions whose negation may be shorter
 
 def _place(piece: Piece) -> tuple[object, ...]:
     """The place of a piece by its function, first leaves first, independently of isl's order."""
-    types, read = session.isl().dim_type, piece.function.get_coefficient_val
-    factors = [
-        -session.number(read(kind, k)) for kind in (types.param, types.in_) for k in range(piece.function.dim(kind))
-    ]
+    read = piece.function.get_coefficient_val
+    factors = [-session.number(read(kind, k)) for kind in (PARAM, IN) for k in range(piece.function.dim(kind))]
     return factors, str(piece.function), str(piece.domain)
 
 
@@ -546,14 +544,14 @@ def _integral(function: Aff) -> Aff:
 
 def _weight(domain: Set) -> tuple[int, int]:
     parts = domain.get_basic_sets()
-    return len(parts), sum(part.n_constraint() + part.dim(session.isl().dim_type.div) for part in parts)
+    return len(parts), sum(part.n_constraint() + part.dim(DIV) for part in parts)
 
 
 def _merged(pieces: list[Piece]) -> list[Piece]:
     """Merge pieces: a piece absorbs domains on which its function has the same values."""
     if len(pieces) > MERGED_PIECES:
         return pieces
-    simplest_first = sorted(pieces, key=lambda p: (p.function.dim(session.isl().dim_type.div), not p.function.is_cst()))
+    simplest_first = sorted(pieces, key=lambda p: (p.function.dim(DIV), not p.function.is_cst()))
     left = dict(enumerate(simplest_first))
     for k in range(len(pieces)):
         if k in left:
@@ -635,7 +633,7 @@ def _in_order(parts: Iterable[Cond], leaves: Sequence[Expr]) -> list[Cond]:
 def _conjuncts(part: BasicSet, dims: Sequence[Expr], params: Sequence[Expr]) -> list[Cond] | None:
     if part.plain_is_empty():
         return [truth(False)]
-    kind = session.isl().dim_type.set
+    kind = SET
     reader = Reader(part, kind, () if part.is_params() else dims, params)
     found: dict[Cond, None] = {}
     for constraint in part.get_constraints():

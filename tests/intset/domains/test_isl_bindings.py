@@ -52,9 +52,11 @@ def test_what_is_taken_over_is_copied() -> None:
     local = isl().LocalSpace.from_space(a.get_space())
     zero = isl().Aff.zero_on_domain(local)
     assert str(isl().applied(zero, (("scale_down_val", 2), ("floor",)))) == str(zero)
-    assert str(isl().numbered(zero, [("set_coefficient_val", isl().dim_type.in_, 0, 1 << 40)], val(1 << 80))) == (
-        f"[n] -> {{ [x] -> [({1 << 80} + {1 << 40}x)] }}"
-    )
+    assert str(
+        isl().applied(
+            zero, [("set_coefficient_val", isl().dim_type.in_, 0, 1 << 40), ("set_constant_val", val(1 << 80))]
+        )
+    ) == (f"[n] -> {{ [x] -> [({1 << 80} + {1 << 40}x)] }}")
 
 
 def test_an_object_of_another_class_is_refused() -> None:
