@@ -28,9 +28,10 @@ from intset.domains.isl import session
 from intset.domains.isl.bindings import PARAM, SET
 from intset.domains.isl.cones import Chamber, chambers, rows_of
 from intset.domains.isl.translate import Piece, pieces_of, pieces_to_expr, set_to_cond, simplified
+from intset.domains.sets.ends import sum_of_counts
 from intset.errors import BudgetError, EvaluationError, InputError
-from intset.expr import Expr, Var, const, constant_value, dag, ops
-from intset.expr.build import NumericFunction, select, sum_of
+from intset.expr import Expr, Var, as_expr, const, constant_value, dag, ops
+from intset.expr.build import NumericFunction, select
 from intset.expr.evaluate import compiled, evaluate
 from intset.infinity import POS_INF, Infinity
 from intset.linear.form import ZERO, Linear, atom, factors
@@ -252,7 +253,7 @@ class _Symbolic:
             else:
                 counts.append(found if sign > 0 else -found)
         if endless.is_empty():
-            return _folded_sum(counts)
+            return as_expr(sum_of_counts(counts))
         return POS_INF if self.points.params().intersect(self.context).is_subset(endless) else None
 
     def _part(self, part: BasicSet) -> Expr | Infinity | None:
@@ -306,7 +307,7 @@ class _Symbolic:
                 value = self._as_function(pieces)
             self._check(part.to_set(), pieces, value)
             counts.append(value)
-        return _folded_sum(counts)
+        return as_expr(sum_of_counts(counts))
 
     def _pieces(self, found: Sequence[Chamber], names: Sequence[str]) -> tuple[list[_ContextChamber], Set]:
         """The chambers inside the context, and the part of the context outside of all."""
@@ -485,12 +486,6 @@ def is_endless(factor: Set) -> bool:
 def unparametric(isl_set: Set) -> Set:
     """The union of all instances, without parameters."""
     return isl_set.project_out(PARAM, 0, isl_set.dim(PARAM))
-
-
-def _folded_sum(terms: Sequence[Expr]) -> Expr:
-    known = sum(constant_value(e) or 0 for e in terms)
-    rest = [e for e in terms if constant_value(e) is None]
-    return sum_of([*rest, known] if known or not rest else rest)
 
 
 def _folded_product(terms: Sequence[Expr]) -> Expr:

@@ -508,6 +508,11 @@ class ByShape(Ordered):
     def params(self) -> tuple[Var, ...]:
         return self._shape.variables()
 
+    def count(self) -> int | Infinity | Expr:
+        """The number of elements, by the shape."""
+        check_countable(self)
+        return count_of(self._shape, self._outer)
+
 
 @all_as_configured
 class ShapeSet(ByShape, IntSet):
@@ -543,10 +548,6 @@ class ShapeSet(ByShape, IntSet):
 
     def __contains__(self, value: object) -> bool:
         return super().__contains__(value) if self.params else has_point(self._shape, (as_int(value, "an element"),))
-
-    def count(self) -> int | Infinity | Expr:
-        check_countable(self)
-        return count_of(self._shape, self._outer)
 
     def substituted(self, values: Mapping[Var, Expr]) -> IntSet:
         outer = None if self._outer is None else self._outer.at(values)
