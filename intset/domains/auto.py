@@ -14,8 +14,7 @@ from typing import ClassVar, TypeVar
 
 from intset.budgets import FEW_POINTS
 from intset.config import Effort
-from intset.domains.bits import BitDomain
-from intset.domains.certified.attained import (
+from intset.domains.attained import (
     attained_ends,
     attained_on_box,
     has_parameters,
@@ -23,7 +22,7 @@ from intset.domains.certified.attained import (
     nonlinear_bounds,
     symbolic_bounds,
 )
-from intset.domains.certified.witness import is_attained
+from intset.domains.bits import BitDomain
 from intset.domains.interval import contiguous_image
 from intset.domains.points import PointsDomain, points_bounds, points_image
 from intset.domains.protocols import Costed, Domain
@@ -43,6 +42,7 @@ from intset.domains.sets.bounds import coordinate_bounds
 from intset.domains.sets.ends import Bounds, End, numeric_ends
 from intset.domains.sets.region import Region
 from intset.domains.stride import StridedDomain, StrideSet, structural_image
+from intset.domains.witness import is_attained
 from intset.expr import Expr, constant_value
 from intset.expr.build import sum_of
 from intset.infinity import NEG_INF, POS_INF

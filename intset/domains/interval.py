@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from intset.domains.certified.attained import attained_on_box, has_parameters, symbolic_bounds
+from intset.domains.attained import attained_on_box, has_parameters, symbolic_bounds
 from intset.domains.query import Query
 from intset.domains.ranked import are_apart, is_touched
 from intset.domains.sets.base import IntervalSet, IntSet, empty_set

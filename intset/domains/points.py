@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from math import gcd
 from typing import Any, ClassVar
 
-from intset.domains.certified.witness import runs
 from intset.domains.query import Query
 from intset.domains.ranked import values_of
 from intset.domains.sets.base import End, IntervalSet, IntSet, StrideSum, as_end, bounds_of, empty_set
 from intset.domains.sets.ends import Bounds, numeric_ends
+from intset.domains.witness import runs
 from intset.expr import Cond, IntLike, as_expr
 from intset.expr.build import logical_or
 from intset.expr.node import as_int, truth

@@ -21,7 +21,7 @@ from intset.domains import ranked
 from intset.domains.auto import AutoDomain
 from intset.domains.bits import BitDomain
 from intset.domains.interval import IntervalDomain
-from intset.domains.isl.engine import Isl
+from intset.domains.isl.presburger import Isl
 from intset.domains.points import PointsDomain
 from intset.domains.protocols import Domain, RankedDomain, Regions
 from intset.domains.query import Query

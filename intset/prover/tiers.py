@@ -21,9 +21,9 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias, TypeVar
 from intset.budgets import BITWISE_NODES
 from intset.check.evidence import BITWISE, Expander
 from intset.config import Config
-from intset.domains.certified.witness import Point, aim, complete, in_domain, repaired, verdict_of_points
 from intset.domains.query import Deciding, Query, Regions, TierVerdict
 from intset.domains.ranked import strongest
+from intset.domains.witness import Point, aim, complete, in_domain, repaired, verdict_of_points
 from intset.errors import BudgetError, EvaluationError, InputError
 from intset.expr import Cond, Expr, Node, Range, Var, dag, ops
 from intset.expr.build import logical_not

@@ -12,7 +12,7 @@ from typing import Final, Protocol, TypeAlias
 
 from intset import config as configuration
 from intset.budgets import SET_SHARE
-from intset.domains.certified.attained import has_parameters, symbolic_bounds
+from intset.domains.attained import has_parameters, symbolic_bounds
 from intset.domains.query import Query
 from intset.domains.ranked import strongest, values_of
 from intset.domains.sets.ends import Bounds, End, as_end, as_number, end_at, larger, numeric_ends, smaller

@@ -29,10 +29,10 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from intset.arithmetic import multistride
 from intset.config import CHEAPEST
-from intset.domains.certified.witness import Point, is_long_on, is_witness, outer_first, spans_of, symbolic_limits
 from intset.domains.query import Query
 from intset.domains.ranked import are_apart
 from intset.domains.sets.ends import Bounds, End, numeric_ends
+from intset.domains.witness import Point, is_long_on, is_witness, outer_first, spans_of, symbolic_limits
 from intset.errors import EvaluationError, InputError
 from intset.expr import Cond, Expr, Range, Term, Var, as_cond, as_expr, const, constant_value, dag, ops
 from intset.expr.build import logical_and, maximum, minimum
