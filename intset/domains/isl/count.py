@@ -373,7 +373,7 @@ class _Symbolic:
                         )
                     if allowed.is_empty():
                         continue
-                    true = count(unparametric(one), CHECKED_POINTS)
+                    true = count(session.unparametric(one), CHECKED_POINTS)
             except (BudgetError, EvaluationError):
                 continue
             closed = evaluate(value, where) if are_sizes else evaluate(value.substitute(where))
@@ -444,7 +444,7 @@ def tried_values(pieces: Sequence[_ContextChamber], params: int) -> Iterator[tup
         own += [(*at[:k], at[k] + step, *at[k + 1 :]) for at in own for k in range(params) for step in (-1, 1)]
         sample = piece.around.intersect(piece.domain).sample_point()
         if not sample.is_void():
-            own.insert(0, tuple(session.number(sample.get_coordinate_val(PARAM, k)) for k in range(params)))
+            own.insert(0, session.coordinates(sample, PARAM))
         rounds.append(own)
     turns = itertools.chain.from_iterable(itertools.zip_longest(*rounds))
     tried = dict.fromkeys(at for at in turns if at is not None)
@@ -480,12 +480,7 @@ def is_endless(factor: Set) -> bool:
     sample = factor.params().sample_point()
     if sample.is_void():
         return False
-    return _count_factor(unparametric(factor.intersect_params(session.isl().Set.from_point(sample)))) is POS_INF
-
-
-def unparametric(isl_set: Set) -> Set:
-    """The union of all instances, without parameters."""
-    return isl_set.project_out(PARAM, 0, isl_set.dim(PARAM))
+    return _count_factor(session.unparametric(factor.intersect_params(session.isl().Set.from_point(sample)))) is POS_INF
 
 
 def _folded_product(terms: Sequence[Expr]) -> Expr:
@@ -585,7 +580,7 @@ def _translated(factor: Set) -> list[Piece] | None:
     offsets = ", ".join(f"{p} - {c}" for c, p in zip(corner, point, strict=True))
     offset = session.isl().Map.read_from_str(session.context(), f"{{ [{', '.join(corner + point)}] -> [{offsets}] }}")
     moved = session.lexicographic_extremum(factor, -1).flat_product(factor).apply(offset)
-    shape = unparametric(moved)
+    shape = session.unparametric(moved)
     if not shape.intersect_params(factor.params()).is_subset(moved):
         return None
     size = added(count_part(part) for part in disjoint_parts(shape))
@@ -624,7 +619,7 @@ def _largest_product(parts: Sequence[Sequence[Any]], domain: Set) -> _Largest | 
     vectors = session.isl().Set.universe(domain.get_space().set_from_params()).intersect_params(domain)
     for factor in (pw for some in parts for pw in some):
         vectors = vectors.flat_product(session.isl().Set.from_pw_aff(factor))
-    vectors = unparametric(vectors)
+    vectors = session.unparametric(vectors)
 
     def points_of(vector: Sequence[int]) -> int:
         left = iter(vector)
@@ -639,7 +634,9 @@ def _largest_product(parts: Sequence[Sequence[Any]], domain: Set) -> _Largest | 
         together = together.fix_val(SET, k, session.val(highest[k]))
     if not together.is_empty():
         return _Largest(points_of(highest), together.is_equal(vectors))
-    return _Largest(max(points_of(_coordinates(vector)) for vector in _visited(vectors, INSTANCE_VECTORS)), False)
+    return _Largest(
+        max(points_of(session.coordinates(vector)) for vector in _visited(vectors, INSTANCE_VECTORS)), False
+    )
 
 
 def _largest_visited(fibres: Set, domain: Set, max_points: int) -> int | Infinity:
@@ -647,9 +644,9 @@ def _largest_visited(fibres: Set, domain: Set, max_points: int) -> int | Infinit
     most: int | Infinity = 0
     for instance in _visited(_as_set(domain), max_points // POINTS_PER_INSTANCE):
         fibre = fibres
-        for k, value in enumerate(_coordinates(instance)):
+        for k, value in enumerate(session.coordinates(instance)):
             fibre = fibre.fix_val(PARAM, k, session.val(value))
-        here = added(count_part(part) for part in disjoint_parts(unparametric(fibre)))
+        here = added(count_part(part) for part in disjoint_parts(session.unparametric(fibre)))
         most = max(most, here)
     return most
 
@@ -667,9 +664,3 @@ def _visited(isl_set: Set, max_points: int) -> list[Point]:
     found: list[Any] = []
     isl_set.foreach_point(found.append)
     return found
-
-
-def _coordinates(point: Point) -> list[int]:
-    """The coordinates of an isl Point without parameters."""
-    space = point.get_space()
-    return [session.number(point.get_coordinate_val(SET, k)) for k in range(space.dim(SET))]

@@ -296,23 +296,24 @@ class IslShape(Shape):
     def end(self, k: int, side: int) -> End:
         if not self.variables():
             return constant_end(self.shared(), k, side)
+        outward, crossed = (NEG_INF, POS_INF) if side < 0 else (POS_INF, NEG_INF)
         if self.shared().is_empty():
-            return POS_INF if side < 0 else NEG_INF
+            return crossed
         current = self.afresh()
         if not _has_end(current, k, side):
             current = _without_empty_parts(current)  # isl finds no end where a disjunct is empty
             if not _has_end(current, k, side):
-                return NEG_INF if side < 0 else POS_INF
+                return outward
         piecewise = session.end_of_dim(current, k, side)
         if piecewise is None:  # unbounded for some parameter values, maybe outside declared bounds
             current = current.intersect_params(declared(self))
             piecewise = session.end_of_dim(current, k, side)
         if piecewise is None:
-            return NEG_INF if side < 0 else POS_INF
+            return outward
         params = self.ordered_params(piecewise)
         found = pw_aff_to_expr(piecewise.coalesce(), (), params, context=current.params())
         if found is None:
-            return POS_INF if side < 0 else NEG_INF
+            return crossed
         # the end may be simpler beyond the declared range of a size, such as t >= 1
         if len(pieces_of(piecewise)) > 1 and any(v.declared()[1] is not None for e in params for v in e.free_vars()):
             plainer = self._end_beyond_declared(current, k, side)
@@ -546,15 +547,12 @@ class IslShape(Shape):
             return None
         terms = [e for e in self.atoms() if not isinstance(e, Var) and e.free_vars()]
         if terms:  # sample again at values of their variables
-            given = {
-                e: session.number(point.get_coordinate_val(PARAM, k))
-                for k, e in enumerate(self.ordered_params(current))
-            }
+            given = dict(zip(self.ordered_params(current), session.coordinates(point, PARAM), strict=True))
             found = self.at({v: given.get(v, _near_one(v)) for v in dag.free_vars(*terms)}).sample()
             if found is None:
                 raise BudgetError(f"{terms[0]} is not affine")
             return found
-        return tuple(session.number(point.get_coordinate_val(SET, k)) for k in range(self.dims))
+        return session.coordinates(point)
 
     def has(self, point: Sequence[int]) -> bool:
         current = self.shared()
@@ -565,32 +563,25 @@ class IslShape(Shape):
 
     def listed(self, most: int = COUNTED_POINTS) -> list[tuple[int, ...]]:
         found = []
-        current = self.get()
-        number_of_points = count(current.project_out(PARAM, 0, current.dim(PARAM)))
+        number_of_points = count(session.unparametric(self.get()))
         if not isinstance(number_of_points, int) or number_of_points > most:
             raise BudgetError(f"more than {most} points")
-        self.get().foreach_point(
-            lambda point: found.append(
-                tuple(session.number(point.get_coordinate_val(SET, k)) for k in range(self.dims))
-            )
-        )
+        self.get().foreach_point(lambda point: found.append(session.coordinates(point)))
         if len(set(found)) != number_of_points:
             raise BudgetError("isl visited another number of points than it counted")
         return sorted(found)
 
     def count(self) -> int | Infinity | Expr:
-        current = self.get()
-        if self.variables():
-            current = self.afresh()
-            try:
-                found = count_symbolic(current, self.ordered_params(current), context=declared(self))
-                reason = ""
-            except BudgetError as error:
-                found, reason = None, f" ({error})"
-            if found is None:
-                raise CountError(f"the number of points has no closed form here{reason}: use at(...) to fix sizes")
-            return found
-        return count(current.project_out(PARAM, 0, current.dim(PARAM)))
+        if not self.variables():
+            return count(session.unparametric(self.get()))
+        current, reason = self.afresh(), ""
+        try:
+            found = count_symbolic(current, self.ordered_params(current), context=declared(self))
+        except BudgetError as error:
+            found, reason = None, f" ({error})"
+        if found is None:
+            raise CountError(f"the number of points has no closed form here{reason}: use at(...) to fix sizes")
+        return found
 
     def counts(self, varying: Sequence[Var], most: int = COUNTED_POINTS) -> PerInstance:
         # Declared bounds restrict parameters only.
@@ -598,9 +589,7 @@ class IslShape(Shape):
         every = self._with(self.get().intersect_params(declared(self, named)), named).params_to_dims(varying)
         if free := every.variables():
             raise CountError(f"the count depends on {free[0]}: fix the sizes with at={{...}}")
-        current = every.get()
-        current = current.project_out(PARAM, 0, current.dim(PARAM))
-        return max_over(current, len(varying), most)
+        return max_over(session.unparametric(every.get()), len(varying), most)
 
     def ceilings(self, e: Expr, varying: Sequence[Var]) -> list[Ceiling]:
         found = Maximum()
@@ -746,7 +735,7 @@ def _has_end(current: Set, position: int, side: int) -> bool:
 
 
 def _without_empty_parts(current: Set) -> Set:
-    parts = [part.to_set() for part in current.get_basic_sets()]
+    parts = _parts(current)
     kept = [part for part in parts if not part.is_empty()]
     if len(kept) == len(parts):
         return current
@@ -756,10 +745,8 @@ def _without_empty_parts(current: Set) -> Set:
     return result
 
 
-def disjuncts(isl_set: Set) -> list[Set]:
+def _parts(isl_set: Set) -> list[Set]:
     """The disjuncts of a set, as sets."""
-    if isl_set.n_basic_set() == 1:
-        return [isl_set]
     return [part.to_set() for part in isl_set.get_basic_sets()]
 
 
@@ -769,7 +756,7 @@ def constant_end(isl_set: Set, position: int, side: int) -> End:
     isl 0.27 answers wrongly for a union with a disjunct that is known to be empty: NaN counts as 0.
     """
     best: int | None = None
-    for part in disjuncts(isl_set):
+    for part in [isl_set] if isl_set.n_basic_set() == 1 else _parts(isl_set):
         with session.solving(part):
             found = session.whole(part.dim_min_val(position) if side < 0 else part.dim_max_val(position))
         if found is None:

@@ -362,6 +362,16 @@ def number(value: Val | int) -> int:
     return found
 
 
+def coordinates(point: Point, kind: int = SET) -> tuple[int, ...]:
+    """The coordinates of a point; with the kind `PARAM`, its parameters."""
+    return tuple(number(point.get_coordinate_val(kind, k)) for k in range(point.get_space().dim(kind)))
+
+
+def unparametric(isl_set: Set) -> Set:
+    """The union of all instances, without parameters."""
+    return isl_set.project_out(PARAM, 0, isl_set.dim(PARAM))
+
+
 EXTREMUM: Final = 16  # weight of a lexicographic extremum of a set with divisions: parametric integer programming
 EXTREMUM_OF_LONG: Final = 32  # weight of one with long numbers
 # operations of dropping the implied constraints of one set with divisions, whatever a question may spend

@@ -901,7 +901,7 @@ def _values(part: Set, function: Aff, most: int) -> list[Set] | None:
     """Split a set by the values of a function; `None` for more than `most` of them."""
     m = session.isl()
     span = m.Map.from_pw_aff(m.PwAff.from_aff(function).intersect_domain(part)).range()
-    span = span.project_out(PARAM, 0, span.dim(PARAM))
+    span = session.unparametric(span)
     low, high = session.whole(span.dim_min_val(0)), session.whole(span.dim_max_val(0))
     if low is None or high is None or high - low > PIECE_VALUES:
         return None
