@@ -4,9 +4,11 @@ Structure: independent terms, multi-stride terms, symbolic ends, open operands. 
 remainders is mostly attained and hard to certify: a witness by aiming meets one remainder at a time, and integer
 programming over many divisions takes long. Points are cheap: the chain is compiled once and evaluated.
 
-Branch and bound visits points in descending order of an upper bound: the linear part of the canonical form at the
-point, plus the largest value of the other terms anywhere. Once no bound left exceeds the best value, that value is the
-end. (Land and Doig, *An automatic method of solving discrete programming problems*, 1960.)
+- Branch and bound visits points in descending order of an upper bound: the linear part of the canonical form at the
+  point, plus the largest value of the other terms anywhere. Once no bound left exceeds the best value, that value is
+  the end. (Land and Doig, *An automatic method of solving discrete programming problems*, 1960.)
+- Where its budget ends, a climb looks for a point at the end that structure proves: it moves one coordinate, then two
+  at a time, uphill, from several starts.
 
 A nonlinear expression over unbounded variables is tried on lines and at corners. A *line* assigns each variable a
 function of one variable t >= `FAR`. An end is infinite if the whole line is proved to lie in the domain and the
@@ -247,13 +249,20 @@ def open_ends(query: Query, e: Expr) -> OpenEnds:
         x % d          in [min(d + 1, 0), max(d - 1, 0)]           x in any range
         x rem d        in [1 - abs(d), abs(d) - 1]                 C's; one-sided for a dividend of known sign
         x << y         in [low << y, high << y]                    x in [low, high]
+        q * t          in [low * t, high * t]                      q in [low, high], t >= 0; swapped for t <= 0
 
-    The kept operand (d, y) has no quantified variable. The first two ends are attained for a dividend that takes
+    The kept operand (d, y, t) has no quantified variable. The first two ends are attained for a dividend that takes
     every integer.
     """
     if len(e.args) != 2:
         return UNKNOWN
     a, b = e.args
+    if e.op is ops.MUL:
+        for q, t in ((a, b), (b, a)):
+            ends = _product_ends(query, q, t) if _is_kept(query, t) else UNKNOWN
+            if ends is not UNKNOWN:
+                return ends
+        return UNKNOWN
     if e.op not in (ops.FLOORMOD, ops.TRUNCMOD, ops.SHL) or not _is_kept(query, b):
         return UNKNOWN
     known = query.known
@@ -276,6 +285,20 @@ def open_ends(query: Query, e: Expr) -> OpenEnds:
 
 def _is_kept(query: Query, e: Expr) -> bool:
     return not any(query.is_quantified(v) for v in dag.free_vars(e)) and all(e.op is not ops.LOAD for e in (e, *e.args))
+
+
+def _product_ends(query: Query, q: Expr, t: Expr) -> OpenEnds:
+    known = query.known
+    sign = known.sign(known.form(t))
+    if not sign or not t.args and t.op is ops.CONST:
+        return UNKNOWN
+    form = known.form(q)
+    forms = [toward(known, form, query.is_quantified).form for toward in (symbolic.lowest, symbolic.highest)]
+    low, high = (None if end is None or not end.is_const else end.const for end in forms)
+    if sign < 0:
+        low, high = high, low
+    first, last = (None if end is None else const(0) if end == 0 else t if end == 1 else t * end for end in (low, high))
+    return (first, last, False)
 
 
 def _runs(query: Query, x: Expr) -> bool:
@@ -340,20 +363,24 @@ def _steps_of_division(query: Query, op: ops.Op, dividend: Linear, c: int) -> mu
 # -- chains of remainders, lines and corners --------------------------------------------------------------------------
 
 
+CLIMBED_POINTS: Final = 4_000  # points that a climb visits in search of one end of a chain of remainders
+CLIMBED_VALUES: Final = 16  # values of one coordinate that a climb tries
 BRANCHED_POINTS: Final = 6_000  # points that branch and bound visits for one end of a chain of remainders
 
 _FEWEST_DIVISIONS = 2  # with fewer, aiming or the strongest domain answers sooner
+_SPREAD = 2654435761  # of the starts of climbs, Knuth's multiplicative hash
 
 _ValueAt: TypeAlias = "Callable[[tuple[int, ...]], int | None]"  # `None` outside and where the value is undefined
 
 
-def attained_ends(query: Query, is_brief: bool = False) -> tuple[int, int] | None:
+def attained_ends(query: Query, low: int, high: int, is_brief: bool = False) -> tuple[int, int] | None:
     """The smallest and largest value of the query's expression; `None` if the search does not prove both in its budget.
 
     Guarantee: expression and facts were evaluated, as written, at points where both ends are attained.
 
     Parameters
     ----------
+    low, high: ends of a superset, usually attained.
     is_brief: whether the budget is twice the cube of the number of divisions: with few, the exact domain is cheap.
     """
     (e,) = query.exprs
@@ -366,14 +393,20 @@ def attained_ends(query: Query, is_brief: bool = False) -> tuple[int, int] | Non
         return None
     inside = compiled(logical_and(*touching, *symbolic_limits(query, variables)), variables)
     value = compiled(e, variables)
-    most = min(2 * divisions**3, BRANCHED_POINTS) if is_brief else BRANCHED_POINTS
+    most = 2 * divisions**3 if is_brief else max(BRANCHED_POINTS, CLIMBED_POINTS)
 
     def value_at(point: tuple[int, ...]) -> int | None:
         return value_or_none(value, *point) if value_or_none(inside, *point) else None
 
-    last = _branched_end(query, box, value_at, 1, most)
-    first = None if last is None else _branched_end(query, box, value_at, -1, most)
-    return None if last is None or first is None else (first, last)
+    def end(side: int, claimed: int) -> int | None:
+        found = _branched_end(query, box, value_at, side, min(most, BRANCHED_POINTS))
+        if found is None and _is_climbed(list(box.values()), value_at, side, claimed, min(most, CLIMBED_POINTS)):
+            return claimed
+        return found
+
+    if (last := end(1, high)) is None or (first := end(-1, low)) is None:
+        return None
+    return first, last
 
 
 def _branched_end(query: Query, box: Mapping[Var, range], value_at: _ValueAt, side: int, points: int) -> int | None:
@@ -409,6 +442,53 @@ def _branched_end(query: Query, box: Mapping[Var, range], value_at: _ValueAt, si
                 moved = (*point[:axis], x, *point[axis + 1 :])
                 heapq.heappush(queue, (cost + abs(slopes[axis]), next(numbers), position, moved))
     return None
+
+
+def _is_climbed(spans: Sequence[range], value_at: _ValueAt, side: int, claimed: int, points: int) -> bool:
+    """Whether a climb arrives at the value `claimed`, an end on the side +1 (largest) or -1, within a budget of points.
+
+    The starts are the corner on that side, the opposite corner, then points spread over the box.
+    """
+    for start in itertools.count():
+        if start < 2:
+            point = tuple([span[-1] if (side > 0) is (start == 0) else span[0] for span in spans])
+        else:
+            spread = [start * _SPREAD * (2 * k + 1) >> 7 for k in range(len(spans))]
+            point = tuple([span[s % (span.stop - span.start)] for s, span in zip(spread, spans, strict=True)])
+        peak, is_rising = value_at(point), True
+        while is_rising:
+            is_rising = False
+            for moved in _moves(point, spans):
+                value = value_at(moved)
+                points -= 1
+                if value is not None and (peak is None or side * value > side * peak):
+                    point, peak, is_rising = moved, value, True
+                if peak == claimed or points <= 0:
+                    return peak == claimed
+                if is_rising:
+                    break
+    return False
+
+
+def _moves(point: tuple[int, ...], spans: Sequence[range]) -> Iterator[tuple[int, ...]]:
+    """The points with another value of one coordinate, then of two."""
+    axes = range(len(spans))
+    for several in ((k,) for k in axes), itertools.combinations(axes, 2):
+        for chosen in several:
+            for values in itertools.product(*[_sample(spans[k]) for k in chosen]):
+                moved = list(point)
+                for k, x in zip(chosen, values, strict=True):
+                    moved[k] = x
+                yield tuple(moved)
+
+
+def _sample(span: range) -> Sequence[int]:
+    """All values of a short range, some of a long one, the last among them."""
+    number = span.stop - span.start  # which `len` refuses from 2**63 on
+    if number <= CLIMBED_VALUES:
+        return span
+    step = number // CLIMBED_VALUES
+    return [*span[:: step + 1 - step % 2], span[-1]]
 
 
 LINES: Final = 256  # lines, and points on them, that are tried for one end

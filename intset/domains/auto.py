@@ -131,11 +131,9 @@ class AutoDomain:
         best: list[Bounds] = []
 
         def searched(is_brief: bool) -> Bounds | None:
-            ends = attained_ends(query, is_brief)
-            if ends is None:
-                return None
-            same = ends == tuple(constant_value(end) if isinstance(end, Expr) else None for end in cheap)
-            return Bounds(*ends, True, "linear" if same else "points")
+            low, high = (constant_value(end) if isinstance(end, Expr) else None for end in cheap)
+            ends = None if low is None or high is None else attained_ends(query, low, high, is_brief)
+            return None if ends is None else Bounds(*ends, True, "linear" if ends == (low, high) else "points")
 
         def strongest_bounds() -> Bounds:
             best.append(bounds_of_points(query, self.strongest()))

@@ -53,7 +53,8 @@ def is_attained(query: Query, value: int, side: int) -> bool:
 def is_witness(query: Query, point: Point, value: int) -> bool:
     """Complete a point and check that it lies in the domain and that the expression is `value` there."""
     roots = (*query.exprs, *query.facts)
-    return value_there(query, dag.postorder(roots), query.exprs[0], point) == value
+    there: int | None = value_there(query, dag.postorder(roots), query.exprs[0], point)
+    return there == value
 
 
 def value_there(query: Query, nodes: Sequence[Node], root: Node, point: Point) -> Any:
@@ -80,7 +81,7 @@ def agree_on_loads(nodes: Iterable[Node], point: Point) -> None:
     """
     seen: dict[tuple[object, ...], int] = {}
     for term in nodes:
-        if term.op is ops.LOAD:
+        if isinstance(term, Expr) and term.op is ops.LOAD:
             indices = tuple(point_value(index, point) for index in term.args)
             if None not in indices:
                 point[term] = seen.setdefault((term.data, *indices), point[term])

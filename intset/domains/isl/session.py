@@ -362,7 +362,7 @@ def number(value: Val | int) -> int:
     return found
 
 
-def coordinates(point: Point, kind: int = SET) -> tuple[int, ...]:
+def coordinates(point: Point, kind: Any = SET) -> tuple[int, ...]:
     """The coordinates of a point; with the kind `PARAM`, its parameters."""
     return tuple(number(point.get_coordinate_val(kind, k)) for k in range(point.get_space().dim(kind)))
 
