@@ -123,12 +123,6 @@ def step_of_sum(known: Normalizer, form: Linear, nesting: int = MULTIPLE_CHAIN) 
 # -- division -----------------------------------------------------------------------------------------------------
 
 
-def exact_share(known: Normalizer, dividend: Linear, divisor: Linear, chain: int = MULTIPLE_CHAIN) -> Linear | None:
-    """`dividend / divisor` where known multiples make it exact; else `None`."""
-    share = split_exactly(known, dividend, divisor, chain)
-    return share[0] if share is not None and not share[1].terms and not share[1].const else None
-
-
 def split_exactly(
     known: Normalizer, dividend: Linear, divisor: Linear, chain: int = MULTIPLE_CHAIN
 ) -> tuple[Linear, Linear] | None:
@@ -152,7 +146,8 @@ def _term_share(known: Normalizer, e: Expr, k: int, divisor: Linear, chain: int)
             whole = beside.times(one.divisor)
             share = exact_quotient(whole, divisor)
             if share is None and chain and not divisor.is_const:
-                share = exact_share(known, whole, divisor, chain - 1)
+                parts = split_exactly(known, whole, divisor, chain - 1)
+                share = None if parts is None or parts[1].terms or parts[1].const else parts[0]
             if share is not None:
                 return share.times(one.quotient), beside.times(one.rest)
             if not divisor.is_const and (share := exact_quotient(whole.times(one.quotient), divisor)) is not None:

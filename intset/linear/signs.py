@@ -257,14 +257,6 @@ def has_member(known: Normalizer) -> bool:
     return is_refuted(known, constant(-1))
 
 
-def members_of(known: Normalizer) -> tuple[Member, ...]:
-    """A few points that satisfy ranges and assumptions: each ranged variable first, last or between, sizes small."""
-    members = FoundMembers.of(known)
-    while members.left:
-        members = members.with_next(known)
-    return members.found
-
-
 def _solved(known: Normalizer) -> Mapping[Expr, Linear]:
     """Sizes that facts equate with other terms: the extents of arrays, for example."""
     solved: dict[Expr, Linear] = {}

@@ -798,9 +798,12 @@ class Isl:
     def points(self, query: Query) -> Points:
         translation = Translation(query)
         found = IslShape(image_of(translation), translation.params)
-        if judged(query, translation.leftover) == "empty":
+        consistency, notes = judged(query, translation.leftover), notes_of_bounds(translation.relaxed_terms)
+        if consistency == "empty":
             found = IslShape(found.get().subtract(found.get()), translation.params)
-        return Points(found, relaxation_notes(query, translation))
+        elif consistency == "unknown":
+            notes.append("facts on other variables may exclude one another")
+        return Points(found, tuple(notes))
 
     def judge(self, query: Query, facts: Sequence[Cond]) -> str:
         return judged(query, facts)
@@ -830,14 +833,6 @@ class Isl:
         except BudgetError as error:
             return TierVerdict("unknown", reason=f"isl gave up: {error}", budget=error.budget)
         return TierVerdict("unknown", reason="it is not affine, and the points where it may fail are not real")
-
-
-def relaxation_notes(query: Query, translation: Translation) -> tuple[str, ...]:
-    """The reasons for an inexact image; empty for an exact one."""
-    notes = notes_of_bounds(translation.relaxed_terms)
-    if translation.leftover and judged(query, translation.leftover) == "unknown":
-        notes.append("facts on other variables may exclude one another")
-    return tuple(notes)
 
 
 def judged(query: Query, facts: Sequence[Cond]) -> str:

@@ -349,18 +349,13 @@ def aff_to_expr(aff: Aff, dims: Sequence[Expr], params: Sequence[Expr]) -> Expr:
 
     Divisions are by positive constants; `i - 5*floor(i/5)` becomes `i % 5`.
     """
-    return aff_to_form(aff, dims, params).expr()
-
-
-def aff_to_form(aff: Aff, dims: Sequence[Expr], params: Sequence[Expr]) -> Linear:
-    """`aff_to_expr` as a linear form over `dims`, `params`, and their quotients and remainders."""
     if aff.is_nan():
         raise InputError(f"a function without a value has no expression: {aff}")
     integral = _integral(aff)
     reader = Reader(integral, IN, dims, params)
     form = reader.form(integral, IN)
     assert form is not None  # every division of an Aff is explicit
-    return form
+    return form.expr()
 
 
 class _Quotient(NamedTuple):

@@ -80,8 +80,13 @@ class DimensionBounds:
 
     def at(self, values: Mapping[Var, IntLike]) -> DimensionBounds:
         """Bounds at values of parameters; crossed where an end has no value, because the set is empty there."""
-        values = dict(values)
-        return DimensionBounds(self.dims, lambda k: pair_at(self[k], values))
+        given = dict(values)
+
+        def pair_of(k: int) -> Pair:
+            low, high = (end_at(end, given) for end in self[k])
+            return (POS_INF, NEG_INF) if low is None or high is None else (low, high)
+
+        return DimensionBounds(self.dims, pair_of)
 
     def __reduce__(self) -> tuple[object, ...]:
         return _of_pairs, (self.pairs,)
@@ -127,12 +132,6 @@ def outer_ends(query: Query, k: int) -> Bounds:
 def tightest(a: Pair, b: Pair) -> Pair:
     """The larger lower and the smaller upper end."""
     return larger(a[0], b[0]), smaller(a[1], b[1])
-
-
-def pair_at(pair: Pair, values: Mapping[Var, IntLike]) -> Pair:
-    """Both ends at values of parameters; crossed infinities where one has no value: the set is empty there."""
-    low, high = end_at(pair[0], values), end_at(pair[1], values)
-    return (POS_INF, NEG_INF) if low is None or high is None else (low, high)
 
 
 # -- queries of shapes -------------------------------------------------------------------------------------------
