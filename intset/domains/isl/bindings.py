@@ -191,7 +191,6 @@ Set project_out +Set int int int -> Set
 Set sample_point +Set -> Point
 Set set_dim_name +Set int int text -> Set
 Set reset_space +Set +Space -> Set
-Set simple_hull +Set -> BasicSet
 Set subtract +Set +Set -> Set
 Set to_str Set -> text
 Set union +Set +Set -> Set

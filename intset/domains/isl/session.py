@@ -604,19 +604,6 @@ def _without_implied(points: Set, within: Set) -> Set:
     return found
 
 
-def simple_hull_of(union: Set) -> Set:
-    """A convex set around a union, of constraints of its disjuncts.
-
-    Raises
-    ------
-    BudgetError: isl's hull leaves points out.
-    """
-    found: Set = union.simple_hull().to_set()
-    if not union.is_subset(found):
-        raise UncheckedError("isl's hull of a set leaves points of it out")
-    return found
-
-
 def affine_hull_of(part: BasicSet) -> BasicSet:
     """The smallest affine lattice around a basic set, or a larger one.
 
