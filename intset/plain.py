@@ -278,16 +278,15 @@ def _floormod(x: ValueRow, y: ValueRow) -> ValueRow:
     return lowest, highest, 0, common, free, least, most
 
 
-def _truncdiv(x: ValueRow, y: ValueRow) -> ValueRow:
-    if x[0] < 0:
-        raise NoRuleError
-    return _floordiv(x, y)
+def _truncated(rule: Callable[[ValueRow, ValueRow], ValueRow]) -> Callable[[ValueRow, ValueRow], ValueRow]:
+    """The rule of a division that rounds to 0: that of floor division, for a dividend that is not negative."""
 
+    def row(x: ValueRow, y: ValueRow) -> ValueRow:
+        if x[0] < 0:
+            raise NoRuleError
+        return rule(x, y)
 
-def _truncmod(x: ValueRow, y: ValueRow) -> ValueRow:
-    if x[0] < 0:
-        raise NoRuleError
-    return _floormod(x, y)
+    return row
 
 
 def _minimum(x: ValueRow, y: ValueRow) -> ValueRow:
@@ -358,8 +357,8 @@ RULES: Mapping[Op, Callable[..., ValueRow]] = {
     ops.FLOORDIV: _floordiv,
     ops.FLOORMOD: _floormod,
     ops.CEILDIV: _ceildiv,
-    ops.TRUNCDIV: _truncdiv,
-    ops.TRUNCMOD: _truncmod,
+    ops.TRUNCDIV: _truncated(_floordiv),
+    ops.TRUNCMOD: _truncated(_floormod),
     ops.MIN: _minimum,
     ops.MAX: _maximum,
     ops.SELECT: _select,
@@ -369,8 +368,8 @@ RULES: Mapping[Op, Callable[..., ValueRow]] = {
     ops.GE: lambda x, y: _le(y, x),
     ops.EQ: _eq,
     ops.NE: lambda x, y: _not(_eq(x, y)),
-    ops.AND: lambda x, y: _minimum(x, y),
-    ops.OR: lambda x, y: _maximum(x, y),
+    ops.AND: _minimum,
+    ops.OR: _maximum,
     ops.NOT: _not,
 }
 COMPARED = frozenset((ops.LT, ops.LE, ops.GT, ops.GE, ops.EQ, ops.NE))

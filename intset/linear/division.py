@@ -564,14 +564,6 @@ def _no_common_bit(known: Normalizer, high: Linear, low: Linear) -> bool:
 # -- rules: one for each operation, of the forms of its arguments ----------------------------------------------
 
 
-def _minimum(known: Normalizer, a: Linear, b: Linear) -> Linear:
-    return extremum(known, ops.MIN, a, b)
-
-
-def _maximum(known: Normalizer, a: Linear, b: Linear) -> Linear:
-    return extremum(known, ops.MAX, a, b)
-
-
 def _bitand(known: Normalizer, a: Linear, b: Linear) -> Linear:
     return bit_and(known, a, b) or _opaque_bits(known, ops.BITAND, a, b)
 
@@ -600,10 +592,6 @@ def _shr(known: Normalizer, a: Linear, b: Linear) -> Linear:
     if b.is_const and 0 <= b.const <= LINEAR_SHIFT:
         return floordiv_const(known, a, 1 << b.const)
     return atom(make(ops.SHR, (known.atomized(a), known.atomized(b))))
-
-
-def _bitnot(known: Normalizer, a: Linear) -> Linear:
-    return a.scale(-1).shift(-1)  # ~a = -a - 1
 
 
 def _abs(known: Normalizer, a: Linear) -> Linear:
@@ -652,10 +640,6 @@ def _select(known: Normalizer, node: Node) -> Linear:
     return common.plus(atom(e)) if common.terms or common.const else atom(e)
 
 
-def _asserting(known: Normalizer, node: Node) -> Linear:
-    return known.form(node.args[1])
-
-
 def _load(known: Normalizer, node: Node) -> Linear:
     args = tuple(known.atomized(known.forms[arg]) for arg in node.args)
     symbol = node.data
@@ -671,13 +655,13 @@ RULES: dict[ops.Op, Callable[..., Linear]] = {
     ops.CEILDIV: ceildiv,
     ops.TRUNCDIV: truncdiv,
     ops.TRUNCMOD: truncmod,
-    ops.MIN: _minimum,
-    ops.MAX: _maximum,
+    ops.MIN: lambda known, a, b: extremum(known, ops.MIN, a, b),
+    ops.MAX: lambda known, a, b: extremum(known, ops.MAX, a, b),
     ops.ABS: _abs,
     ops.BITAND: _bitand,
     ops.BITOR: _bitor,
     ops.BITXOR: _bitxor,
-    ops.BITNOT: _bitnot,
+    ops.BITNOT: lambda known, a: a.scale(-1).shift(-1),  # ~a = -a - 1
     ops.SHL: _shl,
     ops.SHR: _shr,
 }
@@ -685,6 +669,6 @@ RULES: dict[ops.Op, Callable[..., Linear]] = {
 NODE_RULES: dict[ops.Op, Callable[[Normalizer, Node], Linear]] = {
     ops.LOAD: _load,
     ops.SELECT: _select,
-    ops.ASSERTING: _asserting,
+    ops.ASSERTING: lambda known, node: known.form(node.args[1]),
     ops.CAST: _cast,
 }

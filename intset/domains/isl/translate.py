@@ -837,7 +837,8 @@ def disjoint_pieces(points: Set, most: int) -> list[Set] | None:
     current = session.coalesced(points)
     if current.n_basic_set() > OVERLAPPING_PIECES * most:
         return None
-    waiting, parts = [current], []
+    waiting: list[Set] = [current]
+    parts: list[Set] = []
     if current.n_basic_set() > 1:
         apart = session.coalesced(current.make_disjoint()).get_basic_sets()
         waiting = [part.to_set() for part in apart if not part.is_empty()]
