@@ -67,7 +67,7 @@ def count(isl_set: Set, max_points: int = COUNTED_POINTS) -> int | Infinity:
         if run is not None:
             return run
     with session.budget(COUNT_OPERATIONS + OPERATIONS_PER_POINT * max_points):
-        return added(count_part(part) for part in disjoint_parts(without_params(isl_set)))
+        return added(count_part(part) for part in session.disjoint_parts(without_params(isl_set)))
 
 
 def _run_length(isl_set: Set) -> int | None:
@@ -115,7 +115,7 @@ def _count_factor(factor: Set) -> int | Infinity:
     if dims > 1 and prod(extents) > SCANNED_POINTS * max(extents):
         with suppress(BudgetError):
             explicit = factor.compute_divs()
-            parts = explicit.get_basic_sets() if explicit.n_basic_set() == 1 else disjoint_parts(factor)
+            parts = explicit.get_basic_sets() if explicit.n_basic_set() == 1 else session.disjoint_parts(factor)
             found = [one for part in parts for one in chambers(*rows_of(part), (), NUMBER_CONES)[:1]]
             return sum(int(one.count()) for one in found if one.holds(()))
     visited = session.number(factor.count_val())
@@ -145,20 +145,12 @@ def without_params(isl_set: Set) -> Set:
 # -- parts and factors ------------------------------------------------------------------------------------------------
 
 
-def disjoint_parts(isl_set: Set) -> list[BasicSet]:
-    """Disjoint basic sets with explicit divisions whose union is the set."""
-    explicit = session.coalesced(isl_set).compute_divs()
-    if explicit.n_basic_set() > 1:
-        explicit = explicit.make_disjoint().compute_divs()
-    return list(explicit.get_basic_sets())
-
-
 def signed_parts(isl_set: Set) -> list[tuple[int, BasicSet]]:
     """Basic sets with explicit divisions and signs, whose counts add up to that of the set.
 
     Disjoint parts, or by inclusion and exclusion the overlapping parts and their intersections, whichever are fewer.
     """
-    apart = disjoint_parts(isl_set)
+    apart = session.disjoint_parts(isl_set)
     overlapping = session.coalesced(isl_set).compute_divs()
     own = list(overlapping.get_basic_sets())
     if not 2 <= len(own) <= OVERLAPPING_PARTS or len(own) >= len(apart):
@@ -294,7 +286,7 @@ class _Symbolic:
         counts = []
         explicit = factor.compute_divs()
         names = [str(factor.get_dim_name(PARAM, k)) for k in range(len(self.params))]
-        for part in explicit.get_basic_sets() if explicit.n_basic_set() == 1 else disjoint_parts(factor):
+        for part in explicit.get_basic_sets() if explicit.n_basic_set() == 1 else session.disjoint_parts(factor):
             found = chambers(*rows_of(part), self.params, self.cones)
             self.cones -= sum(chamber.cones for chamber in found)
             pieces, left = self._pieces(found, names)
@@ -583,7 +575,7 @@ def _translated(factor: Set) -> list[Piece] | None:
     shape = session.unparametric(moved)
     if not shape.intersect_params(factor.params()).is_subset(moved):
         return None
-    size = added(count_part(part) for part in disjoint_parts(shape))
+    size = added(count_part(part) for part in session.disjoint_parts(shape))
     return [Piece(factor.params(), constant_part(size, factor.params()))] if isinstance(size, int) else None
 
 
@@ -599,7 +591,7 @@ def _largest(fibres: Set, domain: Set) -> _Largest | None:
     try:
         with session.budget(COUNT_OPERATIONS):
             parts = []
-            for part in disjoint_parts(fibres):
+            for part in session.disjoint_parts(fibres):
                 counts = _part_counts(part, domain)
                 if counts is None:
                     return None
@@ -646,7 +638,7 @@ def _largest_visited(fibres: Set, domain: Set, max_points: int) -> int | Infinit
         fibre = fibres
         for k, value in enumerate(session.coordinates(instance)):
             fibre = fibre.fix_val(PARAM, k, session.val(value))
-        here = added(count_part(part) for part in disjoint_parts(session.unparametric(fibre)))
+        here = added(count_part(part) for part in session.disjoint_parts(session.unparametric(fibre)))
         most = max(most, here)
     return most
 

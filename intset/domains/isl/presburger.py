@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 from intset import config as configuration
 from intset.budgets import COUNTED_POINTS
 from intset.domains.isl import session
-from intset.domains.isl.bernstein import Maximum, cases
 from intset.domains.isl.bindings import IN, OUT, PARAM, SET
+from intset.domains.isl.cones import Maximum, cases
 from intset.domains.isl.count import count, count_symbolic, max_over
 from intset.domains.isl.translate import (
     Translation,

@@ -669,6 +669,14 @@ def coalesced(union: Set) -> Set:
     return found
 
 
+def disjoint_parts(isl_set: Set) -> list[BasicSet]:
+    """Disjoint basic sets with explicit divisions whose union is the set."""
+    explicit = coalesced(isl_set).compute_divs()
+    if explicit.n_basic_set() > 1:
+        explicit = explicit.make_disjoint().compute_divs()
+    return list(explicit.get_basic_sets())
+
+
 def _divisions(part: BasicSet) -> int:
     count: int = part.dim(DIV)
     return count
