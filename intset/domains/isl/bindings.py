@@ -288,29 +288,27 @@ class Limits(NamedTuple):
     write: Any
 
 
-def beyond_limit(
+def with_limit(
     method: Callable[..., Any],
     operations: int,
     limits: Limits,
     works: Callable[[Any], bool],
     failure: Callable[[Sequence[Any]], Exception],
 ) -> Callable[..., Any]:
-    """A method that may take `operations` beyond the limit; the next call then meets the limit."""
+    """A method that may take `operations` beyond the limit, which the next call then meets; with 0, any number."""
 
-    def beyond(*given: Any) -> Any:
+    def limited(*given: Any) -> Any:
         context = limits.context_of(given[0])
-        limit = limits.read(context)
-        if not limit:
-            return method(*given)
-        if not works(context):
+        limit = limits.read(context) or 0
+        if operations and limit and not works(context):
             raise failure(given)
-        limits.write(context, limit + operations)
+        limits.write(context, limit + operations if operations and limit else 0)
         try:
             return method(*given)
         finally:
             limits.write(context, limit)
 
-    return beyond
+    return limited
 
 
 class Reads(NamedTuple):
@@ -437,17 +435,9 @@ def sizes(call: Any, failure: Failure) -> Method:
     return method
 
 
-def texts(call: Any, limits: Limits, failure: Failure) -> Method:
-    """A method that prints, without a limit of operations: isl can abort when it meets the limit while printing."""
-
+def texts(call: Any, failure: Failure) -> Method:
     def method(*given: Any) -> str:
-        context = limits.context_of(given[0])
-        limit = limits.read(context)
-        limits.write(context, 0)
-        try:
-            text = call(*given)
-        finally:
-            limits.write(context, limit)
+        text = call(*given)
         if text:
             return ctypes.string_at(text).decode()
         raise failure(given)
@@ -637,7 +627,7 @@ class _Maker:
         self._copy = {kind: self._function(f"{c_name(name)}_copy", c_void_p, kind) for name, kind in objects}
         self._steps: dict[Any, dict[str, _CallStep]] = {kind: {} for _, kind in objects}
         for line in table:
-            method = self._beyond_limit(line) if line.beyond else self._method(line)
+            method = self._method(line)
             setattr(self.classes[line.of], line.method, method if line.is_method else staticmethod(method))
             first = line.arguments[0]
             if first.is_taken and line.result in self.classes and not line.beyond:
@@ -705,6 +695,12 @@ class _Maker:
         def failure(given: Any) -> Error:
             return self._failed(line.function, context_of(given[0]))
 
+        method = self._plain_method(line, context_of, failure)
+        if line.beyond or line.result == "text":  # isl can abort when it meets the limit while printing
+            return with_limit(method, line.beyond, Limits(context_of, *self._limits), self.works, failure)
+        return method
+
+    def _plain_method(self, line: Signature, context_of: Callable[[Any], Any], failure: Failure) -> Any:
         *others, last = line.arguments
         if last.kind in _MET:
             visit = self._function(line.function, c_int, *map(self._argument, others), MEETS, c_void_p)
@@ -714,8 +710,7 @@ class _Maker:
             result, answer = _ANSWERS[line.result]
             return answer(self._function(line.function, result, *arguments), failure)
         if line.result == "text":
-            limits = Limits(context_of, *self._limits)
-            return texts(self._function(line.function, self._text, *arguments), limits, failure)
+            return texts(self._function(line.function, self._text, *arguments), failure)
         if line.result == "number":
             call = self._function(line.function, c_void_p, *arguments)
             return numbers(call, self.classes["Val"], self._reads, failure)
@@ -730,14 +725,6 @@ class _Maker:
             return owning(*given[:-1], self._value_of(context_of(given[0]), given[-1]))
 
         return objects_of_numbers(call, with_int, small, failure)
-
-    def _beyond_limit(self, line: Signature) -> Method:
-        context_of = self._contexts[line.arguments[0].kind]
-
-        def failure(given: Any) -> Error:
-            return self._failed(line.function, context_of(given[0]))
-
-        return beyond_limit(self._method(line), line.beyond, Limits(context_of, *self._limits), self.works, failure)
 
     def _value_of(self, context: Any, number: int) -> Any:
         if not -LONG <= number < LONG:

@@ -62,34 +62,8 @@ def count(isl_set: Set, max_points: int = COUNTED_POINTS) -> int | Infinity:
     BudgetError: the scan exceeds about `max_points` points.
     InputError: the set depends on a parameter.
     """
-    if isl_set.dim(SET) == 1:
-        run = _run_length(isl_set)
-        if run is not None:
-            return run
     with session.budget(COUNT_OPERATIONS + OPERATIONS_PER_POINT * max_points):
         return added(count_part(part) for part in session.disjoint_parts(without_params(isl_set)))
-
-
-def _run_length(isl_set: Set) -> int | None:
-    """The number of elements of an arithmetic progression; `None` for other sets, or beyond a small budget."""
-    m = session.isl()
-    try:
-        with session.budget(COUNT_OPERATIONS):
-            low, high = session.whole(isl_set.dim_min_val(0)), session.whole(isl_set.dim_max_val(0))
-            if low is None or high is None:
-                return None
-            step = session.number(isl_set.get_stride(0))
-            universe = m.Set.universe(isl_set.get_space())
-            run = universe.lower_bound_val(SET, 0, session.val(low)).upper_bound_val(SET, 0, session.val(high))
-            if step > 1:
-                position = m.Aff.var_on_domain(m.LocalSpace.from_space(run.get_space()), SET, 0)
-                offset = position.add_constant_val(session.val(-low)).mod_val(session.val(step))
-                run = run.intersect(offset.eq_set(m.Aff.zero_on_domain(m.LocalSpace.from_space(run.get_space()))))
-            if run.is_equal(isl_set):
-                return (high - low) // max(step, 1) + 1
-    except BudgetError:
-        pass
-    return None
 
 
 def count_part(part: BasicSet) -> int | Infinity:
@@ -112,7 +86,7 @@ def _count_factor(factor: Set) -> int | Infinity:
         extents.append(high - low + 1)
     if dims == 1 and not factor.involves_locals():
         return extents[0]
-    if dims > 1 and prod(extents) > SCANNED_POINTS * max(extents):
+    if prod(extents) > SCANNED_POINTS * (max(extents) if dims > 1 else 1):
         with suppress(BudgetError):
             explicit = factor.compute_divs()
             parts = explicit.get_basic_sets() if explicit.n_basic_set() == 1 else session.disjoint_parts(factor)
