@@ -155,16 +155,11 @@ def symbolic_bounds(query: Query, form: Linear) -> Bounds:
 
 def _is_touched(query: Query, form: Linear) -> bool:
     """Whether a fact or the range of a kept variable restricts quantified variables of `form`, also through ranges."""
-    tied = {v for v in dag.free_vars(*form.terms) if query.is_quantified(v)}
-    links = [{var, *limits.free_vars()} for var, limits in query.ranges.items() if limits.ends is None]
-    links = [{v for v in link if query.is_quantified(v)} for link in links]
-    grown = True
-    while grown:
-        grown = False
-        for link in links:
-            if not tied.isdisjoint(link) and not link <= tied:
-                tied |= link
-                grown = True
+    links = [
+        {var, *limits.free_vars()} & query.quantified for var, limits in query.ranges.items() if limits.ends is None
+    ]
+    own = query.quantified.intersection(dag.free_vars(*form.terms))
+    tied = dag.reachable(own, lambda v: [other for link in links if v in link for other in link]).keys()
     spoken = [*map(dag.free_vars, query.facts), *(own for _, own in query.kept_ties)]
     return any(not tied.isdisjoint(own) for own in spoken)
 

@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 from intset.arithmetic import strided
 from intset.domains.query import Query
 from intset.domains.sets.base import Bounds, IntSet, empty_set
-from intset.expr import Expr, Var, ops
+from intset.expr import Expr, Var, dag, ops
 from intset.linear.canonical import Normalizer
 from intset.linear.form import Linear, atom, factors
 
@@ -115,21 +115,15 @@ class Evaluation(Generic[V]):
     def atom(self, e: Any) -> V:
         """The value of one atom, computed bottom-up without recursion."""
         if e not in self._atoms:
-            stack = [e]
-            while stack:
-                waiting = [inner for inner in self._inner_atoms(stack[-1]) if inner not in self._atoms]
-                if waiting:
-                    stack.extend(waiting)
-                else:
-                    top = stack.pop()
-                    if top not in self._atoms:
-                        self._atoms[top] = self._atom(top)
+            for part in dag.postorder_by((e,), self._inner_atoms):
+                if part not in self._atoms:
+                    self._atoms[part] = self._atom(part)
         return self._atoms[e]
 
     def _inner_atoms(self, e: Any) -> list[Any]:
         if e.op is ops.MUL:
             return factors(e)
-        if e.op is ops.SELECT or e.op is ops.LOAD:
+        if e.op is ops.SELECT or e.op is ops.LOAD or e in self._atoms:
             return []
         known = self.known
         forms = [known.form(arg) for arg in e.args]

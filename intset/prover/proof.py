@@ -214,6 +214,7 @@ class Lru:
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
+        self.hits = 0
         self._answers: dict[Hashable, Proof] = {}
         self._lock = threading.Lock()
 
@@ -223,6 +224,7 @@ class Lru:
             if proof is None:
                 return None
             self._answers[key] = proof  # most recent last
+            self.hits += 1
             return proof
 
     def put(self, key: Hashable, proof: Proof) -> None:
@@ -235,6 +237,10 @@ class Lru:
     def clear(self) -> None:
         with self._lock:
             self._answers.clear()
+            self.hits = 0
+
+    def __len__(self) -> int:
+        return len(self._answers)
 
 
 PROOFS = Lru(CACHED_PROOFS)

@@ -123,16 +123,8 @@ class ProofQuestion:
 
 def _value_roots(goal: Cond) -> tuple[Expr, ...]:
     """Integer operands of the goal's comparisons."""
-    roots: dict[Expr, None] = {}
-    stack = [goal]
-    while stack:
-        node = stack.pop()
-        for arg in node.args:
-            if isinstance(arg, Expr):
-                roots[arg] = None
-            else:
-                stack.append(arg)
-    return tuple(roots)
+    conditions = dag.reachable((goal,), lambda node: [arg for arg in node.args[::-1] if isinstance(arg, Cond)])
+    return tuple(dict.fromkeys(arg for node in conditions for arg in node.args if isinstance(arg, Expr)))
 
 
 Z3_EFFORT: Final = 32  # on more, z3 spends seconds that its units do not count

@@ -739,21 +739,18 @@ _ROWS: Final[Mapping[ops.Op, Callable[..., Cases]]] = {
 def cases(root: Expr) -> Cases:
     """The polynomials of `root`, whose conditions exclude one another and cover everything."""
     known: dict[Expr, Cases] = {}
-    stack = [root]
-    while stack:
-        node = stack[-1]
-        operands = [arg for arg in node.args if isinstance(arg, Expr)]
-        if waiting := [arg for arg in operands if arg not in known]:
-            stack += waiting
-            continue
-        stack.pop()
+    for node in dag.postorder_by((root,), _operands):
         row = _ROWS.get(node.op)
         if row is None:
             raise BudgetError(f"{node.op.name} is not polynomial: {shown(node)}")
-        known[node] = row(node, *(known[arg] for arg in operands))
+        known[node] = row(node, *(known[arg] for arg in _operands(node)))
         if len(known[node]) > BERNSTEIN_CASES:
             raise BudgetError(f"more than {BERNSTEIN_CASES} cases", "BERNSTEIN_CASES")
     return known[root]
+
+
+def _operands(node: Expr) -> list[Expr]:
+    return [arg for arg in node.args if isinstance(arg, Expr)]
 
 
 def _always_divides(divisor: int, dividend: Expr) -> bool:

@@ -680,22 +680,14 @@ def _value(local: Any, form: Linear, place: Mapping[Expr, int], dividends: Seque
 def _quotients_of(form: Linear) -> tuple[list[tuple[Expr, Linear]], list[Expr]]:
     """The quotients by positive numbers in a form with their dividends, inner ones first; and all other terms."""
     dividends: dict[Expr, Linear] = {}
-    leaves: dict[Expr, None] = {}
-    finished: dict[Expr, None] = {}
-    waiting = list(form.terms)
-    while waiting:
-        e = waiting[-1]
-        if e.op is not ops.FLOORDIV or e.args[1].op is not ops.CONST or e.args[1].data <= 0:
-            leaves[waiting.pop()] = None
-            continue
-        if e not in dividends:
+
+    def inner(e: Expr) -> list[Expr]:
+        if e.op is ops.FLOORDIV and e.args[1].op is ops.CONST and e.args[1].data > 0 and e not in dividends:
             dividends[e] = Normalizer({}).form(e.args[0])
-        inner = [t for t in dividends[e].terms if t not in finished and t not in leaves]
-        if inner:
-            waiting += inner
-        else:
-            finished[waiting.pop()] = None
-    return [(e, dividends[e]) for e in finished], list(leaves)
+        return list(dividends[e].terms)[::-1] if e in dividends else []
+
+    terms = dag.postorder_by(list(form.terms)[::-1], inner)
+    return [(e, dividends[e]) for e in terms if e in dividends], [e for e in terms if e not in dividends]
 
 
 def _restore(text: str, names: tuple[str, ...], params: tuple[Expr, ...]) -> IslShape:

@@ -23,6 +23,7 @@ from intset.expr import Cond, Expr, Node, Var, as_expr, dag, ops
 from intset.expr.build import logical_and, logical_or, maximum, minimum, select
 from intset.expr.definedness import definedness
 from intset.expr.node import truth
+from intset.linear.assumptions import junction_args
 from intset.linear.canonical import Normalizer
 from intset.linear.form import Linear, atom
 from intset.linear.lattice import Lattice, everything
@@ -248,25 +249,15 @@ class Translation:
     def cond(self, normalizer: Normalizer, root: Cond) -> Set:
         """The isl set of the points where the canonical condition `root` holds."""
         m = session.isl()
-        done: dict[Node, Set] = {}
-        stack: list[Cond] = [root]
-        while stack:
-            node = stack[-1]
-            if node in done:
-                stack.pop()
-                continue
+        done: dict[Cond, Set] = {}
+        for node in dag.postorder_by((root,), junction_args):
             if node.op is ops.AND or node.op is ops.OR:
-                waiting = [arg for arg in node.args if arg not in done]
-                if waiting:
-                    stack.extend(waiting)
-                    continue
                 a, b = (done[arg] for arg in node.args)
                 done[node] = a.intersect(b) if node.op is ops.AND else a.union(b)
             elif node.op is ops.BOOL:
                 done[node] = m.Set.universe(self.space) if node.data else m.Set.empty(self.space)
             else:
                 done[node] = self._compared(normalizer, *normalizer.compared[node])
-            stack.pop()
         return done[root]
 
     def _compared(self, normalizer: Normalizer, kind: ops.Op, form: Linear) -> Set:
