@@ -146,13 +146,13 @@ class AutoDomain:
             return answer
 
         steps: list[Step[Bounds]] = [
-            *([(COST_OF_BITS, _BITS.name, lambda: _BITS.bounds(query), "")] if speaks_of_bits(query.exprs) else []),
+            *([(COST_OF_BITS, _BITS.name, lambda: bounds_by(query, _BITS), "")] if speaks_of_bits(query.exprs) else []),
             (COST_OF_FEW, "few points", lambda: points_bounds(query, FEW_POINTS), "FEW_POINTS"),
             (COST_OF_FEW, "brief search", partial(searched, is_brief=True), "points"),
             (COST_OF_LINES, "lines", nonlinear, "LINES"),
             (COST_OF_SETS, "", strongest_bounds, ""),
             (COST_OF_POINTS, "search", partial(searched, is_brief=False), "points"),
-            (COST_OF_POINTS, _POINTS.name, lambda: _POINTS.bounds(query), "points"),
+            (COST_OF_POINTS, _POINTS.name, lambda: bounds_by(query, _POINTS), "points"),
         ]
         found = _first_certified(steps, lambda domain: bounds_by(query, domain), lambda answer: answer.is_tight)
         return self._best_of(query, cheap, best[0]) if found is None else found

@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 from intset.arithmetic import strided
 from intset.domains.query import Query
-from intset.domains.sets.base import Bounds, IntSet, empty_set
+from intset.domains.sets.base import IntSet, empty_set
 from intset.expr import Expr, Var, dag, ops
 from intset.linear.canonical import Normalizer
 from intset.linear.form import Linear, atom, factors
@@ -72,10 +72,6 @@ class ValueDomain(Generic[V]):
         if query.is_empty:
             return empty_set(self.name)
         return self.represent(self.value(query))
-
-    def bounds(self, query: Query) -> Bounds:
-        answer = self.image(query)
-        return Bounds(*answer.ends(), answer.is_tight, self.name, answer.notes)
 
     def value(self, query: Query) -> V:
         """The abstract value of the query's only expression."""

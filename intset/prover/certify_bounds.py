@@ -190,13 +190,10 @@ def _choices(limits: Sequence[Range | None], var: Var, point: Mapping[Expr, int]
             if at_point is not None:
                 distance = value - at_point
                 near.setdefault(abs(distance), []).append(limit + distance if distance else limit)
-    for distance in sorted(near):
-        if distance == 0:
-            yield from near[distance]
+    yield from near.pop(0, ())
     yield const(value)
     for distance in sorted(near):
-        if distance:
-            yield from near[distance]
+        yield from near[distance]
 
 
 def _in_sizes(variables: list[Var], chosen: tuple[Expr, ...]) -> dict[Var, Expr]:

@@ -12,6 +12,7 @@ from math import gcd
 from typing import Any, ClassVar, NamedTuple, TypeGuard, TypeVar
 
 from intset.config import CHEAPEST, Configured, all_as_configured, as_configured
+from intset.domains.query import Query
 from intset.domains.sets.bounds import (
     DimensionBounds,
     Pair,
@@ -27,7 +28,16 @@ from intset.domains.sets.bounds import (
     shape_at,
     shape_of_conditions,
 )
-from intset.domains.sets.ends import Bounds, End, as_end, as_number, by_parameter, end_at, placed_conditions
+from intset.domains.sets.ends import (
+    Bounds,
+    End,
+    as_end,
+    as_number,
+    by_parameter,
+    end_at,
+    numeric_ends,
+    placed_conditions,
+)
 from intset.errors import BudgetError, InputError, UndecidedError
 from intset.expr import Cond, Expr, IntLike, Var, arguments, as_expr, const, constant_value, dag, ops, shown
 from intset.expr.build import logical_and, maximum, select
@@ -616,6 +626,11 @@ def _combined(
 def bounds_of(s: IntSet) -> Bounds:
     """The ends of a set as `Bounds`."""
     return Bounds(*s.ends(), s.is_tight, s.by, s.notes)
+
+
+def outer_interval(query: Query, by: str, note: str) -> IntervalSet:
+    """The interval of the linear form around an image that a domain does not represent."""
+    return IntervalSet(*numeric_ends(*query.known.bounds(query.forms[0])), by, notes=(note,))
 
 
 def empty_set(by: str, notes: Sequence[str] = ()) -> IntervalSet:

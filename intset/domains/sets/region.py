@@ -412,11 +412,11 @@ class ProductRegion(Region):
 
     @property
     def box(self) -> tuple[Range, ...]:
-        return tuple(range_between(*self._ends_of(k, s)) for k, s in enumerate(self.sets))
-
-    def _ends_of(self, k: int, s: IntSet) -> Pair:
-        alone = None if s.is_tight else self.coordinate_bounds
-        return s.ends() if alone is None else tightest(s.ends(), alone[k])
+        ends = [s.ends() for s in self.sets]
+        for k, s in enumerate(self.sets):
+            if self.coordinate_bounds is not None and not s.is_tight:
+                ends[k] = tightest(ends[k], self.coordinate_bounds[k])
+        return tuple(range_between(*pair) for pair in ends)
 
     def count(self) -> int | Infinity | Expr:
         if (found := self._count_of_preimage()) is not None:
@@ -664,10 +664,8 @@ class Relation(Configured):
         return [int(x) for x in self._pair(source, target)] in self.pairs
 
     def _pair(self, source: Sequence[IntLike], target: Sequence[IntLike]) -> list[Expr]:
-        source, target = (
-            arguments.listed(source, "the source", "a point"),
-            arguments.listed(target, "the target", "a point"),
-        )
+        source = arguments.listed(source, "the source", "a point")
+        target = arguments.listed(target, "the target", "a point")
         if len(source) != self.sources or len(target) != self.targets:
             raise InputError(
                 f"a pair has {self.sources} and {self.targets} coordinates, not {len(source)}, {len(target)}"
