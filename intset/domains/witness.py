@@ -469,13 +469,9 @@ class _LocalSearch:
 
     def _toward(self, number: int, v: Var) -> Iterator[int]:
         """Where the line through two values of the difference of the sides is zero."""
-        stack = [self.conditions[number]]
-        while stack:
-            part = stack.pop()
-            if part.op in (ops.AND, ops.OR, ops.NOT):
-                stack.extend(part.args)
-                continue
-            if part.op is ops.BOOL or not all(isinstance(arg, Expr) for arg in part.args):
+        parts = dag.reachable((self.conditions[number],), lambda c: [a for a in c.args[::-1] if isinstance(a, Cond)])
+        for part in parts:
+            if part.op not in ops.COMPARISONS:
                 continue
             a, b = part.args
             old = self.point[v]

@@ -408,21 +408,6 @@ class IslShape(Shape):
         current = session.coalesced(self.get())
         return product_of(current, self.ordered_params(current))
 
-    def loops(self, names: Sequence[Var]) -> list[Product] | None:
-        every = self.get()
-        dims, first = every.dim(SET), every.dim(PARAM)
-        found = []
-        for k in range(dims):
-            line = every.project_out(SET, k + 1, dims - k - 1)
-            line = line.move_dims(PARAM, first, SET, 0, k)
-            for j, name in enumerate(names[:k]):
-                line = line.set_dim_name(PARAM, first + j, param_name(name))
-            side = IslShape(line, (*self.params, *names[:k])).product()
-            if side is None:
-                return None
-            found.append(side)
-        return found
-
     def widest(self, k: int, varying: Collection[Expr]) -> Expr | None:
         """The largest extent, by the differences of all pairs of values; valid if some instance is nonempty."""
         m = session.isl()
