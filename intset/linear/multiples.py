@@ -177,8 +177,6 @@ def exact_quotient(dividend: Linear, divisor: Linear) -> Linear | None:
     if divisor.is_const:
         exact = divisor.const and dividend.const % divisor.const == 0 and dividend.content() % divisor.const == 0
         return dividend.divided(divisor.const) if exact else None
-    if len(divisor.terms) == 1 and not divisor.const:
-        return _exact_quotient_by_monomial(dividend, divisor)
     lead = min(divisor.terms, key=_lexicographic)
     own, scale = factors(lead), divisor.terms[lead]
     quotient = ZERO
@@ -194,23 +192,6 @@ def exact_quotient(dividend: Linear, divisor: Linear) -> Linear | None:
         quotient = quotient.plus(part)
         dividend = dividend.minus(part.times(divisor))
     return None
-
-
-def _exact_quotient_by_monomial(dividend: Linear, divisor: Linear) -> Linear | None:
-    ((unit, scale),) = divisor.terms.items()
-    if dividend.const or len(dividend.terms) > QUOTIENT_TERMS:
-        return None
-    own = factors(unit)
-    total, terms = 0, dict[Expr, int]()
-    for e, k in dividend.terms.items():
-        left = factors(e)
-        if k % scale or not all([take_out(left, part) for part in own]):  # noqa: C419  # hot
-            return None
-        if left:
-            terms[monomial_of(left)] = k // scale
-        else:
-            total = k // scale
-    return Linear(total, terms)
 
 
 def _lexicographic(monomial: Expr) -> tuple[Key, ...]:
