@@ -89,21 +89,11 @@ def agree_on_loads(nodes: Iterable[Node], point: Point) -> None:
 
 def in_domain(query: Query, point: Point) -> bool:
     """Whether a complete point lies in the ranges of its variables and satisfies the facts."""
-    for var in [v for v in point if isinstance(v, Var)]:
-        if not is_declared(var, point[var]):
-            return False
-        limits = query.ranges.get(var)
-        if limits is None:
-            continue
-        if limits.ends is not None:
-            if not limits.ends[0] <= point[var] <= limits.ends[1]:
-                return False
-            continue
-        if isinstance(limits.min, Expr) and point[var] < evaluate(limits.min, point):
-            return False
-        if isinstance(limits.max, Expr) and point[var] > evaluate(limits.max, point):
-            return False
-    return all(evaluate(fact, point) for fact in query.facts)
+    variables = [v for v in point if isinstance(v, Var)]
+    if not all(is_declared(v, point[v]) for v in variables):
+        return False
+    limits = (cond for v in variables if v in query.ranges for cond in range_conditions(v, query.ranges[v]))
+    return all(evaluate(cond, point) for cond in (*limits, *query.facts))
 
 
 def complete(query: Query, point: Point) -> None:

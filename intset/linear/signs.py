@@ -414,9 +414,7 @@ def _settled(known: Normalizer, member: Member, waiting: dict[Expr, Linear], lat
     waiting: the remaining equated sizes; each entered size is removed.
     later: variables without a value so far.
     """
-    progress = True
-    while progress:
-        progress = False
+    for _ in range(len(waiting)):  # one may use others
         for e, form in list(waiting.items()):
             if any(v in later or v in waiting for term in form.terms for v in term.free_vars()):
                 continue
@@ -427,7 +425,6 @@ def _settled(known: Normalizer, member: Member, waiting: dict[Expr, Linear], lat
                 return False
             member.enter(e, value)
             del waiting[e]
-            progress = True
     return True
 
 

@@ -373,17 +373,13 @@ class Reader:
         self._quotients: dict[int, _Quotient] = {}
         self.remainders: dict[Expr, _Quotient] = {}
         waiting = {k: owner.get_div(k) for k in range(owner.dim(DIV))}
-        # A division may use others; their order is not specified.
-        progress = True
-        while waiting and progress:
-            progress = False
+        for _ in range(len(waiting)):  # a division may use others; their order is not specified
             for k, aff in list(waiting.items()):
                 dividend = None if aff.is_nan() else self.form(aff, IN)
                 if dividend is not None:
                     divisor = session.number(aff.get_denominator_val())
                     self._quotients[k] = _Quotient(dividend, divisor, dividend.expr() // divisor)
                     del waiting[k]
-                    progress = True
 
     def form(self, affine: Any, kind: Any) -> Linear | None:
         """The numerator of an Aff (`kind` `in_`) or Constraint (`set`); `None` with an undefined division."""
