@@ -22,7 +22,7 @@ from typing import Final, NamedTuple, TypeAlias
 from intset.context import Context
 from intset.domains.ranked import strongest
 from intset.domains.sets.bounds import check_countable, count_of, own_budget, refusing
-from intset.domains.sets.ends import sum_of_counts
+from intset.domains.sets.ends import as_number, sum_of_counts
 from intset.domains.sets.region import Region
 from intset.errors import CountError, InputError, IntSetError
 from intset.expr import Expr, IntLike, ShapeVar, Var, arguments, as_expr, constant_value, dag, shown
@@ -165,13 +165,8 @@ def upper_bound(count: IntLike | Infinity, ctx: Context) -> UpperBound:
     if found is not None and found.is_tight:
         return found
     bounds = ctx.bounds(e)
-    plain = UpperBound(_plain(bounds[1]), bounds.is_tight)
+    plain = UpperBound(as_number(bounds[1]), bounds.is_tight)
     return plain if found is None or plain.is_tight else found
-
-
-def _plain(end: int | Expr | Infinity) -> int | Expr | Infinity:
-    value = end if isinstance(end, Infinity) else constant_value(as_expr(end))
-    return end if value is None else value
 
 
 def _bernstein(e: Expr, ctx: Context) -> UpperBound | None:
@@ -188,7 +183,7 @@ def _bernstein(e: Expr, ctx: Context) -> UpperBound | None:
     for piece, values in zip(reversed(found[:-1]), reversed(needed[:-1]), strict=True):
         value = select(piece.where, maximum(*values), value)
     is_tight = points.is_exact and all(all(values.values()) for values in needed)
-    return UpperBound(_plain(ctx.simplify(value)), is_tight)
+    return UpperBound(as_number(ctx.simplify(value)), is_tight)
 
 
 def _needed(piece: Ceiling, ctx: Context) -> dict[Expr, bool]:

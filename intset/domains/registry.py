@@ -167,9 +167,7 @@ class Guarded(GuardedRegions):
             return IntervalSet(NEG_INF, POS_INF, self.name, notes=(f"{self.name} gave up: {error}",))
         if not isinstance(answer, IntSet):
             self._refuse("image", answer, "an IntSet")
-        if self._check_set("image", answer, query):
-            return self._crossed_set(query)
-        return answer
+        return self._crossed_set(query) if self._check_set("image", answer, query) else answer
 
     def _bounds(self, query: Query) -> Bounds:
         try:
