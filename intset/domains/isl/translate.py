@@ -36,8 +36,8 @@ if TYPE_CHECKING:
 FRESH_TERMS: Final = 16  # of a question; with more, isl is not asked
 ISL_NESTING: Final = 6  # divisions nested deeper than this are relaxed: isl's time explodes there
 
-_Step: TypeAlias = tuple[Any, ...]
-_Steps: TypeAlias = tuple[_Step, ...]
+_IslCall: TypeAlias = tuple[Any, ...]
+_Steps: TypeAlias = tuple[_IslCall, ...]
 _PIECEWISE: dict[ops.Op, Callable[..., Any]] = {
     ops.MIN: lambda a, b: a.min(b),
     ops.MAX: lambda a, b: a.max(b),
@@ -166,7 +166,7 @@ class Translation:
 
     def _domain(self) -> Set:
         m = session.isl()
-        limits: list[_Step] = []
+        limits: list[_IslCall] = []
         for k, e in enumerate(self.dims):
             limits += _limits(SET, k, self.known.atom_bounds(e))
         for k, param in enumerate(self._sizes):
@@ -187,7 +187,7 @@ class Translation:
 
     # -- functions ----------------------------------------------------------------------------------------------
 
-    def mapped(self, form: Linear, *steps: _Step) -> Any:
+    def mapped(self, form: Linear, *steps: _IslCall) -> Any:
         """The isl `Map` from points to values of `form`, after further method calls `steps`."""
         return self._affine(self.known, form, (("Map.from_aff",), *steps), (("Map.from_pw_aff",), *steps))
 
@@ -196,7 +196,7 @@ class Translation:
     ) -> Any:
         """The isl `Aff` or `PwAff` that equals `form` on the domain, after further method calls `steps`."""
         m = session.isl()
-        rows: list[_Step] = []
+        rows: list[_IslCall] = []
         parts: list[Any] = []
         for e, k in form.terms.items():
             place = self._position.get(e)
@@ -302,7 +302,7 @@ def param_name(param: Expr) -> str:
     return session.named(f"q{number}")
 
 
-def _limits(kind: int, position: int, interval: Any) -> list[_Step]:
+def _limits(kind: int, position: int, interval: Any) -> list[_IslCall]:
     """The method calls that bound a dimension by an interval."""
     low, high = interval or (None, None)
     found = [("lower_bound_val", kind, position, session.val(low))] if low is not None else []
