@@ -11,13 +11,14 @@ import pytest
 
 from intset import Context, IntSet, Range, Var, evaluate
 from intset.arithmetic import strided
-from intset.arithmetic.strided import BOTTOM, TOP, WIDEST_SHIFT, Strided, StridedInterval, contains, leq
+from intset.arithmetic.strided import BOTTOM, TOP, WIDEST_SHIFT, Strided, StridedInterval
 from intset.domains.stride import TRANSFER, ModularDomain
 from intset.expr import ops
 from intset.expr.node import as_expr
 from intset.expr.ops import Op
 from intset.infinity import Infinity
 from intset.testing.contexts import UNARY, all_congruences, alpha_congruence, gamma_congruence, gamma_strided, image
+from tests.intset.domains.strided_sets import contains, leq
 from tests.strategies.contexts import PRESBURGER, Drawn, contexts
 from tests.sweeps import sampled
 

@@ -10,6 +10,7 @@ import pytest
 
 from intset.arithmetic import multistride, strided
 from intset.arithmetic.multistride import BOTTOM, MultiStride, StrideTerm, make
+from tests.intset.domains.strided_sets import contains
 
 
 def gamma(base: int, terms: tuple[StrideTerm, ...] | list[StrideTerm]) -> set[int]:
@@ -58,7 +59,7 @@ def test_shape() -> None:
     for a, points in SETS:
         assert (multistride.lowest(a), multistride.highest(a)) == (min(points), max(points))
         around = multistride.enclosing(a)
-        assert all(strided.contains(around, x) for x in points) and around == strided.make(*(around or ()))
+        assert all(contains(around, x) for x in points) and around == strided.make(*(around or ()))
         assert around is not None and (len(a[1]) > 1) == (strided.count(around) != len(points))
 
 

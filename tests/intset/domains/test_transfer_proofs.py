@@ -220,7 +220,7 @@ LISTED: dict[str, str] = {
     **because(FORMS, "bounds", "atom_bounds _declared _constant_division_bounds _select_bounds _product_bounds"),
     **because(FORMS, "bounds", "scaled_by_sizes by_dividends"),
     **because(WINDOW, "strided", "make at_least at_most meet minimum maximum absolute"),
-    **because(LATTICE, "strided", "count contains leq"),
+    **because(LATTICE, "strided", "count"),
     **because(LOOP, "strided", "floormod_by smallest_mod largest_mod"),
     **because(DIVISORS, "strided", "floordiv _floordiv_positive quotients ceildiv truncdiv _truncdiv_nonneg"),
     **because(DIVISORS, "strided", "floormod _floormod_positive _remainders truncmod _truncmod_nonneg"),
