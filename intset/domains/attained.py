@@ -120,7 +120,11 @@ def symbolic_bounds(query: Query, form: Linear) -> Bounds:
     tight = True
     for side, toward in ((-1, symbolic.lowest), (1, symbolic.highest)):
         end = toward(known, form, relaxed)
-        candidates = [] if end.form is None else [end.form]
+        if not end.attained and (joined := _end_of_quotient(query, form, side)) is not None:
+            end = joined if joined.attained else end
+            candidates = [e.form for e in ((end,) if joined.attained else (end, joined)) if e.form is not None]
+        else:
+            candidates = [] if end.form is None else [end.form]
         attained = end.attained
         if touched:
             attained = False
@@ -151,6 +155,19 @@ def symbolic_bounds(query: Query, form: Linear) -> Bounds:
             same = chosen[0] is low and chosen[1] is high
             return Bounds(chosen[0], chosen[1], attained and same and not touched, CHEAPEST)
     return Bounds(ends[0], ends[1], tight, CHEAPEST)
+
+
+def _end_of_quotient(query: Query, form: Linear, side: int) -> symbolic.SymbolicEnd | None:
+    """An end of `x // d + y`, read as `(x + d*y) // d`, in which terms may cancel; `None` for other forms."""
+    known = query.known
+    joined = division.as_quotient(known, form)
+    if joined is None or not known.is_positive(joined[1]) or joined[1].is_const:
+        return None
+    dividend, divisor = joined
+    if any(map(query.is_quantified, dag.free_vars(*divisor.terms))):
+        return None
+    end = (symbolic.lowest if side < 0 else symbolic.highest)(known, dividend, query.is_quantified)
+    return None if end.form is None else symbolic.SymbolicEnd(division.floordiv(known, end.form, divisor), end.place)
 
 
 def _is_touched(query: Query, form: Linear) -> bool:
