@@ -9,6 +9,7 @@ sizes: `io*t + ii`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from typing import Any, Final, NamedTuple, TypeVar
 
 from intset.budgets import CACHED_ANSWERS
@@ -61,8 +62,6 @@ class Frame:
     requires: tuple[Cond, ...] = ()
     running: tuple[Cond, ...] = ()
     conditions: tuple[Cond, ...] = ()
-    _fingerprint: tuple[object, ...] | None = None
-    _sized: bool | None = None
     # Lazily computed frames in a 1-tuple; `None` in it stands for this frame, to avoid a reference cycle.
     _bounded: tuple[Frame | None, ...] = ()
     _tightened: tuple[Frame | None, ...] = ()
@@ -110,18 +109,15 @@ class Frame:
         table, ends = checked_ranges(ranges)
         return cls(table, (*ends, *facts))
 
-    @property
+    @cached_property
     def fingerprint(self) -> tuple[object, ...]:
         """Ranges and facts as a key, compared part by part by identity; equal for equal scopes."""
-        fingerprint = self._fingerprint
-        if fingerprint is None:
-            parts: list[object] = [len(self.ranges)]
-            for var, limits in self.ranges.items():
-                parts += (var, limits.min, limits.extent)
-            for fact in self.facts:
-                parts += (fact.condition, fact.provenance)
-            fingerprint = self._fingerprint = tuple(parts)
-        return fingerprint
+        parts: list[object] = [len(self.ranges)]
+        for var, limits in self.ranges.items():
+            parts += (var, limits.min, limits.extent)
+        for fact in self.facts:
+            parts += (fact.condition, fact.provenance)
+        return tuple(parts)
 
     def extended(self, ranges: Mapping[Var, Range | None], facts: tuple[Fact, ...]) -> Frame:
         """The frame with further variables and facts; `self` without any."""
@@ -185,14 +181,13 @@ class Frame:
         """A frame of equal ranges under other facts."""
         return Frame(self.ranges, facts)
 
-    @property
+    @cached_property
     def speaks_of_sizes(self) -> bool:
         """Whether ranges or facts mention parameters, or ranges mention other variables."""
-        sized = self._sized
-        if sized is None:
-            limits, ranges = self.base.assumptions.limits, self.ranges
-            sized = self._sized = bool(limits) or any(v not in ranges for c in self.conditions for v in c.free_vars())
-        return sized
+        ranges = self.ranges
+        return bool(self.base.assumptions.limits) or any(
+            v not in ranges for c in self.conditions for v in c.free_vars()
+        )
 
     @property
     def bounded(self) -> Frame:
@@ -463,14 +458,14 @@ def _guarded_sums(frame: Frame, kept: Sequence[Var]) -> Iterator[MixedRadix]:
             *form.terms
         ):
             continue
-        total = _mixed_radix(frame, form, own)
+        total = mixed_radix(frame.known, form, own)
         if total is not None:
             yield total
 
 
-def _mixed_radix(frame: Frame, form: Linear, variables: Sequence[Var]) -> MixedRadix | None:
+def mixed_radix(known: Normalizer, form: Linear, variables: Sequence[Var]) -> MixedRadix | None:
     """The part of `form` over these variables as a mixed-radix sum; `None` if its values may have gaps."""
-    known, p = frame.known, poly_of(form)
+    p = poly_of(form)
     waiting: dict[Var, Linear] = {}
     for v in variables:
         parts = split(p, v)

@@ -30,10 +30,9 @@ from intset.expr.storage import plain_ends
 
 MOST_NODES = 128  # of an expression whose sums are taken apart
 MOST_POINTS = 1 << 18
-FEW_POINTS = 1 << 11  # points of a box that is enumerated whole, or of one case
+FEW_POINTS = 1 << 11  # points of a box that is enumerated whole
 SAMPLES = 1 << 9  # points at which the ends of dependent operands are looked for
 STEPS = 1 << 21  # points times nodes of one enumeration
-CASES = 64  # of variables that operands share
 LONGEST = 1 << 256  # an end beyond takes the general road, which has a budget for long numbers
 SHORT_ARRAY = 1 << 9  # numbers whose remainders numpy takes one by one, which costs less than three operations
 WIDE = 1 << 40  # the largest number in an enumeration: sums of multiples stay within 63 bits
@@ -110,8 +109,6 @@ def ends(
             return low, high, True
         if found is None and (exact := _of_dependent(root, rows, points)) is not None:
             found = exact[:2]
-        if found is None:
-            found = _by_cases(root, rows, ranges, min(points, CASES))
     except (NoRuleError, RecursionError):
         return None
     return None if found is None else (*found, found == (low, high))
@@ -278,16 +275,15 @@ def _floormod(x: ValueRow, y: ValueRow) -> ValueRow:
     return lowest, highest, 0, common, free, least, most
 
 
-def _truncdiv(x: ValueRow, y: ValueRow) -> ValueRow:
-    if x[0] < 0:
-        raise NoRuleError
-    return _floordiv(x, y)
+def _truncated(rule: Callable[[ValueRow, ValueRow], ValueRow]) -> Callable[[ValueRow, ValueRow], ValueRow]:
+    """The rule of a division that rounds to 0: that of floor division, for a dividend that is not negative."""
 
+    def row(x: ValueRow, y: ValueRow) -> ValueRow:
+        if x[0] < 0:
+            raise NoRuleError
+        return rule(x, y)
 
-def _truncmod(x: ValueRow, y: ValueRow) -> ValueRow:
-    if x[0] < 0:
-        raise NoRuleError
-    return _floormod(x, y)
+    return row
 
 
 def _minimum(x: ValueRow, y: ValueRow) -> ValueRow:
@@ -358,8 +354,8 @@ RULES: Mapping[Op, Callable[..., ValueRow]] = {
     ops.FLOORDIV: _floordiv,
     ops.FLOORMOD: _floormod,
     ops.CEILDIV: _ceildiv,
-    ops.TRUNCDIV: _truncdiv,
-    ops.TRUNCMOD: _truncmod,
+    ops.TRUNCDIV: _truncated(_floordiv),
+    ops.TRUNCMOD: _truncated(_floormod),
     ops.MIN: _minimum,
     ops.MAX: _maximum,
     ops.SELECT: _select,
@@ -369,8 +365,8 @@ RULES: Mapping[Op, Callable[..., ValueRow]] = {
     ops.GE: lambda x, y: _le(y, x),
     ops.EQ: _eq,
     ops.NE: lambda x, y: _not(_eq(x, y)),
-    ops.AND: lambda x, y: _minimum(x, y),
-    ops.OR: lambda x, y: _maximum(x, y),
+    ops.AND: _minimum,
+    ops.OR: _maximum,
     ops.NOT: _not,
 }
 COMPARED = frozenset((ops.LT, ops.LE, ops.GT, ops.GE, ops.EQ, ops.NE))
@@ -401,31 +397,6 @@ def _of_dependent(root: Node, rows: ValueRows, points: int) -> ValueRow | None:
     if len(rows) > MOST_NODES:
         return None
     return _Dependent(rows, points).row(root)
-
-
-def _by_cases(root: Node, rows: ValueRows, ranges: BoxRanges, cases: int) -> tuple[int, int] | None:
-    """Both ends of a node over all values of the shared variable with the fewest values, case by case."""
-    shared = 0
-    for node, row in rows.items():
-        if not row[2] and len(node.args) > 1:
-            shared |= rows[node.args[0]][4] & rows[node.args[1]][4]
-    if not shared or len(rows) > MOST_NODES:
-        return None
-    var = min([node for node in _variables(rows) if rows[node][4] & shared], key=lambda v: rows[v][1] - rows[v][0])
-    first, last = rows[var][:2]
-    if last - first >= cases:
-        return None
-    both: list[tuple[int, int]] = []
-    for value in range(first, last + 1):
-        inside = {**ranges, var: Range(value, 1)}
-        own = ValueRows()
-        row = _row(root, own, inside)
-        exact = row if row[2] else _Dependent(own, FEW_POINTS).row(root)
-        ends = exact[:2] if exact else _by_cases(root, own, inside, cases // (last - first + 1))
-        if ends is None:
-            return None
-        both.append(ends)
-    return min(ends[0] for ends in both), max(ends[1] for ends in both)
 
 
 class _Dependent:

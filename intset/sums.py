@@ -21,11 +21,12 @@ from typing import Final, NamedTuple, TypeAlias
 
 from intset.context import Context
 from intset.domains.ranked import strongest
-from intset.domains.sets.bounds import check_countable, count_of, own_budget
+from intset.domains.sets.bounds import check_countable, count_of, own_budget, refusing
+from intset.domains.sets.ends import as_number, sum_of_counts
 from intset.domains.sets.region import Region
-from intset.errors import BudgetError, CountError, InputError, IntSetError
+from intset.errors import CountError, InputError, IntSetError
 from intset.expr import Expr, IntLike, ShapeVar, Var, arguments, as_expr, constant_value, dag, shown
-from intset.expr.build import logical_and, maximum, select, sum_of
+from intset.expr.build import logical_and, maximum, select
 from intset.expr.definedness import is_partial
 from intset.infinity import Infinity
 from intset.linear.canonical import Normalizer
@@ -60,7 +61,7 @@ def sum_over(weight: Weight, region: Region, point: Sequence[Var] | None = None)
         return 0
     if is_partial(e):
         raise CountError(f"the weight {shown(e)} may be undefined")
-    try:
+    with refusing(CountError, "the sum has no closed form here"):
         inside = strongest().everything(points.dims).intersect(points.shape)
         form = Normalizer({}).form(e)
         terms = [_times(form.const, _sum_of((), inside, fresh))] if form.const else []
@@ -69,11 +70,7 @@ def sum_over(weight: Weight, region: Region, point: Sequence[Var] | None = None)
             varying = [f for f in every if any(v in fresh for v in dag.free_vars(f))]
             outside = [f for f in every if not any(f is v for v in varying)]
             terms.append(prod(outside, start=_times(coefficient, _sum_of(varying, inside, fresh))))
-    except BudgetError as error:
-        raise CountError(f"the sum has no closed form here: {error}") from error
-    known = sum(value for t in terms if (value := constant_value(as_expr(t))) is not None)
-    rest = [as_expr(t) for t in terms if constant_value(as_expr(t)) is None]
-    return sum_of([*rest, known] if known else rest) if rest else known
+    return sum_of_counts(terms)
 
 
 def _times(factor: int, total: int | Expr) -> int | Expr:
@@ -108,7 +105,7 @@ def _over(weight: Weight, region: Region, point: Sequence[Var] | None, fresh: Se
 def _sum_of(weights: Sequence[Expr], inside: Shape, point: Sequence[Var]) -> int | Expr:
     """The sum of the product of the weights."""
     extra = coordinates(len(weights), "w")
-    total: list[Expr] = []
+    total: list[int | Expr] = []
     for signs in product((1, -1), repeat=len(weights)):
         parts = [part for w, f, sign in zip(extra, weights, signs, strict=True) for part in (w >= 0, w < f * sign)]
         shape = inside
@@ -121,11 +118,8 @@ def _sum_of(weights: Sequence[Expr], inside: Shape, point: Sequence[Var]) -> int
         found = count_of(shape)
         if isinstance(found, Infinity):
             raise CountError("the region is infinite, and so is its sum")
-        total.append(as_expr(_times(prod(signs), found)))
-    numbers = [constant_value(e) for e in total]
-    known = sum(number for number in numbers if number is not None)
-    rest = [e for e, number in zip(total, numbers, strict=True) if number is None]
-    return sum_of([*rest, known] if known else rest) if rest else known
+        total.append(_times(prod(signs), found))
+    return sum_of_counts(total)
 
 
 # -- upper bounds ------------------------------------------------------------------------------------------------------
@@ -171,13 +165,8 @@ def upper_bound(count: IntLike | Infinity, ctx: Context) -> UpperBound:
     if found is not None and found.is_tight:
         return found
     bounds = ctx.bounds(e)
-    plain = UpperBound(_plain(bounds[1]), bounds.is_tight)
+    plain = UpperBound(as_number(bounds[1]), bounds.is_tight)
     return plain if found is None or plain.is_tight else found
-
-
-def _plain(end: int | Expr | Infinity) -> int | Expr | Infinity:
-    value = end if isinstance(end, Infinity) else constant_value(as_expr(end))
-    return end if value is None else value
 
 
 def _bernstein(e: Expr, ctx: Context) -> UpperBound | None:
@@ -194,7 +183,7 @@ def _bernstein(e: Expr, ctx: Context) -> UpperBound | None:
     for piece, values in zip(reversed(found[:-1]), reversed(needed[:-1]), strict=True):
         value = select(piece.where, maximum(*values), value)
     is_tight = points.is_exact and all(all(values.values()) for values in needed)
-    return UpperBound(_plain(ctx.simplify(value)), is_tight)
+    return UpperBound(as_number(ctx.simplify(value)), is_tight)
 
 
 def _needed(piece: Ceiling, ctx: Context) -> dict[Expr, bool]:

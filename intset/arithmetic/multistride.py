@@ -4,11 +4,9 @@ A value is `(base, ((s1, e1), (s2, e2), ...))` with `0 < s1 < s2 < ...` and each
 under an affine expression, exactly. A single point is `(x, ())`, and `BOTTOM` is the empty set. `make` also fuses runs:
 `s*[0, e) + s*k*[0, f)` is the longer run `s*[0, e + k*(f-1))` where `k <= e`, so no two terms of a value fuse.
 
-A value is *superincreasing* when every stride exceeds what the strides before it reach together. Then each element has
-one representation, the elements are ordered as the tuples `(..., t2, t1)` are, and the value itself is unique: equal
-sets are equal tuples. Everything is cheap there. Elsewhere questions take search or a bitmap, bounded by a budget
-counted in steps or bits, and `None` says that the budget did not suffice (or, for a division, that the image is not
-shown to be a multi-stride set).
+Where every stride exceeds what the strides before it reach together, each element has one representation, and
+everything is cheap. Elsewhere questions take search or a bitmap, bounded by a budget counted in steps or bits, and
+`None` says that the budget did not suffice (or, for a division, that the image is not shown to be a multi-stride set).
 
 The one-stride case is `strided`, whose transformers the divisions fall back on.
 """
@@ -16,14 +14,13 @@ The one-stride case is `strided`, whose transformers the divisions fall back on.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from itertools import product
-from math import gcd, prod
+from math import gcd
 from typing import Final, TypeAlias
 
 from intset.arithmetic import strided
 
 MEMBER_SUMS: Final = 10_000  # partial sums of a membership search
-MEMBER_BITS: Final = 1 << 20  # bits of a bitmap that counts or compares elements
+MEMBER_BITS: Final = 1 << 20  # bits of a bitmap that counts elements
 
 StrideTerm: TypeAlias = tuple[int, int]
 MultiStride: TypeAlias = tuple[int, tuple[StrideTerm, ...]]
@@ -73,20 +70,6 @@ def highest(a: MultiStride) -> int | None:
     return None if a == BOTTOM else a[0] + reach(a[1])
 
 
-def is_interval(a: MultiStride) -> bool:
-    """Whether the set is a run of consecutive integers: fusing leaves such a run no second term."""
-    return all(s == 1 for s, _ in a[1])
-
-
-def is_superincreasing(a: MultiStride) -> bool:
-    below = 0
-    for s, e in a[1]:
-        if s <= below:
-            return False
-        below += s * (e - 1)
-    return a != BOTTOM
-
-
 def enclosing(a: MultiStride) -> strided.Strided:
     """The smallest strided interval that contains the set."""
     base, terms = a
@@ -100,7 +83,7 @@ def contains(a: MultiStride, x: int, steps: int = MEMBER_SUMS) -> bool | None:
     """Membership of `x`; `None` after `steps` partial sums, which one or two terms never need.
 
     Search by descending strides: the rest must lie within reach of the smaller strides, in a residue class of their
-    greatest common divisor. Superincreasing values leave at most one choice (greedy); other searches memoize sums.
+    greatest common divisor. Strides that exceed the reach of those before leave at most one choice.
     """
     base, terms = a
     if not terms or a == BOTTOM:
@@ -191,51 +174,12 @@ def _bitmap(terms: Iterable[StrideTerm], g: int = 1) -> int:
     return bitmap
 
 
-def elements(a: MultiStride, limit: int) -> Iterable[int] | None:
-    """The elements in ascending order; `None` for more than `limit`."""
-    if a == BOTTOM:
-        return ()
-    base, terms = a
-    if any(e > limit for _, e in terms):
-        return None
-    if is_superincreasing(a):
-        steps = (range(0, s * e, s) for s, e in reversed(terms))
-        return (base + sum(t) for t in product(*steps)) if prod(e for _, e in terms) <= limit else None
-    sums = {base}
-    for s, e in terms:
-        start = tuple(sums)
-        for t in range(s, s * e, s):
-            sums.update([x + t for x in start])
-            if len(sums) > limit:
-                return None
-    return sorted(sums)
-
-
-def equal(a: MultiStride, b: MultiStride, bits: int = MEMBER_BITS) -> bool | None:
-    """Whether both are the same set. None where neither form is unique and the bitmap would exceed `bits`."""
-    if a == b:
-        return True
-    if enclosing(a) != enclosing(b) or (is_superincreasing(a) and is_superincreasing(b)):
-        return False
-    g = gcd(*(s for s, _ in a[1]))
-    return _bitmap(a[1], g) == _bitmap(b[1], g) if reach(a[1]) < bits * g else None
-
-
 # --- images that are always exact -------------------------------------------------------------------------------------
-
-
-def translate(a: MultiStride, c: int) -> MultiStride:
-    return a if a == BOTTOM else (a[0] + c, a[1])
 
 
 def scale(a: MultiStride, c: int) -> MultiStride:
     """{c*x : x in a}."""
     return a if a == BOTTOM else make(a[0] * c, [(s * c, e) for s, e in a[1]])
-
-
-def add(a: MultiStride, b: MultiStride) -> MultiStride:
-    """{x + y : x in a, y in b}."""
-    return BOTTOM if BOTTOM in (a, b) else make(a[0] + b[0], a[1] + b[1])
 
 
 # --- division by a constant: exact, or None ---------------------------------------------------------------------------

@@ -88,22 +88,6 @@ def count(a: Strided) -> int | None:
     return None if lo is None or hi is None else (hi - lo) // m + 1 if m else 1
 
 
-def contains(a: Strided, x: int) -> bool:
-    if a is None:
-        return False
-    lo, hi, m, r = a
-    return (lo is None or lo <= x) and (hi is None or x <= hi) and (m == 0 or x % m == r)
-
-
-def leq(a: Strided, b: Strided) -> bool:
-    """Whether `a` is a subset of `b`."""
-    if a is None or b is None:
-        return a is None
-    (al, ah, m, r), (bl, bh, n, s) = a, b
-    inside = (bl is None or (al is not None and bl <= al)) and (bh is None or (ah is not None and ah <= bh))
-    return inside and (m % n == 0 and (r - s) % n == 0 if n else m == 0)
-
-
 def join(a: Strided, b: Strided) -> Strided:
     """The smallest value that contains both."""
     if a is None or b is None:
@@ -161,13 +145,7 @@ def add(a: Strided, b: Strided) -> Strided:
 
 
 def sub(a: Strided, b: Strided) -> Strided:
-    if a is None or b is None:
-        return None
-    (al, ah, m, r), (bl, bh, n, s) = a, b
-    lo = None if al is None or bh is None else al - bh
-    hi = None if ah is None or bl is None else ah - bl
-    m = gcd(m, n)
-    return (lo, hi, m, (r - s) % m if m else r - s)
+    return add(a, neg(b))
 
 
 def neg(a: Strided) -> Strided:
@@ -178,10 +156,7 @@ def neg(a: Strided) -> Strided:
 
 
 def bitnot(a: Strided) -> Strided:
-    if a is None:
-        return None
-    lo, hi, m, r = a
-    return (None if hi is None else ~hi, None if lo is None else ~lo, m, ~r % m if m else ~r)  # -1 - a
+    return sub(const(-1), a)  # ~a = -1 - a
 
 
 def scale(a: Strided, c: int) -> Strided:
@@ -405,9 +380,7 @@ def largest_mod(a: int, b: int, m: int, n: int) -> int:
 
 def minimum(a: Strided, b: Strided) -> Strided:
     """Elements of either operand up to the largest element of the other."""
-    if a is None or b is None:
-        return None
-    return join(a if b[1] is None else at_most(a, b[1]), b if a[1] is None else at_most(b, a[1]))
+    return neg(maximum(neg(a), neg(b)))
 
 
 def maximum(a: Strided, b: Strided) -> Strided:

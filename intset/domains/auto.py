@@ -14,8 +14,7 @@ from typing import ClassVar, TypeVar
 
 from intset.budgets import FEW_POINTS
 from intset.config import Effort
-from intset.domains.bits import BitDomain
-from intset.domains.certified.attained import (
+from intset.domains.attained import (
     attained_ends,
     attained_on_box,
     has_parameters,
@@ -23,7 +22,7 @@ from intset.domains.certified.attained import (
     nonlinear_bounds,
     symbolic_bounds,
 )
-from intset.domains.certified.witness import is_attained
+from intset.domains.bits import BitDomain
 from intset.domains.interval import contiguous_image
 from intset.domains.points import PointsDomain, points_bounds, points_image
 from intset.domains.protocols import Costed, Domain
@@ -43,7 +42,8 @@ from intset.domains.sets.bounds import coordinate_bounds
 from intset.domains.sets.ends import Bounds, End, numeric_ends
 from intset.domains.sets.region import Region
 from intset.domains.stride import StridedDomain, StrideSet, structural_image
-from intset.expr import Expr, constant_value
+from intset.domains.witness import is_attained
+from intset.expr import Expr, const, constant_value
 from intset.expr.build import sum_of
 from intset.infinity import NEG_INF, POS_INF
 from intset.linear.bitforms import speaks_of_bits
@@ -146,13 +146,13 @@ class AutoDomain:
             return answer
 
         steps: list[Step[Bounds]] = [
-            *([(COST_OF_BITS, _BITS.name, lambda: _BITS.bounds(query), "")] if speaks_of_bits(query.exprs) else []),
+            *([(COST_OF_BITS, _BITS.name, lambda: bounds_by(query, _BITS), "")] if speaks_of_bits(query.exprs) else []),
             (COST_OF_FEW, "few points", lambda: points_bounds(query, FEW_POINTS), "FEW_POINTS"),
             (COST_OF_FEW, "brief search", partial(searched, is_brief=True), "points"),
             (COST_OF_LINES, "lines", nonlinear, "LINES"),
             (COST_OF_SETS, "", strongest_bounds, ""),
             (COST_OF_POINTS, "search", partial(searched, is_brief=False), "points"),
-            (COST_OF_POINTS, _POINTS.name, lambda: _POINTS.bounds(query), "points"),
+            (COST_OF_POINTS, _POINTS.name, lambda: bounds_by(query, _POINTS), "points"),
         ]
         found = _first_certified(steps, lambda domain: bounds_by(query, domain), lambda answer: answer.is_tight)
         return self._best_of(query, cheap, best[0]) if found is None else found
@@ -177,24 +177,19 @@ class AutoDomain:
         return Bounds(low, high, tight, "linear")
 
     def _best_of(self, query: Query, cheap: Bounds, exact: Bounds) -> Bounds:
-        """The tighter of two sound answers, end by end; tight if a witness attains each end."""
+        """The tighter of two sound answers, end by end."""
         ends: list[End] = []
-        certified = not has_parameters(query, query.forms[0])  # a witness proves nothing for all parameters
         for k, side in ((0, -1), (1, 1)):
             a, b = cheap[k], exact[k]
             numbers = [end.data for end in (a, b) if isinstance(end, Expr) and end.is_const]
-            if not numbers:
-                if isinstance(a, Expr) and isinstance(b, Expr):
-                    inwards = query.base.form(b).minus(query.base.form(a)).scale(-side)
-                    ends.append(b if query.base.is_nonneg(inwards) else a)
-                else:
-                    ends.append(a if isinstance(a, Expr) else b)
-                certified = False
-                continue
-            best = max(numbers) if side < 0 else min(numbers)
-            ends.append(Linear(best, {}).expr())
-            certified = certified and is_attained(query, best, side)
-        return Bounds(ends[0], ends[1], certified, exact.by, () if certified else exact.notes)
+            if numbers:
+                ends.append(const(max(numbers) if side < 0 else min(numbers)))
+            elif isinstance(a, Expr) and isinstance(b, Expr):
+                inwards = query.base.form(b).minus(query.base.form(a)).scale(-side)
+                ends.append(b if query.base.is_nonneg(inwards) else a)
+            else:
+                ends.append(a if isinstance(a, Expr) else b)
+        return Bounds(ends[0], ends[1], False, exact.by, exact.notes)
 
     def image(self, query: Query) -> IntSet:
         if query.is_empty:

@@ -8,9 +8,8 @@ from operator import xor
 from typing import Any, ClassVar
 
 from intset.domains.query import Query
-from intset.domains.sets.base import End, IntervalSet, IntSet, as_end, bounds_of, empty_set
+from intset.domains.sets.base import End, IntSet, as_end, empty_set, outer_interval
 from intset.domains.sets.bounds import check_countable
-from intset.domains.sets.ends import Bounds, numeric_ends
 from intset.expr import Cond, Expr, IntLike, as_expr, dag
 from intset.expr.build import logical_and
 from intset.linear.bitforms import CarryError, Columns, RowBasis, extreme
@@ -88,19 +87,13 @@ class BitDomain:
         try:
             form = columns.form(e)
         except CarryError as error:
-            return self._interval(query, f"no bits: {error}")
+            return outer_interval(query, self.name, f"no bits: {error}")
         if form.high:
-            return self._interval(query, "a term without a constant end")
+            return outer_interval(query, self.name, "a term without a constant end")
         reasons = tuple(f"{term} is known by its width alone: {why}" for term, why in columns.fresh.items())
         if not reasons and not _is_whole(query, e, columns):
             reasons = ("an extent is no power of two, or a fact or another variable limits a variable",)
         return BitSet(form.rows, self.name, is_exact=not reasons, notes=reasons)
-
-    def bounds(self, query: Query) -> Bounds:
-        return bounds_of(self.image(query))
-
-    def _interval(self, query: Query, reason: str) -> IntSet:
-        return IntervalSet(*numeric_ends(*query.known.bounds(query.forms[0])), by=self.name, notes=(reason,))
 
 
 def _is_whole(query: Query, e: Expr, columns: Columns) -> bool:

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from math import gcd
 from typing import Any, ClassVar
 
-from intset.domains.certified.witness import runs
 from intset.domains.query import Query
 from intset.domains.ranked import values_of
-from intset.domains.sets.base import End, IntervalSet, IntSet, StrideSum, as_end, bounds_of, empty_set
-from intset.domains.sets.ends import Bounds, numeric_ends
+from intset.domains.sets.base import End, IntSet, StrideSum, as_end, empty_set, outer_interval
+from intset.domains.sets.ends import Bounds
+from intset.domains.witness import runs
 from intset.expr import Cond, IntLike, as_expr
 from intset.expr.build import logical_or
 from intset.expr.node import as_int, truth
@@ -92,8 +92,4 @@ class PointsDomain:
         listed = points_image(query)
         if listed is not None:
             return listed
-        note = "the box is symbolic, unbounded or larger than the budget of points"
-        return IntervalSet(*numeric_ends(*query.known.bounds(query.forms[0])), self.name, notes=(note,))
-
-    def bounds(self, query: Query) -> Bounds:
-        return bounds_of(self.image(query))
+        return outer_interval(query, self.name, "the box is symbolic, unbounded or larger than the budget of points")

@@ -14,9 +14,9 @@ from importlib import metadata
 from typing import Any, ClassVar, Final, NoReturn
 
 from intset.config import BUILT_IN, entry_points
-from intset.domains.certified.witness import box_of, facts_hold, tuples_of
-from intset.domains.isl.engine import Isl
+from intset.domains.isl.presburger import Isl
 from intset.domains.query import Deciding, Installable, Points, Query, Regions
+from intset.domains.witness import box_of, facts_hold, tuples_of
 from intset.errors import BudgetError, DomainError
 from intset.expr import Cond, Node, Var
 from intset.regions.shape import Shape

@@ -21,7 +21,7 @@ from intset.domains import ranked
 from intset.domains.auto import AutoDomain
 from intset.domains.bits import BitDomain
 from intset.domains.interval import IntervalDomain
-from intset.domains.isl.engine import Isl
+from intset.domains.isl.presburger import Isl
 from intset.domains.points import PointsDomain
 from intset.domains.protocols import Domain, RankedDomain, Regions
 from intset.domains.query import Query
@@ -133,7 +133,10 @@ def domain_named(name: str) -> Domain:
             raise DomainError(f"the domain {shown(name)}: its plugin {point.value} has no method image(query)")
         return _loaded.setdefault(name, Guarded(loaded, name))
     parts = [domain_named(part.strip()) for part in name.split("*")]
-    return _products.setdefault(name, product_domain(parts, name))
+    tops = [part.strongest() if isinstance(part, RankedDomain) else part for part in parts]
+    engines = [top for top in tops if isinstance(top, Regions)]
+    product = ProductWithRegions(parts, name, engines) if engines else ProductDomain(parts, name)
+    return _products.setdefault(name, product)
 
 
 def regions_of(name: str) -> Regions | None:
@@ -164,9 +167,7 @@ class Guarded(GuardedRegions):
             return IntervalSet(NEG_INF, POS_INF, self.name, notes=(f"{self.name} gave up: {error}",))
         if not isinstance(answer, IntSet):
             self._refuse("image", answer, "an IntSet")
-        if self._check_set("image", answer, query):
-            return self._crossed_set(query)
-        return answer
+        return self._crossed_set(query) if self._check_set("image", answer, query) else answer
 
     def _bounds(self, query: Query) -> Bounds:
         try:
@@ -325,10 +326,3 @@ class ProductWithRegions(ProductDomain):
         region = region_of_points(query, self._top)
         region.coordinate_bounds = coordinate_bounds(query, self.bounds)
         return region
-
-
-def product_domain(parts: Sequence[Domain], name: str) -> ProductDomain:
-    """Build the product of several domains, with regions if a part has regions."""
-    tops = [part.strongest() if isinstance(part, RankedDomain) else part for part in parts]
-    engines = [top for top in tops if isinstance(top, Regions)]
-    return ProductWithRegions(parts, name, engines) if engines else ProductDomain(parts, name)

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Final
 
 from intset.arithmetic import multistride, strided
 from intset.arithmetic.strided import Strided
-from intset.domains.certified.attained import steps_of
+from intset.domains.attained import steps_of
 from intset.domains.query import Query
 from intset.domains.ranked import is_touched
 from intset.domains.sets.base import End, IntSet, StrideSum, as_end, empty_set

@@ -13,8 +13,8 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 from intset.arithmetic import strided
 from intset.domains.query import Query
-from intset.domains.sets.base import Bounds, IntSet, empty_set
-from intset.expr import Expr, Var, ops
+from intset.domains.sets.base import IntSet, empty_set
+from intset.expr import Expr, Var, dag, ops
 from intset.linear.canonical import Normalizer
 from intset.linear.form import Linear, atom, factors
 
@@ -73,10 +73,6 @@ class ValueDomain(Generic[V]):
             return empty_set(self.name)
         return self.represent(self.value(query))
 
-    def bounds(self, query: Query) -> Bounds:
-        answer = self.image(query)
-        return Bounds(*answer.ends(), answer.is_tight, self.name, answer.notes)
-
     def value(self, query: Query) -> V:
         """The abstract value of the query's only expression."""
         return Evaluation(self, query.known, congruences(query)).form(query.forms[0])
@@ -115,21 +111,15 @@ class Evaluation(Generic[V]):
     def atom(self, e: Any) -> V:
         """The value of one atom, computed bottom-up without recursion."""
         if e not in self._atoms:
-            stack = [e]
-            while stack:
-                waiting = [inner for inner in self._inner_atoms(stack[-1]) if inner not in self._atoms]
-                if waiting:
-                    stack.extend(waiting)
-                else:
-                    top = stack.pop()
-                    if top not in self._atoms:
-                        self._atoms[top] = self._atom(top)
+            for part in dag.postorder_by((e,), self._inner_atoms):
+                if part not in self._atoms:
+                    self._atoms[part] = self._atom(part)
         return self._atoms[e]
 
     def _inner_atoms(self, e: Any) -> list[Any]:
         if e.op is ops.MUL:
             return factors(e)
-        if e.op is ops.SELECT or e.op is ops.LOAD:
+        if e.op is ops.SELECT or e.op is ops.LOAD or e in self._atoms:
             return []
         known = self.known
         forms = [known.form(arg) for arg in e.args]

@@ -96,14 +96,7 @@ DIFFERENCES: dict[ops.Op, tuple[ops.Op, bool, int]] = {
 
 def is_chain(cond: Cond, junction: ops.Op) -> bool:
     """Whether `cond` consists of comparisons joined by `junction` alone."""
-    stack = [cond]
-    while stack:
-        part = stack.pop()
-        if part.op is junction:
-            stack.extend(part.args)
-        elif part.op not in DIFFERENCES:
-            return False
-    return True
+    return all(part.op in DIFFERENCES for part in dag.chain(junction, cond))
 
 
 def _judged_comparison(known: Normalizer, node: Node) -> Clause | bool:
@@ -134,8 +127,8 @@ def _junction(known: Normalizer, node: Node) -> Cond:
 def _negation(known: Normalizer, node: Node) -> Cond:
     """The canonical negation, pushed down to the comparisons."""
     root = known.conds[node.args[0]]
-    done: dict[Node, Cond] = {}
-    for below in _junctions_below(root):
+    done: dict[Cond, Cond] = {}
+    for below in dag.postorder_by((root,), junction_args):
         if below.op is ops.BOOL:
             done[below] = truth(not below.data)
         elif below.op is ops.AND or below.op is ops.OR:
@@ -150,18 +143,9 @@ def _negation(known: Normalizer, node: Node) -> Cond:
     return done[root]
 
 
-def _junctions_below(root: Cond) -> Iterator[Any]:
-    stack: list[tuple[Any, bool]] = [(root, False)]
-    seen: set[Node] = set()
-    while stack:
-        node, left = stack.pop()
-        if left:
-            yield node
-        elif node not in seen:
-            seen.add(node)
-            stack.append((node, True))
-            if node.op is ops.AND or node.op is ops.OR:
-                stack.extend((arg, False) for arg in node.args)
+def junction_args(cond: Cond) -> tuple[Any, ...]:
+    """The conditions that a conjunction or disjunction joins; none for others."""
+    return cond.args if cond.op is ops.AND or cond.op is ops.OR else ()
 
 
 CONDITION_RULES: dict[ops.Op, Callable[[Normalizer, Node], Cond]] = {

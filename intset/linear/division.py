@@ -30,7 +30,6 @@ from intset.expr.node import make
 from intset.linear.form import (
     ZERO,
     Linear,
-    RemainderOrigin,
     accumulate,
     atom,
     constant,
@@ -308,9 +307,6 @@ def floormod(known: Normalizer, dividend: Linear, divisor: Linear) -> Linear:
     if len(dividend.terms) > EXPANDED_TERMS:
         return atom(make(ops.FLOORMOD, (known.atomized(dividend), known.atomized(divisor))))
     c = divisor.const
-    origin = dividend.origin
-    if origin is not None and c > 0 and not divisor.terms and origin.modulus % c == 0:
-        dividend = whole_part(dividend, c)[1]  # (x % (c*d)) % c is x % c
     knows = known.may_know_multiples(dividend)
     if knows and (share := split_exactly(known, dividend, divisor)) is not None:
         dividend = share[1]  # (d*q + r) % d is r % d
@@ -320,30 +316,10 @@ def floormod(known: Normalizer, dividend: Linear, divisor: Linear) -> Linear:
     remainder = dividend.minus(known.product(quotient, divisor)) if divisor.terms else dividend.plus(quotient, -c)
     if knows:
         remainder = folded(known, remainder)
-    if divisor.terms:
-        return remainder
-    for e in quotient.terms:
-        if e.op is ops.FLOORDIV and e.args[1].op is ops.CONST:
-            remainder.origin = RemainderOrigin(e, c)
     return remainder
 
 
 MAX_TERMS = 2 * EXPANDED_TERMS
-
-
-def only_remainder(known: Normalizer, form: Linear, origin: RemainderOrigin) -> Linear | None:
-    """`form = g*h - c*(h // d) + ...` with `c = g*d` regrouped, if it has no other quotient; else `None`."""
-    division, c = origin
-    d = division.args[1].data
-    if form.terms.get(division) != -c or not d or c % d or len(form.terms) == 1:
-        return None
-    for e in form.terms:
-        if (e.op is ops.FLOORDIV or e.op is ops.MUL) and e is not division:
-            return None
-    base, g = known.form(division.args[0]), c // d
-    if g < 1 or not _dominates(form, base, g):
-        return None
-    return _with_remainder(known, form, division, base, d, g)
 
 
 REMAINDER_OF = {ops.FLOORDIV: ops.FLOORMOD, ops.TRUNCDIV: ops.TRUNCMOD}
@@ -370,8 +346,6 @@ def has_quotient(monomial: Expr) -> bool:
 
 def regrouped(known: Normalizer, form: Linear) -> Linear:
     """`form` with `r - c*(r // c)` written as `r % c` wherever that cancels terms."""
-    if form.origin is not None and (short := only_remainder(known, form, form.origin)) is not None:
-        return short
     lead: Expr | None = None
     for _ in range(REGROUPED_REMAINDERS):
         if (step := _next_remainder(known, form, lead)) is None:
@@ -590,14 +564,6 @@ def _no_common_bit(known: Normalizer, high: Linear, low: Linear) -> bool:
 # -- rules: one for each operation, of the forms of its arguments ----------------------------------------------
 
 
-def _minimum(known: Normalizer, a: Linear, b: Linear) -> Linear:
-    return extremum(known, ops.MIN, a, b)
-
-
-def _maximum(known: Normalizer, a: Linear, b: Linear) -> Linear:
-    return extremum(known, ops.MAX, a, b)
-
-
 def _bitand(known: Normalizer, a: Linear, b: Linear) -> Linear:
     return bit_and(known, a, b) or _opaque_bits(known, ops.BITAND, a, b)
 
@@ -626,10 +592,6 @@ def _shr(known: Normalizer, a: Linear, b: Linear) -> Linear:
     if b.is_const and 0 <= b.const <= LINEAR_SHIFT:
         return floordiv_const(known, a, 1 << b.const)
     return atom(make(ops.SHR, (known.atomized(a), known.atomized(b))))
-
-
-def _bitnot(known: Normalizer, a: Linear) -> Linear:
-    return a.scale(-1).shift(-1)  # ~a = -a - 1
 
 
 def _abs(known: Normalizer, a: Linear) -> Linear:
@@ -678,10 +640,6 @@ def _select(known: Normalizer, node: Node) -> Linear:
     return common.plus(atom(e)) if common.terms or common.const else atom(e)
 
 
-def _asserting(known: Normalizer, node: Node) -> Linear:
-    return known.form(node.args[1])
-
-
 def _load(known: Normalizer, node: Node) -> Linear:
     args = tuple(known.atomized(known.forms[arg]) for arg in node.args)
     symbol = node.data
@@ -697,13 +655,13 @@ RULES: dict[ops.Op, Callable[..., Linear]] = {
     ops.CEILDIV: ceildiv,
     ops.TRUNCDIV: truncdiv,
     ops.TRUNCMOD: truncmod,
-    ops.MIN: _minimum,
-    ops.MAX: _maximum,
+    ops.MIN: lambda known, a, b: extremum(known, ops.MIN, a, b),
+    ops.MAX: lambda known, a, b: extremum(known, ops.MAX, a, b),
     ops.ABS: _abs,
     ops.BITAND: _bitand,
     ops.BITOR: _bitor,
     ops.BITXOR: _bitxor,
-    ops.BITNOT: _bitnot,
+    ops.BITNOT: lambda known, a: a.scale(-1).shift(-1),  # ~a = -a - 1
     ops.SHL: _shl,
     ops.SHR: _shr,
 }
@@ -711,6 +669,6 @@ RULES: dict[ops.Op, Callable[..., Linear]] = {
 NODE_RULES: dict[ops.Op, Callable[[Normalizer, Node], Linear]] = {
     ops.LOAD: _load,
     ops.SELECT: _select,
-    ops.ASSERTING: _asserting,
+    ops.ASSERTING: lambda known, node: known.form(node.args[1]),
     ops.CAST: _cast,
 }

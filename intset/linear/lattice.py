@@ -57,17 +57,6 @@ class Lattice:
         """The lattice with further directions."""
         return lattice(self.origin, [*self.basis, *vectors])
 
-    def __contains__(self, point: object) -> bool:
-        if not isinstance(point, tuple) or len(point) != len(self.origin):
-            return False
-        rest = _plus(point, self.origin, -1)
-        for pivot, vector in zip(self.pivots, self.basis, strict=True):
-            times, left = divmod(rest[pivot], vector[pivot])
-            if left:
-                return False
-            rest = _plus(rest, vector, -times)
-        return not any(rest)
-
 
 def everything(dims: int) -> Lattice:
     """All integer points."""

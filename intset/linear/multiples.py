@@ -123,12 +123,6 @@ def step_of_sum(known: Normalizer, form: Linear, nesting: int = MULTIPLE_CHAIN) 
 # -- division -----------------------------------------------------------------------------------------------------
 
 
-def exact_share(known: Normalizer, dividend: Linear, divisor: Linear, chain: int = MULTIPLE_CHAIN) -> Linear | None:
-    """`dividend / divisor` where known multiples make it exact; else `None`."""
-    share = split_exactly(known, dividend, divisor, chain)
-    return share[0] if share is not None and not share[1].terms and not share[1].const else None
-
-
 def split_exactly(
     known: Normalizer, dividend: Linear, divisor: Linear, chain: int = MULTIPLE_CHAIN
 ) -> tuple[Linear, Linear] | None:
@@ -152,7 +146,8 @@ def _term_share(known: Normalizer, e: Expr, k: int, divisor: Linear, chain: int)
             whole = beside.times(one.divisor)
             share = exact_quotient(whole, divisor)
             if share is None and chain and not divisor.is_const:
-                share = exact_share(known, whole, divisor, chain - 1)
+                parts = split_exactly(known, whole, divisor, chain - 1)
+                share = None if parts is None or parts[1].terms or parts[1].const else parts[0]
             if share is not None:
                 return share.times(one.quotient), beside.times(one.rest)
             if not divisor.is_const and (share := exact_quotient(whole.times(one.quotient), divisor)) is not None:
@@ -182,8 +177,6 @@ def exact_quotient(dividend: Linear, divisor: Linear) -> Linear | None:
     if divisor.is_const:
         exact = divisor.const and dividend.const % divisor.const == 0 and dividend.content() % divisor.const == 0
         return dividend.divided(divisor.const) if exact else None
-    if len(divisor.terms) == 1 and not divisor.const:
-        return _exact_quotient_by_monomial(dividend, divisor)
     lead = min(divisor.terms, key=_lexicographic)
     own, scale = factors(lead), divisor.terms[lead]
     quotient = ZERO
@@ -199,23 +192,6 @@ def exact_quotient(dividend: Linear, divisor: Linear) -> Linear | None:
         quotient = quotient.plus(part)
         dividend = dividend.minus(part.times(divisor))
     return None
-
-
-def _exact_quotient_by_monomial(dividend: Linear, divisor: Linear) -> Linear | None:
-    ((unit, scale),) = divisor.terms.items()
-    if dividend.const or len(dividend.terms) > QUOTIENT_TERMS:
-        return None
-    own = factors(unit)
-    total, terms = 0, dict[Expr, int]()
-    for e, k in dividend.terms.items():
-        left = factors(e)
-        if k % scale or not all([take_out(left, part) for part in own]):  # noqa: C419  # hot
-            return None
-        if left:
-            terms[monomial_of(left)] = k // scale
-        else:
-            total = k // scale
-    return Linear(total, terms)
 
 
 def _lexicographic(monomial: Expr) -> tuple[Key, ...]:

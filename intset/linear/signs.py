@@ -257,14 +257,6 @@ def has_member(known: Normalizer) -> bool:
     return is_refuted(known, constant(-1))
 
 
-def members_of(known: Normalizer) -> tuple[Member, ...]:
-    """A few points that satisfy ranges and assumptions: each ranged variable first, last or between, sizes small."""
-    members = FoundMembers.of(known)
-    while members.left:
-        members = members.with_next(known)
-    return members.found
-
-
 def _solved(known: Normalizer) -> Mapping[Expr, Linear]:
     """Sizes that facts equate with other terms: the extents of arrays, for example."""
     solved: dict[Expr, Linear] = {}
@@ -422,9 +414,7 @@ def _settled(known: Normalizer, member: Member, waiting: dict[Expr, Linear], lat
     waiting: the remaining equated sizes; each entered size is removed.
     later: variables without a value so far.
     """
-    progress = True
-    while progress:
-        progress = False
+    for _ in range(len(waiting)):  # one may use others
         for e, form in list(waiting.items()):
             if any(v in later or v in waiting for term in form.terms for v in term.free_vars()):
                 continue
@@ -435,7 +425,6 @@ def _settled(known: Normalizer, member: Member, waiting: dict[Expr, Linear], lat
                 return False
             member.enter(e, value)
             del waiting[e]
-            progress = True
     return True
 
 

@@ -16,13 +16,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from intset.budgets import BITWISE_NODES
 from intset.expr import Cond, Expr, Node, Range, Var, const, dag, ops
 from intset.expr.node import PlainVar, make
 from intset.frame import Frame
-from intset.linear.assumptions import compare
+from intset.linear.assumptions import compare, junction_args
 from intset.linear.bitforms import (
     BITWISE,
     BitForm,
@@ -34,7 +34,7 @@ from intset.linear.bitforms import (
     speaks_of_bits,
     sum_of_tails,
 )
-from intset.linear.form import ZERO, Linear
+from intset.linear.form import ZERO, Linear, is_sum
 from intset.linear.multiples import step_of_sum
 
 if TYPE_CHECKING:
@@ -73,13 +73,8 @@ def covers_all_values(known: Normalizer, clause: Cond) -> bool:
     """Whether a disjunction of equations between one form and numbers covers every value of the form."""
     numbers: set[int] = set()
     terms: dict[Expr, int] | None = None
-    stack: list[Node] = [clause]
-    while stack:
-        part = stack.pop()
-        if part.op is ops.OR:
-            stack.extend(part.args)
-            continue
-        kind, form = known.compared.get(part, (ops.BOOL, ZERO))  # type: ignore[call-overload]  # a part is a condition
+    for part in dag.chain(ops.OR, clause):
+        kind, form = known.compared.get(part, (ops.BOOL, ZERO))
         if kind is not ops.EQ or terms is not None and form.terms != terms:
             return False
         terms = form.terms
@@ -138,14 +133,10 @@ def _choices(goal: Cond) -> Iterator[Cond]:
             yield from _comparisons(node.args[0])
 
 
-def _comparisons(cond: Node) -> Iterator[Cond]:
-    stack = [cond]
-    while stack:
-        node = stack.pop()
-        if node.op is ops.AND or node.op is ops.OR:
-            stack.extend(reversed(node.args))
-        elif isinstance(node, Cond) and node.op is not ops.BOOL:
-            yield node
+def _comparisons(cond: Cond) -> Iterator[Cond]:
+    for part in dag.reachable((cond,), junction_args):
+        if part.op not in (ops.AND, ops.OR, ops.BOOL):
+            yield part
 
 
 RowOfLiteral = tuple[int, int]  # the number of a literal, and a bit
@@ -198,23 +189,11 @@ def columns_of(frame: Frame) -> Columns:
 
 def negated_literals(part: Cond) -> Iterator[Cond]:
     """Equations and inequations that hold together where a disjunction fails; its other disjuncts are left out."""
-    for disjunct in disjuncts(part):
+    for disjunct in dag.chain(ops.OR, part):
         if disjunct.op is ops.NOT and disjunct.args[0].op in (ops.EQ, ops.NE):
             yield disjunct.args[0]
         elif disjunct.op in (ops.EQ, ops.NE):
             yield make(ops.NEGATED[disjunct.op], disjunct.args)
-
-
-def disjuncts(cond: Cond) -> list[Cond]:
-    """The operands of a disjunction, from left to right."""
-    found, stack = [], [cond]
-    while stack:
-        node = stack.pop()
-        if node.op is ops.OR:
-            stack += reversed(node.args)
-        else:
-            found.append(node)
-    return found
 
 
 def _impossible(literals: Sequence[Cond], columns: Columns) -> RowSum | None:
@@ -326,16 +305,13 @@ def holds_by_signs(known: Normalizer, canonical: Cond) -> bool:
 
 def _outermost(goal: Cond) -> list[Expr]:
     """The largest terms of sums and comparisons that contain bit operations."""
-    found: dict[Expr, None] = {}
-    stack: list[Cond | Expr] = [goal]
-    while stack:
-        node = stack.pop()
-        is_multiple = node.op is ops.MUL and any(arg.is_const for arg in node.args)
-        if isinstance(node, Cond) or node.op in (ops.ADD, ops.SUB, ops.NEG) or is_multiple:
-            stack += node.args
-        elif any(below.op in BITWISE for below in dag.postorder((node,))):
-            found[node] = None
-    return list(found)
+
+    def summands(node: Node) -> tuple[Any, ...]:
+        return node.args if isinstance(node, Cond) or is_sum(node) else ()
+
+    start: tuple[Node, ...] = (goal,)
+    ends = [node for node in dag.reachable(start, summands) if isinstance(node, Expr) and not is_sum(node)]
+    return [node for node in ends if any(below.op in BITWISE for below in dag.postorder((node,)))]
 
 
 def split(form: BitForm, columns: Columns) -> tuple[Expr | None, tuple[int, ...]]:

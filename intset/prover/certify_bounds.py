@@ -18,8 +18,8 @@ from typing import Any, Final, Generic, NamedTuple
 from intset.budgets import CERTIFY_STEPS, SIMPLIFY_ROUNDS
 from intset.check.certificate import At, BoundsCertificate, Certificate, attained_goal, end_goal, nowhere
 from intset.config import Config, pinned
-from intset.domains.certified.witness import LISTED as WHO_LISTS
 from intset.domains.sets.ends import Bounds
+from intset.domains.witness import LISTED as WHO_LISTS
 from intset.errors import InputError
 from intset.expr import Cond, Expr, Node, Range, Var, as_expr, const, constant_value, dag, ops, shown
 from intset.expr.definedness import definedness
@@ -190,13 +190,10 @@ def _choices(limits: Sequence[Range | None], var: Var, point: Mapping[Expr, int]
             if at_point is not None:
                 distance = value - at_point
                 near.setdefault(abs(distance), []).append(limit + distance if distance else limit)
-    for distance in sorted(near):
-        if distance == 0:
-            yield from near[distance]
+    yield from near.pop(0, ())
     yield const(value)
     for distance in sorted(near):
-        if distance:
-            yield from near[distance]
+        yield from near[distance]
 
 
 def _in_sizes(variables: list[Var], chosen: tuple[Expr, ...]) -> dict[Var, Expr]:

@@ -462,14 +462,8 @@ def _premises(cert: Certificate, case: Literals, roots: Sequence[Cond]) -> list[
     premises = [Premise(names.GOAL, cond) for cond in case]
     premises += [Premise(names.FACT, part) for fact in cert.facts for part in literals(fact.condition)]
     premises += [Premise(names.DEFINED, part) for need in definedness(roots) for part in literals(need)]
-    touched = set(dag.free_vars(*(p.cond for p in premises), *(roots if cert.vacuous else ())))
-    waiting = list(touched)
-    limits_of = dict(cert.ranges)
-    while waiting:
-        limits = limits_of.get(waiting.pop())
-        more = [] if limits is None else [var for var in limits.free_vars() if var not in touched]
-        touched.update(more)
-        waiting += more
+    spoken, limits_of = dag.free_vars(*(p.cond for p in premises), *(roots if cert.vacuous else ())), dict(cert.ranges)
+    touched = dag.reachable(spoken, lambda v: limits_of[v].free_vars() if v in limits_of else ())
     premises += [
         Premise(names.RANGE, cond)
         for var, limits in cert.ranges

@@ -138,20 +138,16 @@ def _about_bounds(ctx: Context, e: Expr, bounds: Bounds) -> list[str]:
     else:
         lines.append("The ends are sound, but were not shown to be attained.")
     lines += [f"Given up: {note}." for note in bounds.notes]
-    lines += _about_signs(ctx, expr_divisions(e))
+    lines += _about_signs(ctx, e)
     lines += [f"Known: {fact.condition} ({fact.provenance})." for fact in ctx.facts]
     return lines
 
 
-def expr_divisions(e: Expr) -> list[Expr]:
-    """Floor divisions and remainders by divisors other than powers of 2, which known signs make cheap."""
+def _about_signs(ctx: Context, e: Expr) -> list[str]:
+    """Unknown signs that prevent a division from being C's native division; powers of 2 are cheap without."""
     below = [node for node in dag.postorder((e,)) if isinstance(node, Expr)]
     divisions = [node for node in below if node.op in (ops.FLOORDIV, ops.FLOORMOD)]
-    return [node for node in divisions if (c := constant_value(node.args[1])) is None or c < 0 or c & (c - 1)]
-
-
-def _about_signs(ctx: Context, divisions: list[Expr]) -> list[str]:
-    """Unknown signs that prevent a division from being C's native division."""
+    divisions = [node for node in divisions if (c := constant_value(node.args[1])) is None or c < 0 or c & (c - 1)]
     lines: list[str] = []
     for node in divisions[:EXPLAINED_DIVISIONS]:
         for part, goal in ((node.args[1], node.args[1] >= 0), (node.args[0], node.args[0] >= 0)):

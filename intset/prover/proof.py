@@ -99,12 +99,14 @@ class Proof(Displayed):
     def vacuous(self) -> bool:
         """Whether the goal is proved and the domain provably empty; determined on first access."""
         if self._vacuous is None:
-            if self.status != PROVED or self.basis == NOTHING:
-                self._vacuous = False
-            else:
-                with pinned(self.basis.config):
-                    self._vacuous = is_without_points(self.basis)
+            with pinned(self.basis.config):
+                self._vacuous = self._is_derived and is_without_points(self.basis)
         return self._vacuous
+
+    @property
+    def _is_derived(self) -> bool:
+        """Whether the goal is proved from a basis, which tells what the proof rests on."""
+        return self.status == PROVED and self.basis != NOTHING
 
     @property
     def decided_vacuous(self) -> bool:
@@ -115,11 +117,8 @@ class Proof(Displayed):
     def used(self) -> tuple[Fact, ...]:
         """An irredundant set of facts that proves the goal; determined on first access."""
         if self._used is None:
-            if self.status != PROVED or self.basis == NOTHING:
-                self._used = ()
-            else:
-                with pinned(self.basis.config):
-                    self._used = needed_facts(self.goal, self.basis)
+            with pinned(self.basis.config):
+                self._used = needed_facts(self.goal, self.basis) if self._is_derived else ()
         return self._used
 
     @property
@@ -154,7 +153,7 @@ class Proof(Displayed):
 
         z3 is not run again: for a proof of z3, call `used` and `certificate()` first.
         """
-        if self.status != PROVED or self.by == "z3" or self.basis == NOTHING or self._certificate is not None:
+        if not self._is_derived or self.by == "z3" or self._certificate is not None:
             return self._used, self._certificate
         tiers = self.basis.config.tiers
         config = replace(self.basis.config, tiers=tiers[: tiers.index(self.by) + 1] if self.by in tiers else tiers)

@@ -22,7 +22,6 @@ import re
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, Final, Literal, TypeAlias
 
 from intset.budgets import SOLVER_RLIMIT, Z3_SHIFT
@@ -133,10 +132,6 @@ class Encoder:
                 carriers.append(entry.carrier)
         encoding = self._encodings[root] = Encoding(entry.value, entry.defined, tuple(carriers))
         return encoding
-
-    def defined(self, root: Node) -> Z3Term:
-        """A z3 Bool: true exactly where `evaluate(root)` has a value (given the values of the opaque terms)."""
-        return self.or_true(self.encode(root).defined)
 
     def lemma(self, carrier: Carrier, values: Sequence[int]) -> Z3Term | None:
         """The true value of an uninterpreted function at the arguments `values`, as a fact; `None` if too large."""
@@ -380,7 +375,6 @@ CORE_TRIALS: Final = 16  # deletion attempts per core
 
 LabelledFact: TypeAlias = tuple[Cond, Any]  # a true condition, and its label in `core`
 Model: TypeAlias = dict[Expr, int]
-Taught: TypeAlias = tuple[Node, tuple[int, ...]]  # a bit operation, and arguments with an asserted value
 
 
 @dataclass(frozen=True, slots=True)
@@ -396,12 +390,9 @@ class SmtResult:
     unknown: `reason` is one of 'rlimit', 'timeout' (only where a session has one), 'incomplete' (z3 gave up),
         'candidate' (z3's models rest on a bit operation it cannot compute), or a text that says why the question was
         not put to z3.
-
-    `smtlib()` is the query as SMT-LIB 2 text, for another solver: unsatisfiable when proved.
     """
 
     status: Literal["proved", "refuted", "unknown"]
-    smtlib: Callable[[], str]
     model: Model | None = None
     core: tuple[Any, ...] = ()
     declared: tuple[Expr, ...] = ()
@@ -468,13 +459,13 @@ class SmtSession:
             try:
                 engine = _SmtEngine(rlimit, self._timeout_ms, core, points)
             except BudgetError as refusal:  # there is no z3
-                return query.unknown(str(refusal))
+                return SmtResult("unknown", reason=str(refusal))
             try:
                 return engine.decide(query, rlimit)
             except BudgetError as refusal:  # it is not encodable
-                return query.unknown(str(refusal))
+                return SmtResult("unknown", reason=str(refusal))
             except engine.z3.Z3Exception as failure:
-                return query.unknown(f"z3: {failure}")
+                return SmtResult("unknown", reason=f"z3: {failure}")
             finally:
                 WORKBENCHES.give_back(engine.bench)
 
@@ -484,13 +475,6 @@ class _SmtQuery:
     goal: Cond
     facts: tuple[LabelledFact, ...]
     bounds: BoundsHint | None
-
-    def unknown(self, reason: str, taught: Sequence[Taught] = ()) -> SmtResult:
-        return SmtResult("unknown", self.smtlib(taught), reason=reason)
-
-    def smtlib(self, taught: Sequence[Taught]) -> Callable[[], str]:
-        """A closure that writes the query as text, free of z3 objects, so it may outlive the session."""
-        return partial(_smtlib, self, tuple(taught))
 
     def confirms(self, model: Model, carriers: Sequence[Carrier]) -> bool:
         """Whether evaluation and declarations confirm the point as a counterexample."""
@@ -549,16 +533,15 @@ class _SmtEngine:
             carrier.literal: carrier.node for carrier in carriers if carrier.literal is not None
         }
         literals = [*names, *declared]
-        taught: list[Taught] = []
+        taught: set[tuple[Node, tuple[int, ...]]] = set()
         for attempt in range(Z3_MODELS):
             verdict, reason = self._ask(literals, rlimit)
             if verdict == self.z3.unknown:
-                return query.unknown(reason, taught)
+                return SmtResult("unknown", reason=reason)
             if verdict == self.z3.unsat:
                 core = self._minimal_core(literals) if self.core else set(literals)
                 return SmtResult(
                     "proved",
-                    query.smtlib(taught),
                     core=tuple(dict.fromkeys(label for literal, label in names.items() if literal in core)),
                     declared=tuple(node for literal, node in declared.items() if literal in core),
                 )
@@ -570,10 +553,10 @@ class _SmtEngine:
                         self._tell(carrier.definition)
                 model = self._small_counterexample(query, carriers, literals, rlimit) if self.points else None
             if model is not None:
-                return SmtResult("refuted", query.smtlib(taught), model)
+                return SmtResult("refuted", model)
             if not self._teach(values, carriers, taught):
                 break
-        return query.unknown("candidate", taught)
+        return SmtResult("unknown", reason="candidate")
 
     def _counterexample(self, query: _SmtQuery, carriers: Sequence[Carrier], values: Any) -> Model | None:
         """The point of a z3 model, if evaluation confirms it; else None."""
@@ -619,7 +602,7 @@ class _SmtEngine:
                 needed = rest
         return set(needed)
 
-    def _teach(self, values: Any, carriers: Sequence[Carrier], taught: list[Taught]) -> bool:
+    def _teach(self, values: Any, carriers: Sequence[Carrier], taught: set[tuple[Node, tuple[int, ...]]]) -> bool:
         """Assert true values of bit operations at the model's arguments; returns whether a lemma was new."""
         known = len(taught)
         for carrier in carriers:
@@ -627,7 +610,7 @@ class _SmtEngine:
             lemma = self.encoder.lemma(carrier, arguments) if arguments else None
             if lemma is not None and (carrier.node, arguments) not in taught:
                 self._tell(lemma)
-                taught.append((carrier.node, arguments))
+                taught.add((carrier.node, arguments))
         return len(taught) > known
 
 
@@ -637,21 +620,3 @@ def _affordable(node: Node, model: Model) -> bool:
         return node.op not in (ops.SHL, ops.SHR) or evaluate(node.args[1], model) <= Z3_SHIFT
     except UndefinedError:
         return True
-
-
-def _smtlib(query: _SmtQuery, taught: tuple[Taught, ...]) -> str:
-    """The query alone, as SMT-LIB 2 text: unsatisfiable when the goal is proved."""
-    # z3's term order, and so the text, depends on the context's history: use a new context.
-    encoder = Encoder(Z3Terms(load_z3().Context()))
-    encodings = [encoder.encode(cond, query.bounds) for cond in (*(fact for fact, _ in query.facts), query.goal)]
-    *facts, goal = encodings
-    carriers = dict.fromkeys(carrier for encoding in encodings for carrier in encoding.carriers)
-    solver = load_z3().SimpleSolver(ctx=encoder.terms.context)
-    told: list[Z3Term | None] = [fact for carrier in carriers for fact in carrier.facts]
-    told += [carrier.definition for carrier in carriers]
-    told += [encoder.lemma(carrier, values) for node, values in taught for carrier in carriers if carrier.node is node]
-    told += [encoder.all_of(fact.defined, fact.value) for fact in facts]
-    told += [encoder.or_true(goal.defined), encoder.terms.negated(goal.value)]
-    solver.add([condition.ref for condition in told if condition is not None])
-    answer: str = solver.to_smt2()
-    return answer

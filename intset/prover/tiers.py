@@ -14,21 +14,21 @@ Guarantee: every counterexample was evaluated, so a tier may propose points of a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property
 from typing import Any, Final, Literal, NamedTuple, TypeAlias, TypeVar
 
 from intset.budgets import BITWISE_NODES
 from intset.check.evidence import BITWISE, Expander
 from intset.config import Config
-from intset.domains.certified.witness import Point, aim, complete, in_domain, repaired, verdict_of_points
 from intset.domains.query import Deciding, Query, Regions, TierVerdict
 from intset.domains.ranked import strongest
-from intset.errors import BudgetError, EvaluationError, InputError
+from intset.domains.witness import Point, aim, repaired, value_there, verdict_of_points
+from intset.errors import BudgetError
 from intset.expr import Cond, Expr, Node, Range, Var, dag, ops
 from intset.expr.build import logical_not
 from intset.expr.definedness import definedness, embedded_claims, is_partial
-from intset.expr.evaluate import evaluate, point_value, some_may_be_long
+from intset.expr.evaluate import evaluate
 from intset.expr.node import truth
 from intset.expr.range import declared_conditions, range_conditions
 from intset.facts import DECLARED, Fact
@@ -118,40 +118,13 @@ class ProofQuestion:
     def refutes(self, point: Point) -> bool:
         """Whether the completed `point` lies in the domain and evaluates the goal to False."""
         probe, nodes = self._probe
-        try:
-            complete(probe, point)
-            agree_on_loads((self.goal, *probe.facts), point)
-            if some_may_be_long(nodes, {leaf: value.bit_length() for leaf, value in point.items()}):
-                return False
-            return in_domain(probe, point) and evaluate(self.goal, point) is False
-        except (EvaluationError, InputError):
-            return False
-
-
-def agree_on_loads(roots: Sequence[Node], point: Point) -> None:
-    """Make loads of one symbol with equal indices at `point` agree on the first value.
-
-    Loads with undefined indices are skipped: lazy evaluation does not reach them, or the point lies outside the domain.
-    """
-    seen: dict[tuple[object, ...], int] = {}
-    for term in dag.opaque_terms(*roots):
-        indices = tuple(point_value(index, point) for index in term.args)
-        if None not in indices:
-            point[term] = seen.setdefault((term.data, *indices), point[term])
+        return value_there(probe, nodes, self.goal, point) is False
 
 
 def _value_roots(goal: Cond) -> tuple[Expr, ...]:
     """Integer operands of the goal's comparisons."""
-    roots: dict[Expr, None] = {}
-    stack = [goal]
-    while stack:
-        node = stack.pop()
-        for arg in node.args:
-            if isinstance(arg, Expr):
-                roots[arg] = None
-            else:
-                stack.append(arg)
-    return tuple(roots)
+    conditions = dag.reachable((goal,), lambda node: [arg for arg in node.args[::-1] if isinstance(arg, Cond)])
+    return tuple(dict.fromkeys(arg for node in conditions for arg in node.args if isinstance(arg, Expr)))
 
 
 Z3_EFFORT: Final = 32  # on more, z3 spends seconds that its units do not count

@@ -8,20 +8,20 @@ isl's own function frees an object; neither runs a line of Python. Calls hold th
 
 Contexts are never freed but reused after the end of their thread, so an object may outlive its thread.
 
-The table at the end declares the part of isl's C interface that this domain uses. A line is a class, a method, the
-arguments and the result. Its C function is called `isl_class_method` unless the line says otherwise. `+` marks an
-argument of which the function takes ownership; the first argument of a method is the object itself. `!N` marks a method
-that a limit should not end: isl meets a limit as a failed allocation, and an error path of this method uses what
-failed, which ends the process. It may take N thousand operations beyond the limit and is charged afterwards: more for
-what is short as a rule, fewer for integer programs. After `|`: the C function with the same effect for a last argument
-that fits a C `int`; divisors are positive.
+The table at the end declares the part of isl's C interface that this domain uses. A line is a class, its methods of one
+signature, their arguments and result. The C function is called `isl_class_method` unless the line says otherwise. `+`
+marks an argument of which the function takes ownership; the first argument of a method is the object itself. `!N` marks
+a method that a limit should not end: isl meets a limit as a failed allocation, and an error path of this method uses
+what failed, which ends the process. It may take N thousand operations beyond the limit and is charged afterwards: more
+for what is short as a rule, fewer for integer programs. After `|`: the C function with the same effect for a last
+argument that fits a C `int`; divisors are positive.
 
 result     at a failure
 -------    ------------
 a class    a null pointer
 truth      -1
 size       -1
-int, long  never: every number is an answer
+int        never: every number is an answer
 number     a null pointer; an `int` where it is an integer, else a `Val`
 void       never
 text       a null pointer; a text to be freed
@@ -61,224 +61,160 @@ from intset.errors import BudgetError
 from intset.expr.printer import number_of
 
 _TABLE = """
-Context set_max_operations Context long -> void
-Context reset_operations Context -> void
-Context set_on_error Context int -> void = isl_options_set_on_error
+Context set_max_operations (Context long) -> void
+Context reset_operations (Context) -> void
+Context set_on_error (Context int) -> void = isl_options_set_on_error
 
-Val int_from_si Context long -> Val
-Val add +Val +Val -> Val
-Val mul +Val +Val -> Val
-Val neg +Val -> Val
-Val gt Val Val -> truth
-Val is_int Val -> truth
-Val is_nan Val -> truth
-Val is_one Val -> truth
-Val is_zero Val -> truth
-Val get_num_si Val -> long
-Val to_str Val -> text
+Val int_from_si (Context long) -> Val
+Val add mul (+Val +Val) -> Val
+Val neg (+Val) -> Val
+Val is_int (Val) -> truth
+Val to_str (Val) -> text
 
-Space set_alloc Context int int -> Space
-Space dim Space int -> size
-Space get_dim_name Space int int -> name
-Space set_dim_name +Space int int text -> Space
-Space params +Space -> Space
-Space drop_dims +Space int int int -> Space
-Space add_dims +Space int int -> Space
-Space set_from_params +Space -> Space
-Space to_str Space -> text
+Space set_alloc (Context int int) -> Space
+Space dim (Space int) -> size
+Space get_dim_name (Space int int) -> name
+Space set_dim_name (+Space int int text) -> Space
+Space params set_from_params (+Space) -> Space
+Space drop_dims (+Space int int int) -> Space
+Space add_dims (+Space int int) -> Space
+Space to_str (Space) -> text
 
-LocalSpace from_space +Space -> LocalSpace
-LocalSpace get_div LocalSpace int -> Aff
+LocalSpace from_space (+Space) -> LocalSpace
+LocalSpace get_div (LocalSpace int) -> Aff
 
-Constraint alloc_equality +LocalSpace -> Constraint
-Constraint alloc_inequality +LocalSpace -> Constraint
-Constraint dim Constraint int -> size
-Constraint set_constant_val +Constraint +Val -> Constraint | set_constant_si
-Constraint set_coefficient_val +Constraint int int +Val -> Constraint | set_coefficient_si
-Constraint get_constant_val Constraint -> number
-Constraint get_coefficient_val Constraint int int -> number
-Constraint involves_dims Constraint int int int -> truth
-Constraint is_div_constraint Constraint -> truth
-Constraint is_equality Constraint -> truth
+Constraint alloc_equality alloc_inequality (+LocalSpace) -> Constraint
+Constraint dim (Constraint int) -> size
+Constraint set_constant_val (+Constraint +Val) -> Constraint | set_constant_si
+Constraint set_coefficient_val (+Constraint int int +Val) -> Constraint | set_coefficient_si
+Constraint get_constant_val (Constraint) -> number
+Constraint get_coefficient_val (Constraint int int) -> number
+Constraint involves_dims (Constraint int int int) -> truth
+Constraint is_div_constraint is_equality (Constraint) -> truth
 
-Mat get_element_val Mat int int -> number
-Mat rows Mat -> size
+Mat get_element_val (Mat int int) -> number
+Mat rows (Mat) -> size
 
-ConstraintList size ConstraintList -> size
-ConstraintList get_at ConstraintList int -> Constraint
+ConstraintList size (ConstraintList) -> size
+ConstraintList get_at (ConstraintList int) -> Constraint
 
-Point get_coordinate_val Point int int -> number
-Point get_space Point -> Space
-Point is_void Point -> truth
-Point to_str Point -> text
+Point get_coordinate_val (Point int int) -> number
+Point get_space (Point) -> Space
+Point is_void (Point) -> truth
+Point to_str (Point) -> text
 
-BasicSet universe +Space -> BasicSet
-BasicSet add_constraint +BasicSet +Constraint -> BasicSet
-BasicSet affine_hull +BasicSet -> BasicSet
-BasicSet dim BasicSet int -> size
-BasicSet equalities_matrix BasicSet int int int int -> Mat
-BasicSet get_constraint_list BasicSet -> ConstraintList
-BasicSet get_div BasicSet int -> Aff
-BasicSet get_local_space BasicSet -> LocalSpace
-BasicSet get_space BasicSet -> Space
-BasicSet is_empty BasicSet -> truth
-BasicSet is_params BasicSet -> truth
-BasicSet n_constraint BasicSet -> size
-BasicSet plain_is_empty BasicSet -> truth
-BasicSet remove_redundancies +BasicSet -> BasicSet
-BasicSet to_set +BasicSet -> Set
-BasicSet to_str BasicSet -> text
+BasicSet universe (+Space) -> BasicSet
+BasicSet add_constraint (+BasicSet +Constraint) -> BasicSet
+BasicSet affine_hull remove_redundancies (+BasicSet) -> BasicSet
+BasicSet dim (BasicSet int) -> size
+BasicSet equalities_matrix (BasicSet int int int int) -> Mat
+BasicSet get_constraint_list (BasicSet) -> ConstraintList
+BasicSet get_div (BasicSet int) -> Aff
+BasicSet get_local_space (BasicSet) -> LocalSpace
+BasicSet get_space (BasicSet) -> Space
+BasicSet is_empty is_params plain_is_empty (BasicSet) -> truth
+BasicSet n_constraint (BasicSet) -> size
+BasicSet to_set (+BasicSet) -> Set
+BasicSet to_str (BasicSet) -> text
 
-BasicSetList size BasicSetList -> size
-BasicSetList get_at BasicSetList int -> BasicSet
+BasicSetList size (BasicSetList) -> size
+BasicSetList get_at (BasicSetList int) -> BasicSet
 
-Set empty +Space -> Set
-Set from_basic_set +BasicSet -> Set
-Set from_params +Set -> Set
-Set from_point +Point -> Set
-Set from_pw_aff +PwAff -> Set
-Set read_from_str Context text -> Set
-Set universe +Space -> Set
-Set add_constraint +Set +Constraint -> Set
-Set add_dims +Set int int -> Set
-Set align_divs +Set -> Set
-Set align_params +Set +Space -> Set
-Set apply +Set +Map -> Set
-Set coalesce!1000 +Set -> Set
-Set complement +Set -> Set
-Set compute_divs!50 +Set -> Set
-Set count_val Set -> number
-Set dim Set int -> size
-Set dim_has_lower_bound Set int int -> truth
-Set dim_has_upper_bound Set int int -> truth
-Set dim_is_bounded Set int int -> truth
-Set dim_max!200 +Set int -> PwAff
-Set dim_max_val +Set int -> number
-Set dim_min!200 +Set int -> PwAff
-Set dim_min_val +Set int -> number
-Set drop_unused_params +Set -> Set
-Set equate +Set int int int int -> Set
-Set find_dim_by_name Set int text -> int
-Set fix_val +Set int int +Val -> Set | fix_si
-Set flat_product +Set +Set -> Set
-Set foreach_point Set points -> void
-Set get_basic_set_list Set -> BasicSetList
-Set get_dim_name Set int int -> name
-Set get_space Set -> Space
-Set get_stride!1000 Set int -> number
-Set gist!1000 +Set +Set -> Set
-Set gist_params!1000 +Set +Set -> Set
-Set insert_dims +Set int int int -> Set
-Set intersect +Set +Set -> Set
-Set intersect_params +Set +Set -> Set
-Set involves_dims Set int int int -> truth
-Set involves_locals Set -> truth
-Set is_bounded Set -> truth
-Set is_disjoint Set Set -> truth
-Set is_empty Set -> truth
-Set is_equal Set Set -> truth
-Set is_params Set -> truth
-Set is_subset Set Set -> truth
-Set lex_lt_set +Set +Set -> Map
-Set lexmax!50 +Set -> Set
-Set lexmin!50 +Set -> Set
-Set lower_bound_val +Set int int +Val -> Set | lower_bound_si
-Set make_disjoint +Set -> Set
-Set move_dims +Set int int int int int -> Set
-Set n_basic_set Set -> size
-Set params +Set -> Set
-Set plain_get_val_if_fixed Set int int -> number
-Set project_out +Set int int int -> Set
-Set sample_point +Set -> Point
-Set set_dim_name +Set int int text -> Set
-Set reset_space +Set +Space -> Set
-Set simple_hull +Set -> BasicSet
-Set subtract +Set +Set -> Set
-Set to_str Set -> text
-Set union +Set +Set -> Set
-Set upper_bound_val +Set int int +Val -> Set | upper_bound_si
+Set empty universe (+Space) -> Set
+Set from_basic_set (+BasicSet) -> Set
+Set from_params align_divs complement drop_unused_params make_disjoint params (+Set) -> Set
+Set coalesce!1000 compute_divs!50 lexmax!50 lexmin!50 (+Set) -> Set
+Set from_point (+Point) -> Set
+Set from_pw_aff (+PwAff) -> Set
+Set read_from_str (Context text) -> Set
+Set add_constraint (+Set +Constraint) -> Set
+Set add_dims (+Set int int) -> Set
+Set align_params reset_space (+Set +Space) -> Set
+Set apply (+Set +Map) -> Set
+Set count_val (Set) -> number
+Set dim (Set int) -> size
+Set dim_has_lower_bound dim_has_upper_bound dim_is_bounded (Set int int) -> truth
+Set dim_max!200 dim_min!200 (+Set int) -> PwAff
+Set dim_max_val dim_min_val (+Set int) -> number
+Set equate (+Set int int int int) -> Set
+Set find_dim_by_name (Set int text) -> int
+Set fix_val (+Set int int +Val) -> Set | fix_si
+Set flat_product gist!1000 gist_params!1000 intersect intersect_params subtract union (+Set +Set) -> Set
+Set foreach_point (Set points) -> void
+Set get_basic_set_list (Set) -> BasicSetList
+Set get_dim_name (Set int int) -> name
+Set get_space (Set) -> Space
+Set get_stride!1000 (Set int) -> number
+Set insert_dims project_out (+Set int int int) -> Set
+Set involves_dims (Set int int int) -> truth
+Set involves_locals is_bounded is_empty is_params (Set) -> truth
+Set is_disjoint is_equal is_subset (Set Set) -> truth
+Set lex_lt_set (+Set +Set) -> Map
+Set lower_bound_val (+Set int int +Val) -> Set | lower_bound_si
+Set move_dims (+Set int int int int int) -> Set
+Set n_basic_set (Set) -> size
+Set plain_get_val_if_fixed (Set int int) -> number
+Set sample_point (+Set) -> Point
+Set set_dim_name (+Set int int text) -> Set
+Set to_str (Set) -> text
+Set upper_bound_val (+Set int int +Val) -> Set | upper_bound_si
 
-Map from_aff +Aff -> Map
-Map from_pw_aff +PwAff -> Map
-Map from_range +Set -> Map
-Map read_from_str Context text -> Map
-Map flat_range_product +Map +Map -> Map
-Map intersect_domain +Map +Set -> Map
-Map from_pw_multi_aff +PwMultiAff -> Map
-Map is_empty Map -> truth
-Map is_equal Map Map -> truth
-Map is_single_valued Map -> truth
-Map move_dims +Map int int int int int -> Map
-Map range +Map -> Set
-Map to_str Map -> text
+Map from_aff (+Aff) -> Map
+Map from_pw_aff (+PwAff) -> Map
+Map from_range (+Set) -> Map
+Map read_from_str (Context text) -> Map
+Map flat_range_product (+Map +Map) -> Map
+Map intersect_domain (+Map +Set) -> Map
+Map from_pw_multi_aff (+PwMultiAff) -> Map
+Map is_empty is_single_valued (Map) -> truth
+Map is_equal (Map Map) -> truth
+Map move_dims (+Map int int int int int) -> Map
+Map range (+Map) -> Set
+Map to_str (Map) -> text
 
-Aff val_on_domain +LocalSpace +Val -> Aff
-Aff var_on_domain +LocalSpace int int -> Aff
-Aff zero_on_domain +LocalSpace -> Aff
-Aff add +Aff +Aff -> Aff
-Aff add_constant_val +Aff +Val -> Aff | add_constant_si
-Aff dim Aff int -> size
-Aff eq_set +Aff +Aff -> Set
-Aff floor +Aff -> Aff
-Aff ge_set +Aff +Aff -> Set
-Aff get_coefficient_val Aff int int -> number
-Aff get_constant_val Aff -> number
-Aff get_denominator_val Aff -> number
-Aff get_div Aff int -> Aff
-Aff gist!1000 +Aff +Set -> Aff
-Aff gist_params!1000 +Aff +Set -> Aff
-Aff gt_set +Aff +Aff -> Set
-Aff is_cst Aff -> truth
-Aff is_nan Aff -> truth
-Aff le_set +Aff +Aff -> Set
-Aff mod_val +Aff +Val -> Aff
-Aff neg +Aff -> Aff
-Aff scale_down_val +Aff +Val -> Aff | scale_down_ui
-Aff scale_val +Aff +Val -> Aff
-Aff set_coefficient_val +Aff int int +Val -> Aff | set_coefficient_si
-Aff set_constant_val +Aff +Val -> Aff | set_constant_si
-Aff to_str Aff -> text
-Aff zero_basic_set +Aff -> BasicSet
+Aff val_on_domain (+LocalSpace +Val) -> Aff
+Aff var_on_domain (+LocalSpace int int) -> Aff
+Aff zero_on_domain (+LocalSpace) -> Aff
+Aff add (+Aff +Aff) -> Aff
+Aff add_constant_val (+Aff +Val) -> Aff | add_constant_si
+Aff dim (Aff int) -> size
+Aff eq_set ge_set gt_set le_set (+Aff +Aff) -> Set
+Aff floor neg (+Aff) -> Aff
+Aff get_coefficient_val (Aff int int) -> number
+Aff get_constant_val get_denominator_val (Aff) -> number
+Aff get_div (Aff int) -> Aff
+Aff gist!1000 gist_params!1000 (+Aff +Set) -> Aff
+Aff is_cst is_nan (Aff) -> truth
+Aff mod_val scale_val (+Aff +Val) -> Aff
+Aff scale_down_val (+Aff +Val) -> Aff | scale_down_ui
+Aff set_coefficient_val (+Aff int int +Val) -> Aff | set_coefficient_si
+Aff set_constant_val (+Aff +Val) -> Aff | set_constant_si
+Aff to_str (Aff) -> text
+Aff zero_basic_set (+Aff) -> BasicSet
 
-PwAff alloc +Set +Aff -> PwAff
-PwAff empty +Space -> PwAff
-PwAff from_aff +Aff -> PwAff
-PwAff read_from_str Context text -> PwAff
-PwAff add +PwAff +PwAff -> PwAff
-PwAff add_constant_val +PwAff +Val -> PwAff
-PwAff as_aff +PwAff -> Aff
-PwAff coalesce!1000 +PwAff -> PwAff
-PwAff eq_set +PwAff +PwAff -> Set
-PwAff floor +PwAff -> PwAff
-PwAff foreach_piece PwAff pieces -> void
-PwAff ge_set +PwAff +PwAff -> Set
-PwAff get_space PwAff -> Space
-PwAff gist!1000 +PwAff +Set -> PwAff
-PwAff gist_params!1000 +PwAff +Set -> PwAff
-PwAff insert_domain +PwAff +Space -> PwAff
-PwAff intersect_domain +PwAff +Set -> PwAff
-PwAff le_set +PwAff +PwAff -> Set
-PwAff max +PwAff +PwAff -> PwAff
-PwAff min +PwAff +PwAff -> PwAff
-PwAff mod_val +PwAff +Val -> PwAff
-PwAff ne_set +PwAff +PwAff -> Set
-PwAff neg +PwAff -> PwAff
-PwAff nonneg_set +PwAff -> Set
-PwAff scale_down_val +PwAff +Val -> PwAff
-PwAff scale_val +PwAff +Val -> PwAff
-PwAff sub +PwAff +PwAff -> PwAff
-PwAff tdiv_q +PwAff +PwAff -> PwAff
-PwAff to_str PwAff -> text
-PwAff union_add!1000 +PwAff +PwAff -> PwAff
-PwAff zero_set +PwAff -> Set
+PwAff alloc (+Set +Aff) -> PwAff
+PwAff empty (+Space) -> PwAff
+PwAff from_aff (+Aff) -> PwAff
+PwAff read_from_str (Context text) -> PwAff
+PwAff add max min sub tdiv_q union_add!1000 (+PwAff +PwAff) -> PwAff
+PwAff as_aff (+PwAff) -> Aff
+PwAff add_constant_val mod_val scale_down_val scale_val (+PwAff +Val) -> PwAff
+PwAff coalesce!1000 floor neg (+PwAff) -> PwAff
+PwAff eq_set ge_set le_set ne_set (+PwAff +PwAff) -> Set
+PwAff foreach_piece (PwAff pieces) -> void
+PwAff get_space (PwAff) -> Space
+PwAff gist!1000 gist_params!1000 intersect_domain (+PwAff +Set) -> PwAff
+PwAff insert_domain (+PwAff +Space) -> PwAff
+PwAff nonneg_set zero_set (+PwAff) -> Set
+PwAff to_str (PwAff) -> text
 
-MultiAff get_aff MultiAff int -> Aff
-MultiAff to_str MultiAff -> text
+MultiAff get_aff (MultiAff int) -> Aff
+MultiAff to_str (MultiAff) -> text
 
-PwMultiAff from_map +Map -> PwMultiAff
-PwMultiAff coalesce!1000 +PwMultiAff -> PwMultiAff
-PwMultiAff foreach_piece PwMultiAff multi_pieces -> void
-PwMultiAff to_str PwMultiAff -> text
+PwMultiAff from_map (+Map) -> PwMultiAff
+PwMultiAff coalesce!1000 (+PwMultiAff) -> PwMultiAff
+PwMultiAff foreach_piece (PwMultiAff multi_pieces) -> void
+PwMultiAff to_str (PwMultiAff) -> text
 """
 
 
@@ -290,29 +226,27 @@ class Limits(NamedTuple):
     write: Any
 
 
-def beyond_limit(
+def with_limit(
     method: Callable[..., Any],
     operations: int,
     limits: Limits,
     works: Callable[[Any], bool],
     failure: Callable[[Sequence[Any]], Exception],
 ) -> Callable[..., Any]:
-    """A method that may take `operations` beyond the limit; the next call then meets the limit."""
+    """A method that may take `operations` beyond the limit, which the next call then meets; with 0, any number."""
 
-    def beyond(*given: Any) -> Any:
+    def limited(*given: Any) -> Any:
         context = limits.context_of(given[0])
-        limit = limits.read(context)
-        if not limit:
-            return method(*given)
-        if not works(context):
+        limit = limits.read(context) or 0
+        if operations and limit and not works(context):
             raise failure(given)
-        limits.write(context, limit + operations)
+        limits.write(context, limit + operations if operations and limit else 0)
         try:
             return method(*given)
         finally:
             limits.write(context, limit)
 
-    return beyond
+    return limited
 
 
 class Reads(NamedTuple):
@@ -358,17 +292,19 @@ def c_name(of: str) -> str:
 def signatures() -> Iterator[Signature]:
     """Parse the table."""
     for line in filter(None, _TABLE.splitlines()):
-        head, _, tail = line.partition(" -> ")
-        of, marked, *arguments = head.split()
-        method, _, thousands = marked.partition("!")
+        head, _, tail = line.partition(") -> ")
+        (of, *methods), arguments = (part.split() for part in head.split("("))
         tail, _, named = tail.partition(" = ")
         result, _, small = tail.partition(" | ")
         given = tuple(Argument(word.lstrip("+"), word.startswith("+")) for word in arguments)
         for_small = f"{c_name(of)}_{small}" if small else None
-        function = named or f"{c_name(of)}_{method}"
-        yield Signature(of, method, given, result, function, for_small, 1000 * int(thousands or 0))
+        for method, _, thousands in (marked.partition("!") for marked in methods):
+            function = named or f"{c_name(of)}_{method}"
+            yield Signature(of, method, given, result, function, for_small, 1000 * int(thousands or 0))
 
 
+_KINDS: Final[Any] = (0, 1, 2, 3, 3, 4)
+CST, PARAM, IN, OUT, SET, DIV = _KINDS  # of dimensions; islpy takes them as numbers, too
 INT, LONG = 1 << 30, 1 << 63  # isl negates an `int` before it checks the size
 # Callback of one or two objects and an unused user pointer; 0, a null pointer, is success.
 MEETS: Final = ctypes.PYFUNCTYPE(c_void_p, c_void_p, c_void_p)
@@ -437,17 +373,9 @@ def sizes(call: Any, failure: Failure) -> Method:
     return method
 
 
-def texts(call: Any, limits: Limits, failure: Failure) -> Method:
-    """A method that prints, without a limit of operations: isl can abort when it meets the limit while printing."""
-
+def texts(call: Any, failure: Failure) -> Method:
     def method(*given: Any) -> str:
-        context = limits.context_of(given[0])
-        limit = limits.read(context)
-        limits.write(context, 0)
-        try:
-            text = call(*given)
-        finally:
-            limits.write(context, limit)
+        text = call(*given)
         if text:
             return ctypes.string_at(text).decode()
         raise failure(given)
@@ -511,7 +439,6 @@ def elements(listed: Callable[[Any], Any]) -> Method:
 
 # The fastest conversions of ctypes; a `long` has the size of a pointer wherever islpy shows these functions.
 _INDEX: Final = SimpleNamespace(from_param=operator.index)  # ctypes passes a bare number as an `int`
-_SMALL: Final = range(-INT, INT)  # numbers that isl takes as an `int`
 _PLAIN: Final[dict[str, Any]] = {"int": _INDEX, "long": c_void_p, "text": SimpleNamespace(from_param=str.encode)}
 _MET: Final = {"points": ("Point",), "pieces": ("Set", "Aff"), "multi_pieces": ("Set", "MultiAff")}
 _ANSWERS: Final[dict[str, tuple[Any, Callable[..., Any]]]] = {
@@ -519,7 +446,6 @@ _ANSWERS: Final[dict[str, tuple[Any, Callable[..., Any]]]] = {
     "size": (c_int, sizes),
     "name": (c_char_p, names),
     "int": (c_int, lambda call, _: bound(call)),
-    "long": (c_long, lambda call, _: bound(call)),
     "void": (None, lambda call, _: bound(call)),
 }
 # Functions on bare pointers that take ownership of their object: plain, with a C `int`, with an owned number; the class
@@ -569,13 +495,12 @@ def _made() -> SimpleNamespace:
         **maker.classes,
         Error=Error,
         applied=maker.applied,
-        numbered=maker.numbered,
         duplicate=maker.duplicate,
         ordered=maker.ordered,
         works=maker.works,
         name=maker.name,
         without_blocks=maker.without_blocks,
-        dim_type=SimpleNamespace(cst=0, param=1, in_=2, out=3, set=3, div=4),
+        dim_type=SimpleNamespace(cst=CST, param=PARAM, in_=IN, out=OUT, set=SET, div=DIV),
         on_error=SimpleNamespace(CONTINUE=1),
     )
 
@@ -640,7 +565,7 @@ class _Maker:
         self._copy = {kind: self._function(f"{c_name(name)}_copy", c_void_p, kind) for name, kind in objects}
         self._steps: dict[Any, dict[str, _CallStep]] = {kind: {} for _, kind in objects}
         for line in table:
-            method = self._beyond_limit(line) if line.beyond else self._method(line)
+            method = self._method(line)
             setattr(self.classes[line.of], line.method, method if line.is_method else staticmethod(method))
             first = line.arguments[0]
             if first.is_taken and line.result in self.classes and not line.beyond:
@@ -708,6 +633,12 @@ class _Maker:
         def failure(given: Any) -> Error:
             return self._failed(line.function, context_of(given[0]))
 
+        method = self._plain_method(line, context_of, failure)
+        if line.beyond or line.result == "text":  # isl can abort when it meets the limit while printing
+            return with_limit(method, line.beyond, Limits(context_of, *self._limits), self.works, failure)
+        return method
+
+    def _plain_method(self, line: Signature, context_of: Callable[[Any], Any], failure: Failure) -> Any:
         *others, last = line.arguments
         if last.kind in _MET:
             visit = self._function(line.function, c_int, *map(self._argument, others), MEETS, c_void_p)
@@ -717,8 +648,7 @@ class _Maker:
             result, answer = _ANSWERS[line.result]
             return answer(self._function(line.function, result, *arguments), failure)
         if line.result == "text":
-            limits = Limits(context_of, *self._limits)
-            return texts(self._function(line.function, self._text, *arguments), limits, failure)
+            return texts(self._function(line.function, self._text, *arguments), failure)
         if line.result == "number":
             call = self._function(line.function, c_void_p, *arguments)
             return numbers(call, self.classes["Val"], self._reads, failure)
@@ -733,14 +663,6 @@ class _Maker:
             return owning(*given[:-1], self._value_of(context_of(given[0]), given[-1]))
 
         return objects_of_numbers(call, with_int, small, failure)
-
-    def _beyond_limit(self, line: Signature) -> Method:
-        context_of = self._contexts[line.arguments[0].kind]
-
-        def failure(given: Any) -> Error:
-            return self._failed(line.function, context_of(given[0]))
-
-        return beyond_limit(self._method(line), line.beyond, Limits(context_of, *self._limits), self.works, failure)
 
     def _value_of(self, context: Any, number: int) -> Any:
         if not -LONG <= number < LONG:
@@ -794,50 +716,24 @@ class _Maker:
         return self._id(self._name(context, text.encode(), None))
 
     def applied(self, start: Any, steps: Iterable[tuple[Any, ...]]) -> Any:
-        """Apply methods in sequence, such as `("floor",)` and `("Map.from_aff",)`.
+        """Apply methods in sequence, such as `("floor",)`, `("Map.from_aff",)` or `("fix_val", kind, k, number)`.
 
         Intermediate results stay bare pointers: Python objects for them would cost more than isl's work. isl frees them
         after an error.
         """
         made = type(start)
         pointer = self._copy[made](start)
-        for step in steps:
-            call, _, owning, made = self._steps[made][step[0]]
-            if owning is None or type(step[-1]) is not int:
-                pointer = call(pointer, *step[1:])
+        for name, *given in steps:
+            call, small, owning, made = self._steps[made][name]
+            if owning is None or type(given[-1]) is not int:
+                pointer = call(pointer, *given)
+            elif small is not None and -INT <= given[-1] < INT:
+                pointer = small(pointer, *given)
             else:
-                pointer = owning(pointer, *step[1:-1], self._value_of(self._context_of(start), step[-1]))
+                pointer = owning(pointer, *given[:-1], self._value_of(self._context_of(start), given[-1]))
         if pointer:
             return made(pointer)
         raise self._failed("a row of functions", self._context_of(start))
-
-    def numbered(self, start: Any, rows: Iterable[tuple[str, int, int, Any]], constant: Any = 0) -> Any:
-        """Apply methods that set the number of a dimension: `("lower_bound_val", kind, position, number)`.
-
-        Parameters
-        ----------
-        constant: argument of `set_constant_val`, skipped for 0.
-        """
-        made = type(start)
-        steps, pointer = self._steps[made], self._copy[made](start)
-        if type(constant) is not int or constant:
-            pointer = self._with_number(start, pointer, "set_constant_val", constant)
-        for name, kind, position, number in rows:
-            if type(number) is int and number in _SMALL:
-                pointer = steps[name][1](pointer, kind, position, number)
-            else:
-                pointer = self._with_number(start, pointer, name, kind, position, number)
-        if pointer:
-            return made(pointer)
-        raise self._failed("a row of functions", self._context_of(start))
-
-    def _with_number(self, start: Any, pointer: int, name: str, *given: Any) -> Any:
-        call, small, owning, _ = self._steps[type(start)][name]
-        if type(given[-1]) is not int:
-            return call(pointer, *given)
-        if given[-1] in _SMALL:
-            return small(pointer, *given)
-        return owning(pointer, *given[:-1], self._value_of(self._context_of(start), given[-1]))
 
     def _context_of(self, start: Any) -> Any:
         return self._contexts[type(start).__name__](start)

@@ -25,11 +25,13 @@ from intset.budgets import (
     SCANNED_POINTS,
 )
 from intset.domains.isl import session
+from intset.domains.isl.bindings import PARAM, SET
 from intset.domains.isl.cones import Chamber, chambers, rows_of
 from intset.domains.isl.translate import Piece, pieces_of, pieces_to_expr, set_to_cond, simplified
+from intset.domains.sets.ends import sum_of_counts
 from intset.errors import BudgetError, EvaluationError, InputError
-from intset.expr import Expr, Var, const, constant_value, dag, ops
-from intset.expr.build import NumericFunction, select, sum_of
+from intset.expr import Expr, Var, as_expr, const, constant_value, dag, ops
+from intset.expr.build import NumericFunction, select
 from intset.expr.evaluate import compiled, evaluate
 from intset.infinity import POS_INF, Infinity
 from intset.linear.form import ZERO, Linear, atom, factors
@@ -60,36 +62,8 @@ def count(isl_set: Set, max_points: int = COUNTED_POINTS) -> int | Infinity:
     BudgetError: the scan exceeds about `max_points` points.
     InputError: the set depends on a parameter.
     """
-    if isl_set.dim(session.isl().dim_type.set) == 1:
-        run = _run_length(isl_set)
-        if run is not None:
-            return run
     with session.budget(COUNT_OPERATIONS + OPERATIONS_PER_POINT * max_points):
-        return added(count_part(part) for part in disjoint_parts(without_params(isl_set)))
-
-
-def _run_length(isl_set: Set) -> int | None:
-    """The number of elements of an arithmetic progression; `None` for other sets, or beyond a small budget."""
-    m = session.isl()
-    try:
-        with session.budget(COUNT_OPERATIONS):
-            low, high = session.whole(isl_set.dim_min_val(0)), session.whole(isl_set.dim_max_val(0))
-            if low is None or high is None:
-                return None
-            step = session.number(isl_set.get_stride(0))
-            universe = m.Set.universe(isl_set.get_space())
-            run = universe.lower_bound_val(m.dim_type.set, 0, session.val(low)).upper_bound_val(
-                m.dim_type.set, 0, session.val(high)
-            )
-            if step > 1:
-                position = m.Aff.var_on_domain(m.LocalSpace.from_space(run.get_space()), m.dim_type.set, 0)
-                offset = position.add_constant_val(session.val(-low)).mod_val(session.val(step))
-                run = run.intersect(offset.eq_set(m.Aff.zero_on_domain(m.LocalSpace.from_space(run.get_space()))))
-            if run.is_equal(isl_set):
-                return (high - low) // max(step, 1) + 1
-    except BudgetError:
-        pass
-    return None
+        return added(count_part(part) for part in session.disjoint_parts(without_params(isl_set)))
 
 
 def count_part(part: BasicSet) -> int | Infinity:
@@ -103,7 +77,7 @@ def count_part(part: BasicSet) -> int | Infinity:
 
 
 def _count_factor(factor: Set) -> int | Infinity:
-    dims = factor.dim(session.isl().dim_type.set)
+    dims = factor.dim(SET)
     extents = []
     for k in range(dims):
         low, high = session.whole(factor.dim_min_val(k)), session.whole(factor.dim_max_val(k))
@@ -112,12 +86,11 @@ def _count_factor(factor: Set) -> int | Infinity:
         extents.append(high - low + 1)
     if dims == 1 and not factor.involves_locals():
         return extents[0]
-    if dims > 1 and prod(extents) > SCANNED_POINTS * max(extents):
+    if prod(extents) > SCANNED_POINTS * (max(extents) if dims > 1 else 1):
         with suppress(BudgetError):
             explicit = factor.compute_divs()
-            parts = explicit.get_basic_sets() if explicit.n_basic_set() == 1 else disjoint_parts(factor)
-            kinds = session.isl().dim_type
-            found = [one for part in parts for one in chambers(*rows_of(part, kinds), (), NUMBER_CONES)[:1]]
+            parts = explicit.get_basic_sets() if explicit.n_basic_set() == 1 else session.disjoint_parts(factor)
+            found = [one for part in parts for one in chambers(*rows_of(part), (), NUMBER_CONES)[:1]]
             return sum(int(one.count()) for one in found if one.holds(()))
     visited = session.number(factor.count_val())
     if (visited == 0) != factor.is_empty() or visited > prod(extents):
@@ -138,7 +111,7 @@ def multiplied(counts: Sequence[int | Infinity]) -> int | Infinity:
 
 def without_params(isl_set: Set) -> Set:
     left = isl_set.drop_unused_params()
-    if left.dim(session.isl().dim_type.param):
+    if left.dim(PARAM):
         raise InputError(f"the set depends on parameters: {isl_set}")
     return left
 
@@ -146,20 +119,12 @@ def without_params(isl_set: Set) -> Set:
 # -- parts and factors ------------------------------------------------------------------------------------------------
 
 
-def disjoint_parts(isl_set: Set) -> list[BasicSet]:
-    """Disjoint basic sets with explicit divisions whose union is the set."""
-    explicit = session.coalesced(isl_set).compute_divs()
-    if explicit.n_basic_set() > 1:
-        explicit = explicit.make_disjoint().compute_divs()
-    return list(explicit.get_basic_sets())
-
-
 def signed_parts(isl_set: Set) -> list[tuple[int, BasicSet]]:
     """Basic sets with explicit divisions and signs, whose counts add up to that of the set.
 
     Disjoint parts, or by inclusion and exclusion the overlapping parts and their intersections, whichever are fewer.
     """
-    apart = disjoint_parts(isl_set)
+    apart = session.disjoint_parts(isl_set)
     overlapping = session.coalesced(isl_set).compute_divs()
     own = list(overlapping.get_basic_sets())
     if not 2 <= len(own) <= OVERLAPPING_PARTS or len(own) >= len(apart):
@@ -181,14 +146,13 @@ class _Factorization(NamedTuple):
 
 def split_off(part: BasicSet) -> _Factorization:
     """The finest factorization: a chain of constraints puts two dimensions into one factor."""
-    kinds = session.isl().dim_type
-    dims = range(part.dim(kinds.set))
+    dims = range(part.dim(SET))
     groups: list[tuple[int, list[Any]]] = [(1 << k, []) for k in dims]
     free: list[Any] = []
     for constraint in part.get_constraints():
         if constraint.is_div_constraint():
             continue
-        mask = sum(1 << k for k in dims if constraint.involves_dims(kinds.set, k, 1))  # also dims inside divisions
+        mask = sum(1 << k for k in dims if constraint.involves_dims(SET, k, 1))  # also dims inside divisions
         if not mask:
             free.append(constraint)
             continue
@@ -201,7 +165,7 @@ def split_off(part: BasicSet) -> _Factorization:
         factor = _all(universe, constraints).to_set()
         for k in reversed(dims):
             if not mask >> k & 1:
-                factor = factor.project_out(kinds.set, k, 1)
+                factor = factor.project_out(SET, k, 1)
         factors.append(factor)
     return _Factorization(_all(universe, free).to_set().params(), factors)
 
@@ -255,7 +219,7 @@ class _Symbolic:
             else:
                 counts.append(found if sign > 0 else -found)
         if endless.is_empty():
-            return _folded_sum(counts)
+            return as_expr(sum_of_counts(counts))
         return POS_INF if self.points.params().intersect(self.context).is_subset(endless) else None
 
     def _part(self, part: BasicSet) -> Expr | Infinity | None:
@@ -284,7 +248,7 @@ class _Symbolic:
             return const(0)
         if is_endless(factor):
             return POS_INF
-        pieces = extent_of(factor) if factor.dim(session.isl().dim_type.set) == 1 else None
+        pieces = extent_of(factor) if factor.dim(SET) == 1 else None
         if pieces is None:
             return self._by_cones(factor)
         outside = self.context.subtract(factor.params())
@@ -294,10 +258,10 @@ class _Symbolic:
 
     def _by_cones(self, factor: Set) -> Expr | None:
         counts = []
-        kinds, explicit = session.isl().dim_type, factor.compute_divs()
-        names = [str(factor.get_dim_name(kinds.param, k)) for k in range(len(self.params))]
-        for part in explicit.get_basic_sets() if explicit.n_basic_set() == 1 else disjoint_parts(factor):
-            found = chambers(*rows_of(part, kinds), self.params, self.cones)
+        explicit = factor.compute_divs()
+        names = [str(factor.get_dim_name(PARAM, k)) for k in range(len(self.params))]
+        for part in explicit.get_basic_sets() if explicit.n_basic_set() == 1 else session.disjoint_parts(factor):
+            found = chambers(*rows_of(part), self.params, self.cones)
             self.cones -= sum(chamber.cones for chamber in found)
             pieces, left = self._pieces(found, names)
             value: Expr | None = None
@@ -309,7 +273,7 @@ class _Symbolic:
                 value = self._as_function(pieces)
             self._check(part.to_set(), pieces, value)
             counts.append(value)
-        return _folded_sum(counts)
+        return as_expr(sum_of_counts(counts))
 
     def _pieces(self, found: Sequence[Chamber], names: Sequence[str]) -> tuple[list[_ContextChamber], Set]:
         """The chambers inside the context, and the part of the context outside of all."""
@@ -362,7 +326,6 @@ class _Symbolic:
         AssertionError: a difference, which is an error of this module.
         BudgetError: nothing could be compared.
         """
-        kinds = session.isl().dim_type
         compared, are_sizes = False, all(isinstance(e, Var) for e in self.params)
         for drawn in tried_values(pieces, len(self.params)):
             try:
@@ -371,12 +334,12 @@ class _Symbolic:
                     one, allowed = points, self.context
                     for k, x in enumerate(at):
                         one, allowed = (
-                            one.fix_val(kinds.param, k, session.val(x)),
-                            allowed.fix_val(kinds.param, k, session.val(x)),
+                            one.fix_val(PARAM, k, session.val(x)),
+                            allowed.fix_val(PARAM, k, session.val(x)),
                         )
                     if allowed.is_empty():
                         continue
-                    true = count(unparametric(one), CHECKED_POINTS)
+                    true = count(session.unparametric(one), CHECKED_POINTS)
             except (BudgetError, EvaluationError):
                 continue
             closed = evaluate(value, where) if are_sizes else evaluate(value.substitute(where))
@@ -421,7 +384,7 @@ def vanishes(numerator: Linear, domain: Set, params: Sequence[Expr]) -> bool:
 def _at_fixed(form: Linear, part: Set, params: Sequence[Expr]) -> Linear:
     fixed: dict[Expr, Linear] = {}
     for k, e in enumerate(params):
-        only = session.whole(part.plain_get_val_if_fixed(session.isl().dim_type.param, k))
+        only = session.whole(part.plain_get_val_if_fixed(PARAM, k))
         if only is not None:
             fixed[e] = Linear(only, {})
     total = Linear(form.const, {})
@@ -436,7 +399,7 @@ def _at_fixed(form: Linear, part: Set, params: Sequence[Expr]) -> Linear:
 def tried_values(pieces: Sequence[_ContextChamber], params: int) -> Iterator[tuple[int, ...]]:
     """Values of the parameters at which a count is compared: a sample of each chamber first, then small values inside
     of it, and their neighbours on both sides of its borders."""
-    kinds, rng = session.isl().dim_type, random.Random(params)
+    rng = random.Random(params)
     small = (0, 1, 2, 3, 4, 5, 7, 8, 11, 13, 18, -1, -3)
     grid = [tuple(rng.choice(small) for _ in range(params)) for _ in range(CHECKED_GRID)]
     grid = sorted({(0,) * params, (1,) * params, *grid}, key=lambda at: (sum(map(abs, at)), at))
@@ -447,7 +410,7 @@ def tried_values(pieces: Sequence[_ContextChamber], params: int) -> Iterator[tup
         own += [(*at[:k], at[k] + step, *at[k + 1 :]) for at in own for k in range(params) for step in (-1, 1)]
         sample = piece.around.intersect(piece.domain).sample_point()
         if not sample.is_void():
-            own.insert(0, tuple(session.number(sample.get_coordinate_val(kinds.param, k)) for k in range(params)))
+            own.insert(0, session.coordinates(sample, PARAM))
         rounds.append(own)
     turns = itertools.chain.from_iterable(itertools.zip_longest(*rounds))
     tried = dict.fromkeys(at for at in turns if at is not None)
@@ -463,7 +426,7 @@ def extent_of(line: Set) -> list[Piece] | None:
     if line.involves_locals() or line.n_basic_set() > 1:
         stride, space = line.get_stride(0), line.get_space()
         here = session.isl().PwAff.from_aff(
-            session.isl().Aff.var_on_domain(session.isl().LocalSpace.from_space(space), session.isl().dim_type.set, 0)
+            session.isl().Aff.var_on_domain(session.isl().LocalSpace.from_space(space), SET, 0)
         )
         first, last = low.insert_domain(space), high.insert_domain(space)
         every = here.ge_set(first).intersect(here.le_set(last))
@@ -478,24 +441,12 @@ def is_endless(factor: Set) -> bool:
 
     With explicit divisions, an unbounded direction is unbounded for all parameters.
     """
-    kinds = session.isl().dim_type
-    if factor.is_bounded() or all(factor.dim_is_bounded(kinds.set, k) for k in range(factor.dim(kinds.set))):
+    if factor.is_bounded() or all(factor.dim_is_bounded(SET, k) for k in range(factor.dim(SET))):
         return False
     sample = factor.params().sample_point()
     if sample.is_void():
         return False
-    return _count_factor(unparametric(factor.intersect_params(session.isl().Set.from_point(sample)))) is POS_INF
-
-
-def unparametric(isl_set: Set) -> Set:
-    """The union of all instances, without parameters."""
-    return isl_set.project_out(session.isl().dim_type.param, 0, isl_set.dim(session.isl().dim_type.param))
-
-
-def _folded_sum(terms: Sequence[Expr]) -> Expr:
-    known = sum(constant_value(e) or 0 for e in terms)
-    rest = [e for e in terms if constant_value(e) is None]
-    return sum_of([*rest, known] if known or not rest else rest)
+    return _count_factor(session.unparametric(factor.intersect_params(session.isl().Set.from_point(sample)))) is POS_INF
 
 
 def _folded_product(terms: Sequence[Expr]) -> Expr:
@@ -513,7 +464,6 @@ def constant_part(value: int, domain: Set) -> Aff:
     return found
 
 
-FEW_INSTANCES: Final = 16  # sooner counted one by one than in closed form
 POINTS_PER_INSTANCE: Final = 100  # counting one instance costs about as much as visiting so many points
 INSTANCE_VECTORS: Final = 10_000  # different numbers of points that are compared
 
@@ -532,31 +482,21 @@ def max_over(isl_set: Set, instances: int, max_points: int = COUNTED_POINTS) -> 
     BudgetError: the scan exceeds about `max_points` points, or a corresponding number of instances.
     InputError: the set depends on a parameter.
     """
-    kinds = session.isl().dim_type
     with session.budget(COUNT_OPERATIONS + OPERATIONS_PER_POINT * max_points):
         points = without_params(isl_set)
         for k in range(instances):
-            points = points.set_dim_name(kinds.set, k, session.named(f"_q{k}"))
-        fibres = points.move_dims(kinds.param, 0, kinds.set, 0, instances)
+            points = points.set_dim_name(SET, k, session.named(f"_q{k}"))
+        fibres = points.move_dims(PARAM, 0, SET, 0, instances)
         domain = fibres.params()
         if domain.is_empty():
             return PerInstance(0, 0)
-        found = None if _few(domain) else _largest(fibres, domain)
+        found = _largest(fibres, domain)
         most = _largest_visited(fibres, domain, max_points) if found is None else found.most
         if isinstance(most, Infinity):
             return PerInstance(POS_INF, POS_INF)
         if found is not None and found.everywhere:
             return PerInstance(most, multiplied([count(_as_set(domain), max_points), most]))
         return PerInstance(most, count(points, max_points))
-
-
-def _few(domain: Set) -> bool:
-    """Whether the number of instances is small enough to visit each."""
-    try:
-        with session.budget(COUNT_OPERATIONS):
-            return count(_as_set(domain), SCANNED_POINTS) <= FEW_INSTANCES
-    except BudgetError:
-        return False
 
 
 def _part_counts(part: BasicSet, domain: Set) -> list[PwAff] | Infinity | None:
@@ -572,7 +512,7 @@ def _part_counts(part: BasicSet, domain: Set) -> list[PwAff] | Infinity | None:
         if is_endless(factor):
             endless = True
             continue
-        pieces = extent_of(factor) if factor.dim(session.isl().dim_type.set) == 1 else _translated(factor)
+        pieces = extent_of(factor) if factor.dim(SET) == 1 else _translated(factor)
         if pieces is None:
             return None
         counts.append(_padded(pieces, domain))
@@ -591,16 +531,15 @@ def _padded(pieces: Sequence[Piece], domain: Set) -> PwAff:
 
 def _translated(factor: Set) -> list[Piece] | None:
     """The constant number of points of a bounded set that its parameters only translate; `None` for other sets."""
-    kinds = session.isl().dim_type
-    dims = factor.dim(kinds.set)
+    dims = factor.dim(SET)
     corner, point = [f"c{k}" for k in range(dims)], [f"p{k}" for k in range(dims)]
     offsets = ", ".join(f"{p} - {c}" for c, p in zip(corner, point, strict=True))
     offset = session.isl().Map.read_from_str(session.context(), f"{{ [{', '.join(corner + point)}] -> [{offsets}] }}")
     moved = session.lexicographic_extremum(factor, -1).flat_product(factor).apply(offset)
-    shape = unparametric(moved)
+    shape = session.unparametric(moved)
     if not shape.intersect_params(factor.params()).is_subset(moved):
         return None
-    size = added(count_part(part) for part in disjoint_parts(shape))
+    size = added(count_part(part) for part in session.disjoint_parts(shape))
     return [Piece(factor.params(), constant_part(size, factor.params()))] if isinstance(size, int) else None
 
 
@@ -616,7 +555,7 @@ def _largest(fibres: Set, domain: Set) -> _Largest | None:
     try:
         with session.budget(COUNT_OPERATIONS):
             parts = []
-            for part in disjoint_parts(fibres):
+            for part in session.disjoint_parts(fibres):
                 counts = _part_counts(part, domain)
                 if counts is None:
                     return None
@@ -633,45 +572,44 @@ def _largest_product(parts: Sequence[Sequence[Any]], domain: Set) -> _Largest | 
 
     The joint values of the PwAffs form a set of nonnegative vectors; a componentwise largest vector is the answer.
     """
-    kinds = session.isl().dim_type
     vectors = session.isl().Set.universe(domain.get_space().set_from_params()).intersect_params(domain)
     for factor in (pw for some in parts for pw in some):
         vectors = vectors.flat_product(session.isl().Set.from_pw_aff(factor))
-    vectors = unparametric(vectors)
+    vectors = session.unparametric(vectors)
 
     def points_of(vector: Sequence[int]) -> int:
         left = iter(vector)
         return sum(prod(next(left) for _ in factors) for factors in parts)
 
-    span = range(vectors.dim(kinds.set))
+    span = range(vectors.dim(SET))
     highest = [end for k in span if (end := session.whole(vectors.dim_max_val(k))) is not None]
     if len(highest) < len(span):
         return _Largest(POS_INF, False) if all(len(factors) == 1 for factors in parts) else None
     together = vectors
     for k in span:
-        together = together.fix_val(kinds.set, k, session.val(highest[k]))
+        together = together.fix_val(SET, k, session.val(highest[k]))
     if not together.is_empty():
         return _Largest(points_of(highest), together.is_equal(vectors))
-    return _Largest(max(points_of(_coordinates(vector)) for vector in _visited(vectors, INSTANCE_VECTORS)), False)
+    return _Largest(
+        max(points_of(session.coordinates(vector)) for vector in _visited(vectors, INSTANCE_VECTORS)), False
+    )
 
 
 def _largest_visited(fibres: Set, domain: Set, max_points: int) -> int | Infinity:
     """The most points of one instance, each counted."""
     most: int | Infinity = 0
-    kinds = session.isl().dim_type
     for instance in _visited(_as_set(domain), max_points // POINTS_PER_INSTANCE):
         fibre = fibres
-        for k, value in enumerate(_coordinates(instance)):
-            fibre = fibre.fix_val(kinds.param, k, session.val(value))
-        here = added(count_part(part) for part in disjoint_parts(unparametric(fibre)))
+        for k, value in enumerate(session.coordinates(instance)):
+            fibre = fibre.fix_val(PARAM, k, session.val(value))
+        here = added(count_part(part) for part in session.disjoint_parts(session.unparametric(fibre)))
         most = max(most, here)
     return most
 
 
 def _as_set(domain: Set) -> Set:
     """Turn the parameters of a set of parameters into dimensions."""
-    kinds = session.isl().dim_type
-    return domain.from_params().move_dims(kinds.set, 0, kinds.param, 0, domain.dim(kinds.param))
+    return domain.from_params().move_dims(SET, 0, PARAM, 0, domain.dim(PARAM))
 
 
 def _visited(isl_set: Set, max_points: int) -> list[Point]:
@@ -682,10 +620,3 @@ def _visited(isl_set: Set, max_points: int) -> list[Point]:
     found: list[Any] = []
     isl_set.foreach_point(found.append)
     return found
-
-
-def _coordinates(point: Point) -> list[int]:
-    """The coordinates of an isl Point without parameters."""
-    kinds = session.isl().dim_type
-    space = point.get_space()
-    return [session.number(point.get_coordinate_val(kinds.set, k)) for k in range(space.dim(kinds.set))]

@@ -1,31 +1,37 @@
-"""`IslShape`: a Presburger set as a `Shape`, an isl set with the meaning of its parameters."""
+"""`IslShape`: a Presburger set as a `Shape`, an isl set with the meaning of its parameters; `Isl`: images, consistency
+and decisions by isl, as shapes."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
+from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from intset import config as configuration
 from intset.budgets import COUNTED_POINTS
-from intset.domains.certified.witness import runs
 from intset.domains.isl import session
-from intset.domains.isl.bernstein import Maximum, cases
+from intset.domains.isl.bindings import IN, OUT, PARAM, SET
+from intset.domains.isl.cones import Maximum, cases
 from intset.domains.isl.count import count, count_symbolic, max_over
-from intset.domains.isl.hulls import box_around, disjoint_pieces, lattice_of_equations, product_of
 from intset.domains.isl.translate import (
     Translation,
     aff_to_expr,
+    box_around,
+    disjoint_pieces,
     image_of,
+    lattice_of_equations,
     param_name,
     pieces_of,
+    product_of,
     pw_aff_to_expr,
     set_to_cond,
     simplified,
 )
-from intset.domains.query import Query
+from intset.domains.query import Points, Query, TierVerdict, notes_of_bounds
 from intset.domains.sets.ends import End, as_end
+from intset.domains.witness import facts_hold, runs
 from intset.errors import BudgetError, CountError
 from intset.expr import Cond, Expr, IntLike, Range, Var, constant_value, dag, ops
 from intset.expr.build import logical_and
@@ -99,14 +105,13 @@ class IslShape(Shape):
 
     def ordered_params(self, isl_object: Set | PwAff) -> list[Expr]:
         """The parameters of `isl_object` in its own order."""
-        m = session.isl()
         by_name: dict[str | None, Expr] = {param_name(p): p for p in self.params}
         space = isl_object.get_space()
-        return [by_name[space.get_dim_name(m.dim_type.param, k)] for k in range(space.dim(m.dim_type.param))]
+        return [by_name[space.get_dim_name(PARAM, k)] for k in range(space.dim(PARAM))]
 
     @property
     def dims(self) -> int:  # type: ignore[override]  # computed from the isl set
-        return int(self.shared().dim(session.isl().dim_type.set))
+        return int(self.shared().dim(SET))
 
     def _with(self, isl_set: Set, *others: IslShape) -> IslShape:
         """A result over the parameters of all operands."""
@@ -133,14 +138,13 @@ class IslShape(Shape):
         return self._with(session.coalesced(session.difference_of(self.get(), both.get())), both)
 
     def project(self, dims: Sequence[int]) -> IslShape:
-        kinds = session.isl().dim_type
         current = self.get()
         if not len(dims):
             return self._with(session.isl().Set.from_params(current.params()))
-        end = current.dim(kinds.set)
+        end = current.dim(SET)
         for k in (*sorted(dims, reverse=True), -1):
             if k + 1 < end:
-                current = current.project_out(kinds.set, k + 1, end - k - 1)
+                current = current.project_out(SET, k + 1, end - k - 1)
             end = k
         left = sorted(dims)
         current = current if len(left) == self.dims else session.coalesced(current)
@@ -174,11 +178,10 @@ class IslShape(Shape):
         return found
 
     def product_with(self, other: Shape, shared: int) -> IslShape:
-        kinds = session.isl().dim_type
         right = of(other)
         first, last = self.dims - shared, right.dims - shared
-        left = self.get().add_dims(kinds.set, last)
-        return self._with(session.coalesced(left.intersect(right.get().insert_dims(kinds.set, 0, first))), right)
+        left = self.get().add_dims(SET, last)
+        return self._with(session.coalesced(left.intersect(right.get().insert_dims(SET, 0, first))), right)
 
     def everything(self, dims: int) -> IslShape:
         return universe(dims)
@@ -205,13 +208,11 @@ class IslShape(Shape):
         """The parameters that the constraints involve."""
         if not self.params:
             return ()
-        m = session.isl()
         current = self.shared()
         return tuple(
             p
             for p in self.params
-            if (k := current.find_dim_by_name(m.dim_type.param, param_name(p))) >= 0
-            and current.involves_dims(m.dim_type.param, k, 1)
+            if (k := current.find_dim_by_name(PARAM, param_name(p))) >= 0 and current.involves_dims(PARAM, k, 1)
         )
 
     def variables(self) -> tuple[Var, ...]:
@@ -231,21 +232,21 @@ class IslShape(Shape):
         kept: list[Expr] = []
         moved: list[tuple[str, Expr]] = []
         for param in self.params:
-            position = result.find_dim_by_name(m.dim_type.param, param_name(param))
+            position = result.find_dim_by_name(PARAM, param_name(param))
             if position < 0:
                 continue
             new = Normalizer({}).form(dag.substitute(param, values)).expr()
             number = constant_value(new)
             if number is not None:
-                result = result.fix_val(m.dim_type.param, position, session.val(number))
-                result = result.project_out(m.dim_type.param, position, 1)
+                result = result.fix_val(PARAM, position, session.val(number))
+                result = result.project_out(PARAM, position, 1)
             elif new is param:
                 kept.append(param)
             elif not new.free_vars() and not dag.opaque_terms(new):  # a division by 0
                 return IslShape(m.Set.empty(self.shared().get_space()), self.params)
             else:
                 moved.append((session.named(f"_{param_name(param)}"), new))
-                result = result.set_dim_name(m.dim_type.param, position, moved[-1][0])
+                result = result.set_dim_name(PARAM, position, moved[-1][0])
         for name, new in moved:
             result, more = _standing_for(result, name, new)
             kept.extend(more)
@@ -256,15 +257,14 @@ class IslShape(Shape):
         return self._with(self.get().intersect_params(around.get().params()), around)
 
     def params_to_dims(self, params: Sequence[Var]) -> IslShape:
-        kinds = session.isl().dim_type
         self._only_variables(params)
         current = self.get()
         for place, v in enumerate(params):
-            position = current.find_dim_by_name(kinds.param, param_name(v))
-            current = current.insert_dims(kinds.set, place, 1)
+            position = current.find_dim_by_name(PARAM, param_name(v))
+            current = current.insert_dims(SET, place, 1)
             if position >= 0:  # a moved dimension would keep its name, and isl distinguishes spaces by names
-                current = current.equate(kinds.set, place, kinds.param, position)
-                current = current.project_out(kinds.param, position, 1)
+                current = current.equate(SET, place, PARAM, position)
+                current = current.project_out(PARAM, position, 1)
         return IslShape(current, tuple(p for p in self.params if p not in params))
 
     def _only_variables(self, params: Collection[Expr]) -> None:
@@ -274,23 +274,21 @@ class IslShape(Shape):
                 raise BudgetError(f"{e} is not affine")
 
     def dims_to_params(self, names: Sequence[Var]) -> IslShape:
-        kinds = session.isl().dim_type
         if not names:
             return self
         current = self.get()
-        start = current.dim(kinds.param)
-        current = current.move_dims(kinds.param, start, kinds.set, 0, len(names))
+        start = current.dim(PARAM)
+        current = current.move_dims(PARAM, start, SET, 0, len(names))
         for k, v in enumerate(names):
-            current = current.set_dim_name(kinds.param, start + k, param_name(v))
+            current = current.set_dim_name(PARAM, start + k, param_name(v))
         return IslShape(current, (*self.params, *names))
 
     def without(self, params: Collection[Expr]) -> IslShape:
-        kinds = session.isl().dim_type
         current = self.get()
         for e in params:
-            position = current.find_dim_by_name(kinds.param, param_name(e))
+            position = current.find_dim_by_name(PARAM, param_name(e))
             if position >= 0:
-                current = current.project_out(kinds.param, position, 1)
+                current = current.project_out(PARAM, position, 1)
         return IslShape(current, tuple(p for p in self.params if p not in params))
 
     # -- ends ---------------------------------------------------------------------------------------------------
@@ -298,23 +296,24 @@ class IslShape(Shape):
     def end(self, k: int, side: int) -> End:
         if not self.variables():
             return constant_end(self.shared(), k, side)
+        outward, crossed = (NEG_INF, POS_INF) if side < 0 else (POS_INF, NEG_INF)
         if self.shared().is_empty():
-            return POS_INF if side < 0 else NEG_INF
+            return crossed
         current = self.afresh()
         if not _has_end(current, k, side):
             current = _without_empty_parts(current)  # isl finds no end where a disjunct is empty
             if not _has_end(current, k, side):
-                return NEG_INF if side < 0 else POS_INF
+                return outward
         piecewise = session.end_of_dim(current, k, side)
         if piecewise is None:  # unbounded for some parameter values, maybe outside declared bounds
             current = current.intersect_params(declared(self))
             piecewise = session.end_of_dim(current, k, side)
         if piecewise is None:
-            return NEG_INF if side < 0 else POS_INF
+            return outward
         params = self.ordered_params(piecewise)
         found = pw_aff_to_expr(piecewise.coalesce(), (), params, context=current.params())
         if found is None:
-            return POS_INF if side < 0 else NEG_INF
+            return crossed
         # the end may be simpler beyond the declared range of a size, such as t >= 1
         if len(pieces_of(piecewise)) > 1 and any(v.declared()[1] is not None for e in params for v in e.free_vars()):
             plainer = self._end_beyond_declared(current, k, side)
@@ -357,16 +356,16 @@ class IslShape(Shape):
         space = m.Space.set_alloc(session.context(), len(params), len(sides))
         place = {}
         for index, param in enumerate(params):
-            space = space.set_dim_name(m.dim_type.param, index, param_name(param))
+            space = space.set_dim_name(PARAM, index, param_name(param))
             place[param] = index
         local = m.LocalSpace.from_space(space)
         result = m.BasicSet.universe(space)
         for dim, sign, form in rows:
             constraint = m.Constraint.alloc_inequality(local).set_constant_val(session.val(form.const))
             if dim is not None:
-                constraint = constraint.set_coefficient_val(m.dim_type.set, dim, session.val(sign))
+                constraint = constraint.set_coefficient_val(SET, dim, session.val(sign))
             for e, k in form.terms.items():
-                constraint = constraint.set_coefficient_val(m.dim_type.param, place[e], session.val(k))
+                constraint = constraint.set_coefficient_val(PARAM, place[e], session.val(k))
             result = result.add_constraint(constraint)
         return IslShape(m.Set.from_basic_set(result), params)
 
@@ -409,38 +408,21 @@ class IslShape(Shape):
         current = session.coalesced(self.get())
         return product_of(current, self.ordered_params(current))
 
-    def loops(self, names: Sequence[Var]) -> list[Product] | None:
-        kinds = session.isl().dim_type
-        every = self.get()
-        dims, first = every.dim(kinds.set), every.dim(kinds.param)
-        found = []
-        for k in range(dims):
-            line = every.project_out(kinds.set, k + 1, dims - k - 1)
-            line = line.move_dims(kinds.param, first, kinds.set, 0, k)
-            for j, name in enumerate(names[:k]):
-                line = line.set_dim_name(kinds.param, first + j, param_name(name))
-            side = IslShape(line, (*self.params, *names[:k])).product()
-            if side is None:
-                return None
-            found.append(side)
-        return found
-
     def widest(self, k: int, varying: Collection[Expr]) -> Expr | None:
         """The largest extent, by the differences of all pairs of values; valid if some instance is nonempty."""
         m = session.isl()
-        kinds = m.dim_type
         line = self.get()
-        dims = line.dim(kinds.set)
-        line = line.project_out(kinds.set, k + 1, dims - k - 1).project_out(kinds.set, 0, k)
+        dims = line.dim(SET)
+        line = line.project_out(SET, k + 1, dims - k - 1).project_out(SET, 0, k)
         if line.is_empty():
             return Linear(0, {}).expr()
         distance = m.Map.read_from_str(session.context(), "{ [x, y] -> [x - y] }")
         differences = line.flat_product(line).apply(distance)
         names = {param_name(e) for e in varying}
-        for place in reversed(range(differences.dim(kinds.param))):
-            if differences.get_dim_name(kinds.param, place) in names:
-                differences = differences.project_out(kinds.param, place, 1)
-        if not differences.dim_has_upper_bound(kinds.set, 0):
+        for place in reversed(range(differences.dim(PARAM))):
+            if differences.get_dim_name(PARAM, place) in names:
+                differences = differences.project_out(PARAM, place, 1)
+        if not differences.dim_has_upper_bound(SET, 0):
             return None
         most = session.end_of_dim(differences, 0, 1)
         if most is None:
@@ -450,7 +432,6 @@ class IslShape(Shape):
 
     def lattice(self) -> tuple[Lattice, tuple[Expr, ...]] | None:
         """The join of the lattices that the equations and divisions of the disjuncts define."""
-        kinds = session.isl().dim_type
         current = self.get()
         found: Lattice | None = None
         for part in current.get_basic_sets():
@@ -462,33 +443,32 @@ class IslShape(Shape):
                 found = one if found is None else found.joined(one)
         if found is None:
             return None
-        assert len(found.origin) == current.dim(kinds.param) + current.dim(kinds.set)
+        assert len(found.origin) == current.dim(PARAM) + current.dim(SET)
         return found, tuple(self.ordered_params(current))
 
     def change_basis(self, origin: Vector, vectors: Sequence[tuple[int | None, Vector]]) -> IslShape:
         """The parameters keep their meaning: a vector without a dimension positions the lattice relative to them."""
         m = session.isl()
-        kinds = m.dim_type
         current = self.get()
-        params, dims = current.dim(kinds.param), current.dim(kinds.set)
+        params, dims = current.dim(PARAM), current.dim(SET)
         others = sum(1 for place, _ in vectors if place is None)
-        lifted = current.add_dims(kinds.set, dims + others)
+        lifted = current.add_dims(SET, dims + others)
         uncounted = iter(range(2 * dims, 2 * dims + others))
         columns = [(next(uncounted) if place is None else dims + place, vector) for place, vector in vectors]
         local = m.LocalSpace.from_space(lifted.get_space())
         for k in range(params + dims):  # coordinate == origin + sum of what is counted
             row = m.Constraint.alloc_equality(local).set_constant_val(session.val(-origin[k]))
-            own = (kinds.param, k) if k < params else (kinds.set, k - params)
+            own = (PARAM, k) if k < params else (SET, k - params)
             row = row.set_coefficient_val(*own, session.val(1))
             for column, vector in columns:
                 if vector[k]:
-                    row = row.set_coefficient_val(kinds.set, column, session.val(-vector[k]))
+                    row = row.set_coefficient_val(SET, column, session.val(-vector[k]))
             lifted = lifted.add_constraint(row)
         counted = {place for place, _ in vectors}
         for k in range(dims):
             if k not in counted:
-                lifted = lifted.fix_val(kinds.set, dims + k, session.val(0))
-        lifted = lifted.project_out(kinds.set, 2 * dims, others).project_out(kinds.set, 0, dims)
+                lifted = lifted.fix_val(SET, dims + k, session.val(0))
+        lifted = lifted.project_out(SET, 2 * dims, others).project_out(SET, 0, dims)
         return self._with(session.coalesced(lifted))
 
     def pieces(self, most: int) -> list[Shape] | None:
@@ -531,8 +511,7 @@ class IslShape(Shape):
 
     def functions(self, names: Sequence[Var]) -> list[tuple[Shape, tuple[Expr, ...]]]:
         m = session.isl()
-        kinds = m.dim_type
-        pairs = m.Map.from_range(self.get()).move_dims(kinds.in_, 0, kinds.out, 0, len(names))
+        pairs = m.Map.from_range(self.get()).move_dims(IN, 0, OUT, 0, len(names))
         if not pairs.is_single_valued():
             raise BudgetError("a relation that is no function")
         found: list[tuple[Shape, tuple[Expr, ...]]] = []
@@ -545,7 +524,6 @@ class IslShape(Shape):
         return found
 
     def sample(self) -> tuple[int, ...] | None:
-        kinds = session.isl().dim_type
         current = self.afresh()  # the choice of the point depends on the representation
         if self.params:
             current = current.intersect_params(declared(self))
@@ -554,55 +532,41 @@ class IslShape(Shape):
             return None
         terms = [e for e in self.atoms() if not isinstance(e, Var) and e.free_vars()]
         if terms:  # sample again at values of their variables
-            given = {
-                e: session.number(point.get_coordinate_val(kinds.param, k))
-                for k, e in enumerate(self.ordered_params(current))
-            }
+            given = dict(zip(self.ordered_params(current), session.coordinates(point, PARAM), strict=True))
             found = self.at({v: given.get(v, _near_one(v)) for v in dag.free_vars(*terms)}).sample()
             if found is None:
                 raise BudgetError(f"{terms[0]} is not affine")
             return found
-        return tuple(session.number(point.get_coordinate_val(kinds.set, k)) for k in range(self.dims))
+        return session.coordinates(point)
 
     def has(self, point: Sequence[int]) -> bool:
-        kinds = session.isl().dim_type
         current = self.shared()
         for k, coordinate in enumerate(point):
-            current = current.fix_val(
-                kinds.set, k, session.val(coordinate, max(session.MAX_BITS, coordinate.bit_length()))
-            )
+            current = current.fix_val(SET, k, session.val(coordinate, max(session.MAX_BITS, coordinate.bit_length())))
         with session.solving(current):
             return not current.is_empty()
 
     def listed(self, most: int = COUNTED_POINTS) -> list[tuple[int, ...]]:
-        kinds, found = session.isl().dim_type, []
-        current = self.get()
-        number_of_points = count(current.project_out(kinds.param, 0, current.dim(kinds.param)))
+        found = []
+        number_of_points = count(session.unparametric(self.get()))
         if not isinstance(number_of_points, int) or number_of_points > most:
             raise BudgetError(f"more than {most} points")
-        self.get().foreach_point(
-            lambda point: found.append(
-                tuple(session.number(point.get_coordinate_val(kinds.set, k)) for k in range(self.dims))
-            )
-        )
+        self.get().foreach_point(lambda point: found.append(session.coordinates(point)))
         if len(set(found)) != number_of_points:
             raise BudgetError("isl visited another number of points than it counted")
         return sorted(found)
 
     def count(self) -> int | Infinity | Expr:
-        kinds = session.isl().dim_type
-        current = self.get()
-        if self.variables():
-            current = self.afresh()
-            try:
-                found = count_symbolic(current, self.ordered_params(current), context=declared(self))
-                reason = ""
-            except BudgetError as error:
-                found, reason = None, f" ({error})"
-            if found is None:
-                raise CountError(f"the number of points has no closed form here{reason}: use at(...) to fix sizes")
-            return found
-        return count(current.project_out(kinds.param, 0, current.dim(kinds.param)))
+        if not self.variables():
+            return count(session.unparametric(self.get()))
+        current, reason = self.afresh(), ""
+        try:
+            found = count_symbolic(current, self.ordered_params(current), context=declared(self))
+        except BudgetError as error:
+            found, reason = None, f" ({error})"
+        if found is None:
+            raise CountError(f"the number of points has no closed form here{reason}: use at(...) to fix sizes")
+        return found
 
     def counts(self, varying: Sequence[Var], most: int = COUNTED_POINTS) -> PerInstance:
         # Declared bounds restrict parameters only.
@@ -610,10 +574,7 @@ class IslShape(Shape):
         every = self._with(self.get().intersect_params(declared(self, named)), named).params_to_dims(varying)
         if free := every.variables():
             raise CountError(f"the count depends on {free[0]}: fix the sizes with at={{...}}")
-        kinds = session.isl().dim_type
-        current = every.get()
-        current = current.project_out(kinds.param, 0, current.dim(kinds.param))
-        return max_over(current, len(varying), most)
+        return max_over(session.unparametric(every.get()), len(varying), most)
 
     def ceilings(self, e: Expr, varying: Sequence[Var]) -> list[Ceiling]:
         found = Maximum()
@@ -671,7 +632,7 @@ def _standing_for(result: Set, name: str, new: Expr) -> tuple[Set, list[Expr]]:
     Quotients by numbers are no parameters: constraints define them.
     """
     m = session.isl()
-    kind = m.dim_type.param
+    kind = PARAM
     form = Normalizer({}).form(new)
     dividends, leaves = _quotients_of(form)
     for e in leaves:
@@ -688,7 +649,7 @@ def _standing_for(result: Set, name: str, new: Expr) -> tuple[Set, list[Expr]]:
 def _value(local: Any, form: Linear, place: Mapping[Expr, int], dividends: Sequence[tuple[Expr, Linear]]) -> Aff:
     """A form as a function of the parameters at these places; quotients after those that they are made of."""
     m = session.isl()
-    values: dict[Expr, Aff] = {e: m.Aff.var_on_domain(local, m.dim_type.param, k) for e, k in place.items()}
+    values: dict[Expr, Aff] = {e: m.Aff.var_on_domain(local, PARAM, k) for e, k in place.items()}
 
     def total(of: Linear) -> Aff:
         result: Aff = m.Aff.val_on_domain(local, session.val(of.const))
@@ -704,22 +665,14 @@ def _value(local: Any, form: Linear, place: Mapping[Expr, int], dividends: Seque
 def _quotients_of(form: Linear) -> tuple[list[tuple[Expr, Linear]], list[Expr]]:
     """The quotients by positive numbers in a form with their dividends, inner ones first; and all other terms."""
     dividends: dict[Expr, Linear] = {}
-    leaves: dict[Expr, None] = {}
-    finished: dict[Expr, None] = {}
-    waiting = list(form.terms)
-    while waiting:
-        e = waiting[-1]
-        if e.op is not ops.FLOORDIV or e.args[1].op is not ops.CONST or e.args[1].data <= 0:
-            leaves[waiting.pop()] = None
-            continue
-        if e not in dividends:
+
+    def inner(e: Expr) -> list[Expr]:
+        if e.op is ops.FLOORDIV and e.args[1].op is ops.CONST and e.args[1].data > 0 and e not in dividends:
             dividends[e] = Normalizer({}).form(e.args[0])
-        inner = [t for t in dividends[e].terms if t not in finished and t not in leaves]
-        if inner:
-            waiting += inner
-        else:
-            finished[waiting.pop()] = None
-    return [(e, dividends[e]) for e in finished], list(leaves)
+        return list(dividends[e].terms)[::-1] if e in dividends else []
+
+    terms = dag.postorder_by(list(form.terms)[::-1], inner)
+    return [(e, dividends[e]) for e in terms if e in dividends], [e for e in terms if e not in dividends]
 
 
 def _restore(text: str, names: tuple[str, ...], params: tuple[Expr, ...]) -> IslShape:
@@ -732,7 +685,7 @@ def _restore(text: str, names: tuple[str, ...], params: tuple[Expr, ...]) -> Isl
 def declared(shape: IslShape, *others: IslShape) -> Set:
     """The isl set of parameter values within declared bounds and steps; answers hold inside it."""
     m = session.isl()
-    kind = m.dim_type.param
+    kind = PARAM
     result: Set = m.Set.universe(shape.shared().get_space().params())
     for other in others:
         result = result.align_params(other.shared().get_space())
@@ -752,14 +705,14 @@ def declared(shape: IslShape, *others: IslShape) -> Set:
 
 
 def _has_end(current: Set, position: int, side: int) -> bool:
-    kind = session.isl().dim_type.set
+    kind = SET
     return bool(
         current.dim_has_lower_bound(kind, position) if side < 0 else current.dim_has_upper_bound(kind, position)
     )
 
 
 def _without_empty_parts(current: Set) -> Set:
-    parts = [part.to_set() for part in current.get_basic_sets()]
+    parts = _parts(current)
     kept = [part for part in parts if not part.is_empty()]
     if len(kept) == len(parts):
         return current
@@ -769,10 +722,8 @@ def _without_empty_parts(current: Set) -> Set:
     return result
 
 
-def disjuncts(isl_set: Set) -> list[Set]:
+def _parts(isl_set: Set) -> list[Set]:
     """The disjuncts of a set, as sets."""
-    if isl_set.n_basic_set() == 1:
-        return [isl_set]
     return [part.to_set() for part in isl_set.get_basic_sets()]
 
 
@@ -782,7 +733,7 @@ def constant_end(isl_set: Set, position: int, side: int) -> End:
     isl 0.27 answers wrongly for a union with a disjunct that is known to be empty: NaN counts as 0.
     """
     best: int | None = None
-    for part in disjuncts(isl_set):
+    for part in [isl_set] if isl_set.n_basic_set() == 1 else _parts(isl_set):
         with session.solving(part):
             found = session.whole(part.dim_min_val(position) if side < 0 else part.dim_max_val(position))
         if found is None:
@@ -793,3 +744,136 @@ def constant_end(isl_set: Set, position: int, side: int) -> End:
     if best is None:
         return POS_INF if side < 0 else NEG_INF
     return as_end(best)
+
+
+@cache
+def _prototype() -> IslShape:
+    """The 0-dimensional universe, cached: every query opens its budget on it."""
+    return universe(0)
+
+
+class Isl:
+    """Images and conditions as Presburger sets.
+
+    Guarantee: the points contain the true image, and equal it if there are no notes.
+    """
+
+    name: ClassVar[str] = session.NAME
+
+    strength: ClassVar[int] = 100
+
+    def is_installed(self) -> bool:
+        try:
+            session.isl()
+        except BudgetError:
+            return False
+        return True
+
+    def everything(self, dims: int) -> Shape:
+        return universe(dims) if dims else _prototype()
+
+    def points(self, query: Query) -> Points:
+        translation = Translation(query)
+        found = IslShape(image_of(translation), translation.params)
+        consistency, notes = judged(query, translation.leftover), notes_of_bounds(translation.relaxed_terms)
+        if consistency == "empty":
+            found = IslShape(found.get().subtract(found.get()), translation.params)
+        elif consistency == "unknown":
+            notes.append("facts on other variables may exclude one another")
+        return Points(found, tuple(notes))
+
+    def judge(self, query: Query, facts: Sequence[Cond]) -> str:
+        return judged(query, facts)
+
+    def decide(
+        self, query: Query, goal: Cond, seeds: Sequence[Var], refutes: Callable[[dict[Expr, int]], bool]
+    ) -> TierVerdict:
+        try:
+            with session.budget(query.config.isl_operations):
+                translation = Translation(query, roots=(goal,), seeds=seeds)
+                fails = translation.domain.subtract(translation.cond(query.known, goal))
+                leftover = judged(query, translation.leftover)
+                if leftover == "empty":
+                    return TierVerdict("proved", vacuous=True)
+                with session.solving(fails):
+                    proved = fails.is_empty()
+                if proved:
+                    return TierVerdict("proved", vacuous=bool(translation.domain.is_empty()))
+                basic = fails.get_basic_sets()  # each may have another sample
+                parts = [fails, *(part.to_set() for part in basic)] if 1 < len(basic) <= 8 else [fails]
+                points = [point for part in parts if (point := _sample(translation, part)) is not None]
+                elsewhere = _elsewhere(query, translation.leftover) if points and translation.leftover else {}
+                for part in points:
+                    point = {**elsewhere, **part}  # `refutes` adds the variables that the goal lost
+                    if refutes(point):
+                        return TierVerdict("refuted", point)
+        except BudgetError as error:
+            return TierVerdict("unknown", reason=f"isl gave up: {error}", budget=error.budget)
+        return TierVerdict("unknown", reason="it is not affine, and the points where it may fail are not real")
+
+
+def judged(query: Query, facts: Sequence[Cond]) -> str:
+    """Satisfiability of facts that share no variable with the query: "holds", "empty" or "unknown".
+
+    The verdict is cached for other queries, and therefore decided under a separate budget.
+    """
+    try:
+        return _verdict(query, facts) if facts else "holds"
+    except session.SpentError:
+        return "unknown"
+
+
+def _verdict(query: Query, facts: Sequence[Cond]) -> str:
+    """The cached verdict on facts: that of their parts, which other questions share."""
+    key = (session.NAME, tuple(facts), query.keep, query.config.isl_operations, query.config.points)
+    found = query.verdicts.get(key)
+    if found is None:
+        alone = Query((), query.ranges, facts, tuple(query.keep), query.base, query.known, query.config)
+        parts = list(_separate(alone))
+        own = {_verdict(query, part) for part in parts} if len(parts) > 1 else {_satisfiable(alone)}
+        found = query.verdicts[key] = "empty" if "empty" in own else "unknown" if "unknown" in own else "holds"
+    return found
+
+
+def _separate(query: Query) -> Iterator[list[Cond]]:
+    """The facts of a question, in parts that share no variable."""
+    left: Sequence[Cond] = query.facts
+    while left:
+        first, *others = left
+        alone = Query((), query.ranges, others, tuple(query.keep), query.base, query.known, query.config)
+        _, _, touching, left = alone.split_relevant((first,))
+        yield [first, *touching]
+
+
+def _satisfiable(query: Query) -> str:
+    try:
+        with session.budget_aside(query.config.isl_operations):
+            translation = Translation(query, seeds=query.facts)
+            with session.solving(translation.domain):
+                empty = translation.domain.is_empty()
+        found = "empty" if empty else "unknown" if translation.relaxed_terms else "holds"
+    except session.SpentError:
+        raise
+    except BudgetError:
+        found = "unknown"
+    return facts_hold(query, query.facts) if found == "unknown" else found
+
+
+def _elsewhere(query: Query, leftover: list[Cond]) -> dict[Expr, int]:
+    """Values for variables of facts irrelevant to the query."""
+    alone = Query((), query.ranges, leftover, (), query.base, query.known, query.config)
+    translation = Translation(alone, seeds=leftover)
+    return _sample(translation, translation.domain) or {}
+
+
+def _sample(translation: Translation, points: Set) -> dict[Expr, int] | None:
+    """Values of variables and loads at one of these points of the domain; `None` for the empty set."""
+    inside = translation.domain.intersect(points)
+    with session.solving(inside):
+        point = inside.sample_point()
+    if point.is_void():
+        return None
+    places = [(e, SET, k) for k, e in enumerate(translation.dims)]
+    places += [(e, PARAM, k) for k, e in enumerate(translation.params)]
+    named = [place for place in places if place[0].op in (ops.VAR, ops.LOAD)]
+    return {e: session.number(point.get_coordinate_val(kind, k)) for e, kind, k in named}

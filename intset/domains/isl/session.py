@@ -18,6 +18,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final
 
+from intset.domains.isl.bindings import DIV, PARAM, SET
 from intset.domains.isl.bindings import isl as isl
 from intset.errors import BudgetError, InputError
 from intset.expr.printer import number_of
@@ -55,7 +56,7 @@ def read_set(text: str) -> Set:
     """
     m = isl()
     found: Set = m.Set.read_from_str(context(), text)
-    kind, number = m.dim_type.set, found.dim(m.dim_type.set)
+    kind, number = SET, found.dim(SET)
     return found.reset_space(found.get_space().drop_dims(kind, 0, number).add_dims(kind, number))
 
 
@@ -361,6 +362,16 @@ def number(value: Val | int) -> int:
     return found
 
 
+def coordinates(point: Point, kind: Any = SET) -> tuple[int, ...]:
+    """The coordinates of a point; with the kind `PARAM`, its parameters."""
+    return tuple(number(point.get_coordinate_val(kind, k)) for k in range(point.get_space().dim(kind)))
+
+
+def unparametric(isl_set: Set) -> Set:
+    """The union of all instances, without parameters."""
+    return isl_set.project_out(PARAM, 0, isl_set.dim(PARAM))
+
+
 EXTREMUM: Final = 16  # weight of a lexicographic extremum of a set with divisions: parametric integer programming
 EXTREMUM_OF_LONG: Final = 32  # weight of one with long numbers
 # operations of dropping the implied constraints of one set with divisions, whatever a question may spend
@@ -406,7 +417,7 @@ def lexicographic_extremum(points: Set, side: int) -> Set:
     ------
     BudgetError: the set is unbounded, isl failed, or its answer was wrong.
     """
-    if not points.dim(isl().dim_type.set):
+    if not points.dim(SET):
         return points  # its own extremum; isl can abort on such a set with divisions of parameters
     with _refusing(), optimizing(points):
         inside = isl().ordered(points)
@@ -425,34 +436,10 @@ def is_extremum(points: Set, found: Set, side: int) -> bool:
     beyond a point of `found`. They imply that `found` has one point for each value of the parameters.
     """
     inside = isl().ordered(points)
-    with solving(inside):
-        at_one_point = _is_extreme_point(inside, found, side)
-    if at_one_point is not None:
-        return at_one_point
     if not found.is_subset(inside) or not inside.params().is_subset(found.params()):
         return False
     beyond: Map = inside.lex_lt_set(found) if side < 0 else found.lex_lt_set(inside)
     return bool(beyond.is_empty())
-
-
-def _is_extreme_point(points: Set, found: Set, side: int) -> bool | None:
-    """`is_extremum` for sets without parameters, coordinate by coordinate; `None` if `found` is not a plain point."""
-    kinds = isl().dim_type
-    if points.dim(kinds.param) or found.n_basic_set() != 1:
-        return None
-    for k in range(points.dim(kinds.set)):
-        value: Any = found.plain_get_val_if_fixed(kinds.set, k)
-        if type(value) is not int:
-            return None
-        beyond = (
-            points.upper_bound_val(kinds.set, k, val(value - 1))
-            if side < 0
-            else points.lower_bound_val(kinds.set, k, val(value + 1))
-        )
-        if not beyond.is_empty():
-            return False
-        points = points.fix_val(kinds.set, k, val(value))
-    return not (points.is_empty() or found.is_empty())
 
 
 def end_of_dim(points: Set, position: int, side: int) -> PwAff | None:
@@ -465,14 +452,13 @@ def end_of_dim(points: Set, position: int, side: int) -> PwAff | None:
     ------
     BudgetError: isl failed, or its answer was wrong.
     """
-    kinds = isl().dim_type
-    dims = points.dim(kinds.set)
-    line = points.project_out(kinds.set, position + 1, dims - position - 1).project_out(kinds.set, 0, position)
+    dims = points.dim(SET)
+    line = points.project_out(SET, position + 1, dims - position - 1).project_out(SET, 0, position)
     # Project first: inside `dim_min`, isl would project without sorting the constraints.
     try:
         with _refusing():
             inside = isl().ordered(line)
-            if is_limited() and any(part.dim(kinds.div) >= MANY_DIVISIONS for part in inside.get_basic_sets()):
+            if is_limited() and any(part.dim(DIV) >= MANY_DIVISIONS for part in inside.get_basic_sets()):
                 # where this meets its limit, dim_max does too, but runs on for 200,000 operations (`bindings`)
                 with budget_aside(PROBED_END), _refusing():
                     inside.lexmin() if side < 0 else inside.lexmax()
@@ -569,7 +555,7 @@ def gist_of(points: Set, within: Set) -> Set:
 
 def _without_implied(points: Set, within: Set) -> Set:
     """A set without disjuncts outside `within`, and without constraints that the others and `within` imply."""
-    div = isl().dim_type.div
+    div = DIV
     universe: Set = isl().Set.universe(points.get_space())
     found: Set = isl().Set.empty(points.get_space())
     for part in points.get_basic_sets():
@@ -592,19 +578,6 @@ def _without_implied(points: Set, within: Set) -> Set:
         if rest.is_equal(universe):
             return universe
         found = found.union(rest)
-    return found
-
-
-def simple_hull_of(union: Set) -> Set:
-    """A convex set around a union, of constraints of its disjuncts.
-
-    Raises
-    ------
-    BudgetError: isl's hull leaves points out.
-    """
-    found: Set = union.simple_hull().to_set()
-    if not union.is_subset(found):
-        raise UncheckedError("isl's hull of a set leaves points of it out")
     return found
 
 
@@ -673,8 +646,16 @@ def coalesced(union: Set) -> Set:
     return found
 
 
+def disjoint_parts(isl_set: Set) -> list[BasicSet]:
+    """Disjoint basic sets with explicit divisions whose union is the set."""
+    explicit = coalesced(isl_set).compute_divs()
+    if explicit.n_basic_set() > 1:
+        explicit = explicit.make_disjoint().compute_divs()
+    return list(explicit.get_basic_sets())
+
+
 def _divisions(part: BasicSet) -> int:
-    count: int = part.dim(isl().dim_type.div)
+    count: int = part.dim(DIV)
     return count
 
 

@@ -4,34 +4,40 @@ The domain of a query becomes a set, its expressions become piecewise affine fun
 variables, a division by a variable, an opaque term, a division nested too deep) becomes a fresh dimension with its
 known bounds: a sound relaxation, reported in `relaxed_terms`.
 
-On the way back, the expressions and conditions are equal to isl's functions and sets at every point.
+On the way back, the expressions and conditions are equal to isl's functions and sets at every point. What else is read
+off a set comes last: products of intervals, bounding boxes, lattices of equations, disjoint convex pieces.
 """
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import reduce
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, TypeVar
 
 from intset.domains.isl import session
+from intset.domains.isl.bindings import CST, DIV, IN, PARAM, SET
 from intset.domains.query import Query
 from intset.errors import BudgetError, InputError
 from intset.expr import Cond, Expr, Node, Var, as_expr, dag, ops
 from intset.expr.build import logical_and, logical_or, maximum, minimum, select
 from intset.expr.definedness import definedness
 from intset.expr.node import truth
+from intset.linear.assumptions import junction_args
 from intset.linear.canonical import Normalizer
 from intset.linear.form import Linear, atom
+from intset.linear.lattice import Lattice, everything
+from intset.regions.shape import Product, has_select, parts_of
 from intset.simplify.engine import cost
 
 if TYPE_CHECKING:
-    from islpy import Aff, BasicSet, PwAff, Set, Val, dim_type
+    from islpy import Aff, BasicSet, PwAff, Set, Val
 
 FRESH_TERMS: Final = 16  # of a question; with more, isl is not asked
 ISL_NESTING: Final = 6  # divisions nested deeper than this are relaxed: isl's time explodes there
 
-_Row: TypeAlias = tuple[str, Any, int, Any]
-_Steps: TypeAlias = tuple[tuple[Any, ...], ...]
+_IslCall: TypeAlias = tuple[Any, ...]
+_Steps: TypeAlias = tuple[_IslCall, ...]
 _PIECEWISE: dict[ops.Op, Callable[..., Any]] = {
     ops.MIN: lambda a, b: a.min(b),
     ops.MAX: lambda a, b: a.max(b),
@@ -154,18 +160,18 @@ class Translation:
         m = session.isl()
         self.space, self._all, self._zero = session.origin(len(self.dims))
         if self.params:
-            named = [("set_dim_name", m.dim_type.param, k, param_name(param)) for k, param in enumerate(self.params)]
+            named = [("set_dim_name", PARAM, k, param_name(param)) for k, param in enumerate(self.params)]
             self.space = m.applied(m.Space.set_alloc(session.context(), len(named), len(self.dims)), named)
             self._all, self._zero = m.Set.universe(self.space), session.zero_on(self.space)
 
     def _domain(self) -> Set:
         m = session.isl()
-        limits: list[_Row] = []
+        limits: list[_IslCall] = []
         for k, e in enumerate(self.dims):
-            limits += _limits(m.dim_type.set, k, self.known.atom_bounds(e))
+            limits += _limits(SET, k, self.known.atom_bounds(e))
         for k, param in enumerate(self._sizes):
-            limits += _limits(m.dim_type.param, k, self.base.atom_bounds(param))
-        result: Set = m.numbered(self._all, limits)
+            limits += _limits(PARAM, k, self.base.atom_bounds(param))
+        result: Set = m.applied(self._all, limits)
         for param in self._sizes:
             step = param.declared()[2] if isinstance(param, Var) else 1
             if step > 1:
@@ -181,7 +187,7 @@ class Translation:
 
     # -- functions ----------------------------------------------------------------------------------------------
 
-    def mapped(self, form: Linear, *steps: tuple[Any, ...]) -> Any:
+    def mapped(self, form: Linear, *steps: _IslCall) -> Any:
         """The isl `Map` from points to values of `form`, after further method calls `steps`."""
         return self._affine(self.known, form, (("Map.from_aff",), *steps), (("Map.from_pw_aff",), *steps))
 
@@ -190,7 +196,7 @@ class Translation:
     ) -> Any:
         """The isl `Aff` or `PwAff` that equals `form` on the domain, after further method calls `steps`."""
         m = session.isl()
-        rows: list[_Row] = []
+        rows: list[_IslCall] = []
         parts: list[Any] = []
         for e, k in form.terms.items():
             place = self._position.get(e)
@@ -198,10 +204,11 @@ class Translation:
                 part = self._atom(normalizer, e)
                 parts.append(part if k == 1 else part.scale_val(session.val(k)))
             else:
-                kind = m.dim_type.param if place[0] else m.dim_type.in_
+                kind = PARAM if place[0] else IN
                 rows.append(("set_coefficient_val", kind, place[1], session.val(k)))
-        plain = rows or form.const or not parts
-        start = m.numbered(self._zero, rows, session.val(form.const)) if plain else parts.pop(0)
+        if form.const:
+            rows.append(("set_constant_val", session.val(form.const)))
+        start = m.applied(self._zero, rows) if rows or not parts else parts.pop(0)
         if parts or not isinstance(start, m.Aff):
             if not all(isinstance(part, m.Aff) for part in (start, *parts)):
                 parts, start = [*map(_piecewise, parts)], _piecewise(start)
@@ -242,25 +249,15 @@ class Translation:
     def cond(self, normalizer: Normalizer, root: Cond) -> Set:
         """The isl set of the points where the canonical condition `root` holds."""
         m = session.isl()
-        done: dict[Node, Set] = {}
-        stack: list[Cond] = [root]
-        while stack:
-            node = stack[-1]
-            if node in done:
-                stack.pop()
-                continue
+        done: dict[Cond, Set] = {}
+        for node in dag.postorder_by((root,), junction_args):
             if node.op is ops.AND or node.op is ops.OR:
-                waiting = [arg for arg in node.args if arg not in done]
-                if waiting:
-                    stack.extend(waiting)
-                    continue
                 a, b = (done[arg] for arg in node.args)
                 done[node] = a.intersect(b) if node.op is ops.AND else a.union(b)
             elif node.op is ops.BOOL:
                 done[node] = m.Set.universe(self.space) if node.data else m.Set.empty(self.space)
             else:
                 done[node] = self._compared(normalizer, *normalizer.compared[node])
-            stack.pop()
         return done[root]
 
     def _compared(self, normalizer: Normalizer, kind: ops.Op, form: Linear) -> Set:
@@ -305,7 +302,7 @@ def param_name(param: Expr) -> str:
     return session.named(f"q{number}")
 
 
-def _limits(kind: dim_type, position: int, interval: Any) -> list[_Row]:
+def _limits(kind: int, position: int, interval: Any) -> list[_IslCall]:
     """The method calls that bound a dimension by an interval."""
     low, high = interval or (None, None)
     found = [("lower_bound_val", kind, position, session.val(low))] if low is not None else []
@@ -315,7 +312,7 @@ def _limits(kind: dim_type, position: int, interval: Any) -> list[_Row]:
 def image_of(translation: Translation) -> Set:
     """The image of the query's expressions as an isl set."""
     if not translation.query.forms:
-        return translation.domain.project_out(session.isl().dim_type.set, 0, len(translation.dims))
+        return translation.domain.project_out(SET, 0, len(translation.dims))
     first, *others = translation.query.forms
     products = [("flat_range_product", translation.mapped(form)) for form in others]
     image: Set = translation.mapped(first, *products, ("intersect_domain", translation.domain), ("range",))
@@ -343,18 +340,13 @@ def aff_to_expr(aff: Aff, dims: Sequence[Expr], params: Sequence[Expr]) -> Expr:
 
     Divisions are by positive constants; `i - 5*floor(i/5)` becomes `i % 5`.
     """
-    return aff_to_form(aff, dims, params).expr()
-
-
-def aff_to_form(aff: Aff, dims: Sequence[Expr], params: Sequence[Expr]) -> Linear:
-    """`aff_to_expr` as a linear form over `dims`, `params`, and their quotients and remainders."""
     if aff.is_nan():
         raise InputError(f"a function without a value has no expression: {aff}")
     integral = _integral(aff)
-    reader = Reader(integral, session.isl().dim_type.in_, dims, params)
-    form = reader.form(integral, session.isl().dim_type.in_)
+    reader = Reader(integral, IN, dims, params)
+    form = reader.form(integral, IN)
     assert form is not None  # every division of an Aff is explicit
-    return form
+    return form.expr()
 
 
 class _Quotient(NamedTuple):
@@ -373,40 +365,34 @@ class Reader:
     remainders: the quotient behind each remainder in the forms read so far.
     """
 
-    def __init__(self, owner: Aff | BasicSet, kind: dim_type, dims: Sequence[Expr], params: Sequence[Expr]) -> None:
-        types = session.isl().dim_type
-        if owner.dim(kind) != len(dims) or owner.dim(types.param) != len(params):
+    def __init__(self, owner: Aff | BasicSet, kind: Any, dims: Sequence[Expr], params: Sequence[Expr]) -> None:
+        if owner.dim(kind) != len(dims) or owner.dim(PARAM) != len(params):
             raise InputError(f"{len(dims)} dims and {len(params)} params do not fit {owner}")
         self._dims = [as_expr(e) for e in dims]
         self._params = [as_expr(e) for e in params]
         self._quotients: dict[int, _Quotient] = {}
         self.remainders: dict[Expr, _Quotient] = {}
-        waiting = {k: owner.get_div(k) for k in range(owner.dim(types.div))}
-        # A division may use others; their order is not specified.
-        progress = True
-        while waiting and progress:
-            progress = False
+        waiting = {k: owner.get_div(k) for k in range(owner.dim(DIV))}
+        for _ in range(len(waiting)):  # a division may use others; their order is not specified
             for k, aff in list(waiting.items()):
-                dividend = None if aff.is_nan() else self.form(aff, types.in_)
+                dividend = None if aff.is_nan() else self.form(aff, IN)
                 if dividend is not None:
                     divisor = session.number(aff.get_denominator_val())
                     self._quotients[k] = _Quotient(dividend, divisor, dividend.expr() // divisor)
                     del waiting[k]
-                    progress = True
 
-    def form(self, affine: Any, kind: dim_type) -> Linear | None:
+    def form(self, affine: Any, kind: Any) -> Linear | None:
         """The numerator of an Aff (`kind` `in_`) or Constraint (`set`); `None` with an undefined division."""
-        types = session.isl().dim_type
-        scale = session.number(affine.get_denominator_val()) if kind == types.in_ else 1
+        scale = session.number(affine.get_denominator_val()) if kind == IN else 1
         read = affine.get_coefficient_val
         terms: dict[Expr, int] = {}
-        for of_kind, atoms in ((types.param, self._params), (kind, self._dims)):
+        for of_kind, atoms in ((PARAM, self._params), (kind, self._dims)):
             for k, e in enumerate(atoms):
                 if factor := _times(read(of_kind, k), scale):
                     terms[e] = terms.get(e, 0) + factor
         form = Linear(_times(affine.get_constant_val(), scale), {e: c for e, c in terms.items() if c})
-        for k in range(affine.dim(types.div)):
-            if not (factor := _times(read(types.div, k), scale)):
+        for k in range(affine.dim(DIV)):
+            if not (factor := _times(read(DIV, k), scale)):
                 continue
             if k not in self._quotients:
                 return None
@@ -467,7 +453,7 @@ def pw_aff_to_expr(pw: PwAff, dims: Sequence[Expr], params: Sequence[Expr], cont
     """
     pieces = pieces_of(pw.coalesce())
     if context is not None:
-        div = session.isl().dim_type.div
+        div = DIV
         if context.involves_locals() or any(d.involves_locals() or f.dim(div) > 0 for d, f in pieces):
             pieces = [Piece(simplified(domain, context), simplified(f, context)) for domain, f in pieces]
         else:
@@ -514,10 +500,8 @@ _JOINED = (ops.AND, ops.OR)  # conditions whose negation may be shorter
 
 def _place(piece: Piece) -> tuple[object, ...]:
     """The place of a piece by its function, first leaves first, independently of isl's order."""
-    types, read = session.isl().dim_type, piece.function.get_coefficient_val
-    factors = [
-        -session.number(read(kind, k)) for kind in (types.param, types.in_) for k in range(piece.function.dim(kind))
-    ]
+    read = piece.function.get_coefficient_val
+    factors = [-session.number(read(kind, k)) for kind in (PARAM, IN) for k in range(piece.function.dim(kind))]
     return factors, str(piece.function), str(piece.domain)
 
 
@@ -546,14 +530,14 @@ def _integral(function: Aff) -> Aff:
 
 def _weight(domain: Set) -> tuple[int, int]:
     parts = domain.get_basic_sets()
-    return len(parts), sum(part.n_constraint() + part.dim(session.isl().dim_type.div) for part in parts)
+    return len(parts), sum(part.n_constraint() + part.dim(DIV) for part in parts)
 
 
 def _merged(pieces: list[Piece]) -> list[Piece]:
     """Merge pieces: a piece absorbs domains on which its function has the same values."""
     if len(pieces) > MERGED_PIECES:
         return pieces
-    simplest_first = sorted(pieces, key=lambda p: (p.function.dim(session.isl().dim_type.div), not p.function.is_cst()))
+    simplest_first = sorted(pieces, key=lambda p: (p.function.dim(DIV), not p.function.is_cst()))
     left = dict(enumerate(simplest_first))
     for k in range(len(pieces)):
         if k in left:
@@ -635,7 +619,7 @@ def _in_order(parts: Iterable[Cond], leaves: Sequence[Expr]) -> list[Cond]:
 def _conjuncts(part: BasicSet, dims: Sequence[Expr], params: Sequence[Expr]) -> list[Cond] | None:
     if part.plain_is_empty():
         return [truth(False)]
-    kind = session.isl().dim_type.set
+    kind = SET
     reader = Reader(part, kind, () if part.is_params() else dims, params)
     found: dict[Cond, None] = {}
     for constraint in part.get_constraints():
@@ -689,3 +673,220 @@ def _sides(form: Linear) -> tuple[Linear, Linear]:
     plus = {e: c for e, c in form.terms.items() if c > 0}
     minus = {e: -c for e, c in form.terms.items() if c < 0}
     return Linear(0, plus), Linear(0, minus)
+
+
+OVERLAPPING_PIECES: Final = 4  # overlapping sets for each piece of a partition
+PIECE_VALUES: Final = 64  # values of a quotient or remainder by which a piece is split
+
+
+# -- boxes ------------------------------------------------------------------------------------------------------------
+
+
+def product_of(current: Set, params: Sequence[Expr]) -> Product | None:
+    """The set as an exact product of intervals; `None` if no such product is found."""
+    found = _written_product(current, params)
+    return _product_of_ends(current, params) if found is None else found
+
+
+def _written_product(current: Set, params: Sequence[Expr]) -> Product | None:
+    """The product read off the constraints of a single disjunct."""
+    if current.n_basic_set() != 1:
+        return None
+    with session.optimizing(current):  # a quantified variable without a definition is an extremum
+        explicit = current.compute_divs()
+    if explicit.n_basic_set() != 1:
+        return None
+    part = explicit.get_basic_sets()[0].remove_redundancies()
+    dims = [Var(f"x{k}") for k in range(part.dim(SET))]
+    reader = Reader(part, SET, dims, params)
+    result = Product([([], []) for _ in dims], [], [])
+    place = {x: k for k, x in enumerate(dims)}
+    for constraint in part.get_constraints():
+        if constraint.is_div_constraint():
+            continue
+        form = reader.form(constraint, SET)
+        if form is None or not _enter(result, form, constraint.is_equality(), place):
+            return None
+    return result if all(lows and highs for lows, highs in result.sides) else None
+
+
+def _enter(result: Product, form: Linear, is_equality: bool, place: dict[Var, int]) -> bool:
+    """Add `form >= 0` (or `== 0`) to a product; `False` if it relates several dimensions."""
+    own = [e for e in form.terms if isinstance(e, Var) and e in place]
+    if any(e.op is not ops.VAR and any(v in place for v in e.free_vars()) for e in form.terms) or len(own) > 1:
+        return False
+    if not own:
+        result.where.append(form)
+        if is_equality:
+            result.where.append(form.scale(-1))
+        return True
+    k = form.terms[own[0]]
+    rest = Linear(form.const, {e: c for e, c in form.terms.items() if e is not own[0]})
+    if is_equality and abs(k) != 1:
+        return False
+    lows, highs = result.sides[place[own[0]]]
+    if is_equality:
+        value = rest.scale(-k)
+        lows.append(value)
+        highs.append(value)
+    elif k > 0:  # x >= ceil(-rest / k) = -floor(rest / k)
+        lows.append(_quotient(rest, k).scale(-1))
+    else:
+        highs.append(_quotient(rest, -k))
+    return True
+
+
+def _quotient(form: Linear, k: int) -> Linear:
+    if k == 1:
+        return form
+    return Linear(form.const // k, {}) if form.is_const else atom(form.expr() // k)
+
+
+def _product_of_ends(current: Set, params: Sequence[Expr]) -> Product | None:
+    """The product of the extents along each dimension, if it equals the set."""
+    try:
+        ends = [_ends_along(current, k) for k in range(current.dim(SET))]
+    except BudgetError:
+        return None
+    hull = _between(ends)
+    if hull is None or not hull.is_subset(current):
+        return None
+    alive = current.params()
+    result = Product([], [], [])
+    for pair in ends:
+        written = [pw_aff_to_expr(end, (), params, alive) for end in pair]
+        if any(e is None or has_select(e) for e in written):
+            return None
+        first, last = written
+        assert first is not None and last is not None
+        result.sides.append((parts_of(first, ops.MAX), parts_of(last, ops.MIN)))
+    where = set_to_cond(alive, (), params)
+    if where is None:
+        return None
+    if not (where.op is ops.BOOL and where.data):
+        result.also.append(where)
+    return result
+
+
+def box_around(current: Set) -> Set | None:
+    """The bounding box of each instance; `None` without dimensions.
+
+    Raises
+    ------
+    BudgetError: a dimension is unbounded for some parameter values.
+    """
+    return _between([_ends_along(current, k) for k in range(current.dim(SET))])
+
+
+def _ends_along(current: Set, k: int) -> tuple[PwAff, PwAff]:
+    """The first and last value along a dimension, as functions of the parameters; raises as `box_around` does."""
+    kind = SET
+    if current.dim_has_lower_bound(kind, k) and current.dim_has_upper_bound(kind, k):
+        low = session.end_of_dim(current, k, -1)
+        high = None if low is None else session.end_of_dim(current, k, 1)
+        if low is not None and high is not None:
+            return low, high
+    raise BudgetError("a region without end")
+
+
+def _between(ends: Sequence[tuple[PwAff, PwAff]]) -> Set | None:
+    """The product of the intervals between functions of the parameters; `None` for none."""
+    m = session.isl()
+    above, below = (
+        m.Map.read_from_str(session.context(), f"{{ [v] -> [x] : x {relation} v }}") for relation in (">=", "<=")
+    )
+    sides = [m.Set.from_pw_aff(a).apply(above).intersect(m.Set.from_pw_aff(b).apply(below)) for a, b in ends]
+    return reduce(lambda box, side: box.flat_product(side), sides) if sides else None
+
+
+# -- lattices ---------------------------------------------------------------------------------------------------------
+
+
+def lattice_of_equations(part: BasicSet) -> Lattice | None:
+    """The lattice of a disjunct without inequalities.
+
+    Quantified variables are projected out, also undefined ones: isl keeps a variable whose definition the hull lost.
+    """
+    rows = part.equalities_matrix(PARAM, SET, DIV, CST)
+    dims = sum(part.dim(kind) for kind in (PARAM, SET, DIV))
+    found: Lattice | None = everything(dims)
+    for k in range(rows.rows()):
+        *row, constant = (session.number(rows.get_element_val(k, column)) for column in range(dims + 1))
+        found = None if found is None else found.filter(row, constant)
+    return None if found is None else found.projected(part.dim(PARAM) + part.dim(SET))
+
+
+# -- pieces ---------------------------------------------------------------------------------------------------------
+
+
+def disjoint_pieces(points: Set, most: int) -> list[Set] | None:
+    """Partition a set into at most `most` convex sets on lattices, sorted by smallest coordinates; `None` beyond."""
+    current = session.coalesced(points)
+    if current.n_basic_set() > OVERLAPPING_PIECES * most:
+        return None
+    waiting: list[Set] = [current]
+    parts: list[Set] = []
+    if current.n_basic_set() > 1:
+        apart = session.coalesced(current.make_disjoint()).get_basic_sets()
+        waiting = [part.to_set() for part in apart if not part.is_empty()]
+    while waiting and len(waiting) + len(parts) <= most:
+        part = waiting.pop(0)
+        finer = _without_division(part, most)
+        if finer is None:
+            parts.append(part)
+        else:
+            waiting += finer
+    if waiting or len(parts) > most:
+        return None
+    if not all(a.is_disjoint(b) for a, b in itertools.combinations(parts, 2)):
+        return None
+
+    def corner(part: Set) -> list[tuple[bool, int]]:
+        """The smallest value of each coordinate over all parameters, unbounded ones first."""
+        ends = [session.whole(part.dim_min_val(k)) for k in range(part.dim(SET))]
+        return [(False, 0) if end is None else (True, end) for end in ends]
+
+    return sorted(parts, key=corner)
+
+
+def _without_division(part: Set, most: int) -> list[Set] | None:
+    """Split a set by values or remainders of a division in its bounds; `None` without such a division.
+
+    The smaller split wins: `i % 8 >= 6` holds on two lattices, `(i + 3) % 16 < 4` for `0 <= i < 16` on two intervals.
+    """
+    explicit = part.compute_divs()
+    if explicit.n_basic_set() != 1:
+        return None
+    basic = explicit.get_basic_sets()[0]
+    bounding = [c for c in basic.get_constraints() if not c.is_equality() and not c.is_div_constraint()]
+    # All divisions first: a query may make isl drop a redundant division of shared data.
+    places = [k for k in range(basic.dim(DIV)) if any(c.involves_dims(DIV, k, 1) for c in bounding)]
+    for division in [basic.get_div(k) for k in places]:
+        if division.is_nan():
+            continue
+        divisor = division.get_denominator_val()
+        found = [
+            _values(part, division.floor(), most),
+            _values(part, division.scale_val(divisor).mod_val(divisor), most),
+        ]
+        finer = min((parts for parts in found if parts is not None), key=len, default=None)
+        if finer is not None and len(finer) > 1:
+            return finer
+    return None
+
+
+def _values(part: Set, function: Aff, most: int) -> list[Set] | None:
+    """Split a set by the values of a function; `None` for more than `most` of them."""
+    m = session.isl()
+    span = m.Map.from_pw_aff(m.PwAff.from_aff(function).intersect_domain(part)).range()
+    span = session.unparametric(span)
+    low, high = session.whole(span.dim_min_val(0)), session.whole(span.dim_max_val(0))
+    if low is None or high is None or high - low > PIECE_VALUES:
+        return None
+    found: list[Set] = []
+    for value in range(low, high + 1):
+        if len(found) > most:
+            return None
+        here = part.intersect(m.Set.from_basic_set(function.add_constant_val(session.val(-value)).zero_basic_set()))
+        found += [] if here.is_empty() else [here]
+    return found if len(found) <= most else None

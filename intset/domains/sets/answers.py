@@ -8,7 +8,6 @@ from typing import Any, Final, Protocol
 
 from intset import config as configuration
 from intset.config import CHEAPEST
-from intset.domains.certified.witness import LISTED
 from intset.domains.protocols import Domain
 from intset.domains.query import Points, Query, Regions
 from intset.domains.ranked import values_of
@@ -16,6 +15,7 @@ from intset.domains.sets.base import IntervalSet, IntSet, ShapeSet, bounds_of, e
 from intset.domains.sets.bounds import coordinate_bounds, outer_box_of, outer_ends
 from intset.domains.sets.ends import Bounds, by_parameter
 from intset.domains.sets.region import ProductRegion, Region, ShapeRegion, product_of
+from intset.domains.witness import LISTED
 from intset.errors import BudgetError
 from intset.expr import Expr, IntLike, Var, dag
 from intset.frame import Frame

@@ -12,6 +12,7 @@ from math import gcd
 from typing import Any, ClassVar, NamedTuple, TypeGuard, TypeVar
 
 from intset.config import CHEAPEST, Configured, all_as_configured, as_configured
+from intset.domains.query import Query
 from intset.domains.sets.bounds import (
     DimensionBounds,
     Pair,
@@ -27,7 +28,16 @@ from intset.domains.sets.bounds import (
     shape_at,
     shape_of_conditions,
 )
-from intset.domains.sets.ends import Bounds, End, as_end, as_number, by_parameter, end_at, placed_conditions
+from intset.domains.sets.ends import (
+    Bounds,
+    End,
+    as_end,
+    as_number,
+    by_parameter,
+    end_at,
+    numeric_ends,
+    placed_conditions,
+)
 from intset.errors import BudgetError, InputError, UndecidedError
 from intset.expr import Cond, Expr, IntLike, Var, arguments, as_expr, const, constant_value, dag, ops, shown
 from intset.expr.build import logical_and, maximum, select
@@ -508,6 +518,11 @@ class ByShape(Ordered):
     def params(self) -> tuple[Var, ...]:
         return self._shape.variables()
 
+    def count(self) -> int | Infinity | Expr:
+        """The number of elements, by the shape."""
+        check_countable(self)
+        return count_of(self._shape, self._outer)
+
 
 @all_as_configured
 class ShapeSet(ByShape, IntSet):
@@ -543,10 +558,6 @@ class ShapeSet(ByShape, IntSet):
 
     def __contains__(self, value: object) -> bool:
         return super().__contains__(value) if self.params else has_point(self._shape, (as_int(value, "an element"),))
-
-    def count(self) -> int | Infinity | Expr:
-        check_countable(self)
-        return count_of(self._shape, self._outer)
 
     def substituted(self, values: Mapping[Var, Expr]) -> IntSet:
         outer = None if self._outer is None else self._outer.at(values)
@@ -615,6 +626,11 @@ def _combined(
 def bounds_of(s: IntSet) -> Bounds:
     """The ends of a set as `Bounds`."""
     return Bounds(*s.ends(), s.is_tight, s.by, s.notes)
+
+
+def outer_interval(query: Query, by: str, note: str) -> IntervalSet:
+    """The interval of the linear form around an image that a domain does not represent."""
+    return IntervalSet(*numeric_ends(*query.known.bounds(query.forms[0])), by, notes=(note,))
 
 
 def empty_set(by: str, notes: Sequence[str] = ()) -> IntervalSet:

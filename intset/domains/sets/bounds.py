@@ -6,17 +6,17 @@ the error that states which question is undecided.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
-from typing import Protocol, TypeAlias
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from typing import Final, Protocol, TypeAlias
 
 from intset import config as configuration
 from intset.budgets import SET_SHARE
-from intset.domains.certified.attained import has_parameters, symbolic_bounds
+from intset.domains.attained import has_parameters, symbolic_bounds
 from intset.domains.query import Query
 from intset.domains.ranked import strongest, values_of
 from intset.domains.sets.ends import Bounds, End, as_end, as_number, end_at, larger, numeric_ends, smaller
-from intset.errors import BudgetError, CountError, UndecidedError
+from intset.errors import BudgetError, CountError, IntSetError, UndecidedError
 from intset.expr import Cond, Expr, IntLike, Range, Var, as_expr, shown
 from intset.expr.build import logical_and
 from intset.infinity import NEG_INF, POS_INF, Infinity
@@ -24,6 +24,7 @@ from intset.linear.canonical import Normalizer
 from intset.regions.shape import PerInstance, Shape, coordinates
 
 Pair: TypeAlias = tuple[End, End]
+OUT_OF_BUDGET: Final = "counting is out of budget"
 
 
 class DimensionBounds:
@@ -79,8 +80,13 @@ class DimensionBounds:
 
     def at(self, values: Mapping[Var, IntLike]) -> DimensionBounds:
         """Bounds at values of parameters; crossed where an end has no value, because the set is empty there."""
-        values = dict(values)
-        return DimensionBounds(self.dims, lambda k: pair_at(self[k], values))
+        given = dict(values)
+
+        def pair_of(k: int) -> Pair:
+            low, high = (end_at(end, given) for end in self[k])
+            return (POS_INF, NEG_INF) if low is None or high is None else (low, high)
+
+        return DimensionBounds(self.dims, pair_of)
 
     def __reduce__(self) -> tuple[object, ...]:
         return _of_pairs, (self.pairs,)
@@ -128,18 +134,21 @@ def tightest(a: Pair, b: Pair) -> Pair:
     return larger(a[0], b[0]), smaller(a[1], b[1])
 
 
-def pair_at(pair: Pair, values: Mapping[Var, IntLike]) -> Pair:
-    """Both ends at values of parameters; crossed infinities where one has no value: the set is empty there."""
-    low, high = end_at(pair[0], values), end_at(pair[1], values)
-    return (POS_INF, NEG_INF) if low is None or high is None else (low, high)
-
-
 # -- queries of shapes -------------------------------------------------------------------------------------------
 
 
 def own_budget(shape: Shape, share: int = SET_SHARE) -> AbstractContextManager[None]:
     """The budget of one operation on a shape: `share` times `Config.isl_operations` of the current configuration."""
     return shape.budget(max(1, share * configuration.current().isl_operations))
+
+
+@contextmanager
+def refusing(refusal: type[IntSetError], what: str) -> Iterator[None]:
+    """A block in which the end of a budget is the error `refusal`, which says what is not known."""
+    try:
+        yield
+    except BudgetError as error:
+        raise refusal(f"{what}: {error}") from error
 
 
 class Represented(Protocol):
@@ -199,20 +208,14 @@ def combined(a: Represented, b: Represented, operation: Callable[[Shape, Shape],
 
 def condition_of(shape: Shape, point: Sequence[IntLike], what: str) -> Cond:
     """The condition of membership of a point; raises `UndecidedError` where the shape has none within its budget."""
-    try:
-        with own_budget(shape):
-            return shape.condition([as_expr(x) for x in point])
-    except BudgetError as error:
-        raise UndecidedError(f"the {what} has no condition that could be written: {error}") from error
+    with refusing(UndecidedError, f"the {what} has no condition that could be written"), own_budget(shape):
+        return shape.condition([as_expr(x) for x in point])
 
 
 def has_point(shape: Shape, point: Sequence[int]) -> bool:
     """Membership of a point in a shape without parameters; raises `UndecidedError` beyond the budget."""
-    try:
-        with own_budget(shape):
-            return shape.has(point)
-    except BudgetError as error:
-        raise UndecidedError(f"whether {shown(tuple(point))} is an element is not known: {error}") from error
+    with refusing(UndecidedError, f"whether {shown(tuple(point))} is an element is not known"), own_budget(shape):
+        return shape.has(point)
 
 
 def is_empty(shape: Shape) -> bool:
@@ -239,21 +242,14 @@ def count_of(shape: Shape, outer: DimensionBounds | None = None) -> int | Infini
         listed = None if outer is None else outer.number()
     if listed is not None:
         return listed
-    try:
-        with own_budget(shape, 2 * SET_SHARE):
-            return as_number(shape.count())
-    except BudgetError as error:
-        raise CountError(f"counting is out of budget: {error}") from error
+    with refusing(CountError, OUT_OF_BUDGET), own_budget(shape, 2 * SET_SHARE):
+        return as_number(shape.count())
 
 
 def counts_of(s: Represented, varying: Sequence[Var]) -> PerInstance:
     """The largest and the total number of points of the instances; raises `CountError` beyond the budget."""
-    try:
-        shape = s.shape
-        with own_budget(shape, 2 * SET_SHARE):
-            return shape.counts(varying)
-    except BudgetError as error:
-        raise CountError(f"counting is out of budget: {error}") from error
+    with refusing(CountError, OUT_OF_BUDGET), own_budget(s.shape, 2 * SET_SHARE):
+        return s.shape.counts(varying)
 
 
 def shape_at(shape: Shape, values: Mapping[Var, IntLike]) -> Shape:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from intset.errors import EvaluationError, InputError
 from intset.expr import Cond, Expr, IntLike, Var, arguments, as_cond, as_expr, const, constant_value, dag, shown
-from intset.expr.build import evaluated, maximum, minimum
+from intset.expr.build import evaluated, maximum, minimum, sum_of
 from intset.expr.evaluate import evaluate
 from intset.expr.printer import Displayed
 from intset.facts import shown_notes
@@ -138,6 +138,14 @@ def product_of_counts(counts: Iterable[int | Infinity | Expr]) -> int | Infinity
         else:
             total = count if isinstance(total, int) and total == 1 else total if count == 1 else total * count
     return as_number(total) if is_finite else POS_INF
+
+
+def sum_of_counts(counts: Iterable[int | Expr]) -> int | Expr:
+    """The sum of finite counts, in which the constants are one number."""
+    terms = [as_expr(count) for count in counts]
+    known = sum(constant_value(e) or 0 for e in terms)
+    rest = [e for e in terms if constant_value(e) is None]
+    return sum_of([*rest, known] if known else rest) if rest else known
 
 
 def end_at(end: End, table: Mapping[Var, IntLike]) -> End | None:

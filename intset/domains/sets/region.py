@@ -36,11 +36,11 @@ from intset.domains.sets.bounds import (
     check_countable,
     combined,
     condition_of,
-    count_of,
     counts_of,
     has_point,
     own_budget,
     range_between,
+    refusing,
     shape_at,
     tightest,
 )
@@ -107,30 +107,25 @@ def elements_of(region: Represented, drawn: Sequence[int], max_blocks: int, oper
             number = whole.count()
         except CountError:
             number = None
-        return _elements(seen, number if isinstance(number, int) else None, max_blocks)
-
-
-def _elements(seen: Shape, number: int | None, max_blocks: int) -> Elements:
-    dims = seen.dims
-    sides: list[Side] = []
-    for found in (range_between(*ends) for ends in seen.dim_bounds()):
-        if not (isinstance(found.min, Expr) and isinstance(found.extent, Expr)):
-            raise BudgetError("a region without end")
-        sides.append((int(found.min), max(int(found.extent), 0)))
-    box = tuple(sides)
-    ones = (1,) * dims
-    if any(extent == 0 for _, extent in box):
-        return Elements(0, box, ones, None)
-    if seen.includes(seen.hull()):
-        return Elements(number, box, ones, None)
-    block = _block([extent for _, extent in box], max_blocks)
-    if number is not None and number <= min(max_blocks, COUNTED_POINTS):
-        points = seen.listed(number)
-        places = (tuple((x - low) // b for x, (low, _), b in zip(at, box, block, strict=True)) for at in points)
-        return Elements(number, box, block, frozenset(places))
-    point = coordinates(dims)
-    block_of = [(x - low) // b for x, (low, _), b in zip(point, box, block, strict=True)]
-    return Elements(number, box, block, frozenset(seen.image(point, block_of).listed(max_blocks)))
+        number = number if isinstance(number, int) else None
+        sides: list[Side] = []
+        for found in (range_between(*ends) for ends in seen.dim_bounds()):
+            if not (isinstance(found.min, Expr) and isinstance(found.extent, Expr)):
+                raise BudgetError("a region without end")
+            sides.append((int(found.min), max(int(found.extent), 0)))
+        box, ones = tuple(sides), (1,) * seen.dims
+        if any(extent == 0 for _, extent in box):
+            return Elements(0, box, ones, None)
+        if seen.includes(seen.hull()):
+            return Elements(number, box, ones, None)
+        block = _block([extent for _, extent in box], max_blocks)
+        if number is not None and number <= min(max_blocks, COUNTED_POINTS):
+            points = seen.listed(number)
+            places = (tuple((x - low) // b for x, (low, _), b in zip(at, box, block, strict=True)) for at in points)
+            return Elements(number, box, block, frozenset(places))
+        point = coordinates(seen.dims)
+        block_of = [(x - low) // b for x, (low, _), b in zip(point, box, block, strict=True)]
+        return Elements(number, box, block, frozenset(seen.image(point, block_of).listed(max_blocks)))
 
 
 def _block(extents: Sequence[int], max_blocks: int) -> tuple[int, ...]:
@@ -328,12 +323,10 @@ class Region(Ordered):
         """Ask the shape a question under one budget; `exact`: an answer about a superset would be wrong."""
         if exact and not self.is_exact:
             raise UndecidedError(f"{what} of a region that is not exact is not known")
-        try:
+        with refusing(UndecidedError, f"{what} of the region is not known"), collected() as remarks:
             shape = self.shape
-            with collected() as remarks, own_budget(shape):
+            with own_budget(shape):
                 value = answer(shape)
-        except BudgetError as error:
-            raise UndecidedError(f"{what} of the region is not known: {error}") from error
         if remarks:
             self.notes = tuple(dict.fromkeys((*self._own_notes(), *remarks)))
         return value
@@ -419,11 +412,11 @@ class ProductRegion(Region):
 
     @property
     def box(self) -> tuple[Range, ...]:
-        return tuple(range_between(*self._ends_of(k, s)) for k, s in enumerate(self.sets))
-
-    def _ends_of(self, k: int, s: IntSet) -> Pair:
-        alone = None if s.is_tight else self.coordinate_bounds
-        return s.ends() if alone is None else tightest(s.ends(), alone[k])
+        ends = [s.ends() for s in self.sets]
+        for k, s in enumerate(self.sets):
+            if self.coordinate_bounds is not None and not s.is_tight:
+                ends[k] = tightest(ends[k], self.coordinate_bounds[k])
+        return tuple(range_between(*pair) for pair in ends)
 
     def count(self) -> int | Infinity | Expr:
         if (found := self._count_of_preimage()) is not None:
@@ -482,10 +475,7 @@ class ShapeRegion(ByShape, Region):
         return tuple(range_between(*ends) for ends in pairs)
 
     def count(self) -> int | Infinity | Expr:
-        if (found := self._count_of_preimage()) is not None:
-            return found
-        check_countable(self)
-        return count_of(self._shape, self._outer)
+        return super().count() if (found := self._count_of_preimage()) is None else found
 
     def substituted(self, values: Mapping[Var, Expr]) -> Region:
         outer = None if self._outer is None else self._outer.at(values)
@@ -674,10 +664,8 @@ class Relation(Configured):
         return [int(x) for x in self._pair(source, target)] in self.pairs
 
     def _pair(self, source: Sequence[IntLike], target: Sequence[IntLike]) -> list[Expr]:
-        source, target = (
-            arguments.listed(source, "the source", "a point"),
-            arguments.listed(target, "the target", "a point"),
-        )
+        source = arguments.listed(source, "the source", "a point")
+        target = arguments.listed(target, "the target", "a point")
         if len(source) != self.sources or len(target) != self.targets:
             raise InputError(
                 f"a pair has {self.sources} and {self.targets} coordinates, not {len(source)}, {len(target)}"

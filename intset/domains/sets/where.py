@@ -17,7 +17,7 @@ from intset.config import Config, Configured, all_as_configured
 from intset.domains.query import Query
 from intset.domains.ranked import strongest
 from intset.domains.sets.base import IntSet, StrideSum, empty_set, failing
-from intset.domains.sets.bounds import DimensionBounds, check_countable, own_budget
+from intset.domains.sets.bounds import OUT_OF_BUDGET, DimensionBounds, check_countable, own_budget, refusing
 from intset.domains.sets.ends import End, as_number, placed_conditions
 from intset.domains.sets.region import Region, empty_region
 from intset.errors import BudgetError, CountError, UndecidedError
@@ -455,14 +455,10 @@ class RegionWhereNonempty(WhereNonempty[Region], Region):
         if not self._needed and not self._nonempty.condition.facts:
             return self._inner._per_instance()
         check_countable(self)
-        try:
-            shape = self.shape
-            others = [v for v in shape.variables() if v not in self.params]
+        with refusing(CountError, OUT_OF_BUDGET), own_budget(self.shape, 2 * SET_SHARE):
+            others = [v for v in self.shape.variables() if v not in self.params]
             declared = logical_and(*(cond for v in others for cond in declared_conditions(v)))
-            with own_budget(shape, 2 * SET_SHARE):
-                return shape.filter(coordinates(self.dims), declared).without(others).counts(self.params)
-        except BudgetError as error:
-            raise CountError(f"counting is out of budget: {error}") from error
+            return self.shape.filter(coordinates(self.dims), declared).without(others).counts(self.params)
 
     def project(self, dims: Sequence[int]) -> Region:
         return where_nonempty(self._inner.project(dims), self._nonempty)

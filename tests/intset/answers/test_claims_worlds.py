@@ -33,7 +33,7 @@ from intset import (
     truncmod,
     using,
 )
-from intset.domains.isl.engine import Isl
+from intset.domains.isl.presburger import Isl
 from intset.domains.query import Query
 from intset.domains.registry import unregister
 from intset.domains.sets.answers import set_of_points

@@ -27,7 +27,7 @@ from intset import (
     register,
 )
 from intset.domains.interval import IntervalDomain
-from intset.domains.isl.engine import Isl
+from intset.domains.isl.presburger import Isl
 from intset.domains.query import Points
 from intset.domains.registry import domain_names, unregister
 from intset.domains.sets.base import ShapeSet

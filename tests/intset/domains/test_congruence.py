@@ -11,7 +11,7 @@ import pytest
 
 from intset import Context, IntSet, Range, Var, evaluate
 from intset.arithmetic import strided
-from intset.arithmetic.strided import BOTTOM, TOP, WIDEST_SHIFT, Strided, StridedInterval, contains, leq
+from intset.arithmetic.strided import BOTTOM, TOP, WIDEST_SHIFT, Strided, StridedInterval
 from intset.domains.stride import TRANSFER, ModularDomain
 from intset.expr import ops
 from intset.expr.node import as_expr
@@ -21,9 +21,11 @@ from tests.intset.domains.elements import (
     UNARY,
     all_congruences,
     alpha_congruence,
+    contains,
     gamma_congruence,
     gamma_strided,
     image,
+    leq,
 )
 from tests.strategies.contexts import PRESBURGER, Drawn, contexts
 from tests.sweeps import sampled

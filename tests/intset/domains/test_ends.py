@@ -33,7 +33,7 @@ from intset import (
     using,
 )
 from intset.config import current
-from intset.domains.certified.attained import attained_ends
+from intset.domains.attained import attained_ends
 from intset.domains.sets.ends import as_end
 from intset.expr.dag import substitute
 from intset.expr.node import as_cond

@@ -52,9 +52,11 @@ def test_what_is_taken_over_is_copied() -> None:
     local = isl().LocalSpace.from_space(a.get_space())
     zero = isl().Aff.zero_on_domain(local)
     assert str(isl().applied(zero, (("scale_down_val", 2), ("floor",)))) == str(zero)
-    assert str(isl().numbered(zero, [("set_coefficient_val", isl().dim_type.in_, 0, 1 << 40)], val(1 << 80))) == (
-        f"[n] -> {{ [x] -> [({1 << 80} + {1 << 40}x)] }}"
-    )
+    assert str(
+        isl().applied(
+            zero, [("set_coefficient_val", isl().dim_type.in_, 0, 1 << 40), ("set_constant_val", val(1 << 80))]
+        )
+    ) == (f"[n] -> {{ [x] -> [({1 << 80} + {1 << 40}x)] }}")
 
 
 def test_an_object_of_another_class_is_refused() -> None:
@@ -161,12 +163,12 @@ def test_nothing_is_left_in_a_context() -> None:
     """isl complains when a context is freed that something still belongs to."""
     done = run(
         "import ctypes, gc\n"
-        "from intset.domains.isl import bindings, engine, session\n"
+        "from intset.domains.isl import bindings, presburger, session\n"
         "library = bindings.shared_object()\n"
         "def told():\n"
         "    list(ask()); gc.collect()\n"
         "    ctx = session.context()\n"
-        "    session._SESSION.spaces.clear(); session._SESSION.names.clear(); engine._prototype.cache_clear()\n"
+        "    session._SESSION.spaces.clear(); session._SESSION.names.clear(); presburger._prototype.cache_clear()\n"
         "    ctx.set_on_error(0); gc.collect()\n"
         "    library.isl_ctx_free(ctypes.c_void_p(ctx.value))\n"
         "    session._SESSION.context = None\n"

@@ -10,6 +10,7 @@ import pytest
 
 from intset.arithmetic import multistride, strided
 from intset.arithmetic.multistride import BOTTOM, MultiStride, StrideTerm, make
+from tests.intset.domains.elements import contains
 
 
 def gamma(base: int, terms: tuple[StrideTerm, ...] | list[StrideTerm]) -> set[int]:
@@ -57,40 +58,22 @@ def test_make() -> None:
 def test_shape() -> None:
     for a, points in SETS:
         assert (multistride.lowest(a), multistride.highest(a)) == (min(points), max(points))
-        assert multistride.is_interval(a) == (max(points) - min(points) + 1 == len(points))
         around = multistride.enclosing(a)
-        assert all(strided.contains(around, x) for x in points) and around == strided.make(*(around or ()))
+        assert all(contains(around, x) for x in points) and around == strided.make(*(around or ()))
         assert around is not None and (len(a[1]) > 1) == (strided.count(around) != len(points))
 
 
 def test_elements() -> None:
     for a, points in SETS:
         assert multistride.count(a) == len(points), a
-        listed = multistride.elements(a, len(points))
-        assert listed is not None and list(listed) == sorted(points)
-        assert multistride.elements(a, len(points) - 1) is None
         for x in range(min(points) - 3, max(points) + 4):
             assert multistride.contains(a, x) == (x in points), (a, x)
 
 
-def test_equal_sets_of_unique_forms_are_equal_tuples() -> None:
-    by_points: dict[frozenset[int], list[MultiStride]] = {}
-    for a, points in SETS:
-        by_points.setdefault(frozenset(points), []).append(a)
-    for same in by_points.values():
-        assert all(multistride.equal(same[0], a) for a in same)
-        assert len({a for a in same if multistride.is_superincreasing(a)}) <= 1
-    for a, b in product([same[0] for same in by_points.values()][::7], repeat=2):
-        assert multistride.equal(a, b) == (a == b)
-
-
-def test_sums_and_products() -> None:
-    for (a, xs), (b, ys) in zip(SETS[:840], SETS[1200::2], strict=False):
-        total = multistride.add(a, b)
-        assert gamma(*total) == {x + y for x in xs for y in ys}
+def test_products() -> None:
+    for a, xs in SETS[:840]:
         for c in (-5, -1, 0, 3):
             assert gamma(*multistride.scale(a, c)) == {c * x for x in xs}
-            assert gamma(*multistride.translate(a, c)) == {x + c for x in xs}
 
 
 DIVISORS = (1, 2, 3, 4, 5, 6, 8, 12, 16, 24, -1, -3, -4, -8)
@@ -145,7 +128,6 @@ def test_large_sets_cost_nothing() -> None:
     assert multistride.contains(two, 77 * (10**20 + 39) + 10**25 * (10**20 + 129))
     assert multistride.contains(two, 10**20 + 40) is False
     assert multistride.floordiv(big, 1 << 30) == (1 << 60, ((1, 1 << 20), (1 << 30, 1 << 25)))
-    assert multistride.elements(big, 1000) is None
     assert time.perf_counter() - start < 20
 
 
@@ -154,7 +136,3 @@ def test_budgets_end_in_none() -> None:
     assert multistride.count(loose) is None
     assert multistride.contains(loose, 60 * 10**12 + 1, steps=5) is None
     assert multistride.contains(loose, sum((10**12 + p) * t for p, t in ((39, 3), (61, 49), (63, 7), (91, 20)))) is True
-    assert multistride.equal(loose, make(0, [*loose[1][:3], (10**12 + 91, 50)])) is True
-    other = make(0, [(10**12 + 41, 50), (10**12 + 59, 50), (10**12 + 63, 50), (10**12 + 91, 50)])
-    assert multistride.enclosing(other) == multistride.enclosing(loose)
-    assert multistride.equal(loose, other) is None

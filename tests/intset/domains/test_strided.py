@@ -13,7 +13,7 @@ from intset.arithmetic.strided import BOTTOM, OPTIMAL, TOP, TRANSFER, Strided, S
 from intset.budgets import FEW_OPERANDS
 from intset.expr import ops
 from intset.expr.ops import Op
-from tests.intset.domains.elements import UNARY, all_strided, alpha_strided, gamma_strided, image
+from tests.intset.domains.elements import UNARY, all_strided, alpha_strided, contains, gamma_strided, image, leq
 from tests.sweeps import daily
 
 VALUES = all_strided(-5, 5)
@@ -40,7 +40,7 @@ def promised(op: Op, *operands: Strided) -> str:
 def check(op: Op, best: Strided, *operands: Strided) -> str:
     result = TRANSFER[op](*operands)
     assert result is None or result == make(*result), (operands, result)
-    assert strided.leq(best, result), (operands, result, best)
+    assert leq(best, result), (operands, result, best)
     claim = promised(op, *operands)
     if claim == "value":
         assert result == best, (operands, result, best)
@@ -130,7 +130,7 @@ def test_large_operands(op: Op) -> None:
             points.append({lo + t * m for t in inside})
         result = TRANSFER[op](*operands)
         for x in image(op, *points):
-            assert strided.contains(result, x), (operands, result, x)
+            assert contains(result, x), (operands, result, x)
 
 
 # --- the lattice ------------------------------------------------------------------------------------------------------
@@ -142,16 +142,16 @@ def test_lattice() -> None:
     assert len(values) == 108
     for a, b in product(values, repeat=2):
         joined, met = strided.join(a, b), strided.meet(a, b)
-        assert strided.leq(a, b) == (sets[a] <= sets[b]) == (joined == b) == (met == a), (a, b)
+        assert leq(a, b) == (sets[a] <= sets[b]) == (joined == b) == (met == a), (a, b)
         assert set(gamma_strided(met, -60, 60)) == sets[a] & sets[b], (a, b, met)
         assert met is None or met == make(*met)
-        assert strided.leq(a, joined) and strided.leq(b, joined) and met == strided.meet(b, a)
+        assert leq(a, joined) and leq(b, joined) and met == strided.meet(b, a)
     for a in values:
-        assert sets[a] == {x for x in range(-60, 61) if strided.contains(a, x)}
+        assert sets[a] == {x for x in range(-60, 61) if contains(a, x)}
         assert strided.count(a) == (None if a is None or None in a else len(sets[a]))
         assert strided.join(a, BOTTOM) == strided.join(BOTTOM, a) == a == strided.meet(a, TOP)
-        assert strided.meet(a, BOTTOM) is BOTTOM and strided.leq(BOTTOM, a) and not strided.leq(a, BOTTOM)
-    assert strided.count(BOTTOM) == 0 and not strided.contains(BOTTOM, 0)
+        assert strided.meet(a, BOTTOM) is BOTTOM and leq(BOTTOM, a) and not leq(a, BOTTOM)
+    assert strided.count(BOTTOM) == 0 and not contains(BOTTOM, 0)
 
 
 def test_make() -> None:
@@ -200,7 +200,7 @@ def test_the_remainder_takes_logarithmic_time() -> None:
     for step, m in ((10**30 - 1, 10**30), (10**30 + 1, 10**30), (2, 10**30 + 1), (fibonacci[-2], fibonacci[-1])):
         a = make(3, 3 + step * (m // 3), step, 3)
         result = strided.floormod(a, const(m))
-        assert result is not None and strided.contains(result, (3 + step * (m // 5)) % m)
+        assert result is not None and contains(result, (3 + step * (m // 5)) % m)
     assert time.perf_counter() - start < 20
 
 

@@ -15,7 +15,7 @@ from intset.linear.assumptions import Assumptions
 from intset.linear.bounds import Interval
 from intset.linear.canonical import Normalizer
 from intset.linear.form import Linear
-from intset.linear.signs import FoundMembers, is_refuted, members_of
+from intset.linear.signs import FoundMembers, is_refuted
 from tests.intset.oracle import Claims
 from tests.strategies.contexts import world
 from tests.sweeps import daily
@@ -158,7 +158,7 @@ def test_members_satisfy_their_scope_and_refute_nothing_that_is_proved(seed: int
         except IntSetError:  # facts that contradict one another
             continue
         known = ctx.frame.known
-        members = members_of(known)
+        members = tuple(signs._members(known))
         found += bool(members)
         for member in members:
             point = {**dict.fromkeys(variables, 9), **member.point}
@@ -204,7 +204,7 @@ def test_a_size_that_facts_equate_with_a_term_of_loops_has_members(least: int) -
     start = select(o * t > 6, o * t % 5, 0)
     ctx = Context({o: Range(0, ceildiv(24, t)), i: Range(0, named + 3)})
     known = ctx.extended(facts=[named >= start, named <= start, o * t + i >= least]).frame.known
-    members = members_of(known)
+    members = tuple(signs._members(known))
     assert len(members) > 2
     for member in members:
         assert evaluate(named.eq(start) & (i <= named + 2) & (o * t + i >= least), member.point)
@@ -214,7 +214,7 @@ def test_scopes_that_few_regular_points_satisfy_have_drawn_members() -> None:
     o, i, j, t = Var("o"), Var("i"), Var("j"), ShapeVar("t", lower=1)
     ctx = Context({o: Range(0, 40), i: Range(0, 12), j: Range(0, 12)})
     facts = [o * t >= 9, i >= j + 2, i + j <= 12, j >= 1]
-    members = members_of(ctx.extended(facts=facts).frame.known)
+    members = tuple(signs._members(ctx.extended(facts=facts).frame.known))
     assert len(members) >= 5
     assert all(evaluate(fact, member.point) for fact in facts for member in members)
 
@@ -258,7 +258,7 @@ def test_a_sign_from_few_sums_of_facts_is_one_from_many(seed: int, monkeypatch: 
         answers.append([not known.empty and known.is_nonneg(form) for form in forms])
         assert symbolic.is_outermost() and not symbolic.SPENT.consulting and not symbolic.SPENT.proofs
         for form, holds in zip(forms, answers[-1], strict=True):
-            assert not holds or not any((member.value(form) or 0) < 0 for member in signs.members_of(known))
+            assert not holds or not any((member.value(form) or 0) < 0 for member in signs._members(known))
     for few, more in pairwise(answers):
         assert all(b or not a for a, b in zip(few, more, strict=True))
 

@@ -29,10 +29,10 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from intset.arithmetic import multistride
 from intset.config import CHEAPEST
-from intset.domains.certified.witness import Point, is_long_on, is_witness, outer_first, spans_of, symbolic_limits
 from intset.domains.query import Query
 from intset.domains.ranked import are_apart
 from intset.domains.sets.ends import Bounds, End, numeric_ends
+from intset.domains.witness import Point, is_long_on, is_witness, outer_first, spans_of, symbolic_limits
 from intset.errors import EvaluationError, InputError
 from intset.expr import Cond, Expr, Range, Term, Var, as_cond, as_expr, const, constant_value, dag, ops
 from intset.expr.build import logical_and, maximum, minimum
@@ -172,16 +172,11 @@ def _end_of_quotient(query: Query, form: Linear, side: int) -> symbolic.Symbolic
 
 def _is_touched(query: Query, form: Linear) -> bool:
     """Whether a fact or the range of a kept variable restricts quantified variables of `form`, also through ranges."""
-    tied = {v for v in dag.free_vars(*form.terms) if query.is_quantified(v)}
-    links = [{var, *limits.free_vars()} for var, limits in query.ranges.items() if limits.ends is None]
-    links = [{v for v in link if query.is_quantified(v)} for link in links]
-    grown = True
-    while grown:
-        grown = False
-        for link in links:
-            if not tied.isdisjoint(link) and not link <= tied:
-                tied |= link
-                grown = True
+    links = [
+        {var, *limits.free_vars()} & query.quantified for var, limits in query.ranges.items() if limits.ends is None
+    ]
+    own = query.quantified.intersection(dag.free_vars(*form.terms))
+    tied = dag.reachable(own, lambda v: [other for link in links if v in link for other in link]).keys()
     spoken = [*map(dag.free_vars, query.facts), *(own for _, own in query.kept_ties)]
     return any(not tied.isdisjoint(own) for own in spoken)
 
@@ -252,19 +247,8 @@ def _best(query: Query, candidates: list[Linear], side: int) -> Expr:
             continue
         kept = [other for other in kept if not query.known.is_nonneg(other.minus(form).scale(side))]
         kept.append(form)
-    expressions = [_settled(query, query.known.regroup(form)).expr() for form in kept[:4]]
+    expressions = [query.known.regroup(form).expr() for form in kept[:4]]
     return minimum(*expressions) if side > 0 else maximum(*expressions)
-
-
-def _settled(query: Query, form: Linear) -> Linear:
-    """Replace terms of a single known value by this value."""
-    total, open_terms = form.const, dict(form.terms)
-    for e, k in form.terms.items():
-        low, high = query.known.atom_bounds(e)
-        if low is not None and low == high:
-            total += k * low
-            del open_terms[e]
-    return form if len(open_terms) == len(form.terms) else Linear(total, open_terms)
 
 
 OpenEnds: TypeAlias = tuple[Expr | None, Expr | None, bool]  # low, high, whether both are attained

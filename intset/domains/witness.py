@@ -24,13 +24,13 @@ from intset.expr.evaluate import (
     compiled,
     evaluate,
     length,
+    point_value,
     repeatable,
     some_may_be_long,
     value_or_none,
 )
 from intset.expr.node import is_declared
 from intset.expr.range import range_conditions
-from intset.linear.assumptions import Clause
 from intset.linear.bounds import Interval, first_of
 from intset.linear.canonical import Normalizer
 from intset.linear.division import as_quotient
@@ -44,147 +44,55 @@ Point = dict[Expr, int]
 def is_attained(query: Query, value: int, side: int) -> bool:
     """Whether a point is found at which the expression has `value`, its largest (`side` +1) or smallest (-1) value.
 
-    The question has no parameters. Expression and facts are evaluated in canonical form, which is equal on the domain.
+    The question has no parameters.
     """
     return any(is_witness(query, point, value) for point in _guesses(query, value, side))
 
 
 def is_witness(query: Query, point: Point, value: int) -> bool:
-    """Complete a point from the ranges and check that the expression is `value` there and all facts hold.
+    """Complete a point and check that it lies in the domain and that the expression is `value` there."""
+    roots = (*query.exprs, *query.facts)
+    there: int | None = value_there(query, dag.postorder(roots), query.exprs[0], point)
+    return there == value
 
-    A variable may stay without a value: nonempty ranges are among the facts.
+
+def value_there(query: Query, nodes: Sequence[Node], root: Node, point: Point) -> Any:
+    """The value of `root` at a point, which is completed first; `None` outside the domain and where it has no value.
+
+    Parameters
+    ----------
+    nodes: all nodes below the root and the facts, operands first.
     """
-    known, base, form = query.known, query.base, query.forms[0]
-    values = _PointValues(point, known)
     try:
-        if values.form(known, form) != value:
-            return False
-        return all(values.holds(base, fact) for fact in query.facts) and values.in_limits(base) and _loads_agree(point)
-    except (EvaluationError, InputError, ZeroDivisionError):
-        return False
-
-
-def _loads_agree(point: Point) -> bool:
-    """Whether loads of one symbol at equal indices have equal values."""
-    loads = [e for e in point if e.op is ops.LOAD]
-    if len(loads) < 2:
-        return True
-    seen: dict[tuple[object, ...], int] = {}
-    for e in loads:
-        key = (e.data, *(evaluate(index, point) for index in e.args))
-        if seen.setdefault(key, point[e]) != point[e]:
-            return False
-    return True
-
-
-class _PointValues:
-    """Evaluation of canonical forms at a point; missing coordinates get a value from their ranges."""
-
-    def __init__(self, point: Point, known: Normalizer) -> None:
-        self.point, self.known = point, known
-
-    def form(self, normalizer: Normalizer, form: Linear) -> int:
-        total = form.const
-        nested: dict[Expr, int] = {}
-        for e, k in form.terms.items():
-            value = self.point.get(e)
-            if value is None:
-                value = self._simple(normalizer, e)
-            if value is None:
-                nested[e] = k
-            else:
-                total += k * value
-        return total + self._evaluated(Linear(0, nested).expr()) if nested else total
-
-    def _simple(self, normalizer: Normalizer, e: Expr) -> int | None:
-        """The value of a variable, a load, or an affine form divided by a constant; `None` for other terms."""
-        op = e.op
-        if op is ops.VAR or op is ops.LOAD:
-            return self._chosen(e)
-        if (op is ops.FLOORDIV or op is ops.FLOORMOD) and e.args[1].op is ops.CONST:
-            inner = normalizer.form(e.args[0])
-            if is_affine(inner):
-                assert op.meaning is not None
-                answer: int | None = op.meaning(self.form(normalizer, inner), e.args[1].data)
-                return answer
+        complete(query, point)
+        agree_on_loads(nodes, point)
+        if some_may_be_long(nodes, {leaf: value.bit_length() for leaf, value in point.items()}):
+            return None
+        return evaluate(root, point) if in_domain(query, point) else None
+    except (EvaluationError, InputError):
         return None
 
-    def _evaluated(self, e: Expr) -> int:
-        """The value of an expression by one walk over shared subterms."""
-        nodes = dag.postorder((e,))
-        for leaf in nodes:
-            if isinstance(leaf, Expr) and (leaf.op is ops.VAR or leaf.op is ops.LOAD) and leaf not in self.point:
-                self._chosen(leaf)
-        if some_may_be_long(nodes, {leaf: value.bit_length() for leaf, value in self.point.items()}):
-            raise EvaluationError("the value is too long to serve as a witness")
-        answer: int = evaluate(e, self.point)
-        return answer
 
-    def _chosen(self, e: Expr) -> int:
-        value = self.point[e] = first_of(self.known.atom_bounds(e))
-        return value
+def agree_on_loads(nodes: Iterable[Node], point: Point) -> None:
+    """Make loads of one symbol with equal indices at `point` agree on the first value.
 
-    def in_limits(self, normalizer: Normalizer) -> bool:
-        """Whether the variables of the point lie in their dependent ranges; completes the point by outer variables."""
-        limits = normalizer.assumptions.limits
-        seen: set[Var] = set()
-        while limits and (new := [v for v in limits if v in self.point and v not in seen]):
-            seen.update(new)
-            for v in new:
-                first, last = limits[v]
-                if first is not None and self.form(normalizer, first) > self.point[v]:
-                    return False
-                if last is not None and self.form(normalizer, last) < self.point[v]:
-                    return False
-        return True
-
-    def holds(self, normalizer: Normalizer, cond: Cond) -> bool:
-        """Whether a condition holds in the canonical form of `normalizer`."""
-        return all(
-            self._clause(normalizer, part) if isinstance(part, tuple) else self._canonical(normalizer, part)
-            for part in normalizer.clauses(cond)
-        )
-
-    def _clause(self, normalizer: Normalizer, clause: Clause) -> bool:
-        kind, form = clause
-        value = self.form(normalizer, form)
-        return value >= 0 if kind is ops.GE else (value == 0) is (kind is ops.EQ)
-
-    def _canonical(self, normalizer: Normalizer, root: Cond) -> bool:
-        values: dict[Node, bool] = {}
-        stack: list[Any] = [root]
-        while stack:
-            node = stack[-1]
-            if node.op is ops.AND or node.op is ops.OR:
-                deciding = node.op is ops.OR  # the value of an operand that decides; unknown ones may have it
-                first = next((arg for arg in node.args if values.get(arg, deciding) is deciding), None)
-                if first is not None and first not in values:
-                    stack.append(first)
-                    continue
-                values[node] = deciding if first is not None else not deciding
-            else:
-                values[node] = node.data if node.op is ops.BOOL else self._clause(normalizer, normalizer.compared[node])
-            stack.pop()
-        return values[root]
+    Loads with undefined indices are skipped: lazy evaluation does not reach them, or the point lies outside the domain.
+    """
+    seen: dict[tuple[object, ...], int] = {}
+    for term in nodes:
+        if isinstance(term, Expr) and term.op is ops.LOAD:
+            indices = tuple(point_value(index, point) for index in term.args)
+            if None not in indices:
+                point[term] = seen.setdefault((term.data, *indices), point[term])
 
 
 def in_domain(query: Query, point: Point) -> bool:
     """Whether a complete point lies in the ranges of its variables and satisfies the facts."""
-    for var in [v for v in point if isinstance(v, Var)]:
-        if not is_declared(var, point[var]):
-            return False
-        limits = query.ranges.get(var)
-        if limits is None:
-            continue
-        if limits.ends is not None:
-            if not limits.ends[0] <= point[var] <= limits.ends[1]:
-                return False
-            continue
-        if isinstance(limits.min, Expr) and point[var] < evaluate(limits.min, point):
-            return False
-        if isinstance(limits.max, Expr) and point[var] > evaluate(limits.max, point):
-            return False
-    return all(evaluate(fact, point) for fact in query.facts)
+    variables = [v for v in point if isinstance(v, Var)]
+    if not all(is_declared(v, point[v]) for v in variables):
+        return False
+    limits = (cond for v in variables if v in query.ranges for cond in range_conditions(v, query.ranges[v]))
+    return all(evaluate(cond, point) for cond in (*limits, *query.facts))
 
 
 def complete(query: Query, point: Point) -> None:
@@ -550,13 +458,9 @@ class _LocalSearch:
 
     def _toward(self, number: int, v: Var) -> Iterator[int]:
         """Where the line through two values of the difference of the sides is zero."""
-        stack = [self.conditions[number]]
-        while stack:
-            part = stack.pop()
-            if part.op in (ops.AND, ops.OR, ops.NOT):
-                stack.extend(part.args)
-                continue
-            if part.op is ops.BOOL or not all(isinstance(arg, Expr) for arg in part.args):
+        parts = dag.reachable((self.conditions[number],), lambda c: [a for a in c.args[::-1] if isinstance(a, Cond)])
+        for part in parts:
+            if part.op not in ops.COMPARISONS:
                 continue
             a, b = part.args
             old = self.point[v]
