@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import itertools
 import random
+import subprocess
+import sys
+from collections.abc import Callable
 from itertools import product
 from typing import Any
 
@@ -13,28 +16,36 @@ import intset
 from intset import (
     COST,
     Context,
+    Expr,
     InputError,
     Range,
     ShapeVar,
     Var,
+    cast,
+    ceildiv,
+    const,
     cost,
     evaluate,
+    logical_and,
+    logical_or,
     maximum,
     minimum,
     select,
     truncdiv,
     truncmod,
 )
-from intset.expr.node import Cond, Expr
+from intset.expr.node import Cond, truth
 from intset.linear.form import constant
 from intset.linear.signs import is_refuted
 from intset.simplify import Pricing, choices, engine
 from intset.simplify.engine import SIMPLIFY_STEPS, Simplifier, run
+from lowering import lower_division
+from tests import ROOT
 from tests.intset.oracle import simplified
-from tests.strategies.contexts import EVERY, Drawn
+from tests.strategies.contexts import EVERY, TABLE, Drawn
 from tests.sweeps import daily
 
-x, y, z, o = (Var(name) for name in "xyzo")
+w, x, y, z, o = (Var(name) for name in "wxyzo")
 n = ShapeVar("n", lower=1)
 i = Var("i")
 FREE = Context({i: Range(0, n * n)})
@@ -227,3 +238,405 @@ def test_a_simplification_keeps_to_its_comparisons(seed: int, monkeypatch: pytes
             values = dict(zip((x, y, z), point, strict=True))
             assert evaluate(new, values) == evaluate(cond, values), (cond, new, values)
     assert results[100_000] is results[None] and examined[0] > 0
+
+
+WINDOWS = {1: range(-13, 14), 2: range(-7, 8), 3: range(-3, 4), 4: (-2, 0, 1, 2)}
+
+JUNCTIONS: list[Any] = [
+    # dropped or reordered parts may guard the parts between
+    (x < z) & (x < y) & (x // y > -9) & (y < z), (x < z) & (x // y > -9) & (x < y) & (y < z),
+    (x < 3) & (x // y > -9) & (x < 2), (x >= 3) | (x // y > 9) | (x >= 2),
+    ((x < y) | (x < z)) & (y > 0) & ((x < y) | (z // y > 2)), (x >= 0) & (x < 3) & (6 // x > 2),
+    # digits
+    (x // 4).eq(y) & (z < 2) & (x % 4).eq(w), (x // 3).eq(y) & (x % 3).eq(z), (x // 4).ne(y // 4) & ((x - y) % 4).ne(0),
+    (x // 4).eq(y // 4) & ((x - y) % 4).eq(0), (x // 4).eq(y // 4) & ((x - y) % 4).eq(1),
+    (x // 4).eq(y // 4) & ((x + y) % 4).eq(0), (x // 4).eq(y // 4) & ((x - y) % 3).eq(0),
+    # remainders
+    (x % 6).eq(1) | (x % 6).eq(2), (x % 6).eq(1) | (x % 6).eq(4), (x % 4).eq(1) & (x % 6).eq(2),
+    (x % 4).eq(1) & (x % 6).eq(3), (x % 4).ne(1) | (x % 6).ne(5), ((x * 3 + 5) % 2) < 1, ((x * 3 + 4) % 2) < 1,
+    ((x * 3 + y + 4) % 2) >= 1, *(((x + k) % 3).eq(r) for k in (1, 2) for r in (0, 2)), ((x * 2 + y + 1) % 5).ne(3),
+    # choices that are compared
+    *(
+        cond
+        for choice in (minimum(x, 3), maximum(x, 3), select(x < 0, 9, y), select(x < 0, y, 9), select(x < 0, -9, y))
+        for k in (2, 5)
+        for cond in (choice < k, choice >= k, k < choice, k >= choice)
+    ),
+]  # fmt: skip
+CHOICES: list[Any] = [
+    select(x.eq(0), 0, x * (y // z)), select((x * 2).eq(y), x * 3, z), select(x.eq(x // 2 + y), x, z),
+    select(x.ne(y + 1), x * 2, y * 2),
+    *(
+        select(cond, x * k + d, y * k)
+        for a in (0, 1)
+        for cond in (x < y + a, x <= y + a, x > y + a, x >= y + a)
+        for k in (1, -2)
+        for d in (-1, 0, 1, 2)
+    ),
+]  # fmt: skip
+INTEGERS: list[Any] = [
+    # quotients and remainders
+    x % 6 - x % 6 // 4 * 4, x % 6 - x % 6 // 3 * 3, x % -6 - x % -6 // 3 * 3, -4 - x % -3,
+    *(k - x % 4 for k in (2, 3, 4)), *(x % 4 - k for k in (2, 3)), truncdiv(x, 3) - x // 3, x - truncdiv(x, 3) * 3,
+    truncmod(x, 3) + x // 3 * 3, x % 2 + (x + 2) % 2, x % 2 + (x + y + 1) % 2, x % 2 + (x * 3 + 1) % 2,
+    (x + 1) // 3 - x // 4, (x + 5) // 3 - x // 3, x // 3 + (x + 4) // 3 + (x + 2) // 3,
+    x // 3 + (x + 3) // 3 + (x + 2) // 3, x - (x + 2) // 2, x - (x + 1) // 2, x // 3 * y + x % 3, 4 - (x + 1) // 3,
+    # bounds
+    minimum(x * -2, y * 2), minimum(x * -2, y * -2), maximum(x, 1 - x), minimum(x, -x), maximum(x - y, y - x),
+    minimum(x * 2 + 1, y * 2), minimum(minimum(x + 1, z), y + 1), minimum(minimum(x, z) + 1, x),
+    maximum(minimum(x, z) * -1, -x),
+    # sums of choices
+    minimum(x, y) * 2 + maximum(x, y), minimum(x, y) + maximum(x, z), maximum(x, y) - minimum(x, y),
+    minimum(x, y) - maximum(x, y), minimum(x, y) + maximum(3 - x, 3 - y), minimum(x, y) + maximum(3 - x, 4 - y),
+    minimum(x, y) + minimum(-x, -y), minimum(minimum(x, y), z) + maximum(-x, -y), abs(x - y) + minimum(x, z),
+    abs(x - y) + minimum(x, y), abs(x - y) - maximum(x, y) * 2, minimum(minimum(x + z, y), 3) - z,
+    minimum(minimum(x - z, y), 3) - z, z - minimum(x + z, y) * 2, select(x < y, z, 1) + select(x >= y, 2, z),
+    select(x < y, z, 1) + select(x <= y, 2, z), select(x < 0, y + 1, z) * -2 + y * 2,
+    # factors
+    minimum(x, y) // -2, minimum(x, y) // 2, (x * 4 + 3) // 6, (x * 2 - 3) // 4, (x * 7 + y * 5 + 9) % 4,
+    (x * z) // (y * z), (x * z) % (y * z), (x * 6) // -4, (x * 6) % -4, x * z // -z, x * z % z,
+    # bits
+    (x * 4 + y) & 3, (x * 4 + y) & 4, (x * 4 + y) & -2, (x * 4 + 6) & 2, cast(cast(x, 4), 3), cast(cast(x, 3), 4),
+    cast(x, 3) + cast(x, 5),
+]  # fmt: skip
+IN_RANGES: list[tuple[Any, dict[Any, Range]]] = [
+    ((x * y + x * z).eq(1), {x: Range(1, 4)}), (x * y + x * z > 0, {x: Range(1, 4)}),
+    (x * y + x * z > 0, {x: Range(0, 4)}), (x * y + x * z >= 0, {x: Range(-4, 4)}), (x * 5 + y < z, {y: Range(0, 5)}),
+    (x * 5 + y < 15, {y: Range(0, 6)}), ((x * 5 + y).eq(z * 5 + 3), {y: Range(0, 5)}),
+    ((x * 5 + y).eq(z * 5 + 3), {y: Range(0, 9)}), (x + y > 0, {x: Range(-2, 3), y: Range(-1, 2)}),
+    (x.ne(y), {x: Range(0, 4), y: Range(3, 4)}), (x - x // y * y, {y: Range(1, 5)}),
+    (minimum(x // y * y, x), {y: Range(1, 5)}), (minimum(x // y * y, x), {y: Range(-5, 5)}),
+    (maximum(x // y, 0), {x: Range(0, 9), y: Range(-3, 9)}),
+]  # fmt: skip
+
+
+def keeps_its_values(e: Any, ranges: dict[Any, Range]) -> None:
+    names = e.free_vars()
+    spans = [range(r.ends[0], r.ends[1] + 1) if (r := ranges.get(v)) else WINDOWS[len(names)] for v in names]
+    simplified(e, Context(ranges), (dict(zip(names, row, strict=True)) for row in product(*spans)))
+
+
+@pytest.mark.parametrize("cases", [JUNCTIONS, CHOICES, INTEGERS], ids=["junctions", "choices", "integers"])
+def test_what_a_rule_almost_fits_keeps_its_values(cases: list[Any]) -> None:
+    for e in cases:
+        keeps_its_values(e, {})
+
+
+def test_what_a_rule_almost_fits_in_ranges_keeps_its_values() -> None:
+    for e, ranges in IN_RANGES:
+        keeps_its_values(e, ranges)
+
+
+KINDS = "sums sums multiples products quotients quotients divisors choices choices bits shifts casts loads"
+
+
+class Related:
+    """A drawn context, with an expression or condition `e` whose parts are related as rewrites need them."""
+
+    def __init__(self, seed: int) -> None:
+        kinds = Drawn(seed, KINDS, "box box box sized", variables=3, sizes=seed % 4 == 0, facts=25, depth=1, shared=40)
+        self.drawn, self.r, self.parts = kinds, kinds.rng, kinds.expressions
+        self.names = [*kinds.ranges, *kinds.sizes]
+        self.e = self.whole()
+
+    def comparison(self) -> Any:
+        return self.parts.condition(0)
+
+    def compared(self, a: Any, b: Any) -> Any:
+        return self.r.choice((a < b, a <= b, a > b, a >= b, a.eq(b), a.ne(b)))
+
+    def whole(self) -> Any:
+        r, kind = self.r, self.r.random()
+        if kind < 0.6:
+            return r.choice(FAMILIES)(self, r, *(r.choice(self.names) for _ in range(3)))
+        a, b = self.parts.integer(2), self.parts.integer(1)
+        if kind < 0.8:
+            return r.choice((a, a + b, a - b, a - b * 2, minimum(a, b), maximum(a, b), a * b))
+        p, q, more = self.parts.condition(2), self.parts.condition(1), self.compared(a, b)
+        return r.choice((p, ~p, p & more, more & p, p | more, more | q, more & p & q, p | q | more, p & q))
+
+
+Case = Related
+Family = Callable[[Case, random.Random, Any, Any, Any], Any]
+
+
+def remainders(case: Case, r: random.Random, x: Any, y: Any, z: Any) -> Any:
+    """Two remainders of one expression."""
+    e = r.choice((x, x, x - y, x * 3 + y))
+    m, n = r.choice((2, 3, 4, 6)), r.choice((2, 3, 4, 6))
+    a, b = (e % m).eq(r.randint(-1, m)), (e % r.choice((m, n))).eq(r.randint(0, n - 1))
+    return r.choice((a & b, a | b, ~a & ~b, ~a | ~b))
+
+
+def digits(case: Case, r: random.Random, x: Any, y: Any, z: Any) -> Any:
+    """A quotient and a remainder, sometimes separated by another part."""
+    c = r.choice((2, 3, 4))
+    d = r.choice((c, c, c + 1))
+    first = r.choice(((x // c).eq(y // c), (x // c).eq(r.randint(-1, 2)), (x // c).eq(y)))
+    value = r.choice((z, const(r.randint(-1, c))))
+    second = r.choice((((x - y) % d).eq(r.choice((0, 0, 1))), (x % d).eq(y % d), (x % d).eq(value)))
+    between = r.choice(([], [], [z <= 1], [x // z > -3]))
+    parts = [first, *between, second] if r.random() < 0.7 else [second, *between, first]
+    return logical_and(*parts) if r.random() < 0.6 else logical_or(*(~part for part in parts))
+
+
+def congruences(case: Case, r: random.Random, x: Any, y: Any, z: Any) -> Any:
+    c = r.choice((2, 2, 2, 3, 4, 5))
+    k = r.randint(-3, 5)
+    return case.compared((x * r.choice((1, 2, 3, -1)) + y * r.choice((0, 1, 2)) + k) % c, const(r.randint(-1, c)))
+
+
+def bounds(case: Case, r: random.Random, x: Any, y: Any, z: Any) -> Any:
+    """A choice beside what it is compared with."""
+    k = const(r.randint(-3, 5))
+    choice = r.choice((minimum(x, k), maximum(x, k), minimum(x, y), select(case.comparison(), x, r.choice((y, k)))))
+    other = r.choice((y, const(r.randint(-4, 6)), x + r.randint(-1, 1)))
+    return case.compared(choice, other) if r.random() < 0.6 else case.compared(other, choice)
+
+
+def spelled(case: Case, r: random.Random, x: Any, y: Any, z: Any) -> Any:
+    """A select whose condition compares the difference of its arms."""
+    k, a, b = r.choice((1, 1, -1, 2, -2)), r.randint(-2, 2), r.randint(-2, 2)
+    cond = r.choice((x < y + a, x <= y + a, x > y + a, x >= y + a, x.eq(y + a), x.ne(y + a), (x * 2).eq(y)))
+    yes, no = r.choice(((x * k + z, y * k + z + b), (y * k, x * k + b), (x * z, y * z + a * z), (x // z, x), (x, y)))
+    return select(cond, *r.choice(((yes, no), (no, yes))))
+
+
+def ordered(case: Case, r: random.Random, x: Any, y: Any, z: Any) -> Any:
+    """Inequalities that imply or exclude one another, interleaved with partial operations."""
+    parts: list[Any] = []
+    for _ in range(r.randint(2, 4)):
+        a, b = r.choice((x, y)), r.choice((x, y, z, const(r.randint(-1, 3))))
+        parts.append(r.choice((a < b, a <= b, a > b, a >= b, a <= b + 1)))
+    for _ in range(r.choice((0, 1, 1, 2))):
+        parts.insert(r.randint(0, len(parts)), r.choice((x // z > -9, TABLE[x] > -9, y % z < 2)))
+    return r.choice((logical_and, logical_or))(*parts)
+
+
+def guarded(case: Case, r: random.Random, x: Any, y: Any, z: Any) -> Any:
+    """Guarded partial operations next to conditions on the same operands."""
+    k = const(r.randint(-1, 2))
+    guard = case.compared(y, k)
+    e = case.compared(select(guard, x // y, z), const(r.randint(-1, 2)))
+    more = r.choice((guard, ~guard, case.compared(y, k)))
+    return r.choice((e & more, e | more, more & e, more | e, e & (z > 0) & more))
+
+
+def products(case: Case, r: random.Random, x: Any, y: Any, z: Any) -> Any:
+    """Comparisons of products with common factors."""
+    k = r.randint(-2, 3)
+    forms = (
+        *(x * y, x * z, x * y + x, x * z + x * k, x * x, x * x + x * k, x // y * y, (x + k) // y * y, x, y, const(k)),
+        *(x * k, abs(x) * y, abs(x - y), x & y, x | y, x // y, minimum(x, y) * z, x & 3, truncdiv(x, 2) * 2, -x),
+    )
+    a, b = (r.choice(forms) for _ in range(2))
+    return r.choice((minimum(a, b), maximum(a, b), a < b, a >= b, a.eq(b), a.ne(b)))
+
+
+def quotients(case: Case, r: random.Random, x: Any, y: Any, z: Any) -> Any:
+    """Sums of quotients and remainders of almost the same."""
+    c, k = r.choice((2, 2, 3, 4, -2)), r.randint(-2, 3)
+    a, b, d = r.randint(-3, 4), r.randint(-3, 4), r.choice((c, c, c, c + 1))
+    terms = (
+        *(x // c, (x + a) // c, (x + b) // d, x % c, (x + a) % d, x % (c * 3) % d, truncdiv(x, d), truncmod(x, c)),
+        *(ceildiv(x, c), (x + y) // c, x, y, x // y, x % y, (x * 2 + a) // c),
+    )
+    total: Any = const(r.choice((0, 0, 1, k, c - 1)))
+    for term in r.sample(terms, r.randint(2, 3)):
+        total = total + term * r.choice((1, 1, -1, -1, c, -c))
+    if r.random() < 0.15:
+        total = sum(((x + n) // 3 for n in r.sample(range(-1, 4), 3)), const(0))
+    return r.choice((total, total, x - x // y * y, x // y * y + x % y))
+
+
+def sums_of_choices(case: Case, r: random.Random, x: Any, y: Any, z: Any) -> Any:
+    """Sums of choices of almost the same."""
+    k, p = r.randint(-2, 3), case.comparison()
+    ways = (p, p, ~p)
+    first = r.choice((minimum(x, y), maximum(x, y + k), abs(x - y), select(p, x, y), minimum(minimum(x + z, y), k)))
+    second = r.choice(
+        (maximum(x, y), minimum(-x, k - y), minimum(x + k, y), abs(y - x), select(r.choice(ways), z, x), x, y, -z)
+    )
+    return first * r.choice((1, 1, -1, 2, -2)) + second * r.choice((1, 1, -1, 2, -2)) + r.choice((0, 0, k))
+
+
+def chains(case: Case, r: random.Random, x: Any, y: Any, z: Any) -> Any:
+    made, k = r.choice((minimum, maximum)), r.choice((2, 3, -2))
+    a, b = r.randint(-3, 3), r.randint(-3, 3)
+    one, two = r.choice(
+        (
+            (x * k, y * k),
+            (x * k + a, y * k),
+            (x * k + z, y * 2 + z + b),
+            (x, -x),
+            (x - y, y - x + a),
+            (x, x + a),
+            (-x, -y),
+        )
+    )
+    rest = r.choice((None, None, z, minimum(x, z) + a, const(b)))
+    return made(one, two) if rest is None else made(made(one, rest), two)
+
+
+def divided(case: Case, r: random.Random, x: Any, y: Any, z: Any) -> Any:
+    """Factors that a dividend shares with its divisor, coefficients beyond it, choices in it."""
+    c, g = r.choice((2, 3, 4, 6, -2, -3)), r.choice((2, 3, 4))
+    a = r.choice((x * g + r.randint(-3, 5), x * g * y, x * (g + 3) + y * 5 + 7, minimum(x, y), x * c + y, -x, x * z))
+    d = r.choice((const(c), const(g * 2), y, y * g, -y, z))
+    return r.choice((a // d, a % d, truncdiv(a, d), truncmod(a, d), ceildiv(a, d)))
+
+
+def masked(case: Case, r: random.Random, x: Any, y: Any, z: Any) -> Any:
+    a, m = r.choice((x * 4 + y, x * 8 + y * 4 + 5, x * 3, x - y)), r.choice((3, 7, 1, 4, -2))
+    return r.choice((a & m, cast(cast(a, r.randint(2, 4)), r.randint(2, 4)), cast(a, r.randint(2, 5)), (a | m) & 6))
+
+
+FAMILIES: list[Family] = [
+    remainders, digits, congruences, bounds, spelled, ordered, guarded, products, quotients, sums_of_choices, chains,
+    divided, masked,
+]  # fmt: skip
+
+
+def is_rewritten(seed: int) -> bool:
+    """Whether one case is rewritten; equality and cost are checked."""
+    case = Related(seed)
+    return simplified(case.e, case.drawn.ctx, itertools.islice(case.drawn.points(), 50)) is not case.e
+
+
+@pytest.mark.filterwarnings("ignore::intset.ContradictionWarning")
+@pytest.mark.parametrize("start", daily(range(0, 60_000, 200), 150))
+def test_what_is_drawn_keeps_its_values(start: int) -> None:
+    assert sum(map(is_rewritten, range(start, start + 200))) > 100
+
+
+ROWS = [
+    row
+    for row in (ROOT / "benchmarks" / "data" / "simplifier_pairs.txt").read_text(encoding="utf-8").splitlines()
+    if row and not row.startswith("#")
+]
+
+
+def pair(row: str) -> tuple[Any, Any, list[Any]]:
+    """(expression, a form that a reader would write, facts)."""
+    names: dict[str, Any] = {name: getattr(intset, name) for name in intset.__all__}
+    names |= {v: Var(v) for v in "xyzwumn"} | {"true": truth(True), "false": truth(False)}
+    e, expected, *facts = (eval(part, names) for part in row.split(";"))
+    given = facts[0] if facts else ()
+    return (
+        e,
+        const(expected) if isinstance(expected, int) else expected,
+        list(given) if isinstance(given, tuple) else [given],
+    )
+
+
+def operations(e: Any) -> int:
+    return Pricing().price(e)[1]
+
+
+def test_there_are_hundreds() -> None:
+    assert len(ROWS) > 2_000
+
+
+@pytest.mark.parametrize("row", daily(ROWS, 6))
+def test_no_longer_than_a_reader_would_write(row: str) -> None:
+    e, expected, facts = pair(row)
+    ctx = Context(assume=facts)
+    new = ctx.simplify(e)
+    assert operations(new) <= min(operations(e), operations(expected))
+    assert ctx.simplify(new) is new
+
+
+@pytest.mark.parametrize("row", daily(ROWS, 40))
+def test_every_step_is_proved(row: str) -> None:
+    e, _, facts = pair(row)
+    ctx = Context(assume=facts)
+    why = ctx.simplify(e, steps=True)
+    assert why.expr is ctx.simplify(e)
+    assert bool(why.steps) is (why.expr is not e)
+    for step in why.steps:
+        assert step.proof and step.proof.certificate().check()
+        assert step.before is not step.after
+
+
+def test_a_step_names_its_divisor() -> None:
+    x, y = Var("x"), Var("y")
+    why = Context().simplify((x * y) // y, steps=True)
+    assert why.expr is x
+    assert why.requires == (y.ne(0),)
+
+
+@pytest.mark.parametrize("row", ["(x*y + z)%y", "(x*z)%(y*z)", "truncmod(x*z, y*z)", "(x*y + x*z)//(y + z)"])
+def test_steps_through_symbolic_remainders(row: str) -> None:
+    e, _, _ = pair(f"{row} ; 0")
+    why = Context().simplify(e, steps=True)
+    assert why.expr is Context().simplify(e) is not e
+    for step in why.steps:
+        assert step.proof and step.proof.certificate().check()
+
+
+SEEDS = range(240)
+STRUCTURAL = ("interval", "stride", "modular")
+
+
+def known(seed: int) -> tuple[Context, list[Cond], list[Expr]]:
+    """A drawn context, conditions, and quotients and remainders."""
+    drawn = Drawn(f"known {seed}", "sums multiples quotients choices", "box sized", sizes=2, facts=60, exprs=3, depth=1)
+    conditions = [*drawn.goals[:-1], *(drawn.expressions.condition(0) for _ in range(2))]
+    return drawn.ctx, conditions, [drawn.rng.choice((e // 4, e % 4, e // 8, e % 2)) for e in drawn.exprs]
+
+
+@pytest.mark.filterwarnings("ignore::intset.errors.ContradictionWarning")
+def test_what_the_linear_tier_decides_simplify_writes():
+    decided, missed = 0, []
+    for seed in SEEDS:
+        ctx, conditions, _ = known(seed)
+        if ctx.contradiction or ctx.frame.known.empty:
+            continue
+        for cond in conditions:
+            with intset.using(tiers=("linear",)):
+                value = "True" if ctx.prove(cond) else "False" if ctx.prove(~cond) else None
+            if value is not None:
+                decided += 1
+                if str(ctx.simplify(cond)) != value:
+                    missed.append((seed, cond, value))
+    assert decided > 200
+    assert len(missed) <= decided // 100, missed
+
+
+@pytest.mark.filterwarnings("ignore::intset.errors.ContradictionWarning")
+def test_what_the_tables_give_as_one_value_is_that_number():
+    decided, missed = 0, []
+    for seed in SEEDS:
+        ctx, _, quotients = known(seed)
+        if ctx.contradiction or ctx.frame.known.empty:
+            continue
+        for e in quotients:
+            values = set()
+            for domain in STRUCTURAL:
+                low, high = ctx.bounds(e, domain=domain)
+                if isinstance(low, Expr) and low is high and low.is_const:
+                    values.add(int(low))
+            if values:
+                (value,) = values
+                decided += 1
+                found = ctx.simplify(e), lower_division(e, ctx).expr
+                if any(answer is not const(value) for answer in found):
+                    missed.append((seed, e, value, *found))
+    assert decided > 30
+    assert len(missed) <= decided // 20, missed
+
+
+def test_no_library_answers_for_them() -> None:
+    code = (
+        "import sys, warnings; warnings.simplefilter('ignore')\n"
+        "from lowering import lower_division\n"
+        "from tests.strategies.contexts import Drawn\n"
+        "for seed in range(40):\n"
+        "    drawn = Drawn(seed, 'sums multiples quotients choices', 'box sized', sizes=2, facts=60, exprs=3)\n"
+        "    ctx = drawn.ctx\n"
+        "    for e in (*drawn.exprs, *drawn.goals): ctx.simplify(e)\n"
+        "    for e in drawn.exprs: lower_division(e // 4, ctx)\n"
+        "print([name for name in ('islpy', 'z3') if name in sys.modules])\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
+    assert done.stdout.strip() == "[]"
