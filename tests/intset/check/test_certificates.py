@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import pickle
 import random
-import time
 import warnings
 from contextlib import suppress
 from dataclasses import replace
@@ -61,7 +60,7 @@ from intset.testing.contexts import question
 from tests.strategies.contexts import EVERY, Expressions
 from tests.sweeps import daily
 
-i, j, k, x, y = (Var(name) for name in "ijkxy")
+i, j, k, x, y, a, z, h, d, t = (Var(name) for name in "ijkxyazhdt")
 n, m, p = ShapeVar("n"), ShapeVar("m"), ShapeVar("p")
 
 
@@ -96,17 +95,69 @@ QUESTIONS = [
 ]
 
 
+# what the linear form proves is a combination of facts and identities of division
+LINEAR = [
+    ({x: None}, ((x // 4) % 4).eq(x % 16 // 4)),
+    ({x: None}, (x // 4 // 8).eq(x // 32)),
+    ({x: None}, (x % 10 % 5).eq(x % 5)),
+    ({x: None}, (-(x // 4)).eq(ceildiv(-x, 4))),
+    ({x: None}, ((x * 12 + 6) % 6).eq(0)),
+    ({x: None}, ((x + 8) % 8).eq(x % 8)),
+    ({x: None, y: None}, ((x * 8 + y % 8) % 8).eq(y % 8)),
+    ({i: Range(0, 100), j: Range(0, 10)}, ((i * 40 + j * 4) % 4).eq(0)),
+    ({i: Range(0, n), j: Range(0, m)}, ((i * m + j) % m).eq(j)),
+    ({i: Range(0, n), j: Range(0, m), k: Range(0, p)}, (((i * m + j) * p + k) // (m * p)).eq(i)),
+    ({i: Range(0, n), j: Range(0, m), k: Range(0, p)}, (((i * m + j) * p + k) // p % m).eq(j)),
+    ({i: Range(0, n), j: Range(0, m), k: Range(0, p)}, (i * m + j) * p + k < n * m * p),
+    ({}, ((n * 65) % n).eq(0)),
+    ({i: Range(0, n)}, (i % n).eq(i)),
+    ({x: None}, ((x % n) % n).eq(x % n)),
+    ({x: None}, ((x + n) // n).eq(x // n + 1)),
+    ({i: Range(0, 56), j: Range(0, 3)}, select((i + j >= 1) & (i + j < 57), i + j - 1, 0) < 56),
+    ({i: Range(0, 100)}, abs(i).eq(i)),
+    ({i: Range(0, 64)}, (i & 7).eq(i % 8)),
+    ({i: Range(0, 64)}, (i >> 3).eq(i // 8)),
+    ({x: None}, truncdiv(x * 4, 4).eq(x)),
+    ({i: Range(0, 9)}, truncmod(i, 4).eq(i % 4)),
+    ({x: Range(-128, 256)}, cast(x, 8).eq(x)),
+    ({i: Range(-9, 19)}, maximum(minimum(i, 20), -20).eq(i)),
+    ({x: None}, ((x // 4) % 4).eq((x % 16) // 4)),
+]
+COMMON_FACTORS = [
+    truncmod(y * x * 32 * x * y, x * y).eq(0),
+    (y * x * 32 * (x * y) % (6 * x * y)).eq(x * y * 16 % 3 * (x * y * 2)),
+    (x * 32 * x % (x * y)).eq(x * 32 % y * x),
+    (t * 8 * t % t).eq(0),
+    truncdiv(x * h * 6, x * d * 4).eq(truncdiv(h * 3, d * 2)),
+    ceildiv(x * h + x * d, x * y).eq(-((-h - d) // y)),
+    (-(x * h) // (x * x * d)).eq(-h // (x * d)),
+    ((x * h + x) % (x * d) - x * ((h + 1) % d)).eq(0),
+]
+IDENTITIES_OF_BITS = [
+    (x & (x | y)).eq(x), ((x ^ y) ^ y).eq(x), ((x & y) | (x & z)).eq(x & (y | z)), (~(x & y)).eq(~x | ~y),
+    ((x | y) + (x & y)).eq(x + y), (x ^ y).eq((x | y) - (x & y)), ((x + 1) & ~(x + 1)).eq(0),
+]  # fmt: skip
+ASKED = [
+    *QUESTIONS,
+    *((ranges, goal, (), "linear form") for ranges, goal in LINEAR),
+    *(({}, goal, (), "linear form") for goal in COMMON_FACTORS),
+    *(({}, goal, (), "") for goal in IDENTITIES_OF_BITS),
+]
+
+
 @pytest.mark.filterwarnings("ignore::intset.errors.ContradictionWarning")
-@pytest.mark.parametrize(("ranges", "goal", "facts", "kind"), QUESTIONS)
+@pytest.mark.parametrize(("ranges", "goal", "facts", "kind"), ASKED)
 def test_every_proof_has_a_certificate(ranges, goal, facts, kind):
     ctx = Context(ranges, assume=facts)
     proof = ctx.prove(goal)
     cert = proof.certificate()
-    assert proof and cert.kind == kind, cert
+    assert proof and cert.kind.startswith(kind.partition(" ")[0]), cert
+    if kind == "linear form":
+        assert proof.by == "linear" and any("contradiction" in line for line in cert.words())
     assert cert.check() and check_certificate(cert, ctx)
     assert cert.vacuous is proof.vacuous
     assert "".join(cert.words()) in "".join(str(ctx.explain(goal)).split("\n"))
-    assert pickle.loads(pickle.dumps(proof)).certificate().check()
+    assert pickle.loads(pickle.dumps(proof)).certificate().check() and Certificate.from_text(cert.to_text()).check()
     false = replace(cert, goal=~goal, vacuous=False)
     assert not check_certificate(false)
     assert not check_certificate(cert, Context({})) or not (cert.ranges or cert.facts)
@@ -152,48 +203,6 @@ def test_a_refutation_certifies_its_point_and_an_unknown_nothing():
     assert not replace(cert, point={i: 9, n: 3}).check()
     with intset.using(tiers="linear"), pytest.raises(InputError, match="unknown"):
         Context({}).prove((x * x + n) % 3 < 2 + (x * n) % 5).certificate()
-
-
-# -- what the linear form proves is a combination of facts and identities of division ---------------------------------
-
-LINEAR = [
-    ({x: None}, ((x // 4) % 4).eq(x % 16 // 4)),
-    ({x: None}, (x // 4 // 8).eq(x // 32)),
-    ({x: None}, (x % 10 % 5).eq(x % 5)),
-    ({x: None}, (-(x // 4)).eq(ceildiv(-x, 4))),
-    ({x: None}, ((x * 12 + 6) % 6).eq(0)),
-    ({x: None}, ((x + 8) % 8).eq(x % 8)),
-    ({x: None, y: None}, ((x * 8 + y % 8) % 8).eq(y % 8)),
-    ({i: Range(0, 100), j: Range(0, 10)}, ((i * 40 + j * 4) % 4).eq(0)),
-    ({i: Range(0, n), j: Range(0, m)}, ((i * m + j) % m).eq(j)),
-    ({i: Range(0, n), j: Range(0, m), k: Range(0, p)}, (((i * m + j) * p + k) // (m * p)).eq(i)),
-    ({i: Range(0, n), j: Range(0, m), k: Range(0, p)}, (((i * m + j) * p + k) // p % m).eq(j)),
-    ({i: Range(0, n), j: Range(0, m), k: Range(0, p)}, (i * m + j) * p + k < n * m * p),
-    ({}, ((n * 65) % n).eq(0)),
-    ({i: Range(0, n)}, (i % n).eq(i)),
-    ({x: None}, ((x % n) % n).eq(x % n)),
-    ({x: None}, ((x + n) // n).eq(x // n + 1)),
-    ({i: Range(0, 56), j: Range(0, 3)}, select((i + j >= 1) & (i + j < 57), i + j - 1, 0) < 56),
-    ({i: Range(0, 100)}, abs(i).eq(i)),
-    ({i: Range(0, 64)}, (i & 7).eq(i % 8)),
-    ({i: Range(0, 64)}, (i >> 3).eq(i // 8)),
-    ({x: None}, truncdiv(x * 4, 4).eq(x)),
-    ({i: Range(0, 9)}, truncmod(i, 4).eq(i % 4)),
-    ({x: Range(-128, 256)}, cast(x, 8).eq(x)),
-    ({i: Range(-9, 19)}, maximum(minimum(i, 20), -20).eq(i)),
-    ({x: None}, ((x // 4) % 4).eq((x % 16) // 4)),
-]
-
-
-@pytest.mark.parametrize(("ranges", "goal"), LINEAR)
-def test_identities_of_division_have_linear_certificates(ranges, goal):
-    ctx = Context(ranges)
-    proof = ctx.prove(goal)
-    assert proof.by == "linear"
-    cert = proof.certificate()
-    assert cert.kind == "linear" and cert.check() and check_certificate(cert, ctx)
-    assert pickle.loads(pickle.dumps(proof)).certificate().check()
-    assert any("contradiction" in line for line in cert.words())
 
 
 def test_divisibility_is_rounded_and_split():
@@ -469,9 +478,6 @@ def test_parts_that_are_right_and_show_something_else_are_not_accepted() -> None
         assert right.check(narrow) and shown.check(narrow) and lower.check(narrow) and not false.check(), (var, facts)
 
 
-a, z, h, d, t = (Var(name) for name in "azhdt")
-
-
 def test_polynomials_have_the_values_of_what_they_are_written_for() -> None:
     """Random expressions over all operations, with atoms evaluated directly."""
     drawn, compared = Expressions(random.Random(5), [i, j], EVERY), 0
@@ -562,23 +568,6 @@ def test_what_is_equal_is_equal_everywhere(seed: int) -> None:
         assert all(evaluate(goal, point) for point in WINDOW)
 
 
-@pytest.mark.parametrize(
-    "goal",
-    [
-        (x & (x | y)).eq(x),
-        ((x ^ y) ^ y).eq(x),
-        ((x & y) | (x & z)).eq(x & (y | z)),
-        (~(x & y)).eq(~x | ~y),
-        ((x | y) + (x & y)).eq(x + y),
-        (x ^ y).eq((x | y) - (x & y)),
-        ((x + 1) & ~(x + 1)).eq(0),
-    ],
-)
-def test_identities_are_proved_with_a_certificate(goal: Cond) -> None:
-    proof = Context().prove(goal)
-    assert proof and proof.certificate().check()
-
-
 def test_too_many_conjunctions_are_left_as_they_are() -> None:
     many = const(0)
     for n in range(12):
@@ -592,31 +581,6 @@ def test_what_is_too_long_multiplied_out_is_left_to_others() -> None:
     for _ in range(8):
         e = e * e + (x | y)
     assert Context().prove(e.eq(x * 3)).status in ("unknown", "refuted")
-
-
-# -- common factors ----------------------------------------------------------------------------------------------------
-
-COMMON_FACTORS = [
-    truncmod(y * x * 32 * x * y, x * y).eq(0),
-    (y * x * 32 * (x * y) % (6 * x * y)).eq(x * y * 16 % 3 * (x * y * 2)),
-    (x * 32 * x % (x * y)).eq(x * 32 % y * x),
-    (t * 8 * t % t).eq(0),
-    truncdiv(x * h * 6, x * d * 4).eq(truncdiv(h * 3, d * 2)),
-    ceildiv(x * h + x * d, x * y).eq(-((-h - d) // y)),
-    (-(x * h) // (x * x * d)).eq(-h // (x * d)),
-    ((x * h + x) % (x * d) - x * ((h + 1) % d)).eq(0),
-]
-
-
-@pytest.mark.parametrize("goal", COMMON_FACTORS, ids=str)
-def test_what_a_common_factor_decides_has_a_certificate_that_is_checked_by_arithmetic(goal: Cond) -> None:
-    proof = Context().prove(goal)
-    assert proof and proof.by == "linear"
-    certificate = proof.certificate()
-    begin = time.process_time()
-    assert certificate.kind == "linear" and certificate.check(Context())
-    assert Certificate.from_text(certificate.to_text()).check()
-    assert time.process_time() - begin < 20
 
 
 def test_the_checker_divides_by_what_is_not_0_alone() -> None:

@@ -471,10 +471,6 @@ def long_goal(width: int):
     return goal
 
 
-def _points_of_a_long_goal():
-    return Certificate("points", long_goal(300), False, (), ((x, Range(0, 10**6)),), count=10**6)
-
-
 def _squares_of_numbers():
     k = squared(const(7), 60)
     return Certificate(
@@ -509,7 +505,9 @@ HOSTILE = {
     "squarings at all points": lambda: Certificate(
         "points", squared(x, 17) >= 0, False, (), ((x, Range(0, 10**5)),), count=10**5
     ),
-    "points of a long goal": _points_of_a_long_goal,
+    "points of a long goal": lambda: Certificate(
+        "points", long_goal(300), False, (), ((x, Range(0, 10**6)),), count=10**6
+    ),
     "long numbers": _squares_of_numbers,
     "powers of a sum": _powers_of_a_sum,
     "a shift by a long number": lambda: Certificate("point", (x << squared(x, 5)) < 0, point={x: 9}),
