@@ -32,6 +32,7 @@ from intset import (
     Cond,
     Context,
     Expr,
+    IntervalSet,
     Range,
     ShapeVar,
     Var,
@@ -45,6 +46,7 @@ from lowering import lower, run
 from lowering.cli.inputs import CorpusRow, Problem, read_rows
 from tests import ROOT
 from tests.bound.reference import evaluate as reference
+from tests.intset.domains.known_bits import registered
 from tests.sweeps import daily
 
 CORPUS = ROOT / "benchmarks" / "data" / "index_expressions.json"
@@ -97,25 +99,18 @@ def test_every_domain_is_sound_on_every_row_and_isl_exact(domain: str, part: int
     assert domain != "isl" or [(s.row, s.expr) for s in found.index if not s.set_exact] == []
 
 
-def test_auto_gives_the_exact_hull_of_every_row_with_constant_bounds() -> None:
-    inexact = [(s.row, s.expr, s.low, s.high, s.truth, s.notes) for s in score("auto").index if not s.exact]
-    assert inexact == []
+def test_auto_gives_the_exact_hull_and_set_of_every_row_with_constant_bounds() -> None:
+    found = score("auto").index
+    assert [(s.row, s.expr, s.low, s.high, s.truth, s.notes) for s in found if not s.exact] == []
+    assert [(s.row, s.expr) for s in found if not s.set_exact] == []
 
 
-def test_the_exact_value_set_of_every_row() -> None:
-    assert [(s.row, s.expr) for s in score("auto").index if not s.set_exact] == []
-
-
-def test_rows_with_sizes_get_a_finite_sound_bound() -> None:
+def test_rows_with_sizes_get_a_finite_sound_bound_which_is_tight_for_products_of_sizes() -> None:
     sized = score("auto").sized
     assert [(s.row, s.low, s.high) for s in sized if not s.finite] == []
     assert all(s.samples >= 5 for s in sized)
-
-
-def test_products_of_sizes_are_tight() -> None:
-    for s in score("auto").sized:
-        if s.op.startswith(("matmul_dyn", "softmax_dyn")):
-            assert s.attained == s.samples, s
+    tight = [s for s in sized if s.op.startswith(("matmul_dyn", "softmax_dyn"))]
+    assert all(s.attained == s.samples for s in tight), tight
 
 
 def test_every_condition_is_decided() -> None:
@@ -164,8 +159,6 @@ def test_the_oracles_agree_with_the_recorded_truth() -> None:
 
 
 def test_numpy_evaluation_is_the_reference_evaluation() -> None:
-    import numpy as np
-
     x, y = Var("x"), Var("y")
     points = [(a, b) for a in range(-9, 10) for b in range(-9, 10)]
     env = {x: np.array([a for a, _ in points]), y: np.array([b for _, b in points])}
@@ -186,8 +179,6 @@ def test_enumeration_takes_conditions_on_linked_variables_into_account() -> None
 
 def test_a_wrong_answer_is_noticed() -> None:
     """The score itself is tested: a domain that leaves out the largest value is reported."""
-    from intset import IntervalSet, register
-    from intset.domains.registry import unregister
 
     class TooSmall:
         name = "too_small"
@@ -195,16 +186,11 @@ def test_a_wrong_answer_is_noticed() -> None:
         def image(self, query: Any) -> IntervalSet:
             return IntervalSet(0, 1, self.name, is_exact=True)
 
-    register(TooSmall())
-    try:
-        found = DomainScore("too_small")
+    found, sized = DomainScore("too_small"), DomainScore("too_small")
+    with registered(TooSmall()):
         score_row(problems()[10], found)
-        assert len(found.index) == 1 and len(found.index[0].violations) >= 3
-        sized = DomainScore("too_small")
         score_row(problems()[4], sized)
-        assert sized.sized[0].violations
-    finally:
-        unregister("too_small")
+    assert len(found.index) == 1 and len(found.index[0].violations) >= 3 and sized.sized[0].violations
 
 
 def test_sizes_that_are_tried_differ() -> None:
@@ -252,15 +238,12 @@ ROWS = [
 ]
 NAMES: dict[str, Var] = {name: Var(name) for name in "x y z a b A B C i j k tx bx i0 i1 i2 i3 i4 i5 wid".split()}
 NAMES |= {name: ShapeVar(name, 1) for name in ("c", "c0", "c1")}
-# Right answers that are not as good as the peer's.
-OPEN = {
-    "maximum(4 * a + 2, 6 * b) * minimum(x * 2, y * 4)"  # proved, not simplified
-}
+# Right answers that are not as good as the peer's: this one is proved, not simplified.
+OPEN = {"maximum(4 * a + 2, 6 * b) * minimum(x * 2, y * 4)"}
 
 
 def read(text: str) -> Expr:
-    e: Expr = parse(text, NAMES)
-    return e
+    return parse(text, NAMES, kind=Expr)
 
 
 def listed(text: str) -> list[Expr]:
