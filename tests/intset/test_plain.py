@@ -152,45 +152,6 @@ def test_rows_and_ends_of_many_expressions() -> None:
         check(seed)
 
 
-@pytest.mark.parametrize("seed", daily(range(400), 20))
-def test_digits_of_a_large_fused_index(seed: int) -> None:
-    rng = random.Random(seed)
-    i, j, extent = Var("i"), Var("j"), rng.choice((28, 32, 48))
-    x, size = i * extent + j, extent * rng.choice((400, 784, 900))
-    ranges = {i: Range(0, size // extent), j: Range(0, extent)}
-    e, array = x * 0, np.arange(size) * 0
-    at = np.arange(size)
-    for _ in range(rng.randint(1, 4)):
-        first, width, k = rng.choice((1, 2, 4, 28)), rng.choice((2, 4, 7, 28)), rng.choice((1, -3, 64, 100))
-        e, array = e + x // first % width * k, array + at // first % width * k
-    e, array = e + i * 2, array + at // extent * 2
-    if rng.random() < 0.5:
-        e, array = e // 5 % 12 + j, array // 5 % 12 + at % extent
-    found = plain.ends(e, ranges)
-    assert found is None or found[:2] == (array.min(), array.max())
-
-
-@pytest.mark.parametrize("seed", daily(range(400), 40))
-def test_variables_that_parts_share_are_split_where_divisors_cut_them(
-    seed: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    rng = random.Random(seed)
-    f, g, h, i = (Var(name) for name in "fghi")
-    sizes = {f: rng.choice((4, 8, 16, 24)), g: rng.choice((2, 3, 4)), h: rng.choice((2, 4)), i: rng.choice((3, 5, 8))}
-    ranges = {v: Range(0, size) for v, size in sizes.items()}
-    cut = rng.choice((2, 4, 8))
-    x = i * (4 * cut) + (f * 4 + h) % (4 * cut)
-    y = g * rng.choice((2, 4, 6)) + f // cut
-    c, d = rng.choice((5, 7, 9, 16)), rng.choice((3, 4, 5))
-    e = x // c * 100 + y // d * 37 + x % c * rng.choice((1, 3)) + y % d * rng.choice((2, -5))
-    values = values_of(e, ranges)
-    monkeypatch.setattr(plain, "plain_ends", None)
-    monkeypatch.setattr(plain, "FEW_POINTS", 8)  # points of one component
-    for points in (0, 40, plain.MOST_POINTS):
-        found = plain.ends(e, ranges, points)
-        assert found is None or found[:2] == (values[0], values[-1])
-
-
 def test_a_large_index_over_shared_digits_is_decided_without_its_box() -> None:
     names = dict.fromkeys("abcdefg")
     a, b, c, d, f, p, q = (Var(name) for name in names)

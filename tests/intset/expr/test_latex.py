@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from intset import (
-    Cond,
     Expr,
     Opaque,
     ShapeVar,
@@ -66,6 +65,10 @@ class Reader:
         self.at += 1
         return str(token)
 
+    def skip(self, *wanted: str) -> None:
+        for token in wanted:
+            self.next(token)
+
     def sees(self, token: str) -> bool:
         return self.at < len(self.tokens) and self.tokens[self.at] == token
 
@@ -104,8 +107,7 @@ class Reader:
         if token == r"\left|":
             return abs(self.closed(r"\right|"))
         if token in (r"\left\lfloor", r"\left\lceil"):
-            self.next(r"\dfrac")
-            self.next("{")
+            self.skip(r"\dfrac", "{")
             a = self.closed("}")
             self.next("{")
             b = self.closed("}")
@@ -113,14 +115,10 @@ class Reader:
             return a // b if "floor" in token else ceildiv(a, b)
         if token == r"\begin{cases}":
             a = self.read(0)
-            self.next("&")
-            self.next(r"\text{if }")
-            c = self.read(0)
-            self.next(r"\\")
+            self.skip("&", r"\text{if }")
+            c = self.closed(r"\\")
             b = self.read(0)
-            self.next("&")
-            self.next(r"\text{otherwise}")
-            self.next(r"\end{cases}")
+            self.skip("&", r"\text{otherwise}", r"\end{cases}")
             return select(c, a, b)
         return self.named(token)
 
@@ -150,10 +148,6 @@ class Reader:
         return inside
 
 
-def reread(root: Expr | Cond) -> Any:
-    return Reader(latex(root), {latex_name(v.name): v for v in (i, j, n)}).whole()
-
-
 @pytest.mark.parametrize("seed", range(150))
 def test_a_reader_takes_a_formula_for_the_expression(seed: int) -> None:
     rng = random.Random(seed)
@@ -162,7 +156,7 @@ def test_a_reader_takes_a_formula_for_the_expression(seed: int) -> None:
     for root in (drawn.integer(3), drawn.integer(4), drawn.condition(3)):
         if r"\cdots" in latex(root):
             continue
-        read = reread(root)
+        read = Reader(latex(root), {latex_name(v.name): v for v in (i, j, n)}).whole()
         for _ in range(12):
             at: dict[Any, Any] = {i: rng.randrange(-9, 9), j: rng.randrange(-9, 9), n: rng.randrange(4, 64, 4)}
             at[TABLE] = lambda index: index * 3 % 7

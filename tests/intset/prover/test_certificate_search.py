@@ -63,14 +63,12 @@ def test_a_search_ends(charged: list[int]) -> None:
     goal = (i * i * j + j * j * k + k * k * i) % 7 * (i - j) * (j - k) * (k - i) <= 6 * 20**3
     ctx = Context({i: Range(0, 20), j: Range(0, n), k: Range(0, 20)}, assume=[n <= 20, i + j <= k + n])
     proof = ctx.prove(goal)
-    with patch.object(certify, "_FINDERS", {**certify._FINDERS, **dict.fromkeys(("isl", "points", "z3"), _nothing)}):
+    with patch.object(
+        certify, "_FINDERS", {**certify._FINDERS, **dict.fromkeys(("isl", "points", "z3"), lambda *_: iter(()))}
+    ):
         claims = [certify.claim_of(goal, proof.basis, proof.basis.facts)] * 3
         certify.first_accepted(claims, proof.basis, ("linear", "isl"), SearchBudget(2 * certify.CERTIFY_SOON))
     assert 0 < sum(charged) < 4 * certify.CERTIFY_SOON
-
-
-def _nothing(*_: object) -> Iterator[object]:
-    return iter(())
 
 
 @pytest.mark.parametrize(

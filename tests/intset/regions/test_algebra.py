@@ -43,6 +43,7 @@ from intset.regions.shape import Product, Shape
 from intset.testing.contexts import Setting, setting
 from tests import ROOT
 from tests.intset.oracle import Claims
+from tests.intset.oracle import box as hull_of
 from tests.intset.regions.core_shape import CoreShape
 from tests.strategies.contexts import world
 from tests.sweeps import daily
@@ -138,7 +139,7 @@ def check(a: Cond, b: Cond, kind: str) -> int:
         "line": lambda p, q: {(y,) for _, y in p},
         "lexmin": lambda p, q: {min(p)} if p else set(),
         "lexmax": lambda p, q: {max(p)} if p else set(),
-        "hull": lambda p, q: box_of(p),
+        "hull": lambda p, q: hull_of(p),
         "image": lambda p, q: {z for z in (tuple(f(*x) for f in maps) for x in p) if all(v in WINDOW for v in z)},
         "preimage": lambda p, q: {(x,) for x in WINDOW if (x, x + 1) in p},
         "composed": lambda p, q: {(x, y, z) for x, y in p for w, z in q if w == y},
@@ -172,10 +173,6 @@ def check(a: Cond, b: Cond, kind: str) -> int:
     sample = at[2].sample()
     assert sample in in_a[2] or (sample is None and not in_a[2])
     return 26 * len(SIZES)
-
-
-def box_of(p: Points) -> Points:
-    return set(product(*(range(min(side), max(side) + 1) for side in zip(*p, strict=True)))) if p else set()
 
 
 def extent(p: Points) -> int:
@@ -532,20 +529,12 @@ EXPRS: list[tuple[Any, Any]] = [
 ]
 
 
-def _claims(height: int, width: int) -> Claims:
-    return Claims(world({i: Range(-1, height), j: Range(0, width)}, [i + j < height]))
-
-
-def _truth(claims: Claims, exprs: tuple[Any, Any]) -> set[tuple[int, ...]]:
-    return claims.setting.values(*exprs)[()]
-
-
 @pytest.mark.parametrize("domain", ["auto", "isl"])
 @pytest.mark.parametrize("exprs", EXPRS, ids=str)
 def test_a_nonlinear_image_is_its_points(exprs: tuple[Any, Any], domain: str) -> None:
     for height, width in ((6, 5), (9, 4), (40, 40)):
-        claims = _claims(height, width)
-        region, truth = claims.ctx.image(exprs, domain=domain), _truth(claims, exprs)
+        claims = Claims(world({i: Range(-1, height), j: Range(0, width)}, [i + j < height]))
+        region, truth = claims.ctx.image(exprs, domain=domain), claims.setting.values(*exprs)[()]
         assert region.is_exact and region.is_tight and not region.params and region.count() == len(truth)
         if len(truth) < 100:
             claims.region_of(region, {(): truth}, (exprs, domain))
