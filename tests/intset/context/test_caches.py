@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import os
-import random
 import sqlite3
 import subprocess
 import sys
@@ -15,11 +14,12 @@ from typing import Any
 
 import pytest
 
-from intset import Context, InputError, Range, ShapeVar, Var, floormod, select, using
+from intset import Context, InputError, Range, ShapeVar, Var, select, using
 from intset import cache as stored
 from intset.config import announce, withdraw
 from intset.prover.proof import PROOFS
 from tests import ROOT
+from tests.strategies.contexts import Drawn
 
 QUESTIONS = 60
 COUNT = "SELECT count(*) FROM intset_answers"
@@ -27,15 +27,8 @@ COUNT = "SELECT count(*) FROM intset_answers"
 
 def asked(number: int) -> tuple[Context, Any, Any]:
     """A context with an expression and a condition, made anew: only the text is the same each time."""
-    rng = random.Random(number)
-    i, j, n = Var("i"), Var("j"), ShapeVar("n", lower=1, upper=rng.choice([None, 64]))
-    extent = rng.choice([n, rng.randrange(1, 30)])
-    assumed = [i * 3 + j < rng.randrange(5, 90)] if rng.random() < 0.5 else []
-    ctx = Context({i: Range(0, extent), j: Range(rng.randrange(-4, 4), rng.randrange(1, 9))}, assume=assumed)
-    e = (i * rng.randrange(-5, 6) + j * rng.randrange(1, 7)) // rng.randrange(1, 6) + floormod(
-        j * 3, rng.randrange(1, 9)
-    )
-    return ctx, e, e < rng.randrange(-5, 60)
+    drawn = Drawn(f"caches {number}", "multiples quotients", "box sized", sizes=1, facts=30)
+    return drawn.ctx, drawn.exprs[0], drawn.goals[0]
 
 
 def shown(number: int, **choices: Any) -> tuple[object, ...]:

@@ -44,13 +44,8 @@ COMPARED: Mapping[str, str] = {
 LEVELS = {r"\vee": 1, r"\wedge": 2, **dict.fromkeys(COMPARED, 4), "+": 7, "-": 7, r"\cdot": 8}
 LEVELS |= dict.fromkeys((r"\;\mathrm{bitand}\;", r"\;\mathrm{bitor}\;", r"\oplus", r"\ll", r"\gg"), 5)
 LEVELS[r"\;\mathrm{mod}\;"] = 6
-CALLS: Mapping[str, Any] = {
-    r"\min": minimum,
-    r"\max": maximum,
-    r"\operatorname{truncdiv}": truncdiv,
-    r"\operatorname{truncmod}": truncmod,
-    r"\operatorname{asserting}": asserting,
-}
+CALLS: Mapping[str, Any] = {rf"\operatorname{{{f.__name__}}}": f for f in (truncdiv, truncmod, asserting)}
+CALLS |= {r"\min": minimum, r"\max": maximum}
 
 
 class Reader:
