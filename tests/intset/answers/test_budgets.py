@@ -10,18 +10,7 @@ from typing import Any
 import pytest
 
 import intset
-from intset import (
-    Context,
-    CountError,
-    Expr,
-    InputError,
-    IntSet,
-    Range,
-    Region,
-    UndecidedError,
-    Var,
-    using,
-)
+from intset import Context, CountError, Expr, InputError, IntSet, Range, Region, UndecidedError, Var, using
 from intset.domains.sets.base import ShapeSet
 from intset.domains.sets.region import region_of_shape
 from intset.expr.node import as_expr

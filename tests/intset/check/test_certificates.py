@@ -41,14 +41,7 @@ from intset import (
 from intset.check import BoundsCertificate, Certificate
 from intset.check.__main__ import main
 from intset.check.certificate import attained_goal, check_certificate
-from intset.check.evidence import (
-    Combination,
-    Expander,
-    Premise,
-    WeightedProduct,
-    in_other_words,
-    meaning,
-)
+from intset.check.evidence import Combination, Expander, Premise, WeightedProduct, in_other_words, meaning
 from intset.check.solvers import _is_unsat, emptiness_text, is_empty_text, unsat_text
 from intset.domains.sets.base import Bounds
 from intset.expr import ops

@@ -9,20 +9,7 @@ from typing import Any
 
 import pytest
 
-from intset import (
-    Cond,
-    Converter,
-    InputError,
-    Opaque,
-    ShapeVar,
-    Var,
-    cast,
-    fold,
-    from_json,
-    ops,
-    select,
-    to_json,
-)
+from intset import Cond, Converter, InputError, Opaque, ShapeVar, Var, cast, fold, from_json, ops, select, to_json
 from intset.errors import UndefinedError
 from intset.expr import evaluate as module
 from intset.expr.dag import free_vars, postorder, symbols

@@ -13,19 +13,7 @@ from typing import Any
 import pytest
 
 import intset
-from intset import (
-    Context,
-    Expr,
-    Fact,
-    Range,
-    ShapeVar,
-    Var,
-    evaluate,
-    maximum,
-    minimum,
-    nonneg,
-    select,
-)
+from intset import Context, Expr, Fact, Range, ShapeVar, Var, evaluate, maximum, minimum, nonneg, select
 from intset.errors import ContradictionWarning
 from intset.linear.canonical import Normalizer
 from intset.testing.contexts import question
