@@ -1,4 +1,4 @@
-"""What the linear tier proves of sizes, by sums of facts and by points that refute; sums that one variable stands for."""
+"""What the linear tier proves of sizes: sums of facts, points that refute signs, sums that one variable stands for."""
 
 from __future__ import annotations
 
