@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from bound import infer_bound, te
 from intset import (
     NEG_INF,
     POS_INF,
@@ -413,45 +412,3 @@ def test_one_rule_for_three_forms() -> None:
     assert [chosen.at({free: k}).count() for k in (0, 1)] == [
         contexts.value(as_expr(chosen.count()), {free: k}) for k in (0, 1)
     ]  # type: ignore[arg-type]
-
-
-def test_what_is_declared_excludes_too() -> None:
-    size = ShapeVar("n", lower=1, upper=64)
-    ctx = Context({i: Range(0, size), j: Range(0, 4)})
-    assert ctx.value_set(j).count() == 4
-    for found in (ctx.value_set(i), ctx.value_set(j), ctx.image((i, j)), ctx.image((j, j))):
-        assert found.at({size: 0}).is_empty and found.at({size: 0}).notes == ("n = 0 is excluded by n >= 1",)
-        assert found.at({size: 65}).is_empty and "n <= 64" in found.at({size: 65}).notes[-1]
-
-
-def test_regions_of_bounds() -> None:
-    size = te.size_var("n")
-    a = te.placeholder((size,), name="A")
-    b = te.compute((size,), lambda x: a[x] + 1, name="B")
-    c = te.compute((size,), lambda x: b[x] * 2, name="C")
-    s = te.create_schedule(c.op)
-    s[b].compute_at(s[c], s[c].op.axis[0])
-    bounds = infer_bound(s, ctx=Context(assume=[size >= 3]))
-    for tensor in (a, b, c):
-        for region in (bounds.required(tensor), bounds.computed(tensor)):
-            assert region.at({size: 2}).is_empty and "n >= 3" in region.at({size: 2}).notes[-1]
-            assert not region.at({size: 3}).is_empty and not region.at({size: 3}).notes
-
-
-@pytest.mark.parametrize("least", [None, 0, 1, 2, 4])
-def test_a_count_speaks_of_the_sizes_that_facts_allow(least: int | None) -> None:
-    facts = [] if least is None else [m >= least]
-    stated = [i >= 0, i < 4, j >= 0, j < m]
-    alone, beside = Context({i: Range(0, 4)}, assume=facts), Context({i: Range(0, 4), j: Range(0, m)}, assume=facts)
-    for ctx, rows in ((alone, 1), (beside, 0), (Context.from_constraints([i, j], [*stated, *facts]), 0)):
-        sets = [(ctx.value_set(i), 4), (ctx.image((i, i + 1)), 4), *([] if rows else [(ctx.image((i, j)), 4 * m)])]
-        for answer, expected in sets:
-            number = answer.count()
-            for size in range(7):
-                allowed, points = least is None or size >= least, rows or size
-                there = answer.at({m: size}).count()
-                assert there == (evaluate(as_expr(expected), {m: size}) if allowed and points else 0), (answer, size)
-                assert not allowed or evaluate(as_expr(number), {m: size}) == there, (answer, number, size)
-            needs_no_choice = expected == 4 and (rows or (least or 0) >= 1)
-            assert not needs_no_choice or number == 4 and type(number) is int, (answer, number)
-            assert (least or 0) < 1 or "select" not in str(number), (answer, number)

@@ -496,18 +496,6 @@ def image(extent: Expr | int, scale: int, e: Expr) -> Region:
     return Context({b: Range(0, extent)}).image((b * scale, e))
 
 
-@pytest.mark.parametrize("scale", [2, 3, 4, 8])
-def test_both_ends_of_images_and_of_relations_of_any_size(scale: int) -> None:
-    n = ShapeVar("n", lower=2, upper=8)
-    for extent, d in ((7, 2), (7, 3), (7, 8), (n, 4)):
-        claims = Claims(world({b: Range(0, extent)}, sizes=[n] if extent is n else []), places=7)
-        for e in (ceildiv(b, d), b // d, b % d, -b // d):
-            claims.algebra((b * scale, e), ["itself"])
-            claims.relation((b * scale, e), 0, ["lexmin", "lexmax"])
-            assert image(extent, scale, e).lexmin() and image(extent, scale, e).lexmax()
-        assert claims.tally["exact relation"] == 8
-
-
 def test_constraints_are_ordered_before_isl_is_asked() -> None:
     """No way but the first is needed: else every extremum of such a set is computed twice."""
     from intset.domains.isl.presburger import of
