@@ -2,7 +2,6 @@
 
 `intset.testing.claims` holds bounds, sets, regions and proofs; `Claims` adds what only tests ask: the algebra of
 regions, extrema, counts over instances, conditions narrowed and solved, and answers at sizes that facts exclude.
-`ASKED` names them all; `claims(name, drawn)` puts one to a context.
 """
 
 from __future__ import annotations
@@ -343,10 +342,8 @@ class Claims(Oracle):
             if allowed is None:
                 continue
             if not allowed:
-                self.require(there.is_empty and there.count() == 0, "is excluded", found, env)
-                self.require(
-                    any(" is excluded by " in text for text in there.notes), "no note", found, env, there.notes
-                )
+                is_noted = any(" is excluded by " in text for text in there.notes)
+                self.require(there.is_empty and there.count() == 0 and is_noted, "is excluded", found, env, there.notes)
                 continue
             if found.is_exact:
                 self.require(there.count() == len(own), "count at a size", found, env, there, own)
@@ -370,11 +367,9 @@ class Claims(Oracle):
         condition, sizes = found.condition(names), list(self.setting.sizes)
         every = [*itertools.product(*self.setting.sizes.values(), *[range(-3, 6, 2)] * found.dims)]
         some = self.rng.sample(every, min(200, len(every)))
-        both = zip(
-            some, valued(condition, [*sizes, *names], some), valued(~condition, [*sizes, *names], some), strict=True
-        )
-        for row, said, opposite in both:
-            self.require(said is not None and opposite is (not said), "no value", condition, row)
+        said, denied = (valued(cond, [*sizes, *names], some) for cond in (condition, ~condition))
+        for row, inside, outside in zip(some, said, denied, strict=True):
+            self.require(inside is not None and outside is (not inside), "no value", condition, row)
 
 
 def simplified(e: Any, ctx: Context, points: Iterable[Mapping[Any, Any]]) -> Any:

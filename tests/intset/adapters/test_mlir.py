@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import operator
 import random
 import re
 
@@ -20,10 +21,12 @@ class Number(int):
         return Number(-(-int(self) // other))
 
 
+COMPARED = {">=": operator.ge, "<=": operator.le, "==": operator.eq}
+
+
 def python_value(text: str, names: dict[str, int]) -> int:
     spelled = re.sub(r"\bfloordiv\b", "//", re.sub(r"\bceildiv\b", "@", re.sub(r"\bmod\b", "%", text)))
     wrapped = re.sub(r"\b([a-z]\d)\b|\b(\d+)\b", r"Number(\1\2)", spelled)
-    # Number's other operators give plain integers: wrap every operand of @ by evaluating with Number all the way
     return int(eval(wrapped, {"Number": Number, **names}))
 
 
@@ -95,11 +98,11 @@ def test_drawn_sets_hold_where_python_says() -> None:
         for d0, d1, s0 in itertools.product(range(-3, 4), range(-3, 4), (1, 2)):
             names = {"d0": d0, "d1": d1, "s0": s0}
             point = dict(zip((*read.dims, *read.symbols), names.values(), strict=True))
-            expected = True
-            for row in rows:
-                left, comparison, right = re.split(r"(>=|<=|==)", row)
-                a, b = python_value(left, names), python_value(right.strip(), names)
-                expected &= a >= b if comparison == ">=" else a <= b if comparison == "<=" else a == b
+            sides = [re.split(r"(>=|<=|==)", row) for row in rows]
+            expected = all(
+                COMPARED[sign](python_value(left, names), python_value(right.strip(), names))
+                for left, sign, right in sides
+            )
             for constraints in (read.constraints, again.constraints):
                 assert all(evaluate(cond, point) for cond in constraints) is expected
             members += expected

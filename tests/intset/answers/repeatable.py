@@ -43,16 +43,18 @@ class Scene:
     questions: list[Asked] = field(default_factory=list)
 
     def context(self) -> Context:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ContradictionWarning)
-            return Context(self.ranges, assume=self.facts)
+        return quietly(self.ranges, self.facts)
 
     def wider_context(self) -> Context:
         """The context with additional, irrelevant variables and facts."""
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ContradictionWarning)
-            others = [3 * var <= 40 for var in self.beside]
-            return Context({**self.beside, **dict(reversed(self.ranges.items()))}, assume=[*others, *self.facts])
+        others = [3 * var <= 40 for var in self.beside]
+        return quietly({**self.beside, **dict(reversed(self.ranges.items()))}, [*others, *self.facts])
+
+
+def quietly(ranges: dict[Var, Range], facts: list[Cond]) -> Context:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ContradictionWarning)
+        return Context(ranges, assume=facts)
 
 
 def scene(seed: int) -> Scene:
@@ -74,12 +76,12 @@ def scene(seed: int) -> Scene:
 
 def question(rng: random.Random, variables: list[Var]) -> Asked:
     if rng.random() < 0.2:
-        return Asked(_Proof(hard(rng, *rng.sample(variables, 2))), rng.choice(BUDGETS))
-    make = rng.choice((_Bounds, _Set, _Image, _Proof, _Proof, _Simple))
-    if make is _Proof:
-        return Asked(_Proof(condition(rng, variables, 3)), rng.choice(BUDGETS))
-    parts = [expression(rng, variables, 3) for _ in range(2 if make is _Image else 1)]
-    return Asked(make(*parts), rng.choice(BUDGETS))
+        return Asked(proof, (hard(rng, *rng.sample(variables, 2)),), rng.choice(BUDGETS))
+    ask = rng.choice((bounds, value_set, image, proof, proof, simple))
+    if ask is proof:
+        return Asked(proof, (condition(rng, variables, 3),), rng.choice(BUDGETS))
+    parts = tuple(expression(rng, variables, 3) for _ in range(2 if ask is image else 1))
+    return Asked(ask, parts, rng.choice(BUDGETS))
 
 
 def hard(rng: random.Random, x: Var, y: Var) -> Cond:
@@ -99,65 +101,43 @@ def hard(rng: random.Random, x: Var, y: Var) -> Cond:
     return rng.choice(goals)
 
 
-class _Bounds:
-    def __init__(self, e: Expr) -> None:
-        self.e = e
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.e})"
-
-    def __call__(self, ctx: Context) -> str:
-        found = ctx.bounds(self.e)
-        return f"{found} {found.is_tight} {found.notes} {found.by}"
+def bounds(ctx: Context, e: Expr) -> str:
+    found = ctx.bounds(e)
+    return f"{found} {found.is_tight} {found.notes} {found.by}"
 
 
-class _Set(_Bounds):
-    def __call__(self, ctx: Context) -> str:
-        found = ctx.value_set(self.e)
-        return f"{found.describe()} {found.is_tight} {found.is_exact} {found.is_empty} {found.notes}"
+def value_set(ctx: Context, e: Expr) -> str:
+    found = ctx.value_set(e)
+    return f"{found.describe()} {found.is_tight} {found.is_exact} {found.is_empty} {found.notes}"
 
 
-class _Simple(_Bounds):
-    def __call__(self, ctx: Context) -> str:
-        return str(ctx.simplify(self.e))
+def simple(ctx: Context, e: Expr) -> str:
+    return str(ctx.simplify(e))
 
 
-class _Image:
-    def __init__(self, *exprs: Expr) -> None:
-        self.exprs = exprs
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.exprs})"
-
-    def __call__(self, ctx: Context) -> str:
-        found = ctx.image(self.exprs)
-        return f"{found.box} {found.is_exact} {found.is_empty} {found.count()}"
+def image(ctx: Context, *exprs: Expr) -> str:
+    found = ctx.image(exprs)
+    return f"{found.box} {found.is_exact} {found.is_empty} {found.count()}"
 
 
-class _Proof:
-    def __init__(self, goal: Cond) -> None:
-        self.goal = goal
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.goal})"
-
-    def __call__(self, ctx: Context) -> str:
-        found = ctx.prove(self.goal)
-        point = found.counterexample and [(str(var), value) for var, value in found.counterexample.items()]
-        return f"{found.status} {found.by} {found.vacuous} {found.reason} {point} {found.requires}"
+def proof(ctx: Context, goal: Cond) -> str:
+    found = ctx.prove(goal)
+    point = found.counterexample and [(str(var), value) for var, value in found.counterexample.items()]
+    return f"{found.status} {found.by} {found.vacuous} {found.reason} {point} {found.requires}"
 
 
 @dataclass(frozen=True)
 class Asked:
     """A question under some budgets; its answer, or refusal, as text."""
 
-    ask: Callable[[Context], str]
+    ask: Callable[..., str]
+    about: tuple[Any, ...]
     budgets: dict[str, Any]
 
     def __call__(self, ctx: Context) -> str:
         with intset.using(**self.budgets):
             try:
-                return self.ask(ctx)
+                return self.ask(ctx, *self.about)
             except IntSetError as refusal:
                 return f"{type(refusal).__name__}: {refusal}"
 

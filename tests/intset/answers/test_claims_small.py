@@ -32,15 +32,10 @@ BOXES = [
 ]
 
 
-def affine() -> Iterator[Expr]:
-    for p, q, c in itertools.product((1, 2, -3), (1, -2, 3, 4), (0, 2)):
-        yield i * p + j * q + c
-
-
 def shapes() -> Iterator[Expr]:
     """Every shape of a sum, over one or two variables."""
-    for e in affine():
-        yield e
+    for p, q, k in itertools.product((1, 2, -3), (1, -2, 3, 4), (0, 2)):
+        yield (e := i * p + j * q + k)
         for c in (2, 3, 5, 6):
             yield e // c
             yield e % c

@@ -28,17 +28,16 @@ from intset import (
     evaluate,
     maximum,
     minimum,
-    register,
     select,
     truncmod,
     using,
 )
 from intset.domains.isl.presburger import Isl
 from intset.domains.query import Query
-from intset.domains.registry import unregister
 from intset.domains.sets.answers import set_of_points
 from intset.errors import CountError
 from intset.testing import Setting
+from tests.intset.domains.known_bits import registered
 from tests.intset.oracle import ALGEBRA, Claims, answered
 from tests.strategies.contexts import world
 from tests.sweeps import daily
@@ -283,22 +282,19 @@ JOINED: dict[str, tuple[Any, ...]] = {
 
 
 def test_a_product_of_exact_sets_is_exact_where_nothing_joins_them() -> None:
-    register(SetsAlone)
     exact = {}
-    try:
+    with registered(SetsAlone) as alone:
         for name, args in JOINED.items():
             claims = Claims(world(*args), places=4)
             for pair in ((i, j), (i + k, j), (i, i), (j, k), (i * 0 + 2, j)):
-                claims.algebra(pair, ["itself"], "sets alone")
+                claims.algebra(pair, ["itself"], alone)
             exact[name] = claims.tally["exact region"]
         first, second = Opaque("A", 1, 0, 1), Opaque("B", 0, 0, 2)
         ctx = Context({i: Range(0, 1), j: Range(0, 1), k: Range(0, 2)})
         for pair in ((first[i], first[j]), (first[i] + 1, first[0]), (first[i], k + first[j] * 2)):
-            assert not ctx.image(pair, domain="sets alone").is_exact, "loads of one symbol are joined"
-        assert ctx.image((first[i], k), domain="sets alone").is_exact
-        assert ctx.image((k, second() + i), domain="sets alone").is_exact
-    finally:
-        unregister("sets alone")
+            assert not ctx.image(pair, domain=alone).is_exact, "loads of one symbol are joined"
+        assert ctx.image((first[i], k), domain=alone).is_exact
+        assert ctx.image((k, second() + i), domain=alone).is_exact
     assert exact["nothing"] == exact["what is kept, for each"] == 4, exact
 
 

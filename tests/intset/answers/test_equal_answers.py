@@ -15,16 +15,26 @@ from typing import Any
 
 import pytest
 
-from intset import Context, Expr, Proof, Range, ShapeVar, Var, const, evaluate, minimum, select, using
+from intset import Context, Range, ShapeVar, Var, select, using
 from intset.errors import IntSetError
 from intset.prover.proof import PROOFS
 from intset.testing.contexts import expression
 from tests import ROOT
 from tests.intset.answers.repeatable import PER_SCENE, Scene, alone, answers, scene
 from tests.intset.threads import in_threads
+from tests.strategies.contexts import Expressions, world
 from tests.sweeps import daily
 
 expected = cache(alone)
+
+
+def ran(*command: object) -> str:
+    """What a fresh Python prints."""
+    environment = {**os.environ, "PYTHONHASHSEED": "4711", "PYTHONPATH": str(ROOT)}
+    given = [sys.executable, *map(str, command)]
+    done = subprocess.run(given, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout[-2000:] or done.stderr[-2000:]
+    return done.stdout
 
 
 def differences(seed: int, of: Scene, found: list[str]) -> list[tuple[Any, ...]]:
@@ -79,12 +89,8 @@ def test_a_set_is_shown_alike_in_every_thread(seeds: range) -> None:
 
 
 def test_in_a_fresh_process_that_hashes_otherwise() -> None:
-    first, last = 2, 4
-    environment = {**os.environ, "PYTHONHASHSEED": "4711", "PYTHONPATH": str(ROOT)}
-    command = [sys.executable, "-m", "tests.intset.answers.repeatable", str(first), str(last)]
-    ran = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=600, check=False)
-    assert ran.returncode == 0, ran.stderr
-    for seed, found in zip(range(first, last + 1), json.loads(ran.stdout), strict=True):
+    printed = json.loads(ran("-m", "tests.intset.answers.repeatable", 2, 4))
+    for seed, found in zip(range(2, 5), printed, strict=True):
         assert not differences(seed, scene(seed), found)
 
 
@@ -100,20 +106,6 @@ def test_a_need_that_its_guard_implies_is_none() -> None:
     assert found[0] == found[1]
 
 
-def polynomial(rng: random.Random, i: Var, j: Var) -> Expr:
-    total = const(0)
-    for _ in range(rng.choice((2, 2, 3))):
-        a, b = rng.choice((i, j)), rng.choice((i, j))
-        total = total + rng.choice(
-            (a * b, a * 3, a * -2, b, a * b // 2, minimum(a * b, b * 2 - 1), abs(a * b - 3) * -1)
-        )
-    return total
-
-
-def said_of_a_proof(proof: Proof) -> str:
-    return f"{proof!r} {proof.requires} {proof.vacuous}"
-
-
 @pytest.mark.parametrize("seeds", daily([range(8), range(400)], 2))
 def test_what_a_question_is_about_is_no_news_to_others(seeds: range) -> None:
     """Unranged sizes and divisions of one question do not influence another."""
@@ -121,8 +113,8 @@ def test_what_a_question_is_about_is_no_news_to_others(seeds: range) -> None:
         rng = random.Random(seed)
         i, j, k, n, stranger, size = Var("i"), Var("j"), Var("k"), ShapeVar("n", lower=1), Var("x"), ShapeVar("y")
         box = {v: Range(rng.randint(-2, 4), rng.randint(1, 5)) for v in (i, j)}
-        e = polynomial(rng, i, j)
-        low = min(evaluate(e, {i: a, j: b}) for a in range(*ends(box[i])) for b in range(*ends(box[j])))
+        e = Expressions(rng, (i, j), "sums products choices quotients").integer(2)
+        ((low,), *_) = sorted(world(box).values(e)[()])
         sized = {**box, k: Range(0, n)}
         goals = (
             (box, e >= low),
@@ -138,19 +130,14 @@ def test_what_a_question_is_about_is_no_news_to_others(seeds: range) -> None:
                     ctx.bounds(e * stranger // size)
                     ctx.prove(stranger // (size - 3) >= 5)
                 with using(tiers=("linear", "isl", "points")):
-                    found.append(said_of_a_proof(ctx.prove(goal)))
+                    proof = ctx.prove(goal)
+                found.append(f"{proof!r} {proof.requires} {proof.vacuous}")
             assert found[0] == found[1]
-
-
-def ends(limits: Range) -> tuple[int, int]:
-    return int(limits.min), int(limits.max) + 1
 
 
 @pytest.mark.parametrize(("seed", "tries"), daily([(0, 12), (1000, 1500)], 2))
 def test_the_same_question_gets_the_same_answer_after_interrupts(seed: int, tries: int) -> None:
-    command = [sys.executable, "-m", "tests.intset.answers.interrupted", str(seed), str(tries)]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False)
-    assert done.returncode == 0, done.stdout[-2000:] or done.stderr[-2000:]
+    ran("-m", "tests.intset.answers.interrupted", seed, tries)
 
 
 IN_AN_IMPORT = """
@@ -176,9 +163,7 @@ print(found)
 @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="no timer")
 def test_a_signal_while_islpy_is_imported_for_the_first_time() -> None:
     for delay in (0.005, 0.03, 0.06):
-        command = [sys.executable, "-c", IN_AN_IMPORT, str(delay)]
-        done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False)
-        assert done.stdout == "67\n" and done.returncode == 0, (delay, done)
+        assert ran("-c", IN_AN_IMPORT, delay) == "67\n", delay
 
 
 COUNTED = """
@@ -222,6 +207,4 @@ print(caught > 5, sent == caught, lost, str(ask()) == first)
 def test_no_interrupt_is_lost(seconds: float) -> None:
     """Interrupts during questions propagate, and leave the answers as they were; none is lost in a destructor, where
     Python prints and drops it."""
-    command = [sys.executable, "-c", COUNTED, str(seconds)]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False)
-    assert done.stdout == "True True [] True\n" and done.returncode == 0, done
+    assert ran("-c", COUNTED, seconds) == "True True [] True\n"

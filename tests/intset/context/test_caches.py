@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import os
-import random
 import sqlite3
 import subprocess
 import sys
@@ -15,11 +14,12 @@ from typing import Any
 
 import pytest
 
-from intset import Context, InputError, Range, ShapeVar, Var, floormod, select, using
+from intset import Context, InputError, Range, ShapeVar, Var, select, using
 from intset import cache as stored
 from intset.config import announce, withdraw
 from intset.prover.proof import PROOFS
 from tests import ROOT
+from tests.strategies.contexts import Drawn
 
 QUESTIONS = 60
 COUNT = "SELECT count(*) FROM intset_answers"
@@ -27,15 +27,8 @@ COUNT = "SELECT count(*) FROM intset_answers"
 
 def asked(number: int) -> tuple[Context, Any, Any]:
     """A context with an expression and a condition, made anew: only the text is the same each time."""
-    rng = random.Random(number)
-    i, j, n = Var("i"), Var("j"), ShapeVar("n", lower=1, upper=rng.choice([None, 64]))
-    extent = rng.choice([n, rng.randrange(1, 30)])
-    assumed = [i * 3 + j < rng.randrange(5, 90)] if rng.random() < 0.5 else []
-    ctx = Context({i: Range(0, extent), j: Range(rng.randrange(-4, 4), rng.randrange(1, 9))}, assume=assumed)
-    e = (i * rng.randrange(-5, 6) + j * rng.randrange(1, 7)) // rng.randrange(1, 6) + floormod(
-        j * 3, rng.randrange(1, 9)
-    )
-    return ctx, e, e < rng.randrange(-5, 60)
+    drawn = Drawn(f"caches {number}", "multiples quotients", "box sized", sizes=1, facts=30)
+    return drawn.ctx, drawn.exprs[0], drawn.goals[0]
 
 
 def shown(number: int, **choices: Any) -> tuple[object, ...]:
@@ -138,7 +131,7 @@ def test_the_size_is_bounded(path: str, monkeypatch: pytest.MonkeyPatch) -> None
 PROGRAM = """
 import sys
 from tests.intset.context.test_caches import shown
-for number in range(int(sys.argv[2]), int(sys.argv[3])):
+for number in range(8):
     print(shown(number, cache=sys.argv[1]))
 """
 
@@ -147,9 +140,7 @@ def test_processes_share_a_cache(path: str) -> None:
     """Several at a time write the same answers, and a later one reads them."""
 
     def started() -> subprocess.Popen[str]:
-        command = [sys.executable, "-c", PROGRAM, path, "0", "8"]
-        env = {**os.environ, "PYTHONPATH": str(ROOT)}
-        return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT, env=env)
+        return subprocess.Popen([sys.executable, "-c", PROGRAM, path], stdout=subprocess.PIPE, text=True, cwd=ROOT)
 
     texts = [process.communicate()[0] for process in [started(), started(), started()]]
     plain = "".join(f"{shown(k)}\n" for k in range(8))
@@ -193,8 +184,7 @@ assert [shown(k, cache=sys.argv[1]) for k in range(12)] == plain
 
 @pytest.mark.skipif(sys.platform != "linux", reason="limits the size of files as a full disk does")
 def test_a_full_disk_and_a_folder_that_is_none_are_misses(path: str) -> None:
-    env = {**os.environ, "PYTHONPATH": str(ROOT)}
-    done = subprocess.run([sys.executable, "-c", FULL, path], cwd=ROOT, env=env, capture_output=True, text=True)
+    done = subprocess.run([sys.executable, "-c", FULL, path], cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert Path(path).stat().st_size <= 20_000
 
@@ -210,11 +200,6 @@ CONTEXTS: dict[str, Callable[[], Context]] = {
 }
 
 
-def _assuming(ctx: Context) -> Any:
-    with ctx.assuming(i < 2):
-        return ctx.bounds(i + j)
-
-
 CYCLE_FREE: dict[str, Callable[[Context], Any]] = {
     "bounds": lambda ctx: ctx.bounds(i * 4 + j),
     "bounds by isl": lambda ctx: ctx.bounds(i * 4 + j, domain="isl"),
@@ -228,7 +213,7 @@ CYCLE_FREE: dict[str, Callable[[Context], Any]] = {
     "refuted": lambda ctx: ctx.prove(i < 3),
     "nonlinear": lambda ctx: ctx.prove(i * j * j * n >= 0),
     "simplify": lambda ctx: ctx.simplify(select(i < 3, j, i * 2)),
-    "assuming": _assuming,
+    "assuming": lambda ctx: ctx.assuming(i < 2)(ctx.bounds)(i + j),
     "fits": lambda ctx: ctx.fits(i * 4),
     "explain": lambda ctx: str(ctx.explain(i < 9)),
 }

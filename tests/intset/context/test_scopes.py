@@ -8,7 +8,8 @@ import copy
 import gc
 import pickle
 import random
-from collections.abc import Generator
+import weakref
+from collections.abc import Generator, Iterable
 from contextlib import ExitStack
 from typing import Any
 
@@ -44,7 +45,7 @@ def upper(ctx: Context) -> int:
 class Script:
     """Interprets a list of numbers as entering and leaving blocks, and checks the active facts at each step."""
 
-    def __init__(self, contexts: list[Context], name: str = "") -> None:
+    def __init__(self, contexts: list[Context]) -> None:
         self.contexts, self.open, self.steps = contexts, list[tuple[Context, Cond, Generator[None]]](), 0
 
     def step(self, choice: int) -> None:
@@ -66,9 +67,15 @@ class Script:
             assert stated(ctx) == facts
             assert upper(ctx) == min([SIZE - 1, *(fact.args[1].data - 1 for fact in facts)])
 
-    def finish(self) -> None:
+    def finish(self) -> int:
         while self.open:
             self.step(0)
+        return self.steps
+
+    def played(self, steps: Iterable[int]) -> int:
+        for choice in steps:
+            self.step(choice)
+        return self.finish()
 
 
 def inside(ctx: Context, fact: Cond) -> Generator[None]:
@@ -83,9 +90,7 @@ choices = st.lists(st.integers(0, 10_000), max_size=12)
 @sampled(40, 100, choices)
 def test_blocks_end_in_any_order(steps: list[int]) -> None:
     script = Script([new_context(), new_context()])
-    for choice in steps:
-        script.step(choice)
-    script.finish()
+    script.played(steps)
     assert all(stated(ctx) == [] and upper(ctx) == SIZE - 1 for ctx in script.contexts)
 
 
@@ -94,11 +99,7 @@ def test_threads_on_one_context_have_their_own_blocks() -> None:
     contexts = [new_context(), new_context()]
 
     def work(seed: int) -> int:
-        rnd, script = random.Random(seed), Script(contexts)
-        for _ in range(30):
-            script.step(rnd.randrange(10_000))
-        script.finish()
-        return script.steps
+        return Script(contexts).played(random.Random(seed).choices(range(10_000), k=30))
 
     assert sum(in_threads(work, 8)) > 80
     assert all(stated(ctx) == [] and upper(ctx) == SIZE - 1 for ctx in contexts)
@@ -108,13 +109,12 @@ def test_tasks_on_one_context_have_their_own_blocks() -> None:
     contexts = [new_context(), new_context()]
 
     async def work(seed: int) -> int:
-        rnd, script = random.Random(seed), Script(contexts)
-        for _ in range(30):
-            script.step(rnd.randrange(10_000))
+        script = Script(contexts)
+        for choice in random.Random(seed).choices(range(10_000), k=30):
+            script.step(choice)
             await asyncio.sleep(0)
             script.check()
-        script.finish()
-        return script.steps
+        return script.finish()
 
     async def main() -> list[int]:
         return await asyncio.gather(*(work(seed) for seed in range(8)))
@@ -139,17 +139,14 @@ def test_a_task_or_thread_started_in_a_block_does_not_have_its_facts() -> None:
     assert seen == [SIZE - 1, SIZE - 1]
 
 
-def test_a_block_that_is_left_in_another_thread_has_ended() -> None:
+def test_a_block_that_is_left_elsewhere_has_ended() -> None:
+    """In another thread, and in another context of `contextvars`."""
     ctx = new_context()
     block = inside(ctx, i < 4)
     next(block)
     assert upper(ctx) == 3
     in_threads(lambda _: block.close(), 1)
     assert upper(ctx) == SIZE - 1 and stated(ctx) == []
-
-
-def test_a_block_that_is_left_in_another_contextvars_context_has_ended() -> None:
-    ctx = new_context()
     block = inside(ctx, i < 4)
     elsewhere = contextvars.copy_context()
     elsewhere.run(next, block)
@@ -207,13 +204,8 @@ def test_what_is_made_inside_a_block_keeps_its_facts() -> None:
     ctx, k = new_context(), Var("k")
     with ctx.assuming(i < 4), ctx.assuming(Fact(i > 1, "asserted")):
         facts = ctx.facts
-        made = [
-            ctx.extended({k: Range(0, 2)}),
-            pickle.loads(pickle.dumps(ctx)),
-            copy.copy(ctx),
-            copy.deepcopy(ctx),
-            ctx.renamed({k: i}),
-        ]
+        made = [ctx.extended({k: Range(0, 2)}), ctx.renamed({k: i})]
+        made += [pickle.loads(pickle.dumps(ctx)), copy.copy(ctx), copy.deepcopy(ctx)]
     assert stated(ctx) == []
     for other in made:
         assert other.facts[:2] == facts
@@ -224,14 +216,12 @@ def test_what_is_made_inside_a_block_keeps_its_facts() -> None:
 
 
 def test_blocks_hold_nothing_alive() -> None:
-    import weakref
-
     ctx = new_context()
     blocks = [inside(ctx, i < 4), inside(ctx, i < 5)]
     for block in blocks:
         next(block)
-    blocks[0].close()
-    blocks[1].close()
+    for block in blocks:
+        block.close()
     gone = weakref.finalize(ctx._root, lambda: None)
     del ctx, blocks, block
     gc.collect()
@@ -241,21 +231,16 @@ def test_blocks_hold_nothing_alive() -> None:
 # -- configuration, by the same mechanism ---------------------------------------------------------------------------
 
 
-def choosing(**wanted: Any) -> Generator[None]:
-    with intset.using(**wanted):
-        yield
-
-
 @sampled(40, 100, choices)
 def test_configuration_blocks_end_in_any_order(steps: list[int]) -> None:
-    ambient, entered = current(), list[tuple[dict[str, Any], Generator[None]]]()
+    ambient, entered = current(), list[tuple[dict[str, Any], Any]]()
     for choice in (*steps, *[0] * len(steps)):
         if entered and choice % 3 == 0:
-            entered.pop(choice // 3 % len(entered))[1].close()
+            entered.pop(choice // 3 % len(entered))[1].__exit__(None, None, None)
         elif choice:
             wanted = {["points", "isl_operations"][choice % 2]: choice}
-            block = choosing(**wanted)
-            next(block)
+            block = intset.using(**wanted)
+            block.__enter__()
             entered.append((wanted, block))
         expected = {"points": ambient.points, "isl_operations": ambient.isl_operations}
         for wanted, _ in entered:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, ClassVar
 
-from intset import IntervalSet, IntSet
+from intset import IntervalSet, IntSet, register
+from intset.domains.registry import unregister
 from intset.domains.value import ValueDomain
 from intset.expr import ops
 from intset.expr.build import logical_and
@@ -90,3 +93,13 @@ class KnownBits(ValueDomain):
         if value[0] & value[1]:
             return IntervalSet(POS_INF, NEG_INF, self.name)
         return KnownBitSet(*value)
+
+
+@contextmanager
+def registered(domain: Any, name: str = "") -> Iterator[str]:
+    """A domain that can be asked while the block lasts, by its name or another."""
+    register(domain, name or None)
+    try:
+        yield name or domain.name
+    finally:
+        unregister(name or domain.name)

@@ -1,8 +1,7 @@
-"""Ends of sets: open operands, chains of remainders, points at an end beside guards, declared bounds of sizes."""
+"""Ends of sets, and where nothing is: open operands, guards, declared bounds, sizes without points or excluded."""
 
 from __future__ import annotations
 
-import itertools
 import json
 import random
 import time
@@ -27,6 +26,7 @@ from intset import (
     evaluate,
     maximum,
     minimum,
+    select,
     sum_of,
     truncdiv,
     truncmod,
@@ -34,13 +34,16 @@ from intset import (
 )
 from intset.config import current
 from intset.domains.attained import attained_ends
+from intset.domains.sets.base import IntervalSet
 from intset.domains.sets.ends import as_end
+from intset.errors import InputError
 from intset.expr.dag import substitute
-from intset.expr.node import as_cond
+from intset.expr.node import as_cond, as_expr
 from intset.simplify.engine import cost
 from intset.testing.contexts import Setting, setting
 from tests.intset.oracle import Claims
-from tests.strategies.contexts import value, world
+from tests.strategies import contexts
+from tests.strategies.contexts import Drawn, value, world
 
 x, tile, a, b = Var("x"), Var("tile"), Var("a"), Var("b")
 y = ShapeVar("y")
@@ -69,7 +72,8 @@ def test_ends_over_a_divisor_contain_every_value(limits: Range) -> None:
     """Claimed ends are attained at every value of the divisor, by an operand of any range."""
     tight = 0
     for d, v in product(DIVISORS, (x, MULTIPLE)):
-        ctx = Context({v: limits})
+        ctx, points = Context({v: limits}), world({v: limits}, window=range(-40, 41)).points
+        inside = [k for (k,) in points.get((), ())]
         asked = [v % d, truncmod(v, d), (v * 2) % d, truncmod(v + 1, d), -v % d]
         asked += [v << d, (v * v - v) << d, v * d, (v % 3 - 1) * d]
         for e in asked:
@@ -77,7 +81,6 @@ def test_ends_over_a_divisor_contain_every_value(limits: Range) -> None:
             tight += bounds.is_tight
             low, high, _ = d.declared()
             for at in range(-5 if low is None else low, 6 if high is None else high + 1):
-                inside = [k for k in range(-40, 41) if k % v.declared()[2] == 0 and _contains(limits, k)]
                 values = [value(e, {v: k, d: at}) for k in inside]
                 if not values or None in values:
                     continue
@@ -86,11 +89,6 @@ def test_ends_over_a_divisor_contain_every_value(limits: Range) -> None:
                 if bounds.is_tight:
                     assert first in (min(values), NEG_INF) and last in (max(values), POS_INF), (e, limits, at, bounds)
     assert tight
-
-
-def _contains(limits: Range, k: int) -> bool:
-    low, high = (end if isinstance(end, Expr) else None for end in (limits.min, limits.max))
-    return (low is None or evaluate(low, {}) <= k) and (high is None or k <= evaluate(high, {}))
 
 
 def test_a_shift_is_bounded_as_a_product_is() -> None:
@@ -145,39 +143,20 @@ def test_congruences_meet(facts: list[Any], expected: str) -> None:
 # -- search ------------------------------------------------------------------------------------------------------------
 
 
-def chain(rnd: random.Random, names: list[Var], length: int) -> Expr:
-    e: Expr = rnd.choice(names)
-    for _ in range(length):
-        a = rnd.choice(names)
-        if rnd.random() < 0.5:
-            e = (e * rnd.randrange(2, 9) - a) % rnd.randrange(2, 30)
-        else:
-            e = e * 3 + a if rnd.random() < 0.5 else (e + a) // rnd.randrange(2, 5)
-    return e
-
-
 def test_ends_are_those_of_enumeration() -> None:
-    rnd, attained, dependent = random.Random(3), 0, 0
-    for k in range(60):
-        names = [Var(f"v{n}") for n in range(3)]
-        ranges = {v: Range(0, 6) for v in names}
-        if k % 2:
-            ranges[names[2]] = Range(names[0], names[1] + 1)
-        ctx = Context(ranges, assume=[names[0] + names[1] > 1])
-        e = chain(rnd, names, 5)
-        points = (dict(zip(names, values, strict=True)) for values in itertools.product(range(12), repeat=3))
-        inside = [p for p in points if p[names[0]] < 6 and p[names[1]] < 6 and p[names[0]] + p[names[1]] > 1]
-        inside = [
-            p for p in inside if (p[names[0]] <= p[names[2]] <= p[names[0]] + p[names[1]] if k % 2 else p[names[2]] < 6)
-        ]
-        values = [evaluate(e, p) for p in inside]
-        query = ctx.frame.query((e,), (), current())
-        ends = min(values), max(values)
-        assert attained_ends(query, ends[0], ends[1] + 1) in (None, ends)
-        assert attained_ends(query, ends[0] - 1, ends[1]) in (None, ends)
-        certified = attained_ends(query, *ends) == ends
-        attained += certified
-        dependent += certified and k % 2
+    attained = dependent = 0
+    for seed in range(60):
+        kinds, ranges = "multiples sums quotients", "box dependent" if seed % 2 else "box"
+        drawn = Drawn(f"ends {seed}", kinds, ranges, variables=3, depth=4, facts=50)
+        values = drawn.setting.values(*drawn.exprs).get((), ())
+        if values:
+            query = drawn.ctx.frame.query(drawn.exprs, (), current())
+            ends = min(values)[0], max(values)[0]
+            assert attained_ends(query, ends[0], ends[1] + 1) in (None, ends)
+            assert attained_ends(query, ends[0] - 1, ends[1]) in (None, ends)
+            certified = attained_ends(query, *ends) == ends
+            attained += certified
+            dependent += certified and seed % 2
     assert attained > 15 and dependent > 5
 
 
@@ -367,3 +346,69 @@ def test_boxes_are_written_with_ceilings(d: int) -> None:
     for size in range(1, 40):
         first, second = (evaluate(side.extent, {n: size}) for side in tiles.image((i * d + 1, i)).box)
         assert (first, second) == (-(-size // d) * d - d + 1, -(-size // d))
+
+
+DOMAINS = ("auto", "isl", "interval", "stride", "modular", "interval*modular", "points")
+free = Var("n")
+
+
+@pytest.mark.parametrize("domain", DOMAINS)
+def test_what_is_proved_of_elements(domain: str) -> None:
+    some = Context({i: Range(0, free), x: Range(0, 4)}).value_set(x, domain=domain)
+    inside = some.contains(3)
+    assert inside.status == "refuted" and inside.counterexample is not None and inside.counterexample[free] <= 0
+    under = Context({x: Range(0, 4)}, assume=[free >= 3]).value_set(x, domain=domain)
+    assert under.contains(3) and 3 in under and under.params == ()
+    with pytest.raises(InputError, match="depends on n"):
+        _ = 3 in some
+
+
+def test_the_conditions_that_are_shown() -> None:
+    some = Context({i: Range(0, free), x: Range(0, 4)})
+    assert repr(some.value_set(x)) == "<StrideSet {[0, 4)} exact by stride> where n >= 1"
+    assert str(some.value_set(x).count()) == "select(n >= 1, 4, 0)" and some.value_set(x).params == (free,)
+    assert Context({i: Range(0, free)}).value_set(i).count() == Context({i: Range(0, free)}).value_set(i + 1).count()
+    assert not Context({i: Range(0, free), x: Range.everything()}).value_set(x).is_everything
+    assert not some.value_set(x).is_everything and Context({x: Range.everything()}).value_set(x).is_everything
+    sure = Context({i: Range(0, ShapeVar("s", lower=1)), x: Range(0, 4)}).value_set(x)
+    assert sure.count() == 4 and 3 in sure and sure.params == ()
+
+
+@pytest.mark.parametrize("domain", DOMAINS)
+def test_parameters_may_be_named(domain: str) -> None:
+    ctx = Context({i: Range(0, free), x: Range(0, 4)}, assume=[m >= 2])
+    for s in (ctx.value_set(x + free, domain=domain), ctx.image((x, i), domain=domain), IntervalSet(free, free + 3)):
+        by_name, by_variable = s.at({"n": 3}), s.at({free: 3})
+        assert repr(by_name) == repr(by_variable) and free not in by_name.params
+        for wrong in ({"q": 3}, {3: 3}, {"n": "x"}, {free: None}, {"n": 3, free: 3}, None, [(free, 3)], 5):
+            with pytest.raises(InputError) as caught:
+                s.at(wrong)  # type: ignore[arg-type]
+            assert "\n" not in str(caught.value)
+    other = Var("n")
+    two = Context({x: Range(0, 4)}).value_set(x + free * other, domain=domain)
+    if len(two.params) == 2:
+        with pytest.raises(InputError, match="which parameter"):
+            two.at({"n": 1})
+
+
+# -- sizes that facts exclude ------------------------------------------------------------------------------------------
+
+
+def test_one_rule_for_three_forms() -> None:
+    stated = Context({i: Range(0, 4)}, assume=[free >= 2])
+    assert stated.value_set(i).count() == 4 and stated.image((i, i)).count() == 4
+    for found in (stated.value_set(i), stated.image((i, i)), stated.relation((i,), (i + 1,))):
+        assert found.at({free: 1}).is_empty and found.at({free: 1}).notes == ("n = 1 is excluded by n >= 2",)
+        assert not found.at({free: 2}).is_empty and not found.at({free: 2}).notes
+        assert found.at({"n": 1}).is_empty
+    assert (
+        stated.image((i, i)).at({free: 1}).box == (Range(0, 0),) * 2 or stated.image((i, i)).at({free: 1}).count() == 0
+    )
+    ranged = Context({i: Range(0, free), j: Range(0, 4)})  # n = 0 is allowed, and leaves nothing
+    number = ranged.value_set(j).count()
+    assert [contexts.value(as_expr(number), {free: k}) for k in (-1, 0, 1)] == [0, 0, 4]  # type: ignore[arg-type]
+    assert ranged.value_set(j).at({free: 0}).count() == 0 and not ranged.value_set(j).at({free: 0}).notes
+    chosen = Context({i: Range(0, select(free >= 1, 4, 0))}).value_set(i)
+    assert [chosen.at({free: k}).count() for k in (0, 1)] == [
+        contexts.value(as_expr(chosen.count()), {free: k}) for k in (0, 1)
+    ]  # type: ignore[arg-type]

@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import cache
-from types import CodeType
 from typing import Any
 
 import pytest
@@ -103,12 +102,10 @@ def isl_body(text: str) -> str:
 
 
 def holds(text: str, **point: int) -> bool:
-    return bool(eval(_compiled(text), {}, point))
+    return bool(eval(COMPILED(text, "<formula>", "eval"), {}, point))
 
 
-@cache
-def _compiled(text: str) -> CodeType:
-    return compile(text, "<formula>", "eval")
+COMPILED = cache(compile)
 
 
 def points_of(isl_set: Any) -> set[tuple[int, ...]]:

@@ -16,10 +16,11 @@ from typing import Any
 
 import pytest
 
-from intset import Context, Range, ShapeVar, Var, minimum, select, using
+from intset import Context, Range, ShapeVar, Var, using
 from intset.adapters.islpy import region
 from intset.domains.isl.bindings import Error, isl
 from intset.domains.isl.session import budget, context, end_of_dim
+from tests.strategies.contexts import PRESBURGER, Drawn
 from tests.sweeps import daily
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs forked children")
@@ -146,32 +147,17 @@ def test_a_child_that_ends_by_a_signal_is_reported() -> None:
 
 def _question(seed: int) -> None:
     """A question about sums, quotients and cases over ranges that depend on a size, under a small limit."""
-    rng = random.Random(seed)
-    n, i, j = ShapeVar("n", lower=rng.randint(0, 2), upper=rng.choice((7, 22, None))), Var("i"), Var("j")
-
-    def linear() -> Any:
-        return rng.randint(-5, 5) * i + rng.randint(-5, 5) * j + rng.randint(-1, 2) * n + rng.randint(-9, 9)
-
-    def term() -> Any:
-        e = linear()
-        for _ in range(rng.randint(1, 3)):
-            k = rng.choice((2, 3, 5, 7, -3, -7))
-            e = rng.choice((e // k, e % k, e + linear(), minimum(e, linear()), select(linear() >= 0, e, linear())))
-        return e
-
-    ranges = {i: Range(rng.choice((0, n - 4, -3)), rng.choice((6, 9, n))), j: Range(-2, rng.choice((7, n)))}
-    facts = [rng.choice((term() >= 0, (term() % 3).eq(1), i >= 0)) for _ in range(rng.randint(0, 2))]
-    context, e, f = Context(ranges, assume=facts), term(), term()
+    drawn = Drawn(f"limits {seed}", PRESBURGER, "sized dependent box", sizes=1, facts=50, exprs=2, depth=3)
+    ctx, (e, f), rng = drawn.ctx, drawn.exprs, drawn.rng
+    questions = (
+        lambda: str(ctx.bounds(e)),
+        lambda: str(ctx.value_set(e)),
+        lambda: ctx.prove(e < f),
+        lambda: ctx.image((e, f)).count(),
+        lambda: (ctx.image((e,)) | ctx.image((f,))).box,
+    )
     with using(isl_operations=rng.randint(200, 20_000), domain=rng.choice(("auto", "isl"))):
-        rng.choice(
-            (
-                lambda: str(context.bounds(e)),
-                lambda: str(context.value_set(e)),
-                lambda: context.prove(e < f),
-                lambda: context.image((e, f)).count(),
-                lambda: (context.image((e,)) | context.image((f,))).box,
-            )
-        )()
+        rng.choice(questions)()
 
 
 @pytest.mark.parametrize("first", daily(range(0, 20_000, 100), 200))

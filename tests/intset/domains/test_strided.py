@@ -1,20 +1,51 @@
-"""The transfer functions of `strided` against enumeration."""
+"""The transfer functions and lattices of strided intervals, congruences and multi-stride sets against enumeration."""
 
 from __future__ import annotations
 
+import itertools
 import random
 import time
-from itertools import product
+from collections.abc import Collection
+from itertools import pairwise, product
 
 import pytest
 
-from intset.arithmetic import strided
-from intset.arithmetic.strided import BOTTOM, OPTIMAL, TOP, TRANSFER, Strided, StridedInterval, const, make
+from intset import Context, IntSet, Range, Var, evaluate
+from intset.arithmetic import multistride, strided
+from intset.arithmetic.multistride import MultiStride, StrideTerm
+from intset.arithmetic.multistride import make as steps
+from intset.arithmetic.strided import (
+    BOTTOM,
+    OPTIMAL,
+    TOP,
+    TRANSFER,
+    WIDEST_SHIFT,
+    Strided,
+    StridedInterval,
+    const,
+    make,
+)
 from intset.budgets import FEW_OPERANDS
+from intset.domains.stride import TRANSFER as OF_CONGRUENCES
+from intset.domains.stride import ModularDomain
 from intset.expr import ops
+from intset.expr.node import as_expr
 from intset.expr.ops import Op
-from tests.intset.domains.elements import UNARY, all_strided, alpha_strided, contains, gamma_strided, image, leq
-from tests.sweeps import daily
+from intset.infinity import Infinity
+from tests.intset.domains.elements import (
+    UNARY,
+    all_congruences,
+    all_strided,
+    alpha_congruence,
+    alpha_strided,
+    contains,
+    gamma_congruence,
+    gamma_strided,
+    image,
+    leq,
+)
+from tests.strategies.contexts import PRESBURGER, Drawn, contexts
+from tests.sweeps import daily, sampled
 
 VALUES = all_strided(-5, 5)
 HALVES = ((-3, None), (0, None), (4, None), (None, -4), (None, 1), (None, 3), (None, None))
@@ -220,3 +251,255 @@ def test_a_shift_by_much_stays_small() -> None:
     for amount in (const(10**18), make(0, None), make(3, 10**18)):
         shifted: StridedInterval | None = strided.shl(operand, amount)
         assert shifted is not None and all(x is None or x.bit_length() < 10_000 for x in shifted)
+
+
+JOIN, MEET = ModularDomain().join, ModularDomain().meet
+
+
+def residue(m: int, r: int) -> StridedInterval:
+    value = strided.make(None, None, m, r)
+    assert value is not None
+    return value
+
+
+def smallest(points: Collection[int]) -> Strided:
+    """The smallest congruence that contains some points."""
+    best = alpha_congruence(points)
+    return None if best is None else residue(*best)
+
+
+CONGRUENCES = [residue(m, r) for m, r in all_congruences(9)]  # 19 constants, 45 congruences
+WINDOW = 40
+ELEMENTS = {v: gamma_strided(v, -WINDOW, WINDOW) for v in CONGRUENCES}
+AMOUNTS = {v: gamma_congruence(v[2:], 0, 18) for v in CONGRUENCES}
+CONSTANT_DIVISOR = (ops.TRUNCDIV, ops.TRUNCMOD)  # optimal where the divisor is constant
+SOUND_ONLY = (ops.BITAND, ops.BITOR, ops.BITXOR)  # every other operation is optimal for every operand
+
+
+@pytest.mark.parametrize("op", OF_CONGRUENCES, ids=repr)
+def test_transfer_of_congruences(op: Op) -> None:
+    cases = optimal = 0
+    for operands in product(CONGRUENCES, repeat=1 if op in UNARY else 2):
+        points = [ELEMENTS[operands[0]], *((AMOUNTS if op in SHIFTS else ELEMENTS)[v] for v in operands[1:])]
+        best = smallest(image(op, *points))
+        result = OF_CONGRUENCES[op](*operands)
+        assert leq(best, result), (operands, result, best)
+        if op not in SOUND_ONLY and (op not in CONSTANT_DIVISOR or operands[-1][2] == 0):
+            assert result == best, (operands, result, best)
+            optimal += 1
+        cases += 1
+    assert cases == (64 if op in UNARY else 64 * 64)
+    assert optimal == (0 if op in SOUND_ONLY else 64 * 19 if op in CONSTANT_DIVISOR else cases)
+
+
+@pytest.mark.parametrize("op", OF_CONGRUENCES, ids=repr)
+def test_large_congruences(op: Op) -> None:
+    rng = random.Random(f"{op}")
+    for _ in range(300):
+        operands, points = [], []
+        for k in range(1 if op in UNARY else 2):
+            size = 1 << (rng.randrange(8) if op in SHIFTS and k else rng.randrange(80))
+            v = residue(rng.choice((0, rng.randint(1, size))), rng.randint(-size, size))
+            operands.append(v)
+            multiples = [rng.randint(-3, 3) for _ in range(4)] + [rng.randint(-size, size) for _ in range(2)]
+            points.append({v[3] + v[2] * (abs(t) if op in SHIFTS and k else t) for t in multiples})
+        result = OF_CONGRUENCES[op](*operands)
+        for x in image(op, *points):
+            assert contains(result, x), (operands, result, x)
+
+
+def test_lattice_of_congruences() -> None:
+    window = set(range(-90, 91))
+    sets = {v: set(gamma_strided(v, -90, 90)) for v in CONGRUENCES}
+    for a, b in product(CONGRUENCES, repeat=2):
+        assert leq(a, b) == (sets[a] <= sets[b])
+        assert set(gamma_strided(MEET(a, b), -90, 90)) == sets[a] & sets[b], (a, b)
+        assert MEET(a, b) == MEET(b, a)
+        assert JOIN(a, b) == smallest(sets[a] | sets[b])
+        assert leq(a, b) == (JOIN(a, b) == b) == (MEET(a, b) == a)
+    for a in CONGRUENCES:
+        assert sets[a] == {x for x in window if contains(a, x)}
+        assert JOIN(a, BOTTOM) == JOIN(BOTTOM, a) == a == MEET(a, TOP)
+        assert MEET(a, BOTTOM) is BOTTOM and leq(BOTTOM, a) and not leq(a, BOTTOM)
+
+
+# --- mistakes made elsewhere ------------------------------------------------------------------------------------------
+
+
+def test_a_shift_of_congruences_by_much_stays_small() -> None:
+    for amount in ((0, 10**18), (1, 0), (10**18, 3), (10**18, 10**17)):
+        for op in SHIFTS:
+            result = OF_CONGRUENCES[op](residue(3, 1), residue(*amount))
+            assert result is not None and result[2].bit_length() < 3 * WIDEST_SHIFT
+
+
+DOMAINS = ("auto", "interval", "stride", "modular", "interval*modular", "points", "isl")
+i, j = Var("i"), Var("j")
+
+
+def holds_of(s: IntSet, taken: set[int], at: dict[Var, int]) -> set[str]:
+    """Check the fields of a set against its elements; the fields that it knows."""
+    known = set()
+    if s.modulus is not None:
+        assert s.remainder is not None and s.modulus >= 0
+        assert all((x - s.remainder) % s.modulus == 0 if s.modulus else x == s.remainder for x in taken), s
+        assert s.modulus == 0 or 0 <= s.remainder < s.modulus
+        known.add("congruence")
+    assert (s.remainder is None) is (s.modulus is None)
+    if s.base is not None and s.strides is not None and s.extents is not None and taken:
+        first = evaluate(s.base, at)
+        open_end = max(taken) - first + 2
+        extents = [open_end if isinstance(e, Infinity) else evaluate(as_expr(e), at) for e in s.extents]
+        steps = [range(0, stride * extent, stride) for stride, extent in zip(s.strides, extents, strict=True)]
+        reached = {first + sum(parts) for parts in itertools.product(*steps)}
+        assert taken <= reached and (not s.is_exact or taken == reached), (s, taken, reached)
+        assert list(s.strides) == sorted(s.strides)
+        known.add("steps")
+    assert (s.base is None) is (s.strides is None) is (s.extents is None)
+    return known
+
+
+@sampled(40, 1500, contexts(kinds=PRESBURGER, ranges="box", facts=20), shows={"congruence", "steps"})
+def test_the_fields_are_true_of_all_elements(drawn: Drawn) -> frozenset[str]:
+    e, known = drawn.exprs[0], set()
+    taken = {x for own in drawn.setting.values(e).values() for (x,) in own}
+    for domain in DOMAINS:
+        known |= holds_of(drawn.ctx.value_set(e, domain=domain), taken, {})
+    return frozenset(known)
+
+
+def test_named_fields() -> None:
+    ctx = Context({i: Range(0, 8), j: Range(0, 2)})
+    for s, fields in (
+        (ctx.value_set(i * 4 + 1, domain="modular"), (None, None, None, 4, 1)),
+        (ctx.value_set(i * 4 + 1, domain="interval*modular"), (1, (4,), (8,), 4, 1)),
+        (ctx.value_set(i * 16 + j * 4 + 2), (2, (4, 16), (2, 8), 4, 2)),
+        (Context({i: Range(3, 1)}).value_set(i), (3, (), (), 0, 3)),
+        (Context({i: Range(3, 0)}).value_set(i), (None, None, None, None, None)),
+    ):
+        assert (s.base, s.strides, s.extents, s.modulus, s.remainder) == fields
+
+
+def gamma(base: int, terms: tuple[StrideTerm, ...] | list[StrideTerm]) -> set[int]:
+    return {base + sum(t) for t in product(*([s * t for t in range(e)] for s, e in terms))}
+
+
+def small_sets() -> list[tuple[MultiStride, set[int]]]:
+    """Every two-term set with small strides, and random ones with up to four terms."""
+    rng = random.Random(11)
+    spaces: list[tuple[int, list[StrideTerm]]] = [
+        (base, [(s, e), (t, f)])
+        for base in (-3, 0)
+        for s, t in product((1, 2, 3, 4, 6), (-4, 0, 2, 3, 5, 8, 12))
+        for e, f in product((1, 2, 3, 4), (2, 3, 6))
+    ]
+    for _ in range(2400):
+        strides = rng.sample((1, 2, 3, 4, 5, 7, 8, 12, 16, 24, 32, 48, 80, 120, -1, -4, 0), rng.randint(0, 4))
+        spaces.append((rng.randint(-30, 30), [(s, rng.choice((1, 2, 2, 3, 4, 5))) for s in strides]))
+    return [(steps(base, terms), gamma(base, terms)) for base, terms in spaces]
+
+
+SETS = small_sets()
+
+
+def test_make_keeps_the_set_and_is_normal() -> None:
+    for a, points in SETS:
+        base, terms = a
+        assert gamma(base, terms) == points
+        assert steps(base, terms) == a and steps(base, terms[::-1]) == a
+        strides = [s for s, _ in terms]
+        assert strides == sorted(set(strides)) and all(s > 0 and e >= 2 for s, e in terms)
+        assert not any(t % s == 0 and t // s <= e for (s, e), (t, _) in product(terms, terms) if s < t)
+
+
+def test_make_of_several_strides() -> None:
+    assert steps(5) == (5, ()) == steps(5, [(3, 1), (0, 7)])
+    assert steps(0, [(2, 3), (2, 4)]) == (0, ((2, 6),))
+    assert steps(0, [(-2, 4), (8, 3)]) == (-6, ((2, 12),))  # contiguous runs
+    assert steps(0, [(1, 3), (100, 2), (3, 2)]) == (0, ((1, 6), (100, 2)))
+    assert steps(0, [(1, 8), (8, 4), (64, 4)]) == (0, ((1, 32), (64, 4)))
+    assert steps(0, [(1, 8), (9, 4)]) == (0, ((1, 8), (9, 4)))
+    assert steps(0, [(1, 2), (5, 0)]) == steps(0, [(1, -3)]) == multistride.BOTTOM
+
+
+def test_shape() -> None:
+    for a, points in SETS:
+        assert (multistride.lowest(a), multistride.highest(a)) == (min(points), max(points))
+        around = multistride.enclosing(a)
+        assert all(contains(around, x) for x in points) and around == strided.make(*(around or ()))
+        assert around is not None and (len(a[1]) > 1) == (strided.count(around) != len(points))
+
+
+def test_elements() -> None:
+    for a, points in SETS:
+        assert multistride.count(a) == len(points), a
+        for x in range(min(points) - 3, max(points) + 4):
+            assert multistride.contains(a, x) == (x in points), (a, x)
+
+
+def test_products() -> None:
+    for a, xs in SETS[:840]:
+        for c in (-5, -1, 0, 3):
+            assert gamma(*multistride.scale(a, c)) == {c * x for x in xs}
+
+
+DIVISORS = (1, 2, 3, 4, 5, 6, 8, 12, 16, 24, -1, -3, -4, -8)
+
+
+def test_divisions_are_exact_or_refused() -> None:
+    answered = cases = 0
+    for a, points in SETS:
+        for c in DIVISORS:
+            quotient, remainder = multistride.floordiv(a, c), multistride.floormod(a, c)
+            assert quotient is None or gamma(*quotient) == {x // c for x in points}, (a, c, quotient)
+            assert remainder is None or gamma(*remainder) == {x % c for x in points}, (a, c, remainder)
+            answered += (quotient is not None) + (remainder is not None)
+            cases += 2
+    assert cases == len(SETS) * len(DIVISORS) * 2
+    assert answered > 0.85 * cases
+
+
+@pytest.mark.parametrize("c", [1, 2, 3, 5, 8, -3])
+def test_a_single_run_is_never_refused_its_progression(c: int) -> None:
+    """One stride: the answer is there exactly when the image is a progression (or two)."""
+    for base, s, e in product(range(-4, 5), range(1, 10), range(2, 9)):
+        a, points = steps(base, [(s, e)]), gamma(base, [(s, e)])
+        for answer, values in (
+            (multistride.floordiv(a, c), sorted({x // c for x in points})),
+            (multistride.floormod(a, c), sorted({x % c for x in points})),
+        ):
+            assert answer is not None or len({y - x for x, y in pairwise(values)}) > 1, (a, c)
+
+
+def test_tiles() -> None:
+    tile = steps(3, [(64, 10), (1, 8), (1024, 5)])
+    assert tile == (3, ((1, 8), (64, 10), (1024, 5)))
+    assert multistride.floordiv(tile, 64) == (0, ((1, 10), (16, 5)))
+    assert multistride.floormod(tile, 64) == (3, ((1, 8),))
+    assert multistride.floormod(tile, 1024) == (3, ((1, 8), (64, 10)))
+    assert multistride.floordiv(steps(0, [(12, 9), (1, 4)]), 4) == (0, ((3, 9),))
+    assert multistride.floordiv(steps(0, [(12, 8), (1, 4)]), 8) == (0, ((1, 2), (3, 4)))  # (3*i) // 2
+    assert multistride.floormod(steps(7, [(3, 16), (16, 9)]), 16) == (0, ((1, 16),))
+    assert multistride.floordiv(steps(0, [(1, 10), (7, 10)]), 0) == multistride.BOTTOM == multistride.floormod(tile, 0)
+
+
+def test_large_sets_cost_nothing() -> None:
+    start = time.perf_counter()
+    big = steps(1 << 90, [(1, 1 << 20), (1 << 30, 1 << 20), (1 << 60, 1 << 25)])
+    assert multistride.count(big) == 1 << 65
+    assert multistride.contains(big, (1 << 90) + (5 << 60) + (7 << 30) + 9)
+    assert not multistride.contains(big, (1 << 90) + (5 << 60) + (7 << 30) + (1 << 20))
+    two = steps(0, [(10**20 + 39, 10**30), (10**20 + 129, 10**30)])  # two terms: no search, though they overlap
+    collisions = (10**30 - 10**20 - 39) * (10**30 - 10**20 - 129)
+    assert multistride.count(two) == 10**60 - collisions
+    assert multistride.contains(two, 77 * (10**20 + 39) + 10**25 * (10**20 + 129))
+    assert multistride.contains(two, 10**20 + 40) is False
+    assert multistride.floordiv(big, 1 << 30) == (1 << 60, ((1, 1 << 20), (1 << 30, 1 << 25)))
+    assert time.perf_counter() - start < 20
+
+
+def test_budgets_end_in_none() -> None:
+    loose = steps(0, [(10**12 + 39, 50), (10**12 + 61, 50), (10**12 + 63, 50), (10**12 + 91, 50)])
+    assert multistride.count(loose) is None
+    assert multistride.contains(loose, 60 * 10**12 + 1, steps=5) is None
+    assert multistride.contains(loose, sum((10**12 + p) * t for p, t in ((39, 3), (61, 49), (63, 7), (91, 20)))) is True

@@ -9,26 +9,13 @@ from typing import Any
 
 import pytest
 
-from intset import (
-    Cond,
-    Converter,
-    InputError,
-    Opaque,
-    ShapeVar,
-    Var,
-    cast,
-    fold,
-    from_json,
-    ops,
-    select,
-    to_json,
-)
+from intset import Cond, Converter, InputError, Opaque, ShapeVar, Var, cast, fold, from_json, ops, select, to_json
 from intset.errors import UndefinedError
 from intset.expr import evaluate as module
 from intset.expr.dag import free_vars, postorder, symbols
 from intset.expr.evaluate import INTERPRETED, applied, compiled, evaluate, repeatable
-from intset.expr.node import Expr, Node
-from intset.expr.ops import OPS, Op
+from intset.expr.node import Expr, Node, const, make, truth
+from intset.expr.ops import OPS
 from tests import ROOT
 from tests.strategies.contexts import Expressions
 from tests.sweeps import daily
@@ -80,15 +67,9 @@ TO_TUPLES: dict[Any, Callable[..., object]] = {
 }
 
 
-def from_tuple(term: Any, *args: Any) -> Node:
-    made: Node = ops_make(OPS[term[0]], args, term[1])
-    return made
-
-
-def ops_make(op: Op, args: tuple[Any, ...], data: Any) -> Any:
-    from intset.expr.node import const, make, truth
-
-    return {ops.CONST: const, ops.BOOL: truth}[op](data) if op in (ops.CONST, ops.BOOL) else make(op, args, data)
+def from_tuple(term: Any, *args: Any) -> Any:
+    op, data, leaves = OPS[term[0]], term[1], {ops.CONST: const, ops.BOOL: truth}
+    return leaves[op](data) if op in leaves else make(op, args, data)
 
 
 @pytest.mark.parametrize("seed", range(60))

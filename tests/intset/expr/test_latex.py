@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from intset import (
-    Cond,
     Expr,
     Opaque,
     ShapeVar,
@@ -45,13 +44,8 @@ COMPARED: Mapping[str, str] = {
 LEVELS = {r"\vee": 1, r"\wedge": 2, **dict.fromkeys(COMPARED, 4), "+": 7, "-": 7, r"\cdot": 8}
 LEVELS |= dict.fromkeys((r"\;\mathrm{bitand}\;", r"\;\mathrm{bitor}\;", r"\oplus", r"\ll", r"\gg"), 5)
 LEVELS[r"\;\mathrm{mod}\;"] = 6
-CALLS: Mapping[str, Any] = {
-    r"\min": minimum,
-    r"\max": maximum,
-    r"\operatorname{truncdiv}": truncdiv,
-    r"\operatorname{truncmod}": truncmod,
-    r"\operatorname{asserting}": asserting,
-}
+CALLS: Mapping[str, Any] = {rf"\operatorname{{{f.__name__}}}": f for f in (truncdiv, truncmod, asserting)}
+CALLS |= {r"\min": minimum, r"\max": maximum}
 
 
 class Reader:
@@ -65,6 +59,10 @@ class Reader:
         assert wanted in ("", token), (wanted, token, self.tokens)
         self.at += 1
         return str(token)
+
+    def skip(self, *wanted: str) -> None:
+        for token in wanted:
+            self.next(token)
 
     def sees(self, token: str) -> bool:
         return self.at < len(self.tokens) and self.tokens[self.at] == token
@@ -104,8 +102,7 @@ class Reader:
         if token == r"\left|":
             return abs(self.closed(r"\right|"))
         if token in (r"\left\lfloor", r"\left\lceil"):
-            self.next(r"\dfrac")
-            self.next("{")
+            self.skip(r"\dfrac", "{")
             a = self.closed("}")
             self.next("{")
             b = self.closed("}")
@@ -113,14 +110,10 @@ class Reader:
             return a // b if "floor" in token else ceildiv(a, b)
         if token == r"\begin{cases}":
             a = self.read(0)
-            self.next("&")
-            self.next(r"\text{if }")
-            c = self.read(0)
-            self.next(r"\\")
+            self.skip("&", r"\text{if }")
+            c = self.closed(r"\\")
             b = self.read(0)
-            self.next("&")
-            self.next(r"\text{otherwise}")
-            self.next(r"\end{cases}")
+            self.skip("&", r"\text{otherwise}", r"\end{cases}")
             return select(c, a, b)
         return self.named(token)
 
@@ -150,10 +143,6 @@ class Reader:
         return inside
 
 
-def reread(root: Expr | Cond) -> Any:
-    return Reader(latex(root), {latex_name(v.name): v for v in (i, j, n)}).whole()
-
-
 @pytest.mark.parametrize("seed", range(150))
 def test_a_reader_takes_a_formula_for_the_expression(seed: int) -> None:
     rng = random.Random(seed)
@@ -162,7 +151,7 @@ def test_a_reader_takes_a_formula_for_the_expression(seed: int) -> None:
     for root in (drawn.integer(3), drawn.integer(4), drawn.condition(3)):
         if r"\cdots" in latex(root):
             continue
-        read = reread(root)
+        read = Reader(latex(root), {latex_name(v.name): v for v in (i, j, n)}).whole()
         for _ in range(12):
             at: dict[Any, Any] = {i: rng.randrange(-9, 9), j: rng.randrange(-9, 9), n: rng.randrange(4, 64, 4)}
             at[TABLE] = lambda index: index * 3 % 7

@@ -1,4 +1,4 @@
-"""Interval arithmetic: sound on all small intervals, by enumeration."""
+"""Interval arithmetic, breakpoints and divisibility of the linear tier, by enumeration."""
 
 from __future__ import annotations
 
@@ -6,29 +6,42 @@ import itertools
 import random
 from collections.abc import Callable
 from functools import partial
+from itertools import product
 
 import numpy as np
 import pytest
+from hypothesis import strategies as st
 
 from intset import (
     POS_INF,
     Cond,
     Context,
-    EvaluationError,
     Expr,
     InputError,
     Opaque,
+    Range,
     ShapeVar,
     Var,
+    ceildiv,
     evaluate,
+    maximum,
+    minimum,
     parse,
+    select,
+    using,
 )
 from intset.arithmetic.strided import TRANSFER
 from intset.expr import ops
+from intset.expr.evaluate import compiled
 from intset.linear import bounds as iv
 from intset.linear.bounds import Interval, of_operation
+from intset.linear.canonical import Normalizer
 from intset.linear.form import order_key, reads_positive
-from tests.sweeps import daily
+from intset.linear.multiples import step_of_sum
+from intset.linear.symbolic import greatest_of_pieces, minimum_pieces, sum_of_pieces, value_at
+from tests.intset.oracle import Claims
+from tests.strategies.contexts import Expressions, world
+from tests.sweeps import daily, sampled
 
 ENDS = (None, -9, -2, -1, 0, 1, 3, 8)
 INTERVALS = [(low, high) for low in ENDS for high in ENDS if low is None or high is None or low <= high]
@@ -136,36 +149,6 @@ def test_products_of_quotients_and_remainders(text: str, facts: str, ends: tuple
     assert (low, None if high == POS_INF else high) == ends
 
 
-@pytest.mark.filterwarnings("ignore::intset.ContradictionWarning")
-@pytest.mark.parametrize("seed", daily(range(400), 16))
-def test_drawn_products_with_quotients_by_sizes_keep_their_values(seed: int) -> None:
-    rng = random.Random(seed)
-    low = {name: rng.choice((1, 1, 2, 3, -2)) for name in "abcd"}
-    sizes = {name: ShapeVar(name, low[name], rng.choice((None, low[name] + 4))) for name in "abcd"}
-
-    def linear() -> str:
-        return (
-            " + ".join(f"{rng.choice((1, 1, 2, 3, -1))} * {rng.choice('abcd')}" for _ in range(2))
-            + f" - {rng.randint(0, 3)}"
-        )
-
-    def part() -> str:
-        divisor = rng.choice(("b", "c", "b * c", "(b + c)", "(c - a)"))
-        quotient = rng.choice((f"(({linear()}) // {divisor})", f"(({linear()}) % {divisor})"))
-        return f"{rng.choice((1, 2, -1, -3))} * {rng.choice((divisor, 'd', f'{divisor} * a'))} * {quotient}"
-
-    e = parse(" + ".join(part() for _ in range(rng.randint(1, 3))) + f" + {linear()}", sizes, kind=Expr)
-    fact = parse(f"{linear()} >= {rng.randint(0, 4)}", sizes, kind=Cond)
-    first, last = Context({}, assume=[fact]).bounds(e, over="sizes")
-    for values in itertools.product(*(range(low[name], low[name] + 5) for name in "abcd")):
-        at = dict(zip(sizes.values(), values, strict=True))
-        try:
-            value = evaluate(e, at) if evaluate(fact, at) else None
-        except EvaluationError:
-            continue
-        assert value is None or first <= value <= last, (e, fact, at)
-
-
 @pytest.mark.parametrize(
     ("text", "low"),
     [
@@ -221,3 +204,217 @@ def test_a_number_of_numpy_is_no_list_of_variables(wrong: object) -> None:
             ctx.bounds(i, **named)
     with pytest.raises(InputError):
         Context({}, assume=wrong)
+
+
+T, U = ShapeVar("t", lower=1), ShapeVar("u", lower=1)
+O = Var("o")
+
+
+@st.composite
+def sums(draw: st.DrawFn) -> tuple[object, list[object]]:
+    total, more = draw(st.integers(1, 20)), draw(st.integers(0, 4))
+    forms = [T + more, total + more - T * O, draw(st.integers(-3, 12)) + 0 * T, draw(st.integers(-6, 6)) + U * O]
+    forms += [draw(st.integers(-4, 20)) - U * O, T * O + T - draw(st.integers(0, 9)), U + draw(st.integers(-3, 3))]
+    chosen = draw(st.lists(st.sampled_from(forms), min_size=1, max_size=3, unique_by=str))
+    return draw(st.sampled_from([ceildiv(total, T), total + 0 * T, U + 1])), chosen
+
+
+@sampled(60, 800, sums(), shows={"closed"})
+def test_the_sum_and_the_maximum_are_those_of_all_iterations(case: tuple[object, list[object]]) -> str:
+    number, exprs = case
+    known = Context({O: Range(0, number)}).frame.known  # type: ignore[arg-type]
+    forms = [known.form(e) for e in exprs]  # type: ignore[arg-type]
+    pieces = minimum_pieces(known, forms, O, known.form(O * 0), known.form(number))  # type: ignore[arg-type]
+    if pieces is None:
+        return "open"
+    total = sum_of_pieces(known, pieces)
+    for t, u in product(range(1, 8), range(1, 5)):
+        at = {T: t, U: u}
+        count = evaluate(known.form(number).expr(), at)  # type: ignore[arg-type]
+        values = [max(0, min(evaluate(f.expr(), {**at, O: o}) for f in forms)) for o in range(count)]
+        assert evaluate(total, at) == sum(values)
+        tops = [
+            evaluate(value_at(known, line, place).expr(), at)
+            for length, line, place in greatest_of_pieces(pieces)
+            if evaluate(length.expr(), at) > 0
+        ]
+        assert max([0, *tops]) == max([0, *values])
+    return "closed"
+
+
+@sampled(
+    80, 1500, st.lists(st.tuples(st.integers(-2, 2), st.integers(0, 7)), min_size=1, max_size=3), st.integers(-9, 9)
+)
+def test_signs_of_quotients_and_products_are_true(terms: list[tuple[int, int]], rest: int) -> None:
+    n = ShapeVar("n", upper=9)
+    atoms = [T * O, T * (n // T), n // T, (n + 3) // T, ceildiv(n, T), n % T, T, U * (O // U)]
+    e = sum((k * atoms[which] for k, which in terms), n * 0 + rest)
+    known = Context({O: Range(0, ceildiv(n, T))}).frame.known
+    if known.is_nonneg(known.form(e)):
+        for t, u, size in product(range(1, 7), range(1, 4), range(10)):
+            for o in range(-(-size // t)):
+                assert evaluate(e, {T: t, U: u, n: size, O: o}) >= 0
+
+
+def test_tiles_end_where_their_axis_ends() -> None:
+    n = ShapeVar("n")
+    for size in (56, n):
+        known = Context({O: Range(0, ceildiv(size, T))}).frame.known
+        assert known.is_nonneg(known.form(size - 1 - T * O))
+        assert not known.is_nonneg(known.form(size - 2 - T * O))
+    assert known.is_nonneg(known.form(ceildiv(56, T) - 56 // T))
+    assert known.is_nonneg(known.form(1 - 56 // T + 55 // T))
+
+
+a, b = Var("a"), Var("b")
+k, m, s, t, c = (ShapeVar(name, lower=1) for name in "kmstc")
+q = ShapeVar("q", multiple_of=8)
+
+
+@pytest.mark.parametrize(
+    ("facts", "goal"),
+    [
+        ([s % k, t % k], ((s + t) % k).eq(0)),
+        ([s % k, t % k], (s * t % k).eq(0)),
+        ([s % k], (s * t % k).eq(0)),
+        ([s % k, t % k], ((c * s - m * t) % k).eq(0)),
+        ([s % k], (s // k * k).eq(s)),
+        ([s % k, t % k], ((s + t) // k).eq(s // k + t // k)),
+        ([s % k], ((s + t) // k).eq(s // k + t // k)),
+        ([m % k, s % m], (s % k).eq(0)),
+        ([m % k, s % m, t % s], ((t + s) % k).eq(0)),
+        ([m % k, s % m, t % s, c % t], (c % k).eq(0)),
+        ([m % k, s % m], (s // k).eq(m // k * (s // m))),
+        ([s % k, t % k], ((3 * s - 5 * t) // k).eq(s // k * 3 - t // k * 5)),
+        ([s % k, t % k], (s * t // k).eq(s // k * t)),
+        ([s % k, t % k], (s * t // k).eq(t // k * s)),
+        ([s % k, t % k, c % k], (s // k * t * c).eq(s * t * c // k)),
+        ([s % k, t % m], (s * t % (k * m)).eq(0)),
+        ([a % 8], (a % 12).eq(0) | (a % 12).eq(4) | (a % 12).eq(8)),
+        ([a % 8 - 3], (a % 12).eq(3) | (a % 12).eq(7) | (a % 12).eq(11)),
+        ([a % 6], (a % 4).eq(0) | (a % 4).eq(2)),
+        ([a % 8], (a % 4).eq(0)),
+        ([a % 8], (a // 4).eq(a // 8 * 2)),
+        ([a % 8], (a // 16).eq((a + 2) // 16)),
+        ([a % 8], ((a + 3) // 8).eq(a // 8)),
+        ([a % 8, b % 12], ((a + b) % 4).eq(0)),
+        ([a % 8 - 3], (a % 4).eq(3)),
+        ([a % 3 - 2, a % 5 - 4], (a % 15).eq(14)),
+        ([(a + b) % 8], ((a + b * 9) % 8).eq(0)),
+        ([(3 * a) % 8], (a % 8).eq(0)),
+        ([s * t % k], (s * t * c % k).eq(0)),
+        ([s % (k + 1)], ((s + t * k + t) % (k + 1)).eq(0)),
+        ([a - 8 * b], (a // 8).eq(b)),
+        ([], ((q + 3) % 8).eq(3)),
+        ([], (q // 8 * 8 * s).eq(q * s)),
+        ([q % 12], (q % 24).eq(0)),
+    ],
+    ids=str,
+)
+def test_divisibility_is_closed_in_the_linear_tier(facts: list[Expr], goal: Cond) -> None:
+    ctx = Context({a: None, b: None}, assume=[fact.eq(0) for fact in facts])
+    with using(tiers=("linear",)):
+        proof = ctx.prove(goal)
+        assert proof.status == "proved", proof
+        assert ctx.prove(~goal).status != "proved"
+    assert proof.certificate().check()
+
+
+@pytest.mark.parametrize(
+    ("e", "text"),
+    [(a % 8, "0"), ((a + 3) % 8, "3"), (a // 8 * 8, "a"), (a * b % 8, "0"), (a % 4, "0"), (a // 4 * 4 + 1, "a + 1")],
+    ids=str,
+)
+def test_simplify_writes_with_stated_remainders(e: Expr, text: str) -> None:
+    ctx = Context({a: Range(0, 1000), b: Range(0, 100)}, assume=[(a % 8).eq(0)])
+    assert str(ctx.simplify(e)) == text
+
+
+def test_a_remainder_by_another_divisor_keeps_the_common_part() -> None:
+    ctx = Context({a: None}, assume=[(a % 8).eq(0)])
+    assert ctx.bounds(a % 12).is_tight and str(ctx.bounds(a % 12)) == "(0, 8)"
+    assert [v in ctx.value_set(a % 12) for v in range(9)] == [v % 4 == 0 for v in range(9)]
+
+
+def random_fact(rng: random.Random) -> Cond:
+    d = rng.choice((2, 3, 4, 6, 8, k, m, k * 2, k + 1))
+    e = rng.choice((a, b, m, a, b, a * b + k, b * m * 3 - a, a * 2 - b))
+    kind = rng.randrange(8)
+    if kind == 0:
+        return a.eq(rng.choice((2, 3, 4)) * rng.choice((b, b // 2, m)) + rng.choice((0, 0, 1, -2)))
+    if kind == 1:
+        return rng.choice((a // 2 <= b, a + b <= m * 4, a >= 3, b // 3 >= 1))
+    return ((e + rng.choice((0, 0, 0, 1, -3, 5))) % d).eq(rng.choice((0, 0, 0, 1, 2)))
+
+
+@pytest.mark.filterwarnings("ignore::intset.errors.ContradictionWarning")
+@pytest.mark.parametrize("first", daily(range(0, 300, 25), 6))
+def test_forms_bounds_and_simplified_expressions_hold_at_every_point(first: int) -> None:
+    used = 0
+    for seed in range(first, first + 25):
+        rng = random.Random(seed)
+        facts = [random_fact(rng) for _ in range(rng.choice((1, 1, 2, 3)))]
+        questions = Expressions(
+            rng, (a, b, k, m), "multiples quotients divisors divisors", (k, m), divisors=(2, 3, 4, 8, 12)
+        )
+        asked = [questions.integer(2) for _ in range(4)]
+        claims = Claims(world({a: Range(0, 13), b: Range(-5, 11), k: Range(1, 4), m: Range(1, 6)}, facts))
+        known: Normalizer = claims.ctx.frame.known
+        if not claims.rows or known.empty:
+            assert not claims.rows or not known.empty, (seed, facts)
+            continue
+        used += bool(known.assumptions.multiples)
+        for e in asked:
+            claims.is_refined(e, claims.ctx.simplify(e))
+            claims.is_refined(e, known.regroup(known.form(e)).expr())
+            low, high = known.bounds(known.form(e))
+            values = [x for x in claims.at_points(e) if x is not None]
+            assert low is None or low <= min(values, default=low), (seed, facts, e, low)
+            assert high is None or high >= max(values, default=high), (seed, facts, e, high)
+            with using(tiers=("linear",)):
+                claims.goal(e.eq(rng.choice((0, 1))))
+    assert used >= 12
+
+
+def test_sums_that_state_remainders_in_a_circle_end() -> None:
+    ctx = Context({a: None, b: None}, assume=[((a + b) % k).eq(0), ((b + a + k) % k).eq(0), ((b * 3 + a) % k).eq(0)])
+    assert ctx.prove(((a + b) % k).eq(0)) and ctx.simplify((a + b * 2) // k) is not None
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_step_that_is_claimed_is_one_of_every_value(seed: int) -> None:
+    """Cases whose remainders differ among themselves, not only by what they share."""
+    r, steps = random.Random(seed), 0
+    known = Context({a: None, b: None}).frame.known
+    for _ in range(60):
+        e = drawn_cases(r, r.choice((1, 1, 2)))
+        step, rest = step_of_sum(known, known.form(e))
+        steps += step > 1
+        value = compiled(e, [a, b])
+        values = [value(x, y) for x in range(-5, 6) for y in range(-5, 6)]
+        assert all((v - rest) % step == 0 if step else v == rest for v in values), (e, step, rest)
+        if step > 1:
+            assert Context({a: None, b: None}).prove((e % step).eq(rest % step)) and value(0, 0) % step == rest % step
+    assert steps >= 10
+
+
+@pytest.mark.parametrize("e", [a * b, a * a * b, a * b * 2 + a, a * (b + 1)], ids=str)
+def test_the_step_of_a_product_is_one_of_all_residues(e: Expr) -> None:
+    value = compiled(e, [a, b])
+    for m, n in itertools.product((2, 3, 4, 6), repeat=2):
+        for p, s in itertools.product(range(m), range(n)):
+            known = Context({a: None, b: None}, assume=[(a % m).eq(p), (b % n).eq(s)]).frame.known
+            step, rest = step_of_sum(known, known.form(e))
+            values = {(value(p + m * x, s + n * y) - rest) % step for x in range(-3, 4) for y in range(-3, 4)}
+            assert values == {0}, (e, m, p, n, s, step, rest)
+
+
+def drawn_cases(r: random.Random, depth: int) -> Expr:
+    """Choices among multiples with remainders, as they come."""
+    if depth == 0:
+        return r.choice((a, b)) * r.choice((2, 4, 6, -4, 8)) + r.choice((0, 0, 1, 2, 3, 4, -2))
+    e, f = drawn_cases(r, depth - 1), drawn_cases(r, depth - 1)
+    g, h, p, q = (r.randint(0, 6) for _ in "ghpq")
+    factors = minimum(a * 2 * g + p, b * 3 * g + p) * maximum(a * 2 * h + q, b * 3 * h + q)
+    joined = (minimum(e, f), maximum(e, f), select(a < b, e, f), abs(e), e * f, e + f, e - f * 3, factors)
+    return r.choice(joined)

@@ -1,23 +1,25 @@
-"""What the linear tier proves of sizes, sums of facts, and points of a scope that refute signs."""
+"""What the linear tier proves of sizes: sums of facts, points that refute signs, sums that one variable stands for."""
 
 from __future__ import annotations
 
 import random
-from itertools import pairwise, product
+from itertools import pairwise
 
 import pytest
 
-from intset import Context, Range, ShapeVar, Var, ceildiv, evaluate, maximum, minimum, select, using
+from benchmarks.calls import counted
+from intset import Context, Expr, Range, ShapeVar, Var, ceildiv, evaluate, maximum, minimum, select, using
 from intset.errors import IntSetError
-from intset.expr.node import Cond, Expr, as_expr
-from intset.linear import division, signs, symbolic
+from intset.expr.node import Cond, as_expr
+from intset.frame import coalesced
+from intset.linear import signs, symbolic
 from intset.linear.assumptions import Assumptions
 from intset.linear.bounds import Interval
 from intset.linear.canonical import Normalizer
 from intset.linear.form import Linear
 from intset.linear.signs import FoundMembers, is_refuted
 from tests.intset.oracle import Claims
-from tests.strategies.contexts import world
+from tests.strategies.contexts import Expressions, world
 from tests.sweeps import daily
 
 a, b, c, d, s, t = (ShapeVar(name, lower=1) for name in "abcdst")
@@ -137,15 +139,7 @@ def drawn(rng: random.Random) -> tuple[Context, list[Var]]:
     return Context(ranges).extended(facts=chosen_facts), [*sizes, *ranges]
 
 
-def claim(rng: random.Random, variables: list[Var]) -> Expr:
-    terms = [
-        rng.choice((1, -1, 2, -4)) * rng.choice((v, v, v * w, v // 3, v // maximum(w, 1), minimum(v, w)))
-        for v, w in (rng.choices(variables, k=2) for _ in range(rng.randint(1, 3)))
-    ]
-    total: Expr = terms[0]
-    for term in terms[1:]:
-        total = total + term
-    return total + rng.randint(-5, 5)
+CLAIMED = "multiples products quotients divisors choices"
 
 
 @pytest.mark.parametrize("seed", daily(range(0, 600, 10), 30))
@@ -176,8 +170,9 @@ def test_members_satisfy_their_scope_and_refute_nothing_that_is_proved(seed: int
                     assert evaluate(fact.condition, point), (number, fact)
         alone = Normalizer(known.ranges, known.assumptions, known.depth, known.empty)
         alone.members = FoundMembers((), (), (), {}, (), {}, len(known.ranges))
+        drawn_claims = Expressions(rng, variables, CLAIMED, variables[:3])
         for _ in range(20):
-            e = claim(rng, variables)
+            e = drawn_claims.sum(1)
             form = known.form(e)
             proved = alone.is_nonneg(alone.form(e))
             assert known.is_nonneg(form) is proved, (number, str(e))
@@ -236,15 +231,6 @@ def test_members_do_not_depend_on_earlier_questions() -> None:
 # -- sums of facts that signs are derived from: few are tried, and none that a member refutes --------------------------
 
 
-def drawn_form(ctx: Context, rng: random.Random, variables: list[Var]) -> Linear:
-    a, b, c = (rng.choice(variables) for _ in range(3))
-    quotient = (a * rng.choice((1, 2, 6)) + rng.choice((0, 1, 7))) // rng.choice((*variables[:3], 3))
-    e: Expr = (
-        a * rng.choice((1, 2)) - b * rng.choice((1, c, 3)) + quotient * rng.choice((0, 1, -2, c)) + rng.randint(-3, 3)
-    )
-    return ctx.frame.known.form(e)
-
-
 @pytest.mark.parametrize("seed", daily(range(60), 4))
 def test_a_sign_from_few_sums_of_facts_is_one_from_many(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """A smaller budget proves less, never something else, and leaves nothing in caches that a subquestion reads."""
@@ -254,7 +240,8 @@ def test_a_sign_from_few_sums_of_facts_is_one_from_many(seed: int, monkeypatch: 
         rng = random.Random(seed)
         ctx, variables = drawn(rng)
         known = ctx.frame.known
-        forms = [drawn_form(ctx, rng, variables) for _ in range(12)]
+        drawn_claims = Expressions(rng, variables, CLAIMED, variables[:3])
+        forms = [known.form(drawn_claims.sum(1)) for _ in range(12)]
         answers.append([not known.empty and known.is_nonneg(form) for form in forms])
         assert symbolic.is_outermost() and not symbolic.SPENT.consulting and not symbolic.SPENT.proofs
         for form, holds in zip(forms, answers[-1], strict=True):
@@ -291,30 +278,82 @@ def test_a_question_that_facts_do_not_answer_ends(seed: int, monkeypatch: pytest
     assert symbolic.TRIED_RESTS - 2 <= max(tried) <= symbolic.TRIED_RESTS and len(tried) < 2_000
 
 
-@pytest.mark.parametrize("seed", daily(range(150), 3))
-def test_a_quotient_without_a_term_is_not_asked_for(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Remainders of quotients are the same as where every quotient is written out, and equal the form at all points."""
-    texts = []
-    for may_have in (division._may_have, lambda *_: True):
-        monkeypatch.setattr(division, "_may_have", may_have)
+io, ii, im, jo, k = (Var(name) for name in ("io", "ii", "im", "jo", "k"))
+
+
+@pytest.mark.parametrize("e", [k * 4 + jo, ii * 2 + k, io * 4 + ii], ids=str)
+def test_ends_that_a_point_attains_cost_no_coalescing(e: Expr) -> None:
+    ranges = {io: Range(0, 8), ii: Range(0, 4), jo: Range(0, 16), k: Range(0, 2)}
+    ctx = Context(ranges, assume=[io * 4 + ii < 17, jo * 4 + k < 19])
+    calls = counted(lambda: ctx.bounds(e))
+    assert not any(code.co_filename.endswith("coalescing.py") for code in calls)
+    assert Claims(world(ranges, ctx.frame.conditions)).bounds(e, None).is_tight
+
+
+class SplitLoops:
+    """Random loops that were split, some with guards, over sizes; and an index over the split axes."""
+
+    def __init__(self, seed: int) -> None:
         rng = random.Random(seed)
-        x, y = Var("x"), Var("y")
-        n, m = ShapeVar("n", lower=1), ShapeVar("m", lower=1, multiple_of=rng.choice((1, 4)))
-        ctx = Context({x: Range(0, n * m), y: Range(0, m)} if rng.random() < 0.5 else {x: None, y: None})
-        d = rng.choice((n, m, n * m, n * 3, m + 1))
-        c, outer = rng.choice((2, 3, 4)), rng.choice((2, 3, m))
-        base = x * rng.choice((1, 2, n, 4)) + rng.choice((0, 1, 5)) + y * rng.choice((0, 1, d))
-        others = [base * c // d, x, y * m, x * y, n, base // d, (x * c) // d, base // (d * outer) * d]
-        e = base // (d if rng.random() < 0.5 else d * outer) * rng.choice((-c, c, -outer))
-        for other in rng.sample(others, rng.randint(1, 3)):
-            e = e + other * rng.choice((1, -1, 2))
-        form = ctx.frame.known.form(e)
-        regrouped = ctx.frame.known.regroup(form)
-        texts.append(str(regrouped))
-        step = 4 if m.declared()[2] == 4 else 1
-        for point in product(range(-4, 5, 2), range(-3, 4, 3), (1, 2, 3), (step, 3 * step)):
-            values = dict(zip((x, y, n, m), point, strict=True))
-            inside = not ctx.ranges.get(x) or 0 <= point[0] < point[2] * point[3] and 0 <= point[1] < point[3]
-            if inside:
-                assert evaluate(e, values) == evaluate(regrouped.expr(), values), (e, regrouped, values)
-    assert texts[0] == texts[1]
+        self.ranges: dict[Var, Range] = {}
+        self.facts = []
+        axes: list[Expr] = []
+        for name in "ij"[: rng.choice((1, 2))]:
+            size = rng.choice((n, m, n + 1, rng.randrange(2, 9)))
+            axes.append(self._axis(rng, name, size, rng.choice((1, 1, 2))))
+        e = axes[0]
+        for axis in axes[1:]:
+            e = e * rng.choice((m, n, 5)) + axis
+        self.e = rng.choice((e, e, e * m + rng.choice((0, 2)), e // 3, e % 4, axes[0] - axes[-1] * 2, -e))
+
+    def _axis(self, rng: random.Random, name: str, size, depth: int) -> Expr:
+        factor = rng.choice((2, 3, 4, t))
+        inner: Expr = Var(f"{name}{depth}")
+        if depth > 1 and isinstance(factor, int) and rng.random() < 0.6:
+            inner = self._axis(rng, name, factor, 1)
+        else:
+            self.ranges[inner] = Range(0, factor)
+        outer = Var(f"{name}{depth}o")
+        self.ranges[outer] = Range(0, ceildiv(size, factor))
+        total = outer * factor + inner
+        if rng.random() < 0.8:
+            self.facts.append(total < size if rng.random() < 0.9 else total < size - 1)
+        if rng.random() < 0.15:
+            self.facts.append(rng.choice((outer >= 1, total >= 1, total + outer <= size + 3)))
+        return total
+
+
+@pytest.mark.parametrize("first", daily(range(0, 600, 15), 20))
+def test_random_splits_against_enumeration(first: int) -> None:
+    tight = 0
+    for seed in range(first, first + 15):
+        loops = SplitLoops(seed)
+        claims = Claims(world(loops.ranges, loops.facts, [n, m, t]), places=12)
+        claims.values(loops.e, None)
+        tight += claims.bounds(loops.e, None).is_tight
+    assert tight >= 8
+
+
+@pytest.mark.parametrize("seed", daily(range(40), 20))
+def test_one_variable_takes_the_values_of_the_sum_and_no_others(seed: int) -> None:
+    """Strides around the runs below them: of the run's length, shorter, and one and two more, which leave a gap."""
+    rng, replaced, left = random.Random(seed), 0, 0
+    for _ in range(30):
+        inner, outer = rng.choice((2, 3, t, t + 1)), rng.randint(1, 3)
+        stride, sign = inner + rng.choice((-1, 0, 0, 1, 2)), rng.choice((1, -1))
+        ranges = {ii: Range(rng.choice((0, 1, -2)), inner), io: Range(rng.choice((0, -1)), outer)}
+        total: Expr = io * stride * sign + ii
+        if rng.random() < 0.4:
+            ranges[im] = Range(0, 2)
+            total = total + im * (stride * outer + rng.choice((-1, 0, 0, 1)))
+        frame = Context(ranges, assume=[rng.choice((total < n, total >= -n, total <= 4))]).frame
+        roots = (rng.choice((total, total * 2 + 1, -total, total * m, total // 2)),)
+        found = coalesced(frame, roots, ())
+        if found is None:
+            left += 1
+            continue
+        replaced += 1
+        before = world(frame.ranges, frame.conditions, [n, m, t]).values(*roots)
+        after = world(found[0].ranges, found[0].conditions, [n, m, t]).values(*found[1])
+        assert before == after, (ranges, frame.conditions, roots, found)
+    assert replaced >= 6 and left >= 4

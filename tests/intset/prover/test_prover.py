@@ -13,20 +13,9 @@ from typing import Any
 import pytest
 
 import intset
-from intset import (
-    Context,
-    Expr,
-    Fact,
-    Range,
-    ShapeVar,
-    Var,
-    evaluate,
-    maximum,
-    minimum,
-    nonneg,
-    select,
-)
+from intset import Context, Expr, Fact, Range, ShapeVar, Var, evaluate, maximum, minimum, nonneg, select
 from intset.errors import ContradictionWarning
+from intset.linear.canonical import Normalizer
 from intset.testing.contexts import question
 from tests.sweeps import daily
 
@@ -178,8 +167,6 @@ def test_a_choice_of_arms_is_proved_case_by_case(ranges, goal):
 
 
 def test_a_goal_of_many_choices_is_not_split_without_end(monkeypatch):
-    from intset.linear.canonical import Normalizer
-
     narrowings = []
     original = Normalizer.narrowed
     monkeypatch.setattr(Normalizer, "narrowed", lambda self, cond: narrowings.append(cond) or original(self, cond))
@@ -218,7 +205,7 @@ STEPS: dict[str, Callable[[Any, int], Expr]] = {
     "bits": lambda e, q: (e ^ j) + (e & k),
 }
 QUESTIONS: dict[str, Callable[[Context, Expr], Any]] = {
-    "bounds": lambda ctx, e: ctx.bounds(e),
+    "bounds": Context.bounds,
     "value_set": lambda ctx, e: ctx.value_set(e).ends(),
     "prove": lambda ctx, e: ctx.prove(e < 5),
 }

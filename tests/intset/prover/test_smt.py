@@ -46,13 +46,7 @@ from tests.sweeps import daily
 i, j, k = Var("i"), Var("j"), Var("k")
 n, m, p = ShapeVar("n", lower=1), ShapeVar("m", lower=1), ShapeVar("p", lower=1)
 NEVER = truth(False)
-DIVISIONS = {
-    ops.FLOORDIV: floordiv,
-    ops.FLOORMOD: floormod,
-    ops.CEILDIV: ceildiv,
-    ops.TRUNCDIV: truncdiv,
-    ops.TRUNCMOD: truncmod,
-}
+DIVISIONS = dict(zip(ops.DIVISIONS, (floordiv, floormod, ceildiv, truncdiv, truncmod), strict=True))
 
 
 @pytest.fixture(scope="module")

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import intset
 from bound import infer_bound, te
 from bound.itervar import IterVar
 from intset import (
@@ -37,18 +38,15 @@ N, M = ShapeVar("N"), ShapeVar("M")
 
 def is_machine(e: Any, size: Any, axis: Any) -> bool:
     """Whether the remainder and the quotient, bare and in a fresh context, are C's own."""
+    plain = size.args[1] if size.args else size
+    found = [(lower_division(f(e, size), ctx), f) for f in (floormod, floordiv) for ctx in (None, Context())]
     return all(
-        lower_division(divide(e, size), ctx).expr.op.name == name
-        and lower_division(divide(e, size), ctx).expr.args[0] is axis
-        and lower_division(divide(e, size), ctx).expr.args[1].op.name == "var"
-        and lower_division(divide(e, size), ctx).requires in ((), (size.ne(0),), (lower_size(size).ne(0),))
-        for divide, name in ((floormod, "truncmod"), (floordiv, "truncdiv"))
-        for ctx in (None, Context())
+        lowered.expr.op.name == {floormod: "truncmod", floordiv: "truncdiv"}[f]
+        and lowered.expr.args[0] is axis
+        and lowered.expr.args[1].op.name == "var"
+        and lowered.requires in ((), (size.ne(0),), (plain.ne(0),))
+        for lowered, f in found
     )
-
-
-def lower_size(size: Any) -> Any:
-    return size.args[1] if size.args else size
 
 
 def axis_over(size: Any) -> IterVar:
@@ -74,10 +72,15 @@ def test_way_3_alone() -> None:
         assert is_machine(axis, size, axis)
 
 
+def flatten(n: Any, more: int = 0) -> tuple[Any, Any]:
+    """The flatten of an n by n array, and the array."""
+    a = te.placeholder((n, n), name="A")
+    return a, te.compute((n * n,), lambda i: a[i % n, i // n] + more if more else a[i % n, i // n], name="B")
+
+
 def test_way_4_alone() -> None:
     n = te.var("n")
-    a = te.placeholder((n, n), name="A")
-    b = te.compute((n * n,), lambda i: a[i % n, i // n], name="B")
+    a, b = flatten(n)
     assert is_machine(b.op.axis[0], n, b.op.axis[0])
     assert pickle.loads(pickle.dumps(b.op.axis[0])).sizes == (n,)
     read = te.compute((64,), lambda i: a[i % n, i], name="B")  # the shape of a tensor that is read counts
@@ -92,9 +95,7 @@ def test_way_4_alone() -> None:
 
 
 def test_way_1_needs_the_whole_function() -> None:
-    n = te.var("n")
-    a = te.placeholder((n, n), name="A")
-    b = te.compute((n * n,), lambda i: a[i % n, i // n], name="B")
+    a, b = flatten(n := te.var("n"))
     f = lower(te.create_schedule(b.op), [a, b])
     order = [stmt for stmt in statements(f.body) if isinstance(stmt, (Assert, For))]
     assert any(isinstance(stmt, Assert) and stmt.cond is (n >= 0) for stmt in order)
@@ -157,8 +158,7 @@ def test_an_extent_that_is_read_from_a_shape_is_wrapped_once() -> None:
 
 def test_loops_that_a_schedule_makes_know_the_sizes() -> None:
     n = te.var("n")
-    a = te.placeholder((n, n), name="A")
-    b = te.compute((n * n,), lambda i: a[i % n, i // n] + 1, name="B")
+    _, b = flatten(n, 1)
     k = te.reduce_axis((0, n), "k")
     c = te.compute((n,), lambda i: te.sum(b[i * n + k], axis=k), name="C")
     s = te.create_schedule(c.op)
@@ -273,8 +273,6 @@ def test_nothing_is_proposed_that_does_not_suffice() -> None:
 
 def test_the_ways_that_are_proposed_work() -> None:
     """Each text is run: with the fact stated that way, the goal is proved."""
-    import intset
-
     for fact in (x >= 0, x >= 3, x <= 9, (x % 8).eq(0)):
         ways = ways_to_state(fact)
         names = {**vars(intset), "x": x}

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import itertools
 import random
+import subprocess
+import sys
 from itertools import product
 from typing import Any
 
@@ -13,10 +15,13 @@ import intset
 from intset import (
     COST,
     Context,
+    Expr,
     InputError,
     Range,
     ShapeVar,
     Var,
+    cast,
+    const,
     cost,
     evaluate,
     maximum,
@@ -25,16 +30,18 @@ from intset import (
     truncdiv,
     truncmod,
 )
-from intset.expr.node import Cond, Expr
+from intset.expr.node import Cond, truth
 from intset.linear.form import constant
 from intset.linear.signs import is_refuted
 from intset.simplify import Pricing, choices, engine
 from intset.simplify.engine import SIMPLIFY_STEPS, Simplifier, run
+from lowering import lower_division
+from tests import ROOT
 from tests.intset.oracle import simplified
-from tests.strategies.contexts import EVERY, Drawn
+from tests.strategies.contexts import EVERY, Drawn, Expressions
 from tests.sweeps import daily
 
-x, y, z, o = (Var(name) for name in "xyzo")
+w, x, y, z, o = (Var(name) for name in "wxyzo")
 n = ShapeVar("n", lower=1)
 i = Var("i")
 FREE = Context({i: Range(0, n * n)})
@@ -144,7 +151,9 @@ def test_weights_are_read_only() -> None:
 @pytest.mark.filterwarnings("ignore::intset.ContradictionWarning")
 @pytest.mark.parametrize("seed", daily(range(20_000), 200))
 def test_random(seed: int) -> None:
-    drawn = Drawn(seed, f"{EVERY} loads", variables=3, depth=3, facts=25, shared=15)
+    drawn = Drawn(
+        seed, f"{EVERY} loads", "box box sized", variables=3, sizes=1, depth=3, facts=25, shared=seed % 3 * 20
+    )
     for e in (drawn.exprs[0], drawn.goals[-1]):
         new = simplified(e, drawn.ctx, itertools.islice(drawn.points(), 60))
         assert drawn.ctx.simplify(new) is new
@@ -187,27 +196,14 @@ def test_forms_that_outgrow_a_comparison_are_not_searched() -> None:
 RANGES = {x: Range(0, 5), y: Range(0, 4), z: Range(-2, 5)}
 
 
-def drawn(rng: random.Random) -> Cond:
-    def term() -> Expr:
-        a, b = rng.choice((x, y, z)), rng.choice((x, y, z))
-        kind = rng.randrange(6)
-        if kind < 2:
-            return a * rng.choice((1, 2, 3)) + b
-        if kind < 4:
-            return (a + rng.randint(0, 3)) // 2 if kind == 2 else minimum(a, maximum(b, 1))
-        return select(a < b, a, b - 1) if kind == 4 else a + b % 3
-
-    cond = term() <= term() + rng.randint(-1, 3)
-    for _ in range(rng.randint(2, 5)):
-        other = term() < term() + rng.randint(-1, 3)
-        cond = cond & other if rng.random() < 0.6 else cond | other
-    return cond
-
-
 @pytest.mark.parametrize("seed", daily(range(60), 4))
 def test_a_simplification_keeps_to_its_comparisons(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """However few they are, the result is equal and no dearer; with enough, it is that without a limit."""
-    cond = drawn(random.Random(seed))
+    parts = Expressions(random.Random(seed), (x, y, z), "sums quotients choices")
+    cond = parts.integer(2) <= parts.integer(2)
+    for _ in range(4):
+        other = parts.integer(2) < parts.integer(2)
+        cond = parts.rng.choice((cond & other, cond | other))
     known = Context(RANGES).frame.known
     examined = [0]
     sign = choices.OrderDecider._is_nonneg
@@ -227,3 +223,223 @@ def test_a_simplification_keeps_to_its_comparisons(seed: int, monkeypatch: pytes
             values = dict(zip((x, y, z), point, strict=True))
             assert evaluate(new, values) == evaluate(cond, values), (cond, new, values)
     assert results[100_000] is results[None] and examined[0] > 0
+
+
+WINDOWS = {1: range(-13, 14), 2: range(-7, 8), 3: range(-3, 4), 4: (-2, 0, 1, 2)}
+
+JUNCTIONS: list[Any] = [
+    # dropped or reordered parts may guard the parts between
+    (x < z) & (x < y) & (x // y > -9) & (y < z), (x < z) & (x // y > -9) & (x < y) & (y < z),
+    (x < 3) & (x // y > -9) & (x < 2), (x >= 3) | (x // y > 9) | (x >= 2),
+    ((x < y) | (x < z)) & (y > 0) & ((x < y) | (z // y > 2)), (x >= 0) & (x < 3) & (6 // x > 2),
+    # digits
+    (x // 4).eq(y) & (z < 2) & (x % 4).eq(w), (x // 3).eq(y) & (x % 3).eq(z), (x // 4).ne(y // 4) & ((x - y) % 4).ne(0),
+    (x // 4).eq(y // 4) & ((x - y) % 4).eq(0), (x // 4).eq(y // 4) & ((x - y) % 4).eq(1),
+    (x // 4).eq(y // 4) & ((x + y) % 4).eq(0), (x // 4).eq(y // 4) & ((x - y) % 3).eq(0),
+    # remainders
+    (x % 6).eq(1) | (x % 6).eq(2), (x % 6).eq(1) | (x % 6).eq(4), (x % 4).eq(1) & (x % 6).eq(2),
+    (x % 4).eq(1) & (x % 6).eq(3), (x % 4).ne(1) | (x % 6).ne(5), ((x * 3 + 5) % 2) < 1, ((x * 3 + 4) % 2) < 1,
+    ((x * 3 + y + 4) % 2) >= 1, *(((x + k) % 3).eq(r) for k in (1, 2) for r in (0, 2)), ((x * 2 + y + 1) % 5).ne(3),
+    # choices that are compared
+    *(
+        cond
+        for choice in (minimum(x, 3), maximum(x, 3), select(x < 0, 9, y), select(x < 0, y, 9), select(x < 0, -9, y))
+        for k in (2, 5)
+        for cond in (choice < k, choice >= k, k < choice, k >= choice)
+    ),
+]  # fmt: skip
+CHOICES: list[Any] = [
+    select(x.eq(0), 0, x * (y // z)), select((x * 2).eq(y), x * 3, z), select(x.eq(x // 2 + y), x, z),
+    select(x.ne(y + 1), x * 2, y * 2),
+    *(
+        select(cond, x * k + d, y * k)
+        for a in (0, 1)
+        for cond in (x < y + a, x <= y + a, x > y + a, x >= y + a)
+        for k in (1, -2)
+        for d in (-1, 0, 1, 2)
+    ),
+]  # fmt: skip
+INTEGERS: list[Any] = [
+    # quotients and remainders
+    x % 6 - x % 6 // 4 * 4, x % 6 - x % 6 // 3 * 3, x % -6 - x % -6 // 3 * 3, -4 - x % -3,
+    *(k - x % 4 for k in (2, 3, 4)), *(x % 4 - k for k in (2, 3)), truncdiv(x, 3) - x // 3, x - truncdiv(x, 3) * 3,
+    truncmod(x, 3) + x // 3 * 3, x % 2 + (x + 2) % 2, x % 2 + (x + y + 1) % 2, x % 2 + (x * 3 + 1) % 2,
+    (x + 1) // 3 - x // 4, (x + 5) // 3 - x // 3, x // 3 + (x + 4) // 3 + (x + 2) // 3,
+    x // 3 + (x + 3) // 3 + (x + 2) // 3, x - (x + 2) // 2, x - (x + 1) // 2, x // 3 * y + x % 3, 4 - (x + 1) // 3,
+    # bounds
+    minimum(x * -2, y * 2), minimum(x * -2, y * -2), maximum(x, 1 - x), minimum(x, -x), maximum(x - y, y - x),
+    minimum(x * 2 + 1, y * 2), minimum(minimum(x + 1, z), y + 1), minimum(minimum(x, z) + 1, x),
+    maximum(minimum(x, z) * -1, -x),
+    # sums of choices
+    minimum(x, y) * 2 + maximum(x, y), minimum(x, y) + maximum(x, z), maximum(x, y) - minimum(x, y),
+    minimum(x, y) - maximum(x, y), minimum(x, y) + maximum(3 - x, 3 - y), minimum(x, y) + maximum(3 - x, 4 - y),
+    minimum(x, y) + minimum(-x, -y), minimum(minimum(x, y), z) + maximum(-x, -y), abs(x - y) + minimum(x, z),
+    abs(x - y) + minimum(x, y), abs(x - y) - maximum(x, y) * 2, minimum(minimum(x + z, y), 3) - z,
+    minimum(minimum(x - z, y), 3) - z, z - minimum(x + z, y) * 2, select(x < y, z, 1) + select(x >= y, 2, z),
+    select(x < y, z, 1) + select(x <= y, 2, z), select(x < 0, y + 1, z) * -2 + y * 2,
+    # factors
+    minimum(x, y) // -2, minimum(x, y) // 2, (x * 4 + 3) // 6, (x * 2 - 3) // 4, (x * 7 + y * 5 + 9) % 4,
+    (x * z) // (y * z), (x * z) % (y * z), (x * 6) // -4, (x * 6) % -4, x * z // -z, x * z % z,
+    # bits
+    (x * 4 + y) & 3, (x * 4 + y) & 4, (x * 4 + y) & -2, (x * 4 + 6) & 2, cast(cast(x, 4), 3), cast(cast(x, 3), 4),
+    cast(x, 3) + cast(x, 5),
+]  # fmt: skip
+IN_RANGES: list[tuple[Any, dict[Any, Range]]] = [
+    ((x * y + x * z).eq(1), {x: Range(1, 4)}), (x * y + x * z > 0, {x: Range(1, 4)}),
+    (x * y + x * z > 0, {x: Range(0, 4)}), (x * y + x * z >= 0, {x: Range(-4, 4)}), (x * 5 + y < z, {y: Range(0, 5)}),
+    (x * 5 + y < 15, {y: Range(0, 6)}), ((x * 5 + y).eq(z * 5 + 3), {y: Range(0, 5)}),
+    ((x * 5 + y).eq(z * 5 + 3), {y: Range(0, 9)}), (x + y > 0, {x: Range(-2, 3), y: Range(-1, 2)}),
+    (x.ne(y), {x: Range(0, 4), y: Range(3, 4)}), (x - x // y * y, {y: Range(1, 5)}),
+    (minimum(x // y * y, x), {y: Range(1, 5)}), (minimum(x // y * y, x), {y: Range(-5, 5)}),
+    (maximum(x // y, 0), {x: Range(0, 9), y: Range(-3, 9)}),
+]  # fmt: skip
+
+
+def keeps_its_values(e: Any, ranges: dict[Any, Range]) -> None:
+    names = e.free_vars()
+    spans = [range(r.ends[0], r.ends[1] + 1) if (r := ranges.get(v)) else WINDOWS[len(names)] for v in names]
+    simplified(e, Context(ranges), (dict(zip(names, row, strict=True)) for row in product(*spans)))
+
+
+@pytest.mark.parametrize("cases", [JUNCTIONS, CHOICES, INTEGERS], ids=["junctions", "choices", "integers"])
+def test_what_a_rule_almost_fits_keeps_its_values(cases: list[Any]) -> None:
+    for e in cases:
+        keeps_its_values(e, {})
+
+
+def test_what_a_rule_almost_fits_in_ranges_keeps_its_values() -> None:
+    for e, ranges in IN_RANGES:
+        keeps_its_values(e, ranges)
+
+
+ROWS = [
+    row
+    for row in (ROOT / "benchmarks" / "data" / "simplifier_pairs.txt").read_text(encoding="utf-8").splitlines()
+    if row and not row.startswith("#")
+]
+
+
+def pair(row: str) -> tuple[Any, Any, list[Any]]:
+    """(expression, a form that a reader would write, facts)."""
+    names: dict[str, Any] = {name: getattr(intset, name) for name in intset.__all__}
+    names |= {v: Var(v) for v in "xyzwumn"} | {"true": truth(True), "false": truth(False)}
+    e, expected, *facts = (eval(part, names) for part in row.split(";"))
+    given = facts[0] if facts else ()
+    return (
+        e,
+        const(expected) if isinstance(expected, int) else expected,
+        list(given) if isinstance(given, tuple) else [given],
+    )
+
+
+def operations(e: Any) -> int:
+    return Pricing().price(e)[1]
+
+
+def test_there_are_hundreds() -> None:
+    assert len(ROWS) > 2_000
+
+
+@pytest.mark.parametrize("row", daily(ROWS, 6))
+def test_no_longer_than_a_reader_would_write(row: str) -> None:
+    e, expected, facts = pair(row)
+    ctx = Context(assume=facts)
+    new = ctx.simplify(e)
+    assert operations(new) <= min(operations(e), operations(expected))
+    assert ctx.simplify(new) is new
+
+
+@pytest.mark.parametrize("row", daily(ROWS, 40))
+def test_every_step_is_proved(row: str) -> None:
+    e, _, facts = pair(row)
+    ctx = Context(assume=facts)
+    why = ctx.simplify(e, steps=True)
+    assert why.expr is ctx.simplify(e)
+    assert bool(why.steps) is (why.expr is not e)
+    for step in why.steps:
+        assert step.proof and step.proof.certificate().check()
+        assert step.before is not step.after
+
+
+def test_a_step_names_its_divisor() -> None:
+    x, y = Var("x"), Var("y")
+    why = Context().simplify((x * y) // y, steps=True)
+    assert why.expr is x
+    assert why.requires == (y.ne(0),)
+
+
+@pytest.mark.parametrize("row", ["(x*y + z)%y", "(x*z)%(y*z)", "truncmod(x*z, y*z)", "(x*y + x*z)//(y + z)"])
+def test_steps_through_symbolic_remainders(row: str) -> None:
+    e, _, _ = pair(f"{row} ; 0")
+    why = Context().simplify(e, steps=True)
+    assert why.expr is Context().simplify(e) is not e
+    for step in why.steps:
+        assert step.proof and step.proof.certificate().check()
+
+
+SEEDS = range(240)
+STRUCTURAL = ("interval", "stride", "modular")
+
+
+def known(seed: int) -> tuple[Context, list[Cond], list[Expr]]:
+    """A drawn context, conditions, and quotients and remainders."""
+    drawn = Drawn(f"known {seed}", "sums multiples quotients choices", "box sized", sizes=2, facts=60, exprs=3, depth=1)
+    conditions = [*drawn.goals[:-1], *(drawn.expressions.condition(0) for _ in range(2))]
+    return drawn.ctx, conditions, [drawn.rng.choice((e // 4, e % 4, e // 8, e % 2)) for e in drawn.exprs]
+
+
+@pytest.mark.filterwarnings("ignore::intset.errors.ContradictionWarning")
+def test_what_the_linear_tier_decides_simplify_writes():
+    decided, missed = 0, []
+    for seed in SEEDS:
+        ctx, conditions, _ = known(seed)
+        if ctx.contradiction or ctx.frame.known.empty:
+            continue
+        for cond in conditions:
+            with intset.using(tiers=("linear",)):
+                value = "True" if ctx.prove(cond) else "False" if ctx.prove(~cond) else None
+            if value is not None:
+                decided += 1
+                if str(ctx.simplify(cond)) != value:
+                    missed.append((seed, cond, value))
+    assert decided > 200
+    assert len(missed) <= decided // 100, missed
+
+
+@pytest.mark.filterwarnings("ignore::intset.errors.ContradictionWarning")
+def test_what_the_tables_give_as_one_value_is_that_number():
+    decided, missed = 0, []
+    for seed in SEEDS:
+        ctx, _, quotients = known(seed)
+        if ctx.contradiction or ctx.frame.known.empty:
+            continue
+        for e in quotients:
+            values = set()
+            for domain in STRUCTURAL:
+                low, high = ctx.bounds(e, domain=domain)
+                if isinstance(low, Expr) and low is high and low.is_const:
+                    values.add(int(low))
+            if values:
+                (value,) = values
+                decided += 1
+                found = ctx.simplify(e), lower_division(e, ctx).expr
+                if any(answer is not const(value) for answer in found):
+                    missed.append((seed, e, value, *found))
+    assert decided > 30
+    assert len(missed) <= decided // 20, missed
+
+
+def test_no_library_answers_for_them() -> None:
+    code = (
+        "import sys, warnings; warnings.simplefilter('ignore')\n"
+        "from lowering import lower_division\n"
+        "from tests.strategies.contexts import Drawn\n"
+        "for seed in range(40):\n"
+        "    drawn = Drawn(seed, 'sums multiples quotients choices', 'box sized', sizes=2, facts=60, exprs=3)\n"
+        "    ctx = drawn.ctx\n"
+        "    for e in (*drawn.exprs, *drawn.goals): ctx.simplify(e)\n"
+        "    for e in drawn.exprs: lower_division(e // 4, ctx)\n"
+        "print([name for name in ('islpy', 'z3') if name in sys.modules])\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
+    assert done.stdout.strip() == "[]"

@@ -1,0 +1,35 @@
+"""Tests of refusals, from tables of calls."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import pytest
+
+from intset import InputError
+
+Call = Callable[[], object]
+
+
+def refused(calls: Mapping[str, Call], *errors: type[Exception]) -> Callable[[str], None]:
+    """A test of each call by its name: an error in one line, an `InputError` unless others are named."""
+
+    @pytest.mark.parametrize("name", calls)
+    def test(name: str) -> None:
+        with pytest.raises(errors or InputError) as error:
+            calls[name]()
+        assert str(error.value) and "\n" not in str(error.value)
+
+    return test
+
+
+def refused_with_words(rows: Sequence[tuple[str, Call]], *errors: type[Exception]) -> Callable[[str, Call], None]:
+    """A test of each call: its error has these words, and is an `InputError` unless others are named."""
+
+    @pytest.mark.parametrize(("words", "call"), rows)
+    def test(words: str, call: Call) -> None:
+        with pytest.raises(errors or InputError) as error:
+            call()
+        assert words in str(error.value) and "\n" not in str(error.value)
+
+    return test
