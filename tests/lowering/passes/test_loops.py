@@ -1,4 +1,4 @@
-"""Loops without divisions: strength reduction, hoisting and loops over digits, with numpy's values."""
+"""Loops in pieces, over digits, without divisions, in parallel: every form computes what the nest computes."""
 
 from __future__ import annotations
 
@@ -10,13 +10,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bound import te
-from intset import Range, ShapeVar, Var, evaluate
+from bound import te, tir
+from bound.errors import ScheduleError
+from intset import Range, ShapeVar, Var, const, evaluate, maximum, minimum, select
 from intset.expr import ops
 from intset.expr.dag import postorder
+from intset.expr.node import Expr
 from lowering import (
     CheckError,
-    Function,
     lower,
     lower_division,
     lower_divisions,
@@ -26,11 +27,188 @@ from lowering import (
     strength_reduce,
     to_c,
 )
-from lowering.nest.ir import Assert, Carry, For, If, Let, Store, seq
+from lowering.nest.ir import Assert, Carry, For, Function, If, Let, Seq, Store, seq
 from lowering.nest.walk import operands, statements
+from lowering.passes.estimates import Loops
+from lowering.passes.loops import fusion
+from lowering.passes.loops import index_set_splitting as partition
+from lowering.passes.loops.fusion import races
+from lowering.passes.loops.index_set_splitting import partition_loops
 from lowering.passes.loops.interchange import run_over_digits
+from lowering.passes.simplify import DecidingNodes, decided, folded
+from lowering.passes.stores.placement import accumulate
 from tests.lowering.lowered import check, check_c, check_run
 from tests.sweeps import daily
+
+
+def comparisons(f: Function) -> int:
+    """The comparisons in a nest."""
+    found = 0
+    for stmt in statements(f.body):
+        for operand in () if isinstance(stmt, Assert) else operands(stmt):
+            stack: list[Any] = [operand]
+            while stack:
+                node = stack.pop()
+                found += node.op in ops.COMPARISONS or str(node.op) in ("<", "<=", ">", ">=")
+                stack.extend(node.args)
+    return found
+
+
+@pytest.mark.parametrize("ends", [("2", "5"), ("1", "A[0]")])
+def test_a_nest_with_nothing_to_decide_is_itself(ends: tuple[str, str]) -> None:
+    low, extent = ends
+    lines = ["def F(A: int32[9], B: int32[99]):", f"for i in [{low}, {extent}):", "    for j in [0, 4):"]
+    lines += ["        B[i * 4 + j] = select(A[j] < 3, 1, A[i])"]
+    f = parse_nest("\n    ".join(lines))
+    assert partition_loops(f).body is f.body
+
+
+def padded(n: Any, kind: str = "") -> Any:
+    a = te.placeholder((n, n), name="A")
+    b = te.compute(
+        (n + 2, n + 4),
+        lambda y, x: tir.if_then_else(tir.all(y >= 1, y < n + 1, x >= 2, x < n + 2), a[y - 1, x - 2], 0.0),
+        name="B",
+    )
+    s = te.create_schedule(b.op)
+    if kind:
+        getattr(s[b], kind)(b.op.axis[0 if kind == "parallel" else 1])
+    return s
+
+
+@pytest.mark.parametrize("kind", ["", "vectorize", "parallel"])
+def test_the_interior_of_a_padded_image_has_no_condition(kind: str) -> None:
+    for n in (20, te.size_var("n")):
+        f = partition_loops(lower(padded(n, kind)))
+        assert comparisons(f) == (2 if kind == "parallel" else 0), f
+        given = np.arange(49, dtype="float32").reshape(7, 7) + 1
+        if not isinstance(n, int):
+            assert (run(f, {"A": given})["B"] == np.pad(given, ((1, 1), (2, 2)))).all()
+            assert run(f, {"A": np.zeros((0, 0), "float32")})["B"].shape == (2, 4)
+
+
+def test_what_a_variable_is_not_is_decided_by_what_it_is_between() -> None:
+    i = Var("i")
+    loops = Loops().inside(i, (const(1),), (const(7),))
+    assert [loops.decided(i.ne(k)) for k in (0, 1, 4, 7, 8)] == [True, None, None, None, True]
+    assert loops.decided((i * 0).ne(0)) is False
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_a_nest_decides_what_its_ends_alone_decide(seed: int) -> None:
+    """Remembered answers about surrounding loops and operands change no answer."""
+    draw = random.Random(seed)
+    variables = [Var(f"v{k}") for k in range(5)]
+
+    def expression(among: list[Var], depth: int = 2) -> Expr:
+        if depth == 0 or not among or draw.random() < 0.2:
+            return draw.choice([*among, const(draw.randint(-4, 9))])
+        a, b = expression(among, depth - 1), expression(among, depth - 1)
+        return draw.choice([a + b, a - b, a * draw.randint(-3, 3), minimum(a, b), maximum(a, b)])
+
+    loops = Loops()
+    conditions = [expression(variables) <= expression(variables) for _ in range(12)]
+    chosen = [select(c, expression(variables), expression(variables, 1)) for c in conditions]
+    operands_ = [*chosen, *(minimum(e, expression(variables)) for e in chosen)]
+    deciding = DecidingNodes()
+    for k, var in enumerate(variables):
+        low, end = expression(variables[:k]), expression(variables[:k])
+        loops = loops.inside(var, (low,), (end, low + draw.randint(0, 6))[: draw.randint(1, 2)])
+        alone = Loops(loops.ends)
+        for c in (*conditions, *(variables[k] >= low + d for d in (-1, 0, 1))):
+            assert loops.decided(c) is alone.decided(c)
+        for e in operands_:
+            if loops.is_settled(e, deciding.asked):
+                assert folded(e, alone.decided) is e
+            elif folded(e, loops.decided) is e:
+                loops.settle(e)
+
+
+@pytest.mark.parametrize(("m", "text"), [(1, "n < 3"), (2, "(n < 3) | (k < 5)")])
+def test_a_condition_loses_what_a_constant_decides(m: int, text: str) -> None:
+    n, k, size = Var("n"), Var("k"), Var("m")
+    cond = (n < 3) & (size < 3) | (k < 5) & (size >= 2)
+    assert str(decided(cond.substitute({size: const(m)}))) == text
+
+
+def minima(f: Function) -> int:
+    found = [e for s in statements(f.body) if not isinstance(s, Assert) for e in operands(s)]
+    return sum(str(e).count("minimum") + str(e).count("maximum") for e in found)
+
+
+def test_short_loops_of_whole_tiles_have_a_constant_length() -> None:
+    """Parts of a vector that are too many, a ragged tile of a matrix, and an index that is kept inside."""
+    a = te.placeholder((100,), name="A")
+    b = te.compute((100,), lambda i: a[i] + 1.0, name="B")
+    s = te.create_schedule(b.op)
+    s[b].split(b.op.axis[0], nparts=40)
+    assert (
+        f"{partition_loops(lower(s, nests='ends'))}\n"
+        == """\
+def B(A: float32[100], B: float32[100]):
+    for i.outer in [0, 33):
+        for i.inner in [0, 3):
+            B[i.outer * 3 + i.inner] = A[i.outer * 3 + i.inner] + 1.0
+    B[33 * 3 + 0] = A[33 * 3 + 0] + 1.0
+"""
+    )
+    n = te.size_var("n")
+    a = te.placeholder((n, 37), name="A")
+    c = te.compute((n, 37), lambda i, j: a[te.max(te.min(i - 2, n - 1), 0), j], name="C")
+    s = te.create_schedule(c.op)
+    s[c].tile(*c.op.axis, 4, 8)
+    f = lower(s)
+    inner = [s for s in statements(partition_loops(f).body) if isinstance(s, For) and "inner" in s.var.name]
+    assert {(s.var.name, str(s.range.extent)) for s in inner} >= {("i.inner", "4"), ("j.inner", "8")}
+    given = {"A": np.arange(11 * 37, dtype="float32").reshape(11, 37)}
+    np.testing.assert_array_equal(run(partition_loops(f), given)["C"], run(f, given)["C"])
+    g = partition_loops(lower(te.create_schedule(c.op)))
+    assert minima(g) <= 4, g  # in the ends of the pieces alone
+
+
+def test_code_grows_within_a_budget() -> None:
+    a = te.placeholder((64,), name="A")
+
+    def at(*axes: Any) -> Any:
+        value: Any = 0.0
+        for k, axis in enumerate(axes):
+            for c in range(3):
+                value = value + tir.if_then_else(axis >= c + k, a[axis], 1.0)
+        return value
+
+    s = te.create_schedule(te.compute((9, 9, 9, 9), at, name="B").op)
+    f = lower(s)
+    parted = partition_loops(f)
+    before, after = (sum(not isinstance(s, Seq) for s in statements(g.body)) for g in (f, parted))
+    most = sum(max(partition.FEWEST, times * before) for times in (partition.TIMES, partition.INNERMOST))
+    assert before < after <= before + most
+    given = {"A": np.arange(64, dtype="float32")}
+    np.testing.assert_array_equal(run(parted, given)["B"], run(f, given)["B"])
+
+
+def test_a_sum_stays_in_a_variable_only_while_nothing_else_reads_its_element() -> None:
+    text = """\
+def F(A: float32[8, 4], B: float32[8], C: float32[8]):
+    for i in [0, 8):
+        B[i] = 0.0
+        for k in [0, 4):
+            B[i] = B[i] + A[i, k]
+        C[i] = {0}
+        B[i] = B[i] * 2.0
+"""
+    given = {"A": np.arange(32, dtype="float32").reshape(8, 4), "C": np.ones(8, "float32"), "B": np.ones(8, "float32")}
+    for read, loads in (("B[i]", 1), ("B[7 - i]", 2), ("1.0", 1)):
+        f = parse_nest(text.format(read))
+        g = accumulate(f)
+        assert sum(isinstance(stmt, For) for stmt in statements(g.body)) == 2
+        stores = [repr(stmt) for stmt in statements(g.body) if repr(stmt).startswith("B[")]
+        assert len(stores) == loads, g
+        for name, expected in run(f, given).items():
+            np.testing.assert_array_equal(run(g, given)[name], expected)
+
+
+# -- loops without divisions ---------------------------------------------------------------------------------------
+
 
 n, m, p = te.size_var("n"), te.size_var("m"), te.size_var("p")
 
@@ -270,3 +448,83 @@ def test_random_digits() -> None:
         A = rng.sample(range(1000), 80)
         given = {"A": np.array(A, "int32")}
         assert (run(f, given)["B"] == run(run_over_digits(f), given)["B"]).all(), f
+
+
+# -- parallel loops whose iterations touch one element -------------------------------------------------------------
+
+
+def scan(parallel_over_time: bool) -> Any:
+    x, state = te.placeholder((8, 4), name="X"), te.placeholder((8, 4), name="state")
+    first = te.compute((1, 4), lambda _, i: x[0, i], name="first")
+    following = te.compute((8, 4), lambda t, i: state[t - 1, i] + x[t, i], name="following")
+    result = te.scan(first, following, state, inputs=[x], name="result")
+    s = te.create_schedule(result.op)
+    if parallel_over_time:
+        s[result].parallel(result.op.scan_axis)
+    else:
+        s[following].parallel(following.op.axis[1])
+    return s
+
+
+def test_a_scan_over_time_is_not_parallel() -> None:
+    with pytest.raises(ScheduleError, match=r"stage result: iterations of result.idx run in parallel, but .* result\["):
+        lower(scan(True))
+    assert "parallel" in str(lower(scan(False)))
+
+
+def test_elements_chosen_by_data_are_the_word_of_the_user() -> None:
+    at = te.placeholder((8,), "int32", name="at", value_range=(0, 15))
+    a = te.placeholder((16,), name="A")
+    b = te.compute((8,), lambda i: a[at[i]], name="B")
+    s = te.create_schedule(b.op)
+    s[b].parallel(b.op.axis[0])
+    assert "parallel" in str(lower(s))
+    scattered = "def f(at: int32[8], B: float32[16]):\n    for i in [0, 8) parallel:\n        B[at[i]] = 1.0\n"
+    assert not list(races(parse_nest(scattered)))
+
+
+@pytest.mark.parametrize("seed", daily(range(300), 10))
+def test_random_loops_against_their_elements(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is refused is refused for two iterations that meet; what is not has none. Also without the first answer."""
+    rng = random.Random(seed)
+    n, m = rng.randint(1, 6), rng.randint(1, 4)
+
+    def index(*names: str) -> str:
+        terms = [f"{rng.choice((0, 0, 1, 1, 1, 2, m, -1))} * {name}" for name in names]
+        text = " + ".join((*terms, str(rng.randint(10, 14))))
+        return rng.choice((text, text, f"({text}) // 2", f"({text}) % 5", f"min({text}, 13)"))
+
+    store, load = (tuple(index("i", "j", "o") for _ in range(2)) for _ in range(2))
+    guard = rng.choice(("", f"if j < {rng.randint(0, 3)}:", f"if i + j >= {rng.randint(0, 3)}:"))
+    pad = "            " + ("    " if guard else "")
+    lines = ["def F(A: float32[64, 64]):", "    for o in [0, 2):", f"        for i in [0, {n}) parallel:"]
+    lines += [f"            for j in [0, {rng.choice((str(m), 'i + 1', f'min({m}, {n} - i)'))}):"]
+    lines += [f"                {guard}"] if guard else []
+    lines.append(f"    {pad}A[{', '.join(store)}] = A[{', '.join(load)}] + 1.0")
+    f = parse_nest("\n".join(lines) + "\n")
+
+    def value(text: str, i: int, j: int, o: int) -> int:
+        return int(eval(text, {"i": i, "j": j, "o": o, "min": min}))
+
+    end = lines[3].split("[0, ")[1][:-2]
+    met: set[Any] = set()
+    for o in range(2):
+        stores: dict[Any, set[int]] = {}
+        touches: dict[Any, set[int]] = {}
+        for i in range(n):
+            for j in range(value(end, i, 0, o)):
+                if guard and not value(guard[3:-1], i, j, o):
+                    continue
+                at, read = (tuple(value(e, i, j, o) for e in place) for place in (store, load))
+                stores.setdefault(at, set()).add(i)
+                touches.setdefault(at, set()).add(i)
+                touches.setdefault(read, set()).add(i)
+        met |= {(p, a, b) for p, who in stores.items() for a in who for b in touches[p] if a != b}
+    for _ in range(2):
+        found = list(races(f))
+        assert len(found) == bool(met), f
+        for race in found:
+            if race.element is not None and race.iterations is not None:
+                a, b = race.iterations
+                assert {(race.element, a, b), (race.element, b, a)} & met
+        monkeypatch.setattr(fusion, "_is_apart", lambda loop: False)
