@@ -1,4 +1,6 @@
-"""TVM's scripts run after `install()` unchanged, and with another import line; operators equal numpy."""
+"""TVM's scripts run after `install()` unchanged, and with another import line; hybrid scripts, operators."""
+
+# ruff: noqa: F821  # names such as `output_tensor` belong to the language of hybrid scripts
 
 from __future__ import annotations
 
@@ -20,11 +22,12 @@ from examples.operators import FAMILIES, OPERATORS
 from intset import InputError
 from lowering import run, to_c
 from lowering.nest.ir import Function
-from lowering.tvm import tir
+from lowering.tvm import te, tir
 from lowering.tvm.outside import INSTEAD, NOT_HERE, TvmFinder, install
 from lowering.tvm.runtime import PACKED
 from tests.compilers import need_compiler
 from tests.lowering.lowered import run_sanitized
+from tests.lowering.tvm_scripts.calls import equal_in_both
 
 TEXT = Path(__file__).with_name("scripts.txt").read_text(encoding="utf-8")
 NAMES = [line[4:].partition("(")[0] for line in TEXT.splitlines() if line.startswith("def ") and line.endswith("():")]
@@ -173,3 +176,113 @@ def test_an_operator_under_the_sanitizers_equals_numpy(name: str, schedule: str)
     need_compiler()
     f, given, expected = problem(name, schedule)
     close(run_sanitized(f, to_c(f), given, expected, {}), expected)
+
+
+# -- hybrid scripts ------------------------------------------------------------------------------------------------
+
+
+ON = True
+TABLE = [[1, 2], [3, 4]]
+X: Any = np.array([3, -1, 4, 1, -5, 9, 2, -6], "float32")
+
+
+@te.hybrid.script
+def both(x):
+    p = output_tensor((8,), "float32")
+    q = output_tensor((8,), "float32")
+    for i in range(8):
+        p[i] = x[i] + 1.0
+        q[i] = x[i] * 3.0
+    return p, q
+
+
+def two_results(a):
+    b = output_tensor((8,), "float32")
+    u, v = both(a)
+    for i in range(8):
+        b[i] = u[i] * v[i]
+    return b
+
+
+def steps(a):
+    b = output_tensor((8,), "float32")
+    for i in range(8):
+        b[i] = 0.0
+    for i in range(1, 8, 3):
+        for j in range(i, 8, 2):
+            b[j] += a[i]
+    return b
+
+
+def nested_indices(a):
+    b = output_tensor((2, 2), "float32")
+    for i in const_range(2):
+        for j in const_range(2):
+            b[i][j] = a[i * 2 + j] * TABLE[i][j]
+    return b
+
+
+def bits(a):
+    b = output_tensor((8,), "int32")
+    for i in range(8):
+        b[i] = (i << 2) ^ (i & 5) | (i >> 1)
+    return b
+
+
+def flags(a):
+    b = output_tensor((8,), "float32")
+    for i in range(8):
+        b[i] = 1.0 if ON else a[i]
+        if i > 2 or not ON:
+            b[i] = a[i]
+        if (ON and a[i] > 0.0) and i < 6:
+            b[i] += 2.0
+        if not ON or a[i] < 0.0 and ON:
+            b[i] += 3.0
+    return b
+
+
+@pytest.mark.parametrize("func", [two_results, steps, nested_indices, bits, flags])
+def test_a_script_equals_its_function(func: Any) -> None:
+    need_compiler()
+    A = te.placeholder((8,), name="A")
+    script = te.hybrid.script(func)
+    B, expected = script(A), script(X)
+    equal_in_both(tvm.build(te.create_schedule(B.op), [A, B]), [X], expected)
+
+
+def whole_sum(a):
+    b = output_tensor((1,), "float32")
+    total = 0
+    for i in range(8):
+        total += a[i]
+    b[0] = total
+    return b
+
+
+def inner_name(a):
+    b = output_tensor((1,), "float32")
+    for i in range(8):
+        last = a[i]
+    b[0] = last
+    return b
+
+
+def one_index(a):
+    b = output_tensor((2, 4), "float32")
+    for i in range(2):
+        b[i] = a[i]
+    return b
+
+
+@pytest.mark.parametrize(
+    ("func", "message"),
+    [
+        (whole_sum, "total begins as int32, which holds no float: write total = 0.0"),
+        (inner_name, "the name last is not known outside of its block: assign it before the block"),
+        (one_index, r"b\[i\] has 1 indices, b has 2 dimensions"),
+    ],
+)
+def test_another_meaning_is_refused(func: Any, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        te.hybrid.script(func)(te.placeholder((8,), name="A"))
