@@ -28,6 +28,7 @@ from tests.lowering.lowered import (
     run_c,
     run_sanitized,
 )
+from tests.strategies.written import Written
 from tests.sweeps import daily
 
 WARNINGS = ("-std=c99", "-Wall", "-Wextra", "-Wconversion", "-Werror", "-pedantic", "-c")
@@ -324,39 +325,10 @@ def test_several_functions_may_stand_in_one_file() -> None:
         compile_c("\n".join(texts).replace("int O(", "int P(", 2), compiler, WARNINGS)
 
 
-def test_what_only_a_remark_mentions_is_unused() -> None:
-    n = te.size_var("n")
-    a = te.placeholder((2 * n + 1,), name="A")
-    s = te.create_schedule(te.compute((n,), lambda i: tir.if_then_else(i < 0, a[i], 1.0), name="B").op)
-    f = lower(s)
-    assert "extent 0 of A" in to_c(f) and "(void)A;" in to_c(f)
-    for compiler in compilers():
-        compile_c(to_c(f), compiler, WARNINGS)
-    check_c(f, s, {"n": 3})
-
-
-def test_what_is_compared_with_itself_is_no_warning() -> None:
-    a = te.placeholder((20,), "int32", name="A", value_range=(-9, 9))
-    b = te.compute((20,), lambda i: tir.Select(i <= i, a[i], 0) + tir.Select(a[i] < a[i], 1, 2), name="B")
-    s = te.create_schedule(b.op)
-    f = lower(s)
-    for compiler in compilers():
-        compile_c(check_c(f, s), compiler, WARNINGS)
-
-
 @pytest.mark.nightly
 def test_a_whole_convolution_of_resnet() -> None:
     s = conv(64, 56, (14, 14))
     check_c(lower(s), s)
-
-
-def test_a_maximum_of_known_range_is_initialised_in_loops_of_its_own() -> None:
-    """Elements of a reduction have a wider range until it ends; C reads both kinds by their place in storage."""
-    a, k = te.placeholder((4, 3), "int32", name="A"), te.reduce_axis((0, 3), "k")
-    c = te.compute((4, 8), lambda i, j: te.max(te.min(te.max(a[i, k], 0), 5) + j, axis=k), name="C")
-    s = te.create_schedule(c.op)
-    s[c].reorder(k, *c.op.axis)
-    check_c(lower(s), s, sanitize=True)
 
 
 # -- annotations and constants -------------------------------------------------------------------------------------
@@ -367,6 +339,66 @@ def check_native(s: Any) -> str:
     f = lower(s)
     close(run(f, given, backend="c"), expected)
     return to_c(f)
+
+
+FORMS: dict[str, tuple[str, dict[str, int]]] = {  # a program, and how often its C has some words
+    "a long loop stays a loop": ("A = given(1000); B = pointwise(A)\nB unroll i0", {"B[": 1}),
+    "a vector": ("A = given(32, 40); B = pointwise(A)\nB vectorize i1", {"#pragma omp simd": 1}),
+    "a vector of fused loops": ("A = given(32, 40); B = pointwise(A)\nB fuse i0 i1; B vectorize i0.i1.fused", {}),
+    "a ragged vector has no guard inside": (
+        "A = given(n); B = pointwise(A)\nB split i0 8; B vectorize i0.inner",
+        {"if (i": 0, "#pragma omp simd": 4},
+    ),
+    "an unrolled loop with names in it is written out": (
+        """
+        A = given(11, 30)
+        B[y:11, x:75] = A[y, x * 2 // 5] + A[tir.min(y + 1, 10), tir.min(x * 2 // 5 + 1, 29)]
+        B split x 5; B unroll x.inner; B vectorize x.outer""",
+        {"x_inner": 0, "#pragma omp simd": 2, "min_": 0},
+    ),
+    "copies of a body share its storage": (
+        """
+        A = given(24); B = pointwise(A)
+        C[i:24] = B[i] * 3
+        C split i 4; B compute_at C i.inner; C unroll i.inner""",
+        {"float B": 1},
+    ),
+    "what is compared with itself": (
+        """
+        A = given(20, dtype="int32", value_range=(-9, 9))
+        B[i:20] = tir.Select(i <= i, A[i], 0) + tir.Select(A[i] < A[i], 1, 2)""",
+        {},
+    ),
+    "what only a remark mentions is unused": (
+        "A = given(2 * n + 1)\nB[i:n] = where(i < 0, A[i], 1.0)",
+        {"extent 0 of A": 2, "(void)A;": 2},
+    ),
+    "what gcc hoists by itself has no name": (
+        "A = given(16, 16); B = pointwise(A)\nB tile i0 i1 4 4",
+        {"const int32_t i": 0, "i0_outer * 4 + i0_inner": 2},
+    ),
+    "unfinished elements of a maximum have a wider range": (
+        """
+        A = given(4, 3, dtype="int32"); k = axis(0, 3)
+        C[i:4, j:8] = max_(te.min(te.max(A[i, k], 0), 5) + j, axis=k)
+        C reorder k i j""",
+        {},
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_a_form(name: str) -> None:
+    text, counts = FORMS[name]
+    s = Written(text, n=te.size_var("n")).s
+    f = lower(s)
+    sizes = {v.name: 13 for v in f.sizes}
+    given, expected = problem(s, sizes)
+    close(run(f, given, sizes, backend="c"), expected)
+    found = check_c(f, s, sizes, sanitize="maximum" in name)
+    assert {words: found.count(words) for words in counts} == counts
+    for compiler in compilers():
+        compile_c(found, compiler, WARNINGS)
 
 
 def matrix(rows: list[list[float]]) -> Any:
@@ -407,40 +439,6 @@ def test_selections_between_constants_are_decided_in_unrolled_loops() -> None:
     assert "table" not in text and "==" not in text and text.count("for (") == 4 + 16
 
 
-def test_long_loops_stay_loops() -> None:
-    a = te.placeholder((1000,), name="A")
-    b = te.compute((1000,), lambda i: a[i] + 1.0, name="B")
-    s = te.create_schedule(b.op)
-    s[b].unroll(b.op.axis[0])
-    text = check_native(s)
-    assert text.count("B[") == 1
-
-
-def test_simd_only_where_iterations_are_apart() -> None:
-    a = te.placeholder((32, 40), name="A")
-    b = te.compute((32, 40), lambda i, j: a[i, j] * 2.0, name="B")
-    s = te.create_schedule(b.op)
-    s[b].vectorize(b.op.axis[1])
-    assert "#pragma omp simd" in check_native(s)
-    fused = te.create_schedule(b.op)
-    both = fused[b].fuse(*b.op.axis)
-    fused[b].vectorize(both)
-    assert check_native(fused)
-
-
-def test_a_ragged_vector_loop_has_no_guard_inside() -> None:
-    n = te.var("n")
-    a = te.placeholder((n,), name="A")
-    b = te.compute((n,), lambda i: a[i] + 1.0, name="B")
-    s = te.create_schedule(b.op)
-    _, inner = s[b].split(b.op.axis[0], 8)
-    s[b].vectorize(inner)
-    text = to_c(lower(s))
-    assert "if (i" not in text and "#pragma omp simd" in text
-    given = {"A": np.arange(13, dtype="float32")}
-    assert (run(lower(s), given, backend="c")["B"] == given["A"] + 1).all()
-
-
 def summed(n: Any, m: Any) -> Any:
     a = te.placeholder((n, m), name="A")
     b = te.compute((n, m), lambda i, j: a[i, j] + 1.0, name="B")
@@ -468,30 +466,6 @@ def test_sizes_that_do_not_fit_are_not_refused() -> None:
     given = np.arange(8, dtype="float32")
     for size in (3, 6, (1 << 40), -(1 << 40)):
         assert (run(f, {"A": given}, {"n": size}, backend="c")["B"] == given + (1 if size > 5 else 2)).all()
-
-
-def test_an_unrolled_loop_with_names_in_it_is_written_out() -> None:
-    a = te.placeholder((11, 30), name="A")
-    b = te.compute(
-        (11, 75), lambda y, x: a[y, x * 2 // 5] + a[tir.min(y + 1, 10), tir.min(x * 2 // 5 + 1, 29)], name="B"
-    )
-    s = te.create_schedule(b.op)
-    xo, xi = s[b].split(b.op.axis[1], 5)
-    s[b].unroll(xi)
-    s[b].vectorize(xo)
-    text = check_native(s)
-    assert "x_inner" not in text and "#pragma omp simd" in text and "min_" not in text
-
-
-def test_copies_of_a_body_that_allocates_share_its_storage() -> None:
-    a = te.placeholder((24,), name="A")
-    b = te.compute((24,), lambda i: a[i] + 2, name="B")
-    c = te.compute((24,), lambda i: b[i] * 3, name="C")
-    s = te.create_schedule(c.op)
-    _, inner = s[c].split(c.op.axis[0], 4)
-    s[b].compute_at(s[c], inner)
-    s[c].unroll(inner)
-    assert check_native(s).count("float B") == 1
 
 
 def test_least_and_greatest_keep_nan_and_signs_of_zero() -> None:

@@ -9,12 +9,11 @@ from typing import Any
 import pytest
 
 from benchmarks.executed import Counter
-from bound import te
 from intset import Context, Expr, Range, ShapeVar, Var, evaluate, maximum, minimum, select, truncdiv, truncmod
 from intset.errors import EvaluationError
 from intset.expr import ops
 from intset.expr.node import const, make
-from lowering import lower, parse_nest, to_c
+from lowering import parse_nest
 from lowering.nest.ir import Function
 from lowering.passes import decide_rows, name_ends, name_values
 from lowering.passes.values.index_width import Spans, fits_by_intervals
@@ -172,15 +171,6 @@ def test_names_cost_nothing(runs: PlainRuns) -> None:
         for n in (2, 4):
             old, new = (sum(Counter({"n": n}).stmt(g.body, {})) for g in (runs.f, named))
             assert new <= old, f"{runs.text}\n{named}"
-
-
-def test_c_reads_indices_as_they_are_made() -> None:
-    """What gcc hoists by itself is no text of C: only names that stand for much stay."""
-    a = te.placeholder((16, 16), name="A")
-    b = te.compute((16, 16), lambda i, j: a[i, j] * 2.0, name="B")
-    s = te.create_schedule(b.op)
-    s[b].tile(*b.op.axis, 4, 4)
-    assert "i_outer * 4 + i_inner" in to_c(lower(s)) and "const int32_t i =" not in to_c(lower(s))
 
 
 @sampled(6, 1000, plain_runs(kinds={"shared", "loop", "name"}))
