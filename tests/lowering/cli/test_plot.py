@@ -59,9 +59,6 @@ def points(region: Any) -> set[tuple[int, ...]]:
     return {point for point in itertools.product(*spans) if point in region}
 
 
-# -- data ---------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("compute", ["exact", "box"])
 @pytest.mark.parametrize("instance", [{}, {"i.outer": 7, "C.j.outer": 7}, {"j.outer": 3}])
 def test_the_panels_hold_the_points_of_the_regions(compute: str, instance: dict[str, int]) -> None:
@@ -146,9 +143,6 @@ def test_large_regions_are_blocks_that_cover_every_point() -> None:
     assert filled.blocks is None and filled.box == ((0, 10**6), (5, 10**6)) and filled.count == 10**12
 
 
-# -- files --------------------------------------------------------------------------------------------------------
-
-
 def test_an_svg_holds_names_and_counts(script: str, cli: CommandLine) -> None:
     pytest.importorskip("matplotlib")
     words = ["plot", script, "--stage", "B", "--instance", "i.outer=1", "-o"]
@@ -224,9 +218,6 @@ def test_the_examples(example: str, cli: CommandLine) -> None:
     pytest.importorskip("matplotlib")
     cli("plot", ROOT / "examples" / f"{example}.py", "-o", "x.png")
     assert (cli.folder / "x.png").stat().st_size > 10_000
-
-
-# -- bad input ----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

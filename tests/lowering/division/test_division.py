@@ -101,9 +101,6 @@ def test_steps_carry_rule_proof_and_both_sides() -> None:
     assert repr(step) == "floormod truncated: i % N -> truncmod(i, N)  because (i >= 0) & (N >= 0)"
 
 
-# -- forms ---------------------------------------------------------------------------------------------------------
-
-
 WITHIN = Context({i: Range(0, N * N)})
 FIFTHS, EIGHT = Context(assume=[(x % 5).eq(0)]), Context(assume=[n.eq(8)])
 FORMS: list[tuple[Any, ...]] = [
@@ -179,9 +176,6 @@ def test_quotient_and_remainder_share_one_division() -> None:
     assert [node.op for node in postorder((outside,)) if node.op in ops.DIVISIONS] == [ops.TRUNCDIV]
 
 
-# -- the least dividend ------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("bits", [8, 16, 32, 64])
 def test_min_dividends(bits: int) -> None:
     least = -(1 << (bits - 1))
@@ -198,8 +192,6 @@ def test_min_dividends(bits: int) -> None:
         found = lower_division(whole, bits=bits).expr
         assert evaluate(found, {x: least, n: -1}, bits=bits) == evaluate(whole, {x: least, n: -1})
 
-
-# -- all operands at 8 bits -------------------------------------------------------------------------------------------
 
 SPANS = [
     (-128, 127),
@@ -276,8 +268,6 @@ def _without_traps(e: Node) -> Any:
     return new[e]
 
 
-# -- generated expressions ------------------------------------------------------------------------------------------
-
 A, B, S = Var("A"), Var("B"), ShapeVar("S", lower=1, upper=100)
 
 
@@ -337,9 +327,6 @@ def test_generated_divisions_at_all_small_points(data: st.DataObject) -> None:
                 assert evaluate(found.expr, point, bits=8) == evaluate(e, point), (found.expr, point)
         except EvaluationError:
             continue
-
-
-# -- branches, sharing, size ------------------------------------------------------------------------------------------
 
 
 def test_a_branch_condition_does_not_leak_out_of_its_branch() -> None:

@@ -266,8 +266,6 @@ def body(f: Function) -> str:
     return "\n".join(line[indent:] for line in lines[start:end])
 
 
-# -- what it looks like -----------------------------------------------------------------------------------------------
-
 TEXTS = {
     "two boxes": (
         two_boxes,
@@ -386,9 +384,6 @@ def test_the_choice_can_be_forced() -> None:
         lower(s, nests="many")
 
 
-# -- where it is allowed ----------------------------------------------------------------------------------------------
-
-
 BOXES = "A = given(4, 4); T = pointwise(A)\nC[i:2, j:2] = T[i, j] + T[i + 2, j + 2]\n"
 TRIANGLE = "A = given(40, 40); T = pointwise(A)\nC[i:40, j:40] = where(i >= j, T[i, j], 0.0)\n"
 FAR = "A = given(40); T = pointwise(A)\nC[i:7] = T[i] + T[i + 20]\n"
@@ -468,9 +463,6 @@ def test_the_command_line(tmp_path: Path, capsys: Any) -> None:
     assert "allocate T: float32[14] holding T[y0 * 2]" in texts["--compact",]
     assert app.run(["bounds", "--compact", str(script)]) == 0
     assert "[0; 14]" in capsys.readouterr().out
-
-
-# -- random programs --------------------------------------------------------------------------------------------------
 
 
 def points_of(nest: StageNest, env: Mapping[Var, int]) -> Iterator[tuple[int, ...]]:

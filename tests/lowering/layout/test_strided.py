@@ -35,9 +35,6 @@ def drawn(rng: random.Random) -> Layout:
     return Layout(shape) if rng.random() < 0.4 else Layout(shape, strides(shape))
 
 
-# -- definitions -------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("first", daily(range(0, 10_000, 100), 25))
 def test_drawn_layouts_against_their_definitions(first):
     composed = refused = 0
@@ -128,9 +125,6 @@ def test_digits_that_may_carry_are_named():
         Layout((3, 2), (2, 3)).then(Layout((6, 2), (1, 7)))  # 2*2 + 3 is beyond the digit of 6
 
 
-# -- sizes -------------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     "made",
     [
@@ -163,9 +157,6 @@ def test_what_the_context_knows_proves_a_condition():
     assert str(tiled) in ("(8,{n // 8}):(1,8)", "(8,n//8):(1,8)")
     with pytest.raises(LayoutError, match="not ordered"):
         Layout((2, 2), (n, m)).complement()
-
-
-# -- objects -----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -216,9 +207,6 @@ def test_structure_is_equality_and_layouts_are_pickled():
     assert copy == a and str(copy) == "(4,(2,n)):(1,(4,8))" and repr(copy) == "<Layout (4,(2,n)):(1,(4,8))>"
     assert (len(a), str(a[1]), [str(mode) for mode in a]) == (2, "(2,n):(4,8)", ["4:1", "(2,n):(4,8)"])
     assert a(3, (1, 2)) == 3 + 4 + 16 and a.bijective
-
-
-# -- adapters ----------------------------------------------------------------------------------------------------------
 
 
 def nested(depth, size=4):

@@ -63,9 +63,6 @@ def everywhere(value: str, dtype: str = "int32") -> Contract:
     return packed(GRID + f"            BC[io, ii] = {value}", out=f"BC: {dtype}[4, 4]", dtype=dtype)
 
 
-# -- needs --------------------------------------------------------------------------------------------------------
-
-
 def reduction(start: str, step: str, assume: str = "", dtype: str = "int32") -> Contract:
     said = (
         GRID.replace("io", "k").replace("ii", "l") + f"            assume k * 4 + l < 14 or {assume}" if assume else ""
@@ -102,9 +99,6 @@ def test_what_cancels_is_no_dependence():
         reduction("0.0", "B[0] = B[0] + A[io, ii] * select(io * 4 + ii < 14, 1.0, 0.0)", dtype="float32")
 
 
-# -- gives --------------------------------------------------------------------------------------------------------
-
-
 def test_expressions_in_the_padding_of_inputs():
     assert str(everywhere("AC[io, ii] * 2 + 1").gives["BC"]) == "AC * 2 + 1"
     assert str(everywhere("exp(AC[io, ii])", "float32").gives["BC"]) == "exp(AC)"
@@ -114,9 +108,6 @@ def test_expressions_in_the_padding_of_inputs():
     assert everywhere("max(AC[io, ii], -2147483648)").promises({"AC": 3})["BC"] == 3
     assert everywhere("AC[io, ii] + 1").promises({"AC": 2147483647})["BC"] == -2147483648
     assert everywhere("AC[io, ii] / 3.0", "float32").promises({"AC": 1.0})["BC"] == 0.3333333432674408
-
-
-# -- symbolic sizes -----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -150,9 +141,6 @@ def test_outputs_that_are_read_first_are_named(n):
     graph.call(summed, x)
     with pytest.raises(InputError, match="added reads its output B before it writes it"):
         graph.call(added, x)
-
-
-# -- bad input ----------------------------------------------------------------------------------------------------
 
 
 def test_bad_input_is_refused_in_one_sentence():

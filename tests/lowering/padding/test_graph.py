@@ -54,9 +54,6 @@ def kinds(plan: Plan) -> list[str]:
     return [f"{step.kind} {step.value}" for step in plan.steps if step.kind != "call"]
 
 
-# -- the figures of the discussion --------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("functions", "cost", "steps", "result"),
     [
@@ -115,9 +112,6 @@ def test_over_the_budget_it_says_so(monkeypatch):
     np.testing.assert_array_equal(plan.run({"x": ARRAY})[0], full.run({"x": ARRAY})[0])
 
 
-# -- words --------------------------------------------------------------------------------------------------------
-
-
 def test_explain_says_who_needs_what_and_why_it_holds():
     plan = chain([ADDONE], [ODD], [TOTAL]).plan()
     text = plan.explain()
@@ -141,9 +135,6 @@ def test_graphs_and_plans_are_pickled():
     assert plan.run({"x": ARRAY})[0] == (ARRAY * 2 + 3).sum()
 
 
-# -- another function ---------------------------------------------------------------------------------------------
-
-
 def test_a_function_with_the_same_interface_takes_the_place_of_another():
     graph = Graph()
     x = graph.input("x", (14,), "int32")
@@ -162,9 +153,6 @@ def test_a_function_with_the_same_interface_takes_the_place_of_another():
             graph.replace(y, other)
     with pytest.raises(InputError, match="x is an input of the graph"):
         graph.replace(x, ADDONE)
-
-
-# -- bad input ----------------------------------------------------------------------------------------------------
 
 
 def test_bad_input_is_refused_in_one_sentence():

@@ -431,25 +431,6 @@ def test_which_loops_have_digits(count: int, index: str, loops: int) -> None:
         assert (run(f, {"A": A})["B"] == run(g, {"A": A})["B"]).all()
 
 
-def test_random_digits() -> None:
-    rng = random.Random(3)
-    for _ in range(40):
-        cuts = [1]
-        for _ in range(rng.randint(1, 3)):
-            cuts.append(cuts[-1] * rng.choice((2, 2, 3, 4)))
-        count = cuts[-1] * rng.randint(1, 3)
-        terms = []
-        for _ in range(rng.randint(1, 3)):
-            low = rng.choice(cuts)
-            high = rng.choice([c for c in cuts if c >= low])
-            quotient = "q" if low == 1 else f"truncdiv(q, {low})"
-            terms.append(quotient if high == low else f"truncmod({quotient}, {high // low})")
-        f = parse_nest(NEST.format(min(count, 80), "", f"truncmod({' + '.join(terms)}, 80)"))
-        A = rng.sample(range(1000), 80)
-        given = {"A": np.array(A, "int32")}
-        assert (run(f, given)["B"] == run(run_over_digits(f), given)["B"]).all(), f
-
-
 # -- parallel loops whose iterations touch one element -------------------------------------------------------------
 
 

@@ -578,8 +578,6 @@ def test_fused_loops_do_not_capture_a_variable_of_the_second() -> None:
     agree(f, g)
 
 
-# -- ends of loops that read data ---------------------------------------------------------------------------------
-
 # -- loops over an array ------------------------------------------------------------------------------------------
 
 
@@ -604,8 +602,6 @@ def test_iterations_beyond_the_axes_are_not_lost(body: str) -> None:
         reason = report[-1].reason
     assert "in some iterations only" in reason
 
-
-# -- assumptions marked as proved ---------------------------------------------------------------------------------
 
 CLAIMS = {
     'assume A[0] == 3, "proved"': False,

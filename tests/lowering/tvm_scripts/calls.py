@@ -12,8 +12,9 @@ import lowering.tvm as tvm
 
 def backends_of(f: Any) -> Iterator[str]:
     """The backends of a function, each in turn in force: that which it has, and the interpreter."""
-    for f.backend in dict.fromkeys((f.backend, "python")):
-        yield f.backend
+    for backend in dict.fromkeys((f.backend, "python")):
+        f.backend = backend
+        yield backend
 
 
 def called(f: Any, arrays: Sequence[Any], *outputs: Any) -> list[Any]:
