@@ -34,47 +34,32 @@ from tests.sweeps import daily
 WARNINGS = ("-std=c99", "-Wall", "-Wextra", "-Wconversion", "-Werror", "-pedantic", "-c")
 
 
-def conv(channels: int = 3, size: int = 12, tile: tuple[int, int] = (5, 4)) -> Any:
+def conv(channels: int = 3, size: int = 12, tile: str = "5 4") -> Any:
     """A 3x3 convolution with padding of 1; the padding stage is attached inside the tiles."""
-    data, weight = te.placeholder((1, channels, size, size), name="I"), te.placeholder((4, channels, 3, 3), name="W")
-
-    def padded(n: Any, c: Any, y: Any, x: Any) -> Any:
-        inside = tir.all(y >= 1, y <= size, x >= 1, x <= size)
-        return tir.if_then_else(inside, data[n, c, y - 1, x - 1], 0.0)
-
-    pad = te.compute((1, channels, size + 2, size + 2), padded, name="PAD")
-    rc, ry, rx = te.reduce_axis((0, channels), "rc"), te.reduce_axis((0, 3), "ry"), te.reduce_axis((0, 3), "rx")
-    out = te.compute(
-        (1, 4, size, size),
-        lambda n, f, y, x: te.sum(pad[n, rc, y + ry, x + rx] * weight[f, rc, ry, rx], axis=[rc, ry, rx]),
-        name="O",
-    )
-    s = te.create_schedule(out.op)
-    n, f, y, x = out.op.axis
-    yo, xo, yi, xi = s[out].tile(y, x, *tile)
-    s[out].reorder(n, yo, xo, f, rc, ry, rx, yi, xi)
-    s[pad].compute_at(s[out], xo)
-    return s
+    return Written(f"""
+        I = given(1, {channels}, {size}, {size}); W = given(4, {channels}, 3, 3)
+        rc = axis(0, {channels}); ry = axis(0, 3); rx = axis(0, 3)
+        INSIDE = lambda y, x: tir.all(y >= 1, y <= {size}, x >= 1, x <= {size})
+        PAD[n:1, c:{channels}, y:{size + 2}, x:{size + 2}] = where(INSIDE(y, x), I[n, c, y - 1, x - 1], 0.0)
+        O[n:1, f:4, y:{size}, x:{size}] = sum_(PAD[n, rc, y + ry, x + rx] * W[f, rc, ry, rx], axis=[rc, ry, rx])
+        O tile y x {tile}
+        O reorder n y.outer x.outer f rc ry rx y.inner x.inner
+        PAD compute_at O x.outer""").s
 
 
 def flatten() -> Any:
-    n = te.size_var("n")
-    a = te.placeholder((n, n), name="A")
-    return te.create_schedule(te.compute((n * n,), lambda i: a[i % n, i // n], name="B").op)
+    return Written("A = given(n, n)\nB[i:n * n] = A[i % n, i // n]", n=te.size_var("n")).s
 
 
 def softmax() -> Any:
-    m, n = te.size_var("m"), te.size_var("n")
-    a = te.placeholder((m, n), name="A")
-    k, l = te.reduce_axis((0, n), "k"), te.reduce_axis((0, n), "l")
-    top = te.compute((m,), lambda i: te.max(a[i, k], axis=k), name="TOP")
-    e = te.compute((m, n), lambda i, j: te.exp(a[i, j] - top[i]), name="E")
-    total = te.compute((m,), lambda i: te.sum(e[i, l], axis=l), name="TOTAL")
-    out = te.compute((m, n), lambda i, j: e[i, j] / total[i], name="O")
-    s = te.create_schedule(out.op)
-    for t in (total, e, top):
-        s[t].compute_at(s[out], out.op.axis[0])
-    return s
+    text = """
+        A = given(m, n); k = axis(0, n); l = axis(0, n)
+        TOP[i:m] = max_(A[i, k], axis=k)
+        E[i:m, j:n] = te.exp(A[i, j] - TOP[i])
+        TOTAL[i:m] = sum_(E[i, l], axis=l)
+        O[i:m, j:n] = E[i, j] / TOTAL[i]
+        TOTAL compute_at O i; E compute_at O i; TOP compute_at O i"""
+    return Written(text, m=te.size_var("m"), n=te.size_var("n")).s
 
 
 def divided(n: int = 50) -> Any:
@@ -93,7 +78,7 @@ def divided(n: int = 50) -> Any:
 
 PROGRAMS: dict[str, tuple[Any, dict[str, int]]] = {
     "conv": (conv, {}),
-    "conv_wide": (lambda: conv(2, 9, (9, 2)), {}),
+    "conv_wide": (lambda: conv(2, 9, "9 2"), {}),
     "flatten": (flatten, {"n": 13}),
     "softmax": (softmax, {"m": 4, "n": 19}),
     "softmax_empty": (softmax, {"m": 3, "n": 0}),
@@ -159,13 +144,14 @@ def test_both_widths_compute_the_same() -> None:
 
 
 def test_the_text() -> None:
-    m = ShapeVar("m", lower=1, upper=1000)
-    a = te.placeholder((m, 8), name="A")
-    b = te.compute((m, 8), lambda i, j: a[i, j] * 2.0, name="B")
-    c = te.compute((m * 8,), lambda i: b[i // 8, i % 8] + 1.0, name="C")
-    s = te.create_schedule(c.op)
-    outer, _ = s[c].split(c.op.axis[0], 8)
-    s[b].compute_at(s[c], outer)
+    s = Written(
+        """
+        A = given(m, 8)
+        B[i:m, j:8] = A[i, j] * 2
+        C[i:m * 8] = B[i // 8, i % 8] + 1
+        C split i 8; B compute_at C i.outer""",
+        m=ShapeVar("m", lower=1, upper=1000),
+    ).s
     assert (
         to_c(lower(s))
         == """\
@@ -224,16 +210,13 @@ def test_assertions_return_their_number() -> None:
 
 
 def test_large_and_symbolic_storage_is_in_one_arena_and_freed() -> None:
-    n = te.size_var("n")
-    a = te.placeholder((n, 64), name="A")
-    b = te.compute((n, 64), lambda i, j: a[i, j] + 1, name="B")
-
-    def cut(i: Any, j: Any) -> Any:
-        return tir.Select(tir.all(i < n, j < 64), b[tir.min(i, n - 1), j % 64], 0.0)
-
-    big = te.compute((100, 100), cut, "G")
-    c = te.compute((n, 64), lambda i, j: big[i % 100, j] * 2, name="C")
-    s = te.create_schedule(c.op)
+    s = Written(
+        """
+        A = given(n, 64); B = pointwise(A)
+        G[i:100, j:100] = tir.Select(tir.all(i < n, j < 64), B[tir.min(i, n - 1), j % 64], 0.0)
+        C[i:n, j:64] = G[i % 100, j] * 2""",
+        n=te.size_var("n"),
+    ).s
     text = check_c(lower(s), s, {"n": 9}, sanitize=True)  # a version of 32 bits and one of 64
     assert text.count("malloc(") == 2 and text.endswith("    free(storage);\n    return 0;\n}\n")
     check_c(lower(s), s, {"n": 0})
@@ -327,7 +310,7 @@ def test_several_functions_may_stand_in_one_file() -> None:
 
 @pytest.mark.nightly
 def test_a_whole_convolution_of_resnet() -> None:
-    s = conv(64, 56, (14, 14))
+    s = conv(64, 56, "14 14")
     check_c(lower(s), s)
 
 

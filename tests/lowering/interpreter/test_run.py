@@ -207,9 +207,7 @@ def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def doubled(n: Any = 6) -> Any:
-    a = te.placeholder((n, 4), name="A")
-    b = te.compute((n, 4), lambda i, j: a[i, j] * 2.0 + 1.0, name="B")
-    return te.create_schedule(b.op)
+    return Written("A = given(n, 4)\nB[i:n, j:4] = A[i, j] * 2 + 1", n=n).s
 
 
 @swept({
@@ -228,14 +226,11 @@ def test_random_programs_give_what_the_reference_gives(program: Program, strengt
 
 
 def test_parallel_loops_with_storage_of_their_own() -> None:
-    a = te.placeholder((64, 300), name="A")
-    b = te.compute((64, 300), lambda i, j: a[i, j] + 1.0, name="B")
-    c = te.compute((64, 298), lambda i, j: b[i, j] + b[i, j + 1] + b[i, j + 2], name="C")
-    d = te.compute((64, 298), lambda i, j: c[i, j] * c[63 - i, j], name="D")
-    s = te.create_schedule(d.op)
-    outer, _ = s[c].split(c.op.axis[0], 32)
-    s[b].compute_at(s[c], outer)
-    s[c].parallel(outer)
+    s = Written("""
+        A = given(64, 300); B = pointwise(A)
+        C[i:64, j:298] = B[i, j] + B[i, j + 1] + B[i, j + 2]
+        D[i:64, j:298] = C[i, j] * C[63 - i, j]
+        C split i 32; B compute_at C i.outer; C parallel i.outer""").s
     f = lower(s)
     given, expected = problem(s, {})
     for _ in range(3):
@@ -334,19 +329,13 @@ def f(A: int32[4], F: float32[4]):
 
 
 def divided(dtype: str, lazily: bool, parallel: bool) -> Any:
-    a, b = (te.placeholder((6, 5), dtype, name=name) for name in "AB")
-
-    def at(i: Any, j: Any) -> Any:
-        quotient = tir.floordiv(a[i, j], b[i, j]) + tir.floormod(a[i, j], b[i, j])
-        return tir.if_then_else(b[i, j] != 0, quotient, 7) if lazily else quotient
-
-    t = te.compute((6, 5), at, name="T")
-    c = te.compute((6, 5), lambda i, j: t[i, j] + t[5 - i, j], name="C")
-    s = te.create_schedule(c.op)
-    s[c].vectorize(c.op.axis[1])
-    if parallel:
-        s[t].parallel(t.op.axis[0])
-    return s
+    return Written(f"""
+        A = given(6, 5, dtype="{dtype}"); B = given(6, 5, dtype="{dtype}")
+        QUOTIENT = lambda a, b: tir.floordiv(a, b) + tir.floormod(a, b)
+        LAZY = lambda a, b: where(b != 0, QUOTIENT(a, b), 7)
+        T[i:6, j:5] = {"LAZY" if lazily else "QUOTIENT"}(A[i, j], B[i, j])
+        C[i:6, j:5] = T[i, j] + T[5 - i, j]
+        C vectorize j{"; T parallel i" if parallel else ""}""").s
 
 
 @pytest.mark.parametrize("parallel", [False, True])

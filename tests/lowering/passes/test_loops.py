@@ -38,6 +38,7 @@ from lowering.passes.loops.interchange import run_over_digits
 from lowering.passes.simplify import DecidingNodes, decided, folded
 from lowering.passes.stores.placement import accumulate
 from tests.lowering.lowered import check, check_c, check_run
+from tests.strategies.written import Written
 from tests.sweeps import daily
 
 
@@ -64,16 +65,12 @@ def test_a_nest_with_nothing_to_decide_is_itself(ends: tuple[str, str]) -> None:
 
 
 def padded(n: Any, kind: str = "") -> Any:
-    a = te.placeholder((n, n), name="A")
-    b = te.compute(
-        (n + 2, n + 4),
-        lambda y, x: tir.if_then_else(tir.all(y >= 1, y < n + 1, x >= 2, x < n + 2), a[y - 1, x - 2], 0.0),
-        name="B",
-    )
-    s = te.create_schedule(b.op)
-    if kind:
-        getattr(s[b], kind)(b.op.axis[0 if kind == "parallel" else 1])
-    return s
+    text = """
+        A = given(n, n)
+        INSIDE = lambda y, x: tir.all(y >= 1, y < n + 1, x >= 2, x < n + 2)
+        B[y:n + 2, x:n + 4] = where(INSIDE(y, x), A[y - 1, x - 2], 0.0)
+        """
+    return Written(text + {"": "", "parallel": "B parallel y", "vectorize": "B vectorize x"}[kind], n=n).s
 
 
 @pytest.mark.parametrize("kind", ["", "vectorize", "parallel"])
@@ -391,13 +388,11 @@ def F(A: int32[80], B: int32[80]):
 
 
 def test_patches_are_taken_without_a_division() -> None:
-    a, w = te.placeholder((4, 8, 8), name="A"), te.placeholder((36, 5), name="W")
-    patch = te.compute((36, 36), lambda p, q: a[q // 9, p // 6 + q // 3 % 3, p % 6 + q % 3], name="P")
-    k = te.reduce_axis((0, 36), "k")
-    b = te.compute((36, 5), lambda p, f: te.sum(patch[p, k] * w[k, f], axis=k), name="B")
-    s = te.create_schedule(b.op)
-    outer, _ = s[b].split(b.op.axis[0], 6)
-    s[patch].compute_at(s[b], outer)
+    s = Written("""
+        A = given(4, 8, 8); W = given(36, 5); k = axis(0, 36)
+        P[p:36, q:36] = A[q // 9, p // 6 + q // 3 % 3, p % 6 + q % 3]
+        B[p:36, f:5] = sum_(P[p, k] * W[k, f], axis=k)
+        B split p 6; P compute_at B p.outer""").s
     f = check(s)
     text = re.sub(r"/\*.*?\*/", "", to_c(f), flags=re.DOTALL)
     assert " / 9" not in text and " / 3" not in text and "% 3" not in text
@@ -434,32 +429,24 @@ def test_which_loops_have_digits(count: int, index: str, loops: int) -> None:
 # -- parallel loops whose iterations touch one element -------------------------------------------------------------
 
 
-def scan(parallel_over_time: bool) -> Any:
-    x, state = te.placeholder((8, 4), name="X"), te.placeholder((8, 4), name="state")
-    first = te.compute((1, 4), lambda _, i: x[0, i], name="first")
-    following = te.compute((8, 4), lambda t, i: state[t - 1, i] + x[t, i], name="following")
-    result = te.scan(first, following, state, inputs=[x], name="result")
-    s = te.create_schedule(result.op)
-    if parallel_over_time:
-        s[result].parallel(result.op.scan_axis)
-    else:
-        s[following].parallel(following.op.axis[1])
-    return s
+SCAN = """
+    X = given(8, 4); STATE = given(8, 4)
+    FIRST[_:1, i:4] = X[0, i]
+    NEXT[t:8, i:4] = STATE[t - 1, i] + X[t, i]
+    RESULT = te.scan(FIRST, NEXT, STATE, inputs=[X], name="result")
+    schedule RESULT
+    """
 
 
 def test_a_scan_over_time_is_not_parallel() -> None:
     with pytest.raises(ScheduleError, match=r"stage result: iterations of result.idx run in parallel, but .* result\["):
-        lower(scan(True))
-    assert "parallel" in str(lower(scan(False)))
+        lower(Written(SCAN + "RESULT parallel result.idx").s)
+    assert "parallel" in str(lower(Written(SCAN + "NEXT parallel i").s))
 
 
 def test_elements_chosen_by_data_are_the_word_of_the_user() -> None:
-    at = te.placeholder((8,), "int32", name="at", value_range=(0, 15))
-    a = te.placeholder((16,), name="A")
-    b = te.compute((8,), lambda i: a[at[i]], name="B")
-    s = te.create_schedule(b.op)
-    s[b].parallel(b.op.axis[0])
-    assert "parallel" in str(lower(s))
+    text = 'AT = given(8, dtype="int32", value_range=(0, 15)); A = given(16)\nB[i:8] = A[AT[i]]\nB parallel i'
+    assert "parallel" in str(lower(Written(text).s))
     scattered = "def f(at: int32[8], B: float32[16]):\n    for i in [0, 8) parallel:\n        B[at[i]] = 1.0\n"
     assert not list(races(parse_nest(scattered)))
 
