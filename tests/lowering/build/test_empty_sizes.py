@@ -22,6 +22,7 @@ from lowering import AccessError, CheckError, Function, lower, run
 from tests.bound.reference import evaluate
 from tests.lowering.lowered import random_array, shape_at
 from tests.strategies import schedules
+from tests.strategies.written import Written
 from tests.sweeps import daily
 
 MARK = -77.0
@@ -201,9 +202,8 @@ def test_states_of_a_scan_have_one_length() -> None:
 
 
 def partly_read() -> tuple[Any, Any, Any]:
-    A = te.placeholder((20,), name="A")
-    B = te.compute((20,), lambda i: A[i] + 1.0, name="B")
-    return A, B, te.compute((10,), lambda i: B[i + 5] * 2.0, name="C")
+    A, B, C = Written("A = given(20); B = pointwise(A)\nC[i:10] = B[i + 5] * 2")("A B C")
+    return A, B, C
 
 
 @pytest.mark.parametrize("compute", ["exact", "box", "auto"])
@@ -236,14 +236,10 @@ def test_bounds_say_whether_a_tensor_is_whole() -> None:
 @pytest.mark.parametrize("backend", ["python", "c"])
 def test_an_end_behind_a_total_name_is_total(backend: str) -> None:
     """Rows of a flat tile start at `x // n`, which is 0 at `n == 0`: it no longer implies `n != 0` for the ends."""
-    n = te.size_var("n")
-    a = te.placeholder((n, n), "int32", name="A")
-    t = te.compute((n, n), lambda i, j: a[i, j] + 1, name="T")
-    c = te.compute((n, n), lambda i, j: t[i, j] + 1, name="C")
-    s = te.create_schedule(c.op)
-    outer, _ = s[c].split(s[c].fuse(*c.op.axis), nparts=3)
-    s[t].compute_at(s[c], outer)
-    f = lower(s, [a, c])
+    text = """
+        A = given(n, n, dtype="int32"); T = pointwise(A); C = pointwise(T)
+        C fuse i0 i1; C split i0.i1.fused nparts=3; T compute_at C i0.i1.fused.outer"""
+    f = lower(Written(text, n=te.size_var("n")).s)
     for size in range(4):
         values = np.arange(size * size, dtype=np.int32).reshape(size, size)
         found = np.zeros_like(values)

@@ -306,37 +306,31 @@ def test_long_and_shared_formulas() -> None:
     assert len(check_c(f, s)) < 100_000
 
 
-def staged(scope: str, outside: bool) -> tuple[Any, Any, Any, Any]:
-    """A stage inside the threads of its consumer, or around them, that stores on one of the threads."""
-    a = te.placeholder((6, 32), name="A")
-    b = te.compute((6, 32), lambda i, j: a[i, j] * 2.0, name="B")
-    c = te.compute((6, 32), lambda i, j: b[i, j] + 1.0, name="C")
-    s = te.create_schedule(c.op)
-    thread = te.thread_axis("threadIdx.x")
-    s[c].bind(c.op.axis[0], te.thread_axis("blockIdx.x"))
-    outer, inner = s[c].split(c.op.axis[1], 8)
-    s[c].bind(inner, thread)
-    s[b].compute_at(s[c], outer if outside else inner)
-    s[b].set_scope(scope)
-    return s, b, c, thread
+STAGED = """
+    A = given(6, 32)
+    B[i:6, j:32] = A[i, j] * 2
+    C[i:6, j:32] = B[i, j] + 1
+    T = te.thread_axis("threadIdx.x")
+    C bind i blockIdx.x; C split j 8; C bind j.inner T; B compute_at C j.outer; B set_scope shared
+    """  # a stage around the threads of its consumer
 
 
 def test_a_predicate_on_an_axis_of_the_stage_is_on_what_it_stores() -> None:
-    s, b, _, thread = staged("shared", True)
-    s[b].set_store_predicate((b.op.axis[1] < 12) & (thread < 2))
+    s = Written(STAGED + "s[B].set_store_predicate((B.op.axis[1] < 12) & (T < 2))").s
     stored = np.isfinite(run(lower(s), {"A": np.ones((6, 32), np.float32)}, checked=False)["C"])
     np.testing.assert_array_equal(stored, np.broadcast_to(np.arange(32) < 12, (6, 32)))
 
 
-def test_what_is_no_loop_is_refused() -> None:
-    s, b, c, _ = staged("shared", True)
-    s[b].set_store_predicate(te.reduce_axis((0, 4), "r") < 2)
-    with pytest.raises(ScheduleError, match="stage B: its store predicate is on r, which is no loop around it"):
-        lower(s)
-    s[b].set_store_predicate(te.thread_axis("threadIdx.y").eq(0))
-    with pytest.raises(ScheduleError, match=r"on threadIdx.y, on which no loop runs"):
-        lower(s)
-    assert c.ndim == 2
+@pytest.mark.parametrize(
+    ("predicate", "message"),
+    [
+        ("te.reduce_axis((0, 4), 'r') < 2", "stage B: its store predicate is on r, which is no loop around it"),
+        ("te.thread_axis('threadIdx.y').eq(0)", r"on threadIdx.y, on which no loop runs"),
+    ],
+)
+def test_what_is_no_loop_is_refused(predicate: str, message: str) -> None:
+    with pytest.raises(ScheduleError, match=message):
+        lower(Written(f"{STAGED}s[B].set_store_predicate({predicate})").s)
 
 
 # -- reductions ----------------------------------------------------------------------------------------------------
@@ -418,12 +412,12 @@ def test_random_reductions(rng: random.Random) -> bool:
 
 @pytest.mark.parametrize("read", range(3))
 def test_of_independent_results_only_what_is_read_is_kept(read: int) -> None:
-    a = te.placeholder((4, 6), name="A")
-    k = te.reduce_axis((2, 5), "k")
-    made = te.compute((4,), lambda i: SUMS((a[i, k], a[i, k] + 1.0, a[i, k] * 2.0), axis=k), name="R")
-    out = te.compute((4,), lambda i: made[read][i] + 1.0, name="out")
-    s = te.create_schedule(out.op)
-    f = check(s)
+    text = f"""
+        A = given(4, 6); k = axis(2, 5)
+        R[i:4] = SUMS((A[i, k], A[i, k] + 1, A[i, k] * 2), axis=k)
+        OUT[i:4] = R[{read}][i] + 1
+        schedule OUT"""
+    f = check(Written(text, SUMS=SUMS).s)
     assert [f"R.v{n}" in str(f) for n in range(3)] == [n == read for n in range(3)]
 
 

@@ -64,10 +64,8 @@ def test_a_little_excess_is_computed_without_guards(extent: Any) -> None:
 
 def test_a_large_excess_is_not_computed() -> None:
     """Two tiles at the corners of a large tensor: the box around them is a hundred times what is read."""
-    a = te.placeholder((2000, 2000), name="A")
-    t = te.compute((2000, 2000), lambda i, j: a[i, j] + 1.0, name="T")
-    c = te.compute((100, 100), lambda i, j: t[i, j] + t[i + 1900, j + 1900], name="C")
-    f = lower(te.create_schedule(c.op))
+    text = "A = given(2000, 2000); T = pointwise(A)\nC[i:100, j:100] = T[i, j] + T[i + 1900, j + 1900]"
+    f = lower(Written(text).s)
     cost = {form.compute: form.cost for form in reversed(f.forms["T"])}  # the cheapest of each
     assert f.forms["T"][0].compute == "exact" and set(cost) == {"exact", "box"}
     assert (cost["exact"] or 0) * 50 < (cost["box"] or 0)
@@ -75,17 +73,16 @@ def test_a_large_excess_is_not_computed() -> None:
     assert total == pytest.approx(sum(form[0].cost or 0 for form in f.forms.values()), rel=0.01)
 
 
+APART = """
+    A = given(2000, 2000); T = pointwise(A)
+    U[i:600, j:600] = A[i, j] * 2
+    C[i:500, j:500] = T[i, j] + T[i + 1500, j + 1500] + U[i, j] + U[i + 1, j + 1]
+    C tile i j 8 8; U compute_at C j.outer; U vectorize j
+    """  # the box of T is a hundred times its required region; all iterations of the outer loop have as many
+
+
 def apart() -> Any:
-    """A program of two stages: the box of the second is a hundred times its required region."""
-    a = te.placeholder((2000, 2000), name="A")
-    t = te.compute((2000, 2000), lambda i, j: a[i, j] + 1.0, name="T")
-    u = te.compute((600, 600), lambda i, j: a[i, j] * 2.0, name="U")
-    c = te.compute((500, 500), lambda i, j: t[i, j] + t[i + 1500, j + 1500] + u[i, j] + u[i + 1, j + 1], name="C")
-    s = te.create_schedule(c.op)
-    s[c].tile(*c.op.axis, 8, 8)
-    s[u].compute_at(s[c], s[c].leaf_iter_vars[1])
-    s[u].vectorize(u.op.axis[1])  # all iterations of the outer loop have as many
-    return s
+    return Written(APART).s
 
 
 def test_stages_are_chosen_apart() -> None:
@@ -122,11 +119,11 @@ def test_a_mixture_that_spares_nothing_is_not_inferred() -> None:
 
 def a_band(extent: Any) -> Any:
     """A tensor of which the elements next to the diagonal are read, and one read with a stride."""
-    a = te.placeholder((extent, extent), name="A")
-    t = te.compute((extent, extent), lambda i, j: a[i, j] * 2.0, name="T")
-    u = te.compute((extent, extent), lambda i, j: a[j, i] + 1.0, name="U")
-    c = te.compute((extent // 4, 8), lambda i, d: t[i, i + d] + u[3 * i, 2 * d] + u[3 * i + 1, 2 * d], name="C")
-    return te.create_schedule(c.op)
+    return Written(f"""
+        A = given({extent}, {extent})
+        T[i:{extent}, j:{extent}] = A[i, j] * 2
+        U[i:{extent}, j:{extent}] = A[j, i] + 1
+        C[i:{extent // 4}, d:8] = T[i, i + d] + U[3 * i, 2 * d] + U[3 * i + 1, 2 * d]""").s
 
 
 def test_storage_is_compact_where_memory_is_spared() -> None:
@@ -199,11 +196,8 @@ def test_the_forms_of_a_schedule_ask_what_holds_at_a_place_once(monkeypatch: pyt
         made.append(found.frame.fingerprint)
         return found
 
-    source = te.placeholder((40,), name="A", dtype="int32")
-    before = te.compute((40,), lambda x: source[x] + 1, name="B")
-    after = te.compute((13,), lambda x: before[x * 3], name="C")
-    s = te.create_schedule(after.op)
-    s[before].compute_at(s[after], s[after].split(after.op.axis[0], 4)[0])
+    text = "A = given(40, dtype='int32'); B = pointwise(A)\nC[x:13] = B[x * 3]\nC split x 4; B compute_at C x.outer"
+    s = Written(text).s
     b = infer_bound(s)
     monkeypatch.setattr(Context, "extended", counted)
     maker = FunctionBuilder()

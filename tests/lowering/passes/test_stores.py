@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bound import te, tir
+from bound import te
 from intset import InputError, evaluate
 from lowering import (
     add_constraint,
@@ -39,6 +39,7 @@ from lowering.passes.stores.placement import forward_copies
 from tests.compilers import compilers
 from tests.lowering.equivalence import TrapError, ran
 from tests.lowering.lowered import check, check_c
+from tests.strategies.written import Written
 
 Pass = Callable[..., Function]
 HEAD = "A: int32[16], B: int32[16], n"
@@ -655,25 +656,28 @@ def test_what_follows_from_stores_is_marked_and_stays_so() -> None:
 # -- copies and identities -----------------------------------------------------------------------------------------
 
 
-def recurrence(n: Any, at: Any) -> Any:
-    X, S = te.placeholder((5, n), name="X"), te.placeholder((5, n), name="S")
-    init = te.compute((1, n), lambda _, i: X[0, i], name="init")
-    update = te.compute((5, n), lambda t, i: S[t - 1, at(i)] * 0.5 + X[t, i], name="update")
-    scan = te.scan(init, update, S, inputs=[X], name="scan")
-    s = te.create_schedule(scan.op)
-    s[update].vectorize(update.op.axis[1])
-    return s
+def recurrence(n: Any, at: str) -> Any:
+    return Written(
+        f"""
+        X = given(5, n); S = given(5, n)
+        init[_:1, i:n] = X[0, i]
+        update[t:5, i:n] = S[t - 1, {at}] * 0.5 + X[t, i]
+        SCAN = te.scan(init, update, S, inputs=[X], name="scan")
+        schedule SCAN
+        update vectorize i""",
+        n=n,
+    ).s
 
 
 @pytest.mark.parametrize("symbolic", [False, True])
 def test_a_scan_goes_from_row_to_row(symbolic: bool) -> None:
     n = te.size_var("n") if symbolic else 6
-    for at in (lambda i: i, lambda i: n - 1 - i):
+    for at in ("i", "n - 1 - i"):
         s = recurrence(n, at)
         f = check(s, {"n": 6})
         text = to_c(f)
         assert "update" not in text and "init" not in text and "malloc" not in text
-    s = recurrence(n, lambda i: i)
+    s = recurrence(n, "i")
     assert "#pragma omp simd" in to_c(check(s, {"n": 6}))
     check_c(check(s, {"n": 6}), s, {"n": 6}, sanitize=True)
 
@@ -728,24 +732,13 @@ def test_a_copy_stays_after_a_host_call_and_where_its_place_is_carried(between: 
     assert str(forward_copies(f)) == str(f)
 
 
-N = 36
-
-
-def triangle(reduced: Any, otherwise: Any, N: int = N) -> Any:
-    A, B = te.placeholder((N, N), name="A"), te.placeholder((N, N), name="B")
-    k = te.reduce_axis((0, N), "k")
-    otherwise = tir.const(otherwise, "float32")
-    C = te.compute(
-        (N, N), lambda i, j: reduced(tir.if_then_else(k <= i, A[i, k] * B[k, j], otherwise), axis=k), name="C"
-    )
-    s = te.create_schedule(C.op)
-    s[C].reorder(C.op.axis[0], k, C.op.axis[1])
-    return s
-
-
-@pytest.mark.parametrize(("reduced", "otherwise"), [(te.sum, 0.0), (te.max, float("-inf")), (te.prod, 1.0)])
-def test_a_triangular_reduction_ends_at_the_diagonal(reduced: Any, otherwise: float) -> None:
-    s = triangle(reduced, otherwise)
+@pytest.mark.parametrize(("reduced", "otherwise"), [("sum", "0.0"), ("max", "float('-inf')"), ("prod", "1.0")])
+def test_a_triangular_reduction_ends_at_the_diagonal(reduced: str, otherwise: str) -> None:
+    s = Written(f"""
+        A = given(36, 36); B = given(36, 36); k = axis(0, 36)
+        OTHERWISE = tir.const({otherwise}, "float32")
+        C[i:36, j:36] = te.{reduced}(where(k <= i, A[i, k] * B[k, j], OTHERWISE), axis=k)
+        C reorder i k j""").s
     f = check(s)
     check_c(f, s)
     text = to_c(f)

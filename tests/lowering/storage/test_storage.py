@@ -33,6 +33,7 @@ from tests.bound.corpus import CASES
 from tests.bound.oracle import value
 from tests.compilers import needs_compiler
 from tests.lowering.lowered import check_c, close, problem
+from tests.strategies.written import Written
 from tests.sweeps import daily
 
 
@@ -106,12 +107,10 @@ def test_shared_storage_keeps_what_is_needed(extent: object) -> None:
 
 def test_what_a_later_iteration_reads_stays() -> None:
     """Storage outside of a loop lives through the whole loop, storage inside of it for one iteration."""
-    a = te.placeholder((8, 4096), name="A")
-    b = te.compute((8, 4096), lambda i, j: a[i, j] + 1.0, name="B")
-    c = te.compute((8, 4096), lambda i, j: b[i, j] + 1.0, name="C")
-    d = te.compute((8, 4096), lambda i, j: c[i, j] + b[7 - i, j], name="D")
-    s = te.create_schedule(d.op)
-    s[c].compute_at(s[d], d.op.axis[0])
+    s = Written("""
+        A = given(8, 4096); B = pointwise(A); C = pointwise(B)
+        D[i:8, j:4096] = C[i, j] + B[7 - i, j]
+        C compute_at D i""").s
     plan = plan_storage(lower(s))
     assert plan.peak == 8 * 4096 * 4 + 4096 * 4
     given, expected = problem(s, {})
