@@ -246,32 +246,6 @@ def test_a_loop_over_a_product_of_sizes_guards_no_size() -> None:
     assert "undefined" not in check_c(f, s, {"n": 3, "m": 5})
 
 
-def test_float16_runs_in_both_backends() -> None:
-    a = te.placeholder((5,), "float16", name="A")
-    b = te.compute((5,), lambda i: a[i] * a[i], name="B")
-    f = check(te.create_schedule(b.op))
-    given = {"A": np.array([1.1, 300.0, -1e-4, 0.0, np.inf], "float16")}
-    assert run(f, given)["B"].tobytes() == run(f, given, backend="c")["B"].tobytes()
-
-
-def test_functions_of_floats() -> None:
-    a = te.placeholder((40,), name="A")
-
-    def formula(i: Any) -> Any:
-        x = a[i]
-        y = te.abs(x) + 0.5
-        values = [te.exp(x), te.log(y), te.sqrt(y), te.rsqrt(y), te.tanh(x), te.sigmoid(x), te.sin(x), te.floor(x)]
-        values += [te.ceil(x), te.trunc(x), te.round(x), te.power(y, 1.5), te.fmod(x, y), te.atan2(x, y), te.erf(x)]
-        values += [te.floormod(x, y), te.floordiv(x, y), te.max(x, y), te.min(x, y), tir.exp10(x), tir.nearbyint(x)]
-        total = values[0]
-        for value in values[1:]:
-            total = total + value
-        return tir.Select(te.isnan(x), 0.0, total)
-
-    s = te.create_schedule(te.compute((40,), formula, name="B").op)
-    check_c(check(s), s)
-
-
 def test_nests_deeper_than_python_allows() -> None:
     shape = (2,) * 5 + (1, 2) * 3 + (1,) * 14 + (2, 2)
     a = te.placeholder(shape, name="A")

@@ -269,10 +269,13 @@ OPERATIONS: dict[str, tuple[Callable[[Any, Any], Any], Any]] = {  # with that of
     "1 / sqrt": (lambda a, b: 1 / tir.sqrt(a), None),
     "1 / (1 + exp)": (lambda a, b: 1 / (1 + tir.exp(-a)), None),
     "power": (tir.power, None),
+    "fmod": (te.fmod, None),
+    "atan2": (te.atan2, None),
+    "isnan": (lambda a, b: tir.Select(te.isnan(a), b, a), lambda a, b: np.where(np.isnan(a), b, a)),
     **{name: (getattr(tir, name), None) for name in "floordiv floormod truncdiv truncmod".split()},
     **{
         name: (first(getattr(tir, name)), None)
-        for name in "exp exp2 exp10 log log2 log10 tanh sin cos tan erf atan sinh cosh".split()
+        for name in "exp exp2 exp10 log log2 log10 tanh sin cos tan erf atan sinh cosh round trunc floor ceil".split()
     },
 }
 COMPOSED = {"rsqrt": "1 / sqrt", "sigmoid": "1 / (1 + exp)"}  # each step is rounded

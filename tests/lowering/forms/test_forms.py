@@ -282,14 +282,6 @@ for i0 in [0, 40):
     for i1 in [0, i0 + 1):
         T[i0, i1] = A[i0, i1] + 1.0""",
     ),
-    "stride": (
-        lambda: reading((10,), lambda T, i: T[3 * i + 1] + T[3 * i + 7], (40,), 5),
-        {},
-        """\
-allocate T: float32[19] at [i0.outer * 15 + 1]
-for i0 in [0, 7):
-    T[i0 * 3] = A[i0.outer * 15 + i0 * 3 + 1] + 1.0""",
-    ),
     "stride, compact": (
         lambda: reading((10,), lambda T, i: T[3 * i + 1] + T[3 * i + 7], (40,), 5),
         {"compact": True},
@@ -316,16 +308,6 @@ for i0 in [0, 4):
     for i1 in [0, 10):
         T[i0 - i1 + 9, i0 + i1] = A[i0.base - i1 + 9, i0.base + i1] + 1.0""",
     ),
-    "every third twice": (
-        lambda: reading((4, 2), lambda T, i, j: T[3 * i + j], (40,)),
-        {},
-        """\
-allocate T: float32[11]
-for i0 in [0, 4):
-    T[i0 * 3] = A[i0 * 3] + 1.0
-for i0 in [0, 4):
-    T[i0 * 3 + 1] = A[i0 * 3 + 1] + 1.0""",
-    ),
     "wrapped around": (
         lambda: reading((16,), lambda T, i: T[(i + 3) % 16], (16,), 4),
         {"compact": True},
@@ -337,16 +319,6 @@ if i0.outer == 3:
 for i0 in [0, minimum(13 - i0.outer * 4, 4)):
     i0.at = i0.outer * 4 + i0
     T[i0.at - T.min0 + 3] = A[i0.at + 3] + 1.0""",
-    ),
-    "far slices": (
-        lambda: reading((3,), lambda T, i: T[i] + T[i + 30], (40,)),
-        {},
-        """\
-allocate T: float32[33]
-for i0 in [0, 3):
-    T[i0] = A[i0] + 1.0
-for i0 in [0, 3):
-    T[i0 + 30] = A[i0 + 30] + 1.0""",
     ),
 }
 

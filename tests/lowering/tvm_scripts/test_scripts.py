@@ -27,7 +27,6 @@ from lowering.tvm.outside import INSTEAD, NOT_HERE, TvmFinder, install
 from lowering.tvm.runtime import PACKED
 from tests.compilers import need_compiler
 from tests.lowering.lowered import run_sanitized
-from tests.lowering.tvm_scripts.calls import equal_in_both
 
 TEXT = Path(__file__).with_name("scripts.txt").read_text(encoding="utf-8")
 NAMES = [line[4:].partition("(")[0] for line in TEXT.splitlines() if line.startswith("def ") and line.endswith("():")]
@@ -179,76 +178,6 @@ def test_an_operator_under_the_sanitizers_equals_numpy(name: str, schedule: str)
 
 
 # -- hybrid scripts ------------------------------------------------------------------------------------------------
-
-
-ON = True
-TABLE = [[1, 2], [3, 4]]
-X: Any = np.array([3, -1, 4, 1, -5, 9, 2, -6], "float32")
-
-
-@te.hybrid.script
-def both(x):
-    p = output_tensor((8,), "float32")
-    q = output_tensor((8,), "float32")
-    for i in range(8):
-        p[i] = x[i] + 1.0
-        q[i] = x[i] * 3.0
-    return p, q
-
-
-def two_results(a):
-    b = output_tensor((8,), "float32")
-    u, v = both(a)
-    for i in range(8):
-        b[i] = u[i] * v[i]
-    return b
-
-
-def steps(a):
-    b = output_tensor((8,), "float32")
-    for i in range(8):
-        b[i] = 0.0
-    for i in range(1, 8, 3):
-        for j in range(i, 8, 2):
-            b[j] += a[i]
-    return b
-
-
-def nested_indices(a):
-    b = output_tensor((2, 2), "float32")
-    for i in const_range(2):
-        for j in const_range(2):
-            b[i][j] = a[i * 2 + j] * TABLE[i][j]
-    return b
-
-
-def bits(a):
-    b = output_tensor((8,), "int32")
-    for i in range(8):
-        b[i] = (i << 2) ^ (i & 5) | (i >> 1)
-    return b
-
-
-def flags(a):
-    b = output_tensor((8,), "float32")
-    for i in range(8):
-        b[i] = 1.0 if ON else a[i]
-        if i > 2 or not ON:
-            b[i] = a[i]
-        if (ON and a[i] > 0.0) and i < 6:
-            b[i] += 2.0
-        if not ON or a[i] < 0.0 and ON:
-            b[i] += 3.0
-    return b
-
-
-@pytest.mark.parametrize("func", [two_results, steps, nested_indices, bits, flags])
-def test_a_script_equals_its_function(func: Any) -> None:
-    need_compiler()
-    A = te.placeholder((8,), name="A")
-    script = te.hybrid.script(func)
-    B, expected = script(A), script(X)
-    equal_in_both(tvm.build(te.create_schedule(B.op), [A, B]), [X], expected)
 
 
 def whole_sum(a):
