@@ -309,26 +309,6 @@ def test_generated_expressions_have_their_value_at_the_width(data: st.DataObject
         assert evaluate(found.expr, point, bits=bits) == truth, (found.expr, point)
 
 
-@sampled(20, 60, st.data())
-def test_generated_divisions_at_all_small_points(data: st.DataObject) -> None:
-    part = expressions([A, B], depth=1, total=True)
-    kind = st.sampled_from((floordiv, floormod, ceildiv))
-    divisor = data.draw(st.one_of(part.filter(lambda e: e is not const(0)), st.integers(-9, 9).filter(bool)))
-    e = data.draw(kind)(data.draw(part), divisor)
-    if data.draw(st.booleans()):
-        e = e * 3 + data.draw(kind)(e, divisor)
-    facts = [A >= -3, A <= 4, data.draw(st.integers(-3, 2)) <= B, B <= 3]
-    with intset.using(z3_rlimit=20_000):
-        found = lower_division(e, Context(assume=facts), bits=8)
-    for a, b in product(range(-3, 5), range(-3, 4)):
-        point: dict[Any, int] = {A: a, B: b}
-        try:
-            if all(evaluate(fact, point) for fact in facts) and representable(e, point, 8):
-                assert evaluate(found.expr, point, bits=8) == evaluate(e, point), (found.expr, point)
-        except EvaluationError:
-            continue
-
-
 def test_a_branch_condition_does_not_leak_out_of_its_branch() -> None:
     division = x // n
     e = select((x >= 0) & (n > 0), division, 0) + division

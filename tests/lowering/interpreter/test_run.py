@@ -328,33 +328,6 @@ def f(A: int32[4], F: float32[4]):
         run(f, given(0.7), undef=lambda dtype: 7, backend="c")
 
 
-def divided(dtype: str, lazily: bool, parallel: bool) -> Any:
-    return Written(f"""
-        A = given(6, 5, dtype="{dtype}"); B = given(6, 5, dtype="{dtype}")
-        QUOTIENT = lambda a, b: tir.floordiv(a, b) + tir.floormod(a, b)
-        LAZY = lambda a, b: where(b != 0, QUOTIENT(a, b), 7)
-        T[i:6, j:5] = {"LAZY" if lazily else "QUOTIENT"}(A[i, j], B[i, j])
-        C[i:6, j:5] = T[i, j] + T[5 - i, j]
-        C vectorize j{"; T parallel i" if parallel else ""}""").s
-
-
-@pytest.mark.parametrize("parallel", [False, True])
-def test_a_division_by_0_is_an_error_and_stops_nothing(parallel: bool) -> None:
-    for dtype in ("int32", "int64"):
-        a = np.arange(30, dtype=dtype).reshape(6, 5)
-        for lazily in (False, True):
-            f = lower(divided(dtype, lazily, parallel))
-            for b in (a % 4 + 1, a % 4):
-                results = []
-                for backend in ("python", "c"):
-                    try:
-                        results.append(run(f, {"A": a, "B": b}, backend=backend)["C"].tolist())
-                    except UndefinedError as error:
-                        results.append(str(error))
-                assert results[0] == results[1]
-                assert ("divides an integer by 0" in results[0]) == (not lazily and bool((b == 0).any()))
-
-
 def test_divisors_that_are_known_not_to_be_0_are_not_looked_at() -> None:
     n = te.size_var("n")
     a = te.placeholder((30,), "int32", name="A", value_range=(1, 9))

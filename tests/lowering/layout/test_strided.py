@@ -99,27 +99,6 @@ def test_copies_do_not_overlap():
     assert offsets(copies[0]) == [0, 4, 1, 5]
 
 
-@pytest.mark.parametrize(
-    ("first", "after", "composed"),
-    [
-        ("(4,3):(3,1)", "12:1", "(4,3):(3,1)"),
-        ("20:2", "(5,4):(4,1)", None),
-        ("(3,2):(2,6)", "(6,4):(1,6)", "(3,2):(2,6)"),
-        ("6:1", "(6,2):(1,7)", "6:1"),
-        ("(3,2):(2,3)", "(6,2):(1,7)", None),
-        ("(2,3):(6,1)", "(6,2):(1,7)", "(2,3):(7,1)"),
-        ("12:2", "(4,6):(6,1)", "(2,6):(12,1)"),
-        ("(3,4):(0,1)", "4:5", "(3,4):(0,5)"),
-    ],
-)
-def test_known_compositions(first, after, composed):
-    if composed is None:
-        with pytest.raises(LayoutError):
-            from_cute(first).then(from_cute(after))
-        return
-    assert str(from_cute(first).then(from_cute(after))) == composed
-
-
 def test_digits_that_may_carry_are_named():
     with pytest.raises(LayoutError, match="may carry: their sum reaches 7"):
         Layout((3, 2), (2, 3)).then(Layout((6, 2), (1, 7)))  # 2*2 + 3 is beyond the digit of 6

@@ -27,6 +27,7 @@ from lowering.tvm.outside import INSTEAD, NOT_HERE, TvmFinder, install
 from lowering.tvm.runtime import PACKED
 from tests.compilers import need_compiler
 from tests.lowering.lowered import run_sanitized
+from tests.lowering.tvm_scripts.calls import equal_in_both
 
 TEXT = Path(__file__).with_name("scripts.txt").read_text(encoding="utf-8")
 NAMES = [line[4:].partition("(")[0] for line in TEXT.splitlines() if line.startswith("def ") and line.endswith("():")]
@@ -178,6 +179,31 @@ def test_an_operator_under_the_sanitizers_equals_numpy(name: str, schedule: str)
 
 
 # -- hybrid scripts ------------------------------------------------------------------------------------------------
+
+
+@te.hybrid.script
+def both(x):
+    p = output_tensor((8,), "float32")
+    q = output_tensor((8,), "float32")
+    for i in range(8):
+        p[i] = x[i] + 1.0
+        q[i] = x[i] * 3.0
+    return p, q
+
+
+def two_results(a):
+    b = output_tensor((8,), "float32")
+    u, v = both(a)
+    for i in range(8):
+        b[i] = u[i] * v[i]
+    return b
+
+
+def test_a_script_of_two_results_equals_its_function() -> None:
+    A, x = te.placeholder((8,), name="A"), np.array([3, -1, 4, 1, -5, 9, 2, -6], "float32")
+    script = te.hybrid.script(two_results)
+    B = script(A)
+    equal_in_both(tvm.build(te.create_schedule(B.op), [A, B]), [x], script(x))
 
 
 def whole_sum(a):
