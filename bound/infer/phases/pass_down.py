@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from typing import Any, Final
 
 from bound.errors import ScheduleError
 from bound.infer.footprints.box import SymbolicInterval, end_forms
@@ -25,8 +26,8 @@ from bound.schedule import Fuse, IterVarRelation, Rebase, Split, Stage, Tail, si
 from bound.schedule.relations import pass_down_domain, pass_up_index, with_descendants
 from bound.schedule.simple import extent, low
 from intset.errors import BudgetError
-from intset.expr import Cond, Expr, Range, Var, as_expr, dag, ops
-from intset.expr.build import floordiv, minimum
+from intset.expr import Cond, Expr, Node, Range, Var, as_expr, dag, ops
+from intset.expr.build import floordiv, minimum, select, sum_of
 from intset.linear.form import Linear
 
 
@@ -89,8 +90,8 @@ def loop_range(env: LoopEnvironment, bounds: StageBounds, iv: IterVar) -> Range:
     if not split.overruns(bounds.ranges):
         return bounds.ranges[iv]
     start = simple.mul(split.outer, width)
-    ends = [env.form(end - start).expr() for end in dag.chain(ops.MIN, total)]
-    return Range(0, minimum(width, *ends))
+    ends = without_products(env, [end - start for end in dag.chain(ops.MIN, total)])
+    return Range(0, minimum(width, *(env.form(end).expr() for end in ends)))
 
 
 def shrinking(bounds: StageBounds, iv: IterVar) -> Split | None:
@@ -345,6 +346,32 @@ def nest_of(bounds: StageBounds) -> StageNest:
 def loop_of(bounds: StageBounds, iv: IterVar) -> StageLoop:
     """A loop of a stage with its thread and kind."""
     return StageLoop(iv, bounds.loops[iv], bounds.stage.thread_of(iv), bounds.stage.kind_of(iv))
+
+
+_MAX_PARTS: Final = 8  # parts of varying length
+
+
+def without_products(env: LoopEnvironment, exprs: Sequence[Expr]) -> list[Expr]:
+    """Replace `part * length` for varying lengths by sums of `length` over the preceding parts.
+
+    Sets of such sums are exact if all expressions are affine then; the given ones otherwise.
+    """
+    new: dict[Node, Any] = {}
+    for node in dag.postorder(exprs):
+        args = tuple(new[arg] for arg in node.args)
+        if node.op is ops.MUL:
+            for part, length in (args, args[::-1]):
+                limits = env.ranges.get(part)
+                parts = None if limits is None else constant_extent(limits)
+                if parts is not None and parts <= _MAX_PARTS and not length.is_const:
+                    new[node] = sum_of([select(part >= k, length, 0) for k in range(1, parts)])
+                    break
+            else:
+                new[node] = node.with_args(args)
+        else:
+            new[node] = node.with_args(args)
+    answer = [new[e] for e in exprs]
+    return list(exprs) if dag.is_nonlinear(answer) else answer
 
 
 def _create_reduction_init(env: LoopEnvironment, bounds: StageBounds) -> ReductionInit | None:

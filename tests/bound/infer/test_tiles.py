@@ -224,6 +224,20 @@ def test_fused_tiles_of_unknown_sizes_have_the_same_regions_with_fewer_sets(
     assert result is not None and not result.unsound
 
 
+@pytest.mark.parametrize("parts", [2, 4, 8])
+def test_parts_of_a_symbolic_extent_are_read_exactly(parts: int) -> None:
+    """Starts of parts are `part * ceildiv(n, parts)`: a choice among a few numbers, which sets can express."""
+    n = ShapeVar("n")
+    a = te.placeholder((n,), name="A")
+    b = te.compute((n,), lambda i: a[i] * 2.0, name="B")
+    c = te.compute((n,), lambda i: b[i] + 1.0, name="C")
+    s = te.create_schedule(c.op)
+    outer, _ = s[c].split(c.op.axis[0], nparts=parts)
+    s[b].compute_at(s[c], outer)
+    bounds = infer_bound(s)
+    assert all(region.is_exact for region in (bounds.required(a), bounds.computed(b)))
+
+
 def test_tiles_of_tiles_of_unknown_sizes_are_exact() -> None:
     """The guard of the outer split follows from that of the inner one, whose sum of loops is then one variable."""
     for case in tiled("nested_split_outer_30_3_4"):
