@@ -17,9 +17,10 @@ from intset.domains.isl.session import context, isl
 from intset.errors import InputError
 from intset.linear.lattice import lattice
 from intset.prover.proof import PROOFS
-from lowering import lower, to_c
+from lowering import lower, rebase, run, simplify, to_c
+from lowering.build.function import nest_of
 from tests.bound.corpus import CASES
-from tests.lowering.lowered import check, check_c, check_run, of_corpus
+from tests.lowering.lowered import check, check_c, check_run, close, of_corpus, problem
 from tests.strategies.schedules import Program, programs
 from tests.strategies.written import Written
 from tests.sweeps import daily, swept
@@ -53,6 +54,23 @@ def test_the_c_code_equals_the_reference(name: str) -> None:
 def test_what_breaks_the_rules_is_refused(name: str) -> None:
     with pytest.raises(ScheduleError):
         lower(CASES[name]["fn"]())
+
+
+@pytest.mark.parametrize("name", daily(RUN[::2], 4))
+def test_each_pass_keeps_the_meaning(name: str) -> None:
+    case = CASES[name]
+    s = case["fn"]()
+    given, expected = problem(s, case["sub"], functions_of(name))
+    f = nest_of(infer_bound(s))
+    for step in (f, simplify(f), rebase(f), rebase(simplify(f))):
+        close(run(step, given, case["sub"], functions_of(name)), expected)
+
+
+@pytest.mark.parametrize("name", daily(RUN[1::2], 4))
+def test_boxes_without_guards_equal_the_reference(name: str) -> None:
+    case = CASES[name]
+    s = case["fn"]()
+    check(s, case["sub"], functions_of(name), bounds=infer_bound(s, compute="box"))
 
 
 @pytest.mark.parametrize("name", daily([name for name in RUN if CASES[name]["sub"]], 2))
