@@ -17,7 +17,7 @@ from lowering import Function, lower
 from lowering.nest.ir import For, If, Let, Seq, Stmt, Store
 from lowering.nest.walk import range_ends, statements
 from tests.bound.infer.test_sliding import READERS, SUM3, program
-from tests.lowering.lowered import check, check_c
+from tests.lowering.lowered import check, check_c, check_run
 from tests.strategies.schedules import Program, programs
 from tests.strategies.written import Written
 from tests.sweeps import daily, swept
@@ -142,6 +142,15 @@ def C(A: float32[20], C: float32[18]):
         for i.inner in [0, 6):
             C[i.outer * 6 + i.inner] = B[i.outer.base + i.inner] + B[i.outer.base + i.inner + 2]"""
     )
+
+
+def test_symbolic_sizes() -> None:
+    s = tiles(te.size_var("n"))
+    f = lower(s)
+    for n in (0, 1, 6, 13):
+        check_run(f, s, {"n": n})
+    for n in (0, 13):
+        check_c(f, s, {"n": n})
 
 
 TILES = """
