@@ -15,10 +15,9 @@ from hypothesis import strategies as st
 from bound import infer_bound, te, tir
 from bound.infer import BoundsMap
 from bound.infer.accesses import accesses
-from bound.operation import ExternOp
 from bound.schedule import Schedule
 from bound.schedule.stage import ScheduleError
-from bound.tensor import Tensor
+from bound.tensor import ExternOp, Tensor
 from intset.expr.dag import opaque_terms
 from intset.expr.evaluate import evaluate
 from intset.expr.node import Expr, Var, as_expr

@@ -22,9 +22,8 @@ from bound.infer.accesses import accesses
 from bound.infer.answers.region import MAX, TOTAL, InstanceCount
 from bound.infer.phases import propagate
 from bound.infer.phases.propagate import Propagation
-from bound.operation import ComputeOp, PlaceholderOp
 from bound.schedule import AttachType, Schedule
-from bound.tensor import Tensor
+from bound.tensor import ComputeOp, PlaceholderOp, Tensor
 from intset import Context, Range, ShapeVar, Var, ceildiv
 from intset.budgets import REGION_POINTS
 from intset.domains.sets.answers import image_in_instances
