@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from bound import infer_bound
+from bound import infer_bound, te
 from bound.errors import ScheduleError
 from bound.schedule import Schedule
 from intset.expr.evaluate import evaluate
