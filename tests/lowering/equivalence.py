@@ -42,13 +42,7 @@ class Storage:
 
 
 def ran(f: Function, arrays: Mapping[str, Array], sizes: Mapping[str, int], most: int = 100_000) -> dict[str, Array]:
-    """The arrays after the function ran on copies of `arrays`.
-
-    Parameters
-    ----------
-    arrays: the elements of each parameter, by its name.
-    sizes: the value of each size, by its name.
-    most: the largest number of iterations; further ones are an error.
+    """The arrays, by name, after the function ran on copies of `arrays`, in at most so many iterations.
 
     Raises
     ------

@@ -186,9 +186,6 @@ def test_statements_that_leave_a_loop_are_refused(leave: str) -> None:
         from_tvm(tvm.tirx.PrimFunc([a], tvm.tirx.For(i, 0, 8, tvm.tirx.ForKind.SERIAL, body)))
 
 
-# -- expressions ----------------------------------------------------------------------------------------------------
-
-
 def test_a_pass_of_tvm_asks_about_its_expressions() -> None:
     i, n = tvm.tirx.Var("i", "int32"), tvm.tirx.Var("n", "int64")
     variables: dict[Any, Any] = {}

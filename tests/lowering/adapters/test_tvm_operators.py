@@ -115,7 +115,8 @@ def compiled(func: Any, arrays: list[Any]) -> list[Any]:
     return [array.numpy() for array in held]
 
 
-def there_and_back(name: str) -> None:
+@pytest.mark.parametrize("name", [pytest.param(n, marks=[pytest.mark.nightly] * (n not in DAILY)) for n in OPERATORS])
+def test_an_operator_there_and_back(name: str) -> None:
     func = operator(name)
     arrays = drawn(func, len(OPERATORS[name][1]), np.random.default_rng(len(name)))
     expected = compiled(func, arrays)
@@ -128,17 +129,6 @@ def there_and_back(name: str) -> None:
             np.testing.assert_allclose(got, want, rtol=2e-4, atol=2e-4)
     sch = tvm.s_tir.Schedule(to_tvm(f, like=func))
     assert sch.get_child_blocks(sch.get_sblock("root"))
-
-
-@pytest.mark.parametrize("name", DAILY)
-def test_an_operator_there_and_back(name: str) -> None:
-    there_and_back(name)
-
-
-@pytest.mark.nightly
-@pytest.mark.parametrize("name", sorted({*OPERATORS} - {*DAILY}))
-def test_operators_there_and_back(name: str) -> None:
-    there_and_back(name)
 
 
 @pytest.mark.parametrize("name", FOREIGN)

@@ -103,31 +103,6 @@ def softmax(rng: Any) -> Case:
     return Case(te.create_prim_func([A, B]), {"A": a}, {"B": e / e.sum(1, keepdims=True)}, {})
 
 
-@T.prim_func(s_tir=True)
-def layernorm_func(A: T.Buffer((6, 10), "float32"), G: T.Buffer((10,), "float32"), B: T.Buffer((6, 10), "float32")):
-    mean = T.sblock_alloc_buffer((6,), "float32")
-    square = T.sblock_alloc_buffer((6,), "float32")
-    for i, k in T.grid(6, 10):
-        with T.sblock("sums"):
-            vi, vk = T.axis.remap("SR", [i, k])
-            with T.init():
-                mean[vi] = T.float32(0)
-                square[vi] = T.float32(0)
-            mean[vi] = mean[vi] + A[vi, vk] / T.float32(10)
-            square[vi] = square[vi] + A[vi, vk] * A[vi, vk] / T.float32(10)
-    for i, j in T.grid(6, 10):
-        with T.sblock("scaled"):
-            vi, vj = T.axis.remap("SS", [i, j])
-            B[vi, vj] = (A[vi, vj] - mean[vi]) * T.rsqrt(square[vi] - mean[vi] * mean[vi] + T.float32(1e-5)) * G[vj]
-
-
-@case
-def layernorm(rng: Any) -> Case:
-    a, g = floats(rng, 6, 10), floats(rng, 10)
-    expected = (a - a.mean(1, keepdims=True)) / np.sqrt(a.var(1, keepdims=True) + 1e-5) * g
-    return Case(layernorm_func, {"A": a, "G": g}, {"B": expected}, {})
-
-
 @T.prim_func
 def transpose_func(A: T.Buffer((7, 5), "int8"), B: T.Buffer((5, 7), "int8")):
     for i in T.parallel(5):
@@ -421,15 +396,6 @@ def lazy_conditions(rng: Any) -> Case:
         for k in range(8)
     ]
     return Case(lazy_func, {"A": a, "I": index}, {"B": np.array(b, "int32")}, {})
-
-
-@case
-def scan_of_prefixes(rng: Any) -> Case:
-    A = te.placeholder((10,), name="A", dtype="int32")
-    k = te.reduce_axis((0, 10), "k")
-    B = te.compute((10,), lambda i: te.sum(te.if_then_else(k <= i, A[k], tvm.tirx.const(0, "int32")), axis=k), name="B")
-    a = rng.integers(-9, 9, 10).astype("int32")
-    return Case(te.create_prim_func([A, B]), {"A": a}, {"B": np.cumsum(a, dtype="int32")}, {})
 
 
 @case

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import doctest
+import importlib
 from typing import Any
 
-import numpy as np
 import pytest
 
-from bound import infer_bound, te
+from bound import infer_bound
 from bound.errors import ScheduleError
-from intset import Context, Range, Var
+from intset import Context, Range, ShapeVar, Var
 from intset.domains.isl import bindings
 from intset.domains.isl.presburger import IslShape
 from intset.domains.isl.session import context, isl
@@ -21,6 +22,7 @@ from lowering.build.function import nest_of
 from tests.bound.corpus import CASES
 from tests.lowering.lowered import check, check_c, check_run, close, of_corpus, problem
 from tests.strategies.schedules import Program, programs
+from tests.strategies.written import Written
 from tests.sweeps import daily, swept
 
 REFUSED = tuple(name for name in CASES if name.startswith("reject_"))
@@ -95,12 +97,6 @@ for i in [0, 5):
 for i in [0, 5):
     for j in [0, 16):
         D[i, j] = C[i, j] * 2""",
-    "doc_ex2_at_j": """\
-for i in [0, 5):
-    for j in [0, 16):
-        allocate C: int32[1, 1] at [i, j]
-        C[0, 0] = 5
-        D[i, j] = C[0, 0] * 2""",
     "doc_ex3_at_i": """\
 for i in [0, 5):
     allocate C: int32[1, 16] at [i, 0]
@@ -108,38 +104,6 @@ for i in [0, 5):
         C[0, j] = 5
     for j in [0, 16):
         D[i, j] = C[0, j] * 2""",
-    "doc_ex4_unused_outer": """\
-for di in [0, 4):
-    for dj in [0, 5):
-        for dk in [0, 16):
-            allocate C: int32[1, 1] at [dj, dk]
-            C[0, 0] = 5
-            D[di, dj, dk] = C[0, 0] * 2""",
-    "doc_ex5_split": """\
-for i in [0, 5):
-    for j.outer in [0, 2):
-        for j.inner in [0, 8):
-            allocate C: int32[1, 1] at [i, j.outer * 8 + j.inner]
-            C[0, 0] = 5
-            D[i, j.outer * 8 + j.inner] = C[0, 0] * 2""",
-    "doc_attach_path_nested": """\
-for i in [0, 5):
-    for j in [0, 16):
-        allocate D: int32[1, 1] at [i, j]
-        allocate C: int32[1, 1] at [i, j]
-        C[0, 0] = 5
-        D[0, 0] = C[0, 0] * 2
-        E[i, j] = D[0, 0] * 4""",
-    "doc_relax_set": """\
-allocate C: int32[5, 16]
-for i in [0, 5):
-    for j in [0, 16):
-        C[i, j] = 5
-for i in [0, 5):
-    for j in [0, 16):
-        allocate D: int32[1, 1] at [i, j]
-        D[0, 0] = C[i, j] * 2
-        E[i, j] = D[0, 0] * 4""",
     "doc_ex6_fuse_split4": """\
 for i.j.fused.outer in [0, 4):
     allocate B: float32[1, 4] at [i.j.fused.outer, 0]
@@ -154,20 +118,6 @@ for i.outer in [0, 2):
         B[i] = A[i.outer * 16 + i] + 1.0
     for i.inner in [0, minimum(20 - i.outer * 16, 16)):
         C[i.outer * 16 + i.inner] = B[i.inner] * 2.0""",
-    "doc_gather_disjoint": """\
-allocate T: float32[4, 4]
-for i in [0, 2):
-    for j in [0, 2):
-        T[i, j] = A[i, j] + 1.0
-for i in [0, 2):
-    for j in [0, 2):
-        T[i + 2, j + 2] = A[i + 2, j + 2] + 1.0
-for i in [0, 2):
-    for j in [0, 2):
-        X[i, j] = T[i, j] * 2.0
-for i in [0, 2):
-    for j in [0, 2):
-        Y[i, j] = T[i + 2, j + 2] * 3.0""",
 }
 
 
@@ -179,29 +129,15 @@ def test_the_documents_nests(name: str) -> None:
 
 
 def test_declared_bounds_and_divisors_are_asserted() -> None:
-    from intset import ShapeVar
-
     n = ShapeVar("n", lower=1, upper=64, multiple_of=8)
-    a = te.placeholder((n,), name="A")
-    b = te.compute((n,), lambda i: a[i] + 1, name="B")
-    s = te.create_schedule(b.op)
-    s[b].split(b.op.axis[0], 8)
-    text = nest(check(s, {"n": 24}))
+    text = nest(check(Written("A = given(n); B = pointwise(A)\nB split i0 8", n=n).s, {"n": 24}))
     assert text.splitlines()[:3] == [
         'assert n >= 1, "n is at least 1"',
         'assert n <= 64, "n is at most 64"',
         'assert n & 7 == 0, "n is a multiple of 8"',
     ]
     assert "if" not in text
-
-
-def test_the_docstring_of_lower_is_what_it_prints() -> None:
-    import doctest
-    import importlib
-
-    module = importlib.import_module("lowering.lower")
-    assert doctest.testmod(module).failed == 0
-    assert lower.__doc__ is not None and ">>>" in lower.__doc__
+    assert doctest.testmod(importlib.import_module("lowering.lower")).failed == 0
 
 
 @swept({
@@ -259,14 +195,11 @@ def test_a_question_is_answered_where_isl_refuses(
     assert int(low) <= min(every) and max(every) <= int(high)
     box = ctx.image(((i * 6 + j * 4) // 5, i - j), domain="isl").box
     assert set(every) <= set(range(int(box[0].min), int(box[0].min) + int(box[0].extent)))
-    source = te.placeholder((40,), name="A", dtype="int32")
-    strided = te.compute((40,), lambda x: source[x] + 1, name="P")
-    sums = te.compute((12,), lambda x: strided[x * 3] + strided[x * 3 // 2 * 2], name="C")
-    s = te.create_schedule(sums.op)
-    s[strided].compute_at(s[sums], s[sums].split(sums.op.axis[0], 4)[0])
-    given, out = np.arange(40, dtype=np.int32), np.zeros(12, dtype=np.int32)
-    run(lower(s, [source, sums]), {"A": given, "C": out})
-    x = np.arange(12)
-    assert (out == given[x * 3] + given[x * 3 // 2 * 2] + 2).all()
+    check(
+        Written("""
+        A = given(40, dtype="int32"); P = pointwise(A)
+        C[x:12] = P[x * 3] + P[x * 3 // 2 * 2]
+        C split x 4; P compute_at C x.outer""").s
+    )
     assert asked
     refused.clear()

@@ -1,13 +1,11 @@
 """Lowered schedules at all small sizes, 0 among them: arguments equal their formulas.
 
-Programs are random: pipelines with reductions, shifted and guarded reads, stages inlined, attached and at the root, any
-of them among the arguments; scans of one to three states of different shapes. Arrays for results are marked before a
-call: the mark shows unstored elements, and stores outside an empty array.
+Programs are drawn, any of their stages among the arguments; scans have one to three states of different shapes. Arrays
+for results are marked before a call: the mark shows unstored elements, and stores outside an empty array.
 """
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 import random
 from collections.abc import Iterator, Sequence
@@ -23,6 +21,8 @@ from intset.errors import UndefinedError
 from lowering import AccessError, CheckError, Function, lower, run
 from tests.bound.reference import evaluate
 from tests.lowering.lowered import random_array, shape_at
+from tests.strategies import schedules
+from tests.strategies.written import Written
 from tests.sweeps import daily
 
 MARK = -77.0
@@ -51,80 +51,15 @@ class Program:
             yield dict(zip(self.sizes, values, strict=True))
 
 
-def read(rng: random.Random, tensor: Any, axes: Sequence[Any]) -> Any:
-    """An element of a tensor that has the shape of the axes: it may be shifted, and is then guarded."""
-    shift = rng.choice([0, 0, 0, 1, -1, 2])
-    if not shift:
-        return tensor[tuple(axes)]
-    k = rng.randrange(len(axes))
-    moved = [axis + shift if j == k else axis for j, axis in enumerate(axes)]
-    inside = moved[k] < tensor.shape[k] if shift > 0 else moved[k] >= 0
-    return tir.if_then_else(inside, tensor[tuple(moved)], 0.5)
-
-
 def pipeline(seed: int) -> Program:
+    """A drawn program whose arguments are its outputs and some of its other stages."""
     rng = random.Random(seed)
-    sizes = {name: te.var(name) for name in ("m", "n", "l")}
-
-    def shape(dims: int) -> tuple[Any, ...]:
-        return tuple(rng.choice([*sizes.values(), *sizes.values(), 1, 3]) for _ in range(dims))
-
-    known = [te.placeholder(shape(rng.choice([1, 2])), name=f"A{k}") for k in range(rng.choice([1, 2]))]
-    inputs = list(known)
-    made: list[Any] = []
-    for k in range(rng.choice([2, 2, 3, 4])):
-        sources = list(dict.fromkeys([known[-1], rng.choice(known)]))
-
-        def value(axes: Sequence[Any], sources: list[Any] = sources) -> Any:
-            terms: list[Any] = []
-            for source in sources:
-                own = [next((iv for iv in axes if iv.dom.extent is e), None) for e in source.shape]
-                if all(iv is not None for iv in own):
-                    terms.append(read(rng, source, own))
-            return sum(terms, tir.const(1.0, "float32"))
-
-        extents = tuple(sources[0].shape) if rng.random() < 0.6 else shape(rng.choice([1, 2]))
-        reduced = [te.reduce_axis((0, e), f"k{k}") for e in dict.fromkeys(sources[0].shape) if e not in extents]
-        if reduced or rng.random() < 0.2:
-            reduced = reduced or [te.reduce_axis((0, sources[0].shape[0]), f"k{k}")]
-            t = te.compute(extents, lambda *i, r=reduced, v=value: te.sum(v([*i, *r]), axis=r), name=f"T{k}")
-        else:
-            t = te.compute(extents, lambda *i, v=value: v(i) * 2.0, name=f"T{k}")
-        made.append(t)
-        known.append(t)
-    s = te.create_schedule([made[-1].op] if rng.random() < 0.8 else [made[-1].op, rng.choice(made).op])
-    live = [t for t in made if t in s]
-    inlined = []
-    for t in live:
-        stage = s[t]
-        for axis in list(stage.op.axis):
-            if rng.random() < 0.4:
-                stage.split(axis, rng.choice([2, 3]))
-        data = [iv for iv in stage.leaf_iter_vars if not iv.is_reduce]
-        if len(data) > 1 and rng.random() < 0.2 and data[0] is stage.leaf_iter_vars[0]:
-            with contextlib.suppress(ScheduleError):
-                stage.fuse(data[0], data[1])
-    for t in live[:-1]:
-        if s[t].is_output:
-            continue
-        way = rng.choice(["root", "root", "at", "at", "inline"])
-        readers = [u for u in live if t in u.op.input_tensors]
-        if way == "inline" and not t.op.reduce_axis:
-            s[t].compute_inline()
-            inlined.append(t)
-        elif way == "at" and len(readers) == 1:
-            stage = s[rng.choice(readers)]
-            s[t].compute_at(stage, rng.choice(list(stage.leaf_iter_vars)))
-    outputs = [t for t in live if s[t].is_output]
-    kept = [t for t in live if t not in outputs and rng.random() < 0.6]
-    given = [t for t in inputs if t in s]
-    return Program(
-        s,
-        given,
-        [*outputs, *(t for t in kept if t not in inlined)],
-        list(sizes),
-        [t for t in kept if t in inlined],
-    )
+    drawn = schedules.Program(rng, symbolic=True, reads=rng.choice(("inside", "loose", "loose")), most=3)
+    s = drawn.schedule
+    kept = [t for t in drawn.stages if t not in drawn.outputs and rng.random() < 0.6]
+    inlined = [t for t in kept if s[t].attach_type.name == "INLINE"]
+    results = [*drawn.outputs, *(t for t in kept if t not in inlined)]
+    return Program(s, [t for t in drawn.inputs if t in s], results, [v.name for v in drawn.variables], inlined)
 
 
 def scanned(seed: int) -> Program:
@@ -267,9 +202,8 @@ def test_states_of_a_scan_have_one_length() -> None:
 
 
 def partly_read() -> tuple[Any, Any, Any]:
-    A = te.placeholder((20,), name="A")
-    B = te.compute((20,), lambda i: A[i] + 1.0, name="B")
-    return A, B, te.compute((10,), lambda i: B[i + 5] * 2.0, name="C")
+    A, B, C = Written("A = given(20); B = pointwise(A)\nC[i:10] = B[i + 5] * 2")("A B C")
+    return A, B, C
 
 
 @pytest.mark.parametrize("compute", ["exact", "box", "auto"])
@@ -302,14 +236,10 @@ def test_bounds_say_whether_a_tensor_is_whole() -> None:
 @pytest.mark.parametrize("backend", ["python", "c"])
 def test_an_end_behind_a_total_name_is_total(backend: str) -> None:
     """Rows of a flat tile start at `x // n`, which is 0 at `n == 0`: it no longer implies `n != 0` for the ends."""
-    n = te.size_var("n")
-    a = te.placeholder((n, n), "int32", name="A")
-    t = te.compute((n, n), lambda i, j: a[i, j] + 1, name="T")
-    c = te.compute((n, n), lambda i, j: t[i, j] + 1, name="C")
-    s = te.create_schedule(c.op)
-    outer, _ = s[c].split(s[c].fuse(*c.op.axis), nparts=3)
-    s[t].compute_at(s[c], outer)
-    f = lower(s, [a, c])
+    text = """
+        A = given(n, n, dtype="int32"); T = pointwise(A); C = pointwise(T)
+        C fuse i0 i1; C split i0.i1.fused nparts=3; T compute_at C i0.i1.fused.outer"""
+    f = lower(Written(text, n=te.size_var("n")).s)
     for size in range(4):
         values = np.arange(size * size, dtype=np.int32).reshape(size, size)
         found = np.zeros_like(values)

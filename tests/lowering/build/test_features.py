@@ -1,7 +1,8 @@
-"""Lowering, feature by feature, with store predicates on threads."""
+"""Lowering, feature by feature: programs as text, predicates on threads, reductions of one value or of several."""
 
 from __future__ import annotations
 
+import random
 from itertools import product
 from typing import Any
 
@@ -10,12 +11,15 @@ import pytest
 
 from bound import infer_bound, te, tir
 from bound.errors import ScheduleError
+from bound.schedule import Schedule
+from bound.tensor import Tensor
 from intset import Context, Var
 from intset.errors import InputError
 from lowering import lower, run, to_c
+from tests.bound.oracle import check_claims
 from tests.lowering.lowered import check, check_c, check_run, random_array
 from tests.strategies.written import Written
-from tests.sweeps import daily
+from tests.sweeps import RANDOMS, daily, sampled
 
 CHAIN = """
     A = given(20); B = pointwise(A)
@@ -242,32 +246,6 @@ def test_a_loop_over_a_product_of_sizes_guards_no_size() -> None:
     assert "undefined" not in check_c(f, s, {"n": 3, "m": 5})
 
 
-def test_float16_runs_in_both_backends() -> None:
-    a = te.placeholder((5,), "float16", name="A")
-    b = te.compute((5,), lambda i: a[i] * a[i], name="B")
-    f = check(te.create_schedule(b.op))
-    given = {"A": np.array([1.1, 300.0, -1e-4, 0.0, np.inf], "float16")}
-    assert run(f, given)["B"].tobytes() == run(f, given, backend="c")["B"].tobytes()
-
-
-def test_functions_of_floats() -> None:
-    a = te.placeholder((40,), name="A")
-
-    def formula(i: Any) -> Any:
-        x = a[i]
-        y = te.abs(x) + 0.5
-        values = [te.exp(x), te.log(y), te.sqrt(y), te.rsqrt(y), te.tanh(x), te.sigmoid(x), te.sin(x), te.floor(x)]
-        values += [te.ceil(x), te.trunc(x), te.round(x), te.power(y, 1.5), te.fmod(x, y), te.atan2(x, y), te.erf(x)]
-        values += [te.floormod(x, y), te.floordiv(x, y), te.max(x, y), te.min(x, y), tir.exp10(x), tir.nearbyint(x)]
-        total = values[0]
-        for value in values[1:]:
-            total = total + value
-        return tir.Select(te.isnan(x), 0.0, total)
-
-    s = te.create_schedule(te.compute((40,), formula, name="B").op)
-    check_c(check(s), s)
-
-
 def test_nests_deeper_than_python_allows() -> None:
     shape = (2,) * 5 + (1, 2) * 3 + (1,) * 14 + (2, 2)
     a = te.placeholder(shape, name="A")
@@ -302,34 +280,125 @@ def test_long_and_shared_formulas() -> None:
     assert len(check_c(f, s)) < 100_000
 
 
-def staged(scope: str, outside: bool) -> tuple[Any, Any, Any, Any]:
-    """A stage inside the threads of its consumer, or around them, that stores on one of the threads."""
-    a = te.placeholder((6, 32), name="A")
-    b = te.compute((6, 32), lambda i, j: a[i, j] * 2.0, name="B")
-    c = te.compute((6, 32), lambda i, j: b[i, j] + 1.0, name="C")
-    s = te.create_schedule(c.op)
-    thread = te.thread_axis("threadIdx.x")
-    s[c].bind(c.op.axis[0], te.thread_axis("blockIdx.x"))
-    outer, inner = s[c].split(c.op.axis[1], 8)
-    s[c].bind(inner, thread)
-    s[b].compute_at(s[c], outer if outside else inner)
-    s[b].set_scope(scope)
-    return s, b, c, thread
+STAGED = """
+    A = given(6, 32)
+    B[i:6, j:32] = A[i, j] * 2
+    C[i:6, j:32] = B[i, j] + 1
+    T = te.thread_axis("threadIdx.x")
+    C bind i blockIdx.x; C split j 8; C bind j.inner T; B compute_at C j.outer; B set_scope shared
+    """  # a stage around the threads of its consumer
 
 
 def test_a_predicate_on_an_axis_of_the_stage_is_on_what_it_stores() -> None:
-    s, b, _, thread = staged("shared", True)
-    s[b].set_store_predicate((b.op.axis[1] < 12) & (thread < 2))
+    s = Written(STAGED + "s[B].set_store_predicate((B.op.axis[1] < 12) & (T < 2))").s
     stored = np.isfinite(run(lower(s), {"A": np.ones((6, 32), np.float32)}, checked=False)["C"])
     np.testing.assert_array_equal(stored, np.broadcast_to(np.arange(32) < 12, (6, 32)))
 
 
-def test_what_is_no_loop_is_refused() -> None:
-    s, b, c, _ = staged("shared", True)
-    s[b].set_store_predicate(te.reduce_axis((0, 4), "r") < 2)
-    with pytest.raises(ScheduleError, match="stage B: its store predicate is on r, which is no loop around it"):
-        lower(s)
-    s[b].set_store_predicate(te.thread_axis("threadIdx.y").eq(0))
-    with pytest.raises(ScheduleError, match=r"on threadIdx.y, on which no loop runs"):
-        lower(s)
-    assert c.ndim == 2
+@pytest.mark.parametrize(
+    ("predicate", "message"),
+    [
+        ("te.reduce_axis((0, 4), 'r') < 2", "stage B: its store predicate is on r, which is no loop around it"),
+        ("te.thread_axis('threadIdx.y').eq(0)", r"on threadIdx.y, on which no loop runs"),
+    ],
+)
+def test_what_is_no_loop_is_refused(predicate: str, message: str) -> None:
+    with pytest.raises(ScheduleError, match=message):
+        lower(Written(f"{STAGED}s[B].set_store_predicate({predicate})").s)
+
+
+# -- reductions ----------------------------------------------------------------------------------------------------
+
+
+def larger(x: Any, y: Any) -> Any:
+    """Of two pairs of a place and a value, that of the larger value; of equal ones the first."""
+    left = tir.any(x[1] > y[1], tir.all(x[1] >= y[1], x[0] < y[0]))
+    return tir.Select(left, x[0], y[0]), tir.Select(left, x[1], y[1])
+
+
+ARGMAX = te.comm_reducer(larger, lambda a, b: (tir.const(-1, a), te.min_value(b)), "argmax")
+SUMS = te.comm_reducer(  # a sum, a product and a second sum
+    lambda x, y: (x[0] + y[0], x[1] * y[1], x[2] + y[2]),
+    lambda a, b, c: (tir.const(0, a), tir.const(1, b), tir.const(0, c)),
+    "sums",
+)
+
+
+def reduction(rng: random.Random) -> tuple[Schedule, dict[Var, int]]:
+    """A reduction from -3 or more, of one value or of several, and a stage that reads one of them, with sizes."""
+    sizes: dict[Var, int] = {}
+    n, axes, source = rng.randint(1, 7), [], te.placeholder((14, 14, 14), name="A")
+    for name in ("k", "m")[: rng.choice((1, 1, 2))]:
+        low, extent, size = rng.randint(-3, 5), rng.randint(1, 5), te.size_var(f"{name}_n")
+        if rng.random() < 0.3:
+            sizes[size] = extent
+        axes.append(te.reduce_axis((low, low + (size if size in sizes else extent)), name))
+    kind = rng.choice(("sum", "max", "argmax", "sums", "sums"))
+    where = rng.choice((None, None, (axes[0] + 1) % 3 > 0, axes[-1] >= 1))
+
+    def element(i: Any, step: int = 1) -> Any:
+        return source[tuple(te.max(te.min(x, 13), 0) for x in (i, axes[0] + 3, axes[-1] * step + 3))]
+
+    def formula(i: Any) -> Any:
+        if kind == "argmax":
+            return ARGMAX((axes[0] - axes[0] // 7, element(i)), axis=axes, where=where)
+        if kind == "sums":
+            return SUMS((element(i), element(i, 0) * 0.5 + 1.0, element(i) + i), axis=axes, where=where)
+        return (te.sum if kind == "sum" else te.max)(element(i), axis=axes, where=where)
+
+    made: Any = te.compute((n,), formula, name="R")
+    read = rng.choice(made) if isinstance(made, tuple) else made
+    out = te.compute((n,), lambda i: read[i] * 2 + read[n - 1 - i], name="out")
+    s = te.create_schedule(out.op)
+    leaves: list[Any] = list(axes)
+    for _ in range(rng.randint(0, 2)):
+        axis = leaves.pop(rng.randrange(len(leaves)))
+        leaves += s[read].split(axis, **{rng.choice(("factor", "nparts")): rng.randint(1, 4)})
+    if len(leaves) > 1 and rng.random() < 0.3:
+        s[read].reorder(*leaves)
+        leaves = [s[read].fuse(leaves[0], leaves[1]), *leaves[2:]]
+    partial: Any = None
+    if rng.random() < 0.7:
+        partial = s.rfactor(read, rng.choice(leaves), factor_axis=rng.choice((0, 1, -1)))
+    elif rng.random() < 0.3:
+        partial = s.cache_write(list(made) if isinstance(made, tuple) else made, "local")
+    if rng.random() < 0.6:
+        outer, _ = s[out].split(out.op.axis[0], factor=rng.randint(1, 4))
+        s[read].compute_at(s[out], rng.choice((outer, *s[out].leaf_iter_vars)))
+    if partial is not None and rng.random() < 0.6:
+        first = partial if isinstance(partial, Tensor) else partial[0]
+        s[first].compute_at(s[read], rng.choice(list(s[read].leaf_iter_vars)))
+    return s, sizes
+
+
+@sampled(8, 10_000, RANDOMS, shows={True})
+def test_random_reductions(rng: random.Random) -> bool:
+    """Reductions equal the reference; gives whether the schedule is accepted."""
+    try:
+        s, sizes = reduction(rng)
+        bounds = infer_bound(s)
+    except ScheduleError:
+        return False
+    check(s, {v.name: value for v, value in sizes.items()}, bounds=bounds)
+    check_claims(bounds, sizes)
+    return True
+
+
+@pytest.mark.parametrize("read", range(3))
+def test_of_independent_results_only_what_is_read_is_kept(read: int) -> None:
+    text = f"""
+        A = given(4, 6); k = axis(2, 5)
+        R[i:4] = SUMS((A[i, k], A[i, k] + 1, A[i, k] * 2), axis=k)
+        OUT[i:4] = R[{read}][i] + 1
+        schedule OUT"""
+    f = check(Written(text, SUMS=SUMS).s)
+    assert [f"R.v{n}" in str(f) for n in range(3)] == [n == read for n in range(3)]
+
+
+def test_a_finished_element_is_known_and_an_unfinished_one_is_not() -> None:
+    k, x = te.reduce_axis((0, 3), "k"), Var("x")
+    out = te.compute((4,), lambda i: te.max(k.var + i, axis=k), name="out")
+    assert (out.element.lower, out.element.upper) == (0, 5)
+    assert out.unfinished.lower == -(2**31) and out.unfinished.upper == 5
+    total = te.compute((4,), lambda i: te.sum(k.var + i, axis=k), name="total")
+    assert total.unfinished is total.element and str(out.unfinished(x)) == str(out[x])

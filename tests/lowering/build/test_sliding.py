@@ -9,16 +9,17 @@ from typing import Any
 
 import pytest
 
-from bound import infer_bound, te, tir
+from bound import infer_bound, te
 from bound.errors import ScheduleError
 from bound.schedule import Schedule
 from intset.expr.evaluate import evaluate
 from lowering import Function, lower
-from lowering.nest.ir import For, If, Let, LoopKind, Seq, Stmt, Store
+from lowering.nest.ir import For, If, Let, Seq, Stmt, Store
 from lowering.nest.walk import range_ends, statements
 from tests.bound.infer.test_sliding import READERS, SUM3, program
 from tests.lowering.lowered import check, check_c, check_run
 from tests.strategies.schedules import Program, programs
+from tests.strategies.written import Written
 from tests.sweeps import daily, swept
 
 FORMS = [*product(("exact", "box"), ("guard", "split", "auto")), (None, "auto")]
@@ -99,44 +100,44 @@ def test_random_programs(c: bool, program: Program) -> bool:
 
 def test_what_an_innermost_loop_chooses_alike_is_chosen_before_it() -> None:
     """One choice for all rows that a stencil reads: each is a constant from the first."""
-    a = te.placeholder((12, 20), name="A")
-    b = te.compute((10, 20), lambda y, x: a[y, x] + a[y + 1, x] + a[y + 2, x], name="B")
-    c = te.compute((8, 20), lambda y, x: b[y, x] + b[y + 1, x] + b[y + 2, x], name="C")
-    s = te.create_schedule(c.op)
-    s[b].compute_at(s[c], c.op.axis[0])
-    s[b].store_root()
-    loops = [inner for inner in statements(lower(s, [a, c]).body) if isinstance(inner, For)]
+    f = lower(
+        Written("""
+        A = given(12, 20)
+        B[y:10, x:20] = A[y, x] + A[y + 1, x] + A[y + 2, x]
+        C[y:8, x:20] = B[y, x] + B[y + 1, x] + B[y + 2, x]
+        B compute_at C y; B store_root""").s
+    )
+    loops = [inner for inner in statements(f.body) if isinstance(inner, For)]
     innermost = [loop for loop in loops if not any(isinstance(part, For) for part in statements(loop.body))]
     assert innermost and not any("select" in str(loop) for loop in innermost)
-    lets = [inner for inner in statements(lower(s, [a, c]).body) if isinstance(inner, Let)]
+    lets = [inner for inner in statements(f.body) if isinstance(inner, Let)]
     assert len([let for let in lets if "select" in str(let)]) == 1
 
 
-def tiles(n: Any = 20, tail: str = "guard", split: int = 6) -> tuple[Schedule, Any, Any, Any]:
-    A = te.placeholder((n + 2,), name="A")
-    B = te.compute((n + 2,), lambda i: A[i] * 2.0, name="B")
-    C = te.compute((n,), lambda i: B[i] + B[i + 2], name="C")
-    s = te.create_schedule(C.op)
-    xo, _ = s[C].split(C.op.axis[0], split, tail=tail)
-    s[B].compute_at(s[C], xo)
-    s[B].double_buffer()
-    return s, B, C, xo
+def tiles(n: Any) -> Schedule:
+    s: Schedule = Written(
+        """
+        A = given(n + 2); B = pointwise(A)
+        C[i:n] = B[i] + B[i + 2]
+        C split i 6; B compute_at C i.outer; B double_buffer""",
+        n=n,
+    ).s
+    return s
 
 
 def test_the_next_half_is_filled_before_this_one_is_used() -> None:
-    s, *_ = tiles(18)
     assert (
-        str(lower(s))
+        str(lower(tiles(18)))
         == """\
 def C(A: float32[20], C: float32[18]):
     allocate B: float32[16]
-    for i in [0, 8):
-        B[i] = A[i] * 2.0
+    for i0 in [0, 8):
+        B[i0] = A[i0] + 1.0
     for i.outer in [0, 3):
         if i.outer != 2:
             i.outer.base = (i.outer + 1 & 1) * 8
-            for i in [0, 8):
-                B[i.outer.base + i] = A[i.outer * 6 + i + 6] * 2.0
+            for i0 in [0, 8):
+                B[i.outer.base + i0] = A[i.outer * 6 + i0 + 6] + 1.0
         i.outer.base = (i.outer & 1) * 8
         for i.inner in [0, 6):
             C[i.outer * 6 + i.inner] = B[i.outer.base + i.inner] + B[i.outer.base + i.inner + 2]"""
@@ -144,7 +145,7 @@ def C(A: float32[20], C: float32[18]):
 
 
 def test_symbolic_sizes() -> None:
-    s, *_ = tiles(te.size_var("n"))
+    s = tiles(te.size_var("n"))
     f = lower(s)
     for n in (0, 1, 6, 13):
         check_run(f, s, {"n": n})
@@ -152,55 +153,36 @@ def test_symbolic_sizes() -> None:
         check_c(f, s, {"n": n})
 
 
-def three_stages(reads_both: bool) -> tuple[Any, Any]:
-    """D reads C, or C and what C is made of; both are computed in each tile of D."""
-    A = te.placeholder((24,), name="A")
-    B = te.compute((24,), lambda i: A[i] + 1.0, name="B")
-    C = te.compute((22,), lambda i: B[i] + B[i + 2], name="C")
-    D = te.compute((20,), lambda i: C[i] * (B if reads_both else C)[i + 2], name="D")
-    s = te.create_schedule(D.op)
-    xo, _ = s[D].split(D.op.axis[0], 6)
-    for T in (B, C):
-        s[T].compute_at(s[D], xo)
-    s[C].double_buffer()
-    return B, s
+TILES = """
+    A = given(20); B = pointwise(A)
+    C[i:18] = B[i] + B[i + 2]
+    C split i 6; B compute_at C i.outer; B double_buffer"""
+STAGES = """
+    A = given(24); B = pointwise(A)
+    C[i:22] = B[i] + B[i + 2]
+    D[i:20] = C[i] * B[i + 2]
+    D split i 6; B compute_at D i.outer; C compute_at D i.outer; C double_buffer"""
+REFUSED = {
+    STAGES: r"stage C: double_buffer .* an iteration of i.outer ahead, but B is",
+    f"{TILES}; C parallel i.outer": r"stage B: double_buffer has no next .* those of i.outer do not run",
+    f"{TILES}; C vectorize i.outer": r"stage B: double_buffer has no next .* those of i.outer do not run",
+    f"{TILES}; C bind i.outer blockIdx.x": r"stage B: double_buffer has no next iteration to fill: ",
+    f"{TILES}; B compute_root": r"stage B: double_buffer has no next iteration to fill: ",
+}
 
 
-def test_what_others_need_in_this_iteration_is_not_computed_ahead() -> None:
-    B, s = three_stages(True)
-    with pytest.raises(ScheduleError, match=r"stage C: double_buffer .* an iteration of i.outer ahead, but B is"):
-        lower(s)
-    s[B].double_buffer()
-    check(s)
-
-
-@pytest.mark.parametrize("kind", [LoopKind.PARALLEL, LoopKind.VECTORIZED])
-def test_a_loop_without_a_next_iteration_has_no_half_to_fill(kind: LoopKind) -> None:
-    s, _, C, xo = tiles(18)
-    (s[C].parallel if kind is LoopKind.PARALLEL else s[C].vectorize)(xo)
-    with pytest.raises(ScheduleError, match=r"stage B: double_buffer has no next .* those of i.outer do not run"):
-        lower(s)
-
-
-def test_the_root_has_no_half_to_fill() -> None:
-    for is_threaded in (False, True):
-        s, B, C, xo = tiles(18)
-        if is_threaded:
-            s[C].bind(xo, te.thread_axis("blockIdx.x"))
-        else:
-            s[B].compute_root()
-        with pytest.raises(ScheduleError, match=r"stage B: double_buffer has no next iteration to fill: "):
-            lower(s)
+@pytest.mark.parametrize("text", REFUSED)
+def test_what_has_no_next_iteration_is_refused(text: str) -> None:
+    with pytest.raises(ScheduleError, match=REFUSED[text]):
+        lower(Written(text).s)
 
 
 def test_conditions_are_those_of_the_iteration_that_is_filled() -> None:
-    A = te.placeholder((24,), name="A")
-    B = te.compute((24,), lambda i: A[i] + 1.0, name="B")
-    C = te.compute((20,), lambda i: tir.if_then_else(i // 4 % 2 < 1, B[i] + B[i + 1], 0.0), name="C")
-    s = te.create_schedule(C.op)
-    xo, _ = s[C].split(C.op.axis[0], 4)
-    s[B].compute_at(s[C], xo)
-    s[B].double_buffer()
+    check(Written(f"{STAGES}; B double_buffer").s)
+    s = Written("""
+        A = given(24); B = pointwise(A)
+        C[i:20] = where(i // 4 % 2 < 1, B[i] + B[i + 1], 0.0)
+        C split i 4; B compute_at C i.outer; B double_buffer""").s
     for compact in (False, True):
         check_c(check(s, compact=compact), s, sanitize=True)
 

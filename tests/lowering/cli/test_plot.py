@@ -14,10 +14,10 @@ import pytest
 from bound import infer_bound, te, tir
 from intset import evaluate
 from intset.domains.sets.region import Elements, elements_of
-from lowering.cli import main
 from lowering.cli.inputs import ScriptSchedule
 from lowering.cli.plot import DOMAINS, MAX_BLOCKS, MAX_OPERATIONS, Picture, picture_of
 from tests import ROOT
+from tests.lowering.cli.conftest import CommandLine
 
 SCRIPT = """
 from bound import te
@@ -37,10 +37,8 @@ t[D].compute_at(t[E], ko)
 
 
 @pytest.fixture
-def script(tmp_path: Path) -> str:
-    path = tmp_path / "tiles.py"
-    path.write_text(SCRIPT, encoding="utf-8")
-    return str(path)
+def script(cli: CommandLine) -> str:
+    return cli.write("tiles.py", SCRIPT)
 
 
 def tiles() -> tuple[te.Schedule, Any]:
@@ -61,9 +59,6 @@ def points(region: Any) -> set[tuple[int, ...]]:
     return {point for point in itertools.product(*spans) if point in region}
 
 
-# -- data ---------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("compute", ["exact", "box"])
 @pytest.mark.parametrize("instance", [{}, {"i.outer": 7, "C.j.outer": 7}, {"j.outer": 3}])
 def test_the_panels_hold_the_points_of_the_regions(compute: str, instance: dict[str, int]) -> None:
@@ -75,6 +70,7 @@ def test_the_panels_hold_the_points_of_the_regions(compute: str, instance: dict[
     assert (picture.axes, picture.hidden, picture.tensor) == (("i", "j"), (), "B")
     at = {name.removeprefix("C."): value for name, value in instance.items()}
     assert picture.instance == (("C.i.outer", at.get("i.outer", 0)), ("C.j.outer", at.get("j.outer", 0)))
+    assert len({(p.required, p.computed, p.box) for p in picture.panels}) == len(picture.panels)
     values = [value for _, value in picture.instance]
     sizes = []
     for name, panel in [(name, one) for one in picture.panels for name in one.domain.split(", ")]:
@@ -92,19 +88,18 @@ def test_the_panels_hold_the_points_of_the_regions(compute: str, instance: dict[
         assert sizes == [120, 120, 112, 112]  # two boxes of 8 columns, one of 10: only a union is exact
 
 
-def test_one_axis_is_a_projection() -> None:
+def test_one_axis_is_a_projection_and_two_may_be_exchanged() -> None:
     s, _ = tiles()
+
+    def required(*axes: str) -> tuple[Picture, Elements]:
+        picture = picture_of(ScriptSchedule("s", s), {}, ("isl",), "B", axes)
+        return picture, picture.panels[0].required
+
     for axis, name, extent in (("j", "j", 10), ("1", "j", 10), ("0", "i", 12)):
-        picture = picture_of(ScriptSchedule("s", s), {}, ("isl",), "B", [axis])
-        required = picture.panels[0].required
+        picture, elements = required(axis)
         assert picture.axes == (name,) and len(picture.hidden) == 1
-        assert drawn(required) == {(x,) for x in range(extent)} and required.count == 112
-
-
-def test_axes_may_be_exchanged() -> None:
-    s, _ = tiles()
-    there, back = (picture_of(ScriptSchedule("s", s), {}, ("isl",), "B", axes) for axes in (["i", "j"], ["j", "i"]))
-    assert drawn(back.panels[0].required) == {(j, i) for i, j in drawn(there.panels[0].required)}
+        assert drawn(elements) == {(x,) for x in range(extent)} and elements.count == 112
+    assert drawn(required("j", "i")[1]) == {(j, i) for i, j in drawn(required("i", "j")[1])}
 
 
 def test_the_first_instance_with_a_need_is_drawn() -> None:
@@ -148,33 +143,25 @@ def test_large_regions_are_blocks_that_cover_every_point() -> None:
     assert filled.blocks is None and filled.box == ((0, 10**6), (5, 10**6)) and filled.count == 10**12
 
 
-# -- files --------------------------------------------------------------------------------------------------------
-
-
-def test_an_svg_holds_names_and_counts(script: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_svg_holds_names_and_counts(script: str, cli: CommandLine) -> None:
     pytest.importorskip("matplotlib")
-    target = tmp_path / "b.svg"
-    assert main(["plot", script, "--stage", "B", "--axes", "i,j", "--instance", "i.outer=1", "-o", str(target)]) == 0
-    captured = capsys.readouterr()
-    assert captured.err == "" and captured.out.startswith(str(target)) and "C.i.outer=1, C.j.outer=0" in captured.out
-    text = target.read_text(encoding="utf-8")
+    words = ["plot", script, "--stage", "B", "--instance", "i.outer=1", "-o"]
+    printed = cli(*words, "b.svg", "--axes", "i,j")
+    assert printed.startswith("b.svg") and "C.i.outer=1, C.j.outer=0" in printed
+    text = (cli.folder / "b.svg").read_text(encoding="utf-8")
     for label in (
         *DOMAINS, "required 112", "computed 120", "12 \N{MULTIPLICATION SIGN} 10 = 120", "stage B", "C.i.outer = 1",
-        "a superset",
+        "a superset", ">i<", ">j<", ">required<", ">computed<", ">allocated<",
     ):  # fmt: skip
         assert label in text
-    for label in (">i<", ">j<", ">required<", ">computed<", ">allocated<"):
-        assert label in text
-    assert main(["plot", script, "--stage", "B", "--instance", "i.outer=1", "-o", str(tmp_path / "again.svg")]) == 0
-    assert (tmp_path / "again.svg").read_text(encoding="utf-8") == text
+    cli(*words, "again.svg")
+    assert (cli.folder / "again.svg").read_text(encoding="utf-8") == text
 
 
-def test_a_png_of_one_axis_with_a_size(script: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_png_of_one_axis_with_a_size(script: str, cli: CommandLine) -> None:
     pytest.importorskip("matplotlib")
-    monkeypatch.chdir(tmp_path)
-    arguments = ["plot", script, "--schedule", "t", "--at", "n=50", "-d", "interval", "-d", "isl,auto"]
-    assert main(arguments) == 0
-    assert (tmp_path / "tiles-D.png").read_bytes().startswith(b"\x89PNG")
+    cli("plot", script, "--schedule", "t", "--at", "n=50", "-d", "interval", "-d", "isl,auto")
+    assert (cli.folder / "tiles-D.png").read_bytes().startswith(b"\x89PNG")
 
 
 def test_names_are_drawn_as_text(tmp_path: Path) -> None:
@@ -227,14 +214,10 @@ def test_a_title_is_inside_its_figure(outer: int) -> None:
 
 
 @pytest.mark.parametrize("example", ["resnet_conv3x3", "matmul_cached"])
-def test_the_examples(example: str, tmp_path: Path) -> None:
+def test_the_examples(example: str, cli: CommandLine) -> None:
     pytest.importorskip("matplotlib")
-    path = ROOT / "examples" / f"{example}.py"
-    assert main(["plot", str(path), "-o", str(tmp_path / "x.png")]) == 0
-    assert (tmp_path / "x.png").stat().st_size > 10_000
-
-
-# -- bad input ----------------------------------------------------------------------------------------------------
+    cli("plot", ROOT / "examples" / f"{example}.py", "-o", "x.png")
+    assert (cli.folder / "x.png").stat().st_size > 10_000
 
 
 @pytest.mark.parametrize(
@@ -258,30 +241,17 @@ def test_the_examples(example: str, tmp_path: Path) -> None:
         (["--compute", "none"], "'none'"),
     ],
 )
-def test_bad_arguments(
-    arguments: list[str], message: str, script: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_bad_arguments(arguments: list[str], message: str, script: str, cli: CommandLine) -> None:
     pytest.importorskip("matplotlib")
-    target = [] if "-o" in arguments else ["-o", str(tmp_path / "x.png")]
-    assert message in refusal(capsys, script, *arguments, *target)
-    assert not list(tmp_path.glob("*.png"))
+    target = [] if "-o" in arguments else ["-o", "x.png"]
+    assert message in cli.refusal("plot", script, *arguments, *target)
+    assert not list(cli.folder.glob("*.png"))
 
 
-def test_a_file_that_is_no_script(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "corpus.json").write_text("[]")
-    assert "a Python script" in refusal(capsys, str(tmp_path / "corpus.json"))
-    assert "no such file" in refusal(capsys, str(tmp_path / "nowhere.py"))
-
-
-def test_without_matplotlib(script: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_is_no_script_and_a_plot_without_matplotlib(
+    script: str, monkeypatch: pytest.MonkeyPatch, cli: CommandLine
+) -> None:
+    assert "a Python script" in cli.refusal("plot", cli.write("corpus.json", "[]"))
+    assert "no such file" in cli.refusal("plot", "nowhere.py")
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    assert "pip install '.[plot]' in a clone of inferbound" in refusal(capsys, script)
-
-
-def refusal(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
-    """The one line on stderr; nothing is on stdout, and the status is 2."""
-    assert main(["plot", *arguments]) == 2
-    captured = capsys.readouterr()
-    assert captured.out == ""
-    assert captured.err.startswith("intset: error: ") and captured.err.count("\n") == 1
-    return captured.err
+    assert "pip install '.[plot]' in a clone of inferbound" in cli.refusal("plot", script)

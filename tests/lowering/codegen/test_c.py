@@ -1,4 +1,4 @@
-"""`to_c`: printed text, compilation without warnings, results equal to numpy's."""
+"""`to_c`: printed text, annotations and constants, compilation without warnings, results equal to those of numpy."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from bound import te, tir
 from bound.schedule import Schedule
 from intset import ShapeVar
 from intset.errors import InputError
-from lowering import Function, lower, narrow, to_c
+from lowering import Function, lower, narrow, run, to_c
 from lowering.passes import Width
 from tests.bound.corpus import CASES
 from tests.bound.reference import evaluate as reference
@@ -28,52 +28,38 @@ from tests.lowering.lowered import (
     run_c,
     run_sanitized,
 )
+from tests.strategies.written import Written
 from tests.sweeps import daily
 
 WARNINGS = ("-std=c99", "-Wall", "-Wextra", "-Wconversion", "-Werror", "-pedantic", "-c")
 
 
-def conv(channels: int = 3, size: int = 12, tile: tuple[int, int] = (5, 4)) -> Any:
+def conv(channels: int = 3, size: int = 12, tile: str = "5 4") -> Any:
     """A 3x3 convolution with padding of 1; the padding stage is attached inside the tiles."""
-    data, weight = te.placeholder((1, channels, size, size), name="I"), te.placeholder((4, channels, 3, 3), name="W")
-
-    def padded(n: Any, c: Any, y: Any, x: Any) -> Any:
-        inside = tir.all(y >= 1, y <= size, x >= 1, x <= size)
-        return tir.if_then_else(inside, data[n, c, y - 1, x - 1], 0.0)
-
-    pad = te.compute((1, channels, size + 2, size + 2), padded, name="PAD")
-    rc, ry, rx = te.reduce_axis((0, channels), "rc"), te.reduce_axis((0, 3), "ry"), te.reduce_axis((0, 3), "rx")
-    out = te.compute(
-        (1, 4, size, size),
-        lambda n, f, y, x: te.sum(pad[n, rc, y + ry, x + rx] * weight[f, rc, ry, rx], axis=[rc, ry, rx]),
-        name="O",
-    )
-    s = te.create_schedule(out.op)
-    n, f, y, x = out.op.axis
-    yo, xo, yi, xi = s[out].tile(y, x, *tile)
-    s[out].reorder(n, yo, xo, f, rc, ry, rx, yi, xi)
-    s[pad].compute_at(s[out], xo)
-    return s
+    return Written(f"""
+        I = given(1, {channels}, {size}, {size}); W = given(4, {channels}, 3, 3)
+        rc = axis(0, {channels}); ry = axis(0, 3); rx = axis(0, 3)
+        INSIDE = lambda y, x: tir.all(y >= 1, y <= {size}, x >= 1, x <= {size})
+        PAD[n:1, c:{channels}, y:{size + 2}, x:{size + 2}] = where(INSIDE(y, x), I[n, c, y - 1, x - 1], 0.0)
+        O[n:1, f:4, y:{size}, x:{size}] = sum_(PAD[n, rc, y + ry, x + rx] * W[f, rc, ry, rx], axis=[rc, ry, rx])
+        O tile y x {tile}
+        O reorder n y.outer x.outer f rc ry rx y.inner x.inner
+        PAD compute_at O x.outer""").s
 
 
 def flatten() -> Any:
-    n = te.size_var("n")
-    a = te.placeholder((n, n), name="A")
-    return te.create_schedule(te.compute((n * n,), lambda i: a[i % n, i // n], name="B").op)
+    return Written("A = given(n, n)\nB[i:n * n] = A[i % n, i // n]", n=te.size_var("n")).s
 
 
 def softmax() -> Any:
-    m, n = te.size_var("m"), te.size_var("n")
-    a = te.placeholder((m, n), name="A")
-    k, l = te.reduce_axis((0, n), "k"), te.reduce_axis((0, n), "l")
-    top = te.compute((m,), lambda i: te.max(a[i, k], axis=k), name="TOP")
-    e = te.compute((m, n), lambda i, j: te.exp(a[i, j] - top[i]), name="E")
-    total = te.compute((m,), lambda i: te.sum(e[i, l], axis=l), name="TOTAL")
-    out = te.compute((m, n), lambda i, j: e[i, j] / total[i], name="O")
-    s = te.create_schedule(out.op)
-    for t in (total, e, top):
-        s[t].compute_at(s[out], out.op.axis[0])
-    return s
+    text = """
+        A = given(m, n); k = axis(0, n); l = axis(0, n)
+        TOP[i:m] = max_(A[i, k], axis=k)
+        E[i:m, j:n] = te.exp(A[i, j] - TOP[i])
+        TOTAL[i:m] = sum_(E[i, l], axis=l)
+        O[i:m, j:n] = E[i, j] / TOTAL[i]
+        TOTAL compute_at O i; E compute_at O i; TOP compute_at O i"""
+    return Written(text, m=te.size_var("m"), n=te.size_var("n")).s
 
 
 def divided(n: int = 50) -> Any:
@@ -92,7 +78,7 @@ def divided(n: int = 50) -> Any:
 
 PROGRAMS: dict[str, tuple[Any, dict[str, int]]] = {
     "conv": (conv, {}),
-    "conv_wide": (lambda: conv(2, 9, (9, 2)), {}),
+    "conv_wide": (lambda: conv(2, 9, "9 2"), {}),
     "flatten": (flatten, {"n": 13}),
     "softmax": (softmax, {"m": 4, "n": 19}),
     "softmax_empty": (softmax, {"m": 3, "n": 0}),
@@ -158,13 +144,14 @@ def test_both_widths_compute_the_same() -> None:
 
 
 def test_the_text() -> None:
-    m = ShapeVar("m", lower=1, upper=1000)
-    a = te.placeholder((m, 8), name="A")
-    b = te.compute((m, 8), lambda i, j: a[i, j] * 2.0, name="B")
-    c = te.compute((m * 8,), lambda i: b[i // 8, i % 8] + 1.0, name="C")
-    s = te.create_schedule(c.op)
-    outer, _ = s[c].split(c.op.axis[0], 8)
-    s[b].compute_at(s[c], outer)
+    s = Written(
+        """
+        A = given(m, 8)
+        B[i:m, j:8] = A[i, j] * 2
+        C[i:m * 8] = B[i // 8, i % 8] + 1
+        C split i 8; B compute_at C i.outer""",
+        m=ShapeVar("m", lower=1, upper=1000),
+    ).s
     assert (
         to_c(lower(s))
         == """\
@@ -223,16 +210,13 @@ def test_assertions_return_their_number() -> None:
 
 
 def test_large_and_symbolic_storage_is_in_one_arena_and_freed() -> None:
-    n = te.size_var("n")
-    a = te.placeholder((n, 64), name="A")
-    b = te.compute((n, 64), lambda i, j: a[i, j] + 1, name="B")
-
-    def cut(i: Any, j: Any) -> Any:
-        return tir.Select(tir.all(i < n, j < 64), b[tir.min(i, n - 1), j % 64], 0.0)
-
-    big = te.compute((100, 100), cut, "G")
-    c = te.compute((n, 64), lambda i, j: big[i % 100, j] * 2, name="C")
-    s = te.create_schedule(c.op)
+    s = Written(
+        """
+        A = given(n, 64); B = pointwise(A)
+        G[i:100, j:100] = tir.Select(tir.all(i < n, j < 64), B[tir.min(i, n - 1), j % 64], 0.0)
+        C[i:n, j:64] = G[i % 100, j] * 2""",
+        n=te.size_var("n"),
+    ).s
     text = check_c(lower(s), s, {"n": 9}, sanitize=True)  # a version of 32 bits and one of 64
     assert text.count("malloc(") == 2 and text.endswith("    free(storage);\n    return 0;\n}\n")
     check_c(lower(s), s, {"n": 0})
@@ -324,36 +308,161 @@ def test_several_functions_may_stand_in_one_file() -> None:
         compile_c("\n".join(texts).replace("int O(", "int P(", 2), compiler, WARNINGS)
 
 
-def test_what_only_a_remark_mentions_is_unused() -> None:
-    n = te.size_var("n")
-    a = te.placeholder((2 * n + 1,), name="A")
-    s = te.create_schedule(te.compute((n,), lambda i: tir.if_then_else(i < 0, a[i], 1.0), name="B").op)
-    f = lower(s)
-    assert "extent 0 of A" in to_c(f) and "(void)A;" in to_c(f)
-    for compiler in compilers():
-        compile_c(to_c(f), compiler, WARNINGS)
-    check_c(f, s, {"n": 3})
-
-
-def test_what_is_compared_with_itself_is_no_warning() -> None:
-    a = te.placeholder((20,), "int32", name="A", value_range=(-9, 9))
-    b = te.compute((20,), lambda i: tir.Select(i <= i, a[i], 0) + tir.Select(a[i] < a[i], 1, 2), name="B")
-    s = te.create_schedule(b.op)
-    f = lower(s)
-    for compiler in compilers():
-        compile_c(check_c(f, s), compiler, WARNINGS)
-
-
 @pytest.mark.nightly
 def test_a_whole_convolution_of_resnet() -> None:
-    s = conv(64, 56, (14, 14))
+    s = conv(64, 56, "14 14")
     check_c(lower(s), s)
 
 
-def test_a_maximum_of_known_range_is_initialised_in_loops_of_its_own() -> None:
-    """Elements of a reduction have a wider range until it ends; C reads both kinds by their place in storage."""
-    a, k = te.placeholder((4, 3), "int32", name="A"), te.reduce_axis((0, 3), "k")
-    c = te.compute((4, 8), lambda i, j: te.max(te.min(te.max(a[i, k], 0), 5) + j, axis=k), name="C")
-    s = te.create_schedule(c.op)
-    s[c].reorder(k, *c.op.axis)
-    check_c(lower(s), s, sanitize=True)
+# -- annotations and constants -------------------------------------------------------------------------------------
+
+
+def check_native(s: Any) -> str:
+    given, expected = problem(s, {})
+    f = lower(s)
+    close(run(f, given, backend="c"), expected)
+    return to_c(f)
+
+
+FORMS: dict[str, tuple[str, dict[str, int]]] = {  # a program, and how often its C has some words
+    "a long loop stays a loop": ("A = given(1000); B = pointwise(A)\nB unroll i0", {"B[": 1}),
+    "a vector": ("A = given(32, 40); B = pointwise(A)\nB vectorize i1", {"#pragma omp simd": 1}),
+    "a vector of fused loops": ("A = given(32, 40); B = pointwise(A)\nB fuse i0 i1; B vectorize i0.i1.fused", {}),
+    "a ragged vector has no guard inside": (
+        "A = given(n); B = pointwise(A)\nB split i0 8; B vectorize i0.inner",
+        {"if (i": 0, "#pragma omp simd": 4},
+    ),
+    "an unrolled loop with names in it is written out": (
+        """
+        A = given(11, 30)
+        B[y:11, x:75] = A[y, x * 2 // 5] + A[tir.min(y + 1, 10), tir.min(x * 2 // 5 + 1, 29)]
+        B split x 5; B unroll x.inner; B vectorize x.outer""",
+        {"x_inner": 0, "#pragma omp simd": 2, "min_": 0},
+    ),
+    "copies of a body share its storage": (
+        """
+        A = given(24); B = pointwise(A)
+        C[i:24] = B[i] * 3
+        C split i 4; B compute_at C i.inner; C unroll i.inner""",
+        {"float B": 1},
+    ),
+    "what is compared with itself": (
+        """
+        A = given(20, dtype="int32", value_range=(-9, 9))
+        B[i:20] = tir.Select(i <= i, A[i], 0) + tir.Select(A[i] < A[i], 1, 2)""",
+        {},
+    ),
+    "what only a remark mentions is unused": (
+        "A = given(2 * n + 1)\nB[i:n] = where(i < 0, A[i], 1.0)",
+        {"extent 0 of A": 2, "(void)A;": 2},
+    ),
+    "what gcc hoists by itself has no name": (
+        "A = given(16, 16); B = pointwise(A)\nB tile i0 i1 4 4",
+        {"const int32_t i": 0, "i0_outer * 4 + i0_inner": 1},
+    ),
+    "unfinished elements of a maximum have a wider range": (
+        """
+        A = given(4, 3, dtype="int32"); k = axis(0, 3)
+        C[i:4, j:8] = max_(te.min(te.max(A[i, k], 0), 5) + j, axis=k)
+        C reorder k i j""",
+        {},
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_a_form(name: str) -> None:
+    text, counts = FORMS[name]
+    s = Written(text, n=te.size_var("n")).s
+    f = lower(s)
+    sizes = {v.name: 13 for v in f.sizes}
+    given, expected = problem(s, sizes)
+    close(run(f, given, sizes, backend="c"), expected)
+    found = check_c(f, s, sizes, sanitize="maximum" in name)
+    assert {words: found.count(words) for words in counts} == counts
+    for compiler in compilers():
+        compile_c(found, compiler, WARNINGS)
+
+
+def matrix(rows: list[list[float]]) -> Any:
+    """A constant matrix as schedules write it: nested selections."""
+
+    def at(i: Any, j: Any) -> Any:
+        now: Any = tir.const(0.0, "float32")
+        for r, row in enumerate(rows):
+            for c, value in enumerate(row):
+                now = tir.Select(tir.all(i == r, j == c), tir.const(value, "float32"), now)
+        return now
+
+    return te.compute((len(rows), len(rows[0])), at, name="M")
+
+
+def transformed(unroll: bool) -> Any:
+    rows = [[1.0, 0.0, -1.0, 0.0], [0.0, 1.0, 1.0, 0.0], [0.0, -1.0, 1.0, 0.0], [0.0, 1.0, 0.0, -1.0]]
+    m = matrix(rows)
+    a = te.placeholder((4, 64), name="A")
+    k = te.reduce_axis((0, 4), "k")
+    b = te.compute((4, 64), lambda i, j: te.sum(m[i, k] * a[k, j], axis=k), name="B")
+    s = te.create_schedule(b.op)
+    s[m].compute_inline()
+    if unroll:
+        s[b].reorder(b.op.axis[0], k, b.op.axis[1])
+        s[b].unroll(b.op.axis[0])
+        s[b].unroll(k)
+    return s
+
+
+def test_selections_between_constants_are_a_table_in_rolled_loops() -> None:
+    text = check_native(transformed(unroll=False))
+    assert "static const float table[16]" in text and "?" not in text and "==" not in text
+
+
+def test_selections_between_constants_are_decided_in_unrolled_loops() -> None:
+    text = check_native(transformed(unroll=True))
+    assert "table" not in text and "==" not in text and text.count("for (") == 4 + 16
+
+
+def summed(n: Any, m: Any) -> Any:
+    a = te.placeholder((n, m), name="A")
+    b = te.compute((n, m), lambda i, j: a[i, j] + 1.0, name="B")
+    c = te.compute((n, m), lambda i, j: b[n - 1 - i, j] * 2.0, name="C")
+    return te.create_schedule(c.op)
+
+
+def test_sizes_that_fit_go_to_the_version_of_32_bits() -> None:
+    n, m = te.var("n"), te.var("m")
+    s = summed(n, m)
+    f = lower(s)
+    text = to_c(f)
+    assert "int32 where n <= 32768" in text and "static int C_32(" in text and "return C_32(" in text
+    for sizes in ({"n": 3, "m": 5}, {"n": 0, "m": 4}):
+        given, expected = problem(s, sizes)
+        close(run(f, given, sizes, backend="c"), expected)
+
+
+def test_sizes_that_do_not_fit_are_not_refused() -> None:
+    """A size beyond the 32-bit test selects the 64-bit version, which works."""
+    n = te.var("n")
+    a = te.placeholder((8,), name="A")
+    b = te.compute((8,), lambda i: a[i] + tir.Select(n > 5, tir.const(1.0, "float32"), tir.const(2.0, "float32")), "B")
+    f = lower(te.create_schedule(b.op), [a, b, n])
+    given = np.arange(8, dtype="float32")
+    for size in (3, 6, (1 << 40), -(1 << 40)):
+        assert (run(f, {"A": given}, {"n": size}, backend="c")["B"] == given + (1 if size > 5 else 2)).all()
+
+
+def test_least_and_greatest_keep_nan_and_signs_of_zero() -> None:
+    a, b = te.placeholder((64,), name="A"), te.placeholder((64,), name="B")
+    zero = tir.const(0.0, "float32")
+    made = [
+        te.compute((64,), lambda i: tir.max(tir.min(a[i], 1.0), -1.0), name="C"),
+        te.compute((64,), lambda i: tir.max(a[i], b[i]), name="D"),
+        te.compute((64,), lambda i: tir.min(a[i], b[i]), name="E"),
+        te.compute((64,), lambda i: tir.max(a[i], zero), name="F"),
+        te.compute((64,), lambda i: tir.min(zero, a[i]), name="G"),
+    ]
+    f = lower(te.create_schedule([t.op for t in made]), [a, b, *made])
+    values = np.array([np.nan, -0.0, 0.0, -1.0, 1.0, np.inf, -np.inf, 3.0], "float32")
+    given = {"A": np.repeat(values, 8), "B": np.tile(values, 8)}
+    expected, found = run(f, given), run(f, given, backend="c")
+    assert all(expected[name].tobytes() == found[name].tobytes() for name in "CDEFG")

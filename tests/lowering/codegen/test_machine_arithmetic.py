@@ -1,4 +1,4 @@
-"""Arithmetic of machine types in both backends: numpy's, over the whole range of integers, in quantized kernels."""
+"""Arithmetic of machine types in both backends: numpy's, over the whole range of integers."""
 
 from __future__ import annotations
 
@@ -10,11 +10,9 @@ import numpy as np
 import pytest
 
 from bound import dtypes, te, tir
-from intset import UndefinedError, ceildiv, floordiv, floormod, select, truncdiv, truncmod
+from intset import UndefinedError
 from lowering import lower, run, to_c
-from tests.bound.reference import evaluate
-from tests.lowering.lowered import close, run_c, run_sanitized
-from tests.sweeps import daily
+from tests.lowering.lowered import run_sanitized
 
 BYTES = ("int8", "uint8")
 INTEGERS = tuple(f"{u}int{bits}" for u in ("", "u") for bits in (8, 16, 32, 64))
@@ -171,54 +169,8 @@ def test_a_python_number_is_int32_or_takes_the_type_of_the_bits_it_meets(dtype: 
             assert got[out.name].tolist() == expected, (name, dtype, number, backend)
 
 
-TYPES = [f"{u}int{b}" for u in ("", "u") for b in (8, 16, 32, 64)]
-UNARY: dict[str, Any] = {
-    "popcount": tir.popcount,
-    "popcount of a sum": lambda x: tir.popcount(x + 1),
-    "popcount of a product": lambda x: tir.popcount(x * -3),
-    "neg": lambda x: -x,
-    "not": lambda x: ~x,
-    "abs": lambda x: abs(x),
-    "shifted": lambda x: (x >> 3) + ((x & 7) << 2),
-    "low bits": lambda x: (x & 15) | ((x ^ 5) & 240),
-    "widened": lambda x: x.astype("int64") - 1,
-    "narrowed": lambda x: x.astype("int8") + x.astype("uint8"),
-    "as a float": lambda x: (x % 1000).astype("float32").astype("int32"),
-    "compared": lambda x: select(x > 5, 1, 0) + select(x <= -1, 2, 0),
-    "divided": lambda x: floordiv(x, 7) + floormod(x, 5) + truncdiv(x, -3) + truncmod(x, -9) + ceildiv(x, 11),
-}
-
-
-def values_of(dtype: str) -> list[int]:
-    """A type's extreme values and their neighbours, values around 0, and a sample between."""
-    low, high = dtypes.int_range(dtype)
-    if dtypes.bits(dtype) == 8:
-        return list(range(low, high + 1))
-    steps = [low + (high - low) * k // 23 for k in range(24)]
-    return sorted(
-        {x for x in (*steps, *range(low, low + 4), *range(high - 3, high + 1), *range(-9, 10)) if low <= x <= high}
-    )
-
-
-def agree(formulas: list[Any], columns: list[Any], dtype: str) -> int:
-    """Compare `run`, C and the reference on columns of data; returns the number of points."""
-    inputs = [te.placeholder((len(column),), dtype, name=f"X{k}") for k, column in enumerate(columns)]
-    outs = te.compute((len(columns[0]),), lambda i: tuple(f(*(x[i] for x in inputs)) for f in formulas), name="out")
-    f = lower(te.create_schedule(outs[0].op), [*inputs, *outs])
-    given = {x.name: np.array(column, dtype) for x, column in zip(inputs, columns, strict=True)}
-    expected = dict(zip((out.name for out in outs), evaluate(list(outs), given), strict=True))
-    close(run(f, given), expected)
-    close(run_c(f, to_c(f), given, expected, {}), expected)
-    return len(columns[0]) * len(formulas)
-
-
-@pytest.mark.parametrize("dtype", daily(TYPES, 5))
-def test_functions_of_one_integer(dtype: str) -> None:
-    assert agree(list(UNARY.values()), [values_of(dtype)], dtype) > 300
-
-
 @pytest.mark.parametrize("source", ["float32", "float64"])
-@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("dtype", INTEGERS)
 def test_a_float_becomes_an_integer_that_its_type_holds(source: str, dtype: str) -> None:
     low, high = dtypes.int_range(dtype)
     x = te.placeholder((1,), source, name="X")
@@ -255,65 +207,6 @@ def test_the_least_integer_by_minus_one(dtype: str) -> None:
                         run(f, given, backend=backend)
 
 
-def check_kernel(outputs: list[Any], inputs: list[Any], given: dict[str, Any], expected: dict[str, Any]) -> None:
-    f = lower(te.create_schedule([t.op for t in outputs]), [*inputs, *outputs])
-    found = run(f, dict(given))
-    compiled = run_sanitized(f, to_c(f), dict(given), expected, {}, "gcc")
-    for name, wanted in expected.items():
-        assert found[name].dtype == wanted.dtype
-        assert (found[name] == wanted).all() and (compiled[name] == wanted).all(), name
-
-
-def test_a_convolution_with_requantization() -> None:
-    """Accumulators of int32; multiply and shift in int64 with rounding, saturate to int8."""
-    rng = np.random.default_rng(1)
-    n, k, scale, shift, zero = 12, 3, 1518500250, 36, -3
-    x, w = rng.integers(-128, 128, (4, n), "int8"), rng.integers(-128, 128, (5, 4, k), "int8")
-    X, W = te.placeholder((4, n), "int8", name="X"), te.placeholder((5, 4, k), "int8", name="W")
-    c, r = te.reduce_axis((0, 4), "c"), te.reduce_axis((0, k), "r")
-    wide = "int32"
-    acc = te.compute(
-        (5, n - k + 1), lambda o, i: te.sum(X[c, i + r].astype(wide) * W[o, c, r].astype(wide), axis=[c, r]), name="acc"
-    )
-
-    def requantized(o: Any, i: Any) -> Any:
-        scaled = (acc[o, i].astype("int64") * scale + (1 << (shift - 1))) >> shift
-        return te.max(te.min(scaled + zero, 127), -128).astype("int8")
-
-    Q = te.compute((5, n - k + 1), requantized, name="Q")
-    windows = np.lib.stride_tricks.sliding_window_view(x, k, axis=1).astype("int32")
-    sums = np.einsum("cik,ock->oi", windows, w.astype("int32"), dtype="int32")
-    scaled = (sums.astype("int64") * scale + (1 << (shift - 1))) >> shift
-    check_kernel([Q], [X, W], {"X": x, "W": w}, {"Q": np.clip(scaled + zero, -128, 127).astype("int8")})
-
-
-def test_average_pooling_of_bytes() -> None:
-    x = np.random.default_rng(2).integers(0, 256, (8, 8), "uint8")
-    X = te.placeholder((8, 8), "uint8", name="X")
-    dy, dx = te.reduce_axis((0, 2), "dy"), te.reduce_axis((0, 2), "dx")
-    total = te.compute(
-        (4, 4), lambda i, j: te.sum(X[2 * i + dy, 2 * j + dx].astype("uint16"), axis=[dy, dx]), name="total"
-    )
-    P = te.compute((4, 4), lambda i, j: ((total[i, j] + 2) >> 2).astype("uint8"), name="P")
-    halved = te.compute((8, 4), lambda i, j: (X[i, 2 * j] + X[i, 2 * j + 1]) >> 1, name="halved")  # it wraps
-    sums = x.reshape(4, 2, 4, 2).sum(axis=(1, 3), dtype="uint16")
-    expected = {"P": ((sums + 2) >> 2).astype("uint8"), "halved": (x[:, ::2] + x[:, 1::2]) >> np.uint8(1)}
-    check_kernel([P, halved], [X], {"X": x}, expected)
-
-
-def test_a_linear_congruential_generator() -> None:
-    s = np.random.default_rng(3).integers(0, 1 << 32, 50, "uint32")
-    S = te.placeholder((50,), "uint32", name="S")
-    a, c = tir.const(1664525, "uint32"), tir.const(1013904223, "uint32")
-    N = te.compute((50,), lambda i: S[i] * a + c, name="N")
-    high = te.compute((50,), lambda i: (N[i] * a + c) >> 16, name="high")
-    digit = te.compute((50,), lambda i: (S[i] * a) % 10, name="digit")
-    a_, c_ = np.uint32(1664525), np.uint32(1013904223)
-    state = s * a_ + c_
-    expected = {"N": state, "high": (state * a_ + c_) >> np.uint32(16), "digit": (s * a_) % np.uint32(10)}
-    check_kernel([N, high, digit], [S], {"S": s}, expected)
-
-
 def test_an_accumulator_keeps_its_type() -> None:
     a = np.array([2, 174, 9, 250], "uint8")
     A = te.placeholder((4,), "uint8", name="A")
@@ -323,4 +216,6 @@ def test_an_accumulator_keeps_its_type() -> None:
             axis = te.reduce_axis((0, 4), "k")
             outs.append(te.compute((1,), lambda _, f=combine, g=of, r=axis: f(g(A[r]), axis=r), name=f"{name}{k}"))
             expected[f"{name}{k}"] = np.array([reference(typed)], "uint8")
-    check_kernel(outs, [A], {"A": a}, expected)
+    f = lower(te.create_schedule([t.op for t in outs]), [A, *outs])
+    for found in (run(f, {"A": a}), run_sanitized(f, to_c(f), {"A": a}, expected, {}, "gcc")):
+        assert all(found[name].dtype == "uint8" and found[name] == wanted for name, wanted in expected.items())

@@ -1,4 +1,4 @@
-"""Values of every machine type: the interpreter, compiled C and numpy give the same bits."""
+"""Values of every machine type: the interpreter, compiled C, numpy and ml_dtypes give the same bits."""
 
 from __future__ import annotations
 
@@ -12,10 +12,13 @@ import pytest
 
 from bound import dtypes, te, tir
 from bound.tensor import Tensor
-from intset.errors import InputError, UndefinedError
-from lowering import lower, parse_nest, run, simplify
+from intset import InputError
+from intset.errors import UndefinedError
+from lowering import lower, parse_nest, run, simplify, to_c
 from lowering.padding.states import number_of
 from tests.bound.reference import evaluate
+from tests.compilers import compilers
+from tests.lowering.lowered import compile_c
 from tests.sweeps import daily
 
 LENGTH = 8
@@ -161,12 +164,19 @@ FORMULAS = 16
 NARROW_AND_WIDE = ("float32", "float64")
 
 
-def equal(actual: Any, expected: Any) -> bool:
-    """Compare arrays bitwise, all NaNs being equal."""
-    if actual.dtype.kind != "f":
-        return bool(np.array_equal(actual, expected))
-    signs = np.isnan(actual) | (np.signbit(actual) == np.signbit(expected))
-    return bool(np.array_equal(actual, expected, equal_nan=True) and signs.all())
+@pytest.fixture
+def narrow_floats() -> None:
+    pytest.importorskip("ml_dtypes", reason="the package ml_dtypes gives numpy bfloat16 and 8-bit floats")
+
+
+def equal(actual: Any, expected: Any, zeros: bool = False) -> bool:
+    """Compare arrays bitwise, all NaNs being equal; with `zeros` both zeros, too, of which numpy takes either."""
+    if actual.dtype != expected.dtype or actual.dtype.kind in "biu":
+        return bool(actual.dtype == expected.dtype and np.array_equal(actual, expected))
+    with np.errstate(invalid="ignore"):
+        a, b = actual.astype(float), expected.astype(float)
+    signs = np.isnan(a) | (np.signbit(a) == np.signbit(b)) | zeros
+    return bool(np.array_equal(a, b, equal_nan=True) and signs.all())
 
 
 def agree(seed: int, floats: tuple[str, ...]) -> None:
@@ -199,35 +209,105 @@ def ran(text: str, **arrays: Any) -> dict[str, list[Any]]:
     return both[0]
 
 
-def test_a_half_is_widened_before_it_is_multiplied() -> None:
-    found = ran(
-        """
-def f(A: float16[2], B: float32[2], C: float64[2]):
-    for i in [0, 2):
-        B[i] = float32(A[i]) * 1000.0
-        C[i] = float64(A[i]) / 3.0
-""",
-        A=np.array([1000, 1], np.float16),
-    )
-    assert found == {"B": [1e6, 1e3], "C": [1000 / 3, 1 / 3]}
+ONE, TENTH = np.array([1, 2, 3], np.float32), np.float32(0.1)
+LARGE, UNSIGNED = np.array([2**40, -5, 2**62, -(2**63)]), np.array([2**64 - 1 - 2**30, 2**63 + 3, 7], np.uint64)
+NESTS: dict[str, tuple[str, str, Any, dict[str, Any]]] = {  # the head, a body, the array A, and what the others hold
+    "a half is widened before it is multiplied": (
+        "A: float16[2], B: float32[2], C: float64[2]",
+        "B[i] = float32(A[i]) * 1000.0\nC[i] = float64(A[i]) / 3.0",
+        np.array([1000, 1], np.float16),
+        {"B": [1e6, 1e3], "C": [1000 / 3, 1 / 3]},
+    ),
+    "every sum of singles is rounded": (
+        "A: float32[3], B: float32[3], C: float32[3], D: float64[3]",
+        (
+            "B[i] = A[i] + 16777216.0 - 16777216.0\n"
+            "x = A[i] * 0.1\nC[i] = x / 0.1\nD[i] = float64(x) - float64(float32(0.1))"
+        ),
+        ONE,
+        {"B": [0.0, 2.0, 4.0], "C": ONE * TENTH / TENTH, "D": (ONE * TENTH).astype(float) - float(TENTH)},
+    ),
+    "integers without a sign become floats and come back": (
+        "A: uint64[3], B: float32[3], D: uint64[3]",
+        "B[i] = float32(A[i])\nD[i] = uint64(float64(A[i]))",
+        UNSIGNED,
+        {"B": UNSIGNED.astype(np.float32), "D": UNSIGNED.astype(float).astype(np.uint64)},
+    ),
+    "a name for data has all of its bits": (
+        "A: int64[4], B: int64[4], C: int64[4]",
+        "x = A[i]\nB[i] = max(x, 3) // 2\nC[i] = (x + x) // 3 + abs(x) // -1",
+        LARGE,
+        {"B": np.maximum(LARGE, 3) // 2, "C": (LARGE + LARGE) // 3 + np.abs(LARGE) // -1},
+    ),
+}
 
 
-def test_every_sum_of_singles_is_rounded() -> None:
-    found = ran(
-        """
-def f(A: float32[3], B: float32[3], C: float32[3], D: float64[3]):
-    for i in [0, 3):
-        B[i] = A[i] + 16777216.0 - 16777216.0
-        x = A[i] * 0.1
-        C[i] = x / 0.1
-        D[i] = float64(x) - float64(float32(0.1))
-""",
-        A=np.array([1, 2, 3], np.float32),
+@pytest.mark.parametrize("name", NESTS)
+def test_a_nest_of_values(name: str) -> None:
+    head, body, given, expected = NESTS[name]
+    lines = [f"def f({head}):", f"    for i in [0, {len(given)}):", *(f"        {line}" for line in body.split("\n"))]
+    assert ran("\n".join(lines), A=given) == {out: np.array(values).tolist() for out, values in expected.items()}
+
+
+def first(function: Callable[[Any], Any]) -> Callable[[Any, Any], Any]:
+    return lambda a, b: function(a)
+
+
+OPERATIONS: dict[str, tuple[Callable[[Any, Any], Any], Any]] = {  # with that of numpy, if it rounds as C does
+    "+": (lambda a, b: a + b, np.add),
+    "-": (lambda a, b: a - b, np.subtract),
+    "*": (lambda a, b: a * b, np.multiply),
+    "/": (lambda a, b: a / b, np.divide),
+    "fma": (lambda a, b: a * b + a, lambda a, b: a * b + a),
+    "max": (te.max, np.maximum),
+    "min": (te.min, np.minimum),
+    "sqrt": (first(te.sqrt), lambda a, b: np.sqrt(a)),
+    "neg": (lambda a, b: -a, lambda a, b: -a),
+    "nextafter": (tir.nextafter, np.nextafter),
+    "rsqrt": (first(tir.rsqrt), None),
+    "sigmoid": (first(tir.sigmoid), None),
+    "1 / sqrt": (lambda a, b: 1 / tir.sqrt(a), None),
+    "1 / (1 + exp)": (lambda a, b: 1 / (1 + tir.exp(-a)), None),
+    "power": (tir.power, None),
+    "fmod": (te.fmod, None),
+    "atan2": (te.atan2, None),
+    "isnan": (lambda a, b: tir.Select(te.isnan(a), b, a), lambda a, b: np.where(np.isnan(a), b, a)),
+    **{name: (getattr(tir, name), None) for name in "floordiv floormod truncdiv truncmod".split()},
+    **{
+        name: (first(getattr(tir, name)), None)
+        for name in "exp exp2 exp10 log log2 log10 tanh sin cos tan erf atan sinh cosh round trunc floor ceil".split()
+    },
+}
+COMPOSED = {"rsqrt": "1 / sqrt", "sigmoid": "1 / (1 + exp)"}  # each step is rounded
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "bfloat16"])
+@pytest.mark.parametrize("are_bits", [True, False])
+def test_each_operation_gives_a_number_of_its_type(dtype: str, are_bits: bool) -> None:
+    """Each result is rounded before a conversion to double; of any bits, or of plain numbers."""
+    if dtype == "bfloat16":
+        pytest.importorskip("ml_dtypes")
+    n, rng = 3000, np.random.default_rng(3)
+    a = rng.uniform(0.1, 3.0, n).astype(dtype)
+    if are_bits:
+        a = rng.integers(0, 256, (n, np.dtype(dtype).itemsize)).astype("uint8").view(dtype).reshape(n)
+    b = np.roll(a, 7)
+    A, B = (te.placeholder((n,), dtype, name=name) for name in "AB")
+    outs = te.compute((n,), lambda i: tuple(of(A[i], B[i]) for of, _ in OPERATIONS.values()), name="out")
+    wide = te.compute(
+        (n,), lambda i: tuple(of(A[i], B[i]).astype("float64") for of, _ in OPERATIONS.values()), name="w"
     )
-    one, tenth = np.array([1, 2, 3], np.float32), np.float32(0.1)
-    assert found["B"] == [0.0, 2.0, 4.0]
-    assert found["C"] == (one * tenth / tenth).tolist()
-    assert found["D"] == ((one * tenth).astype(float) - float(tenth)).tolist()
+    f = lower(te.create_schedule([outs[0].op, wide[0].op]), [A, B, *outs, *wide])
+    python, c = (run(f, {"A": a, "B": b}, backend=backend) for backend in ("python", "c"))
+    for (name, (_, reference)), out, double in zip(OPERATIONS.items(), outs, wide, strict=True):
+        found = python[out.name]
+        assert equal(python[double.name], found.astype(float), zeros=True), name
+        assert dtype == "float32" or equal(found, c[out.name], zeros=True), name
+        if reference is not None:
+            with np.errstate(all="ignore"):
+                assert equal(found, reference(a, b), zeros=True), name
+    for name, steps in COMPOSED.items():
+        assert equal(*(python[outs[[*OPERATIONS].index(one)].name] for one in (name, steps)), zeros=True)
 
 
 def test_a_constant_is_a_number_of_its_type() -> None:
@@ -270,37 +350,6 @@ def test_an_integer_is_rounded_once() -> None:
     assert found["B"] == given.astype(np.float32).tolist()
 
 
-def test_integers_without_a_sign_become_floats_and_come_back() -> None:
-    given = np.array([2**64 - 1 - 2**30, 2**63 + 3, 7], np.uint64)
-    found = ran(
-        """
-def f(A: uint64[3], B: float32[3], D: uint64[3]):
-    for i in [0, 3):
-        B[i] = float32(A[i])
-        D[i] = uint64(float64(A[i]))
-""",
-        A=given,
-    )
-    assert found == {"B": given.astype(np.float32).tolist(), "D": given.astype(float).astype(np.uint64).tolist()}
-
-
-def test_a_name_for_data_has_all_of_its_bits() -> None:
-    given = np.array([2**40, -5, 2**62, -(2**63)])
-    found = ran(
-        """
-def f(A: int64[4], B: int64[4], C: int64[4]):
-    for i in [0, 4):
-        x = A[i]
-        B[i] = max(x, 3) // 2
-        C[i] = (x + x) // 3 + abs(x) // -1
-""",
-        A=given,
-    )
-    with np.errstate(over="ignore"):
-        assert found["B"] == (np.maximum(given, 3) // 2).tolist()
-        assert found["C"] == ((given + given) // 3 + np.abs(given) // -1).tolist()
-
-
 def test_shifts_by_more_places_than_a_number_has() -> None:
     given, places = np.array([-(2**63), 2**63 - 1, -1, 5, -7, 1]), np.array([0, 1, 63, 64, 200, 33])
     text = """
@@ -338,53 +387,6 @@ def test_a_function_of_the_host_gives_a_number_of_its_type() -> None:
     f = parse_nest("def f(A: float32[1], B: float64[1]):\n    B[0] = float64(float32.third(A[0]))")
     found = run(f, {"A": np.ones(1, np.float32)}, functions={"third": lambda x: np.float64(x) / 3})
     assert found["B"][0] == float(np.float32(1 / 3))
-
-
-def _operations() -> dict[str, Callable[[Any, Any], Any]]:
-    """Float operations whose double result may need rounding."""
-    calls = "exp exp2 exp10 log log2 log10 sqrt rsqrt tanh sin cos tan sigmoid erf atan sinh cosh".split()
-    table: dict[str, Callable[[Any, Any], Any]] = {
-        "+": lambda a, b: a + b,
-        "-": lambda a, b: a - b,
-        "*": lambda a, b: a * b,
-        "/": lambda a, b: a / b,
-        "floormod": tir.floormod,
-        "floordiv": lambda a, b: tir.floordiv(a * a * 1000, b),
-        "truncdiv": lambda a, b: tir.truncdiv(a * a * 1000, b / 1000),
-        "power": lambda a, b: tir.power(a, b),
-        "1 / sqrt": lambda a, b: 1 / tir.sqrt(a),
-        "1 / (1 + exp)": lambda a, b: 1 / (1 + tir.exp(-a)),
-    }
-    return table | {name: _of_first(getattr(tir, name)) for name in calls}
-
-
-def _of_first(function: Callable[[Any], Any]) -> Callable[[Any, Any], Any]:
-    return lambda a, b: function(a)
-
-
-COMPOSED = {"rsqrt": "1 / sqrt", "sigmoid": "1 / (1 + exp)"}  # each step is rounded
-EXACT = ("+", "-", "*", "/", "floormod", "floordiv", "truncdiv", "sqrt", "rsqrt")  # numpy rounds them as C does
-
-
-@pytest.mark.parametrize("dtype", ["float16", "float32"])
-def test_each_operation_gives_a_number_of_its_type(dtype: str) -> None:
-    """Each result is rounded before a conversion to double."""
-    a, b = (te.placeholder((64,), dtype, name=name) for name in "ab")
-    operations = _operations()
-    outs = te.compute(
-        (64,), lambda i: tuple(op(a[i], b[i]).astype("float64") for op in operations.values()), name="out"
-    )
-    rng = np.random.default_rng(7)
-    given = {name: rng.uniform(0.1, 3.0, 64).astype(dtype) for name in "ab"}
-    found = run(lower(te.create_schedule(outs[0].op), [a, b, *outs]), dict(given))
-    expected = evaluate(list(outs), given)
-    for name, out, wanted in zip(operations, outs, expected, strict=True):
-        values = found[out.name]
-        assert np.array_equal(values, values.astype(dtype).astype("float64")), name
-        if name in EXACT:
-            assert np.array_equal(values, wanted), name
-    for name, steps in COMPOSED.items():
-        assert np.array_equal(found[outs[[*operations].index(name)].name], found[outs[[*operations].index(steps)].name])
 
 
 DECIDED = """
@@ -484,3 +486,75 @@ def test_typed_constants_wrap_before_they_become_floats(backend: Any) -> None:
     outs = te.compute((1,), formulas, name="out")
     found = run(lower(te.create_schedule(outs[0].op), list(outs)), {}, backend=backend)
     assert [found[out.name][0] for out in outs] == [32.0, -55.5, 2.0**32 - 1, -56.0]
+
+
+# -- floats of 8 and 16 bits ---------------------------------------------------------------------------------------
+
+
+WARNINGS = ("-std=c99", "-O2", "-Wall", "-Wextra", "-Wconversion", "-Werror", "-pedantic", "-c")
+HALVES = ("float16", "bfloat16")
+
+
+@pytest.mark.usefixtures("narrow_floats")
+@pytest.mark.parametrize("target", dtypes.NARROW)
+def test_a_number_is_converted_by_one_rounding(target: str) -> None:
+    rng = np.random.default_rng(4)
+    x = np.concatenate([rng.standard_normal(2000) * 2.0 ** rng.integers(-140, 130, 2000), [0.0, -0.0, np.inf, np.nan]])
+    k = rng.integers(-(2**63), 2**63 - 1, len(x)) >> rng.integers(0, 60, len(x))
+    X, K = te.placeholder((len(x),), "float64", name="X"), te.placeholder((len(x),), "int64", name="K")
+    outs = te.compute(X.shape, lambda i: (X[i].astype(target), K[i].astype(target)), name="out")
+    f = lower(te.create_schedule(outs[0].op), [X, K, *outs])
+    python, c = (run(f, {"X": x, "K": k}, backend=backend) for backend in ("python", "c"))
+    for out, given in zip(outs, (x, k), strict=True):
+        expected = np.array([dtypes.rounded(v, target) for v in given.tolist()]).astype(target)
+        assert equal(python[out.name], expected) and equal(c[out.name], expected)
+
+
+@pytest.mark.usefixtures("narrow_floats")
+@pytest.mark.parametrize("target", dtypes.NARROW)
+def test_every_bit_pattern_is_read_and_written(target: str) -> None:
+    bits = dtypes.bits(target)
+    a = np.arange(1 << bits, dtype=f"uint{bits}").view(target)
+    text = f"""
+def f(A: {target}[{len(a)}], B: float32[{len(a)}], C: {target}[{len(a)}]):
+    for i in [0, {len(a)}):
+        B[i] = float32(A[i])
+        C[i] = {target}(float32(A[i]))
+"""
+    for backend in ("python", "c"):
+        found = run(parse_nest(text), {"A": a}, backend=backend)
+        assert equal(found["B"], a.astype("float32")) and equal(found["C"], a)
+
+
+@pytest.mark.usefixtures("narrow_floats")
+def test_nothing_is_computed_in_types_of_storage() -> None:
+    A = te.placeholder((3,), "float8_e5m2", name="A")
+    with pytest.raises(InputError, match="nothing is computed in float8_e5m2"):
+        te.compute((3,), lambda i: A[i] + A[i])
+    B = te.compute((3,), lambda i: (A[i].astype("float16") * 2.0).astype("float8_e5m2"), name="B")
+    f = lower(te.create_schedule(B.op), [A, B])
+    given = np.array([1.5, -3.0, 1e-5]).astype("float8_e5m2")
+    for backend in ("python", "c"):
+        assert equal(run(f, {"A": given}, backend=backend)["B"], (given.astype("float16") * 2).astype("float8_e5m2"))
+
+
+@pytest.mark.usefixtures("narrow_floats")
+@pytest.mark.parametrize("dtype", HALVES)
+def test_a_softmax_is_that_of_its_type(dtype: str) -> None:
+    n = 64
+    X = te.placeholder((n,), dtype, name="X")
+    k, m = te.reduce_axis((0, n), "k"), te.reduce_axis((0, n), "m")
+    top = te.compute((1,), lambda _: te.max(X[m], axis=m), name="top")
+    grown = te.compute((n,), lambda i: te.exp(X[i] - top[0]), name="grown")
+    total = te.compute((1,), lambda _: te.sum(grown[k], axis=k), name="total")
+    S = te.compute((n,), lambda i: grown[i] / total[0], name="S")
+    f = lower(te.create_schedule(S.op), [X, S])
+    x = (np.random.default_rng(6).standard_normal(n) * 3).astype(dtype)
+    exps = np.exp(x - x.max())
+    sum_of = x.dtype.type(0)
+    for e in exps:
+        sum_of = x.dtype.type(sum_of + e)
+    for backend in ("python", "c"):
+        assert equal(run(f, {"X": x}, backend=backend)["S"], exps / sum_of)
+    for compiler in compilers():
+        compile_c(to_c(f), compiler, WARNINGS)

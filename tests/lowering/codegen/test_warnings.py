@@ -8,12 +8,11 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from hypothesis import strategies as st
 
 from benchmarks import runtime
-from bound import te, tir
+from bound import te
 from intset.errors import InputError
 from intset.expr import ops
 from intset.expr.dag import postorder
@@ -23,8 +22,9 @@ from lowering.nest.ir import For, with_fields
 from lowering.nest.walk import operands, statements
 from tests.bound.corpus import CASES
 from tests.compilers import compilers, need_compiler, needs_compiler
-from tests.lowering.lowered import compile_c, of_corpus
+from tests.lowering.lowered import close, compile_c, of_corpus, problem
 from tests.strategies.schedules import Program, programs
+from tests.strategies.written import Written
 from tests.sweeps import sampled
 
 LEVELS = (("-O2",), ("-O3", "-march=native", "-fopenmp"))
@@ -63,11 +63,8 @@ def test_a_block_ends_behind_what_its_loop_carries() -> None:
 
 
 def test_storage_of_any_size_saturates_below_what_compilers_warn_of() -> None:
-    n = te.size_var("n")
-    a = te.placeholder((n,), name="A")
-    b = te.compute((n, 5), lambda i, j: a[n - 1 - i], name="B")
-    s = te.create_schedule(b.op)
-    s.cache_read(a, "shared", [b])
+    text = 'A = given(n)\nB[i:n, j:5] = A[n - 1 - i]\nCOPY = s.cache_read(A, "shared", [B])'
+    s = Written(text, n=te.size_var("n")).s
     heap = parse_nest("""
 def g(A: float32[n, m], n, m):
     for i in [0, n):
@@ -163,64 +160,45 @@ def sanitized(f: Function, folder: Path, sizes: dict[str, int] | None = None) ->
     return done
 
 
-def tiles(n: Any) -> Any:
-    """Private storage of each iteration, too large for the stack; a border; a sum."""
-    a = te.placeholder((n, n), name="A")
-    pad = te.compute(
-        (n + 2, n + 2),
-        lambda y, x: tir.if_then_else(tir.all(y >= 1, y <= n, x >= 1, x <= n), a[y - 1, x - 1], 0.0),
-        name="pad",
-    )
-    r = te.reduce_axis((0, 3), "r")
-    b = te.compute((n, n + 2), lambda y, x: te.sum(pad[y + r, x], axis=r), name="B")
-    c = te.compute((n, n), lambda y, x: b[y, x] + b[y, x + 2], name="C")
-    s = te.create_schedule(c.op)
-    outer, _ = s[c].split(c.op.axis[0], 8)
-    s[pad].compute_at(s[c], outer)
-    s[b].compute_at(s[c], outer)
-    s[c].parallel(outer)
-    s[c].vectorize(c.op.axis[1])
-    return s
-
-
-def divided() -> Any:
-    """Concurrent divisions by 0 set one flag without a race."""
-    a = te.placeholder((64,), "int32", name="A", value_range=(0, 3))
-    b = te.compute((64,), lambda i: 12 // a[i], name="B")
-    s = te.create_schedule(b.op)
-    s[b].parallel(b.op.axis[0])
-    return s
+TILES = """
+    A = given(n, n); r = axis(0, 3)
+    INSIDE = lambda y, x: tir.all(y >= 1, y <= n, x >= 1, x <= n)
+    PAD[y:n + 2, x:n + 2] = where(INSIDE(y, x), A[y - 1, x - 1], 0.0)
+    B[y:n, x:n + 2] = sum_(PAD[y + r, x], axis=r)
+    C[y:n, x:n] = B[y, x] + B[y, x + 2]
+    C split y 8; PAD compute_at C y.outer; B compute_at C y.outer; C parallel y.outer; C vectorize x
+    """  # private storage of each iteration, too large for the stack; a border; a sum
+DIVIDED = """
+    A = given(64, dtype="int32", value_range=(0, 3))
+    B[i:64] = 12 // A[i]
+    B parallel i
+    """  # concurrent divisions by 0 set one flag without a race
 
 
 @pytest.mark.skipif("gcc" not in compilers(), reason="the runtime of another compiler has other functions")
 def test_parallel_loops_have_no_race(tmp_path: Path) -> None:
-    for f, sizes in ((lower(tiles(te.size_var("n"))), {"n": 61}), (lower(divided()), {})):
-        done = sanitized(f, tmp_path, sizes)
+    for text, sizes in ((TILES, {"n": 61}), (DIVIDED, {})):
+        done = sanitized(lower(Written(text, n=te.size_var("n")).s), tmp_path, sizes)
         assert "returned" in done.stdout and "WARNING" not in done.stderr, done.stderr
     racing = "def f(A: float32[4]):\n    for i in [0, 400) parallel:\n        A[i % 4] = A[i % 4] + 1.0\n"
     assert "data race" in sanitized(parse_nest(racing), tmp_path).stderr
 
 
 def test_what_parallel_iterations_do_is_a_function_whose_arrays_are_apart() -> None:
-    a, w = te.placeholder((64, 40), name="A"), te.placeholder((40, 48), name="W")
-    k = te.reduce_axis((0, 40), "k")
-    c = te.compute((64, 48), lambda i, j: te.sum(a[i, k] * w[k, j], axis=k), name="C")
-    d = te.compute((64, 48), lambda i, j: c[i, j] + 1.0, name="D")
-    s = te.create_schedule(d.op)
-    s[c].parallel(c.op.axis[0])
-    outer, _ = s[d].split(d.op.axis[0], 16)
-    s[d].parallel(outer)
-    f = lower(s, [a, w, d])
+    s = Written("""
+        A = given(64, 40); W = given(40, 48); k = axis(0, 40)
+        C[i:64, j:48] = sum_(A[i, k] * W[k, j], axis=k)
+        D[i:64, j:48] = C[i, j] + 1
+        C parallel i; D split i 16; D parallel i.outer""").s
+    f = lower(s)
     text = to_c(f)
     regions = text.split("#pragma omp parallel for")[1:]
     assert len(regions) == 2
     for region in regions:  # a loop of one call
         assert re.match(r"\s*for \(.*\) \{\s*\w+\(.*\);\s*\}", region), region
     assert "static void D_C_" in text and "static void D_D_" in text
-    rng = np.random.default_rng(0)
-    given = {t.name: rng.standard_normal((int(t.shape[0]), int(t.shape[1])), "float32") for t in (a, w)}
-    found = run(f, given, backend="c")["D"]
-    np.testing.assert_allclose(found, given["A"] @ given["W"] + 1, rtol=1e-4, atol=1e-4)
+    given, expected = problem(s, {})
+    close(run(f, given, backend="c"), expected)
 
 
 @needs_compiler

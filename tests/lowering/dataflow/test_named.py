@@ -32,16 +32,7 @@ class Written(NamedTuple):
 
 
 class Read(NamedTuple):
-    """A read that happened.
-
-    Attributes
-    ----------
-    line, label: the statement and the text of the read.
-    env: the values of the loop variables.
-    source: who wrote the element.
-    said: the last assumption about its value since; None without one.
-    value: the value that was read.
-    """
+    """A read that happened: where, in which iteration, who wrote the element, and the last assumption since."""
 
     line: int
     label: str

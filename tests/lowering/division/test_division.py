@@ -1,20 +1,23 @@
-"""`lower_division`: lowered expressions keep the mathematical value at every width."""
+"""`lower_division`: lowered expressions keep the mathematical value at every width; loops carry quotients."""
 
 from __future__ import annotations
 
 import time
 import warnings
+from functools import cache
 from itertools import product
 from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import intset
 from bound.itervar import IterVar
 from intset import (
     Context,
+    Expr,
     Range,
     ShapeVar,
     Var,
@@ -35,21 +38,18 @@ from intset import (
 from intset.errors import ContradictionWarning, EvaluationError, InputError
 from intset.expr import ops
 from intset.expr.dag import postorder
-from intset.expr.node import Cond, Expr, Node, make
+from intset.expr.node import Cond, Node, make
 from intset.simplify.engine import machine_cost, operation_cost
 from intset.testing.strategies import conditions, expressions
 from lowering import lower_division
 from lowering.division import missing_facts
+from lowering.passes.values.divisions import CarriedDivision, induction
 from tests.lowering.division.test_rules import Machine, mathematical
 from tests.sweeps import daily, sampled
 
 i, j, x, n, m = (Var(name) for name in "ijxnm")
 N = ShapeVar("N")
 FLOORED = (ops.FLOORDIV, ops.FLOORMOD, ops.CEILDIV)
-
-
-def text(e: Any, ctx: Context | None = None, bits: int = 32) -> str:
-    return str(lower_division(e, ctx, bits).expr)
 
 
 def is_lowered(e: Node) -> bool:
@@ -70,24 +70,6 @@ def representable(e: Node, point: dict[Any, int], bits: int) -> bool:
         if right >= bits if e.op is not ops.TRUNCMOD else (left, right) == (-(1 << (bits - 1)), -1):
             return False
     return all(representable(arg, point, bits) for arg in args)
-
-
-# -- the RFC -------------------------------------------------------------------------------------------------------
-
-
-def test_a_size_declared_by_its_variable_needs_no_correction() -> None:
-    ctx = Context({i: Range(0, N * N)})
-    assert text(i % N, ctx) == "truncmod(i, N)"
-    assert text(i // N, ctx) == "truncdiv(i, N)"
-    assert text(IterVar(Range(0, N * N), "i") % N) == "truncmod(i, N)"  # a loop variable knows its range
-
-
-def test_a_fact_embedded_in_the_expression_needs_no_context() -> None:
-    size = nonneg(n)
-    assert text(IterVar(Range(0, size * size), "i") % size) == "truncmod(i, n)"
-    assert text(IterVar(Range(0, n * n), "i") % size) == "truncmod(i, n)"
-    assert text(bounded(i, 0, 99) // bounded(n, 1)) == "truncdiv(i, n)"
-    assert text(nonneg(i) % 5 + i // 7) == "truncmod(i, 5) + truncdiv(i, 7)"  # the claim holds wherever e is defined
 
 
 def test_without_the_fact_the_form_is_corrected_and_the_fact_named() -> None:
@@ -119,61 +101,68 @@ def test_steps_carry_rule_proof_and_both_sides() -> None:
     assert repr(step) == "floormod truncated: i % N -> truncmod(i, N)  because (i >= 0) & (N >= 0)"
 
 
-# -- forms ---------------------------------------------------------------------------------------------------------
+WITHIN = Context({i: Range(0, N * N)})
+FIFTHS, EIGHT = Context(assume=[(x % 5).eq(0)]), Context(assume=[n.eq(8)])
+FORMS: list[tuple[Any, ...]] = [
+    (x // 8, "x >> 3"),
+    (x % 8, "x & 7"),
+    (ceildiv(x, -8), "-(x >> 3)"),
+    (x % -8, "-(-(x & 7) & 7)"),
+    (x // 1 + x % 1 + x % -1, "x"),
+    (x // -1, "-x"),
+    (x // 5, "truncdiv(x - (x >> 31), 5) + (x >> 31)"),
+    (x % 5, "truncmod(x, 5) + (5 & truncmod(x, 5) >> 31)"),
+    (nonneg(x) // 5 * 5 + x % 5, "x"),
+    (x // n * n + x % n, "x"),
+    (x * 6 // 3, "x * 2"),
+    (N * 65 % N, "0"),
+    (bounded(x, -10, 100) // 5, "truncdiv(x + 10, 5) - 2"),
+    (bounded(x, -10, 100) % 5, "truncmod(x + 10, 5)"),
+    (ceildiv(bounded(x, -10, 100), 5), "truncdiv(x + 14, 5) - 2"),
+    (ceildiv(bounded(x, 0, 100), 5), "truncdiv(x + 4, 5)"),
+    (bounded(x, None, 0) // -5, "truncdiv(x, -5)"),
+    (ceildiv(bounded(x, None, 0), 5), "truncdiv(x, 5)"),
+    (maximum(x // 5, 0), "maximum(truncdiv(x, 5), 0)"),
+    (maximum(x // n, 3), "maximum(truncdiv(x, n), 3)"),
+    (minimum(0, ceildiv(x, n)), "minimum(0, truncdiv(x, n))"),
+    (maximum(x // 8, 0), "maximum(x >> 3, 0)"),
+    ((x % N).eq(0), "truncmod(x, N) == 0"),
+    ((x % -5).ne(0), "truncmod(x, -5) != 0"),
+    ((x % 8).eq(0), "x & 7 == 0"),
+    ((x % n).eq(0), "truncmod(x, select(n == -1, 1, n)) == 0"),
+    (truncdiv(nonneg(x), 8) + truncmod(x, 8), "(x >> 3) + (x & 7)"),
+    (truncmod(x, n), "truncmod(x, n)"),
+    (select((x >= 0) & (n > 0), x // n, 5), "select((x >= 0) & (n > 0), truncdiv(x, n), 5)"),
+    (((x >= 0) & (n > 0)) & (x % n).eq(3), "(x >= 0) & (n > 0) & truncmod(x, n) == 3"),
+    ((x < 0) | (n <= 0) | (x % n).eq(3), "x < 0 | n <= 0 | truncmod(x, n) == 3"),
+    # with facts of a context, and facts that the expression holds itself
+    (i % N, "truncmod(i, N)", WITHIN),
+    (i // N, "truncdiv(i, N)", WITHIN),
+    (IterVar(Range(0, N * N), "i") % N, "truncmod(i, N)"),  # a loop variable knows its range
+    (IterVar(Range(0, nonneg(n) * nonneg(n)), "i") % nonneg(n), "truncmod(i, n)"),
+    (IterVar(Range(0, n * n), "i") % nonneg(n), "truncmod(i, n)"),
+    (bounded(i, 0, 99) // bounded(n, 1), "truncdiv(i, n)"),
+    (nonneg(i) % 5 + i // 7, "truncmod(i, 5) + truncdiv(i, 7)"),  # the claim holds wherever e is defined
+    (x // 5, "truncdiv(x, 5)", FIFTHS),
+    (ceildiv(x, 5), "truncdiv(x, 5)", FIFTHS),
+    (x % 5, "0", FIFTHS),
+    (ShapeVar("K", multiple_of=6) % 3, "0"),
+    (x // n, "x >> 3", EIGHT),
+    (select(n.eq(16), x // n, x % 4), "select(n == 16, x >> 4, x & 3)"),
+    (
+        select(n > 0, nonneg(x) // n, x // 5),
+        "select(n > 0, truncdiv(x, n), truncdiv(x - (x >> 31), 5) + (x >> 31))",
+    ),
+    (asserting(x > 7, x // 5) + x % 3, "truncdiv(x, 5) + truncmod(x, 3)"),
+]
 
 
-@pytest.mark.parametrize(
-    ("e", "expected"),
-    [
-        (x // 8, "x >> 3"),
-        (x % 8, "x & 7"),
-        (ceildiv(x, -8), "-(x >> 3)"),
-        (x % -8, "-(-(x & 7) & 7)"),
-        (x // 1 + x % 1 + x % -1, "x"),
-        (x // -1, "-x"),
-        (x // 5, "truncdiv(x - (x >> 31), 5) + (x >> 31)"),
-        (x % 5, "truncmod(x, 5) + (5 & truncmod(x, 5) >> 31)"),
-        (nonneg(x) // 5 * 5 + x % 5, "x"),
-        (x // n * n + x % n, "x"),
-        (x * 6 // 3, "x * 2"),
-        (N * 65 % N, "0"),
-        (bounded(x, -10, 100) // 5, "truncdiv(x + 10, 5) - 2"),
-        (bounded(x, -10, 100) % 5, "truncmod(x + 10, 5)"),
-        (ceildiv(bounded(x, -10, 100), 5), "truncdiv(x + 14, 5) - 2"),
-        (ceildiv(bounded(x, 0, 100), 5), "truncdiv(x + 4, 5)"),
-        (bounded(x, None, 0) // -5, "truncdiv(x, -5)"),
-        (ceildiv(bounded(x, None, 0), 5), "truncdiv(x, 5)"),
-        (maximum(x // 5, 0), "maximum(truncdiv(x, 5), 0)"),
-        (maximum(x // n, 3), "maximum(truncdiv(x, n), 3)"),
-        (minimum(0, ceildiv(x, n)), "minimum(0, truncdiv(x, n))"),
-        (maximum(x // 8, 0), "maximum(x >> 3, 0)"),
-        ((x % N).eq(0), "truncmod(x, N) == 0"),
-        ((x % -5).ne(0), "truncmod(x, -5) != 0"),
-        ((x % 8).eq(0), "x & 7 == 0"),
-        ((x % n).eq(0), "truncmod(x, select(n == -1, 1, n)) == 0"),
-        (truncdiv(nonneg(x), 8) + truncmod(x, 8), "(x >> 3) + (x & 7)"),
-        (truncmod(x, n), "truncmod(x, n)"),
-        (select((x >= 0) & (n > 0), x // n, 5), "select((x >= 0) & (n > 0), truncdiv(x, n), 5)"),
-        (((x >= 0) & (n > 0)) & (x % n).eq(3), "(x >= 0) & (n > 0) & truncmod(x, n) == 3"),
-        ((x < 0) | (n <= 0) | (x % n).eq(3), "x < 0 | n <= 0 | truncmod(x, n) == 3"),
-    ],
-)  # fmt: skip
-def test_form(e: Any, expected: str) -> None:
-    found = lower_division(e)
+@pytest.mark.parametrize(("e", "expected", "ctx"), [(*row, None)[:3] for row in FORMS])
+def test_form(e: Any, expected: str, ctx: Context | None) -> None:
+    found = lower_division(e, ctx)
+    assert found.expr is lower_division(e, ctx).expr and is_lowered(found.expr)
     spaced = str(found.expr).replace("(x < 0)", "x < 0").replace("(n <= 0)", "n <= 0")
-    assert spaced.replace("(truncmod(x, n) == 3)", "truncmod(x, n) == 3") == expected and is_lowered(found.expr)
-
-
-def test_a_divisibility_fact_makes_every_rounding_the_same() -> None:
-    ctx = Context(assume=[(x % 5).eq(0)])
-    assert text(x // 5, ctx) == text(ceildiv(x, 5), ctx) == "truncdiv(x, 5)"
-    assert text(x % 5, ctx) == "0"
-    assert text(ShapeVar("K", multiple_of=6) % 3) == "0"
-
-
-def test_a_known_divisor_is_used_as_a_constant() -> None:
-    assert text(x // n, Context(assume=[n.eq(8)])) == "x >> 3"
-    assert text(select(n.eq(16), x // n, x % 4)) == "select(n == 16, x >> 4, x & 3)"
+    assert spaced.replace("(truncmod(x, n) == 3)", "truncmod(x, n) == 3") == expected
 
 
 def test_quotient_and_remainder_share_one_division() -> None:
@@ -185,9 +174,6 @@ def test_quotient_and_remainder_share_one_division() -> None:
     assert {node.op for node in postorder((lazy,)) if node.op in ops.DIVISIONS} == {ops.TRUNCDIV, ops.TRUNCMOD}
     outside = lower_division(x // N * 7 + select(m > 0, x % N, 1)).expr
     assert [node.op for node in postorder((outside,)) if node.op in ops.DIVISIONS] == [ops.TRUNCDIV]
-
-
-# -- the least dividend ------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("bits", [8, 16, 32, 64])
@@ -206,8 +192,6 @@ def test_min_dividends(bits: int) -> None:
         found = lower_division(whole, bits=bits).expr
         assert evaluate(found, {x: least, n: -1}, bits=bits) == evaluate(whole, {x: least, n: -1})
 
-
-# -- all operands at 8 bits -------------------------------------------------------------------------------------------
 
 SPANS = [
     (-128, 127),
@@ -284,8 +268,6 @@ def _without_traps(e: Node) -> Any:
     return new[e]
 
 
-# -- generated expressions ------------------------------------------------------------------------------------------
-
 A, B, S = Var("A"), Var("B"), ShapeVar("S", lower=1, upper=100)
 
 
@@ -327,29 +309,6 @@ def test_generated_expressions_have_their_value_at_the_width(data: st.DataObject
         assert evaluate(found.expr, point, bits=bits) == truth, (found.expr, point)
 
 
-@sampled(20, 60, st.data())
-def test_generated_divisions_at_all_small_points(data: st.DataObject) -> None:
-    part = expressions([A, B], depth=1, total=True)
-    kind = st.sampled_from((floordiv, floormod, ceildiv))
-    divisor = data.draw(st.one_of(part.filter(lambda e: e is not const(0)), st.integers(-9, 9).filter(bool)))
-    e = data.draw(kind)(data.draw(part), divisor)
-    if data.draw(st.booleans()):
-        e = e * 3 + data.draw(kind)(e, divisor)
-    facts = [A >= -3, A <= 4, data.draw(st.integers(-3, 2)) <= B, B <= 3]
-    with intset.using(z3_rlimit=20_000):
-        found = lower_division(e, Context(assume=facts), bits=8)
-    for a, b in product(range(-3, 5), range(-3, 4)):
-        point: dict[Any, int] = {A: a, B: b}
-        try:
-            if all(evaluate(fact, point) for fact in facts) and representable(e, point, 8):
-                assert evaluate(found.expr, point, bits=8) == evaluate(e, point), (found.expr, point)
-        except EvaluationError:
-            continue
-
-
-# -- branches, sharing, size ------------------------------------------------------------------------------------------
-
-
 def test_a_branch_condition_does_not_leak_out_of_its_branch() -> None:
     division = x // n
     e = select((x >= 0) & (n > 0), division, 0) + division
@@ -364,12 +323,6 @@ def test_a_branch_condition_does_not_leak_out_of_its_branch() -> None:
 def test_an_unreachable_branch_is_vacuous() -> None:
     (step,) = lower_division((x > 0) & ((x < 0) & (x // n).eq(5))).steps
     assert step.proof.vacuous
-
-
-def test_an_assertion_in_a_branch_holds_in_that_branch_only() -> None:
-    found = lower_division(select(n > 0, nonneg(x) // n, x // 5)).expr
-    assert str(found) == "select(n > 0, truncdiv(x, n), truncdiv(x - (x >> 31), 5) + (x >> 31))"
-    assert text(asserting(x > 7, x // 5) + x % 3) == "truncdiv(x, 5) + truncmod(x, 3)"
 
 
 @pytest.mark.parametrize("levels", daily([50, 200], 2))
@@ -387,12 +340,6 @@ def test_large_shared_graphs_take_linear_time(levels: int) -> None:
     for _ in range(11_000):
         deep = deep + 1
     assert is_lowered(lower_division(deep // 3).expr)
-
-
-def test_the_same_question_has_the_same_answer() -> None:
-    e = (x * 3 + i) // n + ceildiv(i, N) % 7
-    ctx = Context({i: Range(0, N)})
-    assert lower_division(e, ctx).expr is lower_division(e, Context({i: Range(0, N)})).expr
 
 
 def test_the_cheapest_proved_rule_wins() -> None:
@@ -445,3 +392,102 @@ def test_the_smallest_widths() -> None:
                 for a, b in product(values, values):
                     if b and least <= (truth := evaluate(e, {x: a, n: b})) <= most:
                         assert evaluate(found, {x: a, n: b}, bits=bits) == truth, (e, bits, a, b)
+
+
+# -- carried quotients and remainders ------------------------------------------------------------------------------
+
+
+s, P = Var("s"), ShapeVar("P", lower=1)
+
+
+@cache
+def lowered(e: Expr, bits: int) -> Expr:
+    expr: Expr = lower_division(e, bits=bits).expr
+    return expr
+
+
+def run(carried: CarriedDivision, var: Var, limits: Range, point: dict[Any, int], bits: int = 32) -> int:
+    """Run a loop with carried values at a width, compare with the divisions, and return the iteration count."""
+    before = dict(point)
+    for fresh, value in carried.invariants.items():
+        before[fresh] = evaluate(lowered(value, bits), point, bits=bits)
+    q = evaluate(lowered(carried.first_quotient, bits), point, bits=bits)
+    r = evaluate(lowered(carried.first_remainder, bits), point, bits=bits)
+    first, extent = evaluate(limits.min, point), evaluate(limits.extent, point)
+    for k in range(first, first + extent):
+        here = {**point, var: k}
+        dividend, divisor = evaluate(carried.dividend, here), evaluate(carried.divisor, here)
+        if divisor:
+            assert (q, r) == divmod(dividend, divisor), (k, carried.next_quotient)
+        if k + 1 < first + extent:
+            state = {**before, carried.quotient: q, carried.remainder: r}
+            q = evaluate(carried.next_quotient, state, bits=bits)
+            r = evaluate(carried.next_remainder, state, bits=bits)
+    return int(max(extent, 0))
+
+
+def divides(e: Expr) -> bool:
+    return any(node.op in ops.DIVISIONS for node in postorder((e,)))
+
+
+def test_the_flatten_needs_no_division_at_all() -> None:
+    limits = Range(0, N * N)
+    for e in (i // N, i % N):
+        carried = induction(e, i, limits)
+        assert carried is not None
+        pieces = (carried.first_quotient, carried.first_remainder, carried.next_quotient, carried.next_remainder)
+        assert not any(divides(piece) for piece in pieces) and not carried.invariants
+        iterations = [run(carried, i, limits, {N: size}, bits=8) for size in range(12)]
+        assert iterations == [size * size for size in range(12)]
+        assert carried.replacements[i // N] is carried.quotient and carried.replacements[i % N] is carried.remainder
+        assert carried.update_after_last and carried.requires == ()
+
+
+def test_a_symbolic_step_is_divided_once_before_the_loop() -> None:
+    limits = Range(0, N)
+    carried = induction((i * s + x) % nonneg(n), i, limits)
+    assert carried is not None and set(carried.invariants) and not divides(carried.next_remainder)
+    for step, start, size, count in product((-5, -1, 0, 1, 4), (-3, 0, 8), (0, 1, 2, 7), (0, 1, 9)):
+        run(carried, i, limits, {s: step, x: start, n: size, N: count})
+
+
+def test_nothing_overflows_near_the_ends_of_the_width() -> None:
+    for start, step, size in product((-128, -127, -3, 0), (1, 2, 5, 100), (1, 2, 3, 64, 126, 127)):
+        count = (127 - start) // step + 1
+        limits = Range(0, count)
+        carried = induction((i * step + start) // size, i, limits, bits=8)
+        assert carried is not None
+        assert run(carried, i, limits, {}, bits=8) == count
+        last = start + step * count
+        assert not carried.update_after_last or last <= 127
+
+
+def test_what_cannot_be_carried() -> None:
+    limits = Range(0, 10)
+    assert induction(i * i // 3, i, limits) is None
+    assert induction(i // n, i, limits) is None  # n may be negative
+    assert induction(i // n, i, limits, Context(assume=[n > 0])) is not None
+    assert induction(x // i, i, limits) is None
+    assert induction(i // 3, i, Range.everything()) is None
+    assert induction(i // -3, i, limits) is None
+    with pytest.raises(InputError):
+        induction(i + 3, i, limits)
+
+
+def test_an_assumed_sign_shows_in_requires() -> None:
+    carried = induction(i // n, i, Range(0, 10), Context(assume=[n >= 0, x > 3]))
+    assert carried is not None and carried.requires == (n >= 0,)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.data())
+def test_generated_loops(data: st.DataObject) -> None:
+    small = st.integers(-12, 12)
+    coefficient = data.draw(st.one_of(small, st.just(s)))
+    divisor = data.draw(st.one_of(st.integers(1, 9), st.just(N)))
+    limits = Range(data.draw(st.one_of(small, st.just(x))), data.draw(st.one_of(st.integers(0, 12), st.just(P))))
+    e = (i * coefficient + x * data.draw(small) + data.draw(small)) // divisor
+    carried = induction(e, i, limits)
+    assert carried is not None
+    for _ in range(3):
+        run(carried, i, limits, {x: data.draw(small), s: data.draw(small), N: data.draw(st.integers(0, 9)), P: 7})

@@ -268,9 +268,6 @@ def test_z3_refutes_what_is_wrong() -> None:
         assert _z3_answer(wrong, Site(ops.FLOORDIV, a, divisor, a, divisor, 32)) == "sat"
 
 
-# -- side conditions -------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("rule", ALL, ids=lambda rule: rule.name)
 def test_side_conditions_are_needed(rule: Any) -> None:
     """Dropping a side condition makes the rule wrong or hazardous at some point."""

@@ -13,6 +13,7 @@ import sys
 import threading
 import time
 from collections import Counter
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -58,12 +59,9 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]
 
 @pytest.mark.parametrize("executor", [1, 2, "threads"])
 def test_every_executor_gives_the_same_rows(executor: Any, tmp_path: Path, undisturbed: list[dict[str, Any]]) -> None:
-    measure = Logged(str(tmp_path / "log"), 0.0)
-    if executor == "threads":
-        with ThreadPoolExecutor(3) as pool:
-            result = explore(same, SPACE, measure=measure, executor=pool, out=tmp_path / "out")
-    else:
-        result = explore(same, SPACE, measure=measure, executor=executor, out=tmp_path / "out")
+    with ThreadPoolExecutor(3) as pool:
+        measure = Logged(str(tmp_path / "log"), 0.0)
+        result = explore(same, SPACE, measure, pool if executor == "threads" else executor, out=tmp_path / "out")
     assert rows(tmp_path / "out") == undisturbed
     assert sorted(logged(tmp_path / "log")) == [(c["a"], c["b"]) for c in SPACE]
     assert result.summary.added == len(SPACE) and result.summary.failed == 10 and "300 configurations" in repr(result)
@@ -95,10 +93,11 @@ def test_an_unknown_value_is_refused_before_the_space_is_measured(executor: Any,
     assert len(rows(out)) == len(SPACE)
 
 
-def driver(tmp_path: Path, workers: int, batch: float = 0.05) -> subprocess.Popen[bytes]:
-    command = [sys.executable, "-m", "tests.lowering.explore.programs"]
+def driver(tmp_path: Path, workers: int | str, batch: float = 0.05) -> subprocess.Popen[bytes]:
+    """An exploration in a process of its own, by so many workers or by the scheduler of an address."""
     words = [str(tmp_path / "out"), str(tmp_path / "log"), str(workers), str(batch)]
-    return subprocess.Popen([*command, *words], cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)})
+    command = [sys.executable, "-m", "tests.lowering.explore.programs", *words]
+    return subprocess.Popen(command, cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)})
 
 
 def wait_for(log: Path, lines: int) -> None:
@@ -176,11 +175,14 @@ def test_an_interrupt_leaves_what_is_done(workers: int, tmp_path: Path, undistur
     assert rows(tmp_path / "out") == undisturbed
 
 
-def test_a_larger_space_measures_what_is_new(tmp_path: Path) -> None:
+def test_a_space_measures_what_is_new_and_results_are_its_own(tmp_path: Path) -> None:
     first = explore(square, [{"a": k} for k in range(10)], out=tmp_path / "out")
     more = explore(square, [{"a": k} for k in range(5, 20)], out=tmp_path / "out")
     assert (first.summary.added, more.summary.added, len(more), len(Exploration(tmp_path / "out"))) == (10, 10, 15, 20)
     assert sorted(more.to_arrow().column("a").to_pylist()) == list(range(5, 20))
+    some = explore(square, [{"a": k} for k in (9, 5, 20, 5, 9)], out=tmp_path / "out")  # two of them twice
+    assert [row["a"] for row in some.best()] == [5, 9, 20] and len(Exploration(tmp_path / "out")) == 21
+    assert (some.summary.rows, some.summary.added, len(some)) == (3, 1, 3)
 
 
 def test_results_of_another_key_are_refused(tmp_path: Path) -> None:
@@ -316,11 +318,6 @@ def test_whatever_a_configuration_raises_is_a_row(executor: Any, tmp_path: Path)
         5: (5, None),
         6: (6, None),
     }
-
-
-def test_a_configuration_that_is_listed_twice_has_one_row(tmp_path: Path) -> None:
-    result = explore(square, [{"a": k} for k in (1, 2, 1, 3, 2, 1)], out=tmp_path / "out")
-    assert result.to_arrow().column("a").to_pylist() == [1, 2, 3] and result.summary.added == 3
 
 
 @pytest.mark.parametrize("batch", [0, -1, True, "1", float("nan"), float("inf"), 10**400])
@@ -521,14 +518,6 @@ def test_other_libraries_read_typed_columns(tmp_path: Path) -> None:
     assert duckdb.sql(query).fetchall() == [("BOOLEAN", "BIGINT", 300)]
 
 
-def test_results_are_those_of_the_space_that_was_given(tmp_path: Path) -> None:
-    whole = [{"a": n} for n in range(9)]
-    assert explore(square, whole, out=tmp_path, progress=False).summary.rows == 9
-    some = explore(square, [{"a": n} for n in (9, 5, 7)], out=tmp_path, progress=False)
-    assert [row["a"] for row in some.best()] == [5, 7, 9]
-    assert (some.summary.rows, some.summary.added, len(some), len(Exploration(tmp_path))) == (3, 1, 3, 10)
-
-
 def test_no_file_with_a_flipped_bit_is_read(tmp_path: Path) -> None:
     explore(square, [{"a": n} for n in range(200)], out=tmp_path, progress=False)
     part = max(tmp_path.glob("part-*"), key=lambda file: file.stat().st_size)
@@ -542,14 +531,11 @@ def test_no_file_with_a_flipped_bit_is_read(tmp_path: Path) -> None:
             Exploration(tmp_path).to_arrow()
 
 
-N = 24
-
-
 def tiled(config: dict[str, Any]) -> Any:
     """Two stages; the first is computed in tiles of the second."""
-    A = te.placeholder((N, N), name="A")
-    B = te.compute((N, N), lambda i, j: A[i, j] * 2.0, name="B")
-    C = te.compute((N - 1, N - 2), lambda i, j: B[i, j] + B[i + 1, j + 2], name="C")
+    A = te.placeholder((24, 24), name="A")
+    B = te.compute((24, 24), lambda i, j: A[i, j] * 2.0, name="B")
+    C = te.compute((23, 22), lambda i, j: B[i, j] + B[i + 1, j + 2], name="C")
     s = te.create_schedule(C.op)
     o, _ = s[C].split(C.op.axis[0], factor=config["rows"])
     s[B].compute_at(s[C], o)
@@ -560,12 +546,12 @@ def tiled(config: dict[str, Any]) -> Any:
 def test_measures_are_the_answers_of_the_packages(rows: int) -> None:
     s, args = tiled({"rows": rows})
     b, f = infer_bound(s), lower(s, args)
-    stored = (min(rows, N - 1) + 1) * N
-    instances = -(-(N - 1) // rows)
+    stored = (min(rows, 23) + 1) * 24
+    instances = -(-23 // rows)
     found = (Footprints() + ModelledCost() + Lowering())((s, args))
     B = next(stage.op.output(0) for stage in s.stages if stage.op.name == "B")
     assert found["bytes"] == found["bytes_B"] == 4 * stored
-    assert found["elements_B"] == b.computed(B).count_total() and found["elements_B"] >= N * N - 4 + instances - 1
+    assert found["elements_B"] == b.computed(B).count_total() and found["elements_B"] >= 24 * 24 - 4 + instances - 1
     assert found["cost"] == sum(modelled(f).values()) > 0
     assert found["statements"] == sum(1 for _ in statements(f.body)) and found["lower_seconds"] > 0
     alone = {**Footprints()(s), **ModelledCost()(f), **Lowering()((s, args))}
@@ -580,19 +566,6 @@ def test_measures_pickle_and_have_a_key() -> None:
     assert source_of(pickle.loads(pickle.dumps(both))) == source_of(both)
     assert source_of(both) != source_of(Footprints() + Timing(4, {"n": 8}))
     assert source_of(Timing(3)) != source_of(Timing(3, {"n": 8})) and "Timing" in repr(both)
-
-
-def test_an_exploration_in_two_processes_equals_one_in_this(tmp_path: Path) -> None:
-    pytest.importorskip("pyarrow")
-    space = [{"rows": k} for k in range(1, 9)]
-    measure = Footprints() + ModelledCost()
-    results = [explore(tiled, space, measure, n, out=tmp_path / str(n)) for n in (None, 2)]
-    here, there = (
-        sorted(result.to_arrow().drop_columns(["seconds"]).to_pylist(), key=lambda row: row["rows"])
-        for result in results
-    )
-    assert here == there and [row["error"] for row in here] == [None] * 8
-    assert results[0].best(1, by="bytes")[0]["rows"] == 1
 
 
 def test_compiled_code_is_timed_at_sizes() -> None:
@@ -618,3 +591,38 @@ def test_what_cannot_be_measured_is_told() -> None:
     with pytest.raises(InputError, match="B depends on sizes"):
         Footprints()(s)
     assert Footprints({"n": 10})(s)["bytes"] == 40
+
+
+# -- a cluster ----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def client() -> Iterator[Any]:
+    distributed = pytest.importorskip("distributed", reason="a cluster of Dask's: pip install '.[dask]'")
+    settings = {"n_workers": 2, "threads_per_worker": 1, "processes": True, "dashboard_address": None}
+    with distributed.LocalCluster(**settings) as local, distributed.Client(local) as client:
+        client.wait_for_workers(2)
+        yield client
+
+
+def test_a_killed_worker_and_a_killed_driver_of_a_cluster_lose_nothing(
+    client: Any, tmp_path: Path, undisturbed: list[dict[str, Any]]
+) -> None:
+    first = driver(tmp_path, client.cluster.scheduler_address)
+    wait_for(tmp_path / "log", 60)
+    os.kill(next(iter(client.cluster.workers.values())).pid, signal.SIGKILL)
+    wait_for(tmp_path / "log", 150)
+    first.kill()
+    first.wait()
+    assert len(Exploration(tmp_path / "out")) < len(SPACE)
+    assert driver(tmp_path, client.cluster.scheduler_address).wait() == 0
+    assert rows(tmp_path / "out") == undisturbed
+    times = Counter(logged(tmp_path / "log"))
+    assert set(times) == {(c["a"], c["b"]) for c in SPACE}
+    assert sum(count - 1 for count in times.values()) <= 3 * (0.1 / 0.002)  # a batch of a worker, one of each
+
+
+def test_an_executor_of_dask_gives_the_same_rows(client: Any, tmp_path: Path) -> None:
+    measure = Logged(str(tmp_path / "log"), 0.0)
+    result = explore(same, SPACE, measure=measure, executor=client.get_executor(), out=tmp_path / "out")
+    assert len(result) == len(SPACE) and sorted(logged(tmp_path / "log")) == [(c["a"], c["b"]) for c in SPACE]

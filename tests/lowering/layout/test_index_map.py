@@ -91,8 +91,6 @@ def is_missed(m: IndexMap, points: tuple[Point, ...], sizes: dict[Var, int]) -> 
     return inside and all([at(e, sizes) for e in m(*old)] != list(place) for old in olds)
 
 
-# -- named maps ---------------------------------------------------------------------------------------------------
-
 NAMED: list[tuple[Callable[..., Any], Point, Point, int]] = [
     (lambda i: [i // 8, i % 8], (16,), (2, 8), 0),
     (lambda i: [i // 8, i % 8], (14,), (2, 8), 2),
@@ -181,8 +179,6 @@ def test_one_map_after_another() -> None:
         tile.then(lambda o, n: [o])
 
 
-# -- symbolic shapes ----------------------------------------------------------------------------------------------
-
 N = ShapeVar("N")
 
 
@@ -230,9 +226,6 @@ def test_symbolic_strides_and_tiles() -> None:
         check(flat, lambda i, j, k=k: [i * k + j], (n, k), {N: n, w: k})
         check(rows, lambda x, k=k: [x // k, x % k], (n * k,), {N: n, w: k})
         check(tiles, lambda x, k=k: [x // k, x % k], (n,), {N: n, w: k})
-
-
-# -- random maps --------------------------------------------------------------------------------------------------
 
 
 def random_index(rng: random.Random, variables: list[Any], depth: int) -> str:
@@ -288,9 +281,6 @@ def check_random(seed: int) -> bool:
 @pytest.mark.parametrize(("seeds", "least", "most"), daily([(range(30), 7, 26), (range(30, 3000), 900, 2400)], 2))
 def test_random_maps(seeds: range, least: int, most: int) -> None:
     assert least < sum(map(check_random, seeds)) < most
-
-
-# -- errors -------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

@@ -35,9 +35,6 @@ def drawn(rng: random.Random) -> Layout:
     return Layout(shape) if rng.random() < 0.4 else Layout(shape, strides(shape))
 
 
-# -- definitions -------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("first", daily(range(0, 10_000, 100), 25))
 def test_drawn_layouts_against_their_definitions(first):
     composed = refused = 0
@@ -102,33 +99,9 @@ def test_copies_do_not_overlap():
     assert offsets(copies[0]) == [0, 4, 1, 5]
 
 
-@pytest.mark.parametrize(
-    ("first", "after", "composed"),
-    [
-        ("(4,3):(3,1)", "12:1", "(4,3):(3,1)"),
-        ("20:2", "(5,4):(4,1)", None),
-        ("(3,2):(2,6)", "(6,4):(1,6)", "(3,2):(2,6)"),
-        ("6:1", "(6,2):(1,7)", "6:1"),
-        ("(3,2):(2,3)", "(6,2):(1,7)", None),
-        ("(2,3):(6,1)", "(6,2):(1,7)", "(2,3):(7,1)"),
-        ("12:2", "(4,6):(6,1)", "(2,6):(12,1)"),
-        ("(3,4):(0,1)", "4:5", "(3,4):(0,5)"),
-    ],
-)
-def test_known_compositions(first, after, composed):
-    if composed is None:
-        with pytest.raises(LayoutError):
-            from_cute(first).then(from_cute(after))
-        return
-    assert str(from_cute(first).then(from_cute(after))) == composed
-
-
 def test_digits_that_may_carry_are_named():
     with pytest.raises(LayoutError, match="may carry: their sum reaches 7"):
         Layout((3, 2), (2, 3)).then(Layout((6, 2), (1, 7)))  # 2*2 + 3 is beyond the digit of 6
-
-
-# -- sizes -------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -163,9 +136,6 @@ def test_what_the_context_knows_proves_a_condition():
     assert str(tiled) in ("(8,{n // 8}):(1,8)", "(8,n//8):(1,8)")
     with pytest.raises(LayoutError, match="not ordered"):
         Layout((2, 2), (n, m)).complement()
-
-
-# -- objects -----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -216,9 +186,6 @@ def test_structure_is_equality_and_layouts_are_pickled():
     assert copy == a and str(copy) == "(4,(2,n)):(1,(4,8))" and repr(copy) == "<Layout (4,(2,n)):(1,(4,8))>"
     assert (len(a), str(a[1]), [str(mode) for mode in a]) == (2, "(2,n):(4,8)", ["4:1", "(2,n):(4,8)"])
     assert a(3, (1, 2)) == 3 + 4 + 16 and a.bijective
-
-
-# -- adapters ----------------------------------------------------------------------------------------------------------
 
 
 def nested(depth, size=4):

@@ -31,15 +31,17 @@ from lowering import (
     transform_layout,
     undef,
 )
-from lowering.nest.ir import Function, Store
+from lowering.nest.ir import Store
 from lowering.nest.walk import statements
 from lowering.padding.states import number_of
 
+ARRAY = np.arange(10, 24, dtype="int32")
 COPY = """
 def f(A: int32[14], B: int32[14]):
     for i in [0, 14):
         B[i] = A[i] + 1
 """
+TWICE = COPY + "    for i in [0, 7):\n        B[i] = B[i] + 1\n"
 ROWS = """
 def rows(A: {dtype}[16, 14], B: {dtype}[16]):
     for i in [0, 16):
@@ -53,53 +55,52 @@ def tiles(i: Any) -> list[Any]:
     return [i // 4, i % 4]
 
 
-def packed(f: Function, name: str, fill: int = 0) -> np.ndarray[Any, Any]:
-    """Pack the test input into the layout of a tensor."""
-    return f.layouts[name].pack(np.arange(10, 24, dtype="int32"), fill)
-
-
-def test_a_number_in_an_input_is_assumed() -> None:
-    g = transform_layout(parse_nest(COPY), "A", tiles, 5)
-    assert "assume (a0 * 4 + a1 < 14) | (A[a0, a1] == 5)" in str(g) and str(parse_nest(str(g))) == str(g)
-    assert run(g, {"A": packed(g, "A", 5)})["B"].tolist() == [*range(11, 25)]
-    with pytest.raises(CheckError):
-        run(g, {"A": packed(g, "A", 4)})
-
-
-def test_a_number_in_an_output_is_stored_after_each_nest_that_stores_to_it() -> None:
-    f = parse_nest(COPY + "    for i in [0, 7):\n        B[i] = B[i] + 1")
-    g = transform_layout(f, "B", tiles, -2)
-    assert str(g).count("B[b0, b1] = -2") == 2
-    b = run(g, {"A": np.arange(14, dtype="int32")})["B"].reshape(-1).tolist()
-    assert b == [*range(2, 9), *range(8, 15), -2, -2]
-
-
-def test_none_may_not_be_touched() -> None:
-    g = transform_layout(transform_layout(parse_nest(COPY), "A", tiles), "B", lambda i: [i % 3, i // 3], None)
-    assert "padding A[i, j] where i * 4 + j >= 14\n    padding B[i, j] where i + j * 3 >= 14" in str(g)
-    b = np.full((3, 5), 77, "int32")
-    run(g, {"A": packed(g, "A"), "B": b})
-    assert b[2, 4] == 77 and g.layouts["B"].unpack(b).tolist() == [*range(11, 25)]
+@pytest.mark.parametrize(
+    ("name", "value", "printed"),
+    [
+        ("A", 5, "assume (a0 * 4 + a1 < 14) | (A[a0, a1] == 5)"),
+        ("A", None, "padding A[i, j] where i * 4 + j >= 14"),
+        ("A", undef(), "A[a0, a1] == undef()"),
+        ("B", -2, "B[b0, b1] = -2"),
+        ("B", None, "padding B[i, j] where i * 4 + j >= 14"),
+        ("B", undef(), "B[b0, b1] = undef()"),
+    ],
+)
+def test_padding_is_assumed_of_an_input_and_stored_after_each_nest_of_an_output(
+    name: str, value: Any, printed: str
+) -> None:
+    g = transform_layout(parse_nest(TWICE), name, tiles, value)
+    assert str(g).count(printed) == (2 if name == "B" and value is not None else 1)
+    assert str(parse_nest(str(g))) == str(g)
+    a, b = ARRAY, np.full((4, 4), 77, "int32")
+    if name == "A":
+        a, b = g.layouts["A"].pack(ARRAY, 5), np.zeros(14, "int32")
+    run(g, {"A": a, "B": b}, undef=lambda dtype: 99)
+    assert (b if name == "A" else g.layouts["B"].unpack(b)).tolist() == [*range(12, 19), *range(18, 25)]
+    if name == "B":
+        assert b[3, 2:].tolist() == {-2: [-2, -2], None: [77, 77]}.get(value, [99, 99])
+    elif value == 5:
+        with pytest.raises(CheckError):
+            run(g, {"A": g.layouts["A"].pack(ARRAY, 4)})
 
 
 def test_undef_may_be_read_and_stored() -> None:
     g = transform_layout(transform_layout(parse_nest(COPY), "A", tiles, undef()), "B", tiles, undef())
-    assert "A[a0, a1] == undef()" in str(g) and "B[b0, b1] = undef()" in str(g)
     h = remove_branching_through_overcompute(sequential_buffer_access(g, "B"))
     assert "B[b0, b1] = A[b0, b1] + 1\n    for b0 in [0, 4):" in str(h) and str(h).count("if ") == 1
     for one in (g, h):
-        b = run(one, {"A": packed(g, "A")}, undef=lambda dtype: 99)["B"]
+        b = run(one, {"A": g.layouts["A"].pack(ARRAY, 0)}, undef=lambda dtype: 99)["B"]
         assert b.reshape(-1).tolist() == [*range(11, 25), 99, 99]
 
 
 def test_places_of_a_function_of_the_indices() -> None:
     f = parse_nest(COPY)
     wrap = transform_layout(f, "A", tiles, lambda io, ii: element("A", (0, (4 * io + ii - 14) % 4)))
-    full = packed(wrap, "A")
+    full = wrap.layouts["A"].pack(ARRAY, 0)
     full[3, 2:] = full[0, :2]
     assert run(wrap, {"A": full})["B"][0] == 11
     with pytest.raises(CheckError):
-        run(wrap, {"A": packed(wrap, "A")})
+        run(wrap, {"A": wrap.layouts["A"].pack(ARRAY, 0)})
     g = transform_layout(f, "B", tiles, lambda io, ii: element("B", (0, (4 * io + ii - 14) % 4)))
     b = run(g, {"A": np.arange(14, dtype="int32")})["B"]
     assert b[3, 2:].tolist() == b[0, :2].tolist() == [1, 2]

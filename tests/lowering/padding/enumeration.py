@@ -218,8 +218,6 @@ def random_case(seed: int, operators: int, dtype: str = DTYPE) -> Case:
     return Case(graph, calls, outputs, formulas)
 
 
-# -- every way ----------------------------------------------------------------------------------------------------
-
 # State of a live tensor: (logical version produced by a call, logical version exists, packed versions).
 Versions = frozenset[tuple[str, Any]]
 Held = tuple[bool, bool, Versions]

@@ -1,7 +1,8 @@
-"""`contract`: required input padding, promised output padding, rejected functions; random nests at run time."""
+"""Contracts of padded functions: required and promised padding; pads and crops moved out; random nests at run time."""
 
 from __future__ import annotations
 
+import doctest
 import pickle
 import random
 import re
@@ -11,6 +12,7 @@ import numpy as np
 import pytest
 from hypothesis import strategies as st
 
+import lowering.padding.hoist
 from bound.tir.build import popcount
 from intset.errors import InputError, ParseError
 from intset.expr import ops
@@ -28,7 +30,10 @@ from lowering import (
     IndexMap,
     LayoutError,
     PadValue,
+    cache_read,
+    cache_write,
     contract,
+    hoist_layouts,
     parse_nest,
     remove_branching_through_overcompute,
     remove_undef,
@@ -56,32 +61,6 @@ def packed(*lines: str, out: str = "BC: int32[4, 4]", dtype: str = "int32") -> C
 
 def everywhere(value: str, dtype: str = "int32") -> Contract:
     return packed(GRID + f"            BC[io, ii] = {value}", out=f"BC: {dtype}[4, 4]", dtype=dtype)
-
-
-# -- the functions of the discussion, packed ----------------------------------------------------------------------
-
-VALID = "    for i in [0, 14):\n        BC[i // 4, i % 4] = AC[i // 4, i % 4] + 1"
-ALL = GRID + "            BC[io, ii] = AC[io, ii] + 1"
-FORGET = GRID + "            if io * 4 + ii >= 14:\n                BC[io, ii] = undef()"
-
-
-@pytest.mark.parametrize(
-    ("lines", "pad", "needs", "gives", "promise"),
-    [
-        ((VALID,), None, "NOTHING", "UNTOUCHED", "UNTOUCHED"),
-        ((VALID,), 0, "NOTHING", "UNTOUCHED", "UNTOUCHED"),
-        ((ALL,), UNDEF, "READABLE", "AC + 1", "UNDEF"),
-        ((ALL,), 0, "READABLE", "AC + 1", "1"),
-        ((ALL, FORGET.replace("io", "k").replace("ii", "l")), 0, "READABLE", "UNDEF", "UNDEF"),
-    ],
-)
-def test_the_functions_of_the_discussion(lines, pad, needs, gives, promise):
-    c = packed(*lines)
-    assert (str(c.needs["AC"]), str(c.gives["BC"])) == (needs, gives)
-    assert str(c.promises({"AC": pad})["BC"]) == promise
-
-
-# -- needs --------------------------------------------------------------------------------------------------------
 
 
 def reduction(start: str, step: str, assume: str = "", dtype: str = "int32") -> Contract:
@@ -120,9 +99,6 @@ def test_what_cancels_is_no_dependence():
         reduction("0.0", "B[0] = B[0] + A[io, ii] * select(io * 4 + ii < 14, 1.0, 0.0)", dtype="float32")
 
 
-# -- gives --------------------------------------------------------------------------------------------------------
-
-
 def test_expressions_in_the_padding_of_inputs():
     assert str(everywhere("AC[io, ii] * 2 + 1").gives["BC"]) == "AC * 2 + 1"
     assert str(everywhere("exp(AC[io, ii])", "float32").gives["BC"]) == "exp(AC)"
@@ -132,9 +108,6 @@ def test_expressions_in_the_padding_of_inputs():
     assert everywhere("max(AC[io, ii], -2147483648)").promises({"AC": 3})["BC"] == 3
     assert everywhere("AC[io, ii] + 1").promises({"AC": 2147483647})["BC"] == -2147483648
     assert everywhere("AC[io, ii] / 3.0", "float32").promises({"AC": 1.0})["BC"] == 0.3333333432674408
-
-
-# -- symbolic sizes -----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -168,9 +141,6 @@ def test_outputs_that_are_read_first_are_named(n):
     graph.call(summed, x)
     with pytest.raises(InputError, match="added reads its output B before it writes it"):
         graph.call(added, x)
-
-
-# -- bad input ----------------------------------------------------------------------------------------------------
 
 
 def test_bad_input_is_refused_in_one_sentence():
@@ -330,3 +300,123 @@ def test_contracts_hold(nest: Nest, rng: random.Random) -> bool:
     for name, array in results[0].items():
         np.testing.assert_array_equal(array, results[1][name], f"{f}\n{c}")
     return True
+
+
+# -- pads and crops moved out of functions -------------------------------------------------------------------------
+
+
+HEAD = "def addone(A: int32[14], B: int32[14]):\n"
+PAD = "    allocate AC: int32[4, 4]\n" + GRID
+ONLY_VALID = PAD + "            if 4 * io + ii < 14:\n                AC[io, ii] = A[4 * io + ii]\n"
+ZEROS = PAD + "            AC[io, ii] = select(4 * io + ii < 14, A[4 * io + ii], 0)\n"
+ANYTHING = PAD + "            AC[io, ii] = select(4 * io + ii < 14, A[4 * io + ii], undef())\n"
+PART = "    allocate BC: int32[4, 4]\n    for i in [0, 14):\n        BC[i // 4, i % 4] = AC[i // 4, i % 4] + 1\n"
+WHOLE = "    allocate BC: int32[4, 4]\n" + GRID + "            BC[io, ii] = AC[io, ii] + 1\n"
+FORGET = GRID + "            if 4 * io + ii >= 14:\n                BC[io, ii] = undef()\n"
+CROP = "    for i in [0, 14):\n        B[i] = BC[i // 4, i % 4]"
+ARRAY = np.arange(14, dtype="int32")
+
+
+@pytest.mark.parametrize(
+    ("lines", "pad", "needs", "gives", "promise"),
+    [
+        (ONLY_VALID + PART, None, "NOTHING", "UNTOUCHED", UNTOUCHED),
+        (ZEROS + PART, 0, "NOTHING", "UNTOUCHED", UNTOUCHED),
+        (ANYTHING + WHOLE, UNDEF, "READABLE", "AC + 1", UNDEF),
+        (ZEROS + WHOLE, 0, "READABLE", "AC + 1", 1),
+        (ZEROS + WHOLE + FORGET, 0, "READABLE", "UNDEF", UNDEF),
+    ],
+)
+def test_functions_with_pads_and_crops_inside(lines: str, pad: Any, needs: str, gives: str, promise: Any) -> None:
+    h = hoist_layouts(parse_nest(HEAD + lines + CROP))
+    ((a, m, value),) = h.pads
+    ((b, k, promised),) = h.crops
+    assert (a, b, value, promised) == ("A", "B", pad, promise) and m(13) == k(13) == (3, 1) and m.new_shape == (4, 4)
+    c = contract(h.packed)
+    assert (str(c.needs["AC"]), str(c.gives["BC"])) == (needs, gives)
+    assert [t.name for t in h.packed.params] == ["AC", "BC"] and list(h.packed.layouts) == ["AC", "BC"]
+    b_array = np.zeros(14, "int32")
+    for one in (h, pickle.loads(pickle.dumps(h))):
+        assert one.run({"A": ARRAY, "B": b_array}, undef=lambda dtype: 77)["B"] is b_array
+        assert b_array.tolist() == [*range(1, 15)]
+    assert one.run({"A": ARRAY})["B"].tolist() == [*range(1, 15)]
+
+
+def test_a_function_without_copies_stays() -> None:
+    f = parse_nest(HEAD + "    for i in [0, 14):\n        B[i] = A[i] + 1")
+    h = hoist_layouts(f)
+    assert (h.pads, h.crops, h.packed) == ((), (), f) and h.run({"A": ARRAY})["B"].tolist() == [*range(1, 15)]
+
+
+def built(text: str, *layouts: tuple[str, Any, Any]) -> Function:
+    """Build a function with layout copies at entry and exit."""
+    f = parse_nest(text)
+    for t in f.params:
+        f = (cache_write if t in f.outputs else cache_read)(f, t.name)
+    for name, m, value in layouts:
+        f = transform_layout(f, name, m, value)
+    return f
+
+
+TOTAL = "def total(A: int32[14], B: int32[1]):\n    B[0] = 0\n    for i in [0, 14):\n        B[0] = B[0] + A[i]"
+
+
+def test_a_result_that_depends_on_what_a_pad_puts_there_assumes_it() -> None:
+    f = built(TOTAL, ("AC", lambda i: [i // 4, i % 4], 0))
+    bare = hoist_layouts(f)
+    assert "assume" not in str(bare.packed) and str(contract(bare.packed).needs["AC"]) == "NOTHING"
+    dropped = remove_branching_through_overcompute(sequential_buffer_access(f, "AC"))
+    assert "BC[0] = AC[ac0, ac1] + BC[0]" in str(dropped) or "BC[0] = BC[0] + AC[ac0, ac1]" in str(dropped)
+    assert str(contract(hoist_layouts(dropped).packed).needs["AC"]) == "0"
+    text = """def total(A: int32[14], B: int32[1]):
+    allocate AC: int32[4, 4]
+    for io in [0, 4):
+        for ii in [0, 4):
+            AC[io, ii] = select(4 * io + ii < 14, A[4 * io + ii], 0)
+    B[0] = 0
+    for io in [0, 4):
+        for ii in [0, 4):
+            B[0] = B[0] + AC[io, ii]"""
+    h = hoist_layouts(parse_nest(text))
+    assert str(contract(h.packed).needs["AC"]) == "0" and "AC[ac0, ac1] == 0)" in str(h.packed)
+    assert h.run({"A": ARRAY})["B"] == [91] and h.crops == ()
+    bad = hoist_layouts(parse_nest(text.replace("AC[io, ii] = select(4 * io + ii < 14, A[4 * io + ii], 0)", "pass")))
+    assert bad.pads == ()
+
+
+STARTED = "    allocate AC: int32[4, 4]\n    AC[0, 0] = A[0]\n    B[0] = AC[0, 0]\n"
+
+
+NO_PADS = [
+    STARTED + ZEROS.split("\n", 1)[1] + PART,  # read during the copy
+    ZEROS.replace("< 14", "< 13") + PART,  # not all of it
+    ZEROS.replace("ii], 0", "ii] + 1, 0") + PART,  # more than a copy
+    ZEROS + "    AC[3, 2] = undef()\n" + PART,  # mixed padding
+    ZEROS + "    AC[0, 0] = 3\n" + PART,  # another store
+    "    B[0] = 0\n" + ZEROS.replace("A[", "B[").replace("AC[io, ii] = s", "AC[io, ii] = s") + PART,  # no input
+]
+NO_CROPS = [
+    CROP + "\n    BC[0, 0] = 0",  # stored after the crop
+    CROP + "\n    B[0] = B[0] + 1",  # the output is read
+    CROP.replace("[0, 14)", "[0, 13)"),  # not all of it
+    CROP.replace("i % 4]", "i % 4] + 1"),  # more than a copy
+    CROP.replace("i % 4]", "0]"),  # duplicate elements
+]
+
+
+@pytest.mark.parametrize(
+    ("lines", "pads"), [*((part + CROP, 0) for part in NO_PADS), *((ZEROS + WHOLE + end, 1) for end in NO_CROPS)]
+)
+def test_what_is_no_pad_or_no_crop_stays(lines: str, pads: int) -> None:
+    f = parse_nest(HEAD + lines)
+    h = hoist_layouts(f)
+    assert len(h.pads) == pads and (pads == 0 or h.crops == ())
+    given = {"A": ARRAY, "B": ARRAY.copy()}
+    assert (h.run(given)["B"] == run(f, {"A": ARRAY, "B": ARRAY.copy()})["B"]).all()
+
+
+def test_the_example_and_bad_input() -> None:
+    found = doctest.testmod(lowering.padding.hoist, optionflags=doctest.NORMALIZE_WHITESPACE)
+    assert found.attempted and not found.failed
+    with pytest.raises(LayoutError, match="takes a Function"):
+        hoist_layouts("f")  # type: ignore[arg-type]

@@ -17,7 +17,6 @@ from lowering import (
     Graph,
     IndexMap,
     InterfaceError,
-    LayoutError,
     Plan,
     contract,
     pad_options,
@@ -53,9 +52,6 @@ def chain(*calls: object) -> Graph:
 
 def kinds(plan: Plan) -> list[str]:
     return [f"{step.kind} {step.value}" for step in plan.steps if step.kind != "call"]
-
-
-# -- the figures of the discussion --------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -116,9 +112,6 @@ def test_over_the_budget_it_says_so(monkeypatch):
     np.testing.assert_array_equal(plan.run({"x": ARRAY})[0], full.run({"x": ARRAY})[0])
 
 
-# -- words --------------------------------------------------------------------------------------------------------
-
-
 def test_explain_says_who_needs_what_and_why_it_holds():
     plan = chain([ADDONE], [ODD], [TOTAL]).plan()
     text = plan.explain()
@@ -142,9 +135,6 @@ def test_graphs_and_plans_are_pickled():
     assert plan.run({"x": ARRAY})[0] == (ARRAY * 2 + 3).sum()
 
 
-# -- another function ---------------------------------------------------------------------------------------------
-
-
 def test_a_function_with_the_same_interface_takes_the_place_of_another():
     graph = Graph()
     x = graph.input("x", (14,), "int32")
@@ -163,9 +153,6 @@ def test_a_function_with_the_same_interface_takes_the_place_of_another():
             graph.replace(y, other)
     with pytest.raises(InputError, match="x is an input of the graph"):
         graph.replace(x, ADDONE)
-
-
-# -- bad input ----------------------------------------------------------------------------------------------------
 
 
 def test_bad_input_is_refused_in_one_sentence():
@@ -201,6 +188,10 @@ def test_bad_input_is_refused_in_one_sentence():
         (lambda: graph.input("v", 14, "int32"), "the shape of v"),
         (lambda: graph.input("v", (), "int32"), "the shape of v"),
         (lambda: graph.input("v", (14,), "integer"), "the type of v"),
+        (lambda: pad_options("f", {"A": TILES}), "takes a Function"),
+        (lambda: pad_options(ADDONE, {}), "layouts are a mapping"),
+        (lambda: pad_options(ADDONE, {"C": TILES}), "C"),
+        (lambda: pad_options(inplace, {"A": IndexMap(lambda i: [i % 4], (14,))}), "no inverse"),
     ]:
         with pytest.raises(InputError, match=words):
             call()
@@ -254,13 +245,9 @@ def test_large_tensors_are_not_followed_element_by_element():
 LOOP = "    for i in [0, 14):\n        "
 
 
-def written(text: str) -> Function:
-    return parse_nest(text)
-
-
-FLAT_ADDONE = written(f"def addone(A: int32[14], B: int32[14]):\n{LOOP}B[i] = A[i] * 2 + 1")
-FLAT_TOTAL = written(f"def total(A: int32[14], B: int32[1]):\n    B[0] = 0\n{LOOP}B[0] = B[0] + A[i]")
-FLAT_LARGEST = written(f"def largest(A: float32[14], B: float32[1]):\n    B[0] = -inf\n{LOOP}B[0] = max(B[0], A[i])")
+FLAT_ADDONE = parse_nest(f"def addone(A: int32[14], B: int32[14]):\n{LOOP}B[i] = A[i] * 2 + 1")
+FLAT_TOTAL = parse_nest(f"def total(A: int32[14], B: int32[1]):\n    B[0] = 0\n{LOOP}B[0] = B[0] + A[i]")
+FLAT_LARGEST = parse_nest(f"def largest(A: float32[14], B: float32[1]):\n    B[0] = -inf\n{LOOP}B[0] = max(B[0], A[i])")
 
 
 def shown(f: Function, layouts: dict[str, IndexMap]) -> list[tuple[str, str, bool]]:
@@ -274,28 +261,6 @@ def test_guards_stay_with_none_and_go_with_undef_or_a_neutral_element():
     assert shown(FLAT_ADDONE, both) == [("NOTHING", "UNTOUCHED", True), ("READABLE", "A * 2 + 1", False)]
     for f, neutral in [(FLAT_TOTAL, "0"), (FLAT_LARGEST, "-inf")]:
         assert shown(f, {"A": TILES}) == [("NOTHING", "None", True), (neutral, "None", False)]
-
-
-@pytest.mark.nightly
-def test_sums_along_an_axis_have_guards_on_each():
-    f = written(
-        "def rows(A: int32[14, 6], B: int32[14]):\n    for i in [0, 14):\n        B[i] = 0\n"
-        "        for j in [0, 6):\n            B[i] = B[i] + A[i, j]"
-    )
-    both = IndexMap(lambda i, j: [i // 4, i % 4, j // 4, j % 4], (14, 6))
-    found = [contract(g) for g in pad_options(f, {"A": both, "B": TILES})]
-    assert [(str(c.needs["A"]), str(c.gives["B"])) for c in found][-1] == ("0", "0")
-
-
-def test_bad_options_are_refused_in_one_sentence():
-    with pytest.raises(InputError, match="takes a Function"):
-        pad_options("f", {"A": TILES})
-    with pytest.raises(InputError, match="layouts are a mapping"):
-        pad_options(FLAT_ADDONE, {})
-    with pytest.raises(InputError, match="C"):
-        pad_options(FLAT_ADDONE, {"C": TILES})
-    with pytest.raises(LayoutError):
-        pad_options(FLAT_ADDONE, {"A": IndexMap(lambda i: [i % 4], (14,))})
 
 
 CONVOLUTION = """
@@ -324,7 +289,7 @@ def test_only_padding_that_may_free_a_guard_is_tried(monkeypatch):
     for name in ("transform_layout", "remove_branching_through_overcompute"):
         count(name, getattr(module, name))
     blocks = IndexMap(lambda n, c, h, w: [n, c // 4, h, w, c % 4], (2, 5, 3, 3))
-    found = pad_options(written(CONVOLUTION), {"A": blocks, "O": blocks})
+    found = pad_options(parse_nest(CONVOLUTION), {"A": blocks, "O": blocks})
     assert [str(contract(g).needs["A"]) for g in found] == ["NOTHING", "READABLE", "0.0"]
     # Three variants: guarded, unconstrained padding, zero padding of A.
     assert calls == {"transform_layout": 4, "remove_branching_through_overcompute": 3}

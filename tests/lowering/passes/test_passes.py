@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from hypothesis import strategies as st
 
-from bound import infer_bound, te, tir
+from bound import te, tir
 from bound.errors import ScheduleError
 from intset import Context, Range, ShapeVar, Var
 from intset.errors import UndefinedError
@@ -26,7 +26,6 @@ from lowering import (
     lower_divisions,
     narrow,
     parse_nest,
-    rebase,
     remove_branching_through_overcompute,
     remove_no_op,
     run,
@@ -34,14 +33,12 @@ from lowering import (
     to_c,
     unique_names,
 )
-from lowering.build.function import nest_of
 from lowering.dataflow import account_of, dataflow
 from lowering.forms.model import SHORT, written_out
-from lowering.nest.ir import Allocate, Assert, For, If, Let, LoopKind, Seq, Stmt, Store, seq
+from lowering.nest.ir import Allocate, Assert, For, If, Let, Stmt, Store, seq
 from lowering.nest.names import with_fresh_names
 from lowering.nest.walk import range_ends, statements
 from lowering.passes.definedness import with_total_ends
-from tests.bound.corpus import CASES
 from tests.lowering.lowered import close, compile_c, of_corpus, problem, run_sanitized, text_of
 from tests.strategies.nests import Nest, nests
 from tests.strategies.schedules import Program, programs
@@ -61,39 +58,6 @@ def function(body: Stmt, ctx: Context | None = None) -> Function:
 def result(f: Function, n: int = 7) -> Any:
     a = np.arange(n, dtype=np.float32) + 1
     return run(f, {"A": a})["B"]
-
-
-def test_printing_is_stable() -> None:
-    body = seq(
-        Assert(N >= 1, "n is at least 1"),
-        Allocate(T, (Range(2, N - 2),), "local"),
-        For(I, Range(2, N - 2), Store(T, (I,), A[I] * -1.5), LoopKind.PARALLEL),
-        For(
-            J,
-            Range(0, N),
-            If(J < 2, Store(B, (J,), tir.const(0.0)), Store(B, (J,), tir.Select(J > 3, T[J], T[J] - 1.0) / 2.0)),
-        ),
-    )
-    f = function(body)
-    assert (
-        str(f)
-        == """\
-def f(A: float32[n], B: float32[n], n):
-    assert n >= 1, "n is at least 1"
-    allocate T: float32[2 : + n - 2] in local
-    for i in [2, n) parallel:
-        T[i] = A[i] * -1.5
-    for j in [0, n):
-        if j < 2:
-            B[j] = 0.0
-        else:
-            B[j] = select(j > 3, T[j], T[j] - 1.0) / 2.0"""
-    )
-    expected = np.array([0, 0, -2.75, -3.5, -3.75, -4.5, -5.25])
-    for g in (f, simplify(f), rebase(f), rebase(simplify(f)), unique_names(f), lower_divisions(f)):
-        np.testing.assert_allclose(result(g), expected)
-    assert "allocate T: float32[n - 2] in local at [2]" in str(rebase(f))
-    assert repr(Seq()) == "pass" and repr(body.stmts[0]).startswith("assert")
 
 
 def test_simplify_drops_what_never_runs_and_what_always_holds() -> None:
@@ -126,23 +90,23 @@ def test_a_condition_on_what_the_nest_writes_is_no_fact() -> None:
     assert "truncdiv(C[0] - 3, 5)\n" not in f"{lower_divisions(f)}\n"
 
 
-def test_narrow_names_what_does_not_fit() -> None:
-    small = ShapeVar("m", upper=1000)
-    x = te.placeholder((small, small), name="X")
-    y = te.compute((small, small), lambda i, j: x[j, i], name="Y")
-    assert narrow(lower(te.create_schedule(y.op))).bits == 32
-    large = ShapeVar("m", upper=100_000)
-    x = te.placeholder((large, large), name="X")
-    y = te.compute((large, large), lambda i, j: x[j, i], name="Y")
+@pytest.mark.parametrize(
+    ("extents", "bits"),
+    [
+        ((ShapeVar("m", upper=1000),) * 2, 32),
+        ((ShapeVar("m", upper=100_000),) * 2, 64),
+        ((1 << 16, 1 << 15), 32),
+        ((1 << 16, 1 << 16), 64),
+    ],
+)
+def test_narrow_names_what_does_not_fit(extents: tuple[Any, Any], bits: int) -> None:
+    x = te.placeholder(extents, name="X")
+    y = te.compute(extents, lambda i, j: x[i, j], name="Y")
     width = narrow(lower(te.create_schedule(y.op)))
-    assert width.bits == 64 and width.proof is not None and not width.proof
-    assert str(width.forced_by) in ("j * m + i", "i * m + j") and "does not fit into 32 bits at" in str(width)
-    big = te.placeholder((1 << 16, 1 << 15), name="X")
-    z = te.compute((1 << 16, 1 << 15), lambda i, j: big[i, j], name="Z")
-    assert narrow(lower(te.create_schedule(z.op))).bits == 32
-    big = te.placeholder((1 << 16, 1 << 16), name="X")
-    z = te.compute((1 << 16, 1 << 16), lambda i, j: big[i, j], name="Z")
-    assert narrow(lower(te.create_schedule(z.op))).bits == 64
+    assert width.bits == bits
+    if bits == 64:
+        assert width.proof is not None and not width.proof and "does not fit into 32 bits at" in str(width)
+        assert str(width.forced_by) in ("j * m + i", "i * m + j", "i * 65536 + j")
 
 
 def test_names_in_sight_are_different() -> None:
@@ -164,8 +128,6 @@ def test_an_access_outside_its_storage_is_found() -> None:
         result(function(body))
     with pytest.raises(AccessError, match=r"A\[7\] is read outside the storage A\[0:7\]"):
         result(function(For(I, Range(0, N), Store(B, (I,), A[I + 1]))))
-    with pytest.raises(AccessError, match=r"A\[-1\] is read outside"):
-        result(function(For(I, Range(0, N), Store(B, (I,), A[I - 1]))))
     lazy = Store(B, (I,), tir.Select(I >= 1, A[I - 1], 0.0))
     np.testing.assert_array_equal(result(function(For(I, Range(0, N), lazy)), 3), [0, 1, 2])
 
@@ -183,12 +145,6 @@ def test_what_nothing_depends_on_is_dropped() -> None:
     assert repr(drop_dead(simplify(function(chosen))).body) == "for j in [0, n):\n    B[j] = A[j]"
     used = seq(Allocate(T, (Range(0, N),)), For(I, Range(0, N), seq(Store(T, (I,), A[I]), Store(B, (I,), T[I]))))
     assert str(drop_dead(function(used))) == str(function(used))
-
-
-def test_the_nest_before_the_passes_is_in_coordinates_of_the_tensors() -> None:
-    s = CASES["doc_ex2_at_j"]["fn"]()
-    text = str(nest_of(infer_bound(s)))
-    assert "allocate C: int32[i : + 1, j : + 1]" in text and "D[i, j] = C[i, j] * 2" in text
 
 
 NESTS = ("auto", "guard", "ends", "split", "partition")
@@ -347,9 +303,6 @@ def test_a_pass_spends_less_and_less() -> None:
     (spent,) = dataflow(f, account).sources(3)["A[i % 5]"]
     assert spent.kind == "unknown"
     assert all(source.kind != "unknown" for source in dataflow(f).sources(3)["A[i % 5]"])
-
-
-# -- the work of nests ------------------------------------------------------------------------------------------------
 
 
 def reference_written_out(loop: For) -> int | None:

@@ -15,6 +15,7 @@ from intset import InputError
 from lowering.errors import AccessError, CheckError, CompilerError
 from lowering.tvm import te, tir
 from tests.compilers import need_compiler
+from tests.lowering.tvm_scripts.calls import backends_of, called, equal_in_both
 
 m, n = te.size_var("m"), te.size_var("n")
 PLAIN = tir.decl_buffer((m, n), "float32", "plain")
@@ -82,11 +83,7 @@ def test_a_selection_of_truth_values_keeps_its_form() -> None:
         assert isinstance(chosen, tir.Select) and chosen.dtype == "bool"
         B = te.compute((8,), lambda k, pick=pick: tir.Select(tir.Select(*pick(A[k], k)), A[k], -1.0), name="B")  # type: ignore[misc]
         f = tvm.build(te.create_schedule(B.op), [A, B])
-        for backend in ("c", "python"):
-            f.backend = backend
-            out = tvm.nd.empty((8,))
-            f(tvm.nd.array(a), out)
-            np.testing.assert_array_equal(out.numpy(), np.where(np.where(*pick(a, i)), a, np.float32(-1)))
+        equal_in_both(f, [a], np.where(np.where(*pick(a, i)), a, np.float32(-1)))
 
 
 def test_equal_elements_of_a_buffer() -> None:
@@ -125,10 +122,7 @@ def test_a_histogram_by_atomic_additions(kind: str) -> None:
     B = te.extern((8,), [A], counted, dtype="int32", name="B")
     f = tvm.build(te.create_schedule(B.op), [A, B])
     a = np.random.default_rng(0).integers(0, 8, 40).astype("int32")
-    for f.backend in ("c", "python"):
-        out = tvm.nd.empty((8,), "int32")
-        f(tvm.nd.array(a), out)
-        np.testing.assert_array_equal(out.numpy(), np.bincount(a, minlength=8))
+    equal_in_both(f, [a], np.bincount(a, minlength=8).astype("int32"))
 
 
 A = te.placeholder((4,), name="A")
@@ -214,11 +208,7 @@ def test_buffers_that_broadcast(shapes: tuple[tuple[int, int], tuple[int, int]])
     s[out].compute_at(s[total], total.op.axis[0])
     f = tvm.build(s, [left, right, total], binds=binds)
     a, b = (np.random.default_rng(k).random(shape).astype("float32") for k, shape in enumerate(shapes))
-    for backend in ("python", f.backend):
-        f.backend = backend
-        found = tvm.nd.empty((3, 4))
-        f(tvm.nd.array(a), tvm.nd.array(b), found)
-        np.testing.assert_allclose(found.numpy(), (a + b) * a, rtol=1e-6)
+    equal_in_both(f, [a, b], (a + b) * a)
     with pytest.raises(tvm.TVMError, match="inside its extent"):
         f(tvm.nd.array(a), tvm.nd.array(np.zeros((2, 1), "float32")), tvm.nd.empty((3, 4)))
 
@@ -243,9 +233,8 @@ def test_the_meaning_of_an_intrinsic_may_name_a_loop() -> None:
     x = te.placeholder((16,), name="x")
     y = te.compute((16,), lambda i: tir.Select(outer * 16 + i < 20, x[i] + 1.0, 0.0), name="y")
     s[Y].tensorize(inner, te.decl_tensor_intrin(y.op, lambda ins, outs: tir.call_packed("f", *ins, *outs)))
-    a, found = np.arange(20, dtype="float32"), tvm.nd.empty((20,))
-    tvm.build(s, [X, Y])(tvm.nd.array(a), found)
-    np.testing.assert_array_equal(found.numpy(), a + 1)
+    a = np.arange(20, dtype="float32")
+    equal_in_both(tvm.build(s, [X, Y]), [a], a + 1)
     with pytest.raises(InputError, match=r"uses i\.outer, an axis of another operation"):
         te.create_schedule(y.op)
 
@@ -263,10 +252,6 @@ def built(kernel: Kernel) -> Any:
 
     B = te.extern((6,), [A, P], body, dtype="float32", name="B")
     return tvm.build(te.create_schedule(B.op), [A, P, B])
-
-
-def backends_of(f: Any) -> list[str]:
-    return ["python"] if f.backend == "python" else ["c", "python"]
 
 
 def reshaped(ib: Any, A: Any, P: Any, B: Any) -> None:
@@ -312,6 +297,18 @@ def nested(ib: Any, A: Any, P: Any, B: Any) -> None:
             k[0] += 1
 
 
+def _threads(ib: Any) -> Any:
+    tx = te.thread_axis("threadIdx.x")
+    ib.scope_attr(tx, "thread_extent", 6)
+    return tx
+
+
+def own_elements(ib: Any, A: Any, P: Any, B: Any) -> None:
+    tx, shared = _threads(ib), ib.allocate("float32", (6,), "s", scope="shared")
+    shared[tx] = ib.buffer_ptr(A)[tx]
+    ib.buffer_ptr(B)[tx] = shared[tx]
+
+
 X, TURNED = np.arange(6, dtype="float32"), np.array([3, 4, 5, 0, 1, 2], "int32")
 MATRIX = X.reshape(2, 3)
 
@@ -324,16 +321,12 @@ MATRIX = X.reshape(2, 3)
         (gathered, X[TURNED]),
         (repeated, X[TURNED]),
         (nested, X * 3),
+        (own_elements, X),
     ],
 )
 def test_a_kernel(kernel: Kernel, expected: Any) -> None:
     need_compiler()
-    f = built(kernel)
-    for backend in backends_of(f):
-        f.backend = backend
-        out = tvm.nd.empty((6,))
-        f(tvm.nd.array(X), tvm.nd.array(TURNED), out)
-        np.testing.assert_array_equal(out.numpy(), expected)
+    equal_in_both(built(kernel), [X, TURNED], expected)
 
 
 def test_a_function_in_a_while_loop_is_given_arrays_of_the_script() -> None:
@@ -352,7 +345,7 @@ def test_a_function_in_a_while_loop_is_given_arrays_of_the_script() -> None:
             ib.emit(tir.call_packed("test.seen", B, k[0]))
             k[0] += 1
 
-    built(kernel)(tvm.nd.array(X), tvm.nd.array(TURNED), tvm.nd.empty((6,)))
+    called(built(kernel), [X, TURNED], X)
     assert seen == [(0, [1.0] * 6), (1, [1.0] * 6)]
 
 
@@ -362,21 +355,14 @@ def test_an_access_that_data_leads_outside_is_reported(kernel: Kernel, wrong: in
     need_compiler()
     f, places = built(kernel), TURNED.copy()
     places[2] = wrong
-    for backend in backends_of(f):
-        f.backend = backend
+    for _ in backends_of(f):
         with pytest.raises(CheckError, match="inside"):
-            f(tvm.nd.array(X), tvm.nd.array(places), tvm.nd.empty((6,)))
+            called(f, [X, places], X)
 
 
 def outside(ib: Any, A: Any, P: Any, B: Any) -> None:
     with ib.for_range(0, 7) as i:
         ib.buffer_ptr(B)[i] = 0.0
-
-
-def _threads(ib: Any) -> Any:
-    tx = te.thread_axis("threadIdx.x")
-    ib.scope_attr(tx, "thread_extent", 6)
-    return tx
 
 
 def exchanged(ib: Any, A: Any, P: Any, B: Any) -> None:
@@ -409,18 +395,6 @@ def test_what_does_not_run(kernel: Kernel, error: type[Exception], message: str)
         built(kernel)
 
 
-def own_elements(ib: Any, A: Any, P: Any, B: Any) -> None:
-    tx, shared = _threads(ib), ib.allocate("float32", (6,), "s", scope="shared")
-    shared[tx] = ib.buffer_ptr(A)[tx]
-    ib.buffer_ptr(B)[tx] = shared[tx]
-
-
-def test_a_thread_reads_what_it_stored() -> None:
-    out = tvm.nd.empty((6,))
-    built(own_elements)(tvm.nd.array(X), tvm.nd.array(TURNED), out)
-    np.testing.assert_array_equal(out.numpy(), X)
-
-
 def test_an_unknown_function_of_c_has_a_name() -> None:
     def kernel(ib: Any, A: Any, P: Any, B: Any) -> None:
         ib.buffer_ptr(B)[0] = tir.call_pure_extern("float32", "fabsf", ib.buffer_ptr(A)[0])
@@ -428,7 +402,7 @@ def test_an_unknown_function_of_c_has_a_name() -> None:
     f = built(kernel)
     f.backend = "python"
     with pytest.raises(InputError, match="calls fabsf, which is not known"):
-        f(tvm.nd.array(X), tvm.nd.array(TURNED), tvm.nd.empty((6,)))
+        called(f, [X, TURNED], X)
 
 
 def test_saved_modules(tmp_path: Path) -> None:
@@ -440,9 +414,8 @@ def test_saved_modules(tmp_path: Path) -> None:
     nests = [tvm.lower(s, [A, s.outputs[0].output(0)], name=name) for name in ("first", "second")]
     tvm.build(nests, target="llvm").export_library(path)
     for name in ("first", "second"):
-        out = tvm.nd.empty((6,))
-        tvm.runtime.load_module(path)[name](tvm.nd.array(X), out)
-        np.testing.assert_array_equal(out.numpy(), X + 1)
+        (out,) = called(tvm.runtime.load_module(path)[name], [X], X)
+        np.testing.assert_array_equal(out, X + 1)
     for other in (b"\x7fELF\x00\xff", b'{"pickle": ""}'):
         Path(path).write_bytes(other)
         with pytest.raises(InputError, match="not saved here"):
@@ -466,12 +439,7 @@ def test_values_of_a_nest_have_the_arithmetic_of_their_types() -> None:
     x, y = np.array([1, 200, 255, 3], "uint8"), np.array([255, 100, 255, 4], "uint8")
     total = (x + y).astype("int32")
     expected = np.where(total < 50, total - 128, (total >> 1) * 1000 + np.maximum(total, 200))
-    f = tvm.build(te.create_schedule(C.op), [A, B, C])
-    for backend in backends_of(f):
-        f.backend = backend
-        found = tvm.nd.array(np.zeros(4, "int32"))
-        f(tvm.nd.array(x), tvm.nd.array(y), found)
-        np.testing.assert_array_equal(found.numpy(), expected)
+    equal_in_both(tvm.build(te.create_schedule(C.op), [A, B, C]), [x, y], expected)
 
 
 def test_a_function_of_c_that_is_not_there_is_named() -> None:

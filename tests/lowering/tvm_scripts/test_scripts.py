@@ -1,4 +1,6 @@
-"""TVM's scripts run after `install()` unchanged, and with another import line; operators equal numpy."""
+"""TVM's scripts run after `install()` unchanged, and with another import line; hybrid scripts, operators."""
+
+# ruff: noqa: F821  # names such as `output_tensor` belong to the language of hybrid scripts
 
 from __future__ import annotations
 
@@ -20,11 +22,12 @@ from examples.operators import FAMILIES, OPERATORS
 from intset import InputError
 from lowering import run, to_c
 from lowering.nest.ir import Function
-from lowering.tvm import tir
+from lowering.tvm import te, tir
 from lowering.tvm.outside import INSTEAD, NOT_HERE, TvmFinder, install
 from lowering.tvm.runtime import PACKED
 from tests.compilers import need_compiler
 from tests.lowering.lowered import run_sanitized
+from tests.lowering.tvm_scripts.calls import equal_in_both
 
 TEXT = Path(__file__).with_name("scripts.txt").read_text(encoding="utf-8")
 NAMES = [line[4:].partition("(")[0] for line in TEXT.splitlines() if line.startswith("def ") and line.endswith("():")]
@@ -173,3 +176,68 @@ def test_an_operator_under_the_sanitizers_equals_numpy(name: str, schedule: str)
     need_compiler()
     f, given, expected = problem(name, schedule)
     close(run_sanitized(f, to_c(f), given, expected, {}), expected)
+
+
+# -- hybrid scripts ------------------------------------------------------------------------------------------------
+
+
+@te.hybrid.script
+def both(x):
+    p = output_tensor((8,), "float32")
+    q = output_tensor((8,), "float32")
+    for i in range(8):
+        p[i] = x[i] + 1.0
+        q[i] = x[i] * 3.0
+    return p, q
+
+
+def two_results(a):
+    b = output_tensor((8,), "float32")
+    u, v = both(a)
+    for i in range(8):
+        b[i] = u[i] * v[i]
+    return b
+
+
+def test_a_script_of_two_results_equals_its_function() -> None:
+    A, x = te.placeholder((8,), name="A"), np.array([3, -1, 4, 1, -5, 9, 2, -6], "float32")
+    script = te.hybrid.script(two_results)
+    B = script(A)
+    equal_in_both(tvm.build(te.create_schedule(B.op), [A, B]), [x], script(x))
+
+
+def whole_sum(a):
+    b = output_tensor((1,), "float32")
+    total = 0
+    for i in range(8):
+        total += a[i]
+    b[0] = total
+    return b
+
+
+def inner_name(a):
+    b = output_tensor((1,), "float32")
+    for i in range(8):
+        last = a[i]
+    b[0] = last
+    return b
+
+
+def one_index(a):
+    b = output_tensor((2, 4), "float32")
+    for i in range(2):
+        b[i] = a[i]
+    return b
+
+
+@pytest.mark.parametrize(
+    ("func", "message"),
+    [
+        (whole_sum, "total begins as int32, which holds no float: write total = 0.0"),
+        (inner_name, "the name last is not known outside of its block: assign it before the block"),
+        (one_index, r"b\[i\] has 1 indices, b has 2 dimensions"),
+    ],
+)
+def test_another_meaning_is_refused(func: Any, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        te.hybrid.script(func)(te.placeholder((8,), name="A"))
