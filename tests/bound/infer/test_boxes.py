@@ -12,8 +12,8 @@ import pytest
 from bound import infer_bound, te
 from examples.boxes.intset_boxes import Boxes
 from intset.domains.registry import domain_named, regions_of, register, strongest, unregister
-from tests.bound.corpus import CASES
-from tests.bound.infer.test_corpus import ANSWERED, bounds_of, can_run, check_figures, figures
+from tests.bound.corpus import CASES, can_run
+from tests.bound.infer.test_corpus import ANSWERED, bounds_of, check_figures, figures
 from tests.bound.oracle import check
 from tests.strategies.schedules import Program, programs
 from tests.sweeps import daily, sampled

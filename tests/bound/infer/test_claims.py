@@ -20,8 +20,8 @@ from intset import ShapeVar, evaluate
 from intset.errors import CountError, InputError, UndefinedError
 from intset.expr.node import as_expr
 from lowering import lower
-from tests.bound.corpus import CASES
-from tests.bound.infer.test_corpus import ANSWERED, bounds_of, can_run
+from tests.bound.corpus import CASES, can_run
+from tests.bound.infer.test_corpus import ANSWERED, bounds_of
 from tests.bound.oracle import Point, Run, check, check_claims
 from tests.lowering.build.test_sliding import stores
 from tests.strategies.schedules import Program, programs
