@@ -6,8 +6,6 @@ import itertools
 import pickle
 import random
 from collections.abc import Callable, Mapping
-from math import prod
-from random import Random
 from typing import Any
 
 import numpy as np
@@ -18,15 +16,13 @@ from benchmarks.tilings import CASES, Tiled, expressions, measure, product
 from bound import infer_bound, te
 from bound.errors import ScheduleError
 from bound.infer import BoundsMap
-from bound.infer.answers.region import MAX, TOTAL, InstanceCount
 from bound.infer.phases import propagate
 from bound.infer.phases.propagate import Propagation
 from bound.operation import PlaceholderOp
 from bound.schedule import AttachType
-from intset import Context, Range, ShapeVar, Var, ceildiv
-from intset.budgets import REGION_POINTS
+from intset import Context, Range, ShapeVar, Var
 from intset.domains.sets.answers import image_in_instances
-from intset.errors import BudgetError, CountError, InputError, UndefinedError
+from intset.errors import CountError, InputError, UndefinedError
 from intset.expr import ops
 from intset.expr.dag import opaque_terms, operations
 from intset.expr.evaluate import evaluate
@@ -230,37 +226,6 @@ def test_tiles_of_tiles_of_unknown_sizes_are_exact() -> None:
         assert read.is_exact and not read.notes, case.title
         result = compared(case, range(4))
         assert result is not None and not result.unsound and not result.loose, case.title
-
-
-def test_instances_are_counted_as_by_enumeration() -> None:
-    random = Random(25)
-    t = ShapeVar("t", lower=1)
-    o, i = Var("o"), Var("i")
-    counted = 0
-    for _ in range(60):
-        sides = [
-            tuple(
-                random.randint(-3, 9) + o * random.randint(-2, 2) + i * random.randint(-2, 2) - t * random.randint(0, 1)
-                for _ in range(random.randint(1, 3))
-            )
-            for _ in range(random.randint(0, 2))
-        ]
-        where = (o + i < random.randint(2, 9),) if random.random() < 0.5 else ()
-        loops = ((o, as_expr(0), ceildiv(9, t)), (i, o, random.randint(0, 2) + t))
-        for n in (1, 2, 4, 11):
-            numbers = []
-            for x in range(-(-9 // n)):
-                for y in range(x, x + evaluate(loops[1][2], {t: n})):
-                    point = {t: n, o: x, i: y}
-                    inside = all(evaluate(cond, point) for cond in where)
-                    extents = [max(0, min(evaluate(as_expr(e), point) for e in side)) for side in sides]
-                    numbers.append(prod(extents) if inside else 0)
-            for word, number in ((MAX, max(numbers, default=0)), (TOTAL, sum(numbers))):
-                assert InstanceCount(word, (t,), loops, tuple(sides), where)(n) == number
-                counted += number > 0
-    assert counted > 200
-    with pytest.raises(BudgetError):
-        InstanceCount(MAX, (t,), ((o, as_expr(0), t),), (), ())(REGION_POINTS + 1)
 
 
 ON_THREADS = """

@@ -7,48 +7,13 @@ from typing import Any
 
 import pytest
 
-from bound import infer_bound, replay, te, tir
-from bound.tensor import Tensor
+from bound import infer_bound, replay
 from intset.expr.evaluate import evaluate as evaluate_index
 from lowering import lower, to_c
 from tests.bound.replay.programs import Dag
 from tests.lowering.lowered import compile_c
-from tests.strategies.written import pointwise, reduced
+from tests.strategies.written import Written
 from tests.sweeps import daily
-
-KINDS = ("pointwise", "sum", "pair", "best")
-
-
-def produced(kind: str, a: Tensor, shape: list[Any]) -> Tensor:
-    """Make a tensor of this shape from `a`, which has one more leading axis."""
-    r = te.reduce_axis((0, 3), "r")
-    if kind == "sum":
-        return te.compute(shape, lambda *i: te.sum(a(r, *i), axis=r), name="P")
-    if kind == "pair":
-        return te.compute(shape, lambda *i: (a(0, *i) + 1, a(1, *i) * 2), name="P")[1]
-    if kind == "best":
-        most = te.comm_reducer(
-            lambda x, y: (tir.Select(x[0] >= y[0], x[0], y[0]), x[1] + y[1]),
-            lambda p, q: (te.min_value(p), tir.const(0, q)),
-            name="most",
-        )
-        return te.compute(shape, lambda *i: most((a(r, *i), a(r, *i) * 3), axis=r), name="P")[1]
-    return te.compute(shape, lambda *i: a(1, *i) * 2 + 1, name="P")
-
-
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("tail", ["guard", "round_up"])
-def test_more_parts_than_elements(kind: str, tail: str):
-    """Three parts of two elements: a loop of three iterations reads nothing beyond the second."""
-    a = te.placeholder((3, 2, 4), name="A", dtype="int32")
-    p = produced(kind, a, [2, 4])
-    t = te.compute((2, 4), lambda i, j: p[i, j] * 2, name="T")
-    s = te.create_schedule(t.op)
-    s[t].split(t.op.axis[0], nparts=3, tail=tail)
-    assert replay.compute_at(s, p, t, 2).position == 2
-    assert infer_bound(s).outside == ()
-    assert "for i0.outer in [0, 2)" in str(lower(s)) or "for i.outer in [0, 2)" in str(lower(s))
-
 
 SIZES = [(n, m) for n in (0, 1, 2, 3, 4, 5, 7) for m in (1, 2, 3, 6)]
 MOST = 30_000  # iterations that are looked at
@@ -104,13 +69,9 @@ def test_no_guard_can_be_removed(seeds, least):
 
 def test_a_place_that_only_an_allocation_depends_on_is_no_parameter():
     """M is allocated at [i, j], but its computation does not use i; C compilers warn of unused parameters."""
-    n = te.var("n")
-    a = te.placeholder((n, 2, n), name="A")
-    t = te.compute((n, 2, n), lambda i, q, j: a[i, q, j] * 2, name="T")
-    m = reduced("M", t, 1, by=te.max)
-    c = pointwise("C", m)
-    u = te.compute((n, 2, n), lambda i, q, j: t[i, q, j] - c[i, j], name="U")
-    s = te.create_schedule(u.op)
-    replay.compute_at(s, t, u, 1)
-    replay.inline_at(s, m, 2)
-    compile_c(to_c(lower(s)))
+    p = Written("""
+        n = var(); A = given(n, 2, n); T = pointwise(A); M = reduced(T, 1, te.max); C = pointwise(M)
+        U[i:n, q:2, j:n] = T[i, q, j] - C[i, j]""")
+    replay.compute_at(p.s, p.T, p.U, 1)
+    replay.inline_at(p.s, p.M, 2)
+    compile_c(to_c(lower(p.s)))

@@ -8,7 +8,6 @@ from __future__ import annotations
 import gc
 import random
 import sys
-import time
 from typing import Any
 
 import pytest
@@ -473,17 +472,6 @@ def calls(make, n, call=at_two):
     return count
 
 
-def seconds(make, n):
-    best = float("inf")
-    for _ in range(5):
-        s, ts = scheduled(make, n)
-        gc.collect()
-        start = time.process_time()
-        replay.compute_at(s, ts[0], ts[-1], 2)
-        best = min(best, time.process_time() - start)
-    return best
-
-
 @pytest.mark.parametrize("make", [chain, ladder])
 def test_calls_grow_linearly(make):
     assert calls(make, 60) <= 3 * 1.05 * calls(make, 20)
@@ -499,9 +487,3 @@ def test_calls_grow_linearly_where_loops_part(make):
 @pytest.mark.parametrize("make", [chain, ladder, softmaxes, turned, windows])
 def test_every_call_grows_linearly(make, name):
     assert calls(make, 500, CALLS[name]) <= 5 * 1.3 * calls(make, 100, CALLS[name])
-
-
-@pytest.mark.nightly
-@pytest.mark.parametrize("make", [chain, ladder])
-def test_time_grows_linearly(make):
-    assert seconds(make, 500) <= 5 * 1.3 * seconds(make, 100)
