@@ -6,14 +6,13 @@ import pickle
 import random
 from typing import Any
 
-import numpy as np
 import pytest
 
 from bound import infer_bound, replay, te
 from bound.errors import ScheduleError
-from bound.schedule import Schedule
-from lowering import lower, run
+from lowering import lower
 from tests.bound.replay.programs import check_shown, lowered, positions, two_reductions, written
+from tests.strategies.written import Written
 from tests.sweeps import daily
 
 
@@ -255,81 +254,55 @@ def test_a_copy_stands_alone():
     replay.compute_at(copied, ts[0], ts[1], -1, "best_effort")
     assert lowered(s) == before != lowered(copied)
     again = pickle.loads(pickle.dumps(copied))
-    assert [stage.compute_at_position for stage in again.stages] == [
-        stage.compute_at_position for stage in copied.stages
-    ]
+    assert [x.compute_at_position for x in again.stages] == [x.compute_at_position for x in copied.stages]
 
 
-INPUT = np.random.default_rng(1).integers(-4, 5, (12, 14)).astype("int32")
+SHARED = "compute_at(s, C, D, 1); compute_at(s, E, D, 1)"
 
 
-def chain() -> tuple[Any, ...]:
+def kept(calls: str = SHARED) -> Written:
     """Two stages that can share loops, E and C, and D which reads both; B is read by C through a window."""
-    A = te.placeholder((12, 14), name="A", dtype="int32")
-    B = te.compute((12, 14), lambda y, x: A[y, x] * 2, name="B")
-    C = te.compute((10, 12), lambda y, x: B[y, x] + B[y, x + 1] + B[y + 2, x + 2], name="C")
-    E = te.compute((10, 12), lambda y, x: A[y, x] - 1, name="E")
-    D = te.compute((10, 12), lambda y, x: C[y, x] + E[y, x], name="D")
-    s = te.create_schedule(D.op)
-    replay.compute_at(s, C, D, 1)
-    replay.compute_at(s, E, D, 1)
-    return s, B, C, D, E
-
-
-def check(s: Schedule, **how: Any) -> str:
-    f = lower(s, **how)
-    doubled = INPUT * 2
-    wanted = doubled[:10, :12] + doubled[:10, 1:13] + doubled[2:, 2:] + INPUT[:10, :12] - 1
-    np.testing.assert_array_equal(run(f, {"A": INPUT})["D"], wanted, str(f))
-    return str(f)
+    return written(f"""
+        A = given(12, 14, dtype="int32"); B = pointwise(A)
+        C[y:10, x:12] = B[y, x] + B[y, x + 1] + B[y + 2, x + 2]
+        E[y:10, x:12] = A[y, x] - 1
+        D[y:10, x:12] = C[y, x] + E[y, x]
+        {calls}""")
 
 
 def test_every_owner_of_a_loop_names_it() -> None:
     texts = set()
-    for k in (1, 2, 3):
-        made = chain()
-        s, B, C = made[:3]
-        owner = s[made[k + 1]]
-        s[B].compute_at(s[C], s[C].leaf_iter_vars[1])
-        s[B].store_at(owner, owner.leaf_iter_vars[0])
-        text = check(s)
+    for owner in "CDE":
+        p = kept(f"{SHARED}; B compute_at C x; s[B].store_at(s[{owner}], s[{owner}].leaf_iter_vars[0])")
+        text = lowered(p.s)
         texts.add("".join(sorted(text)))  # a sum may list its terms in another order
-        assert "        allocate B: int32[" in text and s[B].store_ivar is not None
+        assert "        allocate B: int32[" in text and p.s[p.B].store_ivar is not None
     assert len(texts) == 1
 
 
 def test_what_is_kept_over_a_shared_loop_is_refused_at_the_call() -> None:
-    s, B, C = chain()[:3]
-    s[B].compute_at(s[C], s[C].leaf_iter_vars[0])
+    p = kept(f"{SHARED}; B compute_at C y")
     with pytest.raises(ScheduleError, match=r"iterations of y of C compute, but .* a loop of several stages"):
-        s[B].store_root()
-    assert s[B].store_type is None
-    check(s)
+        p.then("B store_root")
+    assert p.s[p.B].store_type is None
+    lowered(p.s)
 
 
 def test_a_loop_over_which_something_is_kept_stays_as_it_is() -> None:
-    _, B, C, D, _ = chain()
-    fresh = te.create_schedule(D.op)
-    y, x = fresh[C].leaf_iter_vars
-    fresh[B].compute_at(fresh[C], x)
-    fresh[B].store_at(fresh[C], y)
-    for call in (fresh[C].parallel, fresh[C].vectorize):
+    p = kept("B compute_at C x; B store_at C y")
+    for call in ("C parallel x", "C vectorize x", "C bind x threadIdx.x"):
         with pytest.raises(ScheduleError, match="to keep what iterations of x of C compute"):
-            call(x)
-    with pytest.raises(ScheduleError, match="to keep what iterations of x of C compute"):
-        fresh[C].bind(x, te.thread_axis("threadIdx.x"))
+            p.then(call)
     with pytest.raises(replay.ReplayError, match="x"):
-        replay.compute_at(fresh, C, D, 2)
-    replay.compute_at(fresh, C, D, 1)
-    check(fresh)
+        replay.compute_at(p.s, p.C, p.D, 2)
+    replay.compute_at(p.s, p.C, p.D, 1)
+    lowered(p.s)
 
 
 def random_kept(seed: int, **how: Any) -> bool:
     """Random calls that place B and share loops; whether anything was kept. What is accepted is lowered and runs."""
     rng = random.Random(seed)
-    s, B, C, D, E = chain()
-    if rng.random() < 0.5:
-        s = te.create_schedule(D.op)
+    s, B, C, D, E = kept("" if rng.random() < 0.5 else SHARED)("s B C D E")
     for _ in range(6):
         at = s[rng.choice((C, D, E))]
         loop = rng.choice(at.leaf_iter_vars)
@@ -344,7 +317,7 @@ def random_kept(seed: int, **how: Any) -> bool:
         except ScheduleError:
             continue
     try:
-        check(s, **how)
+        lowered(s, **how)
     except ScheduleError as error:  # a reader outside of the loop, or a storage elsewhere: a later call may mend that
         if "is outside that loop" not in str(error) and "is not around" not in str(error):
             raise AssertionError(f"the calls of seed {seed} were accepted") from error
@@ -361,13 +334,10 @@ def test_random_places_that_are_accepted_are_lowered(seeds: range, how: dict[str
 
 
 def test_a_split_of_what_nobody_reads_lowers_its_position() -> None:
-    A = te.placeholder((8, 9), name="A")
-    T = te.compute((8, 9), lambda i, j: A[i, j] + 1, name="T")
-    s = te.create_schedule(T.op)
-    assert replay.inline_at(s, T, 2).position == 2
-    i, j = s[T].leaf_iter_vars
-    s[T].split(j, 4)
-    assert s[T].compute_at_position == 1
-    s[T].fuse(i, s[T].leaf_iter_vars[1])
-    assert s[T].compute_at_position == 0
-    assert len(s[T].leaf_iter_vars) == 2
+    p = written("A = given(8, 9); T = pointwise(A)\no = inline_at(s, T, 2)")
+    stage = p.s[p.T]
+    assert p.o.position == 2
+    p.then("T split i1 4")
+    assert stage.compute_at_position == 1
+    p.then("T fuse i0 i1.outer")
+    assert stage.compute_at_position == 0 and len(stage.leaf_iter_vars) == 2

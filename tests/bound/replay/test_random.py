@@ -8,6 +8,7 @@ from __future__ import annotations
 import gc
 import random
 import sys
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -376,52 +377,52 @@ def test_as_many_loops_as_can_be(seeds, most, least):
     assert no_tensor_alone_shares_more(seeds, most) >= least
 
 
-def chain(n):
-    ts = [pointwise("T0", given(64, 64, name="A"))]
-    while len(ts) < n:
-        ts.append(pointwise(f"T{len(ts)}", ts[-1]))
-    return ts
+def grown(more: Callable[[list[Any], int], list[Any]]) -> Callable[[int], list[Any]]:
+    """Chains of n tensors, to which `more` adds a few at a time."""
+
+    def made(n: int) -> list[Any]:
+        ts = [pointwise("T0", given(64, n + 64, name="A"))]
+        while len(ts) < n:
+            ts += more(ts, len(ts))
+        return ts
+
+    return made
 
 
-def ladder(n):
-    ts = [pointwise("T0", given(64, 64, name="A"))]
-    while len(ts) < n:
-        top, k = ts[-1], len(ts)
-        left, right = pointwise(f"T{k}", top), pointwise(f"T{k + 1}", top)
-        ts += [left, right, pointwise(f"T{k + 2}", left, right)]
-    return ts
+@grown
+def chain(ts, k):
+    return [pointwise(f"T{k}", ts[-1])]
 
 
-def softmaxes(n):
-    """Chain softmaxes: each stage reads its input and a reduction of its rows."""
-    ts = [pointwise("T0", given(64, 64, name="A"))]
-    while len(ts) < n:
-        x, k = ts[-1], len(ts)
-        most = reduced(f"T{k}", x, by=te.max)
-        e = te.compute((64, 64), lambda i, j, x=x, m=most: x[i, j] - m[i], name=f"T{k + 1}")
-        total = reduced(f"T{k + 2}", e)
-        ts += [most, e, total, te.compute((64, 64), lambda i, j, e=e, t=total: e[i, j] * t[i], name=f"T{k + 3}")]
-    return ts
+@grown
+def ladder(ts, k):
+    left, right = pointwise(f"T{k}", ts[-1]), pointwise(f"T{k + 1}", ts[-1])
+    return [left, right, pointwise(f"T{k + 2}", left, right)]
 
 
-def turned(n):
-    """Chain stages that read their input directly and transposed, which prevents sharing of both loops."""
-    ts = [pointwise("T0", given(64, 64, name="A"))]
-    while len(ts) < n:
-        a, k = pointwise(f"T{len(ts)}", ts[-1]), len(ts)
-        b = pointwise(f"T{k + 1}", a)
-        c = te.compute((64, 64), lambda i, j, b=b: b[j, i] + 1, name=f"T{k + 2}")
-        ts += [a, b, c, te.compute((64, 64), lambda i, j, a=a, c=c: a[i, j] + c[i, j], name=f"T{k + 3}")]
-    return ts
+@grown
+def softmaxes(ts, k):
+    """Each stage reads its input and a reduction of its rows."""
+    most = reduced(f"T{k}", ts[-1], by=te.max)
+    e = te.compute(ts[-1].shape, lambda i, j: ts[-1][i, j] - most[i], name=f"T{k + 1}")
+    total = reduced(f"T{k + 2}", e)
+    return [most, e, total, te.compute(e.shape, lambda i, j: e[i, j] * total[i], name=f"T{k + 3}")]
 
 
-def windows(n):
+@grown
+def turned(ts, k):
+    """Stages that read their input directly and transposed, which prevents sharing of both loops."""
+    a = pointwise(f"T{k}", ts[-1])
+    b = pointwise(f"T{k + 1}", a)
+    c = te.compute((64, 64), lambda i, j: b[j, i] + 1, name=f"T{k + 2}")
+    return [a, b, c, te.compute((64, 64), lambda i, j: a[i, j] + c[i, j], name=f"T{k + 3}")]
+
+
+@grown
+def windows(ts, k):
     """Each has an extent that no other has."""
-    ts = [pointwise("T0", given(64, n + 64, name="A"))]
-    while len(ts) < n:
-        t, width = ts[-1], n + 64 - len(ts)
-        ts.append(te.compute((64, width), lambda i, j, t=t: t[i, j] + t[i, j + 1], name=f"T{len(ts)}"))
-    return ts
+    t, width = ts[-1], int(ts[-1].shape[1]) - 1
+    return [te.compute((64, width), lambda i, j: t[i, j] + t[i, j + 1], name=f"T{k}")]
 
 
 def scheduled(make, n):

@@ -14,24 +14,21 @@ from bound import infer_bound, replay, te, tir
 from bound.errors import InputError, ScheduleError
 from bound.schedule import Schedule, Split
 from bound.tensor import Tensor
-from lowering import lower, run
+from lowering import lower
 from lowering.cli.inputs import ScriptSchedule
 from lowering.cli.plot import picture_of
 from tests.bound.reference import evaluate
-from tests.bound.replay.programs import Dag, given, pointwise, positions, reduced, refusal, two_reductions
+from tests.bound.replay.programs import Dag, given, lowered, positions, refusal, two_reductions, written
 from tests.bound.replay.test_random import dump
 from tests.sweeps import daily
 
 
 def program():
-    t1 = pointwise("T1", given(8, 9))
-    t2 = pointwise("T2", t1)
-    total = reduced("R", t2)
-    t4 = pointwise("T4", total)
-    s = te.create_schedule(t4.op)
-    replay.compute_at(s, t1, total, 1)
-    assert positions(s, t1, t2, total, t4) == [1, 1, 0, 0]
-    return s, (t1, t2, total, t4)
+    p = written("T0 = given(8, 9); T1 = pointwise(T0); T2 = pointwise(T1); R = reduced(T2); T4 = pointwise(R)")
+    ts = p("T1 T2 R T4")
+    replay.compute_at(p.s, ts[0], ts[2], 1)
+    assert positions(p.s, *ts) == [1, 1, 0, 0]
+    return p.s, ts
 
 
 def intrinsic():
@@ -45,6 +42,14 @@ THREAD = te.thread_axis("threadIdx.x")
 
 def leaves(s, t):
     return s[t].leaf_iter_vars
+
+
+def means_the_same(s: Schedule, *tensors: Tensor) -> None:
+    """The nest computes what the operations say, and these what they said before they were rewritten."""
+    given = {"T0": np.linspace(-3, 5, 72, dtype="float32").reshape(8, 9)}
+    lowered(s)
+    for t in tensors:
+        np.testing.assert_allclose(evaluate(s.current(t), given), evaluate(t, given), rtol=1e-5)
 
 
 REFUSED = {  # a call, and how its refusal begins; t is T1, T2, R and T4, of which the first three share i0
@@ -91,10 +96,7 @@ def test_what_is_left_to_a_stage():
     s.cache_read(t1.op.input_tensors[0], "local", [t1])
     te.schedule.AutoInlineInjective(s)
     assert positions(s, t1, t2) == [1, 1]
-    numbers = np.arange(72, dtype="float32").reshape(8, 9)
-    out = np.zeros(8, "float32")
-    run(lower(s), {"T0": numbers, s.current(t4).name: out})
-    np.testing.assert_allclose(out, evaluate(t4, {"T0": numbers}))
+    means_the_same(s, t4)
 
 
 CONTRARY = {  # an annotation, one that contradicts it, and the refusal
@@ -324,29 +326,29 @@ KINDS = {
 }
 
 
-def immovable(kind: str) -> tuple[Schedule, tuple[Tensor, ...]]:
-    t1 = pointwise("T1", given(8, 9))
-    if kind == "extern":
-        t2 = te.extern((8, 9), [t1], lambda ins, outs: tir.call_packed("copy", ins[0], outs[0]), name="T2")
-    elif kind == "scan":
-        state = te.placeholder((8, 9), name="state")
-        init = te.compute((1, 9), lambda _, i: t1[0, i], name="init")
-        update = te.compute((8, 9), lambda t, i: state[t - 1, i] + t1[t, i], name="up")
-        t2 = te.scan(init, update, state, inputs=[t1], name="T2")
-    else:
-        t2 = pointwise("T2", t1)
-    t3 = pointwise("T3", t2)
-    t4 = pointwise("T4", t3)
-    s = te.create_schedule(t4.op)
-    if kind == "inlined":
-        s[t2].compute_inline()
-    elif kind == "placed":
-        s[t2].compute_at(s[t3], t3.op.axis[0])
-    elif kind == "grouped":
-        s.create_group(t2, t1)
-    elif kind == "tensorized":
-        s[t2].tensorize(t2.op.axis[1], intrinsic())
-    return s, (t1, t2, t3, t4)
+SCAN = """
+    state = given(8, 9)
+    init[_:1, i:9] = T1[0, i]
+    up[t:8, i:9] = state[t - 1, i] + T1[t, i]
+    T2 = te.scan(init, up, state, inputs=[T1], name="T2")"""
+T2 = {
+    "extern": 'T2 = te.extern((8, 9), [T1], lambda ins, outs: tir.call_packed("copy", ins[0], outs[0]), name="T2")',
+    "scan": SCAN,
+}
+MADE = {
+    "inlined": "T2 compute_inline", "placed": "T2 compute_at T3 i0", "grouped": "s.create_group(T2, T1)",
+    "tensorized": "s[T2].tensorize(T2.op.axis[1], intrinsic())",
+}  # fmt: skip
+
+
+def immovable(kind: str) -> tuple[Schedule, list[Tensor]]:
+    text = f"""T0 = given(8, 9); T1 = pointwise(T0)
+        {T2.get(kind, "T2 = pointwise(T1)")}
+        T3 = pointwise(T2); T4 = pointwise(T3)
+        schedule T4
+        {MADE.get(kind, "")}"""
+    p = written("\n".join(line.strip() for line in text.splitlines()), intrinsic=intrinsic)
+    return p.s, p("T1 T2 T3 T4")
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -413,27 +415,18 @@ def test_clones_by_what_tensors_were_before():
 
 def test_what_is_cloned():
     """An output, what it reads, and what another reader needs; with loops; only the chain reads the clones."""
-    a = given(8, 9)
-    t1 = pointwise("T1", a)
-    t2 = pointwise("T2", t1)
-    t3 = reduced("T3", t2)
-    t4 = pointwise("T4", t3)
-    other = reduced("U", t2, by=te.max)
-    s = te.create_schedule([t2.op, t4.op, other.op])
-    s[t1].split(t1.op.axis[1], 4)
+    p = written("""
+        T0 = given(8, 9); T1 = pointwise(T0); T2 = pointwise(T1); T3 = reduced(T2); T4 = pointwise(T3)
+        U = reduced(T2, by=te.max)
+        schedule T2 T4 U
+        T1 split i1 4""")
+    s, (t1, t2, t3, other) = p.s, p("T1 T2 T3 U")
     o = replay.compute_at(s, t1, t3, 2, repair="recompute")
     assert list(o.clones) == [t1, t2] and o.position == 2
     assert positions(s, t1, t2, *o.clones.values()) == [0, 0, 2, 2]
     assert [iv.name for iv in s[t1].leaf_iter_vars] == ["i0", "i1.outer", "i1.inner"]
     assert s.current(t3).op.input_tensors == (o.clones[t2],) and s.current(other).op.input_tensors == (t2,)
-    numbers = np.linspace(-3, 5, 72, dtype="float32").reshape(8, 9)
-    arrays = {
-        "T0": numbers,
-        **{t.name: np.zeros(evaluate(t, {"T0": numbers}).shape, "float32") for t in (t2, t4, other)},
-    }
-    run(lower(s), arrays)
-    for t in (t2, t4, other):
-        np.testing.assert_allclose(arrays[t.name], evaluate(t, {"T0": numbers}), rtol=1e-5)
+    means_the_same(s, *p("T2 T4 U"))
 
 
 def test_cloned_twice():
@@ -460,12 +453,11 @@ def test_a_clone_breaks_no_earlier_call():
 
 def test_loops_that_are_shared_are_not_changed_by_cloning():
     """T3 runs with T2 in the loop of i0; a clone of T2 for it may not turn its loops round."""
-    t2 = pointwise("T2", given(5, 4))
-    t3, t5 = pointwise("T3", t2), pointwise("T5", t2)
-    t6 = pointwise("T6", t3)
-    s = te.create_schedule([t6.op, t5.op])
-    s[t6].reorder(*reversed(t6.op.axis))
-    replay.inline_at(s, t2, 1)
+    p = written("""
+        T0 = given(5, 4); T2 = pointwise(T0); T3 = pointwise(T2); T5 = pointwise(T2); T6 = pointwise(T3)
+        schedule T6 T5
+        T6 reorder i1 i0; o = inline_at(s, T2, 1)""")
+    s, t2, t6 = p("s T2 T6")
     error = refusal(s, t2, t6, 2)
     assert [repair.kind for repair in error.repairs] == ["position", "mode"]
     with pytest.raises(replay.ReplayError, match="frozen"):
@@ -473,9 +465,9 @@ def test_loops_that_are_shared_are_not_changed_by_cloning():
 
 
 def test_nothing_to_recompute():
-    t1 = pointwise("T1", given(8, 9))
-    t2 = te.compute((8, 8), lambda i, j: t1[i, j] + t1[i, j + 1], name="T2")
-    s = te.create_schedule(t2.op)
+    s, t1, t2 = written("""
+        T0 = given(8, 9); T1 = pointwise(T0)
+        T2[i:8, j:8] = T1[i, j] + T1[i, j + 1]""")("s T1 T2")
     with pytest.raises(replay.ReplayError, match="what works instead: position 1 of T2, mode 'best_effort'"):
         replay.compute_at(s, t1, t2, 2, repair="recompute")
     assert positions(s, t1, t2) == [0, 0]
