@@ -32,7 +32,7 @@ from bound.infer.phases.infer_root_bound import (
     infer_root_bound,
     initial_bounds,
 )
-from bound.infer.phases.pass_down import create_reduction_init, nest_of, pass_down
+from bound.infer.phases.pass_down import finish_nest, nest_of, pass_down
 from bound.infer.phases.stage_bounds import StageBounds, StageLoop, StageNest, idle_threads
 from bound.itervar import IterVar
 from bound.operation import Operation, PlaceholderOp
@@ -567,12 +567,13 @@ def infer_stages(state: InferenceState) -> InferenceState:
     _infer(state)
     env = state.env
     equations = thread_equations(state.bounds.values(), env, state.sizes, state.tiles)
-    if not equations:
-        return state
-    context = env.context.extended(facts=equations, provenance=ASSERTED)
-    env = LoopEnvironment(context, state.sizes.free, state.domain, env.account)
-    state = replace(state, env=env, bounds={}, requests={}, threads={}, _propagations={}, equations=equations)
-    _infer(state)
+    if equations:
+        context = env.context.extended(facts=equations, provenance=ASSERTED)
+        env = LoopEnvironment(context, state.sizes.free, state.domain, env.account)
+        state = replace(state, env=env, bounds={}, requests={}, threads={}, _propagations={}, equations=equations)
+        _infer(state)
+    for bounds in state.bounds.values():
+        finish_nest(env, bounds)
     return state
 
 
@@ -593,5 +594,4 @@ def _infer(state: InferenceState) -> None:
         state.threads.update(declared_threads(stage, state.sizes))
         infer_root_bound(state, bounds)
         pass_down(state.env, bounds, partial(region_of_loops, state, bounds))
-        bounds.start = create_reduction_init(state.env, bounds)
         state.threads.update(idle_threads(bounds))

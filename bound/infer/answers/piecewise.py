@@ -28,7 +28,7 @@ from bound.infer.answers.storage import LatticeRegion, Storage, improved, places
 from bound.infer.footprints.box import Box, SymbolicInterval, guarded, interval, with_conditions, with_where
 from bound.infer.footprints.environment import LoopEnvironment, instances, transitive_ranges
 from bound.infer.footprints.footprint import Footprint, footprint_of_shape
-from bound.infer.phases.pass_down import create_reduction_init, nest_of, pass_down, uniform_roots
+from bound.infer.phases.pass_down import finish_nest, nest_of, pass_down, uniform_roots
 from bound.infer.phases.stage_bounds import ReductionInit, StageBounds, StageNest, data_axes
 from bound.itervar import IterVar
 from bound.operation import ComputeOp
@@ -256,7 +256,7 @@ class _PieceBuilder:
             guards=(),
         )
         pass_down(env, piece)
-        piece.start = create_reduction_init(env, piece)
+        finish_nest(env, piece)
         nest = nest_of(piece)
         straight: dict[IterVar, Expr] = {}
         uniform = uniform_roots(whole.stage, whole.relations)

@@ -1,6 +1,7 @@
 """PassDownDomain: ranges of intermediate and leaf axes from root ranges, guards not implied by loops, and the nest.
 
-Guarantee: loops and guards together run over the computed region; loops alone may run past it.
+Guarantee: loops and guards together run over the computed region; loops alone may run past it. `pass_down` leaves all
+guards, which other stages may need; `finish_nest` drops the implied ones.
 
 A reduction is initialised by a nest over data axes alone, before the first reduction loop: the data loops inside that
 loop stand in this nest, too. A loop fused from data and reduction axes is replaced there by the data axis, so the
@@ -11,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Final
 
 from bound.errors import ScheduleError
 from bound.infer.footprints.box import SymbolicInterval, end_forms
@@ -25,8 +25,8 @@ from bound.schedule import Fuse, IterVarRelation, Rebase, Split, Stage, Tail, si
 from bound.schedule.relations import pass_down_domain, pass_up_index, with_descendants
 from bound.schedule.simple import extent, low
 from intset.errors import BudgetError
-from intset.expr import Cond, Expr, Node, Range, Var, as_expr, dag, ops
-from intset.expr.build import floordiv, minimum, select, sum_of
+from intset.expr import Cond, Expr, Range, Var, as_expr, dag, ops
+from intset.expr.build import floordiv, minimum
 from intset.linear.form import Linear
 
 
@@ -61,17 +61,23 @@ def pass_down(
     leaves = {iv: low(r) if constant_extent(r) == 1 else iv for iv, r in {**around, **bounds.loops}.items()}
     values = pass_up_index(bounds.relations, bounds.ranges, leaves)
     bounds.values = {iv: values[iv] for iv in stage.op.root_iter_vars if iv in values}
-    within = [*(iv for _, iv in bounds.path), *stage.leaf_iter_vars]
     inside = region_of_loops()
     if inside is not None:
         bounds.computed, bounds.stays_inside = inside, True
     try:
-        bounds.guards = without_implied(env, within, all_guards(env, bounds, values))
+        bounds.guards = tuple(all_guards(env, bounds, values))
     except BudgetError as error:
         footprint = bounds.region
         note = f"{error}: the guard could not be written, the box is computed"
         bounds.computed = footprint.with_box(footprint.hull(env), note)
-        bounds.guards = without_implied(env, within, all_guards(env, bounds, values))
+        bounds.guards = tuple(all_guards(env, bounds, values))
+
+
+def finish_nest(env: LoopEnvironment, bounds: StageBounds) -> None:
+    """Keep the guards that loops and other guards do not imply, and initialise the reduction."""
+    around = [*(iv for _, iv in bounds.path), *bounds.stage.leaf_iter_vars]
+    bounds.guards = without_implied(env, around, bounds.guards)
+    bounds.start = _create_reduction_init(env, bounds)
 
 
 def loop_range(env: LoopEnvironment, bounds: StageBounds, iv: IterVar) -> Range:
@@ -83,7 +89,7 @@ def loop_range(env: LoopEnvironment, bounds: StageBounds, iv: IterVar) -> Range:
     if not split.overruns(bounds.ranges):
         return bounds.ranges[iv]
     start = simple.mul(split.outer, width)
-    ends = [env.form(without_products(env, end - start)).expr() for end in dag.chain(ops.MIN, total)]
+    ends = [env.form(end - start).expr() for end in dag.chain(ops.MIN, total)]
     return Range(0, minimum(width, *ends))
 
 
@@ -341,30 +347,7 @@ def loop_of(bounds: StageBounds, iv: IterVar) -> StageLoop:
     return StageLoop(iv, bounds.loops[iv], bounds.stage.thread_of(iv), bounds.stage.kind_of(iv))
 
 
-_MAX_PARTS: Final = 8  # parts of varying length
-
-
-def without_products(env: LoopEnvironment, e: Expr) -> Expr:
-    """Replace `part * length` for a varying length by a sum of `length` over the preceding parts, which is affine."""
-    new: dict[Node, Any] = {}
-    for node in dag.postorder((e,)):
-        args = tuple(new[arg] for arg in node.args)
-        if node.op is ops.MUL:
-            for part, length in (args, args[::-1]):
-                limits = env.ranges.get(part)
-                parts = None if limits is None else constant_extent(limits)
-                if parts is not None and parts <= _MAX_PARTS and not length.is_const:
-                    new[node] = sum_of([select(part >= k, length, 0) for k in range(1, parts)])
-                    break
-            else:
-                new[node] = node.with_args(args)
-        else:
-            new[node] = node.with_args(args)
-    answer: Expr = new[e]
-    return answer
-
-
-def create_reduction_init(env: LoopEnvironment, bounds: StageBounds) -> ReductionInit | None:
+def _create_reduction_init(env: LoopEnvironment, bounds: StageBounds) -> ReductionInit | None:
     """The initialisation for a stage with known loops; `None` without a reduction."""
     op, leaves = bounds.op, bounds.stage.leaf_iter_vars
     if not isinstance(op, (ComputeOp, TensorComputeOp)) or not op.reduce_axis:

@@ -36,14 +36,14 @@ from bound.infer.footprints.extents import enumerate_image
 from bound.infer.footprints.footprint import Footprint, Outline, footprint_of_region, footprint_of_shape
 from bound.infer.footprints.sampling import FEW, has_instance
 from bound.infer.phases.guards import follows_from_one
-from bound.infer.phases.pass_down import overruns_unguarded, roots_above, split_guards, within_side, without_products
+from bound.infer.phases.pass_down import overruns_unguarded, roots_above, split_guards, within_side
 from bound.infer.phases.stage_bounds import StageBounds, data_axes
 from bound.itervar import IterVar
 from bound.operation import PlaceholderOp
-from bound.schedule import Fuse, IterVarRelation, Rebase, Split, Stage, simple
+from bound.schedule import Fuse, IterVarRelation, Rebase, Split, Stage
 from bound.schedule.attach import AttachPath, default_storage_rank, needs_relax, outside, storage_rank
 from bound.schedule.relations import pass_up_index
-from bound.schedule.simple import extent, low
+from bound.schedule.simple import low
 from bound.tir.walk import loaded_tensor
 from intset.context import Context
 from intset.domains.query import notes_of_bounds
@@ -167,8 +167,6 @@ def pass_up(env: LoopEnvironment, bounds: StageBounds, states: Sequence[LoopStat
         side = None if bounds.stays_inside and iv in bounds.widened else bounds.sides.get(iv)
         _relax(iv, side or _interval(env, bounds.loops.get(iv, bounds.ranges[iv])), start, relaxed)
     values = pass_up_index(spelled, bounds.ranges, start)
-    if any(isinstance(r, Split) and simple.number(extent(bounds.ranges[r.inner])) is None for r in spelled):
-        values = {iv: without_products(env, e) for iv, e in values.items()}
     it = Iterations({iv: values[iv] for iv in bounds.op.root_iter_vars if iv in values}, relaxed, fixed)
     for iv in bounds.op.root_iter_vars:  # axes without loops, such as those of a tensorized tile
         if iv not in it.values and iv in bounds.sides:

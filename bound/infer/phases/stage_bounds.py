@@ -42,7 +42,7 @@ class StageLoop:
 
 @dataclass(frozen=True)
 class ReductionInit:
-    """The nest that initialises a reduction before its first reduction loop (`create_reduction_init`).
+    """The nest that initialises a reduction before its first reduction loop (`finish_nest`).
 
     Attributes
     ----------
