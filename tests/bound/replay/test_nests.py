@@ -10,8 +10,9 @@ import pytest
 
 from bound import infer_bound, replay, te
 from bound.errors import ScheduleError
-from lowering import lower
+from lowering import lower, to_c
 from tests.bound.replay.programs import check_shown, lowered, positions, two_reductions, written
+from tests.lowering.lowered import compile_c
 from tests.strategies.written import Written
 from tests.sweeps import daily
 
@@ -195,6 +196,16 @@ def test_two_reductions_in_one_loop():
     assert [b[iv].extent.data for iv in s[ts[0]].leaf_iter_vars] == [1, 1]
     assert len(b.required(ts[0]).params) == 2
     assert "T1, T2 and T3 share T3.r1" in b.explain(ts[0])
+
+
+def test_a_place_that_only_an_allocation_depends_on_is_no_parameter():
+    """M is allocated at [i, j], but its computation does not use i; C compilers warn of unused parameters."""
+    p = written("""
+        n = var(); A = given(n, 2, n); T = pointwise(A); M = reduced(T, 1, te.max); C = pointwise(M)
+        U[i:n, q:2, j:n] = T[i, q, j] - C[i, j]""")
+    replay.compute_at(p.s, p.T, p.U, 1)
+    replay.inline_at(p.s, p.M, 2)
+    compile_c(to_c(lower(p.s)))
 
 
 def test_the_clone_runs_in_its_loop_alone():

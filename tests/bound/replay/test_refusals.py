@@ -217,35 +217,15 @@ def test_loops_that_are_annotated(seeds, some, shared):
 MODES = ("standard", "best_effort", "most_inlined")
 
 
-def refused(s, error, text, call, *args, **options):
+def refused(s, error, text, call, *args):
     """The call is refused with this sentence, twice, and changes nothing."""
     before = dump(s)
     for _ in range(2):
         with pytest.raises(error) as info:
-            call(s, *args, **options)
+            call(*args)
         assert type(info.value) is error
         assert text in str(info.value) and "\n" not in str(info.value)
     assert dump(s) == before
-
-
-@pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("pos", [3, -4, 10**30, True, 1.0, "1", None])
-def test_positions(mode, pos):
-    s, ts = two_reductions()
-    text = "is outside -3..2: it has 2 loops" if type(pos) is int else "a position is an integer, not"
-    refused(s, InputError, text, replay.compute_at, ts[0], ts[1], pos, mode)
-    refused(s, InputError, text, replay.inline_at, ts[1], pos, mode)
-    refused(s, InputError, text, replay.inline_all_at, ts[1], pos, mode)
-    if mode == MODES[0]:
-        refused(s, InputError, text, replay.propagate, ts[1], pos)
-        refused(s, InputError, text, replay.spanning_tree, ts[1], pos)
-        here, there = (replay.domain(s, t) for t in ts[:2])
-        for call in (replay.matched_producer_position, replay.replay_producer_as_consumer):
-            with pytest.raises(InputError, match=text):
-                call(here, there, pos)
-        for call in (replay.matched_consumer_position, replay.replay_consumer_as_producer):
-            with pytest.raises(InputError, match=text):
-                call(there, here, pos)
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -263,57 +243,72 @@ def test_every_position_inside_counts_from_either_end(mode):
         assert found[0] == found[1]
 
 
-def test_a_sentence_counts_loops():
+POSITIONS = {
+    **dict.fromkeys(("3", "-4", "10**30"), "is outside -3..2: it has 2 loops"),
+    **dict.fromkeys(("True", "1.0", "'1'", "None"), "a position is an integer, not"),
+}
+PLACED = (
+    *("compute_at(s, t1, t2, {}, mode)", "inline_at(s, t2, {}, mode)", "inline_all_at(s, t2, {}, mode)"),
+    *("propagate(s, t2, {})", "spanning_tree(s, t2, {})", "matched_producer_position(d1, d2, {})"),
+    *("replay_producer_as_consumer(d1, d2, {})", "matched_consumer_position(d2, d1, {})"),
+    "replay_consumer_as_producer(d2, d1, {})",
+)
+ASKED = ("domain", "spanning_tree", "use_chains", "producers", "consumers")
+WRONG: list[tuple[str, type[Exception], str]] = [  # a call, tried in every mode, its error, and words of that
+    *((call.format(pos), InputError, words) for call in PLACED for pos, words in POSITIONS.items()),
+    ("compute_at(s, t1, t4, 5)", InputError, "position 5 of T4 is outside -2..1: it has 1 loop"),
+    *(
+        (call, ScheduleError, "other has no stage in this schedule")
+        for call in ("compute_at(s, other, t2, 1, mode)", "compute_at(s, t1, other, 1, mode)",
+                     *(f"{name}(s, other, 1, mode)" for name in ("inline_at", "inline_all_at")),
+                     *(f"{name}(s, other)" for name in ASKED))
+    ),
+    *(
+        (call.format(given), InputError, "a tensor is needed, not")
+        for call in ("compute_at(s, {}, t2, 1, mode)", "inline_at(s, {}, 1, mode)")
+        for given in ("t1.op", "'T1'", "None")
+    ),
+    *(
+        (call.format(f"{first}, {second}"), ScheduleError, words)
+        for call in ("compute_at(s, {}, 1, mode)", "common_consumer(s, {})")
+        for first, second, words in (
+            ("t1", "t1", "T1 is given as what it is read by, but it does not read itself"),
+            ("t4", "t4", "T4 is given as what it is read by, but it does not read itself"),
+            ("t2", "t1", "T1 does not depend on T2, not even through other tensors"),
+            ("t2", "t3", "T3 does not depend on T2, not even through other tensors"),
+            ("t4", "t1", "T1 does not depend on T4, not even through other tensors"),
+        )
+    ),
+    *(
+        (call.format(mode), InputError, "mode must be one of standard, best_")
+        for call in ("compute_at(s, t1, t2, 1, {})", "inline_at(s, t1, 1, {})", "inline_all_at(s, t1, 1, {})")
+        for mode in ("'all'", "''", "None", "1", "['standard']")
+    ),
+    *(
+        (f"compute_at(s, t1, t2, 1, repair={given})", InputError, "repair must be None or 'recompute', not")
+        for given in ("'clone'", "''", "True", "'position'")
+    ),
+    *((f"propagate(s, t2, 1, {within})", InputError, "") for within in ("t1", "1", "[t1.op]")),
+    *((f"{name}(t1, t1)", InputError, "te.create_schedule") for name in ASKED),
+    ("inline_most(t1)", InputError, "te.create_schedule"),
+    ("matched_producer_position(t1, t2, 1)", InputError, "replay.domain"),
+    ("matched_producer_position(d1, domain(s, t4), 1)", InputError, "T4 does not read T1"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("call", "error", "words"), WRONG)
+def test_a_wrong_call_is_told_in_a_sentence(call, error, words):
     s, ts = two_reductions()
-    refused(s, InputError, "position 5 of T4 is outside -2..1: it has 1 loop", replay.compute_at, ts[0], ts[3], 5)
+    names = {**vars(replay), "s": s, "other": given(8, 9, name="other")}
+    names |= {f"t{k}": t for k, t in enumerate(ts, 1)} | {f"d{k}": replay.domain(s, t) for k, t in enumerate(ts[:2], 1)}
+    for mode in MODES if "mode" in call else MODES[:1]:
+        refused(s, error, words, eval, call, {**names, "mode": mode})
+
+
+def test_a_refusal_says_what_works_instead():
+    s, ts = two_reductions()
     with pytest.raises(replay.ReplayError, match=r"T2 can share 1 loop, not 2: .*; what works instead: position 1"):
         replay.inline_at(s, ts[1], 2)
-
-
-@pytest.mark.parametrize("mode", MODES)
-def test_tensors(mode):
-    s, ts = two_reductions()
-    other = given(8, 9, name="other")
-    unknown = "other has no stage in this schedule"
-    refused(s, ScheduleError, unknown, replay.compute_at, other, ts[1], 1, mode)
-    refused(s, ScheduleError, unknown, replay.compute_at, ts[0], other, 1, mode)
-    refused(s, ScheduleError, unknown, replay.inline_at, other, 1, mode)
-    refused(s, ScheduleError, unknown, replay.inline_all_at, other, 1, mode)
-    for given_tensor in (ts[0].op, "T1", None):
-        refused(s, InputError, "a tensor is needed, not", replay.compute_at, given_tensor, ts[1], 1, mode)
-        refused(s, InputError, "a tensor is needed, not", replay.inline_at, given_tensor, 1, mode)
-    for t in (ts[0], ts[3]):
-        text = f"{t.name} is given as what it is read by, but it does not read itself"
-        refused(s, ScheduleError, text, replay.compute_at, t, t, 1, mode)
-        refused(s, ScheduleError, text, replay.common_consumer, t, t)
-    for first, second in ((ts[1], ts[0]), (ts[1], ts[2]), (ts[3], ts[0])):
-        text = f"{second.name} does not depend on {first.name}, not even through other tensors"
-        refused(s, ScheduleError, text, replay.compute_at, first, second, 1, mode)
-        refused(s, ScheduleError, text, replay.common_consumer, first, second)
-
-
-def test_other_arguments():
-    s, ts = two_reductions()
-    for mode in ("all", "", None, 1, ["standard"]):
-        refused(s, InputError, "mode must be one of standard, best_", replay.compute_at, *ts[:2], 1, mode)
-        refused(s, InputError, "mode must be one of", replay.inline_at, ts[0], 1, mode)
-        refused(s, InputError, "mode must be one of", replay.inline_all_at, ts[0], 1, mode)
-    for repair in ("clone", "", True, "position"):
-        refused(s, InputError, "repair must be None or 'recompute', not", replay.compute_at, *ts[:2], 1, repair=repair)
-    for within in (ts[0], 1, [ts[0].op]):
-        with pytest.raises(InputError):
-            replay.propagate(s, ts[1], 1, within)
-    for call in (replay.domain, replay.spanning_tree, replay.use_chains, replay.producers, replay.consumers):
-        refused(s, ScheduleError, "other has no stage", call, given(2, name="other"))
-        with pytest.raises(InputError, match=r"te\.create_schedule"):
-            call(ts[0], ts[0])
-    with pytest.raises(InputError, match=r"te\.create_schedule"):
-        replay.inline_most(ts[0])
-    with pytest.raises(InputError, match=r"replay\.domain"):
-        replay.matched_producer_position(ts[0], ts[1], 1)
-    with pytest.raises(InputError, match="T4 does not read T1"):
-        replay.matched_producer_position(replay.domain(s, ts[0]), replay.domain(s, ts[3]), 1)
-    assert positions(s, *ts) == [0] * 4
 
 
 KINDS = {
@@ -355,13 +350,13 @@ def immovable(kind: str) -> tuple[Schedule, list[Tensor]]:
 def test_a_stage_that_cannot_be_moved(kind):
     s, (t1, t2, t3, t4) = immovable(kind)
     call = "compute_at of T1 at T3 would have to move it,"
-    refused(s, ScheduleError, "stage " + KINDS[kind].format(call), replay.compute_at, t1, t3, 1)
+    refused(s, ScheduleError, "stage " + KINDS[kind].format(call), replay.compute_at, s, t1, t3, 1)
     its = KINDS[kind].split("but it ")[1].replace("a part of the scan T2", "a scan")
     for mode in MODES:
         text = f"stage T2: compute_at of T2 at T4 would have to move it, but it {its}"
-        refused(s, ScheduleError, text, replay.compute_at, t2, t4, 1, mode)
+        refused(s, ScheduleError, text, replay.compute_at, s, t2, t4, 1, mode)
         if kind != "extern":  # it has no loops
-            refused(s, ScheduleError, f"would have to move it, but it {its}", replay.inline_at, t2, 1, mode)
+            refused(s, ScheduleError, f"would have to move it, but it {its}", replay.inline_at, s, t2, 1, mode)
     for mode in MODES[1:]:
         tried = s.copy()
         replay.compute_at(tried, t1, t4, 1, mode)
@@ -369,11 +364,11 @@ def test_a_stage_that_cannot_be_moved(kind):
     if kind == "inlined":
         for mode in MODES:
             text = "stage T2: compute_at of T1 at T2 needs its loops, but it is inlined"
-            refused(s, ScheduleError, text, replay.compute_at, t1, t2, 1, mode)
+            refused(s, ScheduleError, text, replay.compute_at, s, t1, t2, 1, mode)
     if kind not in ("extern", "scan"):  # through these no loop is the same
         changed = s.copy()
         changed[t4].split(t4.op.axis[0], 2)
-        refused(changed, ScheduleError, "propagate would have to change its loops, but", replay.propagate, t4)
+        refused(changed, ScheduleError, "propagate would have to change its loops, but", replay.propagate, changed, t4)
     assert replay.compute_at(s, t3, t4, 1).position == 1
     replay.inline_most(s)
     assert positions(s, t2) == [0]
