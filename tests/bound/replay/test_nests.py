@@ -58,14 +58,6 @@ CASES = {
             "int(b.required(T1).count_max()), int(b.required(T1).count_total())": (1, 72),
         },
     ),
-    "what has no axis for a loop is computed anew": (
-        """
-        T0 = given(8); T1 = pointwise(T0); T2 = broadcast(T1, 1)
-        B[i:8, j:5] = i * 2 + j
-        T3 = over(B, T2)
-        T2 reorder i1 i0; T3 reorder i1 i0; o = compute_at(s, T1, T3, 2); text = lowered(s)""",
-        {"o.position": 1, "text.count('for ') == 2 + ('allocate B' in text) * 2": True},
-    ),
     **{
         f"everything inlined, {how}": (f"{text}\ninline_most(s); lowered(s, **{how})\ninferred(s, {named})", {})
         for text, named in ((SOFTMAX, "T0, T1, T2, T3, T4, T5, T6"), (TWO_BROADCASTS, "T0, T1, T2, T3, T4"),
@@ -91,20 +83,6 @@ CASES = {
         f"""{WIDER.format("R = reduced(T1, 0)")}
         R reorder r0 i0; o = compute_at(s, T1, T4, 3, "best_effort"); lowered(s)""",
         {"o.position, rules(o)": (1, ["mismatch"])},
-    ),
-    # two iterations of which a guard lets one run stand inside the loop that is shared
-    "a loop of one element that was split": (
-        """
-        T0 = given(9); T1 = broadcast(T0, 0); T2 = pointwise(T1)
-        T2 split i0 nparts=2; o = compute_at(s, T1, T2, 3); lowered(s)""",
-        {"o.position": 3},
-    ),
-    "others are computed in a shared loop": (
-        """
-        A = given(8, 9); X = pointwise(A); T1 = pointwise(X); T2 = pointwise(T1, X); T3 = pointwise(T1, X)
-        T4 = pointwise(T2, T3)
-        compute_at(s, T1, T4, 1); X compute_at T2 i0; text = lowered(s)""",
-        {"'allocate X: float32[1, 9]' in text, text.count('for i0')": (True, 1)},
     ),
     **{
         f"guards of symbolic sizes, {pos}": (  # only the end of the fused loop needs one
@@ -144,17 +122,6 @@ CASES = {
         )
         for how in ("nparts=2", "factor=4", "nparts=3")
         for order in ("i.j.fused.outer i.j.fused.inner", "i.j.fused.inner i.j.fused.outer")
-    },
-    **{
-        # T1 reduces over the loop shared with T0; its own loops of extent 1 are nested inside
-        f"one element in tiles inside of a reduction, {tail}": (
-            f"""
-        A = te.placeholder((8,), name="T0"); T0 = pointwise(A); r = axis(0, 8)
-        T1[i:1] = sum_(T0[r], axis=r)
-        T1 split i 4 tail={tail}; o = inline_at(s, T0, 1); lowered(s)""",
-            {"o.position": 1},
-        )
-        for tail in ("guard", "round_up", "shift_inwards")
     },
     # the place is not computed, however the guards of producer and reader are written
     "what is kept at one place is read there": (
