@@ -174,15 +174,3 @@ def test_chains():
     assert replay.producers(s, tv4) == (tv3, tv0) and replay.consumers(s, tv3) == (tv4, tv5)
     with pytest.raises(ScheduleError, match="TV1 does not depend on TV3"):
         replay.common_consumer(s, tv3, tv1)
-
-
-@pytest.mark.parametrize("call", [replay.inline_at, replay.inline_all_at])
-def test_repairs_of_inlining(call):
-    s, ts = two_reductions()
-    error = refusal(s, ts[1], 2, call=call)
-    assert kinds(error) == ["position", "mode"]
-    for repair in error.repairs:
-        tried = s.copy()
-        repair.apply(tried)
-        assert positions(tried, ts[1]) == [1]
-    assert positions(s, *ts) == [0] * 4

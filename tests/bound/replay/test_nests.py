@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 import random
 from typing import Any
 
@@ -175,13 +174,6 @@ def test_a_place_that_only_an_allocation_depends_on_is_no_parameter():
     compile_c(to_c(lower(p.s)))
 
 
-def test_the_clone_runs_in_its_loop_alone():
-    s, ts = two_reductions()
-    replay.compute_at(s, ts[0], ts[1], -1, repair="recompute")
-    text = lowered(s)
-    assert "T1.clone: float32[1, 1]" in text and "T1: float32[8, 9]" in text
-
-
 def test_a_reduction_is_not_parallel_through_another_stage():
     s, ts = two_reductions()
     replay.compute_at(s, ts[0], ts[1], -1, "best_effort")
@@ -225,16 +217,6 @@ def test_what_is_stored_in_every_iteration_is_in_no_parallel_loop():
     lower(s)
 
 
-def test_a_copy_stands_alone():
-    s, ts = two_reductions()
-    before = lowered(s)
-    copied = s.copy()
-    replay.compute_at(copied, ts[0], ts[1], -1, "best_effort")
-    assert lowered(s) == before != lowered(copied)
-    again = pickle.loads(pickle.dumps(copied))
-    assert [x.compute_at_position for x in again.stages] == [x.compute_at_position for x in copied.stages]
-
-
 SHARED = "compute_at(s, C, D, 1); compute_at(s, E, D, 1)"
 
 
@@ -246,16 +228,6 @@ def kept(calls: str = SHARED) -> Written:
         E[y:10, x:12] = A[y, x] - 1
         D[y:10, x:12] = C[y, x] + E[y, x]
         {calls}""")
-
-
-def test_every_owner_of_a_loop_names_it() -> None:
-    texts = set()
-    for owner in "CDE":
-        p = kept(f"{SHARED}; B compute_at C x; s[B].store_at(s[{owner}], s[{owner}].leaf_iter_vars[0])")
-        text = lowered(p.s)
-        texts.add("".join(sorted(text)))  # a sum may list its terms in another order
-        assert "        allocate B: int32[" in text and p.s[p.B].store_ivar is not None
-    assert len(texts) == 1
 
 
 def test_what_is_kept_over_a_shared_loop_is_refused_at_the_call() -> None:
@@ -309,13 +281,3 @@ def random_kept(seed: int, **how: Any) -> bool:
 )
 def test_random_places_that_are_accepted_are_lowered(seeds: range, how: dict[str, str], least: int) -> None:
     assert sum(random_kept(seed, **how) for seed in seeds) >= least
-
-
-def test_a_split_of_what_nobody_reads_lowers_its_position() -> None:
-    p = written("A = given(8, 9); T = pointwise(A)\no = inline_at(s, T, 2)")
-    stage = p.s[p.T]
-    assert p.o.position == 2
-    p.then("T split i1 4")
-    assert stage.compute_at_position == 1
-    p.then("T fuse i0 i1.outer")
-    assert stage.compute_at_position == 0 and len(stage.leaf_iter_vars) == 2

@@ -86,19 +86,6 @@ def test_what_would_take_a_shared_loop_is_refused(call):
     assert dump(s) == before
 
 
-def test_what_is_left_to_a_stage():
-    """Loops behind the shared ones, storage, copies of what is read; inlining by rule leaves shared loops alone."""
-    s, (t1, t2, _, t4) = program()
-    s[t2].split(leaves(s, t2)[1], 4)
-    s[t1].reorder(*leaves(s, t1))
-    s[t1].set_scope("local")
-    s[t2].double_buffer()
-    s.cache_read(t1.op.input_tensors[0], "local", [t1])
-    te.schedule.AutoInlineInjective(s)
-    assert positions(s, t1, t2) == [1, 1]
-    means_the_same(s, t4)
-
-
 CONTRARY = {  # an annotation, one that contradicts it, and the refusal
     ("bind(T1, x)", "bind(T2, y)"): ("T2", "bound to threadIdx.y", "T1, which is no such loop"),
     ("bind(T2, x)", "unroll(R)"): ("R", "unrolled", "T2, which cannot"),
@@ -226,21 +213,6 @@ def refused(s, error, text, call, *args):
         assert type(info.value) is error
         assert text in str(info.value) and "\n" not in str(info.value)
     assert dump(s) == before
-
-
-@pytest.mark.parametrize("mode", MODES)
-def test_every_position_inside_counts_from_either_end(mode):
-    for pos in range(-3, 3):
-        found = []
-        for given_pos in (pos, pos + 3 if pos < 0 else pos - 3):
-            s, ts = two_reductions()
-            try:
-                replay.compute_at(s, ts[0], ts[1], given_pos, mode)
-            except replay.ReplayError as error:
-                found.append([str(reason) for reason in error.reasons])
-            else:
-                found.append(positions(s, *ts))
-        assert found[0] == found[1]
 
 
 POSITIONS = {
@@ -391,23 +363,6 @@ def test_a_refusal_survives_copying_and_pickling(call):
     assert positions(s, *ts) == [0] * 4
 
 
-def test_a_repair_is_done_to_the_schedule_itself():
-    s, ts = two_reductions()
-    repair = refusal(s, ts[0], ts[1], -1).repairs[0]
-    assert repr(repair) == "<Repair position: position 1 of T2>"
-    assert repair.apply(s).position == 1 and positions(s, *ts) == [1, 1, 1, 0]
-
-
-def test_clones_by_what_tensors_were_before():
-    s, (t1, t2, *_) = two_reductions()
-    s.cache_read(t1.op.input_tensors[0], "local", [t1])
-    now = s.current(t1)
-    assert now is not t1
-    o = replay.compute_at(s, t1, t2, -1, repair="recompute")
-    assert list(o.clones) == [t1, now] and o.clones[t1] is o.clones[now]
-    assert positions(s, t1, o.clones[t1]) == [0, 2]
-
-
 def test_what_is_cloned():
     """An output, what it reads, and what another reader needs; with loops; only the chain reads the clones."""
     p = written("""
@@ -424,14 +379,6 @@ def test_what_is_cloned():
     means_the_same(s, *p("T2 T4 U"))
 
 
-def test_cloned_twice():
-    s, (t1, t2, t3, t4) = two_reductions()
-    first = replay.compute_at(s, t1, t2, -1, repair="recompute")
-    s.cache_read(s.current(t1), "local", [s.current(t3), s.current(t4)][:1])
-    second = replay.compute_at(s, first.clones[t1], t2, -1)
-    assert second.clones == {} and positions(s, first.clones[t1]) == [2]
-
-
 def test_a_clone_breaks_no_earlier_call():
     """What a reader shares with the original it shares with the clone, so that no position falls."""
     s, (t1, t2, t3, t4) = two_reductions()
@@ -444,28 +391,6 @@ def test_a_clone_breaks_no_earlier_call():
     replay.inline_at(s, t1, 1)
     o = replay.compute_at(s, t1, t4, 1, repair="recompute")
     assert not o.clones and positions(s, t1, t2, t3) == [1, 1, 1]  # accepted: nothing is cloned
-
-
-def test_loops_that_are_shared_are_not_changed_by_cloning():
-    """T3 runs with T2 in the loop of i0; a clone of T2 for it may not turn its loops round."""
-    p = written("""
-        T0 = given(5, 4); T2 = pointwise(T0); T3 = pointwise(T2); T5 = pointwise(T2); T6 = pointwise(T3)
-        schedule T6 T5
-        T6 reorder i1 i0; o = inline_at(s, T2, 1)""")
-    s, t2, t6 = p("s T2 T6")
-    error = refusal(s, t2, t6, 2)
-    assert [repair.kind for repair in error.repairs] == ["position", "mode"]
-    with pytest.raises(replay.ReplayError, match="frozen"):
-        replay.compute_at(s, t2, t6, 2, repair="recompute")
-
-
-def test_nothing_to_recompute():
-    s, t1, t2 = written("""
-        T0 = given(8, 9); T1 = pointwise(T0)
-        T2[i:8, j:8] = T1[i, j] + T1[i, j + 1]""")("s T1 T2")
-    with pytest.raises(replay.ReplayError, match="what works instead: position 1 of T2, mode 'best_effort'"):
-        replay.compute_at(s, t1, t2, 2, repair="recompute")
-    assert positions(s, t1, t2) == [0, 0]
 
 
 def test_domains_are_values():
