@@ -14,12 +14,22 @@ import operator
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ContextDecorator
+from itertools import zip_longest
 from typing import Any, ClassVar, Final, Literal, TypeAlias, TypedDict, TypeVar, Unpack, overload
 
 from bound import dtypes
 from bound.itervar import IterType, IterVar, plain_index, whole_number
-from bound.operation import ComputeOp, ExternOp, PlaceholderOp, ScanOp, TensorComputeOp, TensorIntrinCall, plain_sizes
-from bound.tensor import GLOBAL, Tensor
+from bound.tensor import (
+    GLOBAL,
+    ComputeOp,
+    ExternOp,
+    PlaceholderOp,
+    ScanOp,
+    Tensor,
+    TensorComputeOp,
+    TensorIntrinCall,
+    plain_sizes,
+)
 from bound.tir import build, walk
 from bound.tir.build import Buffer
 from bound.tir.machine import in_types
@@ -37,6 +47,10 @@ R = TypeVar("R")
 Annotated = TypeVar("Annotated", Expr, Cond, Value)
 ShapeLike: TypeAlias = "IntLike | Sequence[IntLike]"
 Several: TypeAlias = "Sequence[ValueLike]"
+Tensors: TypeAlias = tuple[Tensor, ...]
+_Of0: TypeAlias = Callable[[], R]
+_Of1: TypeAlias = Callable[[IterVar], R]
+_Of2: TypeAlias = Callable[[IterVar, IterVar], R]
 _Of3: TypeAlias = Callable[[IterVar, IterVar, IterVar], R]
 _Of4: TypeAlias = Callable[[IterVar, IterVar, IterVar, IterVar], R]
 _Of5: TypeAlias = Callable[[IterVar, IterVar, IterVar, IterVar, IterVar], R]
@@ -166,17 +180,11 @@ class ComputeOptions(TypedDict, total=False):
 
 
 @overload
-def compute(
-    shape: ShapeLike, fcompute: Callable[[], ValueLike], name: str = ..., **more: Unpack[ComputeOptions]
-) -> Tensor: ...
+def compute(shape: ShapeLike, fcompute: _Of0[ValueLike], name: str = ..., **more: Unpack[ComputeOptions]) -> Tensor: ...
 @overload
-def compute(
-    shape: ShapeLike, fcompute: Callable[[IterVar], ValueLike], name: str = ..., **more: Unpack[ComputeOptions]
-) -> Tensor: ...
+def compute(shape: ShapeLike, fcompute: _Of1[ValueLike], name: str = ..., **more: Unpack[ComputeOptions]) -> Tensor: ...
 @overload
-def compute(
-    shape: ShapeLike, fcompute: Callable[[IterVar, IterVar], ValueLike], name: str = ..., **more: Unpack[ComputeOptions]
-) -> Tensor: ...
+def compute(shape: ShapeLike, fcompute: _Of2[ValueLike], name: str = ..., **more: Unpack[ComputeOptions]) -> Tensor: ...
 @overload
 def compute(shape: ShapeLike, fcompute: _Of3[ValueLike], name: str = ..., **more: Unpack[ComputeOptions]) -> Tensor: ...
 @overload
@@ -186,37 +194,23 @@ def compute(shape: ShapeLike, fcompute: _Of5[ValueLike], name: str = ..., **more
 @overload
 def compute(shape: ShapeLike, fcompute: _Of6[ValueLike], name: str = ..., **more: Unpack[ComputeOptions]) -> Tensor: ...
 @overload
-def compute(
-    shape: ShapeLike, fcompute: Callable[[], Several], name: str = ..., **more: Unpack[ComputeOptions]
-) -> tuple[Tensor, ...]: ...
+def compute(shape: ShapeLike, fcompute: _Of0[Several], name: str = ..., **more: Unpack[ComputeOptions]) -> Tensors: ...
 @overload
-def compute(
-    shape: ShapeLike, fcompute: Callable[[IterVar], Several], name: str = ..., **more: Unpack[ComputeOptions]
-) -> tuple[Tensor, ...]: ...
+def compute(shape: ShapeLike, fcompute: _Of1[Several], name: str = ..., **more: Unpack[ComputeOptions]) -> Tensors: ...
 @overload
-def compute(
-    shape: ShapeLike, fcompute: Callable[[IterVar, IterVar], Several], name: str = ..., **more: Unpack[ComputeOptions]
-) -> tuple[Tensor, ...]: ...
+def compute(shape: ShapeLike, fcompute: _Of2[Several], name: str = ..., **more: Unpack[ComputeOptions]) -> Tensors: ...
 @overload
-def compute(
-    shape: ShapeLike, fcompute: _Of3[Several], name: str = ..., **more: Unpack[ComputeOptions]
-) -> tuple[Tensor, ...]: ...
+def compute(shape: ShapeLike, fcompute: _Of3[Several], name: str = ..., **more: Unpack[ComputeOptions]) -> Tensors: ...
 @overload
-def compute(
-    shape: ShapeLike, fcompute: _Of4[Several], name: str = ..., **more: Unpack[ComputeOptions]
-) -> tuple[Tensor, ...]: ...
+def compute(shape: ShapeLike, fcompute: _Of4[Several], name: str = ..., **more: Unpack[ComputeOptions]) -> Tensors: ...
 @overload
-def compute(
-    shape: ShapeLike, fcompute: _Of5[Several], name: str = ..., **more: Unpack[ComputeOptions]
-) -> tuple[Tensor, ...]: ...
+def compute(shape: ShapeLike, fcompute: _Of5[Several], name: str = ..., **more: Unpack[ComputeOptions]) -> Tensors: ...
 @overload
-def compute(
-    shape: ShapeLike, fcompute: _Of6[Several], name: str = ..., **more: Unpack[ComputeOptions]
-) -> tuple[Tensor, ...]: ...
+def compute(shape: ShapeLike, fcompute: _Of6[Several], name: str = ..., **more: Unpack[ComputeOptions]) -> Tensors: ...
 @overload
 def compute(
     shape: ShapeLike, fcompute: Callable[..., TensorIntrinCall], name: str = ..., **more: Unpack[ComputeOptions]
-) -> Tensor | tuple[Tensor, ...]: ...
+) -> Tensor | Tensors: ...
 def compute(
     shape: ShapeLike,
     fcompute: Callable[..., object],
@@ -224,7 +218,7 @@ def compute(
     tag: str = "",
     attrs: Mapping[str, object] | None = None,
     varargs_names: Sequence[str] | None = None,
-) -> Tensor | tuple[Tensor, ...]:
+) -> Tensor | Tensors:
     """Declare a tensor by the formula of its elements; a tuple of tensors if `fcompute` returns several formulas.
 
     Parameters
@@ -298,7 +292,7 @@ def extern(
     in_buffers: Buffer | Sequence[Buffer] | None = None,
     out_buffers: Buffer | Sequence[Buffer] | None = None,
     **more: Unpack[ExternOptions],
-) -> Tensor | tuple[Tensor, ...]: ...
+) -> Tensor | Tensors: ...
 def extern(
     shape: Sequence[IntLike] | Sequence[Sequence[IntLike]],
     inputs: Tensor | Sequence[Tensor],
@@ -309,7 +303,7 @@ def extern(
     out_buffers: Buffer | Sequence[Buffer] | None = None,
     tag: str = "",
     attrs: Mapping[str, object] | None = None,
-) -> Tensor | tuple[Tensor, ...]:
+) -> Tensor | Tensors:
     """Declare one tensor, or a tuple of them, computed by code that the analysis does not see.
 
     Parameters
@@ -338,17 +332,13 @@ def extern(
 
 
 def _buffers(buffers: Buffer | Sequence[Buffer] | None, what: str) -> list[Buffer]:
-    parts = (
-        ()
-        if buffers is None
-        else (buffers,)
-        if isinstance(buffers, Buffer)
-        else arguments.listed(buffers, what, "a list of buffers")
-    )
+    if isinstance(buffers, Buffer):
+        return [buffers]
+    parts = () if buffers is None else arguments.listed(buffers, what, "a list of buffers")
     return [arguments.of_kind(Buffer, part, f"a part of {what}") for part in parts]
 
 
-def _extern_types(dtype: object, inputs: tuple[Tensor, ...], count: int, name: str) -> tuple[str, ...]:
+def _extern_types(dtype: object, inputs: Tensors, count: int, name: str) -> tuple[str, ...]:
     if dtype is None:
         types = {tensor.dtype for tensor in inputs}
         if len(types) != 1:
@@ -377,7 +367,7 @@ def scan(
     inputs: Tensor | Sequence[Tensor] | None = None,
     name: str = ...,
     **more: Unpack[ExternOptions],
-) -> Tensor | tuple[Tensor, ...]: ...
+) -> Tensor | Tensors: ...
 def scan(
     init: Tensor | Sequence[Tensor],
     update: Tensor | Sequence[Tensor],
@@ -386,7 +376,7 @@ def scan(
     name: str = "scan",
     tag: str = "",
     attrs: Mapping[str, object] | None = None,
-) -> Tensor | tuple[Tensor, ...]:
+) -> Tensor | Tensors:
     """Declare a recurrence along the first dimension: one tensor, or a tuple of them.
 
     Parameters
@@ -439,7 +429,7 @@ def _check_rows(name: str, k: int, init: Tensor, state: Tensor, first_init: Tens
         )
 
 
-def _tensors(x: object, what: str, name: str) -> tuple[Tensor, ...]:
+def _tensors(x: object, what: str, name: str) -> Tensors:
     tensors = tuple(x) if isinstance(x, (tuple, list)) else (x,)
     for tensor in tensors:
         if not isinstance(tensor, Tensor):
@@ -469,11 +459,7 @@ def with_independent_ranges(name: str, axis: Sequence[IterVar], body: Sequence[O
             conditions += [iv >= low, iv < low + extent]
             iv.remember("dom", _over(name, iv, around))
         around.append(iv)
-    if moved:
-        body = [_moved(value, moved) for value in body]
-    if not conditions:
-        return tuple(body)
-    return tuple(_under(value, conditions) for value in body)
+    return tuple(_under(value, moved, conditions) for value in body) if conditions else tuple(body)
 
 
 def _over(name: str, iv: IterVar, around: Sequence[IterVar]) -> Range:
@@ -495,15 +481,10 @@ def _over(name: str, iv: IterVar, around: Sequence[IterVar]) -> Range:
     return Range(low, Normalizer({}).form(high - low + 1).expr())
 
 
-def _moved(value: Operand, moved: Mapping[Expr, Expr]) -> Operand:
-    """Replace axes in the operands of a REDUCE value."""
+def _under(value: Operand, moved: Mapping[Expr, Expr], conditions: Sequence[Truth]) -> Operand:
+    """Replace axes in the operands of a REDUCE value, then add conditions."""
     assert isinstance(value, Value) and value.op is REDUCE
-    return make(REDUCE, tuple(walk.substitute(arg, moved) for arg in value.args), value.dtype, value.data)
-
-
-def _under(value: Operand, conditions: Sequence[Truth]) -> Operand:
-    """Add conditions to a REDUCE value."""
-    assert isinstance(value, Value) and value.op is REDUCE
+    value = make(REDUCE, tuple(walk.substitute(arg, moved) for arg in value.args), value.dtype, value.data)
     return with_condition(value, build.together(condition(value), *conditions))
 
 
@@ -602,13 +583,8 @@ def broadcast_shape(left: Sequence[Expr], right: Sequence[Expr], what: str) -> t
     ------
     InputError: two extents are neither the same expression nor 1.
     """
-    count = max(len(left), len(right))
-    pairs = zip(_padded(left, count), _padded(right, count), strict=True)
-    return tuple(_together(a, b, what) for a, b in pairs)
-
-
-def _padded(shape: Sequence[Expr], count: int) -> list[Expr | None]:
-    return [None] * (count - len(shape)) + list(shape)
+    pairs = list(zip_longest(reversed(left), reversed(right)))
+    return tuple(_together(a, b, what) for a, b in reversed(pairs))
 
 
 def _is_one(extent: Expr | None) -> bool:

@@ -21,18 +21,19 @@ from bound.declare import (
 )
 from bound.errors import ScheduleError
 from bound.itervar import IterVar, reduce_axis, thread_axis
-from bound.operation import (
+from bound.schedule import Schedule, Stage, create_schedule
+from bound.tensor import (
     ComputeOp,
     ExternOp,
     Operation,
     PlaceholderOp,
     ScanOp,
+    Tensor,
     TensorComputeOp,
     TensorIntrin,
+    TensorSlice,
     decl_tensor_intrin,
 )
-from bound.schedule import Schedule, Stage, create_schedule
-from bound.tensor import Tensor, TensorSlice
 from bound.tir import scalars
 from bound.tir.reduce import max_of as max
 from bound.tir.reduce import min_of as min

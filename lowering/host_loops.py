@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any, NoReturn, TypeAlias
 from weakref import finalize
 
-from bound.operation import PlaceholderOp
+from bound.tensor import PlaceholderOp
 from bound.tir.build import ExternCall
 from bound.tir.value import Value
 from intset.errors import InputError

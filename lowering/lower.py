@@ -13,9 +13,8 @@ from bound.errors import ScheduleError
 from bound.infer import BoundsMap
 from bound.infer.accesses import loads
 from bound.itervar import IterVar
-from bound.operation import PlaceholderOp
 from bound.schedule import Schedule
-from bound.tensor import Tensor
+from bound.tensor import PlaceholderOp, Tensor
 from bound.tir.value import Operand
 from intset.context import Context
 from intset.errors import InputError

@@ -23,7 +23,8 @@ The phases have the names of the InferBound document:
       gather                  phase 4, GatherBound: the union over consumers; the ranges of the roots
     phases/pass_down          PassDownDomain: the ranges of all other axes, and the remaining guards
 
-They read `accesses` and the `normalized` schedule, and compute with `footprints/` (boxes, else shapes of a domain).
+They read `accesses` and the `normalized` schedule, and compute with `footprint` (boxes, else shapes of a domain),
+`extents` and the `environment` of loops.
 `answers/` serves, each on first use: storage, regions, pieces, explanations and accesses outside their tensors.
 
 Interface for code generators
@@ -81,7 +82,7 @@ from bound.infer.answers.piecewise import StagePiece
 from bound.infer.answers.region import StageRegion
 from bound.infer.answers.storage import Storage, StorageAxis
 from bound.infer.infer_bound import BoundsMap, infer_bound
-from bound.infer.phases.stage_bounds import ReductionInit, StageLoop, StageNest
+from bound.infer.phases.pass_down import ReductionInit, StageLoop, StageNest
 
 __all__ = [
     "BoundsMap",

@@ -11,12 +11,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from operator import itemgetter
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from bound.operation import ComputeOp, ExternOp, Operation, ScanOp, TensorComputeOp, has_row
 from bound.schedule import AttachType, Schedule, Stage
-from bound.tensor import Tensor
+from bound.tensor import ComputeOp, ExternOp, Operation, ScanOp, Tensor, TensorComputeOp, has_row
 from bound.tir.build import all_of, any_of, negation, together
 from bound.tir.reduce import condition, initial, reduction_of
 from bound.tir.value import REDUCE, IntFunction, Operand, Truth, Value
@@ -73,9 +71,6 @@ class OperandEdge(NamedTuple):
     holds: bool = True
 
 
-_NODE = itemgetter(0)  # of an edge
-
-
 def accesses(op: Operation) -> tuple[TensorAccess, ...]:
     """The accesses of an operation without duplicates, in the order of its formula."""
     if isinstance(op, ComputeOp):
@@ -120,12 +115,11 @@ def _region(tensor: Tensor, region: tuple[Range, ...]) -> TensorAccess:
 
 def loads(roots: Iterable[Any]) -> tuple[TensorAccess, ...]:
     """The elements read below `roots`, each under the integer conditions of selections and reductions around it."""
-    read: dict[TensorAccess, None] = {}
-    for node, paths in path_conditions(tuple(roots), implied, _common, _MAX_PATHS):
-        tensor = loaded_tensor(node)
-        if tensor is not None:
-            read.update((TensorAccess(tensor, node.args, path), None) for path in paths)
-    return tuple(read)
+    reaching = path_conditions(tuple(roots), implied, _common, _MAX_PATHS)
+    read = ((tensor, node.args, paths) for node, paths in reaching if (tensor := loaded_tensor(node)) is not None)
+    return tuple(
+        dict.fromkeys(TensorAccess(tensor, indices, path) for tensor, indices, paths in read for path in paths)
+    )
 
 
 def _common(paths: list[PathCondition]) -> PathCondition:
@@ -161,12 +155,8 @@ def path_conditions(
 
 def _add_path(paths: list[PathCondition], new: PathCondition) -> None:
     """Add a conjunction to a disjunction without redundant members."""
-    if not paths:
-        paths.append(new)
-        return
-    if any(set(old) <= set(new) for old in paths):
-        return
-    paths[:] = [old for old in paths if not set(new) <= set(old)] + [new]
+    if not any(set(old) <= set(new) for old in paths):
+        paths[:] = [*(old for old in paths if not set(new) <= set(old)), new]
 
 
 def expanded_postorder(roots: tuple[Any, ...]) -> list[tuple[Any, list[OperandEdge]]]:
@@ -176,7 +166,7 @@ def expanded_postorder(roots: tuple[Any, ...]) -> list[tuple[Any, list[OperandEd
     def below(node: Any) -> list[Any]:
         if node not in edges:
             edges[node] = _edges(node)
-        return list(map(_NODE, edges[node]))
+        return [edge.node for edge in edges[node]]
 
     return [(node, edges[node]) for node in dag.postorder_by(roots, below)]
 
@@ -247,15 +237,17 @@ def _of_tile(op: TensorComputeOp) -> tuple[TensorAccess, ...]:
 
 def reached(roots: Iterable[Operand]) -> tuple[TensorAccess, ...]:
     """The elements read below `roots`; reads inside an index or a condition precede the reads that depend on them."""
+    reaching = path_conditions(
+        tuple(roots),
+        lambda value, holds: (value if holds else negation(value),),
+        lambda paths: (_either(paths),),
+        _MAX_READ_PATHS,
+    )
     return tuple(
         TensorAccess(tensor, node.args, () if () in paths else (_either(paths),))
-        for node, paths in path_conditions(tuple(roots), _truth, lambda paths: (_either(paths),), _MAX_READ_PATHS)
+        for node, paths in reaching
         if (tensor := loaded_tensor(node)) is not None
     )
-
-
-def _truth(value: Any, holds: bool) -> PathCondition:
-    return (value if holds else negation(value),)
 
 
 def _either(paths: list[PathCondition]) -> Truth:

@@ -6,12 +6,11 @@ asserts the equation: answers assume it, and a nest checks it. At numbers that c
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import cached_property, partial
-from typing import Any, SupportsIndex, TypeVar
+from typing import Any, NoReturn, SupportsIndex, TypeVar
 
-from bound.above import NEST_FUNCTIONS
 from bound.errors import InputError, ScheduleError
 from bound.infer import normalized as shared
 from bound.infer.accesses import create_read_graph
@@ -21,33 +20,69 @@ from bound.infer.answers.outside import Outside, find_outside
 from bound.infer.answers.piecewise import StagePiece, pieces_of
 from bound.infer.answers.region import StageRegion
 from bound.infer.answers.storage import Storage, storage_of
-from bound.infer.footprints.environment import LoopEnvironment, create_account, space_of
-from bound.infer.footprints.footprint import Footprint
+from bound.infer.environment import LoopEnvironment, create_account, space_of
+from bound.infer.footprint import Footprint
 from bound.infer.normalized import ScheduleSizes, with_positive
-from bound.infer.phases.fused_axes import region_of_loops
 from bound.infer.phases.infer_root_bound import (
     InferenceState,
     axis_ranges,
     enter_shared,
     infer_root_bound,
     initial_bounds,
+    region_of_loops,
 )
-from bound.infer.phases.pass_down import finish_nest, nest_of, pass_down
-from bound.infer.phases.stage_bounds import StageBounds, StageLoop, StageNest, idle_threads
+from bound.infer.phases.pass_down import (
+    StageBounds,
+    StageLoop,
+    StageNest,
+    finish_nest,
+    idle_threads,
+    nest_of,
+    pass_down,
+)
 from bound.itervar import IterVar
-from bound.operation import Operation, PlaceholderOp
 from bound.schedule import AttachType, Rebase, Schedule, Stage
 from bound.schedule.attach import AttachPath, attachment, create_attach_path
 from bound.schedule.simple import extent, low, number
-from bound.tensor import Tensor
+from bound.tensor import Operation, PlaceholderOp, Tensor
 from intset import config
-from intset.config import Configured, as_configured
+from intset.config import Configured, all_as_configured
 from intset.context import Context
 from intset.expr import Cond, Expr, Range, Var, dag, shown
 from intset.expr.arguments import a_flag, as_int, listed, mapped, of_kind, one_of
 from intset.facts import ASSERTED
 from intset.spaces.space import Space, SpaceValue, VarKey
 from intset.trace import traced
+
+
+class NestFunctions:
+    """What the layer of loop nests provides when it is imported.
+
+    Guarantee: before that, asking for either raises an `InputError` that names the missing import.
+
+    Attributes
+    ----------
+    auto_bounds: the answer of `infer_bound` for `compute="auto"`, by the arguments schedule, ctx, at, domain, compact,
+        whole.
+    schedule_ops: `te.schedule.ScheduleOps`.
+    """
+
+    __slots__ = ("auto_bounds", "schedule_ops")
+    auto_bounds: Callable[..., BoundsMap]
+    schedule_ops: Callable[..., Any]
+
+    def __getattr__(self, name: str) -> NoReturn:  # of a slot that is empty
+        asked = {
+            "auto_bounds": 'compute="auto" is chosen by the cost model of loop nests',
+            "schedule_ops": "ScheduleOps builds a loop nest",
+        }
+        if name not in asked:
+            raise AttributeError(name)
+        raise InputError(f"{asked[name]}: import lowering first")
+
+
+NEST_FUNCTIONS = NestFunctions()
+
 
 Computed = TypeVar("Computed", bound=Tensor | Operation | Stage)
 _OF_A_STAGE = ("exact", "box")
@@ -139,6 +174,7 @@ def _boxed(schedule: Schedule, compute: str | Mapping[Any, str]) -> frozenset[St
     return frozenset(schedule[key.op if isinstance(key, Stage) else key] for key in boxed)
 
 
+@all_as_configured
 class BoundsMap(Configured):
     """The answer of `infer_bound`. `bound.infer` documents each method for code generators.
 
@@ -176,7 +212,6 @@ class BoundsMap(Configured):
         self._at: dict[object, BoundsMap] = {}  # the last answer of `at`
         self._pieces: dict[tuple[Stage, int], tuple[StagePiece, ...] | None] = {}
 
-    @as_configured
     def with_compact(self, stages: Iterable[Stage]) -> BoundsMap:
         """The same regions, with compact storage for these stages and plain storage for all others."""
         chosen = frozenset(self.stage(of_kind(Stage, stage, "a part of stages")) for stage in listed(stages, "stages"))
@@ -208,19 +243,16 @@ class BoundsMap(Configured):
 
     # -- regions ------------------------------------------------------------------------------------------------
 
-    @as_configured
     def required(self, tensor: Tensor) -> StageRegion:
         """The elements that consumers read, in one instance of the stage."""
         now = self.schedule.current(tensor)
         return self._region(self._bounds(now).required[now], now)
 
-    @as_configured
     def computed(self, tensor: Tensor) -> StageRegion:
         """The elements that the nest computes, in one instance of the stage; the required ones of a placeholder."""
         now = self.schedule.current(tensor)
         return self._region(self._bounds(now).computed_of(now), now)
 
-    @as_configured
     def computes_whole(self, tensor: Tensor) -> bool:
         """Whether the nest provably computes every element of a tensor, over all instances and sizes.
 
@@ -230,7 +262,6 @@ class BoundsMap(Configured):
         now = self.schedule.current(tensor)
         return computes_whole(self._state, self._bounds(now), now)
 
-    @as_configured
     def allocated(self, tensor: Tensor) -> tuple[Range, ...]:
         """The allocated box of one instance: mins over loop variables, extents equal in all instances, at least 0.
 
@@ -240,7 +271,6 @@ class BoundsMap(Configured):
         """
         return self.storage(tensor).allocated
 
-    @as_configured
     def storage(self, tensor: Tensor) -> Storage:
         """The map from the elements of one instance to places of the array, and its inverse.
 
@@ -257,7 +287,6 @@ class BoundsMap(Configured):
             storage = self._storages[now] = storage_of(self._state, self._bounds(now), now)
         return storage
 
-    @as_configured
     def bytes(self, scope: str | None = None, inside: IterVar | None = None) -> Expr:
         """The bytes of storage that lives at once, over sizes, without inputs and outputs.
 
@@ -273,7 +302,6 @@ class BoundsMap(Configured):
         live = self._live.live if inside is None else self._live.iteration(inside, self._state.sharing)
         return bytes_of(self._state.env, self.storage, live, scope)
 
-    @as_configured
     def traffic(self, tensor: Tensor, only: str | None = None) -> Expr:
         """The elements moved between a tensor's storage and its stages over all instances, over sizes.
 
@@ -292,7 +320,6 @@ class BoundsMap(Configured):
         now = self.schedule.current(tensor)
         return traffic_of(self._state, self._bounds(now), now, only, self.required, self.computed)
 
-    @as_configured
     def space(
         self, values: Mapping[VarKey, Iterable[SpaceValue]], where: Cond | str | Iterable[Cond | str] = ()
     ) -> Space:
@@ -321,7 +348,6 @@ class BoundsMap(Configured):
         """The equations of sizes of tiles that run on one thread axis; answers assume them, and a nest asserts them."""
         return self._state.equations
 
-    @as_configured
     def at(self, values: Mapping[VarKey, SupportsIndex]) -> BoundsMap:
         """The answers at values of sizes, by variable or name: those of `infer_bound` with these values.
 
@@ -353,7 +379,6 @@ class BoundsMap(Configured):
             key = key.op
         return self.schedule[key]
 
-    @as_configured
     def nest(self, key: Tensor | Operation | Stage) -> StageNest:
         """The loops, indices and guards of a stage."""
         stage = self.stage(key)
@@ -362,7 +387,6 @@ class BoundsMap(Configured):
             raise InputError(f"stage {stage.name} has no loops: it is given, or inlined")
         return nest_of(bounds)
 
-    @as_configured
     def pieces(self, key: Tensor | Operation | Stage, most: int) -> tuple[StagePiece, ...] | None:
         """A stage as at most `most` nests over disjoint pieces of its region, without membership guards.
 
@@ -379,7 +403,6 @@ class BoundsMap(Configured):
             self._pieces[stage, most] = pieces_of(self._state.env, bounds, most, has_attached)
         return self._pieces[stage, most]
 
-    @as_configured
     def guard(self, key: Tensor | Operation | Stage) -> tuple[Cond, ...]:
         """The guards of the body of a stage."""
         return self.nest(key).guards
@@ -468,7 +491,6 @@ class BoundsMap(Configured):
         return attached
 
     @cached_property
-    @as_configured
     def outside(self) -> tuple[Outside, ...]:
         """The accesses that may leave their tensor for some sizes or data, computed on first use.
 
@@ -477,14 +499,12 @@ class BoundsMap(Configured):
         return () if vars(self).get("has_outside") is False else tuple(find_outside(self._state))
 
     @cached_property
-    @as_configured
     def has_outside(self) -> bool:
         """Whether `outside` has an element; the first one found is enough."""
         return bool(self.outside) if "outside" in vars(self) else next(find_outside(self._state), None) is not None
 
     # -- why ----------------------------------------------------------------------------------------------------
 
-    @as_configured
     def explain(self, tensor: Tensor) -> str:
         """An explanation: consumers, footprints, attach point, storage, lost precision."""
         now = self.schedule.current(tensor)

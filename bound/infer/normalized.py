@@ -21,7 +21,6 @@ from typing import Any, Final
 from bound.errors import InputError, ScheduleError
 from bound.infer.accesses import TensorAccess
 from bound.itervar import IterVar
-from bound.operation import ComputeOp, Operation
 from bound.replay.legality import ScheduleSnapshot
 from bound.replay.loops import ExtendedLoops, Leaf, SharedLoop, SharedNest
 from bound.replay.transform_replay import BROADCAST
@@ -29,10 +28,10 @@ from bound.schedule import AttachType, Fuse, IterVarAttr, IterVarRelation, Rebas
 from bound.schedule.attach import check_attachments
 from bound.schedule.relations import with_ancestors, with_descendants
 from bound.schedule.schedule import inject_inline, legalize_invalid_attach, rebase_non_zero_min_loop
-from bound.tensor import Tensor
+from bound.tensor import ComputeOp, Operation, Tensor
 from bound.tir.walk import variables
 from intset.context import Context
-from intset.expr import Cond, Expr, Range, Var, arguments, as_expr, const, dag, shown
+from intset.expr import Expr, Range, Var, arguments, as_expr, const, dag, shown
 from intset.expr.definedness import without_sizes
 from intset.expr.evaluate import evaluate
 from intset.expr.node import as_int
@@ -190,13 +189,10 @@ def _runner(schedule: Schedule, loops: SharedNest, node: SharedLoop) -> Stage:
 
 def _is_around(loops: SharedNest, op: Operation, node: SharedLoop) -> bool:
     """Whether a loop is around a stage: the stage runs it, or shares an inner loop."""
-    home = loops.home[op]
-    return (home is not None and node in home.path()) or _runs(loops, op, node)
-
-
-def _runs(loops: SharedNest, op: Operation, node: SharedLoop) -> bool:
-    """Whether a stage runs a loop as a leaf: not with a single broadcast element."""
-    leaf = node.leaf_of(op)
+    home, leaf = loops.home[op], node.leaf_of(op)
+    if home is not None and node in home.path():
+        return True
+    # a single broadcast element is no loop
     return leaf is not None and (loops.kind(leaf) != BROADCAST or loops.owner(node) == leaf)
 
 
@@ -259,17 +255,15 @@ def _join_attrs(
     schedule: Schedule, leaves: Mapping[Operation, tuple[IterVar, ...]], node: SharedLoop, loop: IterVar
 ) -> None:
     """Merge the annotations of all stages for a shared loop."""
-    said = [schedule[op].iter_var_attrs.get(leaves[op][position]) for op, position in node.leaves]
-    kinds = [attr.iter_type for attr in said if attr is not None and attr.iter_type is not None]
-    threads = [attr.bind_thread for attr in said if attr is not None and attr.bind_thread is not None]
-    pragmas = tuple(dict.fromkeys(pragma for attr in said if attr is not None for pragma in attr.pragmas))
-    if not kinds and not threads and not pragmas:
+    said = [schedule[op].iter_var_attrs.get(leaves[op][position], IterVarAttr()) for op, position in node.leaves]
+    kind = next((attr.iter_type for attr in said if attr.iter_type is not None), None)
+    thread = next((attr.bind_thread for attr in said if attr.bind_thread is not None), None)
+    pragmas = tuple(dict.fromkeys(pragma for attr in said for pragma in attr.pragmas))
+    if kind is None and thread is None and not pragmas:
         return
-    kind, thread = next(iter(kinds), None), next(iter(threads), None)
     for op, _ in node.leaves:
         attrs = schedule[op].iter_var_attrs
-        own = attrs.get(loop, IterVarAttr())
-        attrs[loop] = replace(own, iter_type=kind, bind_thread=thread, pragmas=pragmas)
+        attrs[loop] = replace(attrs.get(loop, IterVarAttr()), iter_type=kind, bind_thread=thread, pragmas=pragmas)
 
 
 class ScheduleSizes:
@@ -339,15 +333,11 @@ class ScheduleSizes:
 
     def access(self, access: TensorAccess) -> TensorAccess:
         """The access at the fixed sizes, with bounds of its data-dependent indices as conditions."""
-        conditions: tuple[Cond, ...] = (*access.conditions, *access.inside())
-        if not self.fixed:
-            return access if conditions == access.conditions else replace(access, conditions=conditions)
-        return TensorAccess(
-            access.tensor,
-            tuple(dag.substitute(e, self.fixed) for e in access.indices),
-            tuple(dag.substitute(cond, self.fixed) for cond in conditions),
-            tuple((var, self.range(r)) for var, r in access.extra),
-            access.before,
+        return replace(
+            access,
+            indices=tuple(dag.substitute(e, self.fixed) for e in access.indices),
+            conditions=tuple(dag.substitute(cond, self.fixed) for cond in (*access.conditions, *access.inside())),
+            extra=tuple((var, self.range(r)) for var, r in access.extra),
         )
 
     def relations(self, stage: Stage) -> tuple[IterVarRelation, ...]:
@@ -360,29 +350,23 @@ class ScheduleSizes:
         ------
         ScheduleError: a shifting tile would count elements of a reduction twice.
         """
-        relations = stage.relations
-        if not any(isinstance(r, Split) for r in relations):
-            return tuple(relations)
-        return tuple(self._relation(stage, r) for r in relations)
+        return tuple(self._split(stage, r) if isinstance(r, Split) else r for r in stage.relations)
 
-    def _relation(self, stage: Stage, relation: IterVarRelation) -> IterVarRelation:
-        if not isinstance(relation, Split):
-            return relation
-        tail = relation.tail
+    def _split(self, stage: Stage, split: Split) -> Split:
+        tail = split.tail
         reduces = isinstance(stage.op, ComputeOp) and stage.op.reduction is not None
-        if relation.parent.is_reduce and tail is Tail.SHIFT_INWARDS:
+        if split.parent.is_reduce and tail is Tail.SHIFT_INWARDS:
             raise ScheduleError(
-                f"stage {stage.name}: the split of {relation.parent.name} cannot shift its last tile inwards, "
+                f"stage {stage.name}: the split of {split.parent.name} cannot shift its last tile inwards, "
                 "a reduction would count elements twice"
             )
         if tail is Tail.SHIFT_INWARDS and reduces:
-            _refuse_repeated(stage, relation)
-        if tail is Tail.ROUND_UP and (relation.parent.is_reduce or reduces or _is_of_fused(stage, relation)):
+            _refuse_repeated(stage, split)
+        if tail is Tail.ROUND_UP and (split.parent.is_reduce or reduces or _is_of_fused(stage, split)):
             tail = Tail.GUARD
-        factor = None if relation.factor is None else self._tile(stage, relation, relation.factor)
-        nparts = None if relation.nparts is None else self._tile(stage, relation, relation.nparts)
-        same = tail is relation.tail and factor is relation.factor and nparts is relation.nparts
-        return relation if same else replace(relation, tail=tail, factor=factor, nparts=nparts)
+        factor = None if split.factor is None else self._tile(stage, split, split.factor)
+        nparts = None if split.nparts is None else self._tile(stage, split, split.nparts)
+        return replace(split, tail=tail, factor=factor, nparts=nparts)
 
     def _tile(self, stage: Stage, split: Split, size: Expr) -> Expr:
         """The size of a split at the fixed sizes.
@@ -428,15 +412,11 @@ def _variables(schedule: Schedule) -> Iterable[Var]:
     """The variables of formulas and relations, without loop axes."""
     used: dict[Var, None] = {}
     for stage in schedule.stages:
-        if isinstance(stage.op, ComputeOp):
-            used.update(dict.fromkeys(variables(*stage.op.body)))
-        for relation in stage.relations:
-            if isinstance(relation, Split):
-                sizes = [e for e in (relation.factor, relation.nparts) if e is not None]
-                used.update(dict.fromkeys(dag.free_vars(*sizes)))
-        for iv in stage.op.root_iter_vars:
-            if iv.dom is not None:
-                used.update(dict.fromkeys(iv.dom.free_vars()))
+        body = stage.op.body if isinstance(stage.op, ComputeOp) else ()
+        splits = [r for r in stage.relations if isinstance(r, Split)]
+        sizes = [e for r in splits for e in (r.factor, r.nparts) if e is not None]
+        domains = [iv.dom for iv in stage.op.root_iter_vars if iv.dom is not None]
+        used |= dict.fromkeys((*variables(*body), *dag.free_vars(*sizes), *(v for r in domains for v in r.free_vars())))
     return [v for v in used if not isinstance(v, IterVar)]
 
 

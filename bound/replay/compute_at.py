@@ -7,7 +7,7 @@ other tensor is reached over the path that preserves the most root axes of the s
 
 Example: `T1` is read by the reductions `T2` and `T3` over its second axis, both are read by `T4`. Propagating position
 1 of `T4` gives every other tensor position 1: its first loop is the one of `T4`. `settle` then lowers positions until
-the nest is legal (`legality`), and records a `Reason` for each tensor it lowered.
+the nest is legal (`loops`), and records a `Reason` for each tensor it lowered.
 
 Example: `compute_at(s, P, C, 1)` replays the first loop of `C` on `P` and on every tensor between the two (replayPasC,
 replayCasP), then sets their compute-at positions, so that all run in that loop. A call in mode "standard" that cannot
@@ -30,7 +30,6 @@ from typing import Any, Final
 
 from bound.errors import InputError, ScheduleError
 from bound.itervar import IterType, IterVar
-from bound.operation import ComputeOp, Operation, PlaceholderOp, redirected
 from bound.replay import loops
 from bound.replay.legality import ScheduleSnapshot, is_inlined
 from bound.replay.loops import Conflict, Leaf, Reason, Repair, ReplayError, SharedNest
@@ -51,8 +50,8 @@ from bound.replay.transform_replay import (
 )
 from bound.schedule import Schedule, Stage
 from bound.schedule.relations import with_ancestors
-from bound.schedule.rewrites import insert_after, redirect
-from bound.tensor import Tensor
+from bound.schedule.rewrites import insert_stage, redirect
+from bound.tensor import ComputeOp, Operation, PlaceholderOp, Tensor, redirected
 from bound.tir import walk
 from bound.tir.reduce import Reduction
 from bound.tir.value import REDUCE, Value, make
@@ -770,10 +769,11 @@ def recompute(schedule: Schedule, producer: Tensor, consumer: Tensor) -> dict[Te
         op = stage.op
         assert isinstance(op, ComputeOp)
         copy, axes = _copy(op, clones)
-        stage_of_clone = insert_after(stage, copy)
+        stage_of_clone = insert_stage(stage, copy, is_after=True)
         _give_loops(stage, stage_of_clone, axes)
         clones.update(zip(op.outputs, copy.outputs, strict=True))
-    clone_of = _known_as(schedule, originals, clones)
+    known_as = ((op, stage) for op, stage in schedule.stage_map.items() if stage in originals)  # before rewrites, too
+    clone_of = {t: clones[stage.op.output(t.value_index)] for op, stage in known_as for t in op.outputs}
     own = {schedule[op]: clones for op in chain - cloned | {last.op}}
     redirect(schedule, {}, own)
     # a clone shares what the original shares, with what it reads and with its readers
@@ -786,26 +786,14 @@ def recompute(schedule: Schedule, producer: Tensor, consumer: Tensor) -> dict[Te
     return clone_of
 
 
-def _known_as(schedule: Schedule, originals: Sequence[Stage], clones: Mapping[Tensor, Tensor]) -> dict[Tensor, Tensor]:
-    """Map tensors, and what they were before rewrites, to clones."""
-    before: dict[Stage, list[Tensor]] = {stage: [] for stage in originals}
-    for op, stage in schedule.stage_map.items():
-        if stage in before and op is not stage.op:
-            before[stage] += op.outputs
-    return {
-        t: clones[stage.op.output(t.value_index)] for stage in originals for t in (*before[stage], *stage.op.outputs)
-    }
-
-
 def _check_cloned(schedule: Schedule, stage: Stage) -> None:
     """Raise `ScheduleError` unless a stage can be cloned."""
     if not isinstance(stage.op, ComputeOp):
         raise ScheduleError(f"stage {stage.name}: only an operation made by te.compute can be cloned")
     for other in (*schedule.stages, *schedule.groups):
-        if other.attach_stage is stage:
-            raise ScheduleError(f"stage {stage.name}: {other.name} is computed in its loops, not in those of a clone")
-        if other.store_stage is stage:
-            raise ScheduleError(f"stage {stage.name}: {other.name} is stored in its loops, not in those of a clone")
+        for target, done in ((other.attach_stage, "computed"), (other.store_stage, "stored")):
+            if target is stage:
+                raise ScheduleError(f"stage {stage.name}: {other.name} is {done} in its loops, not in those of a clone")
 
 
 def _copy(op: ComputeOp, clones: Mapping[Tensor, Tensor]) -> tuple[ComputeOp, dict[IterVar, IterVar]]:

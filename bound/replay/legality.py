@@ -9,24 +9,24 @@ The nest exists if
 - extents of a loop are equal for all of its stages, extended stages included (`check_lengths`);
 - iterations of a parallel loop store to different elements (`check_parallel`).
 
+`build_and_check` checks in this order and stops at the first that finds conflicts.
+
 Example of an order conflict (*persistent*, in nvFuser's word): with `m[i] = max_r(x[i, r])` and `y[i, r] = x[i, r] -
 m[i]`, `m` and `y` cannot share the loop `r`, since `m[i]` is complete only behind it.
-
-The checks run in the order above and stop at the first that finds conflicts.
 
 A `ScheduleSnapshot` holds the domains and positions that a replay reads and changes before it writes them back.
 """
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
+from graphlib import CycleError, TopologicalSorter
 from itertools import pairwise, takewhile
 from typing import Final
 
 from bound.itervar import IterType, IterVar
-from bound.operation import ComputeOp, ExternOp, Operation, PlaceholderOp, ScanOp
 from bound.replay.loops import (
     FROZEN,
     KIND,
@@ -42,7 +42,6 @@ from bound.replay.loops import (
 )
 from bound.replay.transform_replay import (
     BROADCAST,
-    REDUCTION,
     AxisMap,
     DependencyGraph,
     Matching,
@@ -51,8 +50,16 @@ from bound.replay.transform_replay import (
     domain,
     matching,
 )
-from bound.schedule import AttachType, IterVarAttr, Schedule, Split, Stage, Tail
-from bound.tensor import Tensor
+from bound.replay.transform_replay import REDUCTION as REDUCTION_AXIS
+from bound.schedule import (
+    AttachType,
+    IterVarAttr,
+    Schedule,
+    Split,
+    Stage,
+    Tail,
+)
+from bound.tensor import ComputeOp, ExternOp, Operation, PlaceholderOp, ScanOp, Tensor
 from intset.expr import dag
 
 _WHOLE: Final = (IterType.VECTORIZED, IterType.TENSORIZED)  # of these nothing can be inside
@@ -108,30 +115,26 @@ def _self_mapped(nest: SharedNest) -> Iterator[Conflict]:
 def _nested(nest: SharedNest) -> Iterator[Conflict]:
     """Set the parent of each loop: the innermost of its outer loops, which must contain all others."""
     outer: dict[SharedLoop, dict[SharedLoop, Leaf]] = {loop: {} for loop in nest.loop_of.values()}
-    inner: dict[SharedLoop, list[SharedLoop]] = {loop: [] for loop in outer}
     for op, chain in nest.chain.items():
         for around, loop in pairwise(chain):
-            if around not in outer[loop]:
-                outer[loop][around] = (op, loop.positions[op])
-                inner[around].append(loop)
-    waiting = {loop: len(around) for loop, around in outer.items()}
-    ready = deque(loop for loop, count in waiting.items() if not count)
-    while ready:
-        loop = ready.popleft()
-        if outer[loop]:
-            loop.parent = max(outer[loop], key=lambda around: around.depth)
-            loop.depth = loop.parent.depth + 1
-            path = set(loop.parent.path())
-            astray = next((around for around in outer[loop] if around not in path), None)
-            if astray is not None:
-                yield Conflict(MISMATCH, (outer[loop][loop.parent], outer[loop][astray]))
-        for inside in inner[loop]:
-            waiting[inside] -= 1
-            if not waiting[inside]:
-                ready.append(inside)
-    stuck = next((loop for loop, count in waiting.items() if count), None)
-    if stuck is not None:
-        yield Conflict(MISMATCH, (stuck.leaves[0], stuck.leaves[-1]))
+            outer[loop].setdefault(around, (op, loop.positions[op]))
+    sorter = TopologicalSorter(outer)
+    with suppress(CycleError):  # some loops are never ready then
+        sorter.prepare()
+    stuck = dict.fromkeys(outer)
+    while sorter.is_active():
+        for loop in sorter.get_ready():
+            sorter.done(loop)
+            del stuck[loop]
+            if outer[loop]:
+                loop.parent = max(outer[loop], key=lambda around: around.depth)
+                loop.depth = loop.parent.depth + 1
+                path = set(loop.parent.path())
+                astray = next((around for around in outer[loop] if around not in path), None)
+                if astray is not None:
+                    yield Conflict(MISMATCH, (outer[loop][loop.parent], outer[loop][astray]))
+    for loop in list(stuck)[:1]:
+        yield Conflict(MISMATCH, (loop.leaves[0], loop.leaves[-1]))
 
 
 def _one_kind(nest: SharedNest) -> Iterator[Conflict]:
@@ -145,7 +148,7 @@ def _one_kind(nest: SharedNest) -> Iterator[Conflict]:
             if attr.iter_type in _WHOLE:
                 yield Conflict(KIND, (leaf, other))
             if attr.iter_type is IterType.PARALLELIZED:
-                reduced = next((x for x in loop.leaves if nest.kind(x) == REDUCTION), None)
+                reduced = next((x for x in loop.leaves if nest.kind(x) == REDUCTION_AXIS), None)
                 if reduced is not None:
                     yield Conflict(KIND, (leaf, reduced))
         for (first, one), (second, two) in pairwise(said):
@@ -181,7 +184,7 @@ def check_order(nest: SharedNest) -> Sequence[Conflict]:
                 after.setdefault(at, {}).setdefault(first, {}).setdefault(second, (op, reader))
     if unfinished:
         return unfinished
-    circles = [circle for inside in after.values() for circle in _circles(inside)]
+    circles = [circle for inside in after.values() if (circle := _circle(inside))]
     loops = dict.fromkeys(item for circle in circles for item, _ in circle if isinstance(item, SharedLoop))
     apart = _entered_again(nest, loops) if loops else []
     return apart or [_circular(nest, circle) for circle in circles[:1]]
@@ -189,53 +192,29 @@ def check_order(nest: SharedNest) -> Sequence[Conflict]:
 
 def _common(one: SharedLoop | None, other: SharedLoop | None) -> SharedLoop | None:
     """Return the innermost loop that contains both."""
-    while one is not other:
-        assert one is not None or other is not None
-        if other is None or (one is not None and one.depth >= other.depth):
-            assert one is not None
-            one = one.parent
-        else:
-            other = other.parent
-    return one
+    if one is None or other is None:
+        return None
+    around = other.path()
+    return next((loop for loop in one.path() if loop in around), None)
 
 
 def _item(nest: SharedNest, op: Operation, at: SharedLoop | None) -> object:
     """Return the item of the body of loop `at` that contains an operation: a loop directly inside, or the operation."""
     loop = nest.body(op)
-    if loop is at:
+    if loop is None or loop is at:
         return op
-    while loop is not None and loop.parent is not at:
-        loop = loop.parent
-    return loop
+    return next(inner for inner in loop.path() if inner.parent is at)
 
 
-def _circles(
+def _circle(
     after: Mapping[object, Mapping[object, tuple[Operation, Operation]]],
-) -> Iterator[list[tuple[object, tuple[Operation, Operation]]]]:
-    """Yield disjoint cycles of items, each item with the read that orders the next one behind it."""
-    done: set[object] = set()
-    for start in after:
-        if start in done:
-            continue
-        way: list[object] = [start]
-        position = {start: 0}
-        steps = [iter(after[start])]
-        while way:
-            step = next(steps[-1], None)
-            if step is not None and step in position:
-                cycle = way[position[step] :]
-                yield [(item, after[item][nxt]) for item, nxt in zip(cycle, [*cycle[1:], cycle[0]], strict=True)]
-            elif step is not None:
-                if step not in done:
-                    position[step] = len(way)
-                    way.append(step)
-                    steps.append(iter(after.get(step, ())))
-                continue
-            gone = 1 if step is None else len(way) - position[step]
-            for item in way[-gone:]:
-                done.add(item)
-                del position[item]
-            del way[-gone:], steps[-gone:]
+) -> list[tuple[object, tuple[Operation, Operation]]]:
+    """A cycle of items, each item with the read that orders the next one behind it; empty if there is none."""
+    try:
+        TopologicalSorter(after).prepare()
+    except CycleError as error:
+        return [(item, after[item][following]) for following, item in pairwise(error.args[1])][::-1]
+    return []
 
 
 def _entered_again(nest: SharedNest, loops: Collection[SharedLoop]) -> list[Conflict]:
@@ -304,18 +283,16 @@ def _in_one_loop(nest: SharedNest, loop: SharedLoop, *both: Operation) -> list[C
         )
         return [] if its is None else [Conflict(ORDER, ((op, inner.positions[op]), its))]
     own, its = ((op, loop.positions[op]) for op in both)
-    return [Conflict(PERSISTENT if nest.kind(own) == REDUCTION else ORDER, (own, its))]
+    return [Conflict(PERSISTENT if nest.kind(own) == REDUCTION_AXIS else ORDER, (own, its))]
 
 
 def _unfinished(nest: SharedNest, at: SharedLoop | None, op: Operation, reader: Operation) -> Conflict | None:
     """Return a conflict if `reader` is inside a loop that `op` runs but does not share with it."""
-    loop = at
-    while loop is not None:
+    for loop in () if at is None else at.path():
         own = loop.leaf_of(op)
         if own is not None and nest.owns(own) and nest.kind(own) != BROADCAST:
             why = next(iter(_in_one_loop(nest, loop, op, reader)), None)
             return why or Conflict(ORDER, (own, next((leaf for leaf in reversed(loop.leaves) if leaf != own), own)))
-        loop = loop.parent
     return None
 
 
@@ -327,7 +304,7 @@ def _circular(nest: SharedNest, circle: Sequence[tuple[object, tuple[Operation, 
             own = item.leaf_of(leaves)
             its = item.leaf_of(enters)
             if own is not None and its is not None:
-                rule = PERSISTENT if nest.kind(own) == REDUCTION else ORDER
+                rule = PERSISTENT if nest.kind(own) == REDUCTION_AXIS else ORDER
                 return Conflict(rule, (own, its))
     item = next(item for item, _ in circle if isinstance(item, SharedLoop))
     return Conflict(ORDER, (item.leaves[0], item.leaves[-1]))
@@ -336,7 +313,7 @@ def _circular(nest: SharedNest, circle: Sequence[tuple[object, tuple[Operation, 
 def check_once(nest: SharedNest) -> Iterator[Conflict]:
     """Check that reductions count each element once: no loop inside of a reduction repeats iterations."""
     for op, chain in nest.chain.items():
-        begin = next((loop for loop in chain if nest.kind((op, loop.positions[op])) == REDUCTION), None)
+        begin = next((loop for loop in chain if nest.kind((op, loop.positions[op])) == REDUCTION_AXIS), None)
         if begin is None:
             continue
         for loop in reversed(chain[-1].path()):
@@ -380,12 +357,9 @@ class ScheduleSnapshot:
         self.readers: dict[Operation, tuple[Operation, ...]] = {op: self._readers(op) for op in self.rank}
         self.before = {op: schedule[op].compute_at_position for op in self.ops}
         self.position = dict(self.before)
-        self._targets: dict[Stage, set[object]] = {}
-        for placed in (*schedule.stages, *schedule.groups):
-            if placed.attach_stage is not None:
-                self._targets.setdefault(placed.attach_stage, set()).add(placed.attach_ivar)
-            if placed.store_stage is not None:
-                self._targets.setdefault(placed.store_stage, set()).add(placed.store_ivar)
+        placed = (*schedule.stages, *schedule.groups)
+        self._targets: set[tuple[Stage | None, IterVar | None]] = {(s.attach_stage, s.attach_ivar) for s in placed}
+        self._targets |= {(s.store_stage, s.store_ivar) for s in placed}
         self.slid: set[IterVar] = {iv for stage in schedule.stages for iv in stage.kept_over()}
         self._matches: dict[tuple[Operation, Operation], tuple[TensorDomain, TensorDomain, Matching]] = {}
 
@@ -460,7 +434,7 @@ class ScheduleSnapshot:
             return MISMATCH
         gone = set(old.loop) - set(new.loop)
         stage = self.stage(op)
-        if any(iv in self._targets.get(stage, ()) for iv in gone):
+        if any((stage, iv) in self._targets for iv in gone):
             return FROZEN
         return KIND if any(iv in stage.iter_var_attrs for iv in gone) else None
 

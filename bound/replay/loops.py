@@ -1,4 +1,4 @@
-"""The nest that stages form when they share leading loops, as a value; its extents; why loops cannot be shared.
+"""The nest that stages form when they share leading loops, as a value, and why loops cannot be shared.
 
 A *leaf* is the k-th loop of an operation, `(op, k)`. A stage with compute-at position p shares its first p loops with
 all of its consumers, loop by loop. Leaves connected by such pairs form one `SharedLoop`. Example: `T1` at position 1
@@ -9,7 +9,7 @@ under its consumers `T2` and `T3`, all over `(i, j)`:
       for j: T2[i, j] = T1[i, j] ..
       for j: T3[i, j] = T1[i, j] ..
 
-`legality` builds and checks the nest. A shared loop runs over the same values for all of its stages.
+A shared loop runs over the same values for all of its stages (`check_lengths`); `legality.py` checks the rest.
 
 *Extension* puts a stage into a loop longer than its own. Example: `T4[i]` and `T7[i, j]` share the loop `i.j.fused` in
 which a common producer is computed. `T7` defines the loop; `T4` gets the added axis `j`, unused by its formula, and
@@ -26,22 +26,31 @@ from typing import Final
 
 from bound.errors import ScheduleError
 from bound.itervar import IterVar
-from bound.operation import ComputeOp, Operation
 from bound.replay.transform_replay import (
     BROADCAST,
     FORMS,
     Matching,
     TensorDomain,
     TransformHistory,
+    apply_relation,
     equal_sizes,
     has_one,
     is_same_transform,
     same_extent,
 )
 from bound.replay.transform_replay import REDUCTION as REDUCTION_AXIS
-from bound.schedule import Fuse, IterVarAttr, IterVarRelation, Rebase, Schedule, Singleton, Split, Tail
+from bound.schedule import (
+    Fuse,
+    IterVarAttr,
+    IterVarRelation,
+    Rebase,
+    Schedule,
+    Singleton,
+    Split,
+    Tail,
+)
 from bound.schedule.relations import pass_down_domain, with_ancestors
-from bound.tensor import Tensor
+from bound.tensor import ComputeOp, Operation, Tensor
 from intset.expr import Expr, Range
 
 REDUCTION: Final = "reduction"
@@ -177,12 +186,7 @@ class SharedLoop:
 
     def path(self) -> tuple[SharedLoop, ...]:
         """Return this loop and its ancestors, innermost first."""
-        loops: list[SharedLoop] = []
-        at: SharedLoop | None = self
-        while at is not None:
-            loops.append(at)
-            at = at.parent
-        return tuple(loops)
+        return (self,) if self.parent is None else (self, *self.parent.path())
 
 
 @dataclass(frozen=True, eq=False)
@@ -321,11 +325,9 @@ class SharedNest:
                 if leaf not in before:
                     before[leaf] = at
                     waiting.append(leaf)
-        way: list[Leaf] = []
-        step: Leaf | None = other if other in before else None
-        while step is not None:
+        way = [other] if other in before else []
+        while way and (step := before[way[-1]]) is not None:
             way.append(step)
-            step = before.get(step)
         return way[::-1]
 
 
@@ -470,13 +472,9 @@ def extend_loops(nest: SharedNest, op: Operation, other: Operation) -> ExtendedL
 
 def _accumulates(nest: SharedNest, op: ComputeOp) -> bool:
     """Return whether recomputing an element would add to it twice: a data loop stands inside of a reduction."""
-    kinds = nest.domains[op].kinds
-    seen = False
-    for iv in nest.domains[op].loop:
-        if seen and kinds[iv] != REDUCTION_AXIS:
-            return True
-        seen = seen or kinds[iv] == REDUCTION_AXIS
-    return any(nest.kind((op, loop.positions[op])) == REDUCTION_AXIS for loop in nest.chain[op])
+    domain = nest.domains[op]
+    reduces = [domain.kinds[iv] == REDUCTION_AXIS for iv in domain.loop]
+    return reduces != sorted(reduces) or any(reduces[loop.positions[op]] for loop in nest.chain[op])
 
 
 def _roots(nest: SharedNest, start: Leaf, end: Leaf) -> dict[IterVar, IterVar]:
@@ -567,9 +565,7 @@ class _LoopExtension:
         for relation in relations:
             if any(iv not in alive for iv in relation.parents):
                 return None
-            for iv in relation.parents:
-                del alive[iv]
-            alive.update(dict.fromkeys(relation.children))
+            apply_relation(relation, alive)
         loop = [instead.get(iv, iv) for iv in self.own.loop]
         left = [iv for iv in alive if iv not in set(loop)]
         if any(iv not in alive for iv in loop) or any(iv not in steps.alone or iv not in self.own.root for iv in left):

@@ -37,10 +37,10 @@ from typing import Final
 
 from bound.errors import InputError, ScheduleError
 from bound.itervar import IterVar
-from bound.operation import ComputeOp, Operation, PlaceholderOp, extent_of
 from bound.schedule import Fuse, IterVarRelation, Rebase, Schedule, Singleton, Split
 from bound.schedule.relations import with_ancestors, with_descendants
-from bound.tensor import Tensor
+from bound.schedule.simple import extent, low, number
+from bound.tensor import ComputeOp, Operation, PlaceholderOp, Tensor, extent_of
 from bound.tir import walk
 from intset.context import Context
 from intset.errors import BudgetError
@@ -112,8 +112,7 @@ def _root_kind(iv: IterVar) -> str:
 
 def has_one(iv: IterVar) -> bool:
     """Return whether the extent of a root axis is the constant 1."""
-    extent = None if iv.dom is None else iv.dom.extent
-    return isinstance(extent, Expr) and extent.is_const and bool(extent.data == 1)
+    return iv.dom is not None and number(extent(iv.dom)) == 1
 
 
 def fused_kind(kinds: Iterable[str]) -> str:
@@ -245,7 +244,7 @@ def _one_read(axes: tuple[IterVar, ...], reader: ComputeOp, indices: tuple[Expr,
         if isinstance(index, IterVar) and index in own:
             if starts_at_0(index) and same_extent(iv, index):
                 mapping[iv] = index
-        elif index.is_const and index.data == 0 and extent_of(iv).is_const and extent_of(iv).data == 1:
+        elif number(index) == 0 and has_one(iv):
             zeros.append(iv)
     used = {v for index in indices for v in index.free_vars()}
     free = [iv for iv in reader.axis if iv not in used]
@@ -256,8 +255,7 @@ def _one_read(axes: tuple[IterVar, ...], reader: ComputeOp, indices: tuple[Expr,
 
 def starts_at_0(iv: IterVar) -> bool:
     """Return whether the range of an axis starts at 0."""
-    low = None if iv.dom is None else iv.dom.min
-    return isinstance(low, Expr) and low.is_const and low.data == 0
+    return iv.dom is not None and number(low(iv.dom)) == 0
 
 
 def same_extent(a: IterVar, b: IterVar) -> bool:
@@ -471,21 +469,13 @@ class TransformHistory:
 
     def forwarded(self, iv: IterVar) -> tuple[IterVar, list[IterVarRelation]]:
         """Forward `iv` through fusions with axes in `alone`: the final axis and the relations passed."""
-        fusions: list[IterVarRelation] = []
+        passed: list[IterVarRelation] = []
         relation = self.step(iv)
-        while isinstance(relation, (Fuse, Rebase)):
-            if isinstance(relation, Rebase):
-                fusions.append(relation)
-                iv = relation.rebased
-                relation = self.step(iv)
-                continue
-            other = relation.inner if relation.outer is iv else relation.outer
-            if other not in self.alone:
-                break
-            fusions.append(relation)
-            iv = relation.fused
+        while isinstance(relation, (Fuse, Rebase)) and all(p is iv or p in self.alone for p in relation.parents):
+            passed.append(relation)
+            (iv,) = relation.children
             relation = self.step(iv)
-        return iv, fusions
+        return iv, passed
 
 
 def detect(model: TransformHistory, own: TransformHistory, start: Mapping[IterVar, IterVar]) -> ReplayMatch:
@@ -500,18 +490,10 @@ def detect(model: TransformHistory, own: TransformHistory, start: Mapping[IterVa
     image = dict(start)
     used: dict[IterVarRelation, None] = {}
     for relation in model.relations:
-        if isinstance(relation, Rebase):
-            if relation.parent in image:
-                image[relation.rebased] = image[relation.parent]
+        starts = [iv for iv in relation.parents if iv not in model.alone]
+        if isinstance(relation, Rebase) or (isinstance(relation, Fuse) and len(starts) < 2):  # the same axis
+            image.update((relation.children[0], image[iv]) for iv in starts if iv in image)
             continue
-        if isinstance(relation, Fuse):
-            alone = [iv in model.alone for iv in (relation.outer, relation.inner)]
-            if alone != [False, False]:
-                kept = relation.inner if alone[0] else relation.outer
-                if not all(alone) and kept in image:
-                    image[relation.fused] = image[kept]
-                continue
-        starts = relation.parents
         if not starts or any(iv not in image for iv in starts):
             continue
         ends = [own.forwarded(image[iv]) for iv in starts]
@@ -637,14 +619,14 @@ def _replay(
     before = with_ancestors(own.relations, [iv for r in match.used for iv in r.parents])
     applied = [r for r in own.relations if r in match.used or any(iv in before for iv in r.children)]
     for relation in applied:
-        _apply(relation, alive)
+        apply_relation(relation, alive)
     image, created = create(shown, {iv: to for iv, to in match.image.items() if to in alive})
     for relation in created:
-        _apply(relation, alive)
+        apply_relation(relation, alive)
     head = list(dict.fromkeys(image[iv] for iv in target if iv in image))
     for relation in own.relations:  # keep other transforms whose axes still exist
         if relation not in applied and all(iv in alive and iv not in head for iv in relation.parents):
-            _apply(relation, alive)
+            apply_relation(relation, alive)
             applied.append(relation)
     order = [*head, *(image[iv] for iv in model.loop if iv in image), *own.loop, *alive]
     kept = [r for r in own.relations if r in applied]
@@ -652,7 +634,8 @@ def _replay(
     return Replayed(TensorDomain(own.op, own.root, loop, (*kept, *created)), len(head))
 
 
-def _apply(relation: IterVarRelation, alive: dict[IterVar, None]) -> None:
+def apply_relation(relation: IterVarRelation, alive: dict[IterVar, None]) -> None:
+    """Replace the parents of a relation by its children among the axes that no relation has consumed yet."""
     for iv in relation.parents:
         del alive[iv]
     alive.update(dict.fromkeys(relation.children))

@@ -42,10 +42,7 @@ class AttachType(IntEnum):
 
 def is_inside(stage: Stage | None, group: Stage) -> bool:
     """Return whether a stage belongs to a group, directly or through nested groups."""
-    outer = stage
-    while outer is not None and outer is not group:
-        outer = outer.group
-    return outer is group
+    return stage is not None and group in (stage, *stage.groups)
 
 
 def slid_loops(stage: Stage, around: AttachPath, is_all: bool = True) -> AttachPath:

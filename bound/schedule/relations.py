@@ -13,7 +13,8 @@ from abc import abstractmethod
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from enum import StrEnum
-from typing import Any, Self, TypeAlias
+from functools import cached_property
+from typing import Any, ClassVar, Self, TypeAlias
 
 from bound.itervar import IterVar
 from bound.schedule import simple
@@ -47,15 +48,18 @@ class IterVarRelation:
     Relations are compared by identity.
     """
 
-    @property
-    @abstractmethod
+    _consumed: ClassVar[tuple[str, ...]]  # the fields of the parents
+    _created: ClassVar[tuple[str, ...]]
+
+    @cached_property
     def parents(self) -> tuple[IterVar, ...]:
         """The axes that the relation consumes."""
+        return tuple(getattr(self, name) for name in self._consumed)
 
-    @property
-    @abstractmethod
+    @cached_property
     def children(self) -> tuple[IterVar, ...]:
         """The axes that the relation creates."""
+        return tuple(getattr(self, name) for name in self._created)
 
     @abstractmethod
     def child_ranges(self, ranges: Ranges, kept: Collection[IterVar]) -> tuple[Range, ...]:
@@ -93,13 +97,7 @@ class Split(IterVarRelation):
     nparts: Expr | None
     tail: Tail = Tail.GUARD
 
-    @property
-    def parents(self) -> tuple[IterVar, ...]:
-        return (self.parent,)
-
-    @property
-    def children(self) -> tuple[IterVar, ...]:
-        return (self.outer, self.inner)
+    _consumed, _created = ("parent",), ("outer", "inner")
 
     def child_ranges(self, ranges: Ranges, kept: Collection[IterVar]) -> tuple[Range, ...]:
         total = extent(ranges[self.parent])
@@ -180,13 +178,7 @@ class Fuse(IterVarRelation):
     inner: IterVar
     fused: IterVar
 
-    @property
-    def parents(self) -> tuple[IterVar, ...]:
-        return (self.outer, self.inner)
-
-    @property
-    def children(self) -> tuple[IterVar, ...]:
-        return (self.fused,)
+    _consumed, _created = ("outer", "inner"), ("fused",)
 
     def child_ranges(self, ranges: Ranges, kept: Collection[IterVar]) -> tuple[Range, ...]:
         return (Range(0, simple.mul(extent(ranges[self.outer]), extent(ranges[self.inner]))),)
@@ -216,13 +208,7 @@ class Rebase(IterVarRelation):
     parent: IterVar
     rebased: IterVar
 
-    @property
-    def parents(self) -> tuple[IterVar, ...]:
-        return (self.parent,)
-
-    @property
-    def children(self) -> tuple[IterVar, ...]:
-        return (self.rebased,)
+    _consumed, _created = ("parent",), ("rebased",)
 
     def child_ranges(self, ranges: Ranges, kept: Collection[IterVar]) -> tuple[Range, ...]:
         return (Range(0, extent(ranges[self.parent])),)
@@ -243,13 +229,7 @@ class Singleton(IterVarRelation):
 
     iter: IterVar
 
-    @property
-    def parents(self) -> tuple[IterVar, ...]:
-        return ()
-
-    @property
-    def children(self) -> tuple[IterVar, ...]:
-        return (self.iter,)
+    _consumed, _created = (), ("iter",)
 
     def child_ranges(self, ranges: Ranges, kept: Collection[IterVar]) -> tuple[Range, ...]:
         return (Range(0, 1),)

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from bound.errors import InputError, ScheduleError
 from bound.itervar import IterType, IterVar
-from bound.operation import ComputeOp, Operation, PlaceholderOp, TensorComputeOp
 from bound.schedule.attach import AttachType, check_scope, is_inside
 from bound.schedule.relations import (
     IterVarRelation,
@@ -30,7 +29,7 @@ from bound.schedule.relations import (
 )
 from bound.schedule.simple import add, extent, low, number
 from bound.schedule.stage import Stage
-from bound.tensor import Tensor, element
+from bound.tensor import ComputeOp, Operation, PlaceholderOp, Tensor, TensorComputeOp, element, extent_of
 from bound.tir import build, walk
 from bound.tir.reduce import CommReducer, Reduction, condition, sources, with_condition
 from bound.tir.value import REDUCE, Operand, Value, make
@@ -143,21 +142,12 @@ def _broadcast_index(extent: Expr, index: Expr) -> Expr:
     return select(extent.eq(1), 0, index)
 
 
-def insert_before(stage: Stage, op: Operation) -> Stage:
-    """Insert a stage directly before `stage`, in the same group."""
-    return _insert(stage, 0, op)
-
-
-def insert_after(stage: Stage, op: Operation) -> Stage:
-    """Insert a stage directly after `stage`, in the same group."""
-    return _insert(stage, 1, op)
-
-
-def _insert(stage: Stage, offset: int, op: Operation) -> Stage:
+def insert_stage(stage: Stage, op: Operation, is_after: bool) -> Stage:
+    """Insert a stage directly before or after `stage`, in the same group."""
     schedule = stage.schedule
     new = Stage(schedule, op)
     new.group = stage.group
-    schedule.stages.insert(schedule.stages.index(stage) + offset, new)
+    schedule.stages.insert(schedule.stages.index(stage) + is_after, new)
     schedule.stage_map[op] = new
     schedule.dataflow_changed()
     return new
@@ -181,11 +171,9 @@ def group_of(schedule: Schedule, outputs: Sequence[Tensor], inputs: Sequence[Ten
         stage.whole_own("create_group")
     inside = set(members)
     for child in children:
-        if not child.is_group:
-            continue
-        stranger = next((s for s in schedule.stages if is_inside(s, child) and s not in inside), None)
-        if stranger is not None:
-            raise ScheduleError(f"create_group: an earlier group also holds {stranger.name}, the new one does not")
+        for stage in schedule.stages if child.is_group else ():
+            if is_inside(stage, child) and stage not in inside:
+                raise ScheduleError(f"create_group: an earlier group also holds {stage.name}, the new one does not")
     group = Stage(schedule, None)
     group.group = parent
     for child in children:
@@ -199,31 +187,13 @@ def group_of(schedule: Schedule, outputs: Sequence[Tensor], inputs: Sequence[Ten
     return group
 
 
-def _ancestors(stage: Stage) -> list[Stage]:
-    """List the groups around a stage, innermost first."""
-    groups = []
-    outer = stage.group
-    while outer is not None:
-        groups.append(outer)
-        outer = outer.group
-    return groups
-
-
 def _common_group(stages: Sequence[Stage]) -> Stage | None:
-    common = _ancestors(stages[0])
-    for stage in stages[1:]:
-        around = set(_ancestors(stage))
-        common = [group for group in common if group in around]
-    return common[0] if common else None
+    return next((group for group in stages[0].groups if all(group in stage.groups for stage in stages)), None)
 
 
 def _child_of(stage: Stage, parent: Stage | None) -> Stage:
     """Return the stage, or the group around it, directly inside `parent`."""
-    child = stage
-    while child.group is not parent:
-        assert child.group is not None
-        child = child.group
-    return child
+    return next(child for child in (stage, *stage.groups) if child.group is parent)
 
 
 def cache_read(schedule: Schedule, tensor: Tensor, scope: str, readers: tuple[Operation, ...]) -> Tensor:
@@ -242,7 +212,7 @@ def cache_read(schedule: Schedule, tensor: Tensor, scope: str, readers: tuple[Op
     copy = ComputeOp(f"{source.name}.{scope}", axis, (element(source, axis),))
     cached = copy.output(0)
     cached.value_range = source.value_range
-    new = insert_after(stage, copy)
+    new = insert_stage(stage, copy, is_after=True)
     if any(source in getattr(other.op, "state_placeholder", ()) for other in schedule.stages):
         new.group = _common_group(reading)  # a state is copied row by row, within its scan
     new.set_scope(scope)
@@ -297,11 +267,9 @@ def cache_write(schedule: Schedule, tensors: tuple[Tensor, ...], scope: str) -> 
         copy = ComputeOp(op.name, (*roots, *inner), body, op.tag, op.attrs)
     for old, cached, written in zip(op.outputs, cached_op.outputs, copy.outputs, strict=True):
         cached.value_range = written.value_range = old.value_range
-    new_stage = insert_before(stage, cached_op)
+    new_stage = insert_stage(stage, cached_op, is_after=False)
     new_stage.set_scope(scope)
-    new = replace_op(stage, copy)
-    restart(stage)
-    redirect(schedule, new)
+    redirect(schedule, restart(stage, copy))
     return cached_op.outputs
 
 
@@ -334,14 +302,7 @@ def _computing_tiles(
         )
     mapping = {iv: values[iv] for iv in op.axis[: op.schedulable]}
     inner = tuple(IterVar(iv.dom, iv.name, iv.iter_type) for iv in op.axis[op.schedulable :])
-    regions = tuple(
-        tuple(
-            Range(walk.substitute(as_expr(r.min), mapping), walk.substitute(as_expr(r.extent), mapping)) for r in region
-        )
-        for region in op.call.regions
-    )
-    scalars = tuple(walk.substitute(scalar, mapping) for scalar in op.call.scalars)
-    call = replace(op.call, regions=regions, scalars=scalars)
+    call = op.call.rewritten(lambda value: walk.substitute(value, mapping))
     return TensorComputeOp(name, (*axis, *inner), len(axis), call, op.tag, op.attrs)
 
 
@@ -354,12 +315,11 @@ def guarded(value: Operand, guards: list[Cond]) -> Operand:
     return build.select(build.all_of(*guards), value, build.plain_constant(build.cast(build.dtype_of(value), 0)))
 
 
-def restart(stage: Stage) -> None:
-    """Reset the loops of a stage to the root axes of its new operation."""
-    stage.all_iter_vars = list(stage.op.root_iter_vars)
-    stage.leaf_iter_vars = list(stage.op.root_iter_vars)
-    stage.relations = []
-    stage.iter_var_attrs = {}
+def restart(stage: Stage, op: Operation) -> dict[Tensor, Tensor]:
+    """Replace the operation of a stage, with its root axes as loops; returns the map from old to new tensors."""
+    stage.all_iter_vars, stage.leaf_iter_vars = list(op.root_iter_vars), list(op.root_iter_vars)
+    stage.relations, stage.iter_var_attrs = [], {}
+    return replace_op(stage, op)
 
 
 def refuse_attached(stage: Stage, call: str) -> None:
@@ -405,21 +365,16 @@ def rfactor(schedule: Schedule, tensor: Tensor, axis: IterVar, factor_axis: int 
         raise ScheduleError(f"stage {op.name}: rfactor by {axis.name}, which was fused with the data axis {mixed.name}")
     partial, axes = _partial(op, stage, axis, dimension, touched)
     final = _final(op, partial, axes[axis], dimension)
-    new_stage = insert_before(stage, partial)
+    new_stage = insert_stage(stage, partial, is_after=False)
     _keep_untouched(stage, new_stage, touched, axes)
-    new = replace_op(stage, final)
-    restart(stage)
-    redirect(schedule, new)
+    redirect(schedule, restart(stage, final))
     return partial.outputs
 
 
 def _family(relations: list[IterVarRelation], axis: IterVar) -> set[IterVar]:
     """Return the axes connected with `axis` by relations."""
-    touched = {axis}
-    groups = [{*relation.parents, *relation.children} for relation in relations]
-    while any(touched & group and not group <= touched for group in groups):
-        touched = touched.union(*(group for group in groups if touched & group))
-    return touched
+    groups = [(*relation.parents, *relation.children) for relation in relations]
+    return set(dag.reachable([axis], lambda iv: [other for group in groups if iv in group for other in group]))
 
 
 def _partial(
@@ -526,7 +481,11 @@ def transform_layout(stage: Stage, fn: Callable[..., Any], pad_value: object = N
         IterVar(Range(0, r.extent), e.name if isinstance(e, Var) else f"axis{k}")
         for k, (e, r) in enumerate(zip(exprs, moved.ranges, strict=True))
     )
-    new = _placeholder(op, axes) if isinstance(op, PlaceholderOp) else _computed(op, axes, moved, lows, pad_value)
+    new: Operation
+    if isinstance(op, PlaceholderOp):
+        new = PlaceholderOp(op.name, tuple(map(extent_of, axes)), op.output(0).dtype, None, op.tag)
+    else:
+        new = _computed(op, axes, moved, lows, pad_value)
     for before, after in zip(op.outputs, new.outputs, strict=True):
         after.value_range = before.value_range
     _read_anew(stage, op, new, old, places)
@@ -546,11 +505,6 @@ def _called(op: Operation, fn: Callable[..., Any], old: Sequence[IterVar]) -> tu
     if not found:
         raise InputError(f"the layout of {op.name} gives no index")
     return found
-
-
-def _placeholder(op: PlaceholderOp, axes: Sequence[IterVar]) -> PlaceholderOp:
-    shape = tuple(as_expr(iv.dom.extent) for iv in axes if iv.dom is not None)
-    return PlaceholderOp(op.name, shape, op.output(0).dtype, None, op.tag)
 
 
 def _computed(
@@ -581,8 +535,7 @@ def _padded(
 def _read_anew(stage: Stage, op: Operation, new: Operation, old: Sequence[IterVar], places: Sequence[Expr]) -> None:
     """Replace the operation of a stage, and the indices wherever its tensors are read."""
     schedule = stage.schedule
-    after = dict(zip(op.outputs, new.outputs, strict=True))
-    readers = [s for s in schedule.stages if any(t in after for t in s.op.input_tensors)]
+    readers = [s for s in schedule.stages if any(t.op is op for t in s.op.input_tensors)]
     for reader in readers:
         if not isinstance(reader.op, ComputeOp):
             raise ScheduleError(f"stage {op.name}: transform_layout of a tensor that {reader.name} reads as a whole")
@@ -593,8 +546,7 @@ def _read_anew(stage: Stage, op: Operation, new: Operation, old: Sequence[IterVa
         values = dict(zip(old, indices, strict=True))
         return element(after[tensor], tuple(walk.substitute(e, values) for e in places))
 
-    replace_op(stage, new)
-    restart(stage)
+    after = restart(stage, new)
     replaced: dict[Tensor, Tensor] = {}
     for other in schedule.stages:
         current = other.op.replace_inputs(replaced)

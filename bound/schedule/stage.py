@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from bound.errors import InputError, ScheduleError
 from bound.itervar import IterType, IterVar, whole_number
-from bound.operation import ComputeOp, Operation, ScanOp
 from bound.schedule.attach import AttachType, check_scope, check_thread_tag, is_inside, runs_at_once, slid_loops
 from bound.schedule.relations import Fuse, IterVarRelation, Singleton, Split, Tail
-from bound.tensor import ScriptText, Tensor
+from bound.tensor import ComputeOp, Operation, ScanOp, ScriptText, Tensor
 from bound.tir.value import Truth
 from intset.expr import Expr, IntLike, Range, Var, arguments, as_expr, shown
 from intset.expr.node import as_int
@@ -114,6 +113,11 @@ class Stage:
     @property
     def is_group(self) -> bool:
         return self._op is None
+
+    @property
+    def groups(self) -> tuple[Stage, ...]:
+        """The groups around the stage, innermost first."""
+        return () if self.group is None else (self.group, *self.group.groups)
 
     @property
     def num_child_stages(self) -> int:
@@ -326,10 +330,8 @@ class Stage:
         """Return the innermost attached one among the stage and its enclosing groups; the outermost one if none is
         attached.
         """
-        spec = self
-        while spec.attach_type is AttachType.GROUP_ROOT and spec.group is not None:
-            spec = spec.group
-        return spec
+        chain = (self, *self.groups)
+        return next((spec for spec in chain if spec.attach_type is not AttachType.GROUP_ROOT), chain[-1])
 
     def relocate(self, moved: Callable[[Stage, IterVar], tuple[Stage, IterVar]]) -> None:
         """Map the loops at which this stage is computed and stored."""
@@ -343,14 +345,12 @@ class Stage:
     @contextmanager
     def _checked(self) -> Iterator[None]:
         """Undo a change of attachment that prevents the storage from keeping elements."""
-        computed = self.attach_type, self.attach_stage, self.attach_ivar
-        stored = self.store_type, self.store_stage, self.store_ivar
+        before = dict(vars(self))
         yield
         try:
             self.kept_over()
         except ScheduleError:
-            self.attach_type, self.attach_stage, self.attach_ivar = computed
-            self.store_type, self.store_stage, self.store_ivar = stored
+            vars(self).update(before)
             raise
 
     def kept_over(self) -> tuple[IterVar, ...]:

@@ -177,9 +177,7 @@ class BufferPointer:
     @property
     def args(self) -> tuple[Any, ...]:
         buffer, zero = self.buffer, as_expr(0)
-        whole = as_expr(1)
-        for k, extent in enumerate(buffer.shape):
-            whole = extent if k == 0 else whole * extent
+        whole = reduce(mul, buffer.shape) if buffer.shape else as_expr(1)
         if buffer.strides and buffer.shape:
             whole = as_expr(buffer.strides[0]) * buffer.shape[0]
         start = self.offset if buffer.elem_offset is None else as_expr(buffer.elem_offset) + self.offset
@@ -269,10 +267,7 @@ def _function(name: str, doc: str, of_integer: Callable[[Expr], Operand] | None 
 
 
 def _predicate(name: str, of_integer: Cond) -> Function:
-    def constant(_: Expr) -> Operand:
-        return of_integer
-
-    return _function(name, f"Whether `{name}` holds of a float.", constant, "bool")
+    return _function(name, f"Whether `{name}` holds of a float.", lambda _: of_integer, "bool")
 
 
 def _float_pair(name: str) -> Function:

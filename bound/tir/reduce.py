@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any, Protocol, TypeAlias, cast, overload
 
 from bound import dtypes
@@ -29,7 +29,7 @@ from bound.tir.value import (
 )
 from bound.tir.walk import nodes
 from intset.errors import InputError
-from intset.expr import Expr, Var, arguments, ops, shown
+from intset.expr import Expr, Var, arguments, dag, ops, shown
 from intset.expr.node import truth
 from intset.linear.bounds import Interval
 from intset.linear.canonical import Normalizer
@@ -216,13 +216,10 @@ def comm_reducer(
     arguments.a_function(fcombine, "fcombine")
     arguments.a_function(fidentity, "fidentity")
     arguments.a_name(name, "the name of a reducer")
-    combiners: dict[tuple[str, ...], CommReducer] = {}
 
+    @cache
     def combiner(types: tuple[str, ...]) -> CommReducer:
-        known = combiners.get(types)
-        if known is None:
-            known = combiners[types] = _make_combiner(fcombine, fidentity, name, types)
-        return known
+        return _make_combiner(fcombine, fidentity, name, types)
 
     def reducer(expr: object, *args: object, axis: object = None, where: object = None, init: object = None) -> Reduced:
         if axis is None and args and _are_axes(args[0]):
@@ -397,20 +394,17 @@ def _stays_inside(
     number = {parameter: k for side in (combiner.lhs, combiner.rhs) for k, parameter in enumerate(side)}
     limits_of = [*zip(combiner.lhs, first, strict=True), *zip(combiner.rhs, ends, strict=True)]
     ranges = {parameter: limits for parameter, limits in limits_of if limits is not None}
-    waiting, seen = [index], {index}
-    while waiting:
-        k = waiting.pop()
+    choices = [tuple(_choices(result)) for result in combiner.results]
+
+    def stays(k: int) -> bool:
         limits = ends[k]
         if limits is None or not _holds(types[k], limits):
             return False
-        for choice in _choices(combiner.results[k]):
-            result = range_of(choice, ranges, number) if isinstance(choice, Expr) else None
-            if result is None or result[0] < limits[0] or result[1] > limits[1]:
-                return False
-            new = {number[v] for v in walk.variables(choice) if v in number} - seen
-            seen |= new
-            waiting += new
-    return True
+        results = (range_of(choice, ranges, number) if isinstance(choice, Expr) else None for choice in choices[k])
+        return all(one is not None and limits[0] <= one[0] and one[1] <= limits[1] for one in results)
+
+    needed = dag.reachable([index], lambda k: [number[v] for v in walk.variables(*choices[k]) if v in number])
+    return all(map(stays, needed))
 
 
 def _choices(root: Operand) -> Iterator[Operand]:

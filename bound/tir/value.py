@@ -71,7 +71,7 @@ ValueLike: TypeAlias = "Value | Expr | Cond | SupportsIndex | SupportsFloat"
 class OperatorTable:
     """Functions of modules above, which operators of values and of tensors call.
 
-    `tir.build` sets those of values, `operation` the tensor of a buffer, `declare` those of tensors.
+    `tir.build` sets those of values, `tensor` the tensor of a buffer, `declare` those of tensors.
     """
 
     __slots__ = ("binary", "buffer_tensor", "cast", "combined", "converted", "logical", "negation", "unary")

@@ -10,9 +10,8 @@ from typing import Any
 from bound.errors import ScheduleError
 from bound.infer import BoundsMap
 from bound.itervar import IterVar
-from bound.operation import PlaceholderOp, ScanOp
 from bound.schedule import AttachType, Schedule, Stage
-from bound.tensor import Tensor
+from bound.tensor import PlaceholderOp, ScanOp, Tensor
 from bound.tir.reduce import Parameter
 from bound.tir.value import Value
 from intset.context import Context

@@ -26,9 +26,8 @@ from bound.infer.accesses import TensorAccess, reached
 from bound.infer.answers.live_storage import ordered, stored_outputs
 from bound.infer.answers.outside import ALWAYS, DATA, SIZES, Outside
 from bound.itervar import IterVar
-from bound.operation import ComputeOp, ExternOp, Operation, PlaceholderOp, ScanOp, TensorComputeOp, buffer_tensor
 from bound.schedule import AttachType, Stage
-from bound.tensor import Tensor
+from bound.tensor import ComputeOp, ExternOp, Operation, PlaceholderOp, ScanOp, Tensor, TensorComputeOp, buffer_tensor
 from bound.tir import build, walk
 from bound.tir.build import Buffer, BufferPointer, ExternCall
 from bound.tir.value import Operand, Truth

@@ -22,9 +22,8 @@ from typing import TypeAlias
 from bound.errors import ScheduleError
 from bound.infer import BoundsMap, StageLoop, StageNest
 from bound.itervar import IterType, IterVar
-from bound.operation import ComputeOp, ScanOp, TensorComputeOp, has_row
 from bound.schedule.stage import Stage
-from bound.tensor import Tensor, element, unfinished
+from bound.tensor import ComputeOp, ScanOp, Tensor, TensorComputeOp, element, has_row, unfinished
 from bound.tir import build, walk
 from bound.tir.reduce import Parameter, Reduction, condition, initial, sources
 from bound.tir.value import REDUCE, Operand, Value, make, parameter

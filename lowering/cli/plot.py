@@ -16,9 +16,8 @@ from textwrap import wrap
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from bound.infer import BoundsMap, StageRegion, infer_bound
-from bound.operation import PlaceholderOp
 from bound.schedule import AttachType, Stage
-from bound.tensor import Tensor
+from bound.tensor import PlaceholderOp, Tensor
 from intset import Expr, InputError, Range, Var, evaluate, notebook
 from intset.domains.sets.region import Elements, Region, Side, elements_of
 from intset.errors import BudgetError

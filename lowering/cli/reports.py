@@ -25,10 +25,9 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from bound.infer import BoundsMap, Outside, infer_bound
 from bound.infer.answers.outside import ALWAYS, SIZES
-from bound.operation import PlaceholderOp
 from bound.schedule import AttachType, Schedule
 from bound.schedule.stage import Stage
-from bound.tensor import Tensor
+from bound.tensor import PlaceholderOp, Tensor
 from intset import Context, Expr, InputError, IntSetError, Range, domain_names, using
 from intset.config import BUILT_IN, announced, current, entry_points
 from intset.domains.registry import domain_named

@@ -27,9 +27,8 @@ from typing import Any, Protocol, runtime_checkable
 
 from bound import dtypes, infer_bound
 from bound.infer import BoundsMap
-from bound.operation import PlaceholderOp
 from bound.schedule import AttachType, Schedule
-from bound.tensor import Tensor
+from bound.tensor import PlaceholderOp, Tensor
 from intset.config import current
 from intset.errors import InputError
 from intset.expr import dag, shown

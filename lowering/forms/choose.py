@@ -32,11 +32,10 @@ from math import inf, prod
 from typing import Any, Final, TypeAlias
 
 from bound import dtypes, infer_bound
-from bound.above import NEST_FUNCTIONS
 from bound.infer import BoundsMap, StagePiece, StageRegion
-from bound.operation import ComputeOp, Operation, PlaceholderOp
+from bound.infer.infer_bound import NEST_FUNCTIONS
 from bound.schedule import AttachType, Schedule, Stage
-from bound.tensor import Tensor
+from bound.tensor import ComputeOp, Operation, PlaceholderOp, Tensor
 from bound.tir import walk
 from bound.tir.machine import TRAPPING
 from bound.tir.value import CALL, CONVERT, Operand, Value

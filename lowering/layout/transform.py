@@ -31,8 +31,7 @@ from typing import Any, NamedTuple
 
 import intset
 from bound import dtypes
-from bound.operation import PlaceholderOp
-from bound.tensor import Tensor, element
+from bound.tensor import PlaceholderOp, Tensor, element
 from bound.tir import build, walk
 from bound.tir.value import CALL, NUMBER, Operand, Truth, Value, make, parameter
 from bound.tir.walk import loaded_tensor, nodes

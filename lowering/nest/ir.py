@@ -12,8 +12,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from bound.operation import storage
-from bound.tensor import Tensor
+from bound.tensor import Tensor, storage
 from bound.tir.build import Buffer, ExternCall, together
 from bound.tir.value import Operand, TensorElement, Value
 from intset.context import Context

@@ -10,8 +10,7 @@ from difflib import get_close_matches
 from typing import Any, Final, TypeAlias
 
 from bound import dtypes
-from bound.operation import PlaceholderOp
-from bound.tensor import Tensor
+from bound.tensor import PlaceholderOp, Tensor
 from bound.tir.build import ExternCall
 from bound.tir.value import Value, parameter
 from intset.errors import InputError, ParseError

@@ -12,9 +12,8 @@ from typing import Any, ClassVar
 from weakref import WeakKeyDictionary
 
 from bound.itervar import IterVar
-from bound.operation import Operation
 from bound.schedule import Schedule
-from bound.tensor import Tensor
+from bound.tensor import Operation, Tensor
 from intset.errors import InputError
 from intset.expr import Expr, dag
 

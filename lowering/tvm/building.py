@@ -16,11 +16,10 @@ from types import SimpleNamespace
 from typing import Any, ClassVar, Final
 
 from bound import dtypes
-from bound.operation import ExternOp
 from bound.schedule import Schedule
-from bound.schedule.record import Opened
 from bound.schedule.rewrites import broadcast
-from bound.tensor import Tensor
+from bound.schedule.schedule import Opened
+from bound.tensor import ExternOp, Tensor
 from bound.tir.build import Buffer
 from bound.tir.value import Value
 from intset.errors import InputError

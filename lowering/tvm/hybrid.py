@@ -25,9 +25,8 @@ from typing import Any, Final
 
 from bound.declare import extern
 from bound.itervar import IterVar, thread_axis
-from bound.operation import ComputeOp, buffer_tensor
 from bound.schedule import Schedule
-from bound.tensor import ScriptText, Tensor, element
+from bound.tensor import ComputeOp, ScriptText, Tensor, buffer_tensor, element
 from bound.tir import build as terms
 from bound.tir import walk
 from bound.tir.build import FUNCTIONS, Buffer, absolute, decl_buffer, popcount, power

@@ -21,8 +21,7 @@ from typing import Any, Final
 from bound import dtypes
 from bound.declare import size_var, var
 from bound.itervar import as_domain, plain_index
-from bound.operation import buffer_of, buffer_tensor
-from bound.tensor import ScriptText, Tensor
+from bound.tensor import ScriptText, Tensor, buffer_of, buffer_tensor
 from bound.tir import build, walk
 from bound.tir.machine import as_value, in_types
 from bound.tir.value import CALL, CONVERT, DIV, NUMBER, PARAM, REDUCE, IntFunction, ScriptVar, Value, make, parameter

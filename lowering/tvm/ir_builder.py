@@ -16,9 +16,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from bound.itervar import IterVar, as_domain, plain_index
-from bound.operation import buffer_tensor
 from bound.schedule.attach import check_thread_tag
-from bound.tensor import Tensor, element, unflattened
+from bound.tensor import Tensor, buffer_tensor, element, unflattened
 from bound.tir import build
 from bound.tir.machine import as_value, in_types
 from bound.tir.value import CALL, IntFunction, Operand, ScriptVar, Value, parameter

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any, ClassVar, Final
 
-from bound.schedule.record import Opened
+from bound.schedule.schedule import Opened
 from intset.errors import InputError
 from intset.expr import arguments, shown
 

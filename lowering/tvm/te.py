@@ -10,14 +10,13 @@ from collections.abc import Sequence
 from typing import Any, NoReturn
 
 from bound import te as tensor
-from bound.above import NEST_FUNCTIONS
 from bound.infer import BoundsMap, infer_bound
+from bound.infer.infer_bound import NEST_FUNCTIONS
 from bound.itervar import IterVar
 from bound.schedule import Schedule
 from bound.schedule import create_schedule as scheduled
-from bound.schedule.graph import *
-from bound.schedule.record import SpecializedCondition, recorded
 from bound.schedule.rewrites import AXIS_SEPARATOR
+from bound.schedule.schedule import SpecializedCondition, recorded
 from bound.te import *
 from bound.te_schedule import *
 from bound.tensor import Tensor

@@ -9,8 +9,8 @@ from typing import Any
 
 from bound.infer.accesses import accesses
 from bound.itervar import IterVar
-from bound.operation import ComputeOp, PlaceholderOp
 from bound.schedule import Schedule
+from bound.tensor import ComputeOp, PlaceholderOp
 from intset.expr.dag import opaque_terms
 from tests import ROOT
 

@@ -16,9 +16,8 @@ from typing import Any
 
 from bound.infer import BoundsMap, StageNest, StageRegion
 from bound.itervar import IterVar
-from bound.operation import ComputeOp, PlaceholderOp
 from bound.schedule import AttachType, Stage
-from bound.tensor import Tensor
+from bound.tensor import ComputeOp, PlaceholderOp, Tensor
 from bound.tir.reduce import condition, sources
 from bound.tir.value import REDUCE, Value
 from bound.tir.walk import loaded_tensor

@@ -13,9 +13,8 @@ import numpy as np
 
 from benchmarks.arrays import ArrayEvaluator, Cells, wrap
 from bound import dtypes
-from bound.operation import ComputeOp, ExternOp, Operation, PlaceholderOp, ScanOp, TensorComputeOp
 from bound.schedule.rewrites import post_order
-from bound.tensor import Tensor
+from bound.tensor import ComputeOp, ExternOp, Operation, PlaceholderOp, ScanOp, Tensor, TensorComputeOp
 from bound.tir.build import Buffer, ExternCall
 from bound.tir.reduce import CommReducer, condition, initial, sources
 from bound.tir.value import PARAM, Operand, Value

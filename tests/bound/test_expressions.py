@@ -131,7 +131,7 @@ def test_an_integer_computed_from_floats_is_a_function_of_its_indices() -> None:
 def test_rewriting_reaches_indices_and_integer_functions() -> None:
     b = te.placeholder((8, 9), name="B")
     value = A[IDX[(A[i, j]).astype("int32")], 0] + A[i, j]
-    from bound.operation import redirected
+    from bound.tensor import redirected
 
     moved = redirected(value, {A: b})
     assert tir.input_tensors((value,)) == (A, IDX) and tir.input_tensors((moved,)) == (b, IDX)

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from bound import te, tir
-from bound.operation import PlaceholderOp
 from bound.schedule import Schedule
+from bound.tensor import PlaceholderOp
 from intset.errors import InputError, UndefinedError
 from intset.expr.evaluate import evaluate as value_of
 from tests.bound.corpus import CASES

@@ -8,9 +8,9 @@ import pytest
 
 from bound import infer_bound
 from bound.itervar import IterVar
-from bound.operation import ComputeOp
 from bound.schedule import AttachType, Fuse, Rebase, Schedule, Split
 from bound.schedule.attach import create_attach_path
+from bound.tensor import ComputeOp
 from lowering import lower
 from tests.bound.corpus import CASES, axis_ids, recorded
 from tests.bound.oracle import check

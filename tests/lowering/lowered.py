@@ -13,9 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from bound.operation import PlaceholderOp
 from bound.schedule import Schedule
-from bound.tensor import Tensor
+from bound.tensor import PlaceholderOp, Tensor
 from intset.expr.evaluate import evaluate as value_of
 from lowering import Function, lower, narrow, run, to_c
 from tests.bound.corpus import CASES

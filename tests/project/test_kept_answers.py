@@ -256,7 +256,7 @@ INSIDE: dict[str, str] = {
     "bound": """DependencyGraph Footprint Outline InferenceState LatticeRegion LoopEnvironment
         SymbolicInterval Witnesses ScheduleSnapshot SharedNest
         Known Need Pass Propagation Folding ComputeOp Graph TensorDomain Loops Matching Scene
-        Neighbours Schedule Stage Tensor CommReducer InstanceCount""",
+        Neighbours Schedule Stage Tensor CommReducer InstanceCount IterVarRelation""",
     "lowering": """Analyzer FallbackConfigEntity FreeVariables GenericFunction HybridModule HybridReader IRBuilder
         NDArray CNest CSyntax CStorage Identifiers PythonNest Graph AccessRelation InstanceSets
         Program StmtSite WrittenValues Scope DivisionLowering DivisionScope FormNest Part

@@ -16,9 +16,8 @@ from hypothesis import strategies as st
 
 from bound import BoundsMap, infer_bound, te, tir
 from bound.errors import ScheduleError
-from bound.operation import ComputeOp
 from bound.schedule import Schedule, Stage
-from bound.tensor import Tensor
+from bound.tensor import ComputeOp, Tensor
 from intset import ShapeVar, const, maximum, minimum
 from intset.expr.evaluate import compiled
 from intset.expr.node import Expr, Var

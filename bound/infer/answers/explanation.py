@@ -11,10 +11,10 @@ from typing import Any, Final
 
 from bound.infer.answers.region import StageRegion
 from bound.infer.answers.storage import Storage
-from bound.infer.footprints.footprint import Footprint
+from bound.infer.footprint import Footprint
 from bound.infer.normalized import Sharing
 from bound.infer.phases.infer_root_bound import InferenceState, Request
-from bound.infer.phases.stage_bounds import StageBounds
+from bound.infer.phases.pass_down import StageBounds
 from bound.itervar import IterVar
 from bound.schedule import Stage
 from bound.schedule.simple import extent, low
@@ -39,10 +39,7 @@ class _LoopNames:
 
     def __init__(self, stages: Iterable[Stage], sharing: Sharing) -> None:
         self.sharing = sharing
-        owner: dict[Var, Stage] = {}
-        for stage in stages:
-            owner.update(dict.fromkeys(stage.all_iter_vars, stage))
-        self.owner = owner
+        self.owner: dict[Var, Stage] = {iv: stage for stage in stages for iv in stage.all_iter_vars}
         self._full: dict[Var, Var] = {}
 
     def loop(self, iv: IterVar) -> str:

@@ -26,6 +26,7 @@ from collections.abc import Callable, Collection, Container, Iterable, Mapping, 
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import reduce
+from graphlib import CycleError, TopologicalSorter
 from math import prod
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
@@ -33,19 +34,17 @@ from bound import dtypes
 from bound.errors import ScheduleError
 from bound.infer.answers.region import StageRegion
 from bound.infer.answers.storage import Storage
-from bound.infer.footprints.box import contains, undominated, whole_tensor
-from bound.infer.footprints.environment import LoopEnvironment
-from bound.infer.footprints.footprint import FOOTPRINT, Footprint, shape_of
+from bound.infer.environment import LoopEnvironment
+from bound.infer.footprint import FOOTPRINT, Footprint, contains, shape_of, undominated, whole_tensor
 from bound.infer.normalized import Sharing
 from bound.infer.phases.gather import union_footprints, within_tensor
 from bound.infer.phases.infer_root_bound import InferenceState, own_propagation, requests_of
-from bound.infer.phases.stage_bounds import StageBounds, StageNest
+from bound.infer.phases.pass_down import StageBounds, StageNest
 from bound.itervar import IterVar
-from bound.operation import ComputeOp, Operation, PlaceholderOp, ScanOp, TensorComputeOp
 from bound.schedule import AttachType, Stage
 from bound.schedule.attach import check_scope
 from bound.schedule.simple import extent
-from bound.tensor import Tensor
+from bound.tensor import ComputeOp, Operation, PlaceholderOp, ScanOp, Tensor, TensorComputeOp
 from bound.tir import walk
 from bound.tir.reduce import CommReducer, condition, initial, sources
 from bound.tir.value import Operand, Value
@@ -96,26 +95,21 @@ def ordered(items: Sequence[ItemT]) -> list[ItemT]:
                 if not other.starts and any(stage in other.stages for stage in item.stages):
                     before[later].add(k)
                     before[k].discard(later)
-    after: list[list[int]] = [[] for _ in items]
-    for k, earlier in enumerate(before):
-        for first in earlier:
-            after[first].append(k)
-    left = [len(earlier) for earlier in before]
-    ready = [(numbers[k], k) for k, count in enumerate(left) if not count]
-    heapq.heapify(ready)
-    order: list[ItemT] = []
-    while ready:
-        _, k = heapq.heappop(ready)
-        order.append(items[k])
-        for later in after[k]:
-            left[later] -= 1
-            if not left[later]:
-                heapq.heappush(ready, (numbers[later], later))
+    sorter = TopologicalSorter(dict(enumerate(before)))
+    with suppress(CycleError):  # some items are never ready then
+        sorter.prepare()
+    order: list[int] = []
+    ready: list[tuple[int, int]] = []
+    while sorter.is_active():
+        for k in sorter.get_ready():
+            heapq.heappush(ready, (numbers[k], k))
+        order.append(heapq.heappop(ready)[1])
+        sorter.done(order[-1])
     if len(order) < len(items):
-        late = next(item for k, item in enumerate(items) if left[k])
+        late = next(item for k, item in enumerate(items) if k not in order)
         names = ", ".join(stage.name for stage in late.stages)
         raise ScheduleError(f"no order of {names} in one loop has everything complete before it is read")
-    return order
+    return [items[k] for k in order]
 
 
 def filled_ahead(

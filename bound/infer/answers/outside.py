@@ -12,13 +12,12 @@ from functools import cached_property
 from typing import Any, Final, NamedTuple
 
 from bound.infer.accesses import TensorAccess, implied, reads
-from bound.infer.footprints.environment import LoopEnvironment, size_bounds, transitive_ranges
+from bound.infer.environment import LoopEnvironment, size_bounds, transitive_ranges
 from bound.infer.phases.infer_root_bound import InferenceState
-from bound.infer.phases.stage_bounds import StageBounds
+from bound.infer.phases.pass_down import StageBounds
 from bound.itervar import IterVar
-from bound.operation import ScanOp
 from bound.schedule import AttachType, Stage
-from bound.tensor import Tensor
+from bound.tensor import ScanOp, Tensor
 from bound.tir import walk
 from bound.tir.build import together
 from intset.context import Context
@@ -156,7 +155,7 @@ class _EvaluationPoints:
     def forms(self) -> list[Linear]:
         """The guards and the ends of loops, as nonnegative forms."""
         parts = (self.env.forms_of(guard) for guard in (*self.guards, *self._ends()))
-        return [form for part in parts for kind, form in part or () if kind == "ge"]
+        return [form for part in parts for form in part or ()]
 
     def _ends(self) -> Iterable[Cond]:
         """Upper ends of loops that are minima, one condition for each operand."""
@@ -207,22 +206,10 @@ class _EvaluationPoints:
         else:
             needed = requirement(self.env, inside, goals, bool(refuted))
         point = self._point(read, refuted[0], inside) if refuted else None
-        ends = tuple(
-            end
-            for end, proof in zip((read.indices[dim] >= 0, read.indices[dim] < extent), proofs, strict=True)
-            if proof.status != PROVED
-        )
-        return Outside(
-            self.bounds.stage,
-            read.tensor,
-            read.indices,
-            dim,
-            extent,
-            point,
-            needed.depends,
-            needed.condition,
-            ends,
-        )
+        index, stage = read.indices[dim], self.bounds.stage
+        ends = zip((index >= 0, index < extent), proofs, strict=True)
+        unproved = tuple(end for end, proof in ends if proof.status != PROVED)
+        return Outside(stage, read.tensor, read.indices, dim, extent, point, needed.depends, needed.condition, unproved)
 
     def _point(self, read: TensorAccess, proof: Proof, inside: Context) -> dict[Expr, int]:
         """A counterexample over axes of the operation, followed by sizes and elements read."""

@@ -25,16 +25,33 @@ from dataclasses import dataclass, replace
 from typing import Final, TypeVar
 
 from bound.infer.answers.storage import LatticeRegion, Storage, improved, places_of
-from bound.infer.footprints.box import Box, SymbolicInterval, guarded, interval, with_conditions, with_where
-from bound.infer.footprints.environment import LoopEnvironment, instances, transitive_ranges
-from bound.infer.footprints.footprint import Footprint, footprint_of_shape
-from bound.infer.phases.pass_down import finish_nest, nest_of, pass_down, uniform_roots
-from bound.infer.phases.stage_bounds import ReductionInit, StageBounds, StageNest, data_axes
+from bound.infer.environment import LoopEnvironment, instances, transitive_ranges
+from bound.infer.footprint import (
+    NO_GUARD,
+    Box,
+    Footprint,
+    SymbolicInterval,
+    footprint_of_shape,
+    guarded,
+    interval,
+    with_conditions,
+    with_where,
+)
+from bound.infer.phases.pass_down import (
+    ReductionInit,
+    StageBounds,
+    StageNest,
+    data_axes,
+    finish_nest,
+    nest_of,
+    pass_down,
+    uniform_roots,
+)
 from bound.itervar import IterVar
-from bound.operation import ComputeOp
 from bound.schedule import Rebase, Split, Tail
 from bound.schedule.relations import with_descendants
 from bound.schedule.simple import extent, low
+from bound.tensor import ComputeOp
 from intset.errors import BudgetError
 from intset.expr import Expr, Range, Var, as_expr, dag, ops
 from intset.expr.build import maximum
@@ -126,13 +143,10 @@ def _straight(region: LatticeRegion) -> LatticeRegion:
 
 def _is_simple(bounds: StageBounds) -> bool:
     stage = bounds.stage
-    if not isinstance(bounds.op, ComputeOp) or stage.store_predicate is not None:
+    if not isinstance(bounds.op, ComputeOp) or stage.store_predicate is not None or stage.is_tensorized:
         return False
-    if any(stage.thread_of(iv) is not None for iv in stage.leaf_iter_vars):
-        return False
-    if stage.is_tensorized:
-        return False
-    return all(r.tail in _TAILS for r in bounds.relations if isinstance(r, Split))
+    is_threaded = any(stage.thread_of(iv) is not None for iv in stage.leaf_iter_vars)
+    return not is_threaded and all(r.tail in _TAILS for r in bounds.relations if isinstance(r, Split))
 
 
 def _leaves(bounds: StageBounds) -> dict[IterVar, set[int]]:
@@ -196,8 +210,7 @@ class _PieceBuilder:
             env.add(number, side.range())
         if not self._may_run(env, numbers, sides):
             return None
-        guard = Box((), (), ())
-        guard = with_conditions(env, with_where(env, guard, lines[0].where), lines[0].also)
+        guard = with_conditions(env, with_where(env, NO_GUARD, lines[0].where), lines[0].also)
         guard = guarded(env, guard, self.bounds.region.guard)
         nest = self._nest(env, numbers, sides, _with_equations(guard), lattice, hull)
         return StagePiece(nest, self._moved(nest))

@@ -20,10 +20,9 @@ from math import prod
 from operator import mul
 from typing import Final, NamedTuple
 
-from bound.infer.footprints.box import Box
-from bound.infer.footprints.environment import LoopEnvironment, instances, transitive_ranges
-from bound.infer.footprints.extents import ends_of, largest, least
-from bound.infer.footprints.footprint import Footprint
+from bound.infer.environment import LoopEnvironment, instances, transitive_ranges
+from bound.infer.extents import ends_of, largest, least
+from bound.infer.footprint import Box, Footprint
 from bound.schedule.simple import extent, low
 from intset.budgets import REGION_POINTS
 from intset.config import all_as_configured, as_configured
@@ -119,46 +118,40 @@ class CountGroup(NamedTuple):
         return CountGroup([*self.sides, *other.sides], [*self.where, *other.where], loops)
 
 
-def largest_count(env: LoopEnvironment, box: Box, loops: Sequence[Var]) -> Expr | None:
-    """The largest number of elements of an instance, over sizes; `None` if a loop around is none of `loops`."""
+def count_of_box(env: LoopEnvironment, box: Box, loops: Sequence[Var], word: str) -> Expr | None:
+    """The largest (`MAX`) or the total (`TOTAL`) number of elements of the instances of a box, over sizes.
+
+    `None` if a loop around is none of `loops`.
+    """
     known, groups = env.normalizer, _groups(env, box, loops)
     if groups is None:
         return None
     factors: list[Expr] = []
-    numbers: list[Linear] = []
+    needed: list[Linear] = []  # numbers of iterations, without which there is no instance
     for group in groups:
         number = _iterations(env, group)
-        if number is not None:
-            numbers += [] if known.is_positive(number) else [number]
-            continue
-        most = largest(env, group.sides[0], group.loops) if _is_simple(env, group) else None
-        factors.append(_numeric(env, group, MAX) if most is None else env.total(most.expr()))
-    return reduce(lambda total, number: select(env.total(number.expr()) >= 1, total, 0), numbers, _product(factors))
+        if number is None:
+            closed = _closed(env, group, word) if _is_simple(env, group) else None
+            factors.append(_numeric(env, group, word) if closed is None else env.total(closed))
+        elif word == TOTAL:
+            factors.append(env.total(extremum(known, ops.MAX, number, ZERO).expr()))
+        elif not known.is_positive(number):
+            needed.append(number)
+    return reduce(lambda total, number: select(env.total(number.expr()) >= 1, total, 0), needed, _product(factors))
 
 
-def total_count(env: LoopEnvironment, box: Box, loops: Sequence[Var]) -> Expr | None:
-    """The number of elements of all instances together, over sizes; `None` if a loop around is none of `loops`."""
-    groups = _groups(env, box, loops)
-    if groups is None:
-        return None
-    factors: list[Expr] = []
-    for group in groups:
-        number = _iterations(env, group)
-        if number is not None:
-            factors.append(env.total(extremum(env.normalizer, ops.MAX, number, ZERO).expr()))
-            continue
-        total = _total(env, group.sides[0], group.loops) if _is_simple(env, group) else None
-        factors.append(_numeric(env, group, TOTAL) if total is None else env.total(total))
-    return _product(factors)
+def _closed(env: LoopEnvironment, group: CountGroup, word: str) -> Expr | None:
+    """The largest extent of the side of a group, or the sum of its extents over at most one loop.
 
-
-def _total(env: LoopEnvironment, forms: list[Linear], own: Sequence[Var]) -> Expr | None:
-    """Sum the extents of a side over at most one loop; `None` without a closed form."""
+    `None` without a closed form.
+    """
+    forms, own = group.sides[0], group.loops
+    if word == MAX:
+        most = largest(env, forms, own)
+        return None if most is None else most.expr()
     if not own:
         return least(env.normalizer, forms).expr()
-    if len(own) > 1:
-        return None
-    pieces = minimum_pieces(env.normalizer, forms, own[0], *ends_of(env, own[0]))
+    pieces = minimum_pieces(env.normalizer, forms, own[0], *ends_of(env, own[0])) if len(own) == 1 else None
     return None if pieces is None else sum_of_pieces(env.normalizer, pieces)
 
 
@@ -259,11 +252,6 @@ class StageRegion(Region):
         self.by = "box" if footprint.box is not None else env.regions.name
         self.is_exact, self.notes = footprint.exact, footprint.notes
 
-    def _is_written_as(self, other: object) -> bool:
-        """Whether both are structurally equal boxes."""
-        its = other._footprint.box if isinstance(other, StageRegion) else None
-        return its is not None and self._footprint.box is not None and self._footprint.box.key() == its.key()
-
     @property
     def params(self) -> tuple[Var, ...]:
         return self._footprint.variables()
@@ -293,9 +281,6 @@ class StageRegion(Region):
     @cached_property
     def box(self) -> tuple[Range, ...]:
         return tuple(side.range() for side in self._footprint.hull(self._env).sides)
-
-    def _last_of(self, side: Range) -> Expr | Infinity:
-        return self._env.simplified(side.max) if isinstance(side.max, Expr) else side.max
 
     @property
     def shape(self) -> Shape:
@@ -437,7 +422,7 @@ class StageRegion(Region):
         box = self._footprint.box
         if box is None:
             return None
-        closed = (largest_count if word == MAX else total_count)(self._env, box, self._loops())
+        closed = count_of_box(self._env, box, self._loops(), word)
         number = None if closed is None else self._env.number(closed)
         return closed if number is None else number
 

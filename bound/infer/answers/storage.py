@@ -28,7 +28,7 @@ determined. The lattice coordinates `t` identify the elements, and their boundin
   denser in that direction, down to plain storage.
 
 Flat storage counts the axes over which fused loops run as one as one axis of the storage. The bounding box of a run of
-the flattened tensor is almost the tensor. In flat coordinates (`fused_axes.py`) it is an interval, and its places are
+the flattened tensor is almost the tensor. In flat coordinates (`FlatAxes`) it is an interval, and its places are
 the loop variables below the outer loops.
 """
 
@@ -41,11 +41,9 @@ from itertools import combinations, permutations
 from math import lcm, prod
 from typing import Final
 
-from bound.infer.footprints.box import Box, guarded, whole_tensor
-from bound.infer.footprints.environment import LoopEnvironment, instances, project_variables, size_bounds
-from bound.infer.footprints.extents import max_extent
-from bound.infer.footprints.footprint import Footprint, Outline, footprint_of_shape
-from bound.infer.phases.fused_axes import FlatAxes, flat_image, fused_axes
+from bound.infer.environment import LoopEnvironment, instances, project_variables, size_bounds
+from bound.infer.extents import max_extent
+from bound.infer.footprint import Box, Footprint, Outline, added, footprint_of_shape, guarded, whole_tensor
 from bound.infer.phases.gather import (
     enclosing_guards,
     in_other_iterations,
@@ -53,13 +51,11 @@ from bound.infer.phases.gather import (
     union_footprints,
     within_tensor,
 )
-from bound.infer.phases.infer_root_bound import InferenceState, fixed_in, requests_of
-from bound.infer.phases.pass_down import rounds_up
-from bound.infer.phases.stage_bounds import SlidingWindow, StageBounds, data_axes
-from bound.operation import ComputeOp, PlaceholderOp
+from bound.infer.phases.infer_root_bound import FlatAxes, InferenceState, fixed_in, flat_image, fused_axes, requests_of
+from bound.infer.phases.pass_down import SlidingWindow, StageBounds, data_axes, rounds_up
 from bound.schedule import Stage, simple
 from bound.schedule.simple import extent, low
-from bound.tensor import Tensor
+from bound.tensor import ComputeOp, PlaceholderOp, Tensor
 from intset import config
 from intset.errors import BudgetError, InputError
 from intset.expr import Cond, Expr, IntLike, Range, Var, arguments, as_expr, const, constant_value, dag, ops
@@ -68,7 +64,7 @@ from intset.expr.printer import Displayed
 from intset.infinity import Infinity
 from intset.linear.canonical import Normalizer
 from intset.linear.division import extremum
-from intset.linear.form import ZERO, constant
+from intset.linear.form import ZERO, constant, is_affine
 from intset.linear.lattice import Lattice, Vector, inverse, unit
 from intset.regions.shape import Shape, has_select
 
@@ -174,10 +170,8 @@ class Storage(Displayed):
         coordinates = []
         for row in inverse(self.steps):
             divisor = lcm(*(f.denominator for f in row))
-            form = constant(0)
-            for f, x in zip(row, rest, strict=True):
-                form = form.plus(x, int(f * divisor)) if f else form
-            coordinates.append(FORMS.form(form.expr() // divisor).expr())
+            whole = added(ZERO, zip(rest, [int(f * divisor) for f in row], strict=True))
+            coordinates.append(FORMS.form(whole.expr() // divisor).expr())
         for k, fold in enumerate(self.folds):
             if fold is not None:
                 start = FORMS.form(low(self.ranges[k]))
@@ -201,14 +195,8 @@ class Storage(Displayed):
         """The element with the lattice coordinates `numbers`."""
         if self.flat is not None:
             return self.flat.point(numbers)
-        forms = [FORMS.form(t) for t in numbers]
-        coordinates = []
-        for start, row in zip(self.offset, self.steps, strict=True):
-            form = FORMS.form(start)
-            for step, t in zip(row, forms, strict=True):
-                form = form.plus(t, step) if step else form
-            coordinates.append(form.expr())
-        return tuple(coordinates)
+        forms, rows = [FORMS.form(t) for t in numbers], zip(self.offset, self.steps, strict=True)
+        return tuple(added(FORMS.form(start), zip(forms, row, strict=True)).expr() for start, row in rows)
 
     def __repr__(self) -> str:
         place = [Var(f"y{k}") for k in range(len(self.offset))]
@@ -315,7 +303,7 @@ def with_folds(storage: Storage, folds: Mapping[int, Expr]) -> Storage:
 
 def _start(low: Expr) -> Expr:
     """The origin of a circular axis: its first element if affine in variables, else 0."""
-    return low if all(isinstance(e, Var) for e in FORMS.form(low).terms) else const(0)
+    return low if is_affine(FORMS.form(low)) else const(0)
 
 
 def live_elements(state: InferenceState, bounds: StageBounds, tensor: Tensor) -> Shape:
@@ -618,7 +606,7 @@ class LatticeRegion:
             if pivot < first:
                 rest = FORMS.form(self.params[pivot]).minus(offset[pivot])
                 times = FORMS.form(rest.expr() // vector[pivot])
-                offset = [form.plus(times, step) if step else form for form, step in zip(offset, vector, strict=True)]
+                offset = [added(form, [(times, step)]) for form, step in zip(offset, vector, strict=True)]
         return tuple(form.expr() for form in offset[first:])
 
     def denser(self, axes: Iterable[int]) -> LatticeRegion:

@@ -15,40 +15,50 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Final
 
-from bound.infer.footprints.box import (
+from bound.infer.environment import (
+    LoopEnvironment,
+    instances,
+    project_variables,
+    takes_two_values,
+    transitive_ranges,
+)
+from bound.infer.extents import is_always_empty, max_extent
+from bound.infer.footprint import (
+    NO_GUARD,
     Box,
+    Footprint,
+    Outline,
     SymbolicInterval,
+    box_around,
     empty_box,
     end_forms,
+    footprint_of_shape,
     guarded,
     hull,
     interval,
+    shape_of,
     span,
     union_boxes,
     unproved_gaps,
     whole_tensor,
 )
-from bound.infer.footprints.environment import (
-    LoopEnvironment,
-    instances,
-    project_variables,
-    transitive_ranges,
+from bound.infer.phases.pass_down import (
+    SlidingWindow,
+    StageBounds,
+    data_axes,
+    rounded_up,
+    rounds_up,
+    started,
+    uniform_roots,
 )
-from bound.infer.footprints.extents import is_always_empty, max_extent
-from bound.infer.footprints.footprint import NO_GUARD, Footprint, Outline, box_around, footprint_of_shape, shape_of
-from bound.infer.footprints.sampling import takes_two_values
-from bound.infer.phases.pass_down import rounded_up, rounds_up, uniform_roots
-from bound.infer.phases.stage_bounds import SlidingWindow, StageBounds, data_axes, started
 from bound.itervar import IterVar
-from bound.operation import ComputeOp, TensorComputeOp
 from bound.schedule import Stage, simple
 from bound.schedule.relations import with_ancestors
 from bound.schedule.simple import extent, low
-from bound.tensor import Tensor
+from bound.tensor import ComputeOp, Tensor, TensorComputeOp
 from intset.errors import BudgetError
 from intset.expr import Cond, Expr, Range, Var, as_expr, dag, ops
 from intset.expr.build import logical_and, logical_or, select
-from intset.expr.node import truth
 from intset.expr.range import range_conditions
 from intset.linear.form import Linear
 from intset.regions.shape import Shape
@@ -62,25 +72,17 @@ _MAX_NODES = 40  # a longer extent is replaced by its largest value
 
 
 def gather(
-    env: LoopEnvironment,
-    bounds: StageBounds,
-    footprints: Mapping[Tensor, Sequence[Footprint]],
-    shape_of: Callable[[Tensor], tuple[Expr, ...]],
-) -> None:
-    """Set the required region of each output: the union of all footprints, within the tensor.
+    env: LoopEnvironment, fixed: Sequence[Var], footprints: Sequence[Footprint], shape: Sequence[Expr]
+) -> Footprint:
+    """The required region of an output of extents `shape`: the union of the footprints of all consumers, within it.
 
     Parameters
     ----------
-    footprints: those of all consumers, by output.
-    shape_of: the extents of a tensor.
+    fixed: the loops that distinguish instances.
     """
-    for tensor in bounds.op.outputs:
-        shape = shape_of(tensor)
-        footprint = union_footprints(env, len(shape), footprints.get(tensor, ()), env.has_regions)
-        footprint = within_tensor(env, footprint, shape)
-        if env.has_regions and is_always_empty(env, footprint, bounds.fixed):
-            footprint = footprint.with_box(empty_box(len(shape)))
-        bounds.required[tensor] = footprint
+    footprint = within_tensor(env, union_footprints(env, len(shape), footprints, env.has_regions), shape)
+    is_nothing = env.has_regions and is_always_empty(env, footprint, fixed)
+    return footprint.with_box(empty_box(len(shape))) if is_nothing else footprint
 
 
 def within_tensor(env: LoopEnvironment, footprint: Footprint, shape: Sequence[Expr]) -> Footprint:
@@ -479,4 +481,4 @@ def _precedes(pairs: Sequence[tuple[Var, Var]]) -> Cond:
     for first, second in pairs:
         cases.append(logical_and(*same, first < second))
         same.append(first.eq(second))
-    return logical_or(*cases) if cases else truth(False)
+    return logical_or(*cases)

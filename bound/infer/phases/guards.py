@@ -1,4 +1,4 @@
-"""Guards of a nest: membership in a footprint without a box, and the removal of implied guards.
+"""Guards of a nest that loops and other guards imply, and their removal.
 
 Guarantee: the guards that remain are equivalent to the given ones wherever the loops around the body run.
 """
@@ -9,21 +9,19 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from bound.infer.footprints.box import end_forms
-from bound.infer.footprints.environment import (
+from bound.infer.environment import (
+    DIVISIONS,
     LoopEnvironment,
+    Violations,
     constant_extent,
+    in_products,
+    sample_instances,
     transitive_ranges,
 )
-from bound.infer.footprints.sampling import DIVISIONS, Violations, in_products, sample_instances
-from bound.infer.phases.stage_bounds import StageBounds, data_axes
-from bound.itervar import IterVar
 from bound.schedule.simple import extent, low
 from intset import config
 from intset.budgets import RELAXED_DIVISORS
 from intset.context import Context
-from intset.domains.sets.answers import image_in_instances
-from intset.errors import BudgetError
 from intset.expr import Cond, Expr, Range, Var, as_expr, constant_value, dag, ops
 from intset.expr.build import logical_not
 from intset.expr.node import make
@@ -31,7 +29,6 @@ from intset.linear.canonical import Normalizer
 from intset.linear.form import Linear, atom
 from intset.linear.signs import without_quotients
 
-GUARDS: Final = 400_000  # operations of the domain, for one membership guard
 IMPLIED_GUARDS: Final = 60_000  # operations of the domain, for one implication
 IMPLIED_NODES: Final = 40  # a longer guard is kept unasked where all guards together have twice as many
 CONTRADICTED_GUARDS: Final = 10_000  # operations of the domain, for a contradiction with products as variables
@@ -44,63 +41,10 @@ _SLOW: Final = (*ops.DIVISIONS, ops.MIN, ops.MAX, ops.SELECT)
 _FORMS: Final = Normalizer({})
 
 
-def membership_guards(
-    env: LoopEnvironment, bounds: StageBounds, values: Sequence[Expr], overrun: Collection[IterVar]
-) -> list[Cond]:
-    """The membership conditions of the point `values`, simplified under the ranges of the loops and other guards.
-
-    Parameters
-    ----------
-    overrun: the root axes whose loops run past the end of the range; other guards stop them.
-    """
-    footprint = bounds.region
-    axes = data_axes(bounds.op)
-    point = [Var(f"x{k}") for k in range(len(axes))]
-    inside: list[Cond] = []
-    for x, iv in zip(point, axes, strict=True):
-        limits = bounds.ranges[iv]
-        inside += [x >= form.expr() for form in end_forms(env, low(limits), ops.MAX)]
-        # Ends of the box are meaningless in an empty instance: only enforced ones are assumed.
-        if iv not in overrun:
-            inside += [x <= high.expr() for high in end_forms(env, as_expr(limits.max), ops.MIN)]
-        if iv in overrun or iv in bounds.widened:
-            inside += [x <= high.expr() for high in bounds.sides[iv].highs]
-        if iv in bounds.aligned:
-            inside += [x >= form.expr() for form in bounds.sides[iv].lows]
-    inside = [cond for cond in inside if not has_cases_of_products(cond)]
-    outer = transitive_ranges(env, (*footprint.unguarded.variables(), *dag.free_vars(*inside)))
-    ranges: dict[Var, Range | None] = {**dict.fromkeys(point), **outer}
-    kept = [v for v in (*env.context.ranges, *ranges) if v not in point]
-    try:
-        with config.using(isl_operations=env.account.allowed(GUARDS)):
-            within = image_in_instances(env.context.extended(ranges, inside), point, kept, env.regions).shape
-        with env.budget(GUARDS):
-            condition: Cond | None = footprint.unguarded.simplified(within).condition(values)
-    except BudgetError:
-        condition = None
-    parts = (
-        footprint.conditions(values)
-        if condition is None
-        else [*footprint.guard.conditions(()), *dag.conjuncts(condition)]
-    )
-    return [part for part in parts if not is_known(env, part)]
-
-
-def has_cases_of_products(e: Expr | Cond) -> bool:
-    """Whether `e` has cases and products of variables, or quotients by them.
-
-    Membership guards assume no end of this kind: a domain has many pieces for it, and cannot compare them. So they
-    imply it where the region does.
-    """
-    return ops.SELECT in dag.operations(e) and dag.is_nonlinear((e,))
-
-
 def is_known(env: LoopEnvironment, cond: Cond) -> bool:
     """Whether a condition is proved by the environment alone."""
     forms = env.forms_of(cond)
-    return forms is not None and all(
-        env.is_nonneg(form) and (kind == "ge" or env.is_nonneg(form.scale(-1))) for kind, form in forms
-    )
+    return forms is not None and all(map(env.is_nonneg, forms))
 
 
 def without_implied(env: LoopEnvironment, loops: Sequence[Var], guards: Sequence[Cond]) -> tuple[Cond, ...]:
@@ -219,7 +163,7 @@ def _is_never_negative(env: LoopEnvironment, form: Linear) -> bool:
 def _nonnegative(env: LoopEnvironment, guard: Cond) -> Linear | None:
     """The form whose nonnegativity a guard says; `None` for other guards."""
     forms = env.forms_of(guard)
-    return forms[0][1] if forms is not None and len(forms) == 1 and forms[0][0] == "ge" else None
+    return forms[0] if forms is not None and len(forms) == 1 else None
 
 
 def _has_witness(env: LoopEnvironment, ranges: Mapping[Var, Range], guard: Cond, others: Sequence[Cond]) -> bool:

@@ -1,32 +1,35 @@
 """InferRootBound: phases 1 to 4 for one stage, from its consumers' footprints to the ranges of its root axes.
 
 Stages that share a loop are inferred in any order: the range of the loop comes from whole axes, before all stages.
+
+Loops that were fused and split again run over the flattened tensor. One iteration of the outer ones computes a run of
+it: an interval in the flat coordinate `x0*n1*n2 + x1*n2 + x2` (`FlatAxes`), where the delinearization that the loops
+write cancels, and in the coordinates of the tensor a set that crosses rows and planes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import reduce
 from typing import Any
 
 from bound.errors import ScheduleError
 from bound.infer.accesses import ReadGraph, TensorAccess, accesses
-from bound.infer.footprints.box import Box, hull, whole_tensor
-from bound.infer.footprints.environment import LoopEnvironment
-from bound.infer.footprints.footprint import Footprint, Outline, box_around
+from bound.infer.environment import LoopEnvironment
+from bound.infer.footprint import Box, Footprint, Outline, box_around, contains, hull, whole_tensor
 from bound.infer.normalized import ScheduleSizes, Sharing
 from bound.infer.phases.gather import box_within, enclosing_guards, gather, gather_bound, within_tensor
-from bound.infer.phases.pass_down import loop_range, pass_down, rounded_up
+from bound.infer.phases.pass_down import StageBounds, data_axes, loop_range, overruns_unguarded, pass_down, rounded_up
 from bound.infer.phases.propagate import LoopState, Propagation, initialise_leaves, pass_up, storage_rank_of
-from bound.infer.phases.stage_bounds import StageBounds, data_axes
 from bound.itervar import IterVar
-from bound.operation import Operation, PlaceholderOp
-from bound.schedule import AttachType, Rebase, Schedule, Stage
+from bound.schedule import AttachType, Fuse, Rebase, Schedule, Split, Stage, simple
 from bound.schedule.attach import AttachPath, needs_relax, slid_loops
 from bound.schedule.relations import pass_down_domain
-from bound.tensor import Tensor
+from bound.tensor import ComputeOp, Operation, PlaceholderOp, Tensor
 from intset.context import Context
-from intset.expr import Cond, Expr, Range
+from intset.expr import Cond, Expr, Range, Var, as_expr, const
+from intset.linear.canonical import Normalizer
 from intset.trace import traced
 
 
@@ -119,12 +122,13 @@ def infer_root_bound(state: InferenceState, bounds: StageBounds) -> None:
     for iv in (*op.root_iter_vars, *state.sharing.added.get(stage, ())):
         if iv.dom is not None:
             bounds.ranges[iv] = state.sizes.range(iv.dom)
-    footprints = prop_bound_to_inputs(state, bounds)
-    if not stage.is_output:
-        gather(state.env, bounds, footprints, state.sizes.shape)
     for tensor in op.outputs:
+        requests = state.requests[tensor] = requests_of(state, bounds, tensor, bounds.path)
         if state.is_root(bounds, tensor):
             bounds.required[tensor] = whole_footprint(state, bounds, tensor)
+        else:
+            footprints = [request.footprint for request in requests]
+            bounds.required[tensor] = gather(state.env, bounds.fixed, footprints, state.sizes.shape(tensor))
     if not isinstance(op, PlaceholderOp):
         running = enclosing_guards(state.bounds, bounds) if bounds.slid else ()
         unconditional = unconditional_footprint(state, bounds) if bounds.slid and stage in state.boxed else None
@@ -148,13 +152,6 @@ def fixed_in(state: InferenceState, placed: Stage, path: AttachPath) -> tuple[It
     shared = state.sharing.loops
     kept = [iv for stage, iv in path if iv in shared or not needs_relax(stage.tag_of(iv), rank)]
     return tuple(reversed(kept))
-
-
-def prop_bound_to_inputs(state: InferenceState, bounds: StageBounds) -> dict[Tensor, list[Footprint]]:
-    """Phases 1 to 3: the footprint of each access of each consumer, by output."""
-    for tensor in bounds.op.outputs:
-        state.requests[tensor] = requests_of(state, bounds, tensor, bounds.path)
-    return {tensor: [request.footprint for request in state.requests[tensor]] for tensor in bounds.op.outputs}
 
 
 def unconditional_footprint(state: InferenceState, bounds: StageBounds) -> Footprint | None:
@@ -181,7 +178,12 @@ def unconditional_footprint(state: InferenceState, bounds: StageBounds) -> Footp
 
 
 def requests_of(state: InferenceState, bounds: StageBounds, tensor: Tensor, path: AttachPath) -> list[Request]:
-    """The accesses of all consumers to a tensor, with footprints for a stage attached at `path` (innermost first)."""
+    """Phases 1 to 3: the accesses of all consumers to a tensor, with their footprints.
+
+    Parameters
+    ----------
+    path: the loops around the stage of the tensor, innermost first.
+    """
     requests = []
     shape = state.sizes.shape(tensor)
     for consumer in dict.fromkeys(state.graph.get(tensor, ())):
@@ -334,3 +336,145 @@ def axis_ranges(state: InferenceState, stages: Iterable[StageBounds], written: S
             for iv, r in pass_down_domain(state.sizes.relations(stage), ranges).items():
                 ranges.setdefault(iv, r)
     return ranges
+
+
+_FORMS = Normalizer({})
+
+
+# -- elements counted along fused loops -------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class FlatAxes:
+    """Axes of a tensor as one axis, counted in row-major order.
+
+    Invariant: `numbers` is injective on the tensor.
+
+    Attributes
+    ----------
+    dims: the axes, outermost first; the flat coordinate takes the place of the first, and the others become 0.
+    extents: the extents of these axes in the tensor.
+    """
+
+    dims: tuple[int, ...]
+    extents: tuple[Expr, ...]
+
+    def numbers(self, point: Sequence[Expr]) -> tuple[Expr, ...]:
+        """The coordinates of an element: the flat index, zeros for the group's other axes, the rest unchanged."""
+        flat = as_expr(0)
+        for k, extent in zip(self.dims, self.extents, strict=True):
+            flat = flat * extent + point[k]
+        flat = _FORMS.form(flat).expr()
+        return tuple(flat if k == self.dims[0] else const(0) if k in self.dims else x for k, x in enumerate(point))
+
+    def point(self, numbers: Sequence[Expr]) -> tuple[Expr, ...]:
+        """The element with these coordinates: the inverse of `numbers`."""
+        left = numbers[self.dims[0]]
+        own: dict[int, Expr] = {}
+        for k, extent in list(zip(self.dims, self.extents, strict=True))[:0:-1]:
+            own[k], left = _FORMS.form(left % extent).expr(), _FORMS.form(left // extent).expr()
+        own[self.dims[0]] = left
+        return tuple(own.get(k, x) for k, x in enumerate(numbers))
+
+    def shape(self, shape: Sequence[Expr]) -> tuple[Expr, ...]:
+        """The extents of the tensor in these coordinates."""
+        total = reduce(simple.mul, self.extents)
+        return tuple(
+            total if k == self.dims[0] else const(1) if k in self.dims else extent for k, extent in enumerate(shape)
+        )
+
+
+def fused_axes(state: InferenceState, bounds: StageBounds, tensor: Tensor) -> list[FlatAxes]:
+    """The axes of a tensor over which fused loops of its stage or of a reader run as one.
+
+    None for a reduction over nothing: its loops, whose image the flat questions ask for, never run, but the nest that
+    initialises it does.
+    """
+    reduced = bounds.op.reduce_axis if isinstance(bounds.op, ComputeOp) else ()
+    if any(simple.number(as_expr(bounds.ranges[iv].extent)) == 0 for iv in reduced):
+        return []
+    groups: dict[tuple[int, ...], None] = {}
+    own = data_axes(bounds.op)
+    for axes in _fusions(bounds):
+        groups[tuple(own.index(iv) for iv in axes if iv in own)] = None
+    for stage in state.graph.get(tensor, ()):
+        reader = state.bounds.get(stage)
+        for axes in () if reader is None else _fusions(reader):
+            for access in state.accesses(stage.op, tensor):
+                order = [k for iv in axes for k, e in enumerate(access.indices) if iv in e.free_vars()]
+                groups[tuple(dict.fromkeys(order))] = None
+    shape = state.sizes.shape(tensor)
+    return [FlatAxes(dims, tuple(shape[k] for k in dims)) for dims in groups if len(dims) > 1]
+
+
+def _fusions(bounds: StageBounds) -> Iterator[list[Var]]:
+    """The root axes of each outermost fusion, in order."""
+    fusions: dict[Var, Fuse] = {r.fused: r for r in bounds.relations if isinstance(r, Fuse)}
+    inner = {iv for r in fusions.values() for iv in r.parents}
+
+    def roots(iv: Var) -> list[Var]:
+        fusion = fusions.get(iv)
+        return [iv] if fusion is None else [*roots(fusion.outer), *roots(fusion.inner)]
+
+    for fused in fusions:
+        if fused not in inner:
+            yield roots(fused)
+
+
+def flat_image(state: InferenceState, bounds: StageBounds, tensor: Tensor, axes: FlatAxes) -> Footprint:
+    """The elements that the loops of a stage compute in one instance, in flat coordinates."""
+    point: Sequence[Expr] = data_axes(bounds.op)
+    access = TensorAccess(tensor, axes.numbers(point))
+    return own_propagation(state, bounds).image(access, axes.shape(state.sizes.shape(tensor)))
+
+
+def region_of_loops(state: InferenceState, bounds: StageBounds) -> Footprint | None:
+    """A region that the loops of a stage, without guards of its region, are proved to stay in; `None` if unproved.
+
+    It is the computed region or the required one, whose elements the loops compute in any case. A flat question, asked
+    where the region is no box or shared loops run over whole axes: an interval of required elements around that of the
+    loops.
+    """
+    if not isinstance(bounds.op, ComputeOp) or len(bounds.op.outputs) > 1 or bounds.slid:
+        return None
+    if bounds.region.box is not None and not bounds.aligned:
+        return None
+    (tensor,) = bounds.op.outputs
+    if bounds.region.box is not None and _is_whole(state, bounds, tensor):
+        return bounds.region
+    bounds.stays_inside = True  # for the image of the loops alone
+    try:
+        is_required = any(_is_required(state, bounds, tensor, axes) for axes in fused_axes(state, bounds, tensor))
+    finally:
+        bounds.stays_inside = False
+    return bounds.required[tensor] if is_required else None
+
+
+def _is_whole(state: InferenceState, bounds: StageBounds, tensor: Tensor) -> bool:
+    """Whether the region is the tensor, which loops leave only where a split rounds up without a guard."""
+    if any(isinstance(r, Split) and overruns_unguarded(bounds, r) for r in bounds.relations):
+        return False
+    box, whole = bounds.region.box, whole_tensor(state.env, state.sizes.shape(tensor))
+    assert box is not None
+    if box.is_conditional() or not bounds.aligned >= set(data_axes(bounds.op)):
+        return False
+    return all(a.same(b) for a, b in zip(box.sides, whole.sides, strict=True))
+
+
+def _is_required(state: InferenceState, bounds: StageBounds, tensor: Tensor, axes: FlatAxes) -> bool:
+    shape = axes.shape(state.sizes.shape(tensor))
+    needed = []
+    for request in state.requests[tensor]:
+        access = request.access
+        flat = TensorAccess(tensor, axes.numbers(access.indices), access.conditions, access.extra, access.before)
+        propagation, _ = iterations_of(state, bounds, request.consumer, bounds.path)
+        footprint = propagation.image(flat, shape)
+        if footprint.exact and footprint.box is not None:
+            needed.append(footprint.box)
+    own = own_propagation(state, bounds)
+    point = axes.numbers(data_axes(bounds.op))
+    needed = [box for box in needed if not own.leaves(box, point)]
+    if not needed:
+        return False
+    computed = own.image(TensorAccess(tensor, point), shape).box
+    return computed is not None and any(contains(state.env, box, computed) for box in needed)

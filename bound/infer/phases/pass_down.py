@@ -1,7 +1,10 @@
-"""PassDownDomain: ranges of intermediate and leaf axes from root ranges, guards not implied by loops, and the nest.
+"""PassDownDomain: the bounds of a stage, `StageBounds`; ranges of all axes from root ranges, guards, and the nest.
 
 Guarantee: loops and guards together run over the computed region; loops alone may run past it. `pass_down` leaves all
 guards, which other stages may need; `finish_nest` drops the implied ones.
+
+All loops bound to one thread axis have equal extents. A tile that a small tensor leaves incomplete keeps its number of
+threads; threads past the end are idle. Later stages on the same threads may then be short of work as well.
 
 A reduction is initialised by a nest over data axes alone, before the first reduction loop: the data loops inside that
 loop stand in this nest, too. A loop fused from data and reduction axes is replaced there by the data axis, so the
@@ -10,24 +13,194 @@ initialisation is independent of the length of the reduction, even 0.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
 
 from bound.errors import ScheduleError
-from bound.infer.footprints.box import SymbolicInterval, end_forms
-from bound.infer.footprints.environment import LoopEnvironment, constant_extent
-from bound.infer.footprints.footprint import Footprint
-from bound.infer.phases.guards import has_cases_of_products, membership_guards, without_implied
-from bound.infer.phases.stage_bounds import ReductionInit, StageBounds, StageLoop, StageNest, data_axes
+from bound.infer.environment import LoopEnvironment, constant_extent, transitive_ranges
+from bound.infer.footprint import Footprint, SymbolicInterval, end_forms
+from bound.infer.phases.guards import is_known, without_implied
 from bound.itervar import IterType, IterVar
-from bound.operation import ComputeOp, TensorComputeOp
 from bound.schedule import Fuse, IterVarRelation, Rebase, Split, Stage, Tail, simple
-from bound.schedule.relations import pass_down_domain, pass_up_index, with_descendants
+from bound.schedule.attach import AttachPath
+from bound.schedule.relations import pass_down_domain, pass_up_index, with_ancestors, with_descendants
 from bound.schedule.simple import extent, low
+from bound.tensor import ComputeOp, Operation, Tensor, TensorComputeOp
+from intset import config
+from intset.domains.sets.answers import image_in_instances
 from intset.errors import BudgetError
-from intset.expr import Cond, Expr, Range, Var, as_expr, dag, ops
-from intset.expr.build import floordiv, minimum
+from intset.expr import Cond, Expr, Node, Range, Var, as_expr, dag, ops
+from intset.expr.build import floordiv, minimum, select, sum_of
+from intset.expr.printer import Displayed
 from intset.linear.form import Linear
+
+GUARDS: Final = 400_000  # operations of the domain, for one membership guard
+
+
+@dataclass(frozen=True)
+class StageLoop:
+    """A loop of a nest.
+
+    Attributes
+    ----------
+    iv: the loop variable.
+    range: its iterations, over sizes and variables of outer loops.
+    thread: its thread axis, or `None`.
+    kind: its type, annotations included.
+    """
+
+    iv: IterVar
+    range: Range
+    thread: IterVar | None
+    kind: IterType
+
+
+@dataclass(frozen=True)
+class ReductionInit:
+    """The nest that initialises a reduction before its first reduction loop (`finish_nest`).
+
+    Attributes
+    ----------
+    place: the number of outer loops shared with the nest of the stage.
+    loops: its own loops, over data axes alone.
+    values: each data axis as an expression in these loops.
+    guards: the conditions of the initialisation.
+    """
+
+    place: int
+    loops: tuple[StageLoop, ...]
+    values: Mapping[IterVar, Expr]
+    guards: tuple[Cond, ...]
+
+
+@dataclass(frozen=True)
+class StageNest(Displayed):
+    """The loops, values and guards of a stage, as `bound.infer` describes them."""
+
+    stage: Stage
+    loops: tuple[StageLoop, ...]
+    values: Mapping[IterVar, Expr]
+    guards: tuple[Cond, ...]
+    start: ReductionInit | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class SlidingWindow:
+    """A window that advances monotonically in one dimension.
+
+    Attributes
+    ----------
+    new: the elements computed in an iteration.
+    dim: the dimension of the advance.
+    filled: the window in the first iteration, and in later ones. Elements before it are dead.
+    """
+
+    new: Footprint
+    dim: int
+    filled: tuple[SymbolicInterval, ...]
+
+
+@dataclass(eq=False)
+class StageBounds:
+    """The bounds of one stage, filled phase by phase.
+
+    Invariant: `required` is a subset of `computed`, and `guards` restrict `loops` to `computed`.
+
+    Attributes
+    ----------
+    stage, op: the stage and its operation.
+    path: its attach path, innermost loop first.
+    relations: its relations at the fixed sizes.
+    outer: shared loops in place of its own leading leaves.
+    aligned: root axes with shared loops, which run over the whole axis.
+    foreign: root axes whose leading loops are other stages' loops; they have one extent in all instances.
+    slid: the loops between storage and stage, outermost first; elements of earlier iterations are kept.
+    window: how the kept elements advance, if known.
+    fixed: the loops of the path that distinguish instances.
+    required: the union of the consumers' footprints, by output.
+    computed: the elements that the loops compute, in the dimensions of the outputs.
+    wholes: by output, for an operation that always computes whole tensors.
+    sides: the interval of each root axis.
+    ranges: the range of every axis, in which values are written.
+    loops: the range of each leaf as a loop; shorter than in `ranges` in the last tile of a shrinking split.
+    widened: the roots with a range longer than their interval in some instance.
+    values: each root axis as an expression in loops.
+    guards: the conditions of the body.
+    start: the initialisation of its reduction.
+    stays_inside: whether the loops, without guards of the region, are proved to compute nothing outside it.
+    """
+
+    stage: Stage
+    op: Operation = field(init=False)
+    path: AttachPath
+    relations: tuple[IterVarRelation, ...] = ()
+    outer: tuple[IterVar, ...] = ()
+    aligned: frozenset[IterVar] = frozenset()
+    foreign: frozenset[IterVar] = frozenset()
+    slid: tuple[IterVar, ...] = ()
+    window: SlidingWindow | None = None
+    fixed: tuple[Var, ...] = ()
+    required: dict[Tensor, Footprint] = field(default_factory=dict)
+    computed: Footprint | None = None
+    wholes: dict[Tensor, Footprint] = field(default_factory=dict)
+    sides: dict[IterVar, SymbolicInterval] = field(default_factory=dict)
+    ranges: dict[IterVar, Range] = field(default_factory=dict)
+    loops: dict[IterVar, Range] = field(default_factory=dict)
+    widened: set[IterVar] = field(default_factory=set)
+    values: dict[IterVar, Expr] = field(default_factory=dict)
+    guards: tuple[Cond, ...] = ()
+    start: ReductionInit | None = None
+    stays_inside: bool = False
+
+    def __post_init__(self) -> None:
+        self.op = self.stage.op
+
+    @property
+    def region(self) -> Footprint:
+        """`computed`, after GatherBound."""
+        assert self.computed is not None
+        return self.computed
+
+    def computed_of(self, tensor: Tensor) -> Footprint:
+        """The computed elements of one output; the required ones of a placeholder."""
+        if self.computed is None:
+            return self.required[tensor]
+        return self.wholes.get(tensor, self.computed)
+
+
+def data_axes(op: Operation) -> tuple[IterVar, ...]:
+    """The axes of the output dimensions; empty for operations that compute whole tensors."""
+    return op.axis if isinstance(op, (ComputeOp, TensorComputeOp)) else ()
+
+
+def idle_threads(bounds: StageBounds) -> dict[IterVar, int]:
+    """Thread axes of a stage that overrun a root axis, with their numbers of threads."""
+    idle: dict[IterVar, int] = {}
+    for iv, limits in bounds.loops.items():
+        thread, number = bounds.stage.thread_of(iv), constant_extent(limits)
+        if thread is None or number is None:
+            continue
+        above = with_ancestors(bounds.relations, (iv,))
+        if any(isinstance(r, Split) and r.parent in above and r.overruns(bounds.ranges) for r in bounds.relations):
+            idle[thread] = number
+    return idle
+
+
+def started(bounds: StageBounds, root: IterVar, threads: Mapping[IterVar, int]) -> int | None:
+    """The extent of a root axis that gives its thread loop one iteration a thread; `None` if the schedule fixes it."""
+    axis, times = root, 1
+    for relation in bounds.relations:
+        if isinstance(relation, Rebase) and relation.parent is axis:
+            axis = relation.rebased
+        elif isinstance(relation, Split) and relation.parent is axis:
+            size = relation.nparts if relation.factor is None else relation.factor
+            number = simple.number(size) if size is not None else None
+            if number is None:
+                return None
+            axis, times = (relation.inner if relation.factor is None else relation.outer), times * number
+    thread = bounds.stage.thread_of(axis) if axis in bounds.stage.leaf_iter_vars else None
+    return None if thread is None or thread not in threads else threads[thread] * times
 
 
 def pass_down(
@@ -89,8 +262,8 @@ def loop_range(env: LoopEnvironment, bounds: StageBounds, iv: IterVar) -> Range:
     if not split.overruns(bounds.ranges):
         return bounds.ranges[iv]
     start = simple.mul(split.outer, width)
-    ends = [env.form(end - start).expr() for end in dag.chain(ops.MIN, total)]
-    return Range(0, minimum(width, *ends))
+    ends = without_products(env, [end - start for end in dag.chain(ops.MIN, total)])
+    return Range(0, minimum(width, *(env.form(end).expr() for end in ends)))
 
 
 def shrinking(bounds: StageBounds, iv: IterVar) -> Split | None:
@@ -137,6 +310,57 @@ def region_guards(env: LoopEnvironment, bounds: StageBounds, values: Mapping[Ite
     return guards
 
 
+def membership_guards(
+    env: LoopEnvironment, bounds: StageBounds, values: Sequence[Expr], overrun: Collection[IterVar]
+) -> list[Cond]:
+    """The membership conditions of the point `values`, simplified under the ranges of the loops and other guards.
+
+    Parameters
+    ----------
+    overrun: the root axes whose loops run past the end of the range; other guards stop them.
+    """
+    footprint = bounds.region
+    axes = data_axes(bounds.op)
+    point = [Var(f"x{k}") for k in range(len(axes))]
+    inside: list[Cond] = []
+    for x, iv in zip(point, axes, strict=True):
+        limits = bounds.ranges[iv]
+        inside += [x >= form.expr() for form in end_forms(env, low(limits), ops.MAX)]
+        # Ends of the box are meaningless in an empty instance: only enforced ones are assumed.
+        if iv not in overrun:
+            inside += [x <= high.expr() for high in end_forms(env, as_expr(limits.max), ops.MIN)]
+        if iv in overrun or iv in bounds.widened:
+            inside += [x <= high.expr() for high in bounds.sides[iv].highs]
+        if iv in bounds.aligned:
+            inside += [x >= form.expr() for form in bounds.sides[iv].lows]
+    inside = [cond for cond in inside if not has_cases_of_products(cond)]
+    outer = transitive_ranges(env, (*footprint.unguarded.variables(), *dag.free_vars(*inside)))
+    ranges: dict[Var, Range | None] = {**dict.fromkeys(point), **outer}
+    kept = [v for v in (*env.context.ranges, *ranges) if v not in point]
+    try:
+        with config.using(isl_operations=env.account.allowed(GUARDS)):
+            within = image_in_instances(env.context.extended(ranges, inside), point, kept, env.regions).shape
+        with env.budget(GUARDS):
+            condition: Cond | None = footprint.unguarded.simplified(within).condition(values)
+    except BudgetError:
+        condition = None
+    parts = (
+        footprint.conditions(values)
+        if condition is None
+        else [*footprint.guard.conditions(()), *dag.conjuncts(condition)]
+    )
+    return [part for part in parts if not is_known(env, part)]
+
+
+def has_cases_of_products(e: Expr | Cond) -> bool:
+    """Whether `e` has cases and products of variables, or quotients by them.
+
+    Membership guards assume no end of this kind: a domain has many pieces for it, and cannot compare them. So they
+    imply it where the region does.
+    """
+    return ops.SELECT in dag.operations(e) and dag.is_nonlinear((e,))
+
+
 def _unpassed_end(env: LoopEnvironment, bounds: StageBounds, iv: IterVar) -> Linear | None:
     """The last element of an aligned root axis whose loops never pass it; `None` if a split may pass it."""
     rounds = any(isinstance(r, Split) and r.tail is Tail.ROUND_UP for r in bounds.relations)
@@ -181,16 +405,10 @@ def within_side(
     if by_region and iv in data_axes(bounds.op):
         lows, highs = ([f for f in forms if not has_cases_of_products(f.expr())] for forms in (side.lows, side.highs))
         side = SymbolicInterval(tuple(lows), tuple(highs))
-    above = below(env, value, side, end)
-    if iv not in bounds.aligned:
-        return above
-    return [*(value >= low.expr() for low in side.lows if not _is_at_most(env, low, env.form(value))), *above]
-
-
-def below(env: LoopEnvironment, value: Expr, side: SymbolicInterval, end: Linear | None = None) -> list[Cond]:
-    """The unproved conditions that a value is at most the upper end of an interval."""
     form = env.form(value)
-    conditions = []
+    conditions: list[Cond] = []
+    if iv in bounds.aligned:
+        conditions += [value >= low.expr() for low in side.lows if not _is_at_most(env, low, form)]
     for high in side.highs:
         ends = [e for e in end_forms(env, high.expr(), ops.MIN) if end is None or not e.same(end)]
         if not all(_is_at_most(env, form, e) for e in ends):
@@ -291,10 +509,8 @@ def uniform_roots(stage: Stage, relations: Sequence[IterVarRelation], with_npart
     These are fused roots, roots split by `nparts` or with shifting tiles (their indices would not be affine), and roots
     with threaded, unrolled, vectorized or tensorized loops.
     """
-    marked: set[IterVar] = set()
-    for iv in stage.leaf_iter_vars:
-        if stage.thread_of(iv) is not None or stage.kind_of(iv) in _FIXED_KINDS:
-            marked.add(iv)
+    leaves = stage.leaf_iter_vars
+    marked = {iv for iv in leaves if stage.thread_of(iv) is not None or stage.kind_of(iv) in _FIXED_KINDS}
     for relation in reversed(relations):
         if isinstance(relation, Fuse) or any(child in marked for child in relation.children):
             marked.update(relation.parents)
@@ -338,13 +554,40 @@ def _split_of_root(relations: Sequence[IterVarRelation], root: IterVar) -> Split
 def nest_of(bounds: StageBounds) -> StageNest:
     """The nest of a stage for a code generator."""
     loops = tuple(loop_of(bounds, iv) for iv in bounds.stage.leaf_iter_vars)
-    values = {iv: as_expr(e) for iv, e in bounds.values.items()}
-    return StageNest(bounds.stage, loops, values, bounds.guards, bounds.start)
+    return StageNest(bounds.stage, loops, bounds.values, bounds.guards, bounds.start)
 
 
 def loop_of(bounds: StageBounds, iv: IterVar) -> StageLoop:
-    """A loop of a stage with its thread and kind."""
+    """The loop of an axis with its thread and kind; a new one from 0 without one."""
+    if iv not in bounds.loops:
+        return StageLoop(iv.part(iv.name), Range(0, bounds.ranges[iv].extent), None, IterType.DATA_PAR)
     return StageLoop(iv, bounds.loops[iv], bounds.stage.thread_of(iv), bounds.stage.kind_of(iv))
+
+
+_MAX_PARTS: Final = 8  # parts of varying length
+
+
+def without_products(env: LoopEnvironment, exprs: Sequence[Expr]) -> list[Expr]:
+    """Replace `part * length` for varying lengths by sums of `length` over the preceding parts.
+
+    Sets of such sums are exact if all expressions are affine then; the given ones otherwise.
+    """
+    new: dict[Node, Any] = {}
+    for node in dag.postorder(exprs):
+        args = tuple(new[arg] for arg in node.args)
+        if node.op is ops.MUL:
+            for part, length in (args, args[::-1]):
+                limits = env.ranges.get(part)
+                parts = None if limits is None else constant_extent(limits)
+                if parts is not None and parts <= _MAX_PARTS and not length.is_const:
+                    new[node] = sum_of([select(part >= k, length, 0) for k in range(1, parts)])
+                    break
+            else:
+                new[node] = node.with_args(args)
+        else:
+            new[node] = node.with_args(args)
+    answer = [new[e] for e in exprs]
+    return list(exprs) if dag.is_nonlinear(answer) else answer
 
 
 def _create_reduction_init(env: LoopEnvironment, bounds: StageBounds) -> ReductionInit | None:
@@ -354,9 +597,10 @@ def _create_reduction_init(env: LoopEnvironment, bounds: StageBounds) -> Reducti
         return None
     kinds = _constituents(bounds)
     reducing = {iv for iv, (reduces, _) in kinds.items() if reduces}
-    position = next((k for k, iv in enumerate(leaves) if iv in reducing and not _is_one(bounds, iv)), len(leaves))
+    running = (k for k, iv in enumerate(leaves) if iv in reducing and constant_extent(bounds.loops[iv]) != 1)
+    position = next(running, len(leaves))
     relations = tuple(r for r in bounds.relations if not reducing.intersection(r.children))
-    loops = {iv: _loop(bounds, iv) for iv in _inside(bounds, kinds, position)}
+    loops = {iv: loop_of(bounds, iv) for iv in _inside(bounds, kinds, position)}
     points: dict[IterVar, Expr] = {
         iv: low(env.ranges[iv]) if constant_extent(env.ranges[iv]) == 1 else iv
         for iv in (*bounds.outer, *leaves[:position])
@@ -365,14 +609,14 @@ def _create_reduction_init(env: LoopEnvironment, bounds: StageBounds) -> Reducti
     for iv, loop in loops.items():
         env.add(loop.iv, loop.range)
         own = low(loop.range) if constant_extent(loop.range) == 1 else loop.iv
-        points[iv] = own if loop.iv is iv else as_expr(own + low(bounds.ranges[iv]))
-    values = pass_up_index(relations, bounds.ranges, points)
-    values = {iv: as_expr(values[iv]) for iv in op.root_iter_vars if iv in values and iv not in reducing}
+        points[iv] = own if loop.iv is iv else own + low(bounds.ranges[iv])
+    spelled = pass_up_index(relations, bounds.ranges, points)
+    values = {iv: spelled[iv] for iv in op.root_iter_vars if iv in spelled and iv not in reducing}
     is_mixed = any(kinds[r.children[0]] == (True, True) for r in bounds.relations)  # the data loops are new
     inside = bounds.stays_inside and not is_mixed
     apart = replace(bounds, relations=relations, values=values, stays_inside=inside)
     around = [*(iv for _, iv in bounds.path), *leaves[:position], *(loop.iv for loop in loops.values())]
-    guards = without_implied(env, around, all_guards(env, apart, pass_up_index(relations, bounds.ranges, points)))
+    guards = without_implied(env, around, all_guards(env, apart, spelled))
     return ReductionInit(position, tuple(loops.values()), values, guards)
 
 
@@ -394,27 +638,11 @@ def _constituents(bounds: StageBounds) -> dict[IterVar, tuple[bool, bool]]:
 def _inside(bounds: StageBounds, kinds: Mapping[IterVar, tuple[bool, bool]], position: int) -> list[IterVar]:
     """The data axes with loops from `position` inwards, ordered by their first loops."""
     leaves = bounds.stage.leaf_iter_vars
-    fused = [
-        iv
-        for relation in bounds.relations
-        if kinds[relation.children[0]][0]
-        for iv in relation.parents
-        if not kinds[iv][0]
-    ]
+    mixed = (relation for relation in bounds.relations if kinds[relation.children[0]][0])
+    fused = [iv for relation in mixed for iv in relation.parents if not kinds[iv][0]]
 
     def first(iv: IterVar) -> int:
         below = with_descendants(bounds.relations, (iv,))
         return next(k for k, leaf in enumerate(leaves) if leaf in below)
 
     return sorted((*(iv for iv in leaves[position:] if not kinds[iv][0]), *fused), key=first)
-
-
-def _loop(bounds: StageBounds, iv: IterVar) -> StageLoop:
-    """The loop of an axis; a new one from 0 without one."""
-    if iv in bounds.loops:
-        return loop_of(bounds, iv)
-    return StageLoop(iv.part(iv.name), Range(0, bounds.ranges[iv].extent), None, IterType.DATA_PAR)
-
-
-def _is_one(bounds: StageBounds, iv: IterVar) -> bool:
-    return constant_extent(bounds.loops[iv]) == 1

@@ -10,17 +10,23 @@ by arithmetic. Everything else is one question to the domain: the image of the w
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Collection, Container, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from math import prod
 
 from bound.infer.accesses import TensorAccess
-from bound.infer.footprints.box import (
+from bound.infer.environment import FEW, LoopEnvironment, constant_extent, has_instance, transitive_ranges
+from bound.infer.extents import enumerate_image
+from bound.infer.footprint import (
     Box,
+    Footprint,
+    Outline,
     SymbolicInterval,
+    added,
     empty_box,
     end_forms,
+    footprint_of_region,
+    footprint_of_shape,
     independent_terms,
     interval,
     is_contiguous,
@@ -31,19 +37,22 @@ from bound.infer.footprints.box import (
     whole_tensor,
     with_where,
 )
-from bound.infer.footprints.environment import LoopEnvironment, constant_extent, transitive_ranges
-from bound.infer.footprints.extents import enumerate_image
-from bound.infer.footprints.footprint import Footprint, Outline, footprint_of_region, footprint_of_shape
-from bound.infer.footprints.sampling import FEW, has_instance
 from bound.infer.phases.guards import follows_from_one
-from bound.infer.phases.pass_down import overruns_unguarded, roots_above, split_guards, within_side
-from bound.infer.phases.stage_bounds import StageBounds, data_axes
+from bound.infer.phases.pass_down import (
+    StageBounds,
+    data_axes,
+    overruns_unguarded,
+    roots_above,
+    split_guards,
+    within_side,
+    without_products,
+)
 from bound.itervar import IterVar
-from bound.operation import PlaceholderOp
-from bound.schedule import Fuse, IterVarRelation, Rebase, Split, Stage
+from bound.schedule import Fuse, IterVarRelation, Rebase, Split, Stage, simple
 from bound.schedule.attach import AttachPath, default_storage_rank, needs_relax, outside, storage_rank
 from bound.schedule.relations import pass_up_index
-from bound.schedule.simple import low
+from bound.schedule.simple import extent, low
+from bound.tensor import PlaceholderOp
 from bound.tir.walk import loaded_tensor
 from intset.context import Context
 from intset.domains.query import notes_of_bounds
@@ -54,7 +63,7 @@ from intset.errors import BudgetError
 from intset.expr import Cond, Expr, Node, Range, Var, as_expr, dag, ops
 from intset.expr.build import logical_and, logical_not
 from intset.infinity import POS_INF
-from intset.linear.form import Linear, constant
+from intset.linear.form import Linear, atom, constant, is_affine
 
 
 @dataclass(frozen=True)
@@ -167,6 +176,8 @@ def pass_up(env: LoopEnvironment, bounds: StageBounds, states: Sequence[LoopStat
         side = None if bounds.stays_inside and iv in bounds.widened else bounds.sides.get(iv)
         _relax(iv, side or _interval(env, bounds.loops.get(iv, bounds.ranges[iv])), start, relaxed)
     values = pass_up_index(spelled, bounds.ranges, start)
+    if any(isinstance(r, Split) and simple.number(extent(bounds.ranges[r.inner])) is None for r in spelled):
+        values = dict(zip(values, without_products(env, list(values.values())), strict=True))
     it = Iterations({iv: values[iv] for iv in bounds.op.root_iter_vars if iv in values}, relaxed, fixed)
     for iv in bounds.op.root_iter_vars:  # axes without loops, such as those of a tensorized tile
         if iv not in it.values and iv in bounds.sides:
@@ -291,6 +302,7 @@ class Propagation:
         # The length of a fixed loop depends on a relaxed one (threads sharing storage): not a box.
         self._is_linked = any(v in it.relaxed for v in transitive_ranges(env, it.fixed))
         self._boxes: dict[object, tuple[list[Linear], _Image | None]] = {}
+        self._contexts: dict[tuple[Var, ...], Context] = {}
 
     def image(self, access: TensorAccess, shape: Sequence[Expr]) -> Footprint:
         """The footprint of `access` in a tensor with extents `shape`."""
@@ -352,7 +364,7 @@ class Propagation:
         self, access: TensorAccess, rows: Sequence[Linear], extra: Mapping[Var, SymbolicInterval]
     ) -> _Image | None:
         conditions = [*self.it.conditions, *access.conditions]
-        relaxed = {**self._running(access), **extra}
+        relaxed = {**self._running(access.before), **extra}
         if not all(_is_affine_in(row, relaxed, has_quotients=True) for row in rows):
             return None
         ends: dict[Var, tuple[list[Linear], list[Linear]]] = {
@@ -368,14 +380,13 @@ class Propagation:
                     return None
                 also[spelled] = None
                 continue
-            for kind, form in forms:
-                if not _enter(self._in_variables(form), kind, ends, where):
-                    return None
+            if not all(_enter(self._in_variables(form), ends, where) for form in forms):
+                return None
         moved = _independent(self.env, ends, where)
         if moved is None:
             return None
         sides, shifts = moved
-        moved_rows = [_shifted(row, shifts) for row in rows]
+        moved_rows = [added(row, [(start, row.terms.get(v, 0)) for v, start in shifts.items()]) for row in rows]
         if not all(_is_affine_in(row, relaxed, has_quotients=True) for row in moved_rows):
             return None
         image = self._product(moved_rows, sides, where)
@@ -390,7 +401,7 @@ class Propagation:
             value = self._forms.get(e)
             if value is None and not isinstance(e, Var) and any(v in self._forms for v in e.free_vars()):
                 value = self.env.form(dag.substitute(e, self.it.values))
-            result = result.plus(Linear(0, {e: 1}) if value is None else value, k)
+            result = result.plus(atom(e) if value is None else value, k)
         return result
 
     def _product(
@@ -443,7 +454,7 @@ class Propagation:
             data = {term: Var(f"data{k}") for k, term in enumerate(dag.opaque_terms(*exprs, *guards))}
             exprs, guards = [dag.substitute(e, data) for e in exprs], [dag.substitute(cond, data) for cond in guards]
             ranges |= {var: _data_range(term) for term, var in data.items()}
-        context = self._context_of(access).extended(ranges, [*facts, *guards])
+        context = self._context(access.before).extended(ranges, [*facts, *guards])
         kept = [*self.it.fixed, *(v for v in self.env.context.ranges if v not in self.it.relaxed)]
         dims = len(exprs)
         if context.frame.known.empty:
@@ -521,27 +532,23 @@ class Propagation:
             return footprint
         return Footprint(footprint.dims, Box(tuple(sides), hull.where, hull.also), None, False, footprint.notes)
 
-    def _running(self, access: TensorAccess) -> Mapping[Var, SymbolicInterval]:
-        """The variables that run at the access: not those of loops that start after it."""
-        if not access.before:
-            return self.it.relaxed
-        return {v: side for v, side in self.it.relaxed.items() if v not in access.before}
+    def _running(self, before: Collection[Var]) -> dict[Var, SymbolicInterval]:
+        """The variables that run at an access before the loops of `before`."""
+        return {v: side for v, side in self.it.relaxed.items() if v not in before}
 
-    def _context_of(self, access: TensorAccess) -> Context:
-        return self._context_over(self._running(access)) if access.before else self._context
-
-    @cached_property
-    def _context(self) -> Context:
-        """The iterations of the consumer as a context."""
-        return self._context_over(self.it.relaxed)
-
-    def _context_over(self, running: Mapping[Var, SymbolicInterval]) -> Context:
-        ranges, facts = _ranged(self.env, running)
-        conditions = [*facts, *(form.expr() >= 0 for form in self.it.where), *self.it.conditions]
-        # Stated apart from the ranges: a variable absent from the index may still have an empty range.
-        gaps = [gap for side in running.values() for gap in unproved_gaps(self.env, side)]
-        conditions += [gap.expr() >= 0 for gap in gaps if not _depends(gap, running)]
-        return self.env.context.extended({**transitive_ranges(self.env, self.it.fixed), **ranges}, conditions)
+    def _context(self, before: tuple[Var, ...]) -> Context:
+        """The iterations of the consumer at an access before the loops of `before`, as a context."""
+        known = self._contexts.get(before)
+        if known is None:
+            running = self._running(before)
+            ranges, facts = _ranged(self.env, running)
+            conditions = [*facts, *(form.expr() >= 0 for form in self.it.where), *self.it.conditions]
+            # Stated apart from the ranges: a variable absent from the index may still have an empty range.
+            gaps = [gap for side in running.values() for gap in unproved_gaps(self.env, side)]
+            conditions += [gap.expr() >= 0 for gap in gaps if not _depends(gap, running)]
+            around = {**transitive_ranges(self.env, self.it.fixed), **ranges}
+            known = self._contexts[before] = self.env.context.extended(around, conditions)
+        return known
 
 
 def _ranged(
@@ -554,7 +561,7 @@ def _ranged(
         if not env.has_regions:
             ranges[var] = side.range()
             continue
-        if len(side.lows) == 1 and len(side.highs) == 1 and all(_is_plain(f) for f in side.ends):
+        if len(side.lows) == len(side.highs) == 1 and all(map(is_affine, side.ends)):
             limits = side.range()
             ends = env.bounds(side.lows[0])[0], env.bounds(side.highs[0])[1]
             if limits.constant() is None and ends[0] is not None and ends[0] == ends[1]:
@@ -590,10 +597,6 @@ def _data_range(term: Expr) -> Range:
     return Range(low, POS_INF if high is None else high - low + 1)
 
 
-def _is_plain(form: Linear) -> bool:
-    return all(isinstance(e, Var) for e in form.terms)
-
-
 def _is_affine_in(row: Linear, relaxed: Mapping[Var, object], has_quotients: bool = False) -> bool:
     """Whether a form is free of data, and affine in relaxed variables, or in these and quotients by numbers."""
 
@@ -606,28 +609,25 @@ def _is_affine_in(row: Linear, relaxed: Mapping[Var, object], has_quotients: boo
     return all(map(is_term, row.terms))
 
 
-def _enter(form: Linear, kind: str, ends: dict[Var, tuple[list[Linear], list[Linear]]], where: list[Linear]) -> bool:
-    """Turn `form >= 0` (or `== 0`) into an end of its variable; `False` if it relates several variables."""
+def _enter(form: Linear, ends: dict[Var, tuple[list[Linear], list[Linear]]], where: list[Linear]) -> bool:
+    """Turn `form >= 0` into an end of its variable; `False` if it relates several variables."""
     own = [e for e in form.terms if isinstance(e, Var) and e in ends]
     if len(own) > 1 or not _is_affine_in(form, ends):
         return False
     if not own:
-        where += [form] if kind == "ge" else [form, form.scale(-1)]
+        where.append(form)
         return True
     var = own[0]
     k = form.terms[var]
     rest = Linear(form.const, {e: c for e, c in form.terms.items() if e is not var})
+    if abs(k) == 1:
+        end = rest.scale(-k)
+    elif rest.is_const:
+        end = constant(-(rest.const // k) if k > 0 else rest.const // -k)
+    else:
+        return False
     lows, highs = ends[var]
-    if abs(k) != 1:
-        if not rest.is_const or kind == "eq":
-            return False
-        (lows if k > 0 else highs).append(constant(-(rest.const // k) if k > 0 else rest.const // -k))
-        return True
-    end = rest.scale(-k)
-    if kind == "eq" or k > 0:
-        lows.append(end)
-    if kind == "eq" or k < 0:
-        highs.append(end)
+    (lows if k > 0 else highs).append(end)
     return True
 
 
@@ -662,12 +662,3 @@ def _independent(
 
 def _depends(form: Linear, ends: Mapping[Var, object]) -> bool:
     return any(e in ends if isinstance(e, Var) else any(v in ends for v in e.free_vars()) for e in form.terms)
-
-
-def _shifted(row: Linear, shifts: Mapping[Var, Linear]) -> Linear:
-    result = row
-    for e, k in row.terms.items():
-        low = shifts.get(e) if isinstance(e, Var) else None
-        if low is not None:
-            result = result.plus(low, k)
-    return result

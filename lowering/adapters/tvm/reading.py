@@ -31,8 +31,7 @@ from tvm.s_tir.stmt import SBlock, SBlockRealize
 from tvm.tirx import stmt as tir
 
 from bound import dtypes
-from bound.operation import PlaceholderOp
-from bound.tensor import Tensor, element, unflattened
+from bound.tensor import PlaceholderOp, Tensor, element, unflattened
 from bound.tir import build
 from bound.tir.build import ExternCall
 from bound.tir.value import Operand, Value, parameter

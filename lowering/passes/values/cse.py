@@ -51,8 +51,9 @@ def name_values(f: ir.Function) -> ir.Function:
     """Name index expressions that would be computed more often than they change.
 
     Guarantee: equal values, and fewer operations if each branch is taken half of the time. A name may precede unreached
-    uses: its expression is total, or evaluated there in any case. Ranges of loops keep their expressions, which carry facts. Sums are
-    ordered from the outermost loop to the innermost, so that invariant parts become common subexpressions.
+    uses: its expression is total, or evaluated there in any case. Ranges of loops keep their expressions, which carry
+    facts. Sums are ordered from the outermost loop to the innermost, so that invariant parts become common
+    subexpressions.
     """
     around = _BoundNames({}, frozenset(v.name for v in f.sizes))
     rules: driver.StmtRules[_BoundNames] = {ir.Stmt: (_order_sums,), ir.For: (_IndexNaming(f).name_in_body,)}

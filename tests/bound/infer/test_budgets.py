@@ -9,8 +9,8 @@ import pytest
 
 from benchmarks.growth import FAMILIES
 from bound import infer_bound, te
-from bound.infer.footprints.environment import LoopEnvironment
-from bound.infer.footprints.footprint import FOOTPRINT_ENDS
+from bound.infer.environment import LoopEnvironment
+from bound.infer.footprint import FOOTPRINT_ENDS
 from intset import ShapeVar
 from intset.domains.isl.session import budget, context, isl
 from intset.errors import BudgetError

@@ -11,8 +11,11 @@ import pytest
 from benchmarks import tiles
 from bound import infer_bound, te
 from bound.errors import ScheduleError
-from bound.infer.footprints.box import (
+from bound.infer.environment import LoopEnvironment, Witnesses, create_account
+from bound.infer.extents import max_extent
+from bound.infer.footprint import (
     Box,
+    Footprint,
     SymbolicInterval,
     contains,
     hull,
@@ -24,9 +27,6 @@ from bound.infer.footprints.box import (
     with_conditions,
     with_where,
 )
-from bound.infer.footprints.environment import LoopEnvironment, Witnesses, create_account
-from bound.infer.footprints.extents import max_extent
-from bound.infer.footprints.footprint import Footprint
 from bound.infer.phases.gather import _is_nothing
 from intset import Context, Range, ShapeVar, Var, evaluate, minimum, parse
 from intset.expr import ops

@@ -14,7 +14,7 @@ import pytest
 from bound import infer_bound, replay, te
 from bound.errors import ScheduleError
 from bound.infer import BoundsMap, Storage
-from bound.infer.phases import fused_axes as phase
+from bound.infer.phases import infer_root_bound as phase
 from bound.infer.phases.infer_root_bound import own_propagation
 from bound.schedule import Schedule
 from bound.tensor import Tensor

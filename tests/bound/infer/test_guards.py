@@ -9,8 +9,7 @@ import random
 import pytest
 
 from bound import infer_bound, te
-from bound.infer.footprints.environment import LoopEnvironment, create_account
-from bound.infer.footprints.sampling import Violations
+from bound.infer.environment import LoopEnvironment, Violations, create_account
 from bound.infer.phases.guards import MIXED_INSTANCES
 from intset import Context, Range, ShapeVar, Var, ceildiv, minimum, select
 from intset.expr.evaluate import compiled

@@ -16,9 +16,8 @@ import pytest
 from bound import infer_bound, te, tir
 from bound.errors import ScheduleError
 from bound.infer import BoundsMap
-from bound.operation import ComputeOp
 from bound.schedule import Schedule, Split, Stage, Tail
-from bound.tensor import Tensor
+from bound.tensor import ComputeOp, Tensor
 from intset.expr.evaluate import compiled
 from intset.expr.node import Var
 from tests.bound.oracle import Instance, Point, Run, value

@@ -18,8 +18,8 @@ from bound.errors import ScheduleError
 from bound.infer import BoundsMap
 from bound.infer.phases import propagate
 from bound.infer.phases.propagate import Propagation
-from bound.operation import PlaceholderOp
 from bound.schedule import AttachType
+from bound.tensor import PlaceholderOp
 from intset import Context, Range, ShapeVar, Var
 from intset.domains.sets.answers import image_in_instances
 from intset.errors import CountError, InputError, UndefinedError
@@ -214,6 +214,20 @@ def test_fused_tiles_of_unknown_sizes_have_the_same_regions_with_fewer_sets(
     assert boxes == same_boxes and sets < more_sets
     result = compared(case, range(4))
     assert result is not None and not result.unsound
+
+
+@pytest.mark.parametrize("parts", [2, 4, 8])
+def test_parts_of_a_symbolic_extent_are_read_exactly(parts: int) -> None:
+    """Starts of parts are `part * ceildiv(n, parts)`: a choice among a few numbers, which sets can express."""
+    n = ShapeVar("n")
+    a = te.placeholder((n,), name="A")
+    b = te.compute((n,), lambda i: a[i] * 2.0, name="B")
+    c = te.compute((n,), lambda i: b[i] + 1.0, name="C")
+    s = te.create_schedule(c.op)
+    outer, _ = s[c].split(c.op.axis[0], nparts=parts)
+    s[b].compute_at(s[c], outer)
+    bounds = infer_bound(s)
+    assert all(region.is_exact for region in (bounds.required(a), bounds.computed(b)))
 
 
 def test_tiles_of_tiles_of_unknown_sizes_are_exact() -> None:

@@ -23,16 +23,17 @@ from itertools import product
 from math import gcd, lcm, prod
 from typing import Any, Final
 
-from bound.infer.footprints.box import Box, SymbolicInterval, is_empty, undominated
-from bound.infer.footprints.environment import (
+from bound.infer.environment import (
+    FEW,
     MAX_LISTED,
     LoopEnvironment,
     enumerate_instances,
+    has_instance,
     instances,
+    sample_instances,
     transitive_ranges,
 )
-from bound.infer.footprints.footprint import Footprint, footprint_of_shape
-from bound.infer.footprints.sampling import FEW, has_instance, sample_instances
+from bound.infer.footprint import Box, Footprint, SymbolicInterval, footprint_of_shape, is_empty, undominated
 from bound.schedule import simple
 from bound.schedule.simple import extent, low
 from intset import config
@@ -440,7 +441,7 @@ def bound_quotient_differences(env: LoopEnvironment, form: Linear) -> Linear:
                 bound = _difference(env, e, other)
                 if bound is not None:
                     number = min(k, -j)
-                    rest = form.plus(Linear(0, {e: 1}), -number).plus(Linear(0, {other: 1}), number)
+                    rest = form.plus(atom(e), -number).plus(atom(other), number)
                     return bound_quotient_differences(env, rest.plus(env.form(bound), number))
     return form
 

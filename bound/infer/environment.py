@@ -1,0 +1,739 @@
+"""`LoopEnvironment`, ranges of loops and sizes with cheap proofs of signs; instances, as sets, listed or drawn.
+
+The environment is a `Normalizer` of `intset` whose table of ranges grows while the pass enters loops. A context would
+canonicalise its facts again for every loop.
+
+The instances of a stage are the joint values of the loop variables around it: a set, or enumerated. A loop
+that other ranges depend on but that does not distinguish instances (a thread sharing storage) is projected out.
+
+Drawn instances are witnesses against claims about all instances: a claim that fails is refuted by a sample in
+microseconds, by a prover in milliseconds. First come corners, all loops at their first or last iteration at a few large
+sizes; then, where proofs are long, iterations drawn at small sizes. Nothing depends on time or on earlier questions:
+the same question draws the same points.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import islice, product
+from math import prod
+from typing import TYPE_CHECKING, Any, Final
+
+from bound.schedule import simple
+from bound.schedule.simple import low
+from intset.context import Context
+from intset.domains.registry import domain_named, regions_of, strongest
+from intset.domains.sets.answers import image_in_instances
+from intset.errors import BudgetError, EvaluationError, InputError
+from intset.expr import Cond, Expr, IntLike, Node, Range, Var, arguments, as_expr, constant_value, dag, ops, shown
+from intset.expr.build import logical_and, select
+from intset.expr.definedness import definedness, is_partial
+from intset.expr.evaluate import compiled, evaluate, point_value
+from intset.expr.range import range_conditions
+from intset.infinity import POS_INF
+from intset.linear.canonical import Normalizer
+from intset.linear.form import Linear, is_affine
+from intset.linear.signs import is_met
+from intset.regions.shape import Account, Shape
+from intset.spaces.space import Space
+
+if TYPE_CHECKING:
+    from intset.domains.protocols import Regions
+
+
+SCHEDULE: Final = 1_000_000  # operations of the domain for all steps of InferBound together, in a short schedule
+SCHEDULE_PER_STAGE: Final = 150_000  # operations more for each stage of a schedule
+SCHEDULE_LEAST: Final = 10_000  # operations granted to every step, even when the account is spent
+
+Ends = tuple[int | None, int | None]
+
+
+def create_account(stages: int) -> Account:
+    """The budget of the domain for a schedule of `stages` stages, in operations."""
+    return Account(SCHEDULE + SCHEDULE_PER_STAGE * stages, SCHEDULE_LEAST)
+
+
+class LoopEnvironment:
+    """Ranges of loop variables and sizes, with the domain that answers about them and its budget.
+
+    Invariant: a loop variable is entered once, before its first use, and its range never changes; so every answer,
+    once true, stays true. Guarantee: bounds contain all values, and a sign is claimed only where it holds everywhere.
+
+    Attributes
+    ----------
+    context: the user's facts and ranges; sizes without a range are at least 0.
+    ranges: the range of every loop variable entered so far.
+    domain: the name of the domain that answers.
+    account: the remaining operations of the domain for this schedule.
+    for_outlines: as many again, for boxes around footprints: exact sets may have spent the others.
+    witnesses: drawn instances of the loops entered so far.
+    instances: memo of `instances`, by the variables.
+    counts: memo of `count_of`, by what is counted.
+    normalizer: forms with the ranges entered so far and the user's facts.
+    """
+
+    def __init__(self, context: Context, sizes: Iterable[Var], domain: str, account: Account) -> None:
+        self.domain, self.account = domain, account
+        self.for_outlines = Account(account.left, account.least)
+        ranges = context.ranges
+        unlimited = {var: Range(0, POS_INF) for var in sizes if var not in ranges}
+        self.context = context.extended(unlimited) if unlimited else context
+        frame = self.context.frame
+        self.ranges: dict[Var, Range] = {}
+        self._numeric: dict[Var, Ends] = dict(frame.known.ranges)
+        self._limits = dict(frame.known.assumptions.limits)
+        facts = frame.known.assumptions
+        self._plain = Normalizer({})
+        self.normalizer = Normalizer(self._numeric, facts._replace(limits=self._limits))
+        self._is_plain = not facts.nonneg
+        # terms of a form -> (least constant proved to make it nonnegative, greatest constant that was not proved)
+        self._thresholds: dict[frozenset[tuple[Expr, int]], tuple[int | None, int | None]] = {}
+        self.witnesses = Witnesses(self.context, self.ends_of, self.ranges)
+        self.instances: dict[tuple[Var, ...], Shape] = {}
+        self.counts: dict[object, Expr] = {}
+
+    @property
+    def regions(self) -> Regions:
+        """The domain of regions that are not boxes."""
+        return regions_of(self.domain) or strongest()
+
+    @property
+    def has_regions(self) -> bool:
+        """Whether the answering domain has regions."""
+        return regions_of(self.domain) is not None
+
+    @property
+    def prefers_regions(self) -> bool:
+        """Whether footprints bypass arithmetic on ends, because the user named a domain of regions."""
+        domain: object = domain_named(self.domain)
+        return regions_of(self.domain) is domain
+
+    @cached_property
+    def shapes(self) -> Shape:
+        """The factory of shapes of that domain."""
+        return self.regions.everything(0)
+
+    def budget(self, operations: int) -> AbstractContextManager[None]:
+        """A block that limits the domain to `operations`, and to the rest of the account."""
+        return self.shapes.budget(operations, self.account)
+
+    @contextmanager
+    def outlining(self) -> Iterator[None]:
+        """A block of boxes around footprints, with the account of all such blocks."""
+        account, self.account = self.account, self.for_outlines
+        try:
+            yield
+        finally:
+            self.account = account
+
+    def add(self, var: Var, limits: Range) -> None:
+        """Enter a loop variable; later calls for the same variable have no effect."""
+        if var in self.ranges:
+            return
+        self.ranges[var] = limits
+        self.witnesses.enter(var)
+        first, last = self.form(low(limits)), self.form(as_expr(limits.max))
+        self._numeric[var] = self.normalizer.intervals[var] = (self.bounds(first)[0], self.bounds(last)[1])
+        if not (first.is_const and last.is_const):
+            self._limits[var] = (first, last)
+
+    def form(self, e: IntLike) -> Linear:
+        """The canonical form of `e`, without assumptions."""
+        return self._plain.form(as_expr(e))
+
+    def simplified(self, e: Expr) -> Expr:
+        """The cheapest equal of `e` found within the ranges of its loops."""
+        loops = transitive_ranges(self, e.free_vars())
+        return (self.context.extended(loops) if loops else self.context).simplify(e)
+
+    def forms_of(self, cond: Cond) -> list[Linear] | None:
+        """The forms that are nonnegative together exactly where a conjunction of comparisons holds.
+
+        `None` for disjunctions and disequalities.
+        """
+        forms: list[Linear] = []
+        for part in dag.conjuncts(self._plain.cond(cond)):
+            if part.op is ops.BOOL:
+                if part.data:
+                    continue
+                return [Linear(-1, {})]
+            if part.op is ops.OR or part.op is ops.AND:
+                return None
+            kind, form = self._plain.compared[part]
+            if kind is ops.NE:
+                return None
+            forms += [form] if kind is ops.GE else [form, form.scale(-1)]
+        return forms
+
+    def bounds(self, form: Linear) -> Ends:
+        """Numeric bounds of `form` over all ranges; `None` for an open end."""
+        return self.normalizer.sum_bounds(form)
+
+    def ends_of(self, v: Var) -> Ends:
+        """Numeric bounds of a variable."""
+        return self.bounds(self.form(v))
+
+    def is_nonneg(self, form: Linear, assumed: Iterable[Linear] = ()) -> bool:
+        """Whether `form >= 0` is proved wherever all forms of `assumed` are nonnegative."""
+        low, high = self.bounds(form)
+        if low is not None and low >= 0:
+            return True
+        if high is not None and high < 0 and not assumed:
+            return False
+        for fact in assumed:
+            low = self.bounds(form.minus(fact))[0]
+            if low is not None and low >= 0:
+                return True
+        if self._is_plain and not any(e in self._limits or not isinstance(e, Var) for e in form.terms):
+            return False
+        return self._follows(form)
+
+    def _follows(self, form: Linear) -> bool:
+        """Prove `form >= 0` from symbolic ends of loops; results are kept as thresholds of the constant."""
+        terms = frozenset(form.terms.items())
+        enough, too_little = self._thresholds.get(terms, (None, None))
+        if enough is not None and form.const >= enough:
+            return True
+        if too_little is not None and form.const <= too_little:
+            return False
+        holds = not self.witnesses.refute(form) and self.normalizer.is_nonneg(form)
+        if holds:
+            self._thresholds[terms] = (form.const, too_little)
+        elif all(v in self._numeric for e in form.terms for v in e.free_vars()):  # their ranges are final
+            self._thresholds[terms] = (enough, form.const)
+        return holds
+
+    def number(self, e: IntLike) -> int | None:
+        """The value of an expression with equal numeric bounds, else `None`."""
+        value = simple.number(e)
+        if value is not None:
+            return value
+        low, high = self.bounds(self.form(e))
+        return low if low == high else None
+
+    def unmet(self, *roots: Node) -> list[Cond]:
+        """Unproved definedness conditions of the roots: divisors that may be 0."""
+        partial = [e for e in roots if is_partial(e)]
+        return [need for need in definedness(partial) if not is_met(self.normalizer, need)]
+
+    def total(self, e: Expr) -> Expr:
+        """`e`, and 0 where it has no value."""
+        needs = self.unmet(e)
+        return select(logical_and(*needs), e, 0) if needs else e
+
+    def count_of(self, key: object, count: Callable[[], Expr]) -> Expr:
+        """The term of a count, made once: equal counts are one expression."""
+        term = self.counts.get(key)
+        return self.counts.setdefault(key, count()) if term is None else term
+
+
+def constant_extent(r: Range) -> int | None:
+    """The extent of a range if it is constant, else `None`."""
+    return constant_value(r.extent) if isinstance(r.extent, Expr) else None
+
+
+MAX_INSTANCES: Final = 20_000  # enumerated one by one
+MAX_LISTED: Final = 3_000  # points of an explicit set
+
+
+def instances(env: LoopEnvironment, variables: Sequence[Var]) -> Shape:
+    """The joint values of loop variables, as a set without coordinates over these variables and sizes.
+
+    Guarantee: a superset of the instances, exact unless the budget ends.
+    """
+    key = tuple(v for v in dict.fromkeys(variables) if v in env.ranges)
+    shape = env.instances.get(key)
+    if shape is None:
+        shape = env.instances[key] = _instances(env, key)
+    return shape
+
+
+def _instances(env: LoopEnvironment, variables: Sequence[Var]) -> Shape:
+    ranges = transitive_ranges(env, variables)
+    forms: list[Linear] = []
+    for v, r in ranges.items():
+        forms += [env.form(v - as_expr(r.min)), env.form(as_expr(r.max) - v)]
+    if all(map(is_affine, forms)):
+        return env.shapes.box([], forms).without([v for v in ranges if v not in variables])
+    try:
+        return _ask_domain(env, ranges, variables)
+    except BudgetError:
+        return size_bounds(env, variables)
+
+
+def size_bounds(env: LoopEnvironment, params: Sequence[Expr]) -> Shape:
+    """The parameters within their numeric bounds, as a set without coordinates."""
+    forms: list[Linear] = []
+    for param in params:
+        form = env.form(param)
+        low, high = env.bounds(form)
+        forms += [] if low is None else [form.shift(-low)]
+        forms += [] if high is None else [form.scale(-1).shift(high)]
+    return env.shapes.box([], forms)
+
+
+def _ask_domain(env: LoopEnvironment, ranges: Mapping[Var, Range], variables: Sequence[Var]) -> Shape:
+    inside = [cond for v, r in ranges.items() for cond in range_conditions(v, r)]
+    # Conditions, not ranges: emptiness of a range with at most one point would go unnoticed.
+    context = env.context.extended(dict.fromkeys(ranges), inside)
+    image = image_in_instances(context, list(variables), list(env.context.ranges), env.regions)
+    if image.notes:
+        raise BudgetError(image.notes[0])
+    return image.shape.dims_to_params(variables)
+
+
+def enumerate_instances(env: LoopEnvironment, variables: Sequence[Var]) -> Iterator[tuple[int, ...]] | None:
+    """Enumerate the instances as tuples of values; `None` for symbolic sizes or too many instances."""
+    ranges = transitive_ranges(env, variables)
+    spans = []
+    for v in ranges:
+        low, high = env.bounds(env.form(v))
+        if low is None or high is None:
+            return None
+        spans.append(range(low, high + 1))
+    inside = [cond for v, r in ranges.items() for cond in range_conditions(v, r)]
+    if prod(map(len, spans)) > MAX_INSTANCES or any(w not in ranges for cond in inside for w in cond.free_vars()):
+        return None
+    order = list(ranges)
+    places = [order.index(v) for v in variables]
+    points = _satisfying(compiled(logical_and(*inside), order), product(*spans))
+    projected = (tuple(point[k] for k in places) for point in points)
+    return projected if len(order) == len(variables) else iter(dict.fromkeys(projected))
+
+
+def _satisfying(test: Any, points: Iterable[tuple[int, ...]]) -> Iterator[tuple[int, ...]]:
+    for point in points:
+        try:
+            if test(*point):
+                yield point
+        except ArithmeticError:  # division by 0: no instance
+            continue
+
+
+def transitive_ranges(env: LoopEnvironment, variables: Iterable[Expr]) -> dict[Var, Range]:
+    """The ranges of loop variables and of all loops that those ranges mention, transitively."""
+    ranges: dict[Var, Range] = {}
+    waiting = list(variables)
+    while waiting:
+        v = waiting.pop()
+        if isinstance(v, Var) and v not in ranges and v in env.ranges:
+            ranges[v] = env.ranges[v]
+            waiting.extend(env.ranges[v].free_vars())
+    return ranges
+
+
+def project_variables(shape: Shape, variables: Collection[Var]) -> Shape:
+    """Project out variables: the union of a shape over their values.
+
+    Raises
+    ------
+    BudgetError: a nonlinear term, opaque to the shape, mentions one of them.
+    """
+    left = shape.without(variables)
+    term = next((e for e in left.atoms() if any(v in variables for v in e.free_vars())), None)
+    if term is not None:
+        raise BudgetError(f"{term} is not affine")
+    return left
+
+
+# -- values of sizes --------------------------------------------------------------------------------------------------
+
+
+def space_of(
+    env: LoopEnvironment,
+    sizes: Sequence[Var],
+    fixed: Mapping[Expr, int],
+    values: Mapping[Any, Iterable[Any]],
+    where: Cond | str | Iterable[Cond | str],
+) -> Space:
+    """The space of a schedule's sizes under the conditions `where` and the known facts on sizes.
+
+    Parameters
+    ----------
+    sizes: the symbolic sizes of the schedule.
+    fixed: values of its other sizes.
+    values: values for each size, by variable or name.
+
+    Raises
+    ------
+    InputError: a key is no symbolic size of the schedule; what `Space` refuses.
+    """
+    given = arguments.mapped(values, "the values of a space", "a mapping {size: values}")
+    chosen = {_size_of(key, sizes): numbers for key, numbers in given.items()}
+    if len(chosen) < len(given):
+        raise InputError("a size has values twice, by its variable and by its name")
+    return Space(chosen, where).restrict(_known(env, set(chosen), fixed))
+
+
+def _size_of(key: Any, sizes: Sequence[Var]) -> Var:
+    """The size that a variable or name denotes."""
+    named = [size for size in sizes if size is key or (isinstance(key, str) and size.name == key)]
+    if len(named) == 1:
+        return named[0]
+    name = key.name if isinstance(key, Var) else shown(key)
+    if named:
+        raise InputError(f"{len(named)} sizes of this schedule are named {name}: give the variables themselves")
+    known = ", ".join(size.name for size in sizes) or "none"
+    raise InputError(f"{name} is no symbolic size of this schedule; those are: {known}")
+
+
+def _known(env: LoopEnvironment, chosen: set[Var], fixed: Mapping[Expr, int]) -> Iterator[Cond]:
+    """The ranges and facts of the context about these sizes alone."""
+    conditions = [fact.condition for fact in env.context.facts]
+    for size, r in env.context.ranges.items():
+        conditions += range_conditions(size, r)
+    for condition in conditions:
+        stated = dag.substitute(condition, dict(fixed))
+        if stated.free_vars() and chosen.issuperset(stated.free_vars()) and not dag.opaque_terms(stated):
+            yield stated
+
+
+# -- drawn instances --------------------------------------------------------------------------------------------------
+
+_SIZES: Final = (1009, 7, 13, 101)  # distances of a sampled size from its lower end; not multiples of common tiles
+_SPREADS: Final = (4, 12, 40)  # of mixed sizes above their lower ends, in turn
+FEW: Final = 24  # mixed attempts where a claim costs little to prove
+DIVISIONS: Final = (ops.FLOORDIV, ops.FLOORMOD)
+_BRANCHING: Final = frozenset((*ops.DIVISIONS, ops.MIN, ops.MAX, ops.SELECT, ops.OR))  # more than linear arithmetic
+
+Point = dict[Expr, int]
+Span = tuple[int | None, int | None, int]  # low end, high end, step
+
+# The distance of each size from its lower end; the iteration of each loop in turn, modulo its extent.
+_DRAWN: Final = ((1009, (0,)), (7, (-1,)), (12, (0, -1, 1)), (2, (-1, 0)), (4, (1, -2, 3)))
+
+
+def within(span: Span, magnitude: int) -> int:
+    """A value `magnitude` above the lower end of a size, within its upper end and a multiple of its declared step."""
+    least, most, step = span
+    value = magnitude if least is None else least + magnitude
+    value = value if most is None else min(value, most)
+    value -= value % step
+    return value if least is None or value >= least else value + step
+
+
+class Witnesses:
+    """A few instances, each with every loop running.
+
+    Guarantee: a form that `refute` confirms is negative in an instance, so no proof of the contrary is lost.
+
+    Parameters
+    ----------
+    ends: numeric ends of a size.
+    loops: the ranges of the loops; it may grow.
+    """
+
+    def __init__(self, context: Context, ends: Callable[[Var], Ends], loops: Mapping[Var, Range]) -> None:
+        self._context, self._ends, self._loops = context, ends, loops
+        self._instances: list[_Instance] | None = None
+        self._pending: list[Var] = []
+
+    def enter(self, loop: Var) -> None:
+        """Drop the instances in which a new loop does not run."""
+        if not as_expr(self._loops[loop].extent).is_const:
+            self._pending.append(loop)
+
+    def refute(self, form: Linear) -> bool:
+        """Whether a drawn instance makes the form negative."""
+        return any(instance.makes_negative(form) for instance in self._running())
+
+    def give_two_values(self, e: Expr, conditions: Sequence[Cond]) -> bool:
+        """Whether two drawn instances that satisfy the conditions give `e` different values."""
+        inside = (one.value(e, conditions) for one in self._running())
+        return len({value for value in inside if value is not None}) > 1
+
+    def _running(self) -> list[_Instance]:
+        """The instances in which all loops entered so far run."""
+        if self._instances is None:
+            self._instances = self._drawn()
+        if self._pending:
+            self._instances = [one for one in self._instances if one.satisfies({}, (), self._pending)]
+            self._pending = []
+        return self._instances
+
+    def _drawn(self) -> list[_Instance]:
+        facts, ranges = self._context.frame.conditions, self._context.ranges
+        if dag.opaque_terms(*facts):
+            return []
+        instances = [_Instance(magnitude, steps, self._ends, self._loops) for magnitude, steps in _DRAWN]
+        return [one for one in instances if one.satisfies(ranges, facts)]
+
+
+@dataclass(eq=False)
+class _Instance:
+    """Values of sizes and loops, drawn on first use.
+
+    Attributes
+    ----------
+    magnitude: the distance of each size from its lower end.
+    steps: the iterations of the loops in turn, modulo their extents.
+    ends: numeric ends of a size.
+    last: loops at their last iteration, whatever `steps` says.
+    equal: sizes that have the value of another one.
+    values: the values drawn so far.
+    """
+
+    magnitude: int
+    steps: Sequence[int]
+    ends: Callable[[Var], Ends]
+    loops: Mapping[Var, Range]
+    last: Collection[Var] = ()
+    equal: Mapping[Var, Var] = field(default_factory=dict)
+    values: dict[Expr, int] = field(default_factory=dict)
+
+    def satisfies(self, ranges: Mapping[Var, Range], facts: Iterable[Cond], also: Iterable[Var] = ()) -> bool:
+        """Whether the sizes lie in their ranges and satisfy the facts, and the loops of `also` run."""
+        try:
+            for v in (*ranges, *also, *(v for fact in facts for v in fact.free_vars())):
+                self._draw(v)
+            inside = all(evaluate(cond, self.values) for v, r in ranges.items() for cond in range_conditions(v, r))
+            return inside and all(evaluate(fact, self.values) for fact in facts)
+        except (EvaluationError, InputError):
+            return False
+
+    def makes_negative(self, form: Linear) -> bool:
+        """Whether the form is negative; `False` where it has no value."""
+        try:
+            return form.const + sum(k * self._value(e) for e, k in form.terms.items()) < 0
+        except (EvaluationError, InputError):
+            return False
+
+    def value(self, e: Expr, conditions: Sequence[Cond]) -> int | None:
+        """The value of an expression; `None` if it is undefined or a condition fails."""
+        try:
+            return self._value(e) if self.satisfies({}, conditions) else None
+        except (EvaluationError, InputError):
+            return None
+
+    def _value(self, e: Expr) -> int:
+        value = self.values.get(e)
+        if value is None:
+            for v in e.free_vars():
+                self._draw(v)
+            value = self.values[e] = int(evaluate(e, self.values))
+        return value
+
+    def _draw(self, v: Var) -> None:
+        """Give a size or a loop its value.
+
+        Raises
+        ------
+        EvaluationError: the loop does not run.
+        """
+        if v in self.values:
+            return
+        if v not in self.loops:
+            same = self.equal.get(v)
+            size = within((*self.ends(v), v.declared()[2]), self.magnitude) if same is None else self._value(same)
+            self.values[v] = size
+            return
+        first, length = self._value(low(self.loops[v])), self._value(as_expr(self.loops[v].extent))
+        if length < 1:
+            raise EvaluationError(f"{v} has no iteration")
+        step = -1 if v in self.last else self.steps[len(self.values) % len(self.steps)]
+        self.values[v] = first + step % length
+
+
+def takes_two_values(env: LoopEnvironment, e: Expr, ranges: Mapping[Var, Range], conditions: Sequence[Cond]) -> bool:
+    """Whether two sampled instances give `e` different values."""
+    if env.witnesses.give_two_values(e, conditions):
+        return True
+    seen: set[int] = set()
+    for point in sample_instances(env, ranges, conditions, (e,), mixed=FEW):
+        value = point_value(e, point)
+        if value is not None:
+            seen.add(value)
+        if len(seen) > 1:
+            return True
+    return False
+
+
+def has_instance(env: LoopEnvironment, ranges: Mapping[Var, Range], conditions: Sequence[Cond], mixed: int = 0) -> bool:
+    """Whether some sampled instance satisfies the conditions."""
+    return any(True for _ in sample_instances(env, ranges, conditions, mixed=mixed))
+
+
+def sample_instances(
+    env: LoopEnvironment,
+    ranges: Mapping[Var, Range],
+    conditions: Sequence[Cond],
+    roots: Sequence[Expr | Cond] = (),
+    last: Collection[Var] | None = None,
+    mixed: int = 0,
+) -> Iterator[Point]:
+    """A few instances that satisfy `conditions` and the user's facts: values of all variables, sizes included.
+
+    Guarantee: every point yielded is an instance. Finding none proves nothing.
+
+    Parameters
+    ----------
+    ranges: the loops, closed under `transitive_ranges`.
+    roots: further expressions whose variables get values.
+    last: loops at their last iteration, all others at the first; by default, points with all loops first and all
+        loops last.
+    mixed: where proofs take more than linear arithmetic, the number of further attempts: at small sizes, with loops at
+        drawn iterations.
+    """
+    drawing = _Drawing(env, ranges, conditions, roots)
+    yield from drawing.corners(last)
+    if mixed and _has_long_proofs((*roots, *conditions, *(as_expr(r.extent) for r in ranges.values()))):
+        yield from drawing.mixed(mixed)
+
+
+class Violations:
+    """Drawn iterations at which guards fail, for all guards of one nest together.
+
+    Parameters
+    ----------
+    ranges: the loops, closed under `transitive_ranges`.
+    most: the number of attempts, for all guards together.
+    """
+
+    def __init__(self, env: LoopEnvironment, ranges: Mapping[Var, Range], guards: Sequence[Cond], most: int) -> None:
+        self._failing: list[frozenset[Cond]] = []
+        self._further = _failing_guards(env, ranges, tuple(guards), most)
+
+    def has_alone(self, guard: Cond, others: Collection[Cond]) -> bool:
+        """Whether a drawn iteration violates `guard` and satisfies `others`."""
+        return any(guard in failing and failing.isdisjoint(others) for failing in self._drawn())
+
+    def _drawn(self) -> Iterator[frozenset[Cond]]:
+        """The guards that fail at each drawn iteration, those of earlier calls first."""
+        yield from self._failing
+        for failing in self._further:
+            if failing:
+                self._failing.append(failing)
+                yield failing
+
+
+def _failing_guards(
+    env: LoopEnvironment, ranges: Mapping[Var, Range], guards: Sequence[Cond], most: int
+) -> Iterator[frozenset[Cond]]:
+    """The guards that fail at each drawn iteration; none are drawn for guards with short proofs or data."""
+    ends = (end for r in ranges.values() for end in (low(r), as_expr(r.extent)))
+    if not _has_long_proofs((*guards, *ends)) or dag.opaque_terms(*guards):
+        return
+    drawing = _Drawing(env, ranges, (), guards)
+    tests = [(guard, compiled(guard, drawing.order)) for guard in guards]
+    for point in drawing.mixed(most):
+        yield _failing(tests, tuple(point.values()))
+
+
+def _failing(tests: Sequence[tuple[Cond, Callable[..., Any]]], values: Sequence[int]) -> frozenset[Cond]:
+    """The guards that fail at a point; none where one has no value."""
+    try:
+        return frozenset(guard for guard, test in tests if not test(*values))
+    except (ArithmeticError, EvaluationError, InputError):
+        return frozenset()
+
+
+class _Drawing:
+    """Values of sizes, then of loops in their order, as far as all ranges and conditions hold.
+
+    Attributes
+    ----------
+    order: the sizes, then the loops: the order of the values of each point.
+    """
+
+    def __init__(
+        self,
+        env: LoopEnvironment,
+        ranges: Mapping[Var, Range],
+        conditions: Sequence[Cond],
+        roots: Sequence[Expr | Cond],
+    ) -> None:
+        self.env, self.ranges = env, ranges
+        self.facts = (*conditions, *env.context.frame.conditions)
+        position = {v: k for k, v in enumerate(env.ranges)}
+        self.loops = sorted(ranges, key=position.__getitem__)
+        used = dict.fromkeys(v for root in (*roots, *self.facts, *ranges.values()) for v in root.free_vars())
+        self.sizes = [v for v in used if v not in ranges]
+        self.equal = _equated(self.sizes, self.env.context.frame.conditions)
+        self.order = [*self.sizes, *self.loops]
+        self.has_data = bool(dag.opaque_terms(*self.facts))
+
+    def corners(self, last: Collection[Var] | None) -> Iterator[Point]:
+        """The loops of `last` at their last iteration, others at their first; by default all first, and all last."""
+        if self.has_data:
+            return
+        ranges = {v: r for v, r in self.env.context.ranges.items() if v in self.sizes}
+        for magnitude in _SIZES if self.sizes else _SIZES[:1]:
+            for at_end in ((), self.loops) if last is None else (last,):
+                one = _Instance(magnitude, (0,), self.env.ends_of, self.ranges, at_end, self.equal)
+                if one.satisfies(ranges, self.facts, self.order):
+                    yield {v: one.values[v] for v in self.order}
+
+    def mixed(self, attempts: int) -> Iterator[Point]:
+        """Instances at small sizes: in turn near the ends of the loops, and anywhere in them."""
+        if self.has_data:
+            return
+        numbers = _noise()
+        spans: list[Span] = [(*self.env.ends_of(v), v.declared()[2]) for v in self.sizes]
+        equal = [(self.sizes.index(v), self.sizes.index(other)) for v, other in self.equal.items()]
+        ends = [self._ends_of(v) for v in self.loops]
+        stated = self.env.context.ranges
+        limits = [cond for v in self.sizes if v in stated for cond in range_conditions(v, stated[v])]
+        facts = [compiled(fact, self.order) for fact in (*limits, *self.facts)]
+        for k in range(attempts):
+            spread = _SPREADS[k % len(_SPREADS)]
+            values = [within(span, next(numbers) % spread) for span in spans]
+            for v, other in equal:
+                values[v] = values[other]
+            steps = list(islice(numbers, len(self.loops)))
+            iterations = [(0, -1, 1, step >> 2)[step & 3] for step in steps] if k % 2 else steps
+            try:
+                if _run(values, ends, iterations) and all(fact(*values) for fact in facts):
+                    yield dict(zip(self.order, values, strict=True))
+            except (ArithmeticError, EvaluationError, InputError):
+                continue
+
+    def _ends_of(self, v: Var) -> tuple[Callable[..., int], Callable[..., int]]:
+        """The ends of a loop, compiled as functions of sizes and outer loops."""
+        known = self.order[: self.order.index(v)]
+        return compiled(low(self.ranges[v]), known), compiled(as_expr(self.ranges[v].max), known)
+
+
+def _equated(sizes: Sequence[Var], facts: Iterable[Cond]) -> dict[Var, Var]:
+    """Sizes that facts equate with another one, such as two extents of one thread axis, to the first of them."""
+    first: dict[Var, Var] = {}
+    for fact in facts:
+        if fact.op is ops.EQ and all(arg.op is ops.VAR and arg in sizes for arg in fact.args):
+            a, b = sorted((first.get(v, v) for v in fact.args), key=sizes.index)
+            first = {v: a if other is b else other for v, other in first.items()}
+            first.update({b: a} if a is not b else {})
+    return first
+
+
+def in_products(terms: Iterable[Expr | Cond]) -> list[Var]:
+    """The variables in products of nonconstant factors."""
+    return list(dag.free_vars(*(node for node in dag.nonlinear_nodes(terms) if node.op is ops.MUL)))
+
+
+def _has_long_proofs(terms: Sequence[Expr | Cond]) -> bool:
+    """Whether proofs about these terms need case splits or nonlinear arithmetic."""
+    return any(not _BRANCHING.isdisjoint(dag.operations(term)) for term in terms) or dag.is_nonlinear(terms)
+
+
+def _noise() -> Iterator[int]:
+    """Pseudo-random numbers below 2**24 from Marsaglia's xorshift generator with a fixed seed."""
+    state = 2463534242
+    while True:
+        state ^= state << 13 & 0xFFFFFFFF
+        state ^= state >> 17
+        state ^= state << 5 & 0xFFFFFFFF
+        yield state >> 8
+
+
+def _run(
+    values: list[int], ends: Sequence[tuple[Callable[..., int], Callable[..., int]]], iterations: Sequence[int]
+) -> bool:
+    """Extend values of sizes by those of loops, counted modulo their extents; whether every loop runs."""
+    for (first, last), iteration in zip(ends, iterations, strict=True):
+        start, end = first(*values), last(*values)
+        if start > end:
+            return False
+        values.append(start + iteration % (end - start + 1))
+    return True
