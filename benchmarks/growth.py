@@ -16,6 +16,7 @@ import json
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from bound import infer_bound, te
 from bound.schedule import Schedule
@@ -24,79 +25,68 @@ SIZES = (100, 200, 400, 800)
 TILE = 16
 
 
-def chain_ew(n: int) -> Schedule:
-    """Elementwise, every stage at the root."""
-    x = te.placeholder((64,), name="A")
+Formula = Callable[[te.Tensor], Callable[..., object]]
+
+
+def elementwise(x: te.Tensor) -> Callable[..., object]:
+    return (lambda i: x[i] + 1) if x.ndim == 1 else (lambda i, j: x[i, j] + 1)
+
+
+def stencil(x: te.Tensor) -> Callable[..., object]:
+    return lambda i: x[i] + x[i + 1] + x[i + 2]
+
+
+def _chain(n: int, shape: tuple[Any, ...], formula: Formula = elementwise, tile: int = 0) -> Schedule:
+    """A chain of n stages after an input of a shape; those but the last at the root, or in one tile of the last.
+
+    A stencil is two elements shorter than what it reads.
+    """
+    x, made = te.placeholder(shape, name="A"), []
     for k in range(n):
-        x = te.compute((64,), lambda i, x=x: x[i] + 1, name=f"T{k}")
-    return te.create_schedule(x.op)
-
-
-def chain_ew2d(n: int) -> Schedule:
-    x = te.placeholder((64, 64), name="A")
-    for k in range(n):
-        x = te.compute((64, 64), lambda i, j, x=x: x[i, j] + 1, name=f"T{k}")
-    return te.create_schedule(x.op)
-
-
-def _at_tile(s: Schedule, last: te.Tensor, made: list[te.Tensor]) -> Schedule:
-    """Every stage but the last computed in one tile of the last."""
-    outer, _ = s[last].split(last.op.axis[0], TILE)
-    for x in made[:-1]:
-        s[x].compute_at(s[last], outer)
+        if formula is stencil:
+            shape = (shape[0] - 2,)
+        x = te.compute(shape, formula(x), name=f"T{k}")
+        made.append(x)
+    s = te.create_schedule(x.op)
+    if tile:
+        outer, _ = s[x].split(x.op.axis[0], tile)
+        for stage in made[:-1]:
+            s[stage].compute_at(s[x], outer)
     return s
 
 
-def chain_ew_at(n: int, extent: int = 64) -> Schedule:
-    x = te.placeholder((extent,), name="A")
-    made = []
-    for k in range(n):
-        x = te.compute((extent,), lambda i, x=x: x[i] + 1, name=f"T{k}")
-        made.append(x)
-    return _at_tile(te.create_schedule(x.op), x, made)
+def chain_ew(n: int) -> Schedule:
+    """Elementwise, every stage at the root."""
+    return _chain(n, (64,))
+
+
+def chain_ew2d(n: int) -> Schedule:
+    return _chain(n, (64, 64))
+
+
+def chain_ew_at(n: int) -> Schedule:
+    return _chain(n, (64,), tile=TILE)
 
 
 def chain_ew_at_nondiv(n: int) -> Schedule:
-    return chain_ew_at(n, 61)
+    return _chain(n, (61,), tile=TILE)
 
 
 def chain_ew2d_at(n: int) -> Schedule:
-    x = te.placeholder((64, 64), name="A")
-    made = []
-    for k in range(n):
-        x = te.compute((64, 64), lambda i, j, x=x: x[i, j] + 1, name=f"T{k}")
-        made.append(x)
-    return _at_tile(te.create_schedule(x.op), x, made)
-
-
-def _stencil(n: int) -> tuple[Schedule, te.Tensor, list[te.Tensor]]:
-    extent = 64 + 2 * n
-    x = te.placeholder((extent,), name="A")
-    made = []
-    for k in range(n):
-        extent -= 2
-        x = te.compute((extent,), lambda i, x=x: x[i] + x[i + 1] + x[i + 2], name=f"T{k}")
-        made.append(x)
-    return te.create_schedule(x.op), x, made
+    return _chain(n, (64, 64), tile=TILE)
 
 
 def chain_stencil(n: int) -> Schedule:
-    return _stencil(n)[0]
+    return _chain(n, (64 + 2 * n,), stencil)
 
 
 def chain_stencil_at(n: int) -> Schedule:
-    return _at_tile(*_stencil(n))
+    return _chain(n, (64 + 2 * n,), stencil, TILE)
 
 
 def chain_stencil_sym_at(n: int) -> Schedule:
     """The stencil chain in one tile, of symbolic length."""
-    size = te.var("n")
-    x = te.placeholder((size + 2 * n,), name="A")
-    made = []
-    for k in range(n):
-        x = te.compute((size + 2 * (n - k - 1),), lambda i, x=x: x[i] + x[i + 1] + x[i + 2], name=f"T{k}")
-        made.append(x)
-    return _at_tile(te.create_schedule(x.op), x, made)
+    return _chain(n, (te.var("n") + 2 * n,), stencil, TILE)
 
 
 def wide_fan_in(n: int) -> Schedule:

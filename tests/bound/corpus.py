@@ -7,8 +7,11 @@ import json
 from functools import cache
 from typing import Any
 
+from bound.infer.accesses import accesses
 from bound.itervar import IterVar
 from bound.schedule import Schedule
+from bound.tensor import ComputeOp, PlaceholderOp
+from intset.expr.dag import opaque_terms
 from tests import ROOT
 
 DATA = ROOT / "benchmarks" / "data"
@@ -40,3 +43,11 @@ def axis_ids(schedule: Schedule) -> dict[IterVar, str]:
             count[iv.name] = count.get(iv.name, 0) + 1
             ids[iv] = f"{stage.name}.{iv.name}" + (f"~{count[iv.name]}" if count[iv.name] > 1 else "")
     return ids
+
+
+def can_run(schedule: Schedule) -> bool:
+    """Whether the oracle can run the nests: it knows all operations, and no index is read from a tensor."""
+    ops = [stage.op for stage in schedule.stages]
+    return all(isinstance(op, (ComputeOp, PlaceholderOp)) for op in ops) and not opaque_terms(
+        *(e for op in ops for access in accesses(op) for e in access.indices)
+    )

@@ -9,6 +9,8 @@ import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+import numpy as np
+
 from benchmarks.arrays import ArrayEvaluator, Cells, wrap
 from bound import dtypes
 from bound.schedule.rewrites import post_order
@@ -94,8 +96,6 @@ class _Named(dict[Any, Any]):
 
 
 def _given(tensor: Tensor, inputs: Mapping[Any, Any]) -> Any:
-    import numpy as np
-
     array = inputs.get(tensor, inputs.get(tensor.name))
     return None if array is None else np.asarray(array)
 
@@ -135,8 +135,6 @@ class _Run:
         return max(0, int(evaluate_expr(e, {var: int(self.scalars[var]) for var in e.free_vars()})))
 
     def _placeholder(self, tensor: Tensor, inputs: Mapping[Any, Any]) -> None:
-        import numpy as np
-
         array = _given(tensor, inputs)
         if array is None:
             if tensor in self.states:  # known row by row, once its scan runs
@@ -159,8 +157,6 @@ class _Run:
         return ArrayEvaluator({**_arrays(outer), **env}, self.cells, self.functions)
 
     def _compute(self, op: ComputeOp) -> tuple[Cells, ...]:
-        import numpy as np
-
         shape = self.shape(op.output(0))
         grid = {
             iv: np.arange(extent).reshape([-1 if k == d else 1 for k in range(len(shape))] or ())
@@ -174,8 +170,6 @@ class _Run:
         )
 
     def _reduce(self, op: ComputeOp, shape: tuple[int, ...], grid: Mapping[Any, Any]) -> tuple[Cells, ...]:
-        import numpy as np
-
         assert op.reduction is not None
         top, combiner = op.body[0], op.reduction.combiner
         assert isinstance(top, Value)
@@ -205,8 +199,6 @@ class _Run:
 
     def _terms(self, op: ComputeOp, top: Value, env: Mapping[Any, Any], shape: tuple[int, ...]) -> list[Cells]:
         """Return the contribution of each point; the identity if the condition is false."""
-        import numpy as np
-
         combiner = top.data.combiner
         evaluate_at = self._evaluator(env, (*sources(top), condition(top), *combiner.identity))
         cond = evaluate_at(condition(top))
@@ -222,8 +214,6 @@ class _Run:
 
     def _fold(self, combiner: CommReducer, terms: list[Cells]) -> list[Cells]:
         """Combine terms along their last dimension, as a balanced tree."""
-        import numpy as np
-
         while terms[0].value.shape[-1] > 1:
             count = terms[0].value.shape[-1]
             half = count // 2
@@ -251,8 +241,6 @@ class _Run:
         return [Cells(evaluate_at(result).value, bad) for result in combiner.results]
 
     def _extern(self, op: ExternOp) -> None:
-        import numpy as np
-
         ins, outs = op.buffers
         arrays: dict[Buffer, Any] = {b: self.cells[t].value for b, t in zip(ins, op.inputs, strict=True)}
         arrays |= {b: np.zeros(self.shape(t), t.dtype) for b, t in zip(outs, op.outputs, strict=True)}
@@ -266,8 +254,6 @@ class _Run:
             self.cells[tensor] = Cells(arrays[buffer])
 
     def _scan(self, op: ScanOp) -> None:
-        import numpy as np
-
         states = []
         for tensor, init in zip(op.outputs, op.init, strict=True):
             content, mask = np.zeros(self.shape(tensor), tensor.dtype), np.ones(self.shape(tensor), bool)
@@ -285,8 +271,6 @@ class _Run:
         self.cells.update(zip(op.outputs, states, strict=True))
 
     def _tensor_compute(self, op: TensorComputeOp) -> None:
-        import numpy as np
-
         call, inner = op.call, op.call.intrin.op
         totals: list[Any] = [np.zeros(self.shape(t), t.dtype) for t in op.outputs]
         outer, started = op.axis[: op.schedulable], set()
@@ -333,37 +317,27 @@ def _depends(op: Operation, tensors: Sequence[Tensor]) -> bool:
 
 
 def _arrays(values: Mapping[Any, Any]) -> dict[Any, Any]:
-    import numpy as np
-
     return {key: np.asarray(v, key.dtype if isinstance(key, Value) else None) for key, v in values.items()}
 
 
 def _widened(array: Any) -> Any:
-    import numpy as np
-
     return array.astype(np.int64) if array.dtype.kind in "iu" else array
 
 
 def _filled(cells: Cells, shape: tuple[int, ...], dtype: str) -> Cells:
     """Broadcast cells to the whole shape, converted to the element type."""
-    import numpy as np
-
     value = np.broadcast_to(stored(cells.value, dtype), shape)
     return Cells(value, None if cells.bad is None else np.broadcast_to(cells.bad, shape))
 
 
 def stored(value: Any, dtype: str) -> Any:
     """Convert values as a tensor of the given type stores them."""
-    import numpy as np
-
     if dtypes.is_int(dtype):
         return wrap(value, dtypes.bits(dtype), dtypes.signed(dtype)).astype(dtype)
     return np.asarray(value).astype(dtype)
 
 
 def _mask(cells: Cells) -> Any:
-    import numpy as np
-
     return np.zeros(cells.value.shape, bool) if cells.bad is None else cells.bad
 
 

@@ -24,7 +24,8 @@ from intset.expr.range import Range
 from lowering import lower, run
 from tests.bound.reference import evaluate
 from tests.lowering.lowered import check, random_array
-from tests.lowering.lowered import check as check_lowered
+from tests.strategies.schedules import random_step
+from tests.strategies.written import Written
 from tests.sweeps import RANDOMS, swept
 
 A = te.placeholder((8, 9), name="A")
@@ -254,72 +255,109 @@ def stored(b: BoundsMap, tensor: Any) -> list[tuple[str, str]]:
     return [(str(r.min), str(r.extent)) for r in b.allocated(tensor)]
 
 
-# -- scans ------------------------------------------------------------------------------------------------------------
+# -- scans, externs and tiles -----------------------------------------------------------------------------------------
+
+# rows that add to the row before; `mid` is a part of the update
+SCAN = """
+    X = given({m}, {n}); S = given({m}, {n})
+    Y[t:{m}, i:{n}] = X[t, i] * 2
+    init[_:1, i:{n}] = Y[0, i]
+    mid[t:{m}, i:{n}] = S[t - 1, i] + Y[t, i]
+    update[t:{m}, i:{n}] = mid[t, i] + S[t - 1, {n} - 1 - i]
+    scan = te.scan(init, update, S, inputs=[Y], name="scan")"""
+TILE = """
+    tile = given(3, 4); r = axis(0, 3)
+    column[j:4] = sum_(tile[r, j], axis=r)
+    sum3 = te.decl_tensor_intrin(column.op, lambda ins, outs: None, name="sum3")
+    A = given(20, 16); B = pointwise(A)
+    C = te.compute((9, 4, 4), lambda i, j: sum3(B[2 * i : 2 * i + 3, 4 * j : 4 * j + 4]), name="C")"""
+INFERRED: dict[str, tuple[str, dict[str, object]]] = {
+    "a body attached inside the update of a scan": (
+        f"""{SCAN.format(m=6, n=10)}
+        last[i:10] = scan[5, i]
+        update split i 4; mid compute_at update i.outer; b = infer(s); check(s)""",
+        {
+            "stored(b, mid), stored(b, update)": (
+                [("scan.idx + 1", "1"), ("i.outer * 4", "4")], [("scan.idx + 1", "1"), ("0", "10")]
+            ),
+            "[b.required(t).count_total() for t in (mid, update, init, Y)]": [50, 50, 10, 60],
+            "b.required(scan).count(), b.computed(scan).count()": (10, 60),
+            "int(b[scan.op.scan_axis].min), int(b[scan.op.scan_axis].extent)": (1, 5),
+        },
+    ),
+    "a scan of symbolic size": (
+        f"""m = var(); n = var()
+        {SCAN.format(m="m", n="n")}
+        last[i:n] = scan[m - 1, i]
+        mid compute_at update t; b = infer(s); check(s, {{"m": 4, "n": 3}}); check(s, {{"m": 1, "n": 2}})""",
+        {"stored(b, mid)": [("scan.idx + 1", "1"), ("0", "n")]},
+    ),
+    "a scan that starts from two rows and of which little is read": (
+        """
+        X = given(7, 5); S = given(7, 5)
+        init[t:2, i:5] = X[t, i]
+        update[t:7, i:5] = S[t - 1, i] + S[t - 2, i] * X[t, i]
+        scan = te.scan(init, update, S, inputs=[X])
+        picked[i:2] = scan[6, 2 * i]
+        b = infer(s); check(s)""",
+        {
+            "b.required(scan).count(), b.computed(scan).count(), b.required(init).count()": (2, 35, 10),
+            "b.required(update).count_total(), b.required(X).count()": (25, 35),
+        },
+    ),
+    "an extern of two outputs inside a loop": (
+        """
+        A = given(10); B = pointwise(A)
+        call = lambda ins, outs: tir.call_packed("f", ins[0], *outs)
+        first, second = te.extern([(10,), (5,)], [B], call, name="E", dtype="float32")
+        C[i:3] = second[i]
+        second compute_at C i; B compute_at C i; b = infer(s)""",
+        {
+            "b.required(first).is_empty, b.required(second).count_total(), b.required(B).count_total()": (True, 3, 30),
+            "stored(b, first), stored(b, second)": ([("0", "10")], [("0", "5")]),
+        },
+    ),
+    "a tile reads the region that it declares": (
+        f"{TILE}\nschedule C\nC split i 2; B compute_at C i.outer; b = infer(s)",
+        {
+            "stored(b, B)": [("i.outer * 4", "5"), ("0", "16")],
+            "b.required(B).count_max(), b.required(B).count_total()": (80, (4 * 5 + 3) * 16),
+        },
+    ),
+    "a loop that an intrinsic replaces runs whole tiles": (
+        """
+        part = given(4); twice = pointwise(part)
+        intrin = te.decl_tensor_intrin(twice.op, lambda ins, outs: None, name="twice4")
+        A = given(12, 8); B = pointwise(A)
+        C[i:12, j:8] = B[i, j] + 1
+        schedule C
+        C split j 4; s[C].tensorize(s[C].leaf_iter_vars[-1], intrin); B compute_at C j.outer; b = infer(s)""",
+        {"stored(b, B), b.guard(C)": ([("i", "1"), ("j.outer * 4", "4")], ())},
+    ),
+}  # fmt: skip
 
 
-class Scan:
-    """Rows that add to the row before; `mid` is a part of the update."""
-
-    def __init__(self, m: Any = 6, n: Any = 10) -> None:
-        x = te.placeholder((m, n), name="X")
-        self.y: Any = te.compute((m, n), lambda t, i: x[t, i] * 2, name="Y")
-        state = te.placeholder((m, n), name="S")
-        self.init: Any = te.compute((1, n), lambda _, i: self.y[0, i], name="init")
-        self.mid: Any = te.compute((m, n), lambda t, i: state[t - 1, i] + self.y[t, i], name="mid")
-        self.update: Any = te.compute((m, n), lambda t, i: self.mid[t, i] + state[t - 1, n - 1 - i], name="update")
-        self.scan: Any = te.scan(self.init, self.update, state, inputs=[self.y], name="scan")
-        self.last: Any = te.compute((n,), lambda i: self.scan[m - 1, i], name="last")
+@pytest.mark.parametrize("name", INFERRED)
+def test_a_case(name: str) -> None:
+    text, expected = INFERRED[name]
+    Written(text, infer=infer_bound, stored=stored, check=check).shows(expected)
 
 
-def test_a_body_attached_inside_the_update_of_a_scan() -> None:
-    p = Scan()
-    s = te.create_schedule(p.last.op)
-    outer, _ = s[p.update].split(p.update.op.axis[1], 4)
-    s[p.mid].compute_at(s[p.update], outer)
-    b = infer_bound(s)
-    assert stored(b, p.mid) == [("scan.idx + 1", "1"), ("i.outer * 4", "4")]
-    assert stored(b, p.update) == [("scan.idx + 1", "1"), ("0", "10")]
-    counts = [b.required(t).count_total() for t in (p.mid, p.update, p.init, p.y)]
-    assert counts == [50, 50, 10, 60] and b.required(p.scan).count() == 10 and b.computed(p.scan).count() == 60
-    assert (int(b[p.scan.op.scan_axis].min), int(b[p.scan.op.scan_axis].extent)) == (1, 5)
-    check_lowered(s)
-
-
-def test_a_scan_of_symbolic_size() -> None:
-    m, n = te.var("m"), te.var("n")
-    p = Scan(m, n)
-    s = te.create_schedule(p.last.op)
-    s[p.mid].compute_at(s[p.update], p.update.op.axis[0])
-    b = infer_bound(s)
-    assert stored(b, p.mid) == [("scan.idx + 1", "1"), ("0", "n")]
-    check_lowered(s, {"m": 4, "n": 3})
-    check_lowered(s, {"m": 1, "n": 2})
-
-
-def test_a_scan_that_starts_from_two_rows_and_of_which_little_is_read() -> None:
-    x = te.placeholder((7, 5), name="X")
-    state = te.placeholder((7, 5), name="S")
-    init = te.compute((2, 5), lambda t, i: x[t, i], name="init")
-    update = te.compute((7, 5), lambda t, i: state[t - 1, i] + state[t - 2, i] * x[t, i], name="update")
-    scan: Any = te.scan(init, update, state, inputs=[x])
-    picked = te.compute((2,), lambda i: scan[6, 2 * i], name="picked")
-    s = te.create_schedule(picked.op)
-    b = infer_bound(s)
-    assert b.required(scan).count() == 2 and b.computed(scan).count() == 35
-    assert (b.required(init).count(), b.required(update).count_total(), b.required(x).count()) == (10, 25, 35)
-    check_lowered(s)
+def test_an_extern_outside_the_loop_of_its_producer_is_refused() -> None:
+    p = Written(f"{INFERRED['an extern of two outputs inside a loop'][0]}; second compute_root", infer=infer_bound)
+    with pytest.raises(ScheduleError, match="stage B: it is computed at i of C, but E, which reads it, is outside"):
+        infer_bound(p.s)
 
 
 def test_threads_around_a_scan_say_how_many_they_are() -> None:
     def program(block: Any, thread: Any) -> Any:
-        p = Scan(6, 8)
-        s = te.create_schedule(p.scan.op)
-        s[p.scan].env_threads([block, thread])
-        for stage in (p.init, p.update):
-            outer, inner = s[stage].split(stage.op.axis[1], 4)
-            s[stage].bind(outer, block)
-            s[stage].bind(inner, thread)
-        return s
+        p = Written(SCAN.format(m=6, n=8))
+        p.s[p.scan].env_threads([block, thread])
+        for stage in (p.s[p.init], p.s[p.update]):
+            outer, inner = stage.split(stage.op.axis[1], 4)
+            stage.bind(outer, block)
+            stage.bind(inner, thread)
+        return p.s
 
     threads = te.thread_axis((0, 2), "blockIdx.x"), te.thread_axis((0, 4), "threadIdx.x")
     infer_bound(program(*threads))
@@ -327,59 +365,6 @@ def test_threads_around_a_scan_say_how_many_they_are() -> None:
         infer_bound(program(te.thread_axis("blockIdx.x"), threads[1]))
     with pytest.raises(ScheduleError, match=r"stage (update|scan): .* blockIdx.x .* extent"):
         infer_bound(program(te.thread_axis((0, 1), "blockIdx.x"), threads[1]))
-
-
-# -- externs and tiles ------------------------------------------------------------------------------------------------
-
-
-def test_an_extern_of_two_outputs_inside_a_loop() -> None:
-    a = te.placeholder((10,), name="A")
-    b_ = te.compute((10,), lambda i: a[i] + 1, name="B")
-    first, second = te.extern(
-        [(10,), (5,)], [b_], lambda ins, outs: tir.call_packed("f", ins[0], *outs), name="E", dtype="float32"
-    )
-    c: Any = te.compute((3,), lambda i: second[i], name="C")
-    s = te.create_schedule(c.op)
-    s[second].compute_at(s[c], c.op.axis[0])
-    s[b_].compute_at(s[c], c.op.axis[0])
-    b = infer_bound(s)
-    assert b.required(first).is_empty and b.required(second).count_total() == 3
-    assert stored(b, first) == [("0", "10")] and stored(b, second) == [("0", "5")]
-    assert b.required(b_).count_total() == 30
-    s[second].compute_root()
-    with pytest.raises(ScheduleError, match="stage B: it is computed at i of C, but E, which reads it, is outside"):
-        infer_bound(s)
-
-
-def test_a_loop_that_an_intrinsic_replaces_runs_whole_tiles() -> None:
-    part = te.placeholder((4,), name="part")
-    twice = te.compute((4,), lambda i: part[i] * 2, name="twice")
-    intrin = te.decl_tensor_intrin(twice.op, lambda ins, outs: None, name="twice4")
-    a = te.placeholder((12, 8), name="A")
-    b_ = te.compute((12, 8), lambda i, j: a[i, j] + 1, name="B")
-    c: Any = te.compute((12, 8), lambda i, j: b_[i, j] * 2, name="C")
-    s = te.create_schedule(c.op)
-    outer, inner = s[c].split(c.op.axis[1], 4)
-    s[c].tensorize(inner, intrin)
-    s[b_].compute_at(s[c], outer)
-    b = infer_bound(s)
-    assert stored(b, b_) == [("i", "1"), ("j.outer * 4", "4")] and b.guard(c) == ()
-
-
-def test_a_tile_reads_the_region_that_it_declares() -> None:
-    tile = te.placeholder((3, 4), name="tile")
-    k = te.reduce_axis((0, 3), "k")
-    column = te.compute((4,), lambda j: te.sum(tile[k, j], axis=k), name="column")
-    intrin = te.decl_tensor_intrin(column.op, lambda ins, outs: None, name="sum3")
-    a = te.placeholder((20, 16), name="A")
-    b_ = te.compute((20, 16), lambda i, j: a[i, j] + 1, name="B")
-    c: Any = te.compute((9, 4, 4), lambda i, j: intrin(b_[2 * i : 2 * i + 3, 4 * j : 4 * j + 4]), name="C")
-    s = te.create_schedule(c.op)
-    outer, _ = s[c].split(c.op.axis[0], 2)
-    s[b_].compute_at(s[c], outer)
-    b = infer_bound(s)
-    assert stored(b, b_) == [("i.outer * 4", "5"), ("0", "16")]
-    assert b.required(b_).count_max() == 80 and b.required(b_).count_total() == (4 * 5 + 3) * 16
 
 
 # -- data in indices --------------------------------------------------------------------------------------------------
@@ -392,32 +377,29 @@ def test_a_tile_reads_the_region_that_it_declares() -> None:
 @pytest.mark.parametrize("domain", ["auto", "interval", "stride", "isl"])
 def test_elements_chosen_by_elements(value_range: Any, first: int, number: int, domain: str) -> None:
     """Any value of the declared range may occur, as far as it keeps the access inside of the tensor."""
-    index = te.placeholder((6,), "int32", name="I", value_range=value_range)
-    a = te.placeholder((20,), name="A")
-    b_ = te.compute((20,), lambda i: a[i] + 1, name="B")
-    c: Any = te.compute((6,), lambda i: b_[index[i] + 1], name="C")
-    s = te.create_schedule(c.op)
-    s[b_].compute_at(s[c], c.op.axis[0])
-    b = infer_bound(s, domain=domain)
-    assert stored(b, b_) == [(str(first), str(number))] and b.required(b_).count_max() == number
-    assert b.required(index).count() == 6
+    p = Written("""
+        I = given(6, dtype="int32", value_range=values); A = given(20); B = pointwise(A)
+        C[i:6] = B[I[i] + 1]
+        B compute_at C i""", values=value_range)  # fmt: skip
+    b = infer_bound(p.s, domain=domain)
+    assert stored(b, p.B) == [(str(first), str(number))] and b.required(p.B).count_max() == number
+    assert b.required(p.I).count() == 6
 
 
-def test_what_is_done_with_an_element_narrows_what_it_chooses() -> None:
-    index = te.placeholder((6,), "int32", name="I")
-    a = te.placeholder((20, 4), name="A")
-    b_ = te.compute((20, 4), lambda i, j: a[i, j] + 1, name="B")
-    reads: list[tuple[Any, int, list[int]]] = [
-        (lambda i: b_[te.max(te.min(index[i], 7), 2) * 2, i % 4], 24, [11, 4]),
-        (lambda i: b_[index[i] % 5, 3], 5, [5, 1]),
-        (lambda i: tir.if_then_else(tir.all(index[i] >= 4, index[i] < 9), b_[index[i], 0], 0.0), 5, [5, 1]),
-        (lambda i: b_[tir.indexdiv(index[i] % 16, 4), 1] + b_[index[i] % 2 + 10, 1], 6, [12, 1]),
-    ]
-    for read, count, box in reads:
-        c: Any = te.compute((6,), lambda i, read=read: read(i), name="C")
-        b = infer_bound(te.create_schedule(c.op))
-        assert b.required(b_).count() == count
-        assert [int(r.extent) for r in b.allocated(b_)] == box
+@pytest.mark.parametrize(
+    ("read", "count", "box"),
+    [
+        ("B[te.max(te.min(I[i], 7), 2) * 2, i % 4]", 24, [11, 4]),
+        ("B[I[i] % 5, 3]", 5, [5, 1]),
+        ("where(tir.all(I[i] >= 4, I[i] < 9), B[I[i], 0], 0.0)", 5, [5, 1]),
+        ("B[tir.indexdiv(I[i] % 16, 4), 1] + B[I[i] % 2 + 10, 1]", 6, [12, 1]),
+    ],
+)
+def test_what_is_done_with_an_element_narrows_what_it_chooses(read: str, count: int, box: list[int]) -> None:
+    p = Written(f"I = given(6, dtype='int32'); A = given(20, 4); B = pointwise(A)\nC[i:6] = {read}")
+    b = infer_bound(p.s)
+    assert b.required(p.B).count() == count
+    assert [int(r.extent) for r in b.allocated(p.B)] == box
 
 
 def test_operations_on_float_constants_are_folded_in_their_type() -> None:
@@ -509,16 +491,14 @@ def test_elements_lie_in_the_range_of_their_formula(name: str) -> None:
 
 
 def test_an_index_that_is_clamped_needs_the_elements_between() -> None:
-    image = te.placeholder((2000,), name="image")
-    before = te.compute((2000,), lambda i: image[i] * 2.0, name="before")
-    index = te.compute((100,), lambda x: te.max(te.min(x, 20), 10), name="index")
-    out = te.compute((100,), lambda x: before[index[x]], name="out")
-    s = te.create_schedule(out.op)
-    b = infer_bound(s)
-    ((low, extent),) = [(r.min, r.extent) for r in b.allocated(before)]
-    assert (low.data, extent.data) == (10, 11)
-    assert not b.required(before).is_exact and "index" in b.required(before).notes[-1]
-    check(s)
+    p = Written("""
+        image = given(2000); before = pointwise(image)
+        index[x:100] = te.max(te.min(x, 20), 10)
+        out[x:100] = before[index[x]]""")
+    b = infer_bound(p.s)
+    assert stored(b, p.before) == [("10", "11")]
+    assert not b.required(p.before).is_exact and "index" in b.required(p.before).notes[-1]
+    check(p.s)
 
 
 def test_a_position_of_the_largest_lies_among_the_positions() -> None:
@@ -540,12 +520,9 @@ def test_a_position_of_the_largest_lies_among_the_positions() -> None:
 
 
 def test_given_data_is_exact_and_computed_data_is_not() -> None:
-    given = te.placeholder((8,), "int32", name="given", value_range=(0, 30))
-    image = te.placeholder((40,), name="image")
-    for index, exact in ((given, True), (te.compute((8,), lambda x: x * 2, name="even"), False)):
-        before = te.compute((40,), lambda i: image[i] + 1.0, name="before")
-        out = te.compute((8,), lambda x: before[index[x]], name="out")  # noqa: B023
-        assert infer_bound(te.create_schedule(out.op)).required(before).is_exact is exact
+    for index, exact in (("index = given(8, dtype='int32', value_range=(0, 30))", True), ("index[x:8] = x * 2", False)):
+        p = Written(f"{index}\nimage = given(40); before = pointwise(image)\nout[x:8] = before[index[x]]")
+        assert infer_bound(p.s).required(p.before).is_exact is exact
 
 
 TAILS = ("guard", "shrink", "shift_inwards", "round_up")
@@ -560,12 +537,7 @@ def test_the_place_of_an_element_holds_that_element(tail: str, rng: random.Rando
     B = te.compute(extents, lambda *i: A(*i) + 1, name="B")
     stage = te.create_schedule(B.op)[B]
     for _ in range(rng.choice([1, 2, 3])):
-        leaves = list(stage.leaf_iter_vars)
-        if len(leaves) > 1 and rng.random() < 0.4:
-            k = rng.randrange(len(leaves) - 1)
-            stage.fuse(leaves[k], leaves[k + 1])
-        else:
-            stage.split(rng.choice(leaves), tail=tail, **{rng.choice(["factor", "nparts"]): rng.randint(1, 4)})
+        random_step(rng, stage, (tail,), most=4, annotate=False)
     roots, leaves = B.op.axis, stage.leaf_iter_vars
     ranges = pass_down_domain(stage.relations, {iv: iv.dom for iv in roots if iv.dom is not None})
     down = pass_down_index(stage.relations, ranges, {iv: iv for iv in roots})

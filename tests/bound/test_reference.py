@@ -80,26 +80,3 @@ def test_rewrites_of_the_corpus_keep_its_meaning(name: str) -> None:
     expected, actual = (evaluate(tensors, inputs, case["sub"], functions) for tensors in (before, after))
     for a, b in zip(actual, expected, strict=True):
         close(a, b)
-
-
-def test_cache_write_and_rfactor_of_sizes_that_do_not_divide() -> None:
-    for reorder in (False, True):
-        a = te.placeholder((7, 13), name="A")
-        k = te.reduce_axis((0, 13), "k")
-        c = te.compute((7,), lambda i: te.sum(a[i, k], axis=k), name="C")  # noqa: B023
-        d = te.compute((7, 13), lambda i, j: a[i, j] * c[i], name="D")  # noqa: B023
-        s = te.create_schedule(d.op)
-        ko, ki = s[c].split(k, 4)
-        io, ii = s[d].split(d.op.axis[1], 5)
-        s[d].reorder(io, d.op.axis[0], ii)
-        partial = s.rfactor(c, ki if reorder else ko, factor_axis=-1 if reorder else 0)
-        cached = s.cache_write(d, "local")
-        s[partial].compute_root()
-        x = floats(7, 13)
-        now = s.normalize()
-        assert cached.ndim == 3
-        close(evaluate(now.outputs[0].output(0), {a: x}), x * x.sum(1, keepdims=True))
-        _, joi = s[partial].split(s[partial].op.reduce_axis[0], 2)
-        both = s.rfactor(partial, joi)
-        assert both.ndim == 3
-        close(evaluate(s.normalize().outputs[0].output(0), {a: x}), x * x.sum(1, keepdims=True))

@@ -11,27 +11,24 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bound import te, tir
+from bound import te
 from bound.itervar import IterType
-from bound.schedule import AttachType, Fuse, Rebase, Schedule, ScheduleError, Singleton, Split, Stage
+from bound.schedule import AttachType, Schedule, ScheduleError, Singleton, Split, Stage
 from bound.schedule.attach import create_attach_path, default_storage_rank, needs_relax, storage_rank
 from bound.schedule.rewrites import AXIS_SEPARATOR
 from bound.tensor import Tensor
 from intset.errors import InputError
 from lowering import lower, run
+from tests.lowering.lowered import check
+from tests.strategies.written import Written
 
-
-class Program:
-    """A(12, 20) -> B -> C(reduces B over k) -> D, and X which reads A alone."""
-
-    def __init__(self) -> None:
-        self.a = te.placeholder((12, 20), name="A")
-        self.b = te.compute((12, 20), lambda i, j: self.a[i, j] + 1, name="B")
-        self.k = te.reduce_axis((0, 20), "k")
-        self.c = te.compute((12,), lambda i: te.sum(self.b[i, self.k], axis=self.k), name="C")
-        self.d = te.compute((12,), lambda i: self.c[i] * 2, name="D")
-        self.x = te.compute((12, 20), lambda i, j: self.a[i, j] * 3, name="X")
-        self.s = te.create_schedule([self.d.op, self.x.op])
+PROGRAM = """
+    A = given(12, 20); k = axis(0, 20)
+    B[i:12, j:20] = A[i, j] + 1
+    C[i:12] = sum_(B[i, k], axis=k)
+    D[i:12] = C[i] * 2
+    X[i:12, j:20] = A[i, j] * 3
+    s = te.create_schedule([D.op, X.op])"""
 
 
 def names(stage: Stage) -> list[str]:
@@ -53,114 +50,28 @@ def snapshot(schedule: Schedule) -> list[Any]:
     ]
 
 
-def test_stages_come_in_dataflow_order() -> None:
-    p = Program()
-    assert [stage.name for stage in p.s.stages] == ["A", "B", "C", "D", "X"]
-    assert [stage.is_output for stage in p.s.stages] == [False, False, False, True, True]
-    assert p.s[p.c] is p.s[p.c.op] and p.s[p.c].op is p.c.op and p.c.op.output(0) is p.c
-    assert p.c.op.axis[0].name == "i" and p.c.op.reduce_axis == (p.k,) and p.c.op.input_tensors == (p.b,)
-
-
-def test_split_fuse_reorder_tile() -> None:
-    p = Program()
-    s = p.s[p.x]
-    i, j = p.x.op.axis
-    xo, yo, xi, yi = s.tile(i, j, 4, 8)
-    assert names(s) == ["i.outer", "j.outer", "i.inner", "j.inner"]
-    fused = s.fuse(xi, yi)
-    assert names(s) == ["i.outer", "j.outer", "i.inner.j.inner.fused"]
-    fo, fi = s.split(fused, nparts=2)
-    s.reorder(fi, xo)
-    assert s.leaf_iter_vars[0] is fi and s.leaf_iter_vars[-1] is xo
-    assert s.leaf_iter_vars[1] is yo and s.leaf_iter_vars[2] is fo
-    kinds = [type(relation) for relation in s.relations]
-    assert kinds == [Split, Split, Fuse, Split]
-    last = s.relations[-1]
-    assert isinstance(last, Split) and last.factor is None and str(last.nparts) == "2" and last.tail == "guard"
-
-
-def test_fuse_takes_any_number_of_axes() -> None:
-    p = Program()
-    single = p.s[p.x].fuse()
-    assert names(p.s[p.x]) == ["singleton", "i", "j"] and isinstance(p.s[p.x].relations[0], Singleton)
-    fused = p.s[p.x].fuse(single, *p.x.op.axis)
-    assert fused.name == "singleton.i.fused.j.fused" and names(p.s[p.x]) == [fused.name]
-    q = Program()
-    i, j = q.x.op.axis
-    assert q.s[q.x].fuse(j, i).name == "i.j.fused"
-    r = Program()
-    assert r.s[r.x].fuse(r.x.op.axis[0]) is r.x.op.axis[0] and not r.s[r.x].relations
-    c = Program()
-    assert c.s[c.c].fuse(c.c.op.axis[0], c.k).iter_type is IterType.COMM_REDUCE
-
-
-def test_tails_of_a_split() -> None:
-    p = Program()
-    i, j = p.x.op.axis
-    p.s[p.x].split(i, 5, tail="shrink")
-    p.s[p.x].split(j, 3, disable_predication=True)
-    first, second = p.s[p.x].relations
-    assert isinstance(first, Split) and isinstance(second, Split)
-    assert (first.tail, second.tail) == ("shrink", "round_up")
+def test_fuse_takes_any_number_of_axes_in_any_order() -> None:
+    p = Written(f"{PROGRAM}\nX fuse; B fuse j i; C fuse i k; D fuse i")
+    x, b, c, d = (p.s[t] for t in p("X B C D"))
+    assert names(x) == ["singleton", "i", "j"] and isinstance(x.relations[0], Singleton)
+    assert x.fuse(*x.leaf_iter_vars).name == "singleton.i.fused.j.fused" and len(x.leaf_iter_vars) == 1
+    assert names(b) == ["i.j.fused"] and c.leaf_iter_vars[0].iter_type is IterType.COMM_REDUCE
+    assert names(d) == ["i"] and not d.relations
 
 
 def test_annotations() -> None:
-    p = Program()
-    s = p.s[p.x]
-    xo, yo, xi, yi = s.tile(*p.x.op.axis, 4, 4)
-    s.parallel(xo)
-    s.unroll(xi)
-    s.vectorize(yi)
-    s.pragma(yo, "auto_unroll", 8)
-    s.prefetch(p.a, yo, 1)
-    s.storage_align(p.x.op.axis[0], 8, 4)
-    kinds = {iv.name: attr.iter_type for iv, attr in s.iter_var_attrs.items()}
-    assert kinds["i.outer"] is IterType.PARALLELIZED and kinds["j.inner"] is IterType.VECTORIZED
-    assert s.iter_var_attrs[yo].pragmas == (("auto_unroll", 8),)
-    assert s.iter_var_attrs[p.x.op.axis[0]].align == (8, 4)
-    p.s[p.b].double_buffer()
-    p.s[p.b].set_scope("shared")
-    assert p.s[p.b].double_buffered and p.s[p.b].scope == "shared"
-
-
-def test_attachments() -> None:
-    p = Program()
-    p.s[p.c].compute_at(p.s[p.d], p.d.op.axis[0])
-    p.s[p.b].compute_at(p.s[p.c], p.k)
-    stage = p.s[p.b]
-    assert (stage.attach_type, stage.attach_stage, stage.attach_ivar) == (AttachType.SCOPE, p.s[p.c], p.k)
-    paths = create_attach_path(p.s)
-    assert [(at.name, iv.name) for at, iv in paths[p.s[p.b]]] == [("C", "k"), ("C", "i"), ("D", "i")]
-    p.s[p.b].compute_root()
-    assert stage.attach_type is AttachType.GROUP_ROOT and stage.attach_stage is None
-    p.s[p.b].compute_inline()
-    n = p.s.normalize()
-    assert n.stages[1].attach_type is AttachType.INLINED_ALREADY and stage.attach_type is AttachType.INLINE
-    assert n[p.c].op.input_tensors == (p.a,)
-
-
-def test_attachments_follow_axes_that_are_split_or_fused_later() -> None:
-    p = Program()
-    p.s[p.c].compute_at(p.s[p.d], p.d.op.axis[0])
-    _, inner = p.s[p.d].split(p.d.op.axis[0], 4)
-    assert p.s.normalize()[p.c].attach_ivar is inner
-    q = Program()
-    q.s[q.b].compute_at(q.s[q.c], q.k)
-    fused = q.s[q.c].fuse(q.c.op.axis[0], q.k)
-    assert q.s.normalize()[q.b].attach_ivar is fused
-    q = Program()
-    q.s[q.b].compute_at(q.s[q.c], q.c.op.axis[0])  # the outer one of two that are fused
-    fused = q.s[q.c].fuse(q.c.op.axis[0], q.k)
-    assert q.s.normalize()[q.b].attach_ivar is fused
-
-
-def test_normalize_rebases_every_root_loop() -> None:
-    p = Program()
-    n = p.s.normalize()
-    stage = n[p.c]
-    assert [type(r) for r in stage.relations] == [Rebase, Rebase]
-    assert names(stage) == ["i", "k"] and stage.leaf_iter_vars[1] is not p.k and stage.leaf_iter_vars[1].is_reduce
-    assert p.s[p.c].leaf_iter_vars[1] is p.k
+    p = Written(f"""{PROGRAM}
+        X split i 4 tail=shrink; X parallel i.outer; X unroll i.inner; X vectorize j; X pragma i.outer auto_unroll 8
+        B double_buffer; B set_scope shared""")
+    s, (xo, xi, j) = p.s[p.X], p.s[p.X].leaf_iter_vars
+    s.prefetch(p.A, xo, 1)
+    s.storage_align(p.X.op.axis[0], 8, 4)
+    s.split(xi, 3, disable_predication=True)
+    attrs = s.iter_var_attrs
+    assert attrs[xo].iter_type is IterType.PARALLELIZED and attrs[j].iter_type is IterType.VECTORIZED
+    assert attrs[xo].pragmas == (("auto_unroll", 8),) and attrs[p.X.op.axis[0]].align == (8, 4)
+    assert p.s[p.B].double_buffered and p.s[p.B].scope == "shared"
+    assert [r.tail for r in s.relations if isinstance(r, Split)] == ["shrink", "round_up"]
 
 
 REFUSALS = {  # calls, of which the last one is refused
@@ -186,7 +97,7 @@ REFUSALS = {  # calls, of which the last one is refused
     "b.compute_at(b, B.op.axis[0])": "B does not read B",
     "c.compute_at(b, B.op.axis[0])": "B does not read C",
     "d.split(di, 4); c.compute_at(d, di)": r"stage D: compute_at of C of i, which .* replaced by i\.outer and i\.inner",
-    "c.compute_at(Program().s.stages[3], di)": "stage C: compute_at needs a stage of the same schedule",
+    "c.compute_at(other.s.stages[3], di)": "stage C: compute_at needs a stage of the same schedule",
     "d.compute_inline()": "stage D: an output of the schedule cannot be inlined",
     "s[A].compute_inline()": "stage A: only an operation made by te.compute",
     "c.vectorize(k)": "the reduction axis k cannot be vectorized",
@@ -199,27 +110,20 @@ REFUSALS = {  # calls, of which the last one is refused
     "b.compute_at(c, k); s.cache_write(C, 'local')": "stage C: cache_write would remove k, at which B is computed",
     "s.rfactor(C, C.op.axis[0])": "rfactor needs a reduction axis, i is none",
     "s.rfactor(D, di)": "stage D: rfactor is for reductions",
+    "s.create_group(outputs=C, inputs=A); b.compute_at(d, di)": "B: it cannot leave its group to be computed at D",
+    "s.create_group(outputs=C, inputs=A); s.create_group(outputs=D, inputs=B)": "an earlier group also holds",
+    "c.fuse(C.op.axis[0], k); s.cache_write(C, 'local')": "cache_write needs i in loops apart from the reduction",
     "s.rfactor(C, k, 4)": "factor_axis of k must be within",
-    "s[Program().c]": "C has no stage in this schedule",
+    "s[other.C]": "C has no stage in this schedule",
 }
-
-
-def test_a_reduction_is_inlined_once_cache_write_made_it_a_copy() -> None:
-    p = Program()
-    p.s[p.c].compute_inline()
-    with pytest.raises(ScheduleError, match=r"stage C: a reduction cannot be inlined .*k"):
-        p.s.normalize()
-    cached = p.s.cache_write(p.c, "local")
-    s = p.s.normalize()
-    assert s[cached].op.reduce_axis and s[p.c].attach_type is AttachType.INLINED_ALREADY
 
 
 @pytest.mark.parametrize("calls", REFUSALS)
 def test_a_refused_call_names_stage_and_axis_and_changes_nothing(calls: str) -> None:
-    p = Program()
-    names = {"te": te, "Program": Program, "thread": te.thread_axis("threadIdx.x"), "s": p.s, "k": p.k}
-    names |= {name: p.s[getattr(p, name)] for name in "bcdx"} | {name.upper(): getattr(p, name) for name in "abcdx"}
-    names |= {"i": p.x.op.axis[0], "j": p.x.op.axis[1], "di": p.d.op.axis[0]}
+    p = Written(PROGRAM)
+    names = {**p.names, "other": Written(PROGRAM), "thread": te.thread_axis("threadIdx.x")}
+    names |= {name.lower(): p.s[p.names[name]] for name in "BCDX"}
+    names |= {"i": p.X.op.axis[0], "j": p.X.op.axis[1], "di": p.D.op.axis[0]}
     *accepted, refused = calls.split("; ")
     for call in accepted:
         eval(call, names)
@@ -229,137 +133,60 @@ def test_a_refused_call_names_stage_and_axis_and_changes_nothing(calls: str) -> 
     assert snapshot(p.s) == before
 
 
-def test_a_consumer_outside_the_loop_is_found_when_the_schedule_is_complete() -> None:
-    a = te.placeholder((8,), name="A")
-    b = te.compute((8,), lambda i: a[i] + 1, name="B")
-    c = te.compute((8,), lambda i: b[i] + 1, name="C")
-    d = te.compute((8,), lambda i: b[i] + c[i], name="D")
-    s = te.create_schedule(d.op)
-    s[b].compute_at(s[c], c.op.axis[0])
-    message = "stage B: it is computed at i of C, but D, which reads it, is outside that loop"
-    with pytest.raises(ScheduleError, match=message):
-        s.normalize()
-    s[b].compute_at(s[d], d.op.axis[0])
-    with pytest.raises(ScheduleError, match="stage B: it is computed at i of D, but C, which reads it, is outside"):
-        s.normalize()
-    s[c].compute_at(s[d], d.op.axis[0])
-    s.normalize()
+CHAIN = "A = given(8)\nB[i:8] = A[i] + 1\nC[i:8] = B[i] + 1\nD[i:8] = B[i] + C[i]"
+INCOMPLETE = {  # a program, and what is found when it is normalized
+    f"{CHAIN}\nB compute_at C i": "B: it is computed at i of C, but D, which reads it, is outside that loop",
+    f"{CHAIN}\nB compute_at D i": "B: it is computed at i of D, but C, which reads it, is outside",
+    "A = given(8); B = pointwise(A)\nE = te.extern((8,), [B], lambda ins, outs: tir.call_packed('f', ins[0]), name='E')"
+    "\nB compute_inline": "B: it cannot be inlined into E",
+    f"{PROGRAM}\nC compute_inline": "C: a reduction cannot be inlined .*k",
+}
 
 
-def test_inlining_into_an_extern_is_refused() -> None:
-    a = te.placeholder((8,), name="A")
-    b = te.compute((8,), lambda i: a[i] + 1, name="B")
-    e = te.extern((8,), [b], lambda ins, outs: tir.call_packed("f", ins[0], outs[0]), name="E")
-    s = te.create_schedule(e.op)
-    s[b].compute_inline()
-    with pytest.raises(ScheduleError, match="stage B: it cannot be inlined into E"):
-        s.normalize()
+@pytest.mark.parametrize("text", INCOMPLETE)
+def test_what_is_found_when_the_schedule_is_complete(text: str) -> None:
+    with pytest.raises(ScheduleError, match=f"stage {INCOMPLETE[text]}"):
+        Written(text).s.normalize()
 
 
-def test_cache_read_gives_the_readers_a_copy() -> None:
-    p = Program()
-    cached = p.s.cache_read(p.a, "shared", [p.b])
-    assert cached.name == "A.shared" and p.s[cached].scope == "shared"
-    assert [stage.name for stage in p.s.stages] == ["A", "A.shared", "B", "C", "D", "X"]
-    assert p.s[p.b].op.input_tensors == (cached,) and p.s[p.x].op.input_tensors == (p.a,)
-    assert p.s[p.c].op.input_tensors == p.s[p.b].op.outputs, "later stages read the new B"
-    assert p.s[p.d] in p.s.stages and p.s.outputs == (p.s[p.d].op, p.x.op)
-    p.s[cached].compute_at(p.s[p.b], p.b.op.axis[0])
-    p.s.normalize()
+def test_what_completes_a_schedule() -> None:
+    Written(f"{CHAIN}\nB compute_at D i; C compute_at D i").s.normalize()
+    p = Written(f"{PROGRAM}\nC compute_inline; copy = s.cache_write(C, 'local')")  # C is a copy then, no reduction
+    s = p.s.normalize()
+    assert s[p.copy].op.reduce_axis and s[p.C].attach_type is AttachType.INLINED_ALREADY
 
 
 def test_cache_read_by_readers_that_read_one_another() -> None:
     """A consumer of a reader is replaced once, together with its inputs."""
-    a = te.placeholder((8,), name="A")
-    b = te.compute((8,), lambda i: a[i] + 1, name="B")
-    c = te.compute((8,), lambda i: b[i] * 2, name="C")
-    d = te.compute((8,), lambda i: c[i] + a[i], name="D")
-    e = te.compute((8,), lambda i: d[i] + a[7 - i], name="E")
-    f = te.compute((8,), lambda i: e[i] * 3, name="F")
-    s = te.create_schedule(f.op)
-    s.cache_read(a, "local", [e, b, d])
-    for before, after in itertools.pairwise(s.stages):
-        assert s[after.op] is after and before in s.stages
-    for stage in s.stages:
+    p = Written("""
+        A = given(8); B = pointwise(A); C = pointwise(B); D = pointwise(C, A)
+        E[i:8] = D[i] + A[7 - i]
+        F = pointwise(E)""")
+    p.s.cache_read(p.A, "local", [p.E, p.B, p.D])
+    for before, after in itertools.pairwise(p.s.stages):
+        assert p.s[after.op] is after and before in p.s.stages
+    for stage in p.s.stages:
         for tensor in stage.op.input_tensors:
-            assert s[tensor].op is tensor.op, f"{stage.name} reads what {tensor.name} was before"
-    s[e].compute_inline()
-    assert [t.name for t in s.normalize()[f].op.input_tensors] == ["D", "A.local"]
-
-
-def test_cache_write_computes_in_another_scope_then_copies() -> None:
-    p = Program()
-    cached = p.s.cache_write(p.c, "local")
-    assert [stage.name for stage in p.s.stages] == ["A", "B", "C.local", "C", "D", "X"]
-    assert [iv.name for iv in p.s[cached].op.root_iter_vars] == ["i.c", "k"]
-    assert p.s[p.c].op.axis[0] is p.c.op.axis[0] and p.s[p.c].op.reduce_axis == ()
-    assert p.s[p.c].op.input_tensors == (cached,)
-
-
-def test_cache_write_of_data_fused_with_a_reduction_is_refused() -> None:
-    a = te.placeholder((4, 5), name="A")
-    r = te.reduce_axis((0, 5), "r")
-    t = te.compute((4,), lambda i: te.sum(a[i, r], axis=r), name="T")
-    s = te.create_schedule(t.op)
-    s[t].fuse(t.op.axis[0], r)
-    with pytest.raises(ScheduleError, match="stage T: cache_write needs i in loops apart from the reduction"):
-        s.cache_write(t, "local")
-
-
-def test_cache_write_keeps_the_order_of_the_loops() -> None:
-    p = Program()
-    i, j = p.x.op.axis
-    jo, ji = p.s[p.x].split(j, 8)
-    p.s[p.x].reorder(jo, i, ji)
-    cached = p.s.cache_write(p.x, "local")
-    assert [iv.name for iv in cached.op.axis] == ["j.outer.c", "i.c", "j.inner.c"]
-    assert [int(extent) for extent in cached.shape] == [3, 12, 8]
-    assert names(p.s[p.x]) == ["i", "j"]
-
-
-def test_rfactor_gives_partial_results() -> None:
-    p = Program()
-    ko, ki = p.s[p.c].split(p.k, 4)
-    partial = p.s.rfactor(p.c, ki)
-    assert partial.name == "C.rf" and [int(e) for e in partial.shape] == [4, 12]
-    assert [iv.name for iv in partial.op.root_iter_vars] == ["k.inner", "i", "k.outer"]
-    stage = p.s[p.c]
-    assert stage.op.name == "C.repl" and [iv.name for iv in stage.op.root_iter_vars] == ["ax0", "k.inner.v"]
-    assert p.s[p.d].op.input_tensors == stage.op.outputs
-    assert isinstance(ko, te.IterVar)
-
-
-def test_groups_attach_together() -> None:
-    p = Program()
-    group = p.s.create_group(outputs=p.c, inputs=p.a)
-    assert p.s[p.b].group is group and p.s[p.c].group is group and p.s[p.a].group is None
-    group.compute_at(p.s[p.d], p.d.op.axis[0])
-    paths = create_attach_path(p.s)
-    assert [iv.name for _, iv in paths[p.s[p.b]]] == ["i"] and paths[p.s[p.b]] == paths[p.s[p.c]]
-    with pytest.raises(ScheduleError, match="stage B: it cannot leave its group to be computed at D"):
-        p.s[p.b].compute_at(p.s[p.d], p.d.op.axis[0])
-    p.s.normalize()
-    with pytest.raises(ScheduleError, match="an earlier group also holds"):
-        p.s.create_group(outputs=p.d, inputs=p.b)
+            assert p.s[tensor].op is tensor.op, f"{stage.name} reads what {tensor.name} was before"
+    p.then("E compute_inline")
+    assert [t.name for t in p.s.normalize()[p.F].op.input_tensors] == ["D", "A.local"]
 
 
 def test_a_scan_computes_its_updates_in_its_own_loop() -> None:
-    m, n = te.var("m"), te.var("n")
-    x = te.placeholder((m, n), name="X")
-    state = te.placeholder((m, n), name="S")
-    init = te.compute((1, n), lambda _, i: x[0, i], name="I")
-    update = te.compute((m, n), lambda t, i: state[t - 1, i] + x[t, i], name="U")
-    res = te.scan(init, update, state, inputs=[x], name="R")
-    s = te.create_schedule(res.op)
+    p = Written("""
+        m = var(); n = var(); X = given(m, n); S = given(m, n)
+        I[_:1, i:n] = X[0, i]
+        U[t:m, i:n] = S[t - 1, i] + X[t, i]
+        R = te.scan(I, U, S, inputs=[X], name="R")""")
+    s = p.s
     assert [stage.name for stage in s.stages] == ["X", "I", "S", "U", "R"]
-    assert names(s[res]) == ["R.idx"] and [iv.name for iv in res.op.spatial_axis] == ["R.out0.i1"]
-    spec = s[update].get_attach_spec()
-    assert spec.attach_type is AttachType.SCAN_UPDATE and spec.attach_stage is s[res]
-    thread = te.thread_axis("threadIdx.x")
-    s[res].env_threads([thread])
-    assert names(s[res]) == ["threadIdx.x", "R.idx"]
+    assert names(s[p.R]) == ["R.idx"] and [iv.name for iv in p.R.op.spatial_axis] == ["R.out0.i1"]
+    spec = s[p.U].get_attach_spec()
+    assert spec.attach_type is AttachType.SCAN_UPDATE and spec.attach_stage is s[p.R]
+    s[p.R].env_threads([te.thread_axis("threadIdx.x")])
+    assert names(s[p.R]) == ["threadIdx.x", "R.idx"]
     normal = s.normalize()
-    assert [iv.name for _, iv in create_attach_path(normal)[normal[update]]] == ["R.idx", "threadIdx.x"]
+    assert [iv.name for _, iv in create_attach_path(normal)[normal[p.U]]] == ["R.idx", "threadIdx.x"]
 
 
 def test_tensor_intrinsics_declare_their_regions() -> None:
@@ -462,50 +289,37 @@ def test_a_reduction_with_caches_in_another_layout() -> None:
 
 
 def test_a_layout_that_is_none_is_refused() -> None:
-    a = te.placeholder((8,), name="A")
-    b = te.compute((8,), lambda i: a[i] + 1, name="B")
-    s = te.create_schedule(b.op)
+    p = Written("A = given(8); B = pointwise(A); k = axis(0, 8)\nC[i:5] = sum_(A[k] * i, axis=k)\nschedule B C")
+    halves = lambda i: [i // 2, i % 2]  # noqa: E731
     with pytest.raises(ScheduleError, match="a place for every element"):
-        s[b].transform_layout(lambda i: [i // 2])
-    s[b].split(b.op.axis[0], 4)
-    with pytest.raises(ScheduleError, match="precedes split"):
-        s[b].transform_layout(lambda i: [i // 2, i % 2])
-    k = te.reduce_axis((0, 8), "k")
-    c = te.compute((5,), lambda i: te.sum(a[k] * i, axis=k), name="C")
+        p.s[p.B].transform_layout(lambda i: [i // 2])
     with pytest.raises(ScheduleError, match="padding of a reduction"):
-        te.create_schedule(c.op)[c].transform_layout(lambda i: [i // 2, i % 2], 3)
+        p.s[p.C].transform_layout(halves, 3)
+    p.then("B split i0 4")
+    with pytest.raises(ScheduleError, match="precedes split"):
+        p.s[p.B].transform_layout(halves)
 
 
 def test_a_rolling_buffer_keeps_earlier_rows() -> None:
-    a = te.placeholder((18, 6), name="A")
-    b = te.compute((18, 6), lambda y, x: a[y, x] * 2, name="B")
-    c = te.compute((16, 6), lambda y, x: b[y, x] + b[y + 2, x], name="C")
-    s = te.create_schedule(c.op)
+    p = Written("A = given(18, 6); B = pointwise(A)\nC[y:16, x:6] = B[y, x] + B[y + 2, x]")
     with pytest.raises(ScheduleError, match="follows compute_at"):
-        s[b].rolling_buffer()
-    s[b].compute_at(s[c], c.op.axis[0])
-    s[b].rolling_buffer()
-    x = np.arange(108, dtype="float32").reshape(18, 6)
-    f = lower(s, [a, c])
-    np.testing.assert_array_equal(run(f, {"A": x})["C"], 2 * x[:16] + 2 * x[2:])
-    assert "allocate B: float32[4, 6]" in str(f) or "allocate B: float32[3, 6]" in str(f)
-    assert s[c].num_child_stages == 0
+        p.then("B rolling_buffer")
+    p.then("B compute_at C y; B rolling_buffer")
+    text = str(check(p.s))
+    assert "allocate B: float32[4, 6]" in text or "allocate B: float32[3, 6]" in text
+    assert p.s[p.C].num_child_stages == 0
 
 
 def test_an_output_that_was_replaced_counts_as_an_output() -> None:
-    a = te.placeholder((8,), name="A")
-    b = te.compute((8,), lambda i: a[i] + 1, name="B")
-    c = te.compute((8,), lambda i: b[i] * 2, name="C")
-    s = te.create_schedule(c.op)
-    s[b].compute_inline()
-    s.cache_read(a, "local", [b])
+    p = Written("A = given(8); B = pointwise(A); C = pointwise(B)\nB compute_inline")
+    s, b, c = p("s B C")
+    s.cache_read(p.A, "local", [b])
     s.cache_write(c, "local")
     for known in (s, s.copy()):
         assert c.op in known.outputs and known[c].op in known.outputs and b.op not in known.outputs
         assert len(known.outputs) == 1
     assert c.op in s.normalize().outputs and "C" not in s.outputs
-    group = s.create_group(outputs=c, inputs=a)
-    assert group.num_child_stages == 4  # with the stage that is inlined
+    assert s.create_group(outputs=c, inputs=p.A).num_child_stages == 4  # with the stage that is inlined
 
 
 SCRIPT = """

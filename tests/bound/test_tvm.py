@@ -2,82 +2,63 @@
 
 from __future__ import annotations
 
-import pickle
 from typing import Any
 
 import pytest
 
-from bound import infer_bound, te, tir
+from bound import infer_bound, te
 from bound.infer import BoundsMap
-from intset import InputError, Range, evaluate
+from intset import InputError, evaluate
 from intset.expr.node import Expr
 from tests.bound.oracle import check
 from tests.lowering.lowered import check as check_lowered
+from tests.strategies.written import Written
+
+TWO_STAGES = """
+    A = given(m, n)
+    B[i:m, j:n] = A[i, j] + 1
+    C[i:m, j:n] = B[i, j] * 2"""
 
 
-def lines(stmt: Any) -> list[str]:
-    return [line.strip() for line in str(stmt).splitlines()]
-
-
-def two_stages(m: Any, n: Any) -> tuple[Any, Any, Any]:
-    A: Any = te.placeholder((m, n), name="A")
-    B: Any = te.compute((m, n), lambda i, j: A[i, j] + 1, name="B")
-    C: Any = te.compute((m, n), lambda i, j: B[i, j] * 2, name="C")
-    return B, C, te.create_schedule(C.op)
+def two_stages(m: Any = 20, n: Any = 16, calls: str = "") -> Written:
+    return Written(f"{TWO_STAGES}\n{calls}", m=m, n=n)
 
 
 # -- the two calls ----------------------------------------------------------------------------------------------------
 
 
-def test_normalize_infer_bound_schedule_ops() -> None:
-    B, C, s = two_stages(20, 16)
-    xo, xi = s[C].split(s[C].op.axis[0], factor=8)
-    s[B].compute_at(s[C], xo)
-    s = s.normalize()
+def test_both_calls_take_a_schedule_as_it_was_written() -> None:
+    s = two_stages(te.var("m"), te.var("n"), "C tile i j 8 8").s
     bounds: Any = te.schedule.InferBound(s)
     assert isinstance(bounds, BoundsMap)
-    assert bounds[xo].extent.value == 3 and bounds[xi].extent.value == 8
-    assert bounds[B.op.axis[1]].extent.value == 16
-    loops = [iv for stage in s.stages if stage.op.input_tensors for iv in stage.leaf_iter_vars]
-    assert len(loops) == 5 and all(isinstance(bounds[iv], Range) for iv in loops)
-    assert lines(te.schedule.ScheduleOps(s, bounds)) == [
-        "for i.outer in [0, 3):", "allocate B: float32[i.outer * 8 : + 8, 16]",
-        "for i in [0, minimum(8, 20 - i.outer * 8)):", "for j in [0, 16):",
-        "B[i + i.outer * 8, j] = A[i + i.outer * 8, j] + 1.0", "for i.inner in [0, 8):",
-        "if i.outer * 8 + i.inner <= 19:", "for j in [0, 16):",
-        "C[i.outer * 8 + i.inner, j] = B[i.outer * 8 + i.inner, j] * 2.0",
-    ]  # fmt: skip
-    check(bounds)
-
-
-def test_both_calls_take_a_schedule_as_it_was_written() -> None:
-    _, C, s = two_stages(te.var("m"), te.var("n"))
-    s[C].tile(*C.op.axis, 8, 8)
-    bounds: Any = te.schedule.InferBound(s)
     assert str(te.schedule.ScheduleOps(s, bounds)) == str(te.schedule.ScheduleOps(bounds.schedule, bounds))
     assert str(te.schedule.ScheduleOps(s, bounds, True)) == str(te.schedule.ScheduleOps(s, bounds))
 
 
-def test_every_example_of_the_document_prints_its_nest() -> None:
-    C: Any = te.compute((5, 16), lambda i, j: tir.const(5, "int32"), name="C")
-    D: Any = te.compute((5, 16), lambda i, j: C[i, j] * 2, name="D")
-    head = ["for i in [0, 5):", "for j in [0, 16):"]
-    body = ["C[i, j] = 5", "D[i, j] = C[i, j] * 2"]
-    nests: dict[Any, list[str]] = {
-        None: ["allocate C: int32[5, 16]", *head, body[0], *head, body[1]],
-        1: [*head, "allocate C: int32[i : + 1, j : + 1]", *("for i_1 in [0, 1):", "for j_1 in [0, 1):", *body)],
-        0: [head[0], "allocate C: int32[i : + 1, 16]", *("for i_1 in [0, 1):", head[1], body[0], head[1], body[1])],
-    }
-    for axis, nest in nests.items():
-        s = te.create_schedule(D.op)
-        if axis is not None:
-            s[C].compute_at(s[D], D.op.axis[axis])
-        s = s.normalize()
-        assert lines(te.schedule.ScheduleOps(s, te.schedule.InferBound(s))) == nest
+DOCUMENT = """
+    C[i:5, j:16] = tir.const(5, "int32")
+    D[i:5, j:16] = C[i, j] * 2"""
+HEAD, BODY = ("for i in [0, 5):", "for j in [0, 16):"), ("C[i, j] = 5", "D[i, j] = C[i, j] * 2")
+NESTS = {  # of the examples of the document
+    "": ["allocate C: int32[5, 16]", *HEAD, BODY[0], *HEAD, BODY[1]],
+    "C compute_at D j": [
+        *HEAD, "allocate C: int32[i : + 1, j : + 1]", "for i_1 in [0, 1):", "for j_1 in [0, 1):", *BODY
+    ],
+    "C compute_at D i": [
+        HEAD[0], "allocate C: int32[i : + 1, 16]", "for i_1 in [0, 1):", HEAD[1], BODY[0], HEAD[1], BODY[1]
+    ],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("calls", NESTS)
+def test_every_example_of_the_document_prints_its_nest(calls: str) -> None:
+    s = Written(f"{DOCUMENT}\n{calls}").s.normalize()
+    stmt = te.schedule.ScheduleOps(s, te.schedule.InferBound(s))
+    assert [line.strip() for line in str(stmt).splitlines()] == NESTS[calls]
 
 
 def test_what_is_not_the_bounds_of_the_schedule_is_refused() -> None:
-    _, _, s = two_stages(20, 16)
+    s = two_stages().s
     bounds: Any = te.schedule.InferBound(s)
     ranges = dict(bounds.items())
     with pytest.raises(InputError, match=r"what InferBound gave for the schedule, not a dict: ranges alone"):
@@ -85,7 +66,7 @@ def test_what_is_not_the_bounds_of_the_schedule_is_refused() -> None:
     with pytest.raises(InputError, match="takes a schedule, not 3"):
         te.schedule.ScheduleOps(3, bounds)
     with pytest.raises(InputError, match="found for another one"):
-        te.schedule.ScheduleOps(two_stages(20, 16)[2], bounds)
+        te.schedule.ScheduleOps(two_stages().s, bounds)
     with pytest.raises(InputError, match="create_schedule"):
         te.schedule.InferBound(3)
 
@@ -95,88 +76,70 @@ def test_what_is_not_the_bounds_of_the_schedule_is_refused() -> None:
 
 def test_sizes_that_divide_leave_no_rounding() -> None:
     m, n = te.var("m"), te.var("n")
-    _, C, s = two_stages(8 * m, 32 * n)
-    xo, yo, xi, yi = s[C].tile(C.op.axis[0], C.op.axis[1], 8, 32)
-    bounds: Any = te.schedule.InferBound(s)
-    assert bounds[xo].extent == m and bounds[yo].extent == n
-    assert (bounds[xi].extent.value, bounds[yi].extent.value) == (8, 32)
-    assert bounds.guard(C) == ()
+    p = two_stages(8 * m, 32 * n, "C tile i j 8 32")
+    bounds: Any = te.schedule.InferBound(p.s)
+    xo, yo, xi, yi = (bounds[iv].extent for iv in p.s[p.C].leaf_iter_vars)
+    assert (xo, yo) == (m, n) and (xi.value, yi.value) == (8, 32) and bounds.guard(p.C) == ()
 
 
 def test_a_shared_tile_of_an_unknown_length_has_the_threads_of_its_consumer() -> None:
-    m = te.var("m")
-    A: Any = te.placeholder((m,), name="A")
-    B: Any = te.compute((m,), lambda i: A[i] * 2, name="B")
-    C: Any = te.compute((m,), lambda i: B[i] + 1, name="C")
-    s = te.create_schedule(C.op)
-    block, thread = te.thread_axis("blockIdx.x"), te.thread_axis("threadIdx.x")
-    bx, tx = s[C].split(C.op.axis[0], factor=32)
-    s[C].bind(bx, block)
-    s[C].bind(tx, thread)
-    s[B].set_scope("shared")
-    s[B].compute_at(s[C], tx)
-    _, inner = s[B].split(B.op.axis[0], nparts=1)
-    s[B].bind(inner, thread)
-    bounds: Any = te.schedule.InferBound(s.normalize())
-    assert bounds[B.op.axis[0]].extent.value == 32 == bounds[inner].extent.value == bounds[thread].extent.value
+    p = Written("""
+        m = var(); A = given(m); B = pointwise(A); C = pointwise(B)
+        C split i0 32; C bind i0.outer blockIdx.x; C bind i0.inner threadIdx.x; B set_scope shared
+        B compute_at C i0.inner; B split i0 nparts=1; B bind i0.inner threadIdx.x""")
+    bounds: Any = te.schedule.InferBound(p.s.normalize())
+    loops = (p.B.op.axis[0], p.s[p.B].leaf_iter_vars[1], p.threads["threadIdx.x"])
+    assert [bounds[iv].extent.value for iv in loops] == [32] * 3
     for size in (1, 31, 32, 50):
-        check(infer_bound(s, at={m: size}))
+        check(infer_bound(p.s, at={p.m: size}))
 
 
 def test_a_split_by_a_variable_of_a_fused_axis() -> None:
     """Products of sizes are not affine: the bounds are those of intervals, and exact once the sizes are numbers."""
     m, n, factor = te.var("m"), te.var("n"), te.var("f")
-    B, C, s = two_stages(m, n)
-    outer, _ = s[C].split(s[C].fuse(*C.op.axis), factor)
-    s[B].compute_at(s[C], outer)
-    bounds: Any = te.schedule.InferBound(s)
-    first = bounds[B.op.axis[0]]
+    p = two_stages(m, n, "C fuse i j")
+    p.s[p.C].split(p.s[p.C].leaf_iter_vars[0], factor)
+    p.then("B compute_at C i.j.fused.outer")
+    bounds: Any = te.schedule.InferBound(p.s)
+    first, outer = bounds[p.B.op.axis[0]], p.s[p.C].leaf_iter_vars[0]
     choices: list[dict[Any, int]] = [{m: 3, n: 6, factor: 4}, {m: 5, n: 2, factor: 7}, {m: 4, n: 4, factor: 4}]
     for sizes in choices:
         assert isinstance(first.min, Expr) and evaluate(first.min, {**sizes, outer: 1}) == sizes[factor] // sizes[n]
         check(bounds, sizes, exact=False)
-        check(infer_bound(s, at=sizes))
+        check(infer_bound(p.s, at=sizes))
 
 
 # -- reductions -------------------------------------------------------------------------------------------------------
 
 
-def prefix_sums(n: int) -> tuple[Any, Any, Any]:
-    """Row `i` sums the first `i + 1` elements."""
-    A: Any = te.placeholder((n,), name="A")
-    B: Any = te.compute((n,), lambda i: A[i] * 2, name="B")
+def row(B: Any) -> Any:
+    """Sum the first `i + 1` elements."""
 
-    def row(i: Any) -> Any:
+    def summed(i: Any) -> Any:
         k = te.reduce_axis((0, i + 1), "k")
         return te.sum(B[k], axis=k)
 
-    C: Any = te.compute((n,), row, name="C")
-    return B, C, te.create_schedule(C.op)
+    return summed
 
 
-def test_a_reduction_as_long_as_an_axis_says() -> None:
-    B, C, s = prefix_sums(10)
-    s[B].compute_at(s[C], C.op.axis[0])
-    bounds = infer_bound(s)
-    assert str(bounds[B.op.axis[0]].extent) == "i + 1" and bounds.required(B).count_total() == 55
+SCHEDULED = {
+    "compute_at": "B compute_at C i",
+    "cache_write": "s.cache_write(C, 'local')",
+    "reorder": "C reorder k i",
+    "split": "C split k 3",
+    "rfactor": "C split k 3; s.rfactor(C, s[C].leaf_iter_vars[-1])",
+}
+
+
+@pytest.mark.parametrize("how", SCHEDULED)
+def test_a_reduction_as_long_as_an_axis_says(how: str) -> None:
+    text = "A = given(10); B = pointwise(A)\nC = te.compute((10,), row(B), name='C')"
+    p = Written(f"{text}\n{SCHEDULED[how]}", row=row)
+    bounds = infer_bound(p.s)
+    if how == "compute_at":
+        assert str(bounds[p.B.op.axis[0]].extent) == "i + 1" and bounds.required(p.B).count_total() == 55
     check(bounds)
-    check_lowered(s)
-
-
-@pytest.mark.parametrize("how", ["cache_write", "split", "rfactor", "reorder"])
-def test_such_a_reduction_is_scheduled_like_any_other(how: str) -> None:
-    _, C, s = prefix_sums(10)
-    (k,) = C.op.reduce_axis
-    if how == "cache_write":
-        s.cache_write(C, "local")
-    elif how == "reorder":
-        s[C].reorder(k, C.op.axis[0])
-    else:
-        _, inner = s[C].split(k, 3)
-        if how == "rfactor":
-            s.rfactor(C, inner)
-    check(infer_bound(s))
-    check_lowered(s)
+    check_lowered(p.s)
 
 
 def test_a_reducer_that_refers_to_the_row() -> None:
@@ -224,55 +187,37 @@ def test_inlining_by_rule() -> None:
 
 
 def test_kinds_of_loops_and_pragmas() -> None:
-    _, C, s = two_stages(16, 16)
-    xo, yo, xi, yi = s[C].tile(*C.op.axis, 4, 4)
-    s[C].pragma(xi, "unroll")
-    s[C].pragma(yi, "vectorize")
-    s[C].pragma(xo, "auto_unroll_max_step", 10)
-    attrs = s[C].iter_var_attrs
+    p = two_stages(16, 16, "C tile i j 4 4; C pragma i.inner unroll; C pragma j.inner vectorize")
+    xo, yo, xi, yi = p.s[p.C].leaf_iter_vars
+    p.s[p.C].pragma(xo, "auto_unroll_max_step", 10)
+    attrs = p.s[p.C].iter_var_attrs
     assert attrs[xi].iter_type == te.schedule.IterVar.Unrolled and attrs[yi].iter_type == te.schedule.IterVar.Vectorized
     assert attrs[xo].pragma_keys == ("auto_unroll_max_step",) and attrs[xo].pragma_values == (10,)
     assert yo not in attrs
 
 
 def test_parts_of_a_reduction() -> None:
-    A: Any = te.placeholder((8, 8), name="A")
-    k = te.reduce_axis((0, 8), "k")
-    C: Any = te.compute((8,), lambda i: te.sum(A[i, k], axis=k), name="C")
-    assert C.op.body[0].axis == (k,)
+    p = Written("A = given(8, 8); C = reduced(A)")
+    assert p.C.op.body[0].axis == p.C.op.reduce_axis
     with pytest.raises(AttributeError, match="has no axis"):
-        A[0, 0].axis  # noqa: B018
+        p.A[0, 0].axis  # noqa: B018
     with pytest.raises(AttributeError, match="no constant"):
         te.var("n").value  # noqa: B018
 
 
-def test_the_cache_of_tiles() -> None:
-    part = te.placeholder((4,), name="part")
-    scaled = te.compute((4,), lambda j: part[j] * 2, name="scaled")
+CACHED = """
+    part = given(4); scaled = pointwise(part)
     twice = te.decl_tensor_intrin(scaled.op, lambda ins, outs: None, name="twice")
-    A: Any = te.placeholder((6, 4), name="A")
-    B: Any = te.compute((6, 4), lambda i, j: A[i, j] + 1, name="B")
-    C: Any = te.compute((6, 4), lambda i: twice(B[i, 0:4]), name="C")
-    s = te.create_schedule(C.op)
-    s[C].split(C.op.axis[0], 3)
-    cached = s.cache_write(C, "local")
-    s[B].compute_at(s[cached], cached.op.axis[0])
-    bounds = infer_bound(s)
-    assert isinstance(cached.op, te.TensorComputeOp) and [int(e) for e in cached.shape] == [2, 3, 4]
-    assert [int(r.extent) for r in bounds.allocated(B)] == [3, 4]
-    check_lowered(s)
-    s = te.create_schedule(C.op)
-    s[C].split(C.op.axis[0], 4)
+    A = given(6, 4); B = pointwise(A)
+    C = te.compute((6, 4), lambda i: twice(B[i, 0:4]), name="C")
+    schedule C"""
+
+
+def test_the_cache_of_tiles() -> None:
+    p = Written(f"{CACHED}\nC split i 3; D = s.cache_write(C, 'local')")
+    p.s[p.B].compute_at(p.s[p.D], p.D.op.axis[0])
+    assert isinstance(p.D.op, te.TensorComputeOp) and [int(e) for e in p.D.shape] == [2, 3, 4]
+    assert [int(r.extent) for r in infer_bound(p.s).allocated(p.B)] == [3, 4]
+    check_lowered(p.s)
     with pytest.raises(te.ScheduleError, match="stage C: cache_write of tiles needs factors that divide, i has none"):
-        s.cache_write(C, "local")
-
-
-def test_a_schedule_can_be_pickled() -> None:
-    B, C, s = prefix_sums(6)
-    outer, _ = s[C].split(C.op.reduce_axis[0], 2)
-    s[B].compute_at(s[C], outer)
-    again = pickle.loads(pickle.dumps(s))
-    bounds = infer_bound(again)
-    stage = next(stage for stage in again.stages if stage.name == "B")
-    assert bounds.required(stage.op.output(0)).count_total() == infer_bound(s).required(B).count_total()
-    check(bounds)
+        Written(f"{CACHED}\nC split i 4; s.cache_write(C, 'local')")

@@ -47,18 +47,11 @@ SLOW = (
     "plan.run(",
     "h.run(",
     "to_c(",
-    "G.",
 )
+SLOW += ("G.",)
 UNPICKLED = ("using",)  # a block, which ends where it began
-CHANGING = (
-    "singleton",
-    "double_buffer",
-    "normalize",
-    "popitem",
-    "fuse",
-    "reorder",
-    "at_hand",
-)  # methods that change what they are asked of
+# methods that change what they are asked of
+CHANGING = ("singleton", "double_buffer", "normalize", "popitem", "fuse", "reorder", "at_hand")
 NUMBERS = ("serial", "uid", "glance")  # of variables: process-local numbers for order and caches
 NUMBERED = r"\bp\d+\b"  # texts of isl number parameters by what was asked before
 DUNDERS = ("__repr__", "__str__", "__len__", "__bool__", "__iter__", "__int__", "__float__")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import functools
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -17,6 +18,7 @@ import pytest
 
 from tests import ROOT
 from tests.imports import module_name, nodes
+from tests.project.test_guide import blocks
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
@@ -58,14 +60,6 @@ def test_a_plain_question_loads_no_general_road() -> None:
     late = {"frame", "linear.canonical", "domains.registry", "prover.proof", "simplify.engine", "cache"}
     assert not loaded & {*(f"intset.{name}" for name in late), "importlib.metadata", "numpy", "islpy", "z3"}
     assert {f"intset.{name}" for name in late} < modules_after(f"{code}\nassert ctx.prove(i < 8)")
-
-
-@pytest.mark.parametrize(("package", "above"), [("intset", {"bound", "lowering"}), ("bound", {"lowering"})])
-def test_imports_point_down(package: str, above: set[str]) -> None:
-    files = [path for path in SOURCES if path.is_relative_to(ROOT / package)]
-    assert len(files) > 10
-    for path in files:
-        assert not imported_packages(path) & above, path
 
 
 @functools.cache
@@ -121,16 +115,12 @@ def test_every_package_is_distributed() -> None:
 # -- the README ---------------------------------------------------------------------------------------------------
 
 
-def blocks(text: str, language: str) -> list[str]:
-    return re.findall(rf"^```{language}\n(.*?)^```$", text, flags=re.MULTILINE | re.DOTALL)
-
-
 def test_the_readme_is_short() -> None:
     assert len(README.splitlines()) <= 150
 
 
 def test_the_readme_opens_with_two_commands() -> None:
-    first, second = blocks(README, "sh")[:2]
+    first, second = blocks("README.md", "sh")[:2]
     assert README.index(first) < README.index(second) < README.index("```python")
     for command in (first, second):
         assert command.count("\n") == 1 and command.startswith("python3 -m venv .venv && .venv/bin/pip install ")
@@ -168,20 +158,13 @@ def test_ci_begins_with_the_commands_of_the_readme(tmp_path: Path) -> None:
 def test_the_commands_need_what_is_declared() -> None:
     assert PROJECT["project"]["scripts"] == {"intset": "intset.__main__:main"}
     assert {"test", "dev"} <= set(PROJECT["project"]["optional-dependencies"])
-    assert (
-        (ROOT / PROJECT["project"]["license-files"][0]).read_text(encoding="utf-8").strip().startswith("Apache License")
-    )
+    license_text = (ROOT / PROJECT["project"]["license-files"][0]).read_text(encoding="utf-8")
+    assert license_text.strip().startswith("Apache License")
 
 
 def test_the_library_tour_runs() -> None:
-    done = subprocess.run(
-        [sys.executable, "examples/library_tour.py"], capture_output=True, text=True, cwd=ROOT, env=_env()
-    )
+    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    command = [sys.executable, "examples/library_tour.py"]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, env=env)
     assert done.returncode == 0, done.stderr
     assert "(0, n * m - 1)" in done.stdout and "proved" in done.stdout
-
-
-def _env() -> dict[str, str]:
-    import os
-
-    return {**os.environ, "PYTHONPATH": str(ROOT)}

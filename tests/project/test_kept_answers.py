@@ -6,7 +6,7 @@ import ast
 import random
 import re
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -44,22 +44,13 @@ class Made:
 
 i, j, n, m = Var("i"), Var("j"), ShapeVar("n", lower=1), ShapeVar("m", lower=1)
 y, z = Var("y"), Var("z")
-AT: dict[str, tuple[Any, ...] | None] = {
-    "at": ({n: 5},),
-    "substituted": ({n: intset.const(5)},),
-    "condition": (y,),
-    "conditions": ((y,),),
-    "contains": (7,),
-}
-AT2: dict[str, tuple[Any, ...] | None] = {
-    "at": ({n: 5},),
-    "substituted": ({n: intset.const(5)},),
-    "project": ((0,),),
-    "condition": ((y, z),),
-    "conditions": ((y, z),),
-    "point_of": None,
-    "decided": None,
-}
+SIZE: dict[str, tuple[Any, ...] | None] = {"at": ({n: 5},), "substituted": ({n: intset.const(5)},)}
+AT = SIZE | {"condition": (y,), "conditions": ((y,),), "contains": (7,)}
+AT2 = (
+    SIZE
+    | dict.fromkeys(("condition", "conditions"), ((y, z),))
+    | {"project": ((0,),), "point_of": None, "decided": None}
+)
 NEST = """
 def f(A: int32[n], B: int32[16], n):
     for i in [0, n):
@@ -80,60 +71,32 @@ def total(A: int32[4, 4], B: int32[1]):
 """
 
 
-def sizes() -> Context:
-    return Context({i: Range(0, n), j: Range(0, 6)})
+Ranges = Mapping[Var, Range]
+SIZED: Ranges = {i: Range(0, n), j: Range(0, 6)}
 
 
-def proof() -> Made:
-    ctx = Context({i: Range(0, 40), j: Range(0, n)}, assume=[i * j < 50, n >= 2])
-    return Made(ctx.prove(i * 3 + j >= -2), [(ctx, n < 4)])
+def asking(
+    ranges: Ranges,
+    ask: Callable[[Context], Any],
+    *facts: Cond,
+    assume: Sequence[Cond] = (),
+    given: Mapping[str, tuple[Any, ...] | None] | None = None,
+) -> Callable[[], Made]:
+    """What a context answers; `facts` are what blocks add to it."""
 
-
-def vacuous_proof() -> Made:
-    ctx = Context({i: Range(0, 40), j: Range(0, 9)}, assume=[(i * 3 + j * 6).eq(7)])
-    return Made(ctx.prove((i + j) % 5 < 3), [(ctx, i < 1)])
-
-
-def bounds() -> Made:
-    ctx = sizes()
-    return Made(ctx.bounds(i * 2 + j % 4), [(ctx, i < 1)], {"answering": None, "index": None, "count": None})
-
-
-def set_by(domain: str) -> Callable[[], Made]:
     def made() -> Made:
-        ctx = sizes()
-        return Made(ctx.value_set(i * 3 + j % 4, domain=domain), [(ctx, i < 1)], AT)
+        ctx = Context(ranges, assume=assume)
+        return Made(ask(ctx), [(ctx, fact) for fact in facts], given or {})
 
     return made
 
 
-def constant_set() -> Made:
-    ctx = Context({i: Range(0, 60), j: Range(0, 9)})
-    return Made(ctx.value_set(i // 7 + j % 5 * 2, domain="isl"), [(ctx, i < 7)], AT)
-
-
-def joined_set() -> Made:
-    ctx = Context({i: Range(0, 60), j: Range(0, 9)})
-    return Made(ctx.value_set(i * 4) | ctx.value_set(j % 5), [(ctx, i < 7)], AT)
-
-
-def region() -> Made:
-    ctx = sizes()
-    return Made(ctx.image((i + j, i - j // 2)), [(ctx, i < 1)], AT2)
-
-
-def constant_region() -> Made:
-    ctx = Context({i: Range(0, 9), j: Range(0, 8)})
-    return Made(ctx.image((i // 3 + j % 5, i % 4 - j // 2)), [(ctx, i < 1)], AT2)
-
-
-def product_region() -> Made:
-    ctx = sizes()
-    return Made(ctx.image((i * 2, j), domain="interval"), [(ctx, i < 1)], AT2)
+def box(first: int, second: int) -> Ranges:
+    return {i: Range(0, first), j: Range(0, second)}
 
 
 def relation() -> Made:
-    ctx = Context({i: Range(0, 9), j: Range(0, 6)})
+    ctx = Context(box(9, 6))
     pairs = ctx.relation((i, j), (i * 6 + j - 1,))
     given = {
         "at": ({n: 5},),
@@ -145,20 +108,10 @@ def relation() -> Made:
     return Made(pairs, [(ctx, i < 1)], given)
 
 
-def iter_map(*exprs: Any, ctx: Callable[[], Context] = sizes) -> Callable[[], Made]:
-    def made() -> Made:
-        about = ctx()
-        place = tuple(Var(f"p{k}") for k in range(len(exprs)))
-        given = dict.fromkeys(("padding_at", "arriving_at", "inverse"), (place,))
-        return Made(about.as_iter_map(exprs), [(about, i < 1), (about, n.eq(3))], given)
-
-    return made
-
-
-def simplified() -> Made:
-    ctx = Context({i: Range(0, 40), j: Range(0, 4)}, assume=[n >= 7])
-    found = ctx.simplify((i * 4 + j) // 4 + i % 64, steps=True)
-    return Made(found, [(ctx, i < 1)], {"index": None, "count": None})
+def iter_map(*exprs: Any, ranges: Ranges = SIZED) -> Callable[[], Made]:
+    place = tuple(Var(f"p{k}") for k in range(len(exprs)))
+    given = dict.fromkeys(("padding_at", "arriving_at", "inverse"), (place,))
+    return asking(ranges, lambda ctx: ctx.as_iter_map(exprs), i < 1, n.eq(3), given=given)
 
 
 def index_map(inverse: bool) -> Callable[[], Made]:
@@ -182,19 +135,8 @@ def bounds_map() -> Made:
     outer, _ = s[c].split(c.op.axis[0], factor=8)
     s[b].compute_at(s[c], outer)
     ctx = Context({}, assume=[n >= 3])
-    names = (
-        "at",
-        "with_compact",
-        "attached",
-        "loop_name",
-        "inside",
-        "shared_loop",
-        "is_slid",
-        "stored",
-        "stage",
-        "attach_path",
-    )
-    given: dict[str, Any] = dict.fromkeys(names)
+    skipped = "at with_compact attached loop_name inside shared_loop is_slid stored stage attach_path"
+    given: dict[str, Any] = dict.fromkeys(skipped.split())
     given |= {"space": ({n: [8, 16]}, ["n > 8"]), "traffic": (b,)}
     tensors = ("required", "computed", "allocated", "storage", "explain", "nest", "guard", "is_computed", "slid")
     given |= dict.fromkeys((*tensors, "shared_path", "computes_whole"), (b,)) | {"pieces": (b, 4)}
@@ -223,11 +165,6 @@ def flow() -> Made:
     return Made(dataflow(f), [(f.ctx, f.sizes[0].eq(16))], given)
 
 
-def divisions() -> Made:
-    ctx = Context({j: Range(0, 4)}, assume=[n >= 2])
-    return Made(lower_division(i // n + j // 3, ctx), [(ctx, i >= 0)])
-
-
 def padded() -> Any:
     return with_layouts(parse_nest(PADDED), {"A": IndexMap(lambda a: [a // 4, a % 4], (14,))})
 
@@ -249,13 +186,6 @@ def plan() -> Made:
     return Made(found.it.plan(), found.blocks, {"run": None})
 
 
-def derived_context() -> Made:
-    """An extended context shares the scope of its parent; later blocks stay apart."""
-    ctx = sizes()
-    own = ctx.extended()
-    return Made(_Asked(own), [(ctx, i < 1)])
-
-
 class _Asked:
     """Questions to a context; the budgets are the caller's."""
 
@@ -271,38 +201,47 @@ class _Asked:
         return self._ctx.bounds(i)[1]
 
 
-CONGRUENT = [i % 4 + n]
 MAKERS: dict[str, Callable[[], Made]] = {
-    "Proof": proof,
-    "Proof, vacuous": vacuous_proof,
-    "Bounds": bounds,
-    "IntSet": set_by("auto"),
-    "IntSet, interval": set_by("interval"),
-    "IntSet, isl": set_by("isl"),
-    "ShapeSet": constant_set,
-    "ShapeSet, joined": joined_set,
-    "Region": region,
-    "ShapeRegion": constant_region,
-    "ProductRegion": product_region,
+    "Proof": asking(
+        {i: Range(0, 40), j: Range(0, n)}, lambda ctx: ctx.prove(i * 3 + j >= -2), n < 4, assume=[i * j < 50, n >= 2]
+    ),
+    "Proof, vacuous": asking(
+        box(40, 9), lambda ctx: ctx.prove((i + j) % 5 < 3), i < 1, assume=[(i * 3 + j * 6).eq(7)]
+    ),
+    "Bounds": asking(
+        SIZED, lambda ctx: ctx.bounds(i * 2 + j % 4), i < 1, given={"answering": None, "index": None, "count": None}
+    ),
+    "IntSet": asking(SIZED, lambda ctx: ctx.value_set(i * 3 + j % 4, domain="auto"), i < 1, given=AT),
+    "IntSet, interval": asking(SIZED, lambda ctx: ctx.value_set(i * 3 + j % 4, domain="interval"), i < 1, given=AT),
+    "IntSet, isl": asking(SIZED, lambda ctx: ctx.value_set(i * 3 + j % 4, domain="isl"), i < 1, given=AT),
+    "ShapeSet": asking(box(60, 9), lambda ctx: ctx.value_set(i // 7 + j % 5 * 2, domain="isl"), i < 7, given=AT),
+    "ShapeSet, joined": asking(box(60, 9), lambda ctx: ctx.value_set(i * 4) | ctx.value_set(j % 5), i < 7, given=AT),
+    "Region": asking(SIZED, lambda ctx: ctx.image((i + j, i - j // 2)), i < 1, given=AT2),
+    "ShapeRegion": asking(box(9, 8), lambda ctx: ctx.image((i // 3 + j % 5, i % 4 - j // 2)), i < 1, given=AT2),
+    "ProductRegion": asking(SIZED, lambda ctx: ctx.image((i * 2, j), domain="interval"), i < 1, given=AT2),
     "Relation": relation,
     "IterMap, read": iter_map(i * 6 + j),
     "IterMap, not injective": iter_map(i % 4 + n, j),
     "IterMap, relations": iter_map(i + j, i - j),
-    "IterMap, listed": iter_map(i * 7 % 11, ctx=lambda: Context({i: Range(0, 11)})),
-    "IterMap, one": iter_map(*CONGRUENT, ctx=lambda: Context({i: Range(0, 8)})),
-    "Simplified": simplified,
+    "IterMap, listed": iter_map(i * 7 % 11, ranges={i: Range(0, 11)}),
+    "IterMap, one": iter_map(i % 4 + n, ranges={i: Range(0, 8)}),
+    "Simplified": asking(
+        box(40, 4), lambda ctx: ctx.simplify((i * 4 + j) // 4 + i % 64, steps=True), i < 1, assume=[n >= 7],
+        given={"index": None, "count": None},
+    ),
     "IndexMap": index_map(False),
     "IndexMap, inverse": index_map(True),
     "Space": space,
     "BoundsMap": bounds_map,
     "StageRegion": stage_region,
     "Dataflow": flow,
-    "Lowered": divisions,
+    "Lowered": asking({j: Range(0, 4)}, lambda ctx: lower_division(i // n + j // 3, ctx), i >= 0, assume=[n >= 2]),
     "Contract": promised,
     "Graph": graph,
     "Plan": plan,
-    "Context": derived_context,
-}
+    # an extended context shares the scope of its parent; later blocks stay apart
+    "Context": asking(SIZED, lambda ctx: _Asked(ctx.extended()), i < 1),
+}  # fmt: skip
 # Classes outside the table although they cache: their answers read neither facts nor budgets, or live for one call, or
 # belong to an object of the table. A new class with a cache goes into the table, or into this list.
 INSIDE: dict[str, str] = {

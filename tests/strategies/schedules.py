@@ -36,7 +36,7 @@ def programs(draw: st.DrawFn, **options: Any) -> Program:
 
 
 def reading(
-    shape: Any, reads: Callable[..., Any], source: Any = (40, 40), at: int | None = None
+    shape: Any, reads: Callable[..., Any], source: Any = (40, 40), at: int | None = None, tail: str = "guard"
 ) -> tuple[Schedule, Tensor]:
     """`T` of shape `source` is read by `C`, inside a tile of `at` of its first axis."""
     A = te.placeholder(source, name="A")
@@ -44,7 +44,7 @@ def reading(
     C = te.compute(shape, lambda *i: reads(T, *i), name="C")
     s = te.create_schedule(C.op)
     if at is not None:
-        outer, _ = s[C].split(C.op.axis[0], at)
+        outer, _ = s[C].split(C.op.axis[0], at, tail=tail)
         s[T].compute_at(s[C], outer)
     return s, T
 

@@ -2,18 +2,11 @@
 
 from __future__ import annotations
 
-import itertools
 from typing import Any
 
 from bound import te, tir
-from bound.infer.accesses import TensorAccess, accesses, create_read_graph
-from bound.infer.phases.propagate import initialise_leaves, storage_rank_of
-from bound.itervar import IterVar
-from bound.schedule.attach import create_attach_path
-from bound.schedule.relations import IterVarRelation, Ranges, pass_down_domain, pass_up_index, split_guards
+from bound.infer.accesses import accesses
 from intset.expr.dag import opaque_terms
-from intset.expr.evaluate import evaluate
-from tests.bound.corpus import CASES
 
 A = te.placeholder((20,), name="A")
 IDX = te.placeholder((20,), "int32", name="IDX", value_range=(-3, 30))
@@ -72,75 +65,3 @@ def test_externs_tensorized_bodies_and_scans_read_regions() -> None:
     c = te.compute((14, 20), lambda i: intrin(b[i : i + 3, 0:20]), name="C")
     (region,) = accesses(c.op)
     assert str(region.indices[0]) == "i + B.d0" and [int(r.extent) for _, r in region.extra] == [3, 20]
-
-
-def test_every_access_of_the_corpus_is_in_root_axes_and_sizes() -> None:
-    count = 0
-    for name, case in CASES.items():
-        if name.startswith("reject_attach"):
-            continue
-        schedule = case["fn"]().normalize()
-        graph = create_read_graph(schedule)
-        for stage in schedule.stages:
-            for access in accesses(stage.op):
-                count += 1
-                assert isinstance(access, TensorAccess) and len(access.indices) == access.tensor.ndim
-                env = {*stage.op.root_iter_vars, *(v for v, _ in access.extra)}
-                used = {v for e in (*access.indices, *access.conditions) for v in e.free_vars()}
-                assert all(v in env or not isinstance(v, IterVar) for v in used)
-                assert stage in graph[access.tensor] or stage.attach_type.name == "INLINED_ALREADY"
-    assert count > 300
-
-
-def reached(relations: list[IterVarRelation], ranges: Ranges, leaves: list[IterVar], roots: list[IterVar]) -> list[Any]:
-    """Root points visited by the loops over `leaves`, by execution."""
-    points = []
-    values = pass_up_index(relations, ranges, {iv: iv for iv in leaves})
-    guards = split_guards(relations, ranges, values)
-    extents = [range(int(ranges[iv].extent)) for iv in leaves]
-    for place in itertools.product(*extents):
-        env = dict(zip(leaves, place, strict=True))
-        if all(evaluate(guard, env) for guard in guards):
-            points.append(tuple(evaluate(values[root], env) for root in roots))
-    return points
-
-
-def test_loops_visit_every_point_of_the_roots() -> None:
-    shapes = [
-        (n, m, f, g, tail)
-        for n in (1, 5, 12)
-        for m in (1, 7)
-        for f in (1, 3, 5, 20)
-        for g in (2, 4)
-        for tail in ("guard", "shrink", "shift_inwards", "round_up")
-    ]
-    for n, m, f, g, tail in shapes:
-        b = te.compute((n, m), lambda i, j: i + j, name="B")
-        s = te.create_schedule(b.op)
-        i, j = b.op.axis
-        fused = s[b].fuse(i, j)
-        _, inner = s[b].split(fused, f, tail=tail)
-        s[b].split(inner, nparts=g)
-        ranges = pass_down_domain(s[b].relations, {iv: iv.dom for iv in (i, j) if iv.dom is not None})
-        points = reached(s[b].relations, ranges, s[b].leaf_iter_vars, [i, j])
-        wanted = set(itertools.product(range(n), range(m)))
-        assert wanted <= set(points)
-        if tail != "round_up":
-            assert set(points) == wanted
-        if tail in ("guard", "shrink"):
-            assert len(points) == len(wanted)
-
-
-def test_loops_fixed_and_relaxed() -> None:
-    schedule = CASES["thread_warp_const"]["fn"]().normalize()
-    paths = create_attach_path(schedule)
-    _, b, c = schedule.stages
-    states = {s.iv.name: s.is_fixed for s in initialise_leaves(b, paths[b], c, paths[c])}
-    assert states == {"j": True, "i.inner.inner": False, "i.inner.outer": True, "i.outer": True}
-    assert storage_rank_of(b, paths[b]) == 2
-
-    schedule = CASES["doc_relax_set"]["fn"]().normalize()
-    paths = create_attach_path(schedule)
-    first, d, e = schedule.stages
-    assert [s.is_fixed for s in initialise_leaves(first, paths[first], d, paths[d])] == [False] * 4
-    assert [s.is_fixed for s in initialise_leaves(d, paths[d], e, paths[e])] == [True] * 2

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import cProfile
 from contextlib import AbstractContextManager
-from typing import Any
 
 import pytest
 
 from benchmarks.growth import FAMILIES
-from bound import infer_bound, te, tir
+from bound import infer_bound, te
 from bound.infer.environment import LoopEnvironment
 from bound.infer.footprint import FOOTPRINT_ENDS
 from intset import ShapeVar
@@ -62,32 +61,23 @@ def test_a_budget_inside_of_another_is_charged_once() -> None:
 
 
 def test_a_region_whose_condition_takes_long_to_write_is_answered() -> None:
-    A = te.placeholder((9,), name="A")
-    B = te.compute((2, 4), lambda i, j: A[te.min(j, i) + 6], name="B")
-    r = te.reduce_axis((0, 2), "r")
-
-    def two_reads(i: Any, j: Any) -> Any:
-        return B[r, (j + r) % 4 + 1] + B[tir.truncdiv(j - 4, 2) + 2, te.max(te.min(i * 2 + 1, 3), 0)] * 2.0
-
-    C = te.compute((6, 2), lambda i, j: te.sum(two_reads(i, j), axis=r), name="C")
-    D = te.compute(
-        (6, 4), lambda i, j: C[te.min(i * 2, 5), te.min((j + i) % 4, 1)] + C[(j * 4 + i) // 3, i % 2] * 2.0, name="D"
-    )
-    E = te.compute((4,), lambda i: D[i % 3, te.min(i + i, 3)] + C[i // 2, i % 2] * 2.0, name="E")
-    s = te.create_schedule(E.op)
-    local = s.cache_write(C, "local")
-    partial = s.rfactor(local, s[local].split(s[local].op.reduce_axis[0], factor=2)[0])
-    fused = s[E].fuse(*s[E].split(E.op.axis[0], nparts=3, tail="shift_inwards"))
-    s[D].compute_at(s[E], fused)
-    s[D].fuse(*D.op.axis)
-    s[C].compute_at(s[E], fused)
-    i, j = s[C].op.axis
-    outer, inner = s[C].split(i, factor=3)
-    s[C].reorder(inner, j, outer)
-    final = next(stage for stage in s.stages if stage.name.endswith("repl"))
-    final.compute_at(s[C], inner)
-    final.split(final.op.reduce_axis[0], nparts=4)
-    s[B].compute_at(s[partial], s[partial].leaf_iter_vars[-1])
+    s = Written("""
+        A = given(9); r = axis(0, 2)
+        B[i:2, j:4] = A[te.min(j, i) + 6]
+        read = lambda i, j: B[tir.truncdiv(j - 4, 2) + 2, te.max(te.min(i * 2 + 1, 3), 0)] * 2.0
+        C[i:6, j:2] = sum_(B[r, (j + r) % 4 + 1] + read(i, j), axis=r)
+        D[i:6, j:4] = C[te.min(i * 2, 5), te.min((j + i) % 4, 1)] + C[(j * 4 + i) // 3, i % 2] * 2.0
+        E[i:4] = D[i % 3, te.min(i + i, 3)] + C[i // 2, i % 2] * 2.0
+        local = s.cache_write(C, "local")
+        local split r 2
+        partial = s.rfactor(local, s[local].leaf_iter_vars[-2])
+        E split i nparts=3 tail=shift_inwards; E fuse i.outer i.inner
+        D compute_at E i.outer.i.inner.fused; D fuse i j; C compute_at E i.outer.i.inner.fused; C split i 3
+        C reorder i.inner j i.outer
+        final = next(stage.op.output(0) for stage in s.stages if stage.name.endswith("repl"))
+        final compute_at C i.inner
+        s[final].split(s[final].op.reduce_axis[0], nparts=4)
+        s[B].compute_at(s[partial], s[partial].leaf_iter_vars[-1])""").s
     b = infer_bound(s)
     check(b, exact=not any(b.required(t).notes for stage in b.schedule.stages for t in stage.op.outputs))
 

@@ -17,14 +17,15 @@ from bound.schedule import Split, Stage
 from bound.schedule.relations import Tail, with_ancestors
 from bound.tensor import Tensor
 from intset import ShapeVar, evaluate
-from intset.errors import CountError, InputError, UndefinedError
+from intset.errors import CountError, InputError
 from intset.expr.node import as_expr
 from lowering import lower
-from tests.bound.corpus import CASES
-from tests.bound.infer.test_corpus import ANSWERED, bounds_of, can_run
+from tests.bound.corpus import CASES, can_run
+from tests.bound.infer.test_corpus import ANSWERED, bounds_of
 from tests.bound.oracle import Point, Run, check, check_claims
 from tests.lowering.build.test_sliding import stores
 from tests.strategies.schedules import Program, programs
+from tests.strategies.written import Written
 from tests.sweeps import daily, sampled, swept
 
 WHOLE = (Tail.SHIFT_INWARDS, Tail.ROUND_UP)
@@ -111,20 +112,6 @@ def test_of_the_corpus(domain: str, start: int) -> None:
     assert claimed > 3
 
 
-@pytest.mark.parametrize("domain", DOMAINS)
-def test_the_box_of_a_region_is_not_the_region(domain: str) -> None:
-    p0 = te.placeholder((80,), name="P0")
-    p = te.compute((80,), lambda x: p0[x] + 1.0, name="P")
-    c = te.compute((40,), lambda x: p[x * 2], name="C")
-    s = te.create_schedule(c.op)
-    outer, _ = s[c].split(c.op.axis[0], 4)
-    s[p].compute_at(s[c], outer)
-    region = infer_bound(s, domain=domain).required(p)
-    counts = (region.count_max(), region.count_total())
-    assert counts == (4, 40) if region.is_exact else counts >= (4, 40)
-    assert region.is_exact is (domain in ("auto", "isl"))
-
-
 # -- fused loops that are split ----------------------------------------------------------------------------------------
 
 FUSED: dict[str, tuple[Callable[..., Any], tuple[Any, ...], tuple[Any, ...], int]] = {
@@ -168,27 +155,15 @@ def spans(access: Callable[..., Any], shape: list[int], values: Any, factor: int
     return [max(max(axis) - min(axis) + 1 for axis in (list(zip(*t, strict=True))[d] for t in tiles)) for d in range(2)]
 
 
-def test_fixed_sizes_give_two_rows() -> None:
-    before = te.placeholder((n, n), name="A")
-    a = te.compute((n, n), lambda y, x: before[y, x] + 1.0, name="a")
-    o = te.compute((n, n), lambda y, x: a[x, y], name="o")
-    s = te.create_schedule(o.op)
-    outer, _ = s[o].split(s[o].fuse(*o.op.axis), 4)
-    s[a].compute_at(s[o], outer)
-    assert [r.extent.data for r in infer_bound(s, at={n: 998}).allocated(a)] == [998, 2]
-    assert [evaluate(r.extent, {n: 998}) for r in infer_bound(s).allocated(a)] == [998, 2]
-
-
 @pytest.mark.parametrize("extent", [3, 4, 7])
 @pytest.mark.parametrize("step", [2, 3])
 def test_what_depends_on_no_loop_does_not_after_an_operation(step: int, extent: int) -> None:
-    before = te.placeholder((40,), name="A")
-    p = te.compute((40,), lambda x: before[x] + 1.0, name="p")
-    o = te.compute((extent,), lambda x: p[x * step], name="o")
-    s = te.create_schedule(o.op)
-    outer, inner = s[o].split(o.op.axis[0], 8)  # one iteration
-    s[p].compute_at(s[o], outer)
-    region = infer_bound(s).required(p)
+    program = Written(f"""
+        A = given(40); p = pointwise(A)
+        o[x:{extent}] = p[x * {step}]
+        o split x 8; p compute_at o x.outer""")  # one iteration
+    outer, inner = program.s[program.o].leaf_iter_vars
+    region = infer_bound(program.s).required(program.p)
     every = [(x * step,) for x in range(extent)]
     made = (region.at({}), region | region, region & region, region.project([0]), region.at({outer: 0}))
     assert not region.params and region.count() == extent
@@ -275,46 +250,12 @@ def test_traffic_of_symbolic_tiles_is_that_of_their_nest(program: Program) -> se
     return shown
 
 
-@pytest.mark.parametrize("seed", daily([216, 226], 2))
-def test_regions_that_are_affine_at_no_size_are_counted_point_by_point(seed: int) -> None:
-    program = Program(seed, also="tiles caches", most=3)
-    b = program.inferred()
-    assert b is not None
-    for sizes in program.choices[:2]:
-        check_traffic(b, program.values(sizes))
-
-
-@pytest.mark.parametrize("u", daily([3, ShapeVar("u")], 2), ids=str)
-def test_traffic_counts_the_box_that_a_nest_over_symbolic_tiles_copies(u: int | ShapeVar) -> None:
-    """Stores are those of the nest; loads of the source are counted by its box, at least as many."""
-    source = te.placeholder((15,), name="I")
-    mid = te.compute((13,), lambda a: source[a // 2] + source[a // 2 + 8], name="S1")
-    out = te.compute((18,), lambda a: mid[a // 2 + 1] + mid[a // 2 + 4], name="S0")
-    t = ShapeVar("t")
-    s = te.create_schedule(out.op)
-    copy = s.cache_read(source, "local", [mid])
-    _, inner = s[out].split(s[out].op.axis[0], factor=t)
-    at, _ = s[out].split(inner, nparts=u)
-    s[mid].compute_at(s[out], at)
-    s[copy].compute_at(s[out], at)
-    b = infer_bound(s)
-    f = lower(s, bounds=b, nests="guard")
-    for tile, parts in ((2, 8), (5, 3), (18, 1)):
-        sizes = {t: tile, u: parts} if isinstance(u, ShapeVar) else {t: tile}
-        stored = stores(f, sizes)["I.local"]
-        assert stored == evaluate(b.traffic(copy, "stores"), sizes) <= evaluate(b.traffic(source, "loads"), sizes)
-    with pytest.raises(UndefinedError):
-        evaluate(b.traffic(copy, "stores"), {**sizes, t: 0})
-
-
 def stencil(t: Any) -> tuple[BoundsMap, list[Tensor]]:
-    a = te.placeholder((58,), name="A")
-    p = te.compute((58,), lambda i: a[i] + 1.0, name="P")
-    c = te.compute((56,), lambda i: p[i] + p[i + 1] + p[i + 2], name="C")
-    s = te.create_schedule(c.op)
-    outer, _ = s[c].split(c.op.axis[0], factor=t)
-    s[p].compute_at(s[c], outer)
-    return infer_bound(s), [a, p, c]
+    p = Written("""
+        A = given(58); P = pointwise(A)
+        C[i:56] = P[i] + P[i + 1] + P[i + 2]
+        C split i t; P compute_at C i.outer""", t=t)  # fmt: skip
+    return infer_bound(p.s), p("A P C")
 
 
 def test_tiles_load_their_borders_again() -> None:

@@ -14,14 +14,12 @@ from hypothesis import strategies as st
 
 from bound import infer_bound, te, tir
 from bound.infer import BoundsMap
-from bound.infer.accesses import accesses
 from bound.schedule import Schedule
 from bound.schedule.stage import ScheduleError
-from bound.tensor import ExternOp, Tensor
-from intset.expr.dag import opaque_terms
+from bound.tensor import Tensor
 from intset.expr.evaluate import evaluate
 from intset.expr.node import Expr, Var, as_expr
-from tests.bound.corpus import CASES, recorded
+from tests.bound.corpus import CASES, can_run, recorded
 from tests.bound.oracle import check
 from tests.strategies.written import Written
 from tests.sweeps import daily, sampled
@@ -86,12 +84,6 @@ def test_intervals_store_no_more_than_tvm(name: str) -> None:
         size = stored(b, tensor)
         assert size >= row["exact"]["hull_alloc"]
         assert size <= row["tvm_alloc"] or row["tvm_alloc"] < row["exact"]["hull_alloc"]
-
-
-def can_run(schedule: Schedule) -> bool:
-    """Whether the oracle can run the nests: without externs and data-dependent indices."""
-    ops = [stage.op for stage in schedule.stages]
-    return not any(isinstance(op, ExternOp) or any(opaque_terms(*a.indices) for a in accesses(op)) for op in ops)
 
 
 @pytest.mark.parametrize("start", daily(range(8), 8))

@@ -15,6 +15,7 @@ from intset import Context, Range, ShapeVar, Var, ceildiv, minimum, select
 from intset.expr.evaluate import compiled
 from intset.expr.node import as_expr
 from tests.bound.oracle import check, value
+from tests.strategies.written import Written
 from tests.sweeps import daily
 
 FACTS = {
@@ -106,25 +107,20 @@ def test_no_guard_of_symbolic_sizes_can_be_removed(seeds, least):
     assert check_chains(seeds, True) >= least
 
 
-def tiled(n):
-    a = te.placeholder((n,), name="A")
-    t = te.compute((n,), lambda i: a[i] + 1, name="T")
-    s = te.create_schedule(t.op)
-    s[t].split(t.op.axis[0], 8)
-    return s, t
-
-
-def test_a_fact_about_divisibility_removes_its_guard():
-    n = te.var("n")
-    s, t = tiled(n)
-    assert len(infer_bound(s).nest(t).guards) == 1
-    assert infer_bound(s, ctx=Context(assume=[(n % 8).eq(0)])).nest(t).guards == ()
-    assert infer_bound(s, ctx=Context(assume=[(n % 24).eq(0)])).nest(t).guards == ()
-    assert len(infer_bound(s, ctx=Context(assume=[(n % 4).eq(0)])).nest(t).guards) == 1
-    assert len(infer_bound(s, ctx=Context(assume=[(n % 8).eq(4)])).nest(t).guards) == 1
-    m = ShapeVar("m", lower=1, upper=64)
-    s, t = tiled(m * 8)
-    assert infer_bound(s).nest(t).guards == ()
+@pytest.mark.parametrize(
+    ("size", "facts", "guards"),
+    [
+        ("n", "", 1),
+        ("n", "(n % 8).eq(0)", 0),
+        ("n", "(n % 24).eq(0)", 0),
+        ("n", "(n % 4).eq(0)", 1),
+        ("n", "(n % 8).eq(4)", 1),
+        ("n * 8", "", 0),
+    ],
+)
+def test_a_fact_about_divisibility_removes_its_guard(size, facts, guards):
+    p = Written(f"n = var(); A = given({size}); T = pointwise(A)\nT split i0 8\nfacts = [{facts}]")
+    assert len(infer_bound(p.s, ctx=Context(assume=p.facts)).nest(p.T).guards) == guards
 
 
 @pytest.mark.parametrize(("outer", "t", "u"), list(itertools.product((4, None), (1, 2, 3, 7, 40), (1, 3, 5))))
@@ -143,44 +139,33 @@ def test_the_guard_of_a_tile_of_tiles_is_that_of_the_elements(outer, t, u):
 
 def test_loops_that_do_not_run_need_no_guard():
     """A running loop over n implies n > 0, as do outer loops."""
-    n = te.var("n")
-    a = te.placeholder((n,), name="A")
-    t = te.compute((3,), lambda i: a[i] + 1, name="T")
-    u = te.compute((n, 3), lambda i, j: t[j] * a[i], name="U")
-    r = te.reduce_axis((0, n), "r")
-    v = te.compute((1,), lambda i: te.sum(a[r] + i, axis=r), name="V")
-    w = te.compute((n,), lambda i: v[0] + a[i], name="W")
-    s = te.create_schedule([u.op, w.op])
-    s[t].compute_at(s[u], u.op.axis[0])
-    s[v].reorder(r, v.op.axis[0])
-    b = infer_bound(s)
-    assert [b.nest(x).guards for x in (t, u, v, w)] == [(), (), (), ()]
-    start = b.nest(v).start
+    p = Written("""
+        n = var(); A = given(n); r = axis(0, n)
+        T[i:3] = A[i] + 1
+        U[i:n, j:3] = T[j] * A[i]
+        V[i:1] = sum_(A[r] + i, axis=r)
+        W[i:n] = V[0] + A[i]
+        T compute_at U i; V reorder r i""")
+    b = infer_bound(p.s)
+    assert [b.nest(x).guards for x in p("T U V W")] == [(), (), (), ()]
+    start = b.nest(p.V).start
     assert start is not None and [str(guard) for guard in start.guards] == ["n - 1 >= 0"]
 
 
 def test_a_reduction_starts_where_its_data_guards_hold():
-    a = te.placeholder((6, 5), name="A")
-    r = te.reduce_axis((0, 5), "r")
-    t = te.compute((6,), lambda i: te.sum(a[i, r], axis=r), name="T")
-    s = te.create_schedule(t.op)
-    fused = s[t].fuse(t.op.axis[0], r)
-    s[t].split(fused, 4)
-    nest = infer_bound(s).nest(t)
-    points = list(visits(nest, nest.guards, (*t.op.axis, r), {}))
+    p = Written("A = given(6, 5); T = reduced(A)\nT fuse i0 r1; T split i0.r1.fused 4")
+    nest = infer_bound(p.s).nest(p.T)
+    points = list(visits(nest, nest.guards, (*p.T.op.axis, *p.T.op.reduce_axis), {}))
     assert sorted(points) == sorted(itertools.product(range(6), range(5)))
 
 
 @pytest.mark.parametrize(("rows", "width", "factor"), [(5, 4, 3), (8, 12, 10), (7, 5, 4), (6, 9, 2)])
 def test_guards_have_the_one_case_that_others_leave_open(rows: int, width: int, factor: int) -> None:
-    A = te.placeholder((rows, width), name="A")
-    B = te.compute((rows, width), lambda i, j: A[i, j] + 2.0, name="B")
-    C = te.compute((rows, width), lambda i, j: B[i, j] * 3.0, name="C")
-    s = te.create_schedule(C.op)
-    outer, _ = s[C].split(s[C].fuse(*C.op.axis), factor)
-    s[B].compute_at(s[C], outer)
-    b = infer_bound(s)
-    assert not any(side.op.name == "select" for guard in b.guard(B) for side in guard.args)
+    p = Written(f"""
+        A = given({rows}, {width}); B = pointwise(A); C = pointwise(B)
+        C fuse i0 i1; C split i0.i1.fused {factor}; B compute_at C i0.i1.fused.outer""")
+    b = infer_bound(p.s)
+    assert not any(side.op.name == "select" for guard in b.guard(p.B) for side in guard.args)
     check(b)
 
 

@@ -423,12 +423,6 @@ def test_where_no_guard_can_be_written_the_box_is_computed(monkeypatch: pytest.M
     check(b, exact=False)
 
 
-def test_tvms_name_for_it() -> None:
-    s, c = Written(TWO)("s C")
-    b = te.schedule.InferBound(s)
-    assert isinstance(b, BoundsMap) and b[c.op.axis[0]] == Range(0, 5)
-
-
 def test_the_same_answer_twice_and_the_schedule_untouched() -> None:
     program = Program(3, also="caches")
     s = program.schedule

@@ -23,6 +23,7 @@ from lowering.nest.ir import Allocate, Stmt
 from lowering.nest.walk import Visit, children, drive, with_children
 from tests.lowering.lowered import c_name, close, compile_c, inputs_of, random_array
 from tests.strategies.schedules import Program, programs
+from tests.strategies.written import Written
 from tests.sweeps import swept
 
 A = te.placeholder((10,), name="A")
@@ -39,23 +40,15 @@ def schedule_of(shape: Any, formula: Any, split: int | None = None) -> Any:
     return s
 
 
-def only(shape: Any, formula: Any, split: int | None = None, **options: Any) -> Outside | None:
-    """The only reported access, or `None`."""
-    found = infer_bound(schedule_of(shape, formula, split), **options).outside
-    assert len(found) <= 1, found
-    return found[0] if found else None
-
-
 def names(one: Outside) -> dict[str, int]:
     return {str(e): value for e, value in (one.point or {}).items()}
 
 
 def test_an_access_outside_is_named_with_a_point_and_refused() -> None:
-    one = only((10,), lambda i: A[i + 5])
-    assert one is not None
+    s = schedule_of((10,), lambda i: A[i + 5])
+    (one,) = infer_bound(s).outside
     assert (one.stage.name, one.tensor, str(one.index[0]), one.dim, one.depends) == ("C", A, "i + 5", 0, "always")
     assert names(one)["i"] + 5 >= 10
-    s = schedule_of((10,), lambda i: A[i + 5])
     with pytest.raises(AccessError, match=r"C reads A\[i \+ 5\] outside its extent 10 at i = "):
         lower(s)
     assert issubclass(AccessError, IntSetError)
@@ -103,63 +96,53 @@ def test_what_depends_on_sizes_is_asserted(shape: Any, formula: Any, requires: s
     assert text.count("inside its extent") == 1, text  # what another assertion implies is not asserted
 
 
-def test_no_size_is_legal() -> None:
-    one = only((n,), lambda i: N[i + 1])
-    assert one is not None and one.depends == "always"  # at n = 0 nothing is read, at every other size N[n] is
-    one = only((n, m), lambda i, j: te.placeholder((n * m,), name="M")[i * m + j + 1])
-    assert one is not None and one.depends == "always"
+Report = tuple[str, str, dict[str, int]]
+REPORTED: list[tuple[str, dict[str, int], Report | None]] = [
+    # a program, values of its sizes, and of the only report: its index, what it depends on, its point
+    ("C[i:n] = N[i + 1]", {}, ("i + 1", "always", {})),  # at n = 0 nothing is read, at every other size N[n] is
+    ("M = given(n * m)\nC[i:n, j:m] = M[i * m + j + 1]", {}, ("i * m + j + 1", "always", {})),
+    ("C[i:n] = A[i]", {"n": 10}, None),
+    ("C[i:n] = A[i]", {"n": 12}, ("i", "always", {})),
+    ("C[i:4] = A[i + m]", {"m": 8}, ("i + m", "always", {"m": 8})),
+    ("C[i:10] = A[i - 1]", {}, ("i - 1", "always", {"i": 0})),
+    ("C[i:0] = A[i + 100]", {}, None),
+    ("r = axis(0, 0)\nC[i:10] = sum_(A[i + r + 100], axis=r)", {}, None),
+    # what starts a reduction is read without its loops
+    ("r = axis(0, 0)\nC[i:12] = sum_(A[0], axis=r, init=A[i])", {}, ("i", "always", {})),
+    ("C[i:8] = A[i] + A[i + 3]", {}, ("i + 3", "always", {})),
+]
 
 
-def test_sizes_that_are_fixed() -> None:
-    assert only((n,), lambda i: A[i], at={"n": 10}) is None
-    one = only((n,), lambda i: A[i], at={"n": 12})
-    assert one is not None and one.depends == "always"
-    k = te.var("k")
-    one = only((4,), lambda i: A[i + k], at={"k": 8})
-    assert one is not None and names(one)["k"] == 8
-
-
-def test_negative_indices_and_empty_loops() -> None:
-    one = only((10,), lambda i: A[i - 1])
-    assert one is not None and names(one) == {"i": 0}
-    assert only((0,), lambda i: A[i + 100]) is None
-    r = te.reduce_axis((0, 0), "r")
-    assert only((10,), lambda i: te.sum(A[i + r + 100], axis=r)) is None
-
-
-def test_what_starts_a_reduction_is_read_without_its_loops() -> None:
-    r = te.reduce_axis((0, 0), "r")
-    one = only((12,), lambda i: te.sum(A[0], axis=r, init=A[i]))
-    assert one is not None and names(one)["i"] >= 10
+@pytest.mark.parametrize(("text", "at", "expected"), REPORTED)
+def test_the_only_access_outside(
+    text: str, at: dict[str, int], expected: tuple[str, str, dict[str, int]] | None
+) -> None:
+    p = Written(f"n = var(); m = var(); A = given(10); N = given(n)\n{text}\nschedule C")
+    b = infer_bound(p.s, at={p.names[name]: value for name, value in at.items()} or None)
+    points_are_outside(b)
+    found = [(str(one.index[0]), one.depends, names(one)) for one in b.outside]
+    if expected is None:
+        assert not found
+    else:
+        ((index, depends, point),) = found
+        assert (index, depends) == expected[:2] and point.items() >= expected[2].items()
 
 
 def test_an_inlined_access_is_that_of_its_consumer() -> None:
-    B = te.compute((20,), lambda i: A[i] * 2.0, name="B")
-    C = te.compute((5,), lambda i: B[i] + 1.0, name="C")
-    s = te.create_schedule(C.op)
-    assert infer_bound(s).outside == ()  # B is computed where it is needed
-    s[B].compute_inline()
-    assert infer_bound(s).outside == ()
-    D = te.compute((20,), lambda i: B[i] + 1.0, name="D")
-    s = te.create_schedule(D.op)
-    s[B].compute_inline()
-    assert [one.stage.name for one in infer_bound(s).outside] == ["D"]
+    short, long = (f"A = given(10)\nB[i:20] = A[i] * 2.0\nC[i:{length}] = B[i]" for length in (5, 20))
+    assert infer_bound(Written(short).s).outside == ()  # B is computed where it is needed
+    assert infer_bound(Written(f"{short}\nB compute_inline").s).outside == ()
+    assert [one.stage.name for one in infer_bound(Written(f"{long}\nB compute_inline").s).outside] == ["C"]
 
 
 def test_a_state_of_a_scan_read_before_its_first_row() -> None:
-    def scan(back: int) -> Any:
-        state = te.placeholder((8, 3), name="state")
-        init = te.compute((1, 3), lambda _, i: 1.0, name="init")
-        update = te.compute((8, 3), lambda t, i: state[t - back, i] + 1.0, name="update")
-        return te.create_schedule(te.scan(init, update, state).op)
-
-    assert infer_bound(scan(1)).outside == ()
-    assert [str(one.index[0]) for one in infer_bound(scan(2)).outside] == ["t - 2"] or infer_bound(scan(2)).outside
-
-
-def test_two_accesses_of_one_tensor() -> None:
-    one = only((8,), lambda i: A[i] + A[i + 3])
-    assert one is not None and str(one.index[0]) == "i + 3"
+    scan = """
+        state = given(8, 3)
+        init[_:1, i:3] = tir.const(1.0, "float32")
+        update[t:8, i:3] = state[t - {}, i] + 1.0
+        scan = te.scan(init, update, state)"""
+    assert infer_bound(Written(scan.format(1)).s).outside == ()
+    assert [str(one.index[0]) for one in infer_bound(Written(scan.format(2)).s).outside] == ["t - 2"]
 
 
 # -- data -----------------------------------------------------------------------------------------------------------

@@ -293,95 +293,74 @@ def test_a_window_as_wide_as_a_size(calls: str) -> None:
         check_sliding(b, sizes)
 
 
+WINDOW = "A = given(15, 5); B = pointwise(A)\nC[y:13, x:5] = B[y, x] + B[y + 1, x] + B[y + 2, x]\nC split y 5"
+KEPT = "B compute_at C y.inner; B store_at C y.outer"
+OUTER = "B compute_at C x; B store_at C y.outer"
+
+
 def test_copies_and_pickles_keep_the_level() -> None:
-    s, _, B, C = program(SUM3)
-    yo, yi = s[C].split(C.op.axis[0], 5)
-    s[B].compute_at(s[C], yi)
-    s[B].store_at(s[C], yo)
-    other = s.copy()
-    assert other[B].store_stage is other[C] and other[B].store_ivar is yo
-    other[B].compute_root()
-    assert other[B].store_type is None and s[B].store_ivar is yo
-    again, tensor = pickle.loads(pickle.dumps((s, B)))
-    assert total(infer_bound(again), tensor) == total(infer_bound(s), B) == (7 + 7 + 5) * 5
+    p = Written(f"{WINDOW}; {KEPT}")
+    s, other = p.s, p.s.copy()
+    yo = s[p.C].leaf_iter_vars[0]
+    assert other[p.B].store_stage is other[p.C] and other[p.B].store_ivar is yo
+    other[p.B].compute_root()
+    assert other[p.B].store_type is None and s[p.B].store_ivar is yo
+    again, tensor = pickle.loads(pickle.dumps((s, p.B)))
+    assert total(infer_bound(again), tensor) == total(infer_bound(s), p.B) == (7 + 7 + 5) * 5
 
 
 def test_a_level_follows_an_axis_that_is_split_or_fused_later() -> None:
-    s, _, B, C = program(SUM3)
-    y, x = C.op.axis
-    yo, _ = s[C].split(y, 5)
-    s[B].compute_at(s[C], x)
-    s[B].store_at(s[C], yo)
-    s[C].split(x, 2)
-    s[C].split(yo, 2)
-    b = infer_bound(s)
-    assert [iv.name for iv in b.slid(B)] == ["y.inner", "x.outer", "x.inner"]
+    p = Written(f"{WINDOW}; {OUTER}; C split x 2; C split y.outer 2")
+    b = infer_bound(p.s)
+    assert [iv.name for iv in b.slid(p.B)] == ["y.inner", "x.outer", "x.inner"]
     check_sliding(b)
 
 
-REFUSED: dict[str, tuple[Any, str]] = {
-    "inside": (lambda p: p.at("yi", "x"), "stage B: it is stored at x of C, which is inside y.inner of C"),
-    "parallel": (lambda p: p.kind("parallel"), "keep what iterations of y.inner of C compute, .* runs in parallel"),
-    "vectorized": (lambda p: p.kind("vectorize"), "y.inner of C compute, but that loop is one vector operation"),
-    "a thread": (lambda p: p.thread(), "y.inner of C compute, but that loop runs on threadIdx.x"),
-    "the root": (lambda p: p.s[p.B].store_at(p.s[p.C], p.yo), "stage B: it is stored at y.outer of C, but computed at"),
-    "an output": (lambda p: p.s[p.C].store_root(), "stage C: store_root is not for an output"),
-    "no loop": (lambda p: p.s[p.B].store_at(p.s[p.C], p.y), "store_at of B of y, which is no loop any more"),
-    "no reader": (lambda p: p.s[p.A].store_at(p.s[p.C], p.yo), "stage A: store_at is for operations made by te.comp"),
-    "backwards": (lambda p: p.s[p.B].store_at(p.s[p.B], p.B.op.axis[0]), "B does not read B"),
-    "no stage": (lambda p: p.s[p.B].store_at(p.C, p.yo), "stage B: store_at needs a stage of the same schedule"),
-    "inlined": (lambda p: (p.s[p.B].compute_inline(), p.s[p.B].store_root()), "stage B: store_root of a stage that is"),
-    "two buffers": (lambda p: (p.s[p.B].double_buffer(), p.s[p.B].store_root()), "store_root of a stage with double_b"),
-    "kept": (lambda p: (p.at("yi", "yo"), p.s[p.B].double_buffer()), "double_buffer of a stage that keeps what"),
-    "removed": (lambda p: (p.at("yi", "yo"), p.s.cache_write(p.C, "local")), "cache_write would remove"),
+REFUSED = {  # calls, and how their refusal or that of the inference begins
+    "B compute_at C y.inner; B store_at C x": "stage B: it is stored at x of C, which is inside y.inner of C",
+    f"C parallel y.inner; {OUTER}": "keep what iterations of y.inner of C compute, .* runs in parallel",
+    f"C vectorize y.inner; {OUTER}": "y.inner of C compute, but that loop is one vector operation",
+    f"C bind y.inner threadIdx.x; {OUTER}": "y.inner of C compute, but that loop runs on threadIdx.x",
+    "B store_at C y.outer": "stage B: it is stored at y.outer of C, but computed at",
+    "C store_root": "stage C: store_root is not for an output",
+    "s[B].store_at(s[C], C.op.axis[0])": "store_at of B of y, which is no loop any more",
+    "A store_at C y.outer": "stage A: store_at is for operations made by te.comp",
+    "B store_at B i0": "B does not read B",
+    "s[B].store_at(C, s[C].leaf_iter_vars[0])": "stage B: store_at needs a stage of the same schedule",
+    "B compute_inline; B store_root": "stage B: store_root of a stage that is",
+    "B double_buffer; B store_root": "store_root of a stage with double_b",
+    f"{KEPT}; B double_buffer": "double_buffer of a stage that keeps what",
+    f"{KEPT}; s.cache_write(C, 'local')": "cache_write would remove",
 }
 
 
-class Refused:
-    def __init__(self) -> None:
-        self.s, self.A, self.B, self.C = program(SUM3)
-        self.y, self.x = self.C.op.axis
-        self.yo, self.yi = self.s[self.C].split(self.y, 5)
-
-    def at(self, computed: str, stored: str) -> None:
-        self.s[self.B].compute_at(self.s[self.C], getattr(self, computed))
-        self.s[self.B].store_at(self.s[self.C], getattr(self, stored))
-
-    def kind(self, kind: str) -> None:
-        getattr(self.s[self.C], kind)(self.yi)
-        self.at("x", "yo")
-
-    def thread(self) -> None:
-        self.s[self.C].bind(self.yi, te.thread_axis("threadIdx.x"))
-        self.at("x", "yo")
+@pytest.mark.parametrize("calls", REFUSED)
+def test_what_is_refused_names_stage_and_loop(calls: str) -> None:
+    with pytest.raises(ScheduleError, match=REFUSED[calls]):
+        infer_bound(Written(f"{WINDOW}; {calls}").s)
 
 
-def state(s: Schedule) -> Any:
-    return [(t.store_type, t.store_stage, t.store_ivar, t.attach_type, t.attach_ivar, t.op) for t in s.stages]
+@pytest.mark.parametrize(
+    ("accepted", "refused"),
+    [
+        ("B compute_at C y.inner", "B store_at C x"),
+        ("B compute_at C y.inner; C parallel y.inner", "B store_at C y.outer"),
+    ],
+)
+def test_a_refused_call_changes_nothing(accepted: str, refused: str) -> None:
+    def state() -> Any:
+        return [(t.store_type, t.store_stage, t.store_ivar, t.attach_type, t.attach_ivar, t.op) for t in p.s.stages]
+
+    p = Written(f"{WINDOW}; B compute_at C y.inner; {accepted}")
+    before = state()
+    with pytest.raises(ScheduleError):
+        p.then(refused)
+    assert state() == before
 
 
-@pytest.mark.parametrize("what", REFUSED)
-def test_what_is_refused_names_stage_and_loop(what: str) -> None:
-    p = Refused()
-    run, words = REFUSED[what]
-    with pytest.raises(ScheduleError, match=words):
-        (run(p), infer_bound(p.s))
-
-
-def test_a_refused_call_changes_nothing() -> None:
-    p = Refused()
-    p.s[p.B].compute_at(p.s[p.C], p.yi)
-    before = state(p.s)
-    with pytest.raises(ScheduleError, match="inside"):
-        p.s[p.B].store_at(p.s[p.C], p.x)
-    assert state(p.s) == before
-    p.s[p.B].store_at(p.s[p.C], p.yi)  # where it is computed: nothing is kept
+def test_nothing_is_kept_where_it_is_computed() -> None:
+    p = Written(f"{WINDOW}; B compute_at C y.inner; B store_at C y.inner")
     assert infer_bound(p.s).slid(p.B) == ()
-    before = state(p.s)
-    p.s[p.C].parallel(p.yi)
-    with pytest.raises(ScheduleError, match=r"y.inner of C compute, but that loop runs in parallel"):
-        (p.s[p.B].store_at(p.s[p.C], p.yo), infer_bound(p.s))
-    assert state(p.s) == before
 
 
 @swept({

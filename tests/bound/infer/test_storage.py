@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from benchmarks.data.schedules import CASES
-from bound import dtypes, infer_bound, te, tir
+from bound import dtypes, infer_bound, te
 from bound.errors import InputError, ScheduleError
 from bound.infer import BoundsMap
 from bound.schedule import Schedule
@@ -28,9 +28,11 @@ from lowering.allocation import lifetimes_of
 from lowering.build.function import nest_of
 from lowering.nest.ir import For, Function
 from lowering.nest.walk import statements
+from tests.bound.infer.test_tiles import answers
 from tests.bound.oracle import check_places
 from tests.lowering.lowered import check, check_c, check_run
 from tests.strategies.schedules import Program, programs, reading
+from tests.strategies.written import Written
 from tests.sweeps import RANDOMS, daily, sampled, swept
 
 # -- lattices ---------------------------------------------------------------------------------------------------------
@@ -124,12 +126,8 @@ def test_symbolic_sizes() -> None:
 
 def test_a_fold_whose_size_is_symbolic_does_not_replace_a_constant_box() -> None:
     n = te.var("n")
-    A = te.placeholder((2 * n + 1, n + 6), name="A")
-    T = te.compute((2 * n + 1, n + 6), lambda i, j: A[i, j] + 1, name="T")
-    B = te.compute((n,), lambda i: T[2 * i + 2, n + 1 - i] + T[2 * i, n + 5 - i], name="B")
-    s = te.create_schedule(B.op)
-    outer, _ = s[B].split(B.op.axis[0], 2, tail="shrink")
-    s[T].compute_at(s[B], outer)
+    reads = lambda T, i: T[2 * i + 2, n + 1 - i] + T[2 * i, n + 5 - i]  # noqa: E731
+    s, T = reading((n,), reads, (2 * n + 1, n + 6), 2, tail="shrink")
     b = infer_bound(s, compact=True)
     assert extents(b, T) == extents(infer_bound(s), T) == ["5", "6"]
     f = lower(s, bounds=b, nests="split")
@@ -137,20 +135,14 @@ def test_a_fold_whose_size_is_symbolic_does_not_replace_a_constant_box() -> None
         check_run(f, s, {"n": size})
 
 
-def test_the_default_folds_nothing() -> None:
+def test_the_default_folds_nothing_and_a_contradiction_is_refused() -> None:
     s, T = reading((10,), lambda T, i: T[2 * i], (40,))
-    plain = infer_bound(s)
-    assert not plain.compact
-    assert not plain.storage(T).is_compact
+    plain, folded = infer_bound(s), infer_bound(s, compact=True)
+    assert not plain.compact and not plain.storage(T).is_compact
     assert str(lower(s)) == str(lower(s, bounds=plain)) == str(lower(s, compact=False))
     assert "float32[19]" in str(lower(s))
-
-
-def test_contradiction_is_refused() -> None:
-    s, _ = reading((10,), lambda T, i: T[2 * i], (40,))
     with pytest.raises(InputError, match="compact=False"):
-        lower(s, bounds=infer_bound(s), compact=True)
-    folded = infer_bound(s, compact=True)
+        lower(s, bounds=plain, compact=True)
     assert str(lower(s, bounds=folded)) == str(lower(s, bounds=folded, compact=True)) == str(lower(s, compact=True))
 
 
@@ -165,33 +157,34 @@ def test_printed_nest_and_storage() -> None:
     assert "= T[i0.inner] + T[i0.inner + 2]" in text  # no division remains for elements on the lattice
 
 
-def test_what_others_lay_out_keeps_its_box() -> None:
-    s, T = reading((10,), lambda T, i: T[2 * i], (40,))
-    s[T].storage_align(T.op.axis[0], 8, 0)
-    assert extents(infer_bound(s, compact=True), T) == ["19"]
-    s, T = reading((10,), lambda T, i: T[2 * i], (40,))
-    s[T].double_buffer()
-    s[T].set_scope("shared")
-    assert extents(infer_bound(s, compact=True), T) == ["10"]
-    A = te.placeholder((40,), name="A")
-    T = te.compute((40,), lambda i: A[i], name="T")
-    E = te.extern((40,), [T], lambda ins, outs: tir.call_packed("f", ins[0], outs[0]), name="E")
-    assert extents(infer_bound(te.create_schedule(E.op), compact=True), T) == ["40"]
-    s, T = reading((10,), lambda T, i: T[2 * i], (40,))
-    assert extents(infer_bound(s, compact=True, compute="box"), T) == ["19"]
-
-
-def test_a_tensorized_consumer_sees_a_box() -> None:
-    a = te.placeholder((40, 20), name="A")
-    b = te.compute((40, 20), lambda i, j: a[i, j] + 1, name="B")
-    tile = te.placeholder((1, 20), name="tile")
-    row = te.compute((20,), lambda j: tile[0, j] * 2.0, name="row")
+EVEN = "A = given(40); T = pointwise(A)\nC[i:10] = T[2 * i]"
+TENSORIZED = """
+    A = given(40, 20); T = pointwise(A); tile = given(1, 20)
+    row[j:20] = tile[0, j] * 2.0
     double = te.decl_tensor_intrin(row.op, lambda ins, outs: None, name="double")
-    c = te.compute((14, 20), lambda i: double(b[2 * i : 2 * i + 1, 0:20]), name="C")
-    s = te.create_schedule(c.op)
-    assert infer_bound(s, compact=True).computed(b).count() == 280
-    assert extents(infer_bound(s, compact=True), b) == ["27", "20"]
-    check(s, compact=True)
+    C = te.compute((14, 20), lambda i: double(T[2 * i : 2 * i + 1, 0:20]), name="C")
+    schedule C"""
+CALLED = """
+    A = given(40); T = pointwise(A)
+    E = te.extern((40,), [T], lambda ins, outs: tir.call_packed("f", ins[0], outs[0]), name="E")"""
+
+
+@pytest.mark.parametrize(
+    ("text", "compute", "expected"),
+    [
+        (f"{EVEN}\ns[T].storage_align(T.op.axis[0], 8, 0)", "exact", ["19"]),
+        (f"{EVEN}\nT double_buffer; T set_scope shared", "exact", ["10"]),
+        (CALLED, "exact", ["40"]),
+        (EVEN, "box", ["19"]),
+        (TENSORIZED, "exact", ["27", "20"]),
+    ],
+)
+def test_what_others_lay_out_keeps_its_box(text: str, compute: str, expected: list[str]) -> None:
+    p = Written(text)
+    assert extents(infer_bound(p.s, compact=True, compute=compute), p.T) == expected
+    if text is TENSORIZED:
+        assert infer_bound(p.s, compact=True).computed(p.T).count() == 280
+        check(p.s, compact=True)
 
 
 def test_strides_of_any_size() -> None:
@@ -201,19 +194,15 @@ def test_strides_of_any_size() -> None:
     assert str(b.storage(T).index([Var("x") * (1 << 40)])[0]) == "x"
 
 
-def test_threads_share_compact_storage() -> None:
-    s, T = reading((16, 4), lambda T, i, j: T[2 * i, j * 3], (40, 40))
-    C = s.outputs[0].output(0)
-    outer, inner = s[C].split(C.op.axis[0], 4)
-    s[C].bind(outer, te.thread_axis("blockIdx.x"))
-    s[C].bind(inner, te.thread_axis("threadIdx.x"))
-    s[T].compute_at(s[C], inner)
-    s[T].set_scope("shared")
-    assert extents(infer_bound(s, compact=True), T) == ["4", "4"]
-    check_c(check(s, compact=True), s)
-    s[T].set_scope("local")
-    assert extents(infer_bound(s, compact=True), T) == ["1", "4"]
-    check_c(check(s, compact=True), s)
+@pytest.mark.parametrize(("scope", "expected"), [("shared", ["4", "4"]), ("local", ["1", "4"])])
+def test_threads_share_compact_storage(scope: str, expected: list[str]) -> None:
+    p = Written(f"""
+        A = given(40, 40); T = pointwise(A)
+        C[i:16, j:4] = T[2 * i, j * 3]
+        C split i 4; C bind i.outer blockIdx.x; C bind i.inner threadIdx.x
+        T compute_at C i.inner; T set_scope {scope}""")
+    assert extents(infer_bound(p.s, compact=True), p.T) == expected
+    check_c(check(p.s, compact=True), p.s)
 
 
 # -- random programs --------------------------------------------------------------------------------------------------
@@ -310,7 +299,12 @@ def test_the_corpus_keeps_what_lowered_nests_allocate(name: str) -> None:
         check_live(b, nest_of(b, unsafe=True), values)
 
 
-def compared(program: Program) -> bool:
+@swept({
+    "double buffers and windows": (8, 1500, programs(also="caches doubled stored copies"), {True}),
+    "blocks of threads": (5, 800, programs(also="caches threads"), {True}),
+    "sizes": (5, 800, programs(symbolic=True, also="stored doubled"), {True}),
+})  # fmt: skip
+def test_bytes_are_those_that_nests_allocate(program: Program) -> bool:
     b = program.inferred()
     if b is None:
         return False
@@ -321,39 +315,23 @@ def compared(program: Program) -> bool:
     return sum(check_live(b, f, program.values(sizes)) for sizes in program.choices[:2]) > 0
 
 
-@sampled(8, 1500, programs(also="caches doubled stored copies"), shows={True})
-def test_double_buffers_and_windows(program: Program) -> bool:
-    return compared(program)
+PRODUCT = """
+    A = given(256, 128); B = given(128, 192); r = axis(0, 128)
+    C[i:256, j:192] = sum_(A[i, r] * B[r, j], axis=r)
+    nearA, nearB = s.cache_read(A, "shared", [C]), s.cache_read(B, "shared", [C])
+    C split i tm; C split j tn; C split r tk; C reorder i.outer j.outer r.outer i.inner j.inner r.inner
+    nearA compute_at C r.outer; nearB compute_at C r.outer"""
 
 
-@sampled(5, 800, programs(also="caches threads"), shows={True})
-def test_storage_of_blocks_of_threads(program: Program) -> bool:
-    return compared(program)
-
-
-@sampled(5, 800, programs(symbolic=True, also="stored doubled"), shows={True})
-def test_storage_over_sizes(program: Program) -> bool:
-    return compared(program)
-
-
-def product(*tiles: Any) -> tuple[Schedule, Tensor, Tensor, Any]:
+def product(*tiles: Any) -> tuple[Schedule, Tensor, Any]:
     """A matrix product with shared copies of its operands in each step of the reduction."""
-    a, c = te.placeholder((256, 128), name="A"), te.placeholder((128, 192), name="B")
-    r = te.reduce_axis((0, 128), "r")
-    d = te.compute((256, 192), lambda i, j: te.sum(a[i, r] * c[r, j], axis=r), name="C")
-    s = te.create_schedule(d.op)
-    near_a, near_b = s.cache_read(a, "shared", [d]), s.cache_read(c, "shared", [d])
-    i, j = d.op.axis
-    (io, ii), (jo, ji), (ro, ri) = (s[d].split(x, factor=t) for x, t in zip((i, j, r), tiles, strict=True))
-    s[d].reorder(io, jo, ro, ii, ji, ri)
-    s[near_a].compute_at(s[d], ro)
-    s[near_b].compute_at(s[d], ro)
-    return s, near_a, near_b, ro
+    p = Written(PRODUCT, **dict(zip(("tm", "tn", "tk"), tiles, strict=True)))
+    return p.s, p.nearA, p.s[p.C].leaf_iter_vars[2]
 
 
 def test_bytes_over_sizes_of_tiles_are_those_at_numbers() -> None:
     tm, tn, tk = ShapeVar("tm"), ShapeVar("tn"), ShapeVar("tk")
-    s, near_a, _, ro = product(tm, tn, tk)
+    s, near_a, ro = product(tm, tn, tk)
     b = infer_bound(s)
     assert b.bytes("local").is_const and at(b.bytes("local"), {}) == 0
     for values in ({tm: 8, tn: 16, tk: 4}, {tm: 300, tn: 7, tk: 5}, {tm: 1, tn: 1, tk: 1}):
@@ -371,38 +349,29 @@ def test_loops_and_scopes_that_there_are_not_are_refused() -> None:
     with pytest.raises(InputError, match=r"^a storage scope is one of .*, not 'smem'$"):
         b.bytes("smem")
     with pytest.raises(InputError, match=r"^r.outer is no loop of this schedule$"):
-        b.bytes(inside=product(4, 4, 4)[3])
+        b.bytes(inside=product(4, 4, 4)[2])
 
 
 def test_a_call_uses_its_arguments_and_results() -> None:
-    a = te.placeholder((10,), name="A")
-    c = te.compute((10,), lambda i: a[i] + 1.0, name="B")
-    e = te.extern((10,), [c], lambda ins, outs: tir.call_packed("f", ins[0], outs[0]), name="E")
-    d = te.compute((10,), lambda i: e[i] + 1.0, name="D")
-    s = te.create_schedule(d.op)
+    s = Written("""
+        A = given(10); B = pointwise(A)
+        E = te.extern((10,), [B], lambda ins, outs: tir.call_packed("f", ins[0], outs[0]), name="E")
+        D = pointwise(E)""").s
     before, after = lifetimes_of(lower(s).body, frozenset()).all
     assert before.last == after.first  # the call reads one and writes the other
     b = infer_bound(s)
     assert at(b.bytes(), {}) == at(b.bytes("global"), {}) == 80
 
 
-def answers(b: BoundsMap) -> list[str]:
-    said = [str(b.items()), str(b.outside), str(b.bytes())]
-    for stage in b.schedule.stages:
-        for t in stage.op.outputs:
-            try:
-                required = b.required(t)
-                said += [str(b.storage(t)), str(required), str(b.computed(t)), b.explain(t)]
-                said += [str(required.count_max()), str(required.count_total())]
-            except IntSetError as error:
-                said.append(str(error))
-    return said
+def everything_said(b: BoundsMap) -> list[object]:
+    told = [b.explain(t) for stage in b.schedule.stages if b.is_computed(stage) for t in stage.op.outputs]
+    return [*answers(b), *told, str(b.items()), str(b.bytes())]
 
 
 @pytest.mark.parametrize("name", daily(NAMES, 8))
 def test_copies_answer_alike(name: str) -> None:
     b = infer_bound(next(case for case in CASES if case["name"] == name)["fn"]())
     unasked = pickle.dumps(b)
-    expected = answers(b)
+    expected = everything_said(b)
     for again in (pickle.loads(unasked), pickle.loads(pickle.dumps(b)), copy.deepcopy(b)):
-        assert answers(again) == expected
+        assert everything_said(again) == expected

@@ -16,7 +16,7 @@ from bound.tensor import Tensor
 from lowering import lower, run
 from tests.bound.reference import evaluate
 from tests.lowering.lowered import check
-from tests.strategies.written import Written, pointwise, reduced
+from tests.strategies.written import Written, broadcast, pointwise, reduced
 
 
 def given(*shape, name="T0"):
@@ -74,17 +74,12 @@ def check_shown(p: Written, expected: Mapping[str, object]) -> None:
             p.shows({asked: value})
 
 
-def two_reductions(outer=False):
+def two_reductions():
     """T1, read by two reductions, whose results one tensor reads."""
     t1 = pointwise("T1", given(8, 9))
-    axis = 0 if outer else 1
-    t2, t3 = reduced("T2", t1, axis, te.max), reduced("T3", t1, axis, te.min)
+    t2, t3 = reduced("T2", t1, 1, te.max), reduced("T3", t1, 1, te.min)
     t4 = pointwise("T4", t2, t3)
-    s = te.create_schedule(t4.op)
-    if outer:
-        for t in (t2, t3):
-            s[t].reorder(t.op.reduce_axis[0], t.op.axis[0])
-    return s, (t1, t2, t3, t4)
+    return te.create_schedule(t4.op), (t1, t2, t3, t4)
 
 
 KINDS = (
@@ -137,16 +132,12 @@ class Dag:
         return made(name, t)
 
     def _pointwise(self, name: str, t: Tensor) -> list[Tensor]:
-        return [te.compute(_shape(t), lambda *i: t(*i) + 3, name=name)]
+        return [pointwise(name, t)]
 
     def _reduce(self, name: str, t: Tensor, by: Any = None) -> list[Tensor]:
         if t.ndim < 2:
             return self._pointwise(name, t)
-        d = self.rng.randrange(t.ndim)
-        by = by or self.rng.choice((te.sum, te.max))
-        r = te.reduce_axis((0, _shape(t)[d]), "r")
-        rest = [e for k, e in enumerate(_shape(t)) if k != d]
-        made = te.compute(rest, lambda *i: by(t(*i[:d], r, *i[d:]), axis=r), name=name)
+        made = reduced(name, t, self.rng.randrange(t.ndim), by or self.rng.choice((te.sum, te.max)))
         return list(made) if isinstance(made, (list, tuple)) else [made]
 
     def _reduce_all(self, name: str, t: Tensor) -> list[Tensor]:
@@ -170,8 +161,7 @@ class Dag:
     def _broadcast(self, name: str, t: Tensor) -> list[Tensor]:
         if t.ndim > 3:
             return self._pointwise(name, t)
-        d, shape = self.rng.randint(0, t.ndim), _shape(t)
-        return [te.compute([*shape[:d], 1, *shape[d:]], lambda *i: t(*i[:d], *i[d + 1 :]) * 2, name=name)]
+        return [broadcast(name, t, self.rng.randint(0, t.ndim))]
 
     def _repeat(self, name: str, t: Tensor) -> list[Tensor]:
         """Add an axis that occurs in no index of the read."""
@@ -185,7 +175,7 @@ class Dag:
         if t.ndim > 2:
             return self._pointwise(name, t)
         d, n, shape = self.rng.randint(0, t.ndim), self.rng.choice((2, 3, 5)), _shape(t)
-        one = te.compute([*shape[:d], 1, *shape[d:]], lambda *i: t(*i[:d], *i[d + 1 :]) - 1, name=f"{name}b")
+        one = broadcast(f"{name}b", t, d)
         out = [*shape[:d], n, *shape[d:]]
         return [one, te.compute(out, lambda *i: one(*i[:d], 0, *i[d + 1 :]) * 3 + i[d], name=name)]
 
@@ -200,16 +190,9 @@ class Dag:
     def _transpose(self, name: str, t: Tensor) -> list[Tensor]:
         if t.ndim < 2:
             return self._pointwise(name, t)
-        a, b = self.rng.sample(range(t.ndim), 2)
-        shape = _shape(t)
-        shape[a], shape[b] = shape[b], shape[a]
-
-        def swapped(*i: Any) -> Any:
-            j = list(i)
-            j[a], j[b] = j[b], j[a]
-            return t(*j) + 1
-
-        return [te.compute(shape, swapped, name=name)]
+        order, (a, b), shape = list(range(t.ndim)), self.rng.sample(range(t.ndim), 2), _shape(t)
+        order[a], order[b] = order[b], order[a]
+        return [te.compute([shape[k] for k in order], lambda *i: t(*(i[k] for k in order)) + 1, name=name)]
 
     def _two(self, name: str, t: Tensor) -> list[Tensor]:
         return list(te.compute(_shape(t), lambda *i: (t(*i) + 1, t(*i) * 2), name=name))
@@ -226,15 +209,12 @@ class Dag:
     def _join(self, name: str, t: Tensor) -> list[Tensor]:
         """A tensor of several, those of one element along an axis repeated along it."""
         shape = _shape(t)
-        others = []
-        for o in self.tensors[1:]:
-            its = _shape(o)
-            fits = len(its) == len(shape) and all(
-                a is b or _is_one(a) or _is_one(b) or (isinstance(a, int) and a == b)
-                for a, b in zip(its, shape, strict=True)
-            )
-            if o is not t and fits:
-                others.append(o)
+
+        def fits(o: Tensor) -> bool:
+            pairs = zip(_shape(o), shape, strict=True)
+            return all(a is b or _is_one(a) or _is_one(b) or (isinstance(a, int) and a == b) for a, b in pairs)
+
+        others = [o for o in self.tensors[1:] if o is not t and o.ndim == t.ndim and fits(o)]
         if not others:
             return self._repeat(name, t) if self.rng.random() < 0.5 else self._pointwise(name, t)
         o = self.rng.choice(others)

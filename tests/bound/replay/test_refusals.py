@@ -14,24 +14,21 @@ from bound import infer_bound, replay, te, tir
 from bound.errors import InputError, ScheduleError
 from bound.schedule import Schedule, Split
 from bound.tensor import Tensor
-from lowering import lower, run
+from lowering import lower
 from lowering.cli.inputs import ScriptSchedule
 from lowering.cli.plot import picture_of
 from tests.bound.reference import evaluate
-from tests.bound.replay.programs import Dag, given, pointwise, positions, reduced, refusal, two_reductions
+from tests.bound.replay.programs import Dag, given, lowered, positions, refusal, two_reductions, written
 from tests.bound.replay.test_random import dump
 from tests.sweeps import daily
 
 
 def program():
-    t1 = pointwise("T1", given(8, 9))
-    t2 = pointwise("T2", t1)
-    total = reduced("R", t2)
-    t4 = pointwise("T4", total)
-    s = te.create_schedule(t4.op)
-    replay.compute_at(s, t1, total, 1)
-    assert positions(s, t1, t2, total, t4) == [1, 1, 0, 0]
-    return s, (t1, t2, total, t4)
+    p = written("T0 = given(8, 9); T1 = pointwise(T0); T2 = pointwise(T1); R = reduced(T2); T4 = pointwise(R)")
+    ts = p("T1 T2 R T4")
+    replay.compute_at(p.s, ts[0], ts[2], 1)
+    assert positions(p.s, *ts) == [1, 1, 0, 0]
+    return p.s, ts
 
 
 def intrinsic():
@@ -45,6 +42,14 @@ THREAD = te.thread_axis("threadIdx.x")
 
 def leaves(s, t):
     return s[t].leaf_iter_vars
+
+
+def means_the_same(s: Schedule, *tensors: Tensor) -> None:
+    """The nest computes what the operations say, and these what they said before they were rewritten."""
+    given = {"T0": np.linspace(-3, 5, 72, dtype="float32").reshape(8, 9)}
+    lowered(s)
+    for t in tensors:
+        np.testing.assert_allclose(evaluate(s.current(t), given), evaluate(t, given), rtol=1e-5)
 
 
 REFUSED = {  # a call, and how its refusal begins; t is T1, T2, R and T4, of which the first three share i0
@@ -79,22 +84,6 @@ def test_what_would_take_a_shared_loop_is_refused(call):
         text = str(info.value)
         assert text.startswith(f"stage {REFUSED[call]}") and text.endswith("loop of other stages as well")
     assert dump(s) == before
-
-
-def test_what_is_left_to_a_stage():
-    """Loops behind the shared ones, storage, copies of what is read; inlining by rule leaves shared loops alone."""
-    s, (t1, t2, _, t4) = program()
-    s[t2].split(leaves(s, t2)[1], 4)
-    s[t1].reorder(*leaves(s, t1))
-    s[t1].set_scope("local")
-    s[t2].double_buffer()
-    s.cache_read(t1.op.input_tensors[0], "local", [t1])
-    te.schedule.AutoInlineInjective(s)
-    assert positions(s, t1, t2) == [1, 1]
-    numbers = np.arange(72, dtype="float32").reshape(8, 9)
-    out = np.zeros(8, "float32")
-    run(lower(s), {"T0": numbers, s.current(t4).name: out})
-    np.testing.assert_allclose(out, evaluate(t4, {"T0": numbers}))
 
 
 CONTRARY = {  # an annotation, one that contradicts it, and the refusal
@@ -215,103 +204,83 @@ def test_loops_that_are_annotated(seeds, some, shared):
 MODES = ("standard", "best_effort", "most_inlined")
 
 
-def refused(s, error, text, call, *args, **options):
+def refused(s, error, text, call, *args):
     """The call is refused with this sentence, twice, and changes nothing."""
     before = dump(s)
     for _ in range(2):
         with pytest.raises(error) as info:
-            call(s, *args, **options)
+            call(*args)
         assert type(info.value) is error
         assert text in str(info.value) and "\n" not in str(info.value)
     assert dump(s) == before
 
 
-@pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("pos", [3, -4, 10**30, True, 1.0, "1", None])
-def test_positions(mode, pos):
+POSITIONS = {
+    **dict.fromkeys(("3", "-4", "10**30"), "is outside -3..2: it has 2 loops"),
+    **dict.fromkeys(("True", "1.0", "'1'", "None"), "a position is an integer, not"),
+}
+PLACED = (
+    *("compute_at(s, t1, t2, {}, mode)", "inline_at(s, t2, {}, mode)", "inline_all_at(s, t2, {}, mode)"),
+    *("propagate(s, t2, {})", "spanning_tree(s, t2, {})", "matched_producer_position(d1, d2, {})"),
+    *("replay_producer_as_consumer(d1, d2, {})", "matched_consumer_position(d2, d1, {})"),
+    "replay_consumer_as_producer(d2, d1, {})",
+)
+ASKED = ("domain", "spanning_tree", "use_chains", "producers", "consumers")
+WRONG: list[tuple[str, type[Exception], str]] = [  # a call, tried in every mode, its error, and words of that
+    *((call.format(pos), InputError, words) for call in PLACED for pos, words in POSITIONS.items()),
+    ("compute_at(s, t1, t4, 5)", InputError, "position 5 of T4 is outside -2..1: it has 1 loop"),
+    *(
+        (call, ScheduleError, "other has no stage in this schedule")
+        for call in ("compute_at(s, other, t2, 1, mode)", "compute_at(s, t1, other, 1, mode)",
+                     *(f"{name}(s, other, 1, mode)" for name in ("inline_at", "inline_all_at")),
+                     *(f"{name}(s, other)" for name in ASKED))
+    ),
+    *(
+        (call.format(given), InputError, "a tensor is needed, not")
+        for call in ("compute_at(s, {}, t2, 1, mode)", "inline_at(s, {}, 1, mode)")
+        for given in ("t1.op", "'T1'", "None")
+    ),
+    *(
+        (call.format(f"{first}, {second}"), ScheduleError, words)
+        for call in ("compute_at(s, {}, 1, mode)", "common_consumer(s, {})")
+        for first, second, words in (
+            ("t1", "t1", "T1 is given as what it is read by, but it does not read itself"),
+            ("t4", "t4", "T4 is given as what it is read by, but it does not read itself"),
+            ("t2", "t1", "T1 does not depend on T2, not even through other tensors"),
+            ("t2", "t3", "T3 does not depend on T2, not even through other tensors"),
+            ("t4", "t1", "T1 does not depend on T4, not even through other tensors"),
+        )
+    ),
+    *(
+        (call.format(mode), InputError, "mode must be one of standard, best_")
+        for call in ("compute_at(s, t1, t2, 1, {})", "inline_at(s, t1, 1, {})", "inline_all_at(s, t1, 1, {})")
+        for mode in ("'all'", "''", "None", "1", "['standard']")
+    ),
+    *(
+        (f"compute_at(s, t1, t2, 1, repair={given})", InputError, "repair must be None or 'recompute', not")
+        for given in ("'clone'", "''", "True", "'position'")
+    ),
+    *((f"propagate(s, t2, 1, {within})", InputError, "") for within in ("t1", "1", "[t1.op]")),
+    *((f"{name}(t1, t1)", InputError, "te.create_schedule") for name in ASKED),
+    ("inline_most(t1)", InputError, "te.create_schedule"),
+    ("matched_producer_position(t1, t2, 1)", InputError, "replay.domain"),
+    ("matched_producer_position(d1, domain(s, t4), 1)", InputError, "T4 does not read T1"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("call", "error", "words"), WRONG)
+def test_a_wrong_call_is_told_in_a_sentence(call, error, words):
     s, ts = two_reductions()
-    text = "is outside -3..2: it has 2 loops" if type(pos) is int else "a position is an integer, not"
-    refused(s, InputError, text, replay.compute_at, ts[0], ts[1], pos, mode)
-    refused(s, InputError, text, replay.inline_at, ts[1], pos, mode)
-    refused(s, InputError, text, replay.inline_all_at, ts[1], pos, mode)
-    if mode == MODES[0]:
-        refused(s, InputError, text, replay.propagate, ts[1], pos)
-        refused(s, InputError, text, replay.spanning_tree, ts[1], pos)
-        here, there = (replay.domain(s, t) for t in ts[:2])
-        for call in (replay.matched_producer_position, replay.replay_producer_as_consumer):
-            with pytest.raises(InputError, match=text):
-                call(here, there, pos)
-        for call in (replay.matched_consumer_position, replay.replay_consumer_as_producer):
-            with pytest.raises(InputError, match=text):
-                call(there, here, pos)
+    names = {**vars(replay), "s": s, "other": given(8, 9, name="other")}
+    names |= {f"t{k}": t for k, t in enumerate(ts, 1)} | {f"d{k}": replay.domain(s, t) for k, t in enumerate(ts[:2], 1)}
+    for mode in MODES if "mode" in call else MODES[:1]:
+        refused(s, error, words, eval, call, {**names, "mode": mode})
 
 
-@pytest.mark.parametrize("mode", MODES)
-def test_every_position_inside_counts_from_either_end(mode):
-    for pos in range(-3, 3):
-        found = []
-        for given_pos in (pos, pos + 3 if pos < 0 else pos - 3):
-            s, ts = two_reductions()
-            try:
-                replay.compute_at(s, ts[0], ts[1], given_pos, mode)
-            except replay.ReplayError as error:
-                found.append([str(reason) for reason in error.reasons])
-            else:
-                found.append(positions(s, *ts))
-        assert found[0] == found[1]
-
-
-def test_a_sentence_counts_loops():
+def test_a_refusal_says_what_works_instead():
     s, ts = two_reductions()
-    refused(s, InputError, "position 5 of T4 is outside -2..1: it has 1 loop", replay.compute_at, ts[0], ts[3], 5)
     with pytest.raises(replay.ReplayError, match=r"T2 can share 1 loop, not 2: .*; what works instead: position 1"):
         replay.inline_at(s, ts[1], 2)
-
-
-@pytest.mark.parametrize("mode", MODES)
-def test_tensors(mode):
-    s, ts = two_reductions()
-    other = given(8, 9, name="other")
-    unknown = "other has no stage in this schedule"
-    refused(s, ScheduleError, unknown, replay.compute_at, other, ts[1], 1, mode)
-    refused(s, ScheduleError, unknown, replay.compute_at, ts[0], other, 1, mode)
-    refused(s, ScheduleError, unknown, replay.inline_at, other, 1, mode)
-    refused(s, ScheduleError, unknown, replay.inline_all_at, other, 1, mode)
-    for given_tensor in (ts[0].op, "T1", None):
-        refused(s, InputError, "a tensor is needed, not", replay.compute_at, given_tensor, ts[1], 1, mode)
-        refused(s, InputError, "a tensor is needed, not", replay.inline_at, given_tensor, 1, mode)
-    for t in (ts[0], ts[3]):
-        text = f"{t.name} is given as what it is read by, but it does not read itself"
-        refused(s, ScheduleError, text, replay.compute_at, t, t, 1, mode)
-        refused(s, ScheduleError, text, replay.common_consumer, t, t)
-    for first, second in ((ts[1], ts[0]), (ts[1], ts[2]), (ts[3], ts[0])):
-        text = f"{second.name} does not depend on {first.name}, not even through other tensors"
-        refused(s, ScheduleError, text, replay.compute_at, first, second, 1, mode)
-        refused(s, ScheduleError, text, replay.common_consumer, first, second)
-
-
-def test_other_arguments():
-    s, ts = two_reductions()
-    for mode in ("all", "", None, 1, ["standard"]):
-        refused(s, InputError, "mode must be one of standard, best_", replay.compute_at, *ts[:2], 1, mode)
-        refused(s, InputError, "mode must be one of", replay.inline_at, ts[0], 1, mode)
-        refused(s, InputError, "mode must be one of", replay.inline_all_at, ts[0], 1, mode)
-    for repair in ("clone", "", True, "position"):
-        refused(s, InputError, "repair must be None or 'recompute', not", replay.compute_at, *ts[:2], 1, repair=repair)
-    for within in (ts[0], 1, [ts[0].op]):
-        with pytest.raises(InputError):
-            replay.propagate(s, ts[1], 1, within)
-    for call in (replay.domain, replay.spanning_tree, replay.use_chains, replay.producers, replay.consumers):
-        refused(s, ScheduleError, "other has no stage", call, given(2, name="other"))
-        with pytest.raises(InputError, match=r"te\.create_schedule"):
-            call(ts[0], ts[0])
-    with pytest.raises(InputError, match=r"te\.create_schedule"):
-        replay.inline_most(ts[0])
-    with pytest.raises(InputError, match=r"replay\.domain"):
-        replay.matched_producer_position(ts[0], ts[1], 1)
-    with pytest.raises(InputError, match="T4 does not read T1"):
-        replay.matched_producer_position(replay.domain(s, ts[0]), replay.domain(s, ts[3]), 1)
-    assert positions(s, *ts) == [0] * 4
 
 
 KINDS = {
@@ -324,42 +293,42 @@ KINDS = {
 }
 
 
-def immovable(kind: str) -> tuple[Schedule, tuple[Tensor, ...]]:
-    t1 = pointwise("T1", given(8, 9))
-    if kind == "extern":
-        t2 = te.extern((8, 9), [t1], lambda ins, outs: tir.call_packed("copy", ins[0], outs[0]), name="T2")
-    elif kind == "scan":
-        state = te.placeholder((8, 9), name="state")
-        init = te.compute((1, 9), lambda _, i: t1[0, i], name="init")
-        update = te.compute((8, 9), lambda t, i: state[t - 1, i] + t1[t, i], name="up")
-        t2 = te.scan(init, update, state, inputs=[t1], name="T2")
-    else:
-        t2 = pointwise("T2", t1)
-    t3 = pointwise("T3", t2)
-    t4 = pointwise("T4", t3)
-    s = te.create_schedule(t4.op)
-    if kind == "inlined":
-        s[t2].compute_inline()
-    elif kind == "placed":
-        s[t2].compute_at(s[t3], t3.op.axis[0])
-    elif kind == "grouped":
-        s.create_group(t2, t1)
-    elif kind == "tensorized":
-        s[t2].tensorize(t2.op.axis[1], intrinsic())
-    return s, (t1, t2, t3, t4)
+SCAN = """
+    state = given(8, 9)
+    init[_:1, i:9] = T1[0, i]
+    up[t:8, i:9] = state[t - 1, i] + T1[t, i]
+    T2 = te.scan(init, up, state, inputs=[T1], name="T2")"""
+T2 = {
+    "extern": 'T2 = te.extern((8, 9), [T1], lambda ins, outs: tir.call_packed("copy", ins[0], outs[0]), name="T2")',
+    "scan": SCAN,
+}
+MADE = {
+    "inlined": "T2 compute_inline", "placed": "T2 compute_at T3 i0", "grouped": "s.create_group(T2, T1)",
+    "tensorized": "s[T2].tensorize(T2.op.axis[1], intrinsic())",
+}  # fmt: skip
+
+
+def immovable(kind: str) -> tuple[Schedule, list[Tensor]]:
+    text = f"""T0 = given(8, 9); T1 = pointwise(T0)
+        {T2.get(kind, "T2 = pointwise(T1)")}
+        T3 = pointwise(T2); T4 = pointwise(T3)
+        schedule T4
+        {MADE.get(kind, "")}"""
+    p = written("\n".join(line.strip() for line in text.splitlines()), intrinsic=intrinsic)
+    return p.s, p("T1 T2 T3 T4")
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_stage_that_cannot_be_moved(kind):
     s, (t1, t2, t3, t4) = immovable(kind)
     call = "compute_at of T1 at T3 would have to move it,"
-    refused(s, ScheduleError, "stage " + KINDS[kind].format(call), replay.compute_at, t1, t3, 1)
+    refused(s, ScheduleError, "stage " + KINDS[kind].format(call), replay.compute_at, s, t1, t3, 1)
     its = KINDS[kind].split("but it ")[1].replace("a part of the scan T2", "a scan")
     for mode in MODES:
         text = f"stage T2: compute_at of T2 at T4 would have to move it, but it {its}"
-        refused(s, ScheduleError, text, replay.compute_at, t2, t4, 1, mode)
+        refused(s, ScheduleError, text, replay.compute_at, s, t2, t4, 1, mode)
         if kind != "extern":  # it has no loops
-            refused(s, ScheduleError, f"would have to move it, but it {its}", replay.inline_at, t2, 1, mode)
+            refused(s, ScheduleError, f"would have to move it, but it {its}", replay.inline_at, s, t2, 1, mode)
     for mode in MODES[1:]:
         tried = s.copy()
         replay.compute_at(tried, t1, t4, 1, mode)
@@ -367,11 +336,11 @@ def test_a_stage_that_cannot_be_moved(kind):
     if kind == "inlined":
         for mode in MODES:
             text = "stage T2: compute_at of T1 at T2 needs its loops, but it is inlined"
-            refused(s, ScheduleError, text, replay.compute_at, t1, t2, 1, mode)
+            refused(s, ScheduleError, text, replay.compute_at, s, t1, t2, 1, mode)
     if kind not in ("extern", "scan"):  # through these no loop is the same
         changed = s.copy()
         changed[t4].split(t4.op.axis[0], 2)
-        refused(changed, ScheduleError, "propagate would have to change its loops, but", replay.propagate, t4)
+        refused(changed, ScheduleError, "propagate would have to change its loops, but", replay.propagate, changed, t4)
     assert replay.compute_at(s, t3, t4, 1).position == 1
     replay.inline_most(s)
     assert positions(s, t2) == [0]
@@ -394,54 +363,20 @@ def test_a_refusal_survives_copying_and_pickling(call):
     assert positions(s, *ts) == [0] * 4
 
 
-def test_a_repair_is_done_to_the_schedule_itself():
-    s, ts = two_reductions()
-    repair = refusal(s, ts[0], ts[1], -1).repairs[0]
-    assert repr(repair) == "<Repair position: position 1 of T2>"
-    assert repair.apply(s).position == 1 and positions(s, *ts) == [1, 1, 1, 0]
-
-
-def test_clones_by_what_tensors_were_before():
-    s, (t1, t2, *_) = two_reductions()
-    s.cache_read(t1.op.input_tensors[0], "local", [t1])
-    now = s.current(t1)
-    assert now is not t1
-    o = replay.compute_at(s, t1, t2, -1, repair="recompute")
-    assert list(o.clones) == [t1, now] and o.clones[t1] is o.clones[now]
-    assert positions(s, t1, o.clones[t1]) == [0, 2]
-
-
 def test_what_is_cloned():
     """An output, what it reads, and what another reader needs; with loops; only the chain reads the clones."""
-    a = given(8, 9)
-    t1 = pointwise("T1", a)
-    t2 = pointwise("T2", t1)
-    t3 = reduced("T3", t2)
-    t4 = pointwise("T4", t3)
-    other = reduced("U", t2, by=te.max)
-    s = te.create_schedule([t2.op, t4.op, other.op])
-    s[t1].split(t1.op.axis[1], 4)
+    p = written("""
+        T0 = given(8, 9); T1 = pointwise(T0); T2 = pointwise(T1); T3 = reduced(T2); T4 = pointwise(T3)
+        U = reduced(T2, by=te.max)
+        schedule T2 T4 U
+        T1 split i1 4""")
+    s, (t1, t2, t3, other) = p.s, p("T1 T2 T3 U")
     o = replay.compute_at(s, t1, t3, 2, repair="recompute")
     assert list(o.clones) == [t1, t2] and o.position == 2
     assert positions(s, t1, t2, *o.clones.values()) == [0, 0, 2, 2]
     assert [iv.name for iv in s[t1].leaf_iter_vars] == ["i0", "i1.outer", "i1.inner"]
     assert s.current(t3).op.input_tensors == (o.clones[t2],) and s.current(other).op.input_tensors == (t2,)
-    numbers = np.linspace(-3, 5, 72, dtype="float32").reshape(8, 9)
-    arrays = {
-        "T0": numbers,
-        **{t.name: np.zeros(evaluate(t, {"T0": numbers}).shape, "float32") for t in (t2, t4, other)},
-    }
-    run(lower(s), arrays)
-    for t in (t2, t4, other):
-        np.testing.assert_allclose(arrays[t.name], evaluate(t, {"T0": numbers}), rtol=1e-5)
-
-
-def test_cloned_twice():
-    s, (t1, t2, t3, t4) = two_reductions()
-    first = replay.compute_at(s, t1, t2, -1, repair="recompute")
-    s.cache_read(s.current(t1), "local", [s.current(t3), s.current(t4)][:1])
-    second = replay.compute_at(s, first.clones[t1], t2, -1)
-    assert second.clones == {} and positions(s, first.clones[t1]) == [2]
+    means_the_same(s, *p("T2 T4 U"))
 
 
 def test_a_clone_breaks_no_earlier_call():
@@ -456,29 +391,6 @@ def test_a_clone_breaks_no_earlier_call():
     replay.inline_at(s, t1, 1)
     o = replay.compute_at(s, t1, t4, 1, repair="recompute")
     assert not o.clones and positions(s, t1, t2, t3) == [1, 1, 1]  # accepted: nothing is cloned
-
-
-def test_loops_that_are_shared_are_not_changed_by_cloning():
-    """T3 runs with T2 in the loop of i0; a clone of T2 for it may not turn its loops round."""
-    t2 = pointwise("T2", given(5, 4))
-    t3, t5 = pointwise("T3", t2), pointwise("T5", t2)
-    t6 = pointwise("T6", t3)
-    s = te.create_schedule([t6.op, t5.op])
-    s[t6].reorder(*reversed(t6.op.axis))
-    replay.inline_at(s, t2, 1)
-    error = refusal(s, t2, t6, 2)
-    assert [repair.kind for repair in error.repairs] == ["position", "mode"]
-    with pytest.raises(replay.ReplayError, match="frozen"):
-        replay.compute_at(s, t2, t6, 2, repair="recompute")
-
-
-def test_nothing_to_recompute():
-    t1 = pointwise("T1", given(8, 9))
-    t2 = te.compute((8, 8), lambda i, j: t1[i, j] + t1[i, j + 1], name="T2")
-    s = te.create_schedule(t2.op)
-    with pytest.raises(replay.ReplayError, match="what works instead: position 1 of T2, mode 'best_effort'"):
-        replay.compute_at(s, t1, t2, 2, repair="recompute")
-    assert positions(s, t1, t2) == [0, 0]
 
 
 def test_domains_are_values():
