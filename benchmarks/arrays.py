@@ -4,8 +4,6 @@ A result records where it is undefined (an element outside of its tensor, a divi
 selection are evaluated, and only the selected one decides whether the result is defined.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache

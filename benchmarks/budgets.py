@@ -7,8 +7,6 @@ over a second of processor time are listed, and the command fails. The defaults 
 there are none.
 """
 
-from __future__ import annotations
-
 import random
 import sys
 import time

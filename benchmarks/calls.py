@@ -5,8 +5,6 @@ Each question is asked in a fresh process. Every entry of a Python function, gen
 `--where` lists the functions with their number of calls.
 """
 
-from __future__ import annotations
-
 import argparse
 import subprocess
 import sys

@@ -2,8 +2,6 @@
 same size that no weight is fitted to.
 """
 
-from __future__ import annotations
-
 import ctypes
 import signal
 from collections.abc import Callable, Iterator, Mapping, Sequence

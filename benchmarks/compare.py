@@ -3,8 +3,6 @@
 `intset compare benchmarks/data/index_expressions.json` does the same: `score_corpus` is an entry point.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Sequence
 from pathlib import Path

@@ -12,8 +12,6 @@ fastest repetition counts, and the ratio is taken per expression before the medi
 Targets: isl <= 1.5 * direct; auto <= 1/3 * isl (median times); auto+build <= 1/2 * isl+build.
 """
 
-from __future__ import annotations
-
 import argparse
 import ast
 import gc

@@ -1,7 +1,5 @@
 """The oracle for value sets: every point of the box is tried, on numpy arrays."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

@@ -4,8 +4,6 @@ On one core beside a loop written by hand over tasks of 10 ms, in turns (target:
 two workers beside one (target: at most 60 % of its time). Tasks sleep: a busy machine then adds little to either side.
 """
 
-from __future__ import annotations
-
 import argparse
 import time
 from statistics import median

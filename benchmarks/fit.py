@@ -10,8 +10,6 @@ Printed are the weights fitted to all cases, and how much slower the form with t
 with the weights as they are, and of each half of the cases with weights fitted to the other half.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import sys

@@ -12,8 +12,6 @@ With `--kept` results are kept in a file, and cases that are there are not measu
 `--again`.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

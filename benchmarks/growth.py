@@ -8,8 +8,6 @@ InferBound), at 100, 200, 400 and 800 stages, the growth of the total against li
 InferBound in it. TVM's figures, for the same three steps, were recorded on another machine.
 """
 
-from __future__ import annotations
-
 import argparse
 import gc
 import json

@@ -8,8 +8,6 @@ recommends for float. A ratio is the median time of a call of the generated code
 inwards, as its default is, where ours are cut.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

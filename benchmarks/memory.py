@@ -10,8 +10,6 @@ islpy answers instead, the process grows by some 4 kB a program: for each argume
 `intersect`, `project_out` ...) islpy 2026.2 allocates a wrapper of 32 bytes and never frees it.
 """
 
-from __future__ import annotations
-
 import argparse
 import gc
 import sys

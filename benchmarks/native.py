@@ -11,8 +11,6 @@ time is that of the processor, which other processes on the machine disturb less
 too: its time divided by that on all threads says how it scales, where as many cores are free.
 """
 
-from __future__ import annotations
-
 import argparse
 import ctypes
 import json

@@ -5,8 +5,6 @@ networks or, with `--small`, at those of the tests. A run calls the compiled C; 
 fastest repetition counts; a step that takes longer than `--limit` seconds is not repeated.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 from collections.abc import Callable

@@ -8,8 +8,6 @@ With `--corpus`: medians over the schedules of the corpus, in milliseconds of pr
 together and of each step without the steps inside of it; the best of three runs.
 """
 
-from __future__ import annotations
-
 import argparse
 import sys
 import time

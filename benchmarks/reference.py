@@ -9,8 +9,6 @@ It needs numbers for all sizes, and knows no products of variables.
 (0, 13)
 """
 
-from __future__ import annotations
-
 import ast
 import operator
 from collections.abc import Callable, Iterable, Mapping

@@ -16,8 +16,6 @@ Sizes are parameters of the C functions, so the compiler cannot fold them. The v
 fastest repetition counts; a ratio is the time without facts over that with them.
 """
 
-from __future__ import annotations
-
 import argparse
 import ctypes
 import json

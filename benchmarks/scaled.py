@@ -5,8 +5,6 @@ With a small `least` extents, tiles and offsets grow together and the geometry s
 there are more of them. What is no program any more (an access leaves its tensor, say) is left out by who asks.
 """
 
-from __future__ import annotations
-
 import ast
 import types
 from collections.abc import Iterator, Mapping

@@ -10,8 +10,6 @@ Shown: who answered, seconds of processor time in all and at most, and the quest
 asks z3 alone what was left unknown. Targets: nothing unknown that z3 decides, at most 2 % answered by z3.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

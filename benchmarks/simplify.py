@@ -5,8 +5,6 @@ analyzer with the same ranges bound and conditions entered, and simplifies. The 
 busy machine slows both alike; of each row the fastest repetition counts. Target: at most 1.5 times, at the median.
 """
 
-from __future__ import annotations
-
 import argparse
 import gc
 import importlib

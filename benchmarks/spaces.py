@@ -8,8 +8,6 @@ left out. The first table counts spaces without listing them, with the memory of
 the least time of the repeats, and ratios.
 """
 
-from __future__ import annotations
-
 import argparse
 import importlib
 import math

@@ -3,8 +3,6 @@
 `intset.testing.contexts` draws the questions and states the properties.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 

@@ -5,8 +5,6 @@ maps `(y, x)` to `(y, x ^ (y % 8))`. Each question has new variables and a new c
 Targets: 10 ms each by the public interface; inverses of at most 300 characters.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 from collections.abc import Callable

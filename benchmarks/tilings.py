@@ -6,8 +6,6 @@ all tilings; at random members they are compared with the inference at numbers. 
 time a tiling takes.
 """
 
-from __future__ import annotations
-
 import argparse
 import random
 import time

@@ -6,8 +6,6 @@ type.
 Analyses accept integers of any width up to 64 (`int3`); executed code has elements of 8, 16, 32 or 64 bits.
 """
 
-from __future__ import annotations
-
 import math
 import re
 import struct

@@ -1,7 +1,5 @@
 """Exceptions of the schedule language."""
 
-from __future__ import annotations
-
 from intset.errors import InputError, IntSetError
 
 

@@ -1,7 +1,5 @@
 """Tables of schedules and their bounds for notebooks; see `intset.notebook`."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Sequence
 

@@ -3,8 +3,6 @@
 A schedule script for TVM 0.8 to 0.19 runs after changing its import line to `from bound import te, tir`.
 """
 
-from __future__ import annotations
-
 from bound import te_schedule as schedule
 from bound.declare import (
     add,

@@ -1,7 +1,5 @@
 """The command line: `python -m intset`, and the command `intset`."""
 
-from __future__ import annotations
-
 import sys
 from importlib import import_module
 

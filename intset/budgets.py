@@ -4,8 +4,6 @@ Guarantee: no budget counts seconds. An operation of a budget takes about a micr
 longer weighs several. `benchmarks/budgets.py` exhausts the budgets: a question still takes less than a second.
 """
 
-from __future__ import annotations
-
 from typing import Final
 
 CACHED_ANSWERS: Final = 4096  # answers that a scope keeps

@@ -1,7 +1,5 @@
 """Every exception the package raises on purpose, under one root."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Final
 

@@ -4,8 +4,6 @@
 whichever is installed last overwrites files of the other.
 """
 
-from __future__ import annotations
-
 import importlib
 import os
 import re

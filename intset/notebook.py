@@ -4,8 +4,6 @@ Guarantee: a representation never raises; it is well formed, and whatever a user
 bound its length and the operations spent on it; a note counts omitted rows and characters.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable, Iterable, Sequence
 from functools import singledispatch

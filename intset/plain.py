@@ -14,8 +14,6 @@ falls with `x` is evaluated at the ends of `x`. Small boxes of dependent terms a
     x % 8           the digit of x below 8: [0, 7]        independent of the other, so 3*16 + 7 is attained
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from functools import lru_cache, reduce
 from itertools import pairwise

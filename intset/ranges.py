@@ -4,8 +4,6 @@ A range denotes two facts, `min <= v` and `v <= max`. Projecting `v` out leaves 
 nonempty. Every frame assumes the unproved ones (`open_nonempty_conditions`), so that domains need not derive them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 

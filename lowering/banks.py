@@ -6,8 +6,6 @@ An address is an affine form over F2 (`intset.linear.bitforms`). Two lanes meet 
 so each bank that is hit has two to the rank of the words' rows minus the rank of the bank's rows different words.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

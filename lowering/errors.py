@@ -1,7 +1,5 @@
 """Errors of loop nests: accesses, checks, layouts, compilers, interfaces."""
 
-from __future__ import annotations
-
 from intset.errors import InputError, IntSetError
 
 

@@ -1,7 +1,5 @@
 """Representations of nests, plans and results in notebooks; see `intset.notebook`."""
 
-from __future__ import annotations
-
 import itertools
 import re
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """The C compilers of this machine, and a skip by name for what needs one."""
 
-from __future__ import annotations
-
 import shutil
 
 import pytest

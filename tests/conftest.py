@@ -1,7 +1,5 @@
 """What holds for every test of the suite."""
 
-from __future__ import annotations
-
 import gc
 import os
 import sys

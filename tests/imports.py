@@ -3,8 +3,6 @@
 A text names a module if it is the module's full name, also as `package.module:name`; a docstring names none.
 """
 
-from __future__ import annotations
-
 import ast
 import functools
 from collections.abc import Iterator, Mapping

@@ -1,7 +1,5 @@
 """How much of a long sweep runs daily: every kind of check runs daily; the remaining cases run at night."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any

@@ -5,8 +5,6 @@ that is written as a tuple, list or mapping. The call then returns a printable a
 `AttributeError`, `KeyError` and their like tell a user about our lines, not about theirs.
 """
 
-from __future__ import annotations
-
 import ast
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Convolutions 3 x 3 with a border of zeros: direct, Winograd F(2, 3), depthwise, and a residual block."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

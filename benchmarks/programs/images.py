@@ -1,7 +1,5 @@
 """Pipelines on images: unsharp masking, and from the raw values of a sensor to colours."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from benchmarks.programs.program import Built, Program, threaded

@@ -1,7 +1,5 @@
 """Products of matrices: matmul in tiles, attention, an LSTM."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from benchmarks.programs.program import Built, Program, threaded

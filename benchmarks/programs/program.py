@@ -1,7 +1,5 @@
 """What a program of the benchmark is."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any

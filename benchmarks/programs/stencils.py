@@ -1,7 +1,5 @@
 """Chains of stencils on images: ten stages in tiles, a blur in strips."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from benchmarks.programs.program import Built, Program, threaded

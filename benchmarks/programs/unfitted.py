@@ -2,8 +2,6 @@
 or corners, comes from data, is padded, turned or wrapped, and tiles do not divide what they tile.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, Final
 

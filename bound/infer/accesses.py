@@ -7,8 +7,6 @@ it decides whether an access *ever happens*.
 Invariant: pure data, independent of schedules and of domains of sets.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any, Final, NamedTuple, TypeAlias

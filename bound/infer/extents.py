@@ -15,8 +15,6 @@ Example: the rows of a tensor of 8 that tiles of `t` of 16 read, each row twice,
 `maximum(ceildiv(t, 2), t - t // 2)`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import reduce
 from itertools import product

@@ -12,8 +12,6 @@ private loops over its footprint there.
 Guarantee: the normalized schedule computes the same outputs; the given one is not changed.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final

@@ -19,8 +19,6 @@ Recomputation clones tensors for one of their consumers: `T1` is read by `T2` an
 Guarantee: a refused call leaves the schedule unchanged, and each repair was tried on a copy.
 """
 
-from __future__ import annotations
-
 import heapq
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field

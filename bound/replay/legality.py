@@ -17,8 +17,6 @@ m[i]`, `m` and `y` cannot share the loop `r`, since `m[i]` is complete only behi
 A `ScheduleSnapshot` holds the domains and positions that a replay reads and changes before it writes them back.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Schedules: stages, relations between their axes, and rewrites of the dataflow. TVM's names."""
 
-from __future__ import annotations
-
 from bound.errors import ScheduleError
 from bound.itervar import IterVar
 from bound.schedule.attach import AttachType

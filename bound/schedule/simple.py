@@ -4,8 +4,6 @@ Guarantee: the result equals the written operation wherever both operands have a
 stays a division, without a value.
 """
 
-from __future__ import annotations
-
 from intset.expr import Expr, IntLike, Range, as_expr, constant_value, ops
 from intset.expr.build import ceildiv as build_ceildiv
 from intset.expr.build import floordiv as build_floordiv

@@ -4,8 +4,6 @@ Integers are `intset` expressions, conditions on them `intset` conditions; anyth
 module shadows Python's `min`, `max`, `all`, `any`, `abs` and `round`.
 """
 
-from __future__ import annotations
-
 from bound.itervar import IterType, IterVar
 from bound.tir import scalars
 from bound.tir.build import (

@@ -1,7 +1,5 @@
 """Functions of values that `te` and `tir` share, under TVM's names. Shadows Python's `all`, `any`, `abs`, `round`."""
 
-from __future__ import annotations
-
 from bound import dtypes
 from bound.tir.build import FUNCTIONS, arithmetic, cast, const, operand, popcount, power
 from bound.tir.build import absolute as abs

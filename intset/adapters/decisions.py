@@ -1,7 +1,5 @@
 """Decisions about many conditions in one context: always true, never true, or neither was proved."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Final
 

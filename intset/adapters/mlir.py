@@ -5,8 +5,6 @@ where the divisor is not positive, and equal this library's elsewhere; by a nega
 negated operands.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple

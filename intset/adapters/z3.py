@@ -4,8 +4,6 @@ z3's `div` and `mod` are Euclidean (the remainder is never negative) and total (
 terms are equal wherever the expression has a value.
 """
 
-from __future__ import annotations
-
 import ctypes
 from collections.abc import Callable, Mapping, Sequence
 from itertools import combinations

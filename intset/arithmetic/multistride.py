@@ -11,8 +11,6 @@ everything is cheap. Elsewhere questions take search or a bitmap, bounded by a b
 The one-stride case is `strided`, whose transformers the divisions fall back on.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from math import gcd
 from typing import Final, TypeAlias

@@ -20,8 +20,6 @@ Bit operations, shifts and `TRANSFER`, the table of all transfer functions, come
 Linux verifier.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from math import gcd
 from typing import Final, TypeAlias

@@ -4,8 +4,6 @@ input.
 Each claim is printed with its verdict. Exit status: 0 all accepted, 1 one rejected, 2 FILE or a line is unreadable.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Sequence
 from pathlib import Path

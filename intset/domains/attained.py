@@ -18,8 +18,6 @@ is attained by a witness: a corner of the domain, with one coordinate solved for
 Guarantee: ends contain every value; an end is called attained only if the linear form or an evaluated point proves it.
 """
 
-from __future__ import annotations
-
 import heapq
 import itertools
 import math

@@ -6,8 +6,6 @@ order then is: a small box by enumeration, the strongest domain with regions und
 enumeration. Domains registered with a cost are asked in order of costs.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import ClassVar, TypeVar

@@ -1,7 +1,5 @@
 """The `bits` domain: values as affine spaces over F2 (`intset.linear.bitforms`)."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import reduce
 from operator import xor

@@ -1,7 +1,5 @@
 """The `interval` domain: ends by linear forms, symbolic over parameters; contiguous images with symbolic ends."""
 
-from __future__ import annotations
-
 from typing import ClassVar
 
 from intset.domains.attained import attained_on_box, has_parameters, symbolic_bounds

@@ -1,7 +1,5 @@
 """The `points` domain: enumeration of a small box, exact for every operation."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from math import gcd
 from typing import Any, ClassVar

@@ -1,7 +1,5 @@
 """Protocols of domains, one for each capability."""
 
-from __future__ import annotations
-
 from typing import ClassVar, Protocol, runtime_checkable
 
 from intset.domains.query import Deciding as Deciding

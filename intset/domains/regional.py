@@ -1,7 +1,5 @@
 """`ShapeDomain`: the base of domains whose sets are shapes of one class; sets and bounds of a domain with regions."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence, Set
 from typing import ClassVar

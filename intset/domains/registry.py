@@ -7,8 +7,6 @@ Guarantee: an answer of a registered domain has the form that its protocol requi
 and the method (`Guarded`).
 """
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress

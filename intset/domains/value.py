@@ -4,8 +4,6 @@ A new value domain is a value type and a table; `Evaluation` walks the form. An 
 gets the value of its interval, so the answer stays sound.
 """
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from math import gcd

@@ -8,8 +8,6 @@ matters worse (Morris, *The Breakout Method for Escaping From Local Minima*, AAA
 conditions give the same point.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress

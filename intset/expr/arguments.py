@@ -3,8 +3,6 @@
 Each function returns its argument in the required type, or raises `InputError` naming the argument and its value.
 """
 
-from __future__ import annotations
-
 import operator
 from collections.abc import Callable, Iterable, Mapping
 from itertools import islice

@@ -3,8 +3,6 @@
 Both visit each node of a DAG once, operands first, without recursion over depth.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from operator import attrgetter
 from typing import Any, Final, Generic, TypeVar

@@ -1,7 +1,5 @@
 """Definedness: conditions that exclude division by 0, negative shifts, failed assertions; facts as assertions."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, overload
 

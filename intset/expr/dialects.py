@@ -1,7 +1,5 @@
 """Expressions and sets in other texts: JSON, LaTeX, MLIR's affine dialect and isl."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple, TypeAlias, cast

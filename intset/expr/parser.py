@@ -1,7 +1,5 @@
 """`parse`: Python's expression syntax to expressions, with an operator-precedence parser on explicit stacks."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, NamedTuple, TypeAlias, TypeVar, overload

@@ -15,8 +15,6 @@ Invariant of a form: its value is `sum(2**p * rows[p])` plus `sum(c * tail)`, an
 A row is an integer whose bit `k` is the coefficient of column `k`: `0b101` is `1 + x2`. Sums of rows are `^`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 

@@ -1,7 +1,5 @@
 """Certificates of proofs: the kind that suits the deciding tier first, then the other kinds."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress

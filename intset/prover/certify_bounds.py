@@ -7,8 +7,6 @@ The prover then verifies the generalized witness for all sizes.
 A simplification with evidence is a sequence of replacements, each justified by a proof and a certificate.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace

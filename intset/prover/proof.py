@@ -5,8 +5,6 @@ function of the key, so a hit equals a recomputation, and a fact that no longer 
 are cached: a larger budget may decide an "unknown", and so may a run that the clock did not stop.
 """
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Hashable, Mapping
 from dataclasses import replace

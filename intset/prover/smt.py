@@ -15,8 +15,6 @@ z3 is imported by the first `Encoder`. Its `/` and `%` are Euclidean (nonnegativ
 0.
 """
 
-from __future__ import annotations
-
 import itertools
 import re
 import time

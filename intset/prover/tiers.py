@@ -12,8 +12,6 @@ Guarantee: every counterexample was evaluated, so a tier may propose points of a
 `ProofQuestion`: a goal in a scope, with the test that every tier applies to a proposed counterexample.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property
 from typing import Any, Final, Literal, NamedTuple, TypeAlias, TypeVar

@@ -21,8 +21,6 @@ Most comparisons that simplification examines are undecided. Every consequence o
 holds at a member of the scope, so a negative value there ends the search for `form >= 0` (`is_refuted`).
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from math import gcd
 from typing import Final

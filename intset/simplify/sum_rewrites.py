@@ -23,8 +23,6 @@ cast(cast(x, a), b) = cast(x, b)    where b <= a;  = cast(x, a) where type b con
 A sum is a factor like a variable; nothing is multiplied out.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from math import gcd, prod
 from typing import Any, Final

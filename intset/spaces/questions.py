@@ -1,7 +1,5 @@
 """Questions about the members of a space that look at many at once: the best, the nearest, random ones, values."""
 
-from __future__ import annotations
-
 import itertools
 import operator
 import random

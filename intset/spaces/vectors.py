@@ -10,8 +10,6 @@ both sides of a comparison over the open names, as an expression over the bound 
 bounds. Guarantee: no rejected candidate has a completion that is a member.
 """
 
-from __future__ import annotations
-
 import operator
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cached_property

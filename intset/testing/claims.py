@@ -20,8 +20,6 @@ Answers about a random setting are held against its enumerated points:
   counterexample, a point of all ranges and facts.
 """
 
-from __future__ import annotations
-
 import itertools
 import random
 import warnings

@@ -19,8 +19,6 @@ total: when true, every term has a value at every point: no assertions, no divis
 Magnitudes stay small: shift amounts are at most 8, so evaluating a drawn expression is always cheap.
 """
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable, Sequence
 from typing import TypeVar

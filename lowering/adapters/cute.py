@@ -1,7 +1,5 @@
 """CuTe's text of layouts: `(4,8):(8,1)`, static sizes also as `_4`, symbolic ones by name."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from typing import Any, Final

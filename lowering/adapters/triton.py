@@ -5,8 +5,6 @@
 The image of inputs is the `^` of the bases of the bits that are set: a map of indices with bit operations.
 """
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Mapping, Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """Build a function from a schedule and its bounds: parameters, sizes, assertions that bind shapes, and the nest."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property

@@ -1,7 +1,5 @@
 """The command line: `intset bounds|compare|lower|explain|plot|space|explore FILE ...`, `intset domains`."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from intset.expr.printer import show_by

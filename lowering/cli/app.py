@@ -4,8 +4,6 @@ Guarantee: an error is one line on stderr, with exit status 2; a reader of the o
 `intset bounds ... | head`.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import sys

@@ -11,8 +11,6 @@ A corpus is a JSON file, a list of rows. A row is an object with the fields
                 "true", "false" or "both" of a condition
 """
 
-from __future__ import annotations
-
 import contextlib
 import inspect
 import json

@@ -3,8 +3,6 @@
 Plain data is ready for JSON. Tables and sentences keep within the width of the output; progress goes to stderr.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import os

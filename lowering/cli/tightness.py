@@ -1,7 +1,5 @@
 """The report of `intset compare --report`: a row for each question and each domain or peer, as Parquet and HTML."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from html import escape
 from pathlib import Path

@@ -7,8 +7,6 @@ an arena, and test before every inner loop whether arrays overlap. The same happ
 outlines a parallel region with one pointer to all captured variables.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

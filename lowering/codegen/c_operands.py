@@ -12,8 +12,6 @@ Schedules write constant matrices (Winograd transforms, filters, lookup tables) 
 compare for every element.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass

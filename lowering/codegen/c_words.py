@@ -5,8 +5,6 @@ macros that gcc defines outside of `-std=c99`. Names that begin with an undersco
 identifier does.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 from importlib import resources

@@ -3,8 +3,6 @@
 Guarantee: float functions round like their C counterparts, for each float type.
 """
 
-from __future__ import annotations
-
 import math
 import operator
 import struct

@@ -9,8 +9,6 @@ in [MIN, MAX]; there no step leaves [MIN, MAX] or traps. `tests/lowering/divisio
 z3 over the integers, and both parts by trying all operands at 8 bits.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, NamedTuple

@@ -11,8 +11,6 @@ per process, so that only the configuration that kills its process fails. A clus
 worker again by its own rules; a configuration that the engine gives up on runs once more, alone.
 """
 
-from __future__ import annotations
-
 import multiprocessing
 import os
 import pickle

@@ -22,8 +22,6 @@ the elements that boxes compute, exact nests are not built. Programs of negligib
 regions, without index set splitting.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property

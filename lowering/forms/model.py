@@ -8,8 +8,6 @@ of a tile and none in its interior.
 The cost is the sum of the work, each kind times its weight (`WEIGHTS`).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import inf, lcm

@@ -20,8 +20,6 @@ follows a statement in a sequence is walked under `descent.after(old, new)`, so 
 end of its sequence and no further.
 """
 
-from __future__ import annotations
-
 import operator
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """What statements compute with, read from text: the words of `intset.parse`, with fractions, types and elements."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, Final, NamedTuple

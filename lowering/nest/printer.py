@@ -24,8 +24,6 @@
 written with its result type, as in `float32.twice(A[i])`.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple

@@ -4,8 +4,6 @@ The end of a loop over a flattened tensor divides by sizes: `ceildiv(x, n2 * n3)
 the end is evaluated nevertheless.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final, Self, TypeAlias, TypeVar

@@ -8,8 +8,6 @@ nests.py              nests written statement by statement, or as Python functio
 outside.py            `install()`: scripts run with their own import lines; what is not here
 """
 
-from __future__ import annotations
-
 import sys
 from typing import Any
 

@@ -5,8 +5,6 @@ uses few: it gets modules whose functions are refused by name when they are call
 the function registered as `topi.nn.f`: by `tvm.register_func`, or in `LIBRARY` for what schedules call.
 """
 
-from __future__ import annotations
-
 import operator
 import os
 import shutil

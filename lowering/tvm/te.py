@@ -3,8 +3,6 @@
 Schedules note their primitives; bounds are as scripts read them; the graph tells what reads what.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Sequence
 from typing import Any, NoReturn

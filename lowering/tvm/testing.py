@@ -1,7 +1,5 @@
 """`tvm.testing`: comparison of arrays, and marks of tests."""
 
-from __future__ import annotations
-
 import unittest
 from collections.abc import Callable
 from typing import Any, TypeVar

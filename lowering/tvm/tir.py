@@ -1,7 +1,5 @@
 """`tvm.tir`: the values of `bound.tir`, TVM's classes as types, and what scripts find beside them."""
 
-from __future__ import annotations
-
 import operator
 import re
 from collections.abc import Sequence

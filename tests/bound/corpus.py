@@ -1,7 +1,5 @@
 """The corpus of schedules: the scripts, and what TVM 0.8 recorded for them."""
 
-from __future__ import annotations
-
 import importlib.util
 import json
 from functools import cache

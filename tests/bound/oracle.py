@@ -4,8 +4,6 @@ It uses no regions and no domains: loops are Python loops, guards and indices ar
 regions that `infer_bound` returns are compared with the record.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

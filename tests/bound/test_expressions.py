@@ -1,7 +1,5 @@
 """Operands of tensor programs; regions of operations that are no plain formula; ranges of elements."""
 
-from __future__ import annotations
-
 import itertools
 import operator
 import random

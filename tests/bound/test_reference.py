@@ -1,7 +1,5 @@
 """The reference evaluator against numpy, and rewrites of a schedule against the reference evaluator."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

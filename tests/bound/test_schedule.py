@@ -1,7 +1,5 @@
 """The schedule language: effects of each call, layouts of stages; refused calls change nothing."""
 
-from __future__ import annotations
-
 import itertools
 import subprocess
 import sys

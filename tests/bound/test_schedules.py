@@ -1,7 +1,5 @@
 """Adversarial schedules and those of the corpus: built, run one iteration at a time, lowered, compared."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Scripts as TVM's documentation types them: `InferBound`, `ScheduleOps`, and names around them."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

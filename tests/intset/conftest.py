@@ -1,7 +1,5 @@
 """The tests of `intset` see it alone: float operands are refused, also where another test has loaded `bound`."""
 
-from __future__ import annotations
-
 import pytest
 
 from intset.expr.node import FLOATS

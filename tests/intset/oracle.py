@@ -4,8 +4,6 @@
 regions, extrema, counts over instances, conditions narrowed and solved, and answers at sizes that facts exclude.
 """
 
-from __future__ import annotations
-
 import itertools
 import random
 from collections import Counter

@@ -1,7 +1,5 @@
 """`intset.plain`: rows against enumeration; and the optional core in C: the same answers, and a build that may fail."""
 
-from __future__ import annotations
-
 import gc
 import importlib
 import os

@@ -1,7 +1,5 @@
 """Sums over regions and upper bounds of counts, against enumeration."""
 
-from __future__ import annotations
-
 import itertools
 import pickle
 from collections.abc import Callable

@@ -4,8 +4,6 @@
 types in the interpreter on numpy arrays. Both strategies reject nests that trap.
 """
 
-from __future__ import annotations
-
 import itertools
 import random
 from collections.abc import Callable, Collection, Mapping

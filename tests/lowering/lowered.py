@@ -1,7 +1,5 @@
 """Lowered schedules against the reference evaluator: in the interpreter, and as compiled C."""
 
-from __future__ import annotations
-
 import ctypes
 import os
 import subprocess

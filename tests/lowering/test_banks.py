@@ -1,7 +1,5 @@
 """Bank conflicts and addresses against enumeration; contexts that lowering makes."""
 
-from __future__ import annotations
-
 import pickle
 import random
 from collections import Counter, defaultdict

@@ -3,8 +3,6 @@
 `python -m tests.project.asked` reads pickled samples from its input and writes their answers as JSON.
 """
 
-from __future__ import annotations
-
 import ast
 import inspect
 import itertools

@@ -1,7 +1,5 @@
 """Correct calls of all public names, one a line, with values for the names in them."""
 
-from __future__ import annotations
-
 import functools
 from importlib.util import find_spec
 from tempfile import TemporaryDirectory

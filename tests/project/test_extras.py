@@ -1,7 +1,5 @@
 """Each extra runs to its end, tests beyond `[test]` are skipped, and without an engine the rest works."""
 
-from __future__ import annotations
-
 import ast
 import functools
 import os

@@ -1,7 +1,5 @@
 """The documents: their code prints what they show; the guide for domain authors is followed from an empty folder."""
 
-from __future__ import annotations
-
 import ast
 import contextlib
 import doctest

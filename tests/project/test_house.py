@@ -1,7 +1,5 @@
 """The house: light imports, borders between packages, and a README whose commands are true."""
 
-from __future__ import annotations
-
 import ast
 import functools
 import json

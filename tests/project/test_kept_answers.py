@@ -1,7 +1,5 @@
 """Objects that outlive their call give the same answer; memory of dropped programs is freed."""
 
-from __future__ import annotations
-
 import ast
 import random
 import re

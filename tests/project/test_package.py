@@ -1,7 +1,5 @@
 """An installation has three packages with types, and the command; the core in C is built or left out."""
 
-from __future__ import annotations
-
 import configparser
 import shutil
 import subprocess

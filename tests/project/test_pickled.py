@@ -1,7 +1,5 @@
 """Every public object answers every question again after it was pickled or copied, here and in another process."""
 
-from __future__ import annotations
-
 import contextlib
 import copy
 import pickle

@@ -1,7 +1,5 @@
 """The site: its reference has every public name with an example, and what it adds to its pages."""
 
-from __future__ import annotations
-
 import ast
 import doctest
 import importlib

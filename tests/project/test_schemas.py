@@ -1,7 +1,5 @@
 """The JSON schemas describe what the commands write and read."""
 
-from __future__ import annotations
-
 import contextlib
 import io
 import json

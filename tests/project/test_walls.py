@@ -1,7 +1,5 @@
 """Imports point down and have no cycles, also inside functions and by name."""
 
-from __future__ import annotations
-
 import ast
 import functools
 import re

@@ -3,8 +3,6 @@
 No exception is left; a new duplicate is a name with too little meaning.
 """
 
-from __future__ import annotations
-
 import ast
 import re
 from collections import defaultdict

@@ -1,7 +1,5 @@
 """A wrong argument of any public call raises an error of the package."""
 
-from __future__ import annotations
-
 import inspect
 from typing import Any
 

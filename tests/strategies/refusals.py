@@ -1,7 +1,5 @@
 """Tests of refusals, from tables of calls."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 
 import pytest

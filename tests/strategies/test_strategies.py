@@ -1,7 +1,5 @@
 """The strategies draw what the tests are about."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Callable

@@ -4,8 +4,6 @@ Guarantee: a text changes no bound, and an end or a count that cannot be written
 unknown. Advice is found by a part of a footprint's note: a reworded note needs its row of `_ADVICE` reworded.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 

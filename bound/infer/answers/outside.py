@@ -4,8 +4,6 @@ The iteration domain of an access is exact: loops of the stage and of its attach
 conditions inside the formula. InferBound clips regions to tensors, so they do not show such errors of the program.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property

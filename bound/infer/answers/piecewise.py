@@ -18,8 +18,6 @@ Reductions are initialised and updated within each piece; no piece reads the ele
 Source: Bastoul, Code generation in the polyhedral model is easier than you think, PACT 2004 (CLooG), for one statement.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, TypeVar

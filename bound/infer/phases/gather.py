@@ -10,8 +10,6 @@ Guarantee: the first iteration that needs an element computes it. No other one d
 subtracted: `N(t')` counts iterations that run and reach the stage.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Final
 

@@ -7,8 +7,6 @@ it: an interval in the flat coordinate `x0*n1*n2 + x1*n2 + x2` (`FlatAxes`), whe
 write cancels, and in the coordinates of the tensor a set that crosses rows and planes.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce

@@ -11,8 +11,6 @@ loop stand in this nest, too. A loop fused from data and reduction axes is repla
 initialisation is independent of the length of the reduction, even 0.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final

@@ -43,8 +43,6 @@ to_str                printing; all texts are printed without a limit
 `tests/intset/domains/test_isl_limits.py` looks for others.
 """
 
-from __future__ import annotations
-
 import ctypes
 import operator
 import threading

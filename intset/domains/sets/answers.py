@@ -1,7 +1,5 @@
 """Answers derived from one method of a domain: sets, bounds and regions from its shapes; regions from its sets."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from typing import Any, Final, Protocol

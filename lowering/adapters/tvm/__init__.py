@@ -7,8 +7,6 @@ terms.py    expressions of TVM as operands
 writing.py  a nest as a `PrimFunc`, plain or with blocks, whose iteration variables make claims
 """
 
-from __future__ import annotations
-
 from lowering.adapters.tvm.reading import from_tvm
 from lowering.adapters.tvm.writing import to_tvm
 

@@ -4,8 +4,6 @@
 `drop_identities` stores such as `C[i] = C[i] + 0.0`, by their form.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace

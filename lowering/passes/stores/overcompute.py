@@ -5,8 +5,6 @@ new nest or keeps its element unchanged; removing all of them restores the old n
 element, so that store is live. Instances whose values only additional instances read are removed together.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import cache, partial

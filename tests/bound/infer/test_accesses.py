@@ -1,7 +1,5 @@
 """Accesses of operations with their conditions; fixed and relaxed loops of a producer."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from bound import te, tir

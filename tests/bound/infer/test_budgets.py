@@ -1,7 +1,5 @@
 """Budgets and growth of InferBound: one shared account, no BudgetError, cost linear in the number of stages."""
 
-from __future__ import annotations
-
 import cProfile
 from contextlib import AbstractContextManager
 

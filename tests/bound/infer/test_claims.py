@@ -1,7 +1,5 @@
 """Claims of regions and of traffic: every domain, random programs and schedules, against runs of the nests."""
 
-from __future__ import annotations
-
 import itertools
 from collections import defaultdict
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """InferBound on written programs: the corpus of schedules, issues of TVM and Halide, exact regions beside boxes."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable
 from functools import reduce

@@ -4,8 +4,6 @@ A second implementation of regions outside the package, unions of boxes, is soun
 most eight strided boxes an instance.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any, ClassVar
 

@@ -1,7 +1,5 @@
 """Ends of boxes: arithmetic, quotients and remainders, signs refuted by instances, and how they are written."""
 
-from __future__ import annotations
-
 import random
 from itertools import product
 from typing import Any

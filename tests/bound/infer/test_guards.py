@@ -1,7 +1,5 @@
 """Guards of nests: every point runs once, and no guard is implied by loops and other guards."""
 
-from __future__ import annotations
-
 import itertools
 import math
 import random

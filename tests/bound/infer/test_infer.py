@@ -1,7 +1,5 @@
 """`infer_bound`: examples of the InferBound document, tails of splits, sizes, errors, explanations."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -4,8 +4,6 @@ The oracle runs on storage of the size that `b.storage` claims: a cell contains 
 checks that its element is still stored. It is independent of the analysis.
 """
 
-from __future__ import annotations
-
 import pickle
 from collections import defaultdict
 from collections.abc import Callable, Mapping

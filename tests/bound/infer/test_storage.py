@@ -1,7 +1,5 @@
 """Storage: injective places inside compact allocations, and bytes that live at once."""
 
-from __future__ import annotations
-
 import copy
 import itertools
 import pickle

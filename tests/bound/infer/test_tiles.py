@@ -1,7 +1,5 @@
 """Tiles of unknown size: answers are those at numbers, sizes are asserted to be positive, for the whole corpus."""
 
-from __future__ import annotations
-
 import itertools
 import pickle
 import random

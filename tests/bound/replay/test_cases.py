@@ -1,7 +1,5 @@
 """Positions, loop counts and loop domains of small cases: a program, a few calls, and what they show."""
 
-from __future__ import annotations
-
 import pytest
 
 from bound import replay

@@ -1,7 +1,5 @@
 """Nests of shared loops, as they are printed, explained and refused; sliding windows beside them."""
 
-from __future__ import annotations
-
 import random
 from typing import Any
 

@@ -3,8 +3,6 @@
 What calls cost: over chains, over ladders of diamonds with 2^n chains, over blocks that part loops.
 """
 
-from __future__ import annotations
-
 import gc
 import random
 import sys

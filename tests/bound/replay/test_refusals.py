@@ -1,7 +1,5 @@
 """Refusals of replay: bad input, reasons with repairs and clones; annotations of shared loops, allowed and refused."""
 
-from __future__ import annotations
-
 import copy
 import pickle
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """The examples of adapters: a module's examples, and the examples of its section in docs/adapters.md."""
 
-from __future__ import annotations
-
 import doctest
 from types import ModuleType
 

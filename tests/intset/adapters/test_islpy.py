@@ -1,7 +1,5 @@
 """isl's sets and maps, both ways: drawn texts beside isl's own membership and equality."""
 
-from __future__ import annotations
-
 import itertools
 import random
 from collections.abc import Callable

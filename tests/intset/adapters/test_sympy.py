@@ -1,7 +1,5 @@
 """sympy's terms, both ways: drawn expressions beside sympy's own evaluation; a shape environment's questions."""
 
-from __future__ import annotations
-
 import itertools
 import math
 import random

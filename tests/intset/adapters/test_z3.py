@@ -1,7 +1,5 @@
 """z3's terms, both ways: drawn expressions beside z3's own evaluation, and z3's operations beside their definitions."""
 
-from __future__ import annotations
-
 import random
 import re
 from collections.abc import Callable

@@ -4,8 +4,6 @@
 may hit the first import of islpy or z3. Prints answers that changed.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import random

@@ -1,7 +1,5 @@
 """Every public operation on sets and regions under tiny budgets: typed answers only, and sound ones."""
 
-from __future__ import annotations
-
 import copy
 import pickle
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Claims where ranges may be empty or contradict facts, ends as numbers, sizes that are fixed, bounds over sizes."""
 
-from __future__ import annotations
-
 import itertools
 import operator
 import pickle

@@ -4,8 +4,6 @@ A wrong side condition in the linear form, in derived signs or in the eliminatio
 hence the numbers. A family is a strategy, its questions, and the minimum its answers must show.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass

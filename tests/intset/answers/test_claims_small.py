@@ -5,8 +5,6 @@ Shapes: sums whose coefficients leave gaps, overlap or fit exactly; quotients, r
 of terms with and without shared variables, under several facts.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections import Counter
 from collections.abc import Callable, Iterator

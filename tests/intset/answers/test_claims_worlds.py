@@ -4,8 +4,6 @@ Ranges that are constant, dependent, symbolic, declared, stepped, empty for some
 domain understands; kept variables; loads; sums whose coefficients are sizes.
 """
 
-from __future__ import annotations
-
 import contextlib
 import itertools
 from collections import Counter

@@ -1,7 +1,5 @@
 """The index corpus, random expressions, questions of other analyzers' own tests: every domain sound, `auto` exact."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections import Counter

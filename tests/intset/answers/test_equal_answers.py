@@ -1,7 +1,5 @@
 """Determinism: equal questions get equal answers in any order, concurrently, and after interrupts at any line."""
 
-from __future__ import annotations
-
 import json
 import os
 import random

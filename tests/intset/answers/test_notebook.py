@@ -1,7 +1,5 @@
 """What notebooks show: well formed, escaped, short, never an error; a picture has the elements of its set."""
 
-from __future__ import annotations
-
 import itertools
 import random
 import re

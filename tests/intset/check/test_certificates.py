@@ -1,7 +1,5 @@
 """Certificates of proofs and bounds as data, and the independent check of them, with its arithmetic."""
 
-from __future__ import annotations
-
 import itertools
 import pickle
 import random

@@ -1,7 +1,5 @@
 """The checker of certificates by itself: what it imports, its text, its program; and forgeries met before."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import subprocess

@@ -1,7 +1,5 @@
 """Certificates of an adversary: none that states something false is accepted, whatever was done to it."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import random

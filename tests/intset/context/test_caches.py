@@ -1,7 +1,5 @@
 """Caches of a context: freed with it, and exact copies on disk, in other processes too."""
 
-from __future__ import annotations
-
 import gc
 import os
 import sqlite3

@@ -1,7 +1,5 @@
 """Settings by every source of configuration, and the effort of questions: tiers entered, budgets in force."""
 
-from __future__ import annotations
-
 import itertools
 import os
 import pickle

@@ -1,7 +1,5 @@
 """Contexts: ends, refusals, facts that are ranges, annotation, substitution, the cache of proofs."""
 
-from __future__ import annotations
-
 import itertools
 import pickle
 import random

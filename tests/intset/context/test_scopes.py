@@ -1,7 +1,5 @@
 """Blocks are active in the thread or task that entered them until their end, in any order."""
 
-from __future__ import annotations
-
 import asyncio
 import contextvars
 import copy

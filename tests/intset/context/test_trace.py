@@ -1,7 +1,5 @@
 """Traces and the log: recorded steps, their threads, and answers equal to untraced ones."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import logging

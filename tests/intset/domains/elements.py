@@ -4,8 +4,6 @@
 sound where its result contains the image of every pair of elements, and optimal where it equals alpha of that image.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection
 from math import gcd
 

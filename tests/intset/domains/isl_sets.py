@@ -1,7 +1,5 @@
 """Sets of isl from their texts."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from intset.domains.isl.session import context, isl

@@ -1,7 +1,5 @@
 """Known bits, as a domain outside the package: masks of fixed bits."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, ClassVar

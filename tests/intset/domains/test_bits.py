@@ -1,7 +1,5 @@
 """Bits over F2: forms, the domain, proofs, maps, simplification and certificates, against enumeration."""
 
-from __future__ import annotations
-
 import json
 import random
 from collections import Counter

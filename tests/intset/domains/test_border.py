@@ -1,7 +1,5 @@
 """Domains that violate their protocol: the error names the domain, the method and the answer."""
 
-from __future__ import annotations
-
 import copy
 import itertools
 import os

@@ -1,7 +1,5 @@
 """The boxes of the guide as a domain: the public suite, its command line, threads, and its elimination of variables."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import os

@@ -3,8 +3,6 @@
 A row of docs/checked-answers.md names its test here.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any

@@ -1,7 +1,5 @@
 """Closed counts: integer matrices, quasi-polynomials of chambers, and counts of drawn sets against enumeration."""
 
-from __future__ import annotations
-
 import random
 from itertools import product
 

@@ -1,7 +1,5 @@
 """One soundness suite for all domains, also from outside; a sound one is never blamed; what each of them promises."""
 
-from __future__ import annotations
-
 import random
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Ends of sets, and where nothing is: open operands, guards, declared bounds, sizes without points or excluded."""
 
-from __future__ import annotations
-
 import json
 import random
 import time

@@ -1,7 +1,5 @@
 """isl's C interface: islpy's signatures, no leaks, the same answers as islpy."""
 
-from __future__ import annotations
-
 import ctypes
 import gc
 import re

@@ -1,7 +1,5 @@
 """isl objects to expressions, conditions and counts, by enumeration; the session with its budgets."""
 
-from __future__ import annotations
-
 import gc
 import itertools
 import os

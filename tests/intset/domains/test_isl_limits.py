@@ -4,8 +4,6 @@ isl meets a limit as a failed allocation. `_sweep` fails one allocation after th
 signatures that asks something of sets; what ends a child is marked in that table and not ended by a limit.
 """
 
-from __future__ import annotations
-
 import os
 import random
 import signal

@@ -1,7 +1,5 @@
 """The order of sets, held against enumeration: every kind of set against every other, at every value of a size."""
 
-from __future__ import annotations
-
 import itertools
 import random
 

@@ -1,7 +1,5 @@
 """The transfer functions and lattices of strided intervals, congruences and multi-stride sets against enumeration."""
 
-from __future__ import annotations
-
 import itertools
 import random
 import time

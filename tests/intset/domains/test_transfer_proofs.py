@@ -5,8 +5,6 @@ its result outside of what the function returned. A function of the modules belo
 fails the last test.
 """
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass

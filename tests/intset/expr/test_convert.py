@@ -1,7 +1,5 @@
 """Converters, the structural export and compiled expressions: equal by evaluation and by identity."""
 
-from __future__ import annotations
-
 import json
 import random
 from collections.abc import Callable, Mapping

@@ -1,7 +1,5 @@
 """Expressions: hash-consing, results and errors of operators, reference semantics, conditions of definedness."""
 
-from __future__ import annotations
-
 import copy
 import itertools
 import math

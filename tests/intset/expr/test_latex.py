@@ -1,7 +1,5 @@
 """Formulas: a reader with the usual precedence reconstructs the expression; they are short and balanced."""
 
-from __future__ import annotations
-
 import random
 import re
 from collections.abc import Iterator, Mapping

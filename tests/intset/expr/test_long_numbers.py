@@ -1,7 +1,5 @@
 """Long numbers, expressions that share parts at every level, and weak tables."""
 
-from __future__ import annotations
-
 import contextlib
 import gc
 import pickle

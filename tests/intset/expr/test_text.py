@@ -1,7 +1,5 @@
 """`to_text` and `parse`: round trips to the same object, and parse errors."""
 
-from __future__ import annotations
-
 import ast
 import doctest
 import re

@@ -1,7 +1,5 @@
 """Index maps with and without split-and-fuse structure, against enumeration."""
 
-from __future__ import annotations
-
 import itertools
 import random
 from contextlib import suppress

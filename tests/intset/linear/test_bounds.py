@@ -1,7 +1,5 @@
 """Interval arithmetic, breakpoints and divisibility of the linear tier, by enumeration."""
 
-from __future__ import annotations
-
 import itertools
 import random
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """What the linear tier proves of sizes: sums of facts, points that refute signs, sums that one variable stands for."""
 
-from __future__ import annotations
-
 import random
 from itertools import pairwise
 

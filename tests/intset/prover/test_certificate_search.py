@@ -1,7 +1,5 @@
 """Certificate search: its budgets, its simplex method, and a certificate for every proof that uses facts."""
 
-from __future__ import annotations
-
 import itertools
 import random
 import sys

@@ -1,7 +1,5 @@
 """The prover: decided questions, checked counterexamples, facts used, scopes, towers of shared levels."""
 
-from __future__ import annotations
-
 import cProfile
 import pickle
 import random

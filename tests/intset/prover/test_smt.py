@@ -1,7 +1,5 @@
 """The z3 tier: encodings against `evaluate`, checked models and cores, and nothing kept between questions."""
 
-from __future__ import annotations
-
 import itertools
 import os
 import random

@@ -1,7 +1,5 @@
 """The flatten of TVM's RFC with each way to state a fact alone, and with none: shapes, assertions, explanations."""
 
-from __future__ import annotations
-
 import pickle
 import warnings
 from typing import Any

@@ -1,7 +1,5 @@
 """The algebra of regions against enumeration; printed answers do not depend on earlier questions; listed images."""
 
-from __future__ import annotations
-
 import ast
 import ctypes
 import pickle

@@ -1,7 +1,5 @@
 """Irreducible expressions: `settled` agrees with the full simplifier."""
 
-from __future__ import annotations
-
 import random
 from threading import Thread
 from typing import Any

@@ -4,8 +4,6 @@ The result must be defined and equal wherever the pattern is defined, which forb
 All operand orders of a pattern are covered.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from itertools import product
 from typing import Any

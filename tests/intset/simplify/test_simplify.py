@@ -1,7 +1,5 @@
 """`simplify`: what a reader expects of each kind, never dearer, left alone the second time, equal by enumeration."""
 
-from __future__ import annotations
-
 import itertools
 import random
 import subprocess

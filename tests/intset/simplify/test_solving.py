@@ -1,7 +1,5 @@
 """Conditions narrowed to kept variables, equations solved. Drawn ones are in `test_claims_drawn`."""
 
-from __future__ import annotations
-
 import random
 from itertools import product
 from typing import Any

@@ -1,7 +1,5 @@
 """Spaces, and questions to them, against the enumeration of every candidate."""
 
-from __future__ import annotations
-
 import itertools
 import random
 from collections import Counter

@@ -1,7 +1,5 @@
 """TVM's functions as nests and back: equal to numpy in our interpreter, and compiled by TVM after the round trip."""
 
-from __future__ import annotations
-
 import doctest
 import re
 from typing import Any

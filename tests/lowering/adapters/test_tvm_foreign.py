@@ -1,7 +1,5 @@
 """What nests have no counterpart for passes through them: statements, types, annotations; loops on threads compile."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

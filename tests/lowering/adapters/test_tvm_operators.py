@@ -1,7 +1,5 @@
 """Operators of `tvm.topi` there and back: as TVM compiles them, in our interpreter and compiled by TVM again."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 from typing import Any

@@ -1,7 +1,5 @@
 """Layouts, contracts and plans of functions read from TVM, compiled by TVM after they came back."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What TVM schedules: functions scheduled before they are read, and functions scheduled after they came back."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

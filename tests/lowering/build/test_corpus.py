@@ -1,7 +1,5 @@
 """Lowered schedules of the corpus, of the InferBound document and random ones; questions that isl refuses."""
 
-from __future__ import annotations
-
 import doctest
 import importlib
 from typing import Any

@@ -4,8 +4,6 @@ Programs are drawn, any of their stages among the arguments; scans have one to t
 for results are marked before a call: the mark shows unstored elements, and stores outside an empty array.
 """
 
-from __future__ import annotations
-
 import itertools
 import random
 from collections.abc import Iterator, Sequence

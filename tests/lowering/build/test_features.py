@@ -1,7 +1,5 @@
 """Lowering, feature by feature: programs as text, predicates on threads, reductions of one value or of several."""
 
-from __future__ import annotations
-
 import random
 from itertools import product
 from typing import Any

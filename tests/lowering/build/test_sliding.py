@@ -1,7 +1,5 @@
 """Sliding windows and double buffers, lowered: against the reference in every form, and in C."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping
 from itertools import product

@@ -1,7 +1,5 @@
 """The command line in a folder of files, as a fixture."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The command line: each command on scripts, corpora and spaces, its JSON, and one line for bad input."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import os

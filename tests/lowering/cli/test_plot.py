@@ -1,7 +1,5 @@
 """`intset plot`: the data of each panel against the regions, the files written, and one line for bad input."""
 
-from __future__ import annotations
-
 import itertools
 import sys
 from dataclasses import replace

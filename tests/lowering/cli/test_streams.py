@@ -1,7 +1,5 @@
 """Outputs of the command line: pipes that no one reads, closed streams, encodings, terminals."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """`intset compare --report`: a typed row for each question and domain, plug-ins and peers included, and a page."""
 
-from __future__ import annotations
-
 import json
 from importlib.util import find_spec
 from pathlib import Path

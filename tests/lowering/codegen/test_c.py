@@ -1,7 +1,5 @@
 """`to_c`: printed text, annotations and constants, compilation without warnings, results equal to those of numpy."""
 
-from __future__ import annotations
-
 from functools import cache
 from typing import Any
 

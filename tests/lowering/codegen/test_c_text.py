@@ -1,7 +1,5 @@
 """Texts in C: as few parentheses as a reader needs, and user names that inject nothing."""
 
-from __future__ import annotations
-
 import pickle
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """Arithmetic of machine types in both backends: numpy's, over the whole range of integers."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """Values of every machine type: the interpreter, compiled C, numpy and ml_dtypes give the same bits."""
 
-from __future__ import annotations
-
 import math
 import random
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """C compiles without warnings, parallel loops pass the thread sanitizer, and run times are measured."""
 
-from __future__ import annotations
-
 import json
 import re
 import subprocess

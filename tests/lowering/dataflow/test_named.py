@@ -1,7 +1,5 @@
 """Dataflow of plain and of random nests; accesses proved or refuted to lie in their tensors."""
 
-from __future__ import annotations
-
 import itertools
 import random
 from collections.abc import Iterator, Mapping

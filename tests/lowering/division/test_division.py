@@ -1,7 +1,5 @@
 """`lower_division`: lowered expressions keep the mathematical value at every width; loops carry quotients."""
 
-from __future__ import annotations
-
 import time
 import warnings
 from functools import cache

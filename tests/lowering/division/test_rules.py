@@ -4,8 +4,6 @@ Both check the machine operations that the rule makes: at the points that meet t
 representable, the value is right, no step leaves the width, nothing traps.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

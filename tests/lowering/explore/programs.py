@@ -1,7 +1,5 @@
 """Explorations for tests: each measurement appends a line to a log, so repetitions can be counted."""
 
-from __future__ import annotations
-
 import os
 import signal
 import sys

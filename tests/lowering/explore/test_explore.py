@@ -1,7 +1,5 @@
 """Explorations: written rows, resumption after a kill, refusals; built-in measures equal what the packages answer."""
 
-from __future__ import annotations
-
 import errno
 import importlib
 import multiprocessing

@@ -1,7 +1,5 @@
 """Forms of a nest: chosen by cost, in one or several pieces; all compute what the guarded nest does."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterator, Mapping
 from functools import wraps

@@ -1,7 +1,5 @@
 """`run`: how arrays and sizes are bound, what is refused; compiled nests match the interpreter and free all storage."""
 
-from __future__ import annotations
-
 import ctypes
 import os
 import pickle

@@ -1,7 +1,5 @@
 """Index maps against enumeration: named ones, random ones, symbolic shapes, errors."""
 
-from __future__ import annotations
-
 import itertools
 import pickle
 import random

@@ -1,7 +1,5 @@
 """`Function.layouts`: composed maps and declared layouts; `padding A[i, j] where ...` and random functions."""
 
-from __future__ import annotations
-
 import pickle
 import random
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Layouts of shapes and strides: the algebra against its definitions, point by point, and the adapters."""
 
-from __future__ import annotations
-
 import pickle
 import random
 from itertools import product

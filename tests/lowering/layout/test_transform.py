@@ -1,7 +1,5 @@
 """`transform_layout` and caches: printed nests, values of padding, refusals."""
 
-from __future__ import annotations
-
 import doctest
 import math
 import pickle

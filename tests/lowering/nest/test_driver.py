@@ -1,7 +1,5 @@
 """The driver applies rules in order, within scope, to every statement once; nests with unknown values."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

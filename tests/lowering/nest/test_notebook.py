@@ -1,7 +1,5 @@
 """What notebooks show of schedules, bounds, nests, layouts, pictures and explorations."""
 
-from __future__ import annotations
-
 import time
 import xml.etree.ElementTree as ET
 from pathlib import Path

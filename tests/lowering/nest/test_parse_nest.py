@@ -1,7 +1,5 @@
 """Nests as text: what is printed is read back, and bad text is refused at its place."""
 
-from __future__ import annotations
-
 import random
 from itertools import product
 from typing import Any

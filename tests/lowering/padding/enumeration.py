@@ -4,8 +4,6 @@ Three bits keep the enumeration at eight values per padding. Contracts are decla
 `contract`.
 """
 
-from __future__ import annotations
-
 import operator
 import random
 from collections.abc import Callable, Iterator, Mapping

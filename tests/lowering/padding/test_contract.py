@@ -1,7 +1,5 @@
 """Contracts of padded functions: required and promised padding; pads and crops moved out; random nests at run time."""
 
-from __future__ import annotations
-
 import doctest
 import pickle
 import random

@@ -1,7 +1,5 @@
 """Plans of graphs and options of their functions: cost, results, explanations, rejected input."""
 
-from __future__ import annotations
-
 import importlib
 import pickle
 import random

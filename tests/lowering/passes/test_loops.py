@@ -1,7 +1,5 @@
 """Loops in pieces, over digits, without divisions, in parallel: every form computes what the nest computes."""
 
-from __future__ import annotations
-
 import random
 import re
 from collections.abc import Callable

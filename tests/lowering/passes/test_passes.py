@@ -1,7 +1,5 @@
 """Nests and the passes over them: hand-made functions, fresh names of copies, what has a value, former slow cases."""
 
-from __future__ import annotations
-
 import time
 from collections import Counter
 from collections.abc import Iterator

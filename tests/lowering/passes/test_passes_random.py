@@ -1,7 +1,5 @@
 """Random nests through random sequences of all passes: each result computes what the nest computes."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable
 from typing import Any

@@ -1,8 +1,6 @@
 # ruff: noqa: E501  # nests on one line
 """Passes over stores: what goes, what stays and why; what is known holds where it was established."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Names for indices, unswitched rows, the width of indices, carried quotients."""
 
-from __future__ import annotations
-
 import random
 from itertools import product
 from typing import Any

@@ -1,7 +1,5 @@
 """Placement of allocations and peak storage: live ranges that overlap have disjoint bytes."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Mapping, Sequence
 from itertools import permutations

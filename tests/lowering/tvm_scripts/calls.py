@@ -1,7 +1,5 @@
 """Functions that `lowering.tvm` builds, called in each backend."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from typing import Any
 

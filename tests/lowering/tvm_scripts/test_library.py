@@ -1,7 +1,5 @@
 """What the operator library asks of `lowering.tvm`: its C++ half by name, configurations, targets, layouts."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from itertools import pairwise

@@ -1,7 +1,5 @@
 """Names of scripts beside the operators: bits of numbers, intervals and solved conditions, passes."""
 
-from __future__ import annotations
-
 import pickle
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Fields of nodes under TVM's names; nests of `ir_builder`: views, vectors, atomic additions, checks."""
 
-from __future__ import annotations
-
 import pickle
 from collections.abc import Callable
 from pathlib import Path

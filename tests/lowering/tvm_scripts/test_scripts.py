@@ -2,8 +2,6 @@
 
 # ruff: noqa: F821  # names such as `output_tensor` belong to the language of hybrid scripts
 
-from __future__ import annotations
-
 import gc
 import importlib
 import re
