@@ -5,6 +5,8 @@ constant bounds of the simplified expression. Halide infers the part of an input
 the expression, its conditions being the reduction's predicate.
 """
 
+from __future__ import annotations
+
 import importlib
 from collections.abc import Callable, Iterable, Iterator
 from importlib.util import find_spec

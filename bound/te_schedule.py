@@ -3,6 +3,8 @@
 For a scan: its body, and which of its steps depend on earlier ones.
 """
 
+from __future__ import annotations
+
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any

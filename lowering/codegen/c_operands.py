@@ -12,6 +12,8 @@ Schedules write constant matrices (Winograd transforms, filters, lookup tables) 
 compare for every element.
 """
 
+from __future__ import annotations
+
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass

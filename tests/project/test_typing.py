@@ -1,5 +1,7 @@
 """Types as clients see them: no `Any` in a public signature, and client files that pass strict checkers and run."""
 
+from __future__ import annotations
+
 import importlib
 import inspect
 import json

@@ -1,5 +1,7 @@
 """A client under strict typing: a schedule, its bounds, its nest; formulas are lambdas."""
 
+from __future__ import annotations
+
 from typing import assert_type
 
 import numpy as np

@@ -16,6 +16,8 @@ untouched, as an opaque call. Passes see the tensors that it reads and writes an
 A view of a buffer, a slice or a reshaped buffer, is an index map to its tensor.
 """
 
+from __future__ import annotations
+
 import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass

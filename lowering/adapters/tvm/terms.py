@@ -4,6 +4,8 @@ Integers of 32 and 64 bits with a sign are mathematical: their overflow is undef
 integers wrap at each step. Quotients keep their rounding: `Div` and `Mod` are C's, `FloorDiv` and `FloorMod` floor.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from functools import cache
 from operator import attrgetter, methodcaller

@@ -1,5 +1,7 @@
 """Accesses outside their tensors: counterexamples, refusals, assertions on sizes, random programs against execution."""
 
+from __future__ import annotations
+
 import ctypes
 import json
 from collections.abc import Mapping
