@@ -16,6 +16,7 @@ from intset.domains.sets.region import product_of
 from intset.errors import BudgetError, InputError, UndecidedError
 from intset.expr import Cond, Expr, IntLike, Range, Var, arguments, as_expr, constant_value, dag, ops, shown
 from intset.expr.build import ceildiv, logical_and, logical_not, logical_or, maximum, minimum, select
+from intset.expr.definedness import definedness
 from intset.expr.evaluate import all_hold
 from intset.expr.node import PlainVar, make, truth
 from intset.expr.range import range_conditions
@@ -585,14 +586,15 @@ class PreimageCount:
     keep: tuple[Var, ...]
 
     def __call__(self) -> int | Infinity | Expr | None:
-        """The count of the points; `None` where the map is not proved injective."""
-        ranges = self.ctx.ranges
+        """The count of the points with an image; `None` where the map is not proved injective."""
+        ctx = self.ctx.extended(facts=definedness(self.exprs))
+        ranges = ctx.ranges
         connected = [{v, *limits.free_vars()} for v, limits in ranges.items() if v not in self.keep]
-        connected += [set(f.condition.free_vars()) for f in self.ctx.facts]
+        connected += [set(f.condition.free_vars()) for f in ctx.facts]
         reached = {v for e in self.exprs for v in e.free_vars()}
         while more := {v for group in connected if (group & reached).intersection(ranges) for v in group} - reached:
             reached |= more
         sources = tuple(v for v in ranges if v in reached and v not in self.keep)
-        if self.exprs == sources or not sources or not iter_map(self.ctx, sources, self.exprs).injective:
+        if self.exprs == sources or not sources or not iter_map(ctx, sources, self.exprs).injective:
             return None
-        return self.ctx.image(sources, self.keep).count()
+        return ctx.image(sources, self.keep).count()

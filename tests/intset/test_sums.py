@@ -183,6 +183,7 @@ INJECTIVE = {
     "row and column": ({i: Range(0, n), j: Range(0, m)}, [i * m + j, j]),
     "beside another variable": ({i: Range(0, n), j: Range(0, m), k: Range(0, 5)}, [i * m + j, i]),
     "a triangle": ({i: Range(0, n), j: Range(0, i + 1)}, [i * i * m + j, i]),
+    "without a value at 0": ({i: Range(0, n), j: Range(0, m)}, [i * m + j, j, 6 // j]),
 }
 
 
