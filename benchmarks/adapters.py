@@ -287,8 +287,10 @@ class OfTvm(Library):
         return self.tirx.Var(name, "int64")
 
     def exporter(self, variables: Mapping[Var, Any]) -> Any:
+        from lowering.nest import ir
+
         writing = importlib.import_module("lowering.adapters.tvm.writing")
-        writer = writing.PrimFuncWriter(None, None)
+        writer = writing.PrimFuncWriter(ir.Function("f", (), (), (), (), ir.Seq()), None)
         writer._variables.update(variables)
         return writer._terms
 
