@@ -274,7 +274,7 @@ def _floormod(x: ValueRow, y: ValueRow) -> ValueRow:
 
 
 def _truncated(rule: Callable[[ValueRow, ValueRow], ValueRow]) -> Callable[[ValueRow, ValueRow], ValueRow]:
-    """The rule of a division that rounds to 0: that of floor division, for a dividend that is not negative."""
+    """The rule of a division that rounds to 0: nonnegative dividends have the rule of floor division."""
 
     def row(x: ValueRow, y: ValueRow) -> ValueRow:
         if x[0] < 0:

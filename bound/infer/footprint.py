@@ -686,7 +686,7 @@ class Footprint:
 
         Raises
         ------
-        BudgetError: neither ends nor numbers nor an outline are known.
+        BudgetError: no ends, no numbers and no outline are known.
         """
         if self._hull is None:
             try:

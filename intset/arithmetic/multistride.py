@@ -81,7 +81,7 @@ def contains(a: MultiStride, x: int, steps: int = MEMBER_SUMS) -> bool | None:
     """Membership of `x`; `None` after `steps` partial sums, which one or two terms never need.
 
     Search by descending strides: the rest must lie within reach of the smaller strides, in a residue class of their
-    greatest common divisor. Strides that exceed the reach of those before leave at most one choice.
+    greatest common divisor. A stride beyond the reach of all smaller ones leaves at most one choice.
     """
     base, terms = a
     if not terms or a == BOTTOM:

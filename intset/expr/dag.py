@@ -75,7 +75,7 @@ class FieldAbove:
 
 
 class NamedOperand:
-    """The operand at a position of a node with one of some numbers of operands; another node lacks the attribute."""
+    """An operand by its position, of nodes with a listed number of operands; other nodes lack the attribute."""
 
     def __init__(self, position: int, counts: tuple[int, ...]) -> None:
         self.position, self.counts = position, counts

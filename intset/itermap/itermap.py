@@ -579,7 +579,7 @@ __all__ = ["IterMap", "iter_map"]
 
 @dataclass(frozen=True)
 class PreimageCount:
-    """The number of points of a context, for an image in which no two of them meet."""
+    """The number of points of a context: the count of its image under an injective map."""
 
     ctx: Context
     exprs: tuple[Expr, ...]

@@ -492,7 +492,7 @@ class Simplifier:
                 yield "bits", _by_bits(node, known)
 
     def _rewrites(self, node: Expr, order: OrderDecider, level: int) -> Iterator[tuple[str, Expr]]:
-        """What the operation of a node may be written as."""
+        """Other expressions for a node, by its operation."""
         if is_sum(node):
             if level == 0:
                 yield from sum_rewrites.sum_candidates(self._collected(node)[0], order)

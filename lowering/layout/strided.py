@@ -323,7 +323,7 @@ class Layout(Configured):
         if any(self._equal(d, 0) and not self._equal(extent, 1) for extent, d in self.modes):
             raise LayoutError(f"{self} repeats an offset: a stride is 0")
         steps = dict(zip(self.modes, self._steps(), strict=True))
-        found: list[Mode] = []  # an offset's digits from the lowest on: each is a mode, up to the next stride
+        found: list[Mode] = []  # the digits of an offset, the lowest first: a mode ends where the next stride begins
         ascending = self._ascending()
         for k, (extent, d) in enumerate(ascending):
             if k == 0 and not self._equal(d, 1):
@@ -493,7 +493,7 @@ def _both(first: Layout, other: Layout) -> Layout:
 
 
 def _merged(*contexts: Context) -> Context:
-    """A context with the ranges and facts of others."""
+    """A context with the ranges and facts of all `contexts`."""
     ranges = {v: limits for ctx in contexts for v, limits in ctx.ranges.items()}
     return Context(ranges, list(dict.fromkeys(fact for ctx in contexts for fact in ctx.facts)))
 

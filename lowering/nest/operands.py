@@ -335,7 +335,7 @@ def _cast(dtype: str, x: Any) -> Any:
 
 
 def _function_of_one(name: str) -> Callable[[Any], Any] | None:
-    """The function of one argument of a name that is no function of `intset.parse`, or means more here."""
+    """The function of one argument with a name that `intset.parse` lacks, or reads for integers alone."""
     if name == "abs":
         return partial(_unary, ops.ABS)
     if name == "popcount":

@@ -272,7 +272,7 @@ def hoist_layouts(f: ir.Function) -> Hoisted:
 
 
 class _Hoist:
-    """The pads and crops of a function, and what is left of it.
+    """The pads and crops of a function, and the statements that remain.
 
     Guarantee: every logical element of a copy is proved equal to its source; the leading checks of the function have
     passed.

@@ -48,7 +48,7 @@ Times: TypeAlias = "Mapping[Expr, float]"
 
 
 def operations_in(root: ir.Stmt) -> frozenset[ops.Op]:
-    """The operations in the operands of a nest: a pass that changes none of these returns at once."""
+    """The operations in the operands of a nest: a pass for other operations returns at once."""
     roots = dict.fromkeys(operand for stmt in statements(root) for operand in operands(stmt))
     return frozenset[ops.Op]().union(*map(walk.operations, roots))
 

@@ -183,7 +183,7 @@ def _fused(s: Schedule, out: Tensor) -> Schedule:
 
 
 def _schedule_injective(target: object, outs: Tensor | Sequence[Tensor]) -> Schedule:
-    """Inline what stands for one element each, and fuse the loops of the rest."""
+    """Inline the elementwise stages, and fuse the loops of the others."""
     s = _schedule(outs)
     AutoInlineInjective(s)
     for out in [outs] if isinstance(outs, Tensor) else outs:

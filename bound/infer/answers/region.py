@@ -127,7 +127,7 @@ def count_of_box(env: LoopEnvironment, box: Box, loops: Sequence[Var], word: str
     if groups is None:
         return None
     factors: list[Expr] = []
-    needed: list[Linear] = []  # numbers of iterations, without which there is no instance
+    needed: list[Linear] = []  # numbers of iterations that an instance needs
     for group in groups:
         number = _iterations(env, group)
         if number is None:

@@ -72,7 +72,7 @@ _MAX_NODES = 40  # a longer extent is replaced by its largest value
 def gather(
     env: LoopEnvironment, fixed: Sequence[Var], footprints: Sequence[Footprint], shape: Sequence[Expr]
 ) -> Footprint:
-    """The required region of an output of extents `shape`: the union of the footprints of all consumers, within it.
+    """The required region of an output: the union of the footprints of all consumers, within the extents `shape`.
 
     Parameters
     ----------

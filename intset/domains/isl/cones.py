@@ -638,7 +638,7 @@ def _bernoulli(n: int) -> Fraction:
 
 
 BERNSTEIN_CASES: Final = 64  # cases of one count
-BERNSTEIN_PIECES: Final = 64  # sets of sizes with a bound of their own
+BERNSTEIN_PIECES: Final = 64  # sets of sizes, each with its own bound
 BERNSTEIN_COEFFICIENTS: Final = 3_000  # coefficients of one polynomial over one polytope
 DIVISIBILITY_POINTS: Final = 4_096  # points of one period at which a division is tried to be exact
 
@@ -666,7 +666,7 @@ class WeightCase(NamedTuple):
     is_exact: bool = True
 
     def among(self, other: WeightCase, numerator: Linear, denominator: int) -> WeightCase:
-        """A polynomial where the conditions of both cases hold."""
+        """The polynomial `numerator / denominator` under the conditions of both cases."""
         return WeightCase(
             tuple(dict.fromkeys((*self.conditions, *other.conditions))),
             tuple(dict.fromkeys((*self.extra, *other.extra))),

@@ -635,7 +635,7 @@ def coalesced(union: Set) -> Set:
         return union
     try:
         found: Set = (union.align_divs() if any(map(_divisions, parts)) else union).coalesce()
-    except isl().Error:  # isl 0.27 trips over its own divisions here and there
+    except isl().Error:  # isl 0.27 fails on some sets with divisions
         if not isl().works(context()):
             raise  # out of budget
         remark("isl could not coalesce a union, which was used as it is")

@@ -144,7 +144,7 @@ def own_budget(shape: Shape, share: int = SET_SHARE) -> AbstractContextManager[N
 
 @contextmanager
 def refusing(refusal: type[IntSetError], what: str) -> Iterator[None]:
-    """A block in which the end of a budget is the error `refusal`, which says what is not known."""
+    """Raise `refusal`, with `what` as its subject, in place of a `BudgetError` of the block."""
     try:
         yield
     except BudgetError as error:

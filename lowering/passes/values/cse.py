@@ -119,8 +119,7 @@ class _IndexNaming:
 def _is_defined_before(e: Expr, stmts: Sequence[ir.Stmt]) -> bool:
     """Whether `e` has a value wherever the first statement that uses it starts.
 
-    A partial expression has one there if that statement, or an earlier one, needs it in any case: another value would
-    be refused with it.
+    A partial expression has a value there if that statement or an earlier one always divides by the same number.
     """
     needs = set(definedness((e,)))
     for stmt in stmts if needs else ():

@@ -1,7 +1,7 @@
 """The width of index arithmetic: 32 bits if they provably suffice (`narrow`).
 
-Intervals of all that a statement computes decide first. Where they do not, `narrow` asks about each expression alone,
-under the conditions of its evaluation.
+Intervals of all that a statement computes decide first. Where intervals do not suffice, `narrow` asks about each
+expression under the conditions of its evaluation.
 
 `sizes_that_fit` computes the run-time test of a function with a 32-bit version.
 """
