@@ -324,7 +324,7 @@ def check_once(nest: SharedNest) -> Iterator[Conflict]:
 
 
 def _is_longer(nest: SharedNest, loop: SharedLoop, leaf: Leaf) -> bool:
-    """Return whether a loop iterates over a single element of a stage."""
+    """Whether a loop repeats one element of a stage, whose own leaf is shorter than the loop of its owner."""
     return nest.kind(leaf) == BROADCAST and nest.kind(nest.owner(loop)) != BROADCAST
 
 

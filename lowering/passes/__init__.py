@@ -1,7 +1,7 @@
 """Passes over loop nests: functions from `Function` to `Function`, made of rules for the driver of `lowering.nest`.
 
-loops/             loops: splitting, interchange, fusion, unswitching, tightening, strength reduction, dependence
-values/            integers: common subexpressions, constants, divisions, widths
+loops/             loops: splitting, interchange, fusion, unswitching, tightening
+values/            integers: common subexpressions, constants, divisions and their strength reduction, widths
 stores/            stores: dead code, copies, what elements hold, assumptions, storage
 simplify.py        `simplify`, and its rules for use in other passes: shorter ends, decided branches, single iterations
 estimates.py       ends of loops as linear forms, comparisons that they decide, operations and iterations

@@ -93,12 +93,22 @@ def test_the_glossary_defines_each_term_once() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["docs/architecture.md", "docs/glossary.md", "docs/adding-a-pass.md", "CONTRIBUTING.md"]
+    "name",
+    [
+        *(f"docs/{page}.md" for page in ("architecture", "glossary", "adding-a-pass", "adding-a-rule")),
+        "CONTRIBUTING.md",
+    ],
 )
 def test_documents_name_files_that_exist(name: str) -> None:
     text = (ROOT / name).read_text(encoding="utf-8")
     named = re.findall(r"`((?:intset|bound|lowering|tests)/[\w/.]+?)/?`", text)
     assert named and [one for one in named if not (ROOT / one).exists()] == []
+    modules = {
+        path.name
+        for folder in ("intset", "bound", "lowering", "tests", "docs")
+        for path in ROOT.glob(f"{folder}/**/*.py")
+    }
+    assert [one for one in re.findall(r"`(\w+\.py)`", text) if one not in modules | {"setup.py"}] == []
 
 
 def test_the_walks_have_ten_stops_at_most() -> None:

@@ -196,7 +196,7 @@ def is_implied(env: LoopEnvironment, ranges: Mapping[Var, Range], guard: Cond, o
         cases = [solved.at(case) for case in _cases(ranges, products, terms)]
         if all(case is not implication and case.is_proved() for case in cases):
             return True
-        return solved.is_refuted()
+        return solved.is_proved_by_contradiction()
 
 
 @dataclass(frozen=True)
@@ -230,7 +230,7 @@ class _Implication:
         context = self.context.extended(dict(self.ranges), self.others)
         return context.frame.known.empty or bool(context.prove(self.guard))
 
-    def is_refuted(self) -> bool:
+    def is_proved_by_contradiction(self) -> bool:
         """Whether the negated guard contradicts the rest, each inequality also multiplied by the sizes in products.
 
         With products as variables the question is linear: `o >= 4` times `c >= 0`, with `4*c >= n`, contradicts

@@ -131,7 +131,7 @@ TENSORIZED = """
     add3 = te.decl_tensor_intrin(row.op, lambda ins, outs: None, name="add3")
     C = te.compute((14, 20), lambda i: add3(B[i : i + 3, 0:20]), name="C")"""
 
-HALIDE = (  # where Halide 21 needs more, research/halide.md, section 4a: the shapes of B and C, what C reads, calls
+HALIDE = (  # where Halide 21 stores more: the shapes of B and C, what C reads, calls
     ("point downsample", "64, 64", "i:32, j:32", "B[2 * i, 2 * j]", "", 1024, [63, 63]),
     ("stride 4, tile 4", 128, "i:32", "B[4 * i]", "C split i 4; B compute_at C i.outer", 4, [13]),
     ("dilated by 4, a point", 48, "i:32", "B[i] + B[i + 4] + B[i + 8]", "B compute_at C i", 3, [9]),
