@@ -4,7 +4,7 @@ te, tir, arith, ir    the languages of a script: tensors, expressions, questions
 building.py           `lower`, `build` and the module that is called with arrays; passes
 target, nd, runtime   targets, devices, arrays
 testing, topi         comparison of arrays; the user's own copy of the operator library
-nests.py              nests written statement by statement, or as Python functions
+ir_builder.py         nests written statement by statement; hybrid.py reads them from Python functions
 outside.py            `install()`: scripts run with their own import lines; what is not here
 """
 
@@ -12,7 +12,7 @@ import sys
 from typing import Any
 
 from intset.errors import IntSetError as TVMError
-from lowering.tvm import arith, autotvm, building, ir, nests, outside, runtime, target, te, testing, tir
+from lowering.tvm import arith, autotvm, building, ir, outside, runtime, target, te, testing, tir
 from lowering.tvm.building import build, lower
 from lowering.tvm.ir import IRModule, Range, container, load_json, save_json
 from lowering.tvm.outside import contrib, install
@@ -47,7 +47,6 @@ for module, names in (  # TVM splits each of these modules: every part has the n
         module.__dict__.setdefault(name, module)
 for module, more in (
     (building, "build_module driver transform"),
-    (nests, "hybrid ir_builder"),
     (outside, "_ffi error"),
     (contrib, "contrib"),
     (runtime, "nd"),
