@@ -41,7 +41,7 @@ from intset.domains.sets.ends import Bounds, End, numeric_ends
 from intset.domains.sets.region import Region
 from intset.domains.stride import StridedDomain, StrideSet, structural_image
 from intset.domains.witness import is_attained
-from intset.expr import Expr, const, constant_value
+from intset.expr import Expr, constant_value
 from intset.expr.build import sum_of
 from intset.infinity import NEG_INF, POS_INF
 from intset.linear.bitforms import speaks_of_bits
@@ -175,19 +175,24 @@ class AutoDomain:
         return Bounds(low, high, tight, "linear")
 
     def _best_of(self, query: Query, cheap: Bounds, exact: Bounds) -> Bounds:
-        """The tighter of two sound answers, end by end."""
+        """The tighter of two sound answers, end by end; tight if a witness attains each end."""
         ends: list[End] = []
+        certified = not has_parameters(query, query.forms[0])  # a witness proves nothing for all parameters
         for k, side in ((0, -1), (1, 1)):
             a, b = cheap[k], exact[k]
             numbers = [end.data for end in (a, b) if isinstance(end, Expr) and end.is_const]
-            if numbers:
-                ends.append(const(max(numbers) if side < 0 else min(numbers)))
-            elif isinstance(a, Expr) and isinstance(b, Expr):
-                inwards = query.base.form(b).minus(query.base.form(a)).scale(-side)
-                ends.append(b if query.base.is_nonneg(inwards) else a)
-            else:
-                ends.append(a if isinstance(a, Expr) else b)
-        return Bounds(ends[0], ends[1], False, exact.by, exact.notes)
+            if not numbers:
+                if isinstance(a, Expr) and isinstance(b, Expr):
+                    inwards = query.base.form(b).minus(query.base.form(a)).scale(-side)
+                    ends.append(b if query.base.is_nonneg(inwards) else a)
+                else:
+                    ends.append(a if isinstance(a, Expr) else b)
+                certified = False
+                continue
+            best = max(numbers) if side < 0 else min(numbers)
+            ends.append(Linear(best, {}).expr())
+            certified = certified and is_attained(query, best, side)
+        return Bounds(ends[0], ends[1], certified, exact.by, () if certified else exact.notes)
 
     def image(self, query: Query) -> IntSet:
         if query.is_empty:

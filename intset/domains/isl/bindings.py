@@ -154,6 +154,7 @@ Set n_basic_set (Set) -> size
 Set plain_get_val_if_fixed (Set int int) -> number
 Set sample_point (+Set) -> Point
 Set set_dim_name (+Set int int text) -> Set
+Set simple_hull (+Set) -> BasicSet
 Set to_str (Set) -> text
 Set upper_bound_val (+Set int int +Val) -> Set | upper_bound_si
 

@@ -464,6 +464,7 @@ def constant_part(value: int, domain: Set) -> Aff:
     return found
 
 
+FEW_INSTANCES: Final = 16  # sooner counted one by one than in closed form
 POINTS_PER_INSTANCE: Final = 100  # counting one instance costs about as much as visiting so many points
 INSTANCE_VECTORS: Final = 10_000  # different numbers of points that are compared
 
@@ -490,13 +491,22 @@ def max_over(isl_set: Set, instances: int, max_points: int = COUNTED_POINTS) -> 
         domain = fibres.params()
         if domain.is_empty():
             return PerInstance(0, 0)
-        found = _largest(fibres, domain)
+        found = None if _few(domain) else _largest(fibres, domain)
         most = _largest_visited(fibres, domain, max_points) if found is None else found.most
         if isinstance(most, Infinity):
             return PerInstance(POS_INF, POS_INF)
         if found is not None and found.everywhere:
             return PerInstance(most, multiplied([count(_as_set(domain), max_points), most]))
         return PerInstance(most, count(points, max_points))
+
+
+def _few(domain: Set) -> bool:
+    """Whether the number of instances is small enough to visit each."""
+    try:
+        with session.budget(COUNT_OPERATIONS):
+            return count(_as_set(domain), SCANNED_POINTS) <= FEW_INSTANCES
+    except BudgetError:
+        return False
 
 
 def _part_counts(part: BasicSet, domain: Set) -> list[PwAff] | Infinity | None:

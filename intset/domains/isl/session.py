@@ -436,10 +436,33 @@ def is_extremum(points: Set, found: Set, side: int) -> bool:
     beyond a point of `found`. They imply that `found` has one point for each value of the parameters.
     """
     inside = isl().ordered(points)
+    with solving(inside):
+        at_one_point = _is_extreme_point(inside, found, side)
+    if at_one_point is not None:
+        return at_one_point
     if not found.is_subset(inside) or not inside.params().is_subset(found.params()):
         return False
     beyond: Map = inside.lex_lt_set(found) if side < 0 else found.lex_lt_set(inside)
     return bool(beyond.is_empty())
+
+
+def _is_extreme_point(points: Set, found: Set, side: int) -> bool | None:
+    """`is_extremum` for sets without parameters, coordinate by coordinate; `None` if `found` is not a plain point."""
+    if points.dim(PARAM) or found.n_basic_set() != 1:
+        return None
+    for k in range(points.dim(SET)):
+        value: Any = found.plain_get_val_if_fixed(SET, k)
+        if type(value) is not int:
+            return None
+        beyond = (
+            points.upper_bound_val(SET, k, val(value - 1))
+            if side < 0
+            else points.lower_bound_val(SET, k, val(value + 1))
+        )
+        if not beyond.is_empty():
+            return False
+        points = points.fix_val(SET, k, val(value))
+    return not (points.is_empty() or found.is_empty())
 
 
 def end_of_dim(points: Set, position: int, side: int) -> PwAff | None:
@@ -578,6 +601,19 @@ def _without_implied(points: Set, within: Set) -> Set:
         if rest.is_equal(universe):
             return universe
         found = found.union(rest)
+    return found
+
+
+def simple_hull_of(union: Set) -> Set:
+    """A convex set around a union, of constraints of its disjuncts.
+
+    Raises
+    ------
+    BudgetError: isl's hull leaves points out.
+    """
+    found: Set = union.simple_hull().to_set()
+    if not union.is_subset(found):
+        raise UncheckedError("isl's hull of a set leaves points of it out")
     return found
 
 

@@ -675,7 +675,7 @@ def _sides(form: Linear) -> tuple[Linear, Linear]:
     return Linear(0, plus), Linear(0, minus)
 
 
-OVERLAPPING_PIECES: Final = 4  # overlapping sets for each piece of a partition
+OVERLAPPING_PIECES: Final = 4  # examined sets for each piece of a partition
 PIECE_VALUES: Final = 64  # values of a quotient or remainder by which a piece is split
 
 
@@ -822,13 +822,17 @@ def lattice_of_equations(part: BasicSet) -> Lattice | None:
 def disjoint_pieces(points: Set, most: int) -> list[Set] | None:
     """Partition a set into at most `most` convex sets on lattices, sorted by smallest coordinates; `None` beyond."""
     current = session.coalesced(points)
-    if current.n_basic_set() > OVERLAPPING_PIECES * most:
+    filled = _filled(current)
+    if filled is not None:
+        parts = [filled]
+    elif current.n_basic_set() > OVERLAPPING_PIECES * most:
         return None
-    waiting: list[Set] = [current]
-    parts: list[Set] = []
-    if current.n_basic_set() > 1:
-        apart = session.coalesced(current.make_disjoint()).get_basic_sets()
-        waiting = [part.to_set() for part in apart if not part.is_empty()]
+    else:
+        parts = [
+            part.to_set() for part in session.coalesced(current.make_disjoint()).get_basic_sets() if not part.is_empty()
+        ]
+        parts = _joined_pairs(parts) if len(parts) <= OVERLAPPING_PIECES * most else parts
+    waiting, parts = parts, []
     while waiting and len(waiting) + len(parts) <= most:
         part = waiting.pop(0)
         finer = _without_division(part, most)
@@ -890,3 +894,24 @@ def _values(part: Set, function: Aff, most: int) -> list[Set] | None:
         here = part.intersect(m.Set.from_basic_set(function.add_constant_val(session.val(-value)).zero_basic_set()))
         found += [] if here.is_empty() else [here]
     return found if len(found) <= most else None
+
+
+def _filled(union: Set) -> Set | None:
+    """The union as one convex set; `None` if no such set is found."""
+    if union.n_basic_set() == 1:
+        return union
+    hull = session.simple_hull_of(union)
+    return hull if hull.is_subset(union) else None
+
+
+def _joined_pairs(parts: list[Set]) -> list[Set]:
+    """Merge pairs of disjoint convex sets with a convex union; stronger than isl's `coalesce`."""
+    left, done = list(parts), []
+    while left:
+        part = left.pop(0)
+        both = next(((k, one) for k, other in enumerate(left) if (one := _filled(part.union(other))) is not None), None)
+        if both is None:
+            done.append(part)
+        else:
+            left[both[0]] = both[1]
+    return done

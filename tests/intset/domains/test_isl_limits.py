@@ -57,7 +57,7 @@ def signals(work: list[Callable[[], object]]) -> list[tuple[int, str]]:
 _NAMES = ("i", "j", "n")
 _UNARY = (
     "align_divs coalesce complement compute_divs count_val drop_unused_params is_bounded is_empty lexmax lexmin "
-    "make_disjoint params sample_point"
+    "make_disjoint params sample_point simple_hull"
 ).split()
 _BINARY = "gist intersect is_disjoint is_equal is_subset lex_lt_set subtract union".split()
 _AT_0 = "dim_has_lower_bound dim_is_bounded dim_max dim_max_val dim_min dim_min_val get_stride".split()
