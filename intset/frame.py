@@ -458,14 +458,14 @@ def _guarded_sums(frame: Frame, kept: Sequence[Var]) -> Iterator[MixedRadix]:
             *form.terms
         ):
             continue
-        total = mixed_radix(frame.known, form, own)
+        total = _mixed_radix(frame, form, own)
         if total is not None:
             yield total
 
 
-def mixed_radix(known: Normalizer, form: Linear, variables: Sequence[Var]) -> MixedRadix | None:
+def _mixed_radix(frame: Frame, form: Linear, variables: Sequence[Var]) -> MixedRadix | None:
     """The part of `form` over these variables as a mixed-radix sum; `None` if its values may have gaps."""
-    p = poly_of(form)
+    known, p = frame.known, poly_of(form)
     waiting: dict[Var, Linear] = {}
     for v in variables:
         parts = split(p, v)

@@ -245,8 +245,19 @@ def _best(query: Query, candidates: list[Linear], side: int) -> Expr:
             continue
         kept = [other for other in kept if not query.known.is_nonneg(other.minus(form).scale(side))]
         kept.append(form)
-    expressions = [query.known.regroup(form).expr() for form in kept[:4]]
+    expressions = [_settled(query, query.known.regroup(form)).expr() for form in kept[:4]]
     return minimum(*expressions) if side > 0 else maximum(*expressions)
+
+
+def _settled(query: Query, form: Linear) -> Linear:
+    """Replace terms of a single known value by this value."""
+    total, open_terms = form.const, dict(form.terms)
+    for e, k in form.terms.items():
+        low, high = query.known.atom_bounds(e)
+        if low is not None and low == high:
+            total += k * low
+            del open_terms[e]
+    return form if len(open_terms) == len(form.terms) else Linear(total, open_terms)
 
 
 OpenEnds: TypeAlias = tuple[Expr | None, Expr | None, bool]  # low, high, whether both are attained

@@ -30,6 +30,7 @@ from intset.expr.node import make
 from intset.linear.form import (
     ZERO,
     Linear,
+    RemainderOrigin,
     accumulate,
     atom,
     constant,
@@ -307,6 +308,9 @@ def floormod(known: Normalizer, dividend: Linear, divisor: Linear) -> Linear:
     if len(dividend.terms) > EXPANDED_TERMS:
         return atom(make(ops.FLOORMOD, (known.atomized(dividend), known.atomized(divisor))))
     c = divisor.const
+    origin = dividend.origin
+    if origin is not None and c > 0 and not divisor.terms and origin.modulus % c == 0:
+        dividend = whole_part(dividend, c)[1]  # (x % (c*d)) % c is x % c
     knows = known.may_know_multiples(dividend)
     if knows and (share := split_exactly(known, dividend, divisor)) is not None:
         dividend = share[1]  # (d*q + r) % d is r % d
@@ -316,10 +320,30 @@ def floormod(known: Normalizer, dividend: Linear, divisor: Linear) -> Linear:
     remainder = dividend.minus(known.product(quotient, divisor)) if divisor.terms else dividend.plus(quotient, -c)
     if knows:
         remainder = folded(known, remainder)
+    if divisor.terms:
+        return remainder
+    for e in quotient.terms:
+        if e.op is ops.FLOORDIV and e.args[1].op is ops.CONST:
+            remainder.origin = RemainderOrigin(e, c)
     return remainder
 
 
 MAX_TERMS = 2 * EXPANDED_TERMS
+
+
+def only_remainder(known: Normalizer, form: Linear, origin: RemainderOrigin) -> Linear | None:
+    """`form = g*h - c*(h // d) + ...` with `c = g*d` regrouped, if it has no other quotient; else `None`."""
+    division, c = origin
+    d = division.args[1].data
+    if form.terms.get(division) != -c or not d or c % d or len(form.terms) == 1:
+        return None
+    for e in form.terms:
+        if (e.op is ops.FLOORDIV or e.op is ops.MUL) and e is not division:
+            return None
+    base, g = known.form(division.args[0]), c // d
+    if g < 1 or not _dominates(form, base, g):
+        return None
+    return _with_remainder(known, form, division, base, d, g)
 
 
 REMAINDER_OF = {ops.FLOORDIV: ops.FLOORMOD, ops.TRUNCDIV: ops.TRUNCMOD}
@@ -346,6 +370,8 @@ def has_quotient(monomial: Expr) -> bool:
 
 def regrouped(known: Normalizer, form: Linear) -> Linear:
     """`form` with `r - c*(r // c)` written as `r % c` wherever that cancels terms."""
+    if form.origin is not None and (short := only_remainder(known, form, form.origin)) is not None:
+        return short
     lead: Expr | None = None
     for _ in range(REGROUPED_REMAINDERS):
         if (step := _next_remainder(known, form, lead)) is None:

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from math import gcd
 from operator import is_
-from typing import Any, Final, TypeGuard
+from typing import Any, Final, NamedTuple, TypeGuard
 
 from intset.expr import Expr, Node, Var, const, ops
 from intset.expr.build import Opaque
@@ -178,6 +178,14 @@ def _children(node: Expr) -> tuple[tuple[Expr, int], ...]:
     return ((node.args[0], -1),) if op is ops.NEG else ()
 
 
+class RemainderOrigin(NamedTuple):
+    """The origin of a remainder, a hint for regrouping: dividend minus `modulus` times a quotient with the term
+    `division`."""
+
+    division: Expr
+    modulus: int
+
+
 class Linear:
     """An integer polynomial over atoms.
 
@@ -186,13 +194,14 @@ class Linear:
     No coefficient is 0, so two forms of one polynomial over the same atoms have equal `const` and `terms`.
     """
 
-    __slots__ = ("_expr", "const", "interval", "regrouped", "source", "terms")
+    __slots__ = ("_expr", "const", "interval", "origin", "regrouped", "source", "terms")
 
     def __init__(self, const: int, terms: dict[Expr, int]) -> None:
         self.const = const
         self.terms = terms
         self._expr: Expr | None = None
         self.source: Expr | None = None  # of a long sum: its original expression
+        self.origin: RemainderOrigin | None = None  # of a remainder
         # Caches of one normalizer, each a pair of its mark and the value:
         self.regrouped: tuple[object, Linear | None] | None = None  # None: regrouping changes nothing
         self.interval: tuple[object, tuple[int | None, int | None]] | None = None
@@ -296,7 +305,9 @@ class Linear:
         terms, listed = self.terms, _in_text(self)
         if all(map(is_, terms, listed)):
             return self
-        return Linear(self.const, {e: terms[e] for e in listed})
+        form = Linear(self.const, {e: terms[e] for e in listed})
+        form.origin = self.origin
+        return form
 
     def __repr__(self) -> str:
         return f"Linear({self.expr()!r})"
