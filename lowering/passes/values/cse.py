@@ -21,7 +21,7 @@ from bound.tensor import Tensor
 from bound.tir.reduce import Parameter
 from bound.tir.value import Operand
 from bound.tir.walk import Part, nodes, operations, rewrite
-from intset.expr import Expr, Node, Range, Var, const, constant_value, dag, ops
+from intset.expr import Expr, Range, Var, const, constant_value, dag, ops
 from intset.expr.definedness import definedness
 from lowering.nest import driver, ir, walk
 from lowering.nest.names import label_of
@@ -35,10 +35,9 @@ _NOT_MOVED: Final = (ops.LOAD, ops.CAST, ops.ASSERTING)
 def name_values(f: ir.Function) -> ir.Function:
     """Name index expressions that would be computed more often than they change.
 
-    Guarantee: equal values, and fewer operations if each branch is taken half of the time. A name may precede unreached
-    uses: its expression is total, or evaluated there in any case. Ranges of loops keep their expressions, which carry
-    facts. Sums are ordered from the outermost loop to the innermost, so that invariant parts become common
-    subexpressions.
+    Guarantee: equal values, and fewer operations if each branch is taken half of the time. Only total expressions get
+    names, so a name may precede unreached uses. Ranges of loops keep their expressions, which carry facts. Sums are
+    ordered from the outermost loop to the innermost, so that invariant parts become common subexpressions.
     """
     around = _BoundNames({}, frozenset(v.name for v in f.sizes))
     rules: driver.StmtRules[_BoundNames] = {ir.Stmt: (_order_sums,), ir.For: (_IndexNaming(f).name_in_body,)}
@@ -93,7 +92,7 @@ class _IndexNaming:
         inner = [stmt for stmt in stmts if not isinstance(stmt, ir.Let)]
         deeper = {v for stmt in inner for v in walk.bound_in(stmt) if not isinstance(v, Tensor)}
         here = {*own, *(stmt.var for stmt in stmts if isinstance(stmt, ir.Let))}
-        candidates = [e for e in often if self.may_be_named(e, here, deeper) and _is_defined_before(e, stmts)]
+        candidates = [e for e in often if self.may_be_named(e, here, deeper)]
         unnamed = body if all(map(operator.is_, stmts, ir.flat(body))) else ir.seq(*stmts)
         if not candidates:
             return unnamed
@@ -113,21 +112,7 @@ class _IndexNaming:
             return False  # its other part serves as well
         if self.counts.work_inside(e, here, FEWEST) < FEWEST:
             return False
-        return not any(node.op in _NOT_MOVED for node in dag.postorder((e,)))
-
-
-def _is_defined_before(e: Expr, stmts: Sequence[ir.Stmt]) -> bool:
-    """Whether `e` has a value wherever the first statement that uses it starts.
-
-    A partial expression has a value there if that statement or an earlier one always divides by the same number.
-    """
-    needs = set(definedness((e,)))
-    for stmt in stmts if needs else ():
-        if not isinstance(stmt, ir.Allocate):  # its origin is not computed
-            needs.difference_update(definedness([part for part in _shown(stmt) if isinstance(part, Node)]))
-        if not needs or any(True for _ in _named_in(stmt, (e,))):
-            break
-    return not needs
+        return not any(node.op in _NOT_MOVED for node in dag.postorder((e,))) and not definedness((e,))
 
 
 def _with_known(stmts: Sequence[ir.Stmt]) -> list[ir.Stmt]:
@@ -174,7 +159,7 @@ def _with_lets(stmts: Sequence[ir.Stmt], names: Mapping[Expr, Var], defined: Col
     return ir.seq(*new)
 
 
-def _named_in(root: ir.Stmt, names: Collection[Expr]) -> Iterator[Expr]:
+def _named_in(root: ir.Stmt, names: Mapping[Expr, Var]) -> Iterator[Expr]:
     """The named expressions in a statement, subexpressions first."""
     for stmt in walk.statements(root):
         for operand in _shown(stmt):

@@ -109,6 +109,9 @@ EQUAL_REMAINDERS: list[Claim] = [
     ([is_remainder(y, z, p, r, False), (x - y).eq(k * z)], (x, z, p + k, r)),
 ]
 STEPS: dict[str, list[Claim]] = {
+    "common factor, %": [([is_remainder(x, y, q, r, False), z.ne(0)], (x * z, y * z, q, r * z))],
+    "common factor, truncmod": [([is_remainder(x, y, q, r, True), z.ne(0)], (x * z, y * z, q, r * z))],
+    "truncated remainder of a multiple": [([is_remainder(x, y, q, r, True), k > 0, z.eq(k * y)], (x * k, z, q, r * k))],
     "truncated remainder of a remainder": [
         ([is_remainder(x, y, q, r, True), y.eq(k * z), is_remainder(r, z, p, s, True)], (x, z, q * k + p, s))
     ],

@@ -123,25 +123,6 @@ for y in [0, 8):
         A[truncdiv(y * 8, n), x] = B[truncdiv(y * 8, n), x]""",
         None,
     ),
-    "a quotient by a size, which each iteration needs": (
-        """
-for t in [0, 64):
-    if truncdiv(t, n) < 8:
-        A[truncdiv(t, n), 0] = B[t, truncdiv(t, n)]""",
-        """
-for t in [0, 64):
-    t.div = truncdiv(t, n)
-    if t.div < 8:
-        A[t.div, 0] = B[t, t.div]""",
-    ),
-    "a quotient by a size, which a later statement needs": (
-        """
-for t in [0, 64):
-    if t < n:
-        A[truncdiv(t, n), 0] = B[t, truncdiv(t, n)]
-    A[0, truncdiv(t, n)] = 1.0""",
-        None,
-    ),
 }
 
 
