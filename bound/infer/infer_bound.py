@@ -584,16 +584,19 @@ def infer_stages(state: InferenceState) -> InferenceState:
     ------
     ScheduleError: as for `thread_equations`.
     """
-    _infer(state)
     env = state.env
+    leaves = ((stage, leaf) for stage in state.schedule.stages for leaf in stage.leaf_iter_vars)
+    may_equate = bool(dag.free_vars(*state.tiles)) and any(stage.thread_of(leaf) is not None for stage, leaf in leaves)
+    _infer(state, is_draft=may_equate)
     equations = thread_equations(state.bounds.values(), env, state.sizes, state.tiles)
     if equations:
         context = env.context.extended(facts=equations, provenance=ASSERTED)
         env = LoopEnvironment(context, state.sizes.free, state.domain, env.account)
         state = replace(state, env=env, bounds={}, requests={}, threads={}, _propagations={}, equations=equations)
         _infer(state)
-    for bounds in state.bounds.values():
-        finish_nest(env, bounds)
+    elif may_equate:
+        for bounds in state.bounds.values():
+            finish_nest(env, bounds)
     return state
 
 
@@ -605,7 +608,8 @@ def declared_threads(stage: Stage, sizes: ScheduleSizes) -> dict[IterVar, int]:
     return {axis: count for axis, count in numbers.items() if count is not None}
 
 
-def _infer(state: InferenceState) -> None:
+def _infer(state: InferenceState, is_draft: bool = False) -> None:
+    """Infer stage by stage, consumers first; a draft, of which thread axes alone are read, keeps all guards."""
     enter_shared(state)
     for stage in reversed(state.schedule.stages):
         if stage.attach_type is AttachType.INLINED_ALREADY or isinstance(stage.op, PlaceholderOp):
@@ -614,4 +618,6 @@ def _infer(state: InferenceState) -> None:
         state.threads.update(declared_threads(stage, state.sizes))
         infer_root_bound(state, bounds)
         pass_down(state.env, bounds, partial(region_of_loops, state, bounds))
+        if not is_draft:
+            finish_nest(state.env, bounds)
         state.threads.update(idle_threads(bounds))

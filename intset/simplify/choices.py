@@ -21,13 +21,14 @@ Most comparisons that simplification examines are undecided. Every consequence o
 holds at a member of the scope, so a negative value there ends the search for `form >= 0` (`is_refuted`).
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterator
 from math import gcd
 from typing import Final
 
 from intset.budgets import COMPARED_OPERANDS
 from intset.expr import Cond, Expr, Node, Var, dag, ops
-from intset.expr.definedness import own_need
 from intset.expr.node import folded_chain, make
 from intset.expr.ops import Op
 from intset.linear.canonical import Normalizer
@@ -256,25 +257,26 @@ def readers(known: Normalizer, choice: Node) -> tuple[Normalizer, Normalizer]:
     return known.narrowed(cond), known.narrowed(~cond)
 
 
+_PARTIAL = frozenset((*ops.DIVISIONS, ops.LOAD, ops.SHL, ops.SHR, ops.ASSERTING))
 _LAZY = (ops.SELECT, ops.AND, ops.OR)  # evaluate the first operand always, the others by need
 
 
 def is_total(*roots: Node) -> bool:
     """Whether the operations below the roots are defined everywhere."""
-    return not any(map(_may_have_no_value, dag.postorder(roots)))
+    return not any(node.op in _PARTIAL and not _by_constant(node) for node in dag.postorder(roots))
 
 
 def is_as_total(new: Node, old: Node) -> bool:
     """Whether `new` is defined wherever `old` is: `old` evaluates every partial operation of `new` unconditionally."""
-    partial = list(filter(_may_have_no_value, dag.postorder((new,))))
+    partial = [node for node in dag.postorder((new,)) if node.op in _PARTIAL and not _by_constant(node)]
     if not partial:
         return True
     reached = dag.reachable([old], lambda node: node.args[:1] if node.op in _LAZY else node.args)
     return all(node in reached for node in partial)
 
 
-def _may_have_no_value(node: Node) -> bool:
-    return node.op is ops.LOAD or own_need(node) is not None
+def _by_constant(node: Node) -> bool:
+    return node.op in ops.DIVISIONS and node.args[1].op is ops.CONST and node.args[1].data != 0
 
 
 def select_candidates(node: Expr) -> Iterator[tuple[str, Expr]]:
@@ -287,7 +289,7 @@ def select_candidates(node: Expr) -> Iterator[tuple[str, Expr]]:
     shared = sums.common(a, b)
     if shared.terms or shared.const:
         rest = make(ops.SELECT, (cond, sums.write(a.plus(shared, -1)), sums.write(b.plus(shared, -1))))
-        yield "common addends of branches", sums.write(sums.TermSum(0, {rest: 1}).plus(shared))
+        yield "common addends of branches", sums.write(sums.of(0, {rest: 1}).plus(shared))
     if cond.op in ORDERED and (bound := _bound(cond, a, b)) is not None:
         yield "bound spelled by a difference", make(bound, (yes, no))
     g = gcd(a.const, b.const, *a.terms.values(), *b.terms.values())
@@ -296,7 +298,7 @@ def select_candidates(node: Expr) -> Iterator[tuple[str, Expr]]:
         x, y = a.divided(k), b.divided(k)
         if x is not None and y is not None:
             rest = make(ops.SELECT, (cond, sums.write(x), sums.write(y)))
-            yield "common factor of branches", sums.write(sums.TermSum(0, {rest: k}))
+            yield "common factor of branches", sums.write(sums.of(0, {rest: k}))
 
 
 def into_branches(node: Expr) -> Iterator[tuple[str, Expr]]:
@@ -368,7 +370,7 @@ def _bound(cond: Cond, a: sums.TermSum, b: sums.TermSum) -> ops.Op | None:
     if ORDERED[cond.op] < 0:
         between = sums.scaled(between, -1)
     if cond.op in (ops.LE, ops.GE):
-        between = between.plus(sums.TermSum(-1, {}))
+        between = between.plus(sums.of(-1, {}))
     taken = a.plus(b, -1)
     if not between.terms or between.terms.keys() != taken.terms.keys():
         return None
@@ -407,15 +409,15 @@ def bound_candidates(node: Expr, order: OrderDecider) -> Iterator[tuple[str, Exp
         shared = sums.common(shared, other)
     if shared.const or shared.terms:
         rest = folded_chain(op, [sums.write(one.plus(shared, -1)) for one in read])
-        yield f"common addends of {op.name}", sums.write(sums.TermSum(0, {rest: 1}).plus(shared))
+        yield f"common addends of {op.name}", sums.write(sums.of(0, {rest: 1}).plus(shared))
         return
     if len(kept) == 2 and (least := _least_common(*read)).terms:
         rest = folded_chain(op, [sums.write(one.plus(least, -1)) for one in read])
-        yield f"common part of addends of {op.name}", sums.write(sums.TermSum(0, {rest: 1}).plus(least))
+        yield f"common part of addends of {op.name}", sums.write(sums.of(0, {rest: 1}).plus(least))
     opened = _opened(op, read)
     if opened is not None and len(few := _undominated(op, opened, order)) < len(opened):
         yield f"order decides {op.name}", folded_chain(op, few)
-    if len(kept) == 2 and read[0].plus(read[1]) == sums.TermSum(0, {}):
+    if len(kept) == 2 and read[0].plus(read[1]) == sums.of(0, {}):
         size = make(ops.ABS, (kept[0],))
         yield "a number and its negative", size if op is ops.MAX else make(ops.NEG, (size,))
     if len(kept) > 2:
@@ -430,13 +432,13 @@ def bound_candidates(node: Expr, order: OrderDecider) -> Iterator[tuple[str, Exp
         inner = [sums.write(part) for part in parts if part is not None]
         if len(inner) == len(parts):
             chained = folded_chain(op if g > 0 else OPPOSITE[op], inner)
-            yield f"common factor of {op.name}", sums.write(sums.TermSum(0, {chained: g}))
+            yield f"common factor of {op.name}", sums.write(sums.of(0, {chained: g}))
 
 
 def _least_common(a: sums.TermSum, b: sums.TermSum) -> sums.TermSum:
     """Terms with the same sign in both sums, each with the smaller coefficient."""
     terms = {t: min(k, b.terms.get(t, 0), key=abs) for t, k in a.terms.items() if k * b.terms.get(t, 0) > 0}
-    return sums.TermSum(0, terms)
+    return sums.of(0, terms)
 
 
 def _opened(op: Op, operands: list[sums.TermSum]) -> list[Expr] | None:
@@ -486,6 +488,6 @@ def _pairs_with_common_addends(op: Op, kept: list[Expr], read: list[sums.TermSum
             shared = sums.common(read[i], read[j])
             if shared.terms:
                 rest = folded_chain(op, [sums.write(read[k].plus(shared, -1)) for k in (j, i)])
-                whole = sums.write(sums.TermSum(0, {rest: 1}).plus(shared))
+                whole = sums.write(sums.of(0, {rest: 1}).plus(shared))
                 others = [e for k, e in enumerate(kept) if k not in (i, j)]
                 yield f"common addends of two of {op.name}", folded_chain(op, [whole, *others])

@@ -34,7 +34,7 @@ from intset.linear.canonical import Normalizer
 from intset.linear.form import Linear, atom
 from intset.simplify import choices, sums
 from intset.simplify.choices import OrderDecider, is_as_total, is_total
-from intset.simplify.rules import folded
+from intset.simplify.rules import ALL, folded, instance
 from intset.simplify.sums import TermSum
 
 if TYPE_CHECKING:
@@ -224,7 +224,7 @@ def _congruence(node: Cond) -> Iterator[Candidate]:
     for unit in dict.fromkeys((1, *(k for k in total.terms.values() if gcd(k, c) == 1))):
         inverse = pow(unit, -1, c)
         terms = {t: nearest(k * inverse, c) for t, k in total.terms.items()}
-        remainder = make(ops.FLOORMOD, (sums.write(TermSum(0, {t: k for t, k in terms.items() if k})), e.args[1]))
+        remainder = make(ops.FLOORMOD, (sums.write(sums.of(0, {t: k for t, k in terms.items() if k})), e.args[1]))
         yield "congruence", make(op, (remainder, const((r - total.const) * inverse % c)))
 
 
@@ -353,7 +353,7 @@ def condition_candidates(s: Simplifier, node: Cond, known: Normalizer, level: in
     """Rewrites of a condition."""
     if node.op in ops.COMPARISONS:
         for rule, candidate in comparison_candidates(s, node, known):
-            yield rule, s.trial(candidate, node, known, (NESTED_GROWTH if s.depth else GROWTH).get(rule))
+            yield rule, s.trial(candidate, node, known, (NESTED_GROWTH if s.is_nested else GROWTH).get(rule))
         if node.args[0].op is ops.CONST:
             return
     elif node.op is ops.NOT:
@@ -491,7 +491,7 @@ def _scopes(op: Op, parts: list[Cond], total: list[bool], known: Normalizer) -> 
     """The scope of each part that the others restrict, from the last part to the first."""
     for k in reversed(range(len(parts))):
         before, later = parts[:k], [part for n, part in enumerate(parts) if n > k and _may_go(total, k, n)]
-        if not (before or later):
+        if not (before or later) or _says_nothing([*before, *later], parts[k], op is ops.AND, known):
             continue
         inner = _assumed(op, [*before, *later], known)
         if inner.empty or inner.ranges != known.ranges or inner.assumptions != known.assumptions:
@@ -525,6 +525,35 @@ def _shorter_under_others(
             yield "shorter under the others", joined(op, [*parts[:k], new, *parts[k + 1 :]])
 
 
+def _says_nothing(others: list[Cond], part: Cond, neutral: bool, known: Normalizer) -> bool:
+    """Whether the others tell nothing about a part.
+
+    They do not where fixed values of the variables that the part lacks make all others true (in a disjunction, false).
+    """
+    if not known.is_box or known.assumptions.limits or known.assumptions.multiples is not None:
+        return False
+    own, pinned = part.free_vars(), dict[Expr, int]()
+    for other in others:
+        clause = clause_of(known, other)
+        if clause is not None and not neutral:
+            clause = _negated_clause(clause)
+        if clause is None or clause[0] is not ops.GE:
+            return False
+        least, inside = clause[1].const, {}
+        for term, k in clause[1].terms.items():
+            end = known.atom_bounds(term)[k > 0] if term.op is ops.VAR and term not in own else None
+            if end is None:
+                inside[term] = k
+            elif pinned.setdefault(term, end) != end:
+                return False
+            else:
+                least += k * end
+        low = known.bounds(Linear(least, inside))[0]
+        if low is None or low < 0:
+            return False
+    return True
+
+
 def _merged(
     s: Simplifier, op: Op, parts: list[Cond], total: list[bool], known: Normalizer
 ) -> Iterator[tuple[str, Cond]]:
@@ -534,20 +563,23 @@ def _merged(
             if j > i + 1 and not total[j]:
                 continue  # what stands between may guard it
             left = [part for k, part in enumerate(parts) if k not in (i, j)]
-            for rule, merged in _pair_as_one(s, op, parts[i], parts[j], known, len(parts) == 2):
+            pair = make(op, (parts[i], parts[j]))
+            merged = _one_comparison(s, op, parts[i], parts[j], known)
+            if merged is not None:
+                yield "two comparisons in one", joined(op, [*left[:i], merged, *left[i:]])
+            merged = _one_congruence(op, parts[i], parts[j])
+            if merged is not None:
+                yield "two remainders in one", joined(op, [*left[:i], merged, *left[i:]])
+            for p, q in ((parts[i], parts[j]), (parts[j], parts[i])):
+                merged = _same_digits(op, p, q)
                 if merged is not None:
-                    yield rule, joined(op, [*left[:i], merged, *left[i:]])
-
-
-def _pair_as_one(
-    s: Simplifier, op: Op, p: Cond, q: Cond, known: Normalizer, is_whole: bool
-) -> Iterator[tuple[str, Cond | None]]:
-    yield "two comparisons in one", _one_comparison(s, op, p, q, known)
-    yield "two remainders in one", _one_congruence(op, p, q)
-    for a, b in ((p, q), (q, p)):
-        yield "same quotient and remainder", _same_digits(op, a, b)
-    if not is_whole:  # rules for the whole were tried before
-        yield from s.replacements(make(op, (p, q)), known)
+                    yield "same quotient and remainder", joined(op, [*left[:i], merged, *left[i:]])
+            if len(parts) > 2:
+                for rule, result, binding in ALL.matches(pair):
+                    if s.applies(rule, binding, known):
+                        replacement = instance(result, binding)
+                        if replacement is not None:
+                            yield rule.name, joined(op, [*left[:i], replacement, *left[i:]])
 
 
 def _one_comparison(s: Simplifier, op: Op, p: Cond, q: Cond, known: Normalizer) -> Cond | None:

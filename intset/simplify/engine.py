@@ -41,7 +41,7 @@ from intset.linear.form import ZERO, Linear, is_sum, order_key, spine
 from intset.simplify import choices, conditions, sum_rewrites, sums
 from intset.simplify.choices import OrderDecider
 from intset.simplify.irreducible import IntervalScope, settled
-from intset.simplify.rules import ALL, folded, holds, instance
+from intset.simplify.rules import ALL, Rule, folded, holds, instance
 from intset.simplify.sum_rewrites import bit_candidates, division_candidates
 from intset.simplify.sums import TermSum
 
@@ -178,7 +178,14 @@ def operation_cost(node: Node) -> int:
 
 def machine_cost(root: Node, available: Collection[Node] = ()) -> int:
     """The machine cost of computing `root`, each distinct node once; nodes in `available` are computed already."""
-    return sum(map(operation_cost, dag.postorder_until(root, available)))
+    total, seen, stack = 0, set(available), [root]
+    while stack:
+        node = stack.pop()
+        if node not in seen:
+            seen.add(node)
+            total += operation_cost(node)
+            stack.extend(node.args)
+    return total
 
 
 class Rewrite(NamedTuple):
@@ -217,7 +224,7 @@ class Simplifier:
         self._orders: dict[int, OrderDecider] = {}
         self._written: dict[Expr, tuple[TermSum, Expr]] = {}
         self._irreducible: dict[tuple[Node, Normalizer], Node | None] = {}
-        self.depth = 0
+        self._depth = 0
         self.is_cut = False  # whether a budget ended the search: a second run may find more
 
     def anew(self, banned: Set[tuple[Node, Node]]) -> Simplifier:
@@ -232,6 +239,10 @@ class Simplifier:
             # the decider keeps `known`, so its id stays its own
             decider = self._orders[id(known)] = OrderDecider(known, self.compared)
         return decider
+
+    @property
+    def is_nested(self) -> bool:
+        return self._depth > 0
 
     def price(self, e: Node) -> ExprCost:
         return self.pricing.price(e)
@@ -285,11 +296,13 @@ class Simplifier:
                     continue
                 # a remainder in a sum keeps its dividend, by which it joins a quotient
                 is_plain = not level and (node.op is not ops.FLOORMOD or key == first)
-                if is_plain and (plain := self._plainly(node, key[1])) is not None:
+                if is_plain and (plain := self._plainly(node, key[1], key == first)) is not None:
                     self.next[key] = (plain.after, key[1], level)
                     self.rewrites[key] = plain
                     continue
             waiting = [child for child in self._children(key) if child not in done]
+            if node.op is not ops.SELECT:  # its condition decides which arm comes next
+                waiting = [child for child in waiting if not self._is_own_result(child)]
             if waiting:
                 stack.extend(reversed(waiting))
                 continue
@@ -312,10 +325,25 @@ class Simplifier:
             self._irreducible[key] = settled(node, known, self.bits is not None)
         return self._irreducible[key]
 
-    def _plainly(self, node: Any, known: Normalizer) -> Rewrite | None:
+    def _is_own_result(self, key: Key) -> bool:
+        """Note the result of an operand that is a leaf or irreducible; whether it is one."""
+        node, known, level = key
+        if known.empty:
+            return False
+        result: Node | None = None
+        if not node.args:
+            result = self._leaf(node, known)
+        elif self._skips_irreducible:
+            result = self._by_shape(node, known)
+        if result is not node and not (level and node.args and result is not None):
+            return False
+        self.done[key] = result
+        return True
+
+    def _plainly(self, node: Any, known: Normalizer, is_whole: bool) -> Rewrite | None:
         if self.bits is not None:
             return None
-        for rule, candidate in irreducible_candidates(node, known, self.pricing):
+        for rule, candidate in irreducible_candidates(node, known, self.pricing, is_whole):
             if (node, candidate) not in self.banned:
                 return Rewrite(rule, node, candidate, known)
         return None
@@ -425,8 +453,10 @@ class Simplifier:
         if node.op is ops.ASSERTING:
             return done[(node.args[1], known, level)]
         args = tuple([done[(arg, known, level)] for arg in node.args])
-        if node.op in _MIRRORED and args[0].op is ops.CONST and args[1].op is not ops.CONST:
-            return make(_MIRRORED[node.op], args[::-1])  # constants stand on the right
+        if node.op in ops.MIRRORED and args[0].op is ops.CONST and args[1].op is not ops.CONST:
+            return make(ops.MIRRORED[node.op], args[::-1])
+        if (node.op is ops.MIN or node.op is ops.MAX) and args[0].op is ops.CONST and args[1].op is not ops.CONST:
+            return make(node.op, args[::-1])  # constants stand on the right
         if all(a is b for a, b in zip(args, node.args, strict=True)) and any(arg.op is not ops.CONST for arg in args):
             return node
         rebuilt = folded(node.op, args, node.data)
@@ -469,59 +499,60 @@ class Simplifier:
             if decided is not None:
                 yield "decided", truth(decided)
                 return
-            yield from self._by_rules(node, known)
+            yield from self._by_rules(node, known, level)
             yield from conditions.condition_candidates(self, node, known, level)
             return
         form = known.form(node)
         if form.is_const:
             yield "constant", const(form.const)
             return
-        yield from self._by_rules(node, known)
+        yield from self._by_rules(node, known, level)
         if is_sum(node):
-            _, collected = self._collected(node)
+            total, collected = self._collected(node)
             yield "terms collected", collected
-            if level == 0 and (whole := self._plain_form(node, collected, order)) is not None:
-                yield "linear form", whole
-                return
-        for rule, candidate in self._rewrites(node, order, level):
-            yield rule, self.trial(candidate, node, known, GROWTH.get(rule))
+            if level == 0:
+                if (whole := self._plain_form(node, collected, order)) is not None:
+                    yield "linear form", whole
+                    return
+                for rule, candidate in sum_rewrites.sum_candidates(total, order):
+                    yield rule, self.trial(candidate, node, known, GROWTH.get(rule))
+        elif node.op is ops.MIN or node.op is ops.MAX:
+            for rule, candidate in choices.bound_candidates(node, order):
+                yield rule, self.trial(candidate, node, known)
+        elif node.op in ops.DIVISIONS:
+            for rule, candidate in division_candidates(node, known, self.bits is not None):
+                yield rule, self.trial(candidate, node, known, GROWTH.get(rule))
+        elif node.op is ops.SELECT:
+            for rule, candidate in (*choices.select_candidates(node), *choices.by_equation(node, known)):
+                yield rule, self.trial(candidate, node, known)
+            if level == 0:
+                for rule, candidate in choices.as_bound(node, known):
+                    yield rule, self.trial(candidate, node, known)
+        elif node.op is ops.BITAND or node.op is ops.CAST:
+            for rule, candidate in bit_candidates(node, known):
+                yield rule, self.trial(candidate, node, known)
+        for rule, candidate in choices.into_branches(node):
+            yield rule, self.trial(candidate, node, known)
         if level == 0:
             for whole in self._linear_forms(node, known):
                 yield "linear form", self.trial(whole, node, known, LINEAR_GROWTH)
             if not BITWISE.isdisjoint(dag.operations(node)):
                 yield "bits", _by_bits(node, known)
 
-    def _rewrites(self, node: Expr, order: OrderDecider, level: int) -> Iterator[tuple[str, Expr]]:
-        """Other expressions for a node, by its operation."""
-        if is_sum(node):
-            if level == 0:
-                yield from sum_rewrites.sum_candidates(self._collected(node)[0], order)
-        elif node.op is ops.MIN or node.op is ops.MAX:
-            yield from choices.bound_candidates(node, order)
-        elif node.op in ops.DIVISIONS:
-            yield from division_candidates(node, order.known, self.bits is not None)
-        elif node.op is ops.SELECT:
-            yield from choices.select_candidates(node)
-            yield from choices.by_equation(node, order.known)
-            if level == 0:
-                yield from choices.as_bound(node, order.known)
-        elif node.op is ops.BITAND or node.op is ops.CAST:
-            yield from bit_candidates(node, order.known)
-        yield from choices.into_branches(node)
-
-    def _by_rules(self, node: Node, known: Normalizer) -> Iterator[tuple[str, Node]]:
-        for rule, replacement in self.replacements(node, known):
-            yield rule, self.trial(replacement, node, known)
-
-    def replacements(self, node: Node, known: Normalizer) -> Iterator[tuple[str, Any]]:
-        """What the rules whose patterns and side conditions fit replace a node by."""
+    def _by_rules(self, node: Node, known: Normalizer, level: int) -> Iterator[tuple[str, Node]]:
         for rule, result, binding in ALL.matches(node):
-            if rule.plain and self.bits is not None or not all(choices.is_total(binding[part]) for part in rule.total):
-                continue
-            if holds(rule, binding, self.order(known).holds):
+            if self.applies(rule, binding, known):
                 replacement = instance(result, binding)
                 if replacement is not None:
-                    yield rule.name, replacement
+                    yield rule.name, self.trial(replacement, node, known)
+
+    def applies(self, rule: Rule, binding: Mapping[Node, Node], known: Normalizer) -> bool:
+        """Whether the side conditions of a rule hold."""
+        if rule.plain and self.bits is not None:
+            return False
+        if not all(choices.is_total(binding[part]) for part in rule.total):
+            return False
+        return holds(rule, binding, self.order(known).holds)
 
     def _linear_forms(self, node: Expr, known: Normalizer) -> list[Expr]:
         """The linear form with remainders, and without where that reads shorter: `x//8*3 + x%8` is `x - x//8*5`."""
@@ -564,24 +595,26 @@ class Simplifier:
         """Simplify a candidate for `node` at level 1; `None` if it costs more than the node plus `growth`."""
         if candidate is None or candidate is node:
             return None
-        if self.depth and not node.op.boolean:
+        if self._depth and not node.op.boolean:
             growth = NESTED_GROWTH if growth is None else growth - 1
         if growth is not None and self.price(candidate)[0] > self.price(node)[0] + growth:
             return None
-        if self.depth < NESTED_CANDIDATES and self.steps_left > 0:
-            self.depth += 1
+        if self._depth < NESTED_CANDIDATES and self.steps_left > 0:
+            self._depth += 1
             candidate = self.run(candidate, known, 1)
-            self.depth -= 1
+            self._depth -= 1
         else:
             self.is_cut = True
         return candidate
 
 
-def irreducible_candidates(node: Any, known: IntervalScope, pricing: Pricing) -> Iterator[tuple[str, Expr]]:
+def irreducible_candidates(
+    node: Any, known: IntervalScope, pricing: Pricing, is_whole: bool = True
+) -> Iterator[tuple[str, Expr]]:
     """The cheaper and irreducible ones of the candidates that need no linear form and no search."""
     if node.op.boolean:
         return
-    for rule, candidate in sum_rewrites.plain_candidates(node, known):
+    for rule, candidate in sum_rewrites.plain_candidates(node, known, is_whole):
         if (
             Simplifier.is_better(pricing.price(candidate), pricing.price(node))
             and settled(candidate, known) is candidate
@@ -653,7 +686,6 @@ def _has_no_value(e: Node) -> bool:
 
 
 _JUNCTIONS = (ops.AND, ops.OR)
-_MIRRORED = {**ops.MIRRORED, ops.MIN: ops.MIN, ops.MAX: ops.MAX}
 _CHOOSING = (ops.MIN, ops.MAX, ops.SELECT)  # fit if their operands fit
 
 
@@ -663,7 +695,7 @@ def no_wider(new: Node, old: Node, known: Normalizer, bits: int) -> bool:
     A new step is safe if its interval fits, if an old step has the same value, or if its value lies between two old
     values (0 counts as one). `min(x, y - z) + z` as `min(x + z, y)` may overflow: x + z is a new value.
     """
-    have = dag.reachable((old,), lambda node: node.args)
+    have = _below(old)
     most = (1 << (bits - 1)) - 1
     values: list[Linear] | None = None
     stack = [new]
@@ -687,6 +719,17 @@ def no_wider(new: Node, old: Node, known: Normalizer, bits: int) -> bool:
         if not (_reached(form, values, known, 1) and _reached(form, values, known, -1)):
             return False
     return True
+
+
+def _below(root: Node) -> dict[Node, None]:
+    nodes: dict[Node, None] = {root: None}
+    stack = [root]
+    while stack:
+        for arg in stack.pop().args:
+            if arg not in nodes:
+                nodes[arg] = None
+                stack.append(arg)
+    return nodes
 
 
 def _reached(form: Linear, values: list[Linear], known: Normalizer, sign: int) -> bool:

@@ -1,8 +1,9 @@
 """Irreducible expressions, recognized without the simplifier: from their shape, read from syntax alone, and the ranges.
 
 Shapes are sums of few terms, quotients and remainders of sums by constants, comparisons of sums with constants,
-conjunctions and disjunctions of such comparisons. Shapes require minimal operation counts. `shape_of` caches the shape
-on the node; None means any other expression.
+conjunctions and disjunctions of such comparisons, and min or max of a sum of variables and a constant. Shapes require
+minimal operation counts. `shape_of` caches the shape on the node; None means any other
+expression.
 
 Guarantee of `settled(e, known)`: a result other than None equals the simplifier's result for `e`, namely `e` itself up
 to moving a constant to the right-hand side and to a bound instead of two comparisons with one constant. Most index
@@ -16,6 +17,7 @@ are wide enough that no quotient, remainder or comparison shrinks:
     s % (c*d) // c     is left alone where s // c is irreducible and s reaches two periods of c*d
     s % c              where s // c is one number
     g*h + s < c        where s // g is one number
+    min(s, c)          where s is never above c, or never below
 """
 
 from __future__ import annotations
@@ -113,6 +115,20 @@ class JunctionShape(NamedTuple):
     parts: tuple[ComparisonShape, ...]
 
 
+class ChoiceShape(NamedTuple):
+    """The min or max of a sum of variables and a constant.
+
+    written: the choice with its constant operand moved right, if that changes the node.
+    """
+
+    written: Expr | None
+    total: SumShape
+    right: int
+
+
+ExprShape: TypeAlias = "SumShape | JunctionShape | ChoiceShape | None"
+
+
 class IntervalBox:
     """What `settled` reads of a scope with nonempty ranges and nothing else.
 
@@ -179,7 +195,10 @@ def shape_of(e: Any, nesting: int = SHAPE_NESTING) -> Any:
         return SumShape(0, ((e, 1, None),), frozenset((e,)), True, False)
     if not nesting:
         return _TOO_DEEP
-    shape = _junction_of(e, nesting) if e.op.boolean else _sum_of(e, nesting)
+    if e.op.boolean:
+        shape = _junction_of(e, nesting)
+    else:
+        shape = _choice_of(e, nesting) if e.op is ops.MIN or e.op is ops.MAX else _sum_of(e, nesting)
     if shape is not _TOO_DEEP:
         e.remember("glance", shape)
     return shape
@@ -188,7 +207,7 @@ def shape_of(e: Any, nesting: int = SHAPE_NESTING) -> Any:
 def _part(e: Expr, nesting: int) -> Any:
     """The sum shape of an operand; None for other shapes, `_TOO_DEEP` beyond the nesting limit."""
     shape = shape_of(e, nesting)
-    is_whole = type(shape) is SumShape and (shape.is_factored or shape.is_shared)
+    is_whole = type(shape) is ChoiceShape or type(shape) is SumShape and (shape.is_factored or shape.is_shared)
     return None if is_whole else shape
 
 
@@ -393,6 +412,21 @@ def _rests(total: SumShape, divisors: set[int]) -> Rests:
     )
 
 
+def _choice_of(e: Expr, nesting: int) -> Any:
+    a, b = e.args
+    is_mirrored = a.op is ops.CONST
+    if is_mirrored:
+        a, b = b, a
+    if b.op is not ops.CONST or a.op is ops.CONST:
+        return None
+    total = _part(a, nesting)
+    if type(total) is not SumShape:
+        return total
+    if not total.is_plain or total.const == b.data:
+        return None  # min(x + 3, 3) = min(x, 0) + 3
+    return ChoiceShape(make(e.op, (a, b)) if is_mirrored else None, total, b.data)
+
+
 def _junction_of(e: Cond, nesting: int) -> Any:
     op: ops.Op = e.op
     if op is not ops.AND and op is not ops.OR:
@@ -539,6 +573,8 @@ def settled(e: Node, known: IntervalScope, for_machine: bool = False) -> Any:
         if shape.bounded is not None and not for_machine:
             return shape.bounded
         return e if shape.written is None else shape.written
+    if type(shape) is ChoiceShape and _is_undecided(shape, known):
+        return e if shape.written is None else shape.written
     return None
 
 
@@ -662,6 +698,17 @@ def _all_matter(total: SumShape, rests: Rests, known: IntervalScope, around: int
         if ends is None or _is_one_period(ends, g):
             return False
     return True
+
+
+def _is_undecided(choice: ChoiceShape, known: IntervalScope) -> bool:
+    """Whether the interval of the sum strictly contains the constant."""
+    total = choice.total
+    # both ends are attained where no fact and no symbolic range relates the variables
+    ends = None if _is_sized(total, known) else _unrelated_ends(total, known)
+    if ends is None:
+        return False
+    low, high = ends
+    return (low is None or low < choice.right) and (high is None or high > choice.right)
 
 
 def _unrelated_ends(total: SumShape, known: IntervalScope) -> Interval | None:

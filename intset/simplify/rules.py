@@ -65,6 +65,7 @@ class Rule:
 
 class _RuleRow(NamedTuple):
     below: tuple[Op | None, ...]  # required operations of the operands; None matches any
+    inside: tuple[tuple[int, int, Op], ...]  # (k, n, operation): what operand n of operand k is required to be
     pattern: Node
     result: Node
     rule: Rule
@@ -84,7 +85,14 @@ class RuleTable:
                 below = tuple(
                     None if arg.op is ops.NOT and arg.args[0] in often else _fixed(arg) for arg in pattern.args
                 )
-                row = _RuleRow(below, pattern, result, rule, often)
+                inside = [
+                    (k, n, want)
+                    for k, op in enumerate(below)
+                    if op is not None
+                    for n, part in enumerate(pattern.args[k].args)
+                    if (want := None if part.op is ops.NOT else _fixed(part)) is not None
+                ]
+                row = _RuleRow(below, tuple(inside), pattern, result, rule, often)
                 self._by_root.setdefault(pattern.op, []).append(row)
 
     def __add__(self, other: RuleTable) -> RuleTable:
@@ -97,10 +105,14 @@ class RuleTable:
         rows = self._by_shape.get(have)
         if rows is None:
             rows = self._by_shape[have] = self._possible(have)
-        for _, pattern, result, rule, often in rows:
-            binding: Binding = {}
-            if all(matched(p, arg, binding, often) for p, arg in zip(pattern.args, args, strict=True)):
-                yield rule, result, binding
+        for _, inside, pattern, result, rule, often in rows:
+            for k, n, op in inside:
+                if args[k].args[n].op is not op:
+                    break
+            else:
+                binding: Binding = {}
+                if all(matched(p, arg, binding, often) for p, arg in zip(pattern.args, args, strict=True)):
+                    yield rule, result, binding
 
     def _possible(self, have: tuple[Op, ...]) -> tuple[_RuleRow, ...]:
         """Rules compatible with a root operation and the operations of its operands."""

@@ -23,6 +23,8 @@ cast(cast(x, a), b) = cast(x, b)    where b <= a;  = cast(x, a) where type b con
 A sum is a factor like a variable; nothing is multiplied out.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterator
 from math import gcd, prod
 from typing import Any, Final
@@ -33,7 +35,7 @@ from intset.expr.node import folded_chain, make
 from intset.expr.ops import Op
 from intset.linear.canonical import Normalizer
 from intset.linear.division import REMAINDER_OF
-from intset.linear.form import is_sum, take_out
+from intset.linear.form import Linear, is_sum
 from intset.simplify import sums
 from intset.simplify.choices import OPPOSITE, OrderDecider
 from intset.simplify.conditions import negated
@@ -141,10 +143,12 @@ def _sizes(total: TermSum) -> Iterator[Candidate]:
             if x.plus(y, -1) not in (size, sums.scaled(size, -1)):
                 continue
             rest, both = total.without(term).without(bound), x.plus(y)
-            for op, scale in ((ops.MAX, k), (ops.MIN, -k)):
-                own, other = (m, 0) if bound.op is op else (-m, m)
-                after = rest.plus(both, other - scale).plus(TermSum(0, {make(op, bound.args): own + 2 * scale}))
-                yield "size and bound", sums.write(after)
+            as_max, as_min = (make(op, bound.args) for op in (ops.MAX, ops.MIN))
+            mine = m if bound.op is ops.MAX else -m
+            other = 0 if bound.op is ops.MAX else m
+            yield "size and bound", sums.write(rest.plus(both, other - k).plus(TermSum(0, {as_max: mine + 2 * k})))
+            mine, other = (m, 0) if bound.op is ops.MIN else (-m, m)
+            yield "size and bound", sums.write(rest.plus(both, other + k).plus(TermSum(0, {as_min: mine - 2 * k})))
 
 
 _Operands = dict[frozenset[tuple[Expr, int]], int]  # the constant of each operand by its terms
@@ -489,8 +493,15 @@ def division_candidates(node: Expr, known: Normalizer, for_machine: bool) -> Ite
     (ka, fa), (kb, fb) = _taken_apart(a), _taken_apart(b)
     if not kb or not ka:
         return
-    left, rest = list(fa), list(fb)
-    shared = [factor for factor in fb if take_out(left, factor) and take_out(rest, factor)]
+    shared: list[Expr] = []
+    left = list(fa)
+    rest: list[Expr] = []
+    for factor in fb:
+        position = next((k for k, f in enumerate(left) if f is factor), None)
+        if position is None:
+            rest.append(factor)
+        else:
+            shared.append(left.pop(position))
     g = gcd(ka, kb)
     if not shared and g == 1:
         return
@@ -505,22 +516,28 @@ def division_candidates(node: Expr, known: Normalizer, for_machine: bool) -> Ite
     if reduced is None:
         return
     if node.op in _REMAINDERS:
-        reduced = _product(g, [reduced, *shared])
+        reduced = _times(reduced, g, shared)
     yield f"common factor, {node.op.name}", reduced
 
 
 _OF_SUMS: Final = frozenset((ops.ADD, ops.SUB, ops.MUL, ops.NEG, ops.VAR, ops.CONST))
 
 
-def plain_candidates(node: Expr, known: IntervalScope) -> Iterator[Candidate]:
-    """Rewrites of a sum of variables, or of its quotient or remainder by a constant, that need no linear form."""
+def plain_candidates(node: Expr, known: IntervalScope, is_whole: bool) -> Iterator[Candidate]:
+    """Rewrites of a sum of variables, or of its quotient or remainder by a constant, that need no linear form.
+
+    is_whole: whether nothing is written around the node, which might join a remainder of a sum.
+    """
     of_sum, c = is_sum(node), 0
     if not of_sum and node.op in (ops.FLOORDIV, ops.FLOORMOD) and node.args[1].op is ops.CONST:
         c = node.args[1].data
     if not of_sum and (c < 2 or not is_sum(node.args[0])):
         return
     whole = node if of_sum else node.args[0]
-    if not dag.operations(whole) <= _OF_SUMS:
+    present = dag.operations(whole)
+    if not present <= _OF_SUMS:
+        if of_sum and ops.FLOORMOD in present and ops.FLOORDIV in present:
+            yield from _opened(sums.read(node), known, is_whole)
         return
     total = sums.read(whole)
     if of_sum:
@@ -531,6 +548,28 @@ def plain_candidates(node: Expr, known: IntervalScope) -> Iterator[Candidate]:
     else:
         yield from _coarser(node.args[0], c)
         yield from _without_small_part(total, c, known)
+
+
+def _opened(total: TermSum, known: IntervalScope, is_whole: bool) -> Iterator[Candidate]:
+    """The sum with `x % c` as `x - x // c * c` where it has that quotient; x is a variable, or in a whole their sum."""
+    opened = total
+    for term, k in total.terms.items():
+        if term.op is not ops.FLOORMOD or term.args[1].op is not ops.CONST or term.args[1].data < 2:
+            continue
+        x, c = term.args
+        dividend, quotient = sums.read(x), make(ops.FLOORDIV, term.args)
+        if x.op is not ops.VAR:
+            if not is_whole or not dag.operations(x) <= _OF_SUMS:
+                continue
+            quotient = next((e for _, e in _without_small_part(dividend, c.data, known)), quotient)
+        if quotient in total.terms:
+            opened = opened.without(term).plus(dividend, k).plus(TermSum(0, {quotient: -c.data}), k)
+    if opened is total:
+        return
+    opened = sums.read(Linear(opened.const, opened.terms).expr())  # in canonical order
+    yield "linear form", sums.write(opened)
+    if is_whole and len(moved := [*_into_quotients(opened)]) == 1:
+        yield "linear form", moved[0][1]
 
 
 def _without_small_part(total: TermSum, c: int, known: IntervalScope) -> Iterator[Candidate]:
@@ -559,7 +598,7 @@ def _reduced_dividend(a: Expr, c: int, for_machine: bool) -> Iterator[tuple[str,
     total = sums.read(a)
     for least in (0,) if for_machine else (0, -((c - 1) // 2)):  # residues from there on
         near = {t: (k - least) % c + least for t, k in total.terms.items()}
-        inner = TermSum(total.const % c, {t: k for t, k in near.items() if k})
+        inner = sums.of(total.const % c, {t: k for t, k in near.items() if k})
         if inner != total:
             yield "congruent dividend", sums.write(inner)
 
@@ -569,15 +608,15 @@ def _coarser(a: Expr, c: int) -> Iterator[tuple[str, Expr]]:
     total = sums.read(a)
     g = gcd(c, *total.terms.values())
     if g > 1 and total.terms:
-        inner = sums.write(TermSum(total.const // g, {t: k // g for t, k in total.terms.items()}))
+        inner = sums.write(sums.of(total.const // g, {t: k // g for t, k in total.terms.items()}))
         yield "common factor of terms and divisor", inner if c == g else make(ops.FLOORDIV, (inner, const(c // g)))
     whole = {t: k // c for t, k in total.terms.items() if k % c == 0}
     if whole and len(whole) < len(total.terms):
         few = {t: k for t, k in total.terms.items() if k % c}
         g = gcd(c, *few.values())
-        rest = TermSum(total.const // g, {t: k // g for t, k in few.items()})
+        rest = sums.of(total.const // g, {t: k // g for t, k in few.items()})
         quotient = make(ops.FLOORDIV, (sums.write(rest), const(c // g)))
-        yield "multiples of the divisor", sums.write(TermSum(0, whole).plus(TermSum(0, {quotient: 1})))
+        yield "multiples of the divisor", sums.write(sums.of(0, whole).plus(sums.of(0, {quotient: 1})))
 
 
 def _taken_apart(e: Expr) -> tuple[int, list[Expr]]:
@@ -592,6 +631,11 @@ def _product(scale: int, factors: list[Expr]) -> Expr:
         return const(scale)
     e = sums.multiplied(factors)
     return e if scale == 1 else make(ops.MUL, (e, const(scale)))
+
+
+def _times(e: Expr, scale: int, factors: list[Expr]) -> Expr:
+    result = e if not factors else make(ops.MUL, (e, sums.multiplied(factors)))
+    return result if scale == 1 else make(ops.MUL, (result, const(scale)))
 
 
 # -- masks and casts ---------------------------------------------------------------------------------------------------
@@ -630,6 +674,6 @@ def _range(node: Expr) -> tuple[int, int]:
 def _masked(part: Expr, mask: Expr) -> Iterator[tuple[str, Any]]:
     """Drop terms that are multiples of a power of two above the mask."""
     total, above = sums.read(part), 1 << mask.data.bit_length()
-    inner = TermSum(total.const % above, {t: k for t, k in total.terms.items() if k % above})
+    inner = sums.of(total.const % above, {t: k for t, k in total.terms.items() if k % above})
     if inner != total:
         yield "above the mask", folded(ops.BITAND, (sums.write(inner), mask))

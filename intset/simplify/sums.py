@@ -223,3 +223,7 @@ def common(a: TermSum, b: TermSum) -> TermSum:
 
 def scaled(total: TermSum, k: int) -> TermSum:
     return TermSum(total.const * k, {t: c * k for t, c in total.terms.items()} if k else {})
+
+
+def of(const_: int, terms: Mapping[Expr, int]) -> TermSum:
+    return TermSum(const_, dict(terms))

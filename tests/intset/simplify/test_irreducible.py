@@ -1,5 +1,7 @@
 """Irreducible expressions: `settled` agrees with the full simplifier."""
 
+from __future__ import annotations
+
 import random
 from threading import Thread
 from typing import Any
@@ -236,6 +238,7 @@ def test_sums_of_variables_take_no_search() -> None:
         (x * 32 + y * 4 + z) // 112: (x * 8 + y) // 28,
         x // 80 * 45 + x % 80: x - x // 80 * 35,
         x // 4 * 18 + (x * 4 + z) % 16: z + x * 9 // 4 * 2,
+        x * 0 * y + x // 4 * 8 + x % 4: x + x // 4 * 4,
     }
     for e, result in expected.items():
         simplifier = Simplifier()
