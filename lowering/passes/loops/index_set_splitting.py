@@ -29,6 +29,7 @@ from bound.tir.value import Operand
 from bound.tir.walk import substitute
 from intset.config import memoized
 from intset.expr import Cond, Expr, Range, Var, const, constant_value, ops
+from intset.expr.definedness import definedness
 from intset.linear.form import Linear
 from lowering.nest import driver, ir, walk
 from lowering.nest.names import with_fresh_names
@@ -205,7 +206,7 @@ class _Splitting:
         changes = [] if loop.carried or not is_steady else self._breakpoints(loop, known, here.around, inside.around)
         if loop.kind in _WHOLE:
             return self._tested(loop, changes, inside)
-        subranges = _subranges(low, end, changes, loops)
+        subranges = _subranges(low, end, [change for change in changes if _has_value(change.at, loop, loops)], loops)
         more = (len(subranges) - 1) * _statements(loop)
         is_innermost = not any(isinstance(inner, ir.For) for inner in walk.statements(loop.body))
         left = self.left_innermost if is_innermost else self.left - len(subranges) * self._due(loop.body)
@@ -346,6 +347,12 @@ def _holding(body: ir.Stmt, truths: Mapping[Cond, bool | None]) -> ir.Stmt:
 
 def _statements(root: ir.Stmt) -> int:
     return sum(not isinstance(stmt, ir.Seq) for stmt in walk.statements(root))
+
+
+def _has_value(at: Expr, loop: ir.For, around: estimates.Loops) -> bool:
+    """Whether a breakpoint has a value wherever its loop is reached, also where that is empty."""
+    needs = {need for need in definedness((at,)) if around.decided(need) is not True}
+    return not needs or needs <= set(definedness(walk.range_ends(loop.range)))
 
 
 def _is_beyond(change: Breakpoint, var: Var, inside: estimates.Loops) -> bool:

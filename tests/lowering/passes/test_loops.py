@@ -110,6 +110,21 @@ def test_a_nest_decides_what_its_ends_alone_decide(seed: int) -> None:
             assert loops.decided(c) is alone.decided(c)
 
 
+@pytest.mark.parametrize("backend", ["python", "c"])
+def test_no_end_divides_in_front_of_an_empty_loop(backend: str) -> None:
+    f = parse_nest("""
+def f(B: int32[12], n, m):
+    assert n >= 0
+    for i in [0, n):
+        B[i % 12] = select(i + i <= truncdiv(n, m), i, 2)
+""")
+    values = np.zeros(12, np.int32)
+    run(partition_loops(f), {"B": values}, {"n": 0, "m": 0}, backend=backend)
+    assert not values.any()
+    run(partition_loops(f), {"B": values}, {"n": 5, "m": 1}, backend=backend)
+    assert list(values[:5]) == [0, 1, 2, 2, 2]
+
+
 @pytest.mark.parametrize(("m", "text"), [(1, "n < 3"), (2, "(n < 3) | (k < 5)")])
 def test_a_condition_loses_what_a_constant_decides(m: int, text: str) -> None:
     n, k, size = Var("n"), Var("k"), Var("m")
