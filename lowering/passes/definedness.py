@@ -20,7 +20,7 @@ from intset.expr.definedness import definedness, is_partial
 from intset.expr.node import make
 from lowering.nest import driver, ir
 from lowering.nest.scope import Scope, is_outside, proves
-from lowering.nest.walk import range_ends
+from lowering.nest.walk import operands, range_ends, statements
 
 _TOTAL: Final = frozenset(
     "exp exp2 exp10 log log2 log10 log1p sqrt rsqrt sigmoid erf sin cos tan sinh cosh tanh asin acos atan asinh acosh "
@@ -83,6 +83,8 @@ def with_total_ends(f: ir.Function) -> ir.Function:
 
     Guarantee: the same stores wherever the nest it was given is defined.
     """
+    if not any(isinstance(e, (Expr, Cond)) and is_partial(e) for stmt in statements(f.body) for e in _evaluated(stmt)):
+        return f
     rules: driver.StmtRules[driver.Cursor] = {
         ir.For: (_guarded_loop,),
         ir.If: (_guarded_branch,),
@@ -99,6 +101,13 @@ class _TotalNames(driver.Cursor):
 
     def after(self, old: ir.Stmt, new: ir.Stmt) -> Self:
         return super().after(new if isinstance(new, ir.Let) else old, new)
+
+
+def _evaluated(stmt: ir.Stmt) -> tuple[Operand, ...]:
+    """What a statement evaluates before anything is stored."""
+    if isinstance(stmt, ir.Allocate):
+        return tuple(end for r in stmt.ranges for end in range_ends(r))
+    return operands(stmt) if isinstance(stmt, (ir.For, ir.If, ir.Let)) else ()
 
 
 def _needs(roots: Sequence[Operand], scope: Scope) -> list[Cond]:

@@ -24,6 +24,7 @@ from intset.expr.evaluate import evaluate
 from intset.expr.node import make, truth
 from intset.linear.signs import taken_values
 from intset.simplify import Pricing, simplified
+from intset.simplify.engine import no_wider
 from intset.simplify.irreducible import settled
 from lowering.nest import driver, ir, walk
 from lowering.nest.printer import end_of, range_between
@@ -580,7 +581,13 @@ def shorter(e: Whole, ctx: Context) -> Whole:
     if isinstance(e, Cond):
         return mirrored(_walked(e, ctx))
     ordered: Whole = ctx.canonical(e)
-    new, prices = _walked(e, ctx), Pricing()
+    known, prices = ctx.frame.known, Pricing()
+    if ordered is e and settled(e, known) is e:
+        return ordered
+    is_cheapest = settled(ordered, known) is ordered and prices.price(ordered) <= prices.price(e)
+    if is_cheapest and no_wider(ordered, e, known, INDEX_BITS):
+        return ordered
+    new = _walked(e, ctx)
     return ordered if prices.price(ordered) == prices.price(new) else new
 
 

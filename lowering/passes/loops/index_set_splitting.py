@@ -89,11 +89,11 @@ def partition_loops(f: ir.Function, of: ir.Function | None = None) -> ir.Functio
 
 
 def cuts_loops(f: ir.Function) -> bool:
-    """Whether `partition_loops` cuts a loop."""
+    """Whether `partition_loops` cuts a loop; the search ends at the first one."""
     if not _has_conditions(f):
         return False
     f = inline_values(f)
-    rules = _Splitting(f, f)
+    rules = _Splitting(f, f, ends_at_cut=True)
     _split(f, f.body, rules)
     return rules.has_cut
 
@@ -163,11 +163,12 @@ class _Splitting:
     ----------
     left, left_innermost: the statements that copies of loops may still add, of loops with others inside and of
         innermost ones.
+    ends_at_cut: whether the first cut ends the search; later loops stay whole.
     has_cut: whether a loop was cut.
     """
 
-    def __init__(self, f: ir.Function, of: ir.Function) -> None:
-        self.has_cut = False
+    def __init__(self, f: ir.Function, of: ir.Function, ends_at_cut: bool = False) -> None:
+        self.ends_at_cut, self.has_cut = ends_at_cut, False
         size = _statements(of.body)
         more = _statements(f.body) - size
         self.left = max(FEWEST, TIMES * size) - more
@@ -181,6 +182,8 @@ class _Splitting:
 
     def split(self, loop: ir.For, here: _Surroundings) -> ir.Stmt:
         """Cut a loop where its conditions change. Empty loops are dropped, single iterations inlined."""
+        if self.has_cut and self.ends_at_cut:
+            return driver.done(loop)
         loops = here.loops
         ends = walk.range_ends(loop.range)
         low, extent = (folded(e, loops.decided) for e in ends)
@@ -213,6 +216,8 @@ class _Splitting:
         if len(subranges) < 2 or more > left or not (is_innermost or _is_mostly_decided(subranges)):
             return driver.Parts([(loop.body, inside)], partial(_with_body, loop))
         self.has_cut = True
+        if self.ends_at_cut:
+            return driver.done(loop)
         if is_innermost:
             self.left_innermost -= more
         else:

@@ -41,7 +41,7 @@ from lowering.nest import driver, ir, walk
 from lowering.nest.names import label_of, with_fresh_names
 from lowering.nest.scope import Scope, parts_of_condition, proof_of, proves, written_in
 from lowering.passes.definedness import LAZY, why_not_total, with_decided_selects
-from lowering.passes.estimates import difference
+from lowering.passes.estimates import difference, operations_in
 from lowering.passes.reports import Entry, PassReport
 from lowering.passes.stores.reaching_values import check_assumptions
 
@@ -404,6 +404,8 @@ def _strict(operand: Operand) -> Iterator[Expr]:
 
 def name_choices(f: ir.Function) -> ir.Function:
     """Name loop-invariant selects in indices of innermost loops, in front of the loop."""
+    if ops.SELECT not in operations_in(f.body):
+        return f
     rules: driver.StmtRules[driver.Descent] = {ir.For: (_name_choices_of_ends,)}
     return f.with_body(
         driver.rewritten(f.body, driver.Descent(), enter=rules, leave={ir.For: (_name_choices_of_body,)})

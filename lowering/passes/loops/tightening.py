@@ -24,7 +24,7 @@ from lowering.nest import driver, ir
 from lowering.nest.printer import range_between, range_text
 from lowering.nest.scope import Scope, parts_of_condition, proves, written_in
 from lowering.nest.walk import bound_in, range_ends, statements
-from lowering.passes.estimates import form_of, operations_in, says, without
+from lowering.passes.estimates import form_of, kinds_in, operations_in, says, without
 from lowering.passes.reports import Entry, PassReport
 from lowering.passes.simplify import drop_idle_loop, shortened
 from lowering.passes.stores.reaching_values import check_assumptions
@@ -289,6 +289,9 @@ def follow_guards(f: ir.Function, kept: Collection[Var] = ()) -> ir.Function:
             return _until_vacant(_with_one_guard(loop))
         return _following(loop, cursor.scope, storage)
 
+    extents = [range_ends(stmt.range)[1] for stmt in statements(f.body) if isinstance(stmt, ir.For)]
+    if ir.If not in kinds_in(f.body) and all(constant_value(extent) is not None for extent in extents):
+        return f
     storage = {tensor: [(as_expr(0), extent) for extent in tensor.extents] for tensor in f.params}
     for stmt in statements(f.body):
         if isinstance(stmt, ir.Allocate):

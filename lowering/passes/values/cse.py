@@ -26,7 +26,7 @@ from intset.expr.definedness import definedness
 from lowering.nest import driver, ir, walk
 from lowering.nest.names import label_of
 from lowering.nest.scope import element_accesses
-from lowering.passes.estimates import Counts, Uses
+from lowering.passes.estimates import Counts, Uses, kinds_in
 
 FEWEST: Final = 2  # operations of what gets a name; a division counts twice
 _NOT_MOVED: Final = (ops.LOAD, ops.CAST, ops.ASSERTING)
@@ -446,6 +446,8 @@ def name_ends(f: ir.Function) -> ir.Function:
 
     Guarantee: equal values.
     """
+    if ir.Let not in kinds_in(f.body):
+        return f
     return f.with_body(driver.rewritten(f.body, _ShortNames({}, {}), enter={ir.For: (_shorten_range,)}))
 
 

@@ -57,7 +57,14 @@ def lower_divisions(f: ir.Function, bits: int = 64) -> ir.Function:
         in 64 bits.
     """
     ir.checked_function(f, "lower_divisions")
+    if not may_divide(f) and not any(map(_is_empty_loop, statements(f.body))):
+        return f
     return driver.rewritten_function(f, leave=_rules(bits, lambda _: None))
+
+
+def _is_empty_loop(stmt: ir.Stmt) -> bool:
+    count = constant_value(range_ends(stmt.range)[1]) if isinstance(stmt, ir.For) else None
+    return count is not None and count <= 0
 
 
 def may_divide(f: ir.Function) -> bool:
