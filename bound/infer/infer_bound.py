@@ -42,7 +42,7 @@ from bound.infer.phases.pass_down import (
 )
 from bound.itervar import IterVar
 from bound.schedule import AttachType, Rebase, Schedule, Stage
-from bound.schedule.attach import AttachPath, attachment, create_attach_path
+from bound.schedule.attach import AttachPath, attachment, create_attach_path, slid_loops
 from bound.schedule.simple import extent, low, number
 from bound.tensor import Operation, PlaceholderOp, Tensor
 from intset import config
@@ -584,17 +584,20 @@ def infer_stages(state: InferenceState) -> InferenceState:
     ------
     ScheduleError: as for `thread_equations`.
     """
-    env = state.env
-    leaves = ((stage, leaf) for stage in state.schedule.stages for leaf in stage.leaf_iter_vars)
-    may_equate = bool(dag.free_vars(*state.tiles)) and any(stage.thread_of(leaf) is not None for stage, leaf in leaves)
-    _infer(state, is_draft=may_equate)
+    env, stages = state.env, state.schedule.stages
+    is_draft = (  # kept elements are found under shortened guards
+        bool(dag.free_vars(*state.tiles))
+        and any(stage.thread_of(leaf) is not None for stage in stages for leaf in stage.leaf_iter_vars)
+        and not any(slid_loops(stage, path) for stage, path in state.paths.items())
+    )
+    _infer(state, is_draft)
     equations = thread_equations(state.bounds.values(), env, state.sizes, state.tiles)
     if equations:
         context = env.context.extended(facts=equations, provenance=ASSERTED)
         env = LoopEnvironment(context, state.sizes.free, state.domain, env.account)
         state = replace(state, env=env, bounds={}, requests={}, threads={}, _propagations={}, equations=equations)
         _infer(state)
-    elif may_equate:
+    elif is_draft:
         for bounds in state.bounds.values():
             finish_nest(env, bounds)
     return state

@@ -86,11 +86,18 @@ def agree_on_loads(nodes: Iterable[Node], point: Point) -> None:
 
 def in_domain(query: Query, point: Point) -> bool:
     """Whether a complete point lies in the ranges of its variables and satisfies the facts."""
-    variables = [v for v in point if isinstance(v, Var)]
-    if not all(is_declared(v, point[v]) for v in variables):
-        return False
-    limits = (cond for v in variables if v in query.ranges for cond in range_conditions(v, query.ranges[v]))
-    return all(evaluate(cond, point) for cond in (*limits, *query.facts))
+    for v in [v for v in point if isinstance(v, Var)]:
+        if not is_declared(v, point[v]):
+            return False
+        limits = query.ranges.get(v)
+        if limits is None:
+            continue
+        if limits.ends is not None:
+            if not limits.ends[0] <= point[v] <= limits.ends[1]:
+                return False
+        elif not all(evaluate(cond, point) for cond in range_conditions(v, limits)):
+            return False
+    return all(evaluate(fact, point) for fact in query.facts)
 
 
 def complete(query: Query, point: Point) -> None:

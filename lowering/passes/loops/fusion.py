@@ -3,8 +3,9 @@
 Fusion: iteration j of the second loop then runs before iterations i > j of the first. Results are equal if no element
 is accessed by two such iterations, one of which stores it.
 
-Races are decided by the dependences of the loop, exactly. Undecided races (data-dependent indices, an exhausted budget)
-are left to the user's responsibility.
+Races are decided in two steps. First by index: `c * i + r` tells iterations apart if inner loops change `r` by less
+than `c`. Otherwise by the dependences of the loop, exactly. Undecided races (data-dependent indices, an exhausted
+budget) are left to the user's responsibility.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from intset.budgets import FUSED_PAIRS
 from intset.errors import BudgetError, IntSetError
 from intset.expr import Cond, Expr, Var, dag, shown
 from intset.expr.build import logical_and
+from intset.linear.form import Linear
 from lowering.dataflow.program import Access
 from lowering.dataflow.reaching import Dependences, precedes
 from lowering.errors import LayoutError
@@ -28,6 +30,7 @@ from lowering.nest import driver, ir
 from lowering.nest.names import with_fresh_names
 from lowering.nest.scope import ElementAccess, Scope, element_accesses, proof_of, proves, written_in
 from lowering.nest.walk import bound_in, operands, range_ends, statements, substitute, tensors_read, touched
+from lowering.passes.estimates import Loops, form_of
 from lowering.passes.reports import Entry, PassReport
 from lowering.passes.stores.reaching_values import check_assumptions
 from lowering.passes.values.cse import with_inlined_names
@@ -49,6 +52,10 @@ class NestedAccess(NamedTuple):
     access: ElementAccess
     steps: tuple[ir.For | Cond, ...]
 
+    @property
+    def loops(self) -> tuple[ir.For, ...]:
+        return tuple(step for step in self.steps if isinstance(step, ir.For))
+
 
 def races(f: ir.Function) -> Iterator[Race]:
     """The parallel loops of a function with iterations that certainly touch one element, one of them storing."""
@@ -56,10 +63,20 @@ def races(f: ir.Function) -> Iterator[Race]:
         return
     for place in driver.cursors(f):
         loop = place.stmt
-        if isinstance(loop, ir.For) and loop.kind is ir.LoopKind.PARALLEL:
+        if isinstance(loop, ir.For) and loop.kind is ir.LoopKind.PARALLEL and not _is_apart(loop):
             found = _race(loop, Dependences(f, loop, place.scope))
             if found is not None:
                 yield found
+
+
+# -- by one index ------------------------------------------------------------------------------------------------------
+
+
+def _is_apart(loop: ir.For) -> bool:
+    """Whether indices alone show that no two iterations access one element that one of them stores."""
+    every = nested_accesses(loop, bound_in(loop))
+    stores = [one for one in every if one.access.is_store]
+    return all(_are_apart(loop.var, a, b) for a in stores for b in every if a.access.tensor is b.access.tensor)
 
 
 class _Inside(driver.Descent):
@@ -96,6 +113,45 @@ def nested_accesses(loop: ir.For, own: Collection[object]) -> list[NestedAccess]
         for access in element_accesses(stmt)
         if access.tensor not in own
     ]
+
+
+def _are_apart(var: Var, a: NestedAccess, b: NestedAccess) -> bool:
+    pairs = zip(a.access.indices, b.access.indices, strict=True)
+    return any(_tells_apart(var, x, y, a.loops, b.loops) for x, y in pairs)
+
+
+def _tells_apart(var: Var, a: Expr, b: Expr, inside_a: Sequence[ir.For], inside_b: Sequence[ir.For]) -> bool:
+    """Whether two indices differ wherever the loop variable does."""
+    x, y = form_of(a), form_of(b)
+    step = x.terms.get(var, 0)
+    if not step or step != y.terms.get(var, 0):
+        return False
+    (outer, first), (other, second) = _split(x, var, inside_a), _split(y, var, inside_b)
+    if not outer.same(other) or any(var in t.free_vars() for t in (*outer.terms, *first.terms, *second.terms)):
+        return False
+    spans = [_span(form, loops) for form, loops in ((first, inside_a), (second, inside_b))]
+    if None in spans:
+        return False
+    (low, high), (least, most) = (span for span in spans if span is not None)
+    return max(abs(low - most), abs(high - least)) < abs(step)
+
+
+def _split(form: Linear, var: Var, loops: Sequence[ir.For]) -> tuple[Linear, Linear]:
+    """Split an index into the contributions of outer and of inner loops."""
+    inner = {loop.var for loop in loops}
+    moving = {t: k for t, k in form.terms.items() if inner & set(t.free_vars())}
+    rest = {t: k for t, k in form.terms.items() if t not in moving and t is not var}
+    return Linear(form.const, rest), Linear(0, moving)
+
+
+def _span(form: Linear, loops: Sequence[ir.For]) -> tuple[int, int] | None:
+    known = Loops().within(*loops)
+    lows = [f.const for f in known.least(form) if f.is_const]
+    highs = [-f.const for f in known.least(form.scale(-1)) if f.is_const]
+    return (max(lows), min(highs)) if lows and highs else None
+
+
+# -- by sets -----------------------------------------------------------------------------------------------------------
 
 
 def _race(loop: ir.For, dependences: Dependences) -> Race | None:

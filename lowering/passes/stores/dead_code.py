@@ -136,14 +136,15 @@ def remove_no_op(f: ir.Function, report: list[Entry] | None = None) -> ir.Functi
     """
     ir.checked_function(f, "remove_no_op")
     account = account_of(f)
-    check_assumptions(f)
+    reaching = ReachingValues(f, account)
+    check_assumptions(f, reaching)
     report_of_stores = _StoreReport(f)
     for _ in range(NO_OP_ROUNDS):
-        reaching = ReachingValues(f, account)
         gone = _dead_stores(reaching, report_of_stores) or _redundant_stores(reaching, report_of_stores)
         if not gone:
             break
         f = report_of_stores.without(f, gone)
+        reaching = ReachingValues(f, account)
     else:
         report_of_stores.say(
             (), False, f"after {NO_OP_ROUNDS} rounds more may be left: the budget is spent", what="rounds"

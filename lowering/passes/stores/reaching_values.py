@@ -460,15 +460,18 @@ def _is_readable(f: ir.Function, claim: ir.Assume, cursor: driver.Cursor) -> boo
 # -- refuted assumptions ---------------------------------------------------------------------------------------------
 
 
-def check_assumptions(f: ir.Function) -> None:
+def check_assumptions(f: ir.Function, reaching: ReachingValues | None = None) -> None:
     """Refuse a nest with an assumption that is proved false where it stands.
+
+    Parameters
+    ----------
+    reaching: the reaching values of `f`, if the caller asks them, too.
 
     Raises
     ------
     InputError: an assumption is proved false.
     """
     written = written_in(f.body)
-    reaching: ReachingValues | None = None
     for cursor in driver.cursors(f) if any(isinstance(stmt, ir.Assume) for stmt in statements(f.body)) else ():
         stmt = cursor.stmt
         if not isinstance(stmt, ir.Assume) or ir.has_undef(stmt.cond):
