@@ -35,7 +35,7 @@ def stencil(x: te.Tensor) -> Callable[..., object]:
 
 
 def _chain(n: int, shape: tuple[Any, ...], formula: Formula = elementwise, tile: int = 0) -> Schedule:
-    """A chain of n stages after an input; all but the last are computed at the root, or in a tile of the last.
+    """A chain of n stages after an input; producers are computed at the root, or in a tile of the last stage.
 
     A stencil is two elements shorter than what it reads.
     """

@@ -558,17 +558,17 @@ def as_configured(method: Callable[Concatenate[S, P], T]) -> Callable[Concatenat
 
 
 def memoized(method: Callable[Concatenate[K, P], T]) -> Callable[Concatenate[K, P], T]:
-    """A method whose answers stay in its object, by the arguments: hashable ones, by position."""
-    name = f"_answers_of_{method.__name__}"
+    """A method whose answers stay in its object. Its arguments are hashable, and passed by position."""
+    name, asked = f"_answers_of_{method.__name__}", cast(Callable[..., T], method)
 
     @wraps(method)
-    def answer(self: K, /, *key: P.args, **none: P.kwargs) -> T:
+    def answer(self: K, /, *key: object) -> T:
         answers: dict[object, T] = self.__dict__.setdefault(name, {})
         if key not in answers:
-            answers[key] = method(self, *key, **none)
+            answers[key] = asked(self, *key)
         return answers[key]
 
-    return answer
+    return cast(Callable[Concatenate[K, P], T], answer)
 
 
 def all_as_configured(cls: C) -> C:

@@ -174,7 +174,7 @@ class Frame:
         return tuple([var for var in own if var not in self.ranges and var not in keep])
 
     def _mentions(self, variables: Mapping[Var, Range | None]) -> bool:
-        """Whether some range depends on one of the variables."""
+        """Whether a range has one of the variables in an end."""
         return any(v in variables for r in self.ranges.values() if r.ends is None for v in r.free_vars())
 
     def stating(self, facts: tuple[Fact, ...]) -> Frame:

@@ -277,7 +277,7 @@ def size_bounds(env: LoopEnvironment, params: Sequence[Expr]) -> Shape:
 
 def _ask_domain(env: LoopEnvironment, ranges: Mapping[Var, Range], variables: Sequence[Var]) -> Shape:
     inside = [cond for v, r in ranges.items() for cond in range_conditions(v, r)]
-    # Conditions, not ranges: a range of at most one point would not say when it is empty.
+    # Conditions, not ranges: conditions are false where a range of at most one point is empty.
     context = env.context.extended(dict.fromkeys(ranges), inside)
     image = image_in_instances(context, list(variables), list(env.context.ranges), env.regions)
     if image.notes:

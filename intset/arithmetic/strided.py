@@ -377,7 +377,7 @@ def largest_mod(a: int, b: int, m: int, n: int) -> int:
 
 
 def minimum(a: Strided, b: Strided) -> Strided:
-    """The elements of both operands that do not exceed the largest element of the other."""
+    """The elements of each operand up to the largest one of the other operand."""
     return neg(maximum(neg(a), neg(b)))
 
 

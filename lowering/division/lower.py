@@ -111,9 +111,8 @@ class DivisionScope:
         """A constant lower bound of `e`; `None` if none is known."""
         if size > MAX_TREE:
             return None
-        low = self._closed(*(var for var in dag.free_vars(e) if var not in self.ctx.ranges)).bounds(e, domain=CHEAPEST)[
-            0
-        ]
+        unbound = (var for var in dag.free_vars(e) if var not in self.ctx.ranges)
+        low, _ = self._closed(*unbound).bounds(e, domain=CHEAPEST)
         return constant_value(low) if isinstance(low, Expr) else None
 
     @memoized

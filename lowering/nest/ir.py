@@ -379,7 +379,7 @@ def seq(*stmts: Stmt) -> Stmt:
 
 
 def guarded(stmt: Stmt, *conditions: Cond | Value) -> Stmt:
-    """Put a statement into a branch on all conditions; without conditions, the statement itself."""
+    """A statement under a branch on all conditions; without conditions, the statement itself."""
     cond = together(*conditions)
     return stmt if cond is truth(True) else If(cond, stmt)
 
