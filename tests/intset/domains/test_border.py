@@ -23,17 +23,13 @@ from intset import (
     Range,
     Var,
     const,
-    register,
 )
-from intset.domains.interval import IntervalDomain
 from intset.domains.isl.presburger import Isl
 from intset.domains.query import Points
-from intset.domains.registry import domain_names
 from intset.domains.sets.base import ShapeSet
 from intset.domains.sets.region import ProductRegion, Region
-from intset.errors import BudgetError, UndecidedError
+from intset.errors import BudgetError
 from intset.expr.build import logical_and
-from intset.testing import claims
 from tests import ROOT
 from tests.intset.domains.known_bits import registered
 from tests.intset.regions.core_shape import CoreShape
@@ -164,13 +160,6 @@ def test_what_is_asked_through_image_is_checked_too(answer, foreign):
             ask(name)
 
 
-def test_an_attribute_that_is_no_method_is_named(foreign):
-    with registered(type("Foreign", (), {"image": domain().image, "bounds": 3, "region": None}), "odd"):
-        with pytest.raises(DomainError, match="'odd': bounds raised TypeError"):
-            CTX.bounds(I, domain="odd")
-        assert CTX.image((I, J), domain="odd").dims == 2
-
-
 def test_what_is_an_answer_passes_unchanged(foreign):
     given = IntervalSet(0, 10, "mine")
     ends = Bounds(0, 10, False, "mine")
@@ -179,21 +168,6 @@ def test_what_is_an_answer_passes_unchanged(foreign):
     assert [ask(name) for ask in ASK.values()] == [given, ends, region]
     assert ASK["image"](name) is given and ASK["bounds"](name) is ends and ASK["region"](name) is region
     assert CTX.bounds(I, domain=foreign(bounds=Bounds(POS_INF, NEG_INF, True))).is_empty
-
-
-def test_a_domain_that_cannot_be_made_is_named():
-    class Needs:
-        name = "needs"
-
-        def __init__(self, size):
-            self.size = size
-
-        def image(self, query):
-            return IntervalSet(0, self.size)
-
-    with pytest.raises(DomainError, match=r"'needs': Needs.. raised TypeError") as caught:
-        register(Needs)
-    assert isinstance(caught.value.__cause__, TypeError)
 
 
 BROKEN = {
@@ -254,19 +228,6 @@ def test_a_plugin_that_cannot_be_loaded_is_named_and_skipped(tmp_path):
         assert line.startswith(f"the domain {name!r}") and reason in line
 
 
-def test_a_product_goes_with_the_domain_it_is_made_of():
-    names = domain_names()
-    CTX.image((I, J), domain="isl * modular")
-    with registered(domain(image=3), "odd"):
-        with pytest.raises(DomainError):
-            CTX.bounds(I, domain="interval*odd")
-        register(IntervalDomain(), "odd")
-        assert CTX.bounds(I, domain="interval*odd") == CTX.bounds(I, domain="interval")
-    assert domain_names() == names
-    with pytest.raises(InputError):
-        Context({I: Range(0, 8)}).bounds(I, domain="interval*odd")
-
-
 @pytest.mark.parametrize("method", WRONG)
 def test_a_refusal_is_a_sound_answer(method, foreign):
     """`BudgetError` is no violation: the domain, and a product with it, answers the universe with a note."""
@@ -275,44 +236,6 @@ def test_a_refusal_is_a_sound_answer(method, foreign):
     assert any("too many" in note for note in answer.notes)
     for found in (answer, ASK[method](f"{name}*modular")):
         assert not found.is_tight if method == "bounds" else not found.is_exact
-
-
-def test_a_name_that_stands_for_another_domain_is_asked_again():
-    """Re-registration of a name invalidates cached answers, also those of `auto` and of proofs."""
-    ctx = Context({I: Range(0, 8), J: Range(0, 4)})
-    asks = [
-        lambda: ctx.bounds(I + J, domain="odd"),
-        lambda: ctx.value_set(I + J, domain="odd").ends(),
-        lambda: ctx.image((I + J,), domain="odd").box,
-        lambda: ctx.bounds(I + J, domain="interval*odd"),
-    ]
-    before = domain_names()
-    for _ in range(2):
-        for last in (20, 30):
-            with registered(domain(image=IntervalSet(0, last, "odd")), "odd"):
-                assert [str(ask()).count(str(last)) for ask in asks[:2]] == [1, 1]
-                assert [str(ask()) for ask in asks[2:]] == [str(ask()) for ask in asks[2:]]
-            for ask in asks:
-                with pytest.raises(InputError, match="unknown domain"):
-                    ask()
-    assert domain_names() == before
-
-
-def test_a_climb_is_made_again_where_another_domain_can_be_asked():
-    x = Var("x")
-    ctx = Context({x: Range(0, 1000)})
-    hard = (x * x * x + x) % 1013
-    before = ctx.value_set(hard).by
-
-    class Knows:
-        name, cost = "knows", 1
-
-        def image(self, query):
-            return IntervalSet(0, 1012, self.name, is_exact=True)
-
-    with registered(Knows):
-        assert ctx.value_set(hard).by == "knows"
-    assert ctx.value_set(hard).by == before
 
 
 class Evens(IntSet):
@@ -385,14 +308,6 @@ def test_the_condition_and_the_box_of_an_answer_are_checked_once(member, answer,
                 ASK[method](foreign(**{method: answer_}))
 
 
-def test_a_set_that_gives_up_its_condition_is_an_answer(foreign):
-    def condition(self, e):
-        raise UndecidedError("too long")
-
-    name = foreign(image=type("Shy", (Evens,), {"condition": condition})())
-    assert SMALL.value_set(I * 2, domain=name).count() == 4
-
-
 def test_answers_of_the_right_form_keep_their_class_and_their_elements(foreign):
     of_sets, of_regions = foreign(image=Evens()), foreign(image=Evens(), region=Grid())
     s, r = SMALL.value_set(I * 2, domain=of_sets), SMALL.image((I, J), domain=of_regions)
@@ -404,12 +319,3 @@ def test_answers_of_the_right_form_keep_their_class_and_their_elements(foreign):
     for answer in (s, r):
         for other in (pickle.loads(pickle.dumps(answer)), copy.copy(answer)):
             assert other.count() == answer.count() and str(other) == str(answer)
-
-
-def test_the_suite_reports_a_set_that_raises_later(foreign):
-    def count(self):
-        raise ValueError("inside")
-
-    everything = type("Late", (IntervalSet,), {"is_empty": property(count)})
-    wrong = claims(5, domains=[foreign(image=everything(NEG_INF, POS_INF))]).wrong
-    assert any("raises ValueError: inside" in fault for fault in wrong)

@@ -17,10 +17,9 @@ from hypothesis import HealthCheck, event, example, given, settings
 from hypothesis import strategies as st
 
 from intset import Context, IntSet, Range, ShapeVar, UndecidedError, Var, cast, using
-from intset.domains.isl import translate
 from intset.domains.isl.count import PerInstance, count, count_symbolic, max_over
 from intset.domains.isl.session import IslError, budget, context, isl, number, val, weighed
-from intset.domains.isl.translate import aff_to_expr, pw_aff_to_expr, set_to_cond
+from intset.domains.isl.translate import pw_aff_to_expr, set_to_cond
 from intset.errors import BudgetError, InputError
 from intset.expr.evaluate import compiled, evaluate
 from intset.expr.node import Expr
@@ -38,10 +37,6 @@ CHEAP = settings(max_examples=15, deadline=None, suppress_health_check=list(Heal
 def nothing_is_printed(capfd: pytest.CaptureFixture[str]) -> Iterator[None]:
     yield
     assert capfd.readouterr().err == ""
-
-
-def cond(text: str, dims: tuple[Expr, ...], params: tuple[Expr, ...] = (), where: str | None = None) -> str:
-    return str(set_to_cond(read(text), dims, params, None if where is None else read(where)))
 
 
 # -- random sets, as conditions that both isl and Python read ---------------------------------------------------------
@@ -210,68 +205,6 @@ def test_the_ends_of_a_set(text: str) -> None:
 # -- what the text looks like -----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("{ [i, j] : 0 <= i < 8 and 0 <= j < 4 }", "(i >= 0) & (i <= 7) & (j >= 0) & (j <= 3)"),
-        ("{ [i, j] : i mod 5 = 3 }", "i % 5 == 3"),
-        ("{ [i, j] : (i - j) mod 5 <= 2 }", "(i - j) % 5 <= 2"),
-        ("{ [i, j] : i < j }", "i < j"),
-        ("{ [i, j] : i = j + 3 }", "i == j + 3"),
-        ("{ [i, j] : 1 = 0 }", "False"),
-        ("{ [i, j] }", "True"),
-    ],
-)
-def test_conditions_are_short(text: str, expected: str) -> None:
-    found = cond(text, (I, J))
-    assert found in (expected, "j == i - 3") if "j + 3" in expected else found == expected
-
-
-def test_a_context_makes_conditions_shorter() -> None:
-    assert cond("[n] -> { [i] : 0 <= i < n and n > 3 }", (I,), (N,), "[n] -> { [i] : i >= 0 and n > 4 }") == "i < n"
-
-
-@pytest.mark.parametrize(
-    ("text", "where", "low", "high"),
-    [
-        ("[n] -> { [i] : 0 <= i < n }", None, "0", "n - 1"),
-        ("[n] -> { [i] : 0 <= i < n and i < 100 }", None, "0", "minimum(99, n - 1)"),
-        ("[n] -> { [i] : i >= 0 and 3 <= i < n + 4 and i >= n }", None, "maximum(3, n)", "n + 3"),
-        ("[n] -> { [i] : 0 <= i < n or 0 <= i < 7 }", "[n] -> { : n > 7 }", "0", "n - 1"),
-    ],
-)
-def test_ends_are_short(text: str, where: str | None, low: str, high: str) -> None:
-    context_set = None if where is None else read(where)
-    ends = (read(text).dim_min(0), read(text).dim_max(0))
-    assert [str(pw_aff_to_expr(pw, (), (N,), context_set)) for pw in ends] == [low, high]
-
-
-def test_a_clamp_is_a_maximum_of_minima() -> None:
-    text = "[n] -> { [i] -> [0] : i < 0; [i] -> [i] : 0 <= i < n; [i] -> [n] : i >= n and i >= 0 }"
-    clamp = isl().PwAff.read_from_str(context(), text)
-    assert str(pw_aff_to_expr(clamp, (I,), (N,), read("[n] -> { : n > 0 }"))) == "maximum(0, minimum(n, i))"
-    assert str(pw_aff_to_expr(clamp, (I,), (N,))).startswith("select(")
-
-
-def test_an_aff_with_divisions() -> None:
-    def text(function: str) -> str:
-        aff = isl().PwAff.read_from_str(context(), f"[n] -> {{ [i] -> [{function}] }}").as_aff()
-        return str(aff_to_expr(aff, (I,), (N,)))
-
-    assert text("i mod 5") == "i % 5"
-    assert text("n + 3*(i mod 5)") == "i % 5 * 3 + n"
-    assert text("floor((i + 2*n)/3) + 1") == "(i - n) // 3 + n + 1"
-    assert text("0") == "0"
-
-
-def test_an_empty_function_and_wrong_arguments() -> None:
-    assert pw_aff_to_expr(isl().PwAff.read_from_str(context(), "[n] -> { [i] -> [n] : 1 = 0 }"), (I,), (N,)) is None
-    with pytest.raises(InputError, match="do not fit"):
-        set_to_cond(read("[n] -> { [i] : i < n }"), (I, J), (N,))
-    with pytest.raises(InputError, match="do not fit"):
-        set_to_cond(read("[n] -> { [i] : i < n }"), (I,), ())
-
-
 # -- counts -----------------------------------------------------------------------------------------------------------
 
 
@@ -329,17 +262,6 @@ def test_count_symbolic(text: str, expected: str | None) -> None:
         assert evaluate(found, {N: n, M: m}) == tally[n, m], (n, m)
         if n >= 0 and m >= 0:
             assert evaluate(positive, {N: n, M: m}) == tally[n, m], (n, m)
-
-
-@CHEAP
-@given(formula("in"))
-def test_count_symbolic_is_exact_or_refused(text: str) -> None:
-    found = None
-    with suppress(BudgetError):
-        found = count_symbolic(read(isl_text("i", text)), (N,))
-    if found is not None:
-        for n in range(-3, 7):
-            assert evaluate(found, {N: n}) == sum(holds(text, i=i, n=n) for i in WINDOW)
 
 
 def test_infinity_and_parameters() -> None:
@@ -523,18 +445,6 @@ def test_a_forked_child_goes_on() -> None:
             good = False
         os._exit(0 if good else 1)
     assert os.waitpid(child, 0)[1] == 0
-
-
-def test_conditions_are_ordered_without_their_texts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Texts tell apart what no length and no variable does; they are written for nothing else."""
-    written: list[Any] = []
-    monkeypatch.setattr(translate, "str", lambda part: written.append(part) or repr(part), raising=False)
-    apart, alike = (
-        read(f"[n] -> {{ [i, j] : {text} }}") for text in ("0 <= i < n and i <= j", "i >= 3 and i >= n - 5")
-    )
-    assert str(set_to_cond(apart, (I, J), (N,))) == "(i >= 0) & (i <= j) & (i < n)"
-    assert not written
-    assert set_to_cond(alike, (I, J), (N,)) is not None
 
 
 # -- budgets: a query costs what it costs alone, and some operations count several times -------------------------------
