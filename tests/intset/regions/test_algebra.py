@@ -24,7 +24,6 @@ from intset import (
     ShapeVar,
     UndecidedError,
     Var,
-    ceildiv,
     evaluate,
     logical_and,
 )
@@ -243,30 +242,6 @@ def region(cond: Cond, *dims: Var) -> Region:
     return Context.from_constraints(dims or (X, Y), [cond]).image(dims or (X, Y))
 
 
-def test_relations() -> None:
-    i, j = Var("i"), Var("j")
-    loops = Context({i: Range(0, 4), j: Range(0, 4)})
-    stores, loads = loops.relation((i, j), (i * 4 + j,)), loops.relation((i, j), (i * 4 + j - 1,))
-    sources = loads.then(stores.inverse())
-    assert sources.is_exact and sources.domain().count() == 15 and sources.range().count() == 15
-    for a, b, c, d in product(range(4), repeat=4):
-        assert sources.contains((a, b), (c, d)) == (a * 4 + b - 1 == c * 4 + d)
-    assert sources.lexmax() == sources == sources.lexmin() and sources <= sources
-    assert pickle.loads(pickle.dumps(sources)) == sources
-    many = loops.relation((i,), (j,))
-    assert many.lexmax().range().box == (Range(3, 1),) and many.lexmin().range().box == (Range(0, 1),)
-    assert (many - many.lexmax()).pairs.count() == 12 and (many & many.lexmin()).pairs.count() == 4
-    assert many.apply(Context({i: Range(1, 2)}).image((i,))).count() == 4
-    with pytest.raises(InputError, match="cannot be followed"):
-        loads.then(loads)
-    with pytest.raises(InputError, match="two tuples"):
-        loops.relation(i, (j,))
-    coarse = loops.relation((i,), (i * i * j,))
-    if not coarse.is_exact:
-        with pytest.raises(UndecidedError, match="not exact"):
-            coarse.lexmax()
-
-
 def test_bad_input() -> None:
     r = region((X >= 0) & (X < 3) & Y.eq(X))
     for dims in ((2,), (0, 0), (-1,), (0, 2), (-1, 1)):
@@ -294,22 +269,6 @@ def test_a_set_without_a_size_is_held_against_one_with_it_where_the_size_has_a_v
     at_least = KINDS[kind]((m - 6 <= X) & (2 + m >= X) & (Y >= 0) & (m % 3 >= Y))
     assert at_least.includes(plain) and plain.subtract(at_least).is_empty() and not plain.includes(at_least)
     assert plain.counts((m,)) == (3, 9)
-
-
-def test_regions_are_compared_where_sizes_have_values() -> None:
-    m, i = ShapeVar("m", lower=0, upper=3), Var("i")
-    three = Context({i: Range(0, 3)}).image((i,))
-    around = region((m - 3 <= X) & (X <= 2), X)
-    assert three <= around and three < around and (three - around).is_empty and not around <= three
-
-
-@pytest.mark.parametrize("point", [3, "ab", None])
-def test_a_point_is_a_tuple(point: Any) -> None:
-    a, b = Var("a"), Var("b")
-    region = Context({a: Range(0, 3), b: Range(0, 4)}).image((a, b))
-    with pytest.raises(InputError, match=r"^a point must be a tuple of length 2, not "):
-        point in region  # noqa: B015
-    assert (2, 3) in region and (2, 4) not in region
 
 
 FOUND = (336272, 341296, 441997)  # an end was written in two ways
@@ -485,21 +444,6 @@ def test_no_other_method_is_asked_of_a_set_that_is_shared() -> None:
                     if is_shared(of) or (isinstance(of, ast.Name) and of.id in names):
                         asked.add(node.attr)
     assert {"is_empty", "dim", "involves_dims"} <= asked <= {*HARMLESS, "duplicate"}, asked - {*HARMLESS}
-
-
-b = Var("b")
-
-
-def image(extent: Expr | int, scale: int, e: Expr) -> Region:
-    return Context({b: Range(0, extent)}).image((b * scale, e))
-
-
-def test_constraints_are_ordered_before_isl_is_asked() -> None:
-    """No way but the first is needed: else every extremum of such a set is computed twice."""
-    from intset.domains.isl.presburger import of
-
-    points = of(image(8, 4, ceildiv(b, 4)).shape)
-    assert str(isl().ordered(points.shared()).lexmax()) == "{ [28, 2] }"
 
 
 # -- listed images -----------------------------------------------------------------------------------------------------
