@@ -11,19 +11,7 @@ from contextlib import ExitStack
 
 import pytest
 
-from intset import (
-    NEG_INF,
-    POS_INF,
-    Bounds,
-    Context,
-    DomainError,
-    InputError,
-    IntervalSet,
-    IntSet,
-    Range,
-    Var,
-    const,
-)
+from intset import NEG_INF, POS_INF, Bounds, Context, DomainError, InputError, IntervalSet, IntSet, Range, Var, const
 from intset.domains.isl.presburger import Isl
 from intset.domains.query import Points
 from intset.domains.sets.base import ShapeSet

@@ -8,17 +8,7 @@ import pytest
 import intset
 from bound import te
 from bound.itervar import IterVar
-from intset import (
-    Context,
-    InputError,
-    Range,
-    ShapeVar,
-    Var,
-    annotate_shapes,
-    evaluate,
-    floordiv,
-    floormod,
-)
+from intset import Context, InputError, Range, ShapeVar, Var, annotate_shapes, evaluate, floordiv, floormod
 from intset.prover.explain import missing_for, ways_to_state
 from lowering import CheckError, lower, lower_division, run, to_c
 from lowering.nest.ir import Assert, For

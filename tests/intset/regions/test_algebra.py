@@ -15,18 +15,7 @@ import pytest
 
 import intset
 from examples.boxes.intset_boxes import Boxes
-from intset import (
-    Cond,
-    Context,
-    InputError,
-    Range,
-    Region,
-    ShapeVar,
-    UndecidedError,
-    Var,
-    evaluate,
-    logical_and,
-)
+from intset import Cond, Context, InputError, Range, Region, ShapeVar, UndecidedError, Var, evaluate, logical_and
 from intset.domains.isl import bindings
 from intset.domains.isl.presburger import of, translated, universe
 from intset.domains.isl.session import context, isl
