@@ -39,11 +39,11 @@ from intset import (
 from intset.check import BoundsCertificate, Certificate
 from intset.check.__main__ import main
 from intset.check.certificate import attained_goal, check_certificate
-from intset.check.evidence import Expander, in_other_words, meaning
+from intset.check.evidence import Combination, Expander, Premise, WeightedProduct, in_other_words, meaning
 from intset.check.solvers import _is_unsat, emptiness_text, is_empty_text, unsat_text
 from intset.domains.sets.base import Bounds
 from intset.expr import ops
-from intset.expr.node import make
+from intset.expr.node import make, truth
 from intset.facts import ASSUMED
 from intset.infinity import NEG_INF, POS_INF, Infinity
 from intset.testing.contexts import question
@@ -162,6 +162,43 @@ def test_a_linear_certificate_is_numbers_and_facts():
         (2, "x >= 3"),
     ]
     assert "2 * [x >= 3]  (a fact)" in str(cert)
+
+
+def test_the_checker_accepts_nothing_wrong():
+    ctx = Context({}, assume=[x >= 3, y <= 2])
+    good = ctx.prove(2 * x - y >= 4).certificate()
+    (one,) = good.combinations
+    tampered = [
+        one._replace(terms=one.terms[1:]),
+        one._replace(terms=tuple(term._replace(factor=-term.factor) for term in one.terms)),
+        one._replace(terms=tuple(term._replace(factor=0) for term in one.terms)),
+        one._replace(
+            terms=(WeightedProduct(1, (Premise("a fact", x <= -1),)), WeightedProduct(1, (Premise("a fact", x >= 3),)))
+        ),
+        one._replace(terms=(WeightedProduct(1, ()),)),
+        one._replace(terms=(WeightedProduct(-1, (Premise("a square", x * x >= 0),)),)),
+        one._replace(case=()),
+    ]
+    for bad in tampered:
+        assert not replace(good, combinations=(bad,)).check(), bad
+    assert not replace(good, combinations=()).check()
+    assert not replace(good, goal=2 * x - y >= 5).check()
+    assert not replace(good, facts=good.facts[:1]).check()
+
+
+def test_a_split_needs_both_sides_and_a_value():
+    """`1 // x >= 1` is undefined at x = 0, so a split on it is incomplete."""
+    cert = Context({}).prove(truth(True)).certificate()
+    case = (x * 0 + 1 < 1,)
+    on = 1 // x >= 1
+    branches = tuple(
+        Combination((*case, way), (WeightedProduct(1, (Premise("the goal negated", case[0]),)),)) for way in (on,)
+    )
+    other = Combination((*case, 1 // x < 1), (WeightedProduct(1, (Premise("the goal negated", case[0]),)),))
+    one = Combination(case, (), (), on, (*branches, other))
+    assert not replace(cert, kind="linear", goal=x * 0 + 1 >= 1, combinations=(one,)).check()
+    plain = Combination(case, (WeightedProduct(1, (Premise("the goal negated", case[0]),)),))
+    assert replace(cert, kind="linear", goal=x * 0 + 1 >= 1, combinations=(plain,)).check()
 
 
 def test_what_operations_mean_holds_at_every_small_point():
@@ -454,3 +491,15 @@ def test_what_is_equal_is_equal_everywhere(seed: int) -> None:
     difference, is_zero = Expander().sides(goal)
     if is_zero and not difference:
         assert all(evaluate(goal, point) for point in WINDOW)
+
+
+def test_the_checker_divides_by_what_is_not_0_alone() -> None:
+    quotient, simple = (x * h) // (x * d), h // d
+    for nonzero, same in (((), False), ((x,), False), ((x * d,), True)):
+        expander = Expander(nonzero)
+        assert (expander.poly(quotient) == expander.poly(simple)) is same
+    goal = select(x.ne(0), quotient, simple).eq(simple)  # lazily skipped at x == 0
+    proof = Context().prove(goal)
+    assert proof.status != "refuted" and (not proof or proof.certificate().check())
+    false = select(d.ne(0), quotient, 0).eq(select(d.ne(0), simple + 1, 0))
+    assert not Context().prove(false)

@@ -177,6 +177,21 @@ def test_what_is_no_certificate_is_refused_not_raised():
     assert nothing.vacuous and nothing.check() and not replace(nothing, vacuous=1).check()
 
 
+def test_a_divisor_is_positive_only_where_its_own_case_is_refuted():
+    """Evidence for a positive divisor must refute divisor <= -1, not another falsehood."""
+    true = Context({x: None, y: Range(1, 3)}).prove((x // y) * y <= x).certificate()
+    (one,) = true.combinations
+    ((divisor, shown),) = one.divisors
+    assert true.check() and divisor is y and shown.case == (y <= -1,)
+    false = replace(true, ranges=tuple((v, Range(-3, 3) if v is y else r) for v, r in true.ranges))
+    absurd = (x * 0 + 1 < 1,)
+    trivial = Combination(absurd, (WeightedProduct(1, (Premise("the goal negated", absurd[0]),)),))
+    for bad in (shown, trivial, trivial._replace(case=shown.case), shown._replace(divisors=one.divisors)):
+        assert not replace(false, combinations=(one._replace(divisors=((y, bad),)),)).check(), bad
+    elsewhere = one._replace(divisors=((x, shown),), terms=one.terms)
+    assert not replace(true, combinations=(elsewhere,)).check()
+
+
 def test_every_branch_of_every_split_is_looked_at():
     """Spoiling any single leaf of a split tree invalidates the combination."""
     case = (x * 0 + 1 < 1,)  # contradictory, closes every leaf

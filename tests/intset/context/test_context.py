@@ -31,6 +31,7 @@ from intset import (
 )
 from intset.expr.node import truth
 from intset.frame import Frame
+from intset.infinity import NEG_INF
 from intset.prover.proof import PROOFS, Lru
 from lowering import lower
 from lowering.nest.ir import Assert
@@ -101,6 +102,20 @@ def test_facts_are_answered_like_ranges(ranges):
             lambda drawn: drawn.ctx.prove(drawn.exprs[0] < 4).status,
         ):
             assert repr(ask(stated)) == repr(ask(plain)), plain
+
+
+def test_the_facts_stay_facts():
+    ctx = Context({I: None, J: None}, assume=[I >= 0, Fact(I < N, "asserted"), J >= 0, M > J])
+    assert ctx.ranges[I].min is NEG_INF and len(ctx.facts) == 4
+    proof = ctx.prove(I * M + J < N * M)
+    assert proof and {"asserted", "assumed"} <= {fact.provenance for fact in proof.used}
+    assert Fact(I < N, "asserted") in proof.used and (J < M) not in proof.requires and (M > J) in proof.requires
+    assert ctx.prove(I < N + 5).used == (Fact(I < N, "asserted"),)
+    assert ctx.bounds(I * M + J).is_tight
+    with ctx.assuming(I < 3):
+        assert repr(ctx.bounds(I)) == "(0, minimum(2, n - 1))" or ctx.bounds(I)[1].free_vars() == (N,)
+    assert repr(ctx.bounds(I)) == "(0, n - 1)"
+    assert repr(ctx.extended(facts=[N < 5]).bounds(I)) in ("(0, n - 1)", "(0, minimum(n - 1, 3))")
 
 
 @pytest.mark.parametrize("declared", [False, True], ids=["a range", "a size"])

@@ -14,6 +14,7 @@ import pytest
 from intset import NEG_INF, POS_INF, Bounds, Context, DomainError, InputError, IntervalSet, IntSet, Range, Var, const
 from intset.domains.isl.presburger import Isl
 from intset.domains.query import Points
+from intset.domains.registry import domain_names
 from intset.domains.sets.base import ShapeSet
 from intset.domains.sets.region import ProductRegion, Region
 from intset.errors import BudgetError
@@ -224,6 +225,44 @@ def test_a_refusal_is_a_sound_answer(method, foreign):
     assert any("too many" in note for note in answer.notes)
     for found in (answer, ASK[method](f"{name}*modular")):
         assert not found.is_tight if method == "bounds" else not found.is_exact
+
+
+def test_a_name_that_stands_for_another_domain_is_asked_again():
+    """Re-registration of a name invalidates cached answers, also those of `auto` and of proofs."""
+    ctx = Context({I: Range(0, 8), J: Range(0, 4)})
+    asks = [
+        lambda: ctx.bounds(I + J, domain="odd"),
+        lambda: ctx.value_set(I + J, domain="odd").ends(),
+        lambda: ctx.image((I + J,), domain="odd").box,
+        lambda: ctx.bounds(I + J, domain="interval*odd"),
+    ]
+    before = domain_names()
+    for _ in range(2):
+        for last in (20, 30):
+            with registered(domain(image=IntervalSet(0, last, "odd")), "odd"):
+                assert [str(ask()).count(str(last)) for ask in asks[:2]] == [1, 1]
+                assert [str(ask()) for ask in asks[2:]] == [str(ask()) for ask in asks[2:]]
+            for ask in asks:
+                with pytest.raises(InputError, match="unknown domain"):
+                    ask()
+    assert domain_names() == before
+
+
+def test_a_climb_is_made_again_where_another_domain_can_be_asked():
+    x = Var("x")
+    ctx = Context({x: Range(0, 1000)})
+    hard = (x * x * x + x) % 1013
+    before = ctx.value_set(hard).by
+
+    class Knows:
+        name, cost = "knows", 1
+
+        def image(self, query):
+            return IntervalSet(0, 1012, self.name, is_exact=True)
+
+    with registered(Knows):
+        assert ctx.value_set(hard).by == "knows"
+    assert ctx.value_set(hard).by == before
 
 
 class Evens(IntSet):

@@ -17,6 +17,7 @@ from hypothesis import HealthCheck, event, example, given, settings
 from hypothesis import strategies as st
 
 from intset import Context, IntSet, Range, ShapeVar, UndecidedError, Var, cast, using
+from intset.domains.isl import translate
 from intset.domains.isl.count import PerInstance, count, count_symbolic, max_over
 from intset.domains.isl.session import IslError, budget, context, isl, number, val, weighed
 from intset.domains.isl.translate import pw_aff_to_expr, set_to_cond
@@ -37,6 +38,10 @@ CHEAP = settings(max_examples=15, deadline=None, suppress_health_check=list(Heal
 def nothing_is_printed(capfd: pytest.CaptureFixture[str]) -> Iterator[None]:
     yield
     assert capfd.readouterr().err == ""
+
+
+def cond(text: str, dims: tuple[Expr, ...], params: tuple[Expr, ...] = (), where: str | None = None) -> str:
+    return str(set_to_cond(read(text), dims, params, None if where is None else read(where)))
 
 
 # -- random sets, as conditions that both isl and Python read ---------------------------------------------------------
@@ -203,6 +208,38 @@ def test_the_ends_of_a_set(text: str) -> None:
 
 
 # -- what the text looks like -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("{ [i, j] : 0 <= i < 8 and 0 <= j < 4 }", "(i >= 0) & (i <= 7) & (j >= 0) & (j <= 3)"),
+        ("{ [i, j] : i mod 5 = 3 }", "i % 5 == 3"),
+        ("{ [i, j] : (i - j) mod 5 <= 2 }", "(i - j) % 5 <= 2"),
+        ("{ [i, j] : i < j }", "i < j"),
+        ("{ [i, j] : i = j + 3 }", "i == j + 3"),
+        ("{ [i, j] : 1 = 0 }", "False"),
+        ("{ [i, j] }", "True"),
+    ],
+)
+def test_conditions_are_short(text: str, expected: str) -> None:
+    found = cond(text, (I, J))
+    assert found in (expected, "j == i - 3") if "j + 3" in expected else found == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "where", "low", "high"),
+    [
+        ("[n] -> { [i] : 0 <= i < n }", None, "0", "n - 1"),
+        ("[n] -> { [i] : 0 <= i < n and i < 100 }", None, "0", "minimum(99, n - 1)"),
+        ("[n] -> { [i] : i >= 0 and 3 <= i < n + 4 and i >= n }", None, "maximum(3, n)", "n + 3"),
+        ("[n] -> { [i] : 0 <= i < n or 0 <= i < 7 }", "[n] -> { : n > 7 }", "0", "n - 1"),
+    ],
+)
+def test_ends_are_short(text: str, where: str | None, low: str, high: str) -> None:
+    context_set = None if where is None else read(where)
+    ends = (read(text).dim_min(0), read(text).dim_max(0))
+    assert [str(pw_aff_to_expr(pw, (), (N,), context_set)) for pw in ends] == [low, high]
 
 
 # -- counts -----------------------------------------------------------------------------------------------------------
@@ -445,6 +482,18 @@ def test_a_forked_child_goes_on() -> None:
             good = False
         os._exit(0 if good else 1)
     assert os.waitpid(child, 0)[1] == 0
+
+
+def test_conditions_are_ordered_without_their_texts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Texts tell apart what no length and no variable does; they are written for nothing else."""
+    written: list[Any] = []
+    monkeypatch.setattr(translate, "str", lambda part: written.append(part) or repr(part), raising=False)
+    apart, alike = (
+        read(f"[n] -> {{ [i, j] : {text} }}") for text in ("0 <= i < n and i <= j", "i >= 3 and i >= n - 5")
+    )
+    assert str(set_to_cond(apart, (I, J), (N,))) == "(i >= 0) & (i <= j) & (i < n)"
+    assert not written
+    assert set_to_cond(alike, (I, J), (N,)) is not None
 
 
 # -- budgets: a query costs what it costs alone, and some operations count several times -------------------------------

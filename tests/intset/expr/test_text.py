@@ -210,6 +210,15 @@ def test_parse_errors(text: str) -> None:
     assert caught.value.position == position
 
 
+def test_an_error_shows_the_place() -> None:
+    with pytest.raises(ParseError, match=re.escape("\n    i + foo * 2\n        ^")):
+        parse("i +\nfoo * 2", ENV)
+    with pytest.raises(ParseError) as caught:
+        parse("i + " * 1000 + "foo" + " + i" * 1000, ENV)
+    _, excerpt, caret = str(caught.value).split("\n")
+    assert len(excerpt) < 100 and excerpt[caret.index("^") :].startswith("foo")
+
+
 @pytest.mark.parametrize("text", [None, 3, b"i", i, ["i"]])
 def test_parse_takes_text_only(text: Any) -> None:
     with pytest.raises(InputError, match="parse takes a text"):

@@ -64,9 +64,6 @@ def test_no_way_is_corrected_and_explained() -> None:
         assert known.expr.op.name in ("truncmod", "truncdiv") and missing.fact in known.requires
 
 
-# -- shapes -----------------------------------------------------------------------------------------------------------
-
-
 # -- the assertions say what the analysis relies on -------------------------------------------------------------------
 
 
