@@ -254,6 +254,21 @@ def test_the_pass_in_c_decides_as_the_one_in_python(part: int, monkeypatch: pyte
     assert decided > 400
 
 
+@needs_core
+def test_what_the_pass_in_c_leaves_to_python() -> None:
+    decide: Any = storage.plain_ends
+    i, j = Var("i"), Var("j")
+    ranges = {i: Range(0, 8), j: Range(0, 1 << 80)}
+    deep = i
+    for k in range(300):
+        deep = deep * 2 - k
+    for e in (j, i + (1 << 70), i // j, i // -2, Var("k"), deep, abs(i), i * i, object(), None):
+        assert decide(e, ranges, 100) is None
+    assert decide(i, {}, 100) is decide(i, [], 100) is decide(i, ranges, None) is None
+    e = i % 3 - i % 5
+    assert decide(e, ranges, 100) == (-3, 2, False) and decide(e, ranges, 7) is None
+
+
 def test_storage_has_the_same_slots_on_both_builds() -> None:
     assert {"args", "data", "op", *storage.REMEMBERED} <= set(dir(storage.StoredNode)) and len(storage.OPERATIONS) == 14
     assert intset.core == ("python" if storage.is_pure(os.environ) else intset.core) and intset.core in ("c", "python")

@@ -15,7 +15,9 @@ from intset import (
     ShapeVar,
     UpperBound,
     Var,
+    const,
     evaluate,
+    maximum,
     minimum,
     sum_over,
     upper_bound,
@@ -85,6 +87,17 @@ def test_bounds_of_counts_over_tiles_and_sizes():
     found = upper_bound(tile * tile, Context({t: Range(0, (n + 7) // 8)}))
     assert all(at(found.value, n=size) >= min(size, 8) ** 2 for size in range(1, 40))
     assert at(found.value, n=100) == 64
+
+
+def test_a_piece_whose_polynomial_is_zero_counts():
+    """isl's own bound of such a choice leaves out the piece where it is 0, and its pieces of a union mix."""
+    ctx = Context({i: Range(-3, 5), j: Range(0, i + 4)})
+    assert upper_bound(maximum(-3 - i - j, const(-3) + i * 0), ctx).value == 0
+    apart = Context({i: Range(-2, 9), j: Range(0, 4)}, [i.ne(j)])
+    product = (i * 2 - j - 3) * (j * 2 - i + 1)
+    points = [(a, b) for a in range(-2, 7) for b in range(4) if a != b]
+    found = upper_bound(product, apart)
+    assert int(found.value) >= max((a * 2 - b - 3) * (b * 2 - a + 1) for a, b in points)
 
 
 # -- both on drawn polynomials -----------------------------------------------------------------------------------------

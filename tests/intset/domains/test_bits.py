@@ -198,3 +198,11 @@ def test_drawn_maps_against_enumeration(first):
         for image, ((*source,),) in images.items():
             at = dict(zip(places, image, strict=True))
             assert [evaluate(inverse[v], at) for v in variables] == source, (seed, exprs, inverse)
+
+
+def test_a_forged_certificate_is_refused():
+    ctx = Context({i: Range(0, 8)})
+    cert = ctx.prove((i ^ 1).ne(i)).certificate()
+    assert cert.check()
+    for text in ("", "[]", "null", "[[null,[[[0,0]]]]]", "[[0,[]]]", '[["a",[]]]', "[[7,[[]]]]", "[" * 5000):
+        assert not replace(cert, kind="bits", goal=i.eq(3), text=text).check()

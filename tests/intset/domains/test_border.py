@@ -17,7 +17,7 @@ from intset.domains.query import Points
 from intset.domains.registry import domain_names
 from intset.domains.sets.base import ShapeSet
 from intset.domains.sets.region import ProductRegion, Region
-from intset.errors import BudgetError
+from intset.errors import BudgetError, UndecidedError
 from intset.expr.build import logical_and
 from tests import ROOT
 from tests.intset.domains.known_bits import registered
@@ -333,6 +333,14 @@ def test_the_condition_and_the_box_of_an_answer_are_checked_once(member, answer,
             answer_ = type("Broken", (kind,), {member: property(broken) if member == "box" else broken})()
             with pytest.raises(DomainError, match=f"{method} (returned Broken|must return)"):
                 ASK[method](foreign(**{method: answer_}))
+
+
+def test_a_set_that_gives_up_its_condition_is_an_answer(foreign):
+    def condition(self, e):
+        raise UndecidedError("too long")
+
+    name = foreign(image=type("Shy", (Evens,), {"condition": condition})())
+    assert SMALL.value_set(I * 2, domain=name).count() == 4
 
 
 def test_answers_of_the_right_form_keep_their_class_and_their_elements(foreign):

@@ -2,6 +2,7 @@
 
 import json
 import random
+import time
 from collections.abc import Sequence
 from itertools import product
 from typing import Any
@@ -120,6 +121,22 @@ def test_a_climb_finds_what_branch_and_bound_does_not(
     ranges = {v: Range(low, high - low + 1) for v, (low, high) in zip((A, B), spans, strict=True)}
     answer = Context(ranges).bounds(e)
     assert (answer, answer.is_tight) == (ends, True)
+
+
+def test_long_chains() -> None:
+    rnd = random.Random(1)
+    names = [Var(f"v{k}") for k in range(6)]
+    ctx = Context({v: Range(0, 16) for v in names})
+    tight, start = 0, time.process_time()
+    for _ in range(20):
+        e: Expr = names[rnd.randrange(6)]
+        for _ in range(16):
+            a = names[rnd.randrange(6)]
+            is_remainder = rnd.random() < 0.3
+            e = (e * rnd.randrange(2, 9) + a) % rnd.randrange(2, 99) if is_remainder else e * 3 + a
+        tight += ctx.bounds(e).is_tight
+    assert tight == 20
+    assert time.process_time() - start < 30  # not a measurement: without a budget it would not end
 
 
 @pytest.mark.parametrize("number", range(30))

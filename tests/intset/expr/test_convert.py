@@ -43,6 +43,11 @@ def test_fold_visits_shared_nodes_once_and_does_not_recurse() -> None:
     assert fold(e, {ops.VAR: lambda v: 0, ops.ADD: add}) == visits == 50_000
 
 
+def test_fold_names_the_operation_without_a_row() -> None:
+    with pytest.raises(InputError, match=r"no row for 'mul', the operation of i \* j"):
+        fold(i * j + 1, {ops.VAR: str, ops.CONST: str})
+
+
 def test_every_operation_has_its_operands_and_a_sentence() -> None:
     assert len(OPS) > 30
     for name, op in OPS.items():
@@ -80,6 +85,32 @@ def test_a_converter_and_its_inverse(seed: int) -> None:
         assert back(foreign) is root
         assert there(root) is foreign
         assert set(there.variables) >= set(root.free_vars())
+
+
+def test_kinds_that_are_classes_stand_for_their_subclasses() -> None:
+    class Leaf:
+        args = ()
+
+    class Special(Leaf): ...
+
+    class Pair:
+        def __init__(self, *args: object) -> None:
+            self.args = args
+
+    convert: Converter[Any, str] = Converter(
+        {Leaf: lambda term: "leaf"}, var=lambda term: str(id(term)), opaque=lambda term, *args: "?" + "".join(args)
+    )
+    assert convert(Pair(Special(), Pair(Leaf()))) == "?leaf?leaf"
+    assert convert(term := object()) == str(id(term))
+    assert convert.sources == {str(id(term)): term}
+
+
+def test_two_variables_never_become_one() -> None:
+    by_name: Converter[Node, str] = Converter({ops.ADD: lambda e, a, b: a + b}, var=lambda v: v.name)  # type: ignore[attr-defined]
+    with pytest.raises(InputError, match="i and i would both become 'i'"):
+        by_name(i + Var("i"))
+    with pytest.raises(InputError, match="no conversion of"):
+        by_name(i * j)
 
 
 @pytest.mark.parametrize("seed", range(60))
@@ -125,6 +156,16 @@ def test_json_that_is_none_is_refused(name: str) -> None:
     with pytest.raises(InputError, match=message) as error:
         from_json(table)
     assert "\n" not in str(error.value)
+
+
+def test_variables_of_one_name_need_a_list() -> None:
+    twin = Var("i")
+    table = to_json(i - twin)
+    with pytest.raises(InputError, match="2 variables have the name 'i'"):
+        from_json(table, {"i": i})
+    assert from_json(table, [i, twin])[0] is i - twin
+    with pytest.raises(InputError, match="2 variables are needed, not 1"):
+        from_json(table, [i])
 
 
 def test_the_schema_names_every_operation_and_field() -> None:
@@ -184,3 +225,11 @@ def test_long_conditions_are_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr(module, "evaluate")
     for point in ((-1, 0), (3, 5), (14, 2), (20_000, -90_000)):
         assert outcome(function, *point) == outcome(evaluate, cond, dict(zip((a, b), point, strict=True)))
+
+
+def test_shared_parts_are_not_computed_over_and_over() -> None:
+    a = Var("a")
+    e = a // 3
+    for k in range(200):
+        e = (e + k) // 5 + e % 7
+    assert compiled(e, [a])(1000) == evaluate(e, {a: 1000})

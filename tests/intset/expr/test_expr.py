@@ -20,6 +20,7 @@ from intset.expr import ops
 from intset.expr.build import (
     Opaque,
     asserting,
+    bounded,
     cast,
     ceildiv,
     floordiv,
@@ -36,7 +37,7 @@ from intset.expr.build import (
     truncdiv,
     truncmod,
 )
-from intset.expr.dag import free_vars, size
+from intset.expr.dag import free_vars, postorder, size
 from intset.expr.definedness import definedness, where_it_holds
 from intset.expr.evaluate import evaluate
 from intset.expr.node import Cond, Equation, Expr, ShapeVar, Var, as_int, const, make, truth
@@ -68,6 +69,13 @@ def test_equal_structure_is_the_same_object() -> None:
     assert const(10**30) is const(10**30)
     assert const(-1) is not const(-2) and const(1) is not truth(True)
     assert +i is i
+
+
+def test_construction_builds_what_was_written() -> None:
+    assert (i + 0).op is ops.ADD and (i - i).op is ops.SUB and (const(2) + 3).op is ops.ADD
+    assert (-const(3)).op is ops.NEG
+    assert (2 - i).args == (const(2), i) and (2 // i).args == (const(2), i) and (2 << i).args == (const(2), i)
+    assert sum_of([]) is const(0) and sum_of([i, j, 1]) is i + j + 1
 
 
 @pytest.mark.parametrize(("a", "b"), [(i + 1, j), (i, n), (n, i), (n, j + 1), (i, j), (const(3), i), (const(3), n)])
@@ -207,6 +215,18 @@ def test_the_truth_of_a_condition_is_not_decided(cond: Cond) -> None:
         bool(cond)
     with pytest.raises(InputError, match="not known"):
         assert cond and True
+
+
+def test_truth_of_what_is_decided() -> None:
+    assert truth(True) and not truth(False)
+    assert (i < POS_INF) is truth(True) and (i <= NEG_INF) is truth(False) and (i > NEG_INF) is truth(True)
+    assert (i >= POS_INF) is truth(False)
+    with pytest.raises(InputError):
+        bool(i)
+    with pytest.raises(InputError):
+        0 <= i < 8  # noqa: B015
+    with pytest.raises(TypeError):
+        list(i)
 
 
 class Foreign:
@@ -353,6 +373,22 @@ def test_select_and_conditions_are_lazy() -> None:
         evaluate(select(i > 0, bad, 0) + bad, {i: 0})
 
 
+def test_undefined_points_say_what_is_wrong() -> None:
+    for node in (i // j, i % j, ceildiv(i, j), truncdiv(i, j), truncmod(i, j)):
+        with pytest.raises(UndefinedError, match="a division by 0"):
+            evaluate(node, {i: 3, j: 0})
+    for node in (i << j, i >> j):
+        with pytest.raises(UndefinedError, match="a negative shift"):
+            evaluate(node, {i: 3, j: -1})
+    assert evaluate(nonneg(i), {i: 0}) == 0 and evaluate(bounded(i, 0, j), {i: 3, j: 3}) == 3
+    assert bounded(i) is i
+    for claim in (nonneg(i), bounded(i, 0, 9), bounded(i, lower=0), bounded(i, upper=-2), asserting(j > 3, i)):
+        with pytest.raises(UndefinedError, match="does not hold"):
+            evaluate(claim, {i: -1, j: 3})
+    with pytest.raises(UndefinedError):  # the claim comes before the value
+        evaluate(asserting(i > 0, 1 // i), {i: 0})
+
+
 def test_points_must_fit_the_expression() -> None:
     with pytest.raises(InputError, match=r"the variable j has no value$"):
         evaluate(i + j, {i: 1})
@@ -458,6 +494,24 @@ def test_a_value_at_a_width_is_the_value(node: Any, point: dict[Var, int]) -> No
     assert narrow == wide and type(narrow) is type(wide) is (bool if isinstance(node, Cond) else int)
 
 
+@sampled(40, 100, expressions([i, j], depth=4, total=True), conditions([i, j], depth=3, total=True), points([i, j]))
+def test_total_terms_have_values_and_substitution_keeps_them(e: Expr, c: Cond, point: dict[Var, int]) -> None:
+    node = select(c, e, -e)
+    value = evaluate(node, point)
+    assert evaluate(node.substitute(dict(point))) == value
+    assert pickle.loads(pickle.dumps(node)) is node and copy.deepcopy(node) is node
+
+
+@sampled(60, 200, expressions([i, j], depth=4, nonlinear=False))
+def test_linear_strategies_draw_no_products(e: Expr) -> None:
+    for node in postorder((e,)):
+        assert node.op not in (ops.BITAND, ops.BITOR, ops.BITXOR)
+        if node.op is ops.MUL:
+            assert any(arg.is_const for arg in node.args)
+        if node.op in (*ops.DIVISIONS, ops.SHL, ops.SHR):
+            assert node.args[1].is_const
+
+
 # Range
 
 
@@ -493,6 +547,19 @@ def test_impossible_ranges_are_refused(low: Any, extent: Any) -> None:
         Range(low, extent)
 
 
+def test_a_power_says_what_to_write() -> None:
+    i = Var("i")
+    for power in (lambda: 2**i, lambda: i**i, lambda: const(2) ** i):
+        with pytest.raises(
+            InputError, match=r"the exponent of \*\* must be a number, not i: 1 << e is 2 to the power of e"
+        ):
+            power()
+    with pytest.raises(InputError, match=r"must be an integer, not 2\.0"):
+        2.0**i
+    assert 2 ** const(5) is const(2) ** 5
+    assert evaluate(1 << i, {i: 5}) == evaluate(const(2) ** 5, {})
+
+
 @pytest.mark.parametrize("key", ["i", Var("i"), ShapeVar("i")])
 def test_a_value_by_name_is_no_value_of_the_variable(key: Any) -> None:
     message = "^the variable i has no value: the key is its name, or another variable of that name$"
@@ -517,3 +584,11 @@ def check(cond: Cond) -> None:
 @pytest.mark.parametrize("seed", daily(range(40_000), 400))
 def test_drawn_conditions(seed: int) -> None:
     check(Expressions(random.Random(seed), (i, j), PARTIAL, shared=20).condition(3))
+
+
+def test_many_ways_to_one_quotient_are_no_larger_than_the_expression() -> None:
+    """Two paths from each level to the next, 2^60 in total."""
+    e = i // j
+    for k in range(60):
+        e = select(i // (j - k) > k, e, e + 1)
+    assert len(definedness((e,))) <= 200

@@ -182,6 +182,11 @@ def test_any_name_is_balanced(name: str) -> None:
     assert balanced(latex(Opaque(name, 1)[i]))
 
 
+def test_names_are_told_apart() -> None:
+    names = ["i", "i.outer", "i_outer", "iouter", "i1", "i.1", "i.outer.inner", "I", "i ", "i\\"]
+    assert len({latex_name(name) for name in names}) == len(names)
+
+
 def test_every_operation_has_a_row() -> None:
     assert set(LATEX) | {OPS["var"]} == set(OPS.values())
 
@@ -199,3 +204,17 @@ def test_a_large_expression_is_cut_and_says_so() -> None:
     for e in chains():
         text = e._repr_latex_()
         assert len(text) < LATEX_LENGTH + 300 and balanced(text) and "shortened" in text
+
+
+def test_mathtext_draws_formulas() -> None:
+    mathtext = pytest.importorskip("matplotlib.mathtext")
+    parser = mathtext.MathTextParser("path")
+    rng = random.Random(3)
+    drawn = Expressions(rng, (i, j, n), KINDS, sizes=(n,), shared=20)
+    seen = 0
+    for _ in range(40):
+        text = (drawn.integer(3) if rng.random() < 0.7 else drawn.condition(2))._repr_latex_()
+        if "cases" not in text:  # mathtext has no environments
+            parser.parse(text)
+            seen += 1
+    assert seen > 10

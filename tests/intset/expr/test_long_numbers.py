@@ -168,6 +168,29 @@ def test_the_length_is_never_underestimated() -> None:
             raise AssertionError(f"step {k} was to become too long")
 
 
+def test_a_certificate_of_a_tower_computes_no_long_numbers() -> None:
+    """Checking all points of a box would compute numbers of millions of digits: another kind is found."""
+    i = Var("i")
+    e: Expr = i
+    for _ in range(20):
+        e = e * e
+    found = Context({i: Range(0, 1000)}).bounds(e).certificate()
+    assert found.lower is not None and found.lower.kind != "points"
+    assert found.upper is None and found.at_upper is None and found.check()
+
+
+def test_points_of_long_numbers_are_shown():
+    big = 10**10000
+    x = Var("x")
+    proof = Context({x: None}).prove(x * 3 < const(big))
+    assert proof.status == "refuted" and proof.counterexample == {x: proof.counterexample[x]}
+    bounds = Context({x: Range(0, big)}).bounds(x * 3)
+    certificate = bounds.certificate()
+    for shown in (proof.counterexample, proof.certificate(), certificate):
+        assert len(repr(shown)) < 400 and "\n" not in repr(shown)
+    assert "bits" in repr(proof.counterexample) and str(certificate) and str(proof.certificate())
+
+
 # -- towers of products ------------------------------------------------------------------------------------------------
 
 LEVELS: dict[str, Callable[[Expr], Expr]] = {

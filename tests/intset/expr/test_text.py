@@ -273,6 +273,38 @@ def test_deep_nesting_parses() -> None:
         parse("(" * 3_000 + "i", ENV)
 
 
+def test_shared_subexpressions_are_named_when_the_text_would_be_long() -> None:
+    tower = i
+    for _ in range(200):
+        tower = tower * tower + tower
+    text = to_text(tower)
+    assert len(text) < 5_000 and text.startswith("(t1 := (t2 := ")
+    assert parse(text, ENV) is tower
+    assert str(i * i + i * i) == "i * i + i * i"
+
+
+def test_bound_names_clash_with_no_name_of_the_expression() -> None:
+    t1, t2 = Var("t1"), Opaque("t2", 1)
+    tower = t1 + t2[t1]
+    for _ in range(40):
+        tower = build.minimum(tower, tower * 2)
+    text = to_text(tower)
+    assert "(t3 := " in text and "t1 :=" not in text and "t2 :=" not in text
+    assert parse(text, {"t1": t1, "t2": t2, "t3": i}) is tower
+
+
+def test_what_nonneg_writes_once_is_not_bound() -> None:
+    tower = build.nonneg(i * j)
+    for _ in range(2000):
+        tower = build.nonneg(tower + i)
+    text = to_text(tower)
+    assert len(text) > 20_000 and ":=" not in text
+    assert parse(text, ENV) is tower
+    mixed = select(tower.args[0], tower, 0)  # here the claim is written as well
+    assert to_text(mixed).count(":=") == 1
+    assert parse(to_text(mixed), ENV) is mixed
+
+
 def test_limit_abbreviates_without_walking_the_whole_expression(monkeypatch: pytest.MonkeyPatch) -> None:
     e = i * 4 + j
     assert to_text(e, limit=9) == "i * 4 + j"

@@ -14,6 +14,7 @@ from intset import (
     Cond,
     Context,
     Expr,
+    Opaque,
     Range,
     ShapeVar,
     Var,
@@ -31,6 +32,7 @@ from intset.expr.evaluate import compiled
 from intset.linear import bounds as iv
 from intset.linear.bounds import Interval, of_operation
 from intset.linear.canonical import Normalizer
+from intset.linear.form import order_key, reads_positive
 from intset.linear.multiples import step_of_sum
 from intset.linear.symbolic import greatest_of_pieces, minimum_pieces, sum_of_pieces, value_at
 from tests.intset.oracle import Claims
@@ -122,6 +124,23 @@ def test_products_of_quotients_and_remainders(text: str, facts: str, ends: tuple
     values = [evaluate(e, at) for at in points if evaluate(fact, at)]
     assert values and low <= min(values) and max(values) <= high
     assert (low, None if high == POS_INF else high) == ends
+
+
+def test_the_sign_of_a_shared_product_is_read_once_a_node() -> None:
+    e: Expr = Var("i")
+    for _ in range(40):
+        e = e * e
+    assert reads_positive(e, 3)
+    assert not reads_positive(e, -1)
+
+
+@pytest.mark.parametrize("last", [0, 3])
+def test_terms_of_two_tables_are_ordered_by_the_age_of_the_tables(last: int) -> None:
+    """The digests of a key are those of structure alone, in every process."""
+    i, older, newer = Var("i"), Opaque("older", 2), Opaque("newer", 2)
+    first, second = (order_key(table(i, last)) for table in (older, newer))
+    assert first[1:3] == second[1:3] and first < second
+    assert str(Context().canonical(newer(i, last) * 2 + older(i, last))).startswith("older")
 
 
 T, U = ShapeVar("t", lower=1), ShapeVar("u", lower=1)
@@ -217,6 +236,11 @@ def test_forms_bounds_and_simplified_expressions_hold_at_every_point(first: int)
             with using(tiers=("linear",)):
                 claims.goal(e.eq(rng.choice((0, 1))))
     assert used >= 12
+
+
+def test_sums_that_state_remainders_in_a_circle_end() -> None:
+    ctx = Context({a: None, b: None}, assume=[((a + b) % k).eq(0), ((b + a + k) % k).eq(0), ((b * 3 + a) % k).eq(0)])
+    assert ctx.prove(((a + b) % k).eq(0)) and ctx.simplify((a + b * 2) // k) is not None
 
 
 @pytest.mark.parametrize("seed", range(4))

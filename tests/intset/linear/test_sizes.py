@@ -5,6 +5,7 @@ from itertools import pairwise
 
 import pytest
 
+from benchmarks.calls import counted
 from intset import Context, Expr, Range, ShapeVar, Var, ceildiv, evaluate, maximum, minimum, using
 from intset.errors import IntSetError
 from intset.expr.node import Cond
@@ -191,6 +192,16 @@ i, j = Var("i"), Var("j")
 n, m = ShapeVar("n", 1), ShapeVar("m", 1)
 
 
+def test_members_do_not_depend_on_earlier_questions() -> None:
+    """A question about a variable of no assumption gives it a value, which is no part of a member's point."""
+    n, m, other, i = ShapeVar("n", lower=1), ShapeVar("m", lower=1), ShapeVar("other", lower=1), Var("i")
+    asked, fresh = (Context({i: Range(0, n)}, assume=[n % 4 <= m, n * m <= 90]).frame.known for _ in range(2))
+    assert is_refuted(asked, asked.form(other - i - 99)) and not is_refuted(asked, asked.form(other - 1))
+    assert not is_refuted(fresh, fresh.form(n - i - 1))
+    assert asked.members is not None and fresh.members is not None
+    assert [one.point for one in asked.members.found] == [one.point for one in fresh.members.found]
+
+
 # -- sums of facts that signs are derived from: few are tried, and none that a member refutes --------------------------
 
 
@@ -242,6 +253,15 @@ def test_a_question_that_facts_do_not_answer_ends(seed: int, monkeypatch: pytest
 
 
 io, ii, im, jo, k = (Var(name) for name in ("io", "ii", "im", "jo", "k"))
+
+
+@pytest.mark.parametrize("e", [k * 4 + jo, ii * 2 + k, io * 4 + ii], ids=str)
+def test_ends_that_a_point_attains_cost_no_coalescing(e: Expr) -> None:
+    ranges = {io: Range(0, 8), ii: Range(0, 4), jo: Range(0, 16), k: Range(0, 2)}
+    ctx = Context(ranges, assume=[io * 4 + ii < 17, jo * 4 + k < 19])
+    calls = counted(lambda: ctx.bounds(e))
+    assert not any(code.co_filename.endswith("coalescing.py") for code in calls)
+    assert Claims(world(ranges, ctx.frame.conditions)).bounds(e, None).is_tight
 
 
 class SplitLoops:

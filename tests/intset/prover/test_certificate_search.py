@@ -1,6 +1,8 @@
 """Certificate search: its budgets, its simplex method, and a certificate for every proof that uses facts."""
 
+import itertools
 import random
+import sys
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from fractions import Fraction
 from unittest.mock import patch
@@ -10,9 +12,10 @@ import z3
 
 from intset import Cond, Context, Expr, InputError, Range, ShapeVar, Var, asserting, bounded, nonneg, truncmod
 from intset.check.certificate import Certificate
+from intset.check.evidence import Expander
 from intset.check.solvers import unsat_text
 from intset.prover import certify
-from intset.prover.combination import RIGHT, SearchBudget, SearchSpentError, weights
+from intset.prover.combination import RIGHT, SearchBudget, SearchSpentError, combinations, weights
 from intset.prover.tiers import Basis
 
 i, j, k, n = Var("i"), Var("j"), Var("k"), Var("n")
@@ -110,6 +113,16 @@ def test_z3_is_not_handed_products_of_a_high_degree(squarings: int) -> None:
     assert [unsat_text(cert) is None for cert in asked] == [squarings > 5] * 3
 
 
+def test_conjunctions_are_written_in_the_order_in_which_operands_were_met() -> None:
+    written = set()
+    for _ in range(40):  # where variables lie, and so how a set of them is ordered, differs
+        a, b, c = (Var(name) for name in "abc")
+        expander = Expander()
+        expander.poly((a ^ b) & (b | c) ^ c & a)
+        written.add(tuple(str(node) for node in expander.nodes.values()))
+    assert len(written) == 1
+
+
 Rows = Sequence[Mapping[int, int]]
 
 
@@ -157,6 +170,23 @@ def test_a_budget_ends_it() -> None:
     )
     with pytest.raises(SearchSpentError):
         weights(rows, free, SearchBudget(3))
+
+
+def test_cases_are_split_on_a_fractional_coordinate_by_the_same_method() -> None:
+    """Splits use no z3 object, whose destructor could lose an interrupt."""
+    i, j, k = Var("i"), Var("j"), Var("k")
+    ranges = ((i, Range(0, 4)), (j, Range(0, 4)), (k, Range(0, 4)))
+    split = 0
+    with patch.dict(sys.modules, {"z3": None}):
+        for a, b, c in ((2, 3, 5), (5, 3, 4), (4, 5, 3)):
+            e = i * a + j * b - k * c
+            values = {x * a + y * b - z * c for x, y, z in itertools.product(range(4), repeat=3)}
+            for gap in [v for v in range(min(values), max(values)) if v not in values][:3]:
+                found = combinations(Certificate("", e.ne(gap), ranges=ranges), SearchBudget(10**6))
+                if found is not None:
+                    assert Certificate("linear", e.ne(gap), ranges=ranges, combinations=found).check()
+                    split += any(one.on is not None for one in found)
+    assert split > 2
 
 
 def test_a_search_that_fails_tries_each_claim_once(asked_anew: None) -> None:

@@ -12,6 +12,7 @@ import pytest
 
 import intset
 from intset import Context, Expr, Range, ShapeVar, Var, evaluate, maximum, minimum, nonneg, select
+from intset.errors import ContradictionWarning
 from intset.linear.canonical import Normalizer
 from intset.testing.contexts import question
 from tests.sweeps import daily
@@ -39,6 +40,14 @@ def test_random_goals_are_decided_rightly_and_certified():
     assert set(kinds) >= {"linear", "isl", "point"}
 
 
+def test_facts_that_exclude_one_another_are_reported():
+    with pytest.warns(ContradictionWarning, match="exclude one another"):
+        ctx = Context({}, assume=[n >= 5, n <= 3, m >= 1])
+    assert {str(fact.condition) for fact in ctx.contradiction} == {"n >= 5", "n <= 3"}
+    assert ctx.prove(n.eq(1000)).vacuous
+    assert Context({}, assume=[n >= 5]).contradiction == ()
+
+
 def test_an_exhausted_budget_is_a_sound_answer_and_a_note():
     e = ((i // 3 + j) % 17 + (i * 5 + j) // 7) % 11
     ranges = {i: Range(0, 1000), j: Range(0, 1000)}
@@ -51,6 +60,18 @@ def test_an_exhausted_budget_is_a_sound_answer_and_a_note():
     with intset.using(tiers="linear"):
         unknown = Context({i: Range(0, n * n)}).prove((i * i + n) % 3 < 2 + (i * n) % 5)
     assert unknown.status in ("unknown", "refuted") and (unknown.reason or unknown.counterexample)
+
+
+def test_fits():
+    ctx = Context({i: Range(0, 1 << 20), j: Range(0, 1 << 11)})
+    assert ctx.fits(i * 2047 + j, bits=32)
+    proof = ctx.fits(i * 2049 + j, bits=32)
+    assert proof.status == "refuted"
+    with pytest.raises(intset.MachineOverflowError):
+        evaluate(i * 2049 + j, proof.counterexample, bits=32)
+    assert ctx.fits(select(i < 1000, i * (1 << 20), 0), bits=32)
+    assert not ctx.fits((i + (1 << 31)) - (1 << 31), bits=32)
+    assert ctx.fits((i + (1 << 31)) - (1 << 31), bits=64)
 
 
 def test_proofs_pickle_and_explain():

@@ -231,6 +231,30 @@ def region(cond: Cond, *dims: Var) -> Region:
     return Context.from_constraints(dims or (X, Y), [cond]).image(dims or (X, Y))
 
 
+def test_relations() -> None:
+    i, j = Var("i"), Var("j")
+    loops = Context({i: Range(0, 4), j: Range(0, 4)})
+    stores, loads = loops.relation((i, j), (i * 4 + j,)), loops.relation((i, j), (i * 4 + j - 1,))
+    sources = loads.then(stores.inverse())
+    assert sources.is_exact and sources.domain().count() == 15 and sources.range().count() == 15
+    for a, b, c, d in product(range(4), repeat=4):
+        assert sources.contains((a, b), (c, d)) == (a * 4 + b - 1 == c * 4 + d)
+    assert sources.lexmax() == sources == sources.lexmin() and sources <= sources
+    assert pickle.loads(pickle.dumps(sources)) == sources
+    many = loops.relation((i,), (j,))
+    assert many.lexmax().range().box == (Range(3, 1),) and many.lexmin().range().box == (Range(0, 1),)
+    assert (many - many.lexmax()).pairs.count() == 12 and (many & many.lexmin()).pairs.count() == 4
+    assert many.apply(Context({i: Range(1, 2)}).image((i,))).count() == 4
+    with pytest.raises(InputError, match="cannot be followed"):
+        loads.then(loads)
+    with pytest.raises(InputError, match="two tuples"):
+        loops.relation(i, (j,))
+    coarse = loops.relation((i,), (i * i * j,))
+    if not coarse.is_exact:
+        with pytest.raises(UndecidedError, match="not exact"):
+            coarse.lexmax()
+
+
 def test_bad_input() -> None:
     r = region((X >= 0) & (X < 3) & Y.eq(X))
     for dims in ((2,), (0, 0), (-1,), (0, 2), (-1, 1)):

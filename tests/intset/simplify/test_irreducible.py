@@ -190,3 +190,9 @@ def test_what_is_settled_is_what_a_search_leaves(name: str) -> None:
     for e in irreducible:
         assert settled(e, known) is e is run(walk(), e, known)
     assert [settled(e, known) for e in others] == [None] * len(others)
+
+
+def test_a_congruence_with_one_solution_by_another_unit_is_an_equation() -> None:
+    x, y = Var("x"), Var("y")
+    ctx = Context({x: Range(0, 25), y: Range(0, 4)})
+    assert ctx.simplify(((x * 56 + y) % 25).eq(4)) is (y * 4 + 9).eq(x)

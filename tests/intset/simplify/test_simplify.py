@@ -81,6 +81,16 @@ def test_by_kind(e: Any, expected: Any) -> None:
     assert FREE.simplify(e) is expected
 
 
+def test_no_wider_type_where_it_is_asked_for() -> None:
+    word = Range(-(1 << 31), 1 << 32)
+    ctx = Context(dict.fromkeys((x, y, z), word))
+    e = minimum(x, y - z) + z
+    assert ctx.simplify(e) is minimum(x + z, y)
+    assert ctx.simplify(e, bits=32) is e
+    small = Context({v: Range(0, 100) for v in (x, y, z)})
+    assert small.simplify(e, bits=32) is minimum(x + z, y)
+
+
 def test_cost_is_of_the_tree() -> None:
     e = x // 2 + y
     assert cost(e) == COST["floordiv"] + COST["add"]
@@ -90,6 +100,12 @@ def test_cost_is_of_the_tree() -> None:
     for _ in range(200):
         tower = tower + tower
     assert cost(tower) == 2**200 - 1
+
+
+def test_weights_choose() -> None:
+    e = x * y + x * z
+    assert Context().simplify(e) is (y + z) * x
+    assert Context().simplify(x // 4 < y, cost={"mul": 100}) is (x // 4 < y)
 
 
 @pytest.mark.parametrize("table", [{"division": 2}, {"add": 0}, {"add": 1.5}, {"add": True}, ["add"]])
@@ -304,6 +320,13 @@ def test_every_step_is_proved(row: str) -> None:
     for step in why.steps:
         assert step.proof and step.proof.certificate().check()
         assert step.before is not step.after
+
+
+def test_a_step_names_its_divisor() -> None:
+    x, y = Var("x"), Var("y")
+    why = Context().simplify((x * y) // y, steps=True)
+    assert why.expr is x
+    assert why.requires == (y.ne(0),)
 
 
 SEEDS = range(240)

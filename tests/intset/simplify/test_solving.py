@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from intset import Context, InputError, Range, ShapeVar, Var, evaluate, parse
+from intset.expr.build import opaque
 from tests.sweeps import daily
 
 PAIRS = {
@@ -63,10 +64,24 @@ def test_what_holds_for_all_values(text: str) -> None:
             assert found is bool(evaluate(parse(PAIRS[text], {"i": i}), {i: x} if "i" in PAIRS[text] else {}))
 
 
+def test_data_stay() -> None:
+    i, n = Var("i"), Var("n")
+    held = opaque("buf[i]")
+    answer = Context({n: Range(0, 8)}).narrow((held > 0) | (i <= n), [i])
+    for x in range(-3, 10):
+        found = evaluate(answer.cond, dict.fromkeys(answer.cond.free_vars(), x))
+        assert found <= (x <= 0)  # whatever is in the buffer
+
+
 # -- solve and narrow --------------------------------------------------------------------------------------------------
 
 x, y, z = Var("x"), Var("y"), Var("z")
 n = ShapeVar("n", lower=1)
+
+
+def test_false_at_worst() -> None:
+    answer = Context({y: Range(0, n)}).narrow(x + y < 10, [x])
+    assert answer.cond.data is False and not answer.is_exact and answer.notes
 
 
 @pytest.mark.parametrize("keep", ["x", {x}, [3], 7])
@@ -111,3 +126,11 @@ def test_equations_against_enumeration(seed: int) -> None:
             assert all(evaluate(c, {**solution, n: size}) for c in conds)
             found.add(tuple(solution.values()))
         assert len(found) == len(reach) ** len(fresh)  # each choice is a solution of its own
+
+
+def test_ranges_speak_of_the_fresh_variables() -> None:
+    ctx = Context({x: Range(0, 8), y: Range(0, 8)})
+    answer = ctx.solve_equations([(x * 4 + y).eq(13)], [x, y])
+    values = {v: answer.context.value_set(e) for v, e in answer.values.items()}
+    assert sorted(p for p in range(-20, 20) if p in values[x]) == [2, 3]
+    assert sorted(p for p in range(-20, 20) if p in values[y]) == [1, 5]

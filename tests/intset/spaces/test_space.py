@@ -415,6 +415,19 @@ def test_neighbours_of_a_large_space_are_tried_or_refused() -> None:
     assert thin.neighbours((5,) * 5, 2) == [] and len(thin.neighbours((5,) * 5, 5)) == 999
 
 
+def test_listing_is_in_the_order_of_names_whatever_the_memory() -> None:
+    values = {"a": [3, 1, 2, 9], "b": [5, 4, 7, 6, 0], "c": range(7), "d": ["x", "y"], "e": [2, 1]}
+    where = ["a * c <= 12 or c == 0", "b != e"]
+    points = itertools.product(*values.values())
+    expected = [p for p in points if (p[0] * p[2] <= 12 or p[2] == 0) and p[1] != p[4]]
+    for memory in (1, 3000, 1 << 20):
+        space = Space(values, where, memory=memory)
+        assert rows(space) == expected
+        least = sorted(expected, key=lambda p: p[1] % 3)
+        for k in (1, 7, 150, len(expected), 5000):
+            assert rows_of(space.minimize("b % 3", k)) == least[:k], (memory, k)
+
+
 def test_values_near_the_ends_of_machine_integers() -> None:
     big = 1 << 62
     x, y = Var("x"), Var("y")
@@ -536,3 +549,12 @@ def test_sums_and_products_over_independent_names_are_minimized_operand_by_opera
     for sign in "+*":
         least, next_one = huge.minimize(f" {sign} ".join(names), 2)
         assert {*least.values()} == {1} and next_one == least | {"k39": 2}
+
+
+def test_a_complement_of_a_truth_value_is_its_negation() -> None:
+    flag = Var("flag")
+    assert list(Space({flag: [False, True]}, [~flag])) == [{"flag": False}]
+    space = Space({"flag": [False, True], "y": [1, 2]}, ["~flag and y > 1 or flag and y < 2"])
+    assert list(space) == [{"flag": False, "y": 2}, {"flag": True, "y": 1}]
+    with pytest.raises(InputError, match="not the integer"):
+        Space({X: [1, 2]}, [~X])
