@@ -56,6 +56,11 @@ REFUSED: list[tuple[str, Callable[[], object]]] = [
     ("must be an integer", lambda: Context({}).bounds(1.5)),
     ("truth value", lambda: Context({}).bounds(True)),
     ("takes a tuple", lambda: Context({}).image(i)),
+    *(
+        ("", lambda wrong=wrong: Context({}).bounds(i, **wrong))
+        for wrong in ({"keep": np.int64(3)}, {"over": np.array([1])})
+    ),
+    ("", lambda: Context({}, assume=np.int64(3))),
     ("keep must be a variable", lambda: Context({}).bounds(i, keep=("i",))),
     ("must be an integer", lambda: i + 1.5),
     ("truth value", lambda: i + np.bool_(True)),

@@ -99,13 +99,8 @@ def test_a_region_that_is_hard_to_count_is_refused(operations):
             hard.count()
 
 
-# -- products ----------------------------------------------------------------------------------------------------------
+# -- drawn domains -----------------------------------------------------------------------------------------------------
 
-n = ShapeVar("n", 1)
-
-
-I, J = Var("i"), Var("j")
-N, M = ShapeVar("n"), ShapeVar("m", lower=1)
 NAME = "thirdparty"
 INNER = ("interval", "stride", "isl", "auto", "points", "modular")
 

@@ -33,7 +33,10 @@ from intset.domains.attained import attained_ends
 from intset.domains.sets.base import IntervalSet
 from intset.domains.sets.ends import as_end
 from intset.errors import InputError
-from intset.expr.node import as_expr
+from intset.expr.dag import substitute
+from intset.expr.node import as_cond, as_expr
+from intset.simplify.engine import cost
+from intset.testing.contexts import Setting, setting
 from tests.intset.oracle import Claims
 from tests.strategies import contexts
 from tests.strategies.contexts import Drawn, value, world
@@ -207,6 +210,57 @@ GUARDED: tuple[tuple[tuple[Cond, ...], Expr], ...] = (
 def test_ends_beside_guards(facts: tuple[Cond, ...], e: Expr) -> None:
     b = Claims(world(RANGES, facts, (n, m))).bounds(e, None)
     assert b.is_tight and b.by != "isl" and b.certificate().check()
+
+
+LIMITS = [(0, 4096), (0, 7), (1, 64), (1, 4096), (1, 100), (2, 128)]
+
+
+def bounded(drawn: Setting, limits: tuple[int, int]) -> dict[Var, Var] | None:
+    """The sizes of a setting with tighter declared bounds; `None` where a size has no such value."""
+    table = {}
+    for size in drawn.sizes:
+        low, high, step = size.declared()
+        first = limits[0] if low is None else max(low, limits[0])
+        last = limits[1] if high is None else min(high, limits[1])
+        if first > last:
+            return None
+        table[size] = ShapeVar(size.name, lower=first, upper=last, multiple_of=step)
+    return table
+
+
+@pytest.mark.filterwarnings("ignore::intset.ContradictionWarning")
+def test_drawn_ends_are_not_longer_with_declared_bounds() -> None:
+    asked, longer = 0, []
+    for number in range(400):
+        drawn = setting(number)
+        limits = random.Random(number).choice(LIMITS)
+        if drawn is None or not drawn.sizes or (table := bounded(drawn, limits)) is None:
+            continue
+        ranges = {v: Range(substitute(r.min, table), substitute(r.extent, table)) for v, r in drawn.ranges.items()}
+        facts = [as_cond(substitute(fact, table)) for fact in drawn.facts]
+        plain, within = Context(drawn.ranges, assume=drawn.facts), Context(ranges, assume=facts)
+        for e in drawn.exprs:
+            ends = plain.bounds(e, keep=drawn.keep)
+            closer = within.bounds(substitute(e, table), keep=drawn.keep)
+            pairs = [(a, b) for a, b in zip(ends, closer, strict=True) if isinstance(a, Expr) and isinstance(b, Expr)]
+            asked += 1
+            if sum(cost(b) for _, b in pairs) > sum(cost(a) for a, _ in pairs):
+                longer.append((drawn.text(), ends, closer))
+            if not (ends.is_tight and closer.is_tight):
+                continue
+            back = {new: old for old, new in table.items()}
+            for params in drawn.values(e):
+                env = drawn.env(params)
+                inside = {new: env[old] for new, old in back.items()}
+                if any(
+                    not low <= env[size] <= high
+                    for size, (low, high, _) in ((o, n.declared()) for o, n in table.items())
+                ):
+                    continue
+                for a, b in pairs:
+                    assert evaluate(a, env) == evaluate(b, env | inside), (drawn.text(), a, b)
+    assert asked > 200
+    assert len(longer) * 100 <= asked, longer
 
 
 @pytest.mark.parametrize("d", [2, 3, 4, 8, 16])

@@ -301,6 +301,17 @@ def test_count_symbolic(text: str, expected: str | None) -> None:
             assert evaluate(positive, {N: n, M: m}) == tally[n, m], (n, m)
 
 
+@CHEAP
+@given(formula("in"))
+def test_count_symbolic_is_exact_or_refused(text: str) -> None:
+    found = None
+    with suppress(BudgetError):
+        found = count_symbolic(read(isl_text("i", text)), (N,))
+    if found is not None:
+        for n in range(-3, 7):
+            assert evaluate(found, {N: n}) == sum(holds(text, i=i, n=n) for i in WINDOW)
+
+
 def test_infinity_and_parameters() -> None:
     """What isl's own count_val answers with 0."""
     assert count(read("{ [i] }")) is POS_INF

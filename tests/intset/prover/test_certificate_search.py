@@ -164,6 +164,19 @@ def test_as_z3_says() -> None:
     assert 60 < sum(answers) < 240
 
 
+def test_degenerate_pivots_come_to_an_end() -> None:
+    """Beale's example, on which the rule of the steepest column walks in a circle."""
+    rows = [
+        {0: 1, 3: 25, 4: -60 * 100, 5: -4, 6: 900},
+        {1: 1, 3: 50, 4: -90 * 100, 5: -2, 6: 300},
+        {2: 1, 5: 1, RIGHT: 1},
+        {3: 75, 4: -15000, 5: 2, 6: -600, 7: -1, RIGHT: 5},
+    ]
+    found = weights(rows, (), SearchBudget(10**5))
+    assert (found is not None) == has_weights(rows, (), 8)
+    assert found is None or adds_up(rows, (), found)
+
+
 def test_a_budget_ends_it() -> None:
     rows, free, _ = next(
         one for one in map(system, range(300)) if weights(one[0], one[1], SearchBudget(10**6)) and len(one[0]) > 3

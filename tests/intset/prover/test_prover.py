@@ -17,7 +17,7 @@ from intset.linear.canonical import Normalizer
 from intset.testing.contexts import question
 from tests.sweeps import daily
 
-i, j, k, x, y = (Var(name) for name in "ijkxy")
+i, j, k = (Var(name) for name in "ijk")
 n, m, p = ShapeVar("n"), ShapeVar("m"), ShapeVar("p")
 
 

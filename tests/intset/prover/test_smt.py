@@ -33,7 +33,7 @@ from intset.expr.build import (
     truncmod,
 )
 from intset.expr.evaluate import evaluate, value_or_none
-from intset.expr.node import Cond, Expr, ShapeVar, Var, const, make, truth
+from intset.expr.node import Cond, Expr, ShapeVar, Var, const, make
 from intset.prover.smt import Z3_DEPTH, Encoder, SmtResult, SmtSession
 from intset.prover.z3_solver import Z3Terms
 from intset.testing.strategies import conditions, expressions, points
@@ -42,7 +42,6 @@ from tests.sweeps import daily
 
 i, j, k = Var("i"), Var("j"), Var("k")
 n, m, p = ShapeVar("n", lower=1), ShapeVar("m", lower=1), ShapeVar("p", lower=1)
-NEVER = truth(False)
 
 
 DIVISIONS = dict(zip(ops.DIVISIONS, (floordiv, floormod, ceildiv, truncdiv, truncmod), strict=True))

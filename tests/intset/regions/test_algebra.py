@@ -284,6 +284,15 @@ def test_a_set_without_a_size_is_held_against_one_with_it_where_the_size_has_a_v
     assert plain.counts((m,)) == (3, 9)
 
 
+@pytest.mark.parametrize("point", [3, "ab", None])
+def test_a_point_is_a_tuple(point: Any) -> None:
+    a, b = Var("a"), Var("b")
+    region = Context({a: Range(0, 3), b: Range(0, 4)}).image((a, b))
+    with pytest.raises(InputError, match=r"^a point must be a tuple of length 2, not "):
+        point in region  # noqa: B015
+    assert (2, 3) in region and (2, 4) not in region
+
+
 FOUND = (336272, 341296, 441997)  # an end was written in two ways
 FOLDER = ROOT / "intset" / "domains" / "isl"
 QUESTIONS: dict[str, Callable[[Any, Any], object]] = {
