@@ -110,6 +110,24 @@ def test_rows_and_ends_are_those_of_enumeration(seed: int) -> None:
     check(seed)
 
 
+def test_digits_of_a_variable_are_parts_where_it_occurs_in_digits_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    i, j = Var("i"), Var("j")
+    box = {i: Range(0, 56), j: Range(0, 8)}
+    monkeypatch.setattr(plain, "plain_ends", None)
+    for apart, e in (
+        (True, i // 4 * 5 - (i * 3 + j * 4) % 4),
+        (True, i // 8 - i % 8 + i // 8 % 3),
+        (False, i * 2 - i % 4),
+        (False, i // 4 * 5 - i % 8),
+        (False, i // 8 - (i * 3) % 16),
+        (False, j * 7 + i // 4 * i - i % 4),
+    ):
+        values, rows = values_of(e, box), plain.ValueRows()
+        plain._row(e, rows, box)
+        assert apart == (plain._ends_of_parts(e, rows, box, 0) == (values[0], values[-1])), e
+        assert (plain.ends(e, box) or ())[:2] == (values[0], values[-1]), e
+
+
 @pytest.mark.nightly
 def test_rows_and_ends_of_many_expressions() -> None:
     for seed in range(20_000):

@@ -74,6 +74,20 @@ def test_equations_among_the_facts_join_the_rows():
     assert without.prove(bank(i).ne(bank(k))).status == "refuted"
 
 
+@pytest.mark.parametrize(
+    ("e", "limits", "reason"),
+    [
+        (i * 3, Range(0, 8), "may carry"),
+        (i ^ (i * 2), Range.of_extent(0, n), "two tails"),
+        (i, Range(-4, 8), "may be negative"),
+        (i ^ 1, Range(0, 12), "no power of two"),
+    ],
+)
+def test_a_loss_of_precision_has_its_reason(e, limits, reason):
+    found = Context({i: limits}).value_set(e, domain="bits")
+    assert not found.is_exact and any(reason in note for note in found.notes), found.notes
+
+
 # -- drawn questions ---------------------------------------------------------------------------------------------------
 
 
