@@ -171,6 +171,18 @@ def test_a_candidate_is_rejected_only_where_nothing_completes_it(bound: set[Var]
     assert rejected >= 12 and sharp >= 8
 
 
+@pytest.mark.parametrize(
+    "cond", [X + Z < Y, X - Z <= Y, X + Z * 2 > Y, X >= Y - Z, (X + Z).eq(Y), ~(X < Y + Z)], ids=str
+)
+def test_of_one_comparison_nothing_is_left_that_nothing_completes(cond: Cond) -> None:
+    known = Frame.of({var: Range(low, high - low + 1) for var, (low, high) in NEAR.items()}).known
+    early = necessary(known, cond, {X, Y})
+    for x, y in itertools.product(range(-6, 7), range(4)):
+        completed = any(evaluate(cond, {X: x, Y: y, Z: z}) for z in range(-2, 3))
+        assert completed or not evaluate(early, {X: x, Y: y}), (x, y, early)
+        assert not completed or evaluate(early, {X: x, Y: y}), (x, y, early)
+
+
 @pytest.mark.parametrize("bound", [{X, Y}, {X}, {Y, Z}], ids=lambda bound: "".join(sorted(map(str, bound))))
 def test_conditions_over_their_largest_bound_parts_say_the_same(bound: set[Var]) -> None:
     merged = 0
