@@ -122,6 +122,16 @@ def test_a_question_does_not_take_a_variable_for_a_size() -> None:
     assert arith.detect_clip_bound(tir.all(x >= -4, x < n), [x]) == [-4, n - 1]
 
 
+@pytest.mark.parametrize("again", [tvm.ir.Range(2, 7), 3, te.var("n")])
+def test_an_analyzer_binds_a_variable_to_one_range_or_value(again: Any) -> None:
+    analyzer, x = arith.Analyzer(), te.var("x")
+    for _ in range(2):
+        analyzer.bind(x, tvm.ir.Range(0, 4))
+    with pytest.raises(InputError, match=r"x is bound to .*4.* already"):
+        analyzer.bind(x, again)
+    assert analyzer.can_prove(x < 4) and not analyzer.can_prove(x < 3)
+
+
 @pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "uint16"])
 def test_a_narrow_variable_has_its_type(dtype: str) -> None:
     low, high = int(np.iinfo(dtype).min), int(np.iinfo(dtype).max)
