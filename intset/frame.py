@@ -16,12 +16,11 @@ from intset.budgets import CACHED_ANSWERS
 from intset.config import Config
 from intset.domains.query import Query
 from intset.errors import InputError
-from intset.expr import Cond, Expr, Node, Range, Var, as_expr, dag, ops, shown
+from intset.expr import POS_INF, Cond, Expr, Node, Range, Var, as_expr, dag, ops, shown
 from intset.expr.build import maximum, minimum
 from intset.expr.definedness import asserted_parts, definedness, is_partial
 from intset.expr.node import PlainVar
 from intset.facts import ASSERTED, DERIVED, Fact, checked_ranges, ends_met, listed_vars
-from intset.infinity import POS_INF
 from intset.linear.assumptions import NO_ASSUMPTIONS, Assumptions, narrow
 from intset.linear.bounds import EVERYTHING, Interval, meet
 from intset.linear.canonical import Normalizer

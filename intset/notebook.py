@@ -18,11 +18,10 @@ from intset.domains.sets.base import IntSet
 from intset.domains.sets.ends import Bounds
 from intset.domains.sets.region import Elements, Region, Relation, Side, elements_of
 from intset.errors import IntSetError
-from intset.expr import Cond, Expr, Node, dag, shown
+from intset.expr import Cond, Expr, Infinity, Node, dag, shown
 from intset.expr.dialects import ELIDED
 from intset.expr.dialects import latex as latex_of
 from intset.expr.printer import short_number, to_text, visible
-from intset.infinity import Infinity
 from intset.itermap.itermap import IterMap
 from intset.prover.explain import Explanation
 from intset.prover.proof import Proof

@@ -48,11 +48,10 @@ from intset.expr import Cond, Expr, Node, Range, ShapeVar, Var, arguments, as_ex
 from intset.expr.build import Opaque, logical_and
 from intset.expr.definedness import asserted_parts, definedness
 from intset.expr.evaluate import as_width
-from intset.expr.node import PlainVar, make, truth
+from intset.expr.node import NEG_INF, POS_INF, Infinity, PlainVar, make, truth
 from intset.expr.printer import Displayed, number_text, short_number, to_text
 from intset.expr.range import declared_conditions, range_conditions
 from intset.facts import ASSERTED, PROVENANCES, Fact
-from intset.infinity import NEG_INF, POS_INF, Infinity
 
 
 class StatedAssumptions(Protocol):

@@ -33,9 +33,8 @@ from intset.domains.sets.ends import Bounds, End, numeric_ends
 from intset.domains.sets.region import Region
 from intset.domains.stride import StridedDomain, StrideSet, structural_image
 from intset.domains.witness import is_attained
-from intset.expr import Expr, constant_value
+from intset.expr import NEG_INF, POS_INF, Expr, constant_value
 from intset.expr.build import sum_of
-from intset.infinity import NEG_INF, POS_INF
 from intset.linear.bitforms import speaks_of_bits
 from intset.linear.form import Linear
 from intset.linear.signs import has_member

@@ -189,7 +189,7 @@ def test_private_names_stay_private() -> None:
 
 # What `bound` and `lowering` stand on; see "What is public" in docs/architecture.md.
 PUBLIC = re.compile(
-    r"intset(\.(adapters\.\w+|budgets|config|configured|context|errors|facts|infinity|installation|names"
+    r"intset(\.(adapters\.\w+|budgets|config|configured|context|errors|facts|installation|names"
     r"|notebook|trace|check\.bit_rows"
     r"|expr(\.\w+)?|linear(\.\w+)?|regions(\.\w+)?"
     r"|itermap(\.\w+)?|spaces\.(space|vectors)|simplify(\.\w+)?|prover\.(proof|explain)|domains\.(protocols|query|registry|ranked"

@@ -29,11 +29,10 @@ from intset.config import all_as_configured, as_configured
 from intset.domains.sets.bounds import own_budget
 from intset.domains.sets.region import Region, product_of, region_of_shape
 from intset.errors import BudgetError, CountError, InputError, UndecidedError
-from intset.expr import Cond, Expr, IntLike, Range, Var, arguments, as_expr, dag, ops
+from intset.expr import Cond, Expr, Infinity, IntLike, Range, Var, arguments, as_expr, dag, ops
 from intset.expr.build import NumericFunction, logical_and, maximum, minimum, select
 from intset.expr.evaluate import compiled
 from intset.expr.range import range_conditions
-from intset.infinity import Infinity
 from intset.linear.division import extremum
 from intset.linear.form import ZERO, Linear
 from intset.linear.symbolic import minimum_pieces, sum_of_pieces

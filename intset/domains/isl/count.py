@@ -23,10 +23,9 @@ from intset.domains.isl.cones import Chamber, chambers, rows_of
 from intset.domains.isl.translate import Piece, pieces_of, pieces_to_expr, set_to_cond, simplified
 from intset.domains.sets.ends import sum_of_counts
 from intset.errors import BudgetError, EvaluationError, InputError
-from intset.expr import Expr, Var, as_expr, const, constant_value, dag, ops
+from intset.expr import POS_INF, Expr, Infinity, Var, as_expr, const, constant_value, dag, ops
 from intset.expr.build import NumericFunction, select
 from intset.expr.evaluate import compiled, evaluate
-from intset.infinity import POS_INF, Infinity
 from intset.linear.form import ZERO, Linear, atom, factors
 from intset.regions.shape import PerInstance
 

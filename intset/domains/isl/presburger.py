@@ -33,10 +33,9 @@ from intset.domains.query import Points, Query, TierVerdict, notes_of_bounds
 from intset.domains.sets.ends import End, as_end
 from intset.domains.witness import facts_hold, runs
 from intset.errors import BudgetError, CountError
-from intset.expr import Cond, Expr, IntLike, Range, Var, constant_value, dag, ops
+from intset.expr import NEG_INF, POS_INF, Cond, Expr, Infinity, IntLike, Range, Var, constant_value, dag, ops
 from intset.expr.build import logical_and
 from intset.expr.definedness import definedness, is_partial, total
-from intset.infinity import NEG_INF, POS_INF, Infinity
 from intset.linear.canonical import Normalizer
 from intset.linear.form import Linear
 from intset.linear.lattice import Lattice, Vector

@@ -17,9 +17,8 @@ from intset.domains.query import Query
 from intset.domains.ranked import strongest, values_of
 from intset.domains.sets.ends import Bounds, End, as_end, as_number, end_at, larger, numeric_ends, smaller
 from intset.errors import BudgetError, CountError, IntSetError, UndecidedError
-from intset.expr import Cond, Expr, IntLike, Range, Var, as_expr, shown
+from intset.expr import NEG_INF, POS_INF, Cond, Expr, Infinity, IntLike, Range, Var, as_expr, shown
 from intset.expr.build import logical_and
-from intset.infinity import NEG_INF, POS_INF, Infinity
 from intset.linear.canonical import Normalizer
 from intset.regions.shape import PerInstance, Shape, coordinates
 

@@ -36,9 +36,8 @@ from intset.expr import Cond, Expr, IntLike, Range, Var, arguments, as_expr, con
 from intset.expr.build import logical_and
 from intset.expr.dialects import set_text
 from intset.expr.evaluate import evaluate
-from intset.expr.node import as_int
+from intset.expr.node import NEG_INF, POS_INF, Infinity, as_int
 from intset.facts import shown_notes
-from intset.infinity import NEG_INF, POS_INF, Infinity
 from intset.linear.canonical import Normalizer
 from intset.regions.shape import PerInstance, Shape, collected, coordinates
 from intset.simplify.engine import simplified
