@@ -50,7 +50,6 @@ from intset.expr.storage import PURE_VARIABLE
 if TYPE_CHECKING:
     from importlib import metadata
 
-
 ENTRY_POINTS: Final = "intset.domains"
 BUILT_IN: Final = ("auto", "interval", "stride", "modular", "interval*modular", "bits", "isl", "points")
 CHEAPEST: Final = "interval"
@@ -62,6 +61,7 @@ generation = 0
 ISL_OPERATIONS = 60_000  # isl's operations for one query
 POINTS = 40_000  # points of a box that one query may try
 FAST_POINTS = 2_048  # the same with effort="fast": a block
+CACHED_ANSWERS = 4_096  # answers that a scope keeps
 Z3_RLIMIT = 2_000_000  # z3's resource units for one question
 
 Owner: TypeAlias = tuple[int, object]  # thread and task

@@ -12,8 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any, Final, NamedTuple, TypeVar
 
-from intset.budgets import CACHED_ANSWERS
-from intset.config import Config
+from intset.config import CACHED_ANSWERS, Config
 from intset.domains.query import Query
 from intset.errors import InputError
 from intset.expr import POS_INF, Cond, Expr, Node, Range, Var, as_expr, dag, ops, shown

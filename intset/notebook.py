@@ -11,9 +11,9 @@ from html import escape
 from math import prod
 from typing import Any, Final
 
-from intset.budgets import FEW_POINTS, SHOWN_NAME, SHOWN_ROWS
 from intset.check.certificate import BoundsCertificate, Certificate
 from intset.context import Context
+from intset.domains.auto import FEW_POINTS
 from intset.domains.sets.base import IntSet
 from intset.domains.sets.ends import Bounds
 from intset.domains.sets.region import Elements, Region, Relation, Side, elements_of
@@ -21,7 +21,7 @@ from intset.errors import IntSetError
 from intset.expr import Cond, Expr, Infinity, Node, dag, shown
 from intset.expr.dialects import ELIDED
 from intset.expr.dialects import latex as latex_of
-from intset.expr.printer import short_number, to_text, visible
+from intset.expr.printer import SHOWN_NAME, SHOWN_ROWS, short_number, to_text, visible
 from intset.itermap.itermap import IterMap
 from intset.prover.explain import Explanation
 from intset.prover.proof import Proof

@@ -25,9 +25,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 
-from intset.budgets import CHECK_BRANCH_NESTING
 from intset.check.bit_rows import check_bits
 from intset.check.evidence import (
+    CHECK_BRANCH_NESTING,
     REASONS,
     CheckBudget,
     Combination,

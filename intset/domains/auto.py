@@ -10,7 +10,6 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import ClassVar, TypeVar
 
-from intset.budgets import FEW_POINTS
 from intset.config import Effort
 from intset.domains.attained import (
     attained_ends,
@@ -40,6 +39,8 @@ from intset.linear.form import Linear
 from intset.linear.signs import has_member
 from intset.plain import ends, progression
 from intset.trace import tried
+
+FEW_POINTS = 400  # a box this small is enumerated in the time isl takes to set up
 
 _POINTS, _STRIDED, _BITS = PointsDomain(), StridedDomain(), BitDomain()
 FAST_NOTE = "neither sets nor points were asked: effort is fast"

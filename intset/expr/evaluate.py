@@ -10,7 +10,6 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar, overload
 
-from intset.budgets import LONGEST_VALUE
 from intset.errors import BudgetError, InputError, MachineOverflowError, UndefinedError
 from intset.expr import ops
 from intset.expr.arguments import as_int, mapped, refusal
@@ -20,6 +19,8 @@ from intset.expr.printer import number_text, short_number, shown
 
 if TYPE_CHECKING:
     from intset.expr.node import Cond, Expr, Node, Var
+
+LONGEST_VALUE: Final = 1 << 17  # bits of an intermediate value beyond which searches for points give up
 
 Key = TypeVar("Key", bound=Hashable)  # mappings are invariant in their keys
 Value = TypeVar("Value")

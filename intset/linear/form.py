@@ -18,6 +18,7 @@ from intset.expr import Expr, Node, Var, const, ops
 from intset.expr.build import Opaque
 from intset.expr.node import folded_chain, make
 
+VISITED_MONOMIALS: Final = 400  # monomials visited for one question, subquestions included
 FORM_TREE_STEPS: Final = 128  # nodes of a tree that are compared before a shared walk takes over
 
 _OP_NUMBER = {op: number for number, op in enumerate(ops.OPS.values())}

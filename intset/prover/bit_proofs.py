@@ -18,13 +18,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from intset.budgets import BITWISE_NODES
 from intset.expr import Cond, Expr, Node, Range, Var, const, dag, ops
 from intset.expr.node import PlainVar, make
 from intset.frame import Frame
 from intset.linear.assumptions import compare, junction_args
 from intset.linear.bitforms import (
     BITWISE,
+    BITWISE_NODES,
     BitForm,
     CarryError,
     Columns,
@@ -39,6 +39,7 @@ from intset.linear.multiples import step_of_sum
 
 if TYPE_CHECKING:
     from intset.linear.canonical import Normalizer
+
 
 CASES: Final = 12  # cases that are looked at for one goal
 CASE_NODES: Final = 96  # nodes of a goal that is split into cases

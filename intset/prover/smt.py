@@ -22,14 +22,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias
 
-from intset.budgets import SOLVER_RLIMIT, Z3_SHIFT
 from intset.errors import BudgetError, UndefinedError
 from intset.expr import Cond, Expr, Node, Var, constant_value, dag, ops
 from intset.expr.build import Opaque
 from intset.expr.evaluate import evaluate
 from intset.expr.node import is_declared
 from intset.expr.ops import Op
-from intset.prover.z3_solver import WORKBENCHES, Z3Function, Z3Term, Z3Terms, keeping_interrupts, load_z3
+from intset.prover.z3_solver import SOLVER_RLIMIT, WORKBENCHES, Z3Function, Z3Term, Z3Terms, keeping_interrupts, load_z3
+
+Z3_SHIFT: Final = 4_096  # largest exponent of a literal power of 2
 
 Z3_NODES: Final = 20_000  # nodes of a question to z3
 Z3_DEPTH: Final = 1_500  # nesting of a question to z3, which recurses

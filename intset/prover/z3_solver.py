@@ -19,10 +19,11 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final, TypeAlias
 
-from intset.budgets import SOLVER_RLIMIT
 from intset.errors import BudgetError
 from intset.expr.printer import decimal, number_of
 from intset.installation import load
+
+SOLVER_RLIMIT: Final = 1_000_000  # z3's units where a caller names none: about 0.1 to 0.2 s
 
 Z3Operand: TypeAlias = "Z3Term | int"
 _SMALL: Final = 1 << 62

@@ -44,6 +44,8 @@ from intset.linear.form import Linear
 from intset.linear.lattice import Lattice, Vector
 from intset.linear.lattice import everything as whole_lattice
 
+COUNTED_POINTS: Final = 20_000  # points that isl visits in one count
+
 
 class PerInstance(NamedTuple):
     """The largest and the total number of points of the instances of a set."""

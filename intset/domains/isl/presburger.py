@@ -10,7 +10,6 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from intset import config as configuration
-from intset.budgets import COUNTED_POINTS
 from intset.domains.isl import session
 from intset.domains.isl.bindings import IN, OUT, PARAM, SET
 from intset.domains.isl.cones import Maximum, cases
@@ -39,7 +38,7 @@ from intset.expr.definedness import definedness, is_partial, total
 from intset.linear.canonical import Normalizer
 from intset.linear.form import Linear
 from intset.linear.lattice import Lattice, Vector
-from intset.regions.shape import Account, Ceiling, PerInstance, Product, Shape, coordinates, remark
+from intset.regions.shape import COUNTED_POINTS, Account, Ceiling, PerInstance, Product, Shape, coordinates, remark
 from intset.simplify.engine import cost
 
 if TYPE_CHECKING:

@@ -26,7 +26,6 @@ from dataclasses import dataclass
 from math import prod
 from typing import Final, Literal, SupportsIndex, TypeAlias, TypeVar
 
-from intset.budgets import COUNTED_POINTS
 from intset.config import Configured, all_as_configured
 from intset.domains.sets import bounds as set_bounds
 from intset.domains.sets.base import ByShape, IntervalSet, IntSet, Ordered, empty_set, note
@@ -39,7 +38,7 @@ from intset.expr.evaluate import evaluate
 from intset.expr.node import NEG_INF, POS_INF, Infinity, as_int
 from intset.facts import shown_notes
 from intset.linear.canonical import Normalizer
-from intset.regions.shape import PerInstance, Shape, collected, coordinates
+from intset.regions.shape import COUNTED_POINTS, PerInstance, Shape, collected, coordinates
 from intset.simplify.engine import simplified
 
 DRAWN_LENGTH: Final = 1_200  # cells of a picture along one axis

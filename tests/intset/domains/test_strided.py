@@ -14,6 +14,7 @@ from intset.arithmetic.multistride import MultiStride, StrideTerm
 from intset.arithmetic.multistride import make as steps
 from intset.arithmetic.strided import (
     BOTTOM,
+    FEW_OPERANDS,
     OPTIMAL,
     TOP,
     TRANSFER,
@@ -23,7 +24,6 @@ from intset.arithmetic.strided import (
     const,
     make,
 )
-from intset.budgets import FEW_OPERANDS
 from intset.domains.stride import TRANSFER as OF_CONGRUENCES
 from intset.domains.stride import ModularDomain
 from intset.expr import Infinity, ops
