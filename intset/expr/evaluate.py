@@ -15,7 +15,7 @@ from intset.expr import ops
 from intset.expr.arguments import as_int, mapped, refusal
 from intset.expr.dag import Interned, opaque_terms, postorder
 from intset.expr.ops import Op, wrap
-from intset.expr.printer import number_text, short_number, shown
+from intset.expr.printer import INFIX, number_text, short_number, shown
 
 if TYPE_CHECKING:
     from intset.expr.node import Cond, Expr, Node, Var
@@ -225,32 +225,19 @@ MAX_STATEMENTS = 1000  # local variables
 MAX_SHARED = 20  # average recomputations of a node
 
 _FORMATS: dict[ops.Op, str] = {
-    ops.ADD: "({}+{})",
-    ops.SUB: "({}-{})",
-    ops.MUL: "({}*{})",
+    **{op: f"({{}}{symbol}{{}})" for op, (symbol, _) in INFIX.items()},
     ops.NEG: "(-{})",
-    ops.FLOORDIV: "({}//{})",
-    ops.FLOORMOD: "({}%{})",
     ops.CEILDIV: "(-(-{}//{}))",
     ops.TRUNCDIV: "truncdiv({},{})",
     ops.TRUNCMOD: "truncmod({},{})",
     ops.MIN: "min({},{})",
     ops.MAX: "max({},{})",
     ops.ABS: "abs({})",
-    ops.BITAND: "({}&{})",
-    ops.BITOR: "({}|{})",
-    ops.BITXOR: "({}^{})",
     ops.BITNOT: "(~{})",
     ops.SHL: "shl({},{})",
     ops.SHR: "shr({},{})",
     ops.SELECT: "({1} if {0} else {2})",
     ops.ASSERTING: "({1} if {0} else undefined())",
-    ops.LT: "({}<{})",
-    ops.LE: "({}<={})",
-    ops.GT: "({}>{})",
-    ops.GE: "({}>={})",
-    ops.EQ: "({}=={})",
-    ops.NE: "({}!={})",
     ops.AND: "({} and {})",
     ops.OR: "({} or {})",
     ops.NOT: "(not {})",

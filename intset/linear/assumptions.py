@@ -18,7 +18,7 @@ from intset.expr import Cond, Expr, Node, Var, dag, ops
 from intset.expr.node import PlainVar, make, truth
 from intset.linear import bounds as iv
 from intset.linear.bounds import EVERYTHING, Interval
-from intset.linear.form import Linear, accumulate, atom, reads_positive
+from intset.linear.form import Linear, add, atom, reads_positive
 from intset.linear.multiples import Multiples, learned
 
 if TYPE_CHECKING:
@@ -107,7 +107,7 @@ def _judged_comparison(known: Normalizer, node: Node) -> Clause | bool:
     terms = a.terms
     if b.terms:
         terms = dict(terms)
-        accumulate(terms, b, -1)
+        add(terms, b.terms, -1)
     return judged(known, kind, Linear(a.const - b.const + offset, terms))
 
 

@@ -21,7 +21,7 @@ from intset.linear.division import EXPANDED_TERMS, NODE_RULES, RULES
 from intset.linear.form import (
     Linear,
     Spine,
-    accumulate,
+    add,
     atom,
     constant,
     degree,
@@ -445,7 +445,7 @@ class Normalizer:
                 form = forms[leaf] = self.variable(leaf)
             if factor:
                 total += factor * form.const
-                accumulate(terms, form, factor)
+                add(terms, form.terms, factor)
         return Linear(total, terms)
 
     def product(self, a: Linear, b: Linear) -> Linear:

@@ -347,9 +347,9 @@ def _with_remainder(known: Normalizer, form: Linear, division: Expr, base: Linea
     A truncating division gives the truncating remainder.
     """
     terms = dict(form.terms)
-    forms.accumulate(terms, base, -factor)
+    forms.add(terms, base.terms, -factor)
     remainder = make(REMAINDER_OF[division.op], (known.atomized(base), const(c)))
-    forms.accumulate(terms, Linear(0, {division: c, remainder: 1}), factor)
+    forms.add(terms, {division: c, remainder: 1}, factor)
     return Linear(form.const - factor * base.const, terms)
 
 

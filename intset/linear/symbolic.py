@@ -407,7 +407,7 @@ def _without_powers(known: Normalizer, p: Poly, var: Var) -> PolyEnd:
     most = highest_value(powers, *known.atom_bounds(var))
     if most is None:
         return GIVEN_UP
-    add(rest, {(): most} if most else {})
+    add(rest, poly_of(constant(most)))
     return rest, None if var in known.assumptions.limits else {var: object()}
 
 
