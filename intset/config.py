@@ -396,13 +396,8 @@ def checked(name: str, value: Any, where: str) -> Any:
     """`value` validated for field `name`; the error names its source `where`."""
     if name not in _DEFAULTS:
         raise InputError(f"{where}: unknown setting {shown(name)}; known: {', '.join(_DEFAULTS)}")
-    if name == "domain":
-        return check_name(value, where)
-    if name == "effort":
-        return checked_effort(value, where)
-    if name == "cache":
-        return _checked_path(value, where)
-    return _checked_tiers(value, where) if name == "tiers" else _checked_number(name, value, where)
+    check = {"domain": check_name, "effort": checked_effort, "cache": _checked_path, "tiers": _checked_tiers}.get(name)
+    return _checked_number(name, value, where) if check is None else check(value, where)
 
 
 def checked_effort(value: Any, where: str) -> str:
