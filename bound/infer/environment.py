@@ -32,8 +32,8 @@ from intset.expr import Cond, Expr, IntLike, Node, Range, Var, arguments, as_exp
 from intset.expr.build import logical_and, select
 from intset.expr.definedness import definedness, is_partial
 from intset.expr.evaluate import compiled, evaluate, point_value
+from intset.expr.node import POS_INF
 from intset.expr.range import range_conditions
-from intset.infinity import POS_INF
 from intset.linear.canonical import Normalizer
 from intset.linear.form import Linear, is_affine
 from intset.linear.signs import is_met

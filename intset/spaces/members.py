@@ -17,12 +17,11 @@ from typing import Final
 
 import numpy as np
 
-from intset.budgets import SPACE_BLOCK
 from intset.context import Context
 from intset.errors import CountError
 from intset.expr import Cond, Range, Var
 from intset.expr.node import truth
-from intset.spaces.axes import SpaceAxis
+from intset.spaces.axes import SPACE_BLOCK, SpaceAxis
 from intset.spaces.diagram import Columns, Diagram, JoinStep, Trials, ValueTable, built, gathered, ordered
 from intset.spaces.vectors import Array, ArrayFunction, ends_of, to_numpy
 

@@ -9,11 +9,10 @@ from math import prod
 
 import numpy as np
 
-from intset.budgets import SPACE_BLOCK
 from intset.context import Context
 from intset.errors import CountError, InputError
 from intset.expr import Cond, Expr, Range, Var, ops
-from intset.spaces.axes import LABELS, TRUTHS, SpaceAxis, SpaceValue
+from intset.spaces.axes import LABELS, SPACE_BLOCK, TRUTHS, SpaceAxis, SpaceValue
 from intset.spaces.diagram import Columns, ValueTable
 from intset.spaces.members import Factor, ListedRows, Members, NameOrder, column_of, irredundant, whole_numbers
 from intset.spaces.vectors import Array, ends_of, to_numpy

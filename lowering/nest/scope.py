@@ -12,8 +12,7 @@ from bound.tensor import Tensor, element
 from bound.tir import walk
 from bound.tir.value import Operand, Truth
 from bound.tir.walk import read_indices
-from intset.budgets import CACHED_ANSWERS
-from intset.config import Effort, tiers_within
+from intset.config import CACHED_ANSWERS, Effort, tiers_within
 from intset.context import Context
 from intset.errors import InputError
 from intset.expr import Cond, Expr, Range, Var, arguments, const, dag, ops, shown

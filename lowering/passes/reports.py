@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from intset.budgets import OVERCOMPUTE_ROUNDS
 from intset.expr import arguments
 from lowering.nest import ir
 from lowering.nest.printer import statement_lines
+
+OVERCOMPUTE_ROUNDS = 8  # rounds of trying fewer guards; of a pass, until it changes nothing
 
 
 @dataclass(frozen=True)

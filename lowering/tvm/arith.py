@@ -12,10 +12,9 @@ from bound.tir.value import ScriptVar, Value
 from bound.tir.walk import substitute
 from intset.context import Context
 from intset.errors import InputError
-from intset.expr import Cond, Expr, Range, Var, arguments, as_expr, const, dag
+from intset.expr import NEG_INF, POS_INF, Cond, Expr, Infinity, Range, Var, arguments, as_expr, const, dag
 from intset.expr.build import logical_and
 from intset.expr.node import truth
-from intset.infinity import NEG_INF, POS_INF, Infinity
 
 
 @dataclass(frozen=True)

@@ -43,12 +43,11 @@ from intset.expr import Cond, Expr, IntLike, Var, arguments, as_expr, const, con
 from intset.expr.build import logical_and, maximum, select
 from intset.expr.definedness import definedness, is_partial
 from intset.expr.evaluate import evaluate
-from intset.expr.node import as_int, truth
+from intset.expr.node import NEG_INF, POS_INF, Infinity, as_int, truth
 from intset.expr.printer import Drawn
 from intset.expr.range import declared_conditions
 from intset.facts import ASSUMED, DERIVED, Fact, shown_notes
 from intset.frame import Frame
-from intset.infinity import NEG_INF, POS_INF, Infinity
 from intset.linear.signs import is_met
 from intset.prover.proof import Proof, prove_in, undecided
 from intset.regions.shape import Shape, coordinates

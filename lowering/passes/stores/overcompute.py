@@ -13,7 +13,6 @@ from typing import Final
 from bound.tir.build import together
 from bound.tir.value import Operand, Truth
 from bound.tir.walk import read_indices
-from intset.budgets import OVERCOMPUTE_ROUNDS
 from intset.config import memoized
 from intset.expr import Cond, dag
 from intset.expr.build import logical_and, logical_or
@@ -26,7 +25,7 @@ from lowering.nest import scope as scopes
 from lowering.nest.walk import elements_read, operands, statements
 from lowering.passes.definedness import why_not_total
 from lowering.passes.loops.fusion import conflict
-from lowering.passes.reports import Entry, PassReport, until_stable
+from lowering.passes.reports import OVERCOMPUTE_ROUNDS, Entry, PassReport, until_stable
 from lowering.passes.simplify import mirrored
 from lowering.passes.stores.reaching_values import ReachingValues, check_assumptions, deciding_tensors
 

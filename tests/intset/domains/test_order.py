@@ -12,8 +12,7 @@ from intset.domains.sets.region import ProductRegion
 from intset.domains.stride import StridedSet, StrideSet
 from intset.expr.dag import free_vars
 from intset.expr.evaluate import compiled
-from intset.expr.node import Expr, as_expr, truth
-from intset.infinity import NEG_INF, POS_INF
+from intset.expr.node import NEG_INF, POS_INF, Expr, as_expr, truth
 from intset.linear.form import Linear
 from tests.intset.domains.known_bits import KnownBitSet
 from tests.strategies.contexts import world

@@ -35,8 +35,7 @@ from intset.errors import BudgetError, CountError, IntSetError
 from intset.expr.build import logical_or
 from intset.expr.dag import substitute
 from intset.expr.evaluate import compiled
-from intset.expr.node import Expr, truth
-from intset.infinity import NEG_INF, POS_INF
+from intset.expr.node import NEG_INF, POS_INF, Expr, truth
 from intset.regions.shape import Product, Shape
 from intset.testing.contexts import Setting, setting
 from tests import ROOT
