@@ -403,8 +403,6 @@ class WhereNonempty(Configured, Generic[S]):
 class SetWhereNonempty(WhereNonempty[IntSet], IntSet):
     """A set, empty outside the emptiness condition."""
 
-    where = ()  # part of `conditions`
-
     @property
     def is_everything(self) -> bool:
         return self._inner.is_everything and not self._needed
