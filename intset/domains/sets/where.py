@@ -193,7 +193,8 @@ class Nonempty:
                 linking.append(cond)
         known = Frame({}, tuple(Fact(cond, ASSUMED) for cond in facts)).known
         harder: list[Var] = []
-        for group in _tied(self._ranges, relaxed, linking):
+        links = [{v, *limits.free_vars()} & relaxed for v, limits in self._ranges.items() if v in relaxed]
+        for group in dag.connected((*links, *(relaxed.intersection(cond.free_vars()) for cond in linking))):
             speaking = [cond for cond in linking if not group.isdisjoint(cond.free_vars())]
             limits = [self._ranges[v] for v in group]
             if all(v in relaxed for v in dag.free_vars(*speaking, *(e for r in limits for e in _ends(r)))):
@@ -241,23 +242,6 @@ def _range_at(limits: Range, new: Mapping[Expr, Expr]) -> Range:
 
 def _ends(limits: Range) -> Iterator[Expr]:
     return (end for end in (limits.min, limits.max) if isinstance(end, Expr))
-
-
-def _tied(ranges: Mapping[Var, Range], relaxed: set[Var], linking: Sequence[Cond]) -> list[set[Var]]:
-    """The quantified variables in classes connected by conditions and ranges."""
-    links = [{v, *ranges[v].free_vars()} & relaxed for v in ranges if v in relaxed]
-    links += [relaxed.intersection(cond.free_vars()) for cond in linking]
-    groups: list[set[Var]] = []
-    for link in links:
-        joined = set(link)
-        apart = []
-        for group in groups:
-            if group.isdisjoint(joined):
-                apart.append(group)
-            else:
-                joined |= group
-        groups = [*apart, joined]
-    return groups
 
 
 # -- sets with the condition -------------------------------------------------------------------------------------------
