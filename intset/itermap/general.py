@@ -223,10 +223,7 @@ def injective(ctx: Context, variables: Sequence[Var], exprs: Sequence[Expr]) -> 
     """Prove that distinct points of a context have distinct images."""
     twins = {v: PlainVar(f"{v.name}_") for v in variables}
     own = set(variables)
-    ranges: dict[Var, Range | None] = {}
-    for v, twin in twins.items():
-        limits = ctx.ranges[v]
-        ranges[twin] = _replaced(limits, twins)
+    ranges: dict[Var, Range | None] = {twin: ctx.ranges[v].substitute(twins) for v, twin in twins.items()}
     facts = [dag.substitute(f.condition, twins) for f in ctx.facts if any(v in own for v in f.condition.free_vars())]
     equal = [e.eq(dag.substitute(e, twins)) for e in exprs]
     both = ctx.extended(ranges=ranges, facts=[*facts, *equal])
@@ -244,15 +241,6 @@ def injective(ctx: Context, variables: Sequence[Var], exprs: Sequence[Expr]) -> 
                     sizes.pop(twin, None)
                 return no(points, sizes)
     return open_(proof.reason or "neither a proof nor two points that collide were found")
-
-
-def _replaced(limits: Range, twins: Mapping[Var, Expr]) -> Range:
-    if not any(v in twins for v in limits.free_vars()):
-        return limits
-    low, extent = limits.min, limits.extent
-    if not isinstance(low, Expr) or not isinstance(extent, Expr):
-        raise BudgetError("a range without an end that depends on another variable")
-    return Range.of_extent(dag.substitute(low, twins), dag.substitute(extent, twins))
 
 
 def gap(

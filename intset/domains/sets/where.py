@@ -28,7 +28,7 @@ from intset.expr.node import truth
 from intset.expr.range import conditions_between, declared_conditions, range_conditions
 from intset.facts import ASSUMED, DERIVED, Fact, checked_var
 from intset.frame import Frame
-from intset.infinity import NEG_INF, Infinity
+from intset.infinity import Infinity
 from intset.linear.canonical import Normalizer
 from intset.linear.signs import is_known
 from intset.prover.proof import prove_in, prove_once
@@ -152,7 +152,7 @@ class Nonempty:
         new: dict[Expr, Expr] = {v: e for v, e in values.items() if not self._runs(v)}
         new.update(bound)
         left = {v: limits for v, limits in self._ranges.items() if v not in new or v in bound}
-        ranges = {checked_var(bound.get(v, v)): _range_at(limits, new) for v, limits in left.items()}
+        ranges = {checked_var(bound.get(v, v)): limits.substitute(new) for v, limits in left.items()}
         conditions = [dag.substitute(cond, new) for cond in self._conditions]
         for v, limits in self._ranges.items():
             if v in new and v not in bound:
@@ -228,16 +228,6 @@ class Nonempty:
             # Necessary conditions: each range alone is not empty.
             single = [v for v in running if not any(map(self._runs, self._ranges[v].free_vars()))]
             return False, [cond for v in single for cond in nonempty_conditions(v, self._ranges[v])]
-
-
-def _range_at(limits: Range, new: Mapping[Expr, Expr]) -> Range:
-    """Substitute variables in a range."""
-    low, extent, last = (
-        dag.substitute(end, new) if isinstance(end, Expr) else end for end in (limits.min, limits.extent, limits.max)
-    )
-    if low is NEG_INF:
-        return Range.up_to(last)
-    return Range.of_extent(low, extent)
 
 
 def _ends(limits: Range) -> Iterator[Expr]:
