@@ -41,7 +41,7 @@ from intset.regions.shape import Account, Shape
 from intset.spaces.space import Space
 
 if TYPE_CHECKING:
-    from intset.domains.protocols import Regions
+    from intset.domains.query import Regions
 
 
 SCHEDULE: Final = 1_000_000  # operations of the domain for all steps of InferBound together, in a short schedule

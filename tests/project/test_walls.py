@@ -192,7 +192,7 @@ PUBLIC = re.compile(
     r"intset(\.(adapters\.\w+|config|configured|context|errors|facts|installation|names"
     r"|notebook|trace|check\.bit_rows"
     r"|expr(\.\w+)?|linear(\.\w+)?|regions(\.\w+)?"
-    r"|itermap(\.\w+)?|spaces\.(space|vectors)|simplify(\.\w+)?|prover\.(proof|explain)|domains\.(protocols|query|registry|ranked"
+    r"|itermap(\.\w+)?|spaces\.(space|vectors)|simplify(\.\w+)?|prover\.(proof|explain)|domains\.(query|registry|ranked"
     r"|sets\.(answers|base|bounds|region))))?"
 )
 
