@@ -87,8 +87,6 @@ class LoopEnvironment:
         self._plain = Normalizer({})
         self.normalizer = Normalizer(self._numeric, facts._replace(limits=self._limits))
         self._is_plain = not facts.nonneg
-        # terms of a form -> (least constant proved to make it nonnegative, greatest constant that was not proved)
-        self._thresholds: dict[frozenset[tuple[Expr, int]], tuple[int | None, int | None]] = {}
         self.instances: dict[tuple[Var, ...], Shape] = {}
         self.counts: dict[object, Expr] = {}
 
@@ -185,22 +183,7 @@ class LoopEnvironment:
                 return True
         if self._is_plain and not any(e in self._limits or not isinstance(e, Var) for e in form.terms):
             return False
-        return self._follows(form)
-
-    def _follows(self, form: Linear) -> bool:
-        """Prove `form >= 0` from symbolic ends of loops; results are kept as thresholds of the constant."""
-        terms = frozenset(form.terms.items())
-        enough, too_little = self._thresholds.get(terms, (None, None))
-        if enough is not None and form.const >= enough:
-            return True
-        if too_little is not None and form.const <= too_little:
-            return False
-        holds = self.normalizer.is_nonneg(form)
-        if holds:
-            self._thresholds[terms] = (form.const, too_little)
-        elif all(v in self._numeric for e in form.terms for v in e.free_vars()):  # their ranges are final
-            self._thresholds[terms] = (enough, form.const)
-        return holds
+        return self.normalizer.is_nonneg(form)
 
     def number(self, e: IntLike) -> int | None:
         """The value of an expression with equal numeric bounds, else `None`."""
