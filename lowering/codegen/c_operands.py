@@ -632,12 +632,12 @@ class CStorage:
         lines: list[str] = []
         end = str(arena.fixed)
         self._slots[arena] = []
-        for slot in arena.slots:
+        for sizes in arena.slots:
             offset = self.syntax.names.fresh("at")
             lines.append(f"const size_t {offset} = {end};")
             self._slots[arena].append(offset)
             texts = []
-            for size in slot.sizes:
+            for size in sizes:
                 before, extents = emitter.straight_line(self.syntax, size.extents)
                 lines += before
                 texts.append(self.size(str(size.width), size.extents, extents))
