@@ -14,20 +14,18 @@ from bound.tir.build import together
 from bound.tir.value import Operand, Truth
 from bound.tir.walk import read_indices
 from intset.budgets import OVERCOMPUTE_ROUNDS
-from intset.config import memoized
 from intset.expr import Cond, dag
 from intset.expr.build import logical_and, logical_or
 from intset.expr.node import truth
 from intset.regions.shape import Account
 from lowering.dataflow import account_of
-from lowering.dataflow.program import Path
 from lowering.nest import driver, ir
 from lowering.nest import scope as scopes
-from lowering.nest.walk import elements_read, operands, statements
+from lowering.nest.printer import Entry, PassReport
+from lowering.nest.walk import Path, elements_read, operands, statements
 from lowering.passes.definedness import why_not_total
 from lowering.passes.loops.fusion import conflict
-from lowering.passes.reports import Entry, PassReport, until_stable
-from lowering.passes.simplify import mirrored
+from lowering.passes.simplify import mirrored, until_stable
 from lowering.passes.stores.reaching_values import ReachingValues, check_assumptions, deciding_tensors
 
 MAX_NODES: Final = 48  # of a guard that is put in
@@ -105,21 +103,21 @@ def _guards(f: ir.Function, decisions: PassReport) -> list[_Guard]:
         stmt = cursor.stmt
         assert isinstance(stmt, ir.If)
         if stmt.orelse is not None:
-            decisions.say(cursor.path, False, "there is another branch")
+            why = "there is another branch"
+        elif any(isinstance(s, (ir.Assert, ir.Assume, ir.Evaluate)) for s in statements(stmt.then)):
+            why = "it guards a check, an assumption or a host call"
+        elif any(ir.has_undef(*operands(s)) and not isinstance(s, ir.Store) for s in statements(stmt.then)):
+            why = "it guards names for undef()"
+        else:
+            guards.append(_Guard(cursor, scopes.parts_of_condition(stmt.cond), []))
             continue
-        if any(isinstance(s, (ir.Assert, ir.Assume, ir.Evaluate)) for s in statements(stmt.then)):
-            decisions.say(cursor.path, False, "it guards a check, an assumption or a host call")
-            continue
-        if any(ir.has_undef(*operands(s)) and not isinstance(s, ir.Store) for s in statements(stmt.then)):
-            decisions.say(cursor.path, False, "it guards names for undef()")
-            continue
-        guards.append(_Guard(cursor, scopes.parts_of_condition(stmt.cond), []))
+        decisions.say(cursor.path, False, why)
     return guards
 
 
 def _dropped(
     f: ir.Function, guards: list[_Guard], decisions: PassReport, account: Account
-) -> tuple[ir.Function, set[tuple[int, ...]]]:
+) -> tuple[ir.Function, set[Path]]:
     """The function without a maximal tried set of harmless guards, and the paths of these."""
     tried = {guard.cursor.path: guard for guard in guards}
     for _ in range(OVERCOMPUTE_ROUNDS):
@@ -128,13 +126,13 @@ def _dropped(
         bare, positions = _without_guards(f, tried)
         reaching = ReachingValues(bare, account)
         idle = cache(partial(_idle, positions, reaching))
-        races = _Races(bare)
-        refused: dict[tuple[int, ...], tuple[str, tuple[int, ...] | None]] = {}
+        may_meet = cache(partial(_may_meet, bare))
+        refused: dict[Path, tuple[str, tuple[int, ...] | None]] = {}
         for cursor, around in positions:
             for guard in around:
                 if guard.cursor.path in refused:
                     continue
-                why = _why_not(cursor, guard, reaching, idle, races)
+                why = _why_not(cursor, guard, reaching, idle, may_meet)
                 if why is not None:
                     refused[guard.cursor.path] = why
         for path, (reason, point) in refused.items():
@@ -149,25 +147,14 @@ def _dropped(
     return f, set()
 
 
-class _Races:
-    """The parallel loops of a nest whose iterations may conflict."""
-
-    def __init__(self, f: ir.Function) -> None:
-        self._f = f
-
-    def around(self, cursor: driver.Cursor) -> str | None:
-        """Why a statement may not run more often in the parallel loops around it."""
-        var = next((loop.var for loop in cursor.loops if self._may_meet(loop)), None)
-        return None if var is None else f"iterations of {var}, which run side by side, might meet at one element"
-
-    @memoized
-    def _may_meet(self, loop: ir.For) -> bool:
-        is_parallel = loop.kind is ir.LoopKind.PARALLEL
-        return is_parallel and conflict(loop, loop, driver.cursor_of(self._f, loop)) is not None
+def _may_meet(f: ir.Function, loop: ir.For) -> bool:
+    """Whether a loop is parallel and its iterations may conflict."""
+    is_parallel = loop.kind is ir.LoopKind.PARALLEL
+    return is_parallel and conflict(loop, loop, driver.cursor_of(f, loop)) is not None
 
 
 def _without_guards(
-    f: ir.Function, dropped: dict[tuple[int, ...], _Guard]
+    f: ir.Function, dropped: dict[Path, _Guard]
 ) -> tuple[ir.Function, list[tuple[driver.Cursor, list[_Guard]]]]:
     """The function without guards, and its formerly guarded statements with their guards."""
     under: dict[int, list[_Guard]] = {}
@@ -191,8 +178,7 @@ def _without_guards(
             under[id(stmt)] = around
         return stmt
 
-    body = driver.rewritten(f.body, driver.Cursor.root(f), leave={ir.Stmt: (note,), ir.If: (drop,), ir.Seq: ()})
-    bare = f.with_body(body)
+    bare = driver.rewritten_function(f, leave={ir.Stmt: (note,), ir.If: (drop,), ir.Seq: ()})
     return bare, [(cursor, under[id(cursor.stmt)]) for cursor in driver.cursors(bare) if id(cursor.stmt) in under]
 
 
@@ -227,7 +213,11 @@ def _unread(
 
 
 def _why_not(
-    cursor: driver.Cursor, guard: _Guard, reaching: ReachingValues, idle: Callable[[], dict[Path, Cond]], races: _Races
+    cursor: driver.Cursor,
+    guard: _Guard,
+    reaching: ReachingValues,
+    idle: Callable[[], dict[Path, Cond]],
+    may_meet: Callable[[ir.For], bool],
 ) -> tuple[str, tuple[int, ...] | None] | None:
     """The reason why a statement may not run outside of its guard, and loop values of a counterexample."""
     stmt = cursor.stmt
@@ -235,7 +225,7 @@ def _why_not(
     scope = cursor.scope if against is None else cursor.scope.where(against)
     if scopes.proves(scope, truth(False)):
         return None
-    reads = operands(stmt) if not isinstance(stmt, (ir.Allocate,)) else ()
+    reads = operands(stmt) if not isinstance(stmt, ir.Allocate) else ()
     unclear = next((t for t in deciding_tensors(stmt) if t in reaching.unclear), None)
     if unclear is not None:
         return f"without the guard, an undef() in {unclear.name} might decide something", None
@@ -254,9 +244,9 @@ def _why_not(
     if not touchable:
         text = f"without the guard, the padding of {stmt.tensor.name} may be stored to"
         return text, cursor.point(touchable)
-    raced = races.around(cursor)
+    raced = next((loop.var for loop in cursor.loops if may_meet(loop)), None)
     if raced is not None:
-        return f"without the guard, {raced}", None
+        return f"without the guard, iterations of {raced}, which run side by side, might meet at one element", None
     dead = reaching.flow.dead(cursor)
     unread = scopes.proof_of(scope, dead)
     if unread or reaching.changes_nothing(cursor, scope.where(~dead)):
@@ -331,7 +321,7 @@ def remove_overcompute_through_branching(f: ir.Function, report: list[Entry] | N
 def _guarded(f: ir.Function, decisions: PassReport) -> ir.Function:
     """Guard each store against instances that do not matter in `f`; the function itself if there are none."""
     reaching = ReachingValues(f)
-    guards: dict[tuple[int, ...], Cond] = {}
+    guards: dict[Path, Cond] = {}
     stores = {cursor.path: cursor for cursor in driver.cursors(f) if isinstance(cursor.stmt, ir.Store)}
     idle = _unread(stores, dict.fromkeys(stores, truth(True)), reaching)
     for cursor in stores.values():

@@ -21,7 +21,6 @@ from typing import Final, TypeAlias
 import intset
 from bound.tir import walk
 from bound.tir.value import fits_words
-from bound.tir.walk import Part
 from intset.budgets import STRENGTH_Z3
 from intset.config import Effort, tiers_within
 from intset.context import Context
@@ -79,14 +78,14 @@ def lowered_parts(f: ir.Function, bits: int = 64) -> tuple[Lowered[Node], ...]:
     left out: their lowering must not use the facts that they check.
     """
     lowerings: list[Lowered[Node]] = []
-    driver.rewritten(f.body, driver.Cursor.root(f), leave=_rules(bits, lowerings.append))
+    driver.rewritten_function(f, leave=_rules(bits, lowerings.append))
     return tuple({(one.asked[0], one.expr): one for one in lowerings if one.steps}.values())
 
 
 def _rules(bits: int, note: Note) -> driver.StmtRules[driver.Cursor]:
     """Lower the divisions of every operand under the scope of its statement."""
 
-    def lower_operand(operand: Part, cursor: driver.Cursor) -> Part:
+    def lower_operand(operand: walk.Part, cursor: driver.Cursor) -> walk.Part:
         return lowered(operand, cursor.scope, bits, note)
 
     def lower_storage(stmt: ir.Allocate, cursor: driver.Cursor) -> ir.Allocate:
@@ -115,7 +114,7 @@ def _unaided(cond: Cond, bits: int) -> Cond:
     return answer
 
 
-def lowered(operand: Part, scope: Scope, bits: int, note: Note) -> Part:
+def lowered(operand: walk.Part, scope: Scope, bits: int, note: Note) -> walk.Part:
     """An operand with its divisions lowered."""
     if _CHANGING.isdisjoint(walk.operations(operand)):
         return operand
@@ -169,19 +168,6 @@ class CarriedDivision:
     invariants: dict[Var, Expr]
     update_after_last: Proof
     proof: Proof
-
-    @property
-    def replacements(self) -> dict[Expr, Expr]:
-        """The variables that replace the two divisions in the loop."""
-        return {
-            floordiv(self.dividend, self.divisor): self.quotient,
-            floormod(self.dividend, self.divisor): self.remainder,
-        }
-
-    @property
-    def requires(self) -> tuple[Cond, ...]:
-        """Side conditions of the proof: assumed facts among them."""
-        return self.proof.requires
 
 
 def induction(e: Expr, var: Var, limits: Range, ctx: Context | None = None, bits: int = 32) -> CarriedDivision | None:

@@ -434,8 +434,7 @@ def test_the_flatten_needs_no_division_at_all() -> None:
         assert not any(divides(piece) for piece in pieces) and not carried.invariants
         iterations = [run(carried, i, limits, {N: size}, bits=8) for size in range(12)]
         assert iterations == [size * size for size in range(12)]
-        assert carried.replacements[i // N] is carried.quotient and carried.replacements[i % N] is carried.remainder
-        assert carried.update_after_last and carried.requires == ()
+        assert carried.update_after_last and carried.proof.requires == ()
 
 
 def test_a_symbolic_step_is_divided_once_before_the_loop() -> None:
@@ -471,7 +470,7 @@ def test_what_cannot_be_carried() -> None:
 
 def test_an_assumed_sign_shows_in_requires() -> None:
     carried = induction(i // n, i, Range(0, 10), Context(assume=[n >= 0, x > 3]))
-    assert carried is not None and carried.requires == (n >= 0,)
+    assert carried is not None and carried.proof.requires == (n >= 0,)
 
 
 @settings(max_examples=60, deadline=None)
