@@ -29,7 +29,7 @@ import operator
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import prod
-from typing import Final
+from typing import Final, NamedTuple
 
 import intset
 from bound.errors import ScheduleError
@@ -641,31 +641,17 @@ def _refuse(place: ir.Stmt, tensors: frozenset[Tensor], reason: str) -> None:
             raise ScheduleError(f"stage {stmt.tensor.name}: double_buffer has no next iteration to fill: {reason}")
 
 
-@dataclass
-class _LoopBody:
-    """A loop body, divided into statements that fill buffers, statements that use them, and allocations."""
-
-    fill: list[ir.Stmt] = field(default_factory=list)
-    use: list[ir.Stmt] = field(default_factory=list)
-    buffers: list[ir.Allocate] = field(default_factory=list)
-
-    def below(self, cond: Cond, inner: _LoopBody) -> None:
-        self.fill += [ir.If(cond, ir.seq(*inner.fill))] if inner.fill else []
-        self.use += [ir.If(cond, ir.seq(*inner.use))] if inner.use else []
-        self.buffers += inner.buffers
-
-
 def _in_loop(loop: ir.For, tensors: frozenset[Tensor]) -> ir.Stmt:
     found = [stmt.tensor for stmt in _directly(loop.body) if isinstance(stmt, ir.Allocate)]
     wanted = frozenset(t for t in found if t.ndim and t in tensors)
     if not wanted:
         return loop
-    parts = _LoopBody()
-    _part(loop.body, wanted, parts)
-    _check(parts, wanted, loop)
+    parts = _divided(loop.body, wanted)
+    fill, use = ir.seq(*parts.fill), ir.seq(*parts.use)
+    _check(fill, use, wanted, loop)
     low, extent = range_ends(loop.range)
     halves = {stmt.tensor: stmt for stmt in parts.buffers}
-    fill, use = (_in_halves(ir.seq(*body), halves, loop.var) for body in (parts.fill, parts.use))
+    fill, use = (_in_halves(body, halves, loop.var) for body in (fill, use))
     following = ir.If(loop.var + 1 < low + extent, substitute(fill, {loop.var: loop.var + 1}))
     first = ir.If(extent > 0, substitute(fill, {loop.var: low}))
     storage = [replace(stmt, ranges=_twice(stmt), origin=None, steps=None) for stmt in parts.buffers]
@@ -683,14 +669,23 @@ def _directly(body: ir.Stmt) -> Iterable[ir.Stmt]:
         yield body
 
 
-def _part(stmt: ir.Stmt, wanted: frozenset[Tensor], parts: _LoopBody) -> None:
+class _LoopBody(NamedTuple):
+    """A loop body, divided into statements that fill buffers, statements that use them, and allocations."""
+
+    fill: list[ir.Stmt]
+    use: list[ir.Stmt]
+    buffers: list[ir.Allocate]
+
+
+def _divided(stmt: ir.Stmt, wanted: frozenset[Tensor]) -> _LoopBody:
     """Divide statements into those that fill buffers (`filled_ahead`) and those that use them."""
     if isinstance(stmt, ir.If) and isinstance(stmt.cond, Cond) and _allocates(stmt, wanted):
-        inner = _LoopBody()
-        _part(stmt.then, wanted, inner)
-        parts.below(stmt.cond, inner)
-        return
-    level = list(stmt.stmts) if isinstance(stmt, ir.Seq) else [stmt]
+        inner = _divided(stmt.then, wanted)
+        fill: list[ir.Stmt] = [ir.If(stmt.cond, ir.seq(*inner.fill))] if inner.fill else []
+        use: list[ir.Stmt] = [ir.If(stmt.cond, ir.seq(*inner.use))] if inner.use else []
+        return _LoopBody(fill, use, inner.buffers)
+    parts = _LoopBody([], [], [])
+    level = ir.flat(stmt)
     made = [{part.tensor} if isinstance(part, ir.Allocate) else _stored(part) for part in level]
     accesses = [(_read(part), [] if _allocates(part, wanted) else made[k]) for k, part in enumerate(level)]
     ahead = filled_ahead(accesses, wanted)
@@ -698,12 +693,16 @@ def _part(stmt: ir.Stmt, wanted: frozenset[Tensor], parts: _LoopBody) -> None:
         if isinstance(part, ir.Allocate) and part.tensor in wanted:
             parts.buffers.append(part)
         elif _allocates(part, wanted):
-            _part(part, wanted, parts)
+            inner = _divided(part, wanted)
+            parts.fill.extend(inner.fill)
+            parts.use.extend(inner.use)
+            parts.buffers.extend(inner.buffers)
         elif isinstance(part, ir.Let):
             parts.fill.append(part)
             parts.use.append(part)
         else:
             (parts.fill if k in ahead else parts.use).append(part)
+    return parts
 
 
 def _allocates(stmt: ir.Stmt, wanted: frozenset[Tensor]) -> bool:
@@ -724,9 +723,8 @@ def _read(root: ir.Stmt) -> list[Tensor]:
     return found
 
 
-def _check(parts: _LoopBody, wanted: frozenset[Tensor], loop: ir.For) -> None:
+def _check(ahead: ir.Stmt, use: ir.Stmt, wanted: frozenset[Tensor], loop: ir.For) -> None:
     """Refuse to fill ahead if the fill depends on the current iteration."""
-    ahead, use = ir.seq(*parts.fill), ir.seq(*parts.use)
     late = [t for t in (*_read(ahead), *_stored(ahead)) if t in set(_stored(use))]
     early = [t for t in _stored(ahead) if t not in wanted and t in {*_read(use), *_stored(use)}]
     for t in (*late, *early):

@@ -73,16 +73,13 @@ class Cursor(Descent):
     """
 
     __slots__ = ("branches", "loops", "path", "scope", "stmt")
+    path: Path
+    loops: tuple[ir.For, ...]
+    branches: tuple[tuple[ir.If, bool], ...]
     stmt: ir.Stmt
 
-    def __init__(
-        self,
-        scope: Scope,
-        path: Path = (),
-        loops: tuple[ir.For, ...] = (),
-        branches: tuple[tuple[ir.If, bool], ...] = (),
-    ) -> None:
-        self.scope, self.path, self.loops, self.branches = scope, path, loops, branches
+    def __init__(self, scope: Scope) -> None:
+        self.scope, self.path, self.loops, self.branches = scope, (), (), ()
 
     @classmethod
     def root(cls, f: ir.Function) -> Self:

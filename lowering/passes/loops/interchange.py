@@ -164,10 +164,9 @@ def _over_axes(f: ir.Function, nest: Nest, tensor: Tensor, axes: Sequence[Axis],
     around = scope
     for loop, box in zip(used, boxes, strict=True):
         around = around.inside(replace(loop, range=box, body=ir.Seq()))
-    inner = {loop.var for loop in rest}
-    outer = {loop.var for loop in used}
+    outer, inside = ({loop.var for loop in loops} for loops in (used, rest))
     # `iter_map` takes conditions without its loops as facts and would not repeat them as guards.
-    usable = [c for c in conditions if outer.intersection(c.free_vars()) and not inner.intersection(c.free_vars())]
+    usable = [c for c in conditions if outer.intersection(c.free_vars()) and not inside.intersection(c.free_vars())]
     inverse_map = iter_map(around.where(*usable).ctx, [loop.var for loop in used], indices, limits)
     if not inverse_map.injective:
         points = inverse_map.injective.points
@@ -177,7 +176,8 @@ def _over_axes(f: ir.Function, nest: Nest, tensor: Tensor, axes: Sequence[Axis],
     loaded = element(tensor, indices)
     _check_arrives(nest, loaded, axes, scope)
     _check_order(Dependences(f, nest.stmt(), scope), nest, loaded, rest)
-    result = _interchanged_nest(nest, inverse_map, rest, limits, [c for c in conditions if c not in usable], loaded)
+    inner = nest._replace(loops=tuple(rest), guards=tuple(c for c in conditions if c not in usable))
+    result = _interchanged_nest(inner, inverse_map, limits, loaded)
     return plain(replace(f, body=result, ctx=scope.ctx)).body
 
 
@@ -320,19 +320,12 @@ def _adds_up(stmt: ir.Stmt) -> bool:
     return added is not None and stmt.tensor not in walk.tensors_read(added)
 
 
-def _interchanged_nest(
-    nest: Nest,
-    inverse_map: IterMap,
-    rest: Sequence[ir.For],
-    axes: Sequence[Range],
-    inner: Sequence[Cond],
-    access: Operand,
-) -> ir.Stmt:
-    """The new loops around the body.
+def _interchanged_nest(nest: Nest, inverse_map: IterMap, axes: Sequence[Range], access: Operand) -> ir.Stmt:
+    """The new loops around a nest.
 
     Parameters
     ----------
-    inner: the conditions that depend on the loops that stay inside.
+    nest: the body, the loops that stay inside, and the conditions that depend on them.
     access: the element whose indices become the loops.
     """
     tensor = loaded_tensor(access)
@@ -349,8 +342,8 @@ def _interchanged_nest(
         return (tensor, axes_vars) if accessed is tensor and indices == read_indices(access) else None
 
     body = walk.substitute(walk.rebuilt(nest.body, lambda stmt: scopes.redirected(stmt, move)), values)
-    body = ir.guarded(body, *(walk.replaced(cond, values) for cond in inner))
-    for loop in reversed(rest):
+    body = ir.guarded(body, *(walk.replaced(cond, values) for cond in nest.guards))
+    for loop in reversed(nest.loops):
         low, extent = (walk.replaced(e, values) for e in walk.range_ends(loop.range))
         body = replace(loop, range=Range(low, extent), body=body)
     if constant_truth(guard) is not True:
