@@ -187,7 +187,7 @@ def _unread(
     return {}
 
 
-_Refusal: TypeAlias = "tuple[str, tuple[int, ...] | None]"  # a reason, and loop values of a counterexample
+_Refusal: TypeAlias = tuple[str, tuple[int, ...] | None]  # a reason, and loop values of a counterexample
 
 
 class _Attempt:
