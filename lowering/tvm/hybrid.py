@@ -17,38 +17,32 @@ import math
 import operator
 import textwrap
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from types import FunctionType, SimpleNamespace
-from typing import Any, Final, NoReturn, TypeAlias
-from weakref import finalize
+from typing import Any, Final
 
 from bound.declare import extern
-from bound.itervar import IterVar, as_domain, plain_index, thread_axis
+from bound.itervar import IterVar, thread_axis
 from bound.schedule import Schedule
-from bound.schedule.attach import check_thread_tag
-from bound.tensor import ComputeOp, PlaceholderOp, ScriptText, Tensor, buffer_tensor, element, unflattened
+from bound.tensor import ComputeOp, ScriptText, Tensor, buffer_tensor, element
 from bound.tir import build as terms
 from bound.tir import walk
 from bound.tir.build import FUNCTIONS, Buffer, absolute, decl_buffer, popcount, power
-from bound.tir.machine import as_value, in_types
-from bound.tir.value import DIV, Operand, ScriptVar, Value, parameter
+from bound.tir.value import DIV
 from intset.errors import InputError
-from intset.expr import Cond, Expr, Range, Var, arguments, as_expr, const, dag, ops
+from intset.expr import Cond, Expr, arguments, const, ops
 from intset.expr.build import ceildiv
-from intset.expr.node import truth
 from lowering.interpreter import run
 from lowering.lower import lower
 from lowering.nest import ir
 from lowering.nest.names import with_tensors
-from lowering.nest.scope import element_accesses
-from lowering.nest.walk import free_variables, rebuilt, statements, substitute, touched, written_by
+from lowering.nest.walk import rebuilt, substitute
 from lowering.passes.stores.reaching_values import with_bounds_checks
-from lowering.tvm.ir import BARRIER, AtomicAdd, ModuleFunction, as_prim_func, as_statement, load_json, save_json
+from lowering.tvm.ir import ModuleFunction, as_prim_func, load_json, save_json
 from lowering.tvm.ir_builder import BufferVar, IRBuilder
-from lowering.tvm.runtime import PACKED, NDArray, on_arrays
+from lowering.tvm.runtime import PACKED
 from lowering.tvm.target import Target
 
 _NUMBERS: Final = {"Add": "add", "Sub": "sub", "Mult": "mul", "FloorDiv": "floordiv", "Mod": "mod"}
