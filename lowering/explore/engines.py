@@ -276,7 +276,7 @@ def in_pool(task: Task, feed: Feed, pace: Pace, workers: int) -> Iterator[Finish
     """Run the batches in `workers` processes that are started and ended here."""
     pool = OwnPool(workers)
     try:
-        yield from _Submitter(task, feed, pace, pool.submit, lambda: workers, pool).finished()
+        yield from _Submitter(task, feed, pace, pool, lambda: workers).finished()
     finally:
         pool.end()
 
@@ -286,7 +286,7 @@ def in_executor(
 ) -> Iterator[Finished]:
     """Run the batches on an executor of the caller, which stays open."""
     width = _InFlight(executor) if workers is None else lambda: workers
-    yield from _Submitter(task, feed, pace, executor.submit, width, None).finished()
+    yield from _Submitter(task, feed, pace, executor, width).finished()
 
 
 class OwnPool:
@@ -332,16 +332,11 @@ class _Submitter:
     """Hands batches to an executor, one for each worker at a time, and yields them as they finish."""
 
     def __init__(
-        self,
-        task: Task,
-        feed: Feed,
-        pace: Pace,
-        submit: Callable[..., futures.Future[Any]],
-        width: Callable[[], int],
-        own: OwnPool | None,
+        self, task: Task, feed: Feed, pace: Pace, executor: futures.Executor | OwnPool, width: Callable[[], int]
     ) -> None:
         self._data = task.pickled()
-        self._feed, self._pace, self._submit, self._width, self._own = feed, pace, submit, width, own
+        self._feed, self._pace, self._submit, self._width = feed, pace, executor.submit, width
+        self._own = executor if isinstance(executor, OwnPool) else None
         self._pending: dict[futures.Future[Any], list[Row]] = {}
         self._suspects: list[Row] = []  # rows of batches that were lost as a whole
         self._serial = 0

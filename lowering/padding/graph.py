@@ -52,7 +52,7 @@ from lowering.layout.transform import tensor_like
 from lowering.nest import ir
 from lowering.padding import states
 from lowering.padding.contract import CallOption, Port, option_of
-from lowering.padding.metavariables import Metavariables, Solution, Substitution, normalized, solutions
+from lowering.padding.metavariables import Metavariables, Solution, Substitution, final_values, normalized, solutions
 from lowering.padding.plan import Call, Candidate, GraphTensor, Move, Plan, Step, Trail, finished
 from lowering.padding.states import NOTHING, PLACE, READABLE, UNDEF, UNTOUCHED, Grid, PadValue, Planned, State
 
@@ -116,7 +116,6 @@ class SearchState:
     live: dict[int, Versions]
     uniform: frozenset[Parameter] = frozenset()
     trail: Trail | None = None
-    substitution: Substitution | None = None
     results: dict[int, int] = field(default_factory=dict)
 
     def moved(self, price: Any, move: Move, versions: Versions) -> SearchState:
@@ -137,16 +136,14 @@ class SearchState:
             return p if isinstance(p.state, State) else p._replace(state=rewrite(p.state, values))
 
         live = {t: v._replace(packed=tuple(map(substituted, v.packed))) for t, v in self.live.items()}
-        return replace(
-            self, live=live, uniform=uniform, substitution=Substitution(self.substitution, values, is_renaming)
-        )
+        trail = Trail(self.trail, Substitution(values, is_renaming))
+        return replace(self, live=live, uniform=uniform, trail=trail)
 
     def beside(self, other: SearchState) -> SearchState:
         """Combine the search states of two independent parts."""
-        joined = self.substitution if other.substitution is None else other.substitution.after(self.substitution)
         trail = Trail(self.trail, None, other.trail)
         live, results = {**self.live, **other.live}, {**self.results, **other.results}
-        return SearchState(self.cost + other.cost, live, self.uniform | other.uniform, trail, joined, results)
+        return SearchState(self.cost + other.cost, live, self.uniform | other.uniform, trail, results)
 
 
 class PaddingStates:
@@ -450,9 +447,9 @@ class Search:
 
     def plan(self, search_state: SearchState, note: str) -> Plan:
         """The plan of a search state, with the values of its metavariables."""
-        substitution, trail = search_state.substitution, search_state.trail
-        values = {} if substitution is None else substitution.final_values(self.metavariables)
-        moves = [] if trail is None else trail.moves()
+        entries = [] if search_state.trail is None else search_state.trail.entries()
+        moves = [entry for entry in entries if isinstance(entry, Move)]
+        values = final_values([entry for entry in entries if isinstance(entry, Substitution)], self.metavariables)
         done, versions = finished(moves, self.versions, values, self.metavariables, self.inputs)
         results = tuple(search_state.results[t.number] for t in self.outputs)
         inputs = {t: k for k, t in enumerate(self.inputs)}
