@@ -29,10 +29,8 @@ def from_cute(text: str, sizes: Mapping[str, IntLike] | None = None, ctx: Contex
     >>> from_cute("((_2,2),8):((1,_2),4)")(5)
     5
     """
-    reader = _TreeReader(
-        arguments.of_kind(str, text, "a layout of CuTe", "a text"),
-        arguments.mapped({} if sizes is None else sizes, "sizes"),
-    )
+    written = arguments.of_kind(str, text, "a layout of CuTe", "a text")
+    reader = _TreeReader(written, arguments.mapped({} if sizes is None else sizes, "sizes"))
     shape = reader.tree()
     stride = reader.tree() if reader.take(":") else None
     reader.end()

@@ -126,11 +126,7 @@ def _numbers(result: object, names: tuple[str, ...]) -> Numbers:
     for name, value in result.items():
         if not is_text(name) or not name or name in RESERVED or name in names:
             raise InputError(f"measure: {shown(name)} cannot name a value: it is taken, or no text")
-        kind = type(value)
-        if kind is float or kind is int or kind is bool or value is None:
-            numbers[name] = value
-        else:
-            numbers[name] = _number(name, value)
+        numbers[name] = None if value is None else _number(name, value)
     return numbers
 
 

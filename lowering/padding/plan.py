@@ -226,17 +226,24 @@ class Plan(Configured):
         return f"<Plan of cost {self.cost}: {steps or 'nothing to do'}>"
 
 
-class Candidate(NamedTuple):
-    """A version in some search state, with its padding state before metavariables were bound."""
+class Version(NamedTuple):
+    """A tensor in one layout; the logical version of a tensor has no grid and no state.
 
+    Attributes
+    ----------
+    number: version number in the plan.
+    state: padding state: a `State`, or an expression over metavariables.
+    """
+
+    number: int
     tensor: GraphTensor
-    grid: contents.Grid | None
-    state: contents.Planned | None
+    grid: Any = None
+    state: Any = None
 
 
 def finished(
     moves: Sequence[Move],
-    versions: Sequence[Candidate],
+    versions: Sequence[Version],
     values: Mapping[Parameter, Operand],
     metavariables: Metavariables,
     inputs: Sequence[GraphTensor],
@@ -244,6 +251,10 @@ def finished(
     """Insert the values of metavariables into moves; returns the moves, and the layout and padding of every version.
 
     A version with a free metavariable has padding `UNDEF`; padding that no call constrains is not written.
+
+    Parameters
+    ----------
+    versions: by number, with their padding states before metavariables were bound.
     """
     read = {
         number

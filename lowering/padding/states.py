@@ -250,9 +250,7 @@ def _identity(node: Operand, args: list[Content]) -> Content | None:
 
 
 _COMMUTATIVE: Final = frozenset((ops.ADD, ops.MUL, ops.MIN, ops.MAX, ops.BITAND, ops.BITOR))
-_NEUTRAL: Final[dict[Op, int]] = {
-    ops.ADD: 0, ops.SUB: 0, ops.MUL: 1, DIV: 1, ops.FLOORDIV: 1, ops.BITOR: 0
-}  # fmt: skip
+_NEUTRAL: Final[dict[Op, int]] = {ops.ADD: 0, ops.SUB: 0, ops.MUL: 1, DIV: 1, ops.FLOORDIV: 1, ops.BITOR: 0}
 _ZERO: Final[dict[Op, int]] = {ops.MUL: 0, ops.FLOORMOD: 1, ops.BITAND: 0}
 
 
@@ -516,13 +514,10 @@ def folded(expr: Operand, dtype: str) -> PadState:
     if isinstance(content, Data):
         return UNDEF
     if isinstance(content, (bool, int, float)):
-        number = number_of(expr, {}, dtype)
-        return UNDEF if number is None else PadValue(as_operand(number, dtype))
-    return PadValue(
-        without_registers(content, dtypes.bits(dtype))
-        if dtypes.is_int(dtype) and isinstance(content, Expr)
-        else content
-    )
+        return PadValue(as_operand(as_element(content, dtype), dtype))
+    if dtypes.is_int(dtype) and isinstance(content, Expr):
+        content = without_registers(content, dtypes.bits(dtype))
+    return PadValue(content)
 
 
 def number_of(expr: Operand, given: Mapping[Operand, Any], dtype: str) -> Numeric | None:

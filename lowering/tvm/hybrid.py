@@ -59,10 +59,7 @@ _LOOPS: Final = {
     "range": "serial",
     "const_range": "unroll",
 }
-_TYPES: Final = (
-    *(f"{unsigned}int{bits}" for unsigned in ("", "u") for bits in (8, 16, 32, 64)),
-    *(f"float{bits}" for bits in (16, 32, 64)),
-)
+_TYPES: Final = "int8 int16 int32 int64 uint8 uint16 uint32 uint64 float16 float32 float64".split()
 
 
 def _max_num_threads(*_: object) -> int:

@@ -92,9 +92,8 @@ class IRBuilder:
         self._open: list[list[ir.Stmt]] = [[]]
         self._atomics = 0
         self._shared: list[Tensor] = []
-        self._threads: list[
-            tuple[list[ir.Stmt], int, IterVar, Expr]
-        ] = []  # block, first statement inside, axis, extent
+        # Block, first statement inside, axis, extent.
+        self._threads: list[tuple[list[ir.Stmt], int, IterVar, Expr]] = []
 
     def added(self, call: AtomicAdd) -> Any:
         """Append the addition, and return what the element was before."""
