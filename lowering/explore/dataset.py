@@ -635,13 +635,10 @@ def explore(
                     yield row
 
         feed = engines.Feed(waiting())
-        running: Iterator[engines.Finished]
         if engine is None:
             running = engines.in_this_process(task, feed, pace)
-        elif isinstance(engine, int):
-            running = engines.in_pool(task, feed, pace, engine)
         else:
-            running = engines.in_executor(task, feed, pace, engine, workers)
+            running = engines.on_workers(task, feed, pace, engine, workers)
         with _progress(arguments.a_flag(progress, "progress"), total, min(len(done), total), by) as advance:
             added = _written(running, results, advance, by)
     found = Exploration(folder, added, monotonic() - begin, outside)

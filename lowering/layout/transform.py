@@ -92,9 +92,7 @@ def assuming_nest(contents: Contents, scope: Scope, proved: bool = False) -> ir.
     def assume(axes: tuple[Var, ...], cond: Cond, value: Operand, inside: Scope) -> ir.Stmt:
         equal = equals(contents.tensor, axes, value)
         if cond is not truth(True):
-            negation = inside.ctx.simplify(logical_not(cond))
-            assert isinstance(negation, Cond)
-            equal = build.logical(ops.OR, mirrored(negation), equal)
+            equal = build.logical(ops.OR, mirrored(inside.ctx.simplify(logical_not(cond))), equal)
         return ir.Assume(equal, proved)
 
     return _nest(contents, scope, assume)
@@ -123,7 +121,6 @@ def equals(tensor: Tensor, indices: tuple[Expr, ...], value: Operand) -> Truth:
 def narrowed(cond: Cond, scope: Scope) -> Cond:
     """Simplify a condition and drop conjuncts proved in a scope."""
     simple = scope.ctx.simplify(cond)
-    assert isinstance(simple, Cond)
     if scopes.proves(scope, logical_not(simple)):
         return truth(False)
     parts = [part for part in dag.conjuncts(simple) if not scopes.proves(scope, part)]

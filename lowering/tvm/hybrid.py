@@ -82,14 +82,6 @@ _CALLS: Final[Mapping[str, Callable[..., Any]]] = {
 }
 
 
-_FLOATS: Final[Mapping[str, Callable[..., Any]]] = {
-    **{name: getattr(math, name) for name in ("ceil", "exp", "floor", "log", "sqrt", "tanh")},
-    "power": math.pow,
-    "rsqrt": lambda x: 1 / math.sqrt(x),
-    "sigmoid": lambda x: 1 / (1 + math.exp(-x)),
-}
-
-
 def _array(shape: Any, dtype: str = "float32", scope: str = "") -> Any:
     import numpy as np
 
@@ -103,7 +95,7 @@ def _typed(dtype: str, x: Any) -> Any:
 
 
 HYBRID_GLOBALS: Final[dict[str, Any]] = {
-    **_FLOATS,
+    **{name: getattr(math, name) for name in ("ceil", "exp", "floor", "log", "sqrt", "tanh")},
     **{dtype: partial(_typed, dtype) for dtype in _TYPES},
     **dict.fromkeys(("const_range", "parallel", "serial", "unroll", "vectorize"), range),
     "allocate": _array,
@@ -113,6 +105,9 @@ HYBRID_GLOBALS: Final[dict[str, Any]] = {
     "max_num_threads": lambda allow_none=True: 1,
     "output_tensor": _array,
     "popcount": lambda x: int(x).bit_count(),
+    "power": math.pow,
+    "rsqrt": lambda x: 1 / math.sqrt(x),
+    "sigmoid": lambda x: 1 / (1 + math.exp(-x)),
 }
 
 

@@ -578,7 +578,6 @@ class PrimFuncReader:
             one = self._store(stmt)
         finally:
             self._terms, self._lane = outside, None
-        assert isinstance(one, ir.Store)
         each = _range(const(0), const(lanes))
         if not any(loaded_tensor(n) is one.tensor and read_indices(n) != one.indices for n in nodes(one.value)):
             return ir.For(lane, each, one, ir.LoopKind.VECTORIZED)
@@ -589,7 +588,7 @@ class PrimFuncReader:
         after = ir.For(again, each, ir.Store(one.tensor, indices, element(held, (again,))), ir.LoopKind.VECTORIZED)
         return ir.seq(ir.Allocate(held, (each,)), first, after)
 
-    def _store(self, stmt: Any) -> ir.Stmt:
+    def _store(self, stmt: Any) -> ir.Store:
         view = self._view(stmt.buffer)
         indices = tuple(self._integer(index) for index in stmt.indices)
         return ir.Store(view.tensor, view.place(indices), self._terms(stmt.value))
