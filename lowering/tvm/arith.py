@@ -202,9 +202,8 @@ def _freed(twins: FreeVariables, sets: Mapping[Var, ScriptInterval] | None) -> d
 
 def _within(ctx: Context, sets: Mapping[Var, ScriptInterval]) -> Context:
     """The context with variables in sets."""
-    return ctx.extended(
-        ranges={v: None for v in sets if v not in ctx.ranges}, facts=[s.holds(v) for v, s in sets.items()]
-    )
+    free = {v: None for v in sets if v not in ctx.ranges}
+    return ctx.extended(ranges=free, facts=[s.holds(v) for v, s in sets.items()])
 
 
 def deduce_bound(

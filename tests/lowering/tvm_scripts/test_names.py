@@ -1,5 +1,6 @@
 """Names of scripts beside the operators: bits of numbers, intervals and solved conditions, passes."""
 
+import functools
 import pickle
 from typing import Any
 
@@ -269,6 +270,21 @@ def test_statements_without_an_effect_keep_their_fields() -> None:
         tir.BufferRealize(buffer, [], A > 0, store)
     with pytest.raises(InputError, match="threads are loops"):
         tir.AttrStmt(te.thread_axis("threadIdx.x"), "thread_extent", 4, store)
+
+
+def test_the_body_of_a_hint_inside_a_loop_is_reached_and_runs() -> None:
+    X = te.placeholder((8,), name="X", dtype="int32")
+    Y = te.compute((8,), lambda i: X[i] + 1, name="Y")
+    f = tvm.lower(te.create_schedule(Y.op), [X, Y])
+    hint = functools.partial(tir.AttrStmt, None, "pragma_hint", 1)
+    hinted = tir.stmt_functor.ir_transform(f.body, None, hint, ["tir.BufferStore"])
+    assert isinstance(hinted.body, tir.AttrStmt) and hinted.body.attr_key == "pragma_hint"
+    seven = tir.stmt_functor.ir_transform(
+        hinted, None, lambda store: tir.BufferStore(store.buffer, tir.const(7, "int32"), store.indices), ["tir.Store"]
+    )
+    given = np.arange(8, dtype="int32")
+    for body, wanted in ((hinted, given + 1), (seven, given * 0 + 7)):
+        np.testing.assert_array_equal(run(f.with_body(body), {"X": given})["Y"], wanted)
 
 
 def test_a_cut_tile_has_its_whole_extent() -> None:
