@@ -156,17 +156,6 @@ def test_what_is_joined_beyond_the_budget_lies_around_its_elements():
                 assert high is None or not true or high >= max(true), (SETS[a], SETS[b], joined)
 
 
-def test_membership_is_the_condition():
-    for k, s in enumerate(SETS):
-        if s._spoken_of():
-            continue
-        assert {v for v in WINDOW if v in s} == TRUTH[k][0], s
-        with pytest.raises(InputError):
-            True in s  # noqa: B015
-        with pytest.raises(InputError):
-            "3" in s  # noqa: B015
-
-
 def test_equal_sets_have_no_hash_that_could_differ():
     for s in SETS:
         with pytest.raises(TypeError, match="unhashable"):
