@@ -26,6 +26,7 @@ from intset.expr.node import Expr, Var
 from intset.expr.printer import shown
 from lowering.codegen.python_runtime import Functions
 
+
 def evaluate(
     outputs: Tensor | Sequence[Tensor],
     inputs: Mapping[Any, Any],
