@@ -11,13 +11,14 @@ import pytest
 
 from bound import te
 from bound.itervar import IterType
-from bound.schedule import AttachType, Schedule, ScheduleError, Singleton, Split, Stage
+from bound.schedule import AttachType, ScheduleError, Singleton, Split, Stage
 from bound.schedule.attach import create_attach_path, default_storage_rank, needs_relax, storage_rank
 from bound.schedule.rewrites import AXIS_SEPARATOR
 from bound.tensor import Tensor
 from intset.errors import InputError
 from lowering import lower, run
 from tests.lowering.lowered import check
+from tests.strategies.schedules import state_of
 from tests.strategies.written import Written
 
 PROGRAM = """
@@ -31,21 +32,6 @@ PROGRAM = """
 
 def names(stage: Stage) -> list[str]:
     return [iv.name for iv in stage.leaf_iter_vars]
-
-
-def snapshot(schedule: Schedule) -> list[Any]:
-    return [
-        (
-            stage._op,
-            tuple(map(id, stage.all_iter_vars)),
-            tuple(map(id, stage.leaf_iter_vars)),
-            tuple(map(id, stage.relations)),
-            {id(iv): attr for iv, attr in stage.iter_var_attrs.items()},
-            (stage.attach_type, stage.attach_stage, id(stage.attach_ivar), stage.scope, stage.double_buffered),
-            (stage.group, stage.env_thread_vars),
-        )
-        for stage in (*schedule.stages, *schedule.groups)
-    ]
 
 
 def test_fuse_takes_any_number_of_axes_in_any_order() -> None:
@@ -125,10 +111,10 @@ def test_a_refused_call_names_stage_and_axis_and_changes_nothing(calls: str) -> 
     *accepted, refused = calls.split("; ")
     for call in accepted:
         eval(call, names)
-    before = snapshot(p.s)
+    before = state_of(p.s)
     with pytest.raises(ScheduleError, match=REFUSALS[calls]):
         eval(refused, names)
-    assert snapshot(p.s) == before
+    assert state_of(p.s) == before
 
 
 CHAIN = "A = given(8)\nB[i:8] = A[i] + 1\nC[i:8] = B[i] + 1\nD[i:8] = B[i] + C[i]"

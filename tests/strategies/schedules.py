@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from bound import BoundsMap, infer_bound, te, tir
 from bound.errors import ScheduleError
+from bound.itervar import IterVar
 from bound.schedule import Schedule, Stage
 from bound.tensor import ComputeOp, Tensor
 from intset import ShapeVar, const, maximum, minimum
@@ -47,6 +48,22 @@ def reading(
         outer, _ = s[C].split(C.op.axis[0], at, tail=tail)
         s[T].compute_at(s[C], outer)
     return s, T
+
+
+def state_of(s: Schedule) -> list[Any]:
+    """All that a schedule keeps, in a comparable form: a call that is refused changes nothing of it."""
+
+    def plain(x: Any) -> Any:
+        if isinstance(x, dict):
+            return [(plain(k), plain(v)) for k, v in x.items()]
+        if isinstance(x, (list, tuple, set, frozenset)):
+            return [plain(v) for v in x]
+        if isinstance(x, IterVar):
+            return id(x), id(x.dom), tuple(map(id, x.sizes))
+        return id(x) if isinstance(x, (Expr, Stage, Schedule)) else x
+
+    stages = [{k: plain(v) for k, v in vars(stage).items()} for stage in (*s.stages, *s.groups)]
+    return [stages, [plain(v) for k, v in vars(s).items() if k != "_reach"]]
 
 
 def chance(rng: random.Random, percent: int) -> bool:

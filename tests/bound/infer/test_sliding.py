@@ -19,7 +19,7 @@ from bound.tensor import ComputeOp, Tensor
 from intset.expr.evaluate import compiled
 from intset.expr.node import Var
 from tests.bound.oracle import Instance, Point, Run, value
-from tests.strategies.schedules import Program, programs
+from tests.strategies.schedules import Program, programs, state_of
 from tests.strategies.written import Written
 from tests.sweeps import daily, swept
 
@@ -346,14 +346,11 @@ def test_what_is_refused_names_stage_and_loop(calls: str) -> None:
     ],
 )
 def test_a_refused_call_changes_nothing(accepted: str, refused: str) -> None:
-    def state() -> Any:
-        return [(t.store_type, t.store_stage, t.store_ivar, t.attach_type, t.attach_ivar, t.op) for t in p.s.stages]
-
     p = Written(f"{WINDOW}; B compute_at C y.inner; {accepted}")
-    before = state()
+    before = state_of(p.s)
     with pytest.raises(ScheduleError):
         p.then(refused)
-    assert state() == before
+    assert state_of(p.s) == before
 
 
 def test_nothing_is_kept_where_it_is_computed() -> None:

@@ -14,35 +14,20 @@ import pytest
 from bound import infer_bound, replay, te
 from bound.errors import ScheduleError
 from bound.itervar import IterVar
-from bound.schedule import AttachType, Schedule, Stage
+from bound.schedule import AttachType, Schedule
 from bound.tensor import Tensor
 from intset import Context
-from intset.expr import Expr, as_expr
+from intset.expr import as_expr
 from intset.expr.evaluate import evaluate as evaluate_index
 from tests.bound.replay.programs import MODES, Dag, behind, given, pointwise, reduced
 from tests.compilers import compilers
+from tests.strategies.schedules import state_of
 from tests.sweeps import daily
 
 HOW = (
     *({}, {"nests": "split"}, {"compute": "exact"}, {"compact": True}, {"compute": "box"}, {"nests": "guard"}),
     {"compute": "exact", "compact": True},
 )
-
-
-def dump(s: Schedule) -> list[Any]:
-    """Dump the state of a schedule in a comparable form."""
-
-    def plain(x: Any) -> Any:
-        if isinstance(x, dict):
-            return [(plain(k), plain(v)) for k, v in x.items()]
-        if isinstance(x, (list, tuple, set, frozenset)):
-            return [plain(v) for v in x]
-        if isinstance(x, IterVar):
-            return id(x), id(x.dom), tuple(map(id, x.sizes))
-        return id(x) if isinstance(x, (Expr, Stage, Schedule)) else x
-
-    stages = [{k: plain(v) for k, v in vars(stage).items()} for stage in (*s.stages, *s.groups)]
-    return [stages, [plain(v) for k, v in vars(s).items() if k != "_reach"]]
 
 
 def shared(s: Schedule) -> dict[Any, tuple[int, int, list[IterVar]]]:
@@ -68,7 +53,7 @@ def kept(s: Schedule, before: Any, after: Any) -> None:
 
 def asked(d: Dag, s: Schedule) -> None:
     """Questions change nothing, and answer twice alike."""
-    before = dump(s)
+    before = state_of(s)
     t = d.rng.choice([t for t in d.tensors if t in s])
     questions = [
         lambda: str(replay.domain(s, t)),
@@ -90,7 +75,7 @@ def asked(d: Dag, s: Schedule) -> None:
     ]
     for question in questions:
         assert question() == question()
-    assert dump(s) == before
+    assert state_of(s) == before
 
 
 def repaired(d: Dag, s: Schedule, error: replay.ReplayError) -> None:
@@ -139,14 +124,14 @@ def tried(seed: int, most: int, others: bool = False) -> tuple[int, int]:
     for k in range(d.rng.randint(1, 4)):
         if (seed + k) % 5 == 0:
             asked(d, s)
-        before, state = dump(s), shared(s)
+        before, state = state_of(s), shared(s)
         o = d.call(s)
         if isinstance(o, (replay.ReplayError, str)):
-            assert dump(s) == before
+            assert state_of(s) == before
         if isinstance(o, replay.ReplayError):
             refused += 1
             repaired(d, s, o)
-            assert dump(s) == before
+            assert state_of(s) == before
         kept(s, state, shared(s))
         assert all(max(t.compute_at_position, t.max_producer_position) <= len(t.leaf_iter_vars) for t in s.stages)
         if d.rng.random() < 0.4:
@@ -213,11 +198,11 @@ def widened(seed: int) -> int:
             stage.split(rng.choice(leaves), tail=rng.choice(("guard", "guard", "shrink")), **how)
         else:
             stage.reorder(*rng.sample(leaves, 2))
-    before = dump(s)
+    before = state_of(s)
     try:
         replay.compute_at(s, root, stage.op.output(0), rng.randint(1, len(stage.leaf_iter_vars)), rng.choice(MODES))
     except replay.ReplayError as error:
-        assert dump(s) == before
+        assert state_of(s) == before
         repaired(d, s, error)
     d.check(s, **HOW[seed % len(HOW)])
     if seed % 3 == 0:

@@ -17,7 +17,7 @@ from lowering.cli.inputs import ScriptSchedule
 from lowering.cli.plot import picture_of
 from tests.bound.reference import evaluate
 from tests.bound.replay.programs import Dag, given, lowered, positions, refusal, two_reductions, written
-from tests.bound.replay.test_random import dump
+from tests.strategies.schedules import state_of
 from tests.sweeps import daily
 
 
@@ -75,13 +75,13 @@ REFUSED = {  # a call, and how its refusal begins; t is T1, T2, R and T4, of whi
 @pytest.mark.parametrize("call", REFUSED)
 def test_what_would_take_a_shared_loop_is_refused(call):
     s, t = program()
-    before = dump(s)
+    before = state_of(s)
     for _ in range(2):
         with pytest.raises(ScheduleError) as info:
             eval(call, {**globals(), "s": s, "t": t})
         text = str(info.value)
         assert text.startswith(f"stage {REFUSED[call]}") and text.endswith("loop of other stages as well")
-    assert dump(s) == before
+    assert state_of(s) == before
 
 
 CONTRARY = {  # an annotation, one that contradicts it, and the refusal
@@ -102,12 +102,12 @@ def test_contrary_annotations(calls):
     names = {kind: annotate(kind) for kind in ("bind", "unroll", "parallel")} | {t.name: s[t] for t in ts}
     names |= {"x": THREAD, "y": te.thread_axis("threadIdx.y")}
     eval(calls[0], names)
-    before = dump(s)
+    before = state_of(s)
     with pytest.raises(ScheduleError) as info:
         eval(calls[1], names)
     stage, what, other = CONTRARY[calls]
     assert str(info.value) == f"stage {stage}: i0 cannot be {what}, it is one loop with i0 of {other}"
-    assert dump(s) == before
+    assert state_of(s) == before
 
 
 @pytest.mark.parametrize("at", [0, 1, 2])
@@ -149,10 +149,10 @@ def annotated(d: Dag, s: Schedule, times: int) -> int:
         kind = rng.choice(("parallel", "parallel", "unroll", "bind"))
         thread = te.thread_axis(rng.choice(("blockIdx.x", "threadIdx.x", "vthread")))
         args = (leaf, thread) if kind == "bind" else (leaf,)
-        before, copied = dump(s), s.copy()
+        before, copied = state_of(s), s.copy()
         refused = what_is_said(getattr(copied[stage.op], kind), *args)
         wrong = "" if refused else what_is_said(d.check, copied)
-        assert dump(s) == before and (not refused or stage.name in refused)
+        assert state_of(s) == before and (not refused or stage.name in refused)
         assert not wrong or "which is not known to be the extent" in wrong or is_moved(s, wrong), wrong
         if not refused and not wrong:
             getattr(stage, kind)(*args)
@@ -204,13 +204,13 @@ MODES = ("standard", "best_effort", "most_inlined")
 
 def refused(s, error, text, call, *args):
     """The call is refused with this sentence, twice, and changes nothing."""
-    before = dump(s)
+    before = state_of(s)
     for _ in range(2):
         with pytest.raises(error) as info:
             call(*args)
         assert type(info.value) is error
         assert text in str(info.value) and "\n" not in str(info.value)
-    assert dump(s) == before
+    assert state_of(s) == before
 
 
 POSITIONS = {
