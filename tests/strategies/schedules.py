@@ -120,7 +120,7 @@ class Program:
         also: str = "",
     ) -> None:
         self.rng = rng if isinstance(rng, random.Random) else random.Random(rng)
-        self.symbolic, self.most, self.also = symbolic, most, also.split()
+        self.symbolic, self.reads, self.most, self.also = symbolic, reads, most, also.split()
         self.variables: list[Var] = []
         self.inputs: list[Tensor] = []
         self.stages: list[Tensor] = []
@@ -177,7 +177,8 @@ class Program:
         def formula(*axis: Any) -> Any:
             variables = [*axis, *([] if axis_r is None else [axis_r])]
             total = read(sources[0], variables)
-            for source in [*sources[1:], *(s for s in sources if self._chance(30))]:
+            more = [s for s in sources if self._chance(30)] if self.reads == "inside" else []
+            for source in (*sources[1:], *more):
                 total = total + read(source, variables) * 2.0
             if self._chance(30):
                 select = rng.choice((tir.if_then_else, tir.Select))
@@ -311,19 +312,15 @@ class Program:
         self, name: str, source: Tensor, shape: tuple[Any, ...], points: list[tuple[Row, ...]]
     ) -> Tensor:
         starts = [_end(te.min, (_span(p[k], shape)[0] for p in points)) for k in range(source.ndim)]
-        repeat = te.reduce_axis((0, 2), "r") if self._chance(20) else None
-        where = self._chance(25)
 
-        def formula(*axis: Any) -> Any:
+        def read(source: Tensor, variables: list[Any]) -> Any:
             total: Any = 0.5
             for point in points:
-                at = (sum((x * c for x, c in zip(axis, row, strict=True) if c), shift) for row, shift in point)
+                at = (sum((x * c for x, c in zip(variables, row, strict=False) if c), shift) for row, shift in point)
                 total = total + source(*(index - start for index, start in zip(at, starts, strict=True)))
-            if repeat is not None:
-                return te.sum(total * (repeat + 1), axis=repeat)
-            return tir.if_then_else((axis[0] + axis[-1]) % 2 < 1, total, 1.0) if where else total
+            return total
 
-        return te.compute(shape, formula, name=name)
+        return self._stage(name, shape, [source], read)
 
     # -- reads that may leave their tensors ---------------------------------------------------------------------------
 

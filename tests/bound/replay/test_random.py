@@ -3,14 +3,13 @@
 What calls cost: over chains, over ladders of diamonds with 2^n chains, over blocks that part loops.
 """
 
-import gc
 import random
-import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
+from benchmarks.calls import counted
 from bound import infer_bound, replay, te
 from bound.errors import ScheduleError
 from bound.itervar import IterVar
@@ -461,13 +460,6 @@ def windows(ts, k):
     return [te.compute((64, width), lambda i, j: t[i, j] + t[i, j + 1], name=f"T{k}")]
 
 
-def scheduled(make, n):
-    ts = make(n)
-    s = te.create_schedule(ts[-1].op)
-    s[ts[-1]].split(s[ts[-1]].fuse(*ts[-1].op.axis), 16)
-    return s, ts
-
-
 def at_two(s, ts):
     o = replay.compute_at(s, ts[0], ts[-1], 2)
     assert o.position == 2 and all(s[t].compute_at_position == 2 for t in ts[:-1])
@@ -487,26 +479,11 @@ CALLS = {
 
 def calls(make, n, call=at_two):
     """How many functions a call calls: the same number whatever else runs on the machine."""
+    ts = make(n)
+    s = te.create_schedule(ts[-1].op)
     if call is at_two:
-        s, ts = scheduled(make, n)
-    else:
-        ts = make(n)
-        s = te.create_schedule(ts[-1].op)
-    count = 0
-
-    def seen(frame, event, arg):
-        nonlocal count
-        count += event in ("call", "c_call")
-
-    gc.collect()
-    gc.disable()
-    sys.setprofile(seen)
-    try:
-        call(s, ts)
-    finally:
-        sys.setprofile(None)
-        gc.enable()
-    return count
+        s[ts[-1]].split(s[ts[-1]].fuse(*ts[-1].op.axis), 16)
+    return counted(lambda: call(s, ts)).total()
 
 
 @pytest.mark.parametrize("make", [chain, ladder])
