@@ -11,10 +11,10 @@ from typing import Any, TypeAlias
 
 import pytest
 
-from bound import infer_bound, te, tir
+from bound import infer_bound, te
 from bound.errors import ScheduleError
 from bound.infer import BoundsMap
-from bound.schedule import Schedule, Split, Stage, Tail
+from bound.schedule import Split, Stage, Tail
 from bound.tensor import ComputeOp, Tensor
 from intset.expr.evaluate import compiled
 from intset.expr.node import Var
@@ -132,35 +132,37 @@ def _has(stage: Stage, *tails: Tail) -> bool:
     return any(isinstance(r, Split) and r.tail in tails for r in stage.relations)
 
 
-def rows(read: Callable[..., Any], shape: tuple[int, int], needs: tuple[int, int], dtype: str = "float32") -> Any:
-    """`C[y, x] = read(B, y, x)` over `shape` with `B` as large as `needs`; gives the schedule and (A, B, C)."""
-    A = te.placeholder(needs, name="A", dtype=dtype)
-    B = te.compute(needs, lambda y, x: A[y, x] * 2, name="B")
-    C = te.compute(shape, lambda y, x: read(B, y, x), name="C")
-    s: Schedule = te.create_schedule(C.op)
-    return s, A, B, C
-
-
 SUM3 = "three rows"
-READERS: dict[str, Any] = {
-    SUM3: (lambda B, y, x: B[y, x] + B[y + 1, x] + B[y + 2, x], 2, 1),
-    "one row ahead of a gap": (lambda B, y, x: B[y, x] + B[y + 5, x], 5, 1),
-    "strided": (lambda B, y, x: B[2 * y, x] + B[2 * y + 1, x] + B[2 * y + 2, x], 3, 2),
-    "skips": (lambda B, y, x: B[3 * y, x] + B[3 * y + 1, x], 2, 3),
-    "even rows": (lambda B, y, x: B[2 * y, x] + B[2 * y + 4, x], 5, 2),
-    "downwards": (lambda B, y, x: B[12 - y, x] + B[13 - y, x] + B[14 - y, x], 2, 1),
-    "to and fro": (lambda B, y, x: B[te.max(y, 12 - y), x] + B[y, x], 0, 1),
-    "the same rows": (lambda B, y, x: B[y % 4, x], 0, 1),
-    "now and then": (lambda B, y, x: tir.if_then_else(y % 3 < 1, B[y, x] + B[y + 1, x], 0.0), 1, 1),
-    "upsampled": (lambda B, y, x: B[y // 2, x] + B[y // 2 + 1, x], 1, 1),
-    "skewed": (lambda B, y, x: B[y + x // 2, x] + B[y + 1, x], 3, 1),
+READERS = {  # what C reads of B at y and x, how many rows more B has, and how many of them a row of C needs anew
+    SUM3: ("B[y, x] + B[y + 1, x] + B[y + 2, x]", 2, 1),
+    "one row ahead of a gap": ("B[y, x] + B[y + 5, x]", 5, 1),
+    "strided": ("B[2 * y, x] + B[2 * y + 1, x] + B[2 * y + 2, x]", 3, 2),
+    "skips": ("B[3 * y, x] + B[3 * y + 1, x]", 2, 3),
+    "even rows": ("B[2 * y, x] + B[2 * y + 4, x]", 5, 2),
+    "downwards": ("B[12 - y, x] + B[13 - y, x] + B[14 - y, x]", 2, 1),
+    "to and fro": ("B[te.max(y, 12 - y), x] + B[y, x]", 0, 1),
+    "the same rows": ("B[y % 4, x]", 0, 1),
+    "now and then": ("where(y % 3 < 1, B[y, x] + B[y + 1, x], 0.0)", 1, 1),
+    "upsampled": ("B[y // 2, x] + B[y // 2 + 1, x]", 1, 1),
+    "skewed": ("B[y + x // 2, x] + B[y + 1, x]", 3, 1),
 }
-ROWS = 13
 
 
-def program(kind: str, x: int = 5) -> tuple[Schedule, Any, Any, Any]:
+def program(kind: str, calls: str) -> Written:
     read, margin, step = READERS[kind]
-    return rows(read, (ROWS, x), (step * (ROWS - 1) + 1 + margin, x))
+    return Written(f"""
+        A = given({step * 12 + 1 + margin}, 5); B = pointwise(A)
+        C[y:13, x:5] = {read}
+        {calls}""")
+
+
+PLACES = {
+    "rows": "B compute_at C y; B store_root",
+    "tiles": "C split y 5; B compute_at C y.inner; B store_at C y.outer",
+    "points": "B compute_at C x; B store_root",
+    "columns": "C reorder x y; B compute_at C y; B store_at C x",
+}
+TURNS = [(kind, [*PLACES][(a + b) % 4]) for a, kind in enumerate(READERS) for b in range(4)]
 
 
 def elements(instances: Any) -> set[Any]:
@@ -171,28 +173,9 @@ def total(b: BoundsMap, tensor: Any) -> Any:
     return b.computed(tensor).count_total()
 
 
-PLACES = ("rows", "tiles", "points", "columns")
-TURNS = [(kind, PLACES[(a + b) % 4]) for a, kind in enumerate(READERS) for b in range(4)]
-
-
 @pytest.mark.parametrize(("kind", "place"), daily(TURNS, 2))
 def test_every_element_is_computed_once(kind: str, place: str) -> None:
-    s, _, B, C = program(kind)
-    y, x = C.op.axis
-    if place == "rows":
-        s[B].compute_at(s[C], y)
-        s[B].store_root()
-    elif place == "points":
-        s[B].compute_at(s[C], x)
-        s[B].store_root()
-    elif place == "columns":
-        s[C].reorder(x, y)
-        s[B].compute_at(s[C], y)
-        s[B].store_at(s[C], x)
-    else:
-        yo, yi = s[C].split(y, 5)
-        s[B].compute_at(s[C], yi)
-        s[B].store_at(s[C], yo)
+    s, B = program(kind, PLACES[place])("s B")
     b = infer_bound(s)
     done = check_sliding(b)
     counts = [count for stored in done.stores.values() for count in stored.values()]
