@@ -490,21 +490,16 @@ def test_an_index_that_is_clamped_needs_the_elements_between() -> None:
 
 
 def test_a_position_of_the_largest_lies_among_the_positions() -> None:
-    values = te.placeholder((6, 9), name="values")
-    k = te.reduce_axis((2, 9), "k")
-    reducer = te.comm_reducer(
-        lambda x, y: (tir.Select(x[1] > y[1], x[0], y[0]), tir.Select(x[1] > y[1], x[1], y[1])),
-        lambda a, b: (tir.const(-1, a), te.min_value(b)),
-    )
-    place, _ = te.compute((6,), lambda i: reducer((k, values[i, k]), axis=k), name="place")
-    assert place.op.range_of(0) == (-1, 8)
-    table = te.placeholder((50,), name="table")
-    before = te.compute((50,), lambda i: table[i] + 1.0, name="before")
-    out = te.compute((6,), lambda i: before[te.max(place[i], 0)], name="out")
-    s = te.create_schedule(out.op)
-    assert [r.extent.data for r in infer_bound(s).allocated(before)] == [9]
-    assert lower(s) is not None
-    check(s)
+    p = Written("""
+        values = given(6, 9); table = given(50); before = pointwise(table); k = axis(2, 9)
+        most = lambda x, y: (tir.Select(x[1] > y[1], x[0], y[0]), tir.Select(x[1] > y[1], x[1], y[1]))
+        reducer = te.comm_reducer(most, lambda a, b: (tir.const(-1, a), te.min_value(b)))
+        best[i:6] = reducer((k, values[i, k]), axis=k)
+        place, value = best
+        out[i:6] = before[te.max(place[i], 0)]""")
+    assert p.place.op.range_of(0) == (-1, 8)
+    assert [r.extent.data for r in infer_bound(p.s).allocated(p.before)] == [9]
+    check(p.s)
 
 
 def test_given_data_is_exact_and_computed_data_is_not() -> None:

@@ -17,6 +17,7 @@ from bound.schedule.rewrites import AXIS_SEPARATOR
 from bound.tensor import Tensor
 from intset.errors import InputError
 from lowering import lower, run
+from tests.bound.infer.test_corpus import TENSORIZED
 from tests.lowering.lowered import check
 from tests.strategies.schedules import state_of
 from tests.strategies.written import Written
@@ -174,16 +175,11 @@ def test_a_scan_computes_its_updates_in_its_own_loop() -> None:
 
 
 def test_tensor_intrinsics_declare_their_regions() -> None:
-    b = te.placeholder((16, 20), name="B")
-    tile = te.placeholder((3, 20), name="tile")
-    row = te.compute((20,), lambda j: tile[0, j] + tile[1, j] + tile[2, j], name="row")
-    intrin = te.decl_tensor_intrin(row.op, lambda ins, outs: None, name="add3")
-    c = te.compute((14, 20), lambda i: intrin(b[i : i + 3, 0:20]), name="C")
+    s, b, c, intrin = Written(f"{TENSORIZED}\nschedule C")("s B C add3")
     assert isinstance(c.op, te.TensorComputeOp) and c.op.input_tensors == (b,)
     (region,) = c.op.call.regions
     i = c.op.axis[0]
     assert region[0].min is i and int(region[0].extent) == 3 and int(region[1].extent) == 20
-    s = te.create_schedule(c.op)
     assert names(s[c]) == ["i"]
     s[c].tensorize(i, intrin)
     s.normalize()
