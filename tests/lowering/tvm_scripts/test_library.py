@@ -18,7 +18,7 @@ from lowering import lower, run
 from lowering.tvm import autotvm, te, tir
 from lowering.tvm.outside import native
 from lowering.tvm.tir import bijective_layout, layout
-from tests.lowering.tvm_scripts.calls import equal_in_both
+from tests.lowering.tvm_scripts.calls import equal_built, equal_elements, equal_in_both
 
 ROOT = Path(__file__).parents[3]
 LIBRARY = {
@@ -89,22 +89,19 @@ def test_schedules_of_the_native_half() -> None:
 @pytest.mark.parametrize("axes", ["NCHW", "NHWC"])
 def test_samples_between_pixels_are_0_around_the_image(axes: str) -> None:
     shape = {"N": 1, "C": 1, "H": 3, "W": 4}
-    image = te.placeholder([shape[a] for a in axes], name="image")
     sample = native(f"topi.utils.bilinear_sample_{axes.lower()}")
 
-    def element(i: te.IterVar, j: te.IterVar) -> object:
+    def element(i: te.IterVar, j: te.IterVar, image: Any) -> object:
         point = {"N": 0, "C": 0, "H": i * 0.5 - 1.0, "W": j * 0.5 - 1.0}
         return sample(image, [point[a] for a in axes], 2, 3)
 
-    out = te.compute((9, 11), element, name="out")
     pixels = np.arange(12, dtype="float32").reshape(3, 4) + 1
     around = np.zeros((6, 7), "float32")
     around[1:4, 1:5] = pixels
     y, x = np.arange(9) / 2, np.arange(11) / 2
     rows = around[y.astype(int)] * (1 - y % 1)[:, None] + around[np.ceil(y).astype(int)] * (y % 1)[:, None]
     expected = rows[:, x.astype(int)] * (1 - x % 1) + rows[:, np.ceil(x).astype(int)] * (x % 1)
-    f = tvm.build(te.create_schedule(out.op), [image, out])
-    equal_in_both(f, [pixels.reshape([shape[a] for a in axes])], expected.astype("float32"))
+    equal_elements(element, [pixels.reshape([shape[a] for a in axes])], expected.astype("float32"))
 
 
 def test_a_schedule_gets_the_configuration_of_its_computation() -> None:
@@ -201,12 +198,11 @@ def test_processors_of_targets() -> None:
 
 @pytest.mark.parametrize(("y", "shift"), [(1 << 30, 1), (1 << 30, 0), (1395864371, -3)])
 def test_products_with_fixed_points(y: int, shift: int) -> None:
-    x = te.placeholder((9,), "int32", name="x")
     numbers = np.array([-(2**30), -7, -6, -1, 0, 1, 6, 7, 2**30], "int32")
-    out = te.compute((9,), lambda i: tir.q_multiply_shift(x[i], tir.const(y, "int32"), 31, shift), name="out")
     right, left = 31 - min(shift, 0), max(shift, 0)
     expected = [((int(n) << left) * y + (1 << (right - 1))) >> right for n in numbers]
-    equal_in_both(tvm.build(te.create_schedule(out.op), [x, out]), [numbers], np.array(expected, "int32"))
+    factor = tir.const(y, "int32")
+    equal_elements(lambda i, x: tir.q_multiply_shift(x[i], factor, 31, shift), [numbers], np.array(expected, "int32"))
 
 
 def test_unions_of_types() -> None:
@@ -400,11 +396,7 @@ def test_outputs_of_extern_have_the_types_of_their_buffers() -> None:
 
 
 def test_conditions_that_count_and_truth_values_of_python() -> None:
-    A = te.placeholder((6,), "int32", name="A")
-
-    def shifted(ins: Any, outs: Any) -> Any:
-        ib = tir.ir_builder.create()
-        a, out = ib.buffer_ptr(ins[0]), ib.buffer_ptr(outs[0])
+    def shifted(ib: Any, a: Any, out: Any) -> None:
         is_whole = ib.allocate("bool", (1,), name="is_whole")
         is_whole[0] = True
         with ib.for_range(0, 6) as i:
@@ -412,11 +404,9 @@ def test_conditions_that_count_and_truth_values_of_python() -> None:
                 out[i] = a[i] + (a[i] < 0) * 6
             with ib.if_scope(is_whole[0] == 0):
                 out[i] = 0
-        return ib.get()
 
-    out = te.extern((6,), [A], shifted, dtype="int32", name="out")
     a = np.array([-6, -1, 0, 3, 5, -2], "int32")
-    equal_in_both(tvm.build(te.create_schedule(out.op), [A, out]), [a], np.where(a < 0, a + 6, a))
+    equal_built(shifted, [a], np.where(a < 0, a + 6, a))
 
 
 def test_a_variable_that_iterations_share_and_arguments_by_name() -> None:
