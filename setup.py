@@ -23,9 +23,6 @@ is_pure = os.environ.get("INTSET_PURE", "0") not in ("", "0")
 if is_pure:
     print(WITHOUT, "INTSET_PURE is set", file=sys.stderr)
 core = Extension(
-    "intset._core",
-    ["intset/_core.c"],
-    extra_compile_args=[] if os.name == "nt" else ["-O3"],
-    optional=True,
+    "intset._core", ["intset/_core.c"], extra_compile_args=[] if os.name == "nt" else ["-O3"], optional=True
 )
 setup(ext_modules=[] if is_pure else [core], cmdclass={"build_ext": OptionalBuild})

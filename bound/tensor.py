@@ -17,23 +17,10 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn, Self, SupportsIndex, Typ
 from bound import dtypes
 from bound.itervar import IterType, IterVar, plain_index
 from bound.tir import build, walk
+from bound.tir import value as values
 from bound.tir.build import Buffer, dtype_of
 from bound.tir.reduce import Parameter, Reduction, computed_range, initial, reduction_of, sources
-from bound.tir.value import (
-    OPERATORS,
-    PARAM,
-    READ,
-    REDUCE,
-    Elementwise,
-    Number,
-    Operand,
-    TensorElement,
-    Truth,
-    Value,
-    ValueLike,
-    make,
-    unfinished_element,
-)
+from bound.tir.value import Operand, ValueLike
 from intset.errors import InputError
 from intset.expr import Cond, Expr, Range, Var, arguments, as_expr, dag, ops, shown
 from intset.expr.definedness import carrying_sizes
@@ -185,7 +172,7 @@ class ScriptTuple(tuple[T, ...]):
         return [*other, *self] if isinstance(other, list) else NotImplemented
 
 
-class Tensor(Elementwise, Guest):
+class Tensor(values.Elementwise, Guest):
     """An output of an operation. Equality is identity.
 
     `T[i, j]` is an element: an `Expr` for integers, else a `Value`. Fewer indices, or slices, give a `TensorSlice`.
@@ -226,8 +213,8 @@ class Tensor(Elementwise, Guest):
         self.extents = extents
         self.dtype = dtype
         self.value_range = value_range
-        self._element: TensorElement | None = None
-        self._unfinished: TensorElement | None = None
+        self._element: values.TensorElement | None = None
+        self._unfinished: values.TensorElement | None = None
         self._shape: tuple[Expr, ...] | None = None
 
     @property
@@ -246,7 +233,7 @@ class Tensor(Elementwise, Guest):
         return self.op.name if self.op.num_outputs == 1 else f"{self.op.name}.v{self.value_index}"
 
     @property
-    def element(self) -> TensorElement:
+    def element(self) -> values.TensorElement:
         """The symbol of its elements in integer expressions.
 
         Raises
@@ -256,14 +243,14 @@ class Tensor(Elementwise, Guest):
         if not dtypes.is_int(self.dtype):
             raise InputError(f"{self.name} holds {self.dtype}, not integers")
         if self._element is None:
-            self._element = TensorElement(self)
+            self._element = values.TensorElement(self)
         return self._element
 
     @property
-    def unfinished(self) -> TensorElement:
+    def unfinished(self) -> values.TensorElement:
         """The symbol of its elements during a reduction; usually the same as `element`."""
         if self._unfinished is None:
-            self._unfinished = unfinished_element(self, self.element)
+            self._unfinished = values.unfinished_element(self, self.element)
         return self._unfinished
 
     @overload
@@ -290,7 +277,7 @@ class Tensor(Elementwise, Guest):
         return cast("Loaded", element(self, tuple(as_index(self, k, index) for k, index in enumerate(indices))))
 
     def _combined(self, function: Callable[[Any, Any], Any], left: object, right: object) -> Self:
-        tensor: Self = OPERATORS.combined(function, left, right)
+        tensor: Self = values.OPERATORS.combined(function, left, right)
         return tensor
 
     @property
@@ -298,7 +285,7 @@ class Tensor(Elementwise, Guest):
         """The axes of the operation."""
         return self.op.axis
 
-    def equal(self, other: ValueLike) -> Truth:
+    def equal(self, other: ValueLike) -> values.Truth:
         """The condition that the element of a tensor without dimensions equals a value.
 
         Raises
@@ -311,7 +298,7 @@ class Tensor(Elementwise, Guest):
 
     def astype(self, dtype: str) -> Tensor:
         """A tensor of the elements in another type, as `tir.cast` converts them; itself if it has that type."""
-        return self if dtype == self.dtype else OPERATORS.converted(self, dtype)
+        return self if dtype == self.dtype else values.OPERATORS.converted(self, dtype)
 
     def __getstate__(self) -> tuple[None, dict[str, object]]:
         """Pickle without element symbols: they refer to the tensor and are created again."""
@@ -359,11 +346,11 @@ class TensorSlice(Guest):
         return f"{self.tensor.name}[{', '.join(map(shown, self.indices))}]"
 
 
-Index: TypeAlias = "Number | SupportsIndex"
+Index: TypeAlias = "values.Number | SupportsIndex"
 
 if TYPE_CHECKING:
 
-    class Loaded(Value, Expr, TensorSlice):  # type: ignore[misc]  # the fields of nodes differ
+    class Loaded(values.Value, Expr, TensorSlice):  # type: ignore[misc]  # the fields of nodes differ
         """What `T[i, j]` is to a type checker: an `Expr`, a `Value`, or for too few indices a `TensorSlice`.
 
         Element type and rank decide, and the static type of a tensor has neither.
@@ -392,7 +379,7 @@ if TYPE_CHECKING:
         def __ge__(self, other: ValueLike | Infinity) -> Comparison: ...
         def astype(self, dtype: str) -> Loaded: ...
 
-    class Comparison(Value, Cond):  # type: ignore[misc]  # as above
+    class Comparison(values.Value, Cond):  # type: ignore[misc]  # as above
         """What `T[i] < x` is to a type checker: a `Cond` or a `Value`."""
 
         def __and__(self, other: Operand) -> Comparison: ...
@@ -402,12 +389,12 @@ if TYPE_CHECKING:
         def __invert__(self) -> Comparison: ...
 
 else:
-    Loaded, Comparison = Number, Truth
+    Loaded, Comparison = values.Number, values.Truth
 
 
-def load(tensor: Tensor, indices: tuple[Expr, ...]) -> Value:
+def load(tensor: Tensor, indices: tuple[Expr, ...]) -> values.Value:
     """Return an element of a tensor of non-integers."""
-    return make(READ, indices, tensor.dtype, tensor)
+    return values.make(values.READ, indices, tensor.dtype, tensor)
 
 
 def element(tensor: Tensor, indices: tuple[Expr, ...]) -> Operand:
@@ -437,8 +424,8 @@ def as_index(tensor: Tensor, k: int, index: object) -> Expr:
     InputError: no number.
     """
     index = index.as_operand() if hasattr(index, "as_operand") else index
-    if isinstance(index, Value) and dtypes.is_float(index.dtype):
-        return cast("Expr", OPERATORS.cast("int32", index))
+    if isinstance(index, values.Value) and dtypes.is_float(index.dtype):
+        return cast("Expr", values.OPERATORS.cast("int32", index))
     return plain_index(as_expr(index, f"index {k} of {tensor.name}"))
 
 
@@ -660,8 +647,8 @@ def extent_of(iv: IterVar) -> Expr:
 
 
 def _checked_reduction(name: str, body: tuple[Operand, ...]) -> Reduction | None:
-    tops = [v for v in body if isinstance(v, Value) and v.op is REDUCE]
-    inner = {node for node in walk.nodes(*body) if node.op is REDUCE} - set(tops)
+    tops = [v for v in body if isinstance(v, values.Value) and v.op is values.REDUCE]
+    inner = {node for node in walk.nodes(*body) if node.op is values.REDUCE} - set(tops)
     if inner:
         raise InputError(f"in {name} a reduction stands inside a larger formula: make it a tensor of its own")
     if not tops:
@@ -702,7 +689,7 @@ def buffer_of(tensor: Tensor) -> Buffer | None:
     return tensor.op.buffer if isinstance(tensor.op, PlaceholderOp) else None
 
 
-OPERATORS.buffer_tensor = buffer_tensor
+values.OPERATORS.buffer_tensor = buffer_tensor
 
 
 @dataclass(eq=False, repr=False)
@@ -811,7 +798,7 @@ def decl_tensor_intrin(
         raise InputError(f"a tensor intrinsic describes a compute operation, not {shown(op)}")
     params = arguments.listed(() if scalar_params is None else scalar_params, "scalar_params", "a list of variables")
     for param in params:
-        if not isinstance(param, (Var, Value)):
+        if not isinstance(param, (Var, values.Value)):
             raise InputError(f"a part of scalar_params must be a variable, not {shown(param)}")
     given = arguments.mapped({} if binds is None else binds, "binds")
     tensors = (*op.input_tensors, *op.outputs)
@@ -908,9 +895,9 @@ def _of_element(field: Callable[[Tensor, Any], object]) -> Callable[[Any], objec
 
 
 def _of_reduction(field: Callable[[Any], object]) -> Callable[[Any], object]:
-    return lambda node: field(node) if node.op is REDUCE else None
+    return lambda node: field(node) if node.op is values.REDUCE else None
 
 
 dag.FieldAbove.known.update({name: _of_element(field) for name, field in _OF_ELEMENTS.items()})
-dag.FieldAbove.known["type_annotation"] = lambda node: node.data[2] if node.op is PARAM else None
+dag.FieldAbove.known["type_annotation"] = lambda node: node.data[2] if node.op is values.PARAM else None
 dag.FieldAbove.known.update({name: _of_reduction(field) for name, field in _OF_REDUCTIONS.items()})

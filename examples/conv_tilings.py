@@ -22,9 +22,7 @@ def make(config):
     weight = te.placeholder((CHANNELS, 3, 3), name="weight")
     inside = lambda y, x: tir.all(y >= 1, y < N + 1, x >= 1, x < N + 1)  # noqa: E731
     pad = te.compute(
-        (CHANNELS, N + 2, N + 2),
-        lambda c, y, x: tir.if_then_else(inside(y, x), data[c, y - 1, x - 1], 0.0),
-        name="pad",
+        (CHANNELS, N + 2, N + 2), lambda c, y, x: tir.if_then_else(inside(y, x), data[c, y - 1, x - 1], 0.0), name="pad"
     )
     c, ry, rx = (te.reduce_axis((0, extent), name=name) for extent, name in ((CHANNELS, "c"), (3, "ry"), (3, "rx")))
     conv = te.compute(

@@ -340,11 +340,7 @@ class Context(Displayed):
         return answer
 
     def image(
-        self,
-        exprs: Sequence[IntLike],
-        keep: Sequence[Var] = (),
-        domain: str | None = None,
-        effort: str | None = None,
+        self, exprs: Sequence[IntLike], keep: Sequence[Var] = (), domain: str | None = None, effort: str | None = None
     ) -> Region:
         """The image of the context under the tuple `exprs`; parameters as for `bounds`."""
         if effort is not None:

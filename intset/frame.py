@@ -28,12 +28,7 @@ from intset.linear.canonical import Normalizer
 from intset.linear.form import Linear, atom, constant, linear_of, poly_of, split
 from intset.linear.signs import is_known, is_met
 from intset.linear.symbolic import ends_of
-from intset.ranges import (
-    equated_sizes,
-    open_nonempty_conditions,
-    ranges_from_facts,
-    renamed,
-)
+from intset.ranges import equated_sizes, open_nonempty_conditions, ranges_from_facts, renamed
 
 T = TypeVar("T")
 SIZES: Final = "sizes"  # `over=` of a question: all variables without a range

@@ -28,16 +28,7 @@ from bound.tensor import Tensor
 from intset.expr import Expr, Range, constant_value, dag, ops
 from lowering.nest import driver, ir
 from lowering.nest.scope import Scope, scope_behind_head
-from lowering.nest.walk import (
-    children,
-    constant_limit,
-    range_ends,
-    read_by,
-    rebuilt,
-    replaced,
-    statements,
-    written_by,
-)
+from lowering.nest.walk import children, constant_limit, range_ends, read_by, rebuilt, replaced, statements, written_by
 
 EXHAUSTIVE: Final = 6
 EXCHANGES: Final = 2_000

@@ -179,10 +179,7 @@ _SCALARS: Final = {
 
 
 def native_call(
-    f: ir.Function,
-    buffers: Mapping[Tensor, Any],
-    values: tuple[Any, ...],
-    shapes: Mapping[Tensor, tuple[int, ...]],
+    f: ir.Function, buffers: Mapping[Tensor, Any], values: tuple[Any, ...], shapes: Mapping[Tensor, tuple[int, ...]]
 ) -> Callable[[], None]:
     """The compiled function with its arguments bound: compiled, or loaded from the cache. Calls write outputs in place.
 

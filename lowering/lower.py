@@ -22,21 +22,11 @@ from intset.expr import Cond, Expr, Var, arguments, as_expr, dag, shown
 from intset.expr.definedness import size_claims
 from intset.spaces.space import VarKey
 from intset.trace import passed, traced
+from lowering import passes
 from lowering.build.function import FunctionBuilder, kept_among, parameters
 from lowering.forms import COMPUTE, NESTS, chosen
 from lowering.nest import ir
 from lowering.nest.walk import statements
-from lowering.passes import (
-    decide_rows,
-    drop_dead,
-    lower_divisions,
-    name_choices,
-    name_ends,
-    name_values,
-    narrow,
-    strength_reduce,
-    unique_names,
-)
 from lowering.passes.definedness import with_total_ends
 from lowering.passes.loops.fusion import races
 from lowering.passes.loops.tightening import decide_multiples
@@ -123,13 +113,13 @@ def lower(
     """
     f, bits = before_divisions(s, args, bounds, ctx, at, name, compact, nests, unsafe, compute)
     if arguments.a_flag(strength, "strength"):
-        f = passed(drop_dead, passed(strength_reduce, f, bits))
-    f = passed(lower_divisions, f, bits)
-    for tidy in (name_choices, decide_rows, name_values):
+        f = passed(passes.drop_dead, passed(passes.strength_reduce, f, bits))
+    f = passed(passes.lower_divisions, f, bits)
+    for tidy in (passes.name_choices, passes.decide_rows, passes.name_values):
         f = passed(tidy, f)
     inlined = passed(inline_values, f, 1)  # what has a name needs no other; some names are constants
     f = f if inlined.body is f.body else passed(fold_constants, inlined)
-    f = passed(unique_names, passed(name_ends, f))
+    f = passed(passes.unique_names, passed(passes.name_ends, f))
     return replace(f, reassociate=arguments.a_flag(reassociate, "reassociate"))
 
 
@@ -189,12 +179,12 @@ def before_divisions(
     f = passed(with_total_ends, passed(decide_multiples, made.function))
     passed(_refuse_races, f, s)
     passed(_refuse_endless, f, s)
-    bits = passed(narrow, f).bits if made.partitioned is not None or may_divide(f) else 64
+    bits = passed(passes.narrow, f).bits if made.partitioned is not None or may_divide(f) else 64
     if made.partitioned is not None:
         partitioned = drop_identities(drop_empty(made.partitioned))
         partitioned = fold_constants(inline_values(partitioned, 1))  # some names are constants in a piece
         partitioned = with_total_ends(decide_multiples(partitioned))
-        f = partitioned if narrow(partitioned).bits == bits else f
+        f = partitioned if passes.narrow(partitioned).bits == bits else f
     return f, bits
 
 

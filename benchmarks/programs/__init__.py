@@ -3,11 +3,6 @@
 from benchmarks.programs import convolutions, images, linear, stencils
 from benchmarks.programs.program import Built, Program
 
-PROGRAMS: dict[str, Program] = {
-    **stencils.PROGRAMS,
-    **linear.PROGRAMS,
-    **convolutions.PROGRAMS,
-    **images.PROGRAMS,
-}
+PROGRAMS: dict[str, Program] = {**stencils.PROGRAMS, **linear.PROGRAMS, **convolutions.PROGRAMS, **images.PROGRAMS}
 
 __all__ = ["PROGRAMS", "Built", "Program"]

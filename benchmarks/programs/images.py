@@ -78,8 +78,7 @@ def camera(height: Any, width: Any, parallel: bool) -> Built:
         )
 
     green = together(
-        "green",
-        lambda py, px, y, x: {(0, 0): gr[y, x], (0, 1): g_r[y, x], (1, 0): g_b[y, x], (1, 1): gb[y, x]}[py, px],
+        "green", lambda py, px, y, x: {(0, 0): gr[y, x], (0, 1): g_r[y, x], (1, 0): g_b[y, x], (1, 1): gb[y, x]}[py, px]
     )
     red = together(
         "red",

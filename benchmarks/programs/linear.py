@@ -70,9 +70,7 @@ def lstm(parallel: bool) -> Built:
     init_h = te.compute((1, BATCH, HIDDEN), lambda t, n, h: zero, name="init_h")
     k = te.reduce_axis((0, HIDDEN), "k")
     inner = te.compute(
-        (STEPS, BATCH, 4, HIDDEN),
-        lambda t, n, g, h: te.sum(state_h[t - 1, n, k] * w[g, k, h], axis=k),
-        name="inner",
+        (STEPS, BATCH, 4, HIDDEN), lambda t, n, g, h: te.sum(state_h[t - 1, n, k] * w[g, k, h], axis=k), name="inner"
     )
     gates = te.compute((STEPS, BATCH, 4, HIDDEN), lambda t, n, g, h: inner[t, n, g, h] + x[t, n, g, h], name="gates")
     in_gate = te.compute((STEPS, BATCH, HIDDEN), lambda t, n, h: te.sigmoid(gates[t, n, 0, h]), name="in_gate")

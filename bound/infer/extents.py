@@ -21,16 +21,8 @@ from itertools import product
 from math import gcd, lcm, prod
 from typing import Any, Final
 
-from bound.infer.environment import (
-    FEW,
-    MAX_LISTED,
-    LoopEnvironment,
-    enumerate_instances,
-    has_instance,
-    instances,
-    sample_instances,
-    transitive_ranges,
-)
+from bound.infer import environment
+from bound.infer.environment import LoopEnvironment
 from bound.infer.footprint import Box, Footprint, SymbolicInterval, footprint_of_shape, is_empty, undominated
 from bound.schedule import simple
 from bound.schedule.simple import extent, low
@@ -125,7 +117,7 @@ def bound_by_classes(env: LoopEnvironment, forms: Sequence[Linear]) -> Expr | No
 
 def _is_quotient_of_loop(env: LoopEnvironment, e: Expr) -> bool:
     """Whether a term with a quotient depends on both a loop (directly or through its range) and a size."""
-    loops = transitive_ranges(env, e.free_vars())
+    loops = environment.transitive_ranges(env, e.free_vars())
     around = (*e.free_vars(), *(v for r in loops.values() for v in r.free_vars()))
     return bool(loops) and ops.FLOORDIV in dag.operations(e) and any(v not in env.ranges for v in around)
 
@@ -183,7 +175,7 @@ def _is_flat(line: Affine) -> bool:
 def enumerate_extents(env: LoopEnvironment, box: Box, fixed: Sequence[Var]) -> Iterator[tuple[int, ...]] | None:
     """The extents of a box in each instance, zeros if empty; `None` for symbolic sizes or too many instances."""
     order = [*fixed, *(v for v in box.variables() if v not in fixed)]
-    points = enumerate_instances(env, order) if all(v in env.ranges for v in order) else None
+    points = environment.enumerate_instances(env, order) if all(v in env.ranges for v in order) else None
     if points is None:
         return None
     runs = logical_and(*box.guard())
@@ -218,7 +210,7 @@ def enumerate_image(
         return None
     query = Query((*fixed, *exprs), frame.ranges, frame.conditions, (), frame.base, frame.known, config.current())
     values = values_of(query)
-    if values is None or len(values) > MAX_LISTED:
+    if values is None or len(values) > environment.MAX_LISTED:
         return None
     try:
         shape = env.shapes.listing(sorted(values), fixed, len(exprs))
@@ -267,7 +259,7 @@ def max_extent(env: LoopEnvironment, footprint: Footprint, k: int, fixed: Sequen
     if not products:
         return _bounded_with_outline(env, footprint, k, varying, most) if extent is None else extent
     bound = _bounded_with_outline(env, footprint, k, varying, most)
-    if extent is None or not has_instance(env, {}, [extent < bound], mixed=FEW):
+    if extent is None or not environment.has_instance(env, {}, [extent < bound], mixed=environment.FEW):
         return bound
     return env.simplified(_least(env, [bound, extent]))
 
@@ -280,10 +272,10 @@ def _has_products_of_loops(env: LoopEnvironment, side: SymbolicInterval) -> bool
 
 def _is_attained(env: LoopEnvironment, box: Box, k: int, most: Expr) -> bool:
     """Whether, at each sampled size, a sampled instance attains the upper bound `most` of the extent along `k`."""
-    ranges = transitive_ranges(env, box.variables())
+    ranges = environment.transitive_ranges(env, box.variables())
     beyond = most - minimum(*(extent.expr() for extent in box.sides[k].extents()))
     attained: dict[tuple[int, ...], bool] = {}
-    for point in sample_instances(env, ranges, box.nonempty_conditions(), (beyond,)):
+    for point in environment.sample_instances(env, ranges, box.nonempty_conditions(), (beyond,)):
         sizes = tuple(value for v, value in point.items() if v not in ranges)
         excess = point_value(beyond, point)
         if excess is not None:
@@ -298,14 +290,14 @@ def is_always_empty(env: LoopEnvironment, footprint: Footprint, fixed: Sequence[
     if is_plain and all(env.ranges[v].constant() for v in fixed):
         return False  # emptiness would have been noticed earlier
     if box is not None:
-        ranges = transitive_ranges(env, (*fixed, *box.variables()))
-        if not is_empty(env, box) and has_instance(env, ranges, box.nonempty_conditions()):
+        ranges = environment.transitive_ranges(env, (*fixed, *box.variables()))
+        if not is_empty(env, box) and environment.has_instance(env, ranges, box.nonempty_conditions()):
             return False
     visited = None if box is None or box.is_affine() else enumerate_extents(env, box, fixed)
     if visited is not None:
         return not any(prod(extents) for extents in visited)
     try:
-        around = instances(env, (*footprint.variables(), *fixed))
+        around = environment.instances(env, (*footprint.variables(), *fixed))
         return footprint.shape(env).intersect_params(around).is_empty()
     except BudgetError:
         return False
@@ -352,7 +344,7 @@ def _is_alive(box: Box, values: Mapping[Expr, int]) -> bool:
 def _ask_domain(env: LoopEnvironment, footprint: Footprint, k: int, fixed: Sequence[Var]) -> Expr | None:
     try:
         shape = footprint.shape(env)
-        around = instances(env, (*footprint.variables(), *fixed))
+        around = environment.instances(env, (*footprint.variables(), *fixed))
         with env.budget(EXTENTS):
             inside = shape.intersect_params(around)
             loops = [e for e in inside.atoms() if any(v in env.ranges for v in e.free_vars())]
@@ -419,7 +411,7 @@ def _without_loops(env: LoopEnvironment, e: Expr) -> Expr | None:
     """The largest value of an expression over all loops, in terms of sizes; `None` if unknown."""
     if any(v in env.ranges for v in e.free_vars()):
         # The range of another stage's loop would exclude the iterations in which that loop is empty.
-        ranges = transitive_ranges(env, e.free_vars())
+        ranges = environment.transitive_ranges(env, e.free_vars())
         high = env.context.extended(ranges).bounds(e, domain=CHEAPEST)[1]
         if not isinstance(high, Expr) or any(v in env.ranges for v in high.free_vars()):
             return None

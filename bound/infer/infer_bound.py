@@ -23,23 +23,7 @@ from bound.infer.answers.storage import Storage, storage_of
 from bound.infer.environment import LoopEnvironment, create_account, space_of
 from bound.infer.footprint import Footprint
 from bound.infer.normalized import ScheduleSizes, with_positive
-from bound.infer.phases.infer_root_bound import (
-    InferenceState,
-    axis_ranges,
-    enter_shared,
-    infer_root_bound,
-    initial_bounds,
-    region_of_loops,
-)
-from bound.infer.phases.pass_down import (
-    StageBounds,
-    StageLoop,
-    StageNest,
-    finish_nest,
-    idle_threads,
-    nest_of,
-    pass_down,
-)
+from bound.infer.phases import infer_root_bound, pass_down
 from bound.itervar import IterVar
 from bound.schedule import AttachType, Rebase, Schedule, Stage
 from bound.schedule.attach import AttachPath, attachment, create_attach_path, slid_loops
@@ -140,7 +124,7 @@ def infer_bound(
     sizes = ScheduleSizes(normalized, at)
     tiles = sizes.tiles(normalized)
     context = with_positive(context, tiles)
-    state = InferenceState(
+    state = infer_root_bound.InferenceState(
         normalized,
         create_attach_path(normalized),
         create_read_graph(normalized),
@@ -197,7 +181,7 @@ class BoundsMap(Configured):
     sizes: the values fixed by `at`; formulas of operations keep the variables.
     """
 
-    def __init__(self, written: Schedule, state: InferenceState) -> None:
+    def __init__(self, written: Schedule, state: infer_root_bound.InferenceState) -> None:
         self.written, self._state = written, state
         self.schedule = state.schedule
         self.domain, self.compact, self.boxed = state.domain, bool(state.compacted), state.boxed
@@ -239,7 +223,7 @@ class BoundsMap(Configured):
 
     @cached_property
     def _ranges(self) -> dict[IterVar, Range]:
-        return axis_ranges(self._state, self._stages.values(), self.written)
+        return infer_root_bound.axis_ranges(self._state, self._stages.values(), self.written)
 
     # -- regions ------------------------------------------------------------------------------------------------
 
@@ -379,13 +363,13 @@ class BoundsMap(Configured):
             key = key.op
         return self.schedule[key]
 
-    def nest(self, key: Tensor | Operation | Stage) -> StageNest:
+    def nest(self, key: Tensor | Operation | Stage) -> pass_down.StageNest:
         """The loops, indices and guards of a stage."""
         stage = self.stage(key)
         bounds = self._stages.get(stage)
         if bounds is None:
             raise InputError(f"stage {stage.name} has no loops: it is given, or inlined")
-        return nest_of(bounds)
+        return pass_down.nest_of(bounds)
 
     def pieces(self, key: Tensor | Operation | Stage, most: int) -> tuple[StagePiece, ...] | None:
         """A stage as at most `most` nests over disjoint pieces of its region, without membership guards.
@@ -439,7 +423,7 @@ class BoundsMap(Configured):
         start = next((k + 1 for k, iv in enumerate(path) if iv is attach_point), 0)
         return path[start:]
 
-    def shared_loop(self, leaf: IterVar) -> StageLoop:
+    def shared_loop(self, leaf: IterVar) -> pass_down.StageLoop:
         """A shared loop, as a loop of its owner.
 
         Raises
@@ -519,15 +503,15 @@ class BoundsMap(Configured):
 
     # -- inside -------------------------------------------------------------------------------------------------
 
-    def _bounds(self, tensor: Tensor) -> StageBounds:
+    def _bounds(self, tensor: Tensor) -> pass_down.StageBounds:
         """The bounds of the stage of a tensor; those of placeholders are computed on first use."""
         stage = self.stage(tensor)
         bounds = self._stages.get(stage)
         if bounds is None:
             if stage.attach_type is AttachType.INLINED_ALREADY:
                 raise ScheduleError(f"stage {stage.name} is inlined: nothing of {tensor.name} is stored")
-            bounds = self._stages[stage] = initial_bounds(self._state, stage)
-            infer_root_bound(self._state, bounds)
+            bounds = self._stages[stage] = infer_root_bound.initial_bounds(self._state, stage)
+            infer_root_bound.infer_root_bound(self._state, bounds)
         return bounds
 
     def __repr__(self) -> str:
@@ -538,7 +522,7 @@ class BoundsMap(Configured):
 
 
 def thread_equations(
-    stages: Iterable[StageBounds], env: LoopEnvironment, sizes: ScheduleSizes, tiles: Iterable[Expr]
+    stages: Iterable[pass_down.StageBounds], env: LoopEnvironment, sizes: ScheduleSizes, tiles: Iterable[Expr]
 ) -> tuple[Cond, ...]:
     """The equations of tile sizes under which all loops on one thread axis have equal extents.
 
@@ -577,7 +561,7 @@ def thread_equations(
     return tuple(equations)
 
 
-def infer_stages(state: InferenceState) -> InferenceState:
+def infer_stages(state: infer_root_bound.InferenceState) -> infer_root_bound.InferenceState:
     """Infer the bounds of all stages, for sizes at which loops on one thread axis have equal extents.
 
     Raises
@@ -599,7 +583,7 @@ def infer_stages(state: InferenceState) -> InferenceState:
         _infer(state)
     elif is_draft:
         for bounds in state.bounds.values():
-            finish_nest(env, bounds)
+            pass_down.finish_nest(env, bounds)
     return state
 
 
@@ -611,16 +595,16 @@ def declared_threads(stage: Stage, sizes: ScheduleSizes) -> dict[IterVar, int]:
     return {axis: count for axis, count in numbers.items() if count is not None}
 
 
-def _infer(state: InferenceState, is_draft: bool = False) -> None:
+def _infer(state: infer_root_bound.InferenceState, is_draft: bool = False) -> None:
     """Infer stage by stage, consumers first; a draft, of which thread axes alone are read, keeps all guards."""
-    enter_shared(state)
+    infer_root_bound.enter_shared(state)
     for stage in reversed(state.schedule.stages):
         if stage.attach_type is AttachType.INLINED_ALREADY or isinstance(stage.op, PlaceholderOp):
             continue
-        bounds = initial_bounds(state, stage)
+        bounds = infer_root_bound.initial_bounds(state, stage)
         state.threads.update(declared_threads(stage, state.sizes))
-        infer_root_bound(state, bounds)
-        pass_down(state.env, bounds, partial(region_of_loops, state, bounds))
+        infer_root_bound.infer_root_bound(state, bounds)
+        pass_down.pass_down(state.env, bounds, partial(infer_root_bound.region_of_loops, state, bounds))
         if not is_draft:
-            finish_nest(state.env, bounds)
-        state.threads.update(idle_threads(bounds))
+            pass_down.finish_nest(state.env, bounds)
+        state.threads.update(pass_down.idle_threads(bounds))

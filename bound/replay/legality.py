@@ -25,19 +25,8 @@ from itertools import pairwise, takewhile
 from typing import Final
 
 from bound.itervar import IterType, IterVar
-from bound.replay.loops import (
-    FROZEN,
-    KIND,
-    MISMATCH,
-    ORDER,
-    PERSISTENT,
-    SELF_MAPPED,
-    Conflict,
-    Leaf,
-    SharedLoop,
-    SharedNest,
-    check_lengths,
-)
+from bound.replay import loops as nests
+from bound.replay.loops import Conflict, SharedLoop, SharedNest
 from bound.replay.transform_replay import (
     BROADCAST,
     AxisMap,
@@ -49,14 +38,7 @@ from bound.replay.transform_replay import (
     matching,
 )
 from bound.replay.transform_replay import REDUCTION as REDUCTION_AXIS
-from bound.schedule import (
-    AttachType,
-    IterVarAttr,
-    Schedule,
-    Split,
-    Stage,
-    Tail,
-)
+from bound.schedule import AttachType, IterVarAttr, Schedule, Split, Stage, Tail
 from bound.tensor import ComputeOp, ExternOp, Operation, PlaceholderOp, ScanOp, Tensor
 from intset.expr import dag
 
@@ -75,7 +57,7 @@ def build_and_check(nest: SharedNest) -> None:
                     nest.links.setdefault((reader, there), []).append((op, here))
                     reach[reader] = max(reach.get(reader, 0), there + 1)
     _nodes(nest, reach)
-    for step in (_self_mapped, _nested, _one_kind, check_order, check_once, check_lengths, check_parallel):
+    for step in (_self_mapped, _nested, _one_kind, check_order, check_once, nests.check_lengths, check_parallel):
         if not nest.conflicts:
             nest.conflicts = tuple(step(nest))
 
@@ -107,12 +89,12 @@ def _self_mapped(nest: SharedNest) -> Iterator[Conflict]:
     for loop in nest.loops:
         for first, second in pairwise(loop.leaves):
             if first[0] is second[0]:
-                yield Conflict(SELF_MAPPED, (first, second))
+                yield Conflict(nests.SELF_MAPPED, (first, second))
 
 
 def _nested(nest: SharedNest) -> Iterator[Conflict]:
     """Set the parent of each loop: the innermost of its outer loops, which must contain all others."""
-    outer: dict[SharedLoop, dict[SharedLoop, Leaf]] = {loop: {} for loop in nest.loop_of.values()}
+    outer: dict[SharedLoop, dict[SharedLoop, nests.Leaf]] = {loop: {} for loop in nest.loop_of.values()}
     for op, chain in nest.chain.items():
         for around, loop in pairwise(chain):
             outer[loop].setdefault(around, (op, loop.positions[op]))
@@ -130,9 +112,9 @@ def _nested(nest: SharedNest) -> Iterator[Conflict]:
                 path = set(loop.parent.path())
                 astray = next((around for around in outer[loop] if around not in path), None)
                 if astray is not None:
-                    yield Conflict(MISMATCH, (outer[loop][loop.parent], outer[loop][astray]))
+                    yield Conflict(nests.MISMATCH, (outer[loop][loop.parent], outer[loop][astray]))
     for loop in list(stuck)[:1]:
-        yield Conflict(MISMATCH, (loop.leaves[0], loop.leaves[-1]))
+        yield Conflict(nests.MISMATCH, (loop.leaves[0], loop.leaves[-1]))
 
 
 def _one_kind(nest: SharedNest) -> Iterator[Conflict]:
@@ -144,14 +126,14 @@ def _one_kind(nest: SharedNest) -> Iterator[Conflict]:
             if other is None:
                 continue
             if attr.iter_type in _WHOLE:
-                yield Conflict(KIND, (leaf, other))
+                yield Conflict(nests.KIND, (leaf, other))
             if attr.iter_type is IterType.PARALLELIZED:
                 reduced = next((x for x in loop.leaves if nest.kind(x) == REDUCTION_AXIS), None)
                 if reduced is not None:
-                    yield Conflict(KIND, (leaf, reduced))
+                    yield Conflict(nests.KIND, (leaf, reduced))
         for (first, one), (second, two) in pairwise(said):
             if one != two and contrary(one, two):
-                yield Conflict(KIND, (first, second))
+                yield Conflict(nests.KIND, (first, second))
 
 
 def contrary(one: IterVarAttr, two: IterVarAttr) -> bool:
@@ -252,9 +234,9 @@ def check_parallel(nest: SharedNest) -> Iterator[Conflict]:
     for op, loop in stored_anew(nest) if kinds else ():
         own = loop.leaf_of(op)
         if loop in kinds and own is not None:
-            yield Conflict(KIND, (own, nest.owner(loop)))
+            yield Conflict(nests.KIND, (own, nest.owner(loop)))
         elif loop in kinds:
-            yield from (replace(one, rule=KIND) for one in _in_one_loop(nest, loop, op, nest.owner(loop)[0]))
+            yield from (replace(one, rule=nests.KIND) for one in _in_one_loop(nest, loop, op, nest.owner(loop)[0]))
 
 
 def stored_anew(nest: SharedNest) -> Iterator[tuple[Operation, SharedLoop]]:
@@ -279,9 +261,9 @@ def _in_one_loop(nest: SharedNest, loop: SharedLoop, *both: Operation) -> list[C
         its = next(
             (leaf for leaf in inner.leaves if inner.parent is not None and leaf[0] in inner.parent.positions), None
         )
-        return [] if its is None else [Conflict(ORDER, ((op, inner.positions[op]), its))]
+        return [] if its is None else [Conflict(nests.ORDER, ((op, inner.positions[op]), its))]
     own, its = ((op, loop.positions[op]) for op in both)
-    return [Conflict(PERSISTENT if nest.kind(own) == REDUCTION_AXIS else ORDER, (own, its))]
+    return [Conflict(nests.PERSISTENT if nest.kind(own) == REDUCTION_AXIS else nests.ORDER, (own, its))]
 
 
 def _unfinished(nest: SharedNest, at: SharedLoop | None, op: Operation, reader: Operation) -> Conflict | None:
@@ -290,7 +272,9 @@ def _unfinished(nest: SharedNest, at: SharedLoop | None, op: Operation, reader: 
         own = loop.leaf_of(op)
         if own is not None and nest.owns(own) and nest.kind(own) != BROADCAST:
             why = next(iter(_in_one_loop(nest, loop, op, reader)), None)
-            return why or Conflict(ORDER, (own, next((leaf for leaf in reversed(loop.leaves) if leaf != own), own)))
+            return why or Conflict(
+                nests.ORDER, (own, next((leaf for leaf in reversed(loop.leaves) if leaf != own), own))
+            )
     return None
 
 
@@ -302,10 +286,10 @@ def _circular(nest: SharedNest, circle: Sequence[tuple[object, tuple[Operation, 
             own = item.leaf_of(leaves)
             its = item.leaf_of(enters)
             if own is not None and its is not None:
-                rule = PERSISTENT if nest.kind(own) == REDUCTION_AXIS else ORDER
+                rule = nests.PERSISTENT if nest.kind(own) == REDUCTION_AXIS else nests.ORDER
                 return Conflict(rule, (own, its))
     item = next(item for item, _ in circle if isinstance(item, SharedLoop))
-    return Conflict(ORDER, (item.leaves[0], item.leaves[-1]))
+    return Conflict(nests.ORDER, (item.leaves[0], item.leaves[-1]))
 
 
 def check_once(nest: SharedNest) -> Iterator[Conflict]:
@@ -319,11 +303,11 @@ def check_once(nest: SharedNest) -> Iterator[Conflict]:
             if loop.depth > begin.depth and (own is None or _is_longer(nest, loop, own)):
                 inner = chain[-1]
                 its = inner.leaf_of(nest.owner(loop)[0]) or nest.owner(inner)
-                yield Conflict(MISMATCH, ((op, inner.positions[op]), its))
+                yield Conflict(nests.MISMATCH, ((op, inner.positions[op]), its))
                 break
 
 
-def _is_longer(nest: SharedNest, loop: SharedLoop, leaf: Leaf) -> bool:
+def _is_longer(nest: SharedNest, loop: SharedLoop, leaf: nests.Leaf) -> bool:
     """Whether a loop repeats one element of a stage, whose own leaf is shorter than the loop of its owner."""
     return nest.kind(leaf) == BROADCAST and nest.kind(nest.owner(loop)) != BROADCAST
 
@@ -427,20 +411,20 @@ class ScheduleSnapshot:
             return None
         old, count = self.domains[op], self.frozen(op)
         if new.loop[:count] != old.loop[:count]:
-            return FROZEN
+            return nests.FROZEN
         if self.obstacle(op) is not None or (new.loop != old.loop and _repeats(new)):
-            return MISMATCH
+            return nests.MISMATCH
         gone = set(old.loop) - set(new.loop)
         stage = self.stage(op)
         if any((stage, iv) in self._targets for iv in gone):
-            return FROZEN
-        return KIND if any(iv in stage.iter_var_attrs for iv in gone) else None
+            return nests.FROZEN
+        return nests.KIND if any(iv in stage.iter_var_attrs for iv in gone) else None
 
     def nest(self) -> SharedNest:
         """Build the nest that the positions imply."""
         shared = {op: count for op, count in self.position.items() if count and self.readers[op]}
         match = {(op, reader): self.match(op, reader) for op in shared for reader in self.readers[op]}
-        attrs: dict[Leaf, IterVarAttr] = {
+        attrs: dict[nests.Leaf, IterVarAttr] = {
             (op, k): attr for op in self.ops if self.stage(op).iter_var_attrs for k, attr in self.attrs(op).items()
         }
         domains = {op: self.domains[op] for op in self.readers}

@@ -26,29 +26,9 @@ from typing import Final
 
 from bound.errors import ScheduleError
 from bound.itervar import IterVar
-from bound.replay.transform_replay import (
-    BROADCAST,
-    FORMS,
-    Matching,
-    TensorDomain,
-    TransformHistory,
-    apply_relation,
-    equal_sizes,
-    has_one,
-    is_same_transform,
-    same_extent,
-)
+from bound.replay import transform_replay
 from bound.replay.transform_replay import REDUCTION as REDUCTION_AXIS
-from bound.schedule import (
-    Fuse,
-    IterVarAttr,
-    IterVarRelation,
-    Rebase,
-    Schedule,
-    Singleton,
-    Split,
-    Tail,
-)
+from bound.schedule import Fuse, IterVarAttr, IterVarRelation, Rebase, Schedule, Singleton, Split, Tail
 from bound.schedule.relations import pass_down_domain, with_ancestors
 from bound.tensor import ComputeOp, Operation, Tensor
 from intset.expr import Expr, Range
@@ -245,10 +225,10 @@ class SharedNest:
     conflicts: reasons why the nest is illegal. A conflict may hide others, which appear when it is resolved.
     """
 
-    domains: Mapping[Operation, TensorDomain]
+    domains: Mapping[Operation, transform_replay.TensorDomain]
     shared: Mapping[Operation, int]
     readers: Mapping[Operation, Sequence[Operation]]
-    match: Mapping[tuple[Operation, Operation], Matching]
+    match: Mapping[tuple[Operation, Operation], transform_replay.Matching]
     attrs: Mapping[Leaf, IterVarAttr]
     fixed: Collection[Operation]
     outputs: Sequence[Operation]
@@ -299,7 +279,7 @@ class SharedNest:
         """Count the root axes of extent other than 1 behind a leaf."""
         domain = self.domains[leaf[0]]
         ancestors = with_ancestors(domain.relations, (self.axis(leaf),))
-        return sum(iv in ancestors and not has_one(iv) for iv in domain.root)
+        return sum(iv in ancestors and not transform_replay.has_one(iv) for iv in domain.root)
 
     @property
     def conflict(self) -> Conflict | None:
@@ -349,7 +329,7 @@ def check_lengths(nest: SharedNest) -> Iterator[Conflict]:
                 yield Conflict(MISMATCH, (leaf, last))
     for loop in nest.loops:
         owners = [leaf for leaf in loop.leaves if nest.owns(leaf)]
-        real = [leaf for leaf in owners if nest.kind(leaf) != BROADCAST]
+        real = [leaf for leaf in owners if nest.kind(leaf) != transform_replay.BROADCAST]
         for first, second in pairwise(owners):
             if not (nest.strict[first[0]] and nest.strict[second[0]]):
                 yield Conflict(MISMATCH, (first, second))
@@ -375,7 +355,7 @@ def _lengthened(nest: SharedNest, numbers: _ExtentNumbering, op: Operation, othe
 
 def _is_strict(nest: SharedNest, numbers: _ExtentNumbering, leaf: Leaf) -> bool:
     """Return whether the loop of a leaf equals the leaf's own loop."""
-    if nest.kind(leaf) == BROADCAST:
+    if nest.kind(leaf) == transform_replay.BROADCAST:
         return True
     owner = nest.owner(nest.loop_of[leaf])
     return nest.strict[owner[0]] and numbers.of(leaf) == numbers.of(owner)
@@ -406,14 +386,16 @@ class _ExtentNumbering:
         """Return whether extended loops equal those of the other operation."""
         domain, model = self.nest.domains[op], self.nest.domains[other]
         theirs = self._marked(model)
-        longer = TensorDomain(op, (*domain.root, *extended.added), extended.loop, extended.relations)
+        longer = transform_replay.TensorDomain(op, (*domain.root, *extended.added), extended.loop, extended.relations)
         own = self._marked(longer, {iv: theirs[axis] for iv, axis in extended.added.items()})
         return all(
             own[extended.loop[loop.positions[op]]] == theirs[model.loop[loop.positions[other]]]
             for loop in self.nest.chain[op]
         )
 
-    def _marked(self, domain: TensorDomain, start: Mapping[IterVar, int] | None = None) -> dict[IterVar, int]:
+    def _marked(
+        self, domain: transform_replay.TensorDomain, start: Mapping[IterVar, int] | None = None
+    ) -> dict[IterVar, int]:
         numbers = dict(start or {})
         for iv in domain.root:
             if iv not in numbers:
@@ -422,25 +404,29 @@ class _ExtentNumbering:
             self._mark(relation, domain, numbers)
         return numbers
 
-    def _mark(self, relation: IterVarRelation, domain: TensorDomain, numbers: dict[IterVar, int]) -> None:
+    def _mark(
+        self, relation: IterVarRelation, domain: transform_replay.TensorDomain, numbers: dict[IterVar, int]
+    ) -> None:
         if isinstance(relation, Split):
             how = (numbers[relation.parent], relation.factor, relation.nparts, relation.tail)
             for child, part in zip(relation.children, ("outer", "inner"), strict=True):
                 numbers[child] = self._number((part, *how))
             return
-        real = [iv for iv in relation.parents if domain.kinds[iv] != BROADCAST] or relation.parents[:1]
+        real = [iv for iv in relation.parents if domain.kinds[iv] != transform_replay.BROADCAST] or relation.parents[:1]
         own = [numbers[iv] for iv in real]
         numbers[relation.children[0]] = own[0] if len(own) == 1 else self._number(("fuse", *own))
 
     def _extent(self, iv: IterVar) -> int:
         """Return the number of an extent. Linear forms with equal terms are compared by constants, others by proof."""
         assert iv.dom is not None and isinstance(iv.dom.extent, Expr)
-        form = FORMS.form(iv.dom.extent)
+        form = transform_replay.FORMS.form(iv.dom.extent)
         terms = frozenset(form.terms.items())
         same_terms = self._extents.setdefault(terms, {})
         if form.const not in same_terms:
             others = () if form.is_const else (end for end in self._symbolic if end[0] != terms)
-            equal = next((number for _, extent, number in others if equal_sizes(extent, iv.dom.extent)), None)
+            equal = next(
+                (number for _, extent, number in others if transform_replay.equal_sizes(extent, iv.dom.extent)), None
+            )
             same_terms[form.const] = self._number(("extent", terms, form.const)) if equal is None else equal
             if not form.is_const:
                 self._symbolic.append((terms, iv.dom.extent, same_terms[form.const]))
@@ -465,7 +451,7 @@ def extend_loops(nest: SharedNest, op: Operation, other: Operation) -> ExtendedL
         return None
     roots = _roots(nest, (other, chain[0].positions[other]), (op, chain[0].positions[op]))
     model, own = nest.domains[other], nest.domains[op]
-    same = {iv: axis for iv, axis in roots.items() if same_extent(iv, axis)}
+    same = {iv: axis for iv, axis in roots.items() if transform_replay.same_extent(iv, axis)}
     shared = {model.loop[loop.positions[other]]: own.loop[loop.positions[op]] for loop in chain}
     return _LoopExtension(own, model, same).result(shared)
 
@@ -500,8 +486,8 @@ class _LoopExtension:
     added: new axes, each mapped to the axis of the model that it copies.
     """
 
-    own: TensorDomain
-    model: TensorDomain
+    own: transform_replay.TensorDomain
+    model: transform_replay.TensorDomain
     roots: Mapping[IterVar, IterVar]
     at: dict[IterVar, IterVar] = field(default_factory=dict)
     new: dict[IterVar, IterVar] = field(default_factory=dict)
@@ -511,8 +497,10 @@ class _LoopExtension:
         """Return the extended loops; `shared` maps loops of the model to the equal loops of `own`."""
         needed = with_ancestors(self.model.relations, shared)
         mapped = set(self.roots.values())
-        only_here = (iv for iv in self.own.root if self.own.kinds[iv] == BROADCAST and iv not in mapped)
-        steps = TransformHistory(self.own.relations, only_here)
+        only_here = (
+            iv for iv in self.own.root if self.own.kinds[iv] == transform_replay.BROADCAST and iv not in mapped
+        )
+        steps = transform_replay.TransformHistory(self.own.relations, only_here)
         self.at = {iv: axis for iv, axis in self.roots.items() if iv in needed}
         self.new = dict(self.at)
         relations: list[IterVarRelation] = []
@@ -531,7 +519,7 @@ class _LoopExtension:
         kept = [r for r in self.own.relations if not any(iv in gone for iv in r.children)]
         return self._complete([*relations, *kept], instead, steps)
 
-    def _done(self, relation: IterVarRelation, steps: TransformHistory) -> IterVarRelation | None:
+    def _done(self, relation: IterVarRelation, steps: transform_replay.TransformHistory) -> IterVarRelation | None:
         """Repeat one relation of the model; `None` if that is impossible."""
         if isinstance(relation, (Rebase, Singleton)):
             return None
@@ -543,7 +531,7 @@ class _LoopExtension:
             return Fuse(ends[0], ends[1], fused)
         starts = [steps.forwarded(self.at[iv])[0] for iv in inside]
         same = steps.step(starts[0])
-        if same is None or not is_same_transform(relation, same, starts):
+        if same is None or not transform_replay.is_same_transform(relation, same, starts):
             return None
         for iv, own in zip(relation.children, same.children, strict=True):
             self.at[iv] = self.new[iv] = own
@@ -558,14 +546,17 @@ class _LoopExtension:
         return copy
 
     def _complete(
-        self, relations: Sequence[IterVarRelation], instead: Mapping[IterVar, IterVar], steps: TransformHistory
+        self,
+        relations: Sequence[IterVarRelation],
+        instead: Mapping[IterVar, IterVar],
+        steps: transform_replay.TransformHistory,
     ) -> ExtendedLoops | None:
         """Return the extended loops if the relations lead from all axes to the loops."""
         alive = dict.fromkeys((*self.own.root, *self.added))
         for relation in relations:
             if any(iv not in alive for iv in relation.parents):
                 return None
-            apply_relation(relation, alive)
+            transform_replay.apply_relation(relation, alive)
         loop = [instead.get(iv, iv) for iv in self.own.loop]
         left = [iv for iv in alive if iv not in set(loop)]
         if any(iv not in alive for iv in loop) or any(iv not in steps.alone or iv not in self.own.root for iv in left):

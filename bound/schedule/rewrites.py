@@ -17,16 +17,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from bound.errors import InputError, ScheduleError
 from bound.itervar import IterType, IterVar
+from bound.schedule import relations as relating
 from bound.schedule.attach import AttachType, check_scope, is_inside
-from bound.schedule.relations import (
-    IterVarRelation,
-    Ranges,
-    Split,
-    pass_down_domain,
-    pass_down_index,
-    pass_up_index,
-    split_guards,
-)
 from bound.schedule.simple import add, extent, low, number
 from bound.schedule.stage import Stage
 from bound.tensor import ComputeOp, Operation, PlaceholderOp, Tensor, TensorComputeOp, element, extent_of
@@ -246,15 +238,15 @@ def cache_write(schedule: Schedule, tensors: tuple[Tensor, ...], scope: str) -> 
             raise ScheduleError(f"stage {op.name}: cache_write keeps data axes, but {iv.name} is {iv.iter_type.name}")
 
     roots = op.axis if isinstance(op, ComputeOp) else op.axis[: op.schedulable]
-    ranges = pass_down_domain(stage.relations, {iv: iv.dom for iv in roots if iv.dom is not None})
+    ranges = relating.pass_down_domain(stage.relations, {iv: iv.dom for iv in roots if iv.dom is not None})
     missing = next((iv for iv in data_leaves if iv not in ranges), None)
     if missing is not None:
         raise ScheduleError(f"stage {op.name}: cache_write cannot keep {missing.name}, which mixes data and reduction")
-    whole = pass_up_index(stage.relations, ranges, {iv: iv for iv in data_leaves})
+    whole = relating.pass_up_index(stage.relations, ranges, {iv: iv for iv in data_leaves})
     mixed = next((iv for iv in roots if iv not in whole), None)
     if mixed is not None:
         raise ScheduleError(f"stage {op.name}: cache_write needs {mixed.name} in loops apart from the reduction")
-    leaf_of_root = pass_down_index(stage.relations, ranges, {iv: iv for iv in roots})
+    leaf_of_root = relating.pass_down_index(stage.relations, ranges, {iv: iv for iv in roots})
     indices = tuple(leaf_of_root[iv] for iv in data_leaves)
     cached_op: ComputeOp | TensorComputeOp
     if isinstance(op, ComputeOp):
@@ -273,19 +265,19 @@ def cache_write(schedule: Schedule, tensors: tuple[Tensor, ...], scope: str) -> 
     return cached_op.outputs
 
 
-def _computing(op: ComputeOp, stage: Stage, ranges: Ranges, leaves: list[IterVar], name: str) -> ComputeOp:
+def _computing(op: ComputeOp, stage: Stage, ranges: relating.Ranges, leaves: list[IterVar], name: str) -> ComputeOp:
     """Return the computation of `op` over its data leaves; points beyond the end of an axis are 0."""
     axis = tuple(IterVar(ranges[iv], f"{iv.name}.c") for iv in leaves)
     values: dict[IterVar, Expr] = dict(zip(leaves, axis, strict=True))
-    root_values = pass_up_index(stage.relations, ranges, values)
-    guards = split_guards(stage.relations, ranges, root_values)
+    root_values = relating.pass_up_index(stage.relations, ranges, values)
+    guards = relating.split_guards(stage.relations, ranges, root_values)
     mapping = {iv: root_values[iv] for iv in op.axis}
     bodies = tuple(guarded(walk.substitute(value, mapping), guards) for value in op.body)
     return op.with_body(bodies, axis, name)
 
 
 def _computing_tiles(
-    op: TensorComputeOp, stage: Stage, ranges: Ranges, leaves: list[IterVar], name: str
+    op: TensorComputeOp, stage: Stage, ranges: relating.Ranges, leaves: list[IterVar], name: str
 ) -> TensorComputeOp:
     """Return the tile computation of `op` over its data leaves.
 
@@ -294,9 +286,9 @@ def _computing_tiles(
     ScheduleError: a factor does not divide; an intrinsic cannot be guarded.
     """
     axis = tuple(IterVar(ranges[iv], f"{iv.name}.c") for iv in leaves)
-    values = pass_up_index(stage.relations, ranges, dict(zip(leaves, axis, strict=True)))
-    if split_guards(stage.relations, ranges, values):
-        split = next(r for r in stage.relations if isinstance(r, Split) and r.overruns(ranges))
+    values = relating.pass_up_index(stage.relations, ranges, dict(zip(leaves, axis, strict=True)))
+    if relating.split_guards(stage.relations, ranges, values):
+        split = next(r for r in stage.relations if isinstance(r, relating.Split) and r.overruns(ranges))
         raise ScheduleError(
             f"stage {op.name}: cache_write of tiles needs factors that divide, {split.parent.name} has none"
         )
@@ -371,7 +363,7 @@ def rfactor(schedule: Schedule, tensor: Tensor, axis: IterVar, factor_axis: int 
     return partial.outputs
 
 
-def _family(relations: list[IterVarRelation], axis: IterVar) -> set[IterVar]:
+def _family(relations: list[relating.IterVarRelation], axis: IterVar) -> set[IterVar]:
     """Return the axes connected with `axis` by relations."""
     groups = [(*relation.parents, *relation.children) for relation in relations]
     return set(dag.reachable([axis], lambda iv: [other for group in groups if iv in group for other in group]))
@@ -382,7 +374,7 @@ def _partial(
 ) -> tuple[ComputeOp, dict[IterVar, IterVar]]:
     """Return the operation of partial results, and the new axis of each leaf connected with `axis`."""
     roots = {iv: iv.dom for iv in op.reduce_axis if iv in touched and iv.dom is not None}
-    ranges = pass_down_domain(stage.relations, roots, (axis,))  # its extent is a dimension, as it was written
+    ranges = relating.pass_down_domain(stage.relations, roots, (axis,))  # its extent is a dimension, as it was written
     leaves = [iv for iv in stage.leaf_iter_vars if iv in touched]
     kinds = {iv: IterType.DATA_PAR if iv is axis else IterType.COMM_REDUCE for iv in leaves}
     # A dimension counts from 0, and so does the loop that reads it, wherever the reduction began.
@@ -393,8 +385,8 @@ def _partial(
         iv: low(ranges[iv]) if number(extent(ranges[iv])) == 1 else add(new, low(ranges[iv]))
         for iv, new in axes.items()
     }
-    values = pass_up_index(stage.relations, ranges, values)
-    guards = split_guards(stage.relations, ranges, values)
+    values = relating.pass_up_index(stage.relations, ranges, values)
+    guards = relating.split_guards(stage.relations, ranges, values)
     mapping = {iv: values[iv] for iv in roots}
     untouched = [iv for iv in op.reduce_axis if iv not in touched]
     reduced = (*untouched, *(new for iv, new in axes.items() if iv is not axis))

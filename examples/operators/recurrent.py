@@ -37,9 +37,7 @@ def lstm(x: te.Tensor, w: te.Tensor, u: te.Tensor) -> te.Tensor:
         name="cell",
     )
     state = te.compute(
-        (steps + 1, batch, hidden),
-        lambda t, b, i: te.sigmoid(gates[t, b, 3, i]) * te.tanh(cell[t, b, i]),
-        name="state",
+        (steps + 1, batch, hidden), lambda t, b, i: te.sigmoid(gates[t, b, 3, i]) * te.tanh(cell[t, b, i]), name="state"
     )
     scanned, _ = te.scan(zero, [state, cell], [h, c], inputs=[given, u], name="lstm")
     return te.compute((steps, batch, hidden), lambda t, b, i: scanned[t + 1, b, i], name="states")
@@ -106,5 +104,5 @@ OPERATORS = {
         ((16, 4, 64), (4, 64, 64), (4, 64, 64)),
         _lstm,
         {"generic": generic, "x86": lstm_x86, "cuda": lstm_cuda},
-    ),
+    )
 }

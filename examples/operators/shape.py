@@ -27,10 +27,7 @@ def gather(data: te.Tensor, places: te.Tensor) -> te.Tensor:
     """`data[places[i, j], j]`, as numpy's take_along_axis; a place outside gives the element at the border."""
     rows = data.shape[0]
     return te.compute(
-        places.shape,
-        lambda i, j: data[te.max(te.min(places[i, j], rows - 1), 0), j],
-        name="gather",
-        tag="injective",
+        places.shape, lambda i, j: data[te.max(te.min(places[i, j], rows - 1), 0), j], name="gather", tag="injective"
     )
 
 

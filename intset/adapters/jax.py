@@ -19,19 +19,8 @@ import jax.export
 from intset.adapters.decisions import Decisions
 from intset.context import Context
 from intset.errors import InputError
-from intset.expr import Cond, Expr, ShapeVar, Var, arguments, as_expr, const, ops, shown
+from intset.expr import Cond, Expr, ShapeVar, Var, arguments, as_expr, const, convert, ops, shown
 from intset.expr.build import maximum, minimum
-from intset.expr.convert import (
-    RING,
-    SIGNS,
-    Converter,
-    OperandsByClass,
-    arguments_of,
-    by_operators,
-    claim,
-    known_pairs,
-    operation_of,
-)
 from intset.expr.node import compare
 from intset.expr.ops import Op
 from intset.infinity import Infinity
@@ -79,9 +68,9 @@ def to_jax(e: Expr, scope: jax.export.SymbolicScope | None = None) -> Dimension:
     return dimension
 
 
-def importer(variables: Mapping[str, Expr] | None = None) -> Converter[Any, Expr]:
+def importer(variables: Mapping[str, Expr] | None = None) -> convert.Converter[Any, Expr]:
     """The converter from dimensions of one scope; parameters as for `from_jax`."""
-    known = known_pairs(variables, str, Expr, "an expression")
+    known = convert.known_pairs(variables, str, Expr, "an expression")
     scopes: list[object] = []
 
     def factor(term: Any, *operands: Expr) -> Expr:
@@ -103,7 +92,7 @@ def importer(variables: Mapping[str, Expr] | None = None) -> Converter[Any, Expr
         "_DimFactor": factor,
         "int": lambda number: const(int(number)),
     }
-    return Converter(table, kind=_kind, operands=_operands)
+    return convert.Converter(table, kind=_kind, operands=_operands)
 
 
 # JAX shows the structure of dimensions and scopes in these attributes alone.
@@ -127,7 +116,7 @@ def _kind(term: Any) -> str:
 
 
 # The parts of JAX's polynomials: factors of all terms of a sum, operands of a factor.
-_operands: Final = OperandsByClass(
+_operands: Final = convert.OperandsByClass(
     {
         "_DimExpr": lambda total: [part for term, _ in _terms(total) for part, _ in _factors(term)],
         "_DimFactor": attrgetter("operands"),
@@ -143,13 +132,13 @@ _OPERATIONS: Final[dict[str, Callable[[Expr, Expr], Expr]]] = {
 }
 
 
-def exporter(scope: jax.export.SymbolicScope | None = None) -> Converter[Any, Any]:
+def exporter(scope: jax.export.SymbolicScope | None = None) -> convert.Converter[Any, Any]:
     """The converter to dimensions of `scope`, by default of a new one; a variable becomes the dimension of its name."""
     own = _scope(scope)
     names: dict[str, Var] = {}
 
     def named(v: Any) -> Any:
-        claim(names, v.name, v, v.name)
+        convert.claim(names, v.name, v, v.name)
         try:
             (dimension,) = jax.export.symbolic_shape(v.name, scope=own)
         except ValueError:
@@ -158,7 +147,7 @@ def exporter(scope: jax.export.SymbolicScope | None = None) -> Converter[Any, An
             raise InputError(f"JAX takes no dimension named {shown(v.name)}")
         return dimension
 
-    return Converter({**_TO_JAX, ops.VAR: named}, kind=operation_of, operands=arguments_of)
+    return convert.Converter({**_TO_JAX, ops.VAR: named}, kind=convert.operation_of, operands=convert.arguments_of)
 
 
 def _scope(given: jax.export.SymbolicScope | None) -> jax.export.SymbolicScope:
@@ -181,7 +170,7 @@ def _smaller(a: Any, b: Any) -> Any:
 
 _TO_JAX: Final[dict[Op, Callable[..., Any]]] = {
     ops.CONST: lambda e: e.value,
-    **by_operators(*RING, ops.FLOORDIV, ops.FLOORMOD, ops.CEILDIV),
+    **convert.by_operators(*convert.RING, ops.FLOORDIV, ops.FLOORMOD, ops.CEILDIV),
     ops.MIN: lambda e, a, b: _smaller(a, b),
     ops.MAX: lambda e, a, b: _larger(a, b),
     ops.ABS: lambda e, a: _larger(a, -a),
@@ -232,9 +221,9 @@ class SymbolicDimensions:
 
     def condition(self, a: Dimension, sign: str, b: Dimension) -> Cond:
         """A comparison; `sign` is one of < <= > >= == !=."""
-        if sign not in SIGNS:
-            raise InputError(f"the sign of a comparison is one of {' '.join(SIGNS)}, not {shown(sign)}")
-        return compare(SIGNS[sign], self.expr(a), self.expr(b))
+        if sign not in convert.SIGNS:
+            raise InputError(f"the sign of a comparison is one of {' '.join(convert.SIGNS)}, not {shown(sign)}")
+        return compare(convert.SIGNS[sign], self.expr(a), self.expr(b))
 
     def holds(self, a: Dimension, sign: str, b: Dimension) -> bool | None:
         """True if a comparison always holds, False if it never does, `None` if neither was proved.

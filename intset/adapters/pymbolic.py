@@ -14,23 +14,8 @@ from typing import Any, Final, TypeAlias
 import pymbolic.primitives as p
 
 from intset.errors import InputError
-from intset.expr import Cond, Expr, Node, Var, arguments, const, ops, shown
+from intset.expr import Cond, Expr, Node, Var, arguments, const, convert, ops, shown
 from intset.expr.build import Opaque, logical_and, logical_or, maximum, minimum
-from intset.expr.convert import (
-    RING,
-    SIGNS,
-    Converter,
-    OperandsByClass,
-    arguments_of,
-    by_operators,
-    chosen,
-    claim,
-    integer_of,
-    known_pairs,
-    operation_of,
-    truth_of,
-    wrapped,
-)
 from intset.expr.node import compare, folded_chain, truth
 from intset.expr.ops import Op
 
@@ -55,7 +40,7 @@ def to_pymbolic(node: Expr | Cond, names: Mapping[Var, str] | None = None) -> Py
     return exporter(names)(arguments.of_kind(Node, node, "what is converted", "an expression or a condition"))
 
 
-def importer(variables: Mapping[str, Node] | None = None, array: ArrayOf | None = None) -> Converter[Any, Node]:
+def importer(variables: Mapping[str, Node] | None = None, array: ArrayOf | None = None) -> convert.Converter[Any, Node]:
     """The converter from pymbolic; `sources` maps variables back.
 
     Parameters
@@ -68,7 +53,7 @@ def importer(variables: Mapping[str, Node] | None = None, array: ArrayOf | None 
     ------
     InputError: a true division, a number that is no integer, or a function other than `min`, `max` and `abs`.
     """
-    known = known_pairs(variables, str, Node, "a term of pymbolic")
+    known = convert.known_pairs(variables, str, Node, "a term of pymbolic")
     arrays: dict[tuple[str, int], Opaque] = {}
 
     def element(term: Any, *indices: Node) -> Expr:
@@ -77,12 +62,12 @@ def importer(variables: Mapping[str, Node] | None = None, array: ArrayOf | None 
         key = term.aggregate.name, len(indices)
         if key not in arrays:
             arrays[key] = Opaque(*key) if array is None else array(*key)
-        return arrays[key](*map(integer_of, indices))
+        return arrays[key](*map(convert.integer_of, indices))
 
     def variable(term: Any) -> Node:
         return Var(term.name) if isinstance(term, p.Variable) else _refused(term)
 
-    return Converter(
+    return convert.Converter(
         {**_FROM_PYMBOLIC, p.Subscript: element},
         var=variable,
         opaque=_refused,
@@ -92,7 +77,7 @@ def importer(variables: Mapping[str, Node] | None = None, array: ArrayOf | None 
     )
 
 
-def exporter(names: Mapping[Var, str] | None = None) -> Converter[Node, PymbolicExpression]:
+def exporter(names: Mapping[Var, str] | None = None) -> convert.Converter[Node, PymbolicExpression]:
     """The converter to pymbolic.
 
     Parameters
@@ -103,30 +88,30 @@ def exporter(names: Mapping[Var, str] | None = None) -> Converter[Node, Pymbolic
     ------
     InputError: two variables or two opaque symbols of one name.
     """
-    given = known_pairs(names, Node, str, "a name")
+    given = convert.known_pairs(names, Node, str, "a name")
     arrays: dict[tuple[str, int], Opaque] = {}
 
     def element(e: Node, *indices: Any) -> Any:
         """An opaque term as an element of an array."""
         assert isinstance(e.data, Opaque)
-        claim(arrays, (e.data.name, e.data.rank), e.data, e.data.name)
+        convert.claim(arrays, (e.data.name, e.data.rank), e.data, e.data.name)
         return p.Subscript(p.Variable(e.data.name), indices if len(indices) > 1 else indices[0])
 
     owners: dict[str, Node] = {}
     for v, name in given.items():
-        claim(owners, name, v, name)
-    return Converter(
+        convert.claim(owners, name, v, name)
+    return convert.Converter(
         _TO_PYMBOLIC,
         var=lambda leaf: p.Variable(leaf.data.name if isinstance(leaf.data, Opaque) else leaf.name),
         opaque=element,
-        kind=operation_of,
-        operands=arguments_of,
+        kind=convert.operation_of,
+        operands=convert.arguments_of,
         variables={v: p.Variable(name) for v, name in given.items()},
     )
 
 
 _children: Final[Callable[[Any], Sequence[Any]]] = attrgetter("children")
-_operands: Final = OperandsByClass(
+_operands: Final = convert.OperandsByClass(
     {
         **dict.fromkeys(
             (p.Sum, p.Product, p.Min, p.Max, p.BitwiseAnd, p.BitwiseOr, p.BitwiseXor, p.LogicalAnd, p.LogicalOr),
@@ -170,17 +155,17 @@ def _joined(op: Op, neutral: int | None = None) -> Callable[..., Node]:
     def row(term: Any, *parts: Node) -> Node:
         if not parts:
             return _refused(term) if neutral is None else const(neutral)
-        return folded_chain(op, [integer_of(part) for part in parts])
+        return folded_chain(op, [convert.integer_of(part) for part in parts])
 
     return row
 
 
 def _of_integers(function: Callable[..., Node]) -> Callable[..., Node]:
-    return lambda term, *parts: function(*map(integer_of, parts))
+    return lambda term, *parts: function(*map(convert.integer_of, parts))
 
 
 def _of_truths(function: Callable[..., Cond]) -> Callable[..., Cond]:
-    return lambda term, *parts: function(*map(truth_of, parts))
+    return lambda term, *parts: function(*map(convert.truth_of, parts))
 
 
 _FUNCTIONS: Final[dict[str, Callable[..., Expr]]] = {"min": minimum, "max": maximum, "abs": abs}
@@ -190,7 +175,7 @@ def _called(term: Any, *parts: Node) -> Node:
     function = _FUNCTIONS.get(getattr(term.function, "name", ""))
     if function is None or (function is abs and len(parts) != 1):
         return _refused(term)
-    return function(*map(integer_of, parts))
+    return function(*map(convert.integer_of, parts))
 
 
 _FROM_PYMBOLIC: Final[dict[Any, Callable[..., Node]]] = {
@@ -210,11 +195,13 @@ _FROM_PYMBOLIC: Final[dict[Any, Callable[..., Node]]] = {
     p.BitwiseAnd: _joined(ops.BITAND, -1),
     p.BitwiseOr: _joined(ops.BITOR, 0),
     p.BitwiseXor: _joined(ops.BITXOR, 0),
-    p.Comparison: lambda term, a, b: compare(SIGNS[term.operator], integer_of(a), integer_of(b)),
+    p.Comparison: lambda term, a, b: compare(
+        convert.SIGNS[term.operator], convert.integer_of(a), convert.integer_of(b)
+    ),
     p.LogicalAnd: _of_truths(logical_and),
     p.LogicalOr: _of_truths(logical_or),
     p.LogicalNot: _of_truths(lambda a: ~a),
-    p.If: chosen,
+    p.If: convert.chosen,
     p.CommonSubexpression: lambda term, a: a,
     p.Call: _called,
 }
@@ -232,7 +219,7 @@ def _truncated(a: Any, b: Any) -> Any:
 _TO_PYMBOLIC: Final[dict[Op, Callable[..., Any]]] = {
     ops.CONST: lambda e: e.value,
     ops.BOOL: lambda e: bool(e.data),
-    **by_operators(*RING),
+    **convert.by_operators(*convert.RING),
     ops.FLOORDIV: lambda e, a, b: p.FloorDiv(a, b),
     ops.FLOORMOD: lambda e, a, b: p.Remainder(a, b),
     ops.CEILDIV: lambda e, a, b: -p.FloorDiv(-a, b),
@@ -247,10 +234,10 @@ _TO_PYMBOLIC: Final[dict[Op, Callable[..., Any]]] = {
     ops.BITNOT: lambda e, a: p.BitwiseNot(a),
     ops.SHL: lambda e, a, b: p.LeftShift(a, b),
     ops.SHR: lambda e, a, b: p.RightShift(a, b),
-    ops.CAST: wrapped,
+    ops.CAST: convert.wrapped,
     ops.SELECT: lambda e, c, a, b: p.If(c, a, b),
     ops.ASSERTING: lambda e, c, a: a,
-    **{op: _comparison(sign) for sign, op in SIGNS.items()},
+    **{op: _comparison(sign) for sign, op in convert.SIGNS.items()},
     ops.AND: lambda e, a, b: p.LogicalAnd((a, b)),
     ops.OR: lambda e, a, b: p.LogicalOr((a, b)),
     ops.NOT: lambda e, a: p.LogicalNot(a),

@@ -22,21 +22,7 @@ from intset.adapters.decisions import Decisions
 from intset.adapters.torch import Basic, ShapeEnvLike, SympyFunctions, known_shapes, ranged_symbol
 from intset.context import Context
 from intset.errors import InputError
-from intset.expr import Cond, Expr, Node, ShapeVar, Var, arguments, as_expr, const, dag, ops, shown
-from intset.expr.build import (
-    FALSE,
-    TRUE,
-    asserting,
-    ceildiv,
-    floordiv,
-    floormod,
-    logical_and,
-    logical_or,
-    maximum,
-    minimum,
-    select,
-    truncdiv,
-)
+from intset.expr import Cond, Expr, Node, ShapeVar, Var, arguments, as_expr, build, const, dag, ops, shown
 from intset.expr.convert import RING, Converter, arguments_of, by_operators, known_pairs, operation_of
 from intset.expr.node import compare
 from intset.expr.ops import Op
@@ -348,8 +334,8 @@ class Environment:
         parts: list[Cond] = []
         for extent, step in zip(reversed(extents), reversed(steps), strict=True):
             parts.append(extent.eq(1) | step.eq(expected))
-            expected = expected * maximum(extent, 1)
-        goal = logical_or(logical_and(*parts), *(extent.eq(0) for extent in extents))
+            expected = expected * build.maximum(extent, 1)
+        goal = build.logical_or(build.logical_and(*parts), *(extent.eq(0) for extent in extents))
         return self._decide(goal)
 
     def __repr__(self) -> str:
@@ -425,10 +411,10 @@ def _power(term: Any, base: Expr, exponent: Expr | RationalTerm) -> Expr | Ratio
 def _pieces(term: Any, *pairs: tuple[Expr, Cond]) -> Expr:
     values, conditions = zip(*pairs, strict=True)
     value: Expr = values[-1]
-    if conditions[-1] is not TRUE:
-        value = asserting(logical_or(*conditions), value)
+    if conditions[-1] is not build.TRUE:
+        value = build.asserting(build.logical_or(*conditions), value)
     for piece, condition in zip(reversed(values[:-1]), reversed(conditions[:-1]), strict=True):
-        value = select(condition, piece, value)
+        value = build.select(condition, piece, value)
     return value
 
 
@@ -445,28 +431,28 @@ def _equal(term: Any, a: Node | RationalTerm, b: Node | RationalTerm) -> Cond:
 def _to_even(a: Expr, b: Expr) -> Expr:
     """The quotient rounded to the nearest integer, halves to the even one."""
     near = (2 * a + b) // (2 * b)
-    return near - select(((2 * a + b) % (2 * b)).eq(0), near % 2, 0)
+    return near - build.select(((2 * a + b) % (2 * b)).eq(0), near % 2, 0)
 
 
 # Some rows consume or return a `RationalTerm`; each piece of a `Piecewise` is a pair.
 _FROM_SYMPY: Final[dict[str, Callable[..., Any]]] = {
     "Integer": lambda term: const(term.p),
     "Rational": lambda term: RationalTerm(const(term.p), term.q),
-    "BooleanTrue": lambda term: TRUE,
-    "BooleanFalse": lambda term: FALSE,
+    "BooleanTrue": lambda term: build.TRUE,
+    "BooleanFalse": lambda term: build.FALSE,
     "Add": lambda term, *parts: reduce(add, parts),
     "Mul": lambda term, *parts: reduce(mul, parts),
     **dict.fromkeys(("Pow", "PowByNatural"), _power),
     **dict.fromkeys(("IntTrueDiv", "FloatTrueDiv"), lambda term, a, b: true_quotient(a, b)),
-    **dict.fromkeys(("floor", "FloorToInt"), rounded(floordiv)),
-    **dict.fromkeys(("ceiling", "CeilToInt"), rounded(ceildiv)),
-    "TruncToInt": rounded(truncdiv),
+    **dict.fromkeys(("floor", "FloorToInt"), rounded(build.floordiv)),
+    **dict.fromkeys(("ceiling", "CeilToInt"), rounded(build.ceildiv)),
+    "TruncToInt": rounded(build.truncdiv),
     "RoundToInt": rounded(_to_even),
-    "Mod": lambda term, a, b: floormod(a, b),
-    "PythonMod": lambda term, a, b: floormod(a, b),
-    "FloorDiv": lambda term, a, b: floordiv(a, b),
-    "CleanDiv": lambda term, a, b: floordiv(a, b),
-    "CeilDiv": lambda term, a, b: ceildiv(a, b),
+    "Mod": lambda term, a, b: build.floormod(a, b),
+    "PythonMod": lambda term, a, b: build.floormod(a, b),
+    "FloorDiv": lambda term, a, b: build.floordiv(a, b),
+    "CleanDiv": lambda term, a, b: build.floordiv(a, b),
+    "CeilDiv": lambda term, a, b: build.ceildiv(a, b),
     "ModularIndexing": lambda term, a, b, c: a // b % c,
     "Identity": lambda term, a: a,
     "BitwiseFn_bitwise_and": lambda term, a, b: a & b,
@@ -474,11 +460,11 @@ _FROM_SYMPY: Final[dict[str, Callable[..., Any]]] = {
     "BitwiseFn_bitwise_xor": lambda term, a, b: a ^ b,
     "LShift": lambda term, a, b: a << b,
     "RShift": lambda term, a, b: a >> b,
-    "Min": lambda term, *parts: minimum(*parts),
-    "Max": lambda term, *parts: maximum(*parts),
+    "Min": lambda term, *parts: build.minimum(*parts),
+    "Max": lambda term, *parts: build.maximum(*parts),
     "Abs": lambda term, a: abs(a),
-    "sign": lambda term, a: select(a > 0, 1, select(a < 0, -1, 0)),
-    "Where": lambda term, c, a, b: select(c, a, b),
+    "sign": lambda term, a: build.select(a > 0, 1, build.select(a < 0, -1, 0)),
+    "Where": lambda term, c, a, b: build.select(c, a, b),
     "ITE": lambda term, c, a, b: (c & a) | (~c & b),
     "Piecewise": _pieces,
     "ExprCondPair": lambda term, value, condition: (value, condition),
@@ -488,11 +474,11 @@ _FROM_SYMPY: Final[dict[str, Callable[..., Any]]] = {
     "GreaterThan": lambda term, a, b: a >= b,
     "Equality": _equal,
     "Unequality": lambda term, a, b: a.ne(b) if isinstance(a, Expr) and isinstance(b, Expr) else ~_equal(term, a, b),
-    "And": lambda term, *parts: logical_and(*parts),
-    "Or": lambda term, *parts: logical_or(*parts),
+    "And": lambda term, *parts: build.logical_and(*parts),
+    "Or": lambda term, *parts: build.logical_or(*parts),
     "Not": lambda term, a: ~a,
     "Xor": lambda term, *parts: reduce(lambda a, b: ~_equal(term, a, b), parts),
-    "Equivalent": lambda term, *parts: logical_or(logical_and(*parts), ~logical_or(*parts)),
+    "Equivalent": lambda term, *parts: build.logical_or(build.logical_and(*parts), ~build.logical_or(*parts)),
     "Implies": lambda term, a, b: ~a | b,
 }
 

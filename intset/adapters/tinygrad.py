@@ -15,19 +15,8 @@ from tinygrad.uop.ops import Ops, ParamArg, UOp
 
 from intset.context import Context
 from intset.errors import InputError
-from intset.expr import Cond, Expr, Node, Range, ShapeVar, Var, arguments, const, ops, shown
+from intset.expr import Cond, Expr, Node, Range, ShapeVar, Var, arguments, const, convert, ops, shown
 from intset.expr.build import FALSE, Opaque, asserting, cast, maximum, truncdiv, truncmod
-from intset.expr.convert import (
-    RING,
-    Converter,
-    arguments_of,
-    by_operators,
-    chosen,
-    integer_of,
-    operation_of,
-    truth_of,
-    wrapped,
-)
 from intset.expr.node import truth
 from intset.expr.ops import Op
 from intset.infinity import Infinity
@@ -73,7 +62,7 @@ def bounds(term: UOpTerm, variables: Mapping[UOpTerm, Node] | None = None) -> tu
     return KernelTerms(variables).bounds(term)
 
 
-class KernelTerms(Converter[Any, Node]):
+class KernelTerms(convert.Converter[Any, Node]):
     """The converter from tinygrad, for the terms of a kernel. It knows the ranges of its loops and special indices.
 
     An element of a buffer is an opaque term: the buffer's elements are those after the same stores, in one iteration of
@@ -96,7 +85,7 @@ class KernelTerms(Converter[Any, Node]):
             {**_FROM_TINYGRAD, Ops.INDEX: self._element},
             var=_variable,
             opaque=_refused,
-            kind=operation_of,
+            kind=convert.operation_of,
             operands=_operands,
             variables=variables,
         )
@@ -123,7 +112,7 @@ class KernelTerms(Converter[Any, Node]):
         for term, target in waiting:  # grows: an extent may have variables of its own
             if term.op in (Ops.RANGE, Ops.SPECIAL) and isinstance(target, Var):
                 known = len(self.variables)
-                ranges[target] = Range(0, integer_of(self(term.src[0])))
+                ranges[target] = Range(0, convert.integer_of(self(term.src[0])))
                 waiting.extend(list(self.variables.items())[known:])
         return ranges
 
@@ -135,13 +124,13 @@ class KernelTerms(Converter[Any, Node]):
             name = f"{buffer.base.op.name.lower()}{getattr(buffer.base.arg, 'slot', '')}"
             symbol = Opaque(name, len(indices), low, high)
             self._symbols[buffer], self.buffers[symbol] = symbol, buffer
-        element = self._symbols[buffer](*map(integer_of, indices))
+        element = self._symbols[buffer](*map(convert.integer_of, indices))
         return element.ne(0) if term.dtype == dtypes.bool else element
 
 
 def exporter(
     variables: Mapping[Var, UOpTerm] | None = None, buffers: Mapping[Opaque, UOpTerm] | None = None
-) -> Converter[Node, UOpTerm]:
+) -> convert.Converter[Node, UOpTerm]:
     """The converter to tinygrad; `sources` maps terms back to variables.
 
     Parameters
@@ -161,11 +150,11 @@ def exporter(
             raise InputError(f"no buffer is given for {shown(e)}")
         return arrays[e.data].index(*indices).load()
 
-    return Converter(
+    return convert.Converter(
         {**_TO_TINYGRAD, ops.LOAD: element},
         var=_size,
-        kind=operation_of,
-        operands=arguments_of,
+        kind=convert.operation_of,
+        operands=convert.arguments_of,
         variables=variables,
     )
 
@@ -213,10 +202,10 @@ def _by_type(integers: Callable[..., Expr], truths: Callable[..., Cond] | None =
 
     def row(term: Any, *parts: Node) -> Node:
         if term.dtype == dtypes.bool and truths is not None:
-            return truths(*map(truth_of, parts))
+            return truths(*map(convert.truth_of, parts))
         if term.dtype not in (dtypes.weakint, *dtypes.ints):
             return _refused(term)
-        value = integers(*map(integer_of, parts))
+        value = integers(*map(convert.integer_of, parts))
         return (
             cast(value, term.dtype.bitsize, signed=False) if term.dtype in dtypes.uints else value
         )  # unsigned types wrap
@@ -228,7 +217,7 @@ def _comparison(integers: Callable[..., Cond], truths: Callable[..., Cond]) -> C
     def row(term: Any, a: Node, b: Node) -> Cond:
         if isinstance(a, Cond) and isinstance(b, Cond):
             return truths(a, b)
-        return integers(integer_of(a), integer_of(b))
+        return integers(convert.integer_of(a), convert.integer_of(b))
 
     return row
 
@@ -248,32 +237,32 @@ def _number(term: Any) -> Node:
 
 
 def _chosen(term: Any, c: Node, a: Node, b: Node) -> Node:
-    condition = truth_of(c)
+    condition = convert.truth_of(c)
     if b is _UNDEFINED:
-        return asserting(condition, integer_of(a))
+        return asserting(condition, convert.integer_of(a))
     if a is _UNDEFINED:
-        return asserting(~condition, integer_of(b))
-    return chosen(term, condition, a, b)
+        return asserting(~condition, convert.integer_of(b))
+    return convert.chosen(term, condition, a, b)
 
 
 def _converted(term: Any, value: Node) -> Node:
     if term.arg == dtypes.bool:
-        return truth_of(value)
+        return convert.truth_of(value)
     source = term.src[0].dtype
     if term.arg not in (dtypes.weakint, *dtypes.ints):
         return _refused(term)
     if term.arg == dtypes.weakint or isinstance(value, Cond):
-        return integer_of(value)
+        return convert.integer_of(value)
     if term.src[0].op is Ops.CONST:
         number = term.src[0].val
         if number is Invalid or term.arg.min <= number <= term.arg.max:
-            return integer_of(value)
+            return convert.integer_of(value)
     bits, signed = _register(term.arg)
     if source in dtypes.ints:
         width, sign = _register(source)
         if (signed or not sign) and width + (signed and not sign) <= bits:
-            return integer_of(value)
-    return cast(integer_of(value), bits, signed)
+            return convert.integer_of(value)
+    return cast(convert.integer_of(value), bits, signed)
 
 
 _UNDEFINED: Final = asserting(FALSE, const(0))
@@ -316,8 +305,8 @@ def _size(var: Any) -> Any:
 _TO_TINYGRAD: Final[dict[Op, Callable[..., Any]]] = {
     ops.CONST: lambda e: UOp.const(e.value),
     ops.BOOL: lambda e: UOp.const(bool(e.data)),
-    **by_operators(*RING, ops.FLOORDIV, ops.FLOORMOD, ops.CEILDIV, ops.BITAND, ops.BITOR, ops.BITXOR),
-    **by_operators(ops.LT, ops.LE, ops.GT, ops.GE, ops.NE),
+    **convert.by_operators(*convert.RING, ops.FLOORDIV, ops.FLOORMOD, ops.CEILDIV, ops.BITAND, ops.BITOR, ops.BITXOR),
+    **convert.by_operators(ops.LT, ops.LE, ops.GT, ops.GE, ops.NE),
     ops.TRUNCDIV: lambda e, a, b: a.alu(Ops.CDIV, b),
     ops.TRUNCMOD: lambda e, a, b: a.alu(Ops.CMOD, b),
     ops.MIN: lambda e, a, b: a.minimum(b),
@@ -326,7 +315,7 @@ _TO_TINYGRAD: Final[dict[Op, Callable[..., Any]]] = {
     ops.BITNOT: lambda e, a: a ^ -1,
     ops.SHL: lambda e, a, b: a << b,
     ops.SHR: lambda e, a, b: a >> b,
-    ops.CAST: wrapped,  # tinygrad's bounds of a cast assume that the value fits
+    ops.CAST: convert.wrapped,  # tinygrad's bounds of a cast assume that the value fits
     ops.SELECT: lambda e, c, a, b: c.where(a, b),
     ops.ASSERTING: lambda e, c, a: c.where(a, UOp.const(Invalid)),
     ops.EQ: lambda e, a, b: a.eq(b),

@@ -12,19 +12,8 @@ from typing import Any, Final, TypeAlias
 import z3
 
 from intset.errors import InputError
-from intset.expr import Cond, Expr, Node, Var, arguments, const, ops, shown
+from intset.expr import Cond, Expr, Node, Var, arguments, const, convert, ops, shown
 from intset.expr.build import FALSE, TRUE, Opaque, logical_and, logical_or, select
-from intset.expr.convert import (
-    RING,
-    Converter,
-    arguments_of,
-    by_operators,
-    chosen,
-    claim,
-    known_pairs,
-    operation_of,
-    wrapped,
-)
 from intset.expr.node import folded_chain
 from intset.expr.ops import Op
 
@@ -62,9 +51,9 @@ def from_z3(term: Z3Expression, variables: Mapping[Z3Expression, Var] | None = N
     return converted
 
 
-def exporter(variables: Mapping[Var, Z3Expression] | None = None) -> Converter[Node, Z3Expression]:
+def exporter(variables: Mapping[Var, Z3Expression] | None = None) -> convert.Converter[Node, Z3Expression]:
     """The converter from expressions to z3; `sources` maps constants of z3 back to variables."""
-    known = known_pairs(variables, Node, z3.ExprRef, "a term of z3")
+    known = convert.known_pairs(variables, Node, z3.ExprRef, "a term of z3")
     functions: dict[tuple[str, int], Opaque] = {}
     for term in known.values():
         _check_integer(term)
@@ -73,21 +62,23 @@ def exporter(variables: Mapping[Var, Z3Expression] | None = None) -> Converter[N
         """An opaque term as an application of an uninterpreted function."""
         if not isinstance(e.data, Opaque):
             raise InputError(f"z3's integers have no {e.op.name!r}: {shown(e)}")
-        claim(functions, (e.data.name, e.data.rank), e.data, e.data.name)
+        convert.claim(functions, (e.data.name, e.data.rank), e.data, e.data.name)
         return z3.Function(e.data.name, *[z3.IntSort()] * (len(indices) + 1))(*indices)
 
     def leaf(e: Any) -> Any:
         return z3.Int(e.data.name if isinstance(e.data, Opaque) else e.name)
 
-    return Converter(_TO_Z3, var=leaf, opaque=element, kind=operation_of, operands=arguments_of, variables=known)
+    return convert.Converter(
+        _TO_Z3, var=leaf, opaque=element, kind=convert.operation_of, operands=convert.arguments_of, variables=known
+    )
 
 
-def importer(variables: Mapping[Z3Expression, Var] | None = None) -> Converter[Z3Expression, Node]:
+def importer(variables: Mapping[Z3Expression, Var] | None = None) -> convert.Converter[Z3Expression, Node]:
     """The converter from z3 to expressions; `sources` maps variables back to constants of z3."""
-    return TermReader(known_pairs(variables, z3.ExprRef, Node, "a term of z3"))
+    return TermReader(convert.known_pairs(variables, z3.ExprRef, Node, "a term of z3"))
 
 
-class TermReader(Converter[Any, Node]):
+class TermReader(convert.Converter[Any, Node]):
     """The converter from z3, which reads terms by their addresses: z3's wrappers of terms cost ten times the reading.
 
     Invariant: every address belongs to a subterm of a root in `_roots`. These references keep it alive in z3.
@@ -216,7 +207,7 @@ def _power_of_two(e: Expr, b: Expr) -> int:
 _TO_Z3: Final[dict[Op, Callable[..., Any]]] = {
     ops.CONST: lambda e: z3.IntVal(e.value),
     ops.BOOL: lambda e: z3.BoolVal(e.data),
-    **by_operators(*RING, *ops.COMPARISONS),
+    **convert.by_operators(*convert.RING, *ops.COMPARISONS),
     ops.FLOORDIV: lambda e, a, b: _floor_quotient(a, b),
     ops.FLOORMOD: lambda e, a, b: a - b * _floor_quotient(a, b),
     ops.CEILDIV: lambda e, a, b: -_floor_quotient(-a, b),
@@ -228,7 +219,7 @@ _TO_Z3: Final[dict[Op, Callable[..., Any]]] = {
     ops.SHL: lambda e, a, b: a * _power_of_two(e, e.args[1]),
     ops.SHR: lambda e, a, b: a / _power_of_two(e, e.args[1]),
     ops.BITNOT: lambda e, a: -a - 1,
-    ops.CAST: wrapped,
+    ops.CAST: convert.wrapped,
     ops.SELECT: lambda e, c, a, b: z3.If(c, a, b),
     ops.ASSERTING: lambda e, c, a: a,
     ops.AND: lambda e, a, b: z3.And(a, b),
@@ -282,7 +273,7 @@ _FROM_Z3: Final[dict[Any, Callable[..., Node]]] = {
     z3.Z3_OP_IFF: _equal,
     z3.Z3_OP_DISTINCT: lambda term, *parts: logical_and(*(~_equal(term, *pair) for pair in combinations(parts, 2))),
     z3.Z3_OP_XOR: lambda term, a, b: ~_equal(term, a, b),
-    z3.Z3_OP_ITE: chosen,
+    z3.Z3_OP_ITE: convert.chosen,
     z3.Z3_OP_AND: lambda term, *parts: logical_and(*parts),
     z3.Z3_OP_OR: lambda term, *parts: logical_or(*parts),
     z3.Z3_OP_NOT: lambda term, a: ~a,

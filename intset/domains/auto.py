@@ -26,15 +26,7 @@ from intset.domains.points import PointsDomain, points_bounds, points_image
 from intset.domains.protocols import Costed, Domain
 from intset.domains.query import Query, Regions
 from intset.domains.ranked import registered, strongest
-from intset.domains.sets.answers import (
-    bounds_by,
-    bounds_of_points,
-    product_of_sets,
-    region_by,
-    region_of_points,
-    region_of_sets,
-    set_of_points,
-)
+from intset.domains.sets import answers
 from intset.domains.sets.base import IntervalSet, IntSet, empty_set
 from intset.domains.sets.bounds import coordinate_bounds
 from intset.domains.sets.ends import Bounds, End, numeric_ends
@@ -134,7 +126,7 @@ class AutoDomain:
             return None if ends is None else Bounds(*ends, True, "linear" if ends == (low, high) else "points")
 
         def strongest_bounds() -> Bounds:
-            best.append(bounds_of_points(query, self.strongest()))
+            best.append(answers.bounds_of_points(query, self.strongest()))
             return best[0]
 
         def nonlinear() -> Bounds | None:
@@ -144,15 +136,19 @@ class AutoDomain:
             return answer
 
         steps: list[Step[Bounds]] = [
-            *([(COST_OF_BITS, _BITS.name, lambda: bounds_by(query, _BITS), "")] if speaks_of_bits(query.exprs) else []),
+            *(
+                [(COST_OF_BITS, _BITS.name, lambda: answers.bounds_by(query, _BITS), "")]
+                if speaks_of_bits(query.exprs)
+                else []
+            ),
             (COST_OF_FEW, "few points", lambda: points_bounds(query, FEW_POINTS), "FEW_POINTS"),
             (COST_OF_FEW, "brief search", partial(searched, is_brief=True), "points"),
             (COST_OF_LINES, "lines", nonlinear, "LINES"),
             (COST_OF_SETS, "", strongest_bounds, ""),
             (COST_OF_POINTS, "search", partial(searched, is_brief=False), "points"),
-            (COST_OF_POINTS, _POINTS.name, lambda: bounds_by(query, _POINTS), "points"),
+            (COST_OF_POINTS, _POINTS.name, lambda: answers.bounds_by(query, _POINTS), "points"),
         ]
-        found = _first_certified(steps, lambda domain: bounds_by(query, domain), lambda answer: answer.is_tight)
+        found = _first_certified(steps, lambda domain: answers.bounds_by(query, domain), lambda answer: answer.is_tight)
         return self._best_of(query, cheap, best[0]) if found is None else found
 
     def bounds_at_once(self, query: Query) -> Bounds | None:
@@ -207,7 +203,7 @@ class AutoDomain:
         best: list[IntSet] = []
 
         def strongest_set() -> IntSet:
-            best.append(set_of_points(query, self.strongest()))
+            best.append(answers.set_of_points(query, self.strongest()))
             return best[0]
 
         steps: list[Step[IntSet]] = [
@@ -239,20 +235,17 @@ class AutoDomain:
 
     def region(self, query: Query) -> Region:
         if query.config.effort == Effort.FAST:
-            return region_of_sets(query, self)
+            return answers.region_of_sets(query, self)
         best: list[Region] = []
 
         def strongest_region() -> Region:
-            best.append(region_of_points(query, self.strongest()))
+            best.append(answers.region_of_points(query, self.strongest()))
             best[0].coordinate_bounds = coordinate_bounds(query, self.bounds)
             return best[0]
 
         def product() -> Region | None:
-            return product_of_sets(query, self._cheap_image)
+            return answers.product_of_sets(query, self._cheap_image)
 
-        steps: list[Step[Region]] = [
-            (COST_OF_SETS, "", strongest_region, ""),
-            (COST_OF_SETS, "product", product, ""),
-        ]
-        found = _first_certified(steps, lambda domain: region_by(query, domain), lambda answer: answer.is_exact)
+        steps: list[Step[Region]] = [(COST_OF_SETS, "", strongest_region, ""), (COST_OF_SETS, "product", product, "")]
+        found = _first_certified(steps, lambda domain: answers.region_by(query, domain), lambda answer: answer.is_exact)
         return best[0] if found is None else found

@@ -18,15 +18,7 @@ from intset.domains.query import Query, TierVerdict
 from intset.errors import EvaluationError, InputError
 from intset.expr import Cond, Expr, Node, Var, dag, ops
 from intset.expr.build import logical_and, select, sum_of
-from intset.expr.evaluate import (
-    compiled,
-    evaluate,
-    length,
-    point_value,
-    repeatable,
-    some_may_be_long,
-    value_or_none,
-)
+from intset.expr.evaluate import compiled, evaluate, length, point_value, repeatable, some_may_be_long, value_or_none
 from intset.expr.node import is_declared
 from intset.expr.range import range_conditions
 from intset.linear.bounds import Interval, first_of

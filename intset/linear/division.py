@@ -27,18 +27,8 @@ from typing import TYPE_CHECKING, Final
 from intset.budgets import EXPANDED_TERMS, REGROUPED_REMAINDERS
 from intset.expr import Expr, Node, const, ops
 from intset.expr.node import make
-from intset.linear.form import (
-    ZERO,
-    Linear,
-    RemainderOrigin,
-    accumulate,
-    atom,
-    constant,
-    factors,
-    form_key,
-    monomial_of,
-    take_out,
-)
+from intset.linear import form as forms
+from intset.linear.form import Linear, atom, factors
 from intset.linear.multiples import exact_quotient, folded, split_exactly, step_of
 
 if TYPE_CHECKING:
@@ -89,7 +79,7 @@ def _without_common_factors(dividend: Linear, divisor: Linear, rounds: bool = Fa
         for form in both:
             for monomial in form.terms:
                 left = factors(monomial)
-                shared = [e for e in shared if take_out(left, e)]
+                shared = [e for e in shared if forms.take_out(left, e)]
     g = gcd(divisor.const, *(k for form in both for k in form.terms.values()))
     if not shared and (g == 1 or not rounds):
         return None
@@ -102,9 +92,9 @@ def _divided(form: Linear, shared: list[Expr], g: int) -> Linear:
     for monomial, k in form.terms.items():
         left = factors(monomial)
         for e in shared:
-            take_out(left, e)
+            forms.take_out(left, e)
         if left:
-            terms[monomial_of(left)] = k // g
+            terms[forms.monomial_of(left)] = k // g
         else:
             total += k // g
     return Linear(total, terms)
@@ -120,12 +110,12 @@ def floordiv_const(known: Normalizer, form: Linear, c: int) -> Linear:
     if c == 1:
         return form
     if (single := _one_period(known, form, c)) is not None:
-        return constant(single)
+        return forms.constant(single)
     outer, inner = whole_part(form, c)
     if not inner.terms:
         return outer
     knows = known.may_know_multiples(inner)
-    if knows and (share := split_exactly(known, inner, constant(c))) is not None:
+    if knows and (share := split_exactly(known, inner, forms.constant(c))) is not None:
         return outer.plus(share[0]).plus(floordiv_const(known, share[1], c))
     if inner is form and form.is_variable and not knows:
         (variable,) = form.terms
@@ -142,13 +132,13 @@ def floordiv_const(known: Normalizer, form: Linear, c: int) -> Linear:
         quotient = _drop_small_part(known, inner, c, knows) or atom(
             make(ops.FLOORDIV, (known.atomized(inner), const(c)))
         )
-    return quotient if outer is ZERO else outer.plus(quotient)
+    return quotient if outer is forms.ZERO else outer.plus(quotient)
 
 
 def whole_part(form: Linear, c: int) -> tuple[Linear, Linear]:
     """(q, r) with `form = c*q + r`, every coefficient of r below c in size and the constant of r in [0, c)."""
     if 0 <= form.const < c and max(map(abs, form.terms.values()), default=0) < c:
-        return ZERO, form
+        return forms.ZERO, form
     quotient: dict[Expr, int] = {}
     rest: dict[Expr, int] = {}
     for monomial, coefficient in form.terms.items():
@@ -223,7 +213,7 @@ def truncdiv(known: Normalizer, a: Linear, b: Linear) -> Linear:
     if b.is_const and b.const < 0:
         return truncdiv(known, a, b.scale(-1)).scale(-1)
     if b.is_const and _is_shorter(known, a, b.const):
-        return ZERO
+        return forms.ZERO
     if not b.is_const and (less := _without_common_factors(a, b)) is not None:
         return truncdiv(known, *less)
     positive = known.is_nonneg(b)
@@ -256,7 +246,7 @@ def _pull_out(dividend: Linear, divisor: Linear, known: Normalizer) -> tuple[Lin
         unit_factors = factors(unit)
         for monomial, coefficient in dividend.terms.items():
             left = factors(monomial)
-            if not all(take_out(left, e) for e in unit_factors):
+            if not all(forms.take_out(left, e) for e in unit_factors):
                 rest[monomial] = coefficient
                 continue
             q = coefficient // scale if coefficient * scale > 0 else -(-coefficient // scale)
@@ -265,7 +255,7 @@ def _pull_out(dividend: Linear, divisor: Linear, known: Normalizer) -> tuple[Lin
             if not q:
                 continue
             if left:
-                quotient[monomial_of(left)] = q
+                quotient[forms.monomial_of(left)] = q
             else:
                 whole = q
         return Linear(whole, quotient), Linear(dividend.const, rest)
@@ -275,14 +265,14 @@ def _pull_out(dividend: Linear, divisor: Linear, known: Normalizer) -> tuple[Lin
             return factored
         quotient_of_all = exact_quotient(dividend, divisor)
         if quotient_of_all is not None:
-            return quotient_of_all, ZERO
+            return quotient_of_all, forms.ZERO
     for monomial, coefficient in divisor.terms.items():
         have = dividend.terms.get(monomial, 0)
         if have and have % coefficient == 0:
             q = have // coefficient
-            return constant(q), dividend.plus(divisor, -q)
+            return forms.constant(q), dividend.plus(divisor, -q)
         break
-    return ZERO, dividend
+    return forms.ZERO, dividend
 
 
 def _as_factor(dividend: Linear, divisor: Linear, known: Normalizer) -> tuple[Linear, Linear]:
@@ -291,10 +281,10 @@ def _as_factor(dividend: Linear, divisor: Linear, known: Normalizer) -> tuple[Li
     whole, quotient, rest = 0, dict[Expr, int](), dict[Expr, int]()
     for monomial, coefficient in dividend.terms.items():
         left = factors(monomial)
-        if not take_out(left, unit):
+        if not forms.take_out(left, unit):
             rest[monomial] = coefficient
         elif left:
-            form = known.form(left[0]) if len(left) == 1 else atom(monomial_of(left))
+            form = known.form(left[0]) if len(left) == 1 else atom(forms.monomial_of(left))
             whole += coefficient * form.const
             for e, k in form.terms.items():
                 quotient[e] = quotient.get(e, 0) + coefficient * k
@@ -315,7 +305,7 @@ def floormod(known: Normalizer, dividend: Linear, divisor: Linear) -> Linear:
     if knows and (share := split_exactly(known, dividend, divisor)) is not None:
         dividend = share[1]  # (d*q + r) % d is r % d
         if not dividend.terms and not dividend.const:
-            return ZERO
+            return forms.ZERO
     quotient = floordiv(known, dividend, divisor)
     remainder = dividend.minus(known.product(quotient, divisor)) if divisor.terms else dividend.plus(quotient, -c)
     if knows:
@@ -324,14 +314,14 @@ def floormod(known: Normalizer, dividend: Linear, divisor: Linear) -> Linear:
         return remainder
     for e in quotient.terms:
         if e.op is ops.FLOORDIV and e.args[1].op is ops.CONST:
-            remainder.origin = RemainderOrigin(e, c)
+            remainder.origin = forms.RemainderOrigin(e, c)
     return remainder
 
 
 MAX_TERMS = 2 * EXPANDED_TERMS
 
 
-def only_remainder(known: Normalizer, form: Linear, origin: RemainderOrigin) -> Linear | None:
+def only_remainder(known: Normalizer, form: Linear, origin: forms.RemainderOrigin) -> Linear | None:
     """`form = g*h - c*(h // d) + ...` with `c = g*d` regrouped, if it has no other quotient; else `None`."""
     division, c = origin
     d = division.args[1].data
@@ -355,9 +345,9 @@ def _with_remainder(known: Normalizer, form: Linear, division: Expr, base: Linea
     A truncating division gives the truncating remainder.
     """
     terms = dict(form.terms)
-    accumulate(terms, base, -factor)
+    forms.accumulate(terms, base, -factor)
     remainder = make(REMAINDER_OF[division.op], (known.atomized(base), const(c)))
-    accumulate(terms, Linear(0, {division: c, remainder: 1}), factor)
+    forms.accumulate(terms, Linear(0, {division: c, remainder: 1}), factor)
     return Linear(form.const - factor * base.const, terms)
 
 
@@ -449,7 +439,7 @@ def _may_have(known: Normalizer, dividend: Linear, divisor: Linear, term: Expr) 
     if has_quotient(term) or len(divisor.terms) > 1 or divisor.const or known.may_know_multiples(dividend):
         return True
     own = factors(term)
-    return any(all(take_out(left, e) for e in own) for left in map(factors, dividend.terms))
+    return any(all(forms.take_out(left, e) for e in own) for left in map(factors, dividend.terms))
 
 
 def _factor_of(form: Linear, base: Linear, other: Expr, k: int, m: int) -> int:
@@ -482,13 +472,13 @@ def scaled_remainder(known: Normalizer, form: Linear, monomial: Expr, division: 
     """One step of regrouping for `m * (b // d)`: `m*b - d*m*(b // d)` is `m * (b % d)`."""
     base, divisor = (known.form(arg) for arg in division.args)
     k, beside, others = form.terms[monomial], factors(monomial), divisor.terms or {const(1): divisor.const}
-    if division.op is ops.TRUNCDIV or not take_out(beside, division) or not divisor.terms and divisor.const < 1:
+    if division.op is ops.TRUNCDIV or not forms.take_out(beside, division) or not divisor.terms and divisor.const < 1:
         return None
     for lead, own in others.items():
         rest = list(beside)
-        if k % own or not all(take_out(rest, e) for e in factors(lead) if e.op is not ops.CONST) or not rest:
+        if k % own or not all(forms.take_out(rest, e) for e in factors(lead) if e.op is not ops.CONST) or not rest:
             continue
-        outer, factor = atom(monomial_of(rest)), -k // own
+        outer, factor = atom(forms.monomial_of(rest)), -k // own
         part, whole = known.product(outer, base), known.product(known.product(outer, divisor), atom(division))
         if part.terms and _dominates(form, part, factor) and _dominates(form, whole, -factor):
             remainder = atom(make(ops.FLOORMOD, (known.atomized(base), known.atomized(divisor))))
@@ -504,11 +494,16 @@ def _as_quotients_of(known: Normalizer, division: Expr, monomial: Expr) -> Itera
     if division.op is ops.TRUNCDIV:
         return
     beside, inner = factors(monomial), factors(division.args[1])
-    if not take_out(beside, division) or not beside or not all(take_out(inner, e) for e in beside) or not inner:
+    if (
+        not forms.take_out(beside, division)
+        or not beside
+        or not all(forms.take_out(inner, e) for e in beside)
+        or not inner
+    ):
         return
-    outer = atom(monomial_of(beside))
+    outer = atom(forms.monomial_of(beside))
     if known.is_positive(outer):
-        yield floordiv(known, dividend, atom(monomial_of(inner))), outer
+        yield floordiv(known, dividend, atom(forms.monomial_of(inner))), outer
 
 
 def _dominates(form: Linear, part: Linear, factor: int) -> bool:
@@ -545,7 +540,7 @@ def without_shared(a: Linear, b: Linear) -> tuple[Linear, Linear, Linear]:
 
 def _without_constant(form: Linear) -> tuple[object, ...]:
     """A sort key that ignores the constant; constant forms come last."""
-    return (form.is_const, form_key(form.shift(-form.const)))
+    return (form.is_const, forms.form_key(form.shift(-form.const)))
 
 
 def low_bits(known: Normalizer, form: Linear, bits: int) -> Linear:
@@ -556,7 +551,7 @@ def low_bits(known: Normalizer, form: Linear, bits: int) -> Linear:
 def bit_and(known: Normalizer, a: Linear, b: Linear) -> Linear | None:
     """`a & b` if linear (a constant mask of few runs of ones, or disjoint bits); else `None`."""
     if a.is_const and b.is_const:
-        return constant(a.const & b.const)
+        return forms.constant(a.const & b.const)
     if a.is_const:
         a, b = b, a
     if b.is_const:
@@ -564,11 +559,11 @@ def bit_and(known: Normalizer, a: Linear, b: Linear) -> Linear | None:
             rest = _masked(known, a, ~b.const)
             return None if rest is None else a.minus(rest)
         return _masked(known, a, b.const)
-    return ZERO if _no_common_bit(known, a, b) or _no_common_bit(known, b, a) else None
+    return forms.ZERO if _no_common_bit(known, a, b) or _no_common_bit(known, b, a) else None
 
 
 def _masked(known: Normalizer, a: Linear, mask: int) -> Linear | None:
-    total, low, runs = ZERO, 0, 0
+    total, low, runs = forms.ZERO, 0, 0
     while mask >> low:
         low += ((mask >> low) & -(mask >> low)).bit_length() - 1
         ones = (mask >> low) ^ ((mask >> low) + 1)
@@ -605,7 +600,7 @@ def _bitxor(known: Normalizer, a: Linear, b: Linear) -> Linear:
 
 
 def _opaque_bits(known: Normalizer, op: ops.Op, a: Linear, b: Linear) -> Linear:
-    return atom(make(op, tuple(known.atomized(part) for part in sorted((a, b), key=form_key))))
+    return atom(make(op, tuple(known.atomized(part) for part in sorted((a, b), key=forms.form_key))))
 
 
 def _shl(known: Normalizer, a: Linear, b: Linear) -> Linear:
@@ -670,7 +665,7 @@ def _load(known: Normalizer, node: Node) -> Linear:
     args = tuple(known.atomized(known.forms[arg]) for arg in node.args)
     symbol = node.data
     if symbol.lower is not None and symbol.lower == symbol.upper:
-        return constant(symbol.lower)
+        return forms.constant(symbol.lower)
     return atom(make(ops.LOAD, args, symbol))
 
 

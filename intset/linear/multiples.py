@@ -17,18 +17,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from intset.arithmetic.strided import chinese
 from intset.expr import Expr, Var, const, ops
 from intset.expr.node import make
-from intset.linear.form import (
-    ZERO,
-    Key,
-    Linear,
-    accumulate,
-    atom,
-    constant,
-    factors,
-    monomial_of,
-    order_key,
-    take_out,
-)
+from intset.linear.form import ZERO, Key, Linear, accumulate, atom, constant, factors, monomial_of, order_key, take_out
 
 if TYPE_CHECKING:
     from intset.linear.canonical import Normalizer

@@ -19,22 +19,9 @@ from intset.budgets import PRODUCT_DEGREE, RELAXED_DIVISORS, VISITED_MONOMIALS
 from intset.errors import IntSetError
 from intset.expr import Cond, Expr, Node, Var, dag, ops
 from intset.expr.evaluate import applied, evaluate
+from intset.linear import form as forms
 from intset.linear.bounds import EVERYTHING, Interval, meet
-from intset.linear.form import (
-    Linear,
-    Poly,
-    atom,
-    atoms_in,
-    constant,
-    degree,
-    factors,
-    linear_of,
-    monomial_of,
-    poly_of,
-    scaled,
-    shifted,
-    take_out,
-)
+from intset.linear.form import Linear
 from intset.linear.multiples import step_of
 from intset.linear.symbolic import SPENT, Relaxed, SpentSignError, eliminated, is_outermost, obvious_sign, try_rests
 
@@ -254,7 +241,7 @@ def _members(known: Normalizer) -> Iterator[Member]:
 
 def has_member(known: Normalizer) -> bool:
     """Whether a point of the scope is found: it refutes `-1 >= 0`."""
-    return is_refuted(known, constant(-1))
+    return is_refuted(known, forms.constant(-1))
 
 
 def _solved(known: Normalizer) -> Mapping[Expr, Linear]:
@@ -268,7 +255,7 @@ def _solved(known: Normalizer) -> Mapping[Expr, Linear]:
         free = [e for e, k in fact.terms.items() if abs(k) == 1 and e.op in _FREE and e not in known.ranges]
         e = max(free, key=lambda e: e.op is ops.LOAD, default=None)
         if e is not None and e not in solved:
-            solved[e] = fact.scale(-fact.terms[e]).plus(atom(e))
+            solved[e] = fact.scale(-fact.terms[e]).plus(forms.atom(e))
     return solved
 
 
@@ -307,7 +294,7 @@ def _closing(
         for e in solved:
             if e in fact.terms and e not in place:
                 k = fact.terms[e]
-                fact = fact.plus(atom(e), -k).plus(solved[e], k)
+                fact = fact.plus(forms.atom(e), -k).plus(solved[e], k)
         used = {v for e in fact.terms for v in e.free_vars()}
         if used and all(v in place for v in used) and not dag.opaque_terms(*fact.terms):
             last = max(used, key=place.__getitem__)
@@ -580,11 +567,11 @@ def without_quotients(known: Normalizer, form: Linear) -> Linear | None:
     divisor: Expr | None = None
     found: list[tuple[Expr, int, Expr, list[Expr]]] = []
     for e, k in form.terms.items():
-        others = factors(e)
+        others = forms.factors(e)
         for q in others:
             if q.op is ops.FLOORDIV and (divisor is None or q.args[1] is divisor):
                 divisor = q.args[1]
-                take_out(others, q)
+                forms.take_out(others, q)
                 found.append((e, k, q, others))
                 break
     if divisor is None:
@@ -592,17 +579,17 @@ def without_quotients(known: Normalizer, form: Linear) -> Linear | None:
     d = known.form(divisor)
     if not known.is_positive(d):
         return None
-    own = factors(next(iter(d.terms))) if not d.const and list(d.terms.values()) == [1] else None
+    own = forms.factors(next(iter(d.terms))) if not d.const and list(d.terms.values()) == [1] else None
     less = [None if own is None else _without(others, own) for *_, others in found]
     multiply = None in less
     total = Linear(form.const, {e: k for e, k in form.terms.items() if all(e is not part for part, *_ in found)})
     if multiply:
-        if degree(total, PRODUCT_DEGREE) + degree(d, PRODUCT_DEGREE) > PRODUCT_DEGREE:
+        if forms.degree(total, PRODUCT_DEGREE) + forms.degree(d, PRODUCT_DEGREE) > PRODUCT_DEGREE:
             return None
         total = total.times(d).plus(d).shift(-1)
     for (_, k, q, others), left in zip(found, less, strict=True):
         parts = others if multiply or left is None else left
-        beside = atom(monomial_of(parts)) if parts else constant(1)
+        beside = forms.atom(forms.monomial_of(parts)) if parts else forms.constant(1)
         low = known.bounds(beside)[0]
         if low is None or low < 0:
             return None
@@ -614,7 +601,7 @@ def without_quotients(known: Normalizer, form: Linear) -> Linear | None:
 def _without(parts: list[Expr], taken: list[Expr]) -> list[Expr] | None:
     """The factors without those to take out; `None` if one is missing."""
     left = list(parts)
-    return left if all([take_out(left, e) for e in taken]) else None  # noqa: C419  # every factor is taken out
+    return left if all([forms.take_out(left, e) for e in taken]) else None  # noqa: C419  # every factor is taken out
 
 
 def _lowest_is_nonneg(known: Normalizer, form: Linear) -> bool:
@@ -640,14 +627,14 @@ def _lowest_is_nonneg(known: Normalizer, form: Linear) -> bool:
 
 def _is_lowest_nonneg(known: Normalizer, form: Linear) -> bool:
     limits, ranges, atoms = known.assumptions.limits, known.ranges, known.assumptions.atoms
-    negated = scaled(poly_of(known.regroup(form)), -1)
-    quotients = any(e.op is ops.FLOORDIV for e in atoms_in(negated))
+    negated = forms.scaled(forms.poly_of(known.regroup(form)), -1)
+    quotients = any(e.op is ops.FLOORDIV for e in forms.atoms_in(negated))
 
     def is_least(relaxed: Relaxed) -> bool:
         highest, _ = eliminated(known, negated, relaxed, 1, 0)
         if highest is None:
             return False
-        least = scaled(highest, -1)
+        least = forms.scaled(highest, -1)
         return _nonneg_over_parameters(known, least) or not quotients and _beside_its_quotients(known, least)
 
     def everything(v: Var) -> bool:
@@ -660,12 +647,12 @@ def _is_lowest_nonneg(known: Normalizer, form: Linear) -> bool:
     return is_least(everything) or bool(sizes) and is_least(((limits.keys() | ranges.keys()) - sizes).__contains__)
 
 
-def _beside_its_quotients(known: Normalizer, least: Poly) -> bool:
+def _beside_its_quotients(known: Normalizer, least: forms.Poly) -> bool:
     """Prove `least >= 0` from the quotients that it has as ends of variables: `t*o` up to `(ceildiv(n, t) - 1)*t`."""
-    if not any(e.op is ops.FLOORDIV for e in atoms_in(least)):
+    if not any(e.op is ops.FLOORDIV for e in forms.atoms_in(least)):
         return False
-    relaxed = without_quotients(known, linear_of(least))
-    return relaxed is not None and _nonneg_over_parameters(known, poly_of(relaxed))
+    relaxed = without_quotients(known, forms.linear_of(least))
+    return relaxed is not None and _nonneg_over_parameters(known, forms.poly_of(relaxed))
 
 
 def _depends(end: Linear | None) -> bool:
@@ -677,23 +664,23 @@ def _cancelling_factor(known: Normalizer, form: Linear, fact: Linear) -> Linear 
     for monomial, coefficient in fact.terms.items():
         have = form.terms.get(monomial, 0)
         if have and have % coefficient == 0 and have // coefficient > 0:
-            return constant(have // coefficient)
+            return forms.constant(have // coefficient)
     if all([e.op is not ops.MUL for e in form.terms]):  # noqa: C419  # hot
         return None
     for monomial, coefficient in fact.terms.items():
-        own = factors(monomial)
+        own = forms.factors(monomial)
         for e, k in form.terms.items():
             if e.op is ops.MUL and k % coefficient == 0 and k // coefficient > 0:
-                others = _without(factors(e), own)
+                others = _without(forms.factors(e), own)
                 if others:
-                    beside = monomial_of(others)
+                    beside = forms.monomial_of(others)
                     low = known.atom_bounds(beside)[0]
                     if low is not None and low >= 0:
                         return Linear(0, {beside: k // coefficient})
     return None
 
 
-def _nonneg_over_parameters(known: Normalizer, p: Poly) -> bool:
+def _nonneg_over_parameters(known: Normalizer, p: forms.Poly) -> bool:
     if obvious_sign(known, p) > 0:
         return True
     around = _around_ends(known, p)
@@ -701,18 +688,18 @@ def _nonneg_over_parameters(known: Normalizer, p: Poly) -> bool:
         return False
     if all(k >= 0 for k in around.values()):
         return True
-    low = known.bounds(linear_of(p))[0] if any(e.op is ops.FLOORDIV for e in atoms_in(p)) else None
+    low = known.bounds(forms.linear_of(p))[0] if any(e.op is ops.FLOORDIV for e in forms.atoms_in(p)) else None
     return low is not None and low >= 0
 
 
-def _around_ends(known: Normalizer, p: Poly) -> Poly | None:
+def _around_ends(known: Normalizer, p: forms.Poly) -> forms.Poly | None:
     """`p` with each atom denoting its distance from a numeric end; `None` where one has no end."""
-    for e in atoms_in(p):
+    for e in forms.atoms_in(p):
         low, high = known.atom_bounds(e)
         if low is None and high is None:
             return None
         if low != 0:
-            p = shifted(p, e, 1, low) if low is not None else shifted(p, e, -1, high or 0)
+            p = forms.shifted(p, e, 1, low) if low is not None else forms.shifted(p, e, -1, high or 0)
     return p
 
 
@@ -721,9 +708,11 @@ def ends_of_products(known: Normalizer, form: Linear) -> Interval:
 
     `a*b - a - b + 1` over a, b >= 2 is `(a - 2)*(b - 2) + (a - 2) + (b - 2) + 1`.
     """
-    if len(form.terms) << degree(form, PRODUCT_DEGREE) > VISITED_MONOMIALS or ops.MUL not in [e.op for e in form.terms]:
+    if len(form.terms) << forms.degree(form, PRODUCT_DEGREE) > VISITED_MONOMIALS or ops.MUL not in [
+        e.op for e in form.terms
+    ]:
         return EVERYTHING
-    around = _around_ends(known, poly_of(form))
+    around = _around_ends(known, forms.poly_of(form))
     if around is None:
         return EVERYTHING
     least = around.pop((), 0)

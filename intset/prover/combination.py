@@ -28,26 +28,10 @@ from operator import add as add_terms
 from operator import mul
 from typing import Any, Final, NamedTuple
 
+from intset.check import evidence
 from intset.check import evidence as names
 from intset.check.certificate import Certificate
-from intset.check.evidence import (
-    UNIT,
-    Combination,
-    Expander,
-    Literals,
-    Monomial,
-    Poly,
-    Premise,
-    WeightedProduct,
-    add,
-    both_ways,
-    divided,
-    literals,
-    meaning,
-    multiply,
-    nonzero,
-    ways_to_fail,
-)
+from intset.check.evidence import Premise
 from intset.errors import BudgetError
 from intset.expr import Cond, Expr, const, constant_value, dag, ops
 from intset.expr.definedness import definedness
@@ -224,19 +208,19 @@ _SIMPLIFIED = (ops.FLOORDIV, ops.TRUNCDIV, ops.MIN, ops.MAX, ops.ABS, ops.SELECT
 
 class Column(NamedTuple):
     premises: tuple[Premise, ...]
-    poly: Poly
+    poly: evidence.Poly
     is_zero: bool
 
 
-def combinations(cert: Certificate, effort: SearchBudget) -> tuple[Combination, ...] | None:
+def combinations(cert: Certificate, effort: SearchBudget) -> tuple[evidence.Combination, ...] | None:
     """One combination per failing case of the goal; None if the search fails for a case.
 
     Raises
     ------
     BudgetError: a product is too long; its subclass SearchSpentError: out of steps.
     """
-    proved: list[Combination] = []
-    for case, roots in ways_to_fail(cert):
+    proved: list[evidence.Combination] = []
+    for case, roots in evidence.ways_to_fail(cert):
         if case is None:
             return None
         if any(one.case == case for one in proved):
@@ -248,7 +232,9 @@ def combinations(cert: Certificate, effort: SearchBudget) -> tuple[Combination, 
     return tuple(proved)
 
 
-def refute(cert: Certificate, case: Literals, roots: Sequence[Cond], effort: SearchBudget) -> Combination | None:
+def refute(
+    cert: Certificate, case: evidence.Literals, roots: Sequence[Cond], effort: SearchBudget
+) -> evidence.Combination | None:
     """A combination that contradicts the conjunction of the comparisons in `case`; None if none is found."""
     plain = _premises(cert, case, roots)
     nodes = sum(1 for _ in dag.postorder([premise.cond for premise in plain]))
@@ -256,13 +242,13 @@ def refute(cert: Certificate, case: Literals, roots: Sequence[Cond], effort: Sea
         return None
     effort.charge(NODE_STEPS * nodes)
     divisors = []
-    not_zero = nonzero(definedness(roots))
+    not_zero = evidence.nonzero(definedness(roots))
     for divisor in _divisors(plain, definedness(roots)):
         below = (divisor <= -1,)
         others = [p for p in plain if p.why != names.GOAL]
         terms = _terms(_with_meaning([*others, Premise(names.GOAL, below[0])], (), not_zero), effort)
         if terms is not None:
-            divisors.append((divisor, Combination(below, terms)))
+            divisors.append((divisor, evidence.Combination(below, terms)))
     positive = [divisor for divisor, _ in divisors]
     premises = [*plain, *(Premise(names.DIVISOR, divisor >= 1) for divisor in positive)]
     combination = CombinationSearch(cert, premises, positive, definedness(roots), effort).refute(case)
@@ -281,11 +267,11 @@ class CombinationSearch:
         effort: SearchBudget,
     ) -> None:
         self.premises, self.positive, self.needs, self.effort = premises, positive, needs, effort
-        self.nonzero = nonzero(needs)
+        self.nonzero = evidence.nonzero(needs)
         self.known = Frame.of(dict(cert.ranges), cert.facts)
         self.left = COMBINED_CASES
 
-    def refute(self, case: Literals, depth: int = 0) -> Combination | None:
+    def refute(self, case: evidence.Literals, depth: int = 0) -> evidence.Combination | None:
         self.left -= 1
         if self.left < 0:
             return None
@@ -294,27 +280,27 @@ class CombinationSearch:
         columns = _with_meaning(list(dict.fromkeys((*self.premises, *more))), self.positive, self.nonzero, case)
         terms = _terms(columns, self.effort, (1, 2, 3) if depth == 0 else (1, 2))
         if terms is not None:
-            return Combination(case, terms)
+            return evidence.Combination(case, terms)
         if depth >= COMBINED_SPLITS:
             return None
         for on in splits(columns, case, self.positive, self.nonzero, self.known, self.effort):
-            ways = both_ways(on, self.needs)
+            ways = evidence.both_ways(on, self.needs)
             if ways is None or any(set(way) <= set(case) for way in ways):
                 continue
-            branches: list[Combination] = []
+            branches: list[evidence.Combination] = []
             for way in ways:
                 branch = self.refute((*case, *way), depth + 1)
                 if branch is None:
                     break
                 branches.append(branch)
             else:
-                return Combination(case, (), (), on, tuple(branches))
+                return evidence.Combination(case, (), (), on, tuple(branches))
         return None
 
 
 def splits(
     columns: list[Column],
-    case: Literals,
+    case: evidence.Literals,
     positive: Sequence[Expr],
     not_zero: Collection[Expr],
     known: Frame,
@@ -338,7 +324,7 @@ def splits(
     yield from dict.fromkeys(node.args[0] for node in below if node.op is ops.SELECT)
     yield from dict.fromkeys(node.args[0] >= 0 for node in below if node.op in (ops.TRUNCDIV, ops.TRUNCMOD))
     yield from dict.fromkeys(node.args[0] <= node.args[1] for node in below if node.op in (ops.MIN, ops.MAX))
-    expander = Expander(not_zero)
+    expander = evidence.Expander(not_zero)
     goals = [expander.sides(cond)[0] for cond in case]
     equations = [column.poly for column in columns if column.is_zero]
     for column in columns:
@@ -378,16 +364,16 @@ def _chained_quotients(simple: Expr) -> Iterator[Expr]:
             last = next((part for part in parts if part.args[0] is last.args[1]), None)
 
 
-def _eliminated(goal: Poly, equations: Sequence[Poly]) -> Poly:
+def _eliminated(goal: evidence.Poly, equations: Sequence[evidence.Poly]) -> evidence.Poly:
     """The goal with atoms substituted by equations that have a unit coefficient for them."""
     for poly in equations:
         unit = next((m for m, k in poly.items() if abs(k) == 1 and m in goal and len(m) == 1), None)
         if unit is not None:
-            goal = add(goal, poly, -goal[unit] * poly[unit])
+            goal = evidence.add(goal, poly, -goal[unit] * poly[unit])
     return goal
 
 
-def _common_factor(goal: Poly, positive: Collection[Any]) -> tuple[Poly, int] | None:
+def _common_factor(goal: evidence.Poly, positive: Collection[Any]) -> tuple[evidence.Poly, int] | None:
     """(t, least value of t) for a goal `factor * t + constant >= 0`, factor a constant and `positive` atoms, not 1."""
     terms = {monomial: k for monomial, k in goal.items() if monomial}
     if not terms:
@@ -398,12 +384,12 @@ def _common_factor(goal: Poly, positive: Collection[Any]) -> tuple[Poly, int] | 
     shared = {atom: power for atom, power in shared.items() if power}
     if factor == 1 and not shared:
         return None
-    quotient = divided(terms, factor, shared)
-    least = 1 if shared else -(goal.get(UNIT, 0) // factor)
-    return (quotient, least) if set(quotient) != {UNIT} else None
+    quotient = evidence.divided(terms, factor, shared)
+    least = 1 if shared else -(goal.get(evidence.UNIT, 0) // factor)
+    return (quotient, least) if set(quotient) != {evidence.UNIT} else None
 
 
-def _expression(poly: Poly, expander: Expander) -> Expr:
+def _expression(poly: evidence.Poly, expander: evidence.Expander) -> Expr:
     """A polynomial over atoms as an expression."""
     parts: list[Expr] = []
     for monomial, k in poly.items():
@@ -433,7 +419,9 @@ def _fractional(columns: list[Column], effort: SearchBudget) -> tuple[Any, int] 
     rows: list[Row] = []
     for number, column in enumerate(columns, len(places)):
         above = {} if column.is_zero else {number: -1}  # slack variable
-        rows.append({**{places[m]: k for m, k in column.poly.items() if m}, **above, RIGHT: -column.poly.get(UNIT, 0)})
+        rows.append(
+            {**{places[m]: k for m, k in column.poly.items() if m}, **above, RIGHT: -column.poly.get(evidence.UNIT, 0)}
+        )
     point = _weights(rows, range(len(places)), effort)
     if point is None:
         return None
@@ -450,18 +438,18 @@ def _is_long(columns: Sequence[Column]) -> bool:
     return bits > (SMALL_SYSTEM_BITS if len(columns) <= FEW else SYSTEM_BITS)
 
 
-def _used(divisors: tuple[Any, ...], found: Combination) -> tuple[Any, ...]:
+def _used(divisors: tuple[Any, ...], found: evidence.Combination) -> tuple[Any, ...]:
     """Divisors whose sign the terms use."""
     premises = [p for leaf in found.leaves() for term in leaf.terms for p in term.premises]
     below = set(dag.postorder([p.cond for p in premises if p.why in (names.MEANING, names.DIVISOR)]))
     return tuple(entry for entry in divisors if entry[0] in below)
 
 
-def _premises(cert: Certificate, case: Literals, roots: Sequence[Cond]) -> list[Premise]:
+def _premises(cert: Certificate, case: evidence.Literals, roots: Sequence[Cond]) -> list[Premise]:
     """All available comparisons over the relevant variables, with reasons."""
     premises = [Premise(names.GOAL, cond) for cond in case]
-    premises += [Premise(names.FACT, part) for fact in cert.facts for part in literals(fact.condition)]
-    premises += [Premise(names.DEFINED, part) for need in definedness(roots) for part in literals(need)]
+    premises += [Premise(names.FACT, part) for fact in cert.facts for part in evidence.literals(fact.condition)]
+    premises += [Premise(names.DEFINED, part) for need in definedness(roots) for part in evidence.literals(need)]
     spoken, limits_of = dag.free_vars(*(p.cond for p in premises), *(roots if cert.vacuous else ())), dict(cert.ranges)
     touched = dag.reachable(spoken, lambda v: limits_of[v].free_vars() if v in limits_of else ())
     premises += [
@@ -484,10 +472,10 @@ def _divisors(premises: Iterable[Premise], needs: Sequence[Cond]) -> list[Expr]:
 
 
 def _with_meaning(
-    premises: list[Premise], positive: Sequence[Expr], not_zero: Collection[Expr], case: Literals = ()
+    premises: list[Premise], positive: Sequence[Expr], not_zero: Collection[Expr], case: evidence.Literals = ()
 ) -> list[Column]:
     """Columns of the premises, of the meanings of their operations, and of squares."""
-    expander = Expander(not_zero)
+    expander = evidence.Expander(not_zero)
     columns = [_column(expander, premise) for premise in premises]
     told: set[Any] = set()
     while True:
@@ -496,7 +484,7 @@ def _with_meaning(
             break
         for key, e in new:
             told.add(key)
-            columns += [_column(expander, Premise(names.MEANING, cond)) for cond in meaning(e, positive, case)]
+            columns += [_column(expander, Premise(names.MEANING, cond)) for cond in evidence.meaning(e, positive, case)]
     powers = {atom for column in columns for m in column.poly for atom, power in m if power > 1}
     pairs = {frozenset(a for a, _ in m) for column in columns for m in column.poly if len(m) == 2}
     atoms = expander.nodes
@@ -509,18 +497,18 @@ def _with_meaning(
     return columns
 
 
-def _is_square(monomial: Monomial) -> bool:
+def _is_square(monomial: evidence.Monomial) -> bool:
     """Whether the monomial is a square of a degree above 2."""
     return sum(power for _, power in monomial) > 2 and not any(power % 2 for _, power in monomial)
 
 
-def _column(expander: Expander, premise: Premise) -> Column:
+def _column(expander: evidence.Expander, premise: Premise) -> Column:
     return Column((premise,), *expander.sides(premise.cond))
 
 
 def _terms(
     columns: list[Column], effort: SearchBudget, degrees: Sequence[int] = (1, 2, 3)
-) -> tuple[WeightedProduct, ...] | None:
+) -> tuple[evidence.WeightedProduct, ...] | None:
     """The terms of a combination, from products of the lowest sufficient degree."""
     columns = list({(frozenset(column.poly.items()), column.is_zero): column for column in reversed(columns)}.values())
     columns.reverse()  # of premises that say the same, the first
@@ -544,7 +532,7 @@ def _products(columns: Sequence[Column], degree: int, effort: SearchBudget) -> I
             poly = chosen[0].poly
             for column in chosen[1:]:
                 effort.charge(PRODUCT_STEPS + ENTRY_STEPS * len(poly) * len(column.poly))
-                poly = multiply(poly, column.poly)
+                poly = evidence.multiply(poly, column.poly)
             premises = tuple(premise for column in chosen for premise in column.premises)
             yield Column(premises, poly, any(column.is_zero for column in chosen))
 
@@ -556,19 +544,21 @@ def _cancelling(columns: list[Column]) -> list[Column]:
         for _, poly, is_zero in columns:
             for monomial, k in poly.items():
                 signs[monomial] = signs.get(monomial, 0) | (3 if is_zero else 1 if k > 0 else 2)
-        blocked = {monomial for monomial, sign in signs.items() if sign != 3 and monomial is not UNIT and monomial}
+        blocked = {
+            monomial for monomial, sign in signs.items() if sign != 3 and monomial is not evidence.UNIT and monomial
+        }
         kept = [column for column in columns if not any(monomial in blocked for monomial in column.poly)]
         if len(kept) == len(columns):
             return columns
         columns = kept
 
 
-def _solve(columns: list[Column], effort: SearchBudget) -> tuple[WeightedProduct, ...] | None:
-    rows: dict[Any, list[tuple[int, int]]] = {UNIT: []}
+def _solve(columns: list[Column], effort: SearchBudget) -> tuple[evidence.WeightedProduct, ...] | None:
+    rows: dict[Any, list[tuple[int, int]]] = {evidence.UNIT: []}
     for number, column in enumerate(columns):
         for monomial, k in column.poly.items():
             rows.setdefault(monomial, []).append((number, k))
-    if not rows[UNIT] or len(rows) > COMBINED_MONOMIALS or _is_long(columns):
+    if not rows[evidence.UNIT] or len(rows) > COMBINED_MONOMIALS or _is_long(columns):
         return None
     free = [number for number, column in enumerate(columns) if column.is_zero]
     solution = _weights(
@@ -578,7 +568,9 @@ def _solve(columns: list[Column], effort: SearchBudget) -> tuple[WeightedProduct
         return None
     scale = lcm(*(weight.denominator for weight in solution.values()))
     return tuple(
-        WeightedProduct(int(k * scale), columns[number].premises) for number, k in sorted(solution.items()) if k
+        evidence.WeightedProduct(int(k * scale), columns[number].premises)
+        for number, k in sorted(solution.items())
+        if k
     )
 
 

@@ -60,17 +60,7 @@ class Proof(Displayed):
     basis: assumptions and budgets of the question.
     """
 
-    __slots__ = (
-        "_certificate",
-        "_used",
-        "_vacuous",
-        "basis",
-        "by",
-        "counterexample",
-        "goal",
-        "reason",
-        "status",
-    )
+    __slots__ = ("_certificate", "_used", "_vacuous", "basis", "by", "counterexample", "goal", "reason", "status")
 
     status: Status
 

@@ -635,11 +635,7 @@ def at_once(root: Node, known: IntervalScope, bits: int | None = None, changes: 
 
 
 def simplified(
-    root: Node,
-    known: Normalizer,
-    table: Mapping[str, int] = COST,
-    bits: int | None = None,
-    compared: int | None = None,
+    root: Node, known: Normalizer, table: Mapping[str, int] = COST, bits: int | None = None, compared: int | None = None
 ) -> Node:
     """The cheapest expression or condition equal to `root` under the assumptions of `known`, as `Simplifier.run`.
 

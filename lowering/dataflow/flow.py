@@ -21,21 +21,8 @@ from intset.expr.build import logical_and, logical_not
 from intset.expr.node import PlainVar, truth
 from intset.prover.proof import PROVED, REFUTED, UNKNOWN
 from intset.regions.shape import Account, Shape
-from lowering.dataflow.program import (
-    ALWAYS,
-    END,
-    Access,
-    AccessGuard,
-    AssumedBound,
-    ElementReads,
-    Path,
-    Program,
-    ReadAccess,
-    StmtSite,
-    TensorStorage,
-    WriteAccess,
-    reads_of,
-)
+from lowering.dataflow import program as programs
+from lowering.dataflow.program import ReadAccess
 from lowering.dataflow.reaching import InstanceSets, ReachingAnalysis, ReachingWrites, ReadInstances, WrittenValues
 from lowering.nest import driver, ir
 from lowering.nest.printer import text
@@ -64,7 +51,7 @@ class CheckedAccess(NamedTuple):
     reason: str = ""
 
 
-def located_accesses(program: Program) -> Iterator[tuple[ir.Stmt, Operand, CheckedAccess]]:
+def located_accesses(program: programs.Program) -> Iterator[tuple[ir.Stmt, Operand, CheckedAccess]]:
     """Every access in text order: its statement, the element, and its proof if one exists.
 
     Guarantee: a proved access is in bounds at every execution that fulfils the assumptions. A refuted one leaves its
@@ -74,17 +61,21 @@ def located_accesses(program: Program) -> Iterator[tuple[ir.Stmt, Operand, Check
         site = program.sites.get(cursor.path)
         if site is None:
             continue
-        found = list(reads_of(operands(cursor.stmt), lambda operand: operand))
+        found = list(programs.reads_of(operands(cursor.stmt), lambda operand: operand))
         if isinstance(cursor.stmt, ir.Store):
             node = element(cursor.stmt.tensor, cursor.stmt.indices)
-            found.append(ElementReads(node, cursor.stmt.tensor, cursor.stmt.indices, (ALWAYS,)))
+            found.append(programs.ElementReads(node, cursor.stmt.tensor, cursor.stmt.indices, (programs.ALWAYS,)))
         for k, access in enumerate(found, 1):
             is_store = k == len(found) and isinstance(cursor.stmt, ir.Store)
             yield cursor.stmt, access.node, _checked(program, site, cursor, access, is_store)
 
 
 def _checked(
-    program: Program, site: StmtSite, cursor: driver.Cursor, access: ElementReads, is_store: bool
+    program: programs.Program,
+    site: programs.StmtSite,
+    cursor: driver.Cursor,
+    access: programs.ElementReads,
+    is_store: bool,
 ) -> CheckedAccess:
     names, line = program.lines[cursor.path].names, program.line_numbers[cursor.path]
     shown = CheckedAccess(line, text(access.node, names), is_store, PROVED)
@@ -110,9 +101,9 @@ DATAFLOW_PER_STATEMENT: Final = 10_000  # operations more for each statement of 
 DATAFLOW_LEAST: Final = 5_000  # operations of one question to the dataflow, however many a pass has used before
 BOUNDS_OF_ELEMENT: Final = 4  # assumed bounds that are considered for one element
 
-Position: TypeAlias = "Path | driver.Cursor | int"
+Position: TypeAlias = "programs.Path | driver.Cursor | int"
 """A statement: its path, a cursor at it, or its line in `str(f)`, where the head is line 1."""
-Ignored: TypeAlias = "tuple[tuple[Path, Cond], ...]"
+Ignored: TypeAlias = "tuple[tuple[programs.Path, Cond], ...]"
 _STORES = ("store", "call")
 _ALL = ("store", "call", "assume")
 
@@ -138,7 +129,7 @@ class Source:
     line: int | None = None
     at: tuple[Expr, ...] | None = None
     value: Operand | None = None
-    path: Path | None = None
+    path: programs.Path | None = None
 
 
 @all_as_configured
@@ -169,7 +160,9 @@ class Dataflow(Configured):
     def __init__(self, f: ir.Function, account: Account | None = None) -> None:
         ir.checked_function(f, "dataflow")
         self.f, self._account = f, account
-        self._program = Program(replace(f, ctx=f.ctx.extended()))  # blocks entered later on `f.ctx` have no effect
+        self._program = programs.Program(
+            replace(f, ctx=f.ctx.extended())
+        )  # blocks entered later on `f.ctx` have no effect
         self._sets = InstanceSets(self._program, account)
         self._analysis = ReachingAnalysis(self._sets, account)
         self._values = WrittenValues(self._program, self._sources_of)
@@ -236,7 +229,7 @@ class Dataflow(Configured):
         return self._assumed(self._site(at))
 
     @memoized
-    def _assumed(self, site: StmtSite) -> dict[Operand, list[tuple[Cond, Operand]]]:
+    def _assumed(self, site: programs.StmtSite) -> dict[Operand, list[tuple[Cond, Operand]]]:
         relations: dict[Operand, list[tuple[Cond, Operand]]] = {}
         for node, read in site.reads.items():
             for bound in self._program.bounds.get(read.storage, ())[:BOUNDS_OF_ELEMENT]:
@@ -246,7 +239,7 @@ class Dataflow(Configured):
 
     # -- dead stores --------------------------------------------------------------------------------------------
 
-    def dead(self, at: Position, ignoring: Mapping[Path, Cond] | Mapping[int, Cond] | None = None) -> Cond:
+    def dead(self, at: Position, ignoring: Mapping[programs.Path, Cond] | Mapping[int, Cond] | None = None) -> Cond:
         """The values of the loops around a store at which no statement reads its value, dead or not.
 
         The end of the function reads all parameters.
@@ -298,7 +291,7 @@ class Dataflow(Configured):
 
     # -- positions ----------------------------------------------------------------------------------------------
 
-    def _site(self, at: Position) -> StmtSite:
+    def _site(self, at: Position) -> programs.StmtSite:
         is_path = isinstance(at, tuple) and all(isinstance(k, int) for k in at)
         if isinstance(at, bool) or not (is_path or isinstance(at, (int, driver.Cursor))):
             raise InputError(f"a line is a number, not {shown(at)}")
@@ -309,7 +302,7 @@ class Dataflow(Configured):
             raise InputError(f"no statement {where} of {self.f.name}")
         return site
 
-    def _store_site(self, at: Position) -> StmtSite:
+    def _store_site(self, at: Position) -> programs.StmtSite:
         site = self._site(at)
         if not isinstance(site.stmt, ir.Store):
             line = self._program.lines[site.path].text.strip()
@@ -318,7 +311,7 @@ class Dataflow(Configured):
 
     # -- sets ---------------------------------------------------------------------------------------------------
 
-    def _condition(self, shape: Shape, site: StmtSite) -> Cond:
+    def _condition(self, shape: Shape, site: programs.StmtSite) -> Cond:
         """The condition for the loops around a statement to be in a set, inside their ranges."""
         box = self._sets.iterations(site.loop)
         if shape.is_empty():
@@ -327,14 +320,16 @@ class Dataflow(Configured):
             return truth(True)
         return shape.simplified(box).condition(site.loop.vars)
 
-    def _reaching_writes(self, read: ReadAccess | TensorStorage, with_assumptions: bool) -> ReachingWrites | None:
+    def _reaching_writes(
+        self, read: ReadAccess | programs.TensorStorage, with_assumptions: bool
+    ) -> ReachingWrites | None:
         """The writes that reach a read, or the end of the function; `None` beyond the budget."""
         storage = read.storage if isinstance(read, ReadAccess) else read
         has_assumptions = any(w.kind == "assume" for w in self._program.writes[storage])
         return self._reaching(read, _ALL if with_assumptions and has_assumptions else _STORES)
 
     @memoized
-    def _reaching(self, read: ReadAccess | TensorStorage, kinds: tuple[str, ...]) -> ReachingWrites | None:
+    def _reaching(self, read: ReadAccess | programs.TensorStorage, kinds: tuple[str, ...]) -> ReachingWrites | None:
         instances = self._instances(read) if isinstance(read, ReadAccess) else self._at_end(read)
         try:
             return self._analysis(instances, kinds)
@@ -346,16 +341,16 @@ class Dataflow(Configured):
         names = (*read.loop.vars, *(PlainVar(f"f{k}") for k in relation.free))
         return ReadInstances(relation, names, read.loop, read.position, read.storage, read)
 
-    def _at_end(self, storage: TensorStorage) -> ReadInstances:
+    def _at_end(self, storage: programs.TensorStorage) -> ReadInstances:
         """Treat the caller as reader of a parameter after the last statement."""
         relation = self._sets.elements_of(storage.tensor.extents, self._is_touchable(storage))
         names = tuple(PlainVar(f"f{k}") for k in relation.free)
-        return ReadInstances(relation, names, self._program.root, END, storage)
+        return ReadInstances(relation, names, self._program.root, programs.END, storage)
 
     # -- sources ------------------------------------------------------------------------------------------------
 
     @memoized
-    def _overwritten(self, site: StmtSite) -> ReadAccess:
+    def _overwritten(self, site: programs.StmtSite) -> ReadAccess:
         """A hypothetical read of the overwritten element, directly before a store."""
         (write,) = site.writes
         read = ReadAccess(site, write.storage, write.indices, write.guards)
@@ -396,7 +391,7 @@ class Dataflow(Configured):
         if not reaching.open.is_empty():
             yield Source(self._condition(reaching.open, site), "entry" if read.storage.is_param else "unwritten")
 
-    def _line(self, path: Path | None) -> int | None:
+    def _line(self, path: programs.Path | None) -> int | None:
         return None if path is None else self._program.line_numbers[path]
 
     def _everywhere(self, read: ReadAccess) -> Cond:
@@ -418,7 +413,7 @@ class Dataflow(Configured):
             pass
         return self._everywhere(read)
 
-    def _relations(self, node: Operand, read: ReadAccess, bound: AssumedBound) -> list[tuple[Cond, Operand]]:
+    def _relations(self, node: Operand, read: ReadAccess, bound: programs.AssumedBound) -> list[tuple[Cond, Operand]]:
         """The comparisons that an assumption implies for an element where it reaches a read; none beyond the budget."""
         relation = self._sets.relation(read)
         if self._sets.are_apart(read, bound) or relation.free:
@@ -442,7 +437,7 @@ class Dataflow(Configured):
     # -- liveness -----------------------------------------------------------------------------------------------
 
     @memoized
-    def _dead_at(self, site: StmtSite, ignoring: Ignored) -> Cond:
+    def _dead_at(self, site: programs.StmtSite, ignoring: Ignored) -> Cond:
         (write,) = site.writes
         live = self._live_instances(write.storage, ignoring)
         if live is None:
@@ -455,10 +450,12 @@ class Dataflow(Configured):
             return truth(False)
 
     @memoized
-    def _live_instances(self, storage: TensorStorage, ignoring: Ignored) -> dict[WriteAccess, Shape] | None:
+    def _live_instances(
+        self, storage: programs.TensorStorage, ignoring: Ignored
+    ) -> dict[programs.WriteAccess, Shape] | None:
         """The instances of the writes to a storage whose value may be read; `None` beyond the budget."""
-        readers: list[ReadAccess | TensorStorage] = [*self._program.reads[storage]]
-        parts: dict[WriteAccess, list[Shape]] = {}
+        readers: list[ReadAccess | programs.TensorStorage] = [*self._program.reads[storage]]
+        parts: dict[programs.WriteAccess, list[Shape]] = {}
         for reader in [*readers, storage] if storage.is_param else readers:
             reaching = self._reaching_writes(reader, False)
             if reaching is None:
@@ -473,17 +470,17 @@ class Dataflow(Configured):
                 parts.setdefault(write, []).append(counted.project([*range(shared), *own]))
         return {write: shapes[0].union_all(shapes[1:]) for write, shapes in parts.items()}
 
-    def _counting(self, read: ReadAccess, ignoring: Mapping[Path, Cond]) -> Shape | None:
+    def _counting(self, read: ReadAccess, ignoring: Mapping[programs.Path, Cond]) -> Shape | None:
         """Read instances outside the ignored condition; `None` if nothing is ignored."""
         cond = ignoring.get(read.site.path)
         if cond is None or self._sets.relation(read).free:
             return None
-        shape, is_exact = self._sets.domain(read.loop, AccessGuard((*read.loop.ranges, logical_not(cond))))
+        shape, is_exact = self._sets.domain(read.loop, programs.AccessGuard((*read.loop.ranges, logical_not(cond))))
         return shape if is_exact else None
 
     # -- regions ------------------------------------------------------------------------------------------------
 
-    def _region(self, storage: TensorStorage, accesses: Sequence[Access]) -> Region:
+    def _region(self, storage: programs.TensorStorage, accesses: Sequence[programs.Access]) -> Region:
         dims = storage.tensor.ndim
         universe = self._sets.kind.everything(dims)
         shapes, is_exact = [], True
@@ -496,7 +493,7 @@ class Dataflow(Configured):
         notes = () if is_exact else ("what depends on data is taken for all that it may be",)
         return region_of_shape(self._inside(storage, elements), is_exact, notes)
 
-    def _inside(self, storage: TensorStorage, shape: Shape) -> Shape:
+    def _inside(self, storage: programs.TensorStorage, shape: Shape) -> Shape:
         """Clip a set to parameter extents and unpadded elements, because other accesses are errors."""
         point = [PlainVar(f"e{k}") for k in range(shape.dims)]
         extents = zip(point, storage.tensor.extents, strict=True)
@@ -506,7 +503,7 @@ class Dataflow(Configured):
         except BudgetError:
             return shape
 
-    def _is_touchable(self, storage: TensorStorage) -> Callable[[Sequence[Expr]], Cond]:
+    def _is_touchable(self, storage: programs.TensorStorage) -> Callable[[Sequence[Expr]], Cond]:
         return lambda point: is_outside(storage.padding, point)
 
 

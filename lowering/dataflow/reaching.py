@@ -38,16 +38,8 @@ from intset.expr.range import range_conditions
 from intset.linear.canonical import Normalizer
 from intset.linear.form import is_affine
 from intset.regions.shape import Account, Shape
-from lowering.dataflow.program import (
-    Access,
-    AccessGuard,
-    AssumedBound,
-    LoopNode,
-    Program,
-    ReadAccess,
-    TensorStorage,
-    WriteAccess,
-)
+from lowering.dataflow import program as programs
+from lowering.dataflow.program import Access, WriteAccess
 from lowering.errors import LayoutError
 from lowering.nest import ir
 from lowering.nest.scope import Scope, element_accesses, limits_of_elements
@@ -97,7 +89,7 @@ class InstanceSets:
     Guarantee: each contains the true set; flags say whether it equals that.
     """
 
-    def __init__(self, program: Program, account: Account | None = None) -> None:
+    def __init__(self, program: programs.Program, account: Account | None = None) -> None:
         self.program, self._account = program, account
         self.kind: Shape = strongest().everything(0)
         self._relations: dict[Access, AccessRelation] = {}
@@ -147,7 +139,7 @@ class InstanceSets:
             raise BudgetError(str(answer))
         return answer
 
-    def domain(self, loop: LoopNode, guard: AccessGuard) -> tuple[Shape, bool]:
+    def domain(self, loop: programs.LoopNode, guard: programs.AccessGuard) -> tuple[Shape, bool]:
         """Loop instances satisfying a guard, and an exactness flag."""
         shape, is_exact = self._where(loop.vars, guard.conditions)
         return shape, is_exact and guard.is_complete
@@ -157,9 +149,9 @@ class InstanceSets:
         shape, is_exact = self._filtered(point, conditions)
         return shape.intersect_params(self.sizes), is_exact
 
-    def iterations(self, loop: LoopNode) -> Shape:
+    def iterations(self, loop: programs.LoopNode) -> Shape:
         """The instances of the loops, by their ranges alone."""
-        return self.domain(loop, AccessGuard(loop.ranges))[0]
+        return self.domain(loop, programs.AccessGuard(loop.ranges))[0]
 
     def reached(self, access: Access) -> tuple[Shape, bool]:
         """The instances of an access; whether it certainly happens at all of them."""
@@ -181,7 +173,7 @@ class InstanceSets:
         loops = access.loop.vars
         element = [PlainVar(f"e{k}") for k in range(len(access.indices))]
         either = logical_or(*(logical_and(*guard.conditions) for guard in access.guards))
-        guard = access.site.guard.joined(AccessGuard((either,), all(one.is_complete for one in access.guards)))
+        guard = access.site.guard.joined(programs.AccessGuard((either,), all(one.is_complete for one in access.guards)))
         free = tuple(k for k, e in enumerate(access.indices) if e is None)
         while True:
             names = [PlainVar(f"f{k}") for k in free]
@@ -226,7 +218,7 @@ class InstanceSets:
         return [(None, None) if e is None else linear.bounds(linear.form(e)) for e in access.indices]
 
     @memoized
-    def _normalizer(self, loop: LoopNode) -> Normalizer:
+    def _normalizer(self, loop: programs.LoopNode) -> Normalizer:
         """The linear forms inside a loop, with numeric bounds of its variables."""
         if loop.parent is None or loop.limits is None:
             return Normalizer({})
@@ -299,7 +291,7 @@ class Dependences:
                 used.update(dict.fromkeys((*inner.reads, *inner.writes)))
             used.update((access.tensor, None) for access in element_accesses(inner))
         params = tuple(t for t in used if t not in own)
-        self.program = Program(replace(f, params=params, outputs=(), body=stmt, ctx=scope.ctx))
+        self.program = programs.Program(replace(f, params=params, outputs=(), body=stmt, ctx=scope.ctx))
         self._sets = InstanceSets(self.program)
 
     def pairs(self) -> Iterator[tuple[Access, Access]]:
@@ -387,7 +379,7 @@ class WrittenValues:
     sources: the sources of a read.
     """
 
-    def __init__(self, program: Program, sources: Callable[[ReadAccess], Sequence[Source]]) -> None:
+    def __init__(self, program: programs.Program, sources: Callable[[programs.ReadAccess], Sequence[Source]]) -> None:
         self._program, self._sources = program, sources
         self._values: dict[WriteAccess, Operand | None] = {}
         self._depth = 0
@@ -488,9 +480,9 @@ class ReadInstances(NamedTuple):
 
     relation: AccessRelation
     names: tuple[Var, ...]
-    loop: LoopNode
+    loop: programs.LoopNode
     position: int
-    storage: TensorStorage
+    storage: programs.TensorStorage
     access: Access | None = None
 
 
@@ -533,7 +525,7 @@ class ReachingWrites(NamedTuple):
     open: Shape
 
 
-def segments(loop: LoopNode, position: int, storage: TensorStorage) -> Iterator[Segment]:
+def segments(loop: programs.LoopNode, position: int, storage: programs.TensorStorage) -> Iterator[Segment]:
     """The segments in front of a position, nearest first."""
     while True:
         start = storage.position if loop is storage.loop else 0
@@ -560,7 +552,7 @@ class ReachingAnalysis:
         self.sets, self._account = sets, account
 
     def __call__(
-        self, read: ReadInstances, kinds: tuple[str, ...], bound: AssumedBound | None = None
+        self, read: ReadInstances, kinds: tuple[str, ...], bound: programs.AssumedBound | None = None
     ) -> ReachingWrites:
         """The writes of some kinds, and one assumed bound, that reach a read.
 

@@ -47,22 +47,9 @@ from lowering.errors import LayoutError
 from lowering.layout.index_map import IndexMap, LayoutFunction, parameter_names
 from lowering.layout.padding_value import Filling, Subject, check_reads, filling_of, in_own_sizes, map_indices
 from lowering.nest import driver, ir
+from lowering.nest import scope as scopes
 from lowering.nest.names import IDENTIFIER
-from lowering.nest.scope import (
-    Indices,
-    Scope,
-    allocation_of,
-    element_accesses,
-    is_outside,
-    padding_of,
-    proof_of,
-    proves,
-    redirected,
-    storage_of,
-    tensor_named,
-    tensors_of,
-    written_in,
-)
+from lowering.nest.scope import Scope
 from lowering.nest.walk import map_operands, operands, rebuilt, statements
 from lowering.passes.simplify import mirrored, shortened
 from lowering.passes.stores.reaching_values import ReachingValues
@@ -137,9 +124,9 @@ def narrowed(cond: Cond, scope: Scope) -> Cond:
     """Simplify a condition and drop conjuncts proved in a scope."""
     simple = scope.ctx.simplify(cond)
     assert isinstance(simple, Cond)
-    if proves(scope, logical_not(simple)):
+    if scopes.proves(scope, logical_not(simple)):
         return truth(False)
-    parts = [part for part in dag.conjuncts(simple) if not proves(scope, part)]
+    parts = [part for part in dag.conjuncts(simple) if not scopes.proves(scope, part)]
     return mirrored(logical_and(*parts))
 
 
@@ -172,7 +159,7 @@ def loops_over(axes: Sequence[Var], shape: Sequence[Expr], body: ir.Stmt) -> ir.
     return body
 
 
-IndicesOf = Callable[[Indices, Scope], Indices]
+IndicesOf = Callable[[scopes.Indices, Scope], scopes.Indices]
 
 
 def probed(
@@ -204,7 +191,7 @@ def relocatable(f: ir.Function, name: str, caller: str) -> Tensor:
     """
     if not isinstance(f, ir.Function):
         raise LayoutError(f"{caller} takes a Function, not {shown(f)}")
-    tensor = tensor_named(f, name)
+    tensor = scopes.tensor_named(f, name)
     for stmt in statements(f.body):
         if isinstance(stmt, ir.Evaluate) and tensor in (*stmt.reads, *stmt.writes, *stmt.call.args):
             raise LayoutError(f"{stmt.call.name} is a host call on {tensor.name} of {f.name}, which stays as it is")
@@ -216,7 +203,7 @@ def relocatable(f: ir.Function, name: str, caller: str) -> Tensor:
 
 def scope_of_storage(f: ir.Function, tensor: Tensor) -> Scope:
     """The scope at the allocation of a local tensor; for a parameter, the scope behind the leading checks."""
-    allocation = allocation_of(f, tensor)
+    allocation = scopes.allocation_of(f, tensor)
     if allocation is not None:
         return driver.cursor_of(f, allocation).scope
     scope = driver.Cursor.root(f).scope
@@ -267,7 +254,7 @@ def in_lifetime(
 # -- accesses -----------------------------------------------------------------------------------------------------
 
 
-def same_indices(indices: Indices, scope: Scope) -> Indices:
+def same_indices(indices: scopes.Indices, scope: Scope) -> scopes.Indices:
     """Identity, for storage of equal shape."""
     return indices
 
@@ -281,12 +268,12 @@ def with_accesses(f: ir.Function, old: Tensor, new: Tensor, indices_of: IndicesO
     """
 
     def redirect(stmt: ir.Stmt, cursor: driver.Cursor) -> ir.Stmt:
-        def move(tensor: Tensor, indices: Indices) -> tuple[Tensor, Indices] | None:
+        def move(tensor: Tensor, indices: scopes.Indices) -> tuple[Tensor, scopes.Indices] | None:
             return (new, indices_of(indices, cursor.scope)) if tensor is old else None
 
         if shape_terms(stmt, old):
             stmt = map_operands(stmt, lambda e: walk.rewrite(e, shape_terms(stmt, old)))
-        return redirected(stmt, move) if any(a.tensor is old for a in element_accesses(stmt)) else stmt
+        return scopes.redirected(stmt, move) if any(a.tensor is old for a in scopes.element_accesses(stmt)) else stmt
 
     return driver.rewritten(f.body, driver.Cursor.root(f), enter={ir.Stmt: (redirect,)})
 
@@ -381,10 +368,10 @@ class _Transform:
 
     def __init__(self, f: ir.Function, old: Tensor, map: Any, pad_value: Any) -> None:
         self.f, self.old = f, old
-        self.allocation = allocation_of(f, old)
+        self.allocation = scopes.allocation_of(f, old)
         self.scope = scope_of_storage(f, old)
         self.what = f"the layout of {old.name} in {f.name}"
-        self.lows = [low for low, _ in storage_of(f, old)]
+        self.lows = [low for low, _ in scopes.storage_of(f, old)]
         self.map = self._checked_map(map)
         self.from_zero = self.map.from_zero()
         self.shape = tuple(as_expr(e) for e in self.from_zero.new_shape)
@@ -398,7 +385,7 @@ class _Transform:
         self.stored_fillings: list[ir.Stmt] = []
 
     def _checked_map(self, map: Any) -> IndexMap:
-        extents = [extent for _, extent in storage_of(self.f, self.old)]
+        extents = [extent for _, extent in scopes.storage_of(self.f, self.old)]
         if isinstance(map, IndexMap):
             m = _in_sizes_of(self.f, map, self.what)
             if len(m.shape) != len(extents):
@@ -428,7 +415,7 @@ class _Transform:
         indices = map_indices(self.map, variables)
         padding = self.map.padding(*indices)
         disjuncts = [logical_and(padding, logical_not(self.filling.has_value(indices)))]
-        before = padding_of(self.f, self.old)
+        before = scopes.padding_of(self.f, self.old)
         if before is not None:
             old = zip((as_expr(x) for x in self.map.inverse()(*indices)), self.lows, strict=True)
             old_indices = [x if constant_value(low) == 0 else x + low for x, low in old]
@@ -443,7 +430,7 @@ class _Transform:
 
         def is_element(indices: Sequence[Expr]) -> Cond:
             inside = logical_not(self.map.padding(*map_indices(self.map, indices)))
-            return logical_and(inside, is_outside(untouchable, indices))
+            return logical_and(inside, scopes.is_outside(untouchable, indices))
 
         check_reads(self.filling, self.subject, is_element, self.ctx)
 
@@ -490,7 +477,7 @@ class _Transform:
         filled: list[ir.Stmt] = []
         for stmt in stmts:
             filled.append(stmt)
-            if self.new in written_in(stmt):
+            if self.new in scopes.written_in(stmt):
                 nest = storing_nest(self.contents, self.scope)
                 self.stored_fillings.append(nest)
                 filled += ir.flat(nest)
@@ -521,7 +508,7 @@ def _check_written(g: ir.Function, fillings: Sequence[ir.Stmt], what: str) -> No
                 is_written = source.kind in ("store", "assume") or (
                     source.kind == "unknown" and source.path is not None
                 )
-                if not is_written and not proves(cursor.scope, ~source.where):
+                if not is_written and not scopes.proves(cursor.scope, ~source.where):
                     raise LayoutError(f"{what} would read {shown(node)}, which may hold nothing yet")
 
 
@@ -561,12 +548,12 @@ def with_layouts(f: ir.Function, layouts: Mapping[str, IndexMap]) -> ir.Function
 
 
 def _declared(f: ir.Function, name: str, m: Any) -> IndexMap:
-    tensor = tensor_named(f, name)
+    tensor = scopes.tensor_named(f, name)
     if not isinstance(m, IndexMap):
         raise LayoutError(f"the layout of {name} in {f.name} is an IndexMap, not {shown(m)}")
     layout = _in_sizes_of(f, m, f"the layout of {name}")
     _check_injective(layout, f"the layout of {name} in {f.name}")
-    storage = [extent for _, extent in storage_of(f, tensor)]
+    storage = [extent for _, extent in scopes.storage_of(f, tensor)]
     if len(storage) != len(layout.ranges):
         raise LayoutError(f"{name} of {f.name} has {len(storage)} dimensions, its layout has {len(layout.ranges)}")
     for k, (extent, new) in enumerate(zip(storage, layout.new_shape, strict=True)):
@@ -641,7 +628,7 @@ def cache_read(f: ir.Function, name: str, local: str | None = None) -> ir.Functi
     if outer in f.outputs:
         raise LayoutError(f"{f.name} stores to {name}: cache_write makes a copy of what it stores")
     inner, allocation = _local_copy(f, outer, local)
-    copy_in = _copy_nest(f, inner, outer, partial(is_outside, f.padding.get(outer)))
+    copy_in = _copy_nest(f, inner, outer, partial(scopes.is_outside, f.padding.get(outer)))
     return _with_copy(f, outer, inner, [allocation, copy_in], [])
 
 
@@ -669,7 +656,7 @@ def cache_write(f: ir.Function, name: str, local: str | None = None) -> ir.Funct
     inner, allocation = _local_copy(f, outer, local)
     before: list[ir.Stmt] = [allocation]
     if _reads_initial_contents(f, outer):
-        copied: Callable[[Indices], Cond] = partial(is_outside, f.padding.get(outer))
+        copied: Callable[[scopes.Indices], Cond] = partial(scopes.is_outside, f.padding.get(outer))
         before.append(_copy_nest(f, inner, outer, copied))
     else:
         copied = partial(_is_stored, f, outer)
@@ -685,7 +672,7 @@ def _parameter(f: ir.Function, name: str, caller: str) -> Tensor:
 
 def _local_copy(f: ir.Function, outer: Tensor, local: Any) -> tuple[Tensor, ir.Allocate]:
     """A local tensor like a parameter, and its allocation."""
-    used = {t.name for t in tensors_of(f)} | {v.name for v in f.sizes} | {str(p.data[0]) for p in f.scalars}
+    used = {t.name for t in scopes.tensors_of(f)} | {v.name for v in f.sizes} | {str(p.data[0]) for p in f.scalars}
     label = f"{outer.name}C" if local is None else local
     if not isinstance(label, str) or not IDENTIFIER.fullmatch(label):
         raise LayoutError(f"the name of the copy of {outer.name} in {f.name} must be a name, not {shown(local)}")
@@ -711,7 +698,7 @@ def _with_copy(
     return g if layout is None else replace(g, layouts={**f.layouts, inner.name: layout})
 
 
-def _copy_nest(f: ir.Function, target: Tensor, source: Tensor, where: Callable[[Indices], Cond]) -> ir.Stmt:
+def _copy_nest(f: ir.Function, target: Tensor, source: Tensor, where: Callable[[scopes.Indices], Cond]) -> ir.Stmt:
     """A nest that copies the elements for whose indices a condition holds."""
     outer = source if source in f.params else target
     axes = axes_of(outer)
@@ -727,12 +714,12 @@ def _reads_initial_contents(f: ir.Function, tensor: Tensor) -> bool:
         for node, sources in values.flow.by_element(cursor).items():
             if isinstance(node, Tensor) or loaded_tensor(node) is not tensor:
                 continue
-            if any(s.kind in ("entry", "unknown") and not proves(cursor.scope, ~s.where) for s in sources):
+            if any(s.kind in ("entry", "unknown") and not scopes.proves(cursor.scope, ~s.where) for s in sources):
                 return True
     return False
 
 
-def _is_stored(f: ir.Function, tensor: Tensor, indices: Indices) -> Cond:
+def _is_stored(f: ir.Function, tensor: Tensor, indices: scopes.Indices) -> Cond:
     """The condition that the function stores to an element."""
     _, written = dataflow(f).touched(tensor.name)
     if not written.is_exact:
@@ -796,7 +783,7 @@ class _Constraint:
         self.f, self.tensor = f, tensor
         self.scope = scope_of_storage(f, tensor)
         self.what = f"the constraint on {tensor.name} in {f.name}"
-        storage = storage_of(f, tensor)
+        storage = scopes.storage_of(f, tensor)
         for k, (low, _) in enumerate(storage):
             if constant_value(low) != 0:
                 raise LayoutError(f"{self.what} is about storage whose index {k} begins at {low}: rebase it first")
@@ -808,8 +795,8 @@ class _Constraint:
         filling = filling_of(value, subject, self.scope.ctx)
         if not filling.cases:
             raise LayoutError(f"{self.what} says nothing: its value is {shown(value)}")
-        self.padding = padding_of(f, tensor)
-        check_reads(filling, subject, lambda indices: is_outside(self.padding, indices), self.scope.ctx)
+        self.padding = scopes.padding_of(f, tensor)
+        check_reads(filling, subject, lambda indices: scopes.is_outside(self.padding, indices), self.scope.ctx)
         self.contents = Contents(tensor, extents, m, cond, filling)
         self.axes = axes_of(tensor)
         self.inside = inside_loops(self.axes, extents, self.scope)
@@ -818,7 +805,7 @@ class _Constraint:
     def _check_touchable(self) -> None:
         """Raise `LayoutError` if a constrained element is untouchable, since the assumption would read it."""
         for cond, _ in self.contents.cases(self.axes, self.inside) if self.padding is not None else ():
-            proof = proof_of(self.inside.where(cond), is_outside(self.padding, self.axes))
+            proof = scopes.proof_of(self.inside.where(cond), scopes.is_outside(self.padding, self.axes))
             if not proof:
                 point = tuple((proof.counterexample or {}).get(axis, 0) for axis in self.axes)
                 raise LayoutError(f"{self.what} is about {point}, which may not be touched", (point,))
@@ -833,10 +820,10 @@ class _Constraint:
         """The function with a nest behind the last statement that stores to the tensor."""
 
         def insert(stmts: Sequence[ir.Stmt]) -> list[ir.Stmt]:
-            last = max((k for k, stmt in enumerate(stmts) if self.tensor in written_in(stmt)), default=-1)
+            last = max((k for k, stmt in enumerate(stmts) if self.tensor in scopes.written_in(stmt)), default=-1)
             return [*stmts[: last + 1], nest, *stmts[last + 1 :]]
 
-        return self.f.with_body(in_lifetime(self.f.body, allocation_of(self.f, self.tensor), insert))
+        return self.f.with_body(in_lifetime(self.f.body, scopes.allocation_of(self.f, self.tensor), insert))
 
     def _check_follows(self) -> None:
         """Raise `LayoutError` unless the stores imply the constraint, decided by a read behind the last store."""
@@ -848,7 +835,7 @@ class _Constraint:
             cursor = driver.cursor_of(g, probe)
             for source in ReachingValues(g).flow.by_element(cursor).get(loaded, ()):
                 reached = cursor.scope.where(source.where)
-                is_empty = proof_of(reached, truth(False))
+                is_empty = scopes.proof_of(reached, truth(False))
                 if not is_empty and not _implies(source.kind, source.value, value, reached):
                     point = cursor.point(is_empty)
                     at = "" if point is None else f" at {point}"
@@ -863,7 +850,7 @@ def _implies(kind: str, stored: Operand | None, value: Operand, scope: Scope) ->
         return False
     if ir.has_undef(value) or stored is value:
         return True
-    return isinstance(stored, Expr) and isinstance(value, Expr) and proves(scope, stored.eq(value))
+    return isinstance(stored, Expr) and isinstance(value, Expr) and scopes.proves(scope, stored.eq(value))
 
 
 def _condition(where: object, m: IndexMap, sizes: dict[str, Var], what: str) -> Callable[[Sequence[Expr]], Cond]:

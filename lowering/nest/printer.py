@@ -96,10 +96,7 @@ def _value(node: Operand, names: Names) -> Placed:
     if op is PARAM:
         return Precedence.ATOM, [names.get(node, str(node.data[0]))]
     if op is ops.NEG:
-        return Precedence.UNARY, [
-            "-",
-            (args[0], Precedence.CLOSED if args[0].op is NUMBER else Precedence.UNARY),
-        ]
+        return Precedence.UNARY, ["-", (args[0], Precedence.CLOSED if args[0].op is NUMBER else Precedence.UNARY)]
     if op is ops.NOT:
         return Precedence.NOT, ["not ", (args[0], Precedence.NOT)]
     if isinstance(node, Value) and op is CALL:

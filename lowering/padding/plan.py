@@ -23,20 +23,9 @@ from lowering.layout import IndexMap
 from lowering.nest import ir
 from lowering.nest.printer import text
 from lowering.nest.walk import statements, tensors_read
+from lowering.padding import states as contents
 from lowering.padding.contract import CallOption, Port
 from lowering.padding.metavariables import Metavariables
-from lowering.padding.states import (
-    NOTHING,
-    READABLE,
-    UNDEF,
-    UNTOUCHED,
-    Grid,
-    PadState,
-    PadValue,
-    Planned,
-    State,
-    folded,
-)
 from lowering.passes.stores.reaching_values import with_checked_claims
 
 if TYPE_CHECKING:
@@ -105,7 +94,7 @@ class Step:
     kind: str
     tensor: GraphTensor
     map: IndexMap | None = None
-    value: PadState | None = None
+    value: contents.PadState | None = None
     function: ir.Function | None = None
     elements: int = 0
 
@@ -173,7 +162,7 @@ class Plan(Configured):
         inputs: Mapping[GraphTensor, int],
         moves: tuple[Move, ...],
         outputs: tuple[int, ...],
-        versions: Mapping[int, tuple[Grid | None, PadState | None]],
+        versions: Mapping[int, tuple[contents.Grid | None, contents.PadState | None]],
         cost: int | float,
         note: str = "",
     ) -> None:
@@ -241,8 +230,8 @@ class Candidate(NamedTuple):
     """A version in some search state, with its padding state before metavariables were bound."""
 
     tensor: GraphTensor
-    grid: Grid | None
-    state: Planned | None
+    grid: contents.Grid | None
+    state: contents.Planned | None
 
 
 def finished(
@@ -251,7 +240,7 @@ def finished(
     values: Mapping[Parameter, Operand],
     metavariables: Metavariables,
     inputs: Sequence[GraphTensor],
-) -> tuple[tuple[Move, ...], dict[int, tuple[Grid | None, PadState | None]]]:
+) -> tuple[tuple[Move, ...], dict[int, tuple[contents.Grid | None, contents.PadState | None]]]:
     """Insert the values of metavariables into moves; returns the moves, and the layout and padding of every version.
 
     A version with a free metavariable has padding `UNDEF`; padding that no call constrains is not written.
@@ -261,22 +250,22 @@ def finished(
         for move in moves
         if move.option is not None
         for number, port in zip(move.reads, move.option.inputs, strict=True)
-        if port.grid is not None and port.state is not NOTHING
+        if port.grid is not None and port.state is not contents.NOTHING
     }
-    states: dict[int, PadState | None] = dict.fromkeys(range(len(inputs)))
+    states: dict[int, contents.PadState | None] = dict.fromkeys(range(len(inputs)))
     done: list[Move] = []
     for move in moves:
         step, made = move.step, versions[move.makes]
-        state: PadState | None = None
-        if isinstance(made.state, State):
+        state: contents.PadState | None = None
+        if isinstance(made.state, contents.State):
             state = made.state
         elif made.state is not None:
             expr = rewrite(made.state, values)
-            state = UNDEF if metavariables.within(expr) else folded(expr, made.tensor.dtype)
+            state = contents.UNDEF if metavariables.within(expr) else contents.folded(expr, made.tensor.dtype)
         if step.kind in ("pad", "copy", "fill"):
-            if isinstance(state, State):
-                state = UNDEF if step.kind == "fill" or move.makes in read else UNTOUCHED
-            step = replace(step, value=None if state is UNTOUCHED else state)
+            if isinstance(state, contents.State):
+                state = contents.UNDEF if step.kind == "fill" or move.makes in read else contents.UNTOUCHED
+            step = replace(step, value=None if state is contents.UNTOUCHED else state)
         elif step.kind == "crop":
             step = replace(step, value=states[move.reads[0]])
         states[move.makes] = state
@@ -312,7 +301,7 @@ def checked_inputs(inputs: Sequence[GraphTensor], arrays: Any) -> dict[GraphTens
     return checked
 
 
-States = Mapping[int, PadState | None]
+States = Mapping[int, contents.PadState | None]
 
 
 def explained(moves: Sequence[Move], states: States, results: Sequence[int]) -> Iterator[str]:
@@ -335,7 +324,11 @@ def explained(moves: Sequence[Move], states: States, results: Sequence[int]) -> 
             for cond in _assumptions(move.option.function):
                 states_of = [(t, ports[t].state) for t in tensors_read(cond) if t in ports]
                 is_permission = ir.has_undef(cond)
-                of = [t for t, s in states_of if isinstance(s, PadValue) or (s is READABLE and is_permission)]
+                of = [
+                    t
+                    for t, s in states_of
+                    if isinstance(s, contents.PadValue) or (s is contents.READABLE and is_permission)
+                ]
                 why = f"of the padding of {of[0].name}, as is said above" if of else "on the word of the user"
                 yield f"    keeps the assumption {text(cond)}, {why}"
 
@@ -358,21 +351,21 @@ def _what(move: Move, states: States) -> str:
     return f"{step.kind} {step.tensor} ({step.elements} elements) {with_}"
 
 
-def _said(state: PadState) -> str:
-    if isinstance(state, PadValue):
+def _said(state: contents.PadState) -> str:
+    if isinstance(state, contents.PadValue):
         return str(state)
-    return "partly unwritten" if state is UNTOUCHED else "arbitrary values"
+    return "partly unwritten" if state is contents.UNTOUCHED else "arbitrary values"
 
 
 def _need(port: Port, number: int, makers: Mapping[int, Move], states: States) -> str:
-    if port.state is NOTHING:
+    if port.state is contents.NOTHING:
         return f"reads nothing of the padding of {port.name}"
     assert port.grid is not None
     if not port.grid.padding:
         return f"finds no padding in {port.name}"
     maker = makers.get(number)
     by = "" if maker is None else f" by {_name(maker)}"
-    if port.state is READABLE:
+    if port.state is contents.READABLE:
         return f"reads the padding of {port.name}, whatever it holds: it is written{by}"
     state = states.get(number)
     told = "" if state is None else f": it is {_said(state)}"

@@ -6,18 +6,7 @@ import re
 
 import pytest
 
-from tests.imports import (
-    AROUND,
-    FILES,
-    LOADERS,
-    PACKAGES,
-    circles,
-    every_import,
-    imports,
-    nodes,
-    text,
-    type_imports,
-)
+from tests.imports import AROUND, FILES, LOADERS, PACKAGES, circles, every_import, imports, nodes, text, type_imports
 
 HEAVY = {"islpy", "z3", "numpy", "matplotlib", "pyarrow"}
 GATES = ("intset", "bound", "lowering", "lowering.cli")  # packages, which load what they offer on first use

@@ -69,11 +69,7 @@ def conversions() -> None:
     i = Var("i")
     depths: dict[ops.Op, Callable[..., int]] = {ops.VAR: _leaf, ops.CONST: _leaf, ops.MUL: _deeper, ops.ADD: _deeper}
     assert_type(fold(i * 2 + i, depths), int)
-    text = Converter[Expr | Cond, str](
-        {ops.CONST: str, ops.ADD: _sum_text},
-        var=lambda v: str(v),
-        variables={i: "i"},
-    )
+    text = Converter[Expr | Cond, str]({ops.CONST: str, ops.ADD: _sum_text}, var=lambda v: str(v), variables={i: "i"})
     assert_type(text(i + 1), str)
 
 

@@ -22,29 +22,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, TypeVar
 
+from bound.infer import footprint as footprints
 from bound.infer.answers.storage import LatticeRegion, Storage, improved, places_of
 from bound.infer.environment import LoopEnvironment, instances, transitive_ranges
-from bound.infer.footprint import (
-    NO_GUARD,
-    Box,
-    Footprint,
-    SymbolicInterval,
-    footprint_of_shape,
-    guarded,
-    interval,
-    with_conditions,
-    with_where,
-)
-from bound.infer.phases.pass_down import (
-    ReductionInit,
-    StageBounds,
-    StageNest,
-    data_axes,
-    finish_nest,
-    nest_of,
-    pass_down,
-    uniform_roots,
-)
+from bound.infer.phases import pass_down
 from bound.itervar import IterVar
 from bound.schedule import Rebase, Split, Tail
 from bound.schedule.relations import with_descendants
@@ -58,7 +39,7 @@ STAGE_PIECES: Final = 500_000  # operations of the domain, for one stage
 
 _TAILS: Final = (Tail.GUARD, Tail.SHRINK)
 _MAX_NODES: Final = 16  # of the start of a piece; beyond it, loops count from 0
-_NestPart = TypeVar("_NestPart", StageNest, ReductionInit)
+_NestPart = TypeVar("_NestPart", pass_down.StageNest, pass_down.ReductionInit)
 
 
 @dataclass(frozen=True)
@@ -71,12 +52,12 @@ class StagePiece:
     moved: the loop variables of the guarded nest as expressions in its loops, for attached stages.
     """
 
-    nest: StageNest
+    nest: pass_down.StageNest
     moved: Mapping[Var, Expr]
 
 
 def pieces_of(
-    env: LoopEnvironment, bounds: StageBounds, most: int, has_attached: bool = False
+    env: LoopEnvironment, bounds: pass_down.StageBounds, most: int, has_attached: bool = False
 ) -> tuple[StagePiece, ...] | None:
     """The stage as at most `most` nests over a partition of its region, without guards; `None` if there are none.
 
@@ -87,7 +68,7 @@ def pieces_of(
     footprint = bounds.region
     if footprint.box is not None or not footprint.dims or not _is_simple(bounds):
         return None
-    if has_attached and any(_only_loop(bounds, iv) is None for iv in data_axes(bounds.op)):
+    if has_attached and any(_only_loop(bounds, iv) is None for iv in pass_down.data_axes(bounds.op)):
         return None
     assert isinstance(bounds.op, ComputeOp)
     leaves = _leaves(bounds)
@@ -97,7 +78,9 @@ def pieces_of(
     try:
         with env.budget(STAGE_PIECES):
             whole = _lattice_region(
-                env, bounds, footprint_of_shape(env, footprint.dims, footprint.unguarded.project(order), True)
+                env,
+                bounds,
+                footprints.footprint_of_shape(env, footprint.dims, footprint.unguarded.project(order), True),
             )
             if whole is None:
                 return None
@@ -107,11 +90,11 @@ def pieces_of(
                 return None
             around = Storage(whole.offset(), whole.steps(), ())
             for part in parts:
-                numbers = footprint_of_shape(env, footprint.dims, part, True)
+                numbers = footprints.footprint_of_shape(env, footprint.dims, part, True)
                 if len(parts) == 1 and around.is_identity:  # use the ends of the storage
                     hull = footprint.hull(env)
                     sides = tuple(hull.sides[k] for k in order)
-                    numbers.set_hull(Box(sides, hull.where, hull.also), footprint.has_ends)
+                    numbers.set_hull(footprints.Box(sides, hull.where, hull.also), footprint.has_ends)
                 piece = _PieceBuilder(env, bounds, [axes[k] for k in order], leaves, around, numbers).build()
                 if piece is None:
                     return None
@@ -121,7 +104,9 @@ def pieces_of(
     return tuple(pieces)
 
 
-def _lattice_region(env: LoopEnvironment, bounds: StageBounds, footprint: Footprint) -> LatticeRegion | None:
+def _lattice_region(
+    env: LoopEnvironment, bounds: pass_down.StageBounds, footprint: footprints.Footprint
+) -> LatticeRegion | None:
     """A footprint in coordinates of its lattice; `None` if it is empty."""
     lattice = footprint.shape(env).lattice()
     return None if lattice is None else LatticeRegion(env, footprint, bounds.fixed, *lattice)
@@ -139,7 +124,7 @@ def _straight(region: LatticeRegion) -> LatticeRegion:
     return best if best.numbers.box is not None else region
 
 
-def _is_simple(bounds: StageBounds) -> bool:
+def _is_simple(bounds: pass_down.StageBounds) -> bool:
     stage = bounds.stage
     if not isinstance(bounds.op, ComputeOp) or stage.store_predicate is not None or stage.is_tensorized:
         return False
@@ -147,14 +132,14 @@ def _is_simple(bounds: StageBounds) -> bool:
     return not is_threaded and all(r.tail in _TAILS for r in bounds.relations if isinstance(r, Split))
 
 
-def _leaves(bounds: StageBounds) -> dict[IterVar, set[int]]:
+def _leaves(bounds: pass_down.StageBounds) -> dict[IterVar, set[int]]:
     """The positions of the loops of each root axis."""
     below = {iv: with_descendants(bounds.relations, (iv,)) for iv in bounds.op.root_iter_vars}
     leaves = bounds.stage.leaf_iter_vars
     return {iv: {k for k, leaf in enumerate(leaves) if leaf in axes} for iv, axes in below.items()}
 
 
-def _only_loop(bounds: StageBounds, iv: IterVar) -> IterVar | None:
+def _only_loop(bounds: pass_down.StageBounds, iv: IterVar) -> IterVar | None:
     """The single loop of an unsplit and unfused root axis, else `None`."""
     for relation in bounds.relations:
         if isinstance(relation, Rebase) and relation.parent is iv:
@@ -177,11 +162,11 @@ class _PieceBuilder:
     """
 
     env: LoopEnvironment
-    bounds: StageBounds
+    bounds: pass_down.StageBounds
     axes: Sequence[IterVar]
     leaves: Mapping[IterVar, set[int]]
     around: Storage
-    footprint: Footprint
+    footprint: footprints.Footprint
 
     def build(self) -> StagePiece | None:
         """The nest, or `None` if no loops run over exactly this piece."""
@@ -197,23 +182,25 @@ class _PieceBuilder:
         env = self._outside()
         hull = inside.hull(self.env)
         is_known = inside.has_ends and self._is_alive(inside)
-        sides: list[SymbolicInterval] = []
+        sides: list[footprints.SymbolicInterval] = []
         for number, line, around in zip(numbers, lines, hull.sides, strict=True):
-            side = interval(env, *line.sides[0])
+            side = footprints.interval(env, *line.sides[0])
             if side is None:
                 return None
             if is_known and not any(_depends(side, other) for other in numbers):
-                side = SymbolicInterval(around.lows, side.highs)
+                side = footprints.SymbolicInterval(around.lows, side.highs)
             sides.append(side)
             env.add(number, side.range())
         if not self._may_run(env, numbers, sides):
             return None
-        guard = with_conditions(env, with_where(env, NO_GUARD, lines[0].where), lines[0].also)
-        guard = guarded(env, guard, self.bounds.region.guard)
+        guard = footprints.with_conditions(
+            env, footprints.with_where(env, footprints.NO_GUARD, lines[0].where), lines[0].also
+        )
+        guard = footprints.guarded(env, guard, self.bounds.region.guard)
         nest = self._nest(env, numbers, sides, _with_equations(guard), lattice, hull)
         return StagePiece(nest, self._moved(nest))
 
-    def _is_alive(self, numbers: Footprint) -> bool:
+    def _is_alive(self, numbers: footprints.Footprint) -> bool:
         """Whether the piece is provably nonempty in every instance."""
         around = instances(self.env, [v for v in (*numbers.variables(), *self.bounds.fixed) if v in self.env.ranges])
         return numbers.shape(self.env).project(()).includes(around)
@@ -227,9 +214,11 @@ class _PieceBuilder:
                 env.add(v, limits)
         return env
 
-    def _may_run(self, env: LoopEnvironment, numbers: Sequence[Var], sides: Sequence[SymbolicInterval]) -> bool:
+    def _may_run(
+        self, env: LoopEnvironment, numbers: Sequence[Var], sides: Sequence[footprints.SymbolicInterval]
+    ) -> bool:
         """Whether loop order and fixed loop lengths of the schedule permit these ends."""
-        uniform = uniform_roots(self.bounds.stage, self.bounds.relations)
+        uniform = pass_down.uniform_roots(self.bounds.stage, self.bounds.relations)
         for k, (iv, side) in enumerate(zip(self.axes, sides, strict=True)):
             if iv in uniform and any(v in env.ranges for v in extent(side.range()).free_vars()):
                 return False
@@ -243,21 +232,21 @@ class _PieceBuilder:
         self,
         env: LoopEnvironment,
         numbers: Sequence[Var],
-        sides: Sequence[SymbolicInterval],
-        guard: Box,
+        sides: Sequence[footprints.SymbolicInterval],
+        guard: footprints.Box,
         lattice: Storage,
-        hull: Box,
-    ) -> StageNest:
+        hull: footprints.Box,
+    ) -> pass_down.StageNest:
         """The loops over lattice coordinates, and the elements as functions of them."""
         whole = self.bounds
         op = whole.op
         assert isinstance(op, ComputeOp)
         data = set(op.axis)
         by_axis = dict(zip(self.axes, sides, strict=True))
-        box = Box(tuple(by_axis[iv] for iv in op.axis), guard.where, guard.also)
+        box = footprints.Box(tuple(by_axis[iv] for iv in op.axis), guard.where, guard.also)
         piece = replace(
             whole,
-            computed=Footprint(len(op.axis), box),
+            computed=footprints.Footprint(len(op.axis), box),
             sides={iv: by_axis.get(iv, side) for iv, side in whole.sides.items()},
             ranges={iv: whole.ranges[iv] for iv in op.root_iter_vars if iv not in data}
             | {iv: side.range() for iv, side in by_axis.items()},
@@ -266,11 +255,11 @@ class _PieceBuilder:
             values={},
             guards=(),
         )
-        pass_down(env, piece)
-        finish_nest(env, piece)
-        nest = nest_of(piece)
+        pass_down.pass_down(env, piece)
+        pass_down.finish_nest(env, piece)
+        nest = pass_down.nest_of(piece)
         straight: dict[IterVar, Expr] = {}
-        uniform = uniform_roots(whole.stage, whole.relations)
+        uniform = pass_down.uniform_roots(whole.stage, whole.relations)
         ranges = {loop.iv: loop.range for loop in nest.loops}
         for iv, side, around in zip(self.axes, sides, hull.sides, strict=True):
             leaf, start = _only_loop(whole, iv), low(around.range())
@@ -297,7 +286,7 @@ class _PieceBuilder:
 
         return replace(moved(nest), start=None if nest.start is None else moved(nest.start))
 
-    def _moved(self, nest: StageNest) -> dict[Var, Expr]:
+    def _moved(self, nest: pass_down.StageNest) -> dict[Var, Expr]:
         """The loops of the guarded nest as expressions in those of `nest`."""
         replacements: dict[Var, Expr] = {}
         for iv in self.axes:
@@ -308,7 +297,7 @@ class _PieceBuilder:
         return replacements
 
 
-def _with_equations(guard: Box) -> Box:
+def _with_equations(guard: footprints.Box) -> footprints.Box:
     """The guard with equations instead of pairs of inequalities."""
     where, also, seen = [], list(guard.also), {form.key() for form in guard.where}
     for form in guard.where:
@@ -317,7 +306,7 @@ def _with_equations(guard: Box) -> Box:
             where.append(form)
         elif (equation := form.expr().eq(0)) not in also and negated.expr().eq(0) not in also:
             also.append(equation)
-    return Box((), tuple(where), tuple(also))
+    return footprints.Box((), tuple(where), tuple(also))
 
 
 def _at(r: Range, values: Mapping[Expr, Expr]) -> Range:
@@ -328,5 +317,5 @@ def _is_short(e: Expr) -> bool:
     return dag.is_small(_MAX_NODES, (e,)) and not any(node.op is ops.SELECT for node in dag.postorder((e,)))
 
 
-def _depends(side: SymbolicInterval, number: Var) -> bool:
+def _depends(side: footprints.SymbolicInterval, number: Var) -> bool:
     return any(number in e.free_vars() for form in side.ends for e in form.terms)

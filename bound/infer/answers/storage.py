@@ -44,13 +44,7 @@ from typing import Final
 from bound.infer.environment import LoopEnvironment, instances, project_variables, size_bounds
 from bound.infer.extents import max_extent
 from bound.infer.footprint import Box, Footprint, Outline, added, footprint_of_shape, guarded, whole_tensor
-from bound.infer.phases.gather import (
-    enclosing_guards,
-    in_other_iterations,
-    reached_footprint,
-    union_footprints,
-    within_tensor,
-)
+from bound.infer.phases import gather
 from bound.infer.phases.infer_root_bound import FlatAxes, InferenceState, fixed_in, flat_image, fused_axes, requests_of
 from bound.infer.phases.pass_down import SlidingWindow, StageBounds, data_axes, rounds_up
 from bound.schedule import Stage, simple
@@ -243,7 +237,7 @@ def window(state: InferenceState, bounds: StageBounds) -> Footprint:
     footprints = [
         request.footprint for tensor in bounds.op.outputs for request in requests_of(state, bounds, tensor, path)
     ]
-    required = within_tensor(env, union_footprints(env, len(shape), footprints), shape)
+    required = gather.within_tensor(env, gather.union_footprints(env, len(shape), footprints), shape)
     is_exact = bounds.region.exact and bounds.stage not in state.boxed
     if is_exact and not any(rounds_up(bounds.relations, iv) for iv in data_axes(bounds.op)):
         return required
@@ -309,14 +303,14 @@ def _start(low: Expr) -> Expr:
 def live_elements(state: InferenceState, bounds: StageBounds, tensor: Tensor) -> Shape:
     """The live elements of a tensor in an iteration, and all elements computed in it."""
     env, slid = state.env, bounds.slid
-    running = enclosing_guards(state.bounds, bounds)
+    running = gather.enclosing_guards(state.bounds, bounds)
 
     def run(footprint: Footprint) -> Shape:
-        return reached_footprint(env, bounds, footprint, running)
+        return gather.reached_footprint(env, bounds, footprint, running)
 
     new, read = run(bounds.computed_of(tensor)), run(bounds.required[tensor])
-    computed = new.union(in_other_iterations(env, new, slid, are_earlier=True))
-    return computed.intersect(read.union(in_other_iterations(env, read, slid, are_earlier=False))).union(new)
+    computed = new.union(gather.in_other_iterations(env, new, slid, are_earlier=True))
+    return computed.intersect(read.union(gather.in_other_iterations(env, read, slid, are_earlier=False))).union(new)
 
 
 def _differences(env: LoopEnvironment, kept: Shape, storage: Storage) -> Shape:

@@ -13,13 +13,7 @@ subtracted: `N(t')` counts iterations that run and reach the stage.
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Final
 
-from bound.infer.environment import (
-    LoopEnvironment,
-    instances,
-    project_variables,
-    takes_two_values,
-    transitive_ranges,
-)
+from bound.infer.environment import LoopEnvironment, instances, project_variables, takes_two_values, transitive_ranges
 from bound.infer.extents import is_always_empty, max_extent
 from bound.infer.footprint import (
     NO_GUARD,
@@ -40,15 +34,7 @@ from bound.infer.footprint import (
     unproved_gaps,
     whole_tensor,
 )
-from bound.infer.phases.pass_down import (
-    SlidingWindow,
-    StageBounds,
-    data_axes,
-    rounded_up,
-    rounds_up,
-    started,
-    uniform_roots,
-)
+from bound.infer.phases import pass_down
 from bound.itervar import IterVar
 from bound.schedule import Stage, simple
 from bound.schedule.relations import with_ancestors
@@ -120,7 +106,7 @@ def box_within(env: LoopEnvironment, box: Box, around: Box) -> Box:
 
 def gather_bound(
     env: LoopEnvironment,
-    bounds: StageBounds,
+    bounds: pass_down.StageBounds,
     is_boxed: bool,
     shape_of: Callable[[Tensor], tuple[Expr, ...]],
     threads: Mapping[IterVar, int],
@@ -155,14 +141,14 @@ def gather_bound(
                 assert footprint.box is not None
                 footprint = footprint.with_box(footprint.box, "loops that stages share may compute less than the box")
         bounds.computed = _with_rounded_tiles(env, bounds, footprint, shape)
-    uniform = uniform_roots(stage, bounds.relations)
-    always = uniform_roots(stage, bounds.relations, with_nparts=False)
+    uniform = pass_down.uniform_roots(stage, bounds.relations)
+    always = pass_down.uniform_roots(stage, bounds.relations, with_nparts=False)
     threaded = with_ancestors(bounds.relations, [iv for iv in stage.leaf_iter_vars if stage.thread_of(iv) is not None])
-    for k, iv in enumerate(data_axes(op)):
+    for k, iv in enumerate(pass_down.data_axes(op)):
         side = bounds.sides[iv] = bounds.region.hull(env).sides[k]
         # A tile cut by the end of the tensor alone has one length; tiles of a varying region vary with it.
         if iv in bounds.aligned:
-            bounds.ranges[iv] = Range(0, rounded_up(bounds.relations, iv, shape[k]))
+            bounds.ranges[iv] = Range(0, pass_down.rounded_up(bounds.relations, iv, shape[k]))
             bounds.widened.add(iv)
             continue
         is_cut = any(form.is_const for form in side.extents())
@@ -179,9 +165,9 @@ def gather_bound(
                 _start_threads(bounds, iv, threads)
 
 
-def _start_threads(bounds: StageBounds, root: IterVar, threads: Mapping[IterVar, int]) -> None:
+def _start_threads(bounds: pass_down.StageBounds, root: IterVar, threads: Mapping[IterVar, int]) -> None:
     """Widen the range of a root axis on more threads than it has iterations."""
-    count, has = started(bounds, root, threads), simple.number(as_expr(bounds.ranges[root].extent))
+    count, has = pass_down.started(bounds, root, threads), simple.number(as_expr(bounds.ranges[root].extent))
     if count is not None and has is not None and has < count:
         bounds.ranges[root] = Range(bounds.ranges[root].min, count)
         bounds.widened.add(root)
@@ -201,18 +187,18 @@ def _with_whole_tiles(
 
 
 def _with_rounded_tiles(
-    env: LoopEnvironment, bounds: StageBounds, footprint: Footprint, shape: Sequence[Expr]
+    env: LoopEnvironment, bounds: pass_down.StageBounds, footprint: Footprint, shape: Sequence[Expr]
 ) -> Footprint:
     """The region extended to whole tiles where splits round up, within the tensor."""
-    axes = data_axes(bounds.op)
+    axes = pass_down.data_axes(bounds.op)
     box = None
     for k, iv in enumerate(axes):
-        if not rounds_up(bounds.relations, iv):
+        if not pass_down.rounds_up(bounds.relations, iv):
             continue
         box = footprint.hull(env) if box is None else box
         side = box.sides[k]
         total = max_extent(env, footprint, k, bounds.fixed, shape[k])
-        more = simple.sub(rounded_up(bounds.relations, iv, total), total)
+        more = simple.sub(pass_down.rounded_up(bounds.relations, iv, total), total)
         if simple.number(more) == 0:
             continue
         start = low(side.range())
@@ -223,7 +209,13 @@ def _with_rounded_tiles(
 
 
 def _root_range(
-    env: LoopEnvironment, bounds: StageBounds, k: int, iv: IterVar, is_uniform: bool, is_threaded: bool, whole: Expr
+    env: LoopEnvironment,
+    bounds: pass_down.StageBounds,
+    k: int,
+    iv: IterVar,
+    is_uniform: bool,
+    is_threaded: bool,
+    whole: Expr,
 ) -> Range:
     """The range of the root axis of dimension `k`: exact in each instance, or of maximal length.
 
@@ -248,7 +240,7 @@ def _root_range(
         exact = Range(limits.min, most)
         if not _is_same(env, most, extent(limits)):
             bounds.widened.add(iv)
-    total = rounded_up(bounds.relations, iv, extent(exact))
+    total = pass_down.rounded_up(bounds.relations, iv, extent(exact))
     if not _is_same(env, total, extent(exact)):
         bounds.widened.add(iv)
         return Range(exact.min, total)
@@ -261,7 +253,7 @@ def _number_in(env: LoopEnvironment, e: Expr) -> Expr:
     return as_expr(min(numbers)) if numbers else e
 
 
-def _only_value(env: LoopEnvironment, bounds: StageBounds, e: Expr) -> int | None:
+def _only_value(env: LoopEnvironment, bounds: pass_down.StageBounds, e: Expr) -> int | None:
     """The value of an extent with the same value in every instance, else `None`."""
     number = env.number(e)
     if number is not None or all(isinstance(t, Var) for t in env.form(e).terms):
@@ -364,7 +356,7 @@ def _is_alive(env: LoopEnvironment, box: Box) -> bool:
 _MAX_END_NODES: Final = 60  # of these ends; beyond it, the ends of the footprint
 
 
-def enclosing_guards(all_bounds: Mapping[Stage, StageBounds], bounds: StageBounds) -> list[Cond]:
+def enclosing_guards(all_bounds: Mapping[Stage, pass_down.StageBounds], bounds: pass_down.StageBounds) -> list[Cond]:
     """The guards of outer stages over loops around the stage: they hold whenever it is reached."""
     guards: list[Cond] = []
     for stage in dict.fromkeys(stage for stage, _ in bounds.path):
@@ -376,7 +368,7 @@ def enclosing_guards(all_bounds: Mapping[Stage, StageBounds], bounds: StageBound
 
 
 def new_elements(
-    env: LoopEnvironment, bounds: StageBounds, footprint: Footprint, running: Sequence[Cond] = ()
+    env: LoopEnvironment, bounds: pass_down.StageBounds, footprint: Footprint, running: Sequence[Cond] = ()
 ) -> Footprint:
     """The elements of a footprint that no earlier iteration computed.
 
@@ -401,7 +393,7 @@ def new_elements(
     return difference
 
 
-def _advance(env: LoopEnvironment, bounds: StageBounds, footprint: Footprint, new: Shape) -> Footprint | None:
+def _advance(env: LoopEnvironment, bounds: pass_down.StageBounds, footprint: Footprint, new: Shape) -> Footprint | None:
     """The new elements as a box: the whole footprint in the first iteration, then the elements past the last end.
 
     Returns `None` unless the footprint is a box that advances in one dimension. Sets `bounds.window` if it never moves
@@ -435,7 +427,7 @@ def _advance(env: LoopEnvironment, bounds: StageBounds, footprint: Footprint, ne
         chosen = {e: as_expr(e.args[2]) for e in choices if e.args[0] is is_first}
         starts = [(first, dag.substitute(ends[0].expr(), begins)), (dag.substitute(start, chosen), ends[0].expr())]
         filled = [SymbolicInterval(tuple(map(env.form, dag.chain(ops.MAX, a))), (env.form(z),)) for a, z in starts]
-        bounds.window = SlidingWindow(advanced, moving[0], tuple(filled))
+        bounds.window = pass_down.SlidingWindow(advanced, moving[0], tuple(filled))
     return advanced
 
 
@@ -455,7 +447,7 @@ def _names(form: Linear, variables: Collection[Var]) -> bool:
 
 
 def reached_footprint(
-    env: LoopEnvironment, bounds: StageBounds, footprint: Footprint, running: Sequence[Cond]
+    env: LoopEnvironment, bounds: pass_down.StageBounds, footprint: Footprint, running: Sequence[Cond]
 ) -> Shape:
     """A footprint restricted to iterations that run and reach the stage."""
     ranges = transitive_ranges(env, (*bounds.slid, *bounds.fixed))

@@ -9,15 +9,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from bound.infer.environment import (
-    DIVISIONS,
-    LoopEnvironment,
-    Violations,
-    constant_extent,
-    in_products,
-    sample_instances,
-    transitive_ranges,
-)
+from bound.infer import environment
 from bound.schedule.simple import extent, low
 from intset import config
 from intset.budgets import RELAXED_DIVISORS
@@ -41,13 +33,13 @@ _SLOW: Final = (*ops.DIVISIONS, ops.MIN, ops.MAX, ops.SELECT)
 _FORMS: Final = Normalizer({})
 
 
-def is_known(env: LoopEnvironment, cond: Cond) -> bool:
+def is_known(env: environment.LoopEnvironment, cond: Cond) -> bool:
     """Whether a condition is proved by the environment alone."""
     forms = env.forms_of(cond)
     return forms is not None and all(map(env.is_nonneg, forms))
 
 
-def without_implied(env: LoopEnvironment, loops: Sequence[Var], guards: Sequence[Cond]) -> tuple[Cond, ...]:
+def without_implied(env: environment.LoopEnvironment, loops: Sequence[Var], guards: Sequence[Cond]) -> tuple[Cond, ...]:
     """The guards in their order, without those implied by loops and other guards; the cheapest of equal guards remains.
 
     Guarantee: an equivalent conjunction, with fewer guards or the given ones.
@@ -65,7 +57,7 @@ def without_implied(env: LoopEnvironment, loops: Sequence[Var], guards: Sequence
     kept = [min(equal, key=_cost) for equal in same.values()]
     telling = [v for v in loops if v in env.ranges and not _runs(env.ranges[v])]
     removed = len(kept) < len(parts)
-    violations = Violations(env, _ranges_around(env, kept, telling), kept, MIXED_INSTANCES)
+    violations = environment.Violations(env, _ranges_around(env, kept, telling), kept, MIXED_INSTANCES)
     for guard in sorted(kept, key=_cost, reverse=True):
         others = [other for other in kept if other is not guard]
         ranges = _ranges_around(env, (guard, *others), telling)
@@ -94,26 +86,30 @@ def _cases_of(guard: Cond) -> Iterator[Cond]:
                     yield make(guard.op, (*guard.args[:at], case, *guard.args[at + 1 :]))
 
 
-def _are_equal(env: LoopEnvironment, telling: Sequence[Var], a: Cond, b: Cond, others: Sequence[Cond]) -> bool:
+def _are_equal(
+    env: environment.LoopEnvironment, telling: Sequence[Var], a: Cond, b: Cond, others: Sequence[Cond]
+) -> bool:
     """Whether two guards hold together wherever the loops run and all others hold; `False` if undecided."""
     ranges = _ranges_around(env, (a, b, *others), telling)
     pairs = ((a, [b, *others]), (b, [a, *others]))
     if any(_has_witness(env, ranges, goal, given) for goal, given in pairs):
         return False
-    violations = Violations(env, ranges, (a, b, *others), MIXED_INSTANCES)
+    violations = environment.Violations(env, ranges, (a, b, *others), MIXED_INSTANCES)
     if any(violations.has_alone(goal, given) for goal, given in pairs):
         return False
     return all(is_implied(env, ranges, goal, given) for goal, given in pairs)
 
 
-def _ranges_around(env: LoopEnvironment, guards: Iterable[Cond], telling: Iterable[Var]) -> dict[Var, Range]:
+def _ranges_around(
+    env: environment.LoopEnvironment, guards: Iterable[Cond], telling: Iterable[Var]
+) -> dict[Var, Range]:
     """The ranges of loops in guards, and of loops whose nonempty range is a fact about their ends."""
-    return transitive_ranges(env, [*(v for cond in guards for v in cond.free_vars()), *telling])
+    return environment.transitive_ranges(env, [*(v for cond in guards for v in cond.free_vars()), *telling])
 
 
 def _runs(r: Range) -> bool:
     """Whether a loop has a positive constant extent, so that running implies nothing about its ends."""
-    number = constant_extent(r)
+    number = environment.constant_extent(r)
     return number is not None and number > 0
 
 
@@ -123,7 +119,7 @@ def _cost(guard: Cond) -> tuple[int, int]:
     return sum(1 for node in nodes if node.op in _SLOW), len(nodes)
 
 
-def follows_from_one(env: LoopEnvironment, guard: Cond, others: Sequence[Cond]) -> bool:
+def follows_from_one(env: environment.LoopEnvironment, guard: Cond, others: Sequence[Cond]) -> bool:
     """Whether a guard repeats an end of one of its loops, or follows from one other guard after a division.
 
     `x < ceildiv(n, t)` follows from `x * t + i < n` for `i >= 0`; nested quotients are taken apart one by one.
@@ -144,7 +140,7 @@ def follows_from_one(env: LoopEnvironment, guard: Cond, others: Sequence[Cond]) 
     return False
 
 
-def _at_ends(env: LoopEnvironment, form: Linear) -> Iterator[Linear]:
+def _at_ends(env: environment.LoopEnvironment, form: Linear) -> Iterator[Linear]:
     """Forms that a form is not below: one loop variable at its last value, or at an operand of the minimum in it."""
     for v, k in form.terms.items():
         if k < 0 and isinstance(v, Var) and v in env.ranges:
@@ -155,24 +151,28 @@ def _at_ends(env: LoopEnvironment, form: Linear) -> Iterator[Linear]:
                 yield form.plus(atom(v), -k).plus(end, k)
 
 
-def _is_never_negative(env: LoopEnvironment, form: Linear) -> bool:
+def _is_never_negative(env: environment.LoopEnvironment, form: Linear) -> bool:
     least, _ = env.bounds(form)
     return least is not None and least >= 0
 
 
-def _nonnegative(env: LoopEnvironment, guard: Cond) -> Linear | None:
+def _nonnegative(env: environment.LoopEnvironment, guard: Cond) -> Linear | None:
     """The form whose nonnegativity a guard says; `None` for other guards."""
     forms = env.forms_of(guard)
     return forms[0] if forms is not None and len(forms) == 1 else None
 
 
-def _has_witness(env: LoopEnvironment, ranges: Mapping[Var, Range], guard: Cond, others: Sequence[Cond]) -> bool:
+def _has_witness(
+    env: environment.LoopEnvironment, ranges: Mapping[Var, Range], guard: Cond, others: Sequence[Cond]
+) -> bool:
     """Whether a corner violates this guard alone: last iterations of the guard's loops, first ones of all others."""
     violated = (logical_not(guard), *others)
-    return any(True for _ in sample_instances(env, ranges, violated, (guard,), guard.free_vars()))
+    return any(True for _ in environment.sample_instances(env, ranges, violated, (guard,), guard.free_vars()))
 
 
-def is_implied(env: LoopEnvironment, ranges: Mapping[Var, Range], guard: Cond, others: Sequence[Cond]) -> bool:
+def is_implied(
+    env: environment.LoopEnvironment, ranges: Mapping[Var, Range], guard: Cond, others: Sequence[Cond]
+) -> bool:
     """Whether a guard holds wherever the loops run and all other guards hold; `False` if undecided.
 
     Method, in order: the prover; with products or quotients of sizes, also the prover after solving facts for sizes,
@@ -182,8 +182,7 @@ def is_implied(env: LoopEnvironment, ranges: Mapping[Var, Range], guard: Cond, o
     if not dag.is_small(IMPLIED_NODES, (guard,)) and not dag.is_small(2 * IMPLIED_NODES, (guard, *others)):
         return False
     with config.using(
-        tiers=config.tiers_within(config.Effort.DEFAULT),
-        isl_operations=env.account.allowed(IMPLIED_GUARDS),
+        tiers=config.tiers_within(config.Effort.DEFAULT), isl_operations=env.account.allowed(IMPLIED_GUARDS)
     ):
         implication = _Implication(env.context, ranges, guard, tuple(others))
         if implication.is_proved():
@@ -191,7 +190,7 @@ def is_implied(env: LoopEnvironment, ranges: Mapping[Var, Range], guard: Cond, o
         terms: tuple[Expr | Cond, ...] = (guard, *others, *map(extent, ranges.values()))
         if not dag.is_nonlinear(terms):
             return False
-        products = in_products(terms)
+        products = environment.in_products(terms)
         solved = implication.at(_solved(env.context, ranges, terms))
         cases = [solved.at(case) for case in _cases(ranges, products, terms)]
         if all(case is not implication and case.is_proved() for case in cases):
@@ -316,7 +315,7 @@ def _cases(
     cases: list[dict[Expr, Expr]] = [{}]
     remainders = {node.args[0]: node.args[1] for node in dag.postorder(tuple(terms)) if node.op is ops.FLOORMOD}
     for v in ranges:
-        start, length = constant_value(low(ranges[v])), constant_extent(ranges[v])
+        start, length = constant_value(low(ranges[v])), environment.constant_extent(ranges[v])
         divisor = constant_value(remainders[v]) if v in remainders else None
         values: list[Expr] = []
         if start is not None and length is not None:
@@ -366,7 +365,7 @@ class _QuotientVariables:
     def without(self, cond: Cond) -> Cond:
         """The condition with variables in place of quotients."""
         for node in dag.postorder((cond,)):
-            if not isinstance(node, Expr) or node.op not in DIVISIONS or node in self._instead:
+            if not isinstance(node, Expr) or node.op not in environment.DIVISIONS or node in self._instead:
                 continue
             divisor = node.args[1]
             if divisor.is_const or any(v in self._loops for v in divisor.free_vars()):

@@ -14,39 +14,13 @@ from collections.abc import Collection, Container, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import prod
 
+from bound.infer import footprint as footprints
 from bound.infer.accesses import TensorAccess
 from bound.infer.environment import FEW, LoopEnvironment, constant_extent, has_instance, transitive_ranges
 from bound.infer.extents import enumerate_image
-from bound.infer.footprint import (
-    Box,
-    Footprint,
-    Outline,
-    SymbolicInterval,
-    added,
-    empty_box,
-    end_forms,
-    footprint_of_region,
-    footprint_of_shape,
-    independent_terms,
-    interval,
-    is_contiguous,
-    number_divisor,
-    span,
-    sum_of_intervals,
-    unproved_gaps,
-    whole_tensor,
-    with_where,
-)
+from bound.infer.footprint import SymbolicInterval
+from bound.infer.phases import pass_down
 from bound.infer.phases.guards import follows_from_one
-from bound.infer.phases.pass_down import (
-    StageBounds,
-    data_axes,
-    overruns_unguarded,
-    roots_above,
-    split_guards,
-    within_side,
-    without_products,
-)
 from bound.itervar import IterVar
 from bound.schedule import Fuse, IterVarRelation, Rebase, Split, Stage, simple
 from bound.schedule.attach import AttachPath, default_storage_rank, needs_relax, outside, storage_rank
@@ -145,7 +119,7 @@ class Iterations:
     notes: list[str] = field(default_factory=list)
 
 
-def pass_up(env: LoopEnvironment, bounds: StageBounds, states: Sequence[LoopState]) -> Iterations:
+def pass_up(env: LoopEnvironment, bounds: pass_down.StageBounds, states: Sequence[LoopState]) -> Iterations:
     """PassUpDomain: the iteration domain of one consumer.
 
     Parameters
@@ -155,7 +129,7 @@ def pass_up(env: LoopEnvironment, bounds: StageBounds, states: Sequence[LoopStat
     """
     own = {state.iv: state for state in states if state.stage is bounds.stage}
     points = {iv: low(r) for iv, r in bounds.loops.items() if constant_extent(r) == 1}
-    above = roots_above(bounds)
+    above = pass_down.roots_above(bounds)
     whole = _wholly_relaxed(bounds, own, points, above)
     spelled = [r for r in bounds.relations if not all(parent in whole for parent in r.parents) or not r.parents]
     hidden = {child for r in bounds.relations if r not in spelled for child in r.children}
@@ -177,7 +151,7 @@ def pass_up(env: LoopEnvironment, bounds: StageBounds, states: Sequence[LoopStat
         _relax(iv, side or _interval(env, bounds.loops.get(iv, bounds.ranges[iv])), start, relaxed)
     values = pass_up_index(spelled, bounds.ranges, start)
     if any(isinstance(r, Split) and simple.number(extent(bounds.ranges[r.inner])) is None for r in spelled):
-        values = dict(zip(values, without_products(env, list(values.values())), strict=True))
+        values = dict(zip(values, pass_down.without_products(env, list(values.values())), strict=True))
     it = Iterations({iv: values[iv] for iv in bounds.op.root_iter_vars if iv in values}, relaxed, fixed)
     for iv in bounds.op.root_iter_vars:  # axes without loops, such as those of a tensorized tile
         if iv not in it.values and iv in bounds.sides:
@@ -198,7 +172,7 @@ def _relax(
 
 
 def _wholly_relaxed(
-    bounds: StageBounds,
+    bounds: pass_down.StageBounds,
     own: Mapping[IterVar, LoopState],
     points: Mapping[IterVar, Expr],
     above: Mapping[IterVar, IterVar],
@@ -207,7 +181,7 @@ def _wholly_relaxed(
     whole = dict.fromkeys(iv for iv, state in own.items() if not state.is_fixed or iv in points)
     for relation in reversed(bounds.relations):
         if isinstance(relation, Split):
-            inside = not overruns_unguarded(bounds, relation) or relation.parent in above
+            inside = not pass_down.overruns_unguarded(bounds, relation) or relation.parent in above
             if inside and relation.outer in whole and relation.inner in whole:
                 whole[relation.parent] = None
         elif isinstance(relation, Fuse):
@@ -219,10 +193,14 @@ def _wholly_relaxed(
 
 
 def _interval(env: LoopEnvironment, r: Range) -> SymbolicInterval:
-    return SymbolicInterval(tuple(end_forms(env, low(r), ops.MAX)), tuple(end_forms(env, as_expr(r.max), ops.MIN)))
+    return SymbolicInterval(
+        tuple(footprints.end_forms(env, low(r), ops.MAX)), tuple(footprints.end_forms(env, as_expr(r.max), ops.MIN))
+    )
 
 
-def _outer_loops(env: LoopEnvironment, bounds: StageBounds, states: Sequence[LoopState], it: Iterations) -> None:
+def _outer_loops(
+    env: LoopEnvironment, bounds: pass_down.StageBounds, states: Sequence[LoopState], it: Iterations
+) -> None:
     """Enter the loops around the consumer as fixed or relaxed variables."""
     for state in states:
         if state.stage is bounds.stage:
@@ -238,13 +216,13 @@ def _outer_loops(env: LoopEnvironment, bounds: StageBounds, states: Sequence[Loo
 
 def _conditions(
     env: LoopEnvironment,
-    bounds: StageBounds,
+    bounds: pass_down.StageBounds,
     spelled: Sequence[IterVarRelation],
     values: Mapping[IterVar, Expr],
     it: Iterations,
 ) -> None:
     """Enter the guards of case 2, and membership in the computed region."""
-    guards = split_guards(env, bounds, spelled, values)
+    guards = pass_down.split_guards(env, bounds, spelled, values)
     for guard in list(guards):
         others = [other for other in guards if other is not guard]
         if others and follows_from_one(env, guard, others):
@@ -255,12 +233,12 @@ def _conditions(
     footprint = bounds.region
     for iv in bounds.op.root_iter_vars:
         if iv in bounds.widened and iv in values and iv not in it.relaxed:
-            it.conditions += within_side(env, bounds, iv, values[iv])
+            it.conditions += pass_down.within_side(env, bounds, iv, values[iv])
     if footprint.box is not None:
         it.where += footprint.box.where
         it.conditions += footprint.box.also
         return
-    axes = data_axes(bounds.op)
+    axes = pass_down.data_axes(bounds.op)
     if not axes:
         return
     try:
@@ -280,14 +258,14 @@ class _Image:
     running: otherwise, the intervals of the variables in the index.
     """
 
-    hull: Box
+    hull: footprints.Box
     is_box: bool
     running: tuple[Range, ...] = ()
 
     def moved(self, offsets: Sequence[int]) -> _Image:
         """The image of an index with these numbers added."""
         sides = [side.moved(k) if k else side for side, k in zip(self.hull.sides, offsets, strict=True)]
-        return replace(self, hull=Box(tuple(sides), self.hull.where, self.hull.also))
+        return replace(self, hull=footprints.Box(tuple(sides), self.hull.where, self.hull.also))
 
 
 class Propagation:
@@ -304,7 +282,7 @@ class Propagation:
         self._boxes: dict[object, tuple[list[Linear], _Image | None]] = {}
         self._contexts: dict[tuple[Var, ...], Context] = {}
 
-    def image(self, access: TensorAccess, shape: Sequence[Expr]) -> Footprint:
+    def image(self, access: TensorAccess, shape: Sequence[Expr]) -> footprints.Footprint:
         """The footprint of `access` in a tensor with extents `shape`."""
         footprint = self._image(access, shape)
         sources = map(_source, dag.opaque_terms(*access.indices, *access.conditions))
@@ -313,19 +291,19 @@ class Propagation:
             return footprint
         return footprint.with_notes(f"of {', '.join(names)} a range is known, not which values occur")
 
-    def _image(self, access: TensorAccess, shape: Sequence[Expr]) -> Footprint:
-        extra = {var: span(self.env, r) for var, r in access.extra}
+    def _image(self, access: TensorAccess, shape: Sequence[Expr]) -> footprints.Footprint:
+        extra = {var: footprints.span(self.env, r) for var, r in access.extra}
         image = None
         if not (self.env.prefers_regions or (self._is_linked and self.env.has_regions)):
             image = self._box(access, extra)
             if image is not None and image.is_box:
-                return Footprint(len(shape), image.hull, None, not self.it.notes, self.it.notes)
+                return footprints.Footprint(len(shape), image.hull, None, not self.it.notes, self.it.notes)
         footprint = self._ask_domain(access, extra, shape, image is None or not self._has_gaps(image))
         if image is not None and footprint.exact:
             footprint.set_hull(image.hull, True)
         return footprint
 
-    def leaves(self, box: Box, point: Sequence[Expr]) -> bool:
+    def leaves(self, box: footprints.Box, point: Sequence[Expr]) -> bool:
         """Whether the point of a sampled iteration is outside of a box over fixed variables."""
         values = self.it.values
         given = [
@@ -386,13 +364,15 @@ class Propagation:
         if moved is None:
             return None
         sides, shifts = moved
-        moved_rows = [added(row, [(start, row.terms.get(v, 0)) for v, start in shifts.items()]) for row in rows]
+        moved_rows = [
+            footprints.added(row, [(start, row.terms.get(v, 0)) for v, start in shifts.items()]) for row in rows
+        ]
         if not all(_is_affine_in(row, relaxed, has_quotients=True) for row in moved_rows):
             return None
         image = self._product(moved_rows, sides, where)
         if image is None or not also:
             return image
-        return replace(image, hull=Box(image.hull.sides, image.hull.where, tuple(also)))
+        return replace(image, hull=footprints.Box(image.hull.sides, image.hull.where, tuple(also)))
 
     def _in_variables(self, form: Linear) -> Linear:
         """A form over root axes, rewritten over the variables of the iterations."""
@@ -416,7 +396,7 @@ class Propagation:
         result = []
         is_box = True
         for row in rows:
-            terms = independent_terms(env, row, sides)
+            terms = footprints.independent_terms(env, row, sides)
             if terms is None:
                 return None
             rest, own = terms
@@ -424,28 +404,28 @@ class Propagation:
             is_box = is_box and used.keys().isdisjoint(running) and all(term.is_contiguous for term in own)
             used.update(dict.fromkeys(running))
             own.sort(key=lambda term: abs(term.factor))
-            if not is_contiguous(env, [(term.side, abs(term.factor)) for term in own]):
+            if not footprints.is_contiguous(env, [(term.side, abs(term.factor)) for term in own]):
                 is_box = False
             if len(running) > 1 or any(v not in row.terms for v in running):
                 for v in running:
-                    where += unproved_gaps(env, sides[v], where)
-            image = sum_of_intervals(env, rest, [(term.side, term.factor) for term in own])
+                    where += footprints.unproved_gaps(env, sides[v], where)
+            image = footprints.sum_of_intervals(env, rest, [(term.side, term.factor) for term in own])
             if image is None:
                 return None
             result.append(image)
         for var, side in sides.items():
             if var not in used or not is_box:
-                where += unproved_gaps(env, side, where)
+                where += footprints.unproved_gaps(env, side, where)
         if any(form.is_const and form.const < 0 for form in where):
-            return _Image(empty_box(len(rows)), True)
+            return _Image(footprints.empty_box(len(rows)), True)
         running_sides = () if is_box else tuple(sides[v].range() for v in used)
-        return _Image(with_where(env, Box(tuple(result)), where), is_box, running_sides)
+        return _Image(footprints.with_where(env, footprints.Box(tuple(result)), where), is_box, running_sides)
 
     # -- asking the domain --------------------------------------------------------------------------------------
 
     def _ask_domain(
         self, access: TensorAccess, extra: Mapping[Var, SymbolicInterval], shape: Sequence[Expr], may_be_box: bool
-    ) -> Footprint:
+    ) -> footprints.Footprint:
         values = self.it.values
         exprs = [dag.substitute(e, values) for e in access.indices]
         guards = [dag.substitute(cond, values) for cond in access.conditions]
@@ -458,12 +438,14 @@ class Propagation:
         kept = [*self.it.fixed, *(v for v in self.env.context.ranges if v not in self.it.relaxed)]
         dims = len(exprs)
         if context.frame.known.empty:
-            return Footprint(dims, empty_box(dims), None, not self.it.notes, self.it.notes)
+            return footprints.Footprint(dims, footprints.empty_box(dims), None, not self.it.notes, self.it.notes)
         if (simpler := context.coalesced(exprs, kept)) is not None:
             context, exprs = simpler[0], list(simpler[1])
         try:
             if (quotients := self._quotients_by_sizes(context, access, exprs, kept)) and self.env.has_regions:
-                footprint = Footprint(dims, whole_tensor(self.env, shape), None, False, notes_of_bounds(quotients))
+                footprint = footprints.Footprint(
+                    dims, footprints.whole_tensor(self.env, shape), None, False, notes_of_bounds(quotients)
+                )
             else:
                 footprint = self._answer(context, exprs, kept, shape, may_be_box)
         except BudgetError as error:
@@ -471,25 +453,25 @@ class Propagation:
             if listed is not None:
                 return listed.with_notes(*self.it.notes) if self.it.notes else listed
             answer = context.image(exprs, keep=kept, domain=CHEAPEST)
-            footprint = footprint_of_region(self.env, answer, shape).with_notes(str(error))
+            footprint = footprints.footprint_of_region(self.env, answer, shape).with_notes(str(error))
         if self.it.notes:
             footprint = footprint.with_notes(*self.it.notes)
         if self.env.has_regions and (not footprint.exact or self._has_terms(footprint)):
             listed = enumerate_image(self.env, context, exprs, list(self.it.fixed))
             if listed is not None:
-                return Footprint(dims, listed.box, listed.shape(self.env), not self.it.notes, self.it.notes)
+                return footprints.Footprint(dims, listed.box, listed.shape(self.env), not self.it.notes, self.it.notes)
         if not footprint.exact and self.env.domain != CHEAPEST:
             footprint = self._narrower(footprint, context.image(exprs, keep=kept, domain=CHEAPEST), shape)
         return footprint
 
     def _answer(
         self, context: Context, exprs: Sequence[Expr], kept: Sequence[Var], shape: Sequence[Expr], may_be_box: bool
-    ) -> Footprint:
+    ) -> footprints.Footprint:
         env = self.env
         if not env.has_regions:
-            return footprint_of_region(env, context.image(exprs, keep=kept, domain=env.domain), shape)
+            return footprints.footprint_of_region(env, context.image(exprs, keep=kept, domain=env.domain), shape)
         image = image_in_instances(context, exprs, kept, env.regions)
-        return footprint_of_shape(env, len(exprs), image.shape, not image.notes, image.notes, may_be_box)
+        return footprints.footprint_of_shape(env, len(exprs), image.shape, not image.notes, image.notes, may_be_box)
 
     def _quotients_by_sizes(
         self, context: Context, access: TensorAccess, exprs: Sequence[Expr], kept: Sequence[Var]
@@ -511,26 +493,28 @@ class Propagation:
             and any(v not in context.ranges for v in e.args[1].free_vars())
         ]
 
-    def _has_terms(self, footprint: Footprint) -> bool:
+    def _has_terms(self, footprint: footprints.Footprint) -> bool:
         """Whether the footprint depends on a nonlinear term over loops."""
         if footprint.box is not None:
             return False
         terms = [e for e in footprint.shape(self.env).atoms() if not isinstance(e, Var)]
         return any(v in self.env.ranges for e in terms for v in e.free_vars())
 
-    def _narrower(self, footprint: Footprint, answer: Region, shape: Sequence[Expr]) -> Footprint:
+    def _narrower(self, footprint: footprints.Footprint, answer: Region, shape: Sequence[Expr]) -> footprints.Footprint:
         """An inexact footprint, intersected with the box of the interval domain."""
-        other = footprint_of_region(self.env, answer, shape).box
-        footprint.outline = Outline(whole_tensor, self.env, shape)
+        other = footprints.footprint_of_region(self.env, answer, shape).box
+        footprint.outline = footprints.Outline(footprints.whole_tensor, self.env, shape)
         hull = footprint.hull(self.env)
         assert other is not None
         sides = [
-            interval(self.env, (*a.lows, *b.lows), (*a.highs, *b.highs)) or a
+            footprints.interval(self.env, (*a.lows, *b.lows), (*a.highs, *b.highs)) or a
             for a, b in zip(hull.sides, other.sides, strict=True)
         ]
         if all(a.same(b) for a, b in zip(sides, hull.sides, strict=True)):
             return footprint
-        return Footprint(footprint.dims, Box(tuple(sides), hull.where, hull.also), None, False, footprint.notes)
+        return footprints.Footprint(
+            footprint.dims, footprints.Box(tuple(sides), hull.where, hull.also), None, False, footprint.notes
+        )
 
     def _running(self, before: Collection[Var]) -> dict[Var, SymbolicInterval]:
         """The variables that run at an access before the loops of `before`."""
@@ -544,7 +528,7 @@ class Propagation:
             ranges, facts = _ranged(self.env, running)
             conditions = [*facts, *(form.expr() >= 0 for form in self.it.where), *self.it.conditions]
             # Stated apart from the ranges: a variable absent from the index may still have an empty range.
-            gaps = [gap for side in running.values() for gap in unproved_gaps(self.env, side)]
+            gaps = [gap for side in running.values() for gap in footprints.unproved_gaps(self.env, side)]
             conditions += [gap.expr() >= 0 for gap in gaps if not _depends(gap, running)]
             around = {**transitive_ranges(self.env, self.it.fixed), **ranges}
             known = self._contexts[before] = self.env.context.extended(around, conditions)
@@ -603,7 +587,7 @@ def _is_affine_in(row: Linear, relaxed: Mapping[Var, object], has_quotients: boo
     def is_term(e: Expr) -> bool:
         if isinstance(e, Var):
             return True
-        is_quotient = has_quotients and number_divisor(e) is not None
+        is_quotient = has_quotients and footprints.number_divisor(e) is not None
         return not dag.opaque_terms(e) and (is_quotient or not any(v in relaxed for v in e.free_vars()))
 
     return all(map(is_term, row.terms))
@@ -651,7 +635,7 @@ def _independent(
             if any(_depends(high, ends) for high in highs):
                 return None
             lows, shifts[var] = [constant(0)], low
-        side = interval(env, lows, highs)
+        side = footprints.interval(env, lows, highs)
         if side is None:
             return None
         sides[var] = side

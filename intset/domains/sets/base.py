@@ -638,12 +638,4 @@ def empty_set(by: str, notes: Sequence[str] = ()) -> IntervalSet:
     return IntervalSet(POS_INF, NEG_INF, by, is_exact=True, notes=notes)
 
 
-__all__ = [
-    "Bounds",
-    "End",
-    "IntSet",
-    "IntervalSet",
-    "ShapeSet",
-    "as_end",
-    "empty_set",
-]
+__all__ = ["Bounds", "End", "IntSet", "IntervalSet", "ShapeSet", "as_end", "empty_set"]

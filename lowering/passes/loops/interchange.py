@@ -42,17 +42,7 @@ from lowering.dataflow.program import Access, always_read
 from lowering.dataflow.reaching import Dependences, precedes
 from lowering.errors import LayoutError
 from lowering.nest import driver, ir, walk
-from lowering.nest.scope import (
-    Indices,
-    Scope,
-    element_accesses,
-    in_storage,
-    proof_of,
-    redirected,
-    storage_of,
-    tensor_named,
-    written_in,
-)
+from lowering.nest import scope as scopes
 from lowering.passes.loops.fusion import Nest, StaysError, check_split, nests_of, stored_indices
 from lowering.passes.reports import Entry, PassReport
 from lowering.passes.simplify import constant_truth, plain
@@ -84,11 +74,11 @@ def sequential_buffer_access(f: ir.Function, name: str, report: list[Entry] | No
     InputError: the function has no array, or several arrays, of this name; an assumption is proved false.
     """
     ir.checked_function(f, "sequential_buffer_access")
-    tensor = tensor_named(f, name)
-    axes = tuple(storage_of(f, tensor))
+    tensor = scopes.tensor_named(f, name)
+    axes = tuple(scopes.storage_of(f, tensor))
     check_assumptions(f)
     decisions = PassReport(f)
-    is_stored = tensor in written_in(f.body)
+    is_stored = tensor in scopes.written_in(f.body)
 
     def run_in_order(loop: ir.For, cursor: driver.Cursor) -> ir.Stmt:
         if tensor not in walk.touched(loop) or tensor in walk.bound_in(loop):
@@ -119,7 +109,7 @@ def _in_order(
         report.say(cursor.path, False, str(why))
         return loop
     except LayoutError as error:
-        if is_stored and tensor not in written_in(loop):
+        if is_stored and tensor not in scopes.written_in(loop):
             report.say(cursor.path, False, str(error))
             return loop
         raise
@@ -139,7 +129,7 @@ def _interchanged(
     """The nest over the axes of the array, or the reason against it; an empty reason if the order is right already."""
     if tensor not in walk.touched(nest.body):
         return ""
-    only_reads = is_stored and tensor not in written_in(nest.body)
+    only_reads = is_stored and tensor not in scopes.written_in(nest.body)
     only_assumes = all(isinstance(stmt, (ir.Assume, ir.Seq)) for stmt in walk.statements(nest.body))
     try:
         return interchanged(f, nest, tensor, axes, cursor.scope)
@@ -155,7 +145,9 @@ def _interchanged(
 Axis: TypeAlias = "tuple[Expr, Expr]"
 
 
-def interchanged(f: ir.Function, nest: Nest, tensor: Tensor, axes: Sequence[Axis], scope: Scope) -> ir.Stmt | str:
+def interchanged(
+    f: ir.Function, nest: Nest, tensor: Tensor, axes: Sequence[Axis], scope: scopes.Scope
+) -> ir.Stmt | str:
     """The nest with the axes of the tensor as its outer loops; nothing where it has them already.
 
     Parameters
@@ -194,12 +186,12 @@ def interchanged(f: ir.Function, nest: Nest, tensor: Tensor, axes: Sequence[Axis
     return plain(replace(f, body=result, ctx=scope.ctx)).body
 
 
-def _boxes(nest: Nest, used: Sequence[ir.For], scope: Scope, tensor: Tensor) -> tuple[list[Range], list[Cond]]:
+def _boxes(nest: Nest, used: Sequence[ir.For], scope: scopes.Scope, tensor: Tensor) -> tuple[list[Range], list[Cond]]:
     """Ranges of the loops independent of other loops of the nest, and the conditions that they drop."""
     own = {loop.var for loop in nest.loops}
     boxes: list[Range] = []
     conditions: list[Cond] = []
-    inside = reduce(Scope.inside, nest.loops, scope)
+    inside = reduce(scopes.Scope.inside, nest.loops, scope)
     keep = tuple(v for v in inside.ctx.ranges if v not in own)
     for loop in used:
         low, extent = walk.range_ends(loop.range)
@@ -220,7 +212,7 @@ def _indices(body: ir.Stmt, tensor: Tensor) -> tuple[Expr, ...]:
     """The common index tuple of the accesses to a tensor; that of its stores, if it has any."""
     if walk.calls(body):
         raise LayoutError(f"a host call touches all of {tensor.name}, or would be made in another order")
-    accesses = [one for stmt in walk.statements(body) for one in element_accesses(stmt) if one.tensor is tensor]
+    accesses = [one for stmt in walk.statements(body) for one in scopes.element_accesses(stmt) if one.tensor is tensor]
     tuples = list(stored_indices(body, tensor) or dict.fromkeys(one.indices for one in accesses))
     if len(tuples) != 1:
         raise LayoutError(f"{tensor.name} is accessed at {len(tuples)} different indices in one loop nest")
@@ -230,7 +222,7 @@ def _indices(body: ir.Stmt, tensor: Tensor) -> tuple[Expr, ...]:
     return tuples[0]
 
 
-def _check_arrives(nest: Nest, loaded: Operand, axes: Sequence[Axis], scope: Scope) -> None:
+def _check_arrives(nest: Nest, loaded: Operand, axes: Sequence[Axis], scope: scopes.Scope) -> None:
     """Refuse a nest with iterations that do something and arrive at no element: loops over the axes would lose them.
 
     An iteration that certainly accesses `loaded` arrives, or the program is in error. One that accesses it under a
@@ -242,10 +234,10 @@ def _check_arrives(nest: Nest, loaded: Operand, axes: Sequence[Axis], scope: Sco
     """
     if _arrives(nest.body, loaded):
         return
-    inside = reduce(Scope.inside, nest.loops, scope)
+    inside = reduce(scopes.Scope.inside, nest.loops, scope)
     inside = inside.where(*nest.guards)
-    for in_bounds in in_storage(read_indices(loaded), axes):
-        proof = proof_of(inside, in_bounds)
+    for in_bounds in scopes.in_storage(read_indices(loaded), axes):
+        proof = scopes.proof_of(inside, in_bounds)
         if not proof:
             values = [v for loop in nest.loops if (v := (proof.counterexample or {}).get(loop.var)) is not None]
             points = (tuple(values),) if len(values) == len(nest.loops) else ()
@@ -358,10 +350,10 @@ def _interchanged_nest(
         raise LayoutError(f"the indices of {tensor.name} have no inverse: {error}") from error
     values: dict[Operand, Operand] = dict(back.items())
 
-    def move(accessed: Tensor, indices: Indices) -> tuple[Tensor, Indices] | None:
+    def move(accessed: Tensor, indices: scopes.Indices) -> tuple[Tensor, scopes.Indices] | None:
         return (tensor, axes_vars) if accessed is tensor and indices == read_indices(access) else None
 
-    body = walk.substitute(walk.rebuilt(nest.body, lambda stmt: redirected(stmt, move)), values)
+    body = walk.substitute(walk.rebuilt(nest.body, lambda stmt: scopes.redirected(stmt, move)), values)
     body = ir.guarded(body, *(walk.replaced(cond, values) for cond in inner))
     for loop in reversed(rest):
         low, extent = (walk.replaced(e, values) for e in walk.range_ends(loop.range))

@@ -22,16 +22,7 @@ from intset.regions.shape import Account
 from lowering.dataflow import account_of
 from lowering.dataflow.program import Path
 from lowering.nest import driver, ir
-from lowering.nest.scope import (
-    Scope,
-    in_storage,
-    is_outside,
-    padding_of,
-    parts_of_condition,
-    proof_of,
-    proves,
-    storage_of,
-)
+from lowering.nest import scope as scopes
 from lowering.nest.walk import elements_read, operands, statements
 from lowering.passes.definedness import why_not_total
 from lowering.passes.loops.fusion import conflict
@@ -122,7 +113,7 @@ def _guards(f: ir.Function, decisions: PassReport) -> list[_Guard]:
         if any(ir.has_undef(*operands(s)) and not isinstance(s, ir.Store) for s in statements(stmt.then)):
             decisions.say(cursor.path, False, "it guards names for undef()")
             continue
-        guards.append(_Guard(cursor, parts_of_condition(stmt.cond), []))
+        guards.append(_Guard(cursor, scopes.parts_of_condition(stmt.cond), []))
     return guards
 
 
@@ -227,7 +218,7 @@ def _unread(
     idle = dict(among)
     for _ in range(OVERCOMPUTE_ROUNDS):
         unread = {path: reaching.flow.dead(stores[path], idle) for path in idle}
-        read = [path for path, cond in idle.items() if not proves(stores[path].scope.where(cond), unread[path])]
+        read = [path for path, cond in idle.items() if not scopes.proves(stores[path].scope.where(cond), unread[path])]
         if not read:
             return idle
         # Fewer removed stores leave fewer unread, so `unread` need not be intersected over the rounds.
@@ -242,7 +233,7 @@ def _why_not(
     stmt = cursor.stmt
     against = _against(guard)
     scope = cursor.scope if against is None else cursor.scope.where(against)
-    if proves(scope, truth(False)):
+    if scopes.proves(scope, truth(False)):
         return None
     reads = operands(stmt) if not isinstance(stmt, (ir.Allocate,)) else ()
     unclear = next((t for t in deciding_tensors(stmt) if t in reaching.unclear), None)
@@ -255,11 +246,11 @@ def _why_not(
         return None if not stmt.carried else ("it guards a loop that carries values", None)
     if not isinstance(stmt, ir.Store):
         return None
-    for k, in_bounds in enumerate(in_storage(stmt.indices, storage_of(reaching.f, stmt.tensor))):
-        inside = proof_of(scope, in_bounds)
+    for k, in_bounds in enumerate(scopes.in_storage(stmt.indices, scopes.storage_of(reaching.f, stmt.tensor))):
+        inside = scopes.proof_of(scope, in_bounds)
         if not inside:
             return f"without the guard, index {k} of {stmt.tensor.name} may be outside", cursor.point(inside)
-    touchable = proof_of(scope, is_outside(padding_of(reaching.f, stmt.tensor), stmt.indices))
+    touchable = scopes.proof_of(scope, scopes.is_outside(scopes.padding_of(reaching.f, stmt.tensor), stmt.indices))
     if not touchable:
         text = f"without the guard, the padding of {stmt.tensor.name} may be stored to"
         return text, cursor.point(touchable)
@@ -267,13 +258,13 @@ def _why_not(
     if raced is not None:
         return f"without the guard, {raced}", None
     dead = reaching.flow.dead(cursor)
-    unread = proof_of(scope, dead)
+    unread = scopes.proof_of(scope, dead)
     if unread or reaching.changes_nothing(cursor, scope.where(~dead)):
         return None
     joint = idle().get(cursor.path)
     if joint is not None:
         rest = scope.where(~dead, ~joint)
-        if proves(rest, truth(False)) or reaching.changes_nothing(cursor, rest):
+        if scopes.proves(rest, truth(False)) or reaching.changes_nothing(cursor, rest):
             return None
     text = f"the store to {stmt.tensor.name} would be read, or kept at the end"
     return text, cursor.point(unread)
@@ -286,7 +277,7 @@ def _against(guard: _Guard) -> Cond | None:
 
 
 def _missing(
-    values: tuple[Operand, ...], cursor: driver.Cursor, scope: Scope, reaching: ReachingValues
+    values: tuple[Operand, ...], cursor: driver.Cursor, scope: scopes.Scope, reaching: ReachingValues
 ) -> tuple[str, tuple[int, ...] | None] | None:
     """The reason why values may be missing: out of bounds, uninitialized, or a trap."""
     for value in values:
@@ -294,11 +285,13 @@ def _missing(
         if why is not None:
             return why, None
         for node, tensor in elements_read(value):
-            for in_bounds in in_storage(read_indices(node), storage_of(reaching.f, tensor)):
-                inside = proof_of(scope, in_bounds)
+            for in_bounds in scopes.in_storage(read_indices(node), scopes.storage_of(reaching.f, tensor)):
+                inside = scopes.proof_of(scope, in_bounds)
                 if not inside:
                     return f"{node!r} may be outside {tensor.name}", cursor.point(inside)
-            touchable = proof_of(scope, is_outside(padding_of(reaching.f, tensor), read_indices(node)))
+            touchable = scopes.proof_of(
+                scope, scopes.is_outside(scopes.padding_of(reaching.f, tensor), read_indices(node))
+            )
             if not touchable:
                 return f"{node!r} may be in the padding of {tensor.name}", cursor.point(touchable)
             if tensor in reaching.f.inputs:
@@ -306,7 +299,7 @@ def _missing(
             sources = reaching.flow.by_element(cursor).get(node, ())
             for source in sources:
                 if source.kind == "unwritten" or (source.kind == "unknown" and tensor not in reaching.f.params):
-                    reached = proof_of(scope, ~source.where)
+                    reached = scopes.proof_of(scope, ~source.where)
                     if not reached:
                         return f"{node!r} may hold nothing yet", cursor.point(reached)
             if not sources:
@@ -343,10 +336,10 @@ def _guarded(f: ir.Function, decisions: PassReport) -> ir.Function:
     idle = _unread(stores, dict.fromkeys(stores, truth(True)), reaching)
     for cursor in stores.values():
         assert isinstance(cursor.stmt, ir.Store)
-        stored = in_storage(cursor.stmt.indices, storage_of(f, cursor.stmt.tensor))
+        stored = scopes.in_storage(cursor.stmt.indices, scopes.storage_of(f, cursor.stmt.tensor))
         scope = cursor.scope.where(*stored)  # a store out of bounds is an error
         dead = idle[cursor.path] if idle else reaching.flow.dead(cursor)
-        useless = [cond for cond in (dead, *reaching.unchanged(cursor)) if not proves(scope, ~cond)]
+        useless = [cond for cond in (dead, *reaching.unchanged(cursor)) if not scopes.proves(scope, ~cond)]
         if not useless:
             decisions.say(cursor.path, False, "every instance matters")
             continue
@@ -363,7 +356,7 @@ def _guarded(f: ir.Function, decisions: PassReport) -> ir.Function:
     return driver.rewritten_function(f, leave={ir.Store: (guard_store,)}) if guards else f
 
 
-def _short(cond: Cond, scope: Scope) -> Cond | None:
+def _short(cond: Cond, scope: scopes.Scope) -> Cond | None:
     """A condition simplified at a position; `None` if it is longer than `MAX_NODES`."""
     simple = scope.ctx.simplify(cond)
     return mirrored(simple) if isinstance(simple, Cond) and dag.is_small(MAX_NODES, (simple,)) else None

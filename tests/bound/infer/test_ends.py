@@ -9,22 +9,10 @@ import pytest
 from benchmarks import tiles
 from bound import infer_bound, te
 from bound.errors import ScheduleError
+from bound.infer import footprint
 from bound.infer.environment import LoopEnvironment, Witnesses, create_account
 from bound.infer.extents import max_extent
-from bound.infer.footprint import (
-    Box,
-    Footprint,
-    SymbolicInterval,
-    contains,
-    hull,
-    independent_terms,
-    interval,
-    is_empty,
-    sum_of_intervals,
-    union_boxes,
-    with_conditions,
-    with_where,
-)
+from bound.infer.footprint import Box
 from bound.infer.phases.gather import _is_nothing
 from intset import Context, Range, ShapeVar, Var, evaluate, minimum, parse
 from intset.expr import ops
@@ -59,13 +47,13 @@ class Drawn:
         found = Linear(r.randint(-2, 5), terms)
         return found if r.random() < 0.85 else found.scale(2).shift(1)
 
-    def side(self) -> SymbolicInterval:
+    def side(self) -> footprint.SymbolicInterval:
         lows = [self.form() for _ in range(self.r.choice((1, 1, 1, 2)))]
         if self.r.random() < 0.6:  # as long in every instance, or nearly so
             highs = [lows[0].shift(self.r.randint(-1, 4)), *([self.form()] if self.r.random() < 0.2 else [])]
         else:
             highs = [self.form() for _ in range(self.r.choice((1, 1, 2)))]
-        return SymbolicInterval(tuple(lows), tuple(highs))
+        return footprint.SymbolicInterval(tuple(lows), tuple(highs))
 
     def boxes(self) -> list[Box]:
         """Boxes with small differences, some guarded."""
@@ -75,7 +63,9 @@ class Drawn:
         found = [Box(sides, where, also)]
         for _ in range(r.randint(1, 2)):
             k, shift = r.randrange(2), self.form() if r.random() < 0.2 else Linear(r.randint(-3, 3), {})
-            moved = SymbolicInterval(*(tuple(f.plus(shift) for f in side) for side in (sides[k].lows, sides[k].highs)))
+            moved = footprint.SymbolicInterval(
+                *(tuple(f.plus(shift) for f in side) for side in (sides[k].lows, sides[k].highs))
+            )
             if r.random() < 0.3:
                 moved = self.side()
             own = (self.form(),) if r.random() < 0.4 else where
@@ -91,7 +81,7 @@ def value(form: Linear, at: Any) -> int:
     return form.const + sum(k * (at[e] if e in at else evaluate(e, at)) for e, k in form.terms.items())
 
 
-def span(side: SymbolicInterval, at: Any) -> range:
+def span(side: footprint.SymbolicInterval, at: Any) -> range:
     return range(max(value(f, at) for f in side.lows), min(value(f, at) for f in side.highs) + 1)
 
 
@@ -105,8 +95,8 @@ def check(seed: int) -> int:
     """Whether boxes were joined."""
     case = Drawn(seed)
     env, boxes = case.env, case.boxes()
-    joined = union_boxes(env, boxes)
-    around, is_tight = hull(env, boxes)
+    joined = footprint.union_boxes(env, boxes)
+    around, is_tight = footprint.hull(env, boxes)
     for at in case.points:
         wanted: Elements = set().union(*(elements(box, at) for box in boxes))
         assert set().union(*(elements(box, at) for box in joined)) == wanted, (seed, boxes, joined, at)
@@ -115,21 +105,23 @@ def check(seed: int) -> int:
             ends = [(min(axis), max(axis)) for axis in zip(*wanted, strict=True)]
             assert [(s[0], s[-1]) for s in (span(side, at) for side in around.sides)] == ends, (seed, boxes, around, at)
     one, form = boxes[0], case.form()
-    assert not is_empty(env, one) or not any(elements(one, at) for at in case.points)
+    assert not footprint.is_empty(env, one) or not any(elements(one, at) for at in case.points)
     first, second = one.sides[0], boxes[1].sides[0]
-    both = interval(env, (*first.lows, *second.lows), (*first.highs, *second.highs))
-    conditional = with_conditions(env, with_where(env, one, (form,)), (case.i >= 1, case.j.eq(case.n)))
+    both = footprint.interval(env, (*first.lows, *second.lows), (*first.highs, *second.highs))
+    conditional = footprint.with_conditions(
+        env, footprint.with_where(env, one, (form,)), (case.i >= 1, case.j.eq(case.n))
+    )
     for at in case.points:
         if both is not None:
             assert set(span(both, at)) == set(span(first, at)) & set(span(second, at))
         inside = value(form, at) >= 0 and at[case.i] >= 1 and at[case.j] == at[case.n]
         assert elements(conditional, at) == (elements(one, at) if inside else set())
     for outer, inner in product((*boxes, conditional), repeat=2):
-        if contains(env, outer, inner):
+        if footprint.contains(env, outer, inner):
             assert all(elements(inner, at) <= elements(outer, at) for at in case.points), (seed, outer, inner)
     plain = Box(one.sides, one.where)
     for k in (0, 1):
-        most = max_extent(env, Footprint(2, plain), k, (case.i, case.j), case.n + 40)
+        most = max_extent(env, footprint.Footprint(2, plain), k, (case.i, case.j), case.n + 40)
         assert not {case.i, case.j} & set(most.free_vars())
         for n in SIZES:
             lengths = [len(span(plain.sides[k], at)) for at in case.points if at[case.n] == n and elements(plain, at)]
@@ -145,27 +137,31 @@ def test_drawn_boxes(start: int) -> None:
 def test_a_box_contains_those_with_more_conditions_and_closer_ends() -> None:
     case = Drawn(0)
     ends = [(0, 4), (0, 3), (1, 4), (1, 3)]
-    sides = [SymbolicInterval((Linear(low, {case.i: 1}),), (Linear(high, {case.i: 1}),)) for low, high in ends]
+    sides = [
+        footprint.SymbolicInterval((Linear(low, {case.i: 1}),), (Linear(high, {case.i: 1}),)) for low, high in ends
+    ]
     for (a, outer), (b, inner) in product(zip(ends, sides, strict=True), repeat=2):
-        assert contains(case.env, Box((outer,)), Box((inner,))) is (a[0] <= b[0] and a[1] >= b[1])
+        assert footprint.contains(case.env, Box((outer,)), Box((inner,))) is (a[0] <= b[0] and a[1] >= b[1])
     where, also = (Linear(-1, {case.n: 1}),), (case.i.eq(case.n),)
     for some, more in (((), where), (where, where)):
         for few, many in (((), also), (also, also)):
-            assert contains(case.env, Box((sides[0],), some, few), Box((sides[3],), more, many))
-    assert not contains(case.env, Box((sides[0],), where), Box((sides[3],)))
-    assert not contains(case.env, Box((sides[0],), (), also), Box((sides[3],)))
+            assert footprint.contains(case.env, Box((sides[0],), some, few), Box((sides[3],), more, many))
+    assert not footprint.contains(case.env, Box((sides[0],), where), Box((sides[3],)))
+    assert not footprint.contains(case.env, Box((sides[0],), (), also), Box((sides[3],)))
     length = (Linear(-2, {case.n: 1}),)  # implied where the inner box has an element
-    guarded = SymbolicInterval((Linear(2, {}),), (Linear(0, {case.n: 1}),))
-    assert contains(case.env, Box((SymbolicInterval((Linear(0, {}),), guarded.highs),), length), Box((guarded,)))
+    guarded = footprint.SymbolicInterval((Linear(2, {}),), (Linear(0, {case.n: 1}),))
+    assert footprint.contains(
+        case.env, Box((footprint.SymbolicInterval((Linear(0, {}),), guarded.highs),), length), Box((guarded,))
+    )
 
 
 def test_a_guard_that_is_a_constant_is_empty_below_0_only() -> None:
     case = Drawn(1)
-    side = SymbolicInterval((Linear(0, {}),), (Linear(3, {}),))
+    side = footprint.SymbolicInterval((Linear(0, {}),), (Linear(3, {}),))
     for constant in (-1, 0, 1):
-        guarded = Footprint(1, Box((side,), (Linear(constant, {}),)))
+        guarded = footprint.Footprint(1, Box((side,), (Linear(constant, {}),)))
         assert _is_nothing(guarded) is (constant < 0)
-        assert bool(with_where(case.env, Box((side,)), (Linear(constant, {}),)).where) is (constant < 0)
+        assert bool(footprint.with_where(case.env, Box((side,)), (Linear(constant, {}),)).where) is (constant < 0)
 
 
 T, N = ShapeVar("t", lower=1), ShapeVar("n", lower=1)
@@ -188,14 +184,14 @@ ROWS = (
 )
 
 
-def environment() -> tuple[LoopEnvironment, dict[Var, SymbolicInterval]]:
+def environment() -> tuple[LoopEnvironment, dict[Var, footprint.SymbolicInterval]]:
     env = LoopEnvironment(Context({}), [T, N], "auto", create_account(1))
     env.add(O, Range(0, (N + T - 1) // T))
     form = env.form
     sides = {
-        I: SymbolicInterval((form(0),), (form(T - 1), form(N - 1 - O * T))),
-        J: SymbolicInterval((form(0),), (form(3),)),
-        K: SymbolicInterval((form(O),), (form(O + 2),)),
+        I: footprint.SymbolicInterval((form(0),), (form(T - 1), form(N - 1 - O * T))),
+        J: footprint.SymbolicInterval((form(0),), (form(3),)),
+        K: footprint.SymbolicInterval((form(O),), (form(O + 2),)),
     }
     return env, sides
 
@@ -208,11 +204,11 @@ def test_ends_are_attained_in_every_instance(text: str) -> None:
     for c, d in {(numbers.randint(1, 7), numbers.randint(1, 7)) for _ in range(6)}:
         e = parse(text.format(c=c, d=d), {"o": O, "t": T, "i": I, "j": J, "k": K})
         assert isinstance(e, Expr)
-        terms = independent_terms(env, env.form(e), sides)
+        terms = footprint.independent_terms(env, env.form(e), sides)
         if terms is None:
             continue
         rest, own = terms
-        image = sum_of_intervals(env, rest, [(term.side, term.factor) for term in own])
+        image = footprint.sum_of_intervals(env, rest, [(term.side, term.factor) for term in own])
         assert image is not None
         decided += 1
         for t, n in product((1, 2, 3, 5, 8), (1, 6, 7, 12)):
@@ -238,7 +234,7 @@ def _values(e: Expr, point: dict[Var, int], length: int) -> list[int]:
 def test_a_variable_in_two_terms_has_no_ends() -> None:
     env, sides = environment()
     for e in (I // 4 + I, (I + J) // 3 - J, I % 4 + I // 4, (O * T + I) // 3 * 3 + I, minimum(I, J)):
-        assert independent_terms(env, env.form(e), sides) is None
+        assert footprint.independent_terms(env, env.form(e), sides) is None
 
 
 CASES = (

@@ -30,25 +30,14 @@ from intset.expr import ops
 from intset.expr.node import as_expr
 from intset.expr.ops import Op
 from intset.infinity import Infinity
-from tests.intset.domains.elements import (
-    UNARY,
-    all_congruences,
-    all_strided,
-    alpha_congruence,
-    alpha_strided,
-    contains,
-    gamma_congruence,
-    gamma_strided,
-    image,
-    leq,
-)
+from tests.intset.domains import elements
 from tests.strategies.contexts import PRESBURGER, Drawn, contexts
 from tests.sweeps import daily, sampled
 
-VALUES = all_strided(-5, 5)
+VALUES = elements.all_strided(-5, 5)
 HALVES = ((-3, None), (0, None), (4, None), (None, -4), (None, 1), (None, 3), (None, None))
 ENDLESS = list(dict.fromkeys(make(lo, hi, m, r) for m in (1, 2, 3, 4) for r in range(m) for lo, hi in HALVES))
-POINTS = {v: list(gamma_strided(v)) for v in VALUES}
+POINTS = {v: list(elements.gamma_strided(v)) for v in VALUES}
 SHIFTS = (ops.SHL, ops.SHR)
 
 
@@ -69,7 +58,7 @@ def promised(op: Op, *operands: Strided) -> str:
 def check(op: Op, best: Strided, *operands: Strided) -> str:
     result = TRANSFER[op](*operands)
     assert result is None or result == make(*result), (operands, result)
-    assert leq(best, result), (operands, result, best)
+    assert elements.leq(best, result), (operands, result, best)
     claim = promised(op, *operands)
     if claim == "value":
         assert result == best, (operands, result, best)
@@ -83,12 +72,12 @@ def check(op: Op, best: Strided, *operands: Strided) -> str:
 def test_transfer(op: Op, reach: int) -> None:
     seen = {"value": 0, "bounds": 0, "": 0}
     window = [v for v in VALUES if v is None or (v[0] >= -reach and v[1] <= reach)]
-    for operands in product(window, repeat=1 if op in UNARY else 2):
-        best = alpha_strided(image(op, *(POINTS[v] for v in operands)))
+    for operands in product(window, repeat=1 if op in elements.UNARY else 2):
+        best = elements.alpha_strided(elements.image(op, *(POINTS[v] for v in operands)))
         seen[check(op, best, *operands)] += 1
     size = {4: 86, 5: 138}[reach]
     assert len(window) == size
-    cases = size if op in UNARY else size * size
+    cases = size if op in elements.UNARY else size * size
     assert sum(seen.values()) == cases
     if OPTIMAL[op] == "bounds of intervals":
         assert seen["bounds"] == sum(v is None or v[2] < 2 for v in window) ** 2 >= 45 * 45
@@ -104,7 +93,7 @@ def test_constant_divisor(op: Op) -> None:
     for lo, m, n in product(range(-7, 8, 2), range(1, 16), range(1, 13, 2)):
         a = (lo, lo + m * n, m, lo % m)
         for d in divisors:
-            best = alpha_strided(image(op, gamma_strided(a), (d,)))
+            best = elements.alpha_strided(elements.image(op, elements.gamma_strided(a), (d,)))
             assert check(op, best, a, const(d)) == "value"
             cases += 1
     assert cases == 8 * 15 * 6 * len(divisors)
@@ -116,7 +105,9 @@ def test_bit_operations_on_wider_intervals(op: Op) -> None:
     for _ in range(1500):
         (a, b), (c, d) = (sorted(rng.randint(-40, 70) for _ in "ab") for _ in "ab")
         x, y = make(a, b, rng.choice((1, 1, 1, 2, 4, 6, 8)), a), make(c, d, rng.choice((1, 1, 1, 2, 4, 16)), c)
-        check(op, alpha_strided(image(op, gamma_strided(x), gamma_strided(y))), x, y)
+        check(
+            op, elements.alpha_strided(elements.image(op, elements.gamma_strided(x), elements.gamma_strided(y))), x, y
+        )
 
 
 # --- infinite operands ------------------------------------------------------------------------------------------------
@@ -130,11 +121,14 @@ def test_infinite_operands(op: Op) -> None:
     endless = [v for v in ENDLESS if v is None or v[2] <= steps]
     some = endless + [v for v in rng.sample(VALUES, 60) if v[2] <= steps]
     for _ in range(70):
-        operands = [rng.choice(endless), rng.choice(some)][: 1 if op in UNARY else 2]
+        operands = [rng.choice(endless), rng.choice(some)][: 1 if op in elements.UNARY else 2]
         rng.shuffle(operands)
         windows = ((1500, 20), (3000, 21)) if op is ops.SHR else ((40, 40), (70, 70))
         near, far = (
-            alpha_strided(image(op, *map(gamma_strided, operands, (-n for n in sizes), sizes))) for sizes in windows
+            elements.alpha_strided(
+                elements.image(op, *map(elements.gamma_strided, operands, (-n for n in sizes), sizes))
+            )
+            for sizes in windows
         )
         if near is None or far is None:
             assert near == far == TRANSFER[op](*operands)
@@ -149,7 +143,7 @@ def test_large_operands(op: Op) -> None:
     for _ in range(400):
         operands: list[Strided] = []
         points = []
-        for k in range(1 if op in UNARY else 2):
+        for k in range(1 if op in elements.UNARY else 2):
             size = 1 << (rng.randrange(8) if op in SHIFTS and k else rng.randrange(80))
             lo, n, m = rng.randint(-size, size), rng.choice((0, 1, 3, rng.randint(2, size + 2))), rng.randint(1, size)
             n = min(n, 60) if op in SHIFTS and k else n
@@ -158,8 +152,8 @@ def test_large_operands(op: Op) -> None:
             inside = {0, n, *(rng.randint(0, n) for _ in range(5))}
             points.append({lo + t * m for t in inside})
         result = TRANSFER[op](*operands)
-        for x in image(op, *points):
-            assert contains(result, x), (operands, result, x)
+        for x in elements.image(op, *points):
+            assert elements.contains(result, x), (operands, result, x)
 
 
 # --- the lattice ------------------------------------------------------------------------------------------------------
@@ -167,27 +161,27 @@ def test_large_operands(op: Op) -> None:
 
 def test_lattice() -> None:
     values = [v for v in VALUES if v[0] is not None and v[0] >= -3] + ENDLESS[::3]
-    sets = {v: set(gamma_strided(v, -60, 60)) for v in values}
+    sets = {v: set(elements.gamma_strided(v, -60, 60)) for v in values}
     assert len(values) == 108
     for a, b in product(values, repeat=2):
         joined, met = strided.join(a, b), strided.meet(a, b)
-        assert leq(a, b) == (sets[a] <= sets[b]) == (joined == b) == (met == a), (a, b)
-        assert set(gamma_strided(met, -60, 60)) == sets[a] & sets[b], (a, b, met)
+        assert elements.leq(a, b) == (sets[a] <= sets[b]) == (joined == b) == (met == a), (a, b)
+        assert set(elements.gamma_strided(met, -60, 60)) == sets[a] & sets[b], (a, b, met)
         assert met is None or met == make(*met)
-        assert leq(a, joined) and leq(b, joined) and met == strided.meet(b, a)
+        assert elements.leq(a, joined) and elements.leq(b, joined) and met == strided.meet(b, a)
     for a in values:
-        assert sets[a] == {x for x in range(-60, 61) if contains(a, x)}
+        assert sets[a] == {x for x in range(-60, 61) if elements.contains(a, x)}
         assert strided.count(a) == (None if a is None or None in a else len(sets[a]))
         assert strided.join(a, BOTTOM) == strided.join(BOTTOM, a) == a == strided.meet(a, TOP)
-        assert strided.meet(a, BOTTOM) is BOTTOM and leq(BOTTOM, a) and not leq(a, BOTTOM)
-    assert strided.count(BOTTOM) == 0 and not contains(BOTTOM, 0)
+        assert strided.meet(a, BOTTOM) is BOTTOM and elements.leq(BOTTOM, a) and not elements.leq(a, BOTTOM)
+    assert strided.count(BOTTOM) == 0 and not elements.contains(BOTTOM, 0)
 
 
 def test_make() -> None:
     cases = 0
     for lo, hi, m, r in product(range(-4, 5), range(-4, 5), range(-4, 5), range(-2, 6)):
         points = [x for x in range(lo, hi + 1) if (x == r if m == 0 else (x - r) % m == 0)]
-        assert make(lo, hi, m, r) == alpha_strided(points)
+        assert make(lo, hi, m, r) == elements.alpha_strided(points)
         cases += 1
     assert cases == 9 * 9 * 9 * 8
     assert make(None, 7, 4, 1) == (None, 5, 4, 1) and make(None, None, -4, -1) == (None, None, 4, 3)
@@ -229,13 +223,13 @@ def test_the_remainder_takes_logarithmic_time() -> None:
     for step, m in ((10**30 - 1, 10**30), (10**30 + 1, 10**30), (2, 10**30 + 1), (fibonacci[-2], fibonacci[-1])):
         a = make(3, 3 + step * (m // 3), step, 3)
         result = strided.floormod(a, const(m))
-        assert result is not None and contains(result, (3 + step * (m // 5)) % m)
+        assert result is not None and elements.contains(result, (3 + step * (m // 5)) % m)
     assert time.perf_counter() - start < 20
 
 
 @pytest.mark.parametrize("op", TRANSFER, ids=repr)
 def test_an_empty_operand_makes_an_empty_result(op: Op) -> None:
-    if op in UNARY:
+    if op in elements.UNARY:
         assert TRANSFER[op](BOTTOM) is BOTTOM
     elif op is not ops.SELECT:
         for v in (const(3), make(-2, 9), TOP):
@@ -262,14 +256,14 @@ def residue(m: int, r: int) -> StridedInterval:
 
 def smallest(points: Collection[int]) -> Strided:
     """The smallest congruence that contains some points."""
-    best = alpha_congruence(points)
+    best = elements.alpha_congruence(points)
     return None if best is None else residue(*best)
 
 
-CONGRUENCES = [residue(m, r) for m, r in all_congruences(9)]  # 19 constants, 45 congruences
+CONGRUENCES = [residue(m, r) for m, r in elements.all_congruences(9)]  # 19 constants, 45 congruences
 WINDOW = 40
-ELEMENTS = {v: gamma_strided(v, -WINDOW, WINDOW) for v in CONGRUENCES}
-AMOUNTS = {v: gamma_congruence(v[2:], 0, 18) for v in CONGRUENCES}
+ELEMENTS = {v: elements.gamma_strided(v, -WINDOW, WINDOW) for v in CONGRUENCES}
+AMOUNTS = {v: elements.gamma_congruence(v[2:], 0, 18) for v in CONGRUENCES}
 CONSTANT_DIVISOR = (ops.TRUNCDIV, ops.TRUNCMOD)  # optimal where the divisor is constant
 SOUND_ONLY = (ops.BITAND, ops.BITOR, ops.BITXOR)  # every other operation is optimal for every operand
 
@@ -277,16 +271,16 @@ SOUND_ONLY = (ops.BITAND, ops.BITOR, ops.BITXOR)  # every other operation is opt
 @pytest.mark.parametrize("op", OF_CONGRUENCES, ids=repr)
 def test_transfer_of_congruences(op: Op) -> None:
     cases = optimal = 0
-    for operands in product(CONGRUENCES, repeat=1 if op in UNARY else 2):
+    for operands in product(CONGRUENCES, repeat=1 if op in elements.UNARY else 2):
         points = [ELEMENTS[operands[0]], *((AMOUNTS if op in SHIFTS else ELEMENTS)[v] for v in operands[1:])]
-        best = smallest(image(op, *points))
+        best = smallest(elements.image(op, *points))
         result = OF_CONGRUENCES[op](*operands)
-        assert leq(best, result), (operands, result, best)
+        assert elements.leq(best, result), (operands, result, best)
         if op not in SOUND_ONLY and (op not in CONSTANT_DIVISOR or operands[-1][2] == 0):
             assert result == best, (operands, result, best)
             optimal += 1
         cases += 1
-    assert cases == (64 if op in UNARY else 64 * 64)
+    assert cases == (64 if op in elements.UNARY else 64 * 64)
     assert optimal == (0 if op in SOUND_ONLY else 64 * 19 if op in CONSTANT_DIVISOR else cases)
 
 
@@ -295,30 +289,30 @@ def test_large_congruences(op: Op) -> None:
     rng = random.Random(f"{op}")
     for _ in range(300):
         operands, points = [], []
-        for k in range(1 if op in UNARY else 2):
+        for k in range(1 if op in elements.UNARY else 2):
             size = 1 << (rng.randrange(8) if op in SHIFTS and k else rng.randrange(80))
             v = residue(rng.choice((0, rng.randint(1, size))), rng.randint(-size, size))
             operands.append(v)
             multiples = [rng.randint(-3, 3) for _ in range(4)] + [rng.randint(-size, size) for _ in range(2)]
             points.append({v[3] + v[2] * (abs(t) if op in SHIFTS and k else t) for t in multiples})
         result = OF_CONGRUENCES[op](*operands)
-        for x in image(op, *points):
-            assert contains(result, x), (operands, result, x)
+        for x in elements.image(op, *points):
+            assert elements.contains(result, x), (operands, result, x)
 
 
 def test_lattice_of_congruences() -> None:
     window = set(range(-90, 91))
-    sets = {v: set(gamma_strided(v, -90, 90)) for v in CONGRUENCES}
+    sets = {v: set(elements.gamma_strided(v, -90, 90)) for v in CONGRUENCES}
     for a, b in product(CONGRUENCES, repeat=2):
-        assert leq(a, b) == (sets[a] <= sets[b])
-        assert set(gamma_strided(MEET(a, b), -90, 90)) == sets[a] & sets[b], (a, b)
+        assert elements.leq(a, b) == (sets[a] <= sets[b])
+        assert set(elements.gamma_strided(MEET(a, b), -90, 90)) == sets[a] & sets[b], (a, b)
         assert MEET(a, b) == MEET(b, a)
         assert JOIN(a, b) == smallest(sets[a] | sets[b])
-        assert leq(a, b) == (JOIN(a, b) == b) == (MEET(a, b) == a)
+        assert elements.leq(a, b) == (JOIN(a, b) == b) == (MEET(a, b) == a)
     for a in CONGRUENCES:
-        assert sets[a] == {x for x in window if contains(a, x)}
+        assert sets[a] == {x for x in window if elements.contains(a, x)}
         assert JOIN(a, BOTTOM) == JOIN(BOTTOM, a) == a == MEET(a, TOP)
-        assert MEET(a, BOTTOM) is BOTTOM and leq(BOTTOM, a) and not leq(a, BOTTOM)
+        assert MEET(a, BOTTOM) is BOTTOM and elements.leq(BOTTOM, a) and not elements.leq(a, BOTTOM)
 
 
 # --- mistakes made elsewhere ------------------------------------------------------------------------------------------
@@ -424,7 +418,7 @@ def test_shape() -> None:
     for a, points in SETS:
         assert (multistride.lowest(a), multistride.highest(a)) == (min(points), max(points))
         around = multistride.enclosing(a)
-        assert all(contains(around, x) for x in points) and around == strided.make(*(around or ()))
+        assert all(elements.contains(around, x) for x in points) and around == strided.make(*(around or ()))
         assert around is not None and (len(a[1]) > 1) == (strided.count(around) != len(points))
 
 

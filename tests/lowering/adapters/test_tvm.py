@@ -424,10 +424,7 @@ OF_TWICE: dict[str, Script] = {
     "inline": lambda sch: sch.compute_inline("B"),
     "reverse inline": lambda sch: sch.reverse_compute_inline("C"),
     "layout": lambda sch: sch.transform_layout("B", ("write", 0), lambda i, j: [i // 5, i % 5, j], pad_value=0.0),
-    "storage": lambda sch: (
-        sch.storage_align("B", 0, axis=0, factor=16, offset=1),
-        sch.set_scope("B", 0, "shared"),
-    ),
+    "storage": lambda sch: (sch.storage_align("B", 0, axis=0, factor=16, offset=1), sch.set_scope("B", 0, "shared")),
 }
 OF_SIZES = ("split", "tile", "caches", "compute_at", "inline", "layout")
 NAMED = {**OF_PRODUCT, **OF_TWICE}

@@ -147,10 +147,7 @@ FORMS: list[tuple[Any, ...]] = [
     (ShapeVar("K", multiple_of=6) % 3, "0"),
     (x // n, "x >> 3", EIGHT),
     (select(n.eq(16), x // n, x % 4), "select(n == 16, x >> 4, x & 3)"),
-    (
-        select(n > 0, nonneg(x) // n, x // 5),
-        "select(n > 0, truncdiv(x, n), truncdiv(x - (x >> 31), 5) + (x >> 31))",
-    ),
+    (select(n > 0, nonneg(x) // n, x // 5), "select(n > 0, truncdiv(x, n), truncdiv(x - (x >> 31), 5) + (x >> 31))"),
     (asserting(x > 7, x // 5) + x % 3, "truncdiv(x, 5) + truncmod(x, 3)"),
 ]
 

@@ -10,30 +10,9 @@ import numpy as np
 import pytest
 
 from intset.errors import InputError
-from lowering import (
-    Function,
-    Graph,
-    IndexMap,
-    InterfaceError,
-    Plan,
-    contract,
-    pad_options,
-    parse_nest,
-    with_layouts,
-)
-from tests.lowering.padding.enumeration import (
-    ADDONE,
-    LARGEST,
-    ODD,
-    TILES,
-    TOTAL,
-    TWICE,
-    WIDE,
-    elementwise,
-    least_cost,
-    random_case,
-    reduction,
-)
+from lowering import Function, Graph, IndexMap, InterfaceError, Plan, contract, pad_options, parse_nest, with_layouts
+from tests.lowering.padding import enumeration
+from tests.lowering.padding.enumeration import ADDONE
 from tests.sweeps import daily
 
 ARRAY = np.arange(-3, 11, dtype=np.int32)
@@ -55,10 +34,10 @@ def kinds(plan: Plan) -> list[str]:
 @pytest.mark.parametrize(
     ("functions", "cost", "steps", "result"),
     [
-        ([ADDONE, TOTAL], 16, ["pad -1"], (ARRAY + 1).sum()),
-        ([ADDONE, TWICE, TOTAL], 16, ["pad -1"], (ARRAY * 2 + 2).sum()),
-        ([ADDONE, ODD, TOTAL], 18, ["pad UNDEF", "fill 0"], (ARRAY * 2 + 3).sum()),
-        ([ADDONE, LARGEST], 16, ["pad 2147483647"], 11),  # INT_MIN - 1 wraps to INT_MAX
+        ([ADDONE, enumeration.TOTAL], 16, ["pad -1"], (ARRAY + 1).sum()),
+        ([ADDONE, enumeration.TWICE, enumeration.TOTAL], 16, ["pad -1"], (ARRAY * 2 + 2).sum()),
+        ([ADDONE, enumeration.ODD, enumeration.TOTAL], 18, ["pad UNDEF", "fill 0"], (ARRAY * 2 + 3).sum()),
+        ([ADDONE, enumeration.LARGEST], 16, ["pad 2147483647"], 11),  # INT_MIN - 1 wraps to INT_MAX
     ],
 )
 def test_one_packed_option_each(functions, cost, steps, result):
@@ -70,12 +49,14 @@ def test_one_packed_option_each(functions, cost, steps, result):
 
 
 def test_another_price():
-    graph = chain([ADDONE], [ODD], [TOTAL])
+    graph = chain([ADDONE], [enumeration.ODD], [enumeration.TOTAL])
     assert graph.plan(cost=lambda step: 1).cost == 5  # a pad, a fill, three calls
     dear = graph.plan(cost=lambda step: 100 * step.elements if step.kind == "fill" else step.elements)
     assert (dear.cost, [s.kind for s in dear.steps if s.kind != "call"]) == (32, ["pad", "copy"])
-    options = [TOTAL, reduction("guarded", "0", "B + A")]
-    slow = chain([ADDONE], [ODD], options).plan(cost=lambda step: 5 if step.function is options[1] else step.elements)
+    options = [enumeration.TOTAL, enumeration.reduction("guarded", "0", "B + A")]
+    slow = chain([ADDONE], [enumeration.ODD], options).plan(
+        cost=lambda step: 5 if step.function is options[1] else step.elements
+    )
     assert (slow.cost, kinds(slow)) == (18, ["pad UNDEF", "fill 0"])
     for price in (lambda step: -1, lambda step: float("nan"), lambda step: "much", lambda step: True):
         with pytest.raises(InputError, match="the cost of a"):
@@ -85,7 +66,7 @@ def test_another_price():
 
 
 def test_long_chains():
-    graph = chain(*[[ADDONE]] * 100, [TOTAL])
+    graph = chain(*[[ADDONE]] * 100, [enumeration.TOTAL])
     plan = graph.plan()
     assert (plan.cost, kinds(plan)) == (16, ["pad -100"])
     assert len(plan.explain().splitlines()) > 200
@@ -94,11 +75,15 @@ def test_long_chains():
 def test_over_the_budget_it_says_so(monkeypatch):
     graph = Graph()
     tensors = [graph.input("x", (14,), "int32")]
-    plain = elementwise("plain", "A + C", None)
-    options = [elementwise("both", "A + C"), elementwise("wide", "A + C", WIDE), plain]
+    plain = enumeration.elementwise("plain", "A + C", None)
+    options = [
+        enumeration.elementwise("both", "A + C"),
+        enumeration.elementwise("wide", "A + C", enumeration.WIDE),
+        plain,
+    ]
     for k in range(6):
         tensors.append(graph.call(options, tensors[max(0, k - 2)], tensors[-1]))
-    graph.output(graph.call([TOTAL], tensors[-1]))
+    graph.output(graph.call([enumeration.TOTAL], tensors[-1]))
     full = graph.plan()
     assert full.is_cheapest
     monkeypatch.setattr("lowering.padding.graph.SEARCH_STATES", 3)
@@ -111,7 +96,7 @@ def test_over_the_budget_it_says_so(monkeypatch):
 
 
 def test_explain_says_who_needs_what_and_why_it_holds():
-    plan = chain([ADDONE], [ODD], [TOTAL]).plan()
+    plan = chain([ADDONE], [enumeration.ODD], [enumeration.TOTAL]).plan()
     text = plan.explain()
     assert text.splitlines()[0] == "cost 18, and no plan costs less"
     assert "fill odd (2 elements) with 0 in its padding, for total" in text
@@ -121,7 +106,7 @@ def test_explain_says_who_needs_what_and_why_it_holds():
 
 
 def test_graphs_and_plans_are_pickled():
-    graph = chain([ADDONE], [ODD], [TOTAL])
+    graph = chain([ADDONE], [enumeration.ODD], [enumeration.TOTAL])
     again = pickle.loads(pickle.dumps(graph))
     assert (
         repr(again)
@@ -136,16 +121,16 @@ def test_graphs_and_plans_are_pickled():
 def test_a_function_with_the_same_interface_takes_the_place_of_another():
     graph = Graph()
     x = graph.input("x", (14,), "int32")
-    y = graph.call([ADDONE, elementwise("plain", "A + 1", None)], x)
-    graph.output(graph.call([TOTAL], y))
-    graph.replace(y, elementwise("add_in_halves", "A + 2 - 1"))
+    y = graph.call([ADDONE, enumeration.elementwise("plain", "A + 1", None)], x)
+    graph.output(graph.call([enumeration.TOTAL], y))
+    graph.replace(y, enumeration.elementwise("add_in_halves", "A + 2 - 1"))
     assert (
         repr(graph) == "<Graph x = input; addone = (add_in_halves | plain)(x); total = (total)(addone); outputs total>"
     )
     for other in (
-        elementwise("two", "A + 2"),
-        elementwise("wide", "A + 1", WIDE),
-        elementwise("g", "A + 1", guarded=True),
+        enumeration.elementwise("two", "A + 2"),
+        enumeration.elementwise("wide", "A + 1", enumeration.WIDE),
+        enumeration.elementwise("g", "A + 1", guarded=True),
     ):
         with pytest.raises(InterfaceError, match="its neighbours are x, total"):
             graph.replace(y, other)
@@ -162,7 +147,7 @@ def test_bad_input_is_refused_in_one_sentence():
     sized = parse_nest("def sized(n, A: int32[n], B: int32[n]):\n    for i in [0, n):\n        B[i] = A[i]")
     inplace = parse_nest(f"def inplace(A: int32[14], B: int32[14]):\n{loop}B[i] = B[i] + A[i]")
     short = parse_nest("def short(A: int32[13], B: int32[13]):\n    for i in [0, 13):\n        B[i] = A[i]")
-    real = elementwise("real", "A + 1.0", dtype="float32")
+    real = enumeration.elementwise("real", "A + 1.0", dtype="float32")
     for call, words in [
         (lambda: graph.call([], x), "at least one function"),
         (lambda: graph.call([ADDONE], y), "y is a tensor of another graph"),
@@ -176,7 +161,7 @@ def test_bad_input_is_refused_in_one_sentence():
         (lambda: graph.call([inplace], x), "inplace reads its output B"),
         (lambda: graph.call([short], x), r"input 0 of short is A: int32\[13\], not <x: int32\[14\]>"),
         (lambda: graph.call([real], x), r"input 0 of real is A: float32\[14\], not"),
-        (lambda: graph.call([ADDONE, TOTAL], x), "addone makes .* total makes"),
+        (lambda: graph.call([ADDONE, enumeration.TOTAL], x), "addone makes .* total makes"),
         (lambda: graph.plan(), "the graph has no outputs"),
         (lambda: graph.output("x"), "an output must be a tensor"),
         (lambda: graph.output(y), "y is a tensor of another graph"),
@@ -186,15 +171,15 @@ def test_bad_input_is_refused_in_one_sentence():
         (lambda: graph.input("v", 14, "int32"), "the shape of v"),
         (lambda: graph.input("v", (), "int32"), "the shape of v"),
         (lambda: graph.input("v", (14,), "integer"), "the type of v"),
-        (lambda: pad_options("f", {"A": TILES}), "takes a Function"),
+        (lambda: pad_options("f", {"A": enumeration.TILES}), "takes a Function"),
         (lambda: pad_options(ADDONE, {}), "layouts are a mapping"),
-        (lambda: pad_options(ADDONE, {"C": TILES}), "C"),
+        (lambda: pad_options(ADDONE, {"C": enumeration.TILES}), "C"),
         (lambda: pad_options(inplace, {"A": IndexMap(lambda i: [i % 4], (14,))}), "no inverse"),
     ]:
         with pytest.raises(InputError, match=words):
             call()
     assert repr(graph) == "<Graph x = input; outputs none>"  # nothing of it was kept
-    graph.output(graph.call([TOTAL], x))
+    graph.output(graph.call([enumeration.TOTAL], x))
     plan = graph.plan()
     for arrays, words in [
         ({}, "the array for x is missing"),
@@ -210,7 +195,7 @@ def test_bad_input_is_refused_in_one_sentence():
 def test_inputs_may_be_outputs_and_calls_that_nobody_needs_are_not_made():
     graph = Graph()
     x, y = graph.input("x", (14,), "int32"), graph.input("y", (14,), "int32")
-    graph.call([TOTAL], x)
+    graph.call([enumeration.TOTAL], x)
     graph.output(y)
     graph.output(graph.call([ADDONE], y))
     graph.output(y)
@@ -255,10 +240,10 @@ def shown(f: Function, layouts: dict[str, IndexMap]) -> list[tuple[str, str, boo
 
 
 def test_guards_stay_with_none_and_go_with_undef_or_a_neutral_element():
-    both = {"A": TILES, "B": TILES}
+    both = {"A": enumeration.TILES, "B": enumeration.TILES}
     assert shown(FLAT_ADDONE, both) == [("NOTHING", "UNTOUCHED", True), ("READABLE", "A * 2 + 1", False)]
     for f, neutral in [(FLAT_TOTAL, "0"), (FLAT_LARGEST, "-inf")]:
-        assert shown(f, {"A": TILES}) == [("NOTHING", "None", True), (neutral, "None", False)]
+        assert shown(f, {"A": enumeration.TILES}) == [("NOTHING", "None", True), (neutral, "None", False)]
 
 
 CONVOLUTION = """
@@ -298,11 +283,11 @@ PLAIN = dict.fromkeys(("pad", "copy", "crop", "fill"), 1)
 
 @pytest.mark.parametrize("seed", daily(range(2000), 130))
 def test_no_plan_costs_less(seed):
-    case, tried = random_case(seed, 1 + seed % 5), 0
+    case, tried = enumeration.random_case(seed, 1 + seed % 5), 0
     for prices in (PLAIN, dict(zip(PLAIN, random.Random(seed).choices((1, 1, 2, 3, 9), k=4), strict=True))):
         plan = case.graph.plan(cost=lambda step, prices=prices: step.elements * prices.get(step.kind, 0))
         assert plan.is_cheapest
-        found = least_cost(case, plan.cost, prices)
+        found = enumeration.least_cost(case, plan.cost, prices)
         assert found in (None, plan.cost)  # none: too many ways to try them all
         tried += found is not None
     if not tried:
@@ -314,7 +299,7 @@ def test_a_plan_computes_what_numpy_does(seed):
     """Run with poisoned unwritten memory and random `undef()` values; results equal the reference."""
     rng = random.Random(seed)
     dtype = rng.choice(("int8", "int32", "int16"))
-    case = random_case(seed, 1 + seed % 8, dtype)
+    case = enumeration.random_case(seed, 1 + seed % 8, dtype)
     low, high = np.iinfo(dtype).min, np.iinfo(dtype).max
     x = np.random.default_rng(seed).integers(low, high, 14, dtype, endpoint=True)
     plan = case.graph.plan()

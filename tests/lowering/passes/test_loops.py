@@ -14,17 +14,7 @@ from intset import Range, ShapeVar, Var, const, evaluate, maximum, minimum
 from intset.expr import ops
 from intset.expr.dag import postorder
 from intset.expr.node import Expr
-from lowering import (
-    CheckError,
-    lower,
-    lower_division,
-    lower_divisions,
-    narrow,
-    parse_nest,
-    run,
-    strength_reduce,
-    to_c,
-)
+from lowering import CheckError, lower, lower_division, lower_divisions, narrow, parse_nest, run, strength_reduce, to_c
 from lowering.nest.ir import Assert, Carry, For, Function, If, Let, Seq, Store, seq
 from lowering.nest.walk import operands, statements
 from lowering.passes.estimates import Loops

@@ -14,6 +14,7 @@ from lowering import (
     lower_divisions,
     merge_adjacent_loops,
     parse_nest,
+    passes,
     rebase,
     reduce_loop_extents,
     remove_assume,
@@ -30,17 +31,6 @@ from lowering.allocation import with_fixed_storage
 from lowering.errors import LayoutError
 from lowering.nest.ir import Function
 from lowering.nest.walk import without_assumptions
-from lowering.passes import (
-    accumulate,
-    decide_rows,
-    estimates,
-    follow_guards,
-    inline_values,
-    name_choices,
-    name_minima,
-    name_values,
-    partition_loops,
-)
 from lowering.passes.loops.index_set_splitting import unroll
 from lowering.passes.loops.interchange import run_over_digits
 from lowering.passes.simplify import fold_constants
@@ -70,9 +60,9 @@ OLD: dict[str, Callable[[Function], Function]] = {
     "unique_names": unique_names,
     "lower_divisions": lower_divisions,
     "strength_reduce": strength_reduce,
-    "decide_rows": decide_rows,
-    "name_values": name_values,
-    "inline_values": inline_values,
+    "decide_rows": passes.decide_rows,
+    "name_values": passes.name_values,
+    "inline_values": passes.inline_values,
     "text": lambda f: parse_nest(str(f)),
 }
 
@@ -138,7 +128,7 @@ def test_what_elements_hold_decides_rightly(runs: Runs) -> None:
 
 
 def named(f: Function) -> Function:
-    return name_values(decide_rows(f))
+    return passes.name_values(passes.decide_rows(f))
 
 
 # for each pass, kinds of nests that it changes
@@ -158,15 +148,15 @@ AIMED: dict[str, set[str]] = {
     "name_values": {"shared", "loop"},
     "inline_values": {"shared", "name"},
 }
-BEFORE_IT = {"accumulate": partition_loops, "inline_values": named}
+BEFORE_IT = {"accumulate": passes.partition_loops, "inline_values": named}
 STEPS: dict[str, Callable[[Function], Function]] = {
     **{name: lambda f, name=name: reported(name, f) for name in PASSES},
     "strength_reduce": strength_reduce,
-    "partition_loops": partition_loops,
-    "accumulate": accumulate,
+    "partition_loops": passes.partition_loops,
+    "accumulate": passes.accumulate,
     "forward_copies": forward_copies,
     "name_values": named,
-    "inline_values": inline_values,
+    "inline_values": passes.inline_values,
 }
 
 
@@ -191,8 +181,8 @@ def test_a_pass_changes_its_nests_and_keeps_their_results(name: str, part: int) 
             continue
         with pytest.MonkeyPatch.context() as patch:
             if is_eager:
-                patch.setattr(estimates, "WORTH", 0.0)
-                patch.setattr(estimates, "SHORT", 1e9)
+                patch.setattr(passes.estimates, "WORTH", 0.0)
+                patch.setattr(passes.estimates, "SHORT", 1e9)
             patch.setattr(placement, "FEWEST", 1)
             before = BEFORE_IT.get(name, unique_names)(runs.f)
             after = STEPS[name](before)
@@ -209,15 +199,15 @@ FOR_C: dict[str, Callable[[Function], Function]] = {  # in the order in which C 
     "with_fixed_storage": with_fixed_storage,
     "run_over_digits": run_over_digits,
     "unroll": unroll,
-    "partition_loops": partition_loops,
+    "partition_loops": passes.partition_loops,
     "drop_identities": drop_identities,
-    "decide_rows": lambda f: decide_rows(f, is_all=True),
-    "accumulate": accumulate,
+    "decide_rows": lambda f: passes.decide_rows(f, is_all=True),
+    "accumulate": passes.accumulate,
     "fold_constants": fold_constants,
     "drop_dead": drop_dead,
 }
 BEFORE: list[Callable[[Function], Function]] = [
-    *(unique_names, unique_names, lower_divisions, follow_guards, name_choices, name_minima),
+    *(unique_names, unique_names, lower_divisions, passes.follow_guards, passes.name_choices, passes.name_minima),
     lambda f: lower_divisions(strength_reduce(f)),
 ]
 
@@ -226,10 +216,10 @@ def prepared(f: Function, rng: random.Random) -> Function:
     """The nest after the passes before C, at zero profitability thresholds too."""
     with pytest.MonkeyPatch.context() as patch:
         if rng.random() < 0.5:
-            patch.setattr(estimates, "WORTH", 0.0)
+            patch.setattr(passes.estimates, "WORTH", 0.0)
             patch.setattr(placement, "FEWEST", 1)
         f = unique_names(f)
-        f = rng.choice(BEFORE)(inline_values(drop_dead(f.with_body(without_assumptions(f.body)))))
+        f = rng.choice(BEFORE)(passes.inline_values(drop_dead(f.with_body(without_assumptions(f.body)))))
         for step in FOR_C.values():
             f = step(f)
     return f

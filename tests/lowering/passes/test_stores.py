@@ -227,7 +227,7 @@ STAYS: dict[Pass, dict[str, tuple[Any, ...]]] = {  # by pass: a nest that stays,
     remove_no_op: {
         "for i in [0, 16):\n    A[i] = 100\nfor i in [0, 12):\n    A[i] = 42": (
             "its value is read, or kept at the end",
-        ),
+        )
     },
     remove_branching_through_overcompute: {
         "for i in [0, 16):\n    if i < 14:\n        A[i] = 1\nfor i in [0, 16):\n    if i >= 14:\n        A[i] = A[i] + 1": (

@@ -11,20 +11,7 @@ from bound import te
 from intset.errors import IntSetError
 from intset.expr.evaluate import evaluate
 from intset.expr.node import Var
-from lowering import Function, lower, parse_nest, run
-from lowering.allocation import (
-    ALIGNMENT,
-    Arena,
-    Size,
-    StorageBlock,
-    StoragePlan,
-    lifetimes_of,
-    lower_bound,
-    parallel_plan,
-    placed,
-    plan_storage,
-    slotted,
-)
+from lowering import Function, allocation, lower, parse_nest, run
 from lowering.nest.ir import Allocate, For
 from lowering.nest.walk import range_ends, statements
 from tests.bound.corpus import CASES
@@ -35,18 +22,20 @@ from tests.strategies.written import Written
 from tests.sweeps import daily
 
 
-def blocks_of(rng: random.Random, count: int) -> list[StorageBlock]:
+def blocks_of(rng: random.Random, count: int) -> list[allocation.StorageBlock]:
     blocks = []
     for _ in range(count):
         first = rng.randint(0, 12)
-        blocks.append(StorageBlock(rng.choice([1, 63, 64, 100, 640, 4096]), first, first + rng.randint(0, 6)))
+        blocks.append(
+            allocation.StorageBlock(rng.choice([1, 63, 64, 100, 640, 4096]), first, first + rng.randint(0, 6))
+        )
     return blocks
 
 
-def check_placement(blocks: list[StorageBlock]) -> int:
-    offsets, end = placed(blocks)
+def check_placement(blocks: list[allocation.StorageBlock]) -> int:
+    offsets, end = allocation.placed(blocks)
     for j, (a, x) in enumerate(zip(blocks, offsets, strict=True)):
-        assert x % ALIGNMENT == 0 and x + a.size <= end
+        assert x % allocation.ALIGNMENT == 0 and x + a.size <= end
         for b, y in zip(blocks[:j], offsets[:j], strict=True):
             assert not a.meets(b) or x + a.size <= y or y + b.size <= x
     return end
@@ -57,24 +46,24 @@ def test_few_blocks_are_placed_best() -> None:
     rng = random.Random(1)
     for _ in range(150):
         blocks = blocks_of(rng, rng.randint(0, 5))
-        assert lower_bound(blocks) <= check_placement(blocks) <= smallest(blocks)
+        assert allocation.lower_bound(blocks) <= check_placement(blocks) <= smallest(blocks)
 
 
 def test_many_blocks_come_close_to_the_bound() -> None:
     rng = random.Random(2)
     for _ in range(40):
         blocks = [
-            StorageBlock(-(-b.size // ALIGNMENT) * ALIGNMENT, b.first, b.last)
+            allocation.StorageBlock(-(-b.size // allocation.ALIGNMENT) * allocation.ALIGNMENT, b.first, b.last)
             for b in blocks_of(rng, rng.randint(7, 30))
         ]
-        assert check_placement(blocks) <= 1.1 * lower_bound(blocks)
+        assert check_placement(blocks) <= 1.1 * allocation.lower_bound(blocks)
 
 
 def test_slots_hold_one_life_at_a_time() -> None:
     rng = random.Random(3)
     for _ in range(200):
         blocks = blocks_of(rng, rng.randint(1, 12))
-        slots = slotted(blocks, [b.size for b in blocks])
+        slots = allocation.slotted(blocks, [b.size for b in blocks])
         for inside in slots.members:
             assert not any(blocks[a].meets(blocks[b]) for a in inside for b in inside if a != b)
         most = max(sum(b.first <= at <= b.last for b in blocks) for at in range(20))
@@ -90,8 +79,8 @@ def chain(length: int, extent: object) -> te.Schedule:
 
 def test_a_chain_needs_two_buffers() -> None:
     f = lower(chain(9, 100))
-    assert plan_storage(f).peak == 2 * 100 * 64 * 4
-    symbolic = plan_storage(lower(chain(9, te.var("n"))))
+    assert allocation.plan_storage(f).peak == 2 * 100 * 64 * 4
+    symbolic = allocation.plan_storage(lower(chain(9, te.var("n"))))
     assert len(symbolic.arena.slots) == 2 and symbolic.peak is None and not symbolic.in_place
 
 
@@ -109,7 +98,7 @@ def test_what_a_later_iteration_reads_stays() -> None:
         A = given(8, 4096); B = pointwise(A); C = pointwise(B)
         D[i:8, j:4096] = C[i, j] + B[7 - i, j]
         C compute_at D i""").s
-    plan = plan_storage(lower(s))
+    plan = allocation.plan_storage(lower(s))
     assert plan.peak == 8 * 4096 * 4 + 4096 * 4
     given, expected = problem(s, {})
     close(run(lower(s), given, backend="c"), expected)
@@ -119,11 +108,11 @@ def test_what_a_loop_may_read_again_lives_for_all_of_it() -> None:
     head = "def F(A: float32[8]):\n"
     outside = "    allocate P: float32[8]\n    allocate Q: float32[8]\n    for i in [0, 8):\n"
     fill = "        for k in [0, 2):\n            P[k] = A[i]\n        for k in [0, 2):\n            Q[k] = P[k]\n"
-    p, q = lifetimes_of(parse_nest(head + outside + fill + "        A[i] = Q[0]\n").body, frozenset()).all
+    p, q = allocation.lifetimes_of(parse_nest(head + outside + fill + "        A[i] = Q[0]\n").body, frozenset()).all
     assert (p.first, p.last) == (q.first, q.last)  # the next iteration of the outer loop uses both
     inside = "    for i in [0, 8):\n        allocate P: float32[8]\n        allocate Q: float32[8]\n"
     use = "        P[0] = A[i]\n        A[i] = P[0]\n        Q[0] = A[i]\n        A[i] = Q[0]\n"
-    p, q = lifetimes_of(parse_nest(head + inside + use).body, frozenset()).all
+    p, q = allocation.lifetimes_of(parse_nest(head + inside + use).body, frozenset()).all
     assert p.last < q.first  # both begin anew
 
 
@@ -131,7 +120,7 @@ LARGE = 1 << 40
 
 
 def aligned(size: int) -> int:
-    return -(-size // ALIGNMENT) * ALIGNMENT
+    return -(-size // allocation.ALIGNMENT) * allocation.ALIGNMENT
 
 
 def sizes_of(f: Function) -> dict[Var, int]:
@@ -144,30 +133,30 @@ def bytes_of(stmt: Allocate, env: Mapping[Var, int]) -> int:
     return prod(extents) * width
 
 
-def used(plan: StoragePlan, env: Mapping[Var, int]) -> int:
+def used(plan: allocation.StoragePlan, env: Mapping[Var, int]) -> int:
     """Evaluate the bytes of a plan at given sizes, for one thread."""
 
-    def size(s: Size) -> int:
+    def size(s: allocation.Size) -> int:
         return s.width * prod(max(0, evaluate(e, {v: env[v] for v in e.free_vars()})) for e in s.extents)
 
-    def arena(a: Arena) -> int:
+    def arena(a: allocation.Arena) -> int:
         return a.fixed + sum(aligned(max(map(size, slot.sizes))) for slot in a.slots)
 
     return arena(plan.arena) + max(map(arena, plan.private.values()), default=0) + plan.stack_peak
 
 
-def blocks_in(f: Function) -> list[StorageBlock]:
+def blocks_in(f: Function) -> list[allocation.StorageBlock]:
     """All allocations that are used, of aligned sizes, however they are kept."""
     env = sizes_of(f)
-    lives = [life for life in lifetimes_of(f.body, frozenset[For]()).all if life.last >= 0]
-    return [StorageBlock(aligned(bytes_of(life.allocate, env)), life.first, life.last) for life in lives]
+    lives = [life for life in allocation.lifetimes_of(f.body, frozenset[For]()).all if life.last >= 0]
+    return [allocation.StorageBlock(aligned(bytes_of(life.allocate, env)), life.first, life.last) for life in lives]
 
 
-def smallest(blocks: Sequence[StorageBlock]) -> int:
+def smallest(blocks: Sequence[allocation.StorageBlock]) -> int:
     """The end of the best placement: every order, each block at the lowest place that is free."""
     best = LARGE
     for order in permutations(blocks):
-        done: list[tuple[StorageBlock, int]] = []
+        done: list[tuple[allocation.StorageBlock, int]] = []
         for block in order:
             at = 0
             for other, start in sorted(done, key=lambda pair: pair[1]):
@@ -184,15 +173,15 @@ def test_the_corpus_needs_no_more_than_the_best_placement(name: str) -> None:
         f = lower(CASES[name]["fn"](), compute="exact")
     except IntSetError:
         pytest.skip("not lowered")
-    plan = parallel_plan(f)[1]
+    plan = allocation.parallel_plan(f)[1]
     assert not plan.in_place
     blocks, env = blocks_in(f), sizes_of(f)
     mine = used(plan, env)
     if len(blocks) <= 6:
         assert aligned(mine) <= smallest(blocks)
     else:
-        assert mine <= 1.1 * lower_bound(blocks)
-    alone = sum(bytes_of(s, env) + ALIGNMENT for s in statements(f.body) if isinstance(s, Allocate))
+        assert mine <= 1.1 * allocation.lower_bound(blocks)
+    alone = sum(bytes_of(s, env) + allocation.ALIGNMENT for s in statements(f.body) if isinstance(s, Allocate))
     assert mine <= alone, "an allocation at every place, as it was before there was an arena"
 
 
@@ -224,7 +213,7 @@ SHAPES = [
 def test_small_arrays_and_large_ones_share(extents: tuple[int, ...]) -> None:
     """A small array joins the arena where the stack would raise the peak of memory."""
     f = lower(chain_of_sizes(extents))
-    assert aligned(used(parallel_plan(f)[1], {})) <= smallest(blocks_in(f))
+    assert aligned(used(allocation.parallel_plan(f)[1], {})) <= smallest(blocks_in(f))
 
 
 def test_ten_stages_come_close_to_the_bound() -> None:
@@ -232,5 +221,5 @@ def test_ten_stages_come_close_to_the_bound() -> None:
         s = chain_of_sizes([(4000 + step * k) * width for k, width in enumerate([1, 2, 1, 3, 1, 1, 2, 5, 1, 1])])
         f = lower(s)
         blocks = blocks_in(f)
-        assert len(blocks) > 6 and used(parallel_plan(f)[1], {}) <= 1.1 * lower_bound(blocks)
+        assert len(blocks) > 6 and used(allocation.parallel_plan(f)[1], {}) <= 1.1 * allocation.lower_bound(blocks)
     check_c(f, s)
