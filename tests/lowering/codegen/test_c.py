@@ -1,6 +1,7 @@
 """`to_c`: printed text, annotations and constants, compilation without warnings, results equal to those of numpy."""
 
 from functools import cache
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -189,24 +190,6 @@ int C(const float *restrict A, float *restrict C, int32_t m) {
     )
 
 
-def test_assertions_return_their_number() -> None:
-    import ctypes
-
-    m = ShapeVar("m", lower=1, multiple_of=4)
-    a = te.placeholder((m,), name="A")
-    f = lower(te.create_schedule(te.compute((m,), lambda i: a[i] + 1, name="B").op))
-    text = to_c(f)
-    library = ctypes.CDLL(str(compile_c(text)))
-    x, y = np.arange(8, dtype=np.float32), np.zeros(8, np.float32)
-
-    def call(size: int) -> int:
-        index = ctypes.c_int32(size) if "int32_t m" in text else ctypes.c_int64(size)
-        return int(library.B(x.ctypes.data_as(ctypes.c_void_p), y.ctypes.data_as(ctypes.c_void_p), index))
-
-    assert (call(8), call(0), call(6)) == (0, 1, 2)
-    np.testing.assert_array_equal(y, x + 1)
-
-
 def test_large_and_symbolic_storage_is_in_one_arena_and_freed() -> None:
     s = Written(
         """
@@ -243,13 +226,6 @@ def test_storage_that_is_not_rebased_is_refused() -> None:
     s = CASES["doc_ex2_at_j"]["fn"]()
     with pytest.raises(InputError, match="the storage of C does not begin at 0: apply rebase before to_c"):
         to_c(nest_of(infer_bound(s)))
-
-
-def test_a_carried_division_in_c() -> None:
-    s = flatten()
-    f = lower(s, strength=True)
-    text = check_c(f, s, {"n": 11}, sanitize=True)
-    assert " / " not in text and " % " not in text
 
 
 def test_a_choice_between_data_and_an_index_is_wide() -> None:
@@ -315,13 +291,22 @@ def test_a_whole_convolution_of_resnet() -> None:
 # -- annotations and constants -------------------------------------------------------------------------------------
 
 
-def check_native(s: Any) -> str:
-    given, expected = problem(s, {})
-    f = lower(s)
-    close(run(f, given, backend="c"), expected)
-    return to_c(f)
+ROWS = [[1.0, 0.0, -1.0, 0.0], [0.0, 1.0, 1.0, 0.0], [0.0, -1.0, 1.0, 0.0], [0.0, 1.0, 0.0, -1.0]]
 
 
+def matrix(i: Any, j: Any) -> Any:
+    """An element of a constant matrix as schedules write it: nested selections."""
+    now: Any = tir.const(0.0, "float32")
+    for (r, row), c in product(enumerate(ROWS), range(4)):
+        now = tir.Select(tir.all(i == r, j == c), tir.const(row[c], "float32"), now)
+    return now
+
+
+TRANSFORMED = """
+    A = given(4, 64); k = axis(0, 4)
+    M[i:4, j:4] = MATRIX(i, j)
+    B[i:4, j:64] = sum_(M[i, k] * A[k, j], axis=k)
+    M compute_inline"""
 FORMS: dict[str, tuple[str, dict[str, int]]] = {  # a program, and how often its C has some words
     "a long loop stays a loop": ("A = given(1000); B = pointwise(A)\nB unroll i0", {"B[": 1}),
     "a vector": ("A = given(32, 40); B = pointwise(A)\nB vectorize i1", {"#pragma omp simd": 1}),
@@ -365,13 +350,25 @@ FORMS: dict[str, tuple[str, dict[str, int]]] = {  # a program, and how often its
         C reorder k i j""",
         {},
     ),
+    "selections between constants are a table in rolled loops": (
+        TRANSFORMED,
+        {"static const float table[16]": 1, "?": 0, "==": 0},
+    ),
+    "selections between constants are decided in unrolled loops": (
+        f"{TRANSFORMED}; B reorder i k j; B unroll i; B unroll k",
+        {"table": 0, "==": 0, "for (": 4 + 16},
+    ),
+    "sizes that fit go to the version of 32 bits": (
+        "n = var(); m = var(); A = given(n, m); B = pointwise(A)\nC[i:n, j:m] = B[n - 1 - i, j] * 2",
+        {"int32 where n <= 32768": 1, "static int C_32(": 1, "return C_32(": 1},
+    ),
 }
 
 
 @pytest.mark.parametrize("name", FORMS)
 def test_a_form(name: str) -> None:
     text, counts = FORMS[name]
-    s = Written(text, n=te.size_var("n")).s
+    s = Written(text, n=te.size_var("n"), MATRIX=matrix).s
     f = lower(s)
     sizes = {v.name: 13 for v in f.sizes}
     given, expected = problem(s, sizes)
@@ -380,62 +377,6 @@ def test_a_form(name: str) -> None:
     assert {words: found.count(words) for words in counts} == counts
     for compiler in compilers():
         compile_c(found, compiler, WARNINGS)
-
-
-def matrix(rows: list[list[float]]) -> Any:
-    """A constant matrix as schedules write it: nested selections."""
-
-    def at(i: Any, j: Any) -> Any:
-        now: Any = tir.const(0.0, "float32")
-        for r, row in enumerate(rows):
-            for c, value in enumerate(row):
-                now = tir.Select(tir.all(i == r, j == c), tir.const(value, "float32"), now)
-        return now
-
-    return te.compute((len(rows), len(rows[0])), at, name="M")
-
-
-def transformed(unroll: bool) -> Any:
-    rows = [[1.0, 0.0, -1.0, 0.0], [0.0, 1.0, 1.0, 0.0], [0.0, -1.0, 1.0, 0.0], [0.0, 1.0, 0.0, -1.0]]
-    m = matrix(rows)
-    a = te.placeholder((4, 64), name="A")
-    k = te.reduce_axis((0, 4), "k")
-    b = te.compute((4, 64), lambda i, j: te.sum(m[i, k] * a[k, j], axis=k), name="B")
-    s = te.create_schedule(b.op)
-    s[m].compute_inline()
-    if unroll:
-        s[b].reorder(b.op.axis[0], k, b.op.axis[1])
-        s[b].unroll(b.op.axis[0])
-        s[b].unroll(k)
-    return s
-
-
-def test_selections_between_constants_are_a_table_in_rolled_loops() -> None:
-    text = check_native(transformed(unroll=False))
-    assert "static const float table[16]" in text and "?" not in text and "==" not in text
-
-
-def test_selections_between_constants_are_decided_in_unrolled_loops() -> None:
-    text = check_native(transformed(unroll=True))
-    assert "table" not in text and "==" not in text and text.count("for (") == 4 + 16
-
-
-def summed(n: Any, m: Any) -> Any:
-    a = te.placeholder((n, m), name="A")
-    b = te.compute((n, m), lambda i, j: a[i, j] + 1.0, name="B")
-    c = te.compute((n, m), lambda i, j: b[n - 1 - i, j] * 2.0, name="C")
-    return te.create_schedule(c.op)
-
-
-def test_sizes_that_fit_go_to_the_version_of_32_bits() -> None:
-    n, m = te.var("n"), te.var("m")
-    s = summed(n, m)
-    f = lower(s)
-    text = to_c(f)
-    assert "int32 where n <= 32768" in text and "static int C_32(" in text and "return C_32(" in text
-    for sizes in ({"n": 3, "m": 5}, {"n": 0, "m": 4}):
-        given, expected = problem(s, sizes)
-        close(run(f, given, sizes, backend="c"), expected)
 
 
 def test_sizes_that_do_not_fit_are_not_refused() -> None:
