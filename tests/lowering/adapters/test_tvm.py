@@ -35,6 +35,7 @@ from lowering import (  # noqa: E402
 )
 from lowering.adapters.tvm import from_tvm, to_tvm  # noqa: E402
 from tests import ROOT  # noqa: E402
+from tests.intset.adapters.documented import check_section  # noqa: E402
 from tests.lowering.adapters.tvm_functions import CASES, Case, called, floats  # noqa: E402
 
 
@@ -230,13 +231,8 @@ def test_the_guide_runs() -> None:
     assert runner.tries >= 40 and runner.failures == 0
 
 
-def test_the_documented_example_runs() -> None:
-    section = (
-        (ROOT / "docs" / "adapters.md").read_text(encoding="utf-8").partition("\n## tvm\n")[2].partition("\n## ")[0]
-    )
-    runner = doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE)
-    runner.run(doctest.DocTestParser().get_doctest(section.replace("```", ""), {}, "tvm", "docs/adapters.md", 0))
-    assert runner.tries >= 8 and runner.failures == 0
+def test_the_examples_of_the_documentation() -> None:
+    check_section("tvm", least=8)
 
 
 # -- operators of topi ------------------------------------------------------------------------------------------------
