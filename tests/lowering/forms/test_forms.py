@@ -33,24 +33,15 @@ from tests.sweeps import daily, swept
 
 
 def stencil(stages: int, extent: Any, tile: int) -> Any:
-    t = te.placeholder((extent, extent), name="A")
-    made = []
+    """Crosses of crosses, in tiles of the last."""
+    lines, read, last = ["A = given(n, n)"], "A", f"S{stages - 1}"
     for k in range(stages):
-        extent = extent - 2
-
-        def cross(y: Any, x: Any, p: Any = t) -> Any:
-            return p[y, x + 1] + p[y + 1, x] + p[y + 1, x + 1] + p[y + 1, x + 2] + p[y + 2, x + 1]
-
-        t = te.compute((extent, extent), cross, name=f"S{k}")
-        made.append(t)
-    s = te.create_schedule(t.op)
-    y, x = t.op.axis
-    yo, yi = s[t].split(y, tile)
-    xo, xi = s[t].split(x, tile)
-    s[t].reorder(yo, xo, yi, xi)
-    for stage in made[:-1]:
-        s[stage].compute_at(s[t], xo)
-    return s
+        near = " + ".join(f"{read}[y + {dy}, x + {dx}]" for dy, dx in ((0, 1), (1, 0), (1, 1), (1, 2), (2, 1)))
+        read, side = f"S{k}", f"n - {2 * k + 2}"
+        lines.append(f"{read}[y:{side}, x:{side}] = {near}")
+    lines.append(f"{last} tile y x {tile} {tile}")
+    lines += [f"S{k} compute_at {last} x.outer" for k in range(stages - 1)]
+    return Written("\n".join(lines), n=extent).s
 
 
 @pytest.mark.parametrize("extent", [400, te.var("n")])

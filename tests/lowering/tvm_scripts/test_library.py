@@ -16,13 +16,13 @@ from bound.errors import ScheduleError
 from intset import InputError, Var
 from lowering import lower, run
 from lowering.tvm import autotvm, te, tir
-from lowering.tvm.outside import native
+from lowering.tvm.outside import install, native
 from lowering.tvm.tir import bijective_layout, layout
 from tests.lowering.tvm_scripts.calls import equal_built, equal_elements, equal_in_both
 
 ROOT = Path(__file__).parents[3]
 LIBRARY = {
-    "__init__.py": "from tvm._ffi.libinfo import __version__\nfrom . import cpp, utils, x86\n",
+    "__init__.py": "from tvm._ffi.libinfo import __version__\nTAG = 'elemwise'\nfrom . import cpp, utils, x86\n",
     "cpp/__init__.py": "import tvm._ffi\nfrom .impl import *\nfrom . import nn\nfrom . import utils\n",
     "cpp/impl.py": 'import tvm._ffi\ntvm._ffi._init_api("topi", "tvm.topi.cpp")\n',
     "cpp/nn.py": 'import tvm._ffi\ntvm._ffi._init_api("topi.nn", "tvm.topi.cpp.nn")\n',
@@ -34,6 +34,7 @@ LIBRARY = {
         "import tvm.target.codegen\nfrom tvm.target.x86 import get_simd_32bit_lanes\n"
         '@memoize("key", save_at_exit=False)\ndef twice(x):\n    return 2 * x\n'
         "def product():\n    return mkl.matmul()\n"
+        "@te.tag_scope(tag=topi.TAG)\ndef exp(x):\n    return te.compute(x.shape, lambda *i: te.exp(x(*i)))\n"
     ),
 }
 SCRIPT = """
@@ -44,6 +45,7 @@ from tvm import te, topi
 assert topi.x86.twice(3) == 6 and topi.__version__ == tvm.__version__
 assert topi.cpp.utils.is_empty_shape((3, 0)) and not topi.cpp.utils.is_empty_shape((3,))
 A = te.placeholder((4,), name="A")
+assert topi.x86.exp(A).op.tag == topi.TAG
 def refused(call, text):
     try:
         call()
@@ -74,6 +76,8 @@ def test_the_operator_library_imports_what_is_not_here(tmp_path: Path) -> None:
         path.write_text(text, encoding="utf-8")
     script = SCRIPT.replace("FOLDER", repr(str(tmp_path)))
     subprocess.run([sys.executable, "-c", script], check=True, cwd=ROOT)
+    with pytest.raises(InputError, match="no folder of a Python package"):
+        install(topi=tmp_path / "nowhere")
 
 
 def test_schedules_of_the_native_half() -> None:
