@@ -7,11 +7,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bound import te, tir
+from bound import infer_bound, te, tir
 from bound.schedule import Schedule
 from intset import ShapeVar
 from intset.errors import InputError
 from lowering import Function, lower, narrow, run, to_c
+from lowering.build.function import nest_of
 from lowering.passes import Width
 from tests.bound.corpus import CASES
 from tests.bound.reference import evaluate as reference
@@ -22,6 +23,7 @@ from tests.lowering.lowered import (
     check_run,
     close,
     compile_c,
+    in_both,
     of_corpus,
     problem,
     run_c,
@@ -204,9 +206,7 @@ def test_large_and_symbolic_storage_is_in_one_arena_and_freed() -> None:
 
 
 def test_an_external_function_is_declared() -> None:
-    a = te.placeholder((4,), name="A")
-    b = te.compute((4,), lambda i: tir.call_pure_extern("float32", "twice", a[i]), name="B")
-    text = to_c(lower(te.create_schedule(b.op)))
+    text = to_c(lower(Written('A = given(4)\nB[i:4] = tir.call_pure_extern("float32", "twice", A[i])').s))
     assert "extern float twice(float);" in text and "twice(A[i])" in text
     compile_c(text, "gcc", WARNINGS)
 
@@ -220,9 +220,6 @@ def test_names_of_c_are_not_taken() -> None:
 
 
 def test_storage_that_is_not_rebased_is_refused() -> None:
-    from bound import infer_bound
-    from lowering.build.function import nest_of
-
     s = CASES["doc_ex2_at_j"]["fn"]()
     with pytest.raises(InputError, match="the storage of C does not begin at 0: apply rebase before to_c"):
         to_c(nest_of(infer_bound(s)))
@@ -272,9 +269,8 @@ def test_divisors_of_every_sign(compiler: str) -> None:
 
 def test_several_functions_may_stand_in_one_file() -> None:
     texts = [to_c(program(name)[1], Width(64)) for name in ("conv", "sym_matmul_cache", "softmax")]
-    a = te.placeholder((9,), "int32", name="A")
     for name in ("first", "second"):
-        s = te.create_schedule(te.compute((9,), lambda i: tir.max(a[i], i) + tir.min(i, 3), name=name).op)
+        s = Written(f'A = given(9, dtype="int32")\n{name}[i:9] = tir.max(A[i], i) + tir.min(i, 3)').s
         texts.append(to_c(lower(s), Width(64)))
     helper = "static inline int64_t max_i64"
     assert "".join(texts).count(helper) == "".join(texts).count("#define INTSET_MAX_I64") > 1
@@ -381,27 +377,22 @@ def test_a_form(name: str) -> None:
 
 def test_sizes_that_do_not_fit_are_not_refused() -> None:
     """A size beyond the 32-bit test selects the 64-bit version, which works."""
-    n = te.var("n")
-    a = te.placeholder((8,), name="A")
-    b = te.compute((8,), lambda i: a[i] + tir.Select(n > 5, tir.const(1.0, "float32"), tir.const(2.0, "float32")), "B")
-    f = lower(te.create_schedule(b.op), [a, b, n])
+    one, two = (tir.const(value, "float32") for value in (1.0, 2.0))
+    text = "n = var(); A = given(8)\nB[i:8] = A[i] + tir.Select(n > 5, one, two)"
+    s, *args = Written(text, one=one, two=two)("s A B n")
+    f = lower(s, args)
     given = np.arange(8, dtype="float32")
     for size in (3, 6, (1 << 40), -(1 << 40)):
         assert (run(f, {"A": given}, {"n": size}, backend="c")["B"] == given + (1 if size > 5 else 2)).all()
 
 
 def test_least_and_greatest_keep_nan_and_signs_of_zero() -> None:
-    a, b = te.placeholder((64,), name="A"), te.placeholder((64,), name="B")
-    zero = tir.const(0.0, "float32")
-    made = [
-        te.compute((64,), lambda i: tir.max(tir.min(a[i], 1.0), -1.0), name="C"),
-        te.compute((64,), lambda i: tir.max(a[i], b[i]), name="D"),
-        te.compute((64,), lambda i: tir.min(a[i], b[i]), name="E"),
-        te.compute((64,), lambda i: tir.max(a[i], zero), name="F"),
-        te.compute((64,), lambda i: tir.min(zero, a[i]), name="G"),
-    ]
-    f = lower(te.create_schedule([t.op for t in made]), [a, b, *made])
+    zero, one = tir.const(0.0, "float32"), tir.const(1.0, "float32")
+
+    def extrema(i: Any, A: Any, B: Any) -> tuple[Any, ...]:
+        a, b = A[i], B[i]
+        return tir.max(tir.min(a, one), -one), tir.max(a, b), tir.min(a, b), tir.max(a, zero), tir.min(zero, a)
+
     values = np.array([np.nan, -0.0, 0.0, -1.0, 1.0, np.inf, -np.inf, 3.0], "float32")
-    given = {"A": np.repeat(values, 8), "B": np.tile(values, 8)}
-    expected, found = run(f, given), run(f, given, backend="c")
-    assert all(expected[name].tobytes() == found[name].tobytes() for name in "CDEFG")
+    python, c = in_both(extrema, A=np.repeat(values, 8), B=np.tile(values, 8))
+    assert [x.tobytes() for x in python] == [x.tobytes() for x in c]

@@ -17,6 +17,7 @@ from lowering.padding.states import number_of
 from tests.bound.reference import evaluate
 from tests.compilers import compilers
 from tests.lowering.lowered import BACKENDS, compile_c, elementwise, in_both, run_sanitized
+from tests.strategies.written import Written
 from tests.sweeps import daily
 
 LENGTH = 8
@@ -519,15 +520,15 @@ def test_nothing_is_computed_in_types_of_storage() -> None:
 @pytest.mark.usefixtures("narrow_floats")
 @pytest.mark.parametrize("dtype", HALVES)
 def test_a_softmax_is_that_of_its_type(dtype: str) -> None:
-    n = 64
-    X = te.placeholder((n,), dtype, name="X")
-    k, m = te.reduce_axis((0, n), "k"), te.reduce_axis((0, n), "m")
-    top = te.compute((1,), lambda _: te.max(X[m], axis=m), name="top")
-    grown = te.compute((n,), lambda i: te.exp(X[i] - top[0]), name="grown")
-    total = te.compute((1,), lambda _: te.sum(grown[k], axis=k), name="total")
-    S = te.compute((n,), lambda i: grown[i] / total[0], name="S")
-    f = lower(te.create_schedule(S.op), [X, S])
-    x = (np.random.default_rng(6).standard_normal(n) * 3).astype(dtype)
+    f = lower(
+        Written(f"""
+        X = given(64, dtype="{dtype}"); k = axis(0, 64); m = axis(0, 64)
+        TOP[_:1] = max_(X[m], axis=m)
+        GROWN[i:64] = te.exp(X[i] - TOP[0])
+        TOTAL[_:1] = sum_(GROWN[k], axis=k)
+        S[i:64] = GROWN[i] / TOTAL[0]""").s
+    )
+    x = (np.random.default_rng(6).standard_normal(64) * 3).astype(dtype)
     exps = np.exp(x - x.max())
     sum_of = x.dtype.type(0)
     for e in exps:

@@ -29,10 +29,10 @@ from tests.sweeps import swept
 
 
 def program() -> Any:
-    n, m = te.var("n"), te.size_var("m")
-    a, b = te.placeholder((n, m), name="A"), te.placeholder((m + 2,), name="B")
-    c = te.compute((n, m), lambda i, j: a[i, j] + b[j + 2], name="C")
-    return lower(te.create_schedule(c.op), [a, b, c])
+    s, *args = Written(
+        "n = var(); A = given(n, m); B = given(m + 2)\nC[i:n, j:m] = A[i, j] + B[j + 2]", m=te.size_var("m")
+    )("s A B C")
+    return lower(s, args)
 
 
 X, Y = np.ones((3, 4), np.float32), np.arange(6, dtype=np.float32)
@@ -86,9 +86,8 @@ def test_what_does_not_fit_is_refused() -> None:
 
 def test_a_size_among_the_arrays_is_sent_to_the_third_argument() -> None:
     d, x = te.size_var("d"), te.var("x", "float32")
-    A = te.placeholder((d,), name="A")
-    B = te.compute((d,), lambda i: A[i] * x, name="B")
-    f = lower(te.create_schedule(B.op), [A, B, x])
+    s, *args = Written("A = given(d)\nB[i:d] = A[i] * x", d=d, x=x)("s A B x")
+    f = lower(s, args)
     for key, name in (("d", "d"), (d, "d"), ("x", "x"), (x, "x")):
         with pytest.raises(InputError, match=rf"{name} is no array: B takes .* third argument, as in run\(f, arrays, "):
             run(f, {"A": np.ones(3, np.float32), key: 0})
@@ -103,10 +102,9 @@ def test_a_division_by_zero_is_reported() -> None:
 
 
 def test_scalar_parameters() -> None:
-    n, scale = te.var("n"), te.var("scale", "float32")
-    a = te.placeholder((n,), name="A")
-    b = te.compute((n,), lambda i: a[i] * scale, name="B")
-    f = lower(te.create_schedule(b.op), [n, scale, a, b])
+    text = 'n = var(); scale = var("float32"); A = given(n)\nB[i:n] = A[i] * scale'
+    s, *args = Written(text)("s n scale A B")
+    f = lower(s, args)
     np.testing.assert_array_equal(run(f, {"A": Y}, sizes={"scale": 0.5})["B"], Y * 0.5)
     with pytest.raises(InputError, match="the scalar scale has no value"):
         run(f, {"A": Y})
@@ -309,12 +307,10 @@ def f(A: int32[4], F: float32[4]):
 
 
 def test_divisors_that_are_known_not_to_be_0_are_not_looked_at() -> None:
-    n = te.size_var("n")
-    a = te.placeholder((30,), "int32", name="A", value_range=(1, 9))
-    s = te.create_schedule(te.compute((30, n), lambda i, j: a[i] * 7 // a[29 - i] + (i + j) % n, name="C").op)
+    data = 'm = var(); A = given(30, dtype="int32", value_range=(1, 9))\n'
+    s = Written(f"{data}C[i:30, j:n] = A[i] * 7 // A[29 - i] + (i + j) % n", n=te.size_var("n")).s
     assert "nonzero" not in to_c(lower(s))
-    m = te.var("m")
-    f = lower(te.create_schedule(te.compute((30,), lambda i: a[i] + i // m, name="C").op))
+    f = lower(Written(f"{data}C[i:30] = A[i] + i // m").s)
     given = {"A": np.ones(30, "int32")}
     for size in (-4, 3):
         assert (run(f, given, {"m": size}, backend="c")["C"] == run(f, given, {"m": size})["C"]).all()

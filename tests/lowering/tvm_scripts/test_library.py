@@ -275,18 +275,22 @@ def test_rows_whose_length_data_decides(schedule: str) -> None:
         tvm.build(s, [X, V, K, P, Y])(*map(tvm.nd.array, (x, values, columns, rows)), tvm.nd.empty((4, 6)))
 
 
-def _segments(dtype: str = "int32") -> tuple[list[Any], list[Any], Any]:
-    """The sums of the segments of `data` between `starts` of a type, with arrays and the expected sums."""
-    starts, data = te.placeholder((5,), dtype, "starts"), te.placeholder((20,), "int32", "data")
+def sums_of(starts: Any, data: Any, count: int) -> Any:
+    """The sums of so many segments of `data` between `starts`."""
 
     def total(i: Any) -> Any:
         k = te.reduce_axis((0, starts[i + 1] - starts[i]), "k")
         return te.sum(data[starts[i] + k], axis=k)
 
-    sums = te.compute((4,), total, "sums")
+    return te.compute((count,), total, "sums")
+
+
+def _segments(dtype: str = "int32") -> tuple[list[Any], list[Any], Any]:
+    """Four segments whose starts are of a type, with arrays and the expected sums."""
+    starts, data = te.placeholder((5,), dtype, "starts"), te.placeholder((20,), "int32", "data")
     ends, numbers = np.array([0, 3, 3, 14, 20], dtype), np.arange(20, dtype="int32")
     expected = np.array([numbers[a:b].sum() for a, b in pairwise(ends)], "int32")
-    return [starts, data, sums], [ends, numbers], expected
+    return [starts, data, sums_of(starts, data, 4)], [ends, numbers], expected
 
 
 @pytest.mark.parametrize("nests", ["guard", "ends", "split", "partition"])
@@ -434,28 +438,16 @@ def test_a_variable_that_iterations_share_and_arguments_by_name() -> None:
 
 def test_no_rows_whose_length_data_decides() -> None:
     starts, data = te.placeholder((1,), "int32", "starts"), te.placeholder((0,), "float32", "data")
-
-    def row(i: Any) -> Any:
-        k = te.reduce_axis((0, starts[i + 1] - starts[i]), "k")
-        return te.sum(data[starts[i] + k], axis=k)
-
-    rows = te.compute((0,), row, "rows")
-    f = tvm.lower(te.create_schedule(rows.op), [starts, data, rows])
-    given = {"starts": np.zeros(1, "int32"), "data": np.zeros(0, "float32")}
-    assert run(f, given)["rows"].shape == (0,)
+    sums = sums_of(starts, data, 0)
+    f = tvm.lower(te.create_schedule(sums.op), [starts, data, sums])
+    assert run(f, {"starts": np.zeros(1, "int32"), "data": np.zeros(0, "float32")})["sums"].shape == (0,)
 
 
 def test_a_long_reduction_beside_one_that_data_ends_is_lowered() -> None:
     many = 1 << 21
     a, starts = te.placeholder((many,), "int32", "a"), te.placeholder((3,), "int32", "starts")
     k = te.reduce_axis((0, many), "k")
-    whole = te.compute((1,), lambda i: te.sum(a[k], axis=k), "whole")
-
-    def row(i: Any) -> Any:
-        j = te.reduce_axis((0, starts[i + 1] - starts[i]), "k")
-        return te.sum(a[starts[i] + j], axis=j)
-
-    rows = te.compute((2,), row, "rows")
-    f = tvm.lower(te.create_schedule([whole.op, rows.op]), [a, starts, whole, rows])
+    whole, sums = te.compute((1,), lambda i: te.sum(a[k], axis=k), "whole"), sums_of(starts, a, 2)
+    f = tvm.lower(te.create_schedule([whole.op, sums.op]), [a, starts, whole, sums])
     found = run(f, {"a": np.ones(many, "int32"), "starts": np.array([0, 3, 5], "int32")}, backend="c")
-    assert found["whole"].tolist() == [many] and found["rows"].tolist() == [3, 2]
+    assert found["whole"].tolist() == [many] and found["sums"].tolist() == [3, 2]
