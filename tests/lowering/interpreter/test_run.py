@@ -11,10 +11,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import strategies as st
 
 from bound import te, tir
-from bound.errors import ScheduleError
 from bound.schedule import Schedule
 from intset import ShapeVar
 from intset.errors import InputError, UndefinedError
@@ -23,9 +21,7 @@ from lowering.interpreter import compiled_library
 from lowering.nest.ir import Seq
 from tests.compilers import needs_compiler
 from tests.lowering.lowered import BACKENDS, c_name, close, compile_c, inputs_of, problem, random_array, shape_at
-from tests.strategies.schedules import Program, programs
 from tests.strategies.written import Written
-from tests.sweeps import swept
 
 
 def program() -> Any:
@@ -127,25 +123,13 @@ def test_what_was_not_computed_shows() -> None:
     assert np.isnan(run(f.with_body(Seq()), {"A": Y})["B"]).all()
 
 
-def test_a_function_is_pickled_with_its_tensors():
-    text = """
-def f(n, A: int32[n], F: float32[n], B: int32[n]):
-    allocate T: int32[n]
-    for i in [0, n):
-        T[i] = A[i] + 1
-    for j in [0, n):
-        B[j] = T[j] + int32(F[j])
-"""
-    f = parse_nest(text)
-    again = pickle.loads(pickle.dumps(f))
-    assert str(again) == str(f)
-    assert list(run(again, {"A": np.arange(3), "F": np.ones(3)})["B"]) == [2, 3, 4]
-
-
 TEXT = """
 def f(A: int32[n], idx: int32[n], x: float32[n], B: int32[n], n):
+    allocate T: int32[n]
     for i in [0, n):
-        B[i] = A[idx[i]] + int32(x[i] * 2.0)
+        T[i] = A[idx[i]] + int32(x[i] * 2.0)
+    for i in [0, n):
+        B[i] = T[i]
     for i in [0, n):
         if A[i] > 3:
             B[i] = B[i] * undef() * 0 + B[i]
@@ -189,21 +173,6 @@ def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def doubled(n: Any = 6) -> Any:
     return Written("A = given(n, 4)\nB[i:n, j:4] = A[i, j] * 2 + 1", n=n).s
-
-
-@swept({
-    "numbers": (2, 6, (programs(), st.booleans())),
-    "sizes": (1, 6, (programs(symbolic=True, most=3), st.booleans())),
-})  # fmt: skip
-def test_random_programs_give_what_the_reference_gives(program: Program, strength: bool) -> None:
-    s = program.schedule
-    given, expected = problem(s, program.sizes)
-    try:
-        f = lower(s, strength=strength)
-    except ScheduleError:
-        return
-    close(run(f, given, program.sizes, backend="c"), expected)
-    close(run(f, given, program.sizes), expected)
 
 
 def test_parallel_loops_with_storage_of_their_own() -> None:
