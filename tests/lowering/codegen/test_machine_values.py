@@ -2,6 +2,7 @@
 
 import itertools
 import math
+import operator
 import random
 from collections.abc import Callable
 from typing import Any
@@ -24,17 +25,10 @@ LENGTH = 8
 INTEGERS = tuple(f"{u}int{b}" for u in ("", "u") for b in (8, 16, 32, 64))
 SPECIAL = (0.0, -0.0, 1.0, -1.5, 2.5, -0.5, 0.1, 1 / 3, 2048.0, 2049.0, 16777216.0, 3e38, -3e38, 1e-40, 1e-7)
 UNORDERED = (math.inf, -math.inf, math.nan)
-_INFIX: dict[str, Callable[[Any, Any], Any]] = {
-    "+": lambda a, b: a + b,
-    "-": lambda a, b: a - b,
-    "*": lambda a, b: a * b,
-}
-_COMPARE: tuple[Callable[[Any, Any], Any], ...] = (
-    lambda a, b: a < b, lambda a, b: a <= b, lambda a, b: a > b, lambda a, b: a >= b, lambda a, b: a == b,
-    lambda a, b: a != b,
-)  # fmt: skip
-_DIVISIONS = (tir.floordiv, tir.floormod, tir.truncdiv, tir.truncmod)
-_EXACT_CALLS = (tir.floor, tir.ceil, tir.trunc, tir.round, tir.nearbyint, tir.sqrt, tir.rsqrt)
+INFIX = (operator.add, operator.sub, operator.mul)
+COMPARISONS = (operator.lt, operator.le, operator.gt, operator.ge, operator.eq, operator.ne)
+DIVISIONS = (tir.floordiv, tir.floormod, tir.truncdiv, tir.truncmod)
+EXACT_CALLS = (tir.floor, tir.ceil, tir.trunc, tir.round, tir.nearbyint, tir.sqrt, tir.rsqrt)
 
 
 def _with_sign(a: Any, b: Any) -> Any:
@@ -76,82 +70,67 @@ class Values:
         )
 
     def float(self, i: Any, dtype: str, depth: int) -> Any:
-        rng = self.rng
+        pick = self.rng.choice
         if depth <= 0:
-            return tir.const(rng.choice(SPECIAL), dtype) if rng.random() < 0.3 else self.tensor(dtype)[i]
+            return tir.const(pick(SPECIAL), dtype) if self.rng.random() < 0.3 else self.tensor(dtype)[i]
 
         def inner() -> Any:
             return self.float(i, dtype, depth - 1)
 
-        match rng.randrange(10):
-            case 0 | 1 | 2:
-                return rng.choice(tuple(_INFIX.values()))(inner(), inner())
-            case 3:
-                return rng.choice((lambda a, b: a / b, *_DIVISIONS))(inner(), inner())
-            case 4:
-                return self._extremum(inner(), inner())
-            case 5:
-                return rng.choice((lambda a: -a, abs, *_EXACT_CALLS))(inner())
-            case 6:
-                return rng.choice((_with_sign, tir.nextafter, tir.fmod))(inner(), inner())
-            case 7:
-                return self.float(i, rng.choice(self.floats), depth - 1).astype(dtype)
-            case 8:
-                return self.integer(i, depth - 1).astype(dtype)
-            case _:
-                return tir.Select(self.condition(i, depth - 1), inner(), inner())
-
-    def _extremum(self, a: Any, b: Any) -> Any:
-        """The smaller or larger of two; numpy may return 0.0 or -0.0 for either, so -0.0 never occurs."""
-        return self.rng.choice((te.min, te.max))(a + 0.0, b + 0.0)
+        ways: list[Callable[[], Any]] = [
+            *[lambda: pick(INFIX)(inner(), inner())] * 3,
+            lambda: pick((operator.truediv, *DIVISIONS))(inner(), inner()),
+            lambda: pick((te.min, te.max))(inner() + 0.0, inner() + 0.0),  # numpy returns -0.0 or 0.0 for either
+            lambda: pick((operator.neg, abs, *EXACT_CALLS))(inner()),
+            lambda: pick((_with_sign, tir.nextafter, tir.fmod))(inner(), inner()),
+            lambda: self.float(i, pick(self.floats), depth - 1).astype(dtype),
+            lambda: self.integer(i, depth - 1).astype(dtype),
+            lambda: tir.Select(self.condition(i, depth - 1), inner(), inner()),
+        ]
+        return pick(ways)()
 
     def integer(self, i: Any, depth: int) -> Any:
-        rng = self.rng
+        pick = self.rng.choice
         if depth <= 0:
-            return i if rng.random() < 0.15 else self.tensor(rng.choice(INTEGERS))[i]
+            return i if self.rng.random() < 0.15 else self.tensor(pick(INTEGERS))[i]
 
         def inner() -> Any:
             return self.integer(i, depth - 1)
 
-        match rng.randrange(10):
-            case 0 | 1:
-                return rng.choice(tuple(_INFIX.values()))(inner(), inner())
-            case 2:
-                return rng.choice(_DIVISIONS)(inner(), rng.choice((3, -3, 7, 1, 2, -8)))
-            case 3:
-                return rng.choice((te.min, te.max))(inner(), inner())
-            case 4:
-                return rng.choice((lambda a: -a, abs, lambda a: ~a, lambda a: a >> 2, lambda a: a << 3, tir.popcount))(
-                    inner()
-                )
-            case 5:
-                return rng.choice((lambda a, b: a & b, lambda a, b: a | b, lambda a, b: a ^ b))(inner(), inner())
-            case 6:
-                return rng.choice((lambda a, b: a << (b & 7), lambda a, b: a >> (b & 7)))(inner(), inner())
-            case 7:
-                return inner().astype(rng.choice(INTEGERS))
-            case 8:
-                dtype = rng.choice(self.floats)
-                x = self.float(i, dtype, depth - 1)
-                target = rng.choice(INTEGERS)
-                most = 1000.0 if dtypes.bits(target) > 8 else 128.0
-                least = tir.const(-1.0 if target.startswith("u") else -most, dtype)
-                small = tir.Select(tir.all(x > least, x < most), x, tir.const(7.5, dtype))
-                return small.astype(target)
-            case _:
-                return tir.Select(self.condition(i, depth - 1), inner(), inner())
+        ones = (operator.neg, abs, operator.invert, lambda a: a >> 2, lambda a: a << 3, tir.popcount)
+        ways: list[Callable[[], Any]] = [
+            *[lambda: pick(INFIX)(inner(), inner())] * 2,
+            lambda: pick(DIVISIONS)(inner(), pick((3, -3, 7, 1, 2, -8))),
+            lambda: pick((te.min, te.max))(inner(), inner()),
+            lambda: pick(ones)(inner()),
+            lambda: pick((operator.and_, operator.or_, operator.xor))(inner(), inner()),
+            lambda: pick((operator.lshift, operator.rshift))(inner(), inner() & 7),
+            lambda: inner().astype(pick(INTEGERS)),
+            lambda: self.converted(i, depth - 1),
+            lambda: tir.Select(self.condition(i, depth - 1), inner(), inner()),
+        ]
+        return pick(ways)()
+
+    def converted(self, i: Any, depth: int) -> Any:
+        """A float as an integer, 7 where the integer type might not hold it."""
+        dtype, target = self.rng.choice(self.floats), self.rng.choice(INTEGERS)
+        x = self.float(i, dtype, depth)
+        most = 1000.0 if dtypes.bits(target) > 8 else 128.0
+        least = tir.const(-1.0 if target.startswith("u") else -most, dtype)
+        return tir.Select(tir.all(x > least, x < most), x, tir.const(7.5, dtype)).astype(target)
 
     def condition(self, i: Any, depth: int) -> Any:
-        rng = self.rng
-        kind = rng.randrange(4) if depth > 0 else 3
-        if kind == 0:
-            return rng.choice((tir.all, tir.any))(self.condition(i, depth - 1), self.condition(i, depth - 1))
-        if kind == 1:
-            dtype = rng.choice(self.floats)
-            return rng.choice(_COMPARE)(self.float(i, dtype, depth - 1), self.float(i, dtype, depth - 1))
-        if kind == 2:
-            return rng.choice(_COMPARE)(self.integer(i, depth - 1), self.integer(i, depth - 1))
-        return self.tensor("bool")[i]
+        pick = self.rng.choice
+        if depth <= 0:
+            return self.tensor("bool")[i]
+        dtype, below = pick(self.floats), depth - 1
+        ways: list[Callable[[], Any]] = [
+            lambda: pick((tir.all, tir.any))(self.condition(i, below), self.condition(i, below)),
+            lambda: pick(COMPARISONS)(self.float(i, dtype, below), self.float(i, dtype, below)),
+            lambda: pick(COMPARISONS)(self.integer(i, below), self.integer(i, below)),
+            lambda: self.tensor("bool")[i],
+        ]
+        return pick(ways)()
 
     def formula(self, i: Any, depth: int) -> Any:
         """A value of any type."""
