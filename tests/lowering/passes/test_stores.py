@@ -36,6 +36,7 @@ from lowering.passes.stores.placement import forward_copies
 from tests.compilers import compilers
 from tests.lowering.equivalence import same_results
 from tests.lowering.lowered import check, check_c
+from tests.strategies.refusals import refused_with_words
 from tests.strategies.written import Written
 
 Pass = Callable[..., Function]
@@ -337,14 +338,14 @@ def test_hoisting_whole_conditions_only() -> None:
     )
 
 
-def test_bad_words_are_refused() -> None:
-    f = nest("pass")
-    with pytest.raises(InputError, match="conditions are some of if, select, boolean"):
-        hoist_expression(f, conditions=("while",))
-    with pytest.raises(InputError, match="lets are some of required, statement"):
-        hoist_expression(f, lets=("needed",))
-    with pytest.raises(InputError, match="lets must be a list of words, not 'required'"):
-        hoist_expression(f, lets="required")
+test_bad_words_are_refused = refused_with_words(
+    [
+        ("conditions are some of if, select, boolean", lambda: hoist_expression(nest("pass"), conditions=("while",))),
+        ("lets are some of required, statement", lambda: hoist_expression(nest("pass"), lets=("needed",))),
+        ("lets must be a list of words, not 'required'", lambda: hoist_expression(nest("pass"), lets="required")),
+        ("'Q' must be one array of f: the arrays are A, B", lambda: sequential_buffer_access(nest("A[0] = 1"), "Q")),
+    ]
+)
 
 
 def test_assumptions_move_to_the_requirements() -> None:
@@ -458,11 +459,6 @@ def test_loops_that_cannot_follow_an_array(name: str) -> None:
     body, reason = REFUSED[name]
     with pytest.raises(LayoutError, match=reason):
         over_a(nest(body))
-
-
-def test_an_array_that_is_none() -> None:
-    with pytest.raises(InputError, match="'Q' must be one array of f: the arrays are A, B"):
-        sequential_buffer_access(nest("A[0] = 1"), "Q")
 
 
 # -- knowledge -----------------------------------------------------------------------------------------------------
