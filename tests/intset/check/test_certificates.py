@@ -42,10 +42,9 @@ from intset.check.certificate import attained_goal, check_certificate
 from intset.check.evidence import Combination, Expander, Premise, WeightedProduct, in_other_words, meaning
 from intset.check.solvers import _is_unsat, emptiness_text, is_empty_text, unsat_text
 from intset.domains.sets.base import Bounds
-from intset.expr import ops
+from intset.expr import NEG_INF, POS_INF, Infinity, ops
 from intset.expr.node import make, truth
 from intset.facts import ASSUMED
-from intset.infinity import NEG_INF, POS_INF, Infinity
 from intset.testing.contexts import question
 from tests.strategies.contexts import EVERY, Expressions, world
 from tests.sweeps import daily

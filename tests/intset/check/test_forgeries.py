@@ -33,13 +33,12 @@ from intset.check.__main__ import claim, main
 from intset.check.certificate import end_goal
 from intset.check.evidence import CheckBudget, Combination, Premise, WeightedProduct, box_of, premises_of
 from intset.check.solvers import emptiness_text, unsat_text
-from intset.expr import ops
+from intset.expr import Infinity, ops
 from intset.expr.build import asserting
 from intset.expr.dag import free_vars, postorder, symbols
 from intset.expr.evaluate import compiled, value_or_none
 from intset.expr.node import Cond, Expr, const, make, truth
 from intset.expr.printer import name_text
-from intset.infinity import Infinity
 from intset.testing.contexts import question
 from tests.strategies.contexts import value
 from tests.sweeps import daily

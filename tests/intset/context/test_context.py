@@ -29,9 +29,8 @@ from intset import (
     nonneg,
     select,
 )
-from intset.expr.node import truth
+from intset.expr.node import NEG_INF, truth
 from intset.frame import Frame
-from intset.infinity import NEG_INF
 from intset.prover.proof import PROOFS, Lru
 from lowering import lower
 from lowering.nest.ir import Assert

@@ -23,8 +23,7 @@ from intset.domains.isl.session import IslError, budget, context, isl, number, v
 from intset.domains.isl.translate import pw_aff_to_expr, set_to_cond
 from intset.errors import BudgetError, InputError
 from intset.expr.evaluate import compiled, evaluate
-from intset.expr.node import Expr
-from intset.infinity import POS_INF
+from intset.expr.node import POS_INF, Expr
 from tests.intset.domains.isl_sets import read
 from tests.intset.threads import in_threads
 

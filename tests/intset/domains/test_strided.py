@@ -14,6 +14,7 @@ from intset.arithmetic.multistride import MultiStride, StrideTerm
 from intset.arithmetic.multistride import make as steps
 from intset.arithmetic.strided import (
     BOTTOM,
+    FEW_OPERANDS,
     OPTIMAL,
     TOP,
     TRANSFER,
@@ -23,13 +24,11 @@ from intset.arithmetic.strided import (
     const,
     make,
 )
-from intset.budgets import FEW_OPERANDS
 from intset.domains.stride import TRANSFER as OF_CONGRUENCES
 from intset.domains.stride import ModularDomain
-from intset.expr import ops
+from intset.expr import Infinity, ops
 from intset.expr.node import as_expr
 from intset.expr.ops import Op
-from intset.infinity import Infinity
 from tests.intset.domains import elements
 from tests.strategies.contexts import PRESBURGER, Drawn, contexts
 from tests.sweeps import daily, sampled

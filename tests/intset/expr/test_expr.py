@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from intset.errors import EvaluationError, InputError, MachineOverflowError, UndefinedError
-from intset.expr import ops
+from intset.expr import NEG_INF, POS_INF, ops
 from intset.expr.build import (
     Opaque,
     asserting,
@@ -43,7 +43,6 @@ from intset.expr.evaluate import evaluate
 from intset.expr.node import Cond, Equation, Expr, ShapeVar, Var, as_int, const, make, truth
 from intset.expr.ops import Op
 from intset.expr.range import Range
-from intset.infinity import NEG_INF, POS_INF
 from intset.testing.strategies import conditions, expressions, points
 from tests import ROOT
 from tests.intset.threads import in_threads

@@ -32,12 +32,11 @@ from intset import (
     select,
     to_json,
 )
-from intset.budgets import LONGEST_VALUE
 from intset.check import Certificate
 from intset.expr.dag import WeakTable, postorder
-from intset.expr.evaluate import some_may_be_long
+from intset.expr.evaluate import LONGEST_VALUE, some_may_be_long
+from intset.expr.node import POS_INF
 from intset.expr.printer import decimal, number_of, number_text
-from intset.infinity import POS_INF
 from lowering import lower_division
 from tests.sweeps import daily
 

@@ -9,7 +9,7 @@ import pytest
 
 from intset import Cond, Context, Expr, InputError, Range, ShapeVar, UndecidedError, Var, evaluate, minimum, select
 from intset.errors import BudgetError
-from intset.infinity import Infinity
+from intset.expr.node import Infinity
 from tests.strategies.contexts import world
 from tests.sweeps import daily
 

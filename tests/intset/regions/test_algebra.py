@@ -23,8 +23,7 @@ from intset.errors import BudgetError, CountError, IntSetError
 from intset.expr.build import logical_or
 from intset.expr.dag import substitute
 from intset.expr.evaluate import compiled
-from intset.expr.node import Expr, truth
-from intset.infinity import NEG_INF, POS_INF
+from intset.expr.node import NEG_INF, POS_INF, Expr, truth
 from intset.regions.shape import Product, Shape
 from intset.testing.contexts import Setting, setting
 from tests import ROOT
@@ -517,3 +516,13 @@ def test_long_lists_refuse_what_would_be_written_out() -> None:
     with pytest.raises(intset.UndecidedError):
         region.condition((i, j))
     assert repr(region)
+
+
+def test_regions_whose_constraints_take_too_long_are_compared_by_their_points() -> None:
+    i, j = Var("i"), Var("j")
+    region = Context({i: Range(0, 8), j: Range(1, 12)}).image((j - i % 3, j % 8 + i))
+    again = pickle.loads(pickle.dumps(region))
+    points = {(y - x % 3, y % 8 + x) for x in range(8) for y in range(1, 13)}
+    one = Context({i: Range(0, 7), j: Range(1, 12)}).image((j - i % 3, j % 8 + i))
+    assert again == region and set(region.shape.listed()) == points
+    assert one <= region and one != region

@@ -563,6 +563,9 @@ def test_sums_and_products_over_independent_names_are_minimized_operand_by_opera
         space = Space(values, where)
         wanted = sorted(space, key=lambda row, text=text: eval(text, {"max": max}, row))[:k]  # type: ignore[misc]
         assert space.minimize(text, k) == wanted, (seed, text)
+    for factor in (-2, 0, 3):
+        scaled = Space({"a": [1, 2, 3], "b": [1, 2]})
+        assert scaled.minimize(f"(a * {factor}) * b") == [min(scaled, key=lambda m, k=factor: m["a"] * k * m["b"])]  # type: ignore[misc]
     names = [f"k{n}" for n in range(40)]  # 6**40 members
     huge = Space({name: [1, 2, 4, 8, 16, 32] for name in names})
     for sign in "+*":
