@@ -156,9 +156,8 @@ class Dataflow(Configured):
     def __init__(self, f: ir.Function, account: Account | None = None) -> None:
         ir.checked_function(f, "dataflow")
         self.f, self._account = f, account
-        self._program = programs.Program(
-            replace(f, ctx=f.ctx.extended())
-        )  # blocks entered later on `f.ctx` have no effect
+        # blocks entered later on `f.ctx` have no effect
+        self._program = programs.Program(replace(f, ctx=f.ctx.extended()))
         self._sets = InstanceSets(self._program, account)
         self._analysis = ReachingAnalysis(self._sets, account)
         self._values = WrittenValues(self._program, self._sources_of)
