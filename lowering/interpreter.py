@@ -124,9 +124,8 @@ def _build(command: tuple[str, ...], text: str, target: Path) -> None:
         source, built = Path(folder) / "nest.c", Path(folder) / "nest.so"
         source.write_text(text)
         try:
-            done = subprocess.run(
-                [*command, str(source), "-o", str(built), "-lm"], capture_output=True, text=True, check=False
-            )
+            words = [*command, str(source), "-o", str(built), "-lm"]
+            done = subprocess.run(words, capture_output=True, text=True, check=False)
         except OSError as error:
             raise CompilerError(f"{command[0]} cannot be run: {error.strerror}") from None
         if done.returncode != 0:

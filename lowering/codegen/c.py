@@ -366,10 +366,8 @@ class CNest(emitter.Emitter[driver.Cursor]):
         if carried:
             more, following = self.operands(cursor, *(c.following for c in loop.carried))
             fresh = [names.local("next") for _ in carried]
-            update = [
-                *more,
-                *(f"const {index} {t} = {emitter.opened(x)};" for t, x in zip(fresh, following, strict=True)),
-            ]
+            computed = zip(fresh, following, strict=True)
+            update = [*more, *(f"const {index} {t} = {emitter.opened(x)};" for t, x in computed)]
             update += [f"{name} = {t};" for name, t in zip(carried, fresh, strict=True)]
             is_safe = all(c.after_last for c in loop.carried)
             body += update if is_safe else self.syntax.branch(f"{var} + 1 < {emitter.compared(stop)}", update, [])

@@ -420,9 +420,8 @@ class Dataflow(Configured):
                 for one in reaching.told:
                     for domain, values in one.pairs.functions(read.loop.vars) if one.write is bound else ():
                         at = (*read.loop.vars[: one.shared], *values)
-                        names: dict[Operand, Operand] = dict(
-                            zip((*bound.loop.vars, bound.element), (*at, node), strict=True)
-                        )
+                        own = (*bound.loop.vars, bound.element)
+                        names: dict[Operand, Operand] = dict(zip(own, (*at, node), strict=True))
                         where = self._condition(domain, read.site)
                         implied += [(where, replaced(comparison, names)) for comparison in bound.relations]
         except BudgetError:
