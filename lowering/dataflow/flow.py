@@ -12,7 +12,6 @@ from typing import Final, NamedTuple, TypeAlias
 
 from bound.tensor import Tensor, element
 from bound.tir.value import Operand
-from intset.budgets import REACHING
 from intset.config import Configured, all_as_configured, as_configured, memoized
 from intset.domains.sets.region import Region, region_of_shape
 from intset.errors import BudgetError, InputError
@@ -23,7 +22,14 @@ from intset.prover.proof import PROVED, REFUTED, UNKNOWN
 from intset.regions.shape import Account, Shape
 from lowering.dataflow import program as programs
 from lowering.dataflow.program import ReadAccess
-from lowering.dataflow.reaching import InstanceSets, ReachingAnalysis, ReachingWrites, ReadInstances, WrittenValues
+from lowering.dataflow.reaching import (
+    REACHING,
+    InstanceSets,
+    ReachingAnalysis,
+    ReachingWrites,
+    ReadInstances,
+    WrittenValues,
+)
 from lowering.nest import driver, ir
 from lowering.nest.printer import text
 from lowering.nest.scope import in_storage, is_outside, proof_of, storage_of

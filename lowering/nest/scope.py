@@ -11,8 +11,7 @@ from bound import dtypes
 from bound.tensor import Tensor, element
 from bound.tir import walk
 from bound.tir.value import Operand, Truth
-from intset.budgets import CACHED_ANSWERS
-from intset.config import Effort, tiers_within
+from intset.config import CACHED_ANSWERS, Effort, tiers_within
 from intset.context import Context
 from intset.errors import InputError
 from intset.expr import Cond, Expr, Range, Var, arguments, const, dag, ops, shown

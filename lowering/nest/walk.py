@@ -82,19 +82,29 @@ def constant_limit(extent: Expr) -> int | None:
     return min(numbers, default=None)
 
 
-_OPERANDS: Final[dict[type, tuple[str, ...]]] = {  # the fields with operands, of statements and of their parts
-    ir.For: ("range", "carried"),
-    ir.If: ("cond",),
-    ir.Store: ("indices", "value"),
-    ir.Assert: ("cond",),
-    ir.Assume: ("cond",),
-    ir.Let: ("value",),
-    ir.Allocate: ("ranges", "origin", "padding"),
-    ir.Evaluate: ("call",),
-    ir.Carry: ("first", "following"),
-    ir.Padding: ("cond",),
-    ExternCall: ("args",),
-}
+class OperandFields(dict[type, tuple[str, ...]]):
+    """The fields with operands, by the kind of a statement or of its part; a subclass has those of its base."""
+
+    def __missing__(self, kind: type) -> tuple[str, ...]:
+        self[kind] = found = next((self[base] for base in kind.__mro__[1:] if base in self), ())
+        return found
+
+
+_OPERANDS: Final = OperandFields(
+    {
+        ir.For: ("range", "carried"),
+        ir.If: ("cond",),
+        ir.Store: ("indices", "value"),
+        ir.Assert: ("cond",),
+        ir.Assume: ("cond",),
+        ir.Let: ("value",),
+        ir.Allocate: ("ranges", "origin", "padding"),
+        ir.Evaluate: ("call",),
+        ir.Carry: ("first", "following"),
+        ir.Padding: ("cond",),
+        ExternCall: ("args",),
+    }
+)
 
 
 def operands(stmt: ir.Stmt) -> tuple[Operand, ...]:
@@ -103,7 +113,7 @@ def operands(stmt: ir.Stmt) -> tuple[Operand, ...]:
 
 
 def _operands(part: Any) -> Iterator[Operand]:
-    for name in _OPERANDS.get(type(part), ()):
+    for name in _OPERANDS[type(part)]:
         field = getattr(part, name)
         for inner in field if isinstance(field, tuple) else (field,):
             if is_operand(inner):
@@ -135,7 +145,7 @@ def _changed(part: Any, change: OnOperand) -> Any:
     if isinstance(part, Range):
         return _changed_range(part, change)
     changed = {}
-    for name in _OPERANDS.get(type(part), ()):
+    for name in _OPERANDS[type(part)]:
         field = getattr(part, name)
         if (new := _changed(field, change)) is not field:
             changed[name] = new

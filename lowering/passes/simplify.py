@@ -14,7 +14,6 @@ from bound.tir import build
 from bound.tir.reduce import Parameter
 from bound.tir.value import NUMBER, REDUCE, Operand, Value, fits_words
 from bound.tir.walk import Part, nodes, operations, rewrite
-from intset.budgets import OVERCOMPUTE_ROUNDS
 from intset.config import Effort
 from intset.context import Context
 from intset.expr import Cond, Expr, Node, Range, arguments, const, constant_value, dag, ops
@@ -252,6 +251,9 @@ def simplify(f: ir.Function, buffers: bool = True, report: list[Entry] | None = 
 
     first = once(f, report)
     return f if str(first) == str(f) else until_stable(once, first)
+
+
+OVERCOMPUTE_ROUNDS: Final = 8  # rounds of trying fewer guards; of a pass, until it changes nothing
 
 
 def until_stable(once: Callable[[ir.Function], ir.Function], f: ir.Function) -> ir.Function:

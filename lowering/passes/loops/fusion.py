@@ -18,7 +18,6 @@ from typing import Any, NamedTuple
 from bound.tensor import Tensor
 from bound.tir.build import negation
 from bound.tir.value import Operand, Truth
-from intset.budgets import FUSED_PAIRS
 from intset.errors import BudgetError, IntSetError
 from intset.expr import Cond, Expr, Var, dag, shown
 from intset.expr.build import logical_and
@@ -34,6 +33,8 @@ from lowering.nest.walk import bound_in, operands, range_ends, statements, subst
 from lowering.passes.estimates import Loops, form_of
 from lowering.passes.stores.reaching_values import check_assumptions
 from lowering.passes.values.cse import with_inlined_names
+
+FUSED_PAIRS = 400  # pairs of accesses that two loops are compared by
 
 
 class Race(NamedTuple):

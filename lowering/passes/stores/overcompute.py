@@ -13,7 +13,6 @@ from typing import Final, TypeAlias
 from bound.tir.build import together
 from bound.tir.value import Operand, Truth
 from bound.tir.walk import read_indices
-from intset.budgets import OVERCOMPUTE_ROUNDS
 from intset.config import memoized
 from intset.expr import Cond, dag
 from intset.expr.build import logical_and, logical_or
@@ -26,7 +25,7 @@ from lowering.nest.printer import Entry, PassReport
 from lowering.nest.walk import Path, elements_read, operands, statements
 from lowering.passes.definedness import why_not_total
 from lowering.passes.loops.fusion import conflict
-from lowering.passes.simplify import mirrored, until_stable
+from lowering.passes.simplify import OVERCOMPUTE_ROUNDS, mirrored, until_stable
 from lowering.passes.stores.reaching_values import ReachingValues, check_assumptions, deciding_tensors
 
 MAX_NODES: Final = 48  # of a guard that is put in

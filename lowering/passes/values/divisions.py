@@ -21,7 +21,6 @@ from typing import Final, TypeAlias
 import intset
 from bound.tir import walk
 from bound.tir.value import fits_words
-from intset.budgets import STRENGTH_Z3
 from intset.config import Effort, tiers_within
 from intset.context import Context
 from intset.errors import InputError
@@ -39,6 +38,8 @@ from lowering.passes.estimates import operations_in
 from lowering.passes.loops.invariants import always_evaluated, hoist
 from lowering.passes.simplify import drop_empty_loop
 from lowering.passes.values.index_width import fits_by_intervals, product
+
+STRENGTH_Z3: Final = 200_000  # z3's units for one question
 
 Note: TypeAlias = Callable[[Lowered[Node]], object]  # told of every expression that is lowered
 _LOWERED: Final = frozenset((*ops.DIVISIONS, ops.ASSERTING))
