@@ -297,6 +297,11 @@ class ShapeOf(Opaque):
         return ShapeOf, (self.tensor,)
 
 
+def shapes_in(cond: Cond) -> list[Expr]:
+    """The extents of passed arrays that a condition mentions."""
+    return [term for term in dag.opaque_terms(cond) if isinstance(term.data, ShapeOf)]
+
+
 @dataclass(frozen=True, eq=False)
 class Function(Displayed):
     """A loop nest with its parameters.
