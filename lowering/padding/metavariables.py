@@ -348,15 +348,14 @@ def _below(node: Operand, value: Numeric, below: set[Operand]) -> Iterator[tuple
     args = node.args
     mine = [k for k, arg in enumerate(args) if arg in below]
     op, is_value = node.op, isinstance(node, Value)
+    one = _CALLS.get(node.data) if op is CALL else _ONE.get(op)
     two = _TWO_FLOATS if is_value else _TWO
     if op is ops.SELECT:
         yield from ((args[k], value) for k in (1, 2) if k in mine)
     elif op in (ops.CAST, CONVERT, ops.ASSERTING):
         yield args[-1], value
-    elif len(mine) == 1 and op in _ONE and len(args) == 1:
-        yield from ((args[0], x) for x in _tried(_ONE[op], value))
-    elif len(mine) == 1 and op is CALL and len(args) == 1 and node.data in _CALLS:
-        yield from ((args[0], x) for x in _tried(_CALLS[node.data], value))
+    elif len(mine) == 1 and one is not None and len(args) == 1:
+        yield from ((args[0], x) for x in _tried(one, value))
     elif len(mine) == 1 and op in two and len(args) == 2:
         other = states.number_of(args[1 - mine[0]], {}, "float64" if is_value else "int64")
         if other is not None:
