@@ -630,17 +630,13 @@ def show_space(report: JsonObject) -> None:
 
 
 def explored(
-    path: Path,
-    out: str,
-    jobs: int | None,
-    dask: str | None,
-    best: int,
-    by: str | None,
-    largest: bool,
-    strict: bool,
-    fresh: bool,
+    path: Path, jobs: int | None, dask: str | None, best: int, by: str | None, largest: bool, strict: bool, **more: Any
 ) -> tuple[JsonObject, bool]:
     """Explore the space of a script; the report, and whether the run succeeded: `strict` forbids failures.
+
+    Parameters
+    ----------
+    more: further keywords of `explore`.
 
     Raises
     ------
@@ -652,7 +648,7 @@ def explored(
     if jobs is not None and dask is not None:
         raise InputError("--jobs and --dask exclude one another")
     with _executor(jobs, dask) as executor:
-        found = explore(make, space, measure, executor, out=out, fresh=fresh, by=by)
+        found = explore(make, space, measure, executor, by=by, **more)
     totals: Totals = found.summary
     report: JsonObject = {
         "file": str(path),

@@ -27,6 +27,9 @@ from lowering.interpreter import as_element
 from lowering.padding import states
 from lowering.padding.states import PadValue, Place, Planned, State, folded
 
+Uniform: TypeAlias = frozenset[Parameter]  # metavariables constrained to one value over the whole padding
+Affine: TypeAlias = tuple[dict[Var, int], Expr]  # coefficients of metavariables, and the rest
+
 
 class Metavariables:
     """Padding values that the planner can choose.
@@ -74,7 +77,7 @@ class Solution(NamedTuple):
     """Values of the solved metavariables over free ones, and all metavariables now constrained to be uniform."""
 
     values: dict[Parameter, Operand]
-    uniform: frozenset[Parameter]
+    uniform: Uniform
 
 
 class Substitution(NamedTuple):
@@ -105,12 +108,7 @@ def final_values(substitutions: Sequence[Substitution], metavariables: Metavaria
 
 
 def solutions(
-    metavariables: Metavariables,
-    expr: Operand,
-    wanted: Operand,
-    dtype: str,
-    places: Sequence[Place],
-    uniform: frozenset[Parameter],
+    metavariables: Metavariables, expr: Operand, wanted: Operand, dtype: str, places: Sequence[Place], uniform: Uniform
 ) -> Iterator[Solution]:
     """Yield solutions for which `expr` equals `wanted` at all padding positions.
 
@@ -130,7 +128,7 @@ def solutions(
     if dtypes.is_int(dtype) and all(metavariables.dtypes[v] == dtype for v in free):
         form = _affine(metavariables, as_expr(expr), dtypes.bits(dtype))
         if form is not None:
-            found = _modular(metavariables, *form, wanted, dtype, places, uniform)
+            found = _modular(metavariables, form, wanted, dtype, places, uniform)
             if found is not None:
                 yield found
             return
@@ -141,7 +139,7 @@ def solutions(
 
 
 def normalized(
-    metavariables: Metavariables, expr: Operand, dtype: str, uniform: frozenset[Parameter], taken: Container[Parameter]
+    metavariables: Metavariables, expr: Operand, dtype: str, uniform: Uniform, taken: Container[Parameter]
 ) -> tuple[Operand, Solution]:
     """Normalize an integer padding state to an affine sum, which keeps long chains of calls small.
 
@@ -174,7 +172,7 @@ def normalized(
 # -- integers of one type -----------------------------------------------------------------------------------------
 
 
-def _affine(metavariables: Metavariables, root: Expr, bits: int) -> tuple[dict[Var, int], Expr] | None:
+def _affine(metavariables: Metavariables, root: Expr, bits: int) -> Affine | None:
     """Split an integer, modulo `2**bits`, into coefficients of metavariables and a remainder; `None` if not affine."""
     offset, terms = spine(states.without_registers(root, bits))
     free = {v: c for v, c in terms.items() if isinstance(v, Var) and v in metavariables.dtypes}
@@ -186,19 +184,14 @@ def _affine(metavariables: Metavariables, root: Expr, bits: int) -> tuple[dict[V
 
 
 def _modular(
-    metavariables: Metavariables,
-    coefficients: dict[Var, int],
-    rest: Expr,
-    wanted: Operand,
-    dtype: str,
-    places: Sequence[Place],
-    uniform: frozenset[Parameter],
+    metavariables: Metavariables, form: Affine, wanted: Operand, dtype: str, places: Sequence[Place], uniform: Uniform
 ) -> Solution | None:
     """Solve an affine equation modulo `2**bits`, or return `None`.
 
     The pivot's coefficient has the least power of 2, so the other metavariables stay free.
     """
     bits = dtypes.bits(dtype)
+    coefficients, rest = form
     missing = as_expr(wanted) - rest
     numbers = states.numbers_at(missing, places, "int64")
     if any(n is None for n in numbers):
@@ -248,7 +241,7 @@ def _near(number: int, modulus: int) -> int:
 
 
 def _sampled(
-    metavariables: Metavariables, expr: Operand, wanted: Numeric, dtype: str, uniform: frozenset[Parameter]
+    metavariables: Metavariables, expr: Operand, wanted: Numeric, dtype: str, uniform: Uniform
 ) -> Iterator[Solution]:
     """Try a few values of every unknown but the last, and solve for the last."""
     free = metavariables.within(expr)
