@@ -321,6 +321,7 @@ def show_explained(report: dict[str, Any]) -> None:
 
 JsonObject: TypeAlias = "dict[str, Any]"
 SizeValues: TypeAlias = Mapping[str, int]
+OfSchedule: TypeAlias = Callable[[Schedule, SizeValues], JsonObject]
 
 SCHEDULE_DOMAINS = ("interval", "isl", "auto")
 SCORERS = "intset.scorers"  # the group of entry points that score domains on a corpus
@@ -559,9 +560,7 @@ def _made(bounds: BoundsMap, tensor: Tensor) -> JsonObject:
     }
 
 
-def schedule_reports(
-    path: str, schedules: Sequence[ScriptSchedule], sizes: SizeValues, ask: Callable[[Schedule, SizeValues], JsonObject]
-) -> JsonObject:
+def schedule_reports(path: str, schedules: Sequence[ScriptSchedule], sizes: SizeValues, ask: OfSchedule) -> JsonObject:
     """One report for each schedule of a script; a refused schedule reports the reason.
 
     Raises

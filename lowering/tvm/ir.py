@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache, partial, wraps
 from types import SimpleNamespace
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from bound import dtypes
 from bound.declare import size_var, var
@@ -693,11 +693,11 @@ def post_order_visit(stmt: Any, fvisit: Callable[[Any], object]) -> None:
     folded(root, visit)
 
 
+OnNode: TypeAlias = "Callable[[Any], Any] | None"
+
+
 def ir_transform(
-    stmt: ir.Stmt,
-    preorder: Callable[[Any], Any] | None,
-    postorder: Callable[[Any], Any] | None,
-    only_enable: Sequence[str] | None = None,
+    stmt: ir.Stmt, preorder: OnNode, postorder: OnNode, only_enable: Sequence[str] | None = None
 ) -> ir.Stmt:
     """Rewrite statements and calls from the leaves up: each function returns the new node, or `None` to keep it.
 
