@@ -22,6 +22,8 @@ Visit: TypeAlias = "Generator[Any, Any, R]"
 Recursion: TypeAlias = "Generator[Any, Any, R]"
 """A recursive function for `drive` over anything but statements, whose walks are the driver's."""
 OnOperand: TypeAlias = "Callable[[Any], Any]"
+Path: TypeAlias = "tuple[int, ...]"
+"""A position in a nest: indices into `children`, from the body of the function."""
 
 
 def drive(root: Visit[R]) -> R:
@@ -221,11 +223,7 @@ def replaced(root: walk.Part, replacements: Mapping[Old, Operand]) -> walk.Part:
 
 def without_assumptions(root: ir.Stmt) -> ir.Stmt:
     """The nest without its `assume` statements."""
-
-    def kept(stmt: ir.Stmt) -> ir.Stmt:
-        return ir.Seq() if isinstance(stmt, ir.Assume) else ir.seq(stmt)
-
-    return rebuilt(root, kept)
+    return rebuilt(root, lambda stmt: ir.Seq() if isinstance(stmt, ir.Assume) else ir.seq(stmt))
 
 
 def substitute(root: ir.Stmt, replacements: Mapping[Old, Operand]) -> ir.Stmt:

@@ -27,7 +27,7 @@ from intset.expr.build import logical_and, logical_not, logical_or
 from intset.expr.node import PlainVar, truth
 from intset.prover.proof import REFUTED
 from lowering.dataflow import Dataflow, Source, dataflow
-from lowering.dataflow.program import Path, definitions, guard_of
+from lowering.dataflow.program import definitions, guard_of
 from lowering.errors import LayoutError
 from lowering.interpreter import as_element
 from lowering.layout import IndexMap
@@ -36,7 +36,7 @@ from lowering.layout.transform import equals, probed, transform_layout, with_lay
 from lowering.nest import driver, ir
 from lowering.nest.printer import text
 from lowering.nest.scope import Scope, proof_of, proves, scope_of, tensor_named
-from lowering.nest.walk import elements_read, operands, rebuilt, replaced, statements, tensors_read, variables
+from lowering.nest.walk import Path, elements_read, operands, rebuilt, replaced, statements, tensors_read, variables
 from lowering.padding import states
 from lowering.padding.states import NOTHING, PLACE, READABLE, UNDEF, UNTOUCHED, PadState, PadValue, folded
 from lowering.passes.loops.interchange import sequential_buffer_access

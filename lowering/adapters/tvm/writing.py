@@ -34,11 +34,10 @@ from bound.tir.machine import TRAPPING, Trapping
 from bound.tir.value import CALL, CONVERT, DIV, NUMBER, PARAM, READ, UNDEF, IntFunction, Operand, TensorElement, Value
 from bound.tir.walk import loaded_tensor, nodes, read_indices
 from intset.errors import InputError
-from intset.expr import Cond, Expr, Range, Var, arguments, const, constant_value, dag, ops, shown
+from intset.expr import Cond, Expr, Infinity, Range, Var, arguments, const, constant_value, dag, ops, shown
 from intset.expr.build import ceildiv, logical_and
 from intset.expr.convert import Converter, operation_of
 from intset.expr.node import truth
-from intset.infinity import Infinity
 from intset.itermap.itermap import IterMap
 from lowering.adapters.tvm import reading
 from lowering.adapters.tvm.reading import KINDS, SEQUENTIAL, ForeignCall, PrimFunc, PrimFuncReader, guarded
