@@ -37,7 +37,7 @@ from lowering.nest.walk import variables
 MAX_POINTS: Final = 4_096  # largest number of points at which `pad_value` is called exhaustively
 MAX_VALUES: Final = 64  # different values that it may return there
 MAX_SAMPLES: Final = 256  # points at which a function is called in a larger shape
-Point: TypeAlias = tuple[int, ...]
+IntPoint: TypeAlias = tuple[int, ...]
 Cases: TypeAlias = list[tuple[Cond, Operand]]
 Result: TypeAlias = "Operand | Exception | None"  # of a call at a point; an exception is what the function raised
 _FAILURES: Final = (InputError, TypeError, LookupError, ValueError, AttributeError)
@@ -253,7 +253,7 @@ def _cases_of_function(fn: Callable[..., object], subject: Subject, places: tupl
     return cases
 
 
-def _result_at(fn: Callable[..., object], subject: Subject, point: Point, ctx: Context) -> Result:
+def _result_at(fn: Callable[..., object], subject: Subject, point: IntPoint, ctx: Context) -> Result:
     """The value that a function returns at a point, or the exception that it raises."""
     try:
         cases = _cases(fn(*map(IndexNumber, point)), subject, (), ctx)
@@ -268,7 +268,7 @@ def _result_at(fn: Callable[..., object], subject: Subject, point: Point, ctx: C
     return next((value for cond, value in cases if evaluate(cond, {})), None)
 
 
-def _agree(cases: Cases, result: Result, places: tuple[Var, ...], point: Point) -> bool:
+def _agree(cases: Cases, result: Result, places: tuple[Var, ...], point: IntPoint) -> bool:
     """Whether symbolic cases have the result that a function returned at a point, as far as both are decided."""
     if isinstance(result, Exception):
         return True
@@ -297,10 +297,10 @@ def _canonical(value: Operand) -> Operand:
 
 
 def _cases_by_value(
-    results: dict[Point, Result], subject: Subject, places: tuple[Var, ...], failure: Exception | None
+    results: dict[IntPoint, Result], subject: Subject, places: tuple[Var, ...], failure: Exception | None
 ) -> Cases:
     """One case for each value that a function returned, whose condition lists the points."""
-    groups: dict[Any, list[Point]] = {}
+    groups: dict[Any, list[IntPoint]] = {}
     for point, value in results.items():
         if isinstance(value, Exception):
             raise LayoutError(f"{subject.what} is not known at {point}: {value}") from (failure or value)
@@ -321,7 +321,7 @@ def _cases_by_value(
     ]
 
 
-def _all_points(subject: Subject) -> list[Point] | None:
+def _all_points(subject: Subject) -> list[IntPoint] | None:
     """The points meant; `None` if they exceed `MAX_POINTS` or depend on sizes."""
     ends = [limits.ends for limits in subject.map.ranges]
     if any(end is None for end in ends) or subject.map.sizes:
@@ -337,7 +337,7 @@ def _all_points(subject: Subject) -> list[Point] | None:
     return [point for point in product(*box) if is_meant(*point)]
 
 
-def _sample_points(subject: Subject) -> Iterator[Point]:
+def _sample_points(subject: Subject) -> Iterator[IntPoint]:
     """Corners, their neighbours and midpoints of the new box."""
     ends = (limits.ends or (0, 3) for limits in subject.map.ranges)
     candidates = [{*range(low, high + 1)} & {low, low + 1, (low + high) // 2, high - 1, high} for low, high in ends]

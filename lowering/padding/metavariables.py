@@ -1,6 +1,6 @@
 """Metavariables, the padding values that a plan can choose, and the equations that determine them.
 
-A padding state may be an expression over metavariables. Affine equations over one integer
+A padding state may be an expression over metavariables. SumForm equations over one integer
 type are solved exactly, modulo `2**bits`. Other equations are inverted operation by operation, and every candidate is
 checked by evaluation.
 """
@@ -28,7 +28,7 @@ from lowering.padding import states
 from lowering.padding.states import PadValue, Place, Planned, State, folded
 
 Uniform: TypeAlias = frozenset[Parameter]  # metavariables constrained to one value over the whole padding
-Affine: TypeAlias = tuple[dict[Var, int], Expr]  # coefficients of metavariables, and the rest
+SumForm: TypeAlias = tuple[dict[Var, int], Expr]  # coefficients of metavariables, and the rest
 
 
 class Metavariables:
@@ -172,7 +172,7 @@ def normalized(
 # -- integers of one type -----------------------------------------------------------------------------------------
 
 
-def _affine(metavariables: Metavariables, root: Expr, bits: int) -> Affine | None:
+def _affine(metavariables: Metavariables, root: Expr, bits: int) -> SumForm | None:
     """Split an integer, modulo `2**bits`, into coefficients of metavariables and a remainder; `None` if not affine."""
     offset, terms = spine(states.without_registers(root, bits))
     free = {v: c for v, c in terms.items() if isinstance(v, Var) and v in metavariables.dtypes}
@@ -184,7 +184,7 @@ def _affine(metavariables: Metavariables, root: Expr, bits: int) -> Affine | Non
 
 
 def _modular(
-    metavariables: Metavariables, form: Affine, wanted: Operand, dtype: str, places: Sequence[Place], uniform: Uniform
+    metavariables: Metavariables, form: SumForm, wanted: Operand, dtype: str, places: Sequence[Place], uniform: Uniform
 ) -> Solution | None:
     """Solve an affine equation modulo `2**bits`, or return `None`.
 
