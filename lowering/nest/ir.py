@@ -32,7 +32,7 @@ N = TypeVar("N")
 
 
 class LoopKind(StrEnum):
-    """What a loop is meant to run on; every kind means the same values."""
+    """What a loop is meant to run on, in the order of TVM's numbers; every kind means the same values."""
 
     SERIAL = "serial"
     PARALLEL = "parallel"

@@ -61,9 +61,10 @@ SEARCH_STATES: Final = 60_000  # states that are looked at
 NARROW: Final = 12  # search states of a part that the first search keeps
 
 Price = Callable[[Step], Any]
+Tensors = Sequence[GraphTensor]
 
 
-def planned(calls: Sequence[Call], inputs: Sequence[GraphTensor], outputs: Sequence[GraphTensor], price: Price) -> Plan:
+def planned(calls: list[Call], inputs: Tensors, outputs: Tensors, price: Price) -> Plan:
     """Find a cheapest plan; over budget, return the first search's plan with a note."""
     narrow = Search(calls, inputs, outputs, price, NARROW)
     best = narrow.best()
@@ -192,13 +193,7 @@ class Search:
     """
 
     def __init__(
-        self,
-        calls: Sequence[Call],
-        inputs: Sequence[GraphTensor],
-        outputs: Sequence[GraphTensor],
-        price: Price,
-        width: int | None,
-        bound: Any = None,
+        self, calls: list[Call], inputs: Tensors, outputs: Tensors, price: Price, width: int | None, bound: Any = None
     ) -> None:
         self.calls, self.inputs, self.outputs = calls, inputs, outputs
         self.price, self.width, self.bound = price, width, bound
