@@ -39,16 +39,9 @@ class Stores(Interpreter):
 
 
 def slid(kind: str, tile: int | None) -> tuple[Schedule, Any]:
-    s, _, B, C = program(kind)
-    y, _ = C.op.axis
-    if tile is None:
-        s[B].compute_at(s[C], y)
-        s[B].store_root()
-    else:
-        yo, yi = s[C].split(y, tile)
-        s[B].compute_at(s[C], yi)
-        s[B].store_at(s[C], yo)
-    return s, B
+    in_tiles = f"C split y {tile}; B compute_at C y.inner; B store_at C y.outer"
+    p = program(kind, in_tiles if tile else "B compute_at C y; B store_root")
+    return p.s, p.B
 
 
 @pytest.mark.parametrize(

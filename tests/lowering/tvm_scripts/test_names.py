@@ -1,5 +1,6 @@
 """Names of scripts beside the operators: bits of numbers, intervals and solved conditions, passes."""
 
+import functools
 import pickle
 from typing import Any
 
@@ -108,6 +109,16 @@ def test_a_question_does_not_take_a_variable_for_a_size() -> None:
     found = arith.deduce_bound(x, x * 2 >= -5, {}, {})
     assert int(found.min_value) == -2
     assert arith.detect_clip_bound(tir.all(x >= -4, x < n), [x]) == [-4, n - 1]
+
+
+@pytest.mark.parametrize("again", [tvm.ir.Range(2, 7), 3, te.var("n")])
+def test_an_analyzer_binds_a_variable_to_one_range_or_value(again: Any) -> None:
+    analyzer, x = arith.Analyzer(), te.var("x")
+    for _ in range(2):
+        analyzer.bind(x, tvm.ir.Range(0, 4))
+    with pytest.raises(InputError, match=r"x is bound to .*4.* already"):
+        analyzer.bind(x, again)
+    assert analyzer.can_prove(x < 4) and not analyzer.can_prove(x < 3)
 
 
 @pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "uint16"])
@@ -236,6 +247,21 @@ def test_statements_without_an_effect_keep_their_fields() -> None:
     assert tir.Evaluate(11).value.value == 11 and isinstance(tir.Evaluate(0), tir.Evaluate)
     realize = tir.BufferRealize(buffer, [tvm.ir.Range(0, 1), tvm.ir.Range(0, 20)], True, store)
     assert isinstance(realize, tir.BufferRealize) and isinstance(realize.body, tir.Store)
+
+
+def test_the_body_of_a_hint_inside_a_loop_is_reached_and_runs() -> None:
+    X = te.placeholder((8,), name="X", dtype="int32")
+    Y = te.compute((8,), lambda i: X[i] + 1, name="Y")
+    f = tvm.lower(te.create_schedule(Y.op), [X, Y])
+    hint = functools.partial(tir.AttrStmt, None, "pragma_hint", 1)
+    hinted = tir.stmt_functor.ir_transform(f.body, None, hint, ["tir.BufferStore"])
+    assert isinstance(hinted.body, tir.AttrStmt) and hinted.body.attr_key == "pragma_hint"
+    seven = tir.stmt_functor.ir_transform(
+        hinted, None, lambda store: tir.BufferStore(store.buffer, tir.const(7, "int32"), store.indices), ["tir.Store"]
+    )
+    given = np.arange(8, dtype="int32")
+    for body, wanted in ((hinted, given + 1), (seven, given * 0 + 7)):
+        np.testing.assert_array_equal(run(f.with_body(body), {"X": given})["Y"], wanted)
 
 
 def test_a_cut_tile_has_its_whole_extent() -> None:
