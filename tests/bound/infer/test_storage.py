@@ -244,7 +244,7 @@ def allocated(f: Function, values: Mapping[Any, int], scope: str | None = None, 
     most = 0
     for root in [f.body] if inside is None else loops:
         sized = []
-        for life in lifetimes_of(root, frozenset()).all:
+        for life in lifetimes_of(root, frozenset()):
             number = dtypes.storage_bytes(life.allocate.tensor.dtype)
             for r in life.allocate.ranges:
                 number *= max(0, at(as_expr(r.extent), values))
@@ -342,7 +342,7 @@ def test_a_call_uses_its_arguments_and_results() -> None:
         A = given(10); B = pointwise(A)
         E = te.extern((10,), [B], lambda ins, outs: tir.call_packed("f", ins[0], outs[0]), name="E")
         D = pointwise(E)""").s
-    before, after = lifetimes_of(lower(s).body, frozenset()).all
+    before, after = lifetimes_of(lower(s).body, frozenset())
     assert before.last == after.first  # the call reads one and writes the other
     b = infer_bound(s)
     assert at(b.bytes(), {}) == at(b.bytes("global"), {}) == 80
