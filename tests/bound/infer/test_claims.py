@@ -21,7 +21,7 @@ from lowering import lower
 from tests.bound.corpus import CASES, can_run
 from tests.bound.infer.test_corpus import ANSWERED, bounds_of
 from tests.bound.oracle import Point, Run, check, check_claims
-from tests.lowering.build.test_sliding import stores
+from tests.lowering.build.test_sliding import Stores
 from tests.strategies.schedules import Program, programs
 from tests.strategies.written import Written
 from tests.sweeps import daily, sampled, swept
@@ -229,7 +229,7 @@ def test_traffic_of_symbolic_tiles_is_that_of_their_nest(program: Program) -> se
     }
     for sizes in map(program.values, program.choices[:2]):
         shown |= check_traffic(b, sizes)
-        stored = stores(f, sizes)
+        stored = Stores(f, {v.name: n for v, n in sizes.items()}).counts
         for stage in b.schedule.stages:
             if stage in recomputed or not b.is_computed(stage) or stage.op.reduction is not None:
                 continue
