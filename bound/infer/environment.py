@@ -559,11 +559,6 @@ def _equated(sizes: Sequence[Var], facts: Iterable[Cond]) -> dict[Var, Var]:
     return first
 
 
-def in_products(terms: Iterable[Expr | Cond]) -> list[Var]:
-    """The variables in products of nonconstant factors."""
-    return list(dag.free_vars(*(node for node in dag.nonlinear_nodes(terms) if node.op is ops.MUL)))
-
-
 def _has_long_proofs(terms: Sequence[Expr | Cond]) -> bool:
     """Whether proofs about these terms need case splits or nonlinear arithmetic."""
     return any(not _BRANCHING.isdisjoint(dag.operations(term)) for term in terms) or dag.is_nonlinear(terms)
