@@ -66,19 +66,18 @@ from intset.expr.build import (
 )
 from intset.expr.definedness import annotate_shapes
 from intset.expr.evaluate import evaluate
-from intset.expr.node import Cond, Expr, ShapeVar, Var, const
+from intset.expr.node import NEG_INF, POS_INF, Cond, Expr, ShapeVar, Var, const
 from intset.expr.printer import show_by
 from intset.expr.range import Range
 from intset.expr.storage import core as core
 from intset.facts import Fact
-from intset.infinity import NEG_INF, POS_INF
 from intset.installation import warn_of_namesakes
 
 if TYPE_CHECKING:
     __version__: str
     from intset.context import Context
-    from intset.domains.protocols import Domain
     from intset.domains.registry import domain_names, register
+    from intset.domains.sets.answers import Domain
     from intset.domains.sets.base import Bounds, IntervalSet, IntSet
     from intset.domains.sets.region import Region, Relation
     from intset.expr.convert import Converter, fold
@@ -94,7 +93,7 @@ if TYPE_CHECKING:
 _WHAT_ANSWERS = {
     "Context": "intset.context",
     **dict.fromkeys(("Bounds", "IntervalSet", "IntSet"), "intset.domains.sets.base"),
-    "Domain": "intset.domains.protocols",
+    "Domain": "intset.domains.sets.answers",
     "Space": "intset.spaces.space",
     "Trace": "intset.trace",
     **dict.fromkeys(("UpperBound", "sum_over", "upper_bound"), "intset.sums"),

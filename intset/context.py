@@ -9,8 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, ParamSpec, TypeAlias, TypeVar, overload
 
 from intset import config as configuration
-from intset.budgets import CACHED_ANSWERS, SIMPLIFY_ROUNDS
-from intset.config import AUTO
+from intset.config import AUTO, CACHED_ANSWERS
 from intset.domains.sets.ends import Bounds
 from intset.errors import ContradictionWarning, InputError, IntSetError
 from intset.expr import Cond, Expr, IntLike, Node, Range, Var, arguments, as_cond, as_expr, shown
@@ -39,9 +38,8 @@ from intset.trace import DEBUG, LOG, TRACES, Trace, from_cache, recorded, tried
 if TYPE_CHECKING:
     from intset.cache import StoredQuestion
     from intset.check.certificate import BoundsCertificate
-    from intset.domains.protocols import RankedDomain
     from intset.domains.registry import domain_named
-    from intset.domains.sets.answers import ASKED, CALLED, at_sizes, better, bounds_at_once, is_certified
+    from intset.domains.sets.answers import ASKED, CALLED, RankedDomain, at_sizes, better, bounds_at_once, is_certified
     from intset.domains.sets.base import IntSet
     from intset.domains.sets.region import Region, Relation
     from intset.domains.sets.where import nonempty_at, where_nonempty
@@ -51,15 +49,22 @@ if TYPE_CHECKING:
     from intset.prover.explain import Explanation, explain
     from intset.prover.proof import Proof, fits, prove_once
     from intset.ranges import renamed
-    from intset.simplify.engine import COST, at_once, simplified, weights
+    from intset.simplify.engine import COST, SIMPLIFY_ROUNDS, at_once, simplified, weights
     from intset.simplify.irreducible import IntervalBox, box_of
     from intset.solving import Narrowed, Solved, narrowed, solutions, solved_equations
 else:
     _FIRST_OFF_THE_PLAIN_WAY = {
         "intset.cache": ("StoredQuestion",),
-        "intset.domains.protocols": ("RankedDomain",),
         "intset.domains.registry": ("domain_named",),
-        "intset.domains.sets.answers": ("ASKED", "CALLED", "at_sizes", "better", "bounds_at_once", "is_certified"),
+        "intset.domains.sets.answers": (
+            "ASKED",
+            "CALLED",
+            "RankedDomain",
+            "at_sizes",
+            "better",
+            "bounds_at_once",
+            "is_certified",
+        ),
         "intset.domains.sets.region": ("Relation",),
         "intset.domains.sets.where": ("nonempty_at", "where_nonempty"),
         "intset.frame": ("Frame", "coalesced"),
@@ -68,7 +73,7 @@ else:
         "intset.prover.explain": ("explain",),
         "intset.prover.proof": ("fits", "prove_once"),
         "intset.ranges": ("renamed",),
-        "intset.simplify.engine": ("COST", "at_once", "simplified", "weights"),
+        "intset.simplify.engine": ("COST", "SIMPLIFY_ROUNDS", "at_once", "simplified", "weights"),
         "intset.simplify.irreducible": ("IntervalBox", "box_of"),
         "intset.solving": ("narrowed", "solutions", "solved_equations"),
     }

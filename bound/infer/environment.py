@@ -31,8 +31,8 @@ from intset.expr import Cond, Expr, IntLike, Node, Range, Var, arguments, as_exp
 from intset.expr.build import logical_and, select
 from intset.expr.definedness import definedness, is_partial
 from intset.expr.evaluate import compiled, point_value, repeatable
+from intset.expr.node import POS_INF
 from intset.expr.range import range_conditions
-from intset.infinity import POS_INF
 from intset.linear.canonical import Normalizer
 from intset.linear.form import Linear, is_affine
 from intset.linear.signs import is_met
@@ -40,7 +40,7 @@ from intset.regions.shape import Account, Shape
 from intset.spaces.space import Space
 
 if TYPE_CHECKING:
-    from intset.domains.protocols import Regions
+    from intset.domains.query import Regions
 
 
 SCHEDULE: Final = 1_000_000  # operations of the domain for all steps of InferBound together, in a short schedule

@@ -21,23 +21,21 @@ from intset.domains.bits import BitDomain
 from intset.domains.interval import IntervalDomain
 from intset.domains.isl.presburger import Isl
 from intset.domains.points import PointsDomain
-from intset.domains.protocols import Domain, RankedDomain, Regions
-from intset.domains.query import Query
+from intset.domains.query import Query, Regions
 from intset.domains.ranked import GuardedRegions, in_one_line, instantiated, is_foreign
 from intset.domains.ranked import strongest as strongest
 from intset.domains.regional import AnswersByPoints
-from intset.domains.sets.answers import region_of_points
+from intset.domains.sets.answers import Domain, RankedDomain, region_of_points
 from intset.domains.sets.base import IntervalSet, IntSet, empty_set
 from intset.domains.sets.bounds import coordinate_bounds
 from intset.domains.sets.ends import Bounds, End
 from intset.domains.sets.region import ProductRegion, Region, product_of
 from intset.domains.stride import ModularDomain, StridedDomain, StrideDomain
 from intset.errors import BudgetError, DomainError, InputError, PluginWarning, UndecidedError
-from intset.expr import Cond, Expr, Range, Var, arguments, shown
+from intset.expr import NEG_INF, POS_INF, Cond, Expr, Infinity, Range, Var, arguments, shown
 from intset.expr.node import truth
 from intset.facts import DERIVED, Fact
 from intset.frame import Frame
-from intset.infinity import NEG_INF, POS_INF, Infinity
 from intset.linear.canonical import Normalizer
 from intset.prover.proof import PROVED, Proof, prove_once
 from intset.regions.shape import coordinates
