@@ -477,10 +477,6 @@ class ComputeOp(Operation):
         shape = tuple(extent_of(iv) for iv in axis)
         types = dtypes or tuple(map(dtype_of, body))
         self.outputs = tuple(Tensor(self, k, shape, dtype) for k, dtype in enumerate(types))
-        self._tell_sizes()
-
-    def _tell_sizes(self) -> None:
-        """Tell the axes which plain variables in shapes are sizes."""
         read = (extent for tensor in self.input_tensors for extent in tensor.extents)
         sizes = plain_sizes([*self.outputs[0].extents, *read])
         for iv in self.axis:

@@ -134,7 +134,7 @@ def infer_bound(
         _boxed(normalized, compute),
         frozenset(normalized.stages if a_flag(compact, "compact") else ()),
         sharing,
-        given=ctx,
+        ctx=ctx,
         compute=compute,
         tiles=tiles,
         whole=frozenset(
@@ -345,7 +345,7 @@ class BoundsMap(Configured):
         if key not in self._at:
             state, compute = self._state, "auto" if self.forms else self._state.compute
             sizes: dict[Any, Any] = {**state.sizes.fixed, **given}
-            arguments = (state.given, sizes, self.domain, compute, self.compact, tuple(state.whole))
+            arguments = (state.ctx, sizes, self.domain, compute, self.compact, tuple(state.whole))
             self._at = {key: infer_bound(self.written, *arguments)}
         return self._at[key]
 
