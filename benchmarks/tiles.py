@@ -27,8 +27,7 @@ from bound.tensor import Tensor
 from intset import ShapeVar
 from intset.errors import CountError, IntSetError
 from intset.expr.evaluate import evaluate
-from intset.expr.node import Expr, Var, as_expr
-from intset.infinity import Infinity
+from intset.expr.node import Expr, Infinity, Var, as_expr
 
 MOST_INSTANCES: Final = 40  # in which boxes are compared
 MOST_TILES: Final = 4_000  # of which the common box is taken

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from bound.infer import BoundsMap, StageNest, Storage
 from bound.schedule import Schedule, Stage
 from bound.tensor import Tensor
-from intset.budgets import SHOWN_ROWS
 from intset.errors import IntSetError
 from intset.expr import Range
+from intset.expr.printer import SHOWN_ROWS
 from intset.notebook import Cell, code, conditions, escaped, fragment, pre, table
 
 

@@ -22,10 +22,9 @@ from bound.tir.build import Buffer, dtype_of
 from bound.tir.reduce import Parameter, Reduction, computed_range, initial, reduction_of, sources
 from bound.tir.value import Operand, ValueLike
 from intset.errors import InputError
-from intset.expr import Cond, Expr, Range, Var, arguments, as_expr, dag, ops, shown
+from intset.expr import Cond, Expr, Infinity, Range, Var, arguments, as_expr, dag, ops, shown
 from intset.expr.definedness import carrying_sizes
 from intset.expr.node import Guest, PlainVar
-from intset.infinity import Infinity
 
 
 class ScopeText(str):

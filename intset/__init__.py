@@ -66,12 +66,11 @@ from intset.expr.build import (
 )
 from intset.expr.definedness import annotate_shapes
 from intset.expr.evaluate import evaluate
-from intset.expr.node import Cond, Expr, ShapeVar, Var, const
+from intset.expr.node import NEG_INF, POS_INF, Cond, Expr, ShapeVar, Var, const
 from intset.expr.printer import show_by
 from intset.expr.range import Range
 from intset.expr.storage import core as core
 from intset.facts import Fact
-from intset.infinity import NEG_INF, POS_INF
 from intset.installation import warn_of_namesakes
 
 if TYPE_CHECKING:

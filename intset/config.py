@@ -50,7 +50,6 @@ from intset.expr.storage import PURE_VARIABLE
 if TYPE_CHECKING:
     from importlib import metadata
 
-
 ENTRY_POINTS: Final = "intset.domains"
 BUILT_IN: Final = ("auto", "interval", "stride", "modular", "interval*modular", "bits", "isl", "points")
 CHEAPEST: Final = "interval"
@@ -62,6 +61,7 @@ generation = 0
 ISL_OPERATIONS = 60_000  # isl's operations for one query
 POINTS = 40_000  # points of a box that one query may try
 FAST_POINTS = 2_048  # the same with effort="fast": a block
+CACHED_ANSWERS = 4_096  # answers that a scope keeps
 Z3_RLIMIT = 2_000_000  # z3's resource units for one question
 
 Owner: TypeAlias = tuple[int, object]  # thread and task
@@ -396,13 +396,8 @@ def checked(name: str, value: Any, where: str) -> Any:
     """`value` validated for field `name`; the error names its source `where`."""
     if name not in _DEFAULTS:
         raise InputError(f"{where}: unknown setting {shown(name)}; known: {', '.join(_DEFAULTS)}")
-    if name == "domain":
-        return check_name(value, where)
-    if name == "effort":
-        return checked_effort(value, where)
-    if name == "cache":
-        return _checked_path(value, where)
-    return _checked_tiers(value, where) if name == "tiers" else _checked_number(name, value, where)
+    check = {"domain": check_name, "effort": checked_effort, "cache": _checked_path, "tiers": _checked_tiers}.get(name)
+    return _checked_number(name, value, where) if check is None else check(value, where)
 
 
 def checked_effort(value: Any, where: str) -> str:

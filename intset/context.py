@@ -9,8 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, ParamSpec, TypeAlias, TypeVar, overload
 
 from intset import config as configuration
-from intset.budgets import CACHED_ANSWERS, SIMPLIFY_ROUNDS
-from intset.config import AUTO
+from intset.config import AUTO, CACHED_ANSWERS
 from intset.domains.sets.ends import Bounds
 from intset.errors import ContradictionWarning, InputError, IntSetError
 from intset.expr import Cond, Expr, IntLike, Node, Range, Var, arguments, as_cond, as_expr, shown
@@ -50,7 +49,7 @@ if TYPE_CHECKING:
     from intset.prover.explain import Explanation, explain
     from intset.prover.proof import Proof, fits, prove_once
     from intset.ranges import renamed
-    from intset.simplify.engine import COST, at_once, simplified, weights
+    from intset.simplify.engine import COST, SIMPLIFY_ROUNDS, at_once, simplified, weights
     from intset.simplify.irreducible import IntervalBox, box_of
     from intset.solving import Narrowed, Solved, narrowed, solutions, solved_equations
 else:
@@ -74,7 +73,7 @@ else:
         "intset.prover.explain": ("explain",),
         "intset.prover.proof": ("fits", "prove_once"),
         "intset.ranges": ("renamed",),
-        "intset.simplify.engine": ("COST", "at_once", "simplified", "weights"),
+        "intset.simplify.engine": ("COST", "SIMPLIFY_ROUNDS", "at_once", "simplified", "weights"),
         "intset.simplify.irreducible": ("IntervalBox", "box_of"),
         "intset.solving": ("narrowed", "solutions", "solved_equations"),
     }

@@ -8,9 +8,8 @@ from typing import Any, Final, Protocol, Self, TypeAlias, TypeVar
 
 from intset.config import ScopedBlock, entered_blocks
 from intset.errors import InputError
-from intset.expr import Cond, Expr, IntLike, Node, Range, Var, arguments, as_cond, dag, ops, shown
+from intset.expr import NEG_INF, Cond, Expr, IntLike, Node, Range, Var, arguments, as_cond, dag, ops, shown
 from intset.expr.node import PlainVar
-from intset.infinity import NEG_INF
 
 T = TypeVar("T")
 S = TypeVar("S", bound="FactsScope")

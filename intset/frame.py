@@ -12,16 +12,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any, Final, NamedTuple, TypeVar
 
-from intset.budgets import CACHED_ANSWERS
-from intset.config import Config
+from intset.config import CACHED_ANSWERS, Config, memoized
 from intset.domains.query import Query
 from intset.errors import InputError
-from intset.expr import Cond, Expr, Node, Range, Var, as_expr, dag, ops, shown
+from intset.expr import POS_INF, Cond, Expr, Node, Range, Var, as_expr, dag, ops, shown
 from intset.expr.build import maximum, minimum
 from intset.expr.definedness import asserted_parts, definedness, is_partial
 from intset.expr.node import PlainVar
 from intset.facts import ASSERTED, DERIVED, Fact, checked_ranges, ends_met, listed_vars
-from intset.infinity import POS_INF
 from intset.linear.assumptions import NO_ASSUMPTIONS, Assumptions, narrow
 from intset.linear.bounds import EVERYTHING, Interval, meet
 from intset.linear.canonical import Normalizer
@@ -57,11 +55,6 @@ class Frame:
     requires: tuple[Cond, ...] = ()
     running: tuple[Cond, ...] = ()
     conditions: tuple[Cond, ...] = ()
-    # Lazily computed frames in a 1-tuple; `None` in it stands for this frame, to avoid a reference cycle.
-    _bounded: tuple[Frame | None, ...] = ()
-    _tightened: tuple[Frame | None, ...] = ()
-    _solved: tuple[tuple[Frame, Mapping[Var, Expr]] | None, ...] = ()
-    _contradiction: tuple[Fact, ...] | None = None
 
     def __init__(
         self,
@@ -187,43 +180,40 @@ class Frame:
     @property
     def bounded(self) -> Frame:
         """An equivalent frame in which facts that bound variables with infinite ends are ranges."""
-        if not self.facts:
-            return self
-        cached = self._bounded
-        if not cached:
-            bounded = ranges_from_facts(self.ranges, self.facts, self.base)
-            cached = self._bounded = (None if bounded is None else Frame(*bounded, self.defined, self.requires),)
-        return cached[0] or self
+        return (self._bounded() if self.facts else None) or self
+
+    @memoized
+    def _bounded(self) -> Frame | None:
+        """`bounded`; `None` for this frame, to avoid a reference cycle."""
+        bounded = ranges_from_facts(self.ranges, self.facts, self.base)
+        return None if bounded is None else Frame(*bounded, self.defined, self.requires)
 
     @property
+    @memoized
     def tightened(self) -> Frame | None:
         """An equivalent frame in which facts over sizes also tighten finite ranges; `None` without such facts."""
-        if not self._tightened:
-            sized = any(v not in self.ranges for fact in self.facts for v in fact.condition.free_vars())
-            tightened = ranges_from_facts(self.ranges, self.facts, self.base, tighten=True) if sized else None
-            self._tightened = (None if tightened is None else Frame(*tightened, self.defined, self.requires),)
-        return self._tightened[0]
+        sized = any(v not in self.ranges for fact in self.facts for v in fact.condition.free_vars())
+        tightened = ranges_from_facts(self.ranges, self.facts, self.base, tighten=True) if sized else None
+        return None if tightened is None else Frame(*tightened, self.defined, self.requires)
 
     @property
+    @memoized
     def solved(self) -> tuple[Frame, Mapping[Var, Expr]] | None:
         """A frame without the sizes that facts equate with expressions, and these; `None` without such facts.
 
         Guarantee: its points, with the values of those sizes added, are the points of this frame.
         """
-        if not self._solved:
-            values = equated_sizes(self.ranges, self.facts, self.base) if self.facts else {}
-            solved: tuple[Frame, Mapping[Var, Expr]] | None = None
-            if values:
-                ranges, facts = renamed(self.ranges, self.facts, values, {})
-            if values and not _is_circular(ranges):  # a size may be equated with a variable whose range depends on it
-                defined, requires = (
-                    tuple(c.substitute(values) for c in some) for some in (self.defined, self.requires)
-                )
-                table, ends = checked_ranges(ranges)
-                facts = tuple(f for f in facts if f.condition.op is not ops.BOOL and not _is_reflexive(f.condition))
-                solved = Frame(table, (*ends, *facts), defined, requires), values
-            self._solved = (solved,)
-        return self._solved[0]
+        values = equated_sizes(self.ranges, self.facts, self.base) if self.facts else {}
+        if not values:
+            return None
+        ranges, facts = renamed(self.ranges, self.facts, values, {})
+        try:
+            table, ends = checked_ranges(ranges)
+        except InputError:  # a size may be equated with a variable whose range depends on it
+            return None
+        defined, requires = (tuple(c.substitute(values) for c in some) for some in (self.defined, self.requires))
+        facts = tuple(f for f in facts if f.condition.op is not ops.BOOL and not _is_reflexive(f.condition))
+        return Frame(table, (*ends, *facts), defined, requires), values
 
     def query(self, exprs: Sequence[Expr], keep: Sequence[Var], config: Config) -> Query:
         """The query for the values of `exprs` in this scope."""
@@ -253,11 +243,10 @@ class Frame:
         return known.regroup(known.form(e)).expr()
 
     @property
+    @memoized
     def contradiction(self) -> tuple[Fact, ...]:
         """A minimal set of facts found contradictory without the ranges; empty if none is found."""
-        if self._contradiction is None:
-            self._contradiction = _contradicting(self.facts)
-        return self._contradiction
+        return _contradicting(self.facts)
 
     def remember(self, key: object, answer: T) -> T:
         """Cache an answer and return it."""
@@ -265,14 +254,6 @@ class Frame:
             self.answers.clear()
         self.answers[key] = answer
         return answer
-
-
-def _is_circular(ranges: Mapping[Var, Range | None]) -> bool:
-    try:
-        checked_ranges(ranges)
-    except InputError:
-        return True
-    return False
 
 
 _NO_RANGES: Final = Normalizer({})

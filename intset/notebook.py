@@ -11,18 +11,17 @@ from html import escape
 from math import prod
 from typing import Any, Final
 
-from intset.budgets import FEW_POINTS, SHOWN_NAME, SHOWN_ROWS
 from intset.check.certificate import BoundsCertificate, Certificate
 from intset.context import Context
+from intset.domains.auto import FEW_POINTS
 from intset.domains.sets.base import IntSet
 from intset.domains.sets.ends import Bounds
 from intset.domains.sets.region import Elements, Region, Relation, Side, elements_of
 from intset.errors import IntSetError
-from intset.expr import Cond, Expr, Node, dag, shown
+from intset.expr import Cond, Expr, Infinity, Node, dag, shown
 from intset.expr.dialects import ELIDED
 from intset.expr.dialects import latex as latex_of
-from intset.expr.printer import short_number, to_text, visible
-from intset.infinity import Infinity
+from intset.expr.printer import SHOWN_NAME, SHOWN_ROWS, short_number, to_text, visible
 from intset.itermap.itermap import IterMap
 from intset.prover.explain import Explanation
 from intset.prover.proof import Proof
@@ -131,9 +130,13 @@ def known(answer: Callable[[], object]) -> Cell:
 
 def conditions(conds: Sequence[Cond]) -> Cell:
     """Conditions, one a line; beyond `SHOWN_ROWS` their number."""
-    rest = len(conds) - SHOWN_ROWS
-    lines = "".join(f"<div>{code(cond)}</div>" for cond in conds[:SHOWN_ROWS])
-    return lines + (note(f"and {rest:,} more") if rest > 0 else "")
+    return "".join(f"<div>{code(cond)}</div>" for cond in conds[:SHOWN_ROWS]) + _rest(conds, "and {:,} more")
+
+
+def _rest(listed: Sequence[object], text: str) -> Cell:
+    """A note on the number of items beyond the first `SHOWN_ROWS`."""
+    number = len(listed) - SHOWN_ROWS
+    return note(text.format(number)) if number > 0 else ""
 
 
 def claim(value: IntSet | Region | Relation) -> str:
@@ -142,8 +145,7 @@ def claim(value: IntSet | Region | Relation) -> str:
 
 
 def notes(texts: Sequence[str]) -> Cell:
-    more = f"and {len(texts) - SHOWN_ROWS:,} more notes" if len(texts) > SHOWN_ROWS else ""
-    return "".join(map(note, [*texts[:SHOWN_ROWS], *([more] if more else [])]))
+    return "".join(map(note, texts[:SHOWN_ROWS])) + _rest(texts, "and {:,} more notes")
 
 
 # -- pictures ----------------------------------------------------------------------------------------------------------
@@ -339,8 +341,8 @@ def _(value: Proof) -> Cell:
 @fragment.register
 def _(value: Certificate) -> Cell:
     lines = value.words()
-    more = note(f"{len(lines) - SHOWN_ROWS:,} more lines") if len(lines) > SHOWN_ROWS else ""
-    return f"<div>by {escaped(value.kind)}</div>" + pre("\n".join(lines[:SHOWN_ROWS])) + more
+    told = pre("\n".join(lines[:SHOWN_ROWS])) + _rest(lines, "{:,} more lines")
+    return f"<div>by {escaped(value.kind)}</div>{told}"
 
 
 @fragment.register

@@ -11,10 +11,9 @@ from intset.errors import InputError
 from intset.expr import Cond, Expr, IntLike, Range, Var, arguments, as_expr, const, constant_value, dag, ops, shown
 from intset.expr.build import maximum, minimum
 from intset.expr.definedness import definedness
-from intset.expr.node import PlainVar
+from intset.expr.node import NEG_INF, POS_INF, PlainVar
 from intset.expr.range import conditions_between, range_conditions
 from intset.facts import DECLARED, DERIVED, Fact, as_ranges
-from intset.infinity import NEG_INF, POS_INF
 from intset.linear.canonical import Normalizer
 from intset.linear.form import Linear
 from intset.linear.signs import is_known

@@ -25,10 +25,9 @@ from intset.domains.sets.bounds import check_countable, count_of, own_budget, re
 from intset.domains.sets.ends import as_number, sum_of_counts
 from intset.domains.sets.region import Region
 from intset.errors import CountError, InputError, IntSetError
-from intset.expr import Expr, IntLike, ShapeVar, Var, arguments, as_expr, constant_value, dag, shown
+from intset.expr import Expr, Infinity, IntLike, ShapeVar, Var, arguments, as_expr, constant_value, dag, shown
 from intset.expr.build import logical_and, maximum, select
 from intset.expr.definedness import is_partial
-from intset.infinity import Infinity
 from intset.linear.canonical import Normalizer
 from intset.linear.form import factors
 from intset.regions.shape import Ceiling, Shape, coordinates

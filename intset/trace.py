@@ -20,11 +20,10 @@ from time import perf_counter
 from types import TracebackType
 from typing import Any, Final, ParamSpec, TypeVar
 
-from intset.budgets import SHOWN_NAME, SHOWN_ROWS
 from intset.config import ScopedBlock, entered_blocks
 from intset.errors import LISTENERS, BudgetError
 from intset.expr import Node, shown
-from intset.expr.printer import Displayed, to_text
+from intset.expr.printer import SHOWN_NAME, SHOWN_ROWS, Displayed, to_text
 
 TRACED_RECORDS: Final = 10_000  # records that one trace keeps
 TRACED_REFUSALS: Final = 8  # refusals of one tier

@@ -5,8 +5,8 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from intset.budgets import SHOWN_NAME, SHOWN_ROWS
 from intset.expr import Node
+from intset.expr.printer import SHOWN_NAME, SHOWN_ROWS
 from intset.notebook import Cell, code, conditions, escaped, fragment, note, pre, table
 from lowering.division.lower import Lowered
 from lowering.explore.dataset import Exploration

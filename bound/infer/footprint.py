@@ -35,9 +35,8 @@ from intset.domains.sets.base import IntervalSet, IntSet
 from intset.domains.sets.bounds import own_budget
 from intset.domains.sets.region import ProductRegion, Region, ShapeRegion
 from intset.errors import BudgetError, CountError
-from intset.expr import Cond, Expr, Range, Var, as_expr, constant_value, dag, ops
+from intset.expr import Cond, Expr, Infinity, Range, Var, as_expr, constant_value, dag, ops
 from intset.expr.build import maximum, minimum
-from intset.infinity import Infinity
 from intset.linear.form import Linear, atom, constant, is_affine
 from intset.regions.shape import Shape
 from intset.simplify.engine import cost

@@ -19,11 +19,10 @@ import jax.export
 from intset.adapters.decisions import Decisions
 from intset.context import Context
 from intset.errors import InputError
-from intset.expr import Cond, Expr, ShapeVar, Var, arguments, as_expr, const, convert, ops, shown
+from intset.expr import Cond, Expr, Infinity, ShapeVar, Var, arguments, as_expr, const, convert, ops, shown
 from intset.expr.build import maximum, minimum
 from intset.expr.node import compare
 from intset.expr.ops import Op
-from intset.infinity import Infinity
 from intset.prover.proof import Proof
 
 

@@ -22,12 +22,11 @@ from intset.adapters.decisions import Decisions
 from intset.adapters.torch import Basic, ShapeEnvLike, SympyFunctions, known_shapes, ranged_symbol
 from intset.context import Context
 from intset.errors import InputError
-from intset.expr import Cond, Expr, Node, ShapeVar, Var, arguments, as_expr, build, const, dag, ops, shown
+from intset.expr import Cond, Expr, Infinity, Node, ShapeVar, Var, arguments, as_expr, build, const, dag, ops, shown
 from intset.expr.convert import RING, Converter, arguments_of, by_operators, known_pairs, operation_of
 from intset.expr.node import compare
 from intset.expr.ops import Op
 from intset.expr.range import conditions_between
-from intset.infinity import Infinity
 from intset.prover.proof import Proof
 from intset.simplify.engine import cost
 

@@ -15,11 +15,10 @@ from tinygrad.uop.ops import Ops, ParamArg, UOp
 
 from intset.context import Context
 from intset.errors import InputError
-from intset.expr import Cond, Expr, Node, Range, ShapeVar, Var, arguments, const, convert, ops, shown
+from intset.expr import Cond, Expr, Infinity, Node, Range, ShapeVar, Var, arguments, const, convert, ops, shown
 from intset.expr.build import FALSE, Opaque, asserting, cast, maximum, truncdiv, truncmod
 from intset.expr.node import truth
 from intset.expr.ops import Op
-from intset.infinity import Infinity
 
 UOpTerm: TypeAlias = "UOp"
 

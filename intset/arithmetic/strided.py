@@ -24,9 +24,10 @@ from collections.abc import Callable, Iterable
 from math import gcd
 from typing import Final, TypeAlias
 
-from intset.budgets import FEW_OPERANDS
 from intset.expr import ops
 from intset.expr.ops import Op
+
+FEW_OPERANDS: Final = 16  # divisors of one sign that are enumerated, for the best answer
 
 End: TypeAlias = int | None
 StridedInterval: TypeAlias = tuple[End, End, int, int]

@@ -9,14 +9,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from intset.budgets import CHECK_STEPS
 from intset.check.certificate import KEY, BoundsCertificate, Certificate, is_a
-from intset.check.evidence import CheckBudget
+from intset.check.evidence import CHECK_STEPS, CheckBudget
 from intset.errors import ParseError
-from intset.expr import Expr, Node, Range, Var, dag
+from intset.expr import Expr, Infinity, Node, Range, Var, dag
 from intset.expr.printer import name_text, to_text, visible
 from intset.facts import Fact
-from intset.infinity import Infinity
 
 CHECK_CHARACTERS: Final = 2_000  # characters of one expression that the command prints
 

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from functools import reduce
 from typing import TYPE_CHECKING, Any, Final
 
-from intset.budgets import BIT_WIDTH, TAIL_BITS
 from intset.check.evidence import CheckBudget, premises_of
 from intset.expr import Cond, Expr, Range, Var, as_expr, dag, ops
 from intset.expr.node import make
@@ -20,6 +19,9 @@ from intset.expr.range import range_conditions
 
 if TYPE_CHECKING:
     from intset.check.certificate import Certificate
+
+BIT_WIDTH: Final = 128  # bits of one term, and of a shift
+TAIL_BITS: Final = 24  # bits of a variable without a constant end that are columns
 
 Column = tuple[Expr, int]
 Row = frozenset[Column]

@@ -25,9 +25,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 
-from intset.budgets import CHECK_BRANCH_NESTING
 from intset.check.bit_rows import check_bits
 from intset.check.evidence import (
+    CHECK_BRANCH_NESTING,
     REASONS,
     CheckBudget,
     Combination,
@@ -48,11 +48,10 @@ from intset.expr import Cond, Expr, Node, Range, ShapeVar, Var, arguments, as_ex
 from intset.expr.build import Opaque, logical_and
 from intset.expr.definedness import asserted_parts, definedness
 from intset.expr.evaluate import as_width
-from intset.expr.node import PlainVar, make, truth
+from intset.expr.node import NEG_INF, POS_INF, Infinity, PlainVar, make, truth
 from intset.expr.printer import Displayed, number_text, short_number, to_text
 from intset.expr.range import declared_conditions, range_conditions
 from intset.facts import ASSERTED, PROVENANCES, Fact
-from intset.infinity import NEG_INF, POS_INF, Infinity
 
 
 class StatedAssumptions(Protocol):
@@ -248,13 +247,12 @@ class BoundsCertificate(Displayed):
     def __repr__(self) -> str:
         if self.empty is not None:
             return f"<BoundsCertificate {_short(self.expr)} has no value, by {self.empty.kind}>"
-        shown = [f"{side} end by {part.kind}" for side, part in self._parts() if part is not None]
+        shown = [f"{name} end by {part.kind}" for name, part in self._parts().items() if part is not None]
         ends = f"{_short(self.low)} <= {_short(self.expr)} <= {_short(self.high)}"
         return f"<BoundsCertificate {ends}; {', '.join(shown) or 'no end is shown'}>"
 
-    def _parts(self) -> tuple[tuple[str, Certificate | None], ...]:
-        first, last = self.attained
-        return (("lower", self.lower), ("upper", self.upper), ("attained lower", first), ("attained upper", last))
+    def _parts(self) -> dict[str, Certificate | None]:
+        return dict(zip(_PARTS, (self.lower, self.upper, *self.attained, self.empty), strict=True))
 
     def check(self, ctx: StatedAssumptions | None = None, budget: CheckBudget | None = None) -> bool:
         """Check every part and its claim; with `ctx`, also the origin of the assumptions.
@@ -268,7 +266,7 @@ class BoundsCertificate(Displayed):
         stated = Stated(dict(self.ranges), self.facts)
         if len(stated.ranges) != len(self.ranges) or (ctx is not None and not self._belongs(ctx)):
             return False
-        parts = (self.lower, self.upper, *self.attained, self.empty)
+        parts = self._parts().values()
         if not all(part is None or (isinstance(part, Certificate) and part.check(stated, steps)) for part in parts):
             return False
         if self.low is POS_INF or self.high is NEG_INF:
@@ -331,7 +329,6 @@ class BoundsCertificate(Displayed):
     def to_text(self) -> str:
         """The certificate as one line of text, which `from_text` reads."""
         writer = CertificateWriter()
-        parts = zip(_PARTS, (self.lower, self.upper, *self.attained, self.empty), strict=True)
         body: dict[str, Any] = {
             "expr": writer.node(self.expr),
             "ends": [writer.end(self.low), writer.end(self.high)],
@@ -339,7 +336,7 @@ class BoundsCertificate(Displayed):
             **writer.stated(self.facts, self.ranges),
             "at lower": _point(writer, self.at_lower),
             "at upper": _point(writer, self.at_upper),
-            **{name: writer.certificate(part) for name, part in parts if part is not None},
+            **{name: writer.certificate(part) for name, part in self._parts().items() if part is not None},
         }
         return dump({KEY: VERSION, "nodes": writer.rows, **body})
 

@@ -19,11 +19,10 @@ from math import prod
 from operator import and_
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
-from intset.budgets import CHECK_BRANCH_NESTING, CHECK_STEPS, LONGEST_VALUE
 from intset.errors import BudgetError, EvaluationError, InputError
 from intset.expr import Cond, Expr, Node, Range, Var, constant_value, dag, ops
 from intset.expr.definedness import definedness
-from intset.expr.evaluate import evaluate, most_bits
+from intset.expr.evaluate import LONGEST_VALUE, evaluate, most_bits
 from intset.expr.node import make
 from intset.expr.printer import number_text, to_text
 from intset.expr.range import declared_conditions, range_conditions
@@ -31,6 +30,9 @@ from intset.facts import PROVENANCES, Fact
 
 if TYPE_CHECKING:
     from intset.check.certificate import Certificate
+
+CHECK_STEPS: Final = 1_500_000  # operations on short integers, each about half a microsecond, for one certificate
+CHECK_BRANCH_NESTING: Final = 40  # branches within branches
 
 CHECK_CASES: Final = 64  # cases of one premise
 CHECK_POINTS: Final = 1_000_000  # points of a box

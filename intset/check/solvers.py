@@ -31,8 +31,25 @@ CHECK_STEPS_PER_ISL_OPERATION: Final = 3  # steps that one of isl's operations t
 CHECK_ISL_TEXT: Final = 60_000  # characters of a text for isl
 CHECK_ISL_BITS: Final = 8_192  # bits of a constant for isl
 
-_ISL_INFIX = {ops.ADD: "+", ops.SUB: "-"}
-_ISL_COMPARED = {ops.LT: "<", ops.LE: "<=", ops.GT: ">", ops.GE: ">=", ops.EQ: "=", ops.NE: "!="}
+# The texts of operations, of those of their operands.
+_ISL_TEXTS: Final = {
+    ops.ADD: "({} + {})",
+    ops.SUB: "({} - {})",
+    ops.NEG: "(-{})",
+    ops.ASSERTING: "{1}",
+    ops.MIN: "min({}, {})",
+    ops.MAX: "max({}, {})",
+    ops.ABS: "max({0}, (-{0}))",
+    ops.LT: "{} < {}",
+    ops.LE: "{} <= {}",
+    ops.GT: "{} > {}",
+    ops.GE: "{} >= {}",
+    ops.EQ: "{} = {}",
+    ops.NE: "{} != {}",
+    ops.AND: "(({}) and ({}))",
+    ops.OR: "(({}) or ({}))",
+    ops.NOT: "(not ({}))",
+}
 
 
 def emptiness_text(holds: Sequence[Cond], fails: Cond | None) -> str | None:
@@ -102,27 +119,13 @@ class _IslTextWriter:
             return f"({decimal(node.data)})" if node.data < 0 else decimal(node.data)
         if op is ops.BOOL:
             return "true" if node.data else "false"
-        if op in _ISL_COMPARED:
-            return f"{args[0]} {_ISL_COMPARED[op]} {args[1]}"
-        if op in (ops.AND, ops.OR):
-            return f"(({args[0]}) {op.name} ({args[1]}))"
-        if op is ops.NOT:
-            return f"(not ({args[0]}))"
+        if op in _ISL_TEXTS:
+            return _ISL_TEXTS[op].format(*args)
         assert isinstance(node, Expr)
         return self._integer(node, args)
 
     def _integer(self, e: Expr, args: list[str]) -> str:
         op = e.op
-        if op in _ISL_INFIX:
-            return f"({args[0]} {_ISL_INFIX[op]} {args[1]})"
-        if op is ops.NEG:
-            return f"(-{args[0]})"
-        if op is ops.ASSERTING:
-            return args[1]
-        if op in (ops.MIN, ops.MAX):
-            return f"{'min' if op is ops.MIN else 'max'}({args[0]}, {args[1]})"
-        if op is ops.ABS:
-            return f"max({args[0]}, (-{args[0]}))"
         if op is ops.SELECT:
             s = self._name(e)
             self.extra.append(f"(({args[0]}) and {s} = {args[1]}) or ((not ({args[0]})) and {s} = {args[2]})")

@@ -35,8 +35,8 @@ from intset.errors import EvaluationError, InputError
 from intset.expr import Cond, Expr, Range, Term, Var, as_cond, as_expr, const, constant_value, dag, ops
 from intset.expr.build import logical_and, maximum, minimum
 from intset.expr.evaluate import all_hold, compiled, point_value, some_may_be_long, value_or_none
+from intset.expr.node import NEG_INF, POS_INF
 from intset.expr.range import conditions_between, declared_conditions, range_conditions
-from intset.infinity import NEG_INF, POS_INF
 from intset.linear import division, symbolic
 from intset.linear.canonical import Normalizer
 from intset.linear.form import ZERO, Linear, atom, constant, monomial_of

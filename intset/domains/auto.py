@@ -10,7 +10,6 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import ClassVar, TypeVar
 
-from intset.budgets import FEW_POINTS
 from intset.config import Effort
 from intset.domains.attained import (
     attained_ends,
@@ -33,14 +32,15 @@ from intset.domains.sets.ends import Bounds, End, numeric_ends
 from intset.domains.sets.region import Region
 from intset.domains.stride import StridedDomain, StrideSet, structural_image
 from intset.domains.witness import is_attained
-from intset.expr import Expr, constant_value
+from intset.expr import NEG_INF, POS_INF, Expr, constant_value
 from intset.expr.build import sum_of
-from intset.infinity import NEG_INF, POS_INF
 from intset.linear.bitforms import speaks_of_bits
 from intset.linear.form import Linear
 from intset.linear.signs import has_member
 from intset.plain import ends, progression
 from intset.trace import tried
+
+FEW_POINTS = 400  # a box this small is enumerated in the time isl takes to set up
 
 _POINTS, _STRIDED, _BITS = PointsDomain(), StridedDomain(), BitDomain()
 FAST_NOTE = "neither sets nor points were asked: effort is fast"

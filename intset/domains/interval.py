@@ -7,8 +7,7 @@ from intset.domains.query import Query
 from intset.domains.ranked import are_apart, is_touched
 from intset.domains.sets.base import IntervalSet, IntSet, empty_set
 from intset.domains.sets.ends import Bounds, numeric_ends
-from intset.expr import Var, dag, ops
-from intset.infinity import NEG_INF, POS_INF
+from intset.expr import NEG_INF, POS_INF, Var, dag, ops
 from intset.linear.form import ONE, Linear, atom, constant, factors, monomial_of
 from intset.linear.symbolic import covers, ends_of
 

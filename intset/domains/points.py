@@ -9,11 +9,10 @@ from intset.domains.ranked import values_of
 from intset.domains.sets.base import End, IntSet, StrideSum, as_end, bounds_of, empty_set, outer_interval
 from intset.domains.sets.ends import Bounds
 from intset.domains.witness import runs
-from intset.expr import Cond, IntLike, as_expr
+from intset.expr import NEG_INF, POS_INF, Cond, IntLike, as_expr
 from intset.expr.build import logical_or
 from intset.expr.node import as_int, truth
 from intset.expr.printer import number_text
-from intset.infinity import NEG_INF, POS_INF
 
 
 class PointSet(IntSet):

@@ -32,11 +32,10 @@ from intset.domains.sets.ends import Bounds, End
 from intset.domains.sets.region import ProductRegion, Region, product_of
 from intset.domains.stride import ModularDomain, StridedDomain, StrideDomain
 from intset.errors import BudgetError, DomainError, InputError, PluginWarning, UndecidedError
-from intset.expr import Cond, Expr, Range, Var, arguments, shown
+from intset.expr import NEG_INF, POS_INF, Cond, Expr, Infinity, Range, Var, arguments, shown
 from intset.expr.node import truth
 from intset.facts import DERIVED, Fact
 from intset.frame import Frame
-from intset.infinity import NEG_INF, POS_INF, Infinity
 from intset.linear.canonical import Normalizer
 from intset.prover.proof import PROVED, Proof, prove_once
 from intset.regions.shape import coordinates

@@ -20,11 +20,10 @@ from intset.domains.sets.bounds import check_countable
 from intset.domains.sets.ends import numeric_ends
 from intset.domains.value import ValueDomain
 from intset.errors import CountError
-from intset.expr import Cond, Expr, IntLike, Var, as_expr, const, dag, ops
+from intset.expr import POS_INF, Cond, Expr, Infinity, IntLike, Var, as_expr, const, dag, ops
 from intset.expr.build import logical_and, logical_or
 from intset.expr.definedness import definedness, is_partial
 from intset.expr.printer import number_text
-from intset.infinity import POS_INF, Infinity
 from intset.linear.canonical import Normalizer
 from intset.linear.form import Linear
 

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable
 from functools import lru_cache, reduce
 from typing import Final, NoReturn
 
-from intset.budgets import CACHED_ANSWERS
 from intset.errors import EvaluationError, InputError
 from intset.expr import ops
 from intset.expr.arguments import a_flag, a_name, as_count, as_int, listed
@@ -16,6 +15,7 @@ from intset.expr.evaluate import as_width, settled
 from intset.expr.node import SERIAL, VARIABLES, Cond, Expr, IntLike, Term, as_cond, as_expr, const, divide, make, truth
 from intset.expr.printer import shown
 
+KEPT_VALUES: Final = 4_096  # values of a function that its symbol keeps
 TRUE: Final = truth(True)
 FALSE: Final = truth(False)
 
@@ -223,7 +223,7 @@ class NumericFunction(Opaque):
     ) -> None:
         super().__init__(name, rank, lower, upper)
         self.function = function
-        self.value_at = lru_cache(maxsize=CACHED_ANSWERS)(function)
+        self.value_at = lru_cache(maxsize=KEPT_VALUES)(function)
 
     @staticmethod
     def _restored(

@@ -13,7 +13,7 @@ from intset.expr.dag import conjuncts, free_vars, postorder, symbols
 from intset.expr.evaluate import as_width
 from intset.expr.node import Cond, Expr, Node, ShapeVar, Var, const, divide, make, truth
 from intset.expr.ops import Op
-from intset.expr.printer import Precedence, shown
+from intset.expr.printer import INFIX, Precedence, shown
 
 LATEX_LENGTH: Final = 1_000  # characters of the operands of one operation; beyond: elided
 LATEX_NAME: Final = 60  # characters of a name
@@ -202,9 +202,7 @@ def _refused(dialect: str) -> Callable[..., Fragment]:
 
 _ARITHMETIC: Final[Dialect] = {
     ops.CONST: _constant,
-    ops.ADD: _infix("+", Precedence.SUM),
-    ops.SUB: _infix("-", Precedence.SUM),
-    ops.MUL: _infix("*", Precedence.PRODUCT),
+    **{op: _infix(*INFIX[op]) for op in (ops.ADD, ops.SUB, ops.MUL)},
     ops.NEG: lambda e, a: Fragment(f"-{a.within(Precedence.ATOM)}", Precedence.UNARY),
 }
 
@@ -271,12 +269,8 @@ ISL: Final[Dialect] = {
     ops.MAX: lambda e, a, b: Fragment(f"max({a.text}, {b.text})", Precedence.ATOM),
     ops.ABS: lambda e, a: Fragment(f"max({a.text}, -({a.text}))", Precedence.ATOM),
     ops.SELECT: _isl_choice,
-    ops.LT: _infix("<", Precedence.COMPARE),
-    ops.LE: _infix("<=", Precedence.COMPARE),
-    ops.GT: _infix(">", Precedence.COMPARE),
-    ops.GE: _infix(">=", Precedence.COMPARE),
+    **{op: _infix(*INFIX[op]) for op in ops.COMPARISONS},
     ops.EQ: _infix("=", Precedence.COMPARE),
-    ops.NE: _infix("!=", Precedence.COMPARE),
     ops.AND: _infix("and", Precedence.AND),
     ops.OR: _infix("or", Precedence.OR),
     ops.NOT: lambda cond, a: Fragment(f"not ({a.text})", Precedence.NOT),

@@ -10,16 +10,17 @@ from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar, overload
 
-from intset.budgets import LONGEST_VALUE
 from intset.errors import BudgetError, InputError, MachineOverflowError, UndefinedError
 from intset.expr import ops
 from intset.expr.arguments import as_int, mapped, refusal
 from intset.expr.dag import Interned, opaque_terms, postorder
 from intset.expr.ops import Op, wrap
-from intset.expr.printer import number_text, short_number, shown
+from intset.expr.printer import INFIX, number_text, short_number, shown
 
 if TYPE_CHECKING:
     from intset.expr.node import Cond, Expr, Node, Var
+
+LONGEST_VALUE: Final = 1 << 17  # bits of an intermediate value beyond which searches for points give up
 
 Key = TypeVar("Key", bound=Hashable)  # mappings are invariant in their keys
 Value = TypeVar("Value")
@@ -224,32 +225,19 @@ MAX_STATEMENTS = 1000  # local variables
 MAX_SHARED = 20  # average recomputations of a node
 
 _FORMATS: dict[ops.Op, str] = {
-    ops.ADD: "({}+{})",
-    ops.SUB: "({}-{})",
-    ops.MUL: "({}*{})",
+    **{op: f"({{}}{symbol}{{}})" for op, (symbol, _) in INFIX.items()},
     ops.NEG: "(-{})",
-    ops.FLOORDIV: "({}//{})",
-    ops.FLOORMOD: "({}%{})",
     ops.CEILDIV: "(-(-{}//{}))",
     ops.TRUNCDIV: "truncdiv({},{})",
     ops.TRUNCMOD: "truncmod({},{})",
     ops.MIN: "min({},{})",
     ops.MAX: "max({},{})",
     ops.ABS: "abs({})",
-    ops.BITAND: "({}&{})",
-    ops.BITOR: "({}|{})",
-    ops.BITXOR: "({}^{})",
     ops.BITNOT: "(~{})",
     ops.SHL: "shl({},{})",
     ops.SHR: "shr({},{})",
     ops.SELECT: "({1} if {0} else {2})",
     ops.ASSERTING: "({1} if {0} else undefined())",
-    ops.LT: "({}<{})",
-    ops.LE: "({}<={})",
-    ops.GT: "({}>{})",
-    ops.GE: "({}>={})",
-    ops.EQ: "({}=={})",
-    ops.NE: "({}!={})",
     ops.AND: "({} and {})",
     ops.OR: "({} or {})",
     ops.NOT: "(not {})",

@@ -20,6 +20,9 @@ from intset.expr.ops import Op
 if TYPE_CHECKING:
     from intset.expr.node import Node
 
+SHOWN_NAME: Final = 120  # characters of a cell of a table
+SHOWN_ROWS: Final = 40  # rows of a table
+
 
 K = TypeVar("K")
 _WIDE: Final = 2048  # bits; longer numbers are hexadecimal

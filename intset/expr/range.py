@@ -9,9 +9,8 @@ from intset.errors import InputError
 from intset.expr import ops
 from intset.expr.build import evaluated
 from intset.expr.dag import free_vars, opaque_terms, substitute
-from intset.expr.node import Cond, Expr, IntLike, Var, as_expr, const, constant_value
+from intset.expr.node import NEG_INF, POS_INF, Cond, Expr, Infinity, IntLike, Var, as_expr, const, constant_value
 from intset.expr.printer import shown
-from intset.infinity import NEG_INF, POS_INF, Infinity
 
 
 class Range:

@@ -18,9 +18,8 @@ from intset.expr import Cond, Expr, IntLike, Range, Var, arguments, as_expr, con
 from intset.expr.build import ceildiv, logical_and, logical_not, logical_or, maximum, minimum, select
 from intset.expr.definedness import definedness
 from intset.expr.evaluate import all_hold
-from intset.expr.node import PlainVar, make, truth
+from intset.expr.node import POS_INF, Infinity, PlainVar, make, truth
 from intset.expr.range import range_conditions
-from intset.infinity import POS_INF, Infinity
 from intset.itermap import general
 from intset.itermap.general import YES, Listed, Verdict, both, listed, no, open_
 from intset.itermap.structure import Interval, NoStructureError, Scalars, Structure, structure_of

@@ -18,7 +18,7 @@ from intset.expr import Cond, Expr, Node, Var, dag, ops
 from intset.expr.node import PlainVar, make, truth
 from intset.linear import bounds as iv
 from intset.linear.bounds import EVERYTHING, Interval
-from intset.linear.form import Linear, accumulate, atom, reads_positive
+from intset.linear.form import Linear, add, atom, reads_positive
 from intset.linear.multiples import Multiples, learned
 
 if TYPE_CHECKING:
@@ -107,7 +107,7 @@ def _judged_comparison(known: Normalizer, node: Node) -> Clause | bool:
     terms = a.terms
     if b.terms:
         terms = dict(terms)
-        accumulate(terms, b, -1)
+        add(terms, b.terms, -1)
     return judged(known, kind, Linear(a.const - b.const + offset, terms))
 
 
@@ -181,11 +181,10 @@ def narrow(base: Normalizer, conditions: Iterable[Cond]) -> Normalizer:
     impossible = impossible or len(choices) < len(rest)  # the only other kind of conjunct is the constant False
     beyond = [(kind, form) for kind, form in clauses if kind is ops.NE or not _is_range(base, form)]
     nonneg = (*base.assumptions.nonneg, *_nonnegative_forms(base, beyond))
-    ranges: dict[Var, Interval] = dict(base.ranges)
-    atoms: dict[Expr, Interval] = dict(base.assumptions.atoms)
-    impossible = impossible or _tighten_all(base, clauses, choices, ranges, atoms)
-    assumed = base.assumptions._replace(nonneg=nonneg, atoms=atoms)
-    known = type(base)(ranges, assumed, base.depth + 1, empty=impossible)
+    ends = _TightenedEnds(base)
+    impossible = impossible or ends.tighten_all(clauses, choices)
+    assumed = base.assumptions._replace(nonneg=nonneg, atoms=ends.atoms)
+    known = type(base)(ends.ranges, assumed, base.depth + 1, empty=impossible)
     known.is_box = base.is_box and not choices and not beyond
     return known
 
@@ -222,33 +221,6 @@ def _nonnegative_forms(base: Normalizer, clauses: Iterable[Clause]) -> Iterator[
             if e.op is ops.FLOORDIV and e.args[1].op is not ops.CONST:
                 for fact in facts:
                     yield from _of_dividends(base, fact, e)
-
-
-def _tighten_all(
-    base: Normalizer,
-    clauses: Sequence[Clause],
-    choices: Sequence[Cond],
-    ranges: dict[Var, Interval],
-    atoms: dict[Expr, Interval],
-) -> bool:
-    """Tighten the intervals of variables and atoms by clauses and disjunctions; whether one became empty."""
-    current = base
-    for round_ in range(TIGHTENING_ROUNDS):
-        changed = False
-        for kind, form in clauses:
-            changed |= _tighten(current, kind, form, ranges, atoms)
-        if round_ == 0 and base.depth < 2:
-            for choice in choices:
-                changed |= _tighten_choice(base, choice, ranges, atoms)
-        if not changed:
-            return False
-        if _any_crossed(ranges) or _any_crossed(atoms):
-            return True
-        if len(clauses) == 1 and clauses[0][0] is ops.GE and not choices:
-            return False  # a second round is a no-op: it moves each term away from the end it reads
-        if round_ + 1 < TIGHTENING_ROUNDS:
-            current = type(base)(dict(ranges), base.assumptions._replace(atoms=dict(atoms)), base.depth + 1)
-    return False
 
 
 def _of_dividends(base: Normalizer, fact: Linear, quotient: Expr) -> Iterator[Linear]:
@@ -294,26 +266,6 @@ def _is_range(base: Normalizer, form: Linear) -> bool:
     return type(var) is PlainVar and var in base.ranges and var not in base.assumptions.limits
 
 
-def _any_crossed(intervals: Mapping[Any, Interval]) -> bool:
-    return any([low is not None and high is not None and low > high for low, high in intervals.values()])  # noqa: C419
-
-
-def _tighten(
-    current: Normalizer, kind: ops.Op, form: Linear, ranges: dict[Var, Interval], atoms: dict[Expr, Interval]
-) -> bool:
-    if kind is ops.NE:
-        return _tighten_unequal(current, form, ranges, atoms)
-    changed = False
-    for monomial, k, (low, high) in _with_rests(current, form):
-        interval: Interval = EVERYTHING
-        if high is not None:  # k*t >= -others >= -high
-            interval = (-(high // k), None) if k > 0 else (None, high // -k)
-        if kind is ops.EQ and low is not None:  # k*t <= -low
-            interval = iv.meet(interval, (None, -low // k) if k > 0 else (-(-low // -k), None))
-        changed |= _learn(current, monomial, interval, ranges, atoms)
-    return changed
-
-
 def _with_rests(current: Normalizer, form: Linear) -> Iterator[tuple[Expr, int, Interval]]:
     """Each term of `form`, with bounds of the rest of the sum."""
     if len(form.terms) == 1:
@@ -332,36 +284,127 @@ def _with_rests(current: Normalizer, form: Linear) -> Iterator[tuple[Expr, int, 
         yield monomial, k, (low - first, high - last)
 
 
-def _learn(
-    current: Normalizer, e: Expr, interval: Interval, ranges: dict[Var, Interval], atoms: dict[Expr, Interval]
-) -> bool:
-    """Record that `e` lies in `interval`, and propagate to factors and dividends; whether anything changed."""
-    if interval == EVERYTHING:
+class _TightenedEnds:
+    """The numeric ends of variables and atoms of a scope, tightened by conditions; methods tell whether ends changed.
+
+    Attributes
+    ----------
+    current: the scope with the ends of the last round.
+    """
+
+    def __init__(self, base: Normalizer) -> None:
+        self.base = self.current = base
+        self.ranges: dict[Var, Interval] = dict(base.ranges)
+        self.atoms: dict[Expr, Interval] = dict(base.assumptions.atoms)
+
+    def tighten_all(self, clauses: Sequence[Clause], choices: Sequence[Cond]) -> bool:
+        """Tighten by clauses and disjunctions; whether an interval became empty."""
+        base = self.base
+        for round_ in range(TIGHTENING_ROUNDS):
+            changed = False
+            for kind, form in clauses:
+                changed |= self._tighten(kind, form)
+            if round_ == 0 and base.depth < 2:
+                for choice in choices:
+                    changed |= self._tighten_choice(choice)
+            if not changed:
+                return False
+            if _any_crossed(self.ranges) or _any_crossed(self.atoms):
+                return True
+            if len(clauses) == 1 and clauses[0][0] is ops.GE and not choices:
+                return False  # a second round is a no-op: it moves each term away from the end it reads
+            if round_ + 1 < TIGHTENING_ROUNDS:
+                assumed = base.assumptions._replace(atoms=dict(self.atoms))
+                self.current = type(base)(dict(self.ranges), assumed, base.depth + 1)
         return False
-    before = current.atom_bounds(e)
-    after = iv.meet(before, interval)
-    if after == before:
-        return False
-    if e in ranges:
-        ranges[e] = iv.meet(ranges[e], after)  # type: ignore[index]  # a key of `ranges` is a variable
+
+    def _table(self, e: Expr) -> dict[Any, Interval]:
+        return self.ranges if e in self.ranges else self.atoms
+
+    def _tighten(self, kind: ops.Op, form: Linear) -> bool:
+        if kind is ops.NE:
+            return self._tighten_unequal(form)
+        changed = False
+        for monomial, k, (low, high) in _with_rests(self.current, form):
+            interval: Interval = EVERYTHING
+            if high is not None:  # k*t >= -others >= -high
+                interval = (-(high // k), None) if k > 0 else (None, high // -k)
+            if kind is ops.EQ and low is not None:  # k*t <= -low
+                interval = iv.meet(interval, (None, -low // k) if k > 0 else (-(-low // -k), None))
+            changed |= self._learn(monomial, interval)
+        return changed
+
+    def _learn(self, e: Expr, interval: Interval) -> bool:
+        """Record that `e` lies in `interval`, and propagate to factors and dividends."""
+        if interval == EVERYTHING:
+            return False
+        before = self.current.atom_bounds(e)
+        after = iv.meet(before, interval)
+        if after == before:
+            return False
+        table = self._table(e)
+        table[e] = iv.meet(table.get(e, before), after)
+        if table is self.ranges:
+            return True
+        if e.op is ops.MUL:
+            for t, q in (e.args, e.args[::-1]):
+                self._learn(t, _factor_of(after, self.current.atom_bounds(q)))
+        if e.op is ops.FLOORDIV and e.args[1].op is ops.CONST:
+            c = e.args[1].data
+            inner = self.current.form(e.args[0])
+            if c > 0 and len(inner.terms) == 1:
+                ((monomial, k),) = inner.terms.items()
+                low = None if after[0] is None else after[0] * c - inner.const
+                high = None if after[1] is None else after[1] * c + c - 1 - inner.const
+                if k < 0:
+                    low, high = (None if high is None else -high), (None if low is None else -low)
+                k = abs(k)
+                self._learn(monomial, (None if low is None else -(-low // k), None if high is None else high // k))
         return True
-    atoms[e] = iv.meet(atoms.get(e, before), after)
-    if e.op is ops.MUL:
-        for t, q in (e.args, e.args[::-1]):
-            _learn(current, t, _factor_of(after, current.atom_bounds(q)), ranges, atoms)
-    if e.op is ops.FLOORDIV and e.args[1].op is ops.CONST:
-        c = e.args[1].data
-        inner = current.form(e.args[0])
-        if c > 0 and len(inner.terms) == 1:
-            ((monomial, k),) = inner.terms.items()
-            low = None if after[0] is None else after[0] * c - inner.const
-            high = None if after[1] is None else after[1] * c + c - 1 - inner.const
-            if k < 0:
-                low, high = (None if high is None else -high), (None if low is None else -low)
-            k = abs(k)
-            tight = (None if low is None else -(-low // k), None if high is None else high // k)
-            _learn(current, monomial, tight, ranges, atoms)
-    return True
+
+    def _tighten_unequal(self, form: Linear) -> bool:
+        if len(form.terms) != 1:
+            return False
+        ((e, k),) = form.terms.items()
+        if not isinstance(e, Var) or form.const % k:
+            return False
+        hole = -form.const // k
+        table = self._table(e)
+        low, high = table.get(e, self.current.atom_bounds(e))
+        if hole not in (low, high):
+            return False
+        table[e] = (low + 1 if low == hole else low, high - 1 if high == hole else high)
+        return True
+
+    def _tighten_choice(self, choice: Cond) -> bool:
+        """Tighten each variable to the hull of its ranges under both sides of a disjunction."""
+        if _is_deep(choice):
+            return False
+        base = self.base
+        sides = [side for side in map(base.narrowed, dag.chain(ops.OR, choice)) if not side.empty]
+        if not sides:
+            table: dict[Any, Interval] = self.ranges or self.atoms
+            first = next(iter(table), None)
+            if first is not None:
+                table[first] = (1, 0)
+            return True
+        changed = False
+        learned_of: dict[Expr, None] = {v: None for side in sides for v in side.ranges}
+        learned_of |= {e: None for side in sides for e in side.assumptions.atoms if e.op is ops.VAR}
+        for var in learned_of:
+            merged = sides[0].atom_bounds(var)
+            for side in sides[1:]:
+                merged = iv.hull(merged, side.atom_bounds(var))
+            after = iv.meet(base.atom_bounds(var), merged)
+            if after != base.atom_bounds(var):
+                table = self._table(var)
+                table[var] = iv.meet(table.get(var, after), after)
+                changed = True
+        return changed
+
+
+def _any_crossed(intervals: Mapping[Any, Interval]) -> bool:
+    return any([low is not None and high is not None and low > high for low, high in intervals.values()])  # noqa: C419
 
 
 def _factor_of(whole: Interval, other: Interval) -> Interval:
@@ -376,23 +419,6 @@ def _factor_of(whole: Interval, other: Interval) -> Interval:
     return (lower, upper)
 
 
-def _tighten_unequal(
-    current: Normalizer, form: Linear, ranges: dict[Var, Interval], atoms: dict[Expr, Interval]
-) -> bool:
-    if len(form.terms) != 1:
-        return False
-    ((e, k),) = form.terms.items()
-    if not isinstance(e, Var) or form.const % k:
-        return False
-    hole = -form.const // k
-    table: dict[Any, Interval] = ranges if e in ranges else atoms
-    low, high = table.get(e, current.atom_bounds(e))
-    if hole not in (low, high):
-        return False
-    table[e] = (low + 1 if low == hole else low, high - 1 if high == hole else high)
-    return True
-
-
 def _is_deep(choice: Cond) -> bool:
     """Whether disjunctions inside of conjunctions nest beyond `NESTED_CHOICES`."""
     level: Iterable[Cond] = (choice,)
@@ -402,29 +428,3 @@ def _is_deep(choice: Cond) -> bool:
         if not level:
             return False
     return True
-
-
-def _tighten_choice(base: Normalizer, choice: Cond, ranges: dict[Var, Interval], atoms: dict[Expr, Interval]) -> bool:
-    """Tighten each variable to the hull of its ranges under both sides of a disjunction."""
-    if _is_deep(choice):
-        return False
-    sides = [side for side in map(base.narrowed, dag.chain(ops.OR, choice)) if not side.empty]
-    if not sides:
-        table_of_any: dict[Any, Interval] = ranges or atoms
-        first = next(iter(table_of_any), None)
-        if first is not None:
-            table_of_any[first] = (1, 0)
-        return True
-    changed = False
-    learned_of: dict[Expr, None] = {v: None for side in sides for v in side.ranges}
-    learned_of |= {e: None for side in sides for e in side.assumptions.atoms if e.op is ops.VAR}
-    for var in learned_of:
-        merged = sides[0].atom_bounds(var)
-        for side in sides[1:]:
-            merged = iv.hull(merged, side.atom_bounds(var))
-        after = iv.meet(base.atom_bounds(var), merged)
-        if after != base.atom_bounds(var):
-            table: dict[Any, Interval] = ranges if var in ranges else atoms
-            table[var] = iv.meet(table.get(var, after), after)
-            changed = True
-    return changed

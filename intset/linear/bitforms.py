@@ -18,9 +18,11 @@ A row is an integer whose bit `k` is the coefficient of column `k`: `0b101` is `
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from intset.budgets import BIT_WIDTH, TAIL_BITS
+from intset.check.bit_rows import BIT_WIDTH, TAIL_BITS
 from intset.expr import Expr, Node, Var, const, dag, ops, shown
 from intset.linear.bounds import Interval
+
+BITWISE_NODES: Final = 64  # nodes of an equation between bitwise expressions
 
 
 class ReducedRow(NamedTuple):

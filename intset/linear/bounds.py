@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from intset.arithmetic import strided
 from intset.arithmetic.strided import TRANSFER
-from intset.budgets import LONGEST_VALUE, REGROUPED_REMAINDERS
 from intset.expr import Expr, ops
-from intset.linear.division import scaled_remainder
+from intset.expr.evaluate import LONGEST_VALUE
+from intset.linear.division import REGROUPED_REMAINDERS, scaled_remainder
 from intset.linear.form import Linear, atom, constant, factors, monomial_of, take_out
 from intset.linear.multiples import step_of_sum
 

@@ -11,18 +11,17 @@ from contextlib import nullcontext
 from math import gcd
 from typing import Any, Final
 
-from intset.budgets import EXPANDED_TERMS, PRODUCT_DEGREE
 from intset.expr import Cond, Expr, Node, Var, dag, ops
 from intset.expr.node import make, truth
 from intset.linear import bounds as iv
 from intset.linear import division, signs, symbolic
 from intset.linear.assumptions import CONDITION_RULES, NO_ASSUMPTIONS, Assumptions, Clause, clauses, is_chain, narrow
 from intset.linear.bounds import Interval
-from intset.linear.division import NODE_RULES, RULES
+from intset.linear.division import EXPANDED_TERMS, NODE_RULES, RULES
 from intset.linear.form import (
     Linear,
     Spine,
-    accumulate,
+    add,
     atom,
     constant,
     degree,
@@ -33,7 +32,7 @@ from intset.linear.form import (
     short_spine,
 )
 from intset.linear.multiples import OF_CASES, folded, step_of_sum
-from intset.linear.signs import FoundMembers
+from intset.linear.signs import PRODUCT_DEGREE, FoundMembers
 
 PRODUCT_TERMS: Final = 24  # terms of a product; with more it stays one atom
 REWRITTEN_TERMS: Final = 128  # terms of a sum inside an atom; a longer one keeps its original text
@@ -446,7 +445,7 @@ class Normalizer:
                 form = forms[leaf] = self.variable(leaf)
             if factor:
                 total += factor * form.const
-                accumulate(terms, form, factor)
+                add(terms, form.terms, factor)
         return Linear(total, terms)
 
     def product(self, a: Linear, b: Linear) -> Linear:

@@ -24,7 +24,6 @@ from collections.abc import Callable, Iterator
 from math import gcd
 from typing import TYPE_CHECKING, Final
 
-from intset.budgets import EXPANDED_TERMS, REGROUPED_REMAINDERS
 from intset.expr import Expr, Node, const, ops
 from intset.expr.node import make
 from intset.linear import form as forms
@@ -33,6 +32,9 @@ from intset.linear.multiples import exact_quotient, folded, split_exactly, step_
 
 if TYPE_CHECKING:
     from intset.linear.canonical import Normalizer
+
+EXPANDED_TERMS: Final = 16  # terms of a sum that is duplicated or searched for remainders
+REGROUPED_REMAINDERS: Final = 8  # remainders regrouped in one form
 
 
 def floordiv(known: Normalizer, dividend: Linear, divisor: Linear) -> Linear:
@@ -345,9 +347,9 @@ def _with_remainder(known: Normalizer, form: Linear, division: Expr, base: Linea
     A truncating division gives the truncating remainder.
     """
     terms = dict(form.terms)
-    forms.accumulate(terms, base, -factor)
+    forms.add(terms, base.terms, -factor)
     remainder = make(REMAINDER_OF[division.op], (known.atomized(base), const(c)))
-    forms.accumulate(terms, Linear(0, {division: c, remainder: 1}), factor)
+    forms.add(terms, {division: c, remainder: 1}, factor)
     return Linear(form.const - factor * base.const, terms)
 
 

@@ -12,12 +12,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from math import gcd
 from operator import is_
-from typing import Any, Final, NamedTuple, TypeGuard
+from typing import Any, Final, NamedTuple, TypeGuard, TypeVar
 
 from intset.expr import Expr, Node, Var, const, ops
 from intset.expr.build import Opaque
 from intset.expr.node import folded_chain, make
 
+VISITED_MONOMIALS: Final = 400  # monomials visited for one question, subquestions included
+K = TypeVar("K")
 FORM_TREE_STEPS: Final = 128  # nodes of a tree that are compared before a shared walk takes over
 
 _OP_NUMBER = {op: number for number, op in enumerate(ops.OPS.values())}
@@ -238,7 +240,7 @@ class Linear:
     def plus(self, other: Linear, factor: int = 1) -> Linear:
         """`self + factor * other`."""
         terms = dict(self.terms)
-        accumulate(terms, other, factor)
+        add(terms, other.terms, factor)
         return Linear(self.const + factor * other.const, terms)
 
     def minus(self, other: Linear) -> Linear:
@@ -254,22 +256,13 @@ class Linear:
             ((e, k),), ((e2, k2),) = self.terms.items(), other.terms.items()
             return Linear(0, {product(e, e2): k * k2})
         terms: dict[Expr, int] = {}
-        total = self.const * other.const
-        for monomial, coefficient in (*self.terms.items(), (None, self.const)):
-            if coefficient == 0:
-                continue
-            for monomial2, coefficient2 in (*other.terms.items(), (None, other.const)):
-                c = coefficient * coefficient2
-                if monomial is None and monomial2 is None or c == 0:
-                    continue
-                m = monomial2 if monomial is None else monomial if monomial2 is None else product(monomial, monomial2)
-                assert m is not None
-                new = terms.get(m, 0) + c
-                if new:
-                    terms[m] = new
-                else:
-                    del terms[m]
-        return Linear(total, terms)
+        for e, k in self.terms.items():
+            add(terms, {product(e, e2): k2 for e2, k2 in other.terms.items()}, k)
+            if other.const:
+                add(terms, {e: other.const}, k)
+        if self.const:
+            add(terms, other.terms, self.const)
+        return Linear(self.const * other.const, terms)
 
     def content(self) -> int:
         """The greatest common divisor of all coefficients except the constant; 0 for a constant."""
@@ -432,17 +425,6 @@ def _beside_constant(form: Linear) -> Expr | None:
     return written
 
 
-def accumulate(terms: dict[Expr, int], form: Linear, factor: int) -> None:
-    """Add `factor` times the monomials of `form` to the dictionary `terms`, dropping what cancels."""
-    get = terms.get
-    for monomial, coefficient in form.terms.items():
-        new = get(monomial, 0) + factor * coefficient
-        if new:
-            terms[monomial] = new
-        else:
-            terms.pop(monomial, None)
-
-
 def is_affine(form: Linear) -> bool:
     """Whether all terms are variables."""
     for e in form.terms:  # noqa: SIM110  # a generator is slower here
@@ -540,14 +522,15 @@ def scaled(p: Poly, factor: int) -> Poly:
     return {parts: k * factor for parts, k in p.items()}
 
 
-def add(total: Poly, p: Poly, factor: int = 1) -> None:
-    """Add `factor` times `p` to `total`, which is changed."""
-    for parts, k in p.items():
-        new = total.get(parts, 0) + factor * k
+def add(total: dict[K, int], terms: Mapping[K, int], factor: int = 1) -> None:
+    """Add `factor` times the terms to `total`, which is changed; what cancels is dropped."""
+    get = total.get
+    for term, k in terms.items():
+        new = get(term, 0) + factor * k
         if new:
-            total[parts] = new
+            total[term] = new
         else:
-            total.pop(parts, None)
+            total.pop(term, None)
 
 
 def add_product(total: Poly, a: Poly, b: Poly) -> None:

@@ -28,22 +28,11 @@ class Lattice:
 
     def filter(self, coefficients: Sequence[int], constant: int) -> Lattice | None:
         """The sublattice with `coefficients . x + constant == 0`; `None` if it is empty."""
-        values = [(_dot(coefficients, v), v) for v in self.basis]
-        rest = _dot(coefficients, self.origin) + constant
-        kept = [v for value, v in values if not value]
-        moving = [pair for pair in values if pair[0]]
-        while len(moving) > 1:  # Euclid's algorithm: the combinations stay a basis
-            moving.sort(key=lambda pair: abs(pair[0]))
-            step, smallest = moving[0]
-            reduced = [(value - value // step * step, _plus(v, smallest, -(value // step))) for value, v in moving[1:]]
-            kept += [v for value, v in reduced if not value]
-            moving = [moving[0], *(pair for pair in reduced if pair[0])]
-        if not moving:
-            return None if rest else self
-        step, vector = moving[0]
-        if rest % step:
+        origin = (_dot(coefficients, self.origin) + constant, *self.origin)
+        beside = lattice(origin, [(_dot(coefficients, v), *v) for v in self.basis])  # the value is one more coordinate
+        if beside.origin[0]:
             return None
-        return lattice(_plus(self.origin, vector, -(rest // step)), kept)
+        return Lattice(beside.origin[1:], tuple(v[1:] for v in beside.basis if not v[0]))
 
     def projected(self, count: int) -> Lattice:
         """The first `count` coordinates of the points."""

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from intset.arithmetic.strided import chinese
 from intset.expr import Expr, Var, const, ops
 from intset.expr.node import make
-from intset.linear.form import ZERO, Key, Linear, accumulate, atom, constant, factors, monomial_of, order_key, take_out
+from intset.linear.form import ZERO, Key, Linear, add, atom, constant, factors, monomial_of, order_key, take_out
 
 if TYPE_CHECKING:
     from intset.linear.canonical import Normalizer
@@ -220,15 +220,15 @@ def _folded_once(known: Normalizer, form: Linear) -> Linear | None:
                 if times is None:
                     continue
                 terms = dict(form.terms)
-                accumulate(terms, times.times(one.divisor).times(one.quotient), -1)
+                add(terms, times.times(one.divisor).times(one.quotient).terms, -1)
                 whole = times.times(atom(one.term).minus(one.rest))
-                accumulate(terms, whole, 1)
+                add(terms, whole.terms)
                 if len(one.divisor.terms) < 2 or len(terms) < len(form.terms):
                     return Linear(form.const + whole.const, terms)
         if e.op is ops.MUL and (other := _with_last_quotient(known, e)) is not None:
             terms = dict(form.terms)
             del terms[e]
-            accumulate(terms, atom(other), k)
+            add(terms, {other: 1}, k)
             return Linear(form.const, terms)
     return None
 

@@ -15,7 +15,6 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
-from intset.budgets import PRODUCT_DEGREE, RELAXED_DIVISORS, VISITED_MONOMIALS
 from intset.errors import IntSetError
 from intset.expr import Cond, Expr, Node, Var, dag, ops
 from intset.expr.evaluate import applied, evaluate
@@ -28,6 +27,9 @@ from intset.linear.symbolic import SPENT, Relaxed, SpentSignError, eliminated, i
 if TYPE_CHECKING:
     from intset.linear.assumptions import Assumptions
     from intset.linear.canonical import Normalizer
+
+RELAXED_DIVISORS: Final = 3  # divisors whose quotients are replaced by the ends of their rational values
+PRODUCT_DEGREE: Final = 32  # factors of a product; with more it stays one atom
 
 DRAWN_MEMBERS: Final = 12  # points that are drawn for a scope that contains no regular one
 MEMBERS: Final = 12  # points of a scope at which a sign is refuted before it is derived
@@ -468,7 +470,7 @@ def is_nonneg(known: Normalizer, form: Linear) -> bool:
         return found[0]
     if outermost:
         spent.rests = 0
-    before, spent.left = spent.rests, VISITED_MONOMIALS
+    before, spent.left = spent.rests, forms.VISITED_MONOMIALS
     try:
         sign = _derived(known, form)
     except SpentSignError:
@@ -495,7 +497,7 @@ def _follows(known: Normalizer, form: Linear) -> bool:
     if known.members is None and spent.open == 1:  # members cost more than a first question that is plainly true
         if _lowest_is_nonneg(known, form):
             return True
-        spent.left = VISITED_MONOMIALS  # members do not change the answer
+        spent.left = forms.VISITED_MONOMIALS  # members do not change the answer
     if is_refuted(known, form):
         return False
     if _is_sure(known, form):
@@ -708,7 +710,7 @@ def ends_of_products(known: Normalizer, form: Linear) -> Interval:
 
     `a*b - a - b + 1` over a, b >= 2 is `(a - 2)*(b - 2) + (a - 2) + (b - 2) + 1`.
     """
-    if len(form.terms) << forms.degree(form, PRODUCT_DEGREE) > VISITED_MONOMIALS or ops.MUL not in [
+    if len(form.terms) << forms.degree(form, PRODUCT_DEGREE) > forms.VISITED_MONOMIALS or ops.MUL not in [
         e.op for e in form.terms
     ]:
         return EVERYTHING

@@ -23,12 +23,12 @@ from contextlib import contextmanager
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
-from intset.budgets import VISITED_MONOMIALS
 from intset.expr import Expr, Var, const, dag, ops
 from intset.expr.build import sum_of
 from intset.expr.node import folded_chain, make
 from intset.linear.division import extremum, floordiv
 from intset.linear.form import (
+    VISITED_MONOMIALS,
     ZERO,
     Linear,
     Monomial,
@@ -407,7 +407,7 @@ def _without_powers(known: Normalizer, p: Poly, var: Var) -> PolyEnd:
     most = highest_value(powers, *known.atom_bounds(var))
     if most is None:
         return GIVEN_UP
-    add(rest, {(): most} if most else {})
+    add(rest, poly_of(constant(most)))
     return rest, None if var in known.assumptions.limits else {var: object()}
 
 

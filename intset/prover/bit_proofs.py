@@ -14,17 +14,16 @@ first open case.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from fractions import Fraction
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from intset.budgets import BITWISE_NODES
 from intset.expr import Cond, Expr, Node, Range, Var, const, dag, ops
 from intset.expr.node import PlainVar, make
 from intset.frame import Frame
 from intset.linear.assumptions import compare, junction_args
 from intset.linear.bitforms import (
     BITWISE,
+    BITWISE_NODES,
     BitForm,
     CarryError,
     Columns,
@@ -36,12 +35,15 @@ from intset.linear.bitforms import (
 )
 from intset.linear.form import ZERO, Linear, is_sum
 from intset.linear.multiples import step_of_sum
+from intset.prover.combination import RIGHT, SearchBudget, weights
 
 if TYPE_CHECKING:
     from intset.linear.canonical import Normalizer
 
+
 CASES: Final = 12  # cases that are looked at for one goal
 CASE_NODES: Final = 96  # nodes of a goal that is split into cases
+SPANNED_STEPS: Final = 4_000_000  # beyond what equations of `BITWISE_NODES` take
 CASE_NESTING: Final = 4  # comparisons assumed together
 
 
@@ -241,26 +243,11 @@ def rows_of_difference(a: BitForm, b: BitForm) -> BitForm | None:
     return BitForm(tuple(x ^ y for x, y in rows), sum_of_tails(a, b, -1))
 
 
-def _is_spanned(goal: Mapping[Expr, int], known: Iterable[Mapping[Expr, int]]) -> bool:
+def _is_spanned(goal: Mapping[Expr, int], known: Sequence[Mapping[Expr, int]]) -> bool:
     """Whether a sum of tails vanishes wherever the known tails vanish: it is their combination."""
-    left = {v: Fraction(factor) for v, factor in goal.items()}
-    echelon: list[tuple[Expr, dict[Expr, Fraction]]] = []
-    for one in known:
-        row = _without_pivots({v: Fraction(factor) for v, factor in one.items()}, echelon)
-        if row:
-            echelon.append((next(iter(row)), row))
-    return not _without_pivots(left, echelon)
-
-
-def _without_pivots(
-    row: dict[Expr, Fraction], echelon: Sequence[tuple[Expr, Mapping[Expr, Fraction]]]
-) -> dict[Expr, Fraction]:
-    for pivot, other in echelon:
-        factor = row.get(pivot, Fraction(0)) / other[pivot]
-        if factor:
-            mixed = {v: row.get(v, Fraction(0)) - factor * other.get(v, Fraction(0)) for v in {**row, **other}}
-            row = {v: value for v, value in mixed.items() if value}
-    return row
+    terms = dict.fromkeys(v for one in (goal, *known) for v in one)
+    rows = [{**{k: one[v] for k, one in enumerate(known) if v in one}, RIGHT: goal.get(v, 0)} for v in terms]
+    return weights(rows, range(len(known)), SearchBudget(SPANNED_STEPS)) is not None
 
 
 # -- orders ------------------------------------------------------------------------------------------------------------

@@ -8,7 +8,6 @@ from itertools import islice
 from math import prod
 from typing import Final
 
-from intset.budgets import CERTIFY_STEPS
 from intset.check.certificate import Certificate
 from intset.check.evidence import box_of, premises_of
 from intset.check.solvers import emptiness_text, unsat_text
@@ -25,6 +24,8 @@ from intset.prover.bit_proofs import bit_proof
 from intset.prover.combination import SearchBudget, SearchSpentError, combinations
 from intset.prover.smt import SmtSession
 from intset.prover.tiers import PROVED, REFUTED, Basis, Decided, ranged
+
+CERTIFY_STEPS: Final = 4_000_000  # steps of one search for a certificate
 
 CERTIFY_SOON: Final = 100_000  # steps in which most combinations are found
 CERTIFY_SOON_LINEAR: Final = 400_000  # steps after the linear form has decided: a combination exists

@@ -13,24 +13,22 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import Any, Final, Generic, NamedTuple
 
-from intset.budgets import CERTIFY_STEPS, SIMPLIFY_ROUNDS
 from intset.check.certificate import At, BoundsCertificate, Certificate, attained_goal, end_goal, nowhere
 from intset.config import Config, pinned
 from intset.domains.sets.ends import Bounds
 from intset.domains.witness import LISTED as WHO_LISTS
 from intset.errors import InputError
-from intset.expr import Cond, Expr, Node, Range, Var, as_expr, const, constant_value, dag, ops, shown
+from intset.expr import Cond, Expr, Infinity, Node, Range, Var, as_expr, const, constant_value, dag, ops, shown
 from intset.expr.definedness import definedness
 from intset.expr.evaluate import evaluate, point_value
 from intset.expr.node import Kind, Kind_co, make, truth
 from intset.facts import ASSUMED, DERIVED, Fact
 from intset.frame import Frame
-from intset.infinity import Infinity
-from intset.prover.certify import CERTIFY_SOON, first_accepted, refutation
+from intset.prover.certify import CERTIFY_SOON, CERTIFY_STEPS, first_accepted, refutation
 from intset.prover.combination import SearchBudget
 from intset.prover.proof import Proof, certificate_of, prove_in, prove_once
 from intset.prover.tiers import REFUTED, Basis
-from intset.simplify import Rewrite, Simplifier
+from intset.simplify.engine import SIMPLIFY_ROUNDS, Rewrite, Simplifier
 
 GENERALIZED_WITNESSES: Final = 24  # generalized witnesses per end
 

@@ -18,18 +18,19 @@ z3 is imported by the first `Encoder`. Its `/` and `%` are Euclidean (nonnegativ
 import itertools
 import re
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias
 
-from intset.budgets import SOLVER_RLIMIT, Z3_SHIFT
 from intset.errors import BudgetError, UndefinedError
 from intset.expr import Cond, Expr, Node, Var, constant_value, dag, ops
 from intset.expr.build import Opaque
 from intset.expr.evaluate import evaluate
 from intset.expr.node import is_declared
 from intset.expr.ops import Op
-from intset.prover.z3_solver import WORKBENCHES, Z3Function, Z3Term, Z3Terms, keeping_interrupts, load_z3
+from intset.prover.z3_solver import SOLVER_RLIMIT, WORKBENCHES, Z3Term, Z3Terms, keeping_interrupts, load_z3
+
+Z3_SHIFT: Final = 4_096  # largest exponent of a literal power of 2
 
 Z3_NODES: Final = 20_000  # nodes of a question to z3
 Z3_DEPTH: Final = 1_500  # nesting of a question to z3, which recurses
@@ -106,7 +107,7 @@ class Encoder:
         self._true = self.terms.truth(True)
         self._entries: dict[Node, _EncodedNode] = {}
         self._encodings: dict[Node, Encoding] = {}
-        self._functions: dict[Opaque, Z3Function] = {}
+        self._functions: dict[Opaque, Callable[..., Z3Term]] = {}
         self._serial = itertools.count()
         self._bounds: BoundsHint = lambda _: (None, None)
         self._degree, self._max_degree = 0, Z3_DEGREE
@@ -327,14 +328,17 @@ _DEFINED: Final[dict[Op, DefinedEncoder]] = {
     ops.OR: lambda e, n, v, d: e.all_of(d[0], None if d[1] is None else e.terms.either(v[0], d[1])),
 }
 
+
+def _by_operator(meaning: Callable[..., Any]) -> ValueEncoder:
+    return lambda e, n, v: meaning(*v)
+
+
+_BY_OPERATOR: Final = (ops.ADD, ops.SUB, ops.MUL, ops.NEG, ops.LT, ops.LE, ops.GT, ops.GE)
 _VALUES: Final[dict[Op, ValueEncoder]] = {
+    **{op: _by_operator(op.meaning) for op in _BY_OPERATOR if op.meaning is not None},
     ops.CONST: lambda e, n, v: e.integer(n.data),
     ops.VAR: lambda e, n, v: e.variable(n),
     ops.LOAD: lambda e, n, v: e.load(n, v),
-    ops.ADD: lambda e, n, v: v[0] + v[1],
-    ops.SUB: lambda e, n, v: v[0] - v[1],
-    ops.MUL: lambda e, n, v: v[0] * v[1],
-    ops.NEG: lambda e, n, v: -v[0],
     ops.FLOORDIV: lambda e, n, v: e.floor_div(n, v[0], v[1]),
     ops.FLOORMOD: lambda e, n, v: e.floor_mod(n, v[0], v[1]),
     ops.CEILDIV: lambda e, n, v: -e.floor_div(n, -v[0], v[1]),  # ceil(a / b) == -floor(-a / b)
@@ -354,10 +358,6 @@ _VALUES: Final[dict[Op, ValueEncoder]] = {
     ops.SELECT: lambda e, n, v: e.terms.choice(v[0], v[1], v[2]),
     ops.ASSERTING: lambda e, n, v: v[1],
     ops.BOOL: lambda e, n, v: e.terms.truth(n.data),
-    ops.LT: lambda e, n, v: v[0] < v[1],
-    ops.LE: lambda e, n, v: v[0] <= v[1],
-    ops.GT: lambda e, n, v: v[0] > v[1],
-    ops.GE: lambda e, n, v: v[0] >= v[1],
     ops.EQ: lambda e, n, v: v[0].eq(v[1]),
     ops.NE: lambda e, n, v: v[0].ne(v[1]),
     ops.AND: lambda e, n, v: e.terms.both(v[0], v[1]),
@@ -452,14 +452,13 @@ class SmtSession:
         core: minimize the unsatisfiable core of a proof.
         points: search for another counterexample if evaluation rejects z3's model; False asks for a proof alone.
         """
-        query = _SmtQuery(goal, tuple(facts), bounds)
         with keeping_interrupts():
             try:
-                engine = _SmtEngine(rlimit, self._timeout_ms, core, points)
+                engine = _SmtEngine(goal, facts, rlimit, self._timeout_ms)
             except BudgetError as refusal:  # there is no z3
                 return SmtResult("unknown", reason=str(refusal))
             try:
-                return engine.decide(query, rlimit)
+                return engine.decide(bounds, core, points)
             except BudgetError as refusal:  # it is not encodable
                 return SmtResult("unknown", reason=str(refusal))
             except engine.z3.Z3Exception as failure:
@@ -468,42 +467,23 @@ class SmtSession:
                 WORKBENCHES.give_back(engine.bench)
 
 
-@dataclass(frozen=True, slots=True)
-class _SmtQuery:
-    goal: Cond
-    facts: tuple[LabelledFact, ...]
-    bounds: BoundsHint | None
-
-    def confirms(self, model: Model, carriers: Sequence[Carrier]) -> bool:
-        """Whether evaluation and declarations confirm the point as a counterexample."""
-        try:
-            return (
-                all(is_declared(term, value) for term, value in model.items())
-                and all(_affordable(carrier.node, model) for carrier in carriers)
-                and all(evaluate(fact, model) for fact, _ in self.facts)
-                and not evaluate(self.goal, model)
-            )
-        except UndefinedError:
-            return False
-
-
 class _SmtEngine:
     """The state of one query: its context, encoder, and asserted side facts."""
 
-    def __init__(self, rlimit: int, timeout_ms: int, core: bool, points: bool) -> None:
+    def __init__(self, goal: Cond, facts: Sequence[LabelledFact], rlimit: int, timeout_ms: int) -> None:
         self.z3 = load_z3()
-        self.timeout_ms, self.core, self.points = timeout_ms, core, points
+        self.goal, self.facts, self.rlimit, self.timeout_ms = goal, facts, rlimit, timeout_ms
         self.bench = WORKBENCHES.take(rlimit)
         self.terms = self.bench.terms
         self.ref, self.solver = self.terms.ref, self.bench.solver.solver
         self.encoder = Encoder(self.terms)
-        self.asserted: dict[Carrier, None] = {}  # insertion-ordered, for determinism
+        self.carriers: dict[Carrier, None] = {}  # those whose side facts are asserted, in this order
 
-    def decide(self, query: _SmtQuery, rlimit: int) -> SmtResult:
-        facts = [self.encoder.encode(fact, query.bounds) for fact, _ in query.facts]
-        goal = self.encoder.encode(query.goal, query.bounds)
+    def decide(self, bounds: BoundsHint | None, core: bool, points: bool) -> SmtResult:
+        encoded = [self.encoder.encode(fact, bounds) for fact, _ in self.facts]
+        goal = self.encoder.encode(self.goal, bounds)
         names: dict[Z3Term, Any] = {}
-        for number, (fact, (_, label)) in enumerate(zip(facts, query.facts, strict=True)):
+        for number, (fact, (_, label)) in enumerate(zip(encoded, self.facts, strict=True)):
             self._assert_facts_of(fact.carriers)
             name = self.terms.unknown_condition(f"fact {number}")
             names[name] = label
@@ -511,13 +491,13 @@ class _SmtEngine:
         self._assert_facts_of(goal.carriers)
         self._tell(self.encoder.or_true(goal.defined))
         self._tell(self.terms.negated(goal.value))
-        return self._search(query, names, list(self.asserted), rlimit)
+        return self._search(names, core, points)
 
     def _assert_facts_of(self, carriers: Sequence[Carrier]) -> None:
         """Assert the side facts of new carriers."""
         for carrier in carriers:
-            if carrier not in self.asserted:
-                self.asserted[carrier] = None
+            if carrier not in self.carriers:
+                self.carriers[carrier] = None
                 for fact in carrier.facts:
                     self._tell(fact, carrier.literal)
 
@@ -526,51 +506,56 @@ class _SmtEngine:
         told = condition if name is None else self.terms.implied(name, condition)
         self.z3.Z3_solver_assert(self.ref, self.solver, told.ast)
 
-    def _search(self, query: _SmtQuery, names: dict[Z3Term, Any], carriers: list[Carrier], rlimit: int) -> SmtResult:
-        declared: dict[Z3Term, Any] = {
-            carrier.literal: carrier.node for carrier in carriers if carrier.literal is not None
-        }
+    def _search(self, names: Mapping[Z3Term, Any], is_core: bool, points: bool) -> SmtResult:
+        declared = {carrier.literal: carrier.node for carrier in self.carriers if carrier.literal is not None}
         literals = [*names, *declared]
         taught: set[tuple[Node, tuple[int, ...]]] = set()
         for attempt in range(Z3_MODELS):
-            verdict, reason = self._ask(literals, rlimit)
+            verdict, reason = self._ask(literals, self.rlimit)
             if verdict == self.z3.unknown:
                 return SmtResult("unknown", reason=reason)
             if verdict == self.z3.unsat:
-                core = self._minimal_core(literals) if self.core else set(literals)
+                core = self._minimal_core(literals) if is_core else set(literals)
                 return SmtResult(
                     "proved",
                     core=tuple(dict.fromkeys(label for literal, label in names.items() if literal in core)),
                     declared=tuple(node for literal, node in declared.items() if literal in core),
                 )
             values = self.terms.model_of(self.solver)
-            model = self._counterexample(query, carriers, values)
+            model = self._counterexample(values)
             if model is None and attempt == Z3_CHEAP_MODELS:
-                for carrier in carriers:
+                for carrier in self.carriers:
                     if carrier.definition is not None:
                         self._tell(carrier.definition)
-                model = self._small_counterexample(query, carriers, literals, rlimit) if self.points else None
+                model = self._small_counterexample(literals) if points else None
             if model is not None:
                 return SmtResult("refuted", model)
-            if not self._teach(values, carriers, taught):
+            if not self._teach(values, taught):
                 break
         return SmtResult("unknown", reason="candidate")
 
-    def _counterexample(self, query: _SmtQuery, carriers: Sequence[Carrier], values: Any) -> Model | None:
-        """The point of a z3 model, if evaluation confirms it; else None."""
-        model = {c.node: self.terms.value(values, c.term) for c in carriers if c.window is None}
-        return model if query.confirms(model, carriers) else None
+    def _counterexample(self, values: Any) -> Model | None:
+        """The point of a z3 model, if evaluation and declarations confirm it; else None."""
+        model = {c.node: self.terms.value(values, c.term) for c in self.carriers if c.window is None}
+        try:
+            is_confirmed = (
+                all(is_declared(term, value) for term, value in model.items())
+                and all(_affordable(carrier.node, model) for carrier in self.carriers)
+                and all(evaluate(fact, model) for fact, _ in self.facts)
+                and not evaluate(self.goal, model)
+            )
+        except UndefinedError:
+            return None
+        return model if is_confirmed else None
 
-    def _small_counterexample(
-        self, query: _SmtQuery, carriers: Sequence[Carrier], literals: Sequence[Z3Term], rlimit: int
-    ) -> Model | None:
+    def _small_counterexample(self, literals: Sequence[Z3Term]) -> Model | None:
         """A counterexample with all bit operations inside the windows of their definitions."""
         self.z3.Z3_solver_push(self.ref, self.solver)
-        for carrier in carriers:
+        for carrier in self.carriers:
             if carrier.window is not None:
                 self._tell(carrier.window)
-        is_sat = self._ask(literals, rlimit)[0] == self.z3.sat
-        model = self._counterexample(query, carriers, self.terms.model_of(self.solver)) if is_sat else None
+        is_sat = self._ask(literals, self.rlimit)[0] == self.z3.sat
+        model = self._counterexample(self.terms.model_of(self.solver)) if is_sat else None
         self.z3.Z3_solver_pop(self.ref, self.solver, 1)
         return model
 
@@ -600,10 +585,10 @@ class _SmtEngine:
                 needed = rest
         return set(needed)
 
-    def _teach(self, values: Any, carriers: Sequence[Carrier], taught: set[tuple[Node, tuple[int, ...]]]) -> bool:
+    def _teach(self, values: Any, taught: set[tuple[Node, tuple[int, ...]]]) -> bool:
         """Assert true values of bit operations at the model's arguments; returns whether a lemma was new."""
         known = len(taught)
-        for carrier in carriers:
+        for carrier in self.carriers:
             arguments = tuple(self.terms.value(values, term) for term in carrier.arguments)
             lemma = self.encoder.lemma(carrier, arguments) if arguments else None
             if lemma is not None and (carrier.node, arguments) not in taught:

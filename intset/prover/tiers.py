@@ -16,7 +16,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property
 from typing import Any, Final, Literal, NamedTuple, TypeAlias, TypeVar
 
-from intset.budgets import BITWISE_NODES
 from intset.check.evidence import BITWISE, Expander
 from intset.config import Config
 from intset.domains.query import Deciding, Query, Regions, TierVerdict
@@ -31,7 +30,7 @@ from intset.expr.node import truth
 from intset.expr.range import declared_conditions, range_conditions
 from intset.facts import DECLARED, Fact
 from intset.frame import Frame, coalesced
-from intset.linear.bitforms import speaks_of_bits
+from intset.linear.bitforms import BITWISE_NODES, speaks_of_bits
 from intset.linear.bounds import first_of
 from intset.linear.canonical import Normalizer
 from intset.linear.form import Linear

@@ -19,10 +19,11 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final, TypeAlias
 
-from intset.budgets import SOLVER_RLIMIT
 from intset.errors import BudgetError
 from intset.expr.printer import decimal, number_of
 from intset.installation import load
+
+SOLVER_RLIMIT: Final = 1_000_000  # z3's units where a caller names none: about 0.1 to 0.2 s
 
 Z3Operand: TypeAlias = "Z3Term | int"
 _SMALL: Final = 1 << 62
@@ -97,15 +98,17 @@ class Z3Terms:
     def _unknown(self, name: str, sort: Any) -> Z3Term:
         return self._term(self.core.Z3_mk_const(self.ref, self.core.Z3_mk_string_symbol(self.ref, name), sort))
 
-    def function(self, name: str, arity: int) -> Z3Function:
+    def function(self, name: str, arity: int) -> Callable[..., Z3Term]:
         """An uninterpreted function from `arity` integers to an integer."""
         symbol = self.core.Z3_mk_string_symbol(self.ref, name)
         domain = (load_z3().Sort * arity)(*[self._integers] * arity)
-        declaration = self.core.Z3_mk_func_decl(self.ref, symbol, arity, domain, self._integers)
-        return Z3Function(self, self._kept(declaration, self.core.Z3_func_decl_to_ast))
+        made = self.core.Z3_mk_func_decl(self.ref, symbol, arity, domain, self._integers)
+        declaration = self._kept(made, self.core.Z3_func_decl_to_ast)
 
-    def applied(self, function: Any, arguments: Sequence[Z3Term]) -> Z3Term:
-        return self._term(self.core.Z3_mk_app(self.ref, function, len(arguments), self._array(arguments)))
+        def applied(*arguments: Z3Term) -> Z3Term:
+            return self._term(self.core.Z3_mk_app(self.ref, declaration, len(arguments), self._array(arguments)))
+
+        return applied
 
     def _array(self, terms: Sequence[Z3Term]) -> Any:
         length = len(terms)
@@ -213,18 +216,6 @@ class Z3Term:
     __gt__ = _of_two("Z3_mk_gt")
     __ge__ = _of_two("Z3_mk_ge")
     eq = _of_two("Z3_mk_eq")
-
-
-class Z3Function:
-    """An uninterpreted function over integers."""
-
-    __slots__ = ("_terms", "declaration")
-
-    def __init__(self, terms: Z3Terms, declaration: Any) -> None:
-        self._terms, self.declaration = terms, declaration
-
-    def __call__(self, *arguments: Z3Term) -> Z3Term:
-        return self._terms.applied(self.declaration, arguments)
 
 
 # -- solvers -----------------------------------------------------------------------------------------------------------

@@ -34,16 +34,17 @@ from math import prod
 from typing import Any, ClassVar, Final, NamedTuple
 
 from intset.errors import BudgetError, CountError
-from intset.expr import Cond, Expr, IntLike, Var, as_expr, const, constant_value, dag, ops
+from intset.expr import NEG_INF, POS_INF, Cond, Expr, Infinity, IntLike, Var, as_expr, const, constant_value, dag, ops
 from intset.expr.build import logical_and, logical_or, maximum
 from intset.expr.evaluate import all_hold, compiled, length, value_or_none
-from intset.infinity import NEG_INF, POS_INF, Infinity
 from intset.linear.assumptions import narrow
 from intset.linear.bounds import meet
 from intset.linear.canonical import Normalizer
 from intset.linear.form import Linear
 from intset.linear.lattice import Lattice, Vector
 from intset.linear.lattice import everything as whole_lattice
+
+COUNTED_POINTS: Final = 20_000  # points that isl visits in one count
 
 
 class PerInstance(NamedTuple):

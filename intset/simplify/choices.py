@@ -27,7 +27,6 @@ from collections.abc import Iterator
 from math import gcd
 from typing import Final
 
-from intset.budgets import COMPARED_OPERANDS
 from intset.expr import Cond, Expr, Node, Var, dag, ops
 from intset.expr.node import folded_chain, make
 from intset.expr.ops import Op
@@ -36,6 +35,8 @@ from intset.linear.form import Linear, atom, constant, factors, monomial_of, tak
 from intset.linear.signs import is_refuted
 from intset.simplify import sums
 from intset.simplify.rules import folded
+
+COMPARED_OPERANDS: Final = 12  # operands of a chain that are compared pairwise; of a longer chain only neighbours are
 
 ORDER_FORMS: Final = 32  # linear forms examined per comparison
 ORDER_NESTING: Final = 6  # successive replacements of atoms

@@ -30,7 +30,6 @@ from collections.abc import Collection, Iterator, Mapping, Set
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from intset.budgets import SIMPLIFY_ROUNDS
 from intset.errors import InputError
 from intset.expr import Cond, Expr, IntLike, Node, arguments, const, constant_value, dag, ops, shown
 from intset.expr.node import as_int, make, truth
@@ -44,6 +43,8 @@ from intset.simplify.irreducible import IntervalScope, settled
 from intset.simplify.rules import ALL, Rule, folded, holds, instance
 from intset.simplify.sum_rewrites import bit_candidates, division_candidates
 from intset.simplify.sums import TermSum
+
+SIMPLIFY_ROUNDS: Final = 8  # runs until a fixed point, so that simplify is idempotent
 
 LEAVES: Final = frozenset((ops.CONST, ops.VAR, ops.BOOL))
 _WEIGHTS: Final = {**dict.fromkeys(ops.DIVISIONS, 6), ops.SELECT: 3, ops.MIN: 2, ops.MAX: 2, ops.ABS: 2, ops.LOAD: 4}

@@ -29,7 +29,6 @@ from collections.abc import Iterator
 from math import gcd, prod
 from typing import Any, Final
 
-from intset.budgets import COMPARED_OPERANDS
 from intset.expr import Cond, Expr, const, dag, ops
 from intset.expr.node import folded_chain, make
 from intset.expr.ops import Op
@@ -37,7 +36,7 @@ from intset.linear.canonical import Normalizer
 from intset.linear.division import REMAINDER_OF
 from intset.linear.form import Linear, is_sum
 from intset.simplify import sums
-from intset.simplify.choices import OPPOSITE, OrderDecider
+from intset.simplify.choices import COMPARED_OPERANDS, OPPOSITE, OrderDecider
 from intset.simplify.conditions import negated
 from intset.simplify.irreducible import IntervalScope
 from intset.simplify.rules import folded

@@ -11,6 +11,8 @@ from typing import Any, Final, NamedTuple, TypeAlias, TypeVar
 from intset.errors import InputError
 from intset.expr import Var, arguments, shown
 
+SPACE_BLOCK: Final = 1 << 17  # candidates that one step of a join looks at together
+
 SPACE_VALUES: Final = 1 << 22  # values of one name
 
 SpaceValue: TypeAlias = "int | bool | str"

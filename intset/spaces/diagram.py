@@ -16,9 +16,9 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from intset.budgets import SPACE_BLOCK
 from intset.errors import CountError
 from intset.expr import Var
+from intset.spaces.axes import SPACE_BLOCK
 from intset.spaces.vectors import Array, ArrayFunction, BoundPart, EarlyConditions, ends_of, shortened, term_values
 
 Columns = dict[Var, Array]

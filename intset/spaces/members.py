@@ -21,12 +21,11 @@ from typing import Final
 
 import numpy as np
 
-from intset.budgets import SPACE_BLOCK
 from intset.context import Context
 from intset.errors import CountError, InputError
 from intset.expr import Cond, Expr, Range, Var, dag, ops
 from intset.expr.node import truth
-from intset.spaces.axes import LABELS, TRUTHS, SpaceAxis, SpaceValue
+from intset.spaces.axes import LABELS, SPACE_BLOCK, TRUTHS, SpaceAxis, SpaceValue
 from intset.spaces.diagram import Columns, Diagram, JoinStep, Trials, ValueTable, built, gathered, ordered
 from intset.spaces.vectors import Array, ArrayFunction, ends_of, to_numpy
 

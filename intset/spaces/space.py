@@ -10,7 +10,6 @@ from functools import cached_property
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
-from intset.budgets import SPACE_BLOCK
 from intset.errors import CountError, InputError, ParseError
 from intset.expr import Cond, Expr, IntLike, Node, Var, arguments, as_expr, const, dag, ops, shown
 from intset.expr.evaluate import all_hold
@@ -18,7 +17,7 @@ from intset.expr.node import truth
 from intset.expr.parser import ExprParser, ParsedOperand, Pending, Token
 from intset.expr.printer import Displayed
 from intset.installation import ModuleLater
-from intset.spaces.axes import LABELS, TRUTHS, SpaceAxis, read_axes
+from intset.spaces.axes import LABELS, SPACE_BLOCK, TRUTHS, SpaceAxis, read_axes
 from intset.spaces.axes import SpaceValue as SpaceValue
 from intset.spaces.axes import VarKey as VarKey
 

@@ -33,11 +33,10 @@ from intset.context import Context
 from intset.domains.sets.base import Bounds, End, IntSet, as_end, empty_set
 from intset.domains.sets.region import Region
 from intset.errors import BudgetError, ContradictionWarning, CountError, EvaluationError, UndecidedError
-from intset.expr import Cond, Expr, Range, Var, arguments, dag
+from intset.expr import NEG_INF, POS_INF, Cond, Expr, Infinity, Range, Var, arguments, dag
 from intset.expr.build import truncmod
 from intset.expr.evaluate import compiled, evaluate, value_or_none
 from intset.expr.node import as_int
-from intset.infinity import NEG_INF, POS_INF, Infinity
 from intset.testing.contexts import Point, Setting, cases, question, setting
 
 MEMBERS = 40  # points of a region that are tried

@@ -27,7 +27,6 @@ from bound.tensor import Tensor
 from bound.tir import build
 from bound.tir.value import PARAM, Operand, Value
 from bound.tir.walk import loaded_tensor, nodes
-from intset.budgets import REACHING
 from intset.config import memoized
 from intset.domains.registry import strongest
 from intset.errors import BudgetError
@@ -47,6 +46,8 @@ from lowering.nest.walk import elements_read, replaced, statements
 
 if TYPE_CHECKING:
     from lowering.dataflow.flow import Source
+
+REACHING: Final = 1_000_000  # operations for the writes that reach one read, and for their conditions
 
 
 DEPENDENCE: Final = 1_000_000  # operations for the meetings of two accesses

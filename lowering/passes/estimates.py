@@ -19,7 +19,7 @@ from intset.expr import Cond, Expr, Var, const, constant_value, dag, ops
 from intset.expr.build import maximum, minimum
 from intset.expr.node import make
 from intset.linear.canonical import Normalizer
-from intset.linear.form import Linear, accumulate
+from intset.linear.form import Linear, add
 from lowering.nest import ir
 from lowering.nest.printer import end_of
 from lowering.nest.walk import children, constant_limit, operands, range_ends, statements
@@ -129,7 +129,7 @@ class Loops:
                     total = dict(terms)
                     del total[var]
                     if end.terms:
-                        accumulate(total, end, step)
+                        add(total, end.terms, step)
                     found.append((number + step * end.const, total))
             if len(found) >= MOST_TRIED:
                 return found[:MOST_TRIED]

@@ -16,7 +16,7 @@ from intset.errors import BudgetError, CountError, EvaluationError, UndecidedErr
 from intset.expr.dag import conjuncts
 from intset.expr.definedness import embedded_claims
 from intset.expr.evaluate import compiled
-from intset.infinity import Infinity
+from intset.expr.node import Infinity
 from intset.simplify import Pricing
 from intset.testing import Setting
 from intset.testing.claims import Oracle

@@ -9,10 +9,9 @@ import pytest
 from hypothesis import find, settings
 
 from intset import ShapeVar, evaluate
-from intset.expr import ops
+from intset.expr import Infinity, ops
 from intset.expr.dag import postorder
 from intset.expr.definedness import is_partial
-from intset.infinity import Infinity
 from tests.strategies.contexts import EVERY, TABLE, Drawn, contexts
 from tests.strategies.nests import AFFINE, EVERYTHING, INTEGERS, Nest
 

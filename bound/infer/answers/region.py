@@ -24,20 +24,20 @@ from bound.infer.environment import LoopEnvironment, instances, transitive_range
 from bound.infer.extents import ends_of, largest, least
 from bound.infer.footprint import Box, Footprint
 from bound.schedule.simple import extent, low
-from intset.budgets import REGION_POINTS
 from intset.config import all_as_configured, as_configured
 from intset.domains.sets.bounds import own_budget
 from intset.domains.sets.region import Region, product_of, region_of_shape
 from intset.errors import BudgetError, CountError, InputError, UndecidedError
-from intset.expr import Cond, Expr, IntLike, Range, Var, arguments, as_expr, dag, ops
+from intset.expr import Cond, Expr, Infinity, IntLike, Range, Var, arguments, as_expr, dag, ops
 from intset.expr.build import NumericFunction, logical_and, maximum, minimum, select
 from intset.expr.evaluate import compiled
 from intset.expr.range import range_conditions
-from intset.infinity import Infinity
 from intset.linear.division import extremum
 from intset.linear.form import ZERO, Linear
 from intset.linear.symbolic import minimum_pieces, sum_of_pieces
 from intset.regions.shape import Shape
+
+REGION_POINTS: Final = 400_000  # visited by one count; also instances of tiles at one value of their sizes
 
 MAX, TOTAL = "count_max", "count_total"
 TOTAL_NODES: Final = 2_000  # nodes of a closed total; a longer one is a numeric function

@@ -52,10 +52,9 @@ from bound.schedule.simple import extent, low
 from bound.tensor import ComputeOp, PlaceholderOp, Tensor
 from intset import config
 from intset.errors import BudgetError, InputError
-from intset.expr import Cond, Expr, IntLike, Range, Var, arguments, as_expr, const, constant_value, dag, ops
+from intset.expr import Cond, Expr, Infinity, IntLike, Range, Var, arguments, as_expr, const, constant_value, dag, ops
 from intset.expr.build import logical_and, logical_or, maximum
 from intset.expr.printer import Displayed
-from intset.infinity import Infinity
 from intset.linear.canonical import Normalizer
 from intset.linear.division import extremum
 from intset.linear.form import ZERO, constant, is_affine

@@ -12,14 +12,13 @@ from typing import Final
 from bound.infer import environment
 from bound.schedule.simple import extent, low
 from intset import config
-from intset.budgets import RELAXED_DIVISORS
 from intset.context import Context
 from intset.expr import Cond, Expr, Range, Var, as_expr, constant_value, dag, ops
 from intset.expr.build import logical_not
 from intset.expr.node import make
 from intset.linear.canonical import Normalizer
 from intset.linear.form import Linear, atom
-from intset.linear.signs import without_quotients
+from intset.linear.signs import RELAXED_DIVISORS, without_quotients
 
 IMPLIED_GUARDS: Final = 60_000  # operations of the domain, for one implication
 IMPLIED_NODES: Final = 40  # a longer guard is kept unasked where all guards together have twice as many

@@ -34,9 +34,8 @@ from intset.domains.registry import CHEAPEST
 from intset.domains.sets.answers import image_in_instances
 from intset.domains.sets.region import Region
 from intset.errors import BudgetError
-from intset.expr import Cond, Expr, Node, Range, Var, as_expr, dag, ops
+from intset.expr import POS_INF, Cond, Expr, Node, Range, Var, as_expr, dag, ops
 from intset.expr.build import logical_and, logical_not
-from intset.infinity import POS_INF
 from intset.linear.form import Linear, atom, constant, is_affine
 
 

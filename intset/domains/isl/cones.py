@@ -46,7 +46,6 @@ from functools import cache, reduce
 from math import comb, factorial, gcd, lcm, perm, prod
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from intset.budgets import COUNTED_CONES
 from intset.domains.isl import session
 from intset.domains.isl.bindings import DIV, IN, PARAM, SET
 from intset.domains.isl.translate import param_name, set_to_cond
@@ -60,6 +59,8 @@ from intset.regions.shape import Ceiling
 
 if TYPE_CHECKING:
     from islpy import BasicSet, Set
+
+COUNTED_CONES: Final = 6_000  # cones of one closed count
 
 COUNTED_VERTICES: Final = 20_000  # choices of as many inequalities as there are dimensions
 COUNTED_DIMENSIONS: Final = 8  # dimensions of one polyhedron, divisions included, without equalities

@@ -16,22 +16,25 @@ from math import prod
 from operator import mul
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from intset import budgets
 from intset.domains.isl import session
 from intset.domains.isl.bindings import PARAM, SET
-from intset.domains.isl.cones import Chamber, chambers, rows_of
+from intset.domains.isl.cones import COUNTED_CONES, Chamber, chambers, rows_of
 from intset.domains.isl.translate import Piece, pieces_of, pieces_to_expr, set_to_cond, simplified
 from intset.domains.sets.ends import sum_of_counts
 from intset.errors import BudgetError, EvaluationError, InputError
-from intset.expr import Expr, Var, as_expr, const, constant_value, dag, ops
+from intset.expr import POS_INF, Expr, Infinity, Var, as_expr, const, constant_value, dag, ops
 from intset.expr.build import NumericFunction, select
 from intset.expr.evaluate import compiled, evaluate
-from intset.infinity import POS_INF, Infinity
 from intset.linear.form import ZERO, Linear, atom, factors
-from intset.regions.shape import PerInstance
+from intset.regions.shape import COUNTED_POINTS, PerInstance
 
 if TYPE_CHECKING:
     from islpy import Aff, BasicSet, Point, PwAff, Set
+
+OPERATIONS_PER_POINT: Final = 16  # operations of isl for one visited point; measured: 1 to 14
+COUNT_OPERATIONS: Final = 100_000  # operations of the analysis before the visits
+SCANNED_POINTS: Final = 500  # visiting so few points is faster than a closed form
+COUNTED_PARTS: Final = 16  # disjoint parts in a sum of counts
 
 OVERLAPPING_PARTS: Final = 3  # parts of a union that are counted by inclusion and exclusion
 FORM_OPERATIONS: Final = 200_000  # operations of isl for one closed count
@@ -45,7 +48,7 @@ CHECKED_POINTS: Final = 2_000  # points that one such number may visit
 # -- a number ---------------------------------------------------------------------------------------------------------
 
 
-def count(isl_set: Set, max_points: int = budgets.COUNTED_POINTS) -> int | Infinity:
+def count(isl_set: Set, max_points: int = COUNTED_POINTS) -> int | Infinity:
     """The number of points of an isl `Set` without parameters; `POS_INF` for infinitely many.
 
     Boxes, products, one-dimensional sets and closed-form sums are counted without a scan.
@@ -55,7 +58,7 @@ def count(isl_set: Set, max_points: int = budgets.COUNTED_POINTS) -> int | Infin
     BudgetError: the scan exceeds about `max_points` points.
     InputError: the set depends on a parameter.
     """
-    with session.budget(budgets.COUNT_OPERATIONS + budgets.OPERATIONS_PER_POINT * max_points):
+    with session.budget(COUNT_OPERATIONS + OPERATIONS_PER_POINT * max_points):
         return added(count_part(part) for part in session.disjoint_parts(without_params(isl_set)))
 
 
@@ -79,7 +82,7 @@ def _count_factor(factor: Set) -> int | Infinity:
         extents.append(high - low + 1)
     if dims == 1 and not factor.involves_locals():
         return extents[0]
-    if prod(extents) > budgets.SCANNED_POINTS * (max(extents) if dims > 1 else 1):
+    if prod(extents) > SCANNED_POINTS * (max(extents) if dims > 1 else 1):
         with suppress(BudgetError):
             explicit = factor.compute_divs()
             parts = explicit.get_basic_sets() if explicit.n_basic_set() == 1 else session.disjoint_parts(factor)
@@ -190,13 +193,13 @@ class _Symbolic:
     def __init__(self, isl_set: Set, params: Sequence[Expr], context: Set | None) -> None:
         self.points = isl_set if context is None else simplified(isl_set, context)
         self.params = params
-        self.cones = budgets.COUNTED_CONES  # that may still be made
+        self.cones = COUNTED_CONES  # that may still be made
         self.context: Set = session.isl().Set.universe(isl_set.get_space().params()) if context is None else context
 
     def count(self) -> Expr | Infinity | None:
         parts = signed_parts(self.points)
-        if len(parts) > budgets.COUNTED_PARTS:
-            raise BudgetError(f"it falls into more than {budgets.COUNTED_PARTS} parts", "COUNTED_PARTS")
+        if len(parts) > COUNTED_PARTS:
+            raise BudgetError(f"it falls into more than {COUNTED_PARTS} parts", "COUNTED_PARTS")
         counts: list[Expr] = []
         endless = session.isl().Set.empty(self.context.get_space())
         for sign, part in parts:
@@ -319,7 +322,7 @@ class _Symbolic:
         for drawn in tried_values(pieces, len(self.params)):
             try:
                 where, at = self._together(drawn)
-                with session.budget_aside(budgets.COUNT_OPERATIONS):
+                with session.budget_aside(COUNT_OPERATIONS):
                     one, allowed = points, self.context
                     for k, x in enumerate(at):
                         one, allowed = (
@@ -458,7 +461,7 @@ POINTS_PER_INSTANCE: Final = 100  # counting one instance costs about as much as
 INSTANCE_VECTORS: Final = 10_000  # different numbers of points that are compared
 
 
-def max_over(isl_set: Set, instances: int, max_points: int = budgets.COUNTED_POINTS) -> PerInstance:
+def max_over(isl_set: Set, instances: int, max_points: int = COUNTED_POINTS) -> PerInstance:
     """The largest and the total number of points of the instances of an isl `Set` over (instance, point).
 
     Parameters
@@ -472,7 +475,7 @@ def max_over(isl_set: Set, instances: int, max_points: int = budgets.COUNTED_POI
     BudgetError: the scan exceeds about `max_points` points, or a corresponding number of instances.
     InputError: the set depends on a parameter.
     """
-    with session.budget(budgets.COUNT_OPERATIONS + budgets.OPERATIONS_PER_POINT * max_points):
+    with session.budget(COUNT_OPERATIONS + OPERATIONS_PER_POINT * max_points):
         points = without_params(isl_set)
         for k in range(instances):
             points = points.set_dim_name(SET, k, session.named(f"_q{k}"))
@@ -492,8 +495,8 @@ def max_over(isl_set: Set, instances: int, max_points: int = budgets.COUNTED_POI
 def _few(domain: Set) -> bool:
     """Whether the number of instances is small enough to visit each."""
     try:
-        with session.budget(budgets.COUNT_OPERATIONS):
-            return count(_as_set(domain), budgets.SCANNED_POINTS) <= FEW_INSTANCES
+        with session.budget(COUNT_OPERATIONS):
+            return count(_as_set(domain), SCANNED_POINTS) <= FEW_INSTANCES
     except BudgetError:
         return False
 
@@ -552,7 +555,7 @@ class _Largest(NamedTuple):
 def _largest(fibres: Set, domain: Set) -> _Largest | None:
     """The answer by closed forms; `None` without them, or beyond `COUNTED_PARTS`."""
     try:
-        with session.budget(budgets.COUNT_OPERATIONS):
+        with session.budget(COUNT_OPERATIONS):
             parts = []
             for part in session.disjoint_parts(fibres):
                 counts = _part_counts(part, domain)
@@ -561,7 +564,7 @@ def _largest(fibres: Set, domain: Set) -> _Largest | None:
                 if isinstance(counts, Infinity):
                     return _Largest(POS_INF, False)
                 parts.append(counts)
-            return _largest_product(parts, domain) if sum(map(len, parts)) <= budgets.COUNTED_PARTS else None
+            return _largest_product(parts, domain) if sum(map(len, parts)) <= COUNTED_PARTS else None
     except BudgetError:
         return None
 

@@ -10,7 +10,6 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from intset import config as configuration
-from intset.budgets import COUNTED_POINTS
 from intset.domains.isl import session
 from intset.domains.isl.bindings import IN, OUT, PARAM, SET
 from intset.domains.isl.cones import Maximum, cases
@@ -33,14 +32,13 @@ from intset.domains.query import Points, Query, TierVerdict, notes_of_bounds
 from intset.domains.sets.ends import End, as_end
 from intset.domains.witness import facts_hold, runs
 from intset.errors import BudgetError, CountError
-from intset.expr import Cond, Expr, IntLike, Range, Var, constant_value, dag, ops
+from intset.expr import NEG_INF, POS_INF, Cond, Expr, Infinity, IntLike, Range, Var, constant_value, dag, ops
 from intset.expr.build import logical_and
 from intset.expr.definedness import definedness, is_partial, total
-from intset.infinity import NEG_INF, POS_INF, Infinity
 from intset.linear.canonical import Normalizer
 from intset.linear.form import Linear
 from intset.linear.lattice import Lattice, Vector
-from intset.regions.shape import Account, Ceiling, PerInstance, Product, Shape, coordinates, remark
+from intset.regions.shape import COUNTED_POINTS, Account, Ceiling, PerInstance, Product, Shape, coordinates, remark
 from intset.simplify.engine import cost
 
 if TYPE_CHECKING:

@@ -11,17 +11,17 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import Final, Protocol, TypeAlias
 
 from intset import config as configuration
-from intset.budgets import SET_SHARE
 from intset.domains.attained import has_parameters, symbolic_bounds
 from intset.domains.query import Query
 from intset.domains.ranked import strongest, values_of
 from intset.domains.sets.ends import Bounds, End, as_end, as_number, end_at, larger, numeric_ends, smaller
 from intset.errors import BudgetError, CountError, IntSetError, UndecidedError
-from intset.expr import Cond, Expr, IntLike, Range, Var, as_expr, shown
+from intset.expr import NEG_INF, POS_INF, Cond, Expr, Infinity, IntLike, Range, Var, as_expr, shown
 from intset.expr.build import logical_and
-from intset.infinity import NEG_INF, POS_INF, Infinity
 from intset.linear.canonical import Normalizer
 from intset.regions.shape import PerInstance, Shape, coordinates
+
+SET_SHARE: Final = 4  # budget of one operation on a set, in multiples of a question's; counting gets two
 
 Pair: TypeAlias = tuple[End, End]
 OUT_OF_BUDGET: Final = "counting is out of budget"

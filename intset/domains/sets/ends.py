@@ -9,9 +9,9 @@ from intset.errors import EvaluationError, InputError
 from intset.expr import Cond, Expr, IntLike, Var, arguments, as_cond, as_expr, const, constant_value, dag, shown
 from intset.expr.build import evaluated, maximum, minimum, sum_of
 from intset.expr.evaluate import evaluate
+from intset.expr.node import NEG_INF, POS_INF, Infinity
 from intset.expr.printer import Displayed
 from intset.facts import shown_notes
-from intset.infinity import NEG_INF, POS_INF, Infinity
 from intset.installation import load_later
 
 if TYPE_CHECKING:

@@ -26,7 +26,6 @@ from dataclasses import dataclass
 from math import prod
 from typing import Final, Literal, SupportsIndex, TypeAlias, TypeVar
 
-from intset.budgets import COUNTED_POINTS
 from intset.config import Configured, all_as_configured
 from intset.domains.sets import bounds as set_bounds
 from intset.domains.sets.base import ByShape, IntervalSet, IntSet, Ordered, empty_set, note
@@ -36,11 +35,10 @@ from intset.expr import Cond, Expr, IntLike, Range, Var, arguments, as_expr, con
 from intset.expr.build import logical_and
 from intset.expr.dialects import set_text
 from intset.expr.evaluate import evaluate
-from intset.expr.node import as_int
+from intset.expr.node import NEG_INF, POS_INF, Infinity, as_int
 from intset.facts import shown_notes
-from intset.infinity import NEG_INF, POS_INF, Infinity
 from intset.linear.canonical import Normalizer
-from intset.regions.shape import PerInstance, Shape, collected, coordinates
+from intset.regions.shape import COUNTED_POINTS, PerInstance, Shape, collected, coordinates
 from intset.simplify.engine import simplified
 
 DRAWN_LENGTH: Final = 1_200  # cells of a picture along one axis

@@ -12,23 +12,21 @@ import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from intset.budgets import SET_SHARE
 from intset.config import Config, Configured, all_as_configured
 from intset.domains.query import Query
 from intset.domains.ranked import strongest
 from intset.domains.sets.base import IntSet, StrideSum, empty_set, failing
-from intset.domains.sets.bounds import OUT_OF_BUDGET, DimensionBounds, check_countable, own_budget, refusing
+from intset.domains.sets.bounds import OUT_OF_BUDGET, SET_SHARE, DimensionBounds, check_countable, own_budget, refusing
 from intset.domains.sets.ends import End, as_number, placed_conditions
 from intset.domains.sets.region import Region, empty_region
 from intset.errors import BudgetError, CountError, UndecidedError
-from intset.expr import Cond, Expr, IntLike, Range, Var, as_expr, dag
+from intset.expr import Cond, Expr, Infinity, IntLike, Range, Var, as_expr, dag
 from intset.expr.build import logical_and, logical_not, select
 from intset.expr.definedness import is_partial, where_it_holds
 from intset.expr.node import truth
 from intset.expr.range import conditions_between, declared_conditions, range_conditions
 from intset.facts import ASSUMED, DERIVED, Fact, checked_var
 from intset.frame import Frame
-from intset.infinity import Infinity
 from intset.linear.canonical import Normalizer
 from intset.linear.signs import is_known
 from intset.prover.proof import prove_in, prove_once

@@ -38,7 +38,7 @@ from intset import (
     evaluate,
     parse,
 )
-from intset.infinity import Infinity
+from intset.expr.node import Infinity
 from intset.testing import cases, sweep
 from lowering import lower, run
 from lowering.cli.inputs import CorpusRow, Problem, read_rows

@@ -7,10 +7,9 @@ from typing import Any, ClassVar
 from intset import IntervalSet, IntSet, register
 from intset.domains.registry import unregister
 from intset.domains.value import ValueDomain
-from intset.expr import ops
+from intset.expr import NEG_INF, POS_INF, ops
 from intset.expr.build import logical_and
 from intset.expr.node import as_expr, truth
-from intset.infinity import NEG_INF, POS_INF
 
 WIDTH = 12  # bits looked at; the value is known modulo 2**WIDTH
 MASK = (1 << WIDTH) - 1

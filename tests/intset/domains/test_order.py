@@ -11,8 +11,7 @@ from intset.domains.sets.base import included
 from intset.domains.sets.region import ProductRegion
 from intset.domains.stride import StridedSet, StrideSet
 from intset.expr.evaluate import compiled
-from intset.expr.node import Expr, as_expr, truth
-from intset.infinity import NEG_INF, POS_INF
+from intset.expr.node import NEG_INF, POS_INF, Expr, as_expr, truth
 from intset.linear.form import Linear
 from tests.intset.domains.known_bits import KnownBitSet
 from tests.strategies.contexts import world
@@ -155,17 +154,6 @@ def test_what_is_joined_beyond_the_budget_lies_around_its_elements():
                 assert not true or not joined.is_empty, (SETS[a], SETS[b], joined)
                 assert low is None or not true or low <= min(true), (SETS[a], SETS[b], joined)
                 assert high is None or not true or high >= max(true), (SETS[a], SETS[b], joined)
-
-
-def test_membership_is_the_condition():
-    for k, s in enumerate(SETS):
-        if s._spoken_of():
-            continue
-        assert {v for v in WINDOW if v in s} == TRUTH[k][0], s
-        with pytest.raises(InputError):
-            True in s  # noqa: B015
-        with pytest.raises(InputError):
-            "3" in s  # noqa: B015
 
 
 def test_equal_sets_have_no_hash_that_could_differ():
