@@ -110,6 +110,11 @@ def test_quotients_that_are_rounded(name: str, meaning: Callable[[Fraction], int
         assert evaluate(e, {there.variables[k]: a, there.variables[m]: b}) == meaning(Fraction(a, b))
 
 
+def test_other_functions_can_be_written() -> None:
+    floor_div = function("FloorDiv")
+    assert str(to_sympy(i // 3 + i % 2, functions={"FloorDiv": floor_div})) == "FloorDiv(i, 3) + Mod(i, 2)"
+
+
 @dataclass
 class ShapeEnv:
     """The attributes of PyTorch's class of this name that are read."""
@@ -153,6 +158,13 @@ def test_runtime_assertions_are_facts_and_what_has_no_counterpart_is_left_out() 
     env = Environment.of(shape_env)
     assert env.left_out == (real > 2,)
     assert env.value_range(s) == (8, 96)
+
+
+def test_answers_are_written_as_asked() -> None:
+    floor_div, far = function("FloorDiv"), sympy.Symbol("far")
+    env = Environment({s: (2, None)}, functions={"FloorDiv": floor_div}, infinity=far)
+    assert env.value_range(-s) == (-far, -2)
+    assert env.simplify_index(sympy.floor((s + 0) / 3) + s) == s + floor_div(s, 3)
 
 
 @pytest.mark.parametrize(

@@ -110,7 +110,6 @@ LINEAR = [
     ({i: Range(0, 9)}, truncmod(i, 4).eq(i % 4)),
     ({x: Range(-128, 256)}, cast(x, 8).eq(x)),
     ({i: Range(-9, 19)}, maximum(minimum(i, 20), -20).eq(i)),
-    ({x: None}, ((x // 4) % 4).eq((x % 16) // 4)),
 ]
 COMMON_FACTORS = [
     truncmod(y * x * 32 * x * y, x * y).eq(0),

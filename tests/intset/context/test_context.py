@@ -122,6 +122,12 @@ def test_the_facts_stay_facts():
     assert repr(ctx.extended(facts=[N < 5]).bounds(I)) in ("(0, n - 1)", "(0, minimum(n - 1, 3))")
 
 
+def test_from_constraints_takes_what_a_context_takes():
+    assert Context.from_constraints(I, I < 3).bounds(I).by
+    assert Context.from_constraints((v for v in (I, J)), (c for c in (I.eq(3), J.eq(4)))).bounds(I + J).ints() == (7, 7)
+    assert Context.from_constraints([I], [I >= 0, I < 4], domain="interval").bounds(I).by == "interval"
+
+
 @pytest.mark.parametrize("declared", [False, True], ids=["a range", "a size"])
 def test_values_that_a_fact_excludes_at_an_end(declared: bool) -> None:
     """`k*x + c != 0` shortens a range at either end, again and again, and leaves holes inside alone."""

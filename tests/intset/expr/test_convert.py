@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from intset import Cond, Converter, InputError, ShapeVar, Var, fold, from_json, ops, to_json
+from intset import Cond, Converter, InputError, ShapeVar, Var, fold, from_json, ops, select, to_json
 from intset.errors import UndefinedError
 from intset.expr import evaluate as module
 from intset.expr.dag import free_vars, postorder, symbols
-from intset.expr.evaluate import INTERPRETED, compiled, evaluate, repeatable
+from intset.expr.evaluate import INTERPRETED, applied, compiled, evaluate, repeatable
 from intset.expr.node import Expr, Node, const, make, truth
 from intset.expr.ops import OPS
 from tests import ROOT
@@ -213,6 +213,15 @@ def test_repeated_evaluations_agree_before_and_after_the_translation() -> None:
         else:
             with pytest.raises(ArithmeticError):
                 function(x, y)
+
+
+def test_an_operation_without_a_value_has_none() -> None:
+    a, b = Var("a"), Var("b")
+    assert applied(a // b, [7, 2]) == 3
+    assert applied(a // b, [7, 0]) is None
+    assert applied(a + b, [None, 1]) is None
+    assert applied(select(a < b, a, b), [True, 4, None]) == 4
+    assert applied((a < b) & (b < 9), [False, None]) is False
 
 
 def test_long_conditions_are_compiled(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -29,6 +29,8 @@ from intset import (
     truncmod,
 )
 from intset.expr.node import Cond, truth
+from intset.linear.form import constant
+from intset.linear.signs import is_refuted
 from intset.simplify import Pricing, choices, engine
 from intset.simplify.engine import SIMPLIFY_STEPS, Simplifier, run
 from tests import ROOT
@@ -130,6 +132,18 @@ def test_random(seed: int) -> None:
     for e in (drawn.exprs[0], drawn.goals[-1]):
         new = simplified(e, drawn.ctx, itertools.islice(drawn.points(), 60))
         assert drawn.ctx.simplify(new) is new
+
+
+@pytest.mark.filterwarnings("ignore::intset.ContradictionWarning")
+@pytest.mark.parametrize("seed", daily(range(3_000), 40))
+def test_members_refute_nothing_that_is_known(seed: int) -> None:
+    drawn = Drawn(seed, f"{EVERY} loads", variables=3, facts=25)
+    known = drawn.ctx.frame.known
+    for _ in range(8):
+        form = known.form(drawn.expressions.integer(2))
+        low, _ = known.bounds(form)
+        if low is not None:
+            assert known.empty or not is_refuted(known, form.minus(constant(low)))
 
 
 def test_a_deep_chain() -> None:

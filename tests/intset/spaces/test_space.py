@@ -137,6 +137,13 @@ def test_values_beyond_those_that_decide_are_as_good_as_the_nearest(first: int) 
     assert narrower > 5
 
 
+def test_a_closed_comparison_bounds_what_follows() -> None:
+    known = Frame.of({var: Range(low, high - low + 1) for var, (low, high) in ENDS.items()}).known
+    cond = X.ne(0) | (Y * Z > 9)
+    early = necessary(known, cond, {X, Y})
+    assert not evaluate(early, {X: 0, Y: 3}) and evaluate(early, {X: 1, Y: 3})
+
+
 def combined(draw: random.Random) -> Cond:
     """Comparisons under `and`, `or` and `not`, of which some are over bound names alone."""
     conditions = [condition(draw) for _ in range(draw.randint(1, 3))]
