@@ -76,8 +76,8 @@ from intset.installation import warn_of_namesakes
 if TYPE_CHECKING:
     __version__: str
     from intset.context import Context
-    from intset.domains.protocols import Domain
     from intset.domains.registry import domain_names, register
+    from intset.domains.sets.answers import Domain
     from intset.domains.sets.base import Bounds, IntervalSet, IntSet
     from intset.domains.sets.region import Region, Relation
     from intset.expr.convert import Converter, fold
@@ -93,7 +93,7 @@ if TYPE_CHECKING:
 _WHAT_ANSWERS = {
     "Context": "intset.context",
     **dict.fromkeys(("Bounds", "IntervalSet", "IntSet"), "intset.domains.sets.base"),
-    "Domain": "intset.domains.protocols",
+    "Domain": "intset.domains.sets.answers",
     "Space": "intset.spaces.space",
     "Trace": "intset.trace",
     **dict.fromkeys(("UpperBound", "sum_over", "upper_bound"), "intset.sums"),

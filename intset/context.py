@@ -25,9 +25,8 @@ from intset.trace import DEBUG, LOG, TRACES, Trace, from_cache, recorded, tried
 if TYPE_CHECKING:
     from intset.cache import StoredQuestion
     from intset.check.certificate import BoundsCertificate
-    from intset.domains.protocols import RankedDomain
     from intset.domains.registry import domain_named
-    from intset.domains.sets.answers import ASKED, CALLED, at_sizes, better, bounds_at_once, is_certified
+    from intset.domains.sets.answers import ASKED, CALLED, RankedDomain, at_sizes, better, bounds_at_once, is_certified
     from intset.domains.sets.base import IntSet
     from intset.domains.sets.region import Region, Relation
     from intset.domains.sets.where import nonempty_at, where_nonempty
@@ -43,9 +42,16 @@ if TYPE_CHECKING:
 else:
     _FIRST_OFF_THE_PLAIN_WAY = {
         "intset.cache": ("StoredQuestion",),
-        "intset.domains.protocols": ("RankedDomain",),
         "intset.domains.registry": ("domain_named",),
-        "intset.domains.sets.answers": ("ASKED", "CALLED", "at_sizes", "better", "bounds_at_once", "is_certified"),
+        "intset.domains.sets.answers": (
+            "ASKED",
+            "CALLED",
+            "RankedDomain",
+            "at_sizes",
+            "better",
+            "bounds_at_once",
+            "is_certified",
+        ),
         "intset.domains.sets.region": ("Relation",),
         "intset.domains.sets.where": ("nonempty_at", "where_nonempty"),
         "intset.frame": ("Frame", "coalesced"),

@@ -224,7 +224,7 @@ def renamed(
     table: dict[Var, Range | None] = {}
     facts = [fact.substitute(new) for fact in stated]
     for var, limits in own.items():
-        moved = _range_under(limits, new)
+        moved = limits.substitute(new)
         instead = new.get(var)
         if instead is None:
             table[var] = moved
@@ -236,8 +236,3 @@ def renamed(
         assert isinstance(old, Var)
         facts += [Fact(cond, DECLARED) for cond in conditions_between(into, *old.declared())]
     return {**table, **new_ranges}, tuple(dict.fromkeys(facts))
-
-
-def _range_under(limits: Range, new: Mapping[Expr, Expr]) -> Range:
-    low, extent = (end.substitute(dict(new)) if isinstance(end, Expr) else end for end in (limits.min, limits.extent))
-    return limits if low is limits.min and extent is limits.extent else Range.of_extent(low, extent)

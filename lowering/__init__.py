@@ -15,21 +15,11 @@ from lowering.layout.transform import add_constraint, cache_read, cache_write, t
 from lowering.lower import annotate_shapes, lower
 from lowering.nest.ir import Function, undef
 from lowering.nest.parser import parse_nest
-from lowering.padding import (
-    NOTHING,
-    READABLE,
-    UNDEF,
-    UNTOUCHED,
-    Contract,
-    Graph,
-    GraphTensor,
-    PadValue,
-    Plan,
-    Step,
-    contract,
-    pad_options,
-)
+from lowering.padding.contract import Contract, contract, pad_options
+from lowering.padding.graph import Graph
 from lowering.padding.hoist import Hoisted, hoist_layouts
+from lowering.padding.plan import GraphTensor, Plan, Step
+from lowering.padding.states import NOTHING, READABLE, UNDEF, UNTOUCHED, PadValue
 from lowering.passes import (
     Width,
     drop_dead,

@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import permutations
 from math import prod
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 from bound import dtypes
 from bound.tensor import Tensor
@@ -118,38 +118,41 @@ def _improved(
     return best
 
 
-@dataclass(frozen=True)
-class Slots:
-    """Blocks of unknown sizes in slots.
-
-    Invariant: blocks of a slot have disjoint lifetimes; the slot is as large as the largest.
-    """
-
-    slot_of: tuple[int, ...]
-    members: tuple[tuple[int, ...], ...]
-
-
-def slotted(lifetimes: Sequence[StorageBlock], sizes: Sequence[object]) -> Slots:
-    """Assign blocks to a minimum of slots: greedily by start, which is optimal for intervals; equal sizes first.
+def slotted(lifetimes: Sequence[StorageBlock], sizes: Sequence[object]) -> list[list[int]]:
+    """Assign blocks of unknown sizes to a minimum of slots: greedily by start, which is optimal for intervals.
 
     Parameters
     ----------
     lifetimes: blocks whose sizes are ignored.
-    sizes: keys that are equal for blocks of equal size.
+    sizes: keys that are equal for blocks of equal size, which share a slot if they can.
+
+    Returns
+    -------
+    The numbers of the blocks in each slot, whose lifetimes are disjoint; a slot is as large as its largest block.
     """
-    members: list[list[int]] = []
-    slot_of = [0] * len(lifetimes)
-    for k in sorted(range(len(lifetimes)), key=lambda k: (lifetimes[k].first, k)):
-        free = [s for s, inside in enumerate(members) if not any(lifetimes[j].meets(lifetimes[k]) for j in inside)]
-        same = [s for s in free if any(sizes[j] == sizes[k] for j in members[s])]
+    slots: list[list[int]] = []
+    for k in sorted(range(len(lifetimes)), key=lambda k: lifetimes[k].first):
+        free = [inside for inside in slots if not any(lifetimes[j].meets(lifetimes[k]) for j in inside)]
         if free:
-            slot = (same or free)[0]
-            members[slot].append(k)
+            next((inside for inside in free if any(sizes[j] == sizes[k] for j in inside)), free[0]).append(k)
         else:
-            slot = len(members)
-            members.append([k])
-        slot_of[k] = slot
-    return Slots(tuple(slot_of), tuple(map(tuple, members)))
+            slots.append([k])
+    return slots
+
+
+@dataclass(frozen=True)
+class Size:
+    """A number of bytes: `width` times the product of the extents; negative extents count as 0."""
+
+    width: int
+    extents: tuple[Expr, ...]
+
+    @property
+    def bytes(self) -> int | None:
+        """The number if it is constant, else `None`."""
+        known = [constant_value(e) for e in self.extents]
+        counts = [max(0, k) for k in known if k is not None]
+        return self.width * prod(counts) if len(counts) == len(known) else None
 
 
 @dataclass(eq=False)
@@ -161,6 +164,7 @@ class Lifetime:
     parallel: the outermost parallel loop around it.
     depth: the number of loops around it.
     first, last: positions of the first and last use; `first > last` if unused.
+    size: over the sizes of the function; `None` if it depends on anything else, or may be undefined on entry.
     """
 
     allocate: ir.Allocate
@@ -168,22 +172,18 @@ class Lifetime:
     depth: int
     first: int = 1 << 62
     last: int = -1
+    size: Size | None = None
 
     def use(self, position: int) -> None:
         """Extend the lifetime to a position."""
         self.first, self.last = min(self.first, position), max(self.last, position)
 
-
-@dataclass(eq=False)
-class Lifetimes:
-    """The lifetimes of a nest's allocations, and the first and last position inside each parallel loop."""
-
-    all: list[Lifetime] = field(default_factory=list)
-    spans: dict[ir.For, tuple[int, int]] = field(default_factory=dict)
+    def block(self, size: int = 0) -> StorageBlock:
+        return StorageBlock(size, self.first, self.last)
 
 
-def lifetimes_of(root: ir.Stmt, parallel: frozenset[ir.For]) -> Lifetimes:
-    """Lifetimes of the allocations of a nest, in positions of the text.
+def lifetimes_of(root: ir.Stmt, parallel: frozenset[ir.For]) -> list[Lifetime]:
+    """Lifetimes of the allocations of a nest, in the order of its text and in positions of it.
 
     A tensor allocated outside of a loop and used inside lives for the whole loop, as the next iteration may read it.
 
@@ -191,7 +191,7 @@ def lifetimes_of(root: ir.Stmt, parallel: frozenset[ir.For]) -> Lifetimes:
     ----------
     parallel: loops whose iterations run concurrently.
     """
-    lifetimes = Lifetimes()
+    lifetimes: list[Lifetime] = []
     if not any(isinstance(stmt, ir.Allocate) for stmt in statements(root)):
         return lifetimes
     live: dict[Tensor, Lifetime] = {}
@@ -214,7 +214,7 @@ def lifetimes_of(root: ir.Stmt, parallel: frozenset[ir.For]) -> Lifetimes:
         position += 1
         outermost = next((loop for loop, _ in loops if loop in parallel), None)
         live[stmt.tensor] = lifetime = Lifetime(stmt, outermost, len(loops))
-        lifetimes.all.append(lifetime)
+        lifetimes.append(lifetime)
 
     def of_loop(stmt: ir.For, here: driver.Descent) -> driver.Synthesis[driver.Descent, None]:
         start = position + 1
@@ -229,8 +229,6 @@ def lifetimes_of(root: ir.Stmt, parallel: frozenset[ir.For]) -> Lifetimes:
                 lifetime.use(position)
             if loops:
                 loops[-1][1][lifetime] = None
-        if stmt in parallel:
-            lifetimes.spans[stmt] = (start, position)
 
     rules: dict[type[ir.Stmt], driver.SynthesisRule[driver.Descent, None]] = {
         ir.Allocate: of_allocation,
@@ -246,30 +244,6 @@ STACK_TOTAL: Final = 256 * 1024  # maximal bytes of simultaneously live stack ar
 STACK_TINY: Final = 256  # bytes up to which an array always stays on the stack, or in registers
 _MOVES: Final = 8  # arrays tried in the arena instead of on the stack
 
-Extents: TypeAlias = "tuple[Expr, ...]"
-
-
-@dataclass(frozen=True)
-class Size:
-    """A number of bytes: `width` times the product of the extents; negative extents count as 0."""
-
-    width: int
-    extents: Extents
-
-    @property
-    def bytes(self) -> int | None:
-        """The number if it is constant, else `None`."""
-        known = [constant_value(e) for e in self.extents]
-        counts = [max(0, k) for k in known if k is not None]
-        return self.width * prod(counts) if len(counts) == len(known) else None
-
-
-@dataclass(frozen=True)
-class Slot:
-    """A part of an arena of unknown size: the maximum of `sizes`."""
-
-    sizes: tuple[Size, ...]
-
 
 @dataclass(eq=False)
 class Arena:
@@ -278,14 +252,14 @@ class Arena:
     Attributes
     ----------
     fixed: bytes of its constant part.
-    slots: parts of unknown size, aligned, behind the constant part.
+    slots: parts of unknown size, aligned, behind the constant part; each the maximum of some sizes.
     offsets: offsets of allocations in the constant part.
     slot_of: slot numbers of the other allocations.
     shared: allocations that share bytes with others.
     """
 
     fixed: int = 0
-    slots: tuple[Slot, ...] = ()
+    slots: tuple[tuple[Size, ...], ...] = ()
     offsets: dict[ir.Allocate, int] = field(default_factory=dict)
     slot_of: dict[ir.Allocate, int] = field(default_factory=dict)
     shared: frozenset[ir.Allocate] = frozenset()
@@ -350,26 +324,27 @@ def plan_storage(f: ir.Function, parallel: Iterable[ir.For] = ()) -> StoragePlan
     ----------
     parallel: loops whose iterations run concurrently; none is inside another.
     """
-    lifetimes = lifetimes_of(f.body, frozenset(parallel))
-    if not lifetimes.all:
+    lives = lifetimes_of(f.body, frozenset(parallel))
+    if not lives:
         return StoragePlan(frozenset(), Arena(), {}, frozenset(), 0)
     head = scope_behind_head(f)
-    sizes = {life.allocate: _size(f, head, life.allocate) for life in lifetimes.all}
-    stack, stack_peak = _on_stack(lifetimes.all, sizes)
-    rest = [life for life in lifetimes.all if life.allocate not in stack]
-    hoisted = [life for life in rest if sizes[life.allocate] is not None]
-    private = {}
-    for loop in lifetimes.spans:
-        inside = [life for life in hoisted if life.parallel is loop]
-        if inside:
-            private[loop] = _arena(inside, sizes)
-    arena = _arena([life for life in hoisted if life.parallel is None], sizes)
-    in_place = frozenset(life.allocate for life in rest if sizes[life.allocate] is None)
-    return StoragePlan(frozenset(stack), arena, private, in_place, stack_peak)
+    for life in lives:
+        life.size = _size(f, head, life.allocate)
+    chosen = _balanced(_on_stack(lives), lives)
+    stack = frozenset(life.allocate for life in chosen)
+    rest = [life for life in lives if life.allocate not in stack]
+    hoisted: dict[ir.For | None, list[Lifetime]] = {None: []}
+    for life in rest:
+        if life.size is not None:
+            hoisted.setdefault(life.parallel, []).append(life)
+    arena = _arena(hoisted.pop(None))
+    private = {loop: _arena(inside) for loop, inside in hoisted.items() if loop is not None}
+    in_place = frozenset(life.allocate for life in rest if life.size is None)
+    return StoragePlan(stack, arena, private, in_place, _peak(chosen))
 
 
 def _size(f: ir.Function, head: Scope, stmt: ir.Allocate) -> Size | None:
-    """The size over the sizes of the function; `None` if it depends on anything else, or may be undefined on entry."""
+    """The size of an allocation, as `Lifetime` has it."""
     lets = {s.var: s.value for s in statements(f.body) if isinstance(s, ir.Let)}
     extents: list[Expr] = []
     for r in stmt.ranges:
@@ -388,71 +363,60 @@ def _size(f: ir.Function, head: Scope, stmt: ir.Allocate) -> Size | None:
     return Size(dtypes.storage_bytes(stmt.tensor.dtype), tuple(e for e in extents if constant_value(e) != 1))
 
 
-def _on_stack(lives: Sequence[Lifetime], sizes: Mapping[ir.Allocate, Size | None]) -> tuple[set[ir.Allocate], int]:
-    chosen: list[tuple[Lifetime, int]] = []
-    for life in lives:
-        size = sizes[life.allocate]
-        count = None if size is None else size.bytes
-        if count is None or count > STACK_ARRAY:
-            continue
-        tried = [*chosen, (life, count)]
-        if _peak(tried) <= STACK_TOTAL:
-            chosen = tried
-    chosen = _balanced(chosen, lives, sizes)
-    return {life.allocate for life, _ in chosen}, _peak(chosen)
+def _counted(lives: Sequence[Lifetime]) -> dict[Lifetime, int]:
+    """The allocations of constant size, each with its bytes."""
+    sizes = ((life, life.size.bytes) for life in lives if life.size is not None)
+    return {life: count for life, count in sizes if count is not None}
 
 
-def _balanced(
-    chosen: list[tuple[Lifetime, int]], lives: Sequence[Lifetime], sizes: Mapping[ir.Allocate, Size | None]
-) -> list[tuple[Lifetime, int]]:
+def _on_stack(lives: Sequence[Lifetime]) -> dict[Lifetime, int]:
+    chosen: dict[Lifetime, int] = {}
+    for life, count in _counted(lives).items():
+        if count <= STACK_ARRAY and _peak({**chosen, life: count}) <= STACK_TOTAL:
+            chosen[life] = count
+    return chosen
+
+
+def _balanced(chosen: dict[Lifetime, int], lives: Sequence[Lifetime]) -> dict[Lifetime, int]:
     """Move arrays from the stack to the arena where that saves bytes, the largest first."""
-    known = [(life, size.bytes) for life in lives if (size := sizes[life.allocate]) is not None]
-    sized = [(life, count) for life, count in known if count is not None]
+    sized = _counted(lives)
     least = _peak(sized)
 
-    def total(stack: Sequence[tuple[Lifetime, int]]) -> int:
-        there = {life for life, _ in stack}
-        blocks = [StorageBlock(count, life.first, life.last) for life, count in sized if life not in there]
-        return placed(blocks)[1] + _peak(stack)
+    def total(stack: Mapping[Lifetime, int]) -> int:
+        return placed([life.block(count) for life, count in sized.items() if life not in stack])[1] + _peak(stack)
 
     best, fewest = chosen, total(chosen)
-    movable = sorted((n, k) for k, (life, n) in enumerate(chosen) if n > STACK_TINY and life.parallel is None)
-    tried = list(chosen)
-    for _, k in movable[: -_MOVES - 1 : -1]:
+    movable = [life for life, count in chosen.items() if count > STACK_TINY and life.parallel is None]
+    tried = dict(chosen)
+    for life in sorted(movable, key=lambda life: chosen[life])[: -_MOVES - 1 : -1]:
         if fewest <= least:
             break
-        tried = [pair for pair in tried if pair[0] is not chosen[k][0]]
+        del tried[life]
         now = total(tried)
         if now < fewest:
-            best, fewest = tried, now
+            best, fewest = dict(tried), now
     return best
 
 
-def _peak(sized: Sequence[tuple[Lifetime, int]]) -> int:
-    return max((sum(n for b, n in sized if b.first <= a.first <= b.last) for a, _ in sized), default=0)
+def _peak(sized: Mapping[Lifetime, int]) -> int:
+    return lower_bound([life.block(count) for life, count in sized.items()])
 
 
-def _arena(lives: Sequence[Lifetime], sizes: Mapping[ir.Allocate, Size | None]) -> Arena:
-    fixed: list[tuple[Lifetime, int]] = []
-    symbolic: list[tuple[Lifetime, Size]] = []
-    for life in lives:
-        size = sizes[life.allocate]
-        assert size is not None
-        count = size.bytes
-        if count is None:
-            symbolic.append((life, size))
-        else:
-            fixed.append((life, count))
-    blocks = [StorageBlock(count, life.first, life.last) for life, count in fixed]
+def _arena(lives: Sequence[Lifetime]) -> Arena:
+    fixed = _counted(lives)
+    symbolic = [
+        (life.allocate, life.size, life.block()) for life in lives if life.size is not None and life not in fixed
+    ]
+    blocks = [life.block(count) for life, count in fixed.items()]
     offsets, end = placed(blocks)
-    slots = slotted([StorageBlock(0, life.first, life.last) for life, _ in symbolic], [size for _, size in symbolic])
-    shared = {fixed[k][0].allocate for k in range(len(fixed)) if _overlaps(blocks, offsets, k)}
-    shared |= {symbolic[k][0].allocate for inside in slots.members if len(inside) > 1 for k in inside}
+    slots = slotted([block for _, _, block in symbolic], [size for _, size, _ in symbolic])
+    shared = {life.allocate for k, life in enumerate(fixed) if _overlaps(blocks, offsets, k)}
+    shared |= {symbolic[k][0] for inside in slots if len(inside) > 1 for k in inside}
     return Arena(
-        -(-end // ALIGNMENT) * ALIGNMENT if slots.members else end,
-        tuple(Slot(tuple(dict.fromkeys(symbolic[k][1] for k in inside))) for inside in slots.members),
-        {life.allocate: offset for (life, _), offset in zip(fixed, offsets, strict=True)},
-        {life.allocate: slots.slot_of[k] for k, (life, _) in enumerate(symbolic)},
+        -(-end // ALIGNMENT) * ALIGNMENT if slots else end,
+        tuple(tuple(dict.fromkeys(symbolic[k][1] for k in inside)) for inside in slots),
+        {life.allocate: offset for life, offset in zip(fixed, offsets, strict=True)},
+        {symbolic[k][0]: slot for slot, inside in enumerate(slots) for k in inside},
         frozenset(shared),
     )
 

@@ -23,7 +23,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from bound import dtypes
-from bound.dtypes import Array, Numeric
 from bound.tensor import Tensor
 from bound.tir.build import negation
 from bound.tir.value import Number
@@ -31,7 +30,6 @@ from intset.errors import InputError, UndefinedError
 from intset.expr import Cond, Expr, Var, arguments, const, dag, ops, shown
 from intset.expr.evaluate import evaluate
 from intset.expr.node import as_int, truth
-from intset.expr.ops import wrap
 from lowering.codegen import python_runtime as runtime
 from lowering.codegen.c import CFile, c_file, divides_by_0
 from lowering.codegen.python import PythonNest
@@ -157,13 +155,12 @@ def _processor() -> str:
 def _supports(command: tuple[str, ...], flag: str) -> bool:
     """Whether the compiler builds and links with a flag."""
     with tempfile.TemporaryDirectory() as folder:
-        source = Path(folder) / "empty.c"
-        source.write_text("int empty(void);\nint empty(void) { return 0; }\n")
-        words = [*command, flag, "-fPIC", "-shared", str(source), "-o", str(Path(folder) / "empty.so")]
+        text = "int empty(void);\nint empty(void) { return 0; }\n"
         try:
-            return subprocess.run(words, capture_output=True, check=False).returncode == 0
-        except OSError:
+            _build((*command, flag, "-fPIC", "-shared"), text, Path(folder) / "empty.so")
+        except CompilerError:
             return False
+    return True
 
 
 # -- calls -----------------------------------------------------------------------------------------------------
@@ -278,12 +275,12 @@ def _check_shapes(f: ir.Function, values: tuple[Any, ...], shapes: Mapping[Tenso
 def run(
     f: ir.Function,
     arrays: Mapping[Parameter, ArrayLike],
-    sizes: Mapping[Scalar, Numeric] | None = None,
+    sizes: Mapping[Scalar, dtypes.Numeric] | None = None,
     functions: Mapping[str, Callable[..., object]] | None = None,
     checked: bool = True,
-    undef: Callable[[str], Numeric] | None = None,
+    undef: Callable[[str], dtypes.Numeric] | None = None,
     backend: str = "python",
-) -> dict[str, Array]:
+) -> dict[str, dtypes.Array]:
     """Execute a lowered function.
 
     Loops on threads run one after another. Each thread computes a shared stage as a whole, so no barrier is needed and
@@ -342,7 +339,7 @@ def run(
                 kernel(shapes, flat, values, states)
         except ZeroDivisionError:
             raise UndefinedError(f"{f.name} divides an integer by 0") from None
-    results: dict[str, Array] = {}
+    results: dict[str, dtypes.Array] = {}
     for tensor in f.outputs:
         target = passed.get(tensor, buffers[tensor])
         if target is not buffers[tensor]:
@@ -422,7 +419,7 @@ def as_element(value: Any, dtype: str) -> Any:
         return dtypes.rounded(float(value), dtype)
     if dtype == "bool":
         return bool(value)
-    return wrap(int(value), dtypes.bits(dtype), dtypes.signed(dtype))
+    return ops.wrap(int(value), dtypes.bits(dtype), dtypes.signed(dtype))
 
 
 def _evaluate(
@@ -542,19 +539,15 @@ def _find(var: Any, sizes: Mapping[Any, Any]) -> Any:
     return None
 
 
-def _scalar(param: Any, sizes: Mapping[Any, Any]) -> Any:
+def _scalar(param: Any, sizes: Mapping[Any, Any]) -> float | bool:
+    """The value of a scalar, converted to its type."""
     name, value = label_of(param), _find(param, sizes)
     if value is None:
         raise InputError(f"the scalar {name} has no value: pass it in sizes")
-    return _number(value, param.dtype, name)
-
-
-def _number(value: Any, dtype: str, name: str) -> float | bool:
-    """The value of a scalar converted to its type."""
     try:
-        return bool(value) if dtype == "bool" else dtypes.rounded(float(value), dtype)
+        return bool(value) if param.dtype == "bool" else dtypes.rounded(float(value), param.dtype)
     except (TypeError, ValueError):
-        raise InputError(f"the scalar {name} has the type {dtype}: {shown(value)} is no such number") from None
+        raise InputError(f"the scalar {name} has the type {param.dtype}: {shown(value)} is no such number") from None
 
 
 def _solved(extent: Expr, var: Var, known: Mapping[Var, int], actual: int) -> int | None:

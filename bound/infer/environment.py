@@ -15,8 +15,7 @@ the same question draws the same points.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, field
+from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import cached_property
 from itertools import islice, product
 from math import prod
@@ -31,7 +30,7 @@ from intset.errors import BudgetError, EvaluationError, InputError
 from intset.expr import Cond, Expr, IntLike, Node, Range, Var, arguments, as_expr, constant_value, dag, ops, shown
 from intset.expr.build import logical_and, select
 from intset.expr.definedness import definedness, is_partial
-from intset.expr.evaluate import compiled, evaluate, point_value
+from intset.expr.evaluate import compiled, point_value, repeatable
 from intset.expr.node import POS_INF
 from intset.expr.range import range_conditions
 from intset.linear.canonical import Normalizer
@@ -41,7 +40,7 @@ from intset.regions.shape import Account, Shape
 from intset.spaces.space import Space
 
 if TYPE_CHECKING:
-    from intset.domains.protocols import Regions
+    from intset.domains.query import Regions
 
 
 SCHEDULE: Final = 1_000_000  # operations of the domain for all steps of InferBound together, in a short schedule
@@ -69,7 +68,6 @@ class LoopEnvironment:
     domain: the name of the domain that answers.
     account: the remaining operations of the domain for this schedule.
     for_outlines: as many again, for boxes around footprints: exact sets may have spent the others.
-    witnesses: drawn instances of the loops entered so far.
     instances: memo of `instances`, by the variables.
     counts: memo of `count_of`, by what is counted.
     normalizer: forms with the ranges entered so far and the user's facts.
@@ -89,9 +87,6 @@ class LoopEnvironment:
         self._plain = Normalizer({})
         self.normalizer = Normalizer(self._numeric, facts._replace(limits=self._limits))
         self._is_plain = not facts.nonneg
-        # terms of a form -> (least constant proved to make it nonnegative, greatest constant that was not proved)
-        self._thresholds: dict[frozenset[tuple[Expr, int]], tuple[int | None, int | None]] = {}
-        self.witnesses = Witnesses(self.context, self.ends_of, self.ranges)
         self.instances: dict[tuple[Var, ...], Shape] = {}
         self.counts: dict[object, Expr] = {}
 
@@ -134,7 +129,6 @@ class LoopEnvironment:
         if var in self.ranges:
             return
         self.ranges[var] = limits
-        self.witnesses.enter(var)
         first, last = self.form(low(limits)), self.form(as_expr(limits.max))
         self._numeric[var] = self.normalizer.intervals[var] = (self.bounds(first)[0], self.bounds(last)[1])
         if not (first.is_const and last.is_const):
@@ -189,22 +183,7 @@ class LoopEnvironment:
                 return True
         if self._is_plain and not any(e in self._limits or not isinstance(e, Var) for e in form.terms):
             return False
-        return self._follows(form)
-
-    def _follows(self, form: Linear) -> bool:
-        """Prove `form >= 0` from symbolic ends of loops; results are kept as thresholds of the constant."""
-        terms = frozenset(form.terms.items())
-        enough, too_little = self._thresholds.get(terms, (None, None))
-        if enough is not None and form.const >= enough:
-            return True
-        if too_little is not None and form.const <= too_little:
-            return False
-        holds = not self.witnesses.refute(form) and self.normalizer.is_nonneg(form)
-        if holds:
-            self._thresholds[terms] = (form.const, too_little)
-        elif all(v in self._numeric for e in form.terms for v in e.free_vars()):  # their ranges are final
-            self._thresholds[terms] = (enough, form.const)
-        return holds
+        return self.normalizer.is_nonneg(form)
 
     def number(self, e: IntLike) -> int | None:
         """The value of an expression with equal numeric bounds, else `None`."""
@@ -402,9 +381,6 @@ _BRANCHING: Final = frozenset((*ops.DIVISIONS, ops.MIN, ops.MAX, ops.SELECT, ops
 Point = dict[Expr, int]
 Span = tuple[int | None, int | None, int]  # low end, high end, step
 
-# The distance of each size from its lower end; the iteration of each loop in turn, modulo its extent.
-_DRAWN: Final = ((1009, (0,)), (7, (-1,)), (12, (0, -1, 1)), (2, (-1, 0)), (4, (1, -2, 3)))
-
 
 def within(span: Span, magnitude: int) -> int:
     """A value `magnitude` above the lower end of a size, within its upper end and a multiple of its declared step."""
@@ -415,140 +391,12 @@ def within(span: Span, magnitude: int) -> int:
     return value if least is None or value >= least else value + step
 
 
-class Witnesses:
-    """A few instances, each with every loop running.
-
-    Guarantee: a form that `refute` confirms is negative in an instance, so no proof of the contrary is lost.
-
-    Parameters
-    ----------
-    ends: numeric ends of a size.
-    loops: the ranges of the loops; it may grow.
-    """
-
-    def __init__(self, context: Context, ends: Callable[[Var], Ends], loops: Mapping[Var, Range]) -> None:
-        self._context, self._ends, self._loops = context, ends, loops
-        self._instances: list[_Instance] | None = None
-        self._pending: list[Var] = []
-
-    def enter(self, loop: Var) -> None:
-        """Drop the instances in which a new loop does not run."""
-        if not as_expr(self._loops[loop].extent).is_const:
-            self._pending.append(loop)
-
-    def refute(self, form: Linear) -> bool:
-        """Whether a drawn instance makes the form negative."""
-        return any(instance.makes_negative(form) for instance in self._running())
-
-    def give_two_values(self, e: Expr, conditions: Sequence[Cond]) -> bool:
-        """Whether two drawn instances that satisfy the conditions give `e` different values."""
-        inside = (one.value(e, conditions) for one in self._running())
-        return len({value for value in inside if value is not None}) > 1
-
-    def _running(self) -> list[_Instance]:
-        """The instances in which all loops entered so far run."""
-        if self._instances is None:
-            self._instances = self._drawn()
-        if self._pending:
-            self._instances = [one for one in self._instances if one.satisfies({}, (), self._pending)]
-            self._pending = []
-        return self._instances
-
-    def _drawn(self) -> list[_Instance]:
-        facts, ranges = self._context.frame.conditions, self._context.ranges
-        if dag.opaque_terms(*facts):
-            return []
-        instances = [_Instance(magnitude, steps, self._ends, self._loops) for magnitude, steps in _DRAWN]
-        return [one for one in instances if one.satisfies(ranges, facts)]
-
-
-@dataclass(eq=False)
-class _Instance:
-    """Values of sizes and loops, drawn on first use.
-
-    Attributes
-    ----------
-    magnitude: the distance of each size from its lower end.
-    steps: the iterations of the loops in turn, modulo their extents.
-    ends: numeric ends of a size.
-    last: loops at their last iteration, whatever `steps` says.
-    equal: sizes that have the value of another one.
-    values: the values drawn so far.
-    """
-
-    magnitude: int
-    steps: Sequence[int]
-    ends: Callable[[Var], Ends]
-    loops: Mapping[Var, Range]
-    last: Collection[Var] = ()
-    equal: Mapping[Var, Var] = field(default_factory=dict)
-    values: dict[Expr, int] = field(default_factory=dict)
-
-    def satisfies(self, ranges: Mapping[Var, Range], facts: Iterable[Cond], also: Iterable[Var] = ()) -> bool:
-        """Whether the sizes lie in their ranges and satisfy the facts, and the loops of `also` run."""
-        try:
-            for v in (*ranges, *also, *(v for fact in facts for v in fact.free_vars())):
-                self._draw(v)
-            inside = all(evaluate(cond, self.values) for v, r in ranges.items() for cond in range_conditions(v, r))
-            return inside and all(evaluate(fact, self.values) for fact in facts)
-        except (EvaluationError, InputError):
-            return False
-
-    def makes_negative(self, form: Linear) -> bool:
-        """Whether the form is negative; `False` where it has no value."""
-        try:
-            return form.const + sum(k * self._value(e) for e, k in form.terms.items()) < 0
-        except (EvaluationError, InputError):
-            return False
-
-    def value(self, e: Expr, conditions: Sequence[Cond]) -> int | None:
-        """The value of an expression; `None` if it is undefined or a condition fails."""
-        try:
-            return self._value(e) if self.satisfies({}, conditions) else None
-        except (EvaluationError, InputError):
-            return None
-
-    def _value(self, e: Expr) -> int:
-        value = self.values.get(e)
-        if value is None:
-            for v in e.free_vars():
-                self._draw(v)
-            value = self.values[e] = int(evaluate(e, self.values))
-        return value
-
-    def _draw(self, v: Var) -> None:
-        """Give a size or a loop its value.
-
-        Raises
-        ------
-        EvaluationError: the loop does not run.
-        """
-        if v in self.values:
-            return
-        if v not in self.loops:
-            same = self.equal.get(v)
-            size = within((*self.ends(v), v.declared()[2]), self.magnitude) if same is None else self._value(same)
-            self.values[v] = size
-            return
-        first, length = self._value(low(self.loops[v])), self._value(as_expr(self.loops[v].extent))
-        if length < 1:
-            raise EvaluationError(f"{v} has no iteration")
-        step = -1 if v in self.last else self.steps[len(self.values) % len(self.steps)]
-        self.values[v] = first + step % length
-
-
 def takes_two_values(env: LoopEnvironment, e: Expr, ranges: Mapping[Var, Range], conditions: Sequence[Cond]) -> bool:
     """Whether two sampled instances give `e` different values."""
-    if env.witnesses.give_two_values(e, conditions):
-        return True
-    seen: set[int] = set()
-    for point in sample_instances(env, ranges, conditions, (e,), mixed=FEW):
-        value = point_value(e, point)
-        if value is not None:
-            seen.add(value)
-        if len(seen) > 1:
-            return True
-    return False
+    values = (point_value(e, point) for point in sample_instances(env, ranges, conditions, (e,), mixed=FEW))
+    known = (value for value in values if value is not None)
+    first = next(known, None)
+    return any(value != first for value in known)
 
 
 def has_instance(env: LoopEnvironment, ranges: Mapping[Var, Range], conditions: Sequence[Cond], mixed: int = 0) -> bool:
@@ -645,55 +493,59 @@ class _Drawing:
         conditions: Sequence[Cond],
         roots: Sequence[Expr | Cond],
     ) -> None:
-        self.env, self.ranges = env, ranges
-        self.facts = (*conditions, *env.context.frame.conditions)
+        facts = (*conditions, *env.context.frame.conditions)
         position = {v: k for k, v in enumerate(env.ranges)}
         self.loops = sorted(ranges, key=position.__getitem__)
-        used = dict.fromkeys(v for root in (*roots, *self.facts, *ranges.values()) for v in root.free_vars())
+        used = dict.fromkeys(v for root in (*roots, *facts, *ranges.values()) for v in root.free_vars())
         self.sizes = [v for v in used if v not in ranges]
-        self.equal = _equated(self.sizes, self.env.context.frame.conditions)
         self.order = [*self.sizes, *self.loops]
-        self.has_data = bool(dag.opaque_terms(*self.facts))
+        self.has_data = bool(dag.opaque_terms(*facts))
+        self._spans: list[Span] = [(*env.ends_of(v), v.declared()[2]) for v in self.sizes]
+        equal = _equated(self.sizes, env.context.frame.conditions)
+        self._equal = [(self.sizes.index(v), self.sizes.index(other)) for v, other in equal.items()]
+        self._ends = [self._ends_of(v, ranges[v]) for v in self.loops]
+        stated = env.context.ranges
+        limits = [cond for v in self.sizes if v in stated for cond in range_conditions(v, stated[v])]
+        self._facts = [repeatable(fact, self.order) for fact in (*limits, *facts)]
 
     def corners(self, last: Collection[Var] | None) -> Iterator[Point]:
         """The loops of `last` at their last iteration, others at their first; by default all first, and all last."""
-        if self.has_data:
-            return
-        ranges = {v: r for v, r in self.env.context.ranges.items() if v in self.sizes}
         for magnitude in _SIZES if self.sizes else _SIZES[:1]:
             for at_end in ((), self.loops) if last is None else (last,):
-                one = _Instance(magnitude, (0,), self.env.ends_of, self.ranges, at_end, self.equal)
-                if one.satisfies(ranges, self.facts, self.order):
-                    yield {v: one.values[v] for v in self.order}
+                yield from self._point([magnitude] * len(self.sizes), [-(v in at_end) for v in self.loops])
 
     def mixed(self, attempts: int) -> Iterator[Point]:
         """Instances at small sizes: in turn near the ends of the loops, and anywhere in them."""
-        if self.has_data:
-            return
         numbers = _noise()
-        spans: list[Span] = [(*self.env.ends_of(v), v.declared()[2]) for v in self.sizes]
-        equal = [(self.sizes.index(v), self.sizes.index(other)) for v, other in self.equal.items()]
-        ends = [self._ends_of(v) for v in self.loops]
-        stated = self.env.context.ranges
-        limits = [cond for v in self.sizes if v in stated for cond in range_conditions(v, stated[v])]
-        facts = [compiled(fact, self.order) for fact in (*limits, *self.facts)]
         for k in range(attempts):
             spread = _SPREADS[k % len(_SPREADS)]
-            values = [within(span, next(numbers) % spread) for span in spans]
-            for v, other in equal:
-                values[v] = values[other]
+            magnitudes = [next(numbers) % spread for _ in self.sizes]
             steps = list(islice(numbers, len(self.loops)))
-            iterations = [(0, -1, 1, step >> 2)[step & 3] for step in steps] if k % 2 else steps
-            try:
-                if _run(values, ends, iterations) and all(fact(*values) for fact in facts):
-                    yield dict(zip(self.order, values, strict=True))
-            except (ArithmeticError, EvaluationError, InputError):
-                continue
+            yield from self._point(magnitudes, [(0, -1, 1, step >> 2)[step & 3] for step in steps] if k % 2 else steps)
 
-    def _ends_of(self, v: Var) -> tuple[Callable[..., int], Callable[..., int]]:
-        """The ends of a loop, compiled as functions of sizes and outer loops."""
+    def _point(self, magnitudes: Sequence[int], iterations: Sequence[int]) -> Iterator[Point]:
+        """The instance at these distances of sizes from their lower ends and these iterations modulo the extents.
+
+        Nothing where a loop does not run, a condition fails or has no value.
+        """
+        if self.has_data:
+            return
+        values = [within(span, magnitude) for span, magnitude in zip(self._spans, magnitudes, strict=True)]
+        for v, other in self._equal:
+            values[v] = values[other]
+        with suppress(ArithmeticError, EvaluationError, InputError):
+            for (first, last), iteration in zip(self._ends, iterations, strict=True):
+                start, end = first(*values), last(*values)
+                if start > end:
+                    return
+                values.append(start + iteration % (end - start + 1))
+            if all(fact(*values) for fact in self._facts):
+                yield dict(zip(self.order, values, strict=True))
+
+    def _ends_of(self, v: Var, r: Range) -> tuple[Callable[..., int], Callable[..., int]]:
+        """The ends of a loop as functions of sizes and outer loops."""
         known = self.order[: self.order.index(v)]
-        return compiled(low(self.ranges[v]), known), compiled(as_expr(self.ranges[v].max), known)
+        return repeatable(low(r), known), repeatable(as_expr(r.max), known)
 
 
 def _equated(sizes: Sequence[Var], facts: Iterable[Cond]) -> dict[Var, Var]:
@@ -725,15 +577,3 @@ def _noise() -> Iterator[int]:
         state ^= state >> 17
         state ^= state << 5 & 0xFFFFFFFF
         yield state >> 8
-
-
-def _run(
-    values: list[int], ends: Sequence[tuple[Callable[..., int], Callable[..., int]]], iterations: Sequence[int]
-) -> bool:
-    """Extend values of sizes by those of loops, counted modulo their extents; whether every loop runs."""
-    for (first, last), iteration in zip(ends, iterations, strict=True):
-        start, end = first(*values), last(*values)
-        if start > end:
-            return False
-        values.append(start + iteration % (end - start + 1))
-    return True

@@ -83,23 +83,17 @@ def independent_parts(query: Query, form: Linear) -> list[Linear]:
     A sum that reads data is one part: two reads may be of one element.
     """
     regrouped = query.known.regroup(form)
-    rest = constant(regrouped.const)  # terms without quantified variables
-    parts: list[tuple[set[Var], Linear]] = []
-    for e, k in regrouped.terms.items():
-        variables, _, facts, _ = query.split_relevant((e,))
+    running: dict[Expr, list[Var]] = {}
+    for e in regrouped.terms:
+        running[e], _, facts, _ = query.split_relevant((e,))
         if dag.opaque_terms(e, *facts):
             return [form]
-        if not variables:
-            rest = rest.plus(atom(e), k)
-            continue
-        own, part = set(variables), Linear(0, {e: k})
-        for other in [one for one in parts if not own.isdisjoint(one[0])]:
-            parts.remove(other)
-            own, part = own | other[0], part.plus(other[1])
-        parts.append((own, part))
-    if len(parts) < 2:
+    classes = dag.connected(running.values())
+    if len(classes) < 2:
         return [form]
-    return [part if n else part.plus(rest) for n, (_, part) in enumerate(parts)]
+    rest = Linear(regrouped.const, {e: k for e, k in regrouped.terms.items() if not running[e]})
+    parts = [Linear(0, {e: k for e, k in regrouped.terms.items() if not own.isdisjoint(running[e])}) for own in classes]
+    return [parts[0].plus(rest), *parts[1:]]
 
 
 class _EndPoint(NamedTuple):

@@ -22,10 +22,10 @@ from intset.domains.attained import (
 from intset.domains.bits import BitDomain
 from intset.domains.interval import contiguous_image
 from intset.domains.points import PointsDomain, points_bounds, points_image
-from intset.domains.protocols import Costed, Domain
 from intset.domains.query import Query, Regions
 from intset.domains.ranked import registered, strongest
 from intset.domains.sets import answers
+from intset.domains.sets.answers import Costed, Domain
 from intset.domains.sets.base import IntervalSet, IntSet, empty_set
 from intset.domains.sets.bounds import coordinate_bounds
 from intset.domains.sets.ends import Bounds, End, numeric_ends

@@ -1,6 +1,6 @@
 """`Query`: the question to a domain, in a canonical form shared by all domains; protocols of domains with regions.
 
-These protocols lie below sets and the prover; `protocols.py` has those that speak of sets.
+These protocols lie below sets and the prover; `sets/answers.py` has those that speak of sets.
 """
 
 from __future__ import annotations

@@ -21,12 +21,11 @@ from intset.domains.bits import BitDomain
 from intset.domains.interval import IntervalDomain
 from intset.domains.isl.presburger import Isl
 from intset.domains.points import PointsDomain
-from intset.domains.protocols import Domain, RankedDomain, Regions
-from intset.domains.query import Query
+from intset.domains.query import Query, Regions
 from intset.domains.ranked import GuardedRegions, in_one_line, instantiated, is_foreign
 from intset.domains.ranked import strongest as strongest
 from intset.domains.regional import AnswersByPoints
-from intset.domains.sets.answers import region_of_points
+from intset.domains.sets.answers import Domain, RankedDomain, region_of_points
 from intset.domains.sets.base import IntervalSet, IntSet, empty_set
 from intset.domains.sets.bounds import coordinate_bounds
 from intset.domains.sets.ends import Bounds, End

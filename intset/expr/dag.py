@@ -289,6 +289,18 @@ def reachable(starts: Iterable[K], step: Callable[[K], Iterable[K]]) -> dict[K, 
     return found
 
 
+def connected(links: Iterable[Iterable[K]]) -> list[set[K]]:
+    """The classes of elements that links connect; the class of the last link is last."""
+    classes: list[set[K]] = []
+    for link in links:
+        joined = set(link)
+        joined.update(*[one for one in classes if not joined.isdisjoint(one)])
+        classes = [one for one in classes if joined.isdisjoint(one)]
+        if joined:
+            classes.append(joined)
+    return classes
+
+
 def _postorder(roots: Iterable[W], known: Container[W], children: Callable[[W], Sequence[W]] | None = None) -> list[W]:
     order: list[W] = []
     done: set[W] = set()

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import NoReturn
+from collections.abc import Iterator, Mapping
+from typing import Any, NoReturn
 
 from intset.errors import InputError
 from intset.expr import ops
 from intset.expr.build import evaluated
-from intset.expr.dag import free_vars, opaque_terms
+from intset.expr.dag import free_vars, opaque_terms, substitute
 from intset.expr.node import NEG_INF, POS_INF, Cond, Expr, Infinity, IntLike, Var, as_expr, const, constant_value
 from intset.expr.printer import shown
 
@@ -109,6 +109,16 @@ class Range:
                 return _last_of(self.min, self.extent)
             return self.min + (width - 1) if width != 1 else self.min
         return self.extent - (1 - low) if low < 1 else self.extent + (low - 1) if low > 1 else self.extent
+
+    def substitute(self, new: Mapping[Any, Expr]) -> Range:
+        """The range with variables replaced in its ends."""
+        if self.ends is not None:
+            return self
+        own = (self.min, self.extent, self._last)
+        low, extent, last = (substitute(end, new) if isinstance(end, Expr) else end for end in own)
+        if low is self.min and extent is self.extent and last is self._last:
+            return self
+        return Range.up_to(last) if low is NEG_INF else Range.of_extent(low, extent)
 
     def constant(self) -> tuple[int, int] | None:
         """(first, last) when both ends are constants, else `None`; empty when last < first."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from itertools import product as points_of
 from math import prod
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -16,9 +17,10 @@ from intset.domains.sets.region import Region
 from intset.errors import BudgetError, EvaluationError, InputError, UndecidedError
 from intset.expr import Cond, Expr, Range, Var, as_expr, dag
 from intset.expr.build import logical_and, logical_not, logical_or, select
-from intset.expr.evaluate import compiled, evaluate, length
-from intset.expr.node import PlainVar, is_declared, truth
+from intset.expr.evaluate import all_hold, compiled, length
+from intset.expr.node import PlainVar, truth
 from intset.prover.proof import PROVED, REFUTED, UNKNOWN
+from intset.ranges import renamed
 
 if TYPE_CHECKING:
     from intset.context import Context
@@ -221,10 +223,7 @@ def injective(ctx: Context, variables: Sequence[Var], exprs: Sequence[Expr]) -> 
     """Prove that distinct points of a context have distinct images."""
     twins = {v: PlainVar(f"{v.name}_") for v in variables}
     own = set(variables)
-    ranges: dict[Var, Range | None] = {}
-    for v, twin in twins.items():
-        limits = ctx.ranges[v]
-        ranges[twin] = _replaced(limits, twins)
+    ranges: dict[Var, Range | None] = {twin: ctx.ranges[v].substitute(twins) for v, twin in twins.items()}
     facts = [dag.substitute(f.condition, twins) for f in ctx.facts if any(v in own for v in f.condition.free_vars())]
     equal = [e.eq(dag.substitute(e, twins)) for e in exprs]
     both = ctx.extended(ranges=ranges, facts=[*facts, *equal])
@@ -242,15 +241,6 @@ def injective(ctx: Context, variables: Sequence[Var], exprs: Sequence[Expr]) -> 
                     sizes.pop(twin, None)
                 return no(points, sizes)
     return open_(proof.reason or "neither a proof nor two points that collide were found")
-
-
-def _replaced(limits: Range, twins: Mapping[Var, Expr]) -> Range:
-    if not any(v in twins for v in limits.free_vars()):
-        return limits
-    low, extent = limits.min, limits.extent
-    if not isinstance(low, Expr) or not isinstance(extent, Expr):
-        raise BudgetError("a range without an end that depends on another variable")
-    return Range.of_extent(dag.substitute(low, twins), dag.substitute(extent, twins))
 
 
 def gap(
@@ -329,47 +319,23 @@ def at_sizes(
     ctx: Context, variables: Sequence[Var], exprs: Sequence[Expr], sizes: Sequence[Var]
 ) -> Iterator[tuple[dict[Var, int], Listed]]:
     """Tables of the map at small sizes."""
-    own = set(variables)
-    for tried, row in enumerate(points_of(_TRIED, repeat=len(sizes))):
-        if tried >= MAP_SIZES_TRIED:
-            return
+    for row in islice(points_of(_TRIED, repeat=len(sizes)), MAP_SIZES_TRIED):
         values = dict(zip(sizes, row, strict=True))
-        table = _listed_at(ctx, own, variables, exprs, values)
+        table = _listed_at(ctx, variables, exprs, values)
         if table is not None:
             yield values, table
 
 
 def _listed_at(
-    ctx: Context, own: set[Var], variables: Sequence[Var], exprs: Sequence[Expr], values: Mapping[Var, int]
+    ctx: Context, variables: Sequence[Var], exprs: Sequence[Expr], values: Mapping[Var, int]
 ) -> Listed | None:
-    facts = [dag.substitute(fact.condition, values) for fact in ctx.facts]
-    open_facts = []
-    for fact in facts:
-        names = fact.free_vars()
-        if not names:
-            try:
-                if not evaluate(fact, {}):
-                    return None
-            except ArithmeticError:
-                return None
-        elif own.issuperset(names):
-            open_facts.append(fact)
-        else:
-            return None
-    box: dict[Var, tuple[int, int]] = {}
-    for v, limits in ctx.ranges.items():
-        low, high = limits.min, limits.max
-        if not isinstance(low, Expr) or not isinstance(high, Expr):
-            return None
-        ends = [dag.substitute(e, values) for e in (low, high)]
-        if any(e.free_vars() for e in ends):
-            return None
-        first, last = (int(evaluate(e, {})) for e in ends)
-        if v in own:
-            box[v] = (first, last)
-        elif v not in values or not first <= values[v] <= last:
-            return None
-    if not all(is_declared(v, k) for v, k in values.items()):
+    ranges, facts = renamed(ctx.ranges, ctx.facts, values, {})
+    box = {v: limits.ends for v, limits in ranges.items() if limits is not None and limits.ends is not None}
+    conditions = [fact.condition for fact in facts]
+    open_facts = [cond for cond in conditions if cond.free_vars()]
+    if not set(variables) == box.keys() == ranges.keys() or not box.keys() >= set(dag.free_vars(*open_facts)):
+        return None
+    if not all_hold([cond for cond in conditions if not cond.free_vars()], {}):
         return None
     return listed([dag.substitute(e, values) for e in exprs], {v: box[v] for v in variables}, open_facts, 512)
 

@@ -19,7 +19,7 @@ import numpy as np
 
 from intset.context import Context
 from intset.errors import CountError
-from intset.expr import Cond, Range, Var
+from intset.expr import Cond, Range, Var, dag
 from intset.expr.node import truth
 from intset.spaces.axes import SPACE_BLOCK, SpaceAxis
 from intset.spaces.diagram import Columns, Diagram, JoinStep, Trials, ValueTable, built, gathered, ordered
@@ -596,26 +596,11 @@ def _sources(columns: Mapping[Var, Array], listed: Iterable[ListedRows]) -> list
 
 def _factored(sources: Sequence[ValueTable], conditions: Sequence[ArrayFunction], memory: int) -> Iterator[Factor]:
     """The factors that conditions and common names connect, in the order of their first source."""
-    parent = list(range(len(sources)))
-
-    def root(k: int) -> int:
-        while parent[k] != k:
-            parent[k] = parent[parent[k]]
-            k = parent[k]
-        return k
-
-    owner: dict[Var, int] = {}
-    for k, source in enumerate(sources):
-        for var in source.columns:
-            parent[root(k)] = root(owner.setdefault(var, k))
-    for cond in conditions:
-        first = root(owner[cond.variables[0]])
-        for var in cond.variables[1:]:
-            parent[root(owner[var])] = first
-    members: dict[int, list[int]] = {}
-    for k in range(len(sources)):
-        members.setdefault(root(k), []).append(k)
+    classes = dag.connected([*(source.columns for source in sources), *(cond.variables for cond in conditions)])
+    number = {var: k for k, together in enumerate(classes) for var in together}
+    members: dict[int, list[ValueTable]] = {}
+    for source in sources:
+        members.setdefault(number[next(iter(source.columns))], []).append(source)
     share = memory // max(1, sum(len(own) > 1 for own in members.values()))
-    for own in members.values():
-        inside = [cond for cond in conditions if root(owner[cond.variables[0]]) == root(own[0])]
-        yield Factor([sources[k] for k in own], inside, share)
+    for k, own in members.items():
+        yield Factor(own, [cond for cond in conditions if number[cond.variables[0]] == k], share)

@@ -11,7 +11,7 @@ import numpy as np
 
 from intset.context import Context
 from intset.errors import CountError, InputError
-from intset.expr import Cond, Expr, Range, Var, ops
+from intset.expr import Cond, Expr, Range, Var, dag, ops
 from intset.spaces.axes import LABELS, SPACE_BLOCK, TRUTHS, SpaceAxis, SpaceValue
 from intset.spaces.diagram import Columns, ValueTable
 from intset.spaces.members import Factor, ListedRows, Members, NameOrder, column_of, irredundant, whole_numbers
@@ -104,17 +104,15 @@ def _least(members: Members, factors: Sequence[Factor], e: Expr, k: int) -> tupl
     of an operand is in none of the `k` first members: substituting any of these rows yields a smaller member.
     """
     operands, combined = _operands(e)
-    groups: list[tuple[list[Factor], list[Expr]]] = []
-    for operand in operands:
-        read = set(operand.free_vars())
-        own, together = [factor for factor in factors if not read.isdisjoint(factor.variables)], [operand]
-        for group in [group for group in groups if any(factor in own for factor in group[0])]:
-            groups.remove(group)
-            own += [factor for factor in group[0] if factor not in own]
-            together = group[1] + together
-        groups.append((own, together))
-    parts = [(own, combined(together)) for own, together in groups if own]
-    if len(parts) < 2 or e.op is ops.MUL and not all(_is_positive(members, part) for _, part in parts):
+    parts: list[tuple[list[Factor], Expr]] = []
+    for names in dag.connected([*(factor.variables for factor in factors), *(part.free_vars() for part in operands)]):
+        own = [factor for factor in factors if not names.isdisjoint(factor.variables)]
+        together = [part for part in operands if not names.isdisjoint(part.free_vars())]
+        if own and together:
+            parts.append((own, combined(together)))
+    numbers = [operand for operand in operands if not operand.free_vars()]
+    positive = [*(part for _, part in parts), *numbers] if e.op is ops.MUL else []
+    if len(parts) < 2 or not all(_is_positive(members, part) for part in positive):
         return _least_rows(members, factors, e, k)
     known: tuple[Factor, Expr] | None = None
     for own, part in parts:

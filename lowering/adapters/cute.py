@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from intset.context import Context
-from intset.expr import Expr, IntLike, Var, arguments, as_expr, shown
+from intset.expr import Expr, IntLike, arguments, as_expr, shown
 from intset.expr.parser import parse
 from lowering.errors import LayoutError
 from lowering.layout.strided import Layout, check_nesting
@@ -29,10 +29,8 @@ def from_cute(text: str, sizes: Mapping[str, IntLike] | None = None, ctx: Contex
     >>> from_cute("((_2,2),8):((1,_2),4)")(5)
     5
     """
-    reader = _TreeReader(
-        arguments.of_kind(str, text, "a layout of CuTe", "a text"),
-        arguments.mapped({} if sizes is None else sizes, "sizes"),
-    )
+    written = arguments.of_kind(str, text, "a layout of CuTe", "a text")
+    reader = _TreeReader(written, arguments.mapped({} if sizes is None else sizes, "sizes"))
     shape = reader.tree()
     stride = reader.tree() if reader.take(":") else None
     reader.end()
@@ -104,11 +102,10 @@ class _TreeReader:
         known = {key: as_expr(value, f"the size {key}") for key, value in self.sizes.items()}
         if formula in known:
             return known[formula]
-        stand_ins = {key: Var(key) for key in known}
-        e = parse(formula, stand_ins)
-        if not isinstance(e, Expr) or any(v not in stand_ins.values() for v in e.free_vars()):
+        e = parse(formula, known)
+        if not isinstance(e, Expr):
             raise LayoutError(f"a name without a size in {shown(formula)}: pass sizes={{...}}")
-        return e.substitute({v: known[key] for key, v in stand_ins.items()})
+        return e
 
     def end(self) -> None:
         if self.text[self.at :].strip():

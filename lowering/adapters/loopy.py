@@ -418,6 +418,4 @@ def _shape(array: Any) -> tuple[Any, ...]:
     return shape if isinstance(shape, tuple) else ()
 
 
-__all__ = [
-    "CheckedKernels", "KernelNames", "RefutedAccess", "RemovedCheck", "domain", "remove_checks",
-]  # fmt: skip
+__all__ = ["CheckedKernels", "KernelNames", "RefutedAccess", "RemovedCheck", "domain", "remove_checks"]

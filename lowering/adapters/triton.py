@@ -96,9 +96,8 @@ def to_bases(index_map: IndexMap, outputs: Sequence[str] | None = None) -> tuple
     ({'y': [[1, 1], [2, 0]], 'x': [[0, 1]]}, {'dim0': 4, 'dim1': 2})
     """
     source = arguments.of_kind(IndexMap, index_map, "what is written", "an IndexMap")
-    known = source.ctx.extended(
-        ranges={v: Range(0, extent) for v, extent in zip(source.variables, source.shape, strict=True)}
-    ).frame.known
+    ranges = {v: Range(0, extent) for v, extent in zip(source.variables, source.shape, strict=True)}
+    known = source.ctx.extended(ranges=ranges).frame.known
     columns = Columns(lambda term: known.bounds(known.form(term)))
     try:
         inputs = [columns.form(v) for v in source.variables]
@@ -110,11 +109,8 @@ def to_bases(index_map: IndexMap, outputs: Sequence[str] | None = None) -> tuple
         raise LayoutError(f"the map is not linear over bits: {reason}")
     if any(row & 1 for form in forms for row in form.rows):
         raise LayoutError("the map is not linear over bits: the image of 0 is not 0")
-    names = (
-        [f"dim{k}" for k in range(len(forms))]
-        if outputs is None
-        else [arguments.a_name(x, "an output") for x in outputs]
-    )
+    given = [f"dim{k}" for k in range(len(forms))] if outputs is None else outputs
+    names = [arguments.a_name(x, "an output") for x in given]
     if len(set(names)) < len(names):
         raise LayoutError(f"two outputs have one name: {', '.join(names)}")
     if len(names) != len(forms):

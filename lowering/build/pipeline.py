@@ -9,6 +9,18 @@ Nests are built by recursion over attached stages, in generators for `drive`; no
 A store predicate often selects one of several threads that hold the same result. In a sequential nest such threads
 store the same elements in turn, and the predicate is quantified existentially over them. Threads with distinct elements
 keep their own condition.
+
+Double buffers (`doubled`) overlap the fill of one half with reads of the other:
+
+    for i in [0, n):                    allocate B twice
+        allocate B                      if n > 0: fill half 0 for i = 0
+        fill B for i            ->      for i in [0, n):
+        use B                               if i + 1 < n: fill half (i + 1) % 2 for i + 1
+                                            use half i % 2
+
+The fill of the next half precedes the use of the current one, so both may overlap in time. Producers that serve the
+buffer alone move with its fill. Only serial and unrolled loops have a next iteration: `double_buffer` is refused in
+other loops and outside of loops.
 """
 
 from __future__ import annotations
@@ -17,34 +29,42 @@ import operator
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import prod
-from typing import Final
+from typing import Final, NamedTuple
 
 import intset
 from bound.errors import ScheduleError
 from bound.infer import BoundsMap, StageNest, StagePiece, Storage
 from bound.infer.accesses import TensorAccess, reached
-from bound.infer.answers.live_storage import ordered, stored_outputs
+from bound.infer.answers.live_storage import filled_ahead, ordered, stored_outputs
 from bound.infer.answers.outside import ALWAYS, DATA, SIZES, Outside
 from bound.itervar import IterVar
 from bound.schedule import AttachType, Stage
 from bound.tensor import ComputeOp, ExternOp, Operation, PlaceholderOp, ScanOp, Tensor, TensorComputeOp, buffer_tensor
 from bound.tir import build, walk
-from bound.tir.build import Buffer, BufferPointer, ExternCall
 from bound.tir.value import Operand, Truth
-from bound.tir.walk import loaded_tensor
 from intset.config import Effort, tiers_within
 from intset.context import Context
-from intset.expr import Cond, Expr, Range, Var, as_expr, constant_value, dag, ops, shown
+from intset.expr import Cond, Expr, Range, Var, as_expr, const, constant_value, dag, ops, shown
 from intset.expr.build import logical_and
 from intset.expr.node import truth
 from intset.linear.canonical import Normalizer
 from lowering.build import stages
-from lowering.build.buffers import doubled, fold
 from lowering.build.stages import Attach, Formula, Level, Starting, formula_of, scan_nest, substituted
 from lowering.errors import AccessError
 from lowering.nest import driver, ir
 from lowering.nest.names import with_own_storage, with_tensors
-from lowering.nest.walk import Recursion, drive, operands, rebuilt, statements, substitute, tensors_read
+from lowering.nest.scope import Indices, redirected
+from lowering.nest.walk import (
+    Recursion,
+    drive,
+    operands,
+    range_ends,
+    rebuilt,
+    statements,
+    substitute,
+    tensors_read,
+    written_by,
+)
 
 Checks = Mapping[Operation, Sequence[Outside]]
 _MOST_THREADS: Final = 4096  # threads per axis that a predicate may be expanded for
@@ -329,7 +349,7 @@ def pieces_of(bounds: BoundsMap, stage: Stage) -> tuple[StagePiece, ...] | None:
     Of a copy, pieces no fewer than the elements of the box around them test more often than its nest stores.
     """
     found = bounds.pieces(stage, MAX_PIECES)
-    is_copy = isinstance(stage.op, ComputeOp) and all(loaded_tensor(e) is not None for e in stage.op.body)
+    is_copy = isinstance(stage.op, ComputeOp) and all(walk.loaded_tensor(e) is not None for e in stage.op.body)
     if found is None or len(found) == 1 or not is_copy:
         return found
     extents = [constant_value(as_expr(r.extent)) for r in bounds.allocated(stage.op.outputs[0])]
@@ -522,19 +542,11 @@ class _Pipeline:
         shared = set(self.bounds.shared_path(stage))
         own = [level for level in levels if level.var not in shared]
         outer = len(levels) - len(own)
-        made: ir.Stmt
         if start is None or start.place < outer:
-            made = yield stages.data_nest(own, nest.guards, formula.update, attach)
-            return made
-        made = yield stages.reduction_nest(
-            own,
-            nest.guards,
-            formula.update,
-            replace(start, place=start.place - outer),
-            attach,
-            lambda var: self.bounds.attached(stage, var),
-        )
-        return made
+            return stages.nest_around(own, nest.guards, formula.update, attach)
+        start = replace(start, place=start.place - outer)
+        stages.check_init(start.init, own[start.place :], lambda var: self.bounds.attached(stage, var))
+        return stages.reduction_nest(own, nest.guards, formula.update, start, attach)
 
     def _threads(self, stage: Stage, nest: StageNest) -> dict[IterVar, Expr]:
         """Map thread axes to loops: the stage's own loop, else the nearest around it."""
@@ -545,21 +557,21 @@ class _Pipeline:
         return {thread: leaf for thread, leaf in (*around, *own) if thread is not None}
 
 
-def _argument(name: str, tensors: Mapping[Buffer, Tensor], arg: object) -> object:
+def _argument(name: str, tensors: Mapping[build.Buffer, Tensor], arg: object) -> object:
     """An argument of a call, with a tensor in the place of its buffer or of the address of its first element."""
-    if not isinstance(arg, (Buffer, BufferPointer)):
+    if not isinstance(arg, (build.Buffer, build.BufferPointer)):
         return arg
-    buffer = arg if isinstance(arg, Buffer) else arg.buffer
+    buffer = arg if isinstance(arg, build.Buffer) else arg.buffer
     if buffer not in tensors:
         raise ScheduleError(f"stage {name}: {buffer.name} is no buffer of its inputs and outputs")
-    if isinstance(arg, BufferPointer) and not (arg.offset.is_const and arg.offset.data == 0):
+    if isinstance(arg, build.BufferPointer) and not (arg.offset.is_const and arg.offset.data == 0):
         raise ScheduleError(f"stage {name}: a call is given whole tensors, not {buffer.name} from element {arg.offset}")
     return tensors[buffer]
 
 
 def _calls(op: ExternOp) -> ir.Stmt:
     ins, outs = op.buffers
-    tensors: dict[Buffer, Tensor] = dict(zip((*ins, *outs), (*op.inputs, *op.outputs), strict=True))
+    tensors: dict[build.Buffer, Tensor] = dict(zip((*ins, *outs), (*op.inputs, *op.outputs), strict=True))
     bodies = op.body if isinstance(op.body, (tuple, list)) else (op.body,)
     made: list[ir.Stmt] = []
     stand_ins = {buffer_tensor(buffer): tensor for buffer, tensor in tensors.items()}
@@ -567,8 +579,175 @@ def _calls(op: ExternOp) -> ir.Stmt:
         if isinstance(call, ir.Stmt):
             made.append(rebuilt(call, lambda stmt: with_tensors(stmt, stand_ins)))
             continue
-        if not isinstance(call, ExternCall):
+        if not isinstance(call, build.ExternCall):
             raise ScheduleError(f"stage {op.name}: its body is no call such as tir.call_packed(...), but {shown(call)}")
         args = tuple(_argument(op.name, tensors, a) for a in call.args)
-        made.append(ir.Evaluate(ExternCall(call.kind, call.name, args), op.inputs, op.outputs))
+        made.append(ir.Evaluate(build.ExternCall(call.kind, call.name, args), op.inputs, op.outputs))
     return ir.seq(*made)
+
+
+# -- storage that differs from its tensor ------------------------------------------------------------------------------
+
+
+def fold(root: ir.Stmt, storages: Mapping[Tensor, Storage]) -> ir.Stmt:
+    """Redirect every access of these tensors to its storage index (`Storage.numbers`)."""
+    if not storages:
+        return root
+
+    def move(tensor: Tensor, indices: Indices) -> tuple[Tensor, Indices] | None:
+        return (tensor, storages[tensor].numbers(indices)) if tensor in storages else None
+
+    def change(stmt: ir.Stmt) -> ir.Stmt:
+        new = redirected(stmt, move)
+        if not isinstance(new, ir.Allocate) or new.tensor not in storages:
+            return new
+        storage = storages[new.tensor]
+        if storage.is_circular or storage.is_flat:  # indices are no steps through the tensor
+            return replace(new, ranges=storage.ranges)
+        return replace(new, ranges=storage.ranges, origin=storage.offset, steps=storage.steps)
+
+    return rebuilt(root, change)
+
+
+_IN_TURN: Final = (ir.LoopKind.SERIAL, ir.LoopKind.UNROLLED)
+
+
+def doubled(root: ir.Stmt, tensors: frozenset[Tensor]) -> ir.Stmt:
+    """Double the storage of these tensors in the loops that allocate them.
+
+    Raises
+    ------
+    ScheduleError: an input of a double buffer has other readers in the same loop; or the loop is neither serial nor
+        unrolled.
+    """
+    if not tensors:
+        return root
+
+    def double_in_loop(loop: ir.For, _: driver.Descent) -> ir.Stmt:
+        if loop.kind not in _IN_TURN:
+            _refuse(loop.body, tensors, f"those of {loop.var.name} do not run one after another")
+            return loop
+        return _in_loop(loop, tensors)
+
+    _refuse(root, tensors, "compute_at places it in a loop")
+    # on the way down: a loop inside the nest that fills a buffer is doubled in both of its copies
+    return driver.rewritten(root, driver.Descent(), enter={ir.For: (double_in_loop,)})
+
+
+def _refuse(place: ir.Stmt, tensors: frozenset[Tensor], reason: str) -> None:
+    """Refuse double buffers that are allocated where no next iteration exists."""
+    for stmt in _directly(place):
+        if isinstance(stmt, ir.Allocate) and stmt.tensor in tensors:
+            raise ScheduleError(f"stage {stmt.tensor.name}: double_buffer has no next iteration to fill: {reason}")
+
+
+def _in_loop(loop: ir.For, tensors: frozenset[Tensor]) -> ir.Stmt:
+    found = [stmt.tensor for stmt in _directly(loop.body) if isinstance(stmt, ir.Allocate)]
+    wanted = frozenset(t for t in found if t.ndim and t in tensors)
+    if not wanted:
+        return loop
+    parts = _divided(loop.body, wanted)
+    fill, use = ir.seq(*parts.fill), ir.seq(*parts.use)
+    _check(fill, use, wanted, loop)
+    low, extent = range_ends(loop.range)
+    halves = {stmt.tensor: stmt for stmt in parts.buffers}
+    fill, use = (_in_halves(body, halves, loop.var) for body in (fill, use))
+    following = ir.If(loop.var + 1 < low + extent, substitute(fill, {loop.var: loop.var + 1}))
+    first = ir.If(extent > 0, substitute(fill, {loop.var: low}))
+    storage = [replace(stmt, ranges=_twice(stmt), origin=None, steps=None) for stmt in parts.buffers]
+    return ir.seq(*storage, first, replace(loop, body=ir.seq(following, use)))
+
+
+def _directly(body: ir.Stmt) -> Iterable[ir.Stmt]:
+    """Yield the statements of a body outside of inner loops and of branches with `else`."""
+    if isinstance(body, ir.Seq):
+        for stmt in body.stmts:
+            yield from _directly(stmt)
+    elif isinstance(body, ir.If) and body.orelse is None:
+        yield from _directly(body.then)
+    else:
+        yield body
+
+
+class _LoopBody(NamedTuple):
+    """A loop body, divided into statements that fill buffers, statements that use them, and allocations."""
+
+    fill: list[ir.Stmt]
+    use: list[ir.Stmt]
+    buffers: list[ir.Allocate]
+
+
+def _divided(stmt: ir.Stmt, wanted: frozenset[Tensor]) -> _LoopBody:
+    """Divide statements into those that fill buffers (`filled_ahead`) and those that use them."""
+    if isinstance(stmt, ir.If) and isinstance(stmt.cond, Cond) and _allocates(stmt, wanted):
+        inner = _divided(stmt.then, wanted)
+        fill: list[ir.Stmt] = [ir.If(stmt.cond, ir.seq(*inner.fill))] if inner.fill else []
+        use: list[ir.Stmt] = [ir.If(stmt.cond, ir.seq(*inner.use))] if inner.use else []
+        return _LoopBody(fill, use, inner.buffers)
+    parts = _LoopBody([], [], [])
+    level = ir.flat(stmt)
+    made = [{part.tensor} if isinstance(part, ir.Allocate) else _stored(part) for part in level]
+    accesses = [(_read(part), [] if _allocates(part, wanted) else made[k]) for k, part in enumerate(level)]
+    ahead = filled_ahead(accesses, wanted)
+    for k, part in enumerate(level):
+        if isinstance(part, ir.Allocate) and part.tensor in wanted:
+            parts.buffers.append(part)
+        elif _allocates(part, wanted):
+            inner = _divided(part, wanted)
+            parts.fill.extend(inner.fill)
+            parts.use.extend(inner.use)
+            parts.buffers.extend(inner.buffers)
+        elif isinstance(part, ir.Let):
+            parts.fill.append(part)
+            parts.use.append(part)
+        else:
+            (parts.fill if k in ahead else parts.use).append(part)
+    return parts
+
+
+def _allocates(stmt: ir.Stmt, wanted: frozenset[Tensor]) -> bool:
+    return any(isinstance(inner, ir.Allocate) and inner.tensor in wanted for inner in _directly(stmt))
+
+
+def _stored(root: ir.Stmt) -> list[Tensor]:
+    return [tensor for stmt in statements(root) for tensor in written_by(stmt)]
+
+
+def _read(root: ir.Stmt) -> list[Tensor]:
+    """The tensors that statements read, without those they update in place."""
+    made = set(_stored(root))
+    found: list[Tensor] = []
+    for stmt in statements(root):
+        found += stmt.reads if isinstance(stmt, ir.Evaluate) else ()
+        found += [t for t in tensors_read(*operands(stmt)) if t not in made]
+    return found
+
+
+def _check(ahead: ir.Stmt, use: ir.Stmt, wanted: frozenset[Tensor], loop: ir.For) -> None:
+    """Refuse to fill ahead if the fill depends on the current iteration."""
+    late = [t for t in (*_read(ahead), *_stored(ahead)) if t in set(_stored(use))]
+    early = [t for t in _stored(ahead) if t not in wanted and t in {*_read(use), *_stored(use)}]
+    for t in (*late, *early):
+        name = next(iter(sorted(b.name for b in wanted)))
+        raise ScheduleError(
+            f"stage {name}: double_buffer computes it an iteration of {loop.var.name} ahead, "
+            f"but {t.name} is computed in the same loop, and for others as well"
+        )
+
+
+def _twice(stmt: ir.Allocate) -> tuple[Range, ...]:
+    extents = [range_ends(r)[1] for r in stmt.ranges]
+    return (Range(0, extents[0] * 2), *(Range(0, e) for e in extents[1:]))
+
+
+def _in_halves(root: ir.Stmt, halves: dict[Tensor, ir.Allocate], var: Var) -> ir.Stmt:
+    """Redirect accesses of buffers to the half of the current iteration, counted from 0."""
+
+    def move(tensor: Tensor, indices: Indices) -> tuple[Tensor, Indices] | None:
+        if tensor not in halves:
+            return None
+        ends = [range_ends(r) for r in halves[tensor].ranges]
+        found = [_FORMS.form(i).minus(_FORMS.form(low)).expr() for i, (low, _) in zip(indices, ends, strict=True)]
+        return tensor, (found[0] + var % const(2) * ends[0][1], *found[1:])
+
+    return rebuilt(root, lambda stmt: redirected(stmt, move))

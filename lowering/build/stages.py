@@ -16,7 +16,7 @@ A reduction is initialised before its outermost reduction loop, by a nest over t
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Container, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from bound.errors import ScheduleError
@@ -46,14 +46,12 @@ class Formula:
 
     Attributes
     ----------
-    axis: root axes of the outputs, one per dimension.
     extra: axes inside a tensor intrinsic, which have no loop in the schedule, with their ranges.
     reduce_extra: the reduction axes among `extra`.
     init: initial stores of a reduction, else `None`.
     update: stores at every point.
     """
 
-    axis: tuple[IterVar, ...]
     extra: tuple[tuple[IterVar, Range], ...]
     reduce_extra: tuple[IterVar, ...]
     init: ir.Stmt | None
@@ -63,27 +61,25 @@ class Formula:
 def formula_of(op: ComputeOp | TensorComputeOp, kept: Container[Tensor]) -> Formula:
     """The formula of an operation, restricted to the outputs `kept` (see `stored_outputs`)."""
     if isinstance(op, ComputeOp):
-        return _formula(op.axis, op.outputs, op.body, kept, (), ())
+        return _formula(op, op.body, kept)
     return _tile_formula(op, kept)
 
 
 def _formula(
-    axis: tuple[IterVar, ...],
-    outputs: tuple[Tensor, ...],
+    op: ComputeOp | TensorComputeOp,
     body: tuple[Operand, ...],
     kept: Container[Tensor],
-    extra: tuple[tuple[IterVar, Range], ...],
-    reduce_extra: tuple[IterVar, ...],
+    extra: tuple[tuple[IterVar, Range], ...] = (),
+    reduce_extra: tuple[IterVar, ...] = (),
 ) -> Formula:
-    top = body[0]
-    place = tuple(axis)
+    top, outputs, place = body[0], op.outputs, op.axis
     if not isinstance(top, Value) or top.op is not REDUCE:
         stores = [ir.Store(t, place, value) for t, value in zip(outputs, body, strict=True) if t in kept]
-        return Formula(axis, extra, reduce_extra, None, ir.seq(*stores))
+        return Formula(extra, reduce_extra, None, ir.seq(*stores))
     reduction: Reduction = top.data
     starts = initial(top) or reduction.combiner.identity
     init = [ir.Store(t, place, start) for t, start in zip(outputs, starts, strict=True) if t in kept]
-    return Formula(axis, extra, reduce_extra, ir.seq(*init), _update(top, outputs, kept, place))
+    return Formula(extra, reduce_extra, ir.seq(*init), _update(top, outputs, kept, place))
 
 
 def _update(top: Value, outputs: tuple[Tensor, ...], kept: Container[Tensor], place: tuple[Expr, ...]) -> ir.Stmt:
@@ -132,12 +128,12 @@ def _tile_formula(op: TensorComputeOp, kept: Container[Tensor]) -> Formula:
     bodies = tuple(walk.rewrite(replaced(body, mapping), on_load=on_load) for body in inner.body)
     extra = tuple((iv, _domain(iv)) for iv in (*tile_axes, *inner.reduce_axis))
     if inner.reduction is None or not op.reduce_axis:
-        return _formula(op.axis, op.outputs, bodies, kept, extra, inner.reduce_axis)
+        return _formula(op, bodies, kept, extra, inner.reduce_axis)
     top = bodies[0]
     assert isinstance(top, Value)
     whole = Reduction(top.data.combiner, (*op.reduce_axis, *top.data.axis), 0)
     bodies = tuple(make(REDUCE, b.args, b.dtype, whole) for b in bodies if isinstance(b, Value))
-    return _formula(op.axis, op.outputs, bodies, kept, extra, inner.reduce_axis)
+    return _formula(op, bodies, kept, extra, inner.reduce_axis)
 
 
 def _domain(iv: IterVar) -> Range:
@@ -179,8 +175,7 @@ def substituted(formula: Formula, values: Mapping[Old, Operand], start: Mapping[
     start: for the initial stores.
     """
     init = None if formula.init is None else substitute(formula.init, dict(start))
-    update = substitute(formula.update, dict(values))
-    return Formula(formula.axis, formula.extra, formula.reduce_extra, init, update)
+    return replace(formula, init=init, update=substitute(formula.update, dict(values)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -246,46 +241,50 @@ def level_of(loop: StageLoop) -> Level:
     return Level(loop.iv, loop.range, kind, tag)
 
 
-def data_nest(levels: Sequence[Level], guards: Sequence[Cond], body: ir.Stmt, attach: Attach) -> Recursion[ir.Stmt]:
-    """The nest of a stage without a reduction."""
-    placed = _placed(levels, guards)
-    nest = yield _wrap(levels, placed, body, attach)
+def nest_around(
+    levels: Sequence[Level], guards: Sequence[Cond], body: ir.Stmt, attach: Attach | None = None
+) -> Recursion[ir.Stmt]:
+    """The loops of a stage around a body, each part of the guards as far out as its variables allow."""
+    placed: list[list[Cond]] = [[] for _ in range(len(levels) + 1)]
+    for part in dict.fromkeys(_parts(guards)):
+        placed[_depth(part, levels)].append(part)
+    nest = body
+    for k in range(len(levels) - 1, -1, -1):
+        nest = nest if attach is None else (yield attach(levels[k].var, nest))
+        nest = levels[k].around(ir.guarded(nest, *placed[k + 1]))
     return ir.guarded(nest, *placed[0])
+
+
+def _depth(part: Cond, levels: Sequence[Level]) -> int:
+    """The number of outer loops that bind the variables of a condition."""
+    used = set(part.free_vars())
+    return max((k + 1 for k, level in enumerate(levels) if level.var in used), default=0)
+
+
+def _parts(guards: Sequence[Cond]) -> list[Cond]:
+    return [part for guard in guards for part in dag.conjuncts(guard)]
 
 
 def reduction_nest(
-    levels: Sequence[Level],
-    guards: Sequence[Cond],
-    update: ir.Stmt,
-    start: Starting,
-    attach: Attach,
-    attached_inside: Callable[[IterVar], Sequence[Stage]],
+    levels: Sequence[Level], guards: Sequence[Cond], update: ir.Stmt, start: Starting, attach: Attach
 ) -> Recursion[ir.Stmt]:
     """The nest of a reduction, initialised before its outermost reduction loop."""
-    begin = start.place
-    _check_init(start.init, levels[begin:], attached_inside)
-    placed = _placed(levels, guards)
-    around = [guard for k in range(begin + 1) for guard in placed[k]]
+    parts = _parts(guards)
+    around = [part for part in parts if _depth(part, levels) <= start.place]
+    inner = [part for part in parts if part not in around]
     init = yield start_nest(start, around)
-    inner = _placed(levels[begin:], [part for part in _parts(guards) if part not in around])
-    made = yield _wrap(levels[begin:], inner, update, attach)
-    nest = yield _wrap(levels[:begin], placed, ir.seq(init, ir.guarded(made, *inner[0])), attach)
-    return ir.guarded(nest, *placed[0])
+    made = yield nest_around(levels[start.place :], inner, update, attach)
+    nest: ir.Stmt = yield nest_around(levels[: start.place], around, ir.seq(init, made), attach)
+    return nest
 
 
 def start_nest(start: Starting, known: Collection[Cond] = ()) -> Recursion[ir.Stmt]:
     """The initialisation of a reduction, inside the guards `known`."""
-    placed = _placed(start.levels, [part for part in _parts(start.guards) if part not in known])
-    init = yield _wrap(start.levels, placed, start.init, _nothing_attached)
-    return ir.guarded(init, *placed[0])
+    return nest_around(start.levels, [part for part in _parts(start.guards) if part not in known], start.init)
 
 
-def _nothing_attached(var: IterVar, body: ir.Stmt) -> Recursion[ir.Stmt]:
-    yield from ()
-    return body
-
-
-def _check_init(init: ir.Stmt, inside: Sequence[Level], attached: Callable[[IterVar], Sequence[Stage]]) -> None:
+def check_init(init: ir.Stmt, inside: Sequence[Level], attached: Callable[[IterVar], Sequence[Stage]]) -> None:
+    """Refuse a reduction that starts from what is computed inside of its loops."""
     read = {t for stmt in statements(init) for t in tensors_read(*operands(stmt))}
     for level in inside:
         for stage in attached(level.var):
@@ -297,34 +296,9 @@ def _check_init(init: ir.Stmt, inside: Sequence[Level], attached: Callable[[Iter
                 )
 
 
-def _placed(levels: Sequence[Level], guards: Sequence[Cond]) -> Mapping[int, list[Cond]]:
-    """The parts of guards by the number of outer loops that bind their variables."""
-    placed: dict[int, list[Cond]] = {k: [] for k in range(len(levels) + 1)}
-    for part in dict.fromkeys(_parts(guards)):
-        used = set(part.free_vars())
-        placed[max((k + 1 for k, level in enumerate(levels) if level.var in used), default=0)].append(part)
-    return placed
-
-
-def _parts(guards: Sequence[Cond]) -> list[Cond]:
-    return [part for guard in guards for part in dag.conjuncts(guard)]
-
-
-def _wrap(
-    levels: Sequence[Level], placed: Mapping[int, list[Cond]], body: ir.Stmt, attach: Attach
-) -> Recursion[ir.Stmt]:
-    """Wrap loops and their guards around `body`; the caller adds the guards outside of all loops."""
-    nest = body
-    for k in range(len(levels) - 1, -1, -1):
-        nest = yield attach(levels[k].var, nest)
-        nest = levels[k].around(ir.guarded(nest, *placed[k + 1]))
-    return nest
-
-
 def scan_nest(op: ScanOp, nest: StageNest, bounds: BoundsMap, attach: Attach) -> Recursion[ir.Stmt]:
     """The nest of a scan: first rows from `init`, as far as it has them, later ones from `update` at its step."""
-    nothing = Formula((), (), (), None, ir.Seq())
-    levels = levels_of(nest, nothing)
+    levels = levels_of(nest, Formula((), (), None, ir.Seq()))
     step = nest.values[op.scan_axis]
     first = next((k for k, level in enumerate(levels) if level.var in dag.free_vars(step)), len(levels))
     starts: list[ir.Stmt] = []

@@ -408,20 +408,18 @@ def _draw_frame(axes: Any, picture: Picture, view: _View) -> None:
         room = 0.1 + 0.012 * extent
         ends = (low - 0.5 - room, low + extent - 0.5 + room)
         limit(*(reversed(ends) if axis is axes.yaxis else ends))
-        ticks = MaxNLocator(nbins=8, integer=True, min_n_ticks=1, steps=[1, 2, 4, 5, 8, 10]).tick_values(
-            low, low + extent
-        )
+        locator = MaxNLocator(nbins=8, integer=True, min_n_ticks=1, steps=[1, 2, 4, 5, 8, 10])
+        ticks = locator.tick_values(low, low + extent)
         axis.set_ticks([int(tick) for tick in ticks if low <= tick < low + extent])
     if not view.is_strip and max(view.columns[1], view.rows[1]) <= 5 * min(view.columns[1], view.rows[1]):
         axes.set_aspect("equal")
     axes.tick_params(length=0, labelsize=8)
-    axes.set_xlabel(picture.axes[-1], labelpad=2, fontsize=10, fontweight="bold")
+    bold: dict[str, Any] = {"fontsize": 10, "fontweight": "bold"}
+    axes.set_xlabel(picture.axes[-1], labelpad=2, **bold)
     if view.is_strip:
         axes.yaxis.set_visible(False)
     else:
-        axes.set_ylabel(
-            picture.axes[0], labelpad=4, fontsize=10, fontweight="bold", rotation=0, ha="right", va="center"
-        )
+        axes.set_ylabel(picture.axes[0], labelpad=4, rotation=0, ha="right", va="center", **bold)
     for spine in axes.spines.values():
         spine.set_visible(False)
 
@@ -442,12 +440,9 @@ def _draw_panel(axes: Any, panel: Panel, view: _View) -> None:
         axes.add_patch(_rectangle(panel.box, facecolor=_SPARE, zorder=0.5))
         if view.is_fine:
             (top, left), (height, width) = zip(rows, columns, strict=True)
-            axes.vlines(
-                [left + k + 0.5 for k in range(width - 1)], top - 0.5, top + height - 0.5, "white", lw=0.7, zorder=1
-            )
-            axes.hlines(
-                [top + k + 0.5 for k in range(height - 1)], left - 0.5, left + width - 0.5, "white", lw=0.7, zorder=1
-            )
+            style: dict[str, Any] = {"colors": "white", "lw": 0.7, "zorder": 1}
+            axes.vlines([left + k + 0.5 for k in range(width - 1)], top - 0.5, top + height - 0.5, **style)
+            axes.hlines([top + k + 0.5 for k in range(height - 1)], left - 0.5, left + width - 0.5, **style)
         outline = _rectangle(panel.box, fill=False, edgecolor=_ALLOCATED, linewidth=2, zorder=4, joinstyle="miter")
         outline.set_gid(f"{panel.domain}-allocated")
         axes.add_patch(outline)

@@ -71,10 +71,8 @@ def rows_of(report: JsonObject) -> Iterator[Row]:
         return
     for schedule in report["schedules"]:
         for number, tensor in enumerate(schedule.get("tensors", ())):
-            yield from (
-                {"file": report["file"], "source": schedule["name"], "question": number, **row}
-                for row in _region_rows(tensor)
-            )
+            told = {"file": report["file"], "source": schedule["name"], "question": number}
+            yield from ({**told, **row} for row in _region_rows(tensor))
 
 
 def _asked(score: Mapping[str, Any]) -> Row:

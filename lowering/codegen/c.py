@@ -287,13 +287,14 @@ class CNest(emitter.Emitter[driver.Cursor]):
         arrays, inner = walk.touched(stmt), list(walk.statements(stmt))
         if len(arrays) < 2 or not (is_in_parallel or any(t in self._stored for t in arrays)):
             return False
-        for s in inner:
-            if s in self.parallel or isinstance(s, (ir.Assert, ir.Evaluate)):
-                return False
-            if isinstance(s, ir.Allocate) and s not in self.plan.stack:
-                return False
-            if isinstance(s, ir.Store) and s.tensor in self.syntax.scalars:
-                return False
+        if any(
+            s in self.parallel
+            or isinstance(s, (ir.Assert, ir.Evaluate))
+            or (isinstance(s, ir.Allocate) and s not in self.plan.stack)
+            or (isinstance(s, ir.Store) and s.tensor in self.syntax.scalars)
+            for s in inner
+        ):
+            return False
         return any(isinstance(s, ir.For) and constant_value(walk.range_ends(s.range)[1]) != 1 for s in inner)
 
     def _outlined(
@@ -354,9 +355,8 @@ class CNest(emitter.Emitter[driver.Cursor]):
         end = end_of(low, extent)
         firsts = [c.first for c in loop.carried]
         lines, (start, stop, *initial) = self.operands(cursor, low, end, *firsts)
-        if any(
-            node.op is ops.SELECT and isinstance(node, Expr) for node in nodes(end)
-        ):  # else compilers do not see the number of iterations
+        is_choice = any(node.op is ops.SELECT and isinstance(node, Expr) for node in nodes(end))
+        if is_choice:  # else compilers do not see the number of iterations
             stop, text = names.local("end"), stop
             lines.append(f"const {index} {stop} = {emitter.opened(text)};")
         carried = [names.local(c.var.name, c.var) for c in loop.carried]  # declared around the loop

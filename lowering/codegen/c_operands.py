@@ -31,20 +31,18 @@ from bound.tir.build import dtype_of
 from bound.tir.machine import TRAPPING, Trapping
 from bound.tir.value import CALL, CONVERT, DIV, INFIX, NUMBER, PARAM, READ, IntFunction, Operand, Value
 from bound.tir.value import make as make_value
-from bound.tir.walk import loaded_tensor
 from intset.config import Effort, tiers_within
 from intset.errors import InputError
 from intset.expr import Cond, Expr, Node, Var, const, constant_value, dag, ops
 from intset.expr.evaluate import evaluate
 from intset.expr.node import make
-from intset.expr.ops import Op
 from lowering.allocation import ALIGNMENT, Arena, StoragePlan
 from lowering.codegen import c_words, emitter
 from lowering.nest import ir
 from lowering.nest.scope import Scope
 from lowering.passes.values.index_width import offset
 
-_INFIX: Final[dict[Op, str]] = {
+_INFIX: Final[dict[ops.Op, str]] = {
     ops.ADD: "+", ops.SUB: "-", ops.MUL: "*", ops.TRUNCDIV: "/", ops.TRUNCMOD: "%",
     ops.BITAND: "&", ops.BITOR: "|", ops.BITXOR: "^", ops.SHR: ">>",
     ops.LT: "<", ops.LE: "<=", ops.GT: ">", ops.GE: ">=", ops.EQ: "==", ops.NE: "!=",
@@ -52,7 +50,7 @@ _INFIX: Final[dict[Op, str]] = {
 }  # fmt: skip
 _PREFIX: Final = {ops.NEG: "-", ops.BITNOT: "~", ops.NOT: "!"}
 _REFLEXIVE: Final = (ops.LE, ops.GE, ops.EQ)
-_HELPERS: Final[dict[Op, str]] = {
+_HELPERS: Final[dict[ops.Op, str]] = {
     ops.MIN: "min", ops.MAX: "max", ops.ABS: "abs", ops.FLOORDIV: "floordiv", ops.FLOORMOD: "floormod",
     ops.CEILDIV: "ceildiv", ops.SHL: "shl",
 }  # fmt: skip
@@ -259,7 +257,7 @@ class CSyntax:
         return spans[0][0] <= emitter.INT64[0] and (len(spans) == 1 or spans[1][0] <= -1 <= spans[1][1])
 
     def _loaded(self, node: Expr, args: list[str]) -> str:
-        tensor = loaded_tensor(node)
+        tensor = walk.loaded_tensor(node)
         if tensor is not None:
             return f"({self.spans.word(node)}_t){self.element(tensor, args[0])}"
         if isinstance(node.data, IntFunction):
@@ -388,7 +386,7 @@ class CSyntax:
         return f"{c_words.function_name(definition)}({', '.join(map(emitter.opened, args))})"
 
 
-def _written(signs: Mapping[Op, str], op: Op, args: list[str]) -> str:
+def _written(signs: Mapping[ops.Op, str], op: ops.Op, args: list[str]) -> str:
     """An operation that C has itself."""
     if op is ops.SELECT:
         return f"({args[0]} ? {args[1]} : {args[2]})"
@@ -632,12 +630,12 @@ class CStorage:
         lines: list[str] = []
         end = str(arena.fixed)
         self._slots[arena] = []
-        for slot in arena.slots:
+        for sizes in arena.slots:
             offset = self.syntax.names.fresh("at")
             lines.append(f"const size_t {offset} = {end};")
             self._slots[arena].append(offset)
             texts = []
-            for size in slot.sizes:
+            for size in sizes:
                 before, extents = emitter.straight_line(self.syntax, size.extents)
                 lines += before
                 texts.append(self.size(str(size.width), size.extents, extents))

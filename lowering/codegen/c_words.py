@@ -248,13 +248,12 @@ def helper_text(name: str, dtype: str) -> str:
     dtype = "float32" if dtype in dtypes.NARROW else dtype
     is_single = dtype == "float32"
     ctype = "__int128" if dtype == "int128" else TYPES[dtype]
-    text = ("__extension__ " if dtype == "int128" else "") + HELPERS[name].replace("T ", f"{ctype} ").replace(
-        "(T)", f"({ctype})"
-    ).replace("_S", f"_{suffix(dtype)}")
-    text = text.replace("SIZE", str(dtypes.bits(dtype)))
-    for word, single, double in _BY_WIDTH:
-        text = text.replace(word, single if is_single else double)
-    return text
+    words = {"T ": f"{ctype} ", "(T)": f"({ctype})", "_S": f"_{suffix(dtype)}", "SIZE": str(dtypes.bits(dtype))}
+    words |= {word: single if is_single else double for word, single, double in _BY_WIDTH}
+    text = HELPERS[name]
+    for word, own in words.items():
+        text = text.replace(word, own)
+    return f"__extension__ {text}" if dtype == "int128" else text
 
 
 def whole_text(dtype: str) -> str:

@@ -22,7 +22,6 @@ from bound.tir.value import OF_LOW_BITS, WORDS, IntFunction, Operand, is_word
 from bound.tir.walk import loaded_tensor, substitute
 from intset.config import memoized
 from intset.expr import Expr, Node, const, constant_value, dag, ops
-from intset.expr.ops import wrap
 from intset.linear.bounds import of_operation
 from lowering.nest import driver, ir
 
@@ -466,4 +465,4 @@ def as_stored(value: Operand, dtype: str) -> Operand:
     number = constant_value(value) if isinstance(value, Expr) else None
     if number is None or not dtypes.is_int(dtype):
         return value
-    return const(wrap(number, dtypes.bits(dtype), dtypes.signed(dtype)))
+    return const(ops.wrap(number, dtypes.bits(dtype), dtypes.signed(dtype)))

@@ -19,17 +19,17 @@ from bound.tir.machine import TRAPPING, Trapping
 from bound.tir.value import CALL, CONVERT, DIV, NUMBER, PARAM, READ, IntFunction, Operand, Value
 from bound.tir.walk import loaded_tensor
 from intset.expr import Expr, Node, ops, printer
-from intset.expr.ops import Op
 from lowering.codegen import emitter
+from lowering.codegen.python_runtime import reserved_names
 from lowering.nest import driver, ir
 from lowering.nest.printer import text
 from lowering.nest.walk import operands, range_ends, statements, tensors_read
 
-_INFIX: Final[dict[Op, str]] = {
+_INFIX: Final[dict[ops.Op, str]] = {
     **{op: symbol for op, (symbol, _) in printer.INFIX.items()}, ops.AND: "and", ops.OR: "or",
 }  # fmt: skip
 _PREFIX: Final = {ops.NEG: "-", ops.BITNOT: "~", ops.NOT: "not "}
-_CALLS: Final[dict[Op, str]] = {
+_CALLS: Final[dict[ops.Op, str]] = {
     ops.CEILDIV: "ceildiv", ops.TRUNCDIV: "truncdiv", ops.TRUNCMOD: "truncmod", ops.MIN: "min", ops.MAX: "max",
     ops.ABS: "abs",
 }  # fmt: skip
@@ -321,20 +321,6 @@ def _constant(node: Value) -> str:
 
 
 MAX_BLOCKS: Final = 11  # nested blocks of one function; Python allows 20
-_RESERVED: Final = (
-    *"False None True and as assert async await break class continue def del elif else except finally for from".split(),
-    *"global if import in is lambda nonlocal not or pass raise return try while with yield match case type".split(),
-    *"min max abs int float range round shapes storage values kernel outside failed refuted undef evaluate".split(),
-    *"opaque allocate unread filled permit keep known decided both either negated popcount states".split(),
-    *"ceildiv truncdiv truncmod divide fmod float_floordiv float_floormod float_min float_max".split(),
-    *"truncated whole reinterpret shl shr".split(),
-    *(f"{name}_{dtype}" for name in ("round", "to") for dtype in (*dtypes.NARROW, "float32", "float64")),
-    *(
-        f"{name}_{dtype}"
-        for name in ("float_floordiv", "float_floormod")
-        for dtype in ("float16", "bfloat16", "float32")
-    ),
-)
 
 
 class Blocks(driver.Descent):
@@ -373,7 +359,7 @@ class PythonNest(emitter.Emitter[Blocks]):
     def __init__(self, f: ir.Function, checked: bool) -> None:
         self.f = f
         self.checked = checked
-        self.names = emitter.Identifiers(_RESERVED)
+        self.names = emitter.Identifiers(reserved_names())
         self.constants: dict[str, Any] = {}
         self.is_unknown = checked and any(ir.has_undef(*operands(stmt)) for stmt in statements(f.body))
         self.syntax = (UnknownSyntax if self.is_unknown else PythonSyntax)(self.names, checked, self.constant)

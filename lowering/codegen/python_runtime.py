@@ -3,6 +3,8 @@
 Guarantee: float functions round like their C counterparts, for each float type.
 """
 
+import builtins
+import keyword
 import math
 import operator
 import struct
@@ -49,6 +51,13 @@ def environment() -> dict[str, Any]:
         "truncdiv": trunc_div,
         "truncmod": trunc_mod,
     }
+
+
+@cache
+def reserved_names() -> frozenset[str]:
+    """The names that generated Python refers to, which none of its variables may have."""
+    own = "kernel shapes storage values states evaluate undef".split()
+    return frozenset((*keyword.kwlist, *keyword.softkwlist, *dir(builtins), *of_unknown(environment()), *own))
 
 
 # -- storage and checks -----------------------------------------------------------------------------------------

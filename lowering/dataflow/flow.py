@@ -33,7 +33,7 @@ from lowering.dataflow.reaching import (
 from lowering.nest import driver, ir
 from lowering.nest.printer import text
 from lowering.nest.scope import in_storage, is_outside, proof_of, storage_of
-from lowering.nest.walk import operands, range_ends, replaced, statements
+from lowering.nest.walk import Path, operands, range_ends, replaced, statements
 
 
 class CheckedAccess(NamedTuple):
@@ -64,25 +64,21 @@ def located_accesses(program: programs.Program) -> Iterator[tuple[ir.Stmt, Opera
     storage at `point`, whatever tensors hold.
     """
     for cursor in driver.cursors(program.f):
-        site = program.sites.get(cursor.path)
-        if site is None:
+        if cursor.path not in program.sites:
             continue
-        found = list(programs.reads_of(operands(cursor.stmt), lambda operand: operand))
+        found = [(read, False) for read in programs.reads_of(operands(cursor.stmt), lambda operand: operand)]
         if isinstance(cursor.stmt, ir.Store):
-            node = element(cursor.stmt.tensor, cursor.stmt.indices)
-            found.append(programs.ElementReads(node, cursor.stmt.tensor, cursor.stmt.indices, (programs.ALWAYS,)))
-        for k, access in enumerate(found, 1):
-            is_store = k == len(found) and isinstance(cursor.stmt, ir.Store)
-            yield cursor.stmt, access.node, _checked(program, site, cursor, access, is_store)
+            tensor, indices = cursor.stmt.tensor, cursor.stmt.indices
+            stored = programs.ElementReads(element(tensor, indices), tensor, indices, (programs.ALWAYS,))
+            found.append((stored, True))
+        for access, is_store in found:
+            yield cursor.stmt, access.node, _checked(program, cursor, access, is_store)
 
 
 def _checked(
-    program: programs.Program,
-    site: programs.StmtSite,
-    cursor: driver.Cursor,
-    access: programs.ElementReads,
-    is_store: bool,
+    program: programs.Program, cursor: driver.Cursor, access: programs.ElementReads, is_store: bool
 ) -> CheckedAccess:
+    site = program.sites[cursor.path]
     names, line = program.lines[cursor.path].names, program.line_numbers[cursor.path]
     shown = CheckedAccess(line, text(access.node, names), is_store, PROVED)
     indices = [e for e in access.node.args if isinstance(e, Expr)]
@@ -107,9 +103,9 @@ DATAFLOW_PER_STATEMENT: Final = 10_000  # operations more for each statement of 
 DATAFLOW_LEAST: Final = 5_000  # operations of one question to the dataflow, however many a pass has used before
 BOUNDS_OF_ELEMENT: Final = 4  # assumed bounds that are considered for one element
 
-Position: TypeAlias = "programs.Path | driver.Cursor | int"
+Position: TypeAlias = "Path | driver.Cursor | int"
 """A statement: its path, a cursor at it, or its line in `str(f)`, where the head is line 1."""
-Ignored: TypeAlias = "tuple[tuple[programs.Path, Cond], ...]"
+Ignored: TypeAlias = "tuple[tuple[Path, Cond], ...]"
 _STORES = ("store", "call")
 _ALL = ("store", "call", "assume")
 
@@ -135,7 +131,7 @@ class Source:
     line: int | None = None
     at: tuple[Expr, ...] | None = None
     value: Operand | None = None
-    path: programs.Path | None = None
+    path: Path | None = None
 
 
 @all_as_configured
@@ -245,7 +241,7 @@ class Dataflow(Configured):
 
     # -- dead stores --------------------------------------------------------------------------------------------
 
-    def dead(self, at: Position, ignoring: Mapping[programs.Path, Cond] | Mapping[int, Cond] | None = None) -> Cond:
+    def dead(self, at: Position, ignoring: Mapping[Path, Cond] | Mapping[int, Cond] | None = None) -> Cond:
         """The values of the loops around a store at which no statement reads its value, dead or not.
 
         The end of the function reads all parameters.
@@ -397,7 +393,7 @@ class Dataflow(Configured):
         if not reaching.open.is_empty():
             yield Source(self._condition(reaching.open, site), "entry" if read.storage.is_param else "unwritten")
 
-    def _line(self, path: programs.Path | None) -> int | None:
+    def _line(self, path: Path | None) -> int | None:
         return None if path is None else self._program.line_numbers[path]
 
     def _everywhere(self, read: ReadAccess) -> Cond:
@@ -476,7 +472,7 @@ class Dataflow(Configured):
                 parts.setdefault(write, []).append(counted.project([*range(shared), *own]))
         return {write: shapes[0].union_all(shapes[1:]) for write, shapes in parts.items()}
 
-    def _counting(self, read: ReadAccess, ignoring: Mapping[programs.Path, Cond]) -> Shape | None:
+    def _counting(self, read: ReadAccess, ignoring: Mapping[Path, Cond]) -> Shape | None:
         """Read instances outside the ignored condition; `None` if nothing is ignored."""
         cond = ignoring.get(read.site.path)
         if cond is None or self._sets.relation(read).free:

@@ -21,7 +21,7 @@ from intset.expr import Cond, Expr, Var, as_expr, dag, ops
 from intset.expr.build import opaque
 from lowering.nest import driver, ir
 from lowering.nest.printer import PrintedLine, function_lines, statement_lines
-from lowering.nest.walk import elements_read, operands, range_ends, replaced, tensors_read
+from lowering.nest.walk import Path, elements_read, operands, range_ends, replaced, tensors_read
 
 GUARD_VISITS: Final = 4_000  # nodes of an operand, each once under each guard
 ACCESS_GUARDS: Final = 8  # guards of one element that are told apart
@@ -62,7 +62,7 @@ class ElementReads(NamedTuple):
 
 
 class ElementDefinition(NamedTuple):
-    """An element definition implied by an assumption; value `None` means `undef()`."""
+    """What a store, a host call or an assumption makes of an element; `None` is any value, as `undef()` is."""
 
     guard: AccessGuard
     tensor: Tensor
@@ -218,8 +218,6 @@ def _equation(node: Operand, guard: AccessGuard) -> list[ElementDefinition]:
     return []
 
 
-Path: TypeAlias = "tuple[int, ...]"
-"""A position in a nest: indices into `children`, from the body of the function."""
 END = 1 << 30  # a position behind all items of a loop
 
 
@@ -446,19 +444,20 @@ class Program:
         elif isinstance(stmt, ir.Store):
             self._note_reads(site, *stmt.indices, stmt.value)
             indices = indices_of([site.expanded(e) for e in stmt.indices])
-            self._note_write(site, stmt.tensor, indices, ALWAYS, "store", site.expanded(stmt.value))
+            stored = ElementDefinition(ALWAYS, stmt.tensor, indices, site.expanded(stmt.value))
+            self._note_write(site, "store", stored)
         elif isinstance(stmt, ir.Evaluate):
             for tensor in stmt.reads:
                 self._note_read(tensor, ReadAccess(site, self._in_sight[tensor], (None,) * tensor.ndim, (ALWAYS,)))
             self._note_reads(site, *operands(stmt))
             for tensor in stmt.writes:
-                self._note_write(site, tensor, (None,) * tensor.ndim, SOMETIMES, "call", None)
+                self._note_write(site, "call", ElementDefinition(SOMETIMES, tensor, (None,) * tensor.ndim, None))
         elif isinstance(stmt, ir.Assume):
             if not ir.has_undef(stmt.cond):  # else it permits a read, and is none
                 self._note_reads(site, stmt.cond)
             cond = site.expanded(stmt.cond)
-            for guard, tensor, indices, value in definitions(cond):
-                self._note_write(site, tensor, indices, guard, "assume", value)
+            for definition in definitions(cond):
+                self._note_write(site, "assume", definition)
             self._note_bounds(site, cond)
         else:
             self._note_reads(site, *operands(stmt))
@@ -498,17 +497,9 @@ class Program:
             self.bounds.setdefault(bound.storage, []).append(bound)
             _append(bound)
 
-    def _note_write(
-        self,
-        site: StmtSite,
-        tensor: Tensor,
-        indices: IntegerIndices,
-        guard: AccessGuard,
-        kind: str,
-        value: Operand | None,
-    ) -> None:
-        write = WriteAccess(site, self._in_sight[tensor], indices, (guard,))
-        write.kind, write.value = kind, value
+    def _note_write(self, site: StmtSite, kind: str, made: ElementDefinition) -> None:
+        write = WriteAccess(site, self._in_sight[made.tensor], made.indices, (made.guard,))
+        write.kind, write.value = kind, made.value
         site.writes.append(write)
         self.writes[write.storage].append(write)
         _append(write)

@@ -15,7 +15,6 @@ from intset.expr import Cond, Expr, IntLike, Node, Range, Var, arguments, const,
 from intset.expr.build import logical_and, logical_not, logical_or
 from intset.expr.definedness import embedded_claims
 from intset.expr.node import Kind_co, as_int, make, truth
-from intset.expr.ops import Op
 from intset.facts import ASSERTED, DERIVED, Fact
 from intset.prover.explain import ways_to_state
 from intset.prover.proof import PROVED, UNKNOWN, Proof, fit_conditions
@@ -224,14 +223,6 @@ class LoweredSite(NamedTuple):
     rule: DivisionRule
 
 
-class Result(NamedTuple):
-    """The lowered expression, its steps, and a proof of nonzeroness for each divisor with that condition."""
-
-    expr: Any
-    steps: tuple[LoweringStep, ...]
-    divisors: tuple[tuple[Proof, Cond], ...]
-
-
 class _Deferred(NamedTuple):
     """The keys that a key depends on, and the function that computes it from their results."""
 
@@ -264,14 +255,15 @@ class DivisionLowering:
         self._pairs: set[tuple[Node, ...]] = set()  # operands of both a quotient and a remainder
         self._measure(root)
 
-    def result(self) -> Result:
-        """The lowered expression, with quotients shared by remainders."""
+    def result(self) -> tuple[Any, tuple[LoweringStep, ...], tuple[tuple[Proof, Cond], ...]]:
+        """The lowered expression, with quotients shared by remainders; its steps; for each divisor the proof that it is
+        not 0, and that condition."""
         key = self.run()
         expr, shared = share(self.done[key])
         used = self.reached(key)
         steps = [self.step[k] for k in used if k in self.step]
         steps += [LoweringStep("shared quotient", Proof(truth(True), PROVED, "linear"), *pair) for pair in shared]
-        return Result(expr, tuple(steps), tuple(self.nonzero[k] for k in used if k in self.nonzero))
+        return expr, tuple(steps), tuple(self.nonzero[k] for k in used if k in self.nonzero)
 
     def run(self) -> Key:
         """Lower every node; returns the key of the root."""
@@ -612,8 +604,8 @@ def lower_division(e: IntLike | Cond, ctx: Context | None = None, bits: int = 32
         ctx = arguments.of_kind(
             Context, ctx, "ctx"
         ).extended()  # a copy: `missing` may be asked after the caller's blocks end
-    result = DivisionLowering(ctx, root, width).result()
-    return Lowered(result.expr, result.steps, width, result.divisors, (root, ctx))
+    expr, steps, divisors = DivisionLowering(ctx, root, width).result()
+    return Lowered(expr, steps, width, divisors, (root, ctx))
 
 
 # -- missing facts ---------------------------------------------------------------------------------------------
@@ -680,7 +672,7 @@ def _missing_for(run: DivisionLowering, key: Key) -> list[MissingFact]:
     return []
 
 
-def _unproved_of(key: Key, need: Need, unusual: tuple[Op, ...]) -> list[Cond] | None:
+def _unproved_of(key: Key, need: Need, unusual: tuple[ops.Op, ...]) -> list[Cond] | None:
     node, scope, _ = key
     facts: dict[Cond, None] = {}
     for item in need:

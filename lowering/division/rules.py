@@ -16,7 +16,6 @@ from typing import Final, NamedTuple
 from intset.expr import Cond, Expr, const, constant_value, ops
 from intset.expr.build import select
 from intset.expr.node import make
-from intset.expr.ops import Op
 from intset.simplify.engine import machine_cost
 
 # -- kinds of divisors ------------------------------------------------------------------------------------------
@@ -44,7 +43,7 @@ class Site:
     low: a constant lower bound of `a`; only some rules need one.
     """
 
-    op: Op
+    op: ops.Op
     a: Expr
     b: Expr
     x: Expr
@@ -278,7 +277,7 @@ class DivisionRule:
     """
 
     name: str
-    op: Op
+    op: ops.Op
     rewrite: Callable[[Site], Expr]
     needs: Callable[[Site], Needs] = always
     divisor: Callable[[Site], bool] = every
@@ -455,7 +454,7 @@ TRUNCMOD_RULES: Final = (
     R("truncmod kept", TM, lambda s: s.r),
 )
 
-RULES: Final[dict[Op, tuple[DivisionRule, ...]]] = {
+RULES: Final[dict[ops.Op, tuple[DivisionRule, ...]]] = {
     D: FLOORDIV_RULES,
     C: CEILDIV_RULES,
     M: FLOORMOD_RULES,
@@ -472,8 +471,8 @@ class OperandRule:
     """`outer(op(a, b), k)` may use `rewrite` for `op(a, b)`; k is any expression."""
 
     name: str
-    outer: Op
-    op: Op
+    outer: ops.Op
+    op: ops.Op
     rewrite: Callable[[Site], Expr]
     needs: Callable[[Site, Expr], Needs]
 

@@ -157,8 +157,7 @@ def arrow_schema(columns: Iterable[tuple[str, str]]) -> Any:
 def _read(file: Path, columns: Sequence[str] | None = None) -> Any:
     try:
         data = file.read_bytes()
-        place = _digest_place(data)
-        if place is None or data[place : place + len(_UNSIGNED)] != _digest(data, place):
+        if data != _signed(data):
             raise ValueError("its digest is another")
         source = require("pyarrow").BufferReader(data)
         return require("pyarrow.parquet").ParquetFile(source).read(columns=columns).replace_schema_metadata()
@@ -166,23 +165,16 @@ def _read(file: Path, columns: Sequence[str] | None = None) -> Any:
         raise _unreadable(file, error) from None
 
 
-_SIGNED: Final = b'"digest": "'
+_DIGEST: Final = b'"digest": "'
 _UNSIGNED: Final = b"0" * 32  # placeholder for the digest during hashing
 
 
-def _digest_place(data: bytes | bytearray) -> int | None:
-    """The offset of the digest in a file's footer; `None` without a digest."""
-    found = data.rfind(_SIGNED)
-    return None if found < 0 else found + len(_SIGNED)
-
-
-def _digest(data: bytes | bytearray, place: int) -> bytes:
-    """The digest of a file's bytes except the digest field."""
-    end = place + len(_UNSIGNED)
-    found = hashlib.blake2b(data[:place], digest_size=len(_UNSIGNED) // 2)
-    found.update(_UNSIGNED)
-    found.update(data[end:])
-    return found.hexdigest().encode()
+def _signed(data: bytes) -> bytes:
+    """A file with the digest of its other bytes in the digest field of its footer."""
+    head, field, tail = data.rpartition(_DIGEST)
+    before, after = head + field, tail[len(_UNSIGNED) :]
+    digest = hashlib.blake2b(before + _UNSIGNED + after, digest_size=len(_UNSIGNED) // 2).hexdigest()
+    return before + digest.encode() + after
 
 
 def _conformed(table: Any, schema: Any) -> Any:
@@ -321,14 +313,10 @@ class ResultFolder:
         table = table.replace_schema_metadata({_META: json.dumps(meta)})
         whole = io.BytesIO()
         self._pq.write_table(table, whole)
-        data = bytearray(whole.getvalue())
-        place = _digest_place(data)
-        assert place is not None, "the footer has it"
-        data[place : place + len(_UNSIGNED)] = _digest(data, place)
         target = file.with_name(f".{file.name}.tmp")
         try:
             with target.open("wb") as sink:
-                sink.write(data)
+                sink.write(_signed(whole.getvalue()))
                 sink.flush()
                 os.fsync(sink.fileno())
             target.replace(file)
@@ -647,13 +635,10 @@ def explore(
                     yield row
 
         feed = engines.Feed(waiting())
-        running: Iterator[engines.Finished]
         if engine is None:
             running = engines.in_this_process(task, feed, pace)
-        elif isinstance(engine, int):
-            running = engines.in_pool(task, feed, pace, engine)
         else:
-            running = engines.in_executor(task, feed, pace, engine, workers)
+            running = engines.on_workers(task, feed, pace, engine, workers)
         with _progress(arguments.a_flag(progress, "progress"), total, min(len(done), total), by) as advance:
             added = _written(running, results, advance, by)
     found = Exploration(folder, added, monotonic() - begin, outside)

@@ -19,7 +19,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent import futures
-from contextlib import nullcontext
+from contextlib import closing, nullcontext
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import islice
@@ -126,11 +126,7 @@ def _numbers(result: object, names: tuple[str, ...]) -> Numbers:
     for name, value in result.items():
         if not is_text(name) or not name or name in RESERVED or name in names:
             raise InputError(f"measure: {shown(name)} cannot name a value: it is taken, or no text")
-        kind = type(value)
-        if kind is float or kind is int or kind is bool or value is None:
-            numbers[name] = value
-        else:
-            numbers[name] = _number(name, value)
+        numbers[name] = None if value is None else _number(name, value)
     return numbers
 
 
@@ -272,21 +268,16 @@ def in_this_process(task: Task, feed: Feed, pace: Pace) -> Iterator[Finished]:
         yield rows[: len(outcomes)], outcomes
 
 
-def in_pool(task: Task, feed: Feed, pace: Pace, workers: int) -> Iterator[Finished]:
-    """Run the batches in `workers` processes that are started and ended here."""
-    pool = OwnPool(workers)
-    try:
-        yield from _Submitter(task, feed, pace, pool.submit, lambda: workers, pool).finished()
-    finally:
-        pool.end()
-
-
-def in_executor(
-    task: Task, feed: Feed, pace: Pace, executor: futures.Executor, workers: int | None
+def on_workers(
+    task: Task, feed: Feed, pace: Pace, engine: futures.Executor | int, workers: int | None
 ) -> Iterator[Finished]:
-    """Run the batches on an executor of the caller, which stays open."""
-    width = _InFlight(executor) if workers is None else lambda: workers
-    yield from _Submitter(task, feed, pace, executor.submit, width, None).finished()
+    """Run the batches in `engine` processes, or on an executor of the caller, which stays open."""
+    if isinstance(engine, int):
+        with closing(OwnPool(engine)) as pool:
+            yield from _Submitter(task, feed, pace, pool, lambda: engine).finished()
+    else:
+        width = _InFlight(engine) if workers is None else lambda: workers
+        yield from _Submitter(task, feed, pace, engine, width).finished()
 
 
 class OwnPool:
@@ -312,19 +303,19 @@ class OwnPool:
             self._pool.shutdown(wait=True, cancel_futures=True)
             self._pool = None
 
-    def end(self) -> None:
+    def close(self) -> None:
         """End the processes; what they still compute is lost."""
         self.stop.set()
         if self._pool is not None:
             children = [child for child in multiprocessing.active_children() if child.pid not in self._others]
             settings = {"wait": True, "cancel_futures": True}
-            closing = threading.Thread(target=self._pool.shutdown, kwargs=settings, name="end the pool", daemon=True)
-            closing.start()
-            closing.join(timeout=0.2 * len(children))
+            ending = threading.Thread(target=self._pool.shutdown, kwargs=settings, name="end the pool", daemon=True)
+            ending.start()
+            ending.join(timeout=0.2 * len(children))
             for child in children:
                 if child.is_alive():
                     child.kill()
-            closing.join(timeout=10)  # the pool's own thread takes their exit codes
+            ending.join(timeout=10)  # the pool's own thread takes their exit codes
             self._pool = None
 
 
@@ -332,16 +323,11 @@ class _Submitter:
     """Hands batches to an executor, one for each worker at a time, and yields them as they finish."""
 
     def __init__(
-        self,
-        task: Task,
-        feed: Feed,
-        pace: Pace,
-        submit: Callable[..., futures.Future[Any]],
-        width: Callable[[], int],
-        own: OwnPool | None,
+        self, task: Task, feed: Feed, pace: Pace, executor: futures.Executor | OwnPool, width: Callable[[], int]
     ) -> None:
         self._data = task.pickled()
-        self._feed, self._pace, self._submit, self._width, self._own = feed, pace, submit, width, own
+        self._feed, self._pace, self._submit, self._width = feed, pace, executor.submit, width
+        self._own = executor if isinstance(executor, OwnPool) else None
         self._pending: dict[futures.Future[Any], list[Row]] = {}
         self._suspects: list[Row] = []  # rows of batches that were lost as a whole
         self._serial = 0

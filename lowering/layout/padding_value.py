@@ -165,8 +165,7 @@ def _plus(e: Expr, low: Expr, sign: int) -> Expr:
         return e
     if e.is_const and low.is_const:
         return const(e.data + sign * low.data)
-    shifted: Expr = e + low if sign > 0 else e - low
-    return shifted
+    return e + low if sign > 0 else e - low
 
 
 # -- the value of a function --------------------------------------------------------------------------------------
@@ -300,8 +299,7 @@ def _canonical(value: Operand) -> Operand:
     new: dict[Operand, Operand] = {}
     for part in [node for node in nodes(value) if isinstance(node, Expr) and node.args and loaded_tensor(node) is None]:
         new[part] = ctx.canonical(walk.rewrite(part, dict(new)))
-    canonical: Operand = walk.rewrite(value, new)
-    return canonical
+    return walk.rewrite(value, new)
 
 
 def _cases_by_value(

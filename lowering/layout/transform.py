@@ -27,7 +27,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from itertools import chain, count, takewhile
+from itertools import takewhile
 from typing import Any, NamedTuple
 
 import intset
@@ -48,7 +48,7 @@ from lowering.layout.index_map import IndexMap, LayoutFunction, parameter_names
 from lowering.layout.padding_value import Filling, Subject, check_reads, filling_of, in_own_sizes, map_indices
 from lowering.nest import driver, ir
 from lowering.nest import scope as scopes
-from lowering.nest.names import IDENTIFIER
+from lowering.nest.names import IDENTIFIER, untaken
 from lowering.nest.scope import Scope
 from lowering.nest.walk import map_operands, operands, rebuilt, statements
 from lowering.passes.simplify import mirrored, shortened
@@ -92,9 +92,7 @@ def assuming_nest(contents: Contents, scope: Scope, proved: bool = False) -> ir.
     def assume(axes: tuple[Var, ...], cond: Cond, value: Operand, inside: Scope) -> ir.Stmt:
         equal = equals(contents.tensor, axes, value)
         if cond is not truth(True):
-            negation = inside.ctx.simplify(logical_not(cond))
-            assert isinstance(negation, Cond)
-            equal = build.logical(ops.OR, mirrored(negation), equal)
+            equal = build.logical(ops.OR, mirrored(inside.ctx.simplify(logical_not(cond))), equal)
         return ir.Assume(equal, proved)
 
     return _nest(contents, scope, assume)
@@ -123,7 +121,6 @@ def equals(tensor: Tensor, indices: tuple[Expr, ...], value: Operand) -> Truth:
 def narrowed(cond: Cond, scope: Scope) -> Cond:
     """Simplify a condition and drop conjuncts proved in a scope."""
     simple = scope.ctx.simplify(cond)
-    assert isinstance(simple, Cond)
     if scopes.proves(scope, logical_not(simple)):
         return truth(False)
     parts = [part for part in dag.conjuncts(simple) if not scopes.proves(scope, part)]
@@ -505,9 +502,8 @@ def _check_written(g: ir.Function, fillings: Sequence[ir.Stmt], what: str) -> No
     for cursor in driver.cursors(g):
         for node, sources in values.flow.by_element(cursor).items() if id(cursor.stmt) in own else ():
             for source in sources:
-                is_written = source.kind in ("store", "assume") or (
-                    source.kind == "unknown" and source.path is not None
-                )
+                is_store = source.kind == "unknown" and source.path is not None
+                is_written = is_store or source.kind in ("store", "assume")
                 if not is_written and not scopes.proves(cursor.scope, ~source.where):
                     raise LayoutError(f"{what} would read {shown(node)}, which may hold nothing yet")
 
@@ -678,8 +674,7 @@ def _local_copy(f: ir.Function, outer: Tensor, local: Any) -> tuple[Tensor, ir.A
         raise LayoutError(f"the name of the copy of {outer.name} in {f.name} must be a name, not {shown(local)}")
     if local is not None and label in used:
         raise LayoutError(f"the name {label} of the copy of {outer.name} is taken in {f.name}")
-    labels = chain([label], (f"{label}_{k}" for k in count(1)))
-    inner = tensor_like(outer, outer.extents, outer.value_range, next(one for one in labels if one not in used))
+    inner = tensor_like(outer, outer.extents, outer.value_range, untaken(label, used))
     padding = f.padding.get(outer)
     if padding is not None:
         new = tuple(PlainVar(v.name) for v in padding.indices)

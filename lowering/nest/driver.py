@@ -31,7 +31,7 @@ from intset.context import Context
 from intset.prover.proof import Proof
 from lowering.nest import ir
 from lowering.nest.scope import Scope, scope_of
-from lowering.nest.walk import children, drive, map_operands, with_children
+from lowering.nest.walk import Path, children, drive, map_operands, with_children
 
 
 class Descent:
@@ -73,16 +73,13 @@ class Cursor(Descent):
     """
 
     __slots__ = ("branches", "loops", "path", "scope", "stmt")
+    path: Path
+    loops: tuple[ir.For, ...]
+    branches: tuple[tuple[ir.If, bool], ...]
     stmt: ir.Stmt
 
-    def __init__(
-        self,
-        scope: Scope,
-        path: tuple[int, ...] = (),
-        loops: tuple[ir.For, ...] = (),
-        branches: tuple[tuple[ir.If, bool], ...] = (),
-    ) -> None:
-        self.scope, self.path, self.loops, self.branches = scope, path, loops, branches
+    def __init__(self, scope: Scope) -> None:
+        self.scope, self.path, self.loops, self.branches = scope, (), (), ()
 
     @classmethod
     def root(cls, f: ir.Function) -> Self:
@@ -182,6 +179,23 @@ def rewritten_function(
     return f.with_body(rewritten(f.body, Cursor.root(f), enter, leave))
 
 
+def traced(f: ir.Function, leave: StmtRules[Cursor], known: dict[int, Path]) -> tuple[ir.Function, dict[Path, Path]]:
+    """The function with rules applied, and for each of its paths that of the statement of `f` it was made of.
+
+    Parameters
+    ----------
+    known: by `id`, the paths of statements; rules add those of what they make of several statements.
+    """
+
+    def note(stmt: ir.Stmt, cursor: Cursor) -> ir.Stmt:
+        known[id(stmt)] = cursor.path
+        return stmt
+
+    rules: StmtRules[Cursor] = {ir.Stmt: (), **leave}
+    new = rewritten_function(f, leave={kind: (*own, note) for kind, own in rules.items()})
+    return new, {cursor.path: known[id(cursor.stmt)] for cursor in cursors(new)}
+
+
 def each_operand(change: Callable[[Any, D], Any]) -> StmtRule[D]:
     """The rule that changes every operand of a statement, under the descent of the statement."""
 
@@ -248,11 +262,11 @@ def cursor_of(f: ir.Function, stmt: ir.Stmt) -> Cursor:
     return next(cursor for cursor in cursors(f) if cursor.stmt is stmt)
 
 
-def with_statements(f: ir.Function, replacements: Mapping[tuple[int, ...], ir.Stmt]) -> ir.Function:
+def with_statements(f: ir.Function, replacements: Mapping[Path, ir.Stmt]) -> ir.Function:
     """The function with other statements at some paths; all other paths stay as they are."""
     around = {path[:k] for path in replacements for k in range(len(path))}
 
-    def replaced(stmt: ir.Stmt, path: tuple[int, ...]) -> ir.Stmt:
+    def replaced(stmt: ir.Stmt, path: Path) -> ir.Stmt:
         if path in replacements:
             return replacements[path]
         if path not in around:

@@ -82,19 +82,12 @@ class Seq(Stmt):
     def __len__(self) -> int:
         return len(self.stmts)
 
-    @property
-    def body(self) -> Stmt:
-        """What follows a declaration at the start, which TVM nests in it; other sequences have none."""
-        if not (self.stmts and isinstance(self.stmts[0], (Allocate, Let))):
-            raise AttributeError("a sequence that begins with no declaration has no body")
-        return seq(*self.stmts[1:])
-
     def __getattr__(self, name: str) -> Any:
-        """A field of the declaration at the start."""
+        """A field of the declaration at the start; the body is what follows it, which TVM nests in it."""
         stmts = self.__dict__.get("stmts", ())
         if name.startswith("__") or not (stmts and isinstance(stmts[0], (Allocate, Let))):
             raise AttributeError(f"a sequence of statements has no {name}")
-        return getattr(stmts[0], name)
+        return seq(*stmts[1:]) if name == "body" else getattr(stmts[0], name)
 
 
 @dataclass(frozen=True, eq=False, repr=False)

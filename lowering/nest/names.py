@@ -173,11 +173,17 @@ def label_of(var: Var | Value) -> str:
     return var.name if isinstance(var, Var) else str(var.data[0])
 
 
-def _named(var: Var | Value, taken: frozenset[str]) -> Var | Value:
-    label, k = label_of(var), 0
-    while label in taken:
+def untaken(stem: str, taken: Collection[str]) -> str:
+    """A name that is not taken: the stem, or the stem with a number."""
+    name, k = stem, 0
+    while name in taken:
         k += 1
-        label = f"{label_of(var)}_{k}"
+        name = f"{stem}_{k}"
+    return name
+
+
+def _named(var: Var | Value, taken: frozenset[str]) -> Var | Value:
+    label = untaken(label_of(var), taken)
     return Var(label) if isinstance(var, Var) else parameter(label, var.dtype)
 
 
@@ -205,11 +211,7 @@ class Naming:
 
     def bound(self, thing: Any, label: str, depth: int) -> str:
         """Name a thing up to the end of the block at this depth: by its label, with a number if taken."""
-        stem = name = identifier(label)
-        k = 0
-        while name in self._taken:
-            k += 1
-            name = f"{stem}_{k}"
+        name = untaken(identifier(label), self._taken)
         self._taken[name] = depth
         self._bound.append((thing, name, depth))
         if name == label:

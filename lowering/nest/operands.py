@@ -7,21 +7,19 @@ from typing import Any, Final, NamedTuple
 from bound import dtypes
 from bound.tensor import Tensor, element
 from bound.tir import build
-from bound.tir.build import FLOAT_FUNCTIONS, FLOAT_PAIRS, FUNCTIONS, PREDICATES, ROUNDINGS
 from bound.tir.value import CALL, CONVERT, DIV, Value, constant, integer, make
 from intset.errors import InputError, ParseError
 from intset.expr import Cond, Expr, ops
 from intset.expr import build as ints
 from intset.expr.node import divide
 from intset.expr.node import make as make_node
-from intset.expr.ops import Op
 from intset.expr.parser import FUNCTIONS as INTEGER_FUNCTIONS
 from intset.expr.parser import ExprParser, ParsedOperand, Token
 from intset.expr.printer import INFIX
 from lowering.nest import ir
 
 _NUMBERS: Final = {"inf": float("inf"), "nan": float("nan")}
-_BINARY: Final[dict[str, Op]] = {
+_BINARY: Final[dict[str, ops.Op]] = {
     **{symbol: op for op, (symbol, _) in INFIX.items() if op in (*ops.DIVISIONS, *ops.COMPARISONS)},
     "+": ops.ADD,
     "-": ops.SUB,
@@ -33,8 +31,8 @@ _BINARY: Final[dict[str, Op]] = {
 }
 _LOGICAL: Final = {"and": ops.AND, "&": ops.AND, "or": ops.OR, "|": ops.OR}
 _SHAPE: Final = ".shape"
-_FLOATS: Final = {*FLOAT_FUNCTIONS, *ROUNDINGS}
-_FLOAT_PAIRS: Final = {*FLOAT_PAIRS, "pow"}
+_FLOATS: Final = {*build.FLOAT_FUNCTIONS, *build.ROUNDINGS}
+_FLOAT_PAIRS: Final = {*build.FLOAT_PAIRS, "pow"}
 
 
 class OperandReader(ExprParser):
@@ -78,7 +76,7 @@ class OperandReader(ExprParser):
             name in ("undef", "popcount")
             or name in INTEGER_FUNCTIONS
             or name in _BINARY
-            or name in FUNCTIONS
+            or name in build.FUNCTIONS
             or name in _FLOAT_PAIRS
             or _is_type(name)
             or (bool(tail) and _is_type(head))
@@ -302,7 +300,7 @@ def _matched(x: Any, y: Any) -> tuple[Any, Any]:
     return a, b
 
 
-def _operation(op: Op, x: Any, y: Any) -> Any:
+def _operation(op: ops.Op, x: Any, y: Any) -> Any:
     if isinstance(x, Expr) and isinstance(y, Expr):
         if op is DIV:
             raise InputError("'/' is no operation on integers: use // (floor), truncdiv (C), or cast one to a float")
@@ -316,7 +314,7 @@ def _select(cond: Any, x: Any, y: Any) -> Any:
     return ints.select(cond, x, y) if isinstance(cond, Cond) else build.select(cond, x, y)
 
 
-def _unary(op: Op, x: Any) -> Any:
+def _unary(op: ops.Op, x: Any) -> Any:
     if isinstance(x, Untyped):
         return operation(lambda y: _unary(op, y), x)
     if isinstance(x, Expr):
@@ -340,7 +338,7 @@ def _function_of_one(name: str) -> Callable[[Any], Any] | None:
         return partial(_unary, ops.ABS)
     if name == "popcount":
         return _popcount
-    if name in _FLOATS or name in PREDICATES:
+    if name in _FLOATS or name in build.PREDICATES:
         return partial(_float_call, name)
     return partial(_cast, name) if _is_type(name) else None
 
@@ -354,8 +352,8 @@ def _float_call(name: str, x: Any) -> Any:
     if isinstance(x, Untyped):
         return operation(lambda y: _float_call(name, y), x, fractional=True)
     if isinstance(x, (Expr, Cond)):
-        return FUNCTIONS[name](x)
-    return make(CALL, (x,), "bool" if name in PREDICATES else x.dtype, name)
+        return build.FUNCTIONS[name](x)
+    return make(CALL, (x,), "bool" if name in build.PREDICATES else x.dtype, name)
 
 
 def _extern(dtype: str, name: str, *args: Any) -> Any:

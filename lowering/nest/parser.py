@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable
 from dataclasses import replace
 from difflib import get_close_matches
 from typing import Any, Final, TypeAlias
@@ -138,7 +138,17 @@ class Part:
         self.at = found.end()
         return found[0]
 
-    def end(self) -> None:
+    def new_name(self, what: str, names: Container[str]) -> str:
+        at = self.at_word()
+        label = self.name(what)
+        if label in names:
+            raise self.taken(label, at)
+        return label
+
+    def end(self, word: str = "") -> None:
+        """Expect the end of the part, behind a last word if one is given."""
+        if word:
+            self.expect(word)
         at = self.at_word()
         if at < self.stop:
             raise self.error(f"{self.line.content[at : at + 20]!r} is unexpected here", at)
@@ -291,29 +301,16 @@ class _Parser:
     # -- the function -------------------------------------------------------------------------------------------
 
     def function(self) -> ir.Function:
-        name, tensors, sizes, scalars, names = self.head(self.lines[0])
-        body = self.body(names)
-        written = written_in(body)
-        outputs = tuple(t for t in tensors if t in written)
-        return ir.Function(name, tensors, outputs, sizes, scalars, body, padding=self.padding)
-
-    def head(
-        self, line: ParsedLine
-    ) -> tuple[str, tuple[Tensor, ...], tuple[Var, ...], tuple[Value, ...], dict[str, Any]]:
-        whole = line.all()
+        whole = self.lines[0].all()
         whole.expect("def", "a nest begins with its head, as in def f(A: int32[4]):")
         name = whole.name("the name of the function")
         whole.expect("(")
         parts = whole.listed(")")
-        whole.expect(":")
-        whole.end()
+        whole.end(":")
         names: dict[str, Any] = {}
         arrays: list[tuple[str, Part]] = []
         for part in parts:
-            at = part.at_word()
-            label = part.name("the name of a parameter")
-            if label in names:
-                raise part.taken(label, at)
+            label = part.new_name("the name of a parameter", names)
             names[label] = None
             if not part.skip(":"):
                 part.end()
@@ -339,13 +336,13 @@ class _Parser:
             dims = tuple(self.extent(e, integers) for e in extents)
             names[label] = _tensor(label, dims, names[label])
         found = list(names.values())
-        return (
-            name,
-            tuple(t for t in found if isinstance(t, Tensor)),
-            tuple(v for v in found if isinstance(v, Var)),
-            tuple(p for p in found if isinstance(p, Value)),
-            names,
-        )
+        tensors = tuple(t for t in found if isinstance(t, Tensor))
+        sizes = tuple(v for v in found if isinstance(v, Var))
+        scalars = tuple(p for p in found if isinstance(p, Value))
+        body = self.body(names)
+        written = written_in(body)
+        outputs = tuple(t for t in tensors if t in written)
+        return ir.Function(name, tensors, outputs, sizes, scalars, body, padding=self.padding)
 
     def extent(self, text: Part, names: dict[str, Any]) -> Expr:
         """How many indices an axis has."""
@@ -402,21 +399,18 @@ class _Parser:
         if word == "if":
             part.expect("if")
             cond = self.condition(part.until(":"), block.names, "a condition")
-            part.expect(":")
-            part.end()
+            part.end(":")
             return lambda inside: ir.If(cond, inside), dict(block.names)
         if word == "else":
             part.expect("else")
-            part.expect(":")
-            part.end()
+            part.end(":")
             before = block.stmts.pop() if block.stmts else None
             if not isinstance(before, ir.If) or before.orelse is not None:
                 raise line.error("there is no if for this else", line.indent)
             cond, then = before.cond, before.then
             return lambda inside: ir.If(cond, then, inside), dict(block.names)
         if word == "pass":
-            part.expect("pass")
-            part.end()
+            part.end("pass")
         elif word == "allocate":
             block.stmts.append(self.allocation(part, block.names))
         elif word in ("assert", "assume"):
@@ -457,8 +451,7 @@ class _Parser:
                 inner[label.name] = label
                 if not part.skip(";"):
                     break
-        part.expect(":")
-        part.end()
+        part.end(":")
         carries = tuple(
             ir.Carry(label, first, self.integer(text, inner, "the next value of a carried variable"), after_last=False)
             for label, first, text in carried
@@ -467,11 +460,7 @@ class _Parser:
         return lambda inside: ir.For(var, within, inside, kind, thread, carries), inner
 
     def fresh(self, part: Part, names: dict[str, Any], what: str) -> Var:
-        at = part.at_word()
-        label = part.name(what)
-        if label in names:
-            raise part.taken(label, at)
-        return Var(label)
+        return Var(part.new_name(what, names))
 
     # -- statements of one line ---------------------------------------------------------------------------------
 
@@ -550,9 +539,7 @@ class _Parser:
     def allocation(self, part: Part, names: dict[str, Any]) -> ir.Stmt:
         part.expect("allocate")
         at = part.at_word()
-        label = part.name("the name of an array")
-        if label in names:
-            raise part.taken(label, at)
+        label = part.new_name("the name of an array", names)
         part.expect(":")
         dtype = self.dtype(part)
         part.expect("[")

@@ -22,10 +22,15 @@
 
 `parser.py` reads nests back, `operands.py` what their statements compute with. A function unknown to `bound.tir` is
 written with its result type, as in `float32.twice(A[i])`.
+
+A pass reports on places by the lines of the text (`PassReport`).
 """
+
+from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from bound import dtypes
@@ -33,14 +38,14 @@ from bound.tensor import Tensor
 from bound.tir.build import FUNCTIONS, PREDICATES
 from bound.tir.value import CALL, CONVERT, DIV, NUMBER, PARAM, SHORT, SPELLED, IntFunction, Operand, Value
 from bound.tir.walk import loaded_tensor, substitute
-from intset.expr import Expr, Range, Var, const, constant_value, dag, ops
+from intset.expr import Expr, Range, Var, arguments, const, constant_value, dag, ops
 from intset.expr.node import make
 from intset.expr.printer import INFIX as WHOLE_INFIX
 from intset.expr.printer import Placed, Precedence, composed, layout_of, listed
 from intset.linear.form import Linear
 from lowering.nest import ir
 from lowering.nest.names import Naming, identifier, label_of, place_names
-from lowering.nest.walk import children, is_operand
+from lowering.nest.walk import Path, children, is_operand
 
 Names = Mapping[Any, str]
 PLAIN: Final[Names] = {}
@@ -181,7 +186,7 @@ class PrintedLine(NamedTuple):
 
     text: str
     stmt: ir.Stmt | None
-    path: tuple[int, ...] = ()
+    path: Path = ()
     names: Mapping[object, str] = {}
 
 
@@ -218,7 +223,7 @@ def stmt_lines(stmt: ir.Stmt) -> Iterator[PrintedLine]:
     return _lines(stmt, 0, Naming(place_names(stmt)))
 
 
-def statement_lines(f: ir.Function) -> dict[tuple[int, ...], int]:
+def statement_lines(f: ir.Function) -> dict[Path, int]:
     """The first line of each statement in `str(f)`, by path: indices into `children` from the body of the function.
 
     Only empty sequences have a line.
@@ -350,3 +355,66 @@ def _held(start: Expr, row: Sequence[int], names: Naming) -> str:
 
 ir.ABOVE.function_text = function_text
 ir.ABOVE.stmt_text = stmt_text
+
+
+# -- reports of places in a text --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Entry:
+    """What a pass decided at a place.
+
+    Attributes
+    ----------
+    line: the line in the text of the original function; for a guard, the line of its `if`.
+    done: whether it was changed.
+    reason: why, or why not.
+    point: values of the loops around it, outermost first, at which it fails; `None` where none is known.
+    """
+
+    line: int
+    done: bool
+    reason: str
+    point: tuple[int, ...] | None = None
+
+
+class PassReport:
+    """The entries of one pass, by place; the last word on a place counts.
+
+    Parameters
+    ----------
+    lines: the reported line of each path of `f`, if reports refer to another function's text.
+    """
+
+    def __init__(self, f: ir.Function, lines: Mapping[Path, int] | None = None) -> None:
+        self._lines = statement_lines(f) if lines is None else lines
+        self._said: dict[tuple[Path, str], Entry] = {}
+        self._origins: Mapping[Path, Path] = {}
+
+    def line(self, path: Path) -> int:
+        """The line of a statement; of a sequence, that of its first."""
+        while path not in self._lines:
+            path = (*path, 0)
+        return self._lines[path]
+
+    def say(self, path: Path, done: bool, reason: str, point: tuple[int, ...] | None = None, what: str = "") -> None:
+        first = self._origins.get(path, path)
+        self._said[first, what] = Entry(self.line(first), done, reason, point)
+
+    def moved(self, origins: Mapping[Path, Path]) -> None:
+        """From now on paths are those of a rewritten nest; `origins` gives the present path of each."""
+        self._origins = {path: self._origins.get(first, first) for path, first in origins.items()}
+
+    def follow(self, later: PassReport) -> None:
+        """Add the entries of a later round, by line; a change overrides a refusal."""
+        for entry in later._said.values():
+            key = (entry.line,), ""
+            if entry.done or not (key in self._said and self._said[key].done):
+                self._said[key] = entry
+
+    def give(self, report: list[Entry] | None, *more: PassReport) -> None:
+        """Append the entries, and those of other reports, to the caller's list, in the order of the text."""
+        if report is not None:
+            arguments.of_kind(list, report, "report")
+            entries = [entry for one in (self, *more) for entry in one._said.values()]
+            report += sorted(entries, key=lambda entry: entry.line)

@@ -11,7 +11,6 @@ from bound import dtypes
 from bound.tensor import Tensor, element
 from bound.tir import walk
 from bound.tir.value import Operand, Truth
-from bound.tir.walk import read_indices
 from intset.config import CACHED_ANSWERS, Effort, tiers_within
 from intset.context import Context
 from intset.errors import InputError
@@ -204,7 +203,7 @@ def element_accesses(stmt: ir.Stmt) -> Iterator[ElementAccess]:
     if isinstance(stmt, ir.Store):
         yield ElementAccess(stmt.tensor, stmt.indices, True)
     for node, tensor in elements_read(*operands(stmt)):
-        yield ElementAccess(tensor, read_indices(node), False)
+        yield ElementAccess(tensor, walk.read_indices(node), False)
 
 
 def redirected(stmt: S, move: Callable[[Tensor, Indices], tuple[Tensor, Indices] | None]) -> S:

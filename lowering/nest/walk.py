@@ -22,6 +22,8 @@ Visit: TypeAlias = "Generator[Any, Any, R]"
 Recursion: TypeAlias = "Generator[Any, Any, R]"
 """A recursive function for `drive` over anything but statements, whose walks are the driver's."""
 OnOperand: TypeAlias = "Callable[[Any], Any]"
+Path: TypeAlias = "tuple[int, ...]"
+"""A position in a nest: indices into `children`, from the body of the function."""
 
 
 def drive(root: Visit[R]) -> R:
@@ -80,19 +82,29 @@ def constant_limit(extent: Expr) -> int | None:
     return min(numbers, default=None)
 
 
-_OPERANDS: Final[dict[type, tuple[str, ...]]] = {  # the fields with operands, of statements and of their parts
-    ir.For: ("range", "carried"),
-    ir.If: ("cond",),
-    ir.Store: ("indices", "value"),
-    ir.Assert: ("cond",),
-    ir.Assume: ("cond",),
-    ir.Let: ("value",),
-    ir.Allocate: ("ranges", "origin", "padding"),
-    ir.Evaluate: ("call",),
-    ir.Carry: ("first", "following"),
-    ir.Padding: ("cond",),
-    ExternCall: ("args",),
-}
+class OperandFields(dict[type, tuple[str, ...]]):
+    """The fields with operands, by the kind of a statement or of its part; a subclass has those of its base."""
+
+    def __missing__(self, kind: type) -> tuple[str, ...]:
+        self[kind] = found = next((self[base] for base in kind.__mro__[1:] if base in self), ())
+        return found
+
+
+_OPERANDS: Final = OperandFields(
+    {
+        ir.For: ("range", "carried"),
+        ir.If: ("cond",),
+        ir.Store: ("indices", "value"),
+        ir.Assert: ("cond",),
+        ir.Assume: ("cond",),
+        ir.Let: ("value",),
+        ir.Allocate: ("ranges", "origin", "padding"),
+        ir.Evaluate: ("call",),
+        ir.Carry: ("first", "following"),
+        ir.Padding: ("cond",),
+        ExternCall: ("args",),
+    }
+)
 
 
 def operands(stmt: ir.Stmt) -> tuple[Operand, ...]:
@@ -101,7 +113,7 @@ def operands(stmt: ir.Stmt) -> tuple[Operand, ...]:
 
 
 def _operands(part: Any) -> Iterator[Operand]:
-    for name in _OPERANDS.get(type(part), ()):
+    for name in _OPERANDS[type(part)]:
         field = getattr(part, name)
         for inner in field if isinstance(field, tuple) else (field,):
             if is_operand(inner):
@@ -133,7 +145,7 @@ def _changed(part: Any, change: OnOperand) -> Any:
     if isinstance(part, Range):
         return _changed_range(part, change)
     changed = {}
-    for name in _OPERANDS.get(type(part), ()):
+    for name in _OPERANDS[type(part)]:
         field = getattr(part, name)
         if (new := _changed(field, change)) is not field:
             changed[name] = new
@@ -211,11 +223,7 @@ def replaced(root: walk.Part, replacements: Mapping[Old, Operand]) -> walk.Part:
 
 def without_assumptions(root: ir.Stmt) -> ir.Stmt:
     """The nest without its `assume` statements."""
-
-    def kept(stmt: ir.Stmt) -> ir.Stmt:
-        return ir.Seq() if isinstance(stmt, ir.Assume) else ir.seq(stmt)
-
-    return rebuilt(root, kept)
+    return rebuilt(root, lambda stmt: ir.Seq() if isinstance(stmt, ir.Assume) else ir.seq(stmt))
 
 
 def substitute(root: ir.Stmt, replacements: Mapping[Old, Operand]) -> ir.Stmt:

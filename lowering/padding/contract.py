@@ -27,7 +27,7 @@ from intset.expr.build import logical_and, logical_not, logical_or
 from intset.expr.node import PlainVar, truth
 from intset.prover.proof import REFUTED
 from lowering.dataflow import Dataflow, Source, dataflow
-from lowering.dataflow.program import Path, definitions, guard_of
+from lowering.dataflow.program import definitions, guard_of
 from lowering.errors import LayoutError
 from lowering.interpreter import as_element
 from lowering.layout import IndexMap
@@ -36,7 +36,7 @@ from lowering.layout.transform import equals, probed, transform_layout, with_lay
 from lowering.nest import driver, ir
 from lowering.nest.printer import text
 from lowering.nest.scope import Scope, proof_of, proves, scope_of, tensor_named
-from lowering.nest.walk import elements_read, operands, rebuilt, replaced, statements, tensors_read, variables
+from lowering.nest.walk import Path, elements_read, operands, rebuilt, replaced, statements, tensors_read, variables
 from lowering.padding import states
 from lowering.padding.states import NOTHING, PLACE, READABLE, UNDEF, UNTOUCHED, PadState, PadValue, folded
 from lowering.passes.loops.interchange import sequential_buffer_access
@@ -119,9 +119,8 @@ class ContractDataflow:
         self.f, self.packed = replace(f, body=_flat(body), padding={}, requires=()), packed
         self._plain = FunctionFlow(self.f)
         self._values = self._assumed() if self._plain.assuming else {}
-        by_values = driver.rewritten(
-            _by_values(self.f), driver.Cursor.root(self.f), leave={ir.Store: (self._unless_idle,)}
-        )
+        root = driver.Cursor.root(self.f)
+        by_values = driver.rewritten(_by_values(self.f), root, leave={ir.Store: (self._unless_idle,)})
         is_same = by_values is self.f.body
         self._decided = self._plain if is_same else FunctionFlow(self.f.with_body(_flat(by_values)))
 
@@ -549,11 +548,8 @@ class Contract(Configured):
         reads: tuple[str, ...] = (),
     ) -> None:
         ir.checked_function(f, "a contract")
-        self.f, self.layouts, self.reads = (
-            f,
-            dict(arguments.mapped(layouts, "layouts")),
-            arguments.listed(reads, "reads"),
-        )
+        self.f, self.layouts = f, dict(arguments.mapped(layouts, "layouts"))
+        self.reads = arguments.listed(reads, "reads")
         self.needs, self.gives = dict(arguments.mapped(needs, "needs")), dict(arguments.mapped(gives, "gives"))
 
     def promises(self, pads: Mapping[str, states.PadState | int | float | bool | None]) -> dict[str, states.PadState]:

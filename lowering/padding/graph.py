@@ -35,7 +35,6 @@ import operator
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import chain, count
 from operator import attrgetter
 from typing import Any, Final, NamedTuple
 
@@ -50,10 +49,11 @@ from intset.expr import Expr, arguments, dag, shown
 from lowering.errors import InterfaceError
 from lowering.layout.transform import tensor_like
 from lowering.nest import ir
+from lowering.nest.names import untaken
 from lowering.padding import states
 from lowering.padding.contract import CallOption, Port, option_of
-from lowering.padding.metavariables import Metavariables, Solution, Substitution, normalized, solutions
-from lowering.padding.plan import Call, Candidate, GraphTensor, Move, Plan, Step, Trail, finished
+from lowering.padding.metavariables import Metavariables, Solution, Substitution, final_values, normalized, solutions
+from lowering.padding.plan import Call, GraphTensor, Move, Plan, Step, Trail, Version, finished
 from lowering.padding.states import NOTHING, PLACE, READABLE, UNDEF, UNTOUCHED, Grid, PadValue, Planned, State
 
 SEARCH_STATES: Final = 60_000  # states that are looked at
@@ -79,20 +79,6 @@ def planned(calls: Sequence[Call], inputs: Sequence[GraphTensor], outputs: Seque
 # -- search states ----------------------------------------------------------------------------------------------------
 
 
-class Version(NamedTuple):
-    """A tensor in one packed layout.
-
-    Attributes
-    ----------
-    number: version number in the plan.
-    state: padding state: a `State`, or an expression over metavariables.
-    """
-
-    number: int
-    grid: Grid
-    state: Planned
-
-
 class Versions(NamedTuple):
     """Versions of a tensor: the number of its logical version, or `None`, and its packed versions."""
 
@@ -116,7 +102,6 @@ class SearchState:
     live: dict[int, Versions]
     uniform: frozenset[Parameter] = frozenset()
     trail: Trail | None = None
-    substitution: Substitution | None = None
     results: dict[int, int] = field(default_factory=dict)
 
     def moved(self, price: Any, move: Move, versions: Versions) -> SearchState:
@@ -137,16 +122,14 @@ class SearchState:
             return p if isinstance(p.state, State) else p._replace(state=rewrite(p.state, values))
 
         live = {t: v._replace(packed=tuple(map(substituted, v.packed))) for t, v in self.live.items()}
-        return replace(
-            self, live=live, uniform=uniform, substitution=Substitution(self.substitution, values, is_renaming)
-        )
+        trail = Trail(self.trail, Substitution(values, is_renaming))
+        return replace(self, live=live, uniform=uniform, trail=trail)
 
     def beside(self, other: SearchState) -> SearchState:
         """Combine the search states of two independent parts."""
-        joined = self.substitution if other.substitution is None else other.substitution.after(self.substitution)
         trail = Trail(self.trail, None, other.trail)
         live, results = {**self.live, **other.live}, {**self.results, **other.results}
-        return SearchState(self.cost + other.cost, live, self.uniform | other.uniform, trail, joined, results)
+        return SearchState(self.cost + other.cost, live, self.uniform | other.uniform, trail, results)
 
 
 class PaddingStates:
@@ -221,7 +204,7 @@ class Search:
         self.price, self.width, self.bound = price, width, bound
         self.was_narrow = self.is_over = False
         self.metavariables = Metavariables()
-        self.versions: list[Candidate] = []
+        self.versions: list[Version] = []
         self._looked = 0
         self._readers = Counter(t.number for call in self.calls for t in call.inputs)
         self._last = {t.number: call for call in self.calls for t in call.inputs}
@@ -240,7 +223,7 @@ class Search:
         parts: dict[int, list[SearchState]] = {}
         part_of: dict[int, int] = {}
         for tensor in self.inputs:
-            start = SearchState(0, {tensor.number: Versions(self._version(tensor, None, None))})
+            start = SearchState(0, {tensor.number: Versions(self._version(tensor).number)})
             parts[tensor.number] = [start if left[tensor.number] else self._closed(start, [tensor])]
             part_of[tensor.number] = tensor.number
         for call in self.calls:
@@ -377,17 +360,16 @@ class Search:
         versions = search_state.live[tensor.number]
         source = versions.logical if kind == "pad" else versions.packed[0].number
         assert source is not None
-        number = self._version(tensor, grid, state)
-        step = _conversion(kind, tensor, grid)
-        versions = versions._replace(packed=(*versions.packed, Version(number, grid, state)))
-        return search_state.moved(self.price(step), Move(step, (source,), number), versions), number
+        made, step = self._version(tensor, grid, state), _conversion(kind, tensor, grid)
+        versions = versions._replace(packed=(*versions.packed, made))
+        return search_state.moved(self.price(step), Move(step, (source,), made.number), versions), made.number
 
     def _cropped(self, search_state: SearchState, tensor: GraphTensor) -> tuple[SearchState, int]:
         """Crop to the logical version unless it exists; returns the successor state and the version number."""
         versions = search_state.live[tensor.number]
         if versions.logical is not None:
             return search_state, versions.logical
-        number = self._version(tensor, None, None)
+        number = self._version(tensor).number
         step = Step("crop", tensor, versions.packed[0].grid.layout, elements=math.prod(tensor.shape))
         move = Move(step, (versions.packed[0].number,), number)
         return search_state.moved(self.price(step), move, versions._replace(logical=number)), number
@@ -399,22 +381,20 @@ class Search:
         tensor, grid = call.output, option.output.grid
         step = Step("call", tensor, None if grid is None else grid.layout, function=option.function)
         if grid is None:
-            number = self._version(tensor, grid, None)
+            number = self._version(tensor).number
             yield search_state.moved(self.price(step), Move(step, reads, number, option), Versions(number))
             return
         state, solution = self._promised(search_state, call, option, reads)
         search_state = search_state.where(solution, is_renaming=True)
-        number = self._version(tensor, grid, state)
-        versions = Versions(None, (Version(number, grid, state),))
-        after = search_state.moved(self.price(step), Move(step, reads, number, option), versions)
+        made = self._version(tensor, grid, state)
+        after = search_state.moved(self.price(step), Move(step, reads, made.number, option), Versions(None, (made,)))
         yield after
         if (tensor.number, grid.key) in self._constrained and grid.padding:
             value = self.metavariables.new(tensor.dtype)
             fill = Step("fill", tensor, grid.layout, elements=len(grid.padding))
             filled = self._version(tensor, grid, value)
             after = after.where(Solution({}, after.uniform | {value}))
-            versions = Versions(None, (Version(filled, grid, value),))
-            yield after.moved(self.price(fill), Move(fill, (number,), filled), versions)
+            yield after.moved(self.price(fill), Move(fill, (made.number,), filled.number), Versions(None, (filled,)))
 
     def _promised(
         self, search_state: SearchState, call: Call, option: CallOption, reads: tuple[int, ...]
@@ -450,17 +430,17 @@ class Search:
 
     def plan(self, search_state: SearchState, note: str) -> Plan:
         """The plan of a search state, with the values of its metavariables."""
-        substitution, trail = search_state.substitution, search_state.trail
-        values = {} if substitution is None else substitution.final_values(self.metavariables)
-        moves = [] if trail is None else trail.moves()
+        entries = [] if search_state.trail is None else search_state.trail.entries()
+        moves = [entry for entry in entries if isinstance(entry, Move)]
+        values = final_values([entry for entry in entries if isinstance(entry, Substitution)], self.metavariables)
         done, versions = finished(moves, self.versions, values, self.metavariables, self.inputs)
         results = tuple(search_state.results[t.number] for t in self.outputs)
         inputs = {t: k for k, t in enumerate(self.inputs)}
         return Plan(inputs, done, results, versions, search_state.cost, note)
 
-    def _version(self, tensor: GraphTensor, grid: Grid | None, state: Planned | None) -> int:
-        self.versions.append(Candidate(tensor, grid, state))
-        return len(self.versions) - 1
+    def _version(self, tensor: GraphTensor, grid: Grid | None = None, state: Planned | None = None) -> Version:
+        self.versions.append(Version(len(self.versions), tensor, grid, state))
+        return self.versions[-1]
 
 
 def _undominated(ordered: Sequence[tuple[SearchState, PaddingStates]]) -> list[SearchState]:
@@ -580,9 +560,8 @@ class Graph(Configured):
                     f"the options of a call must make the same tensor: {first.function.name} makes "
                     f"{_plain(first.output)}, {option.function.name} makes {_plain(option.output)}"
                 )
-        stem, taken = first.function.name, {t.name for t in self.tensors}
-        names = chain([stem], (f"{stem}_{k}" for k in count(1)))
-        output = self._tensor(next(name for name in names if name not in taken), first.output.shape, first.output.dtype)
+        name = untaken(first.function.name, {t.name for t in self.tensors})
+        output = self._tensor(name, first.output.shape, first.output.dtype)
         self.calls.append(Call(found, inputs, output))
         return output
 

@@ -431,9 +431,7 @@ class _Hoist:
         except IntSetError:  # symbolic sizes, or a nest over the budget
             promised = {}
         pads = tuple(Border(copy.outer.name, copy.map, copy.value) for copy in self.pads)
-        crops = tuple(
-            Border(copy.outer.name, copy.map, promised.get(copy.inner.name, UNTOUCHED)) for copy in self.crops
-        )
+        crops = tuple(Border(c.outer.name, c.map, promised.get(c.inner.name, UNTOUCHED)) for c in self.crops)
         names = tuple(copy.inner.name for copy in (*self.pads, *self.crops))
         return Hoisted(self.f, pads, crops, packed, names)
 

@@ -39,16 +39,9 @@ class Metavariables:
     def __init__(self) -> None:
         self.dtypes: dict[Parameter, str] = {}
 
-    def new(self, dtype: str) -> Parameter:
-        if dtypes.is_int(dtype):
-            return self.integer(dtype)
-        node = parameter(f"u{len(self.dtypes)}", dtype)
-        self.dtypes[node] = dtype
-        return node
-
-    def integer(self, dtype: str) -> PlainVar:
-        """Create a metavariable of an integer type."""
-        node = PlainVar(f"u{len(self.dtypes)}")
+    def new(self, dtype: str) -> Any:
+        """Create a metavariable; one of an integer type is a `PlainVar`."""
+        node = _parameter(f"u{len(self.dtypes)}", dtype)
         self.dtypes[node] = dtype
         return node
 
@@ -65,13 +58,16 @@ class Metavariables:
 
     @memoized
     def _name(self, dtype: str, k: int) -> Parameter:
-        name = f"{dtype}.{k}"
-        return PlainVar(name) if dtypes.is_int(dtype) else parameter(name, dtype)
+        return _parameter(f"{dtype}.{k}", dtype)
 
     def within(self, *exprs: Operand) -> list[Parameter]:
         """List the metavariables of expressions, in order of first occurrence."""
         free = (node for node in nodes(*exprs) if isinstance(node, (Var, Value))) if exprs else ()
         return [node for node in free if node in self.dtypes]
+
+
+def _parameter(name: str, dtype: str) -> Parameter:
+    return PlainVar(name) if dtypes.is_int(dtype) else parameter(name, dtype)
 
 
 class Solution(NamedTuple):
@@ -82,45 +78,30 @@ class Solution(NamedTuple):
 
 
 class Substitution(NamedTuple):
-    """Triangular substitution of solved metavariables, a linked list with the latest first.
+    """Values of solved metavariables over those that later substitutions solve.
 
     Attributes
     ----------
     is_renaming: the values only rename metavariables, which requires no number.
     """
 
-    before: Substitution | None
     values: Mapping[Parameter, Operand]
     is_renaming: bool
 
-    def after(self, earlier: Substitution | None) -> Substitution:
-        """Append this substitution to an independent one."""
-        links: list[Substitution] = []
-        link: Substitution | None = self
-        while link is not None:
-            links.append(link)
-            link = link.before
-        joined = earlier
-        for link in reversed(links):
-            joined = link._replace(before=joined)
-        assert joined is not None
-        return joined
 
-    def final_values(self, metavariables: Metavariables) -> dict[Parameter, Operand]:
-        """Final value of every solved metavariable; unconstrained ones inside a value become 0."""
-        values: dict[Parameter, Operand] = {}
-        link: Substitution | None = self
-        while link is not None:
-            for solved, expr in link.values.items():
-                left = [other for other in metavariables.within(expr) if other not in values]
-                if left and link.is_renaming:
-                    continue
-                values.update((other, states.as_operand(0, metavariables.dtypes[other])) for other in left)
-                known = rewrite(expr, values)
-                short = folded(known, metavariables.dtypes[solved])
-                values[solved] = short.expr if isinstance(short, PadValue) else known
-            link = link.before
-        return values
+def final_values(substitutions: Sequence[Substitution], metavariables: Metavariables) -> dict[Parameter, Operand]:
+    """Final value of every metavariable that successive substitutions solve; unconstrained ones inside become 0."""
+    values: dict[Parameter, Operand] = {}
+    for substitution in reversed(substitutions):
+        for solved, expr in substitution.values.items():
+            left = [other for other in metavariables.within(expr) if other not in values]
+            if left and substitution.is_renaming:
+                continue
+            values.update((other, states.as_operand(0, metavariables.dtypes[other])) for other in left)
+            known = rewrite(expr, values)
+            short = folded(known, metavariables.dtypes[solved])
+            values[solved] = short.expr if isinstance(short, PadValue) else known
+    return values
 
 
 def solutions(
@@ -183,7 +164,7 @@ def normalized(
         if factor % 2 and old not in taken and (old not in uniform or rest.is_const):
             if factor == 1 and rest.is_const and rest.data == 0:
                 return old, nothing
-            new = metavariables.integer(dtype)
+            new = metavariables.new(dtype)
             value = (new - rest) * _near(pow(factor, -1, modulus), modulus)
             return new, Solution({old: value}, uniform | {new} if old in uniform else uniform)
     terms = [v if c == 1 else v * _near(c, modulus) for v, c in coefficients.items()]
@@ -245,7 +226,7 @@ def _modular(
     if solved in uniform:
         now.update(others)
     if power:
-        more = metavariables.integer(dtype)
+        more = metavariables.new(dtype)
         value = value + more * step
         if solved in uniform:
             now.add(more)

@@ -25,7 +25,7 @@ from lowering.nest.printer import text
 from lowering.nest.walk import statements, tensors_read
 from lowering.padding import states as contents
 from lowering.padding.contract import CallOption, Port
-from lowering.padding.metavariables import Metavariables
+from lowering.padding.metavariables import Metavariables, Substitution
 from lowering.passes.stores.reaching_values import with_checked_claims
 
 if TYPE_CHECKING:
@@ -126,20 +126,20 @@ class Move:
 
 
 class Trail(NamedTuple):
-    """Linked list of moves; `also` holds an independent part's earlier moves."""
+    """Linked list of moves and of substitutions between them; `also` holds an independent part's earlier entries."""
 
     before: Trail | None
-    move: Move | None
+    entry: Move | Substitution | None
     also: Trail | None = None
 
-    def moves(self) -> list[Move]:
-        """List all moves in execution order."""
-        backwards: list[Move] = []
+    def entries(self) -> list[Move | Substitution]:
+        """List all moves, in execution order, and the substitutions between them."""
+        backwards: list[Move | Substitution] = []
         waiting = [self]
         while waiting:
             trail = waiting.pop()
-            if trail.move is not None:
-                backwards.append(trail.move)
+            if trail.entry is not None:
+                backwards.append(trail.entry)
             # The traversal is reversed: earlier moves go deeper into the stack.
             waiting += [part for part in (trail.before, trail.also) if part is not None]
         return backwards[::-1]
@@ -226,17 +226,24 @@ class Plan(Configured):
         return f"<Plan of cost {self.cost}: {steps or 'nothing to do'}>"
 
 
-class Candidate(NamedTuple):
-    """A version in some search state, with its padding state before metavariables were bound."""
+class Version(NamedTuple):
+    """A tensor in one layout; the logical version of a tensor has no grid and no state.
 
+    Attributes
+    ----------
+    number: version number in the plan.
+    state: padding state: a `State`, or an expression over metavariables.
+    """
+
+    number: int
     tensor: GraphTensor
-    grid: contents.Grid | None
-    state: contents.Planned | None
+    grid: Any = None
+    state: Any = None
 
 
 def finished(
     moves: Sequence[Move],
-    versions: Sequence[Candidate],
+    versions: Sequence[Version],
     values: Mapping[Parameter, Operand],
     metavariables: Metavariables,
     inputs: Sequence[GraphTensor],
@@ -244,6 +251,10 @@ def finished(
     """Insert the values of metavariables into moves; returns the moves, and the layout and padding of every version.
 
     A version with a free metavariable has padding `UNDEF`; padding that no call constrains is not written.
+
+    Parameters
+    ----------
+    versions: by number, with their padding states before metavariables were bound.
     """
     read = {
         number

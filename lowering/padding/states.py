@@ -107,8 +107,7 @@ def loaded(tensor: Tensor, indices: Sequence[Content]) -> Content:
         if isinstance(index, Data):
             return UNKNOWN
         at.append(const(index) if isinstance(index, int) else as_expr(index))
-    content: Content = element(tensor, tuple(at))
-    return content
+    return element(tensor, tuple(at))
 
 
 def of_type(content: Operand, dtype: str, held_as_is: Container[object] = ()) -> Operand:
@@ -121,8 +120,7 @@ def of_type(content: Operand, dtype: str, held_as_is: Container[object] = ()) ->
     if content in held_as_is or as_number(content) is not None or loaded_tensor(content) is not None:
         return content
     if isinstance(content, Expr) and dtypes.is_int(dtype):
-        wrapped: Expr = cast(content, dtypes.bits(dtype), dtypes.signed(dtype))
-        return wrapped
+        return cast(content, dtypes.bits(dtype), dtypes.signed(dtype))
     if isinstance(content, Value) and content.op not in _EXACT and dtypes.is_float(dtype):
         return make(CONVERT, (make(CONVERT, (content,), "float64"),), dtype)
     return content
@@ -250,9 +248,7 @@ def _identity(node: Operand, args: list[Content]) -> Content | None:
 
 
 _COMMUTATIVE: Final = frozenset((ops.ADD, ops.MUL, ops.MIN, ops.MAX, ops.BITAND, ops.BITOR))
-_NEUTRAL: Final[dict[Op, int]] = {
-    ops.ADD: 0, ops.SUB: 0, ops.MUL: 1, DIV: 1, ops.FLOORDIV: 1, ops.BITOR: 0
-}  # fmt: skip
+_NEUTRAL: Final[dict[Op, int]] = {ops.ADD: 0, ops.SUB: 0, ops.MUL: 1, DIV: 1, ops.FLOORDIV: 1, ops.BITOR: 0}
 _ZERO: Final[dict[Op, int]] = {ops.MUL: 0, ops.FLOORMOD: 1, ops.BITAND: 0}
 
 
@@ -429,8 +425,7 @@ class PadValue:
     def at(self, *place: IntLike) -> Operand:
         """Substitute new indices, integers or expressions, into the value."""
         given = {PLACE[k]: as_expr(e) for k, e in enumerate(place)}
-        answer: Operand = rewrite(self.expr, given)
-        return answer
+        return rewrite(self.expr, given)
 
     def __eq__(self, other: object) -> bool:
         if isinstance(other, PadValue):
@@ -516,13 +511,10 @@ def folded(expr: Operand, dtype: str) -> PadState:
     if isinstance(content, Data):
         return UNDEF
     if isinstance(content, (bool, int, float)):
-        number = number_of(expr, {}, dtype)
-        return UNDEF if number is None else PadValue(as_operand(number, dtype))
-    return PadValue(
-        without_registers(content, dtypes.bits(dtype))
-        if dtypes.is_int(dtype) and isinstance(content, Expr)
-        else content
-    )
+        return PadValue(as_operand(as_element(content, dtype), dtype))
+    if dtypes.is_int(dtype) and isinstance(content, Expr):
+        content = without_registers(content, dtypes.bits(dtype))
+    return PadValue(content)
 
 
 def number_of(expr: Operand, given: Mapping[Operand, Any], dtype: str) -> Numeric | None:

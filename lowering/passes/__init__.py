@@ -3,10 +3,10 @@
 loops/             loops: splitting, interchange, fusion, unswitching, tightening
 values/            integers: common subexpressions, constants, divisions and their strength reduction, widths
 stores/            stores: dead code, copies, what elements hold, assumptions, storage
-simplify.py        `simplify`, and its rules for use in other passes: shorter ends, decided branches, single iterations
+simplify.py        `simplify`, and its rules for use in other passes: shorter ends, decided branches, single iterations;
+                   `until_stable`, which repeats a pass
 estimates.py       ends of loops as linear forms, comparisons that they decide, operations and iterations
 definedness.py     integer parts of operands at a position, and where they have a value
-reports.py         reports of passes, and a pass until it changes nothing
 
 Guarantee of every pass: parameters end with the same elements wherever the nest it was given is defined. The docstring
 of each folder states what else its passes keep.
@@ -14,12 +14,12 @@ of each folder states what else its passes keep.
 
 from lowering.nest.ir import ABOVE
 from lowering.nest.names import unique_names
+from lowering.nest.printer import Entry
 from lowering.passes.loops.fusion import merge_adjacent_loops
 from lowering.passes.loops.index_set_splitting import partition_loops
 from lowering.passes.loops.interchange import sequential_buffer_access
 from lowering.passes.loops.invariants import decide_rows, hoist_expression, name_choices
 from lowering.passes.loops.tightening import follow_guards, reduce_loop_extents
-from lowering.passes.reports import Entry
 from lowering.passes.simplify import simplify
 from lowering.passes.stores.dead_code import drop_dead, remove_no_op, remove_undef
 from lowering.passes.stores.overcompute import (

@@ -13,7 +13,6 @@ from bound.tensor import Tensor
 from bound.tir import walk
 from bound.tir.build import all_of
 from bound.tir.value import CALL, CONVERT, IntFunction, Operand, Value, integer
-from bound.tir.walk import Part, loaded_tensor, nodes, read_indices, rewrite
 from intset.expr import Cond, Expr, Node, Range, as_expr, dag, ops
 from intset.expr.build import logical_and, maximum, select
 from intset.expr.definedness import definedness, is_partial
@@ -42,14 +41,14 @@ def why_not_total(operand: Operand, scope: Scope, readable: Mapping[Tensor, ir.P
     ----------
     readable: initialized tensors, each with its untouchable padding; `None` skips checks of elements.
     """
-    for node in nodes(operand):
-        tensor = loaded_tensor(node)
+    for node in walk.nodes(operand):
+        tensor = walk.loaded_tensor(node)
         if tensor is not None and readable is None:
             continue
         if tensor is not None and readable is not None:
             if tensor not in readable:
                 return f"{node!r} may be read before it is written"
-            if not proves(scope, is_outside(readable[tensor], read_indices(node))):
+            if not proves(scope, is_outside(readable[tensor], walk.read_indices(node))):
                 return f"{node!r} may be in the padding of {tensor.name}"
             for index, extent in zip(node.args, tensor.extents, strict=True):
                 if not proves(scope, (index >= 0) & (index < extent)):
@@ -140,13 +139,13 @@ def _total_allocation(stmt: ir.Allocate, here: driver.Cursor) -> ir.Stmt:
 def _with_divisors(e: Expr, scope: Scope) -> Expr:
     """The expression with 1 for each divisor that is 0."""
     new: dict[Operand, Operand] = {}
-    for node in nodes(e):
+    for node in walk.nodes(e):
         if node.op in ops.DIVISIONS and isinstance(node, Expr):
-            a, d = (rewrite(as_expr(arg), dict(new)) for arg in node.args)
+            a, d = (walk.rewrite(as_expr(arg), dict(new)) for arg in node.args)
             if not _holds(scope, node.args[1].ne(0)):
                 d = maximum(d, 1) if proves(scope, node.args[1] >= 0) else select(d.ne(0), d, 1)
             new[node] = make(node.op, (a, d))
-    return rewrite(e, new)
+    return walk.rewrite(e, new)
 
 
 def _total_name(stmt: ir.Let, here: driver.Cursor) -> ir.Stmt:
@@ -155,7 +154,7 @@ def _total_name(stmt: ir.Let, here: driver.Cursor) -> ir.Stmt:
     return replace(stmt, value=select(logical_and(*needs), value, 0)) if isinstance(value, Expr) and needs else stmt
 
 
-def with_decided_selects(operand: Part, decide: Callable[[Any], bool | None]) -> Part:
+def with_decided_selects(operand: walk.Part, decide: Callable[[Any], bool | None]) -> walk.Part:
     """Replace selects whose condition `decide` knows by the chosen operand."""
     if ops.SELECT not in walk.operations(operand):
         return operand
@@ -167,7 +166,7 @@ def with_decided_selects(operand: Part, decide: Callable[[Any], bool | None]) ->
     return walk.rewrite(operand, new) if new else operand
 
 
-def map_integers(root: Part, change: Change) -> Part:
+def map_integers(root: walk.Part, change: Change) -> walk.Part:
     """Replace every maximal integer expression and condition of `root` by `change(part, conditions)`.
 
     The conditions hold wherever the part is evaluated. Bodies of integer functions of data are changed, too.
@@ -177,7 +176,7 @@ def map_integers(root: Part, change: Change) -> Part:
     """
     if not isinstance(root, Value):
         changed: Any = change(_inside(root, change), ())
-        whole: Part = changed
+        whole: walk.Part = changed
         return whole
     conditions = _conditions(root)
     parts = ((node, holds) for node, holds in conditions.items() if not isinstance(node, Value))

@@ -11,7 +11,6 @@ from typing import Any, Final
 from bound.schedule import simple
 from bound.tensor import Tensor
 from bound.tir import build
-from bound.tir.build import negation, together
 from bound.tir.reduce import Parameter
 from bound.tir.value import NUMBER, REDUCE, Operand, Value, fits_words
 from bound.tir.walk import Part, nodes, operations, rewrite
@@ -19,7 +18,6 @@ from intset.config import Effort
 from intset.context import Context
 from intset.expr import Cond, Expr, Node, Range, arguments, const, constant_value, dag, ops
 from intset.expr import build as ints
-from intset.expr.build import logical_and
 from intset.expr.evaluate import evaluate
 from intset.expr.node import make, truth
 from intset.linear.signs import taken_values
@@ -27,10 +25,9 @@ from intset.simplify import Pricing, simplified
 from intset.simplify.engine import no_wider
 from intset.simplify.irreducible import settled
 from lowering.nest import driver, ir, walk
-from lowering.nest.printer import end_of, range_between
+from lowering.nest.printer import Entry, PassReport, end_of, range_between
 from lowering.nest.scope import Scope, parts_of_condition, proof_of, proves, written_in
 from lowering.passes.definedness import Whole, map_integers, with_decided_selects
-from lowering.passes.reports import Entry, PassReport, until_stable
 from lowering.passes.stores.reaching_values import ReachingValues, check_assumptions
 
 _ARITHMETIC: Final = {ops.ADD: simple.add, ops.SUB: simple.sub, ops.MUL: simple.mul}
@@ -256,6 +253,25 @@ def simplify(f: ir.Function, buffers: bool = True, report: list[Entry] | None = 
     return f if str(first) == str(f) else until_stable(once, first)
 
 
+OVERCOMPUTE_ROUNDS: Final = 8  # rounds of trying fewer guards; of a pass, until it changes nothing
+
+
+def until_stable(once: Callable[[ir.Function], ir.Function], f: ir.Function) -> ir.Function:
+    """Apply `once` until the text of the nest repeats; of nests that alternate, the one with the shortest text.
+
+    Guarantee: a second call returns a nest of equal text. Beyond `OVERCOMPUTE_ROUNDS` calls: the nest that was given.
+    """
+    rounds, last = {str(f): f}, f
+    for _ in range(OVERCOMPUTE_ROUNDS):
+        last = once(last)
+        text = str(last)
+        if text in rounds:
+            texts = list(rounds)
+            return rounds[min(texts[texts.index(text) :], key=lambda each: (len(each), each))]
+        rounds[text] = last
+    return f
+
+
 # -- decided branches ----------------------------------------------------------------------------------------------
 
 
@@ -280,7 +296,7 @@ class _BranchRules:
 
     def __init__(self, reaching: ReachingValues, report: PassReport) -> None:
         self.reaching, self.report = reaching, report
-        self.undecided: dict[tuple[int, ...], list[Operand] | None] = {}  # `None`: the condition never holds
+        self.undecided: dict[walk.Path, list[Operand] | None] = {}  # `None`: the condition never holds
 
     def decide(self, stmt: ir.If, cursor: driver.Cursor) -> ir.Stmt:
         """Empty a dead side of a branch."""
@@ -311,7 +327,7 @@ class _BranchRules:
             return stmt.then
         if len(parts) < len(parts_of_condition(stmt.cond)):
             self.report.say(cursor.path, True, "a part of the condition always holds")
-            return ir.If(together(*parts), stmt.then, stmt.orelse)
+            return ir.If(build.together(*parts), stmt.then, stmt.orelse)
         self.report.say(cursor.path, False, *self.reaching.why_not_decided(cursor, parts[0]))
         return stmt
 
@@ -342,7 +358,7 @@ def _free(root: ir.Stmt) -> list[Any]:
 # -- adjacent branches ---------------------------------------------------------------------------------------------
 
 
-def merge_branches(f: ir.Function, report: PassReport) -> tuple[ir.Function, dict[tuple[int, ...], int]]:
+def merge_branches(f: ir.Function, report: PassReport) -> tuple[ir.Function, dict[walk.Path, int]]:
     """Join adjacent branches whose conditions are equivalent or opposite.
 
     Returns
@@ -350,24 +366,19 @@ def merge_branches(f: ir.Function, report: PassReport) -> tuple[ir.Function, dic
     The function, and for each path of it the line that the statement has in the text of `f`; the first of two lines
     where branches were joined.
     """
-    origin: dict[int, tuple[int, ...]] = {}
-
-    def note_origin(stmt: ir.Stmt, cursor: driver.Cursor) -> ir.Stmt:
-        origin[id(stmt)] = cursor.path
-        return stmt
+    origins: dict[int, walk.Path] = {}
 
     def join(stmt: ir.Seq, cursor: driver.Cursor) -> ir.Stmt:
-        return _with_joined_branches(stmt, cursor, report, origin)
+        return _with_joined_branches(stmt, cursor, report, origins)
 
-    leave: driver.StmtRules[driver.Cursor] = {ir.Stmt: (note_origin,), ir.Seq: (join, note_origin)}
-    joined = driver.rewritten_function(f, leave=leave)
+    joined, paths = driver.traced(f, {ir.Seq: (join,)}, origins)
     if str(joined) == str(f):
-        joined, origin = f, {id(cursor.stmt): cursor.path for cursor in driver.cursors(f)}
-    return joined, {cursor.path: report.line(origin[id(cursor.stmt)]) for cursor in driver.cursors(joined)}
+        joined, paths = f, {cursor.path: cursor.path for cursor in driver.cursors(f)}
+    return joined, {path: report.line(first) for path, first in paths.items()}
 
 
 def _with_joined_branches(
-    stmt: ir.Seq, cursor: driver.Cursor, report: PassReport, origin: dict[int, tuple[int, ...]]
+    stmt: ir.Seq, cursor: driver.Cursor, report: PassReport, origins: dict[int, walk.Path]
 ) -> ir.Stmt:
     """Join each branch with its predecessor if their conditions allow it."""
     kept: list[tuple[ir.Stmt, driver.Cursor]] = []
@@ -378,7 +389,7 @@ def _with_joined_branches(
             if reason:
                 report.say(here.path, joined is not None, reason, what="sequence")
             if joined is not None:
-                origin[id(joined)] = there.path
+                origins[id(joined)] = there.path
                 kept[-1] = (joined, there)
                 continue
         kept.append((part, here))
@@ -410,7 +421,7 @@ def _equivalent(a: Operand, b: Operand, scope: Scope) -> bool:
 
 
 def _opposite(a: Operand, b: Operand, scope: Scope) -> bool:
-    if negation(a) is b or negation(b) is a:
+    if build.negation(a) is b or build.negation(b) is a:
         return True
     if not isinstance(a, Cond) or not isinstance(b, Cond):
         return False
@@ -494,7 +505,7 @@ def decide_branch(branch: ir.If, cursor: driver.Cursor) -> ir.Stmt:
             return ir.Seq() if branch.orelse is None else ir.Seq((branch.orelse,))
         undecided.append(short)
         here = here.where(short)
-    return ir.with_fields(branch, cond=together(*undecided)) if undecided else ir.Seq((branch.then,))
+    return ir.with_fields(branch, cond=build.together(*undecided)) if undecided else ir.Seq((branch.then,))
 
 
 def _decided(cond: Cond, here: Scope, effort: Effort) -> bool | None:
@@ -513,7 +524,7 @@ def join_nested_branches(branch: ir.If, cursor: driver.Cursor) -> ir.If:
         return branch
     if not isinstance(branch.cond, Cond) or not isinstance(inner.cond, Cond):
         return branch
-    return ir.If(together(branch.cond, inner.cond), inner.then)
+    return ir.If(build.together(branch.cond, inner.cond), inner.then)
 
 
 def drop_idle_branch(branch: ir.If, cursor: driver.Descent) -> ir.Stmt:
@@ -521,7 +532,7 @@ def drop_idle_branch(branch: ir.If, cursor: driver.Descent) -> ir.Stmt:
     orelse = None if branch.orelse is None or ir.is_empty(branch.orelse) else branch.orelse
     if not ir.is_empty(branch.then):
         return branch if orelse is branch.orelse else ir.If(branch.cond, branch.then)
-    return ir.Seq() if orelse is None else ir.If(negation(branch.cond), orelse)
+    return ir.Seq() if orelse is None else ir.If(build.negation(branch.cond), orelse)
 
 
 def drop_proved_parts(stmt: ir.Assert, cursor: driver.Cursor) -> ir.Stmt:
@@ -529,7 +540,7 @@ def drop_proved_parts(stmt: ir.Assert, cursor: driver.Cursor) -> ir.Stmt:
     if not any(ir.tensor_of(term.data) is not None for term in dag.opaque_terms(stmt.cond)):
         return stmt
     parts = [part for part in dag.conjuncts(stmt.cond) if not proves(cursor.scope, part)]
-    return ir.with_fields(stmt, cond=logical_and(*parts)) if parts else ir.Seq()
+    return ir.with_fields(stmt, cond=ints.logical_and(*parts)) if parts else ir.Seq()
 
 
 def drop_implied_assumption(stmt: ir.Assume, cursor: driver.Cursor) -> ir.Stmt:

@@ -2,8 +2,8 @@
 
 te, tir, arith, ir    the languages of a script: tensors, expressions, questions, TVM's classes of nodes
 building.py           `lower`, `build` and the module that is called with arrays; passes
-target, nd, runtime   targets, devices, arrays
-testing, topi         comparison of arrays; the user's own copy of the operator library
+target, nd, runtime   targets, devices, arrays; `testing` is in runtime.py, too
+topi                  the user's own copy of the operator library
 ir_builder.py         nests written statement by statement; hybrid.py reads them from Python functions
 outside.py            `install()`: scripts run with their own import lines; what is not here
 """
@@ -12,7 +12,7 @@ import sys
 from typing import Any
 
 from intset.errors import IntSetError as TVMError
-from lowering.tvm import arith, autotvm, building, ir, outside, runtime, target, te, testing, tir
+from lowering.tvm import arith, autotvm, building, ir, outside, runtime, target, te, tir
 from lowering.tvm.building import build, lower
 from lowering.tvm.ir import IRModule, Range, container, load_json, save_json
 from lowering.tvm.outside import contrib, install
@@ -28,7 +28,8 @@ globals().update(
 )
 context, build_config = device, building.PassContext
 build_module = driver = building
-error, nd = outside, runtime
+error = outside
+nd = testing = runtime
 building.__dict__["build_module"] = building
 runtime.__dict__.update(Module=building.BuiltModule, load_module=building.load_module)
 
@@ -37,9 +38,8 @@ for module, names in (  # TVM splits each of these modules: every part has the n
     (arith, ("analyzer", "int_set")),
     (autotvm, ("dispatcher", "space", "task", "topi_integration")),
     (ir, ("base", "container", "expr", "op")),
-    (runtime, ("module", "ndarray", "object", "packed_func")),
+    (runtime, ("module", "ndarray", "object", "packed_func", "utils")),
     (target, ("target",)),
-    (testing, ("utils",)),
     (te, ("operation", "tag", "tensor_intrin")),
     (tir, ("buffer", "data_layout", "function", "op", "stmt")),
 ):
@@ -49,10 +49,10 @@ for module, more in (
     (building, "build_module driver transform"),
     (outside, "_ffi error"),
     (contrib, "contrib"),
-    (runtime, "nd"),
+    (runtime, "nd testing"),
 ):
     sys.modules.update({f"{__name__}.{name}": module for name in more.split()})
-for module in (arith, autotvm, building, ir, runtime, target, te, testing, tir):
+for module in (arith, autotvm, building, ir, runtime, target, te, tir):
     module.__dict__["__getattr__"] = outside.missing(module.__name__.removeprefix(f"{__name__}."))
 
 

@@ -11,6 +11,7 @@ from typing import Any
 from bound.tir.value import ScriptVar, Value
 from bound.tir.walk import substitute
 from intset.context import Context
+from intset.errors import InputError
 from intset.expr import NEG_INF, POS_INF, Cond, Expr, Infinity, Range, Var, arguments, as_expr, const, dag
 from intset.expr.build import logical_and
 from intset.expr.node import truth
@@ -105,6 +106,7 @@ class Analyzer(FreeVariables):
         super().__init__()
         self._ranges: dict[Var, Range] = {}
         self._facts: list[Cond] = []
+        self._bound: dict[Var, Any] = {}
 
     @property
     def context(self) -> Context:
@@ -112,12 +114,16 @@ class Analyzer(FreeVariables):
         return Context(self._ranges, assume=list(self._facts))
 
     def bind(self, var: Var, expr: Any) -> None:
-        """State the range of a variable, or its value."""
+        """State the range of a variable, or its value; another one than before is refused."""
         twin = self.free(var)
+        expr = expr if isinstance(expr, Range) else as_expr(expr)
+        before = self._bound.setdefault(twin, expr)
+        if before is not expr and before != expr:
+            raise InputError(f"{var} is bound to {before} already: update it, or ask another Analyzer, not {expr}")
         if isinstance(expr, Range):
             self._ranges[twin] = Range(self.free(as_expr(expr.min)), self.free(as_expr(expr.extent)))
         else:
-            self._facts.append(twin.eq(self.free(as_expr(expr))))
+            self._facts.append(twin.eq(self.free(expr)))
 
     def update(self, var: Var, info: ConstIntBound | ModularSet, override: bool = False) -> None:
         """State constant ends of a variable, or its remainder."""
@@ -196,9 +202,8 @@ def _freed(twins: FreeVariables, sets: Mapping[Var, ScriptInterval] | None) -> d
 
 def _within(ctx: Context, sets: Mapping[Var, ScriptInterval]) -> Context:
     """The context with variables in sets."""
-    return ctx.extended(
-        ranges={v: None for v in sets if v not in ctx.ranges}, facts=[s.holds(v) for v, s in sets.items()]
-    )
+    free = {v: None for v in sets if v not in ctx.ranges}
+    return ctx.extended(ranges=free, facts=[s.holds(v) for v, s in sets.items()])
 
 
 def deduce_bound(

@@ -13,7 +13,7 @@ from pathlib import Path
 from statistics import fmean, median
 from time import perf_counter
 from types import SimpleNamespace
-from typing import Any, ClassVar, Final
+from typing import Any, Final
 
 from bound import dtypes
 from bound.schedule import Schedule
@@ -23,7 +23,7 @@ from bound.tensor import ExternOp, Tensor
 from bound.tir.build import Buffer
 from bound.tir.value import Value
 from intset.errors import InputError
-from intset.expr import Expr, Range, Var, arguments, dag, ops, shown
+from intset.expr import Var, arguments, shown
 from lowering import passes
 from lowering.allocation import with_fixed_thread_storage
 from lowering.codegen.c import to_c
@@ -31,7 +31,7 @@ from lowering.errors import CompilerError
 from lowering.interpreter import compiler_command, run
 from lowering.lower import lower as lowered
 from lowering.nest import ir
-from lowering.nest.walk import calls, rebuilt
+from lowering.nest.walk import calls
 from lowering.passes.stores.reaching_values import with_bounds_checks
 from lowering.passes.values.cse import inline_values
 from lowering.tvm.ir import BARRIER, ModuleFunction, as_prim_func, load_json, save_json

@@ -17,38 +17,32 @@ import math
 import operator
 import textwrap
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from types import FunctionType, SimpleNamespace
-from typing import Any, Final, NoReturn, TypeAlias
-from weakref import finalize
+from typing import Any, Final
 
 from bound.declare import extern
-from bound.itervar import IterVar, as_domain, plain_index, thread_axis
+from bound.itervar import IterVar, thread_axis
 from bound.schedule import Schedule
-from bound.schedule.attach import check_thread_tag
-from bound.tensor import ComputeOp, PlaceholderOp, ScriptText, Tensor, buffer_tensor, element, unflattened
+from bound.tensor import ComputeOp, ScriptText, Tensor, buffer_tensor, element
 from bound.tir import build as terms
 from bound.tir import walk
 from bound.tir.build import FUNCTIONS, Buffer, absolute, decl_buffer, popcount, power
-from bound.tir.machine import as_value, in_types
-from bound.tir.value import DIV, Operand, ScriptVar, Value, parameter
+from bound.tir.value import DIV
 from intset.errors import InputError
-from intset.expr import Cond, Expr, Range, Var, arguments, as_expr, const, dag, ops
+from intset.expr import Cond, Expr, arguments, const, ops
 from intset.expr.build import ceildiv
-from intset.expr.node import truth
 from lowering.interpreter import run
 from lowering.lower import lower
 from lowering.nest import ir
 from lowering.nest.names import with_tensors
-from lowering.nest.scope import element_accesses
-from lowering.nest.walk import free_variables, rebuilt, statements, substitute, touched, written_by
+from lowering.nest.walk import rebuilt, substitute
 from lowering.passes.stores.reaching_values import with_bounds_checks
-from lowering.tvm.ir import BARRIER, AtomicAdd, ModuleFunction, as_prim_func, as_statement, load_json, save_json
+from lowering.tvm.ir import ModuleFunction, as_prim_func, load_json, save_json
 from lowering.tvm.ir_builder import BufferVar, IRBuilder
-from lowering.tvm.runtime import PACKED, NDArray, on_arrays
+from lowering.tvm.runtime import PACKED
 from lowering.tvm.target import Target
 
 _NUMBERS: Final = {"Add": "add", "Sub": "sub", "Mult": "mul", "FloorDiv": "floordiv", "Mod": "mod"}
@@ -65,10 +59,7 @@ _LOOPS: Final = {
     "range": "serial",
     "const_range": "unroll",
 }
-_TYPES: Final = (
-    *(f"{unsigned}int{bits}" for unsigned in ("", "u") for bits in (8, 16, 32, 64)),
-    *(f"float{bits}" for bits in (16, 32, 64)),
-)
+_TYPES: Final = "int8 int16 int32 int64 uint8 uint16 uint32 uint64 float16 float32 float64".split()
 
 
 def _max_num_threads(*_: object) -> int:
@@ -91,14 +82,6 @@ _CALLS: Final[Mapping[str, Callable[..., Any]]] = {
 }
 
 
-_FLOATS: Final[Mapping[str, Callable[..., Any]]] = {
-    **{name: getattr(math, name) for name in ("ceil", "exp", "floor", "log", "sqrt", "tanh")},
-    "power": math.pow,
-    "rsqrt": lambda x: 1 / math.sqrt(x),
-    "sigmoid": lambda x: 1 / (1 + math.exp(-x)),
-}
-
-
 def _array(shape: Any, dtype: str = "float32", scope: str = "") -> Any:
     import numpy as np
 
@@ -112,7 +95,7 @@ def _typed(dtype: str, x: Any) -> Any:
 
 
 HYBRID_GLOBALS: Final[dict[str, Any]] = {
-    **_FLOATS,
+    **{name: getattr(math, name) for name in ("ceil", "exp", "floor", "log", "sqrt", "tanh")},
     **{dtype: partial(_typed, dtype) for dtype in _TYPES},
     **dict.fromkeys(("const_range", "parallel", "serial", "unroll", "vectorize"), range),
     "allocate": _array,
@@ -122,6 +105,9 @@ HYBRID_GLOBALS: Final[dict[str, Any]] = {
     "max_num_threads": lambda allow_none=True: 1,
     "output_tensor": _array,
     "popcount": lambda x: int(x).bit_count(),
+    "power": math.pow,
+    "rsqrt": lambda x: 1 / math.sqrt(x),
+    "sigmoid": lambda x: 1 / (1 + math.exp(-x)),
 }
 
 

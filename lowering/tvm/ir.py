@@ -576,30 +576,21 @@ _OF_OTHER_NESTS: Final = (  # classes without a counterpart among statements and
 )
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class DescribedStmt(ir.Seq):
-    """A TVM statement with named fields: its body alone has an effect here."""
-
-    kind: str = ""
-    fields: Mapping[str, Any] = field(default_factory=dict)
-
-    def __getattribute__(self, name: str) -> Any:
-        fields = object.__getattribute__(self, "__dict__").get("fields", {})
-        return fields[name] if name in fields else super().__getattribute__(name)
-
-
 def _is_described(kind: str, x: object) -> bool:
-    return isinstance(x, DescribedStmt) and x.kind == kind
+    return isinstance(x, ir.Seq) and vars(x).get("kind") == kind
 
 
 def _described(kind: str, *values: Any, span: object = None) -> ir.Stmt:
+    """A statement of TVM as the sequence of its body, which alone has an effect here, with fields of its own."""
     fields = dict(zip(_DESCRIBED[kind].split(), values, strict=True))
     if kind == "Evaluate" and has_effect(values[0]):
         return as_statement(values[0])
     if fields.get("attr_key") in ("thread_extent", "virtual_thread"):
         raise InputError("threads are loops here: write them with ib.scope_attr of tir.ir_builder")
     value = {"value": build.operand(fields["value"])} if "value" in fields else {}
-    return DescribedStmt(tuple(ir.flat(fields["body"])) if "body" in fields else (), kind, fields | value)
+    stmt = ir.Seq(tuple(ir.flat(fields["body"])) if "body" in fields else ())
+    stmt.__dict__.update(fields | value, kind=kind)
+    return stmt
 
 
 def _realized(target: Any, bounds: Any, condition: Any, body: ir.Stmt, *_: object, **__: object) -> ir.Stmt:

@@ -10,44 +10,27 @@ body = ib.get()
 
 from __future__ import annotations
 
-import ast
-import inspect
-import math
-import operator
-import textwrap
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import partial
-from pathlib import Path
-from types import FunctionType, SimpleNamespace
-from typing import Any, Final, NoReturn, TypeAlias
+from typing import Any, Final, NoReturn
 from weakref import finalize
 
-from bound.declare import extern
-from bound.itervar import IterVar, as_domain, plain_index, thread_axis
-from bound.schedule import Schedule
+from bound.itervar import IterVar, as_domain, plain_index
 from bound.schedule.attach import check_thread_tag
-from bound.tensor import ComputeOp, PlaceholderOp, ScriptText, Tensor, buffer_tensor, element, unflattened
+from bound.tensor import PlaceholderOp, Tensor, buffer_tensor, element, unflattened
 from bound.tir import build as terms
-from bound.tir import walk
-from bound.tir.build import FUNCTIONS, Buffer, absolute, decl_buffer, popcount, power
 from bound.tir.machine import as_value, in_types
-from bound.tir.value import DIV, Operand, ScriptVar, Value, parameter
+from bound.tir.value import Operand, ScriptVar, Value, parameter
 from intset.errors import InputError
-from intset.expr import Cond, Expr, Range, Var, arguments, as_expr, const, dag, ops
-from intset.expr.build import ceildiv
+from intset.expr import Cond, Expr, Range, Var, as_expr, const, dag
 from intset.expr.node import truth
 from lowering.interpreter import run
-from lowering.lower import lower
 from lowering.nest import ir
-from lowering.nest.names import with_tensors
 from lowering.nest.scope import element_accesses
-from lowering.nest.walk import free_variables, rebuilt, statements, substitute, touched, written_by
+from lowering.nest.walk import free_variables, statements, touched, written_by
 from lowering.passes.stores.reaching_values import with_bounds_checks
-from lowering.tvm.ir import BARRIER, AtomicAdd, ModuleFunction, as_prim_func, as_statement, load_json, save_json
+from lowering.tvm.ir import BARRIER, AtomicAdd, as_statement
 from lowering.tvm.runtime import PACKED, NDArray, on_arrays
-from lowering.tvm.target import Target
 
 _KINDS: Final = {
     **{name: ir.LoopKind[name.upper()] for name in ("serial", "parallel", "vectorized", "unrolled")},
@@ -109,9 +92,8 @@ class IRBuilder:
         self._open: list[list[ir.Stmt]] = [[]]
         self._atomics = 0
         self._shared: list[Tensor] = []
-        self._threads: list[
-            tuple[list[ir.Stmt], int, IterVar, Expr]
-        ] = []  # block, first statement inside, axis, extent
+        # Block, first statement inside, axis, extent.
+        self._threads: list[tuple[list[ir.Stmt], int, IterVar, Expr]] = []
 
     def added(self, call: AtomicAdd) -> Any:
         """Append the addition, and return what the element was before."""

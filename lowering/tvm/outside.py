@@ -32,7 +32,7 @@ from bound.tir.build import all_of, cast, const, select
 from bound.tir.reduce import max_of, min_of
 from intset.errors import InputError, IntSetError
 from intset.expr import arguments, as_expr
-from lowering.tvm.runtime import PACKED, get_global_func, register_func
+from lowering.tvm.runtime import PACKED, register_func
 
 _HERE: Final = __name__.rpartition(".")[0]
 NOT_HERE: Final = {  # absent modules, and what serves

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from types import SimpleNamespace
-from typing import Any, ClassVar, Final
+from typing import Any, Final
 
 from bound.schedule.schedule import Opened
 from intset.errors import InputError
@@ -159,9 +159,8 @@ codegen = SimpleNamespace(
 
 def _named(name: str) -> Callable[..., Target]:
     def target(*options: str, **fields: object) -> Target:
-        words = [
-            word for part in options for word in arguments.of_kind(str, part, "an option of a target", "a text").split()
-        ]
+        texts = [arguments.of_kind(str, part, "an option of a target", "a text") for part in options]
+        words = " ".join(texts).split()
         return Target(" ".join((name, *(w for w in words if w.startswith("-")))))
 
     return target
@@ -204,9 +203,8 @@ class GenericFunction:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         target = Target.current()
-        found = next(
-            (self.versions[key] for key in (target.keys if target else ()) if key in self.versions), self.default
-        )
+        keys = target.keys if target else ()
+        found = next((self.versions[key] for key in keys if key in self.versions), self.default)
         if found is None:
             raise InputError(f"the function has no version for the target {target}")
         return found(*args, **kwargs)

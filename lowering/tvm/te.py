@@ -19,8 +19,7 @@ from bound.te import *
 from bound.te_schedule import *
 from bound.tensor import Tensor
 from bound.tir import copysign, exp2, hypot, ldexp, log1p, nextafter, walk
-from bound.tir.build import FUNCTIONS, Buffer, operand
-from bound.tir.value import ValueLike
+from bound.tir.build import FUNCTIONS
 from intset.errors import InputError
 from intset.expr import Expr, arguments, ops, shown
 from intset.expr import range as ranges
@@ -53,10 +52,8 @@ def create_schedule(ops: Any) -> tensor.Schedule:  # type: ignore[no-redef]  # t
 
 def create_prim_func(ops: Sequence[Any], index_dtype_override: str | None = None) -> ir.Function:
     """The nest of tensors, inputs and outputs, under the default schedule."""
-    tensors = [
-        arguments.of_kind(Tensor, t, "each of ops", "a tensor")
-        for t in arguments.listed(ops, "ops", "a list of tensors")
-    ]
+    given = arguments.listed(ops, "ops", "a list of tensors")
+    tensors = [arguments.of_kind(Tensor, t, "each of ops", "a tensor") for t in given]
     outputs = [t.op for t in tensors if t.op.input_tensors or not hasattr(t.op, "dims")]
     return lower(create_schedule(outputs), tensors)
 

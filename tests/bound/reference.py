@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 
@@ -25,9 +25,6 @@ from intset.expr.evaluate import evaluate as evaluate_expr
 from intset.expr.node import Expr, Var
 from intset.expr.printer import shown
 from lowering.codegen.python_runtime import Functions
-
-# Points evaluated at once: a reduction over more is done in pieces.
-_POINTS: Final = 1 << 20
 
 
 def evaluate(
@@ -173,23 +170,12 @@ class _Run:
         assert op.reduction is not None
         top, combiner = op.body[0], op.reduction.combiner
         assert isinstance(top, Value)
-        extents = [self._reduce_range(iv) for iv in op.reduce_axis]
-        points = int(np.prod([len(r) for r in extents])) if extents else 1
-        piece = max(1, _POINTS // max(1, int(np.prod(shape))))
         starts = initial(top) or combiner.identity
         at_start = self._evaluator(grid, starts)
         totals = [_filled(at_start(e), shape, t.dtype) for e, t in zip(starts, op.outputs, strict=True)]
-        wide = {iv: array[..., None] for iv, array in grid.items()}
-        for first in range(0, points, piece):
-            numbers = np.arange(first, min(points, first + piece))
-            places = np.unravel_index(numbers, [len(r) for r in extents])
-            env = {
-                **wide,
-                **{iv: np.asarray(r.start + k) for iv, r, k in zip(op.reduce_axis, extents, places, strict=True)},
-            }
-            terms = self._terms(op, top, env, (*shape, len(numbers)))
-            folded = self._fold(combiner, terms)
-            totals = self._combine(combiner, totals, [Cells(c.value[..., 0], _last(c.bad)) for c in folded])
+        for place in itertools.product(*map(self._reduce_range, op.reduce_axis)):
+            env = {**grid, **dict(zip(op.reduce_axis, map(np.asarray, place), strict=True))}
+            totals = self._combine(combiner, totals, self._terms(op, top, env, shape))
         return tuple(Cells(stored(c.value, t.dtype), c.bad) for c, t in zip(totals, op.outputs, strict=True))
 
     def _reduce_range(self, iv: Any) -> range:
@@ -210,26 +196,6 @@ class _Run:
                 bad = cond.bad if bad is None else bad | cond.bad
             value = np.where(cond.value, term.value, evaluate_at(identity).value)
             terms.append(_filled(Cells(value, bad), shape, tensor.dtype))
-        return terms
-
-    def _fold(self, combiner: CommReducer, terms: list[Cells]) -> list[Cells]:
-        """Combine terms along their last dimension, as a balanced tree."""
-        while terms[0].value.shape[-1] > 1:
-            count = terms[0].value.shape[-1]
-            half = count // 2
-            left = [_cut(c, 0, half) for c in terms]
-            right = [_cut(c, half, 2 * half) for c in terms]
-            joined = self._combine(combiner, left, right)
-            if count % 2:
-                rest = [_cut(c, 2 * half, count) for c in terms]
-                joined = [
-                    Cells(
-                        np.concatenate([a.value, b.value], -1),
-                        None if a.bad is None and b.bad is None else np.concatenate([_mask(a), _mask(b)], -1),
-                    )
-                    for a, b in zip(joined, rest, strict=True)
-                ]
-            terms = joined
         return terms
 
     def _combine(self, combiner: CommReducer, left: list[Cells], right: list[Cells]) -> list[Cells]:
@@ -339,11 +305,3 @@ def stored(value: Any, dtype: str) -> Any:
 
 def _mask(cells: Cells) -> Any:
     return np.zeros(cells.value.shape, bool) if cells.bad is None else cells.bad
-
-
-def _cut(cells: Cells, first: int, end: int) -> Cells:
-    return Cells(cells.value[..., first:end], None if cells.bad is None else cells.bad[..., first:end])
-
-
-def _last(bad: Any) -> Any:
-    return None if bad is None else bad[..., 0]

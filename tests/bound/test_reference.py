@@ -24,16 +24,13 @@ def close(actual: Any, expected: Any) -> None:
     np.testing.assert_allclose(actual, expected, rtol=2e-5, atol=2e-5)
 
 
-def test_a_reduction_in_pieces_equals_one_in_a_piece(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_reduction_over_some_of_its_points() -> None:
     a = te.placeholder((3, 37), name="A")
     k = te.reduce_axis((2, 35), "k")
     c = te.compute((3,), lambda i: te.max(a[i, k] * 2, axis=k, where=tir.floormod(k, 3) != 1), name="C")
     x = floats(3, 37)
     kept = [r for r in range(2, 35) if r % 3 != 1]
-    expected = (x[:, kept] * 2).max(1)
-    close(evaluate(c, {a: x}), expected)
-    monkeypatch.setattr("tests.bound.reference._POINTS", 24)
-    close(evaluate(c, {a: x}), expected)
+    close(evaluate(c, {a: x}), (x[:, kept] * 2).max(1))
 
 
 def test_gather_and_what_is_undefined() -> None:

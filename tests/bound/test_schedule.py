@@ -11,13 +11,15 @@ import pytest
 
 from bound import te
 from bound.itervar import IterType
-from bound.schedule import AttachType, Schedule, ScheduleError, Singleton, Split, Stage
+from bound.schedule import AttachType, ScheduleError, Singleton, Split, Stage
 from bound.schedule.attach import create_attach_path, default_storage_rank, needs_relax, storage_rank
 from bound.schedule.rewrites import AXIS_SEPARATOR
 from bound.tensor import Tensor
 from intset.errors import InputError
 from lowering import lower, run
+from tests.bound.infer.test_corpus import TENSORIZED
 from tests.lowering.lowered import check
+from tests.strategies.schedules import state_of
 from tests.strategies.written import Written
 
 PROGRAM = """
@@ -31,21 +33,6 @@ PROGRAM = """
 
 def names(stage: Stage) -> list[str]:
     return [iv.name for iv in stage.leaf_iter_vars]
-
-
-def snapshot(schedule: Schedule) -> list[Any]:
-    return [
-        (
-            stage._op,
-            tuple(map(id, stage.all_iter_vars)),
-            tuple(map(id, stage.leaf_iter_vars)),
-            tuple(map(id, stage.relations)),
-            {id(iv): attr for iv, attr in stage.iter_var_attrs.items()},
-            (stage.attach_type, stage.attach_stage, id(stage.attach_ivar), stage.scope, stage.double_buffered),
-            (stage.group, stage.env_thread_vars),
-        )
-        for stage in (*schedule.stages, *schedule.groups)
-    ]
 
 
 def test_fuse_takes_any_number_of_axes_in_any_order() -> None:
@@ -125,10 +112,10 @@ def test_a_refused_call_names_stage_and_axis_and_changes_nothing(calls: str) -> 
     *accepted, refused = calls.split("; ")
     for call in accepted:
         eval(call, names)
-    before = snapshot(p.s)
+    before = state_of(p.s)
     with pytest.raises(ScheduleError, match=REFUSALS[calls]):
         eval(refused, names)
-    assert snapshot(p.s) == before
+    assert state_of(p.s) == before
 
 
 CHAIN = "A = given(8)\nB[i:8] = A[i] + 1\nC[i:8] = B[i] + 1\nD[i:8] = B[i] + C[i]"
@@ -188,16 +175,11 @@ def test_a_scan_computes_its_updates_in_its_own_loop() -> None:
 
 
 def test_tensor_intrinsics_declare_their_regions() -> None:
-    b = te.placeholder((16, 20), name="B")
-    tile = te.placeholder((3, 20), name="tile")
-    row = te.compute((20,), lambda j: tile[0, j] + tile[1, j] + tile[2, j], name="row")
-    intrin = te.decl_tensor_intrin(row.op, lambda ins, outs: None, name="add3")
-    c = te.compute((14, 20), lambda i: intrin(b[i : i + 3, 0:20]), name="C")
+    s, b, c, intrin = Written(f"{TENSORIZED}\nschedule C")("s B C add3")
     assert isinstance(c.op, te.TensorComputeOp) and c.op.input_tensors == (b,)
     (region,) = c.op.call.regions
     i = c.op.axis[0]
     assert region[0].min is i and int(region[0].extent) == 3 and int(region[1].extent) == 20
-    s = te.create_schedule(c.op)
     assert names(s[c]) == ["i"]
     s[c].tensorize(i, intrin)
     s.normalize()

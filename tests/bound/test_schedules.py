@@ -6,7 +6,7 @@ import pytest
 
 from bound import infer_bound
 from bound.itervar import IterVar
-from bound.schedule import AttachType, Fuse, Rebase, Schedule, Split
+from bound.schedule import AttachType, Fuse, Rebase, Split
 from bound.schedule.attach import create_attach_path
 from bound.tensor import ComputeOp
 from lowering import lower
@@ -14,6 +14,7 @@ from tests.bound.corpus import CASES, axis_ids, recorded
 from tests.bound.oracle import check
 from tests.lowering.lowered import check as check_lowered
 from tests.lowering.lowered import check_run
+from tests.strategies.schedules import state_of
 from tests.strategies.written import Written
 from tests.sweeps import daily
 
@@ -191,11 +192,6 @@ def relation_row(relation: Any, ids: dict[IterVar, str]) -> dict[str, Any]:
     return {"type": "rebase", "parent": ids[relation.parent], "rebased": ids[relation.rebased]}
 
 
-def as_written(schedule: Schedule) -> list[Any]:
-    """The loops, relations and places of all stages, by identity."""
-    return [(*map(id, (*s.leaf_iter_vars, *s.relations, s.attach_ivar)), s.attach_type) for s in schedule.stages]
-
-
 def test_the_corpus_is_complete() -> None:
     assert len(CASES) == 109 and set(CASES) == set(recorded())
 
@@ -204,9 +200,9 @@ def test_the_corpus_is_complete() -> None:
 def test_stages_agree_with_the_recorded_ones(name: str) -> None:
     record = recorded()[name]
     written = CASES[name]["fn"]()
-    before = as_written(written)
+    before = state_of(written)
     schedule = written.normalize()
-    assert as_written(written) == before  # building leaves the schedule as it was
+    assert state_of(written) == before  # building leaves the schedule as it was
     if record["status"] != "ok":
         return
     ids = axis_ids(schedule)

@@ -163,22 +163,20 @@ def test_a_reducer_that_refers_to_the_row() -> None:
 
 
 def test_inlining_by_rule() -> None:
-    n = te.var("n")
-    A: Any = te.placeholder((n, n), name="A")
-    b = te.placeholder((n,), name="b")
-    same: Any = te.compute((n, n), lambda i, j: A(i, j) * 2, name="same")
-    row = te.compute((n, n), lambda i, j: same(i, j) + b(j), name="row")
-    turned = te.compute((n, n), lambda i, j: row(j, i), name="turned")
-    k = te.reduce_axis((0, n), "k")
-    total = te.compute((n,), lambda i: te.sum(turned(i, k), axis=k), name="total")
-    last = te.compute((n,), lambda i: total(i) + 1, name="last")
+    text = """
+        n = var(); A = given(n, n); b = given(n); k = axis(0, n)
+        same[i:n, j:n] = A[i, j] * 2
+        row[i:n, j:n] = same[i, j] + b[j]
+        turned[i:n, j:n] = row[j, i]
+        total[i:n] = sum_(turned[i, k], axis=k)
+        last[i:n] = total[i] + 1"""
     expected = {
         te.schedule.AutoInlineElemWise: ["same"],
         te.schedule.AutoInlineBroadcast: ["same", "row"],
         te.schedule.AutoInlineInjective: ["same", "row", "turned"],
     }
     for rule, names in expected.items():
-        s = te.create_schedule(last.op)
+        s = Written(text).s
         rule(s)
         assert [stage.name for stage in s.stages if stage.attach_type == 2] == names
         te.schedule.InferBound(s.normalize())

@@ -110,22 +110,6 @@ def test_rows_and_ends_are_those_of_enumeration(seed: int) -> None:
     check(seed)
 
 
-@given(st.integers(0, 10**9))
-def test_a_period_adds_its_growth(seed: int) -> None:
-    rng = random.Random(seed)
-    ranges = {Var(name): Range(rng.choice((0, 0, -3, 5)), rng.choice((3, 8, 12, 30))) for name in "ij"}
-    e = drawn(rng, [*ranges], rng.randint(1, 4))
-    rows = plain.ValueRows()
-    plain._row(e, rows, ranges)
-    spans = {v: limits.ends for v, limits in ranges.items() if limits.ends}
-    grid = np.meshgrid(*(np.arange(low, high + 1) for low, high in spans.values()), indexing="ij")
-    values = np.broadcast_to(to_numpy(e, spans)(dict(zip(ranges, grid, strict=True))), grid[0].shape)
-    for var in plain._variables(rows):
-        period, growth = plain._period(var, list(rows), rows)
-        along = np.moveaxis(values, [*ranges].index(var), 0)
-        assert (along[period:] - along[:-period] == growth).all()
-
-
 def test_digits_of_a_variable_are_parts_where_it_occurs_in_digits_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     i, j = Var("i"), Var("j")
     box = {i: Range(0, 56), j: Range(0, 8)}
@@ -148,40 +132,6 @@ def test_digits_of_a_variable_are_parts_where_it_occurs_in_digits_alone(monkeypa
 def test_rows_and_ends_of_many_expressions() -> None:
     for seed in range(20_000):
         check(seed)
-
-
-def test_a_large_index_over_shared_digits_is_decided_without_its_box() -> None:
-    names = dict.fromkeys("abcdefg")
-    a, b, c, d, f, p, q = (Var(name) for name in names)
-    x = a * 16 + (f * 4 + p * 2 + q) % 16
-    y = b * 32 + c * 2 + f // 4
-    e = x // 49 * 50176 + y // 112 * 448 + x % 49 // 7 * 224 + y % 112 * 2 + x % 7 - 675
-    box = {v: Range(0, n) for v, n in zip((a, b, c, d, f, p, q), (10, 392, 16, 9, 8, 2, 2), strict=True)}
-    assert plain.ends(e, box, 1 << 12) == (-675, 200032, False)
-
-
-def test_corners_attain_ends_of_terms_that_share_variables() -> None:
-    i, j = Var("i"), Var("j")
-    box = {i: Range(0, 1000), j: Range(0, 1000)}
-    assert plain.ends((i * 1000 + j) // 7 + j * i + maximum(i, j), box, 0) == (0, 142857 + 998001 + 999, True)
-
-
-def test_a_large_index_is_decided_by_its_periods(monkeypatch: pytest.MonkeyPatch) -> None:
-    i, j, k = (Var(name) for name in "ijk")
-    x = ((i * 32 + j) * 28 + k) * 4 + i
-    monkeypatch.setattr(plain, "plain_ends", None)
-    monkeypatch.setattr(plain, "_attained_at_samples", None)
-    ranges = {i: Range(0, 64), j: Range(0, 32), k: Range(0, 28)}
-    assert plain.ends(x // 16 * 18 + x % 16, ranges)[:2] == (0, 258_113)
-
-
-def test_what_has_no_rule_takes_the_general_road() -> None:
-    i, n = Var("i"), Var("n")
-    box = {i: Range(0, 8)}
-    for e in (i + n, i // (i + 1), i & 3, i // -2):
-        assert plain.ends(e, box) is None
-    assert plain.ends(i, {i: Range(0, 0)}) is None
-    assert Context(box).bounds(i & 3) == (0, 3) and Context(box).bounds(i // -2) == (-4, 0)
 
 
 def test_a_deep_chain_and_a_wide_one_are_answered() -> None:

@@ -4,13 +4,14 @@ import ctypes
 import os
 import subprocess
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache, lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
+from bound import te
 from bound.schedule import Schedule
 from bound.tensor import PlaceholderOp, Tensor
 from intset.expr.evaluate import evaluate as value_of
@@ -20,6 +21,7 @@ from tests.bound.reference import evaluate
 from tests.compilers import need_compiler
 
 FLAGS = ("-std=c99", "-Wall", "-Wextra", "-Wconversion", "-Werror", "-O1", "-fPIC", "-shared")
+BACKENDS: tuple[Literal["python", "c"], ...] = ("python", "c")
 SANITIZERS = ("-fsanitize=undefined,address", "-fno-sanitize-recover=all")
 
 
@@ -83,6 +85,22 @@ def check_run(f: Function, schedule: Schedule, sizes: Mapping[str, int] | None =
     """Run `f`, which was lowered from the schedule, with every access checked, and compare with the reference."""
     given, expected = problem(schedule, sizes or {}, functions)
     close(run(f, given, sizes or {}, functions), expected)
+
+
+def elementwise(formula: Callable[..., Any], arrays: Mapping[str, Any]) -> tuple[Function, list[Tensor]]:
+    """A nest of the shape of the first array, and its results: a formula of an index and a tensor an array."""
+    given = [te.placeholder(array.shape, str(array.dtype), name) for name, array in arrays.items()]
+    made = te.compute(given[0].shape, lambda *i: formula(*i, *given), name="out")
+    outs = list(made) if isinstance(made, tuple) else [made]
+    return lower(te.create_schedule(outs[0].op), [*given, *outs]), outs
+
+
+def in_both(formula: Callable[..., Any], **arrays: Any) -> Iterator[list[Any]]:
+    """The elements that a formula gives, in the interpreter and in C."""
+    f, outs = elementwise(formula, arrays)
+    for backend in BACKENDS:
+        found = run(f, arrays, backend=backend)
+        yield [found[t.name] for t in outs]
 
 
 text_of = lru_cache(8)(to_c)

@@ -9,14 +9,13 @@ from typing import Any
 
 import pytest
 
-from bound import te
-from bound.schedule import Schedule
 from intset import Context, InputError, Range, ShapeVar, Var, const, evaluate
 from intset.frame import Frame
 from intset.linear.canonical import Normalizer
 from lowering import alignment, bank_conflicts, contiguity, lower, to_c
 from lowering.nest.ir import For, Seq
 from lowering.nest.scope import Scope
+from tests.strategies.written import Written
 from tests.sweeps import daily
 
 i, j, k = (Var(name) for name in "ijk")
@@ -143,17 +142,11 @@ def test_a_lane_counts_once():
 FRAMES, NORMALIZERS = 14, 62  # a fifth of what two symbolic stages took with a context for each pass
 
 
-def scaled_row_sums() -> Schedule:
-    """Row sums of an n x m array that is scaled inside of them, outer loop split by 4."""
-    n, m = te.var("n"), te.var("m")
-    read = te.placeholder((n, m), name="A")
-    scaled = te.compute((n, m), lambda i, j: read[i, j] * 2.0, name="B")
-    k = te.reduce_axis((0, m), name="k")
-    sums = te.compute((n,), lambda i: te.sum(scaled[i, k], axis=k), name="C")
-    s = te.create_schedule(sums.op)
-    _, inner = s[sums].split(sums.op.axis[0], factor=4)
-    s[scaled].compute_at(s[sums], inner)
-    return s
+ROW_SUMS = """
+    n = var(); m = var(); A = given(n, m); k = axis(0, m)
+    B[i:n, j:m] = A[i, j] * 2
+    C[i:n] = sum_(B[i, k], axis=k)
+    C split i 4; B compute_at C i.inner"""
 
 
 def test_two_symbolic_stages_make_few_frames_and_normalizers(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -169,7 +162,7 @@ def test_two_symbolic_stages_make_few_frames_and_normalizers(monkeypatch: pytest
 
         monkeypatch.setattr(kind, "__init__", init)
 
-    s = scaled_row_sums()
+    s = Written(ROW_SUMS).s
     counted(Frame)
     counted(Normalizer)
     to_c(lower(s))

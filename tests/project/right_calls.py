@@ -185,11 +185,6 @@ sum_of([i, j])
 sum_over(i, r, [i, j])
 upper_bound(i * j, ctx)
 UpperBound(5, True)
-floordiv(i, j)
-floormod(i, 3)
-ceildiv(i, 3)
-truncdiv(i, 3)
-truncmod(i, 3)
 minimum(i, j)
 maximum(i, j)
 select(i < 3, i, j)
@@ -266,20 +261,6 @@ ctx.explain(i)
 i.eq(j)
 i.ne(j)
 i.same_as(j)
-i + j
-i - j
-i * j
-i // j
-i % j
-i & j
-i | j
-i ^ j
-i << j
-i >> j
-i < j
-i <= j
-i == j
-i != j
 (i < 3) & (j < 3)
 (i < 3) | (j < 3)
 (i < 3) == (j < 3)
@@ -296,22 +277,6 @@ s.contains(i)
 si.contains(i)
 3 in s
 3 in si
-s | s
-s & s
-s <= s
-s == s
-s < s
-s >= s
-r | r
-r & r
-r - r
-r <= r
-r == r
-rel <= rel
-rel == rel
-rel | rel
-rel & rel
-rel - rel
 r.at({n: 3})
 rn.at({n: 3})
 box.at({n: 3})
@@ -352,6 +317,10 @@ testing.claims(1, 0, ["interval"])
 (3, 3) in square
 square.condition((i, j))
 """.strip().splitlines()
+INTSET += [f"i {sign} j" for sign in "+ - * // % & | ^ << >> < <= == !=".split()]
+INTSET += [f"{division}(i, 3)" for division in "floordiv floormod ceildiv truncdiv truncmod".split()]
+INTSET += [f"{x} {sign} {x}" for x in ("s", "r", "rel") for sign in "| & <= ==".split()]
+INTSET += ["s < s", "s >= s", "r - r", "rel - rel"]
 
 BOUND = """
 te.var("x", "int32")
@@ -393,34 +362,19 @@ te.all(i < 3, j < 3)
 te.any(i < 3, j < 3)
 te.const(3, "int32")
 te.const(1.5, "float32")
-te.fmod(A[i], A[i])
 te.power(A[i], 2)
 te.popcount(i)
 te.if_then_else(i < 3, A[i], A[0])
-te.floordiv(i, 3)
-te.floormod(i, 3)
-te.indexdiv(i, 3)
-te.indexmod(i, 3)
-te.truncdiv(i, 3)
-te.truncmod(i, 3)
-te.ceildiv(i, 3)
-te.div(i, 3)
 te.infinity("float32")
 te.max_value("float32")
 te.min_value("int8")
-te.atan2(A[i], A[i])
 tir.Select(i < 3, A[i], A[0])
 tir.Cast("int32", A[i])
 tir.IntImm("int32", 3)
 tir.FloatImm("float32", 1.5)
 tir.Var("x")
 tir.SizeVar("x")
-tir.bitwise_and(i, 3)
-tir.bitwise_or(i, 3)
-tir.bitwise_xor(i, 3)
 tir.bitwise_not(i)
-tir.shift_left(i, 3)
-tir.shift_right(i, 3)
 tir.call_extern("int32", "f", 3)
 tir.call_intrin("int32", "f", 3)
 tir.call_packed("f", 3)
@@ -429,17 +383,12 @@ tir.pow(A[i], 2)
 sc[scanned].env_threads([tx])
 bz.shared_loop(loop)
 tir.decl_buffer((4,), "float32", "b", "global", strides=[1], offset_factor=1)
-tir.copysign(A[i], A[i])
 tir.ldexp(A[i], 2)
-tir.hypot(A[i], A[i])
-tir.nextafter(A[i], A[i])
 tir.dtype_of(A[i])
 tir.input_tensors([A[i]])
 tir.likely(i < 3)
 tir.loaded_tensor(A[i])
 tir.logical_not(i < 3)
-tir.max(i, 3)
-tir.min(i, 3)
 tir.nodes(A[i])
 tir.rewrite(A[i], {i: j})
 tir.substitute(A[i], {i: j})
@@ -490,29 +439,17 @@ st.storage_align(y0, 4, 0)
 st.tensorize(y1, intrin)
 infer_bound(s, compute={B: "box"})
 infer_bound(s, whole=[B])
-b.computes_whole(B)
 b[xB]
 xB in b
-b.allocated(B)
-b.attach_path(B)
 b.bytes("shared")
 b.attached(C, ax)
-b.computed(B)
-b.explain(B)
-b.guard(B)
 b.inside(ax)
-b.is_computed(B)
 b.is_slid(ax)
 b.at({n: 3})
 b.loop_name(b.schedule[C], ax)
 b.nest(C)
 b.pieces(C, 4)
-b.required(B)
-b.shared_path(B)
-b.slid(B)
 infer_bound(sd).space({"n": [1, 2]}, where="n >= 1")
-b.stage(B)
-b.storage(B)
 b.traffic(B, "loads")
 b.stored(ax)
 b.with_compact([b.schedule[B]])
@@ -526,11 +463,7 @@ replay.inline_all_at(sm, M, 1, "standard")
 replay.inline_most(sm)
 replay.propagate(sm, M, 1, within=[Z])
 replay.spanning_tree(sm, M, 1)
-replay.use_chains(sm, M)
-replay.producers(sm, M)
-replay.consumers(sm, M)
 replay.common_consumer(sm, M, Z)
-replay.common_consumers(sm, M)
 replay.dependency_chains(sm, M, Z)
 replay.matched_consumer_position(dZ, dM, 1)
 replay.matched_producer_position(dM, dZ, 1)
@@ -540,7 +473,14 @@ infer_bound(sd, Context({}), {"n": 4}, "auto", "exact", False)
 tir.IterVar(Range(0, 4), "v", tir.IterType.DATA_PAR)
 b.storage(B).coordinates((i,))
 """.strip().splitlines()
-BOUND += [f"tir.{name}(A[i])" for name in tir.build.FUNCTIONS if name not in tir.build.FLOAT_PAIRS]
+BOUND += [
+    f"tir.{name}(A[i], A[i])" if name in tir.build.FLOAT_PAIRS else f"tir.{name}(A[i])" for name in tir.build.FUNCTIONS
+]
+BOUND += [f"te.{name}(i, 3)" for name in "floordiv floormod indexdiv indexmod truncdiv truncmod ceildiv div".split()]
+BOUND += [f"tir.{name}(i, 3)" for name in "bitwise_and bitwise_or bitwise_xor shift_left shift_right max min".split()]
+BOUND += [f"b.{name}(B)" for name in "allocated computed computes_whole explain guard is_computed required".split()]
+BOUND += [f"b.{name}(B)" for name in "attach_path shared_path slid stage storage".split()]
+BOUND += [f"replay.{name}(sm, M)" for name in "use_chains producers consumers common_consumers".split()]
 
 LOWERING = """
 lower(s, [A, C], bounds=b, name="f")
@@ -551,10 +491,8 @@ lower_division(i // 3, ctx, 32)
 run(f, {"A": a})
 run(f, {A: a, C: a}, {"n": 5}, functions={"g": abs}, undef=lambda t: 0, backend="python")
 run(f, {A: a}, {n: 5})
-to_c(f)
 to_c(f, width)
 parse_nest(str(f))
-dataflow(f)
 df.accesses()
 df.sources(line)
 df.by_element(line)
@@ -563,7 +501,6 @@ df.held(line)
 df.assumed(line)
 df.not_told(line)
 df.touched("A")
-Dataflow(f)
 IndexMap(lambda i: [i // 4, i % 4], (14,), ctx)
 Layout((4, (2, n)), None, ctx)
 L(5)
@@ -613,30 +550,21 @@ PadValue(tir.const(3, "int32")).text({})
 undef("int32")
 element("AC", [0, 0])
 annotate_shapes(f, [n])
-drop_dead(f)
 hoist_expression(f, conditions=("if",), lets=("required",), report=[])
 lower_divisions(f, 32)
-merge_adjacent_loops(f, report=[])
-narrow(f)
-rebase(f)
-reduce_loop_extents(f, report=[])
-remove_assume(f, report=[])
-remove_branching_through_overcompute(f, report=[])
-remove_no_op(f, report=[])
 remove_overcompute_through_branching(f, report=[])
-remove_undef(f, report=[])
 sequential_buffer_access(f, "A", report=[])
 lowering.simplify(f, buffers=True, report=[])
 strength_reduce(f, 32)
-unique_names(f)
 f.with_body(f.body)
 Width(32)
 Source(i < 3, "x")
-Footprints({"n": 5})
-Lowering({"n": 5})
-ModelledCost({"n": 5})
 Timing(2, {"n": 5})
 """.strip().splitlines()
+LOWERING += [f"{name}(f)" for name in "to_c dataflow Dataflow drop_dead narrow rebase unique_names".split()]
+LOWERING += [f"{name}(f, report=[])" for name in "merge_adjacent_loops reduce_loop_extents remove_assume".split()]
+LOWERING += [f"remove_{name}(f, report=[])" for name in ("no_op", "undef", "branching_through_overcompute")]
+LOWERING += [f'{name}({{"n": 5}})' for name in "Footprints Lowering ModelledCost".split()]
 
 EXPLORING = """
 explore(square, [{"a": 1}], None, None, out="r", progress=False, fresh=True, strict=False, by="s", workers=1, batch=1.0)

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from bound import BoundsMap, infer_bound, te, tir
 from bound.errors import ScheduleError
+from bound.itervar import IterVar
 from bound.schedule import Schedule, Stage
 from bound.tensor import ComputeOp, Tensor
 from intset import ShapeVar, const, maximum, minimum
@@ -47,6 +48,22 @@ def reading(
         outer, _ = s[C].split(C.op.axis[0], at, tail=tail)
         s[T].compute_at(s[C], outer)
     return s, T
+
+
+def state_of(s: Schedule) -> list[Any]:
+    """All that a schedule keeps, in a comparable form: a call that is refused changes nothing of it."""
+
+    def plain(x: Any) -> Any:
+        if isinstance(x, dict):
+            return [(plain(k), plain(v)) for k, v in x.items()]
+        if isinstance(x, (list, tuple, set, frozenset)):
+            return [plain(v) for v in x]
+        if isinstance(x, IterVar):
+            return id(x), id(x.dom), tuple(map(id, x.sizes))
+        return id(x) if isinstance(x, (Expr, Stage, Schedule)) else x
+
+    stages = [{k: plain(v) for k, v in vars(stage).items()} for stage in (*s.stages, *s.groups)]
+    return [stages, [plain(v) for k, v in vars(s).items() if k != "_reach"]]
 
 
 def chance(rng: random.Random, percent: int) -> bool:
@@ -103,7 +120,7 @@ class Program:
         also: str = "",
     ) -> None:
         self.rng = rng if isinstance(rng, random.Random) else random.Random(rng)
-        self.symbolic, self.most, self.also = symbolic, most, also.split()
+        self.symbolic, self.reads, self.most, self.also = symbolic, reads, most, also.split()
         self.variables: list[Var] = []
         self.inputs: list[Tensor] = []
         self.stages: list[Tensor] = []
@@ -160,7 +177,8 @@ class Program:
         def formula(*axis: Any) -> Any:
             variables = [*axis, *([] if axis_r is None else [axis_r])]
             total = read(sources[0], variables)
-            for source in [*sources[1:], *(s for s in sources if self._chance(30))]:
+            more = [s for s in sources if self._chance(30)] if self.reads == "inside" else []
+            for source in (*sources[1:], *more):
                 total = total + read(source, variables) * 2.0
             if self._chance(30):
                 select = rng.choice((tir.if_then_else, tir.Select))
@@ -294,19 +312,15 @@ class Program:
         self, name: str, source: Tensor, shape: tuple[Any, ...], points: list[tuple[Row, ...]]
     ) -> Tensor:
         starts = [_end(te.min, (_span(p[k], shape)[0] for p in points)) for k in range(source.ndim)]
-        repeat = te.reduce_axis((0, 2), "r") if self._chance(20) else None
-        where = self._chance(25)
 
-        def formula(*axis: Any) -> Any:
+        def read(source: Tensor, variables: list[Any]) -> Any:
             total: Any = 0.5
             for point in points:
-                at = (sum((x * c for x, c in zip(axis, row, strict=True) if c), shift) for row, shift in point)
+                at = (sum((x * c for x, c in zip(variables, row, strict=False) if c), shift) for row, shift in point)
                 total = total + source(*(index - start for index, start in zip(at, starts, strict=True)))
-            if repeat is not None:
-                return te.sum(total * (repeat + 1), axis=repeat)
-            return tir.if_then_else((axis[0] + axis[-1]) % 2 < 1, total, 1.0) if where else total
+            return total
 
-        return te.compute(shape, formula, name=name)
+        return self._stage(name, shape, [source], read)
 
     # -- reads that may leave their tensors ---------------------------------------------------------------------------
 

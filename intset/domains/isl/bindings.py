@@ -13,8 +13,7 @@ signature, their arguments and result. The C function is called `isl_class_metho
 marks an argument of which the function takes ownership; the first argument of a method is the object itself. `!N` marks
 a method that a limit should not end: isl meets a limit as a failed allocation, and an error path of this method uses
 what failed, which ends the process. It may take N thousand operations beyond the limit and is charged afterwards: more
-for what is short as a rule, fewer for integer programs. After `|`: the C function with the same effect for a last
-argument that fits a C `int`; divisors are positive.
+for what is short as a rule, fewer for integer programs.
 
 result     at a failure
 -------    ------------
@@ -46,7 +45,7 @@ to_str                printing; all texts are printed without a limit
 import ctypes
 import operator
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from ctypes import c_char_p, c_int, c_long, c_void_p, py_object
 from functools import cache
 from importlib.machinery import EXTENSION_SUFFIXES
@@ -83,8 +82,8 @@ LocalSpace get_div (LocalSpace int) -> Aff
 
 Constraint alloc_equality alloc_inequality (+LocalSpace) -> Constraint
 Constraint dim (Constraint int) -> size
-Constraint set_constant_val (+Constraint +Val) -> Constraint | set_constant_si
-Constraint set_coefficient_val (+Constraint int int +Val) -> Constraint | set_coefficient_si
+Constraint set_constant_val (+Constraint +Val) -> Constraint
+Constraint set_coefficient_val (+Constraint int int +Val) -> Constraint
 Constraint get_constant_val (Constraint) -> number
 Constraint get_coefficient_val (Constraint int int) -> number
 Constraint involves_dims (Constraint int int int) -> truth
@@ -136,7 +135,7 @@ Set dim_max!200 dim_min!200 (+Set int) -> PwAff
 Set dim_max_val dim_min_val (+Set int) -> number
 Set equate (+Set int int int int) -> Set
 Set find_dim_by_name (Set int text) -> int
-Set fix_val (+Set int int +Val) -> Set | fix_si
+Set fix_val (+Set int int +Val) -> Set
 Set flat_product gist!1000 gist_params!1000 intersect intersect_params subtract union (+Set +Set) -> Set
 Set foreach_point (Set points) -> void
 Set get_basic_set_list (Set) -> BasicSetList
@@ -148,7 +147,7 @@ Set involves_dims (Set int int int) -> truth
 Set involves_locals is_bounded is_empty is_params (Set) -> truth
 Set is_disjoint is_equal is_subset (Set Set) -> truth
 Set lex_lt_set (+Set +Set) -> Map
-Set lower_bound_val (+Set int int +Val) -> Set | lower_bound_si
+Set lower_bound_val (+Set int int +Val) -> Set
 Set move_dims (+Set int int int int int) -> Set
 Set n_basic_set (Set) -> size
 Set plain_get_val_if_fixed (Set int int) -> number
@@ -156,7 +155,7 @@ Set sample_point (+Set) -> Point
 Set set_dim_name (+Set int int text) -> Set
 Set simple_hull (+Set) -> BasicSet
 Set to_str (Set) -> text
-Set upper_bound_val (+Set int int +Val) -> Set | upper_bound_si
+Set upper_bound_val (+Set int int +Val) -> Set
 
 Map from_aff (+Aff) -> Map
 Map from_pw_aff (+PwAff) -> Map
@@ -175,7 +174,7 @@ Aff val_on_domain (+LocalSpace +Val) -> Aff
 Aff var_on_domain (+LocalSpace int int) -> Aff
 Aff zero_on_domain (+LocalSpace) -> Aff
 Aff add (+Aff +Aff) -> Aff
-Aff add_constant_val (+Aff +Val) -> Aff | add_constant_si
+Aff add_constant_val (+Aff +Val) -> Aff
 Aff dim (Aff int) -> size
 Aff eq_set ge_set gt_set le_set (+Aff +Aff) -> Set
 Aff floor neg (+Aff) -> Aff
@@ -185,9 +184,9 @@ Aff get_div (Aff int) -> Aff
 Aff gist!1000 gist_params!1000 (+Aff +Set) -> Aff
 Aff is_cst is_nan (Aff) -> truth
 Aff mod_val scale_val (+Aff +Val) -> Aff
-Aff scale_down_val (+Aff +Val) -> Aff | scale_down_ui
-Aff set_coefficient_val (+Aff int int +Val) -> Aff | set_coefficient_si
-Aff set_constant_val (+Aff +Val) -> Aff | set_constant_si
+Aff scale_down_val (+Aff +Val) -> Aff
+Aff set_coefficient_val (+Aff int int +Val) -> Aff
+Aff set_constant_val (+Aff +Val) -> Aff
 Aff to_str (Aff) -> text
 Aff zero_basic_set (+Aff) -> BasicSet
 
@@ -272,7 +271,6 @@ class Signature(NamedTuple):
     arguments: tuple[Argument, ...]
     result: str
     function: str
-    for_small: str | None
     beyond: int  # operations that it may take beyond the limit
 
     @property
@@ -293,18 +291,16 @@ def signatures() -> Iterator[Signature]:
     for line in filter(None, _TABLE.splitlines()):
         head, _, tail = line.partition(") -> ")
         (of, *methods), arguments = (part.split() for part in head.split("("))
-        tail, _, named = tail.partition(" = ")
-        result, _, small = tail.partition(" | ")
+        result, _, named = tail.partition(" = ")
         given = tuple(Argument(word.lstrip("+"), word.startswith("+")) for word in arguments)
-        for_small = f"{c_name(of)}_{small}" if small else None
         for method, _, thousands in (marked.partition("!") for marked in methods):
             function = named or f"{c_name(of)}_{method}"
-            yield Signature(of, method, given, result, function, for_small, 1000 * int(thousands or 0))
+            yield Signature(of, method, given, result, function, 1000 * int(thousands or 0))
 
 
 _KINDS: Final[Any] = (0, 1, 2, 3, 3, 4)
 CST, PARAM, IN, OUT, SET, DIV = _KINDS  # of dimensions; islpy takes them as numbers, too
-INT, LONG = 1 << 30, 1 << 63  # isl negates an `int` before it checks the size
+LONG = 1 << 63
 # Callback of one or two objects and an unused user pointer; 0, a null pointer, is success.
 MEETS: Final = ctypes.PYFUNCTYPE(c_void_p, c_void_p, c_void_p)
 
@@ -334,17 +330,11 @@ def objects(call: Any, failure: Failure) -> Method:
     return method
 
 
-def objects_of_numbers(call: Any, with_int: Any, small: Any, failure: Failure) -> Method:
+def objects_of_numbers(call: Any, with_int: Any, failure: Failure) -> Method:
     """A method whose last argument is an isl value or an `int` of 64 bits."""
 
     def method(*given: Any) -> Any:
-        value = given[-1]
-        if type(value) is not int:
-            made = call(*given)
-        elif small and -INT <= value < INT:
-            made = small(*given)
-        else:
-            made = with_int(*given)
+        made = (with_int if type(given[-1]) is int else call)(*given)
         if made:
             return made
         raise failure(given)
@@ -447,9 +437,6 @@ _ANSWERS: Final[dict[str, tuple[Any, Callable[..., Any]]]] = {
     "int": (c_int, lambda call, _: bound(call)),
     "void": (None, lambda call, _: bound(call)),
 }
-# Functions on bare pointers that take ownership of their object: plain, with a C `int`, with an owned number; the class
-# of the result. `None` for a missing variant.
-_CallStep: TypeAlias = tuple[Any, Any, Any, Any]
 _MADE: Final[list[SimpleNamespace]] = []
 _MAKING: Final = threading.Lock()
 _IDLE: Final[list[int | None]] = []  # contexts of threads that ended
@@ -493,7 +480,6 @@ def _made() -> SimpleNamespace:
     return SimpleNamespace(
         **maker.classes,
         Error=Error,
-        applied=maker.applied,
         duplicate=maker.duplicate,
         ordered=maker.ordered,
         works=maker.works,
@@ -548,6 +534,7 @@ class _Maker:
         sort = "sort_constraints" if hasattr(found, "isl_basic_set_sort_constraints") else "remove_redundancies"
         self._sort = self._function(f"isl_basic_set_{sort}", c_void_p, c_void_p)
         self._put = self._function(f"{lists}set_at", c_void_p, c_void_p, _INDEX, c_void_p)
+        self._copy = self._function("isl_set_copy", c_void_p, c_void_p)
         self._united = self._function(f"{lists}union", c_void_p, c_void_p)
         self._text = self._class("Text", "free", (c_void_p,))
         table = list(signatures())
@@ -561,15 +548,9 @@ class _Maker:
             name: SimpleNamespace(from_param=self._function(f"{c_name(name)}_copy", _Given, kind))
             for name, kind in objects
         }
-        self._copy = {kind: self._function(f"{c_name(name)}_copy", c_void_p, kind) for name, kind in objects}
-        self._steps: dict[Any, dict[str, _CallStep]] = {kind: {} for _, kind in objects}
         for line in table:
             method = self._method(line)
             setattr(self.classes[line.of], line.method, method if line.is_method else staticmethod(method))
-            first = line.arguments[0]
-            if first.is_taken and line.result in self.classes and not line.beyond:
-                name = line.method if line.is_method else f"{line.of}.{line.method}"
-                self._steps[self.classes[first.kind]][name] = self._step(line)
         self.classes["Set"].get_basic_sets = elements(self.classes["Set"].get_basic_set_list)
         self.classes["BasicSet"].get_constraints = elements(self.classes["BasicSet"].get_constraint_list)
 
@@ -655,27 +636,15 @@ class _Maker:
         call = self._function(line.function, made, *arguments)
         if last != ("Val", True) or not others:
             return objects(call, failure)
-        small = self._function(line.for_small, made, *arguments[:-1], _INDEX) if line.for_small else None
         owning = self._function(line.function, made, *arguments[:-1], _Given)
 
         def with_int(*given: Any) -> Any:
-            return owning(*given[:-1], self._value_of(context_of(given[0]), given[-1]))
+            number = given[-1]
+            if not -LONG <= number < LONG:
+                raise OverflowError(f"a number of {number.bit_length()} bits")
+            return owning(*given[:-1], self._value(context_of(given[0]), number))
 
-        return objects_of_numbers(call, with_int, small, failure)
-
-    def _value_of(self, context: Any, number: int) -> Any:
-        if not -LONG <= number < LONG:
-            raise OverflowError(f"a number of {number.bit_length()} bits")
-        return self._value(context, number)
-
-    def _step(self, line: Signature) -> _CallStep:
-        arguments = [self._argument(argument) for argument in line.arguments[1:]]
-        call = self._function(line.function, c_void_p, c_void_p, *arguments)
-        if line.arguments[-1] != ("Val", True):
-            return call, None, None, self.classes[line.result]
-        owning = self._function(line.function, c_void_p, c_void_p, *arguments[:-1], _Given)
-        small = self._function(line.for_small, c_void_p, c_void_p) if line.for_small else None
-        return call, small, owning, self.classes[line.result]
+        return objects_of_numbers(call, with_int, failure)
 
     def duplicate(self, points: Any) -> Any:
         """A deep copy of a set; isl's functions may rewrite shared disjuncts in place."""
@@ -698,10 +667,10 @@ class _Maker:
             shared = self._element(listed, k)
             listed = self._put(listed, k, copy(shared))
             self._drop(shared)
-        pointer = self._united(listed) if self._length(listed) else self._copy[type(points)](points)
+        pointer = self._united(listed) if self._length(listed) else self._copy(points)
         if pointer:
             return type(points)(pointer)
-        raise self._failed("isl_basic_set_dup", self._context_of(points))
+        raise self._failed("isl_basic_set_dup", self._contexts["Set"](points))
 
     def works(self, context: Any) -> bool:
         """Whether isl still computes, at the cost of one operation."""
@@ -713,26 +682,3 @@ class _Maker:
     def name(self, context: Any, text: str) -> Any:
         """Intern a name: the isl id for a text."""
         return self._id(self._name(context, text.encode(), None))
-
-    def applied(self, start: Any, steps: Iterable[tuple[Any, ...]]) -> Any:
-        """Apply methods in sequence, such as `("floor",)`, `("Map.from_aff",)` or `("fix_val", kind, k, number)`.
-
-        Intermediate results stay bare pointers: Python objects for them would cost more than isl's work. isl frees them
-        after an error.
-        """
-        made = type(start)
-        pointer = self._copy[made](start)
-        for name, *given in steps:
-            call, small, owning, made = self._steps[made][name]
-            if owning is None or type(given[-1]) is not int:
-                pointer = call(pointer, *given)
-            elif small is not None and -INT <= given[-1] < INT:
-                pointer = small(pointer, *given)
-            else:
-                pointer = owning(pointer, *given[:-1], self._value_of(self._context_of(start), given[-1]))
-        if pointer:
-            return made(pointer)
-        raise self._failed("a row of functions", self._context_of(start))
-
-    def _context_of(self, start: Any) -> Any:
-        return self._contexts[type(start).__name__](start)

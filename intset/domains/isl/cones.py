@@ -38,6 +38,7 @@ from __future__ import annotations
 
 import itertools
 import random
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -643,9 +644,6 @@ BERNSTEIN_PIECES: Final = 64  # sets of sizes, each with its own bound
 BERNSTEIN_COEFFICIENTS: Final = 3_000  # coefficients of one polynomial over one polytope
 DIVISIBILITY_POINTS: Final = 4_096  # points of one period at which a division is tried to be exact
 
-RationalPolynomial = dict[tuple[int, ...], Fraction]  # exponents of the variables, and coefficients
-
-
 # -- upper bounds: cases of a polynomial -------------------------------------------------------------------------------
 
 
@@ -807,28 +805,18 @@ class Maximum:
         ------
         BudgetError: a set without end, or too many coefficients or pieces.
         """
-        params = list(known)
-        atoms = {f for monomial in case.numerator.terms for f in factors(monomial)}
-        params += [e for e in dag.free_vars(*atoms) if e not in coordinates and e not in params]
+        self.names.update((param_name(e), e) for e in known)
         for part in session.disjoint_parts(points):
             around = part.to_set()
             if not (around.is_bounded() or all(around.dim_is_bounded(SET, k) for k in range(len(coordinates)))):
                 raise BudgetError("a set without end")
-            more = [0] * (len(params) - len(known))
-            widened = ([row._replace(params=(*row.params, *more)) for row in rows] for rows in rows_of(part))
-            equal, nonneg = widened
+            equal, nonneg = rows_of(part)
             dims = len([*equal, *nonneg][0].dims) if equal or nonneg else 0
-            whole = polyhedron(dims, equal, nonneg, len(params)).detect_equalities().remove_redundancies()
-            atoms_in_order = [*coordinates, *[None] * (dims - len(coordinates)), *params]
-            polynomial = _polynomial(case, atoms_in_order)
-            for zero, sides, vertices in cells(whole, len(params)):
-                bounds = list(_coefficients(polynomial, dims, vertices, params, case))
-                chamber = Chamber(zero, sides, (), ZERO, 1)
-                domain = session.isl().Set.read_from_str(
-                    session.context(), chamber.text([param_name(e) for e in params])
-                )
-                self.names.update((param_name(e), e) for e in params)
-                self._put(domain, bounds)
+            whole = polyhedron(dims, equal, nonneg, len(known)).detect_equalities().remove_redundancies()
+            for zero, sides, vertices in cells(whole, len(known)):
+                bounds = list(_coefficients(case, coordinates, vertices, known))
+                text = Chamber(zero, sides, (), ZERO, 1).text([param_name(e) for e in known])
+                self._put(session.isl().Set.read_from_str(session.context(), text), bounds)
 
     def _put(self, domain: Set, bounds: list[_Bound]) -> None:
         """Take the maximum with `bounds` on a set of sizes."""
@@ -881,82 +869,45 @@ def _largest(bounds: Iterable[_Bound]) -> list[_Bound]:
     return kept
 
 
-def _polynomial(case: WeightCase, atoms: Sequence[Expr | None]) -> RationalPolynomial:
-    """The polynomial of a case by exponents of coordinates and parameters."""
-    place = {e: k for k, e in enumerate(atoms) if e is not None}
-    found: RationalPolynomial = {(0,) * len(atoms): Fraction(case.numerator.const, case.denominator)}
-    for monomial, coefficient in case.numerator.terms.items():
-        exponents = [0] * len(atoms)
-        for e in factors(monomial):
-            exponents[place[e]] += 1
-        found[tuple(exponents)] = Fraction(coefficient, case.denominator)
-    return found
-
-
 def _coefficients(
-    polynomial: RationalPolynomial,
-    dims: int,
-    vertices: Sequence[ParametricVertex],
-    params: Sequence[Expr],
-    case: WeightCase,
+    case: WeightCase, coordinates: Sequence[Var], vertices: Sequence[ParametricVertex], params: Sequence[Expr]
 ) -> Iterable[_Bound]:
-    """The Bernstein coefficients of a polynomial over the polytope of some vertices."""
-    degree = max(sum(exponents[:dims]) for exponents in polynomial)
-    number = len(vertices)
-    if comb(number + degree - 1, degree) > BERNSTEIN_COEFFICIENTS:
+    """The Bernstein coefficients of the polynomial of a case over the polytope of some vertices."""
+    terms = [(factors(monomial), k) for monomial, k in case.numerator.terms.items()]
+    terms += [([], case.numerator.const)]
+    degree = max(sum(e in coordinates for e in own) for own, _ in terms)
+    if comb(len(vertices) + degree - 1, degree) > BERNSTEIN_COEFFICIENTS:
         raise BudgetError(f"more than {BERNSTEIN_COEFFICIENTS} coefficients", "BERNSTEIN_COEFFICIENTS")
-    units = [tuple(int(i == k) for i in range(number)) for k in range(number)]
-    nothing = (0,) * len(params)
-    whole: RationalPolynomial = {(*unit, *nothing): Fraction(1) for unit in units}
-    places: list[RationalPolynomial] = []
-    for k in range(dims):
-        weighted: RationalPolynomial = {}
-        for unit, vertex in zip(units, vertices, strict=True):
+    weights: list[Expr] = [Var(f"w{k}") for k in range(len(vertices))]
+    scale = lcm(*(x.denominator for vertex in vertices for slope, start in vertex for x in (*slope, start)))
+    places: dict[Expr, Linear] = {}  # `scale` times each coordinate, over the weights
+    for k, x in enumerate(coordinates):
+        places[x] = ZERO
+        for w, vertex in zip(weights, vertices, strict=True):
             slope, start = vertex[k]
-            weighted[(*unit, *nothing)] = start
-            for i, factor in enumerate(slope):
-                weighted[(*unit, *(int(i == j) for j in range(len(params))))] = factor
-        places.append({exponents: c for exponents, c in weighted.items() if c})
-    total: RationalPolynomial = {}
-    for exponents, coefficient in polynomial.items():
-        chosen = [places[k] for k in range(dims) for _ in range(exponents[k])]
-        own: RationalPolynomial = {(*[0] * number, *exponents[dims:]): coefficient}
-        for mixed, c in reduce(_times, [*chosen, *[whole] * (degree - len(chosen))], own).items():
-            total[mixed] = total.get(mixed, Fraction(0)) + c
-    by_weights: dict[tuple[int, ...], RationalPolynomial] = {}
-    for weights in _weights(number, degree):
-        by_weights[weights] = {}
-    for mixed, c in total.items():
-        weights = mixed[:number]
-        ways = factorial(degree) // prod(map(factorial, weights))
-        by_weights[weights][mixed[number:]] = c / ways
-    for weights, share in by_weights.items():
-        scale = lcm(*(c.denominator for c in share.values()))
-        value = Linear(0, {})
-        for exponents, c in share.items():
-            powers = [atom(e) for e, power in zip(params, exponents, strict=True) for _ in range(power)]
-            value = value.plus(reduce(Linear.times, powers, Linear(1, {})), int(c * scale))
-        corners = [vertex for vertex, weight in zip(vertices, weights, strict=True) if weight == degree]
-        yield _Bound(value, scale, case.is_exact and any(map(_is_integral, corners)))
-
-
-def _weights(number: int, degree: int) -> Iterable[tuple[int, ...]]:
-    """All tuples of `number` counts that add up to `degree`."""
-    if number == 1:
-        yield (degree,)
-        return
-    for first in range(degree + 1):
-        for rest in _weights(number - 1, degree - first):
-            yield (first, *rest)
+            at = Linear(int(start * scale), {e: int(y * scale) for e, y in zip(params, slope, strict=True) if y})
+            places[x] = places[x].plus(at.times(atom(w)))
+    whole = Linear(0, dict.fromkeys(weights, scale))
+    total = ZERO  # the polynomial times `case.denominator * scale**degree`, homogeneous in the weights
+    for own, k in terms:
+        mixed = [places[e] for e in own if e in places]
+        parts = [*mixed, *[whole] * (degree - len(mixed)), *(atom(e) for e in own if e not in places)]
+        total = total.plus(reduce(Linear.times, parts, Linear(1, {})), k)
+    shares: dict[tuple[int, ...], Linear] = {(): Linear(total.const, {})}
+    for monomial, k in total.terms.items():
+        own = factors(monomial)
+        chosen = tuple(sorted(weights.index(e) for e in own if e in weights))
+        rest = reduce(Linear.times, [atom(e) for e in own if e not in weights], Linear(1, {}))
+        shares[chosen] = shares.get(chosen, ZERO).plus(rest, k)
+    for chosen in reversed([*itertools.combinations_with_replacement(range(len(vertices)), degree)]):
+        value, numbers = shares.get(chosen, ZERO), Counter(chosen).values()
+        ways = factorial(degree) // prod(map(factorial, numbers))
+        denominator = case.denominator * scale**degree * ways
+        shared = gcd(denominator, value.const, *value.terms.values())
+        value = Linear(value.const // shared, {e: k // shared for e, k in value.terms.items()})
+        corners = [vertex for k, vertex in enumerate(vertices) if chosen.count(k) == degree]
+        yield _Bound(value, denominator // shared, case.is_exact and any(map(_is_integral, corners)))
 
 
 def _is_integral(vertex: ParametricVertex) -> bool:
     return all(start.denominator == 1 and all(x.denominator == 1 for x in slope) for slope, start in vertex)
-
-
-def _times(a: RationalPolynomial, b: RationalPolynomial) -> RationalPolynomial:
-    found: RationalPolynomial = {}
-    for (one, x), (other, y) in itertools.product(a.items(), b.items()):
-        exponents = tuple(i + j for i, j in zip(one, other, strict=True))
-        found[exponents] = found.get(exponents, Fraction(0)) + x * y
-    return found

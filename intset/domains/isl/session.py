@@ -31,9 +31,7 @@ NAME = "isl"  # of the domain
 _LONG = 1 << 63
 _CHUNK_BITS = 62
 _NEGLIGIBLE = 32  # accounts ignore less than 1/32 of a budget: measuring it costs more
-_MAX_KEPT = 16  # largest dimension of cached spaces
 _MAX_NAMES = 256  # cached names
-_ZERO = ("LocalSpace.from_space",), ("Aff.zero_on_domain",)
 MAX_BITS = 4_096  # of a number passed to isl
 
 
@@ -67,7 +65,6 @@ class _Session(threading.local):
 
     def __init__(self) -> None:
         self.running: list[weakref.ref[Budget]] = []
-        self.spaces: list[tuple[Any, Any, Any]] = []
         self.names: dict[str, Any] = {}
 
 
@@ -80,7 +77,6 @@ def context() -> Context:
     if ctx is None:
         ctx = isl().Context()
         ctx.set_on_error(isl().on_error.CONTINUE)
-        _SESSION.spaces = [_origin(ctx, dims) for dims in range(_MAX_KEPT)]
         many = [
             isl().name(ctx, f"_{k}") for k in range(_MAX_NAMES)
         ]  # isl's table of names grows here, outside any budget
@@ -265,18 +261,6 @@ class weighed(Budget):  # noqa: N801  # read as a statement: `with weighed(...)`
             raise BudgetError(f"isl gave up: these operations count {self._weight} times", "isl_operations") from None
 
 
-def origin(dims: int) -> tuple[Any, Any, Any]:
-    """The space of `dims` dimensions without parameters, its universe and its zero function; cached."""
-    ctx = context()
-    return _SESSION.spaces[dims] if dims < _MAX_KEPT else _origin(ctx, dims)
-
-
-def _origin(ctx: Context, dims: int) -> tuple[Any, Any, Any]:
-    m = isl()
-    space = m.Space.set_alloc(ctx, 0, dims)
-    return space, m.Set.universe(space), m.applied(space, _ZERO)
-
-
 def named(name: str) -> str:
     """Intern a name in isl outside the budget, so that a first use costs a query nothing; returns the name."""
     ctx, names = context(), _SESSION.names
@@ -290,11 +274,6 @@ def named(name: str) -> str:
             ctx.set_max_operations(running[-1].limit)
         names[name] = isl().name(ctx, name)
     return name
-
-
-def zero_on(space: Any) -> Any:
-    """The zero function on a space."""
-    return isl().applied(space, _ZERO)
 
 
 def is_limited() -> bool:

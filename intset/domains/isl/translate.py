@@ -13,7 +13,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import reduce
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 from intset.domains.isl import session
 from intset.domains.isl.bindings import CST, DIV, IN, PARAM, SET
@@ -31,13 +31,11 @@ from intset.regions.shape import Product, has_select, parts_of
 from intset.simplify.engine import cost
 
 if TYPE_CHECKING:
-    from islpy import Aff, BasicSet, PwAff, Set, Val
+    from islpy import Aff, BasicSet, Map, PwAff, Set, Val
 
 FRESH_TERMS: Final = 16  # of a question; with more, isl is not asked
 ISL_NESTING: Final = 6  # divisions nested deeper than this are relaxed: isl's time explodes there
 
-_IslCall: TypeAlias = tuple[Any, ...]
-_Steps: TypeAlias = tuple[_IslCall, ...]
 _PIECEWISE: dict[ops.Op, Callable[..., Any]] = {
     ops.MIN: lambda a, b: a.min(b),
     ops.MAX: lambda a, b: a.max(b),
@@ -158,25 +156,22 @@ class Translation:
 
     def _open(self) -> None:
         m = session.isl()
-        self.space, self._all, self._zero = session.origin(len(self.dims))
-        if self.params:
-            named = [("set_dim_name", PARAM, k, param_name(param)) for k, param in enumerate(self.params)]
-            self.space = m.applied(m.Space.set_alloc(session.context(), len(named), len(self.dims)), named)
-            self._all, self._zero = m.Set.universe(self.space), session.zero_on(self.space)
+        self.space = m.Space.set_alloc(session.context(), len(self.params), len(self.dims))
+        for k, param in enumerate(self.params):
+            self.space = self.space.set_dim_name(PARAM, k, param_name(param))
+        self._zero = m.Aff.zero_on_domain(m.LocalSpace.from_space(self.space))
 
     def _domain(self) -> Set:
-        m = session.isl()
-        limits: list[_IslCall] = []
+        result: Set = session.isl().Set.universe(self.space)
         for k, e in enumerate(self.dims):
-            limits += _limits(SET, k, self.known.atom_bounds(e))
+            result = _limited(result, SET, k, self.known.atom_bounds(e))
         for k, param in enumerate(self._sizes):
-            limits += _limits(PARAM, k, self.base.atom_bounds(param))
-        result: Set = m.applied(self._all, limits)
+            result = _limited(result, PARAM, k, self.base.atom_bounds(param))
         for param in self._sizes:
             step = param.declared()[2] if isinstance(param, Var) else 1
             if step > 1:
-                steps = ("mod_val", session.val(step)), ("eq_set", self._zero)
-                result = result.intersect(self._affine(self.base, self.base.form(param), steps))
+                value = self._affine(self.base, self.base.form(param))
+                result = result.intersect(value.mod_val(session.val(step)).eq_set(self._zero))
         for gap in self._gaps:
             result = result.intersect(self._compared(self.base, ops.GE, gap))
         for fact in self.facts:
@@ -187,16 +182,16 @@ class Translation:
 
     # -- functions ----------------------------------------------------------------------------------------------
 
-    def mapped(self, form: Linear, *steps: _IslCall) -> Any:
-        """The isl `Map` from points to values of `form`, after further method calls `steps`."""
-        return self._affine(self.known, form, (("Map.from_aff",), *steps), (("Map.from_pw_aff",), *steps))
-
-    def _affine(
-        self, normalizer: Normalizer, form: Linear, steps: _Steps = (), piecewise_steps: _Steps | None = None
-    ) -> Any:
-        """The isl `Aff` or `PwAff` that equals `form` on the domain, after further method calls `steps`."""
+    def mapped(self, form: Linear) -> Map:
+        """The isl `Map` from points to values of `form`."""
         m = session.isl()
-        rows: list[_IslCall] = []
+        function = self._affine(self.known, form)
+        pairs: Map = (m.Map.from_aff if isinstance(function, m.Aff) else m.Map.from_pw_aff)(function)
+        return pairs
+
+    def _affine(self, normalizer: Normalizer, form: Linear) -> Any:
+        """The isl `Aff` or `PwAff` that equals `form` on the domain."""
+        total = self._zero
         parts: list[Any] = []
         for e, k in form.terms.items():
             place = self._position.get(e)
@@ -204,17 +199,14 @@ class Translation:
                 part = self._atom(normalizer, e)
                 parts.append(part if k == 1 else part.scale_val(session.val(k)))
             else:
-                kind = PARAM if place[0] else IN
-                rows.append(("set_coefficient_val", kind, place[1], session.val(k)))
+                total = total.set_coefficient_val(PARAM if place[0] else IN, place[1], session.val(k))
         if form.const:
-            rows.append(("set_constant_val", session.val(form.const)))
-        start = m.applied(self._zero, rows) if rows or not parts else parts.pop(0)
-        if parts or not isinstance(start, m.Aff):
-            if not all(isinstance(part, m.Aff) for part in (start, *parts)):
-                parts, start = [*map(_piecewise, parts)], _piecewise(start)
-                steps = steps if piecewise_steps is None else piecewise_steps
-            steps = *(("add", part) for part in parts), *steps
-        return m.applied(start, steps) if steps else start
+            total = total.set_constant_val(session.val(form.const))
+        if parts and total is self._zero:
+            total = parts.pop(0)
+        if not all(isinstance(part, session.isl().Aff) for part in (total, *parts)):
+            total, *parts = map(_piecewise, (total, *parts))
+        return reduce(lambda a, b: a.add(b), parts, total)
 
     def _atom(self, normalizer: Normalizer, e: Any) -> Aff | PwAff:
         key = (id(normalizer), e)
@@ -234,11 +226,10 @@ class Translation:
             return chosen
         forms = [normalizer.form(arg) for arg in e.args]
         if op is ops.FLOORDIV:
-            steps: _Steps = ("scale_down_val", session.val(forms[1].const)), ("floor",)
-            quotient: Aff | PwAff = self._affine(normalizer, forms[0], steps)
-            return quotient
+            quotient: Aff | PwAff = self._affine(normalizer, forms[0]).scale_down_val(session.val(forms[1].const))
+            return quotient.floor()
         if op is ops.FLOORMOD:
-            remainder: Aff | PwAff = self._affine(normalizer, forms[0], (("mod_val", session.val(forms[1].const)),))
+            remainder: Aff | PwAff = self._affine(normalizer, forms[0]).mod_val(session.val(forms[1].const))
             return remainder
         args = [_piecewise(self._affine(normalizer, form)) for form in forms]
         found: PwAff = _PIECEWISE[op](*args)
@@ -262,16 +253,13 @@ class Translation:
 
     def _compared(self, normalizer: Normalizer, kind: ops.Op, form: Linear) -> Set:
         """The isl set of the points with `form >= 0`, `== 0` or `!= 0`, by `kind`."""
-        steps: _Steps = (("ge_set" if kind is ops.GE else "eq_set", self._zero),)
-        if kind is ops.NE:
-            steps = *steps, ("complement",)
-        found: Any = self._affine(normalizer, form, steps, ())
-        if isinstance(found, session.isl().PwAff):
-            zero = _piecewise(self._zero)
-            found = (
-                found.nonneg_set() if kind is ops.GE else found.eq_set(zero) if kind is ops.EQ else found.ne_set(zero)
-            )
-        inside: Set = found
+        value, zero = self._affine(normalizer, form), self._zero
+        inside: Set
+        if not isinstance(value, session.isl().PwAff):
+            inside = value.ge_set(zero) if kind is ops.GE else value.eq_set(zero)
+            return inside.complement() if kind is ops.NE else inside
+        zero = _piecewise(zero)
+        inside = value.nonneg_set() if kind is ops.GE else value.eq_set(zero) if kind is ops.EQ else value.ne_set(zero)
         return inside
 
 
@@ -302,21 +290,20 @@ def param_name(param: Expr) -> str:
     return session.named(f"q{number}")
 
 
-def _limits(kind: int, position: int, interval: Any) -> list[_IslCall]:
-    """The method calls that bound a dimension by an interval."""
+def _limited(points: Set, kind: Any, position: int, interval: Any) -> Set:
+    """The points within an interval of a dimension."""
     low, high = interval or (None, None)
-    found = [("lower_bound_val", kind, position, session.val(low))] if low is not None else []
-    return found if high is None else [*found, ("upper_bound_val", kind, position, session.val(high))]
+    if low is not None:
+        points = points.lower_bound_val(kind, position, session.val(low))
+    return points if high is None else points.upper_bound_val(kind, position, session.val(high))
 
 
 def image_of(translation: Translation) -> Set:
     """The image of the query's expressions as an isl set."""
     if not translation.query.forms:
         return translation.domain.project_out(SET, 0, len(translation.dims))
-    first, *others = translation.query.forms
-    products = [("flat_range_product", translation.mapped(form)) for form in others]
-    image: Set = translation.mapped(first, *products, ("intersect_domain", translation.domain), ("range",))
-    return image
+    pairs = reduce(lambda a, b: a.flat_range_product(b), map(translation.mapped, translation.query.forms))
+    return pairs.intersect_domain(translation.domain).range()
 
 
 def _piecewise(value: Aff | PwAff) -> PwAff:

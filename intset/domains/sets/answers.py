@@ -1,12 +1,12 @@
-"""Answers derived from one method of a domain: sets, bounds and regions from its shapes; regions from its sets."""
+"""Protocols of domains, one for each capability, and the answers derived from one method of a domain: sets, bounds and
+regions from its shapes; regions from its sets."""
 
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
-from typing import Any, Final, Protocol
+from typing import Any, ClassVar, Final, Protocol, runtime_checkable
 
 from intset import config as configuration
 from intset.config import CHEAPEST
-from intset.domains.protocols import Domain
 from intset.domains.query import Points, Query, Regions
 from intset.domains.ranked import values_of
 from intset.domains.sets.base import IntervalSet, IntSet, ShapeSet, bounds_of, empty_set
@@ -21,6 +21,58 @@ from intset.ranges import renamed
 from intset.regions.shape import ListedPoints, Shape
 
 LISTED_SHAPE_POINTS: Final = 1000  # points of a shape by enumeration, after the domain gave up on the formula
+
+
+@runtime_checkable
+class Domain(Protocol):
+    """A description of sets of integers.
+
+    Guarantee: `image` contains every value of the expression, and raises nothing. Optional methods: `bounds(query)`,
+    where ends are cheaper than the set, `bounds_at_once(query)` for certified ends without a search, and
+    `region(query)` for several expressions.
+
+    The smallest domain:
+
+    >>> class Everything:
+    ...     name = "everything"
+    ...     def image(self, query):
+    ...         return IntervalSet(NEG_INF, POS_INF, self.name)
+    """
+
+    @property
+    def name(self) -> str:
+        """The name of the registration."""
+
+    def image(self, query: Query) -> IntSet:
+        """The set of values of the query's only expression."""
+        ...
+
+
+@runtime_checkable
+class Costed(Domain, Protocol):
+    """A domain with a stated cost, by which `auto` ranks it.
+
+    Attributes
+    ----------
+    cost: 10 is a box of a few points, 100 the strongest domain with regions, 1000 a large box.
+    """
+
+    cost: ClassVar[int]
+
+
+@runtime_checkable
+class RegionDomain(Domain, Regions, Protocol):
+    """A domain that has regions."""
+
+
+@runtime_checkable
+class RankedDomain(Domain, Protocol):
+    """A domain that asks ranked domains, the strongest one with regions last."""
+
+    def strongest(self) -> Regions:
+        """The strongest domain with regions."""
+        ...
+
 
 OPEN_END = ("no end was found that is there for all parameters",)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import gcd
-from typing import Any, ClassVar, NamedTuple, TypeGuard, TypeVar
+from typing import Any, ClassVar, Final, NamedTuple, TypeGuard, TypeVar
 
 from intset.config import CHEAPEST, Configured, all_as_configured, as_configured
 from intset.domains.query import Query
@@ -183,18 +183,30 @@ class Ordered(Configured, Drawn, ABC):
         return included(self, other) is True and included(other, self) is True
 
 
+COMPARED_POINTS: Final = 4_096  # of a set without parameters whose constraints do not decide in time
+
+
 def _by_shapes(a: Represented, b: Represented) -> bool | None:
     try:
         left, right = a.shape, b.shape
-        with own_budget(left):
-            right = right.like(left)
-            if right.includes(left):
-                return True
-            params = (*left.atoms(), *right.atoms())
+        if _includes(right, left):
+            return True
     except BudgetError:
         return None
     # Shapes treat a term such as n*m as independent of n, so a difference between them proves nothing.
-    return False if all(isinstance(p, Var) for p in params) else None
+    return False if all(isinstance(p, Var) for p in (*left.atoms(), *right.atoms())) else None
+
+
+def _includes(a: Shape, b: Shape) -> bool:
+    """Whether `a` has each point of `b`; without parameters, points decide where constraints take too long."""
+    try:
+        with own_budget(b):
+            return a.like(b).includes(b)
+    except BudgetError:
+        if a.atoms() or b.atoms():
+            raise
+    with own_budget(b):
+        return set(b.listed(COMPARED_POINTS)) <= set(a.like(b).listed(COMPARED_POINTS))
 
 
 def _by_proof(a: Represented, b: Represented) -> bool | None:
@@ -231,15 +243,11 @@ class IntSet(Ordered):
     is_tight: bool
     is_exact: bool
     notes: tuple[str, ...]
-    where: tuple[Cond, ...]  # conditions on parameters outside which the set is empty
 
-    def __init__(
-        self, by: str, is_tight: bool, is_exact: bool, notes: Sequence[str] = (), where: Sequence[Cond] = ()
-    ) -> None:
+    def __init__(self, by: str, is_tight: bool, is_exact: bool, notes: Sequence[str] = ()) -> None:
         self.by, self.is_exact = by, arguments.a_flag(is_exact, "is_exact")
         self.is_tight = arguments.a_flag(is_tight, "is_tight") or self.is_exact
         self.notes = notes if type(notes) is tuple else arguments.listed(notes, "notes")
-        self.where = tuple(where)
 
     # -- the abstract methods -----------------------------------------------------------------------------------
 
@@ -366,12 +374,7 @@ class IntSet(Ordered):
             return empty_set(self.by, (note(excluding, table),))
         if table.keys().isdisjoint(params):
             return self
-        where = placed_conditions(self.where, table)
-        if where is None:
-            return empty_set(self.by)
-        answer = self.substituted(table)
-        answer.where = where
-        return answer
+        return self.substituted(table)
 
     @as_configured
     def substituted(self, values: Mapping[Var, Expr]) -> IntSet:
@@ -389,10 +392,7 @@ class IntSet(Ordered):
     _kind, dims = "set", 1
 
     def conditions(self, point: Sequence[Expr]) -> tuple[Cond, ...]:
-        return (*self.where, self.condition(point[0]))
-
-    def _relied_on(self) -> tuple[Cond, ...]:
-        return tuple(part for cond in self.where for part in dag.conjuncts(cond))
+        return (self.condition(point[0]),)
 
     def _own_ends(self, k: int) -> Pair:
         return self.ends()
@@ -430,9 +430,8 @@ class IntervalSet(IntSet):
         is_tight: bool = False,
         is_exact: bool = False,
         notes: Sequence[str] = (),
-        where: Sequence[Cond] = (),
     ) -> None:
-        super().__init__(by, is_tight, is_exact, notes, where)
+        super().__init__(by, is_tight, is_exact, notes)
         self.low, self.high = as_end(low), as_end(high)
         first, last = (constant_value(end) if isinstance(end, Expr) else None for end in (self.low, self.high))
         self._is_crossed = first is not None and last is not None and first > last
@@ -588,25 +587,18 @@ def _interval_at(s: IntSet, table: Mapping[Var, IntLike], is_exact: bool, notes:
 def _union(a: IntSet, b: IntSet) -> IntSet:
     if a.is_empty or b.is_empty:
         return b if a.is_empty else a
-    where = tuple(cond for cond in dict.fromkeys(a.where) if cond in b.where)  # the union is empty only where both are
-    exact = a.knows_where_empty() and b.knows_where_empty() and a.where == b.where
-    return _combined(a, b, lambda x, y: x.union(y), a.outer_box().union(b.outer_box()), where, exact)
+    exact = a.knows_where_empty() and b.knows_where_empty()  # the union is empty only where both are
+    return _combined(a, b, lambda x, y: x.union(y), a.outer_box().union(b.outer_box()), exact)
 
 
 def _intersection(a: IntSet, b: IntSet) -> IntSet:
     if a.is_empty or b.is_empty:
         return empty_set(a.by)
-    where = tuple(dict.fromkeys((*a.where, *b.where)))
-    return _combined(a, b, lambda x, y: x.intersect(y), a.outer_box().intersection(b.outer_box()), where, True)
+    return _combined(a, b, lambda x, y: x.intersect(y), a.outer_box().intersection(b.outer_box()), True)
 
 
 def _combined(
-    a: IntSet,
-    b: IntSet,
-    operation: Callable[[Shape, Shape], Shape],
-    outer: DimensionBounds,
-    where: tuple[Cond, ...],
-    exact: bool,
+    a: IntSet, b: IntSet, operation: Callable[[Shape, Shape], Shape], outer: DimensionBounds, exact: bool
 ) -> IntSet:
     """The set of a binary operation on shapes; exact only when both operands are."""
     notes = tuple(dict.fromkeys((*a.notes, *b.notes)))
@@ -615,10 +607,10 @@ def _combined(
     except BudgetError as error:
         low, high = outer[0]
         by = a.by if a.by == b.by else CHEAPEST
-        return IntervalSet(low, high, by, notes=(*notes, f"joined as intervals: {error}"), where=where)
+        return IntervalSet(low, high, by, notes=(*notes, f"joined as intervals: {error}"))
     by = a.by if a.by == b.by else shape.by
     is_exact = exact and a.is_exact and b.is_exact
-    answer = ShapeSet(shape, by, outer, is_exact=is_exact, notes=notes, where=where)
+    answer = ShapeSet(shape, by, outer, is_exact=is_exact, notes=notes)
     return empty_set(by) if answer.is_empty else answer
 
 

@@ -20,7 +20,7 @@ from intset.domains.sets.bounds import OUT_OF_BUDGET, SET_SHARE, DimensionBounds
 from intset.domains.sets.ends import End, as_number, placed_conditions
 from intset.domains.sets.region import Region, empty_region
 from intset.errors import BudgetError, CountError, UndecidedError
-from intset.expr import NEG_INF, Cond, Expr, Infinity, IntLike, Range, Var, as_expr, dag
+from intset.expr import Cond, Expr, Infinity, IntLike, Range, Var, as_expr, dag
 from intset.expr.build import logical_and, logical_not, select
 from intset.expr.definedness import is_partial, where_it_holds
 from intset.expr.node import truth
@@ -150,7 +150,7 @@ class Nonempty:
         new: dict[Expr, Expr] = {v: e for v, e in values.items() if not self._runs(v)}
         new.update(bound)
         left = {v: limits for v, limits in self._ranges.items() if v not in new or v in bound}
-        ranges = {checked_var(bound.get(v, v)): _range_at(limits, new) for v, limits in left.items()}
+        ranges = {checked_var(bound.get(v, v)): limits.substitute(new) for v, limits in left.items()}
         conditions = [dag.substitute(cond, new) for cond in self._conditions]
         for v, limits in self._ranges.items():
             if v in new and v not in bound:
@@ -191,7 +191,8 @@ class Nonempty:
                 linking.append(cond)
         known = Frame({}, tuple(Fact(cond, ASSUMED) for cond in facts)).known
         harder: list[Var] = []
-        for group in _tied(self._ranges, relaxed, linking):
+        links = [{v, *limits.free_vars()} & relaxed for v, limits in self._ranges.items() if v in relaxed]
+        for group in dag.connected((*links, *(relaxed.intersection(cond.free_vars()) for cond in linking))):
             speaking = [cond for cond in linking if not group.isdisjoint(cond.free_vars())]
             limits = [self._ranges[v] for v in group]
             if all(v in relaxed for v in dag.free_vars(*speaking, *(e for r in limits for e in _ends(r)))):
@@ -227,35 +228,8 @@ class Nonempty:
             return False, [cond for v in single for cond in nonempty_conditions(v, self._ranges[v])]
 
 
-def _range_at(limits: Range, new: Mapping[Expr, Expr]) -> Range:
-    """Substitute variables in a range."""
-    low, extent, last = (
-        dag.substitute(end, new) if isinstance(end, Expr) else end for end in (limits.min, limits.extent, limits.max)
-    )
-    if low is NEG_INF:
-        return Range.up_to(last)
-    return Range.of_extent(low, extent)
-
-
 def _ends(limits: Range) -> Iterator[Expr]:
     return (end for end in (limits.min, limits.max) if isinstance(end, Expr))
-
-
-def _tied(ranges: Mapping[Var, Range], relaxed: set[Var], linking: Sequence[Cond]) -> list[set[Var]]:
-    """The quantified variables in classes connected by conditions and ranges."""
-    links = [{v, *ranges[v].free_vars()} & relaxed for v in ranges if v in relaxed]
-    links += [relaxed.intersection(cond.free_vars()) for cond in linking]
-    groups: list[set[Var]] = []
-    for link in links:
-        joined = set(link)
-        apart = []
-        for group in groups:
-            if group.isdisjoint(joined):
-                apart.append(group)
-            else:
-                joined |= group
-        groups = [*apart, joined]
-    return groups
 
 
 # -- sets with the condition -------------------------------------------------------------------------------------------
@@ -400,8 +374,6 @@ class WhereNonempty(Configured, Generic[S]):
 @all_as_configured
 class SetWhereNonempty(WhereNonempty[IntSet], IntSet):
     """A set, empty outside the emptiness condition."""
-
-    where = ()  # part of `conditions`
 
     @property
     def is_everything(self) -> bool:

@@ -18,7 +18,6 @@ A view of a buffer, a slice or a reshaped buffer, is an index map to its tensor.
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, TypeAlias, overload
@@ -43,6 +42,7 @@ from intset.expr.node import truth
 from lowering.adapters.tvm import terms
 from lowering.adapters.tvm.terms import DataVar, as_value, call_name, dtype_of, is_data, lanes_of, term_of
 from lowering.nest import driver, ir
+from lowering.nest.names import untaken
 from lowering.nest.scope import Indices, proves
 from lowering.nest.walk import operands, range_ends, rebuilt, statements, tensors_read, variables, written_by
 
@@ -394,9 +394,8 @@ class PrimFuncReader:
         name = str(attrs["global_symbol"]) if attrs and "global_symbol" in attrs else "main"
         floats = tuple(value for value in self.scalars.values() if isinstance(value, Value))
         outputs = tuple(t for t in tensors if t in written)
-        return with_hoisted_initializations(
-            ir.Function(name, tensors, outputs, tuple(self.sizes.values()), floats, body)
-        )
+        f = ir.Function(name, tensors, outputs, tuple(self.sizes.values()), floats, body)
+        return with_hoisted_initializations(f)
 
     def _parameters(self) -> None:
         buffers = [p for p in self.func.params if tirx.is_buffer_var(p)]
@@ -418,9 +417,7 @@ class PrimFuncReader:
 
     def _name(self, var: Any) -> str:
         """The unique name of a parameter; a numeric suffix resolves clashes."""
-        taken, stem = set(self.names.values()), str(var.name) or "v"
-        every = itertools.chain([stem], (f"{stem}_{k}" for k in itertools.count(1)))
-        return self.names.setdefault(var, next(name for name in every if name not in taken))
+        return self.names.setdefault(var, untaken(str(var.name) or "v", set(self.names.values())))
 
     def _tensor(self, buffer: Any, name: str = "") -> Tensor:
         """Declare the tensor of a buffer that is no view."""
@@ -581,7 +578,6 @@ class PrimFuncReader:
             one = self._store(stmt)
         finally:
             self._terms, self._lane = outside, None
-        assert isinstance(one, ir.Store)
         each = _range(const(0), const(lanes))
         if not any(loaded_tensor(n) is one.tensor and read_indices(n) != one.indices for n in nodes(one.value)):
             return ir.For(lane, each, one, ir.LoopKind.VECTORIZED)
@@ -592,7 +588,7 @@ class PrimFuncReader:
         after = ir.For(again, each, ir.Store(one.tensor, indices, element(held, (again,))), ir.LoopKind.VECTORIZED)
         return ir.seq(ir.Allocate(held, (each,)), first, after)
 
-    def _store(self, stmt: Any) -> ir.Stmt:
+    def _store(self, stmt: Any) -> ir.Store:
         view = self._view(stmt.buffer)
         indices = tuple(self._integer(index) for index in stmt.indices)
         return ir.Store(view.tensor, view.place(indices), self._terms(stmt.value))
@@ -600,9 +596,8 @@ class PrimFuncReader:
     def _allocate(self, buffer: Any) -> ir.Stmt:
         tensor = self._tensor(buffer)
         scope = str(buffer.ty.storage_scope)
-        return ir.Allocate(
-            tensor, tuple(_range(const(0), e) for e in tensor.extents), "" if scope == "global" else scope
-        )
+        ranges = tuple(_range(const(0), e) for e in tensor.extents)
+        return ir.Allocate(tensor, ranges, "" if scope == "global" else scope)
 
     def declaration(self, stmt: Any) -> ir.Stmt:
         """Declare a view: another shape for a buffer, by flat element number."""

@@ -256,5 +256,4 @@ def term_of(term: Any, known: dict[Any, Operand]) -> Operand:
             known[var] = Var(var.name) if dtypes.is_int(dtype) else parameter(var.name, dtype)
         return known[var]
 
-    found: Operand = converter({TirVar: variable})(term)
-    return found
+    return converter({TirVar: variable})(term)

@@ -88,9 +88,8 @@ def _on_launched(loop: ir.For, here: driver.Cursor) -> ir.Stmt:
     index = outer * threads + inner
     body = substitute(loop.body, {loop.var: index})
     within = body if proves(here.scope, (extent % threads).eq(0)) else ir.If(index < extent, body)
-    return ir.For(
-        outer, Range(0, ceildiv(extent, threads)), ir.with_fields(loop, var=inner, range=Range(0, threads), body=within)
-    )
+    launched = ir.with_fields(loop, var=inner, range=Range(0, threads), body=within)
+    return ir.For(outer, Range(0, ceildiv(extent, threads)), launched)
 
 
 def _of_lanes(loop: ir.For, here: driver.Cursor) -> ir.Stmt:
@@ -391,7 +390,7 @@ def _is_eager(e: Any) -> bool:
 
 
 _PARTIAL: Final = frozenset(
-    (*(ops.LOAD, ops.FLOORDIV, ops.FLOORMOD, ops.CEILDIV, ops.TRUNCDIV, ops.TRUNCMOD, ops.SHL, ops.SHR), *(READ, CALL))
+    (ops.LOAD, ops.FLOORDIV, ops.FLOORMOD, ops.CEILDIV, ops.TRUNCDIV, ops.TRUNCMOD, ops.SHL, ops.SHR, READ, CALL)
 )
 
 
@@ -721,9 +720,8 @@ def to_tvm(f: ir.Function, like: PrimFunc | None = None, blocks: bool = True) ->
     ir.checked_function(f, "to_tvm")
     if like is not None and not isinstance(like, tirx.PrimFunc):
         raise InputError(f"like must be a PrimFunc of TVM, not {shown(like)}")
-    return (BlockWriter if arguments.of_kind(bool, blocks, "blocks", "True or False") else PrimFuncWriter)(
-        f, like
-    ).function()
+    writer = BlockWriter if arguments.of_kind(bool, blocks, "blocks", "True or False") else PrimFuncWriter
+    return writer(f, like).function()
 
 
 class BlockCursor(driver.Cursor):

@@ -27,10 +27,10 @@ from lowering.dataflow.reaching import Dependences, precedes
 from lowering.errors import LayoutError
 from lowering.nest import driver, ir
 from lowering.nest.names import with_fresh_names
+from lowering.nest.printer import Entry, PassReport
 from lowering.nest.scope import ElementAccess, Scope, element_accesses, proof_of, proves, written_in
 from lowering.nest.walk import bound_in, operands, range_ends, statements, substitute, tensors_read, touched
 from lowering.passes.estimates import Loops, form_of
-from lowering.passes.reports import Entry, PassReport
 from lowering.passes.stores.reaching_values import check_assumptions
 from lowering.passes.values.cse import with_inlined_names
 
@@ -130,11 +130,8 @@ def _tells_apart(var: Var, a: Expr, b: Expr, inside_a: Sequence[ir.For], inside_
     (outer, first), (other, second) = _split(x, var, inside_a), _split(y, var, inside_b)
     if not outer.same(other) or any(var in t.free_vars() for t in (*outer.terms, *first.terms, *second.terms)):
         return False
-    spans = [_span(form, loops) for form, loops in ((first, inside_a), (second, inside_b))]
-    if None in spans:
-        return False
-    (low, high), (least, most) = (span for span in spans if span is not None)
-    return max(abs(low - most), abs(high - least)) < abs(step)
+    one, two = _span(first, inside_a), _span(second, inside_b)
+    return one is not None and two is not None and max(abs(one[0] - two[1]), abs(one[1] - two[0])) < abs(step)
 
 
 def _split(form: Linear, var: Var, loops: Sequence[ir.For]) -> tuple[Linear, Linear]:
@@ -195,9 +192,9 @@ def merge_adjacent_loops(f: ir.Function, report: list[Entry] | None = None) -> i
     ir.checked_function(f, "merge_adjacent_loops")
     check_assumptions(f)
     fusion = _Fusion(f)
-    body = driver.rewritten(f.body, driver.Cursor.root(f), enter={ir.Seq: (fusion.fuse_adjacent,)})
+    fused = driver.rewritten_function(f, enter={ir.Seq: (fusion.fuse_adjacent,)})
     fusion.report.give(report)
-    return f.with_body(body)
+    return fused
 
 
 class _Fusion:

@@ -43,8 +43,8 @@ from lowering.dataflow.reaching import Dependences, precedes
 from lowering.errors import LayoutError
 from lowering.nest import driver, ir, walk
 from lowering.nest import scope as scopes
+from lowering.nest.printer import Entry, PassReport
 from lowering.passes.loops.fusion import Nest, StaysError, check_split, nests_of, stored_indices
-from lowering.passes.reports import Entry, PassReport
 from lowering.passes.simplify import constant_truth, plain
 from lowering.passes.stores.reaching_values import check_assumptions
 
@@ -74,69 +74,77 @@ def sequential_buffer_access(f: ir.Function, name: str, report: list[Entry] | No
     InputError: the function has no array, or several arrays, of this name; an assumption is proved false.
     """
     ir.checked_function(f, "sequential_buffer_access")
-    tensor = scopes.tensor_named(f, name)
-    axes = tuple(scopes.storage_of(f, tensor))
+    rules = _InOrder(f, scopes.tensor_named(f, name))
     check_assumptions(f)
-    decisions = PassReport(f)
-    is_stored = tensor in scopes.written_in(f.body)
+    changed = driver.rewritten_function(f, enter={ir.For: (rules.run_in_order,)})
+    rules.report.give(report)
+    return changed
 
-    def run_in_order(loop: ir.For, cursor: driver.Cursor) -> ir.Stmt:
-        if tensor not in walk.touched(loop) or tensor in walk.bound_in(loop):
+
+class _InOrder:
+    """The rule of `sequential_buffer_access`.
+
+    Attributes
+    ----------
+    axes: where each axis of the array begins, and its extent.
+    is_stored: whether the function stores to the array.
+    """
+
+    def __init__(self, f: ir.Function, tensor: Tensor) -> None:
+        self.f, self.tensor, self.report = f, tensor, PassReport(f)
+        self.axes = scopes.storage_of(f, tensor)
+        self.is_stored = tensor in scopes.written_in(f.body)
+
+    def run_in_order(self, loop: ir.For, cursor: driver.Cursor) -> ir.Stmt:
+        """Distribute a loop over the array and interchange each nest, where that is possible and necessary."""
+        if self.tensor not in walk.touched(loop) or self.tensor in walk.bound_in(loop):
             return loop
-        return driver.done(_in_order(f, loop, cursor, tensor, axes, is_stored, decisions))
+        try:
+            changed, why = self._distributed(loop, cursor)
+        except (StaysError, BudgetError) as error:
+            changed, why = None, str(error)
+        except LayoutError as error:
+            if not self.is_stored or self.tensor in scopes.written_in(loop):
+                raise
+            changed, why = None, str(error)
+        self.report.say(cursor.path, changed is not None, why)
+        return driver.done(loop if changed is None else changed)
 
-    body = driver.rewritten(f.body, driver.Cursor.root(f), enter={ir.For: (run_in_order,)})
-    decisions.give(report)
-    return f.with_body(body)
-
-
-def _in_order(
-    f: ir.Function,
-    loop: ir.For,
-    cursor: driver.Cursor,
-    tensor: Tensor,
-    axes: tuple[Axis, ...],
-    is_stored: bool,
-    report: PassReport,
-) -> ir.Stmt:
-    """Distribute a loop and interchange each nest; the original loop if interchange is impossible or unnecessary."""
-    try:
-        nests = nests_of(loop, tensor)
+    def _distributed(self, loop: ir.For, cursor: driver.Cursor) -> tuple[ir.Stmt | None, str]:
+        """The nests of a loop over the axes of the array, or `None`; and the reason."""
+        nests = nests_of(loop, self.tensor)
         if len(nests) > 1:
-            check_split(f, loop, cursor.scope, nests)
-        replacements = [_interchanged(f, nest, tensor, axes, cursor, is_stored) for nest in nests]
-    except (StaysError, BudgetError) as why:
-        report.say(cursor.path, False, str(why))
-        return loop
-    except LayoutError as error:
-        if is_stored and tensor not in scopes.written_in(loop):
-            report.say(cursor.path, False, str(error))
-            return loop
-        raise
-    reasons = [one for one in replacements if isinstance(one, str)]
-    alone = sum(tensor in walk.touched(nest.body) for nest in nests) < 2
-    if len(reasons) == len(replacements) and (alone or any(reasons)):
-        report.say(cursor.path, False, next((why for why in reasons if why), "it touches the array in order already"))
-        return loop
-    result = [nest.stmt() if isinstance(new, str) else new for nest, new in zip(nests, replacements, strict=True)]
-    report.say(cursor.path, True, f"it runs over {tensor.name}, whole and in order")
-    return ir.seq(*result)
+            check_split(self.f, loop, cursor.scope, nests)
+        replacements = [self._interchanged(nest, cursor.scope) for nest in nests]
+        reasons = [one for one in replacements if isinstance(one, str)]
+        alone = sum(self.tensor in walk.touched(nest.body) for nest in nests) < 2
+        if len(reasons) == len(replacements) and (alone or any(reasons)):
+            return None, next((why for why in reasons if why), "it touches the array in order already")
+        result = [nest.stmt() if isinstance(new, str) else new for nest, new in zip(nests, replacements, strict=True)]
+        return ir.seq(*result), f"it runs over {self.tensor.name}, whole and in order"
 
+    def _interchanged(self, nest: Nest, scope: scopes.Scope) -> ir.Stmt | str:
+        """The nest over the axes of the array, or the reason against it; an empty reason if the order is right already.
 
-def _interchanged(
-    f: ir.Function, nest: Nest, tensor: Tensor, axes: tuple[Axis, ...], cursor: driver.Cursor, is_stored: bool
-) -> ir.Stmt | str:
-    """The nest over the axes of the array, or the reason against it; an empty reason if the order is right already."""
-    if tensor not in walk.touched(nest.body):
-        return ""
-    only_reads = is_stored and tensor not in scopes.written_in(nest.body)
-    only_assumes = all(isinstance(stmt, (ir.Assume, ir.Seq)) for stmt in walk.statements(nest.body))
-    try:
-        return interchanged(f, nest, tensor, axes, cursor.scope)
-    except LayoutError as error:
-        if only_reads or only_assumes:
-            return str(error)
-        raise
+        Parameters
+        ----------
+        scope: what is known where the nest stands.
+
+        Raises
+        ------
+        LayoutError: results would change, or the indices have no inverse.
+        BudgetError: that is out of the budget.
+        """
+        if self.tensor not in walk.touched(nest.body):
+            return ""
+        only_reads = self.is_stored and self.tensor not in scopes.written_in(nest.body)
+        only_assumes = all(isinstance(stmt, (ir.Assume, ir.Seq)) for stmt in walk.statements(nest.body))
+        try:
+            return _over_axes(self.f, nest, self.tensor, self.axes, scope)
+        except LayoutError as error:
+            if only_reads or only_assumes:
+                return str(error)
+            raise
 
 
 # -- loop interchange ------------------------------------------------------------------------------------------------
@@ -145,21 +153,8 @@ def _interchanged(
 Axis: TypeAlias = "tuple[Expr, Expr]"
 
 
-def interchanged(
-    f: ir.Function, nest: Nest, tensor: Tensor, axes: Sequence[Axis], scope: scopes.Scope
-) -> ir.Stmt | str:
-    """The nest with the axes of the tensor as its outer loops; nothing where it has them already.
-
-    Parameters
-    ----------
-    axes: where each axis begins, and its extent.
-    scope: what is known where the nest stands.
-
-    Raises
-    ------
-    LayoutError: results would change, or the indices have no inverse.
-    BudgetError: that is out of the budget.
-    """
+def _over_axes(f: ir.Function, nest: Nest, tensor: Tensor, axes: Sequence[Axis], scope: scopes.Scope) -> ir.Stmt | str:
+    """The nest with the axes of the tensor as its outer loops; nothing where it has them already."""
     indices = _indices(nest.body, tensor)
     limits = [Range(low, extent) for low, extent in axes]
     used = [loop for loop in nest.loops if any(loop.var in e.free_vars() for e in indices)]
@@ -169,10 +164,9 @@ def interchanged(
     around = scope
     for loop, box in zip(used, boxes, strict=True):
         around = around.inside(replace(loop, range=box, body=ir.Seq()))
-    inner = {loop.var for loop in rest}
-    outer = {loop.var for loop in used}
+    outer, inside = ({loop.var for loop in loops} for loops in (used, rest))
     # `iter_map` takes conditions without its loops as facts and would not repeat them as guards.
-    usable = [c for c in conditions if outer.intersection(c.free_vars()) and not inner.intersection(c.free_vars())]
+    usable = [c for c in conditions if outer.intersection(c.free_vars()) and not inside.intersection(c.free_vars())]
     inverse_map = iter_map(around.where(*usable).ctx, [loop.var for loop in used], indices, limits)
     if not inverse_map.injective:
         points = inverse_map.injective.points
@@ -182,7 +176,8 @@ def interchanged(
     loaded = element(tensor, indices)
     _check_arrives(nest, loaded, axes, scope)
     _check_order(Dependences(f, nest.stmt(), scope), nest, loaded, rest)
-    result = _interchanged_nest(nest, inverse_map, rest, limits, [c for c in conditions if c not in usable], loaded)
+    inner = nest._replace(loops=tuple(rest), guards=tuple(c for c in conditions if c not in usable))
+    result = _interchanged_nest(inner, inverse_map, limits, loaded)
     return plain(replace(f, body=result, ctx=scope.ctx)).body
 
 
@@ -325,19 +320,12 @@ def _adds_up(stmt: ir.Stmt) -> bool:
     return added is not None and stmt.tensor not in walk.tensors_read(added)
 
 
-def _interchanged_nest(
-    nest: Nest,
-    inverse_map: IterMap,
-    rest: Sequence[ir.For],
-    axes: Sequence[Range],
-    inner: Sequence[Cond],
-    access: Operand,
-) -> ir.Stmt:
-    """The new loops around the body.
+def _interchanged_nest(nest: Nest, inverse_map: IterMap, axes: Sequence[Range], access: Operand) -> ir.Stmt:
+    """The new loops around a nest.
 
     Parameters
     ----------
-    inner: the conditions that depend on the loops that stay inside.
+    nest: the body, the loops that stay inside, and the conditions that depend on them.
     access: the element whose indices become the loops.
     """
     tensor = loaded_tensor(access)
@@ -354,8 +342,8 @@ def _interchanged_nest(
         return (tensor, axes_vars) if accessed is tensor and indices == read_indices(access) else None
 
     body = walk.substitute(walk.rebuilt(nest.body, lambda stmt: scopes.redirected(stmt, move)), values)
-    body = ir.guarded(body, *(walk.replaced(cond, values) for cond in inner))
-    for loop in reversed(rest):
+    body = ir.guarded(body, *(walk.replaced(cond, values) for cond in nest.guards))
+    for loop in reversed(nest.loops):
         low, extent = (walk.replaced(e, values) for e in walk.range_ends(loop.range))
         body = replace(loop, range=Range(low, extent), body=body)
     if constant_truth(guard) is not True:

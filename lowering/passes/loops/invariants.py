@@ -20,14 +20,13 @@ that they cannot prove safe.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Container, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import reduce
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias, TypeGuard
 
 from bound.tensor import Tensor
 from bound.tir import build
-from bound.tir.build import together, truth_value
 from bound.tir.reduce import Parameter
 from bound.tir.value import NUMBER, IntFunction, Operand, Truth
 from bound.tir.walk import loaded_tensor, nodes, rewrite
@@ -39,10 +38,10 @@ from intset.expr.definedness import definedness
 from intset.expr.node import truth
 from lowering.nest import driver, ir, walk
 from lowering.nest.names import label_of, with_fresh_names
+from lowering.nest.printer import Entry, PassReport
 from lowering.nest.scope import Scope, parts_of_condition, proof_of, proves, written_in
 from lowering.passes.definedness import LAZY, why_not_total, with_decided_selects
 from lowering.passes.estimates import difference, operations_in
-from lowering.passes.reports import Entry, PassReport
 from lowering.passes.stores.reaching_values import check_assumptions
 
 CONDITIONS: Final = ("if", "select", "boolean")
@@ -78,9 +77,9 @@ def hoist_expression(
             raise InputError(f"{what} are some of {', '.join(known)}, not {shown(words)}")
     check_assumptions(f)
     rules = _Unswitching(f, frozenset(conditions), frozenset(lets))
-    body = driver.rewritten(f.body, driver.Cursor.root(f), leave={ir.For: (rules.unswitch,)})
+    unswitched = driver.rewritten_function(f, leave={ir.For: (rules.unswitch,)})
     rules.decisions.give(report)
-    return f.with_body(body)
+    return unswitched
 
 
 _Unswitched: TypeAlias = "tuple[Truth, ir.Stmt, ir.Stmt | None, list[ir.Let]]"
@@ -118,26 +117,29 @@ class _Unswitching:
 
     def names(self, loop: ir.For, cursor: driver.Cursor) -> tuple[list[ir.Let], ir.For]:
         """Split a loop into its loop-invariant names and the loop without them."""
-        if loop.kind not in ir.MOVABLE:
-            return [], loop
-        moved: list[ir.Let] = []
-        kept: list[ir.Stmt] = []
-        scope = cursor.scope
-        changed = self.changed(loop)
-        is_reached = True
-        for stmt in ir.flat(loop.body):
-            is_reached = is_reached and not isinstance(stmt, ir.Assert)
-            if isinstance(stmt, ir.Let) and self.why_not(stmt.value, changed, loop, scope, is_reached) is None:
-                moved.append(stmt)
-                changed.discard(stmt.var)
-                scope = scope.after(stmt)
-            else:
-                kept.append(stmt)
+        stmts = ir.flat(loop.body)
+        moved = self.movable(stmts, loop, cursor) if loop.kind in ir.MOVABLE else []
         if not moved:
             return [], loop
         names = ", ".join(label_of(let.var) for let in moved)
         self.decisions.say(cursor.path, True, f"{names} is named before the loop", what="names")
-        return moved, replace(loop, body=ir.seq(*kept))
+        return moved, replace(loop, body=ir.seq(*(stmt for stmt in stmts if stmt not in moved)))
+
+    def movable(
+        self, stmts: list[ir.Stmt], loop: ir.For, cursor: driver.Cursor, among: Container[Parameter] | None = None
+    ) -> list[ir.Let]:
+        """The loop-invariant names that statements at the start of a loop define; `among`: those that are wanted."""
+        moved: list[ir.Let] = []
+        scope, changed, is_reached = cursor.scope, self.changed(loop), True
+        for stmt in stmts:
+            is_reached = is_reached and not isinstance(stmt, ir.Assert)
+            if not isinstance(stmt, ir.Let) or not (among is None or stmt.var in among):
+                continue
+            if self.why_not(stmt.value, changed, loop, scope, is_reached) is None:
+                moved.append(stmt)
+                changed.discard(stmt.var)
+                scope = scope.after(stmt)
+        return moved
 
     def changed(self, loop: ir.For) -> set[Parameter | Tensor]:
         """The variables and arrays that an iteration of a loop may change."""
@@ -170,13 +172,8 @@ class _Unswitching:
     def condition(self, loop: ir.For, cursor: driver.Cursor) -> _Unswitched | None:
         """A condition to test in front of the loop, both branches, and the names that it requires."""
         stmts = ir.flat(loop.body)
-        splits = (self.candidate(loop, stmts, k, stmt, cursor) for k, stmt in enumerate(stmts))
-        return next((split for split in splits if split is not None), None)
-
-    def candidate(
-        self, loop: ir.For, stmts: list[ir.Stmt], k: int, stmt: ir.Stmt, cursor: driver.Cursor
-    ) -> _Unswitched | None:
-        for cond, kind in self.offered(stmt):
+        offers = ((k, stmt, *offer) for k, stmt in enumerate(stmts) for offer in self.offered(stmt))
+        for k, stmt, cond, kind in offers:
             is_alone = all(isinstance(s, ir.Let) for s in stmts[:k]) and k == len(stmts) - 1
             is_first = k == 0 and kind == "if"
             if loop.kind not in ir.MOVABLE:
@@ -190,7 +187,7 @@ class _Unswitching:
             if isinstance(stmt, ir.If) and is_split:
                 out, kept = self.split(parts_of_condition(stmt.cond), changed, loop, scope, is_first)
                 if out:
-                    first = together(*out)
+                    first = build.together(*out)
                     self.decisions.say(cursor.path, True, f"{first!r} is tested before the loop", what=repr(cond))
                     left = ir.seq(*(s for s in rest if s is not stmt), ir.guarded(stmt.then, *kept))
                     return first, replace(loop, body=left), None, needed
@@ -220,7 +217,9 @@ class _Unswitching:
                 offers += [(s.cond, "branch") for s in inner if isinstance(s, ir.If) and "if" in self.conditions]
         elif "select" in self.conditions and not isinstance(stmt, ir.For):
             for operand in walk.operands(stmt):
-                offers += [(truth_value(node.args[0]), "select") for node in nodes(operand) if node.op is ops.SELECT]
+                offers += [
+                    (build.truth_value(node.args[0]), "select") for node in nodes(operand) if node.op is ops.SELECT
+                ]
         return offers
 
     def required(self, cond: Truth, loop: ir.For, before: list[ir.Stmt], cursor: driver.Cursor) -> list[ir.Let]:
@@ -231,16 +230,7 @@ class _Unswitching:
         required = dag.reachable(
             walk.variables(cond), lambda var: walk.variables(lets[var].value) if var in lets else ()
         )
-        changed = self.changed(loop)
-        scope = cursor.scope
-        needed = []
-        for var, let in lets.items():
-            is_reached = not any(isinstance(s, ir.Assert) for s in before[: before.index(let)])
-            if var in required and self.why_not(let.value, changed, loop, scope, is_reached) is None:
-                needed.append(let)
-                changed.discard(var)
-                scope = scope.after(let)
-        return needed
+        return self.movable(before, loop, cursor, required)
 
     def split(
         self, parts: list[Truth], changed: set[Parameter | Tensor], loop: ir.For, scope: Scope, is_first: bool
@@ -465,15 +455,11 @@ def _choices_in(body: ir.Stmt) -> Iterator[Expr]:
 
 
 def _choices(roots: Iterable[Operand]) -> Iterator[Expr]:
-    """The outermost integer selects."""
-    stack: list[Any] = [root for root in roots if ops.SELECT in dag.operations(root)]
-    seen = set()
-    while stack:
-        node = stack.pop()
-        if node in seen:
-            continue
-        seen.add(node)
-        if node.op is ops.SELECT and isinstance(node, Expr):
-            yield node
-        else:
-            stack.extend(node.args)
+    """The outermost integer selects, the last first."""
+
+    def is_choice(node: Operand) -> TypeGuard[Expr]:
+        return node.op is ops.SELECT and isinstance(node, Expr)
+
+    starts = [root for root in roots if ops.SELECT in dag.operations(root)]
+    below = dag.reachable(starts[::-1], lambda node: () if is_choice(node) else node.args[::-1])
+    return filter(is_choice, below)

@@ -21,11 +21,10 @@ from intset.expr import Cond, Expr, Node, Range, Var, as_expr, constant_value, d
 from intset.expr.build import logical_and, maximum, minimum
 from intset.linear.form import Linear
 from lowering.nest import driver, ir
-from lowering.nest.printer import range_between, range_text
+from lowering.nest.printer import Entry, PassReport, range_between, range_text
 from lowering.nest.scope import Scope, parts_of_condition, proves, written_in
 from lowering.nest.walk import bound_in, range_ends, statements
 from lowering.passes.estimates import form_of, kinds_in, operations_in, says, without
-from lowering.passes.reports import Entry, PassReport
 from lowering.passes.simplify import drop_idle_loop, shortened
 from lowering.passes.stores.reaching_values import check_assumptions
 from lowering.passes.values.cse import with_inlined_names
@@ -56,9 +55,9 @@ def reduce_loop_extents(f: ir.Function, report: list[Entry] | None = None) -> ir
     rules = _HullRules(PassReport(f))
     enter: driver.StmtRules[driver.Cursor] = {ir.For: (rules.shorten_to_hull,)}
     leave: driver.StmtRules[driver.Cursor] = {ir.For: (drop_idle_loop,), ir.If: (rules.drop_implied,)}
-    body = driver.rewritten(f.body, driver.Cursor.root(f), enter, leave)
+    shorter = driver.rewritten_function(f, enter, leave)
     rules.report.give(report)
-    return f.with_body(body)
+    return shorter
 
 
 class _HullRules:
@@ -105,13 +104,13 @@ def _needed(parts: list[Truth], scope: Scope) -> list[Truth]:
 def _reduced(loop: ir.For, cursor: driver.Cursor, report: PassReport) -> ir.For | None:
     """The loop over the hull of its effective iterations; `None` if none is effective."""
     scope = cursor.scope
+    hull: tuple[Expr, Expr] | str | None
     if loop.kind not in ir.MOVABLE:
-        report.say(cursor.path, False, f"a loop that is {loop.kind} stays as it is")
-        return loop
-    if loop.carried:
-        report.say(cursor.path, False, "the loop carries values from one iteration to the next")
-        return loop
-    hull = _hull(loop, scope, [around.var for around in cursor.loops])
+        hull = f"a loop that is {loop.kind} stays as it is"
+    elif loop.carried:
+        hull = "the loop carries values from one iteration to the next"
+    else:
+        hull = _hull(loop, scope, [around.var for around in cursor.loops])
     if isinstance(hull, str):
         report.say(cursor.path, False, hull)
         return loop

@@ -5,7 +5,7 @@
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from math import copysign, inf
 from typing import Any, Final
@@ -16,16 +16,14 @@ from bound.tir.reduce import Parameter
 from bound.tir.value import NUMBER, Operand, Value, constant
 from bound.tir.walk import loaded_tensor, read_indices, rewrite, substitute
 from intset.config import Effort
-from intset.expr import Cond, Expr, Node, Var, const, constant_value, dag, ops
+from intset.expr import Expr, Node, Var, const, constant_value, dag, ops
 from intset.expr.node import truth
-from intset.expr.ops import Op
 from lowering.dataflow import account_of
 from lowering.nest import driver, ir, walk
-from lowering.nest.printer import end_of
+from lowering.nest.printer import Entry, PassReport, end_of
 from lowering.nest.scope import Scope, proof_of, proves
 from lowering.passes.definedness import LAZY
 from lowering.passes.estimates import Loops, is_in_order
-from lowering.passes.reports import Entry, PassReport
 from lowering.passes.simplify import drop_idle_branch, drop_idle_loop
 from lowering.passes.stores.reaching_values import ReachingValues, ValueCase, check_assumptions, same
 
@@ -80,8 +78,11 @@ def _drop_unused_carries(loop: ir.For, _: driver.Descent) -> ir.For:
     """Drop the variables that a loop carries and nothing in it needs."""
     if not loop.carried:
         return loop
-    needed = _needed(loop, loop.body)
-    return loop if len(needed) == len(loop.carried) else replace(loop, carried=needed)
+    used = {v for stmt in walk.statements(loop.body) for v in walk.variables(*walk.operands(stmt))}
+    carried: dict[Any, ir.Carry] = {c.var: c for c in loop.carried}
+    needed = dag.reachable(used, lambda v: walk.variables(carried[v].following) if v in carried else ())
+    kept = tuple(c for c in loop.carried if c.var in needed)
+    return loop if len(kept) == len(loop.carried) else replace(loop, carried=kept)
 
 
 def _is_live(stmt: ir.Stmt, live: set[Tensor]) -> bool:
@@ -100,14 +101,6 @@ def _live_tensors(f: ir.Function) -> set[Tensor]:
         else:
             live.update(read)
     return set(dag.reachable(live, lambda tensor: feeds.get(tensor, ())))
-
-
-def _needed(loop: ir.For, body: ir.Stmt) -> tuple[ir.Carry, ...]:
-    """The loop-carried variables that the body needs, or that others of these need."""
-    used = {v for stmt in walk.statements(body) for v in walk.variables(*walk.operands(stmt))}
-    carried: dict[Any, ir.Carry] = {c.var: c for c in loop.carried}
-    needed = dag.reachable(used, lambda v: walk.variables(carried[v].following) if v in carried else ())
-    return tuple(c for c in loop.carried if c.var in needed)
 
 
 def drop_unused_storage(block: ir.Seq, _: driver.Descent) -> ir.Stmt:
@@ -138,84 +131,66 @@ def remove_no_op(f: ir.Function, report: list[Entry] | None = None) -> ir.Functi
     account = account_of(f)
     reaching = ReachingValues(f, account)
     check_assumptions(f, reaching)
-    report_of_stores = _StoreReport(f)
+    stores = PassReport(f)
     for _ in range(NO_OP_ROUNDS):
-        gone = _dead_stores(reaching, report_of_stores) or _redundant_stores(reaching, report_of_stores)
+        gone = _dead_stores(reaching, stores) or _redundant_stores(reaching, stores)
         if not gone:
             break
-        f = report_of_stores.without(f, gone)
+        f = _without(f, gone, stores)
         reaching = ReachingValues(f, account)
     else:
-        report_of_stores.say(
-            (), False, f"after {NO_OP_ROUNDS} rounds more may be left: the budget is spent", what="rounds"
-        )
-    report_of_stores.give(report)
+        stores.say((), False, f"after {NO_OP_ROUNDS} rounds more may be left: the budget is spent", what="rounds")
+    stores.give(report)
     return _cleaned(f, lambda body: set(walk.touched(body)))
 
 
-class _StoreReport(PassReport):
-    """A report on the stores of a nest that loses statements: paths are told as they were at first."""
+def _without(f: ir.Function, gone: set[walk.Path], report: PassReport) -> ir.Function:
+    """The function without the statements at some paths, and without loops and branches left empty."""
 
-    def __init__(self, f: ir.Function) -> None:
-        super().__init__(f)
-        self._first = {cursor.path: cursor.path for cursor in driver.cursors(f)}
+    def drop(stmt: ir.Stmt, cursor: driver.Cursor) -> ir.Stmt:
+        return ir.Seq() if cursor.path in gone else stmt
 
-    def store(self, cursor: driver.Cursor, done: bool, reason: str, point: tuple[int, ...] | None = None) -> None:
-        self.say(self._first.get(cursor.path, ()), done, reason, point)
-
-    def without(self, f: ir.Function, gone: set[tuple[int, ...]]) -> ir.Function:
-        """The function without the statements at some paths, and without loops and branches left empty."""
-        first: dict[int, tuple[int, ...]] = {}
-
-        def drop(stmt: ir.Stmt, cursor: driver.Cursor) -> ir.Stmt:
-            return ir.Seq() if cursor.path in gone else stmt
-
-        def note_path(stmt: ir.Stmt, cursor: driver.Cursor) -> ir.Stmt:
-            first[id(stmt)] = self._first.get(cursor.path, ())
-            return stmt
-
-        rules: driver.StmtRules[driver.Cursor] = {
-            ir.Stmt: (drop, note_path),
-            ir.For: (drop_idle_loop, note_path),
-            ir.If: (drop_idle_branch, note_path),
-            ir.Seq: (),
-        }
-        new = driver.rewritten_function(f, leave=rules)
-        self._first = {cursor.path: first[id(cursor.stmt)] for cursor in driver.cursors(new)}
-        return new
+    rules: driver.StmtRules[driver.Cursor] = {
+        ir.Stmt: (drop,),
+        ir.For: (drop_idle_loop,),
+        ir.If: (drop_idle_branch,),
+        ir.Seq: (),
+    }
+    new, origins = driver.traced(f, rules, {})
+    report.moved(origins)
+    return new
 
 
-def _dead_stores(reaching: ReachingValues, report: _StoreReport) -> set[tuple[int, ...]]:
+def _dead_stores(reaching: ReachingValues, report: PassReport) -> set[walk.Path]:
     """The paths of stores whose every instance is dead, or redundant by the contents of its operands."""
-    gone: set[tuple[int, ...]] = set()
+    gone: set[walk.Path] = set()
     for cursor in driver.cursors(reaching.f):
         if not isinstance(cursor.stmt, ir.Store):
             continue
         dead = reaching.flow.dead(cursor)
         unread = proof_of(cursor.scope, dead)
-        if unread:
-            report.store(cursor, True, "nobody reads its value")
+        if unread or reaching.changes_nothing(cursor, cursor.scope.where(~dead)):
             gone.add(cursor.path)
-        elif reaching.changes_nothing(cursor, cursor.scope.where(~dead)):
-            report.store(cursor, True, "the element holds that value already")
-            gone.add(cursor.path)
+            report.say(
+                cursor.path, True, "nobody reads its value" if unread else "the element holds that value already"
+            )
         else:
-            report.store(cursor, False, "its value is read, or kept at the end", cursor.point(unread))
+            report.say(cursor.path, False, "its value is read, or kept at the end", cursor.point(unread))
     return gone
 
 
-def _redundant_stores(reaching: ReachingValues, report: _StoreReport) -> set[tuple[int, ...]]:
+def _redundant_stores(reaching: ReachingValues, report: PassReport) -> set[walk.Path]:
     """The paths of stores that repeat the current contents of their element."""
     f = reaching.f
     told = (
         walk.tensors_read(s.cond) if isinstance(s, ir.Assume) else walk.written_by(s) for s in walk.statements(f.body)
     )
     writers = Counter(tensor for tensors in told for tensor in tensors)
-    gone: set[tuple[int, ...]] = set()
+    gone: set[walk.Path] = set()
     for cursor in driver.cursors(f):
         stmt = cursor.stmt
         if isinstance(stmt, ir.Store) and writers[stmt.tensor] > 1 and _holds_already(stmt, cursor, reaching):
-            report.store(cursor, True, "the element holds that value already")
+            report.say(cursor.path, True, "the element holds that value already")
             gone.add(cursor.path)
     return gone
 
@@ -236,16 +211,14 @@ def _holds_already(stmt: ir.Store, cursor: driver.Cursor, reaching: ReachingValu
             return False
         value = source.value
         cases = list(reaching.cases(cursor, stmt.value)) if cases is None else cases
-        if not all(_equal(case.values, case.where, stmt, value, here) for case in cases):
+        if not all(_equal(case, stmt, value, here) for case in cases):
             return False
     return bool(sources)
 
 
-def _equal(
-    values: Mapping[Operand, Operand], where: Sequence[Cond], stmt: ir.Store, contents: Operand, scope: Scope
-) -> bool:
-    here = scope.where(*where)
-    value = walk.replaced(stmt.value, values)
+def _equal(case: ValueCase, stmt: ir.Store, contents: Operand, scope: Scope) -> bool:
+    here = scope.where(*case.where)
+    value = walk.replaced(stmt.value, case.values)
     if proves(here, truth(False)) or value is contents:
         return True
     if isinstance(value, Expr) and isinstance(contents, Expr):
@@ -308,7 +281,7 @@ def _changes_nothing(f: ir.Function, store: ir.Store) -> bool:
     return any(_number(value) is not None for value in stored)
 
 
-def _keeps(stmt: ir.Stmt, tensor: Tensor, op: Op, number: float) -> bool:
+def _keeps(stmt: ir.Stmt, tensor: Tensor, op: ops.Op, number: float) -> bool:
     """Whether `op` with `number` keeps every element after a statement."""
     if isinstance(stmt, ir.Evaluate):
         return tensor not in stmt.writes
@@ -432,9 +405,9 @@ def remove_undef(f: ir.Function, report: list[Entry] | None = None) -> ir.Functi
         ir.If: (drop_idle_branch, store_zeros),
         ir.Assume: (),
     }
-    body = driver.rewritten(f.body, driver.Cursor.root(f), leave=leave)
+    changed = driver.rewritten_function(f, leave=leave)
     decisions.give(report)
-    return f.with_body(body)
+    return changed
 
 
 def always_undef(value: Operand) -> bool:
@@ -459,12 +432,12 @@ def _with_zeros(operand: Operand) -> Operand:
     return rewrite(operand, new)
 
 
-def _read_before_written(reaching: ReachingValues, stores: list[driver.Cursor]) -> set[tuple[int, ...]]:
+def _read_before_written(reaching: ReachingValues, stores: list[driver.Cursor]) -> set[walk.Path]:
     """The paths of stores whose removal would expose an uninitialized element to a read."""
     f = reaching.f
     removed = {at.path for at in stores}
     targets = {at.stmt.tensor for at in stores if isinstance(at.stmt, ir.Store)}
-    candidates: list[tuple[driver.Cursor, Operand | Tensor, set[tuple[int, ...]]]] = []
+    candidates: list[tuple[driver.Cursor, Operand | Tensor, set[walk.Path]]] = []
     for at in driver.cursors(f):
         if targets.isdisjoint(walk.read_by(at.stmt)):
             continue
@@ -481,7 +454,7 @@ def _read_before_written(reaching: ReachingValues, stores: list[driver.Cursor]) 
     bare = driver.with_statements(f, dict.fromkeys((at.path for at in stores), ir.Assume(truth(True), True)))
     without = ReachingValues(bare, reaching.account)
     positions = {at.path: at for at in driver.cursors(bare)}
-    needed: set[tuple[int, ...]] = set()
+    needed: set[walk.Path] = set()
     for at, node, writers in candidates:
         for source in without.flow.by_element(positions[at.path]).get(node, ()):
             is_written = source.kind in ("store", "assume") and source.path is not None

@@ -5,10 +5,10 @@ new nest or keeps its element unchanged; removing all of them restores the old n
 element, so that store is live. Instances whose values only additional instances read are removed together.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
-from functools import cache, partial
-from typing import Final
+from functools import cached_property
+from typing import Final, TypeAlias
 
 from bound.tir.build import together
 from bound.tir.value import Operand, Truth
@@ -19,14 +19,13 @@ from intset.expr.build import logical_and, logical_or
 from intset.expr.node import truth
 from intset.regions.shape import Account
 from lowering.dataflow import account_of
-from lowering.dataflow.program import Path
 from lowering.nest import driver, ir
 from lowering.nest import scope as scopes
-from lowering.nest.walk import elements_read, operands, statements
+from lowering.nest.printer import Entry, PassReport
+from lowering.nest.walk import Path, elements_read, operands, statements
 from lowering.passes.definedness import why_not_total
 from lowering.passes.loops.fusion import conflict
-from lowering.passes.reports import OVERCOMPUTE_ROUNDS, Entry, PassReport, until_stable
-from lowering.passes.simplify import mirrored
+from lowering.passes.simplify import OVERCOMPUTE_ROUNDS, mirrored, until_stable
 from lowering.passes.stores.reaching_values import ReachingValues, check_assumptions, deciding_tensors
 
 MAX_NODES: Final = 48  # of a guard that is put in
@@ -104,36 +103,31 @@ def _guards(f: ir.Function, decisions: PassReport) -> list[_Guard]:
         stmt = cursor.stmt
         assert isinstance(stmt, ir.If)
         if stmt.orelse is not None:
-            decisions.say(cursor.path, False, "there is another branch")
+            why = "there is another branch"
+        elif any(isinstance(s, (ir.Assert, ir.Assume, ir.Evaluate)) for s in statements(stmt.then)):
+            why = "it guards a check, an assumption or a host call"
+        elif any(ir.has_undef(*operands(s)) and not isinstance(s, ir.Store) for s in statements(stmt.then)):
+            why = "it guards names for undef()"
+        else:
+            guards.append(_Guard(cursor, scopes.parts_of_condition(stmt.cond), []))
             continue
-        if any(isinstance(s, (ir.Assert, ir.Assume, ir.Evaluate)) for s in statements(stmt.then)):
-            decisions.say(cursor.path, False, "it guards a check, an assumption or a host call")
-            continue
-        if any(ir.has_undef(*operands(s)) and not isinstance(s, ir.Store) for s in statements(stmt.then)):
-            decisions.say(cursor.path, False, "it guards names for undef()")
-            continue
-        guards.append(_Guard(cursor, scopes.parts_of_condition(stmt.cond), []))
+        decisions.say(cursor.path, False, why)
     return guards
 
 
 def _dropped(
     f: ir.Function, guards: list[_Guard], decisions: PassReport, account: Account
-) -> tuple[ir.Function, set[tuple[int, ...]]]:
+) -> tuple[ir.Function, set[Path]]:
     """The function without a maximal tried set of harmless guards, and the paths of these."""
     tried = {guard.cursor.path: guard for guard in guards}
     for _ in range(OVERCOMPUTE_ROUNDS):
         if not tried:
             return f, set()
-        bare, positions = _without_guards(f, tried)
-        reaching = ReachingValues(bare, account)
-        idle = cache(partial(_idle, positions, reaching))
-        races = _Races(bare)
-        refused: dict[tuple[int, ...], tuple[str, tuple[int, ...] | None]] = {}
-        for cursor, around in positions:
+        attempt = _Attempt(f, tried, account)
+        refused: dict[Path, _Refusal] = {}
+        for cursor, around in attempt.positions:
             for guard in around:
-                if guard.cursor.path in refused:
-                    continue
-                why = _why_not(cursor, guard, reaching, idle, races)
+                why = None if guard.cursor.path in refused else attempt.why_not(cursor, guard)
                 if why is not None:
                     refused[guard.cursor.path] = why
         for path, (reason, point) in refused.items():
@@ -142,31 +136,14 @@ def _dropped(
         if not refused:
             for path in tried:
                 decisions.say(path, True, "what it keeps from running makes no difference")
-            return bare, set(tried)
+            return attempt.bare, set(tried)
     for path in tried:
         decisions.say(path, False, "the budget of attempts is spent")
     return f, set()
 
 
-class _Races:
-    """The parallel loops of a nest whose iterations may conflict."""
-
-    def __init__(self, f: ir.Function) -> None:
-        self._f = f
-
-    def around(self, cursor: driver.Cursor) -> str | None:
-        """Why a statement may not run more often in the parallel loops around it."""
-        var = next((loop.var for loop in cursor.loops if self._may_meet(loop)), None)
-        return None if var is None else f"iterations of {var}, which run side by side, might meet at one element"
-
-    @memoized
-    def _may_meet(self, loop: ir.For) -> bool:
-        is_parallel = loop.kind is ir.LoopKind.PARALLEL
-        return is_parallel and conflict(loop, loop, driver.cursor_of(self._f, loop)) is not None
-
-
 def _without_guards(
-    f: ir.Function, dropped: dict[tuple[int, ...], _Guard]
+    f: ir.Function, dropped: dict[Path, _Guard]
 ) -> tuple[ir.Function, list[tuple[driver.Cursor, list[_Guard]]]]:
     """The function without guards, and its formerly guarded statements with their guards."""
     under: dict[int, list[_Guard]] = {}
@@ -190,24 +167,8 @@ def _without_guards(
             under[id(stmt)] = around
         return stmt
 
-    body = driver.rewritten(f.body, driver.Cursor.root(f), leave={ir.Stmt: (note,), ir.If: (drop,), ir.Seq: ()})
-    bare = f.with_body(body)
+    bare = driver.rewritten_function(f, leave={ir.Stmt: (note,), ir.If: (drop,), ir.Seq: ()})
     return bare, [(cursor, under[id(cursor.stmt)]) for cursor in driver.cursors(bare) if id(cursor.stmt) in under]
-
-
-def _idle(positions: list[tuple[driver.Cursor, list[_Guard]]], reaching: ReachingValues) -> dict[Path, Cond]:
-    """Additional store instances, by path, whose values only additional instances read.
-
-    Removing all of them together changes no result.
-    """
-    idle: dict[Path, Cond] = {}
-    stores: dict[Path, driver.Cursor] = {}
-    for cursor, around in positions:
-        parts = [_against(guard) for guard in around]
-        conditions = [cond for cond in parts if cond is not None]
-        if isinstance(cursor.stmt, ir.Store) and len(conditions) == len(parts):
-            idle[cursor.path], stores[cursor.path] = logical_or(*conditions), cursor
-    return _unread(stores, idle, reaching)
 
 
 def _unread(
@@ -225,85 +186,116 @@ def _unread(
     return {}
 
 
-def _why_not(
-    cursor: driver.Cursor, guard: _Guard, reaching: ReachingValues, idle: Callable[[], dict[Path, Cond]], races: _Races
-) -> tuple[str, tuple[int, ...] | None] | None:
-    """The reason why a statement may not run outside of its guard, and loop values of a counterexample."""
-    stmt = cursor.stmt
-    against = _against(guard)
-    scope = cursor.scope if against is None else cursor.scope.where(against)
-    if scopes.proves(scope, truth(False)):
-        return None
-    reads = operands(stmt) if not isinstance(stmt, (ir.Allocate,)) else ()
-    unclear = next((t for t in deciding_tensors(stmt) if t in reaching.unclear), None)
-    if unclear is not None:
-        return f"without the guard, an undef() in {unclear.name} might decide something", None
-    missing = _missing(reads, cursor, scope, reaching)
-    if missing is not None:
-        return f"without the guard, {missing[0]}", missing[1]
-    if isinstance(stmt, ir.For):
-        return None if not stmt.carried else ("it guards a loop that carries values", None)
-    if not isinstance(stmt, ir.Store):
-        return None
-    for k, in_bounds in enumerate(scopes.in_storage(stmt.indices, scopes.storage_of(reaching.f, stmt.tensor))):
-        inside = scopes.proof_of(scope, in_bounds)
-        if not inside:
-            return f"without the guard, index {k} of {stmt.tensor.name} may be outside", cursor.point(inside)
-    touchable = scopes.proof_of(scope, scopes.is_outside(scopes.padding_of(reaching.f, stmt.tensor), stmt.indices))
-    if not touchable:
-        text = f"without the guard, the padding of {stmt.tensor.name} may be stored to"
-        return text, cursor.point(touchable)
-    raced = races.around(cursor)
-    if raced is not None:
-        return f"without the guard, {raced}", None
-    dead = reaching.flow.dead(cursor)
-    unread = scopes.proof_of(scope, dead)
-    if unread or reaching.changes_nothing(cursor, scope.where(~dead)):
-        return None
-    joint = idle().get(cursor.path)
-    if joint is not None:
-        rest = scope.where(~dead, ~joint)
-        if scopes.proves(rest, truth(False)) or reaching.changes_nothing(cursor, rest):
+_Refusal: TypeAlias = tuple[str, tuple[int, ...] | None]  # a reason, and loop values of a counterexample
+
+
+class _Attempt:
+    """A function without some guards.
+
+    Attributes
+    ----------
+    bare, positions: that function, and its formerly guarded statements with their guards.
+    """
+
+    def __init__(self, f: ir.Function, dropped: dict[Path, _Guard], account: Account) -> None:
+        self.bare, self.positions = _without_guards(f, dropped)
+        self.reaching = ReachingValues(self.bare, account)
+
+    @cached_property
+    def idle(self) -> dict[Path, Cond]:
+        """Additional store instances, by path, whose values only additional instances read.
+
+        Removing all of them together changes no result.
+        """
+        idle: dict[Path, Cond] = {}
+        stores: dict[Path, driver.Cursor] = {}
+        for cursor, around in self.positions:
+            parts = [_against(guard) for guard in around]
+            conditions = [cond for cond in parts if cond is not None]
+            if isinstance(cursor.stmt, ir.Store) and len(conditions) == len(parts):
+                idle[cursor.path], stores[cursor.path] = logical_or(*conditions), cursor
+        return _unread(stores, idle, self.reaching)
+
+    @memoized
+    def may_meet(self, loop: ir.For) -> bool:
+        """Whether a loop is parallel and its iterations may conflict."""
+        is_parallel = loop.kind is ir.LoopKind.PARALLEL
+        return is_parallel and conflict(loop, loop, driver.cursor_of(self.bare, loop)) is not None
+
+    def why_not(self, cursor: driver.Cursor, guard: _Guard) -> _Refusal | None:
+        """The reason why a statement may not run outside of its guard, and loop values of a counterexample."""
+        stmt = cursor.stmt
+        against = _against(guard)
+        scope = cursor.scope if against is None else cursor.scope.where(against)
+        if scopes.proves(scope, truth(False)):
             return None
-    text = f"the store to {stmt.tensor.name} would be read, or kept at the end"
-    return text, cursor.point(unread)
+        reads = operands(stmt) if not isinstance(stmt, ir.Allocate) else ()
+        unclear = next((t for t in deciding_tensors(stmt) if t in self.reaching.unclear), None)
+        if unclear is not None:
+            return f"without the guard, an undef() in {unclear.name} might decide something", None
+        missing = self._missing(reads, cursor, scope)
+        if missing is not None:
+            return f"without the guard, {missing[0]}", missing[1]
+        if isinstance(stmt, ir.For):
+            return None if not stmt.carried else ("it guards a loop that carries values", None)
+        if not isinstance(stmt, ir.Store):
+            return None
+        for k, in_bounds in enumerate(scopes.in_storage(stmt.indices, scopes.storage_of(self.bare, stmt.tensor))):
+            inside = scopes.proof_of(scope, in_bounds)
+            if not inside:
+                return f"without the guard, index {k} of {stmt.tensor.name} may be outside", cursor.point(inside)
+        touchable = scopes.proof_of(scope, scopes.is_outside(scopes.padding_of(self.bare, stmt.tensor), stmt.indices))
+        if not touchable:
+            text = f"without the guard, the padding of {stmt.tensor.name} may be stored to"
+            return text, cursor.point(touchable)
+        raced = next((loop.var for loop in cursor.loops if self.may_meet(loop)), None)
+        if raced is not None:
+            return f"without the guard, iterations of {raced}, which run side by side, might meet at one element", None
+        dead = self.reaching.flow.dead(cursor)
+        unread = scopes.proof_of(scope, dead)
+        if unread or self.reaching.changes_nothing(cursor, scope.where(~dead)):
+            return None
+        joint = self.idle.get(cursor.path)
+        if joint is not None:
+            rest = scope.where(~dead, ~joint)
+            if scopes.proves(rest, truth(False)) or self.reaching.changes_nothing(cursor, rest):
+                return None
+        text = f"the store to {stmt.tensor.name} would be read, or kept at the end"
+        return text, cursor.point(unread)
+
+    def _missing(self, values: tuple[Operand, ...], cursor: driver.Cursor, scope: scopes.Scope) -> _Refusal | None:
+        """The reason why values may be missing: out of bounds, uninitialized, or a trap."""
+        for value in values:
+            why = why_not_total(value, scope, None)
+            if why is not None:
+                return why, None
+            for node, tensor in elements_read(value):
+                for in_bounds in scopes.in_storage(read_indices(node), scopes.storage_of(self.bare, tensor)):
+                    inside = scopes.proof_of(scope, in_bounds)
+                    if not inside:
+                        return f"{node!r} may be outside {tensor.name}", cursor.point(inside)
+                touchable = scopes.proof_of(
+                    scope, scopes.is_outside(scopes.padding_of(self.bare, tensor), read_indices(node))
+                )
+                if not touchable:
+                    return f"{node!r} may be in the padding of {tensor.name}", cursor.point(touchable)
+                if tensor in self.bare.inputs:
+                    continue
+                sources = self.reaching.flow.by_element(cursor).get(node, ())
+                for source in sources:
+                    if source.kind == "unwritten" or (source.kind == "unknown" and tensor not in self.bare.params):
+                        reached = scopes.proof_of(scope, ~source.where)
+                        if not reached:
+                            return f"{node!r} may hold nothing yet", cursor.point(reached)
+                if not sources:
+                    return f"{node!r} is not known to hold anything", None
+        return None
 
 
 def _against(guard: _Guard) -> Cond | None:
     """The condition that some dropped part fails; `None` if parts depend on data."""
     parts = [part for part in guard.parts if isinstance(part, Cond)]
     return ~logical_and(*parts) if len(parts) == len(guard.parts) else None
-
-
-def _missing(
-    values: tuple[Operand, ...], cursor: driver.Cursor, scope: scopes.Scope, reaching: ReachingValues
-) -> tuple[str, tuple[int, ...] | None] | None:
-    """The reason why values may be missing: out of bounds, uninitialized, or a trap."""
-    for value in values:
-        why = why_not_total(value, scope, None)
-        if why is not None:
-            return why, None
-        for node, tensor in elements_read(value):
-            for in_bounds in scopes.in_storage(read_indices(node), scopes.storage_of(reaching.f, tensor)):
-                inside = scopes.proof_of(scope, in_bounds)
-                if not inside:
-                    return f"{node!r} may be outside {tensor.name}", cursor.point(inside)
-            touchable = scopes.proof_of(
-                scope, scopes.is_outside(scopes.padding_of(reaching.f, tensor), read_indices(node))
-            )
-            if not touchable:
-                return f"{node!r} may be in the padding of {tensor.name}", cursor.point(touchable)
-            if tensor in reaching.f.inputs:
-                continue
-            sources = reaching.flow.by_element(cursor).get(node, ())
-            for source in sources:
-                if source.kind == "unwritten" or (source.kind == "unknown" and tensor not in reaching.f.params):
-                    reached = scopes.proof_of(scope, ~source.where)
-                    if not reached:
-                        return f"{node!r} may hold nothing yet", cursor.point(reached)
-            if not sources:
-                return f"{node!r} is not known to hold anything", None
-    return None
 
 
 def remove_overcompute_through_branching(f: ir.Function, report: list[Entry] | None = None) -> ir.Function:
@@ -330,7 +322,7 @@ def remove_overcompute_through_branching(f: ir.Function, report: list[Entry] | N
 def _guarded(f: ir.Function, decisions: PassReport) -> ir.Function:
     """Guard each store against instances that do not matter in `f`; the function itself if there are none."""
     reaching = ReachingValues(f)
-    guards: dict[tuple[int, ...], Cond] = {}
+    guards: dict[Path, Cond] = {}
     stores = {cursor.path: cursor for cursor in driver.cursors(f) if isinstance(cursor.stmt, ir.Store)}
     idle = _unread(stores, dict.fromkeys(stores, truth(True)), reaching)
     for cursor in stores.values():

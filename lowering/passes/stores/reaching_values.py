@@ -19,15 +19,12 @@ from bound import dtypes
 from bound.infer.accesses import TensorAccess, reached
 from bound.tensor import Tensor, element, unfinished
 from bound.tir import build, walk
-from bound.tir.build import negation
 from bound.tir.reduce import Parameter
 from bound.tir.value import CONVERT, DIV, NUMBER, Operand, Truth, Value, parameter
-from bound.tir.walk import input_tensors, loaded_tensor, nodes
 from intset.errors import InputError
-from intset.expr import Cond, Expr, Var, constant_value, ops, shown
+from intset.expr import Cond, Expr, Var, constant_value, dag, ops, shown
 from intset.expr.build import logical_and, logical_not, logical_or
 from intset.expr.node import truth
-from intset.expr.ops import Op
 from intset.prover.proof import PROVED, REFUTED
 from intset.regions.shape import Account
 from lowering.dataflow import Dataflow, Source, account_of, dataflow
@@ -35,10 +32,9 @@ from lowering.dataflow.flow import located_accesses
 from lowering.dataflow.program import Program, always_read
 from lowering.errors import AccessError
 from lowering.nest import driver, ir
-from lowering.nest.printer import text
+from lowering.nest.printer import Entry, PassReport, text
 from lowering.nest.scope import Scope, in_storage, limits_of_elements, proof_of, proves, storage_of, written_in
 from lowering.nest.walk import elements_read, operands, rebuilt, replaced, statements, tensors_read, variables
-from lowering.passes.reports import Entry, PassReport
 
 KNOWN_CASES: Final = 16  # cases of the contents of the elements in a condition
 
@@ -161,29 +157,21 @@ class ReachingValues:
 
     def changes_nothing(self, cursor: driver.Cursor, scope: Scope) -> bool:
         """Whether a store keeps its element unchanged at every point of `scope`."""
-        stmt = cursor.stmt
-        assert isinstance(stmt, ir.Store)
-        if not _may_keep(stmt):
-            return False
-        return all(
-            proves(here, truth(False)) or same(stmt, replaced(stmt.value, case.values), here)
-            for case in self.cases(cursor, stmt.value)
-            for here in (scope.where(*case.where),)
-        )
+        return _may_keep(cursor.stmt) and all(is_kept for _, is_kept in self._kept(cursor, scope))
 
     def unchanged(self, cursor: driver.Cursor) -> list[Cond]:
         """Conditions on the loops under which a store keeps its element unchanged."""
+        cases = self._kept(cursor, cursor.scope) if _may_keep(cursor.stmt) else ()
+        return [logical_and(*case.where) for case, is_kept in cases if case.where and is_kept]
+
+    def _kept(self, cursor: driver.Cursor, scope: Scope) -> Iterator[tuple[ValueCase, bool]]:
+        """The cases of a store that a scope reaches; whether the element stays unchanged in each."""
         stmt = cursor.stmt
         assert isinstance(stmt, ir.Store)
-        if not _may_keep(stmt):
-            return []
-        conditions: list[Cond] = []
         for case in self.cases(cursor, stmt.value):
-            here = cursor.scope.where(*case.where)
-            is_reached = case.where and not proves(here, truth(False))
-            if is_reached and same(stmt, replaced(stmt.value, case.values), here):
-                conditions.append(logical_and(*case.where))
-        return conditions
+            here = scope.where(*case.where)
+            if not proves(here, truth(False)):
+                yield case, same(stmt, replaced(stmt.value, case.values), here)
 
 
 def _told(source: Source, tensor: Tensor) -> str:
@@ -197,8 +185,9 @@ def _told(source: Source, tensor: Tensor) -> str:
     }.get(source.kind, "one of several values, or one that nobody knows")
 
 
-def _may_keep(stmt: ir.Store) -> bool:
+def _may_keep(stmt: ir.Stmt) -> bool:
     """Whether a store reads its own tensor: necessary for keeping the element."""
+    assert isinstance(stmt, ir.Store)
     return stmt.tensor in tensors_read(stmt.value) and not ir.has_undef(stmt.value)
 
 
@@ -254,7 +243,7 @@ def same(stmt: ir.Store, value: Operand, scope: Scope) -> bool:
     """Whether a value equals the current contents of the stored element."""
     contents = unfinished(stmt.tensor, stmt.indices)
     dtype = stmt.tensor.dtype
-    value = walk.rewrite(value, {node: contents for node in nodes(value) if _is_element(node, stmt, scope)})
+    value = walk.rewrite(value, {node: contents for node in walk.nodes(value) if _is_element(node, stmt, scope)})
     if isinstance(value, Expr):
         return isinstance(contents, Expr) and proves(
             scope.always(*limits_of_elements(value, contents)), value.eq(contents)
@@ -266,7 +255,7 @@ def same(stmt: ir.Store, value: Operand, scope: Scope) -> bool:
 
 def _is_element(node: Operand, stmt: ir.Store, scope: Scope) -> bool:
     """Whether a node loads the stored element."""
-    if loaded_tensor(node) is not stmt.tensor:
+    if walk.loaded_tensor(node) is not stmt.tensor:
         return False
     return all(proves(scope, a.eq(b)) for a, b in zip(node.args, stmt.indices, strict=True))
 
@@ -277,7 +266,7 @@ def reduced(value: Operand) -> Operand:
     `x - x` and `0.0 * x` stay, because of infinities and NaN. Equality is that of `==`.
     """
     new: dict[Operand, Operand] = {}
-    for node in nodes(value):
+    for node in walk.nodes(value):
         if isinstance(node, Value):
             args = tuple(new.get(arg, arg) for arg in node.args)
             operation = walk.rewrite(node, {a: b for a, b in zip(node.args, args, strict=True) if a is not b})
@@ -296,7 +285,7 @@ def _identity(node: Value) -> Operand:
 
 
 _INF: Final = float("inf")
-_NEUTRAL: Final[dict[Op, tuple[float | None, float | None]]] = {
+_NEUTRAL: Final[dict[ops.Op, tuple[float | None, float | None]]] = {
     ops.ADD: (0.0, 0.0),
     ops.SUB: (0.0, None),
     ops.MUL: (1.0, 1.0),
@@ -311,34 +300,31 @@ _NEUTRAL: Final[dict[Op, tuple[float | None, float | None]]] = {
 
 def unclear_tensors(f: ir.Function) -> frozenset[Tensor]:
     """The tensors whose elements may depend on an `undef()`."""
-    found: set[Tensor] = set()
-    names: set[Operand] = set()
-    while True:
-        size = len(found) + len(names)
-        for stmt in statements(f.body):
-            if isinstance(stmt, ir.Assume):
-                found.update(tensors_read(stmt.cond) if ir.has_undef(stmt.cond) else ())
-            elif isinstance(stmt, (ir.Store, ir.Let)):
-                value = stmt.value
-                is_unclear = ir.has_undef(value) or any(t in found for t in tensors_read(value))
-                if is_unclear or any(v in names for v in variables(value)):
-                    found.update([stmt.tensor] if isinstance(stmt, ir.Store) else [])
-                    names.update([stmt.var] if isinstance(stmt, ir.Let) else [])
-        if len(found) + len(names) == size:
-            return frozenset(found)
+    unclear: list[Tensor | Parameter] = []
+    feeds: dict[Tensor | Parameter, list[Tensor | Parameter]] = {}
+    for stmt in statements(f.body):
+        if isinstance(stmt, ir.Assume):
+            unclear += tensors_read(stmt.cond) if ir.has_undef(stmt.cond) else ()
+        elif isinstance(stmt, (ir.Store, ir.Let)):
+            made = stmt.tensor if isinstance(stmt, ir.Store) else stmt.var
+            unclear += [made] if ir.has_undef(stmt.value) else ()
+            for source in (*tensors_read(stmt.value), *variables(stmt.value)):
+                feeds.setdefault(source, []).append(made)
+    found = dag.reachable(unclear, lambda source: feeds.get(source, ()))
+    return frozenset(thing for thing in found if isinstance(thing, Tensor))
 
 
 def deciding_tensors(stmt: ir.Stmt) -> Iterator[Tensor]:
     """The tensors that control a statement: in conditions, ranges, indices, and values of names."""
     if not isinstance(stmt, ir.Store):
-        yield from input_tensors(operands(stmt))
+        yield from walk.input_tensors(operands(stmt))
         return
-    yield from input_tensors(stmt.indices)
-    for node in nodes(stmt.value):
-        if loaded_tensor(node) is not None:
-            yield from input_tensors(node.args)
+    yield from walk.input_tensors(stmt.indices)
+    for node in walk.nodes(stmt.value):
+        if walk.loaded_tensor(node) is not None:
+            yield from walk.input_tensors(node.args)
         elif node.op is ops.SELECT:
-            yield from input_tensors(node.args[:1])
+            yield from walk.input_tensors(node.args[:1])
 
 
 # -- assumptions ------------------------------------------------------------------------------------------------------
@@ -450,7 +436,7 @@ def _is_readable(f: ir.Function, claim: ir.Assume, cursor: driver.Cursor) -> boo
     contents = element(tensor, indices)
     name: Parameter = Var("held") if isinstance(contents, Expr) else parameter("held", tensor.dtype)
     probe = ir.Let(name, contents)
-    body = ir.guarded(probe, *(negation(cond) for cond in unless))
+    body = ir.guarded(probe, *(build.negation(cond) for cond in unless))
     g = driver.with_statements(f, {cursor.path: body})
     at = driver.cursor_of(g, probe)
     sources = ReachingValues(g).flow.by_element(at).get(contents, ())
@@ -505,7 +491,7 @@ def with_bounds_checks(f: ir.Function) -> ir.Function:
             verb = "stores" if access.is_store else "reads"
             raise AccessError(f"{f.name} {verb} {access.access} outside of its tensor{at and ' at ' + at}")
         if access.status != PROVED:
-            unproved.setdefault(_key(stmt), {})[loaded_tensor(node), node.args] = access.is_store
+            unproved.setdefault(_key(stmt), {})[walk.loaded_tensor(node), node.args] = access.is_store
 
     def check(stmt: ir.Stmt) -> ir.Stmt:
         wanted = {} if isinstance(stmt, ir.Seq) else unproved.get(_key(stmt), {})

@@ -21,7 +21,6 @@ from typing import Final, TypeAlias
 import intset
 from bound.tir import walk
 from bound.tir.value import fits_words
-from bound.tir.walk import Part
 from intset.config import Effort, tiers_within
 from intset.context import Context
 from intset.errors import InputError
@@ -80,14 +79,14 @@ def lowered_parts(f: ir.Function, bits: int = 64) -> tuple[Lowered[Node], ...]:
     left out: their lowering must not use the facts that they check.
     """
     lowerings: list[Lowered[Node]] = []
-    driver.rewritten(f.body, driver.Cursor.root(f), leave=_rules(bits, lowerings.append))
+    driver.rewritten_function(f, leave=_rules(bits, lowerings.append))
     return tuple({(one.asked[0], one.expr): one for one in lowerings if one.steps}.values())
 
 
 def _rules(bits: int, note: Note) -> driver.StmtRules[driver.Cursor]:
     """Lower the divisions of every operand under the scope of its statement."""
 
-    def lower_operand(operand: Part, cursor: driver.Cursor) -> Part:
+    def lower_operand(operand: walk.Part, cursor: driver.Cursor) -> walk.Part:
         return lowered(operand, cursor.scope, bits, note)
 
     def lower_storage(stmt: ir.Allocate, cursor: driver.Cursor) -> ir.Allocate:
@@ -116,7 +115,7 @@ def _unaided(cond: Cond, bits: int) -> Cond:
     return answer
 
 
-def lowered(operand: Part, scope: Scope, bits: int, note: Note) -> Part:
+def lowered(operand: walk.Part, scope: Scope, bits: int, note: Note) -> walk.Part:
     """An operand with its divisions lowered."""
     if _CHANGING.isdisjoint(walk.operations(operand)):
         return operand
@@ -141,8 +140,7 @@ def lowered(operand: Part, scope: Scope, bits: int, note: Note) -> Part:
 class CarriedDivision:
     """A quotient and a remainder that a loop carries.
 
-    Protocol: assign `first_quotient` and `first_remainder` before the loop, and simultaneously `next_quotient` and
-    `next_remainder` *between* two iterations.
+    Protocol: assign the first values before the loop, and the following ones simultaneously *between* two iterations.
 
     Guarantee: every iteration with a nonzero divisor sees `dividend // divisor` and `dividend % divisor`. The update
     does not overflow at widths that represent dividend, quotient and remainder in every iteration.
@@ -150,39 +148,19 @@ class CarriedDivision:
     Attributes
     ----------
     dividend, divisor: the operands; the divisor is a loop invariant and never negative.
-    quotient, remainder: the carried variables.
-    first_quotient, first_remainder: their values in the first iteration, free of the loop variable. Their floor
-        divisions are defined even where the divisor is 0 or the loop does not run.
-    next_quotient, next_remainder: their values in the next iteration, over both and loop invariants.
+    quotient, remainder: the carried variables. Their first values are free of the loop variable, and their floor
+        divisions are defined even where the divisor is 0 or the loop does not run; the following ones are over both and
+        loop invariants.
     invariants: further variables, to be computed once before the loop.
-    update_after_last: the proof that the update does not overflow after the last iteration either.
     proof: that the divisor is not negative.
     """
 
     dividend: Expr
     divisor: Expr
-    quotient: Var
-    remainder: Var
-    first_quotient: Expr
-    first_remainder: Expr
-    next_quotient: Expr
-    next_remainder: Expr
+    quotient: ir.Carry
+    remainder: ir.Carry
     invariants: dict[Var, Expr]
-    update_after_last: Proof
     proof: Proof
-
-    @property
-    def replacements(self) -> dict[Expr, Expr]:
-        """The variables that replace the two divisions in the loop."""
-        return {
-            floordiv(self.dividend, self.divisor): self.quotient,
-            floormod(self.dividend, self.divisor): self.remainder,
-        }
-
-    @property
-    def requires(self) -> tuple[Cond, ...]:
-        """Side conditions of the proof: assumed facts among them."""
-        return self.proof.requires
 
 
 def induction(e: Expr, var: Var, limits: Range, ctx: Context | None = None, bits: int = 32) -> CarriedDivision | None:
@@ -194,7 +172,7 @@ def induction(e: Expr, var: Var, limits: Range, ctx: Context | None = None, bits
     var: the loop variable; it grows by 1.
     limits: its range, with a finite first value.
     ctx: ranges and facts outside of the loop.
-    bits: the width of `update_after_last`.
+    bits: the width in which the quotient may be computed after the last iteration as well.
 
     Raises
     ------
@@ -245,19 +223,10 @@ def induction(e: Expr, var: Var, limits: Range, ctx: Context | None = None, bits
         parts = (r >= left, q + plus(dq, 1), r - left, plus(q, dq), plus(r, dr))
     wraps, up, over, stay, back = parts
     start = outer.canonical(x.substitute({var: first}))
-    return CarriedDivision(
-        x,
-        n,
-        q,
-        r,
-        outside(start // n),
-        outside(start % n),
-        select(wraps, up, stay),
-        select(wraps, over, back),
-        invariants,
-        _update_after_last(outer, x, n, var, limits, bits),
-        proof,
-    )
+    after_last = bool(_update_after_last(outer, x, n, var, limits, bits))
+    quotient = ir.Carry(q, outside(start // n), select(wraps, up, stay), after_last)
+    remainder = ir.Carry(r, outside(start % n), select(wraps, over, back))  # never as large as the divisor
+    return CarriedDivision(x, n, quotient, remainder, invariants, proof)
 
 
 def _update_after_last(outer: Context, x: Expr, n: Expr, var: Var, limits: Range, bits: int) -> Proof:
@@ -359,10 +328,10 @@ def _reduced(loop: ir.For, around: WidthCursor) -> ir.Stmt:
             continue
         known[pair] = step
         lets += [ir.Let(var, value) for var, value in step.invariants.items()]
-        carried += carries(step, inside.scope.ctx)
+        carried += _stated(step.quotient, step.remainder, step.dividend, step.divisor, inside.scope.ctx)
     for e, pair in pairs.items():
         if pair in known:
-            new |= {floordiv(*e.args): known[pair].quotient, floormod(*e.args): known[pair].remainder}
+            new |= {floordiv(*e.args): known[pair].quotient.var, floormod(*e.args): known[pair].remainder.var}
     if not new:
         return loop
     loop = _rewritten(loop, carried, new)
@@ -411,9 +380,8 @@ def _chained(loop: ir.For, around: WidthCursor) -> ir.Stmt:
             more, as_much = r >= left - 1, r >= left
             following_q = select(wraps, select(more, q + (dq + 1), q + dq), select(as_much, q + (dq + 1), q + dq))
             following_r = select(wraps, select(more, r - (left - 1), r + dr + 1), select(as_much, r - left, r + dr))
-        facts = (_where_defined(q.eq(x // m), m, inside), _where_defined(r.eq(x % m), m, inside))
-        carried.append(ir.Carry(q, first_q, following_q, start.after_last, facts[0]))
-        carried.append(ir.Carry(r, first_r, following_r, True, facts[1]))
+        quotient, remainder = ir.Carry(q, first_q, following_q, start.after_last), ir.Carry(r, first_r, following_r)
+        carried += _stated(quotient, remainder, x, m, inside)
         new |= {floordiv(x, m): q, floormod(x, m): r}
     return ir.seq(*lets, _rewritten(loop, carried, new)) if new else loop
 
@@ -456,16 +424,10 @@ def _rewritten(loop: ir.For, carried: Sequence[ir.Carry], new: dict[Expr, Var]) 
     return replace(loop, body=body, carried=tuple(carried))
 
 
-def carries(step: CarriedDivision, inside: Context) -> tuple[ir.Carry, ir.Carry]:
-    """Quotient and remainder as loop-carried variables, with the facts that define them."""
-    after_last = bool(step.update_after_last)
-    q, r = step.quotient, step.remainder
-    meanings = (q.eq(floordiv(step.dividend, step.divisor)), r.eq(floormod(step.dividend, step.divisor)))
-    facts = [_where_defined(meaning, step.divisor, inside) for meaning in meanings]
-    return (
-        ir.Carry(q, step.first_quotient, step.next_quotient, after_last, facts[0]),
-        ir.Carry(r, step.first_remainder, step.next_remainder, True, facts[1]),  # never as large as the divisor
-    )
+def _stated(q: ir.Carry, r: ir.Carry, x: Expr, n: Expr, inside: Context) -> list[ir.Carry]:
+    """Quotient and remainder of x by n, with the facts that define them."""
+    meanings = (q.var.eq(floordiv(x, n)), r.var.eq(floormod(x, n)))
+    return [replace(c, fact=_where_defined(is_so, n, inside)) for c, is_so in zip((q, r), meanings, strict=True)]
 
 
 def _where_defined(meaning: Cond, divisor: Expr, inside: Context) -> Cond:

@@ -17,7 +17,6 @@ from bound.schedule import simple
 from bound.tensor import Tensor
 from bound.tir import walk
 from bound.tir.value import Operand, Value
-from bound.tir.walk import loaded_tensor, read_indices
 from intset.config import Effort, tiers_within
 from intset.context import Context
 from intset.expr import Cond, Expr, Node, Var, const, constant_value, dag, ops
@@ -174,9 +173,9 @@ def _index_expressions(stmt: ir.Stmt, shapes: Shapes) -> list[tuple[Expr, tuple[
     for operand in (*range_ends(stmt.range), *firsts) if isinstance(stmt, ir.For) else operands(stmt):
         for part, conditions in parts_of(operand):
             for node in dag.postorder((part,)) if isinstance(part, Node) else (part,):
-                tensor = loaded_tensor(node)
+                tensor = walk.loaded_tensor(node)
                 if tensor is not None and tensor in shapes:
-                    add(offset(read_indices(node), shapes[tensor]), conditions)
+                    add(offset(walk.read_indices(node), shapes[tensor]), conditions)
                 for arg in node.args if isinstance(node, Cond) else ():
                     if isinstance(arg, Expr):
                         add(arg, conditions)
@@ -241,7 +240,8 @@ def sizes_that_fit(f: ir.Function) -> tuple[Cond, ...]:
     They bound each size, or the number of elements of each tensor of symbolic shape. All but very large sizes satisfy
     them.
     """
-    if not f.sizes or any(_is_wide_shift(node) for node in _nodes(f)):
+    integers = [e for stmt in statements(f.body) for e in operands(stmt) if isinstance(e, (Expr, Cond))]
+    if not f.sizes or any(map(_is_wide_shift, dag.postorder(integers))):
         return ()
     for tests in _candidates(f):
         tested = ir.with_fields(f, ctx=f.ctx.extended(facts=tuple(Fact(test, ASSERTED) for test in tests)))
@@ -286,13 +286,6 @@ def _shapes(f: ir.Function) -> Iterator[tuple[Expr, ...]]:
                 yield extents
 
 
-def _nodes(f: ir.Function) -> Iterator[object]:
-    for stmt in statements(f.body):
-        for operand in operands(stmt):
-            if isinstance(operand, (Expr, Cond)):
-                yield from dag.postorder((operand,))
-
-
 def with_short_signs(f: ir.Function) -> ir.Function:
     """Replace `x >> 63` by `x >> 31`: for 32-bit values both give the sign."""
     return f.with_body(transform(f.body, _short_signs))
@@ -306,12 +299,9 @@ def _short_signs(operand: Operand) -> Operand:
     return walk.rewrite(operand, new) if new else operand
 
 
-def _is_wide_shift(node: object) -> bool:
+def _is_wide_shift(node: Node) -> bool:
     """Whether a node shifts by what 32 bits cannot be shifted by."""
-    if not isinstance(node, Expr) or node.op not in (ops.SHL, ops.SHR):
-        return False
-    by = node.args[1]
-    amount = constant_value(by) if isinstance(by, Expr) else None
+    amount = constant_value(node.args[1]) if node.op in (ops.SHL, ops.SHR) else 0
     return amount is None or amount >= 32
 
 

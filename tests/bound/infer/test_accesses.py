@@ -5,6 +5,8 @@ from typing import Any
 from bound import te, tir
 from bound.infer.accesses import accesses
 from intset.expr.dag import opaque_terms
+from tests.bound.infer.test_corpus import TENSORIZED
+from tests.strategies.written import Written
 
 A = te.placeholder((20,), name="A")
 IDX = te.placeholder((20,), "int32", name="IDX", value_range=(-3, 30))
@@ -56,10 +58,5 @@ def test_externs_tensorized_bodies_and_scans_read_regions() -> None:
     e = te.extern((20,), [A], lambda ins, outs: tir.call_packed("f", ins[0], outs[0]), name="E")
     (whole,) = accesses(e.op)
     assert whole.tensor is A and whole.indices == (whole.extra[0][0],) and int(whole.extra[0][1].extent) == 20
-    b = te.placeholder((16, 20), name="B")
-    tile = te.placeholder((3, 20), name="tile")
-    row = te.compute((20,), lambda j: tile[0, j] + tile[1, j] + tile[2, j], name="row")
-    intrin = te.decl_tensor_intrin(row.op, lambda ins, outs: None, name="add3")
-    c = te.compute((14, 20), lambda i: intrin(b[i : i + 3, 0:20]), name="C")
-    (region,) = accesses(c.op)
+    (region,) = accesses(Written(f"{TENSORIZED}\nschedule C").C.op)
     assert str(region.indices[0]) == "i + B.d0" and [int(r.extent) for _, r in region.extra] == [3, 20]

@@ -1,10 +1,10 @@
 """Budgets and growth of InferBound: one shared account, no BudgetError, cost linear in the number of stages."""
 
-import cProfile
 from contextlib import AbstractContextManager
 
 import pytest
 
+from benchmarks.calls import counted
 from benchmarks.growth import FAMILIES
 from bound import infer_bound, te
 from bound.infer.environment import LoopEnvironment
@@ -125,11 +125,7 @@ def test_a_budget_that_is_spent_leaves_an_answer(name: str, spent: int | None, m
 def calls(name: str, n: int) -> int:
     """Function calls of one inference: a machine-independent cost."""
     schedule = FAMILIES[name](n)
-    profile = cProfile.Profile()
-    profile.enable()
-    infer_bound(schedule)
-    profile.disable()
-    return sum(entry.callcount for entry in profile.getstats())
+    return counted(lambda: infer_bound(schedule)).total()
 
 
 @pytest.mark.parametrize("name", FAMILIES)

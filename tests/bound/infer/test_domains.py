@@ -14,9 +14,9 @@ from examples.boxes.intset_boxes import Boxes
 from intset import Context, Range, Var
 from intset.domains.isl.presburger import IslShape
 from intset.domains.points import PointSet
-from intset.domains.protocols import Points, RankedDomain, RegionDomain
-from intset.domains.query import Query
+from intset.domains.query import Points, Query
 from intset.domains.registry import IslDomain, domain_named, regions_of, register, strongest, unregister
+from intset.domains.sets.answers import RankedDomain, RegionDomain
 from intset.domains.sets.base import IntervalSet, IntSet
 from intset.domains.sets.region import ShapeRegion
 from intset.errors import CountError, DomainError

@@ -11,7 +11,7 @@ from bound.tensor import Tensor
 from intset import Context, InputError, Range, ShapeVar, evaluate
 from intset.errors import BudgetError
 from tests.bound.oracle import check
-from tests.strategies.schedules import Program
+from tests.strategies.schedules import Program, state_of
 from tests.strategies.written import Written
 
 
@@ -424,14 +424,14 @@ def test_where_no_guard_can_be_written_the_box_is_computed(monkeypatch: pytest.M
 def test_the_same_answer_twice_and_the_schedule_untouched() -> None:
     program = Program(3, also="caches")
     s = program.schedule
-    before = [(st.name, list(map(str, st.leaf_iter_vars)), st.attach_type) for st in s.stages]
+    before = state_of(s)
     first, second = infer_bound(s), infer_bound(s)
     for tensor in program.stages:
         if first.stage(tensor).attach_type.name != "INLINED_ALREADY":
             assert [r.extent for r in first.allocated(tensor)] == [r.extent for r in second.allocated(tensor)]
             assert first.required(tensor).count_total() == second.required(tensor).count_total()
             assert len(first.guard(tensor)) == len(second.guard(tensor))
-    assert before == [(st.name, list(map(str, st.leaf_iter_vars)), st.attach_type) for st in s.stages]
+    assert state_of(s) == before
 
 
 def test_guards_stand_in_the_order_of_axes() -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bound import infer_bound, te, tir
+from bound import infer_bound, te
 from bound.errors import ScheduleError
 from bound.infer import BoundsMap, Outside
 from intset import IntSetError, Range, UndefinedError
@@ -26,18 +26,11 @@ from tests.strategies.schedules import Program, programs
 from tests.strategies.written import Written
 from tests.sweeps import swept
 
-A = te.placeholder((10,), name="A")
-n, m = te.size_var("n"), te.size_var("m")
-N = te.placeholder((n,), name="N")
-IDX = te.placeholder((10,), name="idx", dtype="int32")
 
-
-def schedule_of(shape: Any, formula: Any, split: int | None = None) -> Any:
-    C = te.compute(shape, formula, name="C")
-    s = te.create_schedule(C.op)
-    if split is not None:
-        s[C].split(C.op.axis[0], split)
-    return s
+def written(text: str) -> Written:
+    """A program over tensors of ten elements, of n elements, and of indices."""
+    given = "A = given(10); N = given(n); I = given(10, dtype='int32')"
+    return Written(f"{given}\n{text}\nschedule C", n=te.size_var("n"), m=te.size_var("m"))
 
 
 def names(one: Outside) -> dict[str, int]:
@@ -45,55 +38,50 @@ def names(one: Outside) -> dict[str, int]:
 
 
 def test_an_access_outside_is_named_with_a_point_and_refused() -> None:
-    s = schedule_of((10,), lambda i: A[i + 5])
-    (one,) = infer_bound(s).outside
-    assert (one.stage.name, one.tensor, str(one.index[0]), one.dim, one.depends) == ("C", A, "i + 5", 0, "always")
+    p = written("C[i:10] = A[i + 5]")
+    (one,) = infer_bound(p.s).outside
+    assert (one.stage.name, one.tensor, str(one.index[0]), one.dim, one.depends) == ("C", p.A, "i + 5", 0, "always")
     assert names(one)["i"] + 5 >= 10
     with pytest.raises(AccessError, match=r"C reads A\[i \+ 5\] outside its extent 10 at i = "):
-        lower(s)
+        lower(p.s)
     assert issubclass(AccessError, IntSetError)
-    assert "assert" not in str(lower(s, unsafe=True))
+    assert "assert" not in str(lower(p.s, unsafe=True))
 
 
-@pytest.mark.parametrize("split", [None, 3, 4, 16])
-@pytest.mark.parametrize(
-    "formula",
-    [
-        lambda i: A[i],
-        lambda i: A[9 - i],
-        lambda i: tir.if_then_else(i + 5 < 10, A[i + 5], 0.0),
-        lambda i: tir.if_then_else(tir.all(i >= 1, i < 9), A[i + 1] + A[i - 1], 0.0),
-        lambda i: tir.if_then_else(tir.any(i < 5, A[i - 5] > 0.0), 1.0, 0.0),
-        lambda i: A[te.max(te.min(IDX[i], 9), 0)],
-        lambda i: tir.if_then_else(tir.all(IDX[i] >= 0, IDX[i] < 10), A[IDX[i]], 0.0),
-        lambda i: A[(i * 7 + 3) % 10],
-    ],
-)
-def test_legal_programs_are_left_alone(formula: Any, split: int | None) -> None:
-    s = schedule_of((10,), formula, split)
-    assert infer_bound(s).outside == ()
-    assert "assert" not in str(lower(s))
+LEGAL = (
+    "A[i]", "A[9 - i]", "where(i + 5 < 10, A[i + 5], 0.0)", "A[(i * 7 + 3) % 10]", "A[te.max(te.min(I[i], 9), 0)]",
+    "where(tir.all(i >= 1, i < 9), A[i + 1] + A[i - 1], 0.0)",
+    "where(tir.any(i < 5, A[i - 5] > 0.0), 1.0, 0.0)",
+    "where(tir.all(I[i] >= 0, I[i] < 10), A[I[i]], 0.0)",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("calls", ["", "C split i 3", "C split i 4", "C split i 16"])
+@pytest.mark.parametrize("read", LEGAL)
+def test_legal_programs_are_left_alone(read: str, calls: str) -> None:
+    p = written(f"C[i:10] = {read}").then(calls)
+    assert infer_bound(p.s).outside == ()
+    assert "assert" not in str(lower(p.s))
 
 
 @pytest.mark.parametrize(
-    ("shape", "formula", "requires"),
+    ("text", "requires"),
     [
-        ((n,), lambda i: A[i], "n <= 10"),
-        ((n,), lambda i: A[i + 5], "n <= 5"),
-        ((m,), lambda i: N[i], "m <= n"),
-        ((m,), lambda i: N[i] + N[i + 2], None),
-        ((m,), lambda i: tir.if_then_else(i >= 1, N[i - 1], 0.0), "m <= n + 1"),
-        ((n, m), lambda i, j: A[i], "(n <= 10) | (m == 0)"),
+        ("C[i:n] = A[i]", "n <= 10"),
+        ("C[i:n] = A[i + 5]", "n <= 5"),
+        ("C[i:m] = N[i]", "m <= n"),
+        ("C[i:m] = N[i] + N[i + 2]", None),
+        ("C[i:m] = where(i >= 1, N[i - 1], 0.0)", "m <= n + 1"),
+        ("C[i:n, j:m] = A[i]", "(n <= 10) | (m == 0)"),
     ],
 )
-def test_what_depends_on_sizes_is_asserted(shape: Any, formula: Any, requires: str | None) -> None:
-    s = schedule_of(shape, formula)
+def test_what_depends_on_sizes_is_asserted(text: str, requires: str | None) -> None:
+    s = written(text).s
     found = infer_bound(s).outside
     assert found and all(one.depends == "sizes" for one in found)
     if requires is not None:
         assert str(found[0].requires) in (requires, " | ".join(reversed(requires.split(" | "))))
-    text = str(lower(s))
-    assert text.count("inside its extent") == 1, text  # what another assertion implies is not asserted
+    assert str(lower(s)).count("inside its extent") == 1  # what another assertion implies is not asserted
 
 
 Report = tuple[str, str, dict[str, int]]
@@ -114,10 +102,8 @@ REPORTED: list[tuple[str, dict[str, int], Report | None]] = [
 
 
 @pytest.mark.parametrize(("text", "at", "expected"), REPORTED)
-def test_the_only_access_outside(
-    text: str, at: dict[str, int], expected: tuple[str, str, dict[str, int]] | None
-) -> None:
-    p = Written(f"n = var(); m = var(); A = given(10); N = given(n)\n{text}\nschedule C")
+def test_the_only_access_outside(text: str, at: dict[str, int], expected: Report | None) -> None:
+    p = written(text)
     b = infer_bound(p.s, at={p.names[name]: value for name, value in at.items()} or None)
     points_are_outside(b)
     found = [(str(one.index[0]), one.depends, names(one)) for one in b.outside]
@@ -148,11 +134,6 @@ def test_a_state_of_a_scan_read_before_its_first_row() -> None:
 # -- data -----------------------------------------------------------------------------------------------------------
 
 
-def gather(value_range: tuple[int, int] | None, offset: int = 0) -> Any:
-    idx = te.placeholder((10,), name="idx", dtype="int32", value_range=value_range)
-    return schedule_of((10,), lambda i: A[idx[i] + offset])
-
-
 def called(f: Function, **arrays: Any) -> int:
     """The status of the compiled function."""
     text = to_c(f)
@@ -160,58 +141,51 @@ def called(f: Function, **arrays: Any) -> int:
     return int(function(*(arrays[t.name].ctypes.data_as(ctypes.c_void_p) for t in f.params)))
 
 
-@pytest.mark.parametrize("bad", [None, -1, 10, 2**31 - 1, -(2**31)])
-def test_data_is_checked_before_the_access(bad: int | None) -> None:
-    f = lower(gather(None))
-    idx = np.arange(10, dtype="int32")[::-1].copy()
-    if bad is not None:
-        idx[7] = bad
-    a, c = np.arange(10, dtype="float32"), np.zeros(10, "float32")
-    if bad is None:
-        np.testing.assert_array_equal(run(f, {"A": a, "idx": idx})["C"], a[::-1])
+ALL, COUNTED = np.arange(10, dtype="float32"), np.arange(10, dtype="int32")
+ONE = np.where(COUNTED == 3, ALL, -1).astype("float32")
+ON_DATA: list[tuple[str, Any, list[int], str | None]] = [  # a read, A, the indices, and the check that fails
+    ("A[I[i]]", ALL, [9, 8, 7, 6, 5, 4, 3, 2, 1, 0], None),
+    *(
+        ("A[I[i]]", ALL, [*range(7), bad, 8, 9], r"C reads A\[I\[i\]\] inside A")
+        for bad in (-1, 10, 2**31 - 1, -(2**31))
+    ),
+    # it is asked only where the access happens
+    ("where(A[i] > 0.0, A[I[i]], 0.0)", -ALL - 1, [99] * 10, None),
+    ("where(A[i] > 0.0, A[I[i]], 0.0)", ONE, [99] * 10, r"C reads A\[I\[i\]\]"),
+    ("A[I[I[i]]]", ALL, [*range(10)], None),
+    ("A[I[I[i]]]", ALL, [0, 1, 77, *range(3, 10)], r"C reads I\[I\[i\]\]"),  # read first
+]
+
+
+@pytest.mark.parametrize("calls", ["", "C split i 4", "C split i 1"])
+@pytest.mark.parametrize(("read", "a", "at", "message"), ON_DATA)
+def test_data_is_checked_before_the_access(read: str, a: Any, at: list[int], message: str | None, calls: str) -> None:
+    f = lower(written(f"C[i:10] = {read}").then(calls).s)
+    given = {"A": a, "I": np.array(at, "int32")}
+    if message is None:
+        found = run(f, given)["C"]
+        np.testing.assert_array_equal(found, a[given["I"]] if "where" not in read else 0 * a)
     else:
-        with pytest.raises(CheckError, match=r"C reads A\[idx\[i\] \+ 0\] inside A|C reads A\[idx\[i\]\] inside A"):
-            run(f, {"A": a, "idx": idx})
-    assert called(f, A=a, idx=idx, C=c) == (0 if bad is None else 1)
+        with pytest.raises(CheckError, match=message):
+            run(f, given)
+    if not calls:
+        assert called(f, **given, C=np.zeros(10, "float32")) == (message is not None)
 
 
 def test_a_declared_range_proves_it() -> None:
-    assert "assert" not in str(lower(gather((0, 9))))
-    assert "assert" in str(lower(gather((0, 10))))
-    assert "assert" not in str(lower(gather((0, 10)), unsafe=True))
+    def gather(last: int, offset: int = 0) -> Any:
+        text = f"A = given(10); J = given(10, dtype='int32', value_range=(0, {last}))"
+        return Written(f"{text}\nC[i:10] = A[J[i] + {offset}]").s
+
+    assert "assert" not in str(lower(gather(9)))
+    assert "assert" in str(lower(gather(10)))
+    assert "assert" not in str(lower(gather(10), unsafe=True))
     with pytest.raises(AccessError):  # whatever the data
-        lower(gather((0, 9), offset=20))
-
-
-def test_a_check_asks_only_where_the_access_happens() -> None:
-    s = schedule_of((10,), lambda i: tir.if_then_else(A[i] > 0.0, A[IDX[i]], 0.0))
-    f = lower(s)
-    a, idx = -np.ones(10, "float32"), np.full(10, 99, "int32")
-    np.testing.assert_array_equal(run(f, {"A": a, "idx": idx})["C"], np.zeros(10))
-    a[3] = 1.0
-    with pytest.raises(CheckError):
-        run(f, {"A": a, "idx": idx})
-    assert called(f, A=a, idx=idx, C=np.zeros(10, "float32")) == 1
-
-
-def test_an_index_of_an_index() -> None:
-    f = lower(schedule_of((10,), lambda i: A[IDX[IDX[i]]], split=4))
-    a, idx = np.arange(10, dtype="float32"), np.arange(10, dtype="int32")
-    np.testing.assert_array_equal(run(f, {"A": a, "idx": idx})["C"], a)
-    idx[2] = 77  # read first: of the two checks the inner one fails
-    with pytest.raises(CheckError, match=r"C reads idx\[idx\[i\]\]"):
-        run(f, {"A": a, "idx": idx})
-
-
-def test_a_loop_of_one_iteration_around_a_check() -> None:
-    f = lower(schedule_of((10,), lambda i: A[IDX[i]], split=1))
-    with pytest.raises(CheckError):
-        run(f, {"A": np.zeros(10, "float32"), "idx": np.full(10, -3, "int32")})
+        lower(gather(9, offset=20))
 
 
 def test_the_interpreter_names_every_index() -> None:
-    P = te.placeholder((4, 5), name="P")
-    f = lower(schedule_of((4,), lambda i: P[i + 4, i + 1]), unsafe=True)
+    f = lower(Written("P = given(4, 5)\nC[i:4] = P[i + 4, i + 1]").s, unsafe=True)
     with pytest.raises(AccessError, match=r"P\[4, 1\] is read outside the storage"):
         run(f, {"P": np.zeros((4, 5), "float32")})
 
@@ -227,13 +201,10 @@ s = te.create_schedule(C.op)
 """
 
 
-def written(path: Path, shape: str) -> str:
-    path.write_text(SCRIPT.format(shape=shape), encoding="utf-8")
-    return str(path)
-
-
 def test_the_commands_print_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    path = written(tmp_path / "outside.py", "(10,)")
+    path, sized = str(tmp_path / "outside.py"), str(tmp_path / "sized.py")
+    Path(path).write_text(SCRIPT.format(shape="(10,)"), encoding="utf-8")
+    Path(sized).write_text(SCRIPT.format(shape="(n,)"), encoding="utf-8")
     for command in ("bounds", "explain"):
         assert main([command, path]) == 0
         assert "C reads A[i + 5] outside its extent 10 at i = 9" in capsys.readouterr().out
@@ -244,13 +215,9 @@ def test_the_commands_print_it(tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert "outside its extent" in capsys.readouterr().err
     assert main(["lower", "--unsafe", path]) == 0
     assert "assert" not in capsys.readouterr().out
-
-
-def test_the_commands_name_the_sizes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    path = written(tmp_path / "sized.py", "(n,)")
-    assert main(["bounds", path]) == 0
+    assert main(["bounds", sized]) == 0
     assert "the function asserts n <= 5" in " ".join(capsys.readouterr().out.split())
-    assert main(["lower", path]) == 0
+    assert main(["lower", sized]) == 0
     assert "assert n <= 5" in capsys.readouterr().out
 
 

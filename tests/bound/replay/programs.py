@@ -351,11 +351,10 @@ def _is_one(e: Any) -> bool:
     return isinstance(e, int) and e == 1
 
 
-def behind(s: Schedule, p: Tensor) -> set[Tensor]:
-    """All that depends on a tensor."""
+def behind(s: Schedule, p: Tensor, without: Tensor | None = None) -> set[Tensor]:
+    """All that depends on a tensor, also on ways that avoid another one."""
     found = {p}
     for stage in s.stages:
-        for t in stage.op.outputs:
-            if found & set(stage.op.input_tensors):
-                found.add(t)
+        if found & set(stage.op.input_tensors):
+            found.update(t for t in stage.op.outputs if t is not without)
     return found - {p}

@@ -3,46 +3,30 @@
 What calls cost: over chains, over ladders of diamonds with 2^n chains, over blocks that part loops.
 """
 
-import gc
 import random
-import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
+from benchmarks.calls import counted
 from bound import infer_bound, replay, te
 from bound.errors import ScheduleError
 from bound.itervar import IterVar
-from bound.schedule import AttachType, Schedule, Stage
+from bound.schedule import AttachType, Schedule
 from bound.tensor import Tensor
 from intset import Context
-from intset.expr import Expr, as_expr
+from intset.expr import as_expr
 from intset.expr.evaluate import evaluate as evaluate_index
 from tests.bound.replay.programs import MODES, Dag, behind, given, pointwise, reduced
 from tests.compilers import compilers
+from tests.strategies.schedules import state_of
 from tests.sweeps import daily
 
 HOW = (
     *({}, {"nests": "split"}, {"compute": "exact"}, {"compact": True}, {"compute": "box"}, {"nests": "guard"}),
     {"compute": "exact", "compact": True},
 )
-
-
-def dump(s: Schedule) -> list[Any]:
-    """Dump the state of a schedule in a comparable form."""
-
-    def plain(x: Any) -> Any:
-        if isinstance(x, dict):
-            return [(plain(k), plain(v)) for k, v in x.items()]
-        if isinstance(x, (list, tuple, set, frozenset)):
-            return [plain(v) for v in x]
-        if isinstance(x, IterVar):
-            return id(x), id(x.dom), tuple(map(id, x.sizes))
-        return id(x) if isinstance(x, (Expr, Stage, Schedule)) else x
-
-    stages = [{k: plain(v) for k, v in vars(stage).items()} for stage in (*s.stages, *s.groups)]
-    return [stages, [plain(v) for k, v in vars(s).items() if k != "_reach"]]
 
 
 def shared(s: Schedule) -> dict[Any, tuple[int, int, list[IterVar]]]:
@@ -68,7 +52,7 @@ def kept(s: Schedule, before: Any, after: Any) -> None:
 
 def asked(d: Dag, s: Schedule) -> None:
     """Questions change nothing, and answer twice alike."""
-    before = dump(s)
+    before = state_of(s)
     t = d.rng.choice([t for t in d.tensors if t in s])
     questions = [
         lambda: str(replay.domain(s, t)),
@@ -90,7 +74,7 @@ def asked(d: Dag, s: Schedule) -> None:
     ]
     for question in questions:
         assert question() == question()
-    assert dump(s) == before
+    assert state_of(s) == before
 
 
 def repaired(d: Dag, s: Schedule, error: replay.ReplayError) -> None:
@@ -139,14 +123,14 @@ def tried(seed: int, most: int, others: bool = False) -> tuple[int, int]:
     for k in range(d.rng.randint(1, 4)):
         if (seed + k) % 5 == 0:
             asked(d, s)
-        before, state = dump(s), shared(s)
+        before, state = state_of(s), shared(s)
         o = d.call(s)
         if isinstance(o, (replay.ReplayError, str)):
-            assert dump(s) == before
+            assert state_of(s) == before
         if isinstance(o, replay.ReplayError):
             refused += 1
             repaired(d, s, o)
-            assert dump(s) == before
+            assert state_of(s) == before
         kept(s, state, shared(s))
         assert all(max(t.compute_at_position, t.max_producer_position) <= len(t.leaf_iter_vars) for t in s.stages)
         if d.rng.random() < 0.4:
@@ -159,19 +143,14 @@ def tried(seed: int, most: int, others: bool = False) -> tuple[int, int]:
     return sum(stage.compute_at_position for stage in s.stages), refused
 
 
-def all_of(seeds, most):
-    found = [tried(seed, most) for seed in seeds]
-    sharing = sum(1 for loops, _ in found if loops)
-    return sharing / len(found), sum(refused for _, refused in found)
-
-
 @pytest.mark.parametrize(
     ("seeds", "most", "share", "least"),
     daily([(range(12), 4, 0.5, 1), *((range(k, k + 500), 12, 0.502, 21) for k in range(1000, 4000, 500))], 9),
 )
 def test_programs(seeds, most, share, least):
-    sharing, refused = all_of(seeds, most)
-    assert sharing >= share and refused >= least
+    found = [tried(seed, most) for seed in seeds]
+    assert sum(1 for loops, _ in found if loops) >= share * len(found)
+    assert sum(refused for _, refused in found) >= least
 
 
 @pytest.mark.parametrize("seeds", daily([range(45), *(range(k, k + 500) for k in range(1000, 4000, 500))], 9))
@@ -213,11 +192,11 @@ def widened(seed: int) -> int:
             stage.split(rng.choice(leaves), tail=rng.choice(("guard", "guard", "shrink")), **how)
         else:
             stage.reorder(*rng.sample(leaves, 2))
-    before = dump(s)
+    before = state_of(s)
     try:
         replay.compute_at(s, root, stage.op.output(0), rng.randint(1, len(stage.leaf_iter_vars)), rng.choice(MODES))
     except replay.ReplayError as error:
-        assert dump(s) == before
+        assert state_of(s) == before
         repaired(d, s, error)
     d.check(s, **HOW[seed % len(HOW)])
     if seed % 3 == 0:
@@ -230,40 +209,22 @@ def test_loops_longer_than_those_of_a_stage(seeds, least):
     assert sum(widened(seed) > 0 for seed in seeds) >= least
 
 
-def reached(start: Tensor, steps: dict[Tensor, list[Tensor]]) -> set[Tensor]:
-    found, stack = set(), [start]
-    while stack:
-        for t in steps.get(stack.pop(), ()):
-            if t not in found:
-                found.add(t)
-                stack.append(t)
-    return found
-
-
 def concerned(s: Schedule, producer: Tensor, consumer: Tensor) -> tuple[set[Any], set[Any]]:
     """The operations whose positions a call may raise, and those whose loops it may change; found by other means."""
     tensors = [t for stage in s.stages for t in stage.op.outputs]
-    reads = {t: list(replay.producers(s, t)) for t in tensors}
-    read_by: dict[Tensor, list[Tensor]] = {t: [c for c in tensors if t in reads[c]] for t in tensors}
-    behind = reached(producer, read_by)
-    ends = [t for t in behind if not read_by[t]]
-
-    def on_every_way(t: Tensor) -> bool:
-        without = {c: [r for r in readers if r is not t] for c, readers in read_by.items()}
-        return not any(end in reached(producer, without) and end is not t for end in ends)
-
-    later = {consumer, *reached(consumer, read_by)}
-    common = [t for t in behind if t in later and on_every_way(t)]
-    first = next((t for t in tensors if t in common), None)
-    if first is None:
-        inside = {t for t in behind if read_by[t]} | {producer}
-    else:
-        inside = ({producer} | behind) & ({first} | reached(first, reads)) - {first}
+    after = behind(s, producer)
+    ends = {t for t in after if not behind(s, t)}
+    later = after & {consumer, *behind(s, consumer)}
+    on_every_way = (t for t in tensors if t in later and not (ends - {t}) & behind(s, producer, t))
+    first = next(on_every_way, None)
+    ways = {producer} | after
+    inside = {t for t in ways if first in behind(s, t)} if first is not None else ways - ends
     ops = {t.op for t in inside}
-    return ops, ops | {c.op for t in tensors if t.op in ops for c in read_by[t]}
+    return ops, ops | {t.op for t in tensors if any(read.op in ops for read in t.op.input_tensors)}
 
 
-def moved_only_what_is_concerned(seeds: range, most: int) -> int:
+@pytest.mark.parametrize(("seeds", "most", "least"), daily([(range(40), 8, 21), (range(40, 1500), 12, 1001)], 2))
+def test_loops_change_only_up_to_the_common_consumer(seeds, most, least):
     changed = 0
     for seed in seeds:
         d = Dag(seed, most) if seed % 2 else Dag.wide(seed)
@@ -273,24 +234,18 @@ def moved_only_what_is_concerned(seeds: range, most: int) -> int:
         producer, consumer = d.rng.choice(sorted(pairs, key=lambda pair: (pair[0].name, pair[1].name)))
         raised, moved = concerned(s, producer, consumer)
         before = {stage.op: (str(replay.domain(s, stage.op.output(0))), shared(s)[stage.op]) for stage in s.stages}
-        mode = MODES[seed % 3]
         try:
-            replay.compute_at(s, producer, consumer, d.rng.randint(0, len(s[consumer].leaf_iter_vars)), mode)
+            pos = d.rng.randint(0, len(s[consumer].leaf_iter_vars))
+            replay.compute_at(s, producer, consumer, pos, MODES[seed % 3])
         except replay.ReplayError:
             continue
         for stage in s.stages:
             loops, (own, *_) = before[stage.op]
-            if stage.op not in moved:
-                assert str(replay.domain(s, stage.op.output(0))) == loops, (seed, stage)
-            if stage.op not in raised:
-                assert stage.compute_at_position == own, (seed, stage)
-            changed += str(replay.domain(s, stage.op.output(0))) != loops
-    return changed
-
-
-@pytest.mark.parametrize(("seeds", "most", "least"), daily([(range(40), 8, 21), (range(40, 1500), 12, 1001)], 2))
-def test_loops_change_only_up_to_the_common_consumer(seeds, most, least):
-    assert moved_only_what_is_concerned(seeds, most) >= least
+            is_same = str(replay.domain(s, stage.op.output(0))) == loops
+            assert is_same or stage.op in moved, (seed, stage)
+            assert stage.compute_at_position == own or stage.op in raised, (seed, stage)
+            changed += not is_same
+    assert changed >= least
 
 
 def loops_of(d: Dag, s: Schedule) -> list[Any]:
@@ -321,18 +276,14 @@ def history(seed: int, order: int) -> tuple[list[Any], int]:
     return found, len(d.outputs)
 
 
-def same_in_any_order(seeds: range) -> int:
+@pytest.mark.parametrize(("seeds", "least"), daily([(range(20), 13), (range(100, 1500), 901)], 2))
+def test_the_order_of_outputs_changes_nothing(seeds, least):
     several = 0
     for seed in seeds:
         (first, outputs), *others = [history(seed, order) for order in range(3)]
         assert all(other == first for other, _ in others), seed
         several += outputs > 1
-    return several
-
-
-@pytest.mark.parametrize(("seeds", "least"), daily([(range(20), 13), (range(100, 1500), 901)], 2))
-def test_the_order_of_outputs_changes_nothing(seeds, least):
-    assert same_in_any_order(seeds) >= least
+    assert several >= least
 
 
 def test_of_operations_of_one_name_the_earlier_stage():
@@ -348,8 +299,15 @@ def test_of_operations_of_one_name_the_earlier_stage():
     assert names == ["T", "T", "T0"]
 
 
-def no_tensor_alone_shares_more(seeds: range, most: int) -> int:
-    """Check that after `inline_most` no single tensor can share another loop; returns the number of shared loops."""
+@pytest.mark.parametrize(
+    ("seeds", "most", "least"),
+    [
+        *((range(20), 8, 101), (range(240, 241), 8, 1), (range(1118, 1119), 10, 1)),
+        pytest.param(range(60, 3000), 12, 15_001, marks=pytest.mark.nightly),
+    ],
+)
+def test_as_many_loops_as_can_be(seeds, most, least):
+    """After `inline_most` no single tensor can share another loop."""
     loops = 0
     for seed in seeds:
         d = Dag(seed, most) if seed % 3 else Dag.wide(seed)
@@ -362,18 +320,7 @@ def no_tensor_alone_shares_more(seeds: range, most: int) -> int:
             position = again[t].compute_at_position
             replay.inline_at(again, t, -1, "best_effort")
             assert again[t].compute_at_position == position, (seed, t)
-    return loops
-
-
-@pytest.mark.parametrize(
-    ("seeds", "most", "least"),
-    [
-        *((range(20), 8, 101), (range(240, 241), 8, 1), (range(1118, 1119), 10, 1)),
-        pytest.param(range(60, 3000), 12, 15_001, marks=pytest.mark.nightly),
-    ],
-)
-def test_as_many_loops_as_can_be(seeds, most, least):
-    assert no_tensor_alone_shares_more(seeds, most) >= least
+    assert loops >= least
 
 
 SIZES = [(n, m) for n in (0, 1, 2, 3, 4, 5, 7) for m in (1, 2, 3, 6)]
@@ -393,12 +340,12 @@ def iterations(loops: list[Any], point: dict[Any, int]) -> Iterator[dict[Any, in
     point.pop(iv, None)
 
 
-def guards_that_are_needed(seed: int, calls: int = 2) -> int:
+def guards_that_are_needed(seed: int) -> int:
     """Count guards; check that each of them alone excludes some iteration."""
     d = Dag(seed, 8, symbolic=seed % 3 == 0)
     s = d.schedule()
     d.transform(s, 5)
-    for _ in range(calls):
+    for _ in range(2):
         d.call(s)
     b = infer_bound(s)
     names = sorted({v for e in d.tensors[0].extents for v in e.free_vars()}, key=lambda v: v.name)
@@ -476,13 +423,6 @@ def windows(ts, k):
     return [te.compute((64, width), lambda i, j: t[i, j] + t[i, j + 1], name=f"T{k}")]
 
 
-def scheduled(make, n):
-    ts = make(n)
-    s = te.create_schedule(ts[-1].op)
-    s[ts[-1]].split(s[ts[-1]].fuse(*ts[-1].op.axis), 16)
-    return s, ts
-
-
 def at_two(s, ts):
     o = replay.compute_at(s, ts[0], ts[-1], 2)
     assert o.position == 2 and all(s[t].compute_at_position == 2 for t in ts[:-1])
@@ -502,26 +442,11 @@ CALLS = {
 
 def calls(make, n, call=at_two):
     """How many functions a call calls: the same number whatever else runs on the machine."""
+    ts = make(n)
+    s = te.create_schedule(ts[-1].op)
     if call is at_two:
-        s, ts = scheduled(make, n)
-    else:
-        ts = make(n)
-        s = te.create_schedule(ts[-1].op)
-    count = 0
-
-    def seen(frame, event, arg):
-        nonlocal count
-        count += event in ("call", "c_call")
-
-    gc.collect()
-    gc.disable()
-    sys.setprofile(seen)
-    try:
-        call(s, ts)
-    finally:
-        sys.setprofile(None)
-        gc.enable()
-    return count
+        s[ts[-1]].split(s[ts[-1]].fuse(*ts[-1].op.axis), 16)
+    return counted(lambda: call(s, ts)).total()
 
 
 @pytest.mark.parametrize("make", [chain, ladder])

@@ -16,8 +16,8 @@ from lowering import lower
 from lowering.cli.inputs import ScriptSchedule
 from lowering.cli.plot import picture_of
 from tests.bound.reference import evaluate
-from tests.bound.replay.programs import Dag, given, lowered, positions, refusal, two_reductions, written
-from tests.bound.replay.test_random import dump
+from tests.bound.replay.programs import MODES, Dag, given, lowered, positions, refusal, two_reductions, written
+from tests.strategies.schedules import state_of
 from tests.sweeps import daily
 
 
@@ -50,6 +50,18 @@ def means_the_same(s: Schedule, *tensors: Tensor) -> None:
         np.testing.assert_allclose(evaluate(s.current(t), given), evaluate(t, given), rtol=1e-5)
 
 
+def refused(s, error, text, call, *args):
+    """The call is refused with this sentence, twice, and changes nothing; gives the sentence."""
+    before = state_of(s)
+    for _ in range(2):
+        with pytest.raises(error) as info:
+            call(*args)
+        assert type(info.value) is error
+        assert text in str(info.value) and "\n" not in str(info.value)
+    assert state_of(s) == before
+    return str(info.value)
+
+
 REFUSED = {  # a call, and how its refusal begins; t is T1, T2, R and T4, of which the first three share i0
     "s[t[1]].split(leaves(s, t[1])[0], 2)": "T2: cannot split i0, which is",
     "s[t[0]].split(leaves(s, t[0])[0], nparts=2)": "T1: cannot split i0, which is",
@@ -75,13 +87,8 @@ REFUSED = {  # a call, and how its refusal begins; t is T1, T2, R and T4, of whi
 @pytest.mark.parametrize("call", REFUSED)
 def test_what_would_take_a_shared_loop_is_refused(call):
     s, t = program()
-    before = dump(s)
-    for _ in range(2):
-        with pytest.raises(ScheduleError) as info:
-            eval(call, {**globals(), "s": s, "t": t})
-        text = str(info.value)
-        assert text.startswith(f"stage {REFUSED[call]}") and text.endswith("loop of other stages as well")
-    assert dump(s) == before
+    text = refused(s, ScheduleError, REFUSED[call], eval, call, {**globals(), "s": s, "t": t})
+    assert text.startswith("stage ") and text.endswith("loop of other stages as well")
 
 
 CONTRARY = {  # an annotation, one that contradicts it, and the refusal
@@ -102,12 +109,9 @@ def test_contrary_annotations(calls):
     names = {kind: annotate(kind) for kind in ("bind", "unroll", "parallel")} | {t.name: s[t] for t in ts}
     names |= {"x": THREAD, "y": te.thread_axis("threadIdx.y")}
     eval(calls[0], names)
-    before = dump(s)
-    with pytest.raises(ScheduleError) as info:
-        eval(calls[1], names)
     stage, what, other = CONTRARY[calls]
-    assert str(info.value) == f"stage {stage}: i0 cannot be {what}, it is one loop with i0 of {other}"
-    assert dump(s) == before
+    text = f"stage {stage}: i0 cannot be {what}, it is one loop with i0 of {other}"
+    assert refused(s, ScheduleError, text, eval, calls[1], names) == text
 
 
 @pytest.mark.parametrize("at", [0, 1, 2])
@@ -149,10 +153,10 @@ def annotated(d: Dag, s: Schedule, times: int) -> int:
         kind = rng.choice(("parallel", "parallel", "unroll", "bind"))
         thread = te.thread_axis(rng.choice(("blockIdx.x", "threadIdx.x", "vthread")))
         args = (leaf, thread) if kind == "bind" else (leaf,)
-        before, copied = dump(s), s.copy()
+        before, copied = state_of(s), s.copy()
         refused = what_is_said(getattr(copied[stage.op], kind), *args)
         wrong = "" if refused else what_is_said(d.check, copied)
-        assert dump(s) == before and (not refused or stage.name in refused)
+        assert state_of(s) == before and (not refused or stage.name in refused)
         assert not wrong or "which is not known to be the extent" in wrong or is_moved(s, wrong), wrong
         if not refused and not wrong:
             getattr(stage, kind)(*args)
@@ -197,20 +201,6 @@ def tried(seed: int) -> tuple[int, int]:
 def test_loops_that_are_annotated(seeds, some, shared):
     found = [tried(seed) for seed in seeds]
     assert sum(accepted for accepted, _ in found) >= some and sum(loops > 0 for _, loops in found) >= shared
-
-
-MODES = ("standard", "best_effort", "most_inlined")
-
-
-def refused(s, error, text, call, *args):
-    """The call is refused with this sentence, twice, and changes nothing."""
-    before = dump(s)
-    for _ in range(2):
-        with pytest.raises(error) as info:
-            call(*args)
-        assert type(info.value) is error
-        assert text in str(info.value) and "\n" not in str(info.value)
-    assert dump(s) == before
 
 
 POSITIONS = {
@@ -281,47 +271,41 @@ def test_a_refusal_says_what_works_instead():
         replay.inline_at(s, ts[1], 2)
 
 
-KINDS = {
-    "inlined": "T2: {} but it is inlined",
-    "placed": "T2: {} but it is placed in a loop of T3 by compute_at",
-    "grouped": "T2: {} but it belongs to a group",
-    "extern": "T2: {} but it is extern",
-    "scan": "up: {} but it is a part of the scan T2",
-    "tensorized": "T2: {} but it is tensorized",
-}
-
-
-SCAN = """
-    state = given(8, 9)
-    init[_:1, i:9] = T1[0, i]
-    up[t:8, i:9] = state[t - 1, i] + T1[t, i]
-    T2 = te.scan(init, up, state, inputs=[T1], name="T2")"""
-T2 = {
-    "extern": 'T2 = te.extern((8, 9), [T1], lambda ins, outs: tir.call_packed("copy", ins[0], outs[0]), name="T2")',
-    "scan": SCAN,
-}
-MADE = {
-    "inlined": "T2 compute_inline", "placed": "T2 compute_at T3 i0", "grouped": "s.create_group(T2, T1)",
-    "tensorized": "s[T2].tensorize(T2.op.axis[1], intrinsic())",
+PLAIN = "T2 = pointwise(T1)"
+KINDS = {  # what T2 is, a call, and the refusal
+    "inlined": (PLAIN, "T2 compute_inline", "T2: {} but it is inlined"),
+    "placed": (PLAIN, "T2 compute_at T3 i0", "T2: {} but it is placed in a loop of T3 by compute_at"),
+    "grouped": (PLAIN, "s.create_group(T2, T1)", "T2: {} but it belongs to a group"),
+    "tensorized": (PLAIN, "s[T2].tensorize(T2.op.axis[1], intrinsic())", "T2: {} but it is tensorized"),
+    "extern": (
+        'T2 = te.extern((8, 9), [T1], lambda ins, outs: tir.call_packed("copy", ins[0], outs[0]), name="T2")', "",
+        "T2: {} but it is extern",
+    ),
+    "scan": (
+        """state = given(8, 9)
+        init[_:1, i:9] = T1[0, i]
+        up[t:8, i:9] = state[t - 1, i] + T1[t, i]
+        T2 = te.scan(init, up, state, inputs=[T1], name="T2")""", "", "up: {} but it is a part of the scan T2",
+    ),
 }  # fmt: skip
-
-
-def immovable(kind: str) -> tuple[Schedule, list[Tensor]]:
-    text = f"""T0 = given(8, 9); T1 = pointwise(T0)
-        {T2.get(kind, "T2 = pointwise(T1)")}
-        T3 = pointwise(T2); T4 = pointwise(T3)
-        schedule T4
-        {MADE.get(kind, "")}"""
-    p = written("\n".join(line.strip() for line in text.splitlines()), intrinsic=intrinsic)
-    return p.s, p("T1 T2 T3 T4")
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_stage_that_cannot_be_moved(kind):
-    s, (t1, t2, t3, t4) = immovable(kind)
-    call = "compute_at of T1 at T3 would have to move it,"
-    refused(s, ScheduleError, "stage " + KINDS[kind].format(call), replay.compute_at, s, t1, t3, 1)
-    its = KINDS[kind].split("but it ")[1].replace("a part of the scan T2", "a scan")
+    definition, call, words = KINDS[kind]
+    p = written(
+        f"""
+        T0 = given(8, 9); T1 = pointwise(T0)
+        {definition}
+        T3 = pointwise(T2); T4 = pointwise(T3)
+        schedule T4
+        {call}""",
+        intrinsic=intrinsic,
+    )
+    s, t1, t2, t3, t4 = p("s T1 T2 T3 T4")
+    its = words.split("but it ")[1].replace("a part of the scan T2", "a scan")
+    words = words.format("compute_at of T1 at T3 would have to move it,")
+    refused(s, ScheduleError, f"stage {words}", replay.compute_at, s, t1, t3, 1)
     for mode in MODES:
         text = f"stage T2: compute_at of T2 at T4 would have to move it, but it {its}"
         refused(s, ScheduleError, text, replay.compute_at, s, t2, t4, 1, mode)

@@ -8,7 +8,6 @@ import islpy
 import pytest
 
 from intset import Context, InputError, Range, UndecidedError, Var, evaluate, logical_and, parse, using
-from intset.adapters import islpy as adapter
 from intset.adapters.islpy import piecewise, region, relation, to_isl
 from intset.adapters.mlir import affine_set
 from tests.strategies.refusals import refused
@@ -67,11 +66,6 @@ def test_drawn_maps(seed: int) -> None:
     assert to_isl(ours.domain()).is_equal(plain.domain())
 
 
-@pytest.mark.parametrize("kind", [islpy.BasicSet, islpy.Set, islpy.UnionSet, str])
-def test_every_kind_of_set(kind: Callable[[str], object]) -> None:
-    assert region(kind("{ [i] : 0 <= i < 5 }")).count() == 5
-
-
 def test_nested_tuples_are_flat_and_empty_sets_are_sets() -> None:
     assert region("{ [A[i] -> B[j]] : 0 <= i < 2 and 0 <= j < 3 }").count() == 6
     assert region("{ [i, j] : false }").is_empty
@@ -98,24 +92,6 @@ def test_a_region_in_python_reads_back() -> None:
     condition = parse(diagonal.to_text(), {"d0": x, "d1": y})
     for a, b in itertools.product(range(-1, 10), range(-1, 6)):
         assert evaluate(condition, {x: a, y: b}) is ((a, b) in diagonal)
-
-
-def test_functions() -> None:
-    value = piecewise("[n] -> { [i] -> [floor(i/2) + n] : i >= 0; [i] -> [-i] : i < 0 }", [i], {"n": n})
-    for k in range(-6, 7):
-        assert evaluate(value, {i: k, n: 10}) == (k // 2 + 10 if k >= 0 else -k)
-    partial = piecewise("{ [i] -> [i] : i >= 0 }", [i])
-    assert evaluate(partial, {i: 3}) == 3
-
-
-def test_names_of_parameters() -> None:
-    outer, twin = Var("i.outer"), Var("n")
-    assert str(to_isl(Context({i: Range(0, outer)}).image((i,)))).startswith("[i_outer] -> ")
-    both = Context({i: Range(0, n), j: Range(0, twin)}).image((i, j))
-    with pytest.raises(InputError, match="both be called 'n'"):
-        to_isl(both)
-    named = to_isl(both, {n: "n", twin: "m"})
-    assert named.is_equal(islpy.Set("[n, m] -> { [i, j] : 0 <= i < n and 0 <= j < m }"))
 
 
 @pytest.mark.parametrize("name", ["d0", "d1", "d_0", "exists", "Max", "floord", "a b", "1x", "n.outer", "é", "p'"])
@@ -164,7 +140,3 @@ REFUSED: dict[str, Callable[[], object]] = {
     "an unknown language": lambda: Context({i: Range(0, 9)}).image((i,)).to_text("c"),  # type: ignore[arg-type]
 }
 test_what_is_none_is_refused = refused(REFUSED, InputError, UndecidedError)
-
-
-def test_the_module_is_called_like_the_library() -> None:
-    assert adapter.islpy is islpy

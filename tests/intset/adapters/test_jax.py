@@ -8,11 +8,9 @@ import random
 from collections.abc import Callable, Iterator
 from typing import Any
 
-import numpy as np
 import pytest
 
 from intset import InputError, ShapeVar, Var, evaluate, select
-from intset.expr.node import Expr
 from tests.intset.adapters.documented import check_examples
 from tests.strategies.contexts import Expressions, value
 from tests.strategies.refusals import refused
@@ -176,19 +174,6 @@ REFUSED: dict[str, Callable[[], object]] = {
 }  # fmt: skip
 
 test_what_has_no_counterpart_is_refused = refused(REFUSED)
-
-
-def test_numbers_of_numpy() -> None:
-    (a,) = jax_export.symbolic_shape("a")
-    assert SymbolicDimensions(a.scope).holds(np.int32(1), "<=", a) is True
-    assert from_jax(np.int64(3)).value == 3
-
-
-def test_variables_can_be_given() -> None:
-    n = ShapeVar("n", 2, 64)
-    a, b = jax_export.symbolic_shape("a, b")
-    e: Expr = from_jax(a * b + a, {"a": n})
-    assert {v.declared()[:2] for v in e.free_vars()} == {(2, 64), (1, None)}
 
 
 def test_examples() -> None:

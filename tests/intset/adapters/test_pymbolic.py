@@ -7,10 +7,9 @@ import random
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
 import pytest
 
-from intset import TRUE, Opaque, Var, evaluate
+from intset import Opaque, Var, evaluate
 from tests.intset.adapters.documented import check_examples
 from tests.strategies.contexts import Expressions, value
 from tests.strategies.refusals import refused
@@ -69,30 +68,6 @@ def symbols(e: Any) -> set[Opaque]:
     from intset.expr.dag import postorder
 
     return {node.data for node in postorder((e,)) if isinstance(node.data, Opaque)}
-
-
-def test_common_subexpressions_are_shared() -> None:
-    term: Any = pymbolic.var("i")
-    for _ in range(200):
-        term = pymbolic.primitives.CommonSubexpression(pymbolic.primitives.Sum((term, term)))
-    e = from_pymbolic(term, {"i": i})
-    assert evaluate(e, {i: 1}) == 2**200
-
-
-def test_numbers_of_numpy_and_empty_sums() -> None:
-    term = p.Sum((p.Variable("i"), np.int64(3), p.Product((np.int32(2), p.Sum(()), p.Product(())))))
-    e = from_pymbolic(term, {"i": i})
-    assert evaluate(e, {i: 4}) == 7
-    assert from_pymbolic(np.bool_(True)) is TRUE
-    bits = p.BitwiseAnd((p.BitwiseAnd(()), p.BitwiseOr((p.BitwiseOr(()), p.BitwiseXor((p.BitwiseXor(()), 6))))))
-    assert evaluate(from_pymbolic(bits), {}) == 6
-
-
-def test_symbols_of_one_name_and_other_ranks() -> None:
-    term: Any = pymbolic.parse("a[i] + a[i, i] * b")
-    there = importer()
-    assert exporter()(there(term)) == term
-    assert to_pymbolic(Opaque("b", 0)() * i) == pymbolic.parse("b * i")
 
 
 def test_names() -> None:

@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 
-import intset
 from intset import InputError, ShapeVar, Var, evaluate
 from intset.expr.node import Expr
 from tests.intset.adapters.documented import check_examples
@@ -72,12 +71,6 @@ def test_terms_of_sympy(term: Any) -> None:
         assert evaluate(e, point) == value_in_sympy(term, {k: a, m: b})
 
 
-def test_signs_of_symbols_are_declared() -> None:
-    e = from_sympy(s * sympy.Symbol("q", integer=True, nonnegative=True) + k)
-    assert {v.name: v.declared()[0] for v in e.free_vars()} == {"s": 1, "q": 0, "k": None}
-    assert to_sympy(n * 2).free_symbols.pop().is_positive
-
-
 def function(name: str) -> Any:
     return type(name, (sympy.Function,), {})
 
@@ -117,11 +110,6 @@ def test_quotients_that_are_rounded(name: str, meaning: Callable[[Fraction], int
         assert evaluate(e, {there.variables[k]: a, there.variables[m]: b}) == meaning(Fraction(a, b))
 
 
-def test_other_functions_can_be_written() -> None:
-    floor_div = function("FloorDiv")
-    assert str(to_sympy(i // 3 + i % 2, functions={"FloorDiv": floor_div})) == "FloorDiv(i, 3) + Mod(i, 2)"
-
-
 @dataclass
 class ShapeEnv:
     """The attributes of PyTorch's class of this name that are read."""
@@ -151,14 +139,6 @@ def test_an_environment_of_a_shape_environment() -> None:
     assert not env.prove(s < 100) and "2 symbols" not in repr(env)
 
 
-def test_symbols_with_one_term_and_replacements_in_a_chain() -> None:
-    a, b, c = sympy.symbols("a b c", integer=True)
-    env = Environment({s: (2, 9), a: (2, 9), b: (4, 9)}, replacements={a: s, b: a, c: b * 2})
-    assert env.guard_holds(sympy.Eq(a, b)) is True
-    assert env.value_range(c) == (8, 18)
-    assert env.simplify_index(c - 2 * a + t) == t
-
-
 def test_runtime_assertions_are_facts_and_what_has_no_counterpart_is_left_out() -> None:
     real = sympy.Symbol("x", real=True, integer=False)
     shape_env = ShapeEnv(
@@ -173,27 +153,6 @@ def test_runtime_assertions_are_facts_and_what_has_no_counterpart_is_left_out() 
     env = Environment.of(shape_env)
     assert env.left_out == (real > 2,)
     assert env.value_range(s) == (8, 96)
-
-
-def test_guards_that_equate_sizes_make_terms_shorter() -> None:
-    env = Environment({s: (2, 128), t: (1, None), k: (8, 512)}, [sympy.Eq(k, 4 * s)])
-    assert env.simplify_index(k - 4 * s + t) == t
-    assert env.simplify_index(k * t) == k * t
-
-
-def test_answers_are_written_as_asked() -> None:
-    floor_div, far = function("FloorDiv"), sympy.Symbol("far")
-    env = Environment({s: (2, None)}, functions={"FloorDiv": floor_div}, infinity=far)
-    assert env.value_range(-s) == (-far, -2)
-    assert env.simplify_index(sympy.floor((s + 0) / 3) + s) == s + floor_div(s, 3)
-
-
-def test_both_directions_of_a_guard() -> None:
-    env = Environment({s: (2, 40), t: (2, None)}, [sympy.Eq(sympy.Mod(s, 8), 0)])
-    guards = {sympy.Ne(s, 9): True, sympy.Eq(s, 9): False, sympy.Eq(s, 8): None, t * s > 14: True}
-    assert {guard: env.guard_holds(guard) for guard in guards} == guards
-    with intset.using(tiers=("linear",)):
-        assert env.guard_holds(sympy.Ne(t * 0 + s, 1)) is True
 
 
 @pytest.mark.parametrize(
@@ -289,16 +248,6 @@ def test_what_sympy_knows_of_a_symbol_is_declared() -> None:
         assert isinstance(variable, Var) and variable.declared() == declared
         again = to_sympy(variable)
         assert all(getattr(again, f"is_{fact}") for fact in (known, "integer")) or known == "zero"
-
-
-def test_truth_values_and_numbers_are_asked_as_they_are() -> None:
-    env = Environment({k: (1, 8)}, [True, k > 2])  # type: ignore[list-item]
-    assert env.guard_holds(True) is True and env.guard_holds(False) is False
-    assert env.value_range(7) == (7, 7) and env.simplify_index(7) == 7
-    assert env.is_contiguous([k, 4], [4, 1]) is True
-    both = from_sympy(sympy.Equivalent(k > 0, m > 0, k > m), {k: i, m: j})
-    for a, b in itertools.product(range(-2, 3), repeat=2):
-        assert evaluate(both, {i: a, j: b}) is ((a > 0) == (b > 0) and (b > 0) == (a > b))
 
 
 def test_refusals_of_fractions_and_powers_show_the_term() -> None:

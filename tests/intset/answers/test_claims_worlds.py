@@ -27,7 +27,6 @@ from intset import (
     maximum,
     minimum,
     select,
-    truncmod,
     using,
 )
 from intset.domains.isl.presburger import Isl
@@ -246,17 +245,6 @@ def test_nothing_is_claimed_at_sizes_that_leave_nothing_unseen(operations: int) 
 # -- several variables that are kept, products of sets -----------------------------------------------------------------
 
 
-def test_two_kept_variables_that_speak_of_different_ones() -> None:
-    """Each question involves one of them."""
-    tally = Counter[str]()
-    for keep in ((j, p), (p, j), (p,)):
-        ranges = {i: Range(0, 4), k: Range(0, 3), j: Range(0, i + 1), p: Range(k, 2)}
-        claims = Claims(world(ranges, keep=keep), places=6, tally=tally)
-        for e, domain in itertools.product((i + 0, k + 0, i * 2, i + k, k - j, i * 3 + k), DOMAINS[:3]):
-            claims.about(e, domain)
-    assert tally["exact"] >= 18
-
-
 class SetsAlone:
     """A domain with exact sets of single expressions and without regions."""
 
@@ -388,11 +376,6 @@ def test_sets_of_loads(number: int, domain: str) -> None:
     assert exact >= (least if domain in ("auto", "isl") else 0)
 
 
-def test_a_kept_range_that_is_read() -> None:
-    kept = Context({i: Range(0, 2), j: Range(U() * 2, 1)}, assume=[U().ne(0)]).value_set(i + j, keep=[j])
-    assert kept.is_exact and [x for x in range(-4, 8) if x in kept.at({j: -2})] == [-2, -1] and kept.at({j: 0}).is_empty
-
-
 # -- goals by cases ----------------------------------------------------------------------------------------------------
 
 CASES: tuple[Callable[[Expr, int, int], Cond], ...] = (
@@ -482,61 +465,7 @@ def test_parts_that_share_no_variable_are_bounded_one_by_one_unless_a_fact_ties_
         assert claims.bounds(i * 2 + (j * 2 + 3) % c, None).is_tight
 
 
-def test_what_takes_isl_long_together_is_quick_in_parts() -> None:
-    rows, columns = ShapeVar("rows"), ShapeVar("columns")
-    claims = Claims(world({i: Range(0, rows), j: Range(0, columns)}, [(rows % 4).eq(0)], (rows, columns)))
-    ends = claims.bounds(14 + j % 8 + (i & 7) % 3 + abs(minimum(18, minimum(2, j))), None)
-    assert ends.is_tight and ends.by == "isl" and not ends.notes
-
-
-def test_nested_steps_beside_a_size() -> None:
-    """Membership conditions of nested strides that touch, overlap or leave gaps."""
-    for extents in ((2, 2, 2), (3, 2, 4)):
-        claims = Claims(world({v: Range(0, extent) for v, extent in zip((i, j, k), extents, strict=True)}, sizes=(m,)))
-        for a, b, c in itertools.product((1, 2), (3, 4, 5), (4, 7, 10, -6)):
-            claims.values(i * a + j * b + k * c + m, None)
-
-
-def test_gaps_of_sums_with_sizes() -> None:
-    """Sums with symbolic extents whose coefficients leave gaps."""
-    size, length = ShapeVar("size", lower=4), ShapeVar("length", lower=1)
-    claims = Claims(world({i: Range(0, 2), j: Range(0, size), k: Range(0, 2)}, sizes=(size,)))
-    assert {claims.ctx.value_set(j - i * 2 + k * c).is_exact for c in (5, 6)} == {True}
-    claims.about(j - i * 2 + k * 7)
-    for e in (length - i * 2, length * 2 + j * 2):
-        Claims(world({i: Range(0, 2), j: Range(0, size), k: Range(0, 2)}, sizes=(size, length))).about(e)
-
-
-def test_remainders_by_what_has_no_sign_and_shifts() -> None:
-    """Bounds from one operand; facts and additional terms invalidate some of them."""
-    x, tight = Var("x"), 0
-    sizes = (ShapeVar("lower", lower=-3), ShapeVar("whole", lower=None), n, ShapeVar("y", upper=3))
-    for facts, size in itertools.product(((), ((x % 2).eq(0),), (x * x >= 9,), (i >= 1,)), sizes):
-        ranges = {x: Range.everything(), i: Range(0, 3)}
-        claims = Claims(world(ranges, facts, (size,), window=range(-24, 25)), places=4)
-        asked = (i << size, (i + 1) * size, i * size) if size.name == "y" else (i * size, (i - 1) * size)
-        for e in asked if size.name == "y" else (*asked, x % size, truncmod(x, size), (x * 2) % size, (i + 2) % size):
-            tight += claims.bounds(e, None).is_tight
-    assert tight > 12
-
-
-def test_values_of_sizes_that_a_fact_excludes() -> None:
-    """Constraints among sizes survive substitution of one size."""
-    for fact, at, there in (((n + m).eq(2), {n: 1}, {1}), ((n - m).ne(1), {n: 3}, {1, 3, 4}), (n <= m, {m: 2}, {1, 2})):
-        left = Context({i: Range(0, 4)}, assume=[fact]).value_set(i).at(at)
-        (other,) = {n, m} - set(at)
-        assert {x for x in range(1, 5) if not left.at({other: x}).is_empty} == there, fact
-
-
 # -- samples, extrema, boxes -------------------------------------------------------------------------------------------
-
-
-def test_extreme_targets_are_counted_themselves() -> None:
-    pairs = Context({i: Range(0, 6), j: Range(0, i + 1)}).relation((i,), (j,))
-    for extreme in (pairs.lexmin(), pairs.lexmax()):
-        with using(isl_operations=1):
-            assert answered(extreme.pairs.count) in (None, 6)
-        assert extreme.pairs.count() == 6
 
 
 def test_a_sample_is_at_values_that_sizes_have() -> None:

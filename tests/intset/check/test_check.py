@@ -140,30 +140,6 @@ def test_names_do_not_command_the_terminal(tmp_path, capsys):
 # -- forgeries met before -------------------------------------------------------------------------------------------
 
 
-def test_text_for_z3_is_written_by_the_checker():
-    limits = ((x, Range(0, 8)),)
-    assert not Certificate("z3", x < 3, ranges=limits, text="(assert false)").check()
-    assert not Certificate("z3", x < 3, ranges=limits, text="(assert false)", vacuous=True).check()
-    true = Context({x: Range(0, n * n)})
-    with intset.using(tiers="z3"):
-        cert = true.prove(x // n < n).certificate()
-    assert cert.kind == "z3" and cert.check(true)
-    for bad in ({"goal": x // n < n - 1}, {"ranges": ()}, {"vacuous": True}, {"text": cert.text + "\n(assert false)"}):
-        assert not replace(cert, **bad).check()
-
-
-def test_a_point_refutes_only_inside_everything_that_is_stated():
-    ctx = Context({i: Range(0, 8), j: Range(0, i - 4)}, assume=[i < 7])
-    cert = Certificate("point", i >= 6, facts=ctx.facts, ranges=tuple(ctx.ranges.items()), point={i: 5, j: 0})
-    assert cert.check() and cert.check(ctx)
-    assert not replace(cert, point={i: 4, j: 0}).check()  # the range of j is empty there
-    assert not replace(cert, ranges=cert.ranges[:1]).check(ctx) and not replace(cert, facts=()).check(ctx)
-    assert not replace(cert, point={i: 5}).check() and not replace(cert, point={i: 5, j: 0.0}).check()
-    assert not Certificate("point", 1 // i > 5, point={i: 0}).check()
-    assert not Certificate("point", m > 60, point={m: 2}).check()  # no multiple of 4
-    assert not Certificate("point", nonneg(i) > 3, point={i: -1}).check()
-
-
 def test_a_certificate_of_another_context_is_refused():
     ctx = Context({i: Range(0, n)}, assume=[n < 9])
     cert = ctx.prove(i < 8).certificate()

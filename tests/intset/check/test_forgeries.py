@@ -30,7 +30,7 @@ from intset import (
 )
 from intset.check import BoundsCertificate, Certificate
 from intset.check.__main__ import claim, main
-from intset.check.certificate import Stated, attained_goal, end_goal
+from intset.check.certificate import end_goal
 from intset.check.evidence import CheckBudget, Combination, Premise, WeightedProduct, box_of, premises_of
 from intset.check.solvers import emptiness_text, unsat_text
 from intset.expr import Infinity, ops
@@ -386,40 +386,6 @@ def _by(goal, ranges, kind, facts=()):
     return signed_anew(Certificate(kind, goal, False, facts, ranges), kind)
 
 
-def test_ends_that_divide_by_what_the_question_divides_by_are_shown():
-    for e, ranges, facts in (
-        (x // few, {x: Range(0, few * 3)}, ()),
-        (n // few, {}, ()),
-        (x, {x: Range(0, n // few)}, ()),
-        (x, {x: Range(0, 9)}, ((n // few).eq(2), x < n // few)),
-    ):
-        ctx = Context(ranges, assume=facts)
-        goal = end_goal(1, e, n // few, tuple(ranges.items()), ctx.facts)
-        assert goal is (e <= n // few), e
-        ends = end_goal(1, e, n // (few - 1), tuple(ranges.items()), ctx.facts)
-        assert ends is not None and ends is not (e <= n // (few - 1))
-
-
-def test_a_point_at_which_the_end_has_no_value_attains_nothing():
-    """`x == 6 // m` at `x = 6 // m` is undefined for m = 0, so it attains no end there."""
-    ranges = ((x, Range(0, 7)),)
-    goal = attained_goal(x, 6 // few, {x: 6 // few}, ranges, ())
-    assert goal is not None
-    assert evaluate(goal, {few: 2}) and not evaluate(goal, {few: 0})
-
-
-def test_a_fact_that_is_asserted_nowhere_is_not_of_the_context():
-    ctx = Context({x: Range(0, 9)})
-    facts = (Fact(x < 3, "asserted"),)
-    cert = _by(x < 3, tuple(ctx.ranges.items()), "points", facts)
-    assert cert.check() and not cert.check(ctx) and not cert.check(Stated(ctx.ranges, ctx.facts))
-    bounds = Context({x: Range(0, 9)}, assume=facts)
-    shown = bounds.bounds(x).certificate()
-    assert shown.check(bounds) and not shown.check(ctx)
-    stated_by_goal = _by(asserting(x < 3, x) < 3, tuple(ctx.ranges.items()), "points", facts)
-    assert stated_by_goal.check(ctx)
-
-
 # -- names --------------------------------------------------------------------------------------------------------
 
 WORDS = ["1", "1 == 2 (linear)" + " " * 1500, "x\naccepted: always: 1 == 2", "\x1b[2K\raccepted", "True", "inf", "not",
@@ -435,12 +401,6 @@ def test_names_are_told_from_numbers_and_verdicts(name):
     shown = name if name in ("a.b", "x") else ascii(name)
     assert said.startswith(f"always: {shown} < 4") and said.isascii() and "\n" not in said
     assert str(v) == name_text(name)
-
-
-def test_labels_of_twins_are_no_names_of_others():
-    first, second, third = Var("i"), Var("i"), Var("i#2")
-    cert = Context({v: Range(0, 4) for v in (first, second, third)}).prove(first + second + third < 12).certificate()
-    assert "i + i#2 + 'i#2' < 12" in claim(cert)
 
 
 @settings(max_examples=150, deadline=None)

@@ -14,7 +14,6 @@ import pytest
 
 from intset import Context, InputError, Range, ShapeVar, Var, select, using
 from intset import cache as stored
-from intset.config import announce, withdraw
 from intset.prover.proof import PROOFS
 from tests import ROOT
 from tests.strategies.contexts import Drawn
@@ -72,19 +71,6 @@ def test_answers_of_the_cache_are_copies(path: str, monkeypatch: pytest.MonkeyPa
                 assert b.certificate().check(ctx)
             if p.status != "unknown":
                 assert p.certificate().check(ctx)
-
-
-def test_another_question_is_another_key(path: str) -> None:
-    i, j = Var("i"), Var("j")
-    with using(cache=path):
-        assert Context({i: Range(0, 8), j: Range(0, 4)}).bounds(i * 4 - j * 5).ints() == (-15, 28)
-        assert Context({i: Range(0, 8), j: Range(0, 5)}).bounds(i * 4 - j * 5).ints() == (-20, 28)
-        assert Context({i: Range(0, 8), j: Range(0, 4)}).bounds(j * 4 - i * 5).ints() == (-35, 12)
-        assert Context({i: Range(0, 8), j: Range(0, 4)}, assume=[i < j]).bounds(i * 4 - j * 5).ints() == (-15, -5 + 0)
-        n, m = ShapeVar("n", lower=2), ShapeVar("m")
-        first = Context({i: Range(0, n)}).bounds(i * m, keep=[m])
-        second = Context({i: Range(0, n)}).bounds(i * m, keep=[i])
-    assert repr(first) != repr(second)
 
 
 @pytest.mark.parametrize("damage", ["text", "cut", "checksum", "json", "folder", "readonly"])
@@ -156,17 +142,6 @@ def test_the_cache_is_a_setting(path: str, monkeypatch: pytest.MonkeyPatch) -> N
     for wrong in (3, None, b"x", "a\0b"):
         with pytest.raises(InputError, match="cache must name a file"):
             using(cache=wrong)
-
-
-def test_nothing_is_kept_while_a_domain_is_registered(path: str) -> None:
-    announce("passing")
-    try:
-        shown(4, cache=path)
-        assert not Path(path).exists() or sqlite3.connect(path).execute(COUNT).fetchone()[0] == 0
-    finally:
-        withdraw("passing")
-    shown(5, cache=path)
-    assert sqlite3.connect(path).execute(COUNT).fetchone()[0] >= 1
 
 
 FULL = """

@@ -2,17 +2,14 @@
 
 import itertools
 import os
-import pickle
 import subprocess
 import sys
 
 import pytest
 
 import intset
-from bound import infer_bound, te
-from intset import Context, InputError, Proof, Range, ShapeVar, Var, using
+from intset import Context, InputError, Range, ShapeVar, Var, using
 from intset.config import FAST_POINTS, ISL_OPERATIONS, POINTS, TIERS, Z3_RLIMIT, Config, Effort, current, pinned
-from intset.domains.sets.ends import Bounds
 
 I = Var("i")
 
@@ -180,17 +177,6 @@ def test_an_effort_is_budgets_and_tiers(effort, points, operations, rlimit, tier
     assert is_in_force()
 
 
-def test_what_is_stated_wins_wherever_it_is_stated(monkeypatch):
-    monkeypatch.setenv("INTSET_POINTS", "77")
-    with using(effort="full", z3_rlimit=5):
-        assert (current().points, current().z3_rlimit) == (77, 5)
-        assert current().isl_operations == 10 * ISL_OPERATIONS
-        with using(effort="fast"), using(points=POINTS):
-            assert (current().points, current().z3_rlimit, current().tiers) == (POINTS, 5, ("linear",))
-        with pinned(Config(tiers=TIERS[:2])), using(effort="fast"):
-            assert (current().points, current().tiers) == (FAST_POINTS, TIERS[:2])
-
-
 def test_every_question_takes_an_effort():
     asked = {
         "bounds": (HARD,),
@@ -214,19 +200,6 @@ def test_every_question_takes_an_effort():
             assert repr(question(*given, effort=effort)) == repr(inside), name
         with pytest.raises(InputError, match=r"effort= *: effort is fast, default, full, not 'quick'"):
             question(*given, effort="quick")
-
-
-def test_a_fast_answer_is_sound_and_says_what_was_not_asked():
-    """Drawn ones are in `test_claims_drawn`."""
-    bounds, exact = BOX.bounds(HARD, effort="fast"), BOX.bounds(HARD)
-    assert exact.is_tight and not bounds.is_tight and "effort is fast" in bounds.notes[0]
-    assert int(bounds[0]) <= int(exact[0]) and int(exact[1]) <= int(bounds[1])
-    found, region = BOX.value_set(HARD, effort="fast"), BOX.image((i, HARD), effort="fast")
-    assert not found.is_exact and "effort is fast" in found.notes[-1] and BOX.value_set(HARD, effort="full") <= found
-    assert not region.is_exact and any("effort is fast" in note for note in region.notes)
-    again = pickle.loads(pickle.dumps(found))
-    assert repr(again) == repr(found) and again._config.effort == "fast"
-    assert BOX.prove(HARD < 401, effort="fast").by in ("linear", "") and BOX.prove(i < 1000, effort="fast")
 
 
 def test_fast_questions_load_no_library():
@@ -258,26 +231,3 @@ def test_a_list_of_questions_is_answered_as_each_alone():
         ]
         goals = [e < 30 for e in exprs]
         assert [p.status for p in ctx.prove_many(goals)] == [ctx.prove(goal).status for goal in goals]  # type: ignore[union-attr]
-
-
-def test_an_error_stands_in_its_place():
-    first, second, third = BOX.bounds_many([i, "i", j])
-    assert isinstance(first, Bounds) and isinstance(third, Bounds) and isinstance(second, InputError)
-    proof, wrong = BOX.prove_many([i < 1000, i])
-    assert isinstance(proof, Proof) and isinstance(wrong, InputError)
-    assert BOX.bounds_many([]) == BOX.prove_many([]) == [] and len(BOX.bounds_many(e for e in (i, j))) == 2
-    for wrong_list in ("i", 5, i):
-        with pytest.raises(InputError, match="exprs"):
-            BOX.bounds_many(wrong_list)  # type: ignore[arg-type]
-
-
-def test_bounds_of_a_schedule_under_an_effort():
-    A = te.placeholder((64,), name="A")
-    B = te.compute((64,), lambda x: A[x] + 1, name="B")
-    C = te.compute((60,), lambda x: B[x] + B[x + 4], name="C")
-    s = te.create_schedule(C.op)
-    outer, _ = s[C].split(C.op.axis[0], 7)
-    s[B].compute_at(s[C], outer)
-    with using(effort="fast"):
-        fast = infer_bound(s)
-    assert fast.allocated(B) == infer_bound(s).allocated(B)

@@ -163,16 +163,6 @@ def test_a_block_that_is_dropped_has_ended() -> None:
     assert upper(ctx) == SIZE - 1 and stated(ctx) == []
 
 
-def test_an_error_at_the_entry_leaves_nothing() -> None:
-    ctx = new_context()
-    for bad in (3, True, "i < 4", None):
-        with pytest.raises(InputError), ctx.assuming(bad):
-            pytest.fail("it was entered")
-    with pytest.raises(InputError), intset.using(points=-1):
-        pytest.fail("it was entered")
-    assert stated(ctx) == []
-
-
 def test_entering_again() -> None:
     ctx = new_context()
     block = ctx.assuming(i < 4)

@@ -61,18 +61,6 @@ def test_each_question_has_a_record() -> None:
     assert t.totals["linear"].answered == 2 and t.totals["cache"].asked == 1
 
 
-def test_questions_inside_a_question_stand_below_it() -> None:
-    ctx = Context({i: Range(0, 8), j: Range(0, n)})
-    with ctx.trace() as t:
-        ctx.fits(i * j)
-        ctx.explain(i * j < 100)
-        ctx.solve(i * 3 < j, i)
-        ctx.narrow(i + j < 10, [i])
-        ctx.image((i,))
-    assert [r.what for r in t.records if r.depth == 0] == ["fits", "explain", "solve", "narrow", "image"]
-    assert [r.depth for r in t.records if r.what == "prove"][:2] == [1, 1] and t.records[-1].question == "(i,)"
-
-
 def test_the_tiers_are_those_that_were_asked_with_the_budgets_that_ended() -> None:
     ctx = hard()
     with ctx.trace() as t:

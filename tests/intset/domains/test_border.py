@@ -11,21 +11,7 @@ from contextlib import ExitStack
 
 import pytest
 
-from intset import (
-    NEG_INF,
-    POS_INF,
-    Bounds,
-    Context,
-    DomainError,
-    InputError,
-    IntervalSet,
-    IntSet,
-    Range,
-    Var,
-    const,
-    register,
-)
-from intset.domains.interval import IntervalDomain
+from intset import NEG_INF, POS_INF, Bounds, Context, DomainError, InputError, IntervalSet, IntSet, Range, Var, const
 from intset.domains.isl.presburger import Isl
 from intset.domains.query import Points
 from intset.domains.registry import domain_names
@@ -33,7 +19,6 @@ from intset.domains.sets.base import ShapeSet
 from intset.domains.sets.region import ProductRegion, Region
 from intset.errors import BudgetError, UndecidedError
 from intset.expr.build import logical_and
-from intset.testing import claims
 from tests import ROOT
 from tests.intset.domains.known_bits import registered
 from tests.intset.regions.core_shape import CoreShape
@@ -164,13 +149,6 @@ def test_what_is_asked_through_image_is_checked_too(answer, foreign):
             ask(name)
 
 
-def test_an_attribute_that_is_no_method_is_named(foreign):
-    with registered(type("Foreign", (), {"image": domain().image, "bounds": 3, "region": None}), "odd"):
-        with pytest.raises(DomainError, match="'odd': bounds raised TypeError"):
-            CTX.bounds(I, domain="odd")
-        assert CTX.image((I, J), domain="odd").dims == 2
-
-
 def test_what_is_an_answer_passes_unchanged(foreign):
     given = IntervalSet(0, 10, "mine")
     ends = Bounds(0, 10, False, "mine")
@@ -179,21 +157,6 @@ def test_what_is_an_answer_passes_unchanged(foreign):
     assert [ask(name) for ask in ASK.values()] == [given, ends, region]
     assert ASK["image"](name) is given and ASK["bounds"](name) is ends and ASK["region"](name) is region
     assert CTX.bounds(I, domain=foreign(bounds=Bounds(POS_INF, NEG_INF, True))).is_empty
-
-
-def test_a_domain_that_cannot_be_made_is_named():
-    class Needs:
-        name = "needs"
-
-        def __init__(self, size):
-            self.size = size
-
-        def image(self, query):
-            return IntervalSet(0, self.size)
-
-    with pytest.raises(DomainError, match=r"'needs': Needs.. raised TypeError") as caught:
-        register(Needs)
-    assert isinstance(caught.value.__cause__, TypeError)
 
 
 BROKEN = {
@@ -252,19 +215,6 @@ def test_a_plugin_that_cannot_be_loaded_is_named_and_skipped(tmp_path):
     assert done.returncode == 0, done.stderr
     for line, (name, (_, reason)) in zip(done.stdout.splitlines(), BROKEN.items(), strict=True):
         assert line.startswith(f"the domain {name!r}") and reason in line
-
-
-def test_a_product_goes_with_the_domain_it_is_made_of():
-    names = domain_names()
-    CTX.image((I, J), domain="isl * modular")
-    with registered(domain(image=3), "odd"):
-        with pytest.raises(DomainError):
-            CTX.bounds(I, domain="interval*odd")
-        register(IntervalDomain(), "odd")
-        assert CTX.bounds(I, domain="interval*odd") == CTX.bounds(I, domain="interval")
-    assert domain_names() == names
-    with pytest.raises(InputError):
-        Context({I: Range(0, 8)}).bounds(I, domain="interval*odd")
 
 
 @pytest.mark.parametrize("method", WRONG)
@@ -404,12 +354,3 @@ def test_answers_of_the_right_form_keep_their_class_and_their_elements(foreign):
     for answer in (s, r):
         for other in (pickle.loads(pickle.dumps(answer)), copy.copy(answer)):
             assert other.count() == answer.count() and str(other) == str(answer)
-
-
-def test_the_suite_reports_a_set_that_raises_later(foreign):
-    def count(self):
-        raise ValueError("inside")
-
-    everything = type("Late", (IntervalSet,), {"is_empty": property(count)})
-    wrong = claims(5, domains=[foreign(image=everything(NEG_INF, POS_INF))]).wrong
-    assert any("raises ValueError: inside" in fault for fault in wrong)

@@ -54,30 +54,6 @@ def test_the_public_suite(domain: str, seed: int) -> None:
     assert report.wrong == [] and report.tally["exact set"] > 5
 
 
-def test_symbolic_sets() -> None:
-    ctx = Context({i: Range(0, n), j: Range(0, 4)}, domain="boxes")
-    s = ctx.value_set(i * 6 + j)
-    assert s.is_exact and s.by == "boxes" and str(s.count()) == "n * 4" and str(s.max) == "n * 6 - 3"
-    assert sorted(v for v in range(-3, 20) if v in s.at({n: 3})) == [6 * a + b for a in range(3) for b in range(4)]
-    assert str(ctx.bounds(i // 3)) == "(0, (n - 1) // 3)" or str(ctx.bounds(i // 3)[1]) == "(n + 2) // 3 - 1"
-
-
-def test_the_algebra_of_two_corners() -> None:
-    """`T[0:2, 0:2]` and `T[2:4, 2:4]`: every name of a region's algebra, asked as a third party's user would."""
-    ctx = Context({i: Range(0, 2), j: Range(0, 2)}, domain="boxes")
-    r, q = ctx.image((i, j)), ctx.image((i + 2, j + 2))
-    both = r | q
-    assert both.by == "boxes" and both.is_exact and both.count() == 8 and both.box == (Range(0, 4), Range(0, 4))
-    assert (r & q).is_empty and both - q == r and r <= both and not both <= r
-    assert pickle.loads(pickle.dumps(both)) == both
-    assert both.lexmin() == (0, 0) and both.lexmax() == (3, 3) and both.sample() in both and both.hull().count() == 16
-    assert [piece.lexmin() for piece in both.pieces((1, 0))] == [(0, 0), (2, 2)] and both.project((1,)).count() == 4
-    loads, stores = ctx.relation((i, j), (i * 2 + j - 1,)), ctx.relation((i, j), (i * 2 + j,))
-    source = loads.then(stores.inverse())
-    assert source.is_exact and source.by == "boxes" and source.domain().count() == 3
-    assert source.lexmin() == source == source.lexmax() and source.contains((1, 0), (0, 1))
-
-
 def test_what_boxes_cannot_say_is_answered_by_more() -> None:
     square = Context({i: Range(0, 4), j: Range(0, 4)}, domain="boxes").image((i, j))
     diagonal = Context({i: Range(0, n)}, domain="boxes").image((i, i))

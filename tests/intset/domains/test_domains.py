@@ -14,24 +14,18 @@ from intset import (
     CountError,
     DomainError,
     Expr,
-    InputError,
     IntervalSet,
     IntSet,
     Range,
     Region,
     ShapeVar,
     Var,
-    maximum,
-    minimum,
-    register,
-    select,
 )
 from intset.config import Config
 from intset.domains.interval import IntervalDomain
 from intset.domains.query import Query
-from intset.domains.registry import domain_named, domain_names
+from intset.domains.registry import domain_named
 from intset.domains.sets.region import ProductRegion
-from intset.expr.evaluate import evaluate
 from intset.testing import soundness
 from tests.intset.domains.known_bits import KnownBits, registered
 from tests.intset.oracle import Claims, answered
@@ -90,44 +84,9 @@ def test_the_suite_finds_what_is_false(found):
         assert any(found in line for line in soundness("liar", 60).wrong)
 
 
-def test_a_domain_from_outside_joins_a_product(known_bits):
-    i = Var("i")
-    found = Context({i: Range(0, 10)}).value_set((i * 8) | 5, domain=f"interval*{known_bits}")
-    assert 5 in found and 6 not in found and 800 not in found
-
-
-def test_a_registration_without_image_is_refused():
-    class Nothing:
-        name = "nothing"
-
-    with pytest.raises(InputError, match="no method image"):
-        register(Nothing)
-    assert "nothing" not in domain_names()
-
-
 # -- what each domain is exact on --------------------------------------------------------------------------------------
 
 i, j, k = Var("i"), Var("j"), Var("k")
-BOX = {i: Range(0, 6), j: Range(-2, 5), k: Range(3, 4)}
-
-
-@pytest.mark.parametrize("e", [i * 4 + j, j * 7 - i * 2 + k, -i, i * 100 + k * 3 - 1, i + i - k * 12])
-def test_stride_is_exact_on_affine_images_of_boxes(e):
-    found = Context(BOX).value_set(e, domain="stride")
-    listed = Context(BOX).value_set(e, domain="points")
-    assert found.is_exact and found.count() == listed.count()
-    assert all((v in found) == (v in listed) for v in range(int(listed.min) - 2, int(listed.max) + 3))
-
-
-def test_conditions_refine_the_light_domains():
-    ctx = Context({i: Range(0, 100), j: Range(0, 100)}, assume=[i + j * 4 < 14, (i % 4).eq(1)])
-    assert tuple(map(int, ctx.bounds(i, domain="interval*modular"))) == (1, 13)
-    assert tuple(map(int, ctx.bounds(j, domain="interval"))) == (0, 3)
-    assert tuple(map(int, ctx.bounds(j))) == (0, 3)
-    summed = Context({i: Range(0, 10), j: Range(0, 10)}, assume=[((i + j) % 8).eq(0)])
-    assert 8 in summed.value_set(i + j, domain="stride") and 9 not in summed.value_set(i + j, domain="stride")
-
-
 # -- sets --------------------------------------------------------------------------------------------------------------
 
 
@@ -140,35 +99,8 @@ def test_a_region_that_is_hard_to_count_is_refused(operations):
             hard.count()
 
 
-def test_an_end_says_a_number_where_its_term_has_none():
-    i, n, m = Var("i"), ShapeVar("n"), ShapeVar("m")
-    found = Context({i: Range(0, n + 1)}, domain="isl").value_set(minimum(i * 2, select(n.ne(0), m // n, m)))
-    assert [found.at({n: 0, m: 4}).ends(), found.at({n: 3, m: 5}).ends()] == [(0, 0), (0, 1)]
-    _, plain = Context({i: Range(0, n)}, domain="isl").bounds(i + m // n)  # it is asked where n is not 0
-    assert str(plain) == "m // n + n - 1"
+# -- drawn domains -----------------------------------------------------------------------------------------------------
 
-
-# -- products ----------------------------------------------------------------------------------------------------------
-
-n = ShapeVar("n", 1)
-
-
-@pytest.mark.parametrize("domain", ["interval*isl", "isl*interval", "auto"])
-@pytest.mark.parametrize("e", [(n // 2) * i, (n // 3) * (i - 1), i * n - i])
-def test_a_side_is_no_looser_than_the_bounds_of_its_coordinate(domain: str, e: Expr) -> None:
-    ctx = Context({i: Range(0, n), j: Range(2, 5)}, domain=domain)
-    low, high = ctx.bounds(e)
-    assert high is not POS_INF
-    side = ctx.image((e, j)).box[0]
-    assert isinstance(side.extent, Expr) and isinstance(low, Expr) and isinstance(high, Expr)
-    last = side.min + side.extent - 1
-    for size in range(1, 9):
-        values = {n: size}
-        assert evaluate(low, values) <= evaluate(side.min, values) and evaluate(last, values) <= evaluate(high, values)
-
-
-I, J = Var("i"), Var("j")
-N, M = ShapeVar("n"), ShapeVar("m", lower=1)
 NAME = "thirdparty"
 INNER = ("interval", "stride", "isl", "auto", "points", "modular")
 
@@ -228,19 +160,6 @@ def test_a_sound_domain_is_never_blamed(start: int) -> None:
         with registered(sound_domain(rng)):
             drawn = drawn_context(rng, variables=3, kept=15)
             put(Claims(drawn.setting), drawn.exprs, rng.choice([NAME, NAME, NAME, f"{NAME}*modular", "auto"]))
-
-
-def test_ends_that_cross_are_no_fault_where_there_is_no_point() -> None:
-    """The ends of `[n, -n)` cross for all sizes at which it has elements: for none."""
-    for slack in (0, 1):
-        for inner in ("interval", "auto"):
-            with registered(type("Whole", (Slack,), {"bounds": bounds, "region": region})(inner, slack)):
-                for empty in (Range(N + 1, -N), Range(0, -M - 3), Range(5, 0), Range(M, M - M - 4)):
-                    ctx = Context({I: empty, J: Range(0, 4)})
-                    for e in (I * 2 + J, I // 3, maximum(I, J)):
-                        ends = ctx.bounds(e, domain=NAME)
-                        assert ends.is_empty or not ends.is_tight
-                        assert ctx.value_set(e, domain=NAME).ends() and ctx.image((e, J), domain=NAME).box
 
 
 class Crossing(Slack):

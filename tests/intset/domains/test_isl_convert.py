@@ -20,7 +20,7 @@ from intset import Context, IntSet, Range, ShapeVar, UndecidedError, Var, cast, 
 from intset.domains.isl import translate
 from intset.domains.isl.count import PerInstance, count, count_symbolic, max_over
 from intset.domains.isl.session import IslError, budget, context, isl, number, val, weighed
-from intset.domains.isl.translate import aff_to_expr, pw_aff_to_expr, set_to_cond
+from intset.domains.isl.translate import pw_aff_to_expr, set_to_cond
 from intset.errors import BudgetError, InputError
 from intset.expr.evaluate import compiled, evaluate
 from intset.expr.node import POS_INF, Expr
@@ -226,10 +226,6 @@ def test_conditions_are_short(text: str, expected: str) -> None:
     assert found in (expected, "j == i - 3") if "j + 3" in expected else found == expected
 
 
-def test_a_context_makes_conditions_shorter() -> None:
-    assert cond("[n] -> { [i] : 0 <= i < n and n > 3 }", (I,), (N,), "[n] -> { [i] : i >= 0 and n > 4 }") == "i < n"
-
-
 @pytest.mark.parametrize(
     ("text", "where", "low", "high"),
     [
@@ -243,32 +239,6 @@ def test_ends_are_short(text: str, where: str | None, low: str, high: str) -> No
     context_set = None if where is None else read(where)
     ends = (read(text).dim_min(0), read(text).dim_max(0))
     assert [str(pw_aff_to_expr(pw, (), (N,), context_set)) for pw in ends] == [low, high]
-
-
-def test_a_clamp_is_a_maximum_of_minima() -> None:
-    text = "[n] -> { [i] -> [0] : i < 0; [i] -> [i] : 0 <= i < n; [i] -> [n] : i >= n and i >= 0 }"
-    clamp = isl().PwAff.read_from_str(context(), text)
-    assert str(pw_aff_to_expr(clamp, (I,), (N,), read("[n] -> { : n > 0 }"))) == "maximum(0, minimum(n, i))"
-    assert str(pw_aff_to_expr(clamp, (I,), (N,))).startswith("select(")
-
-
-def test_an_aff_with_divisions() -> None:
-    def text(function: str) -> str:
-        aff = isl().PwAff.read_from_str(context(), f"[n] -> {{ [i] -> [{function}] }}").as_aff()
-        return str(aff_to_expr(aff, (I,), (N,)))
-
-    assert text("i mod 5") == "i % 5"
-    assert text("n + 3*(i mod 5)") == "i % 5 * 3 + n"
-    assert text("floor((i + 2*n)/3) + 1") == "(i - n) // 3 + n + 1"
-    assert text("0") == "0"
-
-
-def test_an_empty_function_and_wrong_arguments() -> None:
-    assert pw_aff_to_expr(isl().PwAff.read_from_str(context(), "[n] -> { [i] -> [n] : 1 = 0 }"), (I,), (N,)) is None
-    with pytest.raises(InputError, match="do not fit"):
-        set_to_cond(read("[n] -> { [i] : i < n }"), (I, J), (N,))
-    with pytest.raises(InputError, match="do not fit"):
-        set_to_cond(read("[n] -> { [i] : i < n }"), (I,), ())
 
 
 # -- counts -----------------------------------------------------------------------------------------------------------

@@ -10,7 +10,6 @@ from intset.domains.points import PointSet
 from intset.domains.sets.base import included
 from intset.domains.sets.region import ProductRegion
 from intset.domains.stride import StridedSet, StrideSet
-from intset.expr.dag import free_vars
 from intset.expr.evaluate import compiled
 from intset.expr.node import NEG_INF, POS_INF, Expr, as_expr, truth
 from intset.linear.form import Linear
@@ -50,8 +49,8 @@ def kinds() -> list[IntSet]:
     by_hand = [
         IntervalSet(POS_INF, NEG_INF), IntervalSet(5, 3), IntervalSet(NEG_INF, POS_INF), IntervalSet(NEG_INF, 4),
         IntervalSet(0, POS_INF), IntervalSet(0, 7), IntervalSet(3, 3), IntervalSet(0, N - 1), IntervalSet(0, N),
-        IntervalSet(N, 2 * N), IntervalSet(N + 1, N), IntervalSet(0, 7, where=[N > 2]),
-        IntervalSet(0, 7, where=[truth(False)]), StridedSet((None, None, 1, 0), "modular"),
+        IntervalSet(N, 2 * N), IntervalSet(N + 1, N),
+        Context({I: Range(0, 8)}, assume=[N > 2]).value_set(I), StridedSet((None, None, 1, 0), "modular"),
         StridedSet((None, None, 2, 0), "modular"), StridedSet((None, None, 4, 2), "modular"),
         StridedSet((3, 3, 0, 3), "modular"), StridedSet((0, 6, 2, 0), "interval*modular"),
         StridedSet((0, None, 4, 0), "interval*modular"), StridedSet((None, 6, 2, 0), "interval*modular"),
@@ -75,7 +74,7 @@ def kinds() -> list[IntSet]:
 def elements(s: IntSet) -> dict[int, frozenset[int]]:
     """What the set represents at each size, by evaluating its condition."""
     x = Var("x")
-    holds = [compiled(cond, [x, N]) for cond in (*s.where, s.condition(x))]
+    holds = [compiled(cond, [x, N]) for cond in s.conditions((x,))]
     return {size: frozenset(v for v in WINDOW if all(one(v, size) for one in holds)) for size in SIZES}
 
 
@@ -138,7 +137,7 @@ def test_what_is_said_of_a_set_is_true_of_its_elements():
         assert not s.is_everything or all(own == set(WINDOW) for own in TRUTH[k].values()), s
         assert not s.is_single_point or all(low == high for low, high in ends), s
         assert not s.is_empty or not ends, s
-        for size in SIZES if N in (*s.params, *free_vars(*s.where)) else ():
+        for size in SIZES if N in s._spoken_of() else ():
             there = s.at({N: size})
             assert elements(there)[0] == TRUTH[k][size], (s, size, there)
     assert {s.is_everything for s in SETS} == {s.is_single_point for s in SETS} == {True, False}
@@ -155,17 +154,6 @@ def test_what_is_joined_beyond_the_budget_lies_around_its_elements():
                 assert not true or not joined.is_empty, (SETS[a], SETS[b], joined)
                 assert low is None or not true or low <= min(true), (SETS[a], SETS[b], joined)
                 assert high is None or not true or high >= max(true), (SETS[a], SETS[b], joined)
-
-
-def test_membership_is_the_condition():
-    for k, s in enumerate(SETS):
-        if s.params or s.where:
-            continue
-        assert {v for v in WINDOW if v in s} == TRUTH[k][0], s
-        with pytest.raises(InputError):
-            True in s  # noqa: B015
-        with pytest.raises(InputError):
-            "3" in s  # noqa: B015
 
 
 def test_equal_sets_have_no_hash_that_could_differ():
@@ -185,7 +173,7 @@ def test_a_set_is_not_ordered_against_anything_else():
 
 
 def test_regions_are_ordered_as_their_points_are():
-    constant = [k for k, s in enumerate(SETS) if not s.params and not s.where and s.min is not NEG_INF]
+    constant = [k for k, s in enumerate(SETS) if not s._spoken_of() and s.min is not NEG_INF]
     constant = [k for k in constant if SETS[k].max is not POS_INF]
     rng = random.Random(2)
     regions, points = [], []

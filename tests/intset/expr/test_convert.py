@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from intset import Cond, Converter, InputError, Opaque, ShapeVar, Var, cast, fold, from_json, ops, select, to_json
+from intset import Cond, Converter, InputError, ShapeVar, Var, fold, from_json, ops, to_json
 from intset.errors import UndefinedError
 from intset.expr import evaluate as module
 from intset.expr.dag import free_vars, postorder, symbols
-from intset.expr.evaluate import INTERPRETED, applied, compiled, evaluate, repeatable
+from intset.expr.evaluate import INTERPRETED, compiled, evaluate, repeatable
 from intset.expr.node import Expr, Node, const, make, truth
 from intset.expr.ops import OPS
 from tests import ROOT
@@ -168,13 +168,6 @@ def test_variables_of_one_name_need_a_list() -> None:
         from_json(table, [i])
 
 
-def test_opaque_symbols_are_new_with_their_bounds() -> None:
-    T = Opaque("T", 1, 0, 9)
-    (again,) = from_json(to_json(T[i] + cast(T[j], 8)), [i, j])
-    (symbol,) = symbols(again)
-    assert (symbol.name, symbol.rank, symbol.lower, symbol.upper) == ("T", 1, 0, 9) and symbol is not T
-
-
 def test_the_schema_names_every_operation_and_field() -> None:
     schema = json.loads((ROOT / "docs/schemas/expression.json").read_text())
     rows = schema["properties"]["nodes"]["items"]["properties"]
@@ -220,15 +213,6 @@ def test_repeated_evaluations_agree_before_and_after_the_translation() -> None:
         else:
             with pytest.raises(ArithmeticError):
                 function(x, y)
-
-
-def test_an_operation_without_a_value_has_none() -> None:
-    a, b = Var("a"), Var("b")
-    assert applied(a // b, [7, 2]) == 3
-    assert applied(a // b, [7, 0]) is None
-    assert applied(a + b, [None, 1]) is None
-    assert applied(select(a < b, a, b), [True, 4, None]) == 4
-    assert applied((a < b) & (b < 9), [False, None]) is False
 
 
 def test_long_conditions_are_compiled(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -158,34 +158,6 @@ def test_a_reader_takes_a_formula_for_the_expression(seed: int) -> None:
     assert asked
 
 
-def test_the_reader_sees_a_missing_parenthesis() -> None:
-    for right, wrong in (
-        (i - (j - n), "i - j - n"),
-        ((i + j) * n, r"i + j \cdot n"),
-        (i % 4 + j, r"i \;\mathrm{mod}\; 4 + j"),
-    ):
-        names = {"i": i, "j": j, "n": n}
-        at = {i: 5, j: 6, n: 8}
-        assert value(Reader(wrong, names).whole(), at) != value(right, at)
-
-
-@pytest.mark.parametrize(
-    ("e", "expected"),
-    [
-        (i * 4 + j, r"i_{\mathrm{outer}} \cdot 4 + \mathrm{j\_0}"),
-        ((n + 3) // 4, r"\left\lfloor \dfrac{n_{12} + 3}{4} \right\rfloor"),
-        (n * 4 % 3 - 1, r"\left(n_{12} \cdot 4 \;\mathrm{mod}\; 3\right) - 1"),
-        (-n * 2 + -3, r"-n_{12} \cdot 2 + \left(-3\right)"),
-        (n - (n - 1), r"n_{12} - \left(n_{12} - 1\right)"),
-        ((n < 3) & (n > 1) | n.eq(2), r"n_{12} < 3 \wedge n_{12} > 1 \vee n_{12} = 2"),
-        (~(n < 3), r"\neg \left(n_{12} < 3\right)"),
-        (minimum(n, 3) * 2, r"\min\left(n_{12}, 3\right) \cdot 2"),
-    ],
-)
-def test_parentheses_stand_where_precedence_needs_them(e: Any, expected: str) -> None:
-    assert latex(e) == expected and e._repr_latex_() == f"${expected}$"
-
-
 def balanced(text: str) -> bool:
     """Whether braces, and `\\left` with `\\right`, match."""
     depth = sides = 0

@@ -42,9 +42,6 @@ from tests.sweeps import daily
 
 i, j = Var("i"), Var("j")
 I = Var("i")
-BIG = 10**4500
-
-
 EDGES = [lead * 10 ** (digits - 1) for digits in (1, 599, 600, 601, 1200, 4300, 4301, 10_000) for lead in (1, 9)]
 LONG_OR_SHORT = st.sampled_from(EDGES) | st.integers(-(10**30), 10**30) | st.integers(0, 40_000).map(lambda k: 1 << k)
 
@@ -60,13 +57,6 @@ def test_numbers_of_any_length_are_written_and_read_back(value: int, off: int) -
 def test_what_is_no_decimal_integer_is_refused(wrong: str) -> None:
     with pytest.raises(ValueError, match="no decimal integer"):
         number_of(wrong)
-
-
-def test_such_numbers_are_parsed():
-    for text, value in (("1" + "0" * 4500, BIG), ("1_0" * 3000, None), (str(const(-BIG)), -BIG)):
-        found = parse(text + " * i", {"i": I})
-        assert parse(str(found), {"i": I}) is found
-        assert value is None or found == const(value) * I
 
 
 LONG = 10**10_000  # more digits than Python converts, more bits than isl is given
@@ -143,8 +133,6 @@ def test_refusals_name_long_numbers(question: Callable[[], object]) -> None:
         question()
 
 
-# -- towers of products ------------------------------------------------------------------------------------------------
-
 STEPS: dict[str, Callable[[Expr, Var], Expr]] = {
     "squares": lambda e, i: e * e,
     "squares and a term": lambda e, i: e * e + i,
@@ -201,6 +189,8 @@ def test_points_of_long_numbers_are_shown():
         assert len(repr(shown)) < 400 and "\n" not in repr(shown)
     assert "bits" in repr(proof.counterexample) and str(certificate) and str(proof.certificate())
 
+
+# -- towers of products ------------------------------------------------------------------------------------------------
 
 LEVELS: dict[str, Callable[[Expr], Expr]] = {
     "square": lambda e: e * e,

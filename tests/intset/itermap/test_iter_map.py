@@ -10,18 +10,11 @@ import pytest
 from intset import Cond, Context, Expr, InputError, Range, ShapeVar, UndecidedError, Var, evaluate, minimum, select
 from intset.errors import BudgetError
 from intset.expr.node import Infinity
+from tests.strategies.contexts import world
 from tests.sweeps import daily
 
 i, j, k = Var("i"), Var("j"), Var("k")
 n, m = ShapeVar("n"), ShapeVar("m", lower=1)
-
-
-def points_of(ctx: Context, sizes: dict[Var, int]) -> list[dict[Var, int]]:
-    rows: list[dict[Any, int]] = [dict(sizes)]
-    for v, limits in ctx.ranges.items():
-        spans = [[int(evaluate(e, row)) for e in (limits.min, limits.extent)] for row in rows]
-        rows = [{**row, v: x} for row, (low, n) in zip(rows, spans, strict=True) for x in range(low, low + n)]
-    return [old for old in rows if all(evaluate(fact.condition, old) for fact in ctx.facts)]
 
 
 def check(ctx: Context, exprs: list[Expr], *sizes: dict[Var, int]) -> None:
@@ -34,7 +27,9 @@ def check(ctx: Context, exprs: list[Expr], *sizes: dict[Var, int]) -> None:
 def check_at(ctx: Context, exprs: list[Expr], found: Any, values: dict[Var, int]) -> None:
     reached: dict[tuple[int, ...], dict[Var, int]] = {}
     collide = False
-    for old in points_of(ctx, values):
+    setting = world({**{v: Range(x, 1) for v, x in values.items()}, **ctx.ranges}, [f.condition for f in ctx.facts])
+    for row in setting.points.get((), ()):
+        old = dict(zip(setting.everything, row, strict=True))
         new = tuple(evaluate(e, old) for e in exprs)
         collide = collide or new in reached
         reached[new] = old
@@ -95,36 +90,6 @@ def test_structure_is_found(ranges: dict[Var, Range], exprs: list[Expr]) -> None
     is_sized = any(limits.free_vars() for limits in ranges.values())
     assert found.found and not found.reason and (found.injective or is_sized)
     check(Context(ranges), exprs, *(SIZES if is_sized else ()))
-
-
-LOST: list[tuple[dict[Var, Range], list[Expr], bool]] = [
-    ({i: Range(0, 16)}, [i // 4], False),
-    ({i: Range(0, 16)}, [i // 4, i % 2], False),
-    ({i: Range(0, 4), j: Range(0, 4)}, [i, (i + j) % 4], True),
-    ({i: Range(0, 4), j: Range(0, 4)}, [i + j, j], True),
-    ({i: Range(0, 12)}, [i % 3, i % 4], True),
-    ({i: Range(0, 9)}, [i * i], True),
-    ({i: Range(0, 9), j: Range(0, i + 1)}, [i, j], True),
-    ({i: Range(0, 9), j: Range(0, 2)}, [i], False),
-]
-
-
-@pytest.mark.parametrize(("ranges", "exprs", "is_injective"), LOST)
-def test_what_has_no_structure_is_answered_all_the_same(
-    ranges: dict[Var, Range], exprs: list[Expr], is_injective: bool
-) -> None:
-    found = Context(ranges).as_iter_map(exprs)
-    assert not found.found and found.reason
-    assert found.injective.status == ("proved" if is_injective else "refuted")
-    check(Context(ranges), exprs)
-
-
-def test_facts_on_the_variables() -> None:
-    ctx = Context({i: Range(0, 4), j: Range(0, 4)}, assume=[i * 4 + j < 14])
-    found = ctx.as_iter_map([i * 4 + j])
-    assert found.found and found.ranges == (Range(0, 14),) and found.bijective
-    check(ctx, [i * 4 + j])
-    check(ctx, [j, i])
 
 
 def drawn(seed: int) -> tuple[Context, list[Expr], list[dict[Var, int]]]:

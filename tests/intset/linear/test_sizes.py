@@ -6,22 +6,19 @@ from itertools import pairwise
 import pytest
 
 from benchmarks.calls import counted
-from intset import Context, Expr, Range, ShapeVar, Var, ceildiv, evaluate, maximum, minimum, select, using
+from intset import Context, Expr, Range, ShapeVar, Var, ceildiv, evaluate, maximum, minimum, using
 from intset.errors import IntSetError
-from intset.expr.node import Cond, as_expr
+from intset.expr.node import Cond
 from intset.frame import coalesced
 from intset.linear import signs, symbolic
-from intset.linear.assumptions import Assumptions
-from intset.linear.bounds import Interval
 from intset.linear.canonical import Normalizer
-from intset.linear.form import Linear
 from intset.linear.signs import FoundMembers, is_refuted
 from tests.intset.oracle import Claims
 from tests.strategies.contexts import Expressions, world
 from tests.sweeps import daily
 
 a, b, c, d, s, t = (ShapeVar(name, lower=1) for name in "abcdst")
-z = ShapeVar("z")
+x, y, z, q = Var("x"), Var("y"), ShapeVar("z"), ShapeVar("q", multiple_of=8)
 out = (s + 2 - 3) // 2 + 1
 
 
@@ -65,11 +62,46 @@ out = (s + 2 - 3) // 2 + 1
         ([(s % 8).eq(0)], s >= 8),
         ([(s % 8).eq(0)], (s * 16 * t // 16).eq(s * t)),
         ([(s % t).eq(0)], (s * a * b // a // b).eq(s)),
+        # divisibility: what equals 0 is stated as a term
+        ([s % d, t % d], ((s + t) % d).eq(0)),
+        ([s % d, t % d], (s * t % d).eq(0)),
+        ([s % d], (s * t % d).eq(0)),
+        ([s % d, t % d], ((c * s - a * t) % d).eq(0)),
+        ([s % d], (s // d * d).eq(s)),
+        ([s % d, t % d], ((s + t) // d).eq(s // d + t // d)),
+        ([s % d], ((s + t) // d).eq(s // d + t // d)),
+        ([a % d, s % a], (s % d).eq(0)),
+        ([a % d, s % a, t % s], ((t + s) % d).eq(0)),
+        ([a % d, s % a, t % s, c % t], (c % d).eq(0)),
+        ([a % d, s % a], (s // d).eq(a // d * (s // a))),
+        ([s % d, t % d], ((3 * s - 5 * t) // d).eq(s // d * 3 - t // d * 5)),
+        ([s % d, t % d], (s * t // d).eq(s // d * t)),
+        ([s % d, t % d], (s * t // d).eq(t // d * s)),
+        ([s % d, t % d, c % d], (s // d * t * c).eq(s * t * c // d)),
+        ([s % d, t % a], (s * t % (d * a)).eq(0)),
+        ([x % 8], (x % 12).eq(0) | (x % 12).eq(4) | (x % 12).eq(8)),
+        ([x % 8 - 3], (x % 12).eq(3) | (x % 12).eq(7) | (x % 12).eq(11)),
+        ([x % 6], (x % 4).eq(0) | (x % 4).eq(2)),
+        ([x % 8], (x % 4).eq(0)),
+        ([x % 8], (x // 4).eq(x // 8 * 2)),
+        ([x % 8], (x // 16).eq((x + 2) // 16)),
+        ([x % 8], ((x + 3) // 8).eq(x // 8)),
+        ([x % 8, y % 12], ((x + y) % 4).eq(0)),
+        ([x % 8 - 3], (x % 4).eq(3)),
+        ([x % 3 - 2, x % 5 - 4], (x % 15).eq(14)),
+        ([(x + y) % 8], ((x + y * 9) % 8).eq(0)),
+        ([(3 * x) % 8], (x % 8).eq(0)),
+        ([s * t % d], (s * t * c % d).eq(0)),
+        ([s % (d + 1)], ((s + t * d + t) % (d + 1)).eq(0)),
+        ([x - 8 * y], (x // 8).eq(y)),
+        ([], ((q + 3) % 8).eq(3)),
+        ([], (q // 8 * 8 * s).eq(q * s)),
+        ([q % 12], (q % 24).eq(0)),
     ],
     ids=str,
 )
-def test_what_shape_compilers_ask_is_proved_by_the_linear_tier(facts: list[Cond], goal: Cond) -> None:
-    ctx = Context(assume=facts)
+def test_what_shape_compilers_ask_is_proved_by_the_linear_tier(facts: list[Cond | Expr], goal: Cond) -> None:
+    ctx = Context(assume=[fact if isinstance(fact, Cond) else fact.eq(0) for fact in facts])
     with using(tiers=("linear",)):
         proof = ctx.prove(goal)
         assert proof.status == "proved", proof
@@ -77,41 +109,19 @@ def test_what_shape_compilers_ask_is_proved_by_the_linear_tier(facts: list[Cond]
     assert proof.certificate().check()
 
 
-def random_term(rng: random.Random) -> Expr:
-    e = rng.choice((a, b, c, z, a * b, b * c, a * z, a + z, c - 1, a * 2 - z))
-    n = rng.choice((2, 3, 4))
-    return rng.choice((e, e, e * n, e // n, ceildiv(e, n), e % n, e // b, ceildiv(e, a), e % c, maximum(e, n) * c))
-
-
-def random_claim(rng: random.Random) -> Cond:
-    x, y = random_term(rng), random_term(rng) + rng.choice((0, 0, 0, 1, -1))
-    if rng.random() < 0.5:
-        y = y + rng.choice((x, x * 2, x - a))
-    return rng.choice((x <= y, x < y, x.eq(y), x.ne(y)))
-
-
-def random_fact(rng: random.Random) -> Cond:
-    v, w, u = rng.sample((a, b, c, z), 3)
-    k = rng.choice((1, 2, 3))
-    return rng.choice(
-        (v.eq(w), v.eq(w * k), v.eq(w + u), v.eq(w * u), (v * w).eq(u * k), v < w, v * k <= w + 1, v.ne(k), v <= k + 2,
-         (v % k).eq(0), v.eq((w - 1) // 2 + 1), w * u <= 6, (v % maximum(w, 1)).eq(0), v.eq(w) | v.eq(k),
-         ((v + w) % 2).eq(0))
-    )  # fmt: skip
-
-
 @pytest.mark.filterwarnings("ignore::intset.errors.ContradictionWarning")
 @pytest.mark.parametrize("first", daily(range(0, 2_000, 20), 40))
-def test_verdicts_hold_at_every_point(first: int) -> None:
+def test_verdicts_of_drawn_goals_hold_at_every_point(first: int) -> None:
     decided = 0
     for seed in range(first, first + 20):
         rng = random.Random(seed)
-        facts = [random_fact(rng) for _ in range(rng.choice((0, 1, 2, 2, 3)))]
+        parts = Expressions(rng, (a, b, c, z), "sums multiples products quotients divisors", (a, b), divisors=(2, 3, 4))
+        facts = [parts.condition(rng.choice((0, 0, 1))) for _ in range(rng.choice((0, 1, 2, 2, 3)))]
         ranges, sizes = ({z: Range(0, 5)}, (a, b, c)) if rng.random() < 0.3 else ({}, (a, b, c, z))
         claims = Claims(world(ranges, facts, sizes))
         with using(tiers=("linear", "points")):
             for _ in range(6):
-                claims.goal(random_claim(rng))
+                claims.goal(parts.condition(1))
         decided += claims.tally["proved"] + claims.tally["refuted"]
     assert decided >= 10
 
@@ -176,40 +186,6 @@ def test_members_satisfy_their_scope_and_refute_nothing_that_is_proved(seed: int
             assert known.is_nonneg(form) is proved, (number, str(e))
             assert not (proved and is_refuted(known, form)), (number, str(e))
     assert found >= 5
-
-
-def test_members_of_a_table_of_ranges_that_grows() -> None:
-    """A schedule's loops enter one normalizer in turn."""
-    m, j = ShapeVar("m", lower=0), Var("j")
-    numeric: dict[Var, Interval] = {}
-    limits: dict[Var, tuple[Linear | None, Linear | None]] = {}
-    known = Normalizer(numeric, Assumptions(limits=limits))
-    claim = known.form(m - j - 1)
-    assert not known.is_nonneg(known.form(m - 10))
-    numeric[j], limits[j] = (0, None), (known.form(as_expr(0)), known.form(m - 1))
-    assert not is_refuted(known, claim) and known.is_nonneg(claim)
-
-
-@pytest.mark.parametrize("least", [-4, 0, 6])
-def test_a_size_that_facts_equate_with_a_term_of_loops_has_members(least: int) -> None:
-    """The value that a nest names: entered once its loops have values, before loops that it bounds."""
-    o, i, named, t = Var("o"), Var("i"), Var("named"), ShapeVar("t", lower=1)
-    start = select(o * t > 6, o * t % 5, 0)
-    ctx = Context({o: Range(0, ceildiv(24, t)), i: Range(0, named + 3)})
-    known = ctx.extended(facts=[named >= start, named <= start, o * t + i >= least]).frame.known
-    members = tuple(signs._members(known))
-    assert len(members) > 2
-    for member in members:
-        assert evaluate(named.eq(start) & (i <= named + 2) & (o * t + i >= least), member.point)
-
-
-def test_scopes_that_few_regular_points_satisfy_have_drawn_members() -> None:
-    o, i, j, t = Var("o"), Var("i"), Var("j"), ShapeVar("t", lower=1)
-    ctx = Context({o: Range(0, 40), i: Range(0, 12), j: Range(0, 12)})
-    facts = [o * t >= 9, i >= j + 2, i + j <= 12, j >= 1]
-    members = tuple(signs._members(ctx.extended(facts=facts).frame.known))
-    assert len(members) >= 5
-    assert all(evaluate(fact, member.point) for fact in facts for member in members)
 
 
 i, j = Var("i"), Var("j")

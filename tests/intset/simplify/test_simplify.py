@@ -29,11 +29,8 @@ from intset import (
     truncmod,
 )
 from intset.expr.node import Cond, truth
-from intset.linear.form import constant
-from intset.linear.signs import is_refuted
 from intset.simplify import Pricing, choices, engine
 from intset.simplify.engine import SIMPLIFY_STEPS, Simplifier, run
-from lowering import lower_division
 from tests import ROOT
 from tests.intset.oracle import simplified
 from tests.strategies.contexts import EVERY, Drawn, Expressions
@@ -82,28 +79,6 @@ PAIRS: list[tuple[Any, Any]] = [
 @pytest.mark.parametrize(("e", "expected"), PAIRS, ids=[str(e) for e, _ in PAIRS])
 def test_by_kind(e: Any, expected: Any) -> None:
     assert FREE.simplify(e) is expected
-
-
-def test_what_the_branch_guards_stays_there() -> None:
-    table = intset.Opaque("t", rank=1)
-    e = select(x < 8, table[x] + 1, table[0] + 1)
-    assert Context().simplify(e) is select(x < 8, table[x], table[0]) + 1
-    guarded = select(y.ne(0), x // y, 0)
-    assert Context().simplify(guarded) is guarded
-
-
-def test_what_guards_a_division_stays_before_it() -> None:
-    """Guards of divisions keep their position, even if a later part implies them."""
-    simplify = Context().simplify
-    assert simplify((y > 0) & (x // y > 3) & (y > 2)) is (y > 2) & (x // y > 3)
-    assert simplify((y <= 0) | (x // y > 3) | (y <= 2)) is (y <= 2) | (x // y > 3)
-    assert simplify((y > 0) & (x // y > 3) & (y >= 0)) is (y > 0) & (x // y > 3)
-    guarded = select(y > 2, x // y, z) > 3
-    assert simplify(guarded & (y > 2)) is guarded & (y > 2) and simplify(guarded | (y <= 2)) is guarded | (y <= 2)
-    assert simplify((y > 2) & guarded & (x < 40)) is (y > 2) & (x // y > 3) & (x < 40)
-    assert simplify((x // y + minimum(z, 5) > 3) & (z < 3)) is (x // y + z > 3) & (z < 3)
-    lazily = (x // 4).eq(2) & (x % 4).eq(abs(z // y) % 4)
-    assert evaluate(simplify(lazily), {x: 0, y: 0, z: 0}) is False
 
 
 def test_no_wider_type_where_it_is_asked_for() -> None:
@@ -155,18 +130,6 @@ def test_random(seed: int) -> None:
     for e in (drawn.exprs[0], drawn.goals[-1]):
         new = simplified(e, drawn.ctx, itertools.islice(drawn.points(), 60))
         assert drawn.ctx.simplify(new) is new
-
-
-@pytest.mark.filterwarnings("ignore::intset.ContradictionWarning")
-@pytest.mark.parametrize("seed", daily(range(3_000), 40))
-def test_members_refute_nothing_that_is_known(seed: int) -> None:
-    drawn = Drawn(seed, f"{EVERY} loads", variables=3, facts=25)
-    known = drawn.ctx.frame.known
-    for _ in range(8):
-        form = known.form(drawn.expressions.integer(2))
-        low, _ = known.bounds(form)
-        if low is not None:
-            assert known.empty or not is_refuted(known, form.minus(constant(low)))
 
 
 def test_a_deep_chain() -> None:
@@ -366,17 +329,7 @@ def test_a_step_names_its_divisor() -> None:
     assert why.requires == (y.ne(0),)
 
 
-@pytest.mark.parametrize("row", ["(x*y + z)%y", "(x*z)%(y*z)", "truncmod(x*z, y*z)", "(x*y + x*z)//(y + z)"])
-def test_steps_through_symbolic_remainders(row: str) -> None:
-    e, _, _ = pair(f"{row} ; 0")
-    why = Context().simplify(e, steps=True)
-    assert why.expr is Context().simplify(e) is not e
-    for step in why.steps:
-        assert step.proof and step.proof.certificate().check()
-
-
 SEEDS = range(240)
-STRUCTURAL = ("interval", "stride", "modular")
 
 
 def known(seed: int) -> tuple[Context, list[Cond], list[Expr]]:
@@ -402,29 +355,6 @@ def test_what_the_linear_tier_decides_simplify_writes():
                     missed.append((seed, cond, value))
     assert decided > 200
     assert len(missed) <= decided // 100, missed
-
-
-@pytest.mark.filterwarnings("ignore::intset.errors.ContradictionWarning")
-def test_what_the_tables_give_as_one_value_is_that_number():
-    decided, missed = 0, []
-    for seed in SEEDS:
-        ctx, _, quotients = known(seed)
-        if ctx.contradiction or ctx.frame.known.empty:
-            continue
-        for e in quotients:
-            values = set()
-            for domain in STRUCTURAL:
-                low, high = ctx.bounds(e, domain=domain)
-                if isinstance(low, Expr) and low is high and low.is_const:
-                    values.add(int(low))
-            if values:
-                (value,) = values
-                decided += 1
-                found = ctx.simplify(e), lower_division(e, ctx).expr
-                if any(answer is not const(value) for answer in found):
-                    missed.append((seed, e, value, *found))
-    assert decided > 30
-    assert len(missed) <= decided // 20, missed
 
 
 def test_no_library_answers_for_them() -> None:

@@ -79,14 +79,6 @@ x, y, z = Var("x"), Var("y"), Var("z")
 n = ShapeVar("n", lower=1)
 
 
-def test_the_ends_of_the_others_stay_symbolic() -> None:
-    ctx = Context({y: Range(0, n)})
-    assert ctx.narrow(x + y < 10, [x, n]).cond is (x + n < 11)
-    solved = ctx.solve(x + y < 10, x)
-    assert solved.is_exact
-    assert ctx.prove(solved.condition(9 - y)) and ctx.prove(~solved.condition(10 - y))
-
-
 def test_false_at_worst() -> None:
     answer = Context({y: Range(0, n)}).narrow(x + y < 10, [x])
     assert answer.cond.data is False and not answer.is_exact and answer.notes

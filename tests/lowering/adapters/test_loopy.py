@@ -279,64 +279,50 @@ def test_domains_of_regions_make_kernels() -> None:
 
 
 def test_a_scalar_that_bounds_a_loop_is_read_as_its_bound() -> None:
-    program = loopy.make_kernel(
-        ["{[i]: 0 <= i < n}", "{[j]: 0 <= j < length}"],
-        """
+    code = """
         for i
           <int32> length = rows[i] {id=length}
           for j
             out[i, j] = 1 if j < length else 2 {dep=length}
           end
         end
-        """,
-        [loopy.GlobalArg("rows", I, shape="n"), loopy.GlobalArg("out", D, shape="n, 16"), loopy.ValueArg("n", I)],
-        lang_version=(2018, 2),
-    )
-    checked = remove_checks(program)
+        """
+    domains: Any = ["{[i]: 0 <= i < n}", "{[j]: 0 <= j < length}"]
+    checked = remove_checks(Case(domains, code, {"rows": (I, "n"), "out": (D, "n, 16")}).program())
     assert [found.condition for found in checked.removed] == ["j < length"]
     assert checked.refuted == () and checked.undecided == (("insn", "out[i, j]"),)
 
 
 def test_unsigned_data_is_not_read_as_integers() -> None:
-    program = loopy.make_kernel(
-        "{[i]: 0 <= i < n}",
-        "out[i] = 1 if u[i] - 1 < u[i] else 2",
-        [loopy.GlobalArg("u", np.uint32, shape="n"), loopy.GlobalArg("out", D, shape="n"), loopy.ValueArg("n", I)],
-        lang_version=(2018, 2),
-    )
-    assert remove_checks(program).removed == ()
+    arrays = {"u": (np.uint32, "n"), "out": (D, "n")}
+    case = Case("{[i]: 0 <= i < n}", "out[i] = 1 if u[i] - 1 < u[i] else 2", arrays)
+    assert remove_checks(case.program()).removed == ()
 
 
 def test_substitution_rules_are_checked_where_they_are_used() -> None:
-    program = loopy.make_kernel(
-        "{[i]: 0 <= i < n}",
-        "shifted(k) := a[k + 1]\nout[i] = shifted(i) + (shifted(i - 1) if i >= 0 else 0)",
-        [loopy.GlobalArg("a", D, shape="n"), loopy.GlobalArg("out", D, shape="n"), loopy.ValueArg("n", I)],
-        lang_version=(2018, 2),
-    )
-    checked = remove_checks(program)
+    code = "shifted(k) := a[k + 1]\nout[i] = shifted(i) + (shifted(i - 1) if i >= 0 else 0)"
+    checked = remove_checks(Case("{[i]: 0 <= i < n}", code, {"a": (D, "n"), "out": (D, "n")}).program())
     assert len(checked.removed) == 1
     assert [(found.access, found.point) for found in checked.refuted] == [("a[i + 1]", {"i": 0, "n": 1})]
 
 
 @pytest.mark.parametrize("name", ["a", "z"])  # predicates are a set, in any order
 def test_predicates_do_not_guard_one_another(name: str) -> None:
-    arguments = [loopy.GlobalArg(name, D, shape="n"), loopy.GlobalArg("out", D, shape="n + 2"), loopy.ValueArg("n", I)]
-    domains = "{[i]: 0 <= i < n + 2}"
-    nested = f"if i < n\n if {name}[i] > 0 and i >= 0\n out[i] = 1\n end\nend"
-    checked = remove_checks(loopy.make_kernel(domains, nested, arguments, lang_version=(2018, 2)))
+    def kernel(code: str) -> Any:
+        return Case("{[i]: 0 <= i < n + 2}", code, {name: (D, "n"), "out": (D, "n + 2")}).program()
+
+    checked = remove_checks(kernel(f"if i < n\n if {name}[i] > 0 and i >= 0\n out[i] = 1\n end\nend"))
     assert checked.undecided == (("insn", f"{name}[i]"),) and checked.refuted == ()
     assert [found.condition for found in checked.removed] == ["i >= 0"]
     joined = f"if i < n and i >= 0 and {name}[i] > 0\n out[i] = 1\nend"
-    checked = remove_checks(loopy.make_kernel(domains, joined, arguments, lang_version=(2018, 2)))
+    checked = remove_checks(kernel(joined))
     assert checked.undecided == () and [found.condition for found in checked.removed] == ["i >= 0"]
     assert [str(test) for test in checked.program.default_entrypoint.instructions[0].predicates] == [
         f"i < n and {name}[i] > 0"
     ]
-    kept = loopy.make_kernel(domains, joined.replace("i >= 0", "i < n + 1"), arguments, lang_version=(2018, 2))
-    assert remove_checks(remove_checks(kept).program).removed == ()
-    open_ = loopy.make_kernel(domains, joined.replace("i >= 0", "i > 0"), arguments, lang_version=(2018, 2))
-    assert remove_checks(open_).program == open_
+    assert remove_checks(remove_checks(kernel(joined.replace("i >= 0", "i < n + 1"))).program).removed == ()
+    once = remove_checks(kernel(joined.replace("i >= 0", "i > 0")))
+    assert once.removed == () and remove_checks(once.program).program == once.program
 
 
 def test_arguments_that_nothing_reads_any_more_are_removed() -> None:

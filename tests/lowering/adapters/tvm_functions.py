@@ -35,6 +35,13 @@ def floats(rng: Any, *shape: int) -> Any:
     return rng.standard_normal(shape).astype("float32")
 
 
+def called(func: Any, *arrays: Any) -> list[Any]:
+    """The arrays after a call of TVM's code for a function."""
+    held = [tvm.runtime.tensor(array) for array in arrays]
+    tvm.compile(func, target="llvm")(*held)
+    return [array.numpy() for array in held]
+
+
 @T.prim_func(s_tir=True)
 def matmul_func(A: T.Buffer((12, 16), "float32"), B: T.Buffer((16, 8), "float32"), C: T.Buffer((12, 8), "float32")):
     for i, j, k in T.grid(12, 8, 16):

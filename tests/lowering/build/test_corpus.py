@@ -87,14 +87,6 @@ def nest(f: Any) -> str:
 
 
 EXAMPLES = {
-    "doc_ex1_root": """\
-allocate C: int32[5, 16]
-for i in [0, 5):
-    for j in [0, 16):
-        C[i, j] = 5
-for i in [0, 5):
-    for j in [0, 16):
-        D[i, j] = C[i, j] * 2""",
     "doc_ex3_at_i": """\
 for i in [0, 5):
     allocate C: int32[1, 16] at [i, 0]

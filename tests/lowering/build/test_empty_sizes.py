@@ -245,36 +245,22 @@ def test_an_end_behind_a_total_name_is_total(backend: str) -> None:
         np.testing.assert_array_equal(found, values + 2)
 
 
-class Recurrence:
-    """A scan of rows: each is that before it, three times; a part of the update is a stage of its own."""
-
-    def __init__(self, guarded: bool = False, outputs: str = "scan") -> None:
-        self.n = te.size_var("n")
-        first = te.compute((1, 3), lambda t, i: (i + 1).astype("int32"), name="first")
-        self.state = te.placeholder((self.n, 3), "int32", name="state")
-
-        def before(t: Any, i: Any) -> Any:
-            return tir.if_then_else(t >= 1, self.state[t - 1, i], 0) if guarded else self.state[t - 1, i]
-
-        self.part = te.compute((self.n, 3), lambda t, i: before(t, i) * 2, name="part")
-        self.update = te.compute((self.n, 3), lambda t, i: self.part[t, i] + before(t, i), name="update")
-        self.scan = te.scan(first, self.update, self.state, name="scan")
-        self.s = te.create_schedule([getattr(self, name).op for name in outputs.split()])
-
-    def check(self, backend: str) -> None:
-        f = lower(self.s, [self.scan])
-        for n in range(6):
-            found = np.full((n, 3), MARK, "int32")
-            run(f, {self.scan: found}, backend=backend)
-            np.testing.assert_array_equal(found, [[3**t * (i + 1) for i in range(3)] for t in range(n)] or found)
+RECURRENCE = """
+    STATE = given(n, 3, dtype="int32")
+    FIRST[t:1, i:3] = (i + 1).astype("int32")
+    PART[t:n, i:3] = {0} * 2
+    UPDATE[t:n, i:3] = PART[t, i] + {0}
+    SCAN = te.scan(FIRST, UPDATE, STATE, name="scan")
+    schedule {1}"""  # each row is that before it, three times; a part of the update is a stage of its own
 
 
-@pytest.mark.parametrize("outputs", ["scan update", "scan part", "part scan update"])
+@pytest.mark.parametrize("outputs", ["SCAN UPDATE", "SCAN PART", "PART SCAN UPDATE"])
 @pytest.mark.parametrize("is_cached", [False, True])
 @pytest.mark.parametrize("guarded", [False, True])
 def test_what_a_step_of_a_scan_computes_is_no_output(outputs: str, is_cached: bool, guarded: bool) -> None:
-    p = Recurrence(guarded, outputs)
+    before = "where(t >= 1, STATE[t - 1, i], 0)" if guarded else "STATE[t - 1, i]"
+    p = Written(RECURRENCE.format(before, outputs), n=te.size_var("n"))
     if is_cached:
-        p.s.cache_read(p.state, "local", [p.part])
+        p.s.cache_read(p.STATE, "local", [p.PART])
     with pytest.raises(ScheduleError, match="cannot be an output: a step of the scan scan computes it"):
         lower(p.s)

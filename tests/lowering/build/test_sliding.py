@@ -1,20 +1,20 @@
 """Sliding windows and double buffers, lowered: against the reference in every form, and in C."""
 
 from collections import Counter
-from collections.abc import Mapping
 from itertools import product
 from typing import Any
 
 import pytest
 
-from bound import infer_bound, te
+from bound import infer_bound, te, tir
 from bound.errors import ScheduleError
 from bound.schedule import Schedule
-from intset.expr.evaluate import evaluate
+from bound.tensor import Tensor
 from lowering import Function, lower
-from lowering.nest.ir import For, If, Let, Seq, Stmt, Store
-from lowering.nest.walk import range_ends, statements
+from lowering.nest.ir import For, Let
+from lowering.nest.walk import statements
 from tests.bound.infer.test_sliding import READERS, SUM3, program
+from tests.lowering.equivalence import Interpreter
 from tests.lowering.lowered import check, check_c, check_run
 from tests.strategies.schedules import Program, programs
 from tests.strategies.written import Written
@@ -23,42 +23,25 @@ from tests.sweeps import daily, swept
 FORMS = [*product(("exact", "box"), ("guard", "split", "auto")), (None, "auto")]
 
 
-def stores(f: Function, sizes: Mapping[Any, int] | None = None) -> Counter[str]:
-    """How many elements each tensor is stored to when a nest without data in its conditions runs."""
-    found: Counter[str] = Counter()
+class Stores(Interpreter):
+    """A run that counts the stores to each tensor; no data decides what runs."""
 
-    def visit(stmt: Stmt, env: dict[Any, int]) -> None:
-        if isinstance(stmt, Seq):
-            for part in stmt.stmts:
-                if isinstance(part, Let):
-                    env = {**env, part.var: evaluate(part.value, env)}
-                visit(part, env)
-        elif isinstance(stmt, For):
-            low, extent = (evaluate(e, env) for e in range_ends(stmt.range))
-            for k in range(low, low + max(extent, 0)):
-                visit(stmt.body, {**env, stmt.var: k})
-        elif isinstance(stmt, If):
-            branch = stmt.then if evaluate(stmt.cond, env) else stmt.orelse
-            if branch is not None:
-                visit(branch, env)
-        elif isinstance(stmt, Store):
-            found[stmt.tensor.name] += 1
+    def __init__(self, f: Function) -> None:
+        self.counts: Counter[str] = Counter()
+        super().__init__(f, {t.name: {} for t in f.params}, {})
+        self.run()
 
-    visit(f.body, dict(sizes or {}))
-    return found
+    def value(self, e: Any) -> Any:
+        return 0 if isinstance(e, tir.Value) else super().value(e)
+
+    def store(self, tensor: Tensor, place: tuple[int, ...], value: Any) -> None:
+        self.counts[tensor.name] += 1
 
 
 def slid(kind: str, tile: int | None) -> tuple[Schedule, Any]:
-    s, _, B, C = program(kind)
-    y, _ = C.op.axis
-    if tile is None:
-        s[B].compute_at(s[C], y)
-        s[B].store_root()
-    else:
-        yo, yi = s[C].split(y, tile)
-        s[B].compute_at(s[C], yi)
-        s[B].store_at(s[C], yo)
-    return s, B
+    in_tiles = f"C split y {tile}; B compute_at C y.inner; B store_at C y.outer"
+    p = program(kind, in_tiles if tile else "B compute_at C y; B store_root")
+    return p.s, p.B
 
 
 @pytest.mark.parametrize(
@@ -70,7 +53,7 @@ def test_every_form_equals_the_reference_and_stores_once(
     s, B = slid(kind, tile)
     f = check(s, compute=form[0], nests=form[1], compact=compact)
     if form[0] == "exact":
-        assert stores(f)["B"] == infer_bound(s).computed(B).count_total()
+        assert Stores(f).counts["B"] == infer_bound(s).computed(B).count_total()
 
 
 @pytest.mark.parametrize(("kind", "tile"), [(SUM3, None), ("strided", 4), ("to and fro", None), ("skewed", 4)])

@@ -413,6 +413,8 @@ SPELLED = {
     "plot --at n=-3 good.py": "--at: the size n cannot be -3",
     "lower --nests auto --nests auto good.py": "--nests is given twice",
     "bounds -d isl -d isl -d isl good.py": "--domain is given 3 times",
+    "compare -d interval,interval one.json": "--domain names 'interval' twice",
+    "plot -d isl -d auto,isl,isl good.py": "--domain names 'isl' 3 times",
     "space --by q space.py": "--by: unknown name 'q' (known: t), in the text 'q'",
     "space --best 3 space.py": "--best counts the members least in an expression: it goes with --by",
     "plot --pareto a,b good.py": "--pareto is of a folder of results, and FILE is a script",

@@ -1,16 +1,18 @@
 """`to_c`: printed text, annotations and constants, compilation without warnings, results equal to those of numpy."""
 
 from functools import cache
+from itertools import product
 from typing import Any
 
 import numpy as np
 import pytest
 
-from bound import te, tir
+from bound import infer_bound, te, tir
 from bound.schedule import Schedule
 from intset import ShapeVar
 from intset.errors import InputError
 from lowering import Function, lower, narrow, run, to_c
+from lowering.build.function import nest_of
 from lowering.passes import Width
 from tests.bound.corpus import CASES
 from tests.bound.reference import evaluate as reference
@@ -21,6 +23,7 @@ from tests.lowering.lowered import (
     check_run,
     close,
     compile_c,
+    in_both,
     of_corpus,
     problem,
     run_c,
@@ -189,24 +192,6 @@ int C(const float *restrict A, float *restrict C, int32_t m) {
     )
 
 
-def test_assertions_return_their_number() -> None:
-    import ctypes
-
-    m = ShapeVar("m", lower=1, multiple_of=4)
-    a = te.placeholder((m,), name="A")
-    f = lower(te.create_schedule(te.compute((m,), lambda i: a[i] + 1, name="B").op))
-    text = to_c(f)
-    library = ctypes.CDLL(str(compile_c(text)))
-    x, y = np.arange(8, dtype=np.float32), np.zeros(8, np.float32)
-
-    def call(size: int) -> int:
-        index = ctypes.c_int32(size) if "int32_t m" in text else ctypes.c_int64(size)
-        return int(library.B(x.ctypes.data_as(ctypes.c_void_p), y.ctypes.data_as(ctypes.c_void_p), index))
-
-    assert (call(8), call(0), call(6)) == (0, 1, 2)
-    np.testing.assert_array_equal(y, x + 1)
-
-
 def test_large_and_symbolic_storage_is_in_one_arena_and_freed() -> None:
     s = Written(
         """
@@ -221,9 +206,7 @@ def test_large_and_symbolic_storage_is_in_one_arena_and_freed() -> None:
 
 
 def test_an_external_function_is_declared() -> None:
-    a = te.placeholder((4,), name="A")
-    b = te.compute((4,), lambda i: tir.call_pure_extern("float32", "twice", a[i]), name="B")
-    text = to_c(lower(te.create_schedule(b.op)))
+    text = to_c(lower(Written('A = given(4)\nB[i:4] = tir.call_pure_extern("float32", "twice", A[i])').s))
     assert "extern float twice(float);" in text and "twice(A[i])" in text
     compile_c(text, "gcc", WARNINGS)
 
@@ -237,19 +220,9 @@ def test_names_of_c_are_not_taken() -> None:
 
 
 def test_storage_that_is_not_rebased_is_refused() -> None:
-    from bound import infer_bound
-    from lowering.build.function import nest_of
-
     s = CASES["doc_ex2_at_j"]["fn"]()
     with pytest.raises(InputError, match="the storage of C does not begin at 0: apply rebase before to_c"):
         to_c(nest_of(infer_bound(s)))
-
-
-def test_a_carried_division_in_c() -> None:
-    s = flatten()
-    f = lower(s, strength=True)
-    text = check_c(f, s, {"n": 11}, sanitize=True)
-    assert " / " not in text and " % " not in text
 
 
 def test_a_choice_between_data_and_an_index_is_wide() -> None:
@@ -296,9 +269,8 @@ def test_divisors_of_every_sign(compiler: str) -> None:
 
 def test_several_functions_may_stand_in_one_file() -> None:
     texts = [to_c(program(name)[1], Width(64)) for name in ("conv", "sym_matmul_cache", "softmax")]
-    a = te.placeholder((9,), "int32", name="A")
     for name in ("first", "second"):
-        s = te.create_schedule(te.compute((9,), lambda i: tir.max(a[i], i) + tir.min(i, 3), name=name).op)
+        s = Written(f'A = given(9, dtype="int32")\n{name}[i:9] = tir.max(A[i], i) + tir.min(i, 3)').s
         texts.append(to_c(lower(s), Width(64)))
     helper = "static inline int64_t max_i64"
     assert "".join(texts).count(helper) == "".join(texts).count("#define INTSET_MAX_I64") > 1
@@ -315,13 +287,22 @@ def test_a_whole_convolution_of_resnet() -> None:
 # -- annotations and constants -------------------------------------------------------------------------------------
 
 
-def check_native(s: Any) -> str:
-    given, expected = problem(s, {})
-    f = lower(s)
-    close(run(f, given, backend="c"), expected)
-    return to_c(f)
+ROWS = [[1.0, 0.0, -1.0, 0.0], [0.0, 1.0, 1.0, 0.0], [0.0, -1.0, 1.0, 0.0], [0.0, 1.0, 0.0, -1.0]]
 
 
+def matrix(i: Any, j: Any) -> Any:
+    """An element of a constant matrix as schedules write it: nested selections."""
+    now: Any = tir.const(0.0, "float32")
+    for (r, row), c in product(enumerate(ROWS), range(4)):
+        now = tir.Select(tir.all(i == r, j == c), tir.const(row[c], "float32"), now)
+    return now
+
+
+TRANSFORMED = """
+    A = given(4, 64); k = axis(0, 4)
+    M[i:4, j:4] = MATRIX(i, j)
+    B[i:4, j:64] = sum_(M[i, k] * A[k, j], axis=k)
+    M compute_inline"""
 FORMS: dict[str, tuple[str, dict[str, int]]] = {  # a program, and how often its C has some words
     "a long loop stays a loop": ("A = given(1000); B = pointwise(A)\nB unroll i0", {"B[": 1}),
     "a vector": ("A = given(32, 40); B = pointwise(A)\nB vectorize i1", {"#pragma omp simd": 1}),
@@ -365,13 +346,25 @@ FORMS: dict[str, tuple[str, dict[str, int]]] = {  # a program, and how often its
         C reorder k i j""",
         {},
     ),
+    "selections between constants are a table in rolled loops": (
+        TRANSFORMED,
+        {"static const float table[16]": 1, "?": 0, "==": 0},
+    ),
+    "selections between constants are decided in unrolled loops": (
+        f"{TRANSFORMED}; B reorder i k j; B unroll i; B unroll k",
+        {"table": 0, "==": 0, "for (": 4 + 16},
+    ),
+    "sizes that fit go to the version of 32 bits": (
+        "n = var(); m = var(); A = given(n, m); B = pointwise(A)\nC[i:n, j:m] = B[n - 1 - i, j] * 2",
+        {"int32 where n <= 32768": 1, "static int C_32(": 1, "return C_32(": 1},
+    ),
 }
 
 
 @pytest.mark.parametrize("name", FORMS)
 def test_a_form(name: str) -> None:
     text, counts = FORMS[name]
-    s = Written(text, n=te.size_var("n")).s
+    s = Written(text, n=te.size_var("n"), MATRIX=matrix).s
     f = lower(s)
     sizes = {v.name: 13 for v in f.sizes}
     given, expected = problem(s, sizes)
@@ -382,85 +375,24 @@ def test_a_form(name: str) -> None:
         compile_c(found, compiler, WARNINGS)
 
 
-def matrix(rows: list[list[float]]) -> Any:
-    """A constant matrix as schedules write it: nested selections."""
-
-    def at(i: Any, j: Any) -> Any:
-        now: Any = tir.const(0.0, "float32")
-        for r, row in enumerate(rows):
-            for c, value in enumerate(row):
-                now = tir.Select(tir.all(i == r, j == c), tir.const(value, "float32"), now)
-        return now
-
-    return te.compute((len(rows), len(rows[0])), at, name="M")
-
-
-def transformed(unroll: bool) -> Any:
-    rows = [[1.0, 0.0, -1.0, 0.0], [0.0, 1.0, 1.0, 0.0], [0.0, -1.0, 1.0, 0.0], [0.0, 1.0, 0.0, -1.0]]
-    m = matrix(rows)
-    a = te.placeholder((4, 64), name="A")
-    k = te.reduce_axis((0, 4), "k")
-    b = te.compute((4, 64), lambda i, j: te.sum(m[i, k] * a[k, j], axis=k), name="B")
-    s = te.create_schedule(b.op)
-    s[m].compute_inline()
-    if unroll:
-        s[b].reorder(b.op.axis[0], k, b.op.axis[1])
-        s[b].unroll(b.op.axis[0])
-        s[b].unroll(k)
-    return s
-
-
-def test_selections_between_constants_are_a_table_in_rolled_loops() -> None:
-    text = check_native(transformed(unroll=False))
-    assert "static const float table[16]" in text and "?" not in text and "==" not in text
-
-
-def test_selections_between_constants_are_decided_in_unrolled_loops() -> None:
-    text = check_native(transformed(unroll=True))
-    assert "table" not in text and "==" not in text and text.count("for (") == 4 + 16
-
-
-def summed(n: Any, m: Any) -> Any:
-    a = te.placeholder((n, m), name="A")
-    b = te.compute((n, m), lambda i, j: a[i, j] + 1.0, name="B")
-    c = te.compute((n, m), lambda i, j: b[n - 1 - i, j] * 2.0, name="C")
-    return te.create_schedule(c.op)
-
-
-def test_sizes_that_fit_go_to_the_version_of_32_bits() -> None:
-    n, m = te.var("n"), te.var("m")
-    s = summed(n, m)
-    f = lower(s)
-    text = to_c(f)
-    assert "int32 where n <= 32768" in text and "static int C_32(" in text and "return C_32(" in text
-    for sizes in ({"n": 3, "m": 5}, {"n": 0, "m": 4}):
-        given, expected = problem(s, sizes)
-        close(run(f, given, sizes, backend="c"), expected)
-
-
 def test_sizes_that_do_not_fit_are_not_refused() -> None:
     """A size beyond the 32-bit test selects the 64-bit version, which works."""
-    n = te.var("n")
-    a = te.placeholder((8,), name="A")
-    b = te.compute((8,), lambda i: a[i] + tir.Select(n > 5, tir.const(1.0, "float32"), tir.const(2.0, "float32")), "B")
-    f = lower(te.create_schedule(b.op), [a, b, n])
+    one, two = (tir.const(value, "float32") for value in (1.0, 2.0))
+    text = "n = var(); A = given(8)\nB[i:8] = A[i] + tir.Select(n > 5, one, two)"
+    s, *args = Written(text, one=one, two=two)("s A B n")
+    f = lower(s, args)
     given = np.arange(8, dtype="float32")
     for size in (3, 6, (1 << 40), -(1 << 40)):
         assert (run(f, {"A": given}, {"n": size}, backend="c")["B"] == given + (1 if size > 5 else 2)).all()
 
 
 def test_least_and_greatest_keep_nan_and_signs_of_zero() -> None:
-    a, b = te.placeholder((64,), name="A"), te.placeholder((64,), name="B")
-    zero = tir.const(0.0, "float32")
-    made = [
-        te.compute((64,), lambda i: tir.max(tir.min(a[i], 1.0), -1.0), name="C"),
-        te.compute((64,), lambda i: tir.max(a[i], b[i]), name="D"),
-        te.compute((64,), lambda i: tir.min(a[i], b[i]), name="E"),
-        te.compute((64,), lambda i: tir.max(a[i], zero), name="F"),
-        te.compute((64,), lambda i: tir.min(zero, a[i]), name="G"),
-    ]
-    f = lower(te.create_schedule([t.op for t in made]), [a, b, *made])
+    zero, one = tir.const(0.0, "float32"), tir.const(1.0, "float32")
+
+    def extrema(i: Any, A: Any, B: Any) -> tuple[Any, ...]:
+        a, b = A[i], B[i]
+        return tir.max(tir.min(a, one), -one), tir.max(a, b), tir.min(a, b), tir.max(a, zero), tir.min(zero, a)
+
     values = np.array([np.nan, -0.0, 0.0, -1.0, 1.0, np.inf, -np.inf, 3.0], "float32")
-    given = {"A": np.repeat(values, 8), "B": np.tile(values, 8)}
-    expected, found = run(f, given), run(f, given, backend="c")
-    assert all(expected[name].tobytes() == found[name].tobytes() for name in "CDEFG")
+    python, c = in_both(extrema, A=np.repeat(values, 8), B=np.tile(values, 8))
+    assert [x.tobytes() for x in python] == [x.tobytes() for x in c]

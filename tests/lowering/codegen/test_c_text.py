@@ -17,6 +17,7 @@ from lowering.codegen.c_words import BUILT_IN, FILE_SCOPE, KEYWORDS, MACROS, SIZ
 from lowering.codegen.emitter import Identifiers, comment, infix
 from tests.compilers import compilers, need_compiler
 from tests.lowering.lowered import compile_c
+from tests.strategies.written import Written
 from tests.sweeps import daily, sampled
 
 
@@ -49,34 +50,29 @@ def test_operands_keep_the_parentheses_that_they_need(left: str, op: str, right:
 
 
 def test_extents_and_unrolled_indices_are_constants_where_they_can_be() -> None:
-    n = te.var("n")
-    a = te.placeholder((7, n + 3), name="A")
-    padded = te.compute((a.extents[0] + 2 - 2, a.extents[1] - 3), lambda i, j: a[i, j] + a[i, j + 3], name="B")
-    assert [str(e) for e in padded.extents] == ["7", "n"]
-    k = te.reduce_axis((0, 3), "k")
-    c = te.compute((7, n), lambda i, j: te.sum(a[i, j + k], axis=k), name="C")
-    s = te.create_schedule([padded.op, c.op])
-    s[c].unroll(c.op.reduce_axis[0])
-    text = re.sub(r"/\*.*?\*/", "", to_c(lower(s, [a, padded, c])), flags=re.DOTALL)
+    w = Written("""
+        n = var(); A = given(7, n + 3); k = axis(0, 3)
+        B[i:A.extents[0] + 2 - 2, j:A.extents[1] - 3] = A[i, j] + A[i, j + 3]
+        C[i:7, j:n] = sum_(A[i, j + k], axis=k)
+        C unroll k""")
+    assert [str(e) for e in w.B.extents] == ["7", "n"]
+    text = re.sub(r"/\*.*?\*/", "", to_c(lower(w.s)), flags=re.DOTALL)
     assert "+ 0]" not in text and "* 1" not in text and "- 2" not in text
     assert re.search(r"\+ j\w*\]", text) and re.search(r"\+ \(j\w* \+ 2\)\]", text)
 
 
-def _reductions() -> tuple[te.Schedule, list[te.Tensor]]:
-    a = te.placeholder((6, 1000), name="A")
-    k, m, p, q = (te.reduce_axis((0, 1000), name) for name in "kmpq")
-    both = te.compute((6,), lambda i: te.sum(a[i, k], axis=k), name="S")
-    top = te.compute((6,), lambda i: te.max(a[i, m], axis=m), name="M")
-    whole = te.compute((6,), lambda i: te.sum(tir.const(3, "int32"), axis=p), name="N")
-    product = te.compute((6,), lambda i: te.sum(a[i, q] * a[5 - i, q], axis=q), name="P")
-    s = te.create_schedule([both.op, top.op, whole.op, product.op])
-    s[product].split(product.op.reduce_axis[0], 7)
-    return s, [a, both, top, whole, product]
+REDUCTIONS = """
+    A = given(6, 1000); k = axis(0, 1000); m = axis(0, 1000); p = axis(0, 1000); q = axis(0, 1000)
+    S[i:6] = sum_(A[i, k], axis=k)
+    M[i:6] = max_(A[i, m], axis=m)
+    N[i:6] = sum_(tir.const(3, "int32"), axis=p)
+    P[i:6] = sum_(A[i, q] * A[5 - i, q], axis=q)
+    P split q 7"""
 
 
 def test_sums_of_floats_keep_their_order_unless_told() -> None:
-    s, args = _reductions()
-    plain, told = lower(s, args), lower(s, args, reassociate=True)
+    s = Written(REDUCTIONS).s
+    plain, told = lower(s), lower(s, reassociate=True)
     assert "reduction(" not in to_c(plain)
     text = to_c(told)
     found = re.findall(r"simd reduction\((\S+):\w+\)", text)
@@ -91,20 +87,21 @@ def test_sums_of_floats_keep_their_order_unless_told() -> None:
 
 
 def test_what_is_combined_is_written_as_a_reader_writes_it() -> None:
-    s, args = _reductions()
-    text = to_c(lower(s, args))
+    text = to_c(lower(Written(REDUCTIONS).s))
     assert re.search(r"float (\w+) = 0\.0f;\n *for [^\n]*\n *\1 \+= A\[i \* 1000 \+ k\];\n *}\n *S\[i\] = \1;", text)
     assert "[0]" not in text and "[1]" not in text
 
 
 def test_names_are_given_again_and_constants_stand_once() -> None:
-    n = te.var("n")
-    a = te.placeholder((n, 5, 7), name="A")
-    b = te.compute((n, 5, 7), lambda i, j, k: a[i, j + 2 - 2, k] + 1, name="B")
-    c = te.compute((n, 5), lambda i, j: b[i, j, 3] * b[i, j, 4], name="C")
-    s = te.create_schedule(c.op)
-    s[c].unroll(c.op.axis[1])
-    text = to_c(lower(s, [a, c]))
+    text = to_c(
+        lower(
+            Written("""
+            n = var(); A = given(n, 5, 7)
+            B[i:n, j:5, k:7] = A[i, j + 2 - 2, k] + 1
+            C[i:n, j:5] = B[i, j, 3] * B[i, j, 4]
+            C unroll j""").s
+        )
+    )
     loops = re.findall(r"for \(\w+ (\w+) = 0", text)
     assert set(loops) == {"i", "j", "k"} and loops.count("i") > 1
     assert not re.search(r"\w [*+-] \d+ [*+-] \d+\]|[+-] 0\b", text) and "const int32_t t = " in text
@@ -142,18 +139,12 @@ def test_vectors_where_no_two_iterations_meet(body: str, is_apart: bool) -> None
 
 
 def test_ragged_tiles_of_symbolic_products_read_as_written_by_hand() -> None:
-    m, n, k = te.var("m"), te.var("n"), te.var("k")
-    a, b = te.placeholder((m, k), name="A"), te.placeholder((k, n), name="B")
-    r = te.reduce_axis((0, k), "r")
-    c = te.compute((m, n), lambda i, j: te.sum(a[i, r] * b[r, j], axis=r), name="C")
-    d = te.compute((m, n), lambda i, j: c[i, j] + 1.0, name="D")
-    s = te.create_schedule(d.op)
-    _, jo, _, ji = s[d].tile(*d.op.axis, 24, 64)
-    s[d].vectorize(ji)
-    s[c].compute_at(s[d], jo)
-    s[c].reorder(r, *c.op.axis)
-    s[c].vectorize(c.op.axis[1])
-    f = lower(s, [a, b, d])
+    s = Written("""
+        m = var(); n = var(); k = var(); A = given(m, k); B = given(k, n); r = axis(0, k)
+        C[i:m, j:n] = sum_(A[i, r] * B[r, j], axis=r)
+        D[i:m, j:n] = C[i, j] + 1
+        D tile i j 24 64; D vectorize j.inner; C compute_at D j.outer; C reorder r i j; C vectorize j""").s
+    f = lower(s)
     assert "minimum(n, 64))" not in str(f).replace("minimum(n, 64)] at", "")  # of two ends one is the other's
     text = to_c(f)
     assert "float C[1536];" in text and "malloc" not in text

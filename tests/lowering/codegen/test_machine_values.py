@@ -1,6 +1,8 @@
 """Values of every machine type: the interpreter, compiled C, numpy and ml_dtypes give the same bits."""
 
+import itertools
 import math
+import operator
 import random
 from collections.abc import Callable
 from typing import Any
@@ -10,30 +12,23 @@ import pytest
 
 from bound import dtypes, te, tir
 from bound.tensor import Tensor
-from intset import InputError
-from intset.errors import UndefinedError
+from intset import InputError, UndefinedError
 from lowering import lower, parse_nest, run, simplify, to_c
 from lowering.padding.states import number_of
 from tests.bound.reference import evaluate
 from tests.compilers import compilers
-from tests.lowering.lowered import compile_c
+from tests.lowering.lowered import BACKENDS, compile_c, elementwise, in_both, run_sanitized
+from tests.strategies.written import Written
 from tests.sweeps import daily
 
 LENGTH = 8
 INTEGERS = tuple(f"{u}int{b}" for u in ("", "u") for b in (8, 16, 32, 64))
 SPECIAL = (0.0, -0.0, 1.0, -1.5, 2.5, -0.5, 0.1, 1 / 3, 2048.0, 2049.0, 16777216.0, 3e38, -3e38, 1e-40, 1e-7)
 UNORDERED = (math.inf, -math.inf, math.nan)
-_INFIX: dict[str, Callable[[Any, Any], Any]] = {
-    "+": lambda a, b: a + b,
-    "-": lambda a, b: a - b,
-    "*": lambda a, b: a * b,
-}
-_COMPARE: tuple[Callable[[Any, Any], Any], ...] = (
-    lambda a, b: a < b, lambda a, b: a <= b, lambda a, b: a > b, lambda a, b: a >= b, lambda a, b: a == b,
-    lambda a, b: a != b,
-)  # fmt: skip
-_DIVISIONS = (tir.floordiv, tir.floormod, tir.truncdiv, tir.truncmod)
-_EXACT_CALLS = (tir.floor, tir.ceil, tir.trunc, tir.round, tir.nearbyint, tir.sqrt, tir.rsqrt)
+INFIX = (operator.add, operator.sub, operator.mul)
+COMPARISONS = (operator.lt, operator.le, operator.gt, operator.ge, operator.eq, operator.ne)
+DIVISIONS = (tir.floordiv, tir.floormod, tir.truncdiv, tir.truncmod)
+EXACT_CALLS = (tir.floor, tir.ceil, tir.trunc, tir.round, tir.nearbyint, tir.sqrt, tir.rsqrt)
 
 
 def _with_sign(a: Any, b: Any) -> Any:
@@ -75,82 +70,67 @@ class Values:
         )
 
     def float(self, i: Any, dtype: str, depth: int) -> Any:
-        rng = self.rng
+        pick = self.rng.choice
         if depth <= 0:
-            return tir.const(rng.choice(SPECIAL), dtype) if rng.random() < 0.3 else self.tensor(dtype)[i]
+            return tir.const(pick(SPECIAL), dtype) if self.rng.random() < 0.3 else self.tensor(dtype)[i]
 
         def inner() -> Any:
             return self.float(i, dtype, depth - 1)
 
-        match rng.randrange(10):
-            case 0 | 1 | 2:
-                return rng.choice(tuple(_INFIX.values()))(inner(), inner())
-            case 3:
-                return rng.choice((lambda a, b: a / b, *_DIVISIONS))(inner(), inner())
-            case 4:
-                return self._extremum(inner(), inner())
-            case 5:
-                return rng.choice((lambda a: -a, abs, *_EXACT_CALLS))(inner())
-            case 6:
-                return rng.choice((_with_sign, tir.nextafter, tir.fmod))(inner(), inner())
-            case 7:
-                return self.float(i, rng.choice(self.floats), depth - 1).astype(dtype)
-            case 8:
-                return self.integer(i, depth - 1).astype(dtype)
-            case _:
-                return tir.Select(self.condition(i, depth - 1), inner(), inner())
-
-    def _extremum(self, a: Any, b: Any) -> Any:
-        """The smaller or larger of two; numpy may return 0.0 or -0.0 for either, so -0.0 never occurs."""
-        return self.rng.choice((te.min, te.max))(a + 0.0, b + 0.0)
+        ways: list[Callable[[], Any]] = [
+            *[lambda: pick(INFIX)(inner(), inner())] * 3,
+            lambda: pick((operator.truediv, *DIVISIONS))(inner(), inner()),
+            lambda: pick((te.min, te.max))(inner() + 0.0, inner() + 0.0),  # numpy returns -0.0 or 0.0 for either
+            lambda: pick((operator.neg, abs, *EXACT_CALLS))(inner()),
+            lambda: pick((_with_sign, tir.nextafter, tir.fmod))(inner(), inner()),
+            lambda: self.float(i, pick(self.floats), depth - 1).astype(dtype),
+            lambda: self.integer(i, depth - 1).astype(dtype),
+            lambda: tir.Select(self.condition(i, depth - 1), inner(), inner()),
+        ]
+        return pick(ways)()
 
     def integer(self, i: Any, depth: int) -> Any:
-        rng = self.rng
+        pick = self.rng.choice
         if depth <= 0:
-            return i if rng.random() < 0.15 else self.tensor(rng.choice(INTEGERS))[i]
+            return i if self.rng.random() < 0.15 else self.tensor(pick(INTEGERS))[i]
 
         def inner() -> Any:
             return self.integer(i, depth - 1)
 
-        match rng.randrange(10):
-            case 0 | 1:
-                return rng.choice(tuple(_INFIX.values()))(inner(), inner())
-            case 2:
-                return rng.choice(_DIVISIONS)(inner(), rng.choice((3, -3, 7, 1, 2, -8)))
-            case 3:
-                return rng.choice((te.min, te.max))(inner(), inner())
-            case 4:
-                return rng.choice((lambda a: -a, abs, lambda a: ~a, lambda a: a >> 2, lambda a: a << 3, tir.popcount))(
-                    inner()
-                )
-            case 5:
-                return rng.choice((lambda a, b: a & b, lambda a, b: a | b, lambda a, b: a ^ b))(inner(), inner())
-            case 6:
-                return rng.choice((lambda a, b: a << (b & 7), lambda a, b: a >> (b & 7)))(inner(), inner())
-            case 7:
-                return inner().astype(rng.choice(INTEGERS))
-            case 8:
-                dtype = rng.choice(self.floats)
-                x = self.float(i, dtype, depth - 1)
-                target = rng.choice(INTEGERS)
-                most = 1000.0 if dtypes.bits(target) > 8 else 128.0
-                least = tir.const(-1.0 if target.startswith("u") else -most, dtype)
-                small = tir.Select(tir.all(x > least, x < most), x, tir.const(7.5, dtype))
-                return small.astype(target)
-            case _:
-                return tir.Select(self.condition(i, depth - 1), inner(), inner())
+        ones = (operator.neg, abs, operator.invert, lambda a: a >> 2, lambda a: a << 3, tir.popcount)
+        ways: list[Callable[[], Any]] = [
+            *[lambda: pick(INFIX)(inner(), inner())] * 2,
+            lambda: pick(DIVISIONS)(inner(), pick((3, -3, 7, 1, 2, -8))),
+            lambda: pick((te.min, te.max))(inner(), inner()),
+            lambda: pick(ones)(inner()),
+            lambda: pick((operator.and_, operator.or_, operator.xor))(inner(), inner()),
+            lambda: pick((operator.lshift, operator.rshift))(inner(), inner() & 7),
+            lambda: inner().astype(pick(INTEGERS)),
+            lambda: self.converted(i, depth - 1),
+            lambda: tir.Select(self.condition(i, depth - 1), inner(), inner()),
+        ]
+        return pick(ways)()
+
+    def converted(self, i: Any, depth: int) -> Any:
+        """A float as an integer, 7 where the integer type might not hold it."""
+        dtype, target = self.rng.choice(self.floats), self.rng.choice(INTEGERS)
+        x = self.float(i, dtype, depth)
+        most = 1000.0 if dtypes.bits(target) > 8 else 128.0
+        least = tir.const(-1.0 if target.startswith("u") else -most, dtype)
+        return tir.Select(tir.all(x > least, x < most), x, tir.const(7.5, dtype)).astype(target)
 
     def condition(self, i: Any, depth: int) -> Any:
-        rng = self.rng
-        kind = rng.randrange(4) if depth > 0 else 3
-        if kind == 0:
-            return rng.choice((tir.all, tir.any))(self.condition(i, depth - 1), self.condition(i, depth - 1))
-        if kind == 1:
-            dtype = rng.choice(self.floats)
-            return rng.choice(_COMPARE)(self.float(i, dtype, depth - 1), self.float(i, dtype, depth - 1))
-        if kind == 2:
-            return rng.choice(_COMPARE)(self.integer(i, depth - 1), self.integer(i, depth - 1))
-        return self.tensor("bool")[i]
+        pick = self.rng.choice
+        if depth <= 0:
+            return self.tensor("bool")[i]
+        dtype, below = pick(self.floats), depth - 1
+        ways: list[Callable[[], Any]] = [
+            lambda: pick((tir.all, tir.any))(self.condition(i, below), self.condition(i, below)),
+            lambda: pick(COMPARISONS)(self.float(i, dtype, below), self.float(i, dtype, below)),
+            lambda: pick(COMPARISONS)(self.integer(i, below), self.integer(i, below)),
+            lambda: self.tensor("bool")[i],
+        ]
+        return pick(ways)()
 
     def formula(self, i: Any, depth: int) -> Any:
         """A value of any type."""
@@ -184,7 +164,7 @@ def agree(seed: int, floats: tuple[str, ...]) -> None:
     f = lower(te.create_schedule(outs[0].op), [*values.tensors.values(), *outs])
     given = values.data()
     expected = evaluate(list(outs), given)
-    for backend in ("python", "c"):
+    for backend in BACKENDS:
         found = run(f, dict(given), backend=backend)
         for out, wanted in zip(outs, expected, strict=True):
             assert equal(found[out.name], wanted), (seed, backend, out.op.body[out.value_index], given)
@@ -200,7 +180,7 @@ def ran(text: str, **arrays: Any) -> dict[str, list[Any]]:
     """Run both backends, assert equal results, and return them."""
     f = parse_nest(text)
     both = []
-    for backend in ("python", "c"):
+    for backend in BACKENDS:
         result = run(f, {name: array.copy() for name, array in arrays.items()}, backend=backend)
         both.append({name: array.tolist() for name, array in result.items()})
     assert both[0] == both[-1]
@@ -290,22 +270,21 @@ def test_each_operation_gives_a_number_of_its_type(dtype: str, are_bits: bool) -
     if are_bits:
         a = rng.integers(0, 256, (n, np.dtype(dtype).itemsize)).astype("uint8").view(dtype).reshape(n)
     b = np.roll(a, 7)
-    A, B = (te.placeholder((n,), dtype, name=name) for name in "AB")
-    outs = te.compute((n,), lambda i: tuple(of(A[i], B[i]) for of, _ in OPERATIONS.values()), name="out")
-    wide = te.compute(
-        (n,), lambda i: tuple(of(A[i], B[i]).astype("float64") for of, _ in OPERATIONS.values()), name="w"
-    )
-    f = lower(te.create_schedule([outs[0].op, wide[0].op]), [A, B, *outs, *wide])
-    python, c = (run(f, {"A": a, "B": b}, backend=backend) for backend in ("python", "c"))
-    for (name, (_, reference)), out, double in zip(OPERATIONS.items(), outs, wide, strict=True):
-        found = python[out.name]
-        assert equal(python[double.name], found.astype(float), zeros=True), name
-        assert dtype == "float32" or equal(found, c[out.name], zeros=True), name
+
+    def values(i: Any, A: Any, B: Any) -> tuple[Any, ...]:
+        made = [of(A[i], B[i]) for of, _ in OPERATIONS.values()]
+        return (*made, *(x.astype("float64") for x in made))
+
+    python, c = in_both(values, A=a, B=b)
+    wide = python[len(OPERATIONS) :]
+    for (name, (_, reference)), found, compiled, double in zip(OPERATIONS.items(), python, c, wide, strict=False):
+        assert equal(double, found.astype(float), zeros=True), name
+        assert dtype == "float32" or equal(found, compiled, zeros=True), name
         if reference is not None:
             with np.errstate(all="ignore"):
                 assert equal(found, reference(a, b), zeros=True), name
     for name, steps in COMPOSED.items():
-        assert equal(*(python[outs[[*OPERATIONS].index(one)].name] for one in (name, steps)), zeros=True)
+        assert equal(*(python[[*OPERATIONS].index(one)] for one in (name, steps)), zeros=True)
 
 
 def test_a_constant_is_a_number_of_its_type() -> None:
@@ -372,7 +351,7 @@ def test_what_64_bits_do_not_hold_is_no_integer() -> None:
 
 def test_a_scalar_is_a_number_of_its_type() -> None:
     f = parse_nest("def f(s: float32, B: float64[1]):\n    B[0] = float64(s)")
-    for backend in ("python", "c"):
+    for backend in BACKENDS:
         assert run(f, {}, {"s": 0.1}, backend=backend)["B"][0] == float(np.float32(0.1))
     with pytest.raises(InputError, match="the scalar s has the type float32: 'x' is no such number"):
         run(f, {}, {"s": "x"})
@@ -429,26 +408,18 @@ def test_an_integer_beside_a_stored_number_is_decided_in_its_type() -> None:
 
 
 @pytest.mark.parametrize("dtype", ["uint32", "uint64"])
-@pytest.mark.parametrize("backend", ["python", "c"])
-def test_an_index_below_0_is_converted_to_a_type_without_a_sign(dtype: str, backend: Any) -> None:
-    a = te.placeholder((6,), dtype, "A")
-    outs = te.compute(
-        (6,),
-        lambda i: (
-            tir.Select(a[i] >= i - 3, 1, 0),
-            tir.Select(a[i] // 2 < tir.Select(i < 4, i - 3, 5), 1, 0),
-            tir.min(a[i], i - 3),
-            tir.Select(i < 4, i - 3, a[i]),
-        ),
-        name="out",
-    )
+def test_an_index_below_0_is_converted_to_a_type_without_a_sign(dtype: str) -> None:
+    def values(i: Any, A: Any) -> tuple[Any, ...]:
+        below, inside = A[i] // 2 < tir.Select(i < 4, i - 3, 5), tir.Select(i < 4, i - 3, A[i])
+        return tir.Select(A[i] >= i - 3, 1, 0), tir.Select(below, 1, 0), tir.min(A[i], i - 3), inside
+
     x = np.array([0, 1, 5, np.iinfo(dtype).max, 2**31, 7], dtype)
     i = np.arange(6)
     index = (i - 3).astype(dtype)
-    found = run(lower(te.create_schedule(outs[0].op), [a, *outs]), {"A": x}, backend=backend)
     expected = (x >= index, x // 2 < np.where(i < 4, index, 5), np.minimum(x, index), np.where(i < 4, index, x))
-    for out, wanted in zip(outs, expected, strict=True):
-        np.testing.assert_array_equal(found[out.name], wanted)
+    for found in in_both(values, A=x):
+        for values_of, wanted in zip(found, expected, strict=True):
+            np.testing.assert_array_equal(values_of, wanted)
 
 
 EQUALITIES: dict[str, Callable[[Any, Any], Any]] = {
@@ -460,30 +431,25 @@ EQUALITIES: dict[str, Callable[[Any, Any], Any]] = {
 
 
 @pytest.mark.parametrize("name", EQUALITIES)
-@pytest.mark.parametrize("backend", ["python", "c"])
-def test_an_integer_equals_a_float_of_its_value(name: str, backend: Any) -> None:
-    a, b = te.placeholder((6,), "int32", "A"), te.placeholder((6,), "float32", "B")
-    truth = EQUALITIES[name]
-    pairs = (lambda i: (a[i], 2.0), lambda i: (a[i], b[i]), lambda i: (b[i], a[i]), lambda i: (i, b[i]))
+def test_an_integer_equals_a_float_of_its_value(name: str) -> None:
+    def values(i: Any, A: Any, B: Any) -> tuple[Any, ...]:
+        pairs = ((A[i], 2.0), (A[i], B[i]), (B[i], A[i]), (i, B[i]))
+        return tuple(tir.Select(EQUALITIES[name](*pair), 1, 0) for pair in pairs)
+
     x, y = np.array([0, 1, 2, 3, 2, 5], "int32"), np.array([0.0, 1.5, 2.0, 3.0, 2.5, 4.0], "float32")
-    expected = (x == 2, x == y, x == y, np.arange(6) == y)
-    for pair, wanted in zip(pairs, expected, strict=True):
-        out = te.compute((6,), lambda i, pair=pair: tir.Select(truth(*pair(i)), 1, 0), name="out")
-        f = lower(te.create_schedule(out.op), [a, b, out])
-        is_negated = name in ("!=", "not equal")
-        np.testing.assert_array_equal(run(f, {"A": x, "B": y}, backend=backend)["out"], wanted ^ is_negated)
+    for found in in_both(values, A=x, B=y):
+        for truths, wanted in zip(found, (x == 2, x == y, x == y, np.arange(6) == y), strict=True):
+            np.testing.assert_array_equal(truths, wanted ^ (name in ("!=", "not equal")))
 
 
-@pytest.mark.parametrize("backend", ["python", "c"])
-def test_typed_constants_wrap_before_they_become_floats(backend: Any) -> None:
-    def formulas(i: Any) -> tuple[Any, ...]:
+def test_typed_constants_wrap_before_they_become_floats() -> None:
+    def formulas(i: Any, A: Any) -> tuple[Any, ...]:
         byte = tir.const(100, "int8") * tir.const(2, "int8")
         below = tir.const(1, "uint32") - tir.const(2, "uint32")
         return (tir.const(9, "uint8") << 5).astype("float32"), byte + 0.5, below.astype("float64"), byte * te.exp(0.0)
 
-    outs = te.compute((1,), formulas, name="out")
-    found = run(lower(te.create_schedule(outs[0].op), list(outs)), {}, backend=backend)
-    assert [found[out.name][0] for out in outs] == [32.0, -55.5, 2.0**32 - 1, -56.0]
+    for found in in_both(formulas, A=np.zeros(1)):
+        assert [value[0] for value in found] == [32.0, -55.5, 2.0**32 - 1, -56.0]
 
 
 # -- floats of 8 and 16 bits ---------------------------------------------------------------------------------------
@@ -499,13 +465,9 @@ def test_a_number_is_converted_by_one_rounding(target: str) -> None:
     rng = np.random.default_rng(4)
     x = np.concatenate([rng.standard_normal(2000) * 2.0 ** rng.integers(-140, 130, 2000), [0.0, -0.0, np.inf, np.nan]])
     k = rng.integers(-(2**63), 2**63 - 1, len(x)) >> rng.integers(0, 60, len(x))
-    X, K = te.placeholder((len(x),), "float64", name="X"), te.placeholder((len(x),), "int64", name="K")
-    outs = te.compute(X.shape, lambda i: (X[i].astype(target), K[i].astype(target)), name="out")
-    f = lower(te.create_schedule(outs[0].op), [X, K, *outs])
-    python, c = (run(f, {"X": x, "K": k}, backend=backend) for backend in ("python", "c"))
-    for out, given in zip(outs, (x, k), strict=True):
-        expected = np.array([dtypes.rounded(v, target) for v in given.tolist()]).astype(target)
-        assert equal(python[out.name], expected) and equal(c[out.name], expected)
+    expected = [np.array([dtypes.rounded(v, target) for v in given.tolist()]).astype(target) for given in (x, k)]
+    for found in in_both(lambda i, X, K: (X[i].astype(target), K[i].astype(target)), X=x, K=k):
+        assert all(map(equal, found, expected))
 
 
 @pytest.mark.usefixtures("narrow_floats")
@@ -519,7 +481,7 @@ def f(A: {target}[{len(a)}], B: float32[{len(a)}], C: {target}[{len(a)}]):
         B[i] = float32(A[i])
         C[i] = {target}(float32(A[i]))
 """
-    for backend in ("python", "c"):
+    for backend in BACKENDS:
         found = run(parse_nest(text), {"A": a}, backend=backend)
         assert equal(found["B"], a.astype("float32")) and equal(found["C"], a)
 
@@ -529,30 +491,225 @@ def test_nothing_is_computed_in_types_of_storage() -> None:
     A = te.placeholder((3,), "float8_e5m2", name="A")
     with pytest.raises(InputError, match="nothing is computed in float8_e5m2"):
         te.compute((3,), lambda i: A[i] + A[i])
-    B = te.compute((3,), lambda i: (A[i].astype("float16") * 2.0).astype("float8_e5m2"), name="B")
-    f = lower(te.create_schedule(B.op), [A, B])
     given = np.array([1.5, -3.0, 1e-5]).astype("float8_e5m2")
-    for backend in ("python", "c"):
-        assert equal(run(f, {"A": given}, backend=backend)["B"], (given.astype("float16") * 2).astype("float8_e5m2"))
+    for (found,) in in_both(lambda i, A: (A[i].astype("float16") * 2.0).astype("float8_e5m2"), A=given):
+        assert equal(found, (given.astype("float16") * 2).astype("float8_e5m2"))
 
 
 @pytest.mark.usefixtures("narrow_floats")
 @pytest.mark.parametrize("dtype", HALVES)
 def test_a_softmax_is_that_of_its_type(dtype: str) -> None:
-    n = 64
-    X = te.placeholder((n,), dtype, name="X")
-    k, m = te.reduce_axis((0, n), "k"), te.reduce_axis((0, n), "m")
-    top = te.compute((1,), lambda _: te.max(X[m], axis=m), name="top")
-    grown = te.compute((n,), lambda i: te.exp(X[i] - top[0]), name="grown")
-    total = te.compute((1,), lambda _: te.sum(grown[k], axis=k), name="total")
-    S = te.compute((n,), lambda i: grown[i] / total[0], name="S")
-    f = lower(te.create_schedule(S.op), [X, S])
-    x = (np.random.default_rng(6).standard_normal(n) * 3).astype(dtype)
+    f = lower(
+        Written(f"""
+        X = given(64, dtype="{dtype}"); k = axis(0, 64); m = axis(0, 64)
+        TOP[_:1] = max_(X[m], axis=m)
+        GROWN[i:64] = te.exp(X[i] - TOP[0])
+        TOTAL[_:1] = sum_(GROWN[k], axis=k)
+        S[i:64] = GROWN[i] / TOTAL[0]""").s
+    )
+    x = (np.random.default_rng(6).standard_normal(64) * 3).astype(dtype)
     exps = np.exp(x - x.max())
     sum_of = x.dtype.type(0)
     for e in exps:
         sum_of = x.dtype.type(sum_of + e)
-    for backend in ("python", "c"):
+    for backend in BACKENDS:
         assert equal(run(f, {"X": x}, backend=backend)["S"], exps / sum_of)
     for compiler in compilers():
         compile_c(to_c(f), compiler, WARNINGS)
+
+
+# -- integers over the whole range of their types ------------------------------------------------------------------
+
+
+BYTES = ("int8", "uint8")
+
+
+def edges(dtype: str) -> list[int]:
+    low, high = dtypes.int_range(dtype)
+    near = (low, low + 1, -3, -1, 0, 1, 2, 7, 9, 31, high // 2, high // 2 + 1, high - 1, high)
+    return [x for x in near if low <= x <= high]
+
+
+EDGES = {dtype: edges(dtype) for dtype in INTEGERS}
+
+
+def wrapped(x: int, dtype: str) -> int:
+    low, high = dtypes.int_range(dtype)
+    return (x - low) % (high - low + 1) + low
+
+
+def quotient(round_to: Callable[[int, int], int]) -> Callable[[int, int, str], int | None]:
+    def of(a: int, b: int, dtype: str) -> int | None:
+        return None if b == 0 or not dtypes.holds(dtype, round_to(a, b)) else round_to(a, b)
+
+    return of
+
+
+def truncated(a: int, b: int) -> int:
+    q = abs(a) // abs(b)
+    return q if (a < 0) == (b < 0) else -q
+
+
+def places(shift: Callable[[int, int], int]) -> Callable[[int, int, str], int | None]:
+    return lambda a, b, dtype: shift(a, b) if 0 <= b < dtypes.bits(dtype) else None
+
+
+# name: (formula, exact result of two operands of the common type; `None` where there is none)
+BINARY: dict[str, tuple[Callable[[Any, Any], Any], Callable[[int, int, str], int | None]]] = {
+    "add": (lambda a, b: a + b, lambda a, b, _: a + b),
+    "sub": (lambda a, b: a - b, lambda a, b, _: a - b),
+    "mul": (lambda a, b: a * b, lambda a, b, _: a * b),
+    "floordiv": (te.floordiv, quotient(lambda a, b: a // b)),
+    "floormod": (te.floormod, lambda a, b, _: None if b == 0 else a % b),
+    "truncdiv": (te.truncdiv, quotient(truncated)),
+    "truncmod": (te.truncmod, lambda a, b, _: None if b == 0 else a - b * truncated(a, b)),
+    "min": (te.min, lambda a, b, _: min(a, b)),
+    "max": (te.max, lambda a, b, _: max(a, b)),
+    "and": (lambda a, b: a & b, lambda a, b, _: a & b),
+    "or": (lambda a, b: a | b, lambda a, b, _: a | b),
+    "xor": (lambda a, b: a ^ b, lambda a, b, _: a ^ b),
+    "shl": (lambda a, b: a << b, places(lambda a, b: a << b)),
+    "shr": (lambda a, b: a >> b, places(lambda a, b: a >> b)),
+    "lt": (lambda a, b: tir.Select(a < b, 1, 0), lambda a, b, _: a < b),
+    "ge": (lambda a, b: tir.Select(a >= b, 1, 0), lambda a, b, _: a >= b),
+    "eq": (lambda a, b: tir.Select(a.equal(b) if isinstance(a, tir.Value) else a.eq(b), 1, 0), lambda a, b, _: a == b),
+}
+# what is computed with a result: it shows whether the result has wrapped
+AFTER: dict[str, tuple[Callable[[Any], Any], Callable[[int, str], int]]] = {
+    "": (lambda x: x, lambda x, _: x),
+    "halved": (lambda x: x >> 1, lambda x, _: x >> 1),
+    "widened": (lambda x: x.astype("int64"), lambda x, _: wrapped(x, "int64")),
+    "compared": (lambda x: tir.Select(x > 3, 1, 0), lambda x, _: int(x > 3)),
+}
+
+
+def promoted(a: str, b: str) -> str:
+    """TVM's rule: the wider type, of two types of one width the unsigned one."""
+    return max(a, b, key=lambda t: (dtypes.bits(t), t.startswith("u")))
+
+
+def check(name: str, after: str, types: tuple[str, str], operands: list[tuple[int, int]]) -> None:
+    formula, meaning = BINARY[name]
+    follow, then = AFTER[after]
+    common = promoted(*types)
+    expected: list[int] = []
+    defined: list[tuple[int, int]] = []
+    undefined: list[tuple[int, int]] = []
+    for a, b in operands:
+        exact = meaning(wrapped(a, common), wrapped(b, common) if name not in ("shl", "shr") else b, common)
+        (undefined if exact is None else defined).append((a, b))
+        if exact is not None:
+            is_truth = isinstance(exact, bool)
+            result = int(exact) if is_truth else wrapped(exact, common)
+            expected.append(then(result, common))
+
+    def value(i: Any, A: Any, B: Any) -> Any:
+        return follow(formula(A[i], B[i]))
+
+    def arrays(pairs: list[tuple[int, int]]) -> dict[str, Any]:
+        return {key: np.array([pair[k] for pair in pairs], types[k]) for k, key in enumerate("AB")}
+
+    for (got,) in in_both(value, **arrays(defined)):
+        want = [wrapped(x, str(got.dtype)) for x in expected]
+        wrong = [(*pair, x, y) for pair, x, y in zip(defined, got.tolist(), want, strict=True) if x != y]
+        assert not wrong, (name, after, types, wrong[:5])
+    for pair in undefined[:: max(1, len(undefined) // 4)]:
+        has_no_value(value, **arrays([pair]))
+
+
+def has_no_value(formula: Callable[..., Any], **arrays: Any) -> None:
+    """Fail unless both backends report an element without a value."""
+    f, _ = elementwise(formula, arrays)
+    for backend in BACKENDS:
+        with pytest.raises(UndefinedError):
+            run(f, arrays, backend=backend)
+
+
+def test_operations_on_integers() -> None:
+    """A slice of the exhaustive sweeps below: every operation, at edges, of bytes and of two wider types."""
+    every = [*itertools.product(BYTES, BYTES), *itertools.pairwise(INTEGERS)]
+    for k, name in enumerate(BINARY):
+        types = every[k * 3 % len(every)]
+        check(name, list(AFTER)[k % 4], types, list(itertools.product(EDGES[types[0]], EDGES[types[1]])))
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("name", BINARY)
+def test_operations_on_all_bytes(name: str) -> None:
+    for after, types in itertools.product(AFTER, itertools.product(BYTES, BYTES)):
+        every = itertools.product(*(range(dtypes.int_range(t)[0], dtypes.int_range(t)[1] + 1) for t in types))
+        check(name, after, types, list(every))
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("name", BINARY)
+def test_operations_on_wide_integers(name: str) -> None:
+    rng = np.random.default_rng(5)
+    for after, types in itertools.product(AFTER, itertools.product(EDGES, EDGES)):
+        pairs = list(itertools.product(EDGES[types[0]], EDGES[types[1]]))
+        drawn = [[int(x) for x in rng.integers(*dtypes.int_range(t), 60, dtype=t, endpoint=True)] for t in types]
+        check(name, after, types, [*pairs, *zip(*drawn, strict=True)])
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "uint32", "int64"])
+def test_a_python_number_is_int32_or_takes_the_type_of_the_bits_it_meets(dtype: str) -> None:
+    """`A_uint8[i] - 128` is int32, as in TVM; of bit operations and shifts the value gives the type."""
+    numbers = (-300, -128, -1, 1, 3, 7, 127, 128, 300)
+    column = EDGES[dtype]
+    formulas: list[Callable[[Any], Any]] = []  # of one kernel
+    wanted: list[tuple[str, int, list[int]]] = []
+    for name, (formula, meaning) in BINARY.items():
+        is_of_bits = name in ("and", "or", "xor", "shl", "shr")
+        for number in numbers:
+            common = dtype if is_of_bits and dtypes.holds(dtype, number) else promoted(dtype, "int32")
+            second = number if name in ("shl", "shr") else wrapped(number, common)
+            exact = [meaning(wrapped(a, common), second, common) for a in column]
+            if None not in exact:
+                is_truth = isinstance(exact[0], bool)
+                expected = [int(x) if is_truth else wrapped(x, common) for x in exact if x is not None]
+                formulas.append(lambda x, f=formula, k=number: f(x, k))  # type: ignore[misc]
+                wanted.append((name, number, expected))
+    for found in in_both(lambda i, A: tuple(f(A[i]) for f in formulas), A=np.array(column, dtype)):
+        for got, (name, number, expected) in zip(found, wanted, strict=True):
+            assert got.tolist() == expected, (name, dtype, number)
+
+
+@pytest.mark.parametrize("source", ["float32", "float64"])
+@pytest.mark.parametrize("dtype", INTEGERS)
+def test_a_float_becomes_an_integer_that_its_type_holds(source: str, dtype: str) -> None:
+    low, high = dtypes.int_range(dtype)
+    for exact in (
+        low - 1, low - 0.5, low, -1, -0.75, 0.75, high / 2, high, high + 0.5, high + 1, np.nan, np.inf, -np.inf,
+    ):  # fmt: skip
+        value = np.dtype(source).type(exact)
+        if bool(np.isfinite(value)) and low <= int(value) <= high:
+            for (found,) in in_both(lambda i, X: X[i].astype(dtype), X=np.array([value])):
+                assert int(found[0]) == int(value)
+        else:
+            has_no_value(lambda i, X: X[i].astype(dtype), X=np.array([value]))
+
+
+@pytest.mark.parametrize("dtype", ["int64", "int32", "int8"])
+def test_the_least_integer_by_minus_one(dtype: str) -> None:
+    """C traps or leaves the quotient undefined, and may trap at the remainder, which is 0."""
+    given = {"A": np.array([dtypes.int_range(dtype)[0]], dtype), "B": np.array([-1], dtype)}
+    for of in (lambda b: b, lambda b: tir.const(-1, dtype)):
+        for divide in (tir.floordiv, tir.truncdiv, te.ceildiv):
+            has_no_value(lambda i, A, B, of=of, divide=divide: divide(A[i], of(B[i])), **given)
+        for rest in (tir.floormod, tir.truncmod):
+            for (found,) in in_both(lambda i, A, B, of=of, rest=rest: rest(A[i], of(B[i])), **given):
+                assert found.tolist() == [0]
+
+
+def test_an_accumulator_keeps_its_type() -> None:
+    a = np.array([2, 174, 9, 250], "uint8")
+    A = te.placeholder((4,), "uint8", name="A")
+    outs, expected = [], {}
+    for name, combine, reference in (("least", te.min, np.min), ("most", te.max, np.max)):
+        for k, (of, typed) in enumerate(((lambda x: -x, -a), (lambda x: x << 1, a << 1), (lambda x: -x >> 1, -a >> 1))):
+            axis = te.reduce_axis((0, 4), "k")
+            outs.append(te.compute((1,), lambda _, f=combine, g=of, r=axis: f(g(A[r]), axis=r), name=f"{name}{k}"))
+            expected[f"{name}{k}"] = np.array([reference(typed)], "uint8")
+    f = lower(te.create_schedule([t.op for t in outs]), [A, *outs])
+    for found in (run(f, {"A": a}), run_sanitized(f, to_c(f), {"A": a}, expected, {}, "gcc")):
+        assert all(found[name].dtype == "uint8" and found[name] == wanted for name, wanted in expected.items())

@@ -406,18 +406,18 @@ def run(carried: CarriedDivision, var: Var, limits: Range, point: dict[Any, int]
     before = dict(point)
     for fresh, value in carried.invariants.items():
         before[fresh] = evaluate(lowered(value, bits), point, bits=bits)
-    q = evaluate(lowered(carried.first_quotient, bits), point, bits=bits)
-    r = evaluate(lowered(carried.first_remainder, bits), point, bits=bits)
+    q = evaluate(lowered(carried.quotient.first, bits), point, bits=bits)
+    r = evaluate(lowered(carried.remainder.first, bits), point, bits=bits)
     first, extent = evaluate(limits.min, point), evaluate(limits.extent, point)
     for k in range(first, first + extent):
         here = {**point, var: k}
         dividend, divisor = evaluate(carried.dividend, here), evaluate(carried.divisor, here)
         if divisor:
-            assert (q, r) == divmod(dividend, divisor), (k, carried.next_quotient)
+            assert (q, r) == divmod(dividend, divisor), (k, carried.quotient.following)
         if k + 1 < first + extent:
-            state = {**before, carried.quotient: q, carried.remainder: r}
-            q = evaluate(carried.next_quotient, state, bits=bits)
-            r = evaluate(carried.next_remainder, state, bits=bits)
+            state = {**before, carried.quotient.var: q, carried.remainder.var: r}
+            q = evaluate(carried.quotient.following, state, bits=bits)
+            r = evaluate(carried.remainder.following, state, bits=bits)
     return int(max(extent, 0))
 
 
@@ -430,18 +430,17 @@ def test_the_flatten_needs_no_division_at_all() -> None:
     for e in (i // N, i % N):
         carried = induction(e, i, limits)
         assert carried is not None
-        pieces = (carried.first_quotient, carried.first_remainder, carried.next_quotient, carried.next_remainder)
+        pieces = [piece for carry in (carried.quotient, carried.remainder) for piece in (carry.first, carry.following)]
         assert not any(divides(piece) for piece in pieces) and not carried.invariants
         iterations = [run(carried, i, limits, {N: size}, bits=8) for size in range(12)]
         assert iterations == [size * size for size in range(12)]
-        assert carried.replacements[i // N] is carried.quotient and carried.replacements[i % N] is carried.remainder
-        assert carried.update_after_last and carried.requires == ()
+        assert carried.quotient.after_last and carried.proof.requires == ()
 
 
 def test_a_symbolic_step_is_divided_once_before_the_loop() -> None:
     limits = Range(0, N)
     carried = induction((i * s + x) % nonneg(n), i, limits)
-    assert carried is not None and set(carried.invariants) and not divides(carried.next_remainder)
+    assert carried is not None and set(carried.invariants) and not divides(carried.remainder.following)
     for step, start, size, count in product((-5, -1, 0, 1, 4), (-3, 0, 8), (0, 1, 2, 7), (0, 1, 9)):
         run(carried, i, limits, {s: step, x: start, n: size, N: count})
 
@@ -454,7 +453,7 @@ def test_nothing_overflows_near_the_ends_of_the_width() -> None:
         assert carried is not None
         assert run(carried, i, limits, {}, bits=8) == count
         last = start + step * count
-        assert not carried.update_after_last or last <= 127
+        assert not carried.quotient.after_last or last <= 127
 
 
 def test_what_cannot_be_carried() -> None:
@@ -471,7 +470,7 @@ def test_what_cannot_be_carried() -> None:
 
 def test_an_assumed_sign_shows_in_requires() -> None:
     carried = induction(i // n, i, Range(0, 10), Context(assume=[n >= 0, x > 3]))
-    assert carried is not None and carried.requires == (n >= 0,)
+    assert carried is not None and carried.proof.requires == (n >= 0,)
 
 
 @settings(max_examples=60, deadline=None)

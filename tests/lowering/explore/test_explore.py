@@ -26,9 +26,10 @@ from lowering.forms.model import modelled
 from lowering.nest.walk import statements
 from tests import ROOT
 from tests.lowering.explore.programs import SPACE, Logged, deadly, logged, same
+from tests.strategies.written import Written
 from tests.sweeps import daily
 
-pytest.importorskip("pyarrow", reason="explorations are written by pyarrow")
+pq = pytest.importorskip("pyarrow.parquet", reason="explorations are written by pyarrow")
 
 
 def square(config: dict[str, Any]) -> dict[str, Any]:
@@ -219,8 +220,6 @@ def test_types_widen_in_files_that_are_there(tmp_path: Path) -> None:
 
     result = explore(growing, [{"a": k} for k in range(12)], out=tmp_path / "out", batch=1e-6)
     assert len(list((tmp_path / "out").glob("*.parquet"))) == 12
-    import pyarrow.parquet as pq
-
     files = sorted((tmp_path / "out").glob("*.parquet"))
     assert len({str(pq.read_schema(file)) for file in files}) == 1
     table = result.to_arrow()
@@ -343,7 +342,6 @@ def test_folders_that_cannot_be_used_are_told(tmp_path: Path) -> None:
 def test_damaged_and_foreign_files(tmp_path: Path) -> None:
     """Damage is named; `fresh` deletes it together with the results, and deletes no other file."""
     import pyarrow as pa
-    import pyarrow.parquet as pq
 
     space, out = [{"a": k} for k in range(4)], tmp_path / "out"
     explore(square, space, out=out, batch=1e-6)
@@ -492,8 +490,6 @@ def test_slow_tasks_after_quick_ones_end_their_batch(executor: Any, tmp_path: Pa
     space = [{"a": k} for k in range(70)]
     result = explore(slow, space, executor=executor, out=tmp_path / "out", batch=0.1)
     assert sorted(result.to_arrow().column("a").to_pylist()) == list(range(70))
-    import pyarrow.parquet as pq
-
     sums = [sum(pq.read_table(file).column("seconds").to_pylist()) for file in (tmp_path / "out").glob("*.parquet")]
     assert max(sums) < 1.5  # twenty tasks of one batch would take 2
 
@@ -531,13 +527,12 @@ def test_no_file_with_a_flipped_bit_is_read(tmp_path: Path) -> None:
 
 def tiled(config: dict[str, Any]) -> Any:
     """Two stages; the first is computed in tiles of the second."""
-    A = te.placeholder((24, 24), name="A")
-    B = te.compute((24, 24), lambda i, j: A[i, j] * 2.0, name="B")
-    C = te.compute((23, 22), lambda i, j: B[i, j] + B[i + 1, j + 2], name="C")
-    s = te.create_schedule(C.op)
-    o, _ = s[C].split(C.op.axis[0], factor=config["rows"])
-    s[B].compute_at(s[C], o)
-    return s, [A, C]
+    text = """
+        A = given(24, 24); B = pointwise(A)
+        C[i:23, j:22] = B[i, j] + B[i + 1, j + 2]
+        C split i {}; B compute_at C i.outer"""
+    w = Written(text.format(config["rows"]))
+    return w.s, [w.A, w.C]
 
 
 @pytest.mark.parametrize("rows", [1, 2, 5, 8, 23])
@@ -567,10 +562,8 @@ def test_measures_pickle_and_have_a_key() -> None:
 
 
 def test_compiled_code_is_timed_at_sizes() -> None:
-    n = te.size_var("n")
-    A, I = te.placeholder((n,), name="A"), te.placeholder((n,), name="I", dtype="int32", value_range=(0, 7))
-    C = te.compute((n,), lambda i: A[I[i]] + 1.0, name="C")
-    s = te.create_schedule(C.op)
+    text = 'A = given(n); I = given(n, dtype="int32", value_range=(0, 7))\nC[i:n] = A[I[i]] + 1'
+    s, A, I, C = Written(text, n=te.size_var("n"))("s A I C")
     found = (Timing(5) + Lowering({"n": 64}))((s, [A, I, C]))
     assert 0 < found["time"] < 1 and found["spread"] >= 0
     with pytest.raises(InputError, match="the size n is not given"):
@@ -582,10 +575,7 @@ def test_what_cannot_be_measured_is_told() -> None:
         Footprints()(3)
     with pytest.raises(InputError, match="bounds of a nest are not known"):
         Footprints()(lower(*tiled({"rows": 3})))
-    n = te.size_var("n")
-    A = te.placeholder((n,), name="A")
-    B = te.compute((n,), lambda i: A[i] * 2.0, name="B")
-    s = te.create_schedule(te.compute((n,), lambda i: B[i] + 1.0, name="C").op)
+    s = Written("A = given(n); B = pointwise(A); C = pointwise(B)", n=te.size_var("n")).then("schedule C").s
     with pytest.raises(InputError, match="B depends on sizes"):
         Footprints()(s)
     assert Footprints({"n": 10})(s)["bytes"] == 40

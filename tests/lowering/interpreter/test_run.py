@@ -11,27 +11,24 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import strategies as st
 
 from bound import te, tir
-from bound.errors import ScheduleError
 from bound.schedule import Schedule
 from intset import ShapeVar
 from intset.errors import InputError, UndefinedError
 from lowering import CheckError, CompilerError, lower, parse_nest, run, simplify, to_c
 from lowering.interpreter import compiled_library
+from lowering.nest.ir import Seq
 from tests.compilers import needs_compiler
-from tests.lowering.lowered import c_name, close, compile_c, inputs_of, problem, random_array, shape_at
-from tests.strategies.schedules import Program, programs
+from tests.lowering.lowered import BACKENDS, c_name, close, compile_c, inputs_of, problem, random_array, shape_at
 from tests.strategies.written import Written
-from tests.sweeps import swept
 
 
 def program() -> Any:
-    n, m = te.var("n"), te.size_var("m")
-    a, b = te.placeholder((n, m), name="A"), te.placeholder((m + 2,), name="B")
-    c = te.compute((n, m), lambda i, j: a[i, j] + b[j + 2], name="C")
-    return lower(te.create_schedule(c.op), [a, b, c])
+    s, *args = Written(
+        "n = var(); A = given(n, m); B = given(m + 2)\nC[i:n, j:m] = A[i, j] + B[j + 2]", m=te.size_var("m")
+    )("s A B C")
+    return lower(s, args)
 
 
 X, Y = np.ones((3, 4), np.float32), np.arange(6, dtype=np.float32)
@@ -54,50 +51,39 @@ def test_outputs_are_written_in_place_or_made() -> None:
 
 def test_sizes_come_from_shapes() -> None:
     m = te.var("m")
-    b = te.placeholder((m * 2 + 1,), name="B")
-    c = te.compute((m,), lambda i: b[2 * i + 1], name="C")
-    f = lower(te.create_schedule(c.op))
+    f = lower(Written("B = given(m * 2 + 1)\nC[i:m] = B[2 * i + 1]", m=m).s)
     np.testing.assert_array_equal(run(f, {"B": np.arange(7, dtype=np.float32)})["C"], [1, 3, 5])
     with pytest.raises(InputError, match="the size m is not determined"):
         run(f, {"B": np.arange(6, dtype=np.float32)})
-    square = te.placeholder((m * m,), name="S")
-    d = te.compute((m,), lambda i: square[i * m], name="D")
-    g = lower(te.create_schedule(d.op))
+    g = lower(Written("S = given(m * m)\nD[i:m] = S[i * m]", m=m).s)
     np.testing.assert_array_equal(run(g, {"S": np.arange(9, dtype=np.float32)})["D"], [0, 3, 6])
-    e = te.compute((m,), lambda i: tir.const(1.0, "float32") * i, name="E")
-    h = lower(te.create_schedule(e.op))
+    h = lower(Written('E[i:m] = tir.const(1.0, "float32") * i', m=m).s)
     np.testing.assert_array_equal(run(h, {}, sizes={"m": 3})["E"], [0, 1, 2])
     np.testing.assert_array_equal(run(h, {}, sizes={m: 2})["E"], [0, 1])
     np.testing.assert_array_equal(run(h, {"E": np.zeros(4, np.float32)})["E"], [0, 1, 2, 3])
 
 
 def test_what_does_not_fit_is_refused() -> None:
-    f = program()
-    with pytest.raises(InputError, match="the array for B is missing"):
-        run(f, {"A": X})
-    with pytest.raises(InputError, match="'D' is no parameter of C: the parameters are A, B, C"):
-        run(f, {"A": X, "B": Y, "D": Y})
-    with pytest.raises(InputError, match="the array for A has 1 dimensions, not 2"):
-        run(f, {"A": Y, "B": Y})
-    with pytest.raises(CheckError, match=r"an assertion does not hold: extent 0 of B is m \+ 2"):
-        run(f, {"A": X, "B": Y[:5]})
-    with pytest.raises(CheckError, match="an assertion does not hold: extent 1 of C is m"):
-        run(f, {"A": X, "B": Y, "C": np.zeros((3, 5), np.float32)})
-    with pytest.raises(InputError, match="the array for A has the type int64, not float32"):
-        run(f, {"A": X.astype(np.int64), "B": Y})
-    with pytest.raises(InputError, match="the array for C is written: it must be a numpy array, not a list"):
-        run(f, {"A": X, "B": Y, "C": [[0.0] * 4] * 3})
-    a = te.placeholder((4,), name="A")
-    g = lower(te.create_schedule(te.compute((4,), lambda i: a[i] + 1, name="B").op))
+    refused: list[tuple[dict[str, Any], type[Exception], str]] = [
+        ({"A": X}, InputError, "the array for B is missing"),
+        ({"A": X, "B": Y, "D": Y}, InputError, "'D' is no parameter of C: the parameters are A, B, C"),
+        ({"A": Y, "B": Y}, InputError, "the array for A has 1 dimensions, not 2"),
+        ({"A": X, "B": Y[:5]}, CheckError, r"an assertion does not hold: extent 0 of B is m \+ 2"),
+        ({"A": X, "B": Y, "C": np.zeros((3, 5), np.float32)}, CheckError, "does not hold: extent 1 of C is m"),
+        ({"A": X.astype(np.int64), "B": Y}, InputError, "the array for A has the type int64, not float32"),
+        ({"A": X, "B": Y, "C": [[0.0] * 4] * 3}, InputError, "C is written: it must be a numpy array, not a list"),
+    ]
+    for arrays, error, words in refused:
+        with pytest.raises(error, match=words):
+            run(program(), arrays)
     with pytest.raises(InputError, match="extent 0 of the array for A is 5, not 4"):
-        run(g, {"A": Y[:5]})
+        run(lower(Written("A = given(4); B = pointwise(A)").s), {"A": Y[:5]})
 
 
 def test_a_size_among_the_arrays_is_sent_to_the_third_argument() -> None:
     d, x = te.size_var("d"), te.var("x", "float32")
-    A = te.placeholder((d,), name="A")
-    B = te.compute((d,), lambda i: A[i] * x, name="B")
-    f = lower(te.create_schedule(B.op), [A, B, x])
+    s, *args = Written("A = given(d)\nB[i:d] = A[i] * x", d=d, x=x)("s A B x")
+    f = lower(s, args)
     for key, name in (("d", "d"), (d, "d"), ("x", "x"), (x, "x")):
         with pytest.raises(InputError, match=rf"{name} is no array: B takes .* third argument, as in run\(f, arrays, "):
             run(f, {"A": np.ones(3, np.float32), key: 0})
@@ -105,18 +91,16 @@ def test_a_size_among_the_arrays_is_sent_to_the_third_argument() -> None:
 
 
 def test_a_division_by_zero_is_reported() -> None:
-    a = te.placeholder((4,), "int32", name="A")
-    f = lower(te.create_schedule(te.compute((4,), lambda i: 12 // a[i], name="B").op))
+    f = lower(Written('A = given(4, dtype="int32")\nB[i:4] = 12 // A[i]').s)
     np.testing.assert_array_equal(run(f, {"A": np.array([1, 2, -5, 12], np.int32)})["B"], [12, 6, -3, 1])
     with pytest.raises(UndefinedError, match="B divides an integer by 0"):
         run(f, {"A": np.array([1, 2, 0, 12], np.int32)})
 
 
 def test_scalar_parameters() -> None:
-    n, scale = te.var("n"), te.var("scale", "float32")
-    a = te.placeholder((n,), name="A")
-    b = te.compute((n,), lambda i: a[i] * scale, name="B")
-    f = lower(te.create_schedule(b.op), [n, scale, a, b])
+    text = 'n = var(); scale = var("float32"); A = given(n)\nB[i:n] = A[i] * scale'
+    s, *args = Written(text)("s n scale A B")
+    f = lower(s, args)
     np.testing.assert_array_equal(run(f, {"A": Y}, sizes={"scale": 0.5})["B"], Y * 0.5)
     with pytest.raises(InputError, match="the scalar scale has no value"):
         run(f, {"A": Y})
@@ -135,34 +119,17 @@ def test_names_that_are_words_of_python() -> None:
 
 
 def test_what_was_not_computed_shows() -> None:
-    n = te.var("n")
-    a = te.placeholder((n,), name="A")
-    b = te.compute((n,), lambda i: a[i], name="B")
-    f = lower(te.create_schedule(b.op))
-    from lowering.nest.ir import Seq
-
+    f = lower(Written("n = var(); A = given(n)\nB[i:n] = A[i]").s)
     assert np.isnan(run(f.with_body(Seq()), {"A": Y})["B"]).all()
-
-
-def test_a_function_is_pickled_with_its_tensors():
-    text = """
-def f(n, A: int32[n], F: float32[n], B: int32[n]):
-    allocate T: int32[n]
-    for i in [0, n):
-        T[i] = A[i] + 1
-    for j in [0, n):
-        B[j] = T[j] + int32(F[j])
-"""
-    f = parse_nest(text)
-    again = pickle.loads(pickle.dumps(f))
-    assert str(again) == str(f)
-    assert list(run(again, {"A": np.arange(3), "F": np.ones(3)})["B"]) == [2, 3, 4]
 
 
 TEXT = """
 def f(A: int32[n], idx: int32[n], x: float32[n], B: int32[n], n):
+    allocate T: int32[n]
     for i in [0, n):
-        B[i] = A[idx[i]] + int32(x[i] * 2.0)
+        T[i] = A[idx[i]] + int32(x[i] * 2.0)
+    for i in [0, n):
+        B[i] = T[i]
     for i in [0, n):
         if A[i] > 3:
             B[i] = B[i] * undef() * 0 + B[i]
@@ -208,21 +175,6 @@ def doubled(n: Any = 6) -> Any:
     return Written("A = given(n, 4)\nB[i:n, j:4] = A[i, j] * 2 + 1", n=n).s
 
 
-@swept({
-    "numbers": (2, 6, (programs(), st.booleans())),
-    "sizes": (1, 6, (programs(symbolic=True, most=3), st.booleans())),
-})  # fmt: skip
-def test_random_programs_give_what_the_reference_gives(program: Program, strength: bool) -> None:
-    s = program.schedule
-    given, expected = problem(s, program.sizes)
-    try:
-        f = lower(s, strength=strength)
-    except ScheduleError:
-        return
-    close(run(f, given, program.sizes, backend="c"), expected)
-    close(run(f, given, program.sizes), expected)
-
-
 def test_parallel_loops_with_storage_of_their_own() -> None:
     s = Written("""
         A = given(64, 300); B = pointwise(A)
@@ -236,20 +188,17 @@ def test_parallel_loops_with_storage_of_their_own() -> None:
 
 
 def test_assertions_and_shapes_are_checked_alike() -> None:
-    n = ShapeVar("n", lower=3)
-    f = lower(doubled(n))
-    for backend in ("python", "c"):
-        with pytest.raises(CheckError, match="n is at least 3"):
-            run(f, {"A": np.zeros((2, 4), "float32")}, backend=backend)
+    f = lower(doubled(ShapeVar("n", lower=3, multiple_of=5)))
+    for backend in BACKENDS:
+        for size, words in ((2, "n is at least 3"), (6, "n is a multiple of 5")):
+            with pytest.raises(CheckError, match=words):
+                run(f, {"A": np.zeros((size, 4), "float32")}, backend=backend)
         with pytest.raises(InputError, match="extent 1"):
             run(f, {"A": np.zeros((5, 5), "float32")}, backend=backend)
         out = np.full((5, 4), 7, "float32")
         assert run(f, {"A": np.ones((5, 4), "float32"), "B": out}, backend=backend)["B"] is out and (out == 3).all()
-    k = te.var("k")
-    x = te.placeholder((k, k * 2), name="X")
-    y = te.compute((k, k * 2), lambda i, j: x[i, j] + 1.0, name="Y")
-    g = lower(te.create_schedule(y.op))
-    for backend in ("python", "c"):
+    g = lower(Written("k = var(); X = given(k, k * 2); Y = pointwise(X)").then("schedule Y").s)
+    for backend in BACKENDS:
         with pytest.raises(CheckError, match="extent 1 of X"):
             run(g, {"X": np.zeros((2, 5), "float32")}, {"k": 2}, backend=backend)
 
@@ -318,7 +267,7 @@ def f(A: int32[4], F: float32[4]):
     def given(value: float) -> dict[str, Any]:
         return {"A": np.arange(4, dtype="int32"), "F": np.full(4, value, "float32")}
 
-    for backend in ("python", "c"):
+    for backend in BACKENDS:
         with pytest.raises(CheckError, match=r"^an assumption does not hold: A\[i\] < 3 or F\[i\] > 0.5$"):
             run(f, given(0.1), backend=backend)
         assert run(f, given(0.7), backend=backend)["A"].tolist() == [0, 0, 1, 1]
@@ -327,16 +276,14 @@ def f(A: int32[4], F: float32[4]):
 
 
 def test_divisors_that_are_known_not_to_be_0_are_not_looked_at() -> None:
-    n = te.size_var("n")
-    a = te.placeholder((30,), "int32", name="A", value_range=(1, 9))
-    s = te.create_schedule(te.compute((30, n), lambda i, j: a[i] * 7 // a[29 - i] + (i + j) % n, name="C").op)
+    data = 'm = var(); A = given(30, dtype="int32", value_range=(1, 9))\n'
+    s = Written(f"{data}C[i:30, j:n] = A[i] * 7 // A[29 - i] + (i + j) % n", n=te.size_var("n")).s
     assert "nonzero" not in to_c(lower(s))
-    m = te.var("m")
-    f = lower(te.create_schedule(te.compute((30,), lambda i: a[i] + i // m, name="C").op))
+    f = lower(Written(f"{data}C[i:30] = A[i] + i // m").s)
     given = {"A": np.ones(30, "int32")}
     for size in (-4, 3):
         assert (run(f, given, {"m": size}, backend="c")["C"] == run(f, given, {"m": size})["C"]).all()
-    for backend in ("python", "c"):
+    for backend in BACKENDS:
         with pytest.raises(UndefinedError, match="C divides an integer by 0"):
             run(f, given, {"m": 0}, backend=backend)
 

@@ -20,9 +20,7 @@ from lowering import (
     cache_write,
     element,
     parse_nest,
-    remove_assume,
     remove_branching_through_overcompute,
-    remove_undef,
     run,
     sequential_buffer_access,
     simplify,
@@ -89,24 +87,6 @@ def test_undef_may_be_read_and_stored() -> None:
     for one in (g, h):
         b = run(one, {"A": g.layouts["A"].pack(ARRAY, 0)}, undef=lambda dtype: 99)["B"]
         assert b.reshape(-1).tolist() == [*range(11, 25), 99, 99]
-
-
-def test_places_of_a_function_of_the_indices() -> None:
-    f = parse_nest(COPY)
-    wrap = transform_layout(f, "A", tiles, lambda io, ii: element("A", (0, (4 * io + ii - 14) % 4)))
-    full = wrap.layouts["A"].pack(ARRAY, 0)
-    full[3, 2:] = full[0, :2]
-    assert run(wrap, {"A": full})["B"][0] == 11
-    with pytest.raises(CheckError):
-        run(wrap, {"A": wrap.layouts["A"].pack(ARRAY, 0)})
-    g = transform_layout(f, "B", tiles, lambda io, ii: element("B", (0, (4 * io + ii - 14) % 4)))
-    b = run(g, {"A": np.arange(14, dtype="int32")})["B"]
-    assert b[3, 2:].tolist() == b[0, :2].tolist() == [1, 2]
-    for some in (lambda io, ii: 7 if ii == 2 else None, lambda io, ii: [(ii.eq(3), None), (ii > 0, 7)]):
-        g = transform_layout(f, "B", tiles, some)
-        assert "padding B[i, j] where" in str(g)
-        b = np.full((4, 4), 55, "int32")
-        assert run(g, {"A": np.arange(14, dtype="int32"), "B": b})["B"][3, 2:].tolist() == [7, 55]
 
 
 @pytest.mark.parametrize(
@@ -263,32 +243,6 @@ def test_what_is_refused(text: str, name: str, m: Any, value: Any, message: str)
 def test_element_is_for_pad_value() -> None:
     with pytest.raises(LayoutError, match="only while pad_value is asked"):
         element("A", (0, 0))
-
-
-def test_two_layers() -> None:
-    """The guard of j goes because 0 is added, that of i because the padding of B is forgotten."""
-    f = parse_nest(
-        """
-def rows(A: int32[14, 60], B: int32[14]):
-    for i in [0, 14):
-        B[i] = 0
-        for j in [0, 60):
-            B[i] = B[i] + A[i, j]
-"""
-    )
-    g = transform_layout(f, "A", lambda i, j: [i // 4, i % 4, j], undef())
-    g = transform_layout(g, "A", lambda io, ii, j: [io, ii, j // 8, j % 8], 0)
-    g = transform_layout(g, "B", tiles, undef())
-    h = remove_branching_through_overcompute(sequential_buffer_access(sequential_buffer_access(g, "A"), "B"))
-    text = str(remove_assume(remove_undef(h)))
-    assert "if" not in text and "assume" not in text and "A[a0, a1, a2, a3]" in text
-    a = np.random.default_rng(3).integers(-9, 9, (14, 60)).astype("int32")
-    full = np.zeros((4, 4, 8, 8), "int32")
-    full[...] = g.layouts["A"].pack(a, 0)
-    full[3, 2:, :7] = full[3, 2:, 7, :4].max() + 5  # undef() where j is within
-    full[3, 2:, 7, :4] = 5
-    for one in (g, h):
-        assert (g.layouts["B"].unpack(run(one, {"A": full})["B"]) == a.sum(1)).all()
 
 
 @pytest.mark.parametrize("stride", [2, 3, 7])

@@ -1,6 +1,7 @@
 """The driver applies rules in order, within scope, to every statement once; nests with unknown values."""
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -8,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bound.tir.build import ExternCall
 from intset import InputError, Range, Var
 from lowering import AccessError, CheckError, parse_nest, run
 from lowering.nest.driver import (
@@ -23,8 +25,8 @@ from lowering.nest.driver import (
     synthesized,
     walked,
 )
-from lowering.nest.ir import Assert, For, If, Let, Seq, Stmt, Store, seq
-from lowering.nest.walk import children, statements
+from lowering.nest.ir import Assert, Evaluate, For, If, Let, Seq, Stmt, Store, seq
+from lowering.nest.walk import children, map_operands, operands, statements
 
 NEST = """
 def f(A: int32[8, 8], n):
@@ -184,6 +186,19 @@ def test_a_synthesized_value_is_computed_from_those_inside_under_their_descents(
     simple_ones = [c for c in cursors(f) if not isinstance(c.stmt, (For, If))]
     assert seen[0] == "i" and "else" in seen
     assert [one for one in seen if "(" in one] == [f"{type(c.stmt).__name__}{c.path}" for c in simple_ones]
+
+
+@dataclass(frozen=True)
+class CallOfAnotherKind(ExternCall):
+    term: str
+
+
+def test_operands_of_a_call_are_those_of_every_kind_of_call() -> None:
+    i = Var("i")
+    stmt = Evaluate(CallOfAnotherKind("foreign", "g", (i,), "term"))
+    assert operands(stmt) == (i,)
+    changed = map_operands(stmt, lambda e: e + 1)
+    assert str(changed.call.args) == "(i + 1,)" and isinstance(changed.call, CallOfAnotherKind)
 
 
 def test_depth_is_no_limit() -> None:

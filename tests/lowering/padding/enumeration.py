@@ -78,11 +78,8 @@ def reduction(
 
 
 ADDONE = elementwise("addone", "A + 1")
-TWICE = elementwise("twice", "A * 2")
 ODD = elementwise("odd", "A * 2 + 1")
 TOTAL = reduction("total", "0", "B + A", "0")
-PRODUCT = reduction("product", "1", "B * A", "1")
-LARGEST = reduction("largest", "-2147483648", "max(B, A)", "-2147483648")
 
 
 DTYPE = "int3"

@@ -31,23 +31,6 @@ def kinds(plan: Plan) -> list[str]:
     return [f"{step.kind} {step.value}" for step in plan.steps if step.kind != "call"]
 
 
-@pytest.mark.parametrize(
-    ("functions", "cost", "steps", "result"),
-    [
-        ([ADDONE, enumeration.TOTAL], 16, ["pad -1"], (ARRAY + 1).sum()),
-        ([ADDONE, enumeration.TWICE, enumeration.TOTAL], 16, ["pad -1"], (ARRAY * 2 + 2).sum()),
-        ([ADDONE, enumeration.ODD, enumeration.TOTAL], 18, ["pad UNDEF", "fill 0"], (ARRAY * 2 + 3).sum()),
-        ([ADDONE, enumeration.LARGEST], 16, ["pad 2147483647"], 11),  # INT_MIN - 1 wraps to INT_MAX
-    ],
-)
-def test_one_packed_option_each(functions, cost, steps, result):
-    graph = chain(*([f] for f in functions))
-    plan = graph.plan()
-    assert (plan.cost, kinds(plan), plan.is_cheapest) == (cost, steps, True)
-    (found,) = plan.run({"x": ARRAY}, undef=lambda dtype: 77)
-    assert found == result
-
-
 def test_another_price():
     graph = chain([ADDONE], [enumeration.ODD], [enumeration.TOTAL])
     assert graph.plan(cost=lambda step: 1).cost == 5  # a pad, a fill, three calls

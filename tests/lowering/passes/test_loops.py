@@ -2,7 +2,6 @@
 
 import random
 import re
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -46,9 +45,12 @@ def comparisons(f: Function) -> int:
 @pytest.mark.parametrize("ends", [("2", "5"), ("1", "A[0]")])
 def test_a_nest_with_nothing_to_decide_is_itself(ends: tuple[str, str]) -> None:
     low, extent = ends
-    lines = ["def F(A: int32[9], B: int32[99]):", f"for i in [{low}, {extent}):", "    for j in [0, 4):"]
-    lines += ["        B[i * 4 + j] = select(A[j] < 3, 1, A[i])"]
-    f = parse_nest("\n    ".join(lines))
+    f = parse_nest(f"""
+def F(A: int32[9], B: int32[99]):
+    for i in [{low}, {extent}):
+        for j in [0, 4):
+            B[i * 4 + j] = select(A[j] < 3, 1, A[i])
+""")
     assert partition_loops(f).body is f.body
 
 
@@ -130,31 +132,26 @@ def minima(f: Function) -> int:
 
 def test_short_loops_of_whole_tiles_have_a_constant_length() -> None:
     """Parts of a vector that are too many, a ragged tile of a matrix, and an index that is kept inside."""
-    a = te.placeholder((100,), name="A")
-    b = te.compute((100,), lambda i: a[i] + 1.0, name="B")
-    s = te.create_schedule(b.op)
-    s[b].split(b.op.axis[0], nparts=40)
+    s = Written("A = given(100); B = pointwise(A)\nB split i0 nparts=40").s
     assert (
         f"{partition_loops(lower(s, nests='ends'))}\n"
         == """\
 def B(A: float32[100], B: float32[100]):
-    for i.outer in [0, 33):
-        for i.inner in [0, 3):
-            B[i.outer * 3 + i.inner] = A[i.outer * 3 + i.inner] + 1.0
+    for i0.outer in [0, 33):
+        for i0.inner in [0, 3):
+            B[i0.outer * 3 + i0.inner] = A[i0.outer * 3 + i0.inner] + 1.0
     B[33 * 3 + 0] = A[33 * 3 + 0] + 1.0
 """
     )
+    clamped = "A = given(n, 37)\nC[i:n, j:37] = A[te.max(te.min(i - 2, n - 1), 0), j]"
     n = te.size_var("n")
-    a = te.placeholder((n, 37), name="A")
-    c = te.compute((n, 37), lambda i, j: a[te.max(te.min(i - 2, n - 1), 0), j], name="C")
-    s = te.create_schedule(c.op)
-    s[c].tile(*c.op.axis, 4, 8)
+    s = Written(f"{clamped}\nC tile i j 4 8", n=n).s
     f = lower(s)
     inner = [s for s in statements(partition_loops(f).body) if isinstance(s, For) and "inner" in s.var.name]
     assert {(s.var.name, str(s.range.extent)) for s in inner} >= {("i.inner", "4"), ("j.inner", "8")}
     given = {"A": np.arange(11 * 37, dtype="float32").reshape(11, 37)}
     np.testing.assert_array_equal(run(partition_loops(f), given)["C"], run(f, given)["C"])
-    g = partition_loops(lower(te.create_schedule(c.op)))
+    g = partition_loops(lower(Written(clamped, n=n).s))
     assert minima(g) <= 4, g  # in the ends of the pieces alone
 
 
@@ -202,7 +199,7 @@ def F(A: float32[8, 4], B: float32[8], C: float32[8]):
 # -- loops without divisions ---------------------------------------------------------------------------------------
 
 
-n, m, p = te.size_var("n"), te.size_var("m"), te.size_var("p")
+n, m = te.size_var("n"), te.size_var("m")
 
 
 def divisions_in_loops(f: Function) -> int:
@@ -216,45 +213,29 @@ def divisions_in_loops(f: Function) -> int:
     return found
 
 
-def one(formula: Callable[..., Any], shape: Any, split: int | None = None, nparts: int | None = None) -> Any:
-    """The schedule of one stage that reads an n by n array."""
-    a = te.placeholder((n, n), name="A")
-    b = te.compute(shape, lambda *i: formula(a, *i), name="B", varargs_names=["i", "j"][: len(shape)])
-    s = te.create_schedule(b.op)
-    axis = b.op.axis[0]
-    if nparts is not None:
-        _, axis = s[b].split(axis, nparts=nparts)
-    if split is not None:
-        s[b].split(axis, factor=split)
-    return s
-
-
-def fused() -> Any:
-    s = one(lambda a, i, j: a[(i * m + j) % n, (i * m + j) // n * 0], (n, m))
-    (b,) = s.outputs[0].outputs
-    s[b].fuse(*b.op.axis)
-    return s
-
-
-PROGRAMS: dict[str, Callable[[], Any]] = {
-    "flatten": lambda: one(lambda a, i: a[i % n, i // n], (n * n,)),
-    "factor": lambda: one(lambda a, i: a[(i * 3 + 1) % n, 0], (n,)),
-    "offset": lambda: one(lambda a, i: a[(i + 7) % n, (i + 7) // n % n], (n,)),
-    "negative start": lambda: one(lambda a, i: a[(i - 3) % n, 0], (n,)),
-    "reversed": lambda: one(lambda a, i: a[(n * n - 1 - i) % n, (n * n - 1 - i) // n], (n * n,)),
-    "split": lambda: one(lambda a, i: a[i % n, i // n], (n * n,), split=4),
-    "parts": lambda: one(lambda a, i: a[i % n, i // n], (n * n,), nparts=4),
-    "parts in tiles": lambda: one(lambda a, i: a[i % n, i // n % n], (n * m,), split=3, nparts=4),
-    "fused": lambda: fused(),
-    "two loops": lambda: one(lambda a, i, j: a[(i * m + j) % n, (i * m + j) // n * 0], (n, m)),
-    "rows of a reshape": lambda: one(lambda a, i, j: a[(i * m + j) % n, (i * m + j) // n % n], (n, m)),
-    "other divisor": lambda: one(lambda a, i: a[(i % (n + 1)) * 0, (i // (n + 1)) * 0], (m,)),
+PROGRAMS = {
+    "flatten": "B[i:n * n] = A[i % n, i // n]",
+    "factor": "B[i:n] = A[(i * 3 + 1) % n, 0]",
+    "offset": "B[i:n] = A[(i + 7) % n, (i + 7) // n % n]",
+    "negative start": "B[i:n] = A[(i - 3) % n, 0]",
+    "reversed": "B[i:n * n] = A[(n * n - 1 - i) % n, (n * n - 1 - i) // n]",
+    "split": "B[i:n * n] = A[i % n, i // n]\nB split i 4",
+    "parts": "B[i:n * n] = A[i % n, i // n]\nB split i nparts=4",
+    "parts in tiles": "B[i:n * m] = A[i % n, i // n % n]\nB split i nparts=4; B split i.inner 3",
+    "fused": "B[i:n, j:m] = A[(i * m + j) % n, (i * m + j) // n * 0]\nB fuse i j",
+    "two loops": "B[i:n, j:m] = A[(i * m + j) % n, (i * m + j) // n * 0]",
+    "rows of a reshape": "B[i:n, j:m] = A[(i * m + j) % n, (i * m + j) // n % n]",
+    "other divisor": "B[i:m] = A[(i % (n + 1)) * 0, (i // (n + 1)) * 0]",
 }
+
+
+def sized(text: str) -> Any:
+    return Written(text, n=n, m=m).s
 
 
 @pytest.mark.parametrize("name", daily(PROGRAMS, 4))
 def test_no_division_is_left_in_a_loop(name: str) -> None:
-    s = PROGRAMS[name]()
+    s = sized("A = given(n, n)\n" + PROGRAMS[name])
     f = lower(s, strength=True)
     assert divisions_in_loops(f) == 0, f
     for sizes in ({"n": 1, "m": 4}, {"n": 2, "m": 3}, {"n": 7, "m": 5}, {"n": 0, "m": 0}):
@@ -263,13 +244,11 @@ def test_no_division_is_left_in_a_loop(name: str) -> None:
 
 
 def test_elements_that_nothing_writes_may_be_read_before_the_loop() -> None:
-    index = te.placeholder((n,), "int32", name="I", value_range=(-50, 1000))
-    a = te.placeholder((n,), name="A")
-    b = te.compute((n, m), lambda i, j: a[(index[i] + j) % n], name="B")
-    s = te.create_schedule(b.op)
+    index = 'I = given(n, dtype="int32", value_range=(-50, 1000))'
+    s = sized(f"{index}; A = given(n)\nB[i:n, j:m] = A[(I[i] + j) % n]")
     f = lower(s, strength=True)
     assert divisions_in_loops(f) == 1 and "with r = " in str(f)  # the first remainder of each row
-    check(s, {"n": 5, "m": 9}, strength=True)
+    check_run(f, s, {"n": 5, "m": 9})
     check_c(f, s, {"n": 5, "m": 9}, sanitize=True)
     check_c(f, s, {"n": 5, "m": 0}, sanitize=True)
 
@@ -367,11 +346,10 @@ def test_chains_of_every_step_stay_in_the_width() -> None:
 
 
 def test_carried_variables_fit_32_bits_where_the_sizes_do() -> None:
-    size = ShapeVar("n", upper=100)
-    a = te.placeholder((size, size), name="A")
-    s = te.create_schedule(te.compute((size * size,), lambda i: a[i % size, i // size], name="B").op)
+    s = Written(f"A = given(n, n)\n{PROGRAMS['flatten']}", n=ShapeVar("n", upper=100)).s
     f = lower(s, strength=True)
-    assert narrow(f).bits == 32 and "int32_t q" in check_c(f, s, {"n": 11}, sanitize=True)
+    text = check_c(f, s, {"n": 11}, sanitize=True)
+    assert narrow(f).bits == 32 and "int32_t q" in text and " / " not in text and " % " not in text
     assert "select(r == n - 1, 0, r + 1)" in str(f)
 
 

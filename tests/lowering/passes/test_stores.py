@@ -1,7 +1,6 @@
 # ruff: noqa: E501  # nests on one line
 """Passes over stores: what goes, what stays and why; what is known holds where it was established."""
 
-import random
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -10,7 +9,7 @@ import numpy as np
 import pytest
 
 from bound import te
-from intset import InputError, evaluate
+from intset import InputError
 from lowering import (
     add_constraint,
     hoist_expression,
@@ -35,8 +34,9 @@ from lowering.passes import Entry, accumulate, partition_loops
 from lowering.passes.stores.dead_code import drop_identities
 from lowering.passes.stores.placement import forward_copies
 from tests.compilers import compilers
-from tests.lowering.equivalence import TrapError, ran
+from tests.lowering.equivalence import same_results
 from tests.lowering.lowered import check, check_c
+from tests.strategies.refusals import refused_with_words
 from tests.strategies.written import Written
 
 Pass = Callable[..., Function]
@@ -338,14 +338,14 @@ def test_hoisting_whole_conditions_only() -> None:
     )
 
 
-def test_bad_words_are_refused() -> None:
-    f = nest("pass")
-    with pytest.raises(InputError, match="conditions are some of if, select, boolean"):
-        hoist_expression(f, conditions=("while",))
-    with pytest.raises(InputError, match="lets are some of required, statement"):
-        hoist_expression(f, lets=("needed",))
-    with pytest.raises(InputError, match="lets must be a list of words, not 'required'"):
-        hoist_expression(f, lets="required")
+test_bad_words_are_refused = refused_with_words(
+    [
+        ("conditions are some of if, select, boolean", lambda: hoist_expression(nest("pass"), conditions=("while",))),
+        ("lets are some of required, statement", lambda: hoist_expression(nest("pass"), lets=("needed",))),
+        ("lets must be a list of words, not 'required'", lambda: hoist_expression(nest("pass"), lets="required")),
+        ("'Q' must be one array of f: the arrays are A, B", lambda: sequential_buffer_access(nest("A[0] = 1"), "Q")),
+    ]
+)
 
 
 def test_assumptions_move_to_the_requirements() -> None:
@@ -418,13 +418,7 @@ def test_loops_over_an_array_whole_and_in_order(name: str) -> None:
     head, before, after = SEQUENTIAL[name]
     assert all(entry.done for entry in done(over_a, before, after, head))
     f = nest(before, head)
-    for size in range(5):
-        rng, sizes = np.random.default_rng(size), dict.fromkeys(f.sizes, size)
-        given = {t.name: rng.integers(0, 9, [evaluate(e, sizes) for e in t.extents], t.dtype) for t in f.params}
-        first, second = ({name: array.copy() for name, array in given.items()} for _ in range(2))
-        for one, arrays in ((f, first), (over_a(f), second)):
-            run(one, arrays, {v.name: size for v in f.sizes}, {"host": lambda *given: None})
-        assert all((first[name] == second[name]).all() for name in given)
+    same_results(f, over_a(f))
 
 
 REFUSED = {
@@ -467,11 +461,6 @@ def test_loops_that_cannot_follow_an_array(name: str) -> None:
         over_a(nest(body))
 
 
-def test_an_array_that_is_none() -> None:
-    with pytest.raises(InputError, match="'Q' must be one array of f: the arrays are A, B"):
-        sequential_buffer_access(nest("A[0] = 1"), "Q")
-
-
 # -- knowledge -----------------------------------------------------------------------------------------------------
 
 
@@ -480,25 +469,6 @@ KNOWN = "A: int32[9], B: int32[9], G: int32[1], M: int32[4, 5], n"
 
 def known(body: str) -> Function:
     return nest(body, KNOWN)
-
-
-def agree(before: Function, after: Function) -> None:
-    """Fail unless two functions compute the same for random arrays, sizes from 0 to 5; some must be without a trap."""
-    rng = random.Random(0)
-    shapes = {"A": (9,), "B": (9,), "G": (1,), "M": (4, 5)}
-    done = 0
-    for draw in range(60):
-        arrays = {
-            name: {place: rng.randint(0 if name == "G" else -1, 1 if name == "G" else 4) for place in np.ndindex(shape)}
-            for name, shape in shapes.items()
-        }
-        try:
-            expected = ran(before, arrays, {"n": draw % 6})
-        except TrapError:
-            continue
-        done += 1
-        assert ran(after, arrays, {"n": draw % 6}) == expected, f"{arrays}\n{before}\n{after}"
-    assert done > 10
 
 
 UNCHANGED: dict[str, tuple[str, Pass]] = {  # elements that are not reached, and ends of loops that read data
@@ -548,7 +518,7 @@ UNCHANGED: dict[str, tuple[str, Pass]] = {  # elements that are not reached, and
 def test_what_is_known_holds_where_it_was_established(what: str) -> None:
     body, step = UNCHANGED[what]
     f = known(body)
-    agree(f, step(f))
+    same_results(f, step(f))
 
 
 def test_an_element_that_is_read_in_one_branch_decides_there() -> None:
@@ -574,7 +544,7 @@ def test_fused_loops_do_not_capture_a_variable_of_the_second() -> None:
     f = f.with_body(Seq((first, replace(second, body=shared))))
     g = merge_adjacent_loops(f)
     assert sum(isinstance(stmt, For) for stmt in statements(g.body)) == 2
-    agree(f, g)
+    same_results(f, g)
 
 
 # -- loops over an array ------------------------------------------------------------------------------------------
@@ -597,7 +567,7 @@ def test_iterations_beyond_the_axes_are_not_lost(body: str) -> None:
     except LayoutError as error:
         reason = str(error)
     else:
-        agree(f, g)
+        same_results(f, g)
         reason = report[-1].reason
     assert "in some iterations only" in reason
 

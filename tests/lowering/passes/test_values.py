@@ -1,22 +1,24 @@
 """Names for indices, unswitched rows, the width of indices, carried quotients."""
 
-import random
 from itertools import product
-from typing import Any
 
 import pytest
+from hypothesis import strategies as st
 
 from benchmarks.executed import Counter
 from intset import Context, Expr, Range, ShapeVar, Var, evaluate, maximum, minimum, select, truncdiv, truncmod
 from intset.errors import EvaluationError
 from intset.expr import ops
-from intset.expr.node import const, make
+from intset.expr.dag import postorder
+from intset.expr.node import const
+from intset.expr.ops import Op
+from intset.testing.strategies import expressions
 from lowering import parse_nest
 from lowering.nest.ir import Function
 from lowering.passes import decide_rows, name_ends, name_values
 from lowering.passes.values.index_width import Spans, fits_by_intervals
 from tests.lowering.equivalence import PlainRuns, plain_runs
-from tests.sweeps import daily, sampled
+from tests.sweeps import sampled
 
 HEAD = "def F(A: float32[64, 64], B: float32[64, 64], I: int32[64], n):\n"
 
@@ -221,40 +223,26 @@ def test_a_remainder_that_traps_does_not_fit() -> None:
     assert fits_by_intervals(Context({x: Range(-128, 256), y: Range(0, 128)}), truncmod(x, y), 8)
 
 
-def drawn(rng: random.Random, depth: int) -> Expr:
-    if depth == 0 or rng.random() < 0.2:
-        return rng.choice([x, y, const(rng.randint(-9, 9))])
-    op = rng.choice(
-        [ops.ADD, ops.SUB, ops.MUL, ops.NEG, ops.MIN, ops.MAX, ops.SHL, ops.SHR, *ops.DIVISIONS, ops.BITAND]
-    )
-    if op is ops.NEG:
-        return make(op, (drawn(rng, depth - 1),))
-    a = drawn(rng, depth - 1)
-    b: Any = const(rng.randint(0, 9)) if op in (ops.SHL, ops.SHR) else drawn(rng, depth - 1)
-    b = const(3) if op in ops.DIVISIONS and b is const(0) else b
-    return make(op, (a, b))
+ENDS = st.tuples(st.integers(-12, 12), st.integers(1, 21))  # the least value, and how many there are
 
 
-@pytest.mark.parametrize("cases", daily([150, 400], 2))
-def test_what_is_accepted_fits_everywhere(cases: int) -> None:
-    rng = random.Random(3)
-    accepted = 0
-    for _ in range(cases):
-        e = drawn(rng, 3)
-        low, high = sorted((rng.randint(-12, 12), rng.randint(-12, 12)))
-        spans = {x: range(low, high + 1), y: range(rng.randint(-9, 0), rng.randint(1, 9))}
-        ctx = Context({var: Range(span.start, len(span)) for var, span in spans.items()})
-        if not fits_by_intervals(ctx, e, 8):
+SEEN = (ops.ADD, ops.MUL, ops.NEG, ops.MIN, ops.MAX, ops.SHR, ops.BITAND, ops.FLOORDIV, ops.FLOORMOD)
+
+
+@sampled(120, 1500, expressions([x, y]), ENDS, ENDS, shows=SEEN)
+def test_what_is_accepted_fits_everywhere(e: Expr, first: tuple[int, int], second: tuple[int, int]) -> set[Op]:
+    """What fits is computed at the width as it is in integers; gives the operations of what fits."""
+    ranges = {x: Range(*first), y: Range(*second)}
+    if not fits_by_intervals(Context(ranges), e, 8):
+        return set()
+    for point in product(*(range(low, low + count) for low, count in (first, second))):
+        at = dict(zip(ranges, point, strict=True))
+        try:
+            value = evaluate(e, at)
+        except EvaluationError:
             continue
-        accepted += 1
-        for point in product(*spans.values()):
-            at = dict(zip(spans, point, strict=True))
-            try:
-                value = evaluate(e, at)
-            except EvaluationError:
-                continue
-            assert evaluate(e, at, bits=8) == value
-    assert accepted > cases // 8
+        assert evaluate(e, at, bits=8) == value
+    return {node.op for node in postorder((e,))}
 
 
 def test_a_named_value_has_the_interval_of_its_expression() -> None:

@@ -64,10 +64,10 @@ def test_slots_hold_one_life_at_a_time() -> None:
     for _ in range(200):
         blocks = blocks_of(rng, rng.randint(1, 12))
         slots = allocation.slotted(blocks, [b.size for b in blocks])
-        for inside in slots.members:
+        for inside in slots:
             assert not any(blocks[a].meets(blocks[b]) for a in inside for b in inside if a != b)
         most = max(sum(b.first <= at <= b.last for b in blocks) for at in range(20))
-        assert len(slots.members) == most
+        assert len(slots) == most
 
 
 def chain(length: int, extent: object) -> te.Schedule:
@@ -108,11 +108,11 @@ def test_what_a_loop_may_read_again_lives_for_all_of_it() -> None:
     head = "def F(A: float32[8]):\n"
     outside = "    allocate P: float32[8]\n    allocate Q: float32[8]\n    for i in [0, 8):\n"
     fill = "        for k in [0, 2):\n            P[k] = A[i]\n        for k in [0, 2):\n            Q[k] = P[k]\n"
-    p, q = allocation.lifetimes_of(parse_nest(head + outside + fill + "        A[i] = Q[0]\n").body, frozenset()).all
+    p, q = allocation.lifetimes_of(parse_nest(head + outside + fill + "        A[i] = Q[0]\n").body, frozenset())
     assert (p.first, p.last) == (q.first, q.last)  # the next iteration of the outer loop uses both
     inside = "    for i in [0, 8):\n        allocate P: float32[8]\n        allocate Q: float32[8]\n"
     use = "        P[0] = A[i]\n        A[i] = P[0]\n        Q[0] = A[i]\n        A[i] = Q[0]\n"
-    p, q = allocation.lifetimes_of(parse_nest(head + inside + use).body, frozenset()).all
+    p, q = allocation.lifetimes_of(parse_nest(head + inside + use).body, frozenset())
     assert p.last < q.first  # both begin anew
 
 
@@ -140,7 +140,7 @@ def used(plan: allocation.StoragePlan, env: Mapping[Var, int]) -> int:
         return s.width * prod(max(0, evaluate(e, {v: env[v] for v in e.free_vars()})) for e in s.extents)
 
     def arena(a: allocation.Arena) -> int:
-        return a.fixed + sum(aligned(max(map(size, slot.sizes))) for slot in a.slots)
+        return a.fixed + sum(aligned(max(map(size, sizes))) for sizes in a.slots)
 
     return arena(plan.arena) + max(map(arena, plan.private.values()), default=0) + plan.stack_peak
 
@@ -148,7 +148,7 @@ def used(plan: allocation.StoragePlan, env: Mapping[Var, int]) -> int:
 def blocks_in(f: Function) -> list[allocation.StorageBlock]:
     """All allocations that are used, of aligned sizes, however they are kept."""
     env = sizes_of(f)
-    lives = [life for life in allocation.lifetimes_of(f.body, frozenset[For]()).all if life.last >= 0]
+    lives = [life for life in allocation.lifetimes_of(f.body, frozenset[For]()) if life.last >= 0]
     return [allocation.StorageBlock(aligned(bytes_of(life.allocate, env)), life.first, life.last) for life in lives]
 
 

@@ -1,11 +1,12 @@
 """Functions that `lowering.tvm` builds, called in each backend."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
 import lowering.tvm as tvm
+from lowering.tvm import te, tir
 
 
 def backends_of(f: Any) -> Iterator[str]:
@@ -27,3 +28,23 @@ def equal_in_both(f: Any, arrays: Sequence[Any], *expected: Any) -> None:
     for backend in backends_of(f):
         for found, wanted in zip(called(f, arrays, *expected), expected, strict=True):
             np.testing.assert_allclose(found, wanted, rtol=1e-5, err_msg=backend)
+
+
+def equal_elements(formula: Callable[..., Any], arrays: Sequence[Any], expected: Any) -> None:
+    """Compare the values of a formula of indices and of a tensor an array, in C and in the interpreter."""
+    given = [te.placeholder(array.shape, str(array.dtype), f"X{k}") for k, array in enumerate(arrays)]
+    out = te.compute(expected.shape, lambda *i: formula(*i, *given), name="out")
+    equal_in_both(tvm.build(te.create_schedule(out.op), [*given, out]), arrays, expected)
+
+
+def equal_built(kernel: Callable[..., None], arrays: Sequence[Any], expected: Any) -> None:
+    """Compare what a kernel stores, which is given a builder and a pointer an array, the last one of the result."""
+    given = [te.placeholder(array.shape, str(array.dtype), f"X{k}") for k, array in enumerate(arrays)]
+
+    def nest(ins: Any, outs: Any) -> Any:
+        ib = tir.ir_builder.create()
+        kernel(ib, *map(ib.buffer_ptr, (*ins, *outs)))
+        return ib.get()
+
+    out = te.extern(expected.shape, given, nest, dtype=str(expected.dtype), name="out")
+    equal_in_both(tvm.build(te.create_schedule(out.op), [*given, out]), arrays, expected)

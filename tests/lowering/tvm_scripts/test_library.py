@@ -16,13 +16,13 @@ from bound.errors import ScheduleError
 from intset import InputError, Var
 from lowering import lower, run
 from lowering.tvm import autotvm, te, tir
-from lowering.tvm.outside import native
+from lowering.tvm.outside import install, native
 from lowering.tvm.tir import bijective_layout, layout
-from tests.lowering.tvm_scripts.calls import equal_in_both
+from tests.lowering.tvm_scripts.calls import equal_built, equal_elements, equal_in_both
 
 ROOT = Path(__file__).parents[3]
 LIBRARY = {
-    "__init__.py": "from tvm._ffi.libinfo import __version__\nfrom . import cpp, utils, x86\n",
+    "__init__.py": "from tvm._ffi.libinfo import __version__\nTAG = 'elemwise'\nfrom . import cpp, utils, x86\n",
     "cpp/__init__.py": "import tvm._ffi\nfrom .impl import *\nfrom . import nn\nfrom . import utils\n",
     "cpp/impl.py": 'import tvm._ffi\ntvm._ffi._init_api("topi", "tvm.topi.cpp")\n',
     "cpp/nn.py": 'import tvm._ffi\ntvm._ffi._init_api("topi.nn", "tvm.topi.cpp.nn")\n',
@@ -34,6 +34,7 @@ LIBRARY = {
         "import tvm.target.codegen\nfrom tvm.target.x86 import get_simd_32bit_lanes\n"
         '@memoize("key", save_at_exit=False)\ndef twice(x):\n    return 2 * x\n'
         "def product():\n    return mkl.matmul()\n"
+        "@te.tag_scope(tag=topi.TAG)\ndef exp(x):\n    return te.compute(x.shape, lambda *i: te.exp(x(*i)))\n"
     ),
 }
 SCRIPT = """
@@ -44,6 +45,7 @@ from tvm import te, topi
 assert topi.x86.twice(3) == 6 and topi.__version__ == tvm.__version__
 assert topi.cpp.utils.is_empty_shape((3, 0)) and not topi.cpp.utils.is_empty_shape((3,))
 A = te.placeholder((4,), name="A")
+assert topi.x86.exp(A).op.tag == topi.TAG
 def refused(call, text):
     try:
         call()
@@ -74,6 +76,8 @@ def test_the_operator_library_imports_what_is_not_here(tmp_path: Path) -> None:
         path.write_text(text, encoding="utf-8")
     script = SCRIPT.replace("FOLDER", repr(str(tmp_path)))
     subprocess.run([sys.executable, "-c", script], check=True, cwd=ROOT)
+    with pytest.raises(InputError, match="no folder of a Python package"):
+        install(topi=tmp_path / "nowhere")
 
 
 def test_schedules_of_the_native_half() -> None:
@@ -89,22 +93,19 @@ def test_schedules_of_the_native_half() -> None:
 @pytest.mark.parametrize("axes", ["NCHW", "NHWC"])
 def test_samples_between_pixels_are_0_around_the_image(axes: str) -> None:
     shape = {"N": 1, "C": 1, "H": 3, "W": 4}
-    image = te.placeholder([shape[a] for a in axes], name="image")
     sample = native(f"topi.utils.bilinear_sample_{axes.lower()}")
 
-    def element(i: te.IterVar, j: te.IterVar) -> object:
+    def element(i: te.IterVar, j: te.IterVar, image: Any) -> object:
         point = {"N": 0, "C": 0, "H": i * 0.5 - 1.0, "W": j * 0.5 - 1.0}
         return sample(image, [point[a] for a in axes], 2, 3)
 
-    out = te.compute((9, 11), element, name="out")
     pixels = np.arange(12, dtype="float32").reshape(3, 4) + 1
     around = np.zeros((6, 7), "float32")
     around[1:4, 1:5] = pixels
     y, x = np.arange(9) / 2, np.arange(11) / 2
     rows = around[y.astype(int)] * (1 - y % 1)[:, None] + around[np.ceil(y).astype(int)] * (y % 1)[:, None]
     expected = rows[:, x.astype(int)] * (1 - x % 1) + rows[:, np.ceil(x).astype(int)] * (x % 1)
-    f = tvm.build(te.create_schedule(out.op), [image, out])
-    equal_in_both(f, [pixels.reshape([shape[a] for a in axes])], expected.astype("float32"))
+    equal_elements(element, [pixels.reshape([shape[a] for a in axes])], expected.astype("float32"))
 
 
 def test_a_schedule_gets_the_configuration_of_its_computation() -> None:
@@ -201,12 +202,11 @@ def test_processors_of_targets() -> None:
 
 @pytest.mark.parametrize(("y", "shift"), [(1 << 30, 1), (1 << 30, 0), (1395864371, -3)])
 def test_products_with_fixed_points(y: int, shift: int) -> None:
-    x = te.placeholder((9,), "int32", name="x")
     numbers = np.array([-(2**30), -7, -6, -1, 0, 1, 6, 7, 2**30], "int32")
-    out = te.compute((9,), lambda i: tir.q_multiply_shift(x[i], tir.const(y, "int32"), 31, shift), name="out")
     right, left = 31 - min(shift, 0), max(shift, 0)
     expected = [((int(n) << left) * y + (1 << (right - 1))) >> right for n in numbers]
-    equal_in_both(tvm.build(te.create_schedule(out.op), [x, out]), [numbers], np.array(expected, "int32"))
+    factor = tir.const(y, "int32")
+    equal_elements(lambda i, x: tir.q_multiply_shift(x[i], factor, 31, shift), [numbers], np.array(expected, "int32"))
 
 
 def test_unions_of_types() -> None:
@@ -275,18 +275,22 @@ def test_rows_whose_length_data_decides(schedule: str) -> None:
         tvm.build(s, [X, V, K, P, Y])(*map(tvm.nd.array, (x, values, columns, rows)), tvm.nd.empty((4, 6)))
 
 
-def _segments(dtype: str = "int32") -> tuple[list[Any], list[Any], Any]:
-    """The sums of the segments of `data` between `starts` of a type, with arrays and the expected sums."""
-    starts, data = te.placeholder((5,), dtype, "starts"), te.placeholder((20,), "int32", "data")
+def sums_of(starts: Any, data: Any, count: int) -> Any:
+    """The sums of so many segments of `data` between `starts`."""
 
     def total(i: Any) -> Any:
         k = te.reduce_axis((0, starts[i + 1] - starts[i]), "k")
         return te.sum(data[starts[i] + k], axis=k)
 
-    sums = te.compute((4,), total, "sums")
+    return te.compute((count,), total, "sums")
+
+
+def _segments(dtype: str = "int32") -> tuple[list[Any], list[Any], Any]:
+    """Four segments whose starts are of a type, with arrays and the expected sums."""
+    starts, data = te.placeholder((5,), dtype, "starts"), te.placeholder((20,), "int32", "data")
     ends, numbers = np.array([0, 3, 3, 14, 20], dtype), np.arange(20, dtype="int32")
     expected = np.array([numbers[a:b].sum() for a, b in pairwise(ends)], "int32")
-    return [starts, data, sums], [ends, numbers], expected
+    return [starts, data, sums_of(starts, data, 4)], [ends, numbers], expected
 
 
 @pytest.mark.parametrize("nests", ["guard", "ends", "split", "partition"])
@@ -400,11 +404,7 @@ def test_outputs_of_extern_have_the_types_of_their_buffers() -> None:
 
 
 def test_conditions_that_count_and_truth_values_of_python() -> None:
-    A = te.placeholder((6,), "int32", name="A")
-
-    def shifted(ins: Any, outs: Any) -> Any:
-        ib = tir.ir_builder.create()
-        a, out = ib.buffer_ptr(ins[0]), ib.buffer_ptr(outs[0])
+    def shifted(ib: Any, a: Any, out: Any) -> None:
         is_whole = ib.allocate("bool", (1,), name="is_whole")
         is_whole[0] = True
         with ib.for_range(0, 6) as i:
@@ -412,11 +412,9 @@ def test_conditions_that_count_and_truth_values_of_python() -> None:
                 out[i] = a[i] + (a[i] < 0) * 6
             with ib.if_scope(is_whole[0] == 0):
                 out[i] = 0
-        return ib.get()
 
-    out = te.extern((6,), [A], shifted, dtype="int32", name="out")
     a = np.array([-6, -1, 0, 3, 5, -2], "int32")
-    equal_in_both(tvm.build(te.create_schedule(out.op), [A, out]), [a], np.where(a < 0, a + 6, a))
+    equal_built(shifted, [a], np.where(a < 0, a + 6, a))
 
 
 def test_a_variable_that_iterations_share_and_arguments_by_name() -> None:
@@ -440,28 +438,16 @@ def test_a_variable_that_iterations_share_and_arguments_by_name() -> None:
 
 def test_no_rows_whose_length_data_decides() -> None:
     starts, data = te.placeholder((1,), "int32", "starts"), te.placeholder((0,), "float32", "data")
-
-    def row(i: Any) -> Any:
-        k = te.reduce_axis((0, starts[i + 1] - starts[i]), "k")
-        return te.sum(data[starts[i] + k], axis=k)
-
-    rows = te.compute((0,), row, "rows")
-    f = tvm.lower(te.create_schedule(rows.op), [starts, data, rows])
-    given = {"starts": np.zeros(1, "int32"), "data": np.zeros(0, "float32")}
-    assert run(f, given)["rows"].shape == (0,)
+    sums = sums_of(starts, data, 0)
+    f = tvm.lower(te.create_schedule(sums.op), [starts, data, sums])
+    assert run(f, {"starts": np.zeros(1, "int32"), "data": np.zeros(0, "float32")})["sums"].shape == (0,)
 
 
 def test_a_long_reduction_beside_one_that_data_ends_is_lowered() -> None:
     many = 1 << 21
     a, starts = te.placeholder((many,), "int32", "a"), te.placeholder((3,), "int32", "starts")
     k = te.reduce_axis((0, many), "k")
-    whole = te.compute((1,), lambda i: te.sum(a[k], axis=k), "whole")
-
-    def row(i: Any) -> Any:
-        j = te.reduce_axis((0, starts[i + 1] - starts[i]), "k")
-        return te.sum(a[starts[i] + j], axis=j)
-
-    rows = te.compute((2,), row, "rows")
-    f = tvm.lower(te.create_schedule([whole.op, rows.op]), [a, starts, whole, rows])
+    whole, sums = te.compute((1,), lambda i: te.sum(a[k], axis=k), "whole"), sums_of(starts, a, 2)
+    f = tvm.lower(te.create_schedule([whole.op, sums.op]), [a, starts, whole, sums])
     found = run(f, {"a": np.ones(many, "int32"), "starts": np.array([0, 3, 5], "int32")}, backend="c")
-    assert found["whole"].tolist() == [many] and found["rows"].tolist() == [3, 2]
+    assert found["whole"].tolist() == [many] and found["sums"].tolist() == [3, 2]

@@ -13,7 +13,7 @@ from intset import InputError
 from lowering.errors import AccessError, CheckError, CompilerError
 from lowering.tvm import te, tir
 from tests.compilers import need_compiler
-from tests.lowering.tvm_scripts.calls import backends_of, called, equal_in_both
+from tests.lowering.tvm_scripts.calls import backends_of, called, equal_built, equal_elements, equal_in_both
 
 m, n = te.size_var("m"), te.size_var("n")
 PLAIN = tir.decl_buffer((m, n), "float32", "plain")
@@ -75,13 +75,12 @@ def test_the_value_of_a_remainder_by_1() -> None:
 def test_a_selection_of_truth_values_keeps_its_form() -> None:
     need_compiler()
     A = te.placeholder((8,), name="A")
-    a, i = np.random.default_rng(1).standard_normal(8).astype("float32"), np.arange(8)
+    a, k = np.random.default_rng(1).standard_normal(8).astype("float32"), np.arange(8)
     for pick in (lambda x, k: (x > 0.0, k < 4, x < 1.0), lambda x, k: (k < 4, k < 2, k > 5)):
         chosen = tir.Select(*pick(A[m], m))
         assert isinstance(chosen, tir.Select) and chosen.dtype == "bool"
-        B = te.compute((8,), lambda k, pick=pick: tir.Select(tir.Select(*pick(A[k], k)), A[k], -1.0), name="B")  # type: ignore[misc]
-        f = tvm.build(te.create_schedule(B.op), [A, B])
-        equal_in_both(f, [a], np.where(np.where(*pick(a, i)), a, np.float32(-1)))
+        wanted = np.where(np.where(*pick(a, k)), a, np.float32(-1))
+        equal_elements(lambda i, X, pick=pick: tir.Select(tir.Select(*pick(X[i], i)), X[i], -1.0), [a], wanted)  # type: ignore[misc]
 
 
 def test_equal_elements_of_a_buffer() -> None:
@@ -421,23 +420,17 @@ def test_saved_modules(tmp_path: Path) -> None:
 
 
 def test_values_of_a_nest_have_the_arithmetic_of_their_types() -> None:
-    def body(ins: Any, outs: Any) -> Any:
-        ib = tir.ir_builder.create()
-        a, b, c = (ib.buffer_ptr(buffer) for buffer in (*ins, outs[0]))
+    def kernel(ib: Any, a: Any, b: Any, c: Any) -> None:
         with ib.for_range(0, 4) as i:
             total = ib.let("total", a[i] + b[i])
             with ib.if_scope(a[i] + b[i] < 50):
                 c[i] = total - 128
             with ib.else_scope():
                 c[i] = ((a[i] + b[i]) >> tir.const(1, "uint8")) * 1000 + tir.max(a[i] + b[i], 200)
-        return ib.get()
 
-    A, B = (te.placeholder((4,), "uint8", name) for name in "AB")
-    C = te.extern((4,), [A, B], body, dtype="int32", name="C")
     x, y = np.array([1, 200, 255, 3], "uint8"), np.array([255, 100, 255, 4], "uint8")
     total = (x + y).astype("int32")
-    expected = np.where(total < 50, total - 128, (total >> 1) * 1000 + np.maximum(total, 200))
-    equal_in_both(tvm.build(te.create_schedule(C.op), [A, B, C]), [x, y], expected)
+    equal_built(kernel, [x, y], np.where(total < 50, total - 128, (total >> 1) * 1000 + np.maximum(total, 200)))
 
 
 def test_a_function_of_c_that_is_not_there_is_named() -> None:
