@@ -300,7 +300,7 @@ class Tensor(values.Elementwise, Guest):
         return self if dtype == self.dtype else values.OPERATORS.converted(self, dtype)
 
     def __getstate__(self) -> tuple[None, dict[str, object]]:
-        """Pickle without element symbols: they refer to the tensor and are created again."""
+        """Pickle without element symbols: they refer to the tensor, and unpickling rebuilds them."""
         symbols = dict.fromkeys(("_element", "_unfinished"))
         kept = {name: getattr(self, name) for name in self.__slots__ if name != "__weakref__" and name not in symbols}
         return None, {**kept, **symbols}

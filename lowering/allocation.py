@@ -183,7 +183,7 @@ class Lifetime:
 
 
 def lifetimes_of(root: ir.Stmt, parallel: frozenset[ir.For]) -> list[Lifetime]:
-    """Lifetimes of the allocations of a nest, in the order of its text and in positions of it.
+    """Lifetimes of a nest's allocations in text order, measured in text positions.
 
     A tensor allocated outside of a loop and used inside lives for the whole loop, as the next iteration may read it.
 

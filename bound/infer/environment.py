@@ -514,7 +514,7 @@ class _Drawing:
     def _point(self, magnitudes: Sequence[int], iterations: Sequence[int]) -> Iterator[Point]:
         """The instance at these distances of sizes from their lower ends and these iterations modulo the extents.
 
-        Nothing where a loop does not run, a condition fails or has no value.
+        Nothing where a loop is empty, or a condition fails or is undefined.
         """
         if self.has_data:
             return

@@ -325,7 +325,7 @@ def _union_of_translates(env: LoopEnvironment, boxes: Sequence[Box]) -> Box | No
 
 
 def _offsets(sides: Sequence[SymbolicInterval]) -> list[tuple[int, int]] | None:
-    """The distances of both ends of each interval from the ends of the first; `None` if they are no numbers."""
+    """For each interval, the distances of its ends from the first interval's ends; `None` if they are no numbers."""
     first = sides[0]
     offsets = []
     for side in sides:
@@ -681,7 +681,7 @@ class Footprint:
 
         Raises
         ------
-        BudgetError: no ends, no numbers and no outline are known.
+        BudgetError: ends, numbers and outline are unknown.
         """
         if self._hull is None:
             try:

@@ -337,7 +337,7 @@ class BoundsMap(Configured):
 
         Raises
         ------
-        ScheduleError: a size of a split is below 1, or the schedule is illegal at these values.
+        ScheduleError: a split has a size below 1, or these values make the schedule illegal.
         InputError: as for the argument `at` of `infer_bound`.
         """
         given = mapped(values, "values", "a mapping {size: integer}")

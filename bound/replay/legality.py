@@ -251,7 +251,7 @@ def stored_anew(nest: SharedNest) -> Iterator[tuple[Operation, SharedLoop]]:
 
 
 def _in_one_loop(nest: SharedNest, loop: SharedLoop, *both: Operation) -> list[Conflict]:
-    """Explain why two operations are in one loop: through leaves of both, or as the parent of a shared loop."""
+    """Explain why two operations are in one loop: as leaves of both stages or parent of a shared loop."""
     for op in both:
         if op in loop.positions:
             continue

@@ -366,7 +366,7 @@ def _partial(
 ) -> tuple[ComputeOp, dict[IterVar, IterVar]]:
     """Return the operation of partial results, and the new axis of each leaf connected with `axis`."""
     roots = {iv: iv.dom for iv in op.reduce_axis if iv in touched and iv.dom is not None}
-    ranges = relating.pass_down_domain(stage.relations, roots, (axis,))  # its extent is a dimension, as it was written
+    ranges = relating.pass_down_domain(stage.relations, roots, (axis,))  # its extent is a written dimension
     leaves = [iv for iv in stage.leaf_iter_vars if iv in touched]
     kinds = {iv: IterType.DATA_PAR if iv is axis else IterType.COMM_REDUCE for iv in leaves}
     # A dimension counts from 0, and so does the loop that reads it, wherever the reduction began.

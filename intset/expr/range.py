@@ -55,7 +55,7 @@ class Range:
         object.__setattr__(self, "ends", None if first is None or number is None else (first, first + number - 1))
 
     def __getattr__(self, name: str) -> Expr | Infinity:
-        """A field of a range of numbers, which its constructor leaves out."""
+        """A field that the constructor of a numeric range leaves out."""
         if name not in ("min", "extent", "_last") or self.ends is None:
             raise AttributeError(f"'Range' object has no attribute {name!r}", name=name, obj=self)
         first, last = self.ends

@@ -203,7 +203,7 @@ class Normalizer:
         return (low is None or low <= 0) and (high is None or high >= 0) and not self.is_positive(form)
 
     def may_know_multiples(self, form: Linear) -> bool:
-        """Whether a term or its dividend may have a known multiple: a quick test before `multiples.py` searches."""
+        """Whether facts may state a multiple of a term or its dividend: a quick test before `multiples.py` searches."""
         if self.assumptions.multiples:
             return True
         ranges = self.ranges

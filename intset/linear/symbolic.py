@@ -110,7 +110,7 @@ def own_budget() -> Iterator[None]:
 
 
 def is_outermost() -> bool:
-    """Whether no question is open, so that one that starts now is the outermost."""
+    """Whether no question is open: the next question is an outermost one."""
     return not SPENT.open and not SPENT.own_budgets
 
 

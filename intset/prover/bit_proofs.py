@@ -1,7 +1,7 @@
 """Proofs about bits: equations between forms over F2 are rows, and a proof is a sum of rows.
 
 To prove a goal, its negation is assumed beside the equations among the facts. An assumed equation `a == b` states that
-each row of `a ^ b` is 0 and that the tails are equal. The goal holds when the assumptions contradict each other: a sum
+each row of `a ^ b` is 0 and that the tails are equal. Contradictory assumptions prove every goal: a sum
 of rows is the constant 1, or the rows give both sides of an assumed `a != b` the same value. An order between bits is
 a question of the linear form: bits of one variable that stand together become that variable again, and the bits below
 them a number with ends.

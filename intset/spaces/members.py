@@ -1,5 +1,5 @@
 """The members of a space: independent factors of names, each with its diagram; counted, listed and found by number;
-the best ones, the nearest one, and random ones.
+best members, the nearest member, random members.
 
 Propagation to a fixed point drops values that no condition allows before anything is joined. A condition with few
 candidates is evaluated on all of them, so every remaining value has a support. Of a larger one the linear tier refutes
@@ -49,7 +49,7 @@ class NameOrder:
         self._sorted: dict[Var, tuple[Array, Array]] = {}
 
     def places(self, var: Var, column: Array) -> Array:
-        """Of each number of a column, its place among the values of a name."""
+        """The position of each number of a column among a name's values."""
         values = self.values[var]
         if var not in self._tables and var not in self._sorted:
             low, high = int(values.min()), int(values.max())
@@ -244,7 +244,7 @@ def _refuted(cond: Cond, columns: Columns, var: Var, values: Array) -> bool:
 
 
 def irredundant(conditions: Sequence[Cond], is_empty: Callable[[Sequence[Cond]], bool]) -> tuple[Cond, ...]:
-    """Conditions that are empty together, without those that are not needed for it."""
+    """A minimal set of conditions that no member fulfils together."""
     needed = list(conditions)
     for cond in conditions:
         fewer = [other for other in needed if other is not cond]
@@ -856,7 +856,7 @@ def _half_steps(values: Array, numbers: Array) -> Array:
 
 
 def projected(members: Members, kept: Sequence[SpaceAxis]) -> list[ListedRows] | None:
-    """The rows of the kept names in each factor that also holds dropped names; `None` of an empty space.
+    """For each factor with kept and dropped names, the rows of the kept names; `None` of an empty space.
 
     Raises
     ------

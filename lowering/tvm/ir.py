@@ -364,7 +364,7 @@ def variable(
 
     Parameters
     ----------
-    is_size: whether an integer without other bounds is at least 0.
+    is_size: whether unbounded integers are nonnegative.
     """
     if isinstance(dtype, PointerType):
         return parameter(name, "handle", dtype)
@@ -580,7 +580,7 @@ def _is_described(kind: str, x: object) -> bool:
 
 
 def _described(kind: str, *values: Any, span: object = None) -> ir.Stmt:
-    """A statement of TVM as the sequence of its body, which alone has an effect here, with fields of its own."""
+    """A statement of TVM: the sequence of its body, which alone has an effect, and TVM's fields."""
     fields = dict(zip(_DESCRIBED[kind].split(), values, strict=True))
     if kind == "Evaluate" and has_effect(values[0]):
         return as_statement(values[0])

@@ -310,7 +310,7 @@ def regrouped(operand: Part, order: Order) -> Part:
 
 
 def _summands(e: Expr) -> Iterator[tuple[int, Expr]]:
-    """The parts of a sum in the order of its text, each with its sign."""
+    """The signed parts of a sum in text order."""
     stack = [(1, e)]
     while stack:
         sign, node = stack.pop()
