@@ -328,6 +328,11 @@ def _to_expr(form: Linear) -> Expr:
         return const(form.const)
     if form.const and len(form.terms) == 1 and (beside := _beside_constant(form)) is not None:
         return beside
+    return _as_sum(form)
+
+
+def _as_sum(form: Linear) -> Expr:
+    """The terms as written, then the constant."""
     terms, offset = form.terms, form.const
     ordered = [(e, k) if (k := terms[e]) > 0 or not e.args else _signed(e, k) for e in _in_text(form)]
     first, coefficient = ordered[0]
@@ -404,25 +409,53 @@ def _ceiling(monomial: Expr) -> Expr | None:
 def _beside_constant(form: Linear) -> Expr | None:
     """`minimum(f, g) + k` as `minimum(f + k, g + k)`, and likewise a maximum, where no more constants are written then;
     `None` for other forms."""
-    ((e, coefficient),) = form.terms.items()
-    if coefficient != 1 or e.op is not ops.MIN and e.op is not ops.MAX:
+    outermost = _choice_in((0, form.terms), form.const)
+    if outermost is None:
         return None
+    written: dict[tuple[Expr, int], Expr] = {}  # inner choices with the constants beside them
+    spines: dict[tuple[Expr, int], list[Spine | None]] = {}
+    stack = [outermost]
+    while True:
+        node, k = key = stack[-1]
+        if key not in spines:
+            spines[key] = [None if arg.op is ops.CONST else short_spine(arg) for arg in node.args]
+        inner = [_choice_in(part, k) for part in spines[key]]
+        waiting = [choice for choice in inner if choice is not None and choice not in written]
+        if waiting:
+            stack += waiting
+            continue
+        stack.pop()
+        moved_in = _moved_in(node, k, spines[key], written)
+        if not stack:
+            return moved_in
+        written[key] = _as_sum(Linear(k, {node: 1})) if moved_in is None else moved_in
+
+
+def _choice_in(part: Spine | None, k: int) -> tuple[Expr, int] | None:
+    """The minimum or maximum that the operand `part + k` of another is but for a constant, and this constant."""
+    if part is None or len(part[1]) != 1 or not part[0] + k:
+        return None
+    ((e, coefficient),) = part[1].items()
+    return (e, part[0] + k) if coefficient == 1 and (e.op is ops.MIN or e.op is ops.MAX) else None
+
+
+def _moved_in(e: Expr, k: int, parts: Sequence[Spine | None], written: Mapping[tuple[Expr, int], Expr]) -> Expr | None:
     shifted: list[Expr] = []
     saved = 1
-    for arg in e.args:
+    for arg, part in zip(e.args, parts, strict=True):
         if arg.op is ops.CONST:
-            shifted.append(const(arg.data + form.const))
+            shifted.append(const(arg.data + k))
             continue
-        inner = short_spine(arg)
-        if inner is None:
+        if part is None:
             return None
-        moved = inner[0] + form.const
-        saved += (inner[0] != 0) - (moved != 0)
-        shifted.append(Linear(moved, inner[1]).expr())
+        moved = part[0] + k
+        saved += (part[0] != 0) - (moved != 0)
+        inner = _choice_in(part, k)
+        shifted.append(Linear(moved, part[1]).expr() if inner is None else written[inner])
     if saved < 0 or not saved and e.args[1].op is not ops.CONST:
         return None
-    written: Expr = make(e.op, tuple(shifted))
-    return written
+    moved_in: Expr = make(e.op, tuple(shifted))
+    return moved_in
 
 
 def is_affine(form: Linear) -> bool:

@@ -388,16 +388,18 @@ class IslShape(Shape):
         called = [param_name(p) for p in names]
         head = f"[{', '.join(called)}] -> " if called else ""
         axes = [f"x{k}" for k in range(dims)]
-        parts = []
+        places, parts = (*called, *axes), []
+        if not places:
+            return universe(0)
         groups: dict[tuple[int, ...], list[int]] = {}  # of points by all coordinates but the last
         for point in points:
             groups.setdefault(point[:-1], []).append(point[-1])
         for prefix, values in groups.items():
-            equal = [f"{name} = {v}" for name, v in zip((*called, *axes), prefix, strict=False)]
+            equal = [f"{name} = {v}" for name, v in zip(places, prefix, strict=False)]
             for first, last, step in runs(values):
-                inside = [f"{first} <= {axes[-1]} <= {last}"] if dims else []
+                inside = [f"{first} <= {places[-1]} <= {last}"]
                 if step > 1:
-                    inside.append(f"({axes[-1]} - {first}) mod {step} = 0")
+                    inside.append(f"({places[-1]} - {first}) mod {step} = 0")
                 parts.append(" and ".join((*equal, *inside)))
         body = " or ".join(f"({part})" for part in parts)
         with session.budget(LISTING):
