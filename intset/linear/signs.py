@@ -116,7 +116,9 @@ class Member:
 
     def _evaluate(self, root: Node) -> None:
         values = self.values
-        for e in dag.postorder_until(root, values):
+        for e in dag.postorder((root,)):
+            if e in values:
+                continue
             if e.op is ops.VAR or e.op is ops.LOAD:
                 values[e] = self._of_leaf(e)
             elif e.op is ops.CONST or e.op is ops.BOOL:
