@@ -21,8 +21,8 @@ The cheapest search state of the last parts, joined, is the plan. On trees every
 the textbook's dynamic programming; tensors with several readers make larger parts.
 
 Why no plan costs less: versions are created just before their first reader; an earlier position costs the same. Steps
-cost at least 0, and what a search state can still do depends on its versions and their padding alone, so a dropped one is
-never part of a cheaper plan. The first search keeps the `NARROW` cheapest search states of a part. Where it dropped
+cost at least 0, and what a search state can still do depends on its versions and their padding alone, so a dropped one
+is never part of a cheaper plan. The first search keeps the `NARROW` cheapest search states of a part. Where it dropped
 others, its plan only bounds the cost of a second search, which keeps every search state up to this bound. If that
 exceeds `SEARCH_STATES`, the plan of the first search is returned with a note.
 """
