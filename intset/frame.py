@@ -215,6 +215,11 @@ class Frame:
         facts = tuple(f for f in facts if f.condition.op is not ops.BOOL and not _is_reflexive(f.condition))
         return Frame(table, (*ends, *facts), defined, requires), values
 
+    @memoized
+    def summed(self, kept: tuple[Var, ...]) -> tuple[SummedFrame, ...]:
+        """Equivalent frames, each over one variable for a sum that guards speak of; see `coalesced`."""
+        return tuple(_over_sums(self, kept))
+
     def query(self, exprs: Sequence[Expr], keep: Sequence[Var], config: Config) -> Query:
         """The query for the values of `exprs` in this scope."""
         query = Query(exprs, self.ranges, self.conditions, keep, self.base, self.known, config)
@@ -398,25 +403,12 @@ def coalesced(frame: Frame, roots: Sequence[N], kept: Sequence[Var]) -> tuple[Fr
     asked = tuple(roots)
     changed = False
     for _ in range(COALESCED_SUMS):
-        if (step := _once(frame, asked, kept)) is None:
+        steps = ((one.frame, one.of(asked)) for one in frame.summed(tuple(kept)))
+        step = next(((inside, moved) for inside, moved in steps if moved is not None), None)
+        if step is None:
             break
         (frame, asked), changed = step, True
-        tightened = ranges_from_facts(frame.ranges, frame.facts, frame.base, tighten=True)
-        if tightened is not None:
-            frame = Frame(*tightened, frame.defined, frame.requires)
     return (frame, asked) if changed else None
-
-
-def _once(frame: Frame, roots: tuple[N, ...], kept: Sequence[Var]) -> tuple[Frame, tuple[N, ...]] | None:
-    tried: list[frozenset[Var]] = []
-    for total in sorted(_guarded_sums(frame, kept), key=lambda total: len(total.variables)):
-        if total.variables in tried:
-            continue
-        tried.append(total.variables)
-        replaced = _replaced(frame, roots, total)
-        if replaced is not None:
-            return replaced
-    return None
 
 
 def _guarded_sums(frame: Frame, kept: Sequence[Var]) -> Iterator[MixedRadix]:
@@ -478,8 +470,34 @@ def _has_no_gap(known: Normalizer, reach: Linear | None, step: Linear) -> bool:
     return reach is None or known.is_nonneg(reach.shift(1).minus(step))
 
 
-def _replaced(frame: Frame, roots: tuple[N, ...], total: MixedRadix) -> tuple[Frame, tuple[N, ...]] | None:
-    """The frame and the expressions over one variable for the sum; `None` if its variables occur outside it."""
+class SummedFrame(NamedTuple):
+    """A frame with one variable for a mixed-radix sum, and how expressions are written over it."""
+
+    frame: Frame
+    total: MixedRadix
+    new: Mapping[Expr, Expr]
+    base: Normalizer
+
+    def of(self, roots: tuple[N, ...]) -> tuple[N, ...] | None:
+        """The expressions over the variable for the sum; `None` if summed variables occur outside it."""
+        moved = [_over_the_sum(root, self.new, self.total, self.base) for root in roots]
+        return None if any(one is None for one in moved) else tuple([one for one in moved if one is not None])
+
+
+def _over_sums(frame: Frame, kept: Sequence[Var]) -> Iterator[SummedFrame]:
+    """The frame over one variable for each of its guarded sums, short sums first, where all its conditions allow it."""
+    tried: list[frozenset[Var]] = []
+    for total in sorted(_guarded_sums(frame, kept), key=lambda total: len(total.variables)):
+        if total.variables in tried:
+            continue
+        tried.append(total.variables)
+        summed = _over_sum(frame, total)
+        if summed is not None:
+            yield summed
+
+
+def _over_sum(frame: Frame, total: MixedRadix) -> SummedFrame | None:
+    """The frame over one variable for the sum; `None` if its variables occur outside it."""
     x = Var("+".join(sorted(str(v) for v in total.variables)))
     new: dict[Expr, Expr] = {total.unit: x - total.others.expr()}
     ranges = {v: limits for v, limits in frame.ranges.items() if v not in total.variables}
@@ -496,10 +514,11 @@ def _replaced(frame: Frame, roots: tuple[N, ...], total: MixedRadix) -> tuple[Fr
         if condition is None:
             return None
         facts.append(Fact(condition, fact.provenance))
-    asked = [_over_the_sum(root, new, total, base) for root in roots]
-    if any(one is None for one in asked) or any(_mentions(cond, total) for cond in frame.defined):
+    if any(_mentions(cond, total) for cond in frame.defined):
         return None
-    return Frame(ranges, tuple(facts), frame.defined, frame.requires), tuple(one for one in asked if one is not None)
+    tightened = ranges_from_facts(ranges, tuple(facts), base, tighten=True) or (ranges, tuple(facts))
+    own_base = base if tightened[0] is ranges else None
+    return SummedFrame(Frame(*tightened, frame.defined, frame.requires, own_base), total, new, base)
 
 
 def _over_the_sum(root: N, new: Mapping[Expr, Expr], total: MixedRadix, base: Normalizer) -> N | None:

@@ -35,7 +35,7 @@ from intset.expr.node import POS_INF
 from intset.expr.range import range_conditions
 from intset.linear.canonical import Normalizer
 from intset.linear.form import Linear, is_affine
-from intset.linear.signs import is_met
+from intset.linear.signs import Member, is_met
 from intset.regions.shape import Account, Shape
 from intset.spaces.space import Space
 
@@ -491,19 +491,34 @@ class _Drawing:
         self._spans: list[Span] = [(*env.ends_of(v), v.declared()[2]) for v in self.sizes]
         equal = _equated(self.sizes, env.context.frame.conditions)
         self._equal = [(self.sizes.index(v), self.sizes.index(other)) for v, other in equal.items()]
-        self._ends = [self._ends_of(v, ranges[v]) for v in self.loops]
+        self._limits = [(low(ranges[v]), as_expr(ranges[v].max)) for v in self.loops]
         stated = env.context.ranges
         limits = [cond for v in self.sizes if v in stated for cond in range_conditions(v, stated[v])]
-        self._facts = [repeatable(fact, self.order) for fact in (*limits, *facts)]
+        self._facts = (*limits, *facts)
 
     def corners(self, last: Collection[Var] | None) -> Iterator[Point]:
         """The loops of `last` at their last iteration, others at their first; by default all first, and all last."""
+        if self.has_data:
+            return
         for magnitude in _SIZES if self.sizes else _SIZES[:1]:
             for at_end in ((), self.loops) if last is None else (last,):
-                yield from self._point([magnitude] * len(self.sizes), [-(v in at_end) for v in self.loops])
+                yield from self._corner(magnitude, at_end)
+
+    def _corner(self, magnitude: int, at_end: Collection[Var]) -> Iterator[Point]:
+        """The instance with all sizes at this distance from their lower ends; nothing as for `_point`."""
+        corner = Member(dict(zip(self.sizes, self._numbers([magnitude] * len(self.sizes)), strict=True)), 0)
+        for v, ends in zip(self.loops, self._limits, strict=True):
+            start, end = map(corner.term, ends)
+            if start is None or end is None or start > end:
+                return
+            corner.enter(v, end if v in at_end else start)
+        if all(map(corner.term, self._facts)):
+            yield corner.point
 
     def mixed(self, attempts: int) -> Iterator[Point]:
         """Instances at small sizes: in turn near the ends of the loops, and anywhere in them."""
+        if self.has_data:
+            return
         numbers = _noise()
         for k in range(attempts):
             spread = _SPREADS[k % len(_SPREADS)]
@@ -516,24 +531,32 @@ class _Drawing:
 
         Nothing where a loop is empty, or a condition fails or is undefined.
         """
-        if self.has_data:
-            return
-        values = [within(span, magnitude) for span, magnitude in zip(self._spans, magnitudes, strict=True)]
-        for v, other in self._equal:
-            values[v] = values[other]
+        values = self._numbers(magnitudes)
         with suppress(ArithmeticError, EvaluationError, InputError):
-            for (first, last), iteration in zip(self._ends, iterations, strict=True):
+            for (first, last), iteration in zip(self._end_functions, iterations, strict=True):
                 start, end = first(*values), last(*values)
                 if start > end:
                     return
                 values.append(start + iteration % (end - start + 1))
-            if all(fact(*values) for fact in self._facts):
+            if all(fact(*values) for fact in self._fact_functions):
                 yield dict(zip(self.order, values, strict=True))
 
-    def _ends_of(self, v: Var, r: Range) -> tuple[Callable[..., int], Callable[..., int]]:
-        """The ends of a loop as functions of sizes and outer loops."""
-        known = self.order[: self.order.index(v)]
-        return repeatable(low(r), known), repeatable(as_expr(r.max), known)
+    def _numbers(self, magnitudes: Sequence[int]) -> list[int]:
+        """The sizes at these distances from their lower ends, equated ones equal."""
+        values = [within(span, magnitude) for span, magnitude in zip(self._spans, magnitudes, strict=True)]
+        for v, other in self._equal:
+            values[v] = values[other]
+        return values
+
+    @cached_property
+    def _end_functions(self) -> list[tuple[Callable[..., int], Callable[..., int]]]:
+        """The ends of each loop as functions of sizes and outer loops."""
+        known = [self.order[: self.order.index(v)] for v in self.loops]
+        return [(repeatable(a, outer), repeatable(b, outer)) for (a, b), outer in zip(self._limits, known, strict=True)]
+
+    @cached_property
+    def _fact_functions(self) -> list[Callable[..., bool]]:
+        return [repeatable(fact, self.order) for fact in self._facts]
 
 
 def _equated(sizes: Sequence[Var], facts: Iterable[Cond]) -> dict[Var, Var]:

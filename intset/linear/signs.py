@@ -50,6 +50,11 @@ def _last(first: int, last: int, _: int) -> int:
     return last
 
 
+def _inside(place: Place) -> Place:
+    """The first variable in the middle of its range, such as a whole tile, others at this place."""
+    return lambda first, last, k: place(first, last, k) if k else (first + last) // 2
+
+
 _PATTERNS: Final[tuple[Pattern, ...]] = (
     (tuple(k * 60 for k in _SIZES), _last),  # tiles divide these
     (_SIZES[::-1], _first),
@@ -58,8 +63,8 @@ _PATTERNS: Final[tuple[Pattern, ...]] = (
     ((1 << 64,), _first),  # beyond any machine type
     ((1,), _last),
     ((2, 3), _last),
-    ((3, 2), _first),
-    ((1, 4), _last),
+    ((3, 2), _inside(_first)),
+    ((5, 3), _inside(_last)),
     ((4, 1), _first),
 )
 
@@ -116,7 +121,9 @@ class Member:
 
     def _evaluate(self, root: Node) -> None:
         values = self.values
-        for e in dag.postorder_until(root, values):
+        for e in dag.postorder((root,)):
+            if e in values:
+                continue
             if e.op is ops.VAR or e.op is ops.LOAD:
                 values[e] = self._of_leaf(e)
             elif e.op is ops.CONST or e.op is ops.BOOL:

@@ -11,6 +11,7 @@ off a set comes last: products of intervals, bounding boxes, lattices of equatio
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import reduce
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
@@ -599,8 +600,8 @@ def _in_order(parts: Iterable[Cond], leaves: Sequence[Expr]) -> list[Cond]:
         return dag.size(part), min(own, default=0), part.op is not ops.GE, own
 
     found = {part: place(part) for part in parts}
-    alone = len(set(found.values())) == len(found)  # else equal places are told apart by text
-    return sorted(found, key=lambda part: (found[part], "" if alone else str(part)))
+    times = Counter(found.values())  # equal places are told apart by text
+    return sorted(found, key=lambda part: (found[part], str(part) if times[found[part]] > 1 else ""))
 
 
 def _conjuncts(part: BasicSet, dims: Sequence[Expr], params: Sequence[Expr]) -> list[Cond] | None:
