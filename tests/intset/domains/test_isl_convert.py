@@ -82,20 +82,7 @@ def isl_text(dims: str, text: str, low: int = -5, high: int = 7, params: str = "
 
 
 def isl_body(text: str) -> str:
-    """isl writes `=` for `==` and `floor(a/c)` for `a // c`; every dividend here is in parentheses."""
-    text = text.replace("==", "=").replace("//", "/")
-    while "/" in text.replace("\0", ""):
-        slash = text.index("/")
-        close, depth, start = slash - 2, 0, slash - 2
-        for start in range(close, -1, -1):
-            depth += (text[start] == ")") - (text[start] == "(")
-            if depth == 0:
-                break
-        end = slash + 2
-        while end < len(text) and text[end].isdigit():
-            end += 1
-        text = text[:start] + f"floor({text[start : close + 1]}\0{text[slash + 1 : end]})" + text[end:]
-    return text.replace("\0", "/")
+    return text.replace("==", "=").replace("%", "mod")
 
 
 def holds(text: str, **point: int) -> bool:
