@@ -302,9 +302,8 @@ class Claims(Oracle):
         """An index map: whether it is injective and onto, with the points that say so; its sides, inverse, and
         padding, at so many places."""
         found, first = self.ctx.as_iter_map([*exprs]), len(self.setting.sizes)
-        every = itertools.product(*self.setting.sizes.values())
-        allowed = {sizes: env for sizes in every if self.is_allowed(env := self.setting.env(sizes))}
-        for sizes, env in self.some(allowed):
+        every = self.setting.points if self.setting.facts else itertools.product(*self.setting.sizes.values())
+        for sizes, env in self.some({sizes: self.setting.env(sizes) for sizes in every}):
             reached: Reached = {}
             for row in self.setting.points.get(sizes, ()):
                 at = dict(zip(self.setting.everything, row, strict=True))

@@ -5,8 +5,6 @@ import json
 import os
 import pickle
 import random
-import subprocess
-import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -36,6 +34,7 @@ from intset.linear.form import Linear
 from intset.testing import soundness
 from tests import ROOT
 from tests.intset.domains.known_bits import registered
+from tests.intset.elsewhere import ran
 from tests.sweeps import daily
 
 i, j, n = Var("i"), Var("j"), ShapeVar("n", lower=1)
@@ -92,15 +91,8 @@ c = te.compute((2, 2), lambda i, j: t[i, j] + t[i + 2, j + 2], name="C")
 s = te.create_schedule(c.op)
 """)
     program = "import sys; from lowering.cli import main; sys.exit(main())"
-    done = subprocess.run(
-        [sys.executable, "-c", program, "bounds", str(script), "--json"],
-        env={**os.environ, "PYTHONPATH": path, "INTSET_DOMAIN": "boxes"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    (report,) = json.loads(done.stdout)["files"]
+    told = ran("-c", program, "bounds", script, "--json", PYTHONPATH=path, INTSET_DOMAIN="boxes")
+    (report,) = json.loads(told)["files"]
     stages = report["schedules"][0]["stages"]
     (needed,) = [t["required"] for stage in stages for t in stage["tensors"] if t["tensor"] == "T"]
     assert needed["is_exact"] and needed["count_total"] == 8

@@ -45,7 +45,7 @@ from intset.expr.ops import Op
 from intset.expr.range import Range
 from intset.testing.strategies import conditions, expressions, points
 from tests import ROOT
-from tests.intset.threads import in_threads
+from tests.intset.elsewhere import in_threads
 from tests.strategies.contexts import PARTIAL, Expressions
 from tests.strategies.contexts import value as value_at
 from tests.sweeps import daily, sampled

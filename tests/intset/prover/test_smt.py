@@ -37,7 +37,7 @@ from intset.expr.node import Cond, Expr, ShapeVar, Var, const, make
 from intset.prover.smt import Z3_DEPTH, Encoder, SmtResult, SmtSession
 from intset.prover.z3_solver import Z3Terms
 from intset.testing.strategies import conditions, expressions, points
-from tests.intset.threads import in_threads
+from tests.intset.elsewhere import forked, in_threads
 from tests.sweeps import daily
 
 i, j, k = Var("i"), Var("j"), Var("k")
@@ -346,14 +346,7 @@ def test_threads_share_a_session(session: SmtSession) -> None:
 def test_a_session_survives_a_fork(session: SmtSession) -> None:
     goal, facts = cubes()
     session.check(goal, facts, rlimit=10_000)
-    child = os.fork()
-    if child == 0:
-        try:
-            right = not proves(session, i < 3) and proves(session, i * i >= 0)
-            os._exit(0 if right else 1)
-        finally:
-            os._exit(2)
-    assert os.waitpid(child, 0)[1] == 0
+    assert forked(lambda: [proves(session, i < 3), proves(session, i * i >= 0)]) == [False, True]
     assert not proves(session, i < 3)
 
 
