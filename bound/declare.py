@@ -134,7 +134,7 @@ def _as_value_range(value_range: object, dtype: str, name: str) -> tuple[int, in
 
 
 class TagScope(ContextDecorator):
-    """A block, or a decorated function, in which operations without a tag get this one."""
+    """A block or decorated function whose untagged operations get this tag."""
 
     _tags: ClassVar[list[str]] = []
 

@@ -96,7 +96,7 @@ class IterVar(Var):
         return self.part(f"{self.name}.outer", not is_tile), self.part(f"{self.name}.inner", is_tile)
 
     def fused(self, inner: IterVar) -> IterVar:
-        """Return the axis that runs over this one and an inner one."""
+        """Return the axis of the fused iterations of this axis and an inner axis."""
         kind, sizes = max(self.iter_type, inner.iter_type), tuple(dict.fromkeys((*self.sizes, *inner.sizes)))
         ends_with_data = self.ends_with_data or inner.ends_with_data
         return IterVar(None, f"{self.name}.{inner.name}.fused", kind, "", sizes, ends_with_data)

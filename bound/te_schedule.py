@@ -53,7 +53,7 @@ def CreateAttachPath(schedule: Schedule) -> dict[Operation, list[IterVar]]:
 
 
 def ScanGetBody(scan: Operation) -> list[Operation]:
-    """The operations of a scan that depend on its state, and the scan itself."""
+    """A scan and its operations that depend on the scan's state."""
     if not isinstance(scan, ScanOp):
         raise InputError(f"the body of a scan is asked of {scan.name}, which is none")
     states = {state.op for state in scan.state_placeholder}

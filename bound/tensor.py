@@ -300,7 +300,7 @@ class Tensor(values.Elementwise, Guest):
         return self if dtype == self.dtype else values.OPERATORS.converted(self, dtype)
 
     def __getstate__(self) -> tuple[None, dict[str, object]]:
-        """Pickle without element symbols: they refer to the tensor and are created again."""
+        """Pickle without element symbols: they refer to the tensor, and unpickling rebuilds them."""
         symbols = dict.fromkeys(("_element", "_unfinished"))
         kept = {name: getattr(self, name) for name in self.__slots__ if name != "__weakref__" and name not in symbols}
         return None, {**kept, **symbols}
@@ -477,10 +477,6 @@ class ComputeOp(Operation):
         shape = tuple(extent_of(iv) for iv in axis)
         types = dtypes or tuple(map(dtype_of, body))
         self.outputs = tuple(Tensor(self, k, shape, dtype) for k, dtype in enumerate(types))
-        self._tell_sizes()
-
-    def _tell_sizes(self) -> None:
-        """Tell the axes which plain variables in shapes are sizes."""
         read = (extent for tensor in self.input_tensors for extent in tensor.extents)
         sizes = plain_sizes([*self.outputs[0].extents, *read])
         for iv in self.axis:

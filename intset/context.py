@@ -9,6 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, ParamSpec, TypeAlias, TypeVar, overload
 
 from intset import config as configuration
+from intset import facts as statements
 from intset.config import AUTO, CACHED_ANSWERS
 from intset.domains.sets.ends import Bounds
 from intset.errors import ContradictionWarning, InputError, IntSetError
@@ -16,21 +17,7 @@ from intset.expr import Cond, Expr, IntLike, Node, Range, Var, arguments, as_con
 from intset.expr.evaluate import as_width
 from intset.expr.node import Kind, PlainVar
 from intset.expr.printer import Displayed
-from intset.facts import (
-    ASSUMED,
-    DERIVED,
-    Assuming,
-    Fact,
-    VarEnds,
-    as_ranges,
-    checked_ranges,
-    ends_met,
-    facts_of,
-    listed_conditions,
-    listed_vars,
-    namesakes,
-    within_blocks,
-)
+from intset.facts import ASSUMED, DERIVED, Assuming, Fact, VarEnds, within_blocks
 from intset.installation import load_later
 from intset.plain import ValueRows, ends
 from intset.trace import DEBUG, LOG, TRACES, Trace, from_cache, recorded, tried
@@ -124,14 +111,14 @@ class Context(Displayed):
         self.domain = None if domain is None else configuration.checked("domain", domain, "Context(domain=)")
         stated: tuple[Fact, ...] = ()
         if not isinstance(assume, (tuple, list)) or assume:
-            stated = tuple([part for item in listed_conditions(assume) for part in facts_of(item, ASSUMED)])
-        table, ends = checked_ranges(ranges)
+            stated = statements.facts_of(assume, ASSUMED)
+        table, ends = statements.checked_ranges(ranges)
         if not stated and not ends and all([_is_free(limits, table) for limits in table.values()]):  # noqa: C419  # hot
             self._box, self._plain_answers = table, {}
             return
         self._stated = table, (*ends, *stated)
         box = None if ends else _numeric(table)
-        met = None if box is None else ends_met(box, [fact.condition for fact in stated])
+        met = None if box is None else statements.ends_met(box, [fact.condition for fact in stated])
         if met is not None:
             self._met = met[1]
         elif self._root.known.empty and (excluding := self._root.contradiction):
@@ -170,7 +157,7 @@ class Context(Displayed):
         >>> Context.from_constraints([i, j], [0 <= i, i < n, 0 <= j, j < m]).bounds(i * m + j)
         (0, n * m - 1)
         """
-        return cls(dict.fromkeys(listed_vars(vars, "vars")), conditions, domain)
+        return cls(dict.fromkeys(statements.listed_vars(vars, "vars")), conditions, domain)
 
     # -- what is known ------------------------------------------------------------------------------------------
 
@@ -198,7 +185,7 @@ class Context(Displayed):
 
         A condition that contradicts the context makes the block unreachable: every condition is proved `vacuous`.
         """
-        return Assuming(self, self._root, tuple(part for item in conditions for part in facts_of(item, provenance)))
+        return Assuming(self, self._root, statements.facts_of(conditions, provenance))
 
     def extended(
         self,
@@ -208,8 +195,8 @@ class Context(Displayed):
     ) -> Context:
         """A new context with further variables and facts; conditions become *derived* facts by default."""
         frame = self.frame
-        added = tuple(part for item in listed_conditions(facts) for part in facts_of(item, provenance))
-        return self._within(frame.extended(as_ranges(ranges), added))
+        added = statements.facts_of(facts, provenance)
+        return self._within(frame.extended(statements.as_ranges(ranges), added))
 
     def coalesced(self, exprs: Sequence[IntLike], keep: Sequence[Var] = ()) -> tuple[Context, tuple[Expr, ...]] | None:
         """A context and expressions with equal values, over fewer variables; see `intset.frame`.
@@ -222,7 +209,7 @@ class Context(Displayed):
         (<Context 'ii+io' in [0, n - 1] | derived: ceildiv(n, 4) >= 1>, ('ii+io' * 2,))
         """
         roots = _tuple_of_exprs(exprs, "coalesced takes a tuple")
-        simpler = coalesced(self.frame, roots, listed_vars(keep, "keep"))
+        simpler = coalesced(self.frame, roots, statements.listed_vars(keep, "keep"))
         if simpler is None:
             return None
         return self._within(simpler[0]), simpler[1]
@@ -633,7 +620,7 @@ class Context(Displayed):
         is_recorded: bool = False,
     ) -> Any:
         chosen = configuration.current(self.domain if domain is None else domain)
-        kept = () if keep is NOTHING else listed_vars(keep, "keep")
+        kept = () if keep is NOTHING else statements.listed_vars(keep, "keep")
         registered = configuration.generation
         scope = self.frame
         if isinstance(over, Mapping):
@@ -667,12 +654,13 @@ class Context(Displayed):
                 answer = better(self._answered(what, frame, exprs, kept, chosen), answer)
             if not is_certified(answer) and (narrower := frame.tightened) is not None:
                 answer = better(answer, self._answered(what, narrower, exprs, kept, chosen))
+        others = statements.namesakes(exprs, scope.ranges, scope.facts)
         if what == "bounds":
             if stored:
                 stored.keep_bounds(answer)
             question = AskedBounds(exprs[0], stated.ranges, stated.facts, stated.defined, kept, chosen)
-            return frame.remember(key, answer.answering(question, namesakes(exprs, scope.ranges, scope.facts)))
-        if others := namesakes(exprs, scope.ranges, scope.facts):
+            return frame.remember(key, answer.answering(question, others))
+        if others:
             answer.notes = (*answer.notes, *others)
         return frame.remember(key, where_nonempty(answer, nonempty_at(frame, kept, chosen, registered)))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any, Final, Protocol, Self, TypeAlias, TypeVar
 
@@ -60,22 +60,15 @@ class Fact:
         return f"{self.provenance}: {self.condition}"
 
 
-def listed_conditions(conditions: Any) -> tuple[Any, ...]:
-    """The conditions or facts of a list; a single one counts as a list of one."""
-    return (
-        (conditions,)
-        if isinstance(conditions, (Cond, Fact))
-        else arguments.listed(conditions, "conditions", "a list of them")
-    )
-
-
-def facts_of(fact: Any, provenance: str) -> Iterator[Fact]:
-    """The conjuncts of a condition as facts; a `Fact` keeps its own provenance."""
-    if isinstance(fact, Fact):
-        fact, provenance = fact.condition, fact.provenance
-    arguments.one_of(PROVENANCES, provenance, "provenance")
-    for part in dag.conjuncts(as_cond(fact, "a fact")):
-        yield Fact(part, provenance)
+def facts_of(conditions: Any, provenance: str) -> tuple[Fact, ...]:
+    """The conjuncts of one or several conditions as facts; a `Fact` keeps its own provenance."""
+    listed = [conditions] if isinstance(conditions, (Cond, Fact)) else conditions
+    facts: list[Fact] = []
+    for given in arguments.listed(listed, "conditions", "a list of them"):
+        stated = given if isinstance(given, Fact) else Fact(given, provenance)
+        arguments.one_of(PROVENANCES, stated.provenance, "provenance")
+        facts += [Fact(part, stated.provenance) for part in dag.conjuncts(as_cond(stated.condition, "a fact"))]
+    return tuple(facts)
 
 
 def checked_var(var: object) -> Var:

@@ -162,7 +162,7 @@ class Frame:
         return tuple([var for var in own if var not in self.ranges and var not in keep])
 
     def _mentions(self, variables: Mapping[Var, Range | None]) -> bool:
-        """Whether a range has one of the variables in an end."""
+        """Whether an end of a range mentions one of the variables."""
         return any(v in variables for r in self.ranges.values() if r.ends is None for v in r.free_vars())
 
     def stating(self, facts: tuple[Fact, ...]) -> Frame:
@@ -379,7 +379,7 @@ class MixedRadix(NamedTuple):
     ----------
     unit: a variable with coefficient 1.
     others: the rest of the sum.
-    least, reach: the least value, and the distance to the greatest; `None` for a sum without end.
+    least, reach: the least value and the width; `None` for a sum without end.
     variables: all variables of the sum.
     """
 

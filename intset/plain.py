@@ -127,7 +127,7 @@ def progression(root: Node, ranges: BoxRanges, points: int) -> tuple[int, int, i
 
 
 def _row(node: Node, rows: ValueRows, ranges: BoxRanges) -> ValueRow:
-    """Compute the row of a node from the rows of the nodes below it."""
+    """Compute the row of a node from its operands' rows."""
     op = node.op
     if op is ops.CONST or op is ops.BOOL:
         value = int(node.data)
@@ -198,7 +198,7 @@ def _add(x: ValueRow, y: ValueRow) -> ValueRow:
     most |= upper
     if most & most >> 1 & FIRST_BITS:
         most = UNKNOWN
-    apart = gap and other and not free & also  # then: one set, shifted by each element of the other
+    apart = gap and other and not free & also  # then: one operand's set, shifted by each element of the other set
     gap = min(max(other, gap - last + first), max(gap, other - high + low)) if apart else 0
     return low + first, high + last, gap, gcd(step, stride), free | also, least, most
 

@@ -1,7 +1,7 @@
 """Sums over the points of regions, and upper bounds of counts.
 
 A weight is one more coordinate: the sum of `f` over points where it is not negative is the number of pairs of a point
-and a number `0 <= w < f`. A product of factors has a coordinate for each. Where a factor is negative, its opposite is
+and a number `0 <= w < f`. A product has one coordinate per factor. Where a factor is negative, its opposite is
 counted and subtracted. So every sum is a count of Presburger sets, a closed form of the sizes.
 
 >>> from intset import Context, Range, ShapeVar, Var, sum_over, upper_bound
@@ -43,7 +43,7 @@ def sum_over(weight: Weight, region: Region, point: Sequence[Var] | None = None)
     Parameters
     ----------
     weight: an integer expression over the coordinates and sizes, or a function of the coordinates that returns one.
-    point: the variables that stand for the coordinates in `weight`. By default those whose image the region is, as in
+    point: the coordinate variables of `weight`. By default those whose image the region is, as in
         `ctx.image([i, j])`; else variables called `d0`, `d1` and so on, as in `Region.constraints`.
 
     Raises

@@ -183,7 +183,7 @@ class Lifetime:
 
 
 def lifetimes_of(root: ir.Stmt, parallel: frozenset[ir.For]) -> list[Lifetime]:
-    """Lifetimes of the allocations of a nest, in the order of its text and in positions of it.
+    """Lifetimes of a nest's allocations in text order, measured in text positions.
 
     A tensor allocated outside of a loop and used inside lives for the whole loop, as the next iteration may read it.
 
@@ -230,11 +230,7 @@ def lifetimes_of(root: ir.Stmt, parallel: frozenset[ir.For]) -> list[Lifetime]:
             if loops:
                 loops[-1][1][lifetime] = None
 
-    rules: dict[type[ir.Stmt], driver.SynthesisRule[driver.Descent, None]] = {
-        ir.Allocate: of_allocation,
-        ir.For: of_loop,
-        ir.Stmt: of_any,
-    }
+    rules: dict[type[ir.Stmt], Any] = {ir.Allocate: of_allocation, ir.For: of_loop, ir.Stmt: of_any}
     driver.synthesized(root, driver.Descent(), rules)
     return lifetimes
 
@@ -433,7 +429,7 @@ def with_fixed_storage(f: ir.Function) -> ir.Function:
 
     Rows then have a constant stride, and the array is on the stack.
     """
-    return f.with_body(rebuilt(f.body, lambda stmt: _with_limits(stmt, _is_small)))
+    return _with_limits(f, _is_small)
 
 
 def _is_small(stmt: ir.Allocate) -> bool:
@@ -449,18 +445,20 @@ _OF_THREADS: Final = ("shared", "warp", "local", "wmma")  # memories of a device
 
 def with_fixed_thread_storage(f: ir.Function) -> ir.Function:
     """Give storage of threads the constant of an extent `minimum(constant, size)`."""
-    return f.with_body(
-        rebuilt(f.body, lambda stmt: _with_limits(stmt, lambda of: of.scope.partition(".")[0] in _OF_THREADS))
-    )
+    return _with_limits(f, lambda stmt: stmt.scope.partition(".")[0] in _OF_THREADS)
 
 
-def _with_limits(stmt: ir.Stmt, is_wanted: Callable[[ir.Allocate], bool]) -> ir.Stmt:
+def _with_limits(f: ir.Function, is_wanted: Callable[[ir.Allocate], bool]) -> ir.Function:
     """Constant limits in the place of extents, in wanted allocations."""
-    if not isinstance(stmt, ir.Allocate) or stmt.padding is not None or not is_wanted(stmt):
-        return stmt
-    limits = [constant_limit(range_ends(r)[1]) for r in stmt.ranges]
-    pairs = zip(stmt.ranges, limits, strict=True)
-    return replace(stmt, ranges=tuple(r if limit is None else Range(r.min, max(0, limit)) for r, limit in pairs))
+
+    def limited(stmt: ir.Stmt) -> ir.Stmt:
+        if not isinstance(stmt, ir.Allocate) or stmt.padding is not None or not is_wanted(stmt):
+            return stmt
+        limits = [constant_limit(range_ends(r)[1]) for r in stmt.ranges]
+        pairs = zip(stmt.ranges, limits, strict=True)
+        return replace(stmt, ranges=tuple(r if limit is None else Range(r.min, max(0, limit)) for r, limit in pairs))
+
+    return f.with_body(rebuilt(f.body, limited))
 
 
 __all__ = ["StoragePlan", "plan_storage"]

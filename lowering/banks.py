@@ -176,7 +176,7 @@ def _fresh_notes(columns: Columns) -> tuple[str, ...]:
 
 
 def _precision(ctx: Context, variables: Sequence[Var]) -> tuple[bool, tuple[str, ...]]:
-    """Whether the variables cover all combinations of their bits, and the reason if not."""
+    """Whether the variables cover all combinations of their bits; otherwise the reason."""
     for v in variables:
         limits = ctx.ranges.get(v)
         ends = None if limits is None else limits.ends

@@ -124,9 +124,8 @@ def _build(command: tuple[str, ...], text: str, target: Path) -> None:
         source, built = Path(folder) / "nest.c", Path(folder) / "nest.so"
         source.write_text(text)
         try:
-            done = subprocess.run(
-                [*command, str(source), "-o", str(built), "-lm"], capture_output=True, text=True, check=False
-            )
+            words = [*command, str(source), "-o", str(built), "-lm"]
+            done = subprocess.run(words, capture_output=True, text=True, check=False)
         except OSError as error:
             raise CompilerError(f"{command[0]} cannot be run: {error.strerror}") from None
         if done.returncode != 0:
@@ -263,10 +262,9 @@ def _check_shapes(f: ir.Function, values: tuple[Any, ...], shapes: Mapping[Tenso
     for stmt in (f.body, *children(f.body)):
         if not isinstance(stmt, ir.Assert):
             continue
-        loads = [n for n in dag.postorder((stmt.cond,)) if n.op is ops.LOAD and isinstance(n.data, ir.ShapeOf)]
-        if not loads:
+        extents = {n: const(shapes[n.data.tensor][n.args[0].data]) for n in ir.shapes_in(stmt.cond)}
+        if not extents:
             continue
-        extents = {n: const(shapes[n.data.tensor][n.args[0].data]) for n in loads}
         cond = dag.substitute(stmt.cond, {**known, **extents})
         if isinstance(cond, Cond) and not any(isinstance(v, Var) for v in cond.free_vars()) and not evaluate(cond, {}):
             raise CheckError(f"an assertion does not hold: {stmt.message}")
@@ -506,13 +504,8 @@ def bound_values(
 
 def _compare(f: ir.Function, actual_shapes: Shapes, known: Mapping[Var, int]) -> None:
     """Refuse arrays whose shapes differ from their tensors', unless the nest itself asserts the shape."""
-    asserted = {
-        term.data.tensor
-        for stmt in statements(f.body)
-        if isinstance(stmt, ir.Assert)
-        for term in dag.opaque_terms(stmt.cond)
-        if isinstance(term.data, ir.ShapeOf)
-    }
+    checks = (stmt for stmt in statements(f.body) if isinstance(stmt, ir.Assert))
+    asserted = {extent.data.tensor for check in checks for extent in ir.shapes_in(check.cond)}
     for tensor, shape in actual_shapes.items():
         if tensor not in asserted:
             for k, (extent, actual) in enumerate(zip(_computed(tensor, known), shape, strict=True)):

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import cached_property
-from itertools import islice, product
+from itertools import islice, product, tee
 from math import prod
 from typing import TYPE_CHECKING, Any, Final
 
@@ -441,41 +441,29 @@ class Violations:
     """
 
     def __init__(self, env: LoopEnvironment, ranges: Mapping[Var, Range], guards: Sequence[Cond], most: int) -> None:
-        self._failing: list[frozenset[Cond]] = []
-        self._further = _failing_guards(env, ranges, tuple(guards), most)
+        self._drawn: Iterator[frozenset[Cond]] = filter(None, _failing_guards(env, ranges, tuple(guards), most))
 
     def has_alone(self, guard: Cond, others: Collection[Cond]) -> bool:
         """Whether a drawn iteration violates `guard` and satisfies `others`."""
-        return any(guard in failing and failing.isdisjoint(others) for failing in self._drawn())
-
-    def _drawn(self) -> Iterator[frozenset[Cond]]:
-        """The guards that fail at each drawn iteration, those of earlier calls first."""
-        yield from self._failing
-        for failing in self._further:
-            if failing:
-                self._failing.append(failing)
-                yield failing
+        drawn, self._drawn = tee(self._drawn)  # the next call begins with what this one draws
+        return any(guard in failing and failing.isdisjoint(others) for failing in drawn)
 
 
 def _failing_guards(
     env: LoopEnvironment, ranges: Mapping[Var, Range], guards: Sequence[Cond], most: int
 ) -> Iterator[frozenset[Cond]]:
-    """The guards that fail at each drawn iteration; none are drawn for guards with short proofs or data."""
+    """The guards that fail at each drawn iteration at which all have values.
+
+    None are drawn for guards with short proofs or data.
+    """
     ends = (end for r in ranges.values() for end in (low(r), as_expr(r.extent)))
     if not _has_long_proofs((*guards, *ends)) or dag.opaque_terms(*guards):
         return
     drawing = _Drawing(env, ranges, (), guards)
     tests = [(guard, compiled(guard, drawing.order)) for guard in guards]
     for point in drawing.mixed(most):
-        yield _failing(tests, tuple(point.values()))
-
-
-def _failing(tests: Sequence[tuple[Cond, Callable[..., Any]]], values: Sequence[int]) -> frozenset[Cond]:
-    """The guards that fail at a point; none where one has no value."""
-    try:
-        return frozenset(guard for guard, test in tests if not test(*values))
-    except (ArithmeticError, EvaluationError, InputError):
-        return frozenset()
+        with suppress(ArithmeticError, EvaluationError, InputError):
+            yield frozenset([guard for guard, test in tests if not test(*point.values())])
 
 
 class _Drawing:
@@ -526,7 +514,7 @@ class _Drawing:
     def _point(self, magnitudes: Sequence[int], iterations: Sequence[int]) -> Iterator[Point]:
         """The instance at these distances of sizes from their lower ends and these iterations modulo the extents.
 
-        Nothing where a loop does not run, a condition fails or has no value.
+        Nothing where a loop is empty, or a condition fails or is undefined.
         """
         if self.has_data:
             return
@@ -557,11 +545,6 @@ def _equated(sizes: Sequence[Var], facts: Iterable[Cond]) -> dict[Var, Var]:
             first = {v: a if other is b else other for v, other in first.items()}
             first.update({b: a} if a is not b else {})
     return first
-
-
-def in_products(terms: Iterable[Expr | Cond]) -> list[Var]:
-    """The variables in products of nonconstant factors."""
-    return list(dag.free_vars(*(node for node in dag.nonlinear_nodes(terms) if node.op is ops.MUL)))
 
 
 def _has_long_proofs(terms: Sequence[Expr | Cond]) -> bool:

@@ -48,7 +48,7 @@ EXTENTS: Final = 200_000  # operations of the domain, for one dimension
 
 
 def ends_of(env: LoopEnvironment, v: Var) -> tuple[Linear, Linear]:
-    """The first iteration of a loop, and the one after the last."""
+    """The first iteration of a loop, and the end after the last iteration."""
     first, number = env.form(low(env.ranges[v])), env.form(extent(env.ranges[v]))
     return first, first.plus(number)
 

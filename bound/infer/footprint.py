@@ -325,7 +325,7 @@ def _union_of_translates(env: LoopEnvironment, boxes: Sequence[Box]) -> Box | No
 
 
 def _offsets(sides: Sequence[SymbolicInterval]) -> list[tuple[int, int]] | None:
-    """The distances of both ends of each interval from the ends of the first; `None` if they are no numbers."""
+    """For each interval, the distances of its ends from the first interval's ends; `None` if they are no numbers."""
     first = sides[0]
     offsets = []
     for side in sides:
@@ -362,7 +362,8 @@ def join_boxes(env: LoopEnvironment, a: Box, b: Box) -> Box | None:
     x, y = a.sides[k], b.sides[k]
     assumed = list(a.where)
     if unproved_gaps(env, x, assumed) or unproved_gaps(env, y, assumed):
-        if not _is_translation(x, y):
+        shift = y.lows[0].minus(x.lows[0])
+        if not (shift.is_const and x.moved(shift.const).same(y)):
             return None
         assumed += [divided_by_content(gap) for gap in unproved_gaps(env, x, assumed)]
     if not (_reaches(env, x, y, assumed) and _reaches(env, y, x, assumed)):
@@ -397,11 +398,6 @@ def _lower(env: LoopEnvironment, a: EndForms, b: EndForms) -> EndForms | None:
 def _reaches(env: LoopEnvironment, a: SymbolicInterval, b: SymbolicInterval, assumed: Sequence[Linear]) -> bool:
     """Whether `b` is proved to start at or before the element after `a`."""
     return all(env.is_nonneg(high.shift(1).minus(low), assumed) for low, high in product(b.lows, a.highs))
-
-
-def _is_translation(a: SymbolicInterval, b: SymbolicInterval) -> bool:
-    shift = b.lows[0].minus(a.lows[0])
-    return shift.is_const and a.moved(shift.const).same(b)
 
 
 def _same_side(a: EndForms, b: EndForms) -> bool:
@@ -685,7 +681,7 @@ class Footprint:
 
         Raises
         ------
-        BudgetError: no ends, no numbers and no outline are known.
+        BudgetError: ends, numbers and outline are unknown.
         """
         if self._hull is None:
             try:

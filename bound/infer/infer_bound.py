@@ -134,7 +134,7 @@ def infer_bound(
         _boxed(normalized, compute),
         frozenset(normalized.stages if a_flag(compact, "compact") else ()),
         sharing,
-        given=ctx,
+        ctx=ctx,
         compute=compute,
         tiles=tiles,
         whole=frozenset(
@@ -337,7 +337,7 @@ class BoundsMap(Configured):
 
         Raises
         ------
-        ScheduleError: a size of a split is below 1, or the schedule is illegal at these values.
+        ScheduleError: a split has a size below 1, or these values make the schedule illegal.
         InputError: as for the argument `at` of `infer_bound`.
         """
         given = mapped(values, "values", "a mapping {size: integer}")
@@ -345,7 +345,7 @@ class BoundsMap(Configured):
         if key not in self._at:
             state, compute = self._state, "auto" if self.forms else self._state.compute
             sizes: dict[Any, Any] = {**state.sizes.fixed, **given}
-            arguments = (state.given, sizes, self.domain, compute, self.compact, tuple(state.whole))
+            arguments = (state.ctx, sizes, self.domain, compute, self.compact, tuple(state.whole))
             self._at = {key: infer_bound(self.written, *arguments)}
         return self._at[key]
 

@@ -246,12 +246,12 @@ def stored_anew(nest: SharedNest) -> Iterator[tuple[Operation, SharedLoop]]:
         kept = () if home is None or op in nest.outputs else home.path()
         for loop in chain[-1].path() if chain else ():
             own = loop.leaf_of(op)
-            if loop not in kept and (own is None or op in nest.extended or _is_longer(nest, loop, own)):
+            if loop not in kept and (own is None or op in nest.extended or _repeats_element(nest, loop, own)):
                 yield op, loop
 
 
 def _in_one_loop(nest: SharedNest, loop: SharedLoop, *both: Operation) -> list[Conflict]:
-    """Explain why two operations are in one loop: through leaves of both, or as the parent of a shared loop."""
+    """Explain why two operations are in one loop: as leaves of both stages or parent of a shared loop."""
     for op in both:
         if op in loop.positions:
             continue
@@ -300,14 +300,14 @@ def check_once(nest: SharedNest) -> Iterator[Conflict]:
             continue
         for loop in reversed(chain[-1].path()):
             own = loop.leaf_of(op)
-            if loop.depth > begin.depth and (own is None or _is_longer(nest, loop, own)):
+            if loop.depth > begin.depth and (own is None or _repeats_element(nest, loop, own)):
                 inner = chain[-1]
                 its = inner.leaf_of(nest.owner(loop)[0]) or nest.owner(inner)
                 yield Conflict(nests.MISMATCH, ((op, inner.positions[op]), its))
                 break
 
 
-def _is_longer(nest: SharedNest, loop: SharedLoop, leaf: nests.Leaf) -> bool:
+def _repeats_element(nest: SharedNest, loop: SharedLoop, leaf: nests.Leaf) -> bool:
     """Whether a loop repeats one element of a stage, whose own leaf is shorter than the loop of its owner."""
     return nest.kind(leaf) == BROADCAST and nest.kind(nest.owner(loop)) != BROADCAST
 

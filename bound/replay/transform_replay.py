@@ -78,7 +78,7 @@ class TensorDomain:
         A data axis of constant extent 1 is broadcast, and so are its parts and fusions of broadcast axes. A fusion with
         a reduction is a reduction.
         """
-        kinds = {iv: _root_kind(iv) for iv in self.root}
+        kinds = {iv: REDUCTION if iv.is_reduce else BROADCAST if has_one(iv) else ITERATION for iv in self.root}
         for relation in self.relations:
             kind = fused_kind(kinds[iv] for iv in relation.parents)
             kinds.update(dict.fromkeys(relation.children, kind))
@@ -102,12 +102,6 @@ class TensorDomain:
 
     def __repr__(self) -> str:
         return f"<TensorDomain {self}>"
-
-
-def _root_kind(iv: IterVar) -> str:
-    if iv.is_reduce:
-        return REDUCTION
-    return BROADCAST if has_one(iv) else ITERATION
 
 
 def has_one(iv: IterVar) -> bool:
@@ -242,7 +236,7 @@ def _one_read(axes: tuple[IterVar, ...], reader: ComputeOp, indices: tuple[Expr,
     zeros: list[IterVar] = []
     for iv, index in zip(axes, indices, strict=True):
         if isinstance(index, IterVar) and index in own:
-            if starts_at_0(index) and same_extent(iv, index):
+            if index.dom is not None and number(low(index.dom)) == 0 and same_extent(iv, index):
                 mapping[iv] = index
         elif number(index) == 0 and has_one(iv):
             zeros.append(iv)
@@ -251,11 +245,6 @@ def _one_read(axes: tuple[IterVar, ...], reader: ComputeOp, indices: tuple[Expr,
     if len(zeros) == len(free):
         mapping.update(zip(zeros, free, strict=True))
     return mapping
-
-
-def starts_at_0(iv: IterVar) -> bool:
-    """Return whether the range of an axis starts at 0."""
-    return iv.dom is not None and number(low(iv.dom)) == 0
 
 
 def same_extent(a: IterVar, b: IterVar) -> bool:

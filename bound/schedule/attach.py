@@ -174,7 +174,10 @@ def check_attachments(schedule: Schedule) -> dict[Stage, AttachPath]:
             producer = stage_of.get(tensor.op)
             if producer is None or producer.attach_type is AttachType.INLINED_ALREADY or not paths[producer]:
                 continue
-            if not _encloses(paths[producer], consumer, paths[consumer]):
+            target, axis = paths[producer][0]
+            # a loop that is shared is a leaf of several stages
+            around = (*consumer.leaf_iter_vars, *(loop for _, loop in paths[consumer]))
+            if target is not consumer and not any(loop is axis for loop in around):
                 raise outside(consumer, producer, paths[producer])
     return paths
 
@@ -186,13 +189,6 @@ def outside(consumer: Stage, producer: Stage, path: AttachPath) -> ScheduleError
         f"stage {producer.name}: it is computed at {axis.name} of {target.name}, "
         f"but {consumer.name}, which reads it, is outside that loop"
     )
-
-
-def _encloses(path: AttachPath, consumer: Stage, consumer_path: AttachPath) -> bool:
-    """Return whether `consumer` runs inside the innermost loop of `path`."""
-    target, axis = path[0]
-    own = consumer.leaf_iter_vars  # a loop that is shared is a leaf of several stages
-    return target is consumer or any(loop is axis for loop in (*own, *(loop for _, loop in consumer_path)))
 
 
 WARP: Final = 2

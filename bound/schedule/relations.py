@@ -301,7 +301,7 @@ def with_ancestors(relations: Sequence[IterVarRelation], axes: Iterable[IterVar]
 
 
 def with_descendants(relations: Sequence[IterVarRelation], axes: Iterable[IterVar]) -> set[IterVar]:
-    """Return the axes and all axes that derive from one of them."""
+    """Return the axes and every axis derived from them."""
     kept = set(axes)
     for relation in relations:
         if any(parent in kept for parent in relation.parents):

@@ -158,7 +158,9 @@ def group_of(schedule: Schedule, outputs: Sequence[Tensor], inputs: Sequence[Ten
     if not members:
         raise ScheduleError("create_group: there is no stage between the inputs and the outputs")
     parent = _common_group(members)
-    children = list(dict.fromkeys(_child_of(stage, parent) for stage in members))
+    # the stage, or the group around it, directly inside the parent
+    inner = (next(child for child in (stage, *stage.groups) if child.group is parent) for stage in members)
+    children = list(dict.fromkeys(inner))
     for stage in members:
         stage.whole_own("create_group")
     inside = set(members)
@@ -181,11 +183,6 @@ def group_of(schedule: Schedule, outputs: Sequence[Tensor], inputs: Sequence[Ten
 
 def _common_group(stages: Sequence[Stage]) -> Stage | None:
     return next((group for group in stages[0].groups if all(group in stage.groups for stage in stages)), None)
-
-
-def _child_of(stage: Stage, parent: Stage | None) -> Stage:
-    """Return the stage, or the group around it, directly inside `parent`."""
-    return next(child for child in (stage, *stage.groups) if child.group is parent)
 
 
 def cache_read(schedule: Schedule, tensor: Tensor, scope: str, readers: tuple[Operation, ...]) -> Tensor:
@@ -351,7 +348,8 @@ def rfactor(schedule: Schedule, tensor: Tensor, axis: IterVar, factor_axis: int 
     if not 0 <= dimension <= len(op.axis):
         raise ScheduleError(f"stage {op.name}: factor_axis of {axis.name} must be within 0..{len(op.axis)}")
 
-    touched = _family(stage.relations, axis)
+    groups = [(*relation.parents, *relation.children) for relation in stage.relations]
+    touched = set(dag.reachable([axis], lambda iv: [other for group in groups if iv in group for other in group]))
     mixed = next((iv for iv in op.axis if iv in touched), None)
     if mixed is not None:
         raise ScheduleError(f"stage {op.name}: rfactor by {axis.name}, which was fused with the data axis {mixed.name}")
@@ -363,18 +361,12 @@ def rfactor(schedule: Schedule, tensor: Tensor, axis: IterVar, factor_axis: int 
     return partial.outputs
 
 
-def _family(relations: list[relating.IterVarRelation], axis: IterVar) -> set[IterVar]:
-    """Return the axes connected with `axis` by relations."""
-    groups = [(*relation.parents, *relation.children) for relation in relations]
-    return set(dag.reachable([axis], lambda iv: [other for group in groups if iv in group for other in group]))
-
-
 def _partial(
     op: ComputeOp, stage: Stage, axis: IterVar, dimension: int, touched: set[IterVar]
 ) -> tuple[ComputeOp, dict[IterVar, IterVar]]:
     """Return the operation of partial results, and the new axis of each leaf connected with `axis`."""
     roots = {iv: iv.dom for iv in op.reduce_axis if iv in touched and iv.dom is not None}
-    ranges = relating.pass_down_domain(stage.relations, roots, (axis,))  # its extent is a dimension, as it was written
+    ranges = relating.pass_down_domain(stage.relations, roots, (axis,))  # its extent is a written dimension
     leaves = [iv for iv in stage.leaf_iter_vars if iv in touched]
     kinds = {iv: IterType.DATA_PAR if iv is axis else IterType.COMM_REDUCE for iv in leaves}
     # A dimension counts from 0, and so does the loop that reads it, wherever the reduction began.

@@ -484,7 +484,7 @@ class Stage:
         self._annotate(axis, align=pair)
 
     def transform_layout(self, fn: Callable[..., object], pad_value: object = None) -> list[IterVar]:
-        """Keep the tensor in another order of its elements: it is computed, passed and read at new indices.
+        """Store the tensor's elements in another order: it is computed, passed and read at new indices.
 
         Parameters
         ----------

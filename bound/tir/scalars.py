@@ -55,8 +55,8 @@ def indexmod(a: ValueLike, b: ValueLike) -> Number:
 
 def div(a: ValueLike, b: ValueLike) -> Number:
     """C's `a / b`: of integers `truncdiv`, of floats the quotient."""
-    whole = isinstance(operand(a), Expr) and isinstance(operand(b), Expr)
-    return arithmetic(ops.TRUNCDIV if whole else DIV, a, b)
+    x, y = operand(a), operand(b)
+    return arithmetic(ops.TRUNCDIV if isinstance(x, Expr) and isinstance(y, Expr) else DIV, x, y)
 
 
 def min_value(dtype: str) -> Operand:

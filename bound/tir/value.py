@@ -347,7 +347,7 @@ class ScriptVar(ShapeVar):
 
     @classmethod
     def of(cls, name: str, dtype: str, is_size: bool) -> ScriptVar:
-        """A new variable. A variable of at most 16 bits has the range of its type."""
+        """A new variable. A variable of up to 16 bits ranges over its type."""
         is_narrow = dtypes.bits(dtype) < dtypes.bits(dtypes.INDEX)
         low, high = dtypes.int_range(dtype) if is_narrow else (None, None)
         fields = {"lower": 0 if is_size else low, "upper": high, "multiple_of": 1}

@@ -158,7 +158,7 @@ def rewrite(root: Part, replacements: Mapping[Old, Operand] | None = None, on_lo
 
 
 def _is_open(node: Any) -> bool:
-    """Whether a node is a reduction by a combiner that refers to the program."""
+    """Whether a node reduces by a combiner that refers to the program."""
     return node.op is REDUCE and not node.data.combiner.is_closed
 
 

@@ -32,7 +32,7 @@ class AffineMap(NamedTuple):
 
 
 class AffineSet(NamedTuple):
-    """An integer set: the points over `dims` at which all constraints hold. `str()` is its text."""
+    """An integer set: the points over `dims` that satisfy all constraints. `str()` is its text."""
 
     dims: tuple[Var, ...]
     symbols: tuple[Var, ...]

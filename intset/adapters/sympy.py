@@ -219,7 +219,7 @@ class Environment:
     ranges: (least, greatest) value of each symbol, both included; `None` or sympy's infinities where unbounded. An end
         over other symbols, `(0, s - 1)`, is a guard.
     guards: conditions that hold.
-    replacements: terms that stand for symbols; the range of such a symbol is a fact about its term.
+    replacements: terms that stand for symbols; this symbol's range states a fact about the term.
     functions: the functions that answers are written with, as for `exporter`.
     infinity: what stands for an end that is unbounded.
 

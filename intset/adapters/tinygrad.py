@@ -50,7 +50,7 @@ def to_tinygrad(
 
 
 def bounds(term: UOpTerm, variables: Mapping[UOpTerm, Node] | None = None) -> tuple[int | Infinity, int | Infinity]:
-    """The least and the greatest value over all iterations and sizes: the counterparts of `vmin` and `vmax`.
+    """The least and greatest value over all iterations and sizes: the counterparts of `vmin` and `vmax`.
 
     Those of a condition are truth values. Parameters and errors are those of `from_tinygrad`.
 

@@ -378,7 +378,7 @@ def largest_mod(a: int, b: int, m: int, n: int) -> int:
 
 
 def minimum(a: Strided, b: Strided) -> Strided:
-    """The elements of each operand up to the largest one of the other operand."""
+    """The elements of each operand up to the other operand's largest element."""
     return neg(maximum(neg(a), neg(b)))
 
 

@@ -25,23 +25,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 
+from intset.check import evidence
 from intset.check.bit_rows import check_bits
-from intset.check.evidence import (
-    CHECK_BRANCH_NESTING,
-    REASONS,
-    CheckBudget,
-    Combination,
-    Premise,
-    WeightedProduct,
-    are_facts,
-    are_ranges,
-    check_linear,
-    check_point,
-    check_points,
-    clip,
-    combination_words,
-    is_well_formed,
-)
+from intset.check.evidence import CheckBudget, Combination, Premise, WeightedProduct, are_facts, are_ranges
 from intset.check.solvers import check_isl, check_z3
 from intset.errors import BudgetError, InputError, ParseError
 from intset.expr import Cond, Expr, Node, Range, ShapeVar, Var, arguments, as_expr, const, dag, ops
@@ -121,7 +107,7 @@ class Certificate(Displayed):
         """
         table = load(text, "certificate")
         cert = cls(**CertificateReader(table.pop("nodes", None)).certificate(table))
-        if not is_well_formed(cert):
+        if not evidence.is_well_formed(cert):
             raise ParseError("the fields of the certificate do not fit its kind")
         return cert
 
@@ -134,11 +120,14 @@ class Certificate(Displayed):
         if self.kind == "linear":
             if not self.combinations:
                 return ("Nothing has to be shown: the condition is true as it stands.",)
-            return tuple(line for one in self.combinations for line in combination_words(one))
+            return tuple(line for one in self.combinations for line in evidence.combination_words(one))
         if self.kind == "bits":
-            return ("Rows over F2, one for each bit, sum to what the goal compares:", f"  {clip(self.text)}")
+            return ("Rows over F2, one for each bit, sum to what the goal compares:", f"  {evidence.clip(self.text)}")
         if self.kind == "isl":
-            return ("isl finds that this set, the points where it would fail, is empty:", f"  {clip(self.text)}")
+            return (
+                "isl finds that this set, the points where it would fail, is empty:",
+                f"  {evidence.clip(self.text)}",
+            )
         if self.kind == "points":
             return (f"All {number_text(self.count)} points of the box were tried.",)
         if self.kind == "z3":
@@ -155,12 +144,12 @@ class Certificate(Displayed):
 
 
 _CHECKS: Mapping[str, Callable[[Certificate, CheckBudget], bool]] = {
-    "linear": check_linear,
+    "linear": evidence.check_linear,
     "bits": check_bits,
     "isl": check_isl,
-    "points": check_points,
+    "points": evidence.check_points,
     "z3": check_z3,
-    "point": check_point,
+    "point": evidence.check_point,
 }
 
 
@@ -175,7 +164,7 @@ def check_certificate(
     if not hasattr(cert, "combinations"):
         raise arguments.refusal("what is checked", "a Certificate", cert)
     checked_context(ctx)
-    if not is_well_formed(cert):
+    if not evidence.is_well_formed(cert):
         return False
     budget = CheckBudget() if budget is None else budget
     try:
@@ -532,18 +521,18 @@ class CertificateWriter:
             "vacuous": cert.vacuous,
             **self.stated(cert.facts, cert.ranges),
         }
-        evidence: dict[str, Callable[[], Any]] = {
+        by_kind: dict[str, Callable[[], Any]] = {
             "linear": lambda: {"combinations": [self.combination(one) for one in cert.combinations]},
             "points": lambda: {"count": number(cert.count)},
             "point": lambda: {"point": [[self.node(e), number(value)] for e, value in cert.point.items()]},
         }
-        return {**body, **evidence.get(cert.kind, lambda: {"text": cert.text})()}
+        return {**body, **by_kind.get(cert.kind, lambda: {"text": cert.text})()}
 
     def combination(self, one: Combination) -> dict[str, Any]:
         table: dict[str, Any] = {"case": [self.node(cond) for cond in one.case]}
         if one.terms:
             table["terms"] = [
-                [number(term.factor), *([REASONS.index(p.why), self.node(p.cond)] for p in term.premises)]
+                [number(term.factor), *([evidence.REASONS.index(p.why), self.node(p.cond)] for p in term.premises)]
                 for term in one.terms
             ]
         if one.divisors:
@@ -649,22 +638,22 @@ class CertificateReader:
         if not isinstance(kind, str) or not isinstance(vacuous, bool):
             raise refuse("no kind, or no word on whether it is vacuous")
         stated = self.stated(table)
-        evidence: dict[str, Any] = {}
+        fields: dict[str, Any] = {}
         if "combinations" in table:
             rows = read_list(table.pop("combinations"))
-            evidence["combinations"] = tuple(self._combination(one, 0) for one in rows)
+            fields["combinations"] = tuple(self._combination(one, 0) for one in rows)
         if "count" in table:
-            evidence["count"] = read_number(table.pop("count"))
+            fields["count"] = read_number(table.pop("count"))
         if "point" in table:
             pairs = [read_list(row, 2, 2) for row in read_list(table.pop("point"))]
-            evidence["point"] = {self.node(e, Expr): read_number(value) for e, value in pairs}
-            if len(evidence["point"]) != len(pairs):
+            fields["point"] = {self.node(e, Expr): read_number(value) for e, value in pairs}
+            if len(fields["point"]) != len(pairs):
                 raise refuse("a point with two values for one term")
         if "text" in table:
-            evidence["text"] = table.pop("text")
+            fields["text"] = table.pop("text")
         if table:
             raise refuse("a field that has no meaning")
-        return {"kind": kind, "goal": goal, "vacuous": vacuous, **stated, **evidence}
+        return {"kind": kind, "goal": goal, "vacuous": vacuous, **stated, **fields}
 
     def stated(self, table: dict[str, Any]) -> dict[str, Any]:
         """Remove the facts and ranges from a table and parse them."""
@@ -688,7 +677,7 @@ class CertificateReader:
         return node
 
     def _combination(self, table: object, depth: int) -> Combination:
-        if not isinstance(table, dict) or depth > CHECK_BRANCH_NESTING or table.keys() - _COMBINATION:
+        if not isinstance(table, dict) or depth > evidence.CHECK_BRANCH_NESTING or table.keys() - _COMBINATION:
             raise refuse("something else in the place of a combination")
         case = tuple(self.node(cond, Cond) for cond in read_list(table.get("case")))
         terms = tuple(self._term(read_list(row, 1)) for row in read_list(table.get("terms", [])))
@@ -701,10 +690,10 @@ class CertificateReader:
     def _term(self, row: list[Any]) -> WeightedProduct:
         premises = [read_list(one, 2, 2) for one in row[1:]]
         for why, _ in premises:
-            if type(why) is not int or not 0 <= why < len(REASONS):
+            if type(why) is not int or not 0 <= why < len(evidence.REASONS):
                 raise refuse("a premise without a reason")
         return WeightedProduct(
-            read_number(row[0]), tuple(Premise(REASONS[why], self.node(cond, Cond)) for why, cond in premises)
+            read_number(row[0]), tuple(Premise(evidence.REASONS[why], self.node(cond, Cond)) for why, cond in premises)
         )
 
 
@@ -766,7 +755,7 @@ def _part(reader: CertificateReader, table: object) -> Certificate | None:
     if not isinstance(table, dict):
         raise refuse("something else in the place of a part")
     cert = Certificate(**reader.certificate(table))
-    if not is_well_formed(cert):
+    if not evidence.is_well_formed(cert):
         raise ParseError("the fields of a part do not fit its kind")
     return cert
 

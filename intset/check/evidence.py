@@ -439,7 +439,7 @@ def without_common_factors(a: Poly, b: Poly) -> tuple[Poly, Poly]:
 
 
 def divided(poly: Poly, factor: int, shared: Mapping[Any, int]) -> Poly:
-    """The quotient of a polynomial by a number and by a monomial that divide each of its terms."""
+    """The exact quotient of a polynomial by a number and a monomial."""
     quotient: Poly = {}
     for monomial, k in poly.items():
         left = ((atom, power - shared.get(atom, 0)) for atom, power in monomial)

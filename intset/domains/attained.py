@@ -498,7 +498,7 @@ def _moves(point: tuple[int, ...], spans: Sequence[range]) -> Iterator[tuple[int
 
 
 def _sample(span: range) -> Sequence[int]:
-    """All values of a short range, some of a long one, the last among them."""
+    """All values of a short range; samples of a long range, its last value included."""
     number = span.stop - span.start  # which `len` refuses from 2**63 on
     if number <= CLIMBED_VALUES:
         return span

@@ -67,7 +67,7 @@ def _first_certified(own: list[Step[T]], ask_of: Callable[[Domain], T], certifie
 
 
 def _plain_image(query: Query) -> IntSet | None:
-    """The image of a box, if it is an arithmetic progression by one pass."""
+    """The image of a box where one pass proves an arithmetic progression."""
     found = progression(query.exprs[0], query.ranges, query.config.points)
     if found is None:
         return None

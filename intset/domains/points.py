@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 from intset.domains.query import Query
 from intset.domains.ranked import values_of
-from intset.domains.sets.base import End, IntSet, StrideSum, as_end, empty_set, outer_interval
+from intset.domains.sets.base import End, IntSet, StrideSum, as_end, bounds_of, empty_set, outer_interval
 from intset.domains.sets.ends import Bounds
 from intset.domains.witness import runs
 from intset.expr import NEG_INF, POS_INF, Cond, IntLike, as_expr
@@ -65,12 +65,8 @@ def points_image(query: Query, limit: int | None = None) -> PointSet | None:
 
 def points_bounds(query: Query, limit: int | None = None) -> Bounds | None:
     """The ends of `points_image`."""
-    values = values_of(query, limit)
-    if values is None:
-        return None
-    if not values:
-        return Bounds(POS_INF, NEG_INF, True, "points")
-    return Bounds(min(values)[0], max(values)[0], True, "points")
+    found = points_image(query, limit)
+    return None if found is None else bounds_of(found)
 
 
 class PointsDomain:

@@ -77,7 +77,7 @@ def register(domain: Domain, name: str | None = None) -> Domain:
         raise InputError(f"the domain {shown(chosen)} has no method image(query)")
     _loaded[chosen] = guarded = Guarded(instance, chosen)
     ranked.enlist(chosen, guarded)
-    _forget_what_is_built_from(chosen)
+    _forget_what_is_built()
     announce(chosen)  # last: it invalidates cached answers
     return domain
 
@@ -86,15 +86,13 @@ def unregister(name: str) -> None:
     """Remove a domain that was registered by call."""
     _loaded.pop(name, None)
     ranked.enlist(name, None)
-    _forget_what_is_built_from(name)
+    _forget_what_is_built()
     withdraw(name)
 
 
-def _forget_what_is_built_from(name: str) -> None:
-    """Drop the products built from the domain of this name."""
-    for product in list(_products):
-        if name == product or name in map(str.strip, product.split("*")):
-            _products.pop(product, None)
+def _forget_what_is_built() -> None:
+    """Drop the products, which are built from registered domains."""
+    _products.clear()
     _answering.clear()
 
 

@@ -41,7 +41,7 @@ def make(op: Op, args: tuple[Any, ...], data: Any = None) -> Any:
 
 
 def folded_chain(op: Op, operands: Iterable[Kind]) -> Kind:
-    """The operands, at least one, joined by an operation of two from left to right; nothing is checked."""
+    """One or more operands, folded from the left by a binary operation; nothing is checked."""
     return reduce(lambda a, b: make(op, (a, b)), operands)
 
 

@@ -36,7 +36,7 @@ def parse(text: str, env: Mapping[str, Known] | None = None, *, kind: type[Node]
 
     Raises
     ------
-    ParseError: the text is not an expression or not one of this `kind`; the message shows the place, `position`
+    ParseError: the text is no expression of this `kind`; the message shows the place, `position`
         is its offset.
     InputError: `text` or a key of `env` is no `str`, or a value of `env` has another type.
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from intset.errors import InputError
 from intset.expr import ops
 from intset.expr.build import evaluated
-from intset.expr.dag import free_vars, opaque_terms, substitute
+from intset.expr.dag import E, free_vars, opaque_terms, substitute
 from intset.expr.node import NEG_INF, POS_INF, Cond, Expr, Infinity, IntLike, Var, as_expr, const, constant_value
 from intset.expr.printer import shown
 
@@ -55,7 +55,7 @@ class Range:
         object.__setattr__(self, "ends", None if first is None or number is None else (first, first + number - 1))
 
     def __getattr__(self, name: str) -> Expr | Infinity:
-        """A field of a range of numbers, which its constructor leaves out."""
+        """A field that the constructor of a numeric range leaves out."""
         if name not in ("min", "extent", "_last") or self.ends is None:
             raise AttributeError(f"'Range' object has no attribute {name!r}", name=name, obj=self)
         first, last = self.ends
@@ -110,7 +110,7 @@ class Range:
             return self.min + (width - 1) if width != 1 else self.min
         return self.extent - (1 - low) if low < 1 else self.extent + (low - 1) if low > 1 else self.extent
 
-    def substitute(self, new: Mapping[Any, Expr]) -> Range:
+    def substitute(self, new: Mapping[E, Expr]) -> Range:
         """The range with variables replaced in its ends."""
         if self.ends is not None:
             return self

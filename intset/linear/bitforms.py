@@ -7,7 +7,7 @@
 A *column* is a bit of a variable; column 0 is the constant 1. A variable without a constant end is its low bits plus a
 power of two times a *tail*, the number above these bits. `^`, shifts, and products, quotients and remainders by powers
 of two permute, cut and add rows; `&` and `|` with a number select them; a sum or difference is exact where no bit
-carries. Any other term whose interval is known becomes columns of its own: a *fresh* term, known by its
+carries. Each further term with a known interval gets separate columns: a *fresh* term, known by its
 width alone.
 
 Invariant of a form: its value is `sum(2**p * rows[p])` plus `sum(c * tail)`, and `2**len(rows)` divides each `c`.
@@ -37,7 +37,7 @@ class RowBasis:
 
     Attributes
     ----------
-    rows: by pivot, the highest column of a row; no other row of the basis has that column.
+    rows: by pivot, the highest column of a row; that column is zero in all other basis rows.
     relations: masks of given rows that sum to a constant, with that constant: 0, or 1 for a contradiction.
     """
 
@@ -81,7 +81,7 @@ def rank(rows: Iterable[int]) -> int:
 
 
 def kernel_vector(rows: Sequence[int], columns: int) -> int | None:
-    """A nonzero assignment of the columns from 1 on at which all linear parts are 0; `None` if none exists."""
+    """A nonzero assignment of columns 1 and up that zeroes all linear parts; `None` if none exists."""
     basis = RowBasis(row & ~1 for row in rows)
     free = next((c for c in range(1, columns + 1) if c not in basis.rows), None)
     if free is None:
@@ -94,7 +94,7 @@ def extreme(rows: Sequence[int], side: int) -> int:
 
     From the highest bit on, each bit takes the better value that the bits above it leave open.
     """
-    chosen: list[tuple[int, int]] = []  # pivots and rows that are 0 for the choices made
+    chosen: list[tuple[int, int]] = []  # pivots, and rows that vanish under the choices
     value = 0
     for p in reversed(range(len(rows))):
         row = rows[p]

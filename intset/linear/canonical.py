@@ -15,22 +15,11 @@ from intset.expr import Cond, Expr, Node, Var, dag, ops
 from intset.expr.node import make, truth
 from intset.linear import bounds as iv
 from intset.linear import division, signs, symbolic
+from intset.linear import form as forms
 from intset.linear.assumptions import CONDITION_RULES, NO_ASSUMPTIONS, Assumptions, Clause, clauses, is_chain, narrow
 from intset.linear.bounds import Interval
 from intset.linear.division import EXPANDED_TERMS, NODE_RULES, RULES
-from intset.linear.form import (
-    Linear,
-    Spine,
-    add,
-    atom,
-    constant,
-    degree,
-    is_affine,
-    is_sum,
-    long_spine,
-    product,
-    short_spine,
-)
+from intset.linear.form import Linear, Spine, add, atom, constant, is_affine, is_sum, long_spine, product, short_spine
 from intset.linear.multiples import OF_CASES, folded, step_of_sum
 from intset.linear.signs import PRODUCT_DEGREE, FoundMembers
 
@@ -214,7 +203,7 @@ class Normalizer:
         return (low is None or low <= 0) and (high is None or high >= 0) and not self.is_positive(form)
 
     def may_know_multiples(self, form: Linear) -> bool:
-        """Whether a term or its dividend may have a known multiple: a quick test before `multiples.py` searches."""
+        """Whether facts may state a multiple of a term or its dividend: a quick test before `multiples.py` searches."""
         if self.assumptions.multiples:
             return True
         ranges = self.ranges
@@ -451,7 +440,7 @@ class Normalizer:
     def product(self, a: Linear, b: Linear) -> Linear:
         if not a.terms or not b.terms:
             return a.times(b)
-        if degree(a, PRODUCT_DEGREE) + degree(b, PRODUCT_DEGREE) > PRODUCT_DEGREE:
+        if forms.degree(a, PRODUCT_DEGREE) + forms.degree(b, PRODUCT_DEGREE) > PRODUCT_DEGREE:
             return atom(make(ops.MUL, tuple(sorted((self.atomized(a), self.atomized(b)), key=_is_product))))
         if len(a.terms) * len(b.terms) <= PRODUCT_TERMS:
             return a.times(b)

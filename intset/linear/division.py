@@ -13,7 +13,7 @@ Ceiling division becomes floor division, and truncated division does where the s
 `x % c` becomes `x - c*(x // c)`, so that `(x//5)*5 + x%5` cancels to `x`. Regrouping finds such differences in a form
 and writes them as `r % c` again, for tighter bounds and shorter text.
 
-`RULES` has one rule for each operation: the linear form of a node from those of its arguments.
+`RULES` has one rule for each operation: the linear form of a node from its arguments' linear forms.
 
 Guarantee: under the assumptions of the normalizer, the form equals the node wherever the node is defined.
 """

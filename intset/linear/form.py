@@ -374,7 +374,7 @@ def _negated(monomial: Expr) -> Expr | None:
         return _ceiling(monomial)
     seen: set[Expr] = set()
     waiting: list[tuple[Expr, Any]] = [(monomial, None)]
-    while waiting:  # a product kept as one atom may be shared
+    while waiting:  # an atomic product may be shared
         e, above = waiting.pop()
         if e.op is ops.MUL:
             waiting += [(arg, (e, k, above)) for k, arg in enumerate(e.args) if arg not in seen]
@@ -474,7 +474,7 @@ def product(a: Expr, b: Expr) -> Expr:
 def monomial_of(atoms: Iterable[Expr]) -> Expr:
     """The product monomial of one or more atoms."""
     ordered = sorted(atoms, key=order_key)
-    if ordered[0].op is ops.MUL:  # a product kept as one atom must not lead: `factors` would split it
+    if ordered[0].op is ops.MUL:  # an atomic product must not lead: `factors` would split it
         ordered.append(ordered.pop(0))
     return folded_chain(ops.MUL, ordered)
 

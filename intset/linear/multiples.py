@@ -47,7 +47,7 @@ class Multiples(NamedTuple):
 
 
 def known_multiples(known: Normalizer, e: Expr, nesting: int = MULTIPLE_CHAIN) -> tuple[Multiple, ...]:
-    """The multiples that facts state for an atom or monomial; without any, what its declaration or its cases share."""
+    """The multiples that facts state for an atom or monomial; else the common multiple of its declaration or cases."""
     multiples = known.assumptions.multiples
     stated = None if multiples is None else multiples.by_term.get(e)
     if stated is not None:

@@ -434,7 +434,7 @@ def _is_member(assumptions: Assumptions, member: Member) -> bool:
 
 
 def _nearest(value: int, interval: Interval, step: int, offset: int) -> int:
-    """A number with this remainder, in the interval where it has one, near a value."""
+    """A number with this remainder near a value, inside the interval if the interval contains such a number."""
     low, high = interval
     if low is not None:
         value = max(value, low)

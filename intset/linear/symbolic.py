@@ -26,26 +26,9 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 from intset.expr import Expr, Var, const, dag, ops
 from intset.expr.build import sum_of
 from intset.expr.node import folded_chain, make
+from intset.linear import form as forms
 from intset.linear.division import extremum, floordiv
-from intset.linear.form import (
-    VISITED_MONOMIALS,
-    ZERO,
-    Linear,
-    Monomial,
-    Poly,
-    add,
-    add_product,
-    atom,
-    atoms_in,
-    constant,
-    highest_value,
-    linear_of,
-    poly_of,
-    scaled,
-    shifted,
-    split,
-    substituted,
-)
+from intset.linear.form import ZERO, Linear, Monomial, Poly, atom, constant, linear_of, poly_of
 
 if TYPE_CHECKING:
     from intset.linear.canonical import Normalizer
@@ -127,7 +110,7 @@ def own_budget() -> Iterator[None]:
 
 
 def is_outermost() -> bool:
-    """Whether no question is open, so that one that starts now is the outermost."""
+    """Whether no question is open: the next question is an outermost one."""
     return not SPENT.open and not SPENT.own_budgets
 
 
@@ -191,7 +174,7 @@ def highest(known: Normalizer, form: Linear, relaxed: Relaxed) -> SymbolicEnd:
     if outermost:
         spent.rests = 0
     if not spent.open:
-        spent.left = VISITED_MONOMIALS
+        spent.left = forms.VISITED_MONOMIALS
     spent.open += 1
     try:
         end, place = eliminated(known, poly_of(known.regroup(form)), relaxed, SIGN_SPLITS, 0)
@@ -211,7 +194,7 @@ def eliminated(known: Normalizer, p: Poly, relaxed: Relaxed, splits: int, depth:
         SPENT.left -= 1 + len(p)
         if SPENT.left < 0:
             return GIVEN_UP
-        atoms = atoms_in(p)
+        atoms = forms.atoms_in(p)
         if any([e.op is not ops.VAR for e in atoms]):  # noqa: C419  # a generator is slower here
             if depth < SYMBOLIC_NESTING and (choice := _beside_its_terms(p, relaxed)) is not None:
                 end, there = _over_arguments(known, p, choice, relaxed, splits, depth + 1)
@@ -220,7 +203,7 @@ def eliminated(known: Normalizer, p: Poly, relaxed: Relaxed, splits: int, depth:
             if bound is None:
                 return GIVEN_UP
             p, place = bound, _both(place, there)
-            atoms = atoms_in(p)
+            atoms = forms.atoms_in(p)
         var = _innermost(known, atoms, relaxed)
         if var is None:
             return p, place
@@ -249,7 +232,7 @@ def _over_arguments(known: Normalizer, p: Poly, e: Expr, relaxed: Relaxed, split
     ends: list[PolyEnd] = []
     for arg in e.args:
         whole = {parts: c for parts, c in p.items() if parts != (e,)}
-        add(whole, poly_of(known.form(arg)), k)
+        forms.add(whole, poly_of(known.form(arg)), k)
         ends.append(eliminated(known, poly_of(known.regroup(linear_of(whole))), relaxed, splits, depth))
     if (e.op is ops.MAX) is (k > 0):
         return _larger(known, ends[0], ends[1])
@@ -301,7 +284,7 @@ def _without_variable(
     The slope of a polynomial of a higher degree is its forward difference; a convex slope of unknown sign attains the
     maximum at one of the two ends. Its sign must hold at every value between the ends, also where facts exclude it.
     """
-    parts = split(p, var)
+    parts = forms.split(p, var)
     slope = parts[0] if parts is not None else _difference(p, var) if var in known.assumptions.limits else None
     if slope is None:
         return _without_powers(known, p, var)
@@ -346,7 +329,7 @@ def _sign_between(known: Normalizer, p: Poly, var: Var, relaxed: Relaxed, ends: 
     if not any(var in parts for parts in p):
         return _sign(known, p)
     for sign in (1, -1):
-        most, _ = _without_variable(known, scaled(p, -sign), var, relaxed, 0, ends)
+        most, _ = _without_variable(known, forms.scaled(p, -sign), var, relaxed, 0, ends)
         if most is not None and (not most or _sign(known, most) < 0):
             return sign
     return 0
@@ -355,9 +338,9 @@ def _sign_between(known: Normalizer, p: Poly, var: Var, relaxed: Relaxed, ends: 
 def _at(p: Poly, var: Var, value: Linear, parts: tuple[Poly, Poly] | None) -> Poly:
     """`p` with a value for a variable; `parts` is the split of a polynomial linear in it."""
     if parts is None:
-        return substituted(p, var, poly_of(value))
+        return forms.substituted(p, var, poly_of(value))
     total = dict(parts[1])
-    add_product(total, poly_of(value), parts[0])
+    forms.add_product(total, poly_of(value), parts[0])
     return total
 
 
@@ -371,7 +354,7 @@ def _by_powers(known: Normalizer, p: Poly, var: Var, relaxed: Relaxed, ends: Ran
         end = last if sign > 0 else first
         if not sign or degree and end is None:
             return GIVEN_UP
-        add(total, substituted(power, var, poly_of(end)) if degree and end is not None else power)
+        forms.add(total, forms.substituted(power, var, poly_of(end)) if degree and end is not None else power)
     return total, None
 
 
@@ -382,10 +365,10 @@ def _is_convex(known: Normalizer, slope: Poly, var: Var, relaxed: Relaxed, ends:
 
 def _difference(p: Poly, var: Var) -> Poly | None:
     """The forward difference `p(var + 1) - p(var)`; `None` if `var` also stands inside another atom."""
-    if any(e is not var and var in e.free_vars() for e in atoms_in(p)):
+    if any(e is not var and var in e.free_vars() for e in forms.atoms_in(p)):
         return None
-    slope = shifted(p, var, 1, 1)
-    add(slope, p, -1)
+    slope = forms.shifted(p, var, 1, 1)
+    forms.add(slope, p, -1)
     return slope
 
 
@@ -402,12 +385,12 @@ def _without_powers(known: Normalizer, p: Poly, var: Var) -> PolyEnd:
             return GIVEN_UP
         powers += [0] * (degree + 1 - len(powers))
         powers[degree] = k
-    if any(var in e.free_vars() for e in atoms_in(rest)):
+    if any(var in e.free_vars() for e in forms.atoms_in(rest)):
         return GIVEN_UP
-    most = highest_value(powers, *known.atom_bounds(var))
+    most = forms.highest_value(powers, *known.atom_bounds(var))
     if most is None:
         return GIVEN_UP
-    add(rest, poly_of(constant(most)))
+    forms.add(rest, poly_of(constant(most)))
     return rest, None if var in known.assumptions.limits else {var: object()}
 
 
@@ -449,7 +432,7 @@ def _without_atoms(known: Normalizer, p: Poly, relaxed: Relaxed, depth: int) -> 
                 return GIVEN_UP
             bound = (poly_of(constant(number or 0) if form is None else form), None)
         assert bound[0] is not None
-        add(total, bound[0], k)
+        forms.add(total, bound[0], k)
         place = _both(place, bound[1])
     return total, place
 
@@ -523,8 +506,8 @@ def _end(
     known: Normalizer, form: Linear, upper: bool, relaxed: Relaxed, depth: int
 ) -> tuple[Linear | None, Place | None]:
     p = poly_of(known.regroup(form))
-    end, place = eliminated(known, p if upper else scaled(p, -1), relaxed, SIGN_SPLITS, depth)
-    return None if end is None else linear_of(end if upper else scaled(end, -1)), place
+    end, place = eliminated(known, p if upper else forms.scaled(p, -1), relaxed, SIGN_SPLITS, depth)
+    return None if end is None else linear_of(end if upper else forms.scaled(end, -1)), place
 
 
 def _is_relaxed(form: Linear | None, relaxed: Relaxed) -> bool:
@@ -607,7 +590,7 @@ def minimum_pieces(
 
 def affine_in(known: Normalizer, form: Linear, var: Var) -> Affine | None:
     """A form as affine in a variable; `None` if it is not, or the slope has no proved sign."""
-    parts = split(poly_of(form), var)
+    parts = forms.split(poly_of(form), var)
     if parts is None:
         return None
     slope, rest = linear_of(parts[0]), linear_of(parts[1])

@@ -1,7 +1,7 @@
 """Proofs about bits: equations between forms over F2 are rows, and a proof is a sum of rows.
 
 To prove a goal, its negation is assumed beside the equations among the facts. An assumed equation `a == b` states that
-each row of `a ^ b` is 0 and that the tails are equal. The goal holds when the assumptions contradict each other: a sum
+each row of `a ^ b` is 0 and that the tails are equal. Contradictory assumptions prove every goal: a sum
 of rows is the constant 1, or the rows give both sides of an assumed `a != b` the same value. An order between bits is
 a question of the linear form: bits of one variable that stand together become that variable again, and the bits below
 them a number with ends.
@@ -20,19 +20,9 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from intset.expr import Cond, Expr, Node, Range, Var, const, dag, ops
 from intset.expr.node import PlainVar, make
 from intset.frame import Frame
+from intset.linear import bitforms
 from intset.linear.assumptions import compare, junction_args
-from intset.linear.bitforms import (
-    BITWISE,
-    BITWISE_NODES,
-    BitForm,
-    CarryError,
-    Columns,
-    RowBasis,
-    aligned,
-    extreme,
-    speaks_of_bits,
-    sum_of_tails,
-)
+from intset.linear.bitforms import BITWISE_NODES, BitForm, CarryError, Columns, aligned
 from intset.linear.form import ZERO, Linear, is_sum
 from intset.linear.multiples import step_of_sum
 from intset.prover.combination import RIGHT, SearchBudget, weights
@@ -168,7 +158,7 @@ def bit_proof(frame: Frame, goal: Cond) -> BitProof | None:
     """A proof by rows; `None` if rows do not prove the goal."""
     facts = [part for fact in frame.conditions for part in dag.conjuncts(fact)]
     roots = (goal, *facts)
-    if not dag.is_small(BITWISE_NODES, roots) or not speaks_of_bits(roots):
+    if not dag.is_small(BITWISE_NODES, roots) or not bitforms.speaks_of_bits(roots):
         return None
     columns = columns_of(frame)
     premises = tuple(part for part in facts if part.op in (ops.EQ, ops.NE))
@@ -200,7 +190,7 @@ def negated_literals(part: Cond) -> Iterator[Cond]:
 
 def _impossible(literals: Sequence[Cond], columns: Columns) -> RowSum | None:
     """Why the literals cannot hold together; `None` if rows do not tell."""
-    basis, given, tails = RowBasis(), [], []
+    basis, given, tails = bitforms.RowBasis(), [], []
     differing: list[tuple[int, BitForm, BitForm]] = []
     for k, literal in enumerate(literals):
         try:
@@ -240,7 +230,7 @@ def rows_of_difference(a: BitForm, b: BitForm) -> BitForm | None:
         rows = aligned(a, b)
     except CarryError:
         return None
-    return BitForm(tuple(x ^ y for x, y in rows), sum_of_tails(a, b, -1))
+    return BitForm(tuple(x ^ y for x, y in rows), bitforms.sum_of_tails(a, b, -1))
 
 
 def _is_spanned(goal: Mapping[Expr, int], known: Sequence[Mapping[Expr, int]]) -> bool:
@@ -269,7 +259,7 @@ def follows_by_bits(frame: Frame, goal: Cond) -> bool:
         if whole is None and not low:
             continue
         rest = PlainVar("low")
-        first, last = extreme(low, -1), extreme(low, 1)
+        first, last = bitforms.extreme(low, -1), bitforms.extreme(low, 1)
         ranges[rest] = Range(first, last - first + 1)
         replaced[e] = rest if whole is None else whole + rest
     if not replaced:
@@ -298,7 +288,7 @@ def _outermost(goal: Cond) -> list[Expr]:
 
     start: tuple[Node, ...] = (goal,)
     ends = [node for node in dag.reachable(start, summands) if isinstance(node, Expr) and not is_sum(node)]
-    return [node for node in ends if any(below.op in BITWISE for below in dag.postorder((node,)))]
+    return [node for node in ends if any(below.op in bitforms.BITWISE for below in dag.postorder((node,)))]
 
 
 def split(form: BitForm, columns: Columns) -> tuple[Expr | None, tuple[int, ...]]:

@@ -498,7 +498,7 @@ def _with_meaning(
 
 
 def _is_square(monomial: evidence.Monomial) -> bool:
-    """Whether the monomial is a square of a degree above 2."""
+    """Whether the monomial is a square of degree 4 or higher."""
     return sum(power for _, power in monomial) > 2 and not any(power % 2 for _, power in monomial)
 
 

@@ -25,20 +25,9 @@ from intset.expr.printer import Displayed, Point, number_text
 from intset.facts import ASSUMED, Fact, namesakes, shown_notes
 from intset.frame import Frame
 from intset.linear.bounds import first_of
+from intset.prover import tiers as prover_tiers
 from intset.prover.certify import CERTIFY_SOON_LINEAR, certify
-from intset.prover.tiers import (
-    NOTHING,
-    PROVED,
-    REFUTED,
-    UNKNOWN,
-    Basis,
-    Decided,
-    Status,
-    at_once,
-    decide,
-    is_without_points,
-    needed_facts,
-)
+from intset.prover.tiers import NOTHING, PROVED, REFUTED, UNKNOWN, Basis, Decided, Status, at_once, decide
 from intset.trace import DEBUG, KEPT, LOG, TRACES, from_cache, recorded, traced, tried
 
 CACHED_PROOFS: Final = 4_096  # proofs shared by all contexts
@@ -88,7 +77,7 @@ class Proof(Displayed):
         """Whether the goal is proved and the domain provably empty; determined on first access."""
         if self._vacuous is None:
             with pinned(self.basis.config):
-                self._vacuous = self._is_derived and is_without_points(self.basis)
+                self._vacuous = self._is_derived and prover_tiers.is_without_points(self.basis)
         return self._vacuous
 
     @property
@@ -106,7 +95,7 @@ class Proof(Displayed):
         """An irredundant set of facts that proves the goal; determined on first access."""
         if self._used is None:
             with pinned(self.basis.config):
-                self._used = needed_facts(self.goal, self.basis) if self._is_derived else ()
+                self._used = prover_tiers.needed_facts(self.goal, self.basis) if self._is_derived else ()
         return self._used
 
     @property
@@ -147,7 +136,7 @@ class Proof(Displayed):
         config = replace(self.basis.config, tiers=tiers[: tiers.index(self.by) + 1] if self.by in tiers else tiers)
         basis = self.basis._replace(config=config)
         with pinned(config):
-            used = needed_facts(self.goal, basis) if self._used is None else self._used
+            used = prover_tiers.needed_facts(self.goal, basis) if self._used is None else self._used
             try:
                 decided = Decided(self.status, self.by, self.decided_vacuous, basis=basis)
                 return used, certify(self.goal, decided, used, is_brief=True)

@@ -1,7 +1,7 @@
 """`Shape`: the abstract class of sets of integer points with parameters.
 
 A shape answers exactly or raises `BudgetError`; the caller (`Region`) then chooses a sound superset. A domain
-implements the nine core methods; the others have default implementations, which it may override.
+implements the nine core methods; subclasses may override the default implementations of the others.
 
 A complete implementation by a list of points:
 
@@ -17,9 +17,9 @@ A complete implementation by a list of points:
 ...     def end(self, k, side): return (min if side < 0 else max)(x[k] for x in self.points)
 ...     def everything(self, dims): raise BudgetError("there is no list of all points")
 
-Before it stands what its methods return, take and record: counts of instances, upper bounds of polynomials, products of
-intervals, fresh coordinates; the operations that one question spent, and the wrong answers of a library that were
-refused. `ListedPoints` holds finite sets without parameters, for enumerated images.
+The types of its methods' arguments, results and records precede it: counts of instances, upper bounds of polynomials,
+products of intervals, fresh coordinates; the operations that one question spent, and refused wrong answers of a
+library. `ListedPoints` holds finite sets without parameters, for enumerated images.
 """
 
 from __future__ import annotations

@@ -109,7 +109,7 @@ class _OrderBits:
         }
 
     def order(self, first: int) -> tuple[float, list[int]]:
-        """The rows that are tried, and the order, when a source is the first."""
+        """The tried rows and their order when a source comes first."""
         bound, rows, tried = self.own[first], self.sizes[first], self.sizes[first]
         order = [first]
         open_ = [(mask, share) for mask, share in self.conditions if mask & ~bound]

@@ -27,10 +27,10 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
-    from intset.spaces import questions
+    from intset.spaces import members
     from intset.spaces.members import ListedRows, Members
 else:
-    questions = ModuleLater("intset.spaces.questions")  # numpy, when a question needs it
+    members = ModuleLater("intset.spaces.members")  # numpy, when a question needs it
 
 
 def read_conditions(axes: Sequence[SpaceAxis], where: object) -> tuple[Cond, ...]:
@@ -244,9 +244,7 @@ class Space(Displayed):
 
     @cached_property
     def _members(self) -> Members:
-        from intset.spaces.members import Members
-
-        return Members(self._axes, self._conditions, self._listed, self._memory)
+        return members.Members(self._axes, self._conditions, self._listed, self._memory)
 
     def count(self) -> int:
         """The number of members, found without listing them where names are independent or can be forgotten.
@@ -302,7 +300,7 @@ class Space(Displayed):
 
     def __iter__(self) -> Iterator[dict[str, SpaceValue]]:
         for _, block in self._members.blocks(SPACE_BLOCK >> 4):
-            yield from questions.configurations(self._members, block)
+            yield from members.configurations(self._members, block)
 
     def columns(self) -> dict[str, NDArray[np.generic]]:
         """All members as numpy arrays, one a name: `int64` (`object` beyond), `bool`, or strings.
@@ -342,7 +340,7 @@ class Space(Displayed):
                 raise InputError(f"the table has a column {name!r} already, the name of the space")
         read = {name: read_expression(self._axes, e, f"the expression {name}") for name, e in asked.items()}
         columns = self._listed_columns("table()", len(read))
-        values = {name: questions.values_at(self._members, e, columns) for name, e in read.items()}
+        values = {name: members.values_at(self._members, e, columns) for name, e in read.items()}
         return self._plain(columns) | values
 
     def _listed_columns(self, what: str, more: int = 0) -> dict[Var, Any]:
@@ -351,10 +349,10 @@ class Space(Displayed):
             raise CountError(
                 f"{what} of {number} members takes more than memory={self._memory} bytes: restrict or sample the space"
             )
-        return questions.all_columns(self._members)
+        return members.all_columns(self._members)
 
     def _plain(self, columns: Mapping[Var, Any]) -> dict[str, Any]:
-        return {axis.name: questions.plain_column(axis, columns[axis.var]) for axis in self._axes}
+        return {axis.name: members.plain_column(axis, columns[axis.var]) for axis in self._axes}
 
     # -- members of interest -------------------------------------------------------------------------------------------
 
@@ -367,7 +365,7 @@ class Space(Displayed):
         seed: the same seed draws the same members, on every machine; `None` draws others each time.
         """
         number = arguments.as_count(k, "the number of members of a sample")
-        return questions.sampled(self._members, number, None if seed is None else arguments.as_int(seed, "seed"))
+        return members.sampled(self._members, number, None if seed is None else arguments.as_int(seed, "seed"))
 
     def minimize(self, e: IntLike | str, k: int = 1) -> list[dict[str, SpaceValue]]:
         """The `k` members with the least values of an expression, least first; all members if there are fewer.
@@ -379,7 +377,7 @@ class Space(Displayed):
         UndefinedError: the expression has no value at a member.
         """
         read = read_expression(self._axes, e, "the expression to minimize")
-        return questions.best(self._members, read, arguments.as_count(k, "k"))
+        return members.best(self._members, read, arguments.as_count(k, "k"))
 
     def neighbours(
         self, point: Sequence[SpaceValue] | Mapping[VarKey, SpaceValue], distance: int = 1
@@ -394,7 +392,7 @@ class Space(Displayed):
         CountError: too many configurations lie within this distance.
         """
         reach = arguments.as_count(distance, "the distance")
-        return questions.neighbours(self._members, self._numbers(self._point(point)), reach)
+        return members.neighbours(self._members, self._numbers(self._point(point)), reach)
 
     def nearest(self, point: Sequence[SpaceValue] | Mapping[VarKey, SpaceValue]) -> dict[str, SpaceValue] | None:
         """The member nearest to a configuration; `None` of an empty space.
@@ -402,7 +400,7 @@ class Space(Displayed):
         It differs in the fewest names; between equals it is fewer steps away along the sorted values of integers, then
         first in the order of the names. A member is nearest to itself.
         """
-        return questions.nearest(self._members, self._numbers(self._point(point)))
+        return members.nearest(self._members, self._numbers(self._point(point)))
 
     # -- other spaces --------------------------------------------------------------------------------------------------
 
@@ -446,7 +444,7 @@ class Space(Displayed):
             raise InputError("a projection keeps at least one name")
         axes = tuple(dict.fromkeys(wanted))
         own = {axis.var for axis in axes}
-        rows = questions.projected(self._members, axes)
+        rows = members.projected(self._members, axes)
         conditions = [cond for cond in self._conditions if own.issuperset(cond.free_vars())]
         return self._like(axes, conditions if rows is not None else [truth(False)], tuple(rows or ()))
 
@@ -468,7 +466,7 @@ class Space(Displayed):
     @property
     def contradiction(self) -> tuple[Cond, ...]:
         """An irredundant set of conflicting conditions; `()` for a space with members."""
-        return questions.contradiction(self._members)
+        return members.contradiction(self._members)
 
 
 class TakenValues(dict[str, tuple[SpaceValue, ...]]):

@@ -399,14 +399,9 @@ def _all_of(kept: Sequence[Any], condition: Any) -> Any:
 
 def _conjuncts_of(condition: Any) -> list[Any]:
     """The parts of nested conjunctions, in order."""
-    waiting, parts = [condition], []
-    while waiting:
-        part = waiting.pop()
-        if isinstance(part, p.LogicalAnd):
-            waiting += reversed(part.children)
-        else:
-            parts.append(part)
-    return parts
+    if not isinstance(condition, p.LogicalAnd):
+        return [condition]
+    return [part for child in condition.children for part in _conjuncts_of(child)]
 
 
 def _is_integer(kind: Any) -> bool:

@@ -223,9 +223,8 @@ def starting_of(nest: StageNest, formula: Formula, levels: Sequence[Level]) -> S
     start, own = nest.start, len(nest.loops)
     tile = [k for k in range(own, len(levels)) if levels[k].var not in formula.reduce_extra]
     if start is not None and start.place < own:
-        return Starting(
-            start.place, [*map(level_of, start.loops), *(levels[k] for k in tile)], start.guards, formula.init
-        )
+        loops = [*map(level_of, start.loops), *(levels[k] for k in tile)]
+        return Starting(start.place, loops, start.guards, formula.init)
     place = next((k for k in range(own, len(levels)) if k not in tile), len(levels))
     guards = nest.guards if start is None else start.guards
     return Starting(place, [levels[k] for k in tile if k > place], guards, formula.init)

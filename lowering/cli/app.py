@@ -14,12 +14,11 @@ from collections.abc import Callable, Sequence
 from contextlib import redirect_stderr
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, TextIO, TypeVar, cast
+from typing import Any, Final, TextIO, TypeAlias, TypeVar, cast
 
 import click
 from click.core import ParameterSource
 
-from bound.schedule import Schedule
 from intset import InputError, IntSetError, core
 from intset.config import check_name
 from intset.expr import shown
@@ -27,7 +26,7 @@ from intset.expr.printer import visible
 from intset.installation import library_version
 from lowering.cli import reports
 from lowering.cli.inputs import CorpusRow, load_script, read_rows
-from lowering.cli.reports import JsonObject, SizeValues
+from lowering.cli.reports import JsonObject, OfSchedule, SizeValues
 from lowering.cli.tightness import write_report
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
@@ -219,13 +218,12 @@ def discard(stream: TextIO) -> None:
     os.close(null)
 
 
+OfRows: TypeAlias = Callable[[Sequence[CorpusRow]], JsonObject]
+Show: TypeAlias = Callable[[JsonObject], None]
+
+
 def _report(
-    of_schedule: Callable[[Schedule, SizeValues], JsonObject],
-    of_rows: Callable[[Sequence[CorpusRow]], JsonObject],
-    show: Callable[[JsonObject], None],
-    files: Sequence[Path],
-    as_json: bool,
-    at: SizeValues,
+    of_schedule: OfSchedule, of_rows: OfRows, show: Show, files: Sequence[Path], as_json: bool, at: SizeValues
 ) -> list[JsonObject]:
     """Report on each file. JSON is printed once, at the end, so an error prints none."""
     found = []

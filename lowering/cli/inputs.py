@@ -157,7 +157,7 @@ def _built(path: Path, name: str, function: Callable[[], object], sizes: Mapping
 
 @dataclass(frozen=True)
 class ScriptFunction:
-    """A function of a script. It travels to workers as the script's text, which each of them executes once."""
+    """A function of a script. Workers receive the script's text and execute it once each."""
 
     path: str
     text: str

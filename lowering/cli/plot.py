@@ -539,7 +539,7 @@ def plot_results(folder: Path, axes: Sequence[str], by: str | None, pareto: Sequ
     Parameters
     ----------
     axes: two names of the configuration, down and across; default: the first two.
-    by: the value of the heat map, the least over all other names; default: the first one.
+    by: the value of the heat map, minimized over all other names; default: the first one.
     pareto: two values; then their Pareto front is drawn in place of the heat map, the least of both being best.
 
     Raises

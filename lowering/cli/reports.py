@@ -321,6 +321,7 @@ def show_explained(report: dict[str, Any]) -> None:
 
 JsonObject: TypeAlias = "dict[str, Any]"
 SizeValues: TypeAlias = Mapping[str, int]
+OfSchedule: TypeAlias = Callable[[Schedule, SizeValues], JsonObject]
 
 SCHEDULE_DOMAINS = ("interval", "isl", "auto")
 SCORERS = "intset.scorers"  # the group of entry points that score domains on a corpus
@@ -559,9 +560,7 @@ def _made(bounds: BoundsMap, tensor: Tensor) -> JsonObject:
     }
 
 
-def schedule_reports(
-    path: str, schedules: Sequence[ScriptSchedule], sizes: SizeValues, ask: Callable[[Schedule, SizeValues], JsonObject]
-) -> JsonObject:
+def schedule_reports(path: str, schedules: Sequence[ScriptSchedule], sizes: SizeValues, ask: OfSchedule) -> JsonObject:
     """One report for each schedule of a script; a refused schedule reports the reason.
 
     Raises
@@ -630,17 +629,13 @@ def show_space(report: JsonObject) -> None:
 
 
 def explored(
-    path: Path,
-    out: str,
-    jobs: int | None,
-    dask: str | None,
-    best: int,
-    by: str | None,
-    largest: bool,
-    strict: bool,
-    fresh: bool,
+    path: Path, jobs: int | None, dask: str | None, best: int, by: str | None, largest: bool, strict: bool, **more: Any
 ) -> tuple[JsonObject, bool]:
     """Explore the space of a script; the report, and whether the run succeeded: `strict` forbids failures.
+
+    Parameters
+    ----------
+    more: further keywords of `explore`.
 
     Raises
     ------
@@ -652,7 +647,7 @@ def explored(
     if jobs is not None and dask is not None:
         raise InputError("--jobs and --dask exclude one another")
     with _executor(jobs, dask) as executor:
-        found = explore(make, space, measure, executor, out=out, fresh=fresh, by=by)
+        found = explore(make, space, measure, executor, by=by, **more)
     totals: Totals = found.summary
     report: JsonObject = {
         "file": str(path),

@@ -124,15 +124,11 @@ def reduction_of(loop: ir.For) -> tuple[str, Tensor] | None:
     if loop.kind not in (ir.LoopKind.SERIAL, ir.LoopKind.UNROLLED) or loop.carried or not isinstance(store, ir.Store):
         return None
     value = store.value
-    if (
-        not walk.is_combining(store)
-        or value.op not in _REDUCTIONS
-        or any(constant_value(i) is None for i in store.indices)
-    ):
+    if not walk.is_combining(store) or value.op not in _REDUCTIONS:
         return None
-    if store.tensor in walk.tensors_read(value.args[1]):
-        return None
-    return _REDUCTIONS[value.op], store.tensor
+    is_fixed = all(constant_value(i) is not None for i in store.indices)
+    is_apart = store.tensor not in walk.tensors_read(value.args[1])
+    return (_REDUCTIONS[value.op], store.tensor) if is_fixed and is_apart else None
 
 
 class _Definition(NamedTuple):
@@ -370,10 +366,8 @@ class CNest(emitter.Emitter[driver.Cursor]):
         if carried:
             more, following = self.operands(cursor, *(c.following for c in loop.carried))
             fresh = [names.local("next") for _ in carried]
-            update = [
-                *more,
-                *(f"const {index} {t} = {emitter.opened(x)};" for t, x in zip(fresh, following, strict=True)),
-            ]
+            computed = zip(fresh, following, strict=True)
+            update = [*more, *(f"const {index} {t} = {emitter.opened(x)};" for t, x in computed)]
             update += [f"{name} = {t};" for name, t in zip(carried, fresh, strict=True)]
             is_safe = all(c.after_last for c in loop.carried)
             body += update if is_safe else self.syntax.branch(f"{var} + 1 < {emitter.compared(stop)}", update, [])
@@ -435,7 +429,7 @@ class CNest(emitter.Emitter[driver.Cursor]):
         return [*before, f"{self.syntax.element(tensor, where)} {operator}= {emitter.opened(value)};"]
 
     def check(self, stmt: ir.Assert, cursor: driver.Cursor) -> list[str]:
-        if any(node.op is ops.LOAD and isinstance(node.data, ir.ShapeOf) for node in dag.postorder((stmt.cond,))):
+        if ir.shapes_in(stmt.cond):
             return [emitter.comment(f"the caller sees to it that {stmt.message}")]
         before, (cond,) = self.operands(cursor, stmt.cond)
         self.checks += 1
@@ -654,9 +648,8 @@ class _CBody:
         parameters = []
         for tensor in f.params:
             const = "" if tensor in f.outputs else "const "
-            parameters.append(
-                f"{const}{storage_type(tensor.dtype, tensor.name)} *restrict {names.of(tensor, tensor.name)}"
-            )
+            dtype, array = storage_type(tensor.dtype, tensor.name), names.of(tensor, tensor.name)
+            parameters.append(f"{const}{dtype} *restrict {array}")
         parameters += [f"{self.syntax.index} {self.syntax.leaf(v)}" for v in f.sizes]
         parameters += [f"{c_type(p.dtype, str(p.data[0]))} {self.syntax.leaf(p)}" for p in f.scalars]
         self.parameters = ", ".join(parameters) or "void"

@@ -325,9 +325,8 @@ class CSyntax:
             mask = f" & {c_words.integer_constant((1 << width) - 1, 64)}" if width < 64 else ""
             return self._call("popcount", "int64", [f"{number}{mask}"])
         if name == "reinterpret":
-            definition = self.helpers["reinterpret", f"{dtype_of(node.args[0])} {dtype}"] = c_words.reinterpret_text(
-                dtype_of(node.args[0]), dtype
-            )
+            source = dtype_of(node.args[0])
+            definition = self.helpers["reinterpret", f"{source} {dtype}"] = c_words.reinterpret_text(source, dtype)
             return f"{c_words.function_name(definition)}({inner})"
         if name in TRAPPING:
             word = "uint64" if dtype == "uint64" else "int64"

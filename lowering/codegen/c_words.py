@@ -308,7 +308,7 @@ def _conversion(name: str, dtype: str) -> str:
 
 
 _CONVERSIONS: Final = {
-    # ties to even: the bits that the type lacks are rounded off; below the least normal number a sum does it
+    # ties to even: the bits that the type lacks are rounded off; below the least normal number, a sum rounds
     "round": """static inline float round_@S@(double x) {
     union { double d; uint64_t u; } v;
     uint64_t sign;

@@ -389,10 +389,8 @@ class PythonNest(emitter.Emitter[Blocks]):
         for tensor in self.f.params:
             lines += self._parameter(tensor)
         lines += self.emitted(self.f.body, Blocks())
-        return (
-            "\n".join(["def kernel(shapes, storage, values, states):", *emitter.indented(lines), *self._functions])
-            + "\n"
-        )
+        head = "def kernel(shapes, storage, values, states):"
+        return "".join(f"{line}\n" for line in (head, *emitter.indented(lines), *self._functions))
 
     def constant(self, thing: Any) -> str:
         """The name of an object in the source."""

@@ -55,7 +55,7 @@ def environment() -> dict[str, Any]:
 
 @cache
 def reserved_names() -> frozenset[str]:
-    """The names that generated Python refers to, which none of its variables may have."""
+    """Names reserved in generated Python, for its runtime."""
     own = "kernel shapes storage values states evaluate undef".split()
     return frozenset((*keyword.kwlist, *keyword.softkwlist, *dir(builtins), *of_unknown(environment()), *own))
 

@@ -162,9 +162,8 @@ class Dataflow(Configured):
     def __init__(self, f: ir.Function, account: Account | None = None) -> None:
         ir.checked_function(f, "dataflow")
         self.f, self._account = f, account
-        self._program = programs.Program(
-            replace(f, ctx=f.ctx.extended())
-        )  # blocks entered later on `f.ctx` have no effect
+        # blocks entered later on `f.ctx` have no effect
+        self._program = programs.Program(replace(f, ctx=f.ctx.extended()))
         self._sets = InstanceSets(self._program, account)
         self._analysis = ReachingAnalysis(self._sets, account)
         self._values = WrittenValues(self._program, self._sources_of)
@@ -427,9 +426,8 @@ class Dataflow(Configured):
                 for one in reaching.told:
                     for domain, values in one.pairs.functions(read.loop.vars) if one.write is bound else ():
                         at = (*read.loop.vars[: one.shared], *values)
-                        names: dict[Operand, Operand] = dict(
-                            zip((*bound.loop.vars, bound.element), (*at, node), strict=True)
-                        )
+                        own = (*bound.loop.vars, bound.element)
+                        names: dict[Operand, Operand] = dict(zip(own, (*at, node), strict=True))
                         where = self._condition(domain, read.site)
                         implied += [(where, replaced(comparison, names)) for comparison in bound.relations]
         except BudgetError:

@@ -20,6 +20,7 @@ from collections.abc import Callable, Container, Iterator, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import replace
 from functools import cached_property
+from math import inf
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from bound import dtypes
@@ -52,9 +53,6 @@ REACHING: Final = 1_000_000  # operations for the writes that reach one read, an
 
 DEPENDENCE: Final = 1_000_000  # operations for the meetings of two accesses
 INSTANCES: Final = 200_000  # operations for the instances at which a condition holds
-
-NumericEnds: TypeAlias = "tuple[int | None, int | None]"
-"""Lower and upper bound; `None` where there is none."""
 
 
 class AccessRelation:
@@ -213,10 +211,11 @@ class InstanceSets:
     # -- without sets -------------------------------------------------------------------------------------------
 
     @memoized
-    def _box(self, access: Access) -> list[NumericEnds]:
+    def _box(self, access: Access) -> list[tuple[float, float]]:
         """Numeric bounds of each index."""
         linear = self._normalizer(access.loop)
-        return [(None, None) if e is None else linear.bounds(linear.form(e)) for e in access.indices]
+        ends = [(None, None) if e is None else linear.bounds(linear.form(e)) for e in access.indices]
+        return [(-inf if low is None else low, inf if high is None else high) for low, high in ends]
 
     @memoized
     def _normalizer(self, loop: programs.LoopNode) -> Normalizer:
@@ -242,12 +241,8 @@ class InstanceSets:
 
     def are_apart(self, a: Access, b: Access) -> bool:
         """Whether numeric bounds of the indices show that two accesses have no element in common."""
-        for (low, high), (first, last) in zip(self._box(a), self._box(b), strict=True):
-            if (high is not None and first is not None and high < first) or (
-                last is not None and low is not None and last < low
-            ):
-                return True
-        return False
+        boxes = zip(self._box(a), self._box(b), strict=True)
+        return any(high < first or last < low for (low, high), (first, last) in boxes)
 
     # -- order --------------------------------------------------------------------------------------------------
 

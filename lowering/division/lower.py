@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final, Generic, NamedTuple, overload
 
@@ -505,6 +506,7 @@ def _children(node: Node) -> list[tuple[Node, bool]]:
 
 
 @all_as_configured
+@dataclass(eq=False, repr=False)
 class Lowered(Configured, Generic[Kind_co]):
     """The result of `lower_division`.
 
@@ -520,18 +522,11 @@ class Lowered(Configured, Generic[Kind_co]):
     asked: the expression as written, and its context.
     """
 
-    def __init__(
-        self,
-        expr: Kind_co,
-        steps: tuple[LoweringStep, ...],
-        bits: int,
-        divisors: tuple[tuple[Proof, Cond], ...],
-        asked: tuple[Node, Context | None],
-    ) -> None:
-        self.expr: Kind_co = expr
-        self.steps, self.bits = steps, bits
-        self.asked = asked
-        self._divisors = divisors
+    expr: Kind_co
+    steps: tuple[LoweringStep, ...]
+    bits: int
+    _divisors: tuple[tuple[Proof, Cond], ...]
+    asked: tuple[Node, Context | None]
 
     @cached_property
     def requires(self) -> tuple[Cond, ...]:
@@ -601,9 +596,8 @@ def lower_division(e: IntLike | Cond, ctx: Context | None = None, bits: int = 32
     """
     root, width = checked(e, bits)
     if ctx is not None:
-        ctx = arguments.of_kind(
-            Context, ctx, "ctx"
-        ).extended()  # a copy: `missing` may be asked after the caller's blocks end
+        # a copy: `missing` may be asked after the caller's blocks end
+        ctx = arguments.of_kind(Context, ctx, "ctx").extended()
     expr, steps, divisors = DivisionLowering(ctx, root, width).result()
     return Lowered(expr, steps, width, divisors, (root, ctx))
 

@@ -6,7 +6,7 @@ values; outcomes travel back. Workers write no files.
 An engine is a generator of finished batches. Its consumer writes a batch to disk before requesting the next, and the
 worker receives new work only after that: a worker holds at most one batch of unwritten results.
 
-A pool's worker that dies takes the other workers of the pool with it. Their batches then run again, one configuration
+When a worker dies, the pool loses all its workers. Their batches then run again, one configuration
 per process, so that only the configuration that kills its process fails. A cluster's engine runs the batch of a lost
 worker again by its own rules; a configuration that the engine gives up on runs once more, alone.
 """

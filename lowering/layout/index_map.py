@@ -602,7 +602,7 @@ class IndexDigit(NamedTuple):
 
 
 def _digit_of(term: Expr, number: int, indices: Container[Expr]) -> tuple[Expr, IndexDigit]:
-    """A term of the sum as a digit of an old index; the other factors of the term are the stride."""
+    """A term of the sum as a digit of an old index; the stride is the product of the term's other factors."""
     e, *others = sorted(factors(term), key=lambda part: not any(v in indices for v in part.free_vars()))
     if any(v in indices for part in others for v in part.free_vars()):
         raise LayoutError(f"{shown(term)} is no digit of an old index")

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
 from itertools import islice, product
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from bound import dtypes
 from bound.tensor import Tensor
@@ -37,6 +37,9 @@ from lowering.nest.walk import variables
 MAX_POINTS: Final = 4_096  # largest number of points at which `pad_value` is called exhaustively
 MAX_VALUES: Final = 64  # different values that it may return there
 MAX_SAMPLES: Final = 256  # points at which a function is called in a larger shape
+IntPoint: TypeAlias = tuple[int, ...]
+Cases: TypeAlias = list[tuple[Cond, Operand]]
+Result: TypeAlias = "Operand | Exception | None"  # of a call at a point; an exception is what the function raised
 _FAILURES: Final = (InputError, TypeError, LookupError, ValueError, AttributeError)
 
 
@@ -79,7 +82,7 @@ class Filling:
     places: tuple[Var, ...]
     cases: tuple[tuple[Cond, Operand], ...]
 
-    def at(self, indices: Sequence[Expr]) -> list[tuple[Cond, Operand]]:
+    def at(self, indices: Sequence[Expr]) -> Cases:
         """The cases at some indices; every `undef()` is a new one."""
         values = dict(zip(self.places, indices, strict=True))
         new = [(walk.rewrite(cond, values), walk.rewrite(value, values)) for cond, value in self.cases]
@@ -217,12 +220,10 @@ def _check_defined(cond: Cond, value: Operand, what: str, ctx: Context) -> None:
             )
 
 
-def _cases_of_function(
-    fn: Callable[..., object], subject: Subject, places: tuple[Var, ...], ctx: Context
-) -> list[tuple[Cond, Operand]]:
+def _cases_of_function(fn: Callable[..., object], subject: Subject, places: tuple[Var, ...], ctx: Context) -> Cases:
     """The cases for symbolic indices, if every point called agrees with them; else the results at all points."""
     failure: Exception | None = None
-    cases: list[tuple[Cond, Operand]] = []
+    cases: Cases = []
     try:
         cases = _cases(fn(*places), subject, places, ctx)
     except LayoutError:
@@ -252,9 +253,7 @@ def _cases_of_function(
     return cases
 
 
-def _result_at(
-    fn: Callable[..., object], subject: Subject, point: tuple[int, ...], ctx: Context
-) -> Operand | Exception | None:
+def _result_at(fn: Callable[..., object], subject: Subject, point: IntPoint, ctx: Context) -> Result:
     """The value that a function returns at a point, or the exception that it raises."""
     try:
         cases = _cases(fn(*map(IndexNumber, point)), subject, (), ctx)
@@ -269,12 +268,7 @@ def _result_at(
     return next((value for cond, value in cases if evaluate(cond, {})), None)
 
 
-def _agree(
-    cases: list[tuple[Cond, Operand]],
-    result: Operand | Exception | None,
-    places: tuple[Var, ...],
-    point: tuple[int, ...],
-) -> bool:
+def _agree(cases: Cases, result: Result, places: tuple[Var, ...], point: IntPoint) -> bool:
     """Whether symbolic cases have the result that a function returned at a point, as far as both are decided."""
     if isinstance(result, Exception):
         return True
@@ -303,13 +297,10 @@ def _canonical(value: Operand) -> Operand:
 
 
 def _cases_by_value(
-    results: dict[tuple[int, ...], Operand | Exception | None],
-    subject: Subject,
-    places: tuple[Var, ...],
-    failure: Exception | None,
-) -> list[tuple[Cond, Operand]]:
+    results: dict[IntPoint, Result], subject: Subject, places: tuple[Var, ...], failure: Exception | None
+) -> Cases:
     """One case for each value that a function returned, whose condition lists the points."""
-    groups: dict[Any, list[tuple[int, ...]]] = {}
+    groups: dict[Any, list[IntPoint]] = {}
     for point, value in results.items():
         if isinstance(value, Exception):
             raise LayoutError(f"{subject.what} is not known at {point}: {value}") from (failure or value)
@@ -330,7 +321,7 @@ def _cases_by_value(
     ]
 
 
-def _all_points(subject: Subject) -> list[tuple[int, ...]] | None:
+def _all_points(subject: Subject) -> list[IntPoint] | None:
     """The points meant; `None` if they exceed `MAX_POINTS` or depend on sizes."""
     ends = [limits.ends for limits in subject.map.ranges]
     if any(end is None for end in ends) or subject.map.sizes:
@@ -346,7 +337,7 @@ def _all_points(subject: Subject) -> list[tuple[int, ...]] | None:
     return [point for point in product(*box) if is_meant(*point)]
 
 
-def _sample_points(subject: Subject) -> Iterator[tuple[int, ...]]:
+def _sample_points(subject: Subject) -> Iterator[IntPoint]:
     """Corners, their neighbours and midpoints of the new box."""
     ends = (limits.ends or (0, 3) for limits in subject.map.ranges)
     candidates = [{*range(low, high + 1)} & {low, low + 1, (low + high) // 2, high - 1, high} for low, high in ends]
@@ -356,13 +347,13 @@ def _sample_points(subject: Subject) -> Iterator[tuple[int, ...]]:
 # -- values -------------------------------------------------------------------------------------------------------
 
 
-def _cases(stated: Any, subject: Subject, places: tuple[Var, ...], ctx: Context) -> list[tuple[Cond, Operand]]:
+def _cases(stated: Any, subject: Subject, places: tuple[Var, ...], ctx: Context) -> Cases:
     """A value as cases; in a list of pairs, each condition excludes all earlier conditions."""
     if stated is None:
         return []
     if not isinstance(stated, list):
         return [(truth(True), _value(stated, subject, places, ctx))]
-    cases: list[tuple[Cond, Operand]] = []
+    cases: Cases = []
     before: list[Cond] = []
     for pair in stated:
         if not isinstance(pair, tuple) or len(pair) != 2 or not isinstance(pair[0], Cond | bool):

@@ -282,17 +282,12 @@ def inside(stmt: ir.Stmt, descent: D) -> Iterator[tuple[ir.Stmt, D]]:
         for k, inner in enumerate(stmt.stmts):
             yield inner, descent.item(k)
             descent = descent.after(inner, inner)
-    else:
-        yield from zip(children(stmt), _descents(stmt, descent), strict=True)
-
-
-def _descents(stmt: ir.Stmt, descent: D) -> tuple[D, ...]:
-    if isinstance(stmt, ir.For):
-        return (descent.inside(stmt),)
-    if isinstance(stmt, ir.If):
-        then = descent.then(stmt)
-        return (then,) if stmt.orelse is None else (then, descent.otherwise(stmt))
-    return ()
+    elif isinstance(stmt, ir.For):
+        yield stmt.body, descent.inside(stmt)
+    elif isinstance(stmt, ir.If):
+        yield stmt.then, descent.then(stmt)
+        if stmt.orelse is not None:
+            yield stmt.orelse, descent.otherwise(stmt)
 
 
 class _Walk(Generic[D]):

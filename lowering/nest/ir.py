@@ -32,7 +32,7 @@ N = TypeVar("N")
 
 
 class LoopKind(StrEnum):
-    """What a loop is meant to run on; every kind means the same values."""
+    """What a loop is meant to run on, in the order of TVM's numbers; every kind means the same values."""
 
     SERIAL = "serial"
     PARALLEL = "parallel"
@@ -295,6 +295,11 @@ class ShapeOf(Opaque):
 
     def __reduce__(self) -> tuple[object, ...]:
         return ShapeOf, (self.tensor,)
+
+
+def shapes_in(cond: Cond) -> list[Expr]:
+    """The extents of passed arrays that a condition mentions."""
+    return [term for term in dag.opaque_terms(cond) if isinstance(term.data, ShapeOf)]
 
 
 @dataclass(frozen=True, eq=False)

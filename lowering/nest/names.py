@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from bound.tensor import Tensor
@@ -112,6 +112,7 @@ def _renamed(root: ir.Stmt, taken: frozenset[str]) -> ir.Stmt:
     return driver.rewritten(root, names, enter)
 
 
+@dataclass(slots=True, eq=False)
 class _Renaming(driver.Descent):
     """Fresh variables in the place of those in sight.
 
@@ -122,12 +123,9 @@ class _Renaming(driver.Descent):
     old: for each fresh variable the variable that it replaces, over the whole walk.
     """
 
-    __slots__ = ("new", "old", "taken")
-
-    def __init__(
-        self, new: Mapping[Parameter, Parameter], taken: frozenset[str], old: dict[Parameter, Parameter]
-    ) -> None:
-        self.new, self.taken, self.old = new, taken, old
+    new: Mapping[Parameter, Parameter]
+    taken: frozenset[str]
+    old: dict[Parameter, Parameter]
 
     def binding(self, *fresh: Parameter) -> _Renaming:
         return _Renaming(
@@ -155,17 +153,12 @@ def _rename_loop(loop: ir.For, names: _Renaming) -> ir.For:
     fresh = [var for var in names.fresh(loop.var, *(c.var for c in loop.carried)) if isinstance(var, Var)]
     inner = names.binding(*fresh).new
     renamed = map_operands(ir.with_fields(loop, carried=()), lambda e: replaced(e, names.new))
-    carried = tuple(
-        ir.Carry(
-            var,
-            replaced(c.first, names.new),
-            replaced(c.following, inner),
-            c.after_last,
-            None if c.fact is None else replaced(c.fact, inner),
-        )
-        for var, c in zip(fresh[1:], loop.carried, strict=True)
-    )
-    return ir.with_fields(renamed, var=fresh[0], carried=carried)
+    carried: list[ir.Carry] = []
+    for var, c in zip(fresh[1:], loop.carried, strict=True):
+        first, following = replaced(c.first, names.new), replaced(c.following, inner)
+        fact = None if c.fact is None else replaced(c.fact, inner)
+        carried.append(ir.Carry(var, first, following, c.after_last, fact))
+    return ir.with_fields(renamed, var=fresh[0], carried=tuple(carried))
 
 
 def label_of(var: Var | Value) -> str:

@@ -33,6 +33,7 @@ _LOGICAL: Final = {"and": ops.AND, "&": ops.AND, "or": ops.OR, "|": ops.OR}
 _SHAPE: Final = ".shape"
 _FLOATS: Final = {*build.FLOAT_FUNCTIONS, *build.ROUNDINGS}
 _FLOAT_PAIRS: Final = {*build.FLOAT_PAIRS, "pow"}
+_FUNCTIONS: Final = {"undef", "popcount", *INTEGER_FUNCTIONS, *_BINARY, *build.FUNCTIONS, *_FLOAT_PAIRS}
 
 
 class OperandReader(ExprParser):
@@ -72,15 +73,7 @@ class OperandReader(ExprParser):
 
     def is_function(self, name: str) -> bool:
         head, _, tail = name.partition(".")
-        return (
-            name in ("undef", "popcount")
-            or name in INTEGER_FUNCTIONS
-            or name in _BINARY
-            or name in build.FUNCTIONS
-            or name in _FLOAT_PAIRS
-            or _is_type(name)
-            or (bool(tail) and _is_type(head))
-        )
+        return name in _FUNCTIONS or _is_type(name) or (bool(tail) and _is_type(head))
 
     def meaning(self, name: str) -> Any:
         found = self.names.get(name)

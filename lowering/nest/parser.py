@@ -146,7 +146,7 @@ class Part:
         return label
 
     def end(self, word: str = "") -> None:
-        """Expect the end of the part, behind a last word if one is given."""
+        """Expect the end of the part, or the given last word and then the end."""
         if word:
             self.expect(word)
         at = self.at_word()

@@ -83,7 +83,7 @@ def constant_limit(extent: Expr) -> int | None:
 
 
 class OperandFields(dict[type, tuple[str, ...]]):
-    """The fields with operands, by the kind of a statement or of its part; a subclass has those of its base."""
+    """The fields with operands by the kind of statement or part; a subclass has those of its base."""
 
     def __missing__(self, kind: type) -> tuple[str, ...]:
         self[kind] = found = next((self[base] for base in kind.__mro__[1:] if base in self), ())
@@ -108,7 +108,7 @@ _OPERANDS: Final = OperandFields(
 
 
 def operands(stmt: ir.Stmt) -> tuple[Operand, ...]:
-    """What the statement itself computes with, in the order in which `map_operands` changes it."""
+    """The operands of the statement, nested statements aside, in the order in which `map_operands` changes it."""
     return tuple(_operands(stmt))
 
 
@@ -248,7 +248,7 @@ def read_by(stmt: ir.Stmt) -> tuple[Tensor, ...]:
 
 
 def written_by(stmt: ir.Stmt) -> tuple[Tensor, ...]:
-    """The tensors that a statement itself may write to."""
+    """The tensors that a statement, nested ones aside, may write to."""
     return (stmt.tensor,) if isinstance(stmt, ir.Store) else stmt.writes if isinstance(stmt, ir.Evaluate) else ()
 
 

@@ -145,7 +145,7 @@ class ContractDataflow:
 
     @cached_property
     def reads(self) -> tuple[str, ...]:
-        """Names of outputs; the function may read an element of each before it stores it."""
+        """Names of outputs; the function may read an element of each output before storing that element."""
         places = self._plain.reading
         return tuple(
             t.name for t in self.f.outputs if any(self._initial_reads(self._plain, p, {t}, False) for p in places)

@@ -20,9 +20,9 @@ one part. Calls are visited in order. For each call:
 The cheapest search state of the last parts, joined, is the plan. On trees every part is one tensor, which makes this
 the textbook's dynamic programming; tensors with several readers make larger parts.
 
-Why no plan costs less: a version is made just before its first reader; an earlier position costs the same. Steps cost
-at least 0, and what a search state can still do depends on its versions and their padding alone, so a dropped one is
-never part of a cheaper plan. The first search keeps the `NARROW` cheapest search states of a part. Where it dropped
+Why no plan costs less: versions are created just before their first reader; an earlier position costs the same. Steps
+cost at least 0, and what a search state can still do depends on its versions and their padding alone, so a dropped one
+is never part of a cheaper plan. The first search keeps the `NARROW` cheapest search states of a part. Where it dropped
 others, its plan only bounds the cost of a second search, which keeps every search state up to this bound. If that
 exceeds `SEARCH_STATES`, the plan of the first search is returned with a note.
 """
@@ -61,9 +61,10 @@ SEARCH_STATES: Final = 60_000  # states that are looked at
 NARROW: Final = 12  # search states of a part that the first search keeps
 
 Price = Callable[[Step], Any]
+Tensors = Sequence[GraphTensor]
 
 
-def planned(calls: Sequence[Call], inputs: Sequence[GraphTensor], outputs: Sequence[GraphTensor], price: Price) -> Plan:
+def planned(calls: list[Call], inputs: Tensors, outputs: Tensors, price: Price) -> Plan:
     """Find a cheapest plan; over budget, return the first search's plan with a note."""
     narrow = Search(calls, inputs, outputs, price, NARROW)
     best = narrow.best()
@@ -192,13 +193,7 @@ class Search:
     """
 
     def __init__(
-        self,
-        calls: Sequence[Call],
-        inputs: Sequence[GraphTensor],
-        outputs: Sequence[GraphTensor],
-        price: Price,
-        width: int | None,
-        bound: Any = None,
+        self, calls: list[Call], inputs: Tensors, outputs: Tensors, price: Price, width: int | None, bound: Any = None
     ) -> None:
         self.calls, self.inputs, self.outputs = calls, inputs, outputs
         self.price, self.width, self.bound = price, width, bound

@@ -1,6 +1,6 @@
 """Metavariables, the padding values that a plan can choose, and the equations that determine them.
 
-A padding state may be an expression over metavariables. Affine equations over one integer
+A padding state may be an expression over metavariables. SumForm equations over one integer
 type are solved exactly, modulo `2**bits`. Other equations are inverted operation by operation, and every candidate is
 checked by evaluation.
 """
@@ -26,6 +26,9 @@ from intset.linear.form import spine
 from lowering.interpreter import as_element
 from lowering.padding import states
 from lowering.padding.states import PadValue, Place, Planned, State, folded
+
+Uniform: TypeAlias = frozenset[Parameter]  # metavariables constrained to one value over the whole padding
+SumForm: TypeAlias = tuple[dict[Var, int], Expr]  # coefficients of metavariables, and the rest
 
 
 class Metavariables:
@@ -74,7 +77,7 @@ class Solution(NamedTuple):
     """Values of the solved metavariables over free ones, and all metavariables now constrained to be uniform."""
 
     values: dict[Parameter, Operand]
-    uniform: frozenset[Parameter]
+    uniform: Uniform
 
 
 class Substitution(NamedTuple):
@@ -105,12 +108,7 @@ def final_values(substitutions: Sequence[Substitution], metavariables: Metavaria
 
 
 def solutions(
-    metavariables: Metavariables,
-    expr: Operand,
-    wanted: Operand,
-    dtype: str,
-    places: Sequence[Place],
-    uniform: frozenset[Parameter],
+    metavariables: Metavariables, expr: Operand, wanted: Operand, dtype: str, places: Sequence[Place], uniform: Uniform
 ) -> Iterator[Solution]:
     """Yield solutions for which `expr` equals `wanted` at all padding positions.
 
@@ -130,7 +128,7 @@ def solutions(
     if dtypes.is_int(dtype) and all(metavariables.dtypes[v] == dtype for v in free):
         form = _affine(metavariables, as_expr(expr), dtypes.bits(dtype))
         if form is not None:
-            found = _modular(metavariables, *form, wanted, dtype, places, uniform)
+            found = _modular(metavariables, form, wanted, dtype, places, uniform)
             if found is not None:
                 yield found
             return
@@ -141,7 +139,7 @@ def solutions(
 
 
 def normalized(
-    metavariables: Metavariables, expr: Operand, dtype: str, uniform: frozenset[Parameter], taken: Container[Parameter]
+    metavariables: Metavariables, expr: Operand, dtype: str, uniform: Uniform, taken: Container[Parameter]
 ) -> tuple[Operand, Solution]:
     """Normalize an integer padding state to an affine sum, which keeps long chains of calls small.
 
@@ -174,7 +172,7 @@ def normalized(
 # -- integers of one type -----------------------------------------------------------------------------------------
 
 
-def _affine(metavariables: Metavariables, root: Expr, bits: int) -> tuple[dict[Var, int], Expr] | None:
+def _affine(metavariables: Metavariables, root: Expr, bits: int) -> SumForm | None:
     """Split an integer, modulo `2**bits`, into coefficients of metavariables and a remainder; `None` if not affine."""
     offset, terms = spine(states.without_registers(root, bits))
     free = {v: c for v, c in terms.items() if isinstance(v, Var) and v in metavariables.dtypes}
@@ -186,19 +184,14 @@ def _affine(metavariables: Metavariables, root: Expr, bits: int) -> tuple[dict[V
 
 
 def _modular(
-    metavariables: Metavariables,
-    coefficients: dict[Var, int],
-    rest: Expr,
-    wanted: Operand,
-    dtype: str,
-    places: Sequence[Place],
-    uniform: frozenset[Parameter],
+    metavariables: Metavariables, form: SumForm, wanted: Operand, dtype: str, places: Sequence[Place], uniform: Uniform
 ) -> Solution | None:
     """Solve an affine equation modulo `2**bits`, or return `None`.
 
     The pivot's coefficient has the least power of 2, so the other metavariables stay free.
     """
     bits = dtypes.bits(dtype)
+    coefficients, rest = form
     missing = as_expr(wanted) - rest
     numbers = states.numbers_at(missing, places, "int64")
     if any(n is None for n in numbers):
@@ -248,7 +241,7 @@ def _near(number: int, modulus: int) -> int:
 
 
 def _sampled(
-    metavariables: Metavariables, expr: Operand, wanted: Numeric, dtype: str, uniform: frozenset[Parameter]
+    metavariables: Metavariables, expr: Operand, wanted: Numeric, dtype: str, uniform: Uniform
 ) -> Iterator[Solution]:
     """Try a few values of every unknown but the last, and solve for the last."""
     free = metavariables.within(expr)
@@ -348,15 +341,14 @@ def _below(node: Operand, value: Numeric, below: set[Operand]) -> Iterator[tuple
     args = node.args
     mine = [k for k, arg in enumerate(args) if arg in below]
     op, is_value = node.op, isinstance(node, Value)
+    one = _CALLS.get(node.data) if op is CALL else _ONE.get(op)
     two = _TWO_FLOATS if is_value else _TWO
     if op is ops.SELECT:
         yield from ((args[k], value) for k in (1, 2) if k in mine)
     elif op in (ops.CAST, CONVERT, ops.ASSERTING):
         yield args[-1], value
-    elif len(mine) == 1 and op in _ONE and len(args) == 1:
-        yield from ((args[0], x) for x in _tried(_ONE[op], value))
-    elif len(mine) == 1 and op is CALL and len(args) == 1 and node.data in _CALLS:
-        yield from ((args[0], x) for x in _tried(_CALLS[node.data], value))
+    elif len(mine) == 1 and one is not None and len(args) == 1:
+        yield from ((args[0], x) for x in _tried(one, value))
     elif len(mine) == 1 and op in two and len(args) == 2:
         other = states.number_of(args[1 - mine[0]], {}, "float64" if is_value else "int64")
         if other is not None:

@@ -1,7 +1,7 @@
 """`Plan`: an executable sequence of steps for a graph, run on numpy arrays and explained in prose.
 
 Every step makes a new *version* of a tensor: the tensor in one layout with one state of its padding. Versions have
-numbers; a move is a step with the numbers of its inputs and its output.
+numbers; a move is a step with numbered inputs and a numbered output.
 """
 
 from __future__ import annotations

@@ -622,10 +622,7 @@ def mirrored(cond: Cond) -> Cond:
     """The condition with constants on the right of its comparisons."""
     new: dict[Node, Node] = {}
     for node in dag.postorder((cond,)):
-        if (
-            node.op in ops.MIRRORED
-            and constant_value(node.args[0]) is not None
-            and constant_value(node.args[1]) is None
-        ):
+        left, right = map(constant_value, node.args) if node.op in ops.MIRRORED else (None, None)
+        if left is not None and right is None:
             new[node] = make(ops.MIRRORED[node.op], (node.args[1], node.args[0]))
     return dag.rewrite(cond, new) if new else cond

@@ -211,7 +211,7 @@ def deduce_bound(
 ) -> ScriptInterval:
     """An interval of `var` in which `cond` holds for all values of the relaxed variables.
 
-    Guarantee: the condition is proved for it, under the hints; it is empty where no interval was found.
+    Guarantee: the hints prove the condition for this set; it is empty where no interval was found.
     """
     if not isinstance(cond, Cond):
         return NOTHING

@@ -28,9 +28,8 @@ from bound.itervar import IterVar, thread_axis
 from bound.schedule import Schedule
 from bound.tensor import ComputeOp, ScriptText, Tensor, buffer_tensor, element
 from bound.tir import build as terms
-from bound.tir import walk
+from bound.tir import div, walk
 from bound.tir.build import FUNCTIONS, Buffer, absolute, decl_buffer, popcount, power
-from bound.tir.value import DIV
 from intset.errors import InputError
 from intset.expr import Cond, Expr, arguments, const, ops
 from intset.expr.build import ceildiv
@@ -50,7 +49,7 @@ _COMPARED: Final = {"Lt": "lt", "LtE": "le", "Gt": "gt", "GtE": "ge"}
 _OF_BITS: Final = {"BitAnd": "and_", "BitOr": "or_", "BitXor": "xor", "LShift": "lshift", "RShift": "rshift"}
 _BINARY: Final[Mapping[type, Callable[[Any, Any], Any]]] = {
     **{getattr(ast, kind): getattr(operator, f) for kind, f in (_NUMBERS | _COMPARED | _OF_BITS).items()},
-    ast.Div: lambda a, b: terms.binary(ops.TRUNCDIV if all(map(terms.is_integer, (a, b))) else DIV, a, b),
+    ast.Div: div,
     ast.Eq: lambda a, b: terms.binary(ops.EQ, a, b),
     ast.NotEq: lambda a, b: terms.binary(ops.NE, a, b),
 }

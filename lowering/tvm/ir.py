@@ -16,13 +16,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache, partial, wraps
 from types import SimpleNamespace
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from bound import dtypes
 from bound.declare import size_var, var
 from bound.itervar import as_domain, plain_index
 from bound.tensor import ScriptText, Tensor, buffer_of, buffer_tensor
-from bound.tir import build, walk
+from bound.tir import build, div, walk
 from bound.tir.machine import as_value, in_types
 from bound.tir.value import CALL, CONVERT, DIV, NUMBER, PARAM, REDUCE, IntFunction, ScriptVar, Value, make, parameter
 from intset.context import Context
@@ -364,7 +364,7 @@ def variable(
 
     Parameters
     ----------
-    is_size: whether an integer without other bounds is at least 0.
+    is_size: whether unbounded integers are nonnegative.
     """
     if isinstance(dtype, PointerType):
         return parameter(name, "handle", dtype)
@@ -538,8 +538,7 @@ def _selected(condition: Any, true_value: Any, false_value: Any, span: object = 
 def _for(
     loop_var: Any, min: Any, extent: Any, kind: Any = 0, body: Any = None, thread: Any = None, annotations: Any = None
 ) -> ir.For:
-    kinds = ("SERIAL", "PARALLEL", "VECTORIZED", "UNROLLED", "THREAD")
-    chosen = ir.LoopKind[kinds[kind]] if isinstance(kind, int) else ir.LoopKind(kind)
+    chosen = tuple(ir.LoopKind)[kind] if isinstance(kind, int) else ir.LoopKind(kind)
     tag = "" if thread is None else str(thread.thread_tag)
     if (chosen in (ir.LoopKind.THREAD, ir.LoopKind.VTHREAD)) != bool(tag):
         raise InputError(f"a loop on threads, and no other, has a te.thread_axis: {loop_var}")
@@ -581,7 +580,7 @@ def _is_described(kind: str, x: object) -> bool:
 
 
 def _described(kind: str, *values: Any, span: object = None) -> ir.Stmt:
-    """A statement of TVM as the sequence of its body, which alone has an effect here, with fields of its own."""
+    """A statement of TVM: the sequence of its body, which alone has an effect, and TVM's fields."""
     fields = dict(zip(_DESCRIBED[kind].split(), values, strict=True))
     if kind == "Evaluate" and has_effect(values[0]):
         return as_statement(values[0])
@@ -605,18 +604,18 @@ def _ramp(base: Any, stride: Any, lanes: int, span: object = None) -> build.Vect
     return build.Vector(tuple(first + step * k if k else first for k in range(lanes)), build.dtype_of(first))
 
 
+def _broadcast(value: Any, lanes: int, span: object = None) -> build.Vector:
+    one = build.operand(value)
+    return build.Vector((one,) * lanes, build.dtype_of(one))
+
+
 def _sequence(*stmts: Any, **__: object) -> ir.Stmt:
     return ir.seq(*(part for s in stmts for part in (s if isinstance(s, (list, tuple)) else (s,))))
 
 
 _ROWS: Final[dict[str, tuple[Callable[[Any], bool], Callable[..., Any]]]] = {
     **{name: (_of_ops(op), lambda a, b, span=None, op=op: build.binary(op, a, b)) for name, op in _BINARY.items()},
-    "Div": (
-        _of_ops(ops.TRUNCDIV, DIV),
-        lambda a, b, span=None: build.arithmetic(
-            ops.TRUNCDIV if build.is_integer(a) and build.is_integer(b) else DIV, a, b
-        ),
-    ),
+    "Div": (_of_ops(ops.TRUNCDIV, DIV), lambda a, b, span=None: div(a, b)),
     "And": (_of_ops(ops.AND), lambda a, b, span=None: build.logical(ops.AND, a, b)),
     "Or": (_of_ops(ops.OR), lambda a, b, span=None: build.logical(ops.OR, a, b)),
     "Not": (_of_ops(ops.NOT), lambda a, span=None: build.negation(a)),
@@ -664,12 +663,7 @@ _ROWS: Final[dict[str, tuple[Callable[[Any], bool], Callable[..., Any]]]] = {
         partial(_described, "Evaluate"),
     ),
     "Ramp": (lambda x: False, _ramp),
-    "Broadcast": (
-        lambda x: isinstance(x, build.Vector) and len({*x.lanes}) == 1,
-        lambda value, lanes, span=None: build.Vector(
-            (build.operand(value),) * lanes, build.dtype_of(build.operand(value))
-        ),
-    ),
+    "Broadcast": (lambda x: isinstance(x, build.Vector) and len({*x.lanes}) == 1, _broadcast),
     "Any": (lambda x: False, lambda span=None: var("any_dim")),
 }
 TYPES: Final = {name: NodeType(name, holds, make) for name, (holds, make) in _ROWS.items()}
@@ -699,11 +693,11 @@ def post_order_visit(stmt: Any, fvisit: Callable[[Any], object]) -> None:
     folded(root, visit)
 
 
+OnNode: TypeAlias = "Callable[[Any], Any] | None"
+
+
 def ir_transform(
-    stmt: ir.Stmt,
-    preorder: Callable[[Any], Any] | None,
-    postorder: Callable[[Any], Any] | None,
-    only_enable: Sequence[str] | None = None,
+    stmt: ir.Stmt, preorder: OnNode, postorder: OnNode, only_enable: Sequence[str] | None = None
 ) -> ir.Stmt:
     """Rewrite statements and calls from the leaves up: each function returns the new node, or `None` to keep it.
 

@@ -197,7 +197,7 @@ class IRBuilder:
 
     @contextmanager
     def new_scope(self) -> Iterator[None]:
-        """A block of its own, at whose end the threads of its `scope_attr` end."""
+        """A separate block, whose end closes the threads of its `scope_attr` end."""
         with self._block() as block:
             yield
         self.emit(ir.seq(*block))

@@ -79,7 +79,7 @@ class Device:
 
 
 def device(kind: object = "cpu", index: int = 0) -> Device:
-    """The device of a target, or of its name."""
+    """The device of a target or a target's name."""
     return Device(Target(kind).kind.name, index)
 
 

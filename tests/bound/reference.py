@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -143,15 +144,12 @@ class _Run:
         self.cells[tensor] = Cells(array.astype(tensor.dtype))
 
     def _evaluator(self, env: Mapping[Any, Any], operands: Sequence[Operand]) -> ArrayEvaluator:
-        used = [n for n in nodes(*operands) if n.op is ops.VAR or n.op is PARAM]
         outer = {}
-        for var in used:
-            if var not in env:
-                try:
-                    outer[var] = self.scalars[var]
-                except KeyError:
-                    continue
-        return ArrayEvaluator({**_arrays(outer), **env}, self.cells, self.functions)
+        for var in nodes(*operands):
+            if (var.op is ops.VAR or var.op is PARAM) and var not in env:
+                with suppress(KeyError):
+                    outer[var] = np.asarray(self.scalars[var], var.dtype if isinstance(var, Value) else None)
+        return ArrayEvaluator({**outer, **env}, self.cells, self.functions)
 
     def _compute(self, op: ComputeOp) -> tuple[Cells, ...]:
         shape = self.shape(op.output(0))
@@ -199,7 +197,8 @@ class _Run:
         return terms
 
     def _combine(self, combiner: CommReducer, left: list[Cells], right: list[Cells]) -> list[Cells]:
-        env = {p: _widened(c.value) for p, c in zip((*combiner.lhs, *combiner.rhs), (*left, *right), strict=True)}
+        wide = (c.value.astype(np.int64) if c.value.dtype.kind in "iu" else c.value for c in (*left, *right))
+        env = dict(zip((*combiner.lhs, *combiner.rhs), wide, strict=True))
         evaluate_at = self._evaluator(env, combiner.results)
         bad = None
         for c in (*left, *right):
@@ -227,7 +226,10 @@ class _Run:
             content[:rows], mask[:rows] = self.cells[init].value[:rows], _mask(self.cells[init])[:rows]
             states.append(Cells(content, mask))
         self.cells.update(zip(op.state_placeholder, states, strict=True))
-        body = [o for o in post_order([t.op for t in op.update]) if _depends(o, op.state_placeholder)]
+        body = []  # what depends on the state
+        for o in post_order([t.op for t in op.update]):
+            if any(t in op.state_placeholder or t.op in body for t in o.input_tensors):
+                body.append(o)
         for t in self._reduce_range(op.scan_axis):
             for inner in body:
                 self.compute(inner, {})
@@ -258,7 +260,8 @@ class _Run:
     def _tile(self, op: TensorComputeOp, env: Mapping[Any, int]) -> _Run:
         """Evaluate an intrinsic on the regions that it reads at one point of the outer axes."""
         call = op.call
-        scalars = {**self.scalars, **dict(zip(call.intrin.scalar_params, map(_as_number, call.scalars), strict=True))}
+        numbers = (int(scalar) if isinstance(scalar, Expr) else scalar.data for scalar in call.scalars)
+        scalars = {**self.scalars, **dict(zip(call.intrin.scalar_params, numbers, strict=True))}
         tile = _Run(_Named(scalars, {}), self.functions)
         for formal, tensor, region in zip(call.intrin.inputs, call.tensors, call.regions, strict=True):
             cut = []
@@ -270,24 +273,6 @@ class _Run:
             part = self.cells[tensor].value[tuple(cut)]
             tile.cells[formal] = Cells(part.reshape(tile.shape(formal)))
         return tile
-
-
-def _as_number(scalar: Operand) -> Any:
-    if isinstance(scalar, Expr):
-        return int(scalar)
-    return scalar.data
-
-
-def _depends(op: Operation, tensors: Sequence[Tensor]) -> bool:
-    return any(t in tensors for o in post_order([op]) for t in o.input_tensors)
-
-
-def _arrays(values: Mapping[Any, Any]) -> dict[Any, Any]:
-    return {key: np.asarray(v, key.dtype if isinstance(key, Value) else None) for key, v in values.items()}
-
-
-def _widened(array: Any) -> Any:
-    return array.astype(np.int64) if array.dtype.kind in "iu" else array
 
 
 def _filled(cells: Cells, shape: tuple[int, ...], dtype: str) -> Cells:

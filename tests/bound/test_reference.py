@@ -6,18 +6,10 @@ import numpy as np
 import pytest
 
 from bound import te, tir
-from bound.schedule import Schedule
-from bound.tensor import PlaceholderOp
 from intset.errors import InputError, UndefinedError
-from intset.expr.evaluate import evaluate as value_of
 from tests.bound.corpus import CASES
 from tests.bound.reference import evaluate
-
-RNG = np.random.default_rng(7)
-
-
-def floats(*shape: int) -> Any:
-    return RNG.standard_normal(shape).astype(np.float32)
+from tests.lowering.lowered import inputs_of, random_array
 
 
 def close(actual: Any, expected: Any) -> None:
@@ -28,7 +20,7 @@ def test_a_reduction_over_some_of_its_points() -> None:
     a = te.placeholder((3, 37), name="A")
     k = te.reduce_axis((2, 35), "k")
     c = te.compute((3,), lambda i: te.max(a[i, k] * 2, axis=k, where=tir.floormod(k, 3) != 1), name="C")
-    x = floats(3, 37)
+    x = random_array(a, {})
     kept = [r for r in range(2, 35) if r % 3 != 1]
     close(evaluate(c, {a: x}), (x[:, kept] * 2).max(1))
 
@@ -37,7 +29,7 @@ def test_gather_and_what_is_undefined() -> None:
     a = te.placeholder((20,), name="A")
     idx = te.placeholder((8,), "int32", name="IDX", value_range=(-3, 24))
     safe = te.compute((8,), lambda i: a[te.max(te.min(idx[i], 7), 4)], name="C")
-    x, at = floats(20), np.array([-3, 0, 4, 5, 7, 8, 24, 6], np.int32)
+    x, at = random_array(a, {}), np.array([-3, 0, 4, 5, 7, 8, 24, 6], np.int32)
     close(evaluate(safe, {a: x, idx: at}), x[np.clip(at, 4, 7)])
     raw = te.compute((8,), lambda i: a[idx[i]], name="R")
     with pytest.raises(UndefinedError, match=r"R\[0\] is undefined"):
@@ -50,25 +42,13 @@ def test_gather_and_what_is_undefined() -> None:
         evaluate(safe, {a: x})
 
 
-def inputs_of(schedule: Schedule, sizes: dict[str, int]) -> dict[Any, Any]:
-    """Random contents of the placeholders; integers stay within their declared range."""
-    inputs = {}
-    for stage in schedule.stages:
-        if isinstance(stage.op, PlaceholderOp):
-            tensor = stage.op.output(0)
-            shape = [value_of(e, {v: sizes[v.name] for v in e.free_vars()}) for e in tensor.shape]
-            low, high = tensor.value_range or (0, 10)
-            inputs[tensor] = floats(*shape) if tensor.dtype == "float32" else RNG.integers(low, high + 1, shape)
-    return inputs
-
-
 @pytest.mark.parametrize("name", [n for n in CASES if not n.startswith("reject_attach")])
 def test_rewrites_of_the_corpus_keep_its_meaning(name: str) -> None:
     """Outputs stay equal under caching, rfactor and inlining."""
     case = CASES[name]
     schedule = case["fn"]()
     normal = schedule.normalize()
-    inputs = inputs_of(schedule, case["sub"])
+    inputs = {t: random_array(t, case["sub"]) for t in inputs_of(schedule)}
     functions = {"f": lambda source, target: np.copyto(target, source)}
     before = [stage.origin_op.output(0) for stage in schedule.stages if stage.is_output and stage.origin_op]
     after = [op.output(0) for op in normal.outputs]

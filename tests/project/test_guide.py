@@ -129,10 +129,6 @@ def installed(folder: Path) -> None:
     (info / "entry_points.txt").write_text(f"[intset.domains]\n{lines}")
 
 
-def lines_of(folder: Path) -> int:
-    return sum(len(path.read_text(encoding="utf-8").splitlines()) for path in folder.rglob("*.py"))
-
-
 @pytest.mark.parametrize(("name", "most", "questions"), [("residues", 60, 60), ("boxes", 900, 20)])
 def test_the_programs_pass_the_public_suite(name: str, most: int, questions: int, tmp_path: Path) -> None:
     if name == "boxes":
@@ -141,7 +137,7 @@ def test_the_programs_pass_the_public_suite(name: str, most: int, questions: int
         assert set(files()) == {"residues.py", "pyproject.toml"}
         for file, text in files().items():
             (tmp_path / file).write_text(text, encoding="utf-8")
-    assert 0 < lines_of(tmp_path) <= most
+    assert 0 < sum(len(path.read_text(encoding="utf-8").splitlines()) for path in tmp_path.rglob("*.py")) <= most
     installed(tmp_path)
     done = subprocess.run(
         [sys.executable, "-c", QUESTION, name, str(questions)],

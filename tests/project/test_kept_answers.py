@@ -252,7 +252,7 @@ INSIDE: dict[str, str] = {
         Members Member Factor ListedRows NameOrder Trials EarlyConditions SpaceParser
         Trace TracedQuestion AffineParser TermReader""",
     "bound": """DependencyGraph Footprint Outline InferenceState LatticeRegion LoopEnvironment
-        SymbolicInterval ScheduleSnapshot SharedNest
+        SymbolicInterval Violations ScheduleSnapshot SharedNest
         Known Need Pass Propagation Folding ComputeOp Graph TensorDomain Loops Matching Scene
         Neighbours Schedule Stage Tensor CommReducer InstanceCount IterVarRelation""",
     "lowering": """Analyzer FallbackConfigEntity FreeVariables GenericFunction HybridModule HybridReader IRBuilder

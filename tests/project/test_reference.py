@@ -41,14 +41,9 @@ def shown(text: str) -> set[str]:
     return {*directives, *(name for row in rows for name in re.findall(r"`(\w+)`", row))}
 
 
-def page_of(module: str) -> str:
-    """The reference page for a module's names."""
-    return f"docs/reference/{'te' if module == 'bound' else module.rpartition('.')[2]}.md"
-
-
 @pytest.mark.parametrize("module", MODULES)
 def test_every_public_name_is_in_the_reference_with_an_example(module: str) -> None:
-    text = TEXTS[page_of(module)]
+    text = TEXTS[f"docs/reference/{'te' if module == 'bound' else module.rpartition('.')[2]}.md"]
     modules = {"te", "tir", "replay"}  # they have pages of their own
     public = set(importlib.import_module(module).__all__) - (modules if module == "bound" else set())
     assert sorted(public - shown(text)) == []

@@ -74,12 +74,8 @@ def test_every_public_name_has_a_line() -> None:
     found = {name for name, value in public.items() if callable(value) and not _is_error(value)} - {*KINDS}
     for kind in (value for value in public.values() if inspect.isclass(value) and not _is_error(value)):
         methods = ((name, getattr(kind, name)) for name in vars(kind) if not name.startswith("_"))
-        found |= {name for name, method in methods if callable(method) and len(_parameters(method)) > 1}
+        found |= {name for name, it in methods if callable(it) and len(inspect.signature(it).parameters) > 1}
     assert sorted(found - lined - {*INSIDE}) == []
-
-
-def _parameters(method: Any) -> list[str]:
-    return list(inspect.signature(method).parameters)
 
 
 def _is_error(value: object) -> bool:

@@ -20,13 +20,11 @@ tile of `t` outputs of a stencil of width 3 loads `t + 2` elements, and `n // t`
 
 from __future__ import annotations
 
-import heapq
 import operator
 from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import reduce
-from graphlib import CycleError, TopologicalSorter
 from math import prod
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
@@ -95,20 +93,15 @@ def ordered(items: Sequence[ItemT]) -> list[ItemT]:
                 if not other.starts and any(stage in other.stages for stage in item.stages):
                     before[later].add(k)
                     before[k].discard(later)
-    sorter = TopologicalSorter(dict(enumerate(before)))
-    with suppress(CycleError):  # some items are never ready then
-        sorter.prepare()
     order: list[int] = []
-    ready: list[tuple[int, int]] = []
-    while sorter.is_active():
-        for k in sorter.get_ready():
-            heapq.heappush(ready, (numbers[k], k))
-        order.append(heapq.heappop(ready)[1])
-        sorter.done(order[-1])
-    if len(order) < len(items):
-        late = next(item for k, item in enumerate(items) if k not in order)
-        names = ", ".join(stage.name for stage in late.stages)
-        raise ScheduleError(f"no order of {names} in one loop has everything complete before it is read")
+    waiting = sorted(range(len(items)), key=numbers.__getitem__)
+    while waiting:
+        ready = next((k for k in waiting if before[k].isdisjoint(waiting)), None)
+        if ready is None:
+            names = ", ".join(stage.name for stage in items[min(waiting)].stages)
+            raise ScheduleError(f"no order of {names} in one loop has everything complete before it is read")
+        waiting.remove(ready)
+        order.append(ready)
     return [items[k] for k in order]
 
 

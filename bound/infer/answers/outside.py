@@ -116,11 +116,11 @@ class _EvaluationPoints:
         self.values: dict[Any, Any] = {v: const(k) for v, k in state.sizes.fixed.items()}
         self.values |= _thread_loops(bounds)
         self.values |= bounds.values
-        is_scan = isinstance(bounds.op, ScanOp)
-        spatial = bounds.op.spatial_axis if isinstance(bounds.op, ScanOp) else ()
+        scan = bounds.op if isinstance(bounds.op, ScanOp) else None
+        spatial = () if scan is None else scan.spatial_axis
+        stepping = () if scan is None else dag.free_vars(bounds.values.get(scan.scan_axis, const(0)))
         at_start = any(iv in before for iv in bounds.op.root_iter_vars if iv not in spatial)
-        skipped = _stepping(bounds) if at_start else set()
-        self.own: list[Var] = [iv for iv in bounds.stage.leaf_iter_vars if iv not in skipped]
+        self.own: list[Var] = [iv for iv in bounds.stage.leaf_iter_vars if not (at_start and iv in stepping)]
         start = bounds.start if at_start else None
         if start is not None:
             self.values |= start.values
@@ -128,7 +128,7 @@ class _EvaluationPoints:
         self.rest: dict[Var, Range | None] = {
             iv: bounds.ranges[iv] for iv in bounds.op.root_iter_vars if iv not in bounds.values and iv not in before
         }
-        own = () if is_scan and at_start else bounds.guards if start is None else start.guards
+        own = () if scan is not None and at_start else bounds.guards if start is None else start.guards
         self.guards = tuple(dict.fromkeys((*self._outer_guards(), *own)))
         # a store predicate excludes further points
         self.is_exact = bounds.stage.store_predicate is None
@@ -223,12 +223,6 @@ class _EvaluationPoints:
         sizes = {*mentioned(inside, (proof.goal,)), *dag.free_vars(*shape, *read.indices)}
         shown = {e: k for e, k in values.items() if e in sizes or not isinstance(e, Var)}
         return point | {e: k for e, k in shown.items() if not isinstance(e, IterVar)}
-
-
-def _stepping(bounds: StageBounds) -> set[Var]:
-    """The loops of a scan axis."""
-    op = bounds.op
-    return set(dag.free_vars(bounds.values.get(op.scan_axis, const(0)))) if isinstance(op, ScanOp) else set()
 
 
 def _thread_loops(bounds: StageBounds) -> dict[Any, Any]:

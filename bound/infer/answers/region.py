@@ -433,7 +433,7 @@ class StageRegion(Region):
         return [v for v in dict.fromkeys((*footprint.variables(), *around)) if v not in self._env.ranges]
 
     def _count_at_known_sizes(self, word: str) -> int | Infinity:
-        """A count by the domain or by a visit to all points; the visit comes first where ends are not affine."""
+        """The domain's count, or a count of visited points; the visit comes first where ends are not affine."""
         loops, box = self._loops(), self._footprint.box
         is_listed = not self._sizes() and all(v in loops for v in transitive_ranges(self._env, loops))
         if is_listed and box is not None and not box.is_affine():

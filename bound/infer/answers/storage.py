@@ -46,7 +46,7 @@ from bound.infer.extents import max_extent
 from bound.infer.footprint import Box, Footprint, Outline, added, footprint_of_shape, guarded, whole_tensor
 from bound.infer.phases import gather
 from bound.infer.phases.infer_root_bound import FlatAxes, InferenceState, fixed_in, flat_image, fused_axes, requests_of
-from bound.infer.phases.pass_down import SlidingWindow, StageBounds, data_axes, rounds_up
+from bound.infer.phases.pass_down import SlidingWindow, StageBounds, data_axes, rounding_split
 from bound.schedule import Stage, simple
 from bound.schedule.simple import extent, low
 from bound.tensor import ComputeOp, PlaceholderOp, Tensor
@@ -238,7 +238,7 @@ def window(state: InferenceState, bounds: StageBounds) -> Footprint:
     ]
     required = gather.within_tensor(env, gather.union_footprints(env, len(shape), footprints), shape)
     is_exact = bounds.region.exact and bounds.stage not in state.boxed
-    if is_exact and not any(rounds_up(bounds.relations, iv) for iv in data_axes(bounds.op)):
+    if is_exact and not any(rounding_split(bounds.relations, iv) for iv in data_axes(bounds.op)):
         return required
     try:  # computed is a proper superset of required
         with env.budget(CIRCULAR):
@@ -440,13 +440,12 @@ _UNKNOWN: Final = Var("unknown")  # stands for an unbounded extent
 def storage_of(state: InferenceState, bounds: StageBounds, tensor: Tensor) -> Storage:
     """The smallest of plain, compact, flat and circular storage of an output, with extents of at least 0."""
     storage = _smallest_storage(state, bounds, tensor)
-    ranges = tuple(_nonneg(state.env, r) for r in storage.ranges)
-    return storage if ranges == storage.ranges else replace(storage, ranges=ranges)
-
-
-def _nonneg(env: LoopEnvironment, r: Range) -> Range:
-    form = env.form(extent(r))
-    return r if env.is_nonneg(form) else Range(r.min, extremum(env.normalizer, ops.MAX, form, ZERO).expr())
+    env, ranges = state.env, list(storage.ranges)
+    for k, r in enumerate(ranges):
+        form = env.form(extent(r))
+        if not env.is_nonneg(form):
+            ranges[k] = Range(r.min, extremum(env.normalizer, ops.MAX, form, ZERO).expr())
+    return storage if tuple(ranges) == storage.ranges else replace(storage, ranges=tuple(ranges))
 
 
 def _smallest_storage(state: InferenceState, bounds: StageBounds, tensor: Tensor) -> Storage:

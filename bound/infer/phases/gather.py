@@ -193,7 +193,7 @@ def _with_rounded_tiles(
     axes = pass_down.data_axes(bounds.op)
     box = None
     for k, iv in enumerate(axes):
-        if not pass_down.rounds_up(bounds.relations, iv):
+        if pass_down.rounding_split(bounds.relations, iv) is None:
             continue
         box = footprint.hull(env) if box is None else box
         side = box.sides[k]

@@ -189,7 +189,7 @@ def is_implied(
         terms: tuple[Expr | Cond, ...] = (guard, *others, *map(extent, ranges.values()))
         if not dag.is_nonlinear(terms):
             return False
-        products = environment.in_products(terms)
+        products = dag.free_vars(*(node for node in dag.nonlinear_nodes(terms) if node.op is ops.MUL))
         solved = implication.at(_solved(env.context, ranges, terms))
         cases = [solved.at(case) for case in _cases(ranges, products, terms)]
         if all(case is not implication and case.is_proved() for case in cases):

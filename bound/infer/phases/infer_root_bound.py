@@ -71,7 +71,7 @@ class InferenceState:
     threads: thread axes with more threads than work, with their numbers of threads.
     tiles: the symbolic sizes of splits, each at least 1.
     equations: asserted equations of them (`thread_equations`).
-    given, compute: the arguments of `infer_bound`.
+    ctx, compute: the arguments of `infer_bound`.
     whole: the tensors required whole besides the outputs.
     """
 
@@ -89,7 +89,7 @@ class InferenceState:
     threads: dict[IterVar, int] = field(default_factory=dict)
     tiles: tuple[Expr, ...] = ()
     equations: tuple[Cond, ...] = ()
-    given: Context | None = None
+    ctx: Context | None = None
     compute: str | Mapping[Any, str] = "exact"
     whole: frozenset[Tensor] = frozenset()
     _accesses: dict[Operation, dict[Tensor, list[TensorAccess]]] = field(default_factory=dict)
@@ -122,23 +122,18 @@ def infer_root_bound(state: InferenceState, bounds: StageBounds) -> None:
             bounds.ranges[iv] = state.sizes.range(iv.dom)
     for tensor in op.outputs:
         requests = state.requests[tensor] = requests_of(state, bounds, tensor, bounds.path)
-        if state.is_root(bounds, tensor):
-            bounds.required[tensor] = whole_footprint(state, bounds, tensor)
-        else:
+        shape = state.sizes.shape(tensor)
+        if not state.is_root(bounds, tensor):
             footprints = [request.footprint for request in requests]
-            bounds.required[tensor] = gather(state.env, bounds.fixed, footprints, state.sizes.shape(tensor))
+            bounds.required[tensor] = gather(state.env, bounds.fixed, footprints, shape)
+        elif bounds.outer:
+            bounds.required[tensor] = shared_iteration_footprint(state, bounds, tensor)
+        else:
+            bounds.required[tensor] = Footprint(len(shape), whole_tensor(state.env, shape))
     if not isinstance(op, PlaceholderOp):
         running = enclosing_guards(state.bounds, bounds) if bounds.slid else ()
         unconditional = unconditional_footprint(state, bounds) if bounds.slid and stage in state.boxed else None
         gather_bound(state.env, bounds, stage in state.boxed, state.sizes.shape, state.threads, running, unconditional)
-
-
-def whole_footprint(state: InferenceState, bounds: StageBounds, tensor: Tensor) -> Footprint:
-    """All elements of a root of demand; inside shared loops, those of one iteration."""
-    if bounds.outer:
-        return shared_iteration_footprint(state, bounds, tensor)
-    shape = state.sizes.shape(tensor)
-    return Footprint(len(shape), whole_tensor(state.env, shape))
 
 
 def fixed_in(state: InferenceState, placed: Stage, path: AttachPath) -> tuple[IterVar, ...]:
@@ -242,19 +237,22 @@ def initial_bounds(state: InferenceState, stage: Stage) -> StageBounds:
     ------
     ScheduleError: the stage keeps elements over a loop that several stages share.
     """
-    bounds = StageBounds(stage, state.paths[stage], state.sizes.relations(stage))
-    slid = slid_loops(stage, bounds.path)
-    bounds.slid = tuple(iv for _, iv in reversed(slid))
+    slid = slid_loops(stage, state.paths[stage])
     shared = next(((at, iv) for at, iv in slid if iv in state.sharing.loops), None)
     if shared is not None:
         raise ScheduleError(
             f"stage {stage.name}: it is stored outside of {shared[1].name} of {shared[0].name} to keep what iterations "
             "compute, but that is a loop of several stages (bound.replay)"
         )
-    bounds.outer = state.sharing.outer.get(stage, ())
-    bounds.aligned = state.sharing.aligned.get(stage, frozenset())
-    bounds.foreign = state.sharing.foreign.get(stage, frozenset())
-    state.bounds[stage] = bounds
+    bounds = state.bounds[stage] = StageBounds(
+        stage,
+        state.paths[stage],
+        state.sizes.relations(stage),
+        outer=state.sharing.outer.get(stage, ()),
+        aligned=state.sharing.aligned.get(stage, frozenset()),
+        foreign=state.sharing.foreign.get(stage, frozenset()),
+        slid=tuple(iv for _, iv in reversed(slid)),
+    )
     return bounds
 
 
@@ -267,8 +265,8 @@ def enter_shared(state: InferenceState) -> None:
         shared = [k for k, leaf in enumerate(stage.leaf_iter_vars) if leaf in state.sharing.loops]
         if not shared or stage in state.sharing.added:
             continue
-        bounds = StageBounds(stage, state.paths[stage], state.sizes.relations(stage))
-        bounds.outer = state.sharing.outer.get(stage, ())
+        outer = state.sharing.outer.get(stage, ())
+        bounds = StageBounds(stage, state.paths[stage], state.sizes.relations(stage), outer)
         axes = data_axes(stage.op)
         shape = state.sizes.shape(stage.op.outputs[0])
         roots = {iv: Range(0, rounded_up(bounds.relations, iv, e)) for iv, e in zip(axes, shape, strict=True)}

@@ -525,27 +525,22 @@ _FIXED_TAILS = (Tail.SHIFT_INWARDS, Tail.ROUND_UP)
 
 def rounded_up(relations: Sequence[IterVarRelation], root: IterVar, total: Expr) -> Expr:
     """The extent of a root axis, rounded up to whole tiles if its split rounds up."""
-    split = _split_of_root(relations, root)
-    if split is None or split.tail is not Tail.ROUND_UP:
+    split = rounding_split(relations, root)
+    if split is None:
         return total
     size = split.nparts if split.factor is None else split.factor
     assert size is not None
     return simple.mul(simple.ceildiv(total, size), size)
 
 
-def rounds_up(relations: Sequence[IterVarRelation], root: IterVar) -> bool:
-    """Whether the split of a root axis rounds up."""
-    split = _split_of_root(relations, root)
-    return split is not None and split.tail is Tail.ROUND_UP
-
-
-def _split_of_root(relations: Sequence[IterVarRelation], root: IterVar) -> Split | None:
+def rounding_split(relations: Sequence[IterVarRelation], root: IterVar) -> Split | None:
+    """The split of a root axis if it rounds up."""
     axis = root
     for relation in relations:
         if isinstance(relation, Rebase) and relation.parent is axis:
             axis = relation.rebased
         elif isinstance(relation, Split) and relation.parent is axis:
-            return relation
+            return relation if relation.tail is Tail.ROUND_UP else None
     return None
 
 

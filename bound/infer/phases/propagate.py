@@ -448,9 +448,6 @@ class Propagation:
             else:
                 footprint = self._answer(context, exprs, kept, shape, may_be_box)
         except BudgetError as error:
-            listed = enumerate_image(self.env, context, exprs, list(self.it.fixed)) if self.env.has_regions else None
-            if listed is not None:
-                return listed.with_notes(*self.it.notes) if self.it.notes else listed
             answer = context.image(exprs, keep=kept, domain=CHEAPEST)
             footprint = footprints.footprint_of_region(self.env, answer, shape).with_notes(str(error))
         if self.it.notes:
@@ -458,7 +455,7 @@ class Propagation:
         if self.env.has_regions and (not footprint.exact or self._has_terms(footprint)):
             listed = enumerate_image(self.env, context, exprs, list(self.it.fixed))
             if listed is not None:
-                return footprints.Footprint(dims, listed.box, listed.shape(self.env), not self.it.notes, self.it.notes)
+                return listed.with_notes(*self.it.notes) if self.it.notes else listed
         if not footprint.exact and self.env.domain != CHEAPEST:
             footprint = self._narrower(footprint, context.image(exprs, keep=kept, domain=CHEAPEST), shape)
         return footprint

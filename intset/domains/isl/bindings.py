@@ -216,46 +216,6 @@ PwMultiAff to_str (PwMultiAff) -> text
 """
 
 
-class Limits(NamedTuple):
-    """Access to the largest number of operations of the context of an object; 0 for none."""
-
-    context_of: Callable[[Any], Any]
-    read: Any
-    write: Any
-
-
-def with_limit(
-    method: Callable[..., Any],
-    operations: int,
-    limits: Limits,
-    works: Callable[[Any], bool],
-    failure: Callable[[Sequence[Any]], Exception],
-) -> Callable[..., Any]:
-    """A method that may take `operations` beyond the limit, which the next call then meets; with 0, any number."""
-
-    def limited(*given: Any) -> Any:
-        context = limits.context_of(given[0])
-        limit = limits.read(context) or 0
-        if operations and limit and not works(context):
-            raise failure(given)
-        limits.write(context, limit + operations if operations and limit else 0)
-        try:
-            return method(*given)
-        finally:
-            limits.write(context, limit)
-
-    return limited
-
-
-class Reads(NamedTuple):
-    """C functions of bare pointers to isl values."""
-
-    is_int: Any
-    is_zero: Any
-    numerator: Any  # 0, too, where it does not fit 64 bits
-    free: Any
-
-
 class Argument(NamedTuple):
     """An argument: its kind, and whether the function takes ownership."""
 
@@ -380,23 +340,6 @@ def names(call: Any, _: Failure) -> Method:
     return method
 
 
-def numbers(call: Any, value_class: Any, reads: Reads, failure: Failure) -> Method:
-    """A method that returns an `int` for an integral value, else the isl value."""
-
-    def method(*given: Any) -> Any:
-        pointer = call(*given)
-        if not pointer:
-            raise failure(given)
-        found = reads.numerator(pointer)
-        if (reads.is_int if found else reads.is_zero)(pointer) == 1:
-            reads.free(pointer)
-            return found
-        value = value_class(pointer)
-        return number_of(value.to_str()) if value.is_int() else value
-
-    return method
-
-
 def visiting(call: Any, kinds: Sequence[Any], failure: Failure) -> Method:
     """A method that collects all visited objects first and then calls back, so that the callback may raise.
 
@@ -509,17 +452,15 @@ class _Maker:
         self._message = self._function("isl_ctx_last_error_msg", c_char_p, c_void_p)
         self._reset = self._function("isl_ctx_reset_error", None, c_void_p)
         self._value = self._function("isl_val_int_from_si", _Given, c_void_p, c_void_p)
-        self._reads = Reads(
-            self._function("isl_val_is_int", c_int, c_void_p),
-            self._function("isl_val_is_zero", c_int, c_void_p),
-            self._function("isl_val_get_num_si", c_long, c_void_p),
-            self._function("isl_val_free", None, c_void_p),
-        )
+        # Of bare pointers to isl values.
+        self._is_int = self._function("isl_val_is_int", c_int, c_void_p)
+        self._is_zero = self._function("isl_val_is_zero", c_int, c_void_p)
+        self._numerator = self._function("isl_val_get_num_si", c_long, c_void_p)  # 0, too, beyond 64 bits
+        self._free = self._function("isl_val_free", None, c_void_p)
         self._next = self._function("isl_ctx_next_operation", c_int, c_void_p)
-        self._limits = (
-            self._function("isl_ctx_get_max_operations", c_void_p, c_void_p),
-            self._function("isl_ctx_set_max_operations", None, c_void_p, c_void_p),
-        )
+        # The largest number of operations of a context; 0 for none.
+        self._limit_of = self._function("isl_ctx_get_max_operations", c_void_p, c_void_p)
+        self._set_limit = self._function("isl_ctx_set_max_operations", None, c_void_p, c_void_p)
         # isl caches memory blocks, and counts each allocation as an operation.
         self.without_blocks = self._function("isl_blk_clear_cache", None, c_void_p)
         self._name = self._function("isl_id_alloc", c_void_p, c_void_p, c_char_p, c_void_p)
@@ -568,7 +509,7 @@ class _Maker:
     def _context_class(self) -> type[c_void_p]:
         make = self._function("isl_ctx_alloc", c_void_p)
         begins = [self._function("isl_ctx_reset_operations", None, c_void_p), self._reset]
-        _, unlimited = self._limits
+        set_limit = self._set_limit
 
         class ContextPointer(c_void_p):
             """The isl context shared by the objects of one thread."""
@@ -580,7 +521,7 @@ class _Maker:
                     self.value = _IDLE.pop()
                 except IndexError:
                     self.value = make()
-                unlimited(self, 0)
+                set_limit(self, 0)
                 for begin in begins:
                     begin(self)
 
@@ -615,8 +556,26 @@ class _Maker:
 
         method = self._plain_method(line, context_of, failure)
         if line.beyond or line.result == "text":  # isl can abort when it meets the limit while printing
-            return with_limit(method, line.beyond, Limits(context_of, *self._limits), self.works, failure)
+            return self._beyond_limit(method, line.beyond, context_of, failure)
         return method
+
+    def _beyond_limit(
+        self, method: Method, operations: int, context_of: Callable[[Any], Any], failure: Failure
+    ) -> Method:
+        """A method that may take `operations` beyond the limit, which the next call then meets; with 0, any number."""
+
+        def limited(*given: Any) -> Any:
+            context = context_of(given[0])
+            limit = self._limit_of(context) or 0
+            if operations and limit and not self.works(context):
+                raise failure(given)
+            self._set_limit(context, limit + operations if operations and limit else 0)
+            try:
+                return method(*given)
+            finally:
+                self._set_limit(context, limit)
+
+        return limited
 
     def _plain_method(self, line: Signature, context_of: Callable[[Any], Any], failure: Failure) -> Any:
         *others, last = line.arguments
@@ -631,7 +590,7 @@ class _Maker:
             return texts(self._function(line.function, self._text, *arguments), failure)
         if line.result == "number":
             call = self._function(line.function, c_void_p, *arguments)
-            return numbers(call, self.classes["Val"], self._reads, failure)
+            return self._numbers(call, failure)
         made = self.classes[line.result]
         call = self._function(line.function, made, *arguments)
         if last != ("Val", True) or not others:
@@ -645,6 +604,22 @@ class _Maker:
             return owning(*given[:-1], self._value(context_of(given[0]), number))
 
         return objects_of_numbers(call, with_int, failure)
+
+    def _numbers(self, call: Any, failure: Failure) -> Method:
+        """A method that returns an `int` for an integral value, else the isl value."""
+
+        def method(*given: Any) -> Any:
+            pointer = call(*given)
+            if not pointer:
+                raise failure(given)
+            found = self._numerator(pointer)
+            if (self._is_int if found else self._is_zero)(pointer) == 1:
+                self._free(pointer)
+                return found
+            value = self.classes["Val"](pointer)
+            return number_of(value.to_str()) if value.is_int() else value
+
+        return method
 
     def duplicate(self, points: Any) -> Any:
         """A deep copy of a set; isl's functions may rewrite shared disjuncts in place."""

@@ -18,9 +18,9 @@ a *generic direction*, in which no `u` is constant, its share of the count is th
 remainders with constant divisors: a *quasi-polynomial*.
 
 Upper bounds over Presburger sets are Bernstein coefficients at the same vertices. A count is a polynomial of variables,
-quotients and remainders, with choices between conditions. Each choice is a *case* with its own conditions; a quotient
-`q` of an affine form `a` by `c` becomes a coordinate with `c*q <= a < c*q + c`. So a case is a polynomial over a
-polytope.
+quotients and remainders, with choices between conditions. Each choice of arms is a *case* with separate conditions; a
+quotient `q` of an affine form `a` by `c` becomes a coordinate with `c*q <= a < c*q + c`. A case is therefore a
+polynomial over a polytope.
 
 Each point of a polytope is a sum of its vertices with weights that are not negative and add up to 1. In these weights
 the polynomial is homogeneous of its degree; its coefficients, each divided by the number of ways to order its weights,
@@ -255,7 +255,7 @@ def _transformed(row: Vector, change: Sequence[Vector]) -> Vector:
 
 
 def _rest(image: Vector, row: AffineRow, solved: Sequence[Affine]) -> Affine:
-    """The parameters and the constant of a row, with the solved coordinates in it."""
+    """The parameters and constant of a row after substitution of the solved coordinates."""
     coefficients, constant = [Fraction(x) for x in row.params], Fraction(row.constant)
     for k, (slope, start) in zip(image, solved, strict=False):
         coefficients = [a + k * b for a, b in zip(coefficients, slope, strict=True)]
@@ -532,7 +532,7 @@ class _Atoms:
         return found
 
     def form(self, total: Polynomial, denominator: int) -> tuple[Linear, int]:
-        """The polynomial as a numerator over the expressions of the atoms, and a denominator."""
+        """The polynomial as a numerator in the atoms' expressions and a denominator."""
         shared = gcd(denominator, *total.values())
         leaves: list[Expr] = list(self.params)
         for slopes, constant, modulus in self.remainders:

@@ -133,15 +133,11 @@ def signed_parts(isl_set: Set) -> list[tuple[int, BasicSet]]:
     return found if len(found) < len(apart) else [(1, part) for part in apart]
 
 
-class _Factorization(NamedTuple):
-    """A basic set as the product of the isl Sets `factors`, for parameters in `condition`."""
+def split_off(part: BasicSet) -> tuple[Set, list[Set]]:
+    """A basic set as the product of factors, for parameters in a condition: (condition, factors).
 
-    condition: Set
-    factors: list[Set]
-
-
-def split_off(part: BasicSet) -> _Factorization:
-    """The finest factorization: a chain of constraints puts two dimensions into one factor."""
+    The factorization is the finest: a chain of constraints puts two dimensions into one factor.
+    """
     dims = range(part.dim(SET))
     groups: list[tuple[int, list[Any]]] = [(1 << k, []) for k in dims]
     free: list[Any] = []
@@ -163,7 +159,7 @@ def split_off(part: BasicSet) -> _Factorization:
             if not mask >> k & 1:
                 factor = factor.project_out(SET, k, 1)
         factors.append(factor)
-    return _Factorization(_all(universe, free).to_set().params(), factors)
+    return _all(universe, free).to_set().params(), factors
 
 
 def _all(universe: BasicSet, constraints: Iterable[Any]) -> BasicSet:

@@ -89,7 +89,7 @@ class Translation:
         self._sizes = [*sizes, *(e for e in terms if e not in self.fresh)]
         self.params: list[Expr] = [e if e.op is ops.VAR else self._defined_everywhere(e) for e in self._sizes]
         self.dims: list[Expr] = [*self.variables, *self.fresh]
-        loads = [e.data for e in dag.opaque_terms(*self.fresh)]  # the only load of a symbol takes every value
+        loads = [e.data for e in dag.opaque_terms(*self.fresh)]  # a symbol's only load takes every value
         self.relaxed_terms = [e for e in self.fresh if e.op is not ops.LOAD or loads.count(e.data) != 1]
         self._position = {e: (False, k) for k, e in enumerate(self.dims)}
         self._position |= {p: (True, k) for k, p in enumerate(self._sizes)}

@@ -314,13 +314,7 @@ def flattened(indices: Indices, strides: list[Expr], offset: Expr) -> Expr:
 PrimFunc: TypeAlias = "tirx.PrimFunc"
 
 DETECTED: Final = "tirx.script_parsing_detect_access"  # TVM's mark of a block whose regions its completion infers
-KINDS: Final = (  # by TVM's numbers
-    ir.LoopKind.SERIAL,
-    ir.LoopKind.PARALLEL,
-    ir.LoopKind.VECTORIZED,
-    ir.LoopKind.UNROLLED,
-    ir.LoopKind.THREAD,
-)
+KINDS: Final = tuple(ir.LoopKind)  # by TVM's numbers
 
 
 @overload

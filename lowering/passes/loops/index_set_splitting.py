@@ -110,6 +110,7 @@ def _split(f: ir.Function, body: ir.Stmt, rules: _Splitting) -> ir.Stmt:
     return driver.rewritten(body, _Surroundings(_sizes(f), {}), enter, leave)
 
 
+@dataclass(slots=True, eq=False)
 class _Surroundings(driver.Descent):
     """Knowledge about the loops around a statement.
 
@@ -121,16 +122,10 @@ class _Surroundings(driver.Descent):
     is_folded: whether all conditions here that the loops decide are constants already.
     """
 
-    __slots__ = ("around", "is_folded", "loops", "subrange")
-
-    def __init__(
-        self,
-        loops: estimates.Loops,
-        around: estimates.LoopWork,
-        subrange: tuple[estimates.Loops, estimates.LoopWork] | None = None,
-        is_folded: bool = False,
-    ) -> None:
-        self.loops, self.around, self.subrange, self.is_folded = loops, around, subrange, is_folded
+    loops: estimates.Loops
+    around: estimates.LoopWork
+    subrange: tuple[estimates.Loops, estimates.LoopWork] | None = None
+    is_folded: bool = False
 
 
 def _take_decided(branch: ir.If, _: _Surroundings) -> ir.Stmt:
@@ -382,13 +377,11 @@ def _solved(cond: Cond, var: Var, known: estimates.Loops, inner: Sequence[Var]) 
         step, rest = estimates.without(least, var)
         if not step or any(hidden & set(t.free_vars()) for t in rest.terms):
             continue
-        is_exact = not set(inner) & set(cond.free_vars())
         if step > 0:  # var >= ceil(-rest / step)
-            yield Breakpoint(
-                estimates.quotient(rest.scale(-1).shift(step - 1), step, known).expr(), True, cond, is_exact
-            )
+            at = estimates.quotient(rest.scale(-1).shift(step - 1), step, known)
         else:  # var <= floor(rest / -step)
-            yield Breakpoint(estimates.quotient(rest, -step, known).shift(1).expr(), False, cond, is_exact)
+            at = estimates.quotient(rest, -step, known).shift(1)
+        yield Breakpoint(at.expr(), step > 0, cond, not set(inner) & set(cond.free_vars()))
         return
 
 

@@ -217,9 +217,8 @@ class _Unswitching:
                 offers += [(s.cond, "branch") for s in inner if isinstance(s, ir.If) and "if" in self.conditions]
         elif "select" in self.conditions and not isinstance(stmt, ir.For):
             for operand in walk.operands(stmt):
-                offers += [
-                    (build.truth_value(node.args[0]), "select") for node in nodes(operand) if node.op is ops.SELECT
-                ]
+                selects = (node for node in nodes(operand) if node.op is ops.SELECT)
+                offers += [(build.truth_value(node.args[0]), "select") for node in selects]
         return offers
 
     def required(self, cond: Truth, loop: ir.For, before: list[ir.Stmt], cursor: driver.Cursor) -> list[ir.Let]:

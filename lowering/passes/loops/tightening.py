@@ -186,16 +186,10 @@ def _ends(var: Var, here: Scope, around: list[Var], own: set[Var]) -> tuple[Expr
     values = here.ctx.value_set(var, keep=tuple(around))
     if values.is_empty:
         return None
-    low, high = values.min, values.max
-    for end in (low, high):
-        if (
-            not isinstance(end, Expr)
-            or dag.size(end) > MAX_SIZE
-            or dag.opaque_terms(end)
-            or own.intersection(end.free_vars())
-        ):
-            return "the first and the last iteration that does something are not known as short expressions"
-    assert isinstance(low, Expr) and isinstance(high, Expr)
+    short = [end for end in (values.min, values.max) if isinstance(end, Expr) and dag.size(end) <= MAX_SIZE]
+    if len(short) < 2 or dag.opaque_terms(*short) or own.intersection(dag.free_vars(*short)):
+        return "the first and the last iteration that does something are not known as short expressions"
+    low, high = short
     with intset.using(tiers=tiers_within(Effort.DEFAULT)):
         first = here.ctx.simplify(low)
     if not own.union((var,)).isdisjoint(first.free_vars()):  # a guard may equate the end with the variable itself
@@ -438,14 +432,13 @@ def _positive(extent: Expr) -> Expr:
 
 def _reads_only(cond: Node, scope: Scope, constant: Storages) -> bool:
     """Whether a condition or an end can be evaluated outside of the loop: it reads elements of `constant` tensors."""
-    return all(
-        read.tensor in constant
-        and all(
-            proves(scope, index >= low) and proves(scope, index < low + extent)
-            for index, (low, extent) in zip(read.indices, constant[read.tensor], strict=True)
-        )
-        for read in loads((cond,))
-    )
+    for read in loads((cond,)):
+        if read.tensor not in constant:
+            return False
+        for index, (low, extent) in zip(read.indices, constant[read.tensor], strict=True):
+            if not (proves(scope, index >= low) and proves(scope, index < low + extent)):
+                return False
+    return True
 
 
 def _parts(guard: Cond, var: Var, scope: Scope, constant: Storages) -> GuardParts:

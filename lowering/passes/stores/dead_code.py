@@ -171,9 +171,8 @@ def _dead_stores(reaching: ReachingValues, report: PassReport) -> set[walk.Path]
         unread = proof_of(cursor.scope, dead)
         if unread or reaching.changes_nothing(cursor, cursor.scope.where(~dead)):
             gone.add(cursor.path)
-            report.say(
-                cursor.path, True, "nobody reads its value" if unread else "the element holds that value already"
-            )
+            why = "nobody reads its value" if unread else "the element holds that value already"
+            report.say(cursor.path, True, why)
         else:
             report.say(cursor.path, False, "its value is read, or kept at the end", cursor.point(unread))
     return gone

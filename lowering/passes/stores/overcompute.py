@@ -124,7 +124,7 @@ def _dropped(
         if not tried:
             return f, set()
         attempt = _Attempt(f, tried, account)
-        refused: dict[Path, _Refusal] = {}
+        refused: dict[Path, _WhyNot] = {}
         for cursor, around in attempt.positions:
             for guard in around:
                 why = None if guard.cursor.path in refused else attempt.why_not(cursor, guard)
@@ -186,7 +186,7 @@ def _unread(
     return {}
 
 
-_Refusal: TypeAlias = tuple[str, tuple[int, ...] | None]  # a reason, and loop values of a counterexample
+_WhyNot: TypeAlias = tuple[str, tuple[int, ...] | None]  # a reason, and loop values of a counterexample
 
 
 class _Attempt:
@@ -222,7 +222,7 @@ class _Attempt:
         is_parallel = loop.kind is ir.LoopKind.PARALLEL
         return is_parallel and conflict(loop, loop, driver.cursor_of(self.bare, loop)) is not None
 
-    def why_not(self, cursor: driver.Cursor, guard: _Guard) -> _Refusal | None:
+    def why_not(self, cursor: driver.Cursor, guard: _Guard) -> _WhyNot | None:
         """The reason why a statement may not run outside of its guard, and loop values of a counterexample."""
         stmt = cursor.stmt
         against = _against(guard)
@@ -263,7 +263,7 @@ class _Attempt:
         text = f"the store to {stmt.tensor.name} would be read, or kept at the end"
         return text, cursor.point(unread)
 
-    def _missing(self, values: tuple[Operand, ...], cursor: driver.Cursor, scope: scopes.Scope) -> _Refusal | None:
+    def _missing(self, values: tuple[Operand, ...], cursor: driver.Cursor, scope: scopes.Scope) -> _WhyNot | None:
         """The reason why values may be missing: out of bounds, uninitialized, or a trap."""
         for value in values:
             why = why_not_total(value, scope, None)

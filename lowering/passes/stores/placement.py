@@ -118,11 +118,8 @@ def _copy_of(stmt: ir.Stmt, allocation: ir.Allocate) -> _CopyNest | None:
     for index, r in zip(read_indices(stmt.value), allocation.ranges, strict=True):
         low, extent = walk.range_ends(r)
         if isinstance(index, Var) and index in ranges and index not in loops:
-            if (
-                constant_value(ranges[index][0]) != 0
-                or constant_value(low) != 0
-                or not is_same((ranges[index][1],), (extent,))
-            ):
+            first, count = ranges[index]
+            if not (constant_value(first) == constant_value(low) == 0 and is_same((count,), (extent,))):
                 return None
             loops.append(index)
         elif constant_value(index) == 0 and constant_value(low) == 0 and constant_value(extent) == 1:

@@ -121,13 +121,9 @@ def _with_known(stmts: Sequence[ir.Stmt]) -> list[ir.Stmt]:
     known: dict[Operand, Operand] = {}
     for stmt in stmts:
         new.append(_rewritten(stmt, known) if known else stmt)
-        if (
-            isinstance(stmt, ir.Let)
-            and isinstance(stmt.value, Expr)
-            and stmt.value.args
-            and not dag.opaque_terms(stmt.value)
-        ):
-            known[stmt.value] = stmt.var
+        value = stmt.value if isinstance(stmt, ir.Let) else None
+        if isinstance(stmt, ir.Let) and isinstance(value, Expr) and value.args and not dag.opaque_terms(value):
+            known[value] = stmt.var
     return new
 
 
@@ -314,7 +310,7 @@ def regrouped(operand: Part, order: Order) -> Part:
 
 
 def _summands(e: Expr) -> Iterator[tuple[int, Expr]]:
-    """The parts of a sum in the order of its text, each with its sign."""
+    """The signed parts of a sum in text order."""
     stack = [(1, e)]
     while stack:
         sign, node = stack.pop()
@@ -395,13 +391,8 @@ class Labels:
                         axes.setdefault(index, name)
                     else:
                         local.setdefault(index, f"{tensor.name}.{name}")
-            self.whole.update(
-                _without_number(arg)
-                for node in nodes(*walk.operands(stmt))
-                if node.op in _WHOLE
-                for arg in node.args
-                if isinstance(arg, Expr)
-            )
+            divided = (arg for node in nodes(*walk.operands(stmt)) if node.op in _WHOLE for arg in node.args)
+            self.whole.update(_without_number(arg) for arg in divided if isinstance(arg, Expr))
         self.known = {**local, **origins, **axes}
         self.reserved = set(axes.values())
 

@@ -111,14 +111,10 @@ class _WidthDescent(driver.Descent):
             extents = tuple(range_ends(r)[1] for r in old.ranges)
             shapes = {**self.shapes, old.tensor: extents}
             return _WidthDescent(self.scope, self.spans, self.data, shapes)
-        if (
-            isinstance(old, ir.Let)
-            and isinstance(old.var, Var)
-            and isinstance(old.value, Expr)
-            and old.var not in self.data
-        ):
-            return self.at(self.scope.after(old), self.spans.inside(old.var, old.value, old.value))
-        return self.at(self.scope.after(old))
+        spans = None
+        if isinstance(old, ir.Let) and isinstance(old.var, Var) and isinstance(old.value, Expr):
+            spans = None if old.var in self.data else self.spans.inside(old.var, old.value, old.value)
+        return self.at(self.scope.after(old), spans)
 
     def inside(self, loop: ir.For) -> _WidthDescent:
         low, extent = range_ends(loop.range)

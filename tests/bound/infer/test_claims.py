@@ -2,9 +2,7 @@
 
 import itertools
 from collections import defaultdict
-from collections.abc import Callable
 from contextlib import suppress
-from math import prod
 from typing import Any
 
 import pytest
@@ -16,12 +14,11 @@ from bound.schedule.relations import Tail, with_ancestors
 from bound.tensor import Tensor
 from intset import ShapeVar, evaluate
 from intset.errors import CountError, InputError
-from intset.expr.node import as_expr
 from lowering import lower
 from tests.bound.corpus import CASES, can_run
 from tests.bound.infer.test_corpus import ANSWERED, bounds_of
 from tests.bound.oracle import Point, Run, check, check_claims
-from tests.lowering.build.test_sliding import stores
+from tests.lowering.build.test_sliding import Stores
 from tests.strategies.schedules import Program, programs
 from tests.strategies.written import Written
 from tests.sweeps import daily, sampled, swept
@@ -95,9 +92,6 @@ def test_claims_of_regions(program: Program) -> set[str | None]:
     return exact
 
 
-n, m = te.size_var("n"), te.size_var("m")
-
-
 @pytest.mark.parametrize("start", daily(range(3), 3))
 @pytest.mark.parametrize("domain", DOMAINS)
 def test_of_the_corpus(domain: str, start: int) -> None:
@@ -108,41 +102,6 @@ def test_of_the_corpus(domain: str, start: int) -> None:
             check(b, exact=False, regions=False)
             claimed += check_claims(b)
     assert claimed > 3
-
-
-# -- fused loops that are split ----------------------------------------------------------------------------------------
-
-FUSED: dict[str, tuple[Callable[..., Any], tuple[Any, ...], tuple[Any, ...], int]] = {
-    # the access, the shapes of both tensors, and which dimension of the read one counts rows
-    "as it is": (lambda y, x: (y, x), (n, m), (n, m), 0),
-    "transposed": (lambda y, x: (x, y), (n, m), (m, n), 1),
-    "square": (lambda y, x: (x, y), (n, n), (n, n), 1),
-    "further on": (lambda y, x: (y + 3, x + 1), (n, m), (n + 3, m + 2), 0),
-    "few rows": (lambda y, x: (x, y), (6, m), (m, 6), 1),
-    "rows of four": (lambda y, x: (x, y), (n, m * 4), (m * 4, n), 1),
-    "three loops": (lambda y, x, z: (y, x * 3 + z), (n, m, 3), (n, m * 3), 0),
-    "reshaped": (lambda y, x: ((y * m + x) // n, (y * m + x) % n), (n, m), (m, n), 0),
-}
-
-
-@pytest.mark.parametrize("factor", [2, 4, 5])
-@pytest.mark.parametrize("name", FUSED)
-def test_a_tile_of_a_fused_loop_spans_few_rows(name: str, factor: int) -> None:
-    access, shape, source, row = FUSED[name]
-    before = te.placeholder(source, name="A")
-    a = te.compute(source, lambda y, x: before[y, x] + 1.0, name="a")
-    o = te.compute(shape, lambda *place: a[access(*place)], name="o")
-    s = te.create_schedule(o.op)
-    outer, _ = s[o].split(s[o].fuse(*o.op.axis), factor)
-    s[a].compute_at(s[o], outer)
-    allocated = infer_bound(s).allocated(a)
-    for values in ({n: 1, m: 1}, {n: 3, m: 2}, {n: 5, m: 3}, {n: 4, m: 7}, {n: 9, m: 9}):
-        extents = [evaluate(r.extent, values) for r in allocated]
-        needed = [evaluate(r.extent) for r in infer_bound(s, at=values).allocated(a)]
-        width = values[n] if name == "reshaped" else prod(evaluate(as_expr(e), values) for e in shape[1:])
-        assert all(e >= k for e, k in zip(extents, needed, strict=True))
-        most = (factor - 2) // max(width, 1) + 2
-        assert extents[row] <= max(most, needed[row]), (values, allocated)
 
 
 @pytest.mark.parametrize("extent", [3, 4, 7])
@@ -157,7 +116,7 @@ def test_what_depends_on_no_loop_does_not_after_an_operation(step: int, extent: 
     every = [(x * step,) for x in range(extent)]
     made = (region.at({}), region | region, region & region, region.project([0]), region.at({outer: 0}))
     assert not region.params and region.count() == extent
-    for one in (*made, region.at({"x.outer": 0}), region.at({inner: 9}), region.at({n: 5})):
+    for one in (*made, region.at({"x.outer": 0}), region.at({inner: 9}), region.at({te.size_var("n"): 5})):
         assert not one.params and one.count() == extent == one.count_max() and one <= region <= one
         assert [point for point in itertools.product(range(-2, 24)) if point in one] == every
     assert region.at({outer: 1}).is_empty and not region.hull().params and not (region - region).params
@@ -229,7 +188,7 @@ def test_traffic_of_symbolic_tiles_is_that_of_their_nest(program: Program) -> se
     }
     for sizes in map(program.values, program.choices[:2]):
         shown |= check_traffic(b, sizes)
-        stored = stores(f, sizes)
+        stored = Stores(f, {v.name: n for v, n in sizes.items()}).counts
         for stage in b.schedule.stages:
             if stage in recomputed or not b.is_computed(stage) or stage.op.reduction is not None:
                 continue

@@ -165,6 +165,16 @@ def test_a_guard_that_is_a_constant_is_empty_below_0_only() -> None:
         assert bool(footprint.with_where(case.env, Box((side,)), (Linear(constant, {}),)).where) is (constant < 0)
 
 
+def test_a_variable_in_two_terms_has_no_ends() -> None:
+    t, o, i, j = ShapeVar("t", lower=1), Var("o"), Var("i"), Var("j")
+    env = LoopEnvironment(Context(), [t], "auto", create_account(1))
+    env.add(o, Range(0, 4))
+    form = env.form
+    sides = {v: footprint.SymbolicInterval((form(0),), (form(t - 1), form(7))) for v in (i, j)}
+    for e in (i // 4 + i, (i + j) // 3 - j, i % 4 + i // 4, (o * t + i) // 3 * 3 + i, minimum(i, j)):
+        assert footprint.independent_terms(env, form(e), sides) is None
+
+
 CASES = (
     "doc_ex6_fuse_split8",
     "repeat_mod",

@@ -1,6 +1,7 @@
 """Sliding windows and double buffers, lowered: against the reference in every form, and in C."""
 
 from collections import Counter
+from collections.abc import Mapping
 from itertools import product
 from typing import Any
 
@@ -26,9 +27,9 @@ FORMS = [*product(("exact", "box"), ("guard", "split", "auto")), (None, "auto")]
 class Stores(Interpreter):
     """A run that counts the stores to each tensor; no data decides what runs."""
 
-    def __init__(self, f: Function) -> None:
+    def __init__(self, f: Function, sizes: Mapping[str, int] | None = None) -> None:
         self.counts: Counter[str] = Counter()
-        super().__init__(f, {t.name: {} for t in f.params}, {})
+        super().__init__(f, {t.name: {} for t in f.params}, sizes or {})
         self.run()
 
     def value(self, e: Any) -> Any:

@@ -56,8 +56,12 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]
     return found
 
 
-@pytest.mark.parametrize("executor", [1, 2, "threads"])
-def test_every_executor_gives_the_same_rows(executor: Any, tmp_path: Path, undisturbed: list[dict[str, Any]]) -> None:
+@pytest.mark.parametrize("executor", [1, 2, "threads", "dask"])
+def test_every_executor_gives_the_same_rows(
+    executor: Any, tmp_path: Path, undisturbed: list[dict[str, Any]], request: pytest.FixtureRequest
+) -> None:
+    if executor == "dask":
+        executor = request.getfixturevalue("client").get_executor()
     with ThreadPoolExecutor(3) as pool:
         measure = Logged(str(tmp_path / "log"), 0.0)
         result = explore(same, SPACE, measure, pool if executor == "threads" else executor, out=tmp_path / "out")
@@ -608,9 +612,3 @@ def test_a_killed_worker_and_a_killed_driver_of_a_cluster_lose_nothing(
     times = Counter(logged(tmp_path / "log"))
     assert set(times) == {(c["a"], c["b"]) for c in SPACE}
     assert sum(count - 1 for count in times.values()) <= 3 * (0.1 / 0.002)  # a batch of a worker, one of each
-
-
-def test_an_executor_of_dask_gives_the_same_rows(client: Any, tmp_path: Path) -> None:
-    measure = Logged(str(tmp_path / "log"), 0.0)
-    result = explore(same, SPACE, measure=measure, executor=client.get_executor(), out=tmp_path / "out")
-    assert len(result) == len(SPACE) and sorted(logged(tmp_path / "log")) == [(c["a"], c["b"]) for c in SPACE]

@@ -31,15 +31,8 @@ from tests.sweeps import daily
 
 def comparisons(f: Function) -> int:
     """The comparisons in a nest."""
-    found = 0
-    for stmt in statements(f.body):
-        for operand in () if isinstance(stmt, Assert) else operands(stmt):
-            stack: list[Any] = [operand]
-            while stack:
-                node = stack.pop()
-                found += node.op in ops.COMPARISONS or str(node.op) in ("<", "<=", ">", ">=")
-                stack.extend(node.args)
-    return found
+    below: Any = postorder([e for s in statements(f.body) if not isinstance(s, Assert) for e in operands(s)])
+    return sum(node.op in ops.COMPARISONS or str(node.op) in ("<", "<=", ">", ">=") for node in below)
 
 
 @pytest.mark.parametrize("ends", [("2", "5"), ("1", "A[0]")])

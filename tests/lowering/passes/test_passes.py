@@ -151,12 +151,8 @@ STRICT = ("-std=c99", "-O1", "-Wall", "-Wextra", "-Wshadow", "-Wconversion", "-W
 
 def made_twice(root: Stmt) -> list[str]:
     """Tensors and variables that a nest defines twice."""
-    made: Counter[Any] = Counter()
-    for stmt in statements(root):
-        if isinstance(stmt, Allocate):
-            made[stmt.tensor] += 1
-        elif isinstance(stmt, Let):
-            made[stmt.var] += 1
+    binding = [stmt for stmt in statements(root) if isinstance(stmt, (Allocate, Let))]
+    made = Counter[Any](stmt.tensor if isinstance(stmt, Allocate) else stmt.var for stmt in binding)
     return [str(thing) for thing, count in made.items() if count > 1]
 
 

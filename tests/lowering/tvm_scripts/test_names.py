@@ -249,6 +249,12 @@ def test_statements_without_an_effect_keep_their_fields() -> None:
     assert isinstance(realize, tir.BufferRealize) and isinstance(realize.body, tir.Store)
 
 
+def test_the_quotient_of_viewed_integers_is_that_of_c() -> None:
+    n = te.var("n")
+    quotient = tir.Div(tir.Let(n, -8, n + 1), 2)
+    assert isinstance(quotient, tir.Div) and arith.Analyzer().simplify(quotient) == -3
+
+
 def test_the_body_of_a_hint_inside_a_loop_is_reached_and_runs() -> None:
     X = te.placeholder((8,), name="X", dtype="int32")
     Y = te.compute((8,), lambda i: X[i] + 1, name="Y")
