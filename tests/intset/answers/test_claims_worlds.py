@@ -36,7 +36,7 @@ from intset.domains.query import Query
 from intset.domains.sets.answers import set_of_points
 from intset.errors import CountError
 from intset.testing import Setting
-from tests.intset.domains.known_bits import registered
+from tests.intset.domains.outside import registered
 from tests.intset.oracle import ALGEBRA, Claims, answered
 from tests.strategies.contexts import world
 from tests.sweeps import daily

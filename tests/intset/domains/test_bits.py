@@ -96,17 +96,13 @@ class DrawnBits:
         self.rng = rng = random.Random(seed)
         self.variables = [i, j, k][: rng.randint(1, 3)]
         powers = rng.random() < 0.7
-        self.box = {
-            v: range(start := rng.choice([0, 0, 0, 16]), start + (1 << rng.randint(0, 4)))
+        self.ranges = {
+            v: Range(rng.choice([0, 0, 0, 16]), 1 << rng.randint(0, 4))
             if powers
-            else range(start := rng.choice([0, 0, 3]), start + rng.randint(1, 12))
+            else Range(rng.choice([0, 0, 3]), rng.randint(1, 12))
             for v in self.variables
         }
         self.is_whole = powers
-
-    @property
-    def ranges(self) -> dict[Var, Range]:
-        return {v: Range(span.start, len(span)) for v, span in self.box.items()}
 
     def term(self, depth: int = 3) -> Expr:
         rng = self.rng

@@ -18,9 +18,8 @@ from intset.domains.sets.region import ProductRegion, Region
 from intset.errors import BudgetError, UndecidedError
 from intset.expr.build import logical_and
 from tests import ROOT
-from tests.intset.domains.known_bits import registered
+from tests.intset.domains.outside import CoreShape, registered
 from tests.intset.elsewhere import ran
-from tests.intset.regions.core_shape import CoreShape
 
 I, J = Var("i"), Var("j")
 CTX = Context({I: Range(0, 8), J: Range(0, 4)})
@@ -170,7 +169,7 @@ BROKEN = {
 
 def test_a_plugin_that_cannot_be_loaded_is_named_and_skipped(tmp_path):
     (tmp_path / "outside.py").write_text(textwrap.dedent("""
-        from tests.intset.domains.known_bits import KnownBits
+        from tests.intset.domains.outside import KnownBits
         class Unmade:
             def __init__(self, size): pass
         class Imageless: pass

@@ -33,7 +33,7 @@ from intset.expr.node import Cond, Expr
 from intset.linear.form import Linear
 from intset.testing import soundness
 from tests import ROOT
-from tests.intset.domains.known_bits import registered
+from tests.intset.domains.outside import registered
 from tests.intset.elsewhere import ran
 from tests.sweeps import daily
 

@@ -27,7 +27,7 @@ from intset.domains.query import Query
 from intset.domains.registry import domain_named
 from intset.domains.sets.region import ProductRegion
 from intset.testing import soundness
-from tests.intset.domains.known_bits import KnownBits, registered
+from tests.intset.domains.outside import KnownBits, registered
 from tests.intset.oracle import Claims, answered
 from tests.strategies.contexts import Drawn, value
 from tests.sweeps import daily
