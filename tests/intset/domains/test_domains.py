@@ -84,10 +84,7 @@ def test_the_suite_finds_what_is_false(found):
         assert any(found in line for line in soundness("liar", 60).wrong)
 
 
-# -- what each domain is exact on --------------------------------------------------------------------------------------
-
-i, j, k = Var("i"), Var("j"), Var("k")
-# -- sets --------------------------------------------------------------------------------------------------------------
+i, j = Var("i"), Var("j")
 
 
 @pytest.mark.parametrize("operations", daily([2_000, Config().isl_operations], 2))

@@ -27,7 +27,7 @@ from intset.domains.isl import session
 from intset.domains.isl.bindings import Error, signatures
 from intset.domains.isl.session import budget, context, end_of_dim, isl, number, val
 from intset.errors import BudgetError
-from tests.intset.domains.isl_sets import read
+from tests.intset.domains.isl_sets import affine, condition, read
 from tests.strategies.contexts import PRESBURGER, Drawn
 from tests.sweeps import daily
 
@@ -230,7 +230,7 @@ def signals(work: list[Callable[[], object]]) -> list[tuple[int, str]]:
 
 # -- calls ------------------------------------------------------------------------------------------------------------
 
-_NAMES = ("i", "j", "n")
+_NAMES = "ijn"
 _UNARY = (
     "align_divs coalesce complement compute_divs count_val drop_unused_params is_bounded is_empty lexmax lexmin "
     "make_disjoint params sample_point simple_hull"
@@ -240,27 +240,11 @@ _AT_0 = "dim_has_lower_bound dim_is_bounded dim_max dim_max_val dim_min dim_min_
 _PIECEWISE = "add eq_set ge_set max min sub union_add".split()
 
 
-def _affine(rng: random.Random) -> str:
-    return " + ".join(f"{rng.randint(-7, 7)}{name}" for name in _NAMES) + f" + {rng.randint(-12, 12)}"
-
-
-def _condition(rng: random.Random, part: int) -> str:
-    """A condition, with quantified variables and divisions."""
-    return rng.choice(
-        (
-            lambda: f"{_affine(rng)} >= 0",
-            lambda: f"({_affine(rng)}) mod {rng.randint(2, 7)} <= {rng.randint(0, 2)}",
-            lambda: f"{_affine(rng)} >= {rng.randint(1, 7)}*floor(({_affine(rng)})/{rng.randint(2, 14)})",
-            lambda: f"(exists e{part}: {rng.randint(2, 5)}e{part} <= {_affine(rng)} and 4e{part} >= {_affine(rng)})",
-        )
-    )()
-
-
 def _where(rng: random.Random) -> str:
     parts = []
     for part in range(rng.randint(1, 3)):
         bounds = [f"{-rng.randint(0, 9)} <= {x} <= {rng.choice(('9', 'n + 5'))}" for x in "ij"] + ["0 <= n <= 22"]
-        parts.append(" and ".join([*bounds, *(_condition(rng, part) for _ in range(rng.randint(1, 3)))]))
+        parts.append(" and ".join([*bounds, *(condition(rng, _NAMES, part) for _ in range(rng.randint(1, 3)))]))
     return " or ".join(f"({part})" for part in parts)
 
 
@@ -272,7 +256,9 @@ def _calls(rng: random.Random, ctx: Any) -> Iterator[tuple[str, Callable[[], obj
     projected = read(ctx, f"[n] -> {{ [i, j, k] : -9 <= 2k + i <= 9 and ({_where(rng)}) }}")
     sets.append(projected.project_out(m.dim_type.set, 2, 1))
     within = rng.choice(sets).params()
-    first, second = (function(ctx, f"[n] -> {{ [i, j] -> [({_affine(rng)})] : {_where(rng)} }}") for _ in range(2))
+    first, second = (
+        function(ctx, f"[n] -> {{ [i, j] -> [({affine(rng, 'ijn')})] : {_where(rng)} }}") for _ in range(2)
+    )
     for name in _UNARY:
         yield name, partial(getattr(m.Set, name), rng.choice(sets))
     for name in _BINARY:

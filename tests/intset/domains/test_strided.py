@@ -3,8 +3,9 @@
 import itertools
 import random
 import time
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from itertools import pairwise, product
+from typing import Any
 
 import pytest
 
@@ -144,27 +145,6 @@ def test_large_operands(op: Op) -> None:
             assert elements.contains(result, x), (operands, result, x)
 
 
-# --- the lattice ------------------------------------------------------------------------------------------------------
-
-
-def test_lattice() -> None:
-    values = [v for v in VALUES if v[0] is not None and v[0] >= -3] + ENDLESS[::3]
-    sets = {v: set(elements.gamma_strided(v, -60, 60)) for v in values}
-    assert len(values) == 108
-    for a, b in product(values, repeat=2):
-        joined, met = strided.join(a, b), strided.meet(a, b)
-        assert elements.leq(a, b) == (sets[a] <= sets[b]) == (joined == b) == (met == a), (a, b)
-        assert set(elements.gamma_strided(met, -60, 60)) == sets[a] & sets[b], (a, b, met)
-        assert met is None or met == make(*met)
-        assert elements.leq(a, joined) and elements.leq(b, joined) and met == strided.meet(b, a)
-    for a in values:
-        assert sets[a] == {x for x in range(-60, 61) if elements.contains(a, x)}
-        assert strided.count(a) == (None if a is None or None in a else len(sets[a]))
-        assert strided.join(a, BOTTOM) == strided.join(BOTTOM, a) == a == strided.meet(a, TOP)
-        assert strided.meet(a, BOTTOM) is BOTTOM and elements.leq(BOTTOM, a) and not elements.leq(a, BOTTOM)
-    assert strided.count(BOTTOM) == 0 and not elements.contains(BOTTOM, 0)
-
-
 def test_make() -> None:
     cases = 0
     for lo, hi, m, r in product(range(-4, 5), range(-4, 5), range(-4, 5), range(-2, 6)):
@@ -262,19 +242,31 @@ def test_transfer_of_congruences(op: Op) -> None:
     assert optimal == (0 if op in SOUND_ONLY else 64 * 19 if op in CONSTANT_DIVISOR else cases)
 
 
-def test_lattice_of_congruences() -> None:
-    window = set(range(-90, 91))
-    sets = {v: set(elements.gamma_strided(v, -90, 90)) for v in CONGRUENCES}
-    for a, b in product(CONGRUENCES, repeat=2):
-        assert elements.leq(a, b) == (sets[a] <= sets[b])
-        assert set(elements.gamma_strided(MEET(a, b), -90, 90)) == sets[a] & sets[b], (a, b)
-        assert MEET(a, b) == MEET(b, a)
-        assert JOIN(a, b) == smallest(sets[a] | sets[b])
-        assert elements.leq(a, b) == (JOIN(a, b) == b) == (MEET(a, b) == a)
-    for a in CONGRUENCES:
-        assert sets[a] == {x for x in window if elements.contains(a, x)}
-        assert JOIN(a, BOTTOM) == JOIN(BOTTOM, a) == a == MEET(a, TOP)
-        assert MEET(a, BOTTOM) is BOTTOM and elements.leq(BOTTOM, a) and not elements.leq(a, BOTTOM)
+RUNS = [v for v in VALUES if v[0] is not None and v[0] >= -3] + ENDLESS[::3]
+LATTICES: dict[str, tuple[list[Any], Callable[..., Strided], Callable[..., Strided], int]] = {
+    "runs": (RUNS, strided.join, strided.meet, 60),
+    "congruences": (CONGRUENCES, JOIN, MEET, 90),
+}
+
+
+@pytest.mark.parametrize("name", LATTICES)
+def test_lattice(name: str) -> None:
+    values, join, meet, reach = LATTICES[name]
+    sets = {v: set(elements.gamma_strided(v, -reach, reach)) for v in values}
+    assert len(RUNS) == 108
+    for a, b in product(values, repeat=2):
+        joined, met = join(a, b), meet(a, b)
+        assert elements.leq(a, b) == (sets[a] <= sets[b]) == (joined == b) == (met == a), (a, b)
+        assert set(elements.gamma_strided(met, -reach, reach)) == sets[a] & sets[b], (a, b, met)
+        assert met is None or met == make(*met)
+        assert elements.leq(a, joined) and elements.leq(b, joined) and met == meet(b, a)
+        assert name == "runs" or joined == smallest(sets[a] | sets[b])
+    for a in values:
+        assert sets[a] == {x for x in range(-reach, reach + 1) if elements.contains(a, x)}
+        assert strided.count(a) == (None if None in a else len(sets[a]))
+        assert join(a, BOTTOM) == join(BOTTOM, a) == a == meet(a, TOP)
+        assert meet(a, BOTTOM) is BOTTOM and elements.leq(BOTTOM, a) and not elements.leq(a, BOTTOM)
+    assert strided.count(BOTTOM) == 0 and not elements.contains(BOTTOM, 0)
 
 
 def test_a_shift_of_congruences_by_much_stays_small() -> None:
