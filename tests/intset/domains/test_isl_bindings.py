@@ -12,7 +12,6 @@ import re
 import signal
 import subprocess
 import sys
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import partial
@@ -28,6 +27,7 @@ from intset.domains.isl.bindings import Error, signatures
 from intset.domains.isl.session import budget, context, end_of_dim, isl, number, val
 from intset.errors import BudgetError
 from tests.intset.domains.isl_sets import affine, condition, read
+from tests.intset.elsewhere import in_threads
 from tests.strategies.contexts import PRESBURGER, Drawn
 from tests.sweeps import daily
 
@@ -128,16 +128,14 @@ def test_what_is_called_back_may_raise() -> None:
 def test_objects_outlive_their_thread_and_its_context_is_used_again() -> None:
     kept: list[Any] = []
 
-    def work() -> None:
+    def work(_: int) -> None:
         kept.append(read("{ [x] : 0 <= x < 7 }"))
         with pytest.raises(BudgetError), budget(5):
             read("{ [x, y] : x > y }").complement().lexmin()
         kept.append(context().value)
 
     for _ in range(2):
-        thread = threading.Thread(target=work)
-        thread.start()
-        thread.join()
+        in_threads(work, 1)
         gc.collect()  # the caught error references objects of its thread
     assert [str(one) for one in kept[::2]] == ["{ [x] : 0 <= x <= 6 }"] * 2
     assert kept[1] == kept[3] != context().value

@@ -8,6 +8,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from fractions import Fraction
+from functools import reduce
 from itertools import product
 from typing import Any
 from unittest.mock import patch
@@ -200,16 +201,9 @@ QUESTIONS: dict[str, Callable[[Context, Expr], Any]] = {
 MOST = 3_000_000  # function calls; one of 40,000 points alone would take 20 million at 80 levels
 
 
-def tower(name: str, levels: int) -> Expr:
-    e: Expr = i
-    for q in range(levels):
-        e = STEPS[name](e, q)
-    return e
-
-
 @pytest.mark.parametrize(("name", "question"), daily(product(STEPS, QUESTIONS), 5))
 def test_a_question_about_a_tower_takes_a_bounded_number_of_steps(name: str, question: str) -> None:
-    e = tower(name, 80)
+    e = reduce(STEPS[name], range(80), i)
     profile = cProfile.Profile()
     profile.enable()
     QUESTIONS[question](Context(CONTEXT), e)
@@ -221,7 +215,7 @@ def test_a_question_about_a_tower_takes_a_bounded_number_of_steps(name: str, que
 def test_the_ends_of_a_tower_hold_every_value(name: str) -> None:
     rng = random.Random(name)
     for levels in (7, 14, 80):
-        e = tower(name, levels)
+        e = reduce(STEPS[name], range(levels), i)
         low, high = Context(CONTEXT).bounds(e)
         values = Context(CONTEXT).value_set(e)
         for _ in range(6):
