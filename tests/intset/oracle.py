@@ -17,6 +17,7 @@ from intset.expr.dag import conjuncts
 from intset.expr.definedness import embedded_claims
 from intset.expr.evaluate import compiled
 from intset.expr.node import Infinity
+from intset.itermap.itermap import IterMap
 from intset.simplify import Pricing
 from intset.testing import Setting
 from intset.testing.claims import Oracle
@@ -25,6 +26,7 @@ from tests.strategies.contexts import value
 
 T = TypeVar("T")
 Points = set[tuple[int, ...]]
+Reached = dict[tuple[int, ...], list[tuple[int, ...]]]
 REFUSALS = (BudgetError, UndecidedError, CountError)
 I, J = Var("i"), Var("j")
 CORNER = Context({I: Range(0, 2), J: Range(0, 3)}).image((I, J))
@@ -296,13 +298,40 @@ class Claims(Oracle):
         for new in (self.ctx.simplify(e), self.ctx.simplify(e, {"floordiv": 9}), self.ctx.simplify(e, steps=True).expr):
             self.is_refined(e, new)
 
-    def map(self, exprs: tuple[Expr, ...]) -> None:
-        """Whether an index map is injective, and two points that it takes to one place."""
-        verdict = self.ctx.as_iter_map([*exprs]).injective
-        reached = Counter(zip(*map(self.at_points, exprs), strict=True))
-        self.require(verdict.status != "proved" or all(n == 1 for n in reached.values()), verdict, exprs)
-        self.require(verdict.status != "refuted" or any(n > 1 for n in reached.values()), verdict, exprs)
-        self.require(set(verdict.points) <= set(self.columns([*self.setting.ranges])), "no points", verdict, exprs)
+    def map(self, exprs: Sequence[Expr], padded: int = 2000) -> IterMap:
+        """An index map: whether it is injective and onto, with the points that say so; its sides, inverse, and
+        padding, at so many places."""
+        found, first = self.ctx.as_iter_map([*exprs]), len(self.setting.sizes)
+        every = self.setting.points if self.setting.facts else itertools.product(*self.setting.sizes.values())
+        for sizes, env in self.some({sizes: self.setting.env(sizes) for sizes in every}):
+            reached: Reached = {}
+            for row in self.setting.points.get(sizes, ()):
+                at = dict(zip(self.setting.everything, row, strict=True))
+                reached.setdefault(tuple(evaluate(e, at) for e in exprs), []).append(row[first:])
+            one, both = found.injective, {*found.injective.points}
+            self.require(not one or all(len(own) == 1 for own in reached.values()), one, exprs, env)
+            if one.status == "refuted" and env.items() >= one.sizes.items():
+                self.require(len(both) == 2 and any(both <= {*own} for own in reached.values()), one, exprs, env)
+            if not any(isinstance(e, Infinity) for r in found.ranges for e in (r.min, r.extent)):
+                self._places(found, env, reached, (exprs, env), padded)
+        return found
+
+    def _places(self, found: IterMap, env: Mapping[Var, int], reached: Reached, what: tuple[Any, ...], n: int) -> None:
+        ends = [tuple(int(evaluate(e, env)) for e in (r.min, r.extent)) for r in found.ranges]
+        sides = [range(low, low + extent) for low, extent in ends]
+        inside, onto = set(itertools.islice(itertools.product(*sides), 2000)), found.surjective
+        missed = onto.points if env.items() >= onto.sizes.items() else ()
+        within = all(x in side for new in (*reached, *missed) for x, side in zip(new, sides, strict=True))
+        self.require(within and not reached.keys() & {*missed}, "sides", onto, *what)
+        self.require(not onto or inside <= reached.keys(), onto, *what)
+        padding = answered(lambda: found.padding) if n else None
+        for place in itertools.islice(inside, n) if padding is not None else ():
+            is_padding = evaluate(padding, {**env, **dict(zip(found.places, place, strict=True))})
+            self.require(is_padding == (place not in reached), "padding", padding, *what, place)
+        back = answered(lambda: found.inverse(found.places)) if found.injective else None
+        for place, (row,) in reached.items() if back is not None else ():
+            at = {**env, **dict(zip(found.places, place, strict=True))}
+            self.require(tuple(evaluate(back[v], at) for v in found.variables) == row, "inverse", back, *what, place)
 
     def never_raises(self, cond: Cond, e: Expr) -> None:
         """Explanations, division lowering and widths of a partial expression."""

@@ -25,6 +25,8 @@ from intset import Context, Expr, Range, Var, evaluate, maximum, minimum, select
 from intset.expr import storage
 from intset.expr.node import Node
 from intset.spaces.vectors import to_numpy
+from tests import ROOT
+from tests.intset.elsewhere import ran
 from tests.sweeps import daily
 
 DIVISORS = (2, 3, 4, 6, 8, 12)
@@ -199,7 +201,6 @@ def test_the_row_of_a_sum_of_digits_tells_of_every_value(seed: int) -> None:
         assert corners.get(least, low) == low and corners.get(most, high) == high
 
 
-ROOT = Path(__file__).parents[2]
 needs_core = pytest.mark.skipif(intset.core != "c", reason="the core was not built, or INTSET_PURE is set")
 
 TRANSCRIPT = """
@@ -244,11 +245,7 @@ for seed in range(int(sys.argv[1]), int(sys.argv[1]) + int(sys.argv[2])):
 
 
 def transcript(pure_build: bool, first: int, count: int) -> list[str]:
-    environment = {**os.environ, "INTSET_PURE": str(int(pure_build)), "PYTHONPATH": str(ROOT), "PYTHONHASHSEED": "0"}
-    command = [sys.executable, "-c", TRANSCRIPT, str(first), str(count)]
-    done = subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True, timeout=600)
-    assert done.returncode == 0, done.stderr
-    return done.stdout.splitlines()
+    return ran("-c", TRANSCRIPT, first, count, INTSET_PURE=str(int(pure_build)), PYTHONHASHSEED="0").splitlines()
 
 
 @needs_core

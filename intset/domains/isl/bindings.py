@@ -39,7 +39,7 @@ dim_max               once in some 40 drawn sets, 50,000 operations beyond a lim
 lexmax, dim_min       not seen: they run the code of `lexmin`
 to_str                printing; all texts are printed without a limit
 
-`tests/intset/domains/test_isl_limits.py` looks for others.
+`tests/intset/domains/test_isl_bindings.py` looks for others.
 """
 
 import ctypes

@@ -23,7 +23,7 @@ from intset.errors import CountError, DomainError
 from tests.bound.corpus import CASES, can_run
 from tests.bound.infer.test_corpus import ANSWERED, bounds_of, check_figures, figures
 from tests.bound.oracle import check
-from tests.intset.regions.core_shape import CoreShape
+from tests.intset.domains.outside import CoreShape
 from tests.strategies.schedules import Program, programs
 from tests.strategies.written import Written
 from tests.sweeps import daily, sampled

@@ -1,23 +1,30 @@
 """Scenes: seeded contexts with questions, and their answers as comparable text.
 
-`python -m tests.intset.answers.repeatable FIRST LAST` prints the answers of a fresh process, after creating many
-variables, as JSON.
+`python -m tests.intset.answers.repeatable answers FIRST LAST` prints the answers of a fresh process, after creating
+many variables, as JSON. `... interrupted SEED TRIES` interrupts questions at random lines of the program or its
+libraries, then repeats each, and asks another; it prints answers that changed. Each try forks a process before any
+import, so that interrupts may hit the first import of islpy or z3.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import random
 import sys
 import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from functools import partial
+from types import FrameType
 from typing import Any
 
 import intset
 from intset import Cond, Context, Expr, Range, ShapeVar, Var, const, truncdiv, truncmod
 from intset.errors import ContradictionWarning, IntSetError
 from intset.testing.contexts import condition, expression
+from tests import ROOT
+from tests.intset.elsewhere import forked
 
 # Small budgets expose leftover state of earlier questions; the default budgets do not.
 BUDGETS: tuple[dict[str, Any], ...] = (
@@ -157,8 +164,7 @@ def answers(of: Scene, ctx: Context, order: Iterable[int] = range(PER_SCENE)) ->
     return [found[number] for number in range(PER_SCENE)]
 
 
-def main() -> None:
-    first, last = map(int, sys.argv[1:])
+def print_answers(first: int, last: int) -> int:
     kept = [Var("other") for _ in range(5_000)]
     found = []
     for seed in range(first, last + 1):
@@ -166,7 +172,65 @@ def main() -> None:
         found.append(answers(fresh, fresh.context(), reversed(range(PER_SCENE))))
     print(json.dumps(found))
     del kept
+    return 0
+
+
+FOLDERS = (str(ROOT / "intset"), f"{os.sep}islpy{os.sep}", f"{os.sep}z3{os.sep}")
+FIRST_LINES = 9_000  # of what a question runs, the imports of libraries included
+
+
+def every_question() -> list[Callable[[], str]]:
+    found: list[Callable[[], str]] = []
+    for fresh in map(scene, range(2)):
+        found += [partial(one, fresh.context()) for one in fresh.questions]
+    return found
+
+
+def interrupted(ask: Callable[[], str], at: int) -> None:
+    """Run `ask` with an interrupt at line number `at`, if execution reaches it."""
+    lines = 0
+
+    def within(frame: FrameType, event: str, _: Any) -> Any:
+        nonlocal lines
+        lines += event == "line"
+        if lines == at and event == "line":
+            raise KeyboardInterrupt
+        return within
+
+    def entered(frame: FrameType, _: str, __: Any) -> Any:
+        return within if any(folder in frame.f_code.co_filename for folder in FOLDERS) else None
+
+    sys.settrace(entered)
+    try:
+        ask()
+    except KeyboardInterrupt:
+        pass
+    finally:
+        sys.settrace(None)
+
+
+def print_changed(seed: int, tries: int) -> int:
+    warnings.simplefilter("ignore")
+    truth = forked(lambda: [ask() for ask in every_question()])
+    wrong = 0
+    for number in range(seed, seed + tries):
+        rng = random.Random(number)
+        k, other = rng.randrange(len(truth)), rng.randrange(len(truth))
+        places = [rng.randrange(1, rng.choice((FIRST_LINES, 90))) for _ in range(rng.choice((1, 1, 2)))]
+
+        def again(k: int = k, other: int = other, places: list[int] = places) -> list[str]:
+            asked = every_question()
+            for place in places:
+                interrupted(asked[k], place)
+            return [asked[k](), asked[other]()]
+
+        found = forked(again)
+        if found != [truth[k], truth[other]]:
+            wrong += 1
+            print(f"{number}: {k} interrupted at {places}, then {other}: {found}, not {truth[k], truth[other]}")
+    return wrong
 
 
 if __name__ == "__main__":
-    main()
+    mode, *numbers = sys.argv[1:]
+    sys.exit({"answers": print_answers, "interrupted": print_changed}[mode](*map(int, numbers)) > 0)

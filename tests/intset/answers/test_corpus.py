@@ -44,7 +44,7 @@ from lowering import lower, run
 from lowering.cli.inputs import CorpusRow, Problem, read_rows
 from tests import ROOT
 from tests.bound.reference import evaluate as reference
-from tests.intset.domains.known_bits import registered
+from tests.intset.domains.outside import registered
 from tests.sweeps import daily
 
 CORPUS = ROOT / "benchmarks" / "data" / "index_expressions.json"

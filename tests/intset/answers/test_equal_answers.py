@@ -1,11 +1,8 @@
 """Determinism: equal questions get equal answers in any order, concurrently, and after interrupts at any line."""
 
 import json
-import os
 import random
 import signal
-import subprocess
-import sys
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import cache
@@ -17,22 +14,12 @@ from intset import Context, Range, ShapeVar, Var, select, using
 from intset.errors import IntSetError
 from intset.prover.proof import PROOFS
 from intset.testing.contexts import expression
-from tests import ROOT
 from tests.intset.answers.repeatable import PER_SCENE, Scene, alone, answers, scene
-from tests.intset.threads import in_threads
+from tests.intset.elsewhere import in_threads, ran
 from tests.strategies.contexts import Expressions, world
 from tests.sweeps import daily
 
 expected = cache(alone)
-
-
-def ran(*command: object) -> str:
-    """What a fresh Python prints."""
-    environment = {**os.environ, "PYTHONHASHSEED": "4711", "PYTHONPATH": str(ROOT)}
-    given = [sys.executable, *map(str, command)]
-    done = subprocess.run(given, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout[-2000:] or done.stderr[-2000:]
-    return done.stdout
 
 
 def differences(seed: int, of: Scene, found: list[str]) -> list[tuple[Any, ...]]:
@@ -87,7 +74,7 @@ def test_a_set_is_shown_alike_in_every_thread(seeds: range) -> None:
 
 
 def test_in_a_fresh_process_that_hashes_otherwise() -> None:
-    printed = json.loads(ran("-m", "tests.intset.answers.repeatable", 2, 4))
+    printed = json.loads(ran("-m", "tests.intset.answers.repeatable", "answers", 2, 4, PYTHONHASHSEED="4711"))
     for seed, found in zip(range(2, 5), printed, strict=True):
         assert not differences(seed, scene(seed), found)
 
@@ -135,7 +122,7 @@ def test_what_a_question_is_about_is_no_news_to_others(seeds: range) -> None:
 
 @pytest.mark.parametrize(("seed", "tries"), daily([(0, 12), (1000, 1500)], 2))
 def test_the_same_question_gets_the_same_answer_after_interrupts(seed: int, tries: int) -> None:
-    ran("-m", "tests.intset.answers.interrupted", seed, tries)
+    ran("-m", "tests.intset.answers.repeatable", "interrupted", seed, tries)
 
 
 IN_AN_IMPORT = """

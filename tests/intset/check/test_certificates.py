@@ -324,17 +324,13 @@ def test_the_repr_is_short_and_tells_what_is_shown() -> None:
     assert len(repr(Context({i: Range(0, 2), j: Range(0, 2)}).bounds(long).certificate())) < 600
 
 
-def texts() -> list[tuple[Context, str]]:
+@pytest.fixture(scope="module")
+def lines() -> list[tuple[Context, str]]:
     found = []
     for ranges, e, facts, *keep in (*CONSTANT, *SYMBOLIC, ({i: Range(0, 0)}, i, ()), ({i: None}, i * 3, ())):
         ctx = Context(ranges, assume=facts)
         found.append((ctx, ctx.bounds(e, keep=keep[0] if keep else ()).certificate().to_text()))
     return found
-
-
-@pytest.fixture(scope="module")
-def lines() -> list[tuple[Context, str]]:
-    return texts()
 
 
 def test_bounds_as_text_and_back(lines):

@@ -2,8 +2,6 @@
 
 import itertools
 import json
-import subprocess
-import sys
 from dataclasses import replace
 from typing import Any
 
@@ -31,7 +29,7 @@ from intset.check.__main__ import claim, main
 from intset.check.evidence import Combination, Premise, WeightedProduct, both_ways, check_linear, ways_to_fail
 from intset.expr.build import sum_of
 from intset.expr.node import Cond, const, truth
-from tests import ROOT
+from tests.intset.elsewhere import ran
 
 SEARCHES = ("intset.context", "intset.domains", "intset.linear", "intset.prover", "bound", "lowering")
 
@@ -59,8 +57,7 @@ def test_the_checker_loads_nothing_that_searches(tmp_path):
     file = tmp_path / "certificates"
     file.write_text("\n".join(texts) + "\n")
     code = "import sys; from intset.check.__main__ import main; print(main(sys.argv[1:])); print(*sorted(sys.modules))"
-    done = subprocess.run([sys.executable, "-c", code, str(file)], capture_output=True, text=True, cwd=ROOT, check=True)
-    *lines, ended, modules = done.stdout.splitlines()
+    *lines, ended, modules = ran("-c", code, file).splitlines()
     assert ended == "0" and len(lines) == len(texts) and all(line.startswith("accepted: ") for line in lines)
     assert {"intset.check.evidence", "islpy", "z3"} <= set(modules.split())
     assert not [name for name in modules.split() if name.startswith(SEARCHES)]

@@ -3,7 +3,6 @@
 import gc
 import os
 import sqlite3
-import subprocess
 import sys
 import weakref
 from collections.abc import Callable, Iterator
@@ -15,7 +14,7 @@ import pytest
 from intset import Context, InputError, Range, ShapeVar, Var, select, using
 from intset import cache as stored
 from intset.prover.proof import PROOFS
-from tests import ROOT
+from tests.intset.elsewhere import in_threads, ran
 from tests.strategies.contexts import Drawn
 
 QUESTIONS = 60
@@ -123,15 +122,12 @@ for number in range(8):
 def test_processes_share_a_cache(path: str) -> None:
     """Several at a time write the same answers, and a later one reads them."""
 
-    def started() -> subprocess.Popen[str]:
-        return subprocess.Popen([sys.executable, "-c", PROGRAM, path], stdout=subprocess.PIPE, text=True, cwd=ROOT)
-
-    texts = [process.communicate()[0] for process in [started(), started(), started()]]
+    texts = in_threads(lambda _: ran("-c", PROGRAM, path), 3)
     plain = "".join(f"{shown(k)}\n" for k in range(8))
     assert texts == [plain] * 3
     assert sqlite3.connect(path).execute("PRAGMA integrity_check").fetchone() == ("ok",)
     before = sqlite3.connect(path).execute(COUNT).fetchone()
-    assert started().communicate()[0] == plain and sqlite3.connect(path).execute(COUNT).fetchone() == before
+    assert ran("-c", PROGRAM, path) == plain and sqlite3.connect(path).execute(COUNT).fetchone() == before
 
 
 def test_the_cache_is_a_setting(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -157,8 +153,7 @@ assert [shown(k, cache=sys.argv[1]) for k in range(12)] == plain
 
 @pytest.mark.skipif(sys.platform != "linux", reason="limits the size of files as a full disk does")
 def test_a_full_disk_and_a_folder_that_is_none_are_misses(path: str) -> None:
-    done = subprocess.run([sys.executable, "-c", FULL, path], cwd=ROOT, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
+    assert ran("-c", FULL, path) == ""
     assert Path(path).stat().st_size <= 20_000
 
 

@@ -35,7 +35,7 @@ from intset.prover.proof import PROOFS, Lru
 from lowering import lower
 from lowering.nest.ir import Assert
 from lowering.nest.walk import statements
-from tests.intset.threads import in_threads
+from tests.intset.elsewhere import in_threads
 from tests.strategies.contexts import AFFINE, Drawn
 from tests.strategies.refusals import refused_with_words
 

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 import intset
 from intset import Cond, Context, Fact, InputError, Range, ShapeVar, Var
 from intset.config import current
-from tests.intset.threads import in_threads
+from tests.intset.elsewhere import in_threads
 from tests.sweeps import sampled
 
 i = Var("i")

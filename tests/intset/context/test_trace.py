@@ -6,8 +6,6 @@ import logging
 import pickle
 import random
 import re
-import subprocess
-import sys
 import threading
 from contextlib import suppress
 from contextvars import copy_context
@@ -24,7 +22,7 @@ from intset.prover.tiers import TIERS
 from lowering import lower
 from tests import ROOT
 from tests.intset.answers.test_notebook import checked, texts
-from tests.intset.threads import in_threads
+from tests.intset.elsewhere import in_threads, ran
 from tests.strategies.contexts import EVERY, Drawn
 
 i, j, n = Var("i"), Var("j"), ShapeVar("n")
@@ -310,4 +308,4 @@ assert set(names) <= {"tried"}, names
 import logging
 assert logging.getLogger("intset").handlers == []
 """
-    subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT)
+    assert ran("-c", code) == ""

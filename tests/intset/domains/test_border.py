@@ -4,8 +4,6 @@ import copy
 import itertools
 import os
 import pickle
-import subprocess
-import sys
 import textwrap
 from contextlib import ExitStack
 
@@ -20,8 +18,8 @@ from intset.domains.sets.region import ProductRegion, Region
 from intset.errors import BudgetError, UndecidedError
 from intset.expr.build import logical_and
 from tests import ROOT
-from tests.intset.domains.known_bits import registered
-from tests.intset.regions.core_shape import CoreShape
+from tests.intset.domains.outside import CoreShape, registered
+from tests.intset.elsewhere import ran
 
 I, J = Var("i"), Var("j")
 CTX = Context({I: Range(0, 8), J: Range(0, 4)})
@@ -171,7 +169,7 @@ BROKEN = {
 
 def test_a_plugin_that_cannot_be_loaded_is_named_and_skipped(tmp_path):
     (tmp_path / "outside.py").write_text(textwrap.dedent("""
-        from tests.intset.domains.known_bits import KnownBits
+        from tests.intset.domains.outside import KnownBits
         class Unmade:
             def __init__(self, size): pass
         class Imageless: pass
@@ -209,11 +207,8 @@ def test_a_plugin_that_cannot_be_loaded_is_named_and_skipped(tmp_path):
             else:
                 raise AssertionError(name)
     """)
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), str(ROOT)])}
-    command = [sys.executable, "-c", script, *BROKEN]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    for line, (name, (_, reason)) in zip(done.stdout.splitlines(), BROKEN.items(), strict=True):
+    told = ran("-c", script, *BROKEN, PYTHONPATH=os.pathsep.join([str(tmp_path), str(ROOT)])).splitlines()
+    for line, (name, (_, reason)) in zip(told, BROKEN.items(), strict=True):
         assert line.startswith(f"the domain {name!r}") and reason in line
 
 

@@ -25,7 +25,7 @@ from intset.errors import BudgetError, InputError
 from intset.expr.evaluate import compiled, evaluate
 from intset.expr.node import POS_INF, Expr
 from tests.intset.domains.isl_sets import read
-from tests.intset.threads import in_threads
+from tests.intset.elsewhere import forked, in_threads
 
 I, J, N, M = Var("i"), Var("j"), Var("n"), Var("m")
 WINDOW = range(-5, 8)
@@ -82,20 +82,7 @@ def isl_text(dims: str, text: str, low: int = -5, high: int = 7, params: str = "
 
 
 def isl_body(text: str) -> str:
-    """isl writes `=` for `==` and `floor(a/c)` for `a // c`; every dividend here is in parentheses."""
-    text = text.replace("==", "=").replace("//", "/")
-    while "/" in text.replace("\0", ""):
-        slash = text.index("/")
-        close, depth, start = slash - 2, 0, slash - 2
-        for start in range(close, -1, -1):
-            depth += (text[start] == ")") - (text[start] == "(")
-            if depth == 0:
-                break
-        end = slash + 2
-        while end < len(text) and text[end].isdigit():
-            end += 1
-        text = text[:start] + f"floor({text[start : close + 1]}\0{text[slash + 1 : end]})" + text[end:]
-    return text.replace("\0", "/")
+    return text.replace("==", "=").replace("%", "mod")
 
 
 def holds(text: str, **point: int) -> bool:
@@ -484,14 +471,7 @@ def test_threads_have_their_own_context() -> None:
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 def test_a_forked_child_goes_on() -> None:
     before = read(HARD)
-    child = os.fork()
-    if child == 0:
-        try:
-            good = works() and count(before.intersect(read("{ [i, j] : i < 10 }"))) > 0
-        except BaseException:
-            good = False
-        os._exit(0 if good else 1)
-    assert os.waitpid(child, 0)[1] == 0
+    assert forked(lambda: works() and count(before.intersect(read("{ [i, j] : i < 10 }"))) > 0) is True
 
 
 def test_conditions_are_ordered_without_their_texts(monkeypatch: pytest.MonkeyPatch) -> None:

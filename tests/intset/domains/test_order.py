@@ -13,7 +13,7 @@ from intset.domains.stride import StridedSet, StrideSet
 from intset.expr.evaluate import compiled
 from intset.expr.node import NEG_INF, POS_INF, Expr, as_expr, truth
 from intset.linear.form import Linear
-from tests.intset.domains.known_bits import KnownBitSet
+from tests.intset.domains.outside import KnownBitSet
 from tests.strategies.contexts import world
 from tests.sweeps import daily
 

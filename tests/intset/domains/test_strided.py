@@ -1,10 +1,17 @@
-"""The transfer functions and lattices of strided intervals, congruences and multi-stride sets against enumeration."""
+"""The transfer functions and lattices of strided intervals, congruences and multi-stride sets against enumeration.
+
+`gamma_strided` lists the elements of a value, `alpha_strided` is the smallest value that contains some points. A
+transfer function is sound where its result contains the image of every pair of elements, and optimal where it equals
+alpha of that image.
+"""
 
 import itertools
 import random
 import time
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from itertools import pairwise, product
+from math import gcd
+from typing import Any
 
 import pytest
 
@@ -19,6 +26,7 @@ from intset.arithmetic.strided import (
     TOP,
     TRANSFER,
     WIDEST_SHIFT,
+    Residue,
     Strided,
     StridedInterval,
     const,
@@ -29,14 +37,88 @@ from intset.domains.stride import ModularDomain
 from intset.expr import Infinity, ops
 from intset.expr.node import as_expr
 from intset.expr.ops import Op
-from tests.intset.domains import elements
 from tests.strategies.contexts import PRESBURGER, Drawn, contexts
 from tests.sweeps import daily, sampled
 
-VALUES = elements.all_strided(-5, 5)
+# --- the oracle of transfer functions ---------------------------------------------------------------------------------
+
+UNARY = (ops.NEG, ops.ABS, ops.BITNOT)
+
+
+def image(op: Op, *operands: Collection[int]) -> set[int]:
+    """Image of `op` over all defined operand tuples."""
+    if op is ops.SELECT:
+        return {x for operand in operands for x in operand}
+    assert op.meaning is not None
+    if len(operands) == 1:
+        return {op.meaning(x) for x in operands[0]}
+    if op in ops.DIVISIONS or op in (ops.SHL, ops.SHR):
+        defined = [y for y in operands[1] if (y if op in ops.DIVISIONS else y >= 0)]
+        return {op.meaning(x, y) for x in operands[0] for y in defined}
+    return {op.meaning(x, y) for x in operands[0] for y in operands[1]}
+
+
+def alpha_congruence(points: Collection[int]) -> Residue | None:
+    if not points:
+        return None
+    first = next(iter(points))
+    m = gcd(*(x - first for x in points))
+    return (m, first % m if m else first)
+
+
+def alpha_strided(points: Collection[int]) -> Strided:
+    if not points:
+        return strided.BOTTOM
+    m, r = alpha_congruence(points) or (0, 0)
+    return (min(points), max(points), m, r)
+
+
+def gamma_strided(a: Strided, lowest: int = 0, highest: int = 0) -> range:
+    """The elements; those in `[lowest, highest]` alone towards an end that is infinite."""
+    if a is None:
+        return range(0)
+    lo, hi, m, r = a
+    low = lowest + (r - lowest) % m if lo is None else lo
+    return range(low, (highest if hi is None else hi) + 1, m or 1)
+
+
+def all_congruences(largest: int) -> list[tuple[int, int]]:
+    """All congruences with modulus at most `largest`, and all constants of magnitude at most `largest`."""
+    return [(0, r) for r in range(-largest, largest + 1)] + [(m, r) for m in range(1, largest + 1) for r in range(m)]
+
+
+def all_strided(lowest: int, highest: int) -> list[strided.StridedInterval]:
+    """Every nonempty strided interval within `[lowest, highest]`."""
+    runs = [
+        (lo, hi, m, lo % m)
+        for lo in range(lowest, highest + 1)
+        for hi in range(lo + 1, highest + 1)
+        for m in range(1, hi - lo + 1)
+        if (hi - lo) % m == 0
+    ]
+    return [strided.const(x) for x in range(lowest, highest + 1)] + runs
+
+
+def contains(a: Strided, x: int) -> bool:
+    if a is None:
+        return False
+    lo, hi, m, r = a
+    return (lo is None or lo <= x) and (hi is None or x <= hi) and (m == 0 or x % m == r)
+
+
+def leq(a: Strided, b: Strided) -> bool:
+    """Whether `a` is a subset of `b`."""
+    if a is None or b is None:
+        return a is None
+    (al, ah, m, r), (bl, bh, n, s) = a, b
+    inside = (bl is None or (al is not None and bl <= al)) and (bh is None or (ah is not None and ah <= bh))
+    return inside and (m % n == 0 and (r - s) % n == 0 if n else m == 0)
+
+
+VALUES = all_strided(-5, 5)
 HALVES = ((-3, None), (0, None), (4, None), (None, -4), (None, 1), (None, 3), (None, None))
 ENDLESS = list(dict.fromkeys(make(lo, hi, m, r) for m in (1, 2, 3, 4) for r in range(m) for lo, hi in HALVES))
-POINTS = {v: list(elements.gamma_strided(v)) for v in VALUES}
+POINTS = {v: list(gamma_strided(v)) for v in VALUES}
 SHIFTS = (ops.SHL, ops.SHR)
 
 
@@ -57,7 +139,7 @@ def promised(op: Op, *operands: Strided) -> str:
 def check(op: Op, best: Strided, *operands: Strided) -> str:
     result = TRANSFER[op](*operands)
     assert result is None or result == make(*result), (operands, result)
-    assert elements.leq(best, result), (operands, result, best)
+    assert leq(best, result), (operands, result, best)
     claim = promised(op, *operands)
     if claim == "value":
         assert result == best, (operands, result, best)
@@ -71,12 +153,12 @@ def check(op: Op, best: Strided, *operands: Strided) -> str:
 def test_transfer(op: Op, reach: int) -> None:
     seen = {"value": 0, "bounds": 0, "": 0}
     window = [v for v in VALUES if v is None or (v[0] >= -reach and v[1] <= reach)]
-    for operands in product(window, repeat=1 if op in elements.UNARY else 2):
-        best = elements.alpha_strided(elements.image(op, *(POINTS[v] for v in operands)))
+    for operands in product(window, repeat=1 if op in UNARY else 2):
+        best = alpha_strided(image(op, *(POINTS[v] for v in operands)))
         seen[check(op, best, *operands)] += 1
     size = {4: 86, 5: 138}[reach]
     assert len(window) == size
-    cases = size if op in elements.UNARY else size * size
+    cases = size if op in UNARY else size * size
     assert sum(seen.values()) == cases
     if OPTIMAL[op] == "bounds of intervals":
         assert seen["bounds"] == sum(v is None or v[2] < 2 for v in window) ** 2 >= 45 * 45
@@ -92,7 +174,7 @@ def test_constant_divisor(op: Op) -> None:
     for lo, m, n in product(range(-7, 8, 2), range(1, 16), range(1, 13, 2)):
         a = (lo, lo + m * n, m, lo % m)
         for d in divisors:
-            best = elements.alpha_strided(elements.image(op, elements.gamma_strided(a), (d,)))
+            best = alpha_strided(image(op, gamma_strided(a), (d,)))
             assert check(op, best, a, const(d)) == "value"
             cases += 1
     assert cases == 8 * 15 * 6 * len(divisors)
@@ -109,14 +191,11 @@ def test_infinite_operands(op: Op) -> None:
     endless = [v for v in ENDLESS if v is None or v[2] <= steps]
     some = endless + [v for v in rng.sample(VALUES, 60) if v[2] <= steps]
     for _ in range(70):
-        operands = [rng.choice(endless), rng.choice(some)][: 1 if op in elements.UNARY else 2]
+        operands = [rng.choice(endless), rng.choice(some)][: 1 if op in UNARY else 2]
         rng.shuffle(operands)
         windows = ((1500, 20), (3000, 21)) if op is ops.SHR else ((40, 40), (70, 70))
         near, far = (
-            elements.alpha_strided(
-                elements.image(op, *map(elements.gamma_strided, operands, (-n for n in sizes), sizes))
-            )
-            for sizes in windows
+            alpha_strided(image(op, *map(gamma_strided, operands, (-n for n in sizes), sizes))) for sizes in windows
         )
         if near is None or far is None:
             assert near == far == TRANSFER[op](*operands)
@@ -131,7 +210,7 @@ def test_large_operands(op: Op) -> None:
     for _ in range(400):
         operands: list[Strided] = []
         points = []
-        for k in range(1 if op in elements.UNARY else 2):
+        for k in range(1 if op in UNARY else 2):
             size = 1 << (rng.randrange(8) if op in SHIFTS and k else rng.randrange(80))
             lo, n, m = rng.randint(-size, size), rng.choice((0, 1, 3, rng.randint(2, size + 2))), rng.randint(1, size)
             n = min(n, 60) if op in SHIFTS and k else n
@@ -140,36 +219,15 @@ def test_large_operands(op: Op) -> None:
             inside = {0, n, *(rng.randint(0, n) for _ in range(5))}
             points.append({lo + t * m for t in inside})
         result = TRANSFER[op](*operands)
-        for x in elements.image(op, *points):
-            assert elements.contains(result, x), (operands, result, x)
-
-
-# --- the lattice ------------------------------------------------------------------------------------------------------
-
-
-def test_lattice() -> None:
-    values = [v for v in VALUES if v[0] is not None and v[0] >= -3] + ENDLESS[::3]
-    sets = {v: set(elements.gamma_strided(v, -60, 60)) for v in values}
-    assert len(values) == 108
-    for a, b in product(values, repeat=2):
-        joined, met = strided.join(a, b), strided.meet(a, b)
-        assert elements.leq(a, b) == (sets[a] <= sets[b]) == (joined == b) == (met == a), (a, b)
-        assert set(elements.gamma_strided(met, -60, 60)) == sets[a] & sets[b], (a, b, met)
-        assert met is None or met == make(*met)
-        assert elements.leq(a, joined) and elements.leq(b, joined) and met == strided.meet(b, a)
-    for a in values:
-        assert sets[a] == {x for x in range(-60, 61) if elements.contains(a, x)}
-        assert strided.count(a) == (None if a is None or None in a else len(sets[a]))
-        assert strided.join(a, BOTTOM) == strided.join(BOTTOM, a) == a == strided.meet(a, TOP)
-        assert strided.meet(a, BOTTOM) is BOTTOM and elements.leq(BOTTOM, a) and not elements.leq(a, BOTTOM)
-    assert strided.count(BOTTOM) == 0 and not elements.contains(BOTTOM, 0)
+        for x in image(op, *points):
+            assert contains(result, x), (operands, result, x)
 
 
 def test_make() -> None:
     cases = 0
     for lo, hi, m, r in product(range(-4, 5), range(-4, 5), range(-4, 5), range(-2, 6)):
         points = [x for x in range(lo, hi + 1) if (x == r if m == 0 else (x - r) % m == 0)]
-        assert make(lo, hi, m, r) == elements.alpha_strided(points)
+        assert make(lo, hi, m, r) == alpha_strided(points)
         cases += 1
     assert cases == 9 * 9 * 9 * 8
     assert make(None, 7, 4, 1) == (None, 5, 4, 1) and make(None, None, -4, -1) == (None, None, 4, 3)
@@ -201,13 +259,13 @@ def test_the_remainder_takes_logarithmic_time() -> None:
     for step, m in ((10**30 - 1, 10**30), (10**30 + 1, 10**30), (2, 10**30 + 1), (fibonacci[-2], fibonacci[-1])):
         a = make(3, 3 + step * (m // 3), step, 3)
         result = strided.floormod(a, const(m))
-        assert result is not None and elements.contains(result, (3 + step * (m // 5)) % m)
+        assert result is not None and contains(result, (3 + step * (m // 5)) % m)
     assert time.perf_counter() - start < 20
 
 
 @pytest.mark.parametrize("op", TRANSFER, ids=repr)
 def test_an_empty_operand_makes_an_empty_result(op: Op) -> None:
-    if op in elements.UNARY:
+    if op in UNARY:
         assert TRANSFER[op](BOTTOM) is BOTTOM
     elif op is not ops.SELECT:
         for v in (const(3), make(-2, 9), TOP):
@@ -234,14 +292,14 @@ def residue(m: int, r: int) -> StridedInterval:
 
 def smallest(points: Collection[int]) -> Strided:
     """The smallest congruence that contains some points."""
-    best = elements.alpha_congruence(points)
+    best = alpha_congruence(points)
     return None if best is None else residue(*best)
 
 
-CONGRUENCES = [residue(m, r) for m, r in elements.all_congruences(9)]  # 19 constants, 45 congruences
+CONGRUENCES = [residue(m, r) for m, r in all_congruences(9)]  # 19 constants, 45 congruences
 WINDOW = 40
-ELEMENTS = {v: elements.gamma_strided(v, -WINDOW, WINDOW) for v in CONGRUENCES}
-AMOUNTS = {v: elements.gamma_congruence(v[2:], 0, 18) for v in CONGRUENCES}
+ELEMENTS = {v: gamma_strided(v, -WINDOW, WINDOW) for v in CONGRUENCES}
+AMOUNTS = {v: gamma_strided(v, 0, 18) for v in CONGRUENCES}
 CONSTANT_DIVISOR = (ops.TRUNCDIV, ops.TRUNCMOD)  # optimal where the divisor is constant
 SOUND_ONLY = (ops.BITAND, ops.BITOR, ops.BITXOR)  # every other operation is optimal for every operand
 
@@ -249,32 +307,44 @@ SOUND_ONLY = (ops.BITAND, ops.BITOR, ops.BITXOR)  # every other operation is opt
 @pytest.mark.parametrize("op", OF_CONGRUENCES, ids=repr)
 def test_transfer_of_congruences(op: Op) -> None:
     cases = optimal = 0
-    for operands in product(CONGRUENCES, repeat=1 if op in elements.UNARY else 2):
+    for operands in product(CONGRUENCES, repeat=1 if op in UNARY else 2):
         points = [ELEMENTS[operands[0]], *((AMOUNTS if op in SHIFTS else ELEMENTS)[v] for v in operands[1:])]
-        best = smallest(elements.image(op, *points))
+        best = smallest(image(op, *points))
         result = OF_CONGRUENCES[op](*operands)
-        assert elements.leq(best, result), (operands, result, best)
+        assert leq(best, result), (operands, result, best)
         if op not in SOUND_ONLY and (op not in CONSTANT_DIVISOR or operands[-1][2] == 0):
             assert result == best, (operands, result, best)
             optimal += 1
         cases += 1
-    assert cases == (64 if op in elements.UNARY else 64 * 64)
+    assert cases == (64 if op in UNARY else 64 * 64)
     assert optimal == (0 if op in SOUND_ONLY else 64 * 19 if op in CONSTANT_DIVISOR else cases)
 
 
-def test_lattice_of_congruences() -> None:
-    window = set(range(-90, 91))
-    sets = {v: set(elements.gamma_strided(v, -90, 90)) for v in CONGRUENCES}
-    for a, b in product(CONGRUENCES, repeat=2):
-        assert elements.leq(a, b) == (sets[a] <= sets[b])
-        assert set(elements.gamma_strided(MEET(a, b), -90, 90)) == sets[a] & sets[b], (a, b)
-        assert MEET(a, b) == MEET(b, a)
-        assert JOIN(a, b) == smallest(sets[a] | sets[b])
-        assert elements.leq(a, b) == (JOIN(a, b) == b) == (MEET(a, b) == a)
-    for a in CONGRUENCES:
-        assert sets[a] == {x for x in window if elements.contains(a, x)}
-        assert JOIN(a, BOTTOM) == JOIN(BOTTOM, a) == a == MEET(a, TOP)
-        assert MEET(a, BOTTOM) is BOTTOM and elements.leq(BOTTOM, a) and not elements.leq(a, BOTTOM)
+RUNS = [v for v in VALUES if v[0] is not None and v[0] >= -3] + ENDLESS[::3]
+LATTICES: dict[str, tuple[list[Any], Callable[..., Strided], Callable[..., Strided], int]] = {
+    "runs": (RUNS, strided.join, strided.meet, 60),
+    "congruences": (CONGRUENCES, JOIN, MEET, 90),
+}
+
+
+@pytest.mark.parametrize("name", LATTICES)
+def test_lattice(name: str) -> None:
+    values, join, meet, reach = LATTICES[name]
+    sets = {v: set(gamma_strided(v, -reach, reach)) for v in values}
+    assert len(RUNS) == 108
+    for a, b in product(values, repeat=2):
+        joined, met = join(a, b), meet(a, b)
+        assert leq(a, b) == (sets[a] <= sets[b]) == (joined == b) == (met == a), (a, b)
+        assert set(gamma_strided(met, -reach, reach)) == sets[a] & sets[b], (a, b, met)
+        assert met is None or met == make(*met)
+        assert leq(a, joined) and leq(b, joined) and met == meet(b, a)
+        assert name == "runs" or joined == smallest(sets[a] | sets[b])
+    for a in values:
+        assert sets[a] == {x for x in range(-reach, reach + 1) if contains(a, x)}
+        assert strided.count(a) == (None if None in a else len(sets[a]))
+        assert join(a, BOTTOM) == join(BOTTOM, a) == a == meet(a, TOP)
+        assert meet(a, BOTTOM) is BOTTOM and leq(BOTTOM, a) and not leq(a, BOTTOM)
+    assert strided.count(BOTTOM) == 0 and not contains(BOTTOM, 0)
 
 
 def test_a_shift_of_congruences_by_much_stays_small() -> None:

@@ -38,6 +38,7 @@ from intset.expr.evaluate import LONGEST_VALUE, some_may_be_long
 from intset.expr.node import POS_INF
 from intset.expr.printer import decimal, number_of, number_text
 from lowering import lower_division
+from tests.strategies.refusals import refused_with_words
 from tests.sweeps import daily
 
 i, j = Var("i"), Var("j")
@@ -109,28 +110,23 @@ def test_isl_is_not_given_long_numbers() -> None:
     assert LONG not in Context({i: Range(0, 8)}).value_set(i * i % 5, domain="isl")
 
 
-@pytest.mark.parametrize(
-    "question",
-    [
-        lambda: ShapeVar("n", lower=LONG, upper=5),
-        lambda: ShapeVar("n", multiple_of=-LONG),
-        lambda: Range(0, -LONG),
-        lambda: Context({i: (0, LONG)}),
-        lambda: Context({LONG: Range(0, 8)}),
-        lambda: Context(assume=[LONG]),
-        lambda: Context().fits(i, bits=LONG),
-        lambda: Context().fits(i, bits=-LONG),
-        lambda: evaluate(i, {i: 1}, bits=LONG),
-        lambda: evaluate(i, {i: LONG}, bits=8),
-        lambda: intset.using(isl_operations=-LONG),
-        lambda: intset.using(tiers=LONG),
-        lambda: parse(LONG),
-        lambda: parse("i", LONG),
-    ],
-)
-def test_refusals_name_long_numbers(question: Callable[[], object]) -> None:
-    with pytest.raises(IntSetError):
-        question()
+REFUSED: list[Callable[[], object]] = [
+    lambda: ShapeVar("n", lower=LONG, upper=5),
+    lambda: ShapeVar("n", multiple_of=-LONG),
+    lambda: Range(0, -LONG),
+    lambda: Context({i: (0, LONG)}),
+    lambda: Context({LONG: Range(0, 8)}),
+    lambda: Context(assume=[LONG]),
+    lambda: Context().fits(i, bits=LONG),
+    lambda: Context().fits(i, bits=-LONG),
+    lambda: evaluate(i, {i: 1}, bits=LONG),
+    lambda: evaluate(i, {i: LONG}, bits=8),
+    lambda: intset.using(isl_operations=-LONG),
+    lambda: intset.using(tiers=LONG),
+    lambda: parse(LONG),
+    lambda: parse("i", LONG),
+]
+test_refusals_name_long_numbers = refused_with_words([("", one) for one in REFUSED], IntSetError)
 
 
 STEPS: dict[str, Callable[[Expr, Var], Expr]] = {

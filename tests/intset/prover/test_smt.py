@@ -6,6 +6,7 @@ import random
 import signal
 import sys
 import threading
+from functools import reduce
 from types import FrameType
 from typing import Any
 
@@ -37,7 +38,7 @@ from intset.expr.node import Cond, Expr, ShapeVar, Var, const, make
 from intset.prover.smt import Z3_DEPTH, Encoder, SmtResult, SmtSession
 from intset.prover.z3_solver import Z3Terms
 from intset.testing.strategies import conditions, expressions, points
-from tests.intset.threads import in_threads
+from tests.intset.elsewhere import forked, in_threads
 from tests.sweeps import daily
 
 i, j, k = Var("i"), Var("j"), Var("k")
@@ -222,13 +223,6 @@ def test_budgets(session: SmtSession) -> None:
     assert proves(session, i * m + j < n * m, i >= 0, i < n, j >= 0, j < m)
 
 
-def deep(step: Any, depth: int) -> Expr:
-    e: Expr = i
-    for number in range(depth):
-        e = step(e, number)
-    return e
-
-
 @pytest.mark.parametrize(
     "step",
     [
@@ -242,8 +236,8 @@ def test_deep_terms_do_not_crash(step: Any) -> None:
     """Near the limit z3 is asked, in a thread, whose stack may be smaller; beyond it is not."""
 
     def run(_: int) -> tuple[SmtResult, SmtResult]:
-        near = SmtSession().check(deep(step, Z3_DEPTH // 3) >= 0, labelled(j > 5), rlimit=10_000)
-        return near, SmtSession().check(deep(step, 3 * Z3_DEPTH) >= 0, rlimit=10_000)
+        near = SmtSession().check(reduce(step, range(Z3_DEPTH // 3), i) >= 0, labelled(j > 5), rlimit=10_000)
+        return near, SmtSession().check(reduce(step, range(3 * Z3_DEPTH), i) >= 0, rlimit=10_000)
 
     ((near, beyond),) = in_threads(run, 1)
     assert beyond.status == "unknown" and beyond.reason.startswith("terms nested")
@@ -251,7 +245,7 @@ def test_deep_terms_do_not_crash(step: Any) -> None:
 
 
 def test_what_is_too_large_is_refused(session: SmtSession) -> None:
-    power = deep(lambda e, q: e * j + 1, 64)  # z3 would not heed its limits
+    power = reduce(lambda e, _: e * j + 1, range(64), i)  # z3 would not heed its limits
     assert session.check(power > 0).reason.startswith("a product of degree")
     wide = logical_and(*(i >= q for q in range(30)))
     assert proves(session, wide, i >= 29)
@@ -346,14 +340,7 @@ def test_threads_share_a_session(session: SmtSession) -> None:
 def test_a_session_survives_a_fork(session: SmtSession) -> None:
     goal, facts = cubes()
     session.check(goal, facts, rlimit=10_000)
-    child = os.fork()
-    if child == 0:
-        try:
-            right = not proves(session, i < 3) and proves(session, i * i >= 0)
-            os._exit(0 if right else 1)
-        finally:
-            os._exit(2)
-    assert os.waitpid(child, 0)[1] == 0
+    assert forked(lambda: [proves(session, i < 3), proves(session, i * i >= 0)]) == [False, True]
     assert not proves(session, i < 3)
 
 

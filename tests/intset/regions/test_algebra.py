@@ -40,9 +40,9 @@ from intset.expr.node import NEG_INF, POS_INF, Expr, truth
 from intset.regions.shape import Product, Shape
 from intset.testing.contexts import Setting, setting
 from tests import ROOT
+from tests.intset.domains.outside import CoreShape
 from tests.intset.oracle import Claims
 from tests.intset.oracle import box as hull_of
-from tests.intset.regions.core_shape import CoreShape
 from tests.strategies.contexts import world
 from tests.sweeps import daily
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from threading import Thread
 from typing import Any
 
 import pytest
@@ -11,6 +10,7 @@ import pytest
 from intset import Cond, Context, Expr, Range, ShapeVar, Var, const, maximum, minimum, truncdiv, truncmod
 from intset.simplify.engine import COST, Simplifier, at_once, run
 from intset.simplify.irreducible import settled
+from tests.intset.elsewhere import in_threads
 from tests.sweeps import daily
 
 SIZES = (1, 2, 3, 4, 5, 6, 8, 12, 16, 24)
@@ -134,9 +134,7 @@ def test_a_block_that_another_thread_ended_leaves_questions_plain() -> None:
     x = Var("x")
     block = Context({x: Range(0, 8)}).assuming(x > 2)
     block.__enter__()
-    other = Thread(target=block.__exit__, args=(None, None, None))
-    other.start()
-    other.join()
+    in_threads(lambda _: block.__exit__(None, None, None), 1)
     ctx = Context({x: Range(0, 8)})
     assert ctx.simplify(x * 4 // 7) is x * 4 // 7 and ctx.bounds(x * 4) == (0, 28)
     assert ctx._scope is None

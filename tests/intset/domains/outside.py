@@ -1,15 +1,23 @@
-"""Known bits, as a domain outside the package: masks of fixed bits."""
+"""A domain and a shape from outside the package.
 
-from collections.abc import Iterator
+Known bits, masks of fixed bits, are a domain. `CoreShape` implements the core of a shape alone, so that tests reach the
+default implementations of all other methods.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, ClassVar
 
 from intset import IntervalSet, IntSet, register
+from intset.domains.isl.presburger import IslShape, of
 from intset.domains.registry import unregister
 from intset.domains.value import ValueDomain
 from intset.expr import NEG_INF, POS_INF, ops
 from intset.expr.build import logical_and
-from intset.expr.node import as_expr, truth
+from intset.expr.node import Cond, Expr, Var, as_expr, truth
+from intset.regions.shape import End, Shape
 
 WIDTH = 12  # bits looked at; the value is known modulo 2**WIDTH
 MASK = (1 << WIDTH) - 1
@@ -100,3 +108,41 @@ def registered(domain: Any, name: str = "") -> Iterator[str]:
         yield name or domain.name
     finally:
         unregister(name or domain.name)
+
+
+class CoreShape(Shape):
+    """The nine methods of the core, answered by isl; everything else is by default."""
+
+    def __init__(self, shape: IslShape) -> None:
+        self.shape, self.dims = shape, shape.dims
+
+    def union(self, other: Shape) -> CoreShape:
+        return CoreShape(self.shape.union(_inside(other)))
+
+    def intersect(self, other: Shape) -> CoreShape:
+        return CoreShape(self.shape.intersect(_inside(other)))
+
+    def subtract(self, other: Shape) -> CoreShape:
+        return CoreShape(self.shape.subtract(_inside(other)))
+
+    def project(self, dims: Sequence[int]) -> CoreShape:
+        return CoreShape(self.shape.project(dims))
+
+    def filter(self, point: Sequence[Var], condition: Cond) -> CoreShape:
+        return CoreShape(self.shape.filter(point, condition))
+
+    def is_empty(self) -> bool:
+        return self.shape.is_empty()
+
+    def condition(self, point: Sequence[Expr]) -> Cond:
+        return self.shape.condition(point)
+
+    def end(self, k: int, side: int) -> End:
+        return self.shape.end(k, side)
+
+    def everything(self, dims: int) -> CoreShape:
+        return CoreShape(self.shape.everything(dims))
+
+
+def _inside(shape: Shape) -> IslShape:
+    return shape.shape if isinstance(shape, CoreShape) else of(shape)
