@@ -1,7 +1,7 @@
 """Forms of a nest: chosen by cost, in one or several pieces; all compute what the guarded nest does."""
 
 import itertools
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import wraps
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,7 @@ import pytest
 from benchmarks.executed import Counter, Work
 from bound import infer_bound, te
 from bound.errors import ScheduleError
-from bound.infer import BoundsMap, StageNest
+from bound.infer import BoundsMap
 from bound.schedule import Schedule
 from bound.tensor import Tensor
 from intset import Context
@@ -25,7 +25,7 @@ from lowering.forms.choose import GAINED, chosen
 from lowering.nest.ir import Function, Stmt
 from lowering.passes.loops.index_set_splitting import partition_loops
 from tests.bound.corpus import CASES
-from tests.bound.oracle import Run, value
+from tests.bound.oracle import Run, points_of, value
 from tests.lowering.lowered import check, check_c, close, of_corpus, problem
 from tests.strategies.schedules import Program, programs, reading
 from tests.strategies.written import Written
@@ -392,23 +392,6 @@ def test_the_command_line(tmp_path: Path, capsys: Any) -> None:
     assert "allocate T: float32[14] holding T[y0 * 2]" in texts["--compact",]
     assert app.run(["bounds", "--compact", str(script)]) == 0
     assert "[0; 14]" in capsys.readouterr().out
-
-
-def points_of(nest: StageNest, env: Mapping[Var, int]) -> Iterator[tuple[int, ...]]:
-    """Enumerate the elements that one instance of a nest computes, with repetitions."""
-    axes = nest.stage.op.axis
-
-    def run(depth: int, here: dict[Var, int]) -> Iterator[tuple[int, ...]]:
-        if depth == len(nest.loops):
-            if all(value(guard, here) for guard in nest.guards):
-                yield tuple(value(nest.values[iv], here) for iv in axes)
-            return
-        loop = nest.loops[depth]
-        first, count = value(loop.range.min, here), value(loop.range.extent, here)
-        for k in range(first, first + max(count, 0)):
-            yield from run(depth + 1, {**here, loop.iv: k})
-
-    yield from run(0, dict(env))
 
 
 def pieces_are_right(b: BoundsMap, sizes: Mapping[Var, int] | None = None) -> int:
