@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import strategies as st
 
 from benchmarks.executed import Counter, Work
 from bound import infer_bound, te
@@ -164,15 +165,18 @@ def test_words() -> None:
         lower(s, bounds=infer_bound(s), compute="box")
 
 
-@swept({"numbers": (2, 6, programs(most=4)), "sizes": (1, 6, programs(symbolic=True, most=3))})
-def test_random_programs_in_both_forms(program: Program) -> None:
+@swept({
+    "numbers": (2, 6, (programs(), st.booleans())),
+    "sizes": (1, 6, (programs(symbolic=True, most=3), st.booleans())),
+})  # fmt: skip
+def test_random_programs_in_both_forms_and_backends(program: Program, strength: bool) -> None:
     given, expected = problem(program.schedule, program.sizes)
-    for compute in ("auto", "box"):
+    for compute, backend in (("auto", "c"), ("auto", "python"), ("box", "python")):
         try:
-            f = lower(program.schedule, compute=compute)
+            f = lower(program.schedule, compute=compute, strength=strength)
         except ScheduleError:
             return
-        close(run(f, given, program.sizes), expected)
+        close(run(f, given, program.sizes, backend=backend), expected)
 
 
 def test_the_forms_of_a_schedule_ask_what_holds_at_a_place_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -433,8 +437,8 @@ def test_programs_in_pieces(program: Program) -> bool:
     return number > 0
 
 
-@swept({"": (0, 300, programs(reads="lattice"))})
-def test_strided_programs_in_c(program: Program) -> None:
+@swept({"": (1, 600, (programs(reads="lattice"), st.sampled_from(["auto", "split"])))})
+def test_strided_programs_in_c(program: Program, nests: str) -> None:
     folded = program.inferred(compact=True)
     if folded is not None:
-        check_c(lower(program.schedule, bounds=folded, nests="split"), program.schedule)
+        check_c(lower(program.schedule, bounds=folded, nests=nests), program.schedule)

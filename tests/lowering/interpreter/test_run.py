@@ -11,10 +11,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import strategies as st
 
 from bound import te, tir
-from bound.errors import ScheduleError
 from bound.schedule import Schedule
 from intset import ShapeVar
 from intset.errors import InputError, UndefinedError
@@ -23,9 +21,7 @@ from lowering.interpreter import compiled_library
 from lowering.nest.ir import Seq
 from tests.compilers import needs_compiler
 from tests.lowering.lowered import BACKENDS, c_name, close, compile_c, inputs_of, problem, random_array, shape_at
-from tests.strategies.schedules import Program, programs
 from tests.strategies.written import Written
-from tests.sweeps import swept
 
 
 def program() -> Any:
@@ -177,21 +173,6 @@ def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def doubled(n: Any = 6) -> Any:
     return Written("A = given(n, 4)\nB[i:n, j:4] = A[i, j] * 2 + 1", n=n).s
-
-
-@swept({
-    "numbers": (2, 6, (programs(), st.booleans())),
-    "sizes": (1, 6, (programs(symbolic=True, most=3), st.booleans())),
-})  # fmt: skip
-def test_random_programs_give_what_the_reference_gives(program: Program, strength: bool) -> None:
-    s = program.schedule
-    given, expected = problem(s, program.sizes)
-    try:
-        f = lower(s, strength=strength)
-    except ScheduleError:
-        return
-    close(run(f, given, program.sizes, backend="c"), expected)
-    close(run(f, given, program.sizes), expected)
 
 
 def test_parallel_loops_with_storage_of_their_own() -> None:
