@@ -7,6 +7,7 @@ over a second of processor time are listed, and the command fails. The defaults 
 there are none.
 """
 
+import argparse
 import random
 import sys
 import time
@@ -160,5 +161,8 @@ def main(seed: int, count: int) -> int:
 
 
 if __name__ == "__main__":
-    seed, count = [*map(int, sys.argv[1:3]), 0, 100][:1] + [*map(int, sys.argv[2:3]), 100][:1]
-    sys.exit(main(seed, count))
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.budgets", description="questions that spend budgets")
+    parser.add_argument("seed", type=int, nargs="?", default=0, help="of the first context; 0 if it is missing")
+    parser.add_argument("questions", type=int, nargs="?", default=100, help="number of contexts; 100 if it is missing")
+    options = parser.parse_args()
+    sys.exit(main(options.seed, options.questions))
