@@ -24,7 +24,7 @@ from lowering.cli import main
 from lowering.nest.ir import Allocate, Stmt
 from lowering.nest.walk import Visit, children, drive, with_children
 from tests.bound.infer.test_corpus import TENSORIZED
-from tests.lowering.lowered import c_name, close, compile_c, inputs_of, random_array
+from tests.lowering.lowered import close, compile_c, inputs_of, random_array, status
 from tests.strategies.schedules import Program, programs
 from tests.strategies.written import Written
 from tests.sweeps import swept
@@ -137,13 +137,6 @@ def test_a_state_of_a_scan_read_before_its_first_row() -> None:
 # -- data -----------------------------------------------------------------------------------------------------------
 
 
-def called(f: Function, **arrays: Any) -> int:
-    """The status of the compiled function."""
-    text = to_c(f)
-    function = getattr(ctypes.CDLL(str(compile_c(text))), c_name(text))
-    return int(function(*(arrays[t.name].ctypes.data_as(ctypes.c_void_p) for t in f.params)))
-
-
 ALL, COUNTED = np.arange(10, dtype="float32"), np.arange(10, dtype="int32")
 ONE = np.where(COUNTED == 3, ALL, -1).astype("float32")
 ON_DATA: list[tuple[str, Any, list[int], str | None]] = [  # a read, A, the indices, and the check that fails
@@ -172,7 +165,8 @@ def test_data_is_checked_before_the_access(read: str, a: Any, at: list[int], mes
         with pytest.raises(CheckError, match=message):
             run(f, given)
     if not calls:
-        assert called(f, **given, C=np.zeros(10, "float32")) == (message is not None)
+        library = ctypes.CDLL(str(compile_c(text := to_c(f))))
+        assert status(f, text, library, given | {"C": np.zeros(10, "float32")}) == (message is not None)
 
 
 def test_a_declared_range_proves_it() -> None:

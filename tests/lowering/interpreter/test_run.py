@@ -20,7 +20,7 @@ from lowering import CheckError, CompilerError, lower, parse_nest, run, simplify
 from lowering.interpreter import compiled_library
 from lowering.nest.ir import Seq
 from tests.compilers import needs_compiler
-from tests.lowering.lowered import BACKENDS, c_name, close, compile_c, inputs_of, problem, random_array, shape_at
+from tests.lowering.lowered import BACKENDS, close, compile_c, inputs_of, problem, random_array, shape_at, status
 from tests.strategies.written import Written
 
 
@@ -325,11 +325,7 @@ def called(s: Schedule, left: int | None = None, **arrays: Any) -> tuple[int, in
     outputs = {t.name: np.zeros(shape_at(t, sizes), t.dtype) for op in s.outputs for t in op.outputs}
     if left is not None:
         ctypes.c_int.in_dll(library, "left").value = left
-    held = [np.ascontiguousarray({**given, **outputs}[t.name], t.dtype) for t in f.params]
-    index = ctypes.c_int32 if "int32_t n" in text else ctypes.c_int64
-    code = getattr(library, c_name(text))(
-        *(a.ctypes.data_as(ctypes.c_void_p) for a in held), *(index(sizes[v.name]) for v in f.sizes)
-    )
+    code = status(f, text, library, {**given, **outputs}, sizes)
     return code, *(ctypes.c_int.in_dll(library, name).value for name in ("taken", "given"))
 
 
