@@ -117,10 +117,11 @@ def domain_list(texts: str | Sequence[str] | None) -> tuple[str, ...]:
     parts = listed([texts] if isinstance(texts, str) else texts or ())
     if texts and not parts:
         raise InputError("--domain names no domain")
-    for name, times in Counter(parts).items():
+    names = tuple(check_name(part, "--domain") for part in parts)
+    for name, times in Counter(names).items():
         if times > 1:
             raise InputError(f"--domain names {shown(name)} {'twice' if times == 2 else f'{times} times'}")
-    return tuple(check_name(part, "--domain") for part in parts)
+    return names
 
 
 TRACEBACK: Final = "traceback"

@@ -1,6 +1,6 @@
 """Metavariables, the padding values that a plan can choose, and the equations that determine them.
 
-A padding state may be an expression over metavariables. SumForm equations over one integer
+A padding state may be an expression over metavariables. Affine equations over one integer
 type are solved exactly, modulo `2**bits`. Other equations are inverted operation by operation, and every candidate is
 checked by evaluation.
 """

@@ -224,11 +224,14 @@ class IslShape(Shape):
         return bool(inside.intersect_params(declared(self, both)).is_subset(around))
 
     def at(self, values: Mapping[Var, IntLike]) -> IslShape:
-        """Substitute parameters simultaneously; empty if a parameter that is a term becomes undefined."""
-        m = session.isl()
+        """Substitute parameters simultaneously.
+
+        Where a parameter is a term that becomes undefined, the points that belong for every value of the term remain.
+        """
         result = self.get()
         kept: list[Expr] = []
         moved: list[tuple[str, Expr]] = []
+        undefined: list[str] = []
         for param in self.params:
             position = result.find_dim_by_name(PARAM, param_name(param))
             if position < 0:
@@ -241,10 +244,13 @@ class IslShape(Shape):
             elif new is param:
                 kept.append(param)
             elif not new.free_vars() and not dag.opaque_terms(new):  # a division by 0
-                return IslShape(m.Set.empty(self.shared().get_space()), self.params)
+                undefined.append(param_name(param))
             else:
                 moved.append((session.named(f"_{param_name(param)}"), new))
                 result = result.set_dim_name(PARAM, position, moved[-1][0])
+        for name in undefined:  # not in the complement for any value
+            position = result.find_dim_by_name(PARAM, name)
+            result = result.complement().project_out(PARAM, position, 1).complement()
         for name, new in moved:
             result, more = _standing_for(result, name, new)
             kept.extend(more)

@@ -15,7 +15,20 @@ import pytest
 
 import intset
 from examples.boxes.intset_boxes import Boxes
-from intset import Cond, Context, InputError, Range, Region, ShapeVar, UndecidedError, Var, evaluate, logical_and
+from intset import (
+    Cond,
+    Context,
+    InputError,
+    Range,
+    Region,
+    ShapeVar,
+    UndecidedError,
+    Var,
+    ceildiv,
+    evaluate,
+    logical_and,
+    truncdiv,
+)
 from intset.domains.isl import bindings
 from intset.domains.isl.presburger import of, translated, universe
 from intset.domains.isl.session import context, isl
@@ -526,3 +539,19 @@ def test_regions_whose_constraints_take_too_long_are_compared_by_their_points() 
     one = Context({i: Range(0, 7), j: Range(1, 12)}).image((j - i % 3, j % 8 + i))
     assert again == region and set(region.shape.listed()) == points
     assert one <= region and one != region
+
+
+@pytest.mark.parametrize("quotient", [lambda n: 16 // n, lambda n: truncdiv(16, n), lambda n: ceildiv(n + 5, n) + 1])
+def test_where_a_quotient_has_no_value_the_other_operand_is_left(quotient: Callable[[Any], Any]) -> None:
+    i, n = Var("i"), ShapeVar("n")
+    whole, part = (Context({i: Range(0, 3)}).image((e,)) for e in (i, quotient(n)))
+    for size in range(4):
+        own = {(0,), (1,), (2,)}
+        other = {(evaluate(quotient(n), {n: size}),)} if size else set()
+        for found, expected in (
+            (whole | part, own | other),
+            (whole - part, own - other),
+            (part - whole, other - own),
+            (whole & part, own & other),
+        ):
+            assert set(found.at({n: size}).shape.listed()) == expected, (size, found)
