@@ -68,7 +68,7 @@ def test_c(kind: str, tile: int | None) -> None:
     "windows of sizes": (3, 1000, programs(also="stored", symbolic=True, most=3), (), "exact", False),
     "windows in C": (0, 30, programs(also="stored"), (), "exact", True),
     "double buffers": (6, 1200, programs(also="doubled"), {True}, "auto", False),
-    "double buffers of sizes": (2, 600, programs(also="doubled", symbolic=True, most=3), (), "auto", False),
+    "double buffers of sizes": (4, 600, programs(also="doubled", symbolic=True, most=3), (), "auto", False),
     "double buffers in C": (0, 400, programs(also="doubled"), (), "auto", True),
 })  # fmt: skip
 def test_random_programs(compute: str, c: bool, program: Program) -> bool:
