@@ -23,6 +23,7 @@ from intset.errors import BudgetError, CountError, UndecidedError
 from intset.expr import ops
 from intset.expr.evaluate import compiled
 from intset.expr.node import Cond, Expr, Var
+from intset.expr.range import Range
 
 Point = tuple[int, ...]
 Instance = tuple[int, ...]
@@ -43,6 +44,26 @@ def function(e: Any) -> Callable[[Mapping[Var, int]], Any]:
 
 def value(e: Any, env: Mapping[Var, int]) -> Any:
     return function(e)(env)
+
+
+def iterations(loops: Sequence[tuple[Var, Range]], env: Mapping[Var, int]) -> Iterator[dict[Var, int]]:
+    """The values of loops, one inside another, with those of an environment."""
+    if not loops:
+        yield dict(env)
+        return
+    (v, limits), *inner = loops
+    first = value(limits.min, env)
+    for k in range(first, first + value(limits.extent, env)):
+        yield from iterations(inner, {**env, v: k})
+
+
+def points_of(
+    nest: StageNest, env: Mapping[Var, int], guards: Sequence[Cond] | None = None, axes: Sequence[Var] = ()
+) -> Iterator[Point]:
+    """The elements that one instance of a nest computes, with repetitions; with other guards, or by other axes."""
+    for point in iterations([(loop.iv, loop.range) for loop in nest.loops], env):
+        if all(value(guard, point) for guard in (nest.guards if guards is None else guards)):
+            yield tuple(value(nest.values[iv], point) for iv in axes or nest.stage.op.axis)
 
 
 Read = Callable[[Tensor, Point], None]

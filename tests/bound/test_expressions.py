@@ -1,4 +1,4 @@
-"""Operands of tensor programs; regions of operations that are no plain formula; ranges of elements."""
+"""Operands of tensor programs; regions of no plain formulas; ranges of elements; the reference against numpy."""
 
 import itertools
 import operator
@@ -14,7 +14,7 @@ from bound.itervar import IterType, IterVar
 from bound.schedule import ScheduleError
 from bound.schedule.relations import pass_down_domain, pass_down_index, pass_up_index
 from bound.tir.value import CONVERT, NUMBER, READ, REDUCE, IntFunction, TensorElement, Value
-from intset import InputError
+from intset import InputError, UndefinedError
 from intset import evaluate as evaluate_index
 from intset.expr import ops
 from intset.expr.node import Cond, Expr, Var, as_expr
@@ -548,3 +548,33 @@ def test_a_tensor_without_dimensions_is_its_element() -> None:
     assert found["Z"].tolist() == [2.5] * 4
     with pytest.raises(InputError, match="X has 1 dimensions: compare its elements"):
         x.equal(1)
+
+
+# -- the reference evaluator -------------------------------------------------------------------------------------------
+
+
+def test_a_reduction_over_some_of_its_points() -> None:
+    a = te.placeholder((3, 37), name="A")
+    k = te.reduce_axis((2, 35), "k")
+    c = te.compute((3,), lambda i: te.max(a[i, k] * 2, axis=k, where=tir.floormod(k, 3) != 1), name="C")
+    x = random_array(a, {})
+    kept = [r for r in range(2, 35) if r % 3 != 1]
+    np.testing.assert_allclose(evaluate(c, {a: x}), (x[:, kept] * 2).max(1), rtol=2e-5)
+
+
+def test_gather_and_what_is_undefined() -> None:
+    a = te.placeholder((20,), name="A")
+    idx = te.placeholder((8,), "int32", name="IDX", value_range=(-3, 24))
+    safe = te.compute((8,), lambda i: a[te.max(te.min(idx[i], 7), 4)], name="C")
+    x, at = random_array(a, {}), np.array([-3, 0, 4, 5, 7, 8, 24, 6], np.int32)
+    np.testing.assert_allclose(evaluate(safe, {a: x, idx: at}), x[np.clip(at, 4, 7)], rtol=2e-5)
+    raw = te.compute((8,), lambda i: a[idx[i]], name="R")
+    with pytest.raises(UndefinedError, match=r"R\[0\] is undefined"):
+        evaluate(raw, {a: x, idx: at})
+    guarded = te.compute((8,), lambda i: tir.if_then_else(tir.all(idx[i] >= 0, idx[i] < 20), raw[i], 0.0), name="G")
+    wanted = np.where((at >= 0) & (at < 20), x[np.clip(at, 0, 19)], 0)
+    np.testing.assert_allclose(evaluate(guarded, {a: x, idx: at}), wanted, rtol=2e-5)
+    with pytest.raises(InputError, match="the array for A has shape"):
+        evaluate(safe, {a: x[:3], idx: at})
+    with pytest.raises(InputError, match="the tensor IDX has no value"):
+        evaluate(safe, {a: x})

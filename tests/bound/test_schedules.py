@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import numpy as np
 import pytest
 
 from bound import infer_bound
@@ -12,8 +13,9 @@ from bound.tensor import ComputeOp
 from lowering import lower
 from tests.bound.corpus import CASES, axis_ids, recorded
 from tests.bound.oracle import check
+from tests.bound.reference import evaluate
 from tests.lowering.lowered import check as check_lowered
-from tests.lowering.lowered import check_run
+from tests.lowering.lowered import check_run, inputs_of, random_array
 from tests.strategies.schedules import state_of
 from tests.strategies.written import Written
 from tests.sweeps import daily
@@ -228,3 +230,18 @@ def test_stages_agree_with_the_recorded_ones(name: str) -> None:
         if "attach_ivar" in row:
             assert stage.attach_stage is not None and stage.attach_ivar is not None
             assert (stage.attach_stage.name, ids[stage.attach_ivar]) == (row["attach_stage"], row["attach_ivar"])
+
+
+@pytest.mark.parametrize("name", [n for n in CASES if not n.startswith("reject_attach")])
+def test_rewrites_of_the_corpus_keep_its_meaning(name: str) -> None:
+    """Outputs stay equal under caching, rfactor and inlining."""
+    case = CASES[name]
+    schedule = case["fn"]()
+    normal = schedule.normalize()
+    inputs = {t: random_array(t, case["sub"]) for t in inputs_of(schedule)}
+    functions = {"f": lambda source, target: np.copyto(target, source)}
+    before = [stage.origin_op.output(0) for stage in schedule.stages if stage.is_output and stage.origin_op]
+    after = [op.output(0) for op in normal.outputs]
+    expected, actual = (evaluate(tensors, inputs, case["sub"], functions) for tensors in (before, after))
+    for a, b in zip(actual, expected, strict=True):
+        np.testing.assert_allclose(a, b, rtol=2e-5, atol=2e-5)

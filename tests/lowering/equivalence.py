@@ -197,7 +197,7 @@ class Interpreter:
         return _TOTAL[op](*values)
 
 
-def wrapped(value: int | None, dtype: str) -> int | None:
+def wrapped(value: Any, dtype: str) -> Any:
     """The value that an element of an integer type holds."""
     if value is None:
         return None

@@ -141,14 +141,20 @@ def run_c(
     f: Function, text: str, given: Mapping[str, Any], expected: Mapping[str, Any], sizes: Mapping[str, int]
 ) -> dict[str, Any]:
     """The outputs of the compiled function."""
-    library = ctypes.CDLL(str(compiled_once(text)))
     arrays = {t.name: np.ascontiguousarray(given[t.name], t.dtype) for t in f.inputs}
     arrays |= {t.name: np.full(expected[t.name].shape, 77, t.dtype) for t in f.outputs}
+    assert status(f, text, ctypes.CDLL(str(compiled_once(text))), arrays, sizes) == 0
+    return {t.name: arrays[t.name] for t in f.outputs}
+
+
+def status(
+    f: Function, text: str, library: ctypes.CDLL, arrays: Mapping[str, Any], sizes: Mapping[str, int] | None = None
+) -> int:
+    """What the function of a compiled text returns; it is given contiguous arrays of its types."""
     index = ctypes.c_int32 if narrow(f).bits == 32 else ctypes.c_int64
     args: list[Any] = [arrays[t.name].ctypes.data_as(ctypes.c_void_p) for t in f.params]
-    args += [index(sizes[v.name]) for v in f.sizes]
-    assert getattr(library, c_name(text))(*args) == 0
-    return {t.name: arrays[t.name] for t in f.outputs}
+    args += [index((sizes or {})[v.name]) for v in f.sizes]
+    return int(getattr(library, c_name(text))(*args))
 
 
 def c_name(text: str) -> str:

@@ -1,4 +1,4 @@
-"""Samples of every public class with their questions, asked in this process or read from a pickle in another.
+"""Objects that keep answers and samples of every public class, with their questions, asked here or in another process.
 
 `python -m tests.project.asked` reads pickled samples from its input and writes their answers as JSON.
 """
@@ -14,7 +14,8 @@ import subprocess
 import sys
 import types
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import bound
@@ -22,37 +23,249 @@ import intset
 import lowering
 from bound import infer_bound, replay, te, tir
 from bound.replay import Reason, Repair, ReplayError
-from intset import Context, Converter, Range, Space, Var, check, testing, upper_bound
+from intset import Cond, Context, Converter, Range, ShapeVar, Space, Var, check, testing, upper_bound
 from intset.domains.interval import IntervalDomain
 from intset.expr import ops
+from lowering import Graph, IndexMap, Source, contract, dataflow, lower_division, parse_nest, with_layouts
 from tests.project.right_calls import BOUND, INTSET, LOWERING, of_bound, of_intset, of_lowering, square
-from tests.project.test_kept_answers import MAKERS, Made, shown
 from tests.strategies.schedules import Program
-
-Samples = Mapping[str, Made]
-Answers = dict[str, dict[str, str]]
 
 PACKAGES = (intset, check, testing, bound, te, tir, replay, lowering)
 TABLES = ((INTSET, of_intset), (BOUND, of_bound), (LOWERING, of_lowering))
 MOST = 2  # samples of one class, beside those with arguments for their methods
-SLOW = (
-    "testing.s",
-    "testing.claims",
-    "hoist_",
-    "lowering.simplify(",
-    "run(",
-    "register(",
-    "plan.run(",
-    "h.run(",
-    "to_c(",
-)
-SLOW += ("G.",)
+SLOW = tuple("testing.s testing.claims hoist_ lowering.simplify( run( register( plan.run( h.run( to_c( G.".split())
 UNPICKLED = ("using",)  # a block, which ends where it began
 # methods that change what they are asked of
 CHANGING = ("singleton", "double_buffer", "normalize", "popitem", "fuse", "reorder", "at_hand")
 NUMBERS = ("serial", "uid", "glance")  # of variables: process-local numbers for order and caches
 NUMBERED = r"\bp\d+\b"  # texts of isl number parameters by what was asked before
 DUNDERS = ("__repr__", "__str__", "__len__", "__bool__", "__iter__", "__int__", "__float__")
+
+# -- objects that keep answers ----------------------------------------------------------------------------------------
+
+
+@dataclass
+class Made:
+    """An object with arguments for its methods.
+
+    Attributes
+    ----------
+    blocks: its contexts, each with a fact for a block to add.
+    given: arguments by the name of the method; `None` for a method to skip.
+    """
+
+    it: Any
+    blocks: list[tuple[Context, Cond]]
+    given: Mapping[str, tuple[Any, ...] | None] = field(default_factory=dict)
+
+
+i, j, n, m = Var("i"), Var("j"), ShapeVar("n", lower=1), ShapeVar("m", lower=1)
+y, z = Var("y"), Var("z")
+SIZE: dict[str, tuple[Any, ...] | None] = {"at": ({n: 5},), "substituted": ({n: intset.const(5)},)}
+AT = SIZE | {"condition": (y,), "conditions": ((y,),), "contains": (7,)}
+AT2 = (
+    SIZE
+    | dict.fromkeys(("condition", "conditions"), ((y, z),))
+    | {"project": ((0,),), "point_of": None, "decided": None}
+)
+NEST = """
+def f(A: int32[n], B: int32[16], n):
+    for i in [0, n):
+        A[i] = i
+    for i in [0, 4):
+        for j in [0, 4):
+            B[i * 4 + j] = A[i * 4 + j]
+"""
+PADDED = """
+def total(A: int32[4, 4], B: int32[1]):
+    B[0] = 0
+    for k in [0, 4):
+        for l in [0, 4):
+            assume k * 4 + l < 14 or A[k, l] == 0
+    for k in [0, 4):
+        for l in [0, 4):
+            B[0] = B[0] + A[k, l]
+"""
+
+
+Ranges = Mapping[Var, Range]
+SIZED: Ranges = {i: Range(0, n), j: Range(0, 6)}
+
+
+def asking(
+    ranges: Ranges,
+    ask: Callable[[Context], Any],
+    *facts: Cond,
+    assume: Sequence[Cond] = (),
+    given: Mapping[str, tuple[Any, ...] | None] | None = None,
+) -> Callable[[], Made]:
+    """What a context answers; `facts` are what blocks add to it."""
+
+    def made() -> Made:
+        ctx = Context(ranges, assume=assume)
+        return Made(ask(ctx), [(ctx, fact) for fact in facts], given or {})
+
+    return made
+
+
+def box(first: int, second: int) -> Ranges:
+    return {i: Range(0, first), j: Range(0, second)}
+
+
+def relation() -> Made:
+    ctx = Context(box(9, 6))
+    pairs = ctx.relation((i, j), (i * 6 + j - 1,))
+    given = {
+        "at": ({n: 5},),
+        "condition": ((y, z), (y,)),
+        "contains": ((1, 1), (6,)),
+        "then": (pairs.inverse(),),
+        "apply": (ctx.image((i, j)),),
+    }
+    return Made(pairs, [(ctx, i < 1)], given)
+
+
+def iter_map(*exprs: Any, ranges: Ranges = SIZED) -> Callable[[], Made]:
+    place = tuple(Var(f"p{k}") for k in range(len(exprs)))
+    given = dict.fromkeys(("padding_at", "arriving_at", "inverse"), (place,))
+    return asking(ranges, lambda ctx: ctx.as_iter_map(exprs), i < 1, n.eq(3), given=given)
+
+
+def index_map(inverse: bool) -> Callable[[], Made]:
+    def made() -> Made:
+        ctx = Context({}, assume=[n >= 2])
+        it = IndexMap(lambda a: [(a + 2) // 8, (a + 2) % 8], (n,), ctx)
+        names = ("then", "packed_by", "onto", "renamed", "pack", "unpack")
+        given: dict[str, Any] = dict.fromkeys(names)
+        given |= {"__call__": (5,), "padding": (y, z)}
+        return Made(it.inverse() if inverse else it, [(ctx, n.eq(14))], given | ({"padding": (y,)} if inverse else {}))
+
+    return made
+
+
+def bounds_map() -> Made:
+    a = te.placeholder((n, 16), name="A")
+    x = te.placeholder((9,), name="X")
+    b = te.compute((n, 16), lambda p, q: a[p, q] + x[p] + x[(p * 3 + q) % 11], name="B")
+    c = te.compute((n, 16), lambda p, q: b[p, 15 - q] * 2, name="C")
+    s = te.create_schedule(c.op)
+    outer, _ = s[c].split(c.op.axis[0], factor=8)
+    s[b].compute_at(s[c], outer)
+    ctx = Context({}, assume=[n >= 3])
+    skipped = "at with_compact attached loop_name inside shared_loop is_slid stored stage attach_path"
+    given: dict[str, Any] = dict.fromkeys(skipped.split())
+    given |= {"space": ({n: [8, 16]}, ["n > 8"]), "traffic": (b,)}
+    tensors = ("required", "computed", "allocated", "storage", "explain", "nest", "guard", "is_computed", "slid")
+    given |= dict.fromkeys((*tensors, "shared_path", "computes_whole"), (b,)) | {"pieces": (b, 4)}
+    return Made(infer_bound(s, ctx), [(ctx, n.eq(8))], given)
+
+
+def space() -> Made:
+    q, r = Var("q"), Var("r")
+    it = Space({q: range(1, 40), r: [2, 4, 8], "pad": [False, True]}, where=[q * r <= 64, "pad or q % 4 == 0"])
+    given: dict[str, Any] = dict.fromkeys(("to_arrow", "to_pandas"))
+    given |= {"minimize": (q - r * 3, 4), "nearest": ((7, 4, True),), "neighbours": ((8, 4, True), 2), "sample": (5, 1)}
+    given |= {"project": (("q", "pad"),), "restrict": (q % 3 > 0,), "table": ({"area": q * r},)}
+    return Made(it, [(Context({q: Range(0, 9)}), q < 4)], given)
+
+
+def stage_region() -> Made:
+    found = bounds_map()
+    b = next(stage.op.output(0) for stage in found.it.schedule.stages if stage.op.name == "B")
+    return Made(found.it.required(b), found.blocks, AT2)
+
+
+def flow() -> Made:
+    f = parse_nest(NEST)
+    given: dict[str, Any] = dict.fromkeys(("sources", "by_element", "held", "assumed", "dead", "not_told"), (8,))
+    given |= {"touched": ("A",), "stored": (Source(i >= 0, "store", 4, (i,), path=(0, 0)),)}
+    return Made(dataflow(f), [(f.ctx, f.sizes[0].eq(16))], given)
+
+
+def padded() -> Any:
+    return with_layouts(parse_nest(PADDED), {"A": IndexMap(lambda a: [a // 4, a % 4], (14,))})
+
+
+def promised() -> Made:
+    f = padded()
+    return Made(contract(f), [(f.ctx, intset.const(0).eq(1))], {"promises": ({},)})
+
+
+def graph() -> Made:
+    f, it = padded(), Graph()
+    it.output(it.call([f], it.input("x", (14,), "int32")))
+    given: dict[str, Any] = dict.fromkeys(("input", "call", "output", "replace"))
+    return Made(it, [(f.ctx, intset.const(0).eq(1))], given)
+
+
+def plan() -> Made:
+    found = graph()
+    return Made(found.it.plan(), found.blocks, {"run": None})
+
+
+class ContextAnswers:
+    """Questions to a context; the budgets are the caller's."""
+
+    def __init__(self, ctx: Context) -> None:
+        self._ctx = ctx
+
+    @property
+    def facts(self) -> Any:
+        return self._ctx.facts
+
+    @property
+    def high(self) -> Any:
+        return self._ctx.bounds(i)[1]
+
+
+MAKERS: dict[str, Callable[[], Made]] = {
+    "Proof": asking(
+        {i: Range(0, 40), j: Range(0, n)}, lambda ctx: ctx.prove(i * 3 + j >= -2), n < 4, assume=[i * j < 50, n >= 2]
+    ),
+    "Proof, vacuous": asking(
+        box(40, 9), lambda ctx: ctx.prove((i + j) % 5 < 3), i < 1, assume=[(i * 3 + j * 6).eq(7)]
+    ),
+    "Bounds": asking(
+        SIZED, lambda ctx: ctx.bounds(i * 2 + j % 4), i < 1, given={"answering": None, "index": None, "count": None}
+    ),
+    "IntSet": asking(SIZED, lambda ctx: ctx.value_set(i * 3 + j % 4, domain="auto"), i < 1, given=AT),
+    "IntSet, interval": asking(SIZED, lambda ctx: ctx.value_set(i * 3 + j % 4, domain="interval"), i < 1, given=AT),
+    "IntSet, isl": asking(SIZED, lambda ctx: ctx.value_set(i * 3 + j % 4, domain="isl"), i < 1, given=AT),
+    "ShapeSet": asking(box(60, 9), lambda ctx: ctx.value_set(i // 7 + j % 5 * 2, domain="isl"), i < 7, given=AT),
+    "ShapeSet, joined": asking(box(60, 9), lambda ctx: ctx.value_set(i * 4) | ctx.value_set(j % 5), i < 7, given=AT),
+    "Region": asking(SIZED, lambda ctx: ctx.image((i + j, i - j // 2)), i < 1, given=AT2),
+    "ShapeRegion": asking(box(9, 8), lambda ctx: ctx.image((i // 3 + j % 5, i % 4 - j // 2)), i < 1, given=AT2),
+    "ProductRegion": asking(SIZED, lambda ctx: ctx.image((i * 2, j), domain="interval"), i < 1, given=AT2),
+    "Relation": relation,
+    "IterMap, read": iter_map(i * 6 + j),
+    "IterMap, not injective": iter_map(i % 4 + n, j),
+    "IterMap, relations": iter_map(i + j, i - j),
+    "IterMap, listed": iter_map(i * 7 % 11, ranges={i: Range(0, 11)}),
+    "IterMap, one": iter_map(i % 4 + n, ranges={i: Range(0, 8)}),
+    "Simplified": asking(
+        box(40, 4), lambda ctx: ctx.simplify((i * 4 + j) // 4 + i % 64, steps=True), i < 1, assume=[n >= 7],
+        given={"index": None, "count": None},
+    ),
+    "IndexMap": index_map(False),
+    "IndexMap, inverse": index_map(True),
+    "Space": space,
+    "BoundsMap": bounds_map,
+    "StageRegion": stage_region,
+    "Dataflow": flow,
+    "Lowered": asking({j: Range(0, 4)}, lambda ctx: lower_division(i // n + j // 3, ctx), i >= 0, assume=[n >= 2]),
+    "Contract": promised,
+    "Graph": graph,
+    "Plan": plan,
+    # an extended context shares the scope of its parent; later blocks stay apart
+    "Context": asking(SIZED, lambda ctx: ContextAnswers(ctx.extended()), i < 1),
+}  # fmt: skip
+
+
+# -- samples of every public class -----------------------------------------------------------------------------------
+
+
+Samples = Mapping[str, Made]
+Answers = dict[str, dict[str, str]]
 
 
 def public_classes() -> set[type]:
@@ -138,7 +351,6 @@ def drawn(seed: int) -> dict[str, Made]:
     """Answers about a random context, and its space, by the class."""
     asked = testing.question(seed)
     i, j = asked.variables[:2]
-    y, z = Var("y"), Var("z")
     ctx = Context(asked.ranges, asked.conds)
     e, goal = asked.expr, asked.goal
     pairs = ctx.relation((i,), (e, j))
@@ -222,6 +434,26 @@ def names_of(made: Made) -> list[str]:
     own = [name for name in dir(made.it) if not name.startswith("_")]
     own += [name for name in DUNDERS if hasattr(type(made.it), name)] + ["__call__"] * ("__call__" in made.given)
     return [name for name in own if made.given.get(name, ()) is not None and name not in (*CHANGING, *NUMBERS)]
+
+
+def shown(found: Any, depth: int = 0) -> str:
+    """An answer as a text; of a set, a region or a proof with what it says of itself."""
+    if isinstance(found, Iterator):
+        return shown(list(found), depth)
+    text = re.sub(r" (object )?at 0x[0-9a-f]+", "", repr(found))
+    if depth == 0 and isinstance(found, (intset.IntSet, intset.Region, intset.Proof)):
+        more = ("is_exact", "is_tight", "notes", "count", "box", "ends", "used", "vacuous", "is_empty")
+        text += "".join(f"; {name} {answered(Made(found, []), name)}" for name in more if hasattr(found, name))
+    return text
+
+
+def answered(made: Made, name: str) -> str:
+    """An answer or a refusal as a text."""
+    try:
+        found = getattr(made.it, name)
+        return shown(found(*(made.given.get(name) or ())) if callable(found) else found)
+    except intset.IntSetError as error:
+        return f"{type(error).__name__}: {error}"
 
 
 def told(value: Any) -> str:
@@ -313,7 +545,7 @@ def pickled(asked: Samples) -> bytes:
     return pickle.dumps({label: (made.it, dict(made.given)) for label, made in asked.items()})
 
 
-def answered(samples_or_lines: Any) -> Answers | dict[str, str]:
+def answered_again(samples_or_lines: Any) -> Answers | dict[str, str]:
     """The answers to samples as `pickled` writes them, or to `(table, names, lines)`."""
     if isinstance(samples_or_lines, tuple):
         number, names, lines = samples_or_lines
@@ -324,4 +556,4 @@ def answered(samples_or_lines: Any) -> Answers | dict[str, str]:
 
 if __name__ == "__main__":
     warnings.simplefilter("ignore")
-    print(json.dumps([answered(part) for part in pickle.load(sys.stdin.buffer)]))
+    print(json.dumps([answered_again(part) for part in pickle.load(sys.stdin.buffer)]))

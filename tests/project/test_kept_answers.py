@@ -1,14 +1,15 @@
-"""Objects that outlive their call give the same answer; memory of dropped programs is freed."""
+"""Objects that outlive their call, are pickled or are copied answer alike; memory of dropped programs is freed."""
 
 import ast
+import copy
+import pickle
 import random
-import re
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -16,230 +17,34 @@ import bound
 import intset
 import lowering
 from benchmarks.memory import TARGET, measure
-from bound import infer_bound, te
-from intset import Cond, Context, Range, ShapeVar, Space, Var, using
-from lowering import Graph, IndexMap, Source, contract, dataflow, lower_division, parse_nest, with_layouts
+from intset import Context, IntSetError, Range, using
+from tests.project.asked import (
+    MAKERS,
+    TABLES,
+    UNPICKLED,
+    Answers,
+    Calls,
+    ContextAnswers,
+    Made,
+    answered,
+    answers,
+    drawn,
+    elsewhere,
+    i,
+    j,
+    n,
+    pickled,
+    public_classes,
+    samples,
+    scheduled,
+    shown,
+)
 from tests.sweeps import daily
 
 SMALL: dict[str, Any] = {"isl_operations": 1, "points": 0, "z3_rlimit": 1, "tiers": "linear"}
 OTHER: dict[str, Any] = {"domain": "interval", "points": 1}
 
 
-@dataclass
-class Made:
-    """An object with arguments for its methods.
-
-    Attributes
-    ----------
-    blocks: its contexts, each with a fact for a block to add.
-    given: arguments by the name of the method; `None` for a method to skip.
-    """
-
-    it: Any
-    blocks: list[tuple[Context, Cond]]
-    given: Mapping[str, tuple[Any, ...] | None] = field(default_factory=dict)
-
-
-i, j, n, m = Var("i"), Var("j"), ShapeVar("n", lower=1), ShapeVar("m", lower=1)
-y, z = Var("y"), Var("z")
-SIZE: dict[str, tuple[Any, ...] | None] = {"at": ({n: 5},), "substituted": ({n: intset.const(5)},)}
-AT = SIZE | {"condition": (y,), "conditions": ((y,),), "contains": (7,)}
-AT2 = (
-    SIZE
-    | dict.fromkeys(("condition", "conditions"), ((y, z),))
-    | {"project": ((0,),), "point_of": None, "decided": None}
-)
-NEST = """
-def f(A: int32[n], B: int32[16], n):
-    for i in [0, n):
-        A[i] = i
-    for i in [0, 4):
-        for j in [0, 4):
-            B[i * 4 + j] = A[i * 4 + j]
-"""
-PADDED = """
-def total(A: int32[4, 4], B: int32[1]):
-    B[0] = 0
-    for k in [0, 4):
-        for l in [0, 4):
-            assume k * 4 + l < 14 or A[k, l] == 0
-    for k in [0, 4):
-        for l in [0, 4):
-            B[0] = B[0] + A[k, l]
-"""
-
-
-Ranges = Mapping[Var, Range]
-SIZED: Ranges = {i: Range(0, n), j: Range(0, 6)}
-
-
-def asking(
-    ranges: Ranges,
-    ask: Callable[[Context], Any],
-    *facts: Cond,
-    assume: Sequence[Cond] = (),
-    given: Mapping[str, tuple[Any, ...] | None] | None = None,
-) -> Callable[[], Made]:
-    """What a context answers; `facts` are what blocks add to it."""
-
-    def made() -> Made:
-        ctx = Context(ranges, assume=assume)
-        return Made(ask(ctx), [(ctx, fact) for fact in facts], given or {})
-
-    return made
-
-
-def box(first: int, second: int) -> Ranges:
-    return {i: Range(0, first), j: Range(0, second)}
-
-
-def relation() -> Made:
-    ctx = Context(box(9, 6))
-    pairs = ctx.relation((i, j), (i * 6 + j - 1,))
-    given = {
-        "at": ({n: 5},),
-        "condition": ((y, z), (y,)),
-        "contains": ((1, 1), (6,)),
-        "then": (pairs.inverse(),),
-        "apply": (ctx.image((i, j)),),
-    }
-    return Made(pairs, [(ctx, i < 1)], given)
-
-
-def iter_map(*exprs: Any, ranges: Ranges = SIZED) -> Callable[[], Made]:
-    place = tuple(Var(f"p{k}") for k in range(len(exprs)))
-    given = dict.fromkeys(("padding_at", "arriving_at", "inverse"), (place,))
-    return asking(ranges, lambda ctx: ctx.as_iter_map(exprs), i < 1, n.eq(3), given=given)
-
-
-def index_map(inverse: bool) -> Callable[[], Made]:
-    def made() -> Made:
-        ctx = Context({}, assume=[n >= 2])
-        it = IndexMap(lambda a: [(a + 2) // 8, (a + 2) % 8], (n,), ctx)
-        names = ("then", "packed_by", "onto", "renamed", "pack", "unpack")
-        given: dict[str, Any] = dict.fromkeys(names)
-        given |= {"__call__": (5,), "padding": (y, z)}
-        return Made(it.inverse() if inverse else it, [(ctx, n.eq(14))], given | ({"padding": (y,)} if inverse else {}))
-
-    return made
-
-
-def bounds_map() -> Made:
-    a = te.placeholder((n, 16), name="A")
-    x = te.placeholder((9,), name="X")
-    b = te.compute((n, 16), lambda p, q: a[p, q] + x[p] + x[(p * 3 + q) % 11], name="B")
-    c = te.compute((n, 16), lambda p, q: b[p, 15 - q] * 2, name="C")
-    s = te.create_schedule(c.op)
-    outer, _ = s[c].split(c.op.axis[0], factor=8)
-    s[b].compute_at(s[c], outer)
-    ctx = Context({}, assume=[n >= 3])
-    skipped = "at with_compact attached loop_name inside shared_loop is_slid stored stage attach_path"
-    given: dict[str, Any] = dict.fromkeys(skipped.split())
-    given |= {"space": ({n: [8, 16]}, ["n > 8"]), "traffic": (b,)}
-    tensors = ("required", "computed", "allocated", "storage", "explain", "nest", "guard", "is_computed", "slid")
-    given |= dict.fromkeys((*tensors, "shared_path", "computes_whole"), (b,)) | {"pieces": (b, 4)}
-    return Made(infer_bound(s, ctx), [(ctx, n.eq(8))], given)
-
-
-def space() -> Made:
-    q, r = Var("q"), Var("r")
-    it = Space({q: range(1, 40), r: [2, 4, 8], "pad": [False, True]}, where=[q * r <= 64, "pad or q % 4 == 0"])
-    given: dict[str, Any] = dict.fromkeys(("to_arrow", "to_pandas"))
-    given |= {"minimize": (q - r * 3, 4), "nearest": ((7, 4, True),), "neighbours": ((8, 4, True), 2), "sample": (5, 1)}
-    given |= {"project": (("q", "pad"),), "restrict": (q % 3 > 0,), "table": ({"area": q * r},)}
-    return Made(it, [(Context({q: Range(0, 9)}), q < 4)], given)
-
-
-def stage_region() -> Made:
-    found = bounds_map()
-    b = next(stage.op.output(0) for stage in found.it.schedule.stages if stage.op.name == "B")
-    return Made(found.it.required(b), found.blocks, AT2)
-
-
-def flow() -> Made:
-    f = parse_nest(NEST)
-    given: dict[str, Any] = dict.fromkeys(("sources", "by_element", "held", "assumed", "dead", "not_told"), (8,))
-    given |= {"touched": ("A",), "stored": (Source(i >= 0, "store", 4, (i,), path=(0, 0)),)}
-    return Made(dataflow(f), [(f.ctx, f.sizes[0].eq(16))], given)
-
-
-def padded() -> Any:
-    return with_layouts(parse_nest(PADDED), {"A": IndexMap(lambda a: [a // 4, a % 4], (14,))})
-
-
-def promised() -> Made:
-    f = padded()
-    return Made(contract(f), [(f.ctx, intset.const(0).eq(1))], {"promises": ({},)})
-
-
-def graph() -> Made:
-    f, it = padded(), Graph()
-    it.output(it.call([f], it.input("x", (14,), "int32")))
-    given: dict[str, Any] = dict.fromkeys(("input", "call", "output", "replace"))
-    return Made(it, [(f.ctx, intset.const(0).eq(1))], given)
-
-
-def plan() -> Made:
-    found = graph()
-    return Made(found.it.plan(), found.blocks, {"run": None})
-
-
-class _Asked:
-    """Questions to a context; the budgets are the caller's."""
-
-    def __init__(self, ctx: Context) -> None:
-        self._ctx = ctx
-
-    @property
-    def facts(self) -> Any:
-        return self._ctx.facts
-
-    @property
-    def high(self) -> Any:
-        return self._ctx.bounds(i)[1]
-
-
-MAKERS: dict[str, Callable[[], Made]] = {
-    "Proof": asking(
-        {i: Range(0, 40), j: Range(0, n)}, lambda ctx: ctx.prove(i * 3 + j >= -2), n < 4, assume=[i * j < 50, n >= 2]
-    ),
-    "Proof, vacuous": asking(
-        box(40, 9), lambda ctx: ctx.prove((i + j) % 5 < 3), i < 1, assume=[(i * 3 + j * 6).eq(7)]
-    ),
-    "Bounds": asking(
-        SIZED, lambda ctx: ctx.bounds(i * 2 + j % 4), i < 1, given={"answering": None, "index": None, "count": None}
-    ),
-    "IntSet": asking(SIZED, lambda ctx: ctx.value_set(i * 3 + j % 4, domain="auto"), i < 1, given=AT),
-    "IntSet, interval": asking(SIZED, lambda ctx: ctx.value_set(i * 3 + j % 4, domain="interval"), i < 1, given=AT),
-    "IntSet, isl": asking(SIZED, lambda ctx: ctx.value_set(i * 3 + j % 4, domain="isl"), i < 1, given=AT),
-    "ShapeSet": asking(box(60, 9), lambda ctx: ctx.value_set(i // 7 + j % 5 * 2, domain="isl"), i < 7, given=AT),
-    "ShapeSet, joined": asking(box(60, 9), lambda ctx: ctx.value_set(i * 4) | ctx.value_set(j % 5), i < 7, given=AT),
-    "Region": asking(SIZED, lambda ctx: ctx.image((i + j, i - j // 2)), i < 1, given=AT2),
-    "ShapeRegion": asking(box(9, 8), lambda ctx: ctx.image((i // 3 + j % 5, i % 4 - j // 2)), i < 1, given=AT2),
-    "ProductRegion": asking(SIZED, lambda ctx: ctx.image((i * 2, j), domain="interval"), i < 1, given=AT2),
-    "Relation": relation,
-    "IterMap, read": iter_map(i * 6 + j),
-    "IterMap, not injective": iter_map(i % 4 + n, j),
-    "IterMap, relations": iter_map(i + j, i - j),
-    "IterMap, listed": iter_map(i * 7 % 11, ranges={i: Range(0, 11)}),
-    "IterMap, one": iter_map(i % 4 + n, ranges={i: Range(0, 8)}),
-    "Simplified": asking(
-        box(40, 4), lambda ctx: ctx.simplify((i * 4 + j) // 4 + i % 64, steps=True), i < 1, assume=[n >= 7],
-        given={"index": None, "count": None},
-    ),
-    "IndexMap": index_map(False),
-    "IndexMap, inverse": index_map(True),
-    "Space": space,
-    "BoundsMap": bounds_map,
-    "StageRegion": stage_region,
-    "Dataflow": flow,
-    "Lowered": asking({j: Range(0, 4)}, lambda ctx: lower_division(i // n + j // 3, ctx), i >= 0, assume=[n >= 2]),
-    "Contract": promised,
-    "Graph": graph,
-    "Plan": plan,
-    # an extended context shares the scope of its parent; later blocks stay apart
-    "Context": asking(SIZED, lambda ctx: _Asked(ctx.extended()), i < 1),
-}  # fmt: skip
 # Classes outside the table although they cache: their answers read neither facts nor budgets, or live for one call, or
 # belong to an object of the table. A new class with a cache goes into the table, or into this list.
 INSIDE: dict[str, str] = {
@@ -273,29 +78,6 @@ def names_of(made: Made) -> list[str]:
     return [name for name in (*own, *special) if made.given.get(name, ()) is not None]
 
 
-def answered(made: Made, name: str) -> str:
-    """Convert an answer or a refusal to text."""
-    try:
-        found = getattr(made.it, name)
-        if callable(found):
-            given = made.given.get(name) or ()
-            found = found(*given)
-        return shown(found)
-    except intset.IntSetError as error:
-        return f"{type(error).__name__}: {error}"
-
-
-def shown(found: Any, depth: int = 0) -> str:
-    if isinstance(found, Iterator):
-        return shown(list(found), depth)
-    text = re.sub(r" (object )?at 0x[0-9a-f]+", "", repr(found))
-    if depth == 0 and isinstance(found, (intset.IntSet, intset.Region, intset.Proof)):
-        inner = Made(found, [], {})
-        more = ("is_exact", "is_tight", "notes", "count", "box", "ends", "used", "vacuous", "is_empty")
-        text += "".join(f"; {name} {answered(inner, name)}" for name in more if hasattr(found, name))
-    return text
-
-
 @contextmanager
 def disturbed(made: Made, rng: random.Random) -> Iterator[None]:
     """Blocks whose facts and configuration must not reach an object made outside."""
@@ -303,12 +85,12 @@ def disturbed(made: Made, rng: random.Random) -> Iterator[None]:
         for ctx, fact in (*made.blocks, *((made.it.ctx, i < 1) for _ in [0] if hasattr(made.it, "ctx"))):
             if rng.random() < 0.9:
                 blocks.enter_context(ctx.assuming(fact))
-        if rng.random() < 0.9 and not isinstance(made.it, _Asked):
+        if rng.random() < 0.9 and not isinstance(made.it, ContextAnswers):
             blocks.enter_context(using(**rng.choice([SMALL, SMALL, OTHER])))
         yield
 
 
-def elsewhere(made: Made, name: str) -> str:
+def in_a_thread(made: Made, name: str) -> str:
     """The answer in another thread."""
     found: list[str] = []
     thread = threading.Thread(target=lambda: found.append(answered(made, name)))
@@ -331,7 +113,7 @@ def test_answers_do_not_depend_on_where_they_are_asked(kind: str, seed: int) -> 
     for name in names:
         is_elsewhere = rng.random() < 0.2
         with disturbed(made, rng):
-            found = elsewhere(made, name) if is_elsewhere else answered(made, name)
+            found = in_a_thread(made, name) if is_elsewhere else answered(made, name)
         assert found == wanted[name], (name, is_elsewhere)
     assert {name: answered(made, name) for name in names} == wanted, "what was asked inside a block stays there"
 
@@ -439,3 +221,98 @@ def test_neither_python_nor_the_process_grows_with_the_programs() -> None:
     first, *_, last = measure(12_000)  # the caches of proofs are full at the first reading
     assert last[1] <= TARGET * first[1]
     assert last[2] <= TARGET * first[2]
+
+
+# -- pickles and copies -------------------------------------------------------------------------------------------
+
+
+unwarned = pytest.mark.filterwarnings("ignore")
+
+
+class Asked(NamedTuple):
+    """Samples, their pickle before the first question, and their answers."""
+
+    samples: dict[str, Made]
+    before: bytes
+    answers: Answers
+
+
+@pytest.fixture(scope="module")
+def asked() -> Asked:
+    found = samples()
+    before = pickled(found)
+    return Asked(found, before, {label: answers(made) for label, made in found.items()})
+
+
+@unwarned
+def test_every_public_class_has_a_sample(asked: Asked) -> None:
+    its = [made.it for made in asked.samples.values()]
+    missing = [kind.__name__ for kind in public_classes() if not any(isinstance(it, kind) for it in its)]
+    assert sorted(missing) == sorted(UNPICKLED)
+
+
+@unwarned
+def test_another_process_gives_the_same_answers(asked: Asked) -> None:
+    before, after = elsewhere([asked.before, pickled(asked.samples)])
+    assert different(asked.answers, before) + different(asked.answers, after) == []
+
+
+@unwarned
+@pytest.mark.parametrize("number", daily(range(len(TABLES)), len(TABLES)))
+def test_calls_with_pickled_names_give_the_same_answers(number: int) -> None:
+    names, lines = Calls(number).pickled()
+    (found,) = elsewhere([(number, names, lines)])
+    assert different({number: Calls(number).answers(lines)}, {number: found}) == []
+    assert len(lines) > 50
+
+
+def _pickled(it: Any) -> Any:
+    return pickle.loads(pickle.dumps(it))
+
+
+def _cloudpickled(it: Any) -> Any:
+    return pickle.loads(pytest.importorskip("cloudpickle").dumps(it))
+
+
+@unwarned
+@pytest.mark.parametrize("again", daily([copy.deepcopy, copy.copy, _pickled, _cloudpickled], 4))
+def test_copies_give_the_same_answers(again: Callable[[Any], Any], asked: Asked) -> None:
+    found = {}
+    for label, made in asked.samples.items():
+        if again is copy.copy:
+            it, given = copy.copy(made.it), made.given
+        else:
+            it, given = again((made.it, dict(made.given)))  # the arguments name the same variables
+        found[label] = answers(Made(it, [], given))
+    assert different(asked.answers, found) == []
+
+
+@pytest.mark.nightly
+@unwarned
+@pytest.mark.parametrize(("draw", "seeds"), [(drawn, 1_200), (scheduled, 9_000)])
+def test_ten_thousand_questions_of_each_class(draw: Callable[[int], dict[str, Made]], seeds: int) -> None:
+    number: Counter[str] = Counter()
+    for first in range(0, seeds, 50):
+        some: dict[str, Made] = {}
+        for seed in range(first, first + 50):
+            with suppress(IntSetError):  # a schedule that is refused
+                some |= {f"{label} {seed}": made for label, made in draw(seed).items()}
+        before = pickled(some)
+        wanted = {label: answers(made) for label, made in some.items()}
+        for label, texts in wanted.items():
+            number[label.rpartition(" ")[0]] += len(texts)
+        for found in elsewhere([before, pickled(some)]):
+            assert different(wanted, found) == []
+        if min(number.values()) >= 10_000:
+            break
+    assert min(number.values()) >= 10_000
+
+
+def different(wanted: Mapping[Any, Mapping[str, str]], found: Mapping[Any, Mapping[str, str]]) -> list[Any]:
+    """The questions with other answers, with both."""
+    return [
+        (label, name, text, found[label].get(name))
+        for label in wanted
+        for name, text in wanted[label].items()
+        if found[label].get(name) != text
+    ]

@@ -12,20 +12,13 @@ import pytest
 from lowering.cli import main
 from lowering.cli.app import app
 from tests import ROOT
+from tests.lowering.cli import conftest as cli
 
 jsonschema = pytest.importorskip("jsonschema", reason="validates by the schemas")
 
 SCHEMAS = ROOT / "docs" / "schemas"
 CORPUS = ROOT / "benchmarks" / "data" / "index_expressions.json"
-ROW: dict[str, Any] = {
-    "op": "a",
-    "kind": "load",
-    "vars": [["i", "0", "8"], ["j", 0, 4]],
-    "params": ["n"],
-    "conds": ["i < n"],
-    "exprs": ["(i*4 + j) // 3"],
-    "truth": [[0, 10]],
-}
+ROW = cli.ROW | {"vars": [["i", "0", "8"], ["j", 0, 4]], "params": ["n"], "conds": ["i < n"]}
 CONDITION: dict[str, Any] = {**ROW, "kind": "pred", "exprs": ["i < 4"], "truth": ["both"]}
 
 

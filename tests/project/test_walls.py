@@ -1,8 +1,11 @@
-"""Imports point down and have no cycles, also inside functions and by name; one name stands for one thing."""
+"""Imports are light, point down and have no cycles, also inside functions and by name; one name is one thing."""
 
 import ast
 import functools
+import json
 import re
+import subprocess
+import sys
 from collections import defaultdict
 from collections.abc import Iterator
 
@@ -102,16 +105,25 @@ def test_few_imports_below_module_level() -> None:
 
 
 @functools.cache
+def libraries(name: str) -> frozenset[str]:
+    """The top-level packages that a module imports anywhere, inside functions too."""
+    found: set[str] = set()
+    for node in nodes(name):
+        if isinstance(node, ast.Import):
+            found |= {alias.name.partition(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            found.add(node.module.partition(".")[0])
+    return frozenset(found)
+
+
+@functools.cache
 def is_heavy(name: str) -> bool:
     """Whether a module imports a heavy library at module level, directly or through others."""
     seen, waiting = {name}, [name]
     while waiting:
         top = waiting.pop()
-        for node in nodes(top):
-            named = [a.name for a in node.names] if isinstance(node, ast.Import) else []
-            named += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
-            if HEAVY & {one.partition(".")[0] for one in named}:
-                return True
+        if HEAVY & libraries(top):
+            return True
         new = {one.target for one in every_import() if one.module == top and not one.is_late} - seen
         seen |= new
         waiting += new
@@ -217,6 +229,67 @@ def test_what_is_built_on_intset_uses_what_is_public() -> None:
         one.target for one in every_import() if not one.module.startswith("intset") and one.target.startswith("intset")
     }
     assert len(used) > 20 and [name for name in sorted(used) if not PUBLIC.fullmatch(name)] == []
+
+
+def modules_after(code: str) -> set[str]:
+    """The modules loaded in a fresh interpreter after `code`."""
+    command = [sys.executable, "-c", f"{code}\nimport json, sys\nprint(json.dumps(sorted(sys.modules)))"]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=True)
+    return set(json.loads(done.stdout.splitlines()[-1]))
+
+
+def test_import_intset_is_light() -> None:
+    loaded = modules_after("import intset")
+    assert not loaded & {"z3", "islpy", "numpy", "bound", "lowering", "rich", "click"}
+    assert "intset.expr.node" in loaded and "intset.context" not in loaded  # what answers comes when it is named
+    assert "intset.context" in modules_after("from intset import Context")
+
+
+def test_the_tests_for_domains_need_no_more_than_the_package() -> None:
+    code = "from intset.testing import soundness\nassert not soundness('interval', count=5).wrong"
+    assert not modules_after(code) & {"hypothesis", "pytest", "bound", "lowering", "numpy"}
+
+
+def test_a_question_of_the_linear_form_loads_no_engine() -> None:
+    code = "from intset import *\ni = Var('i')\nassert Context({i: Range(0, 8)}).bounds(i * 2)[1] is const(14)"
+    assert not modules_after(code) & {"z3", "islpy", "numpy"}
+
+
+def test_a_plain_question_loads_no_general_road() -> None:
+    code = "from intset import Context, Range, Var\ni, j = Var('i'), Var('j')\n"
+    code += "ctx = Context({i: Range(0, 8), j: Range(0, 4)})"
+    loaded = modules_after(f"{code}\nassert ctx.bounds((i * 4 + j) // 8 % 4 * 16 + (i * 4 + j) % 8) == (0, 55)")
+    late = {"frame", "linear.canonical", "domains.registry", "prover.proof", "simplify.engine", "cache"}
+    assert not loaded & {*(f"intset.{name}" for name in late), "importlib.metadata", "numpy", "islpy", "z3"}
+    assert {f"intset.{name}" for name in late} < modules_after(f"{code}\nassert ctx.prove(i < 8)")
+
+
+def test_only_their_owners_import_the_engines() -> None:
+    owners = {
+        "islpy": ("intset.domains.isl", "intset.check.solvers", "intset.adapters.islpy", "lowering.adapters.loopy"),
+        "z3": ("intset.prover", "intset.check.solvers", "intset.adapters.z3"),
+    }
+    for module in FILES:
+        for name in libraries(module) & set(owners):
+            assert module.startswith(owners[name]), f"{module} imports {name}"
+
+
+def test_import_borders_are_kept() -> None:
+    pytest.importorskip("importlinter")
+    code = "from importlinter.cli import lint_imports_command; lint_imports_command()"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT)
+    assert done.returncode == 0, done.stdout[-3000:]
+
+
+def test_what_the_type_checker_is_told_to_ignore_is_little_and_has_a_reason() -> None:
+    ignores = [line for name in FILES for line in text(name).splitlines() if "type: ignore" in line]
+    assert len(ignores) <= 30
+    assert [line for line in ignores if not re.search(r"# type: ignore\[[\w, -]+\]  # \w", line)] == []
+
+
+def test_every_package_is_distributed() -> None:
+    folders = {path.parent.relative_to(ROOT).as_posix() for path in FILES.values()}
+    assert [folder for folder in sorted(folders) if not (ROOT / folder / "__init__.py").exists()] == []
 
 
 # -- names ------------------------------------------------------------------------------------------------------------

@@ -32,13 +32,23 @@ def gives_up(b: BoundsMap) -> bool:
     return any(b.required(t).notes for stage in b.schedule.stages if b.is_computed(stage) for t in stage.op.outputs)
 
 
-@sampled(30, 4000, programs(also="caches others"), shows={"exact"})
-def test_constant_sizes(program: Program) -> str | None:
+@swept({
+    "numbers": (30, 4000, programs(also="caches others"), {"exact"}),
+    "blocks of threads": (6, 4000, programs(also="caches threads"), {"exact"}),
+    "sizes": (5, 1000, programs(symbolic=True, most=4), {"exact"}),
+})  # fmt: skip
+def test_regions_are_what_nests_read_and_compute(program: Program) -> str | None:
+    """Also where sizes are symbolic; exactly that at numbers, where nothing is given up."""
     b = program.inferred()
     if b is None:
         return "refused"
-    check(b, exact=not gives_up(b))
-    return None if gives_up(b) else "exact"
+    for sizes in program.choices[:3]:
+        if sizes:
+            check(b, program.values(sizes), exact=False)
+        fixed = program.inferred(at=sizes) if sizes else b
+        assert fixed is not None
+        check(fixed, exact=not gives_up(fixed))
+    return None if gives_up(fixed) else "exact"
 
 
 @pytest.mark.parametrize("seeds", daily([range(16), *(range(k, k + 300) for k in range(100, 3100, 300))], 11))
@@ -53,27 +63,6 @@ def test_whole_tiles_have_one_length(seeds: range) -> None:
                 assert not any(isinstance(v, IterVar) for v in b[iv].extent.free_vars()), (seed, stage, iv, b[iv])
                 attached += bool(b.attach_path(stage))
     assert attached >= len(seeds) // 10
-
-
-@sampled(6, 4000, programs(also="caches threads"), shows={True})
-def test_blocks_of_threads(program: Program) -> bool:
-    b = program.inferred()
-    if b is not None:
-        check(b, exact=not gives_up(b))
-    return b is not None
-
-
-@sampled(5, 1000, programs(symbolic=True, most=4), shows={True})
-def test_symbolic_sizes(program: Program) -> bool:
-    b = program.inferred()
-    if b is None:
-        return False
-    for sizes in program.choices[:3]:
-        check(b, program.values(sizes), exact=False)
-        fixed = program.inferred(at=sizes)
-        assert fixed is not None
-        check(fixed, exact=not gives_up(fixed))
-    return True
 
 
 @swept({

@@ -11,8 +11,7 @@ from bound.infer.environment import LoopEnvironment, Violations, create_account
 from bound.infer.phases.guards import MIXED_INSTANCES
 from intset import Context, Range, ShapeVar, Var, ceildiv, minimum, select
 from intset.expr.evaluate import compiled
-from intset.expr.node import as_expr
-from tests.bound.oracle import check, value
+from tests.bound.oracle import check, iterations, points_of, value
 from tests.strategies.written import Written
 from tests.sweeps import daily
 
@@ -58,16 +57,6 @@ def chain(seed, symbolic):
     return t, nest, [{n: x, m: y} for x, y in AT if holds(x, y)] if symbolic else [{}]
 
 
-def visits(nest, guards, axes, at):
-    """Points of all iterations that pass the guards, with repetitions."""
-    loops = [loop.iv for loop in nest.loops]
-    spans = [range(value(loop.range.extent, at)) for loop in nest.loops]
-    for values in itertools.product(*spans):
-        point = {**at, **dict(zip(loops, values, strict=True))}
-        if all(value(guard, point) for guard in guards):
-            yield tuple(value(nest.values[iv], point) for iv in axes)
-
-
 # symbolic ones are implied by products of sizes with loops, by quotients by sizes, by what facts say of sizes
 @pytest.mark.parametrize(
     ("seeds", "symbolic", "least"),
@@ -87,10 +76,10 @@ def test_no_guard_can_be_removed(seeds, symbolic, least):
         needed = set()
         for at in sizes:
             want = sorted(itertools.product(*(range(value(e, at)) for e in t.shape)))
-            assert sorted(visits(nest, nest.guards, t.op.axis, at)) == want, (seed, at)
+            assert sorted(points_of(nest, at)) == want, (seed, at)
             for k in range(len(nest.guards)):
                 fewer = [*nest.guards[:k], *nest.guards[k + 1 :]]
-                if k not in needed and sum(1 for _ in visits(nest, fewer, t.op.axis, at)) > len(want):
+                if k not in needed and sum(1 for _ in points_of(nest, at, fewer)) > len(want):
                     needed.add(k)
         assert len(needed) == len(nest.guards), (seed, nest.guards)
         seen += len(nest.guards)
@@ -123,7 +112,7 @@ def test_the_guard_of_a_tile_of_tiles_is_that_of_the_elements(outer, t, u):
     s[c].split(part, outer or tiles[1])
     nest = infer_bound(s).nest(c)
     assert len(nest.guards) == 1
-    points = list(visits(nest, nest.guards, c.op.axis, dict(zip(tiles, (t, u), strict=True))))
+    points = list(points_of(nest, dict(zip(tiles, (t, u), strict=True))))
     assert sorted(points) == [(k,) for k in range(30)]
 
 
@@ -145,7 +134,7 @@ def test_loops_that_do_not_run_need_no_guard():
 def test_a_reduction_starts_where_its_data_guards_hold():
     p = Written("A = given(6, 5); T = reduced(A)\nT fuse i0 r1; T split i0.r1.fused 4")
     nest = infer_bound(p.s).nest(p.T)
-    points = list(visits(nest, nest.guards, (*p.T.op.axis, *p.T.op.reduce_axis), {}))
+    points = list(points_of(nest, {}, axes=(*p.T.op.axis, *p.T.op.reduce_axis)))
     assert sorted(points) == sorted(itertools.product(range(6), range(5)))
 
 
@@ -184,7 +173,8 @@ def test_drawn_violations_are_iterations_and_few_are_missed(seeds, least):
         guards = drawn_guards(rng, loops)
         violations = Violations(env, dict(env.ranges), guards, MIXED_INSTANCES)
         tests = [compiled(guard, [n, *loops]) for guard in guards]
-        everywhere = [[test(*point) for test in tests] for size in range(1, 7) for point in points(env, size, n)]
+        points = [point for size in range(1, 7) for point in iterations([*env.ranges.items()], {n: size})]
+        everywhere = [[test(*point.values()) for test in tests] for point in points]
         for k, guard in enumerate(guards):
             others = [other for other in guards if other is not guard]
             alone = any(not truths[k] and sum(truths) == len(guards) - 1 for truths in everywhere)
@@ -193,12 +183,3 @@ def test_drawn_violations_are_iterations_and_few_are_missed(seeds, least):
             real += alone
             seen += found
     assert real >= least and seen >= 0.8 * real
-
-
-def points(env, size, n):
-    """The joint values of a size and the loops."""
-    partial = [(size,)]
-    for k, r in enumerate(env.ranges.values()):
-        first, last = (compiled(as_expr(end), [n, *env.ranges][: k + 1]) for end in (r.min, r.max))
-        partial = [(*point, x) for point in partial for x in range(first(*point), last(*point) + 1)]
-    return partial

@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from benchmarks.data.schedules import CASES
 from bound import dtypes, infer_bound, te
 from bound.errors import InputError, ScheduleError
 from bound.infer import BoundsMap
@@ -26,6 +25,7 @@ from lowering.allocation import lifetimes_of
 from lowering.build.function import nest_of
 from lowering.nest.ir import For, Function
 from lowering.nest.walk import statements
+from tests.bound.corpus import CASES
 from tests.bound.infer.test_tiles import answers
 from tests.bound.oracle import check_places
 from tests.lowering.lowered import check, check_c, check_run
@@ -221,13 +221,6 @@ def test_programs_in_compact_storage(program: Program) -> bool:
     return folded > 0
 
 
-@sampled(1, 300, programs(reads="lattice"))
-def test_strided_programs_in_c(program: Program) -> None:
-    b = program.inferred(compact=True)
-    if b is not None:
-        check_c(lower(program.schedule, bounds=b), program.schedule)
-
-
 def test_constants_are_expressions() -> None:
     s, T = reading((10,), lambda T, i: T[2 * i], (40,))
     storage = infer_bound(s, compact=True).storage(T)
@@ -235,7 +228,7 @@ def test_constants_are_expressions() -> None:
     assert storage.coordinates([4]) == (const(8),)
 
 
-NAMES = [case["name"] for case in CASES if not case["name"].startswith("reject_")]
+NAMES = [name for name in CASES if not name.startswith("reject_")]
 
 
 def allocated(f: Function, values: Mapping[Any, int], scope: str | None = None, inside: Var | None = None) -> int:
@@ -271,7 +264,7 @@ def check_live(b: BoundsMap, f: Function, values: Mapping[Any, int], is_whole: b
 
 @pytest.mark.parametrize("name", daily(NAMES, 3))
 def test_the_corpus_keeps_what_lowered_nests_allocate(name: str) -> None:
-    case = next(case for case in CASES if case["name"] == name)
+    case = CASES[name]
     for options in ({}, {"compute": "box", "compact": True}):
         s = case["fn"]()
         b = infer_bound(s, **options)
@@ -355,7 +348,7 @@ def everything_said(b: BoundsMap) -> list[object]:
 
 @pytest.mark.parametrize("name", daily(NAMES, 8))
 def test_copies_answer_alike(name: str) -> None:
-    b = infer_bound(next(case for case in CASES if case["name"] == name)["fn"]())
+    b = infer_bound(CASES[name]["fn"]())
     unasked = pickle.dumps(b)
     expected = everything_said(b)
     for again in (pickle.loads(unasked), pickle.loads(pickle.dumps(b)), copy.deepcopy(b)):

@@ -4,7 +4,7 @@ What calls cost: over chains, over ladders of diamonds with 2^n chains, over blo
 """
 
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -17,10 +17,10 @@ from bound.schedule import AttachType, Schedule
 from bound.tensor import Tensor
 from intset import Context
 from intset.expr import as_expr
-from intset.expr.evaluate import evaluate as evaluate_index
+from tests.bound.oracle import iterations, value
 from tests.bound.replay.programs import MODES, Dag, behind, given, pointwise, reduced
 from tests.compilers import compilers
-from tests.strategies.schedules import state_of
+from tests.strategies.schedules import random_step, state_of
 from tests.sweeps import daily
 
 HOW = (
@@ -183,15 +183,7 @@ def widened(seed: int) -> int:
     spread = [t for t in d.computed() if t.name.startswith("S") and t.ndim > root.ndim and not t.name.endswith("b")]
     stage = s[rng.choice(spread)]
     for _ in range(rng.randint(1, 4)):
-        leaves = stage.leaf_iter_vars
-        if rng.random() < 0.5 and len(leaves) > 1:
-            k = rng.randrange(len(leaves) - 1)
-            stage.fuse(leaves[k], leaves[k + 1])
-        elif rng.random() < 0.7 or len(leaves) < 2:
-            how = {"factor": rng.choice((2, 3, 4))} if rng.random() < 0.7 else {"nparts": 2}
-            stage.split(rng.choice(leaves), tail=rng.choice(("guard", "guard", "shrink")), **how)
-        else:
-            stage.reorder(*rng.sample(leaves, 2))
+        random_step(rng, stage, ("guard", "guard", "shrink"), most=4, annotate=False)
     before = state_of(s)
     try:
         replay.compute_at(s, root, stage.op.output(0), rng.randint(1, len(stage.leaf_iter_vars)), rng.choice(MODES))
@@ -327,19 +319,6 @@ SIZES = [(n, m) for n in (0, 1, 2, 3, 4, 5, 7) for m in (1, 2, 3, 6)]
 MOST = 30_000  # iterations that are looked at
 
 
-def iterations(loops: list[Any], point: dict[Any, int]) -> Iterator[dict[Any, int]]:
-    """The values of loops, one inside another."""
-    if not loops:
-        yield point
-        return
-    iv, limits = loops[0]
-    low = int(evaluate_index(limits.min, point))
-    for value in range(low, low + int(evaluate_index(limits.extent, point))):
-        point[iv] = value
-        yield from iterations(loops[1:], point)
-    point.pop(iv, None)
-
-
 @pytest.mark.parametrize(
     ("seeds", "least"),
     daily([((*range(8), 5298, 6186, 7074), 5), *((range(k, k + 500), 151) for k in range(5000, 8000, 500))], 9),
@@ -363,8 +342,8 @@ def test_no_guard_can_be_removed(seeds, least):
             needed: set[int] = set()
             looked = 0
             for at in sizes:
-                for point in iterations(loops, dict(at)) if len(needed) < len(guards) and looked < MOST else ():
-                    fails = [k for k, guard in enumerate(guards) if not evaluate_index(guard, point)]
+                for point in iterations(loops, at) if len(needed) < len(guards) and looked < MOST else ():
+                    fails = [k for k, guard in enumerate(guards) if not value(guard, point)]
                     needed |= set(fails) if len(fails) == 1 else set()
                     looked += 1
             assert len(needed) == len(guards) or looked >= MOST, (seed, stage, guards)

@@ -64,17 +64,23 @@ def test_c(kind: str, tile: int | None) -> None:
 
 
 @swept({
-    "numbers": (12, 2000, programs(also="stored"), {True}, False),
-    "sizes": (3, 1000, programs(also="stored", symbolic=True, most=3), (), False),
-    "in C": (0, 30, programs(also="stored"), (), True),
+    "windows": (20, 2000, programs(also="stored"), {True}, "exact", False),
+    "windows of sizes": (3, 1000, programs(also="stored", symbolic=True, most=3), (), "exact", False),
+    "windows in C": (0, 30, programs(also="stored"), (), "exact", True),
+    "double buffers": (6, 1200, programs(also="doubled"), {True}, "auto", False),
+    "double buffers of sizes": (4, 600, programs(also="doubled", symbolic=True, most=3), (), "auto", False),
+    "double buffers in C": (0, 400, programs(also="doubled"), (), "auto", True),
 })  # fmt: skip
-def test_random_programs(c: bool, program: Program) -> bool:
-    """Programs equal the reference; gives whether some stage keeps elements between iterations."""
+def test_random_programs(compute: str, c: bool, program: Program) -> bool:
+    """Programs equal the reference; gives whether some stage keeps elements between iterations, or has two halves."""
     b = program.inferred()
-    stored = [stage for stage in program.schedule.stages if stage.store_type is not None]
-    if b is None or not any(b.slid(stage) for stage in stored):
+    stages = program.schedule.stages
+    if b is None or not any(s.double_buffered or (s.store_type is not None and b.slid(s)) for s in stages):
         return False
-    f = check(program.schedule, program.sizes, bounds=b)
+    try:
+        f = check(program.schedule, program.sizes, compute=compute)
+    except ScheduleError:
+        return False
     if c:
         check_c(f, program.schedule, program.sizes)
     return True
@@ -167,19 +173,3 @@ def test_conditions_are_those_of_the_iteration_that_is_filled() -> None:
         C split i 4; B compute_at C i.outer; B double_buffer""").s
     for compact in (False, True):
         check_c(check(s, compact=compact), s, sanitize=True)
-
-
-@swept({
-    "numbers": (6, 1200, programs(also="doubled"), {True}, False),
-    "sizes": (2, 600, programs(also="doubled", symbolic=True, most=3), (), False),
-    "in C": (0, 400, programs(also="doubled"), (), True),
-})  # fmt: skip
-def test_random_double_buffers(c: bool, program: Program) -> bool:
-    """Programs equal the reference; gives whether some buffer is double and the schedule accepted."""
-    try:
-        f = check(program.schedule, program.sizes)
-    except ScheduleError:
-        return False
-    if c:
-        check_c(f, program.schedule, program.sizes)
-    return any(stage.double_buffered for stage in program.schedule.stages)

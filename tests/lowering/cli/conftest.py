@@ -8,6 +8,17 @@ import pytest
 
 from lowering.cli import main
 
+ROW: dict[str, Any] = {
+    "op": "conv",
+    "kind": "load",
+    "vars": [["i", "0", "8"], ["j", "0", "3"]],
+    "params": [],
+    "conds": ["i + j < 9"],
+    "exprs": ["i * 2 + j"],
+    "truth": [[0, 15, None]],
+}
+"""A row of a corpus."""
+
 
 class CommandLine:
     """Runs command lines in a folder and looks at what they print."""

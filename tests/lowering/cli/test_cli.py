@@ -18,19 +18,10 @@ from lowering.cli.app import app
 from lowering.cli.plot import least_by_cell, pareto_front
 from lowering.cli.reports import _table_lines, _wrapped
 from tests import ROOT
-from tests.lowering.cli.conftest import CommandLine
+from tests.lowering.cli.conftest import ROW, CommandLine
 from tests.sweeps import daily
 
 EXAMPLES = ROOT / "examples"
-ROW: dict[str, Any] = {
-    "op": "conv",
-    "kind": "load",
-    "vars": [["i", "0", "8"], ["j", "0", "3"]],
-    "params": [],
-    "conds": ["i + j < 9"],
-    "exprs": ["i * 2 + j"],
-    "truth": [[0, 15, None]],
-}
 SIZED = ROW | {"vars": [["i", "0", "n"], ["j", "0", "m"]], "params": ["n", "m"], "conds": [], "exprs": ["i * m + j"]}
 SIZED |= {"truth": [None]}
 PREDICATE = ROW | {"kind": "pred", "exprs": ["i * 2 + j < 4"], "truth": ["both"]}

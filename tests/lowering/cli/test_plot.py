@@ -1,7 +1,8 @@
-"""`intset plot`: the data of each panel against the regions, the files written, and one line for bad input."""
+"""`intset plot`: the data of each panel against the regions, files, one line for bad input; what notebooks show."""
 
 import itertools
 import sys
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,11 +11,14 @@ from xml.etree import ElementTree
 import pytest
 
 from bound import infer_bound, te, tir
-from intset import evaluate
+from intset import Context, Range, Space, Var, evaluate
 from intset.domains.sets.region import Elements, elements_of
+from lowering import Exploration, IndexMap, contract, explore, lower, lower_division, parse_nest
 from lowering.cli.inputs import ScriptSchedule
 from lowering.cli.plot import DOMAINS, MAX_BLOCKS, MAX_OPERATIONS, Picture, picture_of
+from lowering.notebook import SHOWN_LINES
 from tests import ROOT
+from tests.intset.answers.test_notebook import checked, texts
 from tests.lowering.cli.conftest import CommandLine
 
 SCRIPT = """
@@ -122,8 +126,6 @@ def test_the_axes_drawn_by_default_are_long() -> None:
 
 
 def test_large_regions_are_blocks_that_cover_every_point() -> None:
-    from intset import Context, Range, Var
-
     i, j = Var("i"), Var("j")
     region = Context({i: Range(0, 30), j: Range(0, 40)}).image((i * 3 + j, j * 2 - 5), domain="isl")
     exact = elements_of(region, (0, 1), MAX_BLOCKS, MAX_OPERATIONS)
@@ -253,3 +255,76 @@ def test_what_is_no_script_and_a_plot_without_matplotlib(
     assert "no such file" in cli.refusal("plot", "nowhere.py")
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     assert "pip install '.[plot]' in a clone of inferbound" in cli.refusal("plot", script)
+
+
+# -- notebooks --------------------------------------------------------------------------------------------------------
+
+
+NAME = 'A<b>&"'
+
+
+def stencil(size: Any) -> tuple[Any, ...]:
+    A = te.placeholder((size + 2,), name=NAME)
+    B = te.compute((size + 2,), lambda i: A[i] + 1, name="B</pre>")
+    C = te.compute((size,), lambda i: B[i] + B[i + 2], name="C")
+    s = te.create_schedule(C.op)
+    xo, _ = s[C].split(C.op.axis[0], 4)
+    s[B].compute_at(s[C], xo)
+    return s, A, B, C
+
+
+@pytest.mark.parametrize("size", [18, te.var("<n>")])
+def test_schedules_bounds_and_nests(size: Any) -> None:
+    s, A, B, C = stencil(size)
+    b = infer_bound(s)
+    f = lower(s, [A, C])
+    assert "i.outer" in texts(checked(s._repr_html_()))
+    table = texts(checked(b._repr_html_()))
+    assert "B</pre>" in table and "required" in table and "i.outer * 4" in table
+    for value in (b.required(B), b.storage(B), b.nest(C), f.body):
+        assert "shown as text alone" not in texts(checked(value._repr_html_()))
+    shown = checked(f._repr_html_())
+    assert "for i.outer in" in texts(shown) and texts(shown).strip() == str(f)
+    assert {"def", "for", "in", "allocate"} <= {node.text for node in shown.iter("b")}
+
+
+def test_a_long_nest_is_cut_at_once() -> None:
+    lines = [f"    for i{k} in [0, 16):\n        A[i{k}] = i{k} + {k}" for k in range(5_000)]
+    f = parse_nest("def f(A: int32[16]):\n" + "\n".join(lines))
+    start = time.process_time()
+    shown = f._repr_html_()
+    assert time.process_time() - start < 20 and len(shown) < 40_000  # an analysis of the nest takes minutes
+    assert texts(checked(shown)).count("\n") < SHOWN_LINES + 2 and f"the first {SHOWN_LINES} lines" in shown
+
+
+def test_layouts_contracts_and_divisions() -> None:
+    i = Var("i<")
+    m = IndexMap(lambda i: (i // 4, i % 4), (16,))
+    f = parse_nest("def f(A: int32[4, 4], B: int32[16]):\n    for i in [0, 14):\n        B[i] = A[i // 4, i % 4] + 1")
+    lowered = lower_division(i // 3, Context({i: Range(0, 100)}))
+    for value, part in ((m, "// 4"), (contract(f, {"A": m}), "padding of f"), (lowered, "i<")):
+        assert part in texts(checked(value._repr_html_()))
+
+
+def test_a_picture_of_a_stage_is_svg() -> None:
+    pytest.importorskip("matplotlib")
+    picture = picture_of(ScriptSchedule("s", stencil(18)[0]), {}, ("interval", "auto"))
+    shown = picture._repr_svg_()
+    assert shown is not None and ElementTree.fromstring(shown).tag.endswith("svg") and "allocated" in shown
+    checked(picture._repr_html_())
+
+
+def test_a_picture_without_matplotlib_is_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    picture = picture_of(ScriptSchedule("s", stencil(18)[0]), {}, ("auto",))
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    assert picture._repr_svg_() is None and "Picture(" in texts(checked(picture._repr_html_()))
+
+
+def test_an_exploration_is_a_table(tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow")
+    space = Space({"tile": list(range(1, 101)), "kind": ["<a>", "b"]})
+    found: Exploration = explore(
+        lambda c: c["tile"], space, lambda made: {"cost": made * 3.0}, out=tmp_path / "r", progress=False
+    )
+    shown = texts(checked(found._repr_html_()))
+    assert "200 configurations" in shown and "<a>" in shown and "the 40 best by cost" in shown

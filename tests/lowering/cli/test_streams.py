@@ -16,6 +16,7 @@ import pytest
 from intset.expr.printer import visible
 from lowering.cli.app import run
 from tests import ROOT
+from tests.lowering.cli.conftest import ROW
 from tests.sweeps import daily
 
 Stream = Literal["open", "unread", "closed"]
@@ -109,7 +110,6 @@ def make(configuration):
     print("a measure says something")
     return {"cost": configuration["t"]}
 """
-ROW = {"op": "f", "kind": "load", "vars": [["i", "0", "8"]], "params": [], "conds": [], "exprs": ["i"], "truth": [None]}
 FILES = {
     "good.py": SCRIPT,
     "space.py": SPACE,

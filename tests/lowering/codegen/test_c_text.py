@@ -158,14 +158,7 @@ HOSTILE = [
     "*??/\n/ int injected(void) { return 1; } /*",
     "*/ int injected(void) { return 1; } /*",
     "*\\\r\n/ int injected(void) { return 1; } /*",
-    "x\\",
-    "x??/",
-    "//",
-    "/*",
-    "*",
-    "/",
-    '"',
-    "'",
+    *"x\\ x??/ // /* * / \" '".split(),
     "\n#include </etc/passwd>",
     "\n#pragma GCC poison malloc",
     "\x00",
@@ -173,30 +166,9 @@ HOSTILE = [
     "\u2028",
     "\ud800",
     " ",
-    "%s%n",
-    "1",
     "9 lives",
-    "__LINE__",
-    "_Bool",
-    "asm",
-    "linux",
-    "unix",
-    "NULL",
-    "INT32_MAX",
-    "INT8_C",
-    "min",
-    "min_i32",
-    "main",
-    "next",
-    "sum",
-    "i",
-    "code",
-    "printf",
-    "time_t",
-    "INTSET_THREAD",
-    "omp_get_thread_num",
-    "größe",
-    "\u0430",
+    *"%s%n 1 __LINE__ _Bool asm linux unix NULL INT32_MAX INT8_C min min_i32 main next sum i code printf".split(),
+    *"time_t INTSET_THREAD omp_get_thread_num größe \u0430".split(),
 ]
 names = st.one_of(
     st.sampled_from(HOSTILE),
@@ -252,10 +224,8 @@ def test_a_function_named_like_one_that_the_compiler_knows_compiles(name):
 
 @pytest.mark.parametrize("name", SIZE_HELPERS)
 def test_a_tensor_does_not_hide_the_helpers_of_the_arena(name):
-    n = te.size_var("n")
-    A = te.placeholder((n, 4), name=name)
-    B = te.compute((n, 4), lambda i, j: A[i, j] * 2.0, name="B")
-    text = to_c(lower(te.create_schedule(te.compute((n,), lambda i: B[i, 0] + B[n - 1 - i, 3], name="C").op)))
+    A = te.placeholder((te.size_var("n"), 4), name=name)
+    text = to_c(lower(Written("B = pointwise(A)\nC[i:n] = B[i, 0] + B[n - 1 - i, 3]", A=A, n=A.shape[0]).s))
     assert "aligned_start(" in text
     compiles(text, "-std=c99")
 

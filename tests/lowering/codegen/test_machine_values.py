@@ -17,6 +17,7 @@ from lowering import lower, parse_nest, run, simplify, to_c
 from lowering.padding.states import number_of
 from tests.bound.reference import evaluate
 from tests.compilers import compilers
+from tests.lowering.equivalence import wrapped
 from tests.lowering.lowered import BACKENDS, compile_c, elementwise, in_both, run_sanitized
 from tests.strategies.written import Written
 from tests.sweeps import daily
@@ -531,11 +532,6 @@ def edges(dtype: str) -> list[int]:
 
 
 EDGES = {dtype: edges(dtype) for dtype in INTEGERS}
-
-
-def wrapped(x: int, dtype: str) -> int:
-    low, high = dtypes.int_range(dtype)
-    return (x - low) % (high - low + 1) + low
 
 
 def quotient(round_to: Callable[[int, int], int]) -> Callable[[int, int, str], int | None]:

@@ -188,18 +188,7 @@ def test_min_dividends(bits: int) -> None:
         assert evaluate(found, {x: least, n: -1}, bits=bits) == evaluate(whole, {x: least, n: -1})
 
 
-SPANS = [
-    (-128, 127),
-    (0, 127),
-    (-128, 0),
-    (-128, -1),
-    (1, 127),
-    (-10, 100),
-    (-10, 127),
-    (-127, 126),
-    (-3, 3),
-    (-128, 100),
-]
+SPANS = [*((-128, k) for k in (127, 100, 0, -1)), (0, 127), (1, 127), (-10, 100), (-10, 127), (-127, 126), (-3, 3)]
 
 
 @pytest.mark.parametrize("divide", [floordiv, floormod, ceildiv])

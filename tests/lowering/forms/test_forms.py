@@ -1,17 +1,18 @@
 """Forms of a nest: chosen by cost, in one or several pieces; all compute what the guarded nest does."""
 
 import itertools
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import wraps
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import strategies as st
 
 from benchmarks.executed import Counter, Work
 from bound import infer_bound, te
 from bound.errors import ScheduleError
-from bound.infer import BoundsMap, StageNest
+from bound.infer import BoundsMap
 from bound.schedule import Schedule
 from bound.tensor import Tensor
 from intset import Context
@@ -25,7 +26,7 @@ from lowering.forms.choose import GAINED, chosen
 from lowering.nest.ir import Function, Stmt
 from lowering.passes.loops.index_set_splitting import partition_loops
 from tests.bound.corpus import CASES
-from tests.bound.oracle import Run, value
+from tests.bound.oracle import Run, points_of, value
 from tests.lowering.lowered import check, check_c, close, of_corpus, problem
 from tests.strategies.schedules import Program, programs, reading
 from tests.strategies.written import Written
@@ -164,15 +165,18 @@ def test_words() -> None:
         lower(s, bounds=infer_bound(s), compute="box")
 
 
-@swept({"numbers": (2, 6, programs(most=4)), "sizes": (1, 6, programs(symbolic=True, most=3))})
-def test_random_programs_in_both_forms(program: Program) -> None:
+@swept({
+    "numbers": (2, 6, (programs(), st.booleans())),
+    "sizes": (1, 6, (programs(symbolic=True, most=3), st.booleans())),
+})  # fmt: skip
+def test_random_programs_in_both_forms_and_backends(program: Program, strength: bool) -> None:
     given, expected = problem(program.schedule, program.sizes)
-    for compute in ("auto", "box"):
+    for compute, backend in (("auto", "c"), ("auto", "python"), ("box", "python")):
         try:
-            f = lower(program.schedule, compute=compute)
+            f = lower(program.schedule, compute=compute, strength=strength)
         except ScheduleError:
             return
-        close(run(f, given, program.sizes), expected)
+        close(run(f, given, program.sizes, backend=backend), expected)
 
 
 def test_the_forms_of_a_schedule_ask_what_holds_at_a_place_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -394,23 +398,6 @@ def test_the_command_line(tmp_path: Path, capsys: Any) -> None:
     assert "[0; 14]" in capsys.readouterr().out
 
 
-def points_of(nest: StageNest, env: Mapping[Var, int]) -> Iterator[tuple[int, ...]]:
-    """Enumerate the elements that one instance of a nest computes, with repetitions."""
-    axes = nest.stage.op.axis
-
-    def run(depth: int, here: dict[Var, int]) -> Iterator[tuple[int, ...]]:
-        if depth == len(nest.loops):
-            if all(value(guard, here) for guard in nest.guards):
-                yield tuple(value(nest.values[iv], here) for iv in axes)
-            return
-        loop = nest.loops[depth]
-        first, count = value(loop.range.min, here), value(loop.range.extent, here)
-        for k in range(first, first + max(count, 0)):
-            yield from run(depth + 1, {**here, loop.iv: k})
-
-    yield from run(0, dict(env))
-
-
 def pieces_are_right(b: BoundsMap, sizes: Mapping[Var, int] | None = None) -> int:
     """In each instance the pieces compute what the guarded nest does, no element twice; gives how many there were."""
     done = Run(b, sizes)
@@ -450,8 +437,8 @@ def test_programs_in_pieces(program: Program) -> bool:
     return number > 0
 
 
-@swept({"": (0, 300, programs(reads="lattice"))})
-def test_strided_programs_in_c(program: Program) -> None:
+@swept({"": (1, 600, (programs(reads="lattice"), st.sampled_from(["auto", "split"])))})
+def test_strided_programs_in_c(program: Program, nests: str) -> None:
     folded = program.inferred(compact=True)
     if folded is not None:
-        check_c(lower(program.schedule, bounds=folded, nests="split"), program.schedule)
+        check_c(lower(program.schedule, bounds=folded, nests=nests), program.schedule)

@@ -11,10 +11,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import strategies as st
 
 from bound import te, tir
-from bound.errors import ScheduleError
 from bound.schedule import Schedule
 from intset import ShapeVar
 from intset.errors import InputError, UndefinedError
@@ -22,10 +20,8 @@ from lowering import CheckError, CompilerError, lower, parse_nest, run, simplify
 from lowering.interpreter import compiled_library
 from lowering.nest.ir import Seq
 from tests.compilers import needs_compiler
-from tests.lowering.lowered import BACKENDS, c_name, close, compile_c, inputs_of, problem, random_array, shape_at
-from tests.strategies.schedules import Program, programs
+from tests.lowering.lowered import BACKENDS, close, compile_c, inputs_of, problem, random_array, shape_at, status
 from tests.strategies.written import Written
-from tests.sweeps import swept
 
 
 def program() -> Any:
@@ -179,21 +175,6 @@ def doubled(n: Any = 6) -> Any:
     return Written("A = given(n, 4)\nB[i:n, j:4] = A[i, j] * 2 + 1", n=n).s
 
 
-@swept({
-    "numbers": (2, 6, (programs(), st.booleans())),
-    "sizes": (1, 6, (programs(symbolic=True, most=3), st.booleans())),
-})  # fmt: skip
-def test_random_programs_give_what_the_reference_gives(program: Program, strength: bool) -> None:
-    s = program.schedule
-    given, expected = problem(s, program.sizes)
-    try:
-        f = lower(s, strength=strength)
-    except ScheduleError:
-        return
-    close(run(f, given, program.sizes, backend="c"), expected)
-    close(run(f, given, program.sizes), expected)
-
-
 def test_parallel_loops_with_storage_of_their_own() -> None:
     s = Written("""
         A = given(64, 300); B = pointwise(A)
@@ -344,11 +325,7 @@ def called(s: Schedule, left: int | None = None, **arrays: Any) -> tuple[int, in
     outputs = {t.name: np.zeros(shape_at(t, sizes), t.dtype) for op in s.outputs for t in op.outputs}
     if left is not None:
         ctypes.c_int.in_dll(library, "left").value = left
-    held = [np.ascontiguousarray({**given, **outputs}[t.name], t.dtype) for t in f.params]
-    index = ctypes.c_int32 if "int32_t n" in text else ctypes.c_int64
-    code = getattr(library, c_name(text))(
-        *(a.ctypes.data_as(ctypes.c_void_p) for a in held), *(index(sizes[v.name]) for v in f.sizes)
-    )
+    code = status(f, text, library, {**given, **outputs}, sizes)
     return code, *(ctypes.c_int.in_dll(library, name).value for name in ("taken", "given"))
 
 

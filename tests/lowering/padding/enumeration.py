@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from lowering import Function, Graph, IndexMap, parse_nest, with_layouts
+from tests.lowering.equivalence import wrapped
 
 TILES = IndexMap(lambda i: [i // 4, i % 4], (14,))
 WIDE = IndexMap(lambda i: [i // 8, i % 8], (14,))
@@ -98,10 +99,6 @@ BINARY: dict[str, Callable[[int, int], int]] = {
     "A + C": operator.add, "A - C": operator.sub, "A * 2 + C": lambda a, c: a * 2 + c,
 }  # fmt: skip
 FOLDED: dict[str, Callable[[int, int], int]] = {**BINARY, "A * C": operator.mul, "min(A, C)": min}
-
-
-def wrapped(n: int) -> int:
-    return (n + 4) % 8 - 4
 
 
 @dataclass(frozen=True, eq=False)
@@ -290,7 +287,7 @@ def _called(
                 continue
             state = one.gives
             if callable(state):
-                state = "undef" if "undef" in states else wrapped(state(*states))
+                state = "undef" if "undef" in states else wrapped(state(*states), DTYPE)
             for filled, price in [(state, 0), *((v, PADDING[one.makes] * prices["fill"]) for v in (*VALUES, "undef"))]:
                 if paid + price <= bound:
                     yield {**before, k: (False, False, frozenset([(one.makes, filled)]))}, paid + price

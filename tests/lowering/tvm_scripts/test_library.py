@@ -19,6 +19,7 @@ from lowering.tvm import autotvm, te, tir
 from lowering.tvm.outside import install, native
 from lowering.tvm.tir import bijective_layout, layout
 from tests.lowering.tvm_scripts.calls import equal_built, equal_elements, equal_in_both
+from tests.strategies.written import Written
 
 ROOT = Path(__file__).parents[3]
 LIBRARY = {
@@ -159,8 +160,7 @@ def test_options_of_a_fallback_configuration() -> None:
 
 
 def test_a_split_of_several_levels_is_that_of_products() -> None:
-    A = te.compute((24,), lambda i: i, name="A")
-    s = te.create_schedule(A.op)
+    s, A = Written("A[i:24] = i")("s A")
     loops = autotvm.SplitEntity([-1, 2, 3]).apply(s, A, A.op.axis[0])
     assert list(s[A].leaf_iter_vars) == loops
     assert [int(infer_bound(s)[loop].extent) for loop in loops] == [4, 2, 3]

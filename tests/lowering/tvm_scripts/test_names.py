@@ -15,6 +15,7 @@ from lowering.tvm import arith, te, tir, transform
 from tests.lowering.lowered import in_both
 from tests.lowering.tvm_scripts.calls import equal_elements, equal_in_both
 from tests.strategies.refusals import refused_with_words
+from tests.strategies.written import Written
 
 WIDTHS = [
     *(("float32", other) for other in ("int32", "uint32")),
@@ -139,17 +140,14 @@ def test_a_narrow_variable_has_its_type(dtype: str) -> None:
         f(tvm.nd.array(x), high + 1, out)
 
 
-def shifted() -> tuple[Any, Any, Any]:
-    X = te.placeholder((10,), name="X")
-    Y = te.compute((10,), lambda i: X[i] + 1.0, name="Y")
-    s = te.create_schedule(Y.op)
-    s[Y].split(Y.op.axis[0], 4)
-    return tvm.lower(s, [X, Y]), X, Y
+def shifted() -> Any:
+    s, *args = Written("X = given(10); Y = pointwise(X)\nY split i0 4")("s X Y")
+    return tvm.lower(s, args)
 
 
 @pytest.mark.parametrize("name", transform.CHANGES)
 def test_a_pass_keeps_what_a_function_computes(name: str) -> None:
-    f, _, _ = shifted()
+    f = shifted()
     changed = getattr(tir.transform, name)()(f)
     assert isinstance(changed, tvm.IRModule) and changed["main"] is changed
     given = np.arange(10, dtype="float32")
@@ -157,7 +155,7 @@ def test_a_pass_keeps_what_a_function_computes(name: str) -> None:
 
 
 def test_passes_of_python_functions() -> None:
-    f, _, _ = shifted()
+    f = shifted()
 
     @tir.transform.prim_func_pass(opt_level=0)
     def marked(func: Any, mod: Any, ctx: Any) -> Any:
@@ -256,9 +254,8 @@ def test_the_quotient_of_viewed_integers_is_that_of_c() -> None:
 
 
 def test_the_body_of_a_hint_inside_a_loop_is_reached_and_runs() -> None:
-    X = te.placeholder((8,), name="X", dtype="int32")
-    Y = te.compute((8,), lambda i: X[i] + 1, name="Y")
-    f = tvm.lower(te.create_schedule(Y.op), [X, Y])
+    s, *args = Written("X = given(8, dtype='int32'); Y = pointwise(X)")("s X Y")
+    f = tvm.lower(s, args)
     hint = functools.partial(tir.AttrStmt, None, "pragma_hint", 1)
     hinted = tir.stmt_functor.ir_transform(f.body, None, hint, ["tir.BufferStore"])
     assert isinstance(hinted.body, tir.AttrStmt) and hinted.body.attr_key == "pragma_hint"
@@ -271,13 +268,12 @@ def test_the_body_of_a_hint_inside_a_loop_is_reached_and_runs() -> None:
 
 
 def test_a_cut_tile_has_its_whole_extent() -> None:
-    m, n, f = te.var("m"), te.var("n"), te.var("f")
-    T = te.placeholder((m, n), name="T")
-    U = te.compute((m, n), lambda i, j: T[i, j], name="U")
-    V = te.compute((m, n), lambda i, j: U[i, j] + 3, name="V")
-    s = te.create_schedule(V.op)
-    outer, _ = s[V].split(s[V].fuse(*V.op.axis), f)
-    s[U].compute_at(s[V], outer)
+    s, n, f, U, V = Written("""
+        m = var(); n = var(); f = var(); T = given(m, n)
+        U[i:m, j:n] = T[i, j]
+        V[i:m, j:n] = U[i, j] + 3
+        V fuse i j; V split i.j.fused f; U compute_at V i.j.fused.outer""")("s n f U V")
+    outer = s[V].leaf_iter_vars[0]
     bounds = te.schedule.InferBound(s)
     assert bounds[U.op.axis[1]].extent == n
     assert tvm.arith.Analyzer().can_prove_equal(
@@ -286,9 +282,7 @@ def test_a_cut_tile_has_its_whole_extent() -> None:
 
 
 def test_lower_applies_the_passes_of_a_script() -> None:
-    A = te.placeholder((8,), name="A")
-    B = te.compute((8,), lambda i: A[i] * 2.0, name="B")
-    s = te.create_schedule(B.op)
+    s, *args = Written("A = given(8)\nB[i:8] = A[i] * 2.0")("s A B")
 
     @tir.transform.prim_func_pass(opt_level=0)
     def halved(f: Any, mod: Any, ctx: Any) -> Any:
@@ -300,18 +294,17 @@ def test_lower_applies_the_passes_of_a_script() -> None:
         return f.with_body(tir.stmt_functor.ir_transform(f.body, None, change, ["tir.For"]))
 
     with transform.PassContext(config={"tir.add_lower_pass": [(1, halved)]}):
-        f = tvm.lower(s, [A, B])
-    assert [f.body.extent, f.body.body.extent] == [4, 2] and tvm.lower(s, [A, B]).body.extent == 8
+        f = tvm.lower(s, args)
+    assert [f.body.extent, f.body.body.extent] == [4, 2] and tvm.lower(s, args).body.extent == 8
     np.testing.assert_array_equal(run(f, {"A": np.arange(8, dtype="float32")})["B"], np.arange(8) * 2)
 
 
 def test_bits_of_bfloat16_are_passed_as_uint16() -> None:
     pytest.importorskip("ml_dtypes")
-    A = te.placeholder((4,), "bfloat16", "A")
-    B = te.compute((4,), lambda i: A[i] + A[i], name="B")
+    s, *args = Written("A = given(4, dtype='bfloat16')\nB[i:4] = A[i] + A[i]")("s A B")
     bits = (np.array([1.0, -2.5, 0.0, 100.0], "float32").view("uint32") >> 16).astype("uint16")
     a, b = tvm.nd.array(bits), tvm.nd.empty((4,), "uint16")
-    tvm.build(te.create_schedule(B.op), [A, B])(a, b)
+    tvm.build(s, args)(a, b)
     np.testing.assert_array_equal((b.numpy().astype("uint32") << 16).view("float32"), [2.0, -5.0, 0.0, 200.0])
 
 
@@ -329,9 +322,8 @@ def test_errors_are_runtime_errors_and_packed_calls_have_a_source() -> None:
 
 
 def test_arrays_share_their_memory_by_dlpack() -> None:
-    A = te.placeholder((4,), name="A")
-    B = te.compute((4,), lambda i: A[i] + 1.0, name="B")
-    f = tvm.build(te.create_schedule(B.op), [A, B])
+    s, *args = Written("A = given(4); B = pointwise(A)")("s A B")
+    f = tvm.build(s, args)
     source, target = np.arange(4, dtype="float32"), np.zeros(4, "float32")
     f(tvm.nd.from_dlpack(source), tvm.nd.from_dlpack(target))
     np.testing.assert_array_equal(target, source + 1)
@@ -361,10 +353,9 @@ def test_an_evaluated_call_is_made() -> None:
 
 
 def test_a_lowered_function_is_called_in_the_order_of_its_arguments() -> None:
-    n, bias = te.var("n"), te.var("bias", "float32")
-    X = te.placeholder((n,), name="X")
-    Y = te.compute((n,), lambda i: X[i] + bias + n, name="Y")
-    f = tvm.lower(te.create_schedule(Y.op), [bias, X, n, Y])
+    text = "n = var(); bias = var('float32'); X = given(n)\nY[i:n] = X[i] + bias + n"
+    s, *args = Written(text)("s bias X n Y")
+    f = tvm.lower(s, args)
     y = tvm.nd.empty((3,))
     tvm.build(f)(0.5, tvm.nd.array(np.ones(3, "float32")), 3, y)
     np.testing.assert_array_equal(y.numpy(), [4.5] * 3)
@@ -379,20 +370,18 @@ def test_the_kind_of_a_device_by_its_name() -> None:
 
 
 def test_extrema_of_truth_values() -> None:
-    A = te.placeholder((4, 3), "bool", name="A")
-    k = te.reduce_axis((0, 3), "k")
-    either = te.compute((4,), lambda i: te.max(A[i, k], axis=k), name="either")
-    both = te.compute((4,), lambda i: te.min(A[i, 0], A[i, 1]), name="both")
-    f = tvm.build(te.create_schedule([either.op, both.op]), [A, either, both])
+    s, *args = Written("""
+        A = given(4, 3, dtype="bool"); either = reduced(A, by=te.max)
+        both[i:4] = te.min(A[i, 0], A[i, 1])""")("s A either both")
+    f = tvm.build(s, args)
     a = np.random.default_rng(0).integers(0, 2, (4, 3)).astype(bool)
     equal_in_both(f, [a], a.max(axis=1), a[:, :2].min(axis=1))
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float16", "int32"])
 def test_an_array_of_another_type_is_refused(dtype: str) -> None:
-    x = te.placeholder((4,), "float32", name="x")
-    y = te.compute((4,), lambda i: x[i] + 1.0, name="y")
-    f = tvm.build(te.create_schedule(y.op), [x, y])
+    s, *args = Written("x = given(4); y = pointwise(x)")("s x y")
+    f = tvm.build(s, args)
     right, other = tvm.nd.empty((4,)), tvm.nd.empty((4,), dtype)
     for arrays, name in (((other, right), "x"), ((right, other), "y")):
         with pytest.raises(InputError, match=f"the array for {name} has the type {dtype}, not float32"):

@@ -14,6 +14,7 @@ from lowering.errors import AccessError, CheckError, CompilerError
 from lowering.tvm import te, tir
 from tests.compilers import need_compiler
 from tests.lowering.tvm_scripts.calls import backends_of, called, equal_built, equal_elements, equal_in_both
+from tests.strategies.written import Written
 
 m, n = te.size_var("m"), te.size_var("n")
 PLAIN = tir.decl_buffer((m, n), "float32", "plain")
@@ -223,16 +224,14 @@ def test_a_scope_is_a_text_and_a_call() -> None:
 
 
 def test_the_meaning_of_an_intrinsic_may_name_a_loop() -> None:
-    X = te.placeholder((20,), name="X")
-    Y = te.compute((20,), lambda i: X[i] + 1.0, name="Y")
-    s = te.create_schedule(Y.op)
-    outer, inner = s[Y].split(Y.op.axis[0], 16)
+    s, X, Y = Written("X = given(20); Y = pointwise(X)\nY split i0 16")("s X Y")
+    outer, inner = s[Y].leaf_iter_vars
     x = te.placeholder((16,), name="x")
     y = te.compute((16,), lambda i: tir.Select(outer * 16 + i < 20, x[i] + 1.0, 0.0), name="y")
     s[Y].tensorize(inner, te.decl_tensor_intrin(y.op, lambda ins, outs: tir.call_packed("f", *ins, *outs)))
     a = np.arange(20, dtype="float32")
     equal_in_both(tvm.build(s, [X, Y]), [a], a + 1)
-    with pytest.raises(InputError, match=r"uses i\.outer, an axis of another operation"):
+    with pytest.raises(InputError, match=r"uses i0\.outer, an axis of another operation"):
         te.create_schedule(y.op)
 
 
@@ -406,9 +405,8 @@ def test_saved_modules(tmp_path: Path) -> None:
     path = str(tmp_path / "saved.so")
     with pytest.raises(InputError, match="a nest with a while loop is not saved"):
         built(repeated).export_library(path)
-    A = te.placeholder((6,), name="A")
-    s = te.create_schedule(te.compute((6,), lambda i: A[i] + 1.0, name="B").op)
-    nests = [tvm.lower(s, [A, s.outputs[0].output(0)], name=name) for name in ("first", "second")]
+    s, *args = Written("A = given(6); B = pointwise(A)")("s A B")
+    nests = [tvm.lower(s, args, name=name) for name in ("first", "second")]
     tvm.build(nests, target="llvm").export_library(path)
     for name in ("first", "second"):
         (out,) = called(tvm.runtime.load_module(path)[name], [X], X)
@@ -435,8 +433,7 @@ def test_values_of_a_nest_have_the_arithmetic_of_their_types() -> None:
 
 def test_a_function_of_c_that_is_not_there_is_named() -> None:
     need_compiler()
-    A = te.placeholder((4,), name="A")
-    B = te.compute((4,), lambda i: tir.call_pure_extern("float32", "no_such_function", A[i]), name="B")
-    f = tvm.build(te.create_schedule(B.op), [A, B])
+    s, *args = Written('A = given(4)\nB[i:4] = tir.call_pure_extern("float32", "no_such_function", A[i])')("s A B")
+    f = tvm.build(s, args)
     with pytest.raises(CompilerError, match="no_such_function"):
         f(tvm.nd.empty((4,)), tvm.nd.empty((4,)))
