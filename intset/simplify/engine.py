@@ -133,12 +133,12 @@ class Pricing:
             node = stack[-1]
             total, count = (0, 0) if node.op in LEAVES else (self._weights[node.op], 1)
             for arg in node.args:
+                if arg.op in LEAVES:
+                    continue
                 below = costs.get(arg)
                 if below is None:
-                    if arg.op not in LEAVES:
-                        stack.append(arg)
-                        break
-                    below = costs[arg] = 0, 0
+                    stack.append(arg)
+                    break
                 total += below[0]
                 count += below[1]
             else:
@@ -630,9 +630,16 @@ def at_once(root: Node, known: IntervalScope, bits: int | None = None, changes: 
     """
     seen: Node | None = settled(root, known, bits is not None)
     if seen is None and changes and bits is None and not known.empty:
-        seen = next((candidate for _, candidate in irreducible_candidates(root, known, Pricing())), None)
-        seen = seen if seen is None or dag.is_small(SIMPLIFIED_NODES, (root,)) else None
+        pricing = Pricing()
+        seen = next((candidate for _, candidate in irreducible_candidates(root, known, pricing)), None)
+        seen = seen if seen is None or _is_small(root, pricing) else None
     return seen
+
+
+def _is_small(root: Node, pricing: Pricing) -> bool:
+    """Whether a graph has at most `SIMPLIFIED_NODES` nodes."""
+    # an operation has at most three operands, so a tree of few operations is small
+    return pricing.price(root)[1] <= SIMPLIFIED_NODES // 4 or dag.is_small(SIMPLIFIED_NODES, (root,))
 
 
 def simplified(
@@ -660,8 +667,7 @@ def run(simplifier: Simplifier, root: Any, known: Normalizer) -> Any:
     """Simplify `root`; a graph beyond `SIMPLIFIED_NODES` becomes its linear form if that is cheaper."""
     if known.empty:
         return root  # no point at which it has a value: everything equals it
-    # an operation has at most three operands, so a tree of few operations is small
-    while simplifier.price(root)[1] > SIMPLIFIED_NODES // 4 and not dag.is_small(SIMPLIFIED_NODES, (root,)):
+    while not _is_small(root, simplifier.pricing):
         whole = known.cond(root) if isinstance(root, Cond) else known.regroup(known.form(root)).expr()
         if not simplifier.is_better(simplifier.price(whole), simplifier.price(root)):
             return root

@@ -565,7 +565,9 @@ def _opened(total: TermSum, known: IntervalScope, is_whole: bool) -> Iterator[Ca
             opened = opened.without(term).plus(dividend, k).plus(TermSum(0, {quotient: -c.data}), k)
     if opened is total:
         return
-    opened = sums.read(Linear(opened.const, opened.terms).expr())  # in canonical order
+    form = Linear(opened.const, opened.terms)  # its text is in canonical order
+    are_positive = all([k > 0 for k in opened.terms.values()])  # noqa: C419  # hot
+    opened = TermSum(opened.const, form.as_written().terms) if are_positive else sums.read(form.expr())
     yield "linear form", sums.write(opened)
     if is_whole and len(moved := [*_into_quotients(opened)]) == 1:
         yield "linear form", moved[0][1]
