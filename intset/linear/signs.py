@@ -316,7 +316,8 @@ def _entered(
 ) -> Member | None:
     """The point with one more variable, at a value that satisfies the facts; `None` if none is found.
 
-    A fact that is affine in the variable limits its values; other facts are tested at a few values.
+    A fact that is affine in the variable limits its values. Other facts are tested at a few values; without them the
+    variable enters the given point itself.
 
     Parameters
     ----------
@@ -338,6 +339,9 @@ def _entered(
         return None
     step, offset = step_of(known, v)
     first = _nearest(place(ends), ends, step, offset)
+    if not open_facts and step == 1:
+        member.enter(v, first)
+        return member
     for value in dict.fromkeys((first, first - step, first + step, low, high, 2 * first)) if open_facts else (first,):
         if value is None or (value - offset) % step or meet(ends, (value, value)) != (value, value):
             continue
