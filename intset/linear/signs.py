@@ -13,6 +13,7 @@ the answer no, and failing derivations cost most.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from intset.errors import IntSetError
@@ -115,6 +116,12 @@ class Member:
         value: int | None = self.values[e]
         return value
 
+    def afresh(self) -> Member:
+        """The same point, without values of terms: those with variables that are new had another value."""
+        member = Member(dict(self.point), self.other)
+        member.values = {**self.point}
+        return member
+
     def enter(self, e: Expr, value: int) -> None:
         """Set the value of a variable or opaque term."""
         self.point[e] = self.values[e] = value
@@ -178,6 +185,22 @@ class FoundMembers(NamedTuple):
         closing = _closing(known, (*sizes, *order), solved)
         return cls((), left, sizes, solved, order, closing, len(known.ranges))
 
+    def grown(self, known: Normalizer) -> FoundMembers:
+        """The search after ranges were added to the scope: each found point gets the new variables, at one end."""
+        new = [*islice(known.ranges, self.entered, None)]
+        ends = [end for v in new for end in known.assumptions.limits.get(v, ()) if end is not None]
+        mentioned = {v for end in ends for e in end.terms for v in e.free_vars()}
+        if not mentioned <= {*self.order, *self.sizes, *new}:
+            return FoundMembers.of(known)
+        found: list[Member] = []
+        for k, member in enumerate(self.found):
+            at: Member | None = member.afresh()
+            for v in new:
+                at = at and _within_limits(known, at, v, _end(k), ())
+            if at is not None and _is_member(known.assumptions, at):
+                found.append(at)
+        return self._replace(found=tuple(found), order=(*self.order, *new), entered=len(known.ranges))
+
     def with_next(self, known: Normalizer) -> FoundMembers:
         """Try the next pattern; its point is added unless it lies outside the scope or is known."""
         member = _member(known, self, _OTHERS[self.left[0] % len(_OTHERS)], *_ALL[self.left[0]])
@@ -236,8 +259,10 @@ def taken_values(known: Normalizer, cond: Cond, conditions: Iterable[Cond] = ())
 
 def _members(known: Normalizer) -> Iterator[Member]:
     members = known.members
-    if members is None or members.entered != len(known.ranges):
+    if members is None:
         members = known.members = FoundMembers.of(known)
+    elif members.entered != len(known.ranges):
+        members = known.members = members.grown(known)
     tried = 0
     while True:
         for member in members.found[tried:]:
@@ -356,7 +381,7 @@ def _member(
     known: Normalizer, search: FoundMembers, other: int, numbers: tuple[int, ...], place: Place
 ) -> Member | None:
     """The point with these sizes and this place in each range; `None` if an assumption excludes it."""
-    ranges, assumptions, closing = known.ranges, known.assumptions, search.closing
+    closing = search.closing
 
     def size(number: int) -> Callable[[Interval], int]:
         return lambda _: numbers[number % len(numbers)]
@@ -386,24 +411,40 @@ def _member(
         if waiting and not _settled(known, member, waiting, later):
             return None
         later.discard(v)
-        low, high = ranges.get(v, EVERYTHING)
-        for end, is_low in zip(assumptions.limits.get(v, (None, None)), (True, False), strict=True):
-            if end is None:
-                continue
-            value = member.value(end)
-            if value is None:
-                return None
-            if is_low:
-                low = value if low is None else max(low, value)
-            else:
-                high = value if high is None else min(high, value)
-        found = _entered(known, member, v, (low, high), within(number), closing.get(v, ()))
+        found = _within_limits(known, member, v, within(number), closing.get(v, ()))
         if found is None:
             return None
         member = found
     if waiting and (not _settled(known, member, waiting, later) or waiting):
         return None
-    return member if _is_member(assumptions, member) else None
+    return member if _is_member(known.assumptions, member) else None
+
+
+def _within_limits(
+    known: Normalizer, member: Member, v: Var, place: Callable[[Interval], int], facts: Iterable[Linear]
+) -> Member | None:
+    """The point with a ranged variable, whose symbolic ends have values there; `None` if none is found."""
+    low, high = known.ranges.get(v, EVERYTHING)
+    for end, is_low in zip(known.assumptions.limits.get(v, (None, None)), (True, False), strict=True):
+        if end is None:
+            continue
+        value = member.value(end)
+        if value is None:
+            return None
+        if is_low:
+            low = value if low is None else max(low, value)
+        else:
+            high = value if high is None else min(high, value)
+    return _entered(known, member, v, (low, high), place, facts)
+
+
+def _end(number: int) -> Callable[[Interval], int]:
+    """An end of a range: the first, or the last for odd numbers; the other one where it is not finite."""
+
+    def chosen(ends: Interval) -> int:
+        return next((end for end in ends[:: -1 if number % 2 else 1] if end is not None), 0)
+
+    return chosen
 
 
 def _settled(known: Normalizer, member: Member, waiting: dict[Expr, Linear], later: Collection[Expr]) -> bool:
