@@ -118,8 +118,9 @@ class Member:
 
     def afresh(self) -> Member:
         """The same point, without values of terms: those with variables that are new had another value."""
-        member = Member(dict(self.point), self.other)
-        member.values = {**self.point}
+        member = Member({}, self.other)
+        for e, value in self.point.items():
+            member.enter(e, value)
         return member
 
     def enter(self, e: Expr, value: int) -> None:
