@@ -41,7 +41,7 @@ def swept(rows: Mapping[str, tuple[Any, ...]]) -> Callable[[Callable[..., object
     Parameters
     ----------
     rows: by name the numbers of examples, daily and at night, the strategy (or several, in a tuple), and the labels
-        that must occur, if any; what follows is handed to the test before what is drawn. A row of 0 is for the night.
+        that must occur, if any; fixed arguments precede drawn arguments. A row of 0 is for the night.
     """
     cases = [(name, row[0]) for name, row in rows.items() if row[0]]
     cases += [_nightly((name, row[1])) for name, row in rows.items()] if is_night else []

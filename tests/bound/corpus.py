@@ -44,7 +44,7 @@ def axis_ids(schedule: Schedule) -> dict[IterVar, str]:
 
 
 def can_run(schedule: Schedule) -> bool:
-    """Whether the oracle can run the nests: it knows all operations, and no index is read from a tensor."""
+    """Whether the oracle can run the nests: the oracle knows all operations, and no index depends on data."""
     ops = [stage.op for stage in schedule.stages]
     return all(isinstance(op, (ComputeOp, PlaceholderOp)) for op in ops) and not opaque_terms(
         *(e for op in ops for access in accesses(op) for e in access.indices)

@@ -47,7 +47,7 @@ def value(e: Any, env: Mapping[Var, int]) -> Any:
 
 
 def iterations(loops: Sequence[tuple[Var, Range]], env: Mapping[Var, int]) -> Iterator[dict[Var, int]]:
-    """The values of loops, one inside another, with those of an environment."""
+    """All values of nested loops, each with an environment's values."""
     if not loops:
         yield dict(env)
         return

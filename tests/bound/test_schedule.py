@@ -119,7 +119,7 @@ def test_a_refused_call_names_stage_and_axis_and_changes_nothing(calls: str) -> 
 
 
 CHAIN = "A = given(8)\nB[i:8] = A[i] + 1\nC[i:8] = B[i] + 1\nD[i:8] = B[i] + C[i]"
-INCOMPLETE = {  # a program, and what is found when it is normalized
+INCOMPLETE = {  # a program, and its errors when normalized
     f"{CHAIN}\nB compute_at C i": "B: it is computed at i of C, but D, which reads it, is outside that loop",
     f"{CHAIN}\nB compute_at D i": "B: it is computed at i of D, but C, which reads it, is outside",
     "A = given(8); B = pointwise(A)\nE = te.extern((8,), [B], lambda ins, outs: tir.call_packed('f', ins[0]), name='E')"

@@ -27,7 +27,7 @@ def in_threads(work: Callable[[int], T], count: int) -> list[T]:
 
 
 def forked(work: Callable[[], Any]) -> Any:
-    """What `work` returns in a forked process, as JSON has it; the text of its error, or of its end by a signal."""
+    """What `work` returns in a forked process, as JSON has it; the text of its error or signal."""
     read, write = os.pipe()
     child = os.fork()
     if child == 0:

@@ -151,7 +151,7 @@ class Claims(Oracle):
             self.require(all(x in there for x in own), "lacks an element", domain, e, found, env, own)
 
     def over(self, e: Expr) -> None:
-        """Bounds over all sizes contain the values at all of them; tight ones end with these, if all are enumerated."""
+        """Bounds over all sizes contain the values at all sizes; tight ends are attained where sizes are enumerated."""
         bounds, values = self.ctx.bounds(e, over="sizes"), {x for own in self.truth(e).values() for x in own}
         self.require(tuple(self.ctx.bounds(e, over=list(self.setting.sizes))) == tuple(bounds), "over", e, bounds)
         if not values:
@@ -299,7 +299,7 @@ class Claims(Oracle):
             self.is_refined(e, new)
 
     def map(self, exprs: Sequence[Expr], padded: int = 2000) -> IterMap:
-        """An index map: whether it is injective and onto, with the points that say so; its sides, inverse, and
+        """An index map: injectivity and surjectivity, with witness points; its sides, inverse, and
         padding, at so many places."""
         found, first = self.ctx.as_iter_map([*exprs]), len(self.setting.sizes)
         every = self.setting.points if self.setting.facts else itertools.product(*self.setting.sizes.values())
@@ -378,7 +378,7 @@ class Claims(Oracle):
             self.require(number is None or counted == len(own), "count", number, env, own)
 
     def is_allowed(self, env: Mapping[Var, int]) -> bool | None:
-        """Whether the facts about sizes and kept variables hold; `None` where a kept variable depends on others."""
+        """Whether facts about sizes and kept variables hold; `None` where a kept variable depends on others."""
         for v in self.setting.keep:
             if not set(self.setting.ranges[v].free_vars()) <= env.keys():
                 return None
@@ -418,7 +418,7 @@ def around(points: Points) -> list[tuple[int, ...]]:
 
 
 def valued(e: Any, variables: Sequence[Var], rows: Iterable[tuple[int, ...]]) -> list[Any]:
-    """The value at each of some points, `None` where it is undefined."""
+    """The values at points, `None` where it is undefined."""
     function, found = compiled(e, variables), []
     for row in rows:
         try:

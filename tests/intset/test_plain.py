@@ -1,4 +1,4 @@
-"""`intset.plain`: rows against enumeration; and the optional core in C: the same answers, and a build that may fail."""
+"""`intset.plain`: rows against enumeration; and the optional core in C: equal answers; builds that fail."""
 
 import gc
 import importlib

@@ -96,7 +96,7 @@ def elementwise(formula: Callable[..., Any], arrays: Mapping[str, Any]) -> tuple
 
 
 def in_both(formula: Callable[..., Any], **arrays: Any) -> Iterator[list[Any]]:
-    """The elements that a formula gives, in the interpreter and in C."""
+    """The elements of a formula in the interpreter and in C."""
     f, outs = elementwise(formula, arrays)
     for backend in BACKENDS:
         found = run(f, arrays, backend=backend)

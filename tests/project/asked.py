@@ -50,7 +50,7 @@ class Made:
 
     Attributes
     ----------
-    blocks: its contexts, each with a fact for a block to add.
+    blocks: its contexts, each with a fact that a block adds.
     given: arguments by the name of the method; `None` for a method to skip.
     """
 
@@ -430,7 +430,7 @@ def _is_own(it: Any) -> bool:
 
 
 def names_of(made: Made) -> list[str]:
-    """The questions to a sample: public names that take no arguments, or whose arguments it has."""
+    """The questions to a sample: public names without arguments, or with arguments from the sample."""
     own = [name for name in dir(made.it) if not name.startswith("_")]
     own += [name for name in DUNDERS if hasattr(type(made.it), name)] + ["__call__"] * ("__call__" in made.given)
     return [name for name in own if made.given.get(name, ()) is not None and name not in (*CHANGING, *NUMBERS)]
@@ -509,7 +509,7 @@ class Calls:
         self.names = names
 
     def pickled(self) -> tuple[bytes, list[str]]:
-        """The names that pickle, and the calls that need no others."""
+        """Names of pickle, and calls without other arguments."""
         names = {name: it for name, it in self.namespace().items() if _is_own(it)}
         kept = {name: it for name, it in names.items() if _pickles(it)}
         local = {name for name, it in self.namespace().items() if "<locals>" in getattr(it, "__qualname__", "")}

@@ -159,7 +159,7 @@ def test_a_test_that_needs_an_extra_is_skipped_without_it() -> None:
 
 
 def test_what_tests_import_of_one_another_is_there() -> None:
-    """A room's tests are run alone after a change: a helper that moved is missed here, not in another room."""
+    """A room's tests are run alone after a change: a moved helper fails here, by name."""
     defined = {
         name: {
             part.id if isinstance(part, ast.Name) else (getattr(part, "name", None) or "").partition(".")[0]

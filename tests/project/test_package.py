@@ -1,4 +1,4 @@
-"""An installation has three packages with types, and the command; the core in C is built or left out."""
+"""An installation has three packages with types, and the command; builds with and without the core in C."""
 
 import configparser
 import shutil

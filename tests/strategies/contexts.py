@@ -220,7 +220,7 @@ class Drawn:
 
     Attributes
     ----------
-    ctx: the context; exprs, goals: what to ask of it; setting: the same with all points, and sizes in windows.
+    ctx: the context; exprs, goals: what to ask of it; setting: the same table with all points and windows of sizes.
     """
 
     def __init__(

@@ -10,7 +10,7 @@ Call = Callable[[], object]
 
 
 def refused(calls: Mapping[str, Call], *errors: type[Exception]) -> Callable[[str], None]:
-    """A test of each call by its name: an error in one line, an `InputError` unless others are named."""
+    """A test of each call by its name: an error in one line, of type `InputError` unless others are named."""
 
     @pytest.mark.parametrize("name", calls)
     def test(name: str) -> None:
@@ -22,7 +22,7 @@ def refused(calls: Mapping[str, Call], *errors: type[Exception]) -> Callable[[st
 
 
 def refused_with_words(rows: Sequence[tuple[str, Call]], *errors: type[Exception]) -> Callable[[str, Call], None]:
-    """A test of each call: its error has these words, and is an `InputError` unless others are named."""
+    """A test of each call: its error contains these words; its type is `InputError` unless others are named."""
 
     @pytest.mark.parametrize(("words", "call"), rows)
     def test(words: str, call: Call) -> None:

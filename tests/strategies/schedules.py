@@ -51,7 +51,7 @@ def reading(
 
 
 def state_of(s: Schedule) -> list[Any]:
-    """All that a schedule keeps, in a comparable form: a call that is refused changes nothing of it."""
+    """The state of a schedule in comparable form: a refused call changes no part of the state."""
 
     def plain(x: Any) -> Any:
         if isinstance(x, dict):

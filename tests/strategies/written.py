@@ -7,8 +7,8 @@ A line is a definition in Python or a call of the schedule language; several cal
     C split i 5 tail=shrink; B compute_at C i.outer
 
 Of a call the words are the stage, the method, and loops of the stage by name, tensors, thread tags, numbers, options
-and strings. After a tensor, a loop is one of that tensor: `compute_at C i`. The schedule `s` is made before the first
-call, of all that nothing reads, unless a line `schedule B C` names the outputs.
+and strings. A loop written after a tensor belongs to that tensor: `compute_at C i`. The schedule `s` is made before the
+first call, of all that nothing reads, unless a line `schedule B C` names the outputs.
 """
 
 from __future__ import annotations

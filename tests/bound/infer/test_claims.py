@@ -38,7 +38,7 @@ def gives_up(b: BoundsMap) -> bool:
     "sizes": (5, 1000, programs(symbolic=True, most=4), {"exact"}),
 })  # fmt: skip
 def test_regions_are_what_nests_read_and_compute(program: Program) -> str | None:
-    """Also where sizes are symbolic; exactly that at numbers, where nothing is given up."""
+    """Also where sizes are symbolic; exactly the same at numbers, without losses."""
     b = program.inferred()
     if b is None:
         return "refused"

@@ -114,7 +114,7 @@ def check_sliding(b: BoundsMap, sizes: Mapping[Var, int] | None = None, exact: b
     for stage in done.nests if exact else ():
         if stage.is_output or not b.slid(stage):
             continue
-        # a last tile may overlap the one before, or go on beyond what is read
+        # a last tile may overlap its predecessor or exceed the read elements
         tails = {r.tail for r in stage.relations if isinstance(r, Split)} & {Tail.SHIFT_INWARDS, Tail.ROUND_UP}
         read = {point for t in stage.op.outputs for points in done.seen[t].read.values() for point in points}
         for tensor in stage.op.outputs:
@@ -290,7 +290,7 @@ def test_a_level_follows_an_axis_that_is_split_or_fused_later() -> None:
     check_sliding(b)
 
 
-REFUSED = {  # calls, and how their refusal or that of the inference begins
+REFUSED = {  # calls, and the beginning of the refusal message
     "B compute_at C y.inner; B store_at C x": "stage B: it is stored at x of C, which is inside y.inner of C",
     f"C parallel y.inner; {OUTER}": "keep what iterations of y.inner of C compute, .* runs in parallel",
     f"C vectorize y.inner; {OUTER}": "y.inner of C compute, but that loop is one vector operation",
@@ -340,7 +340,7 @@ def test_nothing_is_kept_where_it_is_computed() -> None:
     "boxes": (30, 600, programs(also="stored"), {True}, {"compute": "box"}),
 })  # fmt: skip
 def test_random_programs(options: dict[str, str], program: Program) -> bool:
-    """Programs by execution; gives whether some stage keeps elements over a loop."""
+    """Programs by execution; reports whether a stage keeps elements over a loop."""
     b = program.inferred(**options)
     stored = [stage for stage in program.schedule.stages if stage.store_type is not None]
     if b is None or not any(b.slid(stage) for stage in stored):

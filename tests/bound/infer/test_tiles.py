@@ -393,7 +393,7 @@ def count_of(count: Callable[[], object]) -> str:
 
 @pytest.mark.parametrize("name", daily(names(), 20))
 def test_symbolic_tiles_of_the_corpus(name: str) -> None:
-    """`at` gives the inference with numbers; the loops and the nest, run at sizes, do what is said of them."""
+    """`at` gives the inference with numbers; the loops and the nest, run at sizes, fulfil their claims."""
     for case in tiled(name):
         b, _ = inferred(case)
         if not isinstance(b, BoundsMap):

@@ -352,7 +352,7 @@ def _is_one(e: Any) -> bool:
 
 
 def behind(s: Schedule, p: Tensor, without: Tensor | None = None) -> set[Tensor]:
-    """All that depends on a tensor, also on ways that avoid another one."""
+    """All tensors that depend on a tensor, paths around another tensor included."""
     found = {p}
     for stage in s.stages:
         if found & set(stage.op.input_tensors):

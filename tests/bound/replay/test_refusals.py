@@ -91,7 +91,7 @@ def test_what_would_take_a_shared_loop_is_refused(call):
     assert text.startswith("stage ") and text.endswith("loop of other stages as well")
 
 
-CONTRARY = {  # an annotation, one that contradicts it, and the refusal
+CONTRARY = {  # an annotation, a contradicting annotation, and the refusal
     ("bind(T1, x)", "bind(T2, y)"): ("T2", "bound to threadIdx.y", "T1, which is no such loop"),
     ("bind(T2, x)", "unroll(R)"): ("R", "unrolled", "T2, which cannot"),
     ("unroll(R)", "bind(T1, x)"): ("T1", "bound to threadIdx.x", "R, which is no such loop"),

@@ -1,4 +1,4 @@
-"""The shape environment of PyTorch itself: what it knows arrives, and answers are written with its classes."""
+"""The shape environment of PyTorch itself: torch's facts arrive, and answers consist of torch's classes."""
 
 from __future__ import annotations
 

@@ -152,7 +152,7 @@ GOALS: list[Callable[[Expr, int], Cond]] = [lambda e, c: e <= c, lambda e, c: e 
 
 @pytest.mark.parametrize(("tiers", "name"), daily(itertools.product(TIERS, list(WORLDS)[:31]), 3))
 def test_proofs(tiers: tuple[str, ...], name: str) -> None:
-    """At the boundary of the true claims, and next to it."""
+    """Claims at the boundary of truth, and beside the boundary."""
     claims = Claims(setting(name))
     with using(tiers=tiers):
         for number, e in enumerate(questions(claims.setting)):

@@ -1,4 +1,4 @@
-"""Certificates of an adversary: none that states something false is accepted, whatever was done to it."""
+"""Certificates of an adversary: no false certificate is accepted, however forged."""
 
 import itertools
 import json

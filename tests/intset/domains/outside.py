@@ -102,7 +102,7 @@ class KnownBits(ValueDomain):
 
 @contextmanager
 def registered(domain: Any, name: str = "") -> Iterator[str]:
-    """A domain that can be asked while the block lasts, by its name or another."""
+    """Registers a domain during the block, under its name or another name."""
     register(domain, name or None)
     try:
         yield name or domain.name

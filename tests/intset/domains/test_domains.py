@@ -160,7 +160,7 @@ def sound_domain(rng: random.Random) -> Slack:
 
 
 def drawn_context(rng: random.Random, **options: Any) -> Drawn:
-    """A context with ranges that some or all sizes make empty."""
+    """A context whose ranges are empty at some or all sizes."""
     return Drawn(rng, ranges="empty sized sized dependent", sizes=2, exprs=2, **options)
 
 

@@ -364,7 +364,7 @@ def test_select_and_conditions_are_lazy() -> None:
     for eager in (select(bad > 0, 1, 2), (bad > 0) & (i > 0), (bad > 0) | i.eq(0), bad * 0, (i > -1) & (bad > 0)):
         with pytest.raises(UndefinedError):
             evaluate(eager, {i: 0})
-    # a node shared by a skipped and a taken branch is evaluated once, for the taken branch
+    # a node shared by both branches is evaluated once, for the taken branch
     assert evaluate(select(i > 0, bad, 0) + select(i < 1, 3, bad), {i: 0}) == 3
     with pytest.raises(UndefinedError):
         evaluate(select(i > 0, bad, 0) + bad, {i: 0})

@@ -310,7 +310,7 @@ def test_random_splits_against_enumeration(first: int) -> None:
 
 @pytest.mark.parametrize("seed", daily(range(40), 20))
 def test_one_variable_takes_the_values_of_the_sum_and_no_others(seed: int) -> None:
-    """Strides around the runs below them: of the run's length, shorter, and one and two more, which leave a gap."""
+    """Strides around the runs below them: the run's length, shorter, and longer by one and two, which leaves a gap."""
     rng, replaced, left = random.Random(seed), 0, 0
     for _ in range(30):
         inner, outer = rng.choice((2, 3, t, t + 1)), rng.randint(1, 3)

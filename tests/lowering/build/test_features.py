@@ -323,7 +323,7 @@ SUMS = te.comm_reducer(  # a sum, a product and a second sum
 
 
 def reduction(rng: random.Random) -> tuple[Schedule, dict[Var, int]]:
-    """A reduction from -3 or more, of one value or of several, and a stage that reads one of them, with sizes."""
+    """A reduction over indices from -3 up, of one or several values, a stage that reads one value, and sizes."""
     sizes: dict[Var, int] = {}
     n, axes, source = rng.randint(1, 7), [], te.placeholder((14, 14, 14), name="A")
     for name in ("k", "m")[: rng.choice((1, 1, 2))]:

@@ -58,7 +58,7 @@ open(f"{sys.argv[2]}/statuses", "w").write(json.dumps(statuses))
 
 @dataclass(frozen=True)
 class Line:
-    """A command line and its streams: each goes to a file, to a pipe without reader, or is closed."""
+    """A command line and its streams: each stream is a file, a pipe without reader, or closed."""
 
     words: tuple[str, ...]
     out: Stream = "open"

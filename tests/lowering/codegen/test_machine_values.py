@@ -113,7 +113,7 @@ class Values:
         return pick(ways)()
 
     def converted(self, i: Any, depth: int) -> Any:
-        """A float as an integer, 7 where the integer type might not hold it."""
+        """A float as an integer; 7 beyond the integer type."""
         dtype, target = self.rng.choice(self.floats), self.rng.choice(INTEGERS)
         x = self.float(i, dtype, depth)
         most = 1000.0 if dtypes.bits(target) > 8 else 128.0
@@ -190,7 +190,7 @@ def ran(text: str, **arrays: Any) -> dict[str, list[Any]]:
 
 ONE, TENTH = np.array([1, 2, 3], np.float32), np.float32(0.1)
 LARGE, UNSIGNED = np.array([2**40, -5, 2**62, -(2**63)]), np.array([2**64 - 1 - 2**30, 2**63 + 3, 7], np.uint64)
-NESTS: dict[str, tuple[str, str, Any, dict[str, Any]]] = {  # the head, a body, the array A, and what the others hold
+NESTS: dict[str, tuple[str, str, Any, dict[str, Any]]] = {  # the head, a body, array A, expected other arrays
     "a half is widened before it is multiplied": (
         "A: float16[2], B: float32[2], C: float64[2]",
         "B[i] = float32(A[i]) * 1000.0\nC[i] = float64(A[i]) / 3.0",
@@ -232,7 +232,7 @@ def first(function: Callable[[Any], Any]) -> Callable[[Any, Any], Any]:
     return lambda a, b: function(a)
 
 
-OPERATIONS: dict[str, tuple[Callable[[Any, Any], Any], Any]] = {  # with that of numpy, if it rounds as C does
+OPERATIONS: dict[str, tuple[Callable[[Any, Any], Any], Any]] = {  # and numpy's operation, if numpy rounds as C does
     "+": (lambda a, b: a + b, np.add),
     "-": (lambda a, b: a - b, np.subtract),
     "*": (lambda a, b: a * b, np.multiply),

@@ -133,7 +133,7 @@ FORMS: list[tuple[Any, ...]] = [
     (select((x >= 0) & (n > 0), x // n, 5), "select((x >= 0) & (n > 0), truncdiv(x, n), 5)"),
     (((x >= 0) & (n > 0)) & (x % n).eq(3), "(x >= 0) & (n > 0) & truncmod(x, n) == 3"),
     ((x < 0) | (n <= 0) | (x % n).eq(3), "x < 0 | n <= 0 | truncmod(x, n) == 3"),
-    # with facts of a context, and facts that the expression holds itself
+    # facts of a context, and facts inside the expression
     (i % N, "truncmod(i, N)", WITHIN),
     (i // N, "truncdiv(i, N)", WITHIN),
     (IterVar(Range(0, N * N), "i") % N, "truncmod(i, N)"),  # a loop variable knows its range

@@ -97,7 +97,7 @@ def test_an_unknown_value_is_refused_before_the_space_is_measured(executor: Any,
 
 
 def driver(tmp_path: Path, workers: int | str, batch: float = 0.05) -> subprocess.Popen[bytes]:
-    """An exploration in a process of its own, by so many workers or by the scheduler of an address."""
+    """An exploration in a separate process, with this number of workers or the scheduler at an address."""
     words = [str(tmp_path / "out"), str(tmp_path / "log"), str(workers), str(batch)]
     command = [sys.executable, "-m", "tests.lowering.explore.programs", *words]
     return subprocess.Popen(command, cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)})

@@ -246,7 +246,7 @@ def test_errors_of_the_program(what: str) -> None:
         ran(body)
 
 
-UNKNOWN = {  # a body over A and B, and what B holds; undef() is 7
+UNKNOWN = {  # a body over A and B, and B's expected values; undef() is 7
     "B[0] = undef()\nB[1] = B[0] - B[0]\nB[2] = B[1] + undef() * 0": [7, 0, 0, -2147483625],
     "B[0] = undef()\nB[1] = select(A[0] == 0, A[1], B[0])\nif B[1] < 3:\n    B[2] = 5": [7, 1, 5],  # the branch taken
     "B[0] = undef()\nB[0] = 3\nif B[0] == 3:\n    B[1] = 1": [3, 1],
