@@ -5,6 +5,7 @@ Conditions narrowed to kept variables, and equations solved.
 
 import itertools
 import random
+from functools import reduce
 from itertools import product
 from typing import Any
 
@@ -155,6 +156,16 @@ def test_members_refute_nothing_that_is_known(seed: int) -> None:
         low, _ = known.bounds(form)
         if low is not None:
             assert known.empty or not is_refuted(known, form.minus(constant(low)))
+
+
+def test_a_constant_beside_a_deep_chain_of_minima() -> None:
+    variables = [Var(f"x{k}") for k in range(1500)]
+    ctx = Context({v: Range(-k, 9) for k, v in enumerate(variables)})
+    chain = reduce(minimum, variables)
+    assert ctx.canonical(chain + 1) is ctx.simplify(chain + 1) is chain + 1
+    assert tuple(ctx.bounds(chain + 1)) == (const(-1498), const(-1490))
+    turns = reduce(lambda e, v: maximum(minimum(e, v) + 1, v - 9), variables)
+    assert str(ctx.canonical(turns - 1)).count("minimum") == len(variables) - 1
 
 
 def test_a_deep_chain() -> None:
