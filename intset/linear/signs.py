@@ -187,7 +187,7 @@ class FoundMembers(NamedTuple):
         return cls((), left, sizes, solved, order, closing, len(known.ranges))
 
     def grown(self, known: Normalizer) -> FoundMembers:
-        """The search after ranges were added to the scope: each found point gets the new variables, at one end."""
+        """The search after ranges were added to the scope: each found point gets the new variables."""
         new = [*islice(known.ranges, self.entered, None)]
         ends = [end for v in new for end in known.assumptions.limits.get(v, ()) if end is not None]
         mentioned = {v for end in ends for e in end.terms for v in e.free_vars()}
@@ -196,8 +196,8 @@ class FoundMembers(NamedTuple):
         found: list[Member] = []
         for k, member in enumerate(self.found):
             at: Member | None = member.afresh()
-            for v in new:
-                at = at and _within_limits(known, at, v, _end(k), ())
+            for number, v in enumerate(new, len(self.order)):
+                at = at and _within_limits(known, at, v, _placed(*_ALL[k], number), ())
             if at is not None and _is_member(known.assumptions, at):
                 found.append(at)
         return self._replace(found=tuple(found), order=(*self.order, *new), entered=len(known.ranges))
@@ -387,13 +387,6 @@ def _member(
     def size(number: int) -> Callable[[Interval], int]:
         return lambda _: numbers[number % len(numbers)]
 
-    def within(number: int) -> Callable[[Interval], int]:
-        def chosen(ends: Interval) -> int:
-            low, high = ends
-            return size(number)(ends) if low is None or high is None else place(low, high, number)
-
-        return chosen
-
     member = Member({}, other)
     for number, v in enumerate(search.sizes):
         found = _entered(known, member, v, known.atom_bounds(v), size(number), closing.get(v, ()))
@@ -412,7 +405,7 @@ def _member(
         if waiting and not _settled(known, member, waiting, later):
             return None
         later.discard(v)
-        found = _within_limits(known, member, v, within(number), closing.get(v, ()))
+        found = _within_limits(known, member, v, _placed(numbers, place, number), closing.get(v, ()))
         if found is None:
             return None
         member = found
@@ -439,11 +432,12 @@ def _within_limits(
     return _entered(known, member, v, (low, high), place, facts)
 
 
-def _end(number: int) -> Callable[[Interval], int]:
-    """An end of a range: the first, or the last for odd numbers; the other one where it is not finite."""
+def _placed(numbers: tuple[int, ...], place: Place, number: int) -> Callable[[Interval], int]:
+    """The value of a ranged variable in a pattern: its place in a finite range, else a number."""
 
     def chosen(ends: Interval) -> int:
-        return next((end for end in ends[:: -1 if number % 2 else 1] if end is not None), 0)
+        low, high = ends
+        return numbers[number % len(numbers)] if low is None or high is None else place(low, high, number)
 
     return chosen
 
