@@ -370,6 +370,14 @@ def test_the_glossary_defines_each_term_once() -> None:
     assert len(terms) > 40 and len(terms) == len(set(terms))
 
 
+def test_scripts_of_ci_and_settings_name_tests_that_exist() -> None:
+    scripts = [ROOT / "pyproject.toml", *(ROOT / ".ci").iterdir()]
+    named = {
+        one for path in scripts for one in re.findall(r"\btests/[\w/]+(?:\.py)?", path.read_text(encoding="utf-8"))
+    }
+    assert len(named) > 20 and [one for one in sorted(named) if not (ROOT / one).exists()] == []
+
+
 @pytest.mark.parametrize(
     "name",
     [
