@@ -3,8 +3,7 @@
 Hostile questions are drawn at random (ranges that depend on others, chains of remainders and quotients, nested choices
 and casts, products of sizes) and asked in every way a context answers. The same expressions become indices and guards
 of schedules and loop nests, which are bounded, lowered, passed through every pass and given other layouts. Questions
-over a second of processor time are listed, and the command fails. The defaults are chosen so that
-there are none.
+over a second of processor time are listed, and the command fails.
 """
 
 import argparse

@@ -9,6 +9,7 @@ sizes: `io*t + ii`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final, NamedTuple, TypeVar
 
@@ -403,11 +404,11 @@ def coalesced(frame: Frame, roots: Sequence[N], kept: Sequence[Var]) -> tuple[Fr
     asked = tuple(roots)
     changed = False
     for _ in range(COALESCED_SUMS):
-        steps = ((one.frame, one.of(asked)) for one in frame.summed(tuple(kept)))
-        step = next(((inside, moved) for inside, moved in steps if moved is not None), None)
+        steps = ((one, one.of(asked)) for one in frame.summed(tuple(kept)))
+        step = next(((one, moved) for one, moved in steps if moved is not None), None)
         if step is None:
             break
-        (frame, asked), changed = step, True
+        frame, asked, changed = step[0].frame(), step[1], True
     return (frame, asked) if changed else None
 
 
@@ -470,13 +471,24 @@ def _has_no_gap(known: Normalizer, reach: Linear | None, step: Linear) -> bool:
     return reach is None or known.is_nonneg(reach.shift(1).minus(step))
 
 
-class SummedFrame(NamedTuple):
-    """A frame with one variable for a mixed-radix sum, and how expressions are written over it."""
+@dataclass(eq=False)
+class SummedFrame:
+    """A frame with one variable for a mixed-radix sum, built on first use, and how expressions are written over it."""
 
-    frame: Frame
     total: MixedRadix
     new: Mapping[Expr, Expr]
+    ranges: Mapping[Var, Range]
+    facts: tuple[Fact, ...]
     base: Normalizer
+    requires: tuple[Cond, ...]
+    defined: tuple[Cond, ...]
+
+    @memoized
+    def frame(self) -> Frame:
+        tightened = ranges_from_facts(self.ranges, self.facts, self.base, tighten=True)
+        if tightened is None:
+            return Frame(self.ranges, self.facts, self.defined, self.requires, self.base)
+        return Frame(*tightened, self.defined, self.requires)
 
     def of(self, roots: tuple[N, ...]) -> tuple[N, ...] | None:
         """The expressions over the variable for the sum; `None` if summed variables occur outside it."""
@@ -516,9 +528,7 @@ def _over_sum(frame: Frame, total: MixedRadix) -> SummedFrame | None:
         facts.append(Fact(condition, fact.provenance))
     if any(_mentions(cond, total) for cond in frame.defined):
         return None
-    tightened = ranges_from_facts(ranges, tuple(facts), base, tighten=True) or (ranges, tuple(facts))
-    own_base = base if tightened[0] is ranges else None
-    return SummedFrame(Frame(*tightened, frame.defined, frame.requires, own_base), total, new, base)
+    return SummedFrame(total, new, ranges, tuple(facts), base, frame.requires, frame.defined)
 
 
 def _over_the_sum(root: N, new: Mapping[Expr, Expr], total: MixedRadix, base: Normalizer) -> N | None:

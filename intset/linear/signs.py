@@ -117,7 +117,7 @@ class Member:
         return value
 
     def afresh(self) -> Member:
-        """The same point, without values of terms: those with variables that are new had another value."""
+        """The same point without remembered terms, whose values may change with new variables."""
         member = Member({}, self.other)
         for e, value in self.point.items():
             member.enter(e, value)

@@ -589,7 +589,7 @@ def minimum_pieces(
 
 
 def affine_in(known: Normalizer, form: Linear, var: Var) -> Affine | None:
-    """A form as affine in a variable; `None` if it is not, or the slope has no proved sign."""
+    """A form as affine in a variable; `None` for other forms, or a slope of unknown sign."""
     parts = forms.split(poly_of(form), var)
     if parts is None:
         return None

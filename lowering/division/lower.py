@@ -257,8 +257,8 @@ class DivisionLowering:
         self._measure(root)
 
     def result(self) -> tuple[Any, tuple[LoweringStep, ...], tuple[tuple[Proof, Cond], ...]]:
-        """The lowered expression, with quotients shared by remainders; its steps; for each divisor the proof that it is
-        not 0, and that condition."""
+        """The lowered expression, where remainders share quotients; its steps; proved conditions that divisors differ
+        from 0, with their proofs."""
         key = self.run()
         expr, shared = share(self.done[key])
         used = self.reached(key)

@@ -180,11 +180,11 @@ def rewritten_function(
 
 
 def traced(f: ir.Function, leave: StmtRules[Cursor], known: dict[int, Path]) -> tuple[ir.Function, dict[Path, Path]]:
-    """The function with rules applied, and for each of its paths that of the statement of `f` it was made of.
+    """The rewritten function, and a map from its paths to the paths of their original statements in `f`.
 
     Parameters
     ----------
-    known: by `id`, the paths of statements; rules add those of what they make of several statements.
+    known: original paths by the `id` of a statement; a rule that merges statements adds the merged one.
     """
 
     def note(stmt: ir.Stmt, cursor: Cursor) -> ir.Stmt:

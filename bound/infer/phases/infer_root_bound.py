@@ -447,7 +447,7 @@ def region_of_loops(state: InferenceState, bounds: StageBounds) -> Footprint | N
 
 
 def _is_whole(state: InferenceState, bounds: StageBounds, tensor: Tensor) -> bool:
-    """Whether the region is the whole tensor; loops leave it only by a split that rounds up without a guard."""
+    """Whether the region is the whole tensor; only unguarded splits that round up let loops leave the region."""
     if any(isinstance(r, Split) and overruns_unguarded(bounds, r) for r in bounds.relations):
         return False
     box, whole = bounds.region.box, whole_tensor(state.env, state.sizes.shape(tensor))

@@ -140,7 +140,7 @@ def lowered(operand: walk.Part, scope: Scope, bits: int, note: Note) -> walk.Par
 class CarriedDivision:
     """A quotient and a remainder that a loop carries.
 
-    Protocol: assign the first values before the loop, and the following ones simultaneously *between* two iterations.
+    Protocol: assign first values before the loop, and next values simultaneously *between* two iterations.
 
     Guarantee: every iteration with a nonzero divisor sees `dividend // divisor` and `dividend % divisor`. The update
     does not overflow at widths that represent dividend, quotient and remainder in every iteration.
