@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from intset.prover.proof import Proof, fits, prove_once
     from intset.ranges import renamed
     from intset.simplify.engine import COST, SIMPLIFY_ROUNDS, at_once, simplified, weights
-    from intset.simplify.irreducible import IntervalBox, box_of
+    from intset.simplify.irreducible import IntervalBox, box_of, part_of
     from intset.solving import Narrowed, Solved, narrowed, solutions, solved_equations
 else:
     _FIRST_OFF_THE_PLAIN_WAY = {
@@ -61,7 +61,7 @@ else:
         "intset.prover.proof": ("fits", "prove_once"),
         "intset.ranges": ("renamed",),
         "intset.simplify.engine": ("COST", "SIMPLIFY_ROUNDS", "at_once", "simplified", "weights"),
-        "intset.simplify.irreducible": ("IntervalBox", "box_of"),
+        "intset.simplify.irreducible": ("IntervalBox", "box_of", "part_of"),
         "intset.solving": ("narrowed", "solutions", "solved_equations"),
     }
     load_later(globals(), _FIRST_OFF_THE_PLAIN_WAY)
@@ -121,11 +121,14 @@ class Context(Displayed):
         met = None if box is None else statements.ends_met(box, [fact.condition for fact in stated])
         if met is not None:
             self._met = met[1]
-        elif self._root.known.empty and (excluding := self._root.contradiction):
+            return
+        self._part = None if ends else part_of(table, [fact.condition for fact in stated])
+        if self._part is None and self._root.known.empty and (excluding := self._root.contradiction):
             report(excluding)
 
     _box: Mapping[Var, Range] | None = None  # the ranges, if nothing else was stated
     _met: dict[Var, VarEnds] | None = None  # numeric ends of variables, if each fact states an end
+    _part: IntervalBox | None = None  # some points that satisfy ranges and facts, which do not contradict each other
     _plain_answers: dict[tuple[Expr, configuration.Config], Bounds]
 
     _scope: Frame | None = None
@@ -455,7 +458,9 @@ class Context(Displayed):
         is_observed = bool(TRACES) or LOG.isEnabledFor(DEBUG)
         if table is COST:
             box = self._intervals()
-            seen = at_once(root, self.frame.known if box is None else box, width, not is_observed)
+            seen = None if box is None else at_once(root, box, width, not is_observed)
+            if seen is None and (box is None or box.is_part):
+                seen = at_once(root, self.frame.known, width, not is_observed)
             if seen is not None:
                 return seen
         scope = self.frame
@@ -580,12 +585,12 @@ class Context(Displayed):
         return within_blocks(self, self._root) if Assuming.entered.get() else self._root
 
     def _intervals(self) -> IntervalBox | None:
-        """Intervals that tell all that is stated; `None` if they do not, or a scope exists."""
+        """Intervals that tell all that is stated, or those of some points; `None` without any, or if a scope exists."""
         if self._scope is not None or (Assuming.entered.get() and Assuming.in_force()):
             return None
         if self._met is not None:
             return IntervalBox(self._met)
-        return None if self._box is None else box_of(self._box)
+        return self._part if self._box is None else box_of(self._box) or part_of(self._box)
 
     def _within(self, scope: Frame) -> Context:
         """A context with another scope."""

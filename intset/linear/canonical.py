@@ -79,6 +79,8 @@ class Normalizer:
         "signs",
     )
 
+    is_part = False  # it tells of all points of its scope
+
     def __init__(
         self, ranges: Mapping[Var, Interval], facts: Assumptions = NO_ASSUMPTIONS, depth: int = 0, empty: bool = False
     ) -> None:

@@ -616,11 +616,14 @@ def irreducible_candidates(
     if node.op.boolean:
         return
     for rule, candidate in sum_rewrites.plain_candidates(node, known, is_whole):
-        if (
-            Simplifier.is_better(pricing.price(candidate), pricing.price(node))
-            and settled(candidate, known) is candidate
-        ):
+        if candidate is None:
+            return
+        if not Simplifier.is_better(pricing.price(candidate), pricing.price(node)):
+            continue
+        if settled(candidate, known) is candidate:
             yield rule, candidate
+        elif known.is_part:  # other points may decide
+            return
 
 
 def at_once(root: Node, known: IntervalScope, bits: int | None = None, changes: bool = True) -> Node | None:

@@ -18,6 +18,9 @@ are wide enough that no quotient, remainder or comparison shrinks:
     s % c              where s // c is one number
     g*h + s < c        where s // g is one number
     min(s, c)          where s is never above c, or never below
+
+Wider intervals leave a sum irreducible. So a sum, or a comparison beside no fact, need not enter symbolic ranges and
+facts: it is irreducible if it is over a box of some points that satisfy them (`part_of`).
 """
 
 from __future__ import annotations
@@ -26,12 +29,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from math import gcd
 from typing import Any, Final, NamedTuple, TypeAlias
 
+from intset import plain
 from intset.expr import Cond, Expr, Node, Range, Var, const, constant_value, ops
 from intset.expr.node import PlainVar, make
-from intset.linear.assumptions import NO_ASSUMPTIONS, Assumptions
+from intset.linear.assumptions import DIFFERENCES, NO_ASSUMPTIONS, Assumptions
 from intset.linear.bounds import Interval
 from intset.linear.canonical import Normalizer
-from intset.linear.form import Linear
+from intset.linear.form import Linear, add, spine
 from intset.linear.multiples import known_multiples
 from intset.linear.signs import is_refuted
 from intset.simplify.conditions import joined, nearest
@@ -132,15 +136,25 @@ ExprShape: TypeAlias = "SumShape | JunctionShape | ChoiceShape | None"
 class IntervalBox:
     """What `settled` reads of a scope with nonempty ranges and nothing else.
 
+    Parameters
+    ----------
+    related: the variables that facts relate, of a box of some points of a scope.
+    is_part: whether it is such a box.
+
     Guarantee: it answers as the `Normalizer` of these ranges, without its caches.
     """
 
-    __slots__ = ("assumptions", "intervals")
+    __slots__ = ("assumptions", "intervals", "is_part", "related")
     empty = False
-    related: frozenset[Var] = frozenset()
 
-    def __init__(self, intervals: dict[Any, Interval], assumptions: Assumptions = NO_ASSUMPTIONS) -> None:
-        self.intervals, self.assumptions = intervals, assumptions
+    def __init__(
+        self,
+        intervals: Mapping[Any, Interval],
+        assumptions: Assumptions = NO_ASSUMPTIONS,
+        related: frozenset[Any] = frozenset(),
+        is_part: bool = False,
+    ) -> None:
+        self.intervals, self.assumptions, self.related, self.is_part = intervals, assumptions, related, is_part
 
     @property
     def ranges(self) -> Mapping[Any, Interval]:
@@ -176,6 +190,80 @@ def box_of(ranges: Mapping[Var, Range]) -> IntervalBox | None:
         intervals[var], limits[var] = (first, None), (None, None)
         sizes[size] = max(size.declared()[0] or 1, 1), None  # no range is empty
     return IntervalBox(intervals, Assumptions(atoms=sizes, limits=limits) if limits else NO_ASSUMPTIONS)
+
+
+def part_of(ranges: Mapping[Var, Range], facts: Iterable[Cond] = ()) -> IntervalBox | None:
+    """A box of points that satisfy symbolic ranges and affine inequalities; `None` where none is found at once.
+
+    Sizes are large in it, ranges have the elements that they have at all of these sizes, and each inequality cuts the
+    ranges of variables with large coefficients first, if possible to no less than two numbers.
+    """
+    inside: dict[Any, tuple[int, int]] = {}
+    rows = plain.ValueRows()
+    for var, span in ranges.items():
+        found = span.ends or _inside(span, ranges, rows)
+        if found is None or found[0] > found[1] or type(var) is not PlainVar:
+            return None
+        inside[var] = found
+    related: set[Expr] = set()
+    for fact in facts:
+        low, terms = _inequality(fact)
+        for e, k in terms.items():
+            if e not in inside:
+                if e in ranges or not _may_be_large(e):
+                    return None
+                inside[e] = _LARGE
+            low += k * inside[e][k < 0]
+        order = sorted(terms, key=lambda e: (e not in ranges, -abs(terms[e])))
+        for e, kept in [(e, kept) for kept in (1, 0) for e in order] if low < 0 else ():
+            (first, last), k = inside[e], terms[e]
+            cut = min(-(low // abs(k)), last - first - kept)
+            if low < 0 < cut:
+                inside[e] = (first + cut, last) if k > 0 else (first, last - cut)
+                low += abs(k) * cut
+        if low < 0:
+            return None
+        if len(terms) > 1:
+            related.update(terms)
+    return IntervalBox(inside, related=frozenset(related), is_part=True)
+
+
+_LARGE: Final = 5040 << 12 | 1, 5040 << 13  # of a size: its first number leaves the remainder 1 by small divisors
+
+
+def _may_be_large(size: Any) -> bool:
+    """Whether an expression is a variable that may have all values of `_LARGE`."""
+    if size.op is not ops.VAR:
+        return False
+    low, high, step = size.declared()
+    return high is None and step == 1 and (low is None or low <= _LARGE[0])
+
+
+def _inside(span: Range, ranges: Mapping[Var, Range], rows: plain.ValueRows) -> tuple[int, int] | None:
+    """The elements that a symbolic range has whatever the values of its sizes, large ones; `None` if none is found."""
+    first = constant_value(span.min) if isinstance(span.min, Expr) else None
+    if first is None or not isinstance(span.extent, Expr):
+        return None
+    for size in span.free_vars():
+        if size in ranges or not _may_be_large(size):
+            return None
+        if size not in rows:
+            rows[size] = rows.variable(*_LARGE)
+    width = plain.ends(span.extent, {}, 0, rows)
+    return None if width is None else (first, first + width[0] - 1)
+
+
+def _inequality(cond: Cond) -> tuple[int, dict[Expr, int]]:
+    """The constant and the terms of a form that an inequality states to be at least 0; of another condition -1 >= 0."""
+    kind, swapped, offset = DIFFERENCES.get(cond.op, (None, False, 0))
+    if kind is not ops.GE:
+        return -1, {}
+    a, b = cond.args[::-1] if swapped else cond.args
+    total, terms = spine(a)
+    less, other = spine(b)
+    terms = dict(terms)
+    add(terms, other, -1)
+    return total - less + offset, terms
 
 
 IntervalScope: TypeAlias = "Normalizer | IntervalBox"
@@ -573,7 +661,7 @@ def settled(e: Node, known: IntervalScope, for_machine: bool = False) -> Any:
         if shape.bounded is not None and not for_machine:
             return shape.bounded
         return e if shape.written is None else shape.written
-    if type(shape) is ChoiceShape and _is_undecided(shape, known):
+    if type(shape) is ChoiceShape and not known.is_part and _is_undecided(shape, known):
         return e if shape.written is None else shape.written
     return None
 
@@ -632,7 +720,7 @@ def _size(k: int, around: int) -> int:
 
 def _division_ends(division: DivisionShape, known: IntervalScope, is_alone: bool) -> Interval | None:
     ends = _dividend_ends(division, known, is_alone)
-    if ends is None or division.is_truncated and (ends[0] is None or ends[0] < 0):
+    if ends is None or division.is_truncated and (known.is_part or ends[0] is None or ends[0] < 0):
         return None
     c = division.divisor
     if division.is_remainder:
@@ -672,6 +760,8 @@ def _ends_inside(total: SumShape, known: IntervalScope, around: int = 0) -> Inte
     related = known.related
     if ends is None or not related or related.isdisjoint(total.variables):
         return ends
+    if known.is_part:  # a remainder in the operand may have fewer values
+        return None if any(type(inner) is DivisionShape and inner.is_remainder for _, _, inner in total.terms) else ends
     if len(total.terms) == 1 and total.terms[0][0] is not None:
         return ends  # of one variable: its range is narrowed by the facts
     return _under_facts(total.const, total.terms, known)
@@ -741,6 +831,8 @@ def _is_open(part: ComparisonShape, known: IntervalScope) -> bool:
             return False
     is_equation = part.op is ops.EQ or part.op is ops.NE
     if is_equation and any([not _is_wide(one, known) for one in _congruences(total)]):  # noqa: C419  # hot
+        return False
+    if known.is_part and (is_equation or not (total.is_plain or is_division)):
         return False
     least = part.right if is_equation else threshold(part)
     if _is_sized(total, known) and (is_equation or not total.is_plain or not _is_crossed(total, least, known)):

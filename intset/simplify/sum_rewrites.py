@@ -522,8 +522,10 @@ def division_candidates(node: Expr, known: Normalizer, for_machine: bool) -> Ite
 _OF_SUMS: Final = frozenset((ops.ADD, ops.SUB, ops.MUL, ops.NEG, ops.VAR, ops.CONST))
 
 
-def plain_candidates(node: Expr, known: IntervalScope, is_whole: bool) -> Iterator[Candidate]:
+def plain_candidates(node: Expr, known: IntervalScope, is_whole: bool) -> Iterator[tuple[str, Any]]:
     """Rewrites of a sum of variables, or of its quotient or remainder by a constant, that need no linear form.
+
+    `None` stands for one that some points of the scope do not decide.
 
     is_whole: whether nothing is written around the node, which might join a remainder of a sum.
     """
@@ -561,6 +563,8 @@ def _opened(total: TermSum, known: IntervalScope, is_whole: bool) -> Iterator[Ca
             if not is_whole or not dag.operations(x) <= _OF_SUMS:
                 continue
             quotient = next((e for _, e in _without_small_part(dividend, c.data, known)), quotient)
+            if quotient is None:
+                return
         if quotient in total.terms:
             opened = opened.without(term).plus(dividend, k).plus(TermSum(0, {quotient: -c.data}), k)
     if opened is total:
@@ -568,18 +572,30 @@ def _opened(total: TermSum, known: IntervalScope, is_whole: bool) -> Iterator[Ca
     form = Linear(opened.const, opened.terms)  # its text is in canonical order
     are_positive = all([k > 0 for k in opened.terms.values()])  # noqa: C419  # hot
     opened = TermSum(opened.const, form.as_written().terms) if are_positive else sums.read(form.expr())
-    yield "linear form", sums.write(opened)
+    joins = is_whole and any([_joins(term, k, opened) for term, k in opened.terms.items()])  # noqa: C419  # hot
+    if not joins:  # else it is not irreducible
+        yield "linear form", sums.write(opened)
     if is_whole and len(moved := [*_into_quotients(opened)]) == 1:
         yield "linear form", moved[0][1]
 
 
-def _without_small_part(total: TermSum, c: int, known: IntervalScope) -> Iterator[Candidate]:
-    """`(g*h + s) // (g*d)` as `(h + q) // d`, where `s // g` is always q."""
+def _joins(term: Expr, k: int, total: TermSum) -> bool:
+    """Whether a term is a quotient of a sum by a constant with whose addends others of the total join."""
+    if term.op is not ops.FLOORDIV or term.args[1].op is not ops.CONST:
+        return False
+    others = total.terms
+    return any([others.get(t, 1) % k == 0 for t in sums.read(term.args[0]).terms])  # noqa: C419  # hot
+
+
+def _without_small_part(total: TermSum, c: int, known: IntervalScope) -> Iterator[tuple[str, Any]]:
+    """`(g*h + s) // (g*d)` as `(h + q) // d`, where `s // g` is always q; `None` where it may be q."""
     for g in sorted({gcd(c, k) for k in total.terms.values()} - {1}, reverse=True):
         ends = _ends_of(TermSum(total.const, {term: k for term, k in total.terms.items() if k % g}), known)
         if ends is not None and ends[0] // g == ends[1] // g:
             large = {term: k // g for term, k in total.terms.items() if k % g == 0}
             inner = sums.write(TermSum(ends[0] // g, large))
+            if known.is_part:
+                yield "part too small to matter", None
             yield "part too small to matter", inner if c == g else make(ops.FLOORDIV, (inner, const(c // g)))
 
 

@@ -7,7 +7,21 @@ from typing import Any
 
 import pytest
 
-from intset import Cond, Context, Expr, Range, ShapeVar, Var, const, maximum, minimum, truncdiv, truncmod
+from intset import (
+    Cond,
+    Context,
+    Expr,
+    Range,
+    ShapeVar,
+    Var,
+    ceildiv,
+    const,
+    maximum,
+    minimum,
+    truncdiv,
+    truncmod,
+)  # fmt: skip
+from intset.expr.node import truth
 from intset.simplify.engine import COST, Simplifier, at_once, run
 from intset.simplify.irreducible import settled
 from tests.intset.elsewhere import in_threads
@@ -96,8 +110,10 @@ def case(r: random.Random) -> tuple[Any, Context]:
     if r.random() < 0.1:
         facts = [r.choice(list(maker.ranges)) < r.choice((1, 2, 3, 6))]
     if r.random() < 0.2:
-        v = r.choice(list(maker.ranges))
-        maker.ranges[v] = Range(0, ShapeVar("n", lower=1, upper=r.choice((None, 1, 4))))
+        v, n = r.choice(list(maker.ranges)), ShapeVar("n", lower=1, upper=r.choice((None, 1, 4)))
+        maker.ranges[v] = Range(r.choice((0, 0, 1)), r.choice((n, n, ceildiv(n, 4), ceildiv(n * 3, 8))))
+        if r.random() < 0.5:
+            facts.append(v * r.choice((1, 4, 64)) + r.choice(list(maker.ranges)) < n * r.choice((1, 3, 4)))
     return e, Context(maker.ranges, assume=facts)
 
 
@@ -113,7 +129,8 @@ def test_as_the_walk_has_it(seed: int) -> None:
     box = again._intervals()
     if box is not None:
         own, seen = settled(e, box), at_once(e, box)
-        assert own is found or own is None and box.assumptions.limits
+        assert own is found or box.is_part or own is None and box.assumptions.limits
+        assert own is None or own is run(walk(), e, known)
         assert seen is None or seen is run(walk(), e, known)
 
 
@@ -128,6 +145,27 @@ def test_a_box_is_asked_without_a_scope() -> None:
     with ctx.assuming(x < 1):
         assert ctx.simplify((x * 4 + y) // 7) is const(0)
     assert Context({x: Range(0, 8), y: Range(0, ShapeVar("n"))}).simplify(x * 4 + y) is x * 4 + y
+
+
+def test_facts_are_entered_where_some_points_do_not_decide() -> None:
+    x, y, m, s = Var("x"), Var("y"), ShapeVar("m"), ShapeVar("s", upper=64)
+    tiles = {x: Range(0, ceildiv(m, 256)), y: Range(0, 256)}
+    for ranges, fact, e, after in (
+        (tiles, x * 256 + y < m, (x * 256 + y) // 96, (x * 256 + y) // 96),
+        (tiles, x * 256 + y < m, (x * 256 + y) % 3, (x + y) % 3),
+        ({x: Range(0, 13), y: Range(0, 1024)}, x * 1024 + y < 12_544, x * 1024 + y, x * 1024 + y),
+        ({x: Range(0, 13), y: Range(0, 1024)}, x * 1024 + y < 12_544, (x * 1024 + y) % 600 < 50, None),
+    ):
+        ctx = Context(ranges, assume=[fact])
+        assert ctx.simplify(e) is (e if after is None else after) and ctx._scope is None
+    for ranges, fact, e, after in (
+        (tiles, x * 256 + y < m, x * 256 + y < m + 1, truth(True)),
+        ({x: Range(0, 8), y: Range(0, 8)}, x * 8 + y < 3, x * 8 + y, y),
+        ({x: Range(0, 8), y: Range(0, 8)}, x * 8 + y < 3, (x * 8 + y) // 5, const(0)),
+        ({x: Range(0, 8), y: Range(0, s)}, x + y < s, x * 8 + y, x * 8 + y),
+    ):
+        ctx = Context(ranges, assume=[fact])
+        assert ctx.simplify(e) is after and ctx._scope is not None
 
 
 def test_a_block_that_another_thread_ended_leaves_questions_plain() -> None:
