@@ -39,7 +39,7 @@ from intset.linear.canonical import Normalizer
 from intset.linear.form import ZERO, Linear, is_sum, order_key, spine
 from intset.simplify import choices, conditions, sum_rewrites, sums
 from intset.simplify.choices import OrderDecider
-from intset.simplify.irreducible import IntervalScope, settled
+from intset.simplify.irreducible import IntervalScope, settled, shape_of
 from intset.simplify.rules import ALL, Rule, folded, holds, instance
 from intset.simplify.sum_rewrites import bit_candidates, division_candidates
 from intset.simplify.sums import TermSum
@@ -78,6 +78,7 @@ TIE_OPERATIONS: Final = 40  # operations of candidates whose ties are broken by 
 CANONICAL_OPERATIONS: Final = 64  # operations of nodes whose linear form is a candidate
 NESTED_CANDIDATES: Final = 6  # nested simplifications of candidates
 LINEAR_GROWTH: Final = 4  # cost by which a linear form may exceed the node, before it is simplified
+PLAIN_NESTING: Final = 4  # nested operands that plain candidates replace
 NESTED_GROWTH: Final = 1  # cost by which an expression within a candidate may grow, likewise
 GROWTH: Final = {"congruent dividend": 0, "quotient negated": -1}
 """What a candidate by a rule may cost more than the node, before it is simplified: none of these shrinks by that."""
@@ -627,16 +628,65 @@ def irreducible_candidates(
 
 
 def at_once(root: Node, known: IntervalScope, bits: int | None = None, changes: bool = True) -> Node | None:
-    """What `simplified` gives for an irreducible expression, or one whose first plain candidate is; else `None`.
+    """What `simplified` gives for an irreducible expression, or one that plain candidates make so; else `None`.
 
     changes: whether plain candidates are tried.
     """
     seen: Node | None = settled(root, known, bits is not None)
     if seen is None and changes and bits is None and not known.empty:
         pricing = Pricing()
-        seen = next((candidate for _, candidate in irreducible_candidates(root, known, pricing)), None)
+        seen = _made_irreducible(root, known, pricing, PLAIN_NESTING, True)
         seen = seen if seen is None or _is_small(root, pricing) else None
     return seen
+
+
+def _made_irreducible(
+    node: Any, known: IntervalScope, pricing: Pricing, nesting: int, is_whole: bool = False
+) -> Node | None:
+    """The first irreducible plain candidate for a node, or for the node over operands that are replaced so."""
+    seen: Node | None
+    candidates = (candidate for _, candidate in irreducible_candidates(node, known, pricing, is_whole))
+    if (seen := next(candidates, None)) is not None:
+        if not is_whole and node.op is ops.FLOORMOD:  # a search may choose another one of the same price
+            is_cheapest = all(pricing.price(seen) < pricing.price(other) for other in candidates)
+            return seen if is_cheapest and _is_in_order(seen.args[0]) else None
+        return seen
+    if (seen := sum_rewrites.without_quotient(node)) is not None and settled(seen, known) is seen:
+        return seen
+    is_equation = (node.op is ops.EQ or node.op is ops.NE) and node.args[0].op is not ops.FLOORMOD  # taken apart
+    if not nesting or is_equation or node.op is ops.SELECT:
+        return None
+    new: dict[Node, Any] = {}
+    for operand in _operands(node):
+        if operand.op is not ops.CONST:
+            equal: Any = settled(operand, known)
+            equal = _made_irreducible(operand, known, pricing, nesting - 1) if equal is None else equal
+            if equal is None:
+                return None
+            new[operand] = equal
+    if all([e is equal for e, equal in new.items()]):  # noqa: C419  # hot
+        return None
+    if node.op in _JUNCTIONS:
+        after: Node = conditions.joined(node.op, [*new.values()])
+    else:
+        after = dag.rewrite(node, new)
+    seen = settled(after, known)
+    if is_sum(node):  # terms of common variables may join as they were
+        return None if seen is None or shape_of(after).is_shared else seen
+    return _made_irreducible(after, known, pricing, nesting - 1, is_whole) if seen is None else seen
+
+
+def _is_in_order(e: Expr) -> bool:
+    """Whether a sum is written as its linear form."""
+    total = sums.read(e)
+    return Linear(total.const, total.terms).expr() is e
+
+
+def _operands(node: Any) -> Collection[Any]:
+    """The leaves of a sum, the parts of a junction, or the arguments."""
+    if is_sum(node):
+        return spine(node)[1]
+    return dag.chain(node.op, node) if node.op in _JUNCTIONS else node.args
 
 
 def _is_small(root: Node, pricing: Pricing) -> bool:

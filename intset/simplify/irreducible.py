@@ -112,11 +112,13 @@ class JunctionShape(NamedTuple):
 
     written: the condition with constants on the right-hand sides, if it differs from the node.
     bounded: the condition with a min or max for two comparisons with one constant, if there are any.
+    sharing: the operation, if parts share variables.
     """
 
     written: Cond | None
     bounded: Cond | None
     parts: tuple[ComparisonShape, ...]
+    sharing: ops.Op | None
 
 
 class ChoiceShape(NamedTuple):
@@ -145,7 +147,7 @@ class IntervalBox:
     """
 
     __slots__ = ("assumptions", "intervals", "is_part", "related")
-    empty = False
+    empty, is_box = False, True
 
     def __init__(
         self,
@@ -201,7 +203,7 @@ def part_of(ranges: Mapping[Var, Range], facts: Iterable[Cond] = ()) -> Interval
     inside: dict[Any, tuple[int, int]] = {}
     rows = plain.ValueRows()
     for var, span in ranges.items():
-        found = span.ends or _inside(span, ranges, rows)
+        found = span.ends or _inside(span, ranges, inside, rows)
         if found is None or found[0] > found[1] or type(var) is not PlainVar:
             return None
         inside[var] = found
@@ -239,8 +241,13 @@ def _may_be_large(size: Any) -> bool:
     return high is None and step == 1 and (low is None or low <= _LARGE[0])
 
 
-def _inside(span: Range, ranges: Mapping[Var, Range], rows: plain.ValueRows) -> tuple[int, int] | None:
-    """The elements that a symbolic range has whatever the values of its sizes, large ones; `None` if none is found."""
+def _inside(
+    span: Range, ranges: Mapping[Var, Range], sizes: dict[Any, tuple[int, int]], rows: plain.ValueRows
+) -> tuple[int, int] | None:
+    """The elements that a symbolic range has whatever the values of its sizes, large ones; `None` if none is found.
+
+    sizes: gets them, as `rows` does.
+    """
     first = constant_value(span.min) if isinstance(span.min, Expr) else None
     if first is None or not isinstance(span.extent, Expr):
         return None
@@ -248,7 +255,7 @@ def _inside(span: Range, ranges: Mapping[Var, Range], rows: plain.ValueRows) -> 
         if size in ranges or not _may_be_large(size):
             return None
         if size not in rows:
-            rows[size] = rows.variable(*_LARGE)
+            sizes[size], rows[size] = _LARGE, rows.variable(*_LARGE)
     width = plain.ends(span.extent, {}, 0, rows)
     return None if width is None else (first, first + width[0] - 1)
 
@@ -538,16 +545,19 @@ def _junction_of(e: Cond, nesting: int) -> Any:
         is_mirrored = is_mirrored or written[-1] is not node
         if len(stack) + len(parts) > SHAPE_TERMS:
             return None
-    for j, (p, part) in enumerate(parts):
-        if not all(_stand_beside(op, part, p, other, q) for q, other in parts[:j]):
-            return None
+    are_apart = all(_stand_beside(op, part, p, other, q) for j, (p, part) in enumerate(parts) for q, other in parts[:j])
+    if not are_apart and any(part.op not in MIRRORED for _, part in parts):
+        return None
     if (bounded := _bounded(op, written)) is None:
         return None
     is_shorter = len(bounded) < len(written)
+    if not are_apart and (is_shorter or len(written) < len(parts)):
+        return None
     return JunctionShape(
         joined(op, written) if is_mirrored else None,
         joined(op, bounded) if is_shorter else None,
         tuple([part for _, part in parts]),
+        None if are_apart else op,
     )
 
 
@@ -658,6 +668,11 @@ def settled(e: Node, known: IntervalScope, for_machine: bool = False) -> Any:
         for part in shape.parts:
             if not _is_open(part, known):
                 return None
+        if shape.sharing is not None and not all(
+            _says_nothing(shape.sharing, [other for other in shape.parts if other is not part], part, known)
+            for part in shape.parts
+        ):
+            return None
         if shape.bounded is not None and not for_machine:
             return shape.bounded
         return e if shape.written is None else shape.written
@@ -801,8 +816,8 @@ def _is_undecided(choice: ChoiceShape, known: IntervalScope) -> bool:
     return (low is None or low < choice.right) and (high is None or high > choice.right)
 
 
-def _unrelated_ends(total: SumShape, known: IntervalScope) -> Interval | None:
-    ends = _ends(total, known)
+def _unrelated_ends(total: SumShape, known: IntervalScope, around: int = 0) -> Interval | None:
+    ends = _ends(total, known, around)
     return None if known.related and not known.related.isdisjoint(total.variables) else ends
 
 
@@ -822,14 +837,15 @@ def _is_open(part: ComparisonShape, known: IntervalScope) -> bool:
     """Whether a comparison is undecided and irreducible."""
     total = part.total
     is_division = len(total.terms) == 1 and total.terms[0][0] is None  # facts then bound its dividend
-    ends = _ends(total, known) if is_division else _unrelated_ends(total, known)
+    is_equation = part.op is ops.EQ or part.op is ops.NE
+    around = 0 if is_division or is_equation or any(_has_constant(inner) for _, _, inner in total.terms) else 1
+    ends = _ends(total, known) if is_division else _unrelated_ends(total, known, around)
     if ends is None:
         return False
     low, high = ends
     for _, _, inner in total.terms:
         if type(inner) is DivisionShape and inner.is_remainder and not _is_wide(inner, known):
             return False
-    is_equation = part.op is ops.EQ or part.op is ops.NE
     if is_equation and any([not _is_wide(one, known) for one in _congruences(total)]):  # noqa: C419  # hot
         return False
     if known.is_part and (is_equation or not (total.is_plain or is_division)):
@@ -848,10 +864,50 @@ def _is_open(part: ComparisonShape, known: IntervalScope) -> bool:
     if is_equation:
         return True
     # the comparison as form >= 0 has the form total - least, or least - 1 - total
+    rests = (*part.rests, *_split_rests(total)) if around else part.rests
     if part.op not in UPPER:
-        return _all_matter(total._replace(const=-least), part.rests, known)
-    mirrored = tuple((g, tuple([(e, -k, inner) for e, k, inner in terms])) for g, terms in part.rests)
-    return _all_matter(total._replace(const=least - 1), mirrored, known)
+        return _all_matter(total._replace(const=-least), rests, known, around)
+    mirrored = tuple((g, tuple([(e, -k, inner) for e, k, inner in terms])) for g, terms in rests)
+    return _all_matter(total._replace(const=least - 1), mirrored, known, around)
+
+
+def _says_nothing(junction: ops.Op, others: list[ComparisonShape], part: ComparisonShape, known: IntervalScope) -> bool:
+    """Whether fixed ends of the variables that an inequality lacks make all others true; in a disjunction, false."""
+    if known.is_part or known.related or known.assumptions is not NO_ASSUMPTIONS or not known.is_box:
+        return False
+    own, pinned = part.total.variables, dict[Expr, int]()
+    for other in others:
+        sign = 1 if (other.op in UPPER) is (junction is ops.AND) else -1  # of the sum that is to be small
+        highest = sign * other.total.const
+        for e, k, inner in other.total.terms:
+            k *= sign
+            if e is None:
+                end = _division_ends(inner, known, True)[k > 0]  # type: ignore[index,arg-type]  # they were found before
+            else:
+                end = known.atom_bounds(e)[(k > 0) is (e in own)]
+                if e not in own and pinned.setdefault(e, k) * k < 0:
+                    return False
+            if end is None:
+                return False
+            highest += k * end
+        if highest >= threshold(other) if sign > 0 else -highest < threshold(other):
+            return False
+    return True
+
+
+def _has_constant(inner: DivisionShape | ProductShape | None) -> bool:
+    return type(inner) is DivisionShape and inner.is_remainder and inner.dividend.const != 0
+
+
+def _split_rests(total: SumShape) -> Iterator[tuple[int, tuple[ShapeTerm, ...]]]:
+    """The rests of a sum in which a remainder is split: `(x*4 + y) % 8` is `x%2*4 + y` where y is in [0, 4)."""
+    for _, k, inner in total.terms:
+        if type(inner) is DivisionShape and inner.is_remainder:
+            others = [term for term in total.terms if term[2] is not inner]
+            for g, fine in inner.rests:
+                split = total._replace(terms=(*others, *[(e, k * own, below) for e, own, below in fine]))
+                rests = _rests(split, {abs(k * g), *[abs(own) for _, own, _ in split.terms]})
+                yield from [rest for rest in rests if k * g % rest[0] == 0]
 
 
 def _congruences(total: SumShape) -> Iterator[DivisionShape]:

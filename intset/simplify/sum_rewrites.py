@@ -29,7 +29,7 @@ from collections.abc import Iterator
 from math import gcd, prod
 from typing import Any, Final
 
-from intset.expr import Cond, Expr, const, dag, ops
+from intset.expr import Cond, Expr, Node, const, dag, ops
 from intset.expr.node import folded_chain, make
 from intset.expr.ops import Op
 from intset.linear.canonical import Normalizer
@@ -551,6 +551,39 @@ def plain_candidates(node: Expr, known: IntervalScope, is_whole: bool) -> Iterat
         yield from _without_small_part(total, c, known)
 
 
+def without_quotient(node: Any) -> Node | None:
+    """`(x//c + y) // d` as `(x + y*c) // (c*d)`, and `x//c + y < n` as `x + y*c < n*c`; likewise other inequalities."""
+    offset = _OFFSETS.get(node.op)
+    if offset is None or node.args[1].op is not ops.CONST or (multiplied := _multiplied(node.args[0])) is None:
+        return None
+    c, form = multiplied
+    if node.op is ops.FLOORDIV:
+        quotient: Node = make(ops.FLOORDIV, (form.expr(), const(node.args[1].data * c)))
+        return quotient
+    limit = (node.args[1].data + offset) * c - offset - form.const
+    inequality: Node = make(node.op, (sums.write(TermSum(0, dict(form.ordered()))), const(limit)))
+    return inequality
+
+
+_OFFSETS: Final = {ops.FLOORDIV: 0, ops.LT: 0, ops.GE: 0, ops.LE: 1, ops.GT: 1}  # of the threshold from the right side
+
+
+def _multiplied(e: Expr) -> tuple[int, Linear] | None:
+    """(c, x + y*c) for a sum `x//c + y` of one quotient and variables, which are all added."""
+    total = sums.read(e)
+    quotients = [e for e in total.terms if e.op is not ops.VAR]
+    if len(quotients) != 1 or total.terms[quotients[0]] != 1:
+        return None
+    (quotient,) = quotients
+    if quotient.op is not ops.FLOORDIV or quotient.args[1].op is not ops.CONST or quotient.args[1].data < 2:
+        return None
+    c = quotient.args[1].data
+    opened = sums.read(quotient.args[0]).plus(total.without(quotient), c)
+    if any(k < 0 or e.op is not ops.VAR for e, k in opened.terms.items()):
+        return None
+    return c, Linear(opened.const, opened.terms)
+
+
 def _opened(total: TermSum, known: IntervalScope, is_whole: bool) -> Iterator[Candidate]:
     """The sum with `x % c` as `x - x // c * c` where it has that quotient; x is a variable, or in a whole their sum."""
     opened = total
@@ -584,7 +617,7 @@ def _joins(term: Expr, k: int, total: TermSum) -> bool:
     if term.op is not ops.FLOORDIV or term.args[1].op is not ops.CONST:
         return False
     others = total.terms
-    return any([others.get(t, 1) % k == 0 for t in sums.read(term.args[0]).terms])  # noqa: C419  # hot
+    return any([t in others and others[t] % k == 0 for t in sums.read(term.args[0]).terms])  # noqa: C419  # hot
 
 
 def _without_small_part(total: TermSum, c: int, known: IntervalScope) -> Iterator[tuple[str, Any]]:
