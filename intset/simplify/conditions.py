@@ -38,7 +38,7 @@ from intset.simplify.rules import ALL, folded, instance
 from intset.simplify.sums import TermSum
 
 if TYPE_CHECKING:
-    from intset.simplify.engine import Simplifier
+    from intset.simplify.engine import Pricing, Simplifier
 
 
 _OTHER_STRICTNESS: Final = {ops.LT: ops.LE, ops.LE: ops.LT, ops.GT: ops.GE, ops.GE: ops.GT}
@@ -118,12 +118,16 @@ def _own_difference(s: Simplifier, node: Cond) -> Iterator[Candidate]:
     if op in (ops.EQ, ops.NE):
         yield "common terms of the sides", stated(s, op, op, difference, node)
         return
+    yield "common terms of the sides", stated(s, op, ops.GE, against_0(op, difference), node)
+
+
+def against_0(op: Op, difference: TermSum) -> TermSum:
+    """The form that an inequality of the difference of its sides states to be at least 0."""
     form = difference if op in _UPWARD else sums.scaled(difference, -1)
-    form = form.plus(TermSum(-1, {})) if op in _STRICT else form
-    yield "common terms of the sides", stated(s, op, ops.GE, form, node)
+    return form.plus(TermSum(-1, {})) if op in _STRICT else form
 
 
-def stated(s: Simplifier, op: Op, kind: Op, form: TermSum, like: Cond | None = None) -> Cond:
+def stated(s: Simplifier | Pricing, op: Op, kind: Op, form: TermSum, like: Cond | None = None) -> Cond:
     """Write `form >= 0`, `== 0` or `!= 0` in the direction of `op`, in the strictness with the shorter text."""
     if kind is not ops.GE:
         chosen: Op = kind

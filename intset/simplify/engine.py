@@ -651,8 +651,13 @@ def _made_irreducible(
             is_cheapest = all(pricing.price(seen) < pricing.price(other) for other in candidates)
             return seen if is_cheapest and _is_in_order(seen.args[0]) else None
         return seen
-    if (seen := sum_rewrites.without_quotient(node)) is not None and settled(seen, known) is seen:
-        return seen
+    flat = sum_rewrites.flat(node)
+    flat = _opened_difference(node, known, pricing) if flat is None else flat
+    if flat is not None:
+        seen = settled(flat, known)
+        seen = _made_irreducible(flat, known, pricing, 0, is_whole) if seen is None else seen
+        if seen is not None:
+            return seen
     is_equation = (node.op is ops.EQ or node.op is ops.NE) and node.args[0].op is not ops.FLOORMOD  # taken apart
     if not nesting or is_equation or node.op is ops.SELECT:
         return None
@@ -674,6 +679,18 @@ def _made_irreducible(
     if is_sum(node):  # terms of common variables may join as they were
         return None if seen is None or shape_of(after).is_shared else seen
     return _made_irreducible(after, known, pricing, nesting - 1, is_whole) if seen is None else seen
+
+
+def _opened_difference(node: Any, known: IntervalScope, pricing: Pricing) -> Cond | None:
+    """An inequality of two sums by their difference, with `x % c` as `x - x // c * c` where it has that quotient."""
+    if node.op not in ops.MIRRORED or node.op is ops.EQ or node.op is ops.NE or node.args[1].op is ops.CONST:
+        return None
+    total = sums.read(node.args[0]).plus(sums.read(node.args[1]), -1)
+    opened = sum_rewrites.opened_remainders(total, known)
+    if opened is None or opened is total:
+        return None
+    form = conditions.against_0(node.op, opened)
+    return conditions.stated(pricing, node.op, ops.GE, conditions.sum_of_form(Linear(form.const, form.terms)))
 
 
 def _is_in_order(e: Expr) -> bool:

@@ -197,8 +197,8 @@ def box_of(ranges: Mapping[Var, Range]) -> IntervalBox | None:
 def part_of(ranges: Mapping[Var, Range], facts: Iterable[Cond] = ()) -> IntervalBox | None:
     """A box of points that satisfy symbolic ranges and affine inequalities; `None` where none is found at once.
 
-    Sizes are large in it, ranges have the elements that they have at all of these sizes, and each inequality cuts the
-    ranges of variables with large coefficients first, if possible to no less than two numbers.
+    Sizes are large in it, ranges have the elements that they have at all of these sizes, and each inequality cuts first
+    the range that loses the smallest share, if possible to no less than two numbers.
     """
     inside: dict[Any, tuple[int, int]] = {}
     rows = plain.ValueRows()
@@ -216,7 +216,7 @@ def part_of(ranges: Mapping[Var, Range], facts: Iterable[Cond] = ()) -> Interval
                     return None
                 inside[e] = _LARGE
             low += k * inside[e][k < 0]
-        order = sorted(terms, key=lambda e: (e not in ranges, -abs(terms[e])))
+        order = sorted(terms, key=lambda e: (e not in ranges, _share(inside[e], -(low // abs(terms[e])))))
         for e, kept in [(e, kept) for kept in (1, 0) for e in order] if low < 0 else ():
             (first, last), k = inside[e], terms[e]
             cut = min(-(low // abs(k)), last - first - kept)
@@ -228,6 +228,10 @@ def part_of(ranges: Mapping[Var, Range], facts: Iterable[Cond] = ()) -> Interval
         if len(terms) > 1:
             related.update(terms)
     return IntervalBox(inside, related=frozenset(related), is_part=True)
+
+
+def _share(ends: tuple[int, int], cut: int) -> float:
+    return cut / (ends[1] - ends[0] + 1)
 
 
 _LARGE: Final = 5040 << 12 | 1, 5040 << 13  # of a size: its first number leaves the remainder 1 by small divisors
@@ -445,7 +449,8 @@ def _division_of(node: Expr, nesting: int) -> Any:
         reduced = dividend._replace(terms=few)
     rests = _rests(reduced, {gcd(c, k) for _, k, _ in reduced.terms})
     if is_remainder:
-        return DivisionShape(True, is_truncated, c, a, dividend, reduced, rests) if _is_reduced(dividend, c) else None
+        is_reduced = _is_reduced(dividend, c, is_truncated)
+        return DivisionShape(True, is_truncated, c, a, dividend, reduced, rests) if is_reduced else None
     if not -c < dividend.const < c or max(k for _, k, _ in dividend.terms) < 0:
         return None
     for _, k, inner in dividend.terms:
@@ -478,7 +483,7 @@ def is_digit(inner: DivisionShape | ProductShape | None) -> bool:
     return type(below) is DivisionShape and below.is_remainder and below.divisor % inner.divisor == 0
 
 
-def _is_reduced(dividend: SumShape, c: int) -> bool:
+def _is_reduced(dividend: SumShape, c: int, is_truncated: bool) -> bool:
     """Whether no coefficient shrinks modulo c or equals another one there, and no inner remainder is redundant."""
     if not 0 <= dividend.const < c:
         return False
@@ -491,7 +496,12 @@ def _is_reduced(dividend: SumShape, c: int) -> bool:
         sizes.add(size)
         if type(inner) is DivisionShape and inner.is_remainder and k * inner.divisor % c == 0:
             return False
-        if type(inner) is DivisionShape and any(abs(own) >= c * inner.divisor for _, own, _ in inner.dividend.terms):
+        if type(inner) is not DivisionShape:
+            continue
+        period, below = c * inner.divisor, [own for _, own, _ in inner.dividend.terms]
+        near = [min(own % period, -own % period) for own in below]
+        saves = len({*near}) < len(near) or any(k < 2 <= abs(own) for k, own in zip(near, below, strict=True))
+        if (saves or not is_truncated) and any(abs(own) >= period for own in below):
             return False  # x*16 // 3 % 5 is x // 3 % 5
     return True
 

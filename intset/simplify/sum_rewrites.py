@@ -551,8 +551,13 @@ def plain_candidates(node: Expr, known: IntervalScope, is_whole: bool) -> Iterat
         yield from _without_small_part(total, c, known)
 
 
-def without_quotient(node: Any) -> Node | None:
-    """`(x//c + y) // d` as `(x + y*c) // (c*d)`, and `x//c + y < n` as `x + y*c < n*c`; likewise other inequalities."""
+def flat(node: Any) -> Node | None:
+    """The node without a division within it.
+
+    (x//c + y) // d = (x + y*c) // (c*d)        x//c + y < n = x + y*c < n*c        (x + y*c) % (c*d) % c = x % c
+    """
+    if node.op is ops.FLOORMOD is node.args[0].op and _divides(node.args[1], node.args[0].args[1]):
+        return _of_one_variable(sums.read(node.args[0].args[0]), node.args[1])
     offset = _OFFSETS.get(node.op)
     if offset is None or node.args[1].op is not ops.CONST or (multiplied := _multiplied(node.args[0])) is None:
         return None
@@ -563,6 +568,16 @@ def without_quotient(node: Any) -> Node | None:
     limit = (node.args[1].data + offset) * c - offset - form.const
     inequality: Node = make(node.op, (sums.write(TermSum(0, dict(form.ordered()))), const(limit)))
     return inequality
+
+
+def _of_one_variable(dividend: TermSum, divisor: Expr) -> Expr | None:
+    """The remainder, if all but one variable of the dividend is a multiple of the divisor."""
+    c = divisor.data
+    rest = [(e, k % c) for e, k in dividend.terms.items() if k % c]
+    if len(rest) != 1 or dividend.const % c or rest[0][1] != 1 or rest[0][0].op is not ops.VAR:
+        return None
+    remainder: Expr = make(ops.FLOORMOD, (rest[0][0], divisor))
+    return remainder
 
 
 _OFFSETS: Final = {ops.FLOORDIV: 0, ops.LT: 0, ops.GE: 0, ops.LE: 1, ops.GT: 1}  # of the threshold from the right side
@@ -584,8 +599,11 @@ def _multiplied(e: Expr) -> tuple[int, Linear] | None:
     return c, Linear(opened.const, opened.terms)
 
 
-def _opened(total: TermSum, known: IntervalScope, is_whole: bool) -> Iterator[Candidate]:
-    """The sum with `x % c` as `x - x // c * c` where it has that quotient; x is a variable, or in a whole their sum."""
+def opened_remainders(total: TermSum, known: IntervalScope, is_whole: bool = False) -> TermSum | None:
+    """The sum with `x % c` as `x - x // c * c` where it has that quotient; x is a variable, or in a whole their sum.
+
+    `None`, where some points of the scope do not decide what the quotient is.
+    """
     opened = total
     for term, k in total.terms.items():
         if term.op is not ops.FLOORMOD or term.args[1].op is not ops.CONST or term.args[1].data < 2:
@@ -597,10 +615,16 @@ def _opened(total: TermSum, known: IntervalScope, is_whole: bool) -> Iterator[Ca
                 continue
             quotient = next((e for _, e in _without_small_part(dividend, c.data, known)), quotient)
             if quotient is None:
-                return
+                return None
         if quotient in total.terms:
             opened = opened.without(term).plus(dividend, k).plus(TermSum(0, {quotient: -c.data}), k)
-    if opened is total:
+    return opened
+
+
+def _opened(total: TermSum, known: IntervalScope, is_whole: bool) -> Iterator[Candidate]:
+    """The sum without remainders beside their quotients."""
+    opened = opened_remainders(total, known, is_whole)
+    if opened is None or opened is total:
         return
     form = Linear(opened.const, opened.terms)  # its text is in canonical order
     are_positive = all([k > 0 for k in opened.terms.values()])  # noqa: C419  # hot
