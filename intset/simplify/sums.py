@@ -129,13 +129,11 @@ _Part = tuple[int, list[Expr]]  # coefficient, factors
 
 def _written(parts: list[_Part], offset: int) -> Expr:
     """The sum of the parts and the offset, with common factors extracted while that saves an operation."""
-    while True:
-        shared = _best_factor(parts)
-        if shared is None:
-            break
+    while (shared := _best_factor(parts)) is not None:
         first, taken, left = 0, list[_Part](), list[_Part]()
+        size = abs(shared) if isinstance(shared, int) else 0
         for part in parts:
-            if _divides(shared, part):
+            if abs(part[0]) == size if size else any([f is shared for f in part[1]]):  # noqa: C419  # hot
                 first = first if taken else len(left)
                 taken.append(part)
             else:
@@ -156,20 +154,13 @@ def _written(parts: list[_Part], offset: int) -> Expr:
             if inner.op is ops.MUL and inner.args[1].op is ops.CONST:  # (x*4)*y counts as 4 * x*y
                 scale, factors = inner.args[1].data, [inner.args[0], shared]
             parts = [*left[:first], (scale, factors), *left[first:]]
-    return _added([(multiplied(factors), k) for k, factors in parts], offset)
+    return _added([(factors[0] if len(factors) == 1 else multiplied(factors), k) for k, factors in parts], offset)
 
 
 def _removed(factors: list[Expr], one: Expr) -> list[Expr]:
     """The factors without one occurrence of `one`."""
     position = next(k for k, f in enumerate(factors) if f is one)
     return factors[:position] + factors[position + 1 :]
-
-
-def _divides(shared: Expr | int, part: _Part) -> bool:
-    k, factors = part
-    if isinstance(shared, int):
-        return abs(k) == abs(shared)
-    return any([f is shared for f in factors])  # noqa: C419  # hot
 
 
 def _best_factor(parts: list[_Part]) -> Expr | int | None:
