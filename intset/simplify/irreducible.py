@@ -209,6 +209,10 @@ def part_of(ranges: Mapping[Var, Range], facts: Iterable[Cond] = ()) -> Interval
         inside[var] = found
     related: set[Expr] = set()
     for fact in facts:
+        var, number = fact.args if fact.op is ops.EQ else (None, None)
+        if var in inside and constant_value(number) is not None and inside[var][0] <= number.data <= inside[var][1]:
+            inside[var] = number.data, number.data
+            continue
         low, terms = _inequality(fact)
         for e, k in terms.items():
             if e not in inside:

@@ -484,7 +484,7 @@ def division_candidates(node: Expr, known: Normalizer, for_machine: bool) -> Ite
     if node.op is ops.FLOORDIV and b.op is ops.CONST and b.data > 1 and a.op is not ops.VAR:
         yield from _coarser(a, b.data)
     if node.op is ops.FLOORMOD and b.op is ops.CONST and b.data > 1 and a.op is not ops.VAR:
-        for rule, inner in _reduced_dividend(a, b.data, for_machine):
+        for rule, inner in _reduced_dividend(sums.read(a), b.data, (0,) if for_machine else (0, _nearest_to_0(b.data))):
             if not for_machine or known.is_nonneg(known.form(inner)) or not known.is_nonneg(known.form(a)):
                 yield rule, folded(ops.FLOORMOD, (inner, b))
     if node.op in _QUOTIENTS and a.op in _BOUNDS and b.op is ops.CONST and b.data > 0:
@@ -544,7 +544,7 @@ def plain_candidates(node: Expr, known: IntervalScope, is_whole: bool) -> Iterat
     if of_sum:
         yield "terms collected", sums.write(total)
     elif node.op is ops.FLOORMOD:
-        for rule, inner in reversed([*_reduced_dividend(node.args[0], c, False)]):
+        for rule, inner in _reduced_dividend(total, c, (_nearest_to_0(c), 0)):
             yield rule, make(ops.FLOORMOD, (inner, node.args[1]))
     else:
         yield from _coarser(node.args[0], c)
@@ -611,12 +611,15 @@ def opened_remainders(total: TermSum, known: IntervalScope, is_whole: bool = Fal
         x, c = term.args
         dividend, quotient = sums.read(x), make(ops.FLOORDIV, term.args)
         if x.op is not ops.VAR:
-            if not is_whole or not dag.operations(x) <= _OF_SUMS:
+            if not is_whole:
                 continue
-            quotient = next((e for _, e in _without_small_part(dividend, c.data, known)), quotient)
+            if dag.operations(x) <= _OF_SUMS:
+                quotient = next((e for _, e in _without_small_part(dividend, c.data, known)), quotient)
+            elif (quotient := flat(quotient)) is None:
+                continue
             if quotient is None:
                 return None
-        if quotient in total.terms:
+        if quotient in opened.terms:
             opened = opened.without(term).plus(dividend, k).plus(TermSum(0, {quotient: -c.data}), k)
     return opened
 
@@ -667,10 +670,13 @@ def _ends_of(total: TermSum, known: IntervalScope) -> tuple[int, int] | None:
     return low, high
 
 
-def _reduced_dividend(a: Expr, c: int, for_machine: bool) -> Iterator[tuple[str, Expr]]:
-    """The dividend with coefficients reduced modulo `c`; for a machine, to nonnegative residues."""
-    total = sums.read(a)
-    for least in (0,) if for_machine else (0, -((c - 1) // 2)):  # residues from there on
+def _nearest_to_0(c: int) -> int:
+    return -((c - 1) // 2)
+
+
+def _reduced_dividend(total: TermSum, c: int, starts: tuple[int, ...]) -> Iterator[tuple[str, Expr]]:
+    """The dividend with coefficients reduced modulo `c` to the residues from each start on."""
+    for least in starts:
         near = {t: (k - least) % c + least for t, k in total.terms.items()}
         inner = sums.of(total.const % c, {t: k for t, k in near.items() if k})
         if inner != total:
