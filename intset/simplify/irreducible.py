@@ -32,7 +32,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 from intset import plain
 from intset.expr import Cond, Expr, Node, Range, Var, const, constant_value, ops
 from intset.expr.node import PlainVar, make
-from intset.linear.assumptions import DIFFERENCES, NO_ASSUMPTIONS, Assumptions
+from intset.linear.assumptions import DIFFERENCES, NO_ASSUMPTIONS
 from intset.linear.bounds import Interval
 from intset.linear.canonical import Normalizer
 from intset.linear.form import Linear, add, spine
@@ -136,62 +136,44 @@ ExprShape: TypeAlias = "SumShape | JunctionShape | ChoiceShape | None"
 
 
 class IntervalBox:
-    """What `settled` reads of a scope with nonempty ranges and nothing else.
+    """What `settled` reads of a scope with nonempty numeric ranges and nothing else, or of some points of any scope.
 
     Parameters
     ----------
-    related: the variables that facts relate, of a box of some points of a scope.
-    is_part: whether it is such a box.
+    is_part: whether the box has some points of the scope, not all of them.
+    related: the variables that facts of the scope relate.
 
     Guarantee: it answers as the `Normalizer` of these ranges, without its caches.
     """
 
-    __slots__ = ("assumptions", "intervals", "is_part", "related")
-    empty, is_box = False, True
+    __slots__ = ("intervals", "is_part", "related")
+    empty, is_box, assumptions = False, True, NO_ASSUMPTIONS
 
     def __init__(
-        self,
-        intervals: Mapping[Any, Interval],
-        assumptions: Assumptions = NO_ASSUMPTIONS,
-        related: frozenset[Any] = frozenset(),
-        is_part: bool = False,
+        self, intervals: Mapping[Any, Interval], is_part: bool = False, related: frozenset[Any] = frozenset()
     ) -> None:
-        self.intervals, self.assumptions, self.related, self.is_part = intervals, assumptions, related, is_part
+        self.intervals, self.is_part, self.related = intervals, is_part, related
 
     @property
     def ranges(self) -> Mapping[Any, Interval]:
         return self.intervals
 
     def atom_bounds(self, e: Any) -> Interval:
-        return self.intervals.get(e) or self.assumptions.atoms.get(e) or e.declared()[:2]
+        return self.intervals.get(e) or e.declared()[:2]
 
     def bounds(self, form: Linear) -> Interval:
         raise AssertionError("no facts relate variables of a box")
 
 
 def box_of(ranges: Mapping[Var, Range]) -> IntervalBox | None:
-    """The intervals of ranges and of the sizes that are extents; `None` where these do not tell all.
-
-    A symbolic range has a number as its first element and, as its extent, a size without an upper bound.
-    """
+    """The intervals of numeric ranges, none empty; `None` for other ranges, or variables that declare bounds."""
     intervals: dict[Any, Interval] = {}
-    sizes: dict[Expr, Interval] = {}
-    limits: dict[Var, tuple[None, None]] = {}
     for var, span in ranges.items():
         ends = span.ends
-        if ends is not None:
-            if ends[0] > ends[1] or type(var) is not PlainVar:
-                return None
-            intervals[var] = ends
-            continue
-        size, first = span.extent, constant_value(span.min) if isinstance(span.min, Expr) else None
-        if first is None or not isinstance(size, Var) or size in ranges or type(var) is not PlainVar:
+        if ends is None or ends[0] > ends[1] or type(var) is not PlainVar:
             return None
-        if size.declared()[1] is not None:
-            return None
-        intervals[var], limits[var] = (first, None), (None, None)
-        sizes[size] = max(size.declared()[0] or 1, 1), None  # no range is empty
-    return IntervalBox(intervals, Assumptions(atoms=sizes, limits=limits) if limits else NO_ASSUMPTIONS)
+        intervals[var] = ends
+    return IntervalBox(intervals)
 
 
 def part_of(ranges: Mapping[Var, Range], facts: Iterable[Cond] = ()) -> IntervalBox | None:
@@ -231,7 +213,7 @@ def part_of(ranges: Mapping[Var, Range], facts: Iterable[Cond] = ()) -> Interval
             return None
         if len(terms) > 1:
             related.update(terms)
-    return IntervalBox(inside, related=frozenset(related), is_part=True)
+    return IntervalBox(inside, True, frozenset(related))
 
 
 def _share(ends: tuple[int, int], cut: int) -> float:
@@ -862,7 +844,8 @@ def _is_open(part: ComparisonShape, known: IntervalScope) -> bool:
             return False
     if is_equation and any([not _is_wide(one, known) for one in _congruences(total)]):  # noqa: C419  # hot
         return False
-    if known.is_part and (is_equation or not (total.is_plain or is_division)):
+    is_told = len(total.terms) == 1 and total.is_plain if is_equation else is_division or total.is_plain
+    if known.is_part and not is_told:
         return False
     least = part.right if is_equation else threshold(part)
     if _is_sized(total, known) and (is_equation or not total.is_plain or not _is_crossed(total, least, known)):

@@ -342,8 +342,8 @@ def _into_quotients(total: TermSum) -> Iterator[Candidate]:
         for sign in (1, -1) if opposite else (1,):  # -(x // c) = (c - 1 - x) // c
             own = dividend if sign > 0 else TermSum(c - 1, {}).plus(dividend, -1)
             for part in _beside(rest, dividend, k):
-                moved = part.divided(k * sign)
-                if moved is None or sign > 0 and not (moved.terms or moved.const):
+                moved = part.divided(k * sign) if sign < 0 or part.terms or part.const else None
+                if moved is None:
                     continue
                 quotient = make(ops.FLOORDIV, (sums.write(own.plus(moved, c)), term.args[1]))
                 after = rest.plus(part, -1).plus(TermSum(0, {quotient: k * sign}))
