@@ -258,7 +258,7 @@ def _inequality(cond: Cond) -> tuple[int, dict[Expr, int]]:
     a, b = cond.args[::-1] if swapped else cond.args
     total, terms = spine(a)
     less, other = spine(b)
-    terms = dict(terms)
+    terms = {e: k for e, k in terms.items() if k}  # x - x is 0
     add(terms, other, -1)
     return total - less + offset, terms
 

@@ -162,6 +162,8 @@ def test_facts_are_entered_where_some_points_do_not_decide() -> None:
         (tiles, x * 256 + y < m, (x * 256 + y) % 3, (x + y) % 3),
         ({x: Range(0, 13), y: Range(0, 1024)}, x * 1024 + y < 12_544, x * 1024 + y, x * 1024 + y),
         ({x: Range(0, 13), y: Range(0, 1024)}, x * 1024 + y < 12_544, (x * 1024 + y) % 600 < 50, None),
+        ({x: Range(0, 13), y: Range(0, 8)}, x * 2 + y * 0 < 20 + m * 0, x * 8 + y, x * 8 + y),
+        ({x: Range(0, m), y: Range(0, 8)}, y.eq(3), x * 8 + m, x * 8 + m),
     ):
         ctx = Context(ranges, assume=[fact])
         assert ctx.simplify(e) is (e if after is None else after) and ctx._scope is None
