@@ -7,6 +7,9 @@ Operands come first. A node is *finished* when no candidate is cheaper. A cheape
 simplified in turn, so results consist of finished nodes. Termination: each replacement lowers the cost or the operation
 count. After `SIMPLIFY_STEPS` nodes the rest stays unchanged.
 
+Before any search, `at_once` replaces operands bottom-up by irreducible ones that syntax and ranges alone give
+(`irreducible.py`); most index expressions end there.
+
 Candidates come from the linear form, sum rewrites (`sum_rewrites.py`), rule tables (`rules.py`) and decided conditions
 (`conditions.py`). Candidates are themselves simplified at level 1, which tries no candidate that first grows.
 

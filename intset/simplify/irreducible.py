@@ -17,6 +17,8 @@ are wide enough that no quotient, remainder or comparison shrinks:
     s % (c*d) // c     is left alone where s // c is irreducible and s reaches two periods of c*d
     s % c              where s // c is one number
     g*h + s < c        where s // g is one number
+    x*k + s % c < n    likewise, with s % c as the sum into which it splits: (y*4 + z) % 8 is y%2*4 + z for z in [0, 4)
+    p & q              where p holds for all values of the variables of q, at some values of its others
     min(s, c)          where s is never above c, or never below
 
 Wider intervals leave a sum irreducible. So a sum, or a comparison beside no fact, need not enter symbolic ranges and
@@ -136,23 +138,17 @@ ExprShape: TypeAlias = "SumShape | JunctionShape | ChoiceShape | None"
 
 
 class IntervalBox:
-    """What `settled` reads of a scope with nonempty numeric ranges and nothing else, or of some points of any scope.
-
-    Parameters
-    ----------
-    is_part: whether the box has some points of the scope, not all of them.
-    related: the variables that facts of the scope relate.
+    """What `settled` reads of a scope with nonempty numeric ranges and nothing else.
 
     Guarantee: it answers as the `Normalizer` of these ranges, without its caches.
     """
 
-    __slots__ = ("intervals", "is_part", "related")
-    empty, is_box, assumptions = False, True, NO_ASSUMPTIONS
+    __slots__ = ("intervals",)
+    empty, is_box, is_part, assumptions = False, True, False, NO_ASSUMPTIONS
+    related: frozenset[Any] = frozenset()
 
-    def __init__(
-        self, intervals: Mapping[Any, Interval], is_part: bool = False, related: frozenset[Any] = frozenset()
-    ) -> None:
-        self.intervals, self.is_part, self.related = intervals, is_part, related
+    def __init__(self, intervals: Mapping[Any, Interval]) -> None:
+        self.intervals = intervals
 
     @property
     def ranges(self) -> Mapping[Any, Interval]:
@@ -163,6 +159,21 @@ class IntervalBox:
 
     def bounds(self, form: Linear) -> Interval:
         raise AssertionError("no facts relate variables of a box")
+
+
+class PartialBox(IntervalBox):
+    """A box of some points of a scope.
+
+    Attributes
+    ----------
+    related: the variables that facts of the scope relate.
+    """
+
+    __slots__ = ("related",)
+    is_part = True
+
+    def __init__(self, intervals: Mapping[Any, Interval], related: frozenset[Any]) -> None:
+        self.intervals, self.related = intervals, related
 
 
 def box_of(ranges: Mapping[Var, Range]) -> IntervalBox | None:
@@ -176,7 +187,7 @@ def box_of(ranges: Mapping[Var, Range]) -> IntervalBox | None:
     return IntervalBox(intervals)
 
 
-def part_of(ranges: Mapping[Var, Range], facts: Iterable[Cond] = ()) -> IntervalBox | None:
+def part_of(ranges: Mapping[Var, Range], facts: Iterable[Cond] = ()) -> PartialBox | None:
     """A box of points that satisfy symbolic ranges and affine inequalities; `None` where none is found at once.
 
     Sizes are large in it, ranges have the elements that they have at all of these sizes, and each inequality cuts first
@@ -213,7 +224,7 @@ def part_of(ranges: Mapping[Var, Range], facts: Iterable[Cond] = ()) -> Interval
             return None
         if len(terms) > 1:
             related.update(terms)
-    return IntervalBox(inside, True, frozenset(related))
+    return PartialBox(inside, frozenset(related))
 
 
 def _share(ends: tuple[int, int], cut: int) -> float:
