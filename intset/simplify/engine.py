@@ -82,6 +82,7 @@ CANONICAL_OPERATIONS: Final = 64  # operations of nodes whose linear form is a c
 NESTED_CANDIDATES: Final = 6  # nested simplifications of candidates
 LINEAR_GROWTH: Final = 4  # cost by which a linear form may exceed the node, before it is simplified
 PLAIN_NESTING: Final = 4  # nested operands that plain candidates replace
+PLAIN_OPERATIONS: Final = 75  # operations of a tree whose operands they replace
 NESTED_GROWTH: Final = 1  # cost by which an expression within a candidate may grow, likewise
 GROWTH: Final = {"congruent dividend": 0, "quotient negated": -1}
 """What a candidate by a rule may cost more than the node, before it is simplified: none of these shrinks by that."""
@@ -638,7 +639,8 @@ def at_once(root: Node, known: IntervalScope, bits: int | None = None, changes: 
     seen: Node | None = settled(root, known, bits is not None)
     if seen is None and changes and bits is None and not known.empty:
         pricing = Pricing()
-        seen = _made_irreducible(root, known, pricing, PLAIN_NESTING, True)
+        is_short = pricing.price(root)[1] <= PLAIN_OPERATIONS
+        seen = _made_irreducible(root, known, pricing, PLAIN_NESTING if is_short else 0, True)
         seen = seen if seen is None or _is_small(root, pricing) else None
     return seen
 
@@ -655,7 +657,10 @@ def _made_irreducible(
             return seen if is_cheapest and _is_in_order(seen.args[0]) else None
         return seen
     flat = sum_rewrites.flat(node)
-    flat = _opened_difference(node, known, pricing) if flat is None else flat
+    if flat is None:
+        flat = _opened_difference(node, known, pricing)
+    elif settled(node.args[0], known) is None:
+        flat = None  # the operand is replaced first
     if flat is not None:
         seen = settled(flat, known)
         seen = _made_irreducible(flat, known, pricing, 0, is_whole) if seen is None else seen

@@ -552,22 +552,28 @@ def plain_candidates(node: Expr, known: IntervalScope, is_whole: bool) -> Iterat
 
 
 def flat(node: Any) -> Node | None:
-    """The node without a division within it.
+    """The node without a division within it, c, d > 1.
 
     (x//c + y) // d = (x + y*c) // (c*d)        x//c + y < n = x + y*c < n*c        (x + y*c) % (c*d) % c = x % c
     """
-    if node.op is ops.FLOORMOD is node.args[0].op and _divides(node.args[1], node.args[0].args[1]):
-        return _of_one_variable(sums.read(node.args[0].args[0]), node.args[1])
-    offset = _OFFSETS.get(node.op)
-    if offset is None or node.args[1].op is not ops.CONST or (multiplied := _multiplied(node.args[0])) is None:
+    op, right = node.op, node.args[1] if len(node.args) == 2 else node
+    if right.op is not ops.CONST or op in ops.DIVISIONS and right.data < 2:
+        return None
+    if op is ops.FLOORMOD is node.args[0].op and _divides(right, node.args[0].args[1]):
+        return _of_one_variable(sums.read(node.args[0].args[0]), right)
+    offset = _OFFSETS.get(op)
+    if offset is None or (multiplied := _multiplied(node.args[0])) is None:
         return None
     c, form = multiplied
-    if node.op is ops.FLOORDIV:
-        quotient: Node = make(ops.FLOORDIV, (form.expr(), const(node.args[1].data * c)))
+    if op is ops.FLOORDIV:
+        quotient: Node = make(op, (form.expr(), const(right.data * c)))
         return quotient
-    limit = (node.args[1].data + offset) * c - offset - form.const
-    inequality: Node = make(node.op, (sums.write(TermSum(0, dict(form.ordered()))), const(limit)))
+    limit = (right.data + offset) * c - offset
+    inequality: Node = make(op, (sums.write(TermSum(0, dict(form.ordered()))), const(limit)))
     return inequality
+
+
+_OFFSETS: Final = {ops.FLOORDIV: 0, ops.LT: 0, ops.GE: 0, ops.LE: 1, ops.GT: 1}  # of the threshold from the right side
 
 
 def _of_one_variable(dividend: TermSum, divisor: Expr) -> Expr | None:
@@ -578,9 +584,6 @@ def _of_one_variable(dividend: TermSum, divisor: Expr) -> Expr | None:
         return None
     remainder: Expr = make(ops.FLOORMOD, (rest[0][0], divisor))
     return remainder
-
-
-_OFFSETS: Final = {ops.FLOORDIV: 0, ops.LT: 0, ops.GE: 0, ops.LE: 1, ops.GT: 1}  # of the threshold from the right side
 
 
 def _multiplied(e: Expr) -> tuple[int, Linear] | None:
@@ -594,9 +597,9 @@ def _multiplied(e: Expr) -> tuple[int, Linear] | None:
         return None
     c = quotient.args[1].data
     opened = sums.read(quotient.args[0]).plus(total.without(quotient), c)
-    if any(k < 0 or e.op is not ops.VAR for e, k in opened.terms.items()):
+    if opened.const or any(k < 0 or e.op is not ops.VAR for e, k in opened.terms.items()):
         return None
-    return c, Linear(opened.const, opened.terms)
+    return c, Linear(0, opened.terms)
 
 
 def opened_remainders(total: TermSum, known: IntervalScope, is_whole: bool = False) -> TermSum | None:

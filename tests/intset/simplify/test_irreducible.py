@@ -16,11 +16,12 @@ from intset import (
     Var,
     ceildiv,
     const,
+    evaluate,
     maximum,
     minimum,
     truncdiv,
     truncmod,
-)  # fmt: skip
+)
 from intset.expr.node import truth
 from intset.simplify.engine import COST, Simplifier, at_once, run, simplified
 from intset.simplify.irreducible import settled
@@ -267,6 +268,18 @@ def test_operands_are_replaced_before_a_scope_is_made(e: Any, after: Any) -> Non
     assert Context(TILED, assume=[X * 1024 + Y < 12_544]).simplify(e) is after
     price = walk().price
     assert price(after) <= price(simplified(e, Context(TILED).frame.known))
+
+
+@pytest.mark.parametrize("d", [-6, -3, -2, -1, 1, 2, 3, 6])
+def test_a_division_within_another_leaves_only_for_positive_divisors(d: int) -> None:
+    ctx = Context({X: Range(-9, 20), Y: Range(0, 3)})
+    for e in (
+        *(X % 6 % d, (X + Y * 3) % 6 % d, (X // 2 + Y) // d, X // 2 // d, X // -2 // d),
+        *(d > X // 2 + Y, d <= X // 2 + Y, d >= X // -2 + Y, d > X // 3 + Y, X % 3 + Y < X // 3),
+    ):
+        after: Any = ctx.simplify(e)
+        for point in ({X: x, Y: y} for x in range(-9, 11) for y in range(3)):
+            assert evaluate(after, point) == evaluate(e, point), (e, after)
 
 
 def test_divisions_of_one_sum_are_not_replaced_one_by_one() -> None:
