@@ -79,6 +79,28 @@ def test_an_answer_is_pickled_and_its_certificate_refuses_a_change():
     assert not replace(cert, ranks=(broken, banks)).check()
 
 
+@pytest.mark.parametrize(
+    ("e", "low", "extent", "value"),
+    [(i * 2, 0, 5, 4), (i * 2, 5, 4, 2), (i * 2, 3, 5, 4), (i * 2, 7, 1, 1), (i * 2, 0, 8, 8), (i * 2, 8, 9, 8)],
+)
+def test_a_run_lies_within_the_range(e, low, extent, value):
+    found = contiguity(e, i, Context({i: Range(low, extent)}), step=2)
+    assert found.value == value
+    assert found.certificate().check()
+    longer = replace(found.certificate(), value=value * 2)
+    assert not longer.check()
+
+
+def test_sizes_of_a_certificate_are_powers_of_two():
+    ctx = Context({i: Range(0, 32)})
+    cert = bank_conflicts(i * 128, [i], ctx).certificate()
+    for sizes in ((63, 4), (32, 7), (48, 4), (0, 4), (-32, 4)):
+        assert not replace(cert, sizes=sizes).check(), sizes
+    run = contiguity(i * 2, i, ctx, step=2).certificate()
+    assert not replace(run, sizes=(3,)).check()
+    assert not replace(run, value=31).check()
+
+
 def is_run(length, step, v, addresses, variables):
     """Whether addresses of blocks of `length` values of `v` are `step` apart."""
     place = variables.index(v)
@@ -123,6 +145,7 @@ def test_drawn_addresses_against_enumeration(first):
         v, step = rng.choice(variables), rng.choice([1, 2, 4])
         run = contiguity(e, v, ctx, step)
 
+        assert run.value <= extents[v]
         assert is_run(run.value, step, v, addresses, variables), (seed, e)
         if run.is_exact and run.value * 2 <= extents[v]:
             assert not is_run(run.value * 2, step, v, addresses, variables), (seed, e)

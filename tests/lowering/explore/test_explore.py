@@ -583,6 +583,9 @@ def test_what_cannot_be_measured_is_told() -> None:
     with pytest.raises(InputError, match="B depends on sizes"):
         Footprints()(s)
     assert Footprints({"n": 10})(s)["bytes"] == 40
+    assert (Footprints({"n": 10}) + ModelledCost({"n": 10}))(s)["bytes"] == 40
+    with pytest.raises(InputError, match="differ in the size n: 10 and 5"):
+        Footprints({"n": 10}) + ModelledCost({"n": 5})
 
 
 # -- a cluster ----------------------------------------------------------------------------------------------------
