@@ -17,7 +17,7 @@ attained. Both speak of the parameter values for which the set is not empty.
 
 import sys
 
-from intset.interrupts import is_command, show_in_one_line
+from intset.errors import is_command, show_in_one_line
 
 if is_command():
     sys.excepthook = show_in_one_line
