@@ -33,7 +33,7 @@ from intset.domains.sets.ends import by_parameter, product_of_counts
 from intset.errors import BudgetError, CountError, InputError, UndecidedError
 from intset.expr import Cond, Expr, IntLike, Range, Var, arguments, as_expr, const, dag, shown
 from intset.expr.build import logical_and
-from intset.expr.dialects import set_text
+from intset.expr.convert import set_text
 from intset.expr.evaluate import evaluate
 from intset.expr.node import NEG_INF, POS_INF, Infinity, as_int
 from intset.facts import shown_notes
