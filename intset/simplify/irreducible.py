@@ -77,9 +77,8 @@ class DivisionShape(NamedTuple):
 
 
 Rests: TypeAlias = "tuple[tuple[int, tuple[ShapeTerm, ...]], ...]"
-ShapeTerm: TypeAlias = (
-    "tuple[Expr | None, int, DivisionShape | ProductShape | None]"  # a variable, or what is below another term
-)
+# a variable, or what is below another term
+ShapeTerm: TypeAlias = "tuple[Expr | None, int, DivisionShape | ProductShape | None]"
 
 
 class SumShape(NamedTuple):

@@ -731,9 +731,8 @@ class IntervalSet(IntSet):
         if self._is_crossed or self.low is POS_INF or self.high is NEG_INF:
             return truth(False)
         ends = [end for end in (self.low, self.high) if isinstance(end, Expr)]
-        parts: list[Cond] = [
-            *definedness([end for end in ends if is_partial(end)])
-        ]  # an interval without ends has no elements
+        # an interval without ends has no elements
+        parts: list[Cond] = [*definedness([end for end in ends if is_partial(end)])]
         if isinstance(self.low, Expr):
             parts.append(as_expr(e) >= self.low)
         if isinstance(self.high, Expr):
