@@ -125,9 +125,6 @@ class ChoiceShape(NamedTuple):
     right: int
 
 
-ExprShape: TypeAlias = "SumShape | JunctionShape | ChoiceShape | None"
-
-
 class IntervalBox:
     """What `settled` reads of a scope with nonempty ranges and nothing else.
 
