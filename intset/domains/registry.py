@@ -27,8 +27,7 @@ from intset.domains.ranked import GuardedRegions, in_one_line, instantiated, is_
 from intset.domains.ranked import strongest as strongest
 from intset.domains.regional import AnswersByPoints
 from intset.domains.sets.answers import Domain, RankedDomain, region_of_points
-from intset.domains.sets.base import IntervalSet, IntSet, empty_set
-from intset.domains.sets.bounds import coordinate_bounds
+from intset.domains.sets.base import IntervalSet, IntSet, coordinate_bounds, empty_set
 from intset.domains.sets.ends import Bounds, End
 from intset.domains.sets.region import ProductRegion, Region, product_of
 from intset.domains.stride import ModularDomain, StridedDomain, StrideDomain

@@ -15,8 +15,18 @@ from typing import Any, Generic, NamedTuple, TypeVar
 from intset.config import Config, Configured, all_as_configured
 from intset.domains.query import Query
 from intset.domains.ranked import strongest
-from intset.domains.sets.base import IntSet, StrideSum, empty_set, failing
-from intset.domains.sets.bounds import OUT_OF_BUDGET, SET_SHARE, DimensionBounds, check_countable, own_budget, refusing
+from intset.domains.sets.base import (
+    OUT_OF_BUDGET,
+    SET_SHARE,
+    DimensionBounds,
+    IntSet,
+    StrideSum,
+    check_countable,
+    empty_set,
+    failing,
+    own_budget,
+    refusing,
+)
 from intset.domains.sets.ends import End, as_number, placed_conditions
 from intset.domains.sets.region import Region, empty_region
 from intset.errors import BudgetError, CountError, UndecidedError

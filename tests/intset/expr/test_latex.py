@@ -23,7 +23,7 @@ from intset import (
     truncmod,
 )
 from intset.expr.build import logical_and, logical_not, logical_or
-from intset.expr.dialects import LATEX, LATEX_LENGTH, latex, latex_name
+from intset.expr.convert import LATEX, LATEX_LENGTH, latex, latex_name
 from intset.expr.node import truth
 from intset.expr.ops import OPS
 from tests.strategies.contexts import TABLE, Expressions, value

@@ -39,7 +39,7 @@ from intset.check.evidence import Expander
 from intset.check.solvers import unsat_text
 from intset.errors import ContradictionWarning
 from intset.linear.canonical import Normalizer
-from intset.prover import certify
+from intset.prover import proof as prover_proof
 from intset.prover.combination import RIGHT, SearchBudget, SearchSpentError, combinations, weights
 from intset.prover.tiers import Basis
 from intset.testing.contexts import question
@@ -275,7 +275,7 @@ def test_steps_run_out() -> None:
 def test_what_others_can_show_is_not_searched_for_long(charged: list[int], ctx: Context, e: Expr) -> None:
     found = ctx.bounds(e).certificate()
     assert found.check(ctx)
-    assert sum(charged) < 6 * certify.CERTIFY_SOON + certify.CERTIFY_STEPS // 10
+    assert sum(charged) < 6 * prover_proof.CERTIFY_SOON + prover_proof.CERTIFY_STEPS // 10
 
 
 def test_a_search_ends(charged: list[int]) -> None:
@@ -283,11 +283,13 @@ def test_a_search_ends(charged: list[int]) -> None:
     ctx = Context({i: Range(0, 20), j: Range(0, N), k: Range(0, 20)}, assume=[N <= 20, i + j <= k + N])
     proof = ctx.prove(goal)
     with patch.object(
-        certify, "_FINDERS", {**certify._FINDERS, **dict.fromkeys(("isl", "points", "z3"), lambda *_: iter(()))}
+        prover_proof,
+        "_FINDERS",
+        {**prover_proof._FINDERS, **dict.fromkeys(("isl", "points", "z3"), lambda *_: iter(()))},
     ):
-        claims = [certify.claim_of(goal, proof.basis, proof.basis.facts)] * 3
-        certify.first_accepted(claims, proof.basis, ("linear", "isl"), SearchBudget(2 * certify.CERTIFY_SOON))
-    assert 0 < sum(charged) < 4 * certify.CERTIFY_SOON
+        claims = [prover_proof.claim_of(goal, proof.basis, proof.basis.facts)] * 3
+        prover_proof.first_accepted(claims, proof.basis, ("linear", "isl"), SearchBudget(2 * prover_proof.CERTIFY_SOON))
+    assert 0 < sum(charged) < 4 * prover_proof.CERTIFY_SOON
 
 
 @pytest.mark.parametrize(
@@ -435,7 +437,7 @@ def test_a_search_that_fails_tries_each_claim_once(asked_anew: None) -> None:
         proof = Context(ranges).prove(k * k >= k)
         tried.clear()
         with (
-            patch.object(certify, "_FINDERS", dict.fromkeys(certify._FINDERS, nothing)),
+            patch.object(prover_proof, "_FINDERS", dict.fromkeys(prover_proof._FINDERS, nothing)),
             pytest.raises(InputError, match="no certificate"),
         ):
             proof.certificate()
