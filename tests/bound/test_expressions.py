@@ -34,7 +34,7 @@ i, j = te.var("i"), te.var("j")
 K, (AXIS,) = te.reduce_axis((1, 5), "k"), te.compute((4,), lambda y: A[y, 0]).op.axis
 
 
-def test_an_iter_var_is_an_integer_variable() -> None:
+def test_axes_are_integer_variables_named_like_parameters() -> None:
     k = te.reduce_axis((2, 9), "k")
     assert isinstance(k, Var) and k.iter_type is IterType.COMM_REDUCE and k.var is k
     assert k.dom == Range(2, 7)
@@ -42,9 +42,6 @@ def test_an_iter_var_is_an_integer_variable() -> None:
     t = te.thread_axis((0, 32), "threadIdx.x")
     assert (t.name, t.thread_tag, t.dom) == ("threadIdx.x", "threadIdx.x", Range(0, 32))
     assert te.thread_axis("vthread", name="vx").name == "vx"
-
-
-def test_formulas_get_one_axis_an_index_named_like_the_parameters() -> None:
     seen: list[IterVar] = []
     c = te.compute((4, 5), lambda row, col: seen.extend((row, col)) or A[row, col], name="C")
     assert [iv.name for iv in c.op.axis] == ["row", "col"] and tuple(seen) == c.op.axis
@@ -57,7 +54,7 @@ def test_formulas_get_one_axis_an_index_named_like_the_parameters() -> None:
     assert len(f.op.axis) == 1
 
 
-def test_integers_are_expressions_and_conditions_are_conditions() -> None:
+def test_operands_are_expressions_conditions_or_values() -> None:
     assert isinstance(tir.indexdiv(i, 4) * 4 + tir.indexmod(i, 4), Expr)
     assert tir.floordiv(i, 4) is i // 4 and tir.indexmod(i, 4) is i % 4
     assert tir.truncmod(i, 4).op is ops.TRUNCMOD
@@ -67,9 +64,6 @@ def test_integers_are_expressions_and_conditions_are_conditions() -> None:
     assert tir.Select(cond, i, 0).op is ops.SELECT and tir.if_then_else(i < 3, i, j).op is ops.SELECT
     assert tir.const(5, "int32") is tir.const(5) and tir.const(5).data == 5
     assert tir.likely(cond) is cond and tir.abs(i).op is ops.ABS
-
-
-def test_floats_are_values_and_integers_among_them_are_cast() -> None:
     value = A[i, j] * 2
     assert isinstance(value, Value) and value.op is ops.MUL and value.dtype == "float32"
     assert value.args[1].op is NUMBER and value.args[1].data == 2.0
@@ -82,18 +76,6 @@ def test_floats_are_values_and_integers_among_them_are_cast() -> None:
     assert (i < A[i, j]).dtype == "bool"
     assert tir.Cast("float32", i).op is CONVERT and i.astype("float32") is tir.Cast("float32", i)
     assert te.exp(A[i, j]).data == "exp" and te.exp(i).dtype == "float32"
-
-
-def test_structure_is_identity() -> None:
-    assert A[i, j] + 1 is A[i, j] + 1.0
-    assert A[i, j] is not A[j, i] and bool(A[i, j] == A[i, j]) and not bool(A[i, j] == A[j, i])
-    assert {A[i, j]: 1}[A[i, j]] == 1
-    assert tir.const(0.0, "float32") is not tir.const(-0.0, "float32")
-    assert tir.const(0.0, "float32") is not tir.const(0.0, "float64")
-    assert tir.const(float("nan"), "float32") is tir.const(float("nan"), "float32")
-
-
-def test_truth_values_of_data_mix_with_conditions_on_integers() -> None:
     mixed = tir.all(i < 3, A[i, j] > 0)
     assert isinstance(mixed, Value) and mixed.dtype == "bool" and isinstance(mixed.args[0], Cond)
     assert ((i < 3) & (A[i, j] > 0)) is mixed and ((A[i, j] > 0) | (i < 3)).op is ops.OR
@@ -104,7 +86,23 @@ def test_truth_values_of_data_mix_with_conditions_on_integers() -> None:
         bool(A[i, j] > 0)
 
 
-def test_an_element_of_an_integer_tensor_is_an_opaque_term() -> None:
+def test_structure_is_identity() -> None:
+    assert A[i, j] + 1 is A[i, j] + 1.0
+    assert A[i, j] is not A[j, i] and bool(A[i, j] == A[i, j]) and not bool(A[i, j] == A[j, i])
+    assert {A[i, j]: 1}[A[i, j]] == 1
+    assert tir.const(0.0, "float32") is not tir.const(-0.0, "float32")
+    assert tir.const(0.0, "float32") is not tir.const(0.0, "float64")
+    assert tir.const(float("nan"), "float32") is tir.const(float("nan"), "float32")
+    assert A[i][j] is A[i, j] and A(i, j) is A[i, j]
+    region = A[i : i + 3, 0:9]
+    assert isinstance(region, te.TensorSlice)
+    scalar = te.placeholder((), name="S")
+    assert scalar().op is READ and scalar[()] is scalar()
+    whole = A.astype("int32")
+    assert (whole.dtype, whole.op.tag, A.astype("float32")) == ("int32", "elemwise", A)
+
+
+def test_elements_and_functions_of_data_are_opaque_terms() -> None:
     term = IDX[i + 1]
     assert isinstance(term, Expr) and term.op is ops.LOAD and isinstance(term.data, TensorElement)
     assert term.data.tensor is IDX and (term.data.lower, term.data.upper) == (-3, 24)
@@ -115,9 +113,6 @@ def test_an_element_of_an_integer_tensor_is_an_opaque_term() -> None:
     assert IDX[i].astype("int32") is IDX[i] and i.astype("int32") is i
     wide = i.astype("int64")
     assert wide.dtype == "int64" and (wide * IDX[i]).dtype == "int64" and IDX[wide + 1] is IDX[i + 1]
-
-
-def test_an_integer_computed_from_floats_is_a_function_of_its_indices() -> None:
     term = (A[i, j] * 2.5).astype("int32")
     assert isinstance(term, Expr) and isinstance(term.data, IntFunction) and term.args == (i, j)
     moved = tir.substitute(A[term, 0], {i: i + 1})
@@ -125,9 +120,6 @@ def test_an_integer_computed_from_floats_is_a_function_of_its_indices() -> None:
     assert tir.input_tensors((IDX[term],)) == (A, IDX)
     picked = tir.Select(A[i, 0] > 0, i, j)
     assert isinstance(picked, Expr) and picked.free_vars() == (i, j)
-
-
-def test_rewriting_reaches_indices_and_integer_functions() -> None:
     b = te.placeholder((8, 9), name="B")
     value = A[IDX[(A[i, j]).astype("int32")], 0] + A[i, j]
     from bound.tensor import redirected
@@ -162,14 +154,6 @@ def test_reducers() -> None:
     )
     first, second = te.compute((8,), lambda y: argmax((k, A[y, k]), axis=k), name="M")
     assert (first.dtype, second.dtype) == ("int32", "float32") and first.op.reduce_axis == (k,)
-
-
-def test_partial_indices_are_slices() -> None:
-    assert A[i][j] is A[i, j] and A(i, j) is A[i, j]
-    region = A[i : i + 3, 0:9]
-    assert isinstance(region, te.TensorSlice)
-    scalar = te.placeholder((), name="S")
-    assert scalar().op is READ and scalar[()] is scalar()
 
 
 @pytest.mark.parametrize(
@@ -423,12 +407,6 @@ def test_shapes_add_to_lists() -> None:
     assert shape[0] // (shape[0] - 3) != 1  # the left side has no value
 
 
-def test_a_tensor_of_another_type() -> None:
-    A = te.placeholder((3,), name="A")
-    B = A.astype("int32")
-    assert (B.dtype, B.op.tag, A.astype("float32")) == ("int32", "elemwise", A)
-
-
 INDEX = te.placeholder((40,), "int32", name="INDEX", value_range=(3, 9))
 RAW = te.placeholder((40,), "int32", name="RAW")
 SMALL = te.placeholder((40,), "int8", name="SMALL")
@@ -478,7 +456,7 @@ def test_elements_lie_in_the_range_of_their_formula(name: str) -> None:
         assert high is None or elements.max() <= high
 
 
-def test_an_index_that_is_clamped_needs_the_elements_between() -> None:
+def test_what_is_known_of_data_narrows_what_it_chooses() -> None:
     p = Written("""
         image = given(2000); before = pointwise(image)
         index[x:100] = te.max(te.min(x, 20), 10)
@@ -487,6 +465,9 @@ def test_an_index_that_is_clamped_needs_the_elements_between() -> None:
     assert stored(b, p.before) == [("10", "11")]
     assert not b.required(p.before).is_exact and "index" in b.required(p.before).notes[-1]
     check(p.s)
+    for index, exact in (("index = given(8, dtype='int32', value_range=(0, 30))", True), ("index[x:8] = x * 2", False)):
+        p = Written(f"{index}\nimage = given(40); before = pointwise(image)\nout[x:8] = before[index[x]]")
+        assert infer_bound(p.s).required(p.before).is_exact is exact
 
 
 def test_a_position_of_the_largest_lies_among_the_positions() -> None:
@@ -500,12 +481,6 @@ def test_a_position_of_the_largest_lies_among_the_positions() -> None:
     assert p.place.op.range_of(0) == (-1, 8)
     assert [r.extent.data for r in infer_bound(p.s).allocated(p.before)] == [9]
     check(p.s)
-
-
-def test_given_data_is_exact_and_computed_data_is_not() -> None:
-    for index, exact in (("index = given(8, dtype='int32', value_range=(0, 30))", True), ("index[x:8] = x * 2", False)):
-        p = Written(f"{index}\nimage = given(40); before = pointwise(image)\nout[x:8] = before[index[x]]")
-        assert infer_bound(p.s).required(p.before).is_exact is exact
 
 
 TAILS = ("guard", "shrink", "shift_inwards", "round_up")

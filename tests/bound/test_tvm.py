@@ -182,7 +182,7 @@ def test_inlining_by_rule() -> None:
         te.schedule.InferBound(s.normalize())
 
 
-def test_kinds_of_loops_and_pragmas() -> None:
+def test_attributes_have_the_names_of_tvm() -> None:
     p = two_stages(16, 16, "C tile i j 4 4; C pragma i.inner unroll; C pragma j.inner vectorize")
     xo, yo, xi, yi = p.s[p.C].leaf_iter_vars
     p.s[p.C].pragma(xo, "auto_unroll_max_step", 10)
@@ -190,9 +190,6 @@ def test_kinds_of_loops_and_pragmas() -> None:
     assert attrs[xi].iter_type == te.schedule.IterVar.Unrolled and attrs[yi].iter_type == te.schedule.IterVar.Vectorized
     assert attrs[xo].pragma_keys == ("auto_unroll_max_step",) and attrs[xo].pragma_values == (10,)
     assert yo not in attrs
-
-
-def test_parts_of_a_reduction() -> None:
     p = Written("A = given(8, 8); C = reduced(A)")
     assert p.C.op.body[0].axis == p.C.op.reduce_axis
     with pytest.raises(AttributeError, match="has no axis"):

@@ -1,6 +1,7 @@
 """Tests of refusals, from tables of calls."""
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import pytest
 
@@ -17,6 +18,19 @@ def refused(calls: Mapping[str, Call], *errors: type[Exception]) -> Callable[[st
         with pytest.raises(errors or InputError) as error:
             calls[name]()
         assert str(error.value) and "\n" not in str(error.value)
+
+    return test
+
+
+def refused_by(
+    ask: Callable[[Any], object], rows: Mapping[Any, str], *errors: type[Exception]
+) -> Callable[[Any], None]:
+    """A test of each row: what is asked of the key is refused in words that match the pattern."""
+
+    @pytest.mark.parametrize("asked", rows)
+    def test(asked: Any) -> None:
+        with pytest.raises(errors or InputError, match=rows[asked]):
+            ask(asked)
 
     return test
 

@@ -208,8 +208,5 @@ def test_tiles_load_their_borders_again() -> None:
         assert [int(numeric.traffic(x)) for x in tensors] == [expected, 2 * expected, 56]
     assert int(b.traffic(c, "loads")) == 0 and int(b.traffic(a, "stores")) == 0
 
-
-def test_a_kind_of_traffic_that_is_none_is_refused() -> None:
-    b, (a, _, _) = stencil(4)
     with pytest.raises(InputError, match=r"^traffic counts 'loads', 'stores' or, with None, both, not 'load'$"):
         b.traffic(a, "load")

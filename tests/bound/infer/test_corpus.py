@@ -254,14 +254,11 @@ def test_a_case(name: str) -> None:
         assert extents is None or [int(r.extent) for r in b.allocated(p.names[tensor])] == extents
 
 
-def test_one_column_of_a_tensorized_tile_computes_the_tile() -> None:
+def test_more_is_computed_than_is_read_of_tiles_and_of_outputs() -> None:
     p = Written(f"{TENSORIZED}\n    D[i:14] = C[i, 3]\n    schedule D\n    C compute_at D i")
     found = infer_bound(p.s)
     assert found.required(p.C).count_max() == 1 and found.computed(p.C).count_max() == 20
     assert found.required(p.B).count() == 320
-
-
-def test_an_output_that_nothing_reads_is_computed() -> None:
     p = Written(NAMED["the second of two outputs alone"][0])
     found = infer_bound(p.s)
     assert found.required(p.X).is_empty and found.required(p.X).count() == 0 and found.computed(p.X).count() == 4

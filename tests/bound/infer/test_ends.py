@@ -209,9 +209,6 @@ def test_instances_satisfy_facts_and_run_every_loop() -> None:
     env.add(i, Range(o * t, t))
     assert not is_refuted(env.normalizer, form(i - o * t)) and not is_refuted(env.normalizer, form(o * t + t - 1 - i))
     assert is_refuted(env.normalizer, form(o - 1)) and is_refuted(env.normalizer, form(i - o * t - 1))
-
-
-def test_contradictory_facts_leave_no_instance() -> None:
     n = ShapeVar("n", lower=1)
     context = Context({}, assume=[n >= 5]).extended(facts=[n <= 3])
     env = LoopEnvironment(context, [n], "auto", create_account(1))

@@ -127,6 +127,7 @@ def test_the_default_folds_nothing_and_a_contradiction_is_refused() -> None:
     s, T = reading((10,), lambda T, i: T[2 * i], (40,))
     plain, folded = infer_bound(s), infer_bound(s, compact=True)
     assert not plain.compact and not plain.storage(T).is_compact
+    assert folded.storage(T).index([const(8)]) == (const(4),) and folded.storage(T).coordinates([4]) == (const(8),)
     assert str(lower(s)) == str(lower(s, bounds=plain)) == str(lower(s, compact=False))
     assert "float32[19]" in str(lower(s))
     with pytest.raises(InputError, match="compact=False"):
@@ -219,13 +220,6 @@ def test_programs_in_compact_storage(program: Program) -> bool:
             assert small <= large
     check(program.schedule, program.sizes, bounds=b)
     return folded > 0
-
-
-def test_constants_are_expressions() -> None:
-    s, T = reading((10,), lambda T, i: T[2 * i], (40,))
-    storage = infer_bound(s, compact=True).storage(T)
-    assert storage.index([const(8)]) == (const(4),)
-    assert storage.coordinates([4]) == (const(8),)
 
 
 NAMES = [name for name in CASES if not name.startswith("reject_")]

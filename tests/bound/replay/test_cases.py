@@ -387,15 +387,12 @@ def kept(calls: str = SHARED) -> Written:
         {calls}""")
 
 
-def test_what_is_kept_over_a_shared_loop_is_refused_at_the_call() -> None:
+def test_loops_over_which_something_is_kept_are_neither_shared_nor_parallel() -> None:
     p = kept(f"{SHARED}; B compute_at C y")
     with pytest.raises(ScheduleError, match=r"iterations of y of C compute, but .* a loop of several stages"):
         p.then("B store_root")
     assert p.s[p.B].store_type is None
     lowered(p.s)
-
-
-def test_a_loop_over_which_something_is_kept_stays_as_it_is() -> None:
     p = kept("B compute_at C x; B store_at C y")
     for call in ("C parallel x", "C vectorize x", "C bind x threadIdx.x"):
         with pytest.raises(ScheduleError, match="to keep what iterations of x of C compute"):
