@@ -16,6 +16,7 @@ from intset.errors import InputError
 from lowering import lower, run, to_c
 from tests.bound.oracle import check_claims
 from tests.lowering.lowered import check, check_c, check_run, random_array
+from tests.strategies.refusals import refused_by
 from tests.strategies.written import Written
 from tests.sweeps import RANDOMS, daily, sampled
 
@@ -228,14 +229,8 @@ def test_arguments_are_checked() -> None:
 
 def test_a_loop_over_a_product_of_sizes_guards_no_size() -> None:
     """It runs where both are at least 1: no guard of a divisor, no minimum of a size and its multiple, no flag in C."""
-    s = Written(
-        """
-        A = given(n, m); B = pointwise(A)
-        C[i:n, j:m] = B[i, j] * 2
-        C fuse i j; C split i.j.fused 4; B compute_at C i.j.fused.outer""",
-        n=te.size_var("n"),
-        m=te.size_var("m"),
-    ).s
+    text = "A = given(n, m); B = pointwise(A)\nC[i:n, j:m] = B[i, j] * 2\nC fuse i j; C split i.j.fused 4"
+    s = Written(f"{text}; B compute_at C i.j.fused.outer", n=te.size_var("n"), m=te.size_var("m")).s
     f = lower(s)
     text = str(f)
     assert " if " not in text and "minimum(n * m, m)" not in text and "for i1 in [0, m):" in text
@@ -293,16 +288,14 @@ def test_a_predicate_on_an_axis_of_the_stage_is_on_what_it_stores() -> None:
     np.testing.assert_array_equal(stored, np.broadcast_to(np.arange(32) < 12, (6, 32)))
 
 
-@pytest.mark.parametrize(
-    ("predicate", "message"),
-    [
-        ("te.reduce_axis((0, 4), 'r') < 2", "stage B: its store predicate is on r, which is no loop around it"),
-        ("te.thread_axis('threadIdx.y').eq(0)", r"on threadIdx.y, on which no loop runs"),
-    ],
+test_what_is_no_loop_is_refused = refused_by(
+    lambda predicate: lower(Written(f"{STAGED}s[B].set_store_predicate({predicate})").s),
+    {
+        "te.reduce_axis((0, 4), 'r') < 2": "stage B: its store predicate is on r, which is no loop around it",
+        "te.thread_axis('threadIdx.y').eq(0)": "on threadIdx.y, on which no loop runs",
+    },
+    ScheduleError,
 )
-def test_what_is_no_loop_is_refused(predicate: str, message: str) -> None:
-    with pytest.raises(ScheduleError, match=message):
-        lower(Written(f"{STAGED}s[B].set_store_predicate({predicate})").s)
 
 
 # -- reductions ----------------------------------------------------------------------------------------------------

@@ -306,15 +306,12 @@ def test_layouts_contracts_and_divisions() -> None:
         assert part in texts(checked(value._repr_html_()))
 
 
-def test_a_picture_of_a_stage_is_svg() -> None:
+def test_pictures_of_a_stage_are_svg_or_text(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("matplotlib")
     picture = picture_of(ScriptSchedule("s", stencil(18)[0]), {}, ("interval", "auto"))
     shown = picture._repr_svg_()
     assert shown is not None and ElementTree.fromstring(shown).tag.endswith("svg") and "allocated" in shown
     checked(picture._repr_html_())
-
-
-def test_a_picture_without_matplotlib_is_text(monkeypatch: pytest.MonkeyPatch) -> None:
     picture = picture_of(ScriptSchedule("s", stencil(18)[0]), {}, ("auto",))
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     assert picture._repr_svg_() is None and "Picture(" in texts(checked(picture._repr_html_()))

@@ -350,15 +350,12 @@ def test_what_64_bits_do_not_hold_is_no_integer() -> None:
             run(f, {"A": np.array([value])})
 
 
-def test_a_scalar_is_a_number_of_its_type() -> None:
+def test_scalars_and_functions_of_the_host_give_numbers_of_their_types() -> None:
     f = parse_nest("def f(s: float32, B: float64[1]):\n    B[0] = float64(s)")
     for backend in BACKENDS:
         assert run(f, {}, {"s": 0.1}, backend=backend)["B"][0] == float(np.float32(0.1))
     with pytest.raises(InputError, match="the scalar s has the type float32: 'x' is no such number"):
         run(f, {}, {"s": "x"})
-
-
-def test_a_function_of_the_host_gives_a_number_of_its_type() -> None:
     f = parse_nest("def f(A: float32[1], B: float64[1]):\n    B[0] = float64(float32.third(A[0]) * 3.0)")
     found = run(f, {"A": np.ones(1, np.float32)}, functions={"third": lambda x: np.float64(x) / 3})
     assert found["B"][0] == float(np.float32(1) / np.float32(3) * np.float32(3))

@@ -81,7 +81,7 @@ def test_without_the_fact_the_form_is_corrected_and_the_fact_named() -> None:
     assert missing_facts(flat % n, Context(assume=[n >= 0])) == ()
 
 
-def test_assumed_facts_and_divisors_show_in_requires() -> None:
+def test_assumed_facts_divisors_and_signs_show_in_requires() -> None:
     lowered = lower_division(i % n, Context({i: Range(0, n * n)}, assume=[n >= 0, j >= 5]))
     assert lowered.expr is truncmod(i, n)
     assert set(lowered.requires) == {n >= 0}  # that i has a value shows that n is not 0
@@ -90,6 +90,8 @@ def test_assumed_facts_and_divisors_show_in_requires() -> None:
     guarded = lower_division(select(i >= 0, i // N, 0))
     assert guarded.requires == (~(i >= 0) | N.ne(0),)
     assert lower_division(select(N > 0, i // N, 0)).requires == ()
+    carried = induction(i // n, i, Range(0, 10), Context(assume=[n >= 0, x > 3]))
+    assert carried is not None and carried.proof.requires == (n >= 0,)
 
 
 def test_steps_carry_rule_proof_and_both_sides() -> None:
@@ -293,7 +295,7 @@ def test_generated_expressions_have_their_value_at_the_width(data: st.DataObject
         assert evaluate(found.expr, point, bits=bits) == truth, (found.expr, point)
 
 
-def test_a_branch_condition_does_not_leak_out_of_its_branch() -> None:
+def test_a_branch_condition_holds_in_its_branch_alone() -> None:
     division = x // n
     e = select((x >= 0) & (n > 0), division, 0) + division
     found = lower_division(e).expr
@@ -302,9 +304,6 @@ def test_a_branch_condition_does_not_leak_out_of_its_branch() -> None:
     assert truncdiv(x, n) in set(postorder((found,)))
     either = lower_division(((x < 0) | (x % 5).eq(0)) & (x % 5).eq(-5)).expr
     assert evaluate(either, {x: -3}, bits=32) is False
-
-
-def test_an_unreachable_branch_is_vacuous() -> None:
     (step,) = lower_division((x > 0) & ((x < 0) & (x // n).eq(5))).steps
     assert step.proof.vacuous
 
@@ -455,11 +454,6 @@ def test_what_cannot_be_carried() -> None:
     assert induction(i // -3, i, limits) is None
     with pytest.raises(InputError):
         induction(i + 3, i, limits)
-
-
-def test_an_assumed_sign_shows_in_requires() -> None:
-    carried = induction(i // n, i, Range(0, 10), Context(assume=[n >= 0, x > 3]))
-    assert carried is not None and carried.proof.requires == (n >= 0,)
 
 
 @settings(max_examples=60, deadline=None)

@@ -462,15 +462,12 @@ class Unloadable:
         return {}
 
 
-def test_workers_that_cannot_load_the_task_are_told(tmp_path: Path) -> None:
+def test_executors_that_cannot_run_are_told(tmp_path: Path) -> None:
     for executor in (2, ThreadPoolExecutor(2)):
         with pytest.raises(ExplorationError, match="a worker cannot load make and measure: ValueError"):
             explore(Unloadable(), SPACE, executor=executor, out=tmp_path / "out")
     with pytest.raises(InputError, match="cannot be sent to workers"):
         explore(threading.Lock().acquire, SPACE, executor=2, out=tmp_path / "other")
-
-
-def test_an_executor_that_runs_nothing_is_told(tmp_path: Path) -> None:
     closed = ThreadPoolExecutor(1)
     closed.shutdown()
     with pytest.raises((ExplorationError, RuntimeError)):
@@ -558,11 +555,19 @@ def test_measures_are_the_answers_of_the_packages(rows: int) -> None:
     }
 
 
-def test_measures_pickle_and_have_a_key() -> None:
+def test_measures_pickle_have_a_key_and_are_refused_without_an_answer() -> None:
     both = Footprints() + Timing(3, {"n": 8})
     assert source_of(pickle.loads(pickle.dumps(both))) == source_of(both)
     assert source_of(both) != source_of(Footprints() + Timing(4, {"n": 8}))
     assert source_of(Timing(3)) != source_of(Timing(3, {"n": 8})) and "Timing" in repr(both)
+    with pytest.raises(InputError, match="make must give a schedule"):
+        Footprints()(3)
+    with pytest.raises(InputError, match="bounds of a nest are not known"):
+        Footprints()(lower(*tiled({"rows": 3})))
+    s = Written("A = given(n); B = pointwise(A); C = pointwise(B)", n=te.size_var("n")).then("schedule C").s
+    with pytest.raises(InputError, match="B depends on sizes"):
+        Footprints()(s)
+    assert Footprints({"n": 10})(s)["bytes"] == 40
 
 
 def test_compiled_code_is_timed_at_sizes() -> None:
@@ -572,17 +577,6 @@ def test_compiled_code_is_timed_at_sizes() -> None:
     assert 0 < found["time"] < 1 and found["spread"] >= 0
     with pytest.raises(InputError, match="the size n is not given"):
         Timing(5)((s, [A, I, C]))
-
-
-def test_what_cannot_be_measured_is_told() -> None:
-    with pytest.raises(InputError, match="make must give a schedule"):
-        Footprints()(3)
-    with pytest.raises(InputError, match="bounds of a nest are not known"):
-        Footprints()(lower(*tiled({"rows": 3})))
-    s = Written("A = given(n); B = pointwise(A); C = pointwise(B)", n=te.size_var("n")).then("schedule C").s
-    with pytest.raises(InputError, match="B depends on sizes"):
-        Footprints()(s)
-    assert Footprints({"n": 10})(s)["bytes"] == 40
 
 
 # -- a cluster ----------------------------------------------------------------------------------------------------

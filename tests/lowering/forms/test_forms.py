@@ -298,7 +298,7 @@ def test_the_nests(name: str) -> None:
     check_c(f, s)
 
 
-def test_two_boxes_compute_eight_elements() -> None:
+def test_boxes_can_be_forced_and_have_no_pieces() -> None:
     s, T = two_boxes()
     b = infer_bound(s)
     assert b.computed(T).count() == 8
@@ -306,14 +306,15 @@ def test_two_boxes_compute_eight_elements() -> None:
     assert found is not None
     assert [sum(1 for _ in points_of(piece.nest, {})) for piece in found] == [4, 4]
     assert b.pieces(T, 1) is None
-
-
-def test_the_choice_can_be_forced() -> None:
     s, _ = two_boxes()
     assert "if " in body(check(s, nests="guard"))
     assert body(check(s, nests="split")) == body(check(s, nests="auto")) == body(lower(s))
     with pytest.raises(InputError, match="nests must be one of auto, guard, ends, split, partition, not"):
         lower(s, nests="many")
+    s, T = reading((10,), lambda T, i: T[i] + T[i + 1], (40,))
+    assert infer_bound(s).pieces(T, 8) is None
+    s, T = two_boxes()
+    assert infer_bound(s, compute="box").pieces(T, 8) is None
 
 
 BOXES = "A = given(4, 4); T = pointwise(A)\nC[i:2, j:2] = T[i, j] + T[i + 2, j + 2]\n"
@@ -369,13 +370,6 @@ def test_pieces(text: str) -> None:
     check(p.s, nests="split")
     found = infer_bound(p.s).pieces(p.T, 8)
     assert (0 if found is None else len(found)) == PIECES[text]
-
-
-def test_a_box_has_no_pieces() -> None:
-    s, T = reading((10,), lambda T, i: T[i] + T[i + 1], (40,))
-    assert infer_bound(s).pieces(T, 8) is None
-    s, T = two_boxes()
-    assert infer_bound(s, compute="box").pieces(T, 8) is None
 
 
 def test_the_command_line(tmp_path: Path, capsys: Any) -> None:

@@ -106,13 +106,10 @@ def test_scalar_parameters() -> None:
         run(f, {"A": Y})
 
 
-def test_empty_arrays() -> None:
+def test_empty_arrays_and_names_of_python() -> None:
     f = program()
     assert run(f, {"A": np.zeros((0, 4), np.float32), "B": Y})["C"].shape == (0, 4)
     assert run(f, {"A": np.zeros((2, 0), np.float32), "B": Y[:2]})["C"].shape == (2, 0)
-
-
-def test_names_that_are_words_of_python() -> None:
     a, b = te.placeholder((4,), name="lambda"), te.placeholder((4,), name="for")
     s = te.create_schedule(te.compute((4,), lambda i: a[i] + b[i], name="class").op)
     np.testing.assert_array_equal(run(lower(s), {"lambda": Y[:4], "for": Y[:4]})["class"], 2 * Y[:4])

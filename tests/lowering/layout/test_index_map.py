@@ -156,15 +156,12 @@ def test_the_points_that_collide() -> None:
     assert IndexMap(lambda i: [i % 3, i % 4], (13,)).injective.points == ((0,), (12,))
 
 
-def test_an_inverse_is_a_map() -> None:
+def test_inverses_and_chains_are_maps() -> None:
     m = IndexMap(lambda i: [(i + 2) // 8, (i + 2) % 8], (16,))
     back = m.inverse()
     assert back.new_shape == (16,) and back.shape == (3, 8) and back.bijective and back.inverse() is m
     assert [evaluate(back.padding(i), {}) for i in (-1, 0, 15, 16)] == [True, False, False, True]
     assert m.then(back)(11) == (11,) and m.then(back).new_shape == (16,)
-
-
-def test_one_map_after_another() -> None:
     tile = IndexMap(lambda i: [i // 8, i % 8], (64,))
     swap = IndexMap(lambda o, n: [n, o // 2, o % 2], (8, 8))
     both = tile.then(swap)

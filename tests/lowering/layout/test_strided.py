@@ -91,13 +91,10 @@ def test_offsets_below_a_stride_that_is_no_multiple_stay_unfilled(shape, stride)
     assert len({x + y for x in ours for y in rest}) == len(ours) * len(rest)
 
 
-def test_copies_do_not_overlap():
+def test_copies_do_not_overlap_and_digits_that_may_carry_are_named():
     copies = Layout((2, 2), (4, 1)).product(Layout(6, 1))
     assert str(copies) == "((2,2),(2,3)):((4,1),(2,8))" and len(set(offsets(copies))) == 24
     assert offsets(copies[0]) == [0, 4, 1, 5]
-
-
-def test_digits_that_may_carry_are_named():
     with pytest.raises(LayoutError, match="may carry: their sum reaches 7"):
         Layout((3, 2), (2, 3)).then(Layout((6, 2), (1, 7)))  # 2*2 + 3 is beyond the digit of 6
 

@@ -236,7 +236,7 @@ def test_no_division_is_left_in_a_loop(name: str) -> None:
     check_c(f, s, {"n": 6, "m": 5}, sanitize=True)
 
 
-def test_elements_that_nothing_writes_may_be_read_before_the_loop() -> None:
+def test_what_the_nest_writes_is_not_read_before_the_loop() -> None:
     index = 'I = given(n, dtype="int32", value_range=(-50, 1000))'
     s = sized(f"{index}; A = given(n)\nB[i:n, j:m] = A[(I[i] + j) % n]")
     f = lower(s, strength=True)
@@ -244,9 +244,6 @@ def test_elements_that_nothing_writes_may_be_read_before_the_loop() -> None:
     check_run(f, s, {"n": 5, "m": 9})
     check_c(f, s, {"n": 5, "m": 9}, sanitize=True)
     check_c(f, s, {"n": 5, "m": 0}, sanitize=True)
-
-
-def test_what_the_nest_writes_is_not_read_before_the_loop() -> None:
     k, i, j = te.placeholder((8,), "int32", name="K"), Var("i"), Var("j")
     size = ShapeVar("s", lower=1)
     inner = For(j, Range(0, 8), Store(k, (j,), (k[i] + j) % size))

@@ -36,16 +36,13 @@ def test_bits_of_a_number_are_those_of_numpy(source: str, dtype: str) -> None:
         np.testing.assert_array_equal(found, given.view(dtype))
 
 
-def test_the_remainder_of_an_expression() -> None:
+def test_remainders_and_intervals_of_an_expression() -> None:
     analyzer = arith.Analyzer()
     assert analyzer.modular_set(A * 4 + 1) == arith.ModularSet(4, 1)
     assert analyzer.modular_set(7) == arith.ModularSet(0, 7)
     assert analyzer.modular_set(A // 2) == arith.ModularSet(1, 0)
     analyzer.update(A, arith.ModularSet(4, 1))
     assert analyzer.modular_set(A * 2 + 1) == arith.ModularSet(8, 3)
-
-
-def test_the_interval_of_an_expression() -> None:
     analyzer = arith.Analyzer()
     found = analyzer.int_set(A + B * 2, {A: arith.IntervalSet(0, 10)})
     assert (found.min_value, found.max_value) == (B * 2, B * 2 + 10)
@@ -56,21 +53,15 @@ def test_the_interval_of_an_expression() -> None:
     assert arith.IntSet.single_point(A) == arith.IntervalSet(A, A)
 
 
-def test_an_interval_in_which_a_condition_holds() -> None:
+def test_what_conditions_and_sums_say_of_a_variable() -> None:
     relaxed = {C: arith.IntervalSet(0, 3)}
     found = arith.deduce_bound(A, A * 2 + C < 10, {}, relaxed)
     assert (found.min_value, int(found.max_value)) == (arith.neg_inf(), 3)
     assert arith.deduce_bound(A, (A % 2).eq(0), {}, {}).is_nothing()  # no interval
-
-
-def test_the_coefficients_of_a_sum() -> None:
     assert arith.detect_linear_equation(A * 4 + B * 6 + 7, [A]) == [4, B * 6 + 7]
     assert arith.detect_linear_equation(A * B, [A]) == [B, 0]
     assert arith.detect_linear_equation(A * B, [A, B]) == []
     assert arith.detect_linear_equation(A // 2, [A]) == []
-
-
-def test_the_ends_of_variables_in_a_conjunction() -> None:
     assert arith.detect_clip_bound(tir.all(A < B * 6, A - 1 > 0), [A]) == [2, B * 6 - 1]
     assert arith.detect_clip_bound(tir.all(A < B * 6, A - 1 > 0), [A, B]) == []
     assert arith.detect_clip_bound(tir.all(A + C * 10 <= 20, B - 1 > 0), [A, B]) == [None, 20 - C * 10, 2, None]
@@ -195,11 +186,17 @@ def test_primitives_are_recorded_on_request() -> None:
     assert tvm.lower(s, [X, Y]) is not None
 
 
-def test_python_truth_values_are_conditions() -> None:
+def test_truth_values_of_python_are_conditions_and_have_extrema() -> None:
     given = np.arange(4, dtype="float32")
     equal_elements(lambda i, X: tir.Select(True, te.if_then_else(False, 0.0, X[i]), 3.0), [given], given)
     assert tir.const(np.uint8(3)).dtype == "uint8" and tvm.runtime.convert(np.float16(1)).dtype == "float16"
     assert tvm.runtime.convert(True).dtype == tir.const(np.bool_(True)).dtype == "bool"
+    s, *args = Written("""
+        A = given(4, 3, dtype="bool"); either = reduced(A, by=te.max)
+        both[i:4] = te.min(A[i, 0], A[i, 1])""")("s A either both")
+    f = tvm.build(s, args)
+    a = np.random.default_rng(0).integers(0, 2, (4, 3)).astype(bool)
+    equal_in_both(f, [a], a.max(axis=1), a[:, :2].min(axis=1))
 
 
 def test_a_typed_constant_keeps_its_type_and_is_a_number_in_shapes() -> None:
@@ -247,10 +244,12 @@ def test_statements_without_an_effect_keep_their_fields() -> None:
     assert isinstance(realize, tir.BufferRealize) and isinstance(realize.body, tir.Store)
 
 
-def test_the_quotient_of_viewed_integers_is_that_of_c() -> None:
+def test_quotients_and_conversions_are_constructed_as_written() -> None:
     n = te.var("n")
     quotient = tir.Div(tir.Let(n, -8, n + 1), 2)
     assert isinstance(quotient, tir.Div) and arith.Analyzer().simplify(quotient) == -3
+    node = tir.Cast("float32", tir.IntImm("uint32", 1))
+    assert isinstance(node, tir.Cast) and node.dtype == "float32" and node.value.value == 1
 
 
 def test_the_body_of_a_hint_inside_a_loop_is_reached_and_runs() -> None:
@@ -308,11 +307,6 @@ def test_bits_of_bfloat16_are_passed_as_uint16() -> None:
     np.testing.assert_array_equal((b.numpy().astype("uint32") << 16).view("float32"), [2.0, -5.0, 0.0, 200.0])
 
 
-def test_a_conversion_is_constructed_as_written() -> None:
-    node = tir.Cast("float32", tir.IntImm("uint32", 1))
-    assert isinstance(node, tir.Cast) and node.dtype == "float32" and node.value.value == 1
-
-
 def test_errors_are_runtime_errors_and_packed_calls_have_a_source() -> None:
     with pytest.raises(RuntimeError):
         ~tir.const(1.5, "float32")
@@ -367,15 +361,6 @@ def test_the_kind_of_a_device_by_its_name() -> None:
     assert tvm.target.Target("nvidia/geforce-rtx-3090").kind.name == "cuda"
     assert tvm.nd.empty((3,), "bfloat16").dtype == "uint16"  # as TVM holds its bits
     assert tir.reinterpret("float32", HELD) is HELD
-
-
-def test_extrema_of_truth_values() -> None:
-    s, *args = Written("""
-        A = given(4, 3, dtype="bool"); either = reduced(A, by=te.max)
-        both[i:4] = te.min(A[i, 0], A[i, 1])""")("s A either both")
-    f = tvm.build(s, args)
-    a = np.random.default_rng(0).integers(0, 2, (4, 3)).astype(bool)
-    equal_in_both(f, [a], a.max(axis=1), a[:, :2].min(axis=1))
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float16", "int32"])
