@@ -12,7 +12,7 @@ import pytest
 from bound import te
 from bound.itervar import IterType
 from bound.schedule import AttachType, ScheduleError, Singleton, Split, Stage
-from bound.schedule.attach import create_attach_path, default_storage_rank, needs_relax, storage_rank
+from bound.schedule.attach import create_attach_path
 from bound.schedule.rewrites import AXIS_SEPARATOR
 from bound.tensor import Tensor
 from intset.errors import InputError
@@ -185,19 +185,6 @@ def test_tensor_intrinsics_declare_their_regions() -> None:
     s.normalize()
     with pytest.raises(InputError, match="takes 1 tensors"):
         te.compute((14, 20), lambda i: intrin(b[i : i + 3, 0:20], b[0:3, 0:20]), name="C")
-
-
-def test_storage_ranks() -> None:
-    scopes = ("", "global", "shared", "warp", "local", "wmma.accumulator")
-    assert [storage_rank(scope) for scope in scopes] == [0, 0, 1, 2, 3, 3]
-    assert default_storage_rank(()) == 0
-    assert default_storage_rank(("blockIdx.x", "")) == 1 and default_storage_rank(("threadIdx.y", "blockIdx.x")) == 3
-    assert not needs_relax("", 0)
-    assert needs_relax("threadIdx.x", storage_rank("shared"))
-    assert not needs_relax("blockIdx.x", storage_rank("shared"))
-    assert needs_relax("threadIdx.x", storage_rank("warp"))
-    assert not needs_relax("threadIdx.y", storage_rank("warp"))
-    assert not needs_relax("vthread", storage_rank("local"))
 
 
 def test_a_tensor_of_a_tuple_finds_its_stage() -> None:

@@ -175,19 +175,13 @@ def test_what_the_guide_shows_of_the_boxes_is_there() -> None:
 # -- the README ---------------------------------------------------------------------------------------------------
 
 
-def test_the_readme_is_short() -> None:
+def test_the_readme_is_short_opens_with_two_commands_and_names_files_that_exist() -> None:
     assert len(README.splitlines()) <= 150
-
-
-def test_the_readme_opens_with_two_commands() -> None:
     first, second = blocks("README.md", "sh")[:2]
     assert README.index(first) < README.index(second) < README.index("```python")
     for command in (first, second):
         assert command.count("\n") == 1 and command.startswith("python3 -m venv .venv && .venv/bin/pip install ")
     assert "intset bounds" in first and "intset lower" in first and "pytest" in second
-
-
-def test_the_files_that_the_readme_names_exist() -> None:
     names = set(re.findall(r"\b(?:examples|docs|benchmarks)/[\w./-]*\w", README)) | {".ci/run"}
     assert len(names) >= 4
     assert [name for name in sorted(names) if not (ROOT / name).exists()] == []
@@ -343,13 +337,23 @@ spec.loader.exec_module(site)
 FORMULA = r'<div class="jp-RenderedLatex jp-OutputArea-output" tabindex="0">\n$\dfrac{i \cdot 4}{7}$\n</div>'
 
 
-def test_raw_formulas_and_wide_code_are_faults() -> None:
+def test_formulas_are_mathml_and_raw_formulas_and_wide_code_are_faults() -> None:
     wide = "x" * (site.COLUMN + 1)
     assert [fault.partition(":")[0] for fault in site.faults(f"<p>{FORMULA}</p><pre><b>{wide}</b></pre>")] == [
         "raw TeX",
         f"{len(wide)} characters of code in a line",
     ]
     assert site.faults(f"<p>$x$ costs $3</p><code>{FORMULA}</code><pre>{wide[1:]}\n&lt;&lt;</pre><p>{wide}</p>") == []
+    for page, fetched in (
+        ('<script src="https://x.org/a.js">', "https://x.org/a.js"),
+        ('<link rel="a" href="//x.org/b">', "//x.org/b"),
+        ('<pre class="mermaid">x</pre>', 'class="mermaid"'),
+    ):
+        assert site.faults(page) == [f"fetched: {fetched}"]
+    assert site.faults('<script src="../a.js"></script><a href="https://x.org/">there</a>') == []
+    pytest.importorskip("latex2mathml", reason="the site needs it")
+    page = site.with_mathml(f"<p>$a$</p>{FORMULA}")
+    assert page.startswith("<p>$a$</p>") and "<mfrac>" in page and site.faults(page) == []
 
 
 def test_parameters_need_a_signature() -> None:
@@ -361,22 +365,6 @@ def test_parameters_need_a_signature() -> None:
     ]
     (fault,) = site.faults("".join(head + body for head, body in zip(heads, bodies, strict=True)))
     assert fault.startswith("no signature:") and "Context" in fault
-
-
-def test_formulas_become_mathml() -> None:
-    pytest.importorskip("latex2mathml", reason="the site needs it")
-    page = site.with_mathml(f"<p>$a$</p>{FORMULA}")
-    assert page.startswith("<p>$a$</p>") and "<mfrac>" in page and site.faults(page) == []
-
-
-def test_what_is_fetched_is_a_fault() -> None:
-    for page, fetched in (
-        ('<script src="https://x.org/a.js">', "https://x.org/a.js"),
-        ('<link rel="a" href="//x.org/b">', "//x.org/b"),
-        ('<pre class="mermaid">x</pre>', 'class="mermaid"'),
-    ):
-        assert site.faults(page) == [f"fetched: {fetched}"]
-    assert site.faults('<script src="../a.js"></script><a href="https://x.org/">there</a>') == []
 
 
 def test_the_picture_of_imports_is_a_table() -> None:

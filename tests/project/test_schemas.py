@@ -86,11 +86,14 @@ def test_peers_and_options_are_described(tmp_path: Path) -> None:
         assert not validator("compare").is_valid({**answer, "files": [{**answer["files"][0], "peers": [{}]}]})
 
 
-def test_every_command_is_described() -> None:
+def test_every_command_and_the_corpus_are_described() -> None:
     commands = schema("commands.json")
     for name, command in app.commands.items():
         if any("--json" in option.opts for option in command.params):
             assert {"$ref": f"#/$defs/{name}"} in commands["anyOf"] and name in commands["$defs"]
+    rows = jsonschema.Draft202012Validator(schema("corpus.json"))
+    rows.validate(json.loads(CORPUS.read_text(encoding="utf-8")))
+    rows.validate([ROW, CONDITION])
 
 
 def test_spaces_and_explorations_are_described(tmp_path: Path) -> None:
@@ -104,12 +107,6 @@ def test_spaces_and_explorations_are_described(tmp_path: Path) -> None:
     validator("space").validate(written("space", "--json", "--by", "a * 2", "--best", "1", str(script)))
     if find_spec("pyarrow") is not None:
         validator("explore").validate(written("explore", "--json", "--out", str(tmp_path / "out"), str(script)))
-
-
-def test_the_corpus_is_described() -> None:
-    rows = jsonschema.Draft202012Validator(schema("corpus.json"))
-    rows.validate(json.loads(CORPUS.read_text(encoding="utf-8")))
-    rows.validate([ROW, CONDITION])
 
 
 @pytest.mark.parametrize(

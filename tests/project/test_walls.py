@@ -2,7 +2,6 @@
 
 import ast
 import functools
-import json
 import re
 import subprocess
 import sys
@@ -25,6 +24,7 @@ from tests.imports import (
     tree,
     type_imports,
 )
+from tests.intset.elsewhere import ran
 
 HEAVY = {"islpy", "z3", "numpy", "matplotlib", "pyarrow"}
 GATES = ("intset", "bound", "lowering", "lowering.cli")  # packages, which load what they offer on first use
@@ -32,9 +32,11 @@ PLAIN = ("intset.context", "intset.domains.sets.ends")  # load what the plain wa
 ENTRY = ("intset.__main__", "lowering.cli.app")  # `python -m intset` and the command: the one import that points up
 
 
-def test_circles_are_found() -> None:
+def test_circles_are_found_and_there_are_none() -> None:
     graph = {"a": {"b"}, "b": {"c"}, "c": {"b", "d"}, "d": set(), "e": {"a"}}
     assert circles(graph) == [["b", "c"]] and circles({"a": {"b"}, "b": set()}) == []
+    # Every module alone, with each import that may happen when it runs.
+    assert circles({name: {one.target for one in imports(name)} & {*FILES} for name in FILES}) == []
 
 
 WAYS = {  # to import lowering.lower from bound.te
@@ -76,24 +78,13 @@ def test_an_import_points_down() -> None:
     assert [(one.module, one.target) for one in up] == [ENTRY]
 
 
-def test_no_circle_of_imports() -> None:
-    """Every module alone, with each import that may happen when it runs."""
-    assert circles({name: {one.target for one in imports(name)} & {*FILES} for name in FILES}) == []
-
-
 def test_modules_are_loaded_by_name_in_few_places() -> None:
     """The gates of packages, and libraries that are optional; a computed name would escape the tests above."""
     loading = {name for name in FILES if any(loader in text(name) for loader in LOADERS)}
-    assert loading == {
-        "intset",
-        "intset.__main__",
-        "intset.adapters.torch",
-        "intset.expr.storage",  # the core in C, where it was built
-        "intset.installation",  # libraries, and what the plain way does not need
-        "intset.spaces.space",
-        "lowering.explore.dataset",
-        "lowering.tvm.outside",  # the package under another name
-    }
+    assert loading == {  # libraries and what the plain way does not need; the core in C; tvm under another name
+        "intset", "intset.__main__", "intset.adapters.torch", "intset.expr.storage", "intset.installation",
+        "intset.spaces.space", "lowering.explore.dataset", "lowering.tvm.outside",
+    }  # fmt: skip
 
 
 def test_few_imports_below_module_level() -> None:
@@ -233,9 +224,7 @@ def test_what_is_built_on_intset_uses_what_is_public() -> None:
 
 def modules_after(code: str) -> set[str]:
     """The modules loaded in a fresh interpreter after `code`."""
-    command = [sys.executable, "-c", f"{code}\nimport json, sys\nprint(json.dumps(sorted(sys.modules)))"]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=True)
-    return set(json.loads(done.stdout.splitlines()[-1]))
+    return set(ran("-c", f"{code}\nimport sys\nprint(*sorted(sys.modules))").splitlines()[-1].split())
 
 
 def test_import_intset_is_light() -> None:
@@ -245,12 +234,9 @@ def test_import_intset_is_light() -> None:
     assert "intset.context" in modules_after("from intset import Context")
 
 
-def test_the_tests_for_domains_need_no_more_than_the_package() -> None:
+def test_the_tests_for_domains_and_questions_of_the_linear_form_load_no_engine() -> None:
     code = "from intset.testing import soundness\nassert not soundness('interval', count=5).wrong"
     assert not modules_after(code) & {"hypothesis", "pytest", "bound", "lowering", "numpy"}
-
-
-def test_a_question_of_the_linear_form_loads_no_engine() -> None:
     code = "from intset import *\ni = Var('i')\nassert Context({i: Range(0, 8)}).bounds(i * 2)[1] is const(14)"
     assert not modules_after(code) & {"z3", "islpy", "numpy"}
 
@@ -306,16 +292,13 @@ def classes_and_aliases(name: str) -> Iterator[str]:
             yield node.target.id.lstrip("_")
 
 
-def test_a_class_name_means_one_thing() -> None:
+def test_class_and_file_names_mean_one_thing() -> None:
     definitions: dict[str, set[str]] = defaultdict(set)
     for module in FILES:
         for name in classes_and_aliases(module):
             definitions[name].add(module)
     assert len(definitions) > 300
     assert {name for name, modules in definitions.items() if len(modules) > 1} == set()
-
-
-def test_a_file_name_stands_for_two_things_at_most() -> None:
     stems: dict[str, set[str]] = defaultdict(set)
     for module, path in FILES.items():
         if path.name not in {"__init__.py", "errors.py"}:

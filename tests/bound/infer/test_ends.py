@@ -215,23 +215,8 @@ def test_instances_satisfy_facts_and_run_every_loop() -> None:
     assert not is_refuted(env.normalizer, Linear(-1, {}))
 
 
-a, b, n, m = ShapeVar("a"), ShapeVar("b"), ShapeVar("n"), ShapeVar("m")
+a, b, n = ShapeVar("a"), ShapeVar("b"), ShapeVar("n")
 i, j = Var("i"), Var("j")
-
-
-@pytest.mark.parametrize(
-    ("limits", "last"),
-    [
-        (Range(a, b - a + 1), b),
-        (Range(a, b - a), b - 1),
-        (Range(a, b - a + 3), b + 2),
-        (Range(a, b - a - 1), b - 2),
-        (Range(a, b), a + b - 1),
-        (Range(a, minimum(n, b) - a), minimum(n, b) - 1),
-    ],
-)
-def test_the_last_element_cancels_the_first(limits, last):
-    assert limits.max is last
 
 
 def test_regions_are_written_by_their_ends():

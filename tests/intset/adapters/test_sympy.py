@@ -222,7 +222,7 @@ REFUSED: dict[str, Callable[[], object]] = {
 test_what_has_no_counterpart_is_refused = refused(REFUSED)
 
 
-def test_a_term_that_sympy_recurses_over_is_refused() -> None:
+def test_terms_too_deep_fractions_and_powers_are_refused() -> None:
     deep: Expr = i
     for step in range(6_000):
         deep = (deep + step) // 3
@@ -233,6 +233,16 @@ def test_a_term_that_sympy_recurses_over_is_refused() -> None:
             to_sympy(deep)
     finally:
         sys.setrecursionlimit(limit)
+    for term, message in {
+        sympy.sqrt(k): "sqrt(k): a power with the exponent 1/2 has no counterpart",
+        k ** sympy.Rational(2, 3): "k**(2/3): a power with the exponent 2/3 has no counterpart",
+        3**k: "3**k: a power with the exponent k has no counterpart",
+        k / 2: "k/2 is a fraction: write floor, FloorDiv or CleanDiv",
+        1 / (k * m): "1/(k * m) is a fraction: write floor, FloorDiv or CleanDiv",
+    }.items():
+        with pytest.raises(InputError) as error:
+            from_sympy(term)
+        assert str(error.value) == message
 
 
 def test_comparisons_may_have_fractions() -> None:
@@ -260,19 +270,6 @@ def test_what_sympy_knows_of_a_symbol_is_declared() -> None:
         assert isinstance(variable, Var) and variable.declared() == declared
         again = to_sympy(variable)
         assert all(getattr(again, f"is_{fact}") for fact in (known, "integer")) or known == "zero"
-
-
-def test_refusals_of_fractions_and_powers_show_the_term() -> None:
-    for term, message in {
-        sympy.sqrt(k): "sqrt(k): a power with the exponent 1/2 has no counterpart",
-        k ** sympy.Rational(2, 3): "k**(2/3): a power with the exponent 2/3 has no counterpart",
-        3**k: "3**k: a power with the exponent k has no counterpart",
-        k / 2: "k/2 is a fraction: write floor, FloorDiv or CleanDiv",
-        1 / (k * m): "1/(k * m) is a fraction: write floor, FloorDiv or CleanDiv",
-    }.items():
-        with pytest.raises(InputError) as error:
-            from_sympy(term)
-        assert str(error.value) == message
 
 
 def test_examples() -> None:

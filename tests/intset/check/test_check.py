@@ -63,7 +63,7 @@ def test_the_checker_loads_nothing_that_searches(tmp_path):
     assert not [name for name in modules.split() if name.startswith(SEARCHES)]
 
 
-def test_the_text_of_a_certificate_is_a_line_that_gives_it_back():
+def test_texts_give_certificates_and_their_variables_back():
     for cert in certificates():
         text = cert.to_text()
         assert "\n" not in text and text.isascii()
@@ -71,9 +71,6 @@ def test_the_text_of_a_certificate_is_a_line_that_gives_it_back():
         assert again.check() and again.to_text() == text
         assert again.goal is cert.goal and again.ranges == cert.ranges and again.facts == cert.facts
         assert again.combinations == cert.combinations and again.point == cert.point
-
-
-def test_two_variables_of_one_name_stay_two():
     twin = Var("i")
     ctx = Context({i: Range(0, 4), twin: Range(4, 4)})
     text = ctx.prove(i < twin).certificate().to_text()
@@ -222,8 +219,8 @@ def test_every_branch_of_every_split_is_looked_at():
     assert not replace(cert, combinations=(long,)).check()  # more branches than are looked at
 
 
-def test_what_takes_too_long_to_check_is_refused():
-    """A combination whose polynomials would be too long: false, and nobody knows."""
+def test_what_is_long_or_deep_is_refused_or_read():
+    # A combination whose polynomials would be too long: false, and nobody knows.
     one, other = (sum_of([Var(f"{name}{k}") for k in range(210)]) for name in "ab")
     cert = Certificate("linear", one * other > 0)
     ((way, _),) = ways_to_fail(cert)
@@ -231,9 +228,6 @@ def test_what_takes_too_long_to_check_is_refused():
     with pytest.raises(BudgetError):
         check_linear(replace(cert, combinations=(claimed,)))
     assert not replace(cert, combinations=(claimed,)).check()
-
-
-def test_conditions_of_any_depth_are_read():
     deep = x >= 0
     for k in range(3_000):
         deep = ~(deep & (x >= -k))

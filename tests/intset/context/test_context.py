@@ -182,7 +182,7 @@ def flatten(size):
 # -- annotate_shapes --------------------------------------------------------------------------------------------------
 
 
-def test_annotate_shapes_with_more_than_a_sign():
+def test_annotate_shapes_states_more_than_a_sign_of_all_that_is_built():
     a = Var("a")
     for known in (Range(1, 64), (1, 64), ShapeVar("s", lower=1, upper=64), (a >= 1) & (a <= 64)):
         assert Context().prove(annotate_shapes(100 // a, {a: known}) >= 1)
@@ -190,9 +190,6 @@ def test_annotate_shapes_with_more_than_a_sign():
     assert Context().prove((eight * 8).eq(annotate_shapes(a, {a: a.ne(a + 1) & (a % 8).eq(0)})))
     twice = annotate_shapes(nonneg(a), {a: (None, 7)})
     assert Context().prove((twice >= 0) & (twice <= 7))
-
-
-def test_annotate_shapes_of_tensors_values_and_functions():
     size = te.var("n")
     a, b, _ = flatten(size)
     assert "nonneg(n)" in str(bound.annotate_shapes(b, a)) and "nonneg" not in str(b.op.body[0])
@@ -208,7 +205,7 @@ def test_annotate_shapes_of_tensors_values_and_functions():
 # -- facts survive ----------------------------------------------------------------------------------------------------
 
 
-def test_renamed_remaps_a_variable_to_a_smaller_loop():
+def test_renamed_keeps_what_is_known():
     io, ii = Var("io"), Var("ii")
     ctx = Context({i: Range(0, n), k: Range(0, i + 1)}, assume=[Fact(i % 2 + n >= 1, "asserted"), n <= 100])
     tiled = ctx.renamed({i: io * 4 + ii}, {io: Range(0, (n + 3) // 4), ii: Range(0, 4)})
@@ -217,9 +214,6 @@ def test_renamed_remaps_a_variable_to_a_smaller_loop():
     assert {fact.provenance for fact in tiled.facts} == {"asserted", "assumed", "derived"}
     assert tiled.prove(io <= 24).requires == (n <= 100,)
     assert not tiled.prove(io * 4 + ii < n - 1)
-
-
-def test_renamed_keeps_declarations_and_ranges():
     size = ShapeVar("s", lower=8, upper=64, multiple_of=8)
     ctx = Context({i: Range(0, size)}).renamed({size: x * 2, i: j})
     assert ctx.ranges[j] == Range(0, x * 2)
@@ -248,9 +242,6 @@ def test_a_repeated_question_is_looked_up(fresh_cache):
     beside = Context({i: Range(0, n * n), j: Range(0, 9), k: None}, assume=[j < 5])
     assert beside.prove(goal) is first  # what shares no variable with the question does not matter
     assert fresh_cache.hits == 2
-
-
-def test_a_looked_up_refutation_is_one_of_this_context(fresh_cache):
     goal = ((i * 7) % 9).ne(3)
     first = Context({i: Range(0, 9)}).prove(goal)
     size = ShapeVar("s", lower=3, multiple_of=4)

@@ -137,8 +137,8 @@ def test_a_task_or_thread_started_in_a_block_does_not_have_its_facts() -> None:
     assert seen == [SIZE - 1, SIZE - 1]
 
 
-def test_a_block_that_is_left_elsewhere_has_ended() -> None:
-    """In another thread, and in another context of `contextvars`."""
+def test_a_block_that_is_left_elsewhere_or_dropped_has_ended() -> None:
+    # In another thread, and in another context of `contextvars`.
     ctx = new_context()
     block = inside(ctx, i < 4)
     next(block)
@@ -151,19 +151,16 @@ def test_a_block_that_is_left_elsewhere_has_ended() -> None:
     assert upper(ctx) == SIZE - 1 and elsewhere.run(upper, ctx) == 3
     block.close()
     assert elsewhere.run(upper, ctx) == SIZE - 1
-
-
-def test_a_block_that_is_dropped_has_ended() -> None:
     ctx = new_context()
-    block = ctx.assuming(i < 4)
-    assert block.__enter__() is ctx
+    dropped = ctx.assuming(i < 4)
+    assert dropped.__enter__() is ctx
     assert upper(ctx) == 3
-    del block  # simulates an interrupt between entry and body
+    del dropped  # simulates an interrupt between entry and body
     gc.collect()
     assert upper(ctx) == SIZE - 1 and stated(ctx) == []
 
 
-def test_entering_again() -> None:
+def test_blocks_are_entered_again_and_decorate_functions() -> None:
     ctx = new_context()
     block = ctx.assuming(i < 4)
     for _ in range(2):
@@ -173,9 +170,6 @@ def test_entering_again() -> None:
                 pytest.fail("it was entered")
             assert upper(ctx) == 3
         assert upper(ctx) == SIZE - 1
-
-
-def test_decorated_functions() -> None:
     ctx = new_context()
 
     @ctx.assuming(i < 9)
@@ -239,7 +233,7 @@ def test_configuration_blocks_end_in_any_order(steps: list[int]) -> None:
     assert current() is ambient
 
 
-def test_configuration_is_inherited_by_tasks_until_the_block_ends() -> None:
+def test_configuration_is_inherited_by_tasks_and_not_by_threads() -> None:
     async def child(told: asyncio.Event) -> list[int]:
         before = current().points
         await told.wait()
@@ -254,9 +248,6 @@ def test_configuration_is_inherited_by_tasks_until_the_block_ends() -> None:
         return await task
 
     assert asyncio.run(main()) == [5, current().points]
-
-
-def test_configuration_of_a_thread_is_its_own() -> None:
     default = current().points
     with intset.using(points=5):
         assert set(in_threads(lambda _: current().points, 4)) == {default}

@@ -147,7 +147,7 @@ def test_what_is_asked_through_image_is_checked_too(answer, foreign):
             ask(name)
 
 
-def test_what_is_an_answer_passes_unchanged(foreign):
+def test_answers_of_the_right_form_pass(foreign):
     given = IntervalSet(0, 10, "mine")
     ends = Bounds(0, 10, False, "mine")
     region = CTX.image((I, J))
@@ -155,6 +155,22 @@ def test_what_is_an_answer_passes_unchanged(foreign):
     assert [ask(name) for ask in ASK.values()] == [given, ends, region]
     assert ASK["image"](name) is given and ASK["bounds"](name) is ends and ASK["region"](name) is region
     assert CTX.bounds(I, domain=foreign(bounds=Bounds(POS_INF, NEG_INF, True))).is_empty
+
+    def condition(self, e):
+        raise UndecidedError("too long")
+
+    name = foreign(image=type("Shy", (Evens,), {"condition": condition})())
+    assert SMALL.value_set(I * 2, domain=name).count() == 4
+    of_sets, of_regions = foreign(image=Evens()), foreign(image=Evens(), region=Grid())
+    s, r = SMALL.value_set(I * 2, domain=of_sets), SMALL.image((I, J), domain=of_regions)
+    assert type(s) is Evens and type(r) is Grid
+    assert s == SMALL.value_set(I * 2) and r == SMALL.image((I, J)) and (r | r).count() == 12
+    with registered(OfShapes):
+        s, r = SMALL.value_set(I * 2, domain="odd"), SMALL.image((I, J), domain="odd")
+        assert s == SMALL.value_set(I * 2) and r.count() == 12 and type(r.shape) is CoreShape
+    for answer in (s, r):
+        for other in (pickle.loads(pickle.dumps(answer)), copy.copy(answer)):
+            assert other.count() == answer.count() and str(other) == str(answer)
 
 
 BROKEN = {
@@ -328,24 +344,3 @@ def test_the_condition_and_the_box_of_an_answer_are_checked_once(member, answer,
             answer_ = type("Broken", (kind,), {member: property(broken) if member == "box" else broken})()
             with pytest.raises(DomainError, match=f"{method} (returned Broken|must return)"):
                 ASK[method](foreign(**{method: answer_}))
-
-
-def test_a_set_that_gives_up_its_condition_is_an_answer(foreign):
-    def condition(self, e):
-        raise UndecidedError("too long")
-
-    name = foreign(image=type("Shy", (Evens,), {"condition": condition})())
-    assert SMALL.value_set(I * 2, domain=name).count() == 4
-
-
-def test_answers_of_the_right_form_keep_their_class_and_their_elements(foreign):
-    of_sets, of_regions = foreign(image=Evens()), foreign(image=Evens(), region=Grid())
-    s, r = SMALL.value_set(I * 2, domain=of_sets), SMALL.image((I, J), domain=of_regions)
-    assert type(s) is Evens and type(r) is Grid
-    assert s == SMALL.value_set(I * 2) and r == SMALL.image((I, J)) and (r | r).count() == 12
-    with registered(OfShapes):
-        s, r = SMALL.value_set(I * 2, domain="odd"), SMALL.image((I, J), domain="odd")
-        assert s == SMALL.value_set(I * 2) and r.count() == 12 and type(r.shape) is CoreShape
-    for answer in (s, r):
-        for other in (pickle.loads(pickle.dumps(answer)), copy.copy(answer)):
-            assert other.count() == answer.count() and str(other) == str(answer)

@@ -296,8 +296,9 @@ def test_no_call_ends_its_process(seed: int) -> None:
     assert signals([partial(_sweep, seed, 6 if seed == 0 else 60)]) == []
 
 
-def test_a_child_that_ends_by_a_signal_is_reported() -> None:
+def test_children_that_end_by_a_signal_are_reported() -> None:
     assert signals([lambda: None, lambda: os.kill(os.getpid(), signal.SIGKILL), lambda: None]) == [(1, "SIGKILL")]
+    assert signals([_of_a_remainder, _count_of_a_union]) == []
 
 
 # -- questions --------------------------------------------------------------------------------------------------------
@@ -333,10 +334,6 @@ def _count_of_a_union() -> None:
     text = """[n] -> { [i,j] : (i>=-2 and j>=-2 and 3i+4j<=-2 and 3n<=-5i+6j-8 and (-3i+j+3n) mod 4 = 0)
         or (i>=0 and j>=0 and 3i+4j<=2n-6 and 2<=j+2n and (2j+n) mod 3 = 0) }"""
     region(text, params={"n": ShapeVar("n", lower=0)}).count()
-
-
-def test_questions_that_ended_their_process() -> None:
-    assert signals([_of_a_remainder, _count_of_a_union]) == []
 
 
 def test_a_call_that_no_limit_may_end_is_charged_afterwards() -> None:

@@ -298,8 +298,8 @@ def test_count_symbolic_is_exact_or_refused(text: str) -> None:
             assert evaluate(found, {N: n}) == sum(holds(text, i=i, n=n) for i in WINDOW)
 
 
-def test_infinity_and_parameters() -> None:
-    """What isl's own count_val answers with 0."""
+def test_infinity_parameters_and_maxima_without_end() -> None:
+    # What isl's own count_val answers with 0.
     assert count(read("{ [i] }")) is POS_INF
     assert count(read("{ [i, j] : 0 <= i < 3 }")) is POS_INF
     assert count(read("{ [i, j] : 2*i = 4*j + 1 }")) == 0
@@ -311,6 +311,9 @@ def test_infinity_and_parameters() -> None:
         count(read("[n] -> { [i] : 0 <= i < n }"))
     assert count_symbolic(read("[n] -> { [i] : i >= n }"), (N,)) is POS_INF
     assert count_symbolic(read("[n] -> { [i] : i >= n > 5 or 0 <= i < 3 }"), (N,)) is None
+    assert max_over(read("{ [p, x] : 0 <= p < 3 and x >= p }"), 1) == PerInstance(POS_INF, POS_INF)
+    assert max_over(read("{ [p, x] : p >= 0 and p <= x < p + 5 }"), 1) == PerInstance(5, POS_INF)
+    assert max_over(read("{ [p, x] : p >= 0 and 0 <= x < p }"), 1) == PerInstance(POS_INF, POS_INF)
 
 
 OVER = [
@@ -333,12 +336,6 @@ def test_max_over(text: str, instances: int) -> None:
     isl_set = read(text)
     tally = Counter(point[:instances] for point in points_of(isl_set))
     assert max_over(isl_set, instances) == (max(tally.values(), default=0), sum(tally.values()))
-
-
-def test_max_over_without_end() -> None:
-    assert max_over(read("{ [p, x] : 0 <= p < 3 and x >= p }"), 1) == PerInstance(POS_INF, POS_INF)
-    assert max_over(read("{ [p, x] : p >= 0 and p <= x < p + 5 }"), 1) == PerInstance(5, POS_INF)
-    assert max_over(read("{ [p, x] : p >= 0 and 0 <= x < p }"), 1) == PerInstance(POS_INF, POS_INF)
 
 
 def test_many_instances_of_one_shape_are_not_visited() -> None:
@@ -567,7 +564,7 @@ def test_operations_count_several_times(weight: int) -> None:
     assert not runs(1_300 // weight, 1_000, weight)
 
 
-def test_the_nearer_limit_ends_an_inner_block_which_counts_for_the_outer_one() -> None:
+def test_limits_are_charged_to_those_around() -> None:
     def blocks(count: int, limit: int, times: int) -> None:
         for _ in range(count):
             with budget(limit):
@@ -577,9 +574,6 @@ def test_the_nearer_limit_ends_an_inner_block_which_counts_for_the_outer_one() -
         blocks(1, 10_000, 2_000)
     with pytest.raises(BudgetError), budget(1_000):
         blocks(10, 300, 200)
-
-
-def test_they_are_charged_to_the_budget_around() -> None:
     assert runs(100, 1_000, 2, after=500)
     assert not runs(100, 1_000, 8, after=500)
 

@@ -29,7 +29,7 @@ def drawn(seed: int) -> tuple[Expr, Cond]:
     return expressions.integer(4), expressions.condition(3)
 
 
-def test_fold_visits_shared_nodes_once_and_does_not_recurse() -> None:
+def test_fold_visits_each_node_once_and_names_what_has_no_row() -> None:
     visits = 0
 
     def add(node: Expr, a: int, b: int) -> int:
@@ -41,9 +41,6 @@ def test_fold_visits_shared_nodes_once_and_does_not_recurse() -> None:
     for _ in range(50_000):
         e = e + e
     assert fold(e, {ops.VAR: lambda v: 0, ops.ADD: add}) == visits == 50_000
-
-
-def test_fold_names_the_operation_without_a_row() -> None:
     with pytest.raises(InputError, match=r"no row for 'mul', the operation of i \* j"):
         fold(i * j + 1, {ops.VAR: str, ops.CONST: str})
 
@@ -111,6 +108,13 @@ def test_two_variables_never_become_one() -> None:
         by_name(i + Var("i"))
     with pytest.raises(InputError, match="no conversion of"):
         by_name(i * j)
+    twin = Var("i")
+    table = to_json(i - twin)
+    with pytest.raises(InputError, match="2 variables have the name 'i'"):
+        from_json(table, {"i": i})
+    assert from_json(table, [i, twin])[0] is i - twin
+    with pytest.raises(InputError, match="2 variables are needed, not 1"):
+        from_json(table, [i])
 
 
 @pytest.mark.parametrize("seed", range(60))
@@ -156,16 +160,6 @@ def test_json_that_is_none_is_refused(name: str) -> None:
     with pytest.raises(InputError, match=message) as error:
         from_json(table)
     assert "\n" not in str(error.value)
-
-
-def test_variables_of_one_name_need_a_list() -> None:
-    twin = Var("i")
-    table = to_json(i - twin)
-    with pytest.raises(InputError, match="2 variables have the name 'i'"):
-        from_json(table, {"i": i})
-    assert from_json(table, [i, twin])[0] is i - twin
-    with pytest.raises(InputError, match="2 variables are needed, not 1"):
-        from_json(table, [i])
 
 
 def test_the_schema_names_every_operation_and_field() -> None:
@@ -224,8 +218,13 @@ def test_an_operation_without_a_value_has_none() -> None:
     assert applied((a < b) & (b < 9), [False, None]) is False
 
 
-def test_long_conditions_are_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Conditions of thousands of clauses are compiled, not interpreted, and stay lazy."""
+def test_long_and_shared_expressions_are_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    a = Var("a")
+    e = a // 3
+    for k in range(200):
+        e = (e + k) // 5 + e % 7
+    assert compiled(e, [a])(1000) == evaluate(e, {a: 1000})
+    # Conditions of thousands of clauses are compiled, not interpreted, and stay lazy.
     a, b = Var("a"), Var("b")
     cond = a < 0
     for k in range(1, 3000):
@@ -234,11 +233,3 @@ def test_long_conditions_are_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr(module, "evaluate")
     for point in ((-1, 0), (3, 5), (14, 2), (20_000, -90_000)):
         assert outcome(function, *point) == outcome(evaluate, cond, dict(zip((a, b), point, strict=True)))
-
-
-def test_shared_parts_are_not_computed_over_and_over() -> None:
-    a = Var("a")
-    e = a // 3
-    for k in range(200):
-        e = (e + k) // 5 + e % 7
-    assert compiled(e, [a])(1000) == evaluate(e, {a: 1000})

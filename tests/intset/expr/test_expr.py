@@ -58,7 +58,7 @@ T = Opaque("T", 2)
 # identity
 
 
-def test_equal_structure_is_the_same_object() -> None:
+def test_equal_structure_is_the_same_object_and_what_was_written() -> None:
     assert i + 1 is i + const(1)
     assert (i * 4 + j) // 7 % 3 is floormod(floordiv(i * 4 + j, 7), 3)
     assert i + j is not j + i
@@ -69,9 +69,6 @@ def test_equal_structure_is_the_same_object() -> None:
     assert const(10**30) is const(10**30)
     assert const(-1) is not const(-2) and const(1) is not truth(True)
     assert +i is i
-
-
-def test_construction_builds_what_was_written() -> None:
     assert (i + 0).op is ops.ADD and (i - i).op is ops.SUB and (const(2) + 3).op is ops.ADD
     assert (-const(3)).op is ops.NEG
     assert (2 - i).args == (const(2), i) and (2 // i).args == (const(2), i) and (2 << i).args == (const(2), i)
@@ -269,7 +266,7 @@ def test_what_is_no_condition_is_refused(foreign: Any) -> None:
             build()
 
 
-def test_division_that_can_never_be_is_refused() -> None:
+def test_divisions_that_can_never_be_and_powers_are_refused() -> None:
     for build in (floordiv, floormod, ceildiv, truncdiv, truncmod):
         with pytest.raises(InputError, match="division by the constant 0"):
             build(i, 0)
@@ -281,6 +278,13 @@ def test_division_that_can_never_be_is_refused() -> None:
             nothing()
     with pytest.raises(InputError):
         cast(i, 0)
+    for power in (lambda: 2**i, lambda: i**i, lambda: const(2) ** i):
+        with pytest.raises(InputError, match=r"the exponent of \*\* must be a number, not i: 1 << e is 2 to the power"):
+            power()
+    with pytest.raises(InputError, match=r"must be an integer, not 2\.0"):
+        2.0**i
+    assert 2 ** const(5) is const(2) ** 5
+    assert evaluate(1 << i, {i: 5}) == evaluate(const(2) ** 5, {})
 
 
 # the reference semantics
@@ -337,16 +341,13 @@ def test_every_binary_operation_means_its_formula(op: Op) -> None:
     assert tried == 35**2
 
 
-def test_every_unary_operation_means_its_formula() -> None:
+def test_casts_and_unary_operations_mean_their_formulas() -> None:
     for a in WINDOW:
         assert evaluate(-i, {i: a}) == 0 - a
         assert evaluate(~i, {i: a}) == bits_of(a, 0, lambda x, _: not x)
         assert evaluate(abs(i), {i: a}) == max(a, 0 - a)
         assert evaluate(~(i < 3), {i: a}) is (a >= 3)
     assert {ops.NEG, ops.BITNOT, ops.ABS, ops.NOT, *FORMULAS} == {op for op in ops.OPS.values() if op.meaning}
-
-
-def test_cast_stores_in_a_register() -> None:
     for value in range(-700, 700):
         assert evaluate(cast(i, 8), {i: value}) == int(np.int64(value).astype(np.int8))
         assert evaluate(cast(i, 8, signed=False), {i: value}) == int(np.int64(value).astype(np.uint8))
@@ -512,7 +513,7 @@ def test_linear_strategies_draw_no_products(e: Expr) -> None:
 # Range
 
 
-def test_range_holds_min_and_extent() -> None:
+def test_ranges_are_values_of_a_least_element_and_an_extent() -> None:
     r = Range(2, 5)
     assert (r.min, r.extent) == (const(2), const(5)) and r.max is const(6) and r.constant() == (2, 6)
     assert Range(min=i, extent=n).max is i + n - 1 and Range(i, n).constant() is None
@@ -524,28 +525,12 @@ def test_range_holds_min_and_extent() -> None:
     assert Range(3, POS_INF).max is POS_INF and Range(3, POS_INF).free_vars() == ()
     assert repr(Range(0, n)) == "Range(min=0, extent=n)"
     assert repr(everything) == "Range(min=NEG_INF, extent=POS_INF)"
-
-
-def test_ranges_are_values() -> None:
     assert Range(0, n) == Range(0, n) and hash(Range(0, n)) == hash(Range(0, n))
     assert Range(0, n) != Range(0, n + 0) and Range(0, 3) != 3
     for r in (Range(0, n), Range.everything(), Range(i, POS_INF)):
         assert pickle.loads(pickle.dumps(r)) == r and copy.deepcopy(r) == r
     with pytest.raises(AttributeError):
         Range(0, n).min = const(1)
-
-
-def test_a_power_says_what_to_write() -> None:
-    i = Var("i")
-    for power in (lambda: 2**i, lambda: i**i, lambda: const(2) ** i):
-        with pytest.raises(
-            InputError, match=r"the exponent of \*\* must be a number, not i: 1 << e is 2 to the power of e"
-        ):
-            power()
-    with pytest.raises(InputError, match=r"must be an integer, not 2\.0"):
-        2.0**i
-    assert 2 ** const(5) is const(2) ** 5
-    assert evaluate(1 << i, {i: 5}) == evaluate(const(2) ** 5, {})
 
 
 @pytest.mark.parametrize("key", ["i", Var("i"), ShapeVar("i")])

@@ -182,12 +182,9 @@ def test_any_name_is_balanced(name: str) -> None:
     assert balanced(latex(Opaque(name, 1)[i]))
 
 
-def test_names_are_told_apart() -> None:
+def test_names_are_told_apart_and_every_operation_has_a_row() -> None:
     names = ["i", "i.outer", "i_outer", "iouter", "i1", "i.1", "i.outer.inner", "I", "i ", "i\\"]
     assert len({latex_name(name) for name in names}) == len(names)
-
-
-def test_every_operation_has_a_row() -> None:
     assert set(LATEX) | {OPS["var"]} == set(OPS.values())
 
 

@@ -255,7 +255,7 @@ class Thing:
     __slots__ = ("__weakref__",)
 
 
-def test_a_row_is_there_while_its_value_lives() -> None:
+def test_rows_live_as_long_as_their_values() -> None:
     table: WeakTable[str, Thing] = WeakTable()
     a, b = Thing(), Thing()
     table.put("a", a)
@@ -263,9 +263,6 @@ def test_a_row_is_there_while_its_value_lives() -> None:
     assert table.get("a") is a and "b" in table and "c" not in table and len(table) == 2
     del a
     assert "a" not in table and table.get("a") is None and table.get("b") is b and len(table) == 1
-
-
-def test_a_dead_row_does_not_take_its_successor_along() -> None:
     table: WeakTable[str, Thing] = WeakTable()
     first = Thing()
     table.put("a", first)
@@ -275,10 +272,7 @@ def test_a_dead_row_does_not_take_its_successor_along() -> None:
     other = Thing()
     table.put("b", other)
     assert table.get("a") is again and table.get("b") is other and len(table) == 2
-
-
-def test_what_a_dead_key_is_made_of_goes_with_it() -> None:
-    """A chain of rows, each value the key of the next row, dies together."""
+    # A chain of rows, each value the key of the next row, dies together.
     table: WeakTable[Any, Thing] = WeakTable()
     last = Thing()
     table.put(None, last)

@@ -272,7 +272,7 @@ def test_deep_nesting_parses() -> None:
         parse("(" * 3_000 + "i", ENV)
 
 
-def test_shared_subexpressions_are_named_when_the_text_would_be_long() -> None:
+def test_shared_subexpressions_are_named_where_the_text_would_be_long() -> None:
     tower = i
     for _ in range(200):
         tower = tower * tower + tower
@@ -280,9 +280,6 @@ def test_shared_subexpressions_are_named_when_the_text_would_be_long() -> None:
     assert len(text) < 5_000 and text.startswith("(t1 := (t2 := ")
     assert parse(text, ENV) is tower
     assert str(i * i + i * i) == "i * i + i * i"
-
-
-def test_bound_names_clash_with_no_name_of_the_expression() -> None:
     t1, t2 = Var("t1"), Opaque("t2", 1)
     tower = t1 + t2[t1]
     for _ in range(40):
@@ -290,9 +287,6 @@ def test_bound_names_clash_with_no_name_of_the_expression() -> None:
     text = to_text(tower)
     assert "(t3 := " in text and "t1 :=" not in text and "t2 :=" not in text
     assert parse(text, {"t1": t1, "t2": t2, "t3": i}) is tower
-
-
-def test_what_nonneg_writes_once_is_not_bound() -> None:
     tower = build.nonneg(i * j)
     for _ in range(2000):
         tower = build.nonneg(tower + i)

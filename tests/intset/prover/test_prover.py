@@ -257,11 +257,16 @@ def charged(asked_anew: None) -> Iterator[list[int]]:
         yield steps
 
 
-def test_steps_run_out() -> None:
+def test_a_search_ends_with_its_budget() -> None:
     effort = SearchBudget(10)
     effort.charge(10)
     with pytest.raises(SearchSpentError, match="10 steps"):
         effort.charge(1)
+    rows, free, _ = next(
+        one for one in map(system, range(300)) if weights(one[0], one[1], SearchBudget(10**6)) and len(one[0]) > 3
+    )
+    with pytest.raises(SearchSpentError):
+        weights(rows, free, SearchBudget(3))
 
 
 @pytest.mark.parametrize(
@@ -374,7 +379,7 @@ def system(seed: int) -> tuple[Rows, set[int], int]:
     return rows, {key for key in range(count) if rng.random() < 0.2}, count
 
 
-def test_as_z3_says() -> None:
+def test_weights_are_found_where_z3_finds_some() -> None:
     answers = []
     for seed in range(300):
         rows, free, count = system(seed)
@@ -383,10 +388,7 @@ def test_as_z3_says() -> None:
         assert found is None or adds_up(rows, free, found), seed
         answers.append(found is not None)
     assert 60 < sum(answers) < 240
-
-
-def test_degenerate_pivots_come_to_an_end() -> None:
-    """Beale's example, on which the rule of the steepest column walks in a circle."""
+    # Beale's example, on which the rule of the steepest column walks in a circle.
     rows = [
         {0: 1, 3: 25, 4: -60 * 100, 5: -4, 6: 900},
         {1: 1, 3: 50, 4: -90 * 100, 5: -2, 6: 300},
@@ -396,14 +398,6 @@ def test_degenerate_pivots_come_to_an_end() -> None:
     found = weights(rows, (), SearchBudget(10**5))
     assert (found is not None) == has_weights(rows, (), 8)
     assert found is None or adds_up(rows, (), found)
-
-
-def test_a_budget_ends_it() -> None:
-    rows, free, _ = next(
-        one for one in map(system, range(300)) if weights(one[0], one[1], SearchBudget(10**6)) and len(one[0]) > 3
-    )
-    with pytest.raises(SearchSpentError):
-        weights(rows, free, SearchBudget(3))
 
 
 def test_cases_are_split_on_a_fractional_coordinate_by_the_same_method() -> None:

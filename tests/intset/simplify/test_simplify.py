@@ -98,7 +98,7 @@ def test_no_wider_type_where_it_is_asked_for() -> None:
     assert small.simplify(e, bits=32) is minimum(x + z, y)
 
 
-def test_cost_is_of_the_tree() -> None:
+def test_cost_is_of_the_tree_by_weights_that_choose() -> None:
     e = x // 2 + y
     assert cost(e) == COST["floordiv"] + COST["add"]
     assert cost(e * e, {"floordiv": 1}) == 5
@@ -107,12 +107,11 @@ def test_cost_is_of_the_tree() -> None:
     for _ in range(200):
         tower = tower + tower
     assert cost(tower) == 2**200 - 1
-
-
-def test_weights_choose() -> None:
     e = x * y + x * z
     assert Context().simplify(e) is (y + z) * x
     assert Context().simplify(x // 4 < y, cost={"mul": 100}) is (x // 4 < y)
+    with pytest.raises(TypeError):
+        COST["add"] = 2
 
 
 REFUSED: dict[str, Any] = {
@@ -128,11 +127,6 @@ REFUSED: dict[str, Any] = {
     },
 }
 test_what_is_none_is_refused = refused(REFUSED)
-
-
-def test_weights_are_read_only() -> None:
-    with pytest.raises(TypeError):
-        COST["add"] = 2
 
 
 @pytest.mark.filterwarnings("ignore::intset.ContradictionWarning")
@@ -158,7 +152,7 @@ def test_members_refute_nothing_that_is_known(seed: int) -> None:
             assert known.empty or not is_refuted(known, form.minus(constant(low)))
 
 
-def test_a_constant_beside_a_deep_chain_of_minima() -> None:
+def test_deep_chains() -> None:
     variables = [Var(f"x{k}") for k in range(1500)]
     ctx = Context({v: Range(-k, 9) for k, v in enumerate(variables)})
     chain = reduce(minimum, variables)
@@ -166,9 +160,6 @@ def test_a_constant_beside_a_deep_chain_of_minima() -> None:
     assert tuple(ctx.bounds(chain + 1)) == (const(-1498), const(-1490))
     turns = reduce(lambda e, v: maximum(minimum(e, v) + 1, v - 9), variables)
     assert str(ctx.canonical(turns - 1)).count("minimum") == len(variables) - 1
-
-
-def test_a_deep_chain() -> None:
     e: Any = x
     for k in range(1_000):
         e = (e + k) * y
@@ -292,21 +283,13 @@ IN_RANGES: list[tuple[Any, dict[Any, Range]]] = [
 ]  # fmt: skip
 
 
-def keeps_its_values(e: Any, ranges: dict[Any, Range]) -> None:
-    names = e.free_vars()
-    spans = [range(r.ends[0], r.ends[1] + 1) if (r := ranges.get(v)) else WINDOWS[len(names)] for v in names]
-    simplified(e, Context(ranges), (dict(zip(names, row, strict=True)) for row in product(*spans)))
-
-
-@pytest.mark.parametrize("cases", [JUNCTIONS, CHOICES, INTEGERS], ids=["junctions", "choices", "integers"])
+@pytest.mark.parametrize("cases", [JUNCTIONS, CHOICES, INTEGERS, IN_RANGES])
 def test_what_a_rule_almost_fits_keeps_its_values(cases: list[Any]) -> None:
-    for e in cases:
-        keeps_its_values(e, {})
-
-
-def test_what_a_rule_almost_fits_in_ranges_keeps_its_values() -> None:
-    for e, ranges in IN_RANGES:
-        keeps_its_values(e, ranges)
+    for case in cases:
+        e, ranges = case if isinstance(case, tuple) else (case, {})
+        names = e.free_vars()
+        spans = [range(r.ends[0], r.ends[1] + 1) if (r := ranges.get(v)) else WINDOWS[len(names)] for v in names]
+        simplified(e, Context(ranges), (dict(zip(names, row, strict=True)) for row in product(*spans)))
 
 
 ROWS = [
@@ -322,11 +305,8 @@ def pair(row: str) -> tuple[Any, Any, list[Any]]:
     names |= {v: Var(v) for v in "xyzwumn"} | {"true": truth(True), "false": truth(False)}
     e, expected, *facts = (eval(part, names) for part in row.split(";"))
     given = facts[0] if facts else ()
-    return (
-        e,
-        const(expected) if isinstance(expected, int) else expected,
-        list(given) if isinstance(given, tuple) else [given],
-    )
+    wanted = const(expected) if isinstance(expected, int) else expected
+    return e, wanted, list(given) if isinstance(given, tuple) else [given]
 
 
 def operations(e: Any) -> int:
@@ -464,16 +444,13 @@ def test_what_holds_for_all_values(text: str) -> None:
             assert found is bool(evaluate(parse(NARROWED[text], {"i": i}), {i: x} if "i" in NARROWED[text] else {}))
 
 
-def test_data_stay() -> None:
-    i, n = Var("i"), Var("n")
+def test_data_stay_and_a_condition_is_false_at_worst() -> None:
+    i, k = Var("i"), Var("k")
     held = opaque("buf[i]")
-    answer = Context({n: Range(0, 8)}).narrow((held > 0) | (i <= n), [i])
-    for x in range(-3, 10):
-        found = evaluate(answer.cond, dict.fromkeys(answer.cond.free_vars(), x))
-        assert found <= (x <= 0)  # whatever is in the buffer
-
-
-def test_false_at_worst() -> None:
+    answer = Context({k: Range(0, 8)}).narrow((held > 0) | (i <= k), [i])
+    for value in range(-3, 10):
+        found = evaluate(answer.cond, dict.fromkeys(answer.cond.free_vars(), value))
+        assert found <= (value <= 0)  # whatever is in the buffer
     answer = Context({y: Range(0, n)}).narrow(x + y < 10, [x])
     assert answer.cond.data is False and not answer.is_exact and answer.notes
 

@@ -143,7 +143,7 @@ def test_large_regions_are_blocks_that_cover_every_point() -> None:
     assert filled.blocks is None and filled.box == ((0, 10**6), (5, 10**6)) and filled.count == 10**12
 
 
-def test_an_svg_holds_names_and_counts(script: str, cli: CommandLine) -> None:
+def test_an_svg_holds_names_and_counts_and_a_png_is_drawn(script: str, cli: CommandLine) -> None:
     pytest.importorskip("matplotlib")
     words = ["plot", script, "--stage", "B", "--instance", "i.outer=1", "-o"]
     printed = cli(*words, "b.svg", "--axes", "i,j")
@@ -156,9 +156,6 @@ def test_an_svg_holds_names_and_counts(script: str, cli: CommandLine) -> None:
         assert label in text
     cli(*words, "again.svg")
     assert (cli.folder / "again.svg").read_text(encoding="utf-8") == text
-
-
-def test_a_png_of_one_axis_with_a_size(script: str, cli: CommandLine) -> None:
     pytest.importorskip("matplotlib")
     cli("plot", script, "--schedule", "t", "--at", "n=50", "-d", "interval", "-d", "isl,auto")
     assert (cli.folder / "tiles-D.png").read_bytes().startswith(b"\x89PNG")

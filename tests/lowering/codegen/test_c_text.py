@@ -49,7 +49,7 @@ def test_operands_keep_the_parentheses_that_they_need(left: str, op: str, right:
     assert infix(left, op, right) == text
 
 
-def test_extents_and_unrolled_indices_are_constants_where_they_can_be() -> None:
+def test_constants_and_combined_indices_are_written_as_a_reader_writes_them() -> None:
     w = Written("""
         n = var(); A = given(7, n + 3); k = axis(0, 3)
         B[i:A.extents[0] + 2 - 2, j:A.extents[1] - 3] = A[i, j] + A[i, j + 3]
@@ -59,6 +59,9 @@ def test_extents_and_unrolled_indices_are_constants_where_they_can_be() -> None:
     text = re.sub(r"/\*.*?\*/", "", to_c(lower(w.s)), flags=re.DOTALL)
     assert "+ 0]" not in text and "* 1" not in text and "- 2" not in text
     assert re.search(r"\+ j\w*\]", text) and re.search(r"\+ \(j\w* \+ 2\)\]", text)
+    text = to_c(lower(Written(REDUCTIONS).s))
+    assert re.search(r"float (\w+) = 0\.0f;\n *for [^\n]*\n *\1 \+= A\[i \* 1000 \+ k\];\n *}\n *S\[i\] = \1;", text)
+    assert "[0]" not in text and "[1]" not in text
 
 
 REDUCTIONS = """
@@ -86,13 +89,7 @@ def test_sums_of_floats_keep_their_order_unless_told() -> None:
     assert pickle.loads(pickle.dumps(told)).reassociate
 
 
-def test_what_is_combined_is_written_as_a_reader_writes_it() -> None:
-    text = to_c(lower(Written(REDUCTIONS).s))
-    assert re.search(r"float (\w+) = 0\.0f;\n *for [^\n]*\n *\1 \+= A\[i \* 1000 \+ k\];\n *}\n *S\[i\] = \1;", text)
-    assert "[0]" not in text and "[1]" not in text
-
-
-def test_names_are_given_again_and_constants_stand_once() -> None:
+def test_names_are_given_again_where_they_are_not_in_sight() -> None:
     text = to_c(
         lower(
             Written("""
@@ -105,9 +102,6 @@ def test_names_are_given_again_and_constants_stand_once() -> None:
     loops = re.findall(r"for \(\w+ (\w+) = 0", text)
     assert set(loops) == {"i", "j", "k"} and loops.count("i") > 1
     assert not re.search(r"\w [*+-] \d+ [*+-] \d+\]|[+-] 0\b", text) and "const int32_t t = " in text
-
-
-def test_a_name_in_sight_is_not_given_again() -> None:
     names = Identifiers()
     assert [names.fresh("x"), names.fresh("x"), names.local("x")] == ["x", "x_1", "x_2"]
     begun = names.begin()

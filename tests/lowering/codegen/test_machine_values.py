@@ -288,13 +288,21 @@ def test_each_operation_gives_a_number_of_its_type(dtype: str, are_bits: bool) -
         assert equal(*(python[[*OPERATIONS].index(one)] for one in (name, steps)), zeros=True)
 
 
-def test_a_constant_is_a_number_of_its_type() -> None:
+def test_typed_constants_are_numbers_of_their_types() -> None:
     assert tir.const(0.1, "float32").data == float(np.float32(0.1))
     assert repr(tir.const(0.1, "float32")) == "0.1"
     assert tir.const(1e39, "float32").data == np.inf
     large = (1 << 60) + (1 << 36) + 1  # rounded to a double first, it would lie between two singles
     assert tir.const(large, "float32").data == float(np.array(large).astype(np.float32))
     assert number_of(tir.const(0.1, "float32").astype("float64"), {}, "float64") == float(np.float32(0.1))
+
+    def formulas(i: Any, A: Any) -> tuple[Any, ...]:
+        byte = tir.const(100, "int8") * tir.const(2, "int8")
+        below = tir.const(1, "uint32") - tir.const(2, "uint32")
+        return (tir.const(9, "uint8") << 5).astype("float32"), byte + 0.5, below.astype("float64"), byte * te.exp(0.0)
+
+    for found in in_both(formulas, A=np.zeros(1)):
+        assert [value[0] for value in found] == [32.0, -55.5, 2.0**32 - 1, -56.0]
 
 
 @pytest.mark.parametrize("dtype", ["float16", "float32"])
@@ -438,16 +446,6 @@ def test_an_integer_equals_a_float_of_its_value(name: str) -> None:
     for found in in_both(values, A=x, B=y):
         for truths, wanted in zip(found, (x == 2, x == y, x == y, np.arange(6) == y), strict=True):
             np.testing.assert_array_equal(truths, wanted ^ (name in ("!=", "not equal")))
-
-
-def test_typed_constants_wrap_before_they_become_floats() -> None:
-    def formulas(i: Any, A: Any) -> tuple[Any, ...]:
-        byte = tir.const(100, "int8") * tir.const(2, "int8")
-        below = tir.const(1, "uint32") - tir.const(2, "uint32")
-        return (tir.const(9, "uint8") << 5).astype("float32"), byte + 0.5, below.astype("float64"), byte * te.exp(0.0)
-
-    for found in in_both(formulas, A=np.zeros(1)):
-        assert [value[0] for value in found] == [32.0, -55.5, 2.0**32 - 1, -56.0]
 
 
 # -- floats of 8 and 16 bits ---------------------------------------------------------------------------------------

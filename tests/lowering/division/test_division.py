@@ -355,16 +355,13 @@ def test_arguments_are_checked() -> None:
     assert lower_division(7).expr is const(7) and lower_division(x > 3).expr is (x > 3)
 
 
-def test_ranges_of_a_whole_word() -> None:
-    """A box of 2**64 values and more: too many to count with `len`."""
+def test_ends_of_words_and_the_smallest_widths() -> None:
+    # A box of 2**64 values and more: too many to count with `len`.
     word = Range(-(2**63), 2**64)
     found = lower_division(x // n, Context({x: word, n: word}), bits=64).expr
     for a, b in product((-(2**63), -7, 0, 5, 2**63 - 1), (-(2**63), -3, 2, 2**63 - 1)):
         assert evaluate(found, {x: a, n: b}, bits=64) == a // b
     assert Context({x: word, n: word}).prove((x ^ n) >= -(2**200)).status in ("proved", "unknown")
-
-
-def test_the_smallest_widths() -> None:
     for bits in (2, 3, 4):
         least, most = -(1 << (bits - 1)), (1 << (bits - 1)) - 1
         values = range(least, most + 1)

@@ -125,9 +125,10 @@ def test_named_maps(fn: Callable[..., Any], shape: Point, new_shape: Point, padd
     assert (m.unpack(packed) == array).all()
 
 
-def test_the_range_of_an_index_that_begins_below_0() -> None:
+def test_ranges_below_0_and_points_that_collide() -> None:
     assert IndexMap(lambda i: [i - 3], (16,)).ranges == (Range(-3, 16),)
     assert IndexMap(lambda i: [i % -4], (16,)).ranges == (Range(-3, 4),)
+    assert IndexMap(lambda i: [i % 3, i % 4], (13,)).injective.points == ((0,), (12,))
 
 
 @pytest.mark.parametrize(
@@ -150,10 +151,6 @@ def test_maps_without_an_inverse(fn: Callable[..., Any], shape: Point) -> None:
     assert error.value.points == m.injective.points and str(m.injective.points[1]) in str(error.value)
     with pytest.raises(LayoutError):
         m.pack(np.zeros(shape), 0)
-
-
-def test_the_points_that_collide() -> None:
-    assert IndexMap(lambda i: [i % 3, i % 4], (13,)).injective.points == ((0,), (12,))
 
 
 def test_inverses_and_chains_are_maps() -> None:
@@ -198,7 +195,7 @@ def test_symbolic_shapes(fn: Callable[..., Any]) -> None:
         check(m, lambda i, new=new: [evaluate(e, new) if isinstance(e, Expr) else e for e in fn(i)], (n,), new)
 
 
-def test_tiles_of_a_symbolic_shape() -> None:
+def test_tiles_and_strides_of_symbolic_shapes() -> None:
     m = IndexMap(lambda i: [i // 4, i % 4], (N,))
     assert str(m.new_shape) == "(ceildiv(N, 4), 4)"
     assert m.injective and m.surjective.status == "refuted" and m.surjective.sizes
@@ -210,9 +207,6 @@ def test_tiles_of_a_symbolic_shape() -> None:
     assert m.unpack(np.arange(8).reshape(2, 4), sizes={N: 6}).tolist() == [0, 1, 2, 3, 4, 5]
     with pytest.raises(LayoutError, match="size N"):
         m.unpack(np.arange(8).reshape(2, 4))
-
-
-def test_symbolic_strides_and_tiles() -> None:
     w = ShapeVar("W", lower=1)
     flat, rows = IndexMap(lambda i, j: [i * w + j], (N, w)), IndexMap(lambda k: [k // w, k % w], (N * w,))
     tiles = IndexMap(lambda i: [i // w, i % w], (N,))

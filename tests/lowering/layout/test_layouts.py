@@ -227,11 +227,19 @@ def test_layouts_are_kept_by_passes_and_pickled_and_not_printed() -> None:
     assert run(again, {"A": a})["B"] == [91]
 
 
-def test_a_storage_counts_from_zero() -> None:
+def test_storage_counts_from_zero_and_may_be_larger() -> None:
     f = parse_nest("def f(A: int32[16], B: int32[16]):\n    for i in [0, 16):\n        B[i] = A[i]")
     m = with_layouts(f, {"A": IndexMap(lambda i: i - 3, (16,))}).layouts["A"]
     assert m(0) == (-3,) and m.new_shape == (16,) and m.inverse()(12) == (15,)
     assert m.from_zero()(0) == (0,) and m.from_zero().new_shape == (16,) and m.from_zero().inverse()(15) == (15,)
+    m = IndexMap(lambda i: [i // 4, i % 4], (14,))
+    flat = m.then(IndexMap(lambda a, b: a * 4 + b, (4, 4)))
+    assert flat.new_shape == (14,) and not flat.padding(13)
+    whole = flat.onto([*IndexMap(lambda a, b: a * 4 + b, (4, 4)).ranges])
+    assert whole.new_shape == (16,) and whole.padding(14) and not whole.padding(13) and whole.inverse()(9) == (9,)
+    assert pickle.loads(pickle.dumps(whole)).new_shape == (16,)
+    with pytest.raises(LayoutError, match="new index 0, i // 4, is not known to be within"):
+        m.onto(IndexMap(lambda a, b: [a, b], (3, 4)).ranges)
 
 
 @pytest.mark.parametrize(
@@ -253,17 +261,6 @@ def test_what_is_no_layout_is_refused(layouts: object, message: str) -> None:
     with pytest.raises(IntSetError) as error:
         with_layouts(f, layouts)  # type: ignore[arg-type]
     assert str(error.value) == message and isinstance(error.value, InputError) and f.layouts == {}
-
-
-def test_a_map_into_a_larger_storage() -> None:
-    m = IndexMap(lambda i: [i // 4, i % 4], (14,))
-    flat = m.then(IndexMap(lambda a, b: a * 4 + b, (4, 4)))
-    assert flat.new_shape == (14,) and not flat.padding(13)
-    whole = flat.onto([*IndexMap(lambda a, b: a * 4 + b, (4, 4)).ranges])
-    assert whole.new_shape == (16,) and whole.padding(14) and not whole.padding(13) and whole.inverse()(9) == (9,)
-    assert pickle.loads(pickle.dumps(whole)).new_shape == (16,)
-    with pytest.raises(LayoutError, match="new index 0, i // 4, is not known to be within"):
-        m.onto(IndexMap(lambda a, b: [a, b], (3, 4)).ranges)
 
 
 SUM = """def f(A: int32[4, 4], B: int32[1]):

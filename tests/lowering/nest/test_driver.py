@@ -49,14 +49,11 @@ def at(root: Stmt, path: tuple[int, ...]) -> Stmt:
     return root
 
 
-def test_paths_lead_to_their_statements() -> None:
+def test_cursors_and_paths_lead_to_statements() -> None:
     f = parse_nest(NEST)
     seen = list(walked(f.body, Cursor.root(f)))
     assert [stmt for stmt, _ in seen] == list(statements(f.body)) and len(seen) == 12
     assert all(at(f.body, cursor.path) is stmt for stmt, cursor in seen)
-
-
-def test_a_cursor_knows_loops_branches_and_what_was_said_before() -> None:
     f = parse_nest(NEST)
     stores = {str(stmt): cursor for stmt, cursor in walked(f.body, Cursor.root(f)) if not children(stmt)}
     inside, outside = stores["A[i, x] = 1"], stores["A[0, 0] = 4"]
@@ -125,7 +122,7 @@ def test_rules_of_every_kind_are_those_of_kinds_without_their_own() -> None:
     assert seen.count(For) == 2 and seen.count(Assert) == 1 and seen.count(If) == 0
 
 
-def test_operands_are_changed_under_the_descent_of_their_statement() -> None:
+def test_operands_of_every_statement_and_call_are_changed() -> None:
     f = parse_nest(NEST)
     depth: dict[str, int] = {}
 
@@ -135,6 +132,11 @@ def test_operands_are_changed_under_the_descent_of_their_statement() -> None:
 
     rewritten(f.body, Cursor.root(f), enter={Stmt: (each_operand(note),)})
     assert depth["n"] == 0 and depth["i < 2"] == 1 and depth["j"] == 2
+    i = Var("i")
+    stmt = Evaluate(CallOfAnotherKind("foreign", "g", (i,), "term"))
+    assert operands(stmt) == (i,)
+    changed = map_operands(stmt, lambda e: e + 1)
+    assert str(changed.call.args) == "(i + 1,)" and isinstance(changed.call, CallOfAnotherKind)
 
 
 @st.composite
@@ -191,14 +193,6 @@ def test_a_synthesized_value_is_computed_from_those_inside_under_their_descents(
 @dataclass(frozen=True)
 class CallOfAnotherKind(ExternCall):
     term: str
-
-
-def test_operands_of_a_call_are_those_of_every_kind_of_call() -> None:
-    i = Var("i")
-    stmt = Evaluate(CallOfAnotherKind("foreign", "g", (i,), "term"))
-    assert operands(stmt) == (i,)
-    changed = map_operands(stmt, lambda e: e + 1)
-    assert str(changed.call.args) == "(i + 1,)" and isinstance(changed.call, CallOfAnotherKind)
 
 
 def test_depth_is_no_limit() -> None:

@@ -107,15 +107,12 @@ def test_narrow_names_what_does_not_fit(extents: tuple[Any, Any], bits: int) -> 
         assert str(width.forced_by) in ("j * m + i", "i * m + j", "i * 65536 + j")
 
 
-def test_names_in_sight_are_different() -> None:
+def test_names_in_sight_differ_and_long_minima_have_one() -> None:
     store = Store(B, (I,), A[I])
     k1, k2 = Var("i"), Var("i")
     nested = For(k1, Range(0, 1), For(k2, Range(0, N), Store(B, (k2,), A[k2 + k1])))
     f = unique_names(function(seq(For(I, Range(0, N), store), nested)))
     assert str(f).count("for i in") == 2 and "for i_1 in [0, n):" in str(f) and "A[i_1 + i]" in str(f)
-
-
-def test_long_minima_get_a_name() -> None:
     _, f = of_corpus("doc_ex6_fuse_split3")
     assert "B.min1 = maximum(maximum(" in str(f) and "allocate B: float32[2, 4] at [" in str(f)
 

@@ -207,20 +207,22 @@ def test_what_intervals_see(e: Expr, bits: int, fits: bool) -> None:
     assert fits_by_intervals(Context({i: Range(0, n * n)}), e, bits) is fits
 
 
-def test_a_mask_of_a_loop_variable_is_as_narrow_as_the_mask() -> None:
-    """Masks bound loop variables, whose constant ends are the only knowledge."""
+def test_masks_remainders_and_names_have_intervals() -> None:
+    # Masks bound loop variables, whose constant ends are the only knowledge.
     inside = Spans(Context({n: Range(1, 1024)}), 8).inside(i, const(0), n - 1).inside(x, const(-100), const(100))
     assert inside.span(x & 6) == (0, 6) and inside.span((x + 1 & 1) * 8 + (5 & x)) == (0, 13)
     assert inside.span(x & -128) == (-128, 0)
     assert not inside.fit(i & 7), "the operand itself does not fit"
-
-
-def test_a_remainder_that_traps_does_not_fit() -> None:
     word = Context({x: Range(-128, 256), y: Range(-128, 256)})
     assert not fits_by_intervals(word, x % y, 8)
     assert not fits_by_intervals(word, truncmod(x, y), 8)
     assert fits_by_intervals(Context({x: Range(-127, 255), y: Range(-128, 256)}), truncmod(x, y), 8)
     assert fits_by_intervals(Context({x: Range(-128, 256), y: Range(0, 128)}), truncmod(x, y), 8)
+    t, j = Var("t"), Var("j")
+    spans = Spans(Context({i: Range(0, 100_000)}), 32)
+    named = spans.inside(t, i % 1000, i % 1000)
+    assert named.fit(t * 2_000_000) and not spans.fit(t * 2_000_000)
+    assert named.inside(j, const(0), t).span(j) == (0, 999)
 
 
 ENDS = st.tuples(st.integers(-12, 12), st.integers(1, 21))  # the least value, and how many there are
@@ -243,11 +245,3 @@ def test_what_is_accepted_fits_everywhere(e: Expr, first: tuple[int, int], secon
             continue
         assert evaluate(e, at, bits=8) == value
     return {node.op for node in postorder((e,))}
-
-
-def test_a_named_value_has_the_interval_of_its_expression() -> None:
-    t, j = Var("t"), Var("j")
-    spans = Spans(Context({i: Range(0, 100_000)}), 32)
-    named = spans.inside(t, i % 1000, i % 1000)
-    assert named.fit(t * 2_000_000) and not spans.fit(t * 2_000_000)
-    assert named.inside(j, const(0), t).span(j) == (0, 999)
