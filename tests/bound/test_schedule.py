@@ -1,6 +1,5 @@
 """The schedule language: effects of each call, layouts of stages; refused calls change nothing."""
 
-import itertools
 import subprocess
 import sys
 from collections.abc import Callable
@@ -139,22 +138,6 @@ def test_what_completes_a_schedule() -> None:
     p = Written(f"{PROGRAM}\nC compute_inline; copy = s.cache_write(C, 'local')")  # C is a copy then, no reduction
     s = p.s.normalize()
     assert s[p.copy].op.reduce_axis and s[p.C].attach_type is AttachType.INLINED_ALREADY
-
-
-def test_cache_read_by_readers_that_read_one_another() -> None:
-    """A consumer of a reader is replaced once, together with its inputs."""
-    p = Written("""
-        A = given(8); B = pointwise(A); C = pointwise(B); D = pointwise(C, A)
-        E[i:8] = D[i] + A[7 - i]
-        F = pointwise(E)""")
-    p.s.cache_read(p.A, "local", [p.E, p.B, p.D])
-    for before, after in itertools.pairwise(p.s.stages):
-        assert p.s[after.op] is after and before in p.s.stages
-    for stage in p.s.stages:
-        for tensor in stage.op.input_tensors:
-            assert p.s[tensor].op is tensor.op, f"{stage.name} reads what {tensor.name} was before"
-    p.then("E compute_inline")
-    assert [t.name for t in p.s.normalize()[p.F].op.input_tensors] == ["D", "A.local"]
 
 
 def test_a_scan_computes_its_updates_in_its_own_loop() -> None:

@@ -136,7 +136,7 @@ def test_rows_and_ends_of_many_expressions() -> None:
         check(seed)
 
 
-def test_a_large_index_over_shared_digits_is_decided_without_its_box() -> None:
+def test_a_large_index_and_a_deep_chain_are_decided() -> None:
     names = dict.fromkeys("abcdefg")
     a, b, c, d, f, p, q = (Var(name) for name in names)
     x = a * 16 + (f * 4 + p * 2 + q) % 16
@@ -144,9 +144,6 @@ def test_a_large_index_over_shared_digits_is_decided_without_its_box() -> None:
     e = x // 49 * 50176 + y // 112 * 448 + x % 49 // 7 * 224 + y % 112 * 2 + x % 7 - 675
     box = {v: Range(0, n) for v, n in zip((a, b, c, d, f, p, q), (10, 392, 16, 9, 8, 2, 2), strict=True)}
     assert plain.ends(e, box, 1 << 12) == (-675, 200032, False)
-
-
-def test_a_deep_chain_and_a_wide_one_are_answered() -> None:
     i = Var("i")
     e = i + 0
     for _ in range(50_000):

@@ -261,7 +261,7 @@ def test_numeric_functions_are_called_once_a_point() -> None:
     assert len(calls) == len(set(calls))
 
 
-def test_points_without_a_value_are_no_members_unless_it_is_not_needed() -> None:
+def test_points_without_a_value_are_no_members_and_an_unknown_term_is_refused() -> None:
     square_root = NumericFunction("root", 1, root)(X)
     assert [row["x"] for row in Space({X: range(20)}, where=[square_root <= 3])] == [0, 1, 4, 9]
     lazy = Space({X: range(8)}, where=[logical_or((X % 2).eq(1), square_root >= 1)])
@@ -271,9 +271,6 @@ def test_points_without_a_value_are_no_members_unless_it_is_not_needed() -> None
     with pytest.raises(UndefinedError, match="2 is no square"):
         Space({X: range(8)}).table({"root": square_root})
     assert Space({X: [0, 1, 4]}).table({"root": square_root})["root"].tolist() == [0, 1, 2]
-
-
-def test_an_unknown_term_is_refused() -> None:
     with pytest.raises(InputError, match="has the unknown"):
         Space({X: range(8)}, where=[Opaque("table", 1)(X) > 0])
 
@@ -399,10 +396,7 @@ def test_large_products_are_counted_and_sampled_without_listing() -> None:
     chain = Space(names, [f"n{k} <= n{k + 1}" for k in range(11)])  # multisets
     assert chain.count() == comb(111, 12)
     assert all(point in chain for point in chain.sample(20, seed=0))
-
-
-def test_late_conditions_bound_what_is_tried_before() -> None:
-    """10^12 candidates each; a join without bounds on open names would try more than 10^8."""
+    # 10^12 candidates each; a join without bounds on open names would try more than 10^8.
     values = dict.fromkeys("abcdef", range(1, 101))
     assert Space(values, "a * b * c * d * e * f <= 24").count() == products(6, 24)
     assert Space(values, "a + b + c + d + e + f == 12").count() == comb(11, 5)
@@ -498,6 +492,12 @@ def test_categories_and_truth_values() -> None:
     assert space.project(["layout", "pad"]).count() == 4 and space.project("tile").count() == 2
     picked = space.project(["pad", "tile"]) & Space({"pad": [True]})
     assert set(rows(picked)) == {(True, 4), (True, 8)}
+    flag = Var("flag")
+    assert list(Space({flag: [False, True]}, [~flag])) == [{"flag": False}]
+    space = Space({"flag": [False, True], "y": [1, 2]}, ["~flag and y > 1 or flag and y < 2"])
+    assert list(space) == [{"flag": False, "y": 2}, {"flag": True, "y": 1}]
+    with pytest.raises(InputError, match="not the integer"):
+        Space({X: [1, 2]}, [~X])
 
 
 N = ShapeVar("n", 1, 16, multiple_of=4)
@@ -568,12 +568,3 @@ def test_sums_and_products_over_independent_names_are_minimized_operand_by_opera
     for sign in "+*":
         least, next_one = huge.minimize(f" {sign} ".join(names), 2)
         assert {*least.values()} == {1} and next_one == least | {"k39": 2}
-
-
-def test_a_complement_of_a_truth_value_is_its_negation() -> None:
-    flag = Var("flag")
-    assert list(Space({flag: [False, True]}, [~flag])) == [{"flag": False}]
-    space = Space({"flag": [False, True], "y": [1, 2]}, ["~flag and y > 1 or flag and y < 2"])
-    assert list(space) == [{"flag": False, "y": 2}, {"flag": True, "y": 1}]
-    with pytest.raises(InputError, match="not the integer"):
-        Space({X: [1, 2]}, [~X])

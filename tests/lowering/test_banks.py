@@ -37,11 +37,16 @@ def test_a_swizzled_tile(count):
         assert bank_conflicts(straight, [i], rows).value == 8
 
 
-def test_lanes_in_two_variables_of_a_tile_of_unknown_height():
+def test_lanes_count_once_and_carries_are_not_claimed():
     ctx = Context({i: Range(0, n), k: Range(0, 4), j: Range(0, 8)})
     found = bank_conflicts((i * 1024 + k * 128 + j * 16) ^ (k * 32), [k, j], ctx)
     assert (found.value, found.is_exact) == (4, True)
     assert found.certificate().check()
+    ctx = Context({i: Range(0, 8)})
+    for e in (i ^ ((i + 1) * 8), ((i + i) & 2) ^ i, i + i * 3 * 16, (i * 2) ^ (i ^ 1)):
+        found = contiguity(e, i, ctx)
+        assert (found.value, found.is_exact) == (1, False), e
+    assert bank_conflicts(i * 128, [i, i], Context({i: Range(0, 8)})).value == 8
 
 
 @pytest.mark.parametrize(
@@ -126,17 +131,6 @@ def test_drawn_addresses_against_enumeration(first):
         assert is_run(run.value, step, v, addresses, variables), (seed, e)
         if run.is_exact and run.value * 2 <= extents[v]:
             assert not is_run(run.value * 2, step, v, addresses, variables), (seed, e)
-
-
-def test_consecutive_values_below_a_carry_are_not_claimed():
-    ctx = Context({i: Range(0, 8)})
-    for e in (i ^ ((i + 1) * 8), ((i + i) & 2) ^ i, i + i * 3 * 16, (i * 2) ^ (i ^ 1)):
-        found = contiguity(e, i, ctx)
-        assert (found.value, found.is_exact) == (1, False), e
-
-
-def test_a_lane_counts_once():
-    assert bank_conflicts(i * 128, [i, i], Context({i: Range(0, 8)})).value == 8
 
 
 FRAMES, NORMALIZERS = 14, 62  # a fifth of what two symbolic stages took with a context for each pass

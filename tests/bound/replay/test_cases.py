@@ -8,7 +8,7 @@ import pytest
 from bound import infer_bound, replay, te
 from bound.errors import ScheduleError
 from lowering import lower, to_c
-from tests.bound.replay.programs import check_shown, kinds, lowered, positions, refusal, two_reductions, written
+from tests.bound.replay.programs import check_shown, lowered, positions, two_reductions, written
 from tests.lowering.lowered import compile_c
 from tests.strategies.written import Written
 from tests.sweeps import daily
@@ -266,23 +266,6 @@ CASES = {
 def test_a_case(name):
     text, expected = CASES[name]
     check_shown(written(text, **NAMES), expected)
-
-
-def test_two_reductions_standard():
-    s, ts = two_reductions()
-    error = refusal(s, ts[0], ts[1], -1)
-    assert kinds(error) == ["position", "mode", "recompute"]
-    first = error.reasons[0]
-    assert (first.rule, first.tensor, first.asked, first.allowed) == ("reduction", ts[1], 2, 1)
-    assert positions(s, *ts) == [0, 0, 0, 0]
-    wanted = {"position": [1, 1, 1, 0], "mode": [2, 1, 1, 0], "recompute": [0, 0, 0, 0]}
-    for repair in error.repairs:
-        tried = s.copy()
-        o = repair.apply(tried)
-        assert positions(tried, *ts) == wanted[repair.kind]
-        assert (repair.kind == "recompute") == bool(o.clones)
-    o = replay.compute_at(s, ts[0], ts[1], -1, repair="recompute")
-    assert list(o.clones) == [ts[0]] and positions(s, *ts, o.clones[ts[0]]) == [0, 0, 0, 0, 2]
 
 
 def test_chains():

@@ -110,11 +110,6 @@ def test_quotients_that_are_rounded(name: str, meaning: Callable[[Fraction], int
         assert evaluate(e, {there.variables[k]: a, there.variables[m]: b}) == meaning(Fraction(a, b))
 
 
-def test_other_functions_can_be_written() -> None:
-    floor_div = function("FloorDiv")
-    assert str(to_sympy(i // 3 + i % 2, functions={"FloorDiv": floor_div})) == "FloorDiv(i, 3) + Mod(i, 2)"
-
-
 @dataclass
 class ShapeEnv:
     """The attributes of PyTorch's class of this name that are read."""
@@ -125,7 +120,7 @@ class ShapeEnv:
     deferred_runtime_asserts: dict[Any, Any] = field(default_factory=dict)
 
 
-def test_an_environment_of_a_shape_environment() -> None:
+def test_an_environment_of_a_shape_environment_and_its_runtime_assertions() -> None:
     unit = sympy.Symbol("u", integer=True)
     far = SimpleNamespace(lower=2, upper=sympy.Integer(2**63 - 1))
     shape_env = ShapeEnv(
@@ -142,9 +137,6 @@ def test_an_environment_of_a_shape_environment() -> None:
     assert env.simplify_index(sympy.Mod(s * t + 3, 8)) == 3
     assert env.simplify_index(unit - 4 * s + t) == t
     assert not env.prove(s < 100) and "2 symbols" not in repr(env)
-
-
-def test_runtime_assertions_are_facts_and_what_has_no_counterpart_is_left_out() -> None:
     real = sympy.Symbol("x", real=True, integer=False)
     shape_env = ShapeEnv(
         {
@@ -165,6 +157,7 @@ def test_answers_are_written_as_asked() -> None:
     env = Environment({s: (2, None)}, functions={"FloorDiv": floor_div}, infinity=far)
     assert env.value_range(-s) == (-far, -2)
     assert env.simplify_index(sympy.floor((s + 0) / 3) + s) == s + floor_div(s, 3)
+    assert str(to_sympy(i // 3 + i % 2, functions={"FloorDiv": floor_div})) == "FloorDiv(i, 3) + Mod(i, 2)"
 
 
 @pytest.mark.parametrize(

@@ -218,7 +218,7 @@ def test_a_foreign_set_that_fails_is_named() -> None:
     assert Failing("mine", False, False)._repr_svg_() is None
 
 
-def test_a_proof_shows_its_certificate_and_a_refutation_its_point() -> None:
+def test_a_proof_shows_its_certificate_soon_and_a_refutation_its_point() -> None:
     i = Var("i")
     ctx = Context({i: Range(0, n)}, assume=[n <= 8])
     proved = texts(checked(ctx.prove(i < 8)._repr_html_()))
@@ -227,10 +227,7 @@ def test_a_proof_shows_its_certificate_and_a_refutation_its_point() -> None:
     assert point is not None
     refuted = texts(checked(ctx.prove(i < 5)._repr_html_()))
     assert all(f"{v}{k}" in refuted for v, k in point.items())
-
-
-def test_a_proof_is_shown_soon_and_unchanged() -> None:
-    """What is shown is found anew with little effort; the proof itself learns nothing by it."""
+    # What is shown is found anew with little effort; the proof itself learns nothing by it.
     i, k = Var("i"), Var("k")
     ctx = Context({i: Range(0, n), j: Range(0, 4), k: Range(1, 9)}, assume=[n <= 8, n % 4 == 0, k < n])
     for goal in (i * j < 40, (i * 4 + j) // 4 < 8, (i * j * k) % 4 <= 3, i * i * k < 600):

@@ -356,15 +356,12 @@ def works() -> bool:
     return bool(number(read("[n] -> { [i] : 0 <= i < 10 and i mod 3 = 1 }").dim_max_val(0)) == 7)
 
 
-def test_counting_stops_at_its_budget_and_isl_works_again() -> None:
+def test_counting_stops_at_its_budget_and_lets_no_wrong_answer_out() -> None:
     with pytest.raises(BudgetError):
         count(read(NINE), max_points=1000)
     assert works()
     hard = read(HARD)
     assert count(hard) == sum((i + j) % 7 >= 1 and (i - 2 * j) % 5 <= 2 for i in range(200) for j in range(i + 1))
-
-
-def test_a_wrong_answer_without_an_error_is_not_let_out() -> None:
     hard = read(HARD)
     exact = number(hard.count_val())
     context().reset_operations()
@@ -408,7 +405,7 @@ def test_other_errors_are_told_apart(refused: list[str]) -> None:
     assert works()
 
 
-def test_budgets_nest() -> None:
+def test_budgets_nest_and_are_charged_to_those_around() -> None:
     hard = read(HARD)
     with budget(1_000_000):
         with pytest.raises(BudgetError), budget(50):
@@ -431,6 +428,18 @@ def test_budgets_nest() -> None:
     with pytest.raises(BudgetError), budget(50), budget(1_000_000):
         hard.lexmin()
     assert works()
+
+    def blocks(count: int, limit: int, times: int) -> None:
+        for _ in range(count):
+            with budget(limit):
+                work(times)
+
+    with pytest.raises(BudgetError), budget(1_000), pytest.raises(BudgetError):
+        blocks(1, 10_000, 2_000)
+    with pytest.raises(BudgetError), budget(1_000):
+        blocks(10, 300, 200)
+    assert runs(100, 1_000, 2, after=500)
+    assert not runs(100, 1_000, 8, after=500)
 
 
 def test_an_interrupt_between_the_block_and_its_cleanup() -> None:
@@ -562,20 +571,6 @@ def runs(times: int, limit: int, weight: int, after: int = 0) -> bool:
 def test_operations_count_several_times(weight: int) -> None:
     assert runs(700 // weight, 1_000, weight)
     assert not runs(1_300 // weight, 1_000, weight)
-
-
-def test_limits_are_charged_to_those_around() -> None:
-    def blocks(count: int, limit: int, times: int) -> None:
-        for _ in range(count):
-            with budget(limit):
-                work(times)
-
-    with pytest.raises(BudgetError), budget(1_000), pytest.raises(BudgetError):
-        blocks(1, 10_000, 2_000)
-    with pytest.raises(BudgetError), budget(1_000):
-        blocks(10, 300, 200)
-    assert runs(100, 1_000, 2, after=500)
-    assert not runs(100, 1_000, 8, after=500)
 
 
 def test_extrema_over_ranges_that_depend_on_others_are_refused_soon() -> None:

@@ -250,8 +250,8 @@ def test_smallest_mod() -> None:
 # --- mistakes made elsewhere ------------------------------------------------------------------------------------------
 
 
-def test_the_remainder_takes_logarithmic_time() -> None:
-    """Euclid's steps without turning around are linear: m - 1 and 1 as steps, and Fibonacci's worst case."""
+def test_the_remainder_takes_logarithmic_time_and_a_shift_by_much_stays_small() -> None:
+    # Euclid's steps without turning around are linear: m - 1 and 1 as steps, and Fibonacci's worst case.
     fibonacci = [1, 1]
     while fibonacci[-1] < 1 << 4000:
         fibonacci.append(fibonacci[-1] + fibonacci[-2])
@@ -261,18 +261,6 @@ def test_the_remainder_takes_logarithmic_time() -> None:
         result = strided.floormod(a, const(m))
         assert result is not None and contains(result, (3 + step * (m // 5)) % m)
     assert time.perf_counter() - start < 20
-
-
-@pytest.mark.parametrize("op", TRANSFER, ids=repr)
-def test_an_empty_operand_makes_an_empty_result(op: Op) -> None:
-    if op in UNARY:
-        assert TRANSFER[op](BOTTOM) is BOTTOM
-    elif op is not ops.SELECT:
-        for v in (const(3), make(-2, 9), TOP):
-            assert TRANSFER[op](BOTTOM, v) is BOTTOM and TRANSFER[op](v, BOTTOM) is BOTTOM
-
-
-def test_a_shift_by_much_stays_small() -> None:
     operand = make(-5, 9, 7, 2)
     assert strided.shr(operand, make(10**18, None)) == make(-1, 0)
     assert strided.shr(const(0), make(0, 10**18)) == const(0) == strided.shl(const(0), make(0, 10**18))
@@ -283,6 +271,15 @@ def test_a_shift_by_much_stays_small() -> None:
         for op in SHIFTS:
             result = OF_CONGRUENCES[op](residue(3, 1), residue(*amount))
             assert result is not None and result[2].bit_length() < 3 * WIDEST_SHIFT
+
+
+@pytest.mark.parametrize("op", TRANSFER, ids=repr)
+def test_an_empty_operand_makes_an_empty_result(op: Op) -> None:
+    if op in UNARY:
+        assert TRANSFER[op](BOTTOM) is BOTTOM
+    elif op is not ops.SELECT:
+        for v in (const(3), make(-2, 9), TOP):
+            assert TRANSFER[op](BOTTOM, v) is BOTTOM and TRANSFER[op](v, BOTTOM) is BOTTOM
 
 
 JOIN, MEET = ModularDomain().join, ModularDomain().meet
@@ -411,7 +408,7 @@ def small_sets() -> list[tuple[MultiStride, set[int]]]:
 SETS = small_sets()
 
 
-def test_make_keeps_the_set_and_is_normal() -> None:
+def test_make_keeps_the_set_and_its_elements() -> None:
     for a, points in SETS:
         base, terms = a
         assert gamma(base, terms) == points
@@ -419,10 +416,6 @@ def test_make_keeps_the_set_and_is_normal() -> None:
         strides = [s for s, _ in terms]
         assert strides == sorted(set(strides)) and all(s > 0 and e >= 2 for s, e in terms)
         assert not any(t % s == 0 and t // s <= e for (s, e), (t, _) in product(terms, terms) if s < t)
-
-
-def test_elements() -> None:
-    for a, points in SETS:
         assert multistride.count(a) == len(points), a
         for x in range(min(points) - 3, max(points) + 4):
             assert multistride.contains(a, x) == (x in points), (a, x)

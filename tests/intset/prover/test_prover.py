@@ -90,7 +90,7 @@ def test_an_exhausted_budget_is_a_sound_answer_and_a_note():
     assert unknown.status in ("unknown", "refuted") and (unknown.reason or unknown.counterexample)
 
 
-def test_fits():
+def test_values_fit_and_proofs_pickle_and_explain():
     ctx = Context({i: Range(0, 1 << 20), j: Range(0, 1 << 11)})
     assert ctx.fits(i * 2047 + j, bits=32)
     proof = ctx.fits(i * 2049 + j, bits=32)
@@ -100,9 +100,6 @@ def test_fits():
     assert ctx.fits(select(i < 1000, i * (1 << 20), 0), bits=32)
     assert not ctx.fits((i + (1 << 31)) - (1 << 31), bits=32)
     assert ctx.fits((i + (1 << 31)) - (1 << 31), bits=64)
-
-
-def test_proofs_pickle_and_explain():
     ctx = Context({i: Range(0, 8)}, assume=[i < 5])
     proof = pickle.loads(pickle.dumps(ctx.prove(i < 6)))
     assert proof.status == "proved" and [str(fact.condition) for fact in proof.used] == ["i < 5"]

@@ -89,15 +89,7 @@ def test_bounds_of_a_corpus(cli: CommandLine) -> None:
     assert found["domain"] == "interval" and found["rows"][0]["by"] == "interval"
 
 
-def test_what_is_kept_is_told(cli: CommandLine) -> None:
-    out = cli("bounds", "sliding.py")
-    assert "at C.y, kept over C.y" in out and "[0; 3] x [0; 8]" in out
-    stages = {stage["stage"]: stage for stage in cli.report("bounds", "sliding.py")["schedules"][0]["stages"]}
-    assert stages["B"]["slid"] == ["C.y"] and stages["C"]["slid"] == []
-    assert "3 in turn from 0 x 8 from 0, kept while C.y runs" in cli("explain", "sliding.py")
-
-
-def test_compare_on_a_corpus(cli: CommandLine) -> None:
+def test_compare_on_a_corpus_with_progress_off_stdout(cli: CommandLine) -> None:
     text = cli("compare", "corpus.json")
     assert all(word in text for word in ("exact", "mean ratio", "sets exact", "wrong", "auto", "interval*modular"))
     found = cli.report("compare", "--domain", "interval,auto", "corpus.json")
@@ -106,14 +98,20 @@ def test_compare_on_a_corpus(cli: CommandLine) -> None:
     assert found["predicates"]["decided"] == 1
     wrong = cli.write("wrong.json", json.dumps([ROW | {"truth": [[0, 16, None]]}]))
     assert "WRONG: auto: row 0 (conv)" in cli("compare", "--domain", "auto", wrong, status=1)
+    assert cli.report("compare", "--domain", "interval", cli.write("many.json", json.dumps([ROW] * 40)))
 
 
-def test_lower_and_explain_a_corpus(cli: CommandLine) -> None:
+def test_lower_and_explain_a_corpus_and_lower_carries_divisions_when_asked(cli: CommandLine) -> None:
     row = ROW | {"exprs": ["(i * 2 + j) // 3"], "truth": [[0, 5, None]]}
     path = cli.write("divisions.json", json.dumps([row]))
     lowered = cli.report("lower", path)["rows"][0]
     assert "truncdiv" in lowered["lowered"] and lowered["rules"] and "truncdiv" in cli("lower", path)
     assert cli.report("explain", path)["rows"][0]["text"] and "row 0 (conv)" in cli("explain", path)
+    path = EXAMPLES / "flatten_symbolic.py"
+    assert "truncmod(i, n)" in cli("lower", path)
+    carried = cli("lower", "--strength", path)
+    assert "truncmod" not in carried and "with q = 0" in carried
+    assert "%" not in cli("lower", "--strength", "--emit", "c", path)
 
 
 def test_bounds_of_a_schedule(cli: CommandLine) -> None:
@@ -126,6 +124,17 @@ def test_bounds_of_a_schedule(cli: CommandLine) -> None:
     assert tensor["allocated"] == [{"min": "i.outer * 4", "extent": 6}] and tensor["allocated_elements"] == 6
     assert (tensor["required"]["count_max"], tensor["required"]["count_total"]) == (6, 28)
     assert [axis["name"] for axis in stages["C"]["axes"] if axis["leaf"]] == ["i.outer", "i.inner"]
+    out = cli("bounds", "sliding.py")
+    assert "at C.y, kept over C.y" in out and "[0; 3] x [0; 8]" in out
+    stages = {stage["stage"]: stage for stage in cli.report("bounds", "sliding.py")["schedules"][0]["stages"]}
+    assert stages["B"]["slid"] == ["C.y"] and stages["C"]["slid"] == []
+    assert "3 in turn from 0 x 8 from 0, kept while C.y runs" in cli("explain", "sliding.py")
+    stages = cli.report("bounds", EXAMPLES / "resnet_conv3x3.py")["schedules"][0]["stages"]
+    pad = next(stage for stage in stages if stage["stage"] == "pad")
+    assert [side["extent"] for side in pad["tensors"][0]["allocated"]] == [1, 8, 16, 16]
+    found = cli.report("bounds", "--at", "n=1000", "--at", "rows=32", EXAMPLES / "softmax_dynamic.py")["schedules"][0]
+    power = next(stage for stage in found["stages"] if stage["stage"] == "power")
+    assert found["at"] == {"n": 1000, "rows": 32} and power["tensors"][0]["allocated_elements"] == 1000
 
 
 def test_lower_explain_and_compare_a_schedule(cli: CommandLine) -> None:
@@ -170,31 +179,11 @@ def test_explain_names_the_fact_that_a_division_lacks(cli: CommandLine) -> None:
     assert "i >= 50" not in entry["text"] and entry["missing"] == []  # the loops rule it out
 
 
-def test_lower_carries_divisions_when_asked(cli: CommandLine) -> None:
-    path = EXAMPLES / "flatten_symbolic.py"
-    assert "truncmod(i, n)" in cli("lower", path)
-    carried = cli("lower", "--strength", path)
-    assert "truncmod" not in carried and "with q = 0" in carried
-    assert "%" not in cli("lower", "--strength", "--emit", "c", path)
-
-
 @pytest.mark.parametrize("example", ["resnet_conv3x3", "flatten_symbolic", "softmax_dynamic", "matmul_cached"])
 @pytest.mark.parametrize("command", ["bounds", "lower", "explain", "compare"])
 def test_the_examples(cli: CommandLine, command: str, example: str) -> None:
     found = cli.report(command, EXAMPLES / f"{example}.py")
     assert len(found["schedules"]) == 1 and "refused" not in found["schedules"][0]
-
-
-def test_the_convolution_stores_one_tile_of_its_padded_input(cli: CommandLine) -> None:
-    stages = cli.report("bounds", EXAMPLES / "resnet_conv3x3.py")["schedules"][0]["stages"]
-    pad = next(stage for stage in stages if stage["stage"] == "pad")
-    assert [side["extent"] for side in pad["tensors"][0]["allocated"]] == [1, 8, 16, 16]
-
-
-def test_sizes_can_be_fixed(cli: CommandLine) -> None:
-    found = cli.report("bounds", "--at", "n=1000", "--at", "rows=32", EXAMPLES / "softmax_dynamic.py")["schedules"][0]
-    power = next(stage for stage in found["stages"] if stage["stage"] == "power")
-    assert found["at"] == {"n": 1000, "rows": 32} and power["tensors"][0]["allocated_elements"] == 1000
 
 
 def test_several_schedules_in_one_script(cli: CommandLine) -> None:
@@ -259,10 +248,6 @@ def test_help_reads_like_a_manual(cli: CommandLine) -> None:
     text = cli("lower", "--help")
     assert all(option in text for option in ("--emit", "--compact", "--nests", "--strength", "--at"))
     assert cli("--version").startswith("intset ")
-
-
-def test_progress_stays_off_stdout_and_piped_stderr(cli: CommandLine) -> None:
-    assert cli.report("compare", "--domain", "interval", cli.write("many.json", json.dumps([ROW] * 40)))
 
 
 def test_domains_are_listed_and_a_broken_plugin_is_named(cli: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -205,18 +205,15 @@ def test_large_and_symbolic_storage_is_in_one_arena_and_freed() -> None:
     check_c(lower(s), s, {"n": 0})
 
 
-def test_an_external_function_is_declared() -> None:
-    text = to_c(lower(Written('A = given(4)\nB[i:4] = tir.call_pure_extern("float32", "twice", A[i])').s))
-    assert "extern float twice(float);" in text and "twice(A[i])" in text
-    compile_c(text, "gcc", WARNINGS)
-
-
-def test_names_of_c_are_not_taken() -> None:
+def test_names_of_c_are_not_taken_and_an_external_function_is_declared() -> None:
     a, b = te.placeholder((4,), name="int"), te.placeholder((4,), name="expf")
     c = te.compute((4,), lambda i: te.exp(a[i]) + b[i], name="double")
     d = te.compute((4,), lambda i: c[i] + 1, name="main")
     s = te.create_schedule(d.op)
     check_c(lower(s), s)
+    text = to_c(lower(Written('A = given(4)\nB[i:4] = tir.call_pure_extern("float32", "twice", A[i])').s))
+    assert "extern float twice(float);" in text and "twice(A[i])" in text
+    compile_c(text, "gcc", WARNINGS)
 
 
 def test_storage_that_is_not_rebased_is_refused() -> None:

@@ -70,7 +70,7 @@ def representable(e: Node, point: dict[Any, int], bits: int) -> bool:
     return all(representable(arg, point, bits) for arg in args)
 
 
-def test_without_the_fact_the_form_is_corrected_and_the_fact_named() -> None:
+def test_without_the_fact_the_form_is_corrected_and_missing_facts_are_named() -> None:
     flat = IterVar(Range(0, n * n), "i")
     lowered = lower_division(flat % n)
     assert lowered.expr != truncmod(flat, n)
@@ -79,9 +79,23 @@ def test_without_the_fact_the_form_is_corrected_and_the_fact_named() -> None:
     assert missing.fact is (n >= 0) and missing.rule == "floormod truncated" and missing.saves > 0
     assert str(missing) == "n >= 0: declare ShapeVar('n') or assume it"
     assert missing_facts(flat % n, Context(assume=[n >= 0])) == ()
+    assert [str(f) for f in missing_facts((x * 3 + i) // 7)] == [
+        "x >= 0: declare ShapeVar('x') or assume it", "i >= 0: declare ShapeVar('i') or assume it"
+    ]  # fmt: skip
+    assert [f.fact for f in missing_facts(x // 5, Context(assume=[x <= -1]), bits=8)] == [x + 124 >= 0]
+    assert missing_facts(i // N, Context({i: Range(0, N)})) == ()
+    for e in (x // n, x % n, x % 5, ceildiv(x, N), (x - 1) % 7, x // -5):
+        facts = missing_facts(e)
+        assert facts
+        better = lower_division(e, Context(assume=[f.fact for f in facts]))
+        assert better.cost <= lower_division(e).cost - facts[0].saves, (e, facts)
 
 
-def test_assumed_facts_divisors_and_signs_show_in_requires() -> None:
+def test_steps_carry_rule_proof_and_what_it_requires() -> None:
+    (step,) = lower_division(i % N, Context({i: Range(0, N * N)})).steps
+    assert step.rule == "floormod truncated" and step.before is i % N and step.after is truncmod(i, N)
+    assert step.proof and {fact.condition for fact in step.proof.used} == {N >= 0}
+    assert repr(step) == "floormod truncated: i % N -> truncmod(i, N)  because (i >= 0) & (N >= 0)"
     lowered = lower_division(i % n, Context({i: Range(0, n * n)}, assume=[n >= 0, j >= 5]))
     assert lowered.expr is truncmod(i, n)
     assert set(lowered.requires) == {n >= 0}  # that i has a value shows that n is not 0
@@ -92,13 +106,6 @@ def test_assumed_facts_divisors_and_signs_show_in_requires() -> None:
     assert lower_division(select(N > 0, i // N, 0)).requires == ()
     carried = induction(i // n, i, Range(0, 10), Context(assume=[n >= 0, x > 3]))
     assert carried is not None and carried.proof.requires == (n >= 0,)
-
-
-def test_steps_carry_rule_proof_and_both_sides() -> None:
-    (step,) = lower_division(i % N, Context({i: Range(0, N * N)})).steps
-    assert step.rule == "floormod truncated" and step.before is i % N and step.after is truncmod(i, N)
-    assert step.proof and {fact.condition for fact in step.proof.used} == {N >= 0}
-    assert repr(step) == "floormod truncated: i % N -> truncmod(i, N)  because (i >= 0) & (N >= 0)"
 
 
 WITHIN = Context({i: Range(0, N * N)})
@@ -334,19 +341,6 @@ def test_the_cheapest_proved_rule_wins() -> None:
     assert lower_division(x // 8).cost < lower_division(x // 7).cost < lower_division(x // N).cost
 
 
-def test_missing_facts_name_what_to_state() -> None:
-    assert [str(f) for f in missing_facts((x * 3 + i) // 7)] == [
-        "x >= 0: declare ShapeVar('x') or assume it", "i >= 0: declare ShapeVar('i') or assume it"
-    ]  # fmt: skip
-    assert [f.fact for f in missing_facts(x // 5, Context(assume=[x <= -1]), bits=8)] == [x + 124 >= 0]
-    assert missing_facts(i // N, Context({i: Range(0, N)})) == ()
-    for e in (x // n, x % n, x % 5, ceildiv(x, N), (x - 1) % 7, x // -5):
-        facts = missing_facts(e)
-        assert facts
-        better = lower_division(e, Context(assume=[f.fact for f in facts]))
-        assert better.cost <= lower_division(e).cost - facts[0].saves, (e, facts)
-
-
 def test_arguments_are_checked() -> None:
     with pytest.raises(InputError, match="bits must be at least 2"):
         lower_division(x // 3, bits=1)
@@ -410,7 +404,7 @@ def divides(e: Expr) -> bool:
     return any(node.op in ops.DIVISIONS for node in postorder((e,)))
 
 
-def test_the_flatten_needs_no_division_at_all() -> None:
+def test_carried_values_are_those_of_the_divisions() -> None:
     limits = Range(0, N * N)
     for e in (i // N, i % N):
         carried = induction(e, i, limits)
@@ -420,17 +414,11 @@ def test_the_flatten_needs_no_division_at_all() -> None:
         iterations = [run(carried, i, limits, {N: size}, bits=8) for size in range(12)]
         assert iterations == [size * size for size in range(12)]
         assert carried.quotient.after_last and carried.proof.requires == ()
-
-
-def test_a_symbolic_step_is_divided_once_before_the_loop() -> None:
     limits = Range(0, N)
     carried = induction((i * s + x) % nonneg(n), i, limits)
     assert carried is not None and set(carried.invariants) and not divides(carried.remainder.following)
     for step, start, size, count in product((-5, -1, 0, 1, 4), (-3, 0, 8), (0, 1, 2, 7), (0, 1, 9)):
         run(carried, i, limits, {s: step, x: start, n: size, N: count})
-
-
-def test_nothing_overflows_near_the_ends_of_the_width() -> None:
     for start, step, size in product((-128, -127, -3, 0), (1, 2, 5, 100), (1, 2, 3, 64, 126, 127)):
         count = (127 - start) // step + 1
         limits = Range(0, count)

@@ -178,7 +178,7 @@ def test_an_interrupt_leaves_what_is_done(workers: int, tmp_path: Path, undistur
     assert rows(tmp_path / "out") == undisturbed
 
 
-def test_a_space_measures_what_is_new_and_results_are_its_own(tmp_path: Path) -> None:
+def test_a_space_measures_what_is_new_and_results_of_another_key_are_refused(tmp_path: Path) -> None:
     first = explore(square, [{"a": k} for k in range(10)], out=tmp_path / "out")
     more = explore(square, [{"a": k} for k in range(5, 20)], out=tmp_path / "out")
     assert (first.summary.added, more.summary.added, len(more), len(Exploration(tmp_path / "out"))) == (10, 10, 15, 20)
@@ -186,10 +186,7 @@ def test_a_space_measures_what_is_new_and_results_are_its_own(tmp_path: Path) ->
     some = explore(square, [{"a": k} for k in (9, 5, 20, 5, 9)], out=tmp_path / "out")  # two of them twice
     assert [row["a"] for row in some.best()] == [5, 9, 20] and len(Exploration(tmp_path / "out")) == 21
     assert (some.summary.rows, some.summary.added, len(some)) == (3, 1, 3)
-
-
-def test_results_of_another_key_are_refused(tmp_path: Path) -> None:
-    space, out = [{"a": k} for k in range(4)], tmp_path / "out"
+    space, out = [{"a": k} for k in range(4)], tmp_path / "keyed"
     factor = 3
 
     def scaled(config: dict[str, Any]) -> dict[str, Any]:
@@ -462,7 +459,7 @@ class Unloadable:
         return {}
 
 
-def test_executors_that_cannot_run_are_told(tmp_path: Path) -> None:
+def test_executors_that_cannot_run_are_told_and_no_process_is_left_behind(tmp_path: Path) -> None:
     for executor in (2, ThreadPoolExecutor(2)):
         with pytest.raises(ExplorationError, match="a worker cannot load make and measure: ValueError"):
             explore(Unloadable(), SPACE, executor=executor, out=tmp_path / "out")
@@ -472,9 +469,6 @@ def test_executors_that_cannot_run_are_told(tmp_path: Path) -> None:
     closed.shutdown()
     with pytest.raises((ExplorationError, RuntimeError)):
         explore(square, SPACE, executor=closed, out=tmp_path / "out")
-
-
-def test_no_process_is_left_behind(tmp_path: Path) -> None:
     before = set(multiprocessing.active_children())  # of tests that ended in a fault: they end in their own time
     explore(square, SPACE, executor=2, out=tmp_path / "out")
     assert set(multiprocessing.active_children()) <= before
@@ -568,9 +562,6 @@ def test_measures_pickle_have_a_key_and_are_refused_without_an_answer() -> None:
     with pytest.raises(InputError, match="B depends on sizes"):
         Footprints()(s)
     assert Footprints({"n": 10})(s)["bytes"] == 40
-
-
-def test_compiled_code_is_timed_at_sizes() -> None:
     text = 'A = given(n); I = given(n, dtype="int32", value_range=(0, 7))\nC[i:n] = A[I[i]] + 1'
     s, A, I, C = Written(text, n=te.size_var("n"))("s A I C")
     found = (Timing(5) + Lowering({"n": 64}))((s, [A, I, C]))

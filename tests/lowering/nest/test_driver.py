@@ -252,7 +252,7 @@ def test_what_is_made_of_undef_is_readable_and_unknown(body: str) -> None:
     assert ran(body)["B"][: len(UNKNOWN[body])] == UNKNOWN[body]
 
 
-def test_truth_values_are_unknown_too() -> None:
+def test_truth_values_are_unknown_and_an_assumption_of_undef_lets_read() -> None:
     head = "A: int32[4], C: bool[3]"
     assert ran("C[0] = undef() < 9\nC[1] = not C[0] or A[0] == 1\nC[2] = C[0] and A[0] == 0", head)["C"] == [
         True,
@@ -261,15 +261,9 @@ def test_truth_values_are_unknown_too() -> None:
     ]
     with pytest.raises(CheckError, match="a condition depends"):
         ran("C[0] = undef() < 9\nC[1] = A[0] == 0 and C[0]\nif C[1]:\n    C[2] = C[1]", head)
-
-
-def test_an_assumption_of_undef_lets_read() -> None:
     body = "allocate T: int32[4]\nfor i in [0, 4):\n    assume i < 2 or T[i] == undef()\nB[0] = T[3] * 0"
     assert ran(body)["B"][0] in (0, -0)
     with pytest.raises(AccessError, match=r"T\[1\] is read before"):
         ran(body.replace("T[3]", "T[1]"))
-
-
-def test_arrays_of_one_size_have_one_shape() -> None:
     with pytest.raises(InputError, match="extent 0 of the array for B is 5, not 4"):
         ran("B[0] = 1", "A: int32[n], B: int32[n], n", given={"B": np.zeros(5, "int32")})

@@ -107,7 +107,20 @@ def test_lines_are_those_of_the_text() -> None:
     assert [line.text for line in function_lines(f)] == lines
 
 
-def test_a_text_that_is_long_names_what_it_repeats() -> None:
+@pytest.mark.parametrize(
+    "operand", ["exp(" * 2_000 + "A[i]" + ")" * 2_000, "1.0 + " * 4_000 + "A[i]", "-" * 2_001 + "i"]
+)
+def test_deep_operands_survive(operand: str) -> None:
+    target = "B[i]" if operand.endswith("-i") else "A[i]"
+    same(parse_nest(f"def f(A: float32[4], B: int32[4]):\n    for i in [0, 4):\n        {target} = {operand}"))
+
+
+def test_names_that_are_taken_are_changed_and_long_texts_name_what_they_repeat() -> None:
+    A = te.placeholder((4, 4), name="my array")
+    B = te.compute((4, 4), lambda i, j: A[i, j] + 1, name="for")
+    C = te.compute((4, 4), lambda i, j: B[i, j] + 1, name="my array")
+    f = same(lower(te.create_schedule(C.op)))
+    assert [t.name for t in f.params] == ["my_array", "my_array_1"]
     A = te.placeholder((4,), "float64", name="A")
 
     def formula(i: Any) -> Any:
@@ -118,22 +131,6 @@ def test_a_text_that_is_long_names_what_it_repeats() -> None:
 
     text = str(same(lower(te.create_schedule(te.compute((4,), formula, name="B").op))))
     assert ":=" in text and len(text) < 4000
-
-
-@pytest.mark.parametrize(
-    "operand", ["exp(" * 2_000 + "A[i]" + ")" * 2_000, "1.0 + " * 4_000 + "A[i]", "-" * 2_001 + "i"]
-)
-def test_deep_operands_survive(operand: str) -> None:
-    target = "B[i]" if operand.endswith("-i") else "A[i]"
-    same(parse_nest(f"def f(A: float32[4], B: int32[4]):\n    for i in [0, 4):\n        {target} = {operand}"))
-
-
-def test_names_that_are_taken_or_none_are_changed_in_the_text() -> None:
-    A = te.placeholder((4, 4), name="my array")
-    B = te.compute((4, 4), lambda i, j: A[i, j] + 1, name="for")
-    C = te.compute((4, 4), lambda i, j: B[i, j] + 1, name="my array")
-    f = same(lower(te.create_schedule(C.op)))
-    assert [t.name for t in f.params] == ["my_array", "my_array_1"]
 
 
 def test_undef_is_drawn_at_each_execution() -> None:

@@ -70,7 +70,7 @@ def reduction(start: str, step: str, assume: str = "", dtype: str = "int32") -> 
     return contract(parse_nest(text.replace(":\n\n", ":\n")), {"A": TILES})
 
 
-def test_a_need_is_what_assumptions_fix_read_or_not():
+def test_a_need_is_what_assumptions_fix_read_or_not_and_what_cancels_is_none():
     assert reduction("0", "B[0] = B[0] + A[io, ii]", "A[k, l] == 0").needs == {"A": 0}
     guarded = "if io * 4 + ii < 14:\n                B[0] = B[0] + A[io, ii]"
     assert str(reduction("0", guarded, "A[k, l] == 7").needs["A"]) == "7"
@@ -79,9 +79,6 @@ def test_a_need_is_what_assumptions_fix_read_or_not():
     with pytest.raises(LayoutError, match=r"assumes that A\[3, 2\] is -4, which is no uint8"):
         reduction("0", guarded, "A[k, l] == -4", dtype="uint8")
     assert str(reduction("0", guarded, "A[k, l] == k * 4 + l").needs["A"]) in ("i0 * 4 + i1", "i1 + i0 * 4")
-
-
-def test_a_result_that_depends_on_padding_nothing_fixes_is_refused_by_name():
     with pytest.raises(LayoutError, match=r"B\[0\] of f may depend on the padding of A, which nothing fixes") as e:
         reduction("0", "B[0] = B[0] + A[io, ii]")
     assert e.value.points == ((0,),)
@@ -89,9 +86,6 @@ def test_a_result_that_depends_on_padding_nothing_fixes_is_refused_by_name():
         reduction("0", "B[0] = B[0] + A[io, ii]", "A[k, l] == undef()")
     with pytest.raises(LayoutError, match="may depend on the padding"):  # in a condition
         reduction("0", "if A[io, ii] > 3:\n                B[0] = B[0] + 1")
-
-
-def test_what_cancels_is_no_dependence():
     assert reduction("0", "B[0] = B[0] + A[io, ii] * select(io * 4 + ii < 14, 1, 0)").needs["A"] is READABLE
     assert reduction("0", "B[0] = B[0] + select(io * 4 + ii < 14, A[io, ii], 0)").needs["A"] is NOTHING
     with pytest.raises(LayoutError):  # a float may be NaN

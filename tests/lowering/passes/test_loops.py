@@ -254,8 +254,8 @@ def test_what_the_nest_writes_is_not_read_before_the_loop() -> None:
     np.testing.assert_array_equal(run(reduced, dict(given), {"s": 3})["K"], run(f, dict(given), {"s": 3})["K"])
 
 
-def test_a_dividend_that_overflows_where_it_is_not_evaluated_is_not_carried() -> None:
-    """Below the guard i * 2**61 is small; beyond the guard it overflows 64 bits."""
+def test_nothing_overflows_that_the_nest_does_not_evaluate() -> None:
+    # Below the guard i * 2**61 is small; beyond the guard it overflows 64 bits.
     i, size = Var("i"), ShapeVar("s", lower=1)
     a = te.placeholder((100,), "int64", name="A")
     guarded = If(i < 3, Store(a, (i,), (i * 2**61) % size))
@@ -263,6 +263,26 @@ def test_a_dividend_that_overflows_where_it_is_not_evaluated_is_not_carried() ->
     assert "with" not in str(strength_reduce(f))
     harmless = f.with_body(For(i, Range(0, 100), If(i < 3, Store(a, (i,), (i * 4) % size))))
     assert "with" in str(strength_reduce(harmless))
+    # The product n * m overflows only if the loop has no iteration.
+    i, n_, m_, k = Var("i"), ShapeVar("n"), ShapeVar("m"), ShapeVar("k")
+    a = te.placeholder((k,), "int64", name="A")
+    f = Function("f", (a,), (a,), (n_, m_, k), (), For(i, Range(0, k), Store(a, (i,), (i + 5) // (n_ * m_))))
+    g = strength_reduce(f)
+    (carry,) = (c for stmt in statements(g.body) if isinstance(stmt, For) for c in stmt.carried if c.var.name == "q")
+    point = {n_: 2**40, m_: 2**40, k: 0}
+    assert evaluate(lower_division(carry.first, bits=64).expr, point, bits=64) == 0
+    short = f.with_body(For(i, Range(0, k), If(i < 3, Store(a, (i,), i // (n_ * m_)))))
+    assert "with" not in str(strength_reduce(short))
+    # x = i + s is representable in every iteration, and not one iteration later.
+    i, start, size = Var("i"), Var("s"), ShapeVar("n", lower=1, upper=9)
+    a = te.placeholder((5,), "int64", name="A")
+    f = Function("f", (a,), (a,), (start, size), (), For(i, Range(0, 5), Store(a, (i,), (i + start) // size)))
+    g = lower_divisions(strength_reduce(f))
+    text = to_c(g)
+    assert "if (i + 1 < 5)" in text
+    for first in (2**63 - 5, -(2**63)):
+        result = run(g, {"A": np.zeros(5, "int64")}, {"s": first, "n": 1})["A"]
+        assert [int(value) for value in result] == [first + k for k in range(5)]
 
 
 def test_behind_an_assertion_nothing_is_taken_for_granted() -> None:
@@ -275,32 +295,6 @@ def test_behind_an_assertion_nothing_is_taken_for_granted() -> None:
         run(strength_reduce(f), {"A": np.zeros(5, "int64")}, {"n": 0})
     plain = f.with_body(For(i, Range(0, 5), Store(a, (i,), 7 // size)))
     assert "hoisted" in str(strength_reduce(plain))
-
-
-def test_a_divisor_is_not_computed_where_the_loop_does_not_run() -> None:
-    """The product n * m overflows only if the loop has no iteration."""
-    i, n_, m_, k = Var("i"), ShapeVar("n"), ShapeVar("m"), ShapeVar("k")
-    a = te.placeholder((k,), "int64", name="A")
-    f = Function("f", (a,), (a,), (n_, m_, k), (), For(i, Range(0, k), Store(a, (i,), (i + 5) // (n_ * m_))))
-    g = strength_reduce(f)
-    (carry,) = (c for stmt in statements(g.body) if isinstance(stmt, For) for c in stmt.carried if c.var.name == "q")
-    point = {n_: 2**40, m_: 2**40, k: 0}
-    assert evaluate(lower_division(carry.first, bits=64).expr, point, bits=64) == 0
-    guarded = f.with_body(For(i, Range(0, k), If(i < 3, Store(a, (i,), i // (n_ * m_)))))
-    assert "with" not in str(strength_reduce(guarded))
-
-
-def test_the_last_update_may_not_overflow() -> None:
-    """x = i + s is representable in every iteration, and not one iteration later."""
-    i, start, size = Var("i"), Var("s"), ShapeVar("n", lower=1, upper=9)
-    a = te.placeholder((5,), "int64", name="A")
-    f = Function("f", (a,), (a,), (start, size), (), For(i, Range(0, 5), Store(a, (i,), (i + start) // size)))
-    g = lower_divisions(strength_reduce(f))
-    text = to_c(g)
-    assert "if (i + 1 < 5)" in text
-    for first in (2**63 - 5, -(2**63)):
-        result = run(g, {"A": np.zeros(5, "int64")}, {"s": first, "n": 1})["A"]
-        assert [int(value) for value in result] == [first + k for k in range(5)]
 
 
 def test_chains_of_every_step_stay_in_the_width() -> None:

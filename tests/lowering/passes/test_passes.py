@@ -71,16 +71,13 @@ def test_simplify_drops_what_never_runs_and_what_always_holds() -> None:
     assert repr(simplify(function(For(I, Range(0, N), other))).body) == "for i in [0, n):\n    B[i] = A[i] + 1.0"
 
 
-def test_an_assertion_is_not_simplified_by_what_it_checks() -> None:
+def test_what_is_asserted_or_written_is_no_fact() -> None:
     body = seq(Assert(N >= 0, "n"), Assert((N % 8).eq(0), "n is a multiple of 8"), Store(B, (0 * N,), A[0]))
     f = lower_divisions(simplify(function(body)))
     assert 'assert n >= 0, "n"' in str(f) and "assert n & 7 == 0" in str(f)
     with pytest.raises(CheckError, match="an assertion does not hold: n is a multiple of 8"):
         result(f, 7)
     result(f, 8)
-
-
-def test_a_condition_on_what_the_nest_writes_is_no_fact() -> None:
     c = te.compute((4,), lambda i: i * 2, name="C")
     m = te.compute((4,), lambda i: c[i] // 3, name="M")
     body = If(c[0] >= 3, seq(Store(c, (Var("k") * 0,), -5 + 0 * I), Store(m, (I,), (c[0] - 3) // 5)))
