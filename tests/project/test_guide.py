@@ -123,9 +123,14 @@ def test_the_tutorial_shows_what_its_cells_print() -> None:
     assert len(TUTORIAL) >= 15 and pictures >= 3
 
 
-def test_the_settings_in_the_guide_are_the_defaults() -> None:
+def test_the_settings_in_the_guide_are_the_defaults_and_the_commands_need_what_is_declared() -> None:
     table = tomllib.loads(blocks("docs/guide-answers.md", "toml")[0])["tool"]["intset"]
     assert {**table, "stated": None, "tiers": tuple(table["tiers"])} == {**asdict(Config()), "stated": None}
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert project["scripts"] == {"intset": "intset.__main__:main"}
+    assert {"test", "dev"} <= set(project["optional-dependencies"])
+    license_text = (ROOT / project["license-files"][0]).read_text(encoding="utf-8")
+    assert license_text.strip().startswith("Apache License")
 
 
 def files() -> dict[str, str]:
@@ -207,14 +212,6 @@ def test_ci_begins_with_the_commands_of_the_readme(tmp_path: Path) -> None:
     ]
     assert said[1:3] == ["one", "of the clone"] and said[-1] == "two; $HOME"
     assert " " in said[3] and not said[3].startswith(str(tmp_path)) and not Path(said[3]).exists()
-
-
-def test_the_commands_need_what_is_declared() -> None:
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    assert project["scripts"] == {"intset": "intset.__main__:main"}
-    assert {"test", "dev"} <= set(project["optional-dependencies"])
-    license_text = (ROOT / project["license-files"][0]).read_text(encoding="utf-8")
-    assert license_text.strip().startswith("Apache License")
 
 
 def test_the_library_tour_runs() -> None:

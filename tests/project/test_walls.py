@@ -61,14 +61,11 @@ def test_every_way_to_import_is_seen(way: str, monkeypatch: pytest.MonkeyPatch) 
     assert {one.target for one in imports.__wrapped__("bound.te")} == {"lowering.lower"}
 
 
-def test_texts_name_modules_in_full_alone() -> None:
-    """A docstring names none, and neither does the name of a package outside of a call that loads it."""
+def test_texts_name_modules_in_full_alone_and_an_import_points_down() -> None:
+    # A docstring names none, and neither does the name of a package outside of a call that loads it.
     assert not [one for one in imports("intset.errors") if one.target.startswith("lowering")]
     assert not [one for one in imports("intset.installation") if one.target in PACKAGES]
-
-
-def test_an_import_points_down() -> None:
-    """Also inside functions and by name; the folders around the packages rank above all packages."""
+    # Also inside functions and by name; the folders around the packages rank above all packages.
     height = {name: k for k, name in enumerate((*PACKAGES, *AROUND))}
     up = [
         one
@@ -78,17 +75,14 @@ def test_an_import_points_down() -> None:
     assert [(one.module, one.target) for one in up] == [ENTRY]
 
 
-def test_modules_are_loaded_by_name_in_few_places() -> None:
-    """The gates of packages, and libraries that are optional; a computed name would escape the tests above."""
+def test_modules_are_loaded_by_name_or_late_in_few_places() -> None:
+    # The gates of packages, and libraries that are optional; a computed name would escape the tests above.
     loading = {name for name in FILES if any(loader in text(name) for loader in LOADERS)}
     assert loading == {  # libraries and what the plain way does not need; the core in C; tvm under another name
         "intset", "intset.__main__", "intset.adapters.torch", "intset.expr.storage", "intset.installation",
         "intset.spaces.space", "lowering.explore.dataset", "lowering.tvm.outside",
     }  # fmt: skip
-
-
-def test_few_imports_below_module_level() -> None:
-    """Late imports load heavy modules, or keep a package light."""
+    # Late imports load heavy modules, or keep a package light.
     late = [one for one in every_import() if one.is_late and (one.module, one.target) != ENTRY]
     assert len([one for one in late if one.module not in PLAIN]) <= 45, late
     for one in late:
@@ -227,21 +221,15 @@ def modules_after(code: str) -> set[str]:
     return set(ran("-c", f"{code}\nimport sys\nprint(*sorted(sys.modules))").splitlines()[-1].split())
 
 
-def test_import_intset_is_light() -> None:
+def test_little_is_loaded_before_it_is_needed() -> None:
     loaded = modules_after("import intset")
     assert not loaded & {"z3", "islpy", "numpy", "bound", "lowering", "rich", "click"}
     assert "intset.expr.node" in loaded and "intset.context" not in loaded  # what answers comes when it is named
     assert "intset.context" in modules_after("from intset import Context")
-
-
-def test_the_tests_for_domains_and_questions_of_the_linear_form_load_no_engine() -> None:
     code = "from intset.testing import soundness\nassert not soundness('interval', count=5).wrong"
     assert not modules_after(code) & {"hypothesis", "pytest", "bound", "lowering", "numpy"}
     code = "from intset import *\ni = Var('i')\nassert Context({i: Range(0, 8)}).bounds(i * 2)[1] is const(14)"
     assert not modules_after(code) & {"z3", "islpy", "numpy"}
-
-
-def test_a_plain_question_loads_no_general_road() -> None:
     code = "from intset import Context, Range, Var\ni, j = Var('i'), Var('j')\n"
     code += "ctx = Context({i: Range(0, 8), j: Range(0, 4)})"
     loaded = modules_after(f"{code}\nassert ctx.bounds((i * 4 + j) // 8 % 4 * 16 + (i * 4 + j) % 8) == (0, 55)")
@@ -273,9 +261,14 @@ def test_what_the_type_checker_is_told_to_ignore_is_little_and_has_a_reason() ->
     assert [line for line in ignores if not re.search(r"# type: ignore\[[\w, -]+\]  # \w", line)] == []
 
 
-def test_every_package_is_distributed() -> None:
+def test_every_package_is_distributed_and_settings_name_tests_that_exist() -> None:
     folders = {path.parent.relative_to(ROOT).as_posix() for path in FILES.values()}
     assert [folder for folder in sorted(folders) if not (ROOT / folder / "__init__.py").exists()] == []
+    scripts = [ROOT / "pyproject.toml", *(ROOT / ".ci").iterdir()]
+    named = {
+        one for path in scripts for one in re.findall(r"\btests/[\w/]+(?:\.py)?", path.read_text(encoding="utf-8"))
+    }
+    assert len(named) > 20 and [one for one in sorted(named) if not (ROOT / one).exists()] == []
 
 
 # -- names ------------------------------------------------------------------------------------------------------------
@@ -347,18 +340,13 @@ def test_no_retired_identifier_is_left() -> None:
     assert used == set()
 
 
-def test_the_glossary_defines_each_term_once() -> None:
+def test_the_glossary_defines_each_term_once_and_the_walks_have_ten_stops_at_most() -> None:
     glossary = (ROOT / "docs" / "glossary.md").read_text(encoding="utf-8")
     terms = re.findall(r"^\*\*(.+?)\*\*", glossary, re.MULTILINE)
     assert len(terms) > 40 and len(terms) == len(set(terms))
-
-
-def test_scripts_of_ci_and_settings_name_tests_that_exist() -> None:
-    scripts = [ROOT / "pyproject.toml", *(ROOT / ".ci").iterdir()]
-    named = {
-        one for path in scripts for one in re.findall(r"\btests/[\w/]+(?:\.py)?", path.read_text(encoding="utf-8"))
-    }
-    assert len(named) > 20 and [one for one in sorted(named) if not (ROOT / one).exists()] == []
+    text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    walks = text.partition("## Four walks")[2].partition("## Rooms")[0]
+    assert walks.count("\n1. ") == 4 and "\n11. " not in walks
 
 
 @pytest.mark.parametrize(
@@ -378,9 +366,3 @@ def test_documents_name_files_that_exist(name: str) -> None:
         for path in ROOT.glob(f"{folder}/**/*.py")
     }
     assert [one for one in re.findall(r"`(\w+\.py)`", text) if one not in modules | {"setup.py"}] == []
-
-
-def test_the_walks_have_ten_stops_at_most() -> None:
-    text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
-    walks = text.partition("## Four walks")[2].partition("## Rooms")[0]
-    assert walks.count("\n1. ") == 4 and "\n11. " not in walks

@@ -296,14 +296,11 @@ REFUSED = {  # the tail of a reduction, a tail inside of one, and a declared thr
 test_a_refusal = refused_by(lambda text: infer_bound(Written(text).s), REFUSED, ScheduleError)
 
 
-def test_a_reduction_is_not_counted_twice() -> None:
+def test_a_reduction_is_counted_once_and_an_inlined_stage_stores_nothing() -> None:
     p = Written(f"{TOTAL} k 4 tail=round_up")
     nest = infer_bound(p.s).nest(p.C)
     reducing = {loop.iv for loop in nest.loops if loop.iv.is_reduce}
     assert [bool(reducing & set(guard.free_vars())) for guard in nest.guards] == [True]
-
-
-def test_an_inlined_stage_stores_nothing_and_a_placeholder_has_no_loops() -> None:
     s, c, d = Written(f"{TWO}\nC compute_inline")("s C D")
     b = infer_bound(s)
     with pytest.raises(ScheduleError, match="stage C is inlined"):
@@ -405,7 +402,7 @@ def test_where_no_guard_can_be_written_the_box_is_computed(monkeypatch: pytest.M
     check(b, exact=False)
 
 
-def test_the_same_answer_twice_and_the_schedule_untouched() -> None:
+def test_answers_and_the_order_of_guards_are_the_same_twice() -> None:
     program = Program(3, also="caches")
     s = program.schedule
     before = state_of(s)
@@ -416,10 +413,7 @@ def test_the_same_answer_twice_and_the_schedule_untouched() -> None:
             assert first.required(tensor).count_total() == second.required(tensor).count_total()
             assert len(first.guard(tensor)) == len(second.guard(tensor))
     assert state_of(s) == before
-
-
-def test_guards_stand_in_the_order_of_axes() -> None:
-    """Whatever the addresses of the axes are."""
+    # Whatever the addresses of the axes are.
 
     def guards() -> tuple[str, ...]:
         b = infer_bound(Program(0, symbolic=True).schedule, compute="box")

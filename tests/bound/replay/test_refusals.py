@@ -345,8 +345,8 @@ def test_a_refusal_survives_copying_and_pickling(call):
     assert positions(s, *ts) == [0] * 4
 
 
-def test_what_is_cloned():
-    """An output, what it reads, and what another reader needs; with loops; only the chain reads the clones."""
+def test_what_is_cloned_breaks_no_earlier_call():
+    # An output, what it reads, and what another reader needs; with loops; only the chain reads the clones.
     p = written("""
         T0 = given(8, 9); T1 = pointwise(T0); T2 = pointwise(T1); T3 = reduced(T2); T4 = pointwise(T3)
         U = reduced(T2, by=te.max)
@@ -359,10 +359,7 @@ def test_what_is_cloned():
     assert [iv.name for iv in s[t1].leaf_iter_vars] == ["i0", "i1.outer", "i1.inner"]
     assert s.current(t3).op.input_tensors == (o.clones[t2],) and s.current(other).op.input_tensors == (t2,)
     means_the_same(s, *p("T2 T4 U"))
-
-
-def test_a_clone_breaks_no_earlier_call():
-    """What a reader shares with the original it shares with the clone, so that no position falls."""
+    # What a reader shares with the original it shares with the clone, so that no position falls.
     s, (t1, t2, t3, t4) = two_reductions()
     replay.compute_at(s, t1, t2, 1)
     before = [s[t].max_producer_position for t in (t2, t3, t4)]

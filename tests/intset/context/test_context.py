@@ -83,11 +83,14 @@ REFUSED: list[tuple[str, Callable[[], object]]] = [
 test_bad_input_gets_one_clear_error = refused_with_words(REFUSED)
 
 
-def test_contexts_pickle_and_show_themselves():
+def test_contexts_pickle_show_themselves_and_are_made_from_constraints():
     ctx = Context({i: Range(0, n)}, assume=[i < 9])
     again = pickle.loads(pickle.dumps(ctx))
     assert again.bounds(i * 2) == ctx.bounds(i * 2)
     assert repr(ctx) == "<Context i in [0, n - 1] | assumed: i < 9>"
+    assert Context.from_constraints(I, I < 3).bounds(I).by
+    assert Context.from_constraints((v for v in (I, J)), (c for c in (I.eq(3), J.eq(4)))).bounds(I + J).ints() == (7, 7)
+    assert Context.from_constraints([I], [I >= 0, I < 4], domain="interval").bounds(I).by == "interval"
 
 
 I, J = Var("i"), Var("j")
@@ -120,12 +123,6 @@ def test_the_facts_stay_facts():
         assert repr(ctx.bounds(I)) == "(0, minimum(2, n - 1))" or ctx.bounds(I)[1].free_vars() == (N,)
     assert repr(ctx.bounds(I)) == "(0, n - 1)"
     assert repr(ctx.extended(facts=[N < 5]).bounds(I)) in ("(0, n - 1)", "(0, minimum(n - 1, 3))")
-
-
-def test_from_constraints_takes_what_a_context_takes():
-    assert Context.from_constraints(I, I < 3).bounds(I).by
-    assert Context.from_constraints((v for v in (I, J)), (c for c in (I.eq(3), J.eq(4)))).bounds(I + J).ints() == (7, 7)
-    assert Context.from_constraints([I], [I >= 0, I < 4], domain="interval").bounds(I).by == "interval"
 
 
 @pytest.mark.parametrize("declared", [False, True], ids=["a range", "a size"])
@@ -235,7 +232,7 @@ def fresh_cache():
     PROOFS.clear()
 
 
-def test_a_repeated_question_is_looked_up(fresh_cache):
+def test_a_repeated_question_is_looked_up_and_an_unknown_or_a_budget_is_asked_again(fresh_cache):
     goal = i * i < n * n * n * n
     first = Context({i: Range(0, n * n)}).prove(goal)
     assert Context({i: Range(0, n * n)}).prove(goal) is first
@@ -252,6 +249,20 @@ def test_a_repeated_question_is_looked_up(fresh_cache):
     assert set(second.counterexample) >= {i, j, y, size}
     assert all(evaluate(fact.condition, second.counterexample) for fact in ctx.facts)
     assert size.lower <= second.counterexample[size] and second.counterexample[size] % 4 == 0
+    goal = (x * x * x + y * y * y).ne(114 * 4 * 4 * 4 + 33)
+    ctx, large = Context({i: Range(0, n * n)}), i * i < n * n * n * n
+    with intset.using(tiers="linear", points=0):
+        assert ctx.prove(large).status == "unknown"
+    first = ctx.prove(large)
+    with intset.using(z3_rlimit=3_000_000):
+        assert ctx.prove(large).basis.config.z3_rlimit == 3_000_000
+    assert first and ctx.prove(large) is first
+    for tier in ("linear", "z3"):
+        with intset.using(tiers=tier):
+            assert ctx.prove(i <= n * n).by == tier
+    with intset.using(z3_rlimit=1000):
+        small = Context({}).prove(goal)
+    assert small.status in ("unknown", "refuted")
 
 
 def test_nothing_leaks_through_the_cache(fresh_cache):
@@ -282,23 +293,6 @@ def test_nothing_leaks_through_the_cache(fresh_cache):
     assumed = Context({}, assume=[x >= 3]).prove(x >= 2)
     asserted = Context({}, assume=[Fact(x >= 3, "asserted")]).prove(x >= 2)
     assert assumed.requires == (x >= 3,) and asserted.requires == ()
-
-
-def test_an_unknown_is_asked_again_and_a_budget_is_part_of_the_question(fresh_cache):
-    goal = (x * x * x + y * y * y).ne(114 * 4 * 4 * 4 + 33)
-    ctx, large = Context({i: Range(0, n * n)}), i * i < n * n * n * n
-    with intset.using(tiers="linear", points=0):
-        assert ctx.prove(large).status == "unknown"
-    first = ctx.prove(large)
-    with intset.using(z3_rlimit=3_000_000):
-        assert ctx.prove(large).basis.config.z3_rlimit == 3_000_000
-    assert first and ctx.prove(large) is first
-    for tier in ("linear", "z3"):
-        with intset.using(tiers=tier):
-            assert ctx.prove(i <= n * n).by == tier
-    with intset.using(z3_rlimit=1000):
-        small = Context({}).prove(goal)
-    assert small.status in ("unknown", "refuted")
 
 
 def test_the_cache_is_bounded_and_safe_for_threads(fresh_cache):

@@ -188,7 +188,7 @@ def test_extern_is_called_in_run_and_refused_in_c() -> None:
         run(f, {"A": np.zeros(6, np.float32)})
 
 
-def test_a_store_predicate_on_data_is_kept() -> None:
+def test_a_store_predicate_is_on_data_or_on_an_axis_of_its_stage() -> None:
     s, a, b = Written("""
         A = given(8); B = pointwise(A)
         T = te.thread_axis("threadIdx.x")
@@ -197,6 +197,9 @@ def test_a_store_predicate_on_data_is_kept() -> None:
     x, y = np.arange(8, dtype=np.float32), np.zeros(8, np.float32)
     run(lower(s, [a, b]), {"A": x, "B": y})
     np.testing.assert_array_equal(y, [1, 2, 3, 4, 0, 0, 0, 0])
+    s = Written(STAGED + "s[B].set_store_predicate((B.op.axis[1] < 12) & (T < 2))").s
+    stored = np.isfinite(run(lower(s), {"A": np.ones((6, 32), np.float32)}, checked=False)["C"])
+    np.testing.assert_array_equal(stored, np.broadcast_to(np.arange(32) < 12, (6, 32)))
 
 
 def test_facts_of_a_context_are_used_and_not_checked() -> None:
@@ -239,7 +242,7 @@ def test_a_loop_over_a_product_of_sizes_guards_no_size() -> None:
     assert "undefined" not in check_c(f, s, {"n": 3, "m": 5})
 
 
-def test_nests_deeper_than_python_allows() -> None:
+def test_deep_nests_and_long_formulas() -> None:
     shape = (2,) * 5 + (1, 2) * 3 + (1,) * 14 + (2, 2)
     a = te.placeholder(shape, name="A")
     b = te.compute(shape, lambda *i: a(*i) + 1, name="B")
@@ -254,9 +257,6 @@ def test_nests_deeper_than_python_allows() -> None:
     check(s)
     wide = te.compute((2,) * 14, lambda *i: a(*(i[0],) * 2, *(0,) * len(shape[2:])) + i[13], name="W")
     check_c(check(te.create_schedule(wide.op)), te.create_schedule(wide.op))
-
-
-def test_long_and_shared_formulas() -> None:
     a = te.placeholder((4,), name="A")
 
     def formula(i: Any) -> Any:
@@ -280,12 +280,6 @@ STAGED = """
     T = te.thread_axis("threadIdx.x")
     C bind i blockIdx.x; C split j 8; C bind j.inner T; B compute_at C j.outer; B set_scope shared
     """  # a stage around the threads of its consumer
-
-
-def test_a_predicate_on_an_axis_of_the_stage_is_on_what_it_stores() -> None:
-    s = Written(STAGED + "s[B].set_store_predicate((B.op.axis[1] < 12) & (T < 2))").s
-    stored = np.isfinite(run(lower(s), {"A": np.ones((6, 32), np.float32)}, checked=False)["C"])
-    np.testing.assert_array_equal(stored, np.broadcast_to(np.arange(32) < 12, (6, 32)))
 
 
 test_what_is_no_loop_is_refused = refused_by(
