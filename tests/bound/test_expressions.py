@@ -359,22 +359,6 @@ def test_elements_chosen_by_elements(value_range: Any, first: int, number: int, 
     assert b.required(p.I).count() == 6
 
 
-@pytest.mark.parametrize(
-    ("read", "count", "box"),
-    [
-        ("B[te.max(te.min(I[i], 7), 2) * 2, i % 4]", 24, [11, 4]),
-        ("B[I[i] % 5, 3]", 5, [5, 1]),
-        ("where(tir.all(I[i] >= 4, I[i] < 9), B[I[i], 0], 0.0)", 5, [5, 1]),
-        ("B[tir.indexdiv(I[i] % 16, 4), 1] + B[I[i] % 2 + 10, 1]", 6, [12, 1]),
-    ],
-)
-def test_what_is_done_with_an_element_narrows_what_it_chooses(read: str, count: int, box: list[int]) -> None:
-    p = Written(f"I = given(6, dtype='int32'); A = given(20, 4); B = pointwise(A)\nC[i:6] = {read}")
-    b = infer_bound(p.s)
-    assert b.required(p.B).count() == count
-    assert [int(r.extent) for r in b.allocated(p.B)] == box
-
-
 def test_operations_on_float_constants_are_folded_in_their_type() -> None:
     third = tir.const(1.0, "float32") / 3.0
     assert third.value == np.float32(1) / np.float32(3)

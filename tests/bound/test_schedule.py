@@ -11,7 +11,6 @@ import pytest
 from bound import te
 from bound.itervar import IterType
 from bound.schedule import AttachType, ScheduleError, Singleton, Split, Stage
-from bound.schedule.attach import create_attach_path
 from bound.schedule.rewrites import AXIS_SEPARATOR
 from bound.tensor import Tensor
 from intset.errors import InputError
@@ -138,23 +137,6 @@ def test_what_completes_a_schedule() -> None:
     p = Written(f"{PROGRAM}\nC compute_inline; copy = s.cache_write(C, 'local')")  # C is a copy then, no reduction
     s = p.s.normalize()
     assert s[p.copy].op.reduce_axis and s[p.C].attach_type is AttachType.INLINED_ALREADY
-
-
-def test_a_scan_computes_its_updates_in_its_own_loop() -> None:
-    p = Written("""
-        m = var(); n = var(); X = given(m, n); S = given(m, n)
-        I[_:1, i:n] = X[0, i]
-        U[t:m, i:n] = S[t - 1, i] + X[t, i]
-        R = te.scan(I, U, S, inputs=[X], name="R")""")
-    s = p.s
-    assert [stage.name for stage in s.stages] == ["X", "I", "S", "U", "R"]
-    assert names(s[p.R]) == ["R.idx"] and [iv.name for iv in p.R.op.spatial_axis] == ["R.out0.i1"]
-    spec = s[p.U].get_attach_spec()
-    assert spec.attach_type is AttachType.SCAN_UPDATE and spec.attach_stage is s[p.R]
-    s[p.R].env_threads([te.thread_axis("threadIdx.x")])
-    assert names(s[p.R]) == ["threadIdx.x", "R.idx"]
-    normal = s.normalize()
-    assert [iv.name for _, iv in create_attach_path(normal)[normal[p.U]]] == ["R.idx", "threadIdx.x"]
 
 
 def test_tensor_intrinsics_declare_their_regions() -> None:

@@ -440,6 +440,11 @@ def test_listing_is_in_the_order_of_names_whatever_the_memory() -> None:
         least = sorted(expected, key=lambda p: p[1] % 3)
         for k in (1, 7, 150, len(expected), 5000):
             assert rows_of(space.minimize("b % 3", k)) == least[:k], (memory, k)
+    space = Space({X: range(1, 50), "s": ["a", "b"]}, [X < 3, X > 5])
+    assert repr(space) == "<Space x: [1, 2, …, 49] (49), s: ['a', 'b'] | x < 3, x > 5>"
+    assert repr(space.ranges()) == "{} since x < 3 contradicts x > 5"
+    assert space.ranges().contradiction == (X < 3, X > 5) and not space and space.nearest((1, "a")) is None
+    assert space.minimize(X, 3) == [] == list(space) == space.sample(0) and space.columns()["x"].tolist() == []
 
 
 def test_values_near_the_ends_of_machine_integers() -> None:
@@ -537,14 +542,6 @@ WRONG = {
 
 
 test_bad_inputs_are_refused_in_one_line = refused(WRONG)
-
-
-def test_representations() -> None:
-    space = Space({X: range(1, 50), "s": ["a", "b"]}, [X < 3, X > 5])
-    assert repr(space) == "<Space x: [1, 2, …, 49] (49), s: ['a', 'b'] | x < 3, x > 5>"
-    assert repr(space.ranges()) == "{} since x < 3 contradicts x > 5"
-    assert space.ranges().contradiction == (X < 3, X > 5) and not space and space.nearest((1, "a")) is None
-    assert space.minimize(X, 3) == [] == list(space) == space.sample(0) and space.columns()["x"].tolist() == []
 
 
 def test_sums_and_products_over_independent_names_are_minimized_operand_by_operand() -> None:

@@ -72,10 +72,12 @@ def failures(name: str, codes: Iterable[str]) -> list[str]:
     return said
 
 
-def test_each_block_of_the_readme_runs_alone() -> None:
+def test_each_block_of_the_readme_runs_alone_and_guides_have_code() -> None:
     codes = blocks("README.md")
     assert len(codes) >= 7 and all(">>>" in code for code in codes)
     assert failures("README.md", codes) == []
+    guides = {page for page in PAGES if page.startswith("docs/guide-") and page != "docs/guide-command-line.md"}
+    assert len(guides) >= 7 and all(any(">>>" in code for code in blocks(page)) for page in guides)
 
 
 @pytest.mark.parametrize(
@@ -86,11 +88,6 @@ def test_the_code_of_a_page_is_true(page: str) -> None:
     if page in NEEDED:
         pytest.importorskip(NEEDED[page], reason=f"{page} needs it")
     assert failures(page, ["".join(blocks(page))]) == []
-
-
-def test_the_pages_with_code_are_these() -> None:
-    guides = {page for page in PAGES if page.startswith("docs/guide-") and page != "docs/guide-command-line.md"}
-    assert len(guides) >= 7 and all(any(">>>" in code for code in blocks(page)) for page in guides)
 
 
 def shown(outputs: list[dict[str, Any]]) -> str:
@@ -251,7 +248,7 @@ def test_every_public_name_is_in_the_reference_with_an_example(module: str) -> N
     assert sorted(public - used) == []
 
 
-def test_every_command_and_option_is_in_the_guide() -> None:
+def test_every_command_option_and_adapter_is_in_the_guide() -> None:
     page = TEXTS["docs/guide-command-line.md"]
     rows = [line for line in page.splitlines() if line.startswith("| `-")]
     for name, command in app.commands.items():
@@ -259,6 +256,9 @@ def test_every_command_and_option_is_in_the_guide() -> None:
         for option in (word for param in command.params for word in param.opts if word.startswith("-")):
             of = [row for row in rows if f"`{option}`" in row.split("|")[1]]
             assert of, f"{name} {option}"
+    silent = {path.relative_to(ROOT).as_posix() for path in ROOT.glob("*/adapters/*.py") if path not in OFFERING}
+    shared = {"intset/adapters/__init__.py", "lowering/adapters/__init__.py"}
+    assert silent == shared
 
 
 def public_names(path: Path) -> set[str]:
@@ -268,12 +268,6 @@ def public_names(path: Path) -> set[str]:
     names = set(ast.literal_eval(stated.value))
     defined = {node.name for node in tree.body if isinstance(node, (ast.ClassDef, ast.FunctionDef))}
     return names if path.name == "__init__.py" else names & defined
-
-
-def test_every_adapter_says_what_it_offers() -> None:
-    silent = {path.relative_to(ROOT).as_posix() for path in ROOT.glob("*/adapters/*.py") if path not in OFFERING}
-    shared = {"intset/adapters/__init__.py", "lowering/adapters/__init__.py"}
-    assert silent == shared
 
 
 @pytest.mark.parametrize("path", OFFERING, ids=lambda path: path.relative_to(ROOT).with_suffix("").as_posix())
@@ -286,7 +280,7 @@ def test_every_adapter_is_in_the_reference_with_an_example(path: Path) -> None:
     assert names - names_in("".join(blocks(pages[0]))) == set()
 
 
-def test_every_page_is_in_the_navigation() -> None:
+def test_pages_are_in_the_navigation_and_parameters_have_signatures() -> None:
     config = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
     named = set(re.findall(r"[\w/-]+\.(?:md|ipynb)", config.partition("\nnav:")[2].partition("\nexclude_docs")[0]))
     pages = {
@@ -295,6 +289,14 @@ def test_every_page_is_in_the_navigation() -> None:
         for path in (ROOT / "docs").rglob(kind)
     }
     assert named == pages
+    heads = [f'<h3 id="{name}" class="doc doc-heading">{name}</h3>' for name in ("Var", "Context", "NEG_INF")]
+    bodies = [
+        '<div class="doc-signature"></div><p><strong>Parameters</strong></p>',
+        "<p><strong>Parameters</strong></p>",
+        "",
+    ]
+    (fault,) = site.faults("".join(head + body for head, body in zip(heads, bodies, strict=True)))
+    assert fault.startswith("no signature:") and "Context" in fault
 
 
 def text_of(path: Path) -> str:
@@ -351,17 +353,6 @@ def test_formulas_are_mathml_and_raw_formulas_and_wide_code_are_faults() -> None
     pytest.importorskip("latex2mathml", reason="the site needs it")
     page = site.with_mathml(f"<p>$a$</p>{FORMULA}")
     assert page.startswith("<p>$a$</p>") and "<mfrac>" in page and site.faults(page) == []
-
-
-def test_parameters_need_a_signature() -> None:
-    heads = [f'<h3 id="{name}" class="doc doc-heading">{name}</h3>' for name in ("Var", "Context", "NEG_INF")]
-    bodies = [
-        '<div class="doc-signature"></div><p><strong>Parameters</strong></p>',
-        "<p><strong>Parameters</strong></p>",
-        "",
-    ]
-    (fault,) = site.faults("".join(head + body for head, body in zip(heads, bodies, strict=True)))
-    assert fault.startswith("no signature:") and "Context" in fault
 
 
 def test_the_picture_of_imports_is_a_table() -> None:

@@ -37,6 +37,9 @@ def test_circles_are_found_and_there_are_none() -> None:
     assert circles(graph) == [["b", "c"]] and circles({"a": {"b"}, "b": set()}) == []
     # Every module alone, with each import that may happen when it runs.
     assert circles({name: {one.target for one in imports(name)} & {*FILES} for name in FILES}) == []
+    # Imports for types count: at most 9 modules reach one another.
+    graph = {name: {one.target for one in (*imports(name), *type_imports(name))} & {*FILES} for name in FILES}
+    assert max(map(len, circles(graph))) <= 9
 
 
 WAYS = {  # to import lowering.lower from bound.te
@@ -113,12 +116,6 @@ def is_heavy(name: str) -> bool:
         seen |= new
         waiting += new
     return False
-
-
-def test_types_know_one_another_in_small_knots() -> None:
-    """Imports for types count: at most 9 modules reach one another."""
-    graph = {name: {one.target for one in (*imports(name), *type_imports(name))} & {*FILES} for name in FILES}
-    assert max(map(len, circles(graph))) <= 9
 
 
 def test_isl_is_named_by_the_registry_alone() -> None:
@@ -209,11 +206,18 @@ PUBLIC = re.compile(
 )
 
 
-def test_what_is_built_on_intset_uses_what_is_public() -> None:
+def test_what_is_public_is_used_and_engines_have_owners() -> None:
     used = {
         one.target for one in every_import() if not one.module.startswith("intset") and one.target.startswith("intset")
     }
     assert len(used) > 20 and [name for name in sorted(used) if not PUBLIC.fullmatch(name)] == []
+    owners = {
+        "islpy": ("intset.domains.isl", "intset.check.solvers", "intset.adapters.islpy", "lowering.adapters.loopy"),
+        "z3": ("intset.prover", "intset.check.solvers", "intset.adapters.z3"),
+    }
+    for module in FILES:
+        for name in libraries(module) & set(owners):
+            assert module.startswith(owners[name]), f"{module} imports {name}"
 
 
 def modules_after(code: str) -> set[str]:
@@ -236,16 +240,6 @@ def test_little_is_loaded_before_it_is_needed() -> None:
     late = {"frame", "linear.canonical", "domains.registry", "prover.proof", "simplify.engine", "cache"}
     assert not loaded & {*(f"intset.{name}" for name in late), "importlib.metadata", "numpy", "islpy", "z3"}
     assert {f"intset.{name}" for name in late} < modules_after(f"{code}\nassert ctx.prove(i < 8)")
-
-
-def test_only_their_owners_import_the_engines() -> None:
-    owners = {
-        "islpy": ("intset.domains.isl", "intset.check.solvers", "intset.adapters.islpy", "lowering.adapters.loopy"),
-        "z3": ("intset.prover", "intset.check.solvers", "intset.adapters.z3"),
-    }
-    for module in FILES:
-        for name in libraries(module) & set(owners):
-            assert module.startswith(owners[name]), f"{module} imports {name}"
 
 
 def test_import_borders_are_kept() -> None:

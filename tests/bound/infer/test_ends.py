@@ -161,23 +161,17 @@ def test_a_box_contains_those_with_more_conditions_and_closer_ends() -> None:
     )
 
 
-def test_a_guard_that_is_a_constant_is_empty_below_0_only() -> None:
+def test_a_guard_that_is_a_constant_is_empty_below_0_only_and_data_guards_start_reductions() -> None:
     case = Drawn(1)
     side = footprint.SymbolicInterval((Linear(0, {}),), (Linear(3, {}),))
     for constant in (-1, 0, 1):
         guarded = footprint.Footprint(1, Box((side,), (Linear(constant, {}),)))
         assert _is_nothing(guarded) is (constant < 0)
         assert bool(footprint.with_where(case.env, Box((side,)), (Linear(constant, {}),)).where) is (constant < 0)
-
-
-def test_a_variable_in_two_terms_has_no_ends() -> None:
-    t, o, i, j = ShapeVar("t", lower=1), Var("o"), Var("i"), Var("j")
-    env = LoopEnvironment(Context(), [t], "auto", create_account(1))
-    env.add(o, Range(0, 4))
-    form = env.form
-    sides = {v: footprint.SymbolicInterval((form(0),), (form(t - 1), form(7))) for v in (i, j)}
-    for e in (i // 4 + i, (i + j) // 3 - j, i % 4 + i // 4, (o * t + i) // 3 * 3 + i, minimum(i, j)):
-        assert footprint.independent_terms(env, form(e), sides) is None
+    p = Written("A = given(6, 5); T = reduced(A)\nT fuse i0 r1; T split i0.r1.fused 4")
+    nest = infer_bound(p.s).nest(p.T)
+    points = list(points_of(nest, {}, axes=(*p.T.op.axis, *p.T.op.reduce_axis)))
+    assert sorted(points) == sorted(itertools.product(range(6), range(5)))
 
 
 CASES = "doc_ex6_fuse_split8 repeat_mod nested_split_outer_30_3_4 thread_warp_const stencil_chain_relax_root"
@@ -224,10 +218,17 @@ a, b, n = ShapeVar("a"), ShapeVar("b"), ShapeVar("n")
 i, j = Var("i"), Var("j")
 
 
-def test_regions_are_written_by_their_ends():
+def test_regions_are_written_by_their_ends() -> None:
     ctx = Context({i: Range(a, b - a + 1), j: Range(i, n - i)})
     assert repr(ctx) == "<Context i in [a, b], j in [i, n - 1]>"
     assert "[a, minimum(b, n - 1)]" in repr(ctx.image((i,)))
+    t, o = ShapeVar("t", lower=1), Var("o")
+    env = LoopEnvironment(Context(), [t], "auto", create_account(1))
+    env.add(o, Range(0, 4))
+    form = env.form
+    sides = {v: footprint.SymbolicInterval((form(0),), (form(t - 1), form(7))) for v in (i, j)}
+    for e in (i // 4 + i, (i + j) // 3 - j, i % 4 + i // 4, (o * t + i) // 3 * 3 + i, minimum(i, j)):
+        assert footprint.independent_terms(env, form(e), sides) is None
 
 
 SIZE, FACTOR = ShapeVar("N"), 4
@@ -324,22 +325,6 @@ def test_no_guard_can_be_removed(seeds, symbolic, least):
     assert seen >= least
 
 
-@pytest.mark.parametrize(
-    ("size", "facts", "guards"),
-    [
-        ("n", "", 1),
-        ("n", "(n % 8).eq(0)", 0),
-        ("n", "(n % 24).eq(0)", 0),
-        ("n", "(n % 4).eq(0)", 1),
-        ("n", "(n % 8).eq(4)", 1),
-        ("n * 8", "", 0),
-    ],
-)
-def test_a_fact_about_divisibility_removes_its_guard(size, facts, guards):
-    p = Written(f"n = var(); A = given({size}); T = pointwise(A)\nT split i0 8\nfacts = [{facts}]")
-    assert len(infer_bound(p.s, ctx=Context(assume=p.facts)).nest(p.T).guards) == guards
-
-
 @pytest.mark.parametrize(("outer", "t", "u"), list(itertools.product((4, None), (1, 2, 3, 7, 40), (1, 3, 5))))
 def test_the_guard_of_a_tile_of_tiles_is_that_of_the_elements(outer, t, u):
     """`x < ceildiv(30, t)` follows from `x * t + i < 30`, whatever the tiles are."""
@@ -352,28 +337,6 @@ def test_the_guard_of_a_tile_of_tiles_is_that_of_the_elements(outer, t, u):
     assert len(nest.guards) == 1
     points = list(points_of(nest, dict(zip(tiles, (t, u), strict=True))))
     assert sorted(points) == [(k,) for k in range(30)]
-
-
-def test_loops_that_do_not_run_need_no_guard():
-    """A running loop over n implies n > 0, as do outer loops."""
-    p = Written("""
-        n = var(); A = given(n); r = axis(0, n)
-        T[i:3] = A[i] + 1
-        U[i:n, j:3] = T[j] * A[i]
-        V[i:1] = sum_(A[r] + i, axis=r)
-        W[i:n] = V[0] + A[i]
-        T compute_at U i; V reorder r i""")
-    b = infer_bound(p.s)
-    assert [b.nest(x).guards for x in p("T U V W")] == [(), (), (), ()]
-    start = b.nest(p.V).start
-    assert start is not None and [str(guard) for guard in start.guards] == ["n - 1 >= 0"]
-
-
-def test_a_reduction_starts_where_its_data_guards_hold():
-    p = Written("A = given(6, 5); T = reduced(A)\nT fuse i0 r1; T split i0.r1.fused 4")
-    nest = infer_bound(p.s).nest(p.T)
-    points = list(points_of(nest, {}, axes=(*p.T.op.axis, *p.T.op.reduce_axis)))
-    assert sorted(points) == sorted(itertools.product(range(6), range(5)))
 
 
 @pytest.mark.parametrize(("rows", "width", "factor"), [(5, 4, 3), (8, 12, 10), (7, 5, 4), (6, 9, 2)])

@@ -128,9 +128,6 @@ def test_a_box_that_shared_loops_compute_less_than_is_not_exact() -> None:
     assert not b.computed(P).is_exact and infer_bound(s).computed(P).is_exact
     places_are_right(b)
     check(s, bounds=b)
-
-
-def test_a_stencil_keeps_what_its_reads_need() -> None:
     s, P = Written("""
         A = given(13, 9, dtype="int32"); P = pointwise(A)
         C[i:12, j:9] = P[i, j] + P[i + 1, j]

@@ -267,7 +267,7 @@ KEPT = "B compute_at C y.inner; B store_at C y.outer"
 OUTER = "B compute_at C x; B store_at C y.outer"
 
 
-def test_copies_and_pickles_keep_the_level() -> None:
+def test_a_level_is_kept_by_copies_and_follows_its_axis() -> None:
     p = Written(f"{WINDOW}; {KEPT}")
     s, other = p.s, p.s.copy()
     yo = s[p.C].leaf_iter_vars[0]
@@ -276,9 +276,6 @@ def test_copies_and_pickles_keep_the_level() -> None:
     assert other[p.B].store_type is None and s[p.B].store_ivar is yo
     again, tensor = pickle.loads(pickle.dumps((s, p.B)))
     assert total(infer_bound(again), tensor) == total(infer_bound(s), p.B) == (7 + 7 + 5) * 5
-
-
-def test_a_level_follows_its_axis_and_nothing_is_kept_where_it_is_computed() -> None:
     p = Written(f"{WINDOW}; {OUTER}; C split x 2; C split y.outer 2")
     b = infer_bound(p.s)
     assert [iv.name for iv in b.slid(p.B)] == ["y.inner", "x.outer", "x.inner"]

@@ -147,7 +147,7 @@ def test_the_oracles_agree_with_the_recorded_truth() -> None:
     assert checked > 150
 
 
-def test_numpy_evaluation_is_the_reference_evaluation() -> None:
+def test_the_evaluations_by_numpy_and_by_enumeration_are_right() -> None:
     x, y = Var("x"), Var("y")
     points = [(a, b) for a in range(-9, 10) for b in range(-9, 10)]
     env = {x: np.array([a for a, _ in points]), y: np.array([b for _, b in points])}
@@ -157,9 +157,6 @@ def test_numpy_evaluation_is_the_reference_evaluation() -> None:
     ):  # fmt: skip
         e = parse(text, {"x": x, "y": y})
         assert evaluate_many(e, env).tolist() == [evaluate(e, {x: a, y: b}) for a, b in points]
-
-
-def test_enumeration_takes_conditions_on_linked_variables_into_account() -> None:
     ranges, conditions = (("i", "0", "4"), ("j", "0", "4"), ("k", "0", "9")), ("i + j < 3", "j > 0")
     problem = Problem(CorpusRow("", 0, "", "load", ranges, (), conditions, ("i * 2",), (None,)))
     elements = true_values(problem.exprs[0], problem.ranges, problem.conditions)

@@ -167,12 +167,15 @@ def test_a_union_of_many_boxes_is_drawn_point_by_point_or_in_blocks() -> None:
     assert {*map(block, covered)} == {*map(block, true)}
 
 
-def test_what_has_no_picture() -> None:
+def test_what_has_no_picture_and_a_foreign_set_that_fails() -> None:
     i = Var("i")
     sized = Context({i: Range(0, n)})
     for value in (sized.value_set(i), sized.image((i, i)), Context({i: None}).value_set(i), Context({i: Range(0, 0)})):
         assert not hasattr(value, "_repr_svg_") or value._repr_svg_() is None
     assert "n - 1" in sized.image((i, i))._repr_html_()
+    shown = texts(checked(Failing("mine", False, False)._repr_html_()))
+    assert "RuntimeError: <no> ends" in shown and "a Failing that cannot be shown" in shown
+    assert Failing("mine", False, False)._repr_svg_() is None
 
 
 def test_what_is_left_out_is_said() -> None:
@@ -210,12 +213,6 @@ class Failing(IntSet):
 
     def __repr__(self) -> str:
         raise KeyError
-
-
-def test_a_foreign_set_that_fails_is_named() -> None:
-    shown = texts(checked(Failing("mine", False, False)._repr_html_()))
-    assert "RuntimeError: <no> ends" in shown and "a Failing that cannot be shown" in shown
-    assert Failing("mine", False, False)._repr_svg_() is None
 
 
 def test_a_proof_shows_its_certificate_soon_and_a_refutation_its_point() -> None:

@@ -291,8 +291,8 @@ def test_blocks_end_in_any_order(steps: list[int]) -> None:
     assert all(stated(ctx) == [] and upper(ctx) == SIZE - 1 for ctx in script.contexts)
 
 
-def test_threads_on_one_context_have_their_own_blocks() -> None:
-    """A block that ends while others are entered leaves its fact in force nowhere."""
+def test_threads_on_one_context_have_their_own_blocks_which_hold_nothing_alive() -> None:
+    # A block that ends while others are entered leaves its fact in force nowhere.
     contexts = [new_context(), new_context()]
 
     def work(seed: int) -> int:
@@ -300,6 +300,16 @@ def test_threads_on_one_context_have_their_own_blocks() -> None:
 
     assert sum(in_threads(work, 8)) > 80
     assert all(stated(ctx) == [] and upper(ctx) == SIZE - 1 for ctx in contexts)
+    ctx = new_context()
+    blocks = [inside(ctx, i < 4), inside(ctx, i < 5)]
+    for block in blocks:
+        next(block)
+    for block in blocks:
+        block.close()
+    gone = weakref.finalize(ctx._root, lambda: None)
+    del ctx, blocks, block
+    gc.collect()
+    assert not gone.alive
 
 
 def test_tasks_on_one_context_have_their_own_blocks() -> None:
@@ -394,19 +404,6 @@ def test_what_is_made_inside_a_block_keeps_its_facts() -> None:
         with other.assuming(i < 3):
             assert other.bounds(i) == (2, 2) and stated(ctx) == []
         assert other.bounds(i) == (2, 3)
-
-
-def test_blocks_hold_nothing_alive() -> None:
-    ctx = new_context()
-    blocks = [inside(ctx, i < 4), inside(ctx, i < 5)]
-    for block in blocks:
-        next(block)
-    for block in blocks:
-        block.close()
-    gone = weakref.finalize(ctx._root, lambda: None)
-    del ctx, blocks, block
-    gc.collect()
-    assert not gone.alive
 
 
 # -- configuration, by the same mechanism ---------------------------------------------------------------------------

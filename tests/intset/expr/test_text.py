@@ -211,13 +211,19 @@ def test_parse_errors(text: str) -> None:
     assert caught.value.position == position
 
 
-def test_an_error_shows_the_place() -> None:
+def test_an_error_shows_the_place_and_deep_nesting_parses() -> None:
     with pytest.raises(ParseError, match=re.escape("\n    i + foo * 2\n        ^")):
         parse("i +\nfoo * 2", ENV)
     with pytest.raises(ParseError) as caught:
         parse("i + " * 1000 + "foo" + " + i" * 1000, ENV)
     _, excerpt, caret = str(caught.value).split("\n")
     assert len(excerpt) < 100 and excerpt[caret.index("^") :].startswith("foo")
+    assert parse("(" * 3_000 + "i" + ")" * 3_000, ENV) is i
+    assert parse("i if i < 1 else " * 3_000 + "j", ENV).args[2].args[2].args[1] is i
+    assert parse("abs(" * 3_000 + "-" * 3_000 + "i" + ")" * 3_000, ENV).op is ops.ABS
+    assert parse(" < ".join("i" * 3_000), ENV).op is ops.AND
+    with pytest.raises(ParseError, match="never closed"):
+        parse("(" * 3_000 + "i", ENV)
 
 
 REFUSED: list[tuple[str, Any]] = [
@@ -261,15 +267,6 @@ def test_long_sums_print_and_parse_in_linear_time() -> None:
         right = var - right
     assert parse(to_text(right), env) is right
     assert time.process_time() - start < 20  # quadratic work would take hours
-
-
-def test_deep_nesting_parses() -> None:
-    assert parse("(" * 3_000 + "i" + ")" * 3_000, ENV) is i
-    assert parse("i if i < 1 else " * 3_000 + "j", ENV).args[2].args[2].args[1] is i
-    assert parse("abs(" * 3_000 + "-" * 3_000 + "i" + ")" * 3_000, ENV).op is ops.ABS
-    assert parse(" < ".join("i" * 3_000), ENV).op is ops.AND
-    with pytest.raises(ParseError, match="never closed"):
-        parse("(" * 3_000 + "i", ENV)
 
 
 def test_shared_subexpressions_are_named_where_the_text_would_be_long() -> None:

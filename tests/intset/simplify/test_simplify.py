@@ -88,7 +88,7 @@ def test_by_kind(e: Any, expected: Any) -> None:
     assert FREE.simplify(e) is expected
 
 
-def test_no_wider_type_where_it_is_asked_for() -> None:
+def test_no_type_is_wider_and_no_condition_false_without_need() -> None:
     word = Range(-(1 << 31), 1 << 32)
     ctx = Context(dict.fromkeys((x, y, z), word))
     e = minimum(x, y - z) + z
@@ -96,6 +96,14 @@ def test_no_wider_type_where_it_is_asked_for() -> None:
     assert ctx.simplify(e, bits=32) is e
     small = Context({v: Range(0, 100) for v in (x, y, z)})
     assert small.simplify(e, bits=32) is minimum(x + z, y)
+    i, k = Var("i"), Var("k")
+    held = opaque("buf[i]")
+    answer = Context({k: Range(0, 8)}).narrow((held > 0) | (i <= k), [i])
+    for value in range(-3, 10):
+        found = evaluate(answer.cond, dict.fromkeys(answer.cond.free_vars(), value))
+        assert found <= (value <= 0)  # whatever is in the buffer
+    answer = Context({y: Range(0, n)}).narrow(x + y < 10, [x])
+    assert answer.cond.data is False and not answer.is_exact and answer.notes
 
 
 def test_cost_is_of_the_tree_by_weights_that_choose() -> None:
@@ -338,11 +346,16 @@ def test_every_step_is_proved(row: str) -> None:
         assert step.before is not step.after
 
 
-def test_a_step_names_its_divisor() -> None:
+def test_steps_name_their_divisors_and_ranges_the_fresh_variables() -> None:
     x, y = Var("x"), Var("y")
     why = Context().simplify((x * y) // y, steps=True)
     assert why.expr is x
     assert why.requires == (y.ne(0),)
+    ctx = Context({x: Range(0, 8), y: Range(0, 8)})
+    answer = ctx.solve_equations([(x * 4 + y).eq(13)], [x, y])
+    values = {v: answer.context.value_set(e) for v, e in answer.values.items()}
+    assert sorted(p for p in range(-20, 20) if p in values[x]) == [2, 3]
+    assert sorted(p for p in range(-20, 20) if p in values[y]) == [1, 5]
 
 
 SEEDS = range(240)
@@ -444,17 +457,6 @@ def test_what_holds_for_all_values(text: str) -> None:
             assert found is bool(evaluate(parse(NARROWED[text], {"i": i}), {i: x} if "i" in NARROWED[text] else {}))
 
 
-def test_data_stay_and_a_condition_is_false_at_worst() -> None:
-    i, k = Var("i"), Var("k")
-    held = opaque("buf[i]")
-    answer = Context({k: Range(0, 8)}).narrow((held > 0) | (i <= k), [i])
-    for value in range(-3, 10):
-        found = evaluate(answer.cond, dict.fromkeys(answer.cond.free_vars(), value))
-        assert found <= (value <= 0)  # whatever is in the buffer
-    answer = Context({y: Range(0, n)}).narrow(x + y < 10, [x])
-    assert answer.cond.data is False and not answer.is_exact and answer.notes
-
-
 # -- equations --------------------------------------------------------------------------------------------------------
 
 
@@ -485,11 +487,3 @@ def test_equations_against_enumeration(seed: int) -> None:
             assert all(evaluate(c, {**solution, n: size}) for c in conds)
             found.add(tuple(solution.values()))
         assert len(found) == len(reach) ** len(fresh)  # each choice is a solution of its own
-
-
-def test_ranges_speak_of_the_fresh_variables() -> None:
-    ctx = Context({x: Range(0, 8), y: Range(0, 8)})
-    answer = ctx.solve_equations([(x * 4 + y).eq(13)], [x, y])
-    values = {v: answer.context.value_set(e) for v, e in answer.values.items()}
-    assert sorted(p for p in range(-20, 20) if p in values[x]) == [2, 3]
-    assert sorted(p for p in range(-20, 20) if p in values[y]) == [1, 5]

@@ -127,18 +127,6 @@ def test_the_documents_nests(name: str) -> None:
     assert nest(f) == EXAMPLES[name]
 
 
-def test_declared_bounds_and_divisors_are_asserted() -> None:
-    n = ShapeVar("n", lower=1, upper=64, multiple_of=8)
-    text = nest(check(Written("A = given(n); B = pointwise(A)\nB split i0 8", n=n).s, {"n": 24}))
-    assert text.splitlines()[:3] == [
-        'assert n >= 1, "n is at least 1"',
-        'assert n <= 64, "n is at most 64"',
-        'assert n & 7 == 0, "n is a multiple of 8"',
-    ]
-    assert "if" not in text
-    assert doctest.testmod(importlib.import_module("lowering.lower")).failed == 0
-
-
 @swept({
     "numbers": (10, 12_000, programs(also="others", most=3), {True}, False),
     "sizes": (4, 6000, programs(symbolic=True, most=3), {True}, False),
@@ -318,13 +306,22 @@ def C(A: float32[20], C: float32[18]):
     )
 
 
-def test_symbolic_sizes() -> None:
+def test_symbolic_sizes_declared_bounds_and_divisors_are_asserted() -> None:
     s = tiles(te.size_var("n"))
     f = lower(s)
     for n in (0, 1, 6, 13):
         check_run(f, s, {"n": n})
     for n in (0, 13):
         check_c(f, s, {"n": n})
+    n = ShapeVar("n", lower=1, upper=64, multiple_of=8)
+    text = nest(check(Written("A = given(n); B = pointwise(A)\nB split i0 8", n=n).s, {"n": 24}))
+    assert text.splitlines()[:3] == [
+        'assert n >= 1, "n is at least 1"',
+        'assert n <= 64, "n is at most 64"',
+        'assert n & 7 == 0, "n is a multiple of 8"',
+    ]
+    assert "if" not in text
+    assert doctest.testmod(importlib.import_module("lowering.lower")).failed == 0
 
 
 TILES = """

@@ -202,10 +202,19 @@ def test_a_store_predicate_is_on_data_or_on_an_axis_of_its_stage() -> None:
     np.testing.assert_array_equal(stored, np.broadcast_to(np.arange(32) < 12, (6, 32)))
 
 
-def test_facts_of_a_context_are_used_and_not_checked() -> None:
+def test_facts_of_a_context_and_of_loops_spare_guards() -> None:
     s, n = Written("n = var(); A = given(n); B = pointwise(A)\nB split i0 4")("s n")
     assert "if" in str(lower(s, nests="guard")) and "minimum" in str(lower(s))
     assert "if" not in str(lower(s, ctx=Context(assume=[n.eq(Var("q") * 4)])))
+    # It runs where both are at least 1: no guard of a divisor, no minimum of a size and its multiple, no flag in C.
+    text = "A = given(n, m); B = pointwise(A)\nC[i:n, j:m] = B[i, j] * 2\nC fuse i j; C split i.j.fused 4"
+    s = Written(f"{text}; B compute_at C i.j.fused.outer", n=te.size_var("n"), m=te.size_var("m")).s
+    f = lower(s)
+    text = str(f)
+    assert " if " not in text and "minimum(n * m, m)" not in text and "for i1 in [0, m):" in text
+    for sizes in ({"n": 3, "m": 5}, {"n": 5, "m": 1}, {"n": 4, "m": 0}, {"n": 0, "m": 4}):
+        check_run(f, s, sizes)
+    assert "undefined" not in check_c(f, s, {"n": 3, "m": 5})
 
 
 REFUSED: dict[str, tuple[type[Exception], str]] = {
@@ -228,18 +237,6 @@ def test_arguments_are_checked() -> None:
     for call, (error, message) in REFUSED.items():
         with pytest.raises(error, match=message):
             eval(call, p.names)
-
-
-def test_a_loop_over_a_product_of_sizes_guards_no_size() -> None:
-    """It runs where both are at least 1: no guard of a divisor, no minimum of a size and its multiple, no flag in C."""
-    text = "A = given(n, m); B = pointwise(A)\nC[i:n, j:m] = B[i, j] * 2\nC fuse i j; C split i.j.fused 4"
-    s = Written(f"{text}; B compute_at C i.j.fused.outer", n=te.size_var("n"), m=te.size_var("m")).s
-    f = lower(s)
-    text = str(f)
-    assert " if " not in text and "minimum(n * m, m)" not in text and "for i1 in [0, m):" in text
-    for sizes in ({"n": 3, "m": 5}, {"n": 5, "m": 1}, {"n": 4, "m": 0}, {"n": 0, "m": 4}):
-        check_run(f, s, sizes)
-    assert "undefined" not in check_c(f, s, {"n": 3, "m": 5})
 
 
 def test_deep_nests_and_long_formulas() -> None:

@@ -202,6 +202,16 @@ def test_what_a_script_prints_does_not_reach_stdout(cli: CommandLine) -> None:
     assert main(["bounds", "--json", cli.write("loud.py", "print('hello')\n" + BLUR)]) == 0
     captured = cli.capsys.readouterr()
     assert json.loads(captured.out) and captured.err == "hello\n"
+    # What the script prints goes to stderr; numbers that JSON lacks are null.
+    pytest.importorskip("pyarrow")
+    chatty = (
+        "space = [{'a': k} for k in range(3)]\n"
+        "def make(config):\n    print('here')\n    return {'x': config['a'], 'far': float('inf'), 'no': float('nan')}\n"
+    )
+    words = ["explore", cli.write("chatty.py", chatty), "--out", "out", "--json", "--best", "1"]
+    assert main(words) == 0
+    report = json.loads(cli.capsys.readouterr().out)
+    assert report["best"] == [{"a": 0, "x": 0, "far": None, "no": None}]
 
 
 @pytest.mark.parametrize("command", ["bounds", "lower", "explain"])
@@ -562,16 +572,3 @@ def test_the_pareto_front_equals_pairwise_comparison() -> None:
         for y, x in itertools.product(range(len(ys)), range(len(xs))):
             inside = [row["k"] for row in rows if (row["y"], row["x"]) == (ys[y], xs[x])]
             assert cells[y][x] == min(inside) if inside else cells[y][x] != cells[y][x]
-
-
-def test_a_script_that_prints_leaves_the_json_whole(cli: CommandLine) -> None:
-    """What the script prints goes to stderr; numbers that JSON lacks are null."""
-    pytest.importorskip("pyarrow")
-    chatty = (
-        "space = [{'a': k} for k in range(3)]\n"
-        "def make(config):\n    print('here')\n    return {'x': config['a'], 'far': float('inf'), 'no': float('nan')}\n"
-    )
-    words = ["explore", cli.write("chatty.py", chatty), "--out", "out", "--json", "--best", "1"]
-    assert main(words) == 0
-    report = json.loads(cli.capsys.readouterr().out)
-    assert report["best"] == [{"a": 0, "x": 0, "far": None, "no": None}]

@@ -104,7 +104,7 @@ def test_one_axis_is_a_projection_and_two_may_be_exchanged() -> None:
     assert drawn(required("j", "i")[1]) == {(j, i) for i, j in drawn(required("i", "j")[1])}
 
 
-def test_the_first_instance_with_a_need_is_drawn() -> None:
+def test_the_first_instance_with_a_need_is_drawn_along_long_axes() -> None:
     A = te.compute((32,), lambda k: k * 1, name="A")
     late = te.compute((32,), lambda k: tir.if_then_else(k >= 20, A[k], 0), name="late")
     s = te.create_schedule(late.op)
@@ -115,9 +115,6 @@ def test_the_first_instance_with_a_need_is_drawn() -> None:
     assert all(drawn(panel.required) == {(k,) for k in range(20, 24)} for panel in picture.panels)
     nothing = picture_of(ScriptSchedule("s", s), {}, ("auto",), instance={"k.outer": 0}).panels[0]
     assert nothing.required.is_empty and nothing.required.count == 0 and drawn(nothing.required) == set()
-
-
-def test_the_axes_drawn_by_default_are_long() -> None:
     A = te.compute((1, 6, 1, 5, 1), lambda a, b, c, d, e: a + b + c + d * e, name="A")
     s = te.create_schedule(A.op)
     assert picture_of(ScriptSchedule("s", s), {}, ("interval",)).axes == ("b", "d")

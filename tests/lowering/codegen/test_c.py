@@ -134,7 +134,7 @@ def test_another_compiler_gives_the_same(compiler: str) -> None:
         close(run_sanitized(f, to_c(f), given, expected, sizes, compiler), expected)
 
 
-def test_both_widths_compute_the_same() -> None:
+def test_both_widths_compute_the_same_also_where_sizes_do_not_fit() -> None:
     for name in ("conv", "fuse_split_8x12_9"):
         s, f, sizes = program(name)
         given, expected = problem(s, sizes)
@@ -142,6 +142,14 @@ def test_both_widths_compute_the_same() -> None:
         text = to_c(f, Width(64))
         assert "int32_t" not in text
         close(run_c(f, text, given, expected, sizes), expected)
+    # A size beyond the 32-bit test selects the 64-bit version, which works.
+    one, two = (tir.const(value, "float32") for value in (1.0, 2.0))
+    text = "n = var(); A = given(8)\nB[i:8] = A[i] + tir.Select(n > 5, one, two)"
+    s, *args = Written(text, one=one, two=two)("s A B n")
+    f = lower(s, args)
+    given = np.arange(8, dtype="float32")
+    for size in (3, 6, (1 << 40), -(1 << 40)):
+        assert (run(f, {"A": given}, {"n": size}, backend="c")["B"] == given + (1 if size > 5 else 2)).all()
 
 
 def test_the_text() -> None:
@@ -370,17 +378,6 @@ def test_a_form(name: str) -> None:
     assert {words: found.count(words) for words in counts} == counts
     for compiler in compilers():
         compile_c(found, compiler, WARNINGS)
-
-
-def test_sizes_that_do_not_fit_are_not_refused() -> None:
-    """A size beyond the 32-bit test selects the 64-bit version, which works."""
-    one, two = (tir.const(value, "float32") for value in (1.0, 2.0))
-    text = "n = var(); A = given(8)\nB[i:8] = A[i] + tir.Select(n > 5, one, two)"
-    s, *args = Written(text, one=one, two=two)("s A B n")
-    f = lower(s, args)
-    given = np.arange(8, dtype="float32")
-    for size in (3, 6, (1 << 40), -(1 << 40)):
-        assert (run(f, {"A": given}, {"n": size}, backend="c")["B"] == given + (1 if size > 5 else 2)).all()
 
 
 def test_least_and_greatest_keep_nan_and_signs_of_zero() -> None:

@@ -262,10 +262,17 @@ def test_functions_that_c_cannot_declare_are_refused(name):
         to_c(lower(te.create_schedule(B.op), [A, B]))
 
 
-def test_a_function_keeps_its_name_beside_a_tensor_of_that_name():
+def test_names_and_blocks_stay_beside_others_of_their_name() -> None:
     A = te.placeholder((4,), name="twice")
     B = te.compute((4,), lambda i: tir.call_pure_extern("float32", "twice", A[i]), name="B")
     compiles(to_c(lower(te.create_schedule(B.op), [A, B], name="twice")))
+    f = parse_nest(CARRIED)
+    check_silent([f])
+    text = to_c(f)
+    body = text[text.index("for (") :]
+    names = re.findall(r"const \w+ (\w+) =", body)
+    assert len(names) >= 4, "the body and the update define names"
+    assert len(set(names)) == len(names)
 
 
 # -- compilers: no warnings, no races, run times ----------------------------------------------------------------------
@@ -294,16 +301,6 @@ def f(A: float32[n, 3], B: float32[n, 3], n):
     for i in [0, n) with q = 0, then select(r == 2, q + 1, q); r = 0, then select(r == 2, 0, r + 1):
         B[i, q - q] = A[i, r] + A[i, (i * i + r) % 3] * B[i, (i * i + r) % 3]
 """
-
-
-def test_a_block_ends_behind_what_its_loop_carries() -> None:
-    f = parse_nest(CARRIED)
-    check_silent([f])
-    text = to_c(f)
-    body = text[text.index("for (") :]
-    names = re.findall(r"const \w+ (\w+) =", body)
-    assert len(names) >= 4, "the body and the update define names"
-    assert len(set(names)) == len(names)
 
 
 def test_storage_of_any_size_saturates_below_what_compilers_warn_of() -> None:

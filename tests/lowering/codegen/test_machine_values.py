@@ -351,11 +351,21 @@ def f(A: int64[6], S: int64[6], B: int64[6], C: int64[6]):
         run(parse_nest(text), {"A": given, "S": -places})
 
 
-def test_what_64_bits_do_not_hold_is_no_integer() -> None:
+def test_integers_are_decided_in_their_types() -> None:
     f = parse_nest("def f(A: float64[1], B: int32[1]):\n    B[0] = int32(A[0])")
     for value in (2.0**64, -(2.0**70)):
         with pytest.raises(UndefinedError, match="has an integer part outside"):
             run(f, {"A": np.array([value])})
+    # 16777217 rounds to the `float32` 16777216.
+    f = parse_nest(DECIDED.format(dtype="float32", stored="16777216.0", comparison="==", number="float32(16777217)"))
+    assert "B[0] = 2" not in str(simplify(f))
+    for function in (f, simplify(f)):
+        assert run(function, {"F": np.zeros(1, np.float32), "B": np.zeros(1, np.int32)})["B"].tolist() == [1]
+    # A slice of the exhaustive sweeps below: every operation, at edges, of bytes and of two wider types.
+    every = [*itertools.product(BYTES, BYTES), *itertools.pairwise(INTEGERS)]
+    for k, name in enumerate(BINARY):
+        types = every[k * 3 % len(every)]
+        check(name, list(AFTER)[k % 4], types, list(itertools.product(EDGES[types[0]], EDGES[types[1]])))
 
 
 def test_scalars_and_functions_of_the_host_give_numbers_of_their_types() -> None:
@@ -403,14 +413,6 @@ def test_a_comparison_with_a_stored_number_is_decided_in_its_type(dtype: str) ->
             assert run(function, arrays)["B"].tolist() == [wanted], (f, g)
         answers.add(wanted)
     assert answers == {1, 2}
-
-
-def test_an_integer_beside_a_stored_number_is_decided_in_its_type() -> None:
-    """16777217 rounds to the `float32` 16777216."""
-    f = parse_nest(DECIDED.format(dtype="float32", stored="16777216.0", comparison="==", number="float32(16777217)"))
-    assert "B[0] = 2" not in str(simplify(f))
-    for function in (f, simplify(f)):
-        assert run(function, {"F": np.zeros(1, np.float32), "B": np.zeros(1, np.int32)})["B"].tolist() == [1]
 
 
 @pytest.mark.parametrize("dtype", ["uint32", "uint64"])
@@ -614,14 +616,6 @@ def has_no_value(formula: Callable[..., Any], *cases: dict[str, Any]) -> None:
     for backend, arrays in itertools.product(BACKENDS, cases):
         with pytest.raises(UndefinedError):
             run(f, arrays, backend=backend)
-
-
-def test_operations_on_integers() -> None:
-    """A slice of the exhaustive sweeps below: every operation, at edges, of bytes and of two wider types."""
-    every = [*itertools.product(BYTES, BYTES), *itertools.pairwise(INTEGERS)]
-    for k, name in enumerate(BINARY):
-        types = every[k * 3 % len(every)]
-        check(name, list(AFTER)[k % 4], types, list(itertools.product(EDGES[types[0]], EDGES[types[1]])))
 
 
 @pytest.mark.nightly

@@ -341,12 +341,21 @@ def test_the_cheapest_proved_rule_wins() -> None:
     assert lower_division(x // 8).cost < lower_division(x // 7).cost < lower_division(x // N).cost
 
 
-def test_arguments_are_checked() -> None:
+def test_arguments_are_checked_and_what_cannot_be_carried_is_told() -> None:
     with pytest.raises(InputError, match="bits must be at least 2"):
         lower_division(x // 3, bits=1)
     with pytest.raises(InputError):
         lower_division("x // 3")
     assert lower_division(7).expr is const(7) and lower_division(x > 3).expr is (x > 3)
+    limits = Range(0, 10)
+    assert induction(i * i // 3, i, limits) is None
+    assert induction(i // n, i, limits) is None  # n may be negative
+    assert induction(i // n, i, limits, Context(assume=[n > 0])) is not None
+    assert induction(x // i, i, limits) is None
+    assert induction(i // 3, i, Range.everything()) is None
+    assert induction(i // -3, i, limits) is None
+    with pytest.raises(InputError):
+        induction(i + 3, i, limits)
 
 
 def test_ends_of_words_and_the_smallest_widths() -> None:
@@ -427,18 +436,6 @@ def test_carried_values_are_those_of_the_divisions() -> None:
         assert run(carried, i, limits, {}, bits=8) == count
         last = start + step * count
         assert not carried.quotient.after_last or last <= 127
-
-
-def test_what_cannot_be_carried() -> None:
-    limits = Range(0, 10)
-    assert induction(i * i // 3, i, limits) is None
-    assert induction(i // n, i, limits) is None  # n may be negative
-    assert induction(i // n, i, limits, Context(assume=[n > 0])) is not None
-    assert induction(x // i, i, limits) is None
-    assert induction(i // 3, i, Range.everything()) is None
-    assert induction(i // -3, i, limits) is None
-    with pytest.raises(InputError):
-        induction(i + 3, i, limits)
 
 
 @settings(max_examples=60, deadline=None)

@@ -125,10 +125,18 @@ def test_named_maps(fn: Callable[..., Any], shape: Point, new_shape: Point, padd
     assert (m.unpack(packed) == array).all()
 
 
-def test_ranges_below_0_and_points_that_collide() -> None:
+def test_ranges_below_0_colliding_points_and_bad_calls() -> None:
     assert IndexMap(lambda i: [i - 3], (16,)).ranges == (Range(-3, 16),)
     assert IndexMap(lambda i: [i % -4], (16,)).ranges == (Range(-3, 4),)
     assert IndexMap(lambda i: [i % 3, i % 4], (13,)).injective.points == ((0,), (12,))
+    m = IndexMap(lambda i: [i // 4, i % 4], (16,))
+    for call in (
+        lambda: m(1, 2), lambda: m(1.5), lambda: m.padding(1), lambda: m.inverse()(1), lambda: m.pack(np.zeros(15), 0),
+        lambda: m.pack(np.zeros((16, 1)), 0), lambda: m.pack(np.zeros(16, np.int32), 0.5),
+        lambda: m.pack(np.zeros(16, np.int8), 300), lambda: m.unpack(np.zeros(16)),
+    ):  # fmt: skip
+        with pytest.raises(LayoutError):
+            call()
 
 
 @pytest.mark.parametrize(
@@ -297,14 +305,3 @@ def test_bad_maps(fn: Any, shape: Any) -> None:
     with pytest.raises(LayoutError) as error:
         IndexMap(fn, shape)
     assert "\n" not in str(error.value) and str(error.value)
-
-
-def test_bad_calls() -> None:
-    m = IndexMap(lambda i: [i // 4, i % 4], (16,))
-    for call in (
-        lambda: m(1, 2), lambda: m(1.5), lambda: m.padding(1), lambda: m.inverse()(1), lambda: m.pack(np.zeros(15), 0),
-        lambda: m.pack(np.zeros((16, 1)), 0), lambda: m.pack(np.zeros(16, np.int32), 0.5),
-        lambda: m.pack(np.zeros(16, np.int8), 300), lambda: m.unpack(np.zeros(16)),
-    ):  # fmt: skip
-        with pytest.raises(LayoutError):
-            call()

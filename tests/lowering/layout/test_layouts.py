@@ -272,16 +272,13 @@ SUM = """def f(A: int32[4, 4], B: int32[1]):
                 B[0] = B[0] + A[i, j]"""
 
 
-def test_what_may_not_be_touched_is_refused_where_it_is_touched() -> None:
+def test_names_that_are_taken_are_changed_and_what_may_not_be_touched_is_refused() -> None:
     a = np.ones((4, 4), "int32")
     assert run(parse_nest(SUM.format(limit=14)), {"A": a})["B"] == [14]
     with pytest.raises(AccessError) as error:
         run(parse_nest(SUM.format(limit=15)), {"A": a})
     assert str(error.value) == "A[3, 2] is read, and lies in the padding of A, which may not be touched"
     assert run(parse_nest(SUM.format(limit=15)), {"A": a}, checked=False)["B"] == [15]
-
-
-def test_names_that_are_taken_are_changed() -> None:
     f = parse_nest("def f(A: int32[i], i):\n    padding A[j] where j > i - 3\n    pass")
     assert str(f) == "def f(A: int32[i], i):\n    padding A[j] where j > i - 3\n    pass"
 

@@ -333,12 +333,6 @@ def test_functions_with_pads_and_crops_inside(lines: str, pad: Any, needs: str, 
     assert one.run({"A": ARRAY})["B"].tolist() == [*range(1, 15)]
 
 
-def test_a_function_without_copies_stays() -> None:
-    f = parse_nest(HEAD + "    for i in [0, 14):\n        B[i] = A[i] + 1")
-    h = hoist_layouts(f)
-    assert (h.pads, h.crops, h.packed) == ((), (), f) and h.run({"A": ARRAY})["B"].tolist() == [*range(1, 15)]
-
-
 def built(text: str, *layouts: tuple[str, Any, Any]) -> Function:
     """Build a function with layout copies at entry and exit."""
     f = parse_nest(text)
@@ -406,8 +400,11 @@ def test_what_is_no_pad_or_no_crop_stays(lines: str, pads: int) -> None:
     assert (h.run(given)["B"] == run(f, {"A": ARRAY, "B": ARRAY.copy()})["B"]).all()
 
 
-def test_the_example_and_bad_input() -> None:
+def test_the_example_bad_input_and_a_function_without_copies() -> None:
     found = doctest.testmod(lowering.padding.hoist, optionflags=doctest.NORMALIZE_WHITESPACE)
     assert found.attempted and not found.failed
     with pytest.raises(LayoutError, match="takes a Function"):
         hoist_layouts("f")  # type: ignore[arg-type]
+    f = parse_nest(HEAD + "    for i in [0, 14):\n        B[i] = A[i] + 1")
+    h = hoist_layouts(f)
+    assert (h.pads, h.crops, h.packed) == ((), (), f) and h.run({"A": ARRAY})["B"].tolist() == [*range(1, 15)]

@@ -395,13 +395,10 @@ SCAN = """
     """
 
 
-def test_a_scan_over_time_is_not_parallel() -> None:
+def test_scans_are_not_parallel_and_elements_chosen_by_data_are_the_word_of_the_user() -> None:
     with pytest.raises(ScheduleError, match=r"stage result: iterations of result.idx run in parallel, but .* result\["):
         lower(Written(SCAN + "RESULT parallel result.idx").s)
     assert "parallel" in str(lower(Written(SCAN + "NEXT parallel i").s))
-
-
-def test_elements_chosen_by_data_are_the_word_of_the_user() -> None:
     text = 'AT = given(8, dtype="int32", value_range=(0, 15)); A = given(16)\nB[i:8] = A[AT[i]]\nB parallel i'
     assert "parallel" in str(lower(Written(text).s))
     scattered = "def f(at: int32[8], B: float32[16]):\n    for i in [0, 8) parallel:\n        B[at[i]] = 1.0\n"

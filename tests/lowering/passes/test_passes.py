@@ -104,7 +104,7 @@ def test_narrow_names_what_does_not_fit(extents: tuple[Any, Any], bits: int) -> 
         assert str(width.forced_by) in ("j * m + i", "i * m + j", "i * 65536 + j")
 
 
-def test_names_in_sight_differ_and_long_minima_have_one() -> None:
+def test_names_in_sight_differ_long_minima_have_one_and_copies_share_none() -> None:
     store = Store(B, (I,), A[I])
     k1, k2 = Var("i"), Var("i")
     nested = For(k1, Range(0, 1), For(k2, Range(0, N), Store(B, (k2,), A[k2 + k1])))
@@ -112,6 +112,11 @@ def test_names_in_sight_differ_and_long_minima_have_one() -> None:
     assert str(f).count("for i in") == 2 and "for i_1 in [0, n):" in str(f) and "A[i_1 + i]" in str(f)
     _, f = of_corpus("doc_ex6_fuse_split3")
     assert "B.min1 = maximum(maximum(" in str(f) and "allocate B: float32[2, 4] at [" in str(f)
+    f = parse_nest(NEST)
+    copy = with_fresh_names(f.body)
+    own, other = ({s.tensor for s in statements(root) if isinstance(s, Allocate)} for root in (f.body, copy))
+    assert own and other and own.isdisjoint(other)
+    assert str(copy) == str(f.body)
 
 
 def test_an_access_outside_its_storage_is_found() -> None:
@@ -182,14 +187,6 @@ def f(A: int32[4], C: int32[4]):
         T[1] = T[0] + 1
         C[i] = T[1]
 """
-
-
-def test_a_copy_shares_no_name_with_what_it_copies() -> None:
-    f = parse_nest(NEST)
-    copy = with_fresh_names(f.body)
-    own, other = ({s.tensor for s in statements(root) if isinstance(s, Allocate)} for root in (f.body, copy))
-    assert own and other and own.isdisjoint(other)
-    assert str(copy) == str(f.body)
 
 
 UNDEFINED = {
@@ -283,14 +280,18 @@ def test_many_dimensions(dims: int) -> None:
         lower(te.create_schedule(c.op), [a, c])
 
 
-def test_a_pass_spends_less_and_less() -> None:
-    """Questions without an account are independent of earlier ones; a spent account refuses."""
+def test_deep_nests_are_read_once_and_a_pass_spends_less_and_less() -> None:
+    # Questions without an account are independent of earlier ones; a spent account refuses.
     f = parse_nest("def f(A: int32[64]):\n    for i in [0, 64):\n        A[i % 4] = A[i % 5]\n")
     account = account_of(f)
     account.left = account.least = 1
     (spent,) = dataflow(f, account).sources(3)["A[i % 5]"]
     assert spent.kind == "unknown"
     assert all(source.kind != "unknown" for source in dataflow(f).sources(3)["A[i % 5]"])
+    lines = [" " * 4 * (k + 1) + f"for i{k} in [0, 1):" for k in range(40)]
+    f = parse_nest("\n".join(["def f(A: int32[1]):", *lines, " " * 4 * 41 + "A[0] = 1"]))
+    with soon():
+        assert set(written_out(f.body).values()) == {1}
 
 
 def reference_written_out(loop: For) -> int | None:
@@ -313,10 +314,3 @@ def test_loops_that_are_written_out(nest: Nest) -> frozenset[int | None]:
         if isinstance(stmt, For):
             assert found[stmt] == reference_written_out(stmt)
     return frozenset(found.values())
-
-
-def test_deep_nests_are_read_once() -> None:
-    lines = [" " * 4 * (k + 1) + f"for i{k} in [0, 1):" for k in range(40)]
-    f = parse_nest("\n".join(["def f(A: int32[1]):", *lines, " " * 4 * 41 + "A[0] = 1"]))
-    with soon():
-        assert set(written_out(f.body).values()) == {1}

@@ -238,7 +238,7 @@ test_bad_words_are_refused = refused_with_words(
 )
 
 
-def test_assumptions_move_to_the_requirements_unless_none_is_reached() -> None:
+def test_assumptions_move_or_are_refused_only_where_they_are_reached() -> None:
     body = 'for i in [0, 4):\n    assume A[i] > 0\n    if n < 3:\n        assume n < 4, "proved"\n        B[i] = A[i]'
     report: list[Any] = []
     f = remove_assume(nest(body), report=report)
@@ -248,6 +248,10 @@ def test_assumptions_move_to_the_requirements_unless_none_is_reached() -> None:
     assert "assume" not in str(remove_assume(f)) and remove_assume(f).requires == f.requires
     for p in PASSES:
         p(nest("for i in [0, 0):\n    assume i > 5\nB[0] = 1"))
+    f = known("A[3] = 0\nfor k in [0, 5):\n    assume k != 2 or A[3] < 0\n    B[k] = 1")
+    assert str(remove_no_op(f)) == str(f)  # it may hold in other iterations
+    with pytest.raises(InputError, match="is false wherever it is reached"):
+        remove_no_op(known("A[3] = 0\nfor k in [0, 5):\n    assume k > 7 or A[3] < 0\n    B[k] = 1"))
 
 
 PASSES: tuple[Pass, ...] = (
@@ -375,13 +379,6 @@ def test_an_element_that_is_read_in_one_branch_decides_there() -> None:
     assert "if" not in str(simplify(known(END)))
 
 
-def test_an_assumption_is_refused_only_where_it_is_reached_and_false() -> None:
-    f = known("A[3] = 0\nfor k in [0, 5):\n    assume k != 2 or A[3] < 0\n    B[k] = 1")
-    assert str(remove_no_op(f)) == str(f)  # it may hold in other iterations
-    with pytest.raises(InputError, match="is false wherever it is reached"):
-        remove_no_op(known("A[3] = 0\nfor k in [0, 5):\n    assume k > 7 or A[3] < 0\n    B[k] = 1"))
-
-
 def test_fused_loops_do_not_capture_a_variable_of_the_second() -> None:
     f = known("for i in [0, 4):\n    A[i] = i\nfor j in [0, 4):\n    for k in [0, 5):\n        M[j, k] = j + k * 2")
     first, second = f.body.stmts if isinstance(f.body, Seq) else ()
@@ -450,7 +447,7 @@ def test_a_claim_counts_where_it_is_proved(body: str) -> None:
         assert len(remove_assume(f).requires) == body.count("assume") - marked
 
 
-def test_a_claim_made_by_hand_is_checked_where_it_would_be_dropped() -> None:
+def test_claims_that_follow_from_stores_are_marked_and_those_made_by_hand_checked() -> None:
     assert '"proved"' not in str(known('A[0] = 2\nassume A[0] == 3, "proved"'))
     f = known("assume A[0] == 3\nB[0] = A[0]")
     assert isinstance(f.body, Seq)
@@ -458,9 +455,6 @@ def test_a_claim_made_by_hand_is_checked_where_it_would_be_dropped() -> None:
     assert isinstance(first, Assume)
     forged = f.with_body(Seq((replace(first, proved=True), *rest)))
     assert len(remove_assume(forged).requires) == 1 and str(forged) == str(f)
-
-
-def test_what_follows_from_stores_is_marked_and_stays_so() -> None:
     f = known("allocate T: int32[4]\nfor i in [0, 4):\n    T[i] = i * 2\nfor i in [0, 4):\n    B[i] = T[i]")
     for value, said in ((lambda i: i * 2, "T[t0] == t0 * 2"), (undef(), "T[t0] == undef()")):
         g = add_constraint(f, "T", lambda i: i >= 0, value)

@@ -56,7 +56,7 @@ def test_blocks_are_placed_well() -> None:
         assert check_placement(blocks) <= 1.1 * allocation.lower_bound(blocks)
 
 
-def test_slots_hold_one_life_at_a_time() -> None:
+def test_slots_hold_one_life_at_a_time_and_chains_need_few() -> None:
     rng = random.Random(3)
     for _ in range(200):
         blocks = blocks_of(rng, rng.randint(1, 12))
@@ -65,16 +65,6 @@ def test_slots_hold_one_life_at_a_time() -> None:
             assert not any(blocks[a].meets(blocks[b]) for a in inside for b in inside if a != b)
         most = max(sum(b.first <= at <= b.last for b in blocks) for at in range(20))
         assert len(slots) == most
-
-
-def chain(length: int, extent: object) -> te.Schedule:
-    t = te.placeholder((extent, 64), name="A")
-    for k in range(length):
-        t = te.compute((extent, 64), lambda i, j, t=t: t[i, j] + 1.0, name=f"T{k}")
-    return te.create_schedule(t.op)
-
-
-def test_chains_need_few_buffers() -> None:
     f = lower(chain(9, 100))
     assert allocation.plan_storage(f).peak == 2 * 100 * 64 * 4
     symbolic = allocation.plan_storage(lower(chain(9, te.var("n"))))
@@ -85,6 +75,13 @@ def test_chains_need_few_buffers() -> None:
         blocks = blocks_in(f)
         assert len(blocks) > 6 and used(allocation.parallel_plan(f)[1], {}) <= 1.1 * allocation.lower_bound(blocks)
     check_c(f, s)
+
+
+def chain(length: int, extent: object) -> te.Schedule:
+    t = te.placeholder((extent, 64), name="A")
+    for k in range(length):
+        t = te.compute((extent, 64), lambda i, j, t=t: t[i, j] + 1.0, name=f"T{k}")
+    return te.create_schedule(t.op)
 
 
 @needs_compiler

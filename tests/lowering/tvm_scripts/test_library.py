@@ -193,7 +193,7 @@ test_a_layout_without_a_meaning_is_refused = refused_by(
 )
 
 
-def test_processors_of_targets() -> None:
+def test_processors_of_targets_and_unions_of_types() -> None:
     lanes = {}
     for mcpu in ("", " -mcpu=core-avx2", " -mcpu=skylake-avx512", " -mcpu=alderlake", " -mcpu=cascadelake"):
         with tvm.target.Target("llvm" + mcpu):
@@ -201,6 +201,9 @@ def test_processors_of_targets() -> None:
     assert list(lanes.values()) == [(4, False), (8, False), (16, False), (8, True), (16, True)]
     assert tvm.target.Target("cuda -mattr=+dotprod").mattr == ["+dotprod"]
     assert (tvm.DataType("float32x4").bits, tvm.DataType("float32x4").lanes, tvm.DataType("bool").bits) == (32, 4, 1)
+    either = tir.Var | int
+    assert isinstance(3, either) and isinstance(Var("i"), either) and not isinstance(3.5, either)
+    assert isinstance(3, int | tir.IntImm)
 
 
 @pytest.mark.parametrize(("y", "shift"), [(1 << 30, 1), (1 << 30, 0), (1395864371, -3)])
@@ -210,12 +213,6 @@ def test_products_with_fixed_points(y: int, shift: int) -> None:
     expected = [((int(n) << left) * y + (1 << (right - 1))) >> right for n in numbers]
     factor = tir.const(y, "int32")
     equal_elements(lambda i, x: tir.q_multiply_shift(x[i], factor, 31, shift), [numbers], np.array(expected, "int32"))
-
-
-def test_unions_of_types() -> None:
-    either = tir.Var | int
-    assert isinstance(3, either) and isinstance(Var("i"), either) and not isinstance(3.5, either)
-    assert isinstance(3, int | tir.IntImm)
 
 
 @pytest.mark.parametrize("keepdims", [False, True])
@@ -298,7 +295,7 @@ def test_a_reduction_that_data_ends_in_every_form_of_nest(nests: str) -> None:
     assert found.tolist() == expected.tolist()
 
 
-def test_a_reduction_between_elements() -> None:
+def test_reductions_between_elements_and_beside_one_that_data_ends() -> None:
     (starts, data, _), (ends, numbers), expected = _segments()
 
     def total(i: Any) -> Any:
@@ -307,6 +304,13 @@ def test_a_reduction_between_elements() -> None:
 
     sums = te.compute((4,), total, "sums")
     equal_in_both(tvm.build(te.create_schedule(sums.op), [starts, data, sums]), [ends, numbers], expected)
+    many = 1 << 21
+    a, starts = te.placeholder((many,), "int32", "a"), te.placeholder((3,), "int32", "starts")
+    k = te.reduce_axis((0, many), "k")
+    whole, sums = te.compute((1,), lambda i: te.sum(a[k], axis=k), "whole"), sums_of(starts, a, 2)
+    f = tvm.lower(te.create_schedule([whole.op, sums.op]), [a, starts, whole, sums])
+    found = run(f, {"a": np.ones(many, "int32"), "starts": np.array([0, 3, 5], "int32")}, backend="c")
+    assert found["whole"].tolist() == [many] and found["sums"].tolist() == [3, 2]
 
 
 @pytest.mark.parametrize("dtype", ["int32", "int64"])
@@ -427,13 +431,3 @@ def test_no_rows_whose_length_data_decides() -> None:
     sums = sums_of(starts, data, 0)
     f = tvm.lower(te.create_schedule(sums.op), [starts, data, sums])
     assert run(f, {"starts": np.zeros(1, "int32"), "data": np.zeros(0, "float32")})["sums"].shape == (0,)
-
-
-def test_a_long_reduction_beside_one_that_data_ends_is_lowered() -> None:
-    many = 1 << 21
-    a, starts = te.placeholder((many,), "int32", "a"), te.placeholder((3,), "int32", "starts")
-    k = te.reduce_axis((0, many), "k")
-    whole, sums = te.compute((1,), lambda i: te.sum(a[k], axis=k), "whole"), sums_of(starts, a, 2)
-    f = tvm.lower(te.create_schedule([whole.op, sums.op]), [a, starts, whole, sums])
-    found = run(f, {"a": np.ones(many, "int32"), "starts": np.array([0, 3, 5], "int32")}, backend="c")
-    assert found["whole"].tolist() == [many] and found["sums"].tolist() == [3, 2]

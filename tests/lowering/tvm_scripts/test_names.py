@@ -186,7 +186,7 @@ def test_primitives_are_recorded_on_request() -> None:
     assert tvm.lower(s, [X, Y]) is not None
 
 
-def test_truth_values_of_python_are_conditions_and_have_extrema() -> None:
+def test_truth_values_quotients_and_conversions_are_constructed_as_written() -> None:
     given = np.arange(4, dtype="float32")
     equal_elements(lambda i, X: tir.Select(True, te.if_then_else(False, 0.0, X[i]), 3.0), [given], given)
     assert tir.const(np.uint8(3)).dtype == "uint8" and tvm.runtime.convert(np.float16(1)).dtype == "float16"
@@ -197,6 +197,11 @@ def test_truth_values_of_python_are_conditions_and_have_extrema() -> None:
     f = tvm.build(s, args)
     a = np.random.default_rng(0).integers(0, 2, (4, 3)).astype(bool)
     equal_in_both(f, [a], a.max(axis=1), a[:, :2].min(axis=1))
+    n = te.var("n")
+    quotient = tir.Div(tir.Let(n, -8, n + 1), 2)
+    assert isinstance(quotient, tir.Div) and arith.Analyzer().simplify(quotient) == -3
+    node = tir.Cast("float32", tir.IntImm("uint32", 1))
+    assert isinstance(node, tir.Cast) and node.dtype == "float32" and node.value.value == 1
 
 
 def test_a_typed_constant_keeps_its_type_and_is_a_number_in_shapes() -> None:
@@ -242,14 +247,6 @@ def test_statements_without_an_effect_keep_their_fields() -> None:
     assert tir.Evaluate(11).value.value == 11 and isinstance(tir.Evaluate(0), tir.Evaluate)
     realize = tir.BufferRealize(buffer, [tvm.ir.Range(0, 1), tvm.ir.Range(0, 20)], True, store)
     assert isinstance(realize, tir.BufferRealize) and isinstance(realize.body, tir.Store)
-
-
-def test_quotients_and_conversions_are_constructed_as_written() -> None:
-    n = te.var("n")
-    quotient = tir.Div(tir.Let(n, -8, n + 1), 2)
-    assert isinstance(quotient, tir.Div) and arith.Analyzer().simplify(quotient) == -3
-    node = tir.Cast("float32", tir.IntImm("uint32", 1))
-    assert isinstance(node, tir.Cast) and node.dtype == "float32" and node.value.value == 1
 
 
 def test_the_body_of_a_hint_inside_a_loop_is_reached_and_runs() -> None:
@@ -307,12 +304,15 @@ def test_bits_of_bfloat16_are_passed_as_uint16() -> None:
     np.testing.assert_array_equal((b.numpy().astype("uint32") << 16).view("float32"), [2.0, -5.0, 0.0, 200.0])
 
 
-def test_errors_are_runtime_errors_and_packed_calls_have_a_source() -> None:
+def test_errors_packed_calls_and_devices_by_name() -> None:
     with pytest.raises(RuntimeError):
         ~tir.const(1.5, "float32")
     A = te.placeholder((4,), name="A")
     B = te.extern((4,), [A], lambda ins, outs: tir.call_packed("nothing", ins[0], outs[0]), name="B")
     assert "nothing" in tvm.build(te.create_schedule(B.op), [A, B]).get_source()
+    assert tvm.target.Target("nvidia/geforce-rtx-3090").kind.name == "cuda"
+    assert tvm.nd.empty((3,), "bfloat16").dtype == "uint16"  # as TVM holds its bits
+    assert tir.reinterpret("float32", HELD) is HELD
 
 
 def test_arrays_share_their_memory_by_dlpack() -> None:
@@ -355,12 +355,6 @@ def test_a_lowered_function_is_called_in_the_order_of_its_arguments() -> None:
     np.testing.assert_array_equal(y.numpy(), [4.5] * 3)
     tvm.build(transform.Sequential([transform.Simplify()])(f))(1.5, tvm.nd.array(np.ones(3, "float32")), 3, y)
     np.testing.assert_array_equal(y.numpy(), [5.5] * 3)
-
-
-def test_the_kind_of_a_device_by_its_name() -> None:
-    assert tvm.target.Target("nvidia/geforce-rtx-3090").kind.name == "cuda"
-    assert tvm.nd.empty((3,), "bfloat16").dtype == "uint16"  # as TVM holds its bits
-    assert tir.reinterpret("float32", HELD) is HELD
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float16", "int32"])

@@ -62,13 +62,17 @@ def test_a_field_that_a_node_lacks() -> None:
             tir.BufferStore(PLAIN, 1.0, indices)
 
 
-def test_operations_that_change_nothing_and_remainders_by_1() -> None:
+def test_operations_that_change_nothing_and_equal_elements() -> None:
     for same in (m + 0, 0 + m, m - 0, m * 1, 1 * m, m // 1, tir.truncdiv(m, 1), (0 + m * 1) - 0):
         assert same.same_as(m) and m.same_as(same)
         assert not (same + 1).same_as(m) and not same.same_as(n) and not same.same_as(None)
     assert tir.truncmod(m, 1).value == (m % 1 + 0).value == (m * 0).value == 0
     for other in (0 - m, 1 // m, m % 2, m):
         assert not hasattr(other, "value")
+    flat = tir.decl_buffer((m, n), "float32", strides=(n, 1))
+    k = te.size_var("k")
+    assert tvm.ir.structural_equal(flat.vload((k // n, k % n)), flat.vload((0, k)))
+    assert not tvm.ir.structural_equal(flat.vload((k // n, k % n)), flat.vload((0, k + 1)))
 
 
 def test_a_selection_of_truth_values_keeps_its_form() -> None:
@@ -80,13 +84,6 @@ def test_a_selection_of_truth_values_keeps_its_form() -> None:
         assert isinstance(chosen, tir.Select) and chosen.dtype == "bool"
         wanted = np.where(np.where(*pick(a, k)), a, np.float32(-1))
         equal_elements(lambda i, X, pick=pick: tir.Select(tir.Select(*pick(X[i], i)), X[i], -1.0), [a], wanted)  # type: ignore[misc]
-
-
-def test_equal_elements_of_a_buffer() -> None:
-    flat = tir.decl_buffer((m, n), "float32", strides=(n, 1))
-    k = te.size_var("k")
-    assert tvm.ir.structural_equal(flat.vload((k // n, k % n)), flat.vload((0, k)))
-    assert not tvm.ir.structural_equal(flat.vload((k // n, k % n)), flat.vload((0, k + 1)))
 
 
 @pytest.mark.parametrize("kind", ["serial", "parallel", "vectorize", "thread"])
@@ -129,15 +126,24 @@ VIEWS: dict[str, Callable[[], Any]] = {
 }
 
 
-def test_a_loop_of_nodes_keeps_its_thread_and_its_annotations() -> None:
-    i, A = tir.Var("i", "int32"), tir.decl_buffer((8,), "float32", "A")
-    body = tir.BufferStore(A, 1.0, [i])
+def test_loops_keep_threads_and_annotations_and_scopes_are_texts() -> None:
+    i, buffer = tir.Var("i", "int32"), tir.decl_buffer((8,), "float32", "A")
+    body = tir.BufferStore(buffer, 1.0, [i])
     loop = tir.For(i, 0, 8, 4, body, te.thread_axis("threadIdx.x"), {"pragma_unroll": 1})
     assert str(loop).splitlines()[0] == "for i in [0, 8) on threadIdx.x:  # pragma_unroll = 1"
     assert "on vthread" in str(tir.For(i, 0, 8, tir.ForKind.THREAD_BINDING, body, te.thread_axis("vthread")))
     for kind, axis in ((4, None), (0, te.thread_axis("threadIdx.x"))):
         with pytest.raises(InputError, match="a loop on threads, and no other, has a"):
             tir.For(i, 0, 8, kind, body, axis)
+    assert tir.decl_buffer((4,), scope="local").scope() == tir.decl_buffer((4,), scope="local").scope == "local"
+    scopes: list[str] = []
+
+    def called(ins: Any, outs: Any) -> Any:
+        scopes.extend((ins[0].scope(), outs[0].scope()))
+        return tir.call_packed("f", ins[0], outs[0])
+
+    te.extern((4,), [A], called)
+    assert scopes == ["global", "global"]
 
 
 def test_calls_and_lets_have_their_parts() -> None:
@@ -204,18 +210,6 @@ def test_buffers_that_broadcast(shapes: tuple[tuple[int, int], tuple[int, int]])
     equal_in_both(f, [a, b], (a + b) * a)
     with pytest.raises(tvm.TVMError, match="inside its extent"):
         f(tvm.nd.array(a), tvm.nd.array(np.zeros((2, 1), "float32")), tvm.nd.empty((3, 4)))
-
-
-def test_a_scope_is_a_text_and_a_call() -> None:
-    assert tir.decl_buffer((4,), scope="local").scope() == tir.decl_buffer((4,), scope="local").scope == "local"
-    scopes: list[str] = []
-
-    def body(ins: Any, outs: Any) -> Any:
-        scopes.extend((ins[0].scope(), outs[0].scope()))
-        return tir.call_packed("f", ins[0], outs[0])
-
-    te.extern((4,), [A], body)
-    assert scopes == ["global", "global"]
 
 
 def test_the_meaning_of_an_intrinsic_may_name_a_loop() -> None:
