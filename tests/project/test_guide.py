@@ -219,6 +219,18 @@ def test_the_library_tour_runs() -> None:
     assert "(0, n * m - 1)" in done.stdout and "proved" in done.stdout
 
 
+@pytest.mark.parametrize(
+    "module",
+    [
+        *("intset.expr.parser", "lowering.lower", "lowering.layout.index_map", "lowering.layout.transform"),
+        "lowering.padding.hoist",
+    ],
+)
+def test_examples_in_docstrings(module: str) -> None:
+    found = doctest.testmod(importlib.import_module(module), optionflags=doctest.NORMALIZE_WHITESPACE)
+    assert found.attempted and not found.failed
+
+
 # -- the reference and the site ------------------------------------------------------------------------------------
 
 

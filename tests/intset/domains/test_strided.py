@@ -82,11 +82,6 @@ def gamma_strided(a: Strided, lowest: int = 0, highest: int = 0) -> range:
     return range(low, (highest if hi is None else hi) + 1, m or 1)
 
 
-def all_congruences(largest: int) -> list[tuple[int, int]]:
-    """All congruences with modulus at most `largest`, and all constants of magnitude at most `largest`."""
-    return [(0, r) for r in range(-largest, largest + 1)] + [(m, r) for m in range(1, largest + 1) for r in range(m)]
-
-
 def all_strided(lowest: int, highest: int) -> list[strided.StridedInterval]:
     """Every nonempty strided interval within `[lowest, highest]`."""
     runs = [
@@ -297,7 +292,8 @@ def smallest(points: Collection[int]) -> Strided:
     return None if best is None else residue(*best)
 
 
-CONGRUENCES = [residue(m, r) for m, r in all_congruences(9)]  # 19 constants, 45 congruences
+CONGRUENCES = [residue(0, r) for r in range(-9, 10)]
+CONGRUENCES += [residue(m, r) for m in range(1, 10) for r in range(m)]
 WINDOW = 40
 ELEMENTS = {v: gamma_strided(v, -WINDOW, WINDOW) for v in CONGRUENCES}
 AMOUNTS = {v: gamma_strided(v, 0, 18) for v in CONGRUENCES}

@@ -58,7 +58,7 @@ T = Opaque("T", 2)
 # identity
 
 
-def test_equal_structure_is_the_same_object_and_what_was_written() -> None:
+def test_equal_structure_is_the_same_object_and_a_variable_is_itself() -> None:
     assert i + 1 is i + const(1)
     assert (i * 4 + j) // 7 % 3 is floormod(floordiv(i * 4 + j, 7), 3)
     assert i + j is not j + i
@@ -73,17 +73,6 @@ def test_equal_structure_is_the_same_object_and_what_was_written() -> None:
     assert (-const(3)).op is ops.NEG
     assert (2 - i).args == (const(2), i) and (2 // i).args == (const(2), i) and (2 << i).args == (const(2), i)
     assert sum_of([]) is const(0) and sum_of([i, j, 1]) is i + j + 1
-
-
-@pytest.mark.parametrize(("a", "b"), [(i + 1, j), (i, n), (n, i), (n, j + 1), (i, j), (const(3), i), (const(3), n)])
-def test_comparisons_keep_their_sides(a: Expr, b: Expr) -> None:
-    # Python would ask an operand of a derived class first, and exchange the sides
-    built = [a < b, a <= b, a > b, a >= b, a == b, a != b, a + b, a // b]
-    assert [node.op for node in built] == [ops.LT, ops.LE, ops.GT, ops.GE, ops.EQ, ops.NE, ops.ADD, ops.FLOORDIV]
-    assert all(node.args[0] is a and node.args[1] is b for node in built)
-
-
-def test_a_variable_is_itself() -> None:
     other = Var("i")
     assert other is not i and other.name == i.name and other.uid != i.uid
     assert not bool(i == other) and bool(i != other)
@@ -93,6 +82,14 @@ def test_a_variable_is_itself() -> None:
     assert isinstance(n, Var) and isinstance(i, Var) and not isinstance(i, ShapeVar)
     assert n.declared() == (1, 4096, 1) and i.declared() == (None, None, 1)
     assert ShapeVar("m").declared() == (0, None, 1)
+
+
+@pytest.mark.parametrize(("a", "b"), [(i + 1, j), (i, n), (n, i), (n, j + 1), (i, j), (const(3), i), (const(3), n)])
+def test_comparisons_keep_their_sides(a: Expr, b: Expr) -> None:
+    # Python would ask an operand of a derived class first, and exchange the sides
+    built = [a < b, a <= b, a > b, a >= b, a == b, a != b, a + b, a // b]
+    assert [node.op for node in built] == [ops.LT, ops.LE, ops.GT, ops.GE, ops.EQ, ops.NE, ops.ADD, ops.FLOORDIV]
+    assert all(node.args[0] is a and node.args[1] is b for node in built)
 
 
 IMPOSSIBLE: list[Callable[[], object]] = [
@@ -189,7 +186,7 @@ def test_threads_build_the_same_objects() -> None:
 # operators and their truth
 
 
-def test_equality_is_a_condition_and_tells_identity() -> None:
+def test_equality_is_a_condition_and_truth_is_of_what_is_decided() -> None:
     assert isinstance(i == j, Equation) and isinstance(i == 3, Equation) and (i == 3).args == (i, const(3))
     assert bool(i + 1 == i + 1) and not bool(i + 1 == 1 + i) and bool(i != j) and not bool(i + 1 != i + 1)
     assert (i == j) is i.eq(j) and (i != j) is i.ne(j) and i.eq(3) is (i == 3)
@@ -201,17 +198,6 @@ def test_equality_is_a_condition_and_tells_identity() -> None:
     for wrong in (1.5, True, None, "i", i < 3):
         with pytest.raises(InputError):
             i.eq(wrong)
-
-
-@pytest.mark.parametrize("cond", [i < 3, i <= j, (i < 3) & i.eq(i), ~i.eq(i), i.eq(j) | (j > 2)])
-def test_the_truth_of_a_condition_is_not_decided(cond: Cond) -> None:
-    with pytest.raises(InputError, match="not known"):
-        bool(cond)
-    with pytest.raises(InputError, match="not known"):
-        assert cond and True
-
-
-def test_truth_of_what_is_decided() -> None:
     assert truth(True) and not truth(False)
     assert (i < POS_INF) is truth(True) and (i <= NEG_INF) is truth(False) and (i > NEG_INF) is truth(True)
     assert (i >= POS_INF) is truth(False)
@@ -221,6 +207,14 @@ def test_truth_of_what_is_decided() -> None:
         0 <= i < 8  # noqa: B015
     with pytest.raises(TypeError):
         list(i)
+
+
+@pytest.mark.parametrize("cond", [i < 3, i <= j, (i < 3) & i.eq(i), ~i.eq(i), i.eq(j) | (j > 2)])
+def test_the_truth_of_a_condition_is_not_decided(cond: Cond) -> None:
+    with pytest.raises(InputError, match="not known"):
+        bool(cond)
+    with pytest.raises(InputError, match="not known"):
+        assert cond and True
 
 
 class Foreign:
@@ -355,7 +349,7 @@ def test_casts_and_unary_operations_mean_their_formulas() -> None:
         assert evaluate(cast(i, 64), {i: value}) == value
 
 
-def test_select_and_conditions_are_lazy() -> None:
+def test_conditions_are_lazy_and_undefined_points_say_what_is_wrong() -> None:
     bad = 1 // i
     assert evaluate(select(i.eq(0), 5, bad), {i: 0}) == 5
     assert evaluate(select(i.ne(0), bad, 5), {i: 0}) == 5
@@ -369,9 +363,6 @@ def test_select_and_conditions_are_lazy() -> None:
     assert evaluate(select(i > 0, bad, 0) + select(i < 1, 3, bad), {i: 0}) == 3
     with pytest.raises(UndefinedError):
         evaluate(select(i > 0, bad, 0) + bad, {i: 0})
-
-
-def test_undefined_points_say_what_is_wrong() -> None:
     for node in (i // j, i % j, ceildiv(i, j), truncdiv(i, j), truncmod(i, j)):
         with pytest.raises(UndefinedError, match="a division by 0"):
             evaluate(node, {i: 3, j: 0})
@@ -387,7 +378,7 @@ def test_undefined_points_say_what_is_wrong() -> None:
         evaluate(asserting(i > 0, 1 // i), {i: 0})
 
 
-def test_points_must_fit_the_expression() -> None:
+def test_points_and_tables_must_fit_the_expression() -> None:
     with pytest.raises(InputError, match=r"the variable j has no value$"):
         evaluate(i + j, {i: 1})
     for wrong in (1.5, True, "1", None, np.True_):
@@ -399,9 +390,6 @@ def test_points_must_fit_the_expression() -> None:
         with pytest.raises(InputError, match="bits"):
             evaluate(i, {i: 0}, bits=bits)
     assert evaluate(const(3) + 4) == 7 and evaluate(truth(True)) is True
-
-
-def test_opaque_terms_take_their_value_from_the_point() -> None:
     S, x = Opaque("S", 1), Opaque("x")
     array = np.arange(12).reshape(3, 4)
     assert evaluate(T[i, 2] + 1, {i: 1, T: array}) == 7

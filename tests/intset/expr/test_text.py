@@ -1,7 +1,6 @@
 """`to_text` and `parse`: round trips to the same object, and parse errors."""
 
 import ast
-import doctest
 import re
 import time
 import warnings
@@ -11,7 +10,7 @@ import pytest
 from hypothesis import strategies as st
 
 from intset.errors import ParseError
-from intset.expr import build, ops, parser, printer
+from intset.expr import build, ops, printer
 from intset.expr.build import Opaque, select, sum_of
 from intset.expr.node import ShapeVar, Var, const, truth
 from intset.expr.parser import parse
@@ -323,7 +322,3 @@ def test_a_limited_text_is_the_text_or_a_beginning_of_it(e: Any, limit: int) -> 
     if short != text:
         assert len(text) > limit and short.endswith("…") and len(short) <= max(limit, 1)
         assert "…" in short[:-1] or text.startswith(short[:-1])
-
-
-def test_docstrings() -> None:
-    assert doctest.testmod(parser).failed == 0

@@ -158,8 +158,8 @@ def test_an_svg_holds_names_and_counts_and_a_png_is_drawn(script: str, cli: Comm
     assert (cli.folder / "tiles-D.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_names_are_drawn_as_text(tmp_path: Path) -> None:
-    """A `$` begins no formula, and a control character does not make the SVG unreadable."""
+def test_names_are_drawn_as_text_and_a_picture_has_few_parts(tmp_path: Path) -> None:
+    # A `$` begins no formula, and a control character does not make the SVG unreadable.
     pytest.importorskip("matplotlib")
     from lowering.cli.plot import draw
 
@@ -168,9 +168,6 @@ def test_names_are_drawn_as_text(tmp_path: Path) -> None:
     path = tmp_path / "names.svg"
     draw(picture).savefig(path)
     ElementTree.parse(path)
-
-
-def test_a_picture_has_few_parts_however_large_the_region() -> None:
     pytest.importorskip("matplotlib")
     from lowering.cli.plot import draw
 
@@ -282,16 +279,13 @@ def test_schedules_bounds_and_nests(size: Any) -> None:
     assert {"def", "for", "in", "allocate"} <= {node.text for node in shown.iter("b")}
 
 
-def test_a_long_nest_is_cut_at_once() -> None:
+def test_long_nests_layouts_contracts_and_divisions_are_shown() -> None:
     lines = [f"    for i{k} in [0, 16):\n        A[i{k}] = i{k} + {k}" for k in range(5_000)]
     f = parse_nest("def f(A: int32[16]):\n" + "\n".join(lines))
     start = time.process_time()
     shown = f._repr_html_()
     assert time.process_time() - start < 20 and len(shown) < 40_000  # an analysis of the nest takes minutes
     assert texts(checked(shown)).count("\n") < SHOWN_LINES + 2 and f"the first {SHOWN_LINES} lines" in shown
-
-
-def test_layouts_contracts_and_divisions() -> None:
     i = Var("i<")
     m = IndexMap(lambda i: (i // 4, i % 4), (16,))
     f = parse_nest("def f(A: int32[4, 4], B: int32[16]):\n    for i in [0, 14):\n        B[i] = A[i // 4, i % 4] + 1")

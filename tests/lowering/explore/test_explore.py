@@ -112,10 +112,6 @@ def wait_for(log: Path, lines: int) -> None:
     raise AssertionError(f"{log} has no {lines} lines")
 
 
-def children_of(pid: int) -> list[int]:
-    return [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
-
-
 LINUX = pytest.mark.skipif(sys.platform != "linux", reason="finds processes in /proc")
 
 
@@ -147,7 +143,8 @@ def test_a_killed_worker_loses_no_row(tmp_path: Path, undisturbed: list[dict[str
     for after in (40, 120):
         wait_for(tmp_path / "log", after)
         pids = {int(line.split()[2]) for line in (tmp_path / "log").read_text().splitlines()}
-        living = [pid for pid in children_of(process.pid) if pid in pids]
+        children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+        living = [pid for pid in map(int, children) if pid in pids]
         if living:
             os.kill(living[0], signal.SIGKILL)
     assert process.wait() == 0

@@ -214,7 +214,7 @@ def total(A: int32[4, 4], B: int32[1]):
 TILES = IndexMap(lambda i: [i // 4, i % 4], (14,))
 
 
-def test_layouts_are_kept_by_passes_and_pickled_and_not_printed() -> None:
+def test_layouts_are_kept_by_passes_pickled_not_printed_and_count_from_zero() -> None:
     f = parse_nest(TOTAL)
     g = with_layouts(f, {"A": TILES})
     assert str(g) == str(f) and f.layouts == {} and list(g.layouts) == ["A"]
@@ -225,9 +225,6 @@ def test_layouts_are_kept_by_passes_and_pickled_and_not_printed() -> None:
     assert again.layouts["A"](13) == (3, 1) and again.layouts["A"].new_shape == (4, 4)
     a = np.arange(16, dtype="int32").reshape(4, 4)
     assert run(again, {"A": a})["B"] == [91]
-
-
-def test_storage_counts_from_zero_and_may_be_larger() -> None:
     f = parse_nest("def f(A: int32[16], B: int32[16]):\n    for i in [0, 16):\n        B[i] = A[i]")
     m = with_layouts(f, {"A": IndexMap(lambda i: i - 3, (16,))}).layouts["A"]
     assert m(0) == (-3,) and m.new_shape == (16,) and m.inverse()(12) == (15,)

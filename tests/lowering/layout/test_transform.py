@@ -1,6 +1,5 @@
 """`transform_layout` and caches: printed nests, values of padding, refusals."""
 
-import doctest
 import math
 import pickle
 from typing import Any
@@ -8,8 +7,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-import lowering.layout.index_map
-import lowering.layout.transform
 from intset import Context, InputError, IntSetError, ShapeVar, Var, evaluate
 from lowering import (
     CheckError,
@@ -246,12 +243,6 @@ def test_the_extent_of_a_strided_layout_is_no_choice_on_emptiness(stride: int) -
     assert "select" not in str(extent)
     for size in range(6):
         assert evaluate(extent, {n: size}) == max(0, (size - 1) * stride + 1)
-
-
-@pytest.mark.parametrize("name", ["index_map", "transform"])
-def test_examples_in_docstrings(name: str) -> None:
-    found = doctest.testmod(getattr(lowering.layout, name), optionflags=doctest.NORMALIZE_WHITESPACE)
-    assert found.attempted and not found.failed
 
 
 def test_copies_have_names_and_layouts_of_their_own() -> None:
