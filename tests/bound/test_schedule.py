@@ -34,16 +34,7 @@ def names(stage: Stage) -> list[str]:
     return [iv.name for iv in stage.leaf_iter_vars]
 
 
-def test_fuse_takes_any_number_of_axes_in_any_order() -> None:
-    p = Written(f"{PROGRAM}\nX fuse; B fuse j i; C fuse i k; D fuse i")
-    x, b, c, d = (p.s[t] for t in p("X B C D"))
-    assert names(x) == ["singleton", "i", "j"] and isinstance(x.relations[0], Singleton)
-    assert x.fuse(*x.leaf_iter_vars).name == "singleton.i.fused.j.fused" and len(x.leaf_iter_vars) == 1
-    assert names(b) == ["i.j.fused"] and c.leaf_iter_vars[0].iter_type is IterType.COMM_REDUCE
-    assert names(d) == ["i"] and not d.relations
-
-
-def test_annotations() -> None:
+def test_annotations_and_fusions_of_any_axes() -> None:
     p = Written(f"""{PROGRAM}
         X split i 4 tail=shrink; X parallel i.outer; X unroll i.inner; X vectorize j; X pragma i.outer auto_unroll 8
         B double_buffer; B set_scope shared""")
@@ -56,6 +47,12 @@ def test_annotations() -> None:
     assert attrs[xo].pragmas == (("auto_unroll", 8),) and attrs[p.X.op.axis[0]].align == (8, 4)
     assert p.s[p.B].double_buffered and p.s[p.B].scope == "shared"
     assert [r.tail for r in s.relations if isinstance(r, Split)] == ["shrink", "round_up"]
+    p = Written(f"{PROGRAM}\nX fuse; B fuse j i; C fuse i k; D fuse i")
+    x, b, c, d = (p.s[t] for t in p("X B C D"))
+    assert names(x) == ["singleton", "i", "j"] and isinstance(x.relations[0], Singleton)
+    assert x.fuse(*x.leaf_iter_vars).name == "singleton.i.fused.j.fused" and len(x.leaf_iter_vars) == 1
+    assert names(b) == ["i.j.fused"] and c.leaf_iter_vars[0].iter_type is IterType.COMM_REDUCE
+    assert names(d) == ["i"] and not d.relations
 
 
 REFUSALS = {  # calls, of which the last one is refused
@@ -220,7 +217,7 @@ def test_a_reduction_with_caches_in_another_layout() -> None:
     np.testing.assert_allclose(out.reshape(-1), [*x.sum(axis=1), 0, 0], rtol=1e-6)
 
 
-def test_a_layout_that_is_none_is_refused() -> None:
+def test_a_layout_that_is_none_is_refused_and_functions_need_their_layers() -> None:
     p = Written("A = given(8); B = pointwise(A); k = axis(0, 8)\nC[i:5] = sum_(A[k] * i, axis=k)\nschedule B C")
     halves = lambda i: [i // 2, i % 2]  # noqa: E731
     with pytest.raises(ScheduleError, match="a place for every element"):
@@ -230,6 +227,15 @@ def test_a_layout_that_is_none_is_refused() -> None:
     p.then("B split i0 4")
     with pytest.raises(ScheduleError, match="precedes split"):
         p.s[p.B].transform_layout(halves)
+    done = subprocess.run([sys.executable, "-c", SCRIPT], capture_output=True, text=True, check=False)
+    assert done.stdout.splitlines() == [
+        'compute="auto" is chosen by the cost model of loop nests: import lowering first',
+        "ScheduleOps builds a loop nest: import lowering first",
+        "True True set()",
+        "['B']",
+        "for i in [0, 8):",
+        "    B[i] = A[i]",
+    ], done.stderr
 
 
 def test_a_rolling_buffer_keeps_earlier_rows() -> None:
@@ -273,15 +279,3 @@ import lowering
 print(sorted(questions[0]().forms))
 print(questions[1]())
 """
-
-
-def test_each_function_needs_its_layer() -> None:
-    done = subprocess.run([sys.executable, "-c", SCRIPT], capture_output=True, text=True, check=False)
-    assert done.stdout.splitlines() == [
-        'compute="auto" is chosen by the cost model of loop nests: import lowering first',
-        "ScheduleOps builds a loop nest: import lowering first",
-        "True True set()",
-        "['B']",
-        "for i in [0, 8):",
-        "    B[i] = A[i]",
-    ], done.stderr

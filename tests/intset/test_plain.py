@@ -316,7 +316,7 @@ def test_dropped_nodes_leave_nothing(number: int) -> None:
     assert storage.count() <= before and gone == [7]
 
 
-def test_nodes_that_remember_themselves_are_collected() -> None:
+def test_nodes_that_remember_or_make_others_are_collected() -> None:
     i = Var("i")
     gc.collect()
     before = storage.count()
@@ -325,9 +325,6 @@ def test_nodes_that_remember_themselves_are_collected() -> None:
     del node
     gc.collect()
     assert storage.count() <= before
-
-
-def test_a_payload_whose_comparison_makes_nodes() -> None:
     i, kept = Var("i"), []
 
     class Payload:

@@ -348,7 +348,7 @@ spec.loader.exec_module(site)
 FORMULA = r'<div class="jp-RenderedLatex jp-OutputArea-output" tabindex="0">\n$\dfrac{i \cdot 4}{7}$\n</div>'
 
 
-def test_formulas_are_mathml_and_raw_formulas_and_wide_code_are_faults() -> None:
+def test_formulas_are_mathml_and_code_fits_its_column() -> None:
     wide = "x" * (site.COLUMN + 1)
     assert [fault.partition(":")[0] for fault in site.faults(f"<p>{FORMULA}</p><pre><b>{wide}</b></pre>")] == [
         "raw TeX",
@@ -365,18 +365,14 @@ def test_formulas_are_mathml_and_raw_formulas_and_wide_code_are_faults() -> None
     pytest.importorskip("latex2mathml", reason="the site needs it")
     page = site.with_mathml(f"<p>$a$</p>{FORMULA}")
     assert page.startswith("<p>$a$</p>") and "<mfrac>" in page and site.faults(page) == []
+    cells = ["".join(cell["source"]) for cell in TUTORIAL]
+    codes = [code for page in PAGES for code in blocks(page, r"\w*")]
+    assert len(codes) > 200 and len(cells) > 10
+    for parts, most in ((cells, site.CELL), (codes, site.COLUMN)):
+        assert [line for part in parts for line in part.splitlines() if len(line) > most] == []
 
 
-def test_the_picture_of_imports_is_a_table() -> None:
-    """Every arrow of the picture is listed in a row."""
-    page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
-    tables = site.with_tables(page)
-    rows = [line for line in tables.splitlines() if re.match(r"\| `(?:intset|bound|lowering)\.", line)]
-    assert "mermaid" not in tables and "| `bound.te` | `bound.declare`, `bound.te_schedule` |" in rows
-    assert sum(row.partition("` | ")[2].count("`") // 2 for row in rows) == page.count(" --> ")
-
-
-def test_public_names_come_first_in_the_search() -> None:
+def test_public_names_come_first_in_the_search_and_the_picture_of_imports_is_a_table() -> None:
     places = {
         "reference/intset/#intset.Context": True,
         "reference/te/#bound.infer_bound": True,
@@ -387,11 +383,9 @@ def test_public_names_come_first_in_the_search() -> None:
     index = {"config": {}, "docs": [{"location": place, "title": "", "text": ""} for place in places]}
     after = site.boosted(index, site.public_names())
     assert {doc["location"]: "boost" in doc for doc in after["docs"]} == places and after["config"] == {}
-
-
-def test_the_code_of_the_pages_fits_its_column() -> None:
-    cells = ["".join(cell["source"]) for cell in TUTORIAL]
-    codes = [code for page in PAGES for code in blocks(page, r"\w*")]
-    assert len(codes) > 200 and len(cells) > 10
-    for parts, most in ((cells, site.CELL), (codes, site.COLUMN)):
-        assert [line for part in parts for line in part.splitlines() if len(line) > most] == []
+    # Every arrow of the picture is listed in a row.
+    page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    tables = site.with_tables(page)
+    rows = [line for line in tables.splitlines() if re.match(r"\| `(?:intset|bound|lowering)\.", line)]
+    assert "mermaid" not in tables and "| `bound.te` | `bound.declare`, `bound.te_schedule` |" in rows
+    assert sum(row.partition("` | ")[2].count("`") // 2 for row in rows) == page.count(" --> ")

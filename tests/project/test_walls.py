@@ -242,14 +242,11 @@ def test_little_is_loaded_before_it_is_needed() -> None:
     assert {f"intset.{name}" for name in late} < modules_after(f"{code}\nassert ctx.prove(i < 8)")
 
 
-def test_import_borders_are_kept() -> None:
+def test_import_borders_are_kept_and_ignored_types_have_reasons() -> None:
     pytest.importorskip("importlinter")
     code = "from importlinter.cli import lint_imports_command; lint_imports_command()"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT)
     assert done.returncode == 0, done.stdout[-3000:]
-
-
-def test_what_the_type_checker_is_told_to_ignore_is_little_and_has_a_reason() -> None:
     ignores = [line for name in FILES for line in text(name).splitlines() if "type: ignore" in line]
     assert len(ignores) <= 30
     assert [line for line in ignores if not re.search(r"# type: ignore\[[\w, -]+\]  # \w", line)] == []

@@ -126,16 +126,6 @@ def test_the_only_access_outside(text: str, at: dict[str, int], expected: Report
         assert b.outside[0].stage.name == "C"
 
 
-def test_a_state_of_a_scan_read_before_its_first_row() -> None:
-    scan = """
-        state = given(8, 3)
-        init[_:1, i:3] = tir.const(1.0, "float32")
-        update[t:8, i:3] = state[t - {}, i] + 1.0
-        scan = te.scan(init, update, state)"""
-    assert infer_bound(Written(scan.format(1)).s).outside == ()
-    assert [str(one.index[0]) for one in infer_bound(Written(scan.format(2)).s).outside] == ["t - 2"]
-
-
 # -- data -----------------------------------------------------------------------------------------------------------
 
 
@@ -171,7 +161,7 @@ def test_data_is_checked_before_the_access(read: str, a: Any, at: list[int], mes
         assert status(f, text, library, given | {"C": np.zeros(10, "float32")}) == (message is not None)
 
 
-def test_a_declared_range_proves_it() -> None:
+def test_declared_ranges_and_rows_of_scans_prove_accesses() -> None:
     def gather(last: int, offset: int = 0) -> Any:
         text = f"A = given(10); J = given(10, dtype='int32', value_range=(0, {last}))"
         return Written(f"{text}\nC[i:10] = A[J[i] + {offset}]").s
@@ -181,6 +171,13 @@ def test_a_declared_range_proves_it() -> None:
     assert "assert" not in str(lower(gather(10), unsafe=True))
     with pytest.raises(AccessError):  # whatever the data
         lower(gather(9, offset=20))
+    scan = """
+        state = given(8, 3)
+        init[_:1, i:3] = tir.const(1.0, "float32")
+        update[t:8, i:3] = state[t - {}, i] + 1.0
+        scan = te.scan(init, update, state)"""
+    assert infer_bound(Written(scan.format(1)).s).outside == ()
+    assert [str(one.index[0]) for one in infer_bound(Written(scan.format(2)).s).outside] == ["t - 2"]
 
 
 # -- the command line -----------------------------------------------------------------------------------------------

@@ -301,7 +301,7 @@ def test_a_place_that_only_an_allocation_depends_on_is_no_parameter():
     compile_c(to_c(lower(p.s)))
 
 
-def test_a_reduction_is_not_parallel_through_another_stage():
+def test_loops_over_which_something_is_kept_or_reduced_are_not_parallel() -> None:
     s, ts = two_reductions()
     replay.compute_at(s, ts[0], ts[1], -1, "best_effort")
     with pytest.raises(ScheduleError, match="cannot be parallelized"):
@@ -310,6 +310,19 @@ def test_a_reduction_is_not_parallel_through_another_stage():
     s[ts[0]].parallel(ts[0].op.axis[1])
     o = replay.compute_at(s, ts[0], ts[1], -1, "best_effort")
     assert o.position == 1 and "kind" in {reason.rule for reason in o.reasons}
+    p = kept(f"{SHARED}; B compute_at C y")
+    with pytest.raises(ScheduleError, match=r"iterations of y of C compute, but .* a loop of several stages"):
+        p.then("B store_root")
+    assert p.s[p.B].store_type is None
+    lowered(p.s)
+    p = kept("B compute_at C x; B store_at C y")
+    for call in ("C parallel x", "C vectorize x", "C bind x threadIdx.x"):
+        with pytest.raises(ScheduleError, match="to keep what iterations of x of C compute"):
+            p.then(call)
+    with pytest.raises(replay.ReplayError, match="x"):
+        replay.compute_at(p.s, p.C, p.D, 2)
+    replay.compute_at(p.s, p.C, p.D, 1)
+    lowered(p.s)
 
 
 def test_what_is_stored_in_every_iteration_is_in_no_parallel_loop():
@@ -355,22 +368,6 @@ def kept(calls: str = SHARED) -> Written:
         E[y:10, x:12] = A[y, x] - 1
         D[y:10, x:12] = C[y, x] + E[y, x]
         {calls}""")
-
-
-def test_loops_over_which_something_is_kept_are_neither_shared_nor_parallel() -> None:
-    p = kept(f"{SHARED}; B compute_at C y")
-    with pytest.raises(ScheduleError, match=r"iterations of y of C compute, but .* a loop of several stages"):
-        p.then("B store_root")
-    assert p.s[p.B].store_type is None
-    lowered(p.s)
-    p = kept("B compute_at C x; B store_at C y")
-    for call in ("C parallel x", "C vectorize x", "C bind x threadIdx.x"):
-        with pytest.raises(ScheduleError, match="to keep what iterations of x of C compute"):
-            p.then(call)
-    with pytest.raises(replay.ReplayError, match="x"):
-        replay.compute_at(p.s, p.C, p.D, 2)
-    replay.compute_at(p.s, p.C, p.D, 1)
-    lowered(p.s)
 
 
 def random_kept(seed: int, **how: Any) -> bool:

@@ -127,7 +127,7 @@ def test_an_annotation_holds_for_the_loop(at):
         assert text.count(shown) == 1, text
 
 
-def test_explain_and_plots_name_the_stages():
+def test_explain_plots_and_refusals_name_the_stages():
     s, ts = two_reductions()
     replay.compute_at(s, ts[0], ts[1], -1, "best_effort")
     b = infer_bound(s)
@@ -138,6 +138,9 @@ def test_explain_and_plots_name_the_stages():
     assert picture.instance == (("T4.i0", 0), ("T3.r1", 0))
     picture = picture_of(ScriptSchedule("x", s), {}, stage="T1", instance={"T3.r1": 4, "T4.i0": 3})
     assert dict(picture.instance) == {"T4.i0": 3, "T3.r1": 4}
+    s, ts = two_reductions()
+    with pytest.raises(replay.ReplayError, match=r"T2 can share 1 loop, not 2: .*; what works instead: position 1"):
+        replay.inline_at(s, ts[1], 2)
 
 
 def annotated(d: Dag, s: Schedule, times: int) -> int:
@@ -263,12 +266,6 @@ def test_a_wrong_call_is_told_in_a_sentence(call, error, words):
     names |= {f"t{k}": t for k, t in enumerate(ts, 1)} | {f"d{k}": replay.domain(s, t) for k, t in enumerate(ts[:2], 1)}
     for mode in MODES if "mode" in call else MODES[:1]:
         refused(s, error, words, eval, call, {**names, "mode": mode})
-
-
-def test_a_refusal_says_what_works_instead():
-    s, ts = two_reductions()
-    with pytest.raises(replay.ReplayError, match=r"T2 can share 1 loop, not 2: .*; what works instead: position 1"):
-        replay.inline_at(s, ts[1], 2)
 
 
 PLAIN = "T2 = pointwise(T1)"

@@ -134,7 +134,7 @@ def test_names_do_not_command_the_terminal(tmp_path, capsys):
 # -- forgeries met before -------------------------------------------------------------------------------------------
 
 
-def test_a_certificate_of_another_context_is_refused():
+def test_certificates_of_other_contexts_and_divisors_that_may_be_negative_are_refused():
     ctx = Context({i: Range(0, n)}, assume=[n < 9])
     cert = ctx.prove(i < 8).certificate()
     assert cert.check() and cert.check(ctx)
@@ -148,6 +148,18 @@ def test_a_certificate_of_another_context_is_refused():
         assert not claimed.check(Context({x: Range(0, 8)}))  # an assertion that neither goal nor context makes
     inner = Context({x: Range(-3, 8)}).prove(nonneg(x) < 5).certificate()
     assert inner.check() and inner.check(Context({x: Range(-3, 8)}))
+    # Evidence for a positive divisor must refute divisor <= -1, not another falsehood.
+    true = Context({x: None, y: Range(1, 3)}).prove((x // y) * y <= x).certificate()
+    (one,) = true.combinations
+    ((divisor, shown),) = one.divisors
+    assert true.check() and divisor is y and shown.case == (y <= -1,)
+    false = replace(true, ranges=tuple((v, Range(-3, 3) if v is y else r) for v, r in true.ranges))
+    absurd = (x * 0 + 1 < 1,)
+    trivial = Combination(absurd, (WeightedProduct(1, (Premise("the goal negated", absurd[0]),)),))
+    for bad in (shown, trivial, trivial._replace(case=shown.case), shown._replace(divisors=one.divisors)):
+        assert not replace(false, combinations=(one._replace(divisors=((y, bad),)),)).check(), bad
+    elsewhere = one._replace(divisors=((x, shown),), terms=one.terms)
+    assert not replace(true, combinations=(elsewhere,)).check()
 
 
 def test_what_is_no_certificate_is_refused_not_raised():
@@ -169,21 +181,6 @@ def test_what_is_no_certificate_is_refused_not_raised():
         assert not replace(cert, **bad).check(), bad
     nothing = Context({i: Range(0, 0)}).prove(i > 5).certificate()
     assert nothing.vacuous and nothing.check() and not replace(nothing, vacuous=1).check()
-
-
-def test_a_divisor_is_positive_only_where_its_own_case_is_refuted():
-    """Evidence for a positive divisor must refute divisor <= -1, not another falsehood."""
-    true = Context({x: None, y: Range(1, 3)}).prove((x // y) * y <= x).certificate()
-    (one,) = true.combinations
-    ((divisor, shown),) = one.divisors
-    assert true.check() and divisor is y and shown.case == (y <= -1,)
-    false = replace(true, ranges=tuple((v, Range(-3, 3) if v is y else r) for v, r in true.ranges))
-    absurd = (x * 0 + 1 < 1,)
-    trivial = Combination(absurd, (WeightedProduct(1, (Premise("the goal negated", absurd[0]),)),))
-    for bad in (shown, trivial, trivial._replace(case=shown.case), shown._replace(divisors=one.divisors)):
-        assert not replace(false, combinations=(one._replace(divisors=((y, bad),)),)).check(), bad
-    elsewhere = one._replace(divisors=((x, shown),), terms=one.terms)
-    assert not replace(true, combinations=(elsewhere,)).check()
 
 
 def test_every_branch_of_every_split_is_looked_at():

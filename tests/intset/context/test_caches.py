@@ -328,9 +328,6 @@ def test_tasks_on_one_context_have_their_own_blocks() -> None:
 
     assert sum(asyncio.run(main())) > 80
     assert all(stated(ctx) == [] for ctx in contexts)
-
-
-def test_a_task_or_thread_started_in_a_block_does_not_have_its_facts() -> None:
     ctx, seen = new_context(), list[int]()
 
     async def child() -> int:

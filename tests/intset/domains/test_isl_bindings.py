@@ -59,7 +59,7 @@ def test_the_table_says_what_islpy_says(line: Any) -> None:
     assert written[2].replace("islpy._isl.", "") == result or line.result == "void", shown
 
 
-def test_what_is_taken_over_is_copied() -> None:
+def test_what_is_taken_over_is_copied_and_numbers_of_any_size_are_read() -> None:
     a, b = read("[n] -> { [x] : 0 <= x < n }"), read("{ [x] : x mod 3 = 1 }")
     before = str(a), str(b)
     both = a.union(b).intersect(a).coalesce()
@@ -69,9 +69,6 @@ def test_what_is_taken_over_is_copied() -> None:
     long = zero.set_coefficient_val(isl().dim_type.in_, 0, 1 << 40).set_constant_val(val(1 << 80))
     assert str(zero.scale_down_val(2).floor()) == str(zero) == "[n] -> { [x] -> [(0)] }"
     assert str(long) == f"[n] -> {{ [x] -> [({1 << 80} + {1 << 40}x)] }}"
-
-
-def test_objects_of_other_classes_are_refused_and_numbers_of_any_size_are_read() -> None:
     relation = isl().Map.read_from_str(context(), "{ [x] -> [y] }")
     with pytest.raises(ctypes.ArgumentError, match="wrong type"):
         read("{ [x] : x > 0 }").union(relation)

@@ -298,7 +298,7 @@ def test_count_symbolic_is_exact_or_refused(text: str) -> None:
             assert evaluate(found, {N: n}) == sum(holds(text, i=i, n=n) for i in WINDOW)
 
 
-def test_infinity_parameters_and_maxima_without_end() -> None:
+def test_infinity_parameters_and_maxima_of_many_instances() -> None:
     # What isl's own count_val answers with 0.
     assert count(read("{ [i] }")) is POS_INF
     assert count(read("{ [i, j] : 0 <= i < 3 }")) is POS_INF
@@ -314,6 +314,11 @@ def test_infinity_parameters_and_maxima_without_end() -> None:
     assert max_over(read("{ [p, x] : 0 <= p < 3 and x >= p }"), 1) == PerInstance(POS_INF, POS_INF)
     assert max_over(read("{ [p, x] : p >= 0 and p <= x < p + 5 }"), 1) == PerInstance(5, POS_INF)
     assert max_over(read("{ [p, x] : p >= 0 and 0 <= x < p }"), 1) == PerInstance(POS_INF, POS_INF)
+    names = ", ".join(f"p{k}" for k in range(8))
+    bounds = " and ".join(f"0 <= p{k} < 1000" for k in range(8))
+    tile = "4p0 <= x < 4p0 + 4 and 8p1 <= y < 8p1 + 10 and p7 <= z <= w < p7 + 3"
+    with budget(100_000):
+        assert max_over(read(f"{{ [{names}, x, y, z, w] : {bounds} and {tile} }}"), 8) == (240, 240 * 1000**8)
 
 
 OVER = [
@@ -336,14 +341,6 @@ def test_max_over(text: str, instances: int) -> None:
     isl_set = read(text)
     tally = Counter(point[:instances] for point in points_of(isl_set))
     assert max_over(isl_set, instances) == (max(tally.values(), default=0), sum(tally.values()))
-
-
-def test_many_instances_of_one_shape_are_not_visited() -> None:
-    names = ", ".join(f"p{k}" for k in range(8))
-    bounds = " and ".join(f"0 <= p{k} < 1000" for k in range(8))
-    tile = "4p0 <= x < 4p0 + 4 and 8p1 <= y < 8p1 + 10 and p7 <= z <= w < p7 + 3"
-    with budget(100_000):
-        assert max_over(read(f"{{ [{names}, x, y, z, w] : {bounds} and {tile} }}"), 8) == (240, 240 * 1000**8)
 
 
 # -- the session ------------------------------------------------------------------------------------------------------
@@ -573,7 +570,7 @@ def test_operations_count_several_times(weight: int) -> None:
     assert not runs(1_300 // weight, 1_000, weight)
 
 
-def test_extrema_over_ranges_that_depend_on_others_are_refused_soon() -> None:
+def test_extrema_and_prints_end_with_their_budgets() -> None:
     i, j, n = Var("i"), Var("j"), ShapeVar("n")
     region = Context({i: Range(n + 1, 8), j: Range(i * 2 + 1, 5)}).image((j % 6, cast(j, 32)))
     start = time.process_time()
@@ -581,10 +578,7 @@ def test_extrema_over_ranges_that_depend_on_others_are_refused_soon() -> None:
         with pytest.raises(UndecidedError):
             ask()
     assert time.process_time() - start < 30  # not a measurement: without a budget it would not end
-
-
-def test_a_set_is_printed_after_the_budget_is_spent() -> None:
-    """isl can end the process when it meets its limit while it prints."""
+    # isl can end the process when it meets its limit while it prints.
     points = isl().Set.read_from_str(context(), "[n] -> { [i] : exists e : 0 <= i < n and i = 7e + 3 }")
     texts = [str(points)]
 

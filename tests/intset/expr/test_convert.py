@@ -29,7 +29,7 @@ def drawn(seed: int) -> tuple[Expr, Cond]:
     return expressions.integer(4), expressions.condition(3)
 
 
-def test_fold_visits_each_node_once_and_names_what_has_no_row() -> None:
+def test_fold_visits_each_node_once_by_rows_of_its_kind() -> None:
     visits = 0
 
     def add(node: Expr, a: int, b: int) -> int:
@@ -43,6 +43,22 @@ def test_fold_visits_each_node_once_and_names_what_has_no_row() -> None:
     assert fold(e, {ops.VAR: lambda v: 0, ops.ADD: add}) == visits == 50_000
     with pytest.raises(InputError, match=r"no row for 'mul', the operation of i \* j"):
         fold(i * j + 1, {ops.VAR: str, ops.CONST: str})
+
+    class Leaf:
+        args = ()
+
+    class Special(Leaf): ...
+
+    class Pair:
+        def __init__(self, *args: object) -> None:
+            self.args = args
+
+    convert: Converter[Any, str] = Converter(
+        {Leaf: lambda term: "leaf"}, var=lambda term: str(id(term)), opaque=lambda term, *args: "?" + "".join(args)
+    )
+    assert convert(Pair(Special(), Pair(Leaf()))) == "?leaf?leaf"
+    assert convert(term := object()) == str(id(term))
+    assert convert.sources == {str(id(term)): term}
 
 
 def test_every_operation_has_its_operands_and_is_in_the_schema() -> None:
@@ -88,24 +104,6 @@ def test_a_converter_and_its_inverse(seed: int) -> None:
         assert back(foreign) is root
         assert there(root) is foreign
         assert set(there.variables) >= set(root.free_vars())
-
-
-def test_kinds_that_are_classes_stand_for_their_subclasses() -> None:
-    class Leaf:
-        args = ()
-
-    class Special(Leaf): ...
-
-    class Pair:
-        def __init__(self, *args: object) -> None:
-            self.args = args
-
-    convert: Converter[Any, str] = Converter(
-        {Leaf: lambda term: "leaf"}, var=lambda term: str(id(term)), opaque=lambda term, *args: "?" + "".join(args)
-    )
-    assert convert(Pair(Special(), Pair(Leaf()))) == "?leaf?leaf"
-    assert convert(term := object()) == str(id(term))
-    assert convert.sources == {str(id(term)): term}
 
 
 def test_two_variables_never_become_one() -> None:

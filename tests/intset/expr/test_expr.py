@@ -127,7 +127,7 @@ def test_copies_are_the_object_itself(node: Any) -> None:
     assert pickle.loads(pickle.dumps(T)) is T and copy.deepcopy(T) is T and copy.copy(T) is T
 
 
-def test_deep_expressions_neither_recurse_nor_explode() -> None:
+def test_deep_expressions_neither_recurse_nor_explode_and_keep_identity_across_processes() -> None:
     e = deep()
     assert pickle.loads(pickle.dumps(e)) is e
     assert copy.deepcopy(e) is e
@@ -142,6 +142,13 @@ def test_deep_expressions_neither_recurse_nor_explode() -> None:
     assert pickle.loads(pickle.dumps(tower)) is tower
     assert evaluate(tower, {i: 2}) == 2
     assert tower.substitute({i: 2}).free_vars() == ()
+    twin, m, symbol = Var("i"), ShapeVar("m", 2, 64, 2), Opaque("S", 1, lower=0)
+    sent = pickle.dumps((i + twin, i < m, m, symbol, deep()))
+    child = subprocess.run([sys.executable, "-c", CHILD], input=sent, capture_output=True, cwd=ROOT, check=False)
+    assert child.returncode == 0, child.stderr.decode()
+    *uids, product_, size_, term = pickle.loads(child.stdout)
+    assert uids == [i.uid, twin.uid, symbol.uid]
+    assert product_ is (i + twin) * m and size_ is m and term is symbol[i]
 
 
 CHILD = """
@@ -153,16 +160,6 @@ assert cond.args[0] is first and m.declared() == (2, 64, 2) and symbol.lower == 
 assert len(long.free_vars()) == 2
 pickle.dump((first.uid, second.uid, symbol.uid, e * cond.args[1], m, symbol[first]), sys.stdout.buffer)
 """
-
-
-def test_pickling_keeps_identity_across_processes() -> None:
-    twin, m, symbol = Var("i"), ShapeVar("m", 2, 64, 2), Opaque("S", 1, lower=0)
-    sent = pickle.dumps((i + twin, i < m, m, symbol, deep()))
-    child = subprocess.run([sys.executable, "-c", CHILD], input=sent, capture_output=True, cwd=ROOT, check=False)
-    assert child.returncode == 0, child.stderr.decode()
-    *uids, product_, size_, term = pickle.loads(child.stdout)
-    assert uids == [i.uid, twin.uid, symbol.uid]
-    assert product_ is (i + twin) * m and size_ is m and term is symbol[i]
 
 
 def test_threads_build_the_same_objects() -> None:

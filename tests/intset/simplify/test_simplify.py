@@ -160,7 +160,7 @@ def test_members_refute_nothing_that_is_known(seed: int) -> None:
             assert known.empty or not is_refuted(known, form.minus(constant(low)))
 
 
-def test_deep_chains() -> None:
+def test_deep_chains_and_forms_that_outgrow_a_comparison() -> None:
     variables = [Var(f"x{k}") for k in range(1500)]
     ctx = Context({v: Range(-k, 9) for k, v in enumerate(variables)})
     chain = reduce(minimum, variables)
@@ -173,10 +173,7 @@ def test_deep_chains() -> None:
         e = (e + k) * y
     new = Context().simplify(e)
     assert Pricing().price(new) <= Pricing().price(e)
-
-
-def test_forms_that_outgrow_a_comparison_are_not_searched() -> None:
-    """The guard of a tiled convolution: its comparisons written as linear forms are twice as long."""
+    # The guard of a tiled convolution: its comparisons written as linear forms are twice as long.
     a, b, c, d, f = (Var(name) for name in "abcdf")
     ranges = {a: Range(0, 27), b: Range(0, 16), c: Range(0, 8), d: Range(0, 9), f: Range(0, 4)}
     row, column = a * 32 + b * 2 + c // 4, d * 16 + (c * 4 + f) % 16

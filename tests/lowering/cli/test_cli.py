@@ -77,7 +77,7 @@ def files(cli: CommandLine) -> None:
 # -- answers ------------------------------------------------------------------------------------------------------
 
 
-def test_bounds_of_a_corpus(cli: CommandLine) -> None:
+def test_bounds_of_a_corpus_and_their_comparison(cli: CommandLine) -> None:
     text = cli("bounds", "corpus.json")
     assert "[0, 15]" in text and "n * m - 1" in text.replace("m * n", "n * m") and "true: both" in text
     assert "\x1b" not in text and "│" not in text  # plain when piped
@@ -87,9 +87,6 @@ def test_bounds_of_a_corpus(cli: CommandLine) -> None:
     assert rows[2]["holds"] == "both" and rows[2]["fails_at"]["i"] * 2 + rows[2]["fails_at"]["j"] >= 4
     found = cli.report("bounds", "--domain", "interval", "corpus.json")
     assert found["domain"] == "interval" and found["rows"][0]["by"] == "interval"
-
-
-def test_compare_on_a_corpus_with_progress_off_stdout(cli: CommandLine) -> None:
     text = cli("compare", "corpus.json")
     assert all(word in text for word in ("exact", "mean ratio", "sets exact", "wrong", "auto", "interval*modular"))
     found = cli.report("compare", "--domain", "interval,auto", "corpus.json")
@@ -186,7 +183,7 @@ def test_the_examples(cli: CommandLine, command: str, example: str) -> None:
     assert len(found["schedules"]) == 1 and "refused" not in found["schedules"][0]
 
 
-def test_several_schedules_in_one_script(cli: CommandLine) -> None:
+def test_several_schedules_in_one_script_whose_prints_do_not_reach_stdout(cli: CommandLine) -> None:
     text = BLUR + (
         "t = te.create_schedule(C.op)\n"
         "def schedule():\n    return te.create_schedule(B.op)\n"
@@ -196,9 +193,6 @@ def test_several_schedules_in_one_script(cli: CommandLine) -> None:
     found = cli.report("bounds", cli.write("several.py", text))["schedules"]
     assert [schedule["name"] for schedule in found] == ["first", "second", "s", "t", "schedule"]
     assert "several.py:13" in found[1]["refused"] and "stages" in found[0]
-
-
-def test_what_a_script_prints_does_not_reach_stdout(cli: CommandLine) -> None:
     assert main(["bounds", "--json", cli.write("loud.py", "print('hello')\n" + BLUR)]) == 0
     captured = cli.capsys.readouterr()
     assert json.loads(captured.out) and captured.err == "hello\n"

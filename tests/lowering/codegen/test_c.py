@@ -224,12 +224,6 @@ def test_names_of_c_are_not_taken_and_an_external_function_is_declared() -> None
     compile_c(text, "gcc", WARNINGS)
 
 
-def test_storage_that_is_not_rebased_is_refused() -> None:
-    s = CASES["doc_ex2_at_j"]["fn"]()
-    with pytest.raises(InputError, match="the storage of C does not begin at 0: apply rebase before to_c"):
-        to_c(nest_of(infer_bound(s)))
-
-
 def test_a_choice_between_data_and_an_index_is_wide() -> None:
     """A branch variable gets its type before the spans of its arms are entered."""
     n = ShapeVar("n", lower=1, upper=60)
@@ -272,7 +266,7 @@ def test_divisors_of_every_sign(compiler: str) -> None:
         close(run_sanitized(f, text, given, expected, sizes, compiler), expected)
 
 
-def test_several_functions_may_stand_in_one_file() -> None:
+def test_several_functions_stand_in_one_file_and_storage_is_rebased() -> None:
     texts = [to_c(program(name)[1], Width(64)) for name in ("conv", "sym_matmul_cache", "softmax")]
     for name in ("first", "second"):
         s = Written(f'A = given(9, dtype="int32")\n{name}[i:9] = tir.max(A[i], i) + tir.min(i, 3)').s
@@ -281,6 +275,9 @@ def test_several_functions_may_stand_in_one_file() -> None:
     assert "".join(texts).count(helper) == "".join(texts).count("#define INTSET_MAX_I64") > 1
     for compiler in compilers():
         compile_c("\n".join(texts).replace("int O(", "int P(", 2), compiler, WARNINGS)
+    s = CASES["doc_ex2_at_j"]["fn"]()
+    with pytest.raises(InputError, match="the storage of C does not begin at 0: apply rebase before to_c"):
+        to_c(nest_of(infer_bound(s)))
 
 
 @pytest.mark.nightly

@@ -59,7 +59,7 @@ def test_operands_keep_the_parentheses_that_they_need(left: str, op: str, right:
     assert infix(left, op, right) == text
 
 
-def test_constants_and_combined_indices_are_written_as_a_reader_writes_them() -> None:
+def test_constants_sums_and_indices_are_written_as_a_reader_writes_them() -> None:
     w = Written("""
         n = var(); A = given(7, n + 3); k = axis(0, 3)
         B[i:A.extents[0] + 2 - 2, j:A.extents[1] - 3] = A[i, j] + A[i, j + 3]
@@ -72,18 +72,6 @@ def test_constants_and_combined_indices_are_written_as_a_reader_writes_them() ->
     text = to_c(lower(Written(REDUCTIONS).s))
     assert re.search(r"float (\w+) = 0\.0f;\n *for [^\n]*\n *\1 \+= A\[i \* 1000 \+ k\];\n *}\n *S\[i\] = \1;", text)
     assert "[0]" not in text and "[1]" not in text
-
-
-REDUCTIONS = """
-    A = given(6, 1000); k = axis(0, 1000); m = axis(0, 1000); p = axis(0, 1000); q = axis(0, 1000)
-    S[i:6] = sum_(A[i, k], axis=k)
-    M[i:6] = max_(A[i, m], axis=m)
-    N[i:6] = sum_(tir.const(3, "int32"), axis=p)
-    P[i:6] = sum_(A[i, q] * A[5 - i, q], axis=q)
-    P split q 7"""
-
-
-def test_sums_of_floats_keep_their_order_unless_told() -> None:
     s = Written(REDUCTIONS).s
     plain, told = lower(s), lower(s, reassociate=True)
     assert "reduction(" not in to_c(plain)
@@ -97,6 +85,15 @@ def test_sums_of_floats_keep_their_order_unless_told() -> None:
     for name in "SMNP":
         np.testing.assert_allclose(run(told, {"A": given}, backend="c")[name], exact[name], rtol=1e-3, atol=1e-3)
     assert pickle.loads(pickle.dumps(told)).reassociate
+
+
+REDUCTIONS = """
+    A = given(6, 1000); k = axis(0, 1000); m = axis(0, 1000); p = axis(0, 1000); q = axis(0, 1000)
+    S[i:6] = sum_(A[i, k], axis=k)
+    M[i:6] = max_(A[i, m], axis=m)
+    N[i:6] = sum_(tir.const(3, "int32"), axis=p)
+    P[i:6] = sum_(A[i, q] * A[5 - i, q], axis=q)
+    P split q 7"""
 
 
 def test_names_are_given_again_where_they_are_not_in_sight() -> None:

@@ -322,7 +322,7 @@ def test_rounding_and_its_text_are_those_of_numpy(dtype: str) -> None:
     assert count > 4000
 
 
-def test_an_integer_is_rounded_once() -> None:
+def test_an_accumulator_keeps_its_type_and_an_integer_is_rounded_once() -> None:
     rng = np.random.default_rng(6)
     shifts = rng.integers(25, 39, 2000)
     numbers = [
@@ -334,6 +334,17 @@ def test_an_integer_is_rounded_once() -> None:
     given = np.array(numbers[:64], np.int64)
     found = ran("def f(A: int64[64], B: float32[64]):\n    for i in [0, 64):\n        B[i] = float32(A[i])", A=given)
     assert found["B"] == given.astype(np.float32).tolist()
+    a = np.array([2, 174, 9, 250], "uint8")
+    A = te.placeholder((4,), "uint8", name="A")
+    outs, expected = [], {}
+    for name, combine, reference in (("least", te.min, np.min), ("most", te.max, np.max)):
+        for k, (of, typed) in enumerate(((lambda x: -x, -a), (lambda x: x << 1, a << 1), (lambda x: -x >> 1, -a >> 1))):
+            axis = te.reduce_axis((0, 4), "k")
+            outs.append(te.compute((1,), lambda _, f=combine, g=of, r=axis: f(g(A[r]), axis=r), name=f"{name}{k}"))
+            expected[f"{name}{k}"] = np.array([reference(typed)], "uint8")
+    f = lower(te.create_schedule([t.op for t in outs]), [A, *outs])
+    for found in (run(f, {"A": a}), run_sanitized(f, to_c(f), {"A": a}, expected, {}, "gcc")):
+        assert all(found[name].dtype == "uint8" and found[name] == wanted for name, wanted in expected.items())
 
 
 def test_shifts_by_more_places_than_a_number_has() -> None:
@@ -682,17 +693,3 @@ def test_the_least_integer_by_minus_one(dtype: str) -> None:
         for rest in (tir.floormod, tir.truncmod):
             for (found,) in in_both(lambda i, A, B, of=of, rest=rest: rest(A[i], of(B[i])), **given):
                 assert found.tolist() == [0]
-
-
-def test_an_accumulator_keeps_its_type() -> None:
-    a = np.array([2, 174, 9, 250], "uint8")
-    A = te.placeholder((4,), "uint8", name="A")
-    outs, expected = [], {}
-    for name, combine, reference in (("least", te.min, np.min), ("most", te.max, np.max)):
-        for k, (of, typed) in enumerate(((lambda x: -x, -a), (lambda x: x << 1, a << 1), (lambda x: -x >> 1, -a >> 1))):
-            axis = te.reduce_axis((0, 4), "k")
-            outs.append(te.compute((1,), lambda _, f=combine, g=of, r=axis: f(g(A[r]), axis=r), name=f"{name}{k}"))
-            expected[f"{name}{k}"] = np.array([reference(typed)], "uint8")
-    f = lower(te.create_schedule([t.op for t in outs]), [A, *outs])
-    for found in (run(f, {"A": a}), run_sanitized(f, to_c(f), {"A": a}, expected, {}, "gcc")):
-        assert all(found[name].dtype == "uint8" and found[name] == wanted for name, wanted in expected.items())

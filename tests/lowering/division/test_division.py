@@ -169,7 +169,7 @@ def test_form(e: Any, expected: str, ctx: Context | None) -> None:
     assert spaced.replace("(truncmod(x, n) == 3)", "truncmod(x, n) == 3") == expected
 
 
-def test_quotient_and_remainder_share_one_division() -> None:
+def test_the_cheapest_proved_rule_wins_and_quotient_and_remainder_share_one_division() -> None:
     for e in (x // N * 7 + x % N, x // n * 7 + x % n, x // 7 * 3 + x % 7, i % N * N + i // N):
         found = lower_division(e, Context({i: Range(0, N * N)}))
         divisions = [node for node in postorder((found.expr,)) if node.op in ops.DIVISIONS]
@@ -178,6 +178,12 @@ def test_quotient_and_remainder_share_one_division() -> None:
     assert {node.op for node in postorder((lazy,)) if node.op in ops.DIVISIONS} == {ops.TRUNCDIV, ops.TRUNCMOD}
     outside = lower_division(x // N * 7 + select(m > 0, x % N, 1)).expr
     assert [node.op for node in postorder((outside,)) if node.op in ops.DIVISIONS] == [ops.TRUNCDIV]
+    known = [Context(), Context(assume=[x >= -10, x <= 99]), Context(assume=[x >= 0])]
+    for e in (x // 5, x % 5, x // N, x % N, x // n, x % n):
+        costs = [lower_division(e, ctx).cost for ctx in known]
+        assert costs == sorted(costs, reverse=True) and costs[0] > costs[2], (e, costs)
+    assert machine_cost(x // n) == 25 and machine_cost(x // 5) == 5 and operation_cost(x % 5) == 9
+    assert lower_division(x // 8).cost < lower_division(x // 7).cost < lower_division(x // N).cost
 
 
 @pytest.mark.parametrize("bits", [8, 16, 32, 64])
@@ -330,15 +336,6 @@ def test_large_shared_graphs_take_linear_time(levels: int) -> None:
     for _ in range(11_000):
         deep = deep + 1
     assert is_lowered(lower_division(deep // 3).expr)
-
-
-def test_the_cheapest_proved_rule_wins() -> None:
-    known = [Context(), Context(assume=[x >= -10, x <= 99]), Context(assume=[x >= 0])]
-    for e in (x // 5, x % 5, x // N, x % N, x // n, x % n):
-        costs = [lower_division(e, ctx).cost for ctx in known]
-        assert costs == sorted(costs, reverse=True) and costs[0] > costs[2], (e, costs)
-    assert machine_cost(x // n) == 25 and machine_cost(x // 5) == 5 and operation_cost(x % 5) == 9
-    assert lower_division(x // 8).cost < lower_division(x // 7).cost < lower_division(x // N).cost
 
 
 def test_arguments_are_checked_and_what_cannot_be_carried_is_told() -> None:

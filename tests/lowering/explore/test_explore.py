@@ -228,12 +228,25 @@ def test_types_widen_in_files_that_are_there(tmp_path: Path) -> None:
     assert table.column("late").to_pylist() == [k if k > 6 and k != 8 else None for k in range(12)]
 
 
-def test_two_drivers_of_one_folder_are_refused(tmp_path: Path) -> None:
+def test_folders_that_are_taken_or_cannot_be_used_are_told(tmp_path: Path) -> None:
     process = driver(tmp_path, 0)
     wait_for(tmp_path / "log", 3)
     with pytest.raises(InputError, match="another process explores into this folder"):
         explore(same, SPACE, measure=Logged(str(tmp_path / "log")), out=tmp_path / "out")
     assert process.wait() == 0
+    (tmp_path / "file").write_text("mine")
+    for out in (tmp_path / "file", tmp_path / "file" / "below", "a\0b", tmp_path / ("x" * 300)):
+        with pytest.raises(InputError, match="cannot be used"):
+            explore(square, [{"a": 1}], out=out)
+
+    def vanishing(config: dict[str, Any]) -> dict[str, Any]:
+        if config["a"] == 2:
+            (tmp_path / "moved").rename(tmp_path / "elsewhere")
+        return {"x": 1}
+
+    with pytest.raises(InputError, match=r"part-00000002\.parquet cannot be written: No such file"):
+        explore(vanishing, [{"a": k} for k in range(5)], out=tmp_path / "moved", batch=1e-6)
+    assert len(Exploration(tmp_path / "elsewhere")) == 2
 
 
 @pytest.mark.parametrize(
@@ -319,22 +332,6 @@ def test_whatever_a_configuration_raises_is_a_row(executor: Any, tmp_path: Path)
 def test_a_batch_takes_a_finite_time(batch: Any, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="batch must be a positive number of seconds"):
         explore(square, [{"a": 1}], out=tmp_path / "out", batch=batch)
-
-
-def test_folders_that_cannot_be_used_are_told(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("mine")
-    for out in (tmp_path / "file", tmp_path / "file" / "below", "a\0b", tmp_path / ("x" * 300)):
-        with pytest.raises(InputError, match="cannot be used"):
-            explore(square, [{"a": 1}], out=out)
-
-    def vanishing(config: dict[str, Any]) -> dict[str, Any]:
-        if config["a"] == 2:
-            (tmp_path / "out").rename(tmp_path / "elsewhere")
-        return {"x": 1}
-
-    with pytest.raises(InputError, match=r"part-00000002\.parquet cannot be written: No such file"):
-        explore(vanishing, [{"a": k} for k in range(5)], out=tmp_path / "out", batch=1e-6)
-    assert len(Exploration(tmp_path / "elsewhere")) == 2
 
 
 def test_damaged_and_foreign_files(tmp_path: Path) -> None:

@@ -133,12 +133,19 @@ def test_names_that_are_taken_are_changed_and_long_texts_name_what_they_repeat()
     assert ":=" in text and len(text) < 4000
 
 
-def test_undef_is_drawn_at_each_execution() -> None:
+def test_undef_is_drawn_at_each_execution_and_ranges_are_empty_by_numbers() -> None:
     f = parse_nest("def f(A: int32[4]):\n    for i in [0, 4):\n        A[i] = undef() - undef()\n")
     numbers = iter(range(100))
     assert run(f, {}, undef=lambda dtype: next(numbers) ** 2)["A"].tolist() == [-1, -5, -9, -13]
     assert run(f, {})["A"].tolist() == [0, 0, 0, 0]
     assert undef() is not undef() and repr(undef("float32")) == "undef()"
+    for low, end in product(range(-3, 4), range(-4, 5)):
+        text = "def f(A: int32[9]{}):\n    for i in [{}, {}):\n        A[i + 3] = A[i + 3] + i * 2 + 7"
+        fixed = same(parse_nest(text.format("", low, end)))
+        sized = parse_nest(text.format(", n", low, f"n + {end}"))
+        wanted = run(sized, {"A": np.zeros(9, np.int32)}, {"n": 0})["A"]
+        for f in (fixed, simplify(fixed)):
+            assert (run(f, {"A": np.zeros(9, np.int32)})["A"] == wanted).all()
 
 
 BAD = {  # text after the head, line, column
@@ -279,13 +286,3 @@ def test_random_schedules_survive(program: Program) -> None:
 def test_an_unknown_type_is_refused_at_its_line(text: str, line: int, dtype: str) -> None:
     error, _ = refusal(text.format(dtype))
     assert error is not None and error.line == line
-
-
-def test_a_range_is_empty_by_its_numbers_as_by_its_sizes() -> None:
-    for low, end in product(range(-3, 4), range(-4, 5)):
-        text = "def f(A: int32[9]{}):\n    for i in [{}, {}):\n        A[i + 3] = A[i + 3] + i * 2 + 7"
-        fixed = same(parse_nest(text.format("", low, end)))
-        sized = parse_nest(text.format(", n", low, f"n + {end}"))
-        wanted = run(sized, {"A": np.zeros(9, np.int32)}, {"n": 0})["A"]
-        for f in (fixed, simplify(fixed)):
-            assert (run(f, {"A": np.zeros(9, np.int32)})["A"] == wanted).all()

@@ -23,7 +23,6 @@ from lowering.passes.loops.fusion import races
 from lowering.passes.loops.index_set_splitting import partition_loops
 from lowering.passes.loops.interchange import run_over_digits
 from lowering.passes.simplify import decided
-from lowering.passes.stores.placement import accumulate
 from tests.lowering.lowered import check, check_c, check_run
 from tests.strategies.written import Written
 from tests.sweeps import daily
@@ -168,27 +167,6 @@ def test_code_grows_within_a_budget() -> None:
     np.testing.assert_array_equal(run(parted, given)["B"], run(f, given)["B"])
 
 
-def test_a_sum_stays_in_a_variable_only_while_nothing_else_reads_its_element() -> None:
-    text = """\
-def F(A: float32[8, 4], B: float32[8], C: float32[8]):
-    for i in [0, 8):
-        B[i] = 0.0
-        for k in [0, 4):
-            B[i] = B[i] + A[i, k]
-        C[i] = {0}
-        B[i] = B[i] * 2.0
-"""
-    given = {"A": np.arange(32, dtype="float32").reshape(8, 4), "C": np.ones(8, "float32"), "B": np.ones(8, "float32")}
-    for read, loads in (("B[i]", 1), ("B[7 - i]", 2), ("1.0", 1)):
-        f = parse_nest(text.format(read))
-        g = accumulate(f)
-        assert sum(isinstance(stmt, For) for stmt in statements(g.body)) == 2
-        stores = [repr(stmt) for stmt in statements(g.body) if repr(stmt).startswith("B[")]
-        assert len(stores) == loads, g
-        for name, expected in run(f, given).items():
-            np.testing.assert_array_equal(run(g, given)[name], expected)
-
-
 # -- loops without divisions ---------------------------------------------------------------------------------------
 
 
@@ -236,7 +214,7 @@ def test_no_division_is_left_in_a_loop(name: str) -> None:
     check_c(f, s, {"n": 6, "m": 5}, sanitize=True)
 
 
-def test_what_the_nest_writes_is_not_read_before_the_loop() -> None:
+def test_what_is_written_or_asserted_is_not_taken_for_granted_before_a_loop() -> None:
     index = 'I = given(n, dtype="int32", value_range=(-50, 1000))'
     s = sized(f"{index}; A = given(n)\nB[i:n, j:m] = A[(I[i] + j) % n]")
     f = lower(s, strength=True)
@@ -252,6 +230,15 @@ def test_what_the_nest_writes_is_not_read_before_the_loop() -> None:
     assert "with" not in str(reduced)
     given = {"K": np.arange(8, dtype="int32") * 5}
     np.testing.assert_array_equal(run(reduced, dict(given), {"s": 3})["K"], run(f, dict(given), {"s": 3})["K"])
+    i, size = Var("i"), Var("n")
+    a = te.placeholder((5,), "int64", name="A")
+    checked = seq(Assert(size.ne(0), "n is not 0"), Store(a, (i,), 7 // size))
+    f = Function("f", (a,), (a,), (size,), (), For(i, Range(0, 5), checked))
+    assert "hoisted" not in str(strength_reduce(f))
+    with pytest.raises(CheckError):
+        run(strength_reduce(f), {"A": np.zeros(5, "int64")}, {"n": 0})
+    plain = f.with_body(For(i, Range(0, 5), Store(a, (i,), 7 // size)))
+    assert "hoisted" in str(strength_reduce(plain))
 
 
 def test_nothing_overflows_that_the_nest_does_not_evaluate() -> None:
@@ -283,18 +270,6 @@ def test_nothing_overflows_that_the_nest_does_not_evaluate() -> None:
     for first in (2**63 - 5, -(2**63)):
         result = run(g, {"A": np.zeros(5, "int64")}, {"s": first, "n": 1})["A"]
         assert [int(value) for value in result] == [first + k for k in range(5)]
-
-
-def test_behind_an_assertion_nothing_is_taken_for_granted() -> None:
-    i, size = Var("i"), Var("n")
-    a = te.placeholder((5,), "int64", name="A")
-    checked = seq(Assert(size.ne(0), "n is not 0"), Store(a, (i,), 7 // size))
-    f = Function("f", (a,), (a,), (size,), (), For(i, Range(0, 5), checked))
-    assert "hoisted" not in str(strength_reduce(f))
-    with pytest.raises(CheckError):
-        run(strength_reduce(f), {"A": np.zeros(5, "int64")}, {"n": 0})
-    plain = f.with_body(For(i, Range(0, 5), Store(a, (i,), 7 // size)))
-    assert "hoisted" in str(strength_reduce(plain))
 
 
 def test_chains_of_every_step_stay_in_the_width() -> None:

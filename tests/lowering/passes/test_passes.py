@@ -58,7 +58,7 @@ def result(f: Function, n: int = 7) -> Any:
     return run(f, {"A": a})["B"]
 
 
-def test_simplify_drops_what_never_runs_and_what_always_holds() -> None:
+def test_what_never_runs_and_what_nothing_depends_on_is_dropped() -> None:
     store = Store(B, (I,), A[I])
     never = For(I, Range(0, N), If(I >= N, store))
     always = For(I, Range(0, N), If((I < N) & (I >= 0) & (A.shape[0] > I), store))
@@ -69,6 +69,18 @@ def test_simplify_drops_what_never_runs_and_what_always_holds() -> None:
     assert repr(simplify(function(once)).body) == "if n > 3:\n    B[3] = A[3]"
     other = If(I >= N, store, Store(B, (I,), A[I] + 1.0))
     assert repr(simplify(function(For(I, Range(0, N), other))).body) == "for i in [0, n):\n    B[i] = A[i] + 1.0"
+    q = Var("q")
+    filled = seq(Let(q, N + 1), For(I, Range(0, N), seq(Store(T, (I,), 0.0 * A[I]), Store(T, (I,), T[I] + A[I]))))
+    body = seq(Allocate(T, (Range(0, N),)), filled, For(J, Range(0, N), Store(B, (J,), A[J])))
+    assert repr(drop_dead(function(body)).body) == "for j in [0, n):\n    B[j] = A[j]"
+    chosen = seq(
+        Allocate(T, (Range(0, N),)),
+        For(I, Range(0, N), Store(T, (I,), A[I])),
+        For(J, Range(0, N), Store(B, (J,), tir.Select(J >= N, T[J], A[J]))),
+    )
+    assert repr(drop_dead(simplify(function(chosen))).body) == "for j in [0, n):\n    B[j] = A[j]"
+    used = seq(Allocate(T, (Range(0, N),)), For(I, Range(0, N), seq(Store(T, (I,), A[I]), Store(B, (I,), T[I]))))
+    assert str(drop_dead(function(used))) == str(function(used))
 
 
 def test_what_is_asserted_or_written_is_no_fact() -> None:
@@ -127,21 +139,6 @@ def test_an_access_outside_its_storage_is_found() -> None:
         result(function(For(I, Range(0, N), Store(B, (I,), A[I + 1]))))
     lazy = Store(B, (I,), tir.Select(I >= 1, A[I - 1], 0.0))
     np.testing.assert_array_equal(result(function(For(I, Range(0, N), lazy)), 3), [0, 1, 2])
-
-
-def test_what_nothing_depends_on_is_dropped() -> None:
-    q = Var("q")
-    filled = seq(Let(q, N + 1), For(I, Range(0, N), seq(Store(T, (I,), 0.0 * A[I]), Store(T, (I,), T[I] + A[I]))))
-    body = seq(Allocate(T, (Range(0, N),)), filled, For(J, Range(0, N), Store(B, (J,), A[J])))
-    assert repr(drop_dead(function(body)).body) == "for j in [0, n):\n    B[j] = A[j]"
-    chosen = seq(
-        Allocate(T, (Range(0, N),)),
-        For(I, Range(0, N), Store(T, (I,), A[I])),
-        For(J, Range(0, N), Store(B, (J,), tir.Select(J >= N, T[J], A[J]))),
-    )
-    assert repr(drop_dead(simplify(function(chosen))).body) == "for j in [0, n):\n    B[j] = A[j]"
-    used = seq(Allocate(T, (Range(0, N),)), For(I, Range(0, N), seq(Store(T, (I,), A[I]), Store(B, (I,), T[I]))))
-    assert str(drop_dead(function(used))) == str(function(used))
 
 
 NESTS = ("auto", "guard", "ends", "split", "partition")

@@ -195,15 +195,12 @@ def test_what_a_pass_leaves_and_why(p: Pass, body: str) -> None:
     assert reason is None or told and ("a later one" not in reason or any(entry.point == (0,) for entry in told))
 
 
-def test_elements_of_int8_wrap() -> None:
+def test_elements_of_int8_wrap_and_iterations_may_meet() -> None:
     head = "A: int8[8], B: int32[8]"
     body = "for i in [0, 8):\n    A[i] = i * 40\nfor j in [0, 8):\n    if A[j] == j * 40:\n        B[j] = 1"
     (told,) = done(simplify, body, body, head)
     assert "A[j] may be what line 3 stores, of which it is not known that int8 holds it" in told.reason
     assert told.point == (0,)
-
-
-def test_iterations_one_after_another_may_meet() -> None:
     done(remove_branching_through_overcompute, MEETING, MEETING.replace("    if i == 2:\n    ", ""))
     apart = "for i in [0, 16) parallel:\n    if i < 14:\n        A[i] = 1\nfor i in [14, 16):\n    A[i] = 2"
     done(remove_branching_through_overcompute, apart, apart.replace("    if i < 14:\n        A", "    A"))

@@ -137,14 +137,6 @@ def test_names(name: str) -> None:
     assert str(parse_nest(str(named))) == str(named)
 
 
-def test_a_variable_that_a_loop_carries_decides_as_its_own_does() -> None:
-    f = nest("""
-for y in [0, 8) with q = 0, then q + 2:
-    for x in [0, 8):
-        A[q * 3 + y, x] = B[q * 3 + y, x]""")
-    assert "for x" in text(name_values(f)).split(" = q * 3 + y\n")[1]
-
-
 def test_rows_are_decided_before_their_loop() -> None:
     f = nest("""
 for y in [0, 8):
@@ -207,7 +199,7 @@ def test_what_intervals_see(e: Expr, bits: int, fits: bool) -> None:
     assert fits_by_intervals(Context({i: Range(0, n * n)}), e, bits) is fits
 
 
-def test_masks_remainders_and_names_have_intervals() -> None:
+def test_masks_remainders_names_and_carried_variables_have_intervals() -> None:
     # Masks bound loop variables, whose constant ends are the only knowledge.
     inside = Spans(Context({n: Range(1, 1024)}), 8).inside(i, const(0), n - 1).inside(x, const(-100), const(100))
     assert inside.span(x & 6) == (0, 6) and inside.span((x + 1 & 1) * 8 + (5 & x)) == (0, 13)
@@ -223,6 +215,11 @@ def test_masks_remainders_and_names_have_intervals() -> None:
     named = spans.inside(t, i % 1000, i % 1000)
     assert named.fit(t * 2_000_000) and not spans.fit(t * 2_000_000)
     assert named.inside(j, const(0), t).span(j) == (0, 999)
+    f = nest("""
+for y in [0, 8) with q = 0, then q + 2:
+    for x in [0, 8):
+        A[q * 3 + y, x] = B[q * 3 + y, x]""")
+    assert "for x" in text(name_values(f)).split(" = q * 3 + y\n")[1]
 
 
 ENDS = st.tuples(st.integers(-12, 12), st.integers(1, 21))  # the least value, and how many there are

@@ -36,7 +36,7 @@ def test_bits_of_a_number_are_those_of_numpy(source: str, dtype: str) -> None:
         np.testing.assert_array_equal(found, given.view(dtype))
 
 
-def test_remainders_and_intervals_of_an_expression() -> None:
+def test_remainders_intervals_and_conditions_of_a_variable() -> None:
     analyzer = arith.Analyzer()
     assert analyzer.modular_set(A * 4 + 1) == arith.ModularSet(4, 1)
     assert analyzer.modular_set(7) == arith.ModularSet(0, 7)
@@ -51,9 +51,6 @@ def test_remainders_and_intervals_of_an_expression() -> None:
     assert analyzer.int_set(A, {A: arith.IntervalSet(3, 2)}).is_nothing()
     assert arith.IntervalSet(arith.neg_inf(), arith.pos_inf()).is_everything()
     assert arith.IntSet.single_point(A) == arith.IntervalSet(A, A)
-
-
-def test_what_conditions_and_sums_say_of_a_variable() -> None:
     relaxed = {C: arith.IntervalSet(0, 3)}
     found = arith.deduce_bound(A, A * 2 + C < 10, {}, relaxed)
     assert (found.min_value, int(found.max_value)) == (arith.neg_inf(), 3)
@@ -295,27 +292,13 @@ def test_lower_applies_the_passes_of_a_script() -> None:
     np.testing.assert_array_equal(run(f, {"A": np.arange(8, dtype="float32")})["B"], np.arange(8) * 2)
 
 
-def test_bits_of_bfloat16_are_passed_as_uint16() -> None:
+def test_arrays_share_their_memory_and_bits_of_bfloat16_are_passed() -> None:
     pytest.importorskip("ml_dtypes")
     s, *args = Written("A = given(4, dtype='bfloat16')\nB[i:4] = A[i] + A[i]")("s A B")
     bits = (np.array([1.0, -2.5, 0.0, 100.0], "float32").view("uint32") >> 16).astype("uint16")
     a, b = tvm.nd.array(bits), tvm.nd.empty((4,), "uint16")
     tvm.build(s, args)(a, b)
     np.testing.assert_array_equal((b.numpy().astype("uint32") << 16).view("float32"), [2.0, -5.0, 0.0, 200.0])
-
-
-def test_errors_packed_calls_and_devices_by_name() -> None:
-    with pytest.raises(RuntimeError):
-        ~tir.const(1.5, "float32")
-    A = te.placeholder((4,), name="A")
-    B = te.extern((4,), [A], lambda ins, outs: tir.call_packed("nothing", ins[0], outs[0]), name="B")
-    assert "nothing" in tvm.build(te.create_schedule(B.op), [A, B]).get_source()
-    assert tvm.target.Target("nvidia/geforce-rtx-3090").kind.name == "cuda"
-    assert tvm.nd.empty((3,), "bfloat16").dtype == "uint16"  # as TVM holds its bits
-    assert tir.reinterpret("float32", HELD) is HELD
-
-
-def test_arrays_share_their_memory_by_dlpack() -> None:
     s, *args = Written("A = given(4); B = pointwise(A)")("s A B")
     f = tvm.build(s, args)
     source, target = np.arange(4, dtype="float32"), np.zeros(4, "float32")
@@ -331,7 +314,26 @@ def test_arrays_share_their_memory_by_dlpack() -> None:
         f(array, tvm.nd.from_dlpack(target.__dlpack__()))
 
 
-def test_an_evaluated_call_is_made() -> None:
+def test_errors_packed_calls_and_devices_by_name() -> None:
+    with pytest.raises(RuntimeError):
+        ~tir.const(1.5, "float32")
+    A = te.placeholder((4,), name="A")
+    B = te.extern((4,), [A], lambda ins, outs: tir.call_packed("nothing", ins[0], outs[0]), name="B")
+    assert "nothing" in tvm.build(te.create_schedule(B.op), [A, B]).get_source()
+    assert tvm.target.Target("nvidia/geforce-rtx-3090").kind.name == "cuda"
+    assert tvm.nd.empty((3,), "bfloat16").dtype == "uint16"  # as TVM holds its bits
+    assert tir.reinterpret("float32", HELD) is HELD
+
+
+def test_calls_are_made_in_the_order_of_arguments() -> None:
+    text = "n = var(); bias = var('float32'); X = given(n)\nY[i:n] = X[i] + bias + n"
+    s, *args = Written(text)("s bias X n Y")
+    f = tvm.lower(s, args)
+    y = tvm.nd.empty((3,))
+    tvm.build(f)(0.5, tvm.nd.array(np.ones(3, "float32")), 3, y)
+    np.testing.assert_array_equal(y.numpy(), [4.5] * 3)
+    tvm.build(transform.Sequential([transform.Simplify()])(f))(1.5, tvm.nd.array(np.ones(3, "float32")), 3, y)
+    np.testing.assert_array_equal(y.numpy(), [5.5] * 3)
     seen: list[Any] = []
     tvm.register_func("test_names.seen", lambda *args: seen.append(args), override=True)
     buffer = tir.decl_buffer((3,), name="A")
@@ -344,17 +346,6 @@ def test_an_evaluated_call_is_made() -> None:
     assert len(seen) == 3 and seen[0][0].shape == (3,) and [args[0] for args in seen[1:]] == [5, 6]
     assert isinstance(tir.Evaluate(tir.exp(tir.const(1.0))), tir.Evaluate)
     assert str(tir.Evaluate(tir.exp(te.var("x", "float32")))) == "pass"
-
-
-def test_a_lowered_function_is_called_in_the_order_of_its_arguments() -> None:
-    text = "n = var(); bias = var('float32'); X = given(n)\nY[i:n] = X[i] + bias + n"
-    s, *args = Written(text)("s bias X n Y")
-    f = tvm.lower(s, args)
-    y = tvm.nd.empty((3,))
-    tvm.build(f)(0.5, tvm.nd.array(np.ones(3, "float32")), 3, y)
-    np.testing.assert_array_equal(y.numpy(), [4.5] * 3)
-    tvm.build(transform.Sequential([transform.Simplify()])(f))(1.5, tvm.nd.array(np.ones(3, "float32")), 3, y)
-    np.testing.assert_array_equal(y.numpy(), [5.5] * 3)
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float16", "int32"])

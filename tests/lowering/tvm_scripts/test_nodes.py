@@ -50,7 +50,7 @@ def test_a_field(name: str) -> None:
     assert tvm.ir.structural_equal(found, expected) or tvm.arith.Analyzer().can_prove_equal(found, expected)
 
 
-def test_a_field_that_a_node_lacks() -> None:
+def test_fields_and_functions_that_are_not_there_are_named() -> None:
     for node, name in ((m + 1, "buffer"), (PLAIN[0, 0], "axis"), (tir.Evaluate(0), "extents"), (m, "producer")):
         with pytest.raises(AttributeError, match=name):
             getattr(node, name)
@@ -60,6 +60,19 @@ def test_a_field_that_a_node_lacks() -> None:
     for indices in ([], [0], [0, 0, 0]):
         with pytest.raises(InputError, match=f"plain has 2 dimensions, a store to it names {len(indices)} indices"):
             tir.BufferStore(PLAIN, 1.0, indices)
+
+    def kernel(ib: Any, A: Any, P: Any, B: Any) -> None:
+        ib.buffer_ptr(B)[0] = tir.call_pure_extern("float32", "fabsf", ib.buffer_ptr(A)[0])
+
+    f = built(kernel)
+    f.backend = "python"
+    with pytest.raises(InputError, match="calls fabsf, which is not known"):
+        called(f, [X, TURNED], X)
+    need_compiler()
+    s, *args = Written('A = given(4)\nB[i:4] = tir.call_pure_extern("float32", "no_such_function", A[i])')("s A B")
+    f = tvm.build(s, args)
+    with pytest.raises(CompilerError, match="no_such_function"):
+        f(tvm.nd.empty((4,)), tvm.nd.empty((4,)))
 
 
 def test_operations_that_change_nothing_and_equal_elements() -> None:
@@ -373,21 +386,6 @@ test_what_does_not_run = refused_with_words(
     CompilerError,
     InputError,
 )
-
-
-def test_a_function_that_is_not_there_is_named() -> None:
-    def kernel(ib: Any, A: Any, P: Any, B: Any) -> None:
-        ib.buffer_ptr(B)[0] = tir.call_pure_extern("float32", "fabsf", ib.buffer_ptr(A)[0])
-
-    f = built(kernel)
-    f.backend = "python"
-    with pytest.raises(InputError, match="calls fabsf, which is not known"):
-        called(f, [X, TURNED], X)
-    need_compiler()
-    s, *args = Written('A = given(4)\nB[i:4] = tir.call_pure_extern("float32", "no_such_function", A[i])')("s A B")
-    f = tvm.build(s, args)
-    with pytest.raises(CompilerError, match="no_such_function"):
-        f(tvm.nd.empty((4,)), tvm.nd.empty((4,)))
 
 
 def test_saved_modules(tmp_path: Path) -> None:
