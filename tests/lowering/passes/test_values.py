@@ -31,7 +31,7 @@ def text(f: Function) -> str:
     return "\n".join(line[4:] for line in str(f).splitlines()[1:])
 
 
-# what is written, and what becomes of it; `None`: it stays as it is
+# what is written, and what becomes of it
 NAMED = {
     "a row": (
         """
@@ -98,42 +98,32 @@ for y in [0, 8):
     for x in [0, 8):
         A[m, x] = B[m, x]""",
     ),
-    "read once, where it is decided": (
-        """
+}
+UNNAMED = {  # what stays as it is
+    "read once, where it is decided": """
 for y in [0, 8):
     for x in [0, 8):
         A[y, y * 4 + x] = 1.0""",
-        None,
-    ),
-    "of one branch among several": (
-        """
+    "of one branch among several": """
 for y in [0, 8):
     A[y, 0] = select(B[y, 0] > 0.0, B[y, y * 3 + 1], B[y, y * 5 + 2])""",
-        None,
-    ),
-    "data": (
-        """
+    "data": """
 for y in [0, 8):
     for x in [0, 8):
         A[I[y] * 3 % 8, x] = B[I[y] * 3 % 8, x]""",
-        None,
-    ),
-    "a quotient by a size, which may be 0": (
-        """
+    "a quotient by a size, which may be 0": """
 for y in [0, 8):
     for x in [0, n):
         A[truncdiv(y * 8, n), x] = B[truncdiv(y * 8, n), x]""",
-        None,
-    ),
 }
 
 
-@pytest.mark.parametrize("name", NAMED)
+@pytest.mark.parametrize("name", [*NAMED, *UNNAMED])
 def test_names(name: str) -> None:
-    before, after = NAMED[name]
+    before, after = NAMED[name] if name in NAMED else (UNNAMED[name],) * 2
     f = nest(before)
     named = name_values(f)
-    assert text(named) == text(nest(before if after is None else after))
+    assert text(named) == text(nest(after))
     assert str(parse_nest(str(named))) == str(named)
 
 
