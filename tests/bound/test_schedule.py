@@ -129,11 +129,20 @@ test_what_is_found_when_the_schedule_is_complete = refused_by(
 )
 
 
-def test_what_completes_a_schedule() -> None:
+def test_what_completes_a_schedule_and_an_output_that_was_replaced() -> None:
     Written(f"{CHAIN}\nB compute_at D i; C compute_at D i").s.normalize()
     p = Written(f"{PROGRAM}\nC compute_inline; copy = s.cache_write(C, 'local')")  # C is a copy then, no reduction
     s = p.s.normalize()
     assert s[p.copy].op.reduce_axis and s[p.C].attach_type is AttachType.INLINED_ALREADY
+    p = Written("A = given(8); B = pointwise(A); C = pointwise(B)\nB compute_inline")
+    s, b, c = p("s B C")
+    s.cache_read(p.A, "local", [b])
+    s.cache_write(c, "local")
+    for known in (s, s.copy()):
+        assert c.op in known.outputs and known[c].op in known.outputs and b.op not in known.outputs
+        assert len(known.outputs) == 1
+    assert c.op in s.normalize().outputs and "C" not in s.outputs
+    assert s.create_group(outputs=c, inputs=p.A).num_child_stages == 4  # with the stage that is inlined
 
 
 def test_tensor_intrinsics_declare_their_regions() -> None:
@@ -246,18 +255,6 @@ def test_a_rolling_buffer_keeps_earlier_rows() -> None:
     text = str(check(p.s))
     assert "allocate B: float32[4, 6]" in text or "allocate B: float32[3, 6]" in text
     assert p.s[p.C].num_child_stages == 0
-
-
-def test_an_output_that_was_replaced_counts_as_an_output() -> None:
-    p = Written("A = given(8); B = pointwise(A); C = pointwise(B)\nB compute_inline")
-    s, b, c = p("s B C")
-    s.cache_read(p.A, "local", [b])
-    s.cache_write(c, "local")
-    for known in (s, s.copy()):
-        assert c.op in known.outputs and known[c].op in known.outputs and b.op not in known.outputs
-        assert len(known.outputs) == 1
-    assert c.op in s.normalize().outputs and "C" not in s.outputs
-    assert s.create_group(outputs=c, inputs=p.A).num_child_stages == 4  # with the stage that is inlined
 
 
 SCRIPT = """

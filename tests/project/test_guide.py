@@ -72,12 +72,23 @@ def failures(name: str, codes: Iterable[str]) -> list[str]:
     return said
 
 
-def test_each_block_of_the_readme_runs_alone_and_guides_have_code() -> None:
+def test_the_readme_is_short_and_its_blocks_run_alone() -> None:
     codes = blocks("README.md")
     assert len(codes) >= 7 and all(">>>" in code for code in codes)
     assert failures("README.md", codes) == []
     guides = {page for page in PAGES if page.startswith("docs/guide-") and page != "docs/guide-command-line.md"}
     assert len(guides) >= 7 and all(any(">>>" in code for code in blocks(page)) for page in guides)
+    assert len(README.splitlines()) <= 150
+    first, second = blocks("README.md", "sh")[:2]
+    assert README.index(first) < README.index(second) < README.index("```python")
+    for command in (first, second):
+        assert command.count("\n") == 1 and command.startswith("python3 -m venv .venv && .venv/bin/pip install ")
+    assert "intset bounds" in first and "intset lower" in first and "pytest" in second
+    names = set(re.findall(r"\b(?:examples|docs|benchmarks)/[\w./-]*\w", README)) | {".ci/run"}
+    assert len(names) >= 4
+    assert [name for name in sorted(names) if not (ROOT / name).exists()] == []
+    for module in re.findall(r"python -m (benchmarks\.\w+)", README):
+        assert (ROOT / (module.replace(".", "/") + ".py")).exists()
 
 
 @pytest.mark.parametrize(
@@ -175,20 +186,6 @@ def test_what_the_guide_shows_of_the_boxes_is_there() -> None:
 
 
 # -- the README ---------------------------------------------------------------------------------------------------
-
-
-def test_the_readme_is_short_opens_with_two_commands_and_names_files_that_exist() -> None:
-    assert len(README.splitlines()) <= 150
-    first, second = blocks("README.md", "sh")[:2]
-    assert README.index(first) < README.index(second) < README.index("```python")
-    for command in (first, second):
-        assert command.count("\n") == 1 and command.startswith("python3 -m venv .venv && .venv/bin/pip install ")
-    assert "intset bounds" in first and "intset lower" in first and "pytest" in second
-    names = set(re.findall(r"\b(?:examples|docs|benchmarks)/[\w./-]*\w", README)) | {".ci/run"}
-    assert len(names) >= 4
-    assert [name for name in sorted(names) if not (ROOT / name).exists()] == []
-    for module in re.findall(r"python -m (benchmarks\.\w+)", README):
-        assert (ROOT / (module.replace(".", "/") + ".py")).exists()
 
 
 def test_ci_begins_with_the_commands_of_the_readme(tmp_path: Path) -> None:

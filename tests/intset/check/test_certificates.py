@@ -175,8 +175,8 @@ def test_the_checker_accepts_numbers_and_facts_and_nothing_wrong():
     assert not replace(good, facts=good.facts[:1]).check()
 
 
-def test_a_split_needs_both_sides_and_a_value():
-    """`1 // x >= 1` is undefined at x = 0, so a split on it is incomplete."""
+def test_splits_need_both_sides_and_divisors_are_not_0() -> None:
+    # `1 // x >= 1` is undefined at x = 0, so a split on it is incomplete.
     cert = Context({}).prove(truth(True)).certificate()
     case = (x * 0 + 1 < 1,)
     on = 1 // x >= 1
@@ -188,6 +188,15 @@ def test_a_split_needs_both_sides_and_a_value():
     assert not replace(cert, kind="linear", goal=x * 0 + 1 >= 1, combinations=(one,)).check()
     plain = Combination(case, (WeightedProduct(1, (Premise("the goal negated", case[0]),)),))
     assert replace(cert, kind="linear", goal=x * 0 + 1 >= 1, combinations=(plain,)).check()
+    quotient, simple = (x * h) // (x * d), h // d
+    for nonzero, same in (((), False), ((x,), False), ((x * d,), True)):
+        expander = Expander(nonzero)
+        assert (expander.poly(quotient) == expander.poly(simple)) is same
+    goal = select(x.ne(0), quotient, simple).eq(simple)  # lazily skipped at x == 0
+    proof = Context().prove(goal)
+    assert proof.status != "refuted" and (not proof or proof.certificate().check())
+    false = select(d.ne(0), quotient, 0).eq(select(d.ne(0), simple + 1, 0))
+    assert not Context().prove(false)
 
 
 def test_what_operations_mean_holds_at_every_small_point():
@@ -466,15 +475,3 @@ def test_what_is_equal_is_equal_everywhere(seed: int) -> None:
     difference, is_zero = Expander().sides(goal)
     if is_zero and not difference:
         assert all(evaluate(goal, point) for point in WINDOW)
-
-
-def test_the_checker_divides_by_what_is_not_0_alone() -> None:
-    quotient, simple = (x * h) // (x * d), h // d
-    for nonzero, same in (((), False), ((x,), False), ((x * d,), True)):
-        expander = Expander(nonzero)
-        assert (expander.poly(quotient) == expander.poly(simple)) is same
-    goal = select(x.ne(0), quotient, simple).eq(simple)  # lazily skipped at x == 0
-    proof = Context().prove(goal)
-    assert proof.status != "refuted" and (not proof or proof.certificate().check())
-    false = select(d.ne(0), quotient, 0).eq(select(d.ne(0), simple + 1, 0))
-    assert not Context().prove(false)

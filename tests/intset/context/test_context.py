@@ -83,7 +83,7 @@ REFUSED: list[tuple[str, Callable[[], object]]] = [
 test_bad_input_gets_one_clear_error = refused_with_words(REFUSED)
 
 
-def test_contexts_pickle_show_themselves_and_are_made_from_constraints():
+def test_contexts_pickle_are_made_from_constraints_and_keep_their_facts():
     ctx = Context({i: Range(0, n)}, assume=[i < 9])
     again = pickle.loads(pickle.dumps(ctx))
     assert again.bounds(i * 2) == ctx.bounds(i * 2)
@@ -91,6 +91,17 @@ def test_contexts_pickle_show_themselves_and_are_made_from_constraints():
     assert Context.from_constraints(I, I < 3).bounds(I).by
     assert Context.from_constraints((v for v in (I, J)), (c for c in (I.eq(3), J.eq(4)))).bounds(I + J).ints() == (7, 7)
     assert Context.from_constraints([I], [I >= 0, I < 4], domain="interval").bounds(I).by == "interval"
+    ctx = Context({I: None, J: None}, assume=[I >= 0, Fact(I < N, "asserted"), J >= 0, M > J])
+    assert ctx.ranges[I].min is NEG_INF and len(ctx.facts) == 4
+    proof = ctx.prove(I * M + J < N * M)
+    assert proof and {"asserted", "assumed"} <= {fact.provenance for fact in proof.used}
+    assert Fact(I < N, "asserted") in proof.used and (J < M) not in proof.requires and (M > J) in proof.requires
+    assert ctx.prove(I < N + 5).used == (Fact(I < N, "asserted"),)
+    assert ctx.bounds(I * M + J).is_tight
+    with ctx.assuming(I < 3):
+        assert repr(ctx.bounds(I)) == "(0, minimum(2, n - 1))" or ctx.bounds(I)[1].free_vars() == (N,)
+    assert repr(ctx.bounds(I)) == "(0, n - 1)"
+    assert repr(ctx.extended(facts=[N < 5]).bounds(I)) in ("(0, n - 1)", "(0, minimum(n - 1, 3))")
 
 
 I, J = Var("i"), Var("j")
@@ -109,20 +120,6 @@ def test_facts_are_answered_like_ranges(ranges):
             lambda drawn: drawn.ctx.prove(drawn.exprs[0] < 4).status,
         ):
             assert repr(ask(stated)) == repr(ask(plain)), plain
-
-
-def test_the_facts_stay_facts():
-    ctx = Context({I: None, J: None}, assume=[I >= 0, Fact(I < N, "asserted"), J >= 0, M > J])
-    assert ctx.ranges[I].min is NEG_INF and len(ctx.facts) == 4
-    proof = ctx.prove(I * M + J < N * M)
-    assert proof and {"asserted", "assumed"} <= {fact.provenance for fact in proof.used}
-    assert Fact(I < N, "asserted") in proof.used and (J < M) not in proof.requires and (M > J) in proof.requires
-    assert ctx.prove(I < N + 5).used == (Fact(I < N, "asserted"),)
-    assert ctx.bounds(I * M + J).is_tight
-    with ctx.assuming(I < 3):
-        assert repr(ctx.bounds(I)) == "(0, minimum(2, n - 1))" or ctx.bounds(I)[1].free_vars() == (N,)
-    assert repr(ctx.bounds(I)) == "(0, n - 1)"
-    assert repr(ctx.extended(facts=[N < 5]).bounds(I)) in ("(0, n - 1)", "(0, minimum(n - 1, 3))")
 
 
 @pytest.mark.parametrize("declared", [False, True], ids=["a range", "a size"])

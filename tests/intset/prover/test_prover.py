@@ -68,15 +68,12 @@ def test_random_goals_are_decided_rightly_and_certified():
     assert set(kinds) >= {"linear", "isl", "point"}
 
 
-def test_facts_that_exclude_one_another_are_reported():
+def test_contradictions_and_exhausted_budgets_are_told():
     with pytest.warns(ContradictionWarning, match="exclude one another"):
         ctx = Context({}, assume=[n >= 5, n <= 3, m >= 1])
     assert {str(fact.condition) for fact in ctx.contradiction} == {"n >= 5", "n <= 3"}
     assert ctx.prove(n.eq(1000)).vacuous
     assert Context({}, assume=[n >= 5]).contradiction == ()
-
-
-def test_an_exhausted_budget_is_a_sound_answer_and_a_note():
     e = ((i // 3 + j) % 17 + (i * 5 + j) // 7) % 11
     ranges = {i: Range(0, 1000), j: Range(0, 1000)}
     with intset.using(isl_operations=50, points=0):

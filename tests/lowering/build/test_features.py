@@ -162,7 +162,7 @@ def test_tails(tail: str, factor: int, level: str) -> None:
         assert "for i.inner in [0, minimum(" in str(f) and "if " not in str(f)
 
 
-def test_a_factored_reduction_takes_its_arrays_by_name_and_by_tensor() -> None:
+def test_arrays_by_name_and_by_tensor_and_functions_of_the_host() -> None:
     s, a, b, c = Written(f"""{PRODUCT}
         C split k 4
         P = s.rfactor(C, s[C].leaf_iter_vars[-1])
@@ -173,9 +173,6 @@ def test_a_factored_reduction_takes_its_arrays_by_name_and_by_tensor() -> None:
     run(f, {"A": x, "B": y, "C": z})
     np.testing.assert_allclose(z, x @ y, rtol=1e-4, atol=1e-4)
     run(f, {a: x, b: y, c: z})
-
-
-def test_extern_is_called_in_run_and_refused_in_c() -> None:
     s = Written("""
         A = given(6); B = pointwise(A)
         E = te.extern((6,), [B], lambda i, o: tir.call_packed("sort", i[0], o[0]), name="E", dtype="float32")

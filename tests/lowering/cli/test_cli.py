@@ -98,19 +98,6 @@ def test_bounds_of_a_corpus_and_their_comparison(cli: CommandLine) -> None:
     assert cli.report("compare", "--domain", "interval", cli.write("many.json", json.dumps([ROW] * 40)))
 
 
-def test_lower_and_explain_a_corpus_and_lower_carries_divisions_when_asked(cli: CommandLine) -> None:
-    row = ROW | {"exprs": ["(i * 2 + j) // 3"], "truth": [[0, 5, None]]}
-    path = cli.write("divisions.json", json.dumps([row]))
-    lowered = cli.report("lower", path)["rows"][0]
-    assert "truncdiv" in lowered["lowered"] and lowered["rules"] and "truncdiv" in cli("lower", path)
-    assert cli.report("explain", path)["rows"][0]["text"] and "row 0 (conv)" in cli("explain", path)
-    path = EXAMPLES / "flatten_symbolic.py"
-    assert "truncmod(i, n)" in cli("lower", path)
-    carried = cli("lower", "--strength", path)
-    assert "truncmod" not in carried and "with q = 0" in carried
-    assert "%" not in cli("lower", "--strength", "--emit", "c", path)
-
-
 def test_bounds_of_a_schedule(cli: CommandLine) -> None:
     assert "i.outer * 4" in cli("bounds", "blur.py")
     schedule = cli.report("bounds", "blur.py")["schedules"][0]
@@ -134,7 +121,7 @@ def test_bounds_of_a_schedule(cli: CommandLine) -> None:
     assert found["at"] == {"n": 1000, "rows": 32} and power["tensors"][0]["allocated_elements"] == 1000
 
 
-def test_lower_explain_and_compare_a_schedule(cli: CommandLine) -> None:
+def test_lower_explain_and_compare(cli: CommandLine) -> None:
     assert "for i.outer in" in cli("lower", "blur.py") and "int32_t" in cli("lower", "--emit", "c", "blur.py")
     assert cli.report("lower", "blur.py")["schedules"][0]["text"].startswith("def ")
     text = cli("explain", "blur.py")
@@ -147,6 +134,16 @@ def test_lower_explain_and_compare_a_schedule(cli: CommandLine) -> None:
     (found,) = cli.report("explain", "good.py")["schedules"]
     by_name = {entry["tensor"]: entry for entry in found["tensors"]}
     assert by_name["A"]["required"]["box"] == [{"min": 0, "extent": "n"}] and by_name["B"]["kind"] == "root"
+    row = ROW | {"exprs": ["(i * 2 + j) // 3"], "truth": [[0, 5, None]]}
+    path = cli.write("divisions.json", json.dumps([row]))
+    lowered = cli.report("lower", path)["rows"][0]
+    assert "truncdiv" in lowered["lowered"] and lowered["rules"] and "truncdiv" in cli("lower", path)
+    assert cli.report("explain", path)["rows"][0]["text"] and "row 0 (conv)" in cli("explain", path)
+    path = EXAMPLES / "flatten_symbolic.py"
+    assert "truncmod(i, n)" in cli("lower", path)
+    carried = cli("lower", "--strength", path)
+    assert "truncmod" not in carried and "with q = 0" in carried
+    assert "%" not in cli("lower", "--strength", "--emit", "c", path)
 
 
 DIVIDES = """
@@ -243,7 +240,7 @@ def test_examples_print_something(path: Path, cli: CommandLine) -> None:
 # -- help, version, domains, width --------------------------------------------------------------------------------
 
 
-def test_help_reads_like_a_manual(cli: CommandLine) -> None:
+def test_help_reads_like_a_manual_and_no_word_is_broken(cli: CommandLine) -> None:
     text = cli("--help")
     assert all(word in text for word in ("Examples:", "Domains:", "Exit status:", "corpus.json", "INTSET_DOMAIN"))
     for command in ("bounds", "compare", "lower", "explain"):
@@ -252,6 +249,13 @@ def test_help_reads_like_a_manual(cli: CommandLine) -> None:
     text = cli("lower", "--help")
     assert all(option in text for option in ("--emit", "--compact", "--nests", "--strength", "--at"))
     assert cli("--version").startswith("intset ")
+    columns, rows = ("name", "text"), [("a.long.name", "some words [with; brackets] and-hyphens"), ("b", "")]
+    words = {"a.long.name", "some", "words", "[with; brackets]", "and-hyphens", "b"}
+    for width in range(1, 70):
+        lines = list(_table_lines(columns, rows, (), width))
+        assert all(any(word in line for line in lines) for word in words), width
+        assert width < 30 or max(map(len, lines)) <= width
+    assert _wrapped("  a bc d", 5, "    ") == ["  a", "    bc", "    d"]
 
 
 def test_domains_are_listed_and_a_broken_plugin_is_named(cli: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -295,16 +299,6 @@ def test_output_has_the_width_that_columns_says(
     lines = cli(command, EXAMPLES / "resnet_conv3x3.py").splitlines()
     assert max(map(len, lines)) <= columns
     assert set(" ".join(lines).split()) >= {word for word in free.split() if "[" not in word and "]" not in word}
-
-
-def test_no_word_is_broken_at_any_width() -> None:
-    columns, rows = ("name", "text"), [("a.long.name", "some words [with; brackets] and-hyphens"), ("b", "")]
-    words = {"a.long.name", "some", "words", "[with; brackets]", "and-hyphens", "b"}
-    for width in range(1, 70):
-        lines = list(_table_lines(columns, rows, (), width))
-        assert all(any(word in line for line in lines) for word in words), width
-        assert width < 30 or max(map(len, lines)) <= width
-    assert _wrapped("  a bc d", 5, "    ") == ["  a", "    bc", "    d"]
 
 
 # -- bad input ----------------------------------------------------------------------------------------------------

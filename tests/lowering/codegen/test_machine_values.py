@@ -347,7 +347,7 @@ def test_an_accumulator_keeps_its_type_and_an_integer_is_rounded_once() -> None:
         assert all(found[name].dtype == "uint8" and found[name] == wanted for name, wanted in expected.items())
 
 
-def test_shifts_by_more_places_than_a_number_has() -> None:
+def test_shifts_and_integers_are_decided_in_their_types() -> None:
     given, places = np.array([-(2**63), 2**63 - 1, -1, 5, -7, 1]), np.array([0, 1, 63, 64, 200, 33])
     text = """
 def f(A: int64[6], S: int64[6], B: int64[6], C: int64[6]):
@@ -360,9 +360,6 @@ def f(A: int64[6], S: int64[6], B: int64[6], C: int64[6]):
     assert found["C"] == np.right_shift(given, places).tolist()
     with pytest.raises(UndefinedError, match="a shift by -1 places has no value"):
         run(parse_nest(text), {"A": given, "S": -places})
-
-
-def test_integers_are_decided_in_their_types() -> None:
     f = parse_nest("def f(A: float64[1], B: int32[1]):\n    B[0] = int32(A[0])")
     for value in (2.0**64, -(2.0**70)):
         with pytest.raises(UndefinedError, match="has an integer part outside"):

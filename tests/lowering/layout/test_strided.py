@@ -170,7 +170,7 @@ test_bad_input_is_named = refused_with_words(
 )
 
 
-def test_structure_is_equality_and_layouts_are_pickled():
+def test_structure_is_equality_and_texts_of_cute_are_read_back():
     a = Layout((4, (2, n)), (1, (4, 8)))
     assert a == Layout((4, (2, n)), (1, (4, 8))) and hash(a) == hash(Layout((4, (2, n)), (1, (4, 8))))
     assert a != Layout((4, 2, n), (1, 4, 8)) and a != "text"
@@ -178,16 +178,6 @@ def test_structure_is_equality_and_layouts_are_pickled():
     assert copy == a and str(copy) == "(4,(2,n)):(1,(4,8))" and repr(copy) == "<Layout (4,(2,n)):(1,(4,8))>"
     assert (len(a), str(a[1]), [str(mode) for mode in a]) == (2, "(2,n):(4,8)", ["4:1", "(2,n):(4,8)"])
     assert a(3, (1, 2)) == 3 + 4 + 16 and a.bijective
-
-
-def nested(depth, size=4):
-    """A tree of one size, so many levels deep."""
-    for _ in range(depth):
-        size = (size,)
-    return size
-
-
-def test_text_of_cute_both_ways():
     for seed in range(200):
         layout = drawn(random.Random(seed))
         assert from_cute(to_cute(layout)) == layout
@@ -197,6 +187,13 @@ def test_text_of_cute_both_ways():
         from_cute("(n,4)")
     assert from_cute("((_2, _2), _8)") == Layout(((2, 2), 8))
     assert from_cute("(n,{n * 2}):(1,n)", {"n": n}) == Layout((n, n * 2), (1, n))
+
+
+def nested(depth, size=4):
+    """A tree of one size, so many levels deep."""
+    for _ in range(depth):
+        size = (size,)
+    return size
 
 
 @pytest.mark.parametrize("first", daily(range(0, 200, 20), 10))

@@ -49,7 +49,7 @@ def at(root: Stmt, path: tuple[int, ...]) -> Stmt:
     return root
 
 
-def test_cursors_and_paths_lead_to_statements() -> None:
+def test_cursors_and_paths_lead_to_statements_at_any_depth() -> None:
     f = parse_nest(NEST)
     seen = list(walked(f.body, Cursor.root(f)))
     assert [stmt for stmt, _ in seen] == list(statements(f.body)) and len(seen) == 12
@@ -63,6 +63,11 @@ def test_cursors_and_paths_lead_to_statements() -> None:
     assert stores["A[i, 0] = 2"].ctx.prove((i >= 2) & (i < 4))
     assert stores["A[i, j] = 3"].ctx.prove(i < 4) and not stores["A[i, j] = 3"].ctx.prove(i < 2)
     assert outside.loops == () and outside.branches == ()
+    nest: Stmt = Let(Var("x"), Var("y"))
+    for _ in range(5_000):
+        nest = If(Var("k") < 2, nest)
+    assert sum(1 for _ in walked(nest, Descent())) == 5_001
+    assert sum(1 for _ in statements(rewritten(nest, Descent()))) == 5_001
 
 
 def test_enter_comes_before_the_statements_inside_and_leave_behind_them() -> None:
@@ -193,14 +198,6 @@ def test_a_synthesized_value_is_computed_from_those_inside_under_their_descents(
 @dataclass(frozen=True)
 class CallOfAnotherKind(ExternCall):
     term: str
-
-
-def test_depth_is_no_limit() -> None:
-    nest: Stmt = Let(Var("x"), Var("y"))
-    for _ in range(5_000):
-        nest = If(Var("k") < 2, nest)
-    assert sum(1 for _ in walked(nest, Descent())) == 5_001
-    assert sum(1 for _ in statements(rewritten(nest, Descent()))) == 5_001
 
 
 ARRAY = np.arange(4, dtype="int32")

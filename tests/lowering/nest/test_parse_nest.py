@@ -78,7 +78,7 @@ def g(A: float32[n, 4], B: int8[4], C: bool[4], D: float64[], X: float16[n * 2],
 """
 
 
-def test_every_kind_of_statement_survives() -> None:
+def test_every_kind_of_statement_survives_on_its_line() -> None:
     f = parse_nest(EVERYTHING)
     assert [t.name for t in f.outputs] == ["A", "B", "C", "D"]
     assert same(f).name == "g"
@@ -95,9 +95,6 @@ def test_every_kind_of_statement_survives() -> None:
         "float32.twice(A[0, 0], m)",
     ):
         assert part in text
-
-
-def test_lines_are_those_of_the_text() -> None:
     f = parse_nest(
         "def f(A: int32[4]):\n  for i in [0, 4):\n    if i < 2:\n      A[i] = 1\n    else:\n      pass\n  A[0] = 2"
     )

@@ -304,22 +304,12 @@ def test_chains_of_every_step_stay_in_the_width() -> None:
     assert done > 300
 
 
-def test_carried_variables_fit_32_bits_where_the_sizes_do() -> None:
+def test_patches_and_carried_variables_take_no_division() -> None:
     s = Written(f"A = given(n, n)\n{PROGRAMS['flatten']}", n=ShapeVar("n", upper=100)).s
     f = lower(s, strength=True)
     text = check_c(f, s, {"n": 11}, sanitize=True)
     assert narrow(f).bits == 32 and "int32_t q" in text and " / " not in text and " % " not in text
     assert "select(r == n - 1, 0, r + 1)" in str(f)
-
-
-NEST = """\
-def F(A: int32[80], B: int32[80]):
-    for i in [0, 2):
-        for q in [0, {}){}:
-            B[q] = A[{}] + q"""
-
-
-def test_patches_are_taken_without_a_division() -> None:
     s = Written("""
         A = given(4, 8, 8); W = given(36, 5); k = axis(0, 36)
         P[p:36, q:36] = A[q // 9, p // 6 + q // 3 % 3, p % 6 + q % 3]
@@ -329,6 +319,13 @@ def test_patches_are_taken_without_a_division() -> None:
     text = re.sub(r"/\*.*?\*/", "", to_c(f), flags=re.DOTALL)
     assert " / 9" not in text and " / 3" not in text and "% 3" not in text
     check_c(f, s, sanitize=True)
+
+
+NEST = """\
+def F(A: int32[80], B: int32[80]):
+    for i in [0, 2):
+        for q in [0, {}){}:
+            B[q] = A[{}] + q"""
 
 
 @pytest.mark.parametrize(

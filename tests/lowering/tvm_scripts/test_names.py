@@ -167,7 +167,7 @@ def test_passes_of_python_functions() -> None:
         tir.transform.MakePackedAPI()
 
 
-def test_primitives_are_recorded_on_request() -> None:
+def test_lower_applies_the_passes_of_a_script_and_records_primitives() -> None:
     X = te.placeholder((8, 8), name="X")
     Y = te.compute((8, 8), lambda i, j: X[i, j] * 2.0, name="Y")
     assert te.create_schedule(Y.op).schedule_record == []
@@ -181,6 +181,21 @@ def test_primitives_are_recorded_on_request() -> None:
     assert [len(record[Y].leaf_iter_vars) for record in s.schedule_record] == [2, 2, 3, 4, 4, 4]
     assert s.schedule_record[-1].cache_read(X, "local", [cached]) is not None and len(s.schedule_record) == 6
     assert tvm.lower(s, [X, Y]) is not None
+    s, *args = Written("A = given(8)\nB[i:8] = A[i] * 2.0")("s A B")
+
+    @tir.transform.prim_func_pass(opt_level=0)
+    def halved(f: Any, mod: Any, ctx: Any) -> Any:
+        def change(loop: Any) -> Any:
+            outer, inner = te.var("outer"), te.var("inner")
+            body = tir.stmt_functor.substitute(loop.body, {loop.loop_var: outer * 2 + inner})
+            return tir.For(outer, 0, 4, tir.ForKind.SERIAL, tir.For(inner, 0, 2, tir.ForKind.VECTORIZED, body))
+
+        return f.with_body(tir.stmt_functor.ir_transform(f.body, None, change, ["tir.For"]))
+
+    with transform.PassContext(config={"tir.add_lower_pass": [(1, halved)]}):
+        f = tvm.lower(s, args)
+    assert [f.body.extent, f.body.body.extent] == [4, 2] and tvm.lower(s, args).body.extent == 8
+    np.testing.assert_array_equal(run(f, {"A": np.arange(8, dtype="float32")})["B"], np.arange(8) * 2)
 
 
 def test_truth_values_quotients_and_conversions_are_constructed_as_written() -> None:
@@ -272,24 +287,6 @@ def test_a_cut_tile_has_its_whole_extent() -> None:
     assert tvm.arith.Analyzer().can_prove_equal(
         bounds[U.op.axis[0]].extent, ((outer + 1) * f - 1) // n - outer * f // n + 1
     )
-
-
-def test_lower_applies_the_passes_of_a_script() -> None:
-    s, *args = Written("A = given(8)\nB[i:8] = A[i] * 2.0")("s A B")
-
-    @tir.transform.prim_func_pass(opt_level=0)
-    def halved(f: Any, mod: Any, ctx: Any) -> Any:
-        def change(loop: Any) -> Any:
-            outer, inner = te.var("outer"), te.var("inner")
-            body = tir.stmt_functor.substitute(loop.body, {loop.loop_var: outer * 2 + inner})
-            return tir.For(outer, 0, 4, tir.ForKind.SERIAL, tir.For(inner, 0, 2, tir.ForKind.VECTORIZED, body))
-
-        return f.with_body(tir.stmt_functor.ir_transform(f.body, None, change, ["tir.For"]))
-
-    with transform.PassContext(config={"tir.add_lower_pass": [(1, halved)]}):
-        f = tvm.lower(s, args)
-    assert [f.body.extent, f.body.body.extent] == [4, 2] and tvm.lower(s, args).body.extent == 8
-    np.testing.assert_array_equal(run(f, {"A": np.arange(8, dtype="float32")})["B"], np.arange(8) * 2)
 
 
 def test_arrays_share_their_memory_and_bits_of_bfloat16_are_passed() -> None:
