@@ -467,18 +467,13 @@ HALVES = ("float16", "bfloat16")
 
 @pytest.mark.usefixtures("narrow_floats")
 @pytest.mark.parametrize("target", dtypes.NARROW)
-def test_a_number_is_converted_by_one_rounding(target: str) -> None:
+def test_every_bit_pattern_is_read_and_written_by_one_rounding(target: str) -> None:
     rng = np.random.default_rng(4)
     x = np.concatenate([rng.standard_normal(2000) * 2.0 ** rng.integers(-140, 130, 2000), [0.0, -0.0, np.inf, np.nan]])
     k = rng.integers(-(2**63), 2**63 - 1, len(x)) >> rng.integers(0, 60, len(x))
     expected = [np.array([dtypes.rounded(v, target) for v in given.tolist()]).astype(target) for given in (x, k)]
     for found in in_both(lambda i, X, K: (X[i].astype(target), K[i].astype(target)), X=x, K=k):
         assert all(map(equal, found, expected))
-
-
-@pytest.mark.usefixtures("narrow_floats")
-@pytest.mark.parametrize("target", dtypes.NARROW)
-def test_every_bit_pattern_is_read_and_written(target: str) -> None:
     bits = dtypes.bits(target)
     a = np.arange(1 << bits, dtype=f"uint{bits}").view(target)
     text = f"""
@@ -628,15 +623,10 @@ def has_no_value(formula: Callable[..., Any], *cases: dict[str, Any]) -> None:
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("name", BINARY)
-def test_operations_on_all_bytes(name: str) -> None:
+def test_operations_on_all_bytes_and_wide_integers(name: str) -> None:
     for after, types in itertools.product(AFTER, itertools.product(BYTES, BYTES)):
         every = itertools.product(*(range(dtypes.int_range(t)[0], dtypes.int_range(t)[1] + 1) for t in types))
         check(name, after, types, list(every))
-
-
-@pytest.mark.nightly
-@pytest.mark.parametrize("name", BINARY)
-def test_operations_on_wide_integers(name: str) -> None:
     rng = np.random.default_rng(5)
     for after, types in itertools.product(AFTER, itertools.product(EDGES, EDGES)):
         pairs = list(itertools.product(EDGES[types[0]], EDGES[types[1]]))
