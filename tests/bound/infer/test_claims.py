@@ -287,18 +287,6 @@ def test_corners_of_a_square_are_eight_elements(domain: str) -> None:
     ]
 
 
-def test_capabilities_are_types() -> None:
-    assert isinstance(domain_named("core"), RegionDomain) and isinstance(domain_named("isl"), RegionDomain)
-    assert isinstance(domain_named("auto"), RankedDomain) and not isinstance(domain_named("auto"), RegionDomain)
-    for plain in ("interval", "stride", "modular", "interval*modular", "points"):
-        assert regions_of(plain) is None
-    assert regions_of("interval*isl") is domain_named("isl") and regions_of("core*modular") is domain_named("core")
-    assert strongest() is regions_of("auto") and strongest().name == "isl" and regions_of("isl") is domain_named("isl")
-    core = regions_of("core")
-    assert core is not None and isinstance(core.everything(0), CoreShape)
-    assert isinstance(strongest().everything(0), IslShape)
-
-
 @pytest.mark.parametrize("name", FOREIGN)
 def test_auto_climbs_to_the_strongest(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     assert strongest() is not domain_named(name) is regions_of(f"{name}*modular")
@@ -367,8 +355,8 @@ class Sevenths:
         )
 
 
-def test_auto_climbs_by_cost() -> None:
-    """Cheaper domains answer first; only certified answers count."""
+def test_auto_climbs_by_cost_and_capabilities_are_types() -> None:
+    # Cheaper domains answer first; only certified answers count.
     i, j = Var("i"), Var("j")
     ctx = Context({i: Range(0, 1000), j: Range(0, 1000)}, assume=[i - j < 2000])
     try:
@@ -383,6 +371,15 @@ def test_auto_climbs_by_cost() -> None:
     finally:
         Sevenths.cost = 50
         unregister("sevenths")
+    assert isinstance(domain_named("core"), RegionDomain) and isinstance(domain_named("isl"), RegionDomain)
+    assert isinstance(domain_named("auto"), RankedDomain) and not isinstance(domain_named("auto"), RegionDomain)
+    for plain in ("interval", "stride", "modular", "interval*modular", "points"):
+        assert regions_of(plain) is None
+    assert regions_of("interval*isl") is domain_named("isl") and regions_of("core*modular") is domain_named("core")
+    assert strongest() is regions_of("auto") and strongest().name == "isl" and regions_of("isl") is domain_named("isl")
+    core = regions_of("core")
+    assert core is not None and isinstance(core.everything(0), CoreShape)
+    assert isinstance(strongest().everything(0), IslShape)
 
 
 def test_strides_without_gaps_are_exact_boxes() -> None:

@@ -73,7 +73,7 @@ def flatten(n: Any, more: int = 0) -> tuple[Any, Any]:
     return a, te.compute((n * n,), lambda i: a[i % n, i // n] + more if more else a[i % n, i // n], name="B")
 
 
-def test_way_4_alone() -> None:
+def test_ways_1_and_4_need_a_function_or_a_shape() -> None:
     n = te.var("n")
     a, b = flatten(n)
     assert is_machine(b.op.axis[0], n, b.op.axis[0])
@@ -87,9 +87,6 @@ def test_way_4_alone() -> None:
     noted = annotate_shapes(floormod(own, n), (n, n))
     assert lower_division(noted).expr.op.name == "truncmod"
     assert not is_machine(own, n, own)
-
-
-def test_way_1_needs_the_whole_function() -> None:
     a, b = flatten(n := te.var("n"))
     f = lower(te.create_schedule(b.op), [a, b])
     order = [stmt for stmt in statements(f.body) if isinstance(stmt, (Assert, For))]

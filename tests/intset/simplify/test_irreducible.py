@@ -117,7 +117,7 @@ def test_as_the_walk_has_it(seed: int) -> None:
         assert seen is None or seen is run(walk(), e, known)
 
 
-def test_a_box_is_asked_without_a_scope() -> None:
+def test_boxes_are_asked_without_a_scope_and_blocks_that_ended_leave_questions_plain() -> None:
     x, y = Var("x"), Var("y")
     ctx = Context({x: Range(0, 8), y: Range(0, 4)})
     assert ctx.simplify((x * 4 + y) // 7) is (x * 4 + y) // 7
@@ -128,9 +128,6 @@ def test_a_box_is_asked_without_a_scope() -> None:
     with ctx.assuming(x < 1):
         assert ctx.simplify((x * 4 + y) // 7) is const(0)
     assert Context({x: Range(0, 8), y: Range(0, ShapeVar("n"))}).simplify(x * 4 + y) is x * 4 + y
-
-
-def test_a_block_that_another_thread_ended_leaves_questions_plain() -> None:
     x = Var("x")
     block = Context({x: Range(0, 8)}).assuming(x > 2)
     block.__enter__()

@@ -286,7 +286,7 @@ def tiles(n: Any) -> Schedule:
     return s
 
 
-def test_the_next_half_is_filled_before_this_one_is_used() -> None:
+def test_the_next_half_is_filled_before_this_one_is_used_under_its_own_conditions() -> None:
     assert (
         str(lower(tiles(18)))
         == """\
@@ -303,6 +303,13 @@ def C(A: float32[20], C: float32[18]):
         for i.inner in [0, 6):
             C[i.outer * 6 + i.inner] = B[i.outer.base + i.inner] + B[i.outer.base + i.inner + 2]"""
     )
+    check(Written(f"{STAGES}; B double_buffer").s)
+    s = Written("""
+        A = given(24); B = pointwise(A)
+        C[i:20] = where(i // 4 % 2 < 1, B[i] + B[i + 1], 0.0)
+        C split i 4; B compute_at C i.outer; B double_buffer""").s
+    for compact in (False, True):
+        check_c(check(s, compact=compact), s, sanitize=True)
 
 
 def test_symbolic_sizes_declared_bounds_and_divisors_are_asserted() -> None:
@@ -339,13 +346,3 @@ NO_NEXT = {
     f"{TILES}; B compute_root": r"stage B: double_buffer has no next iteration to fill: ",
 }
 test_what_has_no_next_iteration_is_refused = refused_by(lambda text: lower(Written(text).s), NO_NEXT, ScheduleError)
-
-
-def test_conditions_are_those_of_the_iteration_that_is_filled() -> None:
-    check(Written(f"{STAGES}; B double_buffer").s)
-    s = Written("""
-        A = given(24); B = pointwise(A)
-        C[i:20] = where(i // 4 % 2 < 1, B[i] + B[i + 1], 0.0)
-        C split i 4; B compute_at C i.outer; B double_buffer""").s
-    for compact in (False, True):
-        check_c(check(s, compact=compact), s, sanitize=True)

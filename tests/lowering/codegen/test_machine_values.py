@@ -288,7 +288,7 @@ def test_each_operation_gives_a_number_of_its_type(dtype: str, are_bits: bool) -
         assert equal(*(python[[*OPERATIONS].index(one)] for one in (name, steps)), zeros=True)
 
 
-def test_typed_constants_are_numbers_of_their_types() -> None:
+def test_constants_scalars_and_functions_give_numbers_of_their_types() -> None:
     assert tir.const(0.1, "float32").data == float(np.float32(0.1))
     assert repr(tir.const(0.1, "float32")) == "0.1"
     assert tir.const(1e39, "float32").data == np.inf
@@ -303,6 +303,17 @@ def test_typed_constants_are_numbers_of_their_types() -> None:
 
     for found in in_both(formulas, A=np.zeros(1)):
         assert [value[0] for value in found] == [32.0, -55.5, 2.0**32 - 1, -56.0]
+    f = parse_nest("def f(s: float32, B: float64[1]):\n    B[0] = float64(s)")
+    for backend in BACKENDS:
+        assert run(f, {}, {"s": 0.1}, backend=backend)["B"][0] == float(np.float32(0.1))
+    with pytest.raises(InputError, match="the scalar s has the type float32: 'x' is no such number"):
+        run(f, {}, {"s": "x"})
+    f = parse_nest("def f(A: float32[1], B: float64[1]):\n    B[0] = float64(float32.third(A[0]) * 3.0)")
+    found = run(f, {"A": np.ones(1, np.float32)}, functions={"third": lambda x: np.float64(x) / 3})
+    assert found["B"][0] == float(np.float32(1) / np.float32(3) * np.float32(3))
+    f = parse_nest("def f(A: float32[1], B: float64[1]):\n    B[0] = float64(float32.third(A[0]))")
+    found = run(f, {"A": np.ones(1, np.float32)}, functions={"third": lambda x: np.float64(x) / 3})
+    assert found["B"][0] == float(np.float32(1 / 3))
 
 
 @pytest.mark.parametrize("dtype", ["float16", "float32"])
@@ -374,20 +385,6 @@ def f(A: int64[6], S: int64[6], B: int64[6], C: int64[6]):
     for k, name in enumerate(BINARY):
         types = every[k * 3 % len(every)]
         check(name, list(AFTER)[k % 4], types, list(itertools.product(EDGES[types[0]], EDGES[types[1]])))
-
-
-def test_scalars_and_functions_of_the_host_give_numbers_of_their_types() -> None:
-    f = parse_nest("def f(s: float32, B: float64[1]):\n    B[0] = float64(s)")
-    for backend in BACKENDS:
-        assert run(f, {}, {"s": 0.1}, backend=backend)["B"][0] == float(np.float32(0.1))
-    with pytest.raises(InputError, match="the scalar s has the type float32: 'x' is no such number"):
-        run(f, {}, {"s": "x"})
-    f = parse_nest("def f(A: float32[1], B: float64[1]):\n    B[0] = float64(float32.third(A[0]) * 3.0)")
-    found = run(f, {"A": np.ones(1, np.float32)}, functions={"third": lambda x: np.float64(x) / 3})
-    assert found["B"][0] == float(np.float32(1) / np.float32(3) * np.float32(3))
-    f = parse_nest("def f(A: float32[1], B: float64[1]):\n    B[0] = float64(float32.third(A[0]))")
-    found = run(f, {"A": np.ones(1, np.float32)}, functions={"third": lambda x: np.float64(x) / 3})
-    assert found["B"][0] == float(np.float32(1 / 3))
 
 
 DECIDED = """

@@ -85,8 +85,8 @@ def test_enter_comes_before_the_statements_inside_and_leave_behind_them() -> Non
     assert order == ["enter i", "enter j", "leave j", "leave i"]
 
 
-def test_what_a_rule_puts_in_place_of_a_statement_is_entered_too() -> None:
-    """A loop of one iteration becomes its body; so does the loop inside, and the list of rules ends there."""
+def test_what_rules_put_in_place_is_entered_and_the_only_statement_is_left_once() -> None:
+    # A loop of one iteration becomes its body; so does the loop inside, and the list of rules ends there.
     i, j = Var("i"), Var("j")
     body = Let(Var("x"), i + j)
     nest = For(i, Range(0, 1), For(j, Range(0, 1), body))
@@ -98,12 +98,9 @@ def test_what_a_rule_puts_in_place_of_a_statement_is_entered_too() -> None:
         raise AssertionError("the statement is no loop any more")
 
     assert rewritten(nest, Descent(), enter={For: (unwrap, never)}) is body
-
-
-def test_the_only_statement_left_of_a_sequence_is_left_once() -> None:
-    """A rule that is applied twice would add 2; sequences inside sequences are flattened."""
+    # A rule that is applied twice would add 2; sequences inside sequences are flattened.
     x, y = Var("x"), Var("y")
-    body = Seq((Let(y, y + 0), If(x < 2, Let(y, x + 0)), Seq((Seq(()),))))
+    block = Seq((Let(y, y + 0), If(x < 2, Let(y, x + 0)), Seq((Seq(()),))))
 
     def drop(stmt: Let, _: Descent) -> Stmt:
         return Seq() if stmt.value is y + 0 else stmt
@@ -111,7 +108,7 @@ def test_the_only_statement_left_of_a_sequence_is_left_once() -> None:
     def count(branch: If, _: Descent) -> Stmt:
         return If(branch.cond.args[0] + 1 < 2, branch.then)
 
-    left = rewritten(body, Descent(), leave={Let: (drop,), If: (count,)})
+    left = rewritten(block, Descent(), leave={Let: (drop,), If: (count,)})
     assert isinstance(left, If) and left.cond is (x + 1 < 2)
 
 

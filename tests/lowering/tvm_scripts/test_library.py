@@ -295,7 +295,7 @@ def test_a_reduction_that_data_ends_in_every_form_of_nest(nests: str) -> None:
     assert found.tolist() == expected.tolist()
 
 
-def test_reductions_between_elements_and_beside_one_that_data_ends() -> None:
+def test_reductions_between_elements_beside_one_that_data_ends_and_without_rows() -> None:
     (starts, data, _), (ends, numbers), expected = _segments()
 
     def total(i: Any) -> Any:
@@ -311,6 +311,10 @@ def test_reductions_between_elements_and_beside_one_that_data_ends() -> None:
     f = tvm.lower(te.create_schedule([whole.op, sums.op]), [a, starts, whole, sums])
     found = run(f, {"a": np.ones(many, "int32"), "starts": np.array([0, 3, 5], "int32")}, backend="c")
     assert found["whole"].tolist() == [many] and found["sums"].tolist() == [3, 2]
+    starts, data = te.placeholder((1,), "int32", "starts"), te.placeholder((0,), "float32", "data")
+    sums = sums_of(starts, data, 0)
+    f = tvm.lower(te.create_schedule(sums.op), [starts, data, sums])
+    assert run(f, {"starts": np.zeros(1, "int32"), "data": np.zeros(0, "float32")})["sums"].shape == (0,)
 
 
 @pytest.mark.parametrize("dtype", ["int32", "int64"])
@@ -424,10 +428,3 @@ def test_a_variable_that_iterations_share_and_arguments_by_name() -> None:
     equal_in_both(f, [a, is_kept], np.where(is_kept, a / 2, 1).astype("float32"))
     with pytest.raises(InputError, match="halves: missing a required argument: 'is_kept'"):
         halves(A, 1)
-
-
-def test_no_rows_whose_length_data_decides() -> None:
-    starts, data = te.placeholder((1,), "int32", "starts"), te.placeholder((0,), "float32", "data")
-    sums = sums_of(starts, data, 0)
-    f = tvm.lower(te.create_schedule(sums.op), [starts, data, sums])
-    assert run(f, {"starts": np.zeros(1, "int32"), "data": np.zeros(0, "float32")})["sums"].shape == (0,)
