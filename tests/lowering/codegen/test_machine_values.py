@@ -216,7 +216,7 @@ NESTS: dict[str, tuple[str, str, Any, dict[str, Any]]] = {  # the head, a body, 
         "A: int64[4], B: int64[4], C: int64[4]",
         "x = A[i]\nB[i] = max(x, 3) // 2\nC[i] = (x + x) // 3 + abs(x) // -1",
         LARGE,
-        {"B": np.maximum(LARGE, 3) // 2, "C": (LARGE + LARGE) // 3 + np.abs(LARGE) // -1},
+        {"B": np.maximum(LARGE, 3) // 2, "C": (LARGE + LARGE) // 3 - np.abs(LARGE)},
     ),
 }
 
