@@ -32,6 +32,7 @@ from math import gcd
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from intset import plain
+from intset.arithmetic.strided import nearest
 from intset.expr import Cond, Expr, Node, Range, Var, const, constant_value, ops
 from intset.expr.node import PlainVar, make
 from intset.linear.assumptions import DIFFERENCES, NO_ASSUMPTIONS
@@ -40,7 +41,7 @@ from intset.linear.canonical import Normalizer
 from intset.linear.form import Linear, add, spine
 from intset.linear.multiples import known_multiples
 from intset.linear.signs import is_refuted
-from intset.simplify.conditions import joined, nearest
+from intset.simplify.conditions import joined
 from intset.simplify.rules import MIRRORED
 
 SHAPE_TERMS: Final = 12  # terms of a sum, and parts of a junction, of which a shape is drawn
@@ -83,9 +84,8 @@ class DivisionShape(NamedTuple):
 
 
 Rests: TypeAlias = "tuple[tuple[int, tuple[ShapeTerm, ...]], ...]"
-ShapeTerm: TypeAlias = (
-    "tuple[Expr | None, int, DivisionShape | ProductShape | None]"  # a variable, or what is below another term
-)
+# a variable, or what is below another term
+ShapeTerm: TypeAlias = "tuple[Expr | None, int, DivisionShape | ProductShape | None]"
 
 
 class SumShape(NamedTuple):
@@ -132,9 +132,6 @@ class ChoiceShape(NamedTuple):
     written: Expr | None
     total: SumShape
     right: int
-
-
-ExprShape: TypeAlias = "SumShape | JunctionShape | ChoiceShape | None"
 
 
 class IntervalBox:
