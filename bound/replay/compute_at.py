@@ -29,8 +29,7 @@ from typing import Any, Final
 from bound.errors import InputError, ScheduleError
 from bound.itervar import IterType, IterVar
 from bound.replay import loops
-from bound.replay.legality import ScheduleSnapshot, is_inlined
-from bound.replay.loops import Conflict, Leaf, Reason, Repair, ReplayError, SharedNest
+from bound.replay.loops import Conflict, Leaf, Reason, Repair, ReplayError, ScheduleSnapshot, SharedNest, is_inlined
 from bound.replay.transform_replay import (
     BROADCAST,
     REDUCTION,
