@@ -934,7 +934,7 @@ class ScheduleSnapshot:
         group = stage.group
         if isinstance(op, PlaceholderOp):
             return None
-        if is_inlined(stage):
+        if stage.is_inlined:
             return "is inlined"
         if group is not None:
             scan = group.attach_stage if group.attach_type is AttachType.SCAN_UPDATE else None
@@ -1020,8 +1020,3 @@ def _repeats(domain: TensorDomain) -> bool:
     """Return whether shifted tiles might make a reduction count elements twice."""
     is_reduction = isinstance(domain.op, ComputeOp) and domain.op.reduction is not None
     return is_reduction and any(isinstance(r, Split) and r.tail is Tail.SHIFT_INWARDS for r in domain.relations)
-
-
-def is_inlined(stage: Stage) -> bool:
-    """Return whether a stage is inlined into its consumers: it has no loops."""
-    return stage.attach_type in (AttachType.INLINE, AttachType.INLINED_ALREADY)

@@ -38,7 +38,7 @@ from bound.infer.accesses import TensorAccess, reached
 from bound.infer.answers.live_storage import ExecutedItem, by_shared_loop, filled_ahead, ordered, stored_outputs
 from bound.infer.answers.outside import ALWAYS, DATA, SIZES, Outside
 from bound.itervar import IterVar
-from bound.schedule import AttachType, Stage
+from bound.schedule import Stage
 from bound.tensor import ComputeOp, ExternOp, Operation, PlaceholderOp, ScanOp, Tensor, TensorComputeOp, buffer_tensor
 from bound.tir import build, walk
 from bound.tir.value import Operand, Truth
@@ -384,7 +384,7 @@ class _Pipeline:
         self.given = given
         self.split = split
         self.checks = checks
-        live = [s.op for s in bounds.schedule.stages if s.attach_type is not AttachType.INLINED_ALREADY]
+        live = [s.op for s in bounds.schedule.stages if not s.is_inlined]
         read = {t for op in live for t in op.input_tensors}
         self.wanted = frozenset(read | set(given))
         leaves = ((s, iv) for s in bounds.schedule.stages for iv in s.leaf_iter_vars)

@@ -457,7 +457,7 @@ def schedule_comparison(schedule: Schedule, sizes: SizeValues, domains: Sequence
     for domain in domains or SCHEDULE_DOMAINS:
         bounds = _inferred(schedule, sizes, domain)
         for stage in bounds.schedule.stages:
-            if isinstance(stage.op, PlaceholderOp) or stage.attach_type is AttachType.INLINED_ALREADY:
+            if not bounds.is_computed(stage):
                 continue
             for tensor in stage.op.outputs:
                 entry = _tensor(bounds, tensor)
@@ -529,7 +529,7 @@ def schedule_explanation(schedule: Schedule, sizes: SizeValues, domain: str | No
     """Explanations of each tensor's region and form, and of each lowered division."""
     bounds = _inferred(schedule, sizes, domain)
     bounds.forms = infer_bound(schedule, at=dict(sizes) or None, domain=domain, compute="auto").forms
-    stages = [stage for stage in bounds.schedule.stages if stage.attach_type is not AttachType.INLINED_ALREADY]
+    stages = [stage for stage in bounds.schedule.stages if not stage.is_inlined]
     tensors = [tensor for stage in stages for tensor in stage.op.outputs]
     is_refused = any(access.depends == ALWAYS for access in bounds.outside)
     function, bits = before_divisions(schedule, arguments_of(schedule), bounds=bounds, unsafe=is_refused)

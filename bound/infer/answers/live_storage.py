@@ -39,7 +39,7 @@ from bound.infer.phases.gather import union_footprints, within_tensor
 from bound.infer.phases.infer_root_bound import InferenceState, own_propagation, requests_of
 from bound.infer.phases.pass_down import StageBounds, StageNest
 from bound.itervar import IterVar
-from bound.schedule import AttachType, Stage
+from bound.schedule import Stage
 from bound.schedule.attach import check_scope
 from bound.schedule.simple import extent
 from bound.tensor import ComputeOp, Operation, PlaceholderOp, ScanOp, Tensor, TensorComputeOp
@@ -246,7 +246,7 @@ class _Finder:
         self.nests = nests
         self.inside: dict[IterVar, tuple[Together, ...]] = {}
         self.numbers = {stage: k for k, stage in enumerate(nests.schedule.stages)}
-        live = [stage.op for stage in nests.schedule.stages if stage.attach_type is not AttachType.INLINED_ALREADY]
+        live = [stage.op for stage in nests.schedule.stages if not stage.is_inlined]
         self.given = {t for op in nests.schedule.outputs for t in op.outputs}.union(nests.whole)
         self.wanted = self.given.union(*(op.input_tensors for op in live))
         self.states = {
@@ -483,7 +483,7 @@ def _loads(state: InferenceState, bounds: StageBounds, tensor: Tensor, required:
     required: its required region.
     """
     readers = dict.fromkeys(state.graph.get(tensor, ()))
-    consumers = [stage for stage in readers if stage.attach_type is not AttachType.INLINED_ALREADY]
+    consumers = [stage for stage in readers if not stage.is_inlined]
     if len(consumers) == 1 and _serves(state, bounds, consumers[0]):
         return as_expr(required.count_total())
     return sum_of([as_expr(_loaded(state, bounds, tensor, consumer).count_total()) for consumer in consumers])

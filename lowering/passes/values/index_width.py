@@ -72,7 +72,7 @@ def narrow(f: ir.Function) -> Width:
     with intset.using(tiers=tiers_within(Effort.DEFAULT)):
         scope = scope_of(f)
         spans, shapes = Spans(scope.ctx, BITS), {t: t.extents for t in f.params}
-        root = _WidthCursor(scope).moved(spans=spans, data=_named_data(f.body), shapes=shapes)
+        root = _SpanCursor(scope).moved(spans=spans, data=_named_data(f.body), shapes=shapes)
         refused = (width for stmt, here in driver.walked(f.body, root) for width in _refused(stmt, here))
         return next(filter(None, refused), Width(32))
 
@@ -85,7 +85,7 @@ def _named_data(root: ir.Stmt) -> frozenset[Var]:
     return frozenset(s.var for s in named if isinstance(s.var, Var))
 
 
-class _WidthCursor(driver.Cursor):
+class _SpanCursor(driver.Cursor):
     """A position with what decides widths there.
 
     Attributes
@@ -100,7 +100,7 @@ class _WidthCursor(driver.Cursor):
     shapes: Shapes
     spans: Spans
 
-    def after(self, old: ir.Stmt, new: ir.Stmt) -> _WidthCursor:
+    def after(self, old: ir.Stmt, new: ir.Stmt) -> _SpanCursor:
         here = super().after(old, new)
         if isinstance(old, ir.Allocate):
             extents = tuple(range_ends(r)[1] for r in old.ranges)
@@ -110,12 +110,12 @@ class _WidthCursor(driver.Cursor):
             return here.moved(spans=self.spans.inside(old.var, old.value, old.value))
         return here
 
-    def inside(self, loop: ir.For) -> _WidthCursor:
+    def inside(self, loop: ir.For) -> _SpanCursor:
         low, extent = range_ends(loop.range)
         spans = self.spans.inside(loop.var, low, end_of(low, extent) - 1)
         return super().inside(loop).moved(spans=spans)
 
-    def between_iterations(self, loop: ir.For) -> _WidthCursor:
+    def between_iterations(self, loop: ir.For) -> _SpanCursor:
         """The end of an iteration, where a loop computes carried values; with a next iteration if required."""
         inside = self.scope.inside(loop)
         low, extent = range_ends(loop.range)
@@ -131,7 +131,7 @@ class _WidthCursor(driver.Cursor):
         return None if proof is None or proof else Width(64, e, proof)
 
 
-def _refused(stmt: ir.Stmt, here: _WidthCursor) -> Iterator[Width | None]:
+def _refused(stmt: ir.Stmt, here: _SpanCursor) -> Iterator[Width | None]:
     """For each index expression that the statement computes, why it forces a wider type."""
     for e, conditions in _index_expressions(stmt, here.shapes):
         if not (e in here.data and isinstance(stmt, ir.Store)):  # which is stored as it is
