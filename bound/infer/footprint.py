@@ -31,8 +31,7 @@ from bound.infer.environment import LoopEnvironment, instances, size_bounds
 from intset import config
 from intset.context import Context
 from intset.domains.sets.answers import image_in_instances
-from intset.domains.sets.base import IntervalSet, IntSet
-from intset.domains.sets.bounds import own_budget
+from intset.domains.sets.base import IntervalSet, IntSet, own_budget
 from intset.domains.sets.region import ProductRegion, Region, ShapeRegion
 from intset.errors import BudgetError, CountError
 from intset.expr import Cond, Expr, Infinity, Range, Var, as_expr, constant_value, dag, ops
