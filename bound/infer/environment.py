@@ -524,7 +524,9 @@ class _Drawing:
             spread = _SPREADS[k % len(_SPREADS)]
             magnitudes = [next(numbers) % spread for _ in self.sizes]
             steps = list(islice(numbers, len(self.loops)))
-            yield from self._point(magnitudes, [(0, -1, 1, step >> 2)[step & 3] for step in steps] if k % 2 else steps)
+            yield from self._point(
+                magnitudes, [(0, -1, 0, -1, 0, -1, 1, step >> 3)[step & 7] for step in steps] if k % 2 else steps
+            )
 
     def _point(self, magnitudes: Sequence[int], iterations: Sequence[int]) -> Iterator[Point]:
         """The instance at these distances of sizes from their lower ends and these iterations modulo the extents.
