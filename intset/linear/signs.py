@@ -243,18 +243,19 @@ def is_met(known: Normalizer, need: Cond) -> bool:
     return is_known(known, need)
 
 
-def taken_values(known: Normalizer, cond: Cond, conditions: Iterable[Cond] = ()) -> frozenset[bool]:
-    """Truth values that a condition takes at members of the scope at which all `conditions` hold.
+def taken_values(known: Normalizer, root: Node, conditions: Iterable[Cond] = ()) -> frozenset[int]:
+    """Values, at most two, that a term or condition takes at members of the scope at which all `conditions` hold.
 
-    Each taken value refutes a proof of the opposite value.
+    Each value that a condition takes refutes a proof of the opposite value.
     """
-    taken: set[bool] = set()
+    taken: set[int] = set()
+    conditions = tuple(conditions)
     for member in _members(known):
         if len(taken) == 2:
             break
-        value = member.term(cond)
-        if value is not None and all(member.term(other) for other in conditions):
-            taken.add(bool(value))
+        value = member.term(root)
+        if value is not None and all(map(member.term, conditions)):
+            taken.add(value)
     return frozenset(taken)
 
 

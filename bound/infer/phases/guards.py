@@ -165,6 +165,8 @@ def _has_witness(
     env: environment.LoopEnvironment, ranges: Mapping[Var, Range], guard: Cond, others: Sequence[Cond]
 ) -> bool:
     """Whether a corner violates this guard alone: last iterations of the guard's loops, first ones of all others."""
+    if False in environment.values_at_members(env, guard, others):
+        return True
     violated = (logical_not(guard), *others)
     return any(True for _ in environment.sample_instances(env, ranges, violated, (guard,), guard.free_vars()))
 
