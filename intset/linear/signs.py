@@ -51,9 +51,9 @@ def _last(first: int, last: int, _: int) -> int:
     return last
 
 
-def _inside(place: Place) -> Place:
-    """The first variable in the middle of its range, such as a whole tile, others at this place."""
-    return lambda first, last, k: place(first, last, k) if k else (first + last) // 2
+def _inside(place: Place, variables: int = 1) -> Place:
+    """The first variables in the middle of their ranges, such as whole tiles, others at this place."""
+    return lambda first, last, k: place(first, last, k) if k >= variables else (first + last) // 2
 
 
 _PATTERNS: Final[tuple[Pattern, ...]] = (
@@ -66,6 +66,7 @@ _PATTERNS: Final[tuple[Pattern, ...]] = (
     ((2, 3), _last),
     ((3, 2), _inside(_first)),
     ((5, 3), _inside(_last)),
+    ((7, 5), _inside(_last, 3)),
     ((4, 1), _first),
 )
 
