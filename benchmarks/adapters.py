@@ -32,8 +32,8 @@ from typing import Any, ClassVar, Final
 import intset
 from benchmarks.cost import CORPUS
 from intset import Context, IntSetError, Var, fold, ops
+from intset.expr.convert import MLIR, written
 from intset.expr.dag import postorder
-from intset.expr.dialects import MLIR, written
 from intset.expr.node import Node
 from intset.expr.ops import Op
 from lowering.cli import reports

@@ -17,7 +17,7 @@ attained. Both speak of the parameter values for which the set is not empty.
 
 import sys
 
-from intset.interrupts import is_command, show_in_one_line
+from intset.errors import is_command, show_in_one_line
 
 if is_command():
     sys.excepthook = show_in_one_line
@@ -80,8 +80,7 @@ if TYPE_CHECKING:
     from intset.domains.sets.answers import Domain
     from intset.domains.sets.base import Bounds, IntervalSet, IntSet
     from intset.domains.sets.region import Region, Relation
-    from intset.expr.convert import Converter, fold
-    from intset.expr.dialects import from_json, to_json
+    from intset.expr.convert import Converter, fold, from_json, to_json
     from intset.expr.parser import parse
     from intset.prover.proof import Proof
     from intset.simplify.engine import COST, cost
@@ -101,8 +100,7 @@ _WHAT_ANSWERS = {
     "Region": "intset.domains.sets.region",
     "Relation": "intset.domains.sets.region",
     **dict.fromkeys(("domain_names", "register"), "intset.domains.registry"),
-    **dict.fromkeys(("from_json", "to_json"), "intset.expr.dialects"),
-    **dict.fromkeys(("Converter", "fold"), "intset.expr.convert"),
+    **dict.fromkeys(("Converter", "fold", "from_json", "to_json"), "intset.expr.convert"),
     "parse": "intset.expr.parser",
     "Proof": "intset.prover.proof",
     **dict.fromkeys(("COST", "cost"), "intset.simplify.engine"),

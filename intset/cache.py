@@ -27,7 +27,7 @@ from intset.config import Config, has_registered
 from intset.domains.sets.ends import Bounds
 from intset.errors import IntSetError
 from intset.expr import NEG_INF, POS_INF, Cond, Expr, Infinity, Node, Var, dag
-from intset.expr.dialects import from_json, to_json
+from intset.expr.convert import from_json, to_json
 from intset.installation import DISTRIBUTION, library_version
 
 if TYPE_CHECKING:

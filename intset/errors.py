@@ -1,7 +1,34 @@
-"""Every exception the package raises on purpose, under one root."""
+"""Every exception the package raises on purpose, under one root; how the command shows an uncaught one.
 
-from collections.abc import Callable
-from typing import Final
+The command `intset` answers an interrupt in one line also while it is imported: this module is the first, and imports
+none.
+"""
+
+from __future__ import annotations
+
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import TracebackType
+    from typing import Final
+
+
+def is_command() -> bool:
+    """Whether this process runs `intset` or `python -m intset`; also answers during startup."""
+    begun = sys.argv[0] if getattr(sys, "argv", None) else ""  # "-m" while a module is being located
+    if begun == "-m":
+        return "intset" in sys.orig_argv
+    return begun.replace("\\", "/").rpartition("/")[2].partition(".")[0] == "intset"
+
+
+def show_in_one_line(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+    """Print an uncaught exception: one line for an interrupt, a traceback for another exception."""
+    if issubclass(kind, KeyboardInterrupt):
+        print("intset: error: interrupted", file=sys.stderr)
+    else:
+        sys.__excepthook__(kind, error, trace)
 
 
 class IntSetError(RuntimeError):

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, reduce
 from typing import Any, Final, NamedTuple, TypeVar
 
 from intset.config import CACHED_ANSWERS, Config, memoized
@@ -24,9 +24,9 @@ from intset.facts import ASSERTED, DERIVED, Fact, checked_ranges, ends_met, list
 from intset.linear.assumptions import NO_ASSUMPTIONS, Assumptions, narrow
 from intset.linear.bounds import EVERYTHING, Interval, meet
 from intset.linear.canonical import Normalizer
-from intset.linear.form import Linear, atom, constant, linear_of, poly_of, split
+from intset.linear.form import ZERO, Linear, atom
 from intset.linear.signs import is_known, is_met
-from intset.linear.symbolic import ends_of
+from intset.linear.symbolic import coefficients_of, run_of
 from intset.ranges import equated_sizes, open_nonempty_conditions, ranges_from_facts, renamed
 
 T = TypeVar("T")
@@ -427,48 +427,23 @@ def _guarded_sums(frame: Frame, kept: Sequence[Var]) -> Iterator[MixedRadix]:
             *form.terms
         ):
             continue
-        total = _mixed_radix(frame, form, own)
+        total = _mixed_radix(frame.known, form, own)
         if total is not None:
             yield total
 
 
-def _mixed_radix(frame: Frame, form: Linear, variables: Sequence[Var]) -> MixedRadix | None:
+def _mixed_radix(known: Normalizer, form: Linear, variables: Sequence[Var]) -> MixedRadix | None:
     """The part of `form` over these variables as a mixed-radix sum; `None` if its values may have gaps."""
-    known, p = frame.known, poly_of(form)
-    waiting: dict[Var, Linear] = {}
-    for v in variables:
-        parts = split(p, v)
-        coefficient = None if parts is None else linear_of(parts[0])
-        if coefficient is None or any(not set(e.free_vars()).isdisjoint(variables) for e in coefficient.terms):
-            return None
-        waiting[v] = coefficient
-    units = [v for v, k in waiting.items() if k.is_const and abs(k.const) == 1]
-    if not units:
+    coefficients = coefficients_of(form, variables) or {}
+    unit = next((v for v, k in coefficients.items() if k.is_const and abs(k.const) == 1), None)
+    if unit is None:
         return None
-    unit, sign = units[0], waiting[units[0]].const
-    least, others = constant(0), constant(0)
-    reach: Linear | None = constant(0)
-    while waiting:
-        bounded = sorted(waiting.items(), key=lambda item: None in ends_of(known, item[0]))  # those without end last
-        ready = ((v, s) for v, k in bounded if (s := known.sign(k)) and _has_no_gap(known, reach, k.scale(s)))
-        if (step := next(ready, None)) is None:
-            return None
-        v, direction = step
-        k = waiting.pop(v).scale(sign)
-        first, last = ends_of(known, v) if direction * sign > 0 else ends_of(known, v)[::-1]
-        if first is None:
-            return None
-        least = least.plus(known.product(k, first))
-        run = None if last is None or reach is None else known.product(k, last.minus(first))
-        reach = None if reach is None or run is None else reach.plus(run)
-        if v is not unit:
-            others = others.plus(known.product(k, atom(v)))
-    return MixedRadix(unit, others, least, reach, frozenset(variables))
-
-
-def _has_no_gap(known: Normalizer, reach: Linear | None, step: Linear) -> bool:
-    """Whether steps of this size over runs of this reach leave no value out; a run without end has all values."""
-    return reach is None or known.is_nonneg(reach.shift(1).minus(step))
+    upward = {v: k.scale(coefficients[unit].const) for v, k in coefficients.items()}
+    run = run_of(known, upward)
+    if run is None:
+        return None
+    others = reduce(Linear.plus, (known.product(k, atom(v)) for v, k in upward.items() if v is not unit), ZERO)
+    return MixedRadix(unit, others, *run, frozenset(variables))
 
 
 @dataclass(eq=False)

@@ -19,8 +19,8 @@ from intset.domains.sets.ends import Bounds
 from intset.domains.sets.region import Elements, Region, Relation, Side, elements_of
 from intset.errors import IntSetError
 from intset.expr import Cond, Expr, Infinity, Node, dag, shown
-from intset.expr.dialects import ELIDED
-from intset.expr.dialects import latex as latex_of
+from intset.expr.convert import ELIDED
+from intset.expr.convert import latex as latex_of
 from intset.expr.printer import SHOWN_NAME, SHOWN_ROWS, short_number, to_text, visible
 from intset.itermap.itermap import IterMap
 from intset.prover.explain import Explanation

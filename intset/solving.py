@@ -68,9 +68,9 @@ def narrowed(ctx: Context, cond: object, keep: object) -> Narrowed:
     sure = where_it_holds(goal)
     inside = ctx.extended(ranges={v: None for v in (*kept, *dag.free_vars(goal)) if v not in ctx.ranges}, facts=[~sure])
     if not kept:
-        fails = ctx.prove(sure)
-        exact = fails.status != "unknown"
-        return Narrowed(truth(bool(fails)), exact, () if exact else (fails.reason,))
+        proof = ctx.prove(sure)
+        exact = proof.status != "unknown"
+        return Narrowed(truth(bool(proof)), exact, () if exact else (proof.reason,))
     try:
         failing = inside.image(kept)
         if failing.params:

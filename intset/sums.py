@@ -21,7 +21,7 @@ from typing import Final, NamedTuple, TypeAlias
 
 from intset.context import Context
 from intset.domains.ranked import strongest
-from intset.domains.sets.bounds import check_countable, count_of, own_budget, refusing
+from intset.domains.sets.base import check_countable, count_of, own_budget, refusing
 from intset.domains.sets.ends import as_number, sum_of_counts
 from intset.domains.sets.region import Region
 from intset.errors import CountError, InputError, IntSetError

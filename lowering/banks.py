@@ -100,6 +100,8 @@ def bank_conflicts(e: IntLike, lanes: Sequence[Var], ctx: Context, banks: int = 
 def contiguity(e: IntLike, v: Var, ctx: Context, step: int = 1) -> AddressAnswer:
     """The largest power of two of consecutive values of `v`, from a multiple of it on, with addresses `step` apart.
 
+    Some such run lies within the range of `v`.
+
     Raises
     ------
     InputError: the address is not composed of bits, or `step` is not a power of two.
@@ -117,8 +119,12 @@ def contiguity(e: IntLike, v: Var, ctx: Context, step: int = 1) -> AddressAnswer
     is_exact = is_exact and not columns.fresh
     bits = 0
     is_moving_fresh = any(variable in dag.free_vars(term) for term in columns.fresh)
+    limits = ctx.ranges.get(variable)
+    low, high = (0, None) if limits is None or limits.ends is None else limits.ends
     for b, column in enumerate(() if is_moving_fresh else columns.places.get(variable, ())):
-        p = shift + b
+        p, length = shift + b, 2 << b
+        if high is not None and -(-low // length) * length + length - 1 > high:
+            break  # the range has no run as long as this
         flipped = sum(row >> column & 1 for row in form.rows)
         if not (flipped == 1 and p < len(form.rows) and form.rows[p] == 1 << column):
             is_exact = is_exact and flipped <= 1  # several bits that flip together may add a power of two as well

@@ -137,7 +137,7 @@ def before_divisions(
 ) -> tuple[ir.Function, int]:
     """The nest of a schedule before its divisions are lowered, and the width of indices there.
 
-    The width is 64 if the nest has no divisions.
+    A nest without divisions needs no width, and 64 is returned.
 
     Parameters and errors are those of `lower`.
     """

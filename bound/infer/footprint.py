@@ -28,8 +28,7 @@ from math import prod
 from typing import Any, Final, TypeVar, cast
 
 from bound.infer.environment import LoopEnvironment, instances, size_bounds
-from intset.domains.sets.base import IntervalSet, IntSet
-from intset.domains.sets.bounds import own_budget
+from intset.domains.sets.base import IntervalSet, IntSet, own_budget
 from intset.domains.sets.region import ProductRegion, Region, ShapeRegion
 from intset.errors import BudgetError, CountError
 from intset.expr import Cond, Expr, Infinity, Range, Var, as_expr, constant_value, dag, ops

@@ -16,7 +16,7 @@ from intset.domains.isl.translate import param_name, pw_aff_to_expr, simplified
 from intset.domains.sets.region import Region, Relation, region_of_shape
 from intset.errors import InputError, UndecidedError
 from intset.expr import Expr, Var, arguments, shown
-from intset.expr.dialects import isl_names, isl_set
+from intset.expr.convert import isl_names, isl_set
 
 IslSet: TypeAlias = "islpy.BasicSet | islpy.Set | islpy.UnionSet"
 IslMap: TypeAlias = "islpy.BasicMap | islpy.Map | islpy.UnionMap"

@@ -14,7 +14,7 @@ from intset.domains.sets.region import Region
 from intset.errors import InputError, ParseError
 from intset.expr import Cond, Expr, IntLike, Var, arguments, as_expr, ops, shown
 from intset.expr.build import ceildiv
-from intset.expr.dialects import mlir_expr, mlir_set, mlir_space
+from intset.expr.convert import mlir_expr, mlir_set, mlir_space
 from intset.expr.node import divide
 from intset.expr.parser import ExprParser, ParsedOperand, Pending, Token
 from intset.expr.printer import Precedence

@@ -205,9 +205,8 @@ def _by_type(integers: Callable[..., Expr], truths: Callable[..., Cond] | None =
         if term.dtype not in (dtypes.weakint, *dtypes.ints):
             return _refused(term)
         value = integers(*map(convert.integer_of, parts))
-        return (
-            cast(value, term.dtype.bitsize, signed=False) if term.dtype in dtypes.uints else value
-        )  # unsigned types wrap
+        # unsigned types wrap
+        return cast(value, term.dtype.bitsize, signed=False) if term.dtype in dtypes.uints else value
 
     return row
 

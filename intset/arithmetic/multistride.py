@@ -264,7 +264,7 @@ def floormod(a: MultiStride, c: int) -> MultiStride | None:
         return BOTTOM
     whole: list[StrideTerm] = []
     while True:
-        a = make(a[0], [(_nearest(s, c), e) for s, e in a[1]])
+        a = make(a[0], [(strided.nearest(s, c), e) for s, e in a[1]])
         for s, e in a[1]:
             cycle = gcd(s, c)
             if e >= c // cycle:
@@ -277,9 +277,3 @@ def floormod(a: MultiStride, c: int) -> MultiStride | None:
     if base % c + reach(terms) < c:
         return make(base % c, terms + whole)
     return _progression(strided.floormod(enclosing(a), strided.const(c)), terms, whole)
-
-
-def _nearest(s: int, c: int) -> int:
-    """The residue of `s` modulo `c` that is nearest to 0."""
-    s %= c
-    return s - c if 2 * s > c else s

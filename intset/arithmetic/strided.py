@@ -130,6 +130,12 @@ def chinese(m: int, r: int, n: int, s: int) -> tuple[int, int] | None:
     return lcm, (r + m * ((s - r) // g * pow(m // g, -1, n // g))) % lcm
 
 
+def nearest(x: int, m: int) -> int:
+    """The residue of `x` modulo `m` that is nearest to 0."""
+    r = x % m
+    return r - m if 2 * r > m else r
+
+
 # --- sums and products ------------------------------------------------------------------------------------------------
 
 
@@ -509,11 +515,10 @@ def _xor_ends(a: End, b: End, c: End, d: End) -> tuple[End, End]:
     if c is None or c < 0:
         c, d, flipped = None if d is None else ~d, None if c is None else ~c, not flipped
     assert a is not None and c is not None
-    top = _beyond(a, b, c, d)
-    lo, hi = (
-        _min_xor(a, top - 1 if b is None else b, c, top - 1 if d is None else d),
-        None if b is None or d is None else _max_xor(a, b, c, d),
-    )
+    ones = _beyond(a, b, c, d) - 1
+    lo = _min_xor(a, ones if b is None else b, c, ones if d is None else d)
+    # x ^ y is greatest where x ^ ~y is least
+    hi = None if b is None or d is None else ones ^ _min_xor(a, b, ones ^ d, ones ^ c)
     return (None if hi is None else ~hi, ~lo) if flipped else (lo, hi)
 
 
@@ -522,7 +527,7 @@ def _beyond(*ends: End) -> int:
     return 2 << max(e.bit_length() for e in ends if e is not None)
 
 
-# The four ends below follow H. S. Warren, Hacker's Delight, section 4-3: scan bits from the top; at the first bit that
+# The three ends below follow H. S. Warren, Hacker's Delight, section 4-3: scan bits from the top; at the first bit that
 # an operand can change within its interval, change it and choose its lower bits freely.
 
 
@@ -565,19 +570,6 @@ def _min_xor(a: int, b: int, c: int, d: int) -> int:
             a = x
         odd = (a ^ c) & (bit - 1)
     return a ^ c
-
-
-def _max_xor(a: int, b: int, c: int, d: int) -> int:
-    """Maximum of x ^ y: a common bit of the upper ends is cleared in one, if its interval allows."""
-    both = b & d
-    while both:
-        bit = 1 << (both.bit_length() - 1)
-        if (x := (b ^ bit) | (bit - 1)) >= a:
-            b = x
-        elif (y := (d ^ bit) | (bit - 1)) >= c:
-            d = y
-        both = b & d & (bit - 1)
-    return b ^ d
 
 
 def shl(a: Strided, b: Strided) -> Strided:

@@ -208,10 +208,7 @@ def _down(a: _Form, by: int) -> _Form:
 
 
 def _power(e: Expr) -> int:
-    value = _number(e)
-    if value <= 0 or value & (value - 1):
-        raise _UnreadError
-    return value.bit_length() - 1
+    return _exponent(_number(e))
 
 
 def _multiple(a: _Form, factor: int) -> _Form:
@@ -400,14 +397,14 @@ class AddressCertificate:
             moving = self.variables if self.claim == "conflicts" else self.address.free_vars()
             if self.is_exact and not all(map(rows.is_whole, moving)):
                 return False
-            return {"conflicts": self._conflicts, "contiguity": self._contiguity, "alignment": self._alignment}[
-                self.claim
-            ](form)
+            if self.claim == "contiguity":
+                return self._contiguity(form, rows)
+            return {"conflicts": self._conflicts, "alignment": self._alignment}[self.claim](form)
         except (_UnreadError, KeyError, ValueError, TypeError, IndexError):
             return False
 
     def _conflicts(self, form: _Form) -> bool:
-        banks, width = (size.bit_length() - 1 for size in self.sizes)
+        banks, width = map(_exponent, self.sizes)
         if any(v in form[1] for v in self.variables):
             return False
         words = [_of(row, self.variables) for row in form[0][width:]]
@@ -417,20 +414,44 @@ class AddressCertificate:
         return self.value == 1 << len(of_words.pivots) - len(of_banks.pivots)
 
     def _alignment(self, form: _Form) -> bool:
-        bits = self.value.bit_length() - 1
-        if self.value != 1 << bits or any(form[0][:bits]):
+        bits = _exponent(self.value)
+        if any(form[0][:bits]):
             return False
         if any(factor % self.value for factor in form[1].values()):
             return False
         return not self.is_exact or bool(_row(form, bits))
 
-    def _contiguity(self, form: _Form) -> bool:
+    def _contiguity(self, form: _Form, rows: BitRows) -> bool:
         (v,), (step,) = self.variables, self.sizes
-        bits, shift = self.value.bit_length() - 1, step.bit_length() - 1
-        if self.value != 1 << bits or not all(_is_step(form, v, b, shift + b) for b in range(bits)):
+        bits, shift = _exponent(self.value), _exponent(step)
+        if not all(_is_step(form, v, b, shift + b) for b in range(bits)):
             return False
+        low, high = rows.low.get(v), rows.high.get(v)
+        if (
+            low is not None
+            and high is not None
+            and -(-low // self.value) * self.value + self.value > max(low, high) + 1
+        ):
+            return False  # no run as long as this lies within the range
         flipped = sum((v, bits) in row for row in form[0])  # several may add a power of two as well
         return not self.is_exact or flipped <= 1 and not _is_step(form, v, bits, shift + bits)
+
+
+def _has_run(low: int, high: int, length: int) -> bool:
+    """Whether [low, high] contains `length` numbers from a multiple of it on."""
+    return -(-low // length) * length + length - 1 <= high
+
+
+def _exponent(size: int) -> int:
+    """The exponent of a power of two.
+
+    Raises
+    ------
+    _UnreadError: it is none.
+    """
+    if type(size) is not int or size < 1 or size & (size - 1):
+        raise _UnreadError
+    return size.bit_length() - 1
 
 
 def _of(row: Row, variables: Collection[Var]) -> Row:

@@ -26,8 +26,7 @@ from intset.domains.query import Query, Regions
 from intset.domains.ranked import registered, strongest
 from intset.domains.sets import answers
 from intset.domains.sets.answers import Costed, Domain
-from intset.domains.sets.base import IntervalSet, IntSet, empty_set
-from intset.domains.sets.bounds import coordinate_bounds
+from intset.domains.sets.base import IntervalSet, IntSet, coordinate_bounds, empty_set
 from intset.domains.sets.ends import Bounds, End, numeric_ends
 from intset.domains.sets.region import Region
 from intset.domains.stride import StridedDomain, StrideSet, structural_image

@@ -6,8 +6,7 @@ from operator import xor
 from typing import Any, ClassVar
 
 from intset.domains.query import Query
-from intset.domains.sets.base import End, IntSet, as_end, empty_set, outer_interval
-from intset.domains.sets.bounds import check_countable
+from intset.domains.sets.base import End, IntSet, as_end, check_countable, empty_set, outer_interval
 from intset.expr import Cond, Expr, IntLike, as_expr, dag
 from intset.expr.build import logical_and
 from intset.linear.bitforms import CarryError, Columns, RowBasis, extreme

@@ -7,9 +7,9 @@ from intset.domains.query import Query
 from intset.domains.ranked import are_apart, is_touched
 from intset.domains.sets.base import IntervalSet, IntSet, empty_set
 from intset.domains.sets.ends import Bounds, numeric_ends
-from intset.expr import NEG_INF, POS_INF, Var, dag, ops
-from intset.linear.form import ONE, Linear, atom, constant, factors, monomial_of
-from intset.linear.symbolic import covers, ends_of
+from intset.expr import NEG_INF, POS_INF, dag, ops
+from intset.linear.form import Linear
+from intset.linear.symbolic import coefficients_of, covers, run_of
 
 
 class IntervalDomain:
@@ -40,11 +40,7 @@ class IntervalDomain:
 
 
 def contiguous_image(query: Query) -> IntervalSet | None:
-    """The image as an exact interval with symbolic ends, if its terms prove it contiguous; else `None`.
-
-    For example `i*m + j` with `i` in `[0, n)`, `j` in `[0, m)` takes every value up to `n*m - 1`. The proof adds terms
-    in order of their coefficients: a coefficient of at most the length of the current run extends the run.
-    """
+    """The image as an exact interval with symbolic ends, if its terms prove it contiguous; else `None`."""
     form = query.forms[0]
     if is_touched(query, tuple(form.terms)) or not _is_contiguous(query, form):
         return None
@@ -56,7 +52,7 @@ def contiguous_image(query: Query) -> IntervalSet | None:
 
 def _is_contiguous(query: Query, form: Linear) -> bool:
     """Whether `form` takes every value between its ends, provided that both are attained."""
-    known, run = query.known, ONE
+    known = query.known
     form = known.regroup(form)
     running = [e for e in form.terms if any(map(query.is_quantified, e.free_vars()))]
     if len(running) == 1 and abs(form.terms[running[0]]) == 1:
@@ -69,38 +65,6 @@ def _is_contiguous(query: Query, form: Linear) -> bool:
                 inner = query.of(dividend.expr())
                 return _is_contiguous(inner, dividend) and symbolic_bounds(inner, dividend).is_tight
             return covers(known, dividend, divisor, query.is_quantified)
-    terms = _terms(query, form)
-    while terms:
-        fitting = next((t for t in terms if known.is_nonneg(run.minus(t[0]))), None)
-        if fitting is None:
-            return False
-        terms.remove(fitting)
-        coefficient, extent = fitting
-        run = run.plus(known.product(coefficient, extent.shift(-1)))
-    return terms is not None
-
-
-def _terms(query: Query, form: Linear) -> list[tuple[Linear, Linear]] | None:
-    """(absolute coefficient, extent) of each quantified variable; `None` for products of them and unknown signs."""
-    coefficients: dict[Var, Linear] = {}
-    for monomial, k in form.terms.items():
-        own = [v for v in monomial.free_vars() if query.is_quantified(v)]
-        if not own:
-            continue
-        parts = factors(monomial)
-        if len(own) > 1 or parts.count(own[0]) != 1:
-            return None
-        parts.remove(own[0])
-        rest = atom(monomial_of(parts)) if parts else constant(1)
-        coefficients[own[0]] = coefficients.get(own[0], Linear(0, {})).plus(rest, k)
-    found = []
-    for var, coefficient in coefficients.items():
-        first, last = ends_of(query.known, var)
-        if first is None or last is None:
-            return None
-        if query.known.is_nonneg(coefficient.scale(-1)):
-            coefficient = coefficient.scale(-1)
-        elif not query.known.is_nonneg(coefficient):
-            return None
-        found.append((coefficient, last.minus(first).shift(1)))
-    return found
+    coefficients = coefficients_of(form, query.quantified)
+    run = None if coefficients is None else run_of(known, coefficients)
+    return run is not None and run.reach is not None

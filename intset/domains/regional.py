@@ -6,8 +6,7 @@ from typing import ClassVar
 
 from intset.domains.query import Points, Query, Regions
 from intset.domains.sets.answers import bounds_of_points, set_of_points
-from intset.domains.sets.base import IntSet
-from intset.domains.sets.bounds import outer_ends
+from intset.domains.sets.base import IntSet, outer_ends
 from intset.domains.sets.ends import Bounds
 from intset.errors import BudgetError
 from intset.expr import Cond, Expr, Var, dag

@@ -11,6 +11,7 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
+from operator import is_
 from typing import Any, ClassVar, Final
 
 from intset.config import CHEAPEST as CHEAPEST
@@ -26,8 +27,7 @@ from intset.domains.ranked import GuardedRegions, in_one_line, instantiated, is_
 from intset.domains.ranked import strongest as strongest
 from intset.domains.regional import AnswersByPoints
 from intset.domains.sets.answers import Domain, RankedDomain, region_of_points
-from intset.domains.sets.base import IntervalSet, IntSet, empty_set
-from intset.domains.sets.bounds import coordinate_bounds
+from intset.domains.sets.base import IntervalSet, IntSet, coordinate_bounds, empty_set
 from intset.domains.sets.ends import Bounds, End
 from intset.domains.sets.region import ProductRegion, Region, product_of
 from intset.domains.stride import ModularDomain, StridedDomain, StrideDomain
@@ -249,7 +249,7 @@ class Guarded(GuardedRegions):
         """
         for end in ends:
             if not isinstance(end, (Expr, Infinity)):
-                self._refuse(method, answer, "ends that are expressions or infinities", f", one is {in_one_line(end)}")
+                self._refuse(method, answer, WRITTEN_ENDS, f", one of whose ends is {in_one_line(end)}")
             if isinstance(end, Expr):
                 self._check_variables(method, answer, end.free_vars(), query)
         if not _cross(*ends) or tuple(ends) == (POS_INF, NEG_INF):
@@ -260,6 +260,9 @@ class Guarded(GuardedRegions):
             got = f", {in_one_line(ends[0])} and {in_one_line(ends[1])}{where}"
             self._refuse(method, answer, "a lower and an upper end", got)
         return True
+
+
+WRITTEN_ENDS: Final = "ends that are expressions, such as const(3), or infinities"
 
 
 def _emptiness(query: Query) -> Proof:
@@ -295,6 +298,9 @@ class ProductDomain:
         for answer in answers[1:]:
             result = result & answer
         result.by = self.name
+        # The ends that one answer attains are those of the expression, so they are those of any set within the answer.
+        if any(answer.is_tight and all(map(is_, answer.ends(), result.ends())) for answer in answers):
+            result.is_tight = True
         return result
 
     def bounds(self, query: Query) -> Bounds:

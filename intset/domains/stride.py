@@ -15,8 +15,7 @@ from intset.arithmetic.strided import Strided
 from intset.domains.attained import steps_of
 from intset.domains.query import Query
 from intset.domains.ranked import is_touched
-from intset.domains.sets.base import End, IntSet, StrideSum, as_end, empty_set
-from intset.domains.sets.bounds import check_countable
+from intset.domains.sets.base import End, IntSet, StrideSum, as_end, check_countable, empty_set
 from intset.domains.sets.ends import numeric_ends
 from intset.domains.value import ValueDomain
 from intset.errors import CountError

@@ -31,7 +31,8 @@ class ValueDomain(Generic[V]):
     >>> class Parity(ValueDomain[frozenset]):
     ...     name = "parity"
     ...     def constant(self, x): return frozenset((x % 2,))
-    ...     def between(self, low, high): return frozenset((low % 2,)) if low == high else frozenset((0, 1))
+    ...     def between(self, low, high):
+    ...         return frozenset((0, 1)) if low is None or low != high else frozenset((low % 2,))
     ...     def join(self, a, b): return a | b
     ...     def meet(self, a, b): return a & b
     ...     transfer = {ops.ADD: lambda a, b: frozenset((x + y) % 2 for x in a for y in b),

@@ -29,7 +29,7 @@ Kind_co = TypeVar("Kind_co", bound="Node", covariant=True)  # the same, of what 
 Old = TypeVar("Old", bound="Expr")  # what is replaced: mappings are invariant in their keys
 
 NO_FIELDS: Final[Mapping[str, object]] = {}
-VARIABLES: WeakTable[tuple[int, int], Any] = WeakTable()
+VARIABLES: WeakTable[tuple[int, int], Any] = WeakTable(patience=100)  # whose keys keep no node alive
 SERIAL = itertools.count()
 
 

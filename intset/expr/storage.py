@@ -38,12 +38,14 @@ class WeakTable(Generic[K, V]):
     """A dictionary with weak values, four times as fast as `weakref.WeakValueDictionary`.
 
     Invariant: no Python code runs when a value dies, because an interrupt raised there would be printed and lost. The
-    finalizer is a method of `deque`; the next `put` deletes dead rows. Hold `LOCK` around a lookup and its `put`.
+    finalizer is a method of `deque`; a `put` that finds more than `patience` dead rows deletes them. Hold `LOCK` around
+    a lookup and its `put`.
     """
 
-    __slots__ = ("bury", "dead", "rows")
+    __slots__ = ("bury", "dead", "patience", "rows")
 
-    def __init__(self) -> None:
+    def __init__(self, patience: int = 0) -> None:
+        self.patience = patience
         self.rows: dict[K, WeakRow] = {}
         self.dead: deque[WeakRow] = deque()
         self.bury = self.dead.append
@@ -59,7 +61,7 @@ class WeakTable(Generic[K, V]):
         """Add a row, or replace a dead one."""
         row = WeakRow(value, self.bury)
         row.key = key
-        if self.dead:
+        if len(self.dead) > self.patience:
             with LOCK:
                 self.tidy()
         self.rows[key] = row

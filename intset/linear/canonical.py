@@ -91,9 +91,8 @@ class Normalizer:
         self.forms: dict[Node, Linear] = {}
         self.conds: dict[Node, Cond] = {}
         self.compared: dict[Cond, Clause] = {}  # the clause of each canonical comparison
-        self.intervals: dict[Any, Interval] = (
-            {**facts.atoms, **ranges} if facts.atoms else dict(ranges)
-        )  # of variables and atoms met so far
+        # of variables and atoms met so far
+        self.intervals: dict[Any, Interval] = {**facts.atoms, **ranges} if facts.atoms else dict(ranges)
         self.signs: dict[tuple[int, frozenset[tuple[Expr, int]]], tuple[bool, int]] = {}  # cache of `signs.is_nonneg`
         self.lowest: dict[tuple[object, ...], tuple[bool, int, int]] = {}  # cache of `signs`: answer, monomials, rests
         self.members: FoundMembers | None = None  # points of the scope, filled when a sign first needs them

@@ -522,7 +522,6 @@ def constant(value: int) -> Linear:
 
 
 ZERO = constant(0)
-ONE = constant(1)
 
 
 POLYNOMIAL_STEPS: Final = 512  # points around which a polynomial in one variable is written in search of an extremum

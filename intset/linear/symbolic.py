@@ -18,7 +18,7 @@ Example: the sum of `minimum(t, n - t*o)` over `o` in `[0, ceildiv(n, t))` is `n
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
@@ -523,6 +523,53 @@ def covers(known: Normalizer, base: Linear, divisor: Linear, relaxed: Relaxed) -
             if first is not None and last is not None and known.is_nonneg(last.minus(first).shift(1).minus(divisor)):
                 return True
     return False
+
+
+def coefficients_of(form: Linear, variables: Container[Var]) -> dict[Var, Linear] | None:
+    """The coefficients of these variables, free of all of them; `None` where a form is not linear in the variables."""
+    found: dict[Var, Linear] = {}
+    for monomial, k in form.terms.items():
+        own = [v for v in monomial.free_vars() if v in variables]
+        if not own:
+            continue
+        parts = forms.factors(monomial)
+        if not forms.take_out(parts, own[0]) or any(v in e.free_vars() for v in own for e in parts):
+            return None
+        others = atom(forms.monomial_of(parts)) if parts else constant(1)
+        found[own[0]] = found.get(own[0], ZERO).plus(others, k)
+    return found
+
+
+class Run(NamedTuple):
+    """Every integer from `least` to `least + reach`; a `reach` of `None` has no end."""
+
+    least: Linear
+    reach: Linear | None
+
+
+def run_of(known: Normalizer, coefficients: Mapping[Var, Linear]) -> Run | None:
+    """The values of a sum of multiples of independent variables as a run; `None` if some integers may be left out.
+
+    A coefficient of at most the length of the run so far extends the run: `i*m + j` with `i` in `[0, n)` and `j` in
+    `[0, m)` takes every value up to `n*m - 1`. Variables without end come last.
+    """
+    waiting = dict(sorted(coefficients.items(), key=lambda item: None in ends_of(known, item[0])))
+    least = ZERO
+    reach: Linear | None = ZERO
+    while waiting:
+        for v, k in waiting.items():
+            sign = known.sign(k)
+            if sign and (reach is None or known.is_nonneg(reach.shift(1).minus(k.scale(sign)))):
+                del waiting[v]
+                break
+        else:
+            return None
+        first, last = ends_of(known, v)[::sign]
+        if first is None:
+            return None
+        least = least.plus(known.product(k, first))
+        reach = None if reach is None or last is None else reach.plus(known.product(k, last.minus(first)))
+    return Run(least, reach)
 
 
 BREAKPOINT_PIECES: Final = 8  # affine pieces of the minimum of several forms

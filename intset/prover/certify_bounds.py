@@ -24,9 +24,17 @@ from intset.expr.evaluate import evaluate, point_value
 from intset.expr.node import Kind, Kind_co, make, truth
 from intset.facts import ASSUMED, DERIVED, Fact
 from intset.frame import Frame
-from intset.prover.certify import CERTIFY_SOON, CERTIFY_STEPS, first_accepted, refutation
 from intset.prover.combination import SearchBudget
-from intset.prover.proof import Proof, certificate_of, prove_in, prove_once
+from intset.prover.proof import (
+    CERTIFY_SOON,
+    CERTIFY_STEPS,
+    Proof,
+    certificate_of,
+    first_accepted,
+    prove_in,
+    prove_once,
+    refutation,
+)
 from intset.prover.tiers import REFUTED, Basis
 from intset.simplify.engine import SIMPLIFY_ROUNDS, Rewrite, Simplifier
 

@@ -24,7 +24,7 @@ from collections.abc import Iterator, Sequence
 from math import gcd
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from intset.arithmetic.strided import chinese
+from intset.arithmetic.strided import chinese, nearest
 from intset.expr import Cond, Expr, as_cond, const, dag, ops
 from intset.expr.evaluate import evaluate
 from intset.expr.node import folded_chain, make, truth
@@ -226,12 +226,6 @@ def _congruence(node: Cond) -> Iterator[Candidate]:
         terms = {t: nearest(k * inverse, c) for t, k in total.terms.items()}
         remainder = make(ops.FLOORMOD, (sums.write(sums.of(0, {t: k for t, k in terms.items() if k})), e.args[1]))
         yield "congruence", make(op, (remainder, const((r - total.const) * inverse % c)))
-
-
-def nearest(k: int, c: int) -> int:
-    """The residue of k modulo c nearest to 0."""
-    rest = k % c
-    return rest - c if 2 * rest > c else rest
 
 
 def _at_an_end(s: Simplifier, kind: Op, form: Linear, order: OrderDecider) -> Iterator[Candidate]:

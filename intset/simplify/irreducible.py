@@ -26,6 +26,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from math import gcd
 from typing import Any, Final, NamedTuple, TypeAlias
 
+from intset.arithmetic.strided import nearest
 from intset.expr import Cond, Expr, Node, Range, Var, const, constant_value, ops
 from intset.expr.node import PlainVar, make
 from intset.linear.assumptions import NO_ASSUMPTIONS, Assumptions
@@ -34,7 +35,7 @@ from intset.linear.canonical import Normalizer
 from intset.linear.form import Linear
 from intset.linear.multiples import known_multiples
 from intset.linear.signs import is_refuted
-from intset.simplify.conditions import joined, nearest
+from intset.simplify.conditions import joined
 from intset.simplify.rules import MIRRORED
 
 SHAPE_TERMS: Final = 12  # terms of a sum, and parts of a junction, of which a shape is drawn
@@ -77,9 +78,8 @@ class DivisionShape(NamedTuple):
 
 
 Rests: TypeAlias = "tuple[tuple[int, tuple[ShapeTerm, ...]], ...]"
-ShapeTerm: TypeAlias = (
-    "tuple[Expr | None, int, DivisionShape | ProductShape | None]"  # a variable, or what is below another term
-)
+# a variable, or what is below another term
+ShapeTerm: TypeAlias = "tuple[Expr | None, int, DivisionShape | ProductShape | None]"
 
 
 class SumShape(NamedTuple):
@@ -124,9 +124,6 @@ class ChoiceShape(NamedTuple):
     written: Expr | None
     total: SumShape
     right: int
-
-
-ExprShape: TypeAlias = "SumShape | JunctionShape | ChoiceShape | None"
 
 
 class IntervalBox:

@@ -35,10 +35,8 @@ Array = npt.NDArray[Any]
 Ends = tuple[int, int]
 Step = tuple[Callable[..., Any], tuple[int, ...]]
 
-WIDTHS: Final[tuple[tuple[int, Any], ...]] = (
-    (31, np.int32),
-    (63, np.int64),
-)  # one bit less: of every value the negative too
+# one bit less: of every value the negative too
+WIDTHS: Final[tuple[tuple[int, Any], ...]] = ((31, np.int32), (63, np.int64))
 
 
 class ArrayFunction:

@@ -107,9 +107,21 @@ def _parts(measure: Measure) -> tuple[Measure, ...]:
 
 @dataclass(frozen=True)
 class Together(Measure):
-    """Several measures of one subject; sizes that one part fixes are fixed for all."""
+    """Several measures of one subject; sizes that one part fixes are fixed for all.
+
+    Raises
+    ------
+    InputError: two parts fix a size at different values.
+    """
 
     parts: tuple[Measure, ...]
+
+    def __post_init__(self) -> None:
+        fixed: dict[str, int] = {}
+        for part in self.parts:
+            for name, value in part.fixed().items():
+                if fixed.setdefault(name, value) != value:
+                    raise InputError(f"measures of one subject differ in the size {name}: {fixed[name]} and {value}")
 
     def source_text(self) -> str:
         """The text of every part, for the key of results."""

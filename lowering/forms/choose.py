@@ -63,9 +63,7 @@ FEW: Final = 40  # statements up to which guards compete in nests where only til
 _LIKED: Final[tuple[str, ...]] = ("split", "ends", "guard", "partition")  # preferred first among equal costs
 COMPUTE: Final = ("auto", "exact", "box")
 LITTLE: Final = 0.05  # share of unread elements in boxes up to which exact regions are not inferred
-SPARED: Final = (
-    0.1  # share of elements that exact regions spare up to which their guards, which cost more, are not built
-)
+SPARED: Final = 0.1  # share of elements that exact regions must spare, else they are not built: guards cost more
 GAINED: Final = 0.01  # share of the cost that boxes of some stages must promise to spare, else they are not inferred
 
 

@@ -17,8 +17,7 @@ from intset.expr import Cond, Expr, IntLike, Range, Var, arguments, as_expr, con
 from intset.expr.build import logical_and, logical_not, logical_or
 from intset.expr.evaluate import compiled, evaluate
 from intset.expr.node import PlainVar, as_int, truth
-from intset.itermap.general import YES, Verdict
-from intset.itermap.itermap import IterMap, iter_map
+from intset.itermap.itermap import YES, IterMap, Verdict, iter_map
 from intset.linear.form import factors, spine
 from lowering.errors import LayoutError
 from lowering.layout.strided import MAPS, Extent, Layout, Mode

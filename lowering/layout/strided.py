@@ -33,7 +33,7 @@ from intset.config import Configured, all_as_configured
 from intset.context import Context
 from intset.expr import Expr, IntLike, arguments, as_expr, constant_value, shown
 from intset.expr.build import ceildiv
-from intset.itermap.general import Verdict
+from intset.itermap.itermap import Verdict
 from lowering.errors import LayoutError
 
 if TYPE_CHECKING:

@@ -242,6 +242,9 @@ Around: TypeAlias = "Callable[[ir.Stmt], ir.Stmt]"
 def parse_nest(text: str) -> ir.Function:
     """The function whose text this is: what `str` writes of a function, or the same written by hand.
 
+    The docstring of `lowering.nest.printer` describes the language. A loop that is not serial ends in its kind: `for i
+    in [0, 8) parallel:`, `vectorized`, `unrolled`, or `on threadIdx.x`.
+
     A bare name in the head is an integer, a size (at least 0) where a shape uses it; `alpha: float32` is a scalar. A
     parameter that is stored to, or that a host call names, is an output; parameters never overlap. A host call reads
     and writes what it names. Numbers with a fraction, and `undef()`, have the type of what they stand with, else

@@ -1,6 +1,5 @@
 """The schedule language: effects of each call, layouts of stages; refused calls change nothing."""
 
-import itertools
 import subprocess
 import sys
 from collections.abc import Callable
@@ -12,13 +11,13 @@ import pytest
 from bound import te
 from bound.itervar import IterType
 from bound.schedule import AttachType, ScheduleError, Singleton, Split, Stage
-from bound.schedule.attach import create_attach_path, default_storage_rank, needs_relax, storage_rank
 from bound.schedule.rewrites import AXIS_SEPARATOR
 from bound.tensor import Tensor
 from intset.errors import InputError
 from lowering import lower, run
 from tests.bound.infer.test_corpus import TENSORIZED
 from tests.lowering.lowered import check
+from tests.strategies.refusals import refused_by
 from tests.strategies.schedules import state_of
 from tests.strategies.written import Written
 
@@ -35,16 +34,7 @@ def names(stage: Stage) -> list[str]:
     return [iv.name for iv in stage.leaf_iter_vars]
 
 
-def test_fuse_takes_any_number_of_axes_in_any_order() -> None:
-    p = Written(f"{PROGRAM}\nX fuse; B fuse j i; C fuse i k; D fuse i")
-    x, b, c, d = (p.s[t] for t in p("X B C D"))
-    assert names(x) == ["singleton", "i", "j"] and isinstance(x.relations[0], Singleton)
-    assert x.fuse(*x.leaf_iter_vars).name == "singleton.i.fused.j.fused" and len(x.leaf_iter_vars) == 1
-    assert names(b) == ["i.j.fused"] and c.leaf_iter_vars[0].iter_type is IterType.COMM_REDUCE
-    assert names(d) == ["i"] and not d.relations
-
-
-def test_annotations() -> None:
+def test_annotations_and_fusions_of_any_axes() -> None:
     p = Written(f"""{PROGRAM}
         X split i 4 tail=shrink; X parallel i.outer; X unroll i.inner; X vectorize j; X pragma i.outer auto_unroll 8
         B double_buffer; B set_scope shared""")
@@ -57,6 +47,12 @@ def test_annotations() -> None:
     assert attrs[xo].pragmas == (("auto_unroll", 8),) and attrs[p.X.op.axis[0]].align == (8, 4)
     assert p.s[p.B].double_buffered and p.s[p.B].scope == "shared"
     assert [r.tail for r in s.relations if isinstance(r, Split)] == ["shrink", "round_up"]
+    p = Written(f"{PROGRAM}\nX fuse; B fuse j i; C fuse i k; D fuse i")
+    x, b, c, d = (p.s[t] for t in p("X B C D"))
+    assert names(x) == ["singleton", "i", "j"] and isinstance(x.relations[0], Singleton)
+    assert x.fuse(*x.leaf_iter_vars).name == "singleton.i.fused.j.fused" and len(x.leaf_iter_vars) == 1
+    assert names(b) == ["i.j.fused"] and c.leaf_iter_vars[0].iter_type is IterType.COMM_REDUCE
+    assert names(d) == ["i"] and not d.relations
 
 
 REFUSALS = {  # calls, of which the last one is refused
@@ -120,58 +116,33 @@ def test_a_refused_call_names_stage_and_axis_and_changes_nothing(calls: str) -> 
 
 CHAIN = "A = given(8)\nB[i:8] = A[i] + 1\nC[i:8] = B[i] + 1\nD[i:8] = B[i] + C[i]"
 INCOMPLETE = {  # a program, and its errors when normalized
-    f"{CHAIN}\nB compute_at C i": "B: it is computed at i of C, but D, which reads it, is outside that loop",
-    f"{CHAIN}\nB compute_at D i": "B: it is computed at i of D, but C, which reads it, is outside",
+    f"{CHAIN}\nB compute_at C i": "stage B: it is computed at i of C, but D, which reads it, is outside that loop",
+    f"{CHAIN}\nB compute_at D i": "stage B: it is computed at i of D, but C, which reads it, is outside",
     "A = given(8); B = pointwise(A)\nE = te.extern((8,), [B], lambda ins, outs: tir.call_packed('f', ins[0]), name='E')"
-    "\nB compute_inline": "B: it cannot be inlined into E",
-    f"{PROGRAM}\nC compute_inline": "C: a reduction cannot be inlined .*k",
+    "\nB compute_inline": "stage B: it cannot be inlined into E",
+    f"{PROGRAM}\nC compute_inline": "stage C: a reduction cannot be inlined .*k",
 }
 
 
-@pytest.mark.parametrize("text", INCOMPLETE)
-def test_what_is_found_when_the_schedule_is_complete(text: str) -> None:
-    with pytest.raises(ScheduleError, match=f"stage {INCOMPLETE[text]}"):
-        Written(text).s.normalize()
+test_what_is_found_when_the_schedule_is_complete = refused_by(
+    lambda text: Written(text).s.normalize(), INCOMPLETE, ScheduleError
+)
 
 
-def test_what_completes_a_schedule() -> None:
+def test_what_completes_a_schedule_and_an_output_that_was_replaced() -> None:
     Written(f"{CHAIN}\nB compute_at D i; C compute_at D i").s.normalize()
     p = Written(f"{PROGRAM}\nC compute_inline; copy = s.cache_write(C, 'local')")  # C is a copy then, no reduction
     s = p.s.normalize()
     assert s[p.copy].op.reduce_axis and s[p.C].attach_type is AttachType.INLINED_ALREADY
-
-
-def test_cache_read_by_readers_that_read_one_another() -> None:
-    """A consumer of a reader is replaced once, together with its inputs."""
-    p = Written("""
-        A = given(8); B = pointwise(A); C = pointwise(B); D = pointwise(C, A)
-        E[i:8] = D[i] + A[7 - i]
-        F = pointwise(E)""")
-    p.s.cache_read(p.A, "local", [p.E, p.B, p.D])
-    for before, after in itertools.pairwise(p.s.stages):
-        assert p.s[after.op] is after and before in p.s.stages
-    for stage in p.s.stages:
-        for tensor in stage.op.input_tensors:
-            assert p.s[tensor].op is tensor.op, f"{stage.name} reads what {tensor.name} was before"
-    p.then("E compute_inline")
-    assert [t.name for t in p.s.normalize()[p.F].op.input_tensors] == ["D", "A.local"]
-
-
-def test_a_scan_computes_its_updates_in_its_own_loop() -> None:
-    p = Written("""
-        m = var(); n = var(); X = given(m, n); S = given(m, n)
-        I[_:1, i:n] = X[0, i]
-        U[t:m, i:n] = S[t - 1, i] + X[t, i]
-        R = te.scan(I, U, S, inputs=[X], name="R")""")
-    s = p.s
-    assert [stage.name for stage in s.stages] == ["X", "I", "S", "U", "R"]
-    assert names(s[p.R]) == ["R.idx"] and [iv.name for iv in p.R.op.spatial_axis] == ["R.out0.i1"]
-    spec = s[p.U].get_attach_spec()
-    assert spec.attach_type is AttachType.SCAN_UPDATE and spec.attach_stage is s[p.R]
-    s[p.R].env_threads([te.thread_axis("threadIdx.x")])
-    assert names(s[p.R]) == ["threadIdx.x", "R.idx"]
-    normal = s.normalize()
-    assert [iv.name for _, iv in create_attach_path(normal)[normal[p.U]]] == ["R.idx", "threadIdx.x"]
+    p = Written("A = given(8); B = pointwise(A); C = pointwise(B)\nB compute_inline")
+    s, b, c = p("s B C")
+    s.cache_read(p.A, "local", [b])
+    s.cache_write(c, "local")
+    for known in (s, s.copy()):
+        assert c.op in known.outputs and known[c].op in known.outputs and b.op not in known.outputs
+        assert len(known.outputs) == 1
+    assert c.op in s.normalize().outputs and "C" not in s.outputs
+    assert s.create_group(outputs=c, inputs=p.A).num_child_stages == 4  # with the stage that is inlined
 
 
 def test_tensor_intrinsics_declare_their_regions() -> None:
@@ -185,19 +156,6 @@ def test_tensor_intrinsics_declare_their_regions() -> None:
     s.normalize()
     with pytest.raises(InputError, match="takes 1 tensors"):
         te.compute((14, 20), lambda i: intrin(b[i : i + 3, 0:20], b[0:3, 0:20]), name="C")
-
-
-def test_storage_ranks() -> None:
-    scopes = ("", "global", "shared", "warp", "local", "wmma.accumulator")
-    assert [storage_rank(scope) for scope in scopes] == [0, 0, 1, 2, 3, 3]
-    assert default_storage_rank(()) == 0
-    assert default_storage_rank(("blockIdx.x", "")) == 1 and default_storage_rank(("threadIdx.y", "blockIdx.x")) == 3
-    assert not needs_relax("", 0)
-    assert needs_relax("threadIdx.x", storage_rank("shared"))
-    assert not needs_relax("blockIdx.x", storage_rank("shared"))
-    assert needs_relax("threadIdx.x", storage_rank("warp"))
-    assert not needs_relax("threadIdx.y", storage_rank("warp"))
-    assert not needs_relax("vthread", storage_rank("local"))
 
 
 def test_a_tensor_of_a_tuple_finds_its_stage() -> None:
@@ -268,7 +226,7 @@ def test_a_reduction_with_caches_in_another_layout() -> None:
     np.testing.assert_allclose(out.reshape(-1), [*x.sum(axis=1), 0, 0], rtol=1e-6)
 
 
-def test_a_layout_that_is_none_is_refused() -> None:
+def test_a_layout_that_is_none_is_refused_and_functions_need_their_layers() -> None:
     p = Written("A = given(8); B = pointwise(A); k = axis(0, 8)\nC[i:5] = sum_(A[k] * i, axis=k)\nschedule B C")
     halves = lambda i: [i // 2, i % 2]  # noqa: E731
     with pytest.raises(ScheduleError, match="a place for every element"):
@@ -278,6 +236,15 @@ def test_a_layout_that_is_none_is_refused() -> None:
     p.then("B split i0 4")
     with pytest.raises(ScheduleError, match="precedes split"):
         p.s[p.B].transform_layout(halves)
+    done = subprocess.run([sys.executable, "-c", SCRIPT], capture_output=True, text=True, check=False)
+    assert done.stdout.splitlines() == [
+        'compute="auto" is chosen by the cost model of loop nests: import lowering first',
+        "ScheduleOps builds a loop nest: import lowering first",
+        "True True set()",
+        "['B']",
+        "for i in [0, 8):",
+        "    B[i] = A[i]",
+    ], done.stderr
 
 
 def test_a_rolling_buffer_keeps_earlier_rows() -> None:
@@ -288,18 +255,6 @@ def test_a_rolling_buffer_keeps_earlier_rows() -> None:
     text = str(check(p.s))
     assert "allocate B: float32[4, 6]" in text or "allocate B: float32[3, 6]" in text
     assert p.s[p.C].num_child_stages == 0
-
-
-def test_an_output_that_was_replaced_counts_as_an_output() -> None:
-    p = Written("A = given(8); B = pointwise(A); C = pointwise(B)\nB compute_inline")
-    s, b, c = p("s B C")
-    s.cache_read(p.A, "local", [b])
-    s.cache_write(c, "local")
-    for known in (s, s.copy()):
-        assert c.op in known.outputs and known[c].op in known.outputs and b.op not in known.outputs
-        assert len(known.outputs) == 1
-    assert c.op in s.normalize().outputs and "C" not in s.outputs
-    assert s.create_group(outputs=c, inputs=p.A).num_child_stages == 4  # with the stage that is inlined
 
 
 SCRIPT = """
@@ -321,15 +276,3 @@ import lowering
 print(sorted(questions[0]().forms))
 print(questions[1]())
 """
-
-
-def test_each_function_needs_its_layer() -> None:
-    done = subprocess.run([sys.executable, "-c", SCRIPT], capture_output=True, text=True, check=False)
-    assert done.stdout.splitlines() == [
-        'compute="auto" is chosen by the cost model of loop nests: import lowering first',
-        "ScheduleOps builds a loop nest: import lowering first",
-        "True True set()",
-        "['B']",
-        "for i in [0, 8):",
-        "    B[i] = A[i]",
-    ], done.stderr

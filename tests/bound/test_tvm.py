@@ -72,15 +72,12 @@ def test_what_is_not_the_bounds_of_the_schedule_is_refused() -> None:
 # -- extents that TVM's users compare ---------------------------------------------------------------------------------
 
 
-def test_sizes_that_divide_leave_no_rounding() -> None:
+def test_tiles_that_divide_leave_no_rounding_and_others_have_the_threads_of_their_consumer() -> None:
     m, n = te.var("m"), te.var("n")
     p = two_stages(8 * m, 32 * n, "C tile i j 8 32")
     bounds: Any = te.schedule.InferBound(p.s)
     xo, yo, xi, yi = (bounds[iv].extent for iv in p.s[p.C].leaf_iter_vars)
     assert (xo, yo) == (m, n) and (xi.value, yi.value) == (8, 32) and bounds.guard(p.C) == ()
-
-
-def test_a_shared_tile_of_an_unknown_length_has_the_threads_of_its_consumer() -> None:
     p = Written("""
         m = var(); A = given(m); B = pointwise(A); C = pointwise(B)
         C split i0 32; C bind i0.outer blockIdx.x; C bind i0.inner threadIdx.x; B set_scope shared
@@ -182,7 +179,7 @@ def test_inlining_by_rule() -> None:
         te.schedule.InferBound(s.normalize())
 
 
-def test_kinds_of_loops_and_pragmas() -> None:
+def test_attributes_have_the_names_of_tvm() -> None:
     p = two_stages(16, 16, "C tile i j 4 4; C pragma i.inner unroll; C pragma j.inner vectorize")
     xo, yo, xi, yi = p.s[p.C].leaf_iter_vars
     p.s[p.C].pragma(xo, "auto_unroll_max_step", 10)
@@ -190,9 +187,6 @@ def test_kinds_of_loops_and_pragmas() -> None:
     assert attrs[xi].iter_type == te.schedule.IterVar.Unrolled and attrs[yi].iter_type == te.schedule.IterVar.Vectorized
     assert attrs[xo].pragma_keys == ("auto_unroll_max_step",) and attrs[xo].pragma_values == (10,)
     assert yo not in attrs
-
-
-def test_parts_of_a_reduction() -> None:
     p = Written("A = given(8, 8); C = reduced(A)")
     assert p.C.op.body[0].axis == p.C.op.reduce_axis
     with pytest.raises(AttributeError, match="has no axis"):

@@ -136,7 +136,7 @@ def test_rows_and_ends_of_many_expressions() -> None:
         check(seed)
 
 
-def test_a_large_index_over_shared_digits_is_decided_without_its_box() -> None:
+def test_a_large_index_and_a_deep_chain_are_decided() -> None:
     names = dict.fromkeys("abcdefg")
     a, b, c, d, f, p, q = (Var(name) for name in names)
     x = a * 16 + (f * 4 + p * 2 + q) % 16
@@ -144,9 +144,6 @@ def test_a_large_index_over_shared_digits_is_decided_without_its_box() -> None:
     e = x // 49 * 50176 + y // 112 * 448 + x % 49 // 7 * 224 + y % 112 * 2 + x % 7 - 675
     box = {v: Range(0, n) for v, n in zip((a, b, c, d, f, p, q), (10, 392, 16, 9, 8, 2, 2), strict=True)}
     assert plain.ends(e, box, 1 << 12) == (-675, 200032, False)
-
-
-def test_a_deep_chain_and_a_wide_one_are_answered() -> None:
     i = Var("i")
     e = i + 0
     for _ in range(50_000):
@@ -319,7 +316,7 @@ def test_dropped_nodes_leave_nothing(number: int) -> None:
     assert storage.count() <= before and gone == [7]
 
 
-def test_nodes_that_remember_themselves_are_collected() -> None:
+def test_nodes_that_remember_or_make_others_are_collected() -> None:
     i = Var("i")
     gc.collect()
     before = storage.count()
@@ -328,9 +325,6 @@ def test_nodes_that_remember_themselves_are_collected() -> None:
     del node
     gc.collect()
     assert storage.count() <= before
-
-
-def test_a_payload_whose_comparison_makes_nodes() -> None:
     i, kept = Var("i"), []
 
     class Payload:

@@ -261,7 +261,7 @@ def test_numeric_functions_are_called_once_a_point() -> None:
     assert len(calls) == len(set(calls))
 
 
-def test_points_without_a_value_are_no_members_unless_it_is_not_needed() -> None:
+def test_points_without_a_value_are_no_members_and_an_unknown_term_is_refused() -> None:
     square_root = NumericFunction("root", 1, root)(X)
     assert [row["x"] for row in Space({X: range(20)}, where=[square_root <= 3])] == [0, 1, 4, 9]
     lazy = Space({X: range(8)}, where=[logical_or((X % 2).eq(1), square_root >= 1)])
@@ -271,9 +271,6 @@ def test_points_without_a_value_are_no_members_unless_it_is_not_needed() -> None
     with pytest.raises(UndefinedError, match="2 is no square"):
         Space({X: range(8)}).table({"root": square_root})
     assert Space({X: [0, 1, 4]}).table({"root": square_root})["root"].tolist() == [0, 1, 2]
-
-
-def test_an_unknown_term_is_refused() -> None:
     with pytest.raises(InputError, match="has the unknown"):
         Space({X: range(8)}, where=[Opaque("table", 1)(X) > 0])
 
@@ -324,6 +321,12 @@ def test_neighbours_and_the_nearest_member() -> None:
         assert apart(tuple(best.values()), point) == min(apart(m, point) for m in members)
         if point in members:
             assert tuple(best.values()) == point
+    cube = Space({f"x{k}": range(1000) for k in range(5)})
+    assert len(cube.neighbours((5,) * 5)) == 5 * 999
+    with pytest.raises(CountError, match="a distance of 2 has 9,985,005 candidates"):
+        cube.neighbours((5,) * 5, 2)
+    thin = cube.restrict(["x0 == x1", "x1 == x2", "x2 == x3", "x3 == x4"])
+    assert thin.neighbours((5,) * 5, 2) == [] and len(thin.neighbours((5,) * 5, 5)) == 999
 
 
 def test_projections_and_joins_are_those_of_sets() -> None:
@@ -399,10 +402,7 @@ def test_large_products_are_counted_and_sampled_without_listing() -> None:
     chain = Space(names, [f"n{k} <= n{k + 1}" for k in range(11)])  # multisets
     assert chain.count() == comb(111, 12)
     assert all(point in chain for point in chain.sample(20, seed=0))
-
-
-def test_late_conditions_bound_what_is_tried_before() -> None:
-    """10^12 candidates each; a join without bounds on open names would try more than 10^8."""
+    # 10^12 candidates each; a join without bounds on open names would try more than 10^8.
     values = dict.fromkeys("abcdef", range(1, 101))
     assert Space(values, "a * b * c * d * e * f <= 24").count() == products(6, 24)
     assert Space(values, "a + b + c + d + e + f == 12").count() == comb(11, 5)
@@ -426,15 +426,6 @@ def test_what_needs_too_many_candidates_says_so(monkeypatch: pytest.MonkeyPatch)
         space.count()
 
 
-def test_neighbours_of_a_large_space_are_tried_or_refused() -> None:
-    cube = Space({f"x{k}": range(1000) for k in range(5)})
-    assert len(cube.neighbours((5,) * 5)) == 5 * 999
-    with pytest.raises(CountError, match="a distance of 2 has 9,985,005 candidates"):
-        cube.neighbours((5,) * 5, 2)
-    thin = cube.restrict(["x0 == x1", "x1 == x2", "x2 == x3", "x3 == x4"])
-    assert thin.neighbours((5,) * 5, 2) == [] and len(thin.neighbours((5,) * 5, 5)) == 999
-
-
 def test_listing_is_in_the_order_of_names_whatever_the_memory() -> None:
     values = {"a": [3, 1, 2, 9], "b": [5, 4, 7, 6, 0], "c": range(7), "d": ["x", "y"], "e": [2, 1]}
     where = ["a * c <= 12 or c == 0", "b != e"]
@@ -446,9 +437,14 @@ def test_listing_is_in_the_order_of_names_whatever_the_memory() -> None:
         least = sorted(expected, key=lambda p: p[1] % 3)
         for k in (1, 7, 150, len(expected), 5000):
             assert rows_of(space.minimize("b % 3", k)) == least[:k], (memory, k)
+    space = Space({X: range(1, 50), "s": ["a", "b"]}, [X < 3, X > 5])
+    assert repr(space) == "<Space x: [1, 2, …, 49] (49), s: ['a', 'b'] | x < 3, x > 5>"
+    assert repr(space.ranges()) == "{} since x < 3 contradicts x > 5"
+    assert space.ranges().contradiction == (X < 3, X > 5) and not space and space.nearest((1, "a")) is None
+    assert space.minimize(X, 3) == [] == list(space) == space.sample(0) and space.columns()["x"].tolist() == []
 
 
-def test_values_near_the_ends_of_machine_integers() -> None:
+def test_long_integers_stay_themselves() -> None:
     big = 1 << 62
     x, y = Var("x"), Var("y")
     values = [big - 1, big, big + 1, -big, (1 << 63) + 5, 3]
@@ -463,9 +459,6 @@ def test_values_near_the_ends_of_machine_integers() -> None:
         a * b * 2 > (1 << 64) for a in range(1 << 31, (1 << 31) + 40) for b in range(1 << 32, (1 << 32) + 40)
     )
     assert space.minimize(x * y * x, 1) == [min(map(dict, space), key=lambda d: d["x"] * d["y"] * d["x"])]
-
-
-def test_long_integers_stay_themselves_in_streams_neighbours_and_projections() -> None:
     values = {"a": [3, 2**63, -(2**63)], "b": [2, 1], "c": [2**63 - 1, 5]}
     expected = [p for p in itertools.product(*values.values()) if p[0] + p[1] != 5]
     for memory in (1, 1 << 20):
@@ -498,6 +491,12 @@ def test_categories_and_truth_values() -> None:
     assert space.project(["layout", "pad"]).count() == 4 and space.project("tile").count() == 2
     picked = space.project(["pad", "tile"]) & Space({"pad": [True]})
     assert set(rows(picked)) == {(True, 4), (True, 8)}
+    flag = Var("flag")
+    assert list(Space({flag: [False, True]}, [~flag])) == [{"flag": False}]
+    space = Space({"flag": [False, True], "y": [1, 2]}, ["~flag and y > 1 or flag and y < 2"])
+    assert list(space) == [{"flag": False, "y": 2}, {"flag": True, "y": 1}]
+    with pytest.raises(InputError, match="not the integer"):
+        Space({X: [1, 2]}, [~X])
 
 
 N = ShapeVar("n", 1, 16, multiple_of=4)
@@ -539,14 +538,6 @@ WRONG = {
 test_bad_inputs_are_refused_in_one_line = refused(WRONG)
 
 
-def test_representations() -> None:
-    space = Space({X: range(1, 50), "s": ["a", "b"]}, [X < 3, X > 5])
-    assert repr(space) == "<Space x: [1, 2, …, 49] (49), s: ['a', 'b'] | x < 3, x > 5>"
-    assert repr(space.ranges()) == "{} since x < 3 contradicts x > 5"
-    assert space.ranges().contradiction == (X < 3, X > 5) and not space and space.nearest((1, "a")) is None
-    assert space.minimize(X, 3) == [] == list(space) == space.sample(0) and space.columns()["x"].tolist() == []
-
-
 def test_sums_and_products_over_independent_names_are_minimized_operand_by_operand() -> None:
     """The order among equals included; oracle: all members, sorted."""
     for seed in range(40):
@@ -568,12 +559,3 @@ def test_sums_and_products_over_independent_names_are_minimized_operand_by_opera
     for sign in "+*":
         least, next_one = huge.minimize(f" {sign} ".join(names), 2)
         assert {*least.values()} == {1} and next_one == least | {"k39": 2}
-
-
-def test_a_complement_of_a_truth_value_is_its_negation() -> None:
-    flag = Var("flag")
-    assert list(Space({flag: [False, True]}, [~flag])) == [{"flag": False}]
-    space = Space({"flag": [False, True], "y": [1, 2]}, ["~flag and y > 1 or flag and y < 2"])
-    assert list(space) == [{"flag": False, "y": 2}, {"flag": True, "y": 1}]
-    with pytest.raises(InputError, match="not the integer"):
-        Space({X: [1, 2]}, [~X])

@@ -223,19 +223,15 @@ def run_sanitized(
     program = text + _MAIN % (len(arguments) + 1, "\n    ".join((*lines, *ends)))
     flags = ("-std=c99", "-Wall", "-Wextra", "-Werror", "-g", *SANITIZERS)
     binary = compiled_once(program, compiler, flags)
-    done = subprocess.run(
-        [str(binary), *arguments], capture_output=True, text=True, timeout=60, check=False, env=_quiet()
-    )
+    quiet = {**os.environ, "ASAN_OPTIONS": "detect_leaks=0"}
+    command = [str(binary), *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, env=quiet)
     assert done.returncode == 0, f"{done.returncode}\n{done.stderr}\n{text}"
     results = {}
     for k, t in enumerate(f.params):
         if t in f.outputs:
             results[t.name] = np.fromfile(folder / f"a{k}.bin", t.dtype).reshape(expected[t.name].shape)
     return results
-
-
-def _quiet() -> dict[str, str]:
-    return {**os.environ, "ASAN_OPTIONS": "detect_leaks=0"}
 
 
 @cache

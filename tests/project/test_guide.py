@@ -72,10 +72,23 @@ def failures(name: str, codes: Iterable[str]) -> list[str]:
     return said
 
 
-def test_each_block_of_the_readme_runs_alone() -> None:
+def test_the_readme_is_short_and_its_blocks_run_alone() -> None:
     codes = blocks("README.md")
     assert len(codes) >= 7 and all(">>>" in code for code in codes)
     assert failures("README.md", codes) == []
+    guides = {page for page in PAGES if page.startswith("docs/guide-") and page != "docs/guide-command-line.md"}
+    assert len(guides) >= 7 and all(any(">>>" in code for code in blocks(page)) for page in guides)
+    assert len(README.splitlines()) <= 150
+    first, second = blocks("README.md", "sh")[:2]
+    assert README.index(first) < README.index(second) < README.index("```python")
+    for command in (first, second):
+        assert command.count("\n") == 1 and command.startswith("python3 -m venv .venv && .venv/bin/pip install ")
+    assert "intset bounds" in first and "intset lower" in first and "pytest" in second
+    names = set(re.findall(r"\b(?:examples|docs|benchmarks)/[\w./-]*\w", README)) | {".ci/run"}
+    assert len(names) >= 4
+    assert [name for name in sorted(names) if not (ROOT / name).exists()] == []
+    for module in re.findall(r"python -m (benchmarks\.\w+)", README):
+        assert (ROOT / (module.replace(".", "/") + ".py")).exists()
 
 
 @pytest.mark.parametrize(
@@ -86,11 +99,6 @@ def test_the_code_of_a_page_is_true(page: str) -> None:
     if page in NEEDED:
         pytest.importorskip(NEEDED[page], reason=f"{page} needs it")
     assert failures(page, ["".join(blocks(page))]) == []
-
-
-def test_the_pages_with_code_are_these() -> None:
-    guides = {page for page in PAGES if page.startswith("docs/guide-") and page != "docs/guide-command-line.md"}
-    assert len(guides) >= 7 and all(any(">>>" in code for code in blocks(page)) for page in guides)
 
 
 def shown(outputs: list[dict[str, Any]]) -> str:
@@ -123,9 +131,14 @@ def test_the_tutorial_shows_what_its_cells_print() -> None:
     assert len(TUTORIAL) >= 15 and pictures >= 3
 
 
-def test_the_settings_in_the_guide_are_the_defaults() -> None:
+def test_the_settings_in_the_guide_are_the_defaults_and_the_commands_need_what_is_declared() -> None:
     table = tomllib.loads(blocks("docs/guide-answers.md", "toml")[0])["tool"]["intset"]
     assert {**table, "stated": None, "tiers": tuple(table["tiers"])} == {**asdict(Config()), "stated": None}
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert project["scripts"] == {"intset": "intset.__main__:main"}
+    assert {"test", "dev"} <= set(project["optional-dependencies"])
+    license_text = (ROOT / project["license-files"][0]).read_text(encoding="utf-8")
+    assert license_text.strip().startswith("Apache License")
 
 
 def files() -> dict[str, str]:
@@ -175,26 +188,6 @@ def test_what_the_guide_shows_of_the_boxes_is_there() -> None:
 # -- the README ---------------------------------------------------------------------------------------------------
 
 
-def test_the_readme_is_short() -> None:
-    assert len(README.splitlines()) <= 150
-
-
-def test_the_readme_opens_with_two_commands() -> None:
-    first, second = blocks("README.md", "sh")[:2]
-    assert README.index(first) < README.index(second) < README.index("```python")
-    for command in (first, second):
-        assert command.count("\n") == 1 and command.startswith("python3 -m venv .venv && .venv/bin/pip install ")
-    assert "intset bounds" in first and "intset lower" in first and "pytest" in second
-
-
-def test_the_files_that_the_readme_names_exist() -> None:
-    names = set(re.findall(r"\b(?:examples|docs|benchmarks)/[\w./-]*\w", README)) | {".ci/run"}
-    assert len(names) >= 4
-    assert [name for name in sorted(names) if not (ROOT / name).exists()] == []
-    for module in re.findall(r"python -m (benchmarks\.\w+)", README):
-        assert (ROOT / (module.replace(".", "/") + ".py")).exists()
-
-
 def test_ci_begins_with_the_commands_of_the_readme(tmp_path: Path) -> None:
     """`.ci/readme` runs what README.md says, word for word: proved by a second README in a separate clone."""
     run = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
@@ -215,20 +208,24 @@ def test_ci_begins_with_the_commands_of_the_readme(tmp_path: Path) -> None:
     assert " " in said[3] and not said[3].startswith(str(tmp_path)) and not Path(said[3]).exists()
 
 
-def test_the_commands_need_what_is_declared() -> None:
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    assert project["scripts"] == {"intset": "intset.__main__:main"}
-    assert {"test", "dev"} <= set(project["optional-dependencies"])
-    license_text = (ROOT / project["license-files"][0]).read_text(encoding="utf-8")
-    assert license_text.strip().startswith("Apache License")
-
-
 def test_the_library_tour_runs() -> None:
     env = {**os.environ, "PYTHONPATH": str(ROOT)}
     command = [sys.executable, "examples/library_tour.py"]
     done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, env=env)
     assert done.returncode == 0, done.stderr
     assert "(0, n * m - 1)" in done.stdout and "proved" in done.stdout
+
+
+@pytest.mark.parametrize(
+    "module",
+    [
+        *("intset.expr.parser", "lowering.lower", "lowering.layout.index_map", "lowering.layout.transform"),
+        "lowering.padding.hoist",
+    ],
+)
+def test_examples_in_docstrings(module: str) -> None:
+    found = doctest.testmod(importlib.import_module(module), optionflags=doctest.NORMALIZE_WHITESPACE)
+    assert found.attempted and not found.failed
 
 
 # -- the reference and the site ------------------------------------------------------------------------------------
@@ -260,7 +257,7 @@ def test_every_public_name_is_in_the_reference_with_an_example(module: str) -> N
     assert sorted(public - used) == []
 
 
-def test_every_command_and_option_is_in_the_guide() -> None:
+def test_every_command_option_and_adapter_is_in_the_guide() -> None:
     page = TEXTS["docs/guide-command-line.md"]
     rows = [line for line in page.splitlines() if line.startswith("| `-")]
     for name, command in app.commands.items():
@@ -268,6 +265,9 @@ def test_every_command_and_option_is_in_the_guide() -> None:
         for option in (word for param in command.params for word in param.opts if word.startswith("-")):
             of = [row for row in rows if f"`{option}`" in row.split("|")[1]]
             assert of, f"{name} {option}"
+    silent = {path.relative_to(ROOT).as_posix() for path in ROOT.glob("*/adapters/*.py") if path not in OFFERING}
+    shared = {"intset/adapters/__init__.py", "lowering/adapters/__init__.py"}
+    assert silent == shared
 
 
 def public_names(path: Path) -> set[str]:
@@ -277,12 +277,6 @@ def public_names(path: Path) -> set[str]:
     names = set(ast.literal_eval(stated.value))
     defined = {node.name for node in tree.body if isinstance(node, (ast.ClassDef, ast.FunctionDef))}
     return names if path.name == "__init__.py" else names & defined
-
-
-def test_every_adapter_says_what_it_offers() -> None:
-    silent = {path.relative_to(ROOT).as_posix() for path in ROOT.glob("*/adapters/*.py") if path not in OFFERING}
-    shared = {"intset/adapters/__init__.py", "lowering/adapters/__init__.py"}
-    assert silent == shared
 
 
 @pytest.mark.parametrize("path", OFFERING, ids=lambda path: path.relative_to(ROOT).with_suffix("").as_posix())
@@ -295,7 +289,7 @@ def test_every_adapter_is_in_the_reference_with_an_example(path: Path) -> None:
     assert names - names_in("".join(blocks(pages[0]))) == set()
 
 
-def test_every_page_is_in_the_navigation() -> None:
+def test_pages_are_in_the_navigation_and_parameters_have_signatures() -> None:
     config = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
     named = set(re.findall(r"[\w/-]+\.(?:md|ipynb)", config.partition("\nnav:")[2].partition("\nexclude_docs")[0]))
     pages = {
@@ -304,6 +298,14 @@ def test_every_page_is_in_the_navigation() -> None:
         for path in (ROOT / "docs").rglob(kind)
     }
     assert named == pages
+    heads = [f'<h3 id="{name}" class="doc doc-heading">{name}</h3>' for name in ("Var", "Context", "NEG_INF")]
+    bodies = [
+        '<div class="doc-signature"></div><p><strong>Parameters</strong></p>',
+        "<p><strong>Parameters</strong></p>",
+        "",
+    ]
+    (fault,) = site.faults("".join(head + body for head, body in zip(heads, bodies, strict=True)))
+    assert fault.startswith("no signature:") and "Context" in fault
 
 
 def text_of(path: Path) -> str:
@@ -343,33 +345,13 @@ spec.loader.exec_module(site)
 FORMULA = r'<div class="jp-RenderedLatex jp-OutputArea-output" tabindex="0">\n$\dfrac{i \cdot 4}{7}$\n</div>'
 
 
-def test_raw_formulas_and_wide_code_are_faults() -> None:
+def test_formulas_are_mathml_and_code_fits_its_column() -> None:
     wide = "x" * (site.COLUMN + 1)
     assert [fault.partition(":")[0] for fault in site.faults(f"<p>{FORMULA}</p><pre><b>{wide}</b></pre>")] == [
         "raw TeX",
         f"{len(wide)} characters of code in a line",
     ]
     assert site.faults(f"<p>$x$ costs $3</p><code>{FORMULA}</code><pre>{wide[1:]}\n&lt;&lt;</pre><p>{wide}</p>") == []
-
-
-def test_parameters_need_a_signature() -> None:
-    heads = [f'<h3 id="{name}" class="doc doc-heading">{name}</h3>' for name in ("Var", "Context", "NEG_INF")]
-    bodies = [
-        '<div class="doc-signature"></div><p><strong>Parameters</strong></p>',
-        "<p><strong>Parameters</strong></p>",
-        "",
-    ]
-    (fault,) = site.faults("".join(head + body for head, body in zip(heads, bodies, strict=True)))
-    assert fault.startswith("no signature:") and "Context" in fault
-
-
-def test_formulas_become_mathml() -> None:
-    pytest.importorskip("latex2mathml", reason="the site needs it")
-    page = site.with_mathml(f"<p>$a$</p>{FORMULA}")
-    assert page.startswith("<p>$a$</p>") and "<mfrac>" in page and site.faults(page) == []
-
-
-def test_what_is_fetched_is_a_fault() -> None:
     for page, fetched in (
         ('<script src="https://x.org/a.js">', "https://x.org/a.js"),
         ('<link rel="a" href="//x.org/b">', "//x.org/b"),
@@ -377,18 +359,17 @@ def test_what_is_fetched_is_a_fault() -> None:
     ):
         assert site.faults(page) == [f"fetched: {fetched}"]
     assert site.faults('<script src="../a.js"></script><a href="https://x.org/">there</a>') == []
+    pytest.importorskip("latex2mathml", reason="the site needs it")
+    page = site.with_mathml(f"<p>$a$</p>{FORMULA}")
+    assert page.startswith("<p>$a$</p>") and "<mfrac>" in page and site.faults(page) == []
+    cells = ["".join(cell["source"]) for cell in TUTORIAL]
+    codes = [code for page in PAGES for code in blocks(page, r"\w*")]
+    assert len(codes) > 200 and len(cells) > 10
+    for parts, most in ((cells, site.CELL), (codes, site.COLUMN)):
+        assert [line for part in parts for line in part.splitlines() if len(line) > most] == []
 
 
-def test_the_picture_of_imports_is_a_table() -> None:
-    """Every arrow of the picture is listed in a row."""
-    page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
-    tables = site.with_tables(page)
-    rows = [line for line in tables.splitlines() if re.match(r"\| `(?:intset|bound|lowering)\.", line)]
-    assert "mermaid" not in tables and "| `bound.te` | `bound.declare`, `bound.te_schedule` |" in rows
-    assert sum(row.partition("` | ")[2].count("`") // 2 for row in rows) == page.count(" --> ")
-
-
-def test_public_names_come_first_in_the_search() -> None:
+def test_public_names_come_first_in_the_search_and_the_picture_of_imports_is_a_table() -> None:
     places = {
         "reference/intset/#intset.Context": True,
         "reference/te/#bound.infer_bound": True,
@@ -399,11 +380,9 @@ def test_public_names_come_first_in_the_search() -> None:
     index = {"config": {}, "docs": [{"location": place, "title": "", "text": ""} for place in places]}
     after = site.boosted(index, site.public_names())
     assert {doc["location"]: "boost" in doc for doc in after["docs"]} == places and after["config"] == {}
-
-
-def test_the_code_of_the_pages_fits_its_column() -> None:
-    cells = ["".join(cell["source"]) for cell in TUTORIAL]
-    codes = [code for page in PAGES for code in blocks(page, r"\w*")]
-    assert len(codes) > 200 and len(cells) > 10
-    for parts, most in ((cells, site.CELL), (codes, site.COLUMN)):
-        assert [line for part in parts for line in part.splitlines() if len(line) > most] == []
+    # Every arrow of the picture is listed in a row.
+    page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    tables = site.with_tables(page)
+    rows = [line for line in tables.splitlines() if re.match(r"\| `(?:intset|bound|lowering)\.", line)]
+    assert "mermaid" not in tables and "| `bound.te` | `bound.declare`, `bound.te_schedule` |" in rows
+    assert sum(row.partition("` | ")[2].count("`") // 2 for row in rows) == page.count(" --> ")

@@ -245,14 +245,10 @@ def asked() -> Asked:
 
 
 @unwarned
-def test_every_public_class_has_a_sample(asked: Asked) -> None:
+def test_every_public_class_has_a_sample_with_the_same_answers_in_another_process(asked: Asked) -> None:
     its = [made.it for made in asked.samples.values()]
     missing = [kind.__name__ for kind in public_classes() if not any(isinstance(it, kind) for it in its)]
     assert sorted(missing) == sorted(UNPICKLED)
-
-
-@unwarned
-def test_another_process_gives_the_same_answers(asked: Asked) -> None:
     before, after = elsewhere([asked.before, pickled(asked.samples)])
     assert different(asked.answers, before) + different(asked.answers, after) == []
 

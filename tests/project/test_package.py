@@ -100,13 +100,14 @@ def _run(command: Sequence[str], folder: Path, status: int = 0) -> str:
     return done.stdout
 
 
-def test_the_version_is_that_of_the_distribution() -> None:
+def test_the_version_is_that_of_the_distribution_of_the_name_in_pyproject() -> None:
     import intset
     from intset.installation import library_version
 
     assert intset.__version__ == library_version()
     with pytest.raises(AttributeError):
         intset.no_such_name  # type: ignore[attr-defined]  # noqa: B018
+    assert tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["name"] == DISTRIBUTION
 
 
 def _install(folder: Path, label: str, kind: str = "dist-info", **files: str) -> None:
@@ -115,10 +116,6 @@ def _install(folder: Path, label: str, kind: str = "dist-info", **files: str) ->
     metadata.mkdir()
     for name, text in files.items():
         (metadata / name.replace("_txt", ".txt")).write_text(text)
-
-
-def test_the_distribution_is_named_as_in_pyproject() -> None:
-    assert tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["name"] == DISTRIBUTION
 
 
 @pytest.mark.parametrize(

@@ -71,7 +71,7 @@ def test_what_a_command_writes_is_described(command: str, tmp_path: Path) -> Non
     assert not validator(command).is_valid({**answer, "files": [{"file": "x", "kind": "corpus"}]})
 
 
-def test_peers_and_options_are_described(tmp_path: Path) -> None:
+def test_spaces_explorations_peers_and_options_are_described(tmp_path: Path) -> None:
     corpus, scripts = tmp_path / "corpus.json", [str(ROOT / "examples" / "matmul_cached.py")]
     corpus.write_text(json.dumps([ROW, CONDITION, {**ROW, "vars": [["i", "0", "n"], ["j", 0, 4]]}]), encoding="utf-8")
     for words in (["--emit", "c"], ["--emit", "c", "--main"], ["--strength", "--compact", "--unsafe"]):
@@ -84,16 +84,6 @@ def test_peers_and_options_are_described(tmp_path: Path) -> None:
         for found in (answer, {**answer, "files": [{**answer["files"][0], "peers": peers}]}):
             validator("compare").validate(found)
         assert not validator("compare").is_valid({**answer, "files": [{**answer["files"][0], "peers": [{}]}]})
-
-
-def test_every_command_is_described() -> None:
-    commands = schema("commands.json")
-    for name, command in app.commands.items():
-        if any("--json" in option.opts for option in command.params):
-            assert {"$ref": f"#/$defs/{name}"} in commands["anyOf"] and name in commands["$defs"]
-
-
-def test_spaces_and_explorations_are_described(tmp_path: Path) -> None:
     script = tmp_path / "squares.py"
     script.write_text(
         "from intset import Space\n"
@@ -106,7 +96,11 @@ def test_spaces_and_explorations_are_described(tmp_path: Path) -> None:
         validator("explore").validate(written("explore", "--json", "--out", str(tmp_path / "out"), str(script)))
 
 
-def test_the_corpus_is_described() -> None:
+def test_every_command_and_the_corpus_are_described() -> None:
+    commands = schema("commands.json")
+    for name, command in app.commands.items():
+        if any("--json" in option.opts for option in command.params):
+            assert {"$ref": f"#/$defs/{name}"} in commands["anyOf"] and name in commands["$defs"]
     rows = jsonschema.Draft202012Validator(schema("corpus.json"))
     rows.validate(json.loads(CORPUS.read_text(encoding="utf-8")))
     rows.validate([ROW, CONDITION])

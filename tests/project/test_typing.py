@@ -69,8 +69,6 @@ def test_no_public_signature_has_any() -> None:
     assert len(found) > 900
     assert [f"{where}: {kind}" for where, kind in found if _ANY.search(kind)] == []
 
-
-def test_the_scan_sees_any() -> None:
     def lax(x: list[Any], y: int) -> None:  # type: ignore[name-defined]  # noqa: F821
         """An argument of no known type."""
 

@@ -2,7 +2,6 @@
 
 import ast
 import functools
-import json
 import re
 import subprocess
 import sys
@@ -25,6 +24,7 @@ from tests.imports import (
     tree,
     type_imports,
 )
+from tests.intset.elsewhere import ran
 
 HEAVY = {"islpy", "z3", "numpy", "matplotlib", "pyarrow"}
 GATES = ("intset", "bound", "lowering", "lowering.cli")  # packages, which load what they offer on first use
@@ -32,9 +32,14 @@ PLAIN = ("intset.context", "intset.domains.sets.ends")  # load what the plain wa
 ENTRY = ("intset.__main__", "lowering.cli.app")  # `python -m intset` and the command: the one import that points up
 
 
-def test_circles_are_found() -> None:
+def test_circles_are_found_and_there_are_none() -> None:
     graph = {"a": {"b"}, "b": {"c"}, "c": {"b", "d"}, "d": set(), "e": {"a"}}
     assert circles(graph) == [["b", "c"]] and circles({"a": {"b"}, "b": set()}) == []
+    # Every module alone, with each import that may happen when it runs.
+    assert circles({name: {one.target for one in imports(name)} & {*FILES} for name in FILES}) == []
+    # Imports for types count: at most 9 modules reach one another.
+    graph = {name: {one.target for one in (*imports(name), *type_imports(name))} & {*FILES} for name in FILES}
+    assert max(map(len, circles(graph))) <= 9
 
 
 WAYS = {  # to import lowering.lower from bound.te
@@ -59,14 +64,11 @@ def test_every_way_to_import_is_seen(way: str, monkeypatch: pytest.MonkeyPatch) 
     assert {one.target for one in imports.__wrapped__("bound.te")} == {"lowering.lower"}
 
 
-def test_texts_name_modules_in_full_alone() -> None:
-    """A docstring names none, and neither does the name of a package outside of a call that loads it."""
+def test_texts_name_modules_in_full_alone_and_an_import_points_down() -> None:
+    # A docstring names none, and neither does the name of a package outside of a call that loads it.
     assert not [one for one in imports("intset.errors") if one.target.startswith("lowering")]
     assert not [one for one in imports("intset.installation") if one.target in PACKAGES]
-
-
-def test_an_import_points_down() -> None:
-    """Also inside functions and by name; the folders around the packages rank above all packages."""
+    # Also inside functions and by name; the folders around the packages rank above all packages.
     height = {name: k for k, name in enumerate((*PACKAGES, *AROUND))}
     up = [
         one
@@ -76,28 +78,14 @@ def test_an_import_points_down() -> None:
     assert [(one.module, one.target) for one in up] == [ENTRY]
 
 
-def test_no_circle_of_imports() -> None:
-    """Every module alone, with each import that may happen when it runs."""
-    assert circles({name: {one.target for one in imports(name)} & {*FILES} for name in FILES}) == []
-
-
-def test_modules_are_loaded_by_name_in_few_places() -> None:
-    """The gates of packages, and libraries that are optional; a computed name would escape the tests above."""
+def test_modules_are_loaded_by_name_or_late_in_few_places() -> None:
+    # The gates of packages, and libraries that are optional; a computed name would escape the tests above.
     loading = {name for name in FILES if any(loader in text(name) for loader in LOADERS)}
-    assert loading == {
-        "intset",
-        "intset.__main__",
-        "intset.adapters.torch",
-        "intset.expr.storage",  # the core in C, where it was built
-        "intset.installation",  # libraries, and what the plain way does not need
-        "intset.spaces.space",
-        "lowering.explore.dataset",
-        "lowering.tvm.outside",  # the package under another name
-    }
-
-
-def test_few_imports_below_module_level() -> None:
-    """Late imports load heavy modules, or keep a package light."""
+    assert loading == {  # libraries and what the plain way does not need; the core in C; tvm under another name
+        "intset", "intset.__main__", "intset.adapters.torch", "intset.expr.storage", "intset.installation",
+        "intset.spaces.space", "lowering.explore.dataset", "lowering.tvm.outside",
+    }  # fmt: skip
+    # Late imports load heavy modules, or keep a package light.
     late = [one for one in every_import() if one.is_late and (one.module, one.target) != ENTRY]
     assert len([one for one in late if one.module not in PLAIN]) <= 45, late
     for one in late:
@@ -128,12 +116,6 @@ def is_heavy(name: str) -> bool:
         seen |= new
         waiting += new
     return False
-
-
-def test_types_know_one_another_in_small_knots() -> None:
-    """Imports for types count: at most 9 modules reach one another."""
-    graph = {name: {one.target for one in (*imports(name), *type_imports(name))} & {*FILES} for name in FILES}
-    assert max(map(len, circles(graph))) <= 9
 
 
 def test_isl_is_named_by_the_registry_alone() -> None:
@@ -224,47 +206,11 @@ PUBLIC = re.compile(
 )
 
 
-def test_what_is_built_on_intset_uses_what_is_public() -> None:
+def test_what_is_public_is_used_and_engines_have_owners() -> None:
     used = {
         one.target for one in every_import() if not one.module.startswith("intset") and one.target.startswith("intset")
     }
     assert len(used) > 20 and [name for name in sorted(used) if not PUBLIC.fullmatch(name)] == []
-
-
-def modules_after(code: str) -> set[str]:
-    """The modules loaded in a fresh interpreter after `code`."""
-    command = [sys.executable, "-c", f"{code}\nimport json, sys\nprint(json.dumps(sorted(sys.modules)))"]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=True)
-    return set(json.loads(done.stdout.splitlines()[-1]))
-
-
-def test_import_intset_is_light() -> None:
-    loaded = modules_after("import intset")
-    assert not loaded & {"z3", "islpy", "numpy", "bound", "lowering", "rich", "click"}
-    assert "intset.expr.node" in loaded and "intset.context" not in loaded  # what answers comes when it is named
-    assert "intset.context" in modules_after("from intset import Context")
-
-
-def test_the_tests_for_domains_need_no_more_than_the_package() -> None:
-    code = "from intset.testing import soundness\nassert not soundness('interval', count=5).wrong"
-    assert not modules_after(code) & {"hypothesis", "pytest", "bound", "lowering", "numpy"}
-
-
-def test_a_question_of_the_linear_form_loads_no_engine() -> None:
-    code = "from intset import *\ni = Var('i')\nassert Context({i: Range(0, 8)}).bounds(i * 2)[1] is const(14)"
-    assert not modules_after(code) & {"z3", "islpy", "numpy"}
-
-
-def test_a_plain_question_loads_no_general_road() -> None:
-    code = "from intset import Context, Range, Var\ni, j = Var('i'), Var('j')\n"
-    code += "ctx = Context({i: Range(0, 8), j: Range(0, 4)})"
-    loaded = modules_after(f"{code}\nassert ctx.bounds((i * 4 + j) // 8 % 4 * 16 + (i * 4 + j) % 8) == (0, 55)")
-    late = {"frame", "linear.canonical", "domains.registry", "prover.proof", "simplify.engine", "cache"}
-    assert not loaded & {*(f"intset.{name}" for name in late), "importlib.metadata", "numpy", "islpy", "z3"}
-    assert {f"intset.{name}" for name in late} < modules_after(f"{code}\nassert ctx.prove(i < 8)")
-
-
-def test_only_their_owners_import_the_engines() -> None:
     owners = {
         "islpy": ("intset.domains.isl", "intset.check.solvers", "intset.adapters.islpy", "lowering.adapters.loopy"),
         "z3": ("intset.prover", "intset.check.solvers", "intset.adapters.z3"),
@@ -274,22 +220,46 @@ def test_only_their_owners_import_the_engines() -> None:
             assert module.startswith(owners[name]), f"{module} imports {name}"
 
 
-def test_import_borders_are_kept() -> None:
+def modules_after(code: str) -> set[str]:
+    """The modules loaded in a fresh interpreter after `code`."""
+    return set(ran("-c", f"{code}\nimport sys\nprint(*sorted(sys.modules))").splitlines()[-1].split())
+
+
+def test_little_is_loaded_before_it_is_needed() -> None:
+    loaded = modules_after("import intset")
+    assert not loaded & {"z3", "islpy", "numpy", "bound", "lowering", "rich", "click"}
+    assert "intset.expr.node" in loaded and "intset.context" not in loaded  # what answers comes when it is named
+    assert "intset.context" in modules_after("from intset import Context")
+    code = "from intset.testing import soundness\nassert not soundness('interval', count=5).wrong"
+    assert not modules_after(code) & {"hypothesis", "pytest", "bound", "lowering", "numpy"}
+    code = "from intset import *\ni = Var('i')\nassert Context({i: Range(0, 8)}).bounds(i * 2)[1] is const(14)"
+    assert not modules_after(code) & {"z3", "islpy", "numpy"}
+    code = "from intset import Context, Range, Var\ni, j = Var('i'), Var('j')\n"
+    code += "ctx = Context({i: Range(0, 8), j: Range(0, 4)})"
+    loaded = modules_after(f"{code}\nassert ctx.bounds((i * 4 + j) // 8 % 4 * 16 + (i * 4 + j) % 8) == (0, 55)")
+    late = {"frame", "linear.canonical", "domains.registry", "prover.proof", "simplify.engine", "cache"}
+    assert not loaded & {*(f"intset.{name}" for name in late), "importlib.metadata", "numpy", "islpy", "z3"}
+    assert {f"intset.{name}" for name in late} < modules_after(f"{code}\nassert ctx.prove(i < 8)")
+
+
+def test_import_borders_are_kept_and_ignored_types_have_reasons() -> None:
     pytest.importorskip("importlinter")
     code = "from importlinter.cli import lint_imports_command; lint_imports_command()"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT)
     assert done.returncode == 0, done.stdout[-3000:]
-
-
-def test_what_the_type_checker_is_told_to_ignore_is_little_and_has_a_reason() -> None:
     ignores = [line for name in FILES for line in text(name).splitlines() if "type: ignore" in line]
     assert len(ignores) <= 30
     assert [line for line in ignores if not re.search(r"# type: ignore\[[\w, -]+\]  # \w", line)] == []
 
 
-def test_every_package_is_distributed() -> None:
+def test_every_package_is_distributed_and_settings_name_tests_that_exist() -> None:
     folders = {path.parent.relative_to(ROOT).as_posix() for path in FILES.values()}
     assert [folder for folder in sorted(folders) if not (ROOT / folder / "__init__.py").exists()] == []
+    scripts = [ROOT / "pyproject.toml", *(ROOT / ".ci").iterdir()]
+    named = {
+        one for path in scripts for one in re.findall(r"\btests/[\w/]+(?:\.py)?", path.read_text(encoding="utf-8"))
+    }
+    assert len(named) > 20 and [one for one in sorted(named) if not (ROOT / one).exists()] == []
 
 
 # -- names ------------------------------------------------------------------------------------------------------------
@@ -306,21 +276,31 @@ def classes_and_aliases(name: str) -> Iterator[str]:
             yield node.target.id.lstrip("_")
 
 
-def test_a_class_name_means_one_thing() -> None:
+def test_names_mean_one_thing_and_none_is_retired() -> None:
     definitions: dict[str, set[str]] = defaultdict(set)
     for module in FILES:
         for name in classes_and_aliases(module):
             definitions[name].add(module)
     assert len(definitions) > 300
     assert {name for name, modules in definitions.items() if len(modules) > 1} == set()
-
-
-def test_a_file_name_stands_for_two_things_at_most() -> None:
     stems: dict[str, set[str]] = defaultdict(set)
     for module, path in FILES.items():
         if path.name not in {"__init__.py", "errors.py"}:
             stems[path.stem].add(module)
     assert {stem for stem, modules in stems.items() if len(modules) > 2} == set()
+    used = set()
+    for module in FILES:
+        identifiers = set(re.findall(r"[A-Za-z_]\w*", module))
+        for node in nodes(module):
+            if isinstance(node, (ast.ClassDef, ast.FunctionDef, ast.arg)):
+                identifiers.add(node.name if not isinstance(node, ast.arg) else node.arg)
+            elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+                identifiers.add(node.id)
+            elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+                identifiers.add(node.attr)
+        used |= {word for word in RETIRED for one in identifiers if word in one.lower().split("_") or word == one}
+        used |= {word for word in RETIRED if "_" in word and any(word in one for one in identifiers)}
+    assert used == set()
 
 
 def test_nests_are_walked_by_the_driver() -> None:
@@ -348,34 +328,13 @@ RETIRED = {
 }
 
 
-def test_no_retired_identifier_is_left() -> None:
-    used = set()
-    for module in FILES:
-        identifiers = set(re.findall(r"[A-Za-z_]\w*", module))
-        for node in nodes(module):
-            if isinstance(node, (ast.ClassDef, ast.FunctionDef, ast.arg)):
-                identifiers.add(node.name if not isinstance(node, ast.arg) else node.arg)
-            elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-                identifiers.add(node.id)
-            elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
-                identifiers.add(node.attr)
-        used |= {word for word in RETIRED for one in identifiers if word in one.lower().split("_") or word == one}
-        used |= {word for word in RETIRED if "_" in word and any(word in one for one in identifiers)}
-    assert used == set()
-
-
-def test_the_glossary_defines_each_term_once() -> None:
+def test_the_glossary_defines_each_term_once_and_the_walks_have_ten_stops_at_most() -> None:
     glossary = (ROOT / "docs" / "glossary.md").read_text(encoding="utf-8")
     terms = re.findall(r"^\*\*(.+?)\*\*", glossary, re.MULTILINE)
     assert len(terms) > 40 and len(terms) == len(set(terms))
-
-
-def test_scripts_of_ci_and_settings_name_tests_that_exist() -> None:
-    scripts = [ROOT / "pyproject.toml", *(ROOT / ".ci").iterdir()]
-    named = {
-        one for path in scripts for one in re.findall(r"\btests/[\w/]+(?:\.py)?", path.read_text(encoding="utf-8"))
-    }
-    assert len(named) > 20 and [one for one in sorted(named) if not (ROOT / one).exists()] == []
+    text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    walks = text.partition("## Four walks")[2].partition("## Rooms")[0]
+    assert walks.count("\n1. ") == 4 and "\n11. " not in walks
 
 
 @pytest.mark.parametrize(
@@ -395,9 +354,3 @@ def test_documents_name_files_that_exist(name: str) -> None:
         for path in ROOT.glob(f"{folder}/**/*.py")
     }
     assert [one for one in re.findall(r"`(\w+\.py)`", text) if one not in modules | {"setup.py"}] == []
-
-
-def test_the_walks_have_ten_stops_at_most() -> None:
-    text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
-    walks = text.partition("## Four walks")[2].partition("## Rooms")[0]
-    assert walks.count("\n1. ") == 4 and "\n11. " not in walks

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 import random
+import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -18,6 +19,7 @@ from intset import (
     POS_INF,
     Cond,
     Context,
+    ContradictionWarning,
     Expr,
     Opaque,
     Range,
@@ -260,7 +262,9 @@ class Drawn:
 
     @property
     def ctx(self) -> Context:
-        return Context(self.ranges, assume=self.facts)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ContradictionWarning)  # facts are drawn, and may exclude every point
+            return Context(self.ranges, assume=self.facts)
 
     def points(self) -> Iterator[dict[Any, Any]]:
         """All points, with `TABLE`."""

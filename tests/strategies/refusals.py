@@ -1,6 +1,7 @@
 """Tests of refusals, from tables of calls."""
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import pytest
 
@@ -9,25 +10,31 @@ from intset import InputError
 Call = Callable[[], object]
 
 
-def refused(calls: Mapping[str, Call], *errors: type[Exception]) -> Callable[[str], None]:
+def refused(calls: Mapping[str, Call], *errors: type[Exception]) -> Callable[[str, Call], None]:
     """A test of each call by its name: an error in one line, of type `InputError` unless others are named."""
+    return refused_with_words([pytest.param("", call, id=name) for name, call in calls.items()], *errors)
 
-    @pytest.mark.parametrize("name", calls)
-    def test(name: str) -> None:
-        with pytest.raises(errors or InputError) as error:
-            calls[name]()
-        assert str(error.value) and "\n" not in str(error.value)
+
+def refused_by(
+    ask: Callable[[Any], object], rows: Mapping[Any, str], *errors: type[Exception]
+) -> Callable[[Any], None]:
+    """A test of each row: what is asked of the key is refused in words that match the pattern."""
+
+    @pytest.mark.parametrize("asked", rows)
+    def test(asked: Any) -> None:
+        with pytest.raises(errors or InputError, match=rows[asked]):
+            ask(asked)
 
     return test
 
 
-def refused_with_words(rows: Sequence[tuple[str, Call]], *errors: type[Exception]) -> Callable[[str, Call], None]:
-    """A test of each call: its error contains these words; its type is `InputError` unless others are named."""
+def refused_with_words(rows: Sequence[Any], *errors: type[Exception]) -> Callable[[str, Call], None]:
+    """A test of each pair of words and a call: its error, in one line, contains these words; `errors` as above."""
 
     @pytest.mark.parametrize(("words", "call"), rows)
     def test(words: str, call: Call) -> None:
         with pytest.raises(errors or InputError) as error:
             call()
-        assert words in str(error.value) and "\n" not in str(error.value)
+        assert str(error.value) and words in str(error.value) and "\n" not in str(error.value)
 
     return test

@@ -50,32 +50,26 @@ def nodes(drawn: Drawn) -> list:
     return list(postorder((*drawn.exprs, *drawn.facts, *drawn.goals)))
 
 
-def test_every_kind_is_drawn() -> None:
+def test_every_kind_is_drawn_and_points_satisfy_facts() -> None:
     counted: Counter[str] = Counter()
     for seed in range(1_000):
         drawn = Drawn(seed, **ALL)
         counted.update(kind for kind, holds in KINDS.items() if holds(drawn))
     few = {kind: counted[kind] for kind in KINDS if counted[kind] < 15}
     assert not few, few
-
-
-def test_a_seed_is_a_context() -> None:
-    assert repr(Drawn(5, **ALL)) == repr(Drawn(5, **ALL)) != repr(Drawn(6, **ALL))
-
-
-def test_contexts_shrink() -> None:
-    """To one variable with a range of one value or few, no fact, and the smallest expression that fails."""
-    least = find(contexts(kinds=f"{EVERY} loads"), lambda d: any(e.op is ops.FLOORMOD for e in nodes(d)),
-                 settings=settings(max_examples=400, derandomize=True))  # fmt: skip
-    assert len(least.ranges) == 1 and len(nodes(least)) < 25 and TABLE not in least.facts
-    assert next(least.points(), None) is not None
-
-
-def test_points_satisfy_ranges_and_facts() -> None:
     for seed in range(60):
         drawn = Drawn(seed, **{**ALL, "ranges": "box dependent sized", "variables": 2})
         for at in list(drawn.points())[:20]:
             assert all(evaluate(r.min, at) <= at[v] <= evaluate(r.max, at) for v, r in drawn.ranges.items())
+
+
+def test_a_seed_is_a_context_that_shrinks() -> None:
+    assert repr(Drawn(5, **ALL)) == repr(Drawn(5, **ALL)) != repr(Drawn(6, **ALL))
+    # To one variable with a range of one value or few, no fact, and the smallest expression that fails.
+    least = find(contexts(kinds=f"{EVERY} loads"), lambda d: any(e.op is ops.FLOORMOD for e in nodes(d)),
+                 settings=settings(max_examples=400, derandomize=True))  # fmt: skip
+    assert len(least.ranges) == 1 and len(nodes(least)) < 25 and TABLE not in least.facts
+    assert next(least.points(), None) is not None
 
 
 DRAWS = 1000

@@ -25,7 +25,7 @@ from bound.infer.extents import ends_of, largest, least
 from bound.infer.footprint import Box, Footprint
 from bound.schedule.simple import extent, low
 from intset.config import all_as_configured, as_configured
-from intset.domains.sets.bounds import own_budget
+from intset.domains.sets.base import own_budget
 from intset.domains.sets.region import Region, product_of, region_of_shape
 from intset.errors import BudgetError, CountError, InputError, UndecidedError
 from intset.expr import Cond, Expr, Infinity, IntLike, Range, Var, arguments, as_expr, dag, ops

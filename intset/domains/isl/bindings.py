@@ -195,7 +195,6 @@ PwAff empty (+Space) -> PwAff
 PwAff from_aff (+Aff) -> PwAff
 PwAff read_from_str (Context text) -> PwAff
 PwAff add max min sub tdiv_q union_add!1000 (+PwAff +PwAff) -> PwAff
-PwAff as_aff (+PwAff) -> Aff
 PwAff add_constant_val mod_val scale_down_val scale_val (+PwAff +Val) -> PwAff
 PwAff coalesce!1000 floor neg (+PwAff) -> PwAff
 PwAff eq_set ge_set le_set ne_set (+PwAff +PwAff) -> Set

@@ -540,9 +540,8 @@ class _Atoms:
             for param, k in zip(self.params, slopes, strict=True):
                 inside = inside.plus(atom(param), k)
             leaves.append(inside.expr() % modulus)
-        terms: dict[
-            Expr, int
-        ] = {}  # parameters may be products of others, so one expression may stand for two monomials
+        # parameters may be products of others, so one expression may stand for two monomials
+        terms: dict[Expr, int] = {}
         for monomial, x in sorted(total.items()):
             if x and monomial:
                 own = monomial_of([leaf for k, leaf in enumerate(leaves) for _ in range(_exponent(monomial, k))])

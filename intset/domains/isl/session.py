@@ -77,9 +77,8 @@ def context() -> Context:
     if ctx is None:
         ctx = isl().Context()
         ctx.set_on_error(isl().on_error.CONTINUE)
-        many = [
-            isl().name(ctx, f"_{k}") for k in range(_MAX_NAMES)
-        ]  # isl's table of names grows here, outside any budget
+        # isl's table of names grows here, outside any budget
+        many = [isl().name(ctx, f"_{k}") for k in range(_MAX_NAMES)]
         _SESSION.names = {}
         _SESSION.context = ctx
         del many
@@ -357,9 +356,8 @@ EXTREMUM_OF_LONG: Final = 32  # weight of one with long numbers
 GIST_OPERATIONS: Final = 10_000
 PIECEWISE_END: Final = 2  # weight of an end of a set as a function of parameters
 MANY_DIVISIONS: Final = 2  # divisions of a set whose end is first looked for as a set
-PROBED_END: Final = (
-    150_000  # operations of that search, whatever a question may spend: ends of tiles take up to 120,000
-)
+# operations of that search, whatever a question may spend: ends of tiles take up to 120,000
+PROBED_END: Final = 150_000
 # weight of an end, a point or the emptiness of a set with divisions and long numbers: integer programming
 INTEGER_PROGRAM: Final = 8
 # operations of one integer program over a set with divisions, whatever a question may spend

@@ -9,8 +9,16 @@ from intset import config as configuration
 from intset.config import CHEAPEST
 from intset.domains.query import Points, Query, Regions
 from intset.domains.ranked import values_of
-from intset.domains.sets.base import IntervalSet, IntSet, ShapeSet, bounds_of, empty_set
-from intset.domains.sets.bounds import coordinate_bounds, outer_box_of, outer_ends
+from intset.domains.sets.base import (
+    IntervalSet,
+    IntSet,
+    ShapeSet,
+    bounds_of,
+    coordinate_bounds,
+    empty_set,
+    outer_box_of,
+    outer_ends,
+)
 from intset.domains.sets.ends import Bounds, by_parameter
 from intset.domains.sets.region import ProductRegion, Region, ShapeRegion, product_of
 from intset.domains.witness import LISTED

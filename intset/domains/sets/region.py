@@ -27,13 +27,13 @@ from math import prod
 from typing import Final, Literal, SupportsIndex, TypeAlias, TypeVar
 
 from intset.config import Configured, all_as_configured
-from intset.domains.sets import bounds as set_bounds
+from intset.domains.sets import base
 from intset.domains.sets.base import ByShape, IntervalSet, IntSet, Ordered, empty_set, note
 from intset.domains.sets.ends import by_parameter, product_of_counts
 from intset.errors import BudgetError, CountError, InputError, UndecidedError
 from intset.expr import Cond, Expr, IntLike, Range, Var, arguments, as_expr, const, dag, shown
 from intset.expr.build import logical_and
-from intset.expr.dialects import set_text
+from intset.expr.convert import set_text
 from intset.expr.evaluate import evaluate
 from intset.expr.node import NEG_INF, POS_INF, Infinity, as_int
 from intset.facts import shown_notes
@@ -77,7 +77,7 @@ class Elements:
             yield tuple((low + k * b, b) for (low, _), k, b in zip(self.box, block, self.block, strict=True))
 
 
-def elements_of(region: set_bounds.Represented, drawn: Sequence[int], max_blocks: int, operations: int) -> Elements:
+def elements_of(region: Ordered, drawn: Sequence[int], max_blocks: int, operations: int) -> Elements:
     """The elements of a region, free of parameters, projected to the axes `drawn`.
 
     Raises
@@ -93,7 +93,7 @@ def elements_of(region: set_bounds.Represented, drawn: Sequence[int], max_blocks
             number = None
         number = number if isinstance(number, int) else None
         sides: list[Side] = []
-        for found in (set_bounds.range_between(*ends) for ends in seen.dim_bounds()):
+        for found in (base.range_between(*ends) for ends in seen.dim_bounds()):
             if not (isinstance(found.min, Expr) and isinstance(found.extent, Expr)):
                 raise BudgetError("a region without end")
             sides.append((int(found.min), max(int(found.extent), 0)))
@@ -146,7 +146,7 @@ class Region(Ordered):
     is_exact: bool
     notes: tuple[str, ...]
     # bounds of each coordinate alone, by separate questions
-    coordinate_bounds: set_bounds.DimensionBounds | None = None
+    coordinate_bounds: base.DimensionBounds | None = None
     point: tuple[Expr, ...] = ()
     _preimage: Callable[[], int | Infinity | Expr | None] | None = None  # of a superset: counts what it is the image of
 
@@ -198,11 +198,11 @@ class Region(Ordered):
         outer = self.outer_box().at(values)
         return self._shaped(lambda shape: shape.at(values), outer, "the values were put into the box alone")
 
-    def _shaped(self, change: Callable[[Shape], Shape], outer: set_bounds.DimensionBounds, instead: str) -> Region:
+    def _shaped(self, change: Callable[[Shape], Shape], outer: base.DimensionBounds, instead: str) -> Region:
         """The region of the changed shape; beyond the budget the box `outer`, and a note of what was done `instead`."""
         try:
             shape = self.shape
-            with set_bounds.own_budget(shape):
+            with base.own_budget(shape):
                 changed = change(shape)
         except BudgetError as error:
             return product_of(outer.pairs, self.by, (*self.notes, f"{instead}: {error}"))
@@ -244,7 +244,7 @@ class Region(Ordered):
         if any(not 0 <= k < self.dims for k in chosen) or len(set(chosen)) < len(chosen):
             raise InputError(f"dimensions of a region of {self.dims} are different numbers from 0, not {shown(chosen)}")
         around = self.outer_box()
-        outer = set_bounds.DimensionBounds(len(chosen), lambda k: around[chosen[k]])
+        outer = base.DimensionBounds(len(chosen), lambda k: around[chosen[k]])
         return self._shaped(lambda shape: shape.project(chosen), outer, "projected as a box")
 
     def hull(self) -> Region:
@@ -308,9 +308,9 @@ class Region(Ordered):
         """Ask the shape a question under one budget; `exact`: an answer about a superset would be wrong."""
         if exact and not self.is_exact:
             raise UndecidedError(f"{what} of a region that is not exact is not known")
-        with set_bounds.refusing(UndecidedError, f"{what} of the region is not known"), collected() as remarks:
+        with base.refusing(UndecidedError, f"{what} of the region is not known"), collected() as remarks:
             shape = self.shape
-            with set_bounds.own_budget(shape):
+            with base.own_budget(shape):
                 value = answer(shape)
         if remarks:
             self.notes = tuple(dict.fromkeys((*self._own_notes(), *remarks)))
@@ -325,7 +325,7 @@ class Region(Ordered):
     def conditions(self, point: Sequence[Expr]) -> tuple[Cond, ...]:
         return (self.condition(point),)
 
-    def _own_ends(self, k: int) -> set_bounds.Pair:
+    def _own_ends(self, k: int) -> base.Pair:
         side = self.box[k]
         is_empty = isinstance(side.extent, Expr) and side.extent is const(0)
         return (POS_INF, NEG_INF) if is_empty else (side.min, side.max)
@@ -357,8 +357,9 @@ class Region(Ordered):
 
     def _per_instance(self) -> PerInstance:
         """The largest and the total number of points of the instances, by the shape."""
-        set_bounds.check_countable(self)
-        return set_bounds.counts_of(self, self.params)
+        base.check_countable(self)
+        with base.refusing(CountError, base.OUT_OF_BUDGET), base.own_budget(self.shape, 2 * base.SET_SHARE):
+            return self.shape.counts(self.params)
 
     def __repr__(self) -> str:
         ends = ((r.min, r.max if isinstance(r.max, Infinity) else simplified(r.max, Normalizer({}))) for r in self.box)
@@ -377,7 +378,7 @@ class ProductRegion(Region):
         by: str,
         is_exact: bool,
         notes: Sequence[str] = (),
-        coordinate_bounds: set_bounds.DimensionBounds | None = None,
+        coordinate_bounds: base.DimensionBounds | None = None,
     ) -> None:
         self.sets, self.by, self.is_exact, self.notes = tuple(sets), by, is_exact, tuple(notes)
         self.coordinate_bounds = coordinate_bounds
@@ -400,13 +401,13 @@ class ProductRegion(Region):
         ends = [s.ends() for s in self.sets]
         for k, s in enumerate(self.sets):
             if self.coordinate_bounds is not None and not s.is_tight:
-                ends[k] = set_bounds.tightest(ends[k], self.coordinate_bounds[k])
-        return tuple(set_bounds.range_between(*pair) for pair in ends)
+                ends[k] = base.tightest(ends[k], self.coordinate_bounds[k])
+        return tuple(base.range_between(*pair) for pair in ends)
 
     def count(self) -> int | Infinity | Expr:
         if (found := self._count_of_preimage()) is not None:
             return found
-        set_bounds.check_countable(self)
+        base.check_countable(self)
         return product_of_counts([s.count() for s in self.sets])
 
     def substituted(self, values: Mapping[Var, Expr]) -> ProductRegion:
@@ -428,7 +429,7 @@ def empty_region(dims: int, by: str, notes: Sequence[str] = ()) -> ProductRegion
     return ProductRegion([empty_set(by)] * dims, by, True, notes)
 
 
-def product_of(ends: Sequence[set_bounds.Pair], by: str, notes: Sequence[str], is_exact: bool = False) -> ProductRegion:
+def product_of(ends: Sequence[base.Pair], by: str, notes: Sequence[str], is_exact: bool = False) -> ProductRegion:
     """The box with these ends, by default as a superset; `notes` give the reason."""
     return ProductRegion([IntervalSet(*pair, by, is_exact=is_exact, notes=notes) for pair in ends], by, is_exact, notes)
 
@@ -443,7 +444,7 @@ class ShapeRegion(ByShape, Region):
         by: str,
         is_exact: bool,
         notes: Sequence[str] = (),
-        outer: set_bounds.DimensionBounds | None = None,
+        outer: base.DimensionBounds | None = None,
     ) -> None:
         super().__init__(shape, outer)
         self.dims, self.by, self.is_exact, self._notes = shape.dims, by, is_exact, tuple(notes)
@@ -461,8 +462,8 @@ class ShapeRegion(ByShape, Region):
         is_exact = self.is_exact and not self._ends.notes()
         for k, ends in enumerate(pairs):
             if alone is not None and not (is_exact and not any(isinstance(e, Infinity) for e in ends)):
-                pairs[k] = set_bounds.tightest(ends, alone[k])
-        return tuple(set_bounds.range_between(*ends) for ends in pairs)
+                pairs[k] = base.tightest(ends, alone[k])
+        return tuple(base.range_between(*ends) for ends in pairs)
 
     def count(self) -> int | Infinity | Expr:
         return super().count() if (found := self._count_of_preimage()) is None else found
@@ -470,7 +471,7 @@ class ShapeRegion(ByShape, Region):
     def substituted(self, values: Mapping[Var, Expr]) -> Region:
         outer = None if self._outer is None else self._outer.at(values)
         try:
-            answer = ShapeRegion(set_bounds.shape_at(self._shape, values), self.by, self.is_exact, self._notes, outer)
+            answer = ShapeRegion(base.shape_at(self._shape, values), self.by, self.is_exact, self._notes, outer)
         except BudgetError as error:
             ends = [(NEG_INF, POS_INF)] * self.dims if outer is None else outer.pairs
             return product_of(ends, self.by, (*self.notes, f"the values were put into the box alone: {error}"))
@@ -478,20 +479,16 @@ class ShapeRegion(ByShape, Region):
         return answer
 
     def condition(self, point: Sequence[IntLike]) -> Cond:
-        return set_bounds.condition_of(self._shape, self.point_of(point, as_expr), "region")
+        return base.condition_of(self._shape, self.point_of(point, as_expr), "region")
 
     def __contains__(self, point: Sequence[SupportsIndex]) -> bool:
         if self.params:
             return super().__contains__(point)
-        return set_bounds.has_point(self._shape, self.point_of(point, as_int))
+        return base.has_point(self._shape, self.point_of(point, as_int))
 
 
 def region_of_shape(
-    shape: Shape,
-    is_exact: bool,
-    notes: Sequence[str] = (),
-    outer: set_bounds.DimensionBounds | None = None,
-    by: str = "",
+    shape: Shape, is_exact: bool, notes: Sequence[str] = (), outer: base.DimensionBounds | None = None, by: str = ""
 ) -> Region:
     """The region of the points of a shape; `by`: the domain that answered, by default the domain of the shape."""
     return ShapeRegion(shape, by or shape.by, is_exact, tuple(dict.fromkeys(notes)), outer)
@@ -499,18 +496,18 @@ def region_of_shape(
 
 def _union(a: Region, b: Region) -> Region:
     exact = a.knows_where_empty() and b.knows_where_empty()  # an empty union has two empty operands
-    return _combined(a, b, lambda x, y: x.union(y), set_bounds.DimensionBounds.union, exact)
+    return _combined(a, b, lambda x, y: x.union(y), base.DimensionBounds.union, exact)
 
 
 def _intersection(a: Region, b: Region) -> Region:
-    return _combined(a, b, lambda x, y: x.intersect(y), set_bounds.DimensionBounds.intersection, True)
+    return _combined(a, b, lambda x, y: x.intersect(y), base.DimensionBounds.intersection, True)
 
 
 def _combined(
     a: Region,
     b: Region,
     operation: Callable[[Shape, Shape], Shape],
-    bounds: Callable[[set_bounds.DimensionBounds, set_bounds.DimensionBounds], set_bounds.DimensionBounds],
+    bounds: Callable[[base.DimensionBounds, base.DimensionBounds], base.DimensionBounds],
     exact: bool,
 ) -> Region:
     """The region of a binary operation on shapes, or its box; exact only when both operands are."""
@@ -523,14 +520,14 @@ def _of_both(
     a: Region,
     b: Region,
     operation: Callable[[Shape, Shape], Shape],
-    outer: set_bounds.DimensionBounds,
+    outer: base.DimensionBounds,
     exact: bool,
     instead: str,
 ) -> Region:
     """The region of an operation on two shapes; beyond the budget the box `outer`, and a note of what was done."""
     notes = (*a.notes, *b.notes)
     try:
-        return region_of_shape(set_bounds.combined(a, b, operation), exact and a.is_exact and b.is_exact, notes, outer)
+        return region_of_shape(base.combined(a, b, operation), exact and a.is_exact and b.is_exact, notes, outer)
     except BudgetError as error:
         return product_of(outer.pairs, a.by, tuple(dict.fromkeys((*notes, f"{instead}: {error}"))))
 
@@ -541,9 +538,7 @@ def _difference(a: Region, b: Region) -> Region:
     if not (b.is_exact and b.knows_where_empty()):
         return _superset(a, "what was to be taken away is not known exactly, so nothing was")
     try:
-        return region_of_shape(
-            set_bounds.combined(a, b, lambda x, y: x.subtract(y)), a.is_exact, a.notes, a.outer_box()
-        )
+        return region_of_shape(base.combined(a, b, lambda x, y: x.subtract(y)), a.is_exact, a.notes, a.outer_box())
     except BudgetError as error:
         return _superset(a, f"nothing was taken away: {error}")
 
@@ -724,8 +719,6 @@ def _composed(a: Region, b: Region, shared: int) -> Region:
     """The points `(x, z)` with `(x, y)` in `a` and `(y, z)` in `b`, for some `y` of `shared` coordinates."""
     first, last = a.dims - shared, b.dims - shared
     left_box, right_box = a.outer_box(), b.outer_box()
-    outer = set_bounds.DimensionBounds(
-        first + last, lambda k: left_box[k] if k < first else right_box[k - first + shared]
-    )
+    outer = base.DimensionBounds(first + last, lambda k: left_box[k] if k < first else right_box[k - first + shared])
     kept = [*range(first), *range(first + shared, first + shared + last)]
     return _of_both(a, b, lambda x, y: x.product_with(y, shared).project(kept), outer, True, "composed as boxes")

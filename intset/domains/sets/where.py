@@ -15,8 +15,18 @@ from typing import Any, Generic, NamedTuple, TypeVar
 from intset.config import Config, Configured, all_as_configured
 from intset.domains.query import Query
 from intset.domains.ranked import strongest
-from intset.domains.sets.base import IntSet, StrideSum, empty_set, failing
-from intset.domains.sets.bounds import OUT_OF_BUDGET, SET_SHARE, DimensionBounds, check_countable, own_budget, refusing
+from intset.domains.sets.base import (
+    OUT_OF_BUDGET,
+    SET_SHARE,
+    DimensionBounds,
+    IntSet,
+    StrideSum,
+    check_countable,
+    empty_set,
+    failing,
+    own_budget,
+    refusing,
+)
 from intset.domains.sets.ends import End, as_number, placed_conditions
 from intset.domains.sets.region import Region, empty_region
 from intset.errors import BudgetError, CountError, UndecidedError
@@ -83,17 +93,17 @@ class Nonempty:
             self._condition = self._computed()
         return self._condition
 
-    def is_settled(self) -> bool:
+    def always_has_points(self) -> bool:
         """Whether the question provably has points for all parameters."""
         if self._condition is not None:
             return self._condition == EmptinessCondition((), (), True)
-        return not self.is_open()
+        return not self.mentions_parameters()
 
-    def is_never(self) -> bool:
+    def never_has_points(self) -> bool:
         """Whether the condition is false: ranges and facts leave no point at any value of the parameters."""
         return truth(False) in self.condition.occupied
 
-    def is_open(self) -> bool:
+    def mentions_parameters(self) -> bool:
         """Whether a range or a condition mentions a parameter."""
         return any(True for _ in self._mentioned())
 
@@ -110,12 +120,12 @@ class Nonempty:
 
     def excluding(self, values: Mapping[Var, Expr]) -> tuple[Cond, ...]:
         """The facts that are proved to exclude these parameter values."""
-        stated = [cond for cond in self._stated if not any(map(self._runs, cond.free_vars()))]
+        stated = [cond for cond in self._stated if not any(map(self._is_quantified, cond.free_vars()))]
         alone = failing((*self.condition.facts, *stated), values)
         if alone:
             return alone
         left = self._facts_at(values)
-        if left is not None and len(left) > 1 and Nonempty({}, left, (), self._config).is_inhabited() is False:
+        if left is not None and len(left) > 1 and Nonempty({}, left, (), self._config).has_points() is False:
             return self.condition.facts  # jointly unsatisfiable
         return ()
 
@@ -136,8 +146,8 @@ class Nonempty:
         plain = Normalizer({})
         occupied_at = tuple(cond for cond in occupied_at if not is_known(plain, cond))
         left = EmptinessCondition(facts_at, occupied_at, own.is_complete)
-        if not own.is_complete and not question.is_open():
-            verdict = question.is_inhabited()
+        if not own.is_complete and not question.mentions_parameters():
+            verdict = question.has_points()
             if verdict is False:
                 return None
             left = left._replace(is_complete=verdict is True)
@@ -146,8 +156,8 @@ class Nonempty:
 
     def _moved(self, values: Mapping[Var, Expr]) -> Nonempty:
         """Substitute parameters in ranges and conditions; quantified variables are renamed to avoid capture."""
-        bound: dict[Expr, Expr] = {v: Var(v.name) for v in dag.free_vars(*values.values()) if self._runs(v)}
-        new: dict[Expr, Expr] = {v: e for v, e in values.items() if not self._runs(v)}
+        bound: dict[Expr, Expr] = {v: Var(v.name) for v in dag.free_vars(*values.values()) if self._is_quantified(v)}
+        new: dict[Expr, Expr] = {v: e for v, e in values.items() if not self._is_quantified(v)}
         new.update(bound)
         left = {v: limits for v, limits in self._ranges.items() if v not in new or v in bound}
         ranges = {checked_var(bound.get(v, v)): limits.substitute(new) for v, limits in left.items()}
@@ -158,10 +168,10 @@ class Nonempty:
         kept = tuple(v for v in self._keep if v not in new)
         return Nonempty(ranges, conditions, kept, self._config, [dag.substitute(cond, new) for cond in self._running])
 
-    def _runs(self, var: Var) -> bool:
+    def _is_quantified(self, var: Var) -> bool:
         return var in self._ranges and var not in self._keep
 
-    def is_inhabited(self) -> bool | None:
+    def has_points(self) -> bool | None:
         """Whether a question without parameters has a point; `None` if undecided."""
         frame = Frame(self._ranges, tuple(Fact(cond, ASSUMED) for cond in self._conditions))
         status = prove_once(frame, truth(False), self._config).status
@@ -224,7 +234,7 @@ class Nonempty:
                 return not points.notes, tuple(dag.conjuncts(points.shape.condition(())))
         except (BudgetError, UndecidedError):
             # Necessary conditions: each range alone is not empty.
-            single = [v for v in running if not any(map(self._runs, self._ranges[v].free_vars()))]
+            single = [v for v in running if not any(map(self._is_quantified, self._ranges[v].free_vars()))]
             return False, [cond for v in single for cond in nonempty_conditions(v, self._ranges[v])]
 
 
@@ -266,7 +276,7 @@ class WhereNonempty(Configured, Generic[S]):
 
     def _claims(self, claim: bool) -> bool:
         """A claim about the inner set, kept only if the emptiness condition is complete."""
-        return claim and (self._nonempty.is_open() or self._nonempty.condition.is_complete)
+        return claim and (self._nonempty.mentions_parameters() or self._nonempty.condition.is_complete)
 
     @property
     def mentioned(self) -> Any:
@@ -294,7 +304,7 @@ class WhereNonempty(Configured, Generic[S]):
 
     @property
     def is_empty(self) -> bool:
-        return self._inner.is_empty or self._nonempty.is_never()
+        return self._inner.is_empty or self._nonempty.never_has_points()
 
     def knows_where_empty(self) -> bool:
         return self._nonempty.condition.is_complete
@@ -384,7 +394,7 @@ class SetWhereNonempty(WhereNonempty[IntSet], IntSet):
 
     def at(self, values: Mapping[Var, IntLike]) -> IntSet:
         answer = super().at(values)
-        return empty_set(self.by, answer.notes) if self._nonempty.is_never() else answer
+        return empty_set(self.by, answer.notes) if self._nonempty.never_has_points() else answer
 
     def _structure(self) -> StrideSum | None:
         return self._inner._structure()
@@ -439,7 +449,7 @@ class RegionWhereNonempty(WhereNonempty[Region], Region):
 
 def where_nonempty(answer: A, nonempty: Nonempty | None) -> A:
     """Restrict a domain's answer by an emptiness condition; `None`: the question has points for all parameters."""
-    if nonempty is None or nonempty.is_settled():
+    if nonempty is None or nonempty.always_has_points():
         return answer
     return SetWhereNonempty(answer, nonempty) if isinstance(answer, IntSet) else RegionWhereNonempty(answer, nonempty)
 
@@ -454,4 +464,4 @@ def nonempty_at(frame: Frame, kept: tuple[Var, ...], chosen: Config, registered:
         stated = [fact.condition for fact in frame.facts]
         known = frame.remember(key, Nonempty(frame.ranges, frame.conditions, kept, chosen, frame.running, stated))
     nonempty: Nonempty = known
-    return None if nonempty.is_settled() else nonempty
+    return None if nonempty.always_has_points() else nonempty

@@ -551,10 +551,12 @@ class PrimFuncReader:
             tag = str(axis.thread_tag)
             kind = ir.LoopKind.VTHREAD if key == "virtual_thread" else ir.LoopKind.THREAD
             return ir.For(var, _range(const(0), self._integer(stmt.value)), self._stmt(stmt.body), kind, tag)
-        inner = self._stmt(stmt.body) if key.startswith("pragma_") else None
+        if not key.startswith("pragma_"):
+            raise InputError(f"TVM's attribute {key} has no counterpart")
+        inner = self._stmt(stmt.body)
         if isinstance(inner, ir.For):
             return ir.with_fields(inner, annotations=((key, stmt.value), *inner.annotations))
-        raise InputError(f"TVM's attribute {key} has no counterpart")
+        return inner  # a hint around several statements has no place in a nest
 
     def branch(self, stmt: Any) -> ir.Stmt:
         cond = self._truth(stmt.condition)

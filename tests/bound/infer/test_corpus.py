@@ -254,20 +254,14 @@ def test_a_case(name: str) -> None:
         assert extents is None or [int(r.extent) for r in b.allocated(p.names[tensor])] == extents
 
 
-def test_one_column_of_a_tensorized_tile_computes_the_tile() -> None:
+def test_named_programs_compute_more_than_is_read_and_have_these_guards() -> None:
     p = Written(f"{TENSORIZED}\n    D[i:14] = C[i, 3]\n    schedule D\n    C compute_at D i")
     found = infer_bound(p.s)
     assert found.required(p.C).count_max() == 1 and found.computed(p.C).count_max() == 20
     assert found.required(p.B).count() == 320
-
-
-def test_an_output_that_nothing_reads_is_computed() -> None:
     p = Written(NAMED["the second of two outputs alone"][0])
     found = infer_bound(p.s)
     assert found.required(p.X).is_empty and found.required(p.X).count() == 0 and found.computed(p.X).count() == 4
-
-
-def test_guards_of_stages_with_larger_factors_and_of_padded_buffers() -> None:
     p, q = (Written(NAMED[name][0]) for name in NAMED if name.startswith("a factor"))
     b = infer_bound(p.s)
     assert b.guard(p.C) == () and [int(b[iv].extent) for iv in p.s[p.C].leaf_iter_vars] == [1, 5]
@@ -278,10 +272,23 @@ def test_guards_of_stages_with_larger_factors_and_of_padded_buffers() -> None:
     assert [infer_bound(stacked.s).guard(t) for t in stacked("P0 P1 P2")] == [()] * 3
 
 
-def test_a_tile_of_symbolic_length_at_numbers() -> None:
+def test_stencils_in_chains_and_tiles_keep_their_extents() -> None:
     p = Written(NAMED["tiles of symbolic length, reshaped, unchecked"][0])
     outer = p.s[p.C].leaf_iter_vars[0]
     assert infer_bound(p.s).required(p.B).at({p.n: 4, outer: 5}).count() == 4
+    s, stages = tiled([((0, 1), (2, 1), (1, 0), (1, 2))] * 6, [120, 320], (16, 32), -1, (1, 1))
+    b = infer_bound(s)
+    for further, t in enumerate(reversed(stages[:-1]), 1):
+        assert [int(r.extent) for r in b.allocated(t)] == [16 + 2 * further, 32 + 2 * further]
+        assert {v for r in b.required(t).box for v in as_expr(r.min).free_vars()} == {*s[stages[-1]].leaf_iter_vars[:2]}
+    # Where the ends of a footprint are not written, the box around it is listed, not subtracted as intervals.
+    several = (((4, 2), (4, 4), (1, 4), (4, 0)), ((3, 2), (0, 4)), ((4, 2),), ((4, 3), (3, 0), (3, 1)))
+    wide = (((0, 3),), ((3, 1), (4, 4)), ((0, 0), (2, 4), (2, 2), (0, 4)), ((3, 2), (2, 2), (1, 4)))
+    for chain in (
+        tiled((((2, 2),), ((2, 2),), ((4, 3),), *several), [106, 142], (3, 32), 3, (2, 1)),
+        tiled((*wide, ((4, 2), (2, 4), (0, 0))), [94, 1110], (5, 5), 2, (1, 2)),
+    ):
+        check_within_boxes(chain[0], chain[1][:-1])
 
 
 _Taps = tuple[tuple[int, int], ...]  # where a stage reads the one before
@@ -321,22 +328,3 @@ def test_no_allocation_exceeds_that_of_boxes(program: Program) -> bool:
         stored = [t for t in program.stages if b.is_computed(b.stage(t))]
         check_within_boxes(program.schedule, stored, [*map(program.values, program.choices)])
     return b is not None
-
-
-def test_a_long_chain_of_stencils_keeps_tiles() -> None:
-    s, stages = tiled([((0, 1), (2, 1), (1, 0), (1, 2))] * 6, [120, 320], (16, 32), -1, (1, 1))
-    b = infer_bound(s)
-    for further, t in enumerate(reversed(stages[:-1]), 1):
-        assert [int(r.extent) for r in b.allocated(t)] == [16 + 2 * further, 32 + 2 * further]
-        assert {v for r in b.required(t).box for v in as_expr(r.min).free_vars()} == {*s[stages[-1]].leaf_iter_vars[:2]}
-
-
-def test_extents_of_resampled_stencils_keep_the_correlation_of_both_ends() -> None:
-    """Where the ends of a footprint are not written, the box around it is listed, not subtracted as intervals."""
-    several = (((4, 2), (4, 4), (1, 4), (4, 0)), ((3, 2), (0, 4)), ((4, 2),), ((4, 3), (3, 0), (3, 1)))
-    wide = (((0, 3),), ((3, 1), (4, 4)), ((0, 0), (2, 4), (2, 2), (0, 4)), ((3, 2), (2, 2), (1, 4)))
-    for chain in (
-        tiled((((2, 2),), ((2, 2),), ((4, 3),), *several), [106, 142], (3, 32), 3, (2, 1)),
-        tiled((*wide, ((4, 2), (2, 4), (0, 0))), [94, 1110], (5, 5), 2, (1, 2)),
-    ):
-        check_within_boxes(chain[0], chain[1][:-1])

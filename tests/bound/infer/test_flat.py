@@ -128,9 +128,6 @@ def test_a_box_that_shared_loops_compute_less_than_is_not_exact() -> None:
     assert not b.computed(P).is_exact and infer_bound(s).computed(P).is_exact
     places_are_right(b)
     check(s, bounds=b)
-
-
-def test_a_stencil_keeps_what_its_reads_need() -> None:
     s, P = Written("""
         A = given(13, 9, dtype="int32"); P = pointwise(A)
         C[i:12, j:9] = P[i, j] + P[i + 1, j]
@@ -142,7 +139,7 @@ def test_a_stencil_keeps_what_its_reads_need() -> None:
     assert extents(infer_bound(s).storage(P)) == ["3", "9"]
 
 
-def test_an_answer_that_is_flat_is_told() -> None:
+def test_answers_reports_and_pictures_tell_of_flat_storage() -> None:
     s, P, _ = flattened((7, 5), 4)
     b = infer_bound(s)
     storage = b.storage(P)
@@ -155,9 +152,6 @@ def test_an_answer_that_is_flat_is_told() -> None:
     assert "other * 4" in repr(moved) and moved.flat == storage.flat
     again = pickle.loads(pickle.dumps(storage))
     assert repr(again) == repr(storage) and again.flat == storage.flat
-
-
-def test_reports_and_pictures_of_flat_storage() -> None:
     s, *_ = flattened((7, 5), 4)
     stages = {stage["stage"]: stage for stage in schedule_bounds(s, {}, None, False)["stages"]}
     (tensor,) = stages["P"]["tensors"]

@@ -11,6 +11,7 @@ from bound.tensor import Tensor
 from intset import Context, InputError, Range, ShapeVar, evaluate
 from intset.errors import BudgetError
 from tests.bound.oracle import check
+from tests.strategies.refusals import refused_by
 from tests.strategies.schedules import Program, state_of
 from tests.strategies.written import Written
 
@@ -286,40 +287,20 @@ def test_bad_arguments_get_one_clear_sentence() -> None:
         b.required(s)
 
 
-REFUSED = {
-    "of the tail of a reduction": (
-        "A = given(10); k = axis(0, 10)\nC[i:4] = sum_(A[k], axis=k)\nC split k 4 tail=shift_inwards",
-        r"stage C: the split of k cannot shift .* twice",
-    ),
-    "of a tail inside a reduction": (
-        """
-        A = given(10); k = axis(0, 10)
-        C[i:4] = sum_(A[k], axis=k)
-        C split i 3 tail=shift_inwards; C reorder k i.outer i.inner""",
-        r"stage C: the split of i cannot shift .* reduction loop k",
-    ),
-    "of a declared thread extent": (
-        f"{TWO}\nT = te.thread_axis((0, 8), 'threadIdx.x')\nD bind j T",
-        r"stage D: j runs on threadIdx.x with extent 16, .* 8 .* declared",
-    ),
+TOTAL = "A = given(10); k = axis(0, 10)\nC[i:4] = sum_(A[k], axis=k)\nC split"
+REFUSED = {  # the tail of a reduction, a tail inside of one, and a declared thread extent
+    f"{TOTAL} k 4 tail=shift_inwards": r"stage C: the split of k cannot shift .* twice",
+    f"{TOTAL} i 3 tail=shift_inwards; C reorder k i.outer i.inner": r"split of i cannot shift .* reduction loop k",
+    f"{TWO}\nT = te.thread_axis((0, 8), 'threadIdx.x')\nD bind j T": r"stage D: j runs .* with extent 16, .* 8",
 }
+test_a_refusal = refused_by(lambda text: infer_bound(Written(text).s), REFUSED, ScheduleError)
 
 
-@pytest.mark.parametrize("name", REFUSED)
-def test_a_refusal(name: str) -> None:
-    text, message = REFUSED[name]
-    with pytest.raises(ScheduleError, match=message):
-        infer_bound(Written(text).s)
-
-
-def test_a_reduction_is_not_counted_twice() -> None:
-    p = Written("A = given(10); k = axis(0, 10)\nC[i:4] = sum_(A[k], axis=k)\nC split k 4 tail=round_up")
+def test_a_reduction_is_counted_once_and_an_inlined_stage_stores_nothing() -> None:
+    p = Written(f"{TOTAL} k 4 tail=round_up")
     nest = infer_bound(p.s).nest(p.C)
     reducing = {loop.iv for loop in nest.loops if loop.iv.is_reduce}
     assert [bool(reducing & set(guard.free_vars())) for guard in nest.guards] == [True]
-
-
-def test_an_inlined_stage_stores_nothing_and_a_placeholder_has_no_loops() -> None:
     s, c, d = Written(f"{TWO}\nC compute_inline")("s C D")
     b = infer_bound(s)
     with pytest.raises(ScheduleError, match="stage C is inlined"):
@@ -421,7 +402,7 @@ def test_where_no_guard_can_be_written_the_box_is_computed(monkeypatch: pytest.M
     check(b, exact=False)
 
 
-def test_the_same_answer_twice_and_the_schedule_untouched() -> None:
+def test_answers_and_the_order_of_guards_are_the_same_twice() -> None:
     program = Program(3, also="caches")
     s = program.schedule
     before = state_of(s)
@@ -432,10 +413,7 @@ def test_the_same_answer_twice_and_the_schedule_untouched() -> None:
             assert first.required(tensor).count_total() == second.required(tensor).count_total()
             assert len(first.guard(tensor)) == len(second.guard(tensor))
     assert state_of(s) == before
-
-
-def test_guards_stand_in_the_order_of_axes() -> None:
-    """Whatever the addresses of the axes are."""
+    # Whatever the addresses of the axes are.
 
     def guards() -> tuple[str, ...]:
         b = infer_bound(Program(0, symbolic=True).schedule, compute="box")

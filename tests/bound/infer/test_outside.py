@@ -33,7 +33,8 @@ from tests.sweeps import swept
 def written(text: str) -> Written:
     """A program over tensors of ten elements, of n elements, and of indices."""
     given = "A = given(10); N = given(n); I = given(10, dtype='int32')"
-    return Written(f"{given}\n{text}\nschedule C", n=te.size_var("n"), m=te.size_var("m"))
+    text += "" if "schedule" in text else "\nschedule C"
+    return Written(f"{given}\n{text}", n=te.size_var("n"), m=te.size_var("m"))
 
 
 def names(one: Outside) -> dict[str, int]:
@@ -49,6 +50,9 @@ def test_an_access_outside_is_named_with_a_point_and_refused() -> None:
         lower(p.s)
     assert issubclass(AccessError, IntSetError)
     assert "assert" not in str(lower(p.s, unsafe=True))
+    f = lower(Written("P = given(4, 5)\nC[i:4] = P[i + 4, i + 1]").s, unsafe=True)
+    with pytest.raises(AccessError, match=r"P\[4, 1\] is read outside the storage"):
+        run(f, {"P": np.zeros((4, 5), "float32")})
 
 
 LEGAL = (
@@ -101,6 +105,10 @@ REPORTED: list[tuple[str, dict[str, int], Report | None]] = [
     # what starts a reduction is read without its loops
     ("r = axis(0, 0)\nC[i:12] = sum_(A[0], axis=r, init=A[i])", {}, ("i", "always", {})),
     ("C[i:8] = A[i] + A[i + 3]", {}, ("i + 3", "always", {})),
+    # B is computed where it is needed, and an access of what is inlined is its consumer's
+    ("B[i:20] = A[i] * 2.0\nC[i:5] = B[i]", {}, None),
+    ("B[i:20] = A[i] * 2.0\nC[i:5] = B[i]\nschedule C\nB compute_inline", {}, None),
+    ("B[i:20] = A[i] * 2.0\nC[i:20] = B[i]\nschedule C\nB compute_inline", {}, ("i", "always", {})),
 ]
 
 
@@ -115,23 +123,7 @@ def test_the_only_access_outside(text: str, at: dict[str, int], expected: Report
     else:
         ((index, depends, point),) = found
         assert (index, depends) == expected[:2] and point.items() >= expected[2].items()
-
-
-def test_an_inlined_access_is_that_of_its_consumer() -> None:
-    short, long = (f"A = given(10)\nB[i:20] = A[i] * 2.0\nC[i:{length}] = B[i]" for length in (5, 20))
-    assert infer_bound(Written(short).s).outside == ()  # B is computed where it is needed
-    assert infer_bound(Written(f"{short}\nB compute_inline").s).outside == ()
-    assert [one.stage.name for one in infer_bound(Written(f"{long}\nB compute_inline").s).outside] == ["C"]
-
-
-def test_a_state_of_a_scan_read_before_its_first_row() -> None:
-    scan = """
-        state = given(8, 3)
-        init[_:1, i:3] = tir.const(1.0, "float32")
-        update[t:8, i:3] = state[t - {}, i] + 1.0
-        scan = te.scan(init, update, state)"""
-    assert infer_bound(Written(scan.format(1)).s).outside == ()
-    assert [str(one.index[0]) for one in infer_bound(Written(scan.format(2)).s).outside] == ["t - 2"]
+        assert b.outside[0].stage.name == "C"
 
 
 # -- data -----------------------------------------------------------------------------------------------------------
@@ -169,7 +161,7 @@ def test_data_is_checked_before_the_access(read: str, a: Any, at: list[int], mes
         assert status(f, text, library, given | {"C": np.zeros(10, "float32")}) == (message is not None)
 
 
-def test_a_declared_range_proves_it() -> None:
+def test_declared_ranges_and_rows_of_scans_prove_accesses() -> None:
     def gather(last: int, offset: int = 0) -> Any:
         text = f"A = given(10); J = given(10, dtype='int32', value_range=(0, {last}))"
         return Written(f"{text}\nC[i:10] = A[J[i] + {offset}]").s
@@ -179,12 +171,13 @@ def test_a_declared_range_proves_it() -> None:
     assert "assert" not in str(lower(gather(10), unsafe=True))
     with pytest.raises(AccessError):  # whatever the data
         lower(gather(9, offset=20))
-
-
-def test_the_interpreter_names_every_index() -> None:
-    f = lower(Written("P = given(4, 5)\nC[i:4] = P[i + 4, i + 1]").s, unsafe=True)
-    with pytest.raises(AccessError, match=r"P\[4, 1\] is read outside the storage"):
-        run(f, {"P": np.zeros((4, 5), "float32")})
+    scan = """
+        state = given(8, 3)
+        init[_:1, i:3] = tir.const(1.0, "float32")
+        update[t:8, i:3] = state[t - {}, i] + 1.0
+        scan = te.scan(init, update, state)"""
+    assert infer_bound(Written(scan.format(1)).s).outside == ()
+    assert [str(one.index[0]) for one in infer_bound(Written(scan.format(2)).s).outside] == ["t - 2"]
 
 
 # -- the command line -----------------------------------------------------------------------------------------------
@@ -308,7 +301,7 @@ def of(formula: Any, n: int = 16) -> list[tuple[str, tuple[str, ...], tuple[str,
     return [(a.tensor.name, tuple(map(str, a.indices)), tuple(map(str, a.conditions))) for a in accesses(op)]
 
 
-def test_plain_and_guarded_reads() -> None:
+def test_reads_have_the_conditions_under_which_they_happen() -> None:
     assert of(lambda i: A[i] + A[i + 1] + A[i]) == [("A", ("i",), ()), ("A", ("i + 1",), ())]
     assert of(lambda i: tir.if_then_else(tir.all(i >= 1, i < 9), A[i - 1], A[i + 2])) == [
         ("A", ("i - 1",), ("i >= 1", "i < 9")),
@@ -316,25 +309,19 @@ def test_plain_and_guarded_reads() -> None:
     ]
     nested = of(lambda i: tir.Select(i < 8, tir.Select(i > 2, A[i], 0.0), A[i + 4]))
     assert nested == [("A", ("i",), ("i < 8", "i > 2")), ("A", ("i + 4",), ("~(i < 8)",))]
-
-
-def test_a_read_reached_in_two_ways() -> None:
     both = of(lambda i: tir.Select(i < 3, A[i], 0.0) + tir.Select(i > 9, A[i], 0.0))
     assert sorted(both) == [("A", ("i",), ("i < 3",)), ("A", ("i",), ("i > 9",))]
     always = of(lambda i: tir.Select(i < 3, A[i], 0.0) + A[i])
     assert always == [("A", ("i",), ())]
     many = of(lambda i: sum((tir.Select(tir.all(i < 15, i >= k), A[i], 0.0) for k in range(9)), A[0]))
     assert many == [("A", ("0",), ()), ("A", ("i",), ("i < 15",))]
-
-
-def test_conditions_on_data_say_nothing_but_read() -> None:
     mixed = of(lambda i: tir.Select(tir.all(i < 3, A[i] > 0), A[i + 1], A[i + 2]))
     assert mixed == [("A", ("i",), ("i < 3",)), ("A", ("i + 1",), ("i < 3",)), ("A", ("i + 2",), ())]
     by_index = of(lambda i: tir.if_then_else(IDX[i] < 4, A[IDX[i]], 0.0))
     assert by_index == [("IDX", ("i",), ()), ("A", ("IDX[i]",), ("IDX[i] < 4",))]
 
 
-def test_reductions_and_data_dependent_indices() -> None:
+def test_reads_of_reductions_of_data_and_of_regions() -> None:
     k = te.reduce_axis((0, 12), "k")
     assert of(lambda i: te.sum(A[k], axis=k, where=k <= i)) == [("A", ("k",), ("k <= i",))]
     op = te.compute((16,), lambda i: A[i + tir.indexmod(IDX[i], 4)], name="C").op
@@ -343,9 +330,6 @@ def test_reductions_and_data_dependent_indices() -> None:
     assert [str(c) for c in last.inside()] == ["i + IDX[i] % 4 >= 0", "i + IDX[i] % 4 < 20"]
     through = te.compute((16,), lambda i: A[(A[i] * 3).astype("int32")], name="C").op
     assert len(accesses(through)) == 2 and str(accesses(through)[0].indices[0]) == "i"
-
-
-def test_externs_tensorized_bodies_and_scans_read_regions() -> None:
     e = te.extern((20,), [A], lambda ins, outs: tir.call_packed("f", ins[0], outs[0]), name="E")
     (whole,) = accesses(e.op)
     assert whole.tensor is A and whole.indices == (whole.extra[0][0],) and int(whole.extra[0][1].extent) == 20

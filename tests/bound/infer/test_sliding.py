@@ -19,6 +19,7 @@ from bound.tensor import ComputeOp, Tensor
 from intset.expr.evaluate import compiled
 from intset.expr.node import Var
 from tests.bound.oracle import Instance, Point, Run, value
+from tests.strategies.refusals import refused_by
 from tests.strategies.schedules import Program, programs, state_of
 from tests.strategies.written import Written
 from tests.sweeps import daily, swept
@@ -253,14 +254,8 @@ def test_a_case(name: str) -> None:
 )
 def test_a_window_as_wide_as_a_size(calls: str) -> None:
     n, r = te.size_var("n"), te.size_var("r")
-    p = Written(
-        f"""
-        A = given(n + r, 2); B = pointwise(A); k = axis(0, r + 1)
-        C[y:n, x:2] = sum_(B[y + k, x], axis=k)
-        {calls}""",
-        n=n,
-        r=r,
-    )
+    text = "A = given(n + r, 2); B = pointwise(A); k = axis(0, r + 1)\nC[y:n, x:2] = sum_(B[y + k, x], axis=k)"
+    p = Written(f"{text}\n{calls}", n=n, r=r)
     b = infer_bound(p.s)
     assert str(b.allocated(p.B)[0].extent) == "r + 1"
     for sizes in ({n: 0, r: 0}, {n: 1, r: 3}, {n: 9, r: 0}, {n: 9, r: 2}, {n: 6, r: 11}):
@@ -272,7 +267,7 @@ KEPT = "B compute_at C y.inner; B store_at C y.outer"
 OUTER = "B compute_at C x; B store_at C y.outer"
 
 
-def test_copies_and_pickles_keep_the_level() -> None:
+def test_a_level_is_kept_by_copies_and_follows_its_axis() -> None:
     p = Written(f"{WINDOW}; {KEPT}")
     s, other = p.s, p.s.copy()
     yo = s[p.C].leaf_iter_vars[0]
@@ -281,13 +276,12 @@ def test_copies_and_pickles_keep_the_level() -> None:
     assert other[p.B].store_type is None and s[p.B].store_ivar is yo
     again, tensor = pickle.loads(pickle.dumps((s, p.B)))
     assert total(infer_bound(again), tensor) == total(infer_bound(s), p.B) == (7 + 7 + 5) * 5
-
-
-def test_a_level_follows_an_axis_that_is_split_or_fused_later() -> None:
     p = Written(f"{WINDOW}; {OUTER}; C split x 2; C split y.outer 2")
     b = infer_bound(p.s)
     assert [iv.name for iv in b.slid(p.B)] == ["y.inner", "x.outer", "x.inner"]
     check_sliding(b)
+    p = Written(f"{WINDOW}; B compute_at C y.inner; B store_at C y.inner")
+    assert infer_bound(p.s).slid(p.B) == ()
 
 
 REFUSED = {  # calls, and the beginning of the refusal message
@@ -308,30 +302,20 @@ REFUSED = {  # calls, and the beginning of the refusal message
 }
 
 
-@pytest.mark.parametrize("calls", REFUSED)
-def test_what_is_refused_names_stage_and_loop(calls: str) -> None:
-    with pytest.raises(ScheduleError, match=REFUSED[calls]):
-        infer_bound(Written(f"{WINDOW}; {calls}").s)
+test_what_is_refused_names_stage_and_loop = refused_by(
+    lambda calls: infer_bound(Written(f"{WINDOW}; {calls}").s), REFUSED, ScheduleError
+)
 
 
 @pytest.mark.parametrize(
-    ("accepted", "refused"),
-    [
-        ("B compute_at C y.inner", "B store_at C x"),
-        ("B compute_at C y.inner; C parallel y.inner", "B store_at C y.outer"),
-    ],
+    ("accepted", "refused"), [("", "B store_at C x"), ("; C parallel y.inner", "B store_at C y.outer")]
 )
 def test_a_refused_call_changes_nothing(accepted: str, refused: str) -> None:
-    p = Written(f"{WINDOW}; B compute_at C y.inner; {accepted}")
+    p = Written(f"{WINDOW}; B compute_at C y.inner{accepted}")
     before = state_of(p.s)
     with pytest.raises(ScheduleError):
         p.then(refused)
     assert state_of(p.s) == before
-
-
-def test_nothing_is_kept_where_it_is_computed() -> None:
-    p = Written(f"{WINDOW}; B compute_at C y.inner; B store_at C y.inner")
-    assert infer_bound(p.s).slid(p.B) == ()
 
 
 @swept({

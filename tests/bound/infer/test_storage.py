@@ -123,18 +123,16 @@ def test_symbolic_sizes() -> None:
         assert folded != ["n", "1"] or "holds element [y0, n - y0 - 1]" in repr(b.storage(T))
 
 
-def test_the_default_folds_nothing_and_a_contradiction_is_refused() -> None:
+def test_compact_storage_is_asked_for_and_printed() -> None:
     s, T = reading((10,), lambda T, i: T[2 * i], (40,))
     plain, folded = infer_bound(s), infer_bound(s, compact=True)
     assert not plain.compact and not plain.storage(T).is_compact
+    assert folded.storage(T).index([const(8)]) == (const(4),) and folded.storage(T).coordinates([4]) == (const(8),)
     assert str(lower(s)) == str(lower(s, bounds=plain)) == str(lower(s, compact=False))
     assert "float32[19]" in str(lower(s))
     with pytest.raises(InputError, match="compact=False"):
         lower(s, bounds=plain, compact=True)
     assert str(lower(s, bounds=folded)) == str(lower(s, bounds=folded, compact=True)) == str(lower(s, compact=True))
-
-
-def test_printed_nest_and_storage() -> None:
     s, T = reading((10,), lambda T, i: T[3 * i + 1] + T[3 * i + 7], (40,), 4)
     storage = infer_bound(s, compact=True).storage(T)
     assert repr(storage) == "<Storage 6: place [y0] holds element [i0.outer * 12 + y0 * 3 + 1]>"
@@ -143,6 +141,10 @@ def test_printed_nest_and_storage() -> None:
     text = str(lower(s, compact=True))
     assert "allocate T: float32[6] holding T[i0.outer * 12 + 1 + y0 * 3]" in text
     assert "= T[i0.inner] + T[i0.inner + 2]" in text  # no division remains for elements on the lattice
+    s, T = reading((8,), lambda T, i: T[i * (1 << 40)], (1 << 44,))
+    b = infer_bound(s, compact=True)
+    assert extents(b, T) == ["8"]
+    assert str(b.storage(T).index([Var("x") * (1 << 40)])[0]) == "x"
 
 
 EVEN = "A = given(40); T = pointwise(A)\nC[i:10] = T[2 * i]"
@@ -173,13 +175,6 @@ def test_what_others_lay_out_keeps_its_box(text: str, compute: str, expected: li
     if text is TENSORIZED:
         assert infer_bound(p.s, compact=True).computed(p.T).count() == 280
         check(p.s, compact=True)
-
-
-def test_strides_of_any_size() -> None:
-    s, T = reading((8,), lambda T, i: T[i * (1 << 40)], (1 << 44,))
-    b = infer_bound(s, compact=True)
-    assert extents(b, T) == ["8"]
-    assert str(b.storage(T).index([Var("x") * (1 << 40)])[0]) == "x"
 
 
 @pytest.mark.parametrize(("scope", "expected"), [("shared", ["4", "4"]), ("local", ["1", "4"])])
@@ -219,13 +214,6 @@ def test_programs_in_compact_storage(program: Program) -> bool:
             assert small <= large
     check(program.schedule, program.sizes, bounds=b)
     return folded > 0
-
-
-def test_constants_are_expressions() -> None:
-    s, T = reading((10,), lambda T, i: T[2 * i], (40,))
-    storage = infer_bound(s, compact=True).storage(T)
-    assert storage.index([const(8)]) == (const(4),)
-    assert storage.coordinates([4]) == (const(8),)
 
 
 NAMES = [name for name in CASES if not name.startswith("reject_")]
@@ -307,7 +295,7 @@ def product(*tiles: Any) -> tuple[Schedule, Tensor, Any]:
     return p.s, p.nearA, p.s[p.C].leaf_iter_vars[2]
 
 
-def test_bytes_over_sizes_of_tiles_are_those_at_numbers() -> None:
+def test_bytes_over_sizes_of_tiles_are_those_at_numbers_and_others_are_refused() -> None:
     tm, tn, tk = ShapeVar("tm"), ShapeVar("tn"), ShapeVar("tk")
     s, near_a, ro = product(tm, tn, tk)
     b = infer_bound(s)
@@ -320,9 +308,6 @@ def test_bytes_over_sizes_of_tiles_are_those_at_numbers() -> None:
     b, values = infer_bound(s), {tm: 8, tn: 16, tk: 4}
     assert at(b.bytes("shared"), values) == 4 * 4 * (2 * 8 + 16)
     assert at(b.bytes(inside=ro), values) == 4 * 4 * 16  # its buffer lives outside of the loop
-
-
-def test_loops_and_scopes_that_there_are_not_are_refused() -> None:
     b = infer_bound(product(8, 8, 8)[0])
     with pytest.raises(InputError, match=r"^a storage scope is one of .*, not 'smem'$"):
         b.bytes("smem")

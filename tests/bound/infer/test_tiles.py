@@ -251,7 +251,7 @@ def on_threads(first: Expr | int, second: Expr | int) -> Written:
     return Written(ON_THREADS, t=first, u=second)
 
 
-def test_one_unknown_tile_on_a_thread_axis_is_equal_to_itself() -> None:
+def test_unknown_tiles_on_one_thread_axis_are_equal_or_asserted_to_be() -> None:
     t = ShapeVar("t", lower=1, upper=64)
     p = on_threads(t, t)
     symbolic, f = infer_bound(p.s), lower(p.s)
@@ -259,9 +259,13 @@ def test_one_unknown_tile_on_a_thread_axis_is_equal_to_itself() -> None:
     for n in (1, 7, 16, 64):
         assert evaluate(as_expr(symbolic.allocated(p.B)[0].extent), {t: n}) == n
         check_run(f, p.s, {"t": n})
-
-
-def test_unknown_tiles_on_one_thread_axis_are_asserted_to_be_equal() -> None:
+    t, u = ShapeVar("t", lower=1, upper=8), ShapeVar("u", lower=9)
+    with pytest.raises(ScheduleError, match=r"never the extent t .* t == 16"):
+        infer_bound(on_threads(t, 16).s)
+    with pytest.raises(ScheduleError, match="no sizes satisfy"):
+        infer_bound(on_threads(t, u).s)
+    with pytest.raises(ScheduleError, match="no sizes satisfy"):
+        infer_bound(on_threads(ShapeVar("v") * 2, 15).s)
     t, u = ShapeVar("t"), ShapeVar("u")
     for first, second, sizes in ((t, 16, {t: 16}), (16, t, {t: 16}), (t, u, {t: 8, u: 8}), (t * 2, 16, {t: 8})):
         p = on_threads(first, second)
@@ -278,16 +282,6 @@ def test_unknown_tiles_on_one_thread_axis_are_asserted_to_be_equal() -> None:
         with pytest.raises(ScheduleError, match=r"runs on threadIdx.x with extent"):
             symbolic.at(wrong)
         assert symbolic.required(p.B).at(wrong).is_empty
-
-
-def test_an_equation_that_no_size_of_a_tile_satisfies_is_refused() -> None:
-    t, u = ShapeVar("t", lower=1, upper=8), ShapeVar("u", lower=9)
-    with pytest.raises(ScheduleError, match=r"never the extent t .* t == 16"):
-        infer_bound(on_threads(t, 16).s)
-    with pytest.raises(ScheduleError, match="no sizes satisfy"):
-        infer_bound(on_threads(t, u).s)
-    with pytest.raises(ScheduleError, match="no sizes satisfy"):
-        infer_bound(on_threads(ShapeVar("v") * 2, 15).s)
 
 
 @pytest.mark.parametrize("made", CASES, ids=lambda case: case.__name__)
@@ -308,7 +302,7 @@ def test_the_benchmark_compares_what_it_tabulates() -> None:
     assert measure(product, 12, 3).startswith("product      1728 tilings in ")
 
 
-def test_conditions_select_tiles() -> None:
+def test_conditions_and_facts_select_tiles() -> None:
     b, (tm, _, tk), _ = product()
     values = {tm: [8, 16, 32, 64], "tn": [8, 16, 32], tk: [4, 8]}
     space = b.space(values, where=[b.bytes("shared") <= 1024, "tm % 16 == 0 or tk == 4"])
@@ -321,14 +315,6 @@ def test_conditions_select_tiles() -> None:
     ]
     assert sorted(tuple(row.values()) for row in space) == expected and len(expected) > 3
     assert (8, 8, 4) in space and (64, 32, 8) not in space
-
-
-def small_stencil(ctx: Context | None, t: Var, n: Var) -> BoundsMap:
-    p = Written(f"A = given(n + 2); B = pointwise(A)\nC[i:n] = B[i] + B[i + 2]\n{IN_TILES}", t=t, n=n)
-    return infer_bound(p.s, ctx)
-
-
-def test_what_is_known_of_sizes_holds_in_their_space() -> None:
     n, t = ShapeVar("n"), ShapeVar("t", upper=8, multiple_of=2)
     b = small_stencil(Context({n: Range(4, 60)}, assume=[(n % t).eq(0), n <= 40]), t, n)
     members = sorted(tuple(row.values()) for row in b.space({n: range(64), t: range(0, 9, 2)}))
@@ -337,6 +323,11 @@ def test_what_is_known_of_sizes_holds_in_their_space() -> None:
     assert [row["t"] for row in fixed.space({t: range(0, 9, 2)})] == [2, 4, 6, 8]
     with pytest.raises(InputError):
         b.space({t: [3]})  # it declares multiples of 2
+
+
+def small_stencil(ctx: Context | None, t: Var, n: Var) -> BoundsMap:
+    p = Written(f"A = given(n + 2); B = pointwise(A)\nC[i:n] = B[i] + B[i + 2]\n{IN_TILES}", t=t, n=n)
+    return infer_bound(p.s, ctx)
 
 
 @pytest.mark.parametrize(

@@ -127,7 +127,7 @@ def test_an_annotation_holds_for_the_loop(at):
         assert text.count(shown) == 1, text
 
 
-def test_explain_and_plots_name_the_stages():
+def test_explain_plots_and_refusals_name_the_stages():
     s, ts = two_reductions()
     replay.compute_at(s, ts[0], ts[1], -1, "best_effort")
     b = infer_bound(s)
@@ -138,6 +138,9 @@ def test_explain_and_plots_name_the_stages():
     assert picture.instance == (("T4.i0", 0), ("T3.r1", 0))
     picture = picture_of(ScriptSchedule("x", s), {}, stage="T1", instance={"T3.r1": 4, "T4.i0": 3})
     assert dict(picture.instance) == {"T4.i0": 3, "T3.r1": 4}
+    s, ts = two_reductions()
+    with pytest.raises(replay.ReplayError, match=r"T2 can share 1 loop, not 2: .*; what works instead: position 1"):
+        replay.inline_at(s, ts[1], 2)
 
 
 def annotated(d: Dag, s: Schedule, times: int) -> int:
@@ -265,12 +268,6 @@ def test_a_wrong_call_is_told_in_a_sentence(call, error, words):
         refused(s, error, words, eval, call, {**names, "mode": mode})
 
 
-def test_a_refusal_says_what_works_instead():
-    s, ts = two_reductions()
-    with pytest.raises(replay.ReplayError, match=r"T2 can share 1 loop, not 2: .*; what works instead: position 1"):
-        replay.inline_at(s, ts[1], 2)
-
-
 PLAIN = "T2 = pointwise(T1)"
 KINDS = {  # what T2 is, a call, and the refusal
     "inlined": (PLAIN, "T2 compute_inline", "T2: {} but it is inlined"),
@@ -345,8 +342,8 @@ def test_a_refusal_survives_copying_and_pickling(call):
     assert positions(s, *ts) == [0] * 4
 
 
-def test_what_is_cloned():
-    """An output, what it reads, and what another reader needs; with loops; only the chain reads the clones."""
+def test_what_is_cloned_breaks_no_earlier_call():
+    # An output, what it reads, and what another reader needs; with loops; only the chain reads the clones.
     p = written("""
         T0 = given(8, 9); T1 = pointwise(T0); T2 = pointwise(T1); T3 = reduced(T2); T4 = pointwise(T3)
         U = reduced(T2, by=te.max)
@@ -359,10 +356,7 @@ def test_what_is_cloned():
     assert [iv.name for iv in s[t1].leaf_iter_vars] == ["i0", "i1.outer", "i1.inner"]
     assert s.current(t3).op.input_tensors == (o.clones[t2],) and s.current(other).op.input_tensors == (t2,)
     means_the_same(s, *p("T2 T4 U"))
-
-
-def test_a_clone_breaks_no_earlier_call():
-    """What a reader shares with the original it shares with the clone, so that no position falls."""
+    # What a reader shares with the original it shares with the clone, so that no position falls.
     s, (t1, t2, t3, t4) = two_reductions()
     replay.compute_at(s, t1, t2, 1)
     before = [s[t].max_producer_position for t in (t2, t3, t4)]

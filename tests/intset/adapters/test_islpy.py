@@ -57,14 +57,7 @@ def test_drawn_maps(seed: int) -> None:
     assert to_isl(ours.domain()).is_equal(plain.domain())
 
 
-def test_nested_tuples_are_flat_and_empty_sets_are_sets() -> None:
-    assert region("{ [A[i] -> B[j]] : 0 <= i < 2 and 0 <= j < 3 }").count() == 6
-    assert region("{ [i, j] : false }").is_empty
-    assert region("{ [] }").count() == 1
-    assert to_isl(region("{ [i] : i < 0 and i > 0 }")).is_empty()
-
-
-def test_regions_of_contexts() -> None:
+def test_regions_of_contexts_and_nested_tuples() -> None:
     ctx = Context({i: Range(0, n), j: Range(0, 4)})
     expected = islpy.Set("[n] -> { [x, y] : exists i, j: 0 <= i < n and 0 <= j < 4 and x = 2i + j and y = floor(i/3) }")
     assert to_isl(ctx.image((i * 2 + j, i // 3))).is_equal(expected)
@@ -75,9 +68,10 @@ def test_regions_of_contexts() -> None:
     assert [k for k in range(-9, 9) if evaluate(logical_and(*read.constraints), {j: k, n: 3})] == [0, 2, 4]
     with pytest.raises(InputError, match="have no 'and'"):
         (evens | ctx.image((i * 2 + 9,))).to_text("mlir")
-
-
-def test_a_region_in_python_reads_back() -> None:
+    assert region("{ [A[i] -> B[j]] : 0 <= i < 2 and 0 <= j < 3 }").count() == 6
+    assert region("{ [i, j] : false }").is_empty
+    assert region("{ [] }").count() == 1
+    assert to_isl(region("{ [i] : i < 0 and i > 0 }")).is_empty()
     diagonal = Context({i: Range(0, 9)}).image((i, i // 2))
     x, y = Var("d0"), Var("d1")
     condition = parse(diagonal.to_text(), {"d0": x, "d1": y})

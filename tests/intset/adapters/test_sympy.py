@@ -110,11 +110,6 @@ def test_quotients_that_are_rounded(name: str, meaning: Callable[[Fraction], int
         assert evaluate(e, {there.variables[k]: a, there.variables[m]: b}) == meaning(Fraction(a, b))
 
 
-def test_other_functions_can_be_written() -> None:
-    floor_div = function("FloorDiv")
-    assert str(to_sympy(i // 3 + i % 2, functions={"FloorDiv": floor_div})) == "FloorDiv(i, 3) + Mod(i, 2)"
-
-
 @dataclass
 class ShapeEnv:
     """The attributes of PyTorch's class of this name that are read."""
@@ -125,7 +120,7 @@ class ShapeEnv:
     deferred_runtime_asserts: dict[Any, Any] = field(default_factory=dict)
 
 
-def test_an_environment_of_a_shape_environment() -> None:
+def test_an_environment_of_a_shape_environment_and_its_runtime_assertions() -> None:
     unit = sympy.Symbol("u", integer=True)
     far = SimpleNamespace(lower=2, upper=sympy.Integer(2**63 - 1))
     shape_env = ShapeEnv(
@@ -142,9 +137,6 @@ def test_an_environment_of_a_shape_environment() -> None:
     assert env.simplify_index(sympy.Mod(s * t + 3, 8)) == 3
     assert env.simplify_index(unit - 4 * s + t) == t
     assert not env.prove(s < 100) and "2 symbols" not in repr(env)
-
-
-def test_runtime_assertions_are_facts_and_what_has_no_counterpart_is_left_out() -> None:
     real = sympy.Symbol("x", real=True, integer=False)
     shape_env = ShapeEnv(
         {
@@ -165,6 +157,7 @@ def test_answers_are_written_as_asked() -> None:
     env = Environment({s: (2, None)}, functions={"FloorDiv": floor_div}, infinity=far)
     assert env.value_range(-s) == (-far, -2)
     assert env.simplify_index(sympy.floor((s + 0) / 3) + s) == s + floor_div(s, 3)
+    assert str(to_sympy(i // 3 + i % 2, functions={"FloorDiv": floor_div})) == "FloorDiv(i, 3) + Mod(i, 2)"
 
 
 @pytest.mark.parametrize(
@@ -222,7 +215,7 @@ REFUSED: dict[str, Callable[[], object]] = {
 test_what_has_no_counterpart_is_refused = refused(REFUSED)
 
 
-def test_a_term_that_sympy_recurses_over_is_refused() -> None:
+def test_terms_too_deep_fractions_and_powers_are_refused() -> None:
     deep: Expr = i
     for step in range(6_000):
         deep = (deep + step) // 3
@@ -233,6 +226,16 @@ def test_a_term_that_sympy_recurses_over_is_refused() -> None:
             to_sympy(deep)
     finally:
         sys.setrecursionlimit(limit)
+    for term, message in {
+        sympy.sqrt(k): "sqrt(k): a power with the exponent 1/2 has no counterpart",
+        k ** sympy.Rational(2, 3): "k**(2/3): a power with the exponent 2/3 has no counterpart",
+        3**k: "3**k: a power with the exponent k has no counterpart",
+        k / 2: "k/2 is a fraction: write floor, FloorDiv or CleanDiv",
+        1 / (k * m): "1/(k * m) is a fraction: write floor, FloorDiv or CleanDiv",
+    }.items():
+        with pytest.raises(InputError) as error:
+            from_sympy(term)
+        assert str(error.value) == message
 
 
 def test_comparisons_may_have_fractions() -> None:
@@ -260,19 +263,6 @@ def test_what_sympy_knows_of_a_symbol_is_declared() -> None:
         assert isinstance(variable, Var) and variable.declared() == declared
         again = to_sympy(variable)
         assert all(getattr(again, f"is_{fact}") for fact in (known, "integer")) or known == "zero"
-
-
-def test_refusals_of_fractions_and_powers_show_the_term() -> None:
-    for term, message in {
-        sympy.sqrt(k): "sqrt(k): a power with the exponent 1/2 has no counterpart",
-        k ** sympy.Rational(2, 3): "k**(2/3): a power with the exponent 2/3 has no counterpart",
-        3**k: "3**k: a power with the exponent k has no counterpart",
-        k / 2: "k/2 is a fraction: write floor, FloorDiv or CleanDiv",
-        1 / (k * m): "1/(k * m) is a fraction: write floor, FloorDiv or CleanDiv",
-    }.items():
-        with pytest.raises(InputError) as error:
-            from_sympy(term)
-        assert str(error.value) == message
 
 
 def test_examples() -> None:

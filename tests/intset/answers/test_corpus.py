@@ -77,14 +77,11 @@ def score(domain: str, part: int = 0, parts: int = 1) -> DomainScore:
     return found
 
 
-def test_the_corpus_is_complete() -> None:
+def test_the_corpus_is_complete_and_answered_soundly() -> None:
     kinds = Counter(row.kind for row in rows())
     assert kinds == {"load": 159, "pred": 152, "store": 136}
     assert sum(bool(row.params) for row in rows()) == 39
     assert len(score("auto").index) == 400 and len(score("auto").sized) == 26
-
-
-def test_every_row_is_answered_soundly() -> None:
     assert score("auto").violations() == []
 
 
@@ -97,13 +94,10 @@ def test_every_domain_is_sound_on_every_row_and_isl_exact(domain: str, part: int
     assert domain != "isl" or [(s.row, s.expr) for s in found.index if not s.set_exact] == []
 
 
-def test_auto_gives_the_exact_hull_and_set_of_every_row_with_constant_bounds() -> None:
+def test_auto_is_exact_with_constant_bounds_and_finite_and_sound_with_sizes() -> None:
     found = score("auto").index
     assert [(s.row, s.expr, s.low, s.high, s.truth, s.notes) for s in found if not s.exact] == []
     assert [(s.row, s.expr) for s in found if not s.set_exact] == []
-
-
-def test_rows_with_sizes_get_a_finite_sound_bound_which_is_tight_for_products_of_sizes() -> None:
     sized = score("auto").sized
     assert [(s.row, s.low, s.high) for s in sized if not s.finite] == []
     assert all(s.samples >= 5 for s in sized)
@@ -111,14 +105,11 @@ def test_rows_with_sizes_get_a_finite_sound_bound_which_is_tight_for_products_of
     assert all(s.attained == s.samples for s in tight), tight
 
 
-def test_every_condition_is_decided() -> None:
+def test_every_condition_and_every_bound_as_a_condition_is_decided() -> None:
     found = [s for problem in problems() if problem.row.is_predicate for s in score_predicates(problem)]
     assert len(found) == 152
     assert [(s.row, s.text, s.found, s.violations) for s in found if not s.decided or s.violations] == []
     assert all(s.found == s.truth for s in found)
-
-
-def test_bounds_as_conditions_are_decided() -> None:
     constant = [p for p in problems() if not p.row.is_predicate and not p.sizes]
     found = [s for problem in constant for s in score_bound_predicates(problem)]
     assert len(found) == 1600
@@ -156,7 +147,7 @@ def test_the_oracles_agree_with_the_recorded_truth() -> None:
     assert checked > 150
 
 
-def test_numpy_evaluation_is_the_reference_evaluation() -> None:
+def test_the_evaluations_by_numpy_and_by_enumeration_are_right() -> None:
     x, y = Var("x"), Var("y")
     points = [(a, b) for a in range(-9, 10) for b in range(-9, 10)]
     env = {x: np.array([a for a, _ in points]), y: np.array([b for _, b in points])}
@@ -166,17 +157,14 @@ def test_numpy_evaluation_is_the_reference_evaluation() -> None:
     ):  # fmt: skip
         e = parse(text, {"x": x, "y": y})
         assert evaluate_many(e, env).tolist() == [evaluate(e, {x: a, y: b}) for a, b in points]
-
-
-def test_enumeration_takes_conditions_on_linked_variables_into_account() -> None:
     ranges, conditions = (("i", "0", "4"), ("j", "0", "4"), ("k", "0", "9")), ("i + j < 3", "j > 0")
     problem = Problem(CorpusRow("", 0, "", "load", ranges, (), conditions, ("i * 2",), (None,)))
     elements = true_values(problem.exprs[0], problem.ranges, problem.conditions)
     assert elements is not None and elements.tolist() == [0, 2]
 
 
-def test_a_wrong_answer_is_noticed() -> None:
-    """The score itself is tested: a domain that leaves out the largest value is reported."""
+def test_a_wrong_answer_is_noticed_and_sizes_that_are_tried_differ() -> None:
+    # The score itself is tested: a domain that leaves out the largest value is reported.
 
     class TooSmall:
         name = "too_small"
@@ -189,9 +177,6 @@ def test_a_wrong_answer_is_noticed() -> None:
         score_row(problems()[10], found)
         score_row(problems()[4], sized)
     assert len(found.index) == 1 and len(found.index[0].violations) >= 3 and sized.sized[0].violations
-
-
-def test_sizes_that_are_tried_differ() -> None:
     tried = list(sample_sizes(["n", "m"]))
     assert len({tuple(sizes.values()) for sizes in tried}) == len(tried) >= 5
     assert any(sizes["n"] != sizes["m"] for sizes in tried)

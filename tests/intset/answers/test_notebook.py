@@ -167,12 +167,15 @@ def test_a_union_of_many_boxes_is_drawn_point_by_point_or_in_blocks() -> None:
     assert {*map(block, covered)} == {*map(block, true)}
 
 
-def test_what_has_no_picture() -> None:
+def test_what_has_no_picture_and_a_foreign_set_that_fails() -> None:
     i = Var("i")
     sized = Context({i: Range(0, n)})
     for value in (sized.value_set(i), sized.image((i, i)), Context({i: None}).value_set(i), Context({i: Range(0, 0)})):
         assert not hasattr(value, "_repr_svg_") or value._repr_svg_() is None
     assert "n - 1" in sized.image((i, i))._repr_html_()
+    shown = texts(checked(Failing("mine", False, False)._repr_html_()))
+    assert "RuntimeError: <no> ends" in shown and "a Failing that cannot be shown" in shown
+    assert Failing("mine", False, False)._repr_svg_() is None
 
 
 def test_what_is_left_out_is_said() -> None:
@@ -212,13 +215,7 @@ class Failing(IntSet):
         raise KeyError
 
 
-def test_a_foreign_set_that_fails_is_named() -> None:
-    shown = texts(checked(Failing("mine", False, False)._repr_html_()))
-    assert "RuntimeError: <no> ends" in shown and "a Failing that cannot be shown" in shown
-    assert Failing("mine", False, False)._repr_svg_() is None
-
-
-def test_a_proof_shows_its_certificate_and_a_refutation_its_point() -> None:
+def test_a_proof_shows_its_certificate_soon_and_a_refutation_its_point() -> None:
     i = Var("i")
     ctx = Context({i: Range(0, n)}, assume=[n <= 8])
     proved = texts(checked(ctx.prove(i < 8)._repr_html_()))
@@ -227,10 +224,7 @@ def test_a_proof_shows_its_certificate_and_a_refutation_its_point() -> None:
     assert point is not None
     refuted = texts(checked(ctx.prove(i < 5)._repr_html_()))
     assert all(f"{v}{k}" in refuted for v, k in point.items())
-
-
-def test_a_proof_is_shown_soon_and_unchanged() -> None:
-    """What is shown is found anew with little effort; the proof itself learns nothing by it."""
+    # What is shown is found anew with little effort; the proof itself learns nothing by it.
     i, k = Var("i"), Var("k")
     ctx = Context({i: Range(0, n), j: Range(0, 4), k: Range(1, 9)}, assume=[n <= 8, n % 4 == 0, k < n])
     for goal in (i * j < 40, (i * 4 + j) // 4 < 8, (i * j * k) % 4 <= 3, i * i * k < 600):

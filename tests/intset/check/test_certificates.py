@@ -151,20 +151,11 @@ def test_every_proof_has_a_certificate(ranges, goal, facts, kind):
     assert not check_certificate(cert, Context({})) or not (cert.ranges or cert.facts)
 
 
-def test_a_linear_certificate_is_numbers_and_facts():
-    proof = Context({}, assume=[x >= 3, y <= 2]).prove(2 * x - y >= 4)
-    cert = proof.certificate()
-    assert sorted((factor, str(premises[0].cond)) for factor, premises in cert.terms) == [
-        (1, "2 * x - y < 4"),
-        (1, "y <= 2"),
-        (2, "x >= 3"),
-    ]
-    assert "2 * [x >= 3]  (a fact)" in str(cert)
-
-
-def test_the_checker_accepts_nothing_wrong():
-    ctx = Context({}, assume=[x >= 3, y <= 2])
-    good = ctx.prove(2 * x - y >= 4).certificate()
+def test_the_checker_accepts_numbers_and_facts_and_nothing_wrong():
+    good = Context({}, assume=[x >= 3, y <= 2]).prove(2 * x - y >= 4).certificate()
+    shown = sorted((factor, str(premises[0].cond)) for factor, premises in good.terms)
+    assert shown == [(1, "2 * x - y < 4"), (1, "y <= 2"), (2, "x >= 3")]
+    assert "2 * [x >= 3]  (a fact)" in str(good)
     (one,) = good.combinations
     tampered = [
         one._replace(terms=one.terms[1:]),
@@ -184,8 +175,8 @@ def test_the_checker_accepts_nothing_wrong():
     assert not replace(good, facts=good.facts[:1]).check()
 
 
-def test_a_split_needs_both_sides_and_a_value():
-    """`1 // x >= 1` is undefined at x = 0, so a split on it is incomplete."""
+def test_splits_need_both_sides_and_divisors_are_not_0() -> None:
+    # `1 // x >= 1` is undefined at x = 0, so a split on it is incomplete.
     cert = Context({}).prove(truth(True)).certificate()
     case = (x * 0 + 1 < 1,)
     on = 1 // x >= 1
@@ -197,10 +188,19 @@ def test_a_split_needs_both_sides_and_a_value():
     assert not replace(cert, kind="linear", goal=x * 0 + 1 >= 1, combinations=(one,)).check()
     plain = Combination(case, (WeightedProduct(1, (Premise("the goal negated", case[0]),)),))
     assert replace(cert, kind="linear", goal=x * 0 + 1 >= 1, combinations=(plain,)).check()
+    quotient, simple = (x * h) // (x * d), h // d
+    for nonzero, same in (((), False), ((x,), False), ((x * d,), True)):
+        expander = Expander(nonzero)
+        assert (expander.poly(quotient) == expander.poly(simple)) is same
+    goal = select(x.ne(0), quotient, simple).eq(simple)  # lazily skipped at x == 0
+    proof = Context().prove(goal)
+    assert proof.status != "refuted" and (not proof or proof.certificate().check())
+    false = select(d.ne(0), quotient, 0).eq(select(d.ne(0), simple + 1, 0))
+    assert not Context().prove(false)
 
 
 def test_what_operations_mean_holds_at_every_small_point():
-    """Each comparison that the checker takes for granted, wherever the operation has a value and its case holds."""
+    # Each comparison that the checker takes for granted, wherever the operation has a value and its case holds.
     fixed = [make(op, (x, const(c))) for op in (ops.FLOORDIV, ops.TRUNCDIV) for c in (-4, -1, 1, 3, 8)]
     free = [make(op, (x, y)) for op in (ops.FLOORDIV, ops.TRUNCDIV, ops.MIN, ops.MAX)]
     free += [abs(x), select(x < y, x, y * 2), select((x < 3) | (y > 2), x, 7)]
@@ -215,9 +215,6 @@ def test_what_operations_mean_holds_at_every_small_point():
                     tried += 1
                     assert evaluate(cond, at), (node, cond, at)
     assert tried > 10_000
-
-
-def test_operations_in_other_words_are_the_same():
     made = [make(ops.TRUNCMOD, (x, y)), ~x, x << 3, x >> 2, x & 7, x & 0]
     made += [cast(x, bits, signed) for bits in (1, 3, 8) for signed in (True, False)]
     for node in made:
@@ -282,7 +279,7 @@ def test_symbolic_ends_are_attained_for_all_sizes_at_which_there_are_points(rang
             assert tuple(point[v] for v in setting.everything) in rows and evaluate(e, point) == evaluate(end, point)
 
 
-def test_bounds_remember_their_question_and_nothing_else():
+def test_bounds_remember_their_question_and_show_it_shortly() -> None:
     ctx = Context({i: Range(0, 8)}, assume=[i < 6])
     bounds = ctx.bounds(i * 2)
     again = pickle.loads(pickle.dumps(bounds))
@@ -292,6 +289,12 @@ def test_bounds_remember_their_question_and_nothing_else():
     assert bounds.certificate().check()
     with pytest.raises(InputError, match="context"):
         Bounds(0, 1, True).certificate()
+    short = Context({i: Range(0, 8), j: Range(0, 4)}).bounds(i * 4 + j).certificate()
+    assert repr(short).startswith("<BoundsCertificate 0 <= i * 4 + j <= 31; lower end by linear, upper end by linear")
+    long = i
+    for _ in range(12):
+        long = long * long + j
+    assert len(repr(Context({i: Range(0, 2), j: Range(0, 2)}).bounds(long).certificate())) < 600
 
 
 @pytest.mark.parametrize(("seeds", "least"), daily([((4, 5, 6, 8, 9, 11, 15, 16, 17, 18), 10), (range(200), 190)], 2))
@@ -314,16 +317,6 @@ def test_bounds_of_random_expressions_have_certificates(seeds, least):
     assert shown >= least
 
 
-def test_the_repr_is_short_and_tells_what_is_shown() -> None:
-    i, j = Var("i"), Var("j")
-    short = Context({i: Range(0, 8), j: Range(0, 4)}).bounds(i * 4 + j).certificate()
-    assert repr(short).startswith("<BoundsCertificate 0 <= i * 4 + j <= 31; lower end by linear, upper end by linear")
-    long = i
-    for _ in range(12):
-        long = long * long + j
-    assert len(repr(Context({i: Range(0, 2), j: Range(0, 2)}).bounds(long).certificate())) < 600
-
-
 @pytest.fixture(scope="module")
 def lines() -> list[tuple[Context, str]]:
     found = []
@@ -333,7 +326,7 @@ def lines() -> list[tuple[Context, str]]:
     return found
 
 
-def test_bounds_as_text_and_back(lines):
+def test_bounds_as_text_and_back_also_in_a_file_of_both_kinds(lines, tmp_path, capsys):
     for ctx, line in lines:
         cert = BoundsCertificate.from_text(line)
         assert "\n" not in line and cert.check() and cert.check(ctx) and cert.to_text() == line
@@ -343,9 +336,6 @@ def test_bounds_as_text_and_back(lines):
         if part is not None:
             with pytest.raises(ParseError):
                 BoundsCertificate.from_text(part.to_text())
-
-
-def test_a_file_of_both_kinds_is_checked(lines, tmp_path, capsys):
     ctx = Context({i: Range(0, n), j: Range(0, m)})
     cert = ctx.bounds(i * m + j).certificate()
     proof = ctx.prove(i * m + j < n * m).certificate()
@@ -485,15 +475,3 @@ def test_what_is_equal_is_equal_everywhere(seed: int) -> None:
     difference, is_zero = Expander().sides(goal)
     if is_zero and not difference:
         assert all(evaluate(goal, point) for point in WINDOW)
-
-
-def test_the_checker_divides_by_what_is_not_0_alone() -> None:
-    quotient, simple = (x * h) // (x * d), h // d
-    for nonzero, same in (((), False), ((x,), False), ((x * d,), True)):
-        expander = Expander(nonzero)
-        assert (expander.poly(quotient) == expander.poly(simple)) is same
-    goal = select(x.ne(0), quotient, simple).eq(simple)  # lazily skipped at x == 0
-    proof = Context().prove(goal)
-    assert proof.status != "refuted" and (not proof or proof.certificate().check())
-    false = select(d.ne(0), quotient, 0).eq(select(d.ne(0), simple + 1, 0))
-    assert not Context().prove(false)

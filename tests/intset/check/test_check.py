@@ -63,7 +63,7 @@ def test_the_checker_loads_nothing_that_searches(tmp_path):
     assert not [name for name in modules.split() if name.startswith(SEARCHES)]
 
 
-def test_the_text_of_a_certificate_is_a_line_that_gives_it_back():
+def test_texts_give_certificates_and_their_variables_back():
     for cert in certificates():
         text = cert.to_text()
         assert "\n" not in text and text.isascii()
@@ -71,9 +71,6 @@ def test_the_text_of_a_certificate_is_a_line_that_gives_it_back():
         assert again.check() and again.to_text() == text
         assert again.goal is cert.goal and again.ranges == cert.ranges and again.facts == cert.facts
         assert again.combinations == cert.combinations and again.point == cert.point
-
-
-def test_two_variables_of_one_name_stay_two():
     twin = Var("i")
     ctx = Context({i: Range(0, 4), twin: Range(4, 4)})
     text = ctx.prove(i < twin).certificate().to_text()
@@ -137,7 +134,7 @@ def test_names_do_not_command_the_terminal(tmp_path, capsys):
 # -- forgeries met before -------------------------------------------------------------------------------------------
 
 
-def test_a_certificate_of_another_context_is_refused():
+def test_certificates_of_other_contexts_and_divisors_that_may_be_negative_are_refused():
     ctx = Context({i: Range(0, n)}, assume=[n < 9])
     cert = ctx.prove(i < 8).certificate()
     assert cert.check() and cert.check(ctx)
@@ -151,6 +148,18 @@ def test_a_certificate_of_another_context_is_refused():
         assert not claimed.check(Context({x: Range(0, 8)}))  # an assertion that neither goal nor context makes
     inner = Context({x: Range(-3, 8)}).prove(nonneg(x) < 5).certificate()
     assert inner.check() and inner.check(Context({x: Range(-3, 8)}))
+    # Evidence for a positive divisor must refute divisor <= -1, not another falsehood.
+    true = Context({x: None, y: Range(1, 3)}).prove((x // y) * y <= x).certificate()
+    (one,) = true.combinations
+    ((divisor, shown),) = one.divisors
+    assert true.check() and divisor is y and shown.case == (y <= -1,)
+    false = replace(true, ranges=tuple((v, Range(-3, 3) if v is y else r) for v, r in true.ranges))
+    absurd = (x * 0 + 1 < 1,)
+    trivial = Combination(absurd, (WeightedProduct(1, (Premise("the goal negated", absurd[0]),)),))
+    for bad in (shown, trivial, trivial._replace(case=shown.case), shown._replace(divisors=one.divisors)):
+        assert not replace(false, combinations=(one._replace(divisors=((y, bad),)),)).check(), bad
+    elsewhere = one._replace(divisors=((x, shown),), terms=one.terms)
+    assert not replace(true, combinations=(elsewhere,)).check()
 
 
 def test_what_is_no_certificate_is_refused_not_raised():
@@ -172,21 +181,6 @@ def test_what_is_no_certificate_is_refused_not_raised():
         assert not replace(cert, **bad).check(), bad
     nothing = Context({i: Range(0, 0)}).prove(i > 5).certificate()
     assert nothing.vacuous and nothing.check() and not replace(nothing, vacuous=1).check()
-
-
-def test_a_divisor_is_positive_only_where_its_own_case_is_refuted():
-    """Evidence for a positive divisor must refute divisor <= -1, not another falsehood."""
-    true = Context({x: None, y: Range(1, 3)}).prove((x // y) * y <= x).certificate()
-    (one,) = true.combinations
-    ((divisor, shown),) = one.divisors
-    assert true.check() and divisor is y and shown.case == (y <= -1,)
-    false = replace(true, ranges=tuple((v, Range(-3, 3) if v is y else r) for v, r in true.ranges))
-    absurd = (x * 0 + 1 < 1,)
-    trivial = Combination(absurd, (WeightedProduct(1, (Premise("the goal negated", absurd[0]),)),))
-    for bad in (shown, trivial, trivial._replace(case=shown.case), shown._replace(divisors=one.divisors)):
-        assert not replace(false, combinations=(one._replace(divisors=((y, bad),)),)).check(), bad
-    elsewhere = one._replace(divisors=((x, shown),), terms=one.terms)
-    assert not replace(true, combinations=(elsewhere,)).check()
 
 
 def test_every_branch_of_every_split_is_looked_at():
@@ -222,8 +216,8 @@ def test_every_branch_of_every_split_is_looked_at():
     assert not replace(cert, combinations=(long,)).check()  # more branches than are looked at
 
 
-def test_what_takes_too_long_to_check_is_refused():
-    """A combination whose polynomials would be too long: false, and nobody knows."""
+def test_what_is_long_or_deep_is_refused_or_read():
+    # A combination whose polynomials would be too long: false, and nobody knows.
     one, other = (sum_of([Var(f"{name}{k}") for k in range(210)]) for name in "ab")
     cert = Certificate("linear", one * other > 0)
     ((way, _),) = ways_to_fail(cert)
@@ -231,9 +225,6 @@ def test_what_takes_too_long_to_check_is_refused():
     with pytest.raises(BudgetError):
         check_linear(replace(cert, combinations=(claimed,)))
     assert not replace(cert, combinations=(claimed,)).check()
-
-
-def test_conditions_of_any_depth_are_read():
     deep = x >= 0
     for k in range(3_000):
         deep = ~(deep & (x >= -k))

@@ -1,6 +1,7 @@
 """Settings by every source of configuration, and the effort of questions: tiers entered, budgets in force."""
 
 import itertools
+import json
 import os
 
 import pytest
@@ -81,15 +82,9 @@ def test_what_is_wrong_is_refused_in_a_block_and_in_a_configuration(name, value)
 
 
 def toml_of(value):
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, (int, float)):
-        return str(value)
-    if isinstance(value, str):
-        return f'"{value}"'
-    if isinstance(value, (list, tuple)) and None not in value:
-        return f"[{', '.join(map(toml_of, value))}]"
-    return "{ linear = 1 }" if isinstance(value, dict) else None
+    """The value as TOML, which is JSON but for tables; None where it has none."""
+    text = json.dumps(value, default=lambda _: None)
+    return None if "null" in text else text.replace(":", " =")
 
 
 @pytest.mark.parametrize(("name", "value"), [(name, v) for name in BAD for v in BAD[name] if toml_of(v) is not None])
@@ -127,11 +122,17 @@ def test_unknown_settings_are_refused(project, monkeypatch):
     assert {name for name in os.environ if name.startswith("INTSET_")} <= {"INTSET_PURE"}
 
 
-@pytest.mark.parametrize("text", ['tool = "x"', "tool = 3", "[[tool]]\na = 1", "[tool]\nintset = 3",
-                                  '[tool]\nintset = "x"', "[[tool.intset]]\npoints = 1"])  # fmt: skip
-def test_a_table_that_is_none_is_refused(text, project):
+NO_TABLES = ('tool = "x"', "tool = 3", "[[tool]]\na = 1", "[tool]\nintset = 3", '[tool]\nintset = "x"',
+             "[[tool.intset]]\npoints = 1")  # fmt: skip
+CUT = ("[tool.intset]\npoints = ", "[tool.intset]\npoints = 1\n[build", "[tool.intset\n")
+UNREADABLE = dict.fromkeys(NO_TABLES, r"tool(\.intset)? in .*pyproject.toml must be a table")
+UNREADABLE |= dict.fromkeys(CUT, r"\[tool.intset\] in .*toml cannot be read: .*(line|end of document)")
+
+
+@pytest.mark.parametrize("text", UNREADABLE)
+def test_settings_that_cannot_be_read_are_refused(text, project):
     project(text)
-    with pytest.raises(InputError, match=r"tool(\.intset)? in .*pyproject.toml must be a table"):
+    with pytest.raises(InputError, match=UNREADABLE[text]):
         ask()
 
 
@@ -139,13 +140,6 @@ def test_a_table_that_is_none_is_refused(text, project):
 def test_a_file_that_is_no_toml_has_other_readers(text, project):
     project(text, "latin-1")
     assert ask().ints() == (0, 2)
-
-
-@pytest.mark.parametrize("text", ["[tool.intset]\npoints = ", "[tool.intset]\npoints = 1\n[build", "[tool.intset\n"])
-def test_a_file_with_settings_that_cannot_be_read_is_refused(text, project):
-    project(text)
-    with pytest.raises(InputError, match=r"\[tool.intset\] in .*toml cannot be read: .*(line|end of document)"):
-        ask()
 
 
 i, j, n = Var("i"), Var("j"), ShapeVar("n", lower=1)

@@ -83,11 +83,25 @@ REFUSED: list[tuple[str, Callable[[], object]]] = [
 test_bad_input_gets_one_clear_error = refused_with_words(REFUSED)
 
 
-def test_contexts_pickle_and_show_themselves():
+def test_contexts_pickle_are_made_from_constraints_and_keep_their_facts():
     ctx = Context({i: Range(0, n)}, assume=[i < 9])
     again = pickle.loads(pickle.dumps(ctx))
     assert again.bounds(i * 2) == ctx.bounds(i * 2)
     assert repr(ctx) == "<Context i in [0, n - 1] | assumed: i < 9>"
+    assert Context.from_constraints(I, I < 3).bounds(I).by
+    assert Context.from_constraints((v for v in (I, J)), (c for c in (I.eq(3), J.eq(4)))).bounds(I + J).ints() == (7, 7)
+    assert Context.from_constraints([I], [I >= 0, I < 4], domain="interval").bounds(I).by == "interval"
+    ctx = Context({I: None, J: None}, assume=[I >= 0, Fact(I < N, "asserted"), J >= 0, M > J])
+    assert ctx.ranges[I].min is NEG_INF and len(ctx.facts) == 4
+    proof = ctx.prove(I * M + J < N * M)
+    assert proof and {"asserted", "assumed"} <= {fact.provenance for fact in proof.used}
+    assert Fact(I < N, "asserted") in proof.used and (J < M) not in proof.requires and (M > J) in proof.requires
+    assert ctx.prove(I < N + 5).used == (Fact(I < N, "asserted"),)
+    assert ctx.bounds(I * M + J).is_tight
+    with ctx.assuming(I < 3):
+        assert repr(ctx.bounds(I)) == "(0, minimum(2, n - 1))" or ctx.bounds(I)[1].free_vars() == (N,)
+    assert repr(ctx.bounds(I)) == "(0, n - 1)"
+    assert repr(ctx.extended(facts=[N < 5]).bounds(I)) in ("(0, n - 1)", "(0, minimum(n - 1, 3))")
 
 
 I, J = Var("i"), Var("j")
@@ -106,26 +120,6 @@ def test_facts_are_answered_like_ranges(ranges):
             lambda drawn: drawn.ctx.prove(drawn.exprs[0] < 4).status,
         ):
             assert repr(ask(stated)) == repr(ask(plain)), plain
-
-
-def test_the_facts_stay_facts():
-    ctx = Context({I: None, J: None}, assume=[I >= 0, Fact(I < N, "asserted"), J >= 0, M > J])
-    assert ctx.ranges[I].min is NEG_INF and len(ctx.facts) == 4
-    proof = ctx.prove(I * M + J < N * M)
-    assert proof and {"asserted", "assumed"} <= {fact.provenance for fact in proof.used}
-    assert Fact(I < N, "asserted") in proof.used and (J < M) not in proof.requires and (M > J) in proof.requires
-    assert ctx.prove(I < N + 5).used == (Fact(I < N, "asserted"),)
-    assert ctx.bounds(I * M + J).is_tight
-    with ctx.assuming(I < 3):
-        assert repr(ctx.bounds(I)) == "(0, minimum(2, n - 1))" or ctx.bounds(I)[1].free_vars() == (N,)
-    assert repr(ctx.bounds(I)) == "(0, n - 1)"
-    assert repr(ctx.extended(facts=[N < 5]).bounds(I)) in ("(0, n - 1)", "(0, minimum(n - 1, 3))")
-
-
-def test_from_constraints_takes_what_a_context_takes():
-    assert Context.from_constraints(I, I < 3).bounds(I).by
-    assert Context.from_constraints((v for v in (I, J)), (c for c in (I.eq(3), J.eq(4)))).bounds(I + J).ints() == (7, 7)
-    assert Context.from_constraints([I], [I >= 0, I < 4], domain="interval").bounds(I).by == "interval"
 
 
 @pytest.mark.parametrize("declared", [False, True], ids=["a range", "a size"])
@@ -182,7 +176,7 @@ def flatten(size):
 # -- annotate_shapes --------------------------------------------------------------------------------------------------
 
 
-def test_annotate_shapes_with_more_than_a_sign():
+def test_annotate_shapes_states_more_than_a_sign_of_all_that_is_built():
     a = Var("a")
     for known in (Range(1, 64), (1, 64), ShapeVar("s", lower=1, upper=64), (a >= 1) & (a <= 64)):
         assert Context().prove(annotate_shapes(100 // a, {a: known}) >= 1)
@@ -190,9 +184,6 @@ def test_annotate_shapes_with_more_than_a_sign():
     assert Context().prove((eight * 8).eq(annotate_shapes(a, {a: a.ne(a + 1) & (a % 8).eq(0)})))
     twice = annotate_shapes(nonneg(a), {a: (None, 7)})
     assert Context().prove((twice >= 0) & (twice <= 7))
-
-
-def test_annotate_shapes_of_tensors_values_and_functions():
     size = te.var("n")
     a, b, _ = flatten(size)
     assert "nonneg(n)" in str(bound.annotate_shapes(b, a)) and "nonneg" not in str(b.op.body[0])
@@ -208,7 +199,7 @@ def test_annotate_shapes_of_tensors_values_and_functions():
 # -- facts survive ----------------------------------------------------------------------------------------------------
 
 
-def test_renamed_remaps_a_variable_to_a_smaller_loop():
+def test_renamed_keeps_what_is_known():
     io, ii = Var("io"), Var("ii")
     ctx = Context({i: Range(0, n), k: Range(0, i + 1)}, assume=[Fact(i % 2 + n >= 1, "asserted"), n <= 100])
     tiled = ctx.renamed({i: io * 4 + ii}, {io: Range(0, (n + 3) // 4), ii: Range(0, 4)})
@@ -217,9 +208,6 @@ def test_renamed_remaps_a_variable_to_a_smaller_loop():
     assert {fact.provenance for fact in tiled.facts} == {"asserted", "assumed", "derived"}
     assert tiled.prove(io <= 24).requires == (n <= 100,)
     assert not tiled.prove(io * 4 + ii < n - 1)
-
-
-def test_renamed_keeps_declarations_and_ranges():
     size = ShapeVar("s", lower=8, upper=64, multiple_of=8)
     ctx = Context({i: Range(0, size)}).renamed({size: x * 2, i: j})
     assert ctx.ranges[j] == Range(0, x * 2)
@@ -241,16 +229,13 @@ def fresh_cache():
     PROOFS.clear()
 
 
-def test_a_repeated_question_is_looked_up(fresh_cache):
+def test_a_repeated_question_is_looked_up_and_an_unknown_or_a_budget_is_asked_again(fresh_cache):
     goal = i * i < n * n * n * n
     first = Context({i: Range(0, n * n)}).prove(goal)
     assert Context({i: Range(0, n * n)}).prove(goal) is first
     beside = Context({i: Range(0, n * n), j: Range(0, 9), k: None}, assume=[j < 5])
     assert beside.prove(goal) is first  # what shares no variable with the question does not matter
     assert fresh_cache.hits == 2
-
-
-def test_a_looked_up_refutation_is_one_of_this_context(fresh_cache):
     goal = ((i * 7) % 9).ne(3)
     first = Context({i: Range(0, 9)}).prove(goal)
     size = ShapeVar("s", lower=3, multiple_of=4)
@@ -261,6 +246,20 @@ def test_a_looked_up_refutation_is_one_of_this_context(fresh_cache):
     assert set(second.counterexample) >= {i, j, y, size}
     assert all(evaluate(fact.condition, second.counterexample) for fact in ctx.facts)
     assert size.lower <= second.counterexample[size] and second.counterexample[size] % 4 == 0
+    goal = (x * x * x + y * y * y).ne(114 * 4 * 4 * 4 + 33)
+    ctx, large = Context({i: Range(0, n * n)}), i * i < n * n * n * n
+    with intset.using(tiers="linear", points=0):
+        assert ctx.prove(large).status == "unknown"
+    first = ctx.prove(large)
+    with intset.using(z3_rlimit=3_000_000):
+        assert ctx.prove(large).basis.config.z3_rlimit == 3_000_000
+    assert first and ctx.prove(large) is first
+    for tier in ("linear", "z3"):
+        with intset.using(tiers=tier):
+            assert ctx.prove(i <= n * n).by == tier
+    with intset.using(z3_rlimit=1000):
+        small = Context({}).prove(goal)
+    assert small.status in ("unknown", "refuted")
 
 
 def test_nothing_leaks_through_the_cache(fresh_cache):
@@ -291,23 +290,6 @@ def test_nothing_leaks_through_the_cache(fresh_cache):
     assumed = Context({}, assume=[x >= 3]).prove(x >= 2)
     asserted = Context({}, assume=[Fact(x >= 3, "asserted")]).prove(x >= 2)
     assert assumed.requires == (x >= 3,) and asserted.requires == ()
-
-
-def test_an_unknown_is_asked_again_and_a_budget_is_part_of_the_question(fresh_cache):
-    goal = (x * x * x + y * y * y).ne(114 * 4 * 4 * 4 + 33)
-    ctx, large = Context({i: Range(0, n * n)}), i * i < n * n * n * n
-    with intset.using(tiers="linear", points=0):
-        assert ctx.prove(large).status == "unknown"
-    first = ctx.prove(large)
-    with intset.using(z3_rlimit=3_000_000):
-        assert ctx.prove(large).basis.config.z3_rlimit == 3_000_000
-    assert first and ctx.prove(large) is first
-    for tier in ("linear", "z3"):
-        with intset.using(tiers=tier):
-            assert ctx.prove(i <= n * n).by == tier
-    with intset.using(z3_rlimit=1000):
-        small = Context({}).prove(goal)
-    assert small.status in ("unknown", "refuted")
 
 
 def test_the_cache_is_bounded_and_safe_for_threads(fresh_cache):

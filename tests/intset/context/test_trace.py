@@ -37,7 +37,7 @@ def refusals(t: Trace) -> set[str]:
     return {one.budget for record in t.records for one in record.gave_up}
 
 
-def test_each_question_has_a_record() -> None:
+def test_each_question_has_a_record_of_its_tiers_and_the_budgets_that_ended() -> None:
     ctx = Context(SMALL)
     with ctx.trace() as t:
         ctx.bounds(i * 4 + j)
@@ -57,9 +57,6 @@ def test_each_question_has_a_record() -> None:
     ]
     assert [tier.name for tier in t.records[-1].tiers] == ["cache"] and " by cache, " in str(t.records[-1])
     assert t.totals["linear"].answered == 2 and t.totals["cache"].asked == 1
-
-
-def test_the_tiers_are_those_that_were_asked_with_the_budgets_that_ended() -> None:
     ctx = hard()
     with ctx.trace() as t:
         ctx.bounds((i * 7 + j * 3) % 13 // 2)
@@ -245,18 +242,7 @@ def test_the_log(caplog: pytest.LogCaptureFixture) -> None:
     assert {record.levelno for record in caplog.records} == {logging.DEBUG} and trace.OPEN == []
 
 
-def test_an_operation_on_a_set_that_gives_up_is_a_record() -> None:
-    ctx = Context({i: Range(0, 10**6), j: Range(0, 10**6)})
-    with using(isl_operations=20), ctx.trace() as t:
-        first, last = ctx.image((i * 2, j)), ctx.image((i, j * 3))
-        asked = len(t.records)
-        with using(isl_operations=20):
-            union = first | last
-    assert not union.is_exact and asked == 2
-    assert [r.what for r in t.records[asked:]][:1] == ["operation"] and "isl_operations" in refusals(t)
-
-
-def test_a_trace_pickles() -> None:
+def test_a_trace_pickles_and_records_operations_that_give_up() -> None:
     ctx = hard()
     with ctx.trace() as t:
         ctx.bounds((i * 7 + j * 3) % 13 // 2)
@@ -268,6 +254,14 @@ def test_a_trace_pickles() -> None:
     with copy:
         ctx.prove(i < 4)
     assert len(copy.records) == len(t.records) + 1
+    ctx = Context({i: Range(0, 10**6), j: Range(0, 10**6)})
+    with using(isl_operations=20), ctx.trace() as t:
+        first, last = ctx.image((i * 2, j)), ctx.image((i, j * 3))
+        asked = len(t.records)
+        with using(isl_operations=20):
+            union = first | last
+    assert not union.is_exact and asked == 2
+    assert [r.what for r in t.records[asked:]][:1] == ["operation"] and "isl_operations" in refusals(t)
 
 
 class Broken:

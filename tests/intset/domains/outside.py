@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, ClassVar
 
-from intset import IntervalSet, IntSet, register
+from intset import CountError, IntervalSet, IntSet, register
 from intset.domains.isl.presburger import IslShape, of
 from intset.domains.registry import unregister
 from intset.domains.value import ValueDomain
@@ -41,7 +41,7 @@ class KnownBitSet(IntSet):
         return logical_and((x & self.ones).eq(self.ones), (x & self.zeros).eq(0))
 
     def count(self):
-        return POS_INF
+        raise CountError("only some bits are known")
 
 
 def _trailing(value) -> int:

@@ -115,12 +115,18 @@ def foreign():
 
 
 @pytest.mark.parametrize("method", WRONG)
-def test_what_is_no_answer_is_named(method, foreign):
+def test_what_is_no_answer_is_named_and_a_refusal_is_a_sound_answer(method, foreign):
     for answer in WRONG[method]:
         name = foreign(**{method: answer})
         with pytest.raises(DomainError, match=f"domain '{name}': {method} (returned|must)") as e:
             ASK[method](name)
         assert "\n" not in str(e.value) and len(str(e.value)) < 250
+    # `BudgetError` is no violation: the domain, and a product with it, answers the universe with a note.
+    name = foreign(**{method: BudgetError("too many")})
+    answer = ASK[method](name)
+    assert any("too many" in note for note in answer.notes)
+    for found in (answer, ASK[method](f"{name}*modular")):
+        assert not found.is_tight if method == "bounds" else not found.is_exact
 
 
 @pytest.mark.parametrize("method", WRONG)
@@ -147,7 +153,7 @@ def test_what_is_asked_through_image_is_checked_too(answer, foreign):
             ask(name)
 
 
-def test_what_is_an_answer_passes_unchanged(foreign):
+def test_answers_of_the_right_form_pass(foreign):
     given = IntervalSet(0, 10, "mine")
     ends = Bounds(0, 10, False, "mine")
     region = CTX.image((I, J))
@@ -155,6 +161,22 @@ def test_what_is_an_answer_passes_unchanged(foreign):
     assert [ask(name) for ask in ASK.values()] == [given, ends, region]
     assert ASK["image"](name) is given and ASK["bounds"](name) is ends and ASK["region"](name) is region
     assert CTX.bounds(I, domain=foreign(bounds=Bounds(POS_INF, NEG_INF, True))).is_empty
+
+    def condition(self, e):
+        raise UndecidedError("too long")
+
+    name = foreign(image=type("Shy", (Evens,), {"condition": condition})())
+    assert SMALL.value_set(I * 2, domain=name).count() == 4
+    of_sets, of_regions = foreign(image=Evens()), foreign(image=Evens(), region=Grid())
+    s, r = SMALL.value_set(I * 2, domain=of_sets), SMALL.image((I, J), domain=of_regions)
+    assert type(s) is Evens and type(r) is Grid
+    assert s == SMALL.value_set(I * 2) and r == SMALL.image((I, J)) and (r | r).count() == 12
+    with registered(OfShapes):
+        s, r = SMALL.value_set(I * 2, domain="odd"), SMALL.image((I, J), domain="odd")
+        assert s == SMALL.value_set(I * 2) and r.count() == 12 and type(r.shape) is CoreShape
+    for answer in (s, r):
+        for other in (pickle.loads(pickle.dumps(answer)), copy.copy(answer)):
+            assert other.count() == answer.count() and str(other) == str(answer)
 
 
 BROKEN = {
@@ -210,16 +232,6 @@ def test_a_plugin_that_cannot_be_loaded_is_named_and_skipped(tmp_path):
     told = ran("-c", script, *BROKEN, PYTHONPATH=os.pathsep.join([str(tmp_path), str(ROOT)])).splitlines()
     for line, (name, (_, reason)) in zip(told, BROKEN.items(), strict=True):
         assert line.startswith(f"the domain {name!r}") and reason in line
-
-
-@pytest.mark.parametrize("method", WRONG)
-def test_a_refusal_is_a_sound_answer(method, foreign):
-    """`BudgetError` is no violation: the domain, and a product with it, answers the universe with a note."""
-    name = foreign(**{method: BudgetError("too many")})
-    answer = ASK[method](name)
-    assert any("too many" in note for note in answer.notes)
-    for found in (answer, ASK[method](f"{name}*modular")):
-        assert not found.is_tight if method == "bounds" else not found.is_exact
 
 
 def test_a_name_that_stands_for_another_domain_is_asked_again():
@@ -328,24 +340,3 @@ def test_the_condition_and_the_box_of_an_answer_are_checked_once(member, answer,
             answer_ = type("Broken", (kind,), {member: property(broken) if member == "box" else broken})()
             with pytest.raises(DomainError, match=f"{method} (returned Broken|must return)"):
                 ASK[method](foreign(**{method: answer_}))
-
-
-def test_a_set_that_gives_up_its_condition_is_an_answer(foreign):
-    def condition(self, e):
-        raise UndecidedError("too long")
-
-    name = foreign(image=type("Shy", (Evens,), {"condition": condition})())
-    assert SMALL.value_set(I * 2, domain=name).count() == 4
-
-
-def test_answers_of_the_right_form_keep_their_class_and_their_elements(foreign):
-    of_sets, of_regions = foreign(image=Evens()), foreign(image=Evens(), region=Grid())
-    s, r = SMALL.value_set(I * 2, domain=of_sets), SMALL.image((I, J), domain=of_regions)
-    assert type(s) is Evens and type(r) is Grid
-    assert s == SMALL.value_set(I * 2) and r == SMALL.image((I, J)) and (r | r).count() == 12
-    with registered(OfShapes):
-        s, r = SMALL.value_set(I * 2, domain="odd"), SMALL.image((I, J), domain="odd")
-        assert s == SMALL.value_set(I * 2) and r.count() == 12 and type(r.shape) is CoreShape
-    for answer in (s, r):
-        for other in (pickle.loads(pickle.dumps(answer)), copy.copy(answer)):
-            assert other.count() == answer.count() and str(other) == str(answer)

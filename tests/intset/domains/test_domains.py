@@ -43,6 +43,7 @@ from intset.domains.interval import IntervalDomain
 from intset.domains.query import Query
 from intset.domains.registry import domain_named
 from intset.domains.sets.region import ProductRegion
+from intset.domains.stride import StridedDomain
 from intset.errors import BudgetError
 from intset.expr.node import Cond
 from intset.linear.form import Linear
@@ -81,7 +82,15 @@ def test_a_domain_from_outside_passes_the_same_suite(known_bits):
     assert 13 in found and 12 not in found  # the low three bits are 101
 
 
+class Counted(IntervalSet):
+    """A superset that counts its elements."""
+
+    def count(self):
+        return 77
+
+
 LIES = {
+    "is counted: 77": lambda s: Counted(s.min, s.max, s.by),
     "lacks": lambda s: IntervalSet(s.max, s.max, s.by) if s.min is not NEG_INF else s,
     "are called tight": lambda s: IntervalSet(s.min - 1, s.max, s.by, is_tight=True) if s.min is not NEG_INF else s,
     "elements instead of": lambda s: IntervalSet(s.min, s.max, s.by, is_exact=True),
@@ -104,6 +113,17 @@ def test_the_suite_finds_what_is_false(found):
 
     with registered(Liar):
         assert any(found in line for line in soundness("liar", 60).wrong)
+
+
+def test_the_suite_finds_a_congruence_that_is_read_wrongly():
+    class Rest(StridedDomain):
+        name = "rest"
+
+        def congruent(self, m, r):
+            return self.constant(r)
+
+    with registered(Rest):
+        assert soundness("rest", 120).wrong
 
 
 i, j = Var("i"), Var("j")

@@ -59,7 +59,7 @@ def test_the_table_says_what_islpy_says(line: Any) -> None:
     assert written[2].replace("islpy._isl.", "") == result or line.result == "void", shown
 
 
-def test_what_is_taken_over_is_copied() -> None:
+def test_what_is_taken_over_is_copied_and_numbers_of_any_size_are_read() -> None:
     a, b = read("[n] -> { [x] : 0 <= x < n }"), read("{ [x] : x mod 3 = 1 }")
     before = str(a), str(b)
     both = a.union(b).intersect(a).coalesce()
@@ -69,15 +69,9 @@ def test_what_is_taken_over_is_copied() -> None:
     long = zero.set_coefficient_val(isl().dim_type.in_, 0, 1 << 40).set_constant_val(val(1 << 80))
     assert str(zero.scale_down_val(2).floor()) == str(zero) == "[n] -> { [x] -> [(0)] }"
     assert str(long) == f"[n] -> {{ [x] -> [({1 << 80} + {1 << 40}x)] }}"
-
-
-def test_an_object_of_another_class_is_refused() -> None:
     relation = isl().Map.read_from_str(context(), "{ [x] -> [y] }")
     with pytest.raises(ctypes.ArgumentError, match="wrong type"):
         read("{ [x] : x > 0 }").union(relation)
-
-
-def test_numbers_of_any_size_are_read() -> None:
     for n in (0, 1, -1, 2**31, -(2**31) - 1, 2**62, 2**63 - 1, -(2**63), 2**63, 10**30, -(10**30)):
         told = read("{ [x] }").fix_val(isl().dim_type.set, 0, val(n)).dim_max_val(0)
         assert number(told) == n
@@ -296,8 +290,9 @@ def test_no_call_ends_its_process(seed: int) -> None:
     assert signals([partial(_sweep, seed, 6 if seed == 0 else 60)]) == []
 
 
-def test_a_child_that_ends_by_a_signal_is_reported() -> None:
+def test_children_that_end_by_a_signal_are_reported() -> None:
     assert signals([lambda: None, lambda: os.kill(os.getpid(), signal.SIGKILL), lambda: None]) == [(1, "SIGKILL")]
+    assert signals([_of_a_remainder, _count_of_a_union]) == []
 
 
 # -- questions --------------------------------------------------------------------------------------------------------
@@ -333,10 +328,6 @@ def _count_of_a_union() -> None:
     text = """[n] -> { [i,j] : (i>=-2 and j>=-2 and 3i+4j<=-2 and 3n<=-5i+6j-8 and (-3i+j+3n) mod 4 = 0)
         or (i>=0 and j>=0 and 3i+4j<=2n-6 and 2<=j+2n and (2j+n) mod 3 = 0) }"""
     region(text, params={"n": ShapeVar("n", lower=0)}).count()
-
-
-def test_questions_that_ended_their_process() -> None:
-    assert signals([_of_a_remainder, _count_of_a_union]) == []
 
 
 def test_a_call_that_no_limit_may_end_is_charged_afterwards() -> None:

@@ -298,8 +298,8 @@ def test_count_symbolic_is_exact_or_refused(text: str) -> None:
             assert evaluate(found, {N: n}) == sum(holds(text, i=i, n=n) for i in WINDOW)
 
 
-def test_infinity_and_parameters() -> None:
-    """What isl's own count_val answers with 0."""
+def test_infinity_parameters_and_maxima_of_many_instances() -> None:
+    # What isl's own count_val answers with 0.
     assert count(read("{ [i] }")) is POS_INF
     assert count(read("{ [i, j] : 0 <= i < 3 }")) is POS_INF
     assert count(read("{ [i, j] : 2*i = 4*j + 1 }")) == 0
@@ -311,6 +311,14 @@ def test_infinity_and_parameters() -> None:
         count(read("[n] -> { [i] : 0 <= i < n }"))
     assert count_symbolic(read("[n] -> { [i] : i >= n }"), (N,)) is POS_INF
     assert count_symbolic(read("[n] -> { [i] : i >= n > 5 or 0 <= i < 3 }"), (N,)) is None
+    assert max_over(read("{ [p, x] : 0 <= p < 3 and x >= p }"), 1) == PerInstance(POS_INF, POS_INF)
+    assert max_over(read("{ [p, x] : p >= 0 and p <= x < p + 5 }"), 1) == PerInstance(5, POS_INF)
+    assert max_over(read("{ [p, x] : p >= 0 and 0 <= x < p }"), 1) == PerInstance(POS_INF, POS_INF)
+    names = ", ".join(f"p{k}" for k in range(8))
+    bounds = " and ".join(f"0 <= p{k} < 1000" for k in range(8))
+    tile = "4p0 <= x < 4p0 + 4 and 8p1 <= y < 8p1 + 10 and p7 <= z <= w < p7 + 3"
+    with budget(100_000):
+        assert max_over(read(f"{{ [{names}, x, y, z, w] : {bounds} and {tile} }}"), 8) == (240, 240 * 1000**8)
 
 
 OVER = [
@@ -335,20 +343,6 @@ def test_max_over(text: str, instances: int) -> None:
     assert max_over(isl_set, instances) == (max(tally.values(), default=0), sum(tally.values()))
 
 
-def test_max_over_without_end() -> None:
-    assert max_over(read("{ [p, x] : 0 <= p < 3 and x >= p }"), 1) == PerInstance(POS_INF, POS_INF)
-    assert max_over(read("{ [p, x] : p >= 0 and p <= x < p + 5 }"), 1) == PerInstance(5, POS_INF)
-    assert max_over(read("{ [p, x] : p >= 0 and 0 <= x < p }"), 1) == PerInstance(POS_INF, POS_INF)
-
-
-def test_many_instances_of_one_shape_are_not_visited() -> None:
-    names = ", ".join(f"p{k}" for k in range(8))
-    bounds = " and ".join(f"0 <= p{k} < 1000" for k in range(8))
-    tile = "4p0 <= x < 4p0 + 4 and 8p1 <= y < 8p1 + 10 and p7 <= z <= w < p7 + 3"
-    with budget(100_000):
-        assert max_over(read(f"{{ [{names}, x, y, z, w] : {bounds} and {tile} }}"), 8) == (240, 240 * 1000**8)
-
-
 # -- the session ------------------------------------------------------------------------------------------------------
 
 NINE = "{ [a, b, c, d, e, f, g, h, i] : a, b, c, d, e, f, g, h, i >= 0 and a+2b+3c+4d+5e+6f+7g+8h+9i <= 90 }"
@@ -359,15 +353,12 @@ def works() -> bool:
     return bool(number(read("[n] -> { [i] : 0 <= i < 10 and i mod 3 = 1 }").dim_max_val(0)) == 7)
 
 
-def test_counting_stops_at_its_budget_and_isl_works_again() -> None:
+def test_counting_stops_at_its_budget_and_lets_no_wrong_answer_out() -> None:
     with pytest.raises(BudgetError):
         count(read(NINE), max_points=1000)
     assert works()
     hard = read(HARD)
     assert count(hard) == sum((i + j) % 7 >= 1 and (i - 2 * j) % 5 <= 2 for i in range(200) for j in range(i + 1))
-
-
-def test_a_wrong_answer_without_an_error_is_not_let_out() -> None:
     hard = read(HARD)
     exact = number(hard.count_val())
     context().reset_operations()
@@ -411,7 +402,7 @@ def test_other_errors_are_told_apart(refused: list[str]) -> None:
     assert works()
 
 
-def test_budgets_nest() -> None:
+def test_budgets_nest_and_are_charged_to_those_around() -> None:
     hard = read(HARD)
     with budget(1_000_000):
         with pytest.raises(BudgetError), budget(50):
@@ -434,6 +425,18 @@ def test_budgets_nest() -> None:
     with pytest.raises(BudgetError), budget(50), budget(1_000_000):
         hard.lexmin()
     assert works()
+
+    def blocks(count: int, limit: int, times: int) -> None:
+        for _ in range(count):
+            with budget(limit):
+                work(times)
+
+    with pytest.raises(BudgetError), budget(1_000), pytest.raises(BudgetError):
+        blocks(1, 10_000, 2_000)
+    with pytest.raises(BudgetError), budget(1_000):
+        blocks(10, 300, 200)
+    assert runs(100, 1_000, 2, after=500)
+    assert not runs(100, 1_000, 8, after=500)
 
 
 def test_an_interrupt_between_the_block_and_its_cleanup() -> None:
@@ -567,24 +570,7 @@ def test_operations_count_several_times(weight: int) -> None:
     assert not runs(1_300 // weight, 1_000, weight)
 
 
-def test_the_nearer_limit_ends_an_inner_block_which_counts_for_the_outer_one() -> None:
-    def blocks(count: int, limit: int, times: int) -> None:
-        for _ in range(count):
-            with budget(limit):
-                work(times)
-
-    with pytest.raises(BudgetError), budget(1_000), pytest.raises(BudgetError):
-        blocks(1, 10_000, 2_000)
-    with pytest.raises(BudgetError), budget(1_000):
-        blocks(10, 300, 200)
-
-
-def test_they_are_charged_to_the_budget_around() -> None:
-    assert runs(100, 1_000, 2, after=500)
-    assert not runs(100, 1_000, 8, after=500)
-
-
-def test_extrema_over_ranges_that_depend_on_others_are_refused_soon() -> None:
+def test_extrema_and_prints_end_with_their_budgets() -> None:
     i, j, n = Var("i"), Var("j"), ShapeVar("n")
     region = Context({i: Range(n + 1, 8), j: Range(i * 2 + 1, 5)}).image((j % 6, cast(j, 32)))
     start = time.process_time()
@@ -592,10 +578,7 @@ def test_extrema_over_ranges_that_depend_on_others_are_refused_soon() -> None:
         with pytest.raises(UndecidedError):
             ask()
     assert time.process_time() - start < 30  # not a measurement: without a budget it would not end
-
-
-def test_a_set_is_printed_after_the_budget_is_spent() -> None:
-    """isl can end the process when it meets its limit while it prints."""
+    # isl can end the process when it meets its limit while it prints.
     points = isl().Set.read_from_str(context(), "[n] -> { [i] : exists e : 0 <= i < n and i = 7e + 3 }")
     texts = [str(points)]
 

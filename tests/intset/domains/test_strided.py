@@ -82,11 +82,6 @@ def gamma_strided(a: Strided, lowest: int = 0, highest: int = 0) -> range:
     return range(low, (highest if hi is None else hi) + 1, m or 1)
 
 
-def all_congruences(largest: int) -> list[tuple[int, int]]:
-    """All congruences with modulus at most `largest`, and all constants of magnitude at most `largest`."""
-    return [(0, r) for r in range(-largest, largest + 1)] + [(m, r) for m in range(1, largest + 1) for r in range(m)]
-
-
 def all_strided(lowest: int, highest: int) -> list[strided.StridedInterval]:
     """Every nonempty strided interval within `[lowest, highest]`."""
     runs = [
@@ -250,8 +245,8 @@ def test_smallest_mod() -> None:
 # --- mistakes made elsewhere ------------------------------------------------------------------------------------------
 
 
-def test_the_remainder_takes_logarithmic_time() -> None:
-    """Euclid's steps without turning around are linear: m - 1 and 1 as steps, and Fibonacci's worst case."""
+def test_the_remainder_takes_logarithmic_time_and_a_shift_by_much_stays_small() -> None:
+    # Euclid's steps without turning around are linear: m - 1 and 1 as steps, and Fibonacci's worst case.
     fibonacci = [1, 1]
     while fibonacci[-1] < 1 << 4000:
         fibonacci.append(fibonacci[-1] + fibonacci[-2])
@@ -261,6 +256,16 @@ def test_the_remainder_takes_logarithmic_time() -> None:
         result = strided.floormod(a, const(m))
         assert result is not None and contains(result, (3 + step * (m // 5)) % m)
     assert time.perf_counter() - start < 20
+    operand = make(-5, 9, 7, 2)
+    assert strided.shr(operand, make(10**18, None)) == make(-1, 0)
+    assert strided.shr(const(0), make(0, 10**18)) == const(0) == strided.shl(const(0), make(0, 10**18))
+    for amount in (const(10**18), make(0, None), make(3, 10**18)):
+        shifted: StridedInterval | None = strided.shl(operand, amount)
+        assert shifted is not None and all(x is None or x.bit_length() < 10_000 for x in shifted)
+    for amount in ((0, 10**18), (1, 0), (10**18, 3), (10**18, 10**17)):
+        for op in SHIFTS:
+            result = OF_CONGRUENCES[op](residue(3, 1), residue(*amount))
+            assert result is not None and result[2].bit_length() < 3 * WIDEST_SHIFT
 
 
 @pytest.mark.parametrize("op", TRANSFER, ids=repr)
@@ -270,15 +275,6 @@ def test_an_empty_operand_makes_an_empty_result(op: Op) -> None:
     elif op is not ops.SELECT:
         for v in (const(3), make(-2, 9), TOP):
             assert TRANSFER[op](BOTTOM, v) is BOTTOM and TRANSFER[op](v, BOTTOM) is BOTTOM
-
-
-def test_a_shift_by_much_stays_small() -> None:
-    operand = make(-5, 9, 7, 2)
-    assert strided.shr(operand, make(10**18, None)) == make(-1, 0)
-    assert strided.shr(const(0), make(0, 10**18)) == const(0) == strided.shl(const(0), make(0, 10**18))
-    for amount in (const(10**18), make(0, None), make(3, 10**18)):
-        shifted: StridedInterval | None = strided.shl(operand, amount)
-        assert shifted is not None and all(x is None or x.bit_length() < 10_000 for x in shifted)
 
 
 JOIN, MEET = ModularDomain().join, ModularDomain().meet
@@ -296,7 +292,8 @@ def smallest(points: Collection[int]) -> Strided:
     return None if best is None else residue(*best)
 
 
-CONGRUENCES = [residue(m, r) for m, r in all_congruences(9)]  # 19 constants, 45 congruences
+CONGRUENCES = [residue(0, r) for r in range(-9, 10)]
+CONGRUENCES += [residue(m, r) for m in range(1, 10) for r in range(m)]
 WINDOW = 40
 ELEMENTS = {v: gamma_strided(v, -WINDOW, WINDOW) for v in CONGRUENCES}
 AMOUNTS = {v: gamma_strided(v, 0, 18) for v in CONGRUENCES}
@@ -345,13 +342,6 @@ def test_lattice(name: str) -> None:
         assert join(a, BOTTOM) == join(BOTTOM, a) == a == meet(a, TOP)
         assert meet(a, BOTTOM) is BOTTOM and leq(BOTTOM, a) and not leq(a, BOTTOM)
     assert strided.count(BOTTOM) == 0 and not contains(BOTTOM, 0)
-
-
-def test_a_shift_of_congruences_by_much_stays_small() -> None:
-    for amount in ((0, 10**18), (1, 0), (10**18, 3), (10**18, 10**17)):
-        for op in SHIFTS:
-            result = OF_CONGRUENCES[op](residue(3, 1), residue(*amount))
-            assert result is not None and result[2].bit_length() < 3 * WIDEST_SHIFT
 
 
 # --- mistakes made elsewhere ------------------------------------------------------------------------------------------
@@ -414,7 +404,7 @@ def small_sets() -> list[tuple[MultiStride, set[int]]]:
 SETS = small_sets()
 
 
-def test_make_keeps_the_set_and_is_normal() -> None:
+def test_sets_of_several_strides_keep_their_elements_and_quotients() -> None:
     for a, points in SETS:
         base, terms = a
         assert gamma(base, terms) == points
@@ -422,19 +412,9 @@ def test_make_keeps_the_set_and_is_normal() -> None:
         strides = [s for s, _ in terms]
         assert strides == sorted(set(strides)) and all(s > 0 and e >= 2 for s, e in terms)
         assert not any(t % s == 0 and t // s <= e for (s, e), (t, _) in product(terms, terms) if s < t)
-
-
-def test_elements() -> None:
-    for a, points in SETS:
         assert multistride.count(a) == len(points), a
         for x in range(min(points) - 3, max(points) + 4):
             assert multistride.contains(a, x) == (x in points), (a, x)
-
-
-DIVISORS = (1, 2, 3, 4, 5, 6, 8, 12, 16, 24, -1, -3, -4, -8)
-
-
-def test_divisions_are_exact_or_refused() -> None:
     answered = cases = 0
     for a, points in SETS:
         for c in DIVISORS:
@@ -445,6 +425,9 @@ def test_divisions_are_exact_or_refused() -> None:
             cases += 2
     assert cases == len(SETS) * len(DIVISORS) * 2
     assert answered > 0.85 * cases
+
+
+DIVISORS = (1, 2, 3, 4, 5, 6, 8, 12, 16, 24, -1, -3, -4, -8)
 
 
 @pytest.mark.parametrize("c", [1, 2, 3, 5, 8, -3])
@@ -459,7 +442,7 @@ def test_a_single_run_is_never_refused_its_progression(c: int) -> None:
             assert answer is not None or len({y - x for x, y in pairwise(values)}) > 1, (a, c)
 
 
-def test_large_sets_cost_nothing() -> None:
+def test_large_sets_and_small_budgets() -> None:
     start = time.perf_counter()
     big = steps(1 << 90, [(1, 1 << 20), (1 << 30, 1 << 20), (1 << 60, 1 << 25)])
     assert multistride.count(big) == 1 << 65
@@ -472,9 +455,6 @@ def test_large_sets_cost_nothing() -> None:
     assert multistride.contains(two, 10**20 + 40) is False
     assert multistride.floordiv(big, 1 << 30) == (1 << 60, ((1, 1 << 20), (1 << 30, 1 << 25)))
     assert time.perf_counter() - start < 20
-
-
-def test_budgets_end_in_none() -> None:
     loose = steps(0, [(10**12 + 39, 50), (10**12 + 61, 50), (10**12 + 63, 50), (10**12 + 91, 50)])
     assert multistride.count(loose) is None
     assert multistride.contains(loose, 60 * 10**12 + 1, steps=5) is None

@@ -214,7 +214,7 @@ LISTED: dict[str, str] = {
     "stride.structural_image": FORMS,
     "stride._member": "states membership as a condition: checked against sets of points (test_order)",
     **because(PART, "bounds", "_sign _bits _scaled_by_size _beside"),
-    **because(PART, "strided", "_common_residue const _unbounded_mul _sign without_ends"),
+    **because(PART, "strided", "_common_residue const _unbounded_mul _sign without_ends nearest"),
     **because(FORMS, "bounds", "atom_bounds _declared _constant_division_bounds _select_bounds _product_bounds"),
     **because(FORMS, "bounds", "scaled_by_sizes by_dividends"),
     **because(WINDOW, "strided", "make at_least at_most meet minimum maximum absolute"),
@@ -223,13 +223,13 @@ LISTED: dict[str, str] = {
     **because(DIVISORS, "strided", "floordiv _floordiv_positive quotients ceildiv truncdiv _truncdiv_nonneg"),
     **because(DIVISORS, "strided", "floormod _floormod_positive _remainders truncmod _truncmod_nonneg"),
     **because(BITS, "strided", "bitand bitor bitxor _residue_bits _from_bits _and_bits _xor_bits _known_bits"),
-    **because(BITS, "strided", "_disjoint _by_sign _and_ends _xor_ends _beyond _min_and _max_and _min_xor _max_xor"),
+    **because(BITS, "strided", "_disjoint _by_sign _and_ends _xor_ends _beyond _min_and _max_and _min_xor"),
     **because(BITS, "stride", "BITAND BITOR BITXOR"),
     **because(POWERS, "strided", "shl shr"),
     **because(POWERS, "stride", "SHL SHR"),
     **because(TERMS, "multistride", "make reach lowest highest enclosing contains"),
     **because(TERMS, "multistride", "count _groups _count_group _bitmap scale floordiv"),
-    **because(TERMS, "multistride", "_progression _split _widest_gap _window floormod _nearest"),
+    **because(TERMS, "multistride", "_progression _split _widest_gap _window floormod"),
 }
 """Not stated to z3, and why; "proved" is not claimed of these: enumeration is what stands behind them."""
 

@@ -29,7 +29,7 @@ def drawn(seed: int) -> tuple[Expr, Cond]:
     return expressions.integer(4), expressions.condition(3)
 
 
-def test_fold_visits_shared_nodes_once_and_does_not_recurse() -> None:
+def test_fold_visits_each_node_once_by_rows_of_its_kind() -> None:
     visits = 0
 
     def add(node: Expr, a: int, b: int) -> int:
@@ -41,53 +41,9 @@ def test_fold_visits_shared_nodes_once_and_does_not_recurse() -> None:
     for _ in range(50_000):
         e = e + e
     assert fold(e, {ops.VAR: lambda v: 0, ops.ADD: add}) == visits == 50_000
-
-
-def test_fold_names_the_operation_without_a_row() -> None:
     with pytest.raises(InputError, match=r"no row for 'mul', the operation of i \* j"):
         fold(i * j + 1, {ops.VAR: str, ops.CONST: str})
 
-
-def test_every_operation_has_its_operands_and_a_sentence() -> None:
-    assert len(OPS) > 30
-    for name, op in OPS.items():
-        assert op.name == name and op.doc
-        assert op.operands is None or set(op.operands) <= {"i", "c"}
-    for seed in range(40):
-        for node in postorder(drawn(seed)):
-            if node.op.operands is not None:
-                assert "".join("c" if isinstance(arg, Cond) else "i" for arg in node.args) == node.op.operands
-                assert isinstance(node, Cond) == node.op.boolean
-
-
-TO_TUPLES: dict[Any, Callable[..., object]] = {
-    op: lambda node, *args: (node.op.name, node.data, *args) for op in OPS.values() if op is not ops.VAR
-}
-
-
-def from_tuple(term: Any, *args: Any) -> Any:
-    op, data, leaves = OPS[term[0]], term[1], {ops.CONST: const, ops.BOOL: truth}
-    return leaves[op](data) if op in leaves else make(op, args, data)
-
-
-@pytest.mark.parametrize("seed", range(60))
-def test_a_converter_and_its_inverse(seed: int) -> None:
-    there: Converter[Node, Any] = Converter(TO_TUPLES, var=lambda v: f"%{v}")
-    back: Converter[Any, Node] = Converter(
-        dict.fromkeys(OPS, from_tuple),
-        kind=lambda term: term[0] if isinstance(term, tuple) else "leaf",
-        operands=lambda term: term[2:] if isinstance(term, tuple) else (),
-        variables=there.sources,
-    )
-    for root in drawn(seed):
-        foreign = there(root)
-        back.variables.update(there.sources)
-        assert back(foreign) is root
-        assert there(root) is foreign
-        assert set(there.variables) >= set(root.free_vars())
-
-
-def test_kinds_that_are_classes_stand_for_their_subclasses() -> None:
     class Leaf:
         args = ()
 
@@ -105,16 +61,49 @@ def test_kinds_that_are_classes_stand_for_their_subclasses() -> None:
     assert convert.sources == {str(id(term)): term}
 
 
-def test_two_variables_never_become_one() -> None:
-    by_name: Converter[Node, str] = Converter({ops.ADD: lambda e, a, b: a + b}, var=lambda v: v.name)  # type: ignore[attr-defined]
-    with pytest.raises(InputError, match="i and i would both become 'i'"):
-        by_name(i + Var("i"))
-    with pytest.raises(InputError, match="no conversion of"):
-        by_name(i * j)
+def test_every_operation_has_its_operands_and_is_in_the_schema() -> None:
+    assert len(OPS) > 30
+    for name, op in OPS.items():
+        assert op.name == name and op.doc
+        assert op.operands is None or set(op.operands) <= {"i", "c"}
+    for seed in range(40):
+        for node in postorder(drawn(seed)):
+            if node.op.operands is not None:
+                assert "".join("c" if isinstance(arg, Cond) else "i" for arg in node.args) == node.op.operands
+                assert isinstance(node, Cond) == node.op.boolean
+    schema = json.loads((ROOT / "docs/schemas/expression.json").read_text())
+    rows = schema["properties"]["nodes"]["items"]["properties"]
+    assert rows["op"]["enum"] == list(OPS)
+    written = {field for seed in range(60) for row in to_json(*drawn(seed))["nodes"] for field in row}  # type: ignore[union-attr]
+    assert written <= set(rows)
+    assert set(to_json(i)) == set(schema["required"]) == set(schema["properties"])
+
+
+TO_TUPLES: dict[Any, Callable[..., object]] = {
+    op: lambda node, *args: (node.op.name, node.data, *args) for op in OPS.values() if op is not ops.VAR
+}
+
+
+def from_tuple(term: Any, *args: Any) -> Any:
+    op, data, leaves = OPS[term[0]], term[1], {ops.CONST: const, ops.BOOL: truth}
+    return leaves[op](data) if op in leaves else make(op, args, data)
 
 
 @pytest.mark.parametrize("seed", range(60))
-def test_json_gives_back_the_very_expression(seed: int) -> None:
+def test_a_converter_its_inverse_and_json_give_back_the_expression(seed: int) -> None:
+    there: Converter[Node, Any] = Converter(TO_TUPLES, var=lambda v: f"%{v}")
+    back: Converter[Any, Node] = Converter(
+        dict.fromkeys(OPS, from_tuple),
+        kind=lambda term: term[0] if isinstance(term, tuple) else "leaf",
+        operands=lambda term: term[2:] if isinstance(term, tuple) else (),
+        variables=there.sources,
+    )
+    for root in drawn(seed):
+        foreign = there(root)
+        back.variables.update(there.sources)
+        assert back(foreign) is root
+        assert there(root) is foreign
+        assert set(there.variables) >= set(root.free_vars())
     roots = drawn(seed)
     table = json.loads(json.dumps(to_json(*roots)))
     again = from_json(table, free_vars(*roots))
@@ -124,6 +113,21 @@ def test_json_gives_back_the_very_expression(seed: int) -> None:
     assert to_json(*from_json(table)) == table
     new = from_json(table)
     assert [v.declared() for v in free_vars(*new)] == [v.declared() for v in free_vars(*roots)]
+
+
+def test_two_variables_never_become_one() -> None:
+    by_name: Converter[Node, str] = Converter({ops.ADD: lambda e, a, b: a + b}, var=lambda v: v.name)  # type: ignore[attr-defined]
+    with pytest.raises(InputError, match="i and i would both become 'i'"):
+        by_name(i + Var("i"))
+    with pytest.raises(InputError, match="no conversion of"):
+        by_name(i * j)
+    twin = Var("i")
+    table = to_json(i - twin)
+    with pytest.raises(InputError, match="2 variables have the name 'i'"):
+        from_json(table, {"i": i})
+    assert from_json(table, [i, twin])[0] is i - twin
+    with pytest.raises(InputError, match="2 variables are needed, not 1"):
+        from_json(table, [i])
 
 
 WRONG: dict[str, tuple[Mapping[str, Any], str]] = {
@@ -158,25 +162,6 @@ def test_json_that_is_none_is_refused(name: str) -> None:
     assert "\n" not in str(error.value)
 
 
-def test_variables_of_one_name_need_a_list() -> None:
-    twin = Var("i")
-    table = to_json(i - twin)
-    with pytest.raises(InputError, match="2 variables have the name 'i'"):
-        from_json(table, {"i": i})
-    assert from_json(table, [i, twin])[0] is i - twin
-    with pytest.raises(InputError, match="2 variables are needed, not 1"):
-        from_json(table, [i])
-
-
-def test_the_schema_names_every_operation_and_field() -> None:
-    schema = json.loads((ROOT / "docs/schemas/expression.json").read_text())
-    rows = schema["properties"]["nodes"]["items"]["properties"]
-    assert rows["op"]["enum"] == list(OPS)
-    written = {field for seed in range(60) for row in to_json(*drawn(seed))["nodes"] for field in row}  # type: ignore[union-attr]
-    assert written <= set(rows)
-    assert set(to_json(i)) == set(schema["required"]) == set(schema["properties"])
-
-
 def outcome(f: Any, *args: Any) -> Any:
     try:
         return f(*args)
@@ -203,7 +188,7 @@ def test_parts_that_are_functions(length: int, depth: int, seeds: range, monkeyp
     assert undefined > 20
 
 
-def test_repeated_evaluations_agree_before_and_after_the_translation() -> None:
+def test_evaluations_agree_before_and_after_the_translation() -> None:
     a, b = Var("a"), Var("b")
     function = repeatable((a // b).eq(2) & (a % b >= 1), [a, b])
     points = [(7, 3), (6, 3), (0, 0)] * (INTERPRETED + 2)
@@ -213,9 +198,6 @@ def test_repeated_evaluations_agree_before_and_after_the_translation() -> None:
         else:
             with pytest.raises(ArithmeticError):
                 function(x, y)
-
-
-def test_an_operation_without_a_value_has_none() -> None:
     a, b = Var("a"), Var("b")
     assert applied(a // b, [7, 2]) == 3
     assert applied(a // b, [7, 0]) is None
@@ -224,8 +206,13 @@ def test_an_operation_without_a_value_has_none() -> None:
     assert applied((a < b) & (b < 9), [False, None]) is False
 
 
-def test_long_conditions_are_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Conditions of thousands of clauses are compiled, not interpreted, and stay lazy."""
+def test_long_and_shared_expressions_are_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    a = Var("a")
+    e = a // 3
+    for k in range(200):
+        e = (e + k) // 5 + e % 7
+    assert compiled(e, [a])(1000) == evaluate(e, {a: 1000})
+    # Conditions of thousands of clauses are compiled, not interpreted, and stay lazy.
     a, b = Var("a"), Var("b")
     cond = a < 0
     for k in range(1, 3000):
@@ -234,11 +221,3 @@ def test_long_conditions_are_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr(module, "evaluate")
     for point in ((-1, 0), (3, 5), (14, 2), (20_000, -90_000)):
         assert outcome(function, *point) == outcome(evaluate, cond, dict(zip((a, b), point, strict=True)))
-
-
-def test_shared_parts_are_not_computed_over_and_over() -> None:
-    a = Var("a")
-    e = a // 3
-    for k in range(200):
-        e = (e + k) // 5 + e % 7
-    assert compiled(e, [a])(1000) == evaluate(e, {a: 1000})

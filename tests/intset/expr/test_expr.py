@@ -58,7 +58,7 @@ T = Opaque("T", 2)
 # identity
 
 
-def test_equal_structure_is_the_same_object() -> None:
+def test_equal_structure_is_the_same_object_and_a_variable_is_itself() -> None:
     assert i + 1 is i + const(1)
     assert (i * 4 + j) // 7 % 3 is floormod(floordiv(i * 4 + j, 7), 3)
     assert i + j is not j + i
@@ -69,24 +69,10 @@ def test_equal_structure_is_the_same_object() -> None:
     assert const(10**30) is const(10**30)
     assert const(-1) is not const(-2) and const(1) is not truth(True)
     assert +i is i
-
-
-def test_construction_builds_what_was_written() -> None:
     assert (i + 0).op is ops.ADD and (i - i).op is ops.SUB and (const(2) + 3).op is ops.ADD
     assert (-const(3)).op is ops.NEG
     assert (2 - i).args == (const(2), i) and (2 // i).args == (const(2), i) and (2 << i).args == (const(2), i)
     assert sum_of([]) is const(0) and sum_of([i, j, 1]) is i + j + 1
-
-
-@pytest.mark.parametrize(("a", "b"), [(i + 1, j), (i, n), (n, i), (n, j + 1), (i, j), (const(3), i), (const(3), n)])
-def test_comparisons_keep_their_sides(a: Expr, b: Expr) -> None:
-    # Python would ask an operand of a derived class first, and exchange the sides
-    built = [a < b, a <= b, a > b, a >= b, a == b, a != b, a + b, a // b]
-    assert [node.op for node in built] == [ops.LT, ops.LE, ops.GT, ops.GE, ops.EQ, ops.NE, ops.ADD, ops.FLOORDIV]
-    assert all(node.args[0] is a and node.args[1] is b for node in built)
-
-
-def test_a_variable_is_itself() -> None:
     other = Var("i")
     assert other is not i and other.name == i.name and other.uid != i.uid
     assert not bool(i == other) and bool(i != other)
@@ -96,6 +82,14 @@ def test_a_variable_is_itself() -> None:
     assert isinstance(n, Var) and isinstance(i, Var) and not isinstance(i, ShapeVar)
     assert n.declared() == (1, 4096, 1) and i.declared() == (None, None, 1)
     assert ShapeVar("m").declared() == (0, None, 1)
+
+
+@pytest.mark.parametrize(("a", "b"), [(i + 1, j), (i, n), (n, i), (n, j + 1), (i, j), (const(3), i), (const(3), n)])
+def test_comparisons_keep_their_sides(a: Expr, b: Expr) -> None:
+    # Python would ask an operand of a derived class first, and exchange the sides
+    built = [a < b, a <= b, a > b, a >= b, a == b, a != b, a + b, a // b]
+    assert [node.op for node in built] == [ops.LT, ops.LE, ops.GT, ops.GE, ops.EQ, ops.NE, ops.ADD, ops.FLOORDIV]
+    assert all(node.args[0] is a and node.args[1] is b for node in built)
 
 
 IMPOSSIBLE: list[Callable[[], object]] = [
@@ -133,7 +127,7 @@ def test_copies_are_the_object_itself(node: Any) -> None:
     assert pickle.loads(pickle.dumps(T)) is T and copy.deepcopy(T) is T and copy.copy(T) is T
 
 
-def test_deep_expressions_neither_recurse_nor_explode() -> None:
+def test_deep_expressions_neither_recurse_nor_explode_and_keep_identity_across_processes() -> None:
     e = deep()
     assert pickle.loads(pickle.dumps(e)) is e
     assert copy.deepcopy(e) is e
@@ -148,6 +142,13 @@ def test_deep_expressions_neither_recurse_nor_explode() -> None:
     assert pickle.loads(pickle.dumps(tower)) is tower
     assert evaluate(tower, {i: 2}) == 2
     assert tower.substitute({i: 2}).free_vars() == ()
+    twin, m, symbol = Var("i"), ShapeVar("m", 2, 64, 2), Opaque("S", 1, lower=0)
+    sent = pickle.dumps((i + twin, i < m, m, symbol, deep()))
+    child = subprocess.run([sys.executable, "-c", CHILD], input=sent, capture_output=True, cwd=ROOT, check=False)
+    assert child.returncode == 0, child.stderr.decode()
+    *uids, product_, size_, term = pickle.loads(child.stdout)
+    assert uids == [i.uid, twin.uid, symbol.uid]
+    assert product_ is (i + twin) * m and size_ is m and term is symbol[i]
 
 
 CHILD = """
@@ -159,16 +160,6 @@ assert cond.args[0] is first and m.declared() == (2, 64, 2) and symbol.lower == 
 assert len(long.free_vars()) == 2
 pickle.dump((first.uid, second.uid, symbol.uid, e * cond.args[1], m, symbol[first]), sys.stdout.buffer)
 """
-
-
-def test_pickling_keeps_identity_across_processes() -> None:
-    twin, m, symbol = Var("i"), ShapeVar("m", 2, 64, 2), Opaque("S", 1, lower=0)
-    sent = pickle.dumps((i + twin, i < m, m, symbol, deep()))
-    child = subprocess.run([sys.executable, "-c", CHILD], input=sent, capture_output=True, cwd=ROOT, check=False)
-    assert child.returncode == 0, child.stderr.decode()
-    *uids, product_, size_, term = pickle.loads(child.stdout)
-    assert uids == [i.uid, twin.uid, symbol.uid]
-    assert product_ is (i + twin) * m and size_ is m and term is symbol[i]
 
 
 def test_threads_build_the_same_objects() -> None:
@@ -192,7 +183,7 @@ def test_threads_build_the_same_objects() -> None:
 # operators and their truth
 
 
-def test_equality_is_a_condition_and_tells_identity() -> None:
+def test_equality_is_a_condition_and_truth_is_of_what_is_decided() -> None:
     assert isinstance(i == j, Equation) and isinstance(i == 3, Equation) and (i == 3).args == (i, const(3))
     assert bool(i + 1 == i + 1) and not bool(i + 1 == 1 + i) and bool(i != j) and not bool(i + 1 != i + 1)
     assert (i == j) is i.eq(j) and (i != j) is i.ne(j) and i.eq(3) is (i == 3)
@@ -204,17 +195,6 @@ def test_equality_is_a_condition_and_tells_identity() -> None:
     for wrong in (1.5, True, None, "i", i < 3):
         with pytest.raises(InputError):
             i.eq(wrong)
-
-
-@pytest.mark.parametrize("cond", [i < 3, i <= j, (i < 3) & i.eq(i), ~i.eq(i), i.eq(j) | (j > 2)])
-def test_the_truth_of_a_condition_is_not_decided(cond: Cond) -> None:
-    with pytest.raises(InputError, match="not known"):
-        bool(cond)
-    with pytest.raises(InputError, match="not known"):
-        assert cond and True
-
-
-def test_truth_of_what_is_decided() -> None:
     assert truth(True) and not truth(False)
     assert (i < POS_INF) is truth(True) and (i <= NEG_INF) is truth(False) and (i > NEG_INF) is truth(True)
     assert (i >= POS_INF) is truth(False)
@@ -224,6 +204,14 @@ def test_truth_of_what_is_decided() -> None:
         0 <= i < 8  # noqa: B015
     with pytest.raises(TypeError):
         list(i)
+
+
+@pytest.mark.parametrize("cond", [i < 3, i <= j, (i < 3) & i.eq(i), ~i.eq(i), i.eq(j) | (j > 2)])
+def test_the_truth_of_a_condition_is_not_decided(cond: Cond) -> None:
+    with pytest.raises(InputError, match="not known"):
+        bool(cond)
+    with pytest.raises(InputError, match="not known"):
+        assert cond and True
 
 
 class Foreign:
@@ -269,7 +257,7 @@ def test_what_is_no_condition_is_refused(foreign: Any) -> None:
             build()
 
 
-def test_division_that_can_never_be_is_refused() -> None:
+def test_divisions_that_can_never_be_and_powers_are_refused() -> None:
     for build in (floordiv, floormod, ceildiv, truncdiv, truncmod):
         with pytest.raises(InputError, match="division by the constant 0"):
             build(i, 0)
@@ -281,6 +269,13 @@ def test_division_that_can_never_be_is_refused() -> None:
             nothing()
     with pytest.raises(InputError):
         cast(i, 0)
+    for power in (lambda: 2**i, lambda: i**i, lambda: const(2) ** i):
+        with pytest.raises(InputError, match=r"the exponent of \*\* must be a number, not i: 1 << e is 2 to the power"):
+            power()
+    with pytest.raises(InputError, match=r"must be an integer, not 2\.0"):
+        2.0**i
+    assert 2 ** const(5) is const(2) ** 5
+    assert evaluate(1 << i, {i: 5}) == evaluate(const(2) ** 5, {})
 
 
 # the reference semantics
@@ -337,16 +332,13 @@ def test_every_binary_operation_means_its_formula(op: Op) -> None:
     assert tried == 35**2
 
 
-def test_every_unary_operation_means_its_formula() -> None:
+def test_casts_and_unary_operations_mean_their_formulas() -> None:
     for a in WINDOW:
         assert evaluate(-i, {i: a}) == 0 - a
         assert evaluate(~i, {i: a}) == bits_of(a, 0, lambda x, _: not x)
         assert evaluate(abs(i), {i: a}) == max(a, 0 - a)
         assert evaluate(~(i < 3), {i: a}) is (a >= 3)
     assert {ops.NEG, ops.BITNOT, ops.ABS, ops.NOT, *FORMULAS} == {op for op in ops.OPS.values() if op.meaning}
-
-
-def test_cast_stores_in_a_register() -> None:
     for value in range(-700, 700):
         assert evaluate(cast(i, 8), {i: value}) == int(np.int64(value).astype(np.int8))
         assert evaluate(cast(i, 8, signed=False), {i: value}) == int(np.int64(value).astype(np.uint8))
@@ -354,7 +346,7 @@ def test_cast_stores_in_a_register() -> None:
         assert evaluate(cast(i, 64), {i: value}) == value
 
 
-def test_select_and_conditions_are_lazy() -> None:
+def test_conditions_are_lazy_and_undefined_points_say_what_is_wrong() -> None:
     bad = 1 // i
     assert evaluate(select(i.eq(0), 5, bad), {i: 0}) == 5
     assert evaluate(select(i.ne(0), bad, 5), {i: 0}) == 5
@@ -368,9 +360,6 @@ def test_select_and_conditions_are_lazy() -> None:
     assert evaluate(select(i > 0, bad, 0) + select(i < 1, 3, bad), {i: 0}) == 3
     with pytest.raises(UndefinedError):
         evaluate(select(i > 0, bad, 0) + bad, {i: 0})
-
-
-def test_undefined_points_say_what_is_wrong() -> None:
     for node in (i // j, i % j, ceildiv(i, j), truncdiv(i, j), truncmod(i, j)):
         with pytest.raises(UndefinedError, match="a division by 0"):
             evaluate(node, {i: 3, j: 0})
@@ -386,7 +375,7 @@ def test_undefined_points_say_what_is_wrong() -> None:
         evaluate(asserting(i > 0, 1 // i), {i: 0})
 
 
-def test_points_must_fit_the_expression() -> None:
+def test_points_and_tables_must_fit_the_expression() -> None:
     with pytest.raises(InputError, match=r"the variable j has no value$"):
         evaluate(i + j, {i: 1})
     for wrong in (1.5, True, "1", None, np.True_):
@@ -398,9 +387,6 @@ def test_points_must_fit_the_expression() -> None:
         with pytest.raises(InputError, match="bits"):
             evaluate(i, {i: 0}, bits=bits)
     assert evaluate(const(3) + 4) == 7 and evaluate(truth(True)) is True
-
-
-def test_opaque_terms_take_their_value_from_the_point() -> None:
     S, x = Opaque("S", 1), Opaque("x")
     array = np.arange(12).reshape(3, 4)
     assert evaluate(T[i, 2] + 1, {i: 1, T: array}) == 7
@@ -512,7 +498,7 @@ def test_linear_strategies_draw_no_products(e: Expr) -> None:
 # Range
 
 
-def test_range_holds_min_and_extent() -> None:
+def test_ranges_are_values_of_a_least_element_and_an_extent() -> None:
     r = Range(2, 5)
     assert (r.min, r.extent) == (const(2), const(5)) and r.max is const(6) and r.constant() == (2, 6)
     assert Range(min=i, extent=n).max is i + n - 1 and Range(i, n).constant() is None
@@ -524,28 +510,12 @@ def test_range_holds_min_and_extent() -> None:
     assert Range(3, POS_INF).max is POS_INF and Range(3, POS_INF).free_vars() == ()
     assert repr(Range(0, n)) == "Range(min=0, extent=n)"
     assert repr(everything) == "Range(min=NEG_INF, extent=POS_INF)"
-
-
-def test_ranges_are_values() -> None:
     assert Range(0, n) == Range(0, n) and hash(Range(0, n)) == hash(Range(0, n))
     assert Range(0, n) != Range(0, n + 0) and Range(0, 3) != 3
     for r in (Range(0, n), Range.everything(), Range(i, POS_INF)):
         assert pickle.loads(pickle.dumps(r)) == r and copy.deepcopy(r) == r
     with pytest.raises(AttributeError):
         Range(0, n).min = const(1)
-
-
-def test_a_power_says_what_to_write() -> None:
-    i = Var("i")
-    for power in (lambda: 2**i, lambda: i**i, lambda: const(2) ** i):
-        with pytest.raises(
-            InputError, match=r"the exponent of \*\* must be a number, not i: 1 << e is 2 to the power of e"
-        ):
-            power()
-    with pytest.raises(InputError, match=r"must be an integer, not 2\.0"):
-        2.0**i
-    assert 2 ** const(5) is const(2) ** 5
-    assert evaluate(1 << i, {i: 5}) == evaluate(const(2) ** 5, {})
 
 
 @pytest.mark.parametrize("key", ["i", Var("i"), ShapeVar("i")])

@@ -23,7 +23,7 @@ from intset import (
     truncmod,
 )
 from intset.expr.build import logical_and, logical_not, logical_or
-from intset.expr.dialects import LATEX, LATEX_LENGTH, latex, latex_name
+from intset.expr.convert import LATEX, LATEX_LENGTH, latex, latex_name
 from intset.expr.node import truth
 from intset.expr.ops import OPS
 from tests.strategies.contexts import TABLE, Expressions, value
@@ -182,13 +182,13 @@ def test_any_name_is_balanced(name: str) -> None:
     assert balanced(latex(Opaque(name, 1)[i]))
 
 
-def test_names_are_told_apart() -> None:
+def test_names_are_told_apart_and_a_large_expression_is_cut() -> None:
     names = ["i", "i.outer", "i_outer", "iouter", "i1", "i.1", "i.outer.inner", "I", "i ", "i\\"]
     assert len({latex_name(name) for name in names}) == len(names)
-
-
-def test_every_operation_has_a_row() -> None:
     assert set(LATEX) | {OPS["var"]} == set(OPS.values())
+    for e in chains():
+        text = e._repr_latex_()
+        assert len(text) < LATEX_LENGTH + 300 and balanced(text) and "shortened" in text
 
 
 def chains() -> Iterator[Expr]:
@@ -198,12 +198,6 @@ def chains() -> Iterator[Expr]:
         deep = deep + deep if k % 2 else deep * 3
         wide = wide + j * k
     yield from (deep, wide, const(1 << 100_000), i + (1 << 4000))
-
-
-def test_a_large_expression_is_cut_and_says_so() -> None:
-    for e in chains():
-        text = e._repr_latex_()
-        assert len(text) < LATEX_LENGTH + 300 and balanced(text) and "shortened" in text
 
 
 def test_mathtext_draws_formulas() -> None:

@@ -1,7 +1,6 @@
 """`to_text` and `parse`: round trips to the same object, and parse errors."""
 
 import ast
-import doctest
 import re
 import time
 import warnings
@@ -11,7 +10,7 @@ import pytest
 from hypothesis import strategies as st
 
 from intset.errors import ParseError
-from intset.expr import build, ops, parser, printer
+from intset.expr import build, ops, printer
 from intset.expr.build import Opaque, select, sum_of
 from intset.expr.node import ShapeVar, Var, const, truth
 from intset.expr.parser import parse
@@ -211,13 +210,19 @@ def test_parse_errors(text: str) -> None:
     assert caught.value.position == position
 
 
-def test_an_error_shows_the_place() -> None:
+def test_an_error_shows_the_place_and_deep_nesting_parses() -> None:
     with pytest.raises(ParseError, match=re.escape("\n    i + foo * 2\n        ^")):
         parse("i +\nfoo * 2", ENV)
     with pytest.raises(ParseError) as caught:
         parse("i + " * 1000 + "foo" + " + i" * 1000, ENV)
     _, excerpt, caret = str(caught.value).split("\n")
     assert len(excerpt) < 100 and excerpt[caret.index("^") :].startswith("foo")
+    assert parse("(" * 3_000 + "i" + ")" * 3_000, ENV) is i
+    assert parse("i if i < 1 else " * 3_000 + "j", ENV).args[2].args[2].args[1] is i
+    assert parse("abs(" * 3_000 + "-" * 3_000 + "i" + ")" * 3_000, ENV).op is ops.ABS
+    assert parse(" < ".join("i" * 3_000), ENV).op is ops.AND
+    with pytest.raises(ParseError, match="never closed"):
+        parse("(" * 3_000 + "i", ENV)
 
 
 REFUSED: list[tuple[str, Any]] = [
@@ -263,16 +268,7 @@ def test_long_sums_print_and_parse_in_linear_time() -> None:
     assert time.process_time() - start < 20  # quadratic work would take hours
 
 
-def test_deep_nesting_parses() -> None:
-    assert parse("(" * 3_000 + "i" + ")" * 3_000, ENV) is i
-    assert parse("i if i < 1 else " * 3_000 + "j", ENV).args[2].args[2].args[1] is i
-    assert parse("abs(" * 3_000 + "-" * 3_000 + "i" + ")" * 3_000, ENV).op is ops.ABS
-    assert parse(" < ".join("i" * 3_000), ENV).op is ops.AND
-    with pytest.raises(ParseError, match="never closed"):
-        parse("(" * 3_000 + "i", ENV)
-
-
-def test_shared_subexpressions_are_named_when_the_text_would_be_long() -> None:
+def test_shared_subexpressions_are_named_where_the_text_would_be_long() -> None:
     tower = i
     for _ in range(200):
         tower = tower * tower + tower
@@ -280,9 +276,6 @@ def test_shared_subexpressions_are_named_when_the_text_would_be_long() -> None:
     assert len(text) < 5_000 and text.startswith("(t1 := (t2 := ")
     assert parse(text, ENV) is tower
     assert str(i * i + i * i) == "i * i + i * i"
-
-
-def test_bound_names_clash_with_no_name_of_the_expression() -> None:
     t1, t2 = Var("t1"), Opaque("t2", 1)
     tower = t1 + t2[t1]
     for _ in range(40):
@@ -290,9 +283,6 @@ def test_bound_names_clash_with_no_name_of_the_expression() -> None:
     text = to_text(tower)
     assert "(t3 := " in text and "t1 :=" not in text and "t2 :=" not in text
     assert parse(text, {"t1": t1, "t2": t2, "t3": i}) is tower
-
-
-def test_what_nonneg_writes_once_is_not_bound() -> None:
     tower = build.nonneg(i * j)
     for _ in range(2000):
         tower = build.nonneg(tower + i)
@@ -332,7 +322,3 @@ def test_a_limited_text_is_the_text_or_a_beginning_of_it(e: Any, limit: int) -> 
     if short != text:
         assert len(text) > limit and short.endswith("…") and len(short) <= max(limit, 1)
         assert "…" in short[:-1] or text.startswith(short[:-1])
-
-
-def test_docstrings() -> None:
-    assert doctest.testmod(parser).failed == 0

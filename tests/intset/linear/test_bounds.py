@@ -126,12 +126,14 @@ def test_products_of_quotients_and_remainders(text: str, facts: str, ends: tuple
     assert (low, None if high == POS_INF else high) == ends
 
 
-def test_the_sign_of_a_shared_product_is_read_once_a_node() -> None:
+def test_signs_of_shared_products_and_sums_in_a_circle_end() -> None:
     e: Expr = Var("i")
     for _ in range(40):
         e = e * e
     assert reads_positive(e, 3)
     assert not reads_positive(e, -1)
+    ctx = Context({a: None, b: None}, assume=[((a + b) % k).eq(0), ((b + a + k) % k).eq(0), ((b * 3 + a) % k).eq(0)])
+    assert ctx.prove(((a + b) % k).eq(0)) and ctx.simplify((a + b * 2) // k) is not None
 
 
 @pytest.mark.parametrize("last", [0, 3])
@@ -236,11 +238,6 @@ def test_forms_bounds_and_simplified_expressions_hold_at_every_point(first: int)
             with using(tiers=("linear",)):
                 claims.goal(e.eq(rng.choice((0, 1))))
     assert used >= 12
-
-
-def test_sums_that_state_remainders_in_a_circle_end() -> None:
-    ctx = Context({a: None, b: None}, assume=[((a + b) % k).eq(0), ((b + a + k) % k).eq(0), ((b * 3 + a) % k).eq(0)])
-    assert ctx.prove(((a + b) % k).eq(0)) and ctx.simplify((a + b * 2) // k) is not None
 
 
 @pytest.mark.parametrize("seed", range(4))

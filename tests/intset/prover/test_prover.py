@@ -39,7 +39,7 @@ from intset.check.evidence import Expander
 from intset.check.solvers import unsat_text
 from intset.errors import ContradictionWarning
 from intset.linear.canonical import Normalizer
-from intset.prover import certify
+from intset.prover import proof as prover_proof
 from intset.prover.combination import RIGHT, SearchBudget, SearchSpentError, combinations, weights
 from intset.prover.tiers import Basis
 from intset.testing.contexts import question
@@ -68,15 +68,12 @@ def test_random_goals_are_decided_rightly_and_certified():
     assert set(kinds) >= {"linear", "isl", "point"}
 
 
-def test_facts_that_exclude_one_another_are_reported():
+def test_contradictions_and_exhausted_budgets_are_told():
     with pytest.warns(ContradictionWarning, match="exclude one another"):
         ctx = Context({}, assume=[n >= 5, n <= 3, m >= 1])
     assert {str(fact.condition) for fact in ctx.contradiction} == {"n >= 5", "n <= 3"}
     assert ctx.prove(n.eq(1000)).vacuous
     assert Context({}, assume=[n >= 5]).contradiction == ()
-
-
-def test_an_exhausted_budget_is_a_sound_answer_and_a_note():
     e = ((i // 3 + j) % 17 + (i * 5 + j) // 7) % 11
     ranges = {i: Range(0, 1000), j: Range(0, 1000)}
     with intset.using(isl_operations=50, points=0):
@@ -90,7 +87,7 @@ def test_an_exhausted_budget_is_a_sound_answer_and_a_note():
     assert unknown.status in ("unknown", "refuted") and (unknown.reason or unknown.counterexample)
 
 
-def test_fits():
+def test_values_fit_and_proofs_pickle_and_explain():
     ctx = Context({i: Range(0, 1 << 20), j: Range(0, 1 << 11)})
     assert ctx.fits(i * 2047 + j, bits=32)
     proof = ctx.fits(i * 2049 + j, bits=32)
@@ -100,9 +97,6 @@ def test_fits():
     assert ctx.fits(select(i < 1000, i * (1 << 20), 0), bits=32)
     assert not ctx.fits((i + (1 << 31)) - (1 << 31), bits=32)
     assert ctx.fits((i + (1 << 31)) - (1 << 31), bits=64)
-
-
-def test_proofs_pickle_and_explain():
     ctx = Context({i: Range(0, 8)}, assume=[i < 5])
     proof = pickle.loads(pickle.dumps(ctx.prove(i < 6)))
     assert proof.status == "proved" and [str(fact.condition) for fact in proof.used] == ["i < 5"]
@@ -166,18 +160,6 @@ def test_a_goal_of_many_choices_is_not_split_without_end(monkeypatch):
     assert 2 <= len(narrowings) < 40
 
 
-def test_sums_that_grow_with_each_level_are_not_written_out_at_each():
-    def written(levels):
-        total = i
-        for _ in range(levels):
-            total = total * total % (n + 1) + total
-        ctx = Context({i: Range(0, n)})
-        ctx.bounds(total)
-        return sum(len(form.terms) for form in ctx.frame.known.forms.values() if form._expr is not None)
-
-    assert written(160) < 3 * written(80)
-
-
 # -- towers: what a question does, in calls, is bounded however many levels there are ----------------------------------
 
 CONTEXT = {i: Range(0, 1000), j: Range(0, 8), k: Range(0, 5)}
@@ -224,7 +206,7 @@ def test_the_ends_of_a_tower_hold_every_value(name: str) -> None:
             assert values.min <= found <= values.max
 
 
-def test_a_long_sum_fits_in_a_number_of_steps_that_grows_with_it() -> None:
+def test_long_sums_take_a_number_of_steps_that_grows_with_them() -> None:
     def calls(terms: int) -> int:
         i = Var("i")
         e: Expr = i
@@ -236,6 +218,16 @@ def test_a_long_sum_fits_in_a_number_of_steps_that_grows_with_it() -> None:
 
     calls(10)
     assert calls(400) < 2.6 * calls(200)
+
+    def written(levels):
+        total = i
+        for _ in range(levels):
+            total = total * total % (n + 1) + total
+        ctx = Context({i: Range(0, n)})
+        ctx.bounds(total)
+        return sum(len(form.terms) for form in ctx.frame.known.forms.values() if form._expr is not None)
+
+    assert written(160) < 3 * written(80)
 
 
 # -- certificate search: its budgets, its simplex method, a certificate for every proof that uses facts ----------------
@@ -257,11 +249,16 @@ def charged(asked_anew: None) -> Iterator[list[int]]:
         yield steps
 
 
-def test_steps_run_out() -> None:
+def test_a_search_ends_with_its_budget() -> None:
     effort = SearchBudget(10)
     effort.charge(10)
     with pytest.raises(SearchSpentError, match="10 steps"):
         effort.charge(1)
+    rows, free, _ = next(
+        one for one in map(system, range(300)) if weights(one[0], one[1], SearchBudget(10**6)) and len(one[0]) > 3
+    )
+    with pytest.raises(SearchSpentError):
+        weights(rows, free, SearchBudget(3))
 
 
 @pytest.mark.parametrize(
@@ -275,7 +272,7 @@ def test_steps_run_out() -> None:
 def test_what_others_can_show_is_not_searched_for_long(charged: list[int], ctx: Context, e: Expr) -> None:
     found = ctx.bounds(e).certificate()
     assert found.check(ctx)
-    assert sum(charged) < 6 * certify.CERTIFY_SOON + certify.CERTIFY_STEPS // 10
+    assert sum(charged) < 6 * prover_proof.CERTIFY_SOON + prover_proof.CERTIFY_STEPS // 10
 
 
 def test_a_search_ends(charged: list[int]) -> None:
@@ -283,11 +280,13 @@ def test_a_search_ends(charged: list[int]) -> None:
     ctx = Context({i: Range(0, 20), j: Range(0, N), k: Range(0, 20)}, assume=[N <= 20, i + j <= k + N])
     proof = ctx.prove(goal)
     with patch.object(
-        certify, "_FINDERS", {**certify._FINDERS, **dict.fromkeys(("isl", "points", "z3"), lambda *_: iter(()))}
+        prover_proof,
+        "_FINDERS",
+        {**prover_proof._FINDERS, **dict.fromkeys(("isl", "points", "z3"), lambda *_: iter(()))},
     ):
-        claims = [certify.claim_of(goal, proof.basis, proof.basis.facts)] * 3
-        certify.first_accepted(claims, proof.basis, ("linear", "isl"), SearchBudget(2 * certify.CERTIFY_SOON))
-    assert 0 < sum(charged) < 4 * certify.CERTIFY_SOON
+        claims = [prover_proof.claim_of(goal, proof.basis, proof.basis.facts)] * 3
+        prover_proof.first_accepted(claims, proof.basis, ("linear", "isl"), SearchBudget(2 * prover_proof.CERTIFY_SOON))
+    assert 0 < sum(charged) < 4 * prover_proof.CERTIFY_SOON
 
 
 @pytest.mark.parametrize(
@@ -374,7 +373,7 @@ def system(seed: int) -> tuple[Rows, set[int], int]:
     return rows, {key for key in range(count) if rng.random() < 0.2}, count
 
 
-def test_as_z3_says() -> None:
+def test_weights_are_found_where_z3_finds_some() -> None:
     answers = []
     for seed in range(300):
         rows, free, count = system(seed)
@@ -383,10 +382,7 @@ def test_as_z3_says() -> None:
         assert found is None or adds_up(rows, free, found), seed
         answers.append(found is not None)
     assert 60 < sum(answers) < 240
-
-
-def test_degenerate_pivots_come_to_an_end() -> None:
-    """Beale's example, on which the rule of the steepest column walks in a circle."""
+    # Beale's example, on which the rule of the steepest column walks in a circle.
     rows = [
         {0: 1, 3: 25, 4: -60 * 100, 5: -4, 6: 900},
         {1: 1, 3: 50, 4: -90 * 100, 5: -2, 6: 300},
@@ -396,14 +392,6 @@ def test_degenerate_pivots_come_to_an_end() -> None:
     found = weights(rows, (), SearchBudget(10**5))
     assert (found is not None) == has_weights(rows, (), 8)
     assert found is None or adds_up(rows, (), found)
-
-
-def test_a_budget_ends_it() -> None:
-    rows, free, _ = next(
-        one for one in map(system, range(300)) if weights(one[0], one[1], SearchBudget(10**6)) and len(one[0]) > 3
-    )
-    with pytest.raises(SearchSpentError):
-        weights(rows, free, SearchBudget(3))
 
 
 def test_cases_are_split_on_a_fractional_coordinate_by_the_same_method() -> None:
@@ -435,7 +423,7 @@ def test_a_search_that_fails_tries_each_claim_once(asked_anew: None) -> None:
         proof = Context(ranges).prove(k * k >= k)
         tried.clear()
         with (
-            patch.object(certify, "_FINDERS", dict.fromkeys(certify._FINDERS, nothing)),
+            patch.object(prover_proof, "_FINDERS", dict.fromkeys(prover_proof._FINDERS, nothing)),
             pytest.raises(InputError, match="no certificate"),
         ):
             proof.certificate()

@@ -54,7 +54,7 @@ def axis_over(size: Any) -> IterVar:
 # -- each way alone ---------------------------------------------------------------------------------------------------
 
 
-def test_way_2_alone() -> None:
+def test_ways_2_and_3_alone() -> None:
     n = Var("n")
     for size in (nonneg(n), bounded(n, 0), bounded(n, 1, 4096), asserting(n > 2, n)):
         axis = axis_over(n)
@@ -62,9 +62,6 @@ def test_way_2_alone() -> None:
     assert lower_division(floormod(nonneg(x), nonneg(j))).expr.op.name == "truncmod"
     inside = axis_over(nonneg(n))  # fact embedded in the axis range alone
     assert is_machine(inside, n, inside)
-
-
-def test_way_3_alone() -> None:
     for size in (ShapeVar("n"), ShapeVar("n", lower=4, upper=64, multiple_of=4)):
         axis = axis_over(size)
         assert is_machine(axis, size, axis)
@@ -76,7 +73,7 @@ def flatten(n: Any, more: int = 0) -> tuple[Any, Any]:
     return a, te.compute((n * n,), lambda i: a[i % n, i // n] + more if more else a[i % n, i // n], name="B")
 
 
-def test_way_4_alone() -> None:
+def test_ways_1_and_4_need_a_function_or_a_shape() -> None:
     n = te.var("n")
     a, b = flatten(n)
     assert is_machine(b.op.axis[0], n, b.op.axis[0])
@@ -90,9 +87,6 @@ def test_way_4_alone() -> None:
     noted = annotate_shapes(floormod(own, n), (n, n))
     assert lower_division(noted).expr.op.name == "truncmod"
     assert not is_machine(own, n, own)
-
-
-def test_way_1_needs_the_whole_function() -> None:
     a, b = flatten(n := te.var("n"))
     f = lower(te.create_schedule(b.op), [a, b])
     order = [stmt for stmt in statements(f.body) if isinstance(stmt, (Assert, For))]
@@ -128,7 +122,7 @@ def test_no_way_is_corrected_and_explained() -> None:
 # -- shapes -----------------------------------------------------------------------------------------------------------
 
 
-def test_a_shape_carries_the_fact_and_prints_like_the_extent() -> None:
+def test_a_shape_carries_the_fact_is_wrapped_once_and_prints_like_the_extent() -> None:
     n, m = te.var("n"), te.var("m")
     a = te.placeholder((n, n * m + 1, 8, N), name="A")
     assert [str(e) for e in a.shape] == ["n", "n * m + 1", "8", "N"] and a.shape[3] is N
@@ -136,9 +130,6 @@ def test_a_shape_carries_the_fact_and_prints_like_the_extent() -> None:
     assert not Context().prove(n >= 0) and a.extents[:2] == (n, n * m + 1)
     assert evaluate(a.shape[1], {n: 2, m: 3}) == 7
     assert pickle.loads(pickle.dumps(a.shape[1])) is a.shape[1]
-
-
-def test_an_extent_that_is_read_from_a_shape_is_wrapped_once() -> None:
     n = te.var("n")
     a = te.placeholder((n, n), name="A")
     with warnings.catch_warnings():
@@ -190,7 +181,7 @@ def checks(f: Any) -> list[str]:
     return [stmt.message for stmt in statements(f.body) if isinstance(stmt, Assert)]
 
 
-def test_a_size_in_a_compound_extent_is_asserted() -> None:
+def test_sizes_and_facts_of_extents_are_asserted() -> None:
     n, m = te.var("n"), te.var("m")
     a = te.placeholder((n * m + 1,), name="A")
     b = te.compute((n * m + 1,), lambda i: a[i], name="B")
@@ -205,9 +196,6 @@ def test_a_size_in_a_compound_extent_is_asserted() -> None:
     trusted = lower(s, ctx=Context({n: Range(-3, 9)}))  # the analysis took this range instead
     assert "n is at least 0" not in checks(trusted)
     np.testing.assert_array_equal(run(trusted, {"A": np.ones(3, "float32")})["C"], [2] * 3)
-
-
-def test_a_size_of_an_intermediate_tensor_is_asserted() -> None:
     t = te.var("t")
     a = te.placeholder((100,), name="A")
     inner = te.compute((t + 7,), lambda i: a[i % 100] + 1, name="M")
@@ -220,9 +208,6 @@ def test_a_size_of_an_intermediate_tensor_is_asserted() -> None:
         assert checks(f) == ["t is at least 0"]
         with pytest.raises(CheckError):
             run(f, {"A": np.zeros(100, "float32")}, {"t": -2})
-
-
-def test_facts_embedded_in_an_extent_are_asserted() -> None:
     n = te.var("n")
     a = te.placeholder((asserting((n >= 2) & (n % 2).eq(0), n),), name="A")
     b = te.compute((10,), lambda i: a[i % n], name="B")
@@ -261,16 +246,8 @@ def test_explain_names_the_missing_fact(ranges: Any, goal: Any, facts: Any) -> N
             assert way in text
 
 
-def test_nothing_is_proposed_that_does_not_suffice() -> None:
-    ctx = Context({i: Range(0, N)})
-    assert missing_for(ctx, i * i > 5) is None
-    assert missing_for(ctx, i < N) is None  # it is proved
-    assert "To state" not in str(ctx.explain(i * i > 5))
-    assert missing_for(Context({x: Range(-5, 3)}), x >= 0) is None  # no point would be left
-
-
-def test_the_ways_that_are_proposed_work() -> None:
-    """Each text is run: with the fact stated that way, the goal is proved."""
+def test_what_is_proposed_suffices() -> None:
+    # Each text is run: with the fact stated that way, the goal is proved.
     for fact in (x >= 0, x >= 3, x <= 9, (x % 8).eq(0)):
         ways = ways_to_state(fact)
         names = {**vars(intset), "x": x}
@@ -282,3 +259,8 @@ def test_the_ways_that_are_proposed_work() -> None:
         assert Context().prove(fact.substitute({x: annotate_shapes(x, eval(claim, names))}))
     with pytest.raises(InputError):
         annotate_shapes(x, "x")
+    ctx = Context({i: Range(0, N)})
+    assert missing_for(ctx, i * i > 5) is None
+    assert missing_for(ctx, i < N) is None  # it is proved
+    assert "To state" not in str(ctx.explain(i * i > 5))
+    assert missing_for(Context({x: Range(-5, 3)}), x >= 0) is None  # no point would be left

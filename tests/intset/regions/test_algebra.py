@@ -8,6 +8,7 @@ import re
 import warnings
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext, suppress
 from itertools import product
 from typing import Any
 
@@ -193,16 +194,11 @@ def inside_loops(nests: Sequence[Product]) -> Cond:
 
 def pairs(seed: int, number: int, kind: str) -> int:
     """The answers looked at, of all operations on so many pairs of operands."""
-    rng, diagonals = random.Random(seed), kind != "boxes"
-    return sum(_answers(union_of_boxes(rng, diagonals), union_of_boxes(rng, diagonals), kind) for _ in range(number))
-
-
-def _answers(a: Cond, b: Cond, kind: str) -> int:
-    try:
-        return check(a, b, kind)
-    except BudgetError:
-        assert kind == "boxes"  # refused: the result is no union of boxes
-        return 0
+    rng, diagonals, found = random.Random(seed), kind != "boxes", 0
+    for _ in range(number):
+        with suppress(BudgetError) if kind == "boxes" else nullcontext():  # where the result is no union of boxes
+            found += check(union_of_boxes(rng, diagonals), union_of_boxes(rng, diagonals), kind)
+    return found
 
 
 @pytest.mark.parametrize("seed", daily(range(7, 307), 300))
@@ -508,7 +504,7 @@ def test_a_nonlinear_image_is_its_points(exprs: tuple[Any, Any], domain: str) ->
         assert copy.count() == len(truth) and copy.at({Var("n"): 3}).count() == len(truth)
 
 
-def test_the_budget_of_points_is_the_limit() -> None:
+def test_listed_images_end_at_the_budget_of_points() -> None:
     ctx = Context({i: Range(0, 100), j: Range(0, 100)})
     assert ctx.image((i * i, j * j)).count() == 10_000
     assert ctx.image((i * i, j * j)).is_exact
@@ -518,9 +514,6 @@ def test_the_budget_of_points_is_the_limit() -> None:
         assert (99 * 99, 98 * 98) in beyond
     n = intset.ShapeVar("n", lower=1)
     assert not Context({i: Range(0, n), j: Range(0, 4)}).image((i * i, j)).is_exact
-
-
-def test_long_lists_refuse_what_would_be_written_out() -> None:
     region = Context({i: Range(0, 60), j: Range(0, 60)}).image((i * i, j * j))
     box = Context({i: Range(0, 10), j: Range(0, 10)}).image((i, j))
     both = region & box

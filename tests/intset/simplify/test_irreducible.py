@@ -117,7 +117,7 @@ def test_as_the_walk_has_it(seed: int) -> None:
         assert seen is None or seen is run(walk(), e, known)
 
 
-def test_a_box_is_asked_without_a_scope() -> None:
+def test_boxes_are_asked_without_a_scope_and_blocks_that_ended_leave_questions_plain() -> None:
     x, y = Var("x"), Var("y")
     ctx = Context({x: Range(0, 8), y: Range(0, 4)})
     assert ctx.simplify((x * 4 + y) // 7) is (x * 4 + y) // 7
@@ -128,9 +128,6 @@ def test_a_box_is_asked_without_a_scope() -> None:
     with ctx.assuming(x < 1):
         assert ctx.simplify((x * 4 + y) // 7) is const(0)
     assert Context({x: Range(0, 8), y: Range(0, ShapeVar("n"))}).simplify(x * 4 + y) is x * 4 + y
-
-
-def test_a_block_that_another_thread_ended_leaves_questions_plain() -> None:
     x = Var("x")
     block = Context({x: Range(0, 8)}).assuming(x > 2)
     block.__enter__()
@@ -141,9 +138,12 @@ def test_a_block_that_another_thread_ended_leaves_questions_plain() -> None:
 
 
 def test_most_are_settled() -> None:
-    """Otherwise nothing is tested above."""
+    # Otherwise nothing is tested above.
     count = sum(settled(e, ctx.frame.known) is not None for e, ctx in map(case, map(random.Random, range(100))))
     assert count > 15
+    x, y = Var("x"), Var("y")
+    ctx = Context({x: Range(0, 25), y: Range(0, 4)})
+    assert ctx.simplify(((x * 56 + y) % 25).eq(4)) is (y * 4 + 9).eq(x)
 
 
 X, Y, Z, W, A, B, C, M = (Var(name) for name in "xyzwabcm")
@@ -188,9 +188,3 @@ def test_what_is_settled_is_what_a_search_leaves(name: str) -> None:
     for e in irreducible:
         assert settled(e, known) is e is run(walk(), e, known)
     assert [settled(e, known) for e in others] == [None] * len(others)
-
-
-def test_a_congruence_with_one_solution_by_another_unit_is_an_equation() -> None:
-    x, y = Var("x"), Var("y")
-    ctx = Context({x: Range(0, 25), y: Range(0, 4)})
-    assert ctx.simplify(((x * 56 + y) % 25).eq(4)) is (y * 4 + 9).eq(x)

@@ -88,7 +88,7 @@ def test_by_kind(e: Any, expected: Any) -> None:
     assert FREE.simplify(e) is expected
 
 
-def test_no_wider_type_where_it_is_asked_for() -> None:
+def test_no_type_is_wider_and_no_condition_false_without_need() -> None:
     word = Range(-(1 << 31), 1 << 32)
     ctx = Context(dict.fromkeys((x, y, z), word))
     e = minimum(x, y - z) + z
@@ -96,9 +96,17 @@ def test_no_wider_type_where_it_is_asked_for() -> None:
     assert ctx.simplify(e, bits=32) is e
     small = Context({v: Range(0, 100) for v in (x, y, z)})
     assert small.simplify(e, bits=32) is minimum(x + z, y)
+    i, k = Var("i"), Var("k")
+    held = opaque("buf[i]")
+    answer = Context({k: Range(0, 8)}).narrow((held > 0) | (i <= k), [i])
+    for value in range(-3, 10):
+        found = evaluate(answer.cond, dict.fromkeys(answer.cond.free_vars(), value))
+        assert found <= (value <= 0)  # whatever is in the buffer
+    answer = Context({y: Range(0, n)}).narrow(x + y < 10, [x])
+    assert answer.cond.data is False and not answer.is_exact and answer.notes
 
 
-def test_cost_is_of_the_tree() -> None:
+def test_cost_is_of_the_tree_by_weights_that_choose() -> None:
     e = x // 2 + y
     assert cost(e) == COST["floordiv"] + COST["add"]
     assert cost(e * e, {"floordiv": 1}) == 5
@@ -107,12 +115,11 @@ def test_cost_is_of_the_tree() -> None:
     for _ in range(200):
         tower = tower + tower
     assert cost(tower) == 2**200 - 1
-
-
-def test_weights_choose() -> None:
     e = x * y + x * z
     assert Context().simplify(e) is (y + z) * x
     assert Context().simplify(x // 4 < y, cost={"mul": 100}) is (x // 4 < y)
+    with pytest.raises(TypeError):
+        COST["add"] = 2
 
 
 REFUSED: dict[str, Any] = {
@@ -128,11 +135,6 @@ REFUSED: dict[str, Any] = {
     },
 }
 test_what_is_none_is_refused = refused(REFUSED)
-
-
-def test_weights_are_read_only() -> None:
-    with pytest.raises(TypeError):
-        COST["add"] = 2
 
 
 @pytest.mark.filterwarnings("ignore::intset.ContradictionWarning")
@@ -158,7 +160,7 @@ def test_members_refute_nothing_that_is_known(seed: int) -> None:
             assert known.empty or not is_refuted(known, form.minus(constant(low)))
 
 
-def test_a_constant_beside_a_deep_chain_of_minima() -> None:
+def test_deep_chains_and_forms_that_outgrow_a_comparison() -> None:
     variables = [Var(f"x{k}") for k in range(1500)]
     ctx = Context({v: Range(-k, 9) for k, v in enumerate(variables)})
     chain = reduce(minimum, variables)
@@ -166,18 +168,12 @@ def test_a_constant_beside_a_deep_chain_of_minima() -> None:
     assert tuple(ctx.bounds(chain + 1)) == (const(-1498), const(-1490))
     turns = reduce(lambda e, v: maximum(minimum(e, v) + 1, v - 9), variables)
     assert str(ctx.canonical(turns - 1)).count("minimum") == len(variables) - 1
-
-
-def test_a_deep_chain() -> None:
     e: Any = x
     for k in range(1_000):
         e = (e + k) * y
     new = Context().simplify(e)
     assert Pricing().price(new) <= Pricing().price(e)
-
-
-def test_forms_that_outgrow_a_comparison_are_not_searched() -> None:
-    """The guard of a tiled convolution: its comparisons written as linear forms are twice as long."""
+    # The guard of a tiled convolution: its comparisons written as linear forms are twice as long.
     a, b, c, d, f = (Var(name) for name in "abcdf")
     ranges = {a: Range(0, 27), b: Range(0, 16), c: Range(0, 8), d: Range(0, 9), f: Range(0, 4)}
     row, column = a * 32 + b * 2 + c // 4, d * 16 + (c * 4 + f) % 16
@@ -292,21 +288,13 @@ IN_RANGES: list[tuple[Any, dict[Any, Range]]] = [
 ]  # fmt: skip
 
 
-def keeps_its_values(e: Any, ranges: dict[Any, Range]) -> None:
-    names = e.free_vars()
-    spans = [range(r.ends[0], r.ends[1] + 1) if (r := ranges.get(v)) else WINDOWS[len(names)] for v in names]
-    simplified(e, Context(ranges), (dict(zip(names, row, strict=True)) for row in product(*spans)))
-
-
-@pytest.mark.parametrize("cases", [JUNCTIONS, CHOICES, INTEGERS], ids=["junctions", "choices", "integers"])
+@pytest.mark.parametrize("cases", [JUNCTIONS, CHOICES, INTEGERS, IN_RANGES])
 def test_what_a_rule_almost_fits_keeps_its_values(cases: list[Any]) -> None:
-    for e in cases:
-        keeps_its_values(e, {})
-
-
-def test_what_a_rule_almost_fits_in_ranges_keeps_its_values() -> None:
-    for e, ranges in IN_RANGES:
-        keeps_its_values(e, ranges)
+    for case in cases:
+        e, ranges = case if isinstance(case, tuple) else (case, {})
+        names = e.free_vars()
+        spans = [range(r.ends[0], r.ends[1] + 1) if (r := ranges.get(v)) else WINDOWS[len(names)] for v in names]
+        simplified(e, Context(ranges), (dict(zip(names, row, strict=True)) for row in product(*spans)))
 
 
 ROWS = [
@@ -322,11 +310,8 @@ def pair(row: str) -> tuple[Any, Any, list[Any]]:
     names |= {v: Var(v) for v in "xyzwumn"} | {"true": truth(True), "false": truth(False)}
     e, expected, *facts = (eval(part, names) for part in row.split(";"))
     given = facts[0] if facts else ()
-    return (
-        e,
-        const(expected) if isinstance(expected, int) else expected,
-        list(given) if isinstance(given, tuple) else [given],
-    )
+    wanted = const(expected) if isinstance(expected, int) else expected
+    return e, wanted, list(given) if isinstance(given, tuple) else [given]
 
 
 def operations(e: Any) -> int:
@@ -358,11 +343,16 @@ def test_every_step_is_proved(row: str) -> None:
         assert step.before is not step.after
 
 
-def test_a_step_names_its_divisor() -> None:
+def test_steps_name_their_divisors_and_ranges_the_fresh_variables() -> None:
     x, y = Var("x"), Var("y")
     why = Context().simplify((x * y) // y, steps=True)
     assert why.expr is x
     assert why.requires == (y.ne(0),)
+    ctx = Context({x: Range(0, 8), y: Range(0, 8)})
+    answer = ctx.solve_equations([(x * 4 + y).eq(13)], [x, y])
+    values = {v: answer.context.value_set(e) for v, e in answer.values.items()}
+    assert sorted(p for p in range(-20, 20) if p in values[x]) == [2, 3]
+    assert sorted(p for p in range(-20, 20) if p in values[y]) == [1, 5]
 
 
 SEEDS = range(240)
@@ -464,20 +454,6 @@ def test_what_holds_for_all_values(text: str) -> None:
             assert found is bool(evaluate(parse(NARROWED[text], {"i": i}), {i: x} if "i" in NARROWED[text] else {}))
 
 
-def test_data_stay() -> None:
-    i, n = Var("i"), Var("n")
-    held = opaque("buf[i]")
-    answer = Context({n: Range(0, 8)}).narrow((held > 0) | (i <= n), [i])
-    for x in range(-3, 10):
-        found = evaluate(answer.cond, dict.fromkeys(answer.cond.free_vars(), x))
-        assert found <= (x <= 0)  # whatever is in the buffer
-
-
-def test_false_at_worst() -> None:
-    answer = Context({y: Range(0, n)}).narrow(x + y < 10, [x])
-    assert answer.cond.data is False and not answer.is_exact and answer.notes
-
-
 # -- equations --------------------------------------------------------------------------------------------------------
 
 
@@ -508,11 +484,3 @@ def test_equations_against_enumeration(seed: int) -> None:
             assert all(evaluate(c, {**solution, n: size}) for c in conds)
             found.add(tuple(solution.values()))
         assert len(found) == len(reach) ** len(fresh)  # each choice is a solution of its own
-
-
-def test_ranges_speak_of_the_fresh_variables() -> None:
-    ctx = Context({x: Range(0, 8), y: Range(0, 8)})
-    answer = ctx.solve_equations([(x * 4 + y).eq(13)], [x, y])
-    values = {v: answer.context.value_set(e) for v, e in answer.values.items()}
-    assert sorted(p for p in range(-20, 20) if p in values[x]) == [2, 3]
-    assert sorted(p for p in range(-20, 20) if p in values[y]) == [1, 5]

@@ -16,6 +16,7 @@ from intset.errors import InputError
 from lowering import lower, run, to_c
 from tests.bound.oracle import check_claims
 from tests.lowering.lowered import check, check_c, check_run, random_array
+from tests.strategies.refusals import refused_by
 from tests.strategies.written import Written
 from tests.sweeps import RANDOMS, daily, sampled
 
@@ -161,7 +162,7 @@ def test_tails(tail: str, factor: int, level: str) -> None:
         assert "for i.inner in [0, minimum(" in str(f) and "if " not in str(f)
 
 
-def test_a_factored_reduction_takes_its_arrays_by_name_and_by_tensor() -> None:
+def test_arrays_by_name_and_by_tensor_and_functions_of_the_host() -> None:
     s, a, b, c = Written(f"""{PRODUCT}
         C split k 4
         P = s.rfactor(C, s[C].leaf_iter_vars[-1])
@@ -172,9 +173,6 @@ def test_a_factored_reduction_takes_its_arrays_by_name_and_by_tensor() -> None:
     run(f, {"A": x, "B": y, "C": z})
     np.testing.assert_allclose(z, x @ y, rtol=1e-4, atol=1e-4)
     run(f, {a: x, b: y, c: z})
-
-
-def test_extern_is_called_in_run_and_refused_in_c() -> None:
     s = Written("""
         A = given(6); B = pointwise(A)
         E = te.extern((6,), [B], lambda i, o: tir.call_packed("sort", i[0], o[0]), name="E", dtype="float32")
@@ -187,7 +185,7 @@ def test_extern_is_called_in_run_and_refused_in_c() -> None:
         run(f, {"A": np.zeros(6, np.float32)})
 
 
-def test_a_store_predicate_on_data_is_kept() -> None:
+def test_a_store_predicate_is_on_data_or_on_an_axis_of_its_stage() -> None:
     s, a, b = Written("""
         A = given(8); B = pointwise(A)
         T = te.thread_axis("threadIdx.x")
@@ -196,12 +194,24 @@ def test_a_store_predicate_on_data_is_kept() -> None:
     x, y = np.arange(8, dtype=np.float32), np.zeros(8, np.float32)
     run(lower(s, [a, b]), {"A": x, "B": y})
     np.testing.assert_array_equal(y, [1, 2, 3, 4, 0, 0, 0, 0])
+    s = Written(STAGED + "s[B].set_store_predicate((B.op.axis[1] < 12) & (T < 2))").s
+    stored = np.isfinite(run(lower(s), {"A": np.ones((6, 32), np.float32)}, checked=False)["C"])
+    np.testing.assert_array_equal(stored, np.broadcast_to(np.arange(32) < 12, (6, 32)))
 
 
-def test_facts_of_a_context_are_used_and_not_checked() -> None:
+def test_facts_of_a_context_and_of_loops_spare_guards() -> None:
     s, n = Written("n = var(); A = given(n); B = pointwise(A)\nB split i0 4")("s n")
     assert "if" in str(lower(s, nests="guard")) and "minimum" in str(lower(s))
     assert "if" not in str(lower(s, ctx=Context(assume=[n.eq(Var("q") * 4)])))
+    # It runs where both are at least 1: no guard of a divisor, no minimum of a size and its multiple, no flag in C.
+    text = "A = given(n, m); B = pointwise(A)\nC[i:n, j:m] = B[i, j] * 2\nC fuse i j; C split i.j.fused 4"
+    s = Written(f"{text}; B compute_at C i.j.fused.outer", n=te.size_var("n"), m=te.size_var("m")).s
+    f = lower(s)
+    text = str(f)
+    assert " if " not in text and "minimum(n * m, m)" not in text and "for i1 in [0, m):" in text
+    for sizes in ({"n": 3, "m": 5}, {"n": 5, "m": 1}, {"n": 4, "m": 0}, {"n": 0, "m": 4}):
+        check_run(f, s, sizes)
+    assert "undefined" not in check_c(f, s, {"n": 3, "m": 5})
 
 
 REFUSED: dict[str, tuple[type[Exception], str]] = {
@@ -226,25 +236,7 @@ def test_arguments_are_checked() -> None:
             eval(call, p.names)
 
 
-def test_a_loop_over_a_product_of_sizes_guards_no_size() -> None:
-    """It runs where both are at least 1: no guard of a divisor, no minimum of a size and its multiple, no flag in C."""
-    s = Written(
-        """
-        A = given(n, m); B = pointwise(A)
-        C[i:n, j:m] = B[i, j] * 2
-        C fuse i j; C split i.j.fused 4; B compute_at C i.j.fused.outer""",
-        n=te.size_var("n"),
-        m=te.size_var("m"),
-    ).s
-    f = lower(s)
-    text = str(f)
-    assert " if " not in text and "minimum(n * m, m)" not in text and "for i1 in [0, m):" in text
-    for sizes in ({"n": 3, "m": 5}, {"n": 5, "m": 1}, {"n": 4, "m": 0}, {"n": 0, "m": 4}):
-        check_run(f, s, sizes)
-    assert "undefined" not in check_c(f, s, {"n": 3, "m": 5})
-
-
-def test_nests_deeper_than_python_allows() -> None:
+def test_deep_nests_and_long_formulas() -> None:
     shape = (2,) * 5 + (1, 2) * 3 + (1,) * 14 + (2, 2)
     a = te.placeholder(shape, name="A")
     b = te.compute(shape, lambda *i: a(*i) + 1, name="B")
@@ -259,9 +251,6 @@ def test_nests_deeper_than_python_allows() -> None:
     check(s)
     wide = te.compute((2,) * 14, lambda *i: a(*(i[0],) * 2, *(0,) * len(shape[2:])) + i[13], name="W")
     check_c(check(te.create_schedule(wide.op)), te.create_schedule(wide.op))
-
-
-def test_long_and_shared_formulas() -> None:
     a = te.placeholder((4,), name="A")
 
     def formula(i: Any) -> Any:
@@ -287,22 +276,14 @@ STAGED = """
     """  # a stage around the threads of its consumer
 
 
-def test_a_predicate_on_an_axis_of_the_stage_is_on_what_it_stores() -> None:
-    s = Written(STAGED + "s[B].set_store_predicate((B.op.axis[1] < 12) & (T < 2))").s
-    stored = np.isfinite(run(lower(s), {"A": np.ones((6, 32), np.float32)}, checked=False)["C"])
-    np.testing.assert_array_equal(stored, np.broadcast_to(np.arange(32) < 12, (6, 32)))
-
-
-@pytest.mark.parametrize(
-    ("predicate", "message"),
-    [
-        ("te.reduce_axis((0, 4), 'r') < 2", "stage B: its store predicate is on r, which is no loop around it"),
-        ("te.thread_axis('threadIdx.y').eq(0)", r"on threadIdx.y, on which no loop runs"),
-    ],
+test_what_is_no_loop_is_refused = refused_by(
+    lambda predicate: lower(Written(f"{STAGED}s[B].set_store_predicate({predicate})").s),
+    {
+        "te.reduce_axis((0, 4), 'r') < 2": "stage B: its store predicate is on r, which is no loop around it",
+        "te.thread_axis('threadIdx.y').eq(0)": "on threadIdx.y, on which no loop runs",
+    },
+    ScheduleError,
 )
-def test_what_is_no_loop_is_refused(predicate: str, message: str) -> None:
-    with pytest.raises(ScheduleError, match=message):
-        lower(Written(f"{STAGED}s[B].set_store_predicate({predicate})").s)
 
 
 # -- reductions ----------------------------------------------------------------------------------------------------

@@ -77,7 +77,7 @@ def files(cli: CommandLine) -> None:
 # -- answers ------------------------------------------------------------------------------------------------------
 
 
-def test_bounds_of_a_corpus(cli: CommandLine) -> None:
+def test_bounds_of_a_corpus_and_their_comparison(cli: CommandLine) -> None:
     text = cli("bounds", "corpus.json")
     assert "[0, 15]" in text and "n * m - 1" in text.replace("m * n", "n * m") and "true: both" in text
     assert "\x1b" not in text and "│" not in text  # plain when piped
@@ -87,17 +87,6 @@ def test_bounds_of_a_corpus(cli: CommandLine) -> None:
     assert rows[2]["holds"] == "both" and rows[2]["fails_at"]["i"] * 2 + rows[2]["fails_at"]["j"] >= 4
     found = cli.report("bounds", "--domain", "interval", "corpus.json")
     assert found["domain"] == "interval" and found["rows"][0]["by"] == "interval"
-
-
-def test_what_is_kept_is_told(cli: CommandLine) -> None:
-    out = cli("bounds", "sliding.py")
-    assert "at C.y, kept over C.y" in out and "[0; 3] x [0; 8]" in out
-    stages = {stage["stage"]: stage for stage in cli.report("bounds", "sliding.py")["schedules"][0]["stages"]}
-    assert stages["B"]["slid"] == ["C.y"] and stages["C"]["slid"] == []
-    assert "3 in turn from 0 x 8 from 0, kept while C.y runs" in cli("explain", "sliding.py")
-
-
-def test_compare_on_a_corpus(cli: CommandLine) -> None:
     text = cli("compare", "corpus.json")
     assert all(word in text for word in ("exact", "mean ratio", "sets exact", "wrong", "auto", "interval*modular"))
     found = cli.report("compare", "--domain", "interval,auto", "corpus.json")
@@ -106,14 +95,7 @@ def test_compare_on_a_corpus(cli: CommandLine) -> None:
     assert found["predicates"]["decided"] == 1
     wrong = cli.write("wrong.json", json.dumps([ROW | {"truth": [[0, 16, None]]}]))
     assert "WRONG: auto: row 0 (conv)" in cli("compare", "--domain", "auto", wrong, status=1)
-
-
-def test_lower_and_explain_a_corpus(cli: CommandLine) -> None:
-    row = ROW | {"exprs": ["(i * 2 + j) // 3"], "truth": [[0, 5, None]]}
-    path = cli.write("divisions.json", json.dumps([row]))
-    lowered = cli.report("lower", path)["rows"][0]
-    assert "truncdiv" in lowered["lowered"] and lowered["rules"] and "truncdiv" in cli("lower", path)
-    assert cli.report("explain", path)["rows"][0]["text"] and "row 0 (conv)" in cli("explain", path)
+    assert cli.report("compare", "--domain", "interval", cli.write("many.json", json.dumps([ROW] * 40)))
 
 
 def test_bounds_of_a_schedule(cli: CommandLine) -> None:
@@ -126,9 +108,20 @@ def test_bounds_of_a_schedule(cli: CommandLine) -> None:
     assert tensor["allocated"] == [{"min": "i.outer * 4", "extent": 6}] and tensor["allocated_elements"] == 6
     assert (tensor["required"]["count_max"], tensor["required"]["count_total"]) == (6, 28)
     assert [axis["name"] for axis in stages["C"]["axes"] if axis["leaf"]] == ["i.outer", "i.inner"]
+    out = cli("bounds", "sliding.py")
+    assert "at C.y, kept over C.y" in out and "[0; 3] x [0; 8]" in out
+    stages = {stage["stage"]: stage for stage in cli.report("bounds", "sliding.py")["schedules"][0]["stages"]}
+    assert stages["B"]["slid"] == ["C.y"] and stages["C"]["slid"] == []
+    assert "3 in turn from 0 x 8 from 0, kept while C.y runs" in cli("explain", "sliding.py")
+    stages = cli.report("bounds", EXAMPLES / "resnet_conv3x3.py")["schedules"][0]["stages"]
+    pad = next(stage for stage in stages if stage["stage"] == "pad")
+    assert [side["extent"] for side in pad["tensors"][0]["allocated"]] == [1, 8, 16, 16]
+    found = cli.report("bounds", "--at", "n=1000", "--at", "rows=32", EXAMPLES / "softmax_dynamic.py")["schedules"][0]
+    power = next(stage for stage in found["stages"] if stage["stage"] == "power")
+    assert found["at"] == {"n": 1000, "rows": 32} and power["tensors"][0]["allocated_elements"] == 1000
 
 
-def test_lower_explain_and_compare_a_schedule(cli: CommandLine) -> None:
+def test_lower_explain_and_compare(cli: CommandLine) -> None:
     assert "for i.outer in" in cli("lower", "blur.py") and "int32_t" in cli("lower", "--emit", "c", "blur.py")
     assert cli.report("lower", "blur.py")["schedules"][0]["text"].startswith("def ")
     text = cli("explain", "blur.py")
@@ -141,6 +134,16 @@ def test_lower_explain_and_compare_a_schedule(cli: CommandLine) -> None:
     (found,) = cli.report("explain", "good.py")["schedules"]
     by_name = {entry["tensor"]: entry for entry in found["tensors"]}
     assert by_name["A"]["required"]["box"] == [{"min": 0, "extent": "n"}] and by_name["B"]["kind"] == "root"
+    row = ROW | {"exprs": ["(i * 2 + j) // 3"], "truth": [[0, 5, None]]}
+    path = cli.write("divisions.json", json.dumps([row]))
+    lowered = cli.report("lower", path)["rows"][0]
+    assert "truncdiv" in lowered["lowered"] and lowered["rules"] and "truncdiv" in cli("lower", path)
+    assert cli.report("explain", path)["rows"][0]["text"] and "row 0 (conv)" in cli("explain", path)
+    path = EXAMPLES / "flatten_symbolic.py"
+    assert "truncmod(i, n)" in cli("lower", path)
+    carried = cli("lower", "--strength", path)
+    assert "truncmod" not in carried and "with q = 0" in carried
+    assert "%" not in cli("lower", "--strength", "--emit", "c", path)
 
 
 DIVIDES = """
@@ -170,14 +173,6 @@ def test_explain_names_the_fact_that_a_division_lacks(cli: CommandLine) -> None:
     assert "i >= 50" not in entry["text"] and entry["missing"] == []  # the loops rule it out
 
 
-def test_lower_carries_divisions_when_asked(cli: CommandLine) -> None:
-    path = EXAMPLES / "flatten_symbolic.py"
-    assert "truncmod(i, n)" in cli("lower", path)
-    carried = cli("lower", "--strength", path)
-    assert "truncmod" not in carried and "with q = 0" in carried
-    assert "%" not in cli("lower", "--strength", "--emit", "c", path)
-
-
 @pytest.mark.parametrize("example", ["resnet_conv3x3", "flatten_symbolic", "softmax_dynamic", "matmul_cached"])
 @pytest.mark.parametrize("command", ["bounds", "lower", "explain", "compare"])
 def test_the_examples(cli: CommandLine, command: str, example: str) -> None:
@@ -185,19 +180,7 @@ def test_the_examples(cli: CommandLine, command: str, example: str) -> None:
     assert len(found["schedules"]) == 1 and "refused" not in found["schedules"][0]
 
 
-def test_the_convolution_stores_one_tile_of_its_padded_input(cli: CommandLine) -> None:
-    stages = cli.report("bounds", EXAMPLES / "resnet_conv3x3.py")["schedules"][0]["stages"]
-    pad = next(stage for stage in stages if stage["stage"] == "pad")
-    assert [side["extent"] for side in pad["tensors"][0]["allocated"]] == [1, 8, 16, 16]
-
-
-def test_sizes_can_be_fixed(cli: CommandLine) -> None:
-    found = cli.report("bounds", "--at", "n=1000", "--at", "rows=32", EXAMPLES / "softmax_dynamic.py")["schedules"][0]
-    power = next(stage for stage in found["stages"] if stage["stage"] == "power")
-    assert found["at"] == {"n": 1000, "rows": 32} and power["tensors"][0]["allocated_elements"] == 1000
-
-
-def test_several_schedules_in_one_script(cli: CommandLine) -> None:
+def test_several_schedules_in_one_script_whose_prints_do_not_reach_stdout(cli: CommandLine) -> None:
     text = BLUR + (
         "t = te.create_schedule(C.op)\n"
         "def schedule():\n    return te.create_schedule(B.op)\n"
@@ -207,12 +190,19 @@ def test_several_schedules_in_one_script(cli: CommandLine) -> None:
     found = cli.report("bounds", cli.write("several.py", text))["schedules"]
     assert [schedule["name"] for schedule in found] == ["first", "second", "s", "t", "schedule"]
     assert "several.py:13" in found[1]["refused"] and "stages" in found[0]
-
-
-def test_what_a_script_prints_does_not_reach_stdout(cli: CommandLine) -> None:
     assert main(["bounds", "--json", cli.write("loud.py", "print('hello')\n" + BLUR)]) == 0
     captured = cli.capsys.readouterr()
     assert json.loads(captured.out) and captured.err == "hello\n"
+    # What the script prints goes to stderr; numbers that JSON lacks are null.
+    pytest.importorskip("pyarrow")
+    chatty = (
+        "space = [{'a': k} for k in range(3)]\n"
+        "def make(config):\n    print('here')\n    return {'x': config['a'], 'far': float('inf'), 'no': float('nan')}\n"
+    )
+    words = ["explore", cli.write("chatty.py", chatty), "--out", "out", "--json", "--best", "1"]
+    assert main(words) == 0
+    report = json.loads(cli.capsys.readouterr().out)
+    assert report["best"] == [{"a": 0, "x": 0, "far": None, "no": None}]
 
 
 @pytest.mark.parametrize("command", ["bounds", "lower", "explain"])
@@ -250,7 +240,7 @@ def test_examples_print_something(path: Path, cli: CommandLine) -> None:
 # -- help, version, domains, width --------------------------------------------------------------------------------
 
 
-def test_help_reads_like_a_manual(cli: CommandLine) -> None:
+def test_help_reads_like_a_manual_and_no_word_is_broken(cli: CommandLine) -> None:
     text = cli("--help")
     assert all(word in text for word in ("Examples:", "Domains:", "Exit status:", "corpus.json", "INTSET_DOMAIN"))
     for command in ("bounds", "compare", "lower", "explain"):
@@ -259,10 +249,13 @@ def test_help_reads_like_a_manual(cli: CommandLine) -> None:
     text = cli("lower", "--help")
     assert all(option in text for option in ("--emit", "--compact", "--nests", "--strength", "--at"))
     assert cli("--version").startswith("intset ")
-
-
-def test_progress_stays_off_stdout_and_piped_stderr(cli: CommandLine) -> None:
-    assert cli.report("compare", "--domain", "interval", cli.write("many.json", json.dumps([ROW] * 40)))
+    columns, rows = ("name", "text"), [("a.long.name", "some words [with; brackets] and-hyphens"), ("b", "")]
+    words = {"a.long.name", "some", "words", "[with; brackets]", "and-hyphens", "b"}
+    for width in range(1, 70):
+        lines = list(_table_lines(columns, rows, (), width))
+        assert all(any(word in line for line in lines) for word in words), width
+        assert width < 30 or max(map(len, lines)) <= width
+    assert _wrapped("  a bc d", 5, "    ") == ["  a", "    bc", "    d"]
 
 
 def test_domains_are_listed_and_a_broken_plugin_is_named(cli: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -306,16 +299,6 @@ def test_output_has_the_width_that_columns_says(
     lines = cli(command, EXAMPLES / "resnet_conv3x3.py").splitlines()
     assert max(map(len, lines)) <= columns
     assert set(" ".join(lines).split()) >= {word for word in free.split() if "[" not in word and "]" not in word}
-
-
-def test_no_word_is_broken_at_any_width() -> None:
-    columns, rows = ("name", "text"), [("a.long.name", "some words [with; brackets] and-hyphens"), ("b", "")]
-    words = {"a.long.name", "some", "words", "[with; brackets]", "and-hyphens", "b"}
-    for width in range(1, 70):
-        lines = list(_table_lines(columns, rows, (), width))
-        assert all(any(word in line for line in lines) for word in words), width
-        assert width < 30 or max(map(len, lines)) <= width
-    assert _wrapped("  a bc d", 5, "    ") == ["  a", "    bc", "    d"]
 
 
 # -- bad input ----------------------------------------------------------------------------------------------------
@@ -577,16 +560,3 @@ def test_the_pareto_front_equals_pairwise_comparison() -> None:
         for y, x in itertools.product(range(len(ys)), range(len(xs))):
             inside = [row["k"] for row in rows if (row["y"], row["x"]) == (ys[y], xs[x])]
             assert cells[y][x] == min(inside) if inside else cells[y][x] != cells[y][x]
-
-
-def test_a_script_that_prints_leaves_the_json_whole(cli: CommandLine) -> None:
-    """What the script prints goes to stderr; numbers that JSON lacks are null."""
-    pytest.importorskip("pyarrow")
-    chatty = (
-        "space = [{'a': k} for k in range(3)]\n"
-        "def make(config):\n    print('here')\n    return {'x': config['a'], 'far': float('inf'), 'no': float('nan')}\n"
-    )
-    words = ["explore", cli.write("chatty.py", chatty), "--out", "out", "--json", "--best", "1"]
-    assert main(words) == 0
-    report = json.loads(cli.capsys.readouterr().out)
-    assert report["best"] == [{"a": 0, "x": 0, "far": None, "no": None}]

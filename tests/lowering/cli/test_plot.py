@@ -104,7 +104,7 @@ def test_one_axis_is_a_projection_and_two_may_be_exchanged() -> None:
     assert drawn(required("j", "i")[1]) == {(j, i) for i, j in drawn(required("i", "j")[1])}
 
 
-def test_the_first_instance_with_a_need_is_drawn() -> None:
+def test_the_first_instance_with_a_need_is_drawn_along_long_axes() -> None:
     A = te.compute((32,), lambda k: k * 1, name="A")
     late = te.compute((32,), lambda k: tir.if_then_else(k >= 20, A[k], 0), name="late")
     s = te.create_schedule(late.op)
@@ -115,9 +115,6 @@ def test_the_first_instance_with_a_need_is_drawn() -> None:
     assert all(drawn(panel.required) == {(k,) for k in range(20, 24)} for panel in picture.panels)
     nothing = picture_of(ScriptSchedule("s", s), {}, ("auto",), instance={"k.outer": 0}).panels[0]
     assert nothing.required.is_empty and nothing.required.count == 0 and drawn(nothing.required) == set()
-
-
-def test_the_axes_drawn_by_default_are_long() -> None:
     A = te.compute((1, 6, 1, 5, 1), lambda a, b, c, d, e: a + b + c + d * e, name="A")
     s = te.create_schedule(A.op)
     assert picture_of(ScriptSchedule("s", s), {}, ("interval",)).axes == ("b", "d")
@@ -143,7 +140,7 @@ def test_large_regions_are_blocks_that_cover_every_point() -> None:
     assert filled.blocks is None and filled.box == ((0, 10**6), (5, 10**6)) and filled.count == 10**12
 
 
-def test_an_svg_holds_names_and_counts(script: str, cli: CommandLine) -> None:
+def test_an_svg_holds_names_and_counts_and_a_png_is_drawn(script: str, cli: CommandLine) -> None:
     pytest.importorskip("matplotlib")
     words = ["plot", script, "--stage", "B", "--instance", "i.outer=1", "-o"]
     printed = cli(*words, "b.svg", "--axes", "i,j")
@@ -156,16 +153,13 @@ def test_an_svg_holds_names_and_counts(script: str, cli: CommandLine) -> None:
         assert label in text
     cli(*words, "again.svg")
     assert (cli.folder / "again.svg").read_text(encoding="utf-8") == text
-
-
-def test_a_png_of_one_axis_with_a_size(script: str, cli: CommandLine) -> None:
     pytest.importorskip("matplotlib")
     cli("plot", script, "--schedule", "t", "--at", "n=50", "-d", "interval", "-d", "isl,auto")
     assert (cli.folder / "tiles-D.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_names_are_drawn_as_text(tmp_path: Path) -> None:
-    """A `$` begins no formula, and a control character does not make the SVG unreadable."""
+def test_names_are_drawn_as_text_and_a_picture_has_few_parts(tmp_path: Path) -> None:
+    # A `$` begins no formula, and a control character does not make the SVG unreadable.
     pytest.importorskip("matplotlib")
     from lowering.cli.plot import draw
 
@@ -174,9 +168,6 @@ def test_names_are_drawn_as_text(tmp_path: Path) -> None:
     path = tmp_path / "names.svg"
     draw(picture).savefig(path)
     ElementTree.parse(path)
-
-
-def test_a_picture_has_few_parts_however_large_the_region() -> None:
     pytest.importorskip("matplotlib")
     from lowering.cli.plot import draw
 
@@ -288,16 +279,13 @@ def test_schedules_bounds_and_nests(size: Any) -> None:
     assert {"def", "for", "in", "allocate"} <= {node.text for node in shown.iter("b")}
 
 
-def test_a_long_nest_is_cut_at_once() -> None:
+def test_long_nests_layouts_contracts_and_divisions_are_shown() -> None:
     lines = [f"    for i{k} in [0, 16):\n        A[i{k}] = i{k} + {k}" for k in range(5_000)]
     f = parse_nest("def f(A: int32[16]):\n" + "\n".join(lines))
     start = time.process_time()
     shown = f._repr_html_()
     assert time.process_time() - start < 20 and len(shown) < 40_000  # an analysis of the nest takes minutes
     assert texts(checked(shown)).count("\n") < SHOWN_LINES + 2 and f"the first {SHOWN_LINES} lines" in shown
-
-
-def test_layouts_contracts_and_divisions() -> None:
     i = Var("i<")
     m = IndexMap(lambda i: (i // 4, i % 4), (16,))
     f = parse_nest("def f(A: int32[4, 4], B: int32[16]):\n    for i in [0, 14):\n        B[i] = A[i // 4, i % 4] + 1")
@@ -306,15 +294,12 @@ def test_layouts_contracts_and_divisions() -> None:
         assert part in texts(checked(value._repr_html_()))
 
 
-def test_a_picture_of_a_stage_is_svg() -> None:
+def test_pictures_of_a_stage_are_svg_or_text(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("matplotlib")
     picture = picture_of(ScriptSchedule("s", stencil(18)[0]), {}, ("interval", "auto"))
     shown = picture._repr_svg_()
     assert shown is not None and ElementTree.fromstring(shown).tag.endswith("svg") and "allocated" in shown
     checked(picture._repr_html_())
-
-
-def test_a_picture_without_matplotlib_is_text(monkeypatch: pytest.MonkeyPatch) -> None:
     picture = picture_of(ScriptSchedule("s", stencil(18)[0]), {}, ("auto",))
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     assert picture._repr_svg_() is None and "Picture(" in texts(checked(picture._repr_html_()))

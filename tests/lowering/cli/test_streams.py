@@ -173,10 +173,6 @@ def test_a_reader_that_leaves(folder: Path) -> None:
 ESCAPE = "\x1b[31mred\x1b]0;title\x07\x9b2J\r\x08"
 
 
-def commands_in(text):
-    return [c for c in text if not c.isprintable() and c not in "\n\t"]
-
-
 def script(name):
     return (
         "from bound import te\n"
@@ -205,7 +201,7 @@ def test_no_character_of_a_file_reaches_the_terminal_raw(command, kind, tmp_path
     status = run([command, str(path)])
     written = capsys.readouterr()
     assert status in (0, 1, 2) and written.out + written.err
-    assert commands_in(written.out + written.err) == []
+    assert [c for c in written.out + written.err if not c.isprintable() and c not in "\n\t"] == []
 
 
 def test_text_is_made_visible_and_lines_stay():

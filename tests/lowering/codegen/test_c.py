@@ -134,7 +134,7 @@ def test_another_compiler_gives_the_same(compiler: str) -> None:
         close(run_sanitized(f, to_c(f), given, expected, sizes, compiler), expected)
 
 
-def test_both_widths_compute_the_same() -> None:
+def test_both_widths_compute_the_same_also_where_sizes_do_not_fit() -> None:
     for name in ("conv", "fuse_split_8x12_9"):
         s, f, sizes = program(name)
         given, expected = problem(s, sizes)
@@ -142,6 +142,14 @@ def test_both_widths_compute_the_same() -> None:
         text = to_c(f, Width(64))
         assert "int32_t" not in text
         close(run_c(f, text, given, expected, sizes), expected)
+    # A size beyond the 32-bit test selects the 64-bit version, which works.
+    one, two = (tir.const(value, "float32") for value in (1.0, 2.0))
+    text = "n = var(); A = given(8)\nB[i:8] = A[i] + tir.Select(n > 5, one, two)"
+    s, *args = Written(text, one=one, two=two)("s A B n")
+    f = lower(s, args)
+    given = np.arange(8, dtype="float32")
+    for size in (3, 6, (1 << 40), -(1 << 40)):
+        assert (run(f, {"A": given}, {"n": size}, backend="c")["B"] == given + (1 if size > 5 else 2)).all()
 
 
 def test_the_text() -> None:
@@ -205,24 +213,15 @@ def test_large_and_symbolic_storage_is_in_one_arena_and_freed() -> None:
     check_c(lower(s), s, {"n": 0})
 
 
-def test_an_external_function_is_declared() -> None:
-    text = to_c(lower(Written('A = given(4)\nB[i:4] = tir.call_pure_extern("float32", "twice", A[i])').s))
-    assert "extern float twice(float);" in text and "twice(A[i])" in text
-    compile_c(text, "gcc", WARNINGS)
-
-
-def test_names_of_c_are_not_taken() -> None:
+def test_names_of_c_are_not_taken_and_an_external_function_is_declared() -> None:
     a, b = te.placeholder((4,), name="int"), te.placeholder((4,), name="expf")
     c = te.compute((4,), lambda i: te.exp(a[i]) + b[i], name="double")
     d = te.compute((4,), lambda i: c[i] + 1, name="main")
     s = te.create_schedule(d.op)
     check_c(lower(s), s)
-
-
-def test_storage_that_is_not_rebased_is_refused() -> None:
-    s = CASES["doc_ex2_at_j"]["fn"]()
-    with pytest.raises(InputError, match="the storage of C does not begin at 0: apply rebase before to_c"):
-        to_c(nest_of(infer_bound(s)))
+    text = to_c(lower(Written('A = given(4)\nB[i:4] = tir.call_pure_extern("float32", "twice", A[i])').s))
+    assert "extern float twice(float);" in text and "twice(A[i])" in text
+    compile_c(text, "gcc", WARNINGS)
 
 
 def test_a_choice_between_data_and_an_index_is_wide() -> None:
@@ -267,7 +266,7 @@ def test_divisors_of_every_sign(compiler: str) -> None:
         close(run_sanitized(f, text, given, expected, sizes, compiler), expected)
 
 
-def test_several_functions_may_stand_in_one_file() -> None:
+def test_several_functions_stand_in_one_file_and_storage_is_rebased() -> None:
     texts = [to_c(program(name)[1], Width(64)) for name in ("conv", "sym_matmul_cache", "softmax")]
     for name in ("first", "second"):
         s = Written(f'A = given(9, dtype="int32")\n{name}[i:9] = tir.max(A[i], i) + tir.min(i, 3)').s
@@ -276,6 +275,9 @@ def test_several_functions_may_stand_in_one_file() -> None:
     assert "".join(texts).count(helper) == "".join(texts).count("#define INTSET_MAX_I64") > 1
     for compiler in compilers():
         compile_c("\n".join(texts).replace("int O(", "int P(", 2), compiler, WARNINGS)
+    s = CASES["doc_ex2_at_j"]["fn"]()
+    with pytest.raises(InputError, match="the storage of C does not begin at 0: apply rebase before to_c"):
+        to_c(nest_of(infer_bound(s)))
 
 
 @pytest.mark.nightly
@@ -373,17 +375,6 @@ def test_a_form(name: str) -> None:
     assert {words: found.count(words) for words in counts} == counts
     for compiler in compilers():
         compile_c(found, compiler, WARNINGS)
-
-
-def test_sizes_that_do_not_fit_are_not_refused() -> None:
-    """A size beyond the 32-bit test selects the 64-bit version, which works."""
-    one, two = (tir.const(value, "float32") for value in (1.0, 2.0))
-    text = "n = var(); A = given(8)\nB[i:8] = A[i] + tir.Select(n > 5, one, two)"
-    s, *args = Written(text, one=one, two=two)("s A B n")
-    f = lower(s, args)
-    given = np.arange(8, dtype="float32")
-    for size in (3, 6, (1 << 40), -(1 << 40)):
-        assert (run(f, {"A": given}, {"n": size}, backend="c")["B"] == given + (1 if size > 5 else 2)).all()
 
 
 def test_least_and_greatest_keep_nan_and_signs_of_zero() -> None:

@@ -1,22 +1,32 @@
-"""Texts in C: as few parentheses as a reader needs, and user names that inject nothing."""
+"""Texts in C: few parentheses, names that inject nothing, no warnings; parallel loops pass the thread sanitizer."""
 
+import json
 import pickle
 import re
 import subprocess
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from benchmarks import runtime
 from bound import te, tir
 from intset.errors import InputError
-from lowering import lower, parse_nest, run, to_c
+from intset.expr import ops
+from intset.expr.dag import postorder
+from lowering import Function, lower, parse_nest, run, to_c
 from lowering.codegen.c import program_text
 from lowering.codegen.c_words import BUILT_IN, FILE_SCOPE, KEYWORDS, MACROS, SIZE_HELPERS
 from lowering.codegen.emitter import Identifiers, comment, infix
-from tests.compilers import compilers, need_compiler
-from tests.lowering.lowered import compile_c
+from lowering.nest.ir import For, with_fields
+from lowering.nest.walk import operands, statements
+from tests.bound.corpus import CASES
+from tests.compilers import compilers, need_compiler, needs_compiler
+from tests.lowering.lowered import close, compile_c, of_corpus, problem
+from tests.strategies.schedules import Program, programs
 from tests.strategies.written import Written
 from tests.sweeps import daily, sampled
 
@@ -49,7 +59,7 @@ def test_operands_keep_the_parentheses_that_they_need(left: str, op: str, right:
     assert infix(left, op, right) == text
 
 
-def test_extents_and_unrolled_indices_are_constants_where_they_can_be() -> None:
+def test_constants_sums_and_indices_are_written_as_a_reader_writes_them() -> None:
     w = Written("""
         n = var(); A = given(7, n + 3); k = axis(0, 3)
         B[i:A.extents[0] + 2 - 2, j:A.extents[1] - 3] = A[i, j] + A[i, j + 3]
@@ -59,18 +69,9 @@ def test_extents_and_unrolled_indices_are_constants_where_they_can_be() -> None:
     text = re.sub(r"/\*.*?\*/", "", to_c(lower(w.s)), flags=re.DOTALL)
     assert "+ 0]" not in text and "* 1" not in text and "- 2" not in text
     assert re.search(r"\+ j\w*\]", text) and re.search(r"\+ \(j\w* \+ 2\)\]", text)
-
-
-REDUCTIONS = """
-    A = given(6, 1000); k = axis(0, 1000); m = axis(0, 1000); p = axis(0, 1000); q = axis(0, 1000)
-    S[i:6] = sum_(A[i, k], axis=k)
-    M[i:6] = max_(A[i, m], axis=m)
-    N[i:6] = sum_(tir.const(3, "int32"), axis=p)
-    P[i:6] = sum_(A[i, q] * A[5 - i, q], axis=q)
-    P split q 7"""
-
-
-def test_sums_of_floats_keep_their_order_unless_told() -> None:
+    text = to_c(lower(Written(REDUCTIONS).s))
+    assert re.search(r"float (\w+) = 0\.0f;\n *for [^\n]*\n *\1 \+= A\[i \* 1000 \+ k\];\n *}\n *S\[i\] = \1;", text)
+    assert "[0]" not in text and "[1]" not in text
     s = Written(REDUCTIONS).s
     plain, told = lower(s), lower(s, reassociate=True)
     assert "reduction(" not in to_c(plain)
@@ -86,13 +87,16 @@ def test_sums_of_floats_keep_their_order_unless_told() -> None:
     assert pickle.loads(pickle.dumps(told)).reassociate
 
 
-def test_what_is_combined_is_written_as_a_reader_writes_it() -> None:
-    text = to_c(lower(Written(REDUCTIONS).s))
-    assert re.search(r"float (\w+) = 0\.0f;\n *for [^\n]*\n *\1 \+= A\[i \* 1000 \+ k\];\n *}\n *S\[i\] = \1;", text)
-    assert "[0]" not in text and "[1]" not in text
+REDUCTIONS = """
+    A = given(6, 1000); k = axis(0, 1000); m = axis(0, 1000); p = axis(0, 1000); q = axis(0, 1000)
+    S[i:6] = sum_(A[i, k], axis=k)
+    M[i:6] = max_(A[i, m], axis=m)
+    N[i:6] = sum_(tir.const(3, "int32"), axis=p)
+    P[i:6] = sum_(A[i, q] * A[5 - i, q], axis=q)
+    P split q 7"""
 
 
-def test_names_are_given_again_and_constants_stand_once() -> None:
+def test_names_are_given_again_where_they_are_not_in_sight() -> None:
     text = to_c(
         lower(
             Written("""
@@ -105,9 +109,6 @@ def test_names_are_given_again_and_constants_stand_once() -> None:
     loops = re.findall(r"for \(\w+ (\w+) = 0", text)
     assert set(loops) == {"i", "j", "k"} and loops.count("i") > 1
     assert not re.search(r"\w [*+-] \d+ [*+-] \d+\]|[+-] 0\b", text) and "const int32_t t = " in text
-
-
-def test_a_name_in_sight_is_not_given_again() -> None:
     names = Identifiers()
     assert [names.fresh("x"), names.fresh("x"), names.local("x")] == ["x", "x_1", "x_2"]
     begun = names.begin()
@@ -258,7 +259,216 @@ def test_functions_that_c_cannot_declare_are_refused(name):
         to_c(lower(te.create_schedule(B.op), [A, B]))
 
 
-def test_a_function_keeps_its_name_beside_a_tensor_of_that_name():
+def test_names_and_blocks_stay_beside_others_of_their_name() -> None:
     A = te.placeholder((4,), name="twice")
     B = te.compute((4,), lambda i: tir.call_pure_extern("float32", "twice", A[i]), name="B")
     compiles(to_c(lower(te.create_schedule(B.op), [A, B], name="twice")))
+    f = parse_nest(CARRIED)
+    check_silent([f])
+    text = to_c(f)
+    body = text[text.index("for (") :]
+    names = re.findall(r"const \w+ (\w+) =", body)
+    assert len(names) >= 4, "the body and the update define names"
+    assert len(set(names)) == len(names)
+
+
+# -- compilers: no warnings, no races, run times ----------------------------------------------------------------------
+
+
+LEVELS = (("-O2",), ("-O3", "-march=native", "-fopenmp"))
+OPTIONS: tuple[dict[str, Any], ...] = (
+    {},
+    {"strength": True},
+    {"compute": "box", "strength": True},
+    {"compute": "exact"},
+    {"nests": "partition"},
+)
+
+
+def check_silent(functions: list[Function], levels: tuple[tuple[str, ...], ...] = LEVELS) -> None:
+    """Compile functions as one file under distinct names."""
+    texts = [to_c(with_fields(f, name=f"f{k}")) for k, f in enumerate(functions)]
+    for compiler in compilers():
+        for level in levels:
+            compile_c("\n".join(texts), compiler, ("-std=c99", "-Wall", "-Wextra", "-Werror", "-c", *level))
+
+
+CARRIED = """
+def f(A: float32[n, 3], B: float32[n, 3], n):
+    for i in [0, n) with q = 0, then select(r == 2, q + 1, q); r = 0, then select(r == 2, 0, r + 1):
+        B[i, q - q] = A[i, r] + A[i, (i * i + r) % 3] * B[i, (i * i + r) % 3]
+"""
+
+
+def test_storage_of_any_size_saturates_below_what_compilers_warn_of() -> None:
+    text = 'A = given(n)\nB[i:n, j:5] = A[n - 1 - i]\nCOPY = s.cache_read(A, "shared", [B])'
+    s = Written(text, n=te.size_var("n")).s
+    heap = parse_nest("""
+def g(A: float32[n, m], n, m):
+    for i in [0, n):
+        allocate T: float32[i, m]
+        for k in [0, i):
+            for j in [0, m):
+                T[k, j] = A[k, j] + 1.0
+        for k in [0, i):
+            for j in [0, m):
+                A[k, j] = T[k, j]
+""")
+    check_silent([lower(s), heap])
+
+
+@sampled(1, 60, st.lists(programs(symbolic=True, most=2, also="caches copies"), min_size=3, max_size=3), st.data())
+def test_drawn_schedules(drawn: list[Program], data: st.DataObject) -> None:
+    functions = []
+    for program in drawn:
+        options = data.draw(st.sampled_from(OPTIONS))
+        if program.inferred() is None:
+            continue
+        try:
+            functions.append(lower(program.schedule, **options))
+        except InputError:
+            continue
+    check_silent(functions)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("options", OPTIONS, ids=repr)
+def test_the_corpus(options: dict[str, Any]) -> None:
+    functions = []
+    for name in CASES:
+        try:
+            functions.append(lower(of_corpus(name)[0], **options))
+            to_c(functions[-1])
+        except InputError:  # missing in C, or forbidden by the schedule
+            del functions[-1:]
+    assert len(functions) > 100
+    for begin in range(0, len(functions), 40):
+        check_silent(functions[begin : begin + 40])
+
+
+RUNTIME = """
+#include <pthread.h>
+#define THREADS 3
+static __thread int number;
+static void (*volatile body)(void *);
+static pthread_barrier_t all;
+struct call { void (*body)(void *); void *data; int number; };
+int omp_get_thread_num(void) { return number; }
+int omp_get_num_threads(void) { return THREADS; }
+int omp_get_max_threads(void) { return THREADS; }
+void GOMP_barrier(void) { pthread_barrier_wait(&all); }
+static void *one(void *call) {
+    struct call *c = call;
+    number = c->number;
+    c->body(c->data);
+    return 0;
+}
+void GOMP_parallel(void (*f)(void *), void *data, unsigned count, unsigned flags) {
+    pthread_t threads[THREADS];
+    struct call calls[THREADS];
+    (void)count, (void)flags;
+    pthread_barrier_init(&all, 0, THREADS);
+    for (int k = 0; k < THREADS; ++k) {
+        calls[k] = (struct call){f, data, k};
+        pthread_create(&threads[k], 0, one, &calls[k]);
+    }
+    for (int k = 0; k < THREADS; ++k) pthread_join(threads[k], 0);
+    pthread_barrier_destroy(&all);
+}
+"""
+FLAGS = ("-std=gnu99", "-O1", "-g", "-fopenmp", "-fsanitize=thread", "-pthread")
+
+
+def sanitized(f: Function, folder: Path, sizes: dict[str, int] | None = None) -> subprocess.CompletedProcess[str]:
+    text = program_text(f, sizes)
+    assert "#pragma omp parallel" in text
+    (folder / "f.c").write_text(text)
+    (folder / "runtime.c").write_text(RUNTIME)
+    built = subprocess.run(
+        [need_compiler(), *FLAGS, str(folder / "f.c"), str(folder / "runtime.c"), "-o", str(folder / "f"), "-lm"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if built.returncode:
+        pytest.skip(f"no thread sanitizer: {built.stderr}")
+    done = subprocess.run([str(folder / "f")], capture_output=True, text=True, check=False, timeout=120)
+    if "unexpected memory mapping" in done.stderr:
+        pytest.skip("the thread sanitizer does not run here")
+    return done
+
+
+TILES = """
+    A = given(n, n); r = axis(0, 3)
+    INSIDE = lambda y, x: tir.all(y >= 1, y <= n, x >= 1, x <= n)
+    PAD[y:n + 2, x:n + 2] = where(INSIDE(y, x), A[y - 1, x - 1], 0.0)
+    B[y:n, x:n + 2] = sum_(PAD[y + r, x], axis=r)
+    C[y:n, x:n] = B[y, x] + B[y, x + 2]
+    C split y 8; PAD compute_at C y.outer; B compute_at C y.outer; C parallel y.outer; C vectorize x
+    """  # private storage of each iteration, too large for the stack; a border; a sum
+DIVIDED = """
+    A = given(64, dtype="int32", value_range=(0, 3))
+    B[i:64] = 12 // A[i]
+    B parallel i
+    """  # concurrent divisions by 0 set one flag without a race
+
+
+@pytest.mark.skipif("gcc" not in compilers(), reason="the runtime of another compiler has other functions")
+def test_parallel_loops_have_no_race(tmp_path: Path) -> None:
+    for text, sizes in ((TILES, {"n": 61}), (DIVIDED, {})):
+        done = sanitized(lower(Written(text, n=te.size_var("n")).s), tmp_path, sizes)
+        assert "returned" in done.stdout and "WARNING" not in done.stderr, done.stderr
+    racing = "def f(A: float32[4]):\n    for i in [0, 400) parallel:\n        A[i % 4] = A[i % 4] + 1.0\n"
+    assert "data race" in sanitized(parse_nest(racing), tmp_path).stderr
+
+
+def test_what_parallel_iterations_do_is_a_function_whose_arrays_are_apart() -> None:
+    s = Written("""
+        A = given(64, 40); W = given(40, 48); k = axis(0, 40)
+        C[i:64, j:48] = sum_(A[i, k] * W[k, j], axis=k)
+        D[i:64, j:48] = C[i, j] + 1
+        C parallel i; D split i 16; D parallel i.outer""").s
+    f = lower(s)
+    text = to_c(f)
+    regions = text.split("#pragma omp parallel for")[1:]
+    assert len(regions) == 2
+    for region in regions:  # a loop of one call
+        assert re.match(r"\s*for \(.*\) \{\s*\w+\(.*\);\s*\}", region), region
+    assert "static void D_C_" in text and "static void D_D_" in text
+    given, expected = problem(s, {})
+    close(run(f, given, backend="c"), expected)
+
+
+@needs_compiler
+def test_every_program_is_right_under_every_compiler(capsys: Any) -> None:
+    assert runtime.main(["--repeat", "1", "--scale", "1", "--json"]) == 0
+    rows = json.loads(capsys.readouterr().out)
+    assert {(row["program"], row["compiler"]) for row in rows} == {
+        (name, compiler) for name in runtime.PROGRAMS for compiler in runtime.compilers()
+    }
+    for row in rows:
+        assert set(row["seconds"]) == set(runtime.VARIANTS)
+        assert row["ratios"].keys() == {"plain / facts", "plain / strength"} and min(row["ratios"].values()) > 0
+    assert runtime.main(["flatten", "--repeat", "1", "--scale", "1"]) == 0
+    assert "plain/facts" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("name", runtime.PROGRAMS)
+def test_facts_save_operations(name: str) -> None:
+    made = runtime.variants(runtime.PROGRAMS[name])
+    plain, facts, strength = (str(made[label]) for label in runtime.VARIANTS)
+    corrections = (" >> ", "select")
+    assert any(text in plain for text in corrections) and not any(text in facts for text in corrections)
+    innermost = [s for s in statements(made["strength"].body) if isinstance(s, For)][-1]
+    parts = [c.following for c in innermost.carried]
+    parts += [e for stmt in statements(innermost.body) for e in operands(stmt)]
+    below: Any = postorder(parts)
+    assert not any(node.op in ops.DIVISIONS for node in below), strength
+
+
+def test_without_a_compiler_it_says_so(monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
+    monkeypatch.setattr(runtime.shutil, "which", lambda name: None)
+    assert runtime.main(["--repeat", "1"]) == 2
+    assert "no C compiler was found on PATH" in capsys.readouterr().err
+    assert runtime.main(["nothing"]) == 2
+    assert "no program is named 'nothing'" in capsys.readouterr().err

@@ -70,7 +70,7 @@ def representable(e: Node, point: dict[Any, int], bits: int) -> bool:
     return all(representable(arg, point, bits) for arg in args)
 
 
-def test_without_the_fact_the_form_is_corrected_and_the_fact_named() -> None:
+def test_without_the_fact_the_form_is_corrected_and_missing_facts_are_named() -> None:
     flat = IterVar(Range(0, n * n), "i")
     lowered = lower_division(flat % n)
     assert lowered.expr != truncmod(flat, n)
@@ -79,9 +79,23 @@ def test_without_the_fact_the_form_is_corrected_and_the_fact_named() -> None:
     assert missing.fact is (n >= 0) and missing.rule == "floormod truncated" and missing.saves > 0
     assert str(missing) == "n >= 0: declare ShapeVar('n') or assume it"
     assert missing_facts(flat % n, Context(assume=[n >= 0])) == ()
+    assert [str(f) for f in missing_facts((x * 3 + i) // 7)] == [
+        "x >= 0: declare ShapeVar('x') or assume it", "i >= 0: declare ShapeVar('i') or assume it"
+    ]  # fmt: skip
+    assert [f.fact for f in missing_facts(x // 5, Context(assume=[x <= -1]), bits=8)] == [x + 124 >= 0]
+    assert missing_facts(i // N, Context({i: Range(0, N)})) == ()
+    for e in (x // n, x % n, x % 5, ceildiv(x, N), (x - 1) % 7, x // -5):
+        facts = missing_facts(e)
+        assert facts
+        better = lower_division(e, Context(assume=[f.fact for f in facts]))
+        assert better.cost <= lower_division(e).cost - facts[0].saves, (e, facts)
 
 
-def test_assumed_facts_and_divisors_show_in_requires() -> None:
+def test_steps_carry_rule_proof_and_what_it_requires() -> None:
+    (step,) = lower_division(i % N, Context({i: Range(0, N * N)})).steps
+    assert step.rule == "floormod truncated" and step.before is i % N and step.after is truncmod(i, N)
+    assert step.proof and {fact.condition for fact in step.proof.used} == {N >= 0}
+    assert repr(step) == "floormod truncated: i % N -> truncmod(i, N)  because (i >= 0) & (N >= 0)"
     lowered = lower_division(i % n, Context({i: Range(0, n * n)}, assume=[n >= 0, j >= 5]))
     assert lowered.expr is truncmod(i, n)
     assert set(lowered.requires) == {n >= 0}  # that i has a value shows that n is not 0
@@ -90,13 +104,8 @@ def test_assumed_facts_and_divisors_show_in_requires() -> None:
     guarded = lower_division(select(i >= 0, i // N, 0))
     assert guarded.requires == (~(i >= 0) | N.ne(0),)
     assert lower_division(select(N > 0, i // N, 0)).requires == ()
-
-
-def test_steps_carry_rule_proof_and_both_sides() -> None:
-    (step,) = lower_division(i % N, Context({i: Range(0, N * N)})).steps
-    assert step.rule == "floormod truncated" and step.before is i % N and step.after is truncmod(i, N)
-    assert step.proof and {fact.condition for fact in step.proof.used} == {N >= 0}
-    assert repr(step) == "floormod truncated: i % N -> truncmod(i, N)  because (i >= 0) & (N >= 0)"
+    carried = induction(i // n, i, Range(0, 10), Context(assume=[n >= 0, x > 3]))
+    assert carried is not None and carried.proof.requires == (n >= 0,)
 
 
 WITHIN = Context({i: Range(0, N * N)})
@@ -160,7 +169,7 @@ def test_form(e: Any, expected: str, ctx: Context | None) -> None:
     assert spaced.replace("(truncmod(x, n) == 3)", "truncmod(x, n) == 3") == expected
 
 
-def test_quotient_and_remainder_share_one_division() -> None:
+def test_the_cheapest_proved_rule_wins_and_quotient_and_remainder_share_one_division() -> None:
     for e in (x // N * 7 + x % N, x // n * 7 + x % n, x // 7 * 3 + x % 7, i % N * N + i // N):
         found = lower_division(e, Context({i: Range(0, N * N)}))
         divisions = [node for node in postorder((found.expr,)) if node.op in ops.DIVISIONS]
@@ -169,6 +178,12 @@ def test_quotient_and_remainder_share_one_division() -> None:
     assert {node.op for node in postorder((lazy,)) if node.op in ops.DIVISIONS} == {ops.TRUNCDIV, ops.TRUNCMOD}
     outside = lower_division(x // N * 7 + select(m > 0, x % N, 1)).expr
     assert [node.op for node in postorder((outside,)) if node.op in ops.DIVISIONS] == [ops.TRUNCDIV]
+    known = [Context(), Context(assume=[x >= -10, x <= 99]), Context(assume=[x >= 0])]
+    for e in (x // 5, x % 5, x // N, x % N, x // n, x % n):
+        costs = [lower_division(e, ctx).cost for ctx in known]
+        assert costs == sorted(costs, reverse=True) and costs[0] > costs[2], (e, costs)
+    assert machine_cost(x // n) == 25 and machine_cost(x // 5) == 5 and operation_cost(x % 5) == 9
+    assert lower_division(x // 8).cost < lower_division(x // 7).cost < lower_division(x // N).cost
 
 
 @pytest.mark.parametrize("bits", [8, 16, 32, 64])
@@ -293,7 +308,7 @@ def test_generated_expressions_have_their_value_at_the_width(data: st.DataObject
         assert evaluate(found.expr, point, bits=bits) == truth, (found.expr, point)
 
 
-def test_a_branch_condition_does_not_leak_out_of_its_branch() -> None:
+def test_a_branch_condition_holds_in_its_branch_alone() -> None:
     division = x // n
     e = select((x >= 0) & (n > 0), division, 0) + division
     found = lower_division(e).expr
@@ -302,9 +317,6 @@ def test_a_branch_condition_does_not_leak_out_of_its_branch() -> None:
     assert truncdiv(x, n) in set(postorder((found,)))
     either = lower_division(((x < 0) | (x % 5).eq(0)) & (x % 5).eq(-5)).expr
     assert evaluate(either, {x: -3}, bits=32) is False
-
-
-def test_an_unreachable_branch_is_vacuous() -> None:
     (step,) = lower_division((x > 0) & ((x < 0) & (x // n).eq(5))).steps
     assert step.proof.vacuous
 
@@ -326,46 +338,30 @@ def test_large_shared_graphs_take_linear_time(levels: int) -> None:
     assert is_lowered(lower_division(deep // 3).expr)
 
 
-def test_the_cheapest_proved_rule_wins() -> None:
-    known = [Context(), Context(assume=[x >= -10, x <= 99]), Context(assume=[x >= 0])]
-    for e in (x // 5, x % 5, x // N, x % N, x // n, x % n):
-        costs = [lower_division(e, ctx).cost for ctx in known]
-        assert costs == sorted(costs, reverse=True) and costs[0] > costs[2], (e, costs)
-    assert machine_cost(x // n) == 25 and machine_cost(x // 5) == 5 and operation_cost(x % 5) == 9
-    assert lower_division(x // 8).cost < lower_division(x // 7).cost < lower_division(x // N).cost
-
-
-def test_missing_facts_name_what_to_state() -> None:
-    assert [str(f) for f in missing_facts((x * 3 + i) // 7)] == [
-        "x >= 0: declare ShapeVar('x') or assume it", "i >= 0: declare ShapeVar('i') or assume it"
-    ]  # fmt: skip
-    assert [f.fact for f in missing_facts(x // 5, Context(assume=[x <= -1]), bits=8)] == [x + 124 >= 0]
-    assert missing_facts(i // N, Context({i: Range(0, N)})) == ()
-    for e in (x // n, x % n, x % 5, ceildiv(x, N), (x - 1) % 7, x // -5):
-        facts = missing_facts(e)
-        assert facts
-        better = lower_division(e, Context(assume=[f.fact for f in facts]))
-        assert better.cost <= lower_division(e).cost - facts[0].saves, (e, facts)
-
-
-def test_arguments_are_checked() -> None:
+def test_arguments_are_checked_and_what_cannot_be_carried_is_told() -> None:
     with pytest.raises(InputError, match="bits must be at least 2"):
         lower_division(x // 3, bits=1)
     with pytest.raises(InputError):
         lower_division("x // 3")
     assert lower_division(7).expr is const(7) and lower_division(x > 3).expr is (x > 3)
+    limits = Range(0, 10)
+    assert induction(i * i // 3, i, limits) is None
+    assert induction(i // n, i, limits) is None  # n may be negative
+    assert induction(i // n, i, limits, Context(assume=[n > 0])) is not None
+    assert induction(x // i, i, limits) is None
+    assert induction(i // 3, i, Range.everything()) is None
+    assert induction(i // -3, i, limits) is None
+    with pytest.raises(InputError):
+        induction(i + 3, i, limits)
 
 
-def test_ranges_of_a_whole_word() -> None:
-    """A box of 2**64 values and more: too many to count with `len`."""
+def test_ends_of_words_and_the_smallest_widths() -> None:
+    # A box of 2**64 values and more: too many to count with `len`.
     word = Range(-(2**63), 2**64)
     found = lower_division(x // n, Context({x: word, n: word}), bits=64).expr
     for a, b in product((-(2**63), -7, 0, 5, 2**63 - 1), (-(2**63), -3, 2, 2**63 - 1)):
         assert evaluate(found, {x: a, n: b}, bits=64) == a // b
     assert Context({x: word, n: word}).prove((x ^ n) >= -(2**200)).status in ("proved", "unknown")
-
-
-def test_the_smallest_widths() -> None:
     for bits in (2, 3, 4):
         least, most = -(1 << (bits - 1)), (1 << (bits - 1)) - 1
         values = range(least, most + 1)
@@ -414,7 +410,7 @@ def divides(e: Expr) -> bool:
     return any(node.op in ops.DIVISIONS for node in postorder((e,)))
 
 
-def test_the_flatten_needs_no_division_at_all() -> None:
+def test_carried_values_are_those_of_the_divisions() -> None:
     limits = Range(0, N * N)
     for e in (i // N, i % N):
         carried = induction(e, i, limits)
@@ -424,17 +420,11 @@ def test_the_flatten_needs_no_division_at_all() -> None:
         iterations = [run(carried, i, limits, {N: size}, bits=8) for size in range(12)]
         assert iterations == [size * size for size in range(12)]
         assert carried.quotient.after_last and carried.proof.requires == ()
-
-
-def test_a_symbolic_step_is_divided_once_before_the_loop() -> None:
     limits = Range(0, N)
     carried = induction((i * s + x) % nonneg(n), i, limits)
     assert carried is not None and set(carried.invariants) and not divides(carried.remainder.following)
     for step, start, size, count in product((-5, -1, 0, 1, 4), (-3, 0, 8), (0, 1, 2, 7), (0, 1, 9)):
         run(carried, i, limits, {s: step, x: start, n: size, N: count})
-
-
-def test_nothing_overflows_near_the_ends_of_the_width() -> None:
     for start, step, size in product((-128, -127, -3, 0), (1, 2, 5, 100), (1, 2, 3, 64, 126, 127)):
         count = (127 - start) // step + 1
         limits = Range(0, count)
@@ -443,23 +433,6 @@ def test_nothing_overflows_near_the_ends_of_the_width() -> None:
         assert run(carried, i, limits, {}, bits=8) == count
         last = start + step * count
         assert not carried.quotient.after_last or last <= 127
-
-
-def test_what_cannot_be_carried() -> None:
-    limits = Range(0, 10)
-    assert induction(i * i // 3, i, limits) is None
-    assert induction(i // n, i, limits) is None  # n may be negative
-    assert induction(i // n, i, limits, Context(assume=[n > 0])) is not None
-    assert induction(x // i, i, limits) is None
-    assert induction(i // 3, i, Range.everything()) is None
-    assert induction(i // -3, i, limits) is None
-    with pytest.raises(InputError):
-        induction(i + 3, i, limits)
-
-
-def test_an_assumed_sign_shows_in_requires() -> None:
-    carried = induction(i // n, i, Range(0, 10), Context(assume=[n >= 0, x > 3]))
-    assert carried is not None and carried.proof.requires == (n >= 0,)
 
 
 @settings(max_examples=60, deadline=None)

@@ -112,10 +112,6 @@ def wait_for(log: Path, lines: int) -> None:
     raise AssertionError(f"{log} has no {lines} lines")
 
 
-def children_of(pid: int) -> list[int]:
-    return [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
-
-
 LINUX = pytest.mark.skipif(sys.platform != "linux", reason="finds processes in /proc")
 
 
@@ -147,7 +143,8 @@ def test_a_killed_worker_loses_no_row(tmp_path: Path, undisturbed: list[dict[str
     for after in (40, 120):
         wait_for(tmp_path / "log", after)
         pids = {int(line.split()[2]) for line in (tmp_path / "log").read_text().splitlines()}
-        living = [pid for pid in children_of(process.pid) if pid in pids]
+        children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+        living = [pid for pid in map(int, children) if pid in pids]
         if living:
             os.kill(living[0], signal.SIGKILL)
     assert process.wait() == 0
@@ -178,7 +175,7 @@ def test_an_interrupt_leaves_what_is_done(workers: int, tmp_path: Path, undistur
     assert rows(tmp_path / "out") == undisturbed
 
 
-def test_a_space_measures_what_is_new_and_results_are_its_own(tmp_path: Path) -> None:
+def test_a_space_measures_what_is_new_and_results_of_another_key_are_refused(tmp_path: Path) -> None:
     first = explore(square, [{"a": k} for k in range(10)], out=tmp_path / "out")
     more = explore(square, [{"a": k} for k in range(5, 20)], out=tmp_path / "out")
     assert (first.summary.added, more.summary.added, len(more), len(Exploration(tmp_path / "out"))) == (10, 10, 15, 20)
@@ -186,10 +183,7 @@ def test_a_space_measures_what_is_new_and_results_are_its_own(tmp_path: Path) ->
     some = explore(square, [{"a": k} for k in (9, 5, 20, 5, 9)], out=tmp_path / "out")  # two of them twice
     assert [row["a"] for row in some.best()] == [5, 9, 20] and len(Exploration(tmp_path / "out")) == 21
     assert (some.summary.rows, some.summary.added, len(some)) == (3, 1, 3)
-
-
-def test_results_of_another_key_are_refused(tmp_path: Path) -> None:
-    space, out = [{"a": k} for k in range(4)], tmp_path / "out"
+    space, out = [{"a": k} for k in range(4)], tmp_path / "keyed"
     factor = 3
 
     def scaled(config: dict[str, Any]) -> dict[str, Any]:
@@ -234,12 +228,25 @@ def test_types_widen_in_files_that_are_there(tmp_path: Path) -> None:
     assert table.column("late").to_pylist() == [k if k > 6 and k != 8 else None for k in range(12)]
 
 
-def test_two_drivers_of_one_folder_are_refused(tmp_path: Path) -> None:
+def test_folders_that_are_taken_or_cannot_be_used_are_told(tmp_path: Path) -> None:
     process = driver(tmp_path, 0)
     wait_for(tmp_path / "log", 3)
     with pytest.raises(InputError, match="another process explores into this folder"):
         explore(same, SPACE, measure=Logged(str(tmp_path / "log")), out=tmp_path / "out")
     assert process.wait() == 0
+    (tmp_path / "file").write_text("mine")
+    for out in (tmp_path / "file", tmp_path / "file" / "below", "a\0b", tmp_path / ("x" * 300)):
+        with pytest.raises(InputError, match="cannot be used"):
+            explore(square, [{"a": 1}], out=out)
+
+    def vanishing(config: dict[str, Any]) -> dict[str, Any]:
+        if config["a"] == 2:
+            (tmp_path / "moved").rename(tmp_path / "elsewhere")
+        return {"x": 1}
+
+    with pytest.raises(InputError, match=r"part-00000002\.parquet cannot be written: No such file"):
+        explore(vanishing, [{"a": k} for k in range(5)], out=tmp_path / "moved", batch=1e-6)
+    assert len(Exploration(tmp_path / "elsewhere")) == 2
 
 
 @pytest.mark.parametrize(
@@ -325,22 +332,6 @@ def test_whatever_a_configuration_raises_is_a_row(executor: Any, tmp_path: Path)
 def test_a_batch_takes_a_finite_time(batch: Any, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="batch must be a positive number of seconds"):
         explore(square, [{"a": 1}], out=tmp_path / "out", batch=batch)
-
-
-def test_folders_that_cannot_be_used_are_told(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("mine")
-    for out in (tmp_path / "file", tmp_path / "file" / "below", "a\0b", tmp_path / ("x" * 300)):
-        with pytest.raises(InputError, match="cannot be used"):
-            explore(square, [{"a": 1}], out=out)
-
-    def vanishing(config: dict[str, Any]) -> dict[str, Any]:
-        if config["a"] == 2:
-            (tmp_path / "out").rename(tmp_path / "elsewhere")
-        return {"x": 1}
-
-    with pytest.raises(InputError, match=r"part-00000002\.parquet cannot be written: No such file"):
-        explore(vanishing, [{"a": k} for k in range(5)], out=tmp_path / "out", batch=1e-6)
-    assert len(Exploration(tmp_path / "elsewhere")) == 2
 
 
 def test_damaged_and_foreign_files(tmp_path: Path) -> None:
@@ -462,22 +453,16 @@ class Unloadable:
         return {}
 
 
-def test_workers_that_cannot_load_the_task_are_told(tmp_path: Path) -> None:
+def test_executors_that_cannot_run_are_told_and_no_process_is_left_behind(tmp_path: Path) -> None:
     for executor in (2, ThreadPoolExecutor(2)):
         with pytest.raises(ExplorationError, match="a worker cannot load make and measure: ValueError"):
             explore(Unloadable(), SPACE, executor=executor, out=tmp_path / "out")
     with pytest.raises(InputError, match="cannot be sent to workers"):
         explore(threading.Lock().acquire, SPACE, executor=2, out=tmp_path / "other")
-
-
-def test_an_executor_that_runs_nothing_is_told(tmp_path: Path) -> None:
     closed = ThreadPoolExecutor(1)
     closed.shutdown()
     with pytest.raises((ExplorationError, RuntimeError)):
         explore(square, SPACE, executor=closed, out=tmp_path / "out")
-
-
-def test_no_process_is_left_behind(tmp_path: Path) -> None:
     before = set(multiprocessing.active_children())  # of tests that ended in a fault: they end in their own time
     explore(square, SPACE, executor=2, out=tmp_path / "out")
     assert set(multiprocessing.active_children()) <= before
@@ -558,23 +543,11 @@ def test_measures_are_the_answers_of_the_packages(rows: int) -> None:
     }
 
 
-def test_measures_pickle_and_have_a_key() -> None:
+def test_measures_pickle_have_a_key_and_are_refused_without_an_answer() -> None:
     both = Footprints() + Timing(3, {"n": 8})
     assert source_of(pickle.loads(pickle.dumps(both))) == source_of(both)
     assert source_of(both) != source_of(Footprints() + Timing(4, {"n": 8}))
     assert source_of(Timing(3)) != source_of(Timing(3, {"n": 8})) and "Timing" in repr(both)
-
-
-def test_compiled_code_is_timed_at_sizes() -> None:
-    text = 'A = given(n); I = given(n, dtype="int32", value_range=(0, 7))\nC[i:n] = A[I[i]] + 1'
-    s, A, I, C = Written(text, n=te.size_var("n"))("s A I C")
-    found = (Timing(5) + Lowering({"n": 64}))((s, [A, I, C]))
-    assert 0 < found["time"] < 1 and found["spread"] >= 0
-    with pytest.raises(InputError, match="the size n is not given"):
-        Timing(5)((s, [A, I, C]))
-
-
-def test_what_cannot_be_measured_is_told() -> None:
     with pytest.raises(InputError, match="make must give a schedule"):
         Footprints()(3)
     with pytest.raises(InputError, match="bounds of a nest are not known"):
@@ -583,6 +556,15 @@ def test_what_cannot_be_measured_is_told() -> None:
     with pytest.raises(InputError, match="B depends on sizes"):
         Footprints()(s)
     assert Footprints({"n": 10})(s)["bytes"] == 40
+    assert (Footprints({"n": 10}) + ModelledCost({"n": 10}))(s)["bytes"] == 40
+    with pytest.raises(InputError, match="differ in the size n: 10 and 5"):
+        Footprints({"n": 10}) + ModelledCost({"n": 5})
+    text = 'A = given(n); I = given(n, dtype="int32", value_range=(0, 7))\nC[i:n] = A[I[i]] + 1'
+    s, A, I, C = Written(text, n=te.size_var("n"))("s A I C")
+    found = (Timing(5) + Lowering({"n": 64}))((s, [A, I, C]))
+    assert 0 < found["time"] < 1 and found["spread"] >= 0
+    with pytest.raises(InputError, match="the size n is not given"):
+        Timing(5)((s, [A, I, C]))
 
 
 # -- a cluster ----------------------------------------------------------------------------------------------------

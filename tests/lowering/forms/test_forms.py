@@ -154,7 +154,7 @@ def test_no_nest_is_split_twice_for_its_prices(monkeypatch: pytest.MonkeyPatch) 
     assert split and len({id(body) for body in split}) == len(split)
 
 
-def test_words() -> None:
+def test_words_of_forms_and_nests_without_pieces() -> None:
     s = stencil(2, 40, 8)
     assert {form.compute for forms in lower(s, compute="box").forms.values() for form in forms} == {"box"}
     assert {form.nests for forms in lower(s, nests="guard").forms.values() for form in forms} == {"guard"}
@@ -163,6 +163,22 @@ def test_words() -> None:
         lower(s, compute="cheap")
     with pytest.raises(InputError, match="found with compute='exact'"):
         lower(s, bounds=infer_bound(s), compute="box")
+    s, T = two_boxes()
+    b = infer_bound(s)
+    assert b.computed(T).count() == 8
+    found = b.pieces(T, 8)
+    assert found is not None
+    assert [sum(1 for _ in points_of(piece.nest, {})) for piece in found] == [4, 4]
+    assert b.pieces(T, 1) is None
+    s, _ = two_boxes()
+    assert "if " in body(check(s, nests="guard"))
+    assert body(check(s, nests="split")) == body(check(s, nests="auto")) == body(lower(s))
+    with pytest.raises(InputError, match="nests must be one of auto, guard, ends, split, partition, not"):
+        lower(s, nests="many")
+    s, T = reading((10,), lambda T, i: T[i] + T[i + 1], (40,))
+    assert infer_bound(s).pieces(T, 8) is None
+    s, T = two_boxes()
+    assert infer_bound(s, compute="box").pieces(T, 8) is None
 
 
 @swept({
@@ -298,24 +314,6 @@ def test_the_nests(name: str) -> None:
     check_c(f, s)
 
 
-def test_two_boxes_compute_eight_elements() -> None:
-    s, T = two_boxes()
-    b = infer_bound(s)
-    assert b.computed(T).count() == 8
-    found = b.pieces(T, 8)
-    assert found is not None
-    assert [sum(1 for _ in points_of(piece.nest, {})) for piece in found] == [4, 4]
-    assert b.pieces(T, 1) is None
-
-
-def test_the_choice_can_be_forced() -> None:
-    s, _ = two_boxes()
-    assert "if " in body(check(s, nests="guard"))
-    assert body(check(s, nests="split")) == body(check(s, nests="auto")) == body(lower(s))
-    with pytest.raises(InputError, match="nests must be one of auto, guard, ends, split, partition, not"):
-        lower(s, nests="many")
-
-
 BOXES = "A = given(4, 4); T = pointwise(A)\nC[i:2, j:2] = T[i, j] + T[i + 2, j + 2]\n"
 TRIANGLE = "A = given(40, 40); T = pointwise(A)\nC[i:40, j:40] = where(i >= j, T[i, j], 0.0)\n"
 FAR = "A = given(40); T = pointwise(A)\nC[i:7] = T[i] + T[i + 20]\n"
@@ -369,13 +367,6 @@ def test_pieces(text: str) -> None:
     check(p.s, nests="split")
     found = infer_bound(p.s).pieces(p.T, 8)
     assert (0 if found is None else len(found)) == PIECES[text]
-
-
-def test_a_box_has_no_pieces() -> None:
-    s, T = reading((10,), lambda T, i: T[i] + T[i + 1], (40,))
-    assert infer_bound(s).pieces(T, 8) is None
-    s, T = two_boxes()
-    assert infer_bound(s, compute="box").pieces(T, 8) is None
 
 
 def test_the_command_line(tmp_path: Path, capsys: Any) -> None:

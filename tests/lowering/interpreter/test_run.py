@@ -34,7 +34,7 @@ def program() -> Any:
 X, Y = np.ones((3, 4), np.float32), np.arange(6, dtype=np.float32)
 
 
-def test_outputs_are_written_in_place_or_made() -> None:
+def test_arrays_are_written_in_place_or_made_also_empty_ones() -> None:
     f = program()
     out = np.zeros((3, 4), np.float32)
     result = run(f, {"A": X, "B": Y, "C": out})
@@ -47,9 +47,15 @@ def test_outputs_are_written_in_place_or_made() -> None:
     np.testing.assert_array_equal(fortran, X + Y[2:])
     run(f, {"A": X.astype(np.float64), "B": [0.0, 1, 2, 3, 4, 5], "C": out}, checked=False)
     np.testing.assert_array_equal(out, X + Y[2:])
+    f = program()
+    assert run(f, {"A": np.zeros((0, 4), np.float32), "B": Y})["C"].shape == (0, 4)
+    assert run(f, {"A": np.zeros((2, 0), np.float32), "B": Y[:2]})["C"].shape == (2, 0)
+    a, b = te.placeholder((4,), name="lambda"), te.placeholder((4,), name="for")
+    s = te.create_schedule(te.compute((4,), lambda i: a[i] + b[i], name="class").op)
+    np.testing.assert_array_equal(run(lower(s), {"lambda": Y[:4], "for": Y[:4]})["class"], 2 * Y[:4])
 
 
-def test_sizes_come_from_shapes() -> None:
+def test_sizes_come_from_shapes_and_scalars_are_given() -> None:
     m = te.var("m")
     f = lower(Written("B = given(m * 2 + 1)\nC[i:m] = B[2 * i + 1]", m=m).s)
     np.testing.assert_array_equal(run(f, {"B": np.arange(7, dtype=np.float32)})["C"], [1, 3, 5])
@@ -61,9 +67,15 @@ def test_sizes_come_from_shapes() -> None:
     np.testing.assert_array_equal(run(h, {}, sizes={"m": 3})["E"], [0, 1, 2])
     np.testing.assert_array_equal(run(h, {}, sizes={m: 2})["E"], [0, 1])
     np.testing.assert_array_equal(run(h, {"E": np.zeros(4, np.float32)})["E"], [0, 1, 2, 3])
+    text = 'n = var(); scale = var("float32"); A = given(n)\nB[i:n] = A[i] * scale'
+    s, *args = Written(text)("s n scale A B")
+    f = lower(s, args)
+    np.testing.assert_array_equal(run(f, {"A": Y}, sizes={"scale": 0.5})["B"], Y * 0.5)
+    with pytest.raises(InputError, match="the scalar scale has no value"):
+        run(f, {"A": Y})
 
 
-def test_what_does_not_fit_is_refused() -> None:
+def test_what_does_not_fit_is_refused_and_a_size_among_the_arrays() -> None:
     refused: list[tuple[dict[str, Any], type[Exception], str]] = [
         ({"A": X}, InputError, "the array for B is missing"),
         ({"A": X, "B": Y, "D": Y}, InputError, "'D' is no parameter of C: the parameters are A, B, C"),
@@ -78,9 +90,6 @@ def test_what_does_not_fit_is_refused() -> None:
             run(program(), arrays)
     with pytest.raises(InputError, match="extent 0 of the array for A is 5, not 4"):
         run(lower(Written("A = given(4); B = pointwise(A)").s), {"A": Y[:5]})
-
-
-def test_a_size_among_the_arrays_is_sent_to_the_third_argument() -> None:
     d, x = te.size_var("d"), te.var("x", "float32")
     s, *args = Written("A = given(d)\nB[i:d] = A[i] * x", d=d, x=x)("s A B x")
     f = lower(s, args)
@@ -90,35 +99,11 @@ def test_a_size_among_the_arrays_is_sent_to_the_third_argument() -> None:
     assert run(f, {"A": np.ones(3, np.float32)}, {"d": 3, "x": 2})["B"].tolist() == [2.0] * 3
 
 
-def test_a_division_by_zero_is_reported() -> None:
+def test_a_division_by_zero_is_reported_and_what_was_not_computed_shows() -> None:
     f = lower(Written('A = given(4, dtype="int32")\nB[i:4] = 12 // A[i]').s)
     np.testing.assert_array_equal(run(f, {"A": np.array([1, 2, -5, 12], np.int32)})["B"], [12, 6, -3, 1])
     with pytest.raises(UndefinedError, match="B divides an integer by 0"):
         run(f, {"A": np.array([1, 2, 0, 12], np.int32)})
-
-
-def test_scalar_parameters() -> None:
-    text = 'n = var(); scale = var("float32"); A = given(n)\nB[i:n] = A[i] * scale'
-    s, *args = Written(text)("s n scale A B")
-    f = lower(s, args)
-    np.testing.assert_array_equal(run(f, {"A": Y}, sizes={"scale": 0.5})["B"], Y * 0.5)
-    with pytest.raises(InputError, match="the scalar scale has no value"):
-        run(f, {"A": Y})
-
-
-def test_empty_arrays() -> None:
-    f = program()
-    assert run(f, {"A": np.zeros((0, 4), np.float32), "B": Y})["C"].shape == (0, 4)
-    assert run(f, {"A": np.zeros((2, 0), np.float32), "B": Y[:2]})["C"].shape == (2, 0)
-
-
-def test_names_that_are_words_of_python() -> None:
-    a, b = te.placeholder((4,), name="lambda"), te.placeholder((4,), name="for")
-    s = te.create_schedule(te.compute((4,), lambda i: a[i] + b[i], name="class").op)
-    np.testing.assert_array_equal(run(lower(s), {"lambda": Y[:4], "for": Y[:4]})["class"], 2 * Y[:4])
-
-
-def test_what_was_not_computed_shows() -> None:
     f = lower(Written("n = var(); A = given(n)\nB[i:n] = A[i]").s)
     assert np.isnan(run(f.with_body(Seq()), {"A": Y})["B"]).all()
 

@@ -125,9 +125,18 @@ def test_named_maps(fn: Callable[..., Any], shape: Point, new_shape: Point, padd
     assert (m.unpack(packed) == array).all()
 
 
-def test_the_range_of_an_index_that_begins_below_0() -> None:
+def test_ranges_below_0_colliding_points_and_bad_calls() -> None:
     assert IndexMap(lambda i: [i - 3], (16,)).ranges == (Range(-3, 16),)
     assert IndexMap(lambda i: [i % -4], (16,)).ranges == (Range(-3, 4),)
+    assert IndexMap(lambda i: [i % 3, i % 4], (13,)).injective.points == ((0,), (12,))
+    m = IndexMap(lambda i: [i // 4, i % 4], (16,))
+    for call in (
+        lambda: m(1, 2), lambda: m(1.5), lambda: m.padding(1), lambda: m.inverse()(1), lambda: m.pack(np.zeros(15), 0),
+        lambda: m.pack(np.zeros((16, 1)), 0), lambda: m.pack(np.zeros(16, np.int32), 0.5),
+        lambda: m.pack(np.zeros(16, np.int8), 300), lambda: m.unpack(np.zeros(16)),
+    ):  # fmt: skip
+        with pytest.raises(LayoutError):
+            call()
 
 
 @pytest.mark.parametrize(
@@ -152,19 +161,12 @@ def test_maps_without_an_inverse(fn: Callable[..., Any], shape: Point) -> None:
         m.pack(np.zeros(shape), 0)
 
 
-def test_the_points_that_collide() -> None:
-    assert IndexMap(lambda i: [i % 3, i % 4], (13,)).injective.points == ((0,), (12,))
-
-
-def test_an_inverse_is_a_map() -> None:
+def test_inverses_and_chains_are_maps() -> None:
     m = IndexMap(lambda i: [(i + 2) // 8, (i + 2) % 8], (16,))
     back = m.inverse()
     assert back.new_shape == (16,) and back.shape == (3, 8) and back.bijective and back.inverse() is m
     assert [evaluate(back.padding(i), {}) for i in (-1, 0, 15, 16)] == [True, False, False, True]
     assert m.then(back)(11) == (11,) and m.then(back).new_shape == (16,)
-
-
-def test_one_map_after_another() -> None:
     tile = IndexMap(lambda i: [i // 8, i % 8], (64,))
     swap = IndexMap(lambda o, n: [n, o // 2, o % 2], (8, 8))
     both = tile.then(swap)
@@ -201,7 +203,7 @@ def test_symbolic_shapes(fn: Callable[..., Any]) -> None:
         check(m, lambda i, new=new: [evaluate(e, new) if isinstance(e, Expr) else e for e in fn(i)], (n,), new)
 
 
-def test_tiles_of_a_symbolic_shape() -> None:
+def test_tiles_and_strides_of_symbolic_shapes() -> None:
     m = IndexMap(lambda i: [i // 4, i % 4], (N,))
     assert str(m.new_shape) == "(ceildiv(N, 4), 4)"
     assert m.injective and m.surjective.status == "refuted" and m.surjective.sizes
@@ -213,9 +215,6 @@ def test_tiles_of_a_symbolic_shape() -> None:
     assert m.unpack(np.arange(8).reshape(2, 4), sizes={N: 6}).tolist() == [0, 1, 2, 3, 4, 5]
     with pytest.raises(LayoutError, match="size N"):
         m.unpack(np.arange(8).reshape(2, 4))
-
-
-def test_symbolic_strides_and_tiles() -> None:
     w = ShapeVar("W", lower=1)
     flat, rows = IndexMap(lambda i, j: [i * w + j], (N, w)), IndexMap(lambda k: [k // w, k % w], (N * w,))
     tiles = IndexMap(lambda i: [i // w, i % w], (N,))
@@ -306,14 +305,3 @@ def test_bad_maps(fn: Any, shape: Any) -> None:
     with pytest.raises(LayoutError) as error:
         IndexMap(fn, shape)
     assert "\n" not in str(error.value) and str(error.value)
-
-
-def test_bad_calls() -> None:
-    m = IndexMap(lambda i: [i // 4, i % 4], (16,))
-    for call in (
-        lambda: m(1, 2), lambda: m(1.5), lambda: m.padding(1), lambda: m.inverse()(1), lambda: m.pack(np.zeros(15), 0),
-        lambda: m.pack(np.zeros((16, 1)), 0), lambda: m.pack(np.zeros(16, np.int32), 0.5),
-        lambda: m.pack(np.zeros(16, np.int8), 300), lambda: m.unpack(np.zeros(16)),
-    ):  # fmt: skip
-        with pytest.raises(LayoutError):
-            call()

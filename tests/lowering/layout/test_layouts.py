@@ -214,7 +214,7 @@ def total(A: int32[4, 4], B: int32[1]):
 TILES = IndexMap(lambda i: [i // 4, i % 4], (14,))
 
 
-def test_layouts_are_kept_by_passes_and_pickled_and_not_printed() -> None:
+def test_layouts_are_kept_by_passes_pickled_not_printed_and_count_from_zero() -> None:
     f = parse_nest(TOTAL)
     g = with_layouts(f, {"A": TILES})
     assert str(g) == str(f) and f.layouts == {} and list(g.layouts) == ["A"]
@@ -225,13 +225,18 @@ def test_layouts_are_kept_by_passes_and_pickled_and_not_printed() -> None:
     assert again.layouts["A"](13) == (3, 1) and again.layouts["A"].new_shape == (4, 4)
     a = np.arange(16, dtype="int32").reshape(4, 4)
     assert run(again, {"A": a})["B"] == [91]
-
-
-def test_a_storage_counts_from_zero() -> None:
     f = parse_nest("def f(A: int32[16], B: int32[16]):\n    for i in [0, 16):\n        B[i] = A[i]")
     m = with_layouts(f, {"A": IndexMap(lambda i: i - 3, (16,))}).layouts["A"]
     assert m(0) == (-3,) and m.new_shape == (16,) and m.inverse()(12) == (15,)
     assert m.from_zero()(0) == (0,) and m.from_zero().new_shape == (16,) and m.from_zero().inverse()(15) == (15,)
+    m = IndexMap(lambda i: [i // 4, i % 4], (14,))
+    flat = m.then(IndexMap(lambda a, b: a * 4 + b, (4, 4)))
+    assert flat.new_shape == (14,) and not flat.padding(13)
+    whole = flat.onto([*IndexMap(lambda a, b: a * 4 + b, (4, 4)).ranges])
+    assert whole.new_shape == (16,) and whole.padding(14) and not whole.padding(13) and whole.inverse()(9) == (9,)
+    assert pickle.loads(pickle.dumps(whole)).new_shape == (16,)
+    with pytest.raises(LayoutError, match="new index 0, i // 4, is not known to be within"):
+        m.onto(IndexMap(lambda a, b: [a, b], (3, 4)).ranges)
 
 
 @pytest.mark.parametrize(
@@ -255,17 +260,6 @@ def test_what_is_no_layout_is_refused(layouts: object, message: str) -> None:
     assert str(error.value) == message and isinstance(error.value, InputError) and f.layouts == {}
 
 
-def test_a_map_into_a_larger_storage() -> None:
-    m = IndexMap(lambda i: [i // 4, i % 4], (14,))
-    flat = m.then(IndexMap(lambda a, b: a * 4 + b, (4, 4)))
-    assert flat.new_shape == (14,) and not flat.padding(13)
-    whole = flat.onto([*IndexMap(lambda a, b: a * 4 + b, (4, 4)).ranges])
-    assert whole.new_shape == (16,) and whole.padding(14) and not whole.padding(13) and whole.inverse()(9) == (9,)
-    assert pickle.loads(pickle.dumps(whole)).new_shape == (16,)
-    with pytest.raises(LayoutError, match="new index 0, i // 4, is not known to be within"):
-        m.onto(IndexMap(lambda a, b: [a, b], (3, 4)).ranges)
-
-
 SUM = """def f(A: int32[4, 4], B: int32[1]):
     padding A[i, j] where i * 4 + j >= 14
     B[0] = 0
@@ -275,16 +269,13 @@ SUM = """def f(A: int32[4, 4], B: int32[1]):
                 B[0] = B[0] + A[i, j]"""
 
 
-def test_what_may_not_be_touched_is_refused_where_it_is_touched() -> None:
+def test_names_that_are_taken_are_changed_and_what_may_not_be_touched_is_refused() -> None:
     a = np.ones((4, 4), "int32")
     assert run(parse_nest(SUM.format(limit=14)), {"A": a})["B"] == [14]
     with pytest.raises(AccessError) as error:
         run(parse_nest(SUM.format(limit=15)), {"A": a})
     assert str(error.value) == "A[3, 2] is read, and lies in the padding of A, which may not be touched"
     assert run(parse_nest(SUM.format(limit=15)), {"A": a}, checked=False)["B"] == [15]
-
-
-def test_names_that_are_taken_are_changed() -> None:
     f = parse_nest("def f(A: int32[i], i):\n    padding A[j] where j > i - 3\n    pass")
     assert str(f) == "def f(A: int32[i], i):\n    padding A[j] where j > i - 3\n    pass"
 

@@ -11,6 +11,7 @@ from intset.expr.node import as_expr
 from lowering import IndexMap, Layout, LayoutError
 from lowering.adapters.cute import from_cute, to_cute
 from lowering.adapters.triton import from_bases, to_bases
+from tests.strategies.refusals import refused_with_words
 from tests.sweeps import daily
 
 n, m = ShapeVar("n", lower=1), ShapeVar("m", lower=1)
@@ -91,15 +92,23 @@ def test_offsets_below_a_stride_that_is_no_multiple_stay_unfilled(shape, stride)
     assert len({x + y for x in ours for y in rest}) == len(ours) * len(rest)
 
 
-def test_copies_do_not_overlap():
+def test_what_is_proved_of_layouts_and_by_which_facts():
     copies = Layout((2, 2), (4, 1)).product(Layout(6, 1))
     assert str(copies) == "((2,2),(2,3)):((4,1),(2,8))" and len(set(offsets(copies))) == 24
     assert offsets(copies[0]) == [0, 4, 1, 5]
-
-
-def test_digits_that_may_carry_are_named():
     with pytest.raises(LayoutError, match="may carry: their sum reaches 7"):
         Layout((3, 2), (2, 3)).then(Layout((6, 2), (1, 7)))  # 2*2 + 3 is beyond the digit of 6
+    with pytest.raises(LayoutError, match=r"not proved to divide|straddles"):
+        Layout((n, 4), (4, 1)).then(Layout((8, n), (n, 1)))
+    multiple = Context({}, [(n % 8).eq(0)])
+    tiled = Layout(n, 1, multiple).divide(8)
+    assert str(tiled) in ("(8,{n // 8}):(1,8)", "(8,n//8):(1,8)")
+    with pytest.raises(LayoutError, match="not ordered"):
+        Layout((2, 2), (n, m)).complement()
+    even, fourfold = Context({}, [(n % 2).eq(0)]), Context({}, [(n % 4).eq(0)])
+    copies, tiles = Layout(4, 2).product(Layout(2, n, even)), Layout(n).divide(Layout(4, 1, fourfold))
+    for made, fact in ((copies, "n % 2 == 0"), (tiles, "n % 4 == 0")):
+        assert any(str(one.condition) == fact for one in made.ctx.facts), made.ctx.facts
 
 
 @pytest.mark.parametrize(
@@ -126,57 +135,42 @@ def test_symbolic_sizes_are_numbers_at_numbers(made):
         assert [int(evaluate(offset, {**at, k: x})) for x in range(numeric.size)] == offsets(numeric), (a, b)
 
 
-def test_what_the_context_knows_proves_a_condition():
-    with pytest.raises(LayoutError, match=r"not proved to divide|straddles"):
-        Layout((n, 4), (4, 1)).then(Layout((8, n), (n, 1)))
-    multiple = Context({}, [(n % 8).eq(0)])
-    tiled = Layout(n, 1, multiple).divide(8)
-    assert str(tiled) in ("(8,{n // 8}):(1,8)", "(8,n//8):(1,8)")
-    with pytest.raises(LayoutError, match="not ordered"):
-        Layout((2, 2), (n, m)).complement()
-
-
-@pytest.mark.parametrize(
-    ("made", "message"),
+test_bad_input_is_named = refused_with_words(
     [
-        (lambda: Layout((4, 8), (1, 2, 3)), "different structures"),
-        (lambda: Layout((4, 8), 1), "different structures"),
-        (lambda: Layout(0), "at least 1, not 0"),
-        (lambda: Layout(-n), "at least 1"),
-        (lambda: Layout(4, -1), "negative"),
-        (lambda: Layout(4, n - 5), "may be negative"),
-        (lambda: Layout(()), "at least one mode"),
-        (lambda: Layout((4, 8))(1, 2, 3), "3 indices for 2 modes"),
-        (lambda: Layout((4, 8))[2], "no mode 2"),
-        (lambda: Layout(4, 0).left_inverse(), "a stride is 0"),
-        (lambda: Layout((4, 4), (1, 2)).complement(), "overlaps itself"),
-        (lambda: Layout((2, 2), (2, 3)).complement(), "overlaps itself"),
-        (lambda: Layout(24).divide(Layout((2, 2), (2, 6))), "not proved to divide"),
-        (lambda: IndexMap(lambda i: [i * i], (4,)).layout(), "no digit"),
-        (lambda: IndexMap(lambda i: [i + 1], (4,)).layout(), "maps 0 to 0"),
-        (lambda: Layout("4"), "an extent"),
-        (lambda: Layout(4).then(4), "a Layout"),
-        (lambda: from_cute("(4,8"), "lacks a bracket"),
-        (lambda: from_cute("4:1:2"), "goes on with"),
-        (lambda: from_cute("(4,)):1"), "goes on with"),
-        (lambda: from_cute("(n,4)"), "n"),
-        (lambda: from_cute("(" * 2_000 + "4" + ")" * 2_000), "nest at most 200 deep"),
-        (lambda: from_cute("(" * 2_000), "nest at most 200 deep"),
-        (lambda: Layout(nested(201)), "nest at most 200 deep"),
-        (lambda: from_bases({"x": [[1]]}, {"a": 3}), "power of two"),
-        (lambda: from_bases({"x": [[1, 2]]}, {"a": 4}), "2 numbers for 1 outputs"),
-        (lambda: from_bases({"x": [[4]]}, {"a": 4}), "not below the size"),
-        (lambda: to_bases(IndexMap(lambda i: [i], (6,))), "no power of two"),
-        (lambda: to_bases(IndexMap(lambda i: [i * 3], (4,))), "may carry"),
-        (lambda: to_bases(IndexMap(lambda i: [i ^ 1], (4,))), "image of 0"),
-    ],
+        ("different structures", lambda: Layout((4, 8), (1, 2, 3))),
+        ("different structures", lambda: Layout((4, 8), 1)),
+        ("at least 1, not 0", lambda: Layout(0)),
+        ("at least 1", lambda: Layout(-n)),
+        ("negative", lambda: Layout(4, -1)),
+        ("may be negative", lambda: Layout(4, n - 5)),
+        ("at least one mode", lambda: Layout(())),
+        ("3 indices for 2 modes", lambda: Layout((4, 8))(1, 2, 3)),
+        ("no mode 2", lambda: Layout((4, 8))[2]),
+        ("a stride is 0", lambda: Layout(4, 0).left_inverse()),
+        ("overlaps itself", lambda: Layout((4, 4), (1, 2)).complement()),
+        ("overlaps itself", lambda: Layout((2, 2), (2, 3)).complement()),
+        ("not proved to divide", lambda: Layout(24).divide(Layout((2, 2), (2, 6)))),
+        ("no digit", lambda: IndexMap(lambda i: [i * i], (4,)).layout()),
+        ("maps 0 to 0", lambda: IndexMap(lambda i: [i + 1], (4,)).layout()),
+        ("an extent", lambda: Layout("4")),
+        ("a Layout", lambda: Layout(4).then(4)),
+        ("lacks a bracket", lambda: from_cute("(4,8")),
+        ("goes on with", lambda: from_cute("4:1:2")),
+        ("goes on with", lambda: from_cute("(4,)):1")),
+        ("nest at most 200 deep", lambda: from_cute("(" * 2_000 + "4" + ")" * 2_000)),
+        ("nest at most 200 deep", lambda: from_cute("(" * 2_000)),
+        ("nest at most 200 deep", lambda: Layout(nested(201))),
+        ("power of two", lambda: from_bases({"x": [[1]]}, {"a": 3})),
+        ("2 numbers for 1 outputs", lambda: from_bases({"x": [[1, 2]]}, {"a": 4})),
+        ("not below the size", lambda: from_bases({"x": [[4]]}, {"a": 4})),
+        ("no power of two", lambda: to_bases(IndexMap(lambda i: [i], (6,)))),
+        ("may carry", lambda: to_bases(IndexMap(lambda i: [i * 3], (4,)))),
+        ("image of 0", lambda: to_bases(IndexMap(lambda i: [i ^ 1], (4,)))),
+    ]
 )
-def test_bad_input_is_named(made, message):
-    with pytest.raises(InputError, match=message):
-        made()
 
 
-def test_structure_is_equality_and_layouts_are_pickled():
+def test_structure_is_equality_and_texts_of_cute_are_read_back():
     a = Layout((4, (2, n)), (1, (4, 8)))
     assert a == Layout((4, (2, n)), (1, (4, 8))) and hash(a) == hash(Layout((4, (2, n)), (1, (4, 8))))
     assert a != Layout((4, 2, n), (1, 4, 8)) and a != "text"
@@ -184,6 +178,15 @@ def test_structure_is_equality_and_layouts_are_pickled():
     assert copy == a and str(copy) == "(4,(2,n)):(1,(4,8))" and repr(copy) == "<Layout (4,(2,n)):(1,(4,8))>"
     assert (len(a), str(a[1]), [str(mode) for mode in a]) == (2, "(2,n):(4,8)", ["4:1", "(2,n):(4,8)"])
     assert a(3, (1, 2)) == 3 + 4 + 16 and a.bijective
+    for seed in range(200):
+        layout = drawn(random.Random(seed))
+        assert from_cute(to_cute(layout)) == layout
+    deep = Layout((nested(199), 2))
+    assert from_cute(to_cute(deep)) == deep and hash(deep) and deep.size == 8 and deep(5) == 5
+    with pytest.raises(InputError, match="n"):
+        from_cute("(n,4)")
+    assert from_cute("((_2, _2), _8)") == Layout(((2, 2), 8))
+    assert from_cute("(n,{n * 2}):(1,n)", {"n": n}) == Layout((n, n * 2), (1, n))
 
 
 def nested(depth, size=4):
@@ -191,16 +194,6 @@ def nested(depth, size=4):
     for _ in range(depth):
         size = (size,)
     return size
-
-
-def test_text_of_cute_both_ways():
-    for seed in range(200):
-        layout = drawn(random.Random(seed))
-        assert from_cute(to_cute(layout)) == layout
-    deep = Layout((nested(199), 2))
-    assert from_cute(to_cute(deep)) == deep and hash(deep) and deep.size == 8 and deep(5) == 5
-    assert from_cute("((_2, _2), _8)") == Layout(((2, 2), 8))
-    assert from_cute("(n,{n * 2}):(1,n)", {"n": n}) == Layout((n, n * 2), (1, n))
 
 
 @pytest.mark.parametrize("first", daily(range(0, 200, 20), 10))
@@ -223,21 +216,11 @@ def test_bases_both_ways_against_their_definition(first):
         assert to_bases(made, list(sizes)) == (bases, sizes)
 
 
-def test_a_blocked_layout_of_triton():
+def test_a_blocked_layout_of_triton_and_names_of_outputs():
     bases = {"register": [[0, 1], [0, 2]], "lane": [[0, 4], [0, 8], [1, 0], [2, 0], [4, 0]], "warp": [[8, 0], [16, 0]]}
     blocked = from_bases(bases, {"row": 32, "col": 16})
     assert blocked.bijective and blocked(3, 5, 2) == (17, 7)
     row, col = Var("row"), Var("col")
     assert [str(e) for e in blocked.inverse()(row, col)] == ["col & 3", "col >> 2 ^ (row & 7) << 2", "row >> 3"]
-
-
-def test_facts_of_a_proof_stay_with_its_layout():
-    even, fourfold = Context({}, [(n % 2).eq(0)]), Context({}, [(n % 4).eq(0)])
-    copies, tiles = Layout(4, 2).product(Layout(2, n, even)), Layout(n).divide(Layout(4, 1, fourfold))
-    for made, fact in ((copies, "n % 2 == 0"), (tiles, "n % 4 == 0")):
-        assert any(str(one.condition) == fact for one in made.ctx.facts), made.ctx.facts
-
-
-def test_outputs_have_names_of_their_own():
     with pytest.raises(LayoutError, match="one name"):
         to_bases(from_bases({"a": [[1, 2]]}, {"o": 4, "p": 4}), ["o", "o"])

@@ -1,6 +1,5 @@
 """`transform_layout` and caches: printed nests, values of padding, refusals."""
 
-import doctest
 import math
 import pickle
 from typing import Any
@@ -8,8 +7,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-import lowering.layout.index_map
-import lowering.layout.transform
 from intset import Context, InputError, IntSetError, ShapeVar, Var, evaluate
 from lowering import (
     CheckError,
@@ -30,6 +27,7 @@ from lowering import (
 from lowering.nest.ir import Store
 from lowering.nest.walk import statements
 from lowering.padding.states import number_of
+from tests.strategies.refusals import refused_with_words
 
 ARRAY = np.arange(10, 24, dtype="int32")
 COPY = """
@@ -80,13 +78,17 @@ def test_padding_is_assumed_of_an_input_and_stored_after_each_nest_of_an_output(
             run(g, {"A": g.layouts["A"].pack(ARRAY, 4)})
 
 
-def test_undef_may_be_read_and_stored() -> None:
+def test_undef_and_no_number_may_be_read_and_stored() -> None:
     g = transform_layout(transform_layout(parse_nest(COPY), "A", tiles, undef()), "B", tiles, undef())
     h = remove_branching_through_overcompute(sequential_buffer_access(g, "B"))
     assert "B[b0, b1] = A[b0, b1] + 1\n    for b0 in [0, 4):" in str(h) and str(h).count("if ") == 1
     for one in (g, h):
         b = run(one, {"A": g.layouts["A"].pack(ARRAY, 0)}, undef=lambda dtype: 99)["B"]
         assert b.reshape(-1).tolist() == [*range(11, 25), 99, 99]
+    text = "def f(A: float32[3], B: float32[3]):\n    for i in [0, 3):\n        B[i] = A[i]"
+    g = transform_layout(parse_nest(text), "A", lambda i: [i // 2, i % 2], math.nan)
+    a = np.array([[1, 2], [3, math.nan]], "float32")
+    assert "isnan(A[a0, a1])" in str(g) and run(g, {"A": a})["B"].tolist() == [1, 2, 3]
 
 
 @pytest.mark.parametrize(
@@ -155,13 +157,6 @@ def test_a_float_is_rounded_once_and_refused_beyond_its_type(dtype: str, value: 
     else:
         stores = [s.value for s in statements(transform_layout(f, "B", tiles, value).body) if isinstance(s, Store)]
         assert number_of(stores[-1], {}, dtype) == held
-
-
-def test_no_number_is_held_by_the_input_too() -> None:
-    text = "def f(A: float32[3], B: float32[3]):\n    for i in [0, 3):\n        B[i] = A[i]"
-    g = transform_layout(parse_nest(text), "A", lambda i: [i // 2, i % 2], math.nan)
-    a = np.array([[1, 2], [3, math.nan]], "float32")
-    assert "isnan(A[a0, a1])" in str(g) and run(g, {"A": a})["B"].tolist() == [1, 2, 3]
 
 
 @pytest.mark.parametrize(
@@ -240,11 +235,6 @@ def test_what_is_refused(text: str, name: str, m: Any, value: Any, message: str)
     assert isinstance(error.value, InputError) and str(f) == before and "\n" not in str(error.value)
 
 
-def test_element_is_for_pad_value() -> None:
-    with pytest.raises(LayoutError, match="only while pad_value is asked"):
-        element("A", (0, 0))
-
-
 @pytest.mark.parametrize("stride", [2, 3, 7])
 def test_the_extent_of_a_strided_layout_is_no_choice_on_emptiness(stride: int) -> None:
     n = ShapeVar("n")
@@ -255,13 +245,7 @@ def test_the_extent_of_a_strided_layout_is_no_choice_on_emptiness(stride: int) -
         assert evaluate(extent, {n: size}) == max(0, (size - 1) * stride + 1)
 
 
-@pytest.mark.parametrize("name", ["index_map", "transform"])
-def test_examples_in_docstrings(name: str) -> None:
-    found = doctest.testmod(getattr(lowering.layout, name), optionflags=doctest.NORMALIZE_WHITESPACE)
-    assert found.attempted and not found.failed
-
-
-def test_the_layout_of_a_copy_changes_without_the_interface() -> None:
+def test_copies_have_names_and_layouts_of_their_own() -> None:
     f = parse_nest(COPY)
     g = cache_write(cache_read(f, "A"), "B")
     for name, value in (("AC", 0), ("BC", undef())):
@@ -270,9 +254,6 @@ def test_the_layout_of_a_copy_changes_without_the_interface() -> None:
     a = np.arange(14, dtype="int32")
     assert (run(g, {"A": a})["B"] == run(f, {"A": a})["B"]).all()
     assert "AC[a0 // 4, a0 % 4] = A[a0]" in str(g) and "B[b0] = BC[b0 // 4, b0 % 4]" in str(g)
-
-
-def test_names_of_copies() -> None:
     f = parse_nest("def f(A: int32[4], AC: int32[4]):\n    for i in [0, 4):\n        AC[i] = A[i]")
     assert "allocate AC_1: int32[4]" in str(cache_read(f, "A")) and "allocate T: int32[4]" in str(
         cache_write(f, "AC", "T")
@@ -280,21 +261,20 @@ def test_names_of_copies() -> None:
     for bad in ("A", 3, "no name"):
         with pytest.raises(LayoutError, match="the name"):
             cache_read(f, "A", bad)  # type: ignore[arg-type]
+    with pytest.raises(LayoutError, match="only while pad_value is asked"):
+        element("A", (0, 0))
 
 
-@pytest.mark.parametrize(
-    ("change", "name", "message"),
+CACHED = parse_nest(COPY + "    allocate T: int32[1]\n    T[0] = 0\n    B[0] = T[0]")
+test_refusals = refused_with_words(
     [
-        (cache_read, "B", "f stores to B: cache_write"),
-        (cache_write, "A", "f does not store to A: cache_read"),
-        (cache_read, "X", "'X' must be one array of f"),
-        (cache_read, "T", "T is no parameter of f"),
+        ("f stores to B: cache_write", lambda: cache_read(CACHED, "B")),
+        ("f does not store to A: cache_read", lambda: cache_write(CACHED, "A")),
+        ("'X' must be one array of f", lambda: cache_read(CACHED, "X")),
+        ("T is no parameter of f", lambda: cache_read(CACHED, "T")),
     ],
+    IntSetError,
 )
-def test_refusals(change: Any, name: str, message: str) -> None:
-    f = parse_nest(COPY + "    allocate T: int32[1]\n    T[0] = 0\n    B[0] = T[0]")
-    with pytest.raises(IntSetError, match=message):
-        change(f, name)
 
 
 TOTAL = """
@@ -307,7 +287,7 @@ def total(A: int32[4, 4], B: int32[1]):
 """
 
 
-def test_of_an_input_it_is_an_assumption() -> None:
+def test_what_is_assumed_and_what_follows_is_said() -> None:
     f = parse_nest(TOTAL)
     g = add_constraint(f, "A", lambda i, j: i * 4 + j >= 14, 0)
     assert "if" not in str(remove_branching_through_overcompute(g))
@@ -318,9 +298,6 @@ def test_of_an_input_it_is_an_assumption() -> None:
     assert run(g, {"A": a})["B"] == [14]
     assert "A[a0, a1] == undef()" in str(add_constraint(f, "A", lambda i, j: i > 2, undef()))
     assert "== a1 + 2" in str(add_constraint(f, "A", lambda i, j: i > 2, lambda i, j: j + 2))
-
-
-def test_of_what_is_stored_it_follows() -> None:
     f = transform_layout(parse_nest(COPY), "B", tiles, 3)
     g = add_constraint(f, "B", lambda i, j: i * 4 + j >= 14, 3)
     assert '(B[b0, b1] == 3), "proved"' in str(g)

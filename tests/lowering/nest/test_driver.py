@@ -49,14 +49,11 @@ def at(root: Stmt, path: tuple[int, ...]) -> Stmt:
     return root
 
 
-def test_paths_lead_to_their_statements() -> None:
+def test_cursors_and_paths_lead_to_statements_at_any_depth() -> None:
     f = parse_nest(NEST)
     seen = list(walked(f.body, Cursor.root(f)))
     assert [stmt for stmt, _ in seen] == list(statements(f.body)) and len(seen) == 12
     assert all(at(f.body, cursor.path) is stmt for stmt, cursor in seen)
-
-
-def test_a_cursor_knows_loops_branches_and_what_was_said_before() -> None:
     f = parse_nest(NEST)
     stores = {str(stmt): cursor for stmt, cursor in walked(f.body, Cursor.root(f)) if not children(stmt)}
     inside, outside = stores["A[i, x] = 1"], stores["A[0, 0] = 4"]
@@ -66,6 +63,11 @@ def test_a_cursor_knows_loops_branches_and_what_was_said_before() -> None:
     assert stores["A[i, 0] = 2"].ctx.prove((i >= 2) & (i < 4))
     assert stores["A[i, j] = 3"].ctx.prove(i < 4) and not stores["A[i, j] = 3"].ctx.prove(i < 2)
     assert outside.loops == () and outside.branches == ()
+    nest: Stmt = Let(Var("x"), Var("y"))
+    for _ in range(5_000):
+        nest = If(Var("k") < 2, nest)
+    assert sum(1 for _ in walked(nest, Descent())) == 5_001
+    assert sum(1 for _ in statements(rewritten(nest, Descent()))) == 5_001
 
 
 def test_enter_comes_before_the_statements_inside_and_leave_behind_them() -> None:
@@ -83,8 +85,8 @@ def test_enter_comes_before_the_statements_inside_and_leave_behind_them() -> Non
     assert order == ["enter i", "enter j", "leave j", "leave i"]
 
 
-def test_what_a_rule_puts_in_place_of_a_statement_is_entered_too() -> None:
-    """A loop of one iteration becomes its body; so does the loop inside, and the list of rules ends there."""
+def test_what_rules_put_in_place_is_entered_and_the_only_statement_is_left_once() -> None:
+    # A loop of one iteration becomes its body; so does the loop inside, and the list of rules ends there.
     i, j = Var("i"), Var("j")
     body = Let(Var("x"), i + j)
     nest = For(i, Range(0, 1), For(j, Range(0, 1), body))
@@ -96,12 +98,9 @@ def test_what_a_rule_puts_in_place_of_a_statement_is_entered_too() -> None:
         raise AssertionError("the statement is no loop any more")
 
     assert rewritten(nest, Descent(), enter={For: (unwrap, never)}) is body
-
-
-def test_the_only_statement_left_of_a_sequence_is_left_once() -> None:
-    """A rule that is applied twice would add 2; sequences inside sequences are flattened."""
+    # A rule that is applied twice would add 2; sequences inside sequences are flattened.
     x, y = Var("x"), Var("y")
-    body = Seq((Let(y, y + 0), If(x < 2, Let(y, x + 0)), Seq((Seq(()),))))
+    block = Seq((Let(y, y + 0), If(x < 2, Let(y, x + 0)), Seq((Seq(()),))))
 
     def drop(stmt: Let, _: Descent) -> Stmt:
         return Seq() if stmt.value is y + 0 else stmt
@@ -109,7 +108,7 @@ def test_the_only_statement_left_of_a_sequence_is_left_once() -> None:
     def count(branch: If, _: Descent) -> Stmt:
         return If(branch.cond.args[0] + 1 < 2, branch.then)
 
-    left = rewritten(body, Descent(), leave={Let: (drop,), If: (count,)})
+    left = rewritten(block, Descent(), leave={Let: (drop,), If: (count,)})
     assert isinstance(left, If) and left.cond is (x + 1 < 2)
 
 
@@ -125,7 +124,7 @@ def test_rules_of_every_kind_are_those_of_kinds_without_their_own() -> None:
     assert seen.count(For) == 2 and seen.count(Assert) == 1 and seen.count(If) == 0
 
 
-def test_operands_are_changed_under_the_descent_of_their_statement() -> None:
+def test_operands_of_every_statement_and_call_are_changed() -> None:
     f = parse_nest(NEST)
     depth: dict[str, int] = {}
 
@@ -135,6 +134,11 @@ def test_operands_are_changed_under_the_descent_of_their_statement() -> None:
 
     rewritten(f.body, Cursor.root(f), enter={Stmt: (each_operand(note),)})
     assert depth["n"] == 0 and depth["i < 2"] == 1 and depth["j"] == 2
+    i = Var("i")
+    stmt = Evaluate(CallOfAnotherKind("foreign", "g", (i,), "term"))
+    assert operands(stmt) == (i,)
+    changed = map_operands(stmt, lambda e: e + 1)
+    assert str(changed.call.args) == "(i + 1,)" and isinstance(changed.call, CallOfAnotherKind)
 
 
 @st.composite
@@ -193,22 +197,6 @@ class CallOfAnotherKind(ExternCall):
     term: str
 
 
-def test_operands_of_a_call_are_those_of_every_kind_of_call() -> None:
-    i = Var("i")
-    stmt = Evaluate(CallOfAnotherKind("foreign", "g", (i,), "term"))
-    assert operands(stmt) == (i,)
-    changed = map_operands(stmt, lambda e: e + 1)
-    assert str(changed.call.args) == "(i + 1,)" and isinstance(changed.call, CallOfAnotherKind)
-
-
-def test_depth_is_no_limit() -> None:
-    nest: Stmt = Let(Var("x"), Var("y"))
-    for _ in range(5_000):
-        nest = If(Var("k") < 2, nest)
-    assert sum(1 for _ in walked(nest, Descent())) == 5_001
-    assert sum(1 for _ in statements(rewritten(nest, Descent()))) == 5_001
-
-
 ARRAY = np.arange(4, dtype="int32")
 
 
@@ -258,7 +246,7 @@ def test_what_is_made_of_undef_is_readable_and_unknown(body: str) -> None:
     assert ran(body)["B"][: len(UNKNOWN[body])] == UNKNOWN[body]
 
 
-def test_truth_values_are_unknown_too() -> None:
+def test_truth_values_are_unknown_and_an_assumption_of_undef_lets_read() -> None:
     head = "A: int32[4], C: bool[3]"
     assert ran("C[0] = undef() < 9\nC[1] = not C[0] or A[0] == 1\nC[2] = C[0] and A[0] == 0", head)["C"] == [
         True,
@@ -267,15 +255,9 @@ def test_truth_values_are_unknown_too() -> None:
     ]
     with pytest.raises(CheckError, match="a condition depends"):
         ran("C[0] = undef() < 9\nC[1] = A[0] == 0 and C[0]\nif C[1]:\n    C[2] = C[1]", head)
-
-
-def test_an_assumption_of_undef_lets_read() -> None:
     body = "allocate T: int32[4]\nfor i in [0, 4):\n    assume i < 2 or T[i] == undef()\nB[0] = T[3] * 0"
     assert ran(body)["B"][0] in (0, -0)
     with pytest.raises(AccessError, match=r"T\[1\] is read before"):
         ran(body.replace("T[3]", "T[1]"))
-
-
-def test_arrays_of_one_size_have_one_shape() -> None:
     with pytest.raises(InputError, match="extent 0 of the array for B is 5, not 4"):
         ran("B[0] = 1", "A: int32[n], B: int32[n], n", given={"B": np.zeros(5, "int32")})

@@ -78,7 +78,7 @@ def g(A: float32[n, 4], B: int8[4], C: bool[4], D: float64[], X: float16[n * 2],
 """
 
 
-def test_every_kind_of_statement_survives() -> None:
+def test_every_kind_of_statement_survives_on_its_line() -> None:
     f = parse_nest(EVERYTHING)
     assert [t.name for t in f.outputs] == ["A", "B", "C", "D"]
     assert same(f).name == "g"
@@ -95,9 +95,6 @@ def test_every_kind_of_statement_survives() -> None:
         "float32.twice(A[0, 0], m)",
     ):
         assert part in text
-
-
-def test_lines_are_those_of_the_text() -> None:
     f = parse_nest(
         "def f(A: int32[4]):\n  for i in [0, 4):\n    if i < 2:\n      A[i] = 1\n    else:\n      pass\n  A[0] = 2"
     )
@@ -107,7 +104,20 @@ def test_lines_are_those_of_the_text() -> None:
     assert [line.text for line in function_lines(f)] == lines
 
 
-def test_a_text_that_is_long_names_what_it_repeats() -> None:
+@pytest.mark.parametrize(
+    "operand", ["exp(" * 2_000 + "A[i]" + ")" * 2_000, "1.0 + " * 4_000 + "A[i]", "-" * 2_001 + "i"]
+)
+def test_deep_operands_survive(operand: str) -> None:
+    target = "B[i]" if operand.endswith("-i") else "A[i]"
+    same(parse_nest(f"def f(A: float32[4], B: int32[4]):\n    for i in [0, 4):\n        {target} = {operand}"))
+
+
+def test_names_that_are_taken_are_changed_and_long_texts_name_what_they_repeat() -> None:
+    A = te.placeholder((4, 4), name="my array")
+    B = te.compute((4, 4), lambda i, j: A[i, j] + 1, name="for")
+    C = te.compute((4, 4), lambda i, j: B[i, j] + 1, name="my array")
+    f = same(lower(te.create_schedule(C.op)))
+    assert [t.name for t in f.params] == ["my_array", "my_array_1"]
     A = te.placeholder((4,), "float64", name="A")
 
     def formula(i: Any) -> Any:
@@ -120,28 +130,19 @@ def test_a_text_that_is_long_names_what_it_repeats() -> None:
     assert ":=" in text and len(text) < 4000
 
 
-@pytest.mark.parametrize(
-    "operand", ["exp(" * 2_000 + "A[i]" + ")" * 2_000, "1.0 + " * 4_000 + "A[i]", "-" * 2_001 + "i"]
-)
-def test_deep_operands_survive(operand: str) -> None:
-    target = "B[i]" if operand.endswith("-i") else "A[i]"
-    same(parse_nest(f"def f(A: float32[4], B: int32[4]):\n    for i in [0, 4):\n        {target} = {operand}"))
-
-
-def test_names_that_are_taken_or_none_are_changed_in_the_text() -> None:
-    A = te.placeholder((4, 4), name="my array")
-    B = te.compute((4, 4), lambda i, j: A[i, j] + 1, name="for")
-    C = te.compute((4, 4), lambda i, j: B[i, j] + 1, name="my array")
-    f = same(lower(te.create_schedule(C.op)))
-    assert [t.name for t in f.params] == ["my_array", "my_array_1"]
-
-
-def test_undef_is_drawn_at_each_execution() -> None:
+def test_undef_is_drawn_at_each_execution_and_ranges_are_empty_by_numbers() -> None:
     f = parse_nest("def f(A: int32[4]):\n    for i in [0, 4):\n        A[i] = undef() - undef()\n")
     numbers = iter(range(100))
     assert run(f, {}, undef=lambda dtype: next(numbers) ** 2)["A"].tolist() == [-1, -5, -9, -13]
     assert run(f, {})["A"].tolist() == [0, 0, 0, 0]
     assert undef() is not undef() and repr(undef("float32")) == "undef()"
+    for low, end in product(range(-3, 4), range(-4, 5)):
+        text = "def f(A: int32[9]{}):\n    for i in [{}, {}):\n        A[i + 3] = A[i + 3] + i * 2 + 7"
+        fixed = same(parse_nest(text.format("", low, end)))
+        sized = parse_nest(text.format(", n", low, f"n + {end}"))
+        wanted = run(sized, {"A": np.zeros(9, np.int32)}, {"n": 0})["A"]
+        for f in (fixed, simplify(fixed)):
+            assert (run(f, {"A": np.zeros(9, np.int32)})["A"] == wanted).all()
 
 
 BAD = {  # text after the head, line, column
@@ -282,13 +283,3 @@ def test_random_schedules_survive(program: Program) -> None:
 def test_an_unknown_type_is_refused_at_its_line(text: str, line: int, dtype: str) -> None:
     error, _ = refusal(text.format(dtype))
     assert error is not None and error.line == line
-
-
-def test_a_range_is_empty_by_its_numbers_as_by_its_sizes() -> None:
-    for low, end in product(range(-3, 4), range(-4, 5)):
-        text = "def f(A: int32[9]{}):\n    for i in [{}, {}):\n        A[i + 3] = A[i + 3] + i * 2 + 7"
-        fixed = same(parse_nest(text.format("", low, end)))
-        sized = parse_nest(text.format(", n", low, f"n + {end}"))
-        wanted = run(sized, {"A": np.zeros(9, np.int32)}, {"n": 0})["A"]
-        for f in (fixed, simplify(fixed)):
-            assert (run(f, {"A": np.zeros(9, np.int32)})["A"] == wanted).all()

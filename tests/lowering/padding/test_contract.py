@@ -1,6 +1,5 @@
 """Contracts of padded functions: required and promised padding; pads and crops moved out; random nests at run time."""
 
-import doctest
 import pickle
 import random
 import re
@@ -10,7 +9,6 @@ import numpy as np
 import pytest
 from hypothesis import strategies as st
 
-import lowering.padding.hoist
 from bound.tir.build import popcount
 from intset.errors import InputError, ParseError
 from intset.expr import ops
@@ -70,7 +68,7 @@ def reduction(start: str, step: str, assume: str = "", dtype: str = "int32") -> 
     return contract(parse_nest(text.replace(":\n\n", ":\n")), {"A": TILES})
 
 
-def test_a_need_is_what_assumptions_fix_read_or_not():
+def test_a_need_is_what_assumptions_fix_read_or_not_and_what_cancels_is_none():
     assert reduction("0", "B[0] = B[0] + A[io, ii]", "A[k, l] == 0").needs == {"A": 0}
     guarded = "if io * 4 + ii < 14:\n                B[0] = B[0] + A[io, ii]"
     assert str(reduction("0", guarded, "A[k, l] == 7").needs["A"]) == "7"
@@ -79,9 +77,6 @@ def test_a_need_is_what_assumptions_fix_read_or_not():
     with pytest.raises(LayoutError, match=r"assumes that A\[3, 2\] is -4, which is no uint8"):
         reduction("0", guarded, "A[k, l] == -4", dtype="uint8")
     assert str(reduction("0", guarded, "A[k, l] == k * 4 + l").needs["A"]) in ("i0 * 4 + i1", "i1 + i0 * 4")
-
-
-def test_a_result_that_depends_on_padding_nothing_fixes_is_refused_by_name():
     with pytest.raises(LayoutError, match=r"B\[0\] of f may depend on the padding of A, which nothing fixes") as e:
         reduction("0", "B[0] = B[0] + A[io, ii]")
     assert e.value.points == ((0,),)
@@ -89,9 +84,6 @@ def test_a_result_that_depends_on_padding_nothing_fixes_is_refused_by_name():
         reduction("0", "B[0] = B[0] + A[io, ii]", "A[k, l] == undef()")
     with pytest.raises(LayoutError, match="may depend on the padding"):  # in a condition
         reduction("0", "if A[io, ii] > 3:\n                B[0] = B[0] + 1")
-
-
-def test_what_cancels_is_no_dependence():
     assert reduction("0", "B[0] = B[0] + A[io, ii] * select(io * 4 + ii < 14, 1, 0)").needs["A"] is READABLE
     assert reduction("0", "B[0] = B[0] + select(io * 4 + ii < 14, A[io, ii], 0)").needs["A"] is NOTHING
     with pytest.raises(LayoutError):  # a float may be NaN
@@ -339,12 +331,6 @@ def test_functions_with_pads_and_crops_inside(lines: str, pad: Any, needs: str, 
     assert one.run({"A": ARRAY})["B"].tolist() == [*range(1, 15)]
 
 
-def test_a_function_without_copies_stays() -> None:
-    f = parse_nest(HEAD + "    for i in [0, 14):\n        B[i] = A[i] + 1")
-    h = hoist_layouts(f)
-    assert (h.pads, h.crops, h.packed) == ((), (), f) and h.run({"A": ARRAY})["B"].tolist() == [*range(1, 15)]
-
-
 def built(text: str, *layouts: tuple[str, Any, Any]) -> Function:
     """Build a function with layout copies at entry and exit."""
     f = parse_nest(text)
@@ -412,8 +398,9 @@ def test_what_is_no_pad_or_no_crop_stays(lines: str, pads: int) -> None:
     assert (h.run(given)["B"] == run(f, {"A": ARRAY, "B": ARRAY.copy()})["B"]).all()
 
 
-def test_the_example_and_bad_input() -> None:
-    found = doctest.testmod(lowering.padding.hoist, optionflags=doctest.NORMALIZE_WHITESPACE)
-    assert found.attempted and not found.failed
+def test_a_function_without_copies_stays() -> None:
     with pytest.raises(LayoutError, match="takes a Function"):
         hoist_layouts("f")  # type: ignore[arg-type]
+    f = parse_nest(HEAD + "    for i in [0, 14):\n        B[i] = A[i] + 1")
+    h = hoist_layouts(f)
+    assert (h.pads, h.crops, h.packed) == ((), (), f) and h.run({"A": ARRAY})["B"].tolist() == [*range(1, 15)]

@@ -48,13 +48,6 @@ def test_another_price():
         graph.plan(cost=3)
 
 
-def test_long_chains():
-    graph = chain(*[[ADDONE]] * 100, [enumeration.TOTAL])
-    plan = graph.plan()
-    assert (plan.cost, kinds(plan)) == (16, ["pad -100"])
-    assert len(plan.explain().splitlines()) > 200
-
-
 def test_over_the_budget_it_says_so(monkeypatch):
     graph = Graph()
     tensors = [graph.input("x", (14,), "int32")]
@@ -78,7 +71,7 @@ def test_over_the_budget_it_says_so(monkeypatch):
     np.testing.assert_array_equal(plan.run({"x": ARRAY})[0], full.run({"x": ARRAY})[0])
 
 
-def test_explain_says_who_needs_what_and_why_it_holds():
+def test_explain_says_who_needs_what_and_which_guards_stay():
     plan = chain([ADDONE], [enumeration.ODD], [enumeration.TOTAL]).plan()
     text = plan.explain()
     assert text.splitlines()[0] == "cost 18, and no plan costs less"
@@ -86,9 +79,13 @@ def test_explain_says_who_needs_what_and_why_it_holds():
     assert "needs 0 in the padding of A: it is 0 by the fill of odd" in text
     assert "keeps the assumption (i1 * 4 + j1 < 14) | (A[i1, j1] == 0), of the padding of A, as is said above" in text
     assert repr(plan).startswith("<Plan of cost 18: pad x with UNDEF, 16 elements, addone = addone(...)")
+    both = {"A": enumeration.TILES, "B": enumeration.TILES}
+    assert shown(FLAT_ADDONE, both) == [("NOTHING", "UNTOUCHED", True), ("READABLE", "A * 2 + 1", False)]
+    for f, neutral in [(FLAT_TOTAL, "0"), (FLAT_LARGEST, "-inf")]:
+        assert shown(f, {"A": enumeration.TILES}) == [("NOTHING", "None", True), (neutral, "None", False)]
 
 
-def test_graphs_and_plans_are_pickled():
+def test_graphs_and_plans_are_pickled_also_long_chains():
     graph = chain([ADDONE], [enumeration.ODD], [enumeration.TOTAL])
     again = pickle.loads(pickle.dumps(graph))
     assert (
@@ -99,6 +96,10 @@ def test_graphs_and_plans_are_pickled():
     plan = pickle.loads(pickle.dumps(graph.plan()))
     assert plan.explain() == again.plan().explain()
     assert plan.run({"x": ARRAY})[0] == (ARRAY * 2 + 3).sum()
+    graph = chain(*[[ADDONE]] * 100, [enumeration.TOTAL])
+    plan = graph.plan()
+    assert (plan.cost, kinds(plan)) == (16, ["pad -100"])
+    assert len(plan.explain().splitlines()) > 200
 
 
 def test_a_function_with_the_same_interface_takes_the_place_of_another():
@@ -220,13 +221,6 @@ def shown(f: Function, layouts: dict[str, IndexMap]) -> list[tuple[str, str, boo
     """Summarize options: need of A, promise of B, presence of guards."""
     found = [(contract(g), "if " in str(g)) for g in pad_options(f, layouts)]
     return [(str(c.needs["A"]), str(c.gives.get("B")), has_guards) for c, has_guards in found]
-
-
-def test_guards_stay_with_none_and_go_with_undef_or_a_neutral_element():
-    both = {"A": enumeration.TILES, "B": enumeration.TILES}
-    assert shown(FLAT_ADDONE, both) == [("NOTHING", "UNTOUCHED", True), ("READABLE", "A * 2 + 1", False)]
-    for f, neutral in [(FLAT_TOTAL, "0"), (FLAT_LARGEST, "-inf")]:
-        assert shown(f, {"A": enumeration.TILES}) == [("NOTHING", "None", True), (neutral, "None", False)]
 
 
 CONVOLUTION = """

@@ -23,7 +23,6 @@ from lowering.passes.loops.fusion import races
 from lowering.passes.loops.index_set_splitting import partition_loops
 from lowering.passes.loops.interchange import run_over_digits
 from lowering.passes.simplify import decided
-from lowering.passes.stores.placement import accumulate
 from tests.lowering.lowered import check, check_c, check_run
 from tests.strategies.written import Written
 from tests.sweeps import daily
@@ -168,27 +167,6 @@ def test_code_grows_within_a_budget() -> None:
     np.testing.assert_array_equal(run(parted, given)["B"], run(f, given)["B"])
 
 
-def test_a_sum_stays_in_a_variable_only_while_nothing_else_reads_its_element() -> None:
-    text = """\
-def F(A: float32[8, 4], B: float32[8], C: float32[8]):
-    for i in [0, 8):
-        B[i] = 0.0
-        for k in [0, 4):
-            B[i] = B[i] + A[i, k]
-        C[i] = {0}
-        B[i] = B[i] * 2.0
-"""
-    given = {"A": np.arange(32, dtype="float32").reshape(8, 4), "C": np.ones(8, "float32"), "B": np.ones(8, "float32")}
-    for read, loads in (("B[i]", 1), ("B[7 - i]", 2), ("1.0", 1)):
-        f = parse_nest(text.format(read))
-        g = accumulate(f)
-        assert sum(isinstance(stmt, For) for stmt in statements(g.body)) == 2
-        stores = [repr(stmt) for stmt in statements(g.body) if repr(stmt).startswith("B[")]
-        assert len(stores) == loads, g
-        for name, expected in run(f, given).items():
-            np.testing.assert_array_equal(run(g, given)[name], expected)
-
-
 # -- loops without divisions ---------------------------------------------------------------------------------------
 
 
@@ -236,7 +214,7 @@ def test_no_division_is_left_in_a_loop(name: str) -> None:
     check_c(f, s, {"n": 6, "m": 5}, sanitize=True)
 
 
-def test_elements_that_nothing_writes_may_be_read_before_the_loop() -> None:
+def test_what_is_written_or_asserted_is_not_taken_for_granted_before_a_loop() -> None:
     index = 'I = given(n, dtype="int32", value_range=(-50, 1000))'
     s = sized(f"{index}; A = given(n)\nB[i:n, j:m] = A[(I[i] + j) % n]")
     f = lower(s, strength=True)
@@ -244,9 +222,6 @@ def test_elements_that_nothing_writes_may_be_read_before_the_loop() -> None:
     check_run(f, s, {"n": 5, "m": 9})
     check_c(f, s, {"n": 5, "m": 9}, sanitize=True)
     check_c(f, s, {"n": 5, "m": 0}, sanitize=True)
-
-
-def test_what_the_nest_writes_is_not_read_before_the_loop() -> None:
     k, i, j = te.placeholder((8,), "int32", name="K"), Var("i"), Var("j")
     size = ShapeVar("s", lower=1)
     inner = For(j, Range(0, 8), Store(k, (j,), (k[i] + j) % size))
@@ -255,20 +230,6 @@ def test_what_the_nest_writes_is_not_read_before_the_loop() -> None:
     assert "with" not in str(reduced)
     given = {"K": np.arange(8, dtype="int32") * 5}
     np.testing.assert_array_equal(run(reduced, dict(given), {"s": 3})["K"], run(f, dict(given), {"s": 3})["K"])
-
-
-def test_a_dividend_that_overflows_where_it_is_not_evaluated_is_not_carried() -> None:
-    """Below the guard i * 2**61 is small; beyond the guard it overflows 64 bits."""
-    i, size = Var("i"), ShapeVar("s", lower=1)
-    a = te.placeholder((100,), "int64", name="A")
-    guarded = If(i < 3, Store(a, (i,), (i * 2**61) % size))
-    f = Function("f", (a,), (a,), (size,), (), For(i, Range(0, 100), guarded))
-    assert "with" not in str(strength_reduce(f))
-    harmless = f.with_body(For(i, Range(0, 100), If(i < 3, Store(a, (i,), (i * 4) % size))))
-    assert "with" in str(strength_reduce(harmless))
-
-
-def test_behind_an_assertion_nothing_is_taken_for_granted() -> None:
     i, size = Var("i"), Var("n")
     a = te.placeholder((5,), "int64", name="A")
     checked = seq(Assert(size.ne(0), "n is not 0"), Store(a, (i,), 7 // size))
@@ -280,8 +241,16 @@ def test_behind_an_assertion_nothing_is_taken_for_granted() -> None:
     assert "hoisted" in str(strength_reduce(plain))
 
 
-def test_a_divisor_is_not_computed_where_the_loop_does_not_run() -> None:
-    """The product n * m overflows only if the loop has no iteration."""
+def test_nothing_overflows_that_the_nest_does_not_evaluate() -> None:
+    # Below the guard i * 2**61 is small; beyond the guard it overflows 64 bits.
+    i, size = Var("i"), ShapeVar("s", lower=1)
+    a = te.placeholder((100,), "int64", name="A")
+    guarded = If(i < 3, Store(a, (i,), (i * 2**61) % size))
+    f = Function("f", (a,), (a,), (size,), (), For(i, Range(0, 100), guarded))
+    assert "with" not in str(strength_reduce(f))
+    harmless = f.with_body(For(i, Range(0, 100), If(i < 3, Store(a, (i,), (i * 4) % size))))
+    assert "with" in str(strength_reduce(harmless))
+    # The product n * m overflows only if the loop has no iteration.
     i, n_, m_, k = Var("i"), ShapeVar("n"), ShapeVar("m"), ShapeVar("k")
     a = te.placeholder((k,), "int64", name="A")
     f = Function("f", (a,), (a,), (n_, m_, k), (), For(i, Range(0, k), Store(a, (i,), (i + 5) // (n_ * m_))))
@@ -289,12 +258,9 @@ def test_a_divisor_is_not_computed_where_the_loop_does_not_run() -> None:
     (carry,) = (c for stmt in statements(g.body) if isinstance(stmt, For) for c in stmt.carried if c.var.name == "q")
     point = {n_: 2**40, m_: 2**40, k: 0}
     assert evaluate(lower_division(carry.first, bits=64).expr, point, bits=64) == 0
-    guarded = f.with_body(For(i, Range(0, k), If(i < 3, Store(a, (i,), i // (n_ * m_)))))
-    assert "with" not in str(strength_reduce(guarded))
-
-
-def test_the_last_update_may_not_overflow() -> None:
-    """x = i + s is representable in every iteration, and not one iteration later."""
+    short = f.with_body(For(i, Range(0, k), If(i < 3, Store(a, (i,), i // (n_ * m_)))))
+    assert "with" not in str(strength_reduce(short))
+    # x = i + s is representable in every iteration, and not one iteration later.
     i, start, size = Var("i"), Var("s"), ShapeVar("n", lower=1, upper=9)
     a = te.placeholder((5,), "int64", name="A")
     f = Function("f", (a,), (a,), (start, size), (), For(i, Range(0, 5), Store(a, (i,), (i + start) // size)))
@@ -338,22 +304,12 @@ def test_chains_of_every_step_stay_in_the_width() -> None:
     assert done > 300
 
 
-def test_carried_variables_fit_32_bits_where_the_sizes_do() -> None:
+def test_patches_and_carried_variables_take_no_division() -> None:
     s = Written(f"A = given(n, n)\n{PROGRAMS['flatten']}", n=ShapeVar("n", upper=100)).s
     f = lower(s, strength=True)
     text = check_c(f, s, {"n": 11}, sanitize=True)
     assert narrow(f).bits == 32 and "int32_t q" in text and " / " not in text and " % " not in text
     assert "select(r == n - 1, 0, r + 1)" in str(f)
-
-
-NEST = """\
-def F(A: int32[80], B: int32[80]):
-    for i in [0, 2):
-        for q in [0, {}){}:
-            B[q] = A[{}] + q"""
-
-
-def test_patches_are_taken_without_a_division() -> None:
     s = Written("""
         A = given(4, 8, 8); W = given(36, 5); k = axis(0, 36)
         P[p:36, q:36] = A[q // 9, p // 6 + q // 3 % 3, p % 6 + q % 3]
@@ -363,6 +319,13 @@ def test_patches_are_taken_without_a_division() -> None:
     text = re.sub(r"/\*.*?\*/", "", to_c(f), flags=re.DOTALL)
     assert " / 9" not in text and " / 3" not in text and "% 3" not in text
     check_c(f, s, sanitize=True)
+
+
+NEST = """\
+def F(A: int32[80], B: int32[80]):
+    for i in [0, 2):
+        for q in [0, {}){}:
+            B[q] = A[{}] + q"""
 
 
 @pytest.mark.parametrize(
@@ -404,13 +367,10 @@ SCAN = """
     """
 
 
-def test_a_scan_over_time_is_not_parallel() -> None:
+def test_scans_are_not_parallel_and_elements_chosen_by_data_are_the_word_of_the_user() -> None:
     with pytest.raises(ScheduleError, match=r"stage result: iterations of result.idx run in parallel, but .* result\["):
         lower(Written(SCAN + "RESULT parallel result.idx").s)
     assert "parallel" in str(lower(Written(SCAN + "NEXT parallel i").s))
-
-
-def test_elements_chosen_by_data_are_the_word_of_the_user() -> None:
     text = 'AT = given(8, dtype="int32", value_range=(0, 15)); A = given(16)\nB[i:8] = A[AT[i]]\nB parallel i'
     assert "parallel" in str(lower(Written(text).s))
     scattered = "def f(at: int32[8], B: float32[16]):\n    for i in [0, 8) parallel:\n        B[at[i]] = 1.0\n"

@@ -58,7 +58,7 @@ def result(f: Function, n: int = 7) -> Any:
     return run(f, {"A": a})["B"]
 
 
-def test_simplify_drops_what_never_runs_and_what_always_holds() -> None:
+def test_what_never_runs_and_what_nothing_depends_on_is_dropped() -> None:
     store = Store(B, (I,), A[I])
     never = For(I, Range(0, N), If(I >= N, store))
     always = For(I, Range(0, N), If((I < N) & (I >= 0) & (A.shape[0] > I), store))
@@ -69,18 +69,27 @@ def test_simplify_drops_what_never_runs_and_what_always_holds() -> None:
     assert repr(simplify(function(once)).body) == "if n > 3:\n    B[3] = A[3]"
     other = If(I >= N, store, Store(B, (I,), A[I] + 1.0))
     assert repr(simplify(function(For(I, Range(0, N), other))).body) == "for i in [0, n):\n    B[i] = A[i] + 1.0"
+    q = Var("q")
+    filled = seq(Let(q, N + 1), For(I, Range(0, N), seq(Store(T, (I,), 0.0 * A[I]), Store(T, (I,), T[I] + A[I]))))
+    body = seq(Allocate(T, (Range(0, N),)), filled, For(J, Range(0, N), Store(B, (J,), A[J])))
+    assert repr(drop_dead(function(body)).body) == "for j in [0, n):\n    B[j] = A[j]"
+    chosen = seq(
+        Allocate(T, (Range(0, N),)),
+        For(I, Range(0, N), Store(T, (I,), A[I])),
+        For(J, Range(0, N), Store(B, (J,), tir.Select(J >= N, T[J], A[J]))),
+    )
+    assert repr(drop_dead(simplify(function(chosen))).body) == "for j in [0, n):\n    B[j] = A[j]"
+    used = seq(Allocate(T, (Range(0, N),)), For(I, Range(0, N), seq(Store(T, (I,), A[I]), Store(B, (I,), T[I]))))
+    assert str(drop_dead(function(used))) == str(function(used))
 
 
-def test_an_assertion_is_not_simplified_by_what_it_checks() -> None:
+def test_what_is_asserted_or_written_is_no_fact() -> None:
     body = seq(Assert(N >= 0, "n"), Assert((N % 8).eq(0), "n is a multiple of 8"), Store(B, (0 * N,), A[0]))
     f = lower_divisions(simplify(function(body)))
     assert 'assert n >= 0, "n"' in str(f) and "assert n & 7 == 0" in str(f)
     with pytest.raises(CheckError, match="an assertion does not hold: n is a multiple of 8"):
         result(f, 7)
     result(f, 8)
-
-
-def test_a_condition_on_what_the_nest_writes_is_no_fact() -> None:
     c = te.compute((4,), lambda i: i * 2, name="C")
     m = te.compute((4,), lambda i: c[i] // 3, name="M")
     body = If(c[0] >= 3, seq(Store(c, (Var("k") * 0,), -5 + 0 * I), Store(m, (I,), (c[0] - 3) // 5)))
@@ -107,17 +116,19 @@ def test_narrow_names_what_does_not_fit(extents: tuple[Any, Any], bits: int) -> 
         assert str(width.forced_by) in ("j * m + i", "i * m + j", "i * 65536 + j")
 
 
-def test_names_in_sight_are_different() -> None:
+def test_names_in_sight_differ_long_minima_have_one_and_copies_share_none() -> None:
     store = Store(B, (I,), A[I])
     k1, k2 = Var("i"), Var("i")
     nested = For(k1, Range(0, 1), For(k2, Range(0, N), Store(B, (k2,), A[k2 + k1])))
     f = unique_names(function(seq(For(I, Range(0, N), store), nested)))
     assert str(f).count("for i in") == 2 and "for i_1 in [0, n):" in str(f) and "A[i_1 + i]" in str(f)
-
-
-def test_long_minima_get_a_name() -> None:
     _, f = of_corpus("doc_ex6_fuse_split3")
     assert "B.min1 = maximum(maximum(" in str(f) and "allocate B: float32[2, 4] at [" in str(f)
+    f = parse_nest(NEST)
+    copy = with_fresh_names(f.body)
+    own, other = ({s.tensor for s in statements(root) if isinstance(s, Allocate)} for root in (f.body, copy))
+    assert own and other and own.isdisjoint(other)
+    assert str(copy) == str(f.body)
 
 
 def test_an_access_outside_its_storage_is_found() -> None:
@@ -128,21 +139,6 @@ def test_an_access_outside_its_storage_is_found() -> None:
         result(function(For(I, Range(0, N), Store(B, (I,), A[I + 1]))))
     lazy = Store(B, (I,), tir.Select(I >= 1, A[I - 1], 0.0))
     np.testing.assert_array_equal(result(function(For(I, Range(0, N), lazy)), 3), [0, 1, 2])
-
-
-def test_what_nothing_depends_on_is_dropped() -> None:
-    q = Var("q")
-    filled = seq(Let(q, N + 1), For(I, Range(0, N), seq(Store(T, (I,), 0.0 * A[I]), Store(T, (I,), T[I] + A[I]))))
-    body = seq(Allocate(T, (Range(0, N),)), filled, For(J, Range(0, N), Store(B, (J,), A[J])))
-    assert repr(drop_dead(function(body)).body) == "for j in [0, n):\n    B[j] = A[j]"
-    chosen = seq(
-        Allocate(T, (Range(0, N),)),
-        For(I, Range(0, N), Store(T, (I,), A[I])),
-        For(J, Range(0, N), Store(B, (J,), tir.Select(J >= N, T[J], A[J]))),
-    )
-    assert repr(drop_dead(simplify(function(chosen))).body) == "for j in [0, n):\n    B[j] = A[j]"
-    used = seq(Allocate(T, (Range(0, N),)), For(I, Range(0, N), seq(Store(T, (I,), A[I]), Store(B, (I,), T[I]))))
-    assert str(drop_dead(function(used))) == str(function(used))
 
 
 NESTS = ("auto", "guard", "ends", "split", "partition")
@@ -188,14 +184,6 @@ def f(A: int32[4], C: int32[4]):
         T[1] = T[0] + 1
         C[i] = T[1]
 """
-
-
-def test_a_copy_shares_no_name_with_what_it_copies() -> None:
-    f = parse_nest(NEST)
-    copy = with_fresh_names(f.body)
-    own, other = ({s.tensor for s in statements(root) if isinstance(s, Allocate)} for root in (f.body, copy))
-    assert own and other and own.isdisjoint(other)
-    assert str(copy) == str(f.body)
 
 
 UNDEFINED = {
@@ -289,14 +277,18 @@ def test_many_dimensions(dims: int) -> None:
         lower(te.create_schedule(c.op), [a, c])
 
 
-def test_a_pass_spends_less_and_less() -> None:
-    """Questions without an account are independent of earlier ones; a spent account refuses."""
+def test_deep_nests_are_read_once_and_a_pass_spends_less_and_less() -> None:
+    # Questions without an account are independent of earlier ones; a spent account refuses.
     f = parse_nest("def f(A: int32[64]):\n    for i in [0, 64):\n        A[i % 4] = A[i % 5]\n")
     account = account_of(f)
     account.left = account.least = 1
     (spent,) = dataflow(f, account).sources(3)["A[i % 5]"]
     assert spent.kind == "unknown"
     assert all(source.kind != "unknown" for source in dataflow(f).sources(3)["A[i % 5]"])
+    lines = [" " * 4 * (k + 1) + f"for i{k} in [0, 1):" for k in range(40)]
+    f = parse_nest("\n".join(["def f(A: int32[1]):", *lines, " " * 4 * 41 + "A[0] = 1"]))
+    with soon():
+        assert set(written_out(f.body).values()) == {1}
 
 
 def reference_written_out(loop: For) -> int | None:
@@ -319,10 +311,3 @@ def test_loops_that_are_written_out(nest: Nest) -> frozenset[int | None]:
         if isinstance(stmt, For):
             assert found[stmt] == reference_written_out(stmt)
     return frozenset(found.values())
-
-
-def test_deep_nests_are_read_once() -> None:
-    lines = [" " * 4 * (k + 1) + f"for i{k} in [0, 1):" for k in range(40)]
-    f = parse_nest("\n".join(["def f(A: int32[1]):", *lines, " " * 4 * 41 + "A[0] = 1"]))
-    with soon():
-        assert set(written_out(f.body).values()) == {1}

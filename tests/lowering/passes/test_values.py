@@ -31,7 +31,7 @@ def text(f: Function) -> str:
     return "\n".join(line[4:] for line in str(f).splitlines()[1:])
 
 
-# what is written, and what becomes of it; `None`: it stays as it is
+# what is written, and what becomes of it
 NAMED = {
     "a row": (
         """
@@ -98,51 +98,33 @@ for y in [0, 8):
     for x in [0, 8):
         A[m, x] = B[m, x]""",
     ),
-    "read once, where it is decided": (
-        """
+}
+UNNAMED = {  # what stays as it is
+    "read once, where it is decided": """
 for y in [0, 8):
     for x in [0, 8):
         A[y, y * 4 + x] = 1.0""",
-        None,
-    ),
-    "of one branch among several": (
-        """
+    "of one branch among several": """
 for y in [0, 8):
     A[y, 0] = select(B[y, 0] > 0.0, B[y, y * 3 + 1], B[y, y * 5 + 2])""",
-        None,
-    ),
-    "data": (
-        """
+    "data": """
 for y in [0, 8):
     for x in [0, 8):
         A[I[y] * 3 % 8, x] = B[I[y] * 3 % 8, x]""",
-        None,
-    ),
-    "a quotient by a size, which may be 0": (
-        """
+    "a quotient by a size, which may be 0": """
 for y in [0, 8):
     for x in [0, n):
         A[truncdiv(y * 8, n), x] = B[truncdiv(y * 8, n), x]""",
-        None,
-    ),
 }
 
 
-@pytest.mark.parametrize("name", NAMED)
+@pytest.mark.parametrize("name", [*NAMED, *UNNAMED])
 def test_names(name: str) -> None:
-    before, after = NAMED[name]
+    before, after = NAMED[name] if name in NAMED else (UNNAMED[name],) * 2
     f = nest(before)
     named = name_values(f)
-    assert text(named) == text(nest(before if after is None else after))
+    assert text(named) == text(nest(after))
     assert str(parse_nest(str(named))) == str(named)
-
-
-def test_a_variable_that_a_loop_carries_decides_as_its_own_does() -> None:
-    f = nest("""
-for y in [0, 8) with q = 0, then q + 2:
-    for x in [0, 8):
-        A[q * 3 + y, x] = B[q * 3 + y, x]""")
-    assert "for x" in text(name_values(f)).split(" = q * 3 + y\n")[1]
 
 
 def test_rows_are_decided_before_their_loop() -> None:
@@ -207,20 +189,27 @@ def test_what_intervals_see(e: Expr, bits: int, fits: bool) -> None:
     assert fits_by_intervals(Context({i: Range(0, n * n)}), e, bits) is fits
 
 
-def test_a_mask_of_a_loop_variable_is_as_narrow_as_the_mask() -> None:
-    """Masks bound loop variables, whose constant ends are the only knowledge."""
+def test_masks_remainders_names_and_carried_variables_have_intervals() -> None:
+    # Masks bound loop variables, whose constant ends are the only knowledge.
     inside = Spans(Context({n: Range(1, 1024)}), 8).inside(i, const(0), n - 1).inside(x, const(-100), const(100))
     assert inside.span(x & 6) == (0, 6) and inside.span((x + 1 & 1) * 8 + (5 & x)) == (0, 13)
     assert inside.span(x & -128) == (-128, 0)
     assert not inside.fit(i & 7), "the operand itself does not fit"
-
-
-def test_a_remainder_that_traps_does_not_fit() -> None:
     word = Context({x: Range(-128, 256), y: Range(-128, 256)})
     assert not fits_by_intervals(word, x % y, 8)
     assert not fits_by_intervals(word, truncmod(x, y), 8)
     assert fits_by_intervals(Context({x: Range(-127, 255), y: Range(-128, 256)}), truncmod(x, y), 8)
     assert fits_by_intervals(Context({x: Range(-128, 256), y: Range(0, 128)}), truncmod(x, y), 8)
+    t, j = Var("t"), Var("j")
+    spans = Spans(Context({i: Range(0, 100_000)}), 32)
+    named = spans.inside(t, i % 1000, i % 1000)
+    assert named.fit(t * 2_000_000) and not spans.fit(t * 2_000_000)
+    assert named.inside(j, const(0), t).span(j) == (0, 999)
+    f = nest("""
+for y in [0, 8) with q = 0, then q + 2:
+    for x in [0, 8):
+        A[q * 3 + y, x] = B[q * 3 + y, x]""")
+    assert "for x" in text(name_values(f)).split(" = q * 3 + y\n")[1]
 
 
 ENDS = st.tuples(st.integers(-12, 12), st.integers(1, 21))  # the least value, and how many there are
@@ -243,11 +232,3 @@ def test_what_is_accepted_fits_everywhere(e: Expr, first: tuple[int, int], secon
             continue
         assert evaluate(e, at, bits=8) == value
     return {node.op for node in postorder((e,))}
-
-
-def test_a_named_value_has_the_interval_of_its_expression() -> None:
-    t, j = Var("t"), Var("j")
-    spans = Spans(Context({i: Range(0, 100_000)}), 32)
-    named = spans.inside(t, i % 1000, i % 1000)
-    assert named.fit(t * 2_000_000) and not spans.fit(t * 2_000_000)
-    assert named.inside(j, const(0), t).span(j) == (0, 999)

@@ -41,15 +41,12 @@ def check_placement(blocks: list[allocation.StorageBlock]) -> int:
     return end
 
 
-def test_few_blocks_are_placed_best() -> None:
-    """Against all placements in multiples of the alignment."""
+def test_blocks_are_placed_well() -> None:
+    # Against all placements in multiples of the alignment.
     rng = random.Random(1)
     for _ in range(150):
         blocks = blocks_of(rng, rng.randint(0, 5))
         assert allocation.lower_bound(blocks) <= check_placement(blocks) <= smallest(blocks)
-
-
-def test_many_blocks_come_close_to_the_bound() -> None:
     rng = random.Random(2)
     for _ in range(40):
         blocks = [
@@ -59,7 +56,7 @@ def test_many_blocks_come_close_to_the_bound() -> None:
         assert check_placement(blocks) <= 1.1 * allocation.lower_bound(blocks)
 
 
-def test_slots_hold_one_life_at_a_time() -> None:
+def test_slots_hold_one_life_at_a_time_and_chains_need_few() -> None:
     rng = random.Random(3)
     for _ in range(200):
         blocks = blocks_of(rng, rng.randint(1, 12))
@@ -68,6 +65,16 @@ def test_slots_hold_one_life_at_a_time() -> None:
             assert not any(blocks[a].meets(blocks[b]) for a in inside for b in inside if a != b)
         most = max(sum(b.first <= at <= b.last for b in blocks) for at in range(20))
         assert len(slots) == most
+    f = lower(chain(9, 100))
+    assert allocation.plan_storage(f).peak == 2 * 100 * 64 * 4
+    symbolic = allocation.plan_storage(lower(chain(9, te.var("n"))))
+    assert len(symbolic.arena.slots) == 2 and symbolic.peak is None and not symbolic.in_place
+    for step in (1, 700, -300):
+        s = chain_of_sizes([(4000 + step * k) * width for k, width in enumerate([1, 2, 1, 3, 1, 1, 2, 5, 1, 1])])
+        f = lower(s)
+        blocks = blocks_in(f)
+        assert len(blocks) > 6 and used(allocation.parallel_plan(f)[1], {}) <= 1.1 * allocation.lower_bound(blocks)
+    check_c(f, s)
 
 
 def chain(length: int, extent: object) -> te.Schedule:
@@ -75,13 +82,6 @@ def chain(length: int, extent: object) -> te.Schedule:
     for k in range(length):
         t = te.compute((extent, 64), lambda i, j, t=t: t[i, j] + 1.0, name=f"T{k}")
     return te.create_schedule(t.op)
-
-
-def test_a_chain_needs_two_buffers() -> None:
-    f = lower(chain(9, 100))
-    assert allocation.plan_storage(f).peak == 2 * 100 * 64 * 4
-    symbolic = allocation.plan_storage(lower(chain(9, te.var("n"))))
-    assert len(symbolic.arena.slots) == 2 and symbolic.peak is None and not symbolic.in_place
 
 
 @needs_compiler
@@ -92,8 +92,8 @@ def test_shared_storage_keeps_what_is_needed(extent: object) -> None:
     close(run(lower(s), given, {"n": 37}, backend="c"), expected)
 
 
-def test_what_a_later_iteration_reads_stays() -> None:
-    """Storage outside of a loop lives through the whole loop, storage inside of it for one iteration."""
+def test_what_is_read_in_a_later_iteration_lives_for_the_loop() -> None:
+    # Storage outside of a loop lives through the whole loop, storage inside of it for one iteration.
     s = Written("""
         A = given(8, 4096); B = pointwise(A); C = pointwise(B)
         D[i:8, j:4096] = C[i, j] + B[7 - i, j]
@@ -102,9 +102,6 @@ def test_what_a_later_iteration_reads_stays() -> None:
     assert plan.peak == 8 * 4096 * 4 + 4096 * 4
     given, expected = problem(s, {})
     close(run(lower(s), given, backend="c"), expected)
-
-
-def test_what_a_loop_may_read_again_lives_for_all_of_it() -> None:
     head = "def F(A: float32[8]):\n"
     outside = "    allocate P: float32[8]\n    allocate Q: float32[8]\n    for i in [0, 8):\n"
     fill = "        for k in [0, 2):\n            P[k] = A[i]\n        for k in [0, 2):\n            Q[k] = P[k]\n"
@@ -214,12 +211,3 @@ def test_small_arrays_and_large_ones_share(extents: tuple[int, ...]) -> None:
     """A small array joins the arena where the stack would raise the peak of memory."""
     f = lower(chain_of_sizes(extents))
     assert aligned(used(allocation.parallel_plan(f)[1], {})) <= smallest(blocks_in(f))
-
-
-def test_ten_stages_come_close_to_the_bound() -> None:
-    for step in (1, 700, -300):
-        s = chain_of_sizes([(4000 + step * k) * width for k, width in enumerate([1, 2, 1, 3, 1, 1, 2, 5, 1, 1])])
-        f = lower(s)
-        blocks = blocks_in(f)
-        assert len(blocks) > 6 and used(allocation.parallel_plan(f)[1], {}) <= 1.1 * allocation.lower_bound(blocks)
-    check_c(f, s)

@@ -19,6 +19,7 @@ from lowering.tvm import autotvm, te, tir
 from lowering.tvm.outside import install, native
 from lowering.tvm.tir import bijective_layout, layout
 from tests.lowering.tvm_scripts.calls import equal_built, equal_elements, equal_in_both
+from tests.strategies.refusals import refused_by
 from tests.strategies.written import Written
 
 ROOT = Path(__file__).parents[3]
@@ -81,7 +82,7 @@ def test_the_operator_library_imports_what_is_not_here(tmp_path: Path) -> None:
         install(topi=tmp_path / "nowhere")
 
 
-def test_schedules_of_the_native_half() -> None:
+def test_schedules_and_sums_of_the_native_half() -> None:
     A = te.placeholder((3, 4), name="A")
     B = te.compute((3, 4), lambda i, j: A[i, j] + 1, tag="elemwise", name="B")
     C = te.compute((3, 4), lambda i, j: B[i, j] * 2, tag="elemwise", name="C")
@@ -89,6 +90,11 @@ def test_schedules_of_the_native_half() -> None:
     assert len(s[C].leaf_iter_vars) == 1
     assert str(tvm.lower(s, [A, C])).count("for ") == 1
     assert len(native("topi.generic.default_schedule")(None, [C])[C].leaf_iter_vars) == 2
+    A, B = te.placeholder((2, 3), name="A"), te.placeholder((2, 3), name="B")
+    C = native("topi.elemwise_sum")([A, B, native("topi.multiply")(A, B), native("topi.subtract")(A, 1.0)])
+    a, b = (np.random.default_rng(k).random((2, 3)).astype("float32") for k in (1, 2))
+    found = run(tvm.lower(te.create_schedule(C.op), [A, B, C]), {"A": a, "B": b})[C.name]
+    np.testing.assert_allclose(found, a + b + a * b + a - 1, rtol=1e-5)
 
 
 @pytest.mark.parametrize("axes", ["NCHW", "NHWC"])
@@ -134,7 +140,7 @@ def test_a_schedule_gets_the_configuration_of_its_computation() -> None:
     assert autotvm._config_of([after], "copy.test")["tile"].size == [-1, 3]
 
 
-def test_options_of_a_fallback_configuration() -> None:
+def test_options_of_configurations() -> None:
     cfg = autotvm.get_config()
     assert len(cfg.define_split("a", cfg.axis(12), num_outputs=3)) == 3
     assert cfg["a"].size == [-1, 1, 1]
@@ -157,9 +163,6 @@ def test_options_of_a_fallback_configuration() -> None:
     order = [x, y, z, cfg.axis(5), cfg.axis(6)]
     cfg.define_reorder("h", order, "interleave", spatial=[order[:2], order[2:4]], reduce=[order[4:]])
     assert cfg["h"].perm == [0, 2, 1, 3, 4]
-
-
-def test_a_split_of_several_levels_is_that_of_products() -> None:
     s, A = Written("A[i:24] = i")("s A")
     loops = autotvm.SplitEntity([-1, 2, 3]).apply(s, A, A.op.axis[0])
     assert list(s[A].leaf_iter_vars) == loops
@@ -184,13 +187,13 @@ def test_layouts_by_letters() -> None:
         there.forward_shape([1, 6, 5, 6])
 
 
-@pytest.mark.parametrize("text", ["", "NCHWc", "NCHW16", "NC4", "NCHC", "NCHW0c", "CHW4n", "16C", "N-C", None, 3])
-def test_a_layout_without_a_meaning_is_refused(text: Any) -> None:
-    with pytest.raises(InputError, match="a layout is a text such as NCHW16c"):
-        layout(text)
+NONE = ("", "NCHWc", "NCHW16", "NC4", "NCHC", "NCHW0c", "CHW4n", "16C", "N-C", None, 3)
+test_a_layout_without_a_meaning_is_refused = refused_by(
+    layout, dict.fromkeys(NONE, "a layout is a text such as NCHW16c")
+)
 
 
-def test_processors_of_targets() -> None:
+def test_processors_of_targets_and_unions_of_types() -> None:
     lanes = {}
     for mcpu in ("", " -mcpu=core-avx2", " -mcpu=skylake-avx512", " -mcpu=alderlake", " -mcpu=cascadelake"):
         with tvm.target.Target("llvm" + mcpu):
@@ -198,6 +201,9 @@ def test_processors_of_targets() -> None:
     assert list(lanes.values()) == [(4, False), (8, False), (16, False), (8, True), (16, True)]
     assert tvm.target.Target("cuda -mattr=+dotprod").mattr == ["+dotprod"]
     assert (tvm.DataType("float32x4").bits, tvm.DataType("float32x4").lanes, tvm.DataType("bool").bits) == (32, 4, 1)
+    either = tir.Var | int
+    assert isinstance(3, either) and isinstance(Var("i"), either) and not isinstance(3.5, either)
+    assert isinstance(3, int | tir.IntImm)
 
 
 @pytest.mark.parametrize(("y", "shift"), [(1 << 30, 1), (1 << 30, 0), (1395864371, -3)])
@@ -207,12 +213,6 @@ def test_products_with_fixed_points(y: int, shift: int) -> None:
     expected = [((int(n) << left) * y + (1 << (right - 1))) >> right for n in numbers]
     factor = tir.const(y, "int32")
     equal_elements(lambda i, x: tir.q_multiply_shift(x[i], factor, 31, shift), [numbers], np.array(expected, "int32"))
-
-
-def test_unions_of_types() -> None:
-    either = tir.Var | int
-    assert isinstance(3, either) and isinstance(Var("i"), either) and not isinstance(3.5, either)
-    assert isinstance(3, int | tir.IntImm)
 
 
 @pytest.mark.parametrize("keepdims", [False, True])
@@ -227,14 +227,6 @@ def test_reductions_of_the_native_half_are_those_of_numpy(name: str, axis: Any, 
     assert tuple(map(int, B.shape)) == wanted.shape and B.op.tag == "comm_reduce"
     found = run(tvm.lower(te.create_schedule(B.op), [A, B]), {"A": a})[B.name]
     np.testing.assert_allclose(found, wanted, rtol=1e-5)
-
-
-def test_sums_of_the_native_half() -> None:
-    A, B = te.placeholder((2, 3), name="A"), te.placeholder((2, 3), name="B")
-    C = native("topi.elemwise_sum")([A, B, native("topi.multiply")(A, B), native("topi.subtract")(A, 1.0)])
-    a, b = (np.random.default_rng(k).random((2, 3)).astype("float32") for k in (1, 2))
-    found = run(tvm.lower(te.create_schedule(C.op), [A, B, C]), {"A": a, "B": b})[C.name]
-    np.testing.assert_allclose(found, a + b + a * b + a - 1, rtol=1e-5)
 
 
 @pytest.mark.parametrize("schedule", ["plain", "split", "tiles of k", "unroll", "vectorize"])
@@ -303,7 +295,7 @@ def test_a_reduction_that_data_ends_in_every_form_of_nest(nests: str) -> None:
     assert found.tolist() == expected.tolist()
 
 
-def test_a_reduction_between_elements() -> None:
+def test_reductions_between_elements_beside_one_that_data_ends_and_without_rows() -> None:
     (starts, data, _), (ends, numbers), expected = _segments()
 
     def total(i: Any) -> Any:
@@ -312,11 +304,17 @@ def test_a_reduction_between_elements() -> None:
 
     sums = te.compute((4,), total, "sums")
     equal_in_both(tvm.build(te.create_schedule(sums.op), [starts, data, sums]), [ends, numbers], expected)
-
-
-def _cached_starts(s: Any, starts: Any, sums: Any, k: Any) -> None:
-    copy = s.cache_read(starts, "local", [sums])
-    s[copy].compute_at(s[sums], s[sums].op.axis[0])
+    many = 1 << 21
+    a, starts = te.placeholder((many,), "int32", "a"), te.placeholder((3,), "int32", "starts")
+    k = te.reduce_axis((0, many), "k")
+    whole, sums = te.compute((1,), lambda i: te.sum(a[k], axis=k), "whole"), sums_of(starts, a, 2)
+    f = tvm.lower(te.create_schedule([whole.op, sums.op]), [a, starts, whole, sums])
+    found = run(f, {"a": np.ones(many, "int32"), "starts": np.array([0, 3, 5], "int32")}, backend="c")
+    assert found["whole"].tolist() == [many] and found["sums"].tolist() == [3, 2]
+    starts, data = te.placeholder((1,), "int32", "starts"), te.placeholder((0,), "float32", "data")
+    sums = sums_of(starts, data, 0)
+    f = tvm.lower(te.create_schedule(sums.op), [starts, data, sums])
+    assert run(f, {"starts": np.zeros(1, "int32"), "data": np.zeros(0, "float32")})["sums"].shape == (0,)
 
 
 @pytest.mark.parametrize("dtype", ["int32", "int64"])
@@ -325,7 +323,7 @@ def _cached_starts(s: Any, starts: Any, sums: Any, k: Any) -> None:
     [
         lambda s, _, sums, k: s[sums].split(k, nparts=3),
         lambda s, starts, sums, k: s.cache_read(starts, "local", [sums]),
-        _cached_starts,
+        lambda s, starts, sums, k: s[s.cache_read(starts, "local", [sums])].compute_at(s[sums], sums.op.axis[0]),
         lambda s, _, sums, k: s.cache_write(sums, "local"),
         lambda s, _, sums, k: s.rfactor(sums, s[sums].split(k, 4)[1]),
         lambda s, _, sums, k: s[sums].unroll(s[sums].split(k, 4)[1]),
@@ -353,13 +351,9 @@ def test_schedules_of_a_reduction_that_data_ends(schedule: Any, dtype: str) -> N
 def test_schedules_that_no_data_could_end_are_refused(schedule: Any, cause: str) -> None:
     args, _, _ = _segments()
     s = te.create_schedule(args[-1].op)
-
-    def scheduled() -> Any:
+    with pytest.raises(ScheduleError, match=f"data decides the extent of .*{cause}"):  # noqa: PT012
         schedule(s, args[-1], args[-1].op.reduce_axis[0])
-        return tvm.lower(s, args)
-
-    with pytest.raises(ScheduleError, match=f"data decides the extent of .*{cause}"):
-        scheduled()
+        tvm.lower(s, args)
 
 
 @pytest.mark.parametrize("transa", [False, True])
@@ -434,20 +428,3 @@ def test_a_variable_that_iterations_share_and_arguments_by_name() -> None:
     equal_in_both(f, [a, is_kept], np.where(is_kept, a / 2, 1).astype("float32"))
     with pytest.raises(InputError, match="halves: missing a required argument: 'is_kept'"):
         halves(A, 1)
-
-
-def test_no_rows_whose_length_data_decides() -> None:
-    starts, data = te.placeholder((1,), "int32", "starts"), te.placeholder((0,), "float32", "data")
-    sums = sums_of(starts, data, 0)
-    f = tvm.lower(te.create_schedule(sums.op), [starts, data, sums])
-    assert run(f, {"starts": np.zeros(1, "int32"), "data": np.zeros(0, "float32")})["sums"].shape == (0,)
-
-
-def test_a_long_reduction_beside_one_that_data_ends_is_lowered() -> None:
-    many = 1 << 21
-    a, starts = te.placeholder((many,), "int32", "a"), te.placeholder((3,), "int32", "starts")
-    k = te.reduce_axis((0, many), "k")
-    whole, sums = te.compute((1,), lambda i: te.sum(a[k], axis=k), "whole"), sums_of(starts, a, 2)
-    f = tvm.lower(te.create_schedule([whole.op, sums.op]), [a, starts, whole, sums])
-    found = run(f, {"a": np.ones(many, "int32"), "starts": np.array([0, 3, 5], "int32")}, backend="c")
-    assert found["whole"].tolist() == [many] and found["sums"].tolist() == [3, 2]

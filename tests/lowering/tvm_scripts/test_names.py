@@ -36,16 +36,13 @@ def test_bits_of_a_number_are_those_of_numpy(source: str, dtype: str) -> None:
         np.testing.assert_array_equal(found, given.view(dtype))
 
 
-def test_the_remainder_of_an_expression() -> None:
+def test_remainders_intervals_and_conditions_of_a_variable() -> None:
     analyzer = arith.Analyzer()
     assert analyzer.modular_set(A * 4 + 1) == arith.ModularSet(4, 1)
     assert analyzer.modular_set(7) == arith.ModularSet(0, 7)
     assert analyzer.modular_set(A // 2) == arith.ModularSet(1, 0)
     analyzer.update(A, arith.ModularSet(4, 1))
     assert analyzer.modular_set(A * 2 + 1) == arith.ModularSet(8, 3)
-
-
-def test_the_interval_of_an_expression() -> None:
     analyzer = arith.Analyzer()
     found = analyzer.int_set(A + B * 2, {A: arith.IntervalSet(0, 10)})
     assert (found.min_value, found.max_value) == (B * 2, B * 2 + 10)
@@ -54,23 +51,14 @@ def test_the_interval_of_an_expression() -> None:
     assert analyzer.int_set(A, {A: arith.IntervalSet(3, 2)}).is_nothing()
     assert arith.IntervalSet(arith.neg_inf(), arith.pos_inf()).is_everything()
     assert arith.IntSet.single_point(A) == arith.IntervalSet(A, A)
-
-
-def test_an_interval_in_which_a_condition_holds() -> None:
     relaxed = {C: arith.IntervalSet(0, 3)}
     found = arith.deduce_bound(A, A * 2 + C < 10, {}, relaxed)
     assert (found.min_value, int(found.max_value)) == (arith.neg_inf(), 3)
     assert arith.deduce_bound(A, (A % 2).eq(0), {}, {}).is_nothing()  # no interval
-
-
-def test_the_coefficients_of_a_sum() -> None:
     assert arith.detect_linear_equation(A * 4 + B * 6 + 7, [A]) == [4, B * 6 + 7]
     assert arith.detect_linear_equation(A * B, [A]) == [B, 0]
     assert arith.detect_linear_equation(A * B, [A, B]) == []
     assert arith.detect_linear_equation(A // 2, [A]) == []
-
-
-def test_the_ends_of_variables_in_a_conjunction() -> None:
     assert arith.detect_clip_bound(tir.all(A < B * 6, A - 1 > 0), [A]) == [2, B * 6 - 1]
     assert arith.detect_clip_bound(tir.all(A < B * 6, A - 1 > 0), [A, B]) == []
     assert arith.detect_clip_bound(tir.all(A + C * 10 <= 20, B - 1 > 0), [A, B]) == [None, 20 - C * 10, 2, None]
@@ -179,7 +167,7 @@ def test_passes_of_python_functions() -> None:
         tir.transform.MakePackedAPI()
 
 
-def test_primitives_are_recorded_on_request() -> None:
+def test_lower_applies_the_passes_of_a_script_and_records_primitives() -> None:
     X = te.placeholder((8, 8), name="X")
     Y = te.compute((8, 8), lambda i, j: X[i, j] * 2.0, name="Y")
     assert te.create_schedule(Y.op).schedule_record == []
@@ -193,13 +181,39 @@ def test_primitives_are_recorded_on_request() -> None:
     assert [len(record[Y].leaf_iter_vars) for record in s.schedule_record] == [2, 2, 3, 4, 4, 4]
     assert s.schedule_record[-1].cache_read(X, "local", [cached]) is not None and len(s.schedule_record) == 6
     assert tvm.lower(s, [X, Y]) is not None
+    s, *args = Written("A = given(8)\nB[i:8] = A[i] * 2.0")("s A B")
+
+    @tir.transform.prim_func_pass(opt_level=0)
+    def halved(f: Any, mod: Any, ctx: Any) -> Any:
+        def change(loop: Any) -> Any:
+            outer, inner = te.var("outer"), te.var("inner")
+            body = tir.stmt_functor.substitute(loop.body, {loop.loop_var: outer * 2 + inner})
+            return tir.For(outer, 0, 4, tir.ForKind.SERIAL, tir.For(inner, 0, 2, tir.ForKind.VECTORIZED, body))
+
+        return f.with_body(tir.stmt_functor.ir_transform(f.body, None, change, ["tir.For"]))
+
+    with transform.PassContext(config={"tir.add_lower_pass": [(1, halved)]}):
+        f = tvm.lower(s, args)
+    assert [f.body.extent, f.body.body.extent] == [4, 2] and tvm.lower(s, args).body.extent == 8
+    np.testing.assert_array_equal(run(f, {"A": np.arange(8, dtype="float32")})["B"], np.arange(8) * 2)
 
 
-def test_python_truth_values_are_conditions() -> None:
+def test_truth_values_quotients_and_conversions_are_constructed_as_written() -> None:
     given = np.arange(4, dtype="float32")
     equal_elements(lambda i, X: tir.Select(True, te.if_then_else(False, 0.0, X[i]), 3.0), [given], given)
     assert tir.const(np.uint8(3)).dtype == "uint8" and tvm.runtime.convert(np.float16(1)).dtype == "float16"
     assert tvm.runtime.convert(True).dtype == tir.const(np.bool_(True)).dtype == "bool"
+    s, *args = Written("""
+        A = given(4, 3, dtype="bool"); either = reduced(A, by=te.max)
+        both[i:4] = te.min(A[i, 0], A[i, 1])""")("s A either both")
+    f = tvm.build(s, args)
+    a = np.random.default_rng(0).integers(0, 2, (4, 3)).astype(bool)
+    equal_in_both(f, [a], a.max(axis=1), a[:, :2].min(axis=1))
+    n = te.var("n")
+    quotient = tir.Div(tir.Let(n, -8, n + 1), 2)
+    assert isinstance(quotient, tir.Div) and arith.Analyzer().simplify(quotient) == -3
+    node = tir.Cast("float32", tir.IntImm("uint32", 1))
+    assert isinstance(node, tir.Cast) and node.dtype == "float32" and node.value.value == 1
 
 
 def test_a_typed_constant_keeps_its_type_and_is_a_number_in_shapes() -> None:
@@ -247,12 +261,6 @@ def test_statements_without_an_effect_keep_their_fields() -> None:
     assert isinstance(realize, tir.BufferRealize) and isinstance(realize.body, tir.Store)
 
 
-def test_the_quotient_of_viewed_integers_is_that_of_c() -> None:
-    n = te.var("n")
-    quotient = tir.Div(tir.Let(n, -8, n + 1), 2)
-    assert isinstance(quotient, tir.Div) and arith.Analyzer().simplify(quotient) == -3
-
-
 def test_the_body_of_a_hint_inside_a_loop_is_reached_and_runs() -> None:
     s, *args = Written("X = given(8, dtype='int32'); Y = pointwise(X)")("s X Y")
     f = tvm.lower(s, args)
@@ -281,47 +289,13 @@ def test_a_cut_tile_has_its_whole_extent() -> None:
     )
 
 
-def test_lower_applies_the_passes_of_a_script() -> None:
-    s, *args = Written("A = given(8)\nB[i:8] = A[i] * 2.0")("s A B")
-
-    @tir.transform.prim_func_pass(opt_level=0)
-    def halved(f: Any, mod: Any, ctx: Any) -> Any:
-        def change(loop: Any) -> Any:
-            outer, inner = te.var("outer"), te.var("inner")
-            body = tir.stmt_functor.substitute(loop.body, {loop.loop_var: outer * 2 + inner})
-            return tir.For(outer, 0, 4, tir.ForKind.SERIAL, tir.For(inner, 0, 2, tir.ForKind.VECTORIZED, body))
-
-        return f.with_body(tir.stmt_functor.ir_transform(f.body, None, change, ["tir.For"]))
-
-    with transform.PassContext(config={"tir.add_lower_pass": [(1, halved)]}):
-        f = tvm.lower(s, args)
-    assert [f.body.extent, f.body.body.extent] == [4, 2] and tvm.lower(s, args).body.extent == 8
-    np.testing.assert_array_equal(run(f, {"A": np.arange(8, dtype="float32")})["B"], np.arange(8) * 2)
-
-
-def test_bits_of_bfloat16_are_passed_as_uint16() -> None:
+def test_arrays_share_their_memory_and_bits_of_bfloat16_are_passed() -> None:
     pytest.importorskip("ml_dtypes")
     s, *args = Written("A = given(4, dtype='bfloat16')\nB[i:4] = A[i] + A[i]")("s A B")
     bits = (np.array([1.0, -2.5, 0.0, 100.0], "float32").view("uint32") >> 16).astype("uint16")
     a, b = tvm.nd.array(bits), tvm.nd.empty((4,), "uint16")
     tvm.build(s, args)(a, b)
     np.testing.assert_array_equal((b.numpy().astype("uint32") << 16).view("float32"), [2.0, -5.0, 0.0, 200.0])
-
-
-def test_a_conversion_is_constructed_as_written() -> None:
-    node = tir.Cast("float32", tir.IntImm("uint32", 1))
-    assert isinstance(node, tir.Cast) and node.dtype == "float32" and node.value.value == 1
-
-
-def test_errors_are_runtime_errors_and_packed_calls_have_a_source() -> None:
-    with pytest.raises(RuntimeError):
-        ~tir.const(1.5, "float32")
-    A = te.placeholder((4,), name="A")
-    B = te.extern((4,), [A], lambda ins, outs: tir.call_packed("nothing", ins[0], outs[0]), name="B")
-    assert "nothing" in tvm.build(te.create_schedule(B.op), [A, B]).get_source()
-
-
-def test_arrays_share_their_memory_by_dlpack() -> None:
     s, *args = Written("A = given(4); B = pointwise(A)")("s A B")
     f = tvm.build(s, args)
     source, target = np.arange(4, dtype="float32"), np.zeros(4, "float32")
@@ -337,7 +311,26 @@ def test_arrays_share_their_memory_by_dlpack() -> None:
         f(array, tvm.nd.from_dlpack(target.__dlpack__()))
 
 
-def test_an_evaluated_call_is_made() -> None:
+def test_errors_packed_calls_and_devices_by_name() -> None:
+    with pytest.raises(RuntimeError):
+        ~tir.const(1.5, "float32")
+    A = te.placeholder((4,), name="A")
+    B = te.extern((4,), [A], lambda ins, outs: tir.call_packed("nothing", ins[0], outs[0]), name="B")
+    assert "nothing" in tvm.build(te.create_schedule(B.op), [A, B]).get_source()
+    assert tvm.target.Target("nvidia/geforce-rtx-3090").kind.name == "cuda"
+    assert tvm.nd.empty((3,), "bfloat16").dtype == "uint16"  # as TVM holds its bits
+    assert tir.reinterpret("float32", HELD) is HELD
+
+
+def test_calls_are_made_in_the_order_of_arguments() -> None:
+    text = "n = var(); bias = var('float32'); X = given(n)\nY[i:n] = X[i] + bias + n"
+    s, *args = Written(text)("s bias X n Y")
+    f = tvm.lower(s, args)
+    y = tvm.nd.empty((3,))
+    tvm.build(f)(0.5, tvm.nd.array(np.ones(3, "float32")), 3, y)
+    np.testing.assert_array_equal(y.numpy(), [4.5] * 3)
+    tvm.build(transform.Sequential([transform.Simplify()])(f))(1.5, tvm.nd.array(np.ones(3, "float32")), 3, y)
+    np.testing.assert_array_equal(y.numpy(), [5.5] * 3)
     seen: list[Any] = []
     tvm.register_func("test_names.seen", lambda *args: seen.append(args), override=True)
     buffer = tir.decl_buffer((3,), name="A")
@@ -350,32 +343,6 @@ def test_an_evaluated_call_is_made() -> None:
     assert len(seen) == 3 and seen[0][0].shape == (3,) and [args[0] for args in seen[1:]] == [5, 6]
     assert isinstance(tir.Evaluate(tir.exp(tir.const(1.0))), tir.Evaluate)
     assert str(tir.Evaluate(tir.exp(te.var("x", "float32")))) == "pass"
-
-
-def test_a_lowered_function_is_called_in_the_order_of_its_arguments() -> None:
-    text = "n = var(); bias = var('float32'); X = given(n)\nY[i:n] = X[i] + bias + n"
-    s, *args = Written(text)("s bias X n Y")
-    f = tvm.lower(s, args)
-    y = tvm.nd.empty((3,))
-    tvm.build(f)(0.5, tvm.nd.array(np.ones(3, "float32")), 3, y)
-    np.testing.assert_array_equal(y.numpy(), [4.5] * 3)
-    tvm.build(transform.Sequential([transform.Simplify()])(f))(1.5, tvm.nd.array(np.ones(3, "float32")), 3, y)
-    np.testing.assert_array_equal(y.numpy(), [5.5] * 3)
-
-
-def test_the_kind_of_a_device_by_its_name() -> None:
-    assert tvm.target.Target("nvidia/geforce-rtx-3090").kind.name == "cuda"
-    assert tvm.nd.empty((3,), "bfloat16").dtype == "uint16"  # as TVM holds its bits
-    assert tir.reinterpret("float32", HELD) is HELD
-
-
-def test_extrema_of_truth_values() -> None:
-    s, *args = Written("""
-        A = given(4, 3, dtype="bool"); either = reduced(A, by=te.max)
-        both[i:4] = te.min(A[i, 0], A[i, 1])""")("s A either both")
-    f = tvm.build(s, args)
-    a = np.random.default_rng(0).integers(0, 2, (4, 3)).astype(bool)
-    equal_in_both(f, [a], a.max(axis=1), a[:, :2].min(axis=1))
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float16", "int32"])

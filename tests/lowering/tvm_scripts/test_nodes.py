@@ -14,6 +14,7 @@ from lowering.errors import AccessError, CheckError, CompilerError
 from lowering.tvm import te, tir
 from tests.compilers import need_compiler
 from tests.lowering.tvm_scripts.calls import backends_of, called, equal_built, equal_elements, equal_in_both
+from tests.strategies.refusals import refused_with_words
 from tests.strategies.written import Written
 
 m, n = te.size_var("m"), te.size_var("n")
@@ -49,7 +50,7 @@ def test_a_field(name: str) -> None:
     assert tvm.ir.structural_equal(found, expected) or tvm.arith.Analyzer().can_prove_equal(found, expected)
 
 
-def test_a_field_that_a_node_lacks() -> None:
+def test_fields_and_functions_that_are_not_there_are_named() -> None:
     for node, name in ((m + 1, "buffer"), (PLAIN[0, 0], "axis"), (tir.Evaluate(0), "extents"), (m, "producer")):
         with pytest.raises(AttributeError, match=name):
             getattr(node, name)
@@ -60,17 +61,31 @@ def test_a_field_that_a_node_lacks() -> None:
         with pytest.raises(InputError, match=f"plain has 2 dimensions, a store to it names {len(indices)} indices"):
             tir.BufferStore(PLAIN, 1.0, indices)
 
+    def kernel(ib: Any, A: Any, P: Any, B: Any) -> None:
+        ib.buffer_ptr(B)[0] = tir.call_pure_extern("float32", "fabsf", ib.buffer_ptr(A)[0])
 
-@pytest.mark.parametrize("same", [m + 0, 0 + m, m - 0, m * 1, 1 * m, m // 1, tir.truncdiv(m, 1), (0 + m * 1) - 0])
-def test_operations_that_change_nothing(same: Any) -> None:
-    assert same.same_as(m) and m.same_as(same)
-    assert not (same + 1).same_as(m) and not same.same_as(n) and not same.same_as(None)
+    f = built(kernel)
+    f.backend = "python"
+    with pytest.raises(InputError, match="calls fabsf, which is not known"):
+        called(f, [X, TURNED], X)
+    need_compiler()
+    s, *args = Written('A = given(4)\nB[i:4] = tir.call_pure_extern("float32", "no_such_function", A[i])')("s A B")
+    f = tvm.build(s, args)
+    with pytest.raises(CompilerError, match="no_such_function"):
+        f(tvm.nd.empty((4,)), tvm.nd.empty((4,)))
 
 
-def test_the_value_of_a_remainder_by_1() -> None:
+def test_operations_that_change_nothing_and_equal_elements() -> None:
+    for same in (m + 0, 0 + m, m - 0, m * 1, 1 * m, m // 1, tir.truncdiv(m, 1), (0 + m * 1) - 0):
+        assert same.same_as(m) and m.same_as(same)
+        assert not (same + 1).same_as(m) and not same.same_as(n) and not same.same_as(None)
     assert tir.truncmod(m, 1).value == (m % 1 + 0).value == (m * 0).value == 0
     for other in (0 - m, 1 // m, m % 2, m):
         assert not hasattr(other, "value")
+    flat = tir.decl_buffer((m, n), "float32", strides=(n, 1))
+    k = te.size_var("k")
+    assert tvm.ir.structural_equal(flat.vload((k // n, k % n)), flat.vload((0, k)))
+    assert not tvm.ir.structural_equal(flat.vload((k // n, k % n)), flat.vload((0, k + 1)))
 
 
 def test_a_selection_of_truth_values_keeps_its_form() -> None:
@@ -82,13 +97,6 @@ def test_a_selection_of_truth_values_keeps_its_form() -> None:
         assert isinstance(chosen, tir.Select) and chosen.dtype == "bool"
         wanted = np.where(np.where(*pick(a, k)), a, np.float32(-1))
         equal_elements(lambda i, X, pick=pick: tir.Select(tir.Select(*pick(X[i], i)), X[i], -1.0), [a], wanted)  # type: ignore[misc]
-
-
-def test_equal_elements_of_a_buffer() -> None:
-    flat = tir.decl_buffer((m, n), "float32", strides=(n, 1))
-    k = te.size_var("k")
-    assert tvm.ir.structural_equal(flat.vload((k // n, k % n)), flat.vload((0, k)))
-    assert not tvm.ir.structural_equal(flat.vload((k // n, k % n)), flat.vload((0, k + 1)))
 
 
 @pytest.mark.parametrize("kind", ["serial", "parallel", "vectorize", "thread"])
@@ -131,18 +139,27 @@ VIEWS: dict[str, Callable[[], Any]] = {
 }
 
 
-def test_a_loop_of_nodes_keeps_its_thread_and_its_annotations() -> None:
-    i, A = tir.Var("i", "int32"), tir.decl_buffer((8,), "float32", "A")
-    body = tir.BufferStore(A, 1.0, [i])
+def test_loops_keep_threads_and_annotations_and_scopes_are_texts() -> None:
+    i, buffer = tir.Var("i", "int32"), tir.decl_buffer((8,), "float32", "A")
+    body = tir.BufferStore(buffer, 1.0, [i])
     loop = tir.For(i, 0, 8, 4, body, te.thread_axis("threadIdx.x"), {"pragma_unroll": 1})
     assert str(loop).splitlines()[0] == "for i in [0, 8) on threadIdx.x:  # pragma_unroll = 1"
     assert "on vthread" in str(tir.For(i, 0, 8, tir.ForKind.THREAD_BINDING, body, te.thread_axis("vthread")))
     for kind, axis in ((4, None), (0, te.thread_axis("threadIdx.x"))):
         with pytest.raises(InputError, match="a loop on threads, and no other, has a"):
             tir.For(i, 0, 8, kind, body, axis)
+    assert tir.decl_buffer((4,), scope="local").scope() == tir.decl_buffer((4,), scope="local").scope == "local"
+    scopes: list[str] = []
+
+    def called(ins: Any, outs: Any) -> Any:
+        scopes.extend((ins[0].scope(), outs[0].scope()))
+        return tir.call_packed("f", ins[0], outs[0])
+
+    te.extern((4,), [A], called)
+    assert scopes == ["global", "global"]
 
 
-def test_calls_have_an_operation_and_arguments() -> None:
+def test_calls_and_lets_have_their_parts() -> None:
     x = tir.Call("float32", "tir.call_extern", [tir.StringImm("xyz"), A[1]])
     assert isinstance(x, tir.Call) and isinstance(x, tir.PrimExpr) and x.dtype == "float32"
     assert x.op.same_as(tvm.ir.Op.get("tir.call_extern")) and x.op.name == str(x.op) == "tir.call_extern"
@@ -151,9 +168,6 @@ def test_calls_have_an_operation_and_arguments() -> None:
     assert not isinstance(A[1], tir.Call)
     with pytest.raises(AttributeError):
         _ = x.unknown
-
-
-def test_let_has_its_parts() -> None:
     v = te.var("v")
     let = tir.Let(v, 3, v * 2)
     assert let.var is v and let.value.value == 3 and let.body is v * 2 and isinstance(let, tir.Let)
@@ -209,18 +223,6 @@ def test_buffers_that_broadcast(shapes: tuple[tuple[int, int], tuple[int, int]])
     equal_in_both(f, [a, b], (a + b) * a)
     with pytest.raises(tvm.TVMError, match="inside its extent"):
         f(tvm.nd.array(a), tvm.nd.array(np.zeros((2, 1), "float32")), tvm.nd.empty((3, 4)))
-
-
-def test_a_scope_is_a_text_and_a_call() -> None:
-    assert tir.decl_buffer((4,), scope="local").scope() == tir.decl_buffer((4,), scope="local").scope == "local"
-    scopes: list[str] = []
-
-    def body(ins: Any, outs: Any) -> Any:
-        scopes.extend((ins[0].scope(), outs[0].scope()))
-        return tir.call_packed("f", ins[0], outs[0])
-
-    te.extern((4,), [A], body)
-    assert scopes == ["global", "global"]
 
 
 def test_the_meaning_of_an_intrinsic_may_name_a_loop() -> None:
@@ -373,32 +375,17 @@ def synchronized(ib: Any, A: Any, P: Any, B: Any) -> None:
     ib.emit(tir.Call(None, "tir.tvm_storage_sync", ["shared"]))
 
 
-def of_a_tensor(ib: Any, A: Any, P: Any, B: Any) -> None:
-    ib.buffer_ptr(te.placeholder((6,)))
-
-
-@pytest.mark.parametrize(
-    ("kernel", "error", "message"),
+test_what_does_not_run = refused_with_words(
     [
-        (outside, AccessError, "stores B.i. outside of its tensor at i = 6"),
-        (exchanged, CompilerError, "threads exchange values in shared memory"),
-        (synchronized, CompilerError, "threads exchange values in shared memory"),
-        (of_a_tensor, InputError, "buffer_ptr takes a buffer"),
+        ("stores B[i] outside of its tensor at i = 6", lambda: built(outside)),
+        ("threads exchange values in shared memory", lambda: built(exchanged)),
+        ("threads exchange values in shared memory", lambda: built(synchronized)),
+        ("buffer_ptr takes a buffer", lambda: built(lambda ib, A, P, B: ib.buffer_ptr(te.placeholder((6,))))),
     ],
+    AccessError,
+    CompilerError,
+    InputError,
 )
-def test_what_does_not_run(kernel: Kernel, error: type[Exception], message: str) -> None:
-    with pytest.raises(error, match=message):
-        built(kernel)
-
-
-def test_an_unknown_function_of_c_has_a_name() -> None:
-    def kernel(ib: Any, A: Any, P: Any, B: Any) -> None:
-        ib.buffer_ptr(B)[0] = tir.call_pure_extern("float32", "fabsf", ib.buffer_ptr(A)[0])
-
-    f = built(kernel)
-    f.backend = "python"
-    with pytest.raises(InputError, match="calls fabsf, which is not known"):
-        called(f, [X, TURNED], X)
 
 
 def test_saved_modules(tmp_path: Path) -> None:
@@ -429,11 +416,3 @@ def test_values_of_a_nest_have_the_arithmetic_of_their_types() -> None:
     x, y = np.array([1, 200, 255, 3], "uint8"), np.array([255, 100, 255, 4], "uint8")
     total = (x + y).astype("int32")
     equal_built(kernel, [x, y], np.where(total < 50, total - 128, (total >> 1) * 1000 + np.maximum(total, 200)))
-
-
-def test_a_function_of_c_that_is_not_there_is_named() -> None:
-    need_compiler()
-    s, *args = Written('A = given(4)\nB[i:4] = tir.call_pure_extern("float32", "no_such_function", A[i])')("s A B")
-    f = tvm.build(s, args)
-    with pytest.raises(CompilerError, match="no_such_function"):
-        f(tvm.nd.empty((4,)), tvm.nd.empty((4,)))
