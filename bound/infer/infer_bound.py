@@ -25,7 +25,7 @@ from bound.infer.footprint import Footprint
 from bound.infer.normalized import ScheduleSizes, with_positive
 from bound.infer.phases import infer_root_bound, pass_down
 from bound.itervar import IterVar
-from bound.schedule import AttachType, Rebase, Schedule, Stage
+from bound.schedule import Rebase, Schedule, Stage
 from bound.schedule.attach import AttachPath, attachment, create_attach_path, slid_loops
 from bound.schedule.simple import extent, low, number
 from bound.tensor import Operation, PlaceholderOp, Tensor
@@ -508,7 +508,7 @@ class BoundsMap(Configured):
         stage = self.stage(tensor)
         bounds = self._stages.get(stage)
         if bounds is None:
-            if stage.attach_type is AttachType.INLINED_ALREADY:
+            if stage.is_inlined:
                 raise ScheduleError(f"stage {stage.name} is inlined: nothing of {tensor.name} is stored")
             bounds = self._stages[stage] = infer_root_bound.initial_bounds(self._state, stage)
             infer_root_bound.infer_root_bound(self._state, bounds)
@@ -599,7 +599,7 @@ def _infer(state: infer_root_bound.InferenceState, is_draft: bool = False) -> No
     """Infer stage by stage, consumers first; a draft, of which thread axes alone are read, keeps all guards."""
     infer_root_bound.enter_shared(state)
     for stage in reversed(state.schedule.stages):
-        if stage.attach_type is AttachType.INLINED_ALREADY or isinstance(stage.op, PlaceholderOp):
+        if stage.is_inlined or isinstance(stage.op, PlaceholderOp):
             continue
         bounds = infer_root_bound.initial_bounds(state, stage)
         state.threads.update(declared_threads(stage, state.sizes))

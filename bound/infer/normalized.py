@@ -19,8 +19,7 @@ from typing import Any, Final
 from bound.errors import InputError, ScheduleError
 from bound.infer.accesses import TensorAccess
 from bound.itervar import IterVar
-from bound.replay.legality import ScheduleSnapshot
-from bound.replay.loops import ExtendedLoops, Leaf, SharedLoop, SharedNest
+from bound.replay.loops import ExtendedLoops, Leaf, ScheduleSnapshot, SharedLoop, SharedNest
 from bound.replay.transform_replay import BROADCAST
 from bound.schedule import AttachType, Fuse, IterVarAttr, IterVarRelation, Rebase, Schedule, Split, Stage, Tail
 from bound.schedule.attach import check_attachments

@@ -17,8 +17,8 @@ Modules, in the order of their imports
 --------------------------------------
 
     transform_replay   TensorDomain, a tensor's axes from root to loop; dependency chains; replayPasC, replayCasP
-    loops              SharedNest, the nest that positions imply, and its extents; Reason, Repair, ReplayError
-    legality           the nest built and checked; ScheduleSnapshot, state that a call changes before it writes back
+    loops              SharedNest, the nest that positions imply, built and checked; Reason, Repair, ReplayError;
+                       ScheduleSnapshot, state that a call changes before it writes back
     compute_at         the spanning tree, propagation of loops and positions; the calls, their repairs, and clones
 
 A position counts leading loops of the tensor that it belongs to. Converting it between a producer and a consumer skips

@@ -29,8 +29,7 @@ from typing import Any, Final
 from bound.errors import InputError, ScheduleError
 from bound.itervar import IterType, IterVar
 from bound.replay import loops
-from bound.replay.legality import ScheduleSnapshot, is_inlined
-from bound.replay.loops import Conflict, Leaf, Reason, Repair, ReplayError, SharedNest
+from bound.replay.loops import Conflict, Leaf, Reason, Repair, ReplayError, ScheduleSnapshot, SharedNest
 from bound.replay.transform_replay import (
     BROADCAST,
     REDUCTION,
@@ -91,7 +90,7 @@ def limit(snapshot: ScheduleSnapshot, op: Operation, asked: int, best: bool) -> 
 def _limit_of_reader(
     snapshot: ScheduleSnapshot, op: Operation, reader: Operation, asked: int, kinds: tuple[IterType, ...]
 ) -> tuple[int, str]:
-    if is_inlined(snapshot.stage(reader)):
+    if snapshot.stage(reader).is_inlined:
         return 0, loops.MISMATCH
     match = snapshot.match(op, reader)
     allowed, rule = asked, loops.MISMATCH
@@ -539,7 +538,7 @@ def _refuse_immovable(snapshot: ScheduleSnapshot, moving: set[Operation], produc
         obstacle = snapshot.obstacle(op) if op in moving else None
         if obstacle is not None:
             raise ScheduleError(f"stage {op.name}: {call} would have to move it, but it {obstacle}")
-    if is_inlined(snapshot.stage(consumer.op)):
+    if snapshot.stage(consumer.op).is_inlined:
         raise ScheduleError(f"stage {consumer.name}: {call} needs its loops, but it is inlined")
 
 

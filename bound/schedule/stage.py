@@ -379,7 +379,7 @@ class Stage:
         self.not_output(call)
         if not isinstance(self._op, ComputeOp):
             raise self._refusal(f"{call} is for operations made by te.compute")
-        if self.attach_type in (AttachType.INLINE, AttachType.INLINED_ALREADY):
+        if self.is_inlined:
             raise self._refusal(f"{call} of a stage that is inlined, of which nothing is stored")
         if self.double_buffered:
             raise self._refusal(f"{call} of a stage with double_buffer, which is filled anew")
@@ -656,6 +656,11 @@ class Stage:
         """Return the kind of a loop, annotations included."""
         kind = self._attr(axis).iter_type
         return axis.iter_type if kind is None else kind
+
+    @property
+    def is_inlined(self) -> bool:
+        """Whether it is inlined into its consumers: it has no loops."""
+        return self.attach_type in (AttachType.INLINE, AttachType.INLINED_ALREADY)
 
     @property
     def is_tensorized(self) -> bool:

@@ -8,7 +8,7 @@ from typing import Any
 from bound.errors import ScheduleError
 from bound.infer import BoundsMap
 from bound.itervar import IterVar
-from bound.schedule import AttachType, Schedule, Stage
+from bound.schedule import Schedule, Stage
 from bound.tensor import PlaceholderOp, ScanOp, Tensor
 from bound.tir.reduce import Parameter
 from bound.tir.value import Value
@@ -69,9 +69,8 @@ def computed_among(schedule: Schedule, tensors: Iterable[Tensor]) -> tuple[Tenso
     """
     kept = list(tensors)
     wanted = [t for op in schedule.outputs for t in op.outputs if t in kept]
-    inlined = (AttachType.INLINE, AttachType.INLINED_ALREADY)
     made = [t for t in kept if not isinstance(t.op, PlaceholderOp)]
-    stored = [t for t in made if schedule.stage_map[t.op].attach_type not in inlined]
+    stored = [t for t in made if not schedule.stage_map[t.op].is_inlined]
     return tuple(dict.fromkeys((*wanted, *stored)))
 
 

@@ -35,10 +35,10 @@ import intset
 from bound.errors import ScheduleError
 from bound.infer import BoundsMap, StageNest, StagePiece, Storage
 from bound.infer.accesses import TensorAccess, reached
-from bound.infer.answers.live_storage import filled_ahead, ordered, stored_outputs
+from bound.infer.answers.live_storage import ExecutedItem, by_shared_loop, filled_ahead, ordered, stored_outputs
 from bound.infer.answers.outside import ALWAYS, DATA, SIZES, Outside
 from bound.itervar import IterVar
-from bound.schedule import AttachType, Stage
+from bound.schedule import Stage
 from bound.tensor import ComputeOp, ExternOp, Operation, PlaceholderOp, ScanOp, Tensor, TensorComputeOp, buffer_tensor
 from bound.tir import build, walk
 from bound.tir.value import Operand, Truth
@@ -281,27 +281,16 @@ def _folded(cond: Truth) -> Truth:
 
 
 @dataclass(eq=False)
-class Item:
-    """One statement of a loop body that stages share.
+class Item(ExecutedItem):
+    """One statement of a loop body that stages share."""
 
-    Attributes
-    ----------
-    stages: computed stages, with schedule positions.
-    starts: it initialises a reduction that a later item continues.
-    """
+    stmt: ir.Stmt = field(kw_only=True)
 
-    stages: dict[Stage, int]
-    stmt: ir.Stmt
-    starts: bool = False
-    reads: set[Tensor] = field(default_factory=set)
-    writes: set[Tensor] = field(default_factory=set)
 
-    def __post_init__(self) -> None:
-        if self.starts:
-            self.reads = {t for stmt in statements(self.stmt) for t in tensors_read(*operands(stmt))}
-        else:
-            self.reads = {t for stage in self.stages for t in stage.op.input_tensors}
-            self.writes = {t for stage in self.stages for t in stage.op.outputs}
+def item_of(stages: Mapping[Stage, int], stmt: ir.Stmt) -> Item:
+    """The statement that computes some stages."""
+    reads = {t for stage in stages for t in stage.op.input_tensors}
+    return Item(reads, {t for stage in stages for t in stage.op.outputs}, stages, stmt=stmt)
 
 
 def merged(stmts: Iterable[ir.Stmt]) -> list[ir.Stmt]:
@@ -395,7 +384,7 @@ class _Pipeline:
         self.given = given
         self.split = split
         self.checks = checks
-        live = [s.op for s in bounds.schedule.stages if s.attach_type is not AttachType.INLINED_ALREADY]
+        live = [s.op for s in bounds.schedule.stages if not s.is_inlined]
         read = {t for op in live for t in op.input_tensors}
         self.wanted = frozenset(read | set(given))
         leaves = ((s, iv) for s in bounds.schedule.stages for iv in s.leaf_iter_vars)
@@ -433,23 +422,20 @@ class _Pipeline:
         placed: stages with storage here.
         """
         items: list[Item] = []
-        groups: dict[IterVar | Stage, dict[Stage, Sequence[IterVar]]] = {}
-        for stage, path in run.items():
-            if not isinstance(stage.op, PlaceholderOp):
-                groups.setdefault(path[0] if path else stage, {})[stage] = path[1:]
-        for key, members in groups.items():
+        for key, members in by_shared_loop(run).items():
             if isinstance(key, Stage):
-                items.append(Item({key: self.numbers[key]}, (yield self.produce(key))))
+                items.append(item_of({key: self.numbers[key]}, (yield self.produce(key))))
                 continue
             for stage in members:
                 start = yield self._start(stage, key)
                 if start is not None:
-                    items.append(Item({stage: self.numbers[stage]}, start, starts=True))
+                    read = {t for stmt in statements(start) for t in tensors_read(*operands(stmt))}
+                    items.append(Item(read, (), {stage: self.numbers[stage]}, starts=True, stmt=start))
             inner = self.bounds.inside(key)
             paths = {stage: self.bounds.shared_path(stage) for stage in inner}
             body, inside = yield self._together({**members, **paths}, inner)
             loop = stages.level_of(self.bounds.shared_loop(key))
-            items.append(Item(inside, around(loop.around(self.kept(key, body, moved)))))
+            items.append(item_of(inside, around(loop.around(self.kept(key, body, moved)))))
         done = {stage: number for item in items for stage, number in item.stages.items()}
         return self._with_storage(ordered(items), placed, moved), done
 

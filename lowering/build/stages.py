@@ -22,11 +22,12 @@ from typing import TypeAlias
 from bound.errors import ScheduleError
 from bound.infer import BoundsMap, StageLoop, StageNest
 from bound.itervar import IterType, IterVar
+from bound.schedule import simple
 from bound.schedule.stage import Stage
 from bound.tensor import ComputeOp, ScanOp, Tensor, TensorComputeOp, element, has_row, unfinished
-from bound.tir import build, walk
+from bound.tir import walk
 from bound.tir.reduce import Parameter, Reduction, condition, initial, sources
-from bound.tir.value import REDUCE, Operand, Value, make, parameter
+from bound.tir.value import REDUCE, Operand, Value, make
 from intset.errors import InputError
 from intset.expr import Cond, Expr, Range, Var, as_expr, dag
 from lowering.nest import ir
@@ -92,17 +93,11 @@ def _update(top: Value, outputs: tuple[Tensor, ...], kept: Container[Tensor], pl
     if len(values) == 1:
         update: ir.Stmt = ir.seq(*(ir.Store(t, place, value) for t, value in values.items()))
     else:  # every result is computed from the old values
-        names = {t: _temporary(t, value) for t, value in values.items()}
-        lets = [ir.Let(name, values[t]) for t, name in names.items()]
-        update = ir.seq(*lets, *(ir.Store(t, place, name) for t, name in names.items()))
+        lets = {t: ir.let(f"{t.name.replace('.', '_')}_new", value) for t, value in values.items()}
+        update = ir.seq(*lets.values(), *(ir.Store(t, place, let.var) for t, let in lets.items()))
     cond = condition(top)
     assert not isinstance(cond, Expr)
     return ir.guarded(update, cond)
-
-
-def _temporary(tensor: Tensor, value: Operand) -> Parameter:
-    name = tensor.name.replace(".", "_") + "_new"
-    return Var(name) if isinstance(value, Expr) else parameter(name, build.dtype_of(value))
 
 
 # --- tensor intrinsics ----------------------------------------------------------------------------------------------
@@ -152,18 +147,12 @@ def _in_region(
         steps = [None if _is_one(r.extent) else next(moving, None) for r in region]
         if next(moving, None) is not None:
             raise InputError(f"the region of {actual.name} has another shape than {formal.name} of the intrinsic")
-    return tuple(_plus(r.min, step) for r, step in zip(region, steps, strict=True))
+    starts = (as_expr(r.min) for r in region)
+    return tuple(low if step is None else simple.add(low, step) for low, step in zip(starts, steps, strict=True))
 
 
 def _is_one(e: object) -> bool:
     return isinstance(e, Expr) and e.is_const and e.data == 1
-
-
-def _plus(low: object, step: Expr | None) -> Expr:
-    start = as_expr(low)
-    if step is None:
-        return start
-    return step if start.is_const and start.data == 0 else start + step
 
 
 def substituted(formula: Formula, values: Mapping[Old, Operand], start: Mapping[Old, Operand]) -> Formula:

@@ -26,8 +26,7 @@ from intset.expr.printer import visible
 from intset.installation import library_version
 from lowering.cli import reports
 from lowering.cli.inputs import CorpusRow, load_script, read_rows
-from lowering.cli.reports import JsonObject, OfSchedule, SizeValues
-from lowering.cli.tightness import write_report
+from lowering.cli.reports import JsonObject, OfSchedule, SizeValues, write_report
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 

@@ -118,7 +118,7 @@ def picture_of(
 
 def _find(bounds: BoundsMap, name: str | None) -> Tensor:
     """A tensor by its name, or the first tensor of a stage by the stage's name."""
-    stages = [stage for stage in bounds.schedule.stages if stage.attach_type is not AttachType.INLINED_ALREADY]
+    stages = [stage for stage in bounds.schedule.stages if not stage.is_inlined]
     if name is None:
         made = (stage for stage in stages if not isinstance(stage.op, PlaceholderOp))
         first = min(made, key=lambda stage: (stage.attach_type is not AttachType.SCOPE, stage.is_output))

@@ -27,8 +27,8 @@ from typing import Any, Protocol, runtime_checkable
 
 from bound import dtypes, infer_bound
 from bound.infer import BoundsMap
-from bound.schedule import AttachType, Schedule
-from bound.tensor import PlaceholderOp, Tensor
+from bound.schedule import Schedule
+from bound.tensor import Tensor
 from intset.config import current
 from intset.errors import InputError
 from intset.expr import dag, shown
@@ -158,7 +158,7 @@ class Footprints(_Sized):
         outputs = {tensor for op in schedule.outputs for tensor in op.outputs}
         found: dict[str, float] = {"bytes": 0}
         for stage in schedule.stages:
-            if isinstance(stage.op, PlaceholderOp) or stage.attach_type is AttachType.INLINED_ALREADY:
+            if not bounds.is_computed(stage):
                 continue
             for tensor in stage.op.outputs:
                 if tensor in outputs:

@@ -595,11 +595,7 @@ def _excess(box: BoundsMap) -> float | None:
     Excess accumulates: a box reads more than its region, and so on along the producers. With `n` stages each excess
     counts up to `n` times; this bound is charged for all stages.
     """
-    stages = [
-        stage
-        for stage in box.schedule.stages
-        if stage.attach_type is not AttachType.INLINED_ALREADY and not isinstance(stage.op, PlaceholderOp)
-    ]
+    stages = [stage for stage in box.schedule.stages if box.is_computed(stage)]
     outputs = [(stage, tensor) for stage in stages if stage in box.boxed for tensor in stage.op.outputs]
     uneven = [(stage, tensor) for stage, tensor in outputs if not box.required(tensor).is_box]
     values = _middle(box) if uneven else {}

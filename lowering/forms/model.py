@@ -14,6 +14,7 @@ from math import inf, lcm
 from types import MappingProxyType
 from typing import Any, Final
 
+from bound.dtypes import storage_bytes
 from bound.tensor import Tensor
 from bound.tir import walk
 from bound.tir.value import CALL, DIV
@@ -308,7 +309,7 @@ class _WorkCounter:
     def _first_touched(self, loop: ir.For, inside: Sequence[ir.Stmt]) -> Iterator[tuple[ir.Store, int]]:
         for stmt in inside:
             if isinstance(stmt, ir.Store) and stmt.tensor in self._fresh:
-                width = _width(stmt.tensor)
+                width = storage_bytes(stmt.tensor.dtype)
                 step = min(abs(_step(stmt.indices, loop.var) or 0) * width, PAGE)
                 yield stmt, step
 
@@ -434,11 +435,6 @@ def _index_nodes(indices: Sequence[Expr], var: Var | None) -> set[Any]:
     }
 
 
-def _width(tensor: Tensor) -> int:
-    digits = "".join(c for c in tensor.dtype if c.isdigit())
-    return max(1, int(digits or 8) // 8)
-
-
 def _lanes(count: int | None) -> tuple[float, float]:
     """`_Head.lanes` and `_Head.scalars` of a number of iterations."""
     if not count:
@@ -450,13 +446,13 @@ def _lanes(count: int | None) -> tuple[float, float]:
 
 def _touched(tensor: Tensor, step: int | None) -> int:
     """The bytes that an access loads into the cache per iteration, unused neighbours included."""
-    width = _width(tensor)
+    width = storage_bytes(tensor.dtype)
     return max(width, min(abs(step or 0) * width, LINE))
 
 
 def _bytes(stored: Tensor | ir.Allocate, env: Mapping[Any, int]) -> int:
     tensor = stored if isinstance(stored, Tensor) else stored.tensor
-    total = _width(tensor)
+    total = storage_bytes(tensor.dtype)
     for e in tensor.extents if isinstance(stored, Tensor) else (r.extent for r in stored.ranges):
         size = number(e, env)
         total *= SIZE if size is None else max(size, 0)

@@ -14,6 +14,7 @@ from itertools import islice, product
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from bound import dtypes
+from bound.schedule import simple
 from bound.tensor import Tensor
 from bound.tensor import element as element_of
 from bound.tir import build, walk
@@ -22,7 +23,7 @@ from bound.tir.walk import loaded_tensor, nodes
 from intset.context import Context
 from intset.domains.registry import strongest
 from intset.errors import InputError
-from intset.expr import Cond, Expr, IntLike, Range, Var, as_expr, const, constant_value, dag, shown
+from intset.expr import Cond, Expr, IntLike, Range, Var, as_expr, const, dag, shown
 from intset.expr.build import cast, logical_and, logical_not, logical_or
 from intset.expr.definedness import definedness
 from intset.expr.evaluate import compiled, evaluate
@@ -155,20 +156,12 @@ def check_reads(filling: Filling, subject: Subject, may_read: Callable[[Sequence
 
 def storage_indices(m: IndexMap, indices: Sequence[Expr]) -> tuple[Expr, ...]:
     """The indices into storage, which begins at 0, for new indices of a map."""
-    return tuple(_plus(e, as_expr(limits.min), -1) for e, limits in zip(indices, m.ranges, strict=True))
+    return tuple(simple.sub(e, as_expr(limits.min)) for e, limits in zip(indices, m.ranges, strict=True))
 
 
 def map_indices(m: IndexMap, indices: Sequence[Expr]) -> tuple[Expr, ...]:
     """The new indices of a map for indices into storage, which begins at 0."""
-    return tuple(_plus(e, as_expr(limits.min), 1) for e, limits in zip(indices, m.ranges, strict=True))
-
-
-def _plus(e: Expr, low: Expr, sign: int) -> Expr:
-    if constant_value(low) == 0:
-        return e
-    if e.is_const and low.is_const:
-        return const(e.data + sign * low.data)
-    return e + low if sign > 0 else e - low
+    return tuple(simple.add(e, as_expr(limits.min)) for e, limits in zip(indices, m.ranges, strict=True))
 
 
 # -- the value of a function --------------------------------------------------------------------------------------

@@ -34,7 +34,7 @@ import intset
 from bound import dtypes
 from bound.tensor import PlaceholderOp, Tensor, element
 from bound.tir import build, walk
-from bound.tir.value import CALL, NUMBER, Operand, Truth, Value, make, parameter
+from bound.tir.value import CALL, NUMBER, Operand, Truth, Value, make
 from bound.tir.walk import loaded_tensor, nodes
 from intset.config import Effort, tiers_within
 from intset.context import Context
@@ -169,7 +169,7 @@ def probed(
     load: the read, over `axes`, which are loops from 0 to `extents`.
     conditions: restrict the values of the axes.
     """
-    probe = ir.Let(Var("probe") if isinstance(load, Expr) else parameter("probe", build.dtype_of(load)), load)
+    probe = ir.let("probe", load)
     return f.with_body(ir.seq(f.body, loops_over(axes, extents, ir.guarded(probe, *conditions)))), probe
 
 
@@ -824,8 +824,7 @@ class _Constraint:
         """Raise `LayoutError` unless the stores imply the constraint, decided by a read behind the last store."""
         loaded = element(self.tensor, self.axes)
         for cond, value in self.contents.cases(self.axes, self.inside):
-            name = Var("held") if isinstance(loaded, Expr) else parameter("held", self.tensor.dtype)
-            probe = ir.Let(name, loaded)
+            probe = ir.let("held", loaded)
             g = self._behind_stores(loops_over(self.axes, self.contents.shape, ir.If(cond, probe)))
             cursor = driver.cursor_of(g, probe)
             for source in ReachingValues(g).flow.by_element(cursor).get(loaded, ()):

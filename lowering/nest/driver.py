@@ -218,26 +218,13 @@ def synthesized(root: ir.Stmt, descent: D, rules: Mapping[type[ir.Stmt], Synthes
     rules: one rule by kind of statement; a rule of `Stmt` applies to kinds without an entry.
     """
 
-    def begun(stmt: ir.Stmt, here: D) -> Any:
+    def visit(stmt: ir.Stmt, here: D) -> Any:
         kind = type(stmt)
         return (rules[kind] if kind in rules else rules[ir.Stmt])(stmt, here)
 
-    value = begun(root, descent)
-    waiting: list[Synthesis[D, R]] = []  # rules that wait for values from inside, outer ones first
-    while True:
-        if type(value) is GeneratorType:
-            waiting.append(value)
-            value = None
-        elif not waiting:
-            answer: R = value
-            return answer
-        try:
-            inner, below = waiting[-1].send(value)
-        except StopIteration as stop:
-            waiting.pop()
-            value = stop.value
-        else:
-            value = begun(inner, below)
+    begun = visit(root, descent)
+    value: R = drive(begun, lambda inside: visit(*inside)) if type(begun) is GeneratorType else begun
+    return value
 
 
 def walked(root: ir.Stmt, descent: D) -> Iterator[tuple[ir.Stmt, D]]:

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from bound import dtypes
 from bound.tensor import Tensor, storage
-from bound.tir.build import Buffer, ExternCall, together
-from bound.tir.value import UNDEF, Operand, TensorElement, Truth, Value, make
+from bound.tir.build import Buffer, ExternCall, dtype_of, together
+from bound.tir.value import UNDEF, Operand, TensorElement, Truth, Value, make, parameter
 from bound.tir.walk import loaded_tensor, nodes, read_indices
 from intset.context import Context
 from intset.errors import InputError
@@ -374,6 +374,11 @@ def seq(*stmts: Stmt) -> Stmt:
         else:
             flat.append(stmt)
     return flat[0] if len(flat) == 1 else Seq(tuple(flat))
+
+
+def let(label: str, value: Operand) -> Let:
+    """A name with this label for a value."""
+    return Let(Var(label) if isinstance(value, Expr) else parameter(label, dtype_of(value)), value)
 
 
 def guarded(stmt: Stmt, *conditions: Cond | Value) -> Stmt:

@@ -11,7 +11,7 @@ from typing import Any, Final, TypeAlias
 
 from bound import dtypes
 from bound.tensor import PlaceholderOp, Tensor
-from bound.tir.build import ExternCall
+from bound.tir.build import ExternCall, is_truth
 from bound.tir.value import Value, parameter
 from bound.tir.walk import loaded_tensor
 from intset.errors import InputError, ParseError
@@ -476,9 +476,9 @@ class _Parser:
             if label in names:
                 raise part.taken(label, at)
             value = self.built(lambda: typed(self.operand(part.until(""), names)), part)
-            var = Var(label) if isinstance(value, Expr) else parameter(label, _dtype_of(value))
-            names[label] = var
-            return ir.Let(var, value)
+            let = ir.let(label, value)
+            names[label] = let.var
+            return let
         if part.peek() != "[":
             raise part.error("a statement is expected: a store, a name for a value, a host call, for, if ...", at)
         part.at = at
@@ -502,9 +502,7 @@ class _Parser:
             if not is_known or (dtype == "bool" and value.make is not None):
                 raise text.error(f"{tensor.name} holds {dtype}: convert the value, as in {dtype}(...)", text.at_word())
             return typed(value, dtype)
-        is_truth = isinstance(value, Cond) or _dtype_of(value) == "bool"
-        fits = is_truth if dtype == "bool" else not is_truth
-        if not fits or (dtypes.is_int(dtype) and not isinstance(value, Expr)):
+        if is_truth(value) is not (dtype == "bool") or (dtypes.is_int(dtype) and not isinstance(value, Expr)):
             raise text.error(f"{tensor.name} holds {dtype}: convert the value, as in {dtype}(...)", text.at_word())
         return value
 
@@ -650,7 +648,3 @@ class _Parser:
 
 def _tensor(label: str, extents: tuple[Any, ...], dtype: str) -> Tensor:
     return PlaceholderOp(label, extents, dtype).outputs[0]
-
-
-def _dtype_of(value: Any) -> str:
-    return "bool" if isinstance(value, Cond) else str(value.dtype)

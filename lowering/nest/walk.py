@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from types import GeneratorType
 from typing import Any, Final, TypeAlias, TypeGuard, TypeVar
 
 from bound import dtypes
@@ -26,21 +27,29 @@ Path: TypeAlias = "tuple[int, ...]"
 """A position in a nest: indices into `children`, from the body of the function."""
 
 
-def drive(root: Visit[R]) -> R:
-    """Run a recursive generator: each `yield visit(child)` gives the child's result, at any depth."""
-    stack: list[Visit[Any]] = [root]
+def drive(root: Visit[R], visit: Callable[[Any], Any] = lambda child: child) -> R:
+    """Run a recursive generator: each `yield child` gives the result of `visit(child)`, at any depth.
+
+    Parameters
+    ----------
+    visit: the generator of a child's result, or the result itself; by default the child is its generator.
+    """
+    waiting: list[Visit[Any]] = [root]  # outer ones first
     value: Any = None
-    while stack:
+    while True:
         try:
-            child = stack[-1].send(value)
+            child = waiting[-1].send(value)
         except StopIteration as stop:
-            stack.pop()
+            waiting.pop()
             value = stop.value
+            if not waiting:
+                answer: R = value
+                return answer
         else:
-            stack.append(child)
-            value = None
-    answer: R = value
-    return answer
+            value = visit(child)
+            if type(value) is GeneratorType:
+                waiting.append(value)
+                value = None
 
 
 _COMPOUND: Final = (ir.Seq, ir.For, ir.If)  # the kinds with statements inside

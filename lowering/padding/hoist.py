@@ -37,7 +37,7 @@ from lowering.layout import IndexMap, transform
 from lowering.layout.padding_value import Filling, map_indices, storage_indices
 from lowering.nest import driver, ir
 from lowering.nest.scope import Scope, proves, written_in
-from lowering.nest.walk import calls, operands, replaced, statements, tensors_read
+from lowering.nest.walk import read_by, replaced, statements, tensors_read
 from lowering.padding.contract import contract
 from lowering.padding.states import PLACE, UNDEF, UNTOUCHED, Grid, PadState, PadValue, State, folded
 from lowering.passes.simplify import shortened
@@ -68,8 +68,7 @@ class Copy(NamedTuple):
 
 def uses(stmt: ir.Stmt) -> tuple[set[Tensor], set[Tensor]]:
     """Collect the tensors read and the tensors stored by a statement, including host calls."""
-    read = {t for inner in statements(stmt) for t in tensors_read(*operands(inner))}
-    return read.union(*(call.reads for call in calls(stmt))), set(written_in(stmt))
+    return {t for inner in statements(stmt) for t in read_by(inner)}, set(written_in(stmt))
 
 
 def is_plain(stmt: ir.Stmt) -> bool:

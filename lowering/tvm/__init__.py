@@ -4,7 +4,7 @@ te, tir, arith, ir    the languages of a script: tensors, expressions, questions
 building.py           `lower`, `build` and the module that is called with arrays; passes
 target, nd, runtime   targets, devices, arrays; `testing` is in runtime.py, too
 topi                  the user's own copy of the operator library
-ir_builder.py         nests written statement by statement; hybrid.py reads them from Python functions
+builders.py           nests written statement by statement, or read from Python functions
 outside.py            `install()`: scripts run with their own import lines; what is not here
 """
 

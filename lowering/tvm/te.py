@@ -27,7 +27,8 @@ from lowering.build import schedule_ops
 from lowering.build.function import parameters
 from lowering.nest import ir
 from lowering.nest.walk import touched
-from lowering.tvm import hybrid, tir
+from lowering.tvm import builders as hybrid
+from lowering.tvm import tir
 from lowering.tvm.building import PassContext, lower
 from lowering.tvm.ir import ModuleFunction, Range, as_prim_func, prim_func, variable
 

@@ -18,9 +18,9 @@ from intset.expr import as_expr, constant_value
 from lowering.layout import IndexMap
 from lowering.nest import ir
 from lowering.nest.walk import free_variables
+from lowering.tvm import builders as ir_builder
 from lowering.tvm import building as transform
 from lowering.tvm import ir as stmt_functor
-from lowering.tvm import ir_builder
 from lowering.tvm.ir import TYPES, call_intrin, structural_equal, with_truths
 
 globals().update(TYPES)  # the table is the list of classes

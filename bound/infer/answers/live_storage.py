@@ -23,10 +23,10 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import reduce
 from math import prod
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from bound import dtypes
 from bound.errors import ScheduleError
@@ -39,7 +39,7 @@ from bound.infer.phases.gather import union_footprints, within_tensor
 from bound.infer.phases.infer_root_bound import InferenceState, own_propagation, requests_of
 from bound.infer.phases.pass_down import StageBounds, StageNest
 from bound.itervar import IterVar
-from bound.schedule import AttachType, Stage
+from bound.schedule import Stage
 from bound.schedule.attach import check_scope
 from bound.schedule.simple import extent
 from bound.tensor import ComputeOp, Operation, PlaceholderOp, ScanOp, Tensor, TensorComputeOp
@@ -54,27 +54,33 @@ if TYPE_CHECKING:
     from bound.infer.infer_bound import BoundsMap
 
 
-class ExecutedItem(Protocol):
+@dataclass(eq=False)
+class ExecutedItem:
     """One part of a loop body.
 
     Attributes
     ----------
-    stages: computed stages, with schedule positions.
+    reads, writes: the tensors of the stages inside.
+    stages: the stages inside, with schedule positions.
     starts: it initialises a reduction that a later item continues.
-    reads, writes: the tensors of these stages.
     """
 
-    @property
-    def stages(self) -> Mapping[Stage, int]: ...
-    @property
-    def starts(self) -> bool: ...
-    @property
-    def reads(self) -> Collection[Tensor]: ...
-    @property
-    def writes(self) -> Collection[Tensor]: ...
+    reads: Collection[Tensor]
+    writes: Collection[Tensor]
+    stages: Mapping[Stage, int]
+    starts: bool = False
 
 
 ItemT = TypeVar("ItemT", bound=ExecutedItem)
+
+
+def by_shared_loop(run: Mapping[Stage, Sequence[IterVar]]) -> dict[IterVar | Stage, dict[Stage, Sequence[IterVar]]]:
+    """The stages of a body by the outermost of their remaining shared loops, or alone, with the loops inside of it."""
+    groups: dict[IterVar | Stage, dict[Stage, Sequence[IterVar]]] = {}
+    for stage, path in run.items():
+        if not isinstance(stage.op, PlaceholderOp):
+            groups.setdefault(path[0] if path else stage, {})[stage] = path[1:]
+    return groups
 
 
 def ordered(items: Sequence[ItemT]) -> list[ItemT]:
@@ -187,22 +193,10 @@ Together = frozenset[Allocation]  # allocations that live at once
 
 
 @dataclass(eq=False)
-class NestPart:
-    """One part of a loop body.
+class NestPart(ExecutedItem):
+    """A part with the sets of allocations inside that live at once."""
 
-    Attributes
-    ----------
-    reads, writes: the tensors of the stages inside.
-    live: the sets of allocations inside that live at once.
-    stages: the stages inside, with schedule positions.
-    starts: it initialises a reduction that a later part continues.
-    """
-
-    reads: frozenset[Tensor]
-    writes: frozenset[Tensor]
     live: tuple[Together, ...] = (frozenset(),)
-    stages: Mapping[Stage, int] = field(default_factory=dict)
-    starts: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -252,7 +246,7 @@ class _Finder:
         self.nests = nests
         self.inside: dict[IterVar, tuple[Together, ...]] = {}
         self.numbers = {stage: k for k, stage in enumerate(nests.schedule.stages)}
-        live = [stage.op for stage in nests.schedule.stages if stage.attach_type is not AttachType.INLINED_ALREADY]
+        live = [stage.op for stage in nests.schedule.stages if not stage.is_inlined]
         self.given = {t for op in nests.schedule.outputs for t in op.outputs}.union(nests.whole)
         self.wanted = self.given.union(*(op.input_tensors for op in live))
         self.states = {
@@ -282,11 +276,7 @@ class _Finder:
     def _shared(self, run: Mapping[Stage, Sequence[IterVar]]) -> list[NestPart]:
         """The parts of a body whose stages share loops, each stage with its remaining shared loops."""
         parts: list[NestPart] = []
-        groups: dict[IterVar | Stage, dict[Stage, Sequence[IterVar]]] = {}
-        for stage, path in run.items():
-            if self.nests.is_computed(stage):
-                groups.setdefault(path[0] if path else stage, {})[stage] = path[1:]
-        for key, members in groups.items():
+        for key, members in by_shared_loop(run).items():
             if isinstance(key, Stage):
                 parts.append(_joined(self.parts[key], self._live([], self.parts[key])))
                 continue
@@ -302,7 +292,7 @@ class _Finder:
         twice = [stage for stage in stored if stage.double_buffered and stage.op.outputs[0].ndim]
         buffers = {t for stage in twice for t in self._allocated(stage)}
         if buffers:
-            ahead = filled_ahead([(part.reads - part.writes, part.writes) for part in body], buffers)
+            ahead = filled_ahead([({*part.reads}.difference(part.writes), part.writes) for part in body], buffers)
             body = [*(body[k] for k in sorted(ahead)), *(part for k, part in enumerate(body) if k not in ahead)]
         live = self.inside[leaf] = self._live([stage for stage in stored if stage not in twice], body)
         outside = frozenset(Allocation(t, stage.scope, 2) for stage in twice for t in self._allocated(stage))
@@ -333,18 +323,18 @@ class _Finder:
         """The parts of a stage, inside the loops around it."""
         op, number = stage.op, {stage: self.numbers[stage]}
         if not isinstance(op, (ComputeOp, TensorComputeOp, ScanOp)):
-            return [NestPart(frozenset(op.input_tensors), frozenset(op.outputs), stages=number)]
+            return [NestPart(op.input_tensors, op.outputs, number)]
         nest, shared = self.nests.nest(stage), self.nests.shared_path(stage)
         own = [loop.iv for loop in nest.loops if loop.iv not in shared]
         begin = self._begin(stage, nest)
         begin = None if begin is None else begin - (len(nest.loops) - len(own))
         start, update = _accesses(op)
-        parts = [NestPart(frozenset(update), frozenset(op.outputs), stages=number)]
+        parts = [NestPart(update, op.outputs, number)]
         for k in range(len(own), -1, -1):
             if k < len(own):
                 parts = [self._loop(own[k], *self._body(own[k], self.nests.attached(stage, own[k]), parts))]
             if k == begin:
-                parts = [NestPart(frozenset(start), frozenset(op.outputs), stages=number), *parts]
+                parts = [NestPart(start, op.outputs, number), *parts]
         return parts
 
     def _begin(self, stage: Stage, nest: StageNest) -> int | None:
@@ -363,7 +353,7 @@ class _Finder:
         if begin is None or begin == len(nest.loops) or nest.loops[begin].iv is not loop:
             return None
         start, _ = _accesses(stage.op)
-        return NestPart(frozenset(start), frozenset(stage.op.outputs), stages={stage: self.numbers[stage]}, starts=True)
+        return NestPart(start, stage.op.outputs, {stage: self.numbers[stage]}, starts=True)
 
 
 def _joined(parts: Sequence[NestPart], live: Iterable[Together]) -> NestPart:
@@ -371,7 +361,7 @@ def _joined(parts: Sequence[NestPart], live: Iterable[Together]) -> NestPart:
     stages = {stage: number for part in parts for stage, number in part.stages.items()}
     reads = frozenset[Tensor]().union(*(part.reads for part in parts))
     writes = frozenset[Tensor]().union(*(part.writes for part in parts))
-    return NestPart(reads, writes, tuple(live), stages)
+    return NestPart(reads, writes, stages, live=tuple(live))
 
 
 def _reduction(op: object) -> Value | None:
@@ -493,7 +483,7 @@ def _loads(state: InferenceState, bounds: StageBounds, tensor: Tensor, required:
     required: its required region.
     """
     readers = dict.fromkeys(state.graph.get(tensor, ()))
-    consumers = [stage for stage in readers if stage.attach_type is not AttachType.INLINED_ALREADY]
+    consumers = [stage for stage in readers if not stage.is_inlined]
     if len(consumers) == 1 and _serves(state, bounds, consumers[0]):
         return as_expr(required.count_total())
     return sum_of([as_expr(_loaded(state, bounds, tensor, consumer).count_total()) for consumer in consumers])

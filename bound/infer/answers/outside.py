@@ -14,7 +14,7 @@ from bound.infer.environment import LoopEnvironment, size_bounds, transitive_ran
 from bound.infer.phases.infer_root_bound import InferenceState
 from bound.infer.phases.pass_down import StageBounds
 from bound.itervar import IterVar
-from bound.schedule import AttachType, Stage
+from bound.schedule import Stage
 from bound.tensor import ScanOp, Tensor
 from bound.tir import walk
 from bound.tir.build import together
@@ -100,12 +100,8 @@ def _wanted(state: InferenceState, stage: Stage) -> tuple[Tensor, ...]:
     """A stage's outputs with readers or for the caller; all outputs of an output stage."""
     if stage.is_output:
         return stage.op.outputs
-    gone = AttachType.INLINED_ALREADY
-    return tuple(
-        t
-        for t in stage.op.outputs
-        if t in state.whole or any(c.attach_type is not gone for c in state.graph.get(t, ()))
-    )
+    graph, outputs = state.graph, stage.op.outputs
+    return tuple(t for t in outputs if t in state.whole or any(not reader.is_inlined for reader in graph.get(t, ())))
 
 
 class _EvaluationPoints:

@@ -21,7 +21,7 @@ from bound.infer.phases.gather import box_within, enclosing_guards, gather, gath
 from bound.infer.phases.pass_down import StageBounds, data_axes, loop_range, overruns_unguarded, pass_down, rounded_up
 from bound.infer.phases.propagate import LoopState, Propagation, initialise_leaves, pass_up, storage_rank_of
 from bound.itervar import IterVar
-from bound.schedule import AttachType, Fuse, Rebase, Schedule, Split, Stage, simple
+from bound.schedule import Fuse, Rebase, Schedule, Split, Stage, simple
 from bound.schedule.attach import AttachPath, needs_relax, slid_loops
 from bound.schedule.relations import pass_down_domain
 from bound.tensor import ComputeOp, Operation, PlaceholderOp, Tensor
@@ -180,7 +180,7 @@ def requests_of(state: InferenceState, bounds: StageBounds, tensor: Tensor, path
     requests = []
     shape = state.sizes.shape(tensor)
     for consumer in dict.fromkeys(state.graph.get(tensor, ())):
-        if consumer.attach_type is AttachType.INLINED_ALREADY:
+        if consumer.is_inlined:
             continue
         reader = state.bounds[consumer]
         propagation, loops = iterations_of(state, bounds, reader, path)

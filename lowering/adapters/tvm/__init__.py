@@ -2,8 +2,7 @@
 
 `lowering.tvm` is another module: the names of TVM's removed schedules of tensor expressions, without TVM.
 
-reading.py  statements of a `PrimFunc` as statements of a nest, those without a counterpart as opaque calls
-terms.py    expressions of TVM as operands
+reading.py  statements of a `PrimFunc` as statements of a nest, or as opaque calls; its expressions as operands
 writing.py  a nest as a `PrimFunc`, plain or with blocks, whose iteration variables make claims
 """
 

@@ -40,8 +40,7 @@ from intset.expr.convert import Converter, operation_of
 from intset.expr.node import truth
 from intset.itermap.itermap import IterMap
 from lowering.adapters.tvm import reading
-from lowering.adapters.tvm.reading import KINDS, SEQUENTIAL, ForeignCall, PrimFunc, PrimFuncReader, guarded
-from lowering.adapters.tvm.terms import CLASSES
+from lowering.adapters.tvm.reading import CLASSES, KINDS, SEQUENTIAL, ForeignCall, PrimFunc, PrimFuncReader, guarded
 from lowering.nest import driver, ir, walk
 from lowering.nest.names import label_of
 from lowering.nest.scope import Indices, Scope, element_accesses, proves

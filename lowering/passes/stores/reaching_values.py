@@ -20,9 +20,9 @@ from bound.infer.accesses import TensorAccess, reached
 from bound.tensor import Tensor, element, unfinished
 from bound.tir import build, walk
 from bound.tir.reduce import Parameter
-from bound.tir.value import CONVERT, DIV, NUMBER, Operand, Truth, Value, parameter
+from bound.tir.value import CONVERT, DIV, NUMBER, Operand, Truth, Value
 from intset.errors import InputError
-from intset.expr import Cond, Expr, Var, constant_value, dag, ops, shown
+from intset.expr import Cond, Expr, constant_value, dag, ops, shown
 from intset.expr.build import logical_and, logical_not, logical_or
 from intset.expr.node import truth
 from intset.prover.proof import PROVED, REFUTED
@@ -434,8 +434,7 @@ def _is_readable(f: ir.Function, claim: ir.Assume, cursor: driver.Cursor) -> boo
         return False
     unless, tensor, indices = permitted
     contents = element(tensor, indices)
-    name: Parameter = Var("held") if isinstance(contents, Expr) else parameter("held", tensor.dtype)
-    probe = ir.Let(name, contents)
+    probe = ir.let("held", contents)
     body = ir.guarded(probe, *(build.negation(cond) for cond in unless))
     g = driver.with_statements(f, {cursor.path: body})
     at = driver.cursor_of(g, probe)

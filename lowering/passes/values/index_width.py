@@ -27,7 +27,7 @@ from intset.linear.canonical import Normalizer
 from intset.prover.proof import Proof
 from lowering.nest import driver, ir
 from lowering.nest.printer import end_of
-from lowering.nest.scope import Scope, scope_of
+from lowering.nest.scope import scope_of
 from lowering.nest.walk import operands, range_ends, statements, transform
 from lowering.passes.definedness import parts_of
 
@@ -72,7 +72,7 @@ def narrow(f: ir.Function) -> Width:
     with intset.using(tiers=tiers_within(Effort.DEFAULT)):
         scope = scope_of(f)
         spans, shapes = Spans(scope.ctx, BITS), {t: t.extents for t in f.params}
-        root = _WidthDescent(scope, spans, _named_data(f.body), shapes)
+        root = _SpanCursor(scope).moved(spans=spans, data=_named_data(f.body), shapes=shapes)
         refused = (width for stmt, here in driver.walked(f.body, root) for width in _refused(stmt, here))
         return next(filter(None, refused), Width(32))
 
@@ -85,8 +85,8 @@ def _named_data(root: ir.Stmt) -> frozenset[Var]:
     return frozenset(s.var for s in named if isinstance(s.var, Var))
 
 
-class _WidthDescent(driver.Descent):
-    """What decides widths at a position: the scope, intervals of its variables, extents of storage.
+class _SpanCursor(driver.Cursor):
+    """A position with what decides widths there.
 
     Attributes
     ----------
@@ -95,44 +95,32 @@ class _WidthDescent(driver.Descent):
     shapes: the extents of each tensor in sight.
     """
 
-    __slots__ = ("data", "scope", "shapes", "spans")
+    __slots__ = ("data", "shapes", "spans")
+    data: frozenset[Var]
+    shapes: Shapes
+    spans: Spans
 
-    def __init__(self, scope: Scope, spans: Spans, data: frozenset[Var], shapes: Shapes) -> None:
-        self.scope, self.spans, self.data, self.shapes = scope, spans, data, shapes
-
-    def at(self, scope: Scope, spans: Spans | None = None) -> _WidthDescent:
-        """Return this descent in another scope, optionally with other intervals."""
-        if scope is self.scope:
-            return self
-        return _WidthDescent(scope, spans or self.spans, self.data, self.shapes)
-
-    def after(self, old: ir.Stmt, new: ir.Stmt) -> _WidthDescent:
+    def after(self, old: ir.Stmt, new: ir.Stmt) -> _SpanCursor:
+        here = super().after(old, new)
         if isinstance(old, ir.Allocate):
             extents = tuple(range_ends(r)[1] for r in old.ranges)
-            shapes = {**self.shapes, old.tensor: extents}
-            return _WidthDescent(self.scope, self.spans, self.data, shapes)
-        spans = None
-        if isinstance(old, ir.Let) and isinstance(old.var, Var) and isinstance(old.value, Expr):
-            spans = None if old.var in self.data else self.spans.inside(old.var, old.value, old.value)
-        return self.at(self.scope.after(old), spans)
+            return here.moved(shapes={**self.shapes, old.tensor: extents})
+        if isinstance(old, ir.Let) and isinstance(old.value, Expr) and old.var not in self.data:
+            assert isinstance(old.var, Var)
+            return here.moved(spans=self.spans.inside(old.var, old.value, old.value))
+        return here
 
-    def inside(self, loop: ir.For) -> _WidthDescent:
+    def inside(self, loop: ir.For) -> _SpanCursor:
         low, extent = range_ends(loop.range)
-        ends = (low, end_of(low, extent) - 1)
-        return self.at(self.scope.inside(loop), self.spans.inside(loop.var, *ends))
+        spans = self.spans.inside(loop.var, low, end_of(low, extent) - 1)
+        return super().inside(loop).moved(spans=spans)
 
-    def then(self, branch: ir.If) -> _WidthDescent:
-        return self.at(self.scope.then(branch))
-
-    def otherwise(self, branch: ir.If) -> _WidthDescent:
-        return self.at(self.scope.otherwise(branch))
-
-    def between_iterations(self, loop: ir.For) -> _WidthDescent:
+    def between_iterations(self, loop: ir.For) -> _SpanCursor:
         """The end of an iteration, where a loop computes carried values; with a next iteration if required."""
         inside = self.scope.inside(loop)
         low, extent = range_ends(loop.range)
         scope = inside if all(c.after_last for c in loop.carried) else inside.where(loop.var + 1 < low + extent)
-        return _WidthDescent(scope, Spans(scope.ctx, BITS), self.data, self.shapes)
+        return self.moved(scope=scope, spans=Spans(scope.ctx, BITS))
 
     def refused(self, e: Expr, conditions: tuple[Cond, ...]) -> Width | None:
         """Why an expression forces a wider type; `None` where it fits under the conditions."""
@@ -143,7 +131,7 @@ class _WidthDescent(driver.Descent):
         return None if proof is None or proof else Width(64, e, proof)
 
 
-def _refused(stmt: ir.Stmt, here: _WidthDescent) -> Iterator[Width | None]:
+def _refused(stmt: ir.Stmt, here: _SpanCursor) -> Iterator[Width | None]:
     """For each index expression that the statement computes, why it forces a wider type."""
     for e, conditions in _index_expressions(stmt, here.shapes):
         if not (e in here.data and isinstance(stmt, ir.Store)):  # which is stored as it is

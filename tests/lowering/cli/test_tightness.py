@@ -11,8 +11,7 @@ import intset
 from intset import Context, InputError, Range, Var
 from lowering.cli import main
 from lowering.cli.inputs import Problem, read_rows
-from lowering.cli.reports import default_domains
-from lowering.cli.tightness import COLUMNS
+from lowering.cli.reports import COLUMNS, default_domains
 from tests import ROOT
 
 pq = pytest.importorskip("pyarrow.parquet", reason="reports are written by pyarrow")

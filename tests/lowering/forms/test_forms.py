@@ -216,6 +216,14 @@ def test_the_forms_of_a_schedule_ask_what_holds_at_a_place_once(monkeypatch: pyt
     assert alone and len(made) - alone < alone // 2  # most was made before
 
 
+COPY = "def f(A: {0}[1048576], B: {0}[1048576]):\n    for i in [0, 1048576):\n        B[i] = A[i]\n"
+
+
+def test_elements_of_one_byte_cost_the_same_whatever_digits_their_type_has_in_its_name() -> None:
+    byte, *others = (modelled(parse_nest(COPY.format(dtype))) for dtype in ("int8", "float8_e5m2", "float8_e4m3fn"))
+    assert others == [byte, byte]
+
+
 HEAD = "def C(A: float32[16], C: float32[16]):\n"
 BY_HAND = {
     "for i in [0, 8):\n  if i < 5:\n    C[i] = A[(i + 1) % 8]": Work(5, 8, 5),
