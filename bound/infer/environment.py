@@ -31,11 +31,11 @@ from intset.expr import Cond, Expr, IntLike, Node, Range, Var, arguments, as_exp
 from intset.expr.build import logical_and, select
 from intset.expr.definedness import definedness, is_partial
 from intset.expr.evaluate import compiled, point_value, repeatable
-from intset.expr.node import POS_INF
+from intset.expr.node import POS_INF, truth
 from intset.expr.range import range_conditions
 from intset.linear.canonical import Normalizer
 from intset.linear.form import Linear, is_affine
-from intset.linear.signs import Member, is_met
+from intset.linear.signs import Member, is_met, taken_values
 from intset.regions.shape import Account, Shape
 from intset.spaces.space import Space
 
@@ -391,8 +391,20 @@ def within(span: Span, magnitude: int) -> int:
     return value if least is None or value >= least else value + step
 
 
+def values_at_members(env: LoopEnvironment, root: Node, conditions: Iterable[Cond]) -> frozenset[int]:
+    """Values, at most two, that `root` takes at the points at which signs are refuted, if some are found already.
+
+    These points remember the values of terms: they cost less than drawn ones, which say the same.
+    """
+    if env.normalizer.members is None:
+        return frozenset()
+    return taken_values(env.normalizer, root, (*conditions, *env.context.frame.conditions))
+
+
 def takes_two_values(env: LoopEnvironment, e: Expr, ranges: Mapping[Var, Range], conditions: Sequence[Cond]) -> bool:
     """Whether two sampled instances give `e` different values."""
+    if len(values_at_members(env, e, conditions)) > 1:
+        return True
     values = (point_value(e, point) for point in sample_instances(env, ranges, conditions, (e,), mixed=FEW))
     known = (value for value in values if value is not None)
     first = next(known, None)
@@ -401,6 +413,8 @@ def takes_two_values(env: LoopEnvironment, e: Expr, ranges: Mapping[Var, Range],
 
 def has_instance(env: LoopEnvironment, ranges: Mapping[Var, Range], conditions: Sequence[Cond], mixed: int = 0) -> bool:
     """Whether some sampled instance satisfies the conditions."""
+    if values_at_members(env, truth(True), conditions):
+        return True
     return any(True for _ in sample_instances(env, ranges, conditions, mixed=mixed))
 
 
@@ -524,7 +538,9 @@ class _Drawing:
             spread = _SPREADS[k % len(_SPREADS)]
             magnitudes = [next(numbers) % spread for _ in self.sizes]
             steps = list(islice(numbers, len(self.loops)))
-            yield from self._point(magnitudes, [(0, -1, 1, step >> 2)[step & 3] for step in steps] if k % 2 else steps)
+            yield from self._point(
+                magnitudes, [(0, -1, 0, -1, 0, -1, 1, step >> 3)[step & 7] for step in steps] if k % 2 else steps
+            )
 
     def _point(self, magnitudes: Sequence[int], iterations: Sequence[int]) -> Iterator[Point]:
         """The instance at these distances of sizes from their lower ends and these iterations modulo the extents.

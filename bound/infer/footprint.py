@@ -28,14 +28,11 @@ from math import prod
 from typing import Any, Final, TypeVar, cast
 
 from bound.infer.environment import LoopEnvironment, instances, size_bounds
-from intset import config
-from intset.context import Context
-from intset.domains.sets.answers import image_in_instances
 from intset.domains.sets.base import IntervalSet, IntSet, own_budget
 from intset.domains.sets.region import ProductRegion, Region, ShapeRegion
 from intset.errors import BudgetError, CountError
 from intset.expr import Cond, Expr, Infinity, Range, Var, as_expr, constant_value, dag, ops
-from intset.expr.build import maximum, minimum
+from intset.expr.build import logical_and, maximum, minimum
 from intset.linear.form import Linear, atom, constant, is_affine
 from intset.regions.shape import Shape
 from intset.simplify.engine import cost
@@ -747,9 +744,8 @@ def shape_of(env: LoopEnvironment, box: Box) -> Shape:
     if box.is_affine():
         return env.shapes.box([(side.lows, side.highs) for side in box.sides], box.where)
     point = [Var(f"x{k}") for k in range(len(box.sides))]
-    context = Context().extended(dict.fromkeys(point), box.conditions(point))
-    with config.using(isl_operations=FOOTPRINT_SHAPE):
-        return image_in_instances(context, point, box.variables(), env.regions).shape
+    with env.shapes.budget(FOOTPRINT_SHAPE):
+        return env.shapes.where(point, logical_and(*box.conditions(point))).coalesced()
 
 
 def box_around(env: LoopEnvironment, footprint: Footprint) -> Footprint:

@@ -51,9 +51,9 @@ def _last(first: int, last: int, _: int) -> int:
     return last
 
 
-def _inside(place: Place) -> Place:
-    """The first variable in the middle of its range, such as a whole tile, others at this place."""
-    return lambda first, last, k: place(first, last, k) if k else (first + last) // 2
+def _inside(place: Place, variables: int = 1) -> Place:
+    """The first variables in the middle of their ranges, such as whole tiles, others at this place."""
+    return lambda first, last, k: place(first, last, k) if k >= variables else (first + last) // 2
 
 
 _PATTERNS: Final[tuple[Pattern, ...]] = (
@@ -66,6 +66,7 @@ _PATTERNS: Final[tuple[Pattern, ...]] = (
     ((2, 3), _last),
     ((3, 2), _inside(_first)),
     ((5, 3), _inside(_last)),
+    ((7, 5), _inside(_last, 3)),
     ((4, 1), _first),
 )
 
@@ -243,18 +244,19 @@ def is_met(known: Normalizer, need: Cond) -> bool:
     return is_known(known, need)
 
 
-def taken_values(known: Normalizer, cond: Cond, conditions: Iterable[Cond] = ()) -> frozenset[bool]:
-    """Truth values that a condition takes at members of the scope at which all `conditions` hold.
+def taken_values(known: Normalizer, root: Node, conditions: Iterable[Cond] = ()) -> frozenset[int]:
+    """Values, at most two, that a term or condition takes at members of the scope at which all `conditions` hold.
 
-    Each taken value refutes a proof of the opposite value.
+    Each value that a condition takes refutes a proof of the opposite value.
     """
-    taken: set[bool] = set()
+    taken: set[int] = set()
+    conditions = tuple(conditions)
     for member in _members(known):
         if len(taken) == 2:
             break
-        value = member.term(cond)
-        if value is not None and all(member.term(other) for other in conditions):
-            taken.add(bool(value))
+        value = member.term(root)
+        if value is not None and all(map(member.term, conditions)):
+            taken.add(value)
     return frozenset(taken)
 
 

@@ -23,7 +23,7 @@ from intset.linear.signs import RELAXED_DIVISORS, without_quotients
 IMPLIED_GUARDS: Final = 60_000  # operations of the domain, for one implication
 IMPLIED_NODES: Final = 40  # a longer guard is kept unasked where all guards together have twice as many
 CONTRADICTED_GUARDS: Final = 10_000  # operations of the domain, for a contradiction with products as variables
-MIXED_INSTANCES: Final = 256  # iterations tried in search of ones that violate each of the guards of a nest alone
+MIXED_INSTANCES: Final = 192  # iterations tried in search of ones that violate each of the guards of a nest alone
 
 _MAX_GUARDS: Final = 32  # more remain unchanged
 _MAX_NODES: Final = 400  # longer guards remain unchanged
@@ -165,6 +165,8 @@ def _has_witness(
     env: environment.LoopEnvironment, ranges: Mapping[Var, Range], guard: Cond, others: Sequence[Cond]
 ) -> bool:
     """Whether a corner violates this guard alone: last iterations of the guard's loops, first ones of all others."""
+    if False in environment.values_at_members(env, guard, others):
+        return True
     violated = (logical_not(guard), *others)
     return any(True for _ in environment.sample_instances(env, ranges, violated, (guard,), guard.free_vars()))
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from bound.errors import ScheduleError
-from bound.infer.environment import LoopEnvironment, constant_extent, transitive_ranges
+from bound.infer.environment import LoopEnvironment, constant_extent, instances, size_bounds, transitive_ranges
 from bound.infer.footprint import Footprint, SymbolicInterval, end_forms
 from bound.infer.phases.guards import is_known, without_implied
 from bound.itervar import IterType, IterVar
@@ -25,11 +25,9 @@ from bound.schedule.attach import AttachPath
 from bound.schedule.relations import pass_down_domain, pass_up_index, with_ancestors, with_descendants
 from bound.schedule.simple import extent, low
 from bound.tensor import ComputeOp, Operation, Tensor, TensorComputeOp
-from intset import config
-from intset.domains.sets.answers import image_in_instances
 from intset.errors import BudgetError
 from intset.expr import Cond, Expr, Node, Range, Var, as_expr, dag, ops
-from intset.expr.build import floordiv, minimum, select, sum_of
+from intset.expr.build import floordiv, logical_and, minimum, select, sum_of
 from intset.expr.printer import Displayed
 from intset.linear.form import Linear
 
@@ -332,12 +330,13 @@ def membership_guards(
         if iv in bounds.aligned:
             inside += [x >= form.expr() for form in bounds.sides[iv].lows]
     inside = [cond for cond in inside if not has_cases_of_products(cond)]
-    outer = transitive_ranges(env, (*footprint.unguarded.variables(), *dag.free_vars(*inside)))
-    ranges: dict[Var, Range | None] = {**dict.fromkeys(point), **outer}
-    kept = [v for v in (*env.context.ranges, *ranges) if v not in point]
+    loops = transitive_ranges(env, dag.free_vars(*inside))
+    inside += [fact for fact in env.context.frame.conditions if not dag.opaque_terms(fact)]
     try:
-        with config.using(isl_operations=env.account.allowed(GUARDS)):
-            within = image_in_instances(env.context.extended(ranges, inside), point, kept, env.regions).shape
+        with env.shapes.budget(env.account.allowed(GUARDS)):
+            within = env.shapes.where(point, logical_and(*inside)).intersect_params(instances(env, [*loops]))
+            if not all(isinstance(e, Var) for e in within.atoms()):
+                within = within.intersect_params(size_bounds(env, within.atoms()))
         with env.budget(GUARDS):
             condition: Cond | None = footprint.unguarded.simplified(within).condition(values)
     except BudgetError:
