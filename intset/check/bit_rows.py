@@ -192,6 +192,8 @@ def _joined(e: Expr, a: _Form, b: _Form) -> _Form:
     for arg, other in ((e.args[0], b), (e.args[1], a)):
         if arg.is_const:
             return _added(_masked(other, ~int(arg.data)), _rows_of_number(int(arg.data)))
+    if a[1] and b[1]:
+        raise _UnreadError  # tails may have common bits
     return _added(a, b)
 
 
@@ -205,6 +207,12 @@ def _down(a: _Form, by: int) -> _Form:
     if by < 0 or (a[1] and by > len(a[0])):
         raise _UnreadError
     return a[0][by:], {v: factor >> by for v, factor in a[1].items()}
+
+
+def _nonnegative(a: _Form) -> _Form:
+    if any(factor < 0 for factor in a[1].values()):
+        raise _UnreadError
+    return a
 
 
 def _power(e: Expr) -> int:
@@ -239,9 +247,9 @@ _READ: Final[Mapping[ops.Op, Callable[..., _Form]]] = {
     ops.SHL: lambda e, a, b: _up(a, _number(e.args[1])),
     ops.SHR: lambda e, a, b: _down(a, _number(e.args[1])),
     ops.FLOORDIV: lambda e, a, b: _down(a, _power(e.args[1])),
-    ops.TRUNCDIV: lambda e, a, b: _down(a, _power(e.args[1])),
+    ops.TRUNCDIV: lambda e, a, b: _down(_nonnegative(a), _power(e.args[1])),
     ops.FLOORMOD: lambda e, a, b: _masked(a, (1 << _power(e.args[1])) - 1),
-    ops.TRUNCMOD: lambda e, a, b: _masked(a, (1 << _power(e.args[1])) - 1),
+    ops.TRUNCMOD: lambda e, a, b: _masked(_nonnegative(a), (1 << _power(e.args[1])) - 1),
 }
 
 

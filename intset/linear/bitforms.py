@@ -384,7 +384,16 @@ def _joined(node: Expr, a: BitForm, b: BitForm) -> BitForm:
     for arg, other in ((node.args[0], b), (node.args[1], a)):
         if arg.is_const:
             return _sum(_masked(other, ~int(arg.data)), _number(int(arg.data)))
+    if a.high and b.high:
+        raise CarryError("| of two tails")
     return _sum(a, b)
+
+
+def _nonnegative(a: BitForm) -> BitForm:
+    """The form itself; `CarryError` where a tail is subtracted, so that the number may be negative."""
+    if any(factor < 0 for factor in a.high.values()):
+        raise CarryError("a difference that may be negative")
+    return a
 
 
 def _cast(node: Expr, a: BitForm) -> BitForm:
@@ -411,9 +420,9 @@ _ROWS: Final[Mapping[ops.Op, Callable[..., BitForm]]] = {
     ops.SHL: _by_number(lambda a, by: _shifted_left(a, _shifted(by))),
     ops.SHR: _by_number(lambda a, by: _shifted_right(a, _shifted(by))),
     ops.FLOORDIV: _by_power(_shifted_right),
-    ops.TRUNCDIV: _by_power(_shifted_right),
+    ops.TRUNCDIV: _by_power(lambda a, by: _shifted_right(_nonnegative(a), by)),
     ops.FLOORMOD: _by_power(lambda a, by: _masked(a, (1 << by) - 1)),
-    ops.TRUNCMOD: _by_power(lambda a, by: _masked(a, (1 << by) - 1)),
+    ops.TRUNCMOD: _by_power(lambda a, by: _masked(_nonnegative(a), (1 << by) - 1)),
     ops.CAST: _cast,
 }
 
@@ -431,7 +440,7 @@ class Diagonal(NamedTuple):
 
 
 def expression(form: BitForm, columns: Columns) -> Expr:
-    """The form as `^` of shifted and masked terms."""
+    """The form as `^` of shifted and masked terms; `CarryError` where a sum of tails is no such form."""
     masks: dict[tuple[Expr, int], int] = {}
     flip = 0
     for p, row in enumerate(form.rows):
@@ -441,8 +450,8 @@ def expression(form: BitForm, columns: Columns) -> Expr:
                 term, b = columns.terms[column - 1]
                 masks[term, b - p] = masks.get((term, b - p), 0) | 1 << b
     for v, factor in form.high.items():
-        if factor <= 0 or factor & (factor - 1):
-            raise CarryError("a multiple of a tail")
+        if len(form.high) > 1 or factor <= 0 or factor & (factor - 1):
+            raise CarryError("a sum or a multiple of tails")
         shift = columns.tails[v] - (factor.bit_length() - 1)
         masks[v, shift] = masks.get((v, shift), 0) | -1 << columns.tails[v]
     parts = []

@@ -292,11 +292,14 @@ def _outermost(goal: Cond) -> list[Expr]:
 
 
 def split(form: BitForm, columns: Columns) -> tuple[Expr | None, tuple[int, ...]]:
-    """Split a form into a multiple of one variable and the rows below: `i*128` and seven rows."""
+    """Split a form into a multiple of one variable and the rows below: `i*128` and seven rows.
+
+    Without such a variable, all rows are below; `CarryError` if there is a tail, too.
+    """
     if form.high:
         (v, factor), *others = form.high.items()
         if others:
-            return None, form.rows
+            raise CarryError("tails of several variables")
     else:
         top = form.rows[-1] if form.rows else 0
         if top.bit_count() != 1 or top == 1:
@@ -304,11 +307,14 @@ def split(form: BitForm, columns: Columns) -> tuple[Expr | None, tuple[int, ...]
         v = columns.terms[top.bit_length() - 2][0]
     places = columns.places[v]
     bits = len(places)
-    if v in columns.offsets or len(form.rows) < bits:
-        return None, form.rows
     first = len(form.rows) - bits
-    if form.rows[first:] != tuple(1 << column for column in places) or (
-        form.high and factor != 1 << first + columns.tails[v]
+    if (
+        v in columns.offsets
+        or first < 0
+        or form.rows[first:] != tuple(1 << column for column in places)
+        or (form.high and factor != 1 << first + columns.tails[v])
     ):
+        if form.high:
+            raise CarryError("a tail without the bits below it")
         return None, form.rows
     return v * (1 << first) if first else v, form.rows[:first]

@@ -7,7 +7,9 @@ from dataclasses import replace
 
 import pytest
 
-from intset import Context, Range, ShapeVar, Var, const, using
+from intset import Context, Range, ShapeVar, Var, const, evaluate, truncdiv, truncmod, using
+from intset.check.bit_rows import TAIL_BITS
+from intset.check.certificate import Certificate
 from intset.expr.node import Expr
 from intset.linear.bitforms import RowBasis, extreme, kernel_vector, rank
 from tests.intset.oracle import Claims
@@ -184,6 +186,58 @@ def test_drawn_maps_against_enumeration(first):
                 e = e ^ rng.choice([v << by, v >> by, v & rng.randint(1, 15)])
             exprs.append(e)
         assert Claims(world(drawn.ranges)).map(exprs, padded=0).injective.status in ("proved", "refuted"), (seed, exprs)
+
+
+N, M = ShapeVar("N"), ShapeVar("M")
+TAIL = 1 << TAIL_BITS
+
+
+@pytest.mark.parametrize(
+    "goal",
+    [
+        ((N & -TAIL) | (M & -TAIL)).eq((N & -TAIL) + (M & -TAIL)),
+        ((M << TAIL_BITS) ^ (N & -TAIL)).eq((M << TAIL_BITS) + (N & -TAIL)),
+        truncmod(N - (M & -TAIL), 2).eq((N - (M & -TAIL)) % 2),
+        truncdiv(N - (M & -TAIL), 2).eq((N - (M & -TAIL)) // 2),
+    ],
+    ids=str,
+)
+def test_tails_that_overlap_or_may_be_negative_prove_nothing(goal):
+    assert not Context().prove(goal)
+    for bits in (TAIL_BITS - 1, TAIL_BITS, 0):
+        assert not Certificate("bits", goal, text=json.dumps([[0, [[]] * bits]])).check()
+
+
+def sized_term(rng, depth):
+    """Bits of two sizes, with and without their tails."""
+    if not depth or rng.random() < 0.2:
+        v, by = rng.choice((N, M)), rng.choice((20, TAIL_BITS, TAIL_BITS, 28, 4))
+        return rng.choice((v, v >> by << by, v & -(1 << by), v % (1 << by), v * (1 << by), v >> by))
+    a, b = sized_term(rng, depth - 1), sized_term(rng, depth - 1)
+    number = rng.choice((1, 1 << 20, TAIL - 1, TAIL))
+    by = 1 << rng.choice((1, TAIL_BITS))
+    return rng.choice(
+        (a ^ b, a + b, a - b, a | b, a | number, a & -number, a & number, a // by, truncdiv(a, by), truncmod(a, by))
+    )
+
+
+@pytest.mark.parametrize("first", daily(range(0, 30_000, 300), 50))
+def test_drawn_terms_with_tails_at_points(first):
+    with using(tiers=["linear", "bits"]):
+        for seed in range(first, first + 300):
+            rng = random.Random(seed)
+            p, q = sized_term(rng, 1), sized_term(rng, 2)
+            drawn = (sized_term(rng, 2), sized_term(rng, 2))
+            a, b = rng.choice((drawn, (p ^ q, p + q), (p | q, p + q), ((p + q) ^ q, p), (p - q, p ^ q)))
+            goals = (a.eq(b), a >= b)
+            proved = [goal for goal in goals if Context().prove(goal)]
+            shorter = Context().simplify(a)
+            for _ in range(40):
+                point = {
+                    v: rng.choice((rng.getrandbits(30), rng.randint(0, 7) * TAIL, rng.getrandbits(3))) for v in (N, M)
+                }
+                assert all(evaluate(goal, point) for goal in proved), (seed, proved, point)
+                assert evaluate(shorter, point) == evaluate(a, point), (seed, a, shorter, point)
 
 
 def test_a_forged_certificate_is_refused():
