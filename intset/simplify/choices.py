@@ -91,11 +91,11 @@ class OrderDecider:
             return False
         left[0] -= 1
         known = self.known
+        if (known.members is not None or known.assumptions.limits) and is_refuted(known, form):
+            return False
         low, _ = known.bounds(form)
         if low is not None and low >= 0:
             return True
-        if (known.members is not None or known.assumptions.limits) and is_refuted(known, form):
-            return False
         if known.is_nonneg(form):
             return True
         if not depth or len(form.terms) > ORDER_TERMS or not self._may_be_bounded(form) or is_refuted(self.known, form):

@@ -40,6 +40,7 @@ from intset.expr.ops import Op
 from intset.linear.bitforms import BITWISE, CarryError, Columns, expression
 from intset.linear.canonical import Normalizer
 from intset.linear.form import ZERO, Linear, is_sum, order_key, spine
+from intset.linear.signs import is_refuted
 from intset.simplify import choices, conditions, sum_rewrites, sums
 from intset.simplify.choices import OrderDecider
 from intset.simplify.irreducible import IntervalScope, settled, shape_of
@@ -524,6 +525,8 @@ class Simplifier:
                     yield rule, self.trial(candidate, node, known, GROWTH.get(rule))
         elif node.op is ops.MIN or node.op is ops.MAX:
             for rule, candidate in choices.bound_candidates(node, order):
+                if level == 0 and self.bits is not None and not no_wider(candidate, node, known, self.bits):
+                    continue  # a search hardly ever finds a narrower equal
                 yield rule, self.trial(candidate, node, known)
         elif node.op in ops.DIVISIONS:
             for rule, candidate in division_candidates(node, known, self.bits is not None):
@@ -815,4 +818,7 @@ def _below(root: Node) -> dict[Node, None]:
 
 def _reached(form: Linear, values: list[Linear], known: Normalizer, sign: int) -> bool:
     """Whether a value, or 0, bounds `form` from above (from below for sign -1)."""
-    return any(known.is_nonneg(value.minus(form).scale(sign)) for value in (ZERO, *values[:COMPARED_STEPS]))
+    distances = (value.minus(form).scale(sign) for value in (ZERO, *values[:COMPARED_STEPS]))
+    if known.members is not None or known.assumptions.limits:  # a member refutes at less cost than bounds
+        distances = (distance for distance in distances if not is_refuted(known, distance))
+    return any(map(known.is_nonneg, distances))
