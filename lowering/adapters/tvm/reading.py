@@ -571,7 +571,7 @@ def from_tvm(func: Any, variables: dict[Any, Operand] | None = None) -> Any:
     the array of its elements: strides, offsets and alignment are the caller's, and `to_tvm(..., like=func)` gives them
     back. Parallel, vectorized, unrolled and thread-bound loops keep their kinds, buffers their storage scopes; a store
     of vectors becomes a vectorized loop. Loops keep their annotations and pragmas, stores the name and annotations of
-    their block.
+    their block; a pragma around several statements is dropped.
 
     A statement without a counterpart stays as it is, as a call that `to_tvm` writes back: external calls, barriers,
     stores of unknown element types. Passes know the tensors that it reads and writes; a call that is given no pointer
