@@ -29,6 +29,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from math import gcd
+from operator import itemgetter
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from intset import plain
@@ -98,6 +99,10 @@ class SumShape(NamedTuple):
     has_product: bool
     is_factored: bool = False  # whether some terms are written `(x + y)*k`
     is_shared: bool = False  # whether a quotient stands beside variables of its dividend
+
+    def over(self, terms: tuple[ShapeTerm, ...]) -> SumShape:
+        """The shape with other terms."""
+        return SumShape(self.const, terms, *self[2:])
 
 
 class ComparisonShape(NamedTuple):
@@ -354,7 +359,7 @@ def _sum_of(e: Expr, nesting: int) -> Any:
             return None
     if not factored:
         return _checked_sum(const, tuple(terms), variables)
-    one_of_each = {abs(k): (v, k, inner) for v, k, inner in sorted(factored, key=lambda term: term[1])}
+    one_of_each = {abs(k): (v, k, inner) for v, k, inner in sorted(factored, key=itemgetter(1))}
     shape = _checked_sum(const, (*terms, *one_of_each.values()), variables)
     if shape is None or const or len(one_of_each) < products:
         return None
@@ -440,7 +445,7 @@ def _division_of(node: Expr, nesting: int) -> Any:
     reduced = dividend
     if max(abs(k) for _, k, _ in dividend.terms) >= c:
         few = tuple([(e, k % c if k > 0 else -(-k % c), inner) for e, k, inner in dividend.terms if k % c])
-        reduced = dividend._replace(terms=few)
+        reduced = dividend.over(few)
     rests = _rests(reduced, {gcd(c, k) for _, k, _ in reduced.terms})
     if is_remainder:
         is_reduced = _is_reduced(dividend, c, is_truncated)
@@ -803,7 +808,7 @@ def _under_facts(offset: int, terms: Iterable[ShapeTerm], known: Any) -> Interva
 def _all_matter(total: SumShape, rests: Rests, known: IntervalScope, around: int = 0) -> bool:
     """Whether, for each divisor, the remaining terms span more than one period."""
     for g, terms in rests:
-        ends = _ends_inside(total._replace(terms=terms), known, around)
+        ends = _ends_inside(total.over(terms), known, around)
         if ends is None or _is_one_period(ends, g):
             return False
     return True

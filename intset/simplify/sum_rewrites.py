@@ -34,7 +34,7 @@ from intset.expr.node import folded_chain, make
 from intset.expr.ops import Op
 from intset.linear.canonical import Normalizer
 from intset.linear.division import REMAINDER_OF
-from intset.linear.form import Linear, is_sum
+from intset.linear.form import Linear, add, is_sum
 from intset.simplify import sums
 from intset.simplify.choices import COMPARED_OPERANDS, OPPOSITE, OrderDecider
 from intset.simplify.conditions import negated
@@ -338,16 +338,20 @@ def _into_quotients(total: TermSum) -> Iterator[Candidate]:
             continue
         dividend, c = sums.read(term.args[0]), term.args[1].data
         rest = total.without(term)
-        opposite = k < 0 or bool(dividend.terms) and all(w < 0 for w in dividend.terms.values())
+        parts = _beside(rest, dividend, k)
+        opposite = k < 0 or bool(dividend.terms) and max(dividend.terms.values()) < 0
         for sign in (1, -1) if opposite else (1,):  # -(x // c) = (c - 1 - x) // c
             own = dividend if sign > 0 else TermSum(c - 1, {}).plus(dividend, -1)
-            for part in _beside(rest, dividend, k):
+            for part in parts:
                 moved = part.divided(k * sign) if sign < 0 or part.terms or part.const else None
                 if moved is None:
                     continue
                 quotient = make(ops.FLOORDIV, (sums.write(own.plus(moved, c)), term.args[1]))
-                after = rest.plus(part, -1).plus(TermSum(0, {quotient: k * sign}))
-                yield "addends into the quotient" if sign > 0 else "quotient negated", sums.write(after)
+                after = dict(rest.terms)
+                add(after, part.terms, -1)
+                add(after, {quotient: k * sign})
+                rule = "addends into the quotient" if sign > 0 else "quotient negated"
+                yield rule, sums.write(TermSum(rest.const - part.const, after))
 
 
 def _beside(rest: TermSum, dividend: TermSum, k: int) -> list[TermSum]:
@@ -623,7 +627,11 @@ def opened_remainders(total: TermSum, known: IntervalScope, is_whole: bool = Fal
             if quotient is None:
                 return None
         if quotient in opened.terms:
-            opened = opened.without(term).plus(dividend, k).plus(TermSum(0, {quotient: -c.data}), k)
+            terms = dict(opened.terms)
+            del terms[term]
+            add(terms, dividend.terms, k)
+            add(terms, {quotient: -c.data}, k)
+            opened = TermSum(opened.const + k * dividend.const, terms)
     return opened
 
 
