@@ -363,7 +363,9 @@ def _sum_of(e: Expr, nesting: int) -> Any:
     shape = _checked_sum(const, (*terms, *one_of_each.values()), variables)
     if shape is None or const or len(one_of_each) < products:
         return None
-    return shape._replace(terms=(*terms, *factored), is_factored=True)
+    return SumShape(
+        0, (*terms, *factored), shape.variables, shape.is_plain, shape.has_product, True, is_shared=shape.is_shared
+    )
 
 
 def _is_simple(shape: Any) -> bool:
@@ -371,7 +373,7 @@ def _is_simple(shape: Any) -> bool:
     return (
         type(shape) is SumShape
         and not shape.const
-        and all(-1 <= k <= 1 and (v is not None or _is_quotient(inner)) for v, k, inner in shape.terms)
+        and all([-1 <= k <= 1 and (v is not None or _is_quotient(inner)) for v, k, inner in shape.terms])  # noqa: C419
     )
 
 
@@ -435,7 +437,8 @@ def _division_of(node: Expr, nesting: int) -> Any:
     c = b.data
     if a.op is ops.VAR:
         return DivisionShape(is_remainder, is_truncated, c, a, dividend, dividend, ())
-    if dividend.has_product or gcd(c, *[k for _, k, _ in dividend.terms]) > 1:
+    coefficients = [k for _, k, _ in dividend.terms]
+    if dividend.has_product or gcd(c, *coefficients) > 1:
         return None
     if not dividend.is_plain:
         if any([is_digit(inner) for _, _, inner in dividend.terms]):  # noqa: C419  # hot
@@ -443,14 +446,14 @@ def _division_of(node: Expr, nesting: int) -> Any:
         if not is_remainder and (rests := _rests_of_digit(dividend, c)) is not None:
             return DivisionShape(False, is_truncated, c, a, dividend, dividend, rests)
     reduced = dividend
-    if max(abs(k) for _, k, _ in dividend.terms) >= c:
+    if max(coefficients) >= c or min(coefficients) <= -c:
         few = tuple([(e, k % c if k > 0 else -(-k % c), inner) for e, k, inner in dividend.terms if k % c])
         reduced = dividend.over(few)
-    rests = _rests(reduced, {gcd(c, k) for _, k, _ in reduced.terms})
+    rests = _rests(reduced, {gcd(c, k) for k in coefficients if k % c})
     if is_remainder:
         is_reduced = _is_reduced(dividend, c, is_truncated)
         return DivisionShape(True, is_truncated, c, a, dividend, reduced, rests) if is_reduced else None
-    if not -c < dividend.const < c or max(k for _, k, _ in dividend.terms) < 0:
+    if not -c < dividend.const < c or max(coefficients) < 0:
         return None
     for _, k, inner in dividend.terms:
         if k % c == 0:

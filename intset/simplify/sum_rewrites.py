@@ -641,7 +641,7 @@ def _opened(total: TermSum, known: IntervalScope, is_whole: bool) -> Iterator[Ca
     if opened is None or opened is total:
         return
     form = Linear(opened.const, opened.terms)  # its text is in canonical order
-    are_positive = all([k > 0 for k in opened.terms.values()])  # noqa: C419  # hot
+    are_positive = min(opened.terms.values(), default=1) > 0
     opened = TermSum(opened.const, form.as_written().terms) if are_positive else sums.read(form.expr())
     joins = is_whole and any([_joins(term, k, opened) for term, k in opened.terms.items()])  # noqa: C419  # hot
     if not joins:  # else it is not irreducible
