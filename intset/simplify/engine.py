@@ -42,7 +42,7 @@ from intset.linear.canonical import Normalizer
 from intset.linear.form import ZERO, Linear, is_sum, order_key, spine
 from intset.simplify import choices, conditions, sum_rewrites, sums
 from intset.simplify.choices import OrderDecider
-from intset.simplify.irreducible import IntervalScope, settled, shape_of
+from intset.simplify.irreducible import IntervalScope, PartialBox, settled, shape_of
 from intset.simplify.rules import ALL, Rule, folded, holds, instance
 from intset.simplify.sum_rewrites import bit_candidates, division_candidates
 from intset.simplify.sums import TermSum
@@ -644,6 +644,8 @@ def at_once(root: Node, known: IntervalScope, bits: int | None = None, changes: 
 
     changes: whether plain candidates are tried.
     """
+    if type(known) is PartialBox and known.fixed and not known.fixed.isdisjoint(root.free_vars()):
+        return None  # it may be irreducible where all its variables have several values
     seen: Node | None = settled(root, known, bits is not None)
     if seen is None and changes and bits is None and not known.empty:
         pricing = Pricing()

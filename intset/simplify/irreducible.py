@@ -169,13 +169,14 @@ class PartialBox(IntervalBox):
     Attributes
     ----------
     related: the variables that facts of the scope relate.
+    fixed: the variables that have one value in it because of a fact.
     """
 
-    __slots__ = ("related",)
+    __slots__ = ("fixed", "related")
     is_part = True
 
-    def __init__(self, intervals: Mapping[Any, Interval], related: frozenset[Any]) -> None:
-        self.intervals, self.related = intervals, related
+    def __init__(self, intervals: Mapping[Any, Interval], related: frozenset[Any], fixed: frozenset[Any]) -> None:
+        self.intervals, self.related, self.fixed = intervals, related, fixed
 
 
 def box_of(ranges: Mapping[Var, Range]) -> IntervalBox | None:
@@ -203,6 +204,7 @@ def part_of(ranges: Mapping[Var, Range], facts: Iterable[Cond] = ()) -> PartialB
             return None
         inside[var] = found
     related: set[Expr] = set()
+    fixed: set[Expr] = set()
     for fact in facts:
         var, number = fact.args if fact.op is ops.EQ else (None, None)
         if var in inside and constant_value(number) is not None and inside[var][0] <= number.data <= inside[var][1]:
@@ -221,12 +223,14 @@ def part_of(ranges: Mapping[Var, Range], facts: Iterable[Cond] = ()) -> PartialB
             cut = min(-(low // abs(k)), last - first - kept)
             if low < 0 < cut:
                 inside[e] = (first + cut, last) if k > 0 else (first, last - cut)
+                if not kept:
+                    fixed.add(e)
                 low += abs(k) * cut
         if low < 0:
             return None
         if len(terms) > 1:
             related.update(terms)
-    return PartialBox(inside, frozenset(related))
+    return PartialBox(inside, frozenset(related), frozenset(fixed))
 
 
 def _share(ends: tuple[int, int], cut: int) -> float:

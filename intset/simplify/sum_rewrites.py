@@ -612,6 +612,7 @@ def opened_remainders(total: TermSum, known: IntervalScope, is_whole: bool = Fal
     `None`, where some points of the scope do not decide what the quotient is.
     """
     opened = total
+    has_quotient = any([term.op is ops.FLOORDIV for term in total.terms])  # noqa: C419  # hot
     for term, k in total.terms.items():
         if term.op is not ops.FLOORMOD or term.args[1].op is not ops.CONST or term.args[1].data < 2:
             continue
@@ -622,7 +623,7 @@ def opened_remainders(total: TermSum, known: IntervalScope, is_whole: bool = Fal
                 continue
             if dag.operations(x) <= _OF_SUMS:
                 quotient = next((e for _, e in _without_small_part(dividend, c.data, known)), quotient)
-            elif (quotient := flat(quotient)) is None:
+            elif not has_quotient or (quotient := flat(quotient)) is None:
                 continue
             if quotient is None:
                 return None
