@@ -217,24 +217,25 @@ def part_of(ranges: Mapping[Var, Range], facts: Iterable[Cond] = ()) -> PartialB
                     return None
                 inside[e] = _LARGE
             low += k * inside[e][k < 0]
-        order = sorted(terms, key=lambda e: (e not in ranges, _share(inside[e], -(low // abs(terms[e])))))
-        for e, kept in [(e, kept) for kept in (1, 0) for e in order] if low < 0 else ():
-            (first, last), k = inside[e], terms[e]
-            cut = min(-(low // abs(k)), last - first - kept)
-            if low < 0 < cut:
-                inside[e] = (first + cut, last) if k > 0 else (first, last - cut)
-                if not kept:
-                    fixed.add(e)
-                low += abs(k) * cut
         if low < 0:
-            return None
+            sizes = {e: inside[e][1] - inside[e][0] + 1 for e in terms}
+            shares = {e: (e not in ranges, -(low // abs(k)) / sizes[e]) for e, k in terms.items()}
+            order = sorted(shares, key=shares.__getitem__)
+            for e, kept in [(e, kept) for kept in (1, 0) for e in order]:
+                (first, last), k = inside[e], terms[e]
+                cut = min(-(low // abs(k)), last - first - kept)
+                if cut > 0:
+                    inside[e] = (first + cut, last) if k > 0 else (first, last - cut)
+                    low += abs(k) * cut
+                    if not kept:
+                        fixed.add(e)
+                    if low >= 0:
+                        break
+            else:
+                return None
         if len(terms) > 1:
             related.update(terms)
     return PartialBox(inside, frozenset(related), frozenset(fixed))
-
-
-def _share(ends: tuple[int, int], cut: int) -> float:
-    return cut / (ends[1] - ends[0] + 1)
 
 
 _LARGE: Final = 5040 << 12 | 1, 5040 << 13  # of a size: its first number leaves the remainder 1 by small divisors
