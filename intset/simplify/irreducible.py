@@ -469,14 +469,15 @@ def _division_of(node: Expr, nesting: int) -> Any:
 
 
 def _rests_of_digit(dividend: SumShape, c: int) -> Rests | None:
-    """The rests of `s` by c for a dividend `s % (c*d)`, a sum of variables none of which is a multiple of c."""
+    """The rests of `s` by c for a dividend `s % (c*d)`, a sum of variables with none of which a quotient is shorter."""
     _, k, inner = dividend.terms[0]
     if len(dividend.terms) > 1 or k != 1 or dividend.const or type(inner) is not DivisionShape:
         return None
     total = inner.dividend
     if not inner.is_remainder or inner.divisor % c or inner.divisor == c or total.const or not total.is_plain:
         return None
-    if any(own < 0 or own % c == 0 for _, own, _ in total.terms):
+    near = [min(own % inner.divisor, -own % inner.divisor) for _, own, _ in total.terms]
+    if any(own < 0 for _, own, _ in total.terms) or c in near:
         return None
     below = total._replace(terms=tuple([(e, own % c, None) for e, own, _ in total.terms]))
     return _rests(below, {c, *[gcd(c, own) for _, own, _ in below.terms]})
