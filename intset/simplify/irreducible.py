@@ -179,17 +179,6 @@ class PartialBox(IntervalBox):
         self.intervals, self.related, self.fixed = intervals, related, fixed
 
 
-def box_of(ranges: Mapping[Var, Range]) -> IntervalBox | None:
-    """The intervals of numeric ranges, none empty; `None` for other ranges, or variables that declare bounds."""
-    intervals: dict[Any, Interval] = {}
-    for var, span in ranges.items():
-        ends = span.ends
-        if ends is None or ends[0] > ends[1] or type(var) is not PlainVar:
-            return None
-        intervals[var] = ends
-    return IntervalBox(intervals)
-
-
 def part_of(ranges: Mapping[Var, Range], facts: Iterable[Cond] = ()) -> PartialBox | None:
     """A box of points that satisfy symbolic ranges and affine inequalities; `None` where none is found at once.
 

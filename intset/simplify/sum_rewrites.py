@@ -25,7 +25,7 @@ A sum is a factor like a variable; nothing is multiplied out.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from math import gcd, prod
 from typing import Any, Final
 
@@ -354,10 +354,13 @@ def _into_quotients(total: TermSum) -> Iterator[Candidate]:
                 yield rule, sums.write(TermSum(rest.const - part.const, after))
 
 
+_NOTHING: Final = TermSum(0, {})
+
+
 def _beside(rest: TermSum, dividend: TermSum, k: int) -> list[TermSum]:
     """Parts of the rest to move into a dividend: shared terms, the constant, both or neither."""
     shared = TermSum(0, {t: w for t, w in rest.terms.items() if t in dividend.terms and w % k == 0})
-    parts = [TermSum(0, {})]
+    parts = [_NOTHING]
     if shared.terms:
         parts.append(shared)
     if rest.const and rest.const % k == 0:
@@ -662,7 +665,7 @@ def _joins(term: Expr, k: int, total: TermSum) -> bool:
 def _without_small_part(total: TermSum, c: int, known: IntervalScope) -> Iterator[tuple[str, Any]]:
     """`(g*h + s) // (g*d)` as `(h + q) // d`, where `s // g` is always q; `None` where it may be q."""
     for g in sorted({gcd(c, k) for k in total.terms.values()} - {1}, reverse=True):
-        ends = _ends_of(TermSum(total.const, {term: k for term, k in total.terms.items() if k % g}), known)
+        ends = _ends_of(total.const, {term: k for term, k in total.terms.items() if k % g}, known)
         if ends is not None and ends[0] // g == ends[1] // g:
             large = {term: k // g for term, k in total.terms.items() if k % g == 0}
             inner = sums.write(TermSum(ends[0] // g, large))
@@ -671,10 +674,10 @@ def _without_small_part(total: TermSum, c: int, known: IntervalScope) -> Iterato
             yield "part too small to matter", inner if c == g else make(ops.FLOORDIV, (inner, const(c // g)))
 
 
-def _ends_of(total: TermSum, known: IntervalScope) -> tuple[int, int] | None:
+def _ends_of(offset: int, terms: Mapping[Expr, int], known: IntervalScope) -> tuple[int, int] | None:
     """The ends of a sum of variables with finite ranges."""
-    low = high = total.const
-    for term, k in total.terms.items():
+    low = high = offset
+    for term, k in terms.items():
         first, last = known.intervals.get(term, (None, None)) if term.op is ops.VAR else (None, None)
         if first is None or last is None:
             return None
