@@ -458,7 +458,10 @@ def _division_of(node: Expr, nesting: int) -> Any:
 
 
 def _rests_of_digit(dividend: SumShape, c: int) -> Rests | None:
-    """The rests of `s` by c for a dividend `s % (c*d)`, a sum of variables with none of which a quotient is shorter."""
+    """The rests of a sum `s` of variables by c for a dividend `s % (c*d)`.
+
+    (x*c + y) % (c*d) // c is shorter as (x + y//c) % d.
+    """
     _, k, inner = dividend.terms[0]
     if len(dividend.terms) > 1 or k != 1 or dividend.const or type(inner) is not DivisionShape:
         return None
