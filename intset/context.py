@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from intset.prover.proof import Proof, fits, prove_once
     from intset.ranges import renamed
     from intset.simplify.engine import COST, SIMPLIFY_ROUNDS, at_once, simplified, weights
-    from intset.simplify.irreducible import IntervalBox, box_of, part_of
+    from intset.simplify.irreducible import IntervalBox, part_of
     from intset.solving import Narrowed, Solved, narrowed, solutions, solved_equations
 else:
     _FIRST_OFF_THE_PLAIN_WAY = {
@@ -61,7 +61,7 @@ else:
         "intset.prover.proof": ("fits", "prove_once"),
         "intset.ranges": ("renamed",),
         "intset.simplify.engine": ("COST", "SIMPLIFY_ROUNDS", "at_once", "simplified", "weights"),
-        "intset.simplify.irreducible": ("IntervalBox", "box_of", "part_of"),
+        "intset.simplify.irreducible": ("IntervalBox", "part_of"),
         "intset.solving": ("narrowed", "solutions", "solved_equations"),
     }
     load_later(globals(), _FIRST_OFF_THE_PLAIN_WAY)
@@ -113,11 +113,11 @@ class Context(Displayed):
         if not isinstance(assume, (tuple, list)) or assume:
             stated = statements.facts_of(assume, ASSUMED)
         table, ends = statements.checked_ranges(ranges)
-        if not stated and not ends and all([_is_free(limits, table) for limits in table.values()]):  # noqa: C419  # hot
-            self._box, self._plain_answers = table, {}
+        box = None if ends else _numeric(table)
+        if not stated and not ends and (box is not None or all(_is_free(limits, table) for limits in table.values())):
+            self._box, self._met, self._plain_answers = table, box, {}
             return
         self._stated = table, (*ends, *stated)
-        box = None if ends else _numeric(table)
         met = None if box is None else statements.ends_met(box, [fact.condition for fact in stated])
         if met is not None:
             self._met = met[1]
@@ -590,7 +590,7 @@ class Context(Displayed):
             return None
         if self._met is not None:
             return IntervalBox(self._met)
-        return self._part if self._box is None else box_of(self._box) or part_of(self._box)
+        return self._part if self._box is None else part_of(self._box)
 
     def _within(self, scope: Frame) -> Context:
         """A context with another scope."""

@@ -43,7 +43,7 @@ from intset.linear.form import ZERO, Linear, is_sum, order_key, spine
 from intset.linear.signs import is_refuted
 from intset.simplify import choices, conditions, sum_rewrites, sums
 from intset.simplify.choices import OrderDecider
-from intset.simplify.irreducible import IntervalScope, settled, shape_of
+from intset.simplify.irreducible import IntervalScope, PartialBox, settled, shape_of
 from intset.simplify.rules import ALL, Rule, folded, holds, instance
 from intset.simplify.sum_rewrites import bit_candidates, division_candidates
 from intset.simplify.sums import TermSum
@@ -77,6 +77,7 @@ MACHINE_COST: Final[Mapping[Op, int]] = MappingProxyType(
 ExprCost: TypeAlias = "tuple[int, int]"  # (sum of the weights, number of operations)
 COMPARED_STEPS: Final = 8  # old steps compared with a new step
 SIMPLIFY_STEPS: Final = 4_000  # pairs of a node and a normalizer that are simplified
+PRICED_STEPS: Final = 128  # nodes of a tree that are priced before each distinct node is priced once
 SIMPLIFIED_NODES: Final = 300  # nodes of a graph; a larger one is replaced by its linear form or stays unchanged
 TIE_OPERATIONS: Final = 40  # operations of candidates whose ties are broken by text
 CANONICAL_OPERATIONS: Final = 64  # operations of nodes whose linear form is a candidate
@@ -119,7 +120,8 @@ _BY_OPERATION: Final = _by_operation(COST)
 class Pricing:
     """Tree costs of expressions by one weight table.
 
-    Invariant: each distinct node is priced once in the lifetime of the object.
+    Invariant: each expression asked for, and each distinct node of a large one, is priced once in the lifetime of the
+    object.
     """
 
     __slots__ = ("_costs", "_weights")
@@ -130,25 +132,31 @@ class Pricing:
 
     def price(self, root: Node) -> ExprCost:
         """(sum of weights, number of operations) over the tree of `root`."""
-        costs = self._costs
+        costs, weights = self._costs, self._weights
         known = costs.get(root)
         if known is not None:
             return known
+        total, count = (0, 0) if root.op in LEAVES else (weights[root.op], 1)
         stack = [root]
-        while stack:
-            node = stack[-1]
-            total, count = (0, 0) if node.op in LEAVES else (self._weights[node.op], 1)
-            for arg in node.args:
+        for _ in range(PRICED_STEPS):
+            for arg in stack.pop().args:
                 if arg.op in LEAVES:
                     continue
                 below = costs.get(arg)
                 if below is None:
                     stack.append(arg)
-                    break
-                total += below[0]
-                count += below[1]
-            else:
-                costs[stack.pop()] = (total, count)
+                    total += weights[arg.op]
+                    count += 1
+                else:
+                    total += below[0]
+                    count += below[1]
+            if not stack:
+                costs[root] = total, count
+                return total, count
+        for node in dag.postorder_until(root, costs):
+            own = (0, 0) if node.op in LEAVES else (weights[node.op], 1)
+            parts = [own, *[costs[arg] for arg in node.args]]
+            costs[node] = sum([part[0] for part in parts]), sum([part[1] for part in parts])
         return costs[root]
 
 
@@ -639,12 +647,14 @@ def at_once(root: Node, known: IntervalScope, bits: int | None = None, changes: 
 
     changes: whether plain candidates are tried.
     """
+    if type(known) is PartialBox and known.fixed and not known.fixed.isdisjoint(root.free_vars()):
+        return None  # it may be irreducible where all its variables have several values
     seen: Node | None = settled(root, known, bits is not None)
     if seen is None and changes and bits is None and not known.empty:
         pricing = Pricing()
         is_short = pricing.price(root)[1] <= PLAIN_OPERATIONS
         seen = _made_irreducible(root, known, pricing, PLAIN_NESTING if is_short else 0, True)
-        seen = seen if seen is None or _is_small(root, pricing) else None
+        seen = seen if seen is None or is_short or _is_small(root, pricing) else None
     return seen
 
 
@@ -653,10 +663,11 @@ def _made_irreducible(
 ) -> Node | None:
     """The first irreducible plain candidate for a node, or for the node over operands that are replaced so."""
     seen: Node | None
-    candidates = (candidate for _, candidate in irreducible_candidates(node, known, pricing, is_whole))
-    if (seen := next(candidates, None)) is not None:
+    candidates = irreducible_candidates(node, known, pricing, is_whole)
+    if (first := next(candidates, None)) is not None:
+        seen = first[1]
         if not is_whole and node.op is ops.FLOORMOD:  # a search may choose another one of the same price
-            is_cheapest = all(pricing.price(seen) < pricing.price(other) for other in candidates)
+            is_cheapest = all(pricing.price(seen) < pricing.price(other) for _, other in candidates)
             return seen if is_cheapest and _is_in_order(seen.args[0]) else None
         return seen
     flat = sum_rewrites.flat(node)

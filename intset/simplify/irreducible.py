@@ -29,6 +29,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from math import gcd
+from operator import itemgetter
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from intset import plain
@@ -99,6 +100,10 @@ class SumShape(NamedTuple):
     is_factored: bool = False  # whether some terms are written `(x + y)*k`
     is_shared: bool = False  # whether a quotient stands beside variables of its dividend
 
+    def over(self, terms: tuple[ShapeTerm, ...]) -> SumShape:
+        """The shape with other terms."""
+        return SumShape(self.const, terms, *self[2:])
+
 
 class ComparisonShape(NamedTuple):
     """A sum against a constant; of two sums, their difference against 0."""
@@ -164,24 +169,14 @@ class PartialBox(IntervalBox):
     Attributes
     ----------
     related: the variables that facts of the scope relate.
+    fixed: the variables that have one value in it because of a fact.
     """
 
-    __slots__ = ("related",)
+    __slots__ = ("fixed", "related")
     is_part = True
 
-    def __init__(self, intervals: Mapping[Any, Interval], related: frozenset[Any]) -> None:
-        self.intervals, self.related = intervals, related
-
-
-def box_of(ranges: Mapping[Var, Range]) -> IntervalBox | None:
-    """The intervals of numeric ranges, none empty; `None` for other ranges, or variables that declare bounds."""
-    intervals: dict[Any, Interval] = {}
-    for var, span in ranges.items():
-        ends = span.ends
-        if ends is None or ends[0] > ends[1] or type(var) is not PlainVar:
-            return None
-        intervals[var] = ends
-    return IntervalBox(intervals)
+    def __init__(self, intervals: Mapping[Any, Interval], related: frozenset[Any], fixed: frozenset[Any]) -> None:
+        self.intervals, self.related, self.fixed = intervals, related, fixed
 
 
 def part_of(ranges: Mapping[Var, Range], facts: Iterable[Cond] = ()) -> PartialBox | None:
@@ -198,6 +193,7 @@ def part_of(ranges: Mapping[Var, Range], facts: Iterable[Cond] = ()) -> PartialB
             return None
         inside[var] = found
     related: set[Expr] = set()
+    fixed: set[Expr] = set()
     for fact in facts:
         var, number = fact.args if fact.op is ops.EQ else (None, None)
         if var in inside and constant_value(number) is not None and inside[var][0] <= number.data <= inside[var][1]:
@@ -210,22 +206,25 @@ def part_of(ranges: Mapping[Var, Range], facts: Iterable[Cond] = ()) -> PartialB
                     return None
                 inside[e] = _LARGE
             low += k * inside[e][k < 0]
-        order = sorted(terms, key=lambda e: (e not in ranges, _share(inside[e], -(low // abs(terms[e])))))
-        for e, kept in [(e, kept) for kept in (1, 0) for e in order] if low < 0 else ():
-            (first, last), k = inside[e], terms[e]
-            cut = min(-(low // abs(k)), last - first - kept)
-            if low < 0 < cut:
-                inside[e] = (first + cut, last) if k > 0 else (first, last - cut)
-                low += abs(k) * cut
         if low < 0:
-            return None
+            sizes = {e: inside[e][1] - inside[e][0] + 1 for e in terms}
+            shares = {e: (e not in ranges, -(low // abs(k)) / sizes[e]) for e, k in terms.items()}
+            order = sorted(shares, key=shares.__getitem__)
+            for e, kept in [(e, kept) for kept in (1, 0) for e in order]:
+                (first, last), k = inside[e], terms[e]
+                cut = min(-(low // abs(k)), last - first - kept)
+                if cut > 0:
+                    inside[e] = (first + cut, last) if k > 0 else (first, last - cut)
+                    low += abs(k) * cut
+                    if not kept:
+                        fixed.add(e)
+                    if low >= 0:
+                        break
+            else:
+                return None
         if len(terms) > 1:
             related.update(terms)
-    return PartialBox(inside, frozenset(related))
-
-
-def _share(ends: tuple[int, int], cut: int) -> float:
-    return cut / (ends[1] - ends[0] + 1)
+    return PartialBox(inside, frozenset(related), frozenset(fixed))
 
 
 _LARGE: Final = 5040 << 12 | 1, 5040 << 13  # of a size: its first number leaves the remainder 1 by small divisors
@@ -354,11 +353,13 @@ def _sum_of(e: Expr, nesting: int) -> Any:
             return None
     if not factored:
         return _checked_sum(const, tuple(terms), variables)
-    one_of_each = {abs(k): (v, k, inner) for v, k, inner in sorted(factored, key=lambda term: term[1])}
+    one_of_each = {abs(k): (v, k, inner) for v, k, inner in sorted(factored, key=itemgetter(1))}
     shape = _checked_sum(const, (*terms, *one_of_each.values()), variables)
     if shape is None or const or len(one_of_each) < products:
         return None
-    return shape._replace(terms=(*terms, *factored), is_factored=True)
+    return SumShape(
+        0, (*terms, *factored), shape.variables, shape.is_plain, shape.has_product, True, is_shared=shape.is_shared
+    )
 
 
 def _is_simple(shape: Any) -> bool:
@@ -366,7 +367,7 @@ def _is_simple(shape: Any) -> bool:
     return (
         type(shape) is SumShape
         and not shape.const
-        and all(-1 <= k <= 1 and (v is not None or _is_quotient(inner)) for v, k, inner in shape.terms)
+        and all([-1 <= k <= 1 and (v is not None or _is_quotient(inner)) for v, k, inner in shape.terms])  # noqa: C419
     )
 
 
@@ -430,7 +431,8 @@ def _division_of(node: Expr, nesting: int) -> Any:
     c = b.data
     if a.op is ops.VAR:
         return DivisionShape(is_remainder, is_truncated, c, a, dividend, dividend, ())
-    if dividend.has_product or gcd(c, *[k for _, k, _ in dividend.terms]) > 1:
+    coefficients = [k for _, k, _ in dividend.terms]
+    if dividend.has_product or gcd(c, *coefficients) > 1:
         return None
     if not dividend.is_plain:
         if any([is_digit(inner) for _, _, inner in dividend.terms]):  # noqa: C419  # hot
@@ -438,14 +440,14 @@ def _division_of(node: Expr, nesting: int) -> Any:
         if not is_remainder and (rests := _rests_of_digit(dividend, c)) is not None:
             return DivisionShape(False, is_truncated, c, a, dividend, dividend, rests)
     reduced = dividend
-    if max(abs(k) for _, k, _ in dividend.terms) >= c:
+    if max(coefficients) >= c or min(coefficients) <= -c:
         few = tuple([(e, k % c if k > 0 else -(-k % c), inner) for e, k, inner in dividend.terms if k % c])
-        reduced = dividend._replace(terms=few)
-    rests = _rests(reduced, {gcd(c, k) for _, k, _ in reduced.terms})
+        reduced = dividend.over(few)
+    rests = _rests(reduced, {gcd(c, k) for k in coefficients if k % c})
     if is_remainder:
         is_reduced = _is_reduced(dividend, c, is_truncated)
         return DivisionShape(True, is_truncated, c, a, dividend, reduced, rests) if is_reduced else None
-    if not -c < dividend.const < c or max(k for _, k, _ in dividend.terms) < 0:
+    if not -c < dividend.const < c or max(coefficients) < 0:
         return None
     for _, k, inner in dividend.terms:
         if k % c == 0:
@@ -456,14 +458,18 @@ def _division_of(node: Expr, nesting: int) -> Any:
 
 
 def _rests_of_digit(dividend: SumShape, c: int) -> Rests | None:
-    """The rests of `s` by c for a dividend `s % (c*d)`, a sum of variables none of which is a multiple of c."""
+    """The rests of a sum `s` of variables by c for a dividend `s % (c*d)`.
+
+    (x*c + y) % (c*d) // c is shorter as (x + y//c) % d.
+    """
     _, k, inner = dividend.terms[0]
     if len(dividend.terms) > 1 or k != 1 or dividend.const or type(inner) is not DivisionShape:
         return None
     total = inner.dividend
     if not inner.is_remainder or inner.divisor % c or inner.divisor == c or total.const or not total.is_plain:
         return None
-    if any(own < 0 or own % c == 0 for _, own, _ in total.terms):
+    near = [min(own % inner.divisor, -own % inner.divisor) for _, own, _ in total.terms]
+    if any(own < 0 for _, own, _ in total.terms) or c in near:
         return None
     below = total._replace(terms=tuple([(e, own % c, None) for e, own, _ in total.terms]))
     return _rests(below, {c, *[gcd(c, own) for _, own, _ in below.terms]})
@@ -803,7 +809,7 @@ def _under_facts(offset: int, terms: Iterable[ShapeTerm], known: Any) -> Interva
 def _all_matter(total: SumShape, rests: Rests, known: IntervalScope, around: int = 0) -> bool:
     """Whether, for each divisor, the remaining terms span more than one period."""
     for g, terms in rests:
-        ends = _ends_inside(total._replace(terms=terms), known, around)
+        ends = _ends_inside(total.over(terms), known, around)
         if ends is None or _is_one_period(ends, g):
             return False
     return True

@@ -25,7 +25,7 @@ A sum is a factor like a variable; nothing is multiplied out.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from math import gcd, prod
 from typing import Any, Final
 
@@ -34,7 +34,7 @@ from intset.expr.node import folded_chain, make
 from intset.expr.ops import Op
 from intset.linear.canonical import Normalizer
 from intset.linear.division import REMAINDER_OF
-from intset.linear.form import Linear, is_sum
+from intset.linear.form import Linear, add, is_sum
 from intset.simplify import sums
 from intset.simplify.choices import COMPARED_OPERANDS, OPPOSITE, OrderDecider
 from intset.simplify.conditions import negated
@@ -338,22 +338,29 @@ def _into_quotients(total: TermSum) -> Iterator[Candidate]:
             continue
         dividend, c = sums.read(term.args[0]), term.args[1].data
         rest = total.without(term)
-        opposite = k < 0 or bool(dividend.terms) and all(w < 0 for w in dividend.terms.values())
+        parts = _beside(rest, dividend, k)
+        opposite = k < 0 or bool(dividend.terms) and max(dividend.terms.values()) < 0
         for sign in (1, -1) if opposite else (1,):  # -(x // c) = (c - 1 - x) // c
             own = dividend if sign > 0 else TermSum(c - 1, {}).plus(dividend, -1)
-            for part in _beside(rest, dividend, k):
+            for part in parts:
                 moved = part.divided(k * sign) if sign < 0 or part.terms or part.const else None
                 if moved is None:
                     continue
                 quotient = make(ops.FLOORDIV, (sums.write(own.plus(moved, c)), term.args[1]))
-                after = rest.plus(part, -1).plus(TermSum(0, {quotient: k * sign}))
-                yield "addends into the quotient" if sign > 0 else "quotient negated", sums.write(after)
+                after = dict(rest.terms)
+                add(after, part.terms, -1)
+                add(after, {quotient: k * sign})
+                rule = "addends into the quotient" if sign > 0 else "quotient negated"
+                yield rule, sums.write(TermSum(rest.const - part.const, after))
+
+
+_NOTHING: Final = TermSum(0, {})
 
 
 def _beside(rest: TermSum, dividend: TermSum, k: int) -> list[TermSum]:
     """Parts of the rest to move into a dividend: shared terms, the constant, both or neither."""
     shared = TermSum(0, {t: w for t, w in rest.terms.items() if t in dividend.terms and w % k == 0})
-    parts = [TermSum(0, {})]
+    parts = [_NOTHING]
     if shared.terms:
         parts.append(shared)
     if rest.const and rest.const % k == 0:
@@ -608,6 +615,7 @@ def opened_remainders(total: TermSum, known: IntervalScope, is_whole: bool = Fal
     `None`, where some points of the scope do not decide what the quotient is.
     """
     opened = total
+    has_quotient = any([term.op is ops.FLOORDIV for term in total.terms])  # noqa: C419  # hot
     for term, k in total.terms.items():
         if term.op is not ops.FLOORMOD or term.args[1].op is not ops.CONST or term.args[1].data < 2:
             continue
@@ -618,12 +626,16 @@ def opened_remainders(total: TermSum, known: IntervalScope, is_whole: bool = Fal
                 continue
             if dag.operations(x) <= _OF_SUMS:
                 quotient = next((e for _, e in _without_small_part(dividend, c.data, known)), quotient)
-            elif (quotient := flat(quotient)) is None:
+            elif not has_quotient or (quotient := flat(quotient)) is None:
                 continue
             if quotient is None:
                 return None
         if quotient in opened.terms:
-            opened = opened.without(term).plus(dividend, k).plus(TermSum(0, {quotient: -c.data}), k)
+            terms = dict(opened.terms)
+            del terms[term]
+            add(terms, dividend.terms, k)
+            add(terms, {quotient: -c.data}, k)
+            opened = TermSum(opened.const + k * dividend.const, terms)
     return opened
 
 
@@ -633,7 +645,7 @@ def _opened(total: TermSum, known: IntervalScope, is_whole: bool) -> Iterator[Ca
     if opened is None or opened is total:
         return
     form = Linear(opened.const, opened.terms)  # its text is in canonical order
-    are_positive = all([k > 0 for k in opened.terms.values()])  # noqa: C419  # hot
+    are_positive = min(opened.terms.values(), default=1) > 0
     opened = TermSum(opened.const, form.as_written().terms) if are_positive else sums.read(form.expr())
     joins = is_whole and any([_joins(term, k, opened) for term, k in opened.terms.items()])  # noqa: C419  # hot
     if not joins:  # else it is not irreducible
@@ -653,7 +665,7 @@ def _joins(term: Expr, k: int, total: TermSum) -> bool:
 def _without_small_part(total: TermSum, c: int, known: IntervalScope) -> Iterator[tuple[str, Any]]:
     """`(g*h + s) // (g*d)` as `(h + q) // d`, where `s // g` is always q; `None` where it may be q."""
     for g in sorted({gcd(c, k) for k in total.terms.values()} - {1}, reverse=True):
-        ends = _ends_of(TermSum(total.const, {term: k for term, k in total.terms.items() if k % g}), known)
+        ends = _ends_of(total.const, {term: k for term, k in total.terms.items() if k % g}, known)
         if ends is not None and ends[0] // g == ends[1] // g:
             large = {term: k // g for term, k in total.terms.items() if k % g == 0}
             inner = sums.write(TermSum(ends[0] // g, large))
@@ -662,10 +674,10 @@ def _without_small_part(total: TermSum, c: int, known: IntervalScope) -> Iterato
             yield "part too small to matter", inner if c == g else make(ops.FLOORDIV, (inner, const(c // g)))
 
 
-def _ends_of(total: TermSum, known: IntervalScope) -> tuple[int, int] | None:
+def _ends_of(offset: int, terms: Mapping[Expr, int], known: IntervalScope) -> tuple[int, int] | None:
     """The ends of a sum of variables with finite ranges."""
-    low = high = total.const
-    for term, k in total.terms.items():
+    low = high = offset
+    for term, k in terms.items():
         first, last = known.intervals.get(term, (None, None)) if term.op is ops.VAR else (None, None)
         if first is None or last is None:
             return None

@@ -40,7 +40,7 @@ class TermSum(NamedTuple):
 
     def divided(self, k: int) -> TermSum | None:
         """The exact quotient, or `None`."""
-        if self.const % k or any(c % k for c in self.terms.values()):
+        if self.const % k or any([c % k for c in self.terms.values()]):  # noqa: C419  # hot
             return None
         return TermSum(self.const // k, {t: c // k for t, c in self.terms.items()})
 
@@ -54,6 +54,8 @@ def read(e: Expr) -> TermSum:
     if not is_sum(e) and e.op is not ops.MUL:
         return TermSum(0, {e: 1})
     total, leaves = spine(e)
+    if not any([not k or leaf.op is ops.MUL for leaf, k in leaves.items()]):  # noqa: C419  # hot
+        return TermSum(total, leaves)
     terms: dict[Expr, int] = {}
     for leaf, k in leaves.items():
         if not k:
@@ -185,7 +187,7 @@ def _best_factor(parts: list[_Part]) -> Expr | int | None:
 def _added(terms: list[tuple[Expr, int]], offset: int) -> Expr:
     if not terms:
         return const(offset)
-    lead = next((n for n, (_, k) in enumerate(terms) if k > 0), len(terms))
+    lead = 0 if terms[0][1] > 0 else next((n for n, (_, k) in enumerate(terms) if k > 0), len(terms))
     if lead < len(terms):
         first, k = terms[lead]
         total = first if k == 1 else first * k

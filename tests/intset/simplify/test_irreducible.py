@@ -231,6 +231,11 @@ IRREDUCIBLE: dict[str, tuple[dict[Var, Range], list[Cond], list[Any], list[Any]]
         [(Y * 8 + A < 68) & (X * 16 + (A * 4 + B * 2 + C) % 16 < 33), (Y + B >= 3) | (X * 2 + B > 2)],
         [(Y * 8 + A < 68) & (A < 4), (Y * 8 + A < 6) & (X + A < 3), (Y + A < 5) & (A + B > 3)],
     ),
+    "digits of sums with multiples of the divisor": (
+        {X: Range(0, 12), Y: Range(0, 1024)}, [],
+        [(X * 1024 + Y) % 768 // 64, (X * 128 + Y) % 768 // 64 * 3 + Z],
+        [(X * 64 + Y) % 768 // 64, (X * 832 + Y) % 768 // 64, (X * 704 + Y) % 768 // 64],
+    ),
     "truncated remainders of quotients": (
         {X: Range(0, 2), Y: Range(0, 1024)}, [X * 1024 + Y < 2016],
         [truncmod((X * 1024 + Y) // 42, 3)],
