@@ -156,7 +156,6 @@ def rebase(f: ir.Function) -> ir.Function:
 class _Rebasing(driver.Cursor):
     """A cursor with the origins of the storage in sight."""
 
-    __slots__ = ("origins",)
     origins: Origins
 
     def after(self, old: ir.Stmt, new: ir.Stmt) -> _Rebasing:
