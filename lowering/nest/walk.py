@@ -57,14 +57,12 @@ _COMPOUND: Final = (ir.Seq, ir.For, ir.If)  # the kinds with statements inside
 
 def children(stmt: ir.Stmt) -> tuple[ir.Stmt, ...]:
     """The statements directly inside."""
-    part: Any = stmt
-    kind = type(stmt)
-    if kind is ir.Seq:
-        return part.stmts
-    if kind is ir.For:
-        return (part.body,)
-    if kind is ir.If:
-        return (part.then,) if part.orelse is None else (part.then, part.orelse)
+    if type(stmt) is ir.Seq:
+        return stmt.stmts
+    if type(stmt) is ir.For:
+        return (stmt.body,)
+    if type(stmt) is ir.If:
+        return (stmt.then,) if stmt.orelse is None else (stmt.then, stmt.orelse)
     return ()
 
 
