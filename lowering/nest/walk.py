@@ -221,6 +221,10 @@ def transform(root: ir.Stmt, change: OnOperand) -> ir.Stmt:
 
 def replaced(root: walk.Part, replacements: Mapping[Old, Operand]) -> walk.Part:
     """`root` with variables and parameters replaced, also inside the integer functions of data below it."""
+    if root.op is ops.CONST or root.op is ops.VAR:
+        given: Any = replacements
+        answer: walk.Part = given.get(root, root)
+        return answer
     inner: dict[Operand, Operand] = {key: value for key, value in replacements.items() if key.op is PARAM}
     if not inner:
         return walk.rewrite(root, replacements)
@@ -245,12 +249,13 @@ def substitute(root: ir.Stmt, replacements: Mapping[Old, Operand]) -> ir.Stmt:
 
 def elements_read(*values: Operand) -> Iterator[tuple[Operand, Tensor]]:
     """The elements that operands read, each once, with their tensors."""
-    return ((node, tensor) for node in walk.nodes(*values) if (tensor := walk.loaded_tensor(node)) is not None)
+    below = walk.nodes(*walk.reading(values))
+    return ((node, tensor) for node in below if (tensor := walk.loaded_tensor(node)) is not None)
 
 
 def tensors_read(*values: Operand) -> tuple[Tensor, ...]:
     """The tensors read in operands."""
-    return walk.input_tensors(values)
+    return walk.tensors_below(*values)
 
 
 def read_by(stmt: ir.Stmt) -> tuple[Tensor, ...]:
@@ -276,8 +281,13 @@ def variables(*values: Operand) -> tuple[Parameter, ...]:
     Formal parameters of integer functions of data are excluded.
     """
     found: dict[Parameter, None] = {}
-    for value in values:
-        if isinstance(value, Node) and not dag.opaque_terms(value):
+    roots: tuple[Any, ...] = values
+    for value in roots:
+        if value.op is ops.VAR:
+            found[value] = None
+        elif value.op is ops.CONST:
+            continue
+        elif isinstance(value, Node) and not dag.opaque_terms(value):
             found.update(dict.fromkeys(value.free_vars()))
         else:
             found.update(dict.fromkeys(_parameters(value)))
