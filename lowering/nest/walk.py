@@ -165,11 +165,11 @@ def _changed(field: Any, change: OnOperand) -> Any:
 
 
 def _changed_range(r: Range, change: OnOperand) -> Range:
-    ends = range_ends(r)
-    low, extent = (change(end) for end in ends)
-    number = constant_value(extent)
-    if low is ends[0] and extent is ends[1] and (number is None or number >= 0):
+    old_low, old_extent = range_ends(r)
+    low, extent = change(old_low), change(old_extent)
+    if low is old_low and extent is old_extent:
         return r
+    number = constant_value(extent)
     return Range(low, extent if number is None or number >= 0 else 0)  # a negative extent is empty too
 
 
@@ -266,7 +266,7 @@ def read_by(stmt: ir.Stmt) -> tuple[Tensor, ...]:
 
 def written_by(stmt: ir.Stmt) -> tuple[Tensor, ...]:
     """The tensors that a statement, nested ones aside, may write to."""
-    return (stmt.tensor,) if isinstance(stmt, ir.Store) else stmt.writes if isinstance(stmt, ir.Evaluate) else ()
+    return (stmt.tensor,) if type(stmt) is ir.Store else stmt.writes if type(stmt) is ir.Evaluate else ()
 
 
 def touched(root: ir.Stmt) -> tuple[Tensor, ...]:
