@@ -363,7 +363,7 @@ def is_in_force(config: Config) -> bool:
     """Whether `config` is the active configuration; cheap directly inside `pinned(config)`."""
     entered = using.entered.get()
     last = entered[-1]() if entered else None
-    if isinstance(last, pinned) and last.is_entered:
+    if type(last) is pinned and last._owner is not None:
         return last.whole is config
     return current() is config
 

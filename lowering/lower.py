@@ -16,6 +16,7 @@ from bound.itervar import IterVar
 from bound.schedule import Schedule
 from bound.tensor import PlaceholderOp, Tensor
 from bound.tir.value import Operand
+from intset.config import current, pinned
 from intset.context import Context
 from intset.errors import InputError
 from intset.expr import Cond, Expr, Var, arguments, as_expr, dag, shown
@@ -167,15 +168,16 @@ def before_divisions(
             return bounds
         return infer_bound(s, ctx=ctx, at=at, compact=is_compact, compute=form, whole=kept)
 
-    made = passed(
-        chosen,
-        s,
-        FunctionBuilder(args, ctx, name, arguments.a_flag(unsafe, "unsafe")),
-        infer,
-        "exact" if bounds is not None else word,
-        nests,
-        bounds is not None or compact is not None,
-    )
+    with pinned(current()):  # hot: each question about bounds looks for the configuration
+        made = passed(
+            chosen,
+            s,
+            FunctionBuilder(args, ctx, name, arguments.a_flag(unsafe, "unsafe")),
+            infer,
+            "exact" if bounds is not None else word,
+            nests,
+            bounds is not None or compact is not None,
+        )
     f = passed(with_total_ends, passed(decide_multiples, made.function))
     passed(_refuse_races, f, s)
     passed(_refuse_endless, f, s)

@@ -198,7 +198,7 @@ class BoundsMap(Configured):
 
     def with_compact(self, stages: Iterable[Stage]) -> BoundsMap:
         """The same regions, with compact storage for these stages and plain storage for all others."""
-        chosen = frozenset(self.stage(of_kind(Stage, stage, "a part of stages")) for stage in listed(stages, "stages"))
+        chosen = frozenset(self._stage(of_kind(Stage, stage, "a part of stages")) for stage in listed(stages, "stages"))
         other = BoundsMap(self.written, replace(self._state, compacted=chosen))
         other._pieces = self._pieces
         vars(other).update({k: known for k, known in vars(self).items() if k in ("outside", "has_outside")})
@@ -359,13 +359,15 @@ class BoundsMap(Configured):
 
     def stage(self, key: Tensor | Operation | Stage) -> Stage:
         """The stage of the normalized schedule for a tensor, operation or stage of the schedule as written."""
-        if isinstance(key, Stage):
-            key = key.op
-        return self.schedule[key]
+        return self._stage(key)
+
+    def _stage(self, key: Tensor | Operation | Stage) -> Stage:
+        """The same; hot, and no question about bounds."""
+        return self.schedule[key.op if isinstance(key, Stage) else key]
 
     def nest(self, key: Tensor | Operation | Stage) -> pass_down.StageNest:
         """The loops, indices and guards of a stage."""
-        stage = self.stage(key)
+        stage = self._stage(key)
         bounds = self._stages.get(stage)
         if bounds is None:
             raise InputError(f"stage {stage.name} has no loops: it is given, or inlined")
@@ -377,7 +379,7 @@ class BoundsMap(Configured):
         `None` for a box, which needs no such guard, and for stages without equivalent nests
         (`bound.infer.answers.piecewise`).
         """
-        stage, most = self.stage(key), as_int(most, "most")
+        stage, most = self._stage(key), as_int(most, "most")
         bounds = self._stages.get(stage)
         is_ordered = any(self.is_slid(iv) for iv in stage.leaf_iter_vars)  # in the order of its iterations
         if bounds is None or bounds.computed is None or stage in self._state.sharing.path or is_ordered:
@@ -393,21 +395,21 @@ class BoundsMap(Configured):
 
     def is_computed(self, key: Tensor | Operation | Stage) -> bool:
         """Whether a stage has a nest: it is neither placeholder nor inlined."""
-        stage = self.stage(key)
+        stage = self._stage(key)
         return stage in self._stages and not isinstance(stage.op, PlaceholderOp)
 
     def attach_path(self, key: Tensor | Operation | Stage) -> AttachPath:
         """The loops around a stage with their owners, innermost first."""
-        return self._state.paths[self.stage(key)]
+        return self._state.paths[self._stage(key)]
 
     def attached(self, key: Tensor | Operation | Stage, leaf: IterVar) -> tuple[Stage, ...]:
         """The stages computed directly inside a loop of a stage, in execution order."""
-        stage = self.stage(key)
+        stage = self._stage(key)
         return tuple(s for s in self._attached.get(leaf, ()) if attachment(s)[0] is stage)
 
     def loop_name(self, stage: Stage, leaf: IterVar) -> str:
         """The name of a loop, qualified by its stage or all sharing stages: `T1+T2.i`."""
-        return self._state.sharing.name(self.stage(stage), of_kind(IterVar, leaf, "leaf", "an axis"))
+        return self._state.sharing.name(self._stage(stage), of_kind(IterVar, leaf, "leaf", "an axis"))
 
     def inside(self, leaf: IterVar) -> tuple[Stage, ...]:
         """The stages computed directly inside a loop, for all stages that share it, in schedule order."""
@@ -418,7 +420,7 @@ class BoundsMap(Configured):
 
         A loop that is not its leaf belongs to another stage; this one is recomputed in each iteration.
         """
-        stage = self.stage(key)
+        stage = self._stage(key)
         path, attach_point = self._state.sharing.path.get(stage, ()), attachment(stage)[1]
         start = next((k + 1 for k, iv in enumerate(path) if iv is attach_point), 0)
         return path[start:]
@@ -440,7 +442,7 @@ class BoundsMap(Configured):
 
         Empty for a stage stored where it is computed.
         """
-        bounds = self._stages.get(self.stage(key))
+        bounds = self._stages.get(self._stage(key))
         return () if bounds is None else bounds.slid
 
     def is_slid(self, leaf: IterVar) -> bool:
@@ -505,7 +507,7 @@ class BoundsMap(Configured):
 
     def _bounds(self, tensor: Tensor) -> pass_down.StageBounds:
         """The bounds of the stage of a tensor; those of placeholders are computed on first use."""
-        stage = self.stage(tensor)
+        stage = self._stage(tensor)
         bounds = self._stages.get(stage)
         if bounds is None:
             if stage.is_inlined:

@@ -77,11 +77,22 @@ def read_indices(node: Node | Value) -> tuple[Expr, ...]:
 
 def input_tensors(roots: Iterable[Operand]) -> tuple[Tensor, ...]:
     """Return the tensors read below `roots`, each once; tensors read in an index precede the indexed one."""
-    every = arguments.listed(roots, "roots", "a list of operands")
-    reading = [root for root in every if not _READING.isdisjoint(dag.operations(root))]
-    if len(reading) > dag.FEW_ROOTS:
-        return _tensors_of(nodes(*reading))
-    return tuple(dict.fromkeys(tensor for root in reading for tensor in _tensors_below(root)))
+    return tensors_below(*arguments.listed(roots, "roots", "a list of operands"))
+
+
+def tensors_below(*roots: Operand) -> tuple[Tensor, ...]:
+    """Return what `input_tensors` gives, of operands that need no check."""
+    found = reading(roots)
+    if not found:
+        return ()
+    if len(found) > dag.FEW_ROOTS:
+        return _tensors_of(nodes(*found))
+    return tuple(dict.fromkeys(tensor for root in found for tensor in _tensors_below(root)))
+
+
+def reading(roots: Iterable[Operand]) -> list[Operand]:
+    """Return the operands that may read elements."""
+    return [root for root in roots if not _READING.isdisjoint(dag.operations(root))]
 
 
 def _tensors_below(root: Operand) -> tuple[Tensor, ...]:

@@ -409,7 +409,9 @@ def size(*roots: Node) -> int:
 
 def is_small(limit: int, roots: Iterable[Node]) -> bool:
     """Whether `roots` have at most `limit` distinct nodes; visits no more."""
-    stack = list(roots)
+    stack: list[Any] = list(roots)
+    if len(stack) == 1 and (below := getattr(stack[0], "_below", None)) is not None:
+        return len(below) < limit
     seen = set(stack)
     while stack and len(seen) <= limit:
         for arg in stack.pop().args:

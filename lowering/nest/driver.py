@@ -23,7 +23,6 @@ end of its sequence and no further.
 import operator
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 from types import GeneratorType
 from typing import Any, Generic, Self, TypeAlias, TypeVar
 
@@ -72,7 +71,7 @@ class Cursor(Descent):
     stmt: the statement at the position. Set by `cursors` alone; a rule gets its statement as an argument.
     """
 
-    __slots__ = ("branches", "loops", "path", "scope", "stmt")
+    scope: Scope
     path: Path
     loops: tuple[ir.For, ...]
     branches: tuple[tuple[ir.If, bool], ...]
@@ -116,17 +115,7 @@ class Cursor(Descent):
 
     def moved(self, **changed: Any) -> Self:
         """A copy with some attributes changed."""
-        kind: Any = type(self)
-        copy: Self = object.__new__(kind)
-        for name in _attributes(kind):
-            setattr(copy, name, changed[name] if name in changed else getattr(self, name))
-        return copy
-
-
-@cache
-def _attributes(kind: type[Cursor]) -> tuple[str, ...]:
-    """The attributes that a step copies: all but the statement at the old position."""
-    return tuple(name for cls in kind.__mro__ for name in getattr(cls, "__slots__", ()) if name != "stmt")
+        return ir.with_fields(self, **changed)
 
 
 D = TypeVar("D", bound=Descent)

@@ -13,7 +13,7 @@ from bound.tir import walk
 from bound.tir.build import ExternCall
 from bound.tir.reduce import Parameter
 from bound.tir.value import PARAM, IntFunction, Operand, Value, integer
-from intset.expr import Expr, Node, Range, Var, constant_value, dag, ops
+from intset.expr import NEG_INF, POS_INF, Expr, Node, Range, Var, constant_value, dag, ops
 from lowering.nest import ir
 
 R = TypeVar("R")
@@ -57,11 +57,11 @@ _COMPOUND: Final = (ir.Seq, ir.For, ir.If)  # the kinds with statements inside
 
 def children(stmt: ir.Stmt) -> tuple[ir.Stmt, ...]:
     """The statements directly inside."""
-    if isinstance(stmt, ir.Seq):
+    if type(stmt) is ir.Seq:
         return stmt.stmts
-    if isinstance(stmt, ir.For):
+    if type(stmt) is ir.For:
         return (stmt.body,)
-    if isinstance(stmt, ir.If):
+    if type(stmt) is ir.If:
         return (stmt.then,) if stmt.orelse is None else (stmt.then, stmt.orelse)
     return ()
 
@@ -72,17 +72,16 @@ def statements(root: ir.Stmt) -> Iterator[ir.Stmt]:
     while stack:
         stmt = stack.pop()
         yield stmt
-        kind = type(stmt)
-        if kind is ir.For:
-            stack.append(stmt.body)
-        elif kind is ir.Seq or kind is ir.If:
-            stack.extend(reversed(children(stmt)))
+        if type(stmt) in _COMPOUND:
+            stack += children(stmt)[::-1]
 
 
 def range_ends(r: Range) -> tuple[Expr, Expr]:
     """Minimum and extent of a bounded range."""
-    assert isinstance(r.min, Expr) and isinstance(r.extent, Expr)
-    return r.min, r.extent
+    low: Any = r.min
+    extent: Any = r.extent
+    assert low is not NEG_INF and extent is not POS_INF
+    return low, extent
 
 
 def constant_limit(extent: Expr) -> int | None:
@@ -118,6 +117,10 @@ _OPERANDS: Final = OperandFields(
 
 def operands(stmt: ir.Stmt) -> tuple[Operand, ...]:
     """The operands of the statement, nested statements aside, in the order in which `map_operands` changes it."""
+    if isinstance(stmt, ir.Store):  # frequent kinds first
+        return (*stmt.indices, stmt.value)
+    if isinstance(stmt, ir.For) and not stmt.carried:
+        return range_ends(stmt.range)
     return tuple(_operands(stmt))
 
 
@@ -133,40 +136,40 @@ def _operands(part: Any) -> Iterator[Operand]:
                 yield from _operands(inner)
 
 
+_OPERAND: Final = (Value, Node)
+
+
 def is_operand(arg: object) -> TypeGuard[Operand]:
     """Whether the argument of a host call is computed by the nest."""
-    return isinstance(arg, (Value, Node))
+    return isinstance(arg, _OPERAND)
 
 
 def map_operands(stmt: S, change: OnOperand) -> S:
     """Apply `change` to each operand of the statement itself; the same statement if no operand changes."""
-    new: S = _changed(stmt, change)
-    return new
-
-
-def _changed(part: Any, change: OnOperand) -> Any:
-    """A part of a statement with its operands changed; the same object if none changes."""
-    if is_operand(part):
-        return change(part)
-    if isinstance(part, tuple):
-        new = tuple([_changed(inner, change) for inner in part])
-        return part if all(map(operator.is_, new, part)) else new
-    if isinstance(part, Range):
-        return _changed_range(part, change)
+    part: Any = stmt
     changed = {}
     for name in _OPERANDS[type(part)]:
         field = getattr(part, name)
-        if (new := _changed(field, change)) is not field:
+        new = change(field) if isinstance(field, _OPERAND) else _changed(field, change)
+        if new is not field:
             changed[name] = new
-    return ir.with_fields(part, **changed) if changed else part
+    return ir.with_fields(stmt, **changed) if changed else stmt
+
+
+def _changed(field: Any, change: OnOperand) -> Any:
+    """A field of a statement, no operand itself, with its operands changed; the same object if none changes."""
+    if isinstance(field, tuple):
+        new = [change(inner) if isinstance(inner, _OPERAND) else _changed(inner, change) for inner in field]
+        return field if all(map(operator.is_, new, field)) else tuple(new)
+    return _changed_range(field, change) if isinstance(field, Range) else map_operands(field, change)
 
 
 def _changed_range(r: Range, change: OnOperand) -> Range:
-    ends = range_ends(r)
-    low, extent = (change(end) for end in ends)
-    number = constant_value(extent)
-    if low is ends[0] and extent is ends[1] and (number is None or number >= 0):
+    old_low, old_extent = range_ends(r)
+    low, extent = change(old_low), change(old_extent)
+    if low is old_low and extent is old_extent:
         return r
+    number = constant_value(extent)
     return Range(low, extent if number is None or number >= 0 else 0)  # a negative extent is empty too
 
 
@@ -218,6 +221,10 @@ def transform(root: ir.Stmt, change: OnOperand) -> ir.Stmt:
 
 def replaced(root: walk.Part, replacements: Mapping[Old, Operand]) -> walk.Part:
     """`root` with variables and parameters replaced, also inside the integer functions of data below it."""
+    if root.op is ops.CONST or root.op is ops.VAR:
+        given: Any = replacements
+        answer: walk.Part = given.get(root, root)
+        return answer
     inner: dict[Operand, Operand] = {key: value for key, value in replacements.items() if key.op is PARAM}
     if not inner:
         return walk.rewrite(root, replacements)
@@ -242,12 +249,13 @@ def substitute(root: ir.Stmt, replacements: Mapping[Old, Operand]) -> ir.Stmt:
 
 def elements_read(*values: Operand) -> Iterator[tuple[Operand, Tensor]]:
     """The elements that operands read, each once, with their tensors."""
-    return ((node, tensor) for node in walk.nodes(*values) if (tensor := walk.loaded_tensor(node)) is not None)
+    below = walk.nodes(*walk.reading(values))
+    return ((node, tensor) for node in below if (tensor := walk.loaded_tensor(node)) is not None)
 
 
 def tensors_read(*values: Operand) -> tuple[Tensor, ...]:
     """The tensors read in operands."""
-    return walk.input_tensors(values)
+    return walk.tensors_below(*values)
 
 
 def read_by(stmt: ir.Stmt) -> tuple[Tensor, ...]:
@@ -258,7 +266,7 @@ def read_by(stmt: ir.Stmt) -> tuple[Tensor, ...]:
 
 def written_by(stmt: ir.Stmt) -> tuple[Tensor, ...]:
     """The tensors that a statement, nested ones aside, may write to."""
-    return (stmt.tensor,) if isinstance(stmt, ir.Store) else stmt.writes if isinstance(stmt, ir.Evaluate) else ()
+    return (stmt.tensor,) if type(stmt) is ir.Store else stmt.writes if type(stmt) is ir.Evaluate else ()
 
 
 def touched(root: ir.Stmt) -> tuple[Tensor, ...]:
@@ -273,8 +281,13 @@ def variables(*values: Operand) -> tuple[Parameter, ...]:
     Formal parameters of integer functions of data are excluded.
     """
     found: dict[Parameter, None] = {}
-    for value in values:
-        if isinstance(value, Node) and not dag.opaque_terms(value):
+    roots: tuple[Any, ...] = values
+    for value in roots:
+        if value.op is ops.VAR:
+            found[value] = None
+        elif value.op is ops.CONST:
+            continue
+        elif isinstance(value, Node) and not dag.opaque_terms(value):
             found.update(dict.fromkeys(value.free_vars()))
         else:
             found.update(dict.fromkeys(_parameters(value)))

@@ -96,8 +96,6 @@ def with_total_ends(f: ir.Function) -> ir.Function:
 class _TotalNames(driver.Cursor):
     """A position behind total names: a name whose value was partial no longer implies the needs of that value."""
 
-    __slots__ = ()
-
     def after(self, old: ir.Stmt, new: ir.Stmt) -> Self:
         return super().after(new if isinstance(new, ir.Let) else old, new)
 

@@ -734,7 +734,6 @@ class BlockCursor(driver.Cursor):
     storage: the buffers that the enclosing block allocates.
     """
 
-    __slots__ = ("around", "is_inside", "opened", "storage")
     around: tuple[ir.For, ...]
     is_inside: bool
     opened: ir.Stmt | None

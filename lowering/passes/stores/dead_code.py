@@ -46,9 +46,9 @@ def _cleaned(f: ir.Function, live_in: Callable[[ir.Stmt], set[Tensor]]) -> ir.Fu
     """Drop dead stores, storage, names and empty loops until nothing changes: an unused name may use another."""
     while True:
         live = live_in(f.body)
-        used = {
-            v for stmt in walk.statements(f.body) if _is_live(stmt, live) for v in walk.variables(*walk.operands(stmt))
-        }
+        stmts = [stmt for stmt in walk.statements(f.body) if _is_live(stmt, live)]
+        is_naming = any(isinstance(stmt, ir.Let) for stmt in stmts)
+        used = {v for stmt in stmts for v in walk.variables(*walk.operands(stmt))} if is_naming else set()
         body = _without_dead(f.body, live, used)
         if body is f.body:
             return f

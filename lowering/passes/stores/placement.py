@@ -32,7 +32,7 @@ from bound.tir.walk import loaded_tensor, read_indices, substitute
 from intset.expr import Expr, Range, Var, const, constant_value, dag
 from lowering.nest import driver, ir, walk
 from lowering.nest.scope import Indices, Scope, element_accesses, redirected
-from lowering.passes.estimates import difference, is_same
+from lowering.passes.estimates import difference, is_same, kinds_in
 from lowering.passes.simplify import shorter
 from lowering.passes.stores.dead_code import drop_unused_storage
 
@@ -149,6 +149,8 @@ def rebase(f: ir.Function) -> ir.Function:
     Guarantee: each access reads or stores the same element.
     """
     ir.checked_function(f, "rebase")
+    if ir.Allocate not in kinds_in(f.body):
+        return f
     rules: driver.StmtRules[_Rebasing] = {ir.Stmt: (_use_storage_indices,), ir.Allocate: (_from_zero,)}
     return f.with_body(driver.rewritten(f.body, _Rebasing.root(f).moved(origins={}), enter=rules))
 
@@ -156,7 +158,6 @@ def rebase(f: ir.Function) -> ir.Function:
 class _Rebasing(driver.Cursor):
     """A cursor with the origins of the storage in sight."""
 
-    __slots__ = ("origins",)
     origins: Origins
 
     def after(self, old: ir.Stmt, new: ir.Stmt) -> _Rebasing:
@@ -200,7 +201,7 @@ def _origin(stmt: ir.Allocate, scope: Scope) -> tuple[Expr, ...]:
 
 def _use_storage_indices(stmt: ir.Stmt, cursor: _Rebasing) -> ir.Stmt:
     """Count the indices of allocated tensors from the start of their storage."""
-    if cursor.origins.keys().isdisjoint((*walk.read_by(stmt), *walk.written_by(stmt))):
+    if not cursor.origins or cursor.origins.keys().isdisjoint((*walk.read_by(stmt), *walk.written_by(stmt))):
         return stmt
 
     def counted(index: Expr, low: Expr | None) -> Expr:

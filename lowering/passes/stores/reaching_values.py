@@ -371,7 +371,6 @@ def remove_assume(f: ir.Function, report: list[Entry] | None = None) -> ir.Funct
 class _WithNames(driver.Cursor):
     """A cursor with the names in sight."""
 
-    __slots__ = ("names",)
     names: tuple[ir.Let, ...]
 
     def after(self, old: ir.Stmt, new: ir.Stmt) -> _WithNames:

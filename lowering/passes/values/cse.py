@@ -89,11 +89,13 @@ class _IndexNaming:
         known = {stmt.value for stmt in stmts if isinstance(stmt, ir.Let)}
         uses = Uses(self.counts, stmts)
         often = [e for e, times in uses.of.items() if times > 1 and e not in known]
+        unnamed = body if all(map(operator.is_, stmts, ir.flat(body))) else ir.seq(*stmts)
+        if not often:
+            return unnamed
         inner = [stmt for stmt in stmts if not isinstance(stmt, ir.Let)]
         deeper = {v for stmt in inner for v in walk.bound_in(stmt) if not isinstance(v, Tensor)}
         here = {*own, *(stmt.var for stmt in stmts if isinstance(stmt, ir.Let))}
         candidates = [e for e in often if self.may_be_named(e, here, deeper)]
-        unnamed = body if all(map(operator.is_, stmts, ir.flat(body))) else ir.seq(*stmts)
         if not candidates:
             return unnamed
         labels = Labels(stmts, self.params, order, {*taken, *map(label_of, (*deeper, *here))})
@@ -357,7 +359,7 @@ _SUFFIX: Final = {
     ops.TRUNCMOD: "mod",
     ops.BITAND: "mod",
 }
-_WHOLE: Final = (*ops.DIVISIONS, *ops.COMPARISONS, ops.SHR, ops.BITAND)  # operations on whole indices
+_WHOLE: Final = frozenset((*ops.DIVISIONS, *ops.COMPARISONS, ops.SHR, ops.BITAND))  # operations on whole indices
 
 
 class Labels:
@@ -391,7 +393,8 @@ class Labels:
                         axes.setdefault(index, name)
                     else:
                         local.setdefault(index, f"{tensor.name}.{name}")
-            divided = (arg for node in nodes(*walk.operands(stmt)) if node.op in _WHOLE for arg in node.args)
+            dividing = [e for e in walk.operands(stmt) if not _WHOLE.isdisjoint(operations(e))]
+            divided = (arg for node in nodes(*dividing) if node.op in _WHOLE for arg in node.args)
             self.whole.update(_without_number(arg) for arg in divided if isinstance(arg, Expr))
         self.known = {**local, **origins, **axes}
         self.reserved = set(axes.values())

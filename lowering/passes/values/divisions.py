@@ -256,7 +256,6 @@ class WidthCursor(driver.Cursor):
     bits: the width of indices.
     """
 
-    __slots__ = ("bits", "computed")
     computed: tuple[Expr, ...]
     bits: int
 

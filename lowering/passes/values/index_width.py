@@ -95,7 +95,6 @@ class _SpanCursor(driver.Cursor):
     shapes: the extents of each tensor in sight.
     """
 
-    __slots__ = ("data", "shapes", "spans")
     data: frozenset[Var]
     shapes: Shapes
     spans: Spans
