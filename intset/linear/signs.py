@@ -246,19 +246,19 @@ def is_met(known: Normalizer, need: Cond) -> bool:
     return is_known(known, need)
 
 
-def taken_values(known: Normalizer, root: Node, conditions: Iterable[Cond] = ()) -> frozenset[int]:
-    """Values, at most two, that a term or condition takes at members of the scope at which all `conditions` hold.
+def taken_values(known: Normalizer, root: Node, conditions: Iterable[Cond] = (), most: int = 2) -> frozenset[int]:
+    """Values, at most `most`, that a term or condition takes at members of the scope at which all `conditions` hold.
 
     Each value that a condition takes refutes a proof of the opposite value.
     """
     taken: set[int] = set()
     conditions = tuple(conditions)
     for member in _members(known):
-        if len(taken) == 2:
-            break
         value = member.term(root)
         if value is not None and all(map(member.term, conditions)):
             taken.add(value)
+            if len(taken) == most:
+                break
     return frozenset(taken)
 
 
