@@ -647,7 +647,7 @@ def _self_mapped(nest: SharedNest) -> Iterator[Conflict]:
 
 
 def _nested(nest: SharedNest) -> Iterator[Conflict]:
-    """Set the parent of each loop: the innermost of its outer loops, which must contain all others."""
+    """Set the parent of each loop, its innermost outer loop. All other outer loops must contain the parent."""
     outer: dict[SharedLoop, dict[SharedLoop, Leaf]] = {loop: {} for loop in nest.loop_of.values()}
     for op, chain in nest.chain.items():
         for around, loop in pairwise(chain):
@@ -743,7 +743,7 @@ def _item(nest: SharedNest, op: Operation, at: SharedLoop | None) -> object:
 def _circle(
     after: Mapping[object, Mapping[object, tuple[Operation, Operation]]],
 ) -> list[tuple[object, tuple[Operation, Operation]]]:
-    """A cycle of items, each item with the read that orders the next one behind it; empty if there is none."""
+    """A cycle of items, or an empty list. Each item has the read that orders the next item behind it."""
     try:
         TopologicalSorter(after).prepare()
     except CycleError as error:
@@ -805,7 +805,7 @@ def stored_anew(nest: SharedNest) -> Iterator[tuple[Operation, SharedLoop]]:
 
 
 def _in_one_loop(nest: SharedNest, loop: SharedLoop, *both: Operation) -> list[Conflict]:
-    """Explain why two operations are in one loop: as leaves of both stages or parent of a shared loop."""
+    """Explain why one loop contains two operations: leaves of both stages, or a shared loop inside."""
     for op in both:
         if op in loop.positions:
             continue
@@ -831,7 +831,7 @@ def _unfinished(nest: SharedNest, at: SharedLoop | None, op: Operation, reader: 
 
 
 def _circular(nest: SharedNest, circle: Sequence[tuple[object, tuple[Operation, Operation]]]) -> Conflict:
-    """Turn a cycle into a conflict: a loop that one read leaves and a later read enters again must not be shared."""
+    """Turn a cycle into a conflict. A shared loop must not be left by one read and entered again by a later one."""
     for k, (item, (leaves, _)) in enumerate(circle):
         enters = circle[k - 1][1][1]
         if isinstance(item, SharedLoop) and leaves is not enters:

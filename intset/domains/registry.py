@@ -298,7 +298,7 @@ class ProductDomain:
         for answer in answers[1:]:
             result = result & answer
         result.by = self.name
-        # The ends that one answer attains are those of the expression, so they are those of any set within the answer.
+        # Attained ends are the expression's own. A smaller set with the same ends has them attained, too.
         if any(answer.is_tight and all(map(is_, answer.ends(), result.ends())) for answer in answers):
             result.is_tight = True
         return result

@@ -322,7 +322,7 @@ class Fragment(NamedTuple):
     level: Precedence
 
     def within(self, level: Precedence) -> str:
-        """The text as an operand of an operator of that precedence."""
+        """The text as an operand of an operator, in parentheses where the operator binds more tightly."""
         return self.text if self.level >= level else f"({self.text})"
 
 

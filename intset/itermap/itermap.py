@@ -1,8 +1,8 @@
 """`IterMap`: a map of indices with its structure, inverse and padding; `Verdict` on a property of it.
 
 Maps whose indices are affine forms over F2, such as swizzles: injectivity by rank, inverses by elimination. A small map
-is listed as a table of all points, which also gives its inverse by case distinction. Any other map is decided by the
-prover and by relations.
+is listed as a table of all points, which also gives its inverse by case distinction. The
+prover and relations decide all other maps.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ Cache invariant: the key contains the goal, its relevant ranges and facts, and t
 function of the key, so a hit equals a recomputation, and a fact that no longer holds cannot answer. Only decided proofs
 are cached: a larger budget may decide an "unknown", and so may a run that the clock did not stop.
 
-A certificate is searched for when it is asked for: of the kind that suits the deciding tier first, then of the others.
+The search for a certificate begins at the first call of `certificate`, with the kind that suits the deciding tier.
 """
 
 import json

@@ -351,7 +351,7 @@ def question(seed: int) -> Question:
     ranges = {v: Range(rng.randint(-8, 5), rng.randint(1, 12 if len(variables) == 2 else 8)) for v in variables}
     expr = expression(rng, variables, 4)
     conds = [condition(rng, variables, 2)] if rng.random() < 0.5 else []
-    if seed % 4 == 3:  # a congruence of a variable, which domains read on a way of its own
+    if seed % 4 == 3:  # domains read a congruence of a variable apart from other facts
         step = rng.randint(2, 5)
         conds.append((variables[0] % step).eq(rng.randrange(step)))
     drawn = Question(ranges, conds, expr, condition(rng, variables, 2), set(), True)

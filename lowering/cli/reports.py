@@ -876,7 +876,7 @@ def _index_row(score: Mapping[str, Any], is_peer: bool) -> Row:
 
 
 def _region_rows(tensor: Mapping[str, Any]) -> Iterator[Row]:
-    """The regions of a tensor; where a domain's is exact, its size is the true one."""
+    """The regions of a tensor. An exact region of any domain gives the true size."""
     domains = tensor["domains"]
     exact = [_fitting(found["required_max"]) for found in domains.values() if found.get("is_exact")]
     true = next((count for count in exact if count is not None), None)

@@ -205,7 +205,7 @@ test_bad_operands_get_a_clear_refusal = refused_with_words(
     ],
 )
 def test_a_python_number_has_the_type_it_has_in_tvm(dtype: str, with_1: str, with_2_to_31: str, with_half: str) -> None:
-    """The types are those that TVM gives to the same formulas."""
+    """TVM gives the same types to these formulas."""
     x = te.placeholder((4,), dtype, name="X")[i]
     for make in (operator.add, operator.sub, operator.mul, operator.floordiv, operator.mod, tir.max, tir.min):
         assert make(x, 1).dtype == make(1, x).dtype == with_1
@@ -213,7 +213,7 @@ def test_a_python_number_has_the_type_it_has_in_tvm(dtype: str, with_1: str, wit
         if make not in (operator.floordiv, operator.mod) or dtypes.is_float(dtype):
             assert make(x, 0.5).dtype == make(0.5, x).dtype == with_half
     assert tir.Select(x > 0, x, 0).dtype == tir.if_then_else(x > 0, 1, x).dtype == with_1
-    if dtypes.is_int(dtype):  # a number takes the type of the other operand of a bit operation, if that holds it
+    if dtypes.is_int(dtype):  # in a bit operation, a number takes the type of the other operand if it fits
         for make in (operator.and_, operator.or_, operator.xor, operator.lshift, operator.rshift):
             assert make(x, 1).dtype == make(1, x).dtype == dtype
         assert (x & 300).dtype == ("int32" if dtype in ("int8", "uint8") else dtype)

@@ -35,7 +35,7 @@ TABLES = ((INTSET, of_intset), (BOUND, of_bound), (LOWERING, of_lowering))
 MOST = 2  # samples of one class, beside those with arguments for their methods
 SLOW = tuple("testing.s testing.claims hoist_ lowering.simplify( run( register( plan.run( h.run( to_c( G.".split())
 UNPICKLED = ("using",)  # a block, which ends where it began
-# methods that change what they are asked of
+# methods that change their object
 CHANGING = ("singleton", "double_buffer", "normalize", "popitem", "fuse", "reorder", "at_hand")
 NUMBERS = ("serial", "uid", "glance")  # of variables: process-local numbers for order and caches
 NUMBERED = r"\bp\d+\b"  # texts of isl number parameters by what was asked before
@@ -437,7 +437,7 @@ def names_of(made: Made) -> list[str]:
 
 
 def shown(found: Any, depth: int = 0) -> str:
-    """An answer as a text; of a set, a region or a proof with what it says of itself."""
+    """An answer as a text. Sets, regions and proofs show their claims and notes, too."""
     if isinstance(found, Iterator):
         return shown(list(found), depth)
     text = re.sub(r" (object )?at 0x[0-9a-f]+", "", repr(found))

@@ -18,7 +18,7 @@ def refused(calls: Mapping[str, Call], *errors: type[Exception]) -> Callable[[st
 def refused_by(
     ask: Callable[[Any], object], rows: Mapping[Any, str], *errors: type[Exception]
 ) -> Callable[[Any], None]:
-    """A test of each row: what is asked of the key is refused in words that match the pattern."""
+    """A test of each row: `ask(key)` raises an error whose words match the pattern."""
 
     @pytest.mark.parametrize("asked", rows)
     def test(asked: Any) -> None:

@@ -357,7 +357,7 @@ class _Finder:
 
 
 def _joined(parts: Sequence[NestPart], live: Iterable[Together]) -> NestPart:
-    """Several parts as one, in which these allocations live at once."""
+    """One part made of several. `live`: the sets of allocations that live at once."""
     stages = {stage: number for part in parts for stage, number in part.stages.items()}
     reads = frozenset[Tensor]().union(*(part.reads for part in parts))
     writes = frozenset[Tensor]().union(*(part.writes for part in parts))

@@ -540,7 +540,7 @@ class _Atoms:
             for param, k in zip(self.params, slopes, strict=True):
                 inside = inside.plus(atom(param), k)
             leaves.append(inside.expr() % modulus)
-        # parameters may be products of others, so one expression may stand for two monomials
+        # a parameter may be a product of parameters, so two monomials may have one expression
         terms: dict[Expr, int] = {}
         for monomial, x in sorted(total.items()):
             if x and monomial:

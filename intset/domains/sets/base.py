@@ -1,6 +1,6 @@
 """`IntSet`, the answer of every domain; intervals, one-dimensional shapes, and the algebra of sets of any two kinds.
 
-What sets and regions share comes first: bounds of each dimension, and queries of shapes under a budget of their own. A
+The first part serves sets and regions: bounds of each dimension, and queries of shapes under their own budgets. A
 shape may refuse a query (`BudgetError`). Then the functions here answer with the outer box, list the points, or raise
 the error that states which question is undecided.
 

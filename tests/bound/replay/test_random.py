@@ -90,7 +90,7 @@ def repaired(d: Dag, s: Schedule, error: replay.ReplayError) -> None:
 
 
 def bounded(s: Schedule) -> None:
-    """A shared loop is one iteration of each stage in it; a stage that shares all loops keeps at most one element."""
+    """Each stage runs once per iteration of a shared loop. A stage that shares all loops keeps at most one element."""
     b = infer_bound(s)
     read = {t.op for stage in s.stages for t in stage.op.input_tensors}
     for stage in s.stages:
@@ -155,7 +155,7 @@ def test_programs(seeds, most, share, least):
 
 @pytest.mark.parametrize("seeds", daily([range(45), *(range(k, k + 500) for k in range(1000, 4000, 500))], 9))
 def test_whole_tiles_of_shared_loops(seeds):
-    """A tile that passes the end of its axis in one stage does not in a loop that others run too."""
+    """In a shared loop, no tile passes the end of an axis, though one does in a stage alone."""
     for seed in seeds:
         d = Dag(seed, 5, symbolic=seed % 3 == 0)
         s = d.schedule()

@@ -43,7 +43,7 @@ def leaves(s, t):
 
 
 def means_the_same(s: Schedule, *tensors: Tensor) -> None:
-    """The nest computes what the operations say, and these what they said before they were rewritten."""
+    """The nest computes the values of the operations, and rewriting kept these values."""
     given = {"T0": np.linspace(-3, 5, 72, dtype="float32").reshape(8, 9)}
     lowered(s)
     for t in tensors:

@@ -267,7 +267,7 @@ def is_within(found: Expr | Infinity, wanted: str, side: int) -> bool:
 
 
 def holds(row: list[str]) -> bool:
-    """Whether the answer is at least as tight as the peer's."""
+    """Whether no end is looser than the peer's."""
     kind, expressions = row[0], listed(row[1])
     ctx = context(row, expressions)
     if kind == "ends":

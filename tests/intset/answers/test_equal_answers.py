@@ -276,7 +276,7 @@ def asked(s: IntSet | Region, other: Any, point: Any, values: dict[Var, int]) ->
 @pytest.mark.parametrize("domain", ["auto", "isl", "stride"])
 @pytest.mark.parametrize("seed", daily(range(40), 40))
 def test_sets_and_regions_answer_under_any_budget(budget: dict[str, Any], domain: str, seed: int) -> None:
-    """What is made under the usual budget and used under another, and what is made under that one."""
+    """A set made under the default budget answers under a small one, and so does a set made under the small one."""
     drawn = Drawn(f"{seed} {domain} {budget}", EVERY, "box sized", sizes=1, exprs=2, facts=40)
     claims, (e, f) = Claims(drawn.setting, seed=seed), drawn.exprs
     truth, sizes = claims.setting.values(e, f), dict.fromkeys(drawn.sizes, 3)

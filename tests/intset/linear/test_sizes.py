@@ -193,7 +193,7 @@ n, m = ShapeVar("n", 1), ShapeVar("m", 1)
 
 
 def test_members_do_not_depend_on_earlier_questions() -> None:
-    """A question about a variable of no assumption gives it a value, which is no part of a member's point."""
+    """A question gives values to variables without assumptions; these values do not enter the members."""
     n, m, other, i = ShapeVar("n", lower=1), ShapeVar("m", lower=1), ShapeVar("other", lower=1), Var("i")
     asked, fresh = (Context({i: Range(0, n)}, assume=[n % 4 <= m, n * m <= 90]).frame.known for _ in range(2))
     assert is_refuted(asked, asked.form(other - i - 99)) and not is_refuted(asked, asked.form(other - 1))

@@ -251,7 +251,7 @@ RECURRENCE = """
     PART[t:n, i:3] = {0} * 2
     UPDATE[t:n, i:3] = PART[t, i] + {0}
     SCAN = te.scan(FIRST, UPDATE, STATE, name="scan")
-    schedule {1}"""  # each row is that before it, three times; a part of the update is a stage of its own
+    schedule {1}"""  # a row is three times the row before it; the update has two stages
 
 
 @pytest.mark.parametrize("outputs", ["SCAN UPDATE", "SCAN PART", "PART SCAN UPDATE"])

@@ -149,7 +149,7 @@ def narrow_floats() -> None:
 
 
 def equal(actual: Any, expected: Any, zeros: bool = False) -> bool:
-    """Compare arrays bitwise, all NaNs being equal; with `zeros` both zeros, too, of which numpy takes either."""
+    """Compare arrays bitwise, but all NaNs are equal. `zeros`: so are both zeros, because numpy may give either."""
     if actual.dtype != expected.dtype or actual.dtype.kind in "biu":
         return bool(actual.dtype == expected.dtype and np.array_equal(actual, expected))
     with np.errstate(invalid="ignore"):

@@ -337,7 +337,7 @@ def known(body: str) -> Function:
     return nest(body, KNOWN)
 
 
-END = "for i in [0, minimum(A[0], 4)):\n    A[0] = 9\n    if i < 4:\n        B[i] = A[0]"  # an end that may change, beside one that does not
+END = "for i in [0, minimum(A[0], 4)):\n    A[0] = 9\n    if i < 4:\n        B[i] = A[0]"  # one end of the loop reads data
 UNCHANGED: dict[Pass, list[str]] = {  # elements that are not reached, and ends of loops that read data
     simplify: [
         "A[3] = 0\nfor k in [0, 5):\n    if (k != 2) | (A[3] < 0):\n        B[k] = 1",

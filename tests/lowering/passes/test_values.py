@@ -220,7 +220,7 @@ SEEN = (ops.ADD, ops.MUL, ops.NEG, ops.MIN, ops.MAX, ops.SHR, ops.BITAND, ops.FL
 
 @sampled(120, 1500, expressions([x, y]), ENDS, ENDS, shows=SEEN)
 def test_what_is_accepted_fits_everywhere(e: Expr, first: tuple[int, int], second: tuple[int, int]) -> set[Op]:
-    """What fits is computed at the width as it is in integers; gives the operations of what fits."""
+    """An expression that fits has equal values in machine words and in integers. Returns its operations."""
     ranges = {x: Range(*first), y: Range(*second)}
     if not fits_by_intervals(Context(ranges), e, 8):
         return set()

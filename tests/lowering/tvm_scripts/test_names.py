@@ -399,6 +399,6 @@ NONSENSE = {
 @pytest.mark.parametrize("name", NONSENSE)
 @pytest.mark.parametrize("x", [-3, object()], ids=["number", "object"])
 def test_nonsense_is_refused_in_words(name: str, x: object) -> None:
-    """What is asked for without a meaning is an error of a script, not one from inside."""
+    """A meaningless argument raises an error of the package, none from inside."""
     with pytest.raises(IntSetError):
         NONSENSE[name](x)
