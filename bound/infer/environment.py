@@ -391,14 +391,14 @@ def within(span: Span, magnitude: int) -> int:
     return value if least is None or value >= least else value + step
 
 
-def values_at_members(env: LoopEnvironment, root: Node, conditions: Iterable[Cond]) -> frozenset[int]:
-    """Values, at most two, that `root` takes at the points at which signs are refuted, if some are found already.
+def values_at_members(env: LoopEnvironment, root: Node, conditions: Iterable[Cond], most: int = 2) -> frozenset[int]:
+    """Values, at most `most`, that `root` takes at the points at which signs are refuted, if some are found already.
 
     These points remember the values of terms: they cost less than drawn ones, which say the same.
     """
     if env.normalizer.members is None:
         return frozenset()
-    return taken_values(env.normalizer, root, (*conditions, *env.context.frame.conditions))
+    return taken_values(env.normalizer, root, (*conditions, *env.context.frame.conditions), most)
 
 
 def takes_two_values(env: LoopEnvironment, e: Expr, ranges: Mapping[Var, Range], conditions: Sequence[Cond]) -> bool:
@@ -413,7 +413,7 @@ def takes_two_values(env: LoopEnvironment, e: Expr, ranges: Mapping[Var, Range],
 
 def has_instance(env: LoopEnvironment, ranges: Mapping[Var, Range], conditions: Sequence[Cond], mixed: int = 0) -> bool:
     """Whether some sampled instance satisfies the conditions."""
-    if values_at_members(env, truth(True), conditions):
+    if values_at_members(env, truth(True), conditions, most=1):
         return True
     return any(True for _ in sample_instances(env, ranges, conditions, mixed=mixed))
 

@@ -105,6 +105,13 @@ class _EndPoint(NamedTuple):
 
 def symbolic_bounds(query: Query, form: Linear) -> Bounds:
     """Ends as expressions over parameters and kept variables; quantified variables are eliminated one by one."""
+    found = query.ends.get(form)
+    if found is None:
+        found = query.ends[form] = _symbolic_bounds(query, form)
+    return found
+
+
+def _symbolic_bounds(query: Query, form: Linear) -> Bounds:
     known = query.known
     relaxed = query.is_quantified
     touched = bool(query.facts or query.kept_ties) and _is_touched(query, form)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, NamedTuple, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, runtime_checkable
 
 from intset.expr import Cond, Expr, Node, Range, Var, dag
 from intset.expr.build import Opaque
@@ -64,6 +64,8 @@ class Query:
         self._ties: Mapping[Var, frozenset[Var]] | None = None
         self._spoken: list[_Spoken] | None = None
         self._splits: dict[tuple[Node, ...], _Split] = {}
+        self._others: dict[tuple[Expr, ...], Query] = {}
+        self.ends: dict[Linear, Any] = {}  # the bounds found symbolically, by canonical form
 
     @property
     def forms(self) -> tuple[Linear, ...]:
@@ -73,9 +75,12 @@ class Query:
         return self._forms
 
     def of(self, *exprs: Expr) -> Query:
-        """The same question about other expressions."""
-        other = Query(exprs, self.ranges, self.facts, tuple(self.keep), self.base, self.known, self.config)
-        other.verdicts, other._ties, other._spoken = self.verdicts, self._ties, self._spoken
+        """The same question about other expressions, made once."""
+        other = self._others.get(exprs)
+        if other is None:
+            other = Query(exprs, self.ranges, self.facts, tuple(self.keep), self.base, self.known, self.config)
+            other.verdicts, other._ties, other._spoken = self.verdicts, self._ties, self._spoken
+            self._others[exprs] = other
         return other
 
     @property

@@ -163,6 +163,11 @@ class Normalizer:
         return self._is_at_least(form, 1)
 
     def _is_at_least(self, form: Linear, least: int) -> bool:
+        # a member refutes for less than bounds cost
+        has_members = self.members is not None or bool(self.assumptions.limits)
+        is_new = has_members and form.interval is None and self.tells_more(form)
+        if is_new and signs.is_refuted(self, form.shift(-least)):
+            return False
         low, high = self.bounds(form)
         if low is not None and low >= least:
             return True

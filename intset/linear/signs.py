@@ -183,7 +183,7 @@ class FoundMembers(NamedTuple):
         order, solved = tuple(_outermost_first(known)), _solved(known)
         free = (v for v in _mentioned(known) if v not in known.ranges)
         sizes = tuple(dict.fromkeys(v for v in free if v not in solved or _has_itself(v, solved[v])))
-        left = range(len(_PATTERNS) if sizes or order else 1)
+        left = range(len(_PATTERNS) if sizes or order else len(_OTHERS))
         closing = _closing(known, (*sizes, *order), solved)
         return cls((), left, sizes, solved, order, closing, len(known.ranges))
 
@@ -205,8 +205,10 @@ class FoundMembers(NamedTuple):
 
     def with_next(self, known: Normalizer) -> FoundMembers:
         """Try the next pattern; its point is added unless it lies outside the scope or is known."""
-        member = _member(known, self, _OTHERS[self.left[0] % len(_OTHERS)], *_ALL[self.left[0]])
-        if member is None or any(member.point == other.point for other in self.found):
+        other = _OTHERS[self.left[0] % len(_OTHERS)]
+        member = _member(known, self, other, *_ALL[self.left[0]])
+        met = [one.point for one in self.found if one.point or one.other == other]
+        if member is None or member.point in met:
             is_last = self.left[0] == len(_PATTERNS) - 1
             return self._replace(left=range(len(_PATTERNS), len(_ALL)) if is_last else self.left[1:])
         found = (*self.found, member)
@@ -244,19 +246,19 @@ def is_met(known: Normalizer, need: Cond) -> bool:
     return is_known(known, need)
 
 
-def taken_values(known: Normalizer, root: Node, conditions: Iterable[Cond] = ()) -> frozenset[int]:
-    """Values, at most two, that a term or condition takes at members of the scope at which all `conditions` hold.
+def taken_values(known: Normalizer, root: Node, conditions: Iterable[Cond] = (), most: int = 2) -> frozenset[int]:
+    """Values, at most `most`, that a term or condition takes at members of the scope at which all `conditions` hold.
 
     Each value that a condition takes refutes a proof of the opposite value.
     """
     taken: set[int] = set()
     conditions = tuple(conditions)
     for member in _members(known):
-        if len(taken) == 2:
-            break
         value = member.term(root)
         if value is not None and all(map(member.term, conditions)):
             taken.add(value)
+            if len(taken) == most:
+                break
     return frozenset(taken)
 
 

@@ -15,7 +15,7 @@ from intset import config
 from intset.context import Context
 from intset.expr import Cond, Expr, Range, Var, as_expr, constant_value, dag, ops
 from intset.expr.build import logical_not
-from intset.expr.node import make
+from intset.expr.node import make, truth
 from intset.linear.canonical import Normalizer
 from intset.linear.form import Linear, atom
 from intset.linear.signs import RELAXED_DIVISORS, without_quotients
@@ -165,9 +165,9 @@ def _has_witness(
     env: environment.LoopEnvironment, ranges: Mapping[Var, Range], guard: Cond, others: Sequence[Cond]
 ) -> bool:
     """Whether a corner violates this guard alone: last iterations of the guard's loops, first ones of all others."""
-    if False in environment.values_at_members(env, guard, others):
-        return True
     violated = (logical_not(guard), *others)
+    if environment.values_at_members(env, truth(True), violated, most=1):
+        return True
     return any(True for _ in environment.sample_instances(env, ranges, violated, (guard,), guard.free_vars()))
 
 
