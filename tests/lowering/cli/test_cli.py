@@ -453,7 +453,7 @@ def test_a_module_and_an_interrupt_while_it_is_imported(tmp_path: Path) -> None:
     assert (done.returncode, done.stderr) == (130, "intset: error: interrupted\n")
 
 
-@pytest.mark.parametrize("module", ["config", "errors", "facts"])
+@pytest.mark.parametrize("module", ["config", "installation", "facts"])
 def test_an_interrupt_in_the_first_moments_is_one_line(module: str, cli: CommandLine) -> None:
     text = (
         "import sys\n"
@@ -465,7 +465,7 @@ def test_an_interrupt_in_the_first_moments_is_one_line(module: str, cli: Command
     cli.write("intset", "from intset.__main__ import main\nmain()\n")
     cli.write("other", "import intset\n")
     ways = ((["-m", "intset"], True), ([str(cli.folder / "intset")], True), (["other"], False))
-    for words, is_ours in ways if module == "errors" else ways[:1]:
+    for words, is_ours in ways if module == "installation" else ways[:1]:
         done = in_a_process(words, cli.folder, f"{cli.folder}{os.pathsep}{ROOT}")
         assert done.returncode != 0
         assert (done.stderr == "intset: error: interrupted\n") is is_ours, done.stderr
