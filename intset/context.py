@@ -585,7 +585,7 @@ class Context(Displayed):
         return within_blocks(self, self._root) if Assuming.entered.get() else self._root
 
     def _intervals(self) -> IntervalBox | None:
-        """Intervals that tell all that is stated, or those of some points; `None` without any, or if a scope exists."""
+        """The ranges as intervals, or a box of some points; `None` if neither is known, or if a scope exists."""
         if self._scope is not None or (Assuming.entered.get() and Assuming.in_force()):
             return None
         if self._met is not None:

@@ -124,7 +124,7 @@ def contiguity(e: IntLike, v: Var, ctx: Context, step: int = 1) -> AddressAnswer
     for b, column in enumerate(() if is_moving_fresh else columns.places.get(variable, ())):
         p, length = shift + b, 2 << b
         if high is not None and -(-low // length) * length + length - 1 > high:
-            break  # the range is too short for such a run
+            break  # the run would leave the range
         flipped = sum(row >> column & 1 for row in form.rows)
         if not (flipped == 1 and p < len(form.rows) and form.rows[p] == 1 << column):
             is_exact = is_exact and flipped <= 1  # several bits that flip together may add a power of two as well

@@ -392,9 +392,9 @@ def within(span: Span, magnitude: int) -> int:
 
 
 def values_at_members(env: LoopEnvironment, root: Node, conditions: Iterable[Cond], most: int = 2) -> frozenset[int]:
-    """Values, at most `most`, that `root` takes at the points at which signs are refuted, if some are found already.
+    """At most `most` values of `root` at the members of the scope. Looks for no member: before the first one, none.
 
-    These points remember the values of terms: they cost less than drawn ones, which say the same.
+    Members remember the values of terms, so they cost less than drawn points.
     """
     if env.normalizer.members is None:
         return frozenset()

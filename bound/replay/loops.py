@@ -831,7 +831,7 @@ def _unfinished(nest: SharedNest, at: SharedLoop | None, op: Operation, reader: 
 
 
 def _circular(nest: SharedNest, circle: Sequence[tuple[object, tuple[Operation, Operation]]]) -> Conflict:
-    """Turn a cycle into a conflict. A shared loop must not be left by one read and entered again by a later one."""
+    """Turn a cycle into a conflict. No read may leave a shared loop that a later read enters again."""
     for k, (item, (leaves, _)) in enumerate(circle):
         enters = circle[k - 1][1][1]
         if isinstance(item, SharedLoop) and leaves is not enters:

@@ -298,7 +298,7 @@ class ProductDomain:
         for answer in answers[1:]:
             result = result & answer
         result.by = self.name
-        # Attained ends are the expression's own. A smaller set with the same ends has them attained, too.
+        # Ends that are attained in one answer are attained in every set with the same ends.
         if any(answer.is_tight and all(map(is_, answer.ends(), result.ends())) for answer in answers):
             result.is_tight = True
         return result

@@ -247,7 +247,7 @@ def is_met(known: Normalizer, need: Cond) -> bool:
 
 
 def taken_values(known: Normalizer, root: Node, conditions: Iterable[Cond] = (), most: int = 2) -> frozenset[int]:
-    """Values, at most `most`, that a term or condition takes at members of the scope at which all `conditions` hold.
+    """At most `most` values of a term or condition at members of the scope that satisfy `conditions`.
 
     Each value that a condition takes refutes a proof of the opposite value.
     """

@@ -526,7 +526,7 @@ def covers(known: Normalizer, base: Linear, divisor: Linear, relaxed: Relaxed) -
 
 
 def coefficients_of(form: Linear, variables: Container[Var]) -> dict[Var, Linear] | None:
-    """The coefficients of the variables, which mention none of them; `None` if the form is not linear in them."""
+    """The coefficients of the variables in a form; `None` unless the form is linear in all of them together."""
     found: dict[Var, Linear] = {}
     for monomial, k in form.terms.items():
         own = [v for v in monomial.free_vars() if v in variables]

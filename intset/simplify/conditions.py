@@ -122,7 +122,7 @@ def _own_difference(s: Simplifier, node: Cond) -> Iterator[Candidate]:
 
 
 def against_0(op: Op, difference: TermSum) -> TermSum:
-    """The form that an inequality of the difference of its sides states to be at least 0."""
+    """The form f for which an inequality, given by the difference of its sides, states `f >= 0`."""
     form = difference if op in _UPWARD else sums.scaled(difference, -1)
     return form.plus(TermSum(-1, {})) if op in _STRICT else form
 

@@ -643,12 +643,12 @@ def irreducible_candidates(
 
 
 def at_once(root: Node, known: IntervalScope, bits: int | None = None, changes: bool = True) -> Node | None:
-    """What `simplified` gives for an irreducible expression, or one that plain candidates make so; else `None`.
+    """The answer of `simplified`, if the expression or one of its plain candidates is irreducible; else `None`.
 
     changes: whether plain candidates are tried.
     """
     if type(known) is PartialBox and known.fixed and not known.fixed.isdisjoint(root.free_vars()):
-        return None  # it may be irreducible where all its variables have several values
+        return None  # where variables are fixed, irreducible expressions look reducible
     seen: Node | None = settled(root, known, bits is not None)
     if seen is None and changes and bits is None and not known.empty:
         pricing = Pricing()
@@ -666,7 +666,7 @@ def _made_irreducible(
     candidates = irreducible_candidates(node, known, pricing, is_whole)
     if (first := next(candidates, None)) is not None:
         seen = first[1]
-        if not is_whole and node.op is ops.FLOORMOD:  # a search may choose another one of the same price
+        if not is_whole and node.op is ops.FLOORMOD:  # of equally cheap candidates, a search may choose another
             is_cheapest = all(pricing.price(seen) < pricing.price(other) for _, other in candidates)
             return seen if is_cheapest and _is_in_order(seen.args[0]) else None
         return seen
@@ -722,7 +722,7 @@ def _is_in_order(e: Expr) -> bool:
 
 
 def _operands(node: Any) -> Collection[Any]:
-    """The leaves of a sum, the parts of a junction, or the arguments."""
+    """The operands of a chain: summands, parts of a junction; of any other node, its arguments."""
     if is_sum(node):
         return spine(node)[1]
     return dag.chain(node.op, node) if node.op in _JUNCTIONS else node.args

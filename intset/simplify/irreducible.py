@@ -142,7 +142,7 @@ class ChoiceShape(NamedTuple):
 class IntervalBox:
     """What `settled` reads of a scope with nonempty numeric ranges and nothing else.
 
-    Guarantee: it answers as the `Normalizer` of these ranges, without its caches.
+    Guarantee: the answers are those of the `Normalizer` of these ranges. There are no caches.
     """
 
     __slots__ = ("intervals",)
@@ -231,7 +231,7 @@ _LARGE: Final = 5040 << 12 | 1, 5040 << 13  # of a size: its first number leaves
 
 
 def _may_be_large(size: Any) -> bool:
-    """Whether an expression is a variable that may have all values of `_LARGE`."""
+    """Whether an expression is a variable whose declared bounds contain `_LARGE`."""
     if size.op is not ops.VAR:
         return False
     low, high, step = size.declared()
@@ -258,7 +258,7 @@ def _inside(
 
 
 def _inequality(cond: Cond) -> tuple[int, dict[Expr, int]]:
-    """The constant and the terms of a form that an inequality states to be at least 0; of another condition -1 >= 0."""
+    """Constant and terms of the form f of an inequality `f >= 0`; -1 without terms for any other condition."""
     kind, swapped, offset = DIFFERENCES.get(cond.op, (None, False, 0))
     if kind is not ops.GE:
         return -1, {}
@@ -739,7 +739,7 @@ def _stands_alone(division: DivisionShape, k: int, total: SumShape, around: int)
 
 
 def _size(k: int, around: int) -> int:
-    """The absolute value of a coefficient; for a remainder by `-around` the least one of a congruent coefficient."""
+    """The absolute value of a coefficient; under a remainder by `-around`, of the smallest congruent coefficient."""
     return abs(k) if around > 0 else min(k % -around, -k % -around)
 
 
@@ -838,7 +838,7 @@ def _is_sized(total: SumShape, known: IntervalScope) -> bool:
 
 
 def _is_crossed(total: SumShape, least: int, known: IntervalScope) -> bool:
-    """Whether a sum of variables is above `least` at one known point, and at most `least - 2` at another."""
+    """Whether two known points give a sum of variables values above `least` and below `least - 1`."""
     form = Linear(total.const - least, {e: k for e, k, _ in total.terms if e is not None})
     return isinstance(known, Normalizer) and is_refuted(known, form.scale(-1)) and is_refuted(known, form.shift(1))
 
@@ -911,7 +911,7 @@ def _has_constant(inner: DivisionShape | ProductShape | None) -> bool:
 
 
 def _split_rests(total: SumShape) -> Iterator[tuple[int, tuple[ShapeTerm, ...]]]:
-    """The rests of a sum in which a remainder is split: `(x*4 + y) % 8` is `x%2*4 + y` where y is in [0, 4)."""
+    """The rests of a sum after one remainder is split: `(x*4 + y) % 8` is `x%2*4 + y` where y is in [0, 4)."""
     for _, k, inner in total.terms:
         if type(inner) is DivisionShape and inner.is_remainder:
             others = [term for term in total.terms if term[2] is not inner]

@@ -532,7 +532,7 @@ _OF_SUMS: Final = frozenset((ops.ADD, ops.SUB, ops.MUL, ops.NEG, ops.VAR, ops.CO
 def plain_candidates(node: Expr, known: IntervalScope, is_whole: bool) -> Iterator[tuple[str, Any]]:
     """Rewrites of a sum of variables, or of its quotient or remainder by a constant, that need no linear form.
 
-    `None` stands for one that some points of the scope do not decide.
+    A `None` among them: a candidate depends on points outside a box of some points.
 
     is_whole: whether nothing is written around the node, which might join a remainder of a sum.
     """
@@ -584,7 +584,7 @@ _OFFSETS: Final = {ops.FLOORDIV: 0, ops.LT: 0, ops.GE: 0, ops.LE: 1, ops.GT: 1} 
 
 
 def _of_one_variable(dividend: TermSum, divisor: Expr) -> Expr | None:
-    """The remainder, if all but one variable of the dividend is a multiple of the divisor."""
+    """The remainder of one variable, if the divisor divides all other terms of the dividend."""
     c = divisor.data
     rest = [(e, k % c) for e, k in dividend.terms.items() if k % c]
     if len(rest) != 1 or dividend.const % c or rest[0][1] != 1 or rest[0][0].op is not ops.VAR:
@@ -612,7 +612,7 @@ def _multiplied(e: Expr) -> tuple[int, Linear] | None:
 def opened_remainders(total: TermSum, known: IntervalScope, is_whole: bool = False) -> TermSum | None:
     """The sum with `x % c` as `x - x // c * c` where it has that quotient; x is a variable, or in a whole their sum.
 
-    `None`, where some points of the scope do not decide what the quotient is.
+    Returns `None` where the quotient depends on points outside a box of some points.
     """
     opened = total
     has_quotient = any([term.op is ops.FLOORDIV for term in total.terms])  # noqa: C419  # hot
@@ -655,7 +655,7 @@ def _opened(total: TermSum, known: IntervalScope, is_whole: bool) -> Iterator[Ca
 
 
 def _joins(term: Expr, k: int, total: TermSum) -> bool:
-    """Whether a term is a quotient of a sum by a constant with whose addends others of the total join."""
+    """Whether a term is `(a + b) // c` and other terms of the total combine with a or b."""
     if term.op is not ops.FLOORDIV or term.args[1].op is not ops.CONST:
         return False
     others = total.terms
