@@ -200,11 +200,9 @@ def _equated_size(ranges: Mapping[Var, Range], cond: Cond, base: Normalizer) -> 
     if len(clauses) != 1 or isinstance(clauses[0], Cond):
         return None
     form = clauses[0][1]
-    for e, k in form.terms.items():
-        if isinstance(e, Var) and abs(k) == 1 and e not in ranges:
-            rest = Linear(-form.const * k, {t: -c * k for t, c in form.terms.items() if t is not e})
-            if not any(e in t.free_vars() for t in rest.terms):
-                return e, rest.expr()
+    for e in form.terms:
+        if isinstance(e, Var) and e not in ranges and (value := form.solved_for(e)) is not None:
+            return e, value.expr()
     return None
 
 

@@ -680,8 +680,7 @@ def _definitions(query: Query, facts: Sequence[Cond]) -> Iterator[tuple[Var, Exp
         for clause in query.base.clauses(fact):
             if not isinstance(clause, tuple) or clause[0] is not ops.EQ:
                 continue
-            for var, k in clause[1].terms.items():
-                rest = clause[1].plus(atom(var), -k)
-                if isinstance(var, Var) and abs(k) == 1 and not any(var in e.free_vars() for e in rest.terms):
-                    yield var, rest.scale(-k).expr()
+            for var in clause[1].terms:
+                if isinstance(var, Var) and (value := clause[1].solved_for(var)) is not None:
+                    yield var, value.expr()
                     break

@@ -246,6 +246,13 @@ class Linear:
     def minus(self, other: Linear) -> Linear:
         return self.plus(other, -1)
 
+    def solved_for(self, var: Expr) -> Linear | None:
+        """The value of a variable where the form is 0; `None` unless a single term has it, with factor 1 or -1."""
+        k = self.terms.get(var, 0)
+        if abs(k) != 1 or any(var in e.free_vars() for e in self.terms if e is not var):
+            return None
+        return Linear(-k * self.const, {e: -k * c for e, c in self.terms.items() if e is not var})
+
     def times(self, other: Linear) -> Linear:
         """The product, expanded."""
         if not self.terms:

@@ -268,11 +268,9 @@ def _only_value(predicate: Truth, var: Var) -> Expr | None:
     """Solve the predicate's equations for `var`; `None` if none determines it."""
     for part in dag.conjuncts(predicate) if isinstance(predicate, Cond) else ():
         if part.op is ops.EQ:
-            form = _FORMS.form(part.args[0] - part.args[1])
-            k = form.terms.get(var, 0)
-            rest = form.expr() - k * var
-            if abs(k) == 1 and var not in _FORMS.form(rest).expr().free_vars():
-                return _FORMS.form(-k * rest).expr()
+            value = _FORMS.form(part.args[0] - part.args[1]).solved_for(var)
+            if value is not None:
+                return value.expr()
     return None
 
 
