@@ -42,7 +42,7 @@ def _chain(n: int, shape: tuple[Any, ...], formula: Formula = elementwise, tile:
     x, made = te.placeholder(shape, name="A"), []
     for k in range(n):
         if formula is stencil:
-            shape = (shape[0] - 2,)
+            shape = (x.shape[0] - 2,)  # a sum of numbers would be as long as the chain
         x = te.compute(shape, formula(x), name=f"T{k}")
         made.append(x)
     s = te.create_schedule(x.op)

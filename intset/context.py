@@ -585,12 +585,14 @@ class Context(Displayed):
         return within_blocks(self, self._root) if Assuming.entered.get() else self._root
 
     def _intervals(self) -> IntervalBox | None:
-        """The ranges as intervals, or a box of some points; `None` if neither is known, or if a scope exists."""
+        """The ranges as intervals, or a box of some points; `None` without either, or once the scope is built."""
         if self._scope is not None or (Assuming.entered.get() and Assuming.in_force()):
             return None
         if self._met is not None:
             return IntervalBox(self._met)
-        return self._part if self._box is None else part_of(self._box)
+        if self._part is None and self._box is not None:
+            self._part = part_of(self._box)
+        return self._part
 
     def _within(self, scope: Frame) -> Context:
         """A context with another scope."""

@@ -40,7 +40,6 @@ from intset.expr.ops import Op
 from intset.linear.bitforms import BITWISE, CarryError, Columns, expression
 from intset.linear.canonical import Normalizer
 from intset.linear.form import ZERO, Linear, is_sum, order_key, spine
-from intset.linear.signs import is_refuted
 from intset.simplify import choices, conditions, sum_rewrites, sums
 from intset.simplify.choices import OrderDecider
 from intset.simplify.irreducible import IntervalScope, PartialBox, settled, shape_of
@@ -120,8 +119,7 @@ _BY_OPERATION: Final = _by_operation(COST)
 class Pricing:
     """Tree costs of expressions by one weight table.
 
-    Invariant: each expression asked for, and each distinct node of a large one, is priced once in the lifetime of the
-    object.
+    Invariant: an object prices each requested expression once, and each distinct node of a large one.
     """
 
     __slots__ = ("_costs", "_weights")
@@ -829,7 +827,4 @@ def _below(root: Node) -> dict[Node, None]:
 
 def _reached(form: Linear, values: list[Linear], known: Normalizer, sign: int) -> bool:
     """Whether a value, or 0, bounds `form` from above (from below for sign -1)."""
-    distances = (value.minus(form).scale(sign) for value in (ZERO, *values[:COMPARED_STEPS]))
-    if known.members is not None or known.assumptions.limits:  # a member refutes at less cost than bounds
-        distances = (distance for distance in distances if not is_refuted(known, distance))
-    return any(map(known.is_nonneg, distances))
+    return any(known.is_nonneg(value.minus(form).scale(sign)) for value in (ZERO, *values[:COMPARED_STEPS]))

@@ -98,7 +98,7 @@ class SumShape(NamedTuple):
     is_plain: bool  # whether all terms are variables
     has_product: bool
     is_factored: bool = False  # whether some terms are written `(x + y)*k`
-    is_shared: bool = False  # whether a quotient stands beside variables of its dividend
+    is_shared: bool = False  # whether a quotient and its dividend have common variables in the sum
 
     def over(self, terms: tuple[ShapeTerm, ...]) -> SumShape:
         """The shape with other terms."""
@@ -118,7 +118,7 @@ class JunctionShape(NamedTuple):
     """A conjunction or disjunction of independent comparisons.
 
     written: the condition with constants on the right-hand sides, if it differs from the node.
-    bounded: the condition with a min or max for two comparisons with one constant, if there are any.
+    bounded: the condition with a min or max in place of two comparisons with one constant.
     sharing: the operation, if parts share variables.
     """
 
@@ -142,7 +142,7 @@ class ChoiceShape(NamedTuple):
 class IntervalBox:
     """What `settled` reads of a scope with nonempty numeric ranges and nothing else.
 
-    Guarantee: the answers are those of the `Normalizer` of these ranges. There are no caches.
+    Guarantee: the `Normalizer` of these ranges gives the same answers. A box keeps none.
     """
 
     __slots__ = ("intervals",)
@@ -169,7 +169,7 @@ class PartialBox(IntervalBox):
     Attributes
     ----------
     related: the variables that facts of the scope relate.
-    fixed: the variables that have one value in it because of a fact.
+    fixed: the variables to which a fact leaves one value in the box.
     """
 
     __slots__ = ("fixed", "related")

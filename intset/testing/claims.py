@@ -459,7 +459,7 @@ def soundness(domain: str, count: int = 120, seed: int = 0) -> Report:
     """Check one domain, by name: `count` random questions over boxes, and a quarter as many contexts (`claims`).
 
     An answer is wrong if it lacks a true value; if an end called tight is not attained; if a set called exact differs
-    from the truth in an element or in its count; if it counts a set that may hold too much; if claims contradict
+    from the truth in an element or in its count; if a superset has a count; if claims contradict
     one another (an empty set with a tight end, bounds other than the ends of an exact set); or if it compares wrongly
     with the empty set. Equal seeds give equal questions on every machine.
 
