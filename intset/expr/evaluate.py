@@ -215,7 +215,7 @@ def _load(node: Node, indices: list[int], point: Mapping[Any, Any]) -> int:
             value = source(*indices) if callable(source) else source[tuple(indices)]
     except (KeyError, IndexError) as error:
         raise InputError(f"{symbol.name} has no element {shown(tuple(indices))}") from error
-    return as_int(value, f"the value of {node!r}")
+    return value if type(value) is int else as_int(value, f"the value of {node!r}")
 
 
 MAX_TEXT = 4000  # characters of one function; longer or deeper parts are outlined

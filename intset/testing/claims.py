@@ -20,6 +20,7 @@ Answers about a random setting are held against its enumerated points:
   counterexample, a point of all ranges and facts.
 """
 
+import functools
 import itertools
 import random
 import warnings
@@ -45,6 +46,15 @@ WIDE = 60  # beyond this width only the elements themselves are tried, not what 
 
 Truth = Mapping[Point, set[int]]
 What = tuple[object, ...]
+
+
+ELEMENT = Var("element")
+
+
+@functools.lru_cache(512)
+def _function(inside: Cond) -> Callable[[int], bool]:
+    """A condition of `ELEMENT` as a function of its value: sets of few kinds are held against many settings."""
+    return compiled(inside, [ELEMENT])
 
 
 class FalseClaimError(AssertionError):
@@ -82,10 +92,10 @@ class Oracle:
             self._around((low, high), is_tight, taken, (*what, env))
 
     def _around(self, ends: tuple[Any, Any], is_tight: bool, taken: set[int], what: What) -> None:
-        low, high = ends
-        self.require(low is NEG_INF or low <= min(taken), "too high", *what, sorted(taken))
-        self.require(high is POS_INF or high >= max(taken), "too low", *what, sorted(taken))
-        self.require(not is_tight or (low, high) == (min(taken), max(taken)), "not tight", *what, sorted(taken))
+        (low, high), least, most = ends, min(taken), max(taken)
+        self.require(low is NEG_INF or low <= least, "too high", *what, sorted(taken))
+        self.require(high is POS_INF or high >= most, "too low", *what, sorted(taken))
+        self.require(not is_tight or (low, high) == (least, most), "not tight", *what, sorted(taken))
 
     def at(self, end: End, env: Mapping[Any, int]) -> int | Infinity:
         """The value of an end; an end has one wherever there is a true value."""
@@ -159,18 +169,15 @@ class Oracle:
     def members(self, s: IntSet, taken: set[int], what: What, claims: bool = True) -> None:
         """Require that a parameter-free set contains `taken`; with `claims`, an exact set must equal it."""
         around = range(min(taken) - 2, max(taken) + 3) if max(taken) - min(taken) < WIDE else sorted(taken)
-        element = Var("element")
         try:
-            inside_at = compiled(s.condition(element), [element])
+            inside_at = _function(s.condition(ELEMENT))
             self.require(min(taken) in s, "lacks", min(taken), *what, sorted(taken))
         except (BudgetError, UndecidedError):
             return  # membership has no formula within the budget
-        for value in around:
-            inside = inside_at(value)
-            self.require(inside or value not in taken, "lacks", value, *what, sorted(taken))
-            self.require(
-                not inside or value in taken or not (s.is_exact and claims), "has", value, *what, sorted(taken)
-            )
+        inside = {value for value in around if inside_at(value)}
+        self.require(taken <= inside, "lacks", *sorted(taken - inside)[:1], *what, sorted(taken))
+        others = sorted(inside - taken)
+        self.require(not others or not (s.is_exact and claims), "has", *others[:1], *what, sorted(taken))
         low, high = (end if isinstance(end, Infinity) else int(end) for end in s.ends())
         self._around((low, high), s.is_tight and claims, taken, what)
         number = self.count(s) if s.is_exact and claims else None
@@ -246,18 +253,18 @@ class Oracle:
         self.tally[proof.status] += 1
         what = (goal, proof)
         holds = compiled(goal, self.setting.everything)
-        points = 0
+        is_vacuous, points = proof.vacuous, 0
         for point in itertools.chain(*self.setting.points.values()):
             true = value_or_none(holds, *point)
             if true is None:
                 continue
             points += 1
-            self.require(not proof.vacuous, "there is a point", point, *what)
-            self.require(proof.status != "proved" or true, "it fails at", point, *what)
+            self.require(not is_vacuous, "there is a point", point, *what)
+            self.require(true or proof.status != "proved", "it fails at", point, *what)
         if proof.status == "refuted":
             self.counterexample(proof.counterexample or {}, goal)
         elif proof and not points and not self.setting.sizes and current().tiers == Config().tiers:  # there is no point
-            self.require(proof.vacuous, "there is no point, and nothing says so", *what)
+            self.require(is_vacuous, "there is no point, and nothing says so", *what)
 
     def counterexample(self, found: Mapping[Expr, int], goal: Cond) -> None:
         """It lies in all ranges, declarations and facts, and the goal fails there."""

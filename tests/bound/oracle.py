@@ -341,12 +341,15 @@ def _check_region(
     counts: bool,
 ) -> bool:
     """Hold a region against what happened; whether it claims to be exact, as it is held to be with `exact`."""
-    what = f"{tensor.name} by {b.domain}: {region}"
+
+    def what() -> str:
+        return f"{tensor.name} by {b.domain}: {region}"
+
     if counts:
         numbers = [len(points) for points in truth.values()]
         _check_counts(region, max(numbers, default=0), sum(numbers), what, {**b.sizes, **env})
-    assert not region.is_empty or not any(truth.values()), what
-    assert region.params or not region.at({}).params, f"{what}: what depends on nothing does so at no values"
+    assert not region.is_empty or not any(truth.values()), what()
+    assert region.params or not region.at({}).params, f"{what()}: what depends on nothing does so at no values"
     shape = [value(e, {**b.sizes, **env}) for e in tensor.shape]
     try:
         members: Any = Members(region, [range(-2, e + 2) for e in shape])
@@ -355,26 +358,30 @@ def _check_region(
     for instance, points in truth.items():
         values = {**env, **dict(zip(fixed, instance, strict=True))}
         said = members.at(values)
-        assert points <= said, f"{what} at {instance}: {sorted(points - said)[:4]} are missing"
+        assert points <= said, f"{what()} at {instance}: {sorted(points - said)[:4]} are missing"
         is_exact = exact or region.is_exact
-        assert not is_exact or said == points, f"{what} at {instance}: {sorted(said - points)[:4]} are too many"
+        assert not is_exact or said == points, f"{what()} at {instance}: {sorted(said - points)[:4]} are too many"
         if points:
             sides = [(value(r.min, values), value(r.max, values)) for r in region.box]
             needed = box_of(points)
-            assert all(a <= x and y <= c for (a, c), (x, y) in zip(sides, needed, strict=True)), f"{what} at {instance}"
-            assert not region.is_tight or sides == needed, f"{what} at {instance}: box {sides}, needed {needed}"
+            assert all(a <= x and y <= c for (a, c), (x, y) in zip(sides, needed, strict=True)), (
+                f"{what()} at {instance}"
+            )
+            assert not region.is_tight or sides == needed, f"{what()} at {instance}: box {sides}, needed {needed}"
     return region.is_exact
 
 
-def _check_counts(region: StageRegion, most: int, total: int, what: str, sizes: Mapping[Var, int]) -> None:
+def _check_counts(
+    region: StageRegion, most: int, total: int, what: Callable[[], str], sizes: Mapping[Var, int]
+) -> None:
     """Counts equal those of the enumerated region if the region is exact, and are upper bounds otherwise."""
     for said, true in zip(_counts(region), (most, total), strict=True):
         if said is None:
-            assert sizes or not region.is_exact, f"{what}: not counted"
+            assert sizes or not region.is_exact, f"{what()}: not counted"
             continue
         number = said if isinstance(said, int) else value(said, sizes)
-        assert number >= true, f"{what}: counts {said}, not {true}"
-        assert not region.is_exact or number == true, f"{what}: counts {said}, not {true}"
+        assert number >= true, f"{what()}: counts {said}, not {true}"
+        assert not region.is_exact or number == true, f"{what()}: counts {said}, not {true}"
 
 
 def _counts(region: StageRegion) -> list[Any]:

@@ -39,7 +39,7 @@ def differences(seed: int, of: Scene, found: list[str]) -> list[tuple[Any, ...]]
     ]
 
 
-@pytest.mark.parametrize("seed", daily(range(210), 70))
+@pytest.mark.parametrize("seed", daily(range(210), 42))
 def test_in_any_order(seed: int) -> None:
     """Permute the questions within one context; repeat them in a wider context."""
     rng = random.Random(seed)
