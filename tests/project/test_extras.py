@@ -107,6 +107,7 @@ OWN = {"intset", "bound", "lowering", "tests", "benchmarks", "docs", "examples"}
 DISTRIBUTED_AS = {"z3-solver": "z3"}  # the module of a distribution named otherwise
 
 
+@functools.cache
 def installed_by_test() -> set[str]:
     """The modules of what README's second command installs: dependencies, and the extra `test`."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]

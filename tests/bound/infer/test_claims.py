@@ -45,9 +45,9 @@ def gives_up(b: BoundsMap) -> bool:
 
 
 @swept({
-    "numbers": (30, 4000, programs(also="caches others"), {"exact"}),
-    "blocks of threads": (6, 4000, programs(also="caches threads"), {"exact"}),
-    "sizes": (5, 1000, programs(symbolic=True, most=4), {"exact"}),
+    "numbers": (18, 4000, programs(also="caches others"), {"exact"}),
+    "blocks of threads": (4, 4000, programs(also="caches threads"), {"exact"}),
+    "sizes": (3, 1000, programs(symbolic=True, most=4), {"exact"}),
 })  # fmt: skip
 def test_regions_are_what_nests_read_and_compute(program: Program) -> str | None:
     """Also where sizes are symbolic; exactly the same at numbers, without losses."""
@@ -168,8 +168,8 @@ def check_traffic(b: BoundsMap, sizes: Any = None) -> set[str]:
 
 
 @swept({
-    "numbers": (25, 3000, programs(also="caches others"), {"exact"}),
-    "threads and windows": (6, 800, programs(also="caches threads stored"), {"exact"}),
+    "numbers": (14, 3000, programs(also="caches others"), {"exact"}),
+    "threads and windows": (4, 800, programs(also="caches threads stored"), {"exact"}),
     "sizes": (4, 300, programs(symbolic=True, most=3), {"exact"}),
 })  # fmt: skip
 def test_loads_and_stores_of_drawn_schedules(program: Program) -> set[str]:

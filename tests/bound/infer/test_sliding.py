@@ -319,9 +319,9 @@ def test_a_refused_call_changes_nothing(accepted: str, refused: str) -> None:
 
 
 @swept({
-    "numbers": (80, 1200, programs(also="stored"), {True}, {}),
-    "sizes": (10, 600, programs(also="stored", symbolic=True), (), {}),
-    "boxes": (30, 600, programs(also="stored"), {True}, {"compute": "box"}),
+    "numbers": (60, 1200, programs(also="stored", most=4), {True}, {}),
+    "sizes": (6, 600, programs(also="stored", symbolic=True), (), {}),
+    "boxes": (16, 600, programs(also="stored"), {True}, {"compute": "box"}),
 })  # fmt: skip
 def test_random_programs(options: dict[str, str], program: Program) -> bool:
     """Programs by execution; reports whether a stage keeps elements over a loop."""

@@ -266,8 +266,8 @@ def test_the_corpus_keeps_what_lowered_nests_allocate(name: str) -> None:
 
 
 @swept({
-    "double buffers and windows": (8, 1500, programs(also="caches doubled stored copies"), {True}),
-    "blocks of threads": (5, 800, programs(also="caches threads"), {True}),
+    "double buffers and windows": (5, 1500, programs(also="caches doubled stored copies"), {True}),
+    "blocks of threads": (3, 800, programs(also="caches threads"), {True}),
     "sizes": (5, 800, programs(symbolic=True, also="stored doubled"), {True}),
 })  # fmt: skip
 def test_bytes_are_those_that_nests_allocate(program: Program) -> bool:

@@ -217,7 +217,7 @@ def test_long_sums_take_a_number_of_steps_that_grows_with_them() -> None:
         return sum(entry.callcount for entry in profile.getstats())
 
     calls(10)
-    assert calls(400) < 2.6 * calls(200)
+    assert calls(160) < 2.6 * calls(80)
 
     def written(levels):
         total = i
@@ -227,7 +227,7 @@ def test_long_sums_take_a_number_of_steps_that_grows_with_them() -> None:
         ctx.bounds(total)
         return sum(len(form.terms) for form in ctx.frame.known.forms.values() if form._expr is not None)
 
-    assert written(160) < 3 * written(80)
+    assert written(80) < 3 * written(40)
 
 
 # -- certificate search: its budgets, its simplex method, a certificate for every proof that uses facts ----------------

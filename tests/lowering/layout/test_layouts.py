@@ -325,7 +325,7 @@ def in_order(f: Function, rng: random.Random) -> Function:
         return f
 
 
-@sampled(10, 3000, LAID, RANDOM)
+@sampled(6, 3000, LAID, RANDOM)
 def test_layouts_keep_the_results(laid: Laid, rng: random.Random) -> None:
     """Passes over random layouts keep all elements, the promised padding, and which tensors have padding."""
     laid.transform(rng.randint(1, 2))

@@ -111,17 +111,17 @@ def sequence(rng: random.Random) -> list[str]:
     return [rng.choice([*PASSES, *PASSES, *OLD]) for _ in range(rng.randint(1, 5))]
 
 
-@sampled(14, 8000, numpy_runs(), CHOICES)
+@sampled(9, 8000, numpy_runs(), CHOICES)
 def test_passes_keep_the_results_of_all_types(runs: Runs, rng: random.Random) -> None:
     check(runs, sequence(rng))
 
 
-@sampled(20, 20_000, plain_runs(), CHOICES)
+@sampled(12, 20_000, plain_runs(), CHOICES)
 def test_passes_keep_the_results_of_integers(runs: Runs, rng: random.Random) -> None:
     check(runs, sequence(rng))
 
 
-@sampled(20, 8000, plain_runs(kinds={"known", "data", "traps"}, most=3, size=8))
+@sampled(12, 8000, plain_runs(kinds={"known", "data", "traps"}, most=3, size=8))
 def test_what_elements_hold_decides_rightly(runs: Runs) -> None:
     for name in ("simplify", "remove_no_op", "remove_branching_through_overcompute"):
         check(runs, [name])
@@ -225,7 +225,7 @@ def prepared(f: Function, rng: random.Random) -> Function:
     return f
 
 
-@sampled(24, 3000, st.one_of(numpy_runs(), plain_runs()), CHOICES)
+@sampled(14, 3000, st.one_of(numpy_runs(), plain_runs()), CHOICES)
 def test_what_c_is_made_of_keeps_the_results(runs: Runs, rng: random.Random) -> None:
     f = prepared(runs.f, rng)
     runs.agrees(f)
