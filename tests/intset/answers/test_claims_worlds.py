@@ -163,7 +163,7 @@ def test_proofs(tiers: tuple[str, ...], name: str) -> None:
     assert claims.tally["proved"] >= 9 and (claims.tally["refuted"] > 8 or not claims.rows), claims.tally
 
 
-@pytest.mark.parametrize("name", daily(WORLDS, 2))
+@pytest.mark.parametrize("name", daily(WORLDS, 3))
 def test_regions(name: str) -> None:
     """The algebra of images, a part of it under a budget that permits refusals but no wrong answers."""
     x, y = list(setting(name).ranges)[:2]
@@ -539,7 +539,7 @@ def shapes() -> Iterator[Expr]:
 SHAPES = tuple(shapes())
 
 
-@pytest.mark.parametrize("box", BOXES, ids=str)
+@pytest.mark.parametrize("box", daily(BOXES, 2), ids=str)
 def test_boxes(box: tuple[Range, Range]) -> None:
     """By the domains that claim by structure alone."""
     claims = Claims(world(dict(zip((i, j), box, strict=True))))
