@@ -135,9 +135,9 @@ def agree(seed: int) -> int:
     return len(joined) < len(boxes)
 
 
-@pytest.mark.parametrize("start", daily(range(0, 24_000, 150), 160))
+@pytest.mark.parametrize("start", daily(range(0, 24_000, 100), 240))
 def test_drawn_boxes(start: int) -> None:
-    assert sum(map(agree, range(start, start + 150))) > 10
+    assert sum(map(agree, range(start, start + 100))) > 6
 
 
 def test_a_box_contains_those_with_more_conditions_and_closer_ends() -> None:

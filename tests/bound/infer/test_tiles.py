@@ -150,7 +150,7 @@ COUNTED = {  # a program over m, n and t, and values of these: an exact region h
         A = given(m * {stride}, n, dtype="int32"); B = pointwise(A)
         C[q:m * n] = B[q // n * {stride}, q % n]
         C split q {word}=t; B compute_at C q.outer""",
-            [*itertools.product(range(3), range(4), (1, 2, 5))],
+            [*itertools.product(range(3), (0, 1, 3), (1, 5))],
         )
         for stride in (1, 2)
         for word in ("factor", "nparts")
@@ -390,7 +390,7 @@ def test_symbolic_tiles_of_the_corpus(name: str) -> None:
         if not isinstance(b, BoundsMap):
             continue
         f = lower(case.schedule)
-        for seed in range(4):
+        for seed in range(2):
             values = drawn(case, seed)
             try:
                 numeric = answers(infer_bound(written(case, values), at=case.sizes or None))

@@ -142,7 +142,7 @@ def test_drawn_values_against_enumeration(first):
 
 
 @pytest.mark.filterwarnings("ignore::intset.ContradictionWarning")
-@pytest.mark.parametrize("first", daily(range(0, 6_000, 200), 15))
+@pytest.mark.parametrize("first", daily(range(0, 6_000, 200), 30))
 def test_drawn_proofs_against_enumeration(first):
     kinds: Counter[str] = Counter()
     for seed in range(first, first + 200):
@@ -221,7 +221,7 @@ def sized_term(rng, depth):
     )
 
 
-@pytest.mark.parametrize("first", daily(range(0, 30_000, 300), 50))
+@pytest.mark.parametrize("first", daily(range(0, 30_000, 300), 100))
 def test_drawn_terms_with_tails_at_points(first):
     with using(tiers=["linear", "bits"]):
         for seed in range(first, first + 300):

@@ -297,7 +297,7 @@ class SplitLoops:
         return total
 
 
-@pytest.mark.parametrize("first", daily(range(0, 600, 15), 20))
+@pytest.mark.parametrize("first", daily(range(0, 600, 15), 40))
 def test_random_splits_against_enumeration(first: int) -> None:
     tight = 0
     for seed in range(first, first + 15):

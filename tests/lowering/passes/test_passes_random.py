@@ -162,7 +162,7 @@ STEPS: dict[str, Callable[[Function], Function]] = {
 
 STABLE = set(PASSES) - {"sequential_buffer_access"}  # running along one array prepares another
 
-AIMED_NESTS = 20  # for each pass
+AIMED_NESTS = 12  # for each pass
 SLOW = ("simplify", "remove_no_op", "remove_branching_through_overcompute", "remove_overcompute_through_branching")
 
 
