@@ -32,7 +32,7 @@ from bound.tir.walk import loaded_tensor, read_indices, substitute
 from intset.expr import Expr, Range, Var, const, constant_value, dag
 from lowering.nest import driver, ir, walk
 from lowering.nest.scope import Indices, Scope, element_accesses, redirected
-from lowering.passes.estimates import difference, is_same, kinds_in
+from lowering.passes.estimates import difference, is_same
 from lowering.passes.simplify import shorter
 from lowering.passes.stores.dead_code import drop_unused_storage
 
@@ -149,7 +149,7 @@ def rebase(f: ir.Function) -> ir.Function:
     Guarantee: each access reads or stores the same element.
     """
     ir.checked_function(f, "rebase")
-    if ir.Allocate not in kinds_in(f.body):
+    if not any(isinstance(stmt, ir.Allocate) for stmt in walk.statements(f.body)):
         return f
     rules: driver.StmtRules[_Rebasing] = {ir.Stmt: (_use_storage_indices,), ir.Allocate: (_from_zero,)}
     return f.with_body(driver.rewritten(f.body, _Rebasing.root(f).moved(origins={}), enter=rules))
