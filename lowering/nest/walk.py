@@ -362,7 +362,7 @@ def bound_in(root: ir.Stmt) -> set[Any]:
             found |= {stmt.var, *(c.var for c in stmt.carried)}
         elif isinstance(stmt, ir.Allocate):
             found.add(stmt.tensor)
-        elif hasattr(stmt, "var"):
+        elif isinstance(stmt, ir.Let):
             found.add(stmt.var)
     return found
 
