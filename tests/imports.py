@@ -92,11 +92,7 @@ def _named(name: str) -> Iterator[Import]:
     documentation = {id(node.value) for node in nodes(name) if isinstance(node, ast.Expr)}
     loaded: set[int] = set()
     for node in nodes(name):
-        if (
-            isinstance(node, ast.Call)
-            and node.args
-            and getattr(node.func, "attr", getattr(node.func, "id", "")) in LOADERS
-        ):
+        if isinstance(node, ast.Call) and node.args and ast.unparse(node.func).rpartition(".")[2] in LOADERS:
             loaded |= {id(part) for part in ast.walk(node.args[0])}
     for node in nodes(name):
         if not isinstance(node, ast.Constant) or not isinstance(node.value, str) or id(node) in documentation:

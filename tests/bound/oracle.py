@@ -8,7 +8,7 @@ import itertools
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
 from operator import itemgetter
 from typing import Any
 
@@ -318,6 +318,7 @@ def check_claims(
 
 
 Truth = Mapping[Instance, set[Point]]
+Told = Callable[[], str]
 
 
 def _claimed(b: BoundsMap, done: Run, stage: Stage, tensor: Tensor) -> Iterator[tuple[StageRegion, Truth]]:
@@ -341,10 +342,7 @@ def _check_region(
     counts: bool,
 ) -> bool:
     """Hold a region against what happened; whether it claims to be exact, as it is held to be with `exact`."""
-
-    def what() -> str:
-        return f"{tensor.name} by {b.domain}: {region}"
-
+    what = partial("{} by {}: {}".format, tensor.name, b.domain, region)  # written where a claim is false
     if counts:
         numbers = [len(points) for points in truth.values()]
         _check_counts(region, max(numbers, default=0), sum(numbers), what, {**b.sizes, **env})
@@ -364,16 +362,12 @@ def _check_region(
         if points:
             sides = [(value(r.min, values), value(r.max, values)) for r in region.box]
             needed = box_of(points)
-            assert all(a <= x and y <= c for (a, c), (x, y) in zip(sides, needed, strict=True)), (
-                f"{what()} at {instance}"
-            )
+            assert all(a <= x and y <= c for (a, c), (x, y) in zip(sides, needed, strict=True)), f"{what()} {instance}"
             assert not region.is_tight or sides == needed, f"{what()} at {instance}: box {sides}, needed {needed}"
     return region.is_exact
 
 
-def _check_counts(
-    region: StageRegion, most: int, total: int, what: Callable[[], str], sizes: Mapping[Var, int]
-) -> None:
+def _check_counts(region: StageRegion, most: int, total: int, what: Told, sizes: Mapping[Var, int]) -> None:
     """Counts equal those of the enumerated region if the region is exact, and are upper bounds otherwise."""
     for said, true in zip(_counts(region), (most, total), strict=True):
         if said is None:

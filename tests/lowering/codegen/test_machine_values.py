@@ -663,8 +663,7 @@ def test_a_float_becomes_an_integer_that_its_type_holds(source: str) -> None:
         values = [np.dtype(source).type(x) for x in exact]
         held = [x for x in values if np.isfinite(x) and low <= int(x) <= high]
         columns[dtype] = np.resize(held, len(exact))
-        others = [{"X": np.array([x])} for x in values if x not in held]
-        has_no_value(lambda i, X, dtype=dtype: X[i].astype(dtype), *others)
+        has_no_value(lambda i, X, t=dtype: X[i].astype(t), *({"X": np.array([x])} for x in values if x not in held))
     together = {f"X_{dtype}": column for dtype, column in columns.items()}
     for found in in_both(lambda i, *X: tuple(x[i].astype(t) for x, t in zip(X, columns, strict=True)), **together):
         assert [column.tolist() for column in found] == [[*map(int, column)] for column in columns.values()]
