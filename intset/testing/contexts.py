@@ -45,7 +45,6 @@ class Setting:
     exprs: tuple[Expr, ...]
     goals: list[Cond]
     points: dict[Point, list[Point]] = field(default_factory=dict)  # sizes and kept variables -> everything
-    _values: dict[tuple[Expr, ...], dict[Point, set[Point]]] = field(default_factory=dict, init=False, repr=False)
 
     @property
     def params(self) -> list[Var]:
@@ -63,12 +62,7 @@ class Setting:
         return replace(self, facts=facts, points={params: points for params, points in left.items() if points})
 
     def values(self, *exprs: Expr) -> dict[Point, set[Point]]:
-        """{parameter values: tuples of expression values}, over points that define all expressions; kept."""
-        if exprs not in self._values:
-            self._values[exprs] = self._taken(exprs)
-        return self._values[exprs]
-
-    def _taken(self, exprs: tuple[Expr, ...]) -> dict[Point, set[Point]]:
+        """{parameter values: tuples of expression values}, over points that define all expressions."""
         functions = [compiled(e, self.everything) for e in exprs]
         found: dict[Point, set[Point]] = {}
         for params, points in self.points.items():
