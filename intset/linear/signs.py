@@ -121,8 +121,9 @@ class Member:
         """The point that these variables can enter: a copy without remembered terms if one of them is in a term."""
         if self.values.keys().isdisjoint(new):
             return self
-        member = Member({**self.point}, self.other)
-        member.values = {**self.point}
+        member = Member({}, self.other)
+        for e, value in self.point.items():
+            member.enter(e, value)
         return member
 
     def enter(self, e: Expr, value: int) -> None:
@@ -191,10 +192,11 @@ class FoundMembers(NamedTuple):
     def grown(self, known: Normalizer) -> FoundMembers:
         """The search after ranges were added to the scope: each found point gets the new variables."""
         limits = known.assumptions.limits
-        new = [*islice(reversed(known.ranges), len(known.ranges) - self.entered)][::-1]
+        ranges: Any = known.ranges  # a dictionary, read from its end
+        new = [*islice(reversed(ranges), len(ranges) - self.entered)][::-1]
         ends = [end for v in new for end in limits.get(v, ()) if end is not None]
         mentioned = {v for end in ends for e in end.terms for v in e.free_vars()}
-        if any(v not in known.ranges and v not in limits and v not in self.sizes for v in mentioned):
+        if any(v not in ranges and v not in limits and v not in self.sizes for v in mentioned):
             return FoundMembers.of(known)
         found: list[Member] = []
         for k, member in enumerate(self.found):
