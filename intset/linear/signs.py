@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
+from threading import Lock
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from intset.errors import IntSetError
@@ -94,11 +95,12 @@ class Member:
     other: the value of each variable that no assumption mentions, within its declared bounds.
     """
 
-    __slots__ = ("other", "point", "values")
+    __slots__ = ("_is_shared", "other", "point", "values")
 
     def __init__(self, point: dict[Expr, int], other: int) -> None:
         self.point, self.other = point, other
         self.values: dict[Node, Any] = {}
+        self._is_shared = Lock()
 
     def value(self, form: Linear) -> int | None:
         """The value of a form at the point; `None` where it has none."""
@@ -118,12 +120,14 @@ class Member:
         return value
 
     def open_to(self, new: Collection[Var]) -> Member:
-        """The point that these variables can enter: a copy without remembered terms if one of them is in a term."""
-        if self.values.keys().isdisjoint(new):
-            return self
+        """The point as new variables enter it: it shares its values with the first scope that asks, if no remembered
+        term depends on a new variable; other scopes, perhaps in other threads, get a copy of the point alone."""
         member = Member({}, self.other)
-        for e, value in self.point.items():
-            member.enter(e, value)
+        if self.values.keys().isdisjoint(new) and self._is_shared.acquire(blocking=False):
+            member.point, member.values = self.point, self.values
+        else:
+            member.point.update(self.point)
+            member.values.update(self.point.items())
         return member
 
     def enter(self, e: Expr, value: int) -> None:
