@@ -36,7 +36,7 @@ from bound.infer.footprint import (
 )
 from bound.infer.phases import pass_down
 from bound.itervar import IterVar
-from bound.schedule import Stage, simple
+from bound.schedule import Split, Stage, simple
 from bound.schedule.relations import with_ancestors
 from bound.schedule.simple import extent, low
 from bound.tensor import ComputeOp, Tensor, TensorComputeOp
@@ -142,7 +142,8 @@ def gather_bound(
                 footprint = footprint.with_box(footprint.box, "loops that stages share may compute less than the box")
         bounds.computed = _with_rounded_tiles(env, bounds, footprint, shape)
     uniform = pass_down.uniform_roots(stage, bounds.relations)
-    always = pass_down.uniform_roots(stage, bounds.relations, with_nparts=False)
+    has_nparts = any(isinstance(r, Split) and r.factor is None for r in bounds.relations)
+    always = pass_down.uniform_roots(stage, bounds.relations, with_nparts=False) if has_nparts else uniform
     threaded = with_ancestors(bounds.relations, [iv for iv in stage.leaf_iter_vars if stage.thread_of(iv) is not None])
     for k, iv in enumerate(pass_down.data_axes(op)):
         side = bounds.sides[iv] = bounds.region.hull(env).sides[k]
@@ -223,7 +224,8 @@ def _root_range(
     """
     side = bounds.sides[iv]
     limits = side.range()
-    number = _only_value(env, bounds, extent(limits))
+    own = extent(limits)
+    number = _only_value(env, bounds, own)
     if number is not None and number > 0:
         exact = Range(limits.min, number)
         if unproved_gaps(env, side, bounds.region.hull(env).where):
@@ -231,17 +233,17 @@ def _root_range(
     elif number is not None:  # never runs, but a loop fused from it needs a length
         bounds.widened.add(iv)
         exact = Range(limits.min, 1)
-    elif not is_uniform and _is_short(extent(limits)):
+    elif not is_uniform and _is_short(own):
         exact = limits
     else:
         most = max_extent(env, bounds.region, k, bounds.fixed, whole)
         if is_threaded:
             most = _number_in(env, most)
         exact = Range(limits.min, most)
-        if not _is_same(env, most, extent(limits)):
+        if not _is_same(env, most, own):
             bounds.widened.add(iv)
     total = pass_down.rounded_up(bounds.relations, iv, extent(exact))
-    if not _is_same(env, total, extent(exact)):
+    if total is not exact.extent and not _is_same(env, total, extent(exact)):
         bounds.widened.add(iv)
         return Range(exact.min, total)
     return exact
