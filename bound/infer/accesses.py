@@ -24,7 +24,6 @@ PathCondition: TypeAlias = "tuple[Any, ...]"  # a conjunction of truth values
 ReadGraph: TypeAlias = "dict[Tensor, list[Stage]]"
 
 _MAX_PATHS: Final = 6  # conjunctions of an access; beyond it, their common conditions
-_LAZY: Final = (ops.SELECT, ops.AND, ops.OR, ops.ASSERTING, REDUCE)  # do not always evaluate all operands
 _MAX_READ_PATHS: Final = 4  # conjunctions of a read; beyond it, one disjunction
 
 
@@ -126,6 +125,9 @@ def _common(paths: list[PathCondition]) -> PathCondition:
     return tuple(cond for cond in paths[0] if all(cond in path for path in paths[1:]))
 
 
+_LAZY: Final = frozenset((ops.SELECT, ops.AND, ops.OR, ops.ASSERTING, ops.LOAD, REDUCE))  # what `_edges` tells apart
+
+
 def path_conditions(
     roots: tuple[Any, ...],
     conditions: Callable[[Any, bool], PathCondition],
@@ -139,9 +141,8 @@ def path_conditions(
     conditions: the conjunction that follows where a truth value is true, or where it is false.
     widen: replaces more than `most` paths by one that covers them.
     """
-    nodes = dag.postorder(roots)
-    if not [node for node in nodes if node.op in _LAZY or node.op is ops.LOAD and isinstance(node.data, IntFunction)]:
-        return [(node, [()]) for node in nodes]
+    if all(_LAZY.isdisjoint(dag.operations(root)) for root in roots):
+        return [(node, [()]) for node in dag.postorder(roots)]
     order = expanded_postorder(roots)
     paths: dict[Any, list[PathCondition]] = {root: [()] for root in roots}
     for node, edges in reversed(order):
