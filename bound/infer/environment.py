@@ -204,7 +204,7 @@ class LoopEnvironment:
         value = simple.number(e)
         if value is not None:
             return value
-        low, high = self.bounds(self.form(e))
+        low, high = self.normalizer.sum_bounds(self.form(e))
         return low if low == high else None
 
     def unmet(self, *roots: Node) -> list[Cond]:

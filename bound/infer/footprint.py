@@ -33,7 +33,7 @@ from intset.domains.sets.region import ProductRegion, Region, ShapeRegion
 from intset.errors import BudgetError, CountError
 from intset.expr import Cond, Expr, Infinity, Range, Var, as_expr, constant_value, dag, ops
 from intset.expr.build import logical_and, maximum, minimum
-from intset.linear.form import Linear, atom, constant, is_affine
+from intset.linear.form import ZERO, Linear, atom, constant, is_affine
 from intset.regions.shape import Shape
 from intset.simplify.engine import cost
 
@@ -159,7 +159,7 @@ class Box:
 
 def whole_tensor(env: LoopEnvironment, shape: Iterable[Expr]) -> Box:
     """All elements of a tensor."""
-    return Box(tuple([SymbolicInterval((constant(0),), (env.form(e).shift(-1),)) for e in shape]))
+    return Box(tuple([SymbolicInterval((ZERO,), (env.form(e).shift(-1),)) for e in shape]))
 
 
 def empty_box(dims: int) -> Box:
@@ -248,7 +248,7 @@ def unproved_gaps(env: LoopEnvironment, side: SymbolicInterval, assumed: Sequenc
 def is_empty(env: LoopEnvironment, box: Box) -> bool:
     """Whether the box is provably empty in every instance."""
     for form in box.nonempty_forms():
-        high = env.bounds(form)[1] if form.terms else form.const
+        high = env.normalizer.sum_bounds(form)[1] if form.terms else form.const
         if high is not None and high < 0:
             return True
     return False

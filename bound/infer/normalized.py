@@ -353,8 +353,8 @@ class ScheduleSizes:
         return tuple([self._split(stage, r) if isinstance(r, Split) else r for r in stage.relations])
 
     def _split(self, stage: Stage, split: Split) -> Split:
-        tail = split.tail
-        reduces = isinstance(stage.op, ComputeOp) and stage.op.reduction is not None
+        tail, op = split.tail, stage.op
+        reduces = isinstance(op, ComputeOp) and op.reduction is not None
         if split.parent.is_reduce and tail is Tail.SHIFT_INWARDS:
             raise ScheduleError(
                 f"stage {stage.name}: the split of {split.parent.name} cannot shift its last tile inwards, "
@@ -366,6 +366,8 @@ class ScheduleSizes:
             tail = Tail.GUARD
         factor = None if split.factor is None else self._tile(stage, split, split.factor)
         nparts = None if split.nparts is None else self._tile(stage, split, split.nparts)
+        if tail is split.tail and factor is split.factor and nparts is split.nparts:
+            return split
         return replace(split, tail=tail, factor=factor, nparts=nparts)
 
     def _tile(self, stage: Stage, split: Split, size: Expr) -> Expr:

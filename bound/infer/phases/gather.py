@@ -142,11 +142,13 @@ def gather_bound(
                 footprint = footprint.with_box(footprint.box, "loops that stages share may compute less than the box")
         bounds.computed = _with_rounded_tiles(env, bounds, footprint, shape)
     uniform = pass_down.uniform_roots(stage, bounds.relations)
-    has_nparts = any(isinstance(r, Split) and r.factor is None for r in bounds.relations)
-    always = pass_down.uniform_roots(stage, bounds.relations, with_nparts=False) if has_nparts else uniform
+    by_nparts = [r for r in bounds.relations if isinstance(r, Split) and r.factor is None]
+    always = pass_down.uniform_roots(stage, bounds.relations, with_nparts=False) if by_nparts else uniform
     threaded = with_ancestors(bounds.relations, [iv for iv in stage.leaf_iter_vars if stage.thread_of(iv) is not None])
-    for k, iv in enumerate(pass_down.data_axes(op)):
-        side = bounds.sides[iv] = bounds.region.hull(env).sides[k]
+    axes = pass_down.data_axes(op)
+    sides = bounds.region.hull(env).sides if axes else ()
+    for k, (iv, side) in enumerate(zip(axes, sides, strict=False)):
+        bounds.sides[iv] = side
         # A tile cut by the end of the tensor alone has one length; tiles of a varying region vary with it.
         if iv in bounds.aligned:
             bounds.ranges[iv] = Range(0, pass_down.rounded_up(bounds.relations, iv, shape[k]))
@@ -258,7 +260,7 @@ def _number_in(env: LoopEnvironment, e: Expr) -> Expr:
 def _only_value(env: LoopEnvironment, bounds: pass_down.StageBounds, e: Expr) -> int | None:
     """The value of an extent with the same value in every instance, else `None`."""
     number = env.number(e)
-    if number is not None or all(isinstance(t, Var) for t in env.form(e).terms):
+    if number is not None or not [t for t in env.form(e).terms if not isinstance(t, Var)]:
         return number
     if env.bounds(env.form(e))[1] == 1:  # the extent of a nonempty region
         return 1

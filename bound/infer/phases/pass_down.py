@@ -174,7 +174,8 @@ def idle_threads(bounds: StageBounds) -> dict[IterVar, int]:
     """Thread axes of a stage that overrun a root axis, with their numbers of threads."""
     idle: dict[IterVar, int] = {}
     for iv, limits in bounds.loops.items():
-        thread, number = bounds.stage.thread_of(iv), constant_extent(limits)
+        thread = bounds.stage.thread_of(iv)
+        number = None if thread is None else constant_extent(limits)
         if thread is None or number is None:
             continue
         above = with_ancestors(bounds.relations, (iv,))
