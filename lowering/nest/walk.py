@@ -14,7 +14,7 @@ from bound.tir import walk
 from bound.tir.build import ExternCall
 from bound.tir.reduce import Parameter
 from bound.tir.value import PARAM, IntFunction, Operand, Value, integer
-from intset.expr import NEG_INF, POS_INF, Expr, Node, Range, Var, constant_value, dag, ops
+from intset.expr import NEG_INF, POS_INF, Expr, Node, Range, constant_value, dag, ops
 from lowering.nest import ir
 
 R = TypeVar("R")
@@ -318,9 +318,9 @@ def variables(*values: Operand) -> tuple[Parameter, ...]:
     return tuple(found)
 
 
-def _parameters(root: Operand) -> Iterator[Parameter]:
+def _parameters(root: Any) -> Iterator[Parameter]:
     for node in dag.postorder((root,)):
-        if isinstance(node, Var) or (isinstance(node, Value) and node.op is PARAM):
+        if node.op is ops.VAR or node.op is PARAM:
             yield node
         elif node.op is ops.LOAD and isinstance(node.data, IntFunction):
             below = walk.nodes(node.data.body)
@@ -329,10 +329,10 @@ def _parameters(root: Operand) -> Iterator[Parameter]:
 
 def free_variables(root: ir.Stmt) -> tuple[Parameter, ...]:
     """Variables and parameters that the nest uses and does not bind, in the order of their first use."""
-    bound = bound_in(root)
+    bound, used = bound_in(root), dict[Parameter, None]()
     for stmt in statements(root):
         bound.update(stmt.padding.indices if isinstance(stmt, ir.Allocate) and stmt.padding is not None else ())
-    used = dict.fromkeys(v for stmt in statements(root) for v in variables(*operands(stmt)))
+        used.update(dict.fromkeys(variables(*operands(stmt))))
     return tuple(v for v in used if v not in bound)
 
 

@@ -568,7 +568,7 @@ def shortened(operand: Part, scope: Scope) -> Part:
     """An operand whose integer parts are written with fewer operations where the linear form knows how."""
 
     def change(part: Expr | Cond, conditions: tuple[Cond, ...]) -> Expr | Cond:
-        if not part.args or not dag.is_small(MAX_NODES, (part,)):
+        if not part.args or dag.size(part) > MAX_NODES:
             return part
         here = scope.where(*conditions)
         if isinstance(part, Cond):
@@ -589,6 +589,12 @@ def shorter(e: Whole, ctx: Context) -> Whole:
 
     No step of the result needs a wider type than those of `e`.
     """
+    frame, key = ctx.frame, ("shorter", e)
+    found: Whole | None = frame.answers.get(key)
+    return frame.remember(key, _shorter(e, ctx)) if found is None else found
+
+
+def _shorter(e: Whole, ctx: Context) -> Whole:
     if isinstance(e, Cond):
         return mirrored(_walked(e, ctx))
     ordered: Whole = ctx.canonical(e)
@@ -609,13 +615,7 @@ def _walked(e: Whole, ctx: Context) -> Any:
     """
     frame = ctx.frame.where_defined((e,))
     seen = settled(e, frame.known)
-    if seen is not None:
-        return seen
-    key = ("walked", e, INDEX_BITS)
-    found = frame.answers.get(key)
-    if found is None:
-        found = frame.remember(key, simplified(e, frame.known, bits=INDEX_BITS, compared=COMPARED_FORMS))
-    return found
+    return simplified(e, frame.known, bits=INDEX_BITS, compared=COMPARED_FORMS) if seen is None else seen
 
 
 def mirrored(cond: Cond) -> Cond:

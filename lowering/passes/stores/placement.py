@@ -221,7 +221,7 @@ def _origin(stmt: ir.Allocate, scope: Scope) -> tuple[Expr, ...]:
 
 def _use_storage_indices(stmt: ir.Stmt, cursor: _Rebasing) -> ir.Stmt:
     """Count the indices of allocated tensors from the start of their storage."""
-    if not cursor.origins or cursor.origins.keys().isdisjoint((*walk.read_by(stmt), *walk.written_by(stmt))):
+    if not cursor.origins:
         return stmt
 
     def counted(index: Expr, low: Expr | None) -> Expr:
