@@ -95,8 +95,7 @@ def occurring(root: ir.Stmt) -> Occurring:
     if found is None:
         stmts = list(statements(root))
         roots = dict.fromkeys(operand for stmt in stmts for operand in operands(stmt))
-        found = Occurring(frozenset(map(type, stmts)), frozenset[ops.Op]().union(*map(walk.operations, roots)))
-        _OCCURRING[root] = found
+        _OCCURRING[root] = found = Occurring(frozenset(map(type, stmts)), walk.operations(*roots))
     return found
 
 
@@ -141,9 +140,9 @@ _OPERANDS: Final = OperandFields(
 
 def operands(stmt: ir.Stmt) -> tuple[Operand, ...]:
     """The operands of the statement, nested statements aside, in the order in which `map_operands` changes it."""
-    if isinstance(stmt, ir.Store):  # frequent kinds first
+    if type(stmt) is ir.Store:  # frequent kinds first
         return (*stmt.indices, stmt.value)
-    if isinstance(stmt, ir.For) and not stmt.carried:
+    if type(stmt) is ir.For and not stmt.carried:
         return range_ends(stmt.range)
     return tuple(_operands(stmt))
 

@@ -68,7 +68,7 @@ def _with_constants(node: Any, new: dict[Any, Any]) -> Any:
     if isinstance(node, Value):
         return _arm(node, new, constant_truth) if node.op is ops.SELECT else None
     if node.free_vars() or dag.opaque_terms(node):
-        return _made(node, tuple([new.get(arg, arg) for arg in node.args]))
+        return _made(node, tuple(map(new.get, node.args, node.args)))
     return _constant(node)
 
 
@@ -83,10 +83,10 @@ def _with_new(node: Operand, new: Mapping[Operand, Operand]) -> Operand:
     """The operation on what replaces its operands."""
     if node.op is REDUCE:  # its combiner may refer to the program
         return rewrite(node, new) if new else node
-    if any([arg in new for arg in node.args]):  # noqa: C419  # hot
-        args: list[Any] = [new.get(arg, arg) for arg in node.args]
-        return node.with_args(tuple(args))
-    return node
+    if new.keys().isdisjoint(node.args):
+        return node
+    args: Any = tuple(map(new.get, node.args, node.args))
+    return node.with_args(args)
 
 
 def _made(node: Expr | Cond, args: tuple[Any, ...]) -> Expr | Cond:
