@@ -614,7 +614,7 @@ def _walked(e: Whole, ctx: Context) -> Any:
     `ctx.simplify` repeats the walk until nothing changes, which doubles the cost and hardly ever finds more.
     """
     frame = ctx.frame.where_defined((e,))
-    seen = settled(e, frame.known)
+    seen = settled(e, frame.known, True)
     return simplified(e, frame.known, bits=INDEX_BITS, compared=COMPARED_FORMS) if seen is None else seen
 
 

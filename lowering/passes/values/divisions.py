@@ -16,7 +16,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Final, TypeAlias
+from functools import cache
+from typing import Any, Final, TypeAlias
 
 import intset
 from bound.tir import walk
@@ -83,10 +84,11 @@ def lowered_parts(f: ir.Function, bits: int = 64) -> tuple[Lowered[Node], ...]:
 
 
 def _rules(bits: int, note: Note) -> driver.StmtRules[driver.Cursor]:
-    """Lower the divisions of every operand under the scope of its statement."""
+    """Lower the divisions of every operand under the scope of its statement, those of a scope's equal operands once."""
+    once = cache(lower_division)
 
     def lower_operand(operand: walk.Part, cursor: driver.Cursor) -> walk.Part:
-        return lowered(operand, cursor.scope, bits, note)
+        return lowered(operand, cursor.scope, bits, note, once)
 
     def lower_storage(stmt: ir.Allocate, cursor: driver.Cursor) -> ir.Allocate:
         """An allocation, but for its padding: no code computes that."""
@@ -114,8 +116,8 @@ def _unaided(cond: Cond, bits: int) -> Cond:
     return answer
 
 
-def lowered(operand: walk.Part, scope: Scope, bits: int, note: Note) -> walk.Part:
-    """An operand with its divisions lowered."""
+def lowered(operand: walk.Part, scope: Scope, bits: int, note: Note, lower: Callable[..., Lowered[Any]]) -> walk.Part:
+    """An operand with its divisions lowered by `lower`."""
     if _CHANGING.isdisjoint(walk.operations(operand)):
         return operand
 
@@ -124,7 +126,7 @@ def lowered(operand: walk.Part, scope: Scope, bits: int, note: Note) -> walk.Par
         if _LOWERED.isdisjoint(present):
             return part
         is_data = ops.LOAD in present or ops.CAST in present
-        lowering = lower_division(part, scope.where(*conditions).ctx, 64 if is_data else bits)
+        lowering = lower(part, scope.where(*conditions).ctx, 64 if is_data else bits)
         note(lowering)
         changed: Expr | Cond = lowering.expr
         return changed if not is_data or fits_words(changed) or not fits_words(part) else part
