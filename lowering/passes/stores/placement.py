@@ -150,8 +150,6 @@ def rebase(f: ir.Function) -> ir.Function:
     Guarantee: each access reads or stores the same element.
     """
     ir.checked_function(f, "rebase")
-    if not any(isinstance(stmt, ir.Allocate) for stmt in walk.statements(f.body)):
-        return f
     return _rebased(f, {}, {})
 
 
