@@ -23,7 +23,8 @@ def nodes(*roots: Operand) -> Iterator[Operand]:
     Enters bodies of integer functions of data, and reducers that refer to the program; these use their own parameters.
     """
     order: list[Operand] = dag.postorder(roots)
-    if all(_ENTERED.isdisjoint(dag.operations(root)) for root in roots) or not any(map(_is_entered, order)):
+    present = frozenset[Any]().union(*map(dag.operations, roots))
+    if _ENTERED.isdisjoint(present) or not any(map(_is_entered, order)):
         return iter(order)
     return iter(dag.postorder_by(roots, _entered))
 

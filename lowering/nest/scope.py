@@ -110,7 +110,7 @@ class Scope:
         the function writes them; then only the data-independent operands of such ends remain.
         """
         facts = tuple([Fact(c.fact, DERIVED) for c in loop.carried if c.fact is not None])
-        if not self.may_change(loop.range.min, loop.range.extent):
+        if loop.range.ends is not None or not self.may_change(loop.range.min, loop.range.extent):
             return Scope(self, {loop.var: loop.range}, facts, self.written)
         low, extent = range_ends(loop.range)
         kept = [loop.var >= part for part in dag.chain(ops.MAX, low) if not self.may_change(part)]

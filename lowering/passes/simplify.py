@@ -450,9 +450,9 @@ def plain(f: ir.Function) -> ir.Function:
 def shorten_ends(loop: ir.For, cursor: driver.Cursor) -> ir.For:
     """Write the ends of a loop with fewer operations."""
     ends = walk.range_ends(loop.range)
-    low, extent = (shortened(e, cursor.scope) for e in ends)
-    if low is ends[0] is const(0) and extent is ends[1] and constant_value(extent) is not None:
+    if ends[0] is const(0) and ends[1].is_const:
         return loop
+    low, extent = (shortened(e, cursor.scope) for e in ends)
     return ir.with_fields(loop, range=_short_range(low, extent, cursor.scope))
 
 
