@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
-from threading import Lock
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from intset.errors import IntSetError
@@ -95,12 +94,12 @@ class Member:
     other: the value of each variable that no assumption mentions, within its declared bounds.
     """
 
-    __slots__ = ("_is_shared", "other", "point", "values")
+    __slots__ = ("_unshared", "other", "point", "values")
 
     def __init__(self, point: dict[Expr, int], other: int) -> None:
         self.point, self.other = point, other
         self.values: dict[Node, Any] = {}
-        self._is_shared = Lock()
+        self._unshared = iter((True,))  # `next` gives this to one caller, of several threads too; a lock has no pickle
 
     def value(self, form: Linear) -> int | None:
         """The value of a form at the point; `None` where it has none."""
@@ -123,7 +122,7 @@ class Member:
         """The point as new variables enter it: it shares its values with the first scope that asks, if no remembered
         term depends on a new variable; other scopes, perhaps in other threads, get a copy of the point alone."""
         member = Member({}, self.other)
-        if self.values.keys().isdisjoint(new) and self._is_shared.acquire(blocking=False):
+        if self.values.keys().isdisjoint(new) and next(self._unshared, False):
             member.point, member.values = self.point, self.values
         else:
             member.point.update(self.point)
