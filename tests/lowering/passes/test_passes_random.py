@@ -111,12 +111,12 @@ def sequence(rng: random.Random) -> list[str]:
     return [rng.choice([*PASSES, *PASSES, *OLD]) for _ in range(rng.randint(1, 5))]
 
 
-@sampled(9, 8000, numpy_runs(), CHOICES)
+@sampled(14, 8000, numpy_runs(), CHOICES)
 def test_passes_keep_the_results_of_all_types(runs: Runs, rng: random.Random) -> None:
     check(runs, sequence(rng))
 
 
-@sampled(12, 20_000, plain_runs(), CHOICES)
+@sampled(20, 20_000, plain_runs(), CHOICES)
 def test_passes_keep_the_results_of_integers(runs: Runs, rng: random.Random) -> None:
     check(runs, sequence(rng))
 
