@@ -120,7 +120,8 @@ def lower(
         f = passed(tidy, f)
     if any(isinstance(stmt, ir.Let) for stmt in statements(f.body)):
         f = passed(fold_constants, passed(inline_values, f, 1))  # what has a name needs no other; some are constants
-    f = passed(passes.unique_names, passed(passes.name_ends, f))
+        f = passed(passes.name_ends, f)
+    f = passed(passes.unique_names, f)
     return replace(f, reassociate=arguments.a_flag(reassociate, "reassociate"))
 
 

@@ -150,6 +150,8 @@ class _Renaming(driver.Descent):
 
 def _rename_loop(loop: ir.For, names: _Renaming) -> ir.For:
     fresh = [var for var in names.fresh(loop.var, *(c.var for c in loop.carried)) if isinstance(var, Var)]
+    if not loop.carried:
+        return ir.with_fields(map_operands(loop, lambda e: replaced(e, names.new)), var=fresh[0])
     inner = names.binding(*fresh).new
     renamed = map_operands(ir.with_fields(loop, carried=()), lambda e: replaced(e, names.new))
     carried: list[ir.Carry] = []

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import cache
+from functools import cached_property
 from typing import Final, NamedTuple, TypeAlias, TypeVar
 from weakref import WeakKeyDictionary
 
@@ -28,6 +28,17 @@ S = TypeVar("S", bound=ir.Stmt)
 Indices: TypeAlias = "tuple[Expr, ...]"
 
 
+class Written:
+    """The tensors of which an element may be written inside a statement, found when first asked for."""
+
+    def __init__(self, root: ir.Stmt) -> None:
+        self.root = root
+
+    @cached_property
+    def tensors(self) -> frozenset[Tensor]:
+        return written_in(self.root)
+
+
 class Scope:
     """The ranges of enclosing loops and the conditions that hold at a position. Immutable.
 
@@ -38,7 +49,7 @@ class Scope:
 
     Attributes
     ----------
-    written: the tensors of which the function may write an element; found when it is first asked for.
+    written: the tensors of which the function may write an element.
     """
 
     __slots__ = ("_ctx", "_extensions", "_facts", "_loop", "_ranges", "written")
@@ -48,7 +59,7 @@ class Scope:
         outer: Scope | None,
         ranges: Mapping[Var, Range | None],
         facts: tuple[Fact, ...],
-        written: Callable[[], frozenset[Tensor]],
+        written: Written,
         ctx: Context | None = None,
     ) -> None:
         self._ctx, self.written = ctx, written
@@ -99,7 +110,7 @@ class Scope:
         the function writes them; then only the data-independent operands of such ends remain.
         """
         facts = tuple([Fact(c.fact, DERIVED) for c in loop.carried if c.fact is not None])
-        if not self.may_change(loop.range.min, loop.range.extent):
+        if loop.range.ends is not None or not self.may_change(loop.range.min, loop.range.extent):
             return Scope(self, {loop.var: loop.range}, facts, self.written)
         low, extent = range_ends(loop.range)
         kept = [loop.var >= part for part in dag.chain(ops.MAX, low) if not self.may_change(part)]
@@ -110,7 +121,7 @@ class Scope:
     def may_change(self, *parts: object) -> bool:
         """Whether expressions read elements that the function writes."""
         terms = dag.opaque_terms(*[part for part in parts if isinstance(part, Node)])
-        return any([ir.tensor_of(term.data) in self.written() for term in terms])  # noqa: C419  # hot
+        return any([ir.tensor_of(term.data) in self.written.tensors for term in terms])  # noqa: C419  # hot
 
     def where(self, *conditions: object, provenance: str = DERIVED) -> Scope:
         """The scope in which conditions hold; what is no condition on integers says nothing."""
@@ -158,7 +169,7 @@ def _key(ctx: Context, is_root: bool, added: Sequence[Scope]) -> object:
 
 def scope_of(f: ir.Function) -> Scope:
     """The scope of the body of a function."""
-    return Scope(None, {}, (), cache(lambda: written_in(f.body)), f.ctx)
+    return Scope(None, {}, (), Written(f.body), f.ctx)
 
 
 def scope_behind_head(f: ir.Function) -> Scope:

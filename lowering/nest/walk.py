@@ -14,7 +14,7 @@ from bound.tir import walk
 from bound.tir.build import ExternCall
 from bound.tir.reduce import Parameter
 from bound.tir.value import PARAM, IntFunction, Operand, Value, integer
-from intset.expr import NEG_INF, POS_INF, Expr, Node, Range, Var, constant_value, dag, ops
+from intset.expr import NEG_INF, POS_INF, Expr, Node, Range, constant_value, dag, ops
 from lowering.nest import ir
 
 R = TypeVar("R")
@@ -95,8 +95,7 @@ def occurring(root: ir.Stmt) -> Occurring:
     if found is None:
         stmts = list(statements(root))
         roots = dict.fromkeys(operand for stmt in stmts for operand in operands(stmt))
-        found = Occurring(frozenset(map(type, stmts)), frozenset[ops.Op]().union(*map(walk.operations, roots)))
-        _OCCURRING[root] = found
+        _OCCURRING[root] = found = Occurring(frozenset(map(type, stmts)), walk.operations(*roots))
     return found
 
 
@@ -141,9 +140,9 @@ _OPERANDS: Final = OperandFields(
 
 def operands(stmt: ir.Stmt) -> tuple[Operand, ...]:
     """The operands of the statement, nested statements aside, in the order in which `map_operands` changes it."""
-    if isinstance(stmt, ir.Store):  # frequent kinds first
+    if type(stmt) is ir.Store:  # frequent kinds first
         return (*stmt.indices, stmt.value)
-    if isinstance(stmt, ir.For) and not stmt.carried:
+    if type(stmt) is ir.For and not stmt.carried:
         return range_ends(stmt.range)
     return tuple(_operands(stmt))
 
@@ -318,9 +317,9 @@ def variables(*values: Operand) -> tuple[Parameter, ...]:
     return tuple(found)
 
 
-def _parameters(root: Operand) -> Iterator[Parameter]:
+def _parameters(root: Any) -> Iterator[Parameter]:
     for node in dag.postorder((root,)):
-        if isinstance(node, Var) or (isinstance(node, Value) and node.op is PARAM):
+        if node.op is ops.VAR or node.op is PARAM:
             yield node
         elif node.op is ops.LOAD and isinstance(node.data, IntFunction):
             below = walk.nodes(node.data.body)
@@ -329,10 +328,10 @@ def _parameters(root: Operand) -> Iterator[Parameter]:
 
 def free_variables(root: ir.Stmt) -> tuple[Parameter, ...]:
     """Variables and parameters that the nest uses and does not bind, in the order of their first use."""
-    bound = bound_in(root)
+    bound, used = bound_in(root), dict[Parameter, None]()
     for stmt in statements(root):
         bound.update(stmt.padding.indices if isinstance(stmt, ir.Allocate) and stmt.padding is not None else ())
-    used = dict.fromkeys(v for stmt in statements(root) for v in variables(*operands(stmt)))
+        used.update(dict.fromkeys(variables(*operands(stmt))))
     return tuple(v for v in used if v not in bound)
 
 

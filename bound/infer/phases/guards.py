@@ -47,6 +47,8 @@ def without_implied(env: environment.LoopEnvironment, loops: Sequence[Var], guar
     ----------
     loops: all loops around the body.
     """
+    if not guards:
+        return ()
     parts = list(dict.fromkeys(part for guard in guards for part in dag.conjuncts(guard)))
     if len(parts) > _MAX_GUARDS or not dag.is_small(_MAX_NODES, parts):
         return tuple(guards)

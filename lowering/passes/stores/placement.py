@@ -150,8 +150,6 @@ def rebase(f: ir.Function) -> ir.Function:
     Guarantee: each access reads or stores the same element.
     """
     ir.checked_function(f, "rebase")
-    if not any(isinstance(stmt, ir.Allocate) for stmt in walk.statements(f.body)):
-        return f
     return _rebased(f, {}, {})
 
 
@@ -221,7 +219,7 @@ def _origin(stmt: ir.Allocate, scope: Scope) -> tuple[Expr, ...]:
 
 def _use_storage_indices(stmt: ir.Stmt, cursor: _Rebasing) -> ir.Stmt:
     """Count the indices of allocated tensors from the start of their storage."""
-    if not cursor.origins or cursor.origins.keys().isdisjoint((*walk.read_by(stmt), *walk.written_by(stmt))):
+    if not cursor.origins:
         return stmt
 
     def counted(index: Expr, low: Expr | None) -> Expr:

@@ -465,8 +465,6 @@ def name_ends(f: ir.Function) -> ir.Function:
 
     Guarantee: equal values.
     """
-    if not any(isinstance(stmt, ir.Let) for stmt in walk.statements(f.body)):
-        return f
     return f.with_body(driver.rewritten(f.body, _ShortNames({}, {}), enter={ir.For: (_shorten_range,)}))
 
 

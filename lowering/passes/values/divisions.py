@@ -414,7 +414,7 @@ def _grows(carry: ir.Carry) -> tuple[Cond, Expr] | None:
 def _may_be_read_before(e: Expr, around: WidthCursor) -> bool:
     """Whether the loads in `e` may move in front of the loop: the function writes none of their tensors."""
     tensors = [ir.tensor_of(term.data) for term in dag.opaque_terms(e)]
-    if any(t is None or t in around.scope.written() for t in tensors):
+    if any(t is None or t in around.scope.written.tensors for t in tensors):
         return False
     return not tensors or around.bits == 64 or fits_by_intervals(around.scope.ctx, e, around.bits)
 
