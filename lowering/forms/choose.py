@@ -46,7 +46,7 @@ from lowering.build.function import FunctionBuilder, with_ends, without_ends
 from lowering.build.pipeline import pieces_of
 from lowering.forms.model import WEIGHTS, modelled, modelled_up_to, number, typical
 from lowering.nest import ir
-from lowering.nest.walk import range_ends, statements
+from lowering.nest.walk import occurring, range_ends, statements
 from lowering.passes.estimates import form_of
 from lowering.passes.loops.index_set_splitting import cuts_loops, partition_loops
 
@@ -140,7 +140,7 @@ class CandidateNests:
         b = self.bounds
         made = ((stage, pieces_of(b, stage)) for stage in b.schedule.stages if b.is_computed(stage))
         split = {stage: pieces for stage, pieces in made if pieces is not None}
-        if split and self._asked == "auto" and not _has_guards(statements(self._ends.f.body)):
+        if split and self._asked == "auto" and not _has_guards(self._ends.f):
             return [stage for stage, pieces in split.items() if len(pieces) > 1 or not _is_inner(b, stage, *pieces)]
         return list(split)
 
@@ -151,14 +151,12 @@ class CandidateNests:
         Where loop ends replace the guards of ragged tiles, the interior of both forms is the same. Where they replace
         none, both forms are one nest, and it is split and priced once.
         """
-        inside = list(statements(self._guarded.body))
-        if self._asked not in ("guard", "partition") and (self._asked != "auto" or not _has_guards(inside)):
+        if self._asked not in ("guard", "partition") and (self._asked != "auto" or not _has_guards(self._guarded)):
             return None
         plain = FormNest(without_ends(self._guarded), self.bounds.sizes)
         are_tiles = self._asked == "auto" and _is_boxes(self.bounds)
-        if are_tiles and (
-            len(inside) > FEW or (not _has_guards(statements(self._ends.f.body)) and plain.is_partitioned)
-        ):
+        is_long = are_tiles and sum(1 for _ in statements(self._guarded.body)) > FEW
+        if is_long or (are_tiles and not _has_guards(self._ends.f) and plain.is_partitioned):
             return None
         is_one = self._asked == "auto" and plain.f.body is self._ends.f.body
         return self._ends if is_one else plain
@@ -324,8 +322,8 @@ def _is_inner(b: BoundsMap, stage: Stage, piece: StagePiece) -> bool:
     return all(form_of(one).same(form_of(other)) for one, other in pairs)
 
 
-def _has_guards(stmts: Iterable[ir.Stmt]) -> bool:
-    return any(isinstance(stmt, ir.If) for stmt in stmts)
+def _has_guards(f: ir.Function) -> bool:
+    return ir.If in occurring(f.body).kinds
 
 
 def _is_boxes(b: BoundsMap) -> bool:

@@ -33,9 +33,8 @@ from lowering.division import Lowered, lower_division
 from lowering.division.rules import plus
 from lowering.nest import driver, ir
 from lowering.nest.scope import Scope, scope_of
-from lowering.nest.walk import bound_in, map_operands, operands, range_ends, statements, transform
+from lowering.nest.walk import bound_in, map_operands, occurring, operands, range_ends, statements, transform
 from lowering.passes.definedness import map_integers
-from lowering.passes.estimates import operations_in
 from lowering.passes.loops.invariants import always_evaluated, hoist
 from lowering.passes.simplify import drop_empty_loop
 from lowering.passes.values.index_width import fits_by_intervals, product
@@ -70,7 +69,7 @@ def _is_empty_loop(stmt: ir.Stmt) -> bool:
 
 def may_divide(f: ir.Function) -> bool:
     """Whether a nest has divisions, or data that a function with divisions may compute."""
-    return not _CHANGING.isdisjoint(operations_in(f.body))
+    return not _CHANGING.isdisjoint(occurring(f.body).operations)
 
 
 def lowered_parts(f: ir.Function, bits: int = 64) -> tuple[Lowered[Node], ...]:
@@ -415,7 +414,7 @@ def _grows(carry: ir.Carry) -> tuple[Cond, Expr] | None:
 def _may_be_read_before(e: Expr, around: WidthCursor) -> bool:
     """Whether the loads in `e` may move in front of the loop: the function writes none of their tensors."""
     tensors = [ir.tensor_of(term.data) for term in dag.opaque_terms(e)]
-    if any(t is None or t in around.scope.written for t in tensors):
+    if any(t is None or t in around.scope.written() for t in tensors):
         return False
     return not tensors or around.bits == 64 or fits_by_intervals(around.scope.ctx, e, around.bits)
 
