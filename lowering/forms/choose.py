@@ -181,7 +181,7 @@ class CandidateNests:
     @cached_property
     def _is_small(self) -> bool:
         """Whether forms are compared before splitting: nothing is to be chosen, or the program costs little."""
-        is_chosen = self._plain is not None or bool(self._split)
+        is_chosen = self._plain not in (None, self._ends) or bool(self._split)
         return self._asked == "auto" and not (is_chosen and self._ends.takes_more(SMALL))
 
     @cached_property
@@ -192,8 +192,9 @@ class CandidateNests:
         """
         if not self._is_small:
             return self._forms
-        forms, plain = {"ends": self._ends}, self._plain
-        if plain is not None and _is_cheaper(plain.whole, self._ends.whole) and not plain.is_partitioned:
+        ends, plain = self._ends, self._plain
+        forms = {"ends": ends}
+        if plain not in (None, ends) and _is_cheaper(plain.whole, ends.whole) and not plain.is_partitioned:
             forms["guard"] = plain
         if self._split:
             forms["split"] = self._in_pieces
