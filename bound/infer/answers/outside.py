@@ -145,9 +145,9 @@ class _EvaluationPoints:
         ranges: dict[Var, Range | None] = {**transitive_ranges(self.env, (*around, *self.own)), **self.rest}
         return self.env.context.extended(ranges, self.guards)
 
-    def _facts(self) -> Iterator[Linear]:
-        """The ends of loops and the guards, as nonnegative forms."""
-        yield from self._ends
+    def _facts(self, form: Linear) -> Iterator[Linear]:
+        """The ends of the loops with which a form falls, and the guards, as nonnegative forms."""
+        yield from (end.scale(-form.terms[loop]) for loop, end in self._ends if form.terms.get(loop, 0) < 0)
         yield from self._guard_forms
 
     @cached_property
@@ -156,16 +156,16 @@ class _EvaluationPoints:
         return [form for part in parts for form in part or ()]
 
     @cached_property
-    def _ends(self) -> list[Linear]:
+    def _ends(self) -> list[tuple[Var, Linear]]:
         """How far loops of no constant extent are from their last iterations; a form for each operand of a minimum."""
-        ends, form = list[Linear](), self.env.form
+        ends, form = list[tuple[Var, Linear]](), self.env.form
         for loop in (*(leaf for _, leaf in self.bounds.path), *self.own):
             r = self.env.ranges.get(loop)
             if r is None or not isinstance(r.extent, Expr) or r.extent.is_const or not isinstance(r.min, Expr):
                 continue
             end, start = r.extent.args if r.extent.op is ops.SUB else (r.extent, const(0))
             rest = form(r.min).minus(form(start)).minus(form(loop)).shift(-1)
-            ends += [form(part).plus(rest) for part in dag.chain(ops.MIN, end)]
+            ends += [(loop, form(part).plus(rest)) for part in dag.chain(ops.MIN, end)]
         return ends
 
     def outside(self, read: TensorAccess) -> Iterable[Outside]:
@@ -188,7 +188,7 @@ class _EvaluationPoints:
         """Whether loop ends and a single guard prove an index to be inside."""
         form, env = self.env.form(e), self.env
         room = env.form(extent).shift(-1).minus(form)
-        return all(env.is_nonneg(end, self._facts()) for end in (form, room))
+        return all(env.is_nonneg(end, self._facts(end)) for end in (form, room))
 
     def _inside(self, read: TensorAccess) -> Context:
         extra = {var: self.state.sizes.range(r) for var, r in read.extra}
