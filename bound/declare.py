@@ -12,6 +12,7 @@ from __future__ import annotations
 import inspect
 import operator
 import warnings
+from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ContextDecorator
 from itertools import zip_longest
@@ -42,6 +43,7 @@ from intset.expr.definedness import annotate_shapes as annotate_expression
 from intset.expr.definedness import size_claims, without_sizes
 from intset.expr.node import as_int
 from intset.linear.canonical import Normalizer
+from intset.linear.form import ADDITIVE
 
 R = TypeVar("R")
 Annotated = TypeVar("Annotated", Expr, Cond, Value)
@@ -514,9 +516,14 @@ def as_shape(shape: object, name: str) -> tuple[Expr, ...]:
     extents = tuple(shape) if isinstance(shape, (tuple, list)) else (shape,)
     arguments.a_name(name, "the name of an operation")
     whole = [whole_number(extent) for extent in extents]
-    exact = [plain_index(as_expr(extent, f"extent {k} of {name}")) for k, extent in enumerate(whole)]
-    given = list(map(without_sizes, exact))
+    stated = [as_expr(extent, f"extent {k} of {name}") for k, extent in enumerate(whole)]
+    given = [without_sizes(plain_index(_over_known(extent))) for extent in stated]
     checked = tuple(_simple(extent) for extent, _ in given)
+    for extent, (_, sizes), simple in zip(stated, given, checked, strict=True):
+        if _is_step(extent) and not sizes and dag.operations(simple) <= _OF_SUMS:
+            _KNOWN[extent] = simple
+    while len(_KNOWN) > KNOWN_EXTENTS:
+        _KNOWN.popitem(last=False)
     said = {var for _, sizes in given for var in sizes}
     for k, extent in enumerate(checked):
         if extent.is_const and extent.data < 0:
@@ -526,6 +533,21 @@ def as_shape(shape: object, name: str) -> tuple[Expr, ...]:
             _TOLD.put(size.uid, size)
             _tell(size, name)
     return checked
+
+
+KNOWN_EXTENTS: Final = 64  # steps whose simple form is remembered, the last ones that were given
+_KNOWN: Final[OrderedDict[Expr, Expr]] = OrderedDict()
+_OF_SUMS: Final = frozenset((*ADDITIVE, ops.VAR, ops.CONST))
+
+
+def _is_step(extent: Expr) -> bool:
+    return extent.op in (ops.ADD, ops.SUB) and extent.args[1].op is ops.CONST
+
+
+def _over_known(extent: Expr) -> Expr:
+    """A size counted on from tensor to tensor, `n - 2 - 2`, over the simple form of `n - 2`: each step is read once."""
+    known = _KNOWN.get(extent.args[0]) if _is_step(extent) else None
+    return extent if known is None else extent.with_args((known, extent.args[1]))
 
 
 def _simple(extent: Expr) -> Expr:

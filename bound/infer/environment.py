@@ -34,7 +34,7 @@ from intset.expr.evaluate import compiled, point_value, repeatable
 from intset.expr.node import POS_INF, truth
 from intset.expr.range import range_conditions
 from intset.linear.canonical import Normalizer
-from intset.linear.form import Linear, is_affine
+from intset.linear.form import Linear, atom, is_affine
 from intset.linear.signs import Member, is_met, taken_values
 from intset.regions.shape import Account, Shape
 from intset.spaces.space import Space
@@ -129,6 +129,9 @@ class LoopEnvironment:
         if var in self.ranges:
             return
         self.ranges[var] = limits
+        if limits.ends is not None:
+            self._numeric[var] = self.normalizer.intervals[var] = limits.ends
+            return
         first, last = self.form(low(limits)), self.form(as_expr(limits.max))
         self._numeric[var] = self.normalizer.intervals[var] = (self.bounds(first)[0], self.bounds(last)[1])
         if not (first.is_const and last.is_const):
@@ -136,7 +139,7 @@ class LoopEnvironment:
 
     def form(self, e: IntLike) -> Linear:
         """The canonical form of `e`, without assumptions."""
-        return self._plain.form(as_expr(e))
+        return self._plain.form(e if isinstance(e, Expr) else as_expr(e))
 
     def simplified(self, e: Expr) -> Expr:
         """The cheapest equal of `e` found within the ranges of its loops."""
@@ -162,6 +165,17 @@ class LoopEnvironment:
             forms += [form] if kind is ops.GE else [form, form.scale(-1)]
         return forms
 
+    def arms_of(self, form: Linear, op: ops.Op) -> list[Linear]:
+        """The form with each operand of a minimum (maximum, by `op`) in place of that term; else the form alone.
+
+        The form is the minimum (maximum) of these.
+        """
+        of = next((e for e, times in form.terms.items() if times == 1 and e.op is op), None)
+        if of is None:
+            return [form]
+        rest = form.plus(atom(of), -1)
+        return [rest.plus(self.form(arm)) for arm in dag.chain(op, of)]
+
     def bounds(self, form: Linear) -> Ends:
         """Numeric bounds of `form` over all ranges; `None` for an open end."""
         return self.normalizer.sum_bounds(form)
@@ -172,7 +186,7 @@ class LoopEnvironment:
 
     def is_nonneg(self, form: Linear, assumed: Iterable[Linear] = ()) -> bool:
         """Whether `form >= 0` is proved wherever all forms of `assumed` are nonnegative."""
-        low, high = self.bounds(form)
+        low, high = self.normalizer.sum_bounds(form) if form.terms else (form.const, form.const)
         if low is not None and low >= 0:
             return True
         if high is not None and high < 0 and not assumed:
@@ -190,7 +204,7 @@ class LoopEnvironment:
         value = simple.number(e)
         if value is not None:
             return value
-        low, high = self.bounds(self.form(e))
+        low, high = self.normalizer.sum_bounds(self.form(e))
         return low if low == high else None
 
     def unmet(self, *roots: Node) -> list[Cond]:
@@ -211,6 +225,8 @@ class LoopEnvironment:
 
 def constant_extent(r: Range) -> int | None:
     """The extent of a range if it is constant, else `None`."""
+    if r.ends is not None:
+        return r.ends[1] - r.ends[0] + 1
     return constant_value(r.extent) if isinstance(r.extent, Expr) else None
 
 

@@ -33,7 +33,7 @@ from intset.domains.sets.region import ProductRegion, Region, ShapeRegion
 from intset.errors import BudgetError, CountError
 from intset.expr import Cond, Expr, Infinity, Range, Var, as_expr, constant_value, dag, ops
 from intset.expr.build import logical_and, maximum, minimum
-from intset.linear.form import Linear, atom, constant, is_affine
+from intset.linear.form import ZERO, Linear, atom, constant, is_affine
 from intset.regions.shape import Shape
 from intset.simplify.engine import cost
 
@@ -66,7 +66,7 @@ class SymbolicInterval:
 
     def low(self) -> Expr:
         """The first integer of a nonempty interval."""
-        return maximum(*(form.expr() for form in self.lows))
+        return self.lows[0].expr() if len(self.lows) == 1 else maximum(*(form.expr() for form in self.lows))
 
     def high(self) -> Expr:
         """The last integer of a nonempty interval."""
@@ -77,7 +77,7 @@ class SymbolicInterval:
         low = self.low()
         extents = [form.expr() for form in self.extents()] if len(self.lows) == 1 else []
         if extents and is_affine(self.lows[0]):
-            extent = minimum(*extents)
+            extent = extents[0] if len(extents) == 1 else minimum(*extents)
         else:
             extent = minimum(*(form.shift(1).expr() for form in self.highs)) - low
             if extents and cost(minimum(*extents)) <= cost(extent):
@@ -138,7 +138,7 @@ class Box:
 
     def nonempty_forms(self) -> list[Linear]:
         """The forms that are nonnegative wherever the box is nonempty: guard and gaps."""
-        return [*self.where, *(gap for side in self.sides for gap in side.gaps)]
+        return [*self.where, *[gap for side in self.sides for gap in side.gaps]]
 
     def nonempty_conditions(self) -> list[Cond]:
         """The conditions that the box is nonempty."""
@@ -159,7 +159,7 @@ class Box:
 
 def whole_tensor(env: LoopEnvironment, shape: Iterable[Expr]) -> Box:
     """All elements of a tensor."""
-    return Box(tuple(SymbolicInterval((constant(0),), (env.form(e).shift(-1),)) for e in shape))
+    return Box(tuple([SymbolicInterval((ZERO,), (env.form(e).shift(-1),)) for e in shape]))
 
 
 def empty_box(dims: int) -> Box:
@@ -248,7 +248,7 @@ def unproved_gaps(env: LoopEnvironment, side: SymbolicInterval, assumed: Sequenc
 def is_empty(env: LoopEnvironment, box: Box) -> bool:
     """Whether the box is provably empty in every instance."""
     for form in box.nonempty_forms():
-        high = env.bounds(form)[1] if form.terms else form.const
+        high = env.normalizer.sum_bounds(form)[1] if form.terms else form.const
         if high is not None and high < 0:
             return True
     return False
@@ -581,10 +581,10 @@ def _sum(rest: Linear, terms: Sequence[tuple[EndForms, int]]) -> list[Linear] | 
 
     `None` beyond `_MAX_SUM_FORMS`.
     """
-    if prod(len(side) for side, _ in terms) > _MAX_SUM_FORMS:
+    if prod([len(side) for side, _ in terms]) > _MAX_SUM_FORMS:
         return None
     factors = [k for _, k in terms]
-    return [added(rest, zip(choice, factors, strict=True)) for choice in product(*(side for side, _ in terms))]
+    return [added(rest, zip(choice, factors, strict=True)) for choice in product(*[side for side, _ in terms])]
 
 
 def added(form: Linear, terms: Iterable[tuple[Linear, int]]) -> Linear:

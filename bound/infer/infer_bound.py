@@ -363,7 +363,9 @@ class BoundsMap(Configured):
 
     def _stage(self, key: Tensor | Operation | Stage) -> Stage:
         """The same; hot, and no question about bounds."""
-        return self.schedule[key.op if isinstance(key, Stage) else key]
+        if not isinstance(key, Stage):
+            return self.schedule[key]
+        return key if key in self._stages else self.schedule[key.op]
 
     def nest(self, key: Tensor | Operation | Stage) -> pass_down.StageNest:
         """The loops, indices and guards of a stage."""
@@ -543,9 +545,10 @@ def thread_equations(
     for bounds in stages:
         stage = bounds.stage
         for iv, limits in bounds.loops.items():
-            thread, threads = stage.thread_of(iv), extent(limits)
+            thread = stage.thread_of(iv)
             if thread is None:
                 continue
+            threads = extent(limits)
             if thread.dom is not None and thread not in first:
                 first[thread] = "it was declared", extent(sizes.range(thread.dom))
             before, other = first.setdefault(thread, (f"it has for {iv.name} of stage {stage.name}", threads))
@@ -591,7 +594,7 @@ def infer_stages(state: infer_root_bound.InferenceState) -> infer_root_bound.Inf
 
 def declared_threads(stage: Stage, sizes: ScheduleSizes) -> dict[IterVar, int]:
     """The thread axes of a stage that were declared with a number of threads."""
-    axes = (stage.thread_of(leaf) for leaf in stage.leaf_iter_vars)
+    axes = [stage.thread_of(leaf) for leaf in stage.leaf_iter_vars]
     declared = {axis: axis.dom for axis in axes if axis is not None and axis.dom is not None}
     numbers = {axis: number(extent(sizes.range(dom))) for axis, dom in declared.items()}
     return {axis: count for axis, count in numbers.items() if count is not None}

@@ -326,14 +326,17 @@ class ScheduleSizes:
         return Range(low, max(extent.data, 0) if extent.is_const else extent)
 
     def shape(self, tensor: Tensor) -> tuple[Expr, ...]:
-        return tuple(self.expr(e) for e in tensor.extents)
+        return tuple(map(self.expr, tensor.extents)) if self.fixed else tensor.extents
 
     def access(self, access: TensorAccess) -> TensorAccess:
         """The access at the fixed sizes, with bounds of its data-dependent indices as conditions."""
+        inside = access.inside()
+        if not self.fixed:
+            return replace(access, conditions=(*access.conditions, *inside)) if inside else access
         return replace(
             access,
             indices=tuple(dag.substitute(e, self.fixed) for e in access.indices),
-            conditions=tuple(dag.substitute(cond, self.fixed) for cond in (*access.conditions, *access.inside())),
+            conditions=tuple(dag.substitute(cond, self.fixed) for cond in (*access.conditions, *inside)),
             extra=tuple((var, self.range(r)) for var, r in access.extra),
         )
 
@@ -347,11 +350,11 @@ class ScheduleSizes:
         ------
         ScheduleError: a shifting tile would count elements of a reduction twice.
         """
-        return tuple(self._split(stage, r) if isinstance(r, Split) else r for r in stage.relations)
+        return tuple([self._split(stage, r) if isinstance(r, Split) else r for r in stage.relations])
 
     def _split(self, stage: Stage, split: Split) -> Split:
-        tail = split.tail
-        reduces = isinstance(stage.op, ComputeOp) and stage.op.reduction is not None
+        tail, op = split.tail, stage.op
+        reduces = isinstance(op, ComputeOp) and op.reduction is not None
         if split.parent.is_reduce and tail is Tail.SHIFT_INWARDS:
             raise ScheduleError(
                 f"stage {stage.name}: the split of {split.parent.name} cannot shift its last tile inwards, "
@@ -363,6 +366,8 @@ class ScheduleSizes:
             tail = Tail.GUARD
         factor = None if split.factor is None else self._tile(stage, split, split.factor)
         nparts = None if split.nparts is None else self._tile(stage, split, split.nparts)
+        if tail is split.tail and factor is split.factor and nparts is split.nparts:
+            return split
         return replace(split, tail=tail, factor=factor, nparts=nparts)
 
     def _tile(self, stage: Stage, split: Split, size: Expr) -> Expr:

@@ -54,12 +54,12 @@ class IterVarRelation:
     @cached_property
     def parents(self) -> tuple[IterVar, ...]:
         """The axes that the relation consumes."""
-        return tuple(getattr(self, name) for name in self._consumed)
+        return tuple([getattr(self, name) for name in self._consumed])
 
     @cached_property
     def children(self) -> tuple[IterVar, ...]:
         """The axes that the relation creates."""
-        return tuple(getattr(self, name) for name in self._created)
+        return tuple([getattr(self, name) for name in self._created])
 
     @abstractmethod
     def child_ranges(self, ranges: Ranges, kept: Collection[IterVar]) -> tuple[Range, ...]:
@@ -147,7 +147,9 @@ class Split(IterVarRelation):
 
     def covered(self, ranges: Ranges) -> int | None:
         """Return the number of iterations of both loops together; `None` if it is not constant."""
-        return simple.number(simple.mul(extent(ranges[self.outer]), extent(ranges[self.inner])))
+        outer, inner = extent(ranges[self.outer]), extent(ranges[self.inner])
+        tiles, size = simple.number(outer), simple.number(inner)
+        return simple.number(simple.mul(outer, inner)) if tiles is None or size is None else tiles * size
 
     def overruns(self, ranges: Ranges) -> bool:
         """Return whether the loops may run beyond the end of the parent, where nothing is to be computed."""
@@ -261,7 +263,7 @@ def pass_down_domain(
     ranges = dict(roots)
     kept = with_ancestors(relations, fixed)
     for relation in relations:
-        if all(iv in ranges for iv in relation.parents):
+        if ranges.keys() >= set(relation.parents):
             ranges.update(zip(relation.children, relation.child_ranges(ranges, kept), strict=True))
     return ranges
 
@@ -277,7 +279,7 @@ def pass_up_index(relations: Sequence[IterVarRelation], ranges: Ranges, leaves: 
     """
     values = dict(leaves)
     for relation in reversed(relations):
-        if relation.parents and all(iv in values for iv in relation.children):
+        if relation.parents and values.keys() >= set(relation.children):
             values.update(zip(relation.parents, relation.parent_values(ranges, values), strict=True))
     return values
 
@@ -295,7 +297,7 @@ def with_ancestors(relations: Sequence[IterVarRelation], axes: Iterable[IterVar]
     """Return the axes and all axes from which they derive."""
     kept = set(axes)
     for relation in reversed(relations):
-        if any(child in kept for child in relation.children):
+        if not kept.isdisjoint(relation.children):
             kept.update(relation.parents)
     return kept
 
@@ -304,7 +306,7 @@ def with_descendants(relations: Sequence[IterVarRelation], axes: Iterable[IterVa
     """Return the axes and every axis derived from them."""
     kept = set(axes)
     for relation in relations:
-        if any(parent in kept for parent in relation.parents):
+        if not kept.isdisjoint(relation.parents):
             kept.update(relation.children)
     return kept
 

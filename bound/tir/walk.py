@@ -23,7 +23,8 @@ def nodes(*roots: Operand) -> Iterator[Operand]:
     Enters bodies of integer functions of data, and reducers that refer to the program; these use their own parameters.
     """
     order: list[Operand] = dag.postorder(roots)
-    if all(_ENTERED.isdisjoint(dag.operations(root)) for root in roots) or not any(map(_is_entered, order)):
+    present = frozenset[Any]().union(*map(dag.operations, roots))
+    if _ENTERED.isdisjoint(present) or not any(map(_is_entered, order)):
         return iter(order)
     return iter(dag.postorder_by(roots, _entered))
 
@@ -130,40 +131,44 @@ def rewrite(root: Part, replacements: Mapping[Old, Operand] | None = None, on_lo
     replacements: maps nodes to operands of the same kind: integers to integers, values to values.
     on_load: called with the tensor and the new indices of each read; its result replaces the read, `None` keeps it.
     """
-    new: dict[Node | Value, Operand] = {}
-    if replacements is not None:
-        new.update(arguments.mapped(replacements, "replacements").items())
-    for operand in new.values():
+    given: Mapping[Any, Operand] = {} if replacements is None else arguments.mapped(replacements, "replacements")
+    for operand in given.values():
         if not isinstance(operand, (Node, Value)):
             raise dag.no_node(operand)
+    return rewritten(root, given, on_load)
+
+
+def rewritten(root: Part, replacements: Mapping[Old, Operand], on_load: LoadRewrite | None = None) -> Part:
+    """Return what `rewrite` gives, of replacements that need no check."""
     present = dag.operations(root)
     is_called = on_load is not None and not _LOADS.isdisjoint(present)
     may_stay = not is_called and REDUCE not in present
-    if may_stay and not new:
+    if may_stay and not replacements:
         return root
     roots: tuple[Operand, ...] = (root,)
     order = dag.postorder(roots)
-    if may_stay and new.keys().isdisjoint(order):
+    if may_stay and replacements.keys().isdisjoint(order):
         return root
-    is_renaming = may_stay and not any(old.args or part.args for old, part in new.items())  # the order stays
+    new: dict[Node | Value, Operand] = dict(replacements.items())
+    is_moving = any([old.args or part.args for old, part in new.items()])  # noqa: C419  # hot
     for node in order:
         if node in new:
             continue
         for arg in node.args:
             if arg in new:
-                args = tuple([new.get(arg, arg) for arg in node.args])
-                new[node] = _rebuilt(node, args, on_load)
+                args: Any = tuple(map(new.get, node.args, node.args))
+                new[node] = node.with_args(args) if on_load is None else _rebuilt(node, args, on_load)
                 break
         else:
             args = node.args
             if on_load is not None and (node.op is READ or node.op is ops.LOAD):
                 new[node] = _rebuilt(node, args, on_load)
-        if isinstance(node, Value) and _is_open(node):
-            data = node.data.rewritten(lambda part: rewrite(part, replacements, on_load))
+        if node.op is REDUCE and isinstance(node, Value) and _is_open(node):
+            data = node.data.rewritten(lambda part: rewritten(part, replacements, on_load))
             new[node] = make(node.op, args, node.dtype, data)
     found: Any = new.get(root, root)
     answer: Part = found
-    if is_renaming:
+    if may_stay and not is_moving:  # the order stays
         dag.remember_order(found, [new.get(node, node) for node in order])
     return answer
 
@@ -185,17 +190,16 @@ def _as_finished_as(old: Operand, new: Operand) -> Operand:
     return unfinished
 
 
-def _rebuilt(node: Operand, args: tuple[Any, ...], on_load: LoadRewrite | None) -> Operand:
-    if on_load is not None:
-        tensor = loaded_tensor(node)
-        replaced = None if tensor is None else on_load(tensor, args)
-        if replaced is not None:
-            return _as_finished_as(node, replaced)
-        if node.op is ops.LOAD and isinstance(node.data, IntFunction):
-            function = node.data
-            body = rewrite(function.body, on_load=on_load)
-            assert isinstance(body, Value)
-            if body is not function.body:
-                return rewrite(integer(body), dict(zip(function.params, args, strict=True)))
+def _rebuilt(node: Operand, args: tuple[Any, ...], on_load: LoadRewrite) -> Operand:
+    tensor = loaded_tensor(node)
+    replaced = None if tensor is None else on_load(tensor, args)
+    if replaced is not None:
+        return _as_finished_as(node, replaced)
+    if node.op is ops.LOAD and isinstance(node.data, IntFunction):
+        function = node.data
+        body = rewritten(function.body, {}, on_load)
+        assert isinstance(body, Value)
+        if body is not function.body:
+            return rewritten(integer(body), dict(zip(function.params, args, strict=True)))
     made: Operand = node.with_args(args)
     return made

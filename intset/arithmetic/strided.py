@@ -191,6 +191,8 @@ def mul(a: Strided, b: Strided) -> Strided:
 
 def _unbounded_mul(a: StridedInterval, b: StridedInterval, m: int, r: int) -> StridedInterval:
     """Corners with infinite ends: as pairs (sign of infinity, value) they compare as numbers do, and 0 * inf = 0."""
+    if a[0] is not None and b[0] is not None and a[0] > 0 and b[0] > 0:
+        return (a[0] * b[0], None, m, r)
     ends_of_a, ends_of_b = (
         ((-1, 0) if v[0] is None else (0, v[0]), (1, 0) if v[1] is None else (0, v[1])) for v in (a, b)
     )

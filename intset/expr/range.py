@@ -35,6 +35,10 @@ class Range:
     ends: tuple[int, int] | None  # (first, last) when both are constants; empty when last < first
 
     def __init__(self, min: IntLike | Infinity, extent: IntLike | Infinity) -> None:
+        if isinstance(min, Expr) and min.op is ops.CONST:
+            min = min.data
+        if isinstance(extent, Expr) and extent.op is ops.CONST:
+            extent = extent.data
         if type(min) is int and type(extent) is int and extent >= 0:  # hot: the rest when it is asked for
             _set_ends(self, (min, min + extent - 1))
             return

@@ -50,6 +50,9 @@ def judged(known: Normalizer, kind: ops.Op, form: Linear) -> Clause | bool:
     if kind is ops.GE:
         if g > 1:
             form = Linear(form.const // g, {t: k // g for t, k in form.terms.items()})
+        low, high = known.sum_bounds(form)  # often enough
+        if low is not None and low >= 0:
+            return True
         low, high = known.bounds(form)
         if low is not None and low >= 0:
             return True

@@ -70,7 +70,8 @@ def of_operation(op: ops.Op, *args: Interval) -> Interval:
 
 
 def _bits(a: Interval) -> int:
-    return max(0 if end is None else end.bit_length() for end in a)
+    low, high = a
+    return max((low or 0).bit_length(), (high or 0).bit_length())
 
 
 def _sign(a: Interval) -> Interval:
@@ -127,14 +128,14 @@ def _select_bounds(known: Normalizer, e: Expr) -> Interval:
 
 
 def _product_bounds(known: Normalizer, parts: list[Expr]) -> Interval:
-    result: Interval = (1, 1)
+    result: Interval | None = None
     while parts:
         e = parts.pop()
         interval = known.atom_bounds(e)
         if take_out(parts, e):  # even powers are nonnegative
             interval = meet(of_operation(ops.MUL, interval, interval), (0, None))
-        result = of_operation(ops.MUL, result, interval)
-    return result
+        result = interval if result is None else of_operation(ops.MUL, result, interval)
+    return result or (1, 1)
 
 
 def scaled_by_sizes(known: Normalizer, form: Linear) -> Linear:
@@ -144,7 +145,9 @@ def scaled_by_sizes(known: Normalizer, form: Linear) -> Linear:
     """
     lead: Expr | None = None
     for _ in range(REGROUPED_REMAINDERS):
-        found = next(_scaled_by_size(known, form, lead), None) or next(_scaled_by_size(known, form, None), None)
+        found = next(_scaled_by_size(known, form, lead), None)
+        if found is None and lead is not None:
+            found = next(_scaled_by_size(known, form, None), None)
         if found is None:
             break
         form, lead = found

@@ -6,7 +6,7 @@ comparisons, `bounds.py` the intervals of atoms, `symbolic.py` the symbolic boun
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import nullcontext
 from math import gcd
 from typing import Any, Final
@@ -82,7 +82,7 @@ class Normalizer:
     is_part = False  # it tells of all points of its scope
 
     def __init__(
-        self, ranges: Mapping[Var, Interval], facts: Assumptions = NO_ASSUMPTIONS, depth: int = 0, empty: bool = False
+        self, ranges: dict[Var, Interval], facts: Assumptions = NO_ASSUMPTIONS, depth: int = 0, empty: bool = False
     ) -> None:
         self.ranges = ranges
         self.assumptions = facts
@@ -143,7 +143,7 @@ class Normalizer:
             return known[1] or form
         result = form
         for e in form.terms:
-            if e.op is ops.MUL and division.has_quotient(e) or e.op in division.REMAINDER_OF and len(form.terms) > 1:
+            if e.op is ops.MUL and forms.has_quotient(e) or e.op in forms.REMAINDER_OF and len(form.terms) > 1:
                 key = (form.const, frozenset(form.terms.items()))
                 if key not in self._regrouped:  # equal forms come from many sums
                     with symbolic.own_budget() if symbolic.SPENT.open else nullcontext():
@@ -263,7 +263,7 @@ class Normalizer:
         if facts.multiples is not None and interval != alone and form.terms:
             interval = iv.stepped(interval, *step_of_sum(self, form))
         for e in terms if encloses else ():
-            if e.op is ops.MUL:
+            if e.op is ops.MUL and forms.has_quotient(e):
                 if (enclosing := iv.by_dividends(self, form)) is not None:
                     least, most = (self.bounds(part, False) for part in enclosing)
                     interval = iv.meet(interval, (least[0], most[1]))
@@ -299,7 +299,10 @@ class Normalizer:
             index = self._facts_by_term = {}
             for fact in self.assumptions.nonneg:
                 for monomial in fact.terms:
-                    index.setdefault(monomial, []).append(fact)
+                    if monomial in index:
+                        index[monomial].append(fact)
+                    else:
+                        index[monomial] = [fact]
         found = [index[monomial] for monomial in form.terms if monomial in index]
         return found[0] if len(found) == 1 else {id(fact): fact for some in found for fact in some}.values()
 

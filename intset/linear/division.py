@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Final
 from intset.expr import Expr, Node, const, ops
 from intset.expr.node import make
 from intset.linear import form as forms
-from intset.linear.form import Linear, atom, factors
+from intset.linear.form import REMAINDER_OF, Linear, atom, factors, has_quotient
 from intset.linear.multiples import exact_quotient, folded, split_exactly, step_of
 
 if TYPE_CHECKING:
@@ -338,9 +338,6 @@ def only_remainder(known: Normalizer, form: Linear, origin: forms.RemainderOrigi
     return _with_remainder(known, form, division, base, d, g)
 
 
-REMAINDER_OF = {ops.FLOORDIV: ops.FLOORMOD, ops.TRUNCDIV: ops.TRUNCMOD}
-
-
 def _with_remainder(known: Normalizer, form: Linear, division: Expr, base: Linear, c: int, factor: int) -> Linear:
     """`form` with its part `factor*(base - c*division)` written as `factor*(base % c)`; `division` is `base // c`.
 
@@ -351,13 +348,6 @@ def _with_remainder(known: Normalizer, form: Linear, division: Expr, base: Linea
     remainder = make(REMAINDER_OF[division.op], (known.atomized(base), const(c)))
     forms.add(terms, {division: c, remainder: 1}, factor)
     return Linear(form.const - factor * base.const, terms)
-
-
-def has_quotient(monomial: Expr) -> bool:
-    """Whether some factor of a monomial is a quotient that has a remainder operation (`REMAINDER_OF`)."""
-    while monomial.op is ops.MUL and monomial.args[1].op not in REMAINDER_OF:
-        monomial = monomial.args[0]
-    return monomial.op is ops.MUL or monomial.op in REMAINDER_OF
 
 
 def regrouped(known: Normalizer, form: Linear) -> Linear:

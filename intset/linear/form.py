@@ -483,6 +483,16 @@ def factors(monomial: Expr) -> list[Expr]:
     return atoms
 
 
+REMAINDER_OF: Final = {ops.FLOORDIV: ops.FLOORMOD, ops.TRUNCDIV: ops.TRUNCMOD}
+
+
+def has_quotient(monomial: Expr) -> bool:
+    """Whether some factor of a monomial is a quotient that has a remainder operation (`REMAINDER_OF`)."""
+    while monomial.op is ops.MUL and monomial.args[1].op not in REMAINDER_OF:
+        monomial = monomial.args[0]
+    return monomial.op is ops.MUL or monomial.op in REMAINDER_OF
+
+
 def degree(form: Linear, limit: int) -> int:
     """The degree of the polynomial, counted up to `limit`."""
     largest = min(len(form.terms), 1)

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from intset.arithmetic.strided import chinese
 from intset.expr import Expr, Var, const, ops
 from intset.expr.node import make
+from intset.linear import form as forms
 from intset.linear.form import ZERO, Key, Linear, add, atom, constant, factors, monomial_of, order_key, take_out
 
 if TYPE_CHECKING:
@@ -209,7 +210,7 @@ def folded(known: Normalizer, form: Linear) -> Linear:
 
 def _folded_once(known: Normalizer, form: Linear) -> Linear | None:
     for e, k in form.terms.items():
-        for part in factors(e):
+        for part in factors(e) if forms.has_quotient(e) else ():
             if part.op is not ops.FLOORDIV:
                 continue
             for one in _multiple_by_quotient(known, part):
@@ -225,7 +226,7 @@ def _folded_once(known: Normalizer, form: Linear) -> Linear | None:
                 add(terms, whole.terms)
                 if len(one.divisor.terms) < 2 or len(terms) < len(form.terms):
                     return Linear(form.const + whole.const, terms)
-        if e.op is ops.MUL and (other := _with_last_quotient(known, e)) is not None:
+        if e.op is ops.MUL and forms.has_quotient(e) and (other := _with_last_quotient(known, e)) is not None:
             terms = dict(form.terms)
             del terms[e]
             add(terms, {other: 1}, k)

@@ -33,8 +33,7 @@ from intset.expr import Cond, Expr, Node, const, dag, ops
 from intset.expr.node import folded_chain, make
 from intset.expr.ops import Op
 from intset.linear.canonical import Normalizer
-from intset.linear.division import REMAINDER_OF
-from intset.linear.form import Linear, add, is_sum
+from intset.linear.form import REMAINDER_OF, Linear, add, is_sum
 from intset.simplify import sums
 from intset.simplify.choices import COMPARED_OPERANDS, OPPOSITE, OrderDecider
 from intset.simplify.conditions import negated

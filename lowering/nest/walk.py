@@ -5,7 +5,8 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from types import GeneratorType
-from typing import Any, Final, TypeAlias, TypeGuard, TypeVar
+from typing import Any, Final, NamedTuple, TypeAlias, TypeGuard, TypeVar
+from weakref import WeakKeyDictionary
 
 from bound import dtypes
 from bound.tensor import Tensor
@@ -13,7 +14,7 @@ from bound.tir import walk
 from bound.tir.build import ExternCall
 from bound.tir.reduce import Parameter
 from bound.tir.value import PARAM, IntFunction, Operand, Value, integer
-from intset.expr import NEG_INF, POS_INF, Expr, Node, Range, Var, constant_value, dag, ops
+from intset.expr import NEG_INF, POS_INF, Expr, Node, Range, constant_value, dag, ops
 from lowering.nest import ir
 
 R = TypeVar("R")
@@ -27,7 +28,7 @@ Path: TypeAlias = "tuple[int, ...]"
 """A position in a nest: indices into `children`, from the body of the function."""
 
 
-def drive(root: Visit[R], visit: Callable[[Any], Any] = lambda child: child) -> R:
+def drive(root: Visit[R], visit: Callable[[Any], Any] | None = None) -> R:
     """Run a recursive generator: each `yield child` gives the result of `visit(child)`, at any depth.
 
     Parameters
@@ -46,7 +47,7 @@ def drive(root: Visit[R], visit: Callable[[Any], Any] = lambda child: child) -> 
                 answer: R = value
                 return answer
         else:
-            value = visit(child)
+            value = child if visit is None else visit(child)
             if type(value) is GeneratorType:
                 waiting.append(value)
                 value = None
@@ -72,8 +73,30 @@ def statements(root: ir.Stmt) -> Iterator[ir.Stmt]:
     while stack:
         stmt = stack.pop()
         yield stmt
-        if type(stmt) in _COMPOUND:
+        if type(stmt) is ir.For:
+            stack.append(stmt.body)
+        elif type(stmt) in _COMPOUND:
             stack += children(stmt)[::-1]
+
+
+class Occurring(NamedTuple):
+    """What occurs in a nest: a pass for other things returns at once."""
+
+    kinds: frozenset[type[ir.Stmt]]
+    operations: frozenset[ops.Op]
+
+
+_OCCURRING: Final[WeakKeyDictionary[ir.Stmt, Occurring]] = WeakKeyDictionary()
+
+
+def occurring(root: ir.Stmt) -> Occurring:
+    """The kinds of the statements in a nest, and the operations in their operands; found once for each nest."""
+    found = _OCCURRING.get(root)
+    if found is None:
+        stmts = list(statements(root))
+        roots = dict.fromkeys(operand for stmt in stmts for operand in operands(stmt))
+        _OCCURRING[root] = found = Occurring(frozenset(map(type, stmts)), walk.operations(*roots))
+    return found
 
 
 def range_ends(r: Range) -> tuple[Expr, Expr]:
@@ -117,9 +140,9 @@ _OPERANDS: Final = OperandFields(
 
 def operands(stmt: ir.Stmt) -> tuple[Operand, ...]:
     """The operands of the statement, nested statements aside, in the order in which `map_operands` changes it."""
-    if isinstance(stmt, ir.Store):  # frequent kinds first
+    if type(stmt) is ir.Store:  # frequent kinds first
         return (*stmt.indices, stmt.value)
-    if isinstance(stmt, ir.For) and not stmt.carried:
+    if type(stmt) is ir.For and not stmt.carried:
         return range_ends(stmt.range)
     return tuple(_operands(stmt))
 
@@ -227,14 +250,14 @@ def replaced(root: walk.Part, replacements: Mapping[Old, Operand]) -> walk.Part:
         return answer
     inner: dict[Operand, Operand] = {key: value for key, value in replacements.items() if key.op is PARAM}
     if not inner:
-        return walk.rewrite(root, replacements)
+        return walk.rewritten(root, replacements)
     new: dict[Operand, Operand] = dict(replacements.items())
     for call in [n for n in walk.nodes(root) if n.op is ops.LOAD and isinstance(n.data, IntFunction)]:
-        mapping = {p: walk.rewrite(a, dict(new)) for p, a in zip(call.data.params, call.args, strict=True)}
+        mapping = {p: walk.rewritten(a, new) for p, a in zip(call.data.params, call.args, strict=True)}
         body = replaced(call.data.body, {**inner, **mapping})
         assert isinstance(body, Value)
         new[call] = integer(body)
-    return walk.rewrite(root, new)
+    return walk.rewritten(root, new)
 
 
 def without_assumptions(root: ir.Stmt) -> ir.Stmt:
@@ -294,9 +317,9 @@ def variables(*values: Operand) -> tuple[Parameter, ...]:
     return tuple(found)
 
 
-def _parameters(root: Operand) -> Iterator[Parameter]:
+def _parameters(root: Any) -> Iterator[Parameter]:
     for node in dag.postorder((root,)):
-        if isinstance(node, Var) or (isinstance(node, Value) and node.op is PARAM):
+        if node.op is ops.VAR or node.op is PARAM:
             yield node
         elif node.op is ops.LOAD and isinstance(node.data, IntFunction):
             below = walk.nodes(node.data.body)
@@ -305,10 +328,10 @@ def _parameters(root: Operand) -> Iterator[Parameter]:
 
 def free_variables(root: ir.Stmt) -> tuple[Parameter, ...]:
     """Variables and parameters that the nest uses and does not bind, in the order of their first use."""
-    bound = bound_in(root)
+    bound, used = bound_in(root), dict[Parameter, None]()
     for stmt in statements(root):
         bound.update(stmt.padding.indices if isinstance(stmt, ir.Allocate) and stmt.padding is not None else ())
-    used = dict.fromkeys(v for stmt in statements(root) for v in variables(*operands(stmt)))
+        used.update(dict.fromkeys(variables(*operands(stmt))))
     return tuple(v for v in used if v not in bound)
 
 
@@ -338,7 +361,7 @@ def bound_in(root: ir.Stmt) -> set[Any]:
             found |= {stmt.var, *(c.var for c in stmt.carried)}
         elif isinstance(stmt, ir.Allocate):
             found.add(stmt.tensor)
-        elif hasattr(stmt, "var"):
+        elif isinstance(stmt, ir.Let):
             found.add(stmt.var)
     return found
 

@@ -68,7 +68,7 @@ def _with_constants(node: Any, new: dict[Any, Any]) -> Any:
     if isinstance(node, Value):
         return _arm(node, new, constant_truth) if node.op is ops.SELECT else None
     if node.free_vars() or dag.opaque_terms(node):
-        return _made(node, tuple([new.get(arg, arg) for arg in node.args]))
+        return _made(node, tuple(map(new.get, node.args, node.args)))
     return _constant(node)
 
 
@@ -83,10 +83,10 @@ def _with_new(node: Operand, new: Mapping[Operand, Operand]) -> Operand:
     """The operation on what replaces its operands."""
     if node.op is REDUCE:  # its combiner may refer to the program
         return rewrite(node, new) if new else node
-    if any([arg in new for arg in node.args]):  # noqa: C419  # hot
-        args: list[Any] = [new.get(arg, arg) for arg in node.args]
-        return node.with_args(tuple(args))
-    return node
+    if new.keys().isdisjoint(node.args):
+        return node
+    args: Any = tuple(map(new.get, node.args, node.args))
+    return node.with_args(args)
 
 
 def _made(node: Expr | Cond, args: tuple[Any, ...]) -> Expr | Cond:
@@ -450,9 +450,9 @@ def plain(f: ir.Function) -> ir.Function:
 def shorten_ends(loop: ir.For, cursor: driver.Cursor) -> ir.For:
     """Write the ends of a loop with fewer operations."""
     ends = walk.range_ends(loop.range)
-    low, extent = (shortened(e, cursor.scope) for e in ends)
-    if low is ends[0] is const(0) and extent is ends[1] and constant_value(extent) is not None:
+    if ends[0] is const(0) and ends[1].is_const:
         return loop
+    low, extent = (shortened(e, cursor.scope) for e in ends)
     return ir.with_fields(loop, range=_short_range(low, extent, cursor.scope))
 
 
@@ -568,7 +568,7 @@ def shortened(operand: Part, scope: Scope) -> Part:
     """An operand whose integer parts are written with fewer operations where the linear form knows how."""
 
     def change(part: Expr | Cond, conditions: tuple[Cond, ...]) -> Expr | Cond:
-        if not part.args or not dag.is_small(MAX_NODES, (part,)):
+        if not part.args or dag.size(part) > MAX_NODES:
             return part
         here = scope.where(*conditions)
         if isinstance(part, Cond):
@@ -589,6 +589,12 @@ def shorter(e: Whole, ctx: Context) -> Whole:
 
     No step of the result needs a wider type than those of `e`.
     """
+    frame, key = ctx.frame, ("shorter", e)
+    found: Whole | None = frame.answers.get(key)
+    return frame.remember(key, _shorter(e, ctx)) if found is None else found
+
+
+def _shorter(e: Whole, ctx: Context) -> Whole:
     if isinstance(e, Cond):
         return mirrored(_walked(e, ctx))
     ordered: Whole = ctx.canonical(e)
@@ -608,14 +614,8 @@ def _walked(e: Whole, ctx: Context) -> Any:
     `ctx.simplify` repeats the walk until nothing changes, which doubles the cost and hardly ever finds more.
     """
     frame = ctx.frame.where_defined((e,))
-    seen = settled(e, frame.known)
-    if seen is not None:
-        return seen
-    key = ("walked", e, INDEX_BITS)
-    found = frame.answers.get(key)
-    if found is None:
-        found = frame.remember(key, simplified(e, frame.known, bits=INDEX_BITS, compared=COMPARED_FORMS))
-    return found
+    seen = settled(e, frame.known, True)
+    return simplified(e, frame.known, bits=INDEX_BITS, compared=COMPARED_FORMS) if seen is None else seen
 
 
 def mirrored(cond: Cond) -> Cond:

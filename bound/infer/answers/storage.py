@@ -461,7 +461,6 @@ def _smallest_storage(state: InferenceState, bounds: StageBounds, tensor: Tensor
     def axis(k: int) -> Range:
         return Range(footprint.hull(env).sides[k].range().min, max_extent(env, footprint, k, fixed, shape[k]))
 
-    @cache
     def boxed() -> Storage:
         return plain([axis(k) for k in range(len(shape))])
 

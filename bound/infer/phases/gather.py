@@ -36,7 +36,7 @@ from bound.infer.footprint import (
 )
 from bound.infer.phases import pass_down
 from bound.itervar import IterVar
-from bound.schedule import Stage, simple
+from bound.schedule import Split, Stage, simple
 from bound.schedule.relations import with_ancestors
 from bound.schedule.simple import extent, low
 from bound.tensor import ComputeOp, Tensor, TensorComputeOp
@@ -142,10 +142,13 @@ def gather_bound(
                 footprint = footprint.with_box(footprint.box, "loops that stages share may compute less than the box")
         bounds.computed = _with_rounded_tiles(env, bounds, footprint, shape)
     uniform = pass_down.uniform_roots(stage, bounds.relations)
-    always = pass_down.uniform_roots(stage, bounds.relations, with_nparts=False)
+    by_nparts = [r for r in bounds.relations if isinstance(r, Split) and r.factor is None]
+    always = pass_down.uniform_roots(stage, bounds.relations, with_nparts=False) if by_nparts else uniform
     threaded = with_ancestors(bounds.relations, [iv for iv in stage.leaf_iter_vars if stage.thread_of(iv) is not None])
-    for k, iv in enumerate(pass_down.data_axes(op)):
-        side = bounds.sides[iv] = bounds.region.hull(env).sides[k]
+    axes = pass_down.data_axes(op)
+    sides = bounds.region.hull(env).sides if axes else ()
+    for k, (iv, side) in enumerate(zip(axes, sides, strict=False)):
+        bounds.sides[iv] = side
         # A tile cut by the end of the tensor alone has one length; tiles of a varying region vary with it.
         if iv in bounds.aligned:
             bounds.ranges[iv] = Range(0, pass_down.rounded_up(bounds.relations, iv, shape[k]))
@@ -223,7 +226,8 @@ def _root_range(
     """
     side = bounds.sides[iv]
     limits = side.range()
-    number = _only_value(env, bounds, extent(limits))
+    own = extent(limits)
+    number = _only_value(env, bounds, own)
     if number is not None and number > 0:
         exact = Range(limits.min, number)
         if unproved_gaps(env, side, bounds.region.hull(env).where):
@@ -231,17 +235,17 @@ def _root_range(
     elif number is not None:  # never runs, but a loop fused from it needs a length
         bounds.widened.add(iv)
         exact = Range(limits.min, 1)
-    elif not is_uniform and _is_short(extent(limits)):
+    elif not is_uniform and _is_short(own):
         exact = limits
     else:
         most = max_extent(env, bounds.region, k, bounds.fixed, whole)
         if is_threaded:
             most = _number_in(env, most)
         exact = Range(limits.min, most)
-        if not _is_same(env, most, extent(limits)):
+        if not _is_same(env, most, own):
             bounds.widened.add(iv)
     total = pass_down.rounded_up(bounds.relations, iv, extent(exact))
-    if not _is_same(env, total, extent(exact)):
+    if total is not exact.extent and not _is_same(env, total, extent(exact)):
         bounds.widened.add(iv)
         return Range(exact.min, total)
     return exact
@@ -256,7 +260,7 @@ def _number_in(env: LoopEnvironment, e: Expr) -> Expr:
 def _only_value(env: LoopEnvironment, bounds: pass_down.StageBounds, e: Expr) -> int | None:
     """The value of an extent with the same value in every instance, else `None`."""
     number = env.number(e)
-    if number is not None or all(isinstance(t, Var) for t in env.form(e).terms):
+    if number is not None or not [t for t in env.form(e).terms if not isinstance(t, Var)]:
         return number
     if env.bounds(env.form(e))[1] == 1:  # the extent of a nonempty region
         return 1

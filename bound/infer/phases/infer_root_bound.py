@@ -141,6 +141,8 @@ def fixed_in(state: InferenceState, placed: Stage, path: AttachPath) -> tuple[It
 
     Thread loops whose threads share its storage do not; shared loops always do.
     """
+    if not path:
+        return ()
     rank = storage_rank_of(placed, path)
     shared = state.sharing.loops
     kept = [iv for stage, iv in path if iv in shared or not needs_relax(stage.tag_of(iv), rank)]

@@ -174,7 +174,8 @@ def idle_threads(bounds: StageBounds) -> dict[IterVar, int]:
     """Thread axes of a stage that overrun a root axis, with their numbers of threads."""
     idle: dict[IterVar, int] = {}
     for iv, limits in bounds.loops.items():
-        thread, number = bounds.stage.thread_of(iv), constant_extent(limits)
+        thread = bounds.stage.thread_of(iv)
+        number = None if thread is None else constant_extent(limits)
         if thread is None or number is None:
             continue
         above = with_ancestors(bounds.relations, (iv,))
@@ -324,7 +325,8 @@ def membership_guards(
         inside += [x >= form.expr() for form in end_forms(env, low(limits), ops.MAX)]
         # Ends of the box are meaningless in an empty instance: only enforced ones are assumed.
         if iv not in overrun:
-            inside += [x <= high.expr() for high in end_forms(env, as_expr(limits.max), ops.MIN)]
+            highs = end_forms(env, as_expr(limits.max), ops.MIN)
+            inside += [x <= arm.expr() for high in highs for arm in env.arms_of(high, ops.MIN)]
         if iv in overrun or iv in bounds.widened:
             inside += [x <= high.expr() for high in bounds.sides[iv].highs]
         if iv in bounds.aligned:
@@ -360,8 +362,9 @@ def has_cases_of_products(e: Expr | Cond) -> bool:
 
 def _unpassed_end(env: LoopEnvironment, bounds: StageBounds, iv: IterVar) -> Linear | None:
     """The last element of an aligned root axis whose loops never pass it; `None` if a split may pass it."""
-    rounds = any(isinstance(r, Split) and r.tail is Tail.ROUND_UP for r in bounds.relations)
-    if rounds or iv not in bounds.aligned or iv in overrun_roots(bounds):
+    if iv not in bounds.aligned or any(isinstance(r, Split) and r.tail is Tail.ROUND_UP for r in bounds.relations):
+        return None
+    if iv in overrun_roots(bounds):
         return None
     return env.form(extent(bounds.ranges[iv])).shift(-1)
 
@@ -509,7 +512,7 @@ def uniform_roots(stage: Stage, relations: Sequence[IterVarRelation], with_npart
     leaves = stage.leaf_iter_vars
     marked = {iv for iv in leaves if stage.thread_of(iv) is not None or stage.kind_of(iv) in _FIXED_KINDS}
     for relation in reversed(relations):
-        if isinstance(relation, Fuse) or any(child in marked for child in relation.children):
+        if isinstance(relation, Fuse) or not marked.isdisjoint(relation.children):
             marked.update(relation.parents)
         elif isinstance(relation, Split) and (
             relation.tail in _FIXED_TAILS or (relation.factor is None and with_nparts)

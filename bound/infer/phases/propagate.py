@@ -59,7 +59,7 @@ def storage_rank_of(stage: Stage, path: AttachPath) -> int:
     """The storage rank of a stage: its scope's, by default that of surrounding threads."""
     if stage.scope:
         return storage_rank(stage.scope)
-    return default_storage_rank(tuple(at.tag_of(iv) for at, iv in path))
+    return default_storage_rank(tuple([at.tag_of(iv) for at, iv in path]))
 
 
 def initialise_leaves(

@@ -46,28 +46,35 @@ def _cleaned(f: ir.Function, live_in: Callable[[ir.Stmt], set[Tensor]]) -> ir.Fu
     """Drop dead stores, storage, names and empty loops until nothing changes: an unused name may use another."""
     while True:
         live = live_in(f.body)
-        stmts = [stmt for stmt in walk.statements(f.body) if _is_live(stmt, live)]
-        is_naming = any(isinstance(stmt, ir.Let) for stmt in stmts)
-        used = {v for stmt in stmts for v in walk.variables(*walk.operands(stmt))} if is_naming else set()
-        body = _without_dead(f.body, live, used)
+        stmts = list(walk.statements(f.body))
+        kept = [stmt for stmt in stmts if not isinstance(stmt, (ir.Store, ir.Allocate)) or stmt.tensor in live]
+        is_naming = any(isinstance(stmt, ir.Let) for stmt in kept)
+        used = {v for stmt in kept for v in walk.variables(*walk.operands(stmt))} if is_naming else set()
+        body = f.body if all(_is_needed(stmt, live, used) for stmt in stmts) else _without_dead(f.body, live, used)
         if body is f.body:
             return f
         f = f.with_body(body)
 
 
+def _is_needed(stmt: ir.Stmt, live: set[Tensor], used: set[Parameter]) -> bool:
+    """Whether a statement stays: no store or storage of a dead tensor, no unused name, neither empty nor carrying."""
+    if isinstance(stmt, (ir.Store, ir.Allocate)):
+        return stmt.tensor in live
+    if isinstance(stmt, ir.Let):
+        return stmt.var in used
+    return not stmt.carried if isinstance(stmt, ir.For) else not ir.is_empty(stmt)
+
+
 def _without_dead(root: ir.Stmt, live: set[Tensor], used: set[Parameter]) -> ir.Stmt:
     """Drop stores and storage of dead tensors, and unused names."""
 
-    def drop_store(stmt: ir.Stmt, _: driver.Descent) -> ir.Stmt:
-        return stmt if _is_live(stmt, live) else ir.Seq()
-
-    def drop_name(stmt: ir.Let, _: driver.Descent) -> ir.Stmt:
-        return stmt if stmt.var in used else ir.Seq()
+    def drop(stmt: ir.Stmt, _: driver.Descent) -> ir.Stmt:
+        return stmt if _is_needed(stmt, live, used) else ir.Seq()
 
     rules: driver.StmtRules[driver.Descent] = {
-        ir.Store: (drop_store,),
-        ir.Allocate: (drop_store,),
-        ir.Let: (drop_name,),
+        ir.Store: (drop,),
+        ir.Allocate: (drop,),
+        ir.Let: (drop,),
         ir.For: (drop_idle_loop, _drop_unused_carries),
         ir.If: (drop_idle_branch,),
     }
@@ -83,10 +90,6 @@ def _drop_unused_carries(loop: ir.For, _: driver.Descent) -> ir.For:
     needed = dag.reachable(used, lambda v: walk.variables(carried[v].following) if v in carried else ())
     kept = tuple(c for c in loop.carried if c.var in needed)
     return loop if len(kept) == len(loop.carried) else replace(loop, carried=kept)
-
-
-def _is_live(stmt: ir.Stmt, live: set[Tensor]) -> bool:
-    return not isinstance(stmt, (ir.Store, ir.Allocate)) or stmt.tensor in live
 
 
 def _live_tensors(f: ir.Function) -> set[Tensor]:
