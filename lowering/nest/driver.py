@@ -290,10 +290,14 @@ class _Walk(Generic[D]):
                 return entered.build(*results)
             stmt, entered = entered, _applied(self._enter, entered, descent)
         if isinstance(entered, ir.Seq):
-            entered = yield self._sequence(entered, descent)
+            entered = yield from self._sequence(entered, descent)
             if not isinstance(entered, ir.Seq):
                 only: ir.Stmt = entered  # the statement left, whose `leave` rules have run
                 return only
+        elif isinstance(entered, ir.For):
+            walk = self.visit(entered.body, descent.inside(entered))
+            body = walk if isinstance(walk, ir.Stmt) else (yield walk)
+            entered = entered if body is entered.body else ir.with_fields(entered, body=body)
         else:
             inner: list[ir.Stmt] = []
             for part, own in inside(entered, descent):
