@@ -23,7 +23,7 @@ from lowering.nest import driver, ir, walk
 from lowering.nest.printer import Entry, PassReport, end_of
 from lowering.nest.scope import Scope, proof_of, proves
 from lowering.passes.definedness import LAZY
-from lowering.passes.estimates import Loops, is_in_order
+from lowering.passes.estimates import Loops, is_in_order, kinds_in
 from lowering.passes.simplify import drop_idle_branch, drop_idle_loop
 from lowering.passes.stores.reaching_values import ReachingValues, ValueCase, check_assumptions, same
 
@@ -46,9 +46,10 @@ def _cleaned(f: ir.Function, live_in: Callable[[ir.Stmt], set[Tensor]]) -> ir.Fu
     """Drop dead stores, storage, names and empty loops until nothing changes: an unused name may use another."""
     while True:
         live = live_in(f.body)
-        stmts = [stmt for stmt in walk.statements(f.body) if _is_live(stmt, live)]
-        is_naming = any(isinstance(stmt, ir.Let) for stmt in stmts)
-        used = {v for stmt in stmts for v in walk.variables(*walk.operands(stmt))} if is_naming else set()
+        used: set[Parameter] = set()
+        if ir.Let in kinds_in(f.body):
+            stmts = (stmt for stmt in walk.statements(f.body) if _is_live(stmt, live))
+            used.update(v for stmt in stmts for v in walk.variables(*walk.operands(stmt)))
         body = _without_dead(f.body, live, used)
         if body is f.body:
             return f
@@ -57,27 +58,25 @@ def _cleaned(f: ir.Function, live_in: Callable[[ir.Stmt], set[Tensor]]) -> ir.Fu
 
 def _without_dead(root: ir.Stmt, live: set[Tensor], used: set[Parameter]) -> ir.Stmt:
     """Drop stores and storage of dead tensors, and unused names."""
+    here = driver.Descent()
 
-    def drop_store(stmt: ir.Stmt, _: driver.Descent) -> ir.Stmt:
-        return stmt if _is_live(stmt, live) else ir.Seq()
+    def kept(stmt: ir.Stmt) -> ir.Stmt:
+        if isinstance(stmt, ir.Seq):
+            return stmt.stmts[0] if len(stmt.stmts) == 1 else stmt
+        if isinstance(stmt, ir.For):
+            return _without_unused_carries(stmt) if stmt.carried else drop_idle_loop(stmt, here)
+        if isinstance(stmt, ir.If):
+            return drop_idle_branch(stmt, here)
+        is_needed = stmt.var in used if isinstance(stmt, ir.Let) else _is_live(stmt, live)
+        return stmt if is_needed else ir.Seq()
 
-    def drop_name(stmt: ir.Let, _: driver.Descent) -> ir.Stmt:
-        return stmt if stmt.var in used else ir.Seq()
-
-    rules: driver.StmtRules[driver.Descent] = {
-        ir.Store: (drop_store,),
-        ir.Allocate: (drop_store,),
-        ir.Let: (drop_name,),
-        ir.For: (drop_idle_loop, _drop_unused_carries),
-        ir.If: (drop_idle_branch,),
-    }
-    return driver.rewritten(root, driver.Descent(), leave=rules)
+    return walk.rebuilt(root, kept)
 
 
-def _drop_unused_carries(loop: ir.For, _: driver.Descent) -> ir.For:
-    """Drop the variables that a loop carries and nothing in it needs."""
-    if not loop.carried:
-        return loop
+def _without_unused_carries(loop: ir.For) -> ir.Stmt:
+    """Drop the variables that a loop carries and nothing in it needs; drop a loop with nothing in it."""
+    if ir.is_empty(loop.body):
+        return ir.Seq()
     used = {v for stmt in walk.statements(loop.body) for v in walk.variables(*walk.operands(stmt))}
     carried: dict[Any, ir.Carry] = {c.var: c for c in loop.carried}
     needed = dag.reachable(used, lambda v: walk.variables(carried[v].following) if v in carried else ())
@@ -105,13 +104,14 @@ def _live_tensors(f: ir.Function) -> set[Tensor]:
 
 def drop_unused_storage(block: ir.Seq, _: driver.Descent) -> ir.Stmt:
     """A sequence without unused storage."""
-    storage = [part.tensor for part in block.stmts if isinstance(part, ir.Allocate)]
-    if not storage:
+    unused = {part.tensor for part in block.stmts if isinstance(part, ir.Allocate)}
+    for stmt in walk.statements(block):
+        if not unused:
+            break
+        unused.difference_update(walk.read_by(stmt), walk.written_by(stmt))
+    if not unused:
         return block
-    used = set(walk.touched(block))
-    if used.issuperset(storage):
-        return block
-    return ir.seq(*(part for part in block.stmts if not isinstance(part, ir.Allocate) or part.tensor in used))
+    return ir.seq(*(part for part in block.stmts if not isinstance(part, ir.Allocate) or part.tensor not in unused))
 
 
 def remove_no_op(f: ir.Function, report: list[Entry] | None = None) -> ir.Function:
