@@ -118,8 +118,8 @@ def lower(
     f = passed(passes.lower_divisions, f, bits)
     for tidy in (passes.name_choices, passes.decide_rows, passes.name_values):
         f = passed(tidy, f)
-    inlined = passed(inline_values, f, 1)  # what has a name needs no other; some names are constants
-    f = f if inlined.body is f.body else passed(fold_constants, inlined)
+    if any(isinstance(stmt, ir.Let) for stmt in statements(f.body)):
+        f = passed(fold_constants, passed(inline_values, f, 1))  # what has a name needs no other; some are constants
     f = passed(passes.unique_names, passed(passes.name_ends, f))
     return replace(f, reassociate=arguments.a_flag(reassociate, "reassociate"))
 

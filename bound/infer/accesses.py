@@ -125,6 +125,9 @@ def _common(paths: list[PathCondition]) -> PathCondition:
     return tuple(cond for cond in paths[0] if all(cond in path for path in paths[1:]))
 
 
+_LAZY: Final = frozenset((ops.SELECT, ops.AND, ops.OR, ops.ASSERTING, ops.LOAD, REDUCE))  # what `_edges` tells apart
+
+
 def path_conditions(
     roots: tuple[Any, ...],
     conditions: Callable[[Any, bool], PathCondition],
@@ -138,6 +141,8 @@ def path_conditions(
     conditions: the conjunction that follows where a truth value is true, or where it is false.
     widen: replaces more than `most` paths by one that covers them.
     """
+    if all(_LAZY.isdisjoint(dag.operations(root)) for root in roots):
+        return [(node, [()]) for node in dag.postorder(roots)]
     order = expanded_postorder(roots)
     paths: dict[Any, list[PathCondition]] = {root: [()] for root in roots}
     for node, edges in reversed(order):

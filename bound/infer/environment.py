@@ -34,7 +34,7 @@ from intset.expr.evaluate import compiled, point_value, repeatable
 from intset.expr.node import POS_INF, truth
 from intset.expr.range import range_conditions
 from intset.linear.canonical import Normalizer
-from intset.linear.form import Linear, is_affine
+from intset.linear.form import Linear, atom, is_affine
 from intset.linear.signs import Member, is_met, taken_values
 from intset.regions.shape import Account, Shape
 from intset.spaces.space import Space
@@ -161,6 +161,17 @@ class LoopEnvironment:
                 return None
             forms += [form] if kind is ops.GE else [form, form.scale(-1)]
         return forms
+
+    def arms_of(self, form: Linear, op: ops.Op) -> list[Linear]:
+        """The form with each operand of a minimum (maximum, by `op`) in place of that term; else the form alone.
+
+        The form is the minimum (maximum) of these.
+        """
+        of = next((e for e, times in form.terms.items() if times == 1 and e.op is op), None)
+        if of is None:
+            return [form]
+        rest = form.plus(atom(of), -1)
+        return [rest.plus(self.form(arm)) for arm in dag.chain(op, of)]
 
     def bounds(self, form: Linear) -> Ends:
         """Numeric bounds of `form` over all ranges; `None` for an open end."""

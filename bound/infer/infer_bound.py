@@ -363,7 +363,9 @@ class BoundsMap(Configured):
 
     def _stage(self, key: Tensor | Operation | Stage) -> Stage:
         """The same; hot, and no question about bounds."""
-        return self.schedule[key.op if isinstance(key, Stage) else key]
+        if not isinstance(key, Stage):
+            return self.schedule[key]
+        return key if key in self._stages else self.schedule[key.op]
 
     def nest(self, key: Tensor | Operation | Stage) -> pass_down.StageNest:
         """The loops, indices and guards of a stage."""

@@ -130,21 +130,25 @@ def rewrite(root: Part, replacements: Mapping[Old, Operand] | None = None, on_lo
     replacements: maps nodes to operands of the same kind: integers to integers, values to values.
     on_load: called with the tensor and the new indices of each read; its result replaces the read, `None` keeps it.
     """
-    new: dict[Node | Value, Operand] = {}
-    if replacements is not None:
-        new.update(arguments.mapped(replacements, "replacements").items())
-    for operand in new.values():
+    given: Mapping[Any, Operand] = {} if replacements is None else arguments.mapped(replacements, "replacements")
+    for operand in given.values():
         if not isinstance(operand, (Node, Value)):
             raise dag.no_node(operand)
+    return rewritten(root, given, on_load)
+
+
+def rewritten(root: Part, replacements: Mapping[Old, Operand], on_load: LoadRewrite | None = None) -> Part:
+    """Return what `rewrite` gives, of replacements that need no check."""
     present = dag.operations(root)
     is_called = on_load is not None and not _LOADS.isdisjoint(present)
     may_stay = not is_called and REDUCE not in present
-    if may_stay and not new:
+    if may_stay and not replacements:
         return root
     roots: tuple[Operand, ...] = (root,)
     order = dag.postorder(roots)
-    if may_stay and new.keys().isdisjoint(order):
+    if may_stay and replacements.keys().isdisjoint(order):
         return root
+    new: dict[Node | Value, Operand] = dict(replacements.items())
     is_renaming = may_stay and not any(old.args or part.args for old, part in new.items())  # the order stays
     for node in order:
         if node in new:
@@ -159,7 +163,7 @@ def rewrite(root: Part, replacements: Mapping[Old, Operand] | None = None, on_lo
             if on_load is not None and (node.op is READ or node.op is ops.LOAD):
                 new[node] = _rebuilt(node, args, on_load)
         if isinstance(node, Value) and _is_open(node):
-            data = node.data.rewritten(lambda part: rewrite(part, replacements, on_load))
+            data = node.data.rewritten(lambda part: rewritten(part, replacements, on_load))
             new[node] = make(node.op, args, node.dtype, data)
     found: Any = new.get(root, root)
     answer: Part = found
@@ -193,9 +197,9 @@ def _rebuilt(node: Operand, args: tuple[Any, ...], on_load: LoadRewrite | None) 
             return _as_finished_as(node, replaced)
         if node.op is ops.LOAD and isinstance(node.data, IntFunction):
             function = node.data
-            body = rewrite(function.body, on_load=on_load)
+            body = rewritten(function.body, {}, on_load)
             assert isinstance(body, Value)
             if body is not function.body:
-                return rewrite(integer(body), dict(zip(function.params, args, strict=True)))
+                return rewritten(integer(body), dict(zip(function.params, args, strict=True)))
     made: Operand = node.with_args(args)
     return made

@@ -69,7 +69,7 @@ def _finds_need(root: Node) -> bool:
     waiting, seen = [root], {root}
     for node in waiting:  # appended to during the walk
         op, args = node.op, node.args
-        if op in _PARTIAL:
+        if op in PARTIAL:
             by_number = op is not ops.ASSERTING and args[1].op is ops.CONST and args[1].data > 0
             if not by_number and own_need(node) is not None:
                 return True
@@ -95,7 +95,7 @@ def own_need(node: Node) -> Cond | None:
     return node.args[0] if node.op is ops.ASSERTING else None
 
 
-_PARTIAL = frozenset((*ops.DIVISIONS, ops.SHL, ops.SHR, ops.ASSERTING))
+PARTIAL = frozenset((*ops.DIVISIONS, ops.SHL, ops.SHR, ops.ASSERTING))
 _LAZY = frozenset((ops.SELECT, ops.AND, ops.OR, ops.ASSERTING))
 
 

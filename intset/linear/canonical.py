@@ -6,7 +6,7 @@ comparisons, `bounds.py` the intervals of atoms, `symbolic.py` the symbolic boun
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import nullcontext
 from math import gcd
 from typing import Any, Final
@@ -82,7 +82,7 @@ class Normalizer:
     is_part = False  # it tells of all points of its scope
 
     def __init__(
-        self, ranges: Mapping[Var, Interval], facts: Assumptions = NO_ASSUMPTIONS, depth: int = 0, empty: bool = False
+        self, ranges: dict[Var, Interval], facts: Assumptions = NO_ASSUMPTIONS, depth: int = 0, empty: bool = False
     ) -> None:
         self.ranges = ranges
         self.assumptions = facts

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
+from threading import Lock
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from intset.errors import IntSetError
@@ -94,11 +95,12 @@ class Member:
     other: the value of each variable that no assumption mentions, within its declared bounds.
     """
 
-    __slots__ = ("other", "point", "values")
+    __slots__ = ("_is_shared", "other", "point", "values")
 
     def __init__(self, point: dict[Expr, int], other: int) -> None:
         self.point, self.other = point, other
         self.values: dict[Node, Any] = {}
+        self._is_shared = Lock()
 
     def value(self, form: Linear) -> int | None:
         """The value of a form at the point; `None` where it has none."""
@@ -117,11 +119,15 @@ class Member:
         value: int | None = self.values[e]
         return value
 
-    def afresh(self) -> Member:
-        """The same point without remembered terms, whose values may change with new variables."""
+    def open_to(self, new: Collection[Var]) -> Member:
+        """The point as new variables enter it: it shares its values with the first scope that asks, if no remembered
+        term depends on a new variable; other scopes, perhaps in other threads, get a copy of the point alone."""
         member = Member({}, self.other)
-        for e, value in self.point.items():
-            member.enter(e, value)
+        if self.values.keys().isdisjoint(new) and self._is_shared.acquire(blocking=False):
+            member.point, member.values = self.point, self.values
+        else:
+            member.point.update(self.point)
+            member.values.update(self.point.items())
         return member
 
     def enter(self, e: Expr, value: int) -> None:
@@ -189,14 +195,15 @@ class FoundMembers(NamedTuple):
 
     def grown(self, known: Normalizer) -> FoundMembers:
         """The search after ranges were added to the scope: each found point gets the new variables."""
-        new = [*islice(known.ranges, self.entered, None)]
-        ends = [end for v in new for end in known.assumptions.limits.get(v, ()) if end is not None]
+        limits = known.assumptions.limits
+        new = [*islice(reversed(known.ranges), len(known.ranges) - self.entered)][::-1]
+        ends = [end for v in new for end in limits.get(v, ()) if end is not None]
         mentioned = {v for end in ends for e in end.terms for v in e.free_vars()}
-        if not mentioned <= {*self.order, *self.sizes, *new}:
+        if any(v not in known.ranges and v not in limits and v not in self.sizes for v in mentioned):
             return FoundMembers.of(known)
         found: list[Member] = []
         for k, member in enumerate(self.found):
-            at: Member | None = member.afresh()
+            at: Member | None = member.open_to(new)
             for number, v in enumerate(new, len(self.order)):
                 at = at and _within_limits(known, at, v, _placed(*_ALL[k], number), ())
             if at is not None and _is_member(known.assumptions, at):
@@ -693,11 +700,14 @@ def _is_lowest_nonneg(known: Normalizer, form: Linear) -> bool:
     def everything(v: Var) -> bool:
         return v in limits or v in ranges or v in atoms
 
-    # keep sizes symbolic: a size beside its own quotient bounds better than the ends of both
-    sizes = {v for v, ends in ranges.items() if None in ends and not any(map(_depends, limits.get(v, ())))}
+    def inner(v: Var) -> bool:
+        """Not a size, which stays symbolic: beside its own quotient it bounds better than the ends of both."""
+        ends = ranges.get(v)
+        return v in limits if ends is None else None not in ends or any(map(_depends, limits.get(v, ())))
+
     if atoms:
-        return is_least(lambda v: (v in limits or v in ranges) and v not in sizes) or is_least(everything)
-    return is_least(everything) or bool(sizes) and is_least(((limits.keys() | ranges.keys()) - sizes).__contains__)
+        return is_least(inner) or is_least(everything)
+    return is_least(everything) or not all(map(inner, ranges)) and is_least(inner)
 
 
 def _beside_its_quotients(known: Normalizer, least: forms.Poly) -> bool:

@@ -870,8 +870,10 @@ def _is_open(part: ComparisonShape, known: IntervalScope) -> bool:
     if first is not None and first == least or high is not None and high == least:  # at an end
         if is_equation and total.is_plain:
             return True
-        if len(total.terms) > 1 or type(inner) is DivisionShape and not (inner.is_remainder and _is_variable(inner)):
-            return False  # all terms are at their ends, a quotient becomes an inequality
+        if len(total.terms) > 1 and not _is_shortest_at_end(total):
+            return False
+        if type(inner) is DivisionShape and not (inner.is_remainder and _is_variable(inner)):
+            return False  # a quotient becomes an inequality
     if is_equation:
         return True
     # the comparison as form >= 0 has the form total - least, or least - 1 - total
@@ -880,6 +882,14 @@ def _is_open(part: ComparisonShape, known: IntervalScope) -> bool:
         return _all_matter(total._replace(const=-least), rests, known, around)
     mirrored = tuple((g, tuple([(e, -k, inner) for e, k, inner in terms])) for g, terms in rests)
     return _all_matter(total._replace(const=least - 1), mirrored, known, around)
+
+
+def _is_shortest_at_end(total: SumShape) -> bool:
+    """Whether an inequality that only the end of a sum decides is shorter than what it says of the terms, which are all
+    at their ends: of `x*k + s` with `s` a sum of variables, `(x == 0) & (s == 0)`."""
+    units = [k for _, k, _ in total.terms if abs(k) == 1]
+    products = len(total.terms) - len(units)
+    return total.is_plain and (not products or products == 1 and len(set(units)) == 1)
 
 
 def _says_nothing(junction: ops.Op, others: list[ComparisonShape], part: ComparisonShape, known: IntervalScope) -> bool:

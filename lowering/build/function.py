@@ -20,8 +20,8 @@ from intset.trace import passed
 from lowering.build.pipeline import data_checks, refuse_outside, schedule_ops, size_asserts, tile_asserts
 from lowering.nest import ir
 from lowering.nest.walk import free_variables, statements, substitute
-from lowering.passes import drop_dead, follow_guards, name_minima, rebase
-from lowering.passes.simplify import plain
+from lowering.passes import drop_dead, follow_guards, name_minima
+from lowering.passes.stores.placement import rebase_plain
 
 
 def parameters(schedule: Schedule, args: Sequence[object] | None) -> tuple[tuple[Tensor, ...], tuple[Parameter, ...]]:
@@ -194,7 +194,7 @@ class FunctionBuilder:
         fixed = {var: b.sizes[var] for var in f.sizes if var in b.sizes}  # the nest is right for these values only
         asserted = shape_asserts(f, fixed, b.size_variables, self._shapes)
         body = ir.seq(*asserted, substitute(f.body, {v: const(k) for v, k in fixed.items()}))
-        return passed(rebase, plain(passed(name_minima, f.with_body(body), self._minima)))
+        return passed(rebase_plain, passed(name_minima, f.with_body(body), self._minima))
 
 
 def with_ends(f: ir.Function, kept: Collection[Var]) -> ir.Function:

@@ -19,7 +19,7 @@ the length of the schedule.
 Boxes, which are quick to infer, come first. Without regions other than boxes the choice ends there; if boxes exceed the
 regions by little, even accumulated over the stages, exact regions are not inferred; if the inferred ones spare few of
 the elements that boxes compute, exact nests are not built. Programs of negligible cost compute the required
-regions, without index set splitting.
+regions, without index set splitting, and their nests are compared before it.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -37,6 +37,7 @@ from bound.tensor import ComputeOp, Operation, PlaceholderOp, Tensor
 from bound.tir import walk
 from bound.tir.machine import TRAPPING
 from bound.tir.value import CALL, CONVERT, Operand, Value
+from intset.config import memoized
 from intset.context import Context
 from intset.errors import IntSetError
 from intset.expr import Expr, Var, constant_value, ops
@@ -45,7 +46,7 @@ from lowering.build.function import FunctionBuilder, with_ends, without_ends
 from lowering.build.pipeline import pieces_of
 from lowering.forms.model import WEIGHTS, modelled, modelled_up_to, number, typical
 from lowering.nest import ir
-from lowering.nest.walk import range_ends, statements
+from lowering.nest.walk import occurring, range_ends, statements
 from lowering.passes.estimates import form_of
 from lowering.passes.loops.index_set_splitting import cuts_loops, partition_loops
 
@@ -86,8 +87,8 @@ class FormNest:
 
     @cached_property
     def is_partitioned(self) -> bool:
-        """Whether index set splitting changes the number of statements."""
-        return _size(self.partitioned) != _size(self.f)
+        """Whether index set splitting cuts a loop."""
+        return passed(cuts_loops, self.f)
 
     @cached_property
     def costs(self) -> Mapping[str, float]:
@@ -96,6 +97,7 @@ class FormNest:
             return self.whole
         return passed(modelled, self.partitioned, self.sizes)
 
+    @memoized
     def takes_more(self, than: float) -> bool:
         """Whether the function costs more before splitting; counting ends at the limit."""
         costs = passed(modelled_up_to, self.f, than, self.sizes)
@@ -107,24 +109,6 @@ class FormNest:
     def whole(self) -> Mapping[str, float]:
         """Modelled costs before splitting, which decide between equals."""
         return passed(modelled, self.f, self.sizes)
-
-
-def _size(f: ir.Function) -> int:
-    return sum(1 for _ in statements(f.body))
-
-
-@dataclass(frozen=True)
-class NestPrices:
-    """Modelled costs of nests, by the name of a stage's tensor.
-
-    Attributes
-    ----------
-    costs: cost of each stage in the cheapest form.
-    words: its word of `NESTS` in the cheapest form.
-    """
-
-    costs: Mapping[str, float]
-    words: Mapping[str, str]
 
 
 class CandidateNests:
@@ -156,7 +140,7 @@ class CandidateNests:
         b = self.bounds
         made = ((stage, pieces_of(b, stage)) for stage in b.schedule.stages if b.is_computed(stage))
         split = {stage: pieces for stage, pieces in made if pieces is not None}
-        if split and self._asked == "auto" and not _has_guards(statements(self._ends.f.body)):
+        if split and self._asked == "auto" and not _has_guards(self._ends.f):
             return [stage for stage, pieces in split.items() if len(pieces) > 1 or not _is_inner(b, stage, *pieces)]
         return list(split)
 
@@ -167,15 +151,15 @@ class CandidateNests:
         Where loop ends replace the guards of ragged tiles, the interior of both forms is the same. Where they replace
         none, both forms are one nest, and it is split and priced once.
         """
-        inside = list(statements(self._guarded.body))
-        if self._asked not in ("guard", "partition") and (self._asked != "auto" or not _has_guards(inside)):
+        if self._asked not in ("guard", "partition") and (self._asked != "auto" or not _has_guards(self._guarded)):
             return None
-        plain = without_ends(self._guarded)
+        plain = FormNest(without_ends(self._guarded), self.bounds.sizes)
         are_tiles = self._asked == "auto" and _is_boxes(self.bounds)
-        if are_tiles and (len(inside) > FEW or (not _has_guards(statements(self._ends.f.body)) and cuts_loops(plain))):
+        is_long = are_tiles and sum(1 for _ in statements(self._guarded.body)) > FEW
+        if is_long or (are_tiles and not _has_guards(self._ends.f) and plain.is_partitioned):
             return None
-        is_one = self._asked == "auto" and plain.body is self._ends.f.body
-        return self._ends if is_one else FormNest(plain, self.bounds.sizes)
+        is_one = self._asked == "auto" and plain.f.body is self._ends.f.body
+        return self._ends if is_one else plain
 
     @cached_property
     def _in_pieces(self) -> FormNest:
@@ -195,12 +179,18 @@ class CandidateNests:
         return forms
 
     @cached_property
+    def _is_small(self) -> bool:
+        """Whether forms are compared before splitting: nothing is to be chosen, or the program costs little."""
+        is_chosen = self._plain is not None or bool(self._split)
+        return self._asked == "auto" and not (is_chosen and self._ends.takes_more(SMALL))
+
+    @cached_property
     def _candidates(self) -> Mapping[str, FormNest]:
         """The forms to choose from.
 
         A program of negligible cost is not partitioned, and keeps guards only if they cost less before splitting.
         """
-        if self._asked != "auto" or ((self._plain is not None or self._split) and self._ends.takes_more(SMALL)):
+        if not self._is_small:
             return self._forms
         forms, plain = {"ends": self._ends}, self._plain
         if plain is not None and _is_cheaper(plain.whole, self._ends.whole) and not plain.is_partitioned:
@@ -217,21 +207,30 @@ class CandidateNests:
         return self._in_these[known]
 
     @cached_property
-    def price(self) -> NestPrices:
-        groups, words = _grouped(self.bounds, self._candidates, self._split)
-        return _priced(self._candidates, groups, words)
+    def words(self) -> Mapping[str, str]:
+        """The word of `NESTS` of each stage in the cheapest form, by the name of its tensor."""
+        forms = self._candidates
+        costs = {word: one.whole if self._is_small else one.costs for word, one in forms.items()}
+        groups, words = _grouped(self.bounds, costs, self._split)
+        return _cheapest(costs, forms, groups, words)
+
+    @cached_property
+    def costs(self) -> Mapping[str, float]:
+        """The modelled cost of each stage in the cheapest form."""
+        return {name: self._candidates[word].costs.get(name, 0.0) for name, word in self.words.items()}
 
     @property
     def more(self) -> Mapping[str, Mapping[str, float]]:
         """Additional cost of each form by the name of a stage's tensor, compared with the cheapest candidate."""
-        groups, words = _grouped(self.bounds, self._forms, self._split)
-        sums = {word: _sums(one.costs, groups) for word, one in self._forms.items()}
-        best = {name: sums[self.price.words[name]].get(group, 0.0) for name, group in groups.items()}
+        costs = {word: one.costs for word, one in self._forms.items()}
+        groups, words = _grouped(self.bounds, costs, self._split)
+        sums = {word: _sums(own, groups) for word, own in costs.items()}
+        best = {name: sums[self.words[name]].get(group, 0.0) for name, group in groups.items()}
         return {name: {w: sums[w].get(g, 0.0) - best[name] for w in words[g]} for name, g in groups.items()}
 
     @property
     def total(self) -> float:
-        return sum(self.price.costs.values())
+        return sum(self.costs.values())
 
     def takes_more(self, than: float) -> bool:
         """Whether the program costs more; the first form is tried alone, as cheap programs need no other."""
@@ -245,7 +244,7 @@ class CandidateNests:
     @cached_property
     def _words(self) -> list[str]:
         """The words of `NESTS` that the cheapest form uses; a single candidate is not priced."""
-        words = self._candidates if len(self._candidates) == 1 else self.price.words.values()
+        words = self._candidates if len(self._candidates) == 1 else self.words.values()
         return list(dict.fromkeys(words))
 
     @cached_property
@@ -253,7 +252,7 @@ class CandidateNests:
         """The cheapest form."""
         if len(self._words) == 1:
             return self._candidates[self._words[0]]
-        return _mixed(self.bounds, self.price.words, self._pieces)
+        return _mixed(self.bounds, self.words, self._pieces)
 
     @property
     def is_partitioned(self) -> bool:
@@ -269,25 +268,31 @@ _Groups: TypeAlias = Mapping[str, "Stage | None"]  # the root stage around each 
 
 
 def _grouped(
-    b: BoundsMap, forms: Mapping[str, FormNest], split: Sequence[Stage]
+    b: BoundsMap, costs: Mapping[str, Mapping[str, float]], split: Sequence[Stage]
 ) -> tuple[_Groups, Mapping[Stage | None, Sequence[str]]]:
     """The stages that take one form together, and the words of `NESTS` open to each group.
 
     Parameters
     ----------
+    costs: the cost of each stage, by form.
     split: stages whose regions have pieces.
     """
-    groups = _groups(b, dict.fromkeys(name for one in forms.values() for name in one.costs))
-    words = {group: [word for word in _LIKED if word in forms] for group in groups.values()}
-    if "ends" in forms and "split" in forms:
+    groups = _groups(b, dict.fromkeys(name for own in costs.values() for name in own))
+    words = {group: [word for word in _LIKED if word in costs] for group in groups.values()}
+    if "ends" in costs and "split" in costs:
         in_pieces = {groups.get(t.name) for stage in split for t in stage.op.outputs}
         words = {group: [w for w in own if w != "split" or group in in_pieces] for group, own in words.items()}
     return groups, words
 
 
-def _priced(forms: Mapping[str, FormNest], groups: _Groups, words: Mapping[Stage | None, Sequence[str]]) -> NestPrices:
-    """Choose the cheapest form for each group; costs before splitting decide between equals."""
-    sums = {word: _sums(one.costs, groups) for word, one in forms.items()}
+def _cheapest(
+    costs: Mapping[str, Mapping[str, float]],
+    forms: Mapping[str, FormNest],
+    groups: _Groups,
+    words: Mapping[Stage | None, Sequence[str]],
+) -> Mapping[str, str]:
+    """Choose the form of least cost for each group; costs before splitting decide between equals."""
+    sums = {word: _sums(own, groups) for word, own in costs.items()}
     before: dict[str, Mapping[Stage | None, float]] = {}  # where it decides
 
     def whole(word: str, group: Stage | None) -> float:
@@ -297,11 +302,10 @@ def _priced(forms: Mapping[str, FormNest], groups: _Groups, words: Mapping[Stage
 
     best: dict[Stage | None, str] = {}
     for group, own in words.items():
-        costs = [round(sums[word].get(group, 0.0), 3) for word in own]
-        equal = [word for word, cost in zip(own, costs, strict=True) if cost == min(costs)]
+        found = [round(sums[word].get(group, 0.0), 3) for word in own]
+        equal = [word for word, cost in zip(own, found, strict=True) if cost == min(found)]
         best[group] = equal[0] if len(equal) == 1 else min(equal, key=lambda word: whole(word, group))
-    chosen_words = {name: best[group] for name, group in groups.items()}
-    return NestPrices({name: forms[word].costs.get(name, 0.0) for name, word in chosen_words.items()}, chosen_words)
+    return {name: best[group] for name, group in groups.items()}
 
 
 def _is_cheaper(costs: Mapping[str, float], than: Mapping[str, float]) -> bool:
@@ -318,8 +322,8 @@ def _is_inner(b: BoundsMap, stage: Stage, piece: StagePiece) -> bool:
     return all(form_of(one).same(form_of(other)) for one, other in pairs)
 
 
-def _has_guards(stmts: Iterable[ir.Stmt]) -> bool:
-    return any(isinstance(stmt, ir.If) for stmt in stmts)
+def _has_guards(f: ir.Function) -> bool:
+    return ir.If in occurring(f.body).kinds
 
 
 def _is_boxes(b: BoundsMap) -> bool:
@@ -461,9 +465,9 @@ def chosen(
         return _choice(made, first=exact)
     if not is_stored_as_inferred:
         made += _compacted(maker, exact.bounds, nests)
-    known = exact.price.costs.items()
-    best = {name: min((exact, *made), key=lambda one: one.price.costs.get(name, cost)) for name, cost in known}
-    promised = sum(one.price.costs.get(name, cost) for (name, cost), one in zip(known, best.values(), strict=True))
+    known = exact.costs.items()
+    best = {name: min((exact, *made), key=lambda one: one.costs.get(name, cost)) for name, cost in known}
+    promised = sum(one.costs.get(name, cost) for (name, cost), one in zip(known, best.values(), strict=True))
     if promised < (1 - GAINED) * min(one.total for one in made):  # combine the cheapest form of each stage
         boxed, compact = ({t for t, one in best.items() if word in one.way(t)} for word in ("box", "compact"))
         some: dict[Any, str] = {stage: "box" for stage in boxable if boxed & names_of([stage])}
@@ -510,13 +514,13 @@ def _choice(made: list[CandidateNests], also: tuple[str, ...] = (), first: Candi
 def _listed(best: CandidateNests, made: Sequence[CandidateNests], also: tuple[str, ...]) -> Forms:
     forms: dict[str, tuple[Form, ...]] = {}
     more = {nests: nests.more for nests in (best, *made)}
-    for name, cost in best.price.costs.items():
-        own = (*best.way(name), best.price.words[name])
+    for name, cost in best.costs.items():
+        own = (*best.way(name), best.words[name])
         found = {own: cost}
         for nests in (best, *made):
             if name not in more[nests]:
                 continue
-            own_cost = nests.price.costs.get(name, cost)  # a form other than the cheapest saves nothing elsewhere
+            own_cost = nests.costs.get(name, cost)  # a form other than the cheapest saves nothing elsewhere
             base = cost + nests.total - best.total if nests.total >= best.total else own_cost
             for word, dearer in more[nests][name].items():
                 key, expected = (*nests.way(name), word), max(0.0, base + dearer)

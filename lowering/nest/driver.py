@@ -274,10 +274,10 @@ class _Walk(Generic[D]):
 
     def visit(self, stmt: ir.Stmt, descent: D) -> Generator[Any, Any, ir.Stmt] | ir.Stmt:
         """The rewritten statement, or a generator of it where there are statements inside."""
-        entered = _applied(self._enter, stmt, descent)
+        entered = _applied(self._enter, stmt, descent) if self._enter else stmt
         kind = type(entered)
         if kind is type(stmt) and kind is not ir.For and kind is not ir.Seq and kind is not ir.If:
-            return _applied(self._leave, entered, descent)
+            return _applied(self._leave, entered, descent) if self._leave else entered
         return self._visit(stmt, entered, descent)
 
     def _visit(self, stmt: ir.Stmt, entered: ir.Stmt, descent: D) -> Generator[Any, Any, ir.Stmt]:
@@ -289,32 +289,28 @@ class _Walk(Generic[D]):
                     results.append(result if isinstance(result, ir.Stmt) else (yield result))
                 return entered.build(*results)
             stmt, entered = entered, _applied(self._enter, entered, descent)
-        if isinstance(entered, ir.Seq):
-            entered = yield from self._sequence(entered, descent)
-            if not isinstance(entered, ir.Seq):
-                only: ir.Stmt = entered  # the statement left, whose `leave` rules have run
-                return only
-        elif isinstance(entered, ir.For):
+        if isinstance(entered, ir.For):
             walk = self.visit(entered.body, descent.inside(entered))
             body = walk if isinstance(walk, ir.Stmt) else (yield walk)
             entered = entered if body is entered.body else ir.with_fields(entered, body=body)
+        elif isinstance(entered, ir.Seq):
+            here, parts = descent, list[ir.Stmt]()
+            for k, old in enumerate(entered.stmts):
+                walk = self.visit(old, here.item(k))
+                new = walk if isinstance(walk, ir.Stmt) else (yield walk)
+                here = here.after(old, new)
+                parts.append(new)
+            is_flat = len(parts) != 1 and ir.Seq not in map(type, parts)
+            entered = entered if is_flat and all(map(operator.is_, parts, entered.stmts)) else ir.seq(*parts)
+            if not isinstance(entered, ir.Seq):
+                return entered  # the statement left, whose `leave` rules have run
         else:
             inner: list[ir.Stmt] = []
             for part, own in inside(entered, descent):
-                result = self.visit(part, own)
-                inner.append(result if isinstance(result, ir.Stmt) else (yield result))
+                walk = self.visit(part, own)
+                inner.append(walk if isinstance(walk, ir.Stmt) else (yield walk))
             entered = with_children(entered, inner)
-        return _applied(self._leave, entered, descent)
-
-    def _sequence(self, stmt: ir.Seq, descent: D) -> Generator[Any, Any, ir.Stmt]:
-        parts: list[ir.Stmt] = []
-        for k, old in enumerate(stmt.stmts):
-            walk = self.visit(old, descent.item(k))
-            new = walk if isinstance(walk, ir.Stmt) else (yield walk)
-            descent = descent.after(old, new)
-            parts.append(new)
-        is_flat = len(parts) != 1 and not any(isinstance(part, ir.Seq) for part in parts)
-        return stmt if is_flat and all(map(operator.is_, parts, stmt.stmts)) else ir.seq(*parts)
+        return _applied(self._leave, entered, descent) if self._leave else entered
 
 
 def _applied(rules: StmtRules[D], stmt: ir.Stmt, descent: D) -> ir.Stmt:

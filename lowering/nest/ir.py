@@ -344,7 +344,7 @@ class Function(Displayed):
 
     def with_body(self, body: Stmt) -> Function:
         """The same function with another body."""
-        return with_fields(self, body=body)
+        return self if body is self.body else with_fields(self, body=body)
 
     def __str__(self) -> str:
         return ABOVE.function_text(self)

@@ -9,7 +9,6 @@ Guarantee: every name is an identifier that the parser reads back, and two thing
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
@@ -56,8 +55,8 @@ def with_own_storage(root: ir.Stmt, taken: Iterable[Tensor] = ()) -> ir.Stmt:
     taken: tensors that every allocation must replace.
     """
     seen = set(taken)
-    count = Counter(stmt.tensor for stmt in statements(root) if isinstance(stmt, ir.Allocate))
-    if all(times == 1 and tensor not in seen for tensor, times in count.items()):
+    allocated = [stmt.tensor for stmt in statements(root) if isinstance(stmt, ir.Allocate)]
+    if seen.isdisjoint(allocated) and len(set(allocated)) == len(allocated):
         return root
 
     def own_tensors(stmt: ir.Stmt, here: _StorageDescent) -> ir.Stmt:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cache
 from typing import Final, NamedTuple, TypeAlias, TypeVar
 from weakref import WeakKeyDictionary
 
@@ -14,7 +15,7 @@ from bound.tir.value import Operand, Truth
 from intset.config import CACHED_ANSWERS, Effort, tiers_within
 from intset.context import Context
 from intset.errors import InputError
-from intset.expr import Cond, Expr, Range, Var, arguments, const, dag, ops, shown
+from intset.expr import Cond, Expr, Node, Range, Var, arguments, const, dag, ops, shown
 from intset.expr.build import logical_not
 from intset.expr.node import truth
 from intset.facts import ASSERTED, ASSUMED, DERIVED, Fact
@@ -37,7 +38,7 @@ class Scope:
 
     Attributes
     ----------
-    written: the tensors of which the function may write an element.
+    written: the tensors of which the function may write an element; found when it is first asked for.
     """
 
     __slots__ = ("_ctx", "_extensions", "_facts", "_loop", "_ranges", "written")
@@ -47,7 +48,7 @@ class Scope:
         outer: Scope | None,
         ranges: Mapping[Var, Range | None],
         facts: tuple[Fact, ...],
-        written: frozenset[Tensor],
+        written: Callable[[], frozenset[Tensor]],
         ctx: Context | None = None,
     ) -> None:
         self._ctx, self.written = ctx, written
@@ -97,7 +98,7 @@ class Scope:
         Ends of a loop are computed once, before its first iteration. Elements that they read may change in the body if
         the function writes them; then only the data-independent operands of such ends remain.
         """
-        facts = tuple(Fact(c.fact, DERIVED) for c in loop.carried if c.fact is not None)
+        facts = tuple([Fact(c.fact, DERIVED) for c in loop.carried if c.fact is not None])
         if not self.may_change(loop.range.min, loop.range.extent):
             return Scope(self, {loop.var: loop.range}, facts, self.written)
         low, extent = range_ends(loop.range)
@@ -108,8 +109,8 @@ class Scope:
 
     def may_change(self, *parts: object) -> bool:
         """Whether expressions read elements that the function writes."""
-        terms = dag.opaque_terms(*(part for part in parts if isinstance(part, (Expr, Cond))))
-        return any(ir.tensor_of(term.data) in self.written for term in terms)
+        terms = dag.opaque_terms(*[part for part in parts if isinstance(part, Node)])
+        return any([ir.tensor_of(term.data) in self.written() for term in terms])  # noqa: C419  # hot
 
     def where(self, *conditions: object, provenance: str = DERIVED) -> Scope:
         """The scope in which conditions hold; what is no condition on integers says nothing."""
@@ -157,7 +158,7 @@ def _key(ctx: Context, is_root: bool, added: Sequence[Scope]) -> object:
 
 def scope_of(f: ir.Function) -> Scope:
     """The scope of the body of a function."""
-    return Scope(None, {}, (), written_in(f.body), f.ctx)
+    return Scope(None, {}, (), cache(lambda: written_in(f.body)), f.ctx)
 
 
 def scope_behind_head(f: ir.Function) -> Scope:
@@ -219,7 +220,7 @@ def redirected(stmt: S, move: Callable[[Tensor, Indices], tuple[Tensor, Indices]
         target = move(tensor, indices)
         return None if target is None else element(*target)
 
-    new = map_operands(stmt, lambda operand: walk.rewrite(operand, on_load=on_load))
+    new = map_operands(stmt, lambda operand: walk.rewritten(operand, {}, on_load))
     if isinstance(new, ir.Store):
         target = move(new.tensor, new.indices)
         return new if target is None else ir.with_fields(new, tensor=target[0], indices=target[1])

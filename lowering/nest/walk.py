@@ -5,7 +5,8 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from types import GeneratorType
-from typing import Any, Final, TypeAlias, TypeGuard, TypeVar
+from typing import Any, Final, NamedTuple, TypeAlias, TypeGuard, TypeVar
+from weakref import WeakKeyDictionary
 
 from bound import dtypes
 from bound.tensor import Tensor
@@ -27,7 +28,7 @@ Path: TypeAlias = "tuple[int, ...]"
 """A position in a nest: indices into `children`, from the body of the function."""
 
 
-def drive(root: Visit[R], visit: Callable[[Any], Any] = lambda child: child) -> R:
+def drive(root: Visit[R], visit: Callable[[Any], Any] | None = None) -> R:
     """Run a recursive generator: each `yield child` gives the result of `visit(child)`, at any depth.
 
     Parameters
@@ -46,7 +47,7 @@ def drive(root: Visit[R], visit: Callable[[Any], Any] = lambda child: child) -> 
                 answer: R = value
                 return answer
         else:
-            value = visit(child)
+            value = child if visit is None else visit(child)
             if type(value) is GeneratorType:
                 waiting.append(value)
                 value = None
@@ -72,8 +73,31 @@ def statements(root: ir.Stmt) -> Iterator[ir.Stmt]:
     while stack:
         stmt = stack.pop()
         yield stmt
-        if type(stmt) in _COMPOUND:
+        if type(stmt) is ir.For:
+            stack.append(stmt.body)
+        elif type(stmt) in _COMPOUND:
             stack += children(stmt)[::-1]
+
+
+class Occurring(NamedTuple):
+    """What occurs in a nest: a pass for other things returns at once."""
+
+    kinds: frozenset[type[ir.Stmt]]
+    operations: frozenset[ops.Op]
+
+
+_OCCURRING: Final[WeakKeyDictionary[ir.Stmt, Occurring]] = WeakKeyDictionary()
+
+
+def occurring(root: ir.Stmt) -> Occurring:
+    """The kinds of the statements in a nest, and the operations in their operands; found once for each nest."""
+    found = _OCCURRING.get(root)
+    if found is None:
+        stmts = list(statements(root))
+        roots = dict.fromkeys(operand for stmt in stmts for operand in operands(stmt))
+        found = Occurring(frozenset(map(type, stmts)), frozenset[ops.Op]().union(*map(walk.operations, roots)))
+        _OCCURRING[root] = found
+    return found
 
 
 def range_ends(r: Range) -> tuple[Expr, Expr]:
@@ -238,14 +262,14 @@ def replaced(root: walk.Part, replacements: Mapping[Old, Operand]) -> walk.Part:
         return answer
     inner: dict[Operand, Operand] = {key: value for key, value in replacements.items() if key.op is PARAM}
     if not inner:
-        return walk.rewrite(root, replacements)
+        return walk.rewritten(root, replacements)
     new: dict[Operand, Operand] = dict(replacements.items())
     for call in [n for n in walk.nodes(root) if n.op is ops.LOAD and isinstance(n.data, IntFunction)]:
-        mapping = {p: walk.rewrite(a, dict(new)) for p, a in zip(call.data.params, call.args, strict=True)}
+        mapping = {p: walk.rewritten(a, new) for p, a in zip(call.data.params, call.args, strict=True)}
         body = replaced(call.data.body, {**inner, **mapping})
         assert isinstance(body, Value)
         new[call] = integer(body)
-    return walk.rewrite(root, new)
+    return walk.rewritten(root, new)
 
 
 def without_assumptions(root: ir.Stmt) -> ir.Stmt:
@@ -349,7 +373,7 @@ def bound_in(root: ir.Stmt) -> set[Any]:
             found |= {stmt.var, *(c.var for c in stmt.carried)}
         elif isinstance(stmt, ir.Allocate):
             found.add(stmt.tensor)
-        elif hasattr(stmt, "var"):
+        elif isinstance(stmt, ir.Let):
             found.add(stmt.var)
     return found
 

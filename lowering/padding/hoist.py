@@ -412,7 +412,7 @@ class _Hoist:
     def _padding(self, stmts: Sequence[ir.Stmt], outer: Tensor, inner: Tensor, m: IndexMap) -> PadState | None:
         """The padding's single state after the statements; `None` if states differ or are unknown."""
         axes = transform.axes_of(inner)
-        ctx = Scope(None, {}, (), frozenset(), self.f.ctx)
+        ctx = Scope(None, {}, (), frozenset, self.f.ctx)
         place = map_indices(m, axes)
         cond = transform.narrowed(m.padding(*place), transform.inside_loops(axes, inner.extents, ctx))
         if cond is truth(False):
@@ -477,7 +477,7 @@ class _Hoist:
         assert isinstance(allocation, ir.Allocate)
         if copy not in self.pads or copy.value is not None:
             return allocation.padding
-        outside = Scope(None, {}, (), frozenset(), self.f.ctx)
+        outside = Scope(None, {}, (), frozenset, self.f.ctx)
         axes = transform.index_variables(copy.inner.ndim, outside)
         padding = copy.map.padding(*map_indices(copy.map, axes))
         if allocation.padding is not None:

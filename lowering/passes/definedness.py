@@ -15,11 +15,11 @@ from bound.tir.build import all_of
 from bound.tir.value import CALL, CONVERT, IntFunction, Operand, Value, integer
 from intset.expr import Cond, Expr, Node, Range, as_expr, dag, ops
 from intset.expr.build import logical_and, maximum, select
-from intset.expr.definedness import definedness, is_partial
+from intset.expr.definedness import PARTIAL, definedness, is_partial
 from intset.expr.node import make
 from lowering.nest import driver, ir
 from lowering.nest.scope import Scope, is_outside, proves
-from lowering.nest.walk import operands, range_ends, statements
+from lowering.nest.walk import occurring, operands, range_ends, statements
 
 _TOTAL: Final = frozenset(
     "exp exp2 exp10 log log2 log10 log1p sqrt rsqrt sigmoid erf sin cos tan sinh cosh tanh asin acos atan asinh acosh "
@@ -82,7 +82,9 @@ def with_total_ends(f: ir.Function) -> ir.Function:
 
     Guarantee: the same stores wherever the nest it was given is defined.
     """
-    if not any(isinstance(e, (Expr, Cond)) and is_partial(e) for stmt in statements(f.body) for e in _evaluated(stmt)):
+    if occurring(f.body).operations.isdisjoint(PARTIAL) or not any(
+        isinstance(e, (Expr, Cond)) and is_partial(e) for stmt in statements(f.body) for e in _evaluated(stmt)
+    ):
         return f
     rules: driver.StmtRules[driver.Cursor] = {
         ir.For: (_guarded_loop,),

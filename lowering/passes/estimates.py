@@ -1,4 +1,4 @@
-"""What passes ask without a context: what occurs in a nest, ends of loops as linear forms, comparisons these decide,
+"""What passes ask without a context: ends of loops as linear forms, comparisons these decide,
 and operation counts.
 
 Splitting asks these of every condition of a nest, several times.
@@ -45,17 +45,6 @@ MAX_NODES: Final = 500  # larger operands are left as they are
 _DIVISIONS: Final = (*ops.DIVISIONS, ops.SHR, ops.BITAND)
 
 Times: TypeAlias = "Mapping[Expr, float]"
-
-
-def operations_in(root: ir.Stmt) -> frozenset[ops.Op]:
-    """The operations in the operands of a nest: a pass for other operations returns at once."""
-    roots = dict.fromkeys(operand for stmt in statements(root) for operand in operands(stmt))
-    return frozenset[ops.Op]().union(*map(walk.operations, roots))
-
-
-def kinds_in(root: ir.Stmt) -> set[type[ir.Stmt]]:
-    """The kinds of the statements in a nest."""
-    return set(map(type, statements(root)))
 
 
 class Loops:

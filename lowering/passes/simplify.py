@@ -610,7 +610,7 @@ def _walked(e: Whole, ctx: Context) -> Any:
     `ctx.simplify` repeats the walk until nothing changes, which doubles the cost and hardly ever finds more.
     """
     frame = ctx.frame.where_defined((e,))
-    seen = settled(e, frame.known)
+    seen = settled(e, frame.known, True)
     if seen is not None:
         return seen
     key = ("walked", e, INDEX_BITS)

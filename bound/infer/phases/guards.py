@@ -143,10 +143,7 @@ def _at_ends(env: environment.LoopEnvironment, form: Linear) -> Iterator[Linear]
     """Forms that a form is not below: one loop variable at its last value, or at an operand of the minimum in it."""
     for v, k in form.terms.items():
         if k < 0 and isinstance(v, Var) and v in env.ranges:
-            last = env.form(as_expr(env.ranges[v].max))
-            least = [e for e, times in last.terms.items() if e.op is ops.MIN and times == 1]
-            arms = [last.plus(atom(e), -1).plus(env.form(arg)) for e in least for arg in dag.chain(ops.MIN, e)]
-            for end in arms or [last]:
+            for end in env.arms_of(env.form(as_expr(env.ranges[v].max)), ops.MIN):
                 yield form.plus(atom(v), -k).plus(end, k)
 
 

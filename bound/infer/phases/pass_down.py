@@ -324,7 +324,8 @@ def membership_guards(
         inside += [x >= form.expr() for form in end_forms(env, low(limits), ops.MAX)]
         # Ends of the box are meaningless in an empty instance: only enforced ones are assumed.
         if iv not in overrun:
-            inside += [x <= high.expr() for high in end_forms(env, as_expr(limits.max), ops.MIN)]
+            highs = end_forms(env, as_expr(limits.max), ops.MIN)
+            inside += [x <= arm.expr() for high in highs for arm in env.arms_of(high, ops.MIN)]
         if iv in overrun or iv in bounds.widened:
             inside += [x <= high.expr() for high in bounds.sides[iv].highs]
         if iv in bounds.aligned:

@@ -145,7 +145,8 @@ def _sizes(f: ir.Function) -> estimates.Loops:
 
 
 def _has_conditions(f: ir.Function) -> bool:
-    return ir.If in estimates.kinds_in(f.body) or not _DECIDING.isdisjoint(estimates.operations_in(f.body))
+    found = walk.occurring(f.body)
+    return ir.If in found.kinds or not _DECIDING.isdisjoint(found.operations)
 
 
 _DECIDING: Final = frozenset((ops.SELECT, ops.MIN, ops.MAX))

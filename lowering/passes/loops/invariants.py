@@ -41,7 +41,7 @@ from lowering.nest.names import label_of, with_fresh_names
 from lowering.nest.printer import Entry, PassReport
 from lowering.nest.scope import Scope, parts_of_condition, proof_of, proves, written_in
 from lowering.passes.definedness import LAZY, why_not_total, with_decided_selects
-from lowering.passes.estimates import difference, operations_in
+from lowering.passes.estimates import difference
 from lowering.passes.stores.reaching_values import check_assumptions
 
 CONDITIONS: Final = ("if", "select", "boolean")
@@ -393,7 +393,7 @@ def _strict(operand: Operand) -> Iterator[Expr]:
 
 def name_choices(f: ir.Function) -> ir.Function:
     """Name loop-invariant selects in indices of innermost loops, in front of the loop."""
-    if ops.SELECT not in operations_in(f.body):
+    if ops.SELECT not in walk.occurring(f.body).operations:
         return f
     rules: driver.StmtRules[driver.Descent] = {ir.For: (_name_choices_of_ends,)}
     return f.with_body(

@@ -23,8 +23,8 @@ from intset.linear.form import Linear
 from lowering.nest import driver, ir
 from lowering.nest.printer import Entry, PassReport, range_between, range_text
 from lowering.nest.scope import Scope, parts_of_condition, proves, written_in
-from lowering.nest.walk import bound_in, range_ends, statements
-from lowering.passes.estimates import form_of, kinds_in, operations_in, says, without
+from lowering.nest.walk import bound_in, occurring, range_ends, statements
+from lowering.passes.estimates import form_of, says, without
 from lowering.passes.simplify import drop_idle_loop, shortened
 from lowering.passes.stores.reaching_values import check_assumptions
 from lowering.passes.values.cse import with_inlined_names
@@ -221,7 +221,7 @@ def decide_multiples(f: ir.Function) -> ir.Function:
     def of_storage(stmt: ir.Allocate, cursor: driver.Cursor) -> ir.Stmt:
         return replace(stmt, ranges=tuple(decided(r, cursor.scope) for r in stmt.ranges))
 
-    if operations_in(f.body).isdisjoint((ops.MIN, ops.MAX)):
+    if occurring(f.body).operations.isdisjoint((ops.MIN, ops.MAX)):
         return f
     return driver.rewritten_function(f, enter={ir.For: (of_loop,), ir.Allocate: (of_storage,)})
 
@@ -282,8 +282,9 @@ def follow_guards(f: ir.Function, kept: Collection[Var] = ()) -> ir.Function:
             return _until_vacant(_with_one_guard(loop))
         return _following(loop, cursor.scope, storage)
 
-    extents = [range_ends(stmt.range)[1] for stmt in statements(f.body) if isinstance(stmt, ir.For)]
-    if ir.If not in kinds_in(f.body) and all(constant_value(extent) is not None for extent in extents):
+    if ir.If not in occurring(f.body).kinds and all(
+        constant_value(range_ends(stmt.range)[1]) is not None for stmt in statements(f.body) if type(stmt) is ir.For
+    ):
         return f
     storage = {tensor: [(as_expr(0), extent) for extent in tensor.extents] for tensor in f.params}
     for stmt in statements(f.body):

@@ -23,7 +23,7 @@ from lowering.nest import driver, ir, walk
 from lowering.nest.printer import Entry, PassReport, end_of
 from lowering.nest.scope import Scope, proof_of, proves
 from lowering.passes.definedness import LAZY
-from lowering.passes.estimates import Loops, is_in_order, kinds_in
+from lowering.passes.estimates import Loops, is_in_order
 from lowering.passes.simplify import drop_idle_branch, drop_idle_loop
 from lowering.passes.stores.reaching_values import ReachingValues, ValueCase, check_assumptions, same
 
@@ -46,46 +46,50 @@ def _cleaned(f: ir.Function, live_in: Callable[[ir.Stmt], set[Tensor]]) -> ir.Fu
     """Drop dead stores, storage, names and empty loops until nothing changes: an unused name may use another."""
     while True:
         live = live_in(f.body)
-        used: set[Parameter] = set()
-        if ir.Let in kinds_in(f.body):
-            stmts = (stmt for stmt in walk.statements(f.body) if _is_live(stmt, live))
-            used.update(v for stmt in stmts for v in walk.variables(*walk.operands(stmt)))
-        body = _without_dead(f.body, live, used)
+        stmts = list(walk.statements(f.body))
+        kept = [stmt for stmt in stmts if not isinstance(stmt, (ir.Store, ir.Allocate)) or stmt.tensor in live]
+        is_naming = any(isinstance(stmt, ir.Let) for stmt in kept)
+        used = {v for stmt in kept for v in walk.variables(*walk.operands(stmt))} if is_naming else set()
+        body = f.body if all(_is_needed(stmt, live, used) for stmt in stmts) else _without_dead(f.body, live, used)
         if body is f.body:
             return f
         f = f.with_body(body)
 
 
+def _is_needed(stmt: ir.Stmt, live: set[Tensor], used: set[Parameter]) -> bool:
+    """Whether a statement stays: no store or storage of a dead tensor, no unused name, neither empty nor carrying."""
+    if isinstance(stmt, (ir.Store, ir.Allocate)):
+        return stmt.tensor in live
+    if isinstance(stmt, ir.Let):
+        return stmt.var in used
+    return not stmt.carried if isinstance(stmt, ir.For) else not ir.is_empty(stmt)
+
+
 def _without_dead(root: ir.Stmt, live: set[Tensor], used: set[Parameter]) -> ir.Stmt:
     """Drop stores and storage of dead tensors, and unused names."""
-    here = driver.Descent()
 
-    def kept(stmt: ir.Stmt) -> ir.Stmt:
-        if isinstance(stmt, ir.Seq):
-            return stmt.stmts[0] if len(stmt.stmts) == 1 else stmt
-        if isinstance(stmt, ir.For):
-            return _without_unused_carries(stmt) if stmt.carried else drop_idle_loop(stmt, here)
-        if isinstance(stmt, ir.If):
-            return drop_idle_branch(stmt, here)
-        is_needed = stmt.var in used if isinstance(stmt, ir.Let) else _is_live(stmt, live)
-        return stmt if is_needed else ir.Seq()
+    def drop(stmt: ir.Stmt, _: driver.Descent) -> ir.Stmt:
+        return stmt if _is_needed(stmt, live, used) else ir.Seq()
 
-    return walk.rebuilt(root, kept)
+    rules: driver.StmtRules[driver.Descent] = {
+        ir.Store: (drop,),
+        ir.Allocate: (drop,),
+        ir.Let: (drop,),
+        ir.For: (drop_idle_loop, _drop_unused_carries),
+        ir.If: (drop_idle_branch,),
+    }
+    return driver.rewritten(root, driver.Descent(), leave=rules)
 
 
-def _without_unused_carries(loop: ir.For) -> ir.Stmt:
-    """Drop the variables that a loop carries and nothing in it needs; drop a loop with nothing in it."""
-    if ir.is_empty(loop.body):
-        return ir.Seq()
+def _drop_unused_carries(loop: ir.For, _: driver.Descent) -> ir.For:
+    """Drop the variables that a loop carries and nothing in it needs."""
+    if not loop.carried:
+        return loop
     used = {v for stmt in walk.statements(loop.body) for v in walk.variables(*walk.operands(stmt))}
     carried: dict[Any, ir.Carry] = {c.var: c for c in loop.carried}
     needed = dag.reachable(used, lambda v: walk.variables(carried[v].following) if v in carried else ())
     kept = tuple(c for c in loop.carried if c.var in needed)
     return loop if len(kept) == len(loop.carried) else replace(loop, carried=kept)
-
-
-def _is_live(stmt: ir.Stmt, live: set[Tensor]) -> bool:
-    return not isinstance(stmt, (ir.Store, ir.Allocate)) or stmt.tensor in live
 
 
 def _live_tensors(f: ir.Function) -> set[Tensor]:
@@ -107,7 +111,7 @@ def drop_unused_storage(block: ir.Seq, _: driver.Descent) -> ir.Stmt:
     unused = {part.tensor for part in block.stmts if isinstance(part, ir.Allocate)}
     for stmt in walk.statements(block):
         if not unused:
-            break
+            return block
         unused.difference_update(walk.read_by(stmt), walk.written_by(stmt))
     if not unused:
         return block

@@ -23,7 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from bound.declare import placeholder
 from bound.tensor import Tensor, element
@@ -31,10 +31,11 @@ from bound.tir.walk import loaded_tensor, read_indices, substitute
 from intset.expr import Expr, Range, Var, const, constant_value, dag
 from lowering.nest import driver, ir, walk
 from lowering.nest.scope import Indices, Scope, element_accesses, redirected
-from lowering.passes.estimates import difference, is_same, kinds_in
-from lowering.passes.simplify import shorter
+from lowering.passes.estimates import difference, is_same
+from lowering.passes.simplify import ENTER, LEAVE, shorter
 from lowering.passes.stores.dead_code import drop_unused_storage
 
+Rules: TypeAlias = "driver.StmtRules[Any]"
 Origins = dict[Tensor, tuple[Expr | None, ...]]  # `None` for an axis of extent 1, whose only index is 0
 FEWEST: Final = 3  # accesses in straight code from which on it is worth a variable
 _SPREAD: Final = (ir.LoopKind.PARALLEL, ir.LoopKind.THREAD, ir.LoopKind.VTHREAD)
@@ -151,31 +152,50 @@ def rebase(f: ir.Function) -> ir.Function:
     Guarantee: each access reads or stores the same element.
     """
     ir.checked_function(f, "rebase")
-    if ir.Allocate not in kinds_in(f.body):
+    if not any(isinstance(stmt, ir.Allocate) for stmt in walk.statements(f.body)):
         return f
-    rules: driver.StmtRules[_Rebasing] = {ir.Stmt: (_use_storage_indices,), ir.Allocate: (_from_zero,)}
-    return f.with_body(driver.rewritten(f.body, _Rebasing.root(f).moved(origins={}), enter=rules))
+    return _rebased(f, {}, {})
+
+
+def rebase_plain(f: ir.Function) -> ir.Function:
+    """Apply the rules of `plain` and those of `rebase` to each statement, in one walk."""
+    return _rebased(f, ENTER, LEAVE)
+
+
+def _rebased(f: ir.Function, first: Rules, leave: Rules) -> ir.Function:
+    own: Rules = {ir.Stmt: (_use_storage_indices,), ir.Allocate: (_from_zero,)}
+    every: Rules = {ir.Stmt: (), **first}
+    rules = {kind: (*every.get(kind, every[ir.Stmt]), *own.get(kind, own[ir.Stmt])) for kind in {**own, **every}}
+    return f.with_body(driver.rewritten(f.body, _Rebasing.root(f).moved(origins={}, lows={}), rules, leave))
 
 
 class _Rebasing(driver.Cursor):
-    """A cursor with the origins of the storage in sight."""
+    """A cursor with the origins of the storage in sight.
+
+    Attributes
+    ----------
+    lows: the first indices of each new allocation, over the whole walk.
+    """
 
     origins: Origins
+    lows: dict[ir.Stmt, tuple[Expr | None, ...]]
 
     def after(self, old: ir.Stmt, new: ir.Stmt) -> _Rebasing:
         here = super().after(old, new)
-        if not isinstance(old, ir.Allocate):
+        if not isinstance(new, ir.Allocate):
             return here
-        ends = [walk.range_ends(r) for r in old.ranges]
-        lows = tuple(None if constant_value(extent) == 1 else low for low, extent in ends)
-        if old.tensor not in self.origins and all(low is not None and constant_value(low) == 0 for low in lows):
+        lows = self.lows[new]
+        if new.tensor not in self.origins and all(low is not None and constant_value(low) == 0 for low in lows):
             return here
-        return here.moved(origins={**self.origins, old.tensor: lows})
+        return here.moved(origins={**self.origins, new.tensor: lows})
 
 
 def _from_zero(stmt: ir.Allocate, cursor: _Rebasing) -> ir.Allocate:
-    ranges = tuple(Range(0, walk.range_ends(r)[1]) for r in stmt.ranges)
-    return ir.with_fields(stmt, ranges=ranges, origin=_origin(stmt, cursor.scope), padding=_padding(stmt))
+    ends = [walk.range_ends(r) for r in stmt.ranges]
+    ranges = tuple(Range(0, extent) for _, extent in ends)
+    new = ir.with_fields(stmt, ranges=ranges, origin=_origin(stmt, cursor.scope), padding=_padding(stmt))
+    cursor.lows[new] = tuple(None if constant_value(extent) == 1 else low for low, extent in ends)
+    return new
 
 
 def _padding(stmt: ir.Allocate) -> ir.Padding | None:

@@ -26,7 +26,7 @@ from intset.expr.definedness import definedness
 from lowering.nest import driver, ir, walk
 from lowering.nest.names import label_of
 from lowering.nest.scope import element_accesses
-from lowering.passes.estimates import Counts, Uses, kinds_in
+from lowering.passes.estimates import Counts, Uses
 
 FEWEST: Final = 2  # operations of what gets a name; a division counts twice
 _NOT_MOVED: Final = (ops.LOAD, ops.CAST, ops.ASSERTING)
@@ -39,28 +39,28 @@ def name_values(f: ir.Function) -> ir.Function:
     names, so a name may precede unreached uses. Ranges of loops keep their expressions, which carry facts. Sums are
     ordered from the outermost loop to the innermost, so that invariant parts become common subexpressions.
     """
-    around = _BoundNames({}, frozenset(v.name for v in f.sizes))
-    rules: driver.StmtRules[_BoundNames] = {ir.Stmt: (_order_sums,), ir.For: (_IndexNaming(f).name_in_body,)}
+    around, naming = _BoundNames({}, frozenset(v.name for v in f.sizes)), _IndexNaming(f)
+    rules: driver.StmtRules[_BoundNames] = {ir.Stmt: (naming.order_sums,), ir.For: (naming.name_in_body,)}
     return f.with_body(driver.rewritten(f.body, around, leave=rules))
 
 
 class _BoundNames(driver.Descent):
-    """The variables in sight with the depths of their loops, and the reserved names."""
+    """The variables in sight with the depths of their loops, the depth of the innermost loop, and reserved names."""
 
-    __slots__ = ("order", "taken")
+    __slots__ = ("innermost", "order", "taken")
 
-    def __init__(self, order: Order, taken: frozenset[str]) -> None:
-        self.order, self.taken = order, taken
+    def __init__(self, order: Order, taken: frozenset[str], innermost: int = 0) -> None:
+        self.order, self.taken, self.innermost = order, taken, innermost
 
-    def binding(self, *variables: Parameter) -> _BoundNames:
+    def binding(self, innermost: int, *variables: Parameter) -> _BoundNames:
         order = {**self.order, **dict.fromkeys(variables, len(self.order))}
-        return _BoundNames(order, self.taken.union(map(label_of, variables)))
+        return _BoundNames(order, self.taken.union(map(label_of, variables)), innermost)
 
     def inside(self, loop: ir.For) -> _BoundNames:
-        return self.binding(*own_variables(loop))
+        return self.binding(len(self.order), *own_variables(loop))
 
     def after(self, old: ir.Stmt, new: ir.Stmt) -> _BoundNames:
-        return self.binding(old.var) if isinstance(old, ir.Let) else self
+        return self.binding(self.innermost, old.var) if isinstance(old, ir.Let) else self
 
 
 def own_variables(loop: ir.For) -> tuple[Var, ...]:
@@ -68,17 +68,38 @@ def own_variables(loop: ir.For) -> tuple[Var, ...]:
     return (loop.var, *(c.var for c in loop.carried))
 
 
-def _order_sums(stmt: ir.Stmt, around: _BoundNames) -> ir.Stmt:
-    return _changed(stmt, lambda e: regrouped(e, around.order))
-
-
 class _IndexNaming:
+    """The rules of `name_values`.
+
+    Attributes
+    ----------
+    often: expressions, by the innermost of their variables, each with an upper bound of its evaluations for one
+        value of that variable; 2 stands for more.
+    """
+
     def __init__(self, f: ir.Function) -> None:
         self.params = frozenset(f.params)
         self.counts = Counts()
+        self.often: dict[Parameter | None, dict[Expr, float]] = {}
+
+    def order_sums(self, stmt: ir.Stmt, around: _BoundNames) -> ir.Stmt:
+        """Order the sums of a statement, and count what could be named."""
+        stmt = _changed(stmt, lambda e: regrouped(e, around.order))
+        for operand in () if isinstance(stmt, ir.Allocate) else _shown(stmt):
+            for e, times in self.counts.times(operand).items():
+                if self.counts.work(e) >= FEWEST:
+                    bound = {around.order[v]: v for v in e.free_vars() if v in around.order}
+                    last = max(bound, default=-1)
+                    known = self.often.setdefault(bound.get(last), {})
+                    known[e] = known.get(e, 0.0) + (times if last >= around.innermost else 2.0)
+        return stmt
 
     def name_in_body(self, loop: ir.For, around: _BoundNames) -> ir.For:
         """Name expressions of a loop variable, in the body of its loop."""
+        if not any(isinstance(stmt, ir.Let) for stmt in ir.flat(loop.body)) and not any(
+            times > 1 for var in own_variables(loop) for times in self.often.get(var, {}).values()
+        ):
+            return loop
         inside = around.inside(loop)
         body = self.named(loop.body, own_variables(loop), inside.order, inside.taken)
         return loop if body is loop.body else ir.with_fields(loop, body=body)
@@ -185,7 +206,7 @@ def _changed(stmt: ir.Stmt, change: walk.OnOperand) -> ir.Stmt:
 
 
 MAX_NODES: Final = 9  # expressions of more nodes, and selects, get a name
-_RING: Final = (ops.VAR, ops.CONST, ops.NEG, ops.ADD, ops.SUB, ops.MUL)
+_RING: Final = frozenset((ops.VAR, ops.CONST, ops.NEG, ops.ADD, ops.SUB, ops.MUL))
 
 
 def name_minima(f: ir.Function, names: dict[tuple[str, Expr], Var] | None = None) -> ir.Function:
@@ -200,6 +221,9 @@ def name_minima(f: ir.Function, names: dict[tuple[str, Expr], Var] | None = None
     names: variables by text and value, shared by the nests of a schedule: answers about one nest serve the others.
         New names are added.
     """
+    made = (stmt for stmt in walk.statements(f.body) if isinstance(stmt, ir.Allocate))
+    if not any(_is_long(walk.range_ends(r)[0]) for stmt in made for r in stmt.ranges):
+        return f
     shared = {} if names is None else names
     unused = dict(shared)
 
@@ -223,10 +247,10 @@ def name_minima(f: ir.Function, names: dict[tuple[str, Expr], Var] | None = None
 
 
 def _is_long(e: Expr) -> bool:
-    nodes = list(dag.postorder((e,)))
-    if all(node.op in _RING for node in nodes):
+    present = dag.operations(e)
+    if present <= _RING:
         return False  # a polynomial cancels against the indices, its name would not
-    return len(nodes) > MAX_NODES or any(node.op is ops.SELECT for node in nodes)
+    return ops.SELECT in present or dag.size(e) > MAX_NODES
 
 
 MOST: Final = 9  # the largest inlined expression, in nodes
@@ -245,7 +269,8 @@ def inline_values(f: ir.Function, most: int = MOST) -> ir.Function:
 
 def with_inlined_names(root: ir.Stmt, is_inlined: Callable[[Operand], bool]) -> ir.Stmt:
     """A nest without the names of integer variables whose values, names inlined, satisfy a condition."""
-    if not any(isinstance(stmt, ir.Let) for stmt in walk.statements(root)):
+    names = [stmt for stmt in walk.statements(root) if isinstance(stmt, ir.Let) and isinstance(stmt.var, Var)]
+    if not any(is_inlined(name.value) for name in names):
         return root
     enter = {ir.Stmt: (driver.each_operand(_use_values),), ir.Let: (_drop_inlined_name,)}
     return driver.rewritten(root, _Inlining({}, is_inlined), enter)
@@ -440,7 +465,7 @@ def name_ends(f: ir.Function) -> ir.Function:
 
     Guarantee: equal values.
     """
-    if ir.Let not in kinds_in(f.body):
+    if not any(isinstance(stmt, ir.Let) for stmt in walk.statements(f.body)):
         return f
     return f.with_body(driver.rewritten(f.body, _ShortNames({}, {}), enter={ir.For: (_shorten_range,)}))
 

@@ -16,7 +16,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Final, TypeAlias
+from functools import cache
+from typing import Any, Final, TypeAlias
 
 import intset
 from bound.tir import walk
@@ -32,9 +33,8 @@ from lowering.division import Lowered, lower_division
 from lowering.division.rules import plus
 from lowering.nest import driver, ir
 from lowering.nest.scope import Scope, scope_of
-from lowering.nest.walk import bound_in, map_operands, operands, range_ends, statements, transform
+from lowering.nest.walk import bound_in, map_operands, occurring, operands, range_ends, statements, transform
 from lowering.passes.definedness import map_integers
-from lowering.passes.estimates import operations_in
 from lowering.passes.loops.invariants import always_evaluated, hoist
 from lowering.passes.simplify import drop_empty_loop
 from lowering.passes.values.index_width import fits_by_intervals, product
@@ -69,7 +69,7 @@ def _is_empty_loop(stmt: ir.Stmt) -> bool:
 
 def may_divide(f: ir.Function) -> bool:
     """Whether a nest has divisions, or data that a function with divisions may compute."""
-    return not _CHANGING.isdisjoint(operations_in(f.body))
+    return not _CHANGING.isdisjoint(occurring(f.body).operations)
 
 
 def lowered_parts(f: ir.Function, bits: int = 64) -> tuple[Lowered[Node], ...]:
@@ -84,10 +84,11 @@ def lowered_parts(f: ir.Function, bits: int = 64) -> tuple[Lowered[Node], ...]:
 
 
 def _rules(bits: int, note: Note) -> driver.StmtRules[driver.Cursor]:
-    """Lower the divisions of every operand under the scope of its statement."""
+    """Lower the divisions of every operand under the scope of its statement, those of a scope's equal operands once."""
+    once = cache(lower_division)
 
     def lower_operand(operand: walk.Part, cursor: driver.Cursor) -> walk.Part:
-        return lowered(operand, cursor.scope, bits, note)
+        return lowered(operand, cursor.scope, bits, note, once)
 
     def lower_storage(stmt: ir.Allocate, cursor: driver.Cursor) -> ir.Allocate:
         """An allocation, but for its padding: no code computes that."""
@@ -115,8 +116,8 @@ def _unaided(cond: Cond, bits: int) -> Cond:
     return answer
 
 
-def lowered(operand: walk.Part, scope: Scope, bits: int, note: Note) -> walk.Part:
-    """An operand with its divisions lowered."""
+def lowered(operand: walk.Part, scope: Scope, bits: int, note: Note, lower: Callable[..., Lowered[Any]]) -> walk.Part:
+    """An operand with its divisions lowered by `lower`."""
     if _CHANGING.isdisjoint(walk.operations(operand)):
         return operand
 
@@ -125,7 +126,7 @@ def lowered(operand: walk.Part, scope: Scope, bits: int, note: Note) -> walk.Par
         if _LOWERED.isdisjoint(present):
             return part
         is_data = ops.LOAD in present or ops.CAST in present
-        lowering = lower_division(part, scope.where(*conditions).ctx, 64 if is_data else bits)
+        lowering = lower(part, scope.where(*conditions).ctx, 64 if is_data else bits)
         note(lowering)
         changed: Expr | Cond = lowering.expr
         return changed if not is_data or fits_words(changed) or not fits_words(part) else part
@@ -413,7 +414,7 @@ def _grows(carry: ir.Carry) -> tuple[Cond, Expr] | None:
 def _may_be_read_before(e: Expr, around: WidthCursor) -> bool:
     """Whether the loads in `e` may move in front of the loop: the function writes none of their tensors."""
     tensors = [ir.tensor_of(term.data) for term in dag.opaque_terms(e)]
-    if any(t is None or t in around.scope.written for t in tensors):
+    if any(t is None or t in around.scope.written() for t in tensors):
         return False
     return not tensors or around.bits == 64 or fits_by_intervals(around.scope.ctx, e, around.bits)
 

@@ -70,7 +70,7 @@ def test_what_is_taken_over_is_copied_and_numbers_of_any_size_are_read() -> None
     assert str(zero.scale_down_val(2).floor()) == str(zero) == "[n] -> { [x] -> [(0)] }"
     assert str(long) == f"[n] -> {{ [x] -> [({1 << 80} + {1 << 40}x)] }}"
     relation = isl().Map.read_from_str(context(), "{ [x] -> [y] }")
-    with pytest.raises(ctypes.ArgumentError, match="wrong type"):
+    with pytest.raises(ctypes.ArgumentError, match=r"wrong type|cannot be interpreted"):
         read("{ [x] : x > 0 }").union(relation)
     for n in (0, 1, -1, 2**31, -(2**31) - 1, 2**62, 2**63 - 1, -(2**63), 2**63, 10**30, -(10**30)):
         told = read("{ [x] }").fix_val(isl().dim_type.set, 0, val(n)).dim_max_val(0)

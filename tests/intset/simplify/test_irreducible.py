@@ -231,6 +231,11 @@ IRREDUCIBLE: dict[str, tuple[dict[Var, Range], list[Cond], list[Any], list[Any]]
         [(Y * 8 + A < 68) & (X * 16 + (A * 4 + B * 2 + C) % 16 < 33), (Y + B >= 3) | (X * 2 + B > 2)],
         [(Y * 8 + A < 68) & (A < 4), (Y * 8 + A < 6) & (X + A < 3), (Y + A < 5) & (A + B > 3)],
     ),
+    "inequalities at the ends of sums": (
+        {X: Range(0, 8), Y: Range(0, 3), Z: Range(0, 8), W: Range(0, 3)}, [],
+        [(X + Y >= 1) & (X + Y < 9) & (Z - W > -2) & (Z - W < 7), X * 4 + Y + W >= 1, (X * 4 + Z < 1) | (Y + W >= 4)],
+        [X * 3 + Y * 5 >= 1, X * 8 + Y - W <= -2, (X + Y >= 1) & (X + Y < 2)],
+    ),
     "digits of sums with multiples of the divisor": (
         {X: Range(0, 12), Y: Range(0, 1024)}, [],
         [(X * 1024 + Y) % 768 // 64, (X * 128 + Y) % 768 // 64 * 3 + Z],
