@@ -32,6 +32,7 @@ from intset.ranges import equated_sizes, open_nonempty_conditions, ranges_from_f
 T = TypeVar("T")
 SIZES: Final = "sizes"  # `over=` of a question: all variables without a range
 COALESCED_SUMS: Final = 8  # sums of one question that become variables
+KEPT_EXTENSIONS: Final = 64  # frames that a frame keeps of those which extend it
 
 N = TypeVar("N", bound=Node)
 
@@ -68,7 +69,7 @@ class Frame:
         self.ranges = ranges
         self.facts = facts
         self._defined: dict[tuple[Node, ...], tuple[Frame | None]] = {}
-        self._over: dict[tuple[Var, ...], Frame] = {}  # frames with quantified sizes
+        self._extended: dict[tuple[object, ...], Frame] = {}  # by further ranges and facts
         self.answers: dict[object, Any] = {}
         self.verdicts: dict[tuple[object, ...], str] = {}
         self.base = base_normalizer(ranges) if base is None else base
@@ -113,11 +114,18 @@ class Frame:
         if not ranges and not facts:
             return self
         added, ends = checked_ranges(ranges)
+        key = (*added.items(), *ends, *facts)
+        if (cached := self._extended.get(key)) is None:
+            if len(self._extended) >= KEPT_EXTENSIONS:
+                self._extended.clear()
+            cached = self._extended[key] = self._with(added, (*self.facts, *ends, *facts))
+        return cached
+
+    def _with(self, added: Mapping[Var, Range], facts: tuple[Fact, ...]) -> Frame:
+        table = {**self.ranges, **added}
         if any(var in self.ranges for var in added) or self._mentions(added):
-            table, ends = checked_ranges({**self.ranges, **ranges})
-            return Frame(table, (*self.facts, *ends, *facts))
-        base = base_normalizer(added, self.base) if added else self.base
-        return Frame({**self.ranges, **added}, (*self.facts, *ends, *facts), base=base)
+            return Frame(checked_ranges(table)[0], facts)
+        return Frame(table, facts, base=base_normalizer(added, self.base) if added else self.base)
 
     def over_sizes(self, exprs: Sequence[Expr], keep: Sequence[Var], over: Sequence[Var] | str) -> Frame:
         """The frame in which sizes are quantified: variables whose ranges are their declared bounds.
@@ -139,13 +147,7 @@ class Frame:
         else:
             sizes = listed_vars(over, "over")
             self.check_sizes(sizes, keep)
-        if not sizes:
-            return self
-        if (cached := self._over.get(sizes)) is None:
-            if len(self._over) >= CACHED_ANSWERS:
-                self._over.clear()
-            cached = self._over[sizes] = self.extended(dict.fromkeys(sizes), ())
-        return cached
+        return self.extended(dict.fromkeys(sizes), ())
 
     def check_sizes(self, sizes: Iterable[Var], keep: Sequence[Var]) -> None:
         """Raise `InputError` for a variable that `over=` cannot take."""

@@ -25,6 +25,7 @@ from typing import Any, Final
 
 from bound import dtypes
 from bound.tensor import Tensor
+from bound.tir.value import Operand
 from intset.expr import Expr, Range, constant_value, dag, ops
 from lowering.nest import driver, ir
 from lowering.nest.scope import Scope, scope_behind_head
@@ -324,8 +325,9 @@ def plan_storage(f: ir.Function, parallel: Iterable[ir.For] = ()) -> StoragePlan
     if not lives:
         return StoragePlan(frozenset(), Arena(), {}, frozenset(), 0)
     head = scope_behind_head(f)
+    lets = {s.var: s.value for s in statements(f.body) if isinstance(s, ir.Let)}
     for life in lives:
-        life.size = _size(f, head, life.allocate)
+        life.size = _size(f, head, lets, life.allocate)
     chosen = _balanced(_on_stack(lives), lives)
     stack = frozenset(life.allocate for life in chosen)
     rest = [life for life in lives if life.allocate not in stack]
@@ -339,9 +341,8 @@ def plan_storage(f: ir.Function, parallel: Iterable[ir.For] = ()) -> StoragePlan
     return StoragePlan(stack, arena, private, in_place, _peak(chosen))
 
 
-def _size(f: ir.Function, head: Scope, stmt: ir.Allocate) -> Size | None:
+def _size(f: ir.Function, head: Scope, lets: Mapping[Any, Operand], stmt: ir.Allocate) -> Size | None:
     """The size of an allocation, as `Lifetime` has it."""
-    lets = {s.var: s.value for s in statements(f.body) if isinstance(s, ir.Let)}
     extents: list[Expr] = []
     for r in stmt.ranges:
         extent: Any = range_ends(r)[1]

@@ -165,8 +165,8 @@ class FoundMembers(NamedTuple):
     found: points that satisfy ranges and assumptions.
     left: indices of the patterns not tried yet (`_ALL`): numbers for the sizes, a place in each range. Indices pickle
         and compare by value, patterns do neither.
-    sizes, solved: sizes to be numbered, and sizes equated with terms by facts. A recursive equation such as
-        `n == n // t * t` puts n into both: its number is rounded to that term.
+    sizes, solved: sizes to be numbered, opaque ones too, and sizes equated with terms by facts. A recursive equation
+        such as `n == n // t * t` puts n into both: its number is rounded to that term.
     order: the ranged variables, each after those that its ends mention.
     closing: facts by the variable that gets its value last.
     entered: the number of ranges of the scope; the table of a schedule's loops grows.
@@ -174,7 +174,7 @@ class FoundMembers(NamedTuple):
 
     found: tuple[Member, ...]
     left: range
-    sizes: tuple[Var, ...]
+    sizes: tuple[Any, ...]
     solved: Mapping[Expr, Linear]
     order: tuple[Var, ...]
     closing: Mapping[Var, tuple[Linear, ...]]
@@ -308,7 +308,8 @@ def _has_itself(e: Expr, form: Linear) -> bool:
     return any(e in term.free_vars() for term in form.terms)
 
 
-def _mentioned(known: Normalizer) -> Iterator[Var]:
+def _mentioned(known: Normalizer) -> Iterator[Any]:
+    """The variables that assumptions mention, and the opaque sizes of which they give an interval."""
     assumptions = known.assumptions
     for ends in assumptions.limits.values():
         for end in ends:
@@ -320,6 +321,8 @@ def _mentioned(known: Normalizer) -> Iterator[Var]:
             yield from e.free_vars()
     for e in assumptions.atoms:
         yield from e.free_vars()
+        if e.op is ops.LOAD and e.data.value_at is None and all(arg.op is ops.CONST for arg in e.args):
+            yield e  # the extent of an array: any number, and no other such term is the same place
 
 
 def _outermost_first(known: Normalizer) -> Iterator[Var]:

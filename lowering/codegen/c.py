@@ -8,8 +8,9 @@ outlines a parallel region with one pointer to all captured variables.
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from math import prod
 from typing import Any, Final, NamedTuple
 from zlib import crc32
@@ -18,15 +19,16 @@ from bound import dtypes
 from bound.declare import placeholder
 from bound.tensor import Tensor
 from bound.tir.build import FUNCTIONS, all_of
+from bound.tir.reduce import Parameter
 from bound.tir.value import CALL, IntFunction, Operand, Value, constant
-from bound.tir.walk import nodes, read_indices, rewrite
+from bound.tir.walk import nodes, operations, read_indices, rewrite
 from intset.errors import InputError
 from intset.expr import Cond, Expr, arguments, constant_value, dag, ops
 from intset.linear.canonical import Normalizer
 from intset.linear.form import Linear
 from lowering.allocation import parallel_plan, with_fixed_storage
 from lowering.codegen import c_operands, emitter
-from lowering.codegen.c_words import BUILT_IN, FILE_SCOPE, KEYWORDS, c_type, defined_once, function_name, storage_type
+from lowering.codegen.c_words import RESERVED, RESERVED_IN_FILE, c_type, defined_once, function_name, storage_type
 from lowering.nest import driver, ir, walk
 from lowering.nest.names import label_of, with_own_storage
 from lowering.nest.printer import end_of
@@ -169,7 +171,6 @@ class CNest(emitter.Emitter[driver.Cursor]):
         self._stored: set[Tensor] = set()  # allocated tensors in sight that are not on the stack
         self._types: dict[Any, str] = {p: c_type(p.dtype, str(p.data[0])) for p in f.scalars}
         self._table_of: dict[Any, Tensor] = {}
-        self._needed = walk.needed_variables(f.body)
         self._conditional = conditional_scalars(f.body)
 
     @property
@@ -184,6 +185,10 @@ class CNest(emitter.Emitter[driver.Cursor]):
             ir.Assert: self.check,
             ir.Evaluate: self.call,
         }
+
+    @cached_property
+    def _needed(self) -> set[Parameter]:
+        return walk.needed_variables(self.f.body)
 
     def lines(self) -> list[str]:
         """The lines of the body."""
@@ -351,7 +356,8 @@ class CNest(emitter.Emitter[driver.Cursor]):
         end = end_of(low, extent)
         firsts = [c.first for c in loop.carried]
         lines, (start, stop, *initial) = self.operands(cursor, low, end, *firsts)
-        is_choice = any(node.op is ops.SELECT and isinstance(node, Expr) for node in nodes(end))
+        chosen = nodes(end) if ops.SELECT in operations(end) else ()
+        is_choice = any(node.op is ops.SELECT and isinstance(node, Expr) for node in chosen)
         if is_choice:  # else compilers do not see the number of iterations
             stop, text = names.local("end"), stop
             lines.append(f"const {index} {stop} = {emitter.opened(text)};")
@@ -593,9 +599,10 @@ def c_file(f: ir.Function, width: Width | None = None) -> CFile:
     f = _prepared(f, chosen.bits)
     small = with_short_signs(f) if chosen.bits == 64 else f
     fitting = sizes_that_fit(small) if width is None and chosen.bits == 64 else ()
-    name = emitter.Identifiers((*KEYWORDS, *FILE_SCOPE, *BUILT_IN, *_called(f))).fresh(f.name)
-    body = _CBody(f, chosen.bits, name)
-    bodies = [_CBody(small, 32, f"{name}_32"), body] if fitting else [body]
+    called = _called(f)
+    name = emitter.Identifiers(RESERVED_IN_FILE, called).fresh(f.name)
+    body = _CBody(f, chosen.bits, name, called)
+    bodies = [_CBody(small, 32, f"{name}_32", called), body] if fitting else [body]
     inner = body.syntax.names.fresh(f"{name}_32") if fitting else ""
     dispatch = body.dispatch(inner, fitting) if fitting else []  # before helpers are listed: it may add some
     helpers = dict.fromkeys(text for each in bodies for text in each.syntax.helpers.values())
@@ -623,8 +630,11 @@ def c_file(f: ir.Function, width: Width | None = None) -> CFile:
 
 
 def _prepared(f: ir.Function, bits: int) -> ir.Function:
-    """The nest with loops unrolled, split and unswitched, as far as that needs no wider integers."""
-    f = unroll(run_over_digits(with_fixed_storage(forward_copies(f))))
+    """The nest with loops unrolled, split and unswitched, as far as that needs no wider integers.
+
+    Precondition: nothing in it is dead.
+    """
+    given, f = f, unroll(run_over_digits(with_fixed_storage(forward_copies(f))))
     split = f
     for _ in range(2):  # the first run makes ends of loops constant, by which the second one splits
         before, split = split, unroll(run_over_digits(partition_loops(split, f)))
@@ -635,15 +645,16 @@ def _prepared(f: ir.Function, bits: int) -> ir.Function:
         # loops split by a sign, `x >> 63`, divide by 2**63
         fits = all(-(1 << 63) <= node.data < 1 << 63 for node in nodes if node.op is ops.CONST)
         split = split if fits and (bits == 64 or narrow(split).bits == 32) else f
-    return drop_dead(fold_constants(accumulate(decide_rows(drop_identities(split), is_all=True))))
+    prepared = fold_constants(accumulate(decide_rows(drop_identities(split), is_all=True)))
+    return given if prepared.body is given.body else drop_dead(prepared)
 
 
 class _CBody:
     """The parameters and the statements of a function at one width of indices."""
 
-    def __init__(self, f: ir.Function, bits: int, label: str) -> None:
+    def __init__(self, f: ir.Function, bits: int, label: str, called: Iterable[str]) -> None:
         self.f = f
-        names = emitter.Identifiers((*KEYWORDS, *_called(f)))
+        names = emitter.Identifiers(RESERVED, called)
         self.syntax = c_operands.CSyntax(names, bits, f.name)
         parameters = []
         for tensor in f.params:
@@ -655,9 +666,9 @@ class _CBody:
         self.parameters = ", ".join(parameters) or "void"
         self.nest = CNest(f, self.syntax, label)
         body = self.nest.lines()
-        text = re.sub(r"/\*.*?\*/", "", "\n".join(body))  # a name in a comment is not used
+        used = set(re.findall(r"\w+", re.sub(r"/\*.*?\*/", "", "\n".join(body))))  # not in comments
         labels = [names.of(t, t.name) for t in f.params] + [str(self.syntax.leaf(v)) for v in (*f.sizes, *f.scalars)]
-        unused = [f"(void){name};" for name in labels if not re.search(rf"\b{name}\b", text)]
+        unused = [f"(void){name};" for name in labels if name not in used]
         self.lines = [*unused, *self.nest.tables, *body]
 
     def dispatch(self, inner: str, fitting: Sequence[Cond]) -> list[str]:
@@ -669,11 +680,14 @@ class _CBody:
         return [*before, f"if ({emitter.opened(test)}) return {inner}({', '.join(args)});"]
 
 
+_CALLING: Final = frozenset((CALL, ops.LOAD))
+
+
 def _called(f: ir.Function) -> frozenset[str]:
     """The names of called functions, reserved in the whole file."""
     called: set[str] = set()
     roots: list[Any] = [operand for stmt in walk.statements(f.body) for operand in walk.operands(stmt)]
-    for node in dag.postorder(roots):
+    for node in dag.postorder([root for root in roots if not _CALLING.isdisjoint(dag.operations(root))]):
         if node.op is CALL and node.data not in FUNCTIONS:
             called.add(str(node.data))
         elif node.op is ops.LOAD and isinstance(node.data, IntFunction):
@@ -722,7 +736,7 @@ def program_text(f: ir.Function, sizes: Mapping[str, int] | None = None) -> str:
     if f.scalars:
         raise InputError(f"{f.name} has the parameter {f.scalars[0].data[0]}: a program cannot know its value")
     file = c_file(f)
-    names = emitter.Identifiers((*KEYWORDS, *FILE_SCOPE, *BUILT_IN, file.entry, *_LOCALS))
+    names = emitter.Identifiers(RESERVED_IN_FILE, (file.entry, *_LOCALS))
     draw = names.fresh("next")
     syntax = c_operands.CSyntax(names, 64, f.name)
     lines: list[str] = []

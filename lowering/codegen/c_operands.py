@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial, reduce
 from itertools import product
@@ -246,10 +247,9 @@ class CSyntax:
         return self._call("nonzero", word, [text, other, self.flag])
 
     def _is_nonzero(self, divisor: Expr, scope: Scope) -> bool:
-        with intset.using(tiers=tiers_within(Effort.FAST)):
-            is_nonzero = bool(scope.ctx.prove(divisor.ne(0)))
         # a loop over `n*m` elements runs for `m != 0` alone; data has no such loop
-        return is_nonzero or (not dag.opaque_terms(divisor) and bool(scope.ctx.prove(divisor.ne(0))))
+        with intset.using(tiers=tiers_within(Effort.FAST)) if dag.opaque_terms(divisor) else nullcontext():
+            return bool(scope.ctx.prove(divisor.ne(0)))
 
     def _may_overflow(self, node: Expr) -> bool:
         """Whether a node may negate the least number of 64 bits, or divide it by -1."""

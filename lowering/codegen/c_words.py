@@ -190,6 +190,8 @@ KEYWORDS: Final = (
     *(f"{name}_{s}" for name in (*HELPERS, *_OTHER_HELPERS) for s in _SUFFIXES),
     *TYPES.values(),
 )
+RESERVED: Final = frozenset(KEYWORDS)
+RESERVED_IN_FILE: Final = RESERVED.union(FILE_SCOPE, BUILT_IN)
 
 
 def c_type(dtype: str, what: str) -> str:

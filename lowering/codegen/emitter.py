@@ -14,7 +14,9 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from itertools import chain
 from typing import Any, Final, Generic, Protocol, TypeAlias
 
 from bound import dtypes
@@ -132,8 +134,8 @@ class Identifiers:
     Invariant: no two objects in scope share an identifier, and none gets a reserved one.
     """
 
-    def __init__(self, reserved: Iterable[str] = ()) -> None:
-        self._taken = set(reserved)
+    def __init__(self, reserved: Collection[str] = (), taken: Iterable[str] = ()) -> None:
+        self._reserved, self._taken = reserved, set(taken)
         self._of: dict[Any, str] = {}
         self._next: dict[str, int] = {}
         self._local: list[tuple[str, Any]] = []  # identifiers to be released at the end of a block
@@ -150,7 +152,7 @@ class Identifiers:
         if not stem or stem[0].isdigit() or stem.startswith(_PREFIXES):
             stem = f"v{stem}"
         name = stem
-        while name in self._taken:
+        while name in self._taken or name in self._reserved:
             self._next[stem] = self._next.get(stem, 0) + 1
             name = f"{stem}_{self._next[stem]}"
         self._taken.add(name)
@@ -250,13 +252,14 @@ def _escaped(match: re.Match[str]) -> str:
 
 MAX_DEPTH: Final = 12  # nested operations in one text; deeper operands get a name
 _LAZY: Final = (ops.SELECT, ops.AND, ops.OR)
+_DEFERRING: Final = frozenset((*_LAZY, ops.ASSERTING, ops.LOAD))  # may evaluate less than their operands, or formulas
 
 
 class Syntax(Protocol):
     """The operands and branches of a target language."""
 
     def leaf(self, node: Operand) -> str | None:
-        """The text of a constant, a variable or a parameter; `None` of an operation."""
+        """The text of a constant, a variable or a parameter; `None` of an operation, as is all that has operands."""
 
     def operation(self, node: Operand, args: list[str]) -> str:
         """The text of an operation, parenthesised for use as any operand."""
@@ -286,8 +289,31 @@ def straight_line(syntax: Syntax, roots: Sequence[Operand]) -> tuple[list[str], 
     plain = [leaf for leaf in leaves if leaf is not None]
     if len(plain) == len(leaves):
         return [], plain
+    if all(_DEFERRING.isdisjoint(dag.operations(root)) for root in roots):
+        return _plain_line(syntax, roots)
     code = _StraightLine(roots, syntax)
     return code.top.lines, [code.texts[root, code.top][0] for root in roots]
+
+
+def _plain_line(syntax: Syntax, roots: Sequence[Operand]) -> tuple[list[str], list[str]]:
+    """`straight_line` for operations that evaluate all of their operands."""
+    order: list[Any] = dag.postorder(roots)
+    uses = Counter([*roots, *chain.from_iterable([node.args for node in order])])
+    lines: list[str] = []
+    texts: dict[Any, tuple[str, int]] = {}
+    for node in order:
+        leaf = None if node.args else syntax.leaf(node)
+        if leaf is not None:
+            texts[node] = leaf, 0
+            continue
+        args = [texts[arg] for arg in node.args]
+        text, depth = syntax.operation(node, [text for text, _ in args]), 1 + max([d for _, d in args], default=0)
+        if uses[node] > 1 or depth >= MAX_DEPTH:
+            text, definition = syntax.bind(node, text)
+            lines += definition
+            depth = 0
+        texts[node] = text, depth
+    return lines, [texts[root][0] for root in roots]
 
 
 class _LineBlock:

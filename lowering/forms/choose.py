@@ -181,7 +181,7 @@ class CandidateNests:
     @cached_property
     def _is_small(self) -> bool:
         """Whether forms are compared before splitting: nothing is to be chosen, or the program costs little."""
-        is_chosen = self._plain is not None or bool(self._split)
+        is_chosen = self._plain not in (None, self._ends) or bool(self._split)
         return self._asked == "auto" and not (is_chosen and self._ends.takes_more(SMALL))
 
     @cached_property
@@ -192,8 +192,9 @@ class CandidateNests:
         """
         if not self._is_small:
             return self._forms
-        forms, plain = {"ends": self._ends}, self._plain
-        if plain is not None and _is_cheaper(plain.whole, self._ends.whole) and not plain.is_partitioned:
+        ends, plain = self._ends, self._plain
+        forms = {"ends": ends}
+        if plain not in (None, ends) and _is_cheaper(plain.whole, ends.whole) and not plain.is_partitioned:
             forms["guard"] = plain
         if self._split:
             forms["split"] = self._in_pieces
@@ -445,24 +446,23 @@ def chosen(
         return _choice([CandidateNests(maker, infer(compute), nests)])
     boxable = _boxable(s)
     box = infer(dict.fromkeys(boxable, "box") if len(boxable) < len(s.stages) else "box") if boxable else None
-    made: list[CandidateNests] = []
-    if box is not None and not box.has_outside:
-        excess = _excess(box)  # None: every region is a box
-        made.append(CandidateNests(maker, box, nests))
-        if excess is None or (excess <= LITTLE and made[0].takes_more(SMALL)):
-            return _choice(made, also=() if excess is None else ("exact",))
+    boxes = None if box is None else CandidateNests(maker, box, nests)
+    if boxes is not None:
+        excess = _excess(boxes.bounds)  # None: every region is a box
+        if (excess is None or excess <= LITTLE) and _usable(boxes) and (excess is None or boxes.takes_more(SMALL)):
+            return _choice([boxes], also=() if excess is None else ("exact",))
     exact = CandidateNests(maker, infer("exact"), nests)
     if (
-        box is not None
-        and made
-        and ((_elements(box) or 0) * WEIGHTS["vector"] > SMALL or exact.starts_above(SMALL))
-        and _spared(box, exact.bounds) <= SPARED
+        boxes is not None
+        and ((_elements(boxes.bounds) or 0) * WEIGHTS["vector"] > SMALL or exact.starts_above(SMALL))
+        and _spared(boxes.bounds, exact.bounds) <= SPARED
+        and _usable(boxes)
         and (is_stored_as_inferred or not _compacted(maker, exact.bounds, nests))
     ):
-        return _choice(made, also=("exact",))
-    made.append(exact)
+        return _choice([boxes], also=("exact",))
     if not exact.takes_more(SMALL):
-        return _choice(made, first=exact)
+        return _choice([exact], others=lambda: _usable(boxes))
+    made = [*_usable(boxes), exact]
     if not is_stored_as_inferred:
         made += _compacted(maker, exact.bounds, nests)
     known = exact.costs.items()
@@ -477,6 +477,11 @@ def chosen(
         folded = [stage for stage in b.schedule.stages if compact & names_of([stage])]
         made.append(CandidateNests(maker, b.with_compact(folded) if folded else b, nests))
     return _choice(made)
+
+
+def _usable(boxes: CandidateNests | None) -> list[CandidateNests]:
+    """The nests of boxes, if no access leaves its tensor in them."""
+    return [] if boxes is None or boxes.bounds.has_outside else [boxes]
 
 
 def _is_same(box: BoundsMap, some: Collection[str]) -> bool:
@@ -503,10 +508,18 @@ def _extents(b: BoundsMap, tensor: Tensor) -> list[object]:
 # -- the choice --------------------------------------------------------------------------------------------------------
 
 
-def _choice(made: list[CandidateNests], also: tuple[str, ...] = (), first: CandidateNests | None = None) -> Choice:
-    """The choice of `first`, by default the cheapest; `also` names candidates for `compute` that were not built."""
-    best = first or (made[0] if len(made) == 1 else min(made, key=lambda nests: nests.total))
-    forms = _LazyForms(lambda: _listed(best, made, also))
+def _choice(
+    made: list[CandidateNests], also: tuple[str, ...] = (), others: Callable[[], list[CandidateNests]] = list
+) -> Choice:
+    """The choice of the cheapest.
+
+    Parameters
+    ----------
+    also: candidates for `compute` that were not built.
+    others: the candidates that are listed with those made.
+    """
+    best = made[0] if len(made) == 1 else min(made, key=lambda nests: nests.total)
+    forms = _LazyForms(lambda: _listed(best, [*made, *others()], also))
     partitioned = replace(best.made.partitioned, forms=forms) if best.is_partitioned else None
     return Choice(best.bounds, replace(best.made.f, forms=forms), forms, partitioned)
 

@@ -19,7 +19,7 @@ from bound.tir.value import Value, parameter
 from intset.expr import Var, dag
 from lowering.nest import driver, ir
 from lowering.nest.scope import redirected
-from lowering.nest.walk import map_operands, replaced, statements
+from lowering.nest.walk import map_operands, read_by, replaced, statements, written_by
 
 # Keywords of the text format.
 RESERVED: Final = frozenset(
@@ -60,7 +60,8 @@ def with_own_storage(root: ir.Stmt, taken: Iterable[Tensor] = ()) -> ir.Stmt:
         return root
 
     def own_tensors(stmt: ir.Stmt, here: _StorageDescent) -> ir.Stmt:
-        return with_tensors(stmt, here.new)
+        is_moved = bool(here.new) and not here.new.keys().isdisjoint((*read_by(stmt), *written_by(stmt)))
+        return with_tensors(stmt, here.new) if is_moved else stmt
 
     def allocate(stmt: ir.Allocate, here: _StorageDescent) -> ir.Stmt:
         tensor = stmt.tensor

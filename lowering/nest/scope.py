@@ -184,7 +184,8 @@ def scope_behind_head(f: ir.Function) -> Scope:
 
 def written_in(root: ir.Stmt) -> frozenset[Tensor]:
     """The tensors of which an element may be written inside a statement."""
-    return frozenset(tensor for stmt in statements(root) for tensor in written_by(stmt))
+    writing = [stmt for stmt in statements(root) if type(stmt) is ir.Store or type(stmt) is ir.Evaluate]
+    return frozenset([tensor for stmt in writing for tensor in written_by(stmt)])
 
 
 def proof_of(scope: Scope, cond: Cond, effort: Effort = Effort.DEFAULT) -> Proof:

@@ -144,7 +144,7 @@ def operands(stmt: ir.Stmt) -> tuple[Operand, ...]:
         return (*stmt.indices, stmt.value)
     if type(stmt) is ir.For and not stmt.carried:
         return range_ends(stmt.range)
-    return tuple(_operands(stmt))
+    return () if isinstance(stmt, ir.Seq) else tuple(_operands(stmt))
 
 
 def _operands(part: Any) -> Iterator[Operand]:
@@ -211,30 +211,41 @@ def with_children(stmt: ir.Stmt, new: Sequence[ir.Stmt]) -> ir.Stmt:
 
 def rebuilt(root: ir.Stmt, change: Callable[[ir.Stmt], ir.Stmt]) -> ir.Stmt:
     """Apply `change` to every statement, bottom-up."""
-
-    def visit(stmt: ir.Stmt) -> Visit[ir.Stmt]:
-        inner: list[ir.Stmt] = []
-        for child in children(stmt):
-            inner.append((yield visit(child)) if type(child) in _COMPOUND else change(child))  # noqa: PERF401
-        if isinstance(stmt, ir.Seq):
+    done: list[ir.Stmt] = []
+    for stmt, count in _bottom_up(root):
+        if count == 0:
+            done.append(change(stmt))
+            continue
+        inner = done[-count:]
+        if type(stmt) is ir.Seq:
             inner = [part for new in inner for part in ir.flat(new)]
-            same = len(inner) == len(stmt.stmts) and all(map(operator.is_, inner, stmt.stmts))
-            return change(stmt if same else ir.Seq(tuple(inner)))
-        return change(with_children(stmt, inner))
-
-    return drive(visit(root))
+            same = len(inner) == count and all(map(operator.is_, inner, stmt.stmts))
+            stmt = stmt if same else ir.Seq(tuple(inner))
+        else:
+            stmt = with_children(stmt, inner)
+        done[-count:] = [change(stmt)]
+    return done[0]
 
 
 def folded(root: ir.Stmt, combine: Callable[[ir.Stmt, Sequence[R]], R]) -> R:
     """The value of a statement, computed from the values of the statements directly inside, bottom-up."""
+    values: list[R] = []
+    for stmt, count in _bottom_up(root):
+        first = len(values) - count
+        values[first:] = [combine(stmt, values[first:])]
+    return values[0]
 
-    def visit(stmt: ir.Stmt) -> Visit[R]:
-        values: list[R] = []
-        for child in children(stmt):
-            values.append((yield visit(child)))  # noqa: PERF401  # a comprehension cannot yield
-        return combine(stmt, values)
 
-    return drive(visit(root))
+def _bottom_up(root: ir.Stmt) -> Iterator[tuple[ir.Stmt, int]]:
+    """Every statement behind those inside, in the order of the text, each with the number of those directly inside."""
+    order: list[tuple[ir.Stmt, int]] = []
+    stack = [root]
+    while stack:
+        stmt = stack.pop()
+        inside = children(stmt) if type(stmt) in _COMPOUND else ()
+        order.append((stmt, len(inside)))
+        stack += inside
+    return reversed(order)
 
 
 def transform(root: ir.Stmt, change: OnOperand) -> ir.Stmt:

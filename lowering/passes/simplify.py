@@ -45,6 +45,8 @@ def fold_constants(f: ir.Function) -> ir.Function:
 
 def decided(operand: Operand) -> Operand:
     """Fold constants, decided selections and conditions, `+ 0` and `* 1`; `x + 2 - 1` becomes `x + 1`."""
+    if not operand.args:
+        return operand
     order: Iterable[Any] = dag.postorder((operand,)) if isinstance(operand, (Expr, Cond)) else nodes(operand)
     changed: Operand = _changed(operand, order, _with_constants)
     return changed

@@ -145,18 +145,28 @@ class _EvaluationPoints:
         ranges: dict[Var, Range | None] = {**transitive_ranges(self.env, (*around, *self.own)), **self.rest}
         return self.env.context.extended(ranges, self.guards)
 
+    def _facts(self, form: Linear) -> Iterator[Linear]:
+        """The ends of the loops with which a form falls, and the guards, as nonnegative forms."""
+        yield from (end.scale(-form.terms[loop]) for loop, end in self._ends if form.terms.get(loop, 0) < 0)
+        yield from self._guard_forms
+
     @cached_property
-    def forms(self) -> list[Linear]:
-        """The guards and the ends of loops, as nonnegative forms."""
-        parts = (self.env.forms_of(guard) for guard in (*self.guards, *self._ends()))
+    def _guard_forms(self) -> list[Linear]:
+        parts = (self.env.forms_of(guard) for guard in self.guards)
         return [form for part in parts for form in part or ()]
 
-    def _ends(self) -> Iterable[Cond]:
-        """Upper ends of loops that are minima, one condition for each operand."""
+    @cached_property
+    def _ends(self) -> list[tuple[Var, Linear]]:
+        """How far loops of no constant extent are from their last iterations; a form for each operand of a minimum."""
+        ends, form = list[tuple[Var, Linear]](), self.env.form
         for loop in (*(leaf for _, leaf in self.bounds.path), *self.own):
             r = self.env.ranges.get(loop)
-            if r is not None and isinstance(r.extent, Expr) and r.extent.op is ops.MIN and isinstance(r.min, Expr):
-                yield from (loop < r.min + end for end in dag.chain(ops.MIN, r.extent))
+            if r is None or not isinstance(r.extent, Expr) or r.extent.is_const or not isinstance(r.min, Expr):
+                continue
+            end, start = r.extent.args if r.extent.op is ops.SUB else (r.extent, const(0))
+            rest = form(r.min).minus(form(start)).minus(form(loop)).shift(-1)
+            ends += [(loop, form(part).plus(rest)) for part in dag.chain(ops.MIN, end)]
+        return ends
 
     def outside(self, read: TensorAccess) -> Iterable[Outside]:
         """The dimensions in which a read has no proof of staying inside."""
@@ -178,7 +188,7 @@ class _EvaluationPoints:
         """Whether loop ends and a single guard prove an index to be inside."""
         form, env = self.env.form(e), self.env
         room = env.form(extent).shift(-1).minus(form)
-        return all(env.is_nonneg(end, self.forms) for end in (form, room))
+        return all(env.is_nonneg(end, self._facts(end)) for end in (form, room))
 
     def _inside(self, read: TensorAccess) -> Context:
         extra = {var: self.state.sizes.range(r) for var, r in read.extra}

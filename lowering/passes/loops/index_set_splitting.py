@@ -190,7 +190,9 @@ class _Splitting:
         changed = written_in(loop.body)
         is_steady = not any(t in changed for t in walk.tensors_read(low, end))  # the ends are the same all along
         known, inner = here.subrange or (self._inside(loops, loop.var, low, end), None)
-        body = walk.transform(loop.body, lambda e: folded(e, known.decided))  # what is known hides nothing inside of it
+        body = loop.body  # what is known hides nothing inside of it
+        if not here.is_folded or self._is_decided(body, known):
+            body = walk.transform(body, lambda e: folded(e, known.decided))
         if count is not None:
             extent = const(count)
         if low is not ends[0] or extent is not ends[1] or body is not loop.body:
@@ -226,6 +228,24 @@ class _Splitting:
             return ir.seq(*(pieces[order.index(k)] for k in range(len(pieces))))
 
         return driver.Parts(walks, in_order)
+
+    def _is_decided(self, root: ir.Stmt, loops: estimates.Loops) -> bool:
+        """Whether the loops decide a condition in a statement."""
+        return any(
+            loops.decided(cond) is not None
+            for stmt in walk.statements(root)
+            for conds in self._deciding(stmt)
+            for cond in conds
+        )
+
+    @memoized
+    def _deciding(self, stmt: ir.Stmt) -> list[tuple[Cond, Cond]]:
+        """For each comparison in a statement itself, the comparison twice; for each minimum or maximum, both orders."""
+        return [
+            (node, node) if isinstance(node, Cond) else (order_of(node, False), order_of(node, True))
+            for operand in walk.operands(stmt)
+            for node in deciding_nodes(operand)
+        ]
 
     def _inside(self, loops: estimates.Loops, var: Var, low: Expr, end: Expr) -> estimates.Loops:
         """Add a loop, with those ends that keep their value throughout the function."""
@@ -263,7 +283,7 @@ class _Splitting:
         lows = [low for low in subrange.lows if self._is_fixed(low)]
         known = here.loops.inside(loop.var, lows, highs, within=whole.ends[loop.var])
         inner = self._worth.inside(here.around, loop)
-        return part, _Surroundings(here.loops, here.around, (known, inner))
+        return part, _Surroundings(here.loops, here.around, (known, inner), is_folded=True)
 
     def _tested(self, loop: ir.For, changes: Sequence[Breakpoint], inside: _Surroundings) -> driver.Parts:
         """Keep a loop whole and put its interior behind one test per condition."""
@@ -329,16 +349,12 @@ class _Splitting:
             stack.extend((inner, below) for inner in reversed(walk.children(stmt)))
             is_loop = isinstance(stmt, ir.For)
             is_short = isinstance(stmt, ir.For) and self._worth.is_short(stmt)
-            for operand in walk.operands(stmt):
-                for node in deciding_nodes(operand):
-                    if isinstance(node, Cond):
-                        cond = node
-                    elif is_short is is_loop:
-                        cond = order_of(node, not is_loop)
-                    else:
-                        continue
-                    if cond.op in ops.COMPARISONS and not (named and named & set(cond.free_vars())):
-                        yield cond, path
+            for still, moving in self._deciding(stmt):
+                cond = still if is_loop else moving
+                if still is not moving and is_short is not is_loop:
+                    continue
+                if cond.op in ops.COMPARISONS and not (named and named & set(cond.free_vars())):
+                    yield cond, path
 
 
 def _holding(body: ir.Stmt, truths: Mapping[Cond, bool | None]) -> ir.Stmt:
@@ -486,7 +502,7 @@ def unroll(f: ir.Function) -> ir.Function:
 
     Conditions and integers that are constants then, and selections between them, are decided.
     """
-    if not any(isinstance(stmt, ir.For) and stmt.kind is ir.LoopKind.UNROLLED for stmt in walk.statements(f.body)):
+    if ir.LoopKind.UNROLLED not in [stmt.kind for stmt in walk.statements(f.body) if type(stmt) is ir.For]:
         return f
     return f.with_body(walk.rebuilt(f.body, _written_out))
 

@@ -33,7 +33,7 @@ from bound import dtypes
 from bound.tensor import Tensor, element, unfinished
 from bound.tir.build import logical
 from bound.tir.value import Operand
-from bound.tir.walk import loaded_tensor, nodes, read_indices, rewrite
+from bound.tir.walk import loaded_tensor, nodes, operations, read_indices, rewrite
 from intset.errors import BudgetError, UndecidedError
 from intset.expr import Cond, Expr, Node, Range, Var, as_expr, constant_value, dag, ops, shown
 from intset.expr.node import PlainVar
@@ -51,6 +51,7 @@ from lowering.passes.stores.reaching_values import check_assumptions
 SHORT: Final = 8  # iterations of an innermost loop that are written out
 _DIVISIONS: Final = (ops.TRUNCDIV, ops.FLOORDIV)
 _REMAINDERS: Final = (ops.TRUNCMOD, ops.FLOORMOD)
+_TAKING_APART: Final = frozenset((*_DIVISIONS, *_REMAINDERS, ops.SHR, ops.BITAND))
 _KINDS: Final = (ir.LoopKind.SERIAL, ir.LoopKind.VECTORIZED)
 
 
@@ -373,9 +374,10 @@ def _taken_apart(loop: ir.For) -> ir.Stmt:
     if low != 0 or count is None or loop.carried or loop.kind not in _KINDS:
         return loop
     inside = list(walk.statements(loop.body))
-    if any(isinstance(stmt, ir.For) for stmt in inside):
+    if ir.For in set(map(type, inside)):
         return loop
-    parts = _digits_in([e for stmt in inside for e in walk.operands(stmt)], loop.var)
+    operands = [e for stmt in inside for e in walk.operands(stmt)]
+    parts = _digits_in([e for e in operands if not _TAKING_APART.isdisjoint(operations(e))], loop.var)
     cuts = sorted({1, *(d.low for d in parts.values()), *(d.high for d in parts.values() if d.high is not None)})
     if len(cuts) < 2 or cuts[-1] >= count or any(b % a for a, b in pairwise((*cuts, count))):
         return loop

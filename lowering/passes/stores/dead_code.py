@@ -108,13 +108,14 @@ def _live_tensors(f: ir.Function) -> set[Tensor]:
 
 def drop_unused_storage(block: ir.Seq, _: driver.Descent) -> ir.Stmt:
     """A sequence without unused storage."""
-    storage = [part.tensor for part in block.stmts if isinstance(part, ir.Allocate)]
-    if not storage:
+    unused = {part.tensor for part in block.stmts if isinstance(part, ir.Allocate)}
+    for stmt in walk.statements(block):
+        if not unused:
+            return block
+        unused.difference_update(walk.read_by(stmt), walk.written_by(stmt))
+    if not unused:
         return block
-    used = set(walk.touched(block))
-    if used.issuperset(storage):
-        return block
-    return ir.seq(*(part for part in block.stmts if not isinstance(part, ir.Allocate) or part.tensor in used))
+    return ir.seq(*(part for part in block.stmts if not isinstance(part, ir.Allocate) or part.tensor not in unused))
 
 
 def remove_no_op(f: ir.Function, report: list[Entry] | None = None) -> ir.Function:

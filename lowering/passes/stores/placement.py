@@ -21,8 +21,7 @@ one loop-invariant index only. The first of them stores unconditionally, so the 
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Any, Final, NamedTuple, TypeAlias
 
@@ -63,13 +62,12 @@ def forward_copies(f: ir.Function) -> ir.Function:
 
     Guarantee: the destination receives the same values.
     """
-    uses = Counter(
-        tensor for stmt in walk.statements(f.body) for tensor in {*walk.read_by(stmt), *walk.written_by(stmt)}
+    return f.with_body(
+        walk.rebuilt(f.body, lambda stmt: _forwarded(stmt, f.body) if isinstance(stmt, ir.Seq) else stmt)
     )
-    return f.with_body(walk.rebuilt(f.body, lambda stmt: _forwarded(stmt, uses) if isinstance(stmt, ir.Seq) else stmt))
 
 
-def _forwarded(body: ir.Seq, uses: Mapping[Tensor, int]) -> ir.Stmt:
+def _forwarded(body: ir.Seq, root: ir.Stmt) -> ir.Stmt:
     parts = list(body.stmts)
     for stmt in body.stmts:
         if not isinstance(stmt, ir.Allocate) or stmt not in parts:
@@ -82,13 +80,17 @@ def _forwarded(body: ir.Seq, uses: Mapping[Tensor, int]) -> ir.Stmt:
             copy = _before_names(copy, between)
             if copy is None:
                 break
-            within = (s for part in between for s in walk.statements(part))
-            inside = sum(stmt.tensor in (*walk.read_by(s), *walk.written_by(s)) for s in within)
-            if inside + 1 == uses[stmt.tensor] and all(_is_away(part, copy) for part in between):
+            inside = sum(_uses(part, stmt.tensor) for part in between)
+            if inside + 1 == _uses(root, stmt.tensor) and all(_is_away(part, copy) for part in between):
                 parts[end : end + 1] = []
                 parts = [walk.rebuilt(part, partial(redirected, move=copy.move)) for part in parts if part is not stmt]
             break
     return ir.seq(*parts) if len(parts) < len(body.stmts) else body
+
+
+def _uses(root: ir.Stmt, tensor: Tensor) -> int:
+    """The number of statements that read or write elements of a tensor."""
+    return sum(tensor in (*walk.read_by(stmt), *walk.written_by(stmt)) for stmt in walk.statements(root))
 
 
 def _before_names(copy: _CopyNest, between: Sequence[ir.Stmt]) -> _CopyNest | None:
@@ -277,7 +279,7 @@ def _kept(stmts: list[ir.Stmt], tensor: Tensor, variables: set[Tensor]) -> list[
             if run and _is_worth(stmts[:run], tensor):
                 kept = _in_variable(stmts[:run], tensor, first.indices, variables)
                 stmts = stmts[run:]
-                is_read = not is_own or any(_accesses(stmt, tensor) for stmt in stmts)
+                is_read = not is_own or any(_is_accessed(stmt, tensor) for stmt in stmts)
                 replaced += kept if is_read else kept[:-1]
                 continue
             count = max(run, 1)
@@ -294,10 +296,9 @@ def _run(stmts: Sequence[ir.Stmt], tensor: Tensor, indices: Indices) -> int:
     count = 0
     named = set(dag.free_vars(*indices))
     for k, stmt in enumerate(stmts):
-        count_here = _accesses(stmt, tensor)
         if isinstance(stmt, ir.Allocate) and stmt.tensor is tensor:
             break
-        if count_here == 0:
+        if not _is_accessed(stmt, tensor):
             continue
         if not isinstance(stmt, (ir.Store, ir.For, ir.If)) or not _only_at(stmt, tensor, indices, named):
             break
@@ -309,19 +310,22 @@ def _keep_around_loop(loop: ir.For, variables: _Variables) -> ir.Stmt:
     """Keep an element that a loop certainly stores to in a variable around the loop."""
     inner: ir.Stmt = loop
     most = 0
+    around: set[Var] = set()
     while isinstance(inner, ir.For):
         count = constant_value(walk.range_ends(inner.range)[1]) or 0
         if count < 1:
             return loop
+        around.add(inner.var)
         most, inner = max(most, count), inner.body
     if most == 1:
         return loop
-    inside = walk.bound_in(loop)
     for store in inner.stmts if isinstance(inner, ir.Seq) else (inner,):
         if not isinstance(store, ir.Store) or store.tensor in variables.tensors or dag.opaque_terms(*store.indices):
             continue
         named = set(dag.free_vars(*store.indices))
-        if not named & inside and _only_at(loop, store.tensor, store.indices, named):
+        if named & around or named & walk.bound_in(loop):
+            continue
+        if _only_at(loop, store.tensor, store.indices, named):
             return ir.seq(*_in_variable([loop], store.tensor, store.indices, variables.tensors))
     return loop
 
@@ -352,8 +356,14 @@ def _accesses(stmt: ir.Stmt, tensor: Tensor) -> int:
     return total
 
 
+def _is_accessed(stmt: ir.Stmt, tensor: Tensor) -> bool:
+    """Whether the text of a statement touches a tensor."""
+    made = (inner.tensor for inner in walk.statements(stmt) if isinstance(inner, ir.Allocate))
+    return _uses(stmt, tensor) > 0 or tensor in made
+
+
 def _is_worth(stmts: Sequence[ir.Stmt], tensor: Tensor) -> bool:
-    touching = [stmt for stmt in stmts if _accesses(stmt, tensor)]
+    touching = [stmt for stmt in stmts if _is_accessed(stmt, tensor)]
     if any(isinstance(inner, ir.For) for stmt in touching for inner in walk.statements(stmt)):
         return True
     return sum(_accesses(stmt, tensor) for stmt in touching) >= FEWEST

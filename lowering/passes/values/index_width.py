@@ -73,8 +73,11 @@ def narrow(f: ir.Function) -> Width:
         scope = scope_of(f)
         spans, shapes = Spans(scope.ctx, BITS), {t: t.extents for t in f.params}
         root = _SpanCursor(scope).moved(spans=spans, data=_named_data(f.body), shapes=shapes)
-        refused = (width for stmt, here in driver.walked(f.body, root) for width in _refused(stmt, here))
-        return next(filter(None, refused), Width(32))
+        for stmt, here in driver.walked(f.body, root):
+            refused = _refused(stmt, here)
+            if refused is not None:
+                return refused
+        return Width(32)
 
 
 def _named_data(root: ir.Stmt) -> frozenset[Var]:
@@ -130,14 +133,17 @@ class _SpanCursor(driver.Cursor):
         return None if proof is None or proof else Width(64, e, proof)
 
 
-def _refused(stmt: ir.Stmt, here: _SpanCursor) -> Iterator[Width | None]:
-    """For each index expression that the statement computes, why it forces a wider type."""
+def _refused(stmt: ir.Stmt, here: _SpanCursor) -> Width | None:
+    """Why an index expression that the statement computes forces a wider type; `None` if all fit."""
     for e, conditions in _index_expressions(stmt, here.shapes):
-        if not (e in here.data and isinstance(stmt, ir.Store)):  # which is stored as it is
-            yield here.refused(e, conditions)
-    if isinstance(stmt, ir.For):
-        for carry in stmt.carried:
-            yield here.between_iterations(stmt).refused(carry.following, ())
+        is_stored = e in here.data and isinstance(stmt, ir.Store)  # as it is
+        refused = None if is_stored else here.refused(e, conditions)
+        if refused is not None:
+            return refused
+    if isinstance(stmt, ir.For) and stmt.carried:
+        last = here.between_iterations(stmt)
+        return next(filter(None, (last.refused(carry.following, ()) for carry in stmt.carried)), None)
+    return None
 
 
 def _index_expressions(stmt: ir.Stmt, shapes: Shapes) -> list[tuple[Expr, tuple[Cond, ...]]]:
@@ -149,12 +155,16 @@ def _index_expressions(stmt: ir.Stmt, shapes: Shapes) -> list[tuple[Expr, tuple[
     expressions: dict[tuple[Expr, tuple[Cond, ...]], None] = {}
 
     def add(e: Expr, conditions: tuple[Cond, ...]) -> None:
-        expressions.update(((part, conditions), None) for part in narrow_parts(e))
+        for part in narrow_parts(e):
+            expressions[part, conditions] = None
 
     firsts = [c.first for c in stmt.carried] if isinstance(stmt, ir.For) else []
     expressions.update(((first, ()), None) for first in firsts if dag.opaque_terms(first))
     for operand in (*range_ends(stmt.range), *firsts) if isinstance(stmt, ir.For) else operands(stmt):
         for part, conditions in parts_of(operand):
+            if isinstance(part, Expr) and _SPECIAL.isdisjoint(dag.operations(part)):
+                expressions[part, conditions] = None
+                continue
             for node in dag.postorder((part,)) if isinstance(part, Node) else (part,):
                 tensor = walk.loaded_tensor(node)
                 if tensor is not None and tensor in shapes:
@@ -183,6 +193,7 @@ def narrow_parts(e: Expr) -> list[Expr]:
 
 
 _WIDE: Final = frozenset((ops.LOAD, ops.CAST))
+_SPECIAL: Final = _WIDE.union(ops.COMPARISONS)  # operations without which an expression is computed as a whole
 
 
 def wide_nodes(*roots: Expr) -> set[Expr]:
@@ -338,7 +349,12 @@ class Spans:
         if e in spans:
             return True
         below = dag.postorder_beside(e, spans)
-        return len(below) <= MAX_STEPS and all(self._fits(node) for node in below if isinstance(node, Expr))
+        if len(below) > MAX_STEPS:
+            return False
+        for node in below:  # noqa: SIM110  # hot
+            if isinstance(node, Expr) and not self._fits(node):
+                return False
+        return True
 
     def _fits(self, node: Expr) -> bool:
         """Whether an operation fits whose operands do; its interval is kept."""

@@ -6,8 +6,9 @@ from itertools import pairwise
 import pytest
 
 from benchmarks.calls import counted
-from intset import Context, Expr, Range, ShapeVar, Var, ceildiv, evaluate, maximum, minimum, using
+from intset import Context, Expr, Opaque, Range, ShapeVar, Var, ceildiv, evaluate, maximum, minimum, using
 from intset.errors import IntSetError
+from intset.expr.build import NumericFunction
 from intset.expr.node import Cond
 from intset.frame import coalesced
 from intset.linear import signs, symbolic
@@ -190,6 +191,14 @@ def test_members_satisfy_their_scope_and_refute_nothing_that_is_proved(seed: int
 
 i, j = Var("i"), Var("j")
 n, m = ShapeVar("n", 1), ShapeVar("m", 1)
+
+
+def test_members_have_values_of_opaque_sizes() -> None:
+    """An extent that no fact equates with a size takes any number in its interval; a function keeps its values."""
+    extent, square = Opaque("A.shape", 1)(0), NumericFunction("square", 1, lambda k: k * k)(3)
+    known = Context({i: Range(0, n)}, assume=[extent >= 6, square >= 6]).frame.known
+    assert is_refuted(known, known.form(extent - 100)) and not is_refuted(known, known.form(extent - 6))
+    assert not is_refuted(known, known.form(square - 9)) and not is_refuted(known, known.form(9 - square))
 
 
 def test_members_do_not_depend_on_earlier_questions() -> None:
