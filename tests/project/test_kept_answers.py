@@ -62,7 +62,7 @@ INSIDE: dict[str, str] = {
         Neighbours Schedule Stage Tensor CommReducer InstanceCount IterVarRelation""",
     "lowering": """Analyzer FallbackConfigEntity FreeVariables GenericFunction HybridModule HybridReader IRBuilder
         NDArray CNest CSyntax CStorage Identifiers PythonNest Graph AccessRelation InstanceSets
-        Program StmtSite WrittenValues Scope DivisionLowering DivisionScope FormNest Part
+        Program StmtSite Written WrittenValues Scope DivisionLowering DivisionScope FormNest Part
         Naming OperandReader Grid Partial Search ContractDataflow Trace Metavariables
         Loops Counts Uses Spans WordSpans
         Change Breakpoint ReachingValues Known NamedCasts PassReport
