@@ -44,7 +44,6 @@ from bound.errors import ScheduleError
 from bound.itervar import IterType, IterVar
 from bound.replay.transform_replay import (
     BROADCAST,
-    FORMS,
     AxisMap,
     DependencyGraph,
     Matching,
@@ -75,6 +74,7 @@ from bound.schedule import (
 from bound.schedule.relations import pass_down_domain, with_ancestors
 from bound.tensor import ComputeOp, ExternOp, Operation, PlaceholderOp, ScanOp, Tensor
 from intset.expr import Expr, Range, dag
+from intset.linear.canonical import form_of
 
 REDUCTION: Final = "reduction"
 MISMATCH: Final = "mismatch"
@@ -458,7 +458,7 @@ class _ExtentNumbering:
     def _extent(self, iv: IterVar) -> int:
         """Return the number of an extent. Linear forms with equal terms are compared by constants, others by proof."""
         assert iv.dom is not None and isinstance(iv.dom.extent, Expr)
-        form = FORMS.form(iv.dom.extent)
+        form = form_of(iv.dom.extent)
         terms = frozenset(form.terms.items())
         same_terms = self._extents.setdefault(terms, {})
         if form.const not in same_terms:

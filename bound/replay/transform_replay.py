@@ -45,7 +45,7 @@ from bound.tir import walk
 from intset.context import Context
 from intset.errors import BudgetError
 from intset.expr import Expr, dag, shown
-from intset.linear.canonical import Normalizer
+from intset.linear.canonical import form_of
 
 ITERATION: Final = "i"
 REDUCTION: Final = "r"
@@ -171,9 +171,6 @@ def made_alone(relations: Sequence[IterVarRelation], axes: Iterable[IterVar]) ->
     return derived
 
 
-FORMS: Final = Normalizer({})
-
-
 @dataclass(frozen=True, eq=False)
 class AxisMap:
     """Root axes that a producer and one of its consumers share.
@@ -254,7 +251,7 @@ def same_extent(a: IterVar, b: IterVar) -> bool:
 
 def equal_sizes(one: Expr, other: Expr) -> bool:
     """Return whether two extents are provably equal."""
-    if one is other or FORMS.form(one).same(FORMS.form(other)):
+    if one is other or form_of(one).same(form_of(other)):
         return True
     if one.is_const and other.is_const:
         return False

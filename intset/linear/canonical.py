@@ -500,3 +500,24 @@ class Normalizer:
         if inside is None:
             inside = self._narrowed[cond] = narrow(self, (cond,))
         return inside
+
+
+KEPT_FORMS: Final = 4096  # of expressions without assumptions
+_unranged = [Normalizer({})]
+
+
+def form_of(e: Expr) -> Linear:
+    """The linear form of an expression without assumptions."""
+    return _emptied().form(e)
+
+
+def cond_of(cond: Cond) -> Cond:
+    """The canonical condition without assumptions."""
+    return _emptied().cond(cond)
+
+
+def _emptied() -> Normalizer:
+    """The normalizer without assumptions: a new one after `KEPT_FORMS` forms, since programs come and go."""
+    if len(_unranged[0].forms) > KEPT_FORMS:
+        _unranged[0] = Normalizer({})
+    return _unranged[0]

@@ -47,7 +47,7 @@ from intset.context import Context
 from intset.expr import Cond, Expr, Range, Var, as_expr, const, constant_value, dag, ops, shown
 from intset.expr.build import logical_and
 from intset.expr.node import truth
-from intset.linear.canonical import Normalizer
+from intset.linear.canonical import cond_of, form_of
 from lowering.build import stages
 from lowering.build.stages import Attach, Formula, Level, Starting, formula_of, scan_nest, substituted
 from lowering.errors import AccessError
@@ -68,9 +68,6 @@ from lowering.nest.walk import (
 
 Checks = Mapping[Operation, Sequence[Outside]]
 _MOST_THREADS: Final = 4096  # threads per axis that a predicate may be expanded for
-
-
-_FORMS: Final = Normalizer({})
 
 
 def refuse_outside(found: Iterable[Outside]) -> None:
@@ -268,14 +265,14 @@ def _only_value(predicate: Truth, var: Var) -> Expr | None:
     """Solve the predicate's equations for `var`; `None` if none determines it."""
     for part in dag.conjuncts(predicate) if isinstance(predicate, Cond) else ():
         if part.op is ops.EQ:
-            value = _FORMS.form(part.args[0] - part.args[1]).solved_for(var)
+            value = form_of(part.args[0] - part.args[1]).solved_for(var)
             if value is not None:
                 return value.expr()
     return None
 
 
 def _folded(cond: Truth) -> Truth:
-    return _FORMS.cond(cond) if isinstance(cond, Cond) else cond
+    return cond_of(cond) if isinstance(cond, Cond) else cond
 
 
 @dataclass(eq=False)
@@ -308,7 +305,7 @@ def _is_same(one: ir.If, other: ir.If) -> bool:
         return False
     if not (isinstance(one.cond, Cond) and isinstance(other.cond, Cond)) or dag.opaque_terms(one.cond, other.cond):
         return False
-    return one.cond is other.cond or _FORMS.cond(one.cond) is _FORMS.cond(other.cond)
+    return one.cond is other.cond or cond_of(one.cond) is cond_of(other.cond)
 
 
 def around(loop: ir.For) -> ir.Stmt:
@@ -731,7 +728,7 @@ def _in_halves(root: ir.Stmt, halves: dict[Tensor, ir.Allocate], var: Var) -> ir
         if tensor not in halves:
             return None
         ends = [range_ends(r) for r in halves[tensor].ranges]
-        found = [_FORMS.form(i).minus(_FORMS.form(low)).expr() for i, (low, _) in zip(indices, ends, strict=True)]
+        found = [form_of(i).minus(form_of(low)).expr() for i, (low, _) in zip(indices, ends, strict=True)]
         return tensor, (found[0] + var % const(2) * ends[0][1], *found[1:])
 
     return rebuilt(root, lambda stmt: redirected(stmt, move))

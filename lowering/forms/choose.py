@@ -41,13 +41,13 @@ from intset.config import memoized
 from intset.context import Context
 from intset.errors import IntSetError
 from intset.expr import Expr, Var, constant_value, ops
+from intset.linear.canonical import form_of
 from intset.trace import passed
 from lowering.build.function import FunctionBuilder, with_ends, without_ends
 from lowering.build.pipeline import pieces_of
 from lowering.forms.model import WEIGHTS, modelled, modelled_up_to, number, typical
 from lowering.nest import ir
 from lowering.nest.walk import occurring, range_ends, statements
-from lowering.passes.estimates import form_of
 from lowering.passes.loops.index_set_splitting import cuts_loops, partition_loops
 
 NESTS: Final = ("auto", "guard", "ends", "split", "partition")

@@ -21,9 +21,10 @@ from bound.tir.value import CALL, DIV
 from intset.errors import IntSetError
 from intset.expr import Cond, Expr, ShapeVar, Var, constant_value, ops
 from intset.expr.evaluate import repeatable
+from intset.linear.canonical import form_of
 from lowering.nest import driver, ir
 from lowering.nest.walk import children, operands, range_ends, statements, variables
-from lowering.passes.estimates import UNENDING, form_of
+from lowering.passes.estimates import UNENDING
 
 _KINDS: Final = {
     "operation": (1.0, "scalar additions, products, comparisons, minima and element accesses"),

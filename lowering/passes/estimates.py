@@ -18,7 +18,7 @@ from intset.config import memoized
 from intset.expr import Cond, Expr, Var, const, constant_value, dag, ops
 from intset.expr.build import maximum, minimum
 from intset.expr.node import make
-from intset.linear.canonical import Normalizer
+from intset.linear.canonical import form_of
 from intset.linear.form import Linear, add
 from lowering.nest import ir
 from lowering.nest.printer import end_of
@@ -35,7 +35,6 @@ SAYS: Final[dict[ops.Op, tuple[tuple[int, int], ...]]] = {
     ops.LT: ((-1, -1),),
     ops.EQ: ((1, 0), (-1, 0)),
 }
-_FORMS: Final = Normalizer({})
 
 Ends: TypeAlias = "tuple[tuple[Linear, ...], tuple[Linear, ...]]"  # least values and greatest values, each of them true
 ITERATIONS: Final = 24  # assumed iterations of a loop of symbolic extent
@@ -154,11 +153,6 @@ def _distinct(own: Iterable[Linear], known: Sequence[Linear]) -> tuple[Linear, .
     bounds = {form.key(): form for form in islice(own, MOST_ENDS)}
     bounds.update((form.key(), form) for form in known[:MOST_ENDS] if form.key() not in bounds)
     return tuple(bounds.values())
-
-
-def form_of(e: Expr) -> Linear:
-    """The linear form of an expression without assumptions."""
-    return _FORMS.form(e)
 
 
 def without(form: Linear, var: Var) -> tuple[int, Linear]:

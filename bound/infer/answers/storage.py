@@ -55,7 +55,7 @@ from intset.errors import BudgetError, InputError
 from intset.expr import Cond, Expr, Infinity, IntLike, Range, Var, arguments, as_expr, const, constant_value, dag, ops
 from intset.expr.build import logical_and, logical_or, maximum
 from intset.expr.printer import Displayed
-from intset.linear.canonical import Normalizer
+from intset.linear.canonical import form_of
 from intset.linear.division import extremum
 from intset.linear.form import ZERO, constant, is_affine
 from intset.linear.lattice import Lattice, Vector, inverse, unit
@@ -159,22 +159,22 @@ class Storage(Displayed):
         element = given_point(point, len(self.offset))
         if self.flat is not None:
             return self.flat.numbers(element)
-        rest = [FORMS.form(x).minus(FORMS.form(e)) for x, e in zip(element, self.offset, strict=True)]
+        rest = [form_of(x).minus(form_of(e)) for x, e in zip(element, self.offset, strict=True)]
         coordinates = []
         for row in inverse(self.steps):
             divisor = lcm(*(f.denominator for f in row))
             whole = added(ZERO, zip(rest, [int(f * divisor) for f in row], strict=True))
-            coordinates.append(FORMS.form(whole.expr() // divisor).expr())
+            coordinates.append(form_of(whole.expr() // divisor).expr())
         for k, fold in enumerate(self.folds):
             if fold is not None:
-                start = FORMS.form(low(self.ranges[k]))
-                coordinates[k] = start.plus(FORMS.form(FORMS.form(coordinates[k]).minus(start).expr() % fold)).expr()
+                start = form_of(low(self.ranges[k]))
+                coordinates[k] = start.plus(form_of(form_of(coordinates[k]).minus(start).expr() % fold)).expr()
         return tuple(coordinates)
 
     def index(self, point: Sequence[IntLike]) -> tuple[Expr, ...]:
         """The place of an element: nonnegative coordinates below the extents of the axes."""
         numbers = self.numbers(point)
-        return tuple(FORMS.form(t - low(r)).expr() for t, r in zip(numbers, self.ranges, strict=True))
+        return tuple(form_of(t - low(r)).expr() for t, r in zip(numbers, self.ranges, strict=True))
 
     def coordinates(self, place: Sequence[IntLike]) -> tuple[Expr, ...]:
         """The element at a place: the inverse of `index` on the region, affine unless axes are flat.
@@ -188,8 +188,8 @@ class Storage(Displayed):
         """The element with the lattice coordinates `numbers`."""
         if self.flat is not None:
             return self.flat.point(numbers)
-        forms, rows = [FORMS.form(t) for t in numbers], zip(self.offset, self.steps, strict=True)
-        return tuple(added(FORMS.form(start), zip(forms, row, strict=True)).expr() for start, row in rows)
+        forms, rows = [form_of(t) for t in numbers], zip(self.offset, self.steps, strict=True)
+        return tuple(added(form_of(start), zip(forms, row, strict=True)).expr() for start, row in rows)
 
     def __repr__(self) -> str:
         place = [Var(f"y{k}") for k in range(len(self.offset))]
@@ -198,9 +198,6 @@ class Storage(Displayed):
         turns = ", ".join(f"axis {k} modulo {fold}" for k, fold in enumerate(self.folds) if fold is not None)
         around = f", {turns}" if turns else ""
         return f"<Storage {extents}: place [{', '.join(y.name for y in place)}] holds element [{element}]{around}>"
-
-
-FORMS: Final = Normalizer({})
 
 
 def given_point(point: Sequence[IntLike], dims: int) -> list[Expr]:
@@ -296,7 +293,7 @@ def with_folds(storage: Storage, folds: Mapping[int, Expr]) -> Storage:
 
 def _start(low: Expr) -> Expr:
     """The origin of a circular axis: its first element if affine in variables, else 0."""
-    return low if is_affine(FORMS.form(low)) else const(0)
+    return low if is_affine(form_of(low)) else const(0)
 
 
 def live_elements(state: InferenceState, bounds: StageBounds, tensor: Tensor) -> Shape:
@@ -595,8 +592,8 @@ class LatticeRegion:
         offset = [constant(x) for x in self.around.origin]
         for pivot, vector in zip(self.around.pivots, self.around.basis, strict=True):
             if pivot < first:
-                rest = FORMS.form(self.params[pivot]).minus(offset[pivot])
-                times = FORMS.form(rest.expr() // vector[pivot])
+                rest = form_of(self.params[pivot]).minus(offset[pivot])
+                times = form_of(rest.expr() // vector[pivot])
                 offset = [added(form, [(times, step)]) for form, step in zip(offset, vector, strict=True)]
         return tuple(form.expr() for form in offset[first:])
 

@@ -16,7 +16,7 @@ from intset.context import Context
 from intset.expr import Cond, Expr, Range, Var, as_expr, constant_value, dag, ops
 from intset.expr.build import logical_not
 from intset.expr.node import make, truth
-from intset.linear.canonical import Normalizer
+from intset.linear.canonical import Normalizer, cond_of, form_of
 from intset.linear.form import Linear, atom
 from intset.linear.signs import RELAXED_DIVISORS, without_quotients
 
@@ -29,7 +29,6 @@ _MAX_GUARDS: Final = 32  # more remain unchanged
 _MAX_NODES: Final = 400  # longer guards remain unchanged
 _MAX_CASES: Final = 16  # values of loops tried one by one
 _SLOW: Final = (*ops.DIVISIONS, ops.MIN, ops.MAX, ops.SELECT)
-_FORMS: Final = Normalizer({})
 
 
 def is_known(env: environment.LoopEnvironment, cond: Cond) -> bool:
@@ -54,7 +53,7 @@ def without_implied(env: environment.LoopEnvironment, loops: Sequence[Var], guar
         return tuple(guards)
     same: dict[Cond, list[Cond]] = {}
     for part in parts:
-        same.setdefault(_FORMS.cond(part), []).append(part)
+        same.setdefault(cond_of(part), []).append(part)
     kept = [min(equal, key=_cost) for equal in same.values()]
     telling = [v for v in loops if v in env.ranges and not _runs(env.ranges[v])]
     removed = len(kept) < len(parts)
@@ -221,7 +220,7 @@ class _Implication:
         limits = [cond for v, r in self.ranges.items() if v in instead for cond in _range_conditions(v, r)]
         told = [v.eq(e) for v, e in instead.items() if isinstance(v, Var) and v not in self.ranges]
         context = self.context.extended(dict.fromkeys(new), told)
-        guard, *others = (_FORMS.cond(dag.substitute(cond, instead)) for cond in (self.guard, *limits, *self.others))
+        guard, *others = (cond_of(dag.substitute(cond, instead)) for cond in (self.guard, *limits, *self.others))
         return _Implication(context, ranges, guard, tuple(others))
 
     def is_proved(self) -> bool:
@@ -287,7 +286,7 @@ def _product_bounds(known: Normalizer, cond: Cond) -> set[tuple[Expr, int]]:
 
 
 def _moved(r: Range, instead: Mapping[Expr, Expr]) -> Range:
-    start, length = (_FORMS.form(dag.substitute(end, instead)).expr() for end in (low(r), extent(r)))
+    start, length = (form_of(dag.substitute(end, instead)).expr() for end in (low(r), extent(r)))
     return Range(start, 0 if length.is_const and length.data < 0 else length)
 
 

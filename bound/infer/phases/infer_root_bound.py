@@ -27,7 +27,7 @@ from bound.schedule.relations import pass_down_domain
 from bound.tensor import ComputeOp, Operation, PlaceholderOp, Tensor
 from intset.context import Context
 from intset.expr import Cond, Expr, Range, Var, as_expr, const
-from intset.linear.canonical import Normalizer
+from intset.linear.canonical import form_of
 from intset.trace import traced
 
 
@@ -336,9 +336,6 @@ def axis_ranges(state: InferenceState, stages: Iterable[StageBounds], written: S
     return ranges
 
 
-_FORMS = Normalizer({})
-
-
 # -- elements counted along fused loops -------------------------------------------------------------------------------
 
 
@@ -362,7 +359,7 @@ class FlatAxes:
         flat = as_expr(0)
         for k, extent in zip(self.dims, self.extents, strict=True):
             flat = flat * extent + point[k]
-        flat = _FORMS.form(flat).expr()
+        flat = form_of(flat).expr()
         return tuple(flat if k == self.dims[0] else const(0) if k in self.dims else x for k, x in enumerate(point))
 
     def point(self, numbers: Sequence[Expr]) -> tuple[Expr, ...]:
@@ -370,7 +367,7 @@ class FlatAxes:
         left = numbers[self.dims[0]]
         own: dict[int, Expr] = {}
         for k, extent in list(zip(self.dims, self.extents, strict=True))[:0:-1]:
-            own[k], left = _FORMS.form(left % extent).expr(), _FORMS.form(left // extent).expr()
+            own[k], left = form_of(left % extent).expr(), form_of(left // extent).expr()
         own[self.dims[0]] = left
         return tuple(own.get(k, x) for k, x in enumerate(numbers))
 

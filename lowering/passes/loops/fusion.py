@@ -21,6 +21,7 @@ from bound.tir.value import Operand, Truth
 from intset.errors import BudgetError, IntSetError
 from intset.expr import Cond, Expr, Var, dag, shown
 from intset.expr.build import logical_and
+from intset.linear.canonical import form_of
 from intset.linear.form import Linear
 from lowering.dataflow.program import Access
 from lowering.dataflow.reaching import Dependences, precedes
@@ -30,7 +31,7 @@ from lowering.nest.names import with_fresh_names
 from lowering.nest.printer import Entry, PassReport
 from lowering.nest.scope import ElementAccess, Scope, element_accesses, proof_of, proves, written_in
 from lowering.nest.walk import bound_in, operands, range_ends, statements, substitute, tensors_read, touched
-from lowering.passes.estimates import Loops, form_of
+from lowering.passes.estimates import Loops
 from lowering.passes.stores.reaching_values import check_assumptions
 from lowering.passes.values.cse import with_inlined_names
 

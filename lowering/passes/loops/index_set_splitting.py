@@ -30,6 +30,7 @@ from bound.tir.walk import substitute
 from intset.config import memoized
 from intset.expr import Cond, Expr, Range, Var, const, constant_value, ops
 from intset.expr.definedness import definedness
+from intset.linear.canonical import form_of
 from intset.linear.form import Linear
 from lowering.nest import driver, ir, walk
 from lowering.nest.names import with_fresh_names
@@ -67,7 +68,7 @@ class Breakpoint:
     @cached_property
     def form(self) -> Linear:
         """The value as a linear form; a shift becomes the quotient that ranges are written with."""
-        return estimates.form_of(self.at)
+        return form_of(self.at)
 
 
 def partition_loops(f: ir.Function, of: ir.Function | None = None) -> ir.Function:
@@ -374,7 +375,7 @@ def _has_value(at: Expr, loop: ir.For, around: estimates.Loops) -> bool:
 
 def _is_beyond(change: Breakpoint, var: Var, inside: estimates.Loops) -> bool:
     """Whether the ends of the loop prove that it lies entirely on one side of a breakpoint."""
-    ahead = change.form.minus(estimates.form_of(var))
+    ahead = change.form.minus(form_of(var))
     return inside.is_at_least_0(ahead.shift(-1)) or inside.is_at_least_0(ahead.scale(-1))
 
 

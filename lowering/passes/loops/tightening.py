@@ -19,12 +19,13 @@ from bound.tir.value import Truth
 from intset.config import Effort, tiers_within
 from intset.expr import Cond, Expr, Node, Range, Var, as_expr, constant_value, dag, ops
 from intset.expr.build import logical_and, maximum, minimum
+from intset.linear.canonical import form_of
 from intset.linear.form import Linear
 from lowering.nest import driver, ir
 from lowering.nest.printer import Entry, PassReport, range_between, range_text
 from lowering.nest.scope import Scope, parts_of_condition, proves, written_in
 from lowering.nest.walk import bound_in, occurring, range_ends, statements
-from lowering.passes.estimates import form_of, says, without
+from lowering.passes.estimates import says, without
 from lowering.passes.simplify import drop_idle_loop, shortened
 from lowering.passes.stores.reaching_values import check_assumptions
 from lowering.passes.values.cse import with_inlined_names

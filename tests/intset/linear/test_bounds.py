@@ -1,7 +1,9 @@
 """Interval arithmetic, breakpoints and divisibility of the linear tier, by enumeration."""
 
+import gc
 import itertools
 import random
+import weakref
 from collections.abc import Callable
 from functools import partial
 from itertools import product
@@ -31,7 +33,7 @@ from intset.expr import ops
 from intset.expr.evaluate import compiled
 from intset.linear import bounds as iv
 from intset.linear.bounds import Interval, of_operation
-from intset.linear.canonical import Normalizer
+from intset.linear.canonical import KEPT_FORMS, Normalizer, form_of
 from intset.linear.form import order_key, reads_positive
 from intset.linear.multiples import step_of_sum
 from intset.linear.symbolic import greatest_of_pieces, minimum_pieces, sum_of_pieces, value_at
@@ -266,3 +268,10 @@ def drawn_cases(r: random.Random, depth: int) -> Expr:
     factors = minimum(a * 2 * g + p, b * 3 * g + p) * maximum(a * 2 * h + q, b * 3 * h + q)
     joined = (minimum(e, f), maximum(e, f), select(a < b, e, f), abs(e), e * f, e + f, e - f * 3, factors)
     return r.choice(joined)
+
+
+def test_forms_without_assumptions_are_kept_in_a_bounded_number() -> None:
+    """Modules ask for them with the variables of each program."""
+    met = [weakref.ref(v) for v in map(Var, map(str, range(KEPT_FORMS))) if form_of(v * 3 + 1)]
+    gc.collect()
+    assert sum(v() is not None for v in met) < KEPT_FORMS
