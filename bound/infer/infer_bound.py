@@ -6,7 +6,7 @@ asserts the equation: answers assume it, and a nest checks it. At numbers that c
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property, partial
@@ -21,7 +21,7 @@ from bound.infer.answers.outside import Outside, find_outside
 from bound.infer.answers.piecewise import StagePiece, pieces_of
 from bound.infer.answers.region import StageRegion
 from bound.infer.answers.storage import Storage, storage_of
-from bound.infer.environment import LoopEnvironment, create_account, space_of
+from bound.infer.environment import LoopEnvironment, create_account, has_instance, space_of
 from bound.infer.footprint import Footprint
 from bound.infer.normalized import ScheduleSizes, with_positive
 from bound.infer.phases import infer_root_bound, pass_down
@@ -35,6 +35,8 @@ from intset.config import Configured, all_as_configured
 from intset.context import Context
 from intset.expr import Cond, Expr, Range, Var, dag, shown
 from intset.expr.arguments import a_flag, as_int, listed, mapped, of_kind, one_of
+from intset.expr.build import logical_and
+from intset.expr.range import declared_conditions, range_conditions
 from intset.facts import ASSERTED
 from intset.spaces.space import Space, SpaceValue, VarKey
 from intset.trace import traced
@@ -572,17 +574,30 @@ def thread_equations(
             first[thread] = "it was declared", extent(sizes.range(thread.dom))
         before, other = first.setdefault(thread, (f"it has for {iv.name} of stage {stage.name}", threads))
         equation = other.eq(threads) if threads.is_const else threads.eq(other)
-        if threads is other or env.form(threads).same(env.form(other)) or context.prove(equation):
+        if threads is other or env.form(threads).same(env.form(other)):
+            continue
+        is_open = _is_open(env, context, equation, unknown)
+        if not is_open and context.prove(equation):
             continue
         what = f"stage {stage.name}: {iv.name} runs on {thread.name} with extent {threads}, which is"
         around = set(equation.free_vars())
         if not unknown & around or any(v in env.ranges for v in around):
             raise ScheduleError(f"{what} not known to be the extent {other} that {before}")
-        if context.prove(~equation):
+        if not is_open and context.prove(~equation):
             raise ScheduleError(f"{what} never the extent {other} that {before}: no sizes satisfy {equation}")
         equations.append(equation)
         context = context.extended(facts=[equation], provenance=ASSERTED)
     return tuple(equations)
+
+
+def _is_open(env: LoopEnvironment, context: Context, equation: Cond, tiles: Collection[Expr]) -> bool:
+    """Whether a sample shows that a tile, alone on one side of an equation, may have the other side's value or not."""
+    for v, other in (equation.args, equation.args[::-1]):
+        if isinstance(v, Var) and v in tiles and v not in other.free_vars():
+            limits = [cond for size, r in context.ranges.items() for cond in range_conditions(size, r)]
+            known = logical_and(*context.frame.conditions, *limits, *declared_conditions(v))
+            return all(has_instance(env, {}, [dag.substitute(known, {v: other + k})]) for k in (0, 1))
+    return False
 
 
 def infer_stages(state: infer_root_bound.InferenceState) -> infer_root_bound.InferenceState:
