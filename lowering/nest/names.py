@@ -63,14 +63,14 @@ def with_own_storage(root: ir.Stmt, taken: Collection[Tensor] = ()) -> ir.Stmt:
     allocated = _allocated(root)
     if len({*taken, *allocated}) == len(set(taken)) + len(allocated):
         return root
-    return driver.rewritten(root, _Storage({}), {ir.Stmt: (_own_storage(taken),)})
+    return driver.rewritten(root, _OwnStorage({}), {ir.Stmt: (_own_storage(taken),)})
 
 
-def _own_storage(taken: Iterable[Tensor]) -> driver.StmtRule[_Storage]:
+def _own_storage(taken: Iterable[Tensor]) -> driver.StmtRule[_OwnStorage]:
     """The rule of `with_own_storage`."""
     seen = set(taken)
 
-    def own_tensors(stmt: ir.Stmt, here: _Storage) -> ir.Stmt:
+    def own_tensors(stmt: ir.Stmt, here: _OwnStorage) -> ir.Stmt:
         new = here.tensors
         if isinstance(stmt, ir.Allocate):
             tensor = stmt.tensor
@@ -85,7 +85,7 @@ def _own_storage(taken: Iterable[Tensor]) -> driver.StmtRule[_Storage]:
 
 
 @dataclass(slots=True, eq=False)
-class _Storage(driver.Descent):
+class _OwnStorage(driver.Descent):
     """The tensors that replace allocated ones in scope."""
 
     tensors: Mapping[Tensor, Tensor]
@@ -119,7 +119,7 @@ def _renamed(root: ir.Stmt, taken: frozenset[str], *before: driver.StmtRule[_Ren
 
 
 @dataclass(slots=True, eq=False)
-class _Renaming(_Storage):
+class _Renaming(_OwnStorage):
     """Fresh variables in the place of those in sight.
 
     Attributes
@@ -141,7 +141,7 @@ class _Renaming(_Storage):
         return self.binding(loop.var, *(c.var for c in loop.carried))
 
     def after(self, old: ir.Stmt, new: ir.Stmt) -> _Renaming:
-        return self.binding(new.var) if isinstance(new, ir.Let) else _Storage.after(self, old, new)
+        return self.binding(new.var) if isinstance(new, ir.Let) else _OwnStorage.after(self, old, new)
 
     def fresh(self, *variables: Parameter) -> list[Parameter]:
         """Fresh variables for the bound ones, with names distinct from all in sight."""
