@@ -150,6 +150,11 @@ class Range:
             object.__setattr__(self, "_loads", found)
             return found
 
+    @property
+    def is_symbolic(self) -> bool:
+        """Whether an end mentions a variable or an opaque term: for some of their values the range may be empty."""
+        return bool(self.free_vars() or self.loads())
+
     def _ends(self) -> Iterator[Expr]:
         return (end for end in (self.min, self.extent, self._last) if isinstance(end, Expr))
 

@@ -321,7 +321,7 @@ def _claims(goal: Cond, proof: Decided, used: Collection[Fact]) -> Iterator[Cert
     else:
         yield claim_of(goal, basis, tuple(fact for fact in basis.facts if fact in used))
     yield claim_of(goal, basis, basis.facts)
-    if any(limits.free_vars() for limits in basis.ranges.values()):
+    if any(limits.is_symbolic for limits in basis.ranges.values()):
         yield Certificate("", goal, False, basis.facts, tuple(basis.ranges.items()))  # no range is empty
 
 
@@ -548,7 +548,7 @@ class RelevantPart(NamedTuple):
 def relevant_part(frame: Frame, goal: Cond, config: Config) -> RelevantPart | None:
     """The part of the context connected to `goal`; None if the rest may be infeasible, which would decide the goal."""
     view = Query((), frame.ranges, [fact.condition for fact in frame.facts], (), frame.base, frame.known, config)
-    symbolic = [var for var, limits in frame.ranges.items() if limits.free_vars()]  # empty for some sizes
+    symbolic = [var for var, limits in frame.ranges.items() if limits.is_symbolic]
     relaxed, params, touching, leftover = view.split_relevant([goal, *symbolic])
     touched = {*relaxed, *params}
     elsewhere: dict[Expr, int] = {}

@@ -22,6 +22,7 @@ from intset import (
     Context,
     Expr,
     InputError,
+    Opaque,
     Range,
     ShapeVar,
     Var,
@@ -47,6 +48,7 @@ from tests.sweeps import daily
 
 i, j, k = (Var(name) for name in "ijk")
 n, m, p = ShapeVar("n"), ShapeVar("m"), ShapeVar("p")
+ROWS = Opaque("A", rank=1, lower=0)[0]
 
 
 @pytest.mark.filterwarnings("ignore::intset.errors.ContradictionWarning")
@@ -297,6 +299,8 @@ def test_a_search_ends(charged: list[int]) -> None:
         (Context({i: Range(3, N // 2)}), N >= 2),
         (Context({i: Range(N, 7 - N), j: Range(0, 3)}), N <= 6),
         (Context({i: Range(0, N), j: Range(0, k)}), N + k >= 2),
+        (Context({i: Range(0, ROWS)}), ROWS * 3 % 5 + ROWS // 2 >= 1),
+        (Context({i: Range(2, ROWS - 2)}), ROWS * 7 % 8 + ROWS // 8 >= 1),
     ],
 )
 def test_that_no_range_is_empty_is_a_premise(ctx: Context, goal: Cond) -> None:
