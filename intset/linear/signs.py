@@ -62,7 +62,7 @@ _PATTERNS: Final[tuple[Pattern, ...]] = (
     (tuple(k * 60 + 1 for k in reversed(_SIZES)), lambda first, last, _: (first + last) // 2),
     (_SIZES, _last),
     ((1 << 64,), _first),  # beyond any machine type
-    ((1,), _last),
+    ((-1_000_003,), _last),  # origins of regions, which have no lower end
     ((2, 3), _last),
     ((3, 2), _inside(_first)),
     ((5, 3), _inside(_last)),

@@ -448,6 +448,8 @@ def _divisor_recurs(p: Poly, parts: Monomial) -> bool:
 def _by_divisor(known: Normalizer, parts: Monomial, upper: bool, is_wanted: bool) -> Linear | None:
     """A bound of one quotient or remainder by a divisor d >= c >= 1 that is relaxed itself; `None` without one.
 
+    A quotient by a constant is no bound of itself.
+
     x % d  in [0, d - 1]
     x // d in [0, x // c]    x >= 0
     x // d in [x // c, -1]   x < 0
@@ -461,11 +463,12 @@ def _by_divisor(known: Normalizer, parts: Monomial, upper: bool, is_wanted: bool
         return None
     if e.op is ops.FLOORMOD:
         return divisor.shift(-1) if upper else ZERO
-    if known.is_nonneg(x):
-        return floordiv(known, x, constant(least)) if upper else ZERO
-    if known.is_nonneg(x.scale(-1).shift(-1)):
-        return constant(-1) if upper else floordiv(known, x, constant(least))
-    return None
+    is_low = known.is_nonneg(x)
+    if not is_low and not known.is_nonneg(x.scale(-1).shift(-1)):
+        return None
+    if upper is not is_low:
+        return ZERO if is_low else constant(-1)
+    return None if divisor.is_const else floordiv(known, x, constant(least))
 
 
 def _has_inner(parts: Monomial, relaxed: Relaxed) -> bool:

@@ -303,17 +303,21 @@ def _plain_line(syntax: Syntax, roots: Sequence[Operand]) -> tuple[list[str], li
     texts: dict[Any, tuple[str, int]] = {}
     for node in order:
         leaf = None if node.args else syntax.leaf(node)
-        if leaf is not None:
-            texts[node] = leaf, 0
-            continue
         args = [texts[arg] for arg in node.args]
-        text, depth = syntax.operation(node, [text for text, _ in args]), 1 + max([d for _, d in args], default=0)
-        if uses[node] > 1 or depth >= MAX_DEPTH:
-            text, definition = syntax.bind(node, text)
-            lines += definition
-            depth = 0
-        texts[node] = text, depth
+        texts[node] = _operation(syntax, node, args, uses[node], lines) if leaf is None else (leaf, 0)
     return lines, [texts[root][0] for root in roots]
+
+
+def _operation(
+    syntax: Syntax, node: Operand, args: Sequence[tuple[str, int]], uses: int, lines: list[str]
+) -> tuple[str, int]:
+    """The text of an operation, or a name for it whose definition is appended to `lines`; and the nesting depth."""
+    text, depth = syntax.operation(node, [text for text, _ in args]), 1 + max([d for _, d in args], default=0)
+    if uses == 1 and depth < MAX_DEPTH:
+        return text, depth
+    name, definition = syntax.bind(node, text)
+    lines += definition
+    return name, 0
 
 
 class _LineBlock:
@@ -406,16 +410,9 @@ class _StraightLine:
             return leaf, 0
         arms = self._arms(node, home)
         args = [self._text_in(child, arm) for child, arm in zip(self.children(node), arms, strict=True)]
-        texts = [text for text, _ in args]
         if any(arm.lines for arm in arms if arm is not home):
-            return self._branch(node, home, texts, arms), 0
-        depth = 1 + max((d for _, d in args), default=0)
-        text = self.syntax.operation(node, texts)
-        if self.uses[node, home] == 1 and depth < MAX_DEPTH:
-            return text, depth
-        name, lines = self.syntax.bind(node, text)
-        home.lines += lines
-        return name, 0
+            return self._branch(node, home, [text for text, _ in args], arms), 0
+        return _operation(self.syntax, node, args, self.uses[node, home], home.lines)
 
     def _branch(self, node: Operand, home: _LineBlock, texts: list[str], arms: list[_LineBlock]) -> str:
         name, lines = self.syntax.declare(node)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any, Final, Self
 
 from bound.tensor import Tensor
 from bound.tir.reduce import Parameter
@@ -19,7 +19,7 @@ from bound.tir.value import Value, parameter
 from intset.expr import Var, dag
 from lowering.nest import driver, ir
 from lowering.nest.scope import redirected
-from lowering.nest.walk import map_operands, read_by, replaced, statements, written_by
+from lowering.nest.walk import OnOperand, map_operands, read_by, replaced, statements, written_by
 
 # Keywords of the text format.
 RESERVED: Final = frozenset(
@@ -41,53 +41,59 @@ def unique_names(f: ir.Function) -> ir.Function:
     return f.with_body(_renamed(with_own_storage(f.body, f.params), taken))
 
 
-def with_fresh_names(root: ir.Stmt) -> ir.Stmt:
-    """A copy with fresh loop variables, names and storage."""
-    allocated = [stmt.tensor for stmt in statements(root) if isinstance(stmt, ir.Allocate)]
-    return _renamed(with_own_storage(root, allocated), frozenset())
+def with_fresh_names(root: ir.Stmt, change: OnOperand | None = None) -> ir.Stmt:
+    """A copy with fresh loop variables, names and storage; `change` is applied to each operand first."""
+    before: list[driver.StmtRule[_Renaming]] = [_own_storage(_allocated(root))]
+    if change is not None:
+        before.append(driver.each_operand(lambda operand, _: change(operand)))
+    return _renamed(root, frozenset(), *before)
 
 
-def with_own_storage(root: ir.Stmt, taken: Iterable[Tensor] = ()) -> ir.Stmt:
+def _allocated(root: ir.Stmt) -> list[Tensor]:
+    return [stmt.tensor for stmt in statements(root) if isinstance(stmt, ir.Allocate)]
+
+
+def with_own_storage(root: ir.Stmt, taken: Collection[Tensor] = ()) -> ir.Stmt:
     """Give every allocation its own tensor; the first in the text keeps its tensor.
 
     Parameters
     ----------
     taken: tensors that every allocation must replace.
     """
-    seen = set(taken)
-    allocated = [stmt.tensor for stmt in statements(root) if isinstance(stmt, ir.Allocate)]
-    if seen.isdisjoint(allocated) and len(set(allocated)) == len(allocated):
+    allocated = _allocated(root)
+    if len({*taken, *allocated}) == len(set(taken)) + len(allocated):
         return root
-
-    def own_tensors(stmt: ir.Stmt, here: _StorageDescent) -> ir.Stmt:
-        is_moved = bool(here.new) and not here.new.keys().isdisjoint((*read_by(stmt), *written_by(stmt)))
-        return with_tensors(stmt, here.new) if is_moved else stmt
-
-    def allocate(stmt: ir.Allocate, here: _StorageDescent) -> ir.Stmt:
-        tensor = stmt.tensor
-        another = Tensor(tensor.op, tensor.value_index, tensor.extents, tensor.dtype, tensor.value_range)
-        own = here.extended(tensor, another if tensor in seen else tensor)
-        seen.add(tensor)
-        return with_tensors(stmt, own.new)
-
-    return driver.rewritten(root, _StorageDescent({}), enter={ir.Stmt: (own_tensors,), ir.Allocate: (allocate,)})
+    return driver.rewritten(root, _OwnStorage({}), {ir.Stmt: (_own_storage(taken),)})
 
 
-class _StorageDescent(driver.Descent):
+def _own_storage(taken: Iterable[Tensor]) -> driver.StmtRule[_OwnStorage]:
+    """The rule of `with_own_storage`."""
+    seen = set(taken)
+
+    def own_tensors(stmt: ir.Stmt, here: _OwnStorage) -> ir.Stmt:
+        new = here.tensors
+        if isinstance(stmt, ir.Allocate):
+            tensor = stmt.tensor
+            another = Tensor(tensor.op, tensor.value_index, tensor.extents, tensor.dtype, tensor.value_range)
+            new = {**new, tensor: another if tensor in seen else tensor}
+            seen.add(tensor)
+            return with_tensors(stmt, new)
+        is_moved = new and not new.keys().isdisjoint((*read_by(stmt), *written_by(stmt)))
+        return with_tensors(stmt, new) if is_moved else stmt
+
+    return own_tensors
+
+
+@dataclass(slots=True, eq=False)
+class _OwnStorage(driver.Descent):
     """The tensors that replace allocated ones in scope."""
 
-    __slots__ = ("new",)
+    tensors: Mapping[Tensor, Tensor]
 
-    def __init__(self, new: Mapping[Tensor, Tensor]) -> None:
-        self.new = new
-
-    def after(self, old: ir.Stmt, new: ir.Stmt) -> _StorageDescent:
+    def after(self, old: ir.Stmt, new: ir.Stmt) -> Self:
         if isinstance(old, ir.Allocate) and isinstance(new, ir.Allocate):
-            return self.extended(old.tensor, new.tensor)
+            return replace(self, tensors={**self.tensors, old.tensor: new.tensor})
         return self
-
-    def extended(self, old: Tensor, new: Tensor) -> _StorageDescent:
-        return _StorageDescent({**self.new, old: new})
 
 
 def with_tensors(stmt: ir.Stmt, new: Mapping[Tensor, Tensor]) -> ir.Stmt:
@@ -102,18 +108,18 @@ def with_tensors(stmt: ir.Stmt, new: Mapping[Tensor, Tensor]) -> ir.Stmt:
     return stmt
 
 
-def _renamed(root: ir.Stmt, taken: frozenset[str]) -> ir.Stmt:
-    names = _Renaming({}, taken, {})
+def _renamed(root: ir.Stmt, taken: frozenset[str], *before: driver.StmtRule[_Renaming]) -> ir.Stmt:
+    """The nest with fresh variables; each statement is changed by other rules before."""
     enter: driver.StmtRules[_Renaming] = {
-        ir.Stmt: (driver.each_operand(lambda operand, names: replaced(operand, names.new)),),
-        ir.For: (_rename_loop,),
-        ir.Let: (lambda stmt, names: ir.Let(names.fresh(stmt.var)[0], replaced(stmt.value, names.new)),),
+        ir.Stmt: (*before, driver.each_operand(lambda operand, names: replaced(operand, names.new))),
+        ir.For: (*before, _rename_loop),
+        ir.Let: (*before, lambda stmt, names: ir.Let(names.fresh(stmt.var)[0], replaced(stmt.value, names.new))),
     }
-    return driver.rewritten(root, names, enter)
+    return driver.rewritten(root, _Renaming({}, {}, taken, {}), enter)
 
 
 @dataclass(slots=True, eq=False)
-class _Renaming(driver.Descent):
+class _Renaming(_OwnStorage):
     """Fresh variables in the place of those in sight.
 
     Attributes
@@ -128,15 +134,14 @@ class _Renaming(driver.Descent):
     old: dict[Parameter, Parameter]
 
     def binding(self, *fresh: Parameter) -> _Renaming:
-        return _Renaming(
-            {**self.new, **{self.old[var]: var for var in fresh}}, self.taken.union(map(label_of, fresh)), self.old
-        )
+        new = {**self.new, **{self.old[var]: var for var in fresh}}
+        return _Renaming(self.tensors, new, self.taken.union(map(label_of, fresh)), self.old)
 
     def inside(self, loop: ir.For) -> _Renaming:
         return self.binding(loop.var, *(c.var for c in loop.carried))
 
     def after(self, old: ir.Stmt, new: ir.Stmt) -> _Renaming:
-        return self.binding(new.var) if isinstance(new, ir.Let) else self
+        return self.binding(new.var) if isinstance(new, ir.Let) else _OwnStorage.after(self, old, new)
 
     def fresh(self, *variables: Parameter) -> list[Parameter]:
         """Fresh variables for the bound ones, with names distinct from all in sight."""

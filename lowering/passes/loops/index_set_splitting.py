@@ -360,7 +360,7 @@ class _Splitting:
 
 def _holding(body: ir.Stmt, truths: Mapping[Cond, bool | None]) -> ir.Stmt:
     """Copy a statement with fresh names and with some conditions decided."""
-    return with_fresh_names(walk.transform(body, lambda e: folded(e, truths.get)))
+    return with_fresh_names(body, lambda e: folded(e, truths.get))
 
 
 def _statements(root: ir.Stmt) -> int:

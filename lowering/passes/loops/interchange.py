@@ -366,6 +366,8 @@ class _Digits(NamedTuple):
 
 def run_over_digits(f: ir.Function) -> ir.Function:
     """The same function with loops over the digits of variables that innermost loops take apart."""
+    if _TAKING_APART.isdisjoint(walk.occurring(f.body).operations):
+        return f
     return f.with_body(walk.rebuilt(f.body, lambda stmt: _taken_apart(stmt) if isinstance(stmt, ir.For) else stmt))
 
 

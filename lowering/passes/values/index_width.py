@@ -73,11 +73,8 @@ def narrow(f: ir.Function) -> Width:
         scope = scope_of(f)
         spans, shapes = Spans(scope.ctx, BITS), {t: t.extents for t in f.params}
         root = _SpanCursor(scope).moved(spans=spans, data=_named_data(f.body), shapes=shapes)
-        for stmt, here in driver.walked(f.body, root):
-            refused = _refused(stmt, here)
-            if refused is not None:
-                return refused
-        return Width(32)
+        refused = (_refused(stmt, here) for stmt, here in driver.walked(f.body, root))
+        return next(filter(None, refused), Width(32))
 
 
 def _named_data(root: ir.Stmt) -> frozenset[Var]:
@@ -349,12 +346,7 @@ class Spans:
         if e in spans:
             return True
         below = dag.postorder_beside(e, spans)
-        if len(below) > MAX_STEPS:
-            return False
-        for node in below:  # noqa: SIM110  # hot
-            if isinstance(node, Expr) and not self._fits(node):
-                return False
-        return True
+        return len(below) <= MAX_STEPS and all(self._fits(node) for node in below if isinstance(node, Expr))
 
     def _fits(self, node: Expr) -> bool:
         """Whether an operation fits whose operands do; its interval is kept."""

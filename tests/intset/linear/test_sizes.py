@@ -13,6 +13,7 @@ from intset.expr.node import Cond
 from intset.frame import coalesced
 from intset.linear import signs, symbolic
 from intset.linear.canonical import Normalizer
+from intset.linear.form import VISITED_MONOMIALS
 from intset.linear.signs import FoundMembers, is_refuted
 from tests.intset.oracle import Claims
 from tests.strategies.contexts import Expressions, world
@@ -259,6 +260,12 @@ def test_a_question_that_facts_do_not_answer_ends(seed: int, monkeypatch: pytest
     for e in (q * m * m + q + m * 2 - x - a, m * m * 3 - q * m - b):
         known.is_nonneg(known.form(e))
     assert symbolic.TRIED_RESTS - 2 <= max(tried) <= symbolic.TRIED_RESTS and len(tried) < 2_000
+
+
+def test_an_open_quotient_is_bounded_once() -> None:
+    known = Context({x: Range(0, 10)}, assume=[y <= 11]).frame.known
+    end = symbolic.highest(known, known.form((x * 9 - y + 11) // 12), lambda _: True)
+    assert end.form is None and symbolic.SPENT.left > VISITED_MONOMIALS - 20
 
 
 io, ii, im, jo, k = (Var(name) for name in ("io", "ii", "im", "jo", "k"))
