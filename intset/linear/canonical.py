@@ -237,17 +237,20 @@ class Normalizer:
 
     # -- bounds -------------------------------------------------------------------------------------------------
 
-    def bounds(self, form: Linear, encloses: bool = True) -> Interval:
+    def bounds(self, form: Linear, encloses: bool = True, enough: int | None = None) -> Interval:
         """A numeric interval that contains every value of `form`.
 
         Parameters
         ----------
         encloses: whether products of a divisor and its quotient are bounded by the dividend as well.
+        enough: a lower end with which the caller is content: facts may say more.
         """
         cached = form.interval
         if cached is not None and cached[0] is self.mark:
             return cached[1]
         interval = self.sum_bounds(form)
+        if enough is not None and interval[0] is not None and interval[0] >= enough:
+            return interval
         terms = form.terms
         if len(terms) > 1 or terms and form.const and next(iter(terms)).op is ops.MUL:
             regrouped = self.regroup(form)
@@ -257,6 +260,8 @@ class Normalizer:
                 interval = iv.meet(interval, self.sum_bounds(regrouped))
             if (interval[0] is None or interval[1] is None) and len(terms) <= EXPANDED_TERMS:
                 interval = iv.meet(interval, signs.ends_of_products(self, regrouped))
+        if enough is not None and interval[0] is not None and interval[0] >= enough:
+            return interval
         alone, facts = interval, self.assumptions
         for fact in self._facts_beside(form) if facts.nonneg else ():
             interval = iv.meet(interval, self._bounds_beside(form, fact))
