@@ -30,10 +30,10 @@ from intset.domains.isl.translate import (
 )
 from intset.domains.query import Points, Query, TierVerdict, notes_of_bounds
 from intset.domains.sets.ends import End, as_end
-from intset.domains.witness import facts_hold, runs
+from intset.domains.witness import facts_hold, runs, value_there
 from intset.errors import BudgetError, CountError
 from intset.expr import NEG_INF, POS_INF, Cond, Expr, Infinity, IntLike, Range, Var, constant_value, dag, ops
-from intset.expr.build import logical_and
+from intset.expr.build import logical_and, select
 from intset.expr.definedness import definedness, is_partial, total
 from intset.linear.canonical import Normalizer
 from intset.linear.form import Linear
@@ -808,6 +808,8 @@ class Isl:
                 basic = fails.get_basic_sets()  # each may have another sample
                 parts = [fails, *(part.to_set() for part in basic)] if 1 < len(basic) <= 8 else [fails]
                 points = [point for part in parts if (point := _sample(translation, part)) is not None]
+                if points and translation.leftover:
+                    points = [point for point in points if _may_refute(translation, goal, dict(point))]
                 elsewhere = _elsewhere(query, translation.leftover) if points and translation.leftover else {}
                 for part in points:
                     point = {**elsewhere, **part}  # `refutes` adds the variables that the goal lost
@@ -816,6 +818,13 @@ class Isl:
         except BudgetError as error:
             return TierVerdict("unknown", reason=f"isl gave up: {error}", budget=error.budget)
         return TierVerdict("unknown", reason="it is not affine, and the points where it may fail are not real")
+
+
+def _may_refute(translation: Translation, goal: Cond, point: dict[Expr, int]) -> bool:
+    """Whether the goal is false at a sample, and the facts about its variables hold: isl only bounds their products."""
+    query, facts = translation.query, translation.facts
+    near = Query([select(goal, 1, 0)], query.ranges, facts, (), query.base, query.known, query.config)
+    return value_there(near, dag.postorder((goal, *facts)), goal, point) is False
 
 
 def judged(query: Query, facts: Sequence[Cond]) -> str:
