@@ -48,8 +48,7 @@ def judged(known: Normalizer, kind: ops.Op, form: Linear) -> Clause | bool:
         return form.const >= 0 if kind is ops.GE else (form.const == 0) is (kind is ops.EQ)
     g = form.content()
     if kind is ops.GE:
-        if g > 1:
-            form = Linear(form.const // g, {t: k // g for t, k in form.terms.items()})
+        form = form.divided(g) if g > 1 else form
         low, high = known.bounds(form, enough=0)
         if low is not None and low >= 0:
             return True

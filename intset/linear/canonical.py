@@ -28,10 +28,6 @@ REWRITTEN_TERMS: Final = 128  # terms of a sum inside an atom; a longer one keep
 REFINED_ARM: Final = 48  # nodes of a select whose arms are read under its condition; nested, a quarter
 
 
-def _is_product(e: Expr) -> bool:
-    return e.op is ops.MUL
-
-
 def _primitive(form: Linear) -> tuple[int, Linear]:
     """(k, form / k) for the greatest common divisor k of all coefficients."""
     k = gcd(form.const, form.content())
@@ -249,8 +245,6 @@ class Normalizer:
         if cached is not None and cached[0] is self.mark:
             return cached[1]
         interval = self.sum_bounds(form)
-        if enough is not None and interval[0] is not None and interval[0] >= enough:
-            return interval
         terms = form.terms
         if len(terms) > 1 or terms and form.const and next(iter(terms)).op is ops.MUL:
             regrouped = self.regroup(form)
@@ -414,7 +408,7 @@ class Normalizer:
                         form = RULES[op](self, *map(forms.__getitem__, node.args))
                     forms[node] = form = form.as_written()
                     for e in form.terms:  # bottom-up, so that bounds never recurse deeply
-                        if e not in self.intervals:
+                        if e not in self.intervals and not iv.reads_variables(e):
                             self.atom_bounds(e)
             stack.pop()
 
@@ -455,7 +449,9 @@ class Normalizer:
         if not a.terms or not b.terms:
             return a.times(b)
         if forms.degree(a, PRODUCT_DEGREE) + forms.degree(b, PRODUCT_DEGREE) > PRODUCT_DEGREE:
-            return atom(make(ops.MUL, tuple(sorted((self.atomized(a), self.atomized(b)), key=_is_product))))
+            return atom(
+                make(ops.MUL, tuple(sorted((self.atomized(a), self.atomized(b)), key=lambda e: e.op is ops.MUL)))
+            )
         if len(a.terms) * len(b.terms) <= PRODUCT_TERMS:
             return a.times(b)
         (k, a), (m, b) = _primitive(a), _primitive(b)  # (t*8) * t = 8 * (t*t)
