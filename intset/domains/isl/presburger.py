@@ -879,8 +879,7 @@ def _elsewhere(query: Query, leftover: list[Cond]) -> dict[Expr, int] | None:
     """Values for variables of facts irrelevant to the query; `None` if samples of some of them break these."""
     values: dict[Expr, int] = {}
     for part in _separate(Query((), query.ranges, leftover, (), query.base, query.known, query.config)):
-        alone = Query((), query.ranges, part, (), query.base, query.known, query.config)
-        translation = Translation(alone, seeds=part)
+        translation = Translation(Query((), query.ranges, part, (), query.base, query.known, query.config), seeds=part)
         point = _sample(translation, translation.domain) or {}
         if translation.relaxed_terms and not _is_real(translation, point, truth(False)):
             return None
