@@ -435,12 +435,8 @@ class AddressCertificate:
         if not all(_is_step(form, v, b, shift + b) for b in range(bits)):
             return False
         low, high = rows.low.get(v), rows.high.get(v)
-        if (
-            low is not None
-            and high is not None
-            and -(-low // self.value) * self.value + self.value > max(low, high) + 1
-        ):
-            return False  # no run as long as this lies within the range
+        if low is not None and high is not None and not _has_run(low, max(low, high), self.value):
+            return False
         flipped = sum((v, bits) in row for row in form[0])  # several may add a power of two as well
         return not self.is_exact or flipped <= 1 and not _is_step(form, v, bits, shift + bits)
 

@@ -48,16 +48,12 @@ def judged(known: Normalizer, kind: ops.Op, form: Linear) -> Clause | bool:
         return form.const >= 0 if kind is ops.GE else (form.const == 0) is (kind is ops.EQ)
     g = form.content()
     if kind is ops.GE:
-        if g > 1:
-            form = Linear(form.const // g, {t: k // g for t, k in form.terms.items()})
-        low, high = known.sum_bounds(form)  # often enough
-        if low is not None and low >= 0:
-            return True
-        low, high = known.bounds(form)
+        form = form.divided(g) if g > 1 else form
+        low, high = known.bounds(form, enough=0)
         if low is not None and low >= 0:
             return True
         return False if high is not None and high < 0 else (kind, form)
-    low, high = known.bounds(form)
+    low, high = known.bounds(form, enough=1)
     if low is not None and low > 0 or high is not None and high < 0 or (g and form.const % g):
         return kind is ops.NE
     if low == 0 and high == 0:

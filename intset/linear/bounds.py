@@ -80,11 +80,18 @@ def _sign(a: Interval) -> Interval:
     return (0 if low is not None and low >= 0 else None, 0 if high is not None and high <= 0 else None)
 
 
+def reads_variables(e: Expr) -> bool:
+    """Whether the bounds of a term are those of a product of variables, found at any time without a deep recursion."""
+    while e.op is ops.MUL and e.args[1].op is ops.VAR:
+        e = e.args[0]
+    return e.op is ops.VAR
+
+
 def atom_bounds(known: Normalizer, e: Any) -> Interval:
     """A numeric interval that contains every value of an atom or monomial; not cached."""
     op = e.op
     if op is ops.VAR:
-        return known.ranges.get(e) or _declared(e)
+        return known.ranges.get(e) or e.declared()[:2]
     if op is ops.LOAD:
         return (e.data.lower, e.data.upper)
     if op is ops.MUL:
@@ -101,11 +108,6 @@ def atom_bounds(known: Normalizer, e: Any) -> Interval:
 
 
 _LINEAR = frozenset((ops.ADD, ops.SUB, ops.NEG, ops.BITNOT, ops.CEILDIV))  # atoms where their forms grew too long
-
-
-def _declared(e: Any) -> Interval:
-    low, high, _ = e.declared()
-    return (low, high)
 
 
 def _constant_division_bounds(known: Normalizer, e: Any) -> Interval:

@@ -28,10 +28,6 @@ REWRITTEN_TERMS: Final = 128  # terms of a sum inside an atom; a longer one keep
 REFINED_ARM: Final = 48  # nodes of a select whose arms are read under its condition; nested, a quarter
 
 
-def _is_product(e: Expr) -> bool:
-    return e.op is ops.MUL
-
-
 def _primitive(form: Linear) -> tuple[int, Linear]:
     """(k, form / k) for the greatest common divisor k of all coefficients."""
     k = gcd(form.const, form.content())
@@ -237,12 +233,13 @@ class Normalizer:
 
     # -- bounds -------------------------------------------------------------------------------------------------
 
-    def bounds(self, form: Linear, encloses: bool = True) -> Interval:
+    def bounds(self, form: Linear, encloses: bool = True, enough: int | None = None) -> Interval:
         """A numeric interval that contains every value of `form`.
 
         Parameters
         ----------
         encloses: whether products of a divisor and its quotient are bounded by the dividend as well.
+        enough: a lower end with which the caller is content: facts may say more.
         """
         cached = form.interval
         if cached is not None and cached[0] is self.mark:
@@ -257,6 +254,8 @@ class Normalizer:
                 interval = iv.meet(interval, self.sum_bounds(regrouped))
             if (interval[0] is None or interval[1] is None) and len(terms) <= EXPANDED_TERMS:
                 interval = iv.meet(interval, signs.ends_of_products(self, regrouped))
+        if enough is not None and interval[0] is not None and interval[0] >= enough:
+            return interval
         alone, facts = interval, self.assumptions
         for fact in self._facts_beside(form) if facts.nonneg else ():
             interval = iv.meet(interval, self._bounds_beside(form, fact))
@@ -409,7 +408,7 @@ class Normalizer:
                         form = RULES[op](self, *map(forms.__getitem__, node.args))
                     forms[node] = form = form.as_written()
                     for e in form.terms:  # bottom-up, so that bounds never recurse deeply
-                        if e not in self.intervals:
+                        if e not in self.intervals and not iv.reads_variables(e):
                             self.atom_bounds(e)
             stack.pop()
 
@@ -450,7 +449,9 @@ class Normalizer:
         if not a.terms or not b.terms:
             return a.times(b)
         if forms.degree(a, PRODUCT_DEGREE) + forms.degree(b, PRODUCT_DEGREE) > PRODUCT_DEGREE:
-            return atom(make(ops.MUL, tuple(sorted((self.atomized(a), self.atomized(b)), key=_is_product))))
+            return atom(
+                make(ops.MUL, tuple(sorted((self.atomized(a), self.atomized(b)), key=lambda e: e.op is ops.MUL)))
+            )
         if len(a.terms) * len(b.terms) <= PRODUCT_TERMS:
             return a.times(b)
         (k, a), (m, b) = _primitive(a), _primitive(b)  # (t*8) * t = 8 * (t*t)

@@ -495,7 +495,7 @@ def has_quotient(monomial: Expr) -> bool:
 
 def degree(form: Linear, limit: int) -> int:
     """The degree of the polynomial, counted up to `limit`."""
-    largest = min(len(form.terms), 1)
+    largest = 1 if form.terms else 0
     for monomial in form.terms:
         number = 1
         while monomial.op is ops.MUL and number < limit:

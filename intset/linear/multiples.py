@@ -131,8 +131,8 @@ def split_exactly(
 
 def _term_share(known: Normalizer, e: Expr, k: int, divisor: Linear, chain: int) -> tuple[Linear, Linear] | None:
     """(q, r) with `k*e = divisor*q + r`."""
-    for part, beside in _parts(known, e, k):
-        for one in known_multiples(known, part):
+    for stated, beside in _parts(known, e, k):
+        for one in stated:
             whole = beside.times(one.divisor)
             share = exact_quotient(whole, divisor)
             if share is None and chain and not divisor.is_const:
@@ -145,17 +145,19 @@ def _term_share(known: Normalizer, e: Expr, k: int, divisor: Linear, chain: int)
     return None
 
 
-def _parts(known: Normalizer, e: Expr, k: int) -> Iterator[tuple[Expr, Linear]]:
-    """(part, c) with `k*e = c*part`: the monomial itself, each of its factors, and the products that facts speak of."""
-    yield e, constant(k)
+def _parts(known: Normalizer, e: Expr, k: int) -> Iterator[tuple[tuple[Multiple, ...], Linear]]:
+    """(the multiples of a part, c) with `k*e = c*part`, for the monomial itself, each of its factors, and the products
+    that facts speak of."""
+    yield known_multiples(known, e), constant(k)
     if e.op is ops.MUL:
         multiples = known.assumptions.multiples
-        stated: Iterable[Expr] = () if multiples is None else multiples.by_term
-        products = [part for part in stated if part.op is ops.MUL and part is not e]
+        table: Iterable[Expr] = () if multiples is None else multiples.by_term
+        products = [part for part in table if part.op is ops.MUL and part is not e]
         for part in (*dict.fromkeys(factors(e)), *products):
-            others = factors(e)
-            if all([take_out(others, one) for one in factors(part)]):  # noqa: C419  # every factor is taken out
-                yield part, Linear(0, {monomial_of(others): k})
+            if stated := known_multiples(known, part):
+                others = factors(e)
+                if all([take_out(others, one) for one in factors(part)]):  # noqa: C419  # every factor is taken out
+                    yield stated, Linear(0, {monomial_of(others): k})
 
 
 # -- polynomial division -----------------------------------------------------------------------------------------
@@ -210,10 +212,10 @@ def folded(known: Normalizer, form: Linear) -> Linear:
 
 def _folded_once(known: Normalizer, form: Linear) -> Linear | None:
     for e, k in form.terms.items():
-        for part in factors(e) if forms.has_quotient(e) else ():
-            if part.op is not ops.FLOORDIV:
-                continue
-            for one in _multiple_by_quotient(known, part):
+        if not forms.has_quotient(e):
+            continue
+        for part in factors(e):
+            for one in _multiple_by_quotient(known, part) if part.op is ops.FLOORDIV else ():
                 others = factors(e)
                 take_out(others, part)
                 beside = Linear(0, {monomial_of(others): k}) if others else constant(k)
@@ -226,7 +228,7 @@ def _folded_once(known: Normalizer, form: Linear) -> Linear | None:
                 add(terms, whole.terms)
                 if len(one.divisor.terms) < 2 or len(terms) < len(form.terms):
                     return Linear(form.const + whole.const, terms)
-        if e.op is ops.MUL and forms.has_quotient(e) and (other := _with_last_quotient(known, e)) is not None:
+        if e.op is ops.MUL and (other := _with_last_quotient(known, e)) is not None:
             terms = dict(form.terms)
             del terms[e]
             add(terms, {other: 1}, k)

@@ -104,11 +104,8 @@ class ProofQuestion:
     def _probe(self) -> tuple[Query, list[Node]]:
         """The query over all variables of a counterexample, and the nodes to evaluate in postorder."""
         view = self.query
-        everyone = (
-            *_value_roots(self.goal),
-            *view.ranges,
-            *dag.free_vars(*(fact.condition for fact in self.frame.facts)),
-        )
+        stated = dag.free_vars(*(fact.condition for fact in self.frame.facts))
+        everyone = (*_value_roots(self.goal), *view.ranges, *stated)
         probe = Query(everyone, view.ranges, view.facts, (), view.base, view.known, self.config)
         return probe, dag.postorder((self.goal, *view.facts))
 
@@ -130,7 +127,6 @@ Z3_FACTS_EFFORT: Final = 96  # facts beyond are not told: what follows from fewe
 
 T = TypeVar("T")
 LIBRARIES = ("isl", "z3")  # tiers that trust a library
-NO_VALUES: Mapping[Var, Expr] = {}
 FAR = 1 << 20  # beyond every range at the sizes tried
 
 
@@ -156,13 +152,11 @@ def at_once(frame: Frame, goal: Cond, config: Config) -> Decided | None:
 
 def _side_conditions(known: Normalizer, goal: Cond) -> tuple[Cond, ...] | None:
     """Unproved definedness conditions of `goal`; None if they need the full procedure."""
-    if any(known.clauses(claim) for claim in embedded_claims((goal,))):
+    if ops.ASSERTING in dag.operations(goal) and any(known.clauses(claim) for claim in embedded_claims((goal,))):
         return None
     side = tuple(need for need in definedness((goal,)) if not is_met(known, need))
-    for need in side:
-        if any(isinstance(part, Cond) and part.op is ops.BOOL for part in known.clauses(need)):
-            return None  # undefined everywhere
-    return side
+    parts = [part for need in side for part in known.clauses(need)]
+    return None if any(part is truth(False) for part in parts) else side  # undefined everywhere
 
 
 def decide(
@@ -369,8 +363,7 @@ def _by_points(question: ProofQuestion, engine: Regions) -> TierVerdict:
 def points_tier(question: ProofQuestion) -> TierVerdict:
     searched = verdict_of_points(question.query, question.goal)
     if searched is None:
-        point = _repaired(question)
-        if point is not None:
+        if (point := _repaired(question)) is not None:
             return TierVerdict(REFUTED, point)
         return TierVerdict(UNKNOWN, reason="the box is too large to enumerate", budget="points")
     if searched.point is None or question.refutes(searched.point):
@@ -380,8 +373,7 @@ def points_tier(question: ProofQuestion) -> TierVerdict:
 
 def _repaired(question: ProofQuestion) -> Point | None:
     """A counterexample among sizes that facts relate, by local search."""
-    solved = question.frame.solved
-    frame, values = (question.frame, NO_VALUES) if solved is None else solved
+    frame, values = question.frame.solved or (question.frame, {})
     conditions = [logical_not(question.goal.substitute(values)), *frame.conditions]
     conditions += [cond for v, limits in frame.ranges.items() for cond in range_conditions(v, limits)]
     point = repaired(conditions, {v: frame.known.atom_bounds(v) for v in dag.free_vars(*conditions)})

@@ -30,11 +30,12 @@ from intset.domains.isl.translate import (
 )
 from intset.domains.query import Points, Query, TierVerdict, notes_of_bounds
 from intset.domains.sets.ends import End, as_end
-from intset.domains.witness import facts_hold, runs
+from intset.domains.witness import facts_hold, runs, value_there
 from intset.errors import BudgetError, CountError
 from intset.expr import NEG_INF, POS_INF, Cond, Expr, Infinity, IntLike, Range, Var, constant_value, dag, ops
-from intset.expr.build import logical_and
+from intset.expr.build import logical_and, select
 from intset.expr.definedness import definedness, is_partial, total
+from intset.expr.node import truth
 from intset.linear.canonical import Normalizer
 from intset.linear.form import Linear
 from intset.linear.lattice import Lattice, Vector
@@ -808,14 +809,23 @@ class Isl:
                 basic = fails.get_basic_sets()  # each may have another sample
                 parts = [fails, *(part.to_set() for part in basic)] if 1 < len(basic) <= 8 else [fails]
                 points = [point for part in parts if (point := _sample(translation, part)) is not None]
-                elsewhere = _elsewhere(query, translation.leftover) if points and translation.leftover else {}
-                for part in points:
-                    point = {**elsewhere, **part}  # `refutes` adds the variables that the goal lost
+                if translation.leftover:
+                    real = [point for point in points if _is_real(translation, point, goal)]
+                    elsewhere = _elsewhere(query, translation.leftover) if real else None
+                    points = [] if elsewhere is None else [{**elsewhere, **point} for point in real]
+                for point in points:  # `refutes` adds the variables that the goal lost
                     if refutes(point):
                         return TierVerdict("refuted", point)
         except BudgetError as error:
             return TierVerdict("unknown", reason=f"isl gave up: {error}", budget=error.budget)
         return TierVerdict("unknown", reason="it is not affine, and the points where it may fail are not real")
+
+
+def _is_real(translation: Translation, point: Mapping[Expr, int], goal: Cond) -> bool:
+    """Whether a sample satisfies the facts about its variables, whose products isl only bounds, but not the goal."""
+    query, facts = translation.query, translation.facts
+    near = Query([select(goal, 1, 0)], query.ranges, facts, (), query.base, query.known, query.config)
+    return value_there(near, dag.postorder((goal, *facts)), goal, dict(point)) is False
 
 
 def judged(query: Query, facts: Sequence[Cond]) -> str:
@@ -865,11 +875,16 @@ def _satisfiable(query: Query) -> str:
     return facts_hold(query, query.facts) if found == "unknown" else found
 
 
-def _elsewhere(query: Query, leftover: list[Cond]) -> dict[Expr, int]:
-    """Values for variables of facts irrelevant to the query."""
-    alone = Query((), query.ranges, leftover, (), query.base, query.known, query.config)
-    translation = Translation(alone, seeds=leftover)
-    return _sample(translation, translation.domain) or {}
+def _elsewhere(query: Query, leftover: list[Cond]) -> dict[Expr, int] | None:
+    """Values for variables of facts irrelevant to the query; `None` if samples of some of them break these."""
+    values: dict[Expr, int] = {}
+    for part in _separate(Query((), query.ranges, leftover, (), query.base, query.known, query.config)):
+        translation = Translation(Query((), query.ranges, part, (), query.base, query.known, query.config), seeds=part)
+        point = _sample(translation, translation.domain) or {}
+        if translation.relaxed_terms and not _is_real(translation, point, truth(False)):
+            return None
+        values |= point
+    return values
 
 
 def _sample(translation: Translation, points: Set) -> dict[Expr, int] | None:

@@ -215,7 +215,7 @@ LISTED: dict[str, str] = {
     "stride._member": "states membership as a condition: checked against sets of points (test_order)",
     **because(PART, "bounds", "_sign _bits _scaled_by_size _beside"),
     **because(PART, "strided", "_common_residue const _unbounded_mul _sign without_ends nearest"),
-    **because(FORMS, "bounds", "atom_bounds _declared _constant_division_bounds _select_bounds _product_bounds"),
+    **because(FORMS, "bounds", "atom_bounds reads_variables _constant_division_bounds _select_bounds _product_bounds"),
     **because(FORMS, "bounds", "scaled_by_sizes by_dividends"),
     **because(WINDOW, "strided", "make at_least at_most meet minimum maximum absolute"),
     **because(LATTICE, "strided", "count"),
