@@ -19,7 +19,7 @@ the length of the schedule.
 Boxes, which are quick to infer, come first. Without regions other than boxes the choice ends there; if boxes exceed the
 regions by little, even accumulated over the stages, exact regions are not inferred; if the inferred ones spare few of
 the elements that boxes compute, exact nests are not built. Programs of negligible cost compute the required
-regions, without index set splitting, and their nests are compared before it.
+regions, without index set splitting, and their nests are compared before it where that decides.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -180,7 +180,7 @@ class CandidateNests:
 
     @cached_property
     def _is_small(self) -> bool:
-        """Whether forms are compared before splitting: nothing is to be chosen, or the program costs little."""
+        """Whether forms are first compared before splitting: nothing is to be chosen, or the program costs little."""
         is_chosen = self._plain not in (None, self._ends) or bool(self._split)
         return self._asked == "auto" and not (is_chosen and self._ends.takes_more(SMALL))
 
@@ -211,9 +211,17 @@ class CandidateNests:
     def words(self) -> Mapping[str, str]:
         """The word of `NESTS` of each stage in the cheapest form, by the name of its tensor."""
         forms = self._candidates
-        costs = {word: one.whole if self._is_small else one.costs for word, one in forms.items()}
-        groups, words = _grouped(self.bounds, costs, self._split)
-        return _cheapest(costs, forms, groups, words)
+
+        def cheapest(costs: Mapping[str, Mapping[str, float]]) -> Mapping[str, str]:
+            groups, words = _grouped(self.bounds, costs, self._split)
+            return _cheapest(costs, forms, groups, words)
+
+        if self._is_small:
+            words = cheapest({word: one.whole for word, one in forms.items()})
+            others = forms.keys() - set(words.values())
+            if len(forms) - len(others) == 1 and not any(forms[word].is_partitioned for word in others):
+                return words  # splitting cuts none of the others, and makes no form dearer
+        return cheapest({word: one.costs for word, one in forms.items()})
 
     @cached_property
     def costs(self) -> Mapping[str, float]:
