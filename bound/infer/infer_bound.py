@@ -591,7 +591,7 @@ def thread_equations(
 
 
 def _is_open(env: LoopEnvironment, context: Context, equation: Cond, tiles: Collection[Expr]) -> bool:
-    """Whether a sample shows that a tile, alone on one side of an equation, may have the other side's value or not."""
+    """Whether samples satisfy and violate an equation that has a tile alone on one side."""
     for v, other in (equation.args, equation.args[::-1]):
         if isinstance(v, Var) and v in tiles and v not in other.free_vars():
             limits = [cond for size, r in context.ranges.items() for cond in range_conditions(size, r)]

@@ -81,7 +81,7 @@ def _sign(a: Interval) -> Interval:
 
 
 def reads_variables(e: Expr) -> bool:
-    """Whether the bounds of a term are those of a product of variables, found at any time without a deep recursion."""
+    """Whether a term is a product of variables: its bounds are found without a deep recursion."""
     while e.op is ops.MUL and e.args[1].op is ops.VAR:
         e = e.args[0]
     return e.op is ops.VAR

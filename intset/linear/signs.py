@@ -119,8 +119,11 @@ class Member:
         return value
 
     def open_to(self, new: Collection[Var]) -> Member:
-        """The point as new variables enter it: it shares its values with the first scope that asks, if no remembered
-        term depends on a new variable; other scopes, perhaps in other threads, get a copy of the point alone."""
+        """The point for a scope that adds variables.
+
+        The first such scope shares the remembered values, if no term among them depends on a new variable. Other
+        scopes, perhaps in other threads, get a copy of the point alone.
+        """
         member = Member({}, self.other)
         if self.values.keys().isdisjoint(new) and next(self._unshared, False):
             member.point, member.values = self.point, self.values
@@ -322,7 +325,7 @@ def _mentioned(known: Normalizer) -> Iterator[Any]:
     for e in assumptions.atoms:
         yield from e.free_vars()
         if e.op is ops.LOAD and e.data.value_at is None and all(arg.op is ops.CONST for arg in e.args):
-            yield e  # the extent of an array: any number, and no other such term is the same place
+            yield e  # the extent of an array: it takes any number, and no other term reads it
 
 
 def _outermost_first(known: Normalizer) -> Iterator[Var]:
@@ -707,7 +710,7 @@ def _is_lowest_nonneg(known: Normalizer, form: Linear) -> bool:
         return v in limits or v in ranges or v in atoms
 
     def inner(v: Var) -> bool:
-        """Not a size, which stays symbolic: beside its own quotient it bounds better than the ends of both."""
+        """Whether a variable is no size; one beside its own quotient bounds better than the ends of both."""
         ends = ranges.get(v)
         return v in limits if ends is None else None not in ends or any(map(_depends, limits.get(v, ())))
 

@@ -448,7 +448,7 @@ def _divisor_recurs(p: Poly, parts: Monomial) -> bool:
 def _by_divisor(known: Normalizer, parts: Monomial, upper: bool, is_wanted: bool) -> Linear | None:
     """A bound of one quotient or remainder by a divisor d >= c >= 1 that is relaxed itself; `None` without one.
 
-    A quotient by a constant is no bound of itself.
+    A quotient by a constant has none.
 
     x % d  in [0, d - 1]
     x // d in [0, x // c]    x >= 0

@@ -885,8 +885,10 @@ def _is_open(part: ComparisonShape, known: IntervalScope) -> bool:
 
 
 def _is_shortest_at_end(total: SumShape) -> bool:
-    """Whether an inequality that only the end of a sum decides is shorter than what it says of the terms, which are all
-    at their ends: of `x*k + s` with `s` a sum of variables, `(x == 0) & (s == 0)`."""
+    """Whether an inequality is the shortest text of "the sum is at its end".
+
+    It says of `x*k + s`, with `s` a sum of variables, the same as `(x == 0) & (s == 0)`.
+    """
     units = [k for _, k, _ in total.terms if abs(k) == 1]
     products = len(total.terms) - len(units)
     return total.is_plain and (not products or products == 1 and len(set(units)) == 1)

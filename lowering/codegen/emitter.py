@@ -259,7 +259,7 @@ class Syntax(Protocol):
     """The operands and branches of a target language."""
 
     def leaf(self, node: Operand) -> str | None:
-        """The text of a constant, a variable or a parameter; `None` of an operation, as is all that has operands."""
+        """The text of a constant, a variable or a parameter; `None` for an operation. What has operands is one."""
 
     def operation(self, node: Operand, args: list[str]) -> str:
         """The text of an operation, parenthesised for use as any operand."""
@@ -311,7 +311,10 @@ def _plain_line(syntax: Syntax, roots: Sequence[Operand]) -> tuple[list[str], li
 def _operation(
     syntax: Syntax, node: Operand, args: Sequence[tuple[str, int]], uses: int, lines: list[str]
 ) -> tuple[str, int]:
-    """The text of an operation, or a name for it whose definition is appended to `lines`; and the nesting depth."""
+    """The text of an operation and its nesting depth.
+
+    An operation used twice, or nested too deeply, gets a name, and its definition is appended to `lines`.
+    """
     text, depth = syntax.operation(node, [text for text, _ in args]), 1 + max([d for _, d in args], default=0)
     if uses == 1 and depth < MAX_DEPTH:
         return text, depth

@@ -29,7 +29,7 @@ Indices: TypeAlias = "tuple[Expr, ...]"
 
 
 class Written:
-    """The tensors of which an element may be written inside a statement, found when first asked for."""
+    """The tensors that a statement may write, found when they are first needed."""
 
     def __init__(self, root: ir.Stmt) -> None:
         self.root = root
@@ -160,7 +160,7 @@ class Scope:
 
 
 def _key(ctx: Context, is_root: bool, added: Sequence[Scope]) -> object:
-    """What a context with the ranges and facts of scopes inside of it is remembered under."""
+    """The key of a context extended by the ranges and facts of scopes."""
     ranges = {var: r for scope in added for var, r in scope._ranges.items()}
     limits = tuple((var, None if r is None else (r.min, r.extent)) for var, r in ranges.items())
     facts = tuple((fact.condition, fact.provenance) for scope in added for fact in scope._facts)

@@ -237,7 +237,7 @@ def folded(root: ir.Stmt, combine: Callable[[ir.Stmt, Sequence[R]], R]) -> R:
 
 
 def _bottom_up(root: ir.Stmt) -> Iterator[tuple[ir.Stmt, int]]:
-    """Every statement behind those inside, in the order of the text, each with the number of those directly inside."""
+    """All statements, inner ones first, in the order of the text, each with the number of its children."""
     order: list[tuple[ir.Stmt, int]] = []
     stack = [root]
     while stack:

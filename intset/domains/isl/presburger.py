@@ -876,7 +876,7 @@ def _satisfiable(query: Query) -> str:
 
 
 def _elsewhere(query: Query, leftover: list[Cond]) -> dict[Expr, int] | None:
-    """Values for variables of facts irrelevant to the query; `None` if samples of some of them break these."""
+    """Values for the variables of irrelevant facts; `None` if a sample breaks one of these facts."""
     values: dict[Expr, int] = {}
     for part in _separate(Query((), query.ranges, leftover, (), query.base, query.known, query.config)):
         translation = Translation(Query((), query.ranges, part, (), query.base, query.known, query.config), seeds=part)
