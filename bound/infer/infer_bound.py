@@ -6,11 +6,10 @@ asserts the equation: answers assume it, and a nest checks it. At numbers that c
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import cached_property, partial
-from typing import Any, NoReturn, SupportsIndex, TypeAlias, TypeVar
+from typing import Any, NoReturn, SupportsIndex, TypeVar
 
 from bound.errors import InputError, ScheduleError
 from bound.infer import normalized as shared
@@ -21,13 +20,13 @@ from bound.infer.answers.outside import Outside, find_outside
 from bound.infer.answers.piecewise import StagePiece, pieces_of
 from bound.infer.answers.region import StageRegion
 from bound.infer.answers.storage import Storage, storage_of
-from bound.infer.environment import LoopEnvironment, create_account, has_instance, space_of
+from bound.infer.environment import LoopEnvironment, create_account, space_of
 from bound.infer.footprint import Footprint
 from bound.infer.normalized import ScheduleSizes, with_positive
 from bound.infer.phases import infer_root_bound, pass_down
 from bound.itervar import IterVar
-from bound.schedule import Rebase, Schedule, Split, Stage, Tail
-from bound.schedule.attach import AttachPath, attachment, create_attach_path
+from bound.schedule import Rebase, Schedule, Stage
+from bound.schedule.attach import AttachPath, attachment, create_attach_path, slid_loops
 from bound.schedule.simple import extent, low, number
 from bound.tensor import Operation, PlaceholderOp, Tensor
 from intset import config
@@ -35,8 +34,6 @@ from intset.config import Configured, all_as_configured
 from intset.context import Context
 from intset.expr import Cond, Expr, Range, Var, dag, shown
 from intset.expr.arguments import a_flag, as_int, listed, mapped, of_kind, one_of
-from intset.expr.build import logical_and
-from intset.expr.range import declared_conditions, range_conditions
 from intset.facts import ASSERTED
 from intset.spaces.space import Space, SpaceValue, VarKey
 from intset.trace import traced
@@ -528,29 +525,8 @@ class BoundsMap(Configured):
 # -- the pass over the stages -----------------------------------------------------------------------------------------
 
 
-StageExtent: TypeAlias = tuple[Stage, IterVar, Expr]  # a stage, its loop, the extent of the loop
-
-
-def _given_threads(state: infer_root_bound.InferenceState) -> list[StageExtent]:
-    """The loops of those thread axes on which a split states the extent of every loop, known before any inference."""
-    given: list[StageExtent] = []
-    inferred = set[IterVar | None]()
-    for stage in reversed([stage for stage in state.schedule.stages if not stage.is_inlined]):
-        sizes: dict[IterVar, Expr | None] = {}
-        for split in state.sizes.relations(stage):
-            if isinstance(split, Split) and split.tail is not Tail.SHRINK:
-                sizes.update({split.inner: split.factor, split.outer: split.nparts})
-        for iv in stage.leaf_iter_vars:
-            size = sizes.get(iv)
-            if size is None:
-                inferred.add(stage.thread_of(iv))
-            else:
-                given.append((stage, iv, size))
-    return [(stage, iv, size) for stage, iv, size in given if stage.thread_of(iv) not in inferred]
-
-
 def thread_equations(
-    loops: Iterable[StageExtent], env: LoopEnvironment, sizes: ScheduleSizes, tiles: Iterable[Expr]
+    stages: Iterable[pass_down.StageBounds], env: LoopEnvironment, sizes: ScheduleSizes, tiles: Iterable[Expr]
 ) -> tuple[Cond, ...]:
     """The equations of tile sizes under which all loops on one thread axis have equal extents.
 
@@ -566,38 +542,28 @@ def thread_equations(
     equations: list[Cond] = []
     context = env.context
     first: dict[IterVar, tuple[str, Expr]] = {}  # what said the extent of a thread axis first, and that extent
-    for stage, iv, threads in loops:
-        thread = stage.thread_of(iv)
-        if thread is None:
-            continue
-        if thread.dom is not None and thread not in first:
-            first[thread] = "it was declared", extent(sizes.range(thread.dom))
-        before, other = first.setdefault(thread, (f"it has for {iv.name} of stage {stage.name}", threads))
-        equation = other.eq(threads) if threads.is_const else threads.eq(other)
-        if threads is other or env.form(threads).same(env.form(other)):
-            continue
-        is_open = _is_open(env, context, equation, unknown)
-        if not is_open and context.prove(equation):
-            continue
-        what = f"stage {stage.name}: {iv.name} runs on {thread.name} with extent {threads}, which is"
-        around = set(equation.free_vars())
-        if not unknown & around or any(v in env.ranges for v in around):
-            raise ScheduleError(f"{what} not known to be the extent {other} that {before}")
-        if not is_open and context.prove(~equation):
-            raise ScheduleError(f"{what} never the extent {other} that {before}: no sizes satisfy {equation}")
-        equations.append(equation)
-        context = context.extended(facts=[equation], provenance=ASSERTED)
+    for bounds in stages:
+        stage = bounds.stage
+        for iv, limits in bounds.loops.items():
+            thread = stage.thread_of(iv)
+            if thread is None:
+                continue
+            threads = extent(limits)
+            if thread.dom is not None and thread not in first:
+                first[thread] = "it was declared", extent(sizes.range(thread.dom))
+            before, other = first.setdefault(thread, (f"it has for {iv.name} of stage {stage.name}", threads))
+            equation = other.eq(threads) if threads.is_const else threads.eq(other)
+            if threads is other or env.form(threads).same(env.form(other)) or context.prove(equation):
+                continue
+            what = f"stage {stage.name}: {iv.name} runs on {thread.name} with extent {threads}, which is"
+            around = set(equation.free_vars())
+            if not unknown & around or any(v in env.ranges for v in around):
+                raise ScheduleError(f"{what} not known to be the extent {other} that {before}")
+            if context.prove(~equation):
+                raise ScheduleError(f"{what} never the extent {other} that {before}: no sizes satisfy {equation}")
+            equations.append(equation)
+            context = context.extended(facts=[equation], provenance=ASSERTED)
     return tuple(equations)
-
-
-def _is_open(env: LoopEnvironment, context: Context, equation: Cond, tiles: Collection[Expr]) -> bool:
-    """Whether samples satisfy and violate an equation that has a tile alone on one side."""
-    for v, other in (equation.args, equation.args[::-1]):
-        if isinstance(v, Var) and v in tiles and v not in other.free_vars():
-            limits = [cond for size, r in context.ranges.items() for cond in range_conditions(size, r)]
-            known = logical_and(*context.frame.conditions, *limits, *declared_conditions(v))
-            return all(has_instance(env, {}, [dag.substitute(known, {v: other + k})]) for k in (0, 1))
-    return False
 
 
 def infer_stages(state: infer_root_bound.InferenceState) -> infer_root_bound.InferenceState:
@@ -607,26 +573,23 @@ def infer_stages(state: infer_root_bound.InferenceState) -> infer_root_bound.Inf
     ------
     ScheduleError: as for `thread_equations`.
     """
-    if dag.free_vars(*state.tiles):
-        with suppress(ScheduleError):  # raised again where all loops are known
-            state = _assuming(state, thread_equations(_given_threads(state), state.env, state.sizes, state.tiles))
-    _infer(state)
-    loops = [(stage, iv, extent(r)) for stage, bounds in state.bounds.items() for iv, r in bounds.loops.items()]
-    equations = thread_equations(loops, state.env, state.sizes, state.tiles)
+    env, stages = state.env, state.schedule.stages
+    is_draft = (  # kept elements are found under shortened guards
+        bool(dag.free_vars(*state.tiles))
+        and any(stage.thread_of(leaf) is not None for stage in stages for leaf in stage.leaf_iter_vars)
+        and not any(slid_loops(stage, path) for stage, path in state.paths.items())
+    )
+    _infer(state, is_draft)
+    equations = thread_equations(state.bounds.values(), env, state.sizes, state.tiles)
     if equations:
-        state = _assuming(state, equations)
+        context = env.context.extended(facts=equations, provenance=ASSERTED)
+        env = LoopEnvironment(context, state.sizes.free, state.domain, env.account)
+        state = replace(state, env=env, bounds={}, requests={}, threads={}, _propagations={}, equations=equations)
         _infer(state)
+    elif is_draft:
+        for bounds in state.bounds.values():
+            pass_down.finish_nest(env, bounds)
     return state
-
-
-def _assuming(state: infer_root_bound.InferenceState, equations: tuple[Cond, ...]) -> infer_root_bound.InferenceState:
-    """The state before the first stage, where further equations of sizes of tiles hold."""
-    if not equations:
-        return state
-    context = state.env.context.extended(facts=equations, provenance=ASSERTED)
-    env = LoopEnvironment(context, state.sizes.free, state.domain, state.env.account)
-    told = (*state.equations, *equations)
-    return replace(state, env=env, bounds={}, requests={}, threads={}, _propagations={}, equations=told)
 
 
 def declared_threads(stage: Stage, sizes: ScheduleSizes) -> dict[IterVar, int]:
@@ -637,8 +600,8 @@ def declared_threads(stage: Stage, sizes: ScheduleSizes) -> dict[IterVar, int]:
     return {axis: count for axis, count in numbers.items() if count is not None}
 
 
-def _infer(state: infer_root_bound.InferenceState) -> None:
-    """Infer stage by stage, consumers first."""
+def _infer(state: infer_root_bound.InferenceState, is_draft: bool = False) -> None:
+    """Infer stage by stage, consumers first; a draft, of which thread axes alone are read, keeps all guards."""
     infer_root_bound.enter_shared(state)
     for stage in reversed(state.schedule.stages):
         if stage.is_inlined or isinstance(stage.op, PlaceholderOp):
@@ -647,5 +610,6 @@ def _infer(state: infer_root_bound.InferenceState) -> None:
         state.threads.update(declared_threads(stage, state.sizes))
         infer_root_bound.infer_root_bound(state, bounds)
         pass_down.pass_down(state.env, bounds, partial(infer_root_bound.region_of_loops, state, bounds))
-        pass_down.finish_nest(state.env, bounds)
+        if not is_draft:
+            pass_down.finish_nest(state.env, bounds)
         state.threads.update(pass_down.idle_threads(bounds))

@@ -625,8 +625,7 @@ def without_quotients(known: Normalizer, form: Linear) -> Linear | None:
     """A form f without the quotients by one divisor d of the given one, such that `form >= 0` follows from `f >= 0`.
 
     It is `d * form` with each `d * (x // d)` at its least in [x - d + 1, x]. As `form` is an integer, it is nonnegative
-    where `d * form > -d`. Where `form` has the factor d beside each quotient, it need not be multiplied. A quotient
-    that is the divisor of another one comes after it.
+    where `d * form > -d`. Where `form` has the factor d beside each quotient, it need not be multiplied.
 
     `None` without a quotient by a positive divisor, or with a quotient beside a factor of unknown sign.
     """
@@ -634,9 +633,8 @@ def without_quotients(known: Normalizer, form: Linear) -> Linear | None:
     found: list[tuple[Expr, int, Expr, list[Expr]]] = []
     for e, k in form.terms.items():
         others = forms.factors(e)
-        quotients = [q for q in others if q.op is ops.FLOORDIV]
-        for q in sorted(quotients, key=lambda q: any(q in known.form(other.args[1]).terms for other in quotients)):
-            if divisor is None or q.args[1] is divisor:
+        for q in others:
+            if q.op is ops.FLOORDIV and (divisor is None or q.args[1] is divisor):
                 divisor = q.args[1]
                 forms.take_out(others, q)
                 found.append((e, k, q, others))
@@ -646,8 +644,7 @@ def without_quotients(known: Normalizer, form: Linear) -> Linear | None:
     d = known.form(divisor)
     if not known.is_positive(d):
         return None
-    lead, unit = next(iter(d.terms.items()), (divisor, 0))  # `ceildiv(n, t)` is -1 times `-n // t`
-    own = forms.factors(lead) if abs(unit) == 1 and len(d.terms) == 1 and not d.const else None
+    own = forms.factors(next(iter(d.terms))) if not d.const and list(d.terms.values()) == [1] else None
     less = [None if own is None else _without(others, own) for *_, others in found]
     multiply = None in less
     total = Linear(form.const, {e: k for e, k in form.terms.items() if all(e is not part for part, *_ in found)})
@@ -657,7 +654,6 @@ def without_quotients(known: Normalizer, form: Linear) -> Linear | None:
         total = total.times(d).plus(d).shift(-1)
     for (_, k, q, others), left in zip(found, less, strict=True):
         parts = others if multiply or left is None else left
-        k = k if multiply else k * unit
         beside = forms.atom(forms.monomial_of(parts)) if parts else forms.constant(1)
         low = known.bounds(beside)[0]
         if low is None or low < 0:
