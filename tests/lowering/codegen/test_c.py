@@ -63,6 +63,17 @@ def softmax() -> Any:
     return Written(text, m=te.size_var("m"), n=te.size_var("n")).s
 
 
+def joined() -> Any:
+    """Two arrays end to end, in ragged tiles of which shifted tiles are made: inner loops end at values with names."""
+    n = te.size_var("n")
+    A, B = (te.placeholder((n,), name=name) for name in "AB")
+    joined = te.compute((n + 1,), lambda i: tir.if_then_else(i < n, A[i], tir.if_then_else(i - n < n, B[i - n], 0.0)))
+    s = te.create_schedule(joined.op)
+    outer, _ = s[joined].split(joined.op.axis[0], 8)
+    s[joined].split(outer, 8, tail="shift_inwards")
+    return s
+
+
 def divided(n: int = 50) -> Any:
     """Divisions of both signs, by constants, a variable and data."""
     d = te.var("d")
@@ -83,6 +94,7 @@ PROGRAMS: dict[str, tuple[Any, dict[str, int]]] = {
     "flatten": (flatten, {"n": 13}),
     "softmax": (softmax, {"m": 4, "n": 19}),
     "softmax_empty": (softmax, {"m": 3, "n": 0}),
+    "joined": (joined, {"n": 150}),
     "divided": (divided, {"d": 3}),
     "divided_negative": (divided, {"d": -3}),
     **{
