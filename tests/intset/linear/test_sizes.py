@@ -39,6 +39,7 @@ out = (s + 2 - 3) // 2 + 1
         ([], ceildiv(s, 8) * 8 * t >= s * t),
         ([], ceildiv(s, t) * t < s + t),
         ([], ceildiv(s, t) * t >= s),
+        ([], z % ceildiv(s, t) <= z * t),
         ([], s // t <= s),
         ([], z >= z % 3),
         ([s <= 4096, t <= 128], s % t < t),
