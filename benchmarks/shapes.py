@@ -3,7 +3,7 @@
 40 symbolic sizes with 42 guards, as a shape compiler collects them over a graph: declared bounds and multiples, equal
 and derived sizes, divisibility by numbers and by sizes, orders, products under a limit. The questions are drawn by
 kind: remainders of products, views, contiguity, padding, pooling, and what the guards imply. Each is asked in a new
-context that has read its guards. Questions about other sizes are asked before, so that all modules are loaded.
+context that has read its guards. Before the first one, 200 questions about other sizes load all modules.
 
 Shown: who answered, seconds of processor time in all and at most, and the questions that z3 answered or nobody. `--z3`
 asks z3 alone what was left unknown. Targets: nothing unknown that z3 decides, at most 2 % answered by z3.

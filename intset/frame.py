@@ -32,7 +32,7 @@ from intset.ranges import equated_sizes, open_nonempty_conditions, ranges_from_f
 T = TypeVar("T")
 SIZES: Final = "sizes"  # `over=` of a question: all variables without a range
 COALESCED_SUMS: Final = 8  # sums of one question that become variables
-KEPT_EXTENSIONS: Final = 4  # extensions that a frame keeps, each of which keeps as many
+KEPT_EXTENSIONS: Final = 4  # frames by further ranges and facts; a kept frame keeps as many of its own
 
 N = TypeVar("N", bound=Node)
 

@@ -125,7 +125,7 @@ def _common(paths: list[PathCondition]) -> PathCondition:
     return tuple(cond for cond in paths[0] if all(cond in path for path in paths[1:]))
 
 
-_LAZY: Final = frozenset((ops.SELECT, ops.AND, ops.OR, ops.ASSERTING, ops.LOAD, REDUCE))  # what `_edges` tells apart
+_LAZY: Final = frozenset((*ops.LAZY, ops.ASSERTING, ops.LOAD, REDUCE))  # what `_edges` tells apart
 
 
 def path_conditions(

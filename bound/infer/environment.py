@@ -139,7 +139,7 @@ class LoopEnvironment:
 
     def form(self, e: IntLike) -> Linear:
         """The canonical form of `e`, without assumptions."""
-        return self._plain.form(e if isinstance(e, Expr) else as_expr(e))
+        return self._plain.form(as_expr(e))
 
     def simplified(self, e: Expr) -> Expr:
         """The cheapest equal of `e` found within the ranges of its loops."""
@@ -186,7 +186,7 @@ class LoopEnvironment:
 
     def is_nonneg(self, form: Linear, assumed: Iterable[Linear] = ()) -> bool:
         """Whether `form >= 0` is proved wherever all forms of `assumed` are nonnegative."""
-        low, high = self.normalizer.sum_bounds(form) if form.terms else (form.const, form.const)
+        low, high = self.bounds(form)
         if low is not None and low >= 0:
             return True
         if high is not None and high < 0 and not assumed:
@@ -204,7 +204,7 @@ class LoopEnvironment:
         value = simple.number(e)
         if value is not None:
             return value
-        low, high = self.normalizer.sum_bounds(self.form(e))
+        low, high = self.bounds(self.form(e))
         return low if low == high else None
 
     def unmet(self, *roots: Node) -> list[Cond]:

@@ -248,7 +248,7 @@ def unproved_gaps(env: LoopEnvironment, side: SymbolicInterval, assumed: Sequenc
 def is_empty(env: LoopEnvironment, box: Box) -> bool:
     """Whether the box is provably empty in every instance."""
     for form in box.nonempty_forms():
-        high = env.normalizer.sum_bounds(form)[1] if form.terms else form.const
+        high = env.bounds(form)[1] if form.terms else form.const
         if high is not None and high < 0:
             return True
     return False

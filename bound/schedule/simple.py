@@ -26,8 +26,6 @@ def low(r: Range) -> Expr:
 
 def number(e: IntLike) -> int | None:
     """Return the value of a constant, else `None`."""
-    if isinstance(e, Expr):
-        return constant_value(e)
     return constant_value(as_expr(e))
 
 

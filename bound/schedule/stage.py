@@ -331,10 +331,7 @@ class Stage:
         attached.
         """
         chain = (self, *self.groups)
-        for spec in chain:
-            if spec.attach_type is not AttachType.GROUP_ROOT:
-                return spec
-        return chain[-1]
+        return next((spec for spec in chain if spec.attach_type is not AttachType.GROUP_ROOT), chain[-1])
 
     def relocate(self, moved: Callable[[Stage, IterVar], tuple[Stage, IterVar]]) -> None:
         """Map the loops at which this stage is computed and stored."""
@@ -648,7 +645,7 @@ class Stage:
 
     def thread_of(self, axis: IterVar) -> IterVar | None:
         """Return the thread axis that a loop runs on; `None` for an ordinary loop."""
-        return axis if axis.thread_tag else self.iter_var_attrs.get(axis, _NO_ATTR).bind_thread
+        return axis if axis.thread_tag else self._attr(axis).bind_thread
 
     def tag_of(self, axis: IterVar) -> str:
         """Return the thread tag of a loop; empty for an ordinary loop."""
@@ -657,7 +654,7 @@ class Stage:
 
     def kind_of(self, axis: IterVar) -> IterType:
         """Return the kind of a loop, annotations included."""
-        kind = self.iter_var_attrs.get(axis, _NO_ATTR).iter_type
+        kind = self._attr(axis).iter_type
         return axis.iter_type if kind is None else kind
 
     @property

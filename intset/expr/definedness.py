@@ -96,7 +96,7 @@ def own_need(node: Node) -> Cond | None:
 
 
 PARTIAL = frozenset((*ops.DIVISIONS, ops.SHL, ops.SHR, ops.ASSERTING))
-_LAZY = frozenset((ops.SELECT, ops.AND, ops.OR, ops.ASSERTING))
+_LAZY = frozenset((*ops.LAZY, ops.ASSERTING))
 
 
 def guarded_steps(roots: Sequence[Node], joined: set[Node] | None = None) -> list[tuple[Node, Cond]]:

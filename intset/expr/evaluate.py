@@ -114,7 +114,7 @@ def evaluate(node: Node, env: Mapping[Key, object] | None = None, bits: int | No
 
 
 _LONGEST = 1 << 31  # bits added by a shift
-_LAZY = frozenset((ops.SELECT, ops.AND, ops.OR, ops.ASSERTING))
+_LAZY = frozenset((*ops.LAZY, ops.ASSERTING))
 
 
 def _is_at_hand(node: Node, values: dict[Node, Any], point: Mapping[Any, Any], width: int | None) -> bool:

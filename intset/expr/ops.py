@@ -136,5 +136,6 @@ NOT: Final = Op("not", "c", "not a", operator.not_, boolean=True)
 
 DIVISIONS: Final = (FLOORDIV, FLOORMOD, CEILDIV, TRUNCDIV, TRUNCMOD)
 COMPARISONS: Final = (LT, LE, GT, GE, EQ, NE)
+LAZY: Final = (SELECT, AND, OR)  # the first operand alone is always evaluated
 NEGATED: Final = {LT: GE, GE: LT, GT: LE, LE: GT, EQ: NE, NE: EQ}
 MIRRORED: Final = {LT: GT, LE: GE, GT: LT, GE: LE, EQ: EQ, NE: NE}  # of the swapped operands

@@ -152,7 +152,7 @@ class Range:
 
     @property
     def is_symbolic(self) -> bool:
-        """Whether an end mentions a variable or an opaque term: for some of their values the range may be empty."""
+        """Whether an end mentions a variable or an opaque term. Such a range may be empty."""
         return bool(self.free_vars() or self.loads())
 
     def _ends(self) -> Iterator[Expr]:

@@ -325,7 +325,7 @@ def _mentioned(known: Normalizer) -> Iterator[Any]:
     for e in assumptions.atoms:
         yield from e.free_vars()
         if e.op is ops.LOAD and e.data.value_at is None and all(arg.op is ops.CONST for arg in e.args):
-            yield e  # the extent of an array: it takes any number, and no other term reads it
+            yield e  # the extent of an array takes any number, and only this term reads it
 
 
 def _outermost_first(known: Normalizer) -> Iterator[Var]:
@@ -706,7 +706,7 @@ def _is_lowest_nonneg(known: Normalizer, form: Linear) -> bool:
         return v in limits or v in ranges or v in atoms
 
     def inner(v: Var) -> bool:
-        """Whether a variable is no size; one beside its own quotient bounds better than the ends of both."""
+        """Whether a variable is no size. Sizes stay symbolic: `n` beside `n // 4` bounds better than its ends."""
         ends = ranges.get(v)
         return v in limits if ends is None else None not in ends or any(map(_depends, limits.get(v, ())))
 

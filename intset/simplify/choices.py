@@ -259,7 +259,6 @@ def readers(known: Normalizer, choice: Node) -> tuple[Normalizer, Normalizer]:
 
 
 _PARTIAL = frozenset((*ops.DIVISIONS, ops.LOAD, ops.SHL, ops.SHR, ops.ASSERTING))
-_LAZY = (ops.SELECT, ops.AND, ops.OR)  # evaluate the first operand always, the others by need
 
 
 def is_total(*roots: Node) -> bool:
@@ -272,7 +271,7 @@ def is_as_total(new: Node, old: Node) -> bool:
     partial = [node for node in dag.postorder((new,)) if node.op in _PARTIAL and not _by_constant(node)]
     if not partial:
         return True
-    reached = dag.reachable([old], lambda node: node.args[:1] if node.op in _LAZY else node.args)
+    reached = dag.reachable([old], lambda node: node.args[:1] if node.op in ops.LAZY else node.args)
     return all(node in reached for node in partial)
 
 

@@ -251,8 +251,7 @@ def _escaped(match: re.Match[str]) -> str:
 
 
 MAX_DEPTH: Final = 12  # nested operations in one text; deeper operands get a name
-_LAZY: Final = (ops.SELECT, ops.AND, ops.OR)
-_DEFERRING: Final = frozenset((*_LAZY, ops.ASSERTING, ops.LOAD))  # may evaluate less than their operands, or formulas
+_DEFERRING: Final = frozenset((*ops.LAZY, ops.ASSERTING, ops.LOAD))  # may leave operands out, or enter formulas
 
 
 class Syntax(Protocol):
@@ -395,7 +394,7 @@ class _StraightLine:
     def _arms(self, node: Operand, home: _LineBlock) -> list[_LineBlock]:
         """The block of each child of a node: `home`, except for lazy operands."""
         number = len(self.children(node))
-        if node.op not in _LAZY:
+        if node.op not in ops.LAZY:
             return [home] * number
         return [home, *(_LineBlock(home, (node, home), k) for k in range(1, number))]
 

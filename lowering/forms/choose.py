@@ -211,17 +211,12 @@ class CandidateNests:
     def words(self) -> Mapping[str, str]:
         """The word of `NESTS` of each stage in the cheapest form, by the name of its tensor."""
         forms = self._candidates
-
-        def cheapest(costs: Mapping[str, Mapping[str, float]]) -> Mapping[str, str]:
-            groups, words = _grouped(self.bounds, costs, self._split)
-            return _cheapest(costs, forms, groups, words)
-
         if self._is_small:
-            words = cheapest({word: one.whole for word, one in forms.items()})
+            words = _cheapest(self.bounds, forms, {word: one.whole for word, one in forms.items()}, self._split)
             others = forms.keys() - set(words.values())
             if len(forms) - len(others) == 1 and not any(forms[word].is_partitioned for word in others):
                 return words  # splitting cuts none of the others, and makes no form dearer
-        return cheapest({word: one.costs for word, one in forms.items()})
+        return _cheapest(self.bounds, forms, {word: one.costs for word, one in forms.items()}, self._split)
 
     @cached_property
     def costs(self) -> Mapping[str, float]:
@@ -295,12 +290,10 @@ def _grouped(
 
 
 def _cheapest(
-    costs: Mapping[str, Mapping[str, float]],
-    forms: Mapping[str, FormNest],
-    groups: _Groups,
-    words: Mapping[Stage | None, Sequence[str]],
+    b: BoundsMap, forms: Mapping[str, FormNest], costs: Mapping[str, Mapping[str, float]], split: Sequence[Stage]
 ) -> Mapping[str, str]:
     """Choose the form of least cost for each group; costs before splitting decide between equals."""
+    groups, words = _grouped(b, costs, split)
     sums = {word: _sums(own, groups) for word, own in costs.items()}
     before: dict[str, Mapping[Stage | None, float]] = {}  # where it decides
 

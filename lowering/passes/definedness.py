@@ -27,7 +27,6 @@ _TOTAL: Final = frozenset(
     "popcount reinterpret".split()
 )
 _GUARDING: Final = (ops.SELECT, ops.AND, ops.OR)
-LAZY: Final = (ops.SELECT, ops.AND, ops.OR)  # the first operand alone is always evaluated
 
 Whole = TypeVar("Whole", Expr, Cond, "Expr | Cond")
 Change: TypeAlias = "Callable[[Expr | Cond, tuple[Cond, ...]], Expr | Cond]"

@@ -1,5 +1,4 @@
-"""What passes ask without a context: ends of loops as linear forms, comparisons these decide,
-and operation counts.
+"""What passes ask without a context: ends of loops as linear forms, comparisons these decide, and operation counts.
 
 Splitting asks these of every condition of a nest, several times.
 """
@@ -23,7 +22,6 @@ from intset.linear.form import Linear, add
 from lowering.nest import ir
 from lowering.nest.printer import end_of
 from lowering.nest.walk import children, constant_limit, operands, range_ends, statements
-from lowering.passes.definedness import LAZY
 
 MOST_ENDS: Final = 4  # of a loop on one side: what is known besides is not looked at
 MOST_TRIED: Final = 32  # ways to eliminate the loops of a condition
@@ -282,7 +280,7 @@ class Counts:
             return {}
         for node in reversed(below):
             for k, arg in enumerate(node.args):
-                share = RARE * times[node] if k and node.op in LAZY else times[node]
+                share = RARE * times[node] if k and node.op in ops.LAZY else times[node]
                 times[arg] = times.get(arg, 0.0) + share
         return {node: k for node, k in times.items() if isinstance(node, Expr) and node.args}
 

@@ -145,10 +145,8 @@ def gather_bound(
     by_nparts = [r for r in bounds.relations if isinstance(r, Split) and r.factor is None]
     always = pass_down.uniform_roots(stage, bounds.relations, with_nparts=False) if by_nparts else uniform
     threaded = with_ancestors(bounds.relations, [iv for iv in stage.leaf_iter_vars if stage.thread_of(iv) is not None])
-    axes = pass_down.data_axes(op)
-    sides = bounds.region.hull(env).sides if axes else ()
-    for k, (iv, side) in enumerate(zip(axes, sides, strict=False)):
-        bounds.sides[iv] = side
+    for k, iv in enumerate(pass_down.data_axes(op)):
+        side = bounds.sides[iv] = bounds.region.hull(env).sides[k]
         # A tile cut by the end of the tensor alone has one length; tiles of a varying region vary with it.
         if iv in bounds.aligned:
             bounds.ranges[iv] = Range(0, pass_down.rounded_up(bounds.relations, iv, shape[k]))

@@ -362,9 +362,8 @@ def has_cases_of_products(e: Expr | Cond) -> bool:
 
 def _unpassed_end(env: LoopEnvironment, bounds: StageBounds, iv: IterVar) -> Linear | None:
     """The last element of an aligned root axis whose loops never pass it; `None` if a split may pass it."""
-    if iv not in bounds.aligned or any(isinstance(r, Split) and r.tail is Tail.ROUND_UP for r in bounds.relations):
-        return None
-    if iv in overrun_roots(bounds):
+    rounds = any(isinstance(r, Split) and r.tail is Tail.ROUND_UP for r in bounds.relations)
+    if rounds or iv not in bounds.aligned or iv in overrun_roots(bounds):
         return None
     return env.form(extent(bounds.ranges[iv])).shift(-1)
 

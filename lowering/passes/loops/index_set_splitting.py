@@ -311,7 +311,7 @@ class _Splitting:
         self, loop: ir.For, inside: estimates.Loops, around: estimates.LoopWork, within: estimates.LoopWork
     ) -> list[Breakpoint]:
         breakpoints: dict[tuple[Any, bool, Cond], Breakpoint] = {}
-        named = self._named(loop.body)
+        inner_names = walk.bound_in(loop.body)
         entered: dict[tuple[ir.For, ...], tuple[estimates.Loops, Sequence[tuple[ir.For, estimates.LoopWork]]]] = {}
         for cond, path in self._conditions(loop.body):
             free = set(cond.free_vars())
@@ -325,7 +325,7 @@ class _Splitting:
             if not self._worth.decides(loop, free, around) and free & set(around):
                 continue  # it was decided further outside
             for change in _solved(cond, loop.var, known, [inner.var for inner in path]):
-                if named.isdisjoint(change.at.free_vars()) and not _is_beyond(change, loop.var, inside):
+                if inner_names.isdisjoint(change.at.free_vars()) and not _is_beyond(change, loop.var, inside):
                     breakpoints.setdefault((change.form.key(), change.rises, change.cond), change)
         return list(breakpoints.values())
 
@@ -336,12 +336,6 @@ class _Splitting:
             loops = self._inside(loops, inner.var, low, end_of(low, extent))
         return loops
 
-    @memoized
-    def _named(self, root: ir.Stmt) -> set[Any]:
-        """The names that a statement defines: where its loops begin, these have no value."""
-        carried = [c.var for stmt in walk.statements(root) if isinstance(stmt, ir.For) for c in stmt.carried]
-        return {*carried, *[stmt.var for stmt in walk.statements(root) if isinstance(stmt, ir.Let)]}
-
     def _conditions(self, root: ir.Stmt) -> Iterator[tuple[Cond, tuple[ir.For, ...]]]:
         """Comparisons below a statement that splitting could decide, each with the loops around it.
 
@@ -349,7 +343,8 @@ class _Splitting:
         in ends of short loops. Comparisons of names that the statement defines are left out.
         """
         stack: list[tuple[ir.Stmt, tuple[ir.For, ...]]] = [(root, ())]
-        named = self._named(root)
+        named = {s.var for s in walk.statements(root) if isinstance(s, ir.Let)}
+        named |= {c.var for s in walk.statements(root) if isinstance(s, ir.For) for c in s.carried}
         while stack:
             stmt, path = stack.pop()
             below = (*path, stmt) if isinstance(stmt, ir.For) else path

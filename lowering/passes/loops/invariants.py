@@ -40,7 +40,7 @@ from lowering.nest import driver, ir, walk
 from lowering.nest.names import label_of, with_fresh_names
 from lowering.nest.printer import Entry, PassReport
 from lowering.nest.scope import Scope, parts_of_condition, proof_of, proves, written_in
-from lowering.passes.definedness import LAZY, why_not_total, with_decided_selects
+from lowering.passes.definedness import why_not_total, with_decided_selects
 from lowering.passes.estimates import difference
 from lowering.passes.stores.reaching_values import check_assumptions
 
@@ -386,7 +386,7 @@ def _strict(operand: Operand) -> Iterator[Expr]:
     def always(node: Operand) -> Sequence[Operand]:
         if node.op is ops.LOAD and isinstance(node.data, IntFunction):
             return ()  # its arguments are evaluated where its formula uses them
-        return node.args[:1] if node.op in LAZY else node.args
+        return node.args[:1] if node.op in ops.LAZY else node.args
 
     return (node for node in dag.reachable([operand], always) if isinstance(node, Expr))
 

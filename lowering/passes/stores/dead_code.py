@@ -22,7 +22,6 @@ from lowering.dataflow import account_of
 from lowering.nest import driver, ir, walk
 from lowering.nest.printer import Entry, PassReport, end_of
 from lowering.nest.scope import Scope, proof_of, proves
-from lowering.passes.definedness import LAZY
 from lowering.passes.estimates import Loops, is_in_order
 from lowering.passes.simplify import drop_idle_branch, drop_idle_loop
 from lowering.passes.stores.reaching_values import ReachingValues, ValueCase, check_assumptions, same
@@ -417,7 +416,7 @@ def always_undef(value: Operand) -> bool:
     """Whether every evaluation of a value involves an `undef()`."""
     return any(
         ir.is_undef(node) or (node.op is ops.SELECT and all(map(always_undef, node.args[1:])))
-        for node in dag.reachable([value], lambda node: () if node.op in LAZY else node.args)
+        for node in dag.reachable([value], lambda node: () if node.op in ops.LAZY else node.args)
     )
 
 
