@@ -97,12 +97,16 @@ class DivisionScope:
         return next((proof for proof in proofs if proof is not None), None)
 
     def justify(self, root: Node, need: Need, size: int = 0) -> Proof | None:
-        """One proof of a conjunction; `None` if a part is not proved."""
+        """One proof of a conjunction; `None` if a part is not proved. Parts that numbers decide need none."""
+        parts: list[Proof] = []
         for item in need:
             proof = self.prove_at(root, item.cond, size) if isinstance(item, Fits) else self.prove(item, size)
             if not proof:
                 return None
+            parts += [] if _decided(proof.goal) else [proof]
         goal = logical_and(*(item.cond if isinstance(item, Fits) else item for item in need))
+        if len(parts) == 1:
+            return Proof(goal, PROVED, parts[0].by, parts[0].decided_vacuous, basis=parts[0].basis)
         fits = any(isinstance(item, Fits) for item in need)
         proof = self.prove_at(root, goal, size) if fits else self.prove(goal, size)
         return proof or None

@@ -20,7 +20,7 @@ from typing import Final, TypeAlias
 from bound.tensor import Tensor
 from bound.tir.reduce import Parameter
 from bound.tir.value import Operand
-from bound.tir.walk import Part, nodes, operations, rewrite
+from bound.tir.walk import Part, nodes, operations, rewritten
 from intset.expr import Expr, Range, Var, const, constant_value, dag, ops
 from intset.expr.definedness import definedness
 from lowering.nest import driver, ir, walk
@@ -79,7 +79,7 @@ class _IndexNaming:
 
     def __init__(self, f: ir.Function) -> None:
         self.params = frozenset(f.params)
-        self.counts = Counts()
+        self.counts = Counts(FEWEST)
         self.often: dict[Parameter | None, dict[Expr, float]] = {}
 
     def order_sums(self, stmt: ir.Stmt, around: _BoundNames) -> ir.Stmt:
@@ -87,11 +87,10 @@ class _IndexNaming:
         stmt = _changed(stmt, lambda e: regrouped(e, around.order))
         for operand in () if isinstance(stmt, ir.Allocate) else _shown(stmt):
             for e, times in self.counts.times(operand).items():
-                if self.counts.work(e) >= FEWEST:
-                    bound = {around.order[v]: v for v in e.free_vars() if v in around.order}
-                    last = max(bound, default=-1)
-                    known = self.often.setdefault(bound.get(last), {})
-                    known[e] = known.get(e, 0.0) + (times if last >= around.innermost else 2.0)
+                bound = {around.order[v]: v for v in e.free_vars() if v in around.order}
+                last = max(bound, default=-1)
+                known = self.often.setdefault(bound.get(last), {})
+                known[e] = known.get(e, 0.0) + (times if last >= around.innermost else 2.0)
         return stmt
 
     def name_in_body(self, loop: ir.For, around: _BoundNames) -> ir.For:
@@ -133,7 +132,7 @@ class _IndexNaming:
             return False
         if e.op in (ops.ADD, ops.SUB) and constant_value(e.args[1]) is not None:
             return False  # its other part serves as well
-        if self.counts.work_inside(e, here, FEWEST) < FEWEST:
+        if self.counts.work_inside(e, here) < FEWEST:
             return False
         return not any(node.op in _NOT_MOVED for node in dag.postorder((e,))) and not definedness((e,))
 
@@ -143,7 +142,7 @@ def _with_known(stmts: Sequence[ir.Stmt]) -> list[ir.Stmt]:
     new: list[ir.Stmt] = []
     known: dict[Operand, Operand] = {}
     for stmt in stmts:
-        new.append(_rewritten(stmt, known) if known else stmt)
+        new.append(_with_names(stmt, known) if known else stmt)
         value = stmt.value if isinstance(stmt, ir.Let) else None
         if isinstance(stmt, ir.Let) and isinstance(value, Expr) and value.args and not dag.opaque_terms(value):
             known[value] = stmt.var
@@ -168,12 +167,12 @@ def _with_lets(stmts: Sequence[ir.Stmt], names: Mapping[Expr, Var], defined: Col
         for e in used:
             if e not in inside and e not in done:
                 done.add(e)
-                new.append(ir.Let(names[e], rewrite(e, {o: var for o, var in names.items() if o is not e})))
+                new.append(ir.Let(names[e], rewritten(e, {o: var for o, var in names.items() if o is not e})))
         if isinstance(stmt, ir.If) and inside:
             parts = [_with_lets(ir.flat(part), names, inside) for part in walk.children(stmt)]
-            stmt = walk.with_children(walk.map_operands(stmt, lambda e: rewrite(e, names)), tuple(parts))
+            stmt = walk.with_children(walk.map_operands(stmt, lambda e: rewritten(e, names)), tuple(parts))
         else:
-            stmt = _rewritten(stmt, names)
+            stmt = _with_names(stmt, names)
         new.append(stmt)
     return ir.seq(*new)
 
@@ -187,8 +186,8 @@ def _named_in(root: ir.Stmt, names: Mapping[Expr, Var]) -> Iterator[Expr]:
                     yield e
 
 
-def _rewritten(root: ir.Stmt, names: Mapping[walk.Old, Operand]) -> ir.Stmt:
-    return walk.rebuilt(root, lambda stmt: _changed(stmt, lambda e: rewrite(e, names)))
+def _with_names(root: ir.Stmt, names: Mapping[walk.Old, Operand]) -> ir.Stmt:
+    return walk.rebuilt(root, lambda stmt: _changed(stmt, lambda e: rewritten(e, names)))
 
 
 def _shown(stmt: ir.Stmt) -> tuple[Operand, ...]:
@@ -239,9 +238,9 @@ def name_minima(f: ir.Function, names: dict[tuple[str, Expr], Var] | None = None
                     key = (f"{inner.tensor.name}.min{k}", low)
                     var = unused.pop(key) if key in unused else Var(key[0])
                     shared.setdefault(key, var)
-                    lets.append(ir.Let(var, rewrite(low, dict(own))))
+                    lets.append(ir.Let(var, rewritten(low, own)))
                     own[low] = var
-        return ir.seq(*lets, walk.transform(block, lambda e: rewrite(e, dict(own)))) if own else block
+        return ir.seq(*lets, walk.transform(block, lambda e: rewritten(e, own))) if own else block
 
     return f.with_body(driver.rewritten(f.body, driver.Descent(), leave={ir.Seq: (name_long_minima,)}))
 
@@ -325,15 +324,15 @@ def regrouped(operand: Part, order: Order) -> Part:
     Sums with subtracted terms stay: if all terms are nonnegative, no partial sum exceeds the total, so no step needs a
     wider type.
     """
-    if operations(operand).isdisjoint(SUMS):
+    if not operand.args or operations(operand).isdisjoint(SUMS):
         return operand
     new: dict[Operand, Operand] = {}
     for node in nodes(operand):
         if node.op in SUMS and isinstance(node, Expr):
-            ordered = _sorted(rewrite(node, new) if new else node, order)
+            ordered = _sorted(rewritten(node, new) if new else node, order)
             if ordered is not node:
                 new[node] = ordered
-    return rewrite(operand, new) if new else operand
+    return rewritten(operand, new) if new else operand
 
 
 def _summands(e: Expr) -> Iterator[tuple[int, Expr]]:
@@ -496,13 +495,13 @@ def _shorten_range(loop: ir.For, around: _ShortNames) -> ir.For:
 def _by_names(e: Expr, names: Mapping[Operand, Expr]) -> Expr:
     new: dict[Operand, Operand] = {}
     for node in nodes(e):
-        known = rewrite(node, new) if new else node
+        known = rewritten(node, new) if new else node
         named = names.get(known, known)
         if isinstance(named, Expr) and named.op in SUMS:
             named = _sum_by_names(named, names)
         if named is not node:
             new[node] = named
-    found: Expr = rewrite(e, new)
+    found: Expr = rewritten(e, new)
     return found
 
 
