@@ -21,7 +21,8 @@ from bound.tensor import Tensor
 from bound.tir.reduce import Parameter
 from bound.tir.value import Operand
 from bound.tir.walk import Part, nodes, operations, rewritten
-from intset.expr import Expr, Range, Var, const, constant_value, dag, ops
+from intset.config import memoized
+from intset.expr import Expr, Node, Range, Var, const, constant_value, dag, ops
 from intset.expr.definedness import definedness
 from lowering.nest import driver, ir, walk
 from lowering.nest.names import label_of
@@ -39,33 +40,30 @@ def name_values(f: ir.Function) -> ir.Function:
     names, so a name may precede unreached uses. Ranges of loops keep their expressions, which carry facts. Sums are
     ordered from the outermost loop to the innermost, so that invariant parts become common subexpressions.
     """
-    around, naming = _BoundNames({}, frozenset(v.name for v in f.sizes)), _IndexNaming(f)
+    naming = _IndexNaming(f)
     rules: driver.StmtRules[_BoundNames] = {ir.Stmt: (naming.order_sums,), ir.For: (naming.name_in_body,)}
-    return f.with_body(driver.rewritten(f.body, around, leave=rules))
+    return f.with_body(driver.rewritten(f.body, _BoundNames({}), leave=rules))
 
 
 class _BoundNames(driver.Descent):
-    """The variables in sight with the depths of their loops, the depth of the innermost loop, and reserved names."""
+    """The variables in sight with the depths of their loops, and the depth of the innermost loop."""
 
-    __slots__ = ("innermost", "order", "taken")
+    __slots__ = ("innermost", "order")
 
-    def __init__(self, order: Order, taken: frozenset[str], innermost: int = 0) -> None:
-        self.order, self.taken, self.innermost = order, taken, innermost
-
-    def binding(self, innermost: int, *variables: Parameter) -> _BoundNames:
-        order = {**self.order, **dict.fromkeys(variables, len(self.order))}
-        return _BoundNames(order, self.taken.union(map(label_of, variables)), innermost)
+    def __init__(self, order: Order, innermost: int = 0) -> None:
+        self.order, self.innermost = order, innermost
 
     def inside(self, loop: ir.For) -> _BoundNames:
-        return self.binding(len(self.order), *own_variables(loop))
+        depth = len(self.order)
+        return _BoundNames({**self.order, **dict.fromkeys(own_variables(loop), depth)}, depth)
 
     def after(self, old: ir.Stmt, new: ir.Stmt) -> _BoundNames:
-        return self.binding(self.innermost, old.var) if isinstance(old, ir.Let) else self
+        return _BoundNames({**self.order, old.var: len(self.order)}, self.innermost) if type(old) is ir.Let else self
 
 
 def own_variables(loop: ir.For) -> tuple[Var, ...]:
     """The variables that change from one iteration of a loop to the next."""
-    return (loop.var, *(c.var for c in loop.carried))
+    return (loop.var, *[c.var for c in loop.carried]) if loop.carried else (loop.var,)
 
 
 class _IndexNaming:
@@ -79,11 +77,14 @@ class _IndexNaming:
 
     def __init__(self, f: ir.Function) -> None:
         self.params = frozenset(f.params)
+        self.sizes = [v.name for v in f.sizes]
         self.counts = Counts(FEWEST)
         self.often: dict[Parameter | None, dict[Expr, float]] = {}
 
     def order_sums(self, stmt: ir.Stmt, around: _BoundNames) -> ir.Stmt:
         """Order the sums of a statement, and count what could be named."""
+        if all([not e.args or self.is_plain(e) for e in _shown(stmt)]):  # noqa: C419  # hot
+            return stmt
         stmt = _changed(stmt, lambda e: regrouped(e, around.order))
         for operand in () if isinstance(stmt, ir.Allocate) else _shown(stmt):
             for e, times in self.counts.times(operand).items():
@@ -93,17 +94,22 @@ class _IndexNaming:
                 known[e] = known.get(e, 0.0) + (times if last >= around.innermost else 2.0)
         return stmt
 
+    @memoized
+    def is_plain(self, e: Operand) -> bool:
+        """Whether an operand has nothing to name and no sum to order: integers of one operation, numbers last."""
+        integers = [node for node in dag.postorder((e,)) if node.args and isinstance(node, Node)]
+        return not [e for e in integers if self.counts.work(e) >= FEWEST or (e.op in SUMS and e.args[0].is_const)]
+
     def name_in_body(self, loop: ir.For, around: _BoundNames) -> ir.For:
         """Name expressions of a loop variable, in the body of its loop."""
-        if not any(isinstance(stmt, ir.Let) for stmt in ir.flat(loop.body)) and not any(
-            times > 1 for var in own_variables(loop) for times in self.often.get(var, {}).values()
-        ):
+        often = [times for var in own_variables(loop) for times in self.often.get(var, {}).values() if times > 1]
+        if not often and ir.Let not in map(type, ir.flat(loop.body)):
             return loop
         inside = around.inside(loop)
-        body = self.named(loop.body, own_variables(loop), inside.order, inside.taken)
+        body = self.named(loop.body, own_variables(loop), inside.order)
         return loop if body is loop.body else ir.with_fields(loop, body=body)
 
-    def named(self, body: ir.Stmt, own: Sequence[Var], order: Order, taken: frozenset[str]) -> ir.Stmt:
+    def named(self, body: ir.Stmt, own: Sequence[Var], order: Order) -> ir.Stmt:
         """The body of a loop over `own` with names for what this loop decides."""
         stmts = _with_known(ir.flat(body))
         known = {stmt.value for stmt in stmts if isinstance(stmt, ir.Let)}
@@ -118,7 +124,8 @@ class _IndexNaming:
         candidates = [e for e in often if self.may_be_named(e, here, deeper)]
         if not candidates:
             return unnamed
-        labels = Labels(stmts, self.params, order, {*taken, *map(label_of, (*deeper, *here))})
+        taken = {*self.sizes, *map(label_of, (*order, *deeper, *here))}
+        labels = Labels(stmts, self.params, order, taken)
         names: dict[Expr, Var] = {}
         for e in sorted(candidates, key=self.counts.work, reverse=True):
             if uses.of[e] > 1:
