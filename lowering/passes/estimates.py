@@ -290,7 +290,7 @@ class Counts:
             for k, arg in enumerate(node.args):
                 share = RARE * times[node] if k and node.op in ops.LAZY else times[node]
                 times[arg] = times.get(arg, 0.0) + share
-        return {node: k for node, k in times.items() if node in counted}
+        return {node: k for node, k in times.items() if isinstance(node, Expr) and node in counted}
 
     def work(self, e: Operand) -> int:
         """The operations of an expression; a division counts twice."""

@@ -224,8 +224,9 @@ def decide_multiples(f: ir.Function) -> ir.Function:
 
     if occurring(f.body).operations.isdisjoint((ops.MIN, ops.MAX)):
         return f
-    ends = [e for stmt in statements(f.body) if isinstance(stmt, (ir.For, ir.Allocate)) for e in operands(stmt)]
-    if not any(_multiple(node) for node in dag.postorder(ends) if node.op is ops.MIN or node.op is ops.MAX):
+    stmts = [stmt for stmt in statements(f.body) if isinstance(stmt, (ir.For, ir.Allocate))]
+    below: list[Node] = dag.postorder([e for stmt in stmts for e in operands(stmt) if isinstance(e, Expr)])
+    if not any(_multiple(node) for node in below if node.op is ops.MIN or node.op is ops.MAX):
         return f
     return driver.rewritten_function(f, enter={ir.For: (of_loop,), ir.Allocate: (of_storage,)})
 
