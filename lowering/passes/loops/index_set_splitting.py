@@ -20,7 +20,7 @@ Budget: the nest grows by at most `TIMES` times its statements for copies of loo
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any, Final
@@ -84,9 +84,7 @@ def partition_loops(f: ir.Function, of: ir.Function | None = None) -> ir.Functio
     if not _has_conditions(f):
         return f
     f = inline_values(f)  # conditions on what a loop changes are seen
-    fresh = with_fresh_names(f.body)
-    split = _split(f, fresh, _Splitting(f, of or f))
-    return f if split is fresh else f.with_body(split)
+    return f.with_body(_split(f, f.body, _Splitting(f, of or f)))
 
 
 def cuts_loops(f: ir.Function) -> bool:
@@ -191,7 +189,10 @@ class _Splitting:
         changed = written_in(loop.body)
         is_steady = not any(t in changed for t in walk.tensors_read(low, end))  # the ends are the same all along
         known, inner = here.subrange or (self._inside(loops, loop.var, low, end), None)
-        body = loop.body  # what is known hides nothing inside of it
+        body, bound = loop.body, walk.bound_in(loop.body)
+        if not bound.isdisjoint(known.ends):  # it hides what is known
+            body = with_fresh_names(body)
+            bound = walk.bound_in(body)
         if not here.is_folded or self._is_decided(body, known):
             body = walk.transform(body, lambda e: folded(e, known.decided))
         if count is not None:
@@ -205,7 +206,9 @@ class _Splitting:
                 [(walk.substitute(loop.body, {loop.var: only}), outside)], partial(_single_iteration, loop, count == 1)
             )
         inside = _Surroundings(known, self._worth.inside(here.around, loop) if inner is None else inner, is_folded=True)
-        changes = [] if loop.carried or not is_steady else self._breakpoints(loop, known, here.around, inside.around)
+        changes = (
+            [] if loop.carried or not is_steady else self._breakpoints(loop, bound, known, here.around, inside.around)
+        )
         if loop.kind in _WHOLE:
             return self._tested(loop, changes, inside)
         subranges = _subranges(low, end, [change for change in changes if _has_value(change.at, loop, loops)], loops)
@@ -223,7 +226,7 @@ class _Splitting:
             self.left -= more
         # the interior has the budget first
         order = sorted(range(len(subranges)), key=lambda k: not subranges[k].is_interior)
-        walks = [self._subloop(loop, subranges[k], here, known) for k in order]
+        walks = [self._subloop(loop, subranges[k], here, known, keeps_names=k == order[0]) for k in order]
 
         def in_order(*pieces: ir.Stmt) -> ir.Stmt:
             return ir.seq(*(pieces[order.index(k)] for k in range(len(pieces))))
@@ -270,19 +273,18 @@ class _Splitting:
         return min(len(conds), 2) * _statements(loop)
 
     def _subloop(
-        self, loop: ir.For, subrange: Subrange, here: _Surroundings, whole: estimates.Loops
+        self, loop: ir.For, subrange: Subrange, here: _Surroundings, whole: estimates.Loops, keeps_names: bool
     ) -> tuple[ir.For, _Surroundings]:
         """A subrange as a loop, to be split further. `whole` holds the ends known inside the whole loop."""
-        body = _holding(loop.body, subrange.truths)
         count = estimates.difference(subrange.low, subrange.end)
         is_short = count is not None and count < estimates.VECTOR and loop.kind is ir.LoopKind.VECTORIZED
         kind = ir.LoopKind.SERIAL if is_short else loop.kind
-        part = ir.with_fields(
-            loop, range=Range(subrange.low, estimates.extent(subrange.low, subrange.end)), body=body, kind=kind
-        )
         highs = [high - 1 for high in subrange.highs if self._is_fixed(high)]
         lows = [low for low in subrange.lows if self._is_fixed(low)]
         known = here.loops.inside(loop.var, lows, highs, within=whole.ends[loop.var])
+        limits = Range(subrange.low, estimates.extent(subrange.low, subrange.end))
+        body = _holding(loop.body, subrange.truths, keeps_names)
+        part = ir.with_fields(loop, range=limits, body=body, kind=kind)
         inner = self._worth.inside(here.around, loop)
         return part, _Surroundings(here.loops, here.around, (known, inner), is_folded=True)
 
@@ -303,15 +305,19 @@ class _Splitting:
                 interior = ir.If(cond, interior, other)
             return _with_body(loop, interior)
 
-        return driver.Parts([(_holding(loop.body, truths), inside) for truths in decided], build)
+        return driver.Parts([(_holding(loop.body, truths, k == 0), inside) for k, truths in enumerate(decided)], build)
 
     # -- which conditions a loop is taken apart for --------------------------------------------------------------------
 
     def _breakpoints(
-        self, loop: ir.For, inside: estimates.Loops, around: estimates.LoopWork, within: estimates.LoopWork
+        self,
+        loop: ir.For,
+        inner_names: Set[Any],
+        inside: estimates.Loops,
+        around: estimates.LoopWork,
+        within: estimates.LoopWork,
     ) -> list[Breakpoint]:
         breakpoints: dict[tuple[Any, bool, Cond], Breakpoint] = {}
-        inner_names = walk.bound_in(loop.body)
         entered: dict[tuple[ir.For, ...], tuple[estimates.Loops, Sequence[tuple[ir.For, estimates.LoopWork]]]] = {}
         for cond, path in self._conditions(loop.body):
             free = set(cond.free_vars())
@@ -359,9 +365,10 @@ class _Splitting:
                     yield cond, path
 
 
-def _holding(body: ir.Stmt, truths: Mapping[Cond, bool | None]) -> ir.Stmt:
-    """Copy a statement with fresh names and with some conditions decided."""
-    return with_fresh_names(body, lambda e: folded(e, truths.get))
+def _holding(body: ir.Stmt, truths: Mapping[Cond, bool | None], keeps_names: bool) -> ir.Stmt:
+    """A copy of a statement with some conditions decided; one of the copies keeps the names."""
+    fold = partial(folded, decide=truths.get)
+    return walk.transform(body, fold) if keeps_names else with_fresh_names(body, fold)
 
 
 def _statements(root: ir.Stmt) -> int:
