@@ -428,17 +428,16 @@ def flat_index(indices: Iterable[Expr], shape: Iterable[Expr], scope: Scope) -> 
 
 
 def _context(scope: Scope) -> Context:
-    """What holds in a scope, about loops between minima and maxima their constant ends alone: nothing else of these
-    shortens an index, and it costs much to find out."""
+    """What holds in a scope, with constant ends of loops between minima and maxima: contexts of others cost much."""
     here, *steps = scope.around()
     if not any(map(_is_choice, [r for step in steps for r in step.ranges.values()])):
         return scope.ctx
     spans = Spans(here.ctx, 64)
     for step in steps:
         ranges, facts = dict(step.ranges), list(step.facts)
-        for fact in step.facts:  # names in front of the loop
-            name, value = fact.condition.args[0], fact.condition.args[-1]
-            if fact.condition.op is ops.EQ and isinstance(name, Var) and isinstance(value, Expr):
+        for cond in [fact.condition for fact in step.facts if fact.condition.op is ops.EQ]:
+            name, value = cond.args
+            if isinstance(name, Var) and isinstance(value, Expr):  # a name in front of the loop
                 spans = spans.inside(name, value, value)
         for var, r in step.ranges.items():
             if r is not None:
@@ -453,9 +452,9 @@ def _context(scope: Scope) -> Context:
 
 def _is_choice(r: Range | None) -> bool:
     """Whether an end of a range is a minimum or maximum."""
-    return (
-        r is not None and r.ends is None and any(not _CHOICES.isdisjoint(dag.operations(end)) for end in range_ends(r))
-    )
+    if r is None or r.ends is not None:
+        return False
+    return any(not _CHOICES.isdisjoint(dag.operations(end)) for end in range_ends(r))
 
 
 def _nonempty(extent: Expr, spans: Spans) -> list[Cond]:

@@ -71,7 +71,7 @@ class Scope:
             self._extensions = outer._extensions
         is_loop = outer is None or bool(outer.ranges) or outer._loop is None
         self._loop: Scope | None = outer if is_loop or outer is None else outer._loop
-        self.ranges = ranges
+        self.ranges: Mapping[Var, Range | None] = ranges
         self.facts: tuple[Fact, ...] = facts if is_loop or outer is None else outer.facts + facts
 
     @property
