@@ -86,7 +86,7 @@ class Frame:
         if not (defined or multiples) and (found := _within_ends(self.base, stated)) is not None:
             self.conditions, self.known = found
             return
-        conditions = [*multiples, *(cond for cond in (*full, *stated, *defined) if not is_known(self.base, cond))]
+        conditions = [*multiples, *full, *(cond for cond in (*stated, *defined) if not is_known(self.base, cond))]
         partial = [cond for cond in (*full, *stated) if is_partial(cond)]
         if partial:  # a fact implies its own definedness
             conditions += [need for need in definedness(partial) if not is_met(self.base, need)]
