@@ -33,7 +33,7 @@ from intset.expr.definedness import definedness, is_partial
 from intset.expr.evaluate import compiled, point_value, repeatable
 from intset.expr.node import POS_INF, truth
 from intset.expr.range import range_conditions
-from intset.linear.canonical import Normalizer
+from intset.linear.canonical import Normalizer, form_of, unranged
 from intset.linear.form import Linear, atom, is_affine
 from intset.linear.signs import Member, is_met, taken_values
 from intset.regions.shape import Account, Shape
@@ -84,7 +84,6 @@ class LoopEnvironment:
         self._numeric: dict[Var, Ends] = dict(frame.known.ranges)
         self._limits = dict(frame.known.assumptions.limits)
         facts = frame.known.assumptions
-        self._plain = Normalizer({})
         self.normalizer = Normalizer(self._numeric, facts._replace(limits=self._limits))
         self._is_plain = not facts.nonneg
         self.instances: dict[tuple[Var, ...], Shape] = {}
@@ -139,7 +138,7 @@ class LoopEnvironment:
 
     def form(self, e: IntLike) -> Linear:
         """The canonical form of `e`, without assumptions."""
-        return self._plain.form(as_expr(e))
+        return form_of(as_expr(e))
 
     def simplified(self, e: Expr) -> Expr:
         """The cheapest equal of `e` found within the ranges of its loops."""
@@ -152,14 +151,15 @@ class LoopEnvironment:
         `None` for disjunctions and disequalities.
         """
         forms: list[Linear] = []
-        for part in dag.conjuncts(self._plain.cond(cond)):
+        known = unranged()
+        for part in dag.conjuncts(known.cond(cond)):
             if part.op is ops.BOOL:
                 if part.data:
                     continue
                 return [Linear(-1, {})]
             if part.op is ops.OR or part.op is ops.AND:
                 return None
-            kind, form = self._plain.compared[part]
+            kind, form = known.compared[part]
             if kind is ops.NE:
                 return None
             forms += [form] if kind is ops.GE else [form, form.scale(-1)]

@@ -22,7 +22,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from itertools import product
 from math import prod
 from typing import Any, Final, TypeVar, cast
@@ -34,13 +34,15 @@ from intset.errors import BudgetError, CountError
 from intset.expr import Cond, Expr, Infinity, Range, Var, as_expr, constant_value, dag, ops
 from intset.expr.build import logical_and, maximum, minimum
 from intset.linear.form import ZERO, Linear, atom, constant, is_affine
-from intset.regions.shape import Shape
+from intset.regions.shape import Shape, coordinates
 from intset.simplify.engine import cost
 
 T = TypeVar("T")
 EndForms = tuple[Linear, ...]
 _MAX_FORMS = 6  # linear forms of one end
 _MAX_SUM_FORMS = 4  # forms of one end of a sum
+
+point_of = cache(coordinates)  # always the same variables: the forms of conditions on them are kept
 
 
 @dataclass(frozen=True)
@@ -743,7 +745,7 @@ def shape_of(env: LoopEnvironment, box: Box) -> Shape:
     """A box as a shape."""
     if box.is_affine():
         return env.shapes.box([(side.lows, side.highs) for side in box.sides], box.where)
-    point = [Var(f"x{k}") for k in range(len(box.sides))]
+    point = point_of(len(box.sides))
     with env.shapes.budget(FOOTPRINT_SHAPE):
         return env.shapes.where(point, logical_and(*box.conditions(point))).coalesced()
 

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from bound.errors import ScheduleError
 from bound.infer.environment import LoopEnvironment, constant_extent, instances, size_bounds, transitive_ranges
-from bound.infer.footprint import Footprint, SymbolicInterval, end_forms
+from bound.infer.footprint import Footprint, SymbolicInterval, end_forms, point_of
 from bound.infer.phases.guards import is_known, without_implied
 from bound.itervar import IterType, IterVar
 from bound.schedule import Fuse, IterVarRelation, Rebase, Split, Stage, Tail, simple
@@ -318,7 +318,7 @@ def membership_guards(
     """
     footprint = bounds.region
     axes = data_axes(bounds.op)
-    point = [Var(f"x{k}") for k in range(len(axes))]
+    point = point_of(len(axes))
     inside: list[Cond] = []
     for x, iv in zip(point, axes, strict=True):
         limits = bounds.ranges[iv]
