@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from itertools import product
 from math import prod
@@ -725,6 +725,14 @@ class Footprint:
         if self.box is not None:
             return self.box.variables()
         return tuple(dict.fromkeys((*self.unguarded.variables(), *self.guard.variables())))
+
+    def moved(self, offsets: Sequence[int]) -> Footprint:
+        """A footprint with a box, with these numbers added to each element."""
+        assert self.box is not None
+        if not any(offsets):
+            return self
+        sides = [side.moved(k) if k else side for side, k in zip(self.box.sides, offsets, strict=True)]
+        return Footprint(self.dims, replace(self.box, sides=tuple(sides)), None, self.exact, self.notes)
 
     def with_box(self, box: Box, *notes: str) -> Footprint:
         """A superset given by a box. Exact if this footprint is exact and `notes` is empty."""

@@ -61,10 +61,10 @@ def without_implied(env: environment.LoopEnvironment, loops: Sequence[Var], guar
     for guard in sorted(kept, key=_cost, reverse=True):
         others = [other for other in kept if other is not guard]
         ranges = _ranges_around(env, (guard, *others), telling)
-        is_plain = follows_from_one(env, guard, others)
-        if not is_plain and (_has_witness(env, ranges, guard, others) or violations.has_alone(guard, others)):
+        if _has_witness(env, ranges, guard, others):
             continue
-        if is_plain or is_implied(env, ranges, guard, others):
+        is_plain = follows_from_one(env, guard, others)
+        if is_plain or not violations.has_alone(guard, others) and is_implied(env, ranges, guard, others):
             kept.remove(guard)
             removed = True
     for k, guard in enumerate(kept):
