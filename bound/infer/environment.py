@@ -69,6 +69,7 @@ class LoopEnvironment:
     account: the remaining operations of the domain for this schedule.
     for_outlines: as many again, for boxes around footprints: exact sets may have spent the others.
     instances: memo of `instances`, by the variables.
+    points: for variables in any order, the order in which the domain was asked, and their joint values as points.
     counts: memo of `count_of`, by what is counted.
     normalizer: forms with the ranges entered so far and the user's facts.
     """
@@ -87,6 +88,7 @@ class LoopEnvironment:
         self.normalizer = Normalizer(self._numeric, facts._replace(limits=self._limits))
         self._is_plain = not facts.nonneg
         self.instances: dict[tuple[Var, ...], Shape] = {}
+        self.points: dict[frozenset[Var], tuple[tuple[Var, ...], Shape]] = {}
         self.counts: dict[object, Expr] = {}
 
     @property
@@ -246,15 +248,19 @@ def instances(env: LoopEnvironment, variables: Sequence[Var]) -> Shape:
     return shape
 
 
-def _instances(env: LoopEnvironment, variables: Sequence[Var]) -> Shape:
+def _instances(env: LoopEnvironment, variables: tuple[Var, ...]) -> Shape:
     ranges = transitive_ranges(env, variables)
     forms: list[Linear] = []
     for v, r in ranges.items():
         forms += [env.form(v - as_expr(r.min)), env.form(as_expr(r.max) - v)]
     if all(map(is_affine, forms)):
         return env.shapes.box([], forms).without([v for v in ranges if v not in variables])
+    key = frozenset(variables)
     try:
-        return _ask_domain(env, ranges, variables)
+        if key not in env.points:
+            env.points[key] = variables, _ask_domain(env, ranges, variables)
+        order, points = env.points[key]
+        return points.project([order.index(v) for v in variables]).dims_to_params(variables)
     except BudgetError:
         return size_bounds(env, variables)
 
@@ -277,7 +283,7 @@ def _ask_domain(env: LoopEnvironment, ranges: Mapping[Var, Range], variables: Se
     image = image_in_instances(context, list(variables), list(env.context.ranges), env.regions)
     if image.notes:
         raise BudgetError(image.notes[0])
-    return image.shape.dims_to_params(variables)
+    return image.shape
 
 
 def enumerate_instances(env: LoopEnvironment, variables: Sequence[Var]) -> Iterator[tuple[int, ...]] | None:
