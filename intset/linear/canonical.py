@@ -517,6 +517,11 @@ def cond_of(cond: Cond) -> Cond:
     return unranged().cond(cond)
 
 
+def bounds_of(e: Expr) -> Interval:
+    """Numeric bounds of an expression without assumptions."""
+    return unranged().bounds(form_of(e))
+
+
 def unranged() -> Normalizer:
     """The normalizer without assumptions: a new one after `KEPT_FORMS` forms, since programs come and go."""
     if len(_unranged[0].forms) > KEPT_FORMS:

@@ -16,9 +16,9 @@ from intset.installation import load_later
 
 if TYPE_CHECKING:
     from intset.check.certificate import BoundsCertificate
-    from intset.linear.canonical import unranged
+    from intset.linear.canonical import bounds_of, unranged
 else:
-    load_later(globals(), {"intset.linear.canonical": ("unranged",)})
+    load_later(globals(), {"intset.linear.canonical": ("bounds_of", "unranged")})
 
 End = Expr | Infinity
 
@@ -223,8 +223,7 @@ def _order(a: Expr, b: Expr) -> int | None:
     """-1 for a proved `a <= b`, 1 for a proved `a >= b`, 0 for identical ends, else `None`."""
     if a is b:
         return 0
-    plain = unranged()
-    low, high = plain.bounds(plain.form(a - b))
+    low, high = bounds_of(a - b)
     if low is not None and low >= 0:
         return 1
     return -1 if high is not None and high <= 0 else None
