@@ -68,8 +68,7 @@ class LoopEnvironment:
     domain: the name of the domain that answers.
     account: the remaining operations of the domain for this schedule.
     for_outlines: as many again, for boxes around footprints: exact sets may have spent the others.
-    instances: memo of `instances`, by the variables.
-    points: for variables in any order, the order in which the domain was asked, and their joint values as points.
+    instances: memo of `instances`: by variables in any order, the order in which the domain was asked, and its answer.
     counts: memo of `count_of`, by what is counted.
     normalizer: forms with the ranges entered so far and the user's facts.
     """
@@ -87,8 +86,7 @@ class LoopEnvironment:
         facts = frame.known.assumptions
         self.normalizer = Normalizer(self._numeric, facts._replace(limits=self._limits))
         self._is_plain = not facts.nonneg
-        self.instances: dict[tuple[Var, ...], Shape] = {}
-        self.points: dict[frozenset[Var], tuple[tuple[Var, ...], Shape]] = {}
+        self.instances: dict[frozenset[Var], tuple[Sequence[Var], Shape | None]] = {}
         self.counts: dict[object, Expr] = {}
 
     @property
@@ -241,14 +239,7 @@ def instances(env: LoopEnvironment, variables: Sequence[Var]) -> Shape:
 
     Guarantee: a superset of the instances, exact unless the budget ends.
     """
-    key = tuple(v for v in dict.fromkeys(variables) if v in env.ranges)
-    shape = env.instances.get(key)
-    if shape is None:
-        shape = env.instances[key] = _instances(env, key)
-    return shape
-
-
-def _instances(env: LoopEnvironment, variables: tuple[Var, ...]) -> Shape:
+    variables = [v for v in dict.fromkeys(variables) if v in env.ranges]
     ranges = transitive_ranges(env, variables)
     forms: list[Linear] = []
     for v, r in ranges.items():
@@ -256,13 +247,12 @@ def _instances(env: LoopEnvironment, variables: tuple[Var, ...]) -> Shape:
     if all(map(is_affine, forms)):
         return env.shapes.box([], forms).without([v for v in ranges if v not in variables])
     key = frozenset(variables)
-    try:
-        if key not in env.points:
-            env.points[key] = variables, _ask_domain(env, ranges, variables)
-        order, points = env.points[key]
-        return points.project([order.index(v) for v in variables]).dims_to_params(variables)
-    except BudgetError:
+    if key not in env.instances:
+        env.instances[key] = variables, _ask_domain(env, ranges, variables)
+    order, points = env.instances[key]
+    if points is None:
         return size_bounds(env, variables)
+    return points.project([order.index(v) for v in variables]).dims_to_params(variables)
 
 
 def size_bounds(env: LoopEnvironment, params: Sequence[Expr]) -> Shape:
@@ -276,14 +266,16 @@ def size_bounds(env: LoopEnvironment, params: Sequence[Expr]) -> Shape:
     return env.shapes.box([], forms)
 
 
-def _ask_domain(env: LoopEnvironment, ranges: Mapping[Var, Range], variables: Sequence[Var]) -> Shape:
+def _ask_domain(env: LoopEnvironment, ranges: Mapping[Var, Range], variables: Sequence[Var]) -> Shape | None:
+    """The joint values of loop variables as points; `None` beyond the budget."""
     inside = [cond for v, r in ranges.items() for cond in range_conditions(v, r)]
     # Conditions, not ranges: conditions are false where a range of at most one point is empty.
     context = env.context.extended(dict.fromkeys(ranges), inside)
-    image = image_in_instances(context, list(variables), list(env.context.ranges), env.regions)
-    if image.notes:
-        raise BudgetError(image.notes[0])
-    return image.shape
+    try:
+        image = image_in_instances(context, list(variables), list(env.context.ranges), env.regions)
+    except BudgetError:
+        return None
+    return None if image.notes else image.shape
 
 
 def enumerate_instances(env: LoopEnvironment, variables: Sequence[Var]) -> Iterator[tuple[int, ...]] | None:

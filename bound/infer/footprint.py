@@ -729,8 +729,6 @@ class Footprint:
     def moved(self, offsets: Sequence[int]) -> Footprint:
         """A footprint with a box, with these numbers added to each element."""
         assert self.box is not None
-        if not any(offsets):
-            return self
         sides = [side.moved(k) if k else side for side, k in zip(self.box.sides, offsets, strict=True)]
         return Footprint(self.dims, replace(self.box, sides=tuple(sides)), None, self.exact, self.notes)
 

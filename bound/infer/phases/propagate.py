@@ -288,8 +288,7 @@ class Propagation:
     def _image(self, access: TensorAccess, shape: Sequence[Expr]) -> footprints.Footprint:
         """The image; of indices that differ by numbers from those of an earlier access, its box moved by these."""
         rows = [self._in_variables(self.env.form(e)) for e in access.indices]
-        spelled = [tuple(row.terms.items()) for row in rows]
-        key = (access.tensor, access.conditions, access.extra, access.before, *spelled)
+        key = (replace(access, indices=()), *[tuple(row.terms.items()) for row in rows])
         known, footprint = self._images.get(key, (rows, None))
         if footprint is None or footprint.box is None:
             _, footprint = self._images[key] = rows, self._image_of_rows(access, rows, shape)
