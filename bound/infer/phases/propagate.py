@@ -325,7 +325,7 @@ class Propagation:
         hull = [side.range() for side in image.hull.sides]
         points, iterations = ([as_expr(r.extent) for r in sides] for sides in (hull, image.running))
         fewer = prod(iterations, start=as_expr(1)) < prod(points, start=as_expr(1))
-        conditions = [*image.hull.nonempty_conditions(), fewer]
+        conditions = [fewer, *image.hull.nonempty_conditions()]  # the first one fails most often
         ranges = transitive_ranges(self.env, [v for cond in conditions for v in cond.free_vars()])
         return has_instance(self.env, ranges, conditions, mixed=FEW)
 
