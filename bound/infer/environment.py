@@ -469,12 +469,12 @@ class Violations:
     """
 
     def __init__(self, env: LoopEnvironment, ranges: Mapping[Var, Range], guards: Sequence[Cond], most: int) -> None:
-        self._drawn: Iterator[frozenset[Cond]] = filter(None, _failing_guards(env, ranges, tuple(guards), most))
+        self._drawn: Iterator[frozenset[Cond]] = _failing_guards(env, ranges, tuple(guards), most)
 
-    def has_alone(self, guard: Cond, others: Collection[Cond]) -> bool:
-        """Whether a drawn iteration violates `guard` and satisfies `others`."""
+    def has_alone(self, guard: Cond, others: Collection[Cond], most: int | None = None) -> bool:
+        """Whether one of the first `most` drawn iterations, by default of all, violates `guard`, satisfies `others`."""
         drawn, self._drawn = tee(self._drawn)  # the next call begins with what this one draws
-        return any(guard in failing and failing.isdisjoint(others) for failing in drawn)
+        return any(guard in failing and failing.isdisjoint(others) for failing in islice(drawn, most))
 
 
 def _failing_guards(

@@ -291,13 +291,11 @@ class Propagation:
         key = (replace(access, indices=()), *[tuple(row.terms.items()) for row in rows])
         known, footprint = self._images.get(key, (rows, None))
         if footprint is None or footprint.box is None:
-            _, footprint = self._images[key] = rows, self._image_of_rows(access, rows, shape)
+            _, footprint = self._images[key] = rows, self._image_of(access, rows, shape)
             return footprint
         return footprint.moved([row.const - like.const for row, like in zip(rows, known, strict=True)])
 
-    def _image_of_rows(
-        self, access: TensorAccess, rows: Sequence[Linear], shape: Sequence[Expr]
-    ) -> footprints.Footprint:
+    def _image_of(self, access: TensorAccess, rows: Sequence[Linear], shape: Sequence[Expr]) -> footprints.Footprint:
         extra = {var: footprints.span(self.env, r) for var, r in access.extra}
         image = None
         if not (self.env.prefers_regions or (self._is_linked and self.env.has_regions)):
