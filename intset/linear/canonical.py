@@ -509,15 +509,20 @@ _unranged = [Normalizer({})]
 
 def form_of(e: Expr) -> Linear:
     """The linear form of an expression without assumptions."""
-    return _emptied().form(e)
+    return unranged().form(e)
 
 
 def cond_of(cond: Cond) -> Cond:
     """The canonical condition without assumptions."""
-    return _emptied().cond(cond)
+    return unranged().cond(cond)
 
 
-def _emptied() -> Normalizer:
+def bounds_of(e: Expr) -> Interval:
+    """Numeric bounds of an expression without assumptions."""
+    return unranged().bounds(form_of(e))
+
+
+def unranged() -> Normalizer:
     """The normalizer without assumptions: a new one after `KEPT_FORMS` forms, since programs come and go."""
     if len(_unranged[0].forms) > KEPT_FORMS:
         _unranged[0] = Normalizer({})
