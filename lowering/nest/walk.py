@@ -156,8 +156,8 @@ def operands(stmt: ir.Stmt) -> tuple[Operand, ...]:
 def _collect(part: Any, found: list[Operand]) -> None:
     """Append the operands of a statement or of its part."""
     for name in _OPERANDS[type(part)]:
-        field = getattr(part, name)
-        for inner in field if type(field) is tuple else (field,):
+        field: Any = getattr(part, name)
+        for inner in field if isinstance(field, tuple) else (field,):
             if isinstance(inner, _OPERAND):
                 found.append(inner)
             elif type(inner) is Range:
@@ -180,6 +180,8 @@ def map_operands(stmt: S, change: OnOperand) -> S:
     changed = {}
     for name in _OPERANDS[type(part)]:
         field = getattr(part, name)
+        if field is None or type(field) is tuple and not field:
+            continue  # no origin, nothing carried
         new = change(field) if isinstance(field, _OPERAND) else _changed(field, change)
         if new is not field:
             changed[name] = new
@@ -188,10 +190,12 @@ def map_operands(stmt: S, change: OnOperand) -> S:
 
 def _changed(field: Any, change: OnOperand) -> Any:
     """A field of a statement, no operand itself, with its operands changed; the same object if none changes."""
-    if isinstance(field, tuple):
-        new = [change(inner) if isinstance(inner, _OPERAND) else _changed(inner, change) for inner in field]
-        return field if all(map(operator.is_, new, field)) else tuple(new)
-    return _changed_range(field, change) if isinstance(field, Range) else map_operands(field, change)
+    if type(field) is Range:
+        return _changed_range(field, change)
+    if not isinstance(field, tuple):
+        return map_operands(field, change)
+    new = [change(inner) if isinstance(inner, _OPERAND) else _changed(inner, change) for inner in field]
+    return field if all(map(operator.is_, new, field)) else tuple(new)
 
 
 def _changed_range(r: Range, change: OnOperand) -> Range:
