@@ -148,18 +148,20 @@ class CandidateNests:
     def _plain(self) -> FormNest | None:
         """The form with guards; `None` if it is no alternative.
 
-        Where loop ends replace the guards of ragged tiles, the interior of both forms is the same. Where they replace
-        none, both forms are one nest, and it is split and priced once.
+        Where loop ends replace all guards of ragged tiles, they are never dearer: the interior of both forms is the
+        same. Where they replace none, both forms are one nest, and it is split and priced once.
         """
-        if self._asked not in ("guard", "partition") and (self._asked != "auto" or not _has_guards(self._guarded)):
+        is_auto = self._asked == "auto"
+        if self._asked not in ("guard", "partition") and not (is_auto and _has_guards(self._guarded)):
             return None
-        plain = FormNest(without_ends(self._guarded), self.bounds.sizes)
-        are_tiles = self._asked == "auto" and _is_boxes(self.bounds)
-        is_long = are_tiles and sum(1 for _ in statements(self._guarded.body)) > FEW
-        if is_long or (are_tiles and not _has_guards(self._ends.f) and plain.is_partitioned):
+        if is_auto and _is_boxes(self.bounds) and (self._is_long or not _has_guards(self._ends.f)):
             return None
-        is_one = self._asked == "auto" and plain.f.body is self._ends.f.body
-        return self._ends if is_one else plain
+        plain = without_ends(self._guarded)
+        return self._ends if is_auto and plain.body is self._ends.f.body else FormNest(plain, self.bounds.sizes)
+
+    @property
+    def _is_long(self) -> bool:
+        return sum(1 for _ in statements(self._guarded.body)) > FEW
 
     @cached_property
     def _in_pieces(self) -> FormNest:
