@@ -42,7 +42,7 @@ from intset.expr import Cond, Expr, IntLike, Node, Range, ShapeVar, Var, argumen
 from intset.expr.definedness import annotate_shapes as annotate_expression
 from intset.expr.definedness import size_claims, without_sizes
 from intset.expr.node import as_int
-from intset.linear.canonical import Normalizer
+from intset.linear.canonical import form_of
 from intset.linear.form import ADDITIVE
 
 R = TypeVar("R")
@@ -413,10 +413,8 @@ def scan(
 
 
 def _check_rows(name: str, k: int, init: Tensor, state: Tensor, first_init: Tensor, first_state: Tensor) -> None:
-    form = Normalizer({}).form
-
     def equal(a: Expr, b: Expr) -> bool:
-        return form(a).same(form(b))
+        return form_of(a).same(form_of(b))
 
     if not equal(state.extents[0], first_state.extents[0]):
         lengths = f"{first_state.extents[0]} and {state.extents[0]}"
@@ -480,7 +478,7 @@ def _over(name: str, iv: IterVar, around: Sequence[IterVar]) -> Range:
         iv.remember("ends_with_data", True)
     if not isinstance(low, Expr) or not isinstance(high, Expr):
         raise InputError(f"the range of {iv.name}, over which {name} reduces, has no end")
-    return Range(low, Normalizer({}).form(high - low + 1).expr())
+    return Range(low, form_of(high - low + 1).expr())
 
 
 def _under(value: Operand, moved: Mapping[Expr, Expr], conditions: Sequence[Truth]) -> Operand:

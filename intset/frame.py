@@ -23,7 +23,7 @@ from intset.expr.node import PlainVar
 from intset.facts import ASSERTED, DERIVED, Fact, checked_ranges, ends_met, listed_vars
 from intset.linear.assumptions import NO_ASSUMPTIONS, Assumptions, narrow
 from intset.linear.bounds import EVERYTHING, Interval, meet
-from intset.linear.canonical import Normalizer
+from intset.linear.canonical import Normalizer, unranged
 from intset.linear.form import ZERO, Linear, atom
 from intset.linear.signs import is_known, is_met
 from intset.linear.symbolic import coefficients_of, run_of
@@ -72,7 +72,7 @@ class Frame:
         self._extended: dict[tuple[object, ...], Frame] = {}  # by further ranges and facts
         self.answers: dict[object, Any] = {}
         self.verdicts: dict[tuple[object, ...], str] = {}
-        self.base = base_normalizer(ranges) if base is None else base
+        self.base = base_normalizer(ranges, unranged()) if base is None else base
         multiples = [
             (var % step).eq(0) for var in ranges if type(var) is not PlainVar and (step := var.declared()[2]) > 1
         ]
@@ -86,7 +86,7 @@ class Frame:
         if not (defined or multiples) and (found := _within_ends(self.base, stated)) is not None:
             self.conditions, self.known = found
             return
-        conditions = [*multiples, *(cond for cond in (*full, *stated, *defined) if not is_known(self.base, cond))]
+        conditions = [*multiples, *full, *(cond for cond in (*stated, *defined) if not is_known(self.base, cond))]
         partial = [cond for cond in (*full, *stated) if is_partial(cond)]
         if partial:  # a fact implies its own definedness
             conditions += [need for need in definedness(partial) if not is_met(self.base, need)]
@@ -264,10 +264,7 @@ class Frame:
         return answer
 
 
-_NO_RANGES: Final = Normalizer({})
-
-
-def base_normalizer(ranges: Mapping[Var, Range], outer: Normalizer = _NO_RANGES) -> Normalizer:
+def base_normalizer(ranges: Mapping[Var, Range], outer: Normalizer) -> Normalizer:
     """The normalizer that assumes the ranges, those of `outer`, and nothing else.
 
     Precondition: no range of `outer` is the range of, or mentions, a variable of `ranges`.

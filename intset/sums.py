@@ -28,7 +28,7 @@ from intset.errors import CountError, InputError, IntSetError
 from intset.expr import Expr, Infinity, IntLike, ShapeVar, Var, arguments, as_expr, constant_value, dag, shown
 from intset.expr.build import logical_and, maximum, select
 from intset.expr.definedness import is_partial
-from intset.linear.canonical import Normalizer
+from intset.linear.canonical import form_of
 from intset.linear.form import factors
 from intset.regions.shape import Ceiling, Shape, coordinates
 
@@ -62,7 +62,7 @@ def sum_over(weight: Weight, region: Region, point: Sequence[Var] | None = None)
         raise CountError(f"the weight {shown(e)} may be undefined")
     with refusing(CountError, "the sum has no closed form here"):
         inside = strongest().everything(points.dims).intersect(points.shape)
-        form = Normalizer({}).form(e)
+        form = form_of(e)
         terms = [_times(form.const, _sum_of((), inside, fresh))] if form.const else []
         for monomial, coefficient in form.terms.items():
             every = factors(monomial)

@@ -33,7 +33,7 @@ from intset.expr.definedness import definedness, is_partial
 from intset.expr.evaluate import compiled, point_value, repeatable
 from intset.expr.node import POS_INF, truth
 from intset.expr.range import range_conditions
-from intset.linear.canonical import Normalizer
+from intset.linear.canonical import Normalizer, form_of, unranged
 from intset.linear.form import Linear, atom, is_affine
 from intset.linear.signs import Member, is_met, taken_values
 from intset.regions.shape import Account, Shape
@@ -68,7 +68,7 @@ class LoopEnvironment:
     domain: the name of the domain that answers.
     account: the remaining operations of the domain for this schedule.
     for_outlines: as many again, for boxes around footprints: exact sets may have spent the others.
-    instances: memo of `instances`, by the variables.
+    instances: memo of `instances`: by variables in any order, the order in which the domain was asked, and its answer.
     counts: memo of `count_of`, by what is counted.
     normalizer: forms with the ranges entered so far and the user's facts.
     """
@@ -84,10 +84,9 @@ class LoopEnvironment:
         self._numeric: dict[Var, Ends] = dict(frame.known.ranges)
         self._limits = dict(frame.known.assumptions.limits)
         facts = frame.known.assumptions
-        self._plain = Normalizer({})
         self.normalizer = Normalizer(self._numeric, facts._replace(limits=self._limits))
         self._is_plain = not facts.nonneg
-        self.instances: dict[tuple[Var, ...], Shape] = {}
+        self.instances: dict[frozenset[Var], tuple[Sequence[Var], Shape | None]] = {}
         self.counts: dict[object, Expr] = {}
 
     @property
@@ -139,7 +138,7 @@ class LoopEnvironment:
 
     def form(self, e: IntLike) -> Linear:
         """The canonical form of `e`, without assumptions."""
-        return self._plain.form(as_expr(e))
+        return form_of(as_expr(e))
 
     def simplified(self, e: Expr) -> Expr:
         """The cheapest equal of `e` found within the ranges of its loops."""
@@ -152,14 +151,15 @@ class LoopEnvironment:
         `None` for disjunctions and disequalities.
         """
         forms: list[Linear] = []
-        for part in dag.conjuncts(self._plain.cond(cond)):
+        known = unranged()
+        for part in dag.conjuncts(known.cond(cond)):
             if part.op is ops.BOOL:
                 if part.data:
                     continue
                 return [Linear(-1, {})]
             if part.op is ops.OR or part.op is ops.AND:
                 return None
-            kind, form = self._plain.compared[part]
+            kind, form = known.compared[part]
             if kind is ops.NE:
                 return None
             forms += [form] if kind is ops.GE else [form, form.scale(-1)]
@@ -239,24 +239,20 @@ def instances(env: LoopEnvironment, variables: Sequence[Var]) -> Shape:
 
     Guarantee: a superset of the instances, exact unless the budget ends.
     """
-    key = tuple(v for v in dict.fromkeys(variables) if v in env.ranges)
-    shape = env.instances.get(key)
-    if shape is None:
-        shape = env.instances[key] = _instances(env, key)
-    return shape
-
-
-def _instances(env: LoopEnvironment, variables: Sequence[Var]) -> Shape:
+    variables = [v for v in dict.fromkeys(variables) if v in env.ranges]
     ranges = transitive_ranges(env, variables)
     forms: list[Linear] = []
     for v, r in ranges.items():
         forms += [env.form(v - as_expr(r.min)), env.form(as_expr(r.max) - v)]
     if all(map(is_affine, forms)):
         return env.shapes.box([], forms).without([v for v in ranges if v not in variables])
-    try:
-        return _ask_domain(env, ranges, variables)
-    except BudgetError:
+    key = frozenset(variables)
+    if key not in env.instances:
+        env.instances[key] = variables, _ask_domain(env, ranges, variables)
+    order, points = env.instances[key]
+    if points is None:
         return size_bounds(env, variables)
+    return points.project([order.index(v) for v in variables]).dims_to_params(variables)
 
 
 def size_bounds(env: LoopEnvironment, params: Sequence[Expr]) -> Shape:
@@ -270,14 +266,16 @@ def size_bounds(env: LoopEnvironment, params: Sequence[Expr]) -> Shape:
     return env.shapes.box([], forms)
 
 
-def _ask_domain(env: LoopEnvironment, ranges: Mapping[Var, Range], variables: Sequence[Var]) -> Shape:
+def _ask_domain(env: LoopEnvironment, ranges: Mapping[Var, Range], variables: Sequence[Var]) -> Shape | None:
+    """The joint values of loop variables as points; `None` beyond the budget."""
     inside = [cond for v, r in ranges.items() for cond in range_conditions(v, r)]
     # Conditions, not ranges: conditions are false where a range of at most one point is empty.
     context = env.context.extended(dict.fromkeys(ranges), inside)
-    image = image_in_instances(context, list(variables), list(env.context.ranges), env.regions)
-    if image.notes:
-        raise BudgetError(image.notes[0])
-    return image.shape.dims_to_params(variables)
+    try:
+        image = image_in_instances(context, list(variables), list(env.context.ranges), env.regions)
+    except BudgetError:
+        return None
+    return None if image.notes else image.shape
 
 
 def enumerate_instances(env: LoopEnvironment, variables: Sequence[Var]) -> Iterator[tuple[int, ...]] | None:
@@ -471,12 +469,12 @@ class Violations:
     """
 
     def __init__(self, env: LoopEnvironment, ranges: Mapping[Var, Range], guards: Sequence[Cond], most: int) -> None:
-        self._drawn: Iterator[frozenset[Cond]] = filter(None, _failing_guards(env, ranges, tuple(guards), most))
+        self._drawn: Iterator[frozenset[Cond]] = _failing_guards(env, ranges, tuple(guards), most)
 
-    def has_alone(self, guard: Cond, others: Collection[Cond]) -> bool:
-        """Whether a drawn iteration violates `guard` and satisfies `others`."""
+    def has_alone(self, guard: Cond, others: Collection[Cond], most: int | None = None) -> bool:
+        """Whether one of the first `most` drawn iterations, by default of all, violates `guard`, satisfies `others`."""
         drawn, self._drawn = tee(self._drawn)  # the next call begins with what this one draws
-        return any(guard in failing and failing.isdisjoint(others) for failing in drawn)
+        return any(guard in failing and failing.isdisjoint(others) for failing in islice(drawn, most))
 
 
 def _failing_guards(

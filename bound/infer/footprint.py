@@ -21,8 +21,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, replace
+from functools import cache, cached_property
 from itertools import product
 from math import prod
 from typing import Any, Final, TypeVar, cast
@@ -34,13 +34,15 @@ from intset.errors import BudgetError, CountError
 from intset.expr import Cond, Expr, Infinity, Range, Var, as_expr, constant_value, dag, ops
 from intset.expr.build import logical_and, maximum, minimum
 from intset.linear.form import ZERO, Linear, atom, constant, is_affine
-from intset.regions.shape import Shape
+from intset.regions.shape import Shape, coordinates
 from intset.simplify.engine import cost
 
 T = TypeVar("T")
 EndForms = tuple[Linear, ...]
 _MAX_FORMS = 6  # linear forms of one end
 _MAX_SUM_FORMS = 4  # forms of one end of a sum
+
+point_of = cache(coordinates)  # always the same variables: the forms of conditions on them are kept
 
 
 @dataclass(frozen=True)
@@ -724,6 +726,12 @@ class Footprint:
             return self.box.variables()
         return tuple(dict.fromkeys((*self.unguarded.variables(), *self.guard.variables())))
 
+    def moved(self, offsets: Sequence[int]) -> Footprint:
+        """A footprint with a box, with these numbers added to each element."""
+        assert self.box is not None
+        sides = [side.moved(k) if k else side for side, k in zip(self.box.sides, offsets, strict=True)]
+        return Footprint(self.dims, replace(self.box, sides=tuple(sides)), None, self.exact, self.notes)
+
     def with_box(self, box: Box, *notes: str) -> Footprint:
         """A superset given by a box. Exact if this footprint is exact and `notes` is empty."""
         return Footprint(self.dims, box, None, self.exact and not notes, (*self.notes, *notes))
@@ -743,7 +751,7 @@ def shape_of(env: LoopEnvironment, box: Box) -> Shape:
     """A box as a shape."""
     if box.is_affine():
         return env.shapes.box([(side.lows, side.highs) for side in box.sides], box.where)
-    point = [Var(f"x{k}") for k in range(len(box.sides))]
+    point = point_of(len(box.sides))
     with env.shapes.budget(FOOTPRINT_SHAPE):
         return env.shapes.where(point, logical_and(*box.conditions(point))).coalesced()
 

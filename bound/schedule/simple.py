@@ -9,7 +9,7 @@ from intset.expr.build import ceildiv as build_ceildiv
 from intset.expr.build import floordiv as build_floordiv
 from intset.expr.build import floormod as build_floormod
 from intset.expr.build import minimum as build_minimum
-from intset.linear.canonical import Normalizer
+from intset.linear.canonical import form_of
 
 
 def extent(r: Range) -> Expr:
@@ -64,7 +64,7 @@ def ceildiv(a: IntLike, b: IntLike) -> Expr:
 
 def _quotient(e: Expr, divisor: int) -> Expr | None:
     """Return `e / divisor` if the divisor divides every term of the linear form."""
-    form = Normalizer({}).form(e)
+    form = form_of(e)
     if any(k % divisor for k in (form.const, *form.terms.values())):
         return None
     return form.divided(divisor).expr()

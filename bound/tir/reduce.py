@@ -32,7 +32,7 @@ from intset.errors import InputError
 from intset.expr import Expr, Var, arguments, dag, ops, shown
 from intset.expr.node import truth
 from intset.linear.bounds import Interval
-from intset.linear.canonical import Normalizer
+from intset.linear.canonical import bounds_of
 
 Parameter: TypeAlias = "Value | Var"
 Axes: TypeAlias = "IterVar | Sequence[IterVar]"
@@ -320,8 +320,7 @@ def _ends(iv: IterVar) -> Interval:
     """Return constant ends of an axis; (None, None) for a possibly empty or unbounded axis."""
     if iv.dom is None or not isinstance(iv.dom.min, Expr) or not isinstance(iv.dom.max, Expr):
         return (None, None)
-    normalizer = Normalizer({})
-    low, high = normalizer.bounds(normalizer.form(iv.dom.min))[0], normalizer.bounds(normalizer.form(iv.dom.max))[1]
+    low, high = bounds_of(iv.dom.min)[0], bounds_of(iv.dom.max)[1]
     return (None, None) if low is not None and high is not None and low > high else (low, high)
 
 
@@ -356,8 +355,7 @@ def _has_points(iv: IterVar) -> bool:
     """Return whether an axis is nonempty for all sizes."""
     if iv.dom is None or not isinstance(iv.dom.extent, Expr):
         return False
-    normalizer = Normalizer({})
-    least = normalizer.bounds(normalizer.form(iv.dom.extent))[0]
+    least = bounds_of(iv.dom.extent)[0]
     return least is not None and least > 0
 
 

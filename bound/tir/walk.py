@@ -86,14 +86,17 @@ def tensors_below(*roots: Operand) -> tuple[Tensor, ...]:
     found = reading(roots)
     if not found:
         return ()
+    if len(found) == 1:
+        return _tensors_below(found[0])
     if len(found) > dag.FEW_ROOTS:
         return _tensors_of(nodes(*found))
-    return tuple(dict.fromkeys(tensor for root in found for tensor in _tensors_below(root)))
+    return tuple(dict.fromkeys([tensor for root in found for tensor in _tensors_below(root)]))
 
 
 def reading(roots: Iterable[Operand]) -> list[Operand]:
     """Return the operands that may read elements."""
-    return [root for root in roots if not _READING.isdisjoint(dag.operations(root))]
+    below = [root for root in roots if root.args or root.op in _LOADS]  # most operands are variables and numbers
+    return [root for root in below if not _READING.isdisjoint(dag.operations(root))]
 
 
 def _tensors_below(root: Operand) -> tuple[Tensor, ...]:
@@ -109,8 +112,8 @@ def _tensors_below(root: Operand) -> tuple[Tensor, ...]:
 
 
 def _tensors_of(order: Iterable[Operand]) -> tuple[Tensor, ...]:
-    read = (loaded_tensor(node) for node in order)
-    return tuple(dict.fromkeys(tensor for tensor in read if tensor is not None))
+    read = [loaded_tensor(node) for node in order if node.op in _LOADS]
+    return tuple(dict.fromkeys([tensor for tensor in read if tensor is not None]))
 
 
 def variables(*roots: Operand) -> tuple[Var, ...]:

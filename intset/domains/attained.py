@@ -22,7 +22,6 @@ import heapq
 import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import chain
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from intset.arithmetic import multistride
@@ -113,12 +112,12 @@ def symbolic_bounds(query: Query, form: Linear) -> Bounds:
 
 def _symbolic_bounds(query: Query, form: Linear) -> Bounds:
     known = query.known
-    relaxed = query.is_quantified
     touched = bool(query.facts or query.kept_ties) and _is_touched(query, form)
-    ends: list[End] = []
+    others = {side: [*_ends_beside_facts(query, form, side)] if touched else [] for side in (-1, 1)}
+    ends: dict[int, End] = {}
     tight = True
-    for side, toward in ((-1, symbolic.lowest), (1, symbolic.highest)):
-        end = toward(known, form, relaxed)
+    for side in sorted(others, key=lambda side: not others[side]):  # last a side whose end is not chosen among several
+        end = (symbolic.lowest if side < 0 else symbolic.highest)(known, form, query.is_quantified)
         if not end.attained and (joined := _end_of_quotient(query, form, side)) is not None:
             end = joined if joined.attained else end
             candidates = [e.form for e in ((end,) if joined.attained else (end, joined)) if e.form is not None]
@@ -127,7 +126,8 @@ def _symbolic_bounds(query: Query, form: Linear) -> Bounds:
         attained = end.attained
         if touched:
             attained = False
-            for candidate in chain((_EndPoint(end, {}),), _ends_beside_facts(query, form, side)):
+            is_asked = tight or len(candidates) + len(others[side]) > 1  # whether it is reached makes a difference
+            for candidate in (_EndPoint(end, {}), *others[side]) if is_asked else ():
                 if candidate.end.form is None:
                     continue
                 candidates.append(candidate.end.form)
@@ -136,16 +136,16 @@ def _symbolic_bounds(query: Query, form: Linear) -> Bounds:
                     break
         numeric = known.bounds(form)[0 if side < 0 else 1]
         if not candidates:
-            ends.append((NEG_INF if side < 0 else POS_INF) if numeric is None else Linear(numeric, {}).expr())
+            ends[side] = (NEG_INF if side < 0 else POS_INF) if numeric is None else Linear(numeric, {}).expr()
             tight = False
             continue
-        ends.append(_best(query, candidates, side))
+        ends[side] = _best(query, candidates, side)
         tight = tight and attained
     if not tight and len(query.exprs) == 1:
         low, high, attained = open_ends(query, query.exprs[0])
         if low is not None or high is not None:
             chosen: list[End] = []
-            for found, own, side in zip(ends, (low, high), (-1, 1), strict=True):
+            for found, own, side in zip((ends[-1], ends[1]), (low, high), (-1, 1), strict=True):
                 if own is not None and isinstance(found, Expr):
                     beyond = known.form(found).minus(known.form(own)).scale(side)
                     chosen.append(own if known.is_nonneg(beyond) else found)
@@ -153,7 +153,7 @@ def _symbolic_bounds(query: Query, form: Linear) -> Bounds:
                     chosen.append(found if own is None else own)
             same = chosen[0] is low and chosen[1] is high
             return Bounds(chosen[0], chosen[1], attained and same and not touched, CHEAPEST)
-    return Bounds(ends[0], ends[1], tight, CHEAPEST)
+    return Bounds(ends[-1], ends[1], tight, CHEAPEST)
 
 
 def _end_of_quotient(query: Query, form: Linear, side: int) -> symbolic.SymbolicEnd | None:

@@ -36,7 +36,7 @@ from intset.expr import NEG_INF, POS_INF, Cond, Expr, Infinity, Range, Var, argu
 from intset.expr.node import truth
 from intset.facts import DERIVED, Fact
 from intset.frame import Frame
-from intset.linear.canonical import Normalizer
+from intset.linear.canonical import bounds_of
 from intset.prover.proof import PROVED, Proof, prove_once
 from intset.regions.shape import coordinates
 from intset.trace import skipped
@@ -276,8 +276,7 @@ def _cross(low: End, high: End) -> bool:
         return True
     if isinstance(low, Infinity) or isinstance(high, Infinity):
         return False
-    plain = Normalizer({})
-    widest = plain.bounds(plain.form(high - low))[1]
+    widest = bounds_of(high - low)[1]
     return widest is not None and widest < 0
 
 

@@ -23,7 +23,7 @@ from intset.expr import POS_INF, Cond, Expr, Infinity, IntLike, Var, as_expr, co
 from intset.expr.build import logical_and, logical_or
 from intset.expr.definedness import definedness, is_partial
 from intset.expr.printer import number_text
-from intset.linear.canonical import Normalizer
+from intset.linear.canonical import form_of
 from intset.linear.form import Linear
 
 MEMBER_BRANCHES: Final = 512  # branches of the search for one member of a multi-stride set
@@ -148,7 +148,7 @@ class StrideSet(IntSet):
         return StrideSum(self.offset.shift(base).expr(), tuple([s for s, _ in terms]), tuple([e for _, e in terms]))
 
     def substituted(self, values: Mapping[Var, Expr]) -> StrideSet:
-        offset = Normalizer({}).form(dag.substitute(self.offset.expr(), values))
+        offset = form_of(dag.substitute(self.offset.expr(), values))
         flags = {"is_tight": self.is_tight, "is_exact": self.is_exact, "notes": self.notes}
         return StrideSet(offset, self.steps, self.by, **flags)
 

@@ -302,60 +302,49 @@ def connected(links: Iterable[Iterable[K]]) -> list[set[K]]:
 
 
 def _postorder(roots: Iterable[W], known: Container[W], children: Callable[[W], Sequence[W]] | None = None) -> list[W]:
-    order: list[W] = []
-    done: set[W] = set()
+    order: dict[W, None] = {}
     stack: list[W] = []
     for root in roots:
         stack.append(root)
         while stack:
             node = stack[-1]
             try:
-                if node in done or node in known:
-                    stack.pop()
+                if node in order or node in known:
+                    del stack[-1]
                     continue
-                depth = len(stack)
-                for arg in reversed(node.args if children is None else children(node)):
-                    if arg not in done and arg not in known:
-                        stack.append(arg)  # noqa: PERF401  # hot
+                below = node.args if children is None else children(node)
+                waiting = [arg for arg in below if arg not in order and arg not in known] if below else ()
             except (AttributeError, TypeError):
                 raise no_node(node) from None
-            if len(stack) == depth:
-                done.add(stack.pop())
-                order.append(node)
-    return order
+            if waiting:
+                stack += waiting[::-1]
+            else:
+                order[node] = None
+                del stack[-1]
+    return list(order)
 
 
 def _order_of(root: Any) -> tuple[list[Any], bool]:
     """The nodes below a root and the root, by the orders that nodes remember; whether one of these is large."""
-    order: list[Any] = []
-    done: set[Any] = set()
+    order: dict[Any, None] = {}
     stack: list[Any] = [root]
     is_large = False
     while stack:
         node = stack[-1]
-        if node in done:
-            stack.pop()
-            continue
-        below = getattr(node, "_below", None)
-        if below is not None:
-            stack.pop()
-            is_large = is_large or len(below) >= REMEMBERED_NODES
-            fresh = [inner for inner in below if inner not in done] if done else below
-            order += fresh
-            order.append(node)
-            done.update(fresh)
-            done.add(node)
-            continue
         try:
-            waiting = [arg for arg in reversed(node.args) if arg not in done]
+            below = getattr(node, "_below", None) if node.args else ()
+            waiting = [arg for arg in node.args if arg not in order] if below is None and node not in order else ()
         except (AttributeError, TypeError):
             raise no_node(node) from None
         if waiting:
-            stack += waiting
-        else:
-            done.add(stack.pop())
-            order.append(node)
-    return order, is_large
+            stack += waiting[::-1]
+            continue
+        del stack[-1]
+        if below and node not in order:
+            is_large = is_large or len(below) >= REMEMBERED_NODES
+            order.update(dict.fromkeys(below))
+        order[node] = None
+    return list(order), is_large
 
 
 def no_node(value: object) -> InputError:

@@ -24,7 +24,7 @@ from intset.linear.multiples import Multiples, learned
 if TYPE_CHECKING:
     from intset.linear.canonical import Normalizer
 
-TIGHTENING_ROUNDS: Final = 4  # rounds of tightening ranges by facts; the result of every round is sound
+TIGHTENING_ROUNDS: Final = 5  # rounds of tightening ranges by facts; the result of every round is sound
 NESTED_CHOICES: Final = 64  # disjunctions inside of each other whose cases tighten ranges
 
 Clause = tuple[ops.Op, Linear]  # (GE or EQ or NE, form against 0)
@@ -185,6 +185,7 @@ def narrow(base: Normalizer, conditions: Iterable[Cond]) -> Normalizer:
     assumed = base.assumptions._replace(nonneg=nonneg, atoms=ends.atoms)
     known = type(base)(ends.ranges, assumed, base.depth + 1, empty=impossible)
     known.is_box = base.is_box and not choices and not beyond
+    known.is_settled = ends.are_settled and not any(_quotients_by_terms(form) for _, form in beyond)
     return known
 
 
@@ -216,10 +217,14 @@ def _nonnegative_forms(base: Normalizer, clauses: Iterable[Clause]) -> Iterator[
             continue
         facts = (form, form.scale(-1)) if kind is ops.EQ else (form,)
         yield from facts
-        for e in form.terms:
-            if e.op is ops.FLOORDIV and e.args[1].op is not ops.CONST:
-                for fact in facts:
-                    yield from _of_dividends(base, fact, e)
+        for e in _quotients_by_terms(form):
+            for fact in facts:
+                yield from _of_dividends(base, fact, e)
+
+
+def _quotients_by_terms(form: Linear) -> list[Expr]:
+    """The terms that are quotients by no number."""
+    return [e for e in form.terms if e.op is ops.FLOORDIV and e.args[1].op is not ops.CONST]
 
 
 def _of_dividends(base: Normalizer, fact: Linear, quotient: Expr) -> Iterator[Linear]:
@@ -289,7 +294,10 @@ class _TightenedEnds:
     Attributes
     ----------
     current: the scope with the ends of the last round.
+    are_settled: whether the conditions are the only facts, and a further round would change no end.
     """
+
+    are_settled = False
 
     def __init__(self, base: Normalizer) -> None:
         self.base = self.current = base
@@ -307,6 +315,7 @@ class _TightenedEnds:
                 for choice in choices:
                     changed |= self._tighten_choice(choice)
             if not changed:
+                self.are_settled = not base.assumptions.nonneg
                 return False
             if _any_crossed(self.ranges) or _any_crossed(self.atoms):
                 return True

@@ -68,6 +68,7 @@ class Normalizer:
         "forms",
         "intervals",
         "is_box",
+        "is_settled",
         "lowest",
         "mark",
         "members",
@@ -85,6 +86,7 @@ class Normalizer:
         self.depth = depth
         self.empty = empty
         self.is_box = True  # whether the numeric ranges imply all facts
+        self.is_settled = False  # whether no fact narrows the interval of a single term any more
         self.mark = object()  # identifies this normalizer in caches of forms, which must not keep it alive
         self.forms: dict[Node, Linear] = {}
         self.conds: dict[Node, Cond] = {}
@@ -257,7 +259,8 @@ class Normalizer:
         if enough is not None and interval[0] is not None and interval[0] >= enough:
             return interval
         alone, facts = interval, self.assumptions
-        for fact in self._facts_beside(form) if facts.nonneg else ():
+        beside = facts.nonneg and (len(terms) > 1 or not self.is_settled)
+        for fact in self._facts_beside(form) if beside else ():
             interval = iv.meet(interval, self._bounds_beside(form, fact))
         if facts.multiples is not None and interval != alone and form.terms:
             interval = iv.stepped(interval, *step_of_sum(self, form))
@@ -295,13 +298,13 @@ class Normalizer:
         """The `nonneg` facts that have a term of `form`."""
         index = self._facts_by_term
         if index is None:
-            index = self._facts_by_term = {}
+            index = {}
+            least = 2 if self.is_settled else 1  # terms of a fact that may tell more than intervals do
             for fact in self.assumptions.nonneg:
-                for monomial in fact.terms:
-                    if monomial in index:
-                        index[monomial].append(fact)
-                    else:
-                        index[monomial] = [fact]
+                if len(fact.terms) >= least:
+                    for monomial in fact.terms:
+                        index.setdefault(monomial, []).append(fact)
+            self._facts_by_term = index
         found = [index[monomial] for monomial in form.terms if monomial in index]
         return found[0] if len(found) == 1 else {id(fact): fact for some in found for fact in some}.values()
 
@@ -509,15 +512,20 @@ _unranged = [Normalizer({})]
 
 def form_of(e: Expr) -> Linear:
     """The linear form of an expression without assumptions."""
-    return _emptied().form(e)
+    return unranged().form(e)
 
 
 def cond_of(cond: Cond) -> Cond:
     """The canonical condition without assumptions."""
-    return _emptied().cond(cond)
+    return unranged().cond(cond)
 
 
-def _emptied() -> Normalizer:
+def bounds_of(e: Expr) -> Interval:
+    """Numeric bounds of an expression without assumptions."""
+    return unranged().bounds(form_of(e))
+
+
+def unranged() -> Normalizer:
     """The normalizer without assumptions: a new one after `KEPT_FORMS` forms, since programs come and go."""
     if len(_unranged[0].forms) > KEPT_FORMS:
         _unranged[0] = Normalizer({})

@@ -440,6 +440,9 @@ def prove_once(frame: Frame, goal: Cond, config: Config, is_recorded: bool = Fal
     if not is_recorded and (TRACES or LOG.isEnabledFor(DEBUG)):
         return recorded("prove", goal, lambda: prove_once(frame, goal, config, True))
     registered = configuration.generation
+    decided = at_once(frame, goal, config)
+    if decided is not None:  # a question that the linear form answers costs less than the key of the shared cache
+        return frame.remember((goal, config, registered), Proof(goal, *decided))
     budgets = (config.tiers, config.isl_operations, config.points, config.z3_rlimit, config.z3_timeout_ms, registered)
     exact = (goal, budgets, frame.fingerprint)
     proof = PROOFS.get(exact)
@@ -447,21 +450,17 @@ def prove_once(frame: Frame, goal: Cond, config: Config, is_recorded: bool = Fal
         if is_recorded:
             tried(KEPT, lambda: proof)
         return frame.remember((goal, config, registered), proof)
-    decided = at_once(frame, goal, config)
-    if decided is not None:
-        proof = Proof(goal, *decided)
-    else:
-        kept = _PartProofs(frame, goal, config, budgets)
-        stated = frame.where_defined((goal,))
-        stored = StoredQuestion("proof", stated, (goal,), (), config) if config.cache else None
-        known = None if stored is None else tried("disk", _restored, stored, stated, goal, config)
-        answer = decide(stated, goal, config, kept.from_part) if known is None else known
-        proof = answer if isinstance(answer, Proof) else Proof(goal, *answer)
-        if proof.status == UNKNOWN or proof.reason:
-            return proof
-        if stored:
-            _store(stored, stated, proof)
-        kept.keep(proof)
+    kept = _PartProofs(frame, goal, config, budgets)
+    stated = frame.where_defined((goal,))
+    stored = StoredQuestion("proof", stated, (goal,), (), config) if config.cache else None
+    known = None if stored is None else tried("disk", _restored, stored, stated, goal, config)
+    answer = decide(stated, goal, config, kept.from_part) if known is None else known
+    proof = answer if isinstance(answer, Proof) else Proof(goal, *answer)
+    if proof.status == UNKNOWN or proof.reason:
+        return proof
+    if stored:
+        _store(stored, stated, proof)
+    kept.keep(proof)
     PROOFS.put(exact, proof)
     return frame.remember((goal, config, registered), proof)
 

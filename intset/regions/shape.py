@@ -39,7 +39,7 @@ from intset.expr.build import logical_and, logical_or, maximum
 from intset.expr.evaluate import all_hold, compiled, length, value_or_none
 from intset.linear.assumptions import narrow
 from intset.linear.bounds import meet
-from intset.linear.canonical import Normalizer
+from intset.linear.canonical import Normalizer, form_of
 from intset.linear.form import Linear
 from intset.linear.lattice import Lattice, Vector
 from intset.linear.lattice import everything as whole_lattice
@@ -107,8 +107,7 @@ def has_select(e: Expr) -> bool:
 
 def parts_of(e: Expr, op: ops.Op) -> list[Linear]:
     """The linear forms of a chain of maxima or minima."""
-    plain = Normalizer({})
-    return [plain.form(part) for part in dag.chain(op, e)]
+    return [form_of(part) for part in dag.chain(op, e)]
 
 
 class Account:
@@ -411,7 +410,7 @@ class Shape(ABC):
         ((low, high),) = line.dim_bounds()
         if not isinstance(low, Expr) or not isinstance(high, Expr):
             return None
-        extent = Normalizer({}).form(high - low + 1).expr()
+        extent = form_of(high - low + 1).expr()
         if not any(v in varying for v in extent.free_vars()):
             return extent
         d = Var("d")

@@ -24,7 +24,7 @@ from bound.tir.value import CALL, IntFunction, Operand, Value, constant
 from bound.tir.walk import nodes, operations, read_indices, rewrite
 from intset.errors import InputError
 from intset.expr import Cond, Expr, arguments, constant_value, dag, ops
-from intset.linear.canonical import Normalizer
+from intset.linear.canonical import form_of
 from intset.linear.form import Linear
 from lowering.allocation import parallel_plan, with_fixed_storage
 from lowering.codegen import c_operands, emitter
@@ -90,12 +90,11 @@ def is_simd(loop: ir.For, shapes: Mapping[Tensor, Sequence[Expr]]) -> bool:
     stores = [stmt for stmt in inside if isinstance(stmt, ir.Store)]
     if len(stores) < len(inside):
         return False
-    forms = Normalizer({})
     for tensor in dict.fromkeys(stmt.tensor for stmt in stores):
         stored = [s.indices for s in stores if s.tensor is tensor]
         loads = (load for stmt in stores for load in walk.elements_read(*walk.operands(stmt)))
         read = [read_indices(node) for node, own in loads if own is tensor]
-        accesses = [forms.form(offset(indices, shapes[tensor])) for indices in (*stored, *read)]
+        accesses = [form_of(offset(indices, shapes[tensor])) for indices in (*stored, *read)]
         if not all(_is_apart(loop, store, accesses) for store in accesses[: len(stored)]):
             return False
     return True
@@ -108,7 +107,7 @@ def _is_apart(loop: ir.For, store: Linear, accesses: Sequence[Linear]) -> bool:
     if not stride or any(loop.var in atom.free_vars() for atom in store.terms if atom is not loop.var):
         return False
     _, extent = walk.range_ends(loop.range)
-    length = Normalizer({}).form(extent).scale(abs(stride))
+    length = form_of(extent).scale(abs(stride))
     distances = [access.minus(store) for access in accesses]
     return all(
         (distance.is_const and (distance.const == 0 or distance.const % stride != 0))

@@ -33,15 +33,19 @@ from bound.tir.machine import TRAPPING, Trapping
 from bound.tir.value import CALL, CONVERT, DIV, INFIX, NUMBER, PARAM, READ, IntFunction, Operand, Value
 from bound.tir.value import make as make_value
 from intset.config import Effort, tiers_within
+from intset.context import Context
 from intset.errors import InputError
-from intset.expr import Cond, Expr, Node, Var, const, constant_value, dag, ops
-from intset.expr.evaluate import evaluate
+from intset.expr import Cond, Expr, Node, Range, Var, const, constant_value, dag, ops
+from intset.expr.evaluate import evaluate, point_value
 from intset.expr.node import make
+from intset.facts import DERIVED, Fact
 from lowering.allocation import ALIGNMENT, Arena, StoragePlan
 from lowering.codegen import c_words, emitter
 from lowering.nest import ir
+from lowering.nest.printer import end_of
 from lowering.nest.scope import Scope
-from lowering.passes.values.index_width import offset
+from lowering.nest.walk import range_ends
+from lowering.passes.values.index_width import Spans, offset
 
 _INFIX: Final[dict[ops.Op, str]] = {
     ops.ADD: "+", ops.SUB: "-", ops.MUL: "*", ops.TRUNCDIV: "/", ops.TRUNCMOD: "%",
@@ -400,6 +404,7 @@ def _word_type(dtype: str) -> str:
 
 
 MAX_NODES: Final = 100  # larger indices are not simplified
+MAX_TRIED: Final = 16  # values of a variable at which a loop inside may be empty
 MIN_SELECTS: Final = 4  # smaller trees do not pay for the memory of a table
 MAX_ELEMENTS: Final = 4096  # of a table
 _DIVIDING: Final = frozenset((*ops.DIVISIONS, ops.SHR, ops.BITAND))
@@ -418,8 +423,52 @@ def flat_index(indices: Iterable[Expr], shape: Iterable[Expr], scope: Scope) -> 
     """
     index = offset(indices, shape)
     if not _DIVIDING.isdisjoint(dag.operations(index)) and dag.is_small(MAX_NODES, (index,)):
-        return _without_rounding(scope.ctx.simplify(index, bits=32), index)
+        return _without_rounding(_context(scope).simplify(index, bits=32), index)
     return index
+
+
+def _context(scope: Scope) -> Context:
+    """What holds in a scope, with constant ends of loops between minima and maxima: contexts of others cost much."""
+    here, *steps = scope.around()
+    if not any(map(_is_choice, [r for step in steps for r in step.ranges.values()])):
+        return scope.ctx
+    spans = Spans(here.ctx, 64)
+    for step in steps:
+        ranges, facts = dict(step.ranges), list(step.facts)
+        for cond in [fact.condition for fact in step.facts if fact.condition.op is ops.EQ]:
+            name, value = cond.args
+            if isinstance(name, Var) and isinstance(value, Expr):  # a name in front of the loop
+                spans = spans.inside(name, value, value)
+        for var, r in step.ranges.items():
+            if r is not None:
+                low, extent = range_ends(r)
+                facts += [Fact(cond, DERIVED) for cond in _nonempty(extent, spans)]
+                spans = spans.inside(var, low, end_of(low, extent) - 1)
+                if _is_choice(r) and (ends := spans.span(var)) is not None:
+                    ranges[var] = Range(ends[0], ends[1] - ends[0] + 1)
+        here = Scope(here, ranges, tuple(facts), scope.written)
+    return here.ctx
+
+
+def _is_choice(r: Range | None) -> bool:
+    """Whether an end of a range is a minimum or maximum."""
+    if r is None or r.ends is not None:
+        return False
+    return any(not _CHOICES.isdisjoint(dag.operations(end)) for end in range_ends(r))
+
+
+def _nonempty(extent: Expr, spans: Spans) -> list[Cond]:
+    """Constant ends of the one variable of an extent, between which it is not 0."""
+    free = extent.free_vars()
+    ends = spans.span(free[0]) if len(free) == 1 else None
+    if ends is None or ends[1] - ends[0] >= MAX_TRIED:
+        return []
+    var = free[0]
+    reached = [k for k in range(ends[0], ends[1] + 1) if point_value(extent >= 1, {var: k}) is not False]
+    return [var >= reached[0], var <= reached[-1]] if reached else []
+
+
+_CHOICES: Final = frozenset((ops.MIN, ops.MAX))
 
 
 def _without_rounding(e: Expr, plain: Expr) -> Expr:

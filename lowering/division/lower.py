@@ -20,7 +20,7 @@ from intset.facts import ASSERTED, DERIVED, Fact
 from intset.prover.explain import ways_to_state
 from intset.prover.proof import PROVED, UNKNOWN, Proof, fit_conditions
 from intset.simplify.engine import DIVISION, DIVISION_BY_CONSTANT, machine_cost
-from lowering.division.rules import OPERAND_RULES, RULES, DivisionRule, Fits, Need, Needs, Site, truncdiv
+from lowering.division.rules import OPERAND_RULES, RULES, DivisionRule, Fits, Need, Needs, Site, prices, truncdiv
 
 DIVISION_Z3: Final = 100_000  # lowering asks many small questions: each gets a small share
 DIVISION_ISL: Final = 6_000  # isl's operations for each of them
@@ -97,12 +97,16 @@ class DivisionScope:
         return next((proof for proof in proofs if proof is not None), None)
 
     def justify(self, root: Node, need: Need, size: int = 0) -> Proof | None:
-        """One proof of a conjunction; `None` if a part is not proved."""
+        """One proof of a conjunction; `None` if a part is not proved. Parts that numbers decide need none."""
+        parts: list[Proof] = []
         for item in need:
             proof = self.prove_at(root, item.cond, size) if isinstance(item, Fits) else self.prove(item, size)
             if not proof:
                 return None
+            parts += [] if _decided(proof.goal) else [proof]
         goal = logical_and(*(item.cond if isinstance(item, Fits) else item for item in need))
+        if len(parts) == 1:
+            return Proof(goal, PROVED, parts[0].by, parts[0].decided_vacuous, basis=parts[0].basis)
         fits = any(isinstance(item, Fits) for item in need)
         proof = self.prove_at(root, goal, size) if fits else self.prove(goal, size)
         return proof or None
@@ -376,10 +380,7 @@ class DivisionLowering:
         shiftable = c is not None and c > 1 and c & c - 1 and node.op not in _C_OWN
         low = scope.lower_bound(a, self._tree[a]) if shiftable else None
         site = Site(node.op, a, b, x, y, self.bits, low)
-        paired = node.args in self._pairs
-        rules = enumerate(RULES[node.op])
-        priced = [(rule.cost(site, paired), k, rule, site) for k, rule in rules if rule.divisor(site)]
-        return sorted(priced, key=lambda one: one[:2])
+        return [(cost, k, RULES[node.op][k], site) for cost, k in prices(site, node.args in self._pairs)]
 
     def _divide(self, key: Key, x: Expr, y: Expr) -> Expr:
         node, scope, _ = key

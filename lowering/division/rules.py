@@ -9,11 +9,13 @@ in [MIN, MAX]; there no step leaves [MIN, MAX] or traps. `tests/lowering/divisio
 z3 over the integers, and both parts by trying all operands at 8 bits.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final, NamedTuple
 
-from intset.expr import Cond, Expr, const, constant_value, ops
+from intset.config import CACHED_ANSWERS
+from intset.expr import Cond, Expr, Var, const, constant_value, ops
 from intset.expr.build import select
 from intset.expr.node import make
 from intset.simplify.engine import machine_cost
@@ -299,6 +301,27 @@ class DivisionRule:
             return machine_cost(after, operands | {site.rest, site.rest.args[1]})
         shifts_only = site.c != 0 and site.c & -site.c == abs(site.c)
         return machine_cost(after, operands) + (0 if shifts_only else machine_cost(site.q, operands))
+
+
+def prices(site: Site, paired: bool) -> Sequence[tuple[int, int]]:
+    """The costs of the rules for this divisor, cheapest first, each with its number in the table.
+
+    A dividend that is no constant costs what any other does; under a divisor that is none, if it does not contain that.
+    """
+    x, divisors = site.x, site.y.free_vars()
+    if not x.is_const and (site.c or (divisors and set(divisors).isdisjoint(x.free_vars()))):
+        return _prices_of_any(site.op, site.c, site.bits, site.low, paired)
+    return _priced(site, paired)
+
+
+@lru_cache(CACHED_ANSWERS)
+def _prices_of_any(op: ops.Op, c: int, bits: int, low: int | None, paired: bool) -> Sequence[tuple[int, int]]:
+    x, y = Var("x"), const(c) if c else Var("y")
+    return _priced(Site(op, x, y, x, y, bits, low), paired)
+
+
+def _priced(site: Site, paired: bool) -> Sequence[tuple[int, int]]:
+    return sorted((rule.cost(site, paired), k) for k, rule in enumerate(RULES[site.op]) if rule.divisor(site))
 
 
 R = DivisionRule

@@ -47,7 +47,7 @@ from lowering.build.function import FunctionBuilder, with_ends, without_ends
 from lowering.build.pipeline import pieces_of
 from lowering.forms.model import WEIGHTS, modelled, modelled_up_to, number, typical
 from lowering.nest import ir
-from lowering.nest.walk import occurring, range_ends, statements
+from lowering.nest.walk import constant_limit, occurring, range_ends, statements
 from lowering.passes.loops.index_set_splitting import cuts_loops, partition_loops
 
 NESTS: Final = ("auto", "guard", "ends", "split", "partition")
@@ -151,15 +151,16 @@ class CandidateNests:
         Where loop ends replace the guards of ragged tiles, the interior of both forms is the same. Where they replace
         none, both forms are one nest, and it is split and priced once.
         """
-        if self._asked not in ("guard", "partition") and (self._asked != "auto" or not _has_guards(self._guarded)):
+        is_auto = self._asked == "auto"
+        if self._asked not in ("guard", "partition") and not (is_auto and _has_guards(self._guarded)):
+            return None
+        are_tiles = is_auto and _is_boxes(self.bounds)
+        if are_tiles and (_is_long(self._guarded) or _is_tiled(self._ends.f, self._guarded)):
             return None
         plain = FormNest(without_ends(self._guarded), self.bounds.sizes)
-        are_tiles = self._asked == "auto" and _is_boxes(self.bounds)
-        is_long = are_tiles and sum(1 for _ in statements(self._guarded.body)) > FEW
-        if is_long or (are_tiles and not _has_guards(self._ends.f) and plain.is_partitioned):
+        if are_tiles and not _has_guards(self._ends.f) and plain.is_partitioned:
             return None
-        is_one = self._asked == "auto" and plain.f.body is self._ends.f.body
-        return self._ends if is_one else plain
+        return self._ends if is_auto and plain.f.body is self._ends.f.body else plain
 
     @cached_property
     def _in_pieces(self) -> FormNest:
@@ -326,6 +327,17 @@ def _is_inner(b: BoundsMap, stage: Stage, piece: StagePiece) -> bool:
 
 def _has_guards(f: ir.Function) -> bool:
     return ir.If in occurring(f.body).kinds
+
+
+def _is_long(f: ir.Function) -> bool:
+    return sum(1 for _ in statements(f.body)) > FEW
+
+
+def _is_tiled(f: ir.Function, guarded: ir.Function) -> bool:
+    """Whether all guards became ends beside numbers, as those of ragged tiles do: splitting finds the whole tiles."""
+    given = {stmt.var: stmt.range for stmt in statements(guarded.body) if isinstance(stmt, ir.For)}
+    loops = [stmt for stmt in statements(f.body) if isinstance(stmt, ir.For) and stmt.range is not given[stmt.var]]
+    return not _has_guards(f) and all(constant_limit(range_ends(loop.range)[1]) is not None for loop in loops)
 
 
 def _is_boxes(b: BoundsMap) -> bool:

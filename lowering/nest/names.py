@@ -111,9 +111,9 @@ def with_tensors(stmt: ir.Stmt, new: Mapping[Tensor, Tensor]) -> ir.Stmt:
 def _renamed(root: ir.Stmt, taken: frozenset[str], *before: driver.StmtRule[_Renaming]) -> ir.Stmt:
     """The nest with fresh variables; each statement is changed by other rules before."""
     enter: driver.StmtRules[_Renaming] = {
-        ir.Stmt: (*before, driver.each_operand(lambda operand, names: replaced(operand, names.new))),
+        ir.Stmt: (*before, lambda stmt, names: map_operands(stmt, names.renamed)),
         ir.For: (*before, _rename_loop),
-        ir.Let: (*before, lambda stmt, names: ir.Let(names.fresh(stmt.var)[0], replaced(stmt.value, names.new))),
+        ir.Let: (*before, lambda stmt, names: ir.Let(names.fresh(stmt.var)[0], names.renamed(stmt.value))),
     }
     return driver.rewritten(root, _Renaming({}, {}, taken, {}), enter)
 
@@ -132,6 +132,10 @@ class _Renaming(_OwnStorage):
     new: Mapping[Parameter, Parameter]
     taken: frozenset[str]
     old: dict[Parameter, Parameter]
+
+    def renamed(self, operand: Any) -> Any:
+        """An operand in the fresh variables."""
+        return replaced(operand, self.new)
 
     def binding(self, *fresh: Parameter) -> _Renaming:
         new = {**self.new, **{self.old[var]: var for var in fresh}}
@@ -157,12 +161,12 @@ class _Renaming(_OwnStorage):
 def _rename_loop(loop: ir.For, names: _Renaming) -> ir.For:
     fresh = [var for var in names.fresh(loop.var, *(c.var for c in loop.carried)) if isinstance(var, Var)]
     if not loop.carried:
-        return ir.with_fields(map_operands(loop, lambda e: replaced(e, names.new)), var=fresh[0])
+        return ir.with_fields(map_operands(loop, names.renamed), var=fresh[0])
     inner = names.binding(*fresh).new
-    renamed = map_operands(ir.with_fields(loop, carried=()), lambda e: replaced(e, names.new))
+    renamed = map_operands(ir.with_fields(loop, carried=()), names.renamed)
     carried: list[ir.Carry] = []
     for var, c in zip(fresh[1:], loop.carried, strict=True):
-        first, following = replaced(c.first, names.new), replaced(c.following, inner)
+        first, following = names.renamed(c.first), replaced(c.following, inner)
         fact = None if c.fact is None else replaced(c.fact, inner)
         carried.append(ir.Carry(var, first, following, c.after_last, fact))
     return ir.with_fields(renamed, var=fresh[0], carried=tuple(carried))

@@ -50,9 +50,10 @@ class Scope:
     Attributes
     ----------
     written: the tensors of which the function may write an element.
+    ranges, facts: what the scope adds to the scope of the next loop around.
     """
 
-    __slots__ = ("_ctx", "_extensions", "_facts", "_loop", "_ranges", "written")
+    __slots__ = ("_ctx", "_extensions", "_loop", "facts", "ranges", "written")
 
     def __init__(
         self,
@@ -68,10 +69,10 @@ class Scope:
             self._extensions = _EXTENSIONS.setdefault(ctx, {})
         else:
             self._extensions = outer._extensions
-        is_loop = outer is None or bool(outer._ranges) or outer._loop is None
+        is_loop = outer is None or bool(outer.ranges) or outer._loop is None
         self._loop: Scope | None = outer if is_loop or outer is None else outer._loop
-        self._ranges: Mapping[Var, Range | None] = ranges
-        self._facts: tuple[Fact, ...] = facts if is_loop or outer is None else outer._facts + facts
+        self.ranges: Mapping[Var, Range | None] = ranges
+        self.facts: tuple[Fact, ...] = facts if is_loop or outer is None else outer.facts + facts
 
     @property
     def ctx(self) -> Context:
@@ -80,7 +81,7 @@ class Scope:
             pending: list[Scope] = []  # innermost first
             outer: Scope | None = self
             while outer is not None and outer._ctx is None:
-                pending += [outer] if outer._ranges or outer._facts else []
+                pending += [outer] if outer.ranges or outer.facts else []
                 outer = outer._loop
             assert outer is not None
             assert outer._ctx is not None
@@ -98,8 +99,8 @@ class Scope:
         if extended is None:
             if len(self._extensions) >= CACHED_ANSWERS:
                 self._extensions.clear()
-            ranges = {var: r for scope in added for var, r in scope._ranges.items()}
-            facts = [fact for scope in added for fact in scope._facts]
+            ranges = {var: r for scope in added for var, r in scope.ranges.items()}
+            facts = [fact for scope in added for fact in scope.facts]
             extended = self._extensions[key] = ctx.extended(ranges=ranges, facts=facts)
         return extended
 
@@ -152,6 +153,13 @@ class Scope:
     def otherwise(self, stmt: ir.If) -> Scope:
         return self.where(~stmt.cond) if isinstance(stmt.cond, Cond) else self
 
+    def around(self) -> list[Scope]:
+        """The scopes of the function, of the loops around, and this one: each adds to the one before."""
+        around: list[Scope] = [self]
+        while (outer := around[-1]._loop) is not None:
+            around.append(outer)
+        return around[::-1]
+
     def _usable(self, cond: object) -> Iterable[Cond]:
         if isinstance(cond, Cond):
             for part in dag.conjuncts(cond):
@@ -161,9 +169,9 @@ class Scope:
 
 def _key(ctx: Context, is_root: bool, added: Sequence[Scope]) -> object:
     """The key of a context extended by the ranges and facts of scopes."""
-    ranges = {var: r for scope in added for var, r in scope._ranges.items()}
+    ranges = {var: r for scope in added for var, r in scope.ranges.items()}
     limits = tuple((var, None if r is None else (r.min, r.extent)) for var, r in ranges.items())
-    facts = tuple((fact.condition, fact.provenance) for scope in added for fact in scope._facts)
+    facts = tuple((fact.condition, fact.provenance) for scope in added for fact in scope.facts)
     return None if is_root else ctx, limits, facts  # a weak key must not be a value
 
 

@@ -71,11 +71,15 @@ def statements(root: ir.Stmt) -> Iterator[ir.Stmt]:
     """Every statement, outer ones before those inside, in the order of the text."""
     stack = [root]
     while stack:
-        stmt = stack.pop()
+        stmt = stack[-1]
+        del stack[-1]
         yield stmt
-        if type(stmt) is ir.For:
-            stack.append(stmt.body)
-        elif type(stmt) in _COMPOUND:
+        while type(stmt) is ir.For:
+            stmt = stmt.body
+            yield stmt
+        if type(stmt) is ir.Seq:
+            stack += stmt.stmts[::-1]
+        elif type(stmt) is ir.If:
             stack += children(stmt)[::-1]
 
 
@@ -144,19 +148,22 @@ def operands(stmt: ir.Stmt) -> tuple[Operand, ...]:
         return (*stmt.indices, stmt.value)
     if type(stmt) is ir.For and not stmt.carried:
         return range_ends(stmt.range)
-    return () if isinstance(stmt, ir.Seq) else tuple(_operands(stmt))
+    found: list[Operand] = []
+    _collect(stmt, found)
+    return tuple(found)
 
 
-def _operands(part: Any) -> Iterator[Operand]:
+def _collect(part: Any, found: list[Operand]) -> None:
+    """Append the operands of a statement or of its part."""
     for name in _OPERANDS[type(part)]:
-        field = getattr(part, name)
+        field: Any = getattr(part, name)
         for inner in field if isinstance(field, tuple) else (field,):
-            if is_operand(inner):
-                yield inner
-            elif isinstance(inner, Range):
-                yield from range_ends(inner)
-            else:
-                yield from _operands(inner)
+            if isinstance(inner, _OPERAND):
+                found.append(inner)
+            elif type(inner) is Range:
+                found += range_ends(inner)
+            elif inner is not None:
+                _collect(inner, found)
 
 
 _OPERAND: Final = (Value, Node)
@@ -173,6 +180,8 @@ def map_operands(stmt: S, change: OnOperand) -> S:
     changed = {}
     for name in _OPERANDS[type(part)]:
         field = getattr(part, name)
+        if field is None or type(field) is tuple and not field:
+            continue  # no origin, nothing carried
         new = change(field) if isinstance(field, _OPERAND) else _changed(field, change)
         if new is not field:
             changed[name] = new
@@ -181,10 +190,12 @@ def map_operands(stmt: S, change: OnOperand) -> S:
 
 def _changed(field: Any, change: OnOperand) -> Any:
     """A field of a statement, no operand itself, with its operands changed; the same object if none changes."""
-    if isinstance(field, tuple):
-        new = [change(inner) if isinstance(inner, _OPERAND) else _changed(inner, change) for inner in field]
-        return field if all(map(operator.is_, new, field)) else tuple(new)
-    return _changed_range(field, change) if isinstance(field, Range) else map_operands(field, change)
+    if type(field) is Range:
+        return _changed_range(field, change)
+    if not isinstance(field, tuple):
+        return map_operands(field, change)
+    new = [change(inner) if isinstance(inner, _OPERAND) else _changed(inner, change) for inner in field]
+    return field if all(map(operator.is_, new, field)) else tuple(new)
 
 
 def _changed_range(r: Range, change: OnOperand) -> Range:
@@ -295,7 +306,7 @@ def tensors_read(*values: Operand) -> tuple[Tensor, ...]:
 def read_by(stmt: ir.Stmt) -> tuple[Tensor, ...]:
     """The tensors that a statement itself reads, those that a host call reads last."""
     read = tensors_read(*operands(stmt))
-    return (*read, *stmt.reads) if isinstance(stmt, ir.Evaluate) else read
+    return (*read, *stmt.reads) if type(stmt) is ir.Evaluate else read
 
 
 def written_by(stmt: ir.Stmt) -> tuple[Tensor, ...]:
@@ -324,26 +335,23 @@ def variables(*values: Operand) -> tuple[Parameter, ...]:
         elif isinstance(value, Node) and not dag.opaque_terms(value):
             found.update(dict.fromkeys(value.free_vars()))
         else:
-            found.update(dict.fromkeys(_parameters(value)))
+            for node in dag.postorder((value,)):
+                if node.op is ops.VAR or node.op is PARAM:
+                    found[node] = None
+                elif node.op is ops.LOAD and isinstance(node.data, IntFunction):
+                    below = walk.nodes(node.data.body)
+                    found.update({p: None for p in below if isinstance(p, Value) and p.op is PARAM})
     return tuple(found)
-
-
-def _parameters(root: Any) -> Iterator[Parameter]:
-    for node in dag.postorder((root,)):
-        if node.op is ops.VAR or node.op is PARAM:
-            yield node
-        elif node.op is ops.LOAD and isinstance(node.data, IntFunction):
-            below = walk.nodes(node.data.body)
-            yield from (p for p in below if isinstance(p, Value) and p.op is PARAM)
 
 
 def free_variables(root: ir.Stmt) -> tuple[Parameter, ...]:
     """Variables and parameters that the nest uses and does not bind, in the order of their first use."""
-    bound, used = bound_in(root), dict[Parameter, None]()
+    bound, operands_of = bound_in(root), dict[Operand, None]()
     for stmt in statements(root):
-        bound.update(stmt.padding.indices if isinstance(stmt, ir.Allocate) and stmt.padding is not None else ())
-        used.update(dict.fromkeys(variables(*operands(stmt))))
-    return tuple(v for v in used if v not in bound)
+        if type(stmt) is ir.Allocate and stmt.padding is not None:
+            bound.update(stmt.padding.indices)
+        operands_of.update(dict.fromkeys(operands(stmt)))
+    return tuple([v for v in variables(*operands_of) if v not in bound])
 
 
 def needed_variables(root: ir.Stmt) -> set[Parameter]:

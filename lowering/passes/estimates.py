@@ -14,7 +14,7 @@ from bound.tir import walk
 from bound.tir.reduce import Parameter
 from bound.tir.value import Operand, Value
 from intset.config import memoized
-from intset.expr import Cond, Expr, Var, const, constant_value, dag, ops
+from intset.expr import Cond, Expr, Node, Var, const, constant_value, dag, ops
 from intset.expr.build import maximum, minimum
 from intset.expr.node import make
 from intset.linear.canonical import form_of
@@ -266,45 +266,54 @@ def extent(low: Expr, end: Expr) -> Expr:
 
 
 class Counts:
-    """Operation counts of expressions, shared by all loops of a nest."""
+    """Counts of expressions of some operations, shared by all loops of a nest.
 
-    def __init__(self) -> None:
+    Parameters
+    ----------
+    fewest: the operations from which on expressions are counted.
+    """
+
+    def __init__(self, fewest: int) -> None:
+        self._fewest = fewest
         self._work: dict[Operand, int] = {}
 
     @memoized
     def times(self, root: Operand) -> Times:
         """Evaluation counts of the integers below an operand, per evaluation of it; branches count half."""
-        times: dict[Operand, float] = {root: 1.0}
-        below = list(islice(dag.postorder((root,)), MAX_NODES + 1))
-        if len(below) > MAX_NODES:
+        below = dag.postorder((root,))
+        integers = [node for node in below if node.args and isinstance(node, Node)]
+        counted = {node for node in integers if isinstance(node, Expr) and self.work(node) >= self._fewest}
+        if not counted or len(below) > MAX_NODES:
             return {}
+        times: dict[Operand, float] = {root: 1.0}
         for node in reversed(below):
             for k, arg in enumerate(node.args):
                 share = RARE * times[node] if k and node.op in ops.LAZY else times[node]
                 times[arg] = times.get(arg, 0.0) + share
-        return {node: k for node, k in times.items() if isinstance(node, Expr) and node.args}
+        return {node: k for node, k in times.items() if node in counted}
 
     def work(self, e: Operand) -> int:
         """The operations of an expression; a division counts twice."""
-        for node in walk.nodes(e) if e not in self._work else ():
-            if node not in self._work:
-                self._work[node] = _own(node) + sum(self._work[arg] for arg in node.args)
-        return self._work[e]
+        works = self._work
+        for node in dag.postorder((e,)) if e not in works else ():
+            if node not in works:
+                works[node] = _own(node) + sum([works[arg] for arg in node.args]) if node.args else 0
+        return works[e]
 
-    def work_inside(self, e: Expr, here: Collection[Parameter], fewest: int) -> int:
+    def work_inside(self, e: Expr, here: Collection[Parameter]) -> int:
         """The operations of an expression that are not named further outside: variables in `here` decide the rest."""
         works: dict[Operand, int] = {}
         for node in walk.nodes(e):
             if isinstance(node, (Expr, Cond)) and not any(v in here for v in node.free_vars()):
                 work = self.work(node)
-                works[node] = work if work < fewest else 0
+                works[node] = work if work < self._fewest else 0
             else:
                 works[node] = _own(node) + sum(works[arg] for arg in node.args)
         return works[e]
 
 
 class Uses:
-    """How often expressions are evaluated in statements, once each is executed; names are taken into account."""
+    """How often counted expressions are evaluated in statements, once each is executed, names taken into account."""
 
     def __init__(self, counts: Counts, stmts: Iterable[ir.Stmt]) -> None:
         self.counts = counts

@@ -265,6 +265,10 @@ def _only_value(env: LoopEnvironment, bounds: pass_down.StageBounds, e: Expr) ->
     if not dag.is_small(_MAX_PROVED, (e,)):
         return None
     box = bounds.region.hull(env)
+    forms = end_forms(env, e, ops.MIN)
+    least = min([form.const for form in forms if form.is_const], default=None)
+    if least is not None and all(env.is_nonneg(form.shift(-least), box.nonempty_forms()) for form in forms):
+        return least
     ranges = transitive_ranges(env, (*e.free_vars(), *box.variables()))
     alive = box.nonempty_conditions()
     if takes_two_values(env, e, ranges, alive):

@@ -37,6 +37,12 @@ def is_known(env: environment.LoopEnvironment, cond: Cond) -> bool:
     return forms is not None and all(map(env.is_nonneg, forms))
 
 
+def is_within_bounds(env: environment.LoopEnvironment, cond: Cond) -> bool:
+    """Whether a condition is proved by numeric bounds."""
+    forms = env.forms_of(cond)
+    return forms is not None and all(_is_never_negative(env, form) for form in forms)
+
+
 def without_implied(env: environment.LoopEnvironment, loops: Sequence[Var], guards: Sequence[Cond]) -> tuple[Cond, ...]:
     """The guards in their order, without those implied by loops and other guards; the cheapest of equal guards remains.
 
@@ -50,7 +56,7 @@ def without_implied(env: environment.LoopEnvironment, loops: Sequence[Var], guar
         return ()
     parts = list(dict.fromkeys(part for guard in guards for part in dag.conjuncts(guard)))
     if len(parts) > _MAX_GUARDS or not dag.is_small(_MAX_NODES, parts):
-        return tuple(guards)
+        return tuple([guard for guard in guards if not is_known(env, guard)])
     same: dict[Cond, list[Cond]] = {}
     for part in parts:
         same.setdefault(cond_of(part), []).append(part)
@@ -61,10 +67,11 @@ def without_implied(env: environment.LoopEnvironment, loops: Sequence[Var], guar
     for guard in sorted(kept, key=_cost, reverse=True):
         others = [other for other in kept if other is not guard]
         ranges = _ranges_around(env, (guard, *others), telling)
-        is_plain = follows_from_one(env, guard, others)
-        if not is_plain and (_has_witness(env, ranges, guard, others) or violations.has_alone(guard, others)):
+        if _has_witness(env, ranges, guard, others) or violations.has_alone(guard, others, environment.FEW):
             continue
-        if is_plain or is_implied(env, ranges, guard, others):
+        may_be_known = not violations.has_alone(guard, (), environment.FEW)  # it fails at none of these
+        is_plain = follows_from_one(env, guard, others) or may_be_known and is_known(env, guard)
+        if is_plain or not violations.has_alone(guard, others) and is_implied(env, ranges, guard, others):
             kept.remove(guard)
             removed = True
     for k, guard in enumerate(kept):

@@ -17,8 +17,8 @@ from typing import Any, Final
 
 from bound.errors import ScheduleError
 from bound.infer.environment import LoopEnvironment, constant_extent, instances, size_bounds, transitive_ranges
-from bound.infer.footprint import Footprint, SymbolicInterval, end_forms
-from bound.infer.phases.guards import is_known, without_implied
+from bound.infer.footprint import Footprint, SymbolicInterval, end_forms, point_of
+from bound.infer.phases.guards import is_within_bounds, without_implied
 from bound.itervar import IterType, IterVar
 from bound.schedule import Fuse, IterVarRelation, Rebase, Split, Stage, Tail, simple
 from bound.schedule.attach import AttachPath
@@ -318,7 +318,7 @@ def membership_guards(
     """
     footprint = bounds.region
     axes = data_axes(bounds.op)
-    point = [Var(f"x{k}") for k in range(len(axes))]
+    point = point_of(len(axes))
     inside: list[Cond] = []
     for x, iv in zip(point, axes, strict=True):
         limits = bounds.ranges[iv]
@@ -343,12 +343,9 @@ def membership_guards(
             condition: Cond | None = footprint.unguarded.simplified(within).condition(values)
     except BudgetError:
         condition = None
-    parts = (
-        footprint.conditions(values)
-        if condition is None
-        else [*footprint.guard.conditions(()), *dag.conjuncts(condition)]
-    )
-    return [part for part in parts if not is_known(env, part)]
+    parts = footprint.conditions(values) if condition is None else dag.conjuncts(condition)
+    guard = [] if condition is None else footprint.guard.conditions(())
+    return [part for part in (*guard, *parts) if not is_within_bounds(env, part)]
 
 
 def has_cases_of_products(e: Expr | Cond) -> bool:

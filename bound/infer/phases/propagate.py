@@ -261,11 +261,6 @@ class _Image:
     is_box: bool
     running: tuple[Range, ...] = ()
 
-    def moved(self, offsets: Sequence[int]) -> _Image:
-        """The image of an index with these numbers added."""
-        sides = [side.moved(k) if k else side for side, k in zip(self.hull.sides, offsets, strict=True)]
-        return replace(self, hull=footprints.Box(tuple(sides), self.hull.where, self.hull.also))
-
 
 class Propagation:
     """Footprints of the accesses of one consumer, for one choice of fixed loops.
@@ -278,7 +273,7 @@ class Propagation:
         self._forms: dict[Expr, Linear] = {iv: env.form(value) for iv, value in it.values.items()}
         # The length of a fixed loop depends on a relaxed one (threads sharing storage): not a box.
         self._is_linked = any(v in it.relaxed for v in transitive_ranges(env, it.fixed))
-        self._boxes: dict[object, tuple[list[Linear], _Image | None]] = {}
+        self._images: dict[object, tuple[list[Linear], footprints.Footprint]] = {}
         self._contexts: dict[tuple[Var, ...], Context] = {}
 
     def image(self, access: TensorAccess, shape: Sequence[Expr]) -> footprints.Footprint:
@@ -291,10 +286,20 @@ class Propagation:
         return footprint.with_notes(f"of {', '.join(names)} a range is known, not which values occur")
 
     def _image(self, access: TensorAccess, shape: Sequence[Expr]) -> footprints.Footprint:
+        """The image; of indices that differ by numbers from those of an earlier access, its box moved by these."""
+        rows = [self._in_variables(self.env.form(e)) for e in access.indices]
+        key = (replace(access, indices=()), *[tuple(row.terms.items()) for row in rows])
+        known, footprint = self._images.get(key, (rows, None))
+        if footprint is None or footprint.box is None:
+            _, footprint = self._images[key] = rows, self._image_of(access, rows, shape)
+            return footprint
+        return footprint.moved([row.const - like.const for row, like in zip(rows, known, strict=True)])
+
+    def _image_of(self, access: TensorAccess, rows: Sequence[Linear], shape: Sequence[Expr]) -> footprints.Footprint:
         extra = {var: footprints.span(self.env, r) for var, r in access.extra}
         image = None
         if not (self.env.prefers_regions or (self._is_linked and self.env.has_regions)):
-            image = self._box(access, extra)
+            image = self._box(access, rows, extra)
             if image is not None and image.is_box:
                 return footprints.Footprint(len(shape), image.hull, None, not self.it.notes, self.it.notes)
         footprint = self._ask_domain(access, extra, shape, image is None or not self._has_gaps(image))
@@ -318,28 +323,16 @@ class Propagation:
         hull = [side.range() for side in image.hull.sides]
         points, iterations = ([as_expr(r.extent) for r in sides] for sides in (hull, image.running))
         fewer = prod(iterations, start=as_expr(1)) < prod(points, start=as_expr(1))
-        conditions = [*image.hull.nonempty_conditions(), fewer]
+        conditions = [fewer, *image.hull.nonempty_conditions()]  # the first one fails most often
         ranges = transitive_ranges(self.env, [v for cond in conditions for v in cond.free_vars()])
         return has_instance(self.env, ranges, conditions, mixed=FEW)
 
     # -- arithmetic on ends -------------------------------------------------------------------------------------
 
-    def _box(self, access: TensorAccess, extra: Mapping[Var, SymbolicInterval]) -> _Image | None:
-        """The image of independent intervals; `None` if they are related or its ends are unknown.
-
-        Accesses whose indices differ by numbers have images that differ by these numbers.
-        """
-        rows = [self._in_variables(self.env.form(e)) for e in access.indices]
-        key = (access.conditions, access.extra, access.before, *[tuple(row.terms.items()) for row in rows])
-        if key not in self._boxes:
-            self._boxes[key] = rows, self._box_of_rows(access, rows, extra)
-        known, image = self._boxes[key]
-        offsets = [row.const - like.const for row, like in zip(rows, known, strict=True)]
-        return image if image is None or not any(offsets) else image.moved(offsets)
-
-    def _box_of_rows(
+    def _box(
         self, access: TensorAccess, rows: Sequence[Linear], extra: Mapping[Var, SymbolicInterval]
     ) -> _Image | None:
+        """The image of independent intervals; `None` if they are related or its ends are unknown."""
         conditions = [*self.it.conditions, *access.conditions]
         relaxed = {**self._running(access.before), **extra}
         if not all(_is_affine_in(row, relaxed, has_quotients=True) for row in rows):

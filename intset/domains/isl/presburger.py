@@ -35,8 +35,8 @@ from intset.errors import BudgetError, CountError
 from intset.expr import NEG_INF, POS_INF, Cond, Expr, Infinity, IntLike, Range, Var, constant_value, dag, ops
 from intset.expr.build import logical_and, select
 from intset.expr.definedness import definedness, is_partial, total
-from intset.expr.node import truth
-from intset.linear.canonical import Normalizer
+from intset.expr.node import PlainVar, truth
+from intset.linear.canonical import Normalizer, form_of, unranged
 from intset.linear.form import Linear
 from intset.linear.lattice import Lattice, Vector
 from intset.regions.shape import COUNTED_POINTS, Account, Ceiling, PerInstance, Product, Shape, coordinates, remark
@@ -237,7 +237,7 @@ class IslShape(Shape):
             position = result.find_dim_by_name(PARAM, param_name(param))
             if position < 0:
                 continue
-            new = Normalizer({}).form(dag.substitute(param, values)).expr()
+            new = form_of(dag.substitute(param, values)).expr()
             number = constant_value(new)
             if number is not None:
                 result = result.fix_val(PARAM, position, session.val(number))
@@ -623,10 +623,11 @@ def translated(point: Sequence[Var], condition: Cond) -> IslShape:
     ------
     BudgetError: the condition is not affine.
     """
-    plain = Normalizer(dict.fromkeys(point, (None, None)))
+    is_plain = all(type(var) is PlainVar for var in point)
+    known = unranged() if is_plain else Normalizer(dict.fromkeys(point, (None, None)))
     ranges = dict.fromkeys(point, Range.everything())
     needs = definedness((condition,)) if is_partial(condition) else ()
-    query = Query(point, ranges, needs, (), plain, plain, configuration.current())
+    query = Query(point, ranges, needs, (), known, known, configuration.current())
     translation = Translation(query, conditions=(condition,), seeds=needs)
     if translation.relaxed_terms:
         raise BudgetError(f"{translation.relaxed_terms[0]} is not affine")
@@ -640,7 +641,7 @@ def _standing_for(result: Set, name: str, new: Expr) -> tuple[Set, list[Expr]]:
     """
     m = session.isl()
     kind = PARAM
-    form = Normalizer({}).form(new)
+    form = form_of(new)
     dividends, leaves = _quotients_of(form)
     for e in leaves:
         if result.find_dim_by_name(kind, param_name(e)) < 0:
@@ -675,7 +676,7 @@ def _quotients_of(form: Linear) -> tuple[list[tuple[Expr, Linear]], list[Expr]]:
 
     def inner(e: Expr) -> list[Expr]:
         if e.op is ops.FLOORDIV and e.args[1].op is ops.CONST and e.args[1].data > 0 and e not in dividends:
-            dividends[e] = Normalizer({}).form(e.args[0])
+            dividends[e] = form_of(e.args[0])
         return list(dividends[e].terms)[::-1] if e in dividends else []
 
     terms = dag.postorder_by(list(form.terms)[::-1], inner)
@@ -699,7 +700,7 @@ def declared(shape: IslShape, *others: IslShape) -> Set:
     known: dict[str | None, Expr] = {param_name(p): p for one in (shape, *others) for p in one.params}
     for k in range(result.dim(kind)):
         param = known[result.get_dim_name(kind, k)]
-        low, high, step = (*Normalizer({}).atom_bounds(param), 1) if not isinstance(param, Var) else param.declared()
+        low, high, step = (*unranged().atom_bounds(param), 1) if not isinstance(param, Var) else param.declared()
         if low is not None:
             result = result.lower_bound_val(kind, k, session.val(low))
         if high is not None:

@@ -556,6 +556,7 @@ def gist_of(points: Set, within: Set) -> Set:
 def _without_implied(points: Set, within: Set) -> Set:
     """A set without disjuncts outside `within`, and without constraints that the others and `within` imply."""
     div = DIV
+    within = within.align_params(points.get_space())  # once, not in each question
     universe: Set = isl().Set.universe(points.get_space())
     found: Set = isl().Set.empty(points.get_space())
     for part in points.get_basic_sets():

@@ -43,7 +43,7 @@ from intset.expr.printer import Drawn
 from intset.expr.range import declared_conditions
 from intset.facts import ASSUMED, DERIVED, Fact, shown_notes
 from intset.frame import Frame
-from intset.linear.canonical import Normalizer
+from intset.linear.canonical import form_of
 from intset.linear.signs import is_met
 from intset.prover.proof import Proof, prove_in, undecided
 from intset.regions.shape import Shape, coordinates
@@ -315,7 +315,7 @@ def range_between(low: End, high: End) -> Range:
         return Range.up_to(high)
     if isinstance(high, Infinity):
         return Range(low, POS_INF)
-    return Range.of_extent(low, Normalizer({}).form(high - low + 1).expr())  # crossed ends: no element
+    return Range.of_extent(low, form_of(high - low + 1).expr())  # crossed ends: no element
 
 
 # -- inclusion ---------------------------------------------------------------------------------------------------------

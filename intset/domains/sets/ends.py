@@ -16,9 +16,9 @@ from intset.installation import load_later
 
 if TYPE_CHECKING:
     from intset.check.certificate import BoundsCertificate
-    from intset.linear.canonical import Normalizer
+    from intset.linear.canonical import bounds_of, unranged
 else:
-    load_later(globals(), {"intset.linear.canonical": ("Normalizer",)})
+    load_later(globals(), {"intset.linear.canonical": ("bounds_of", "unranged")})
 
 End = Expr | Infinity
 
@@ -154,7 +154,7 @@ def end_at(end: End, table: Mapping[Var, IntLike]) -> End | None:
         return end
     found = dag.substitute(end, table)
     if found.free_vars() or dag.opaque_terms(found):
-        plain = Normalizer({})
+        plain = unranged()
         return plain.regroup(plain.form(found)).expr()
     try:
         return as_end(evaluate(found))
@@ -223,8 +223,7 @@ def _order(a: Expr, b: Expr) -> int | None:
     """-1 for a proved `a <= b`, 1 for a proved `a >= b`, 0 for identical ends, else `None`."""
     if a is b:
         return 0
-    plain = Normalizer({})
-    low, high = plain.bounds(plain.form(a - b))
+    low, high = bounds_of(a - b)
     if low is not None and low >= 0:
         return 1
     return -1 if high is not None and high <= 0 else None

@@ -37,7 +37,7 @@ from intset.expr.node import truth
 from intset.expr.range import conditions_between, declared_conditions, range_conditions
 from intset.facts import ASSUMED, DERIVED, Fact, checked_var
 from intset.frame import Frame
-from intset.linear.canonical import Normalizer
+from intset.linear.canonical import unranged
 from intset.linear.signs import is_known
 from intset.prover.proof import prove_in, prove_once
 from intset.ranges import definedness_of_ends, nonempty_conditions
@@ -133,8 +133,7 @@ class Nonempty:
         """Substitute parameters in facts and declared bounds; `None` if one of them is false."""
         declared = (cond for var, e in values.items() for cond in conditions_between(e, *var.declared()))
         left = placed_conditions((*self.condition.facts, *declared), values)
-        plain = Normalizer({})
-        return None if left is None else tuple(cond for cond in left if not is_known(plain, cond))
+        return None if left is None else tuple(cond for cond in left if not is_known(unranged(), cond))
 
     def at(self, values: Mapping[Var, Expr]) -> Nonempty | None:
         """Substitute parameter values that no fact excludes; `None` if the question is empty there."""
@@ -143,8 +142,7 @@ class Nonempty:
         if facts_at is None or occupied_at is None:
             return None
         question = self._moved(values) if not own.is_complete else Nonempty({}, (), (), self._config)
-        plain = Normalizer({})
-        occupied_at = tuple(cond for cond in occupied_at if not is_known(plain, cond))
+        occupied_at = tuple(cond for cond in occupied_at if not is_known(unranged(), cond))
         left = EmptinessCondition(facts_at, occupied_at, own.is_complete)
         if not own.is_complete and not question.mentions_parameters():
             verdict = question.has_points()

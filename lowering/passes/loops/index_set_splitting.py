@@ -20,11 +20,12 @@ Budget: the nest grows by at most `TIMES` times its statements for copies of loo
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any, Final
 
+from bound.tensor import Tensor
 from bound.tir.value import Operand
 from bound.tir.walk import substitute
 from intset.config import memoized
@@ -84,9 +85,7 @@ def partition_loops(f: ir.Function, of: ir.Function | None = None) -> ir.Functio
     if not _has_conditions(f):
         return f
     f = inline_values(f)  # conditions on what a loop changes are seen
-    fresh = with_fresh_names(f.body)
-    split = _split(f, fresh, _Splitting(f, of or f))
-    return f if split is fresh else f.with_body(split)
+    return f.with_body(_split(f, f.body, _Splitting(f, of or f)))
 
 
 def cuts_loops(f: ir.Function) -> bool:
@@ -188,29 +187,34 @@ class _Splitting:
         count = estimates.difference(low, end)
         if estimates.is_in_order(end, low, loops):
             return ir.Seq()
-        changed = written_in(loop.body)
-        is_steady = not any(t in changed for t in walk.tensors_read(low, end))  # the ends are the same all along
-        known, inner = here.subrange or (self._inside(loops, loop.var, low, end), None)
-        body = loop.body  # what is known hides nothing inside of it
-        if not here.is_folded or self._is_decided(body, known):
+        inner = self._inner(loop.body)
+        is_steady = not any(t in inner.written for t in walk.tensors_read(low, end))  # the ends are the same all along
+        known, within = here.subrange or (self._inside(loops, loop.var, low, end), None)
+        body = loop.body
+        if not inner.bound.isdisjoint(known.ends):  # it hides what is known
+            body = with_fresh_names(body)
+            inner = self._inner(body)
+        if not here.is_folded or inner.is_decided(known):
             body = walk.transform(body, lambda e: folded(e, known.decided))
         if count is not None:
             extent = const(count)
         if low is not ends[0] or extent is not ends[1] or body is not loop.body:
             loop = ir.with_fields(loop, range=Range(low, extent), body=body)
+            inner = self._inner(body)
         only = None if not is_steady else low if count == 1 else _only_value(loop.var, known)
         if only is not None and loop.kind not in _WHOLE and not loop.carried:
             outside = _Surroundings(loops, here.around)
             return driver.Parts(
                 [(walk.substitute(loop.body, {loop.var: only}), outside)], partial(_single_iteration, loop, count == 1)
             )
-        inside = _Surroundings(known, self._worth.inside(here.around, loop) if inner is None else inner, is_folded=True)
-        changes = [] if loop.carried or not is_steady else self._breakpoints(loop, known, here.around, inside.around)
+        within = self._worth.inside(here.around, loop) if within is None else within
+        inside = _Surroundings(known, within, is_folded=True)
+        changes = [] if loop.carried or not is_steady else self._breakpoints(loop, known, here.around, within)
         if loop.kind in _WHOLE:
             return self._tested(loop, changes, inside)
         subranges = _subranges(low, end, [change for change in changes if _has_value(change.at, loop, loops)], loops)
-        more = (len(subranges) - 1) * _statements(loop)
-        is_innermost = not any(isinstance(inner, ir.For) for inner in walk.statements(loop.body))
+        more = (len(subranges) - 1) * (inner.size + 1)
+        is_innermost = not inner.loops
         left = self.left_innermost if is_innermost else self.left - len(subranges) * self._due(loop.body)
         if len(subranges) < 2 or more > left or not (is_innermost or _is_mostly_decided(subranges)):
             return driver.Parts([(loop.body, inside)], partial(_with_body, loop))
@@ -223,21 +227,16 @@ class _Splitting:
             self.left -= more
         # the interior has the budget first
         order = sorted(range(len(subranges)), key=lambda k: not subranges[k].is_interior)
-        walks = [self._subloop(loop, subranges[k], here, known) for k in order]
+        walks = [self._subloop(loop, subranges[k], here, known, keeps_names=k == order[0]) for k in order]
 
         def in_order(*pieces: ir.Stmt) -> ir.Stmt:
             return ir.seq(*(pieces[order.index(k)] for k in range(len(pieces))))
 
         return driver.Parts(walks, in_order)
 
-    def _is_decided(self, root: ir.Stmt, loops: estimates.Loops) -> bool:
-        """Whether the loops decide a condition in a statement."""
-        return any(
-            loops.decided(cond) is not None
-            for stmt in walk.statements(root)
-            for conds in self._deciding(stmt)
-            for cond in conds
-        )
+    @memoized
+    def _inner(self, body: ir.Stmt) -> _Inner:
+        return _Inner(body, self._deciding)
 
     @memoized
     def _deciding(self, stmt: ir.Stmt) -> list[tuple[Cond, Cond]]:
@@ -260,35 +259,34 @@ class _Splitting:
     @memoized
     def _due(self, body: ir.Stmt) -> int:
         """Count the statements that copies of inner loops will add. Inner loops run more often and go first."""
-        return sum(self._copies(inner) for inner in walk.statements(body) if isinstance(inner, ir.For))
+        return sum(map(self._copies, self._inner(body).loops))
 
     def _copies(self, loop: ir.For) -> int:
         """The statements in copies of a loop with others inside, made for conditions on its variable alone."""
-        if not any(isinstance(inner, ir.For) for inner in walk.statements(loop.body)):
+        if not self._inner(loop.body).loops:
             return 0
         conds = {cond for cond, _ in self._conditions(loop.body) if set(cond.free_vars()) == {loop.var}}
-        return min(len(conds), 2) * _statements(loop)
+        return min(len(conds), 2) * (self._inner(loop.body).size + 1)
 
     def _subloop(
-        self, loop: ir.For, subrange: Subrange, here: _Surroundings, whole: estimates.Loops
+        self, loop: ir.For, subrange: Subrange, here: _Surroundings, whole: estimates.Loops, keeps_names: bool
     ) -> tuple[ir.For, _Surroundings]:
         """A subrange as a loop, to be split further. `whole` holds the ends known inside the whole loop."""
-        body = _holding(loop.body, subrange.truths)
         count = estimates.difference(subrange.low, subrange.end)
         is_short = count is not None and count < estimates.VECTOR and loop.kind is ir.LoopKind.VECTORIZED
         kind = ir.LoopKind.SERIAL if is_short else loop.kind
-        part = ir.with_fields(
-            loop, range=Range(subrange.low, estimates.extent(subrange.low, subrange.end)), body=body, kind=kind
-        )
         highs = [high - 1 for high in subrange.highs if self._is_fixed(high)]
         lows = [low for low in subrange.lows if self._is_fixed(low)]
         known = here.loops.inside(loop.var, lows, highs, within=whole.ends[loop.var])
+        limits = Range(subrange.low, estimates.extent(subrange.low, subrange.end))
+        body = _holding(loop.body, subrange.truths, keeps_names)
+        part = ir.with_fields(loop, range=limits, body=body, kind=kind)
         inner = self._worth.inside(here.around, loop)
         return part, _Surroundings(here.loops, here.around, (known, inner), is_folded=True)
 
     def _tested(self, loop: ir.For, changes: Sequence[Breakpoint], inside: _Surroundings) -> driver.Parts:
         """Keep a loop whole and put its interior behind one test per condition."""
-        size, due = _statements(loop.body), self._due(loop.body)
+        size, due = self._inner(loop.body).size, self._due(loop.body)
         most = min(PIECES, max(self.left - due, 0) // (size + due))
         conds = list(dict.fromkeys(c.cond for c in changes if c.is_exact))[:most]
         if not conds:
@@ -303,7 +301,7 @@ class _Splitting:
                 interior = ir.If(cond, interior, other)
             return _with_body(loop, interior)
 
-        return driver.Parts([(_holding(loop.body, truths), inside) for truths in decided], build)
+        return driver.Parts([(_holding(loop.body, truths, k == 0), inside) for k, truths in enumerate(decided)], build)
 
     # -- which conditions a loop is taken apart for --------------------------------------------------------------------
 
@@ -311,7 +309,7 @@ class _Splitting:
         self, loop: ir.For, inside: estimates.Loops, around: estimates.LoopWork, within: estimates.LoopWork
     ) -> list[Breakpoint]:
         breakpoints: dict[tuple[Any, bool, Cond], Breakpoint] = {}
-        inner_names = walk.bound_in(loop.body)
+        inner_names = self._inner(loop.body).bound
         entered: dict[tuple[ir.For, ...], tuple[estimates.Loops, Sequence[tuple[ir.For, estimates.LoopWork]]]] = {}
         for cond, path in self._conditions(loop.body):
             free = set(cond.free_vars())
@@ -342,26 +340,72 @@ class _Splitting:
         These are comparisons in selections and branches, and the order of minimum and maximum operands in indices and
         in ends of short loops. Comparisons of names that the statement defines are left out.
         """
-        stack: list[tuple[ir.Stmt, tuple[ir.For, ...]]] = [(root, ())]
-        named = {s.var for s in walk.statements(root) if isinstance(s, ir.Let)}
-        named |= {c.var for s in walk.statements(root) if isinstance(s, ir.For) for c in s.carried}
-        while stack:
-            stmt, path = stack.pop()
-            below = (*path, stmt) if isinstance(stmt, ir.For) else path
-            stack.extend((inner, below) for inner in reversed(walk.children(stmt)))
+        inner = self._inner(root)
+        for stmt, path, pairs in inner.deciding:
             is_loop = isinstance(stmt, ir.For)
             is_short = isinstance(stmt, ir.For) and self._worth.is_short(stmt)
-            for still, moving in self._deciding(stmt):
+            for still, moving in pairs:
                 cond = still if is_loop else moving
                 if still is not moving and is_short is not is_loop:
                     continue
-                if cond.op in ops.COMPARISONS and not (named and named & set(cond.free_vars())):
+                if cond.op in ops.COMPARISONS and not (inner.named and inner.named & set(cond.free_vars())):
                     yield cond, path
 
 
-def _holding(body: ir.Stmt, truths: Mapping[Cond, bool | None]) -> ir.Stmt:
-    """Copy a statement with fresh names and with some conditions decided."""
-    return with_fresh_names(body, lambda e: folded(e, truths.get))
+class _Inner:
+    """What splitting asks of a statement and of those inside, found in one walk.
+
+    Attributes
+    ----------
+    size: the number of statements, sequences aside.
+    loops: the loops.
+    bound: the variables, names and arrays that they make.
+    named: names of values and carried variables.
+    written: the tensors of which they may write an element.
+    deciding: statements with comparisons that may be decided, each with the loops around it and the comparisons.
+    """
+
+    def __init__(self, root: ir.Stmt, deciding: Callable[[ir.Stmt], list[tuple[Cond, Cond]]]) -> None:
+        self.size = 0
+        self.loops: list[ir.For] = []
+        self.bound: set[Any] = set()
+        self.named: set[Any] = set()
+        self.written: set[Tensor] = set()
+        self.deciding: list[tuple[ir.Stmt, tuple[ir.For, ...], list[tuple[Cond, Cond]]]] = []
+        stack: list[tuple[ir.Stmt, tuple[ir.For, ...]]] = [(root, ())]
+        while stack:
+            stmt, path = stack.pop()
+            if isinstance(stmt, ir.Seq):
+                stack.extend((inner, path) for inner in reversed(stmt.stmts))
+                continue
+            self.size += 1
+            pairs = deciding(stmt)
+            if pairs:
+                self.deciding.append((stmt, path, pairs))
+            if isinstance(stmt, ir.For):
+                self.loops.append(stmt)
+                self.bound.add(stmt.var)
+                self.named.update(c.var for c in stmt.carried)
+                stack.append((stmt.body, (*path, stmt)))
+            elif isinstance(stmt, ir.If):
+                stack.extend((inner, path) for inner in reversed(walk.children(stmt)))
+            elif isinstance(stmt, ir.Allocate):
+                self.bound.add(stmt.tensor)
+            elif isinstance(stmt, ir.Let):
+                self.named.add(stmt.var)
+            else:
+                self.written.update(walk.written_by(stmt))
+        self.bound |= self.named
+
+    def is_decided(self, loops: estimates.Loops) -> bool:
+        """Whether the loops decide a comparison."""
+        return any(loops.decided(cond) is not None for _, _, pairs in self.deciding for pair in pairs for cond in pair)
+
+
+def _holding(body: ir.Stmt, truths: Mapping[Cond, bool | None], keeps_names: bool) -> ir.Stmt:
+    """A copy of a statement with some conditions decided; one of the copies keeps the names."""
+    fold = partial(folded, decide=truths.get)
+    return walk.transform(body, fold) if keeps_names else with_fresh_names(body, fold)
 
 
 def _statements(root: ir.Stmt) -> int:

@@ -24,7 +24,7 @@ from intset.linear.form import Linear
 from lowering.nest import driver, ir
 from lowering.nest.printer import Entry, PassReport, range_between, range_text
 from lowering.nest.scope import Scope, parts_of_condition, proves, written_in
-from lowering.nest.walk import bound_in, occurring, range_ends, statements
+from lowering.nest.walk import bound_in, occurring, operands, range_ends, statements
 from lowering.passes.estimates import says, without
 from lowering.passes.simplify import drop_idle_loop, shortened
 from lowering.passes.stores.reaching_values import check_assumptions
@@ -223,6 +223,9 @@ def decide_multiples(f: ir.Function) -> ir.Function:
         return replace(stmt, ranges=tuple(decided(r, cursor.scope) for r in stmt.ranges))
 
     if occurring(f.body).operations.isdisjoint((ops.MIN, ops.MAX)):
+        return f
+    ends = [e for stmt in statements(f.body) if isinstance(stmt, (ir.For, ir.Allocate)) for e in operands(stmt)]
+    if not any(_multiple(node) for node in dag.postorder(ends) if node.op is ops.MIN or node.op is ops.MAX):
         return f
     return driver.rewritten_function(f, enter={ir.For: (of_loop,), ir.Allocate: (of_storage,)})
 

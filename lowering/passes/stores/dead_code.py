@@ -46,10 +46,12 @@ def _cleaned(f: ir.Function, live_in: Callable[[ir.Stmt], set[Tensor]]) -> ir.Fu
     while True:
         live = live_in(f.body)
         stmts = list(walk.statements(f.body))
-        kept = [stmt for stmt in stmts if not isinstance(stmt, (ir.Store, ir.Allocate)) or stmt.tensor in live]
-        is_naming = any(isinstance(stmt, ir.Let) for stmt in kept)
-        used = {v for stmt in kept for v in walk.variables(*walk.operands(stmt))} if is_naming else set()
-        body = f.body if all(_is_needed(stmt, live, used) for stmt in stmts) else _without_dead(f.body, live, used)
+        used: set[Parameter] = set()
+        if ir.Let in map(type, stmts):
+            kept = [stmt for stmt in stmts if not isinstance(stmt, (ir.Store, ir.Allocate)) or stmt.tensor in live]
+            used = {v for stmt in kept for v in walk.variables(*walk.operands(stmt))}
+        is_clean = all([_is_needed(stmt, live, used) for stmt in stmts])  # noqa: C419  # hot
+        body = f.body if is_clean else _without_dead(f.body, live, used)
         if body is f.body:
             return f
         f = f.with_body(body)
@@ -95,13 +97,11 @@ def _live_tensors(f: ir.Function) -> set[Tensor]:
     live = set(f.params)
     feeds: dict[Tensor, set[Tensor]] = {}
     for stmt in walk.statements(f.body):
-        if isinstance(stmt, ir.Evaluate):
-            live.update((*stmt.reads, *stmt.writes))
-        read = walk.tensors_read(*walk.operands(stmt))
-        if isinstance(stmt, ir.Store):
+        read = walk.read_by(stmt)
+        if type(stmt) is ir.Store:
             feeds.setdefault(stmt.tensor, set()).update(read)
-        else:
-            live.update(read)
+        elif read or type(stmt) is ir.Evaluate:
+            live.update((*read, *walk.written_by(stmt)))
     return set(dag.reachable(live, lambda tensor: feeds.get(tensor, ())))
 
 

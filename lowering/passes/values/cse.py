@@ -20,8 +20,9 @@ from typing import Final, TypeAlias
 from bound.tensor import Tensor
 from bound.tir.reduce import Parameter
 from bound.tir.value import Operand
-from bound.tir.walk import Part, nodes, operations, rewrite
-from intset.expr import Expr, Range, Var, const, constant_value, dag, ops
+from bound.tir.walk import Part, nodes, operations, rewritten
+from intset.config import memoized
+from intset.expr import Expr, Node, Range, Var, const, constant_value, dag, ops
 from intset.expr.definedness import definedness
 from lowering.nest import driver, ir, walk
 from lowering.nest.names import label_of
@@ -39,33 +40,30 @@ def name_values(f: ir.Function) -> ir.Function:
     names, so a name may precede unreached uses. Ranges of loops keep their expressions, which carry facts. Sums are
     ordered from the outermost loop to the innermost, so that invariant parts become common subexpressions.
     """
-    around, naming = _BoundNames({}, frozenset(v.name for v in f.sizes)), _IndexNaming(f)
+    naming = _IndexNaming(f)
     rules: driver.StmtRules[_BoundNames] = {ir.Stmt: (naming.order_sums,), ir.For: (naming.name_in_body,)}
-    return f.with_body(driver.rewritten(f.body, around, leave=rules))
+    return f.with_body(driver.rewritten(f.body, _BoundNames({}), leave=rules))
 
 
 class _BoundNames(driver.Descent):
-    """The variables in sight with the depths of their loops, the depth of the innermost loop, and reserved names."""
+    """The variables in sight with the depths of their loops, and the depth of the innermost loop."""
 
-    __slots__ = ("innermost", "order", "taken")
+    __slots__ = ("innermost", "order")
 
-    def __init__(self, order: Order, taken: frozenset[str], innermost: int = 0) -> None:
-        self.order, self.taken, self.innermost = order, taken, innermost
-
-    def binding(self, innermost: int, *variables: Parameter) -> _BoundNames:
-        order = {**self.order, **dict.fromkeys(variables, len(self.order))}
-        return _BoundNames(order, self.taken.union(map(label_of, variables)), innermost)
+    def __init__(self, order: Order, innermost: int = 0) -> None:
+        self.order, self.innermost = order, innermost
 
     def inside(self, loop: ir.For) -> _BoundNames:
-        return self.binding(len(self.order), *own_variables(loop))
+        depth = len(self.order)
+        return _BoundNames({**self.order, **dict.fromkeys(own_variables(loop), depth)}, depth)
 
     def after(self, old: ir.Stmt, new: ir.Stmt) -> _BoundNames:
-        return self.binding(self.innermost, old.var) if isinstance(old, ir.Let) else self
+        return _BoundNames({**self.order, old.var: len(self.order)}, self.innermost) if type(old) is ir.Let else self
 
 
 def own_variables(loop: ir.For) -> tuple[Var, ...]:
     """The variables that change from one iteration of a loop to the next."""
-    return (loop.var, *(c.var for c in loop.carried))
+    return (loop.var, *[c.var for c in loop.carried]) if loop.carried else (loop.var,)
 
 
 class _IndexNaming:
@@ -79,32 +77,39 @@ class _IndexNaming:
 
     def __init__(self, f: ir.Function) -> None:
         self.params = frozenset(f.params)
-        self.counts = Counts()
+        self.sizes = [v.name for v in f.sizes]
+        self.counts = Counts(FEWEST)
         self.often: dict[Parameter | None, dict[Expr, float]] = {}
 
     def order_sums(self, stmt: ir.Stmt, around: _BoundNames) -> ir.Stmt:
         """Order the sums of a statement, and count what could be named."""
+        if all([not e.args or self.is_plain(e) for e in _shown(stmt)]):  # noqa: C419  # hot
+            return stmt
         stmt = _changed(stmt, lambda e: regrouped(e, around.order))
         for operand in () if isinstance(stmt, ir.Allocate) else _shown(stmt):
             for e, times in self.counts.times(operand).items():
-                if self.counts.work(e) >= FEWEST:
-                    bound = {around.order[v]: v for v in e.free_vars() if v in around.order}
-                    last = max(bound, default=-1)
-                    known = self.often.setdefault(bound.get(last), {})
-                    known[e] = known.get(e, 0.0) + (times if last >= around.innermost else 2.0)
+                bound = {around.order[v]: v for v in e.free_vars() if v in around.order}
+                last = max(bound, default=-1)
+                known = self.often.setdefault(bound.get(last), {})
+                known[e] = known.get(e, 0.0) + (times if last >= around.innermost else 2.0)
         return stmt
+
+    @memoized
+    def is_plain(self, e: Operand) -> bool:
+        """Whether an operand has nothing to name and no sum to order: integers of one operation, numbers last."""
+        integers = [node for node in dag.postorder((e,)) if node.args and isinstance(node, Node)]
+        return not [e for e in integers if self.counts.work(e) >= FEWEST or (e.op in SUMS and e.args[0].is_const)]
 
     def name_in_body(self, loop: ir.For, around: _BoundNames) -> ir.For:
         """Name expressions of a loop variable, in the body of its loop."""
-        if not any(isinstance(stmt, ir.Let) for stmt in ir.flat(loop.body)) and not any(
-            times > 1 for var in own_variables(loop) for times in self.often.get(var, {}).values()
-        ):
+        often = [times for var in own_variables(loop) for times in self.often.get(var, {}).values() if times > 1]
+        if not often and ir.Let not in map(type, ir.flat(loop.body)):
             return loop
         inside = around.inside(loop)
-        body = self.named(loop.body, own_variables(loop), inside.order, inside.taken)
+        body = self.named(loop.body, own_variables(loop), inside.order)
         return loop if body is loop.body else ir.with_fields(loop, body=body)
 
-    def named(self, body: ir.Stmt, own: Sequence[Var], order: Order, taken: frozenset[str]) -> ir.Stmt:
+    def named(self, body: ir.Stmt, own: Sequence[Var], order: Order) -> ir.Stmt:
         """The body of a loop over `own` with names for what this loop decides."""
         stmts = _with_known(ir.flat(body))
         known = {stmt.value for stmt in stmts if isinstance(stmt, ir.Let)}
@@ -119,7 +124,8 @@ class _IndexNaming:
         candidates = [e for e in often if self.may_be_named(e, here, deeper)]
         if not candidates:
             return unnamed
-        labels = Labels(stmts, self.params, order, {*taken, *map(label_of, (*deeper, *here))})
+        taken = {*self.sizes, *map(label_of, (*order, *deeper, *here))}
+        labels = Labels(stmts, self.params, order, taken)
         names: dict[Expr, Var] = {}
         for e in sorted(candidates, key=self.counts.work, reverse=True):
             if uses.of[e] > 1:
@@ -133,7 +139,7 @@ class _IndexNaming:
             return False
         if e.op in (ops.ADD, ops.SUB) and constant_value(e.args[1]) is not None:
             return False  # its other part serves as well
-        if self.counts.work_inside(e, here, FEWEST) < FEWEST:
+        if self.counts.work_inside(e, here) < FEWEST:
             return False
         return not any(node.op in _NOT_MOVED for node in dag.postorder((e,))) and not definedness((e,))
 
@@ -143,7 +149,7 @@ def _with_known(stmts: Sequence[ir.Stmt]) -> list[ir.Stmt]:
     new: list[ir.Stmt] = []
     known: dict[Operand, Operand] = {}
     for stmt in stmts:
-        new.append(_rewritten(stmt, known) if known else stmt)
+        new.append(_with_names(stmt, known) if known else stmt)
         value = stmt.value if isinstance(stmt, ir.Let) else None
         if isinstance(stmt, ir.Let) and isinstance(value, Expr) and value.args and not dag.opaque_terms(value):
             known[value] = stmt.var
@@ -168,12 +174,12 @@ def _with_lets(stmts: Sequence[ir.Stmt], names: Mapping[Expr, Var], defined: Col
         for e in used:
             if e not in inside and e not in done:
                 done.add(e)
-                new.append(ir.Let(names[e], rewrite(e, {o: var for o, var in names.items() if o is not e})))
+                new.append(ir.Let(names[e], rewritten(e, {o: var for o, var in names.items() if o is not e})))
         if isinstance(stmt, ir.If) and inside:
             parts = [_with_lets(ir.flat(part), names, inside) for part in walk.children(stmt)]
-            stmt = walk.with_children(walk.map_operands(stmt, lambda e: rewrite(e, names)), tuple(parts))
+            stmt = walk.with_children(walk.map_operands(stmt, lambda e: rewritten(e, names)), tuple(parts))
         else:
-            stmt = _rewritten(stmt, names)
+            stmt = _with_names(stmt, names)
         new.append(stmt)
     return ir.seq(*new)
 
@@ -187,8 +193,8 @@ def _named_in(root: ir.Stmt, names: Mapping[Expr, Var]) -> Iterator[Expr]:
                     yield e
 
 
-def _rewritten(root: ir.Stmt, names: Mapping[walk.Old, Operand]) -> ir.Stmt:
-    return walk.rebuilt(root, lambda stmt: _changed(stmt, lambda e: rewrite(e, names)))
+def _with_names(root: ir.Stmt, names: Mapping[walk.Old, Operand]) -> ir.Stmt:
+    return walk.rebuilt(root, lambda stmt: _changed(stmt, lambda e: rewritten(e, names)))
 
 
 def _shown(stmt: ir.Stmt) -> tuple[Operand, ...]:
@@ -239,9 +245,9 @@ def name_minima(f: ir.Function, names: dict[tuple[str, Expr], Var] | None = None
                     key = (f"{inner.tensor.name}.min{k}", low)
                     var = unused.pop(key) if key in unused else Var(key[0])
                     shared.setdefault(key, var)
-                    lets.append(ir.Let(var, rewrite(low, dict(own))))
+                    lets.append(ir.Let(var, rewritten(low, own)))
                     own[low] = var
-        return ir.seq(*lets, walk.transform(block, lambda e: rewrite(e, dict(own)))) if own else block
+        return ir.seq(*lets, walk.transform(block, lambda e: rewritten(e, own))) if own else block
 
     return f.with_body(driver.rewritten(f.body, driver.Descent(), leave={ir.Seq: (name_long_minima,)}))
 
@@ -325,15 +331,15 @@ def regrouped(operand: Part, order: Order) -> Part:
     Sums with subtracted terms stay: if all terms are nonnegative, no partial sum exceeds the total, so no step needs a
     wider type.
     """
-    if operations(operand).isdisjoint(SUMS):
+    if not operand.args or operations(operand).isdisjoint(SUMS):
         return operand
     new: dict[Operand, Operand] = {}
     for node in nodes(operand):
         if node.op in SUMS and isinstance(node, Expr):
-            ordered = _sorted(rewrite(node, new) if new else node, order)
+            ordered = _sorted(rewritten(node, new) if new else node, order)
             if ordered is not node:
                 new[node] = ordered
-    return rewrite(operand, new) if new else operand
+    return rewritten(operand, new) if new else operand
 
 
 def _summands(e: Expr) -> Iterator[tuple[int, Expr]]:
@@ -496,13 +502,13 @@ def _shorten_range(loop: ir.For, around: _ShortNames) -> ir.For:
 def _by_names(e: Expr, names: Mapping[Operand, Expr]) -> Expr:
     new: dict[Operand, Operand] = {}
     for node in nodes(e):
-        known = rewrite(node, new) if new else node
+        known = rewritten(node, new) if new else node
         named = names.get(known, known)
         if isinstance(named, Expr) and named.op in SUMS:
             named = _sum_by_names(named, names)
         if named is not node:
             new[node] = named
-    found: Expr = rewrite(e, new)
+    found: Expr = rewritten(e, new)
     return found
 
 

@@ -14,8 +14,8 @@ from intset.expr import ops
 from intset.expr.dag import postorder
 from intset.expr.node import Expr
 from lowering import CheckError, lower, lower_division, lower_divisions, narrow, parse_nest, run, strength_reduce, to_c
-from lowering.nest.ir import Assert, Carry, For, Function, If, Let, Seq, Store, seq
-from lowering.nest.walk import operands, statements
+from lowering.nest.ir import Assert, Carry, For, Function, If, Let, Seq, Store, seq, with_fields
+from lowering.nest.walk import operands, statements, substitute
 from lowering.passes.estimates import Loops
 from lowering.passes.loops import fusion
 from lowering.passes.loops import index_set_splitting as partition
@@ -93,6 +93,22 @@ def test_a_nest_decides_what_its_ends_alone_decide(seed: int) -> None:
         alone = Loops(loops.ends)
         for c in (*conditions, *(variables[k] >= low + d for d in (-1, 0, 1))):
             assert loops.decided(c) is alone.decided(c)
+
+
+def test_a_loop_may_hide_the_variable_of_a_loop_around_it() -> None:
+    f = parse_nest("""
+def f(B: int32[10]):
+    for i in [0, 4):
+        for j in [0, 10):
+            B[j] = select(j < 4, 1, 2)
+""")
+    outer: Any = f.body
+    inner = substitute(with_fields(outer.body, var=outer.var), {outer.body.var: outer.var})
+    parted = partition_loops(f.with_body(with_fields(outer, body=inner)))
+    assert comparisons(parted) == 0
+    values = np.zeros(10, np.int32)
+    run(parted, {"B": values}, {})
+    assert list(values) == [1] * 4 + [2] * 6
 
 
 @pytest.mark.parametrize("backend", ["python", "c"])
