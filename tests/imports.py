@@ -69,7 +69,7 @@ def _statements(name: str, part: ast.AST, late: bool) -> Iterator[Import]:
     for node in ast.iter_child_nodes(part):
         if not isinstance(node, (ast.stmt, ast.excepthandler, ast.match_case)):
             continue  # no statement stands in an expression
-        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+        if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING":
             for_types = _statements(name, ast.Module(node.body, []), late)
             yield from (one._replace(is_typing=True) for one in for_types)
             yield from _statements(name, ast.Module(node.orelse, []), late)
@@ -91,9 +91,9 @@ def _named(name: str) -> Iterator[Import]:
     """What the texts of a module name, and the first argument of a call that loads a module, parts of it included."""
     documentation = {id(node.value) for node in nodes(name) if isinstance(node, ast.Expr)}
     loaded: set[int] = set()
-    for node in nodes(name):
-        if isinstance(node, ast.Call) and node.args and ast.unparse(node.func).rpartition(".")[2] in LOADERS:
-            loaded |= {id(part) for part in ast.walk(node.args[0])}
+    for call in (node for node in nodes(name) if isinstance(node, ast.Call) and node.args):
+        if getattr(call.func, "attr", getattr(call.func, "id", "")) in LOADERS:
+            loaded |= {id(part) for part in ast.walk(call.args[0])}
     for node in nodes(name):
         if not isinstance(node, ast.Constant) or not isinstance(node.value, str) or id(node) in documentation:
             continue
