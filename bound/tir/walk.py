@@ -95,8 +95,7 @@ def tensors_below(*roots: Operand) -> tuple[Tensor, ...]:
 
 def reading(roots: Iterable[Operand]) -> list[Operand]:
     """Return the operands that may read elements."""
-    below = [root for root in roots if root.args or root.op in _LOADS]  # most operands are variables and numbers
-    return [root for root in below if not _READING.isdisjoint(dag.operations(root))]
+    return [root for root in roots if not _READING.isdisjoint(dag.operations(root))]
 
 
 def _tensors_below(root: Operand) -> tuple[Tensor, ...]:

@@ -148,12 +148,12 @@ def operands(stmt: ir.Stmt) -> tuple[Operand, ...]:
         return (*stmt.indices, stmt.value)
     if type(stmt) is ir.For and not stmt.carried:
         return range_ends(stmt.range)
-    found: list[Operand] = []
+    found: list[Any] = []
     _collect(stmt, found)
     return tuple(found)
 
 
-def _collect(part: Any, found: list[Operand]) -> None:
+def _collect(part: Any, found: list[Any]) -> None:
     """Append the operands of a statement or of its part."""
     for name in _OPERANDS[type(part)]:
         field: Any = getattr(part, name)
