@@ -428,7 +428,7 @@ def flat_index(indices: Iterable[Expr], shape: Iterable[Expr], scope: Scope) -> 
 
 
 def _context(scope: Scope) -> Context:
-    """What holds in a scope, with constant ends of loops between minima and maxima: contexts of others cost much."""
+    """The context of a scope; loops between minima and maxima get constant ends, which cost less to reason about."""
     here, *steps = scope.around()
     if not any(map(_is_choice, [r for step in steps for r in step.ranges.values()])):
         return scope.ctx
@@ -458,7 +458,7 @@ def _is_choice(r: Range | None) -> bool:
 
 
 def _nonempty(extent: Expr, spans: Spans) -> list[Cond]:
-    """Constant ends of the one variable of an extent, between which it is not 0."""
+    """Constant ends for the only variable of an extent: outside of them the extent is 0."""
     free = extent.free_vars()
     ends = spans.span(free[0]) if len(free) == 1 else None
     if ends is None or ends[1] - ends[0] >= MAX_TRIED:

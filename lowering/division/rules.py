@@ -306,7 +306,8 @@ class DivisionRule:
 def prices(site: Site, paired: bool) -> Sequence[tuple[int, int]]:
     """The costs of the rules for this divisor, cheapest first, each with its number in the table.
 
-    A dividend that is no constant costs what any other does; under a divisor that is none, if it does not contain that.
+    All variable dividends of a constant divisor have one price. So have those of a variable divisor, if they do not
+    contain it.
     """
     x, divisors = site.x, site.y.free_vars()
     if not x.is_const and (site.c or (divisors and set(divisors).isdisjoint(x.free_vars()))):

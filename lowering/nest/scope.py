@@ -154,7 +154,7 @@ class Scope:
         return self.where(~stmt.cond) if isinstance(stmt.cond, Cond) else self
 
     def around(self) -> list[Scope]:
-        """The scopes of the function, of the loops around, and this one: each adds to the one before."""
+        """The scope of the function, those of the loops around, and this scope. Each adds to the one before."""
         around: list[Scope] = [self]
         while (outer := around[-1]._loop) is not None:
             around.append(outer)

@@ -353,7 +353,7 @@ class _Splitting:
 
 
 class _Inner:
-    """What splitting asks of a statement and of those inside, found in one walk.
+    """Sizes, loops, names, stores and comparisons of a statement and of those inside, collected in one walk.
 
     Attributes
     ----------
@@ -361,7 +361,7 @@ class _Inner:
     loops: the loops.
     bound: the variables, names and arrays that they make.
     named: names of values and carried variables.
-    written: the tensors of which they may write an element.
+    written: the tensors that they may write.
     deciding: statements with comparisons that may be decided, each with the loops around it and the comparisons.
     """
 
