@@ -86,9 +86,7 @@ class SymbolicInterval:
             extent = minimum(*(form.shift(1).expr() for form in self.highs)) - low
             if extents and cost(minimum(*extents)) <= cost(extent):
                 extent = minimum(*extents)
-        if extent.is_const and extent.data < 0:
-            return Range(low, 0)
-        return Range(low, extent)
+        return Range.of_extent(low, extent)
 
     def maxima(self) -> tuple[EndForms, EndForms]:
         """Both ends as maxima of forms: the lower end, and the negated upper end."""

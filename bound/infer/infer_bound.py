@@ -20,14 +20,14 @@ from bound.infer.answers.outside import Outside, find_outside
 from bound.infer.answers.piecewise import StagePiece, pieces_of
 from bound.infer.answers.region import StageRegion
 from bound.infer.answers.storage import Storage, storage_of
-from bound.infer.environment import LoopEnvironment, create_account, space_of
+from bound.infer.environment import LoopEnvironment, constant_extent, create_account, space_of
 from bound.infer.footprint import Footprint
 from bound.infer.normalized import ScheduleSizes, with_positive
 from bound.infer.phases import infer_root_bound, pass_down
 from bound.itervar import IterVar
 from bound.schedule import Rebase, Schedule, Stage
 from bound.schedule.attach import AttachPath, attachment, slid_loops
-from bound.schedule.simple import extent, low, number
+from bound.schedule.simple import extent, low
 from bound.tensor import Operation, PlaceholderOp, Tensor
 from intset import config
 from intset.config import Configured, all_as_configured
@@ -592,7 +592,7 @@ def infer_stages(state: infer_root_bound.InferenceState) -> infer_root_bound.Inf
 def declared_threads(bounds: pass_down.StageBounds, sizes: ScheduleSizes) -> dict[IterVar, int]:
     """The thread axes of a stage that were declared with a number of threads."""
     declared = {axis: axis.dom for axis in bounds.threads.values() if axis.dom is not None}
-    numbers = {axis: number(extent(sizes.range(dom))) for axis, dom in declared.items()}
+    numbers = {axis: constant_extent(sizes.range(dom)) for axis, dom in declared.items()}
     return {axis: count for axis, count in numbers.items() if count is not None}
 
 

@@ -330,10 +330,10 @@ class Stage:
         """Return the innermost attached one among the stage and its enclosing groups; the outermost one if none is
         attached.
         """
-        if self.group is None:
-            return self
-        chain = (self, *self.groups)
-        return next((spec for spec in chain if spec.attach_type is not AttachType.GROUP_ROOT), chain[-1])
+        spec = self
+        while spec.attach_type is AttachType.GROUP_ROOT and spec.group is not None:
+            spec = spec.group
+        return spec
 
     def relocate(self, moved: Callable[[Stage, IterVar], tuple[Stage, IterVar]]) -> None:
         """Map the loops at which this stage is computed and stored."""

@@ -776,9 +776,9 @@ def ends_of_products(known: Normalizer, form: Linear) -> Interval:
 
     `a*b - a - b + 1` over a, b >= 2 is `(a - 2)*(b - 2) + (a - 2) + (b - 2) + 1`.
     """
-    if len(form.terms) << forms.degree(form, PRODUCT_DEGREE) > forms.VISITED_MONOMIALS or ops.MUL not in [
-        e.op for e in form.terms
-    ]:
+    if ops.MUL not in [e.op for e in form.terms] or (
+        len(form.terms) << forms.degree(form, PRODUCT_DEGREE) > forms.VISITED_MONOMIALS
+    ):
         return EVERYTHING
     around = _around_ends(known, forms.poly_of(form))
     if around is None:

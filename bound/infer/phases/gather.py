@@ -237,8 +237,8 @@ def _root_range(
         exact = limits
     else:
         most = max_extent(env, bounds.region, k, bounds.fixed, whole)
-        if is_threaded:
-            most = _number_in(env, most)
+        numbers = [form.const for form in end_forms(env, most, ops.MIN) if form.is_const] if is_threaded else []
+        most = as_expr(min(numbers)) if numbers else most
         exact = Range(limits.min, most)
         if not _is_same(env, most, own):
             bounds.widened.add(iv)
@@ -247,12 +247,6 @@ def _root_range(
         bounds.widened.add(iv)
         return Range(exact.min, total)
     return exact
-
-
-def _number_in(env: LoopEnvironment, e: Expr) -> Expr:
-    """The smallest constant operand of a minimum; the extent itself if there is none."""
-    numbers = [form.const for form in end_forms(env, e, ops.MIN) if form.is_const]
-    return as_expr(min(numbers)) if numbers else e
 
 
 def _only_value(env: LoopEnvironment, bounds: pass_down.StageBounds, e: Expr) -> int | None:

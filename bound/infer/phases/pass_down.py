@@ -178,11 +178,9 @@ def idle_threads(bounds: StageBounds) -> dict[IterVar, int]:
     """Thread axes of a stage that overrun a root axis, with their numbers of threads."""
     idle: dict[IterVar, int] = {}
     for iv, thread in bounds.threads.items():
-        number = constant_extent(bounds.loops[iv])
-        if number is None:
-            continue
-        above = with_ancestors(bounds.relations, (iv,))
-        if any(isinstance(r, Split) and r.parent in above and r.overruns(bounds.ranges) for r in bounds.relations):
+        number, above = constant_extent(bounds.loops[iv]), with_ancestors(bounds.relations, (iv,))
+        splits = [r for r in bounds.relations if isinstance(r, Split) and r.parent in above]
+        if number is not None and any(split.overruns(bounds.ranges) for split in splits):
             idle[thread] = number
     return idle
 
