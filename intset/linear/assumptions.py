@@ -18,7 +18,7 @@ from intset.expr import Cond, Expr, Node, Var, dag, ops
 from intset.expr.node import PlainVar, make, truth
 from intset.linear import bounds as iv
 from intset.linear.bounds import EVERYTHING, Interval
-from intset.linear.form import Linear, add, atom, reads_positive
+from intset.linear.form import Linear, add, atom, constant, reads_positive
 from intset.linear.multiples import Multiples, learned
 
 if TYPE_CHECKING:
@@ -100,7 +100,8 @@ def is_chain(cond: Cond, junction: ops.Op) -> bool:
 
 def _judged_comparison(known: Normalizer, node: Node) -> Clause | bool:
     kind, swapped, offset = DIFFERENCES[node.op]
-    a, b = known.form(node.args[0]), known.form(node.args[1])
+    first, second = node.args
+    a, b = known.form(first), constant(second.data) if second.op is ops.CONST else known.form(second)
     if swapped:
         a, b = b, a
     terms = a.terms
