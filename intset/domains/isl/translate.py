@@ -599,8 +599,8 @@ def _in_order(parts: Iterable[Cond], leaves: Sequence[Expr]) -> list[Cond]:
         return dag.size(part), min(own, default=0), part.op is not ops.GE, own
 
     found = {part: place(part) for part in parts}
-    alike = itertools.groupby(sorted(found, key=found.__getitem__), key=found.__getitem__)
-    return [part for _, tied in alike for part in sorted(tied, key=_by_text)]
+    groups = itertools.groupby(sorted(found, key=found.__getitem__), key=found.__getitem__)
+    return [part for _, tied in groups for part in sorted(tied, key=_by_text)]
 
 
 @cmp_to_key
