@@ -388,9 +388,7 @@ class _Writer:
 def _is_total(node: Node) -> bool:
     """Whether the operation is total, and a chain of such operations gives no long number: each adds few bits."""
     if node.op in ops.DIVISIONS:
-        divisor = node.args[1]
-        if divisor.op is ops.NEG:
-            divisor = divisor.args[0]
+        divisor = node.args[1].args[0] if node.args[1].op is ops.NEG else node.args[1]
         return divisor.op is ops.CONST and divisor.data != 0
     if node.op is ops.MUL:
         return any(arg.op is ops.CONST or arg.op is ops.VAR for arg in node.args)

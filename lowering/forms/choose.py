@@ -478,9 +478,8 @@ def chosen(
     made = [*_usable(boxes), exact]
     if not is_stored_as_inferred:
         made += _compacted(maker, exact.bounds, nests)
-    known = exact.costs.items()
-    best = {name: min(made, key=lambda one: one.costs.get(name, cost)) for name, cost in known}
-    promised = sum(one.costs.get(name, cost) for (name, cost), one in zip(known, best.values(), strict=True))
+    best = {name: min(made, key=lambda one: one.costs.get(name, cost)) for name, cost in exact.costs.items()}
+    promised = sum(best[name].costs.get(name, cost) for name, cost in exact.costs.items())
     if promised < (1 - GAINED) * min(one.total for one in made):  # combine the cheapest form of each stage
         boxed, compact = ({t for t, one in best.items() if word in one.way(t)} for word in ("box", "compact"))
         some: dict[Any, str] = {stage: "box" for stage in boxable if boxed & names_of([stage])}
