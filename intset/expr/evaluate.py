@@ -391,7 +391,7 @@ def _is_total(node: Node) -> bool:
         divisor = node.args[1].args[0] if node.args[1].op is ops.NEG else node.args[1]
         return divisor.op is ops.CONST and divisor.data != 0
     if node.op is ops.MUL:
-        return any(arg.op is ops.CONST or arg.op is ops.VAR for arg in node.args)
+        return node.args[0].op in (ops.CONST, ops.VAR) or node.args[1].op in (ops.CONST, ops.VAR)
     if node.op is ops.SHR:
         return node.args[1].op is ops.CONST and node.args[1].data >= 0
     return node.op not in (ops.SHL, ops.ASSERTING)
