@@ -23,18 +23,22 @@ def nodes(*roots: Operand) -> Iterator[Operand]:
     Enters bodies of integer functions of data, and reducers that refer to the program; these use their own parameters.
     """
     order: list[Operand] = dag.postorder(roots)
-    present = frozenset[Any]().union(*map(dag.operations, roots))
-    if _ENTERED.isdisjoint(present) or not any(map(_is_entered, order)):
+    if _ENTERED.isdisjoint(_present(roots)) or not any(map(_is_entered, order)):
         return iter(order)
     return iter(dag.postorder_by(roots, _entered))
 
 
 def operations(*roots: Operand) -> frozenset[Any]:
     """The operations of the nodes that `nodes` visits."""
-    present = frozenset[Any]().union(*map(dag.operations, roots))
+    present = _present(roots)
     if _ENTERED.isdisjoint(present):
         return present
     return frozenset([node.op for node in nodes(*roots)])
+
+
+def _present(roots: tuple[Operand, ...]) -> frozenset[Any]:
+    """The operations that occur in operands; what is beside their arguments is left out."""
+    return dag.operations(roots[0]) if len(roots) == 1 else frozenset().union(*map(dag.operations, roots))
 
 
 _ENTERED: Final = frozenset((ops.LOAD, REDUCE))

@@ -270,7 +270,8 @@ def replaced(root: walk.Part, replacements: Mapping[Old, Operand]) -> walk.Part:
         given: Any = replacements
         answer: walk.Part = given.get(root, root)
         return answer
-    inner: dict[Operand, Operand] = {key: value for key, value in replacements.items() if key.op is PARAM}
+    is_entered = ops.LOAD in dag.operations(root)
+    inner: dict[Operand, Operand] = {old: new for old, new in replacements.items() if is_entered and old.op is PARAM}
     if not inner:
         return walk.rewritten(root, replacements)
     new: dict[Operand, Operand] = dict(replacements.items())
