@@ -146,6 +146,8 @@ def operands(stmt: ir.Stmt) -> tuple[Operand, ...]:
     """The operands of the statement, nested statements aside, in the order in which `map_operands` changes it."""
     if type(stmt) is ir.Store:  # frequent kinds first
         return (*stmt.indices, stmt.value)
+    if type(stmt) is ir.Seq:
+        return ()
     if type(stmt) is ir.For and not stmt.carried:
         return range_ends(stmt.range)
     found: list[Any] = []
