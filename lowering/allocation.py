@@ -293,16 +293,17 @@ def parallel_plan(f: ir.Function) -> tuple[frozenset[ir.For], StoragePlan]:
     A loop of kind parallel runs sequentially if it is inside another one, carries variables, or may leave the function:
     by an assertion, or by a failing allocation in place.
     """
-
-    def may_run(stmt: ir.Stmt) -> bool:
-        is_free = isinstance(stmt, ir.For) and stmt.kind is ir.LoopKind.PARALLEL and not stmt.carried
-        return is_free and not any(isinstance(inner, ir.Assert) for inner in statements(stmt))
-
-    reached = dag.reachable([f.body], lambda stmt: () if may_run(stmt) else children(stmt))
-    loops = frozenset(stmt for stmt in reached if isinstance(stmt, ir.For) and may_run(stmt))
+    loops, inside = set[ir.For](), set[ir.Stmt]()
+    for stmt in statements(f.body):  # outer loops first
+        if isinstance(stmt, ir.For) and stmt.kind is ir.LoopKind.PARALLEL and not stmt.carried and stmt not in inside:
+            below = list(statements(stmt))
+            if not any(isinstance(inner, ir.Assert) for inner in below):
+                loops.add(stmt)
+                inside.update(below)
     plan = plan_storage(f, loops)
     leaving = {loop for loop in loops if any(stmt in plan.in_place for stmt in statements(loop))}
-    return (loops, plan) if not leaving else (loops - leaving, plan_storage(f, loops - leaving))
+    kept = frozenset(loops - leaving)
+    return (kept, plan_storage(f, kept) if leaving else plan)
 
 
 def plan_storage(f: ir.Function, parallel: Iterable[ir.For] = ()) -> StoragePlan:

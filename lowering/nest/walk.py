@@ -308,8 +308,11 @@ def tensors_read(*values: Operand) -> tuple[Tensor, ...]:
 
 def read_by(stmt: ir.Stmt) -> tuple[Tensor, ...]:
     """The tensors that a statement itself reads, those that a host call reads last."""
+    kind = type(stmt)
+    if kind is ir.Seq or (kind is ir.For and stmt.range.ends is not None and not stmt.carried):
+        return ()
     read = tensors_read(*operands(stmt))
-    return (*read, *stmt.reads) if type(stmt) is ir.Evaluate else read
+    return (*read, *stmt.reads) if kind is ir.Evaluate else read
 
 
 def written_by(stmt: ir.Stmt) -> tuple[Tensor, ...]:

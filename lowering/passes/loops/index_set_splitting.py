@@ -393,23 +393,23 @@ class _Inner:
         stack: list[tuple[ir.Stmt, tuple[ir.For, ...]]] = [(root, ())]
         while stack:
             stmt, path = stack.pop()
-            if isinstance(stmt, ir.Seq):
-                stack.extend((inner, path) for inner in reversed(stmt.stmts))
+            if type(stmt) is ir.Seq:
+                stack += [(inner, path) for inner in stmt.stmts[::-1]]
                 continue
             self.size += 1
             pairs = deciding(stmt)
             if pairs:
                 self.deciding.append((stmt, path, pairs))
-            if isinstance(stmt, ir.For):
+            if type(stmt) is ir.For:
                 self.loops.append(stmt)
                 self.bound.add(stmt.var)
-                self.named.update(c.var for c in stmt.carried)
+                self.named.update([c.var for c in stmt.carried])
                 stack.append((stmt.body, (*path, stmt)))
-            elif isinstance(stmt, ir.If):
-                stack.extend((inner, path) for inner in reversed(walk.children(stmt)))
-            elif isinstance(stmt, ir.Allocate):
+            elif type(stmt) is ir.If:
+                stack += [(inner, path) for inner in walk.children(stmt)[::-1]]
+            elif type(stmt) is ir.Allocate:
                 self.bound.add(stmt.tensor)
-            elif isinstance(stmt, ir.Let):
+            elif type(stmt) is ir.Let:
                 self.named.add(stmt.var)
             else:
                 self.written.update(walk.written_by(stmt))

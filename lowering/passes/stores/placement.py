@@ -62,6 +62,8 @@ def forward_copies(f: ir.Function) -> ir.Function:
 
     Guarantee: the destination receives the same values.
     """
+    if ir.Allocate not in walk.occurring(f.body).kinds:
+        return f
     return f.with_body(
         walk.rebuilt(f.body, lambda stmt: _forwarded(stmt, f.body) if isinstance(stmt, ir.Seq) else stmt)
     )
