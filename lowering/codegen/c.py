@@ -10,7 +10,6 @@ outlines a parallel region with one pointer to all captured variables.
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from math import prod
 from typing import Any, Final, NamedTuple
 from zlib import crc32
@@ -19,7 +18,6 @@ from bound import dtypes
 from bound.declare import placeholder
 from bound.tensor import Tensor
 from bound.tir.build import FUNCTIONS, all_of
-from bound.tir.reduce import Parameter
 from bound.tir.value import CALL, IntFunction, Operand, Value, constant
 from bound.tir.walk import nodes, operations, read_indices, rewrite
 from intset.errors import InputError
@@ -189,10 +187,6 @@ class CNest(emitter.Emitter[driver.Cursor]):
             ir.Assert: self.check,
             ir.Evaluate: self.call,
         }
-
-    @cached_property
-    def _needed(self) -> set[Parameter]:
-        return walk.needed_variables(self.f.body)
 
     def lines(self) -> list[str]:
         """The lines of the body."""
@@ -411,8 +405,6 @@ class CNest(emitter.Emitter[driver.Cursor]):
         raise InputError(f"{self.f.name} calls {stmt.call.name}, a function of the host: C code cannot call it")
 
     def let(self, stmt: ir.Let, cursor: driver.Cursor) -> list[str]:
-        if stmt.var not in self._needed:  # a compiler would warn
-            return []
         before, (value,) = self.operands(cursor, stmt.value)
         name = self.syntax.names.local(label_of(stmt.var), stmt.var)
         self._types[stmt.var] = self._let_type(stmt)

@@ -360,19 +360,6 @@ def free_variables(root: ir.Stmt) -> tuple[Parameter, ...]:
     return tuple([v for v in variables(*operands_of) if v not in bound])
 
 
-def needed_variables(root: ir.Stmt) -> set[Parameter]:
-    """The variables that running the nest requires; origins of storage need none."""
-    named: dict[Parameter, list[Parameter]] = {}
-    waiting: list[Parameter] = []
-    for stmt in statements(root):
-        if isinstance(stmt, ir.Let):
-            named.setdefault(stmt.var, []).extend(variables(stmt.value))
-        else:
-            shown = ir.with_fields(stmt, origin=None, padding=None) if isinstance(stmt, ir.Allocate) else stmt
-            waiting += variables(*operands(shown))
-    return set(dag.reachable(waiting, lambda var: named.get(var, ())))
-
-
 def calls(root: ir.Stmt) -> tuple[ir.Evaluate, ...]:
     """The calls of host functions in a nest."""
     return tuple(stmt for stmt in statements(root) if isinstance(stmt, ir.Evaluate))
