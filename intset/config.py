@@ -558,13 +558,10 @@ def memoized(method: Callable[Concatenate[K, P], T]) -> Callable[Concatenate[K, 
 
     @wraps(method)
     def answer(self: K, /, *key: object) -> T:
-        answers: dict[object, T] = self.__dict__.get(name) or self.__dict__.setdefault(name, {})
-        try:
-            return answers[key]
-        except KeyError:
-            pass
-        answers[key] = found = asked(self, *key)
-        return found
+        answers: dict[object, T] = self.__dict__.setdefault(name, {})
+        if key not in answers:
+            answers[key] = asked(self, *key)
+        return answers[key]
 
     return cast(Callable[Concatenate[K, P], T], answer)
 

@@ -48,7 +48,7 @@ def conditional_scalars(root: ir.Stmt) -> frozenset[Tensor]:
     Stores under a condition or in a possibly empty loop, or no store at all: a copy of a nest loses its stores if a
     false condition guards the reads.
     """
-    allocated = {stmt.tensor for stmt in walk.statements(root) if isinstance(stmt, ir.Allocate) and _is_scalar(stmt)}
+    allocated = {s.tensor for s in walk.statements(root) if isinstance(s, ir.Allocate) and walk.is_scalar(s)}
     if not allocated:
         return frozenset()
     branches = (stmt for stmt in walk.statements(root) if isinstance(stmt, ir.If))
@@ -71,11 +71,6 @@ def conditional_scalars(root: ir.Stmt) -> frozenset[Tensor]:
 
     walk.folded(root, surely_stored)
     return frozenset((guarded & allocated) | (allocated - certain))
-
-
-def _is_scalar(stmt: ir.Allocate) -> bool:
-    """Whether storage holds a single element."""
-    return all(constant_value(walk.range_ends(r)[1]) == 1 for r in stmt.ranges)
 
 
 def is_simd(loop: ir.For, shapes: Mapping[Tensor, Sequence[Expr]]) -> bool:
@@ -230,7 +225,7 @@ class CNest(emitter.Emitter[driver.Cursor]):
             if self._is_outlined(stmt, here):
                 lines += yield from self._outlined(stmt, here, arena)
                 continue
-            if isinstance(stmt, ir.Allocate) and stmt in self.plan.stack and _is_scalar(stmt):
+            if isinstance(stmt, ir.Allocate) and stmt in self.plan.stack and walk.is_scalar(stmt):
                 self.syntax.scalars.add(stmt.tensor)
             inner = yield stmt, here
             if isinstance(stmt, ir.Let) and inner:

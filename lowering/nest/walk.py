@@ -111,6 +111,11 @@ def range_ends(r: Range) -> tuple[Expr, Expr]:
     return low, extent
 
 
+def is_scalar(stmt: ir.Allocate) -> bool:
+    """Whether storage holds a single element."""
+    return all(constant_value(range_ends(r)[1]) == 1 for r in stmt.ranges)
+
+
 def constant_limit(extent: Expr) -> int | None:
     """The least constant of an extent of the form `minimum(..., constant)`; `None` without one."""
     numbers = [n for part in dag.chain(ops.MIN, extent) if (n := constant_value(part)) is not None]
@@ -146,8 +151,6 @@ def operands(stmt: ir.Stmt) -> tuple[Operand, ...]:
     """The operands of the statement, nested statements aside, in the order in which `map_operands` changes it."""
     if type(stmt) is ir.Store:  # frequent kinds first
         return (*stmt.indices, stmt.value)
-    if type(stmt) is ir.Seq:
-        return ()
     if type(stmt) is ir.For and not stmt.carried:
         return range_ends(stmt.range)
     found: list[Any] = []

@@ -245,8 +245,7 @@ def accumulate(f: ir.Function) -> ir.Function:
 
     Guarantee: each element undergoes the same operations, in order.
     """
-    allocated = [s for s in walk.statements(f.body) if isinstance(s, ir.Allocate)]
-    single = {s.tensor for s in allocated if all(constant_value(walk.range_ends(r)[1]) == 1 for r in s.ranges)}
+    single = {s.tensor for s in walk.statements(f.body) if isinstance(s, ir.Allocate) and walk.is_scalar(s)}
     enter: driver.StmtRules[_Variables] = {ir.Seq: (_keep_run,), ir.For: (_keep_around_loop,)}
     return f.with_body(driver.rewritten(f.body, _Variables(single), enter))
 

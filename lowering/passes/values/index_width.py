@@ -8,7 +8,7 @@ expression under the conditions of its evaluation.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final, TypeAlias, TypeGuard
 
@@ -84,7 +84,7 @@ def _named_data(root: ir.Stmt) -> frozenset[Var]:
 
 
 class _SpanCursor(driver.Cursor):
-    """A position with what decides widths there, in the scope of its statement; its path is not kept.
+    """A position with what decides widths there.
 
     Attributes
     ----------
@@ -96,9 +96,6 @@ class _SpanCursor(driver.Cursor):
     data: frozenset[Var]
     shapes: Shapes
     spans: Spans
-
-    def item(self, k: int) -> _SpanCursor:
-        return self
 
     def after(self, old: ir.Stmt, new: ir.Stmt) -> _SpanCursor:
         if isinstance(old, ir.Allocate):
@@ -154,20 +151,16 @@ def _fits_everywhere(stmt: ir.Stmt, spans: Spans, shapes: Shapes) -> bool:
     roots = operands(stmt)
     if (isinstance(stmt, ir.For) and stmt.carried) or not _WIDE.isdisjoint(walk.operations(*roots)):
         return False
-    for root in roots:
-        if not spans.fit_below(root):
-            return False
-        if isinstance(root, Value):
-            read = [node for node in dag.postorder((root,)) if node.op is READ and node.data in shapes]
-            if not all(spans.fit_offset(walk.read_indices(node), shapes[node.data]) for node in read):
-                return False
+    values = [root for root in roots if isinstance(root, Value)]
+    read = [node for node in dag.postorder(values) if node.op is READ and node.data in shapes]
+    numbers = [offset(walk.read_indices(node), shapes[node.data]) for node in read]
+    return all(map(spans.fit, (*roots, *numbers, *_combined(stmt, shapes))))
+
+
+def _combined(stmt: ir.Stmt, shapes: Shapes) -> list[Expr]:
+    """What a statement computes from its operands: a number of an element, the end of a loop, a number of elements."""
     if isinstance(stmt, ir.Store):
-        return stmt.tensor not in shapes or spans.fit_offset(stmt.indices, shapes[stmt.tensor])
-    return all(map(spans.fit, _combined(stmt)))
-
-
-def _combined(stmt: ir.Stmt) -> list[Expr]:
-    """What a loop or an allocation computes from its operands: the end, the number of elements."""
+        return [offset(stmt.indices, shapes[stmt.tensor])] if stmt.tensor in shapes else []
     if isinstance(stmt, ir.For):
         low, extent = range_ends(stmt.range)
         return [low + extent]
@@ -199,9 +192,7 @@ def _index_expressions(stmt: ir.Stmt, shapes: Shapes) -> list[tuple[Expr, tuple[
                         add(arg, conditions)
             if isinstance(part, Expr):
                 add(part, conditions)
-    if isinstance(stmt, ir.Store) and stmt.tensor in shapes:
-        add(offset(stmt.indices, shapes[stmt.tensor]), ())
-    for e in _combined(stmt):
+    for e in _combined(stmt, shapes):
         add(e, ())
     return list(expressions)
 
@@ -364,28 +355,10 @@ class Spans:
         """The interval of an expression that fits, else `None`."""
         return self._of[e] if self.fit(e) else None
 
-    def fit(self, e: Expr) -> bool:
-        """Whether intervals show that every step of `e` is representable in `bits` signed bits and none traps."""
-        return e in self._of or self.fit_below(e)
-
-    def fit_below(self, root: Operand) -> bool:
-        """Whether intervals show that every integer of an operand fits."""
-        below = dag.postorder_beside(root, self._of)
+    def fit(self, e: Operand) -> bool:
+        """Whether intervals show that every integer below `e` is representable in `bits` signed bits and none traps."""
+        below = () if e in self._of else dag.postorder_beside(e, self._of)
         return len(below) <= MAX_STEPS and all(self._fits(node) for node in below if isinstance(node, Expr))
-
-    def fit_offset(self, indices: Sequence[Expr], shape: Sequence[Expr]) -> bool:
-        """Whether every step of the number of an element fits, whose indices do."""
-        low = high = 0
-        for index, extent in zip(indices, shape, strict=True):
-            ends = self.span(extent)
-            if ends is None:
-                return False
-            products = [end * count for end in (low, high) for count in ends]
-            first, last = self._of[index]
-            low, high = min(products) + first, max(products) + last
-            if not (self._holds((min(products), max(products))) and self._holds((low, high))):
-                return False
-        return True
 
     def _fits(self, node: Expr) -> bool:
         """Whether an operation fits whose operands do; its interval is kept."""
