@@ -95,6 +95,8 @@ def _made(node: Expr | Cond, args: tuple[Any, ...]) -> Expr | Cond:
     """The operation on these operands."""
     if isinstance(node, Expr) and node.op in _ARITHMETIC:
         left, right = args
+        if left.op is not ops.CONST and right.op is not ops.CONST and left is not right:
+            return node.with_args(args)
         if node.op is ops.ADD and left.is_const and not right.is_const:  # as one writes it: the number last
             left, right = right, left
         last = constant_value(right)
@@ -152,9 +154,9 @@ def order_of(node: Expr, is_moving: bool) -> Cond:
     is_moving: selects the operand with more variables; otherwise the other one.
     """
     a, b = node.args
-    assert isinstance(a, Expr) and isinstance(b, Expr)
     moving, still = (a, b) if len(a.free_vars()) > len(b.free_vars()) else (b, a)
-    return moving <= still if (node.op is ops.MIN) is is_moving else still <= moving
+    cond: Cond = make(ops.LE, (moving, still) if (node.op is ops.MIN) is is_moving else (still, moving))
+    return cond
 
 
 def deciding_nodes(operand: Operand) -> list[Expr | Cond]:
