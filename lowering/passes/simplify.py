@@ -44,7 +44,8 @@ def fold_constants(f: ir.Function) -> ir.Function:
 
 
 def decided(operand: Operand) -> Operand:
-    """Fold constants, decided selections and conditions, `+ 0` and `* 1`; `x + 2 - 1` becomes `x + 1`."""
+    """Fold constants, decided selections and conditions, `+ 0`, `* 1`, `x + y - y` and `minimum(x, x)`; `x + 2 - 1`
+    becomes `x + 1`."""
     if not operand.args:
         return operand
     order: Iterable[Any] = dag.postorder((operand,)) if isinstance(operand, (Expr, Cond)) else nodes(operand)
@@ -93,8 +94,12 @@ def _with_new(node: Operand, new: Mapping[Operand, Operand]) -> Operand:
 
 def _made(node: Expr | Cond, args: tuple[Any, ...]) -> Expr | Cond:
     """The operation on these operands."""
+    if node.op in (ops.MIN, ops.MAX) and args[0] is args[1]:
+        return args[0]
     if isinstance(node, Expr) and node.op in _ARITHMETIC:
         left, right = args
+        if node.op is ops.SUB and left.op is ops.ADD and left.args[1] is right:
+            return left.args[0]
         if node.op is ops.ADD and left.is_const and not right.is_const:  # as one writes it: the number last
             left, right = right, left
         last = constant_value(right)
