@@ -469,7 +469,21 @@ def drop_empty_loop(loop: ir.For, cursor: driver.Cursor) -> ir.Stmt:
     return ir.Seq() if count is not None and count <= 0 else loop
 
 
-def inline_single_iteration(loop: ir.For, cursor: driver.Cursor) -> ir.Stmt:
+def drop_single_iterations(f: ir.Function) -> ir.Function:
+    """Replace serial loops of one iteration by their bodies; other kinds tell where a body runs.
+
+    Guarantee: the same stores in the same order.
+    """
+
+    def leave_out(loop: ir.For, cursor: driver.Descent) -> ir.Stmt:
+        return inline_single_iteration(loop, cursor) if loop.kind is ir.LoopKind.SERIAL else loop
+
+    if not any(type(stmt) is ir.For and walk.range_ends(stmt.range)[1] is const(1) for stmt in walk.statements(f.body)):
+        return f
+    return fold_constants(f.with_body(driver.rewritten(f.body, driver.Descent(), leave={ir.For: (leave_out,)})))
+
+
+def inline_single_iteration(loop: ir.For, cursor: driver.Descent) -> ir.Stmt:
     """Replace a loop of one iteration by its body.
 
     The loop stays if it carries variables, or if its body stores to elements that its start reads.
