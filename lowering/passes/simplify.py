@@ -94,8 +94,11 @@ def _with_new(node: Operand, new: Mapping[Operand, Operand]) -> Operand:
 
 def _made(node: Expr | Cond, args: tuple[Any, ...]) -> Expr | Cond:
     """The operation on these operands."""
-    if node.op in (ops.MIN, ops.MAX) and args[0] is args[1]:
-        return args[0]
+    left: Expr
+    right: Expr
+    if node.op in (ops.MIN, ops.MAX):
+        left, right = args
+        return left if left is right else node.with_args(args)
     if isinstance(node, Expr) and node.op in _ARITHMETIC:
         left, right = args
         if node.op is ops.SUB and left.op is ops.ADD and left.args[1] is right:
