@@ -220,7 +220,7 @@ def test_terms_too_deep_fractions_and_powers_are_refused() -> None:
     for step in range(6_000):
         deep = (deep + step) // 3
     limit = sys.getrecursionlimit()  # other libraries raise it, and sympy's time grows with the square of it
-    sys.setrecursionlimit(1000)
+    sys.setrecursionlimit(450)
     try:
         with pytest.raises(InputError, match="too deeply"):
             to_sympy(deep)
@@ -247,7 +247,7 @@ def test_comparisons_may_have_fractions() -> None:
     ):  # fmt: skip
         there = importer()
         cond = there(condition)
-        for a, b in itertools.product(range(-9, 10), repeat=2):
+        for a, b in itertools.product(range(-5, 6), repeat=2):
             point = {v: {k: a, m: b}[term] for term, v in there.variables.items()}
             assert evaluate(cond, point) is bool(condition.subs({k: a, m: b}))
 

@@ -113,7 +113,7 @@ def test_what_shape_compilers_ask_is_proved_by_the_linear_tier(facts: list[Cond 
 
 
 @pytest.mark.filterwarnings("ignore::intset.errors.ContradictionWarning")
-@pytest.mark.parametrize("first", daily(range(0, 2_000, 20), 40))
+@pytest.mark.parametrize("first", daily(range(0, 2_000, 20), 50))
 def test_verdicts_of_drawn_goals_hold_at_every_point(first: int) -> None:
     decided = 0
     for seed in range(first, first + 20):
