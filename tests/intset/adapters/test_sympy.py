@@ -17,6 +17,7 @@ from intset.expr.node import Expr
 from tests.intset.adapters.documented import check_examples
 from tests.strategies.contexts import Expressions, value
 from tests.strategies.refusals import refused
+from tests.sweeps import daily
 
 sympy = pytest.importorskip("sympy")
 import intset.adapters.sympy as adapter  # noqa: E402
@@ -33,7 +34,7 @@ def value_in_sympy(term: Any, point: dict[Any, int]) -> int | bool:
     return bool(found) if found in (sympy.true, sympy.false) else int(found)
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", daily(range(40), 2))
 def test_drawn_expressions_keep_their_values(seed: int) -> None:
     rng = random.Random(seed)
     drawn = Expressions(rng, (i, j), "sums products quotients divisors choices claims", sizes=(n,), shared=40)

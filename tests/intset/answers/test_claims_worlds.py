@@ -134,7 +134,7 @@ def test_bounds_and_sets(name: str, domain: str) -> None:
     assert step > 1 or not claims.rows or claims.tally["exact"] == claims.tally["asked"], claims.tally
 
 
-@pytest.mark.parametrize("name", daily(WORLDS, 2))
+@pytest.mark.parametrize("name", daily(WORLDS, 3))
 def test_kept_variables(name: str) -> None:
     """They still constrain other variables through their ranges, and an empty loop leaves no point."""
     tally = Counter[str]()
@@ -149,7 +149,7 @@ TIERS = [("linear", "points"), ("linear", "isl"), ("linear", "isl", "points", "z
 GOALS: list[Callable[[Expr, int], Cond]] = [lambda e, c: e <= c, lambda e, c: e >= c, lambda e, c: e.ne(c)]
 
 
-@pytest.mark.parametrize(("tiers", "name"), daily(itertools.product(TIERS, list(WORLDS)[:31]), 5))
+@pytest.mark.parametrize(("tiers", "name"), daily(itertools.product(TIERS, list(WORLDS)[:31]), 7))
 def test_proofs(tiers: tuple[str, ...], name: str) -> None:
     """Claims at the boundary of truth, and beside the boundary."""
     claims = Claims(setting(name))
@@ -162,7 +162,7 @@ def test_proofs(tiers: tuple[str, ...], name: str) -> None:
     assert claims.tally["proved"] >= 9 and (claims.tally["refuted"] > 8 or not claims.rows), claims.tally
 
 
-@pytest.mark.parametrize("name", daily(WORLDS, 4))
+@pytest.mark.parametrize("name", daily(WORLDS, 5))
 def test_regions(name: str) -> None:
     """The algebra of images, a part of it under a budget that permits refusals but no wrong answers."""
     x, y = list(setting(name).ranges)[:2]

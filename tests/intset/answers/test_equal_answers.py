@@ -53,7 +53,7 @@ def test_in_any_order(seed: int) -> None:
     assert answers(untouched, untouched.wider_context()) == wide
 
 
-@pytest.mark.parametrize("seed", daily(range(0, 12, 3), 2))
+@pytest.mark.parametrize("seed", daily(range(0, 12, 3), 4))
 def test_in_eight_threads_on_one_context(seed: int) -> None:
     shared = scene(seed)
     ctx = shared.context()

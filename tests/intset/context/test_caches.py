@@ -31,7 +31,7 @@ from tests.sweeps import sampled
 
 i, j, n = Var("i"), Var("j"), ShapeVar("n", lower=1)
 
-QUESTIONS = 60
+QUESTIONS = 45
 COUNT = "SELECT count(*) FROM intset_answers"
 
 

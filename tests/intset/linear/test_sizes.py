@@ -314,18 +314,18 @@ class SplitLoops:
         return total
 
 
-@pytest.mark.parametrize("first", daily(range(0, 600, 15), 40))
+@pytest.mark.parametrize("first", daily(range(0, 600, 10), 60))
 def test_random_splits_against_enumeration(first: int) -> None:
     tight = 0
-    for seed in range(first, first + 15):
+    for seed in range(first, first + 10):
         loops = SplitLoops(seed)
         claims = Claims(world(loops.ranges, loops.facts, [n, m, t]), places=12)
         claims.values(loops.e, None)
         tight += claims.bounds(loops.e, None).is_tight
-    assert tight >= 8
+    assert tight >= 5
 
 
-@pytest.mark.parametrize("seed", daily(range(40), 20))
+@pytest.mark.parametrize("seed", daily(range(40), 40))
 def test_one_variable_takes_the_values_of_the_sum_and_no_others(seed: int) -> None:
     """Strides around the runs below them: the run's length, shorter, and longer by one and two, which leaves a gap."""
     rng, replaced, left = random.Random(seed), 0, 0
