@@ -128,11 +128,12 @@ def test_programs_equal_numpy_under_the_sanitizers(name: str) -> None:
     check_c(f, s, sizes, sanitize=True)
 
 
-@pytest.mark.parametrize("level", daily(["-O2", "-O0"], 2))
+@pytest.mark.parametrize("levels", daily([("-O2", "-O0"), ("-O0", "-O2")], 2))
 @pytest.mark.parametrize("compiler", compilers())
-def test_compilers_are_silent(compiler: str, level: str) -> None:
+def test_compilers_are_silent(compiler: str, levels: tuple[str, str]) -> None:
     functions = list(dict.fromkeys(program(name)[1] for name in PROGRAMS))
-    for widths in ([narrow(f) for f in functions], [Width(64)] * len(functions)):
+    widths_of = ([narrow(f) for f in functions], [Width(64)] * len(functions))
+    for level, widths in zip(levels, widths_of, strict=True):
         texts = [to_c(f, width) for f, width in zip(functions, widths, strict=True)]
         together = [text.replace(f" {c_name(text)}(", f" f{k}(") for k, text in enumerate(texts)]  # names of their own
         compile_c("\n".join(together), compiler, (*WARNINGS, level))
