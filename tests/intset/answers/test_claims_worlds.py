@@ -539,10 +539,10 @@ def shapes() -> Iterator[Expr]:
 SHAPES = tuple(shapes())
 
 
-@pytest.mark.parametrize("box", daily(BOXES, 2), ids=str)
-def test_boxes(box: tuple[Range, Range]) -> None:
+@pytest.mark.parametrize(("first", "second"), daily(BOXES, 2), ids=str)
+def test_boxes(first: Range, second: Range) -> None:
     """By the domains that claim by structure alone."""
-    claims = Claims(world(dict(zip((i, j), box, strict=True))))
+    claims = Claims(world({i: first, j: second}))
     for e, domain in itertools.product(SHAPES, ("interval", "stride")):
         claims.about(e, domain)
     assert claims.tally["asked"] > 1_200 and claims.tally["tight"] > 800 and claims.tally["exact"] > 200, claims.tally

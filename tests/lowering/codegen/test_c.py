@@ -128,12 +128,11 @@ def test_programs_equal_numpy_under_the_sanitizers(name: str) -> None:
     check_c(f, s, sizes, sanitize=True)
 
 
-@pytest.mark.parametrize("levels", daily([("-O2", "-O0"), ("-O0", "-O2")], 2))
+@pytest.mark.parametrize(("narrow_level", "wide_level"), daily([("-O2", "-O0"), ("-O0", "-O2")], 2))
 @pytest.mark.parametrize("compiler", compilers())
-def test_compilers_are_silent(compiler: str, levels: tuple[str, str]) -> None:
+def test_compilers_are_silent(compiler: str, narrow_level: str, wide_level: str) -> None:
     functions = list(dict.fromkeys(program(name)[1] for name in PROGRAMS))
-    widths_of = ([narrow(f) for f in functions], [Width(64)] * len(functions))
-    for level, widths in zip(levels, widths_of, strict=True):
+    for level, widths in ((narrow_level, [narrow(f) for f in functions]), (wide_level, [Width(64)] * len(functions))):
         texts = [to_c(f, width) for f, width in zip(functions, widths, strict=True)]
         together = [text.replace(f" {c_name(text)}(", f" f{k}(") for k, text in enumerate(texts)]  # names of their own
         compile_c("\n".join(together), compiler, (*WARNINGS, level))
