@@ -1,7 +1,7 @@
 """How much of a long sweep runs daily: every kind of check runs daily; the remaining cases run at night."""
 
 import functools
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import pytest
@@ -19,6 +19,13 @@ def daily(cases: Iterable[Any], share: int) -> list[Any]:
     if not is_night:
         return list(cases)[::share]
     return [case if k % share == 0 else _nightly(case) for k, case in enumerate(cases)]
+
+
+def turned(rows: Iterable[Any], columns: Sequence[Any], share: int) -> list[Any]:
+    """Parameters of pairs: by day every `share`-th column to each row, and another first column to the next row."""
+    count = len(columns)
+    pairs = [(row, columns[(number + turn) % count]) for number, row in enumerate(rows) for turn in range(count)]
+    return daily(pairs, share)
 
 
 def sampled(

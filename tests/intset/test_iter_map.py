@@ -68,7 +68,7 @@ def drawn(seed: int) -> tuple[Drawn, list[Expr]]:
 
 
 @pytest.mark.filterwarnings("ignore::intset.ContradictionWarning")
-@pytest.mark.parametrize("start", daily(range(0, 2000, 20), 50))
+@pytest.mark.parametrize("start", daily(range(0, 2000, 20), 100))
 def test_what_is_drawn(start: int) -> None:
     for seed in range(start, start + 20):
         context, exprs = drawn(seed)

@@ -90,7 +90,7 @@ def check(seed: int) -> None:
         assert (point in space) is (point in set(expected)), (seed, point)
 
 
-@pytest.mark.parametrize("first", daily(range(0, 6_000, 20), 100))
+@pytest.mark.parametrize("first", daily(range(0, 6_000, 20), 150))
 @pytest.mark.parametrize("block", [1, 7, 64])
 def test_blocks_of_any_size_and_early_conditions(block: int, first: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Small blocks, so that every step takes many and conditions are asked before all their names have values."""
@@ -101,7 +101,7 @@ def test_blocks_of_any_size_and_early_conditions(block: int, first: int, monkeyp
         check(seed)
 
 
-@pytest.mark.parametrize("first", daily(range(0, 5_300, 25), 40))
+@pytest.mark.parametrize("first", daily(range(0, 5_300, 25), 54))
 def test_drawn_spaces(first: int) -> None:
     for seed in range(first, first + 25):
         check(seed)
@@ -117,7 +117,7 @@ def condition(draw: random.Random) -> Cond:
     return draw.choice((a < side, a <= side, a > side, side >= a, a.ne(side), a.eq(side)))
 
 
-@pytest.mark.parametrize("first", daily(range(0, 3_000, 50), 20))
+@pytest.mark.parametrize("first", daily(range(0, 3_000, 50), 30))
 def test_values_beyond_those_that_decide_are_as_good_as_the_nearest(first: int) -> None:
     narrower = 0
     for seed in range(first, first + 50):

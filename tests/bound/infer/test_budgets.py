@@ -1,5 +1,6 @@
 """Budgets and growth of InferBound: one shared account, no BudgetError, cost linear in the number of stages."""
 
+import itertools
 from contextlib import AbstractContextManager
 
 import pytest
@@ -16,6 +17,7 @@ from intset.regions.shape import Account
 from tests.bound.oracle import check
 from tests.lowering.lowered import check as check_nest
 from tests.strategies.written import Written
+from tests.sweeps import daily
 
 
 def give_up(account: Account, operations: int) -> None:
@@ -90,12 +92,13 @@ SPENDING = {
         C[i:12, j:9] = P[i, j] + P[i + 1, 8 - j]
         C split i n; P compute_at C i.outer""",
 }
-SPENT = [FOOTPRINT_ENDS, None]
+SPENT = itertools.product(SPENDING, (FOOTPRINT_ENDS, None), (False, True))
 
 
-@pytest.mark.parametrize("spent", SPENT)
-@pytest.mark.parametrize("name", SPENDING)
-def test_a_budget_that_is_spent_leaves_an_answer(name: str, spent: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("name", "spent", "compact"), daily(SPENT, 3))
+def test_a_budget_that_is_spent_leaves_an_answer(
+    name: str, spent: int | None, compact: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """One operation as the limit of a budget, or of every budget: the nest computes what it should."""
     whole = LoopEnvironment.budget
 
@@ -103,13 +106,12 @@ def test_a_budget_that_is_spent_leaves_an_answer(name: str, spent: int | None, m
         return whole(env, 1 if spent is None or operations == spent else operations)
 
     monkeypatch.setattr(LoopEnvironment, "budget", budget_of)
-    for compact in (False, True):
-        s = Written(SPENDING[name], n=ShapeVar("n", lower=1) if "unknown" in name else te.size_var("n")).s
-        b = infer_bound(s, compact=compact)
-        for stage in b.schedule.stages:
-            for t in stage.op.outputs:
-                assert b.explain(t) and len(b.required(t).box) == t.ndim
-        check_nest(s, {"n": 5}, bounds=b)
+    s = Written(SPENDING[name], n=ShapeVar("n", lower=1) if "unknown" in name else te.size_var("n")).s
+    b = infer_bound(s, compact=compact)
+    for stage in b.schedule.stages:
+        for t in stage.op.outputs:
+            assert b.explain(t) and len(b.required(t).box) == t.ndim
+    check_nest(s, {"n": 5}, bounds=b)
 
 
 def calls(name: str, n: int) -> int:
@@ -118,10 +120,11 @@ def calls(name: str, n: int) -> int:
     return counted(lambda: infer_bound(schedule)).total()
 
 
+@pytest.mark.parametrize("times", daily([4, 8], 2))
 @pytest.mark.parametrize("name", FAMILIES)
-def test_eight_times_the_stages_cost_eight_times_as_much(name: str) -> None:
+def test_so_many_times_the_stages_cost_so_many_times_as_much(name: str, times: int) -> None:
     calls(name, 5)  # imports and caches
-    assert calls(name, 80) <= 1.1 * 8 * calls(name, 10)
+    assert calls(name, 10 * times) <= 1.1 * times * calls(name, 10)
 
 
 def counted_down(n: int) -> te.Tensor:

@@ -61,7 +61,7 @@ def test_the_figures_are_there() -> None:
     assert sum(len(figures(name, CASES[name]["fn"]())) for name in ANSWERED) == 132
 
 
-@pytest.mark.parametrize(("name", "domain"), [(name, "auto") for name in ANSWERED] + daily(BY_ISL, 4))
+@pytest.mark.parametrize(("name", "domain"), [(name, "auto") for name in ANSWERED] + daily(BY_ISL, 8))
 def test_exactly_what_is_needed(name: str, domain: str) -> None:
     check_figures(name, bounds_of(name, domain=domain))
 

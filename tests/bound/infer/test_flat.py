@@ -27,7 +27,7 @@ from lowering.cli.reports import schedule_bounds
 from tests.bound.oracle import check_claims, check_places
 from tests.lowering.lowered import check, check_c, check_run
 from tests.strategies.written import Written
-from tests.sweeps import daily
+from tests.sweeps import daily, turned
 
 
 def flattened(shape: tuple[Any, ...], *factors: int, pos: int = 1, **options: Any) -> tuple[Schedule, Tensor, Tensor]:
@@ -61,8 +61,7 @@ NAMED = {
 }
 
 
-@pytest.mark.parametrize("name", NAMED)
-@pytest.mark.parametrize("compute", ["exact", "box"])
+@pytest.mark.parametrize(("name", "compute"), turned(NAMED, ["exact", "box"], 2))
 def test_an_iteration_keeps_its_run_of_the_tensor(name: str, compute: str) -> None:
     shape, factors, pos, expected = NAMED[name]
     s, P, _ = flattened(shape, *factors, pos=pos)
@@ -74,15 +73,15 @@ def test_an_iteration_keeps_its_run_of_the_tensor(name: str, compute: str) -> No
         check(s, bounds=b)
 
 
-@pytest.mark.parametrize(
-    ("shape", "pos", "places"),
-    [
-        ((129, 127, 63, 65), 1, lambda n: min(128 * n, 67_088_385)),
-        ((129, 127, 63, 65), 2, lambda n: 128),
-        ((12, 11, 10, 9), 1, lambda n: min(128 * n, 11_880)),
-        ((12, 11, 10, 9), 3, lambda n: 1),
-    ],
-)
+RUNS = [
+    ((129, 127, 63, 65), 1, lambda n: min(128 * n, 67_088_385)),
+    ((129, 127, 63, 65), 2, lambda n: 128),
+    ((12, 11, 10, 9), 3, lambda n: 1),
+    ((12, 11, 10, 9), 1, lambda n: min(128 * n, 11_880)),
+]
+
+
+@pytest.mark.parametrize(("shape", "pos", "places"), daily(RUNS, 2))
 def test_runs_of_unknown_length_have_leaf_extents(shape: Any, pos: int, places: Callable[[int], int]) -> None:
     """nvFuser's flattened tiles: the storage covers the leaves below the position, for symbolic sizes as for
     numbers."""

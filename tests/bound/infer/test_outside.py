@@ -248,9 +248,9 @@ def points_are_outside(b: BoundsMap) -> None:
 
 
 @swept({
-    "numbers": (10, 3000, programs(reads="loose", also="caches"), {"refused", "inside"}),
+    "numbers": (6, 3000, programs(reads="loose", also="caches"), {"refused", "inside"}),
     "sizes": (4, 3000, programs(reads="loose", also="caches", symbolic=True), {"inside", "outside"}),
-    "data": (7, 3000, programs(reads="loose", also="caches data"), {"inside", "outside"}),
+    "data": (4, 3000, programs(reads="loose", also="caches data"), {"inside", "outside"}),
     "sizes and data": (3, 3000, programs(reads="loose", also="caches data", symbolic=True), {"outside"}),
 })  # fmt: skip
 def test_accesses_of_random_programs(program: Program) -> set[str]:

@@ -167,7 +167,7 @@ def total(b: BoundsMap, tensor: Any) -> Any:
     return b.computed(tensor).count_total()
 
 
-@pytest.mark.parametrize(("kind", "place"), daily(TURNS, 2))
+@pytest.mark.parametrize(("kind", "place"), daily(TURNS, 4))
 def test_every_element_is_computed_once(kind: str, place: str) -> None:
     s, B = program(kind, PLACES[place])("s B")
     b = infer_bound(s)
@@ -237,7 +237,10 @@ SLIDING: dict[str, tuple[str, dict[str, int], dict[str, str]]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", SLIDING)
+CHAINS = [name for name in SLIDING if "chains" in name]
+
+
+@pytest.mark.parametrize("name", [*daily(CHAINS, 2), *(name for name in SLIDING if name not in CHAINS)])
 def test_a_case(name: str) -> None:
     text, totals, extents = SLIDING[name]
     p = Written(text)
@@ -319,9 +322,9 @@ def test_a_refused_call_changes_nothing(accepted: str, refused: str) -> None:
 
 
 @swept({
-    "numbers": (60, 1200, programs(also="stored", most=4), {True}, {}),
+    "numbers": (25, 1200, programs(also="stored", most=4), {True}, {}),
     "sizes": (6, 600, programs(also="stored", symbolic=True), (), {}),
-    "boxes": (16, 600, programs(also="stored"), {True}, {"compute": "box"}),
+    "boxes": (9, 600, programs(also="stored"), {True}, {"compute": "box"}),
 })  # fmt: skip
 def test_random_programs(options: dict[str, str], program: Program) -> bool:
     """Programs by execution; reports whether a stage keeps elements over a loop."""

@@ -197,7 +197,7 @@ def places_are_right(b: BoundsMap, sizes: dict[Var, int] | None = None) -> int:
 
 
 @swept({
-    "strided": (6, 3000, programs(reads="lattice"), {True}),
+    "strided": (4, 3000, programs(reads="lattice"), {True}),
     "strided, of symbolic sizes": (1, 1500, programs(reads="lattice", symbolic=True)),
     "of all kinds": (3, 3000, programs(also="caches others")),
 })  # fmt: skip
@@ -250,7 +250,7 @@ def check_live(b: BoundsMap, f: Function, values: Mapping[Any, int], is_whole: b
     return sum(1 for mine, _ in pairs if mine)
 
 
-@pytest.mark.parametrize("name", daily(NAMES, 3))
+@pytest.mark.parametrize("name", daily(NAMES, 6))
 def test_the_corpus_keeps_what_lowered_nests_allocate(name: str) -> None:
     case = CASES[name]
     for options in ({}, {"compute": "box", "compact": True}):
@@ -266,7 +266,7 @@ def test_the_corpus_keeps_what_lowered_nests_allocate(name: str) -> None:
 
 
 @swept({
-    "double buffers and windows": (5, 1500, programs(also="caches doubled stored copies"), {True}),
+    "double buffers and windows": (3, 1500, programs(also="caches doubled stored copies"), {True}),
     "blocks of threads": (3, 800, programs(also="caches threads"), {True}),
     "sizes": (5, 800, programs(symbolic=True, also="stored doubled"), {True}),
 })  # fmt: skip
@@ -331,7 +331,7 @@ def everything_said(b: BoundsMap) -> list[object]:
     return [*answers(b), *told, str(b.items()), str(b.bytes())]
 
 
-@pytest.mark.parametrize("name", daily(NAMES, 8))
+@pytest.mark.parametrize("name", daily(NAMES, 16))
 def test_copies_answer_alike(name: str) -> None:
     b = infer_bound(CASES[name]["fn"]())
     unasked = pickle.dumps(b)

@@ -39,7 +39,7 @@ from intset.testing import Setting
 from tests.intset.domains.outside import registered
 from tests.intset.oracle import ALGEBRA, Claims, answered
 from tests.strategies.contexts import world
-from tests.sweeps import daily
+from tests.sweeps import daily, turned
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::intset.errors.ContradictionWarning"),
@@ -123,8 +123,7 @@ def questions(of: Setting) -> list[Expr]:
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize("domain", DOMAINS[:4])
-@pytest.mark.parametrize("name", WORLDS)
+@pytest.mark.parametrize(("name", "domain"), turned(WORLDS, DOMAINS[:4], 2))
 def test_bounds_and_sets(name: str, domain: str) -> None:
     claims = Claims(setting(name), places=2)
     step = 3 if claims.setting.sizes or domain != "auto" else 1  # with sizes, a third of the questions to each domain
@@ -135,7 +134,7 @@ def test_bounds_and_sets(name: str, domain: str) -> None:
     assert step > 1 or not claims.rows or claims.tally["exact"] == claims.tally["asked"], claims.tally
 
 
-@pytest.mark.parametrize("name", WORLDS)
+@pytest.mark.parametrize("name", daily(WORLDS, 3))
 def test_kept_variables(name: str) -> None:
     """They still constrain other variables through their ranges, and an empty loop leaves no point."""
     tally = Counter[str]()
@@ -150,7 +149,7 @@ TIERS = [("linear", "points"), ("linear", "isl"), ("linear", "isl", "points", "z
 GOALS: list[Callable[[Expr, int], Cond]] = [lambda e, c: e <= c, lambda e, c: e >= c, lambda e, c: e.ne(c)]
 
 
-@pytest.mark.parametrize(("tiers", "name"), daily(itertools.product(TIERS, list(WORLDS)[:31]), 3))
+@pytest.mark.parametrize(("tiers", "name"), daily(itertools.product(TIERS, list(WORLDS)[:31]), 7))
 def test_proofs(tiers: tuple[str, ...], name: str) -> None:
     """Claims at the boundary of truth, and beside the boundary."""
     claims = Claims(setting(name))
@@ -163,7 +162,7 @@ def test_proofs(tiers: tuple[str, ...], name: str) -> None:
     assert claims.tally["proved"] >= 9 and (claims.tally["refuted"] > 8 or not claims.rows), claims.tally
 
 
-@pytest.mark.parametrize("name", daily(WORLDS, 3))
+@pytest.mark.parametrize("name", daily(WORLDS, 5))
 def test_regions(name: str) -> None:
     """The algebra of images, a part of it under a budget that permits refusals but no wrong answers."""
     x, y = list(setting(name).ranges)[:2]
@@ -308,8 +307,10 @@ LOADED: list[Callable[[int], Cond]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("tiers", TIERS, ids="-".join)
-@pytest.mark.parametrize("facts", [(), (T[i] >= i,), (T[j] + U() <= 1, i <= j), (T[0] < T[1],)], ids=str)
+UNDER: list[tuple[Cond, ...]] = [(), (T[i] >= i,), (T[j] + U() <= 1, i <= j), (T[0] < T[1],)]
+
+
+@pytest.mark.parametrize(("facts", "tiers"), daily(itertools.product(UNDER, TIERS), 2))
 def test_goals_about_loads(facts: tuple[Cond, ...], tiers: tuple[str, ...]) -> None:
     """A counterexample is one table: loads at equal indices are equal, and within what the symbol declares."""
     ranges, tally = {i: Range(0, 2), j: Range(0, i + 1)}, Counter[str]()
@@ -355,8 +356,7 @@ READ: list[tuple[dict[Var, Range], list[tuple[Expr, ...]], list[tuple[Cond, ...]
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("domain", ["auto", "interval", "stride", "isl"])
-@pytest.mark.parametrize("number", range(len(READ)))
+@pytest.mark.parametrize(("number", "domain"), turned(range(len(READ)), ["auto", "interval", "stride", "isl"], 2))
 def test_sets_of_loads(number: int, domain: str) -> None:
     ranges, reads, given, least = READ[number]
     exact = 0
@@ -439,7 +439,7 @@ def sums() -> list[Expr]:
     return [*found, (i * m + j) // m, minimum(i, j), n - i, i * m + j + n, i * i, maximum(i, j) + 1]
 
 
-@pytest.mark.parametrize("which", range(len(SIZED)))
+@pytest.mark.parametrize("which", daily(range(len(SIZED)), 2))
 def test_sums_over_sizes(which: int) -> None:
     """Every pair of coefficients over every kind of range: most such sums are contiguous, or only almost."""
     claims = Claims(world(SIZED[which], sizes=(n, m)), places=2)
@@ -539,10 +539,10 @@ def shapes() -> Iterator[Expr]:
 SHAPES = tuple(shapes())
 
 
-@pytest.mark.parametrize("box", daily(BOXES, 2), ids=str)
-def test_boxes(box: tuple[Range, Range]) -> None:
+@pytest.mark.parametrize(("first", "second"), daily(BOXES, 2), ids=str)
+def test_boxes(first: Range, second: Range) -> None:
     """By the domains that claim by structure alone."""
-    claims = Claims(world(dict(zip((i, j), box, strict=True))))
+    claims = Claims(world({i: first, j: second}))
     for e, domain in itertools.product(SHAPES, ("interval", "stride")):
         claims.about(e, domain)
     assert claims.tally["asked"] > 1_200 and claims.tally["tight"] > 800 and claims.tally["exact"] > 200, claims.tally
@@ -566,8 +566,7 @@ QUESTIONS = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("domain", ["auto", "interval", "stride", "points"])
-@pytest.mark.parametrize("name", FACTS)
+@pytest.mark.parametrize(("name", "domain"), turned(FACTS, DOMAINS[:4], 2))
 def test_facts(name: str, domain: str) -> None:
     """Under facts, attained ends need a witness that satisfies the facts."""
     for first, second in (BOXES[0], BOXES[3], BOXES[4]):
@@ -584,9 +583,8 @@ PAIRS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("domain", ["auto", "interval", "stride", "points"])
-@pytest.mark.parametrize("facts", [(), (i + j <= 2,), (k <= 1,), (i.eq(j),)], ids=str)
-def test_products_of_sets(domain: str, facts: tuple[Cond, ...]) -> None:
+@pytest.mark.parametrize(("facts", "domain"), turned([(), (i + j <= 2,), (k <= 1,), (i.eq(j),)], DOMAINS[:4], 2))
+def test_products_of_sets(facts: tuple[Cond, ...], domain: str) -> None:
     """A product of sets is exact only where the coordinates are independent."""
     exact = 0
     for first, second in (BOXES[0], BOXES[3], BOXES[4]):

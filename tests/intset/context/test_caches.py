@@ -31,7 +31,7 @@ from tests.sweeps import sampled
 
 i, j, n = Var("i"), Var("j"), ShapeVar("n", lower=1)
 
-QUESTIONS = 60
+QUESTIONS = 45
 COUNT = "SELECT count(*) FROM intset_answers"
 
 
@@ -134,11 +134,11 @@ for number in range(8):
 
 
 def test_processes_share_a_cache(path: str) -> None:
-    """Several at a time write the same answers, and a later one reads them."""
+    """Two at a time write the same answers, and a later one reads them."""
 
-    texts = in_threads(lambda _: ran("-c", PROGRAM, path), 3)
+    texts = in_threads(lambda _: ran("-c", PROGRAM, path), 2)
     plain = "".join(f"{shown(k)}\n" for k in range(8))
-    assert texts == [plain] * 3
+    assert texts == [plain] * 2
     assert sqlite3.connect(path).execute("PRAGMA integrity_check").fetchone() == ("ok",)
     before = sqlite3.connect(path).execute(COUNT).fetchone()
     assert ran("-c", PROGRAM, path) == plain and sqlite3.connect(path).execute(COUNT).fetchone() == before

@@ -127,7 +127,7 @@ class DrawnBits:
         return self.rng.choice([a.eq(b), a.ne(b), a < b + self.rng.randint(0, 20), a <= b])
 
 
-@pytest.mark.parametrize("first", daily(range(0, 10_000, 200), 25))
+@pytest.mark.parametrize("first", daily(range(0, 10_000, 200), 50))
 def test_drawn_values_against_enumeration(first):
     exact = whole = 0
     for seed in range(first, first + 200):
@@ -142,10 +142,10 @@ def test_drawn_values_against_enumeration(first):
 
 
 @pytest.mark.filterwarnings("ignore::intset.ContradictionWarning")
-@pytest.mark.parametrize("first", daily(range(0, 6_000, 200), 30))
+@pytest.mark.parametrize("first", daily(range(0, 6_000, 100), 60))
 def test_drawn_proofs_against_enumeration(first):
     kinds: Counter[str] = Counter()
-    for seed in range(first, first + 200):
+    for seed in range(first, first + 100):
         drawn = DrawnBits(seed)
         goal, rng = drawn.atom(), drawn.rng
         if rng.random() < 0.4:
@@ -221,10 +221,10 @@ def sized_term(rng, depth):
     )
 
 
-@pytest.mark.parametrize("first", daily(range(0, 30_000, 300), 100))
+@pytest.mark.parametrize("first", daily(range(0, 30_000, 150), 200))
 def test_drawn_terms_with_tails_at_points(first):
     with using(tiers=["linear", "bits"]):
-        for seed in range(first, first + 300):
+        for seed in range(first, first + 150):
             rng = random.Random(seed)
             p, q = sized_term(rng, 1), sized_term(rng, 2)
             drawn = (sized_term(rng, 2), sized_term(rng, 2))

@@ -40,6 +40,7 @@ from intset.testing.contexts import Setting, setting
 from tests.intset.oracle import Claims
 from tests.strategies import contexts
 from tests.strategies.contexts import Drawn, value, world
+from tests.sweeps import daily, turned
 
 x, tile, a, b = Var("x"), Var("tile"), Var("a"), Var("b")
 y = ShapeVar("y")
@@ -63,7 +64,7 @@ DIVISORS = (
 MULTIPLE = ShapeVar("x", lower=None, multiple_of=2)
 
 
-@pytest.mark.parametrize("limits", HALF_OPEN, ids=str)
+@pytest.mark.parametrize("limits", daily(HALF_OPEN, 2), ids=str)
 def test_ends_over_a_divisor_contain_every_value(limits: Range) -> None:
     """Claimed ends are attained at every value of the divisor, by an operand of any range."""
     tight = 0
@@ -162,8 +163,7 @@ def closed(end: Any) -> bool:
     return not isinstance(end, Expr) or end.is_const or bool(end.free_vars())
 
 
-@pytest.mark.parametrize("operations", [1, 20, 100_000])
-@pytest.mark.parametrize("d", NUMBERS, ids=str)
+@pytest.mark.parametrize(("d", "operations"), turned(NUMBERS, [1, 20, 100_000], 2))
 def test_ends_without_variables_are_numbers(d: Expr, operations: int) -> None:
     m, n = ShapeVar("m"), ShapeVar("n")
     ctx = Context({a: Range(0, n), b: Range(const(3) - 2, const(2) + 2)})
@@ -229,9 +229,10 @@ def bounded(drawn: Setting, limits: tuple[int, int]) -> dict[Var, Var] | None:
 
 
 @pytest.mark.filterwarnings("ignore::intset.ContradictionWarning")
-def test_drawn_ends_are_not_longer_with_declared_bounds() -> None:
+@pytest.mark.parametrize("numbers", daily([range(0, 400, 2), range(400)], 2))
+def test_drawn_ends_are_not_longer_with_declared_bounds(numbers: range) -> None:
     asked, longer = 0, []
-    for number in range(400):
+    for number in numbers:
         drawn = setting(number)
         limits = random.Random(number).choice(LIMITS)
         if drawn is None or not drawn.sizes or (table := bounded(drawn, limits)) is None:
@@ -259,7 +260,7 @@ def test_drawn_ends_are_not_longer_with_declared_bounds() -> None:
                     continue
                 for a, b in pairs:
                     assert evaluate(a, env) == evaluate(b, env | inside), (drawn.text(), a, b)
-    assert asked > 200
+    assert asked > len(numbers) // 2
     assert len(longer) * 100 <= asked, longer
 
 

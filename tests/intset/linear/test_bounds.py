@@ -214,7 +214,7 @@ def random_fact(rng: random.Random) -> Cond:
 
 
 @pytest.mark.filterwarnings("ignore::intset.errors.ContradictionWarning")
-@pytest.mark.parametrize("first", daily(range(0, 300, 25), 6))
+@pytest.mark.parametrize("first", daily(range(0, 300, 25), 12))
 def test_forms_bounds_and_simplified_expressions_hold_at_every_point(first: int) -> None:
     used = 0
     for seed in range(first, first + 25):

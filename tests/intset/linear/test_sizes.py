@@ -113,7 +113,7 @@ def test_what_shape_compilers_ask_is_proved_by_the_linear_tier(facts: list[Cond 
 
 
 @pytest.mark.filterwarnings("ignore::intset.errors.ContradictionWarning")
-@pytest.mark.parametrize("first", daily(range(0, 2_000, 20), 40))
+@pytest.mark.parametrize("first", daily(range(0, 2_000, 20), 50))
 def test_verdicts_of_drawn_goals_hold_at_every_point(first: int) -> None:
     decided = 0
     for seed in range(first, first + 20):
@@ -314,18 +314,18 @@ class SplitLoops:
         return total
 
 
-@pytest.mark.parametrize("first", daily(range(0, 600, 15), 40))
+@pytest.mark.parametrize("first", daily(range(0, 600, 10), 60))
 def test_random_splits_against_enumeration(first: int) -> None:
     tight = 0
-    for seed in range(first, first + 15):
+    for seed in range(first, first + 10):
         loops = SplitLoops(seed)
         claims = Claims(world(loops.ranges, loops.facts, [n, m, t]), places=12)
         claims.values(loops.e, None)
         tight += claims.bounds(loops.e, None).is_tight
-    assert tight >= 8
+    assert tight >= 5
 
 
-@pytest.mark.parametrize("seed", daily(range(40), 20))
+@pytest.mark.parametrize("seed", daily(range(40), 40))
 def test_one_variable_takes_the_values_of_the_sum_and_no_others(seed: int) -> None:
     """Strides around the runs below them: the run's length, shorter, and longer by one and two, which leaves a gap."""
     rng, replaced, left = random.Random(seed), 0, 0

@@ -219,7 +219,7 @@ def test_long_sums_take_a_number_of_steps_that_grows_with_them() -> None:
         return sum(entry.callcount for entry in profile.getstats())
 
     calls(10)
-    assert calls(160) < 2.6 * calls(80)
+    assert calls(100) < 2.6 * calls(50)
 
     def written(levels):
         total = i

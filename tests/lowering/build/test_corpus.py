@@ -128,7 +128,7 @@ def test_the_documents_nests(name: str) -> None:
 
 @swept({
     "numbers": (10, 12_000, programs(also="others", most=3), {True}, False),
-    "sizes": (4, 6000, programs(symbolic=True, most=3), {True}, False),
+    "sizes": (3, 6000, programs(symbolic=True, most=3), {True}, False),
     "numbers in C": (2, 40, programs(most=3), {True}, True),
     "sizes in C": (1, 40, programs(symbolic=True, most=4), {True}, True),
 })  # fmt: skip
@@ -237,10 +237,10 @@ def test_c(kind: str, tile: int | None) -> None:
 
 
 @swept({
-    "windows": (20, 2000, programs(also="stored"), {True}, "exact", False),
+    "windows": (12, 2000, programs(also="stored"), {True}, "exact", False),
     "windows of sizes": (3, 1000, programs(also="stored", symbolic=True, most=3), (), "exact", False),
     "windows in C": (0, 30, programs(also="stored"), (), "exact", True),
-    "double buffers": (6, 1200, programs(also="doubled"), {True}, "auto", False),
+    "double buffers": (3, 1200, programs(also="doubled"), {True}, "auto", False),
     "double buffers of sizes": (4, 600, programs(also="doubled", symbolic=True, most=3), (), "auto", False),
     "double buffers in C": (0, 400, programs(also="doubled"), (), "auto", True),
 })  # fmt: skip

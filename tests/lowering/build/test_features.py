@@ -350,7 +350,7 @@ def reduction(rng: random.Random) -> tuple[Schedule, dict[Var, int]]:
     return s, sizes
 
 
-@sampled(8, 10_000, RANDOMS, shows={True})
+@sampled(6, 10_000, RANDOMS, shows={True})
 def test_random_reductions(rng: random.Random) -> bool:
     """Reductions equal the reference; gives whether the schedule is accepted."""
     try:

@@ -117,10 +117,11 @@ FILES = {
     "warns.py": f"import warnings\nwarnings.warn('careful')\n{SCRIPT}",
     "good.json": json.dumps([ROW]),
 }
-DAILY = ["", "nothing", "bounds warns.py", "lower good.py"]
+DAILY = ["", "nothing", "bounds warns.py"]
 AT_NIGHT = [
-    "--help", "--traceback bounds empty.py", "bounds --json good.py good.json", "lower --emit c --json good.py",
-    "explain good.json", "compare --domain interval good.py", "space space.py", "domains --json",
+    "--help", "--traceback bounds empty.py", "bounds --json good.py good.json", "lower good.py",
+    "lower --emit c --json good.py", "explain good.json", "compare --domain interval good.py", "space space.py",
+    "domains --json",
     *["explore space.py --out results --fresh"] * bool(find_spec("pyarrow")),
 ]  # fmt: skip
 

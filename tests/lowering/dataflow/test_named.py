@@ -225,8 +225,8 @@ def check_read(sources: tuple[object, ...], read: Read, sizes: dict[Var, int], e
 
 
 @swept({
-    "affine": (16, 1500, nests(kinds=AFFINE, most=7, size=8), {True}),
-    "with data": (16, 1500, nests(kinds=AFFINE | {"data"}, most=7, size=8), {True}),
+    "affine": (11, 1500, nests(kinds=AFFINE, most=7, size=8), {True}),
+    "with data": (11, 1500, nests(kinds=AFFINE | {"data"}, most=7, size=8), {True}),
 })  # fmt: skip
 def test_sources_and_dead_stores_of_nests(nest: Nest) -> bool:
     return check(nest) > 30

@@ -435,7 +435,7 @@ def test_carried_values_are_those_of_the_divisions() -> None:
         assert not carried.quotient.after_last or last <= 127
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=35, deadline=None)
 @given(st.data())
 def test_generated_loops(data: st.DataObject) -> None:
     small = st.integers(-12, 12)

@@ -246,7 +246,7 @@ def _z3_answer(rule: DivisionRule, site: Site) -> str:
 Z3_DIVISORS = (1, -1, 2, 8, 1 << 30, -2, -8, -(1 << 31), 3, 5, 7, 1000, 2**31 - 1, -3, -5, -1000, -(2**31) + 1)
 
 
-@pytest.mark.parametrize("rule", daily(ALL, 2))
+@pytest.mark.parametrize("rule", daily(ALL, 4))
 def test_z3_proves_the_identity_at_32_bits(rule: DivisionRule) -> None:
     """Dividends are universally quantified; so are divisors of rules for variable divisors."""
     proved = 0

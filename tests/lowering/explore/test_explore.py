@@ -56,18 +56,17 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]
     return found
 
 
-@pytest.mark.parametrize("executor", [1, 2, "threads", "dask"])
-def test_every_executor_gives_the_same_rows(
-    executor: Any, tmp_path: Path, undisturbed: list[dict[str, Any]], request: pytest.FixtureRequest
-) -> None:
-    if executor == "dask":
-        executor = request.getfixturevalue("client").get_executor()
-    with ThreadPoolExecutor(3) as pool:
-        measure = Logged(str(tmp_path / "log"), 0.0)
-        result = explore(same, SPACE, measure, pool if executor == "threads" else executor, out=tmp_path / "out")
-    assert rows(tmp_path / "out") == undisturbed
-    assert sorted(logged(tmp_path / "log")) == [(c["a"], c["b"]) for c in SPACE]
+def gives_the_same_rows(executor: Any, folder: Path, undisturbed: list[dict[str, Any]]) -> None:
+    result = explore(same, SPACE, Logged(str(folder / "log"), 0.0), executor, out=folder / "out")
+    assert rows(folder / "out") == undisturbed
+    assert sorted(logged(folder / "log")) == [(c["a"], c["b"]) for c in SPACE]
     assert result.summary.added == len(SPACE) and result.summary.failed == 10 and "300 configurations" in repr(result)
+
+
+@pytest.mark.parametrize("executor", [1, 2, "threads"])
+def test_every_executor_gives_the_same_rows(executor: Any, tmp_path: Path, undisturbed: list[dict[str, Any]]) -> None:
+    with ThreadPoolExecutor(3) as pool:
+        gives_the_same_rows(pool if executor == "threads" else executor, tmp_path, undisturbed)
 
 
 def test_the_best_rows_are_the_first_of_a_sort(tmp_path: Path, undisturbed: list[dict[str, Any]]) -> None:
@@ -524,7 +523,7 @@ def tiled(config: dict[str, Any]) -> Any:
     return w.s, [w.A, w.C]
 
 
-@pytest.mark.parametrize("rows", [1, 2, 5, 8, 23])
+@pytest.mark.parametrize("rows", daily([1, 2, 5, 8, 23], 2))
 def test_measures_are_the_answers_of_the_packages(rows: int) -> None:
     s, args = tiled({"rows": rows})
     b, f = infer_bound(s), lower(s, args)
@@ -579,9 +578,11 @@ def client() -> Iterator[Any]:
         yield client
 
 
-def test_a_killed_worker_and_a_killed_driver_of_a_cluster_lose_nothing(
+def test_a_cluster_gives_the_same_rows_and_a_killed_worker_and_a_killed_driver_of_it_lose_nothing(
     client: Any, tmp_path: Path, undisturbed: list[dict[str, Any]]
 ) -> None:
+    (tmp_path / "whole").mkdir()
+    gives_the_same_rows(client.get_executor(), tmp_path / "whole", undisturbed)
     first = driver(tmp_path, client.cluster.scheduler_address)
     wait_for(tmp_path / "log", 60)
     os.kill(next(iter(client.cluster.workers.values())).pid, signal.SIGKILL)

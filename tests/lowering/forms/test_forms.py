@@ -421,9 +421,9 @@ def pieces_are_right(b: BoundsMap, sizes: Mapping[Var, int] | None = None) -> in
 
 
 @swept({
-    "strided": (8, 2000, programs(reads="lattice", most=2), {True}),
+    "strided": (5, 2000, programs(reads="lattice", most=2), {True}),
     "strided, of symbolic sizes": (2, 1000, programs(reads="lattice", symbolic=True)),
-    "of few stages": (14, 1000, programs(also="caches others", most=2), {True}),
+    "of few stages": (8, 1000, programs(also="caches others", most=2), {True}),
     "of all kinds": (0, 3000, programs(also="caches others", most=4), {True}),
 })  # fmt: skip
 def test_programs_in_pieces(program: Program) -> bool:

@@ -34,7 +34,7 @@ def drawn(rng: random.Random) -> Layout:
     return Layout(shape) if rng.random() < 0.4 else Layout(shape, strides(shape))
 
 
-@pytest.mark.parametrize("first", daily(range(0, 10_000, 100), 25))
+@pytest.mark.parametrize("first", daily(range(0, 10_000, 100), 50))
 def test_drawn_layouts_against_their_definitions(first):
     composed = refused = 0
     for seed in range(first, first + 100):

@@ -28,6 +28,7 @@ from lowering.nest.ir import Store
 from lowering.nest.walk import statements
 from lowering.padding.states import number_of
 from tests.strategies.refusals import refused_with_words
+from tests.sweeps import daily
 
 ARRAY = np.arange(10, 24, dtype="int32")
 COPY = """
@@ -159,18 +160,18 @@ def test_a_float_is_rounded_once_and_refused_beyond_its_type(dtype: str, value: 
         assert number_of(stores[-1], {}, dtype) == held
 
 
-@pytest.mark.parametrize(
-    ("dtype", "start", "step", "neutral", "printed"),
-    [
-        ("int32", "0", "B[i] + A[i, j]", 0, "0"),
-        ("int32", "1", "B[i] * A[i, j]", 1, "1"),
-        ("int32", "-2147483648", "max(B[i], A[i, j])", -(2**31), "-2147483648"),
-        ("int8", "-128", "max(B[i], A[i, j])", -128, "-128"),
-        ("float32", "0.0", "B[i] + A[i, j]", 0, "0.0"),
-        ("float32", "1.0", "B[i] * A[i, j]", 1.0, "1.0"),
-        ("float32", "-inf", "max(B[i], A[i, j])", -math.inf, "-inf"),
-    ],
-)
+NEUTRAL: list[tuple[Any, ...]] = [
+    ("int32", "0", "B[i] + A[i, j]", 0, "0"),
+    ("int32", "1", "B[i] * A[i, j]", 1, "1"),
+    ("int32", "-2147483648", "max(B[i], A[i, j])", -(2**31), "-2147483648"),
+    ("int8", "-128", "max(B[i], A[i, j])", -128, "-128"),
+    ("float32", "1.0", "B[i] * A[i, j]", 1.0, "1.0"),
+    ("float32", "0.0", "B[i] + A[i, j]", 0, "0.0"),
+    ("float32", "-inf", "max(B[i], A[i, j])", -math.inf, "-inf"),
+]
+
+
+@pytest.mark.parametrize(("dtype", "start", "step", "neutral", "printed"), daily(NEUTRAL, 2))
 def test_a_neutral_element_drops_the_guard(dtype: str, start: str, step: str, neutral: Any, printed: str) -> None:
     f = parse_nest(ROWS.format(dtype=dtype, start=start, step=step))
     rng = np.random.default_rng(1)

@@ -247,7 +247,7 @@ def spoiled(rng: random.Random, text: str) -> str:
     return text
 
 
-@sampled(200, 8000, RANDOMS, shows={"read", "refused"})
+@sampled(130, 8000, RANDOMS, shows={"read", "refused"})
 def test_spoiled_text_is_read_or_refused(rng: random.Random) -> str:
     bad = spoiled(rng, EVERYTHING)
     error, f = refusal(bad)

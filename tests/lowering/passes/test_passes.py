@@ -40,7 +40,7 @@ from lowering.passes.definedness import with_total_ends
 from tests.lowering.lowered import close, compile_c, of_corpus, problem, run_sanitized, text_of
 from tests.strategies.nests import Nest, nests
 from tests.strategies.schedules import Program, programs
-from tests.sweeps import sampled
+from tests.sweeps import daily, sampled
 
 N = ShapeVar("n")
 A = te.placeholder((N,), name="A")
@@ -268,7 +268,7 @@ def f(A: int32[n], B: int32[n], Q: int32[7], C: int32[1], n):
         remove_branching_through_overcompute(parse_nest(nest))
 
 
-@pytest.mark.parametrize("dims", [12, 16, 18])
+@pytest.mark.parametrize("dims", daily([12, 16, 18], 2))
 def test_many_dimensions(dims: int) -> None:
     a = te.placeholder((2,) * dims, name="A")
     b = te.compute((2,) * dims, lambda *i: a(*i) + 1, name="B")

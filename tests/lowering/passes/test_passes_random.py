@@ -111,17 +111,17 @@ def sequence(rng: random.Random) -> list[str]:
     return [rng.choice([*PASSES, *PASSES, *OLD]) for _ in range(rng.randint(1, 5))]
 
 
-@sampled(14, 8000, numpy_runs(), CHOICES)
+@sampled(10, 8000, numpy_runs(), CHOICES)
 def test_passes_keep_the_results_of_all_types(runs: Runs, rng: random.Random) -> None:
     check(runs, sequence(rng))
 
 
-@sampled(20, 20_000, plain_runs(), CHOICES)
+@sampled(14, 20_000, plain_runs(), CHOICES)
 def test_passes_keep_the_results_of_integers(runs: Runs, rng: random.Random) -> None:
     check(runs, sequence(rng))
 
 
-@sampled(12, 8000, plain_runs(kinds={"known", "data", "traps"}, most=3, size=8))
+@sampled(8, 8000, plain_runs(kinds={"known", "data", "traps"}, most=3, size=8))
 def test_what_elements_hold_decides_rightly(runs: Runs) -> None:
     for name in ("simplify", "remove_no_op", "remove_branching_through_overcompute"):
         check(runs, [name])

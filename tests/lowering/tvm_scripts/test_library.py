@@ -21,6 +21,7 @@ from lowering.tvm.tir import bijective_layout, layout
 from tests.lowering.tvm_scripts.calls import equal_built, equal_elements, equal_in_both
 from tests.strategies.refusals import refused_by
 from tests.strategies.written import Written
+from tests.sweeps import turned
 
 ROOT = Path(__file__).parents[3]
 LIBRARY = {
@@ -317,18 +318,17 @@ def test_reductions_between_elements_beside_one_that_data_ends_and_without_rows(
     assert run(f, {"starts": np.zeros(1, "int32"), "data": np.zeros(0, "float32")})["sums"].shape == (0,)
 
 
-@pytest.mark.parametrize("dtype", ["int32", "int64"])
-@pytest.mark.parametrize(
-    "schedule",
-    [
-        lambda s, _, sums, k: s[sums].split(k, nparts=3),
-        lambda s, starts, sums, k: s.cache_read(starts, "local", [sums]),
-        lambda s, starts, sums, k: s[s.cache_read(starts, "local", [sums])].compute_at(s[sums], sums.op.axis[0]),
-        lambda s, _, sums, k: s.cache_write(sums, "local"),
-        lambda s, _, sums, k: s.rfactor(sums, s[sums].split(k, 4)[1]),
-        lambda s, _, sums, k: s[sums].unroll(s[sums].split(k, 4)[1]),
-    ],
-)
+OF_DATA: list[Any] = [
+    lambda s, _, sums, k: s[sums].split(k, nparts=3),
+    lambda s, starts, sums, k: s.cache_read(starts, "local", [sums]),
+    lambda s, starts, sums, k: s[s.cache_read(starts, "local", [sums])].compute_at(s[sums], sums.op.axis[0]),
+    lambda s, _, sums, k: s.cache_write(sums, "local"),
+    lambda s, _, sums, k: s.rfactor(sums, s[sums].split(k, 4)[1]),
+    lambda s, _, sums, k: s[sums].unroll(s[sums].split(k, 4)[1]),
+]
+
+
+@pytest.mark.parametrize(("schedule", "dtype"), turned(OF_DATA, ["int32", "int64"], 2))
 def test_schedules_of_a_reduction_that_data_ends(schedule: Any, dtype: str) -> None:
     args, arrays, expected = _segments(dtype)
     starts, _, sums = args
