@@ -16,7 +16,7 @@ typedef struct Node {
 } Node;
 enum { ADD, SUB, MUL, FLOORDIV, FLOORMOD, NEG, CONST, VAR, MIN, MAX, LT, LE, GT, GE, OPS }; /* the order of `bind` */
 static PyTypeObject StoredType, ArithmeticType;
-static PyObject *ops[OPS], *term, *plain_var, *small, *no_args, *binary_, *divide_, *ends_name;
+static PyObject *ops[OPS], *term, *shape_var, *small, *no_args, *binary_, *divide_, *ends_name;
 static Py_ssize_t nsmall; /* absolute value of the constants in `small` */
 static Node **table;
 static size_t nrows, used, changes; /* rows are a power of two; `changes` counts insertions and removals */
@@ -237,7 +237,7 @@ static int machine_int(PyObject *value, int64_t *number) {
 }
 /* The row of a variable from its range; 0 where it has none of numbers. */
 static int variable_row(Walk *w, Node *node, Row *row) {
-    PyObject *range = Py_TYPE(node) == (PyTypeObject *)plain_var ? PyDict_GetItemWithError(w->ranges, (PyObject *)node) : NULL;
+    PyObject *range = !PyObject_TypeCheck(node, (PyTypeObject *)shape_var) ? PyDict_GetItemWithError(w->ranges, (PyObject *)node) : NULL;
     PyObject *ends = range ? PyObject_GetAttr(range, ends_name) : NULL;
     int64_t low = 1, high = 0;
     int plain = ends && PyTuple_CheckExact(ends) && PyTuple_GET_SIZE(ends) == 2 && machine_int(PyTuple_GET_ITEM(ends, 0), &low) &&
@@ -362,7 +362,7 @@ static int enumerated(Walk *w, int root, int64_t most, int64_t *least, int64_t *
 static PyObject *ends(PyObject *module, PyObject *const *given, Py_ssize_t n) {
     Walk w;
     int64_t most;
-    if (n != 3 || !plain_var || !PyDict_CheckExact(given[1]) || !PyLong_Check(given[2])) Py_RETURN_NONE;
+    if (n != 3 || !shape_var || !PyDict_CheckExact(given[1]) || !PyLong_Check(given[2])) Py_RETURN_NONE;
     if (!machine_int(given[2], &most)) most = LARGEST;
     w.n = w.nvars = w.bad = 0, w.ranges = given[1];
     int root = step_of(&w, given[0], 0);
@@ -373,12 +373,12 @@ static PyObject *ends(PyObject *module, PyObject *const *given, Py_ssize_t n) {
     return Py_BuildValue("(LLN)", (long long)low, (long long)high, PyBool_FromLong(low == row.low && high == row.high));
 }
 
-/* bind(term, plain_var, small, binary, divide, operations): what nodes are made of, from `intset.expr.node`. */
+/* bind(term, shape_var, small, binary, divide, operations): what nodes are made of, from `intset.expr.node`. */
 static PyObject *bind(PyObject *module, PyObject *args) {
     PyObject *given[6], *tuple = (PyObject *)&PyTuple_Type;
     if (!PyArg_ParseTuple(args, "OOO!OOO!", given, given + 1, tuple, given + 2, given + 3, given + 4, tuple, given + 5)) return NULL;
     if (PyTuple_GET_SIZE(given[5]) != OPS) return PyErr_Format(PyExc_TypeError, "bind takes %d operations", OPS);
-    PyObject **held[] = {&term, &plain_var, &small, &binary_, &divide_};
+    PyObject **held[] = {&term, &shape_var, &small, &binary_, &divide_};
     for (int k = 0; k < 5; k++) Py_XSETREF(*held[k], Py_NewRef(given[k]));
     for (int k = 0; k < OPS; k++) Py_XSETREF(ops[k], Py_NewRef(PyTuple_GET_ITEM(given[5], k)));
     nsmall = PyTuple_GET_SIZE(small) / 2;
@@ -394,7 +394,7 @@ PyMODINIT_FUNC PyInit__core(void) {
     if (!(no_args = PyTuple_New(0)) || !(ends_name = PyUnicode_InternFromString("ends"))) return NULL;
     if (PyType_Ready(&StoredType) < 0 || PyType_Ready(&ArithmeticType) < 0) return NULL;
     PyObject *module = PyModule_Create(&definition);
-    if (!module || PyModule_AddIntConstant(module, "revision", 1) < 0) return NULL;
+    if (!module || PyModule_AddIntConstant(module, "revision", 2) < 0) return NULL;
     if (PyModule_AddObjectRef(module, "StoredNode", (PyObject *)&StoredType) < 0) return NULL;
     return PyModule_AddObjectRef(module, "Arithmetic", (PyObject *)&ArithmeticType) < 0 ? NULL : module;
 }

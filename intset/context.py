@@ -15,7 +15,7 @@ from intset.domains.sets.ends import Bounds
 from intset.errors import ContradictionWarning, InputError, IntSetError
 from intset.expr import Cond, Expr, IntLike, Node, Range, Var, arguments, as_cond, as_expr, shown
 from intset.expr.evaluate import as_width
-from intset.expr.node import Kind, PlainVar
+from intset.expr.node import Kind, ShapeVar
 from intset.expr.printer import Displayed
 from intset.facts import ASSUMED, DERIVED, Assuming, Fact, VarEnds, within_blocks
 from intset.installation import load_later
@@ -717,7 +717,7 @@ def _numeric(table: Mapping[Var, Range]) -> dict[Var, VarEnds] | None:
     numeric: dict[Var, VarEnds] = {}
     for var, limits in table.items():
         ends = limits.ends
-        if ends is None or ends[0] > ends[1] or type(var) is not PlainVar:
+        if ends is None or ends[0] > ends[1] or isinstance(var, ShapeVar):
             return None
         numeric[var] = ends
     return numeric

@@ -9,7 +9,7 @@ from typing import Any, Final, Protocol, Self, TypeAlias, TypeVar
 from intset.config import ScopedBlock, entered_blocks
 from intset.errors import InputError
 from intset.expr import NEG_INF, Cond, Expr, IntLike, Node, Range, Var, arguments, as_cond, dag, ops, shown
-from intset.expr.node import PlainVar
+from intset.expr.node import ShapeVar
 
 T = TypeVar("T")
 S = TypeVar("S", bound="FactsScope")
@@ -150,7 +150,7 @@ def ends_met(
         if offsets is None:
             return None
         var, number = fact.args
-        if number.op is not ops.CONST or type(var) is not PlainVar or var not in ranges:
+        if number.op is not ops.CONST or isinstance(var, ShapeVar) or var not in ranges:
             return None
         first, last = (None if offset is None else number.data + offset for offset in offsets)
         if _met(ranges[var], first, last) == ranges[var]:

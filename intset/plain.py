@@ -22,7 +22,7 @@ from operator import or_
 from typing import Any, NamedTuple, TypeAlias
 
 from intset.expr import Node, Range, const, ops
-from intset.expr.node import PlainVar, make
+from intset.expr.node import ShapeVar, make
 from intset.expr.ops import Op
 from intset.expr.storage import plain_ends
 
@@ -134,7 +134,7 @@ def _row(node: Node, rows: ValueRows, ranges: BoxRanges) -> ValueRow:
         row: ValueRow = (value, value, 1, 0, 0, 0, 0)
     elif op is ops.VAR:
         limits = ranges.get(node)
-        span = None if limits is None or type(node) is not PlainVar else limits.ends
+        span = None if limits is None or isinstance(node, ShapeVar) else limits.ends
         if span is None or span[0] > span[1]:
             raise NoRuleError
         row = rows.variable(span[0], span[1])

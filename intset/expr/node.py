@@ -572,7 +572,7 @@ def truth(value: bool) -> Cond:
 
 SMALL = 256  # absolute value of the constants kept alive
 _SMALL_CONSTANTS: tuple[Expr, ...] = tuple(intern(Term, ops.CONST, (), k) for k in range(-SMALL, SMALL + 1))
-bind(Term, PlainVar, _SMALL_CONSTANTS, _binary, divide, OPERATIONS)
+bind(Term, ShapeVar, _SMALL_CONSTANTS, _binary, divide, OPERATIONS)
 
 
 # -- the ends of unbounded sets ---------------------------------------------------------------------------------------

@@ -158,7 +158,7 @@ _MADE: Final[dict[Op, Callable[[Op, object, object], Expr]]] = {}  # what an ope
 
 def bind(
     term: type[Expr],
-    plain_var: type[Any],
+    shape_var: type[Any],
     small: tuple[Any, ...],
     binary: Callable[[Op, object, object], Expr],
     divide: Callable[[Op, object, object], Expr],
@@ -169,7 +169,7 @@ def bind(
     Parameters
     ----------
     term: the class of their results.
-    plain_var: the class of variables of the plain way.
+    shape_var: the class of variables that declare bounds of their own.
     small: the constants that are kept alive, ascending, with 0 in the middle.
     binary, divide: the operators of any two operands.
     operations: the core's operations, in the core's order.
@@ -200,7 +200,7 @@ class Arithmetic(StoredNode):
 
 
 PURE_VARIABLE = "INTSET_PURE"
-REVISION = 1  # of what `intset/_core.c` and Python agree on
+REVISION = 2  # of what `intset/_core.c` and Python agree on
 OPERATIONS = (
     *(ops.ADD, ops.SUB, ops.MUL, ops.FLOORDIV, ops.FLOORMOD, ops.NEG, ops.CONST, ops.VAR),
     *(ops.MIN, ops.MAX, ops.LT, ops.LE, ops.GT, ops.GE),

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from intset.expr import Cond, Expr, Node, Var, dag, ops
-from intset.expr.node import PlainVar, make, truth
+from intset.expr.node import ShapeVar, make, truth
 from intset.linear import bounds as iv
 from intset.linear.bounds import EVERYTHING, Interval
 from intset.linear.form import Linear, add, atom, constant, is_affine, reads_positive
@@ -268,7 +268,7 @@ def _is_range(base: Normalizer, form: Linear) -> bool:
     if len(form.terms) != 1:
         return False
     (var,) = form.terms
-    return type(var) is PlainVar and var in base.ranges and var not in base.assumptions.limits
+    return not isinstance(var, ShapeVar) and var in base.ranges and var not in base.assumptions.limits
 
 
 def _with_rests(current: Normalizer, form: Linear) -> Iterator[tuple[Expr, int, Interval]]:

@@ -35,7 +35,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 from intset import plain
 from intset.arithmetic.strided import nearest
 from intset.expr import Cond, Expr, Node, Range, Var, const, constant_value, ops
-from intset.expr.node import PlainVar, make
+from intset.expr.node import PlainVar, ShapeVar, make
 from intset.linear.assumptions import DIFFERENCES, NO_ASSUMPTIONS
 from intset.linear.bounds import Interval
 from intset.linear.canonical import Normalizer
@@ -189,7 +189,7 @@ def part_of(ranges: Mapping[Var, Range], facts: Iterable[Cond] = ()) -> PartialB
     rows = plain.ValueRows()
     for var, span in ranges.items():
         found = span.ends or _inside(span, ranges, inside, rows)
-        if found is None or found[0] > found[1] or type(var) is not PlainVar:
+        if found is None or found[0] > found[1] or isinstance(var, ShapeVar):
             return None
         inside[var] = found
     related: set[Expr] = set()
