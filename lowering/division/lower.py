@@ -363,11 +363,12 @@ class DivisionLowering:
         if s is e or _division_weight(s) >= before:
             return None
         size = self._tree[e]
-        needs = fit_conditions(scope.premised(e), s, self.bits)
-        if not all(scope.prove_at(e, need, size) for need in needs):
-            return None
         proof = scope.prove(e.eq(s), size)
-        return LoweringStep("exact cancellation", proof, e, s) if proof else None
+        if not proof:
+            return None
+        needs = fit_conditions(scope.premised(e), s, self.bits)
+        fits = all(scope.prove_at(e, need, size) for need in needs)
+        return LoweringStep("exact cancellation", proof, e, s) if fits else None
 
     # -- the rules ----------------------------------------------------------------------------------------------
 
