@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Any, Final, Generic, NamedTuple, overload
 
 import intset
-from intset.config import CHEAPEST, Configured, Effort, all_as_configured, current, memoized, tiers_within
+from intset.config import Configured, Effort, all_as_configured, current, memoized, tiers_within
 from intset.context import Context
 from intset.errors import InputError
 from intset.expr import Cond, Expr, IntLike, Node, Range, Var, arguments, const, constant_value, dag, ops
@@ -113,16 +113,8 @@ class DivisionScope:
 
     def lower_bound(self, e: Expr, size: int = 0) -> int | None:
         """A constant lower bound of `e`; `None` if none is known."""
-        if size > MAX_TREE:
-            return None
-        unbound = (var for var in dag.free_vars(e) if var not in self.ctx.ranges)
-        low, _ = self._closed(*unbound).bounds(e, domain=CHEAPEST)
-        return constant_value(low) if isinstance(low, Expr) else None
-
-    @memoized
-    def _closed(self, *unbound: Var) -> Context:
-        """The context with some more variables, without ranges."""
-        return self.ctx.extended(ranges=dict.fromkeys(unbound)) if unbound else self.ctx
+        known = self.ctx.frame.known
+        return None if size > MAX_TREE else known.bounds(known.form(e))[0]
 
 
 def root_scope(ctx: Context | None, root: Node, bits: int) -> DivisionScope:
