@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -17,8 +17,9 @@ from intset.expr.build import logical_and, logical_not, logical_or
 from intset.expr.definedness import embedded_claims
 from intset.expr.node import Kind_co, as_int, make, truth
 from intset.facts import ASSERTED, DERIVED, Fact
+from intset.linear.signs import Member, taken_values
 from intset.prover.explain import ways_to_state
-from intset.prover.proof import PROVED, UNKNOWN, Proof, fit_conditions
+from intset.prover.proof import PROVED, REFUTED, UNKNOWN, Proof, fit_conditions
 from intset.simplify.engine import DIVISION, DIVISION_BY_CONSTANT, machine_cost
 from lowering.division.rules import OPERAND_RULES, RULES, DivisionRule, Fits, Need, Needs, Site, prices, truncdiv
 
@@ -44,8 +45,16 @@ class DivisionScope:
     expression has a value; `prove_at` where moreover every evaluated subterm is representable in `bits` bits.
     """
 
-    def __init__(self, ctx: Context, bits: int, guards: tuple[Cond, ...] = (), claims: tuple[Cond, ...] = ()) -> None:
+    def __init__(
+        self,
+        ctx: Context,
+        bits: int,
+        guards: tuple[Cond, ...] = (),
+        claims: tuple[Cond, ...] = (),
+        points: list[Member] | None = None,
+    ) -> None:
         self._given, self.bits, self.guards, self._claims = ctx, bits, guards, claims
+        self._points: list[Member] = [] if points is None else points  # counterexamples, also of the scopes around
 
     @cached_property
     def ctx(self) -> Context:
@@ -61,7 +70,7 @@ class DivisionScope:
         new = [claim for claim in embedded_claims((branch,)) if is_small(claim)]
         claims = tuple(dict.fromkeys((*self._claims, *new)))[-MAX_GUARDS:]
         same = guards == self.guards and claims == self._claims
-        return self if same else DivisionScope(self._given, self.bits, guards, claims)
+        return self if same else DivisionScope(self._given, self.bits, guards, claims, self._points)
 
     def prove(self, cond: Cond, size: int = 0) -> Proof:
         """Prove a condition; `size` counts the tree nodes of its expressions."""
@@ -81,15 +90,26 @@ class DivisionScope:
         decided = _decided(cond)
         if decided is not None:
             return decided
+        if self._is_refuted(cond, () if root is None else _premises(root, self.bits)):
+            return Proof(cond, REFUTED, "linear")
         with _budget(is_large, cond):
-            return (self.ctx if root is None else self.premised(root)).prove(cond)
+            proof = (self.ctx if root is None else self.premised(root)).prove(cond)
+        if proof.counterexample is not None:
+            self._points.append(Member(dict(proof.counterexample), 0))
+        return proof
+
+    def _is_refuted(self, cond: Cond, premises: Iterable[Cond]) -> bool:
+        """Whether a condition is false at a found point of the caller's context that lies in this part."""
+        inside = (*self.guards, *self._claims, *premises)
+        if any(point.term(cond) is False and all(map(point.term, inside)) for point in self._points):
+            return True
+        frame = self._given.frame
+        return False in taken_values(frame.known, cond, (*frame.conditions, *inside))
 
     @memoized
     def premised(self, root: Node) -> Context:
         """The context with the facts that the operands below `root` are representable."""
-        least, most = -(1 << (self.bits - 1)), (1 << (self.bits - 1)) - 1
-        facts = [Fact(limit, DERIVED) for e in _operands(root) for limit in (e >= least, e <= most)]
-        return self.ctx.extended(facts=facts)
+        return self.ctx.extended(facts=[Fact(limit, DERIVED) for limit in _premises(root, self.bits)])
 
     def justify_any(self, root: Node, needs: Needs, size: int) -> Proof | None:
         """The proof of the first alternative that is proved."""
@@ -168,6 +188,12 @@ def _decided(cond: Cond) -> Proof | None:
         if a is not None and b is not None and cond.op.meaning is not None and cond.op.meaning(a, b):
             return Proof(cond, PROVED, "linear")
     return None
+
+
+def _premises(root: Node, bits: int) -> list[Cond]:
+    """That the operands below `root` are representable."""
+    least, most = -(1 << (bits - 1)), (1 << (bits - 1)) - 1
+    return [limit for e in _operands(root) for limit in (e >= least, e <= most)]
 
 
 def _operands(root: Node) -> list[Expr]:
