@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final, Generic, NamedTuple, overload
@@ -15,9 +15,9 @@ from intset.errors import InputError
 from intset.expr import Cond, Expr, IntLike, Node, Range, Var, arguments, const, constant_value, dag, ops
 from intset.expr.build import logical_and, logical_not, logical_or
 from intset.expr.definedness import embedded_claims
-from intset.expr.node import Kind_co, as_int, make, truth
+from intset.expr.node import Kind_co, as_int, truth
 from intset.facts import ASSERTED, DERIVED, Fact
-from intset.linear.signs import Member, taken_values
+from intset.linear.signs import Member
 from intset.prover.explain import ways_to_state
 from intset.prover.proof import PROVED, REFUTED, UNKNOWN, Proof, fit_conditions
 from intset.simplify.engine import DIVISION, DIVISION_BY_CONSTANT, machine_cost
@@ -46,15 +46,10 @@ class DivisionScope:
     """
 
     def __init__(
-        self,
-        ctx: Context,
-        bits: int,
-        guards: tuple[Cond, ...] = (),
-        claims: tuple[Cond, ...] = (),
-        points: list[Member] | None = None,
+        self, ctx: Context, bits: int, guards: tuple[Cond, ...], claims: tuple[Cond, ...], points: list[Member]
     ) -> None:
         self._given, self.bits, self.guards, self._claims = ctx, bits, guards, claims
-        self._points: list[Member] = [] if points is None else points  # counterexamples, also of the scopes around
+        self._points = points  # of the context: counterexamples of this scope and of those around it
 
     @cached_property
     def ctx(self) -> Context:
@@ -90,26 +85,24 @@ class DivisionScope:
         decided = _decided(cond)
         if decided is not None:
             return decided
-        if self._is_refuted(cond, () if root is None else _premises(root, self.bits)):
+        ctx = self.ctx if root is None else self.premised(root)
+        facts = ctx.frame.facts
+        if any(at.term(cond) is False and all(at.term(fact.condition) for fact in facts) for at in self._points):
             return Proof(cond, REFUTED, "linear")
         with _budget(is_large, cond):
-            proof = (self.ctx if root is None else self.premised(root)).prove(cond)
+            proof = ctx.prove(cond)
         if proof.counterexample is not None:
-            self._points.append(Member(dict(proof.counterexample), 0))
+            ranges = self._given.frame.known.ranges
+            point: dict[Expr, int] = {var: low for var, (low, _) in ranges.items() if low is not None}
+            self._points.append(Member(point | proof.counterexample, 0))
         return proof
-
-    def _is_refuted(self, cond: Cond, premises: Iterable[Cond]) -> bool:
-        """Whether a condition is false at a found point of the caller's context that lies in this part."""
-        inside = (*self.guards, *self._claims, *premises)
-        if any(point.term(cond) is False and all(map(point.term, inside)) for point in self._points):
-            return True
-        frame = self._given.frame
-        return False in taken_values(frame.known, cond, (*frame.conditions, *inside))
 
     @memoized
     def premised(self, root: Node) -> Context:
         """The context with the facts that the operands below `root` are representable."""
-        return self.ctx.extended(facts=[Fact(limit, DERIVED) for limit in _premises(root, self.bits)])
+        least, most = -(1 << (self.bits - 1)), (1 << (self.bits - 1)) - 1
+        facts = [Fact(limit, DERIVED) for e in _operands(root) for limit in (e >= least, e <= most)]
+        return self.ctx.extended(facts=facts)
 
     def justify_any(self, root: Node, needs: Needs, size: int) -> Proof | None:
         """The proof of the first alternative that is proved."""
@@ -131,11 +124,6 @@ class DivisionScope:
         proof = self.prove_at(root, goal, size) if fits else self.prove(goal, size)
         return proof or None
 
-    def lower_bound(self, e: Expr, size: int = 0) -> int | None:
-        """A constant lower bound of `e`; `None` if none is known."""
-        known = self.ctx.frame.known
-        return None if size > MAX_TREE else known.bounds(known.form(e))[0]
-
 
 def root_scope(ctx: Context | None, root: Node, bits: int) -> DivisionScope:
     """The scope of a whole expression: the context, the ranges of its loop variables, and its embedded assertions."""
@@ -155,19 +143,17 @@ def root_scope(ctx: Context | None, root: Node, bits: int) -> DivisionScope:
         pending += limits.free_vars()
     given = given.extended(ranges=carried) if carried else given
     claims = (*sizes, *(claim for claim in embedded_claims((root, *ends)) if is_small(claim)))
-    return DivisionScope(given, bits, (), tuple(dict.fromkeys(claims)))
+    return DivisionScope(given, bits, (), tuple(dict.fromkeys(claims)), [])
 
 
-@contextmanager
-def _budget(is_large: bool, cond: Cond) -> Iterator[None]:
+def _budget(is_large: bool, cond: Cond) -> AbstractContextManager[object]:
     config = current()
     remainder = cond.args[0] if cond.op is ops.EQ and cond.args[0].op is ops.FLOORMOD else None
     # z3 hardly ever decides that an unknown divides a term; linear forms and facts do
     effort = Effort.FULL if remainder is None or remainder.args[1].op is ops.CONST else Effort.DEFAULT
     tiers = tiers_within(Effort.FAST if is_large else effort)
     units = min(config.z3_rlimit, DIVISION_Z3 // NONLINEAR if dag.is_nonlinear((cond,)) else DIVISION_Z3)
-    with intset.using(z3_rlimit=units, isl_operations=min(config.isl_operations, DIVISION_ISL), tiers=tiers):
-        yield
+    return intset.using(z3_rlimit=units, isl_operations=min(config.isl_operations, DIVISION_ISL), tiers=tiers)
 
 
 def is_small(cond: Cond) -> bool:
@@ -188,12 +174,6 @@ def _decided(cond: Cond) -> Proof | None:
         if a is not None and b is not None and cond.op.meaning is not None and cond.op.meaning(a, b):
             return Proof(cond, PROVED, "linear")
     return None
-
-
-def _premises(root: Node, bits: int) -> list[Cond]:
-    """That the operands below `root` are representable."""
-    least, most = -(1 << (bits - 1)), (1 << (bits - 1)) - 1
-    return [limit for e in _operands(root) for limit in (e >= least, e <= most)]
 
 
 def _operands(root: Node) -> list[Expr]:
@@ -384,8 +364,7 @@ class DivisionLowering:
         proof = scope.prove(e.eq(s), size)
         if not proof:
             return None
-        needs = fit_conditions(scope.premised(e), s, self.bits)
-        fits = all(scope.prove_at(e, need, size) for need in needs)
+        fits = all(scope.prove_at(e, need, size) for need in fit_conditions(scope.premised(e), s, self.bits))
         return LoweringStep("exact cancellation", proof, e, s) if fits else None
 
     # -- the rules ----------------------------------------------------------------------------------------------
@@ -396,8 +375,10 @@ class DivisionLowering:
         a, b = node.args
         c = constant_value(b)
         y = y if c is None else const(c)
-        shiftable = c is not None and c > 1 and c & c - 1 and node.op not in _C_OWN
-        low = scope.lower_bound(a, self._tree[a]) if shiftable else None
+        low = None
+        if c is not None and c > 1 and c & c - 1 and node.op not in _C_OWN and self._tree[a] <= MAX_TREE:
+            known = scope.ctx.frame.known
+            low = known.bounds(known.form(a))[0]
         site = Site(node.op, a, b, x, y, self.bits, low)
         return [(cost, k, RULES[node.op][k], site) for cost, k in prices(site, node.args in self._pairs)]
 
@@ -440,9 +421,7 @@ class DivisionLowering:
             proof = lowered.scope.justify_any(child[0], needs, self._tree[node])
             if proof is None:
                 continue
-            after = list(args)
-            after[position] = part
-            result: Node = make(node.op, tuple(after), node.data)
+            result = node.with_args(tuple(part if k == position else arg for k, arg in enumerate(args)))
             self.step[key] = LoweringStep(rule.name, proof, node, result)
             self.uses[key] = (*self.uses[child], children[1 - position])
             if child in self.nonzero:

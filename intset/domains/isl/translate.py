@@ -444,8 +444,7 @@ def pw_aff_to_expr(
     """
     pieces = pieces_of(pw.coalesce())
     if context is not None:
-        div = DIV
-        if context.involves_locals() or any(d.involves_locals() or f.dim(div) > 0 for d, f in pieces):
+        if context.involves_locals() or any(d.involves_locals() or f.dim(DIV) > 0 for d, f in pieces):
             pieces = [Piece(simplified(domain, context), simplified(f, context)) for domain, f in pieces]
         else:
             pieces = pieces_of(simplified(pw, context).coalesce())
@@ -616,14 +615,13 @@ def _in_order(parts: Iterable[Cond], leaves: Sequence[Expr]) -> list[Cond]:
 def _conjuncts(part: BasicSet, dims: Sequence[Expr], params: Sequence[Expr]) -> list[Cond] | None:
     if part.plain_is_empty():
         return [truth(False)]
-    kind = SET
-    reader = Reader(part, kind, () if part.is_params() else dims, params)
+    reader = Reader(part, SET, () if part.is_params() else dims, params)
     found: dict[Cond, None] = {}
     for constraint in part.get_constraints():
         # `c*q <= x < c*q + c` only defines `q = floor(x/c)`.
         if constraint.is_div_constraint():
             continue
-        form = reader.form(constraint, kind)
+        form = reader.form(constraint, SET)
         if form is None:
             return None
         if form.is_const and (form.const == 0 if constraint.is_equality() else form.const >= 0):
@@ -776,8 +774,7 @@ def box_around(current: Set) -> Set | None:
 
 def _ends_along(current: Set, k: int) -> tuple[PwAff, PwAff]:
     """The first and last value along a dimension, as functions of the parameters; raises as `box_around` does."""
-    kind = SET
-    if current.dim_has_lower_bound(kind, k) and current.dim_has_upper_bound(kind, k):
+    if current.dim_has_lower_bound(SET, k) and current.dim_has_upper_bound(SET, k):
         low = session.end_of_dim(current, k, -1)
         high = None if low is None else session.end_of_dim(current, k, 1)
         if low is not None and high is not None:
