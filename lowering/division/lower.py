@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Any, Final, Generic, NamedTuple, overload
 
 import intset
-from intset.config import Configured, Effort, all_as_configured, current, memoized, tiers_within
+from intset.config import CHEAPEST, Configured, Effort, all_as_configured, current, memoized, tiers_within
 from intset.context import Context
 from intset.errors import InputError
 from intset.expr import Cond, Expr, IntLike, Node, Range, Var, arguments, const, constant_value, dag, ops
@@ -379,6 +379,9 @@ class DivisionLowering:
         if c is not None and c > 1 and c & c - 1 and node.op not in _C_OWN and self._tree[a] <= MAX_TREE:
             known = scope.ctx.frame.known
             low = known.bounds(known.form(a))[0]
+            if low is not None and low < 0:  # others shift nothing: no scope with ranges of the sizes is made for them
+                least = scope.ctx.bounds(a, over="sizes", domain=CHEAPEST)[0]
+                low = constant_value(least) if isinstance(least, Expr) else None
         site = Site(node.op, a, b, x, y, self.bits, low)
         return [(cost, k, RULES[node.op][k], site) for cost, k in prices(site, node.args in self._pairs)]
 
