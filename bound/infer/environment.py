@@ -180,10 +180,6 @@ class LoopEnvironment:
         """Numeric bounds of `form` over all ranges; `None` for an open end."""
         return self.normalizer.sum_bounds(form)
 
-    def ends_of(self, v: Var) -> Ends:
-        """Numeric bounds of a variable."""
-        return self.bounds(self.form(v))
-
     def is_nonneg(self, form: Linear, assumed: Iterable[Linear] = ()) -> bool:
         """Whether `form >= 0` is proved wherever all forms of `assumed` are nonnegative."""
         low, high = self.bounds(form)
@@ -516,7 +512,7 @@ class _Drawing:
         self.sizes = [v for v in used if v not in ranges]
         self.order = [*self.sizes, *self.loops]
         self.has_data = bool(dag.opaque_terms(*facts))
-        self._spans: list[Span] = [(*env.ends_of(v), v.declared()[2]) for v in self.sizes]
+        self._spans: list[Span] = [(*env.bounds(env.form(v)), v.declared()[2]) for v in self.sizes]
         equal = _equated(self.sizes, env.context.frame.conditions)
         self._equal = [(self.sizes.index(v), self.sizes.index(other)) for v, other in equal.items()]
         self._limits = [(low(ranges[v]), as_expr(ranges[v].max)) for v in self.loops]

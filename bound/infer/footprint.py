@@ -77,6 +77,8 @@ class SymbolicInterval:
     def range(self) -> Range:
         """The interval as a `Range`."""
         low = self.low()
+        if len(self.gaps) == 1 and self.gaps[0].is_const:
+            return Range(low, max(self.gaps[0].const + 1, 0))
         extents = [form.expr() for form in self.extents()] if len(self.lows) == 1 else []
         if extents and is_affine(self.lows[0]):
             extent = extents[0] if len(extents) == 1 else minimum(*extents)
@@ -84,9 +86,7 @@ class SymbolicInterval:
             extent = minimum(*(form.shift(1).expr() for form in self.highs)) - low
             if extents and cost(minimum(*extents)) <= cost(extent):
                 extent = minimum(*extents)
-        if extent.is_const and extent.data < 0:
-            return Range(low, 0)
-        return Range(low, extent)
+        return Range.of_extent(low, extent)
 
     def maxima(self) -> tuple[EndForms, EndForms]:
         """Both ends as maxima of forms: the lower end, and the negated upper end."""

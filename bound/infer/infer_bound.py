@@ -20,14 +20,14 @@ from bound.infer.answers.outside import Outside, find_outside
 from bound.infer.answers.piecewise import StagePiece, pieces_of
 from bound.infer.answers.region import StageRegion
 from bound.infer.answers.storage import Storage, storage_of
-from bound.infer.environment import LoopEnvironment, create_account, space_of
+from bound.infer.environment import LoopEnvironment, constant_extent, create_account, space_of
 from bound.infer.footprint import Footprint
 from bound.infer.normalized import ScheduleSizes, with_positive
 from bound.infer.phases import infer_root_bound, pass_down
 from bound.itervar import IterVar
 from bound.schedule import Rebase, Schedule, Stage
-from bound.schedule.attach import AttachPath, attachment, create_attach_path, slid_loops
-from bound.schedule.simple import extent, low, number
+from bound.schedule.attach import AttachPath, attachment, slid_loops
+from bound.schedule.simple import extent, low
 from bound.tensor import Operation, PlaceholderOp, Tensor
 from intset import config
 from intset.config import Configured, all_as_configured
@@ -120,13 +120,13 @@ def infer_bound(
         return NEST_FUNCTIONS.auto_bounds(schedule, ctx, at, domain, compact, whole)
     context = Context() if ctx is None else ctx.extended()  # independent of the caller's blocks
     name = config.current(context.domain if domain is None else domain).domain
-    normalized, sharing = shared.normalized(schedule)
+    normalized, paths, sharing = shared.normalized(schedule)
     sizes = ScheduleSizes(normalized, at)
     tiles = sizes.tiles(normalized)
     context = with_positive(context, tiles)
     state = infer_root_bound.InferenceState(
         normalized,
-        create_attach_path(normalized),
+        paths,
         create_read_graph(normalized),
         sizes,
         LoopEnvironment(context, sizes.free, name, create_account(len(normalized.stages))),
@@ -544,11 +544,8 @@ def thread_equations(
     first: dict[IterVar, tuple[str, Expr]] = {}  # what said the extent of a thread axis first, and that extent
     for bounds in stages:
         stage = bounds.stage
-        for iv, limits in bounds.loops.items():
-            thread = stage.thread_of(iv)
-            if thread is None:
-                continue
-            threads = extent(limits)
+        for iv, thread in bounds.threads.items():
+            threads = extent(bounds.loops[iv])
             if thread.dom is not None and thread not in first:
                 first[thread] = "it was declared", extent(sizes.range(thread.dom))
             before, other = first.setdefault(thread, (f"it has for {iv.name} of stage {stage.name}", threads))
@@ -592,11 +589,10 @@ def infer_stages(state: infer_root_bound.InferenceState) -> infer_root_bound.Inf
     return state
 
 
-def declared_threads(stage: Stage, sizes: ScheduleSizes) -> dict[IterVar, int]:
+def declared_threads(bounds: pass_down.StageBounds, sizes: ScheduleSizes) -> dict[IterVar, int]:
     """The thread axes of a stage that were declared with a number of threads."""
-    axes = [stage.thread_of(leaf) for leaf in stage.leaf_iter_vars]
-    declared = {axis: axis.dom for axis in axes if axis is not None and axis.dom is not None}
-    numbers = {axis: number(extent(sizes.range(dom))) for axis, dom in declared.items()}
+    declared = {axis: axis.dom for axis in bounds.threads.values() if axis.dom is not None}
+    numbers = {axis: constant_extent(sizes.range(dom)) for axis, dom in declared.items()}
     return {axis: count for axis, count in numbers.items() if count is not None}
 
 
@@ -607,7 +603,7 @@ def _infer(state: infer_root_bound.InferenceState, is_draft: bool = False) -> No
         if stage.is_inlined or isinstance(stage.op, PlaceholderOp):
             continue
         bounds = infer_root_bound.initial_bounds(state, stage)
-        state.threads.update(declared_threads(stage, state.sizes))
+        state.threads.update(declared_threads(bounds, state.sizes))
         infer_root_bound.infer_root_bound(state, bounds)
         pass_down.pass_down(state.env, bounds, partial(infer_root_bound.region_of_loops, state, bounds))
         if not is_draft:

@@ -22,7 +22,7 @@ from bound.itervar import IterVar
 from bound.replay.loops import ExtendedLoops, Leaf, ScheduleSnapshot, SharedLoop, SharedNest
 from bound.replay.transform_replay import BROADCAST
 from bound.schedule import AttachType, Fuse, IterVarAttr, IterVarRelation, Rebase, Schedule, Split, Stage, Tail
-from bound.schedule.attach import check_attachments
+from bound.schedule.attach import AttachPath, check_attachments
 from bound.schedule.relations import with_ancestors, with_descendants
 from bound.schedule.schedule import inject_inline, legalize_invalid_attach, rebase_non_zero_min_loop
 from bound.tensor import ComputeOp, Operation, Tensor
@@ -67,15 +67,15 @@ class Sharing:
         return f"{self.stages.get(iv, (stage,))[-1].name}.{iv.name}"
 
 
-def normalized(schedule: Schedule) -> tuple[Schedule, Sharing]:
-    """The normalized copy of a schedule, and its shared loops.
+def normalized(schedule: Schedule) -> tuple[Schedule, dict[Stage, AttachPath], Sharing]:
+    """The normalized copy of a schedule, the attach path of each of its stages, and its shared loops.
 
     Raises
     ------
     ScheduleError: the schedule is illegal.
     """
     if not any(stage.compute_at_position for stage in schedule.stages):
-        return schedule.normalize(), Sharing()
+        return *schedule.normalized_with_paths(), Sharing()
     new = schedule.copy()
     inject_inline(new)
     snapshot = ScheduleSnapshot(new)
@@ -94,8 +94,7 @@ def normalized(schedule: Schedule) -> tuple[Schedule, Sharing]:
         for old, leaf in zip(loops.domains[op].loop, extended.loop, strict=False):
             if old is not leaf:
                 sharing.replacements[old] = sharing.replacements.get(leaf, (new[op], leaf))
-    check_attachments(new)
-    return new, sharing
+    return new, check_attachments(new), sharing
 
 
 def _lengthen(stage: Stage, extended: ExtendedLoops) -> tuple[IterVar, ...]:

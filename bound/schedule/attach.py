@@ -117,15 +117,14 @@ def create_attach_path(schedule: Schedule) -> dict[Stage, AttachPath]:
     """
     paths: dict[Stage, AttachPath] = {}
     for stage in reversed(schedule.stages):
-        outwards: list[Stage] = []
+        outwards: dict[Stage, tuple[Stage | None, IterVar | None]] = {}
         at: Stage | None = stage
         while at is not None and at not in paths:
             if at in outwards:
-                raise ScheduleError(f"stage {outwards[-1].name}: it is computed inside itself")
-            outwards.append(at)
-            at = attachment(at)[0]
-        for inner in reversed(outwards):
-            target, axis = attachment(inner)
+                raise ScheduleError(f"stage {list(outwards)[-1].name}: it is computed inside itself")
+            outwards[at] = attachment(at)
+            at = outwards[at][0]
+        for inner, (target, axis) in reversed(outwards.items()):
             paths[inner] = () if target is None else (*_loops_from(inner, target, axis), *paths[target])
     return paths
 

@@ -18,7 +18,7 @@ from bound import dtypes
 from bound.errors import InputError, ScheduleError
 from bound.itervar import IterVar
 from bound.schedule import rewrites
-from bound.schedule.attach import WARP, AttachType, check_attachments, storage_rank, thread_rank
+from bound.schedule.attach import WARP, AttachPath, AttachType, check_attachments, storage_rank, thread_rank
 from bound.schedule.relations import Fuse, Rebase, Split
 from bound.schedule.rewrites import Reach, group_of, post_order, replace_op, transform_layout
 from bound.schedule.stage import Stage
@@ -203,13 +203,16 @@ class Schedule(Displayed):
         ------
         ScheduleError: the schedule is illegal.
         """
+        return self.normalized_with_paths()[0]
+
+    def normalized_with_paths(self) -> tuple[Schedule, dict[Stage, AttachPath]]:
+        """The copy of `normalize` with the attach path of each of its stages."""
         new = self.copy()
         inject_inline(new)
         rebase_non_zero_min_loop(new)
         legalize_invalid_attach(new)
         sink_private(new)
-        check_attachments(new)
-        return new
+        return new, check_attachments(new)
 
     def copy(self) -> Schedule:
         """Copy the schedule with its stages; operations and axes are shared."""

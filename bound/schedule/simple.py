@@ -26,7 +26,7 @@ def low(r: Range) -> Expr:
 
 def number(e: IntLike) -> int | None:
     """Return the value of a constant, else `None`."""
-    return constant_value(as_expr(e))
+    return e if type(e) is int else constant_value(e if isinstance(e, Expr) else as_expr(e))
 
 
 def add(a: IntLike, b: IntLike) -> Expr:

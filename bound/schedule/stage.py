@@ -330,8 +330,10 @@ class Stage:
         """Return the innermost attached one among the stage and its enclosing groups; the outermost one if none is
         attached.
         """
-        chain = (self, *self.groups)
-        return next((spec for spec in chain if spec.attach_type is not AttachType.GROUP_ROOT), chain[-1])
+        spec = self
+        while spec.attach_type is AttachType.GROUP_ROOT and spec.group is not None:
+            spec = spec.group
+        return spec
 
     def relocate(self, moved: Callable[[Stage, IterVar], tuple[Stage, IterVar]]) -> None:
         """Map the loops at which this stage is computed and stored."""
@@ -645,7 +647,7 @@ class Stage:
 
     def thread_of(self, axis: IterVar) -> IterVar | None:
         """Return the thread axis that a loop runs on; `None` for an ordinary loop."""
-        return axis if axis.thread_tag else self._attr(axis).bind_thread
+        return axis if axis.thread_tag else self.iter_var_attrs.get(axis, _NO_ATTR).bind_thread
 
     def tag_of(self, axis: IterVar) -> str:
         """Return the thread tag of a loop; empty for an ordinary loop."""
@@ -654,7 +656,7 @@ class Stage:
 
     def kind_of(self, axis: IterVar) -> IterType:
         """Return the kind of a loop, annotations included."""
-        kind = self._attr(axis).iter_type
+        kind = self.iter_var_attrs.get(axis, _NO_ATTR).iter_type
         return axis.iter_type if kind is None else kind
 
     @property

@@ -21,7 +21,8 @@ def definedness(roots: Sequence[Node]) -> tuple[Cond, ...]:
     """
     steps = postorder(roots)
     if _LAZY.isdisjoint([node.op for node in steps]):
-        return tuple(dict.fromkeys([need for node in steps if (need := own_need(node)) is not None]))
+        parts = [node for node in steps if node.op in PARTIAL]
+        return tuple(dict.fromkeys([need for node in parts if (need := own_need(node)) is not None]))
     needs: dict[Cond, None] = {}
     joined: set[Node] = set()
     guards = dict(guarded_steps(roots, joined))
@@ -70,8 +71,8 @@ def _finds_need(root: Node) -> bool:
     for node in waiting:  # appended to during the walk
         op, args = node.op, node.args
         if op in PARTIAL:
-            by_number = op is not ops.ASSERTING and args[1].op is ops.CONST and args[1].data > 0
-            if not by_number and own_need(node) is not None:
+            is_by_number = op is not ops.ASSERTING and args[1].op is ops.CONST
+            if not is_by_number or own_need(node) is not None:
                 return True
         for arg in args:
             if arg.args and arg not in seen:

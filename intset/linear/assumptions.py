@@ -18,7 +18,7 @@ from intset.expr import Cond, Expr, Node, Var, dag, ops
 from intset.expr.node import PlainVar, make, truth
 from intset.linear import bounds as iv
 from intset.linear.bounds import EVERYTHING, Interval
-from intset.linear.form import Linear, add, atom, reads_positive
+from intset.linear.form import Linear, add, atom, constant, is_affine, reads_positive
 from intset.linear.multiples import Multiples, learned
 
 if TYPE_CHECKING:
@@ -100,7 +100,8 @@ def is_chain(cond: Cond, junction: ops.Op) -> bool:
 
 def _judged_comparison(known: Normalizer, node: Node) -> Clause | bool:
     kind, swapped, offset = DIFFERENCES[node.op]
-    a, b = known.form(node.args[0]), known.form(node.args[1])
+    first, second = node.args
+    a, b = known.form(first), constant(second.data) if second.op is ops.CONST else known.form(second)
     if swapped:
         a, b = b, a
     terms = a.terms
@@ -289,11 +290,12 @@ def _with_rests(current: Normalizer, form: Linear) -> Iterator[tuple[Expr, int, 
 
 
 class _TightenedEnds:
-    """The numeric ends of variables and atoms of a scope, tightened by conditions; methods tell whether ends changed.
+    """The numeric ends of variables and atoms of a scope, tightened by conditions.
 
     Attributes
     ----------
     current: the scope with the ends of the last round.
+    changed: the variables below the ends that changed in this round.
     are_settled: whether the conditions are the only facts, and a further round would change no end.
     """
 
@@ -303,18 +305,19 @@ class _TightenedEnds:
         self.base = self.current = base
         self.ranges: dict[Var, Interval] = dict(base.ranges)
         self.atoms: dict[Expr, Interval] = dict(base.assumptions.atoms)
+        self.changed: set[Var] = set()
 
     def tighten_all(self, clauses: Sequence[Clause], choices: Sequence[Cond]) -> bool:
         """Tighten by clauses and disjunctions; whether an interval became empty."""
         base = self.base
+        visited = clauses
         for round_ in range(TIGHTENING_ROUNDS):
-            changed = False
-            for kind, form in clauses:
-                changed |= self._tighten(kind, form)
+            for kind, form in visited:
+                self._tighten(kind, form)
             if round_ == 0 and base.depth < 2:
                 for choice in choices:
-                    changed |= self._tighten_choice(choice)
-            if not changed:
+                    self._tighten_choice(choice)
+            if not self.changed:
                 self.are_settled = not base.assumptions.nonneg
                 return False
             if _any_crossed(self.ranges) or _any_crossed(self.atoms):
@@ -324,36 +327,45 @@ class _TightenedEnds:
             if round_ + 1 < TIGHTENING_ROUNDS:
                 assumed = base.assumptions._replace(atoms=dict(self.atoms))
                 self.current = type(base)(dict(self.ranges), assumed, base.depth + 1)
+                if not base.assumptions.nonneg and not base.assumptions.limits:  # these may tie ends of any variables
+                    visited = [part for part in clauses if self._is_affected(*part)]
+                self.changed = set()
         return False
+
+    def _is_affected(self, kind: ops.Op, form: Linear) -> bool:
+        """Whether the clause reads an end that changed."""
+        if len(form.terms) == 1 and is_affine(form) and kind is not ops.NE:
+            return False  # it states ends by numbers
+        return any(not self.changed.isdisjoint(e.free_vars()) for e in form.terms)
 
     def _table(self, e: Expr) -> dict[Any, Interval]:
         return self.ranges if e in self.ranges else self.atoms
 
-    def _tighten(self, kind: ops.Op, form: Linear) -> bool:
+    def _tighten(self, kind: ops.Op, form: Linear) -> None:
         if kind is ops.NE:
-            return self._tighten_unequal(form)
-        changed = False
+            self._tighten_unequal(form)
+            return
         for monomial, k, (low, high) in _with_rests(self.current, form):
             interval: Interval = EVERYTHING
             if high is not None:  # k*t >= -others >= -high
                 interval = (-(high // k), None) if k > 0 else (None, high // -k)
             if kind is ops.EQ and low is not None:  # k*t <= -low
                 interval = iv.meet(interval, (None, -low // k) if k > 0 else (-(-low // -k), None))
-            changed |= self._learn(monomial, interval)
-        return changed
+            self._learn(monomial, interval)
 
-    def _learn(self, e: Expr, interval: Interval) -> bool:
+    def _learn(self, e: Expr, interval: Interval) -> None:
         """Record that `e` lies in `interval`, and propagate to factors and dividends."""
         if interval == EVERYTHING:
-            return False
+            return
         before = self.current.atom_bounds(e)
         after = iv.meet(before, interval)
         if after == before:
-            return False
+            return
+        self.changed.update(e.free_vars())
         table = self._table(e)
         table[e] = iv.meet(table.get(e, before), after)
         if table is self.ranges:
-            return True
+            return
         if e.op is ops.MUL:
             for t, q in (e.args, e.args[::-1]):
                 self._learn(t, _factor_of(after, self.current.atom_bounds(q)))
@@ -368,26 +380,24 @@ class _TightenedEnds:
                     low, high = (None if high is None else -high), (None if low is None else -low)
                 k = abs(k)
                 self._learn(monomial, (None if low is None else -(-low // k), None if high is None else high // k))
-        return True
 
-    def _tighten_unequal(self, form: Linear) -> bool:
+    def _tighten_unequal(self, form: Linear) -> None:
         if len(form.terms) != 1:
-            return False
+            return
         ((e, k),) = form.terms.items()
         if not isinstance(e, Var) or form.const % k:
-            return False
+            return
         hole = -form.const // k
         table = self._table(e)
         low, high = table.get(e, self.current.atom_bounds(e))
-        if hole not in (low, high):
-            return False
-        table[e] = (low + 1 if low == hole else low, high - 1 if high == hole else high)
-        return True
+        if hole in (low, high):
+            table[e] = (low + 1 if low == hole else low, high - 1 if high == hole else high)
+            self.changed.add(e)
 
-    def _tighten_choice(self, choice: Cond) -> bool:
+    def _tighten_choice(self, choice: Cond) -> None:
         """Tighten each variable to the hull of its ranges under both sides of a disjunction."""
         if _is_deep(choice):
-            return False
+            return
         base = self.base
         sides = [side for side in map(base.narrowed, dag.chain(ops.OR, choice)) if not side.empty]
         if not sides:
@@ -395,8 +405,8 @@ class _TightenedEnds:
             first = next(iter(table), None)
             if first is not None:
                 table[first] = (1, 0)
-            return True
-        changed = False
+                self.changed.update(first.free_vars())
+            return
         learned_of: dict[Expr, None] = {v: None for side in sides for v in side.ranges}
         learned_of |= {e: None for side in sides for e in side.assumptions.atoms if e.op is ops.VAR}
         for var in learned_of:
@@ -407,8 +417,7 @@ class _TightenedEnds:
             if after != base.atom_bounds(var):
                 table = self._table(var)
                 table[var] = iv.meet(table.get(var, after), after)
-                changed = True
-        return changed
+                self.changed.update(var.free_vars())
 
 
 def _any_crossed(intervals: Mapping[Any, Interval]) -> bool:

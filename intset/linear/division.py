@@ -303,6 +303,8 @@ def floormod(known: Normalizer, dividend: Linear, divisor: Linear) -> Linear:
     origin = dividend.origin
     if origin is not None and c > 0 and not divisor.terms and origin.modulus % c == 0:
         dividend = whole_part(dividend, c)[1]  # (x % (c*d)) % c is x % c
+    if not divisor.terms and c > 0 and dividend.content() % c == 0:
+        return forms.constant(dividend.const % c)
     knows = known.may_know_multiples(dividend)
     if knows and (share := split_exactly(known, dividend, divisor)) is not None:
         dividend = share[1]  # (d*q + r) % d is r % d

@@ -148,7 +148,8 @@ def _term_share(known: Normalizer, e: Expr, k: int, divisor: Linear, chain: int)
 def _parts(known: Normalizer, e: Expr, k: int) -> Iterator[tuple[tuple[Multiple, ...], Linear]]:
     """(the multiples of a part, c) with `k*e = c*part`, for the monomial itself, each of its factors, and the products
     that facts speak of."""
-    yield known_multiples(known, e), constant(k)
+    if stated := known_multiples(known, e):
+        yield stated, constant(k)
     if e.op is ops.MUL:
         multiples = known.assumptions.multiples
         table: Iterable[Expr] = () if multiples is None else multiples.by_term

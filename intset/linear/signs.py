@@ -137,7 +137,7 @@ class Member:
         self.point[e] = self.values[e] = value
 
     def _evaluate(self, root: Node) -> None:
-        values = self.values
+        values, value_of = self.values, self.values.__getitem__
         for e in dag.postorder((root,)):
             if e in values:
                 continue
@@ -146,7 +146,7 @@ class Member:
             elif e.op is ops.CONST or e.op is ops.BOOL:
                 values[e] = e.data
             else:
-                values[e] = applied(e, [values[arg] for arg in e.args])
+                values[e] = applied(e, tuple(map(value_of, e.args)))
 
     def _of_leaf(self, e: Any) -> int | None:
         if e in self.point:
@@ -776,9 +776,9 @@ def ends_of_products(known: Normalizer, form: Linear) -> Interval:
 
     `a*b - a - b + 1` over a, b >= 2 is `(a - 2)*(b - 2) + (a - 2) + (b - 2) + 1`.
     """
-    if len(form.terms) << forms.degree(form, PRODUCT_DEGREE) > forms.VISITED_MONOMIALS or ops.MUL not in [
-        e.op for e in form.terms
-    ]:
+    if ops.MUL not in [e.op for e in form.terms] or (
+        len(form.terms) << forms.degree(form, PRODUCT_DEGREE) > forms.VISITED_MONOMIALS
+    ):
         return EVERYTHING
     around = _around_ends(known, forms.poly_of(form))
     if around is None:

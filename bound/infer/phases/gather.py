@@ -28,6 +28,7 @@ from bound.infer.footprint import (
     guarded,
     hull,
     interval,
+    is_empty,
     shape_of,
     span,
     union_boxes,
@@ -144,7 +145,7 @@ def gather_bound(
     uniform = pass_down.uniform_roots(stage, bounds.relations)
     by_nparts = [r for r in bounds.relations if isinstance(r, Split) and r.factor is None]
     always = pass_down.uniform_roots(stage, bounds.relations, with_nparts=False) if by_nparts else uniform
-    threaded = with_ancestors(bounds.relations, [iv for iv in stage.leaf_iter_vars if stage.thread_of(iv) is not None])
+    threaded = with_ancestors(bounds.relations, bounds.threads)
     for k, iv in enumerate(pass_down.data_axes(op)):
         side = bounds.sides[iv] = bounds.region.hull(env).sides[k]
         # A tile cut by the end of the tensor alone has one length; tiles of a varying region vary with it.
@@ -152,8 +153,7 @@ def gather_bound(
             bounds.ranges[iv] = Range(0, pass_down.rounded_up(bounds.relations, iv, shape[k]))
             bounds.widened.add(iv)
             continue
-        is_cut = any(form.is_const for form in side.extents())
-        is_uniform = iv in always or iv in bounds.foreign or (iv in uniform and is_cut)
+        is_uniform = iv in always or iv in bounds.foreign or (iv in uniform and any(gap.is_const for gap in side.gaps))
         bounds.ranges[iv] = _root_range(env, bounds, k, iv, is_uniform, iv in threaded, shape[k])
         if iv in threaded:
             _start_threads(bounds, iv, threads)
@@ -237,8 +237,8 @@ def _root_range(
         exact = limits
     else:
         most = max_extent(env, bounds.region, k, bounds.fixed, whole)
-        if is_threaded:
-            most = _number_in(env, most)
+        numbers = [form.const for form in end_forms(env, most, ops.MIN) if form.is_const] if is_threaded else []
+        most = as_expr(min(numbers)) if numbers else most
         exact = Range(limits.min, most)
         if not _is_same(env, most, own):
             bounds.widened.add(iv)
@@ -247,12 +247,6 @@ def _root_range(
         bounds.widened.add(iv)
         return Range(exact.min, total)
     return exact
-
-
-def _number_in(env: LoopEnvironment, e: Expr) -> Expr:
-    """The smallest constant operand of a minimum; the extent itself if there is none."""
-    numbers = [form.const for form in end_forms(env, e, ops.MIN) if form.is_const]
-    return as_expr(min(numbers)) if numbers else e
 
 
 def _only_value(env: LoopEnvironment, bounds: pass_down.StageBounds, e: Expr) -> int | None:
@@ -293,7 +287,7 @@ def union_footprints(
     env: LoopEnvironment, dims: int, footprints: Sequence[Footprint], with_unions: bool = True
 ) -> Footprint:
     """The union of several footprints; for a domain without unions their outer box."""
-    if len(footprints) == 1 and footprints[0].box is None:
+    if len(footprints) == 1 and (footprints[0].box is None or not is_empty(env, footprints[0].box)):
         return footprints[0]
     footprint = _union_footprints(env, dims, footprints, with_unions)
     if footprint.box is None:

@@ -274,8 +274,8 @@ def enter_shared(state: InferenceState) -> None:
         roots = {iv: Range(0, rounded_up(bounds.relations, iv, e)) for iv, e in zip(axes, shape, strict=True)}
         reduced = (axis for axis in stage.op.root_iter_vars if axis not in roots)
         roots |= {axis: state.sizes.range(axis.dom) for axis in reduced if axis.dom is not None}
-        threads = [leaf for leaf in (*bounds.outer, *stage.leaf_iter_vars) if stage.thread_of(leaf) is not None]
-        bounds.ranges = pass_down_domain(bounds.relations, roots, threads)
+        threads = [leaf for leaf in bounds.outer if stage.thread_of(leaf) is not None]
+        bounds.ranges = pass_down_domain(bounds.relations, roots, (*threads, *bounds.threads))
         for leaf in stage.leaf_iter_vars[: shared[-1] + 1]:
             state.env.add(leaf, loop_range(state.env, bounds, leaf))
 

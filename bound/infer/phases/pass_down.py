@@ -106,6 +106,7 @@ class StageBounds:
     Attributes
     ----------
     stage, op: the stage and its operation.
+    threads: its leaves that run on threads, outermost first, each with its thread axis.
     path: its attach path, innermost loop first.
     relations: its relations at the fixed sizes.
     outer: shared loops in place of its own leading leaves.
@@ -129,6 +130,7 @@ class StageBounds:
 
     stage: Stage
     op: Operation = field(init=False)
+    threads: dict[IterVar, IterVar] = field(init=False)
     path: AttachPath
     relations: tuple[IterVarRelation, ...] = ()
     outer: tuple[IterVar, ...] = ()
@@ -151,6 +153,8 @@ class StageBounds:
 
     def __post_init__(self) -> None:
         self.op = self.stage.op
+        on = [(leaf, self.stage.thread_of(leaf)) for leaf in self.stage.leaf_iter_vars]
+        self.threads = {leaf: thread for leaf, thread in on if thread is not None}
 
     @property
     def region(self) -> Footprint:
@@ -173,13 +177,10 @@ def data_axes(op: Operation) -> tuple[IterVar, ...]:
 def idle_threads(bounds: StageBounds) -> dict[IterVar, int]:
     """Thread axes of a stage that overrun a root axis, with their numbers of threads."""
     idle: dict[IterVar, int] = {}
-    for iv, limits in bounds.loops.items():
-        thread = bounds.stage.thread_of(iv)
-        number = None if thread is None else constant_extent(limits)
-        if thread is None or number is None:
-            continue
-        above = with_ancestors(bounds.relations, (iv,))
-        if any(isinstance(r, Split) and r.parent in above and r.overruns(bounds.ranges) for r in bounds.relations):
+    for iv, thread in bounds.threads.items():
+        number, above = constant_extent(bounds.loops[iv]), with_ancestors(bounds.relations, (iv,))
+        splits = [r for r in bounds.relations if isinstance(r, Split) and r.parent in above]
+        if number is not None and any(split.overruns(bounds.ranges) for split in splits):
             idle[thread] = number
     return idle
 
@@ -196,7 +197,7 @@ def started(bounds: StageBounds, root: IterVar, threads: Mapping[IterVar, int]) 
             if number is None:
                 return None
             axis, times = (relation.inner if relation.factor is None else relation.outer), times * number
-    thread = bounds.stage.thread_of(axis) if axis in bounds.stage.leaf_iter_vars else None
+    thread = bounds.threads.get(axis)
     return None if thread is None or thread not in threads else threads[thread] * times
 
 
@@ -214,8 +215,8 @@ def pass_down(
     ScheduleError: a thread axis has no extent.
     """
     stage = bounds.stage
-    threads = [iv for iv in (*bounds.outer, *stage.leaf_iter_vars) if stage.thread_of(iv) is not None]
-    bounds.ranges = pass_down_domain(bounds.relations, bounds.ranges, threads)
+    threads = [iv for iv in bounds.outer if stage.thread_of(iv) is not None]
+    bounds.ranges = pass_down_domain(bounds.relations, bounds.ranges, (*threads, *bounds.threads))
     for iv in stage.leaf_iter_vars:
         if iv not in bounds.ranges:
             if iv.dom is None:
@@ -297,7 +298,7 @@ def region_guards(env: LoopEnvironment, bounds: StageBounds, values: Mapping[Ite
         point = [values[iv] for iv in axes if iv in values]
         guards += membership_guards(env, bounds, point, overrun_roots(bounds))
     elif axes and footprint.box is not None:
-        kept = _forms_of_ends(env, bounds, values)
+        kept = _forms_of_ends(env, bounds, values) if footprint.box.where else []
         where = (form for form in footprint.box.where if not any(form.same(other) for other in kept))
         guards += [form.expr() >= 0 for form in where] + list(footprint.box.also)
     for iv in bounds.op.root_iter_vars:

@@ -11,9 +11,8 @@ off a set comes last: products of intervals, bounding boxes, lattices of equatio
 from __future__ import annotations
 
 import itertools
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import reduce
+from functools import cmp_to_key, reduce
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 from intset.domains.isl import session
@@ -608,8 +607,18 @@ def _in_order(parts: Iterable[Cond], leaves: Sequence[Expr]) -> list[Cond]:
         return dag.size(part), min(own, default=0), part.op is not ops.GE, own
 
     found = {part: place(part) for part in parts}
-    times = Counter(found.values())  # equal places are told apart by text
-    return sorted(found, key=lambda part: (found[part], str(part) if times[found[part]] > 1 else ""))
+    groups = itertools.groupby(sorted(found, key=found.__getitem__), key=found.__getitem__)
+    return [part for _, tied in groups for part in sorted(tied, key=_by_text)]
+
+
+@cmp_to_key
+def _by_text(a: Cond, b: Cond) -> int:
+    """Compare two conditions by their texts, conjunctions by the first conjuncts that differ."""
+    if a.op is ops.AND and b.op is ops.AND:
+        pairs = zip(dag.conjuncts(a), dag.conjuncts(b), strict=False)
+        a, b = next((pair for pair in pairs if pair[0] is not pair[1]), (a, b))
+    first, second = str(a) + ")", str(b) + ")"  # as in the text of a conjunction
+    return (first > second) - (first < second)
 
 
 def _conjuncts(part: BasicSet, dims: Sequence[Expr], params: Sequence[Expr]) -> list[Cond] | None:
