@@ -43,13 +43,16 @@ class DivisionScope:
 
     Guarantee: `prove` is right at every point of the caller's context at which that part is evaluated and the whole
     expression has a value; `prove_at` where moreover every evaluated subterm is representable in `bits` bits.
+
+    Parameters
+    ----------
+    points: points of the context, counterexamples to what was asked in this scope and in those around it; grows.
     """
 
     def __init__(
         self, ctx: Context, bits: int, guards: tuple[Cond, ...], claims: tuple[Cond, ...], points: list[Member]
     ) -> None:
-        self._given, self.bits, self.guards, self._claims = ctx, bits, guards, claims
-        self._points = points  # of the context: counterexamples of this scope and of those around it
+        self._given, self.bits, self.guards, self._claims, self._points = ctx, bits, guards, claims, points
 
     @cached_property
     def ctx(self) -> Context:
@@ -252,7 +255,7 @@ class DivisionLowering:
         self.step: dict[Key, LoweringStep] = {}
         self.sites: dict[Key, LoweredSite] = {}
         self.nonzero: dict[Key, tuple[Proof, Cond]] = {}
-        self._scopes: dict[Node, list[DivisionScope]] = {}
+        self._scopes: dict[Node, set[DivisionScope]] = {}
         self._tree: dict[Node, int] = {}  # nodes counted as a tree, up to a bound
         self._has_divisions: dict[Node, bool] = {}  # or assertions to be taken out
         self._pairs: set[tuple[Node, ...]] = set()  # operands of both a quotient and a remainder
@@ -300,12 +303,9 @@ class DivisionLowering:
     def _key(self, node: Node, scope: DivisionScope, simplify: bool) -> Key:
         if not self._has_divisions[node]:
             return (node, self.top, False)
-        seen = self._scopes.setdefault(node, [])
-        if scope not in seen:
-            if len(seen) < MAX_SCOPES:
-                seen.append(scope)
-            else:
-                scope = self.top
+        seen = self._scopes.setdefault(node, set())
+        scope = scope if scope in seen or len(seen) < MAX_SCOPES else self.top
+        seen.add(scope)
         return (node, scope, simplify or node.op in ops.DIVISIONS)
 
     def _expanded(self, key: Key) -> _Deferred:
@@ -533,12 +533,9 @@ class Lowered(Configured, Generic[Kind_co]):
     @cached_property
     def requires(self) -> tuple[Cond, ...]:
         """Side conditions: divisors not proved to be nonzero, and assumed facts that proofs used."""
-        conditions: dict[Cond, None] = {}
-        for proof, nonzero in self._divisors:
-            conditions.update(dict.fromkeys(proof.requires if proof else (nonzero,)))
-        for step in self.steps:
-            conditions.update(dict.fromkeys(step.proof.requires))
-        return tuple(conditions)
+        required = [proof.requires if proof else (nonzero,) for proof, nonzero in self._divisors]
+        required += [step.proof.requires for step in self.steps]
+        return tuple(dict.fromkeys(cond for conditions in required for cond in conditions))
 
     @property
     def cost(self) -> int:

@@ -451,11 +451,7 @@ def pw_aff_to_expr(
 
 
 def pieces_to_expr(
-    pieces: Iterable[Piece],
-    dims: Sequence[Expr],
-    params: Sequence[Expr],
-    context: Set | None = None,
-    selects: bool = True,
+    pieces: Iterable[Piece], dims: Sequence[Expr], params: Sequence[Expr], context: Set | None, selects: bool = True
 ) -> Expr | None:
     """`pw_aff_to_expr` for pieces with disjoint domains.
 
