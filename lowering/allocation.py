@@ -27,7 +27,7 @@ from bound import dtypes
 from bound.tensor import Tensor
 from bound.tir.value import Operand
 from intset.expr import Expr, Range, constant_value, dag, ops
-from lowering.nest import driver, ir
+from lowering.nest import ir
 from lowering.nest.scope import Scope, scope_behind_head
 from lowering.nest.walk import children, constant_limit, range_ends, read_by, rebuilt, replaced, statements, written_by
 
@@ -196,43 +196,34 @@ def lifetimes_of(root: ir.Stmt, parallel: frozenset[ir.For]) -> list[Lifetime]:
     if not any(isinstance(stmt, ir.Allocate) for stmt in statements(root)):
         return lifetimes
     live: dict[Tensor, Lifetime] = {}
-    loops: list[tuple[ir.For, dict[Lifetime, None]]] = []  # open loops with the lifetimes used inside
+    loops: list[tuple[ir.For, int, dict[Lifetime, None]]] = []  # open loops: their positions, the lifetimes used inside
     position = 0
-
-    def of_any(stmt: ir.Stmt, here: driver.Descent) -> driver.Synthesis[driver.Descent, None]:
-        nonlocal position
-        position += 1
-        for tensor in (*read_by(stmt), *written_by(stmt)):
-            if tensor in live:
-                live[tensor].use(position)
+    waiting: list[ir.Stmt | None] = [root]  # `None` is the end of the innermost open loop
+    while waiting:
+        stmt = waiting.pop()
+        if stmt is None:
+            _, start, used = loops.pop()
+            for lifetime in used:
+                if lifetime.depth <= len(loops):
+                    lifetime.use(start)
+                    lifetime.use(position)
                 if loops:
-                    loops[-1][1][live[tensor]] = None
-        for inner in children(stmt):
-            yield inner, here
-
-    def of_allocation(stmt: ir.Allocate, here: driver.Descent) -> None:
-        nonlocal position
+                    loops[-1][2][lifetime] = None
+            continue
         position += 1
-        outermost = next((loop for loop, _ in loops if loop in parallel), None)
-        live[stmt.tensor] = lifetime = Lifetime(stmt, outermost, len(loops))
-        lifetimes.append(lifetime)
-
-    def of_loop(stmt: ir.For, here: driver.Descent) -> driver.Synthesis[driver.Descent, None]:
-        start = position + 1
-        ends = of_any(stmt, here)
-        body, _ = next(ends)  # records uses in loop ends, outside of the loop
-        loops.append((stmt, {}))
-        yield body, here
-        _, used = loops.pop()
-        for lifetime in used:
-            if lifetime.depth <= len(loops):
-                lifetime.use(start)
-                lifetime.use(position)
+        if isinstance(stmt, ir.Allocate):
+            outermost = next((loop for loop, _, _ in loops if loop in parallel), None)
+            live[stmt.tensor] = lifetime = Lifetime(stmt, outermost, len(loops))
+            lifetimes.append(lifetime)
+            continue
+        for lifetime in [live[tensor] for tensor in (*read_by(stmt), *written_by(stmt)) if tensor in live]:
+            lifetime.use(position)
             if loops:
-                loops[-1][1][lifetime] = None
-
-    rules: dict[type[ir.Stmt], Any] = {ir.Allocate: of_allocation, ir.For: of_loop, ir.Stmt: of_any}
-    driver.synthesized(root, driver.Descent(), rules)
+                loops[-1][2][lifetime] = None
+        if isinstance(stmt, ir.For):
+            loops.append((stmt, position, {}))
+            waiting.append(None)
+        waiting += children(stmt)[::-1]
     return lifetimes
 
 
@@ -302,16 +293,17 @@ def parallel_plan(f: ir.Function) -> tuple[frozenset[ir.For], StoragePlan]:
     A loop of kind parallel runs sequentially if it is inside another one, carries variables, or may leave the function:
     by an assertion, or by a failing allocation in place.
     """
-
-    def may_run(stmt: ir.Stmt) -> bool:
-        is_free = isinstance(stmt, ir.For) and stmt.kind is ir.LoopKind.PARALLEL and not stmt.carried
-        return is_free and not any(isinstance(inner, ir.Assert) for inner in statements(stmt))
-
-    reached = dag.reachable([f.body], lambda stmt: () if may_run(stmt) else children(stmt))
-    loops = frozenset(stmt for stmt in reached if isinstance(stmt, ir.For) and may_run(stmt))
+    loops, inside = set[ir.For](), set[ir.Stmt]()
+    for stmt in statements(f.body):  # outer loops first
+        if isinstance(stmt, ir.For) and stmt.kind is ir.LoopKind.PARALLEL and not stmt.carried and stmt not in inside:
+            below = list(statements(stmt))
+            if not any(isinstance(inner, ir.Assert) for inner in below):
+                loops.add(stmt)
+                inside.update(below)
     plan = plan_storage(f, loops)
     leaving = {loop for loop in loops if any(stmt in plan.in_place for stmt in statements(loop))}
-    return (loops, plan) if not leaving else (loops - leaving, plan_storage(f, loops - leaving))
+    kept = frozenset(loops - leaving)
+    return (kept, plan_storage(f, kept) if leaving else plan)
 
 
 def plan_storage(f: ir.Function, parallel: Iterable[ir.For] = ()) -> StoragePlan:

@@ -31,7 +31,7 @@ from lowering.nest.walk import statements
 from lowering.passes.definedness import with_total_ends
 from lowering.passes.loops.fusion import races
 from lowering.passes.loops.tightening import decide_multiples
-from lowering.passes.simplify import fold_constants
+from lowering.passes.simplify import drop_single_iterations, fold_constants
 from lowering.passes.stores.dead_code import drop_empty, drop_identities
 from lowering.passes.values.cse import inline_values
 from lowering.passes.values.divisions import may_divide
@@ -179,7 +179,7 @@ def before_divisions(
             nests,
             bounds is not None or compact is not None,
         )
-    f = passed(with_total_ends, passed(decide_multiples, made.function))
+    f = passed(drop_single_iterations, passed(with_total_ends, passed(decide_multiples, made.function)))
     passed(_refuse_races, f, s)
     passed(_refuse_endless, f, s)
     bits = passed(passes.narrow, f).bits if made.partitioned is not None or may_divide(f) else 64

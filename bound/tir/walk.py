@@ -23,20 +23,20 @@ def nodes(*roots: Operand) -> Iterator[Operand]:
     Enters bodies of integer functions of data, and reducers that refer to the program; these use their own parameters.
     """
     order: list[Operand] = dag.postorder(roots)
-    present = frozenset[Any]().union(*map(dag.operations, roots))
-    if _ENTERED.isdisjoint(present) or not any(map(_is_entered, order)):
+    if _ENTERED.isdisjoint(_NONE.union(*map(dag.operations, roots))) or not any(map(_is_entered, order)):
         return iter(order)
     return iter(dag.postorder_by(roots, _entered))
 
 
 def operations(*roots: Operand) -> frozenset[Any]:
     """The operations of the nodes that `nodes` visits."""
-    present = frozenset[Any]().union(*map(dag.operations, roots))
+    present = _NONE.union(*map(dag.operations, roots))
     if _ENTERED.isdisjoint(present):
         return present
     return frozenset([node.op for node in nodes(*roots)])
 
 
+_NONE: Final = frozenset[Any]()
 _ENTERED: Final = frozenset((ops.LOAD, REDUCE))
 _READING: Final = frozenset((ops.LOAD, READ, REDUCE))
 _LOADS: Final = frozenset((ops.LOAD, READ))

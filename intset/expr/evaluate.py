@@ -386,15 +386,15 @@ class _Writer:
 
 
 def _is_total(node: Node) -> bool:
-    """Whether the operation is total and its results are not much longer than its arguments."""
+    """Whether the operation is total, and a chain of such operations gives no long number: each adds few bits."""
     if node.op in ops.DIVISIONS:
-        divisor = node.args[1]
-        if divisor.op is ops.NEG:
-            divisor = divisor.args[0]
+        divisor = node.args[1].args[0] if node.args[1].op is ops.NEG else node.args[1]
         return divisor.op is ops.CONST and divisor.data != 0
     if node.op is ops.MUL:
-        return node.args[0].op is ops.CONST or node.args[1].op is ops.CONST
-    return node.op not in (ops.SHL, ops.SHR, ops.ASSERTING)
+        return node.args[0].op in (ops.CONST, ops.VAR) or node.args[1].op in (ops.CONST, ops.VAR)
+    if node.op is ops.SHR:
+        return node.args[1].op is ops.CONST and node.args[1].data >= 0
+    return node.op not in (ops.SHL, ops.ASSERTING)
 
 
 class _Text(NamedTuple):

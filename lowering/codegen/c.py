@@ -10,7 +10,6 @@ outlines a parallel region with one pointer to all captured variables.
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from math import prod
 from typing import Any, Final, NamedTuple
 from zlib import crc32
@@ -19,7 +18,6 @@ from bound import dtypes
 from bound.declare import placeholder
 from bound.tensor import Tensor
 from bound.tir.build import FUNCTIONS, all_of
-from bound.tir.reduce import Parameter
 from bound.tir.value import CALL, IntFunction, Operand, Value, constant
 from bound.tir.walk import nodes, operations, read_indices, rewrite
 from intset.errors import InputError
@@ -50,7 +48,7 @@ def conditional_scalars(root: ir.Stmt) -> frozenset[Tensor]:
     Stores under a condition or in a possibly empty loop, or no store at all: a copy of a nest loses its stores if a
     false condition guards the reads.
     """
-    allocated = {stmt.tensor for stmt in walk.statements(root) if isinstance(stmt, ir.Allocate)}
+    allocated = {s.tensor for s in walk.statements(root) if isinstance(s, ir.Allocate) and walk.is_scalar(s)}
     if not allocated:
         return frozenset()
     branches = (stmt for stmt in walk.statements(root) if isinstance(stmt, ir.If))
@@ -185,10 +183,6 @@ class CNest(emitter.Emitter[driver.Cursor]):
             ir.Evaluate: self.call,
         }
 
-    @cached_property
-    def _needed(self) -> set[Parameter]:
-        return walk.needed_variables(self.f.body)
-
     def lines(self) -> list[str]:
         """The lines of the body."""
         root = driver.Cursor.root(self.f)
@@ -231,7 +225,7 @@ class CNest(emitter.Emitter[driver.Cursor]):
             if self._is_outlined(stmt, here):
                 lines += yield from self._outlined(stmt, here, arena)
                 continue
-            if stmt in self.plan.stack and all(constant_value(walk.range_ends(r)[1]) == 1 for r in stmt.ranges):
+            if isinstance(stmt, ir.Allocate) and stmt in self.plan.stack and walk.is_scalar(stmt):
                 self.syntax.scalars.add(stmt.tensor)
             inner = yield stmt, here
             if isinstance(stmt, ir.Let) and inner:
@@ -406,8 +400,6 @@ class CNest(emitter.Emitter[driver.Cursor]):
         raise InputError(f"{self.f.name} calls {stmt.call.name}, a function of the host: C code cannot call it")
 
     def let(self, stmt: ir.Let, cursor: driver.Cursor) -> list[str]:
-        if stmt.var not in self._needed:  # a compiler would warn
-            return []
         before, (value,) = self.operands(cursor, stmt.value)
         name = self.syntax.names.local(label_of(stmt.var), stmt.var)
         self._types[stmt.var] = self._let_type(stmt)

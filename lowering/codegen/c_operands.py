@@ -500,8 +500,7 @@ def flattened(operand: Operand, shapes: Mapping[Tensor, tuple[Expr, ...]], scope
             return element
         return make_value(READ, (index,), tensor.dtype, tensor)
 
-    rewritten: Operand = walk.rewrite(operand, on_load=on_load)
-    return rewritten
+    return walk.rewritten(operand, {}, on_load)
 
 
 @dataclass(frozen=True)

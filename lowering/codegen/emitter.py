@@ -83,9 +83,9 @@ class WordSpans:
         if op is ops.ASSERTING:
             self.name(node, node.args[1])
             return False
-        operands = [arg for arg in node.args if isinstance(arg, Expr)]
-        if not any(self.is_wide(arg) for arg in operands):
+        if self._known.keys().isdisjoint(node.args):
             return False
+        operands = [arg for arg in node.args if isinstance(arg, Expr)]
         low, high = of_operation(op, *map(self.of, operands))
         if low is not None and high is not None and is_word((low, high)):
             self._known[node] = (low, high)
@@ -125,6 +125,9 @@ _LEVELS: Final = {  # operators whose precedence every reader of C knows; all ot
 }  # fmt: skip
 _CHAINS: Final = ("*", "+", "-", "&&")  # left-associative: need no parentheses as left operands of equal precedence
 _PARENTHESES: Final = re.compile(r"[()]")
+_ENCLOSED: Final = re.compile(r"[(\[][^()\[\]]*[)\]]")
+_NO_WORD: Final = re.compile(r"\W", re.ASCII)
+_NUMBER: Final = re.compile(r"_\d+$")
 _NOT_IN_COMMENTS: Final = re.compile(r"[^ -\[\]-~]")  # everything but printable ASCII, and the backslash
 
 
@@ -148,7 +151,7 @@ class Identifiers:
 
     def fresh(self, label: str) -> str:
         """An unused ASCII identifier derived from a label, without reserved prefixes."""
-        stem = re.sub(r"\W", "_", label, flags=re.ASCII)
+        stem = _NO_WORD.sub("_", label)
         if not stem or stem[0].isdigit() or stem.startswith(_PREFIXES):
             stem = f"v{stem}"
         name = stem
@@ -175,7 +178,7 @@ class Identifiers:
         for name, thing in self._local[begun:]:
             self._taken.discard(name)
             self._of.pop(thing, None)
-            self._next.pop(re.sub(r"_\d+$", "", name), None)
+            self._next.pop(_NUMBER.sub("", name), None)
         del self._local[begun:]
 
 
@@ -207,13 +210,9 @@ def _operand(text: str, level: int, may_chain: bool) -> str:
 
 def _outer_operators(text: str) -> list[str]:
     """The words at operator positions outside of parentheses, the loosest first."""
-    words, depth, begin = [], 0, 0
-    for k, char in enumerate(text):
-        depth += (char in "([") - (char in ")]")
-        if char == " " and depth == 0:
-            words.append(text[begin:k])
-            begin = k + 1
-    return sorted(words[1::2], key=lambda word: _LEVELS.get(word, 0))
+    while (outer := _ENCLOSED.sub("", text)) != text:
+        text = outer
+    return sorted(text.split(" ")[1:-1:2], key=lambda word: _LEVELS.get(word, 0))
 
 
 def opened(text: str) -> str:
@@ -284,7 +283,7 @@ def straight_line(syntax: Syntax, roots: Sequence[Operand]) -> tuple[list[str], 
 
     Guarantee: a lazy operand is evaluated only where the language of expressions evaluates it.
     """
-    leaves = [syntax.leaf(root) for root in roots]
+    leaves = [None if root.args else syntax.leaf(root) for root in roots]
     plain = [leaf for leaf in leaves if leaf is not None]
     if len(plain) == len(leaves):
         return [], plain
@@ -296,7 +295,7 @@ def straight_line(syntax: Syntax, roots: Sequence[Operand]) -> tuple[list[str], 
 
 def _plain_line(syntax: Syntax, roots: Sequence[Operand]) -> tuple[list[str], list[str]]:
     """`straight_line` for operations that evaluate all of their operands."""
-    order: list[Any] = dag.postorder(roots)
+    order: dict[Any, None] = dict.fromkeys(chain.from_iterable([dag.postorder((root,)) for root in roots]))
     uses = Counter([*roots, *chain.from_iterable([node.args for node in order])])
     lines: list[str] = []
     texts: dict[Any, tuple[str, int]] = {}

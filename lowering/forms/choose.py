@@ -12,8 +12,8 @@ The alternatives of a stage:
 
 Nests are priced by the model of `lowering.forms.model` after index set splitting, as C has them. Stages attached to one
 another share loops and take the same form of nest; other stages choose independently. Since boxes enlarge the boxes of
-producers, `compute` is chosen for all stages together among three candidates: all boxes, no boxes, and boxes where the
-first two prices favour them, if these promise to spare something. The number of lowerings is therefore independent of
+producers, `compute` is chosen for all stages together among three candidates: all boxes, no boxes, and boxes where
+exact regions cost no less, if these promise to spare something. The number of lowerings is therefore independent of
 the length of the schedule.
 
 Boxes, which are quick to infer, come first. Without regions other than boxes the choice ends there; if boxes exceed the
@@ -478,9 +478,8 @@ def chosen(
     made = [*_usable(boxes), exact]
     if not is_stored_as_inferred:
         made += _compacted(maker, exact.bounds, nests)
-    known = exact.costs.items()
-    best = {name: min((exact, *made), key=lambda one: one.costs.get(name, cost)) for name, cost in known}
-    promised = sum(one.costs.get(name, cost) for (name, cost), one in zip(known, best.values(), strict=True))
+    best = {name: min(made, key=lambda one: one.costs.get(name, cost)) for name, cost in exact.costs.items()}
+    promised = sum(best[name].costs.get(name, cost) for name, cost in exact.costs.items())
     if promised < (1 - GAINED) * min(one.total for one in made):  # combine the cheapest form of each stage
         boxed, compact = ({t for t, one in best.items() if word in one.way(t)} for word in ("box", "compact"))
         some: dict[Any, str] = {stage: "box" for stage in boxable if boxed & names_of([stage])}

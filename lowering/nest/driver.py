@@ -254,13 +254,13 @@ def with_statements(f: ir.Function, replacements: Mapping[Path, ir.Stmt]) -> ir.
 
 def inside(stmt: ir.Stmt, descent: D) -> Iterator[tuple[ir.Stmt, D]]:
     """The statements directly inside, each with its descent."""
-    if isinstance(stmt, ir.Seq):
+    if type(stmt) is ir.Seq:
         for k, inner in enumerate(stmt.stmts):
             yield inner, descent.item(k)
             descent = descent.after(inner, inner)
-    elif isinstance(stmt, ir.For):
+    elif type(stmt) is ir.For:
         yield stmt.body, descent.inside(stmt)
-    elif isinstance(stmt, ir.If):
+    elif type(stmt) is ir.If:
         yield stmt.then, descent.then(stmt)
         if stmt.orelse is not None:
             yield stmt.orelse, descent.otherwise(stmt)
@@ -294,7 +294,8 @@ class _Walk(Generic[D]):
             body = walk if isinstance(walk, ir.Stmt) else (yield walk)
             entered = entered if body is entered.body else ir.with_fields(entered, body=body)
         elif isinstance(entered, ir.Seq):
-            here, parts = descent, list[ir.Stmt]()
+            here = descent
+            parts: list[ir.Stmt] = []
             for k, old in enumerate(entered.stmts):
                 walk = self.visit(old, here.item(k))
                 new = walk if isinstance(walk, ir.Stmt) else (yield walk)

@@ -19,7 +19,7 @@ from bound.tir.value import Value, parameter
 from intset.expr import Var, dag
 from lowering.nest import driver, ir
 from lowering.nest.scope import redirected
-from lowering.nest.walk import OnOperand, map_operands, read_by, replaced, statements, written_by
+from lowering.nest.walk import map_operands, read_by, replaced, statements, written_by
 
 # Keywords of the text format.
 RESERVED: Final = frozenset(
@@ -41,12 +41,9 @@ def unique_names(f: ir.Function) -> ir.Function:
     return f.with_body(_renamed(with_own_storage(f.body, f.params), taken))
 
 
-def with_fresh_names(root: ir.Stmt, change: OnOperand | None = None) -> ir.Stmt:
-    """A copy with fresh loop variables, names and storage; `change` is applied to each operand first."""
-    before: list[driver.StmtRule[_Renaming]] = [_own_storage(_allocated(root))]
-    if change is not None:
-        before.append(driver.each_operand(lambda operand, _: change(operand)))
-    return _renamed(root, frozenset(), *before)
+def with_fresh_names(root: ir.Stmt) -> ir.Stmt:
+    """A copy with fresh loop variables, names and storage."""
+    return _renamed(root, frozenset(), _own_storage(_allocated(root)))
 
 
 def _allocated(root: ir.Stmt) -> list[Tensor]:

@@ -111,6 +111,11 @@ def range_ends(r: Range) -> tuple[Expr, Expr]:
     return low, extent
 
 
+def is_scalar(stmt: ir.Allocate) -> bool:
+    """Whether storage holds a single element."""
+    return all(constant_value(range_ends(r)[1]) == 1 for r in stmt.ranges)
+
+
 def constant_limit(extent: Expr) -> int | None:
     """The least constant of an extent of the form `minimum(..., constant)`; `None` without one."""
     numbers = [n for part in dag.chain(ops.MIN, extent) if (n := constant_value(part)) is not None]
@@ -270,7 +275,8 @@ def replaced(root: walk.Part, replacements: Mapping[Old, Operand]) -> walk.Part:
         given: Any = replacements
         answer: walk.Part = given.get(root, root)
         return answer
-    inner: dict[Operand, Operand] = {key: value for key, value in replacements.items() if key.op is PARAM}
+    is_entered = ops.LOAD in dag.operations(root)
+    inner: dict[Operand, Operand] = {old: new for old, new in replacements.items() if is_entered and old.op is PARAM}
     if not inner:
         return walk.rewritten(root, replacements)
     new: dict[Operand, Operand] = dict(replacements.items())
@@ -305,8 +311,11 @@ def tensors_read(*values: Operand) -> tuple[Tensor, ...]:
 
 def read_by(stmt: ir.Stmt) -> tuple[Tensor, ...]:
     """The tensors that a statement itself reads, those that a host call reads last."""
+    kind = type(stmt)
+    if kind is ir.Seq or (kind is ir.For and stmt.range.ends is not None and not stmt.carried):
+        return ()
     read = tensors_read(*operands(stmt))
-    return (*read, *stmt.reads) if type(stmt) is ir.Evaluate else read
+    return (*read, *stmt.reads) if kind is ir.Evaluate else read
 
 
 def written_by(stmt: ir.Stmt) -> tuple[Tensor, ...]:
@@ -352,19 +361,6 @@ def free_variables(root: ir.Stmt) -> tuple[Parameter, ...]:
             bound.update(stmt.padding.indices)
         operands_of.update(dict.fromkeys(operands(stmt)))
     return tuple([v for v in variables(*operands_of) if v not in bound])
-
-
-def needed_variables(root: ir.Stmt) -> set[Parameter]:
-    """The variables that running the nest requires; origins of storage need none."""
-    named: dict[Parameter, list[Parameter]] = {}
-    waiting: list[Parameter] = []
-    for stmt in statements(root):
-        if isinstance(stmt, ir.Let):
-            named.setdefault(stmt.var, []).extend(variables(stmt.value))
-        else:
-            shown = ir.with_fields(stmt, origin=None, padding=None) if isinstance(stmt, ir.Allocate) else stmt
-            waiting += variables(*operands(shown))
-    return set(dag.reachable(waiting, lambda var: named.get(var, ())))
 
 
 def calls(root: ir.Stmt) -> tuple[ir.Evaluate, ...]:

@@ -189,8 +189,6 @@ def parts_of(root: Operand) -> list[tuple[Operand, tuple[Cond, ...]]]:
 
     Bodies of integer functions of data are included.
     """
-    if isinstance(root, Expr) and ops.LOAD not in dag.operations(root):
-        return [(root, ())]
     parts: list[tuple[Operand, tuple[Cond, ...]]] = []
 
     def note(part: Expr | Cond, conditions: tuple[Cond, ...]) -> Expr | Cond:

@@ -44,7 +44,8 @@ def fold_constants(f: ir.Function) -> ir.Function:
 
 
 def decided(operand: Operand) -> Operand:
-    """Fold constants, decided selections and conditions, `+ 0` and `* 1`; `x + 2 - 1` becomes `x + 1`."""
+    """Fold constants, decided selections and conditions, `+ 0`, `* 1`, `x + y - y` and `minimum(x, x)`; `x + 2 - 1`
+    becomes `x + 1`."""
     if not operand.args:
         return operand
     order: Iterable[Any] = dag.postorder((operand,)) if isinstance(operand, (Expr, Cond)) else nodes(operand)
@@ -93,8 +94,18 @@ def _with_new(node: Operand, new: Mapping[Operand, Operand]) -> Operand:
 
 def _made(node: Expr | Cond, args: tuple[Any, ...]) -> Expr | Cond:
     """The operation on these operands."""
+    left: Expr
+    right: Expr
+    if node.op in (ops.MIN, ops.MAX):
+        left, right = args
+        return left if left is right else node.with_args(args)
     if isinstance(node, Expr) and node.op in _ARITHMETIC:
         left, right = args
+        if node.op is ops.SUB and left.op is ops.ADD and left.args[1] is right:
+            kept: Expr = left.args[0]
+            return kept
+        if left.op is not ops.CONST and right.op is not ops.CONST and left is not right:
+            return node.with_args(args)
         if node.op is ops.ADD and left.is_const and not right.is_const:  # as one writes it: the number last
             left, right = right, left
         last = constant_value(right)
@@ -152,9 +163,9 @@ def order_of(node: Expr, is_moving: bool) -> Cond:
     is_moving: selects the operand with more variables; otherwise the other one.
     """
     a, b = node.args
-    assert isinstance(a, Expr) and isinstance(b, Expr)
     moving, still = (a, b) if len(a.free_vars()) > len(b.free_vars()) else (b, a)
-    return moving <= still if (node.op is ops.MIN) is is_moving else still <= moving
+    cond: Cond = make(ops.LE, (moving, still) if (node.op is ops.MIN) is is_moving else (still, moving))
+    return cond
 
 
 def deciding_nodes(operand: Operand) -> list[Expr | Cond]:
@@ -464,7 +475,21 @@ def drop_empty_loop(loop: ir.For, cursor: driver.Cursor) -> ir.Stmt:
     return ir.Seq() if count is not None and count <= 0 else loop
 
 
-def inline_single_iteration(loop: ir.For, cursor: driver.Cursor) -> ir.Stmt:
+def drop_single_iterations(f: ir.Function) -> ir.Function:
+    """Replace serial loops of one iteration by their bodies; other kinds tell where a body runs.
+
+    Guarantee: the same stores in the same order.
+    """
+
+    def leave_out(loop: ir.For, cursor: driver.Descent) -> ir.Stmt:
+        return inline_single_iteration(loop, cursor) if loop.kind is ir.LoopKind.SERIAL else loop
+
+    if not any(type(stmt) is ir.For and walk.range_ends(stmt.range)[1] is const(1) for stmt in walk.statements(f.body)):
+        return f
+    return fold_constants(f.with_body(driver.rewritten(f.body, driver.Descent(), leave={ir.For: (leave_out,)})))
+
+
+def inline_single_iteration(loop: ir.For, cursor: driver.Descent) -> ir.Stmt:
     """Replace a loop of one iteration by its body.
 
     The loop stays if it carries variables, or if its body stores to elements that its start reads.

@@ -283,6 +283,7 @@ def cells(whole: BasicSet, params: int) -> list[_Cell]:
     dims = whole.dim(SET)
     every: list[Any] = []
     found: list[_Cell] = []
+    known: dict[int, ParametricVertex] = {}  # chambers share vertices
     whole.compute_vertices().foreach_cell(every.append)
     for cell in every:
         own: list[Any] = []
@@ -290,8 +291,11 @@ def cells(whole: BasicSet, params: int) -> list[_Cell]:
         equal, nonneg = rows_of(cell.get_domain())
         vertices = []
         for vertex in own:
-            at = vertex.get_expr()
-            vertices.append(tuple(_affine(at.get_at(k), params) for k in range(dims)))
+            number = vertex.get_id()
+            if number not in known:
+                at = vertex.get_expr()
+                known[number] = tuple(_affine(at.get_at(k), params) for k in range(dims))
+            vertices.append(known[number])
         found.append((tuple(equal), tuple(nonneg), vertices))
     return found
 

@@ -26,8 +26,7 @@ from functools import cached_property, partial
 from typing import Any, Final
 
 from bound.tensor import Tensor
-from bound.tir.value import Operand
-from bound.tir.walk import substitute
+from bound.tir.walk import operations, substitute
 from intset.config import memoized
 from intset.expr import Cond, Expr, Range, Var, const, constant_value, ops
 from intset.expr.definedness import definedness
@@ -38,7 +37,7 @@ from lowering.nest.names import with_fresh_names
 from lowering.nest.printer import end_of
 from lowering.nest.scope import scope_behind_head, written_in
 from lowering.passes import estimates
-from lowering.passes.simplify import decided, deciding_nodes, drop_idle_branch, folded, order_of
+from lowering.passes.simplify import FOLDED, decided, deciding_nodes, drop_idle_branch, folded, order_of
 from lowering.passes.stores.dead_code import drop_unused_storage
 from lowering.passes.values.cse import inline_values
 
@@ -100,9 +99,9 @@ def cuts_loops(f: ir.Function) -> bool:
 
 def _split(f: ir.Function, body: ir.Stmt, rules: _Splitting) -> ir.Stmt:
     enter: driver.StmtRules[_Surroundings] = {
-        ir.Stmt: (driver.each_operand(rules.fold),),
+        ir.Stmt: (rules.fold,),
         ir.For: (rules.split,),
-        ir.If: (driver.each_operand(rules.fold), _take_decided),
+        ir.If: (rules.fold, _take_decided),
         ir.Assert: (),  # facts about sizes may come from it
         ir.Seq: (),
     }
@@ -172,9 +171,22 @@ class _Splitting:
         self._worth = estimates.Worth()
         self._written = written_in(f.body)
 
-    def fold(self, operand: Operand, here: _Surroundings) -> Operand:
-        """Decide conditions by the loops around."""
-        return operand if here.is_folded else folded(operand, here.loops.decided)
+    def fold(self, stmt: ir.Stmt, here: _Surroundings) -> ir.Stmt:
+        """Decide the conditions of a statement by the loops around."""
+        return stmt if here.is_folded else self._folded(stmt, here.loops.decided)
+
+    def _folded(self, stmt: ir.Stmt, decide: Callable[[Cond], bool | None]) -> ir.Stmt:
+        """A statement with its own conditions decided."""
+        return walk.map_operands(stmt, lambda e: folded(e, decide)) if self._is_foldable(stmt) else stmt
+
+    @memoized
+    def _is_foldable(self, stmt: ir.Stmt) -> bool:
+        """Whether an operand of a statement itself may change where conditions are decided."""
+        return not FOLDED.isdisjoint(operations(*walk.operands(stmt)))
+
+    def _all_folded(self, body: ir.Stmt, decide: Callable[[Cond], bool | None]) -> ir.Stmt:
+        """A statement with all conditions inside decided."""
+        return walk.rebuilt(body, lambda stmt: self._folded(stmt, decide))
 
     def split(self, loop: ir.For, here: _Surroundings) -> ir.Stmt:
         """Cut a loop where its conditions change. Empty loops are dropped, single iterations inlined."""
@@ -195,7 +207,7 @@ class _Splitting:
             body = with_fresh_names(body)
             inner = self._inner(body)
         if not here.is_folded or inner.is_decided(known):
-            body = walk.transform(body, lambda e: folded(e, known.decided))
+            body = self._all_folded(body, known.decided)
         if count is not None:
             extent = const(count)
         if low is not ends[0] or extent is not ends[1] or body is not loop.body:
@@ -279,7 +291,7 @@ class _Splitting:
         lows = [low for low in subrange.lows if self._is_fixed(low)]
         known = here.loops.inside(loop.var, lows, highs, within=whole.ends[loop.var])
         limits = Range(subrange.low, estimates.extent(subrange.low, subrange.end))
-        body = _holding(loop.body, subrange.truths, keeps_names)
+        body = self._holding(loop.body, subrange.truths, keeps_names)
         part = ir.with_fields(loop, range=limits, body=body, kind=kind)
         inner = self._worth.inside(here.around, loop)
         return part, _Surroundings(here.loops, here.around, (known, inner), is_folded=True)
@@ -301,7 +313,13 @@ class _Splitting:
                 interior = ir.If(cond, interior, other)
             return _with_body(loop, interior)
 
-        return driver.Parts([(_holding(loop.body, truths, k == 0), inside) for k, truths in enumerate(decided)], build)
+        parts = [(self._holding(loop.body, truths, k == 0), inside) for k, truths in enumerate(decided)]
+        return driver.Parts(parts, build)
+
+    def _holding(self, body: ir.Stmt, truths: Mapping[Cond, bool | None], keeps_names: bool) -> ir.Stmt:
+        """A copy of a statement with some conditions decided; one of the copies keeps the names."""
+        copy = self._all_folded(body, truths.get)
+        return copy if keeps_names else with_fresh_names(copy)
 
     # -- which conditions a loop is taken apart for --------------------------------------------------------------------
 
@@ -375,23 +393,23 @@ class _Inner:
         stack: list[tuple[ir.Stmt, tuple[ir.For, ...]]] = [(root, ())]
         while stack:
             stmt, path = stack.pop()
-            if isinstance(stmt, ir.Seq):
-                stack.extend((inner, path) for inner in reversed(stmt.stmts))
+            if type(stmt) is ir.Seq:
+                stack += [(inner, path) for inner in stmt.stmts[::-1]]
                 continue
             self.size += 1
             pairs = deciding(stmt)
             if pairs:
                 self.deciding.append((stmt, path, pairs))
-            if isinstance(stmt, ir.For):
+            if type(stmt) is ir.For:
                 self.loops.append(stmt)
                 self.bound.add(stmt.var)
-                self.named.update(c.var for c in stmt.carried)
+                self.named.update([c.var for c in stmt.carried])
                 stack.append((stmt.body, (*path, stmt)))
-            elif isinstance(stmt, ir.If):
-                stack.extend((inner, path) for inner in reversed(walk.children(stmt)))
-            elif isinstance(stmt, ir.Allocate):
+            elif type(stmt) is ir.If:
+                stack += [(inner, path) for inner in walk.children(stmt)[::-1]]
+            elif type(stmt) is ir.Allocate:
                 self.bound.add(stmt.tensor)
-            elif isinstance(stmt, ir.Let):
+            elif type(stmt) is ir.Let:
                 self.named.add(stmt.var)
             else:
                 self.written.update(walk.written_by(stmt))
@@ -400,12 +418,6 @@ class _Inner:
     def is_decided(self, loops: estimates.Loops) -> bool:
         """Whether the loops decide a comparison."""
         return any(loops.decided(cond) is not None for _, _, pairs in self.deciding for pair in pairs for cond in pair)
-
-
-def _holding(body: ir.Stmt, truths: Mapping[Cond, bool | None], keeps_names: bool) -> ir.Stmt:
-    """A copy of a statement with some conditions decided; one of the copies keeps the names."""
-    fold = partial(folded, decide=truths.get)
-    return walk.transform(body, fold) if keeps_names else with_fresh_names(body, fold)
 
 
 def _statements(root: ir.Stmt) -> int:

@@ -279,6 +279,8 @@ def decide_rows(f: ir.Function, is_all: bool = False) -> ir.Function:
 
     Guarantee: the same elements get the same values.
     """
+    if ops.SELECT not in walk.occurring(f.body).operations:
+        return f
     return f.with_body(walk.rebuilt(f.body, lambda stmt: _unswitched_store(stmt, is_all)))
 
 

@@ -62,6 +62,8 @@ def forward_copies(f: ir.Function) -> ir.Function:
 
     Guarantee: the destination receives the same values.
     """
+    if ir.Allocate not in walk.occurring(f.body).kinds:
+        return f
     return f.with_body(
         walk.rebuilt(f.body, lambda stmt: _forwarded(stmt, f.body) if isinstance(stmt, ir.Seq) else stmt)
     )
@@ -243,10 +245,9 @@ def accumulate(f: ir.Function) -> ir.Function:
 
     Guarantee: each element undergoes the same operations, in order.
     """
-    allocated = [s for s in walk.statements(f.body) if isinstance(s, ir.Allocate)]
-    single = {s.tensor for s in allocated if all(constant_value(walk.range_ends(r)[1]) == 1 for r in s.ranges)}
+    single = {s.tensor for s in walk.statements(f.body) if isinstance(s, ir.Allocate) and walk.is_scalar(s)}
     enter: driver.StmtRules[_Variables] = {ir.Seq: (_keep_run,), ir.For: (_keep_around_loop,)}
-    return f.with_body(driver.rewritten(f.body, _Variables(single), enter, {ir.Seq: (drop_unused_storage,)}))
+    return f.with_body(driver.rewritten(f.body, _Variables(single), enter))
 
 
 class _Variables(driver.Descent):
@@ -264,7 +265,7 @@ def _keep_run(block: ir.Seq, variables: _Variables) -> ir.Stmt:
     for tensor in dict.fromkeys(s.tensor for s in stmts if isinstance(s, ir.Store)):
         if tensor not in variables.tensors:
             stmts = _kept(stmts, tensor, variables.tensors)
-    return block if stmts == list(block.stmts) else ir.seq(*stmts)
+    return block if stmts == list(block.stmts) else drop_unused_storage(ir.Seq(tuple(stmts)), variables)
 
 
 def _kept(stmts: list[ir.Stmt], tensor: Tensor, variables: set[Tensor]) -> list[ir.Stmt]:

@@ -12,7 +12,6 @@ innermost, so that loop-invariant parts become subexpressions.
 
 from __future__ import annotations
 
-import operator
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Final, TypeAlias
@@ -41,7 +40,11 @@ def name_values(f: ir.Function) -> ir.Function:
     ordered from the outermost loop to the innermost, so that invariant parts become common subexpressions.
     """
     naming = _IndexNaming(f)
-    rules: driver.StmtRules[_BoundNames] = {ir.Stmt: (naming.order_sums,), ir.For: (naming.name_in_body,)}
+    rules: driver.StmtRules[_BoundNames] = {
+        ir.Stmt: (naming.order_sums,),
+        ir.Seq: (_reuse_names,),
+        ir.For: (naming.name_in_body,),
+    }
     return f.with_body(driver.rewritten(f.body, _BoundNames({}), leave=rules))
 
 
@@ -111,19 +114,18 @@ class _IndexNaming:
 
     def named(self, body: ir.Stmt, own: Sequence[Var], order: Order) -> ir.Stmt:
         """The body of a loop over `own` with names for what this loop decides."""
-        stmts = _with_known(ir.flat(body))
+        stmts = ir.flat(body)
         known = {stmt.value for stmt in stmts if isinstance(stmt, ir.Let)}
         uses = Uses(self.counts, stmts)
         often = [e for e, times in uses.of.items() if times > 1 and e not in known]
-        unnamed = body if all(map(operator.is_, stmts, ir.flat(body))) else ir.seq(*stmts)
         if not often:
-            return unnamed
+            return body
         inner = [stmt for stmt in stmts if not isinstance(stmt, ir.Let)]
         deeper = {v for stmt in inner for v in walk.bound_in(stmt) if not isinstance(v, Tensor)}
         here = {*own, *(stmt.var for stmt in stmts if isinstance(stmt, ir.Let))}
         candidates = [e for e in often if self.may_be_named(e, here, deeper)]
         if not candidates:
-            return unnamed
+            return body
         taken = {*self.sizes, *map(label_of, (*order, *deeper, *here))}
         labels = Labels(stmts, self.params, order, taken)
         names: dict[Expr, Var] = {}
@@ -131,7 +133,7 @@ class _IndexNaming:
             if uses.of[e] > 1:
                 names[e] = Var(labels.of(e))
                 uses.name(e)
-        return _with_lets(stmts, names, names) if names else unnamed
+        return _with_lets(stmts, names, names) if names else body
 
     def may_be_named(self, e: Expr, here: set[Parameter], deeper: set[Parameter]) -> bool:
         free = e.free_vars()
@@ -144,16 +146,16 @@ class _IndexNaming:
         return not any(node.op in _NOT_MOVED for node in dag.postorder((e,))) and not definedness((e,))
 
 
-def _with_known(stmts: Sequence[ir.Stmt]) -> list[ir.Stmt]:
-    """Reuse names that the statements define already."""
+def _reuse_names(block: ir.Seq, _: _BoundNames) -> ir.Stmt:
+    """Reuse names that the statements of a sequence define already."""
     new: list[ir.Stmt] = []
     known: dict[Operand, Operand] = {}
-    for stmt in stmts:
+    for stmt in block.stmts:
         new.append(_with_names(stmt, known) if known else stmt)
         value = stmt.value if isinstance(stmt, ir.Let) else None
         if isinstance(stmt, ir.Let) and isinstance(value, Expr) and value.args and not dag.opaque_terms(value):
             known[value] = stmt.var
-    return new
+    return ir.seq(*new) if known else block
 
 
 def _with_lets(stmts: Sequence[ir.Stmt], names: Mapping[Expr, Var], defined: Collection[Expr]) -> ir.Stmt:

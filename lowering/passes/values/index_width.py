@@ -16,14 +16,13 @@ import intset
 from bound.schedule import simple
 from bound.tensor import Tensor
 from bound.tir import walk
-from bound.tir.value import Operand, Value
+from bound.tir.value import READ, Operand, Value
 from intset.config import Effort, tiers_within
 from intset.context import Context
 from intset.expr import Cond, Expr, Node, Var, const, constant_value, dag, ops
 from intset.expr.node import make
 from intset.facts import ASSERTED, Fact
 from intset.linear.bounds import EVERYTHING, Interval, meet, of_operation
-from intset.linear.canonical import Normalizer
 from intset.prover.proof import Proof
 from lowering.nest import driver, ir
 from lowering.nest.printer import end_of
@@ -69,12 +68,11 @@ def narrow(f: ir.Function) -> Width:
     Elements of tensors are computed in 64 bits whatever the answer, and so is everything that depends on one.
     """
     ir.checked_function(f, "narrow")
-    with intset.using(tiers=tiers_within(Effort.DEFAULT)):
-        scope = scope_of(f)
-        spans, shapes = Spans(scope.ctx, BITS), {t: t.extents for t in f.params}
-        root = _SpanCursor(scope).moved(spans=spans, data=_named_data(f.body), shapes=shapes)
-        refused = (_refused(stmt, here) for stmt, here in driver.walked(f.body, root))
-        return next(filter(None, refused), Width(32))
+    scope = scope_of(f)
+    spans, shapes = Spans(scope.ctx, BITS), {t: t.extents for t in f.params}
+    root = _SpanCursor(scope).moved(spans=spans, data=_named_data(f.body), shapes=shapes)
+    refused = (_refused(stmt, here) for stmt, here in driver.walked(f.body, root))
+    return next(filter(None, refused), Width(32))
 
 
 def _named_data(root: ir.Stmt) -> frozenset[Var]:
@@ -100,10 +98,10 @@ class _SpanCursor(driver.Cursor):
     spans: Spans
 
     def after(self, old: ir.Stmt, new: ir.Stmt) -> _SpanCursor:
-        here = super().after(old, new)
         if isinstance(old, ir.Allocate):
             extents = tuple(range_ends(r)[1] for r in old.ranges)
-            return here.moved(shapes={**self.shapes, old.tensor: extents})
+            return self.moved(shapes={**self.shapes, old.tensor: extents})
+        here = super().after(old, new) if isinstance(old, (ir.Let, ir.Assert, ir.Assume)) else self
         if isinstance(old, ir.Let) and isinstance(old.value, Expr) and old.var not in self.data:
             assert isinstance(old.var, Var)
             return here.moved(spans=self.spans.inside(old.var, old.value, old.value))
@@ -112,7 +110,7 @@ class _SpanCursor(driver.Cursor):
     def inside(self, loop: ir.For) -> _SpanCursor:
         low, extent = range_ends(loop.range)
         spans = self.spans.inside(loop.var, low, end_of(low, extent) - 1)
-        return super().inside(loop).moved(spans=spans)
+        return self.moved(scope=self.scope.inside(loop), spans=spans)
 
     def between_iterations(self, loop: ir.For) -> _SpanCursor:
         """The end of an iteration, where a loop computes carried values; with a next iteration if required."""
@@ -126,12 +124,17 @@ class _SpanCursor(driver.Cursor):
         if self.spans.fit(e):
             return None
         ctx = self.scope.where(*conditions).ctx
-        proof = None if fits_by_intervals(ctx, e, BITS) else ctx.fits(e, BITS)
-        return None if proof is None or proof else Width(64, e, proof)
+        if fits_by_intervals(ctx, e, BITS):
+            return None
+        with intset.using(tiers=tiers_within(Effort.DEFAULT)):
+            proof = ctx.fits(e, BITS)
+        return None if proof else Width(64, e, proof)
 
 
 def _refused(stmt: ir.Stmt, here: _SpanCursor) -> Width | None:
     """Why an index expression that the statement computes forces a wider type; `None` if all fit."""
+    if _fits_everywhere(stmt, here.spans, here.shapes):
+        return None
     for e, conditions in _index_expressions(stmt, here.shapes):
         is_stored = e in here.data and isinstance(stmt, ir.Store)  # as it is
         refused = None if is_stored else here.refused(e, conditions)
@@ -141,6 +144,27 @@ def _refused(stmt: ir.Stmt, here: _SpanCursor) -> Width | None:
         last = here.between_iterations(stmt)
         return next(filter(None, (last.refused(carry.following, ()) for carry in stmt.carried)), None)
     return None
+
+
+def _fits_everywhere(stmt: ir.Stmt, spans: Spans, shapes: Shapes) -> bool:
+    """Whether intervals show that all integers of a statement fit, whatever the conditions of their evaluation are."""
+    roots = operands(stmt)
+    if (isinstance(stmt, ir.For) and stmt.carried) or not _WIDE.isdisjoint(walk.operations(*roots)):
+        return False
+    values = [root for root in roots if isinstance(root, Value)]
+    read = [node for node in dag.postorder(values) if node.op is READ and node.data in shapes]
+    numbers = [offset(walk.read_indices(node), shapes[node.data]) for node in read]
+    return all(map(spans.fit, (*roots, *numbers, *_combined(stmt, shapes))))
+
+
+def _combined(stmt: ir.Stmt, shapes: Shapes) -> list[Expr]:
+    """What a statement computes from its operands: a number of an element, the end of a loop, a number of elements."""
+    if isinstance(stmt, ir.Store):
+        return [offset(stmt.indices, shapes[stmt.tensor])] if stmt.tensor in shapes else []
+    if isinstance(stmt, ir.For):
+        low, extent = range_ends(stmt.range)
+        return [low + extent]
+    return [product(range_ends(r)[1] for r in stmt.ranges)] if isinstance(stmt, ir.Allocate) else []
 
 
 def _index_expressions(stmt: ir.Stmt, shapes: Shapes) -> list[tuple[Expr, tuple[Cond, ...]]]:
@@ -159,9 +183,6 @@ def _index_expressions(stmt: ir.Stmt, shapes: Shapes) -> list[tuple[Expr, tuple[
     expressions.update(((first, ()), None) for first in firsts if dag.opaque_terms(first))
     for operand in (*range_ends(stmt.range), *firsts) if isinstance(stmt, ir.For) else operands(stmt):
         for part, conditions in parts_of(operand):
-            if isinstance(part, Expr) and _SPECIAL.isdisjoint(dag.operations(part)):
-                expressions[part, conditions] = None
-                continue
             for node in dag.postorder((part,)) if isinstance(part, Node) else (part,):
                 tensor = walk.loaded_tensor(node)
                 if tensor is not None and tensor in shapes:
@@ -171,13 +192,8 @@ def _index_expressions(stmt: ir.Stmt, shapes: Shapes) -> list[tuple[Expr, tuple[
                         add(arg, conditions)
             if isinstance(part, Expr):
                 add(part, conditions)
-    if isinstance(stmt, ir.Store) and stmt.tensor in shapes:
-        add(offset(stmt.indices, shapes[stmt.tensor]), ())
-    elif isinstance(stmt, ir.For):
-        low, extent = range_ends(stmt.range)
-        add(low + extent, ())
-    elif isinstance(stmt, ir.Allocate):
-        add(product(range_ends(r)[1] for r in stmt.ranges), ())
+    for e in _combined(stmt, shapes):
+        add(e, ())
     return list(expressions)
 
 
@@ -190,7 +206,6 @@ def narrow_parts(e: Expr) -> list[Expr]:
 
 
 _WIDE: Final = frozenset((ops.LOAD, ops.CAST))
-_SPECIAL: Final = _WIDE.union(ops.COMPARISONS)  # operations without which an expression is computed as a whole
 
 
 def wide_nodes(*roots: Expr) -> set[Expr]:
@@ -340,12 +355,9 @@ class Spans:
         """The interval of an expression that fits, else `None`."""
         return self._of[e] if self.fit(e) else None
 
-    def fit(self, e: Expr) -> bool:
-        """Whether intervals show that every step of `e` is representable in `bits` signed bits and none traps."""
-        spans = self._of
-        if e in spans:
-            return True
-        below = dag.postorder_beside(e, spans)
+    def fit(self, e: Operand) -> bool:
+        """Whether intervals show that every integer below `e` is representable in `bits` signed bits and none traps."""
+        below = () if e in self._of else dag.postorder_beside(e, self._of)
         return len(below) <= MAX_STEPS and all(self._fits(node) for node in below if isinstance(node, Expr))
 
     def _fits(self, node: Expr) -> bool:
@@ -353,7 +365,7 @@ class Spans:
         spans = self._of
         span = self._loops.get(node) if isinstance(node, Var) else None
         if span is None:
-            span = _span(self.ctx.frame.known, node, [spans.get(arg) for arg in node.args])
+            span = _span(self.ctx, node, [spans.get(arg) for arg in node.args])
         if not self._holds(span):
             return False
         if node.op in _REMAINDERS or node.op in (ops.SHL, ops.SHR):
@@ -370,7 +382,7 @@ class Spans:
         return low is not None and high is not None and self._least <= low and high <= self._most
 
 
-def _span(known: Normalizer, node: Expr, args: list[Span]) -> Span:
+def _span(ctx: Context, node: Expr, args: list[Span]) -> Span:
     """Derive the interval of a node from its operands' intervals; some operations also ask the context."""
     value = constant_value(node)
     if value is not None:
@@ -378,5 +390,6 @@ def _span(known: Normalizer, node: Expr, args: list[Span]) -> Span:
     spans = [span or EVERYTHING for arg, span in zip(node.args, args, strict=True) if isinstance(arg, Expr)]
     low, high = of_operation(node.op, *spans)
     if node.op in _ASKED:
+        known = ctx.frame.known
         low, high = meet((low, high), known.bounds(known.form(node)))
     return None if low is None or high is None else (low, high)
