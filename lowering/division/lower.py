@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final, Generic, NamedTuple, overload
@@ -15,10 +15,11 @@ from intset.errors import InputError
 from intset.expr import Cond, Expr, IntLike, Node, Range, Var, arguments, const, constant_value, dag, ops
 from intset.expr.build import logical_and, logical_not, logical_or
 from intset.expr.definedness import embedded_claims
-from intset.expr.node import Kind_co, as_int, make, truth
+from intset.expr.node import Kind_co, as_int, truth
 from intset.facts import ASSERTED, DERIVED, Fact
+from intset.linear.signs import Member
 from intset.prover.explain import ways_to_state
-from intset.prover.proof import PROVED, UNKNOWN, Proof, fit_conditions
+from intset.prover.proof import PROVED, REFUTED, UNKNOWN, Proof, fit_conditions
 from intset.simplify.engine import DIVISION, DIVISION_BY_CONSTANT, machine_cost
 from lowering.division.rules import OPERAND_RULES, RULES, DivisionRule, Fits, Need, Needs, Site, prices, truncdiv
 
@@ -42,10 +43,16 @@ class DivisionScope:
 
     Guarantee: `prove` is right at every point of the caller's context at which that part is evaluated and the whole
     expression has a value; `prove_at` where moreover every evaluated subterm is representable in `bits` bits.
+
+    Parameters
+    ----------
+    points: points of the context, counterexamples to what was asked in this scope and in those around it; grows.
     """
 
-    def __init__(self, ctx: Context, bits: int, guards: tuple[Cond, ...] = (), claims: tuple[Cond, ...] = ()) -> None:
-        self._given, self.bits, self.guards, self._claims = ctx, bits, guards, claims
+    def __init__(
+        self, ctx: Context, bits: int, guards: tuple[Cond, ...], claims: tuple[Cond, ...], points: list[Member]
+    ) -> None:
+        self._given, self.bits, self.guards, self._claims, self._points = ctx, bits, guards, claims, points
 
     @cached_property
     def ctx(self) -> Context:
@@ -61,7 +68,7 @@ class DivisionScope:
         new = [claim for claim in embedded_claims((branch,)) if is_small(claim)]
         claims = tuple(dict.fromkeys((*self._claims, *new)))[-MAX_GUARDS:]
         same = guards == self.guards and claims == self._claims
-        return self if same else DivisionScope(self._given, self.bits, guards, claims)
+        return self if same else DivisionScope(self._given, self.bits, guards, claims, self._points)
 
     def prove(self, cond: Cond, size: int = 0) -> Proof:
         """Prove a condition; `size` counts the tree nodes of its expressions."""
@@ -81,8 +88,17 @@ class DivisionScope:
         decided = _decided(cond)
         if decided is not None:
             return decided
+        ctx = self.ctx if root is None else self.premised(root)
+        facts = ctx.frame.facts
+        if any(at.term(cond) is False and all(at.term(fact.condition) for fact in facts) for at in self._points):
+            return Proof(cond, REFUTED, "linear")
         with _budget(is_large, cond):
-            return (self.ctx if root is None else self.premised(root)).prove(cond)
+            proof = ctx.prove(cond)
+        if proof.counterexample is not None:
+            ranges = self._given.frame.known.ranges
+            point: dict[Expr, int] = {var: low for var, (low, _) in ranges.items() if low is not None}
+            self._points.append(Member(point | proof.counterexample, 0))
+        return proof
 
     @memoized
     def premised(self, root: Node) -> Context:
@@ -111,19 +127,6 @@ class DivisionScope:
         proof = self.prove_at(root, goal, size) if fits else self.prove(goal, size)
         return proof or None
 
-    def lower_bound(self, e: Expr, size: int = 0) -> int | None:
-        """A constant lower bound of `e`; `None` if none is known."""
-        if size > MAX_TREE:
-            return None
-        unbound = (var for var in dag.free_vars(e) if var not in self.ctx.ranges)
-        low, _ = self._closed(*unbound).bounds(e, domain=CHEAPEST)
-        return constant_value(low) if isinstance(low, Expr) else None
-
-    @memoized
-    def _closed(self, *unbound: Var) -> Context:
-        """The context with some more variables, without ranges."""
-        return self.ctx.extended(ranges=dict.fromkeys(unbound)) if unbound else self.ctx
-
 
 def root_scope(ctx: Context | None, root: Node, bits: int) -> DivisionScope:
     """The scope of a whole expression: the context, the ranges of its loop variables, and its embedded assertions."""
@@ -143,19 +146,17 @@ def root_scope(ctx: Context | None, root: Node, bits: int) -> DivisionScope:
         pending += limits.free_vars()
     given = given.extended(ranges=carried) if carried else given
     claims = (*sizes, *(claim for claim in embedded_claims((root, *ends)) if is_small(claim)))
-    return DivisionScope(given, bits, (), tuple(dict.fromkeys(claims)))
+    return DivisionScope(given, bits, (), tuple(dict.fromkeys(claims)), [])
 
 
-@contextmanager
-def _budget(is_large: bool, cond: Cond) -> Iterator[None]:
+def _budget(is_large: bool, cond: Cond) -> AbstractContextManager[object]:
     config = current()
     remainder = cond.args[0] if cond.op is ops.EQ and cond.args[0].op is ops.FLOORMOD else None
     # z3 hardly ever decides that an unknown divides a term; linear forms and facts do
     effort = Effort.FULL if remainder is None or remainder.args[1].op is ops.CONST else Effort.DEFAULT
     tiers = tiers_within(Effort.FAST if is_large else effort)
     units = min(config.z3_rlimit, DIVISION_Z3 // NONLINEAR if dag.is_nonlinear((cond,)) else DIVISION_Z3)
-    with intset.using(z3_rlimit=units, isl_operations=min(config.isl_operations, DIVISION_ISL), tiers=tiers):
-        yield
+    return intset.using(z3_rlimit=units, isl_operations=min(config.isl_operations, DIVISION_ISL), tiers=tiers)
 
 
 def is_small(cond: Cond) -> bool:
@@ -254,7 +255,7 @@ class DivisionLowering:
         self.step: dict[Key, LoweringStep] = {}
         self.sites: dict[Key, LoweredSite] = {}
         self.nonzero: dict[Key, tuple[Proof, Cond]] = {}
-        self._scopes: dict[Node, list[DivisionScope]] = {}
+        self._scopes: dict[Node, set[DivisionScope]] = {}
         self._tree: dict[Node, int] = {}  # nodes counted as a tree, up to a bound
         self._has_divisions: dict[Node, bool] = {}  # or assertions to be taken out
         self._pairs: set[tuple[Node, ...]] = set()  # operands of both a quotient and a remainder
@@ -302,12 +303,9 @@ class DivisionLowering:
     def _key(self, node: Node, scope: DivisionScope, simplify: bool) -> Key:
         if not self._has_divisions[node]:
             return (node, self.top, False)
-        seen = self._scopes.setdefault(node, [])
-        if scope not in seen:
-            if len(seen) < MAX_SCOPES:
-                seen.append(scope)
-            else:
-                scope = self.top
+        seen = self._scopes.setdefault(node, set())
+        scope = scope if scope in seen or len(seen) < MAX_SCOPES else self.top
+        seen.add(scope)
         return (node, scope, simplify or node.op in ops.DIVISIONS)
 
     def _expanded(self, key: Key) -> _Deferred:
@@ -363,11 +361,11 @@ class DivisionLowering:
         if s is e or _division_weight(s) >= before:
             return None
         size = self._tree[e]
-        needs = fit_conditions(scope.premised(e), s, self.bits)
-        if not all(scope.prove_at(e, need, size) for need in needs):
-            return None
         proof = scope.prove(e.eq(s), size)
-        return LoweringStep("exact cancellation", proof, e, s) if proof else None
+        if not proof:
+            return None
+        fits = all(scope.prove_at(e, need, size) for need in fit_conditions(scope.premised(e), s, self.bits))
+        return LoweringStep("exact cancellation", proof, e, s) if fits else None
 
     # -- the rules ----------------------------------------------------------------------------------------------
 
@@ -377,8 +375,13 @@ class DivisionLowering:
         a, b = node.args
         c = constant_value(b)
         y = y if c is None else const(c)
-        shiftable = c is not None and c > 1 and c & c - 1 and node.op not in _C_OWN
-        low = scope.lower_bound(a, self._tree[a]) if shiftable else None
+        low = None
+        if c is not None and c > 1 and c & c - 1 and node.op not in _C_OWN and self._tree[a] <= MAX_TREE:
+            known = scope.ctx.frame.known
+            low = known.bounds(known.form(a))[0]
+            if low is not None and low < 0:  # others shift nothing: no scope with ranges of the sizes is made for them
+                least = scope.ctx.bounds(a, over="sizes", domain=CHEAPEST)[0]
+                low = constant_value(least) if isinstance(least, Expr) else None
         site = Site(node.op, a, b, x, y, self.bits, low)
         return [(cost, k, RULES[node.op][k], site) for cost, k in prices(site, node.args in self._pairs)]
 
@@ -421,9 +424,7 @@ class DivisionLowering:
             proof = lowered.scope.justify_any(child[0], needs, self._tree[node])
             if proof is None:
                 continue
-            after = list(args)
-            after[position] = part
-            result: Node = make(node.op, tuple(after), node.data)
+            result = node.with_args(tuple(part if k == position else arg for k, arg in enumerate(args)))
             self.step[key] = LoweringStep(rule.name, proof, node, result)
             self.uses[key] = (*self.uses[child], children[1 - position])
             if child in self.nonzero:
@@ -532,12 +533,9 @@ class Lowered(Configured, Generic[Kind_co]):
     @cached_property
     def requires(self) -> tuple[Cond, ...]:
         """Side conditions: divisors not proved to be nonzero, and assumed facts that proofs used."""
-        conditions: dict[Cond, None] = {}
-        for proof, nonzero in self._divisors:
-            conditions.update(dict.fromkeys(proof.requires if proof else (nonzero,)))
-        for step in self.steps:
-            conditions.update(dict.fromkeys(step.proof.requires))
-        return tuple(conditions)
+        required = [proof.requires if proof else (nonzero,) for proof, nonzero in self._divisors]
+        required += [step.proof.requires for step in self.steps]
+        return tuple(dict.fromkeys(cond for conditions in required for cond in conditions))
 
     @property
     def cost(self) -> int:

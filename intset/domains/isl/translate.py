@@ -27,7 +27,7 @@ from intset.linear.assumptions import junction_args
 from intset.linear.canonical import Normalizer
 from intset.linear.form import Linear, atom
 from intset.linear.lattice import Lattice, everything
-from intset.regions.shape import Product, has_select, parts_of
+from intset.regions.shape import Product, parts_of
 from intset.simplify.engine import cost
 
 if TYPE_CHECKING:
@@ -430,26 +430,28 @@ def pieces_of(pw: PwAff) -> list[Piece]:
     return found
 
 
-def pw_aff_to_expr(pw: PwAff, dims: Sequence[Expr], params: Sequence[Expr], context: Set | None = None) -> Expr | None:
+def pw_aff_to_expr(
+    pw: PwAff, dims: Sequence[Expr], params: Sequence[Expr], context: Set | None = None, selects: bool = True
+) -> Expr | None:
     """The expression that equals the isl `PwAff` on its domain; `None` for an empty domain.
 
     Parameters
     ----------
     dims, params: the expressions for the input dimensions and the parameters of `pw`, in order.
     context: an isl Set, over parameters or the same space; the expression is valid inside it.
+    selects: False for `None` instead of a `select`, whose conditions take longest to write.
     """
     pieces = pieces_of(pw.coalesce())
     if context is not None:
-        div = DIV
-        if context.involves_locals() or any(d.involves_locals() or f.dim(div) > 0 for d, f in pieces):
+        if context.involves_locals() or any(d.involves_locals() or f.dim(DIV) > 0 for d, f in pieces):
             pieces = [Piece(simplified(domain, context), simplified(f, context)) for domain, f in pieces]
         else:
             pieces = pieces_of(simplified(pw, context).coalesce())
-    return pieces_to_expr(pieces, dims, params, context)
+    return pieces_to_expr(pieces, dims, params, context, selects)
 
 
 def pieces_to_expr(
-    pieces: Iterable[Piece], dims: Sequence[Expr], params: Sequence[Expr], context: Set | None = None
+    pieces: Iterable[Piece], dims: Sequence[Expr], params: Sequence[Expr], context: Set | None, selects: bool = True
 ) -> Expr | None:
     """`pw_aff_to_expr` for pieces with disjoint domains.
 
@@ -464,6 +466,8 @@ def pieces_to_expr(
     if lattice is not None:
         values = [aff_to_expr(p.function, dims, params) for p in left]
         return maximum(*(minimum(*(values[k] for k in term)) for term in lattice))
+    if len(left) > 1 and not selects:
+        return None
     values = [aff_to_expr(_integral(simplified(p.function, p.domain)), dims, params) for p in left]
     # The last piece needs no condition; the piece with the longest one comes last.
     order = sorted(range(len(left)), key=lambda k: _weight(left[k].domain))
@@ -616,14 +620,13 @@ def _by_text(a: Cond, b: Cond) -> int:
 def _conjuncts(part: BasicSet, dims: Sequence[Expr], params: Sequence[Expr]) -> list[Cond] | None:
     if part.plain_is_empty():
         return [truth(False)]
-    kind = SET
-    reader = Reader(part, kind, () if part.is_params() else dims, params)
+    reader = Reader(part, SET, () if part.is_params() else dims, params)
     found: dict[Cond, None] = {}
     for constraint in part.get_constraints():
         # `c*q <= x < c*q + c` only defines `q = floor(x/c)`.
         if constraint.is_div_constraint():
             continue
-        form = reader.form(constraint, kind)
+        form = reader.form(constraint, SET)
         if form is None:
             return None
         if form.is_const and (form.const == 0 if constraint.is_equality() else form.const >= 0):
@@ -750,12 +753,11 @@ def _product_of_ends(current: Set, params: Sequence[Expr]) -> Product | None:
         return None
     alive = current.params()
     result = Product([], [], [])
-    for pair in ends:
-        written = [pw_aff_to_expr(end, (), params, alive) for end in pair]
-        if any(e is None or has_select(e) for e in written):
+    for low, high in ends:
+        first = pw_aff_to_expr(low, (), params, alive, selects=False)
+        last = None if first is None else pw_aff_to_expr(high, (), params, alive, selects=False)
+        if first is None or last is None:
             return None
-        first, last = written
-        assert first is not None and last is not None
         result.sides.append((parts_of(first, ops.MAX), parts_of(last, ops.MIN)))
     where = set_to_cond(alive, (), params)
     if where is None:
@@ -777,8 +779,7 @@ def box_around(current: Set) -> Set | None:
 
 def _ends_along(current: Set, k: int) -> tuple[PwAff, PwAff]:
     """The first and last value along a dimension, as functions of the parameters; raises as `box_around` does."""
-    kind = SET
-    if current.dim_has_lower_bound(kind, k) and current.dim_has_upper_bound(kind, k):
+    if current.dim_has_lower_bound(SET, k) and current.dim_has_upper_bound(SET, k):
         low = session.end_of_dim(current, k, -1)
         high = None if low is None else session.end_of_dim(current, k, 1)
         if low is not None and high is not None:
