@@ -22,7 +22,7 @@ from operator import or_
 from typing import Any, NamedTuple, TypeAlias
 
 from intset.expr import Node, Range, const, ops
-from intset.expr.node import ShapeVar, make
+from intset.expr.node import PlainVar, ShapeVar, make
 from intset.expr.ops import Op
 from intset.expr.storage import plain_ends
 
@@ -134,7 +134,8 @@ def _row(node: Node, rows: ValueRows, ranges: BoxRanges) -> ValueRow:
         row: ValueRow = (value, value, 1, 0, 0, 0, 0)
     elif op is ops.VAR:
         limits = ranges.get(node)
-        span = None if limits is None or isinstance(node, ShapeVar) else limits.ends
+        is_free = type(node) is PlainVar or not isinstance(node, ShapeVar)  # the quicker test first
+        span = limits.ends if limits is not None and is_free else None
         if span is None or span[0] > span[1]:
             raise NoRuleError
         row = rows.variable(span[0], span[1])
