@@ -368,17 +368,22 @@ def calls(root: ir.Stmt) -> tuple[ir.Evaluate, ...]:
     return tuple(stmt for stmt in statements(root) if isinstance(stmt, ir.Evaluate))
 
 
-def bound_in(root: ir.Stmt) -> set[Any]:
-    """The variables, names and arrays that a statement makes."""
-    found: set[Any] = set()
+def binders(root: ir.Stmt) -> list[Any]:
+    """The variables, names and arrays that a statement makes, once for each statement inside that makes them."""
+    found: list[Any] = []
     for stmt in statements(root):
         if isinstance(stmt, ir.For):
-            found |= {stmt.var, *(c.var for c in stmt.carried)}
+            found += (stmt.var, *(c.var for c in stmt.carried))
         elif isinstance(stmt, ir.Allocate):
-            found.add(stmt.tensor)
+            found.append(stmt.tensor)
         elif isinstance(stmt, ir.Let):
-            found.add(stmt.var)
+            found.append(stmt.var)
     return found
+
+
+def bound_in(root: ir.Stmt) -> set[Any]:
+    """The variables, names and arrays that a statement makes."""
+    return set(binders(root))
 
 
 # -- stores that combine an element with a value, `C[i] = C[i] + x` ---------------------------------------------

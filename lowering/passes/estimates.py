@@ -226,6 +226,13 @@ def clamped(at: Expr, low: Expr, end: Expr, loops: Loops) -> Expr:
 
 
 def is_in_order(a: Expr, b: Expr, loops: Loops) -> bool:
+    """Whether `a <= b` is known, by bounds of loops; minima and maxima are compared by their operands."""
+    if a.op is ops.MAX or b.op is ops.MIN:
+        pairs = [(e, b) for e in a.args] if a.op is ops.MAX else [(a, e) for e in b.args]
+        return all(is_in_order(x, y, loops) for x, y in pairs)
+    if a.op is ops.MIN or b.op is ops.MAX:
+        pairs = [(e, b) for e in a.args] if a.op is ops.MIN else [(a, e) for e in b.args]
+        return any(is_in_order(x, y, loops) for x, y in pairs)
     left, right = form_of(a), form_of(b)
     if loops.is_at_least_0(right.minus(left)):
         return True

@@ -84,7 +84,9 @@ def partition_loops(f: ir.Function, of: ir.Function | None = None) -> ir.Functio
     if not _has_conditions(f):
         return f
     f = inline_values(f)  # conditions on what a loop changes are seen
-    return f.with_body(_split(f, f.body, _Splitting(f, of or f)))
+    body = _with_names_of_one(f.body)
+    split = _split(f, body, _Splitting(f, of or f))
+    return f if split is body else f.with_body(split)
 
 
 def cuts_loops(f: ir.Function) -> bool:
@@ -93,8 +95,18 @@ def cuts_loops(f: ir.Function) -> bool:
         return False
     f = inline_values(f)
     rules = _Splitting(f, f, ends_at_cut=True)
-    _split(f, f.body, rules)
+    _split(f, _with_names_of_one(f.body), rules)
     return rules.has_cut
+
+
+def _with_names_of_one(root: ir.Stmt) -> ir.Stmt:
+    """The nest, with fresh names where two statements bind one name.
+
+    Conditions are decided wherever they occur: two loops of one variable, such as two subranges of a loop that was cut,
+    would share what holds in one of them.
+    """
+    bound = walk.binders(root)
+    return root if len(bound) == len(set(bound)) else with_fresh_names(root)
 
 
 def _split(f: ir.Function, body: ir.Stmt, rules: _Splitting) -> ir.Stmt:

@@ -25,7 +25,7 @@ from lowering.passes.loops.interchange import run_over_digits
 from lowering.passes.simplify import decided
 from tests.lowering.lowered import check, check_c, check_run
 from tests.strategies.written import Written
-from tests.sweeps import daily
+from tests.sweeps import RANDOMS, daily, sampled
 
 
 def comparisons(f: Function) -> int:
@@ -109,6 +109,35 @@ def f(B: int32[10]):
     values = np.zeros(10, np.int32)
     run(parted, {"B": values}, {})
     assert list(values) == [1] * 4 + [2] * 6
+
+
+@sampled(60, 2_000, RANDOMS)
+def test_what_holds_in_one_subrange_is_not_decided_in_another(rng: random.Random) -> None:
+    n, shape = te.size_var("n"), (rng.randint(4, 12), rng.randint(4, 12))
+
+    def drawn(i: Any, j: Any, depth: int) -> Any:
+        left, right = rng.sample([i, j, n, i + n, const(rng.randint(0, 9)), const(rng.randint(2, 6))], 2)
+        cond = rng.choice([left < right, left <= right, left.eq(right)])
+        arms = (drawn(i, j, depth - 1) if depth and rng.random() < 0.5 else rng.randint(0, 99) for _ in range(2))
+        return tir.if_then_else(cond, *arms)
+
+    B = te.compute(shape, lambda i, j: drawn(i, j, 2) + drawn(i, j, 1), name="B")
+    s = te.create_schedule(B.op)
+    if rng.random() < 0.5:
+        s[B].split(rng.choice(B.op.axis), rng.randint(2, 5))
+    f = lower(s, [B, n])
+    parted = partition_loops(partition_loops(partition_loops(f)))
+    for size in (0, 1, 3, 7, 20):
+        expected, found = np.zeros(shape, np.int32), np.zeros(shape, np.int32)
+        run(f, {"B": expected}, {"n": size})
+        run(parted, {"B": found}, {"n": size})
+        assert (expected == found).all()
+
+
+def test_a_triangle_beside_a_border_is_right_in_c() -> None:
+    B = te.compute((64, 64), lambda i, j: tir.if_then_else(j < 20, 1, 2) + tir.if_then_else(i < j, 10, 20), name="B")
+    s = te.create_schedule(B.op)
+    check_c(lower(s, [B]), s)
 
 
 @pytest.mark.parametrize("backend", ["python", "c"])
