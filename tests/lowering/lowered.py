@@ -20,7 +20,7 @@ from tests.bound.corpus import CASES
 from tests.bound.reference import evaluate
 from tests.compilers import need_compiler
 
-FLAGS = ("-std=c99", "-Wall", "-Wextra", "-Wconversion", "-Werror", "-O1", "-fPIC", "-shared")
+FLAGS = ("-std=c99", "-Wall", "-Wextra", "-Wconversion", "-Werror", "-pedantic", "-O1", "-fPIC", "-shared")
 BACKENDS: tuple[Literal["python", "c"], ...] = ("python", "c")
 SANITIZERS = ("-fsanitize=undefined,address", "-fno-sanitize-recover=all")
 

@@ -8,16 +8,13 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
 
-import bound
-import intset
-import lowering
 from benchmarks.memory import TARGET, measure
 from intset import Context, IntSetError, Range, using
+from tests.imports import FILES, tree
 from tests.project.asked import (
     MAKERS,
     TABLES,
@@ -172,12 +169,10 @@ _MAKING = {"__init__", "__set_name__", "__new__", "__setstate__", "__post_init__
 def lazy_classes() -> dict[str, set[str]]:
     """For each package, the classes with a cached property or an attribute that a method sets."""
     found: dict[str, set[str]] = {}
-    for package in (intset, bound, lowering):
-        folder = Path(str(package.__file__)).parent
-        for path in folder.rglob("*.py"):
-            for node in ast.parse(path.read_text(encoding="utf-8")).body:
-                if isinstance(node, ast.ClassDef) and not node.name.startswith("_") and _is_lazy(node):
-                    found.setdefault(package.__name__, set()).add(node.name)
+    for name in FILES:
+        for node in tree(name).body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_") and _is_lazy(node):
+                found.setdefault(name.partition(".")[0], set()).add(node.name)
     return found
 
 

@@ -184,7 +184,7 @@ FAMILIES = {
 }  # fmt: skip
 
 
-PARTS = [(0, 0.5), *((part, 1.0) for part in range(106))]  # by day a share of the first part
+PARTS = [(0, 0.35), *((part, 1.0) for part in range(106))]  # by day a share of the first part
 
 
 @pytest.mark.parametrize(("part", "share"), daily(PARTS, len(PARTS)))

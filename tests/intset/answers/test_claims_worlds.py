@@ -123,7 +123,7 @@ def questions(of: Setting) -> list[Expr]:
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("name", "domain"), turned(WORLDS, DOMAINS[:4], 2))
+@pytest.mark.parametrize(("name", "domain"), turned(WORLDS, DOMAINS[:4], 4))
 def test_bounds_and_sets(name: str, domain: str) -> None:
     claims = Claims(setting(name), places=2)
     step = 3 if claims.setting.sizes or domain != "auto" else 1  # with sizes, a third of the questions to each domain
@@ -134,7 +134,7 @@ def test_bounds_and_sets(name: str, domain: str) -> None:
     assert step > 1 or not claims.rows or claims.tally["exact"] == claims.tally["asked"], claims.tally
 
 
-@pytest.mark.parametrize("name", daily(WORLDS, 3))
+@pytest.mark.parametrize("name", daily(WORLDS, 5))
 def test_kept_variables(name: str) -> None:
     """They still constrain other variables through their ranges, and an empty loop leaves no point."""
     tally = Counter[str]()
@@ -149,7 +149,7 @@ TIERS = [("linear", "points"), ("linear", "isl"), ("linear", "isl", "points", "z
 GOALS: list[Callable[[Expr, int], Cond]] = [lambda e, c: e <= c, lambda e, c: e >= c, lambda e, c: e.ne(c)]
 
 
-@pytest.mark.parametrize(("tiers", "name"), daily(itertools.product(TIERS, list(WORLDS)[:31]), 7))
+@pytest.mark.parametrize(("tiers", "name"), daily(itertools.product(TIERS, list(WORLDS)[:31]), 10))
 def test_proofs(tiers: tuple[str, ...], name: str) -> None:
     """Claims at the boundary of truth, and beside the boundary."""
     claims = Claims(setting(name))
@@ -356,7 +356,7 @@ READ: list[tuple[dict[Var, Range], list[tuple[Expr, ...]], list[tuple[Cond, ...]
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("number", "domain"), turned(range(len(READ)), ["auto", "interval", "stride", "isl"], 2))
+@pytest.mark.parametrize(("number", "domain"), turned(range(len(READ)), ["auto", "interval", "stride", "isl"], 4))
 def test_sets_of_loads(number: int, domain: str) -> None:
     ranges, reads, given, least = READ[number]
     exact = 0
@@ -439,7 +439,7 @@ def sums() -> list[Expr]:
     return [*found, (i * m + j) // m, minimum(i, j), n - i, i * m + j + n, i * i, maximum(i, j) + 1]
 
 
-@pytest.mark.parametrize("which", daily(range(len(SIZED)), 2))
+@pytest.mark.parametrize("which", daily(range(len(SIZED)), 3))
 def test_sums_over_sizes(which: int) -> None:
     """Every pair of coefficients over every kind of range: most such sums are contiguous, or only almost."""
     claims = Claims(world(SIZED[which], sizes=(n, m)), places=2)

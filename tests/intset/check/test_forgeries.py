@@ -477,9 +477,9 @@ HOSTILE = {
 @pytest.mark.parametrize("name", HOSTILE)
 def test_work_without_end_is_refused_within_the_budget(name, tmp_path, capsys):
     cert = HOSTILE[name]()
-    budget, begun = CheckBudget(100_000), time.process_time()
+    budget, begun = CheckBudget(30_000), time.process_time()
     assert not cert.check(budget=budget)
-    assert budget.is_spent and time.process_time() - begun < 60  # about a second on an idle machine
+    assert budget.is_spent and time.process_time() - begun < 60  # less than a second on an idle machine
     if len(text := cert.to_text()) < 3_000:
         (tmp_path / "file").write_text(text)
         assert main([str(tmp_path / "file")]) == 1

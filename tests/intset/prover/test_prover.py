@@ -229,7 +229,7 @@ def test_long_sums_take_a_number_of_steps_that_grows_with_them() -> None:
         ctx.bounds(total)
         return sum(len(form.terms) for form in ctx.frame.known.forms.values() if form._expr is not None)
 
-    assert written(80) < 3 * written(40)
+    assert written(60) < 3 * written(30)
 
 
 # -- certificate search: its budgets, its simplex method, a certificate for every proof that uses facts ----------------

@@ -23,7 +23,7 @@ Stream = Literal["open", "unread", "closed"]
 needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 
 _DRIVER = """
-import json, os, sys
+import gc, json, os, sys
 from lowering.cli import app, main
 
 def unread():
@@ -44,6 +44,7 @@ directed(2, "stderr", "open", f"{sys.argv[2]}/stderr")
 for words in {tuple(words) for words, _, _ in asked if "explore" not in words}:  # its threads survive no fork
     main(words)  # what a command imports is imported once, for all processes
 sys.stdout.flush()
+gc.freeze()  # else every process that ends looks at all that was imported
 statuses = []
 for k, (words, out, err) in enumerate(asked):
     child = os.fork()

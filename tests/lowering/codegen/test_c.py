@@ -381,9 +381,10 @@ def test_a_form(name: str) -> None:
     s = Written(text, n=te.size_var("n"), MATRIX=matrix).s
     f = lower(s)
     sizes = {v.name: 13 for v in f.sizes}
-    found = check_c(f, s, sizes, sanitize="maximum" in name)
+    is_sanitized = "maximum" in name
+    found = check_c(f, s, sizes, is_sanitized)
     assert {words: found.count(words) for words in counts} == counts
-    for compiler in compilers():
+    for compiler in compilers() if is_sanitized else compilers()[1:]:  # gcc compiled it under all warnings
         compile_c(found, compiler, WARNINGS)
 
 

@@ -102,6 +102,11 @@ def driver(tmp_path: Path, workers: int | str, batch: float = 0.05) -> subproces
     return subprocess.Popen(command, cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)})
 
 
+def go_on(tmp_path: Path, executor: Any) -> None:
+    """The exploration of `driver` once more, in this process."""
+    explore(same, SPACE, Logged(str(tmp_path / "log")), executor, out=tmp_path / "out")
+
+
 def wait_for(log: Path, lines: int) -> None:
     end = time.monotonic() + 60
     while time.monotonic() < end:
@@ -127,8 +132,7 @@ def test_a_killed_driver_goes_on(workers: int, after: int, tmp_path: Path, undis
         time.sleep(0.5)  # workers of a killed driver end by themselves
     assert known < len(SPACE)
     written = Exploration(tmp_path / "out").to_arrow().num_rows
-    again = driver(tmp_path, workers)
-    assert again.wait() == 0
+    go_on(tmp_path, workers or None)
     assert rows(tmp_path / "out") == undisturbed
     times = Counter(logged(tmp_path / "log"))
     assert set(times) == {(c["a"], c["b"]) for c in SPACE} and max(times.values()) <= 2
@@ -170,7 +174,7 @@ def test_an_interrupt_leaves_what_is_done(workers: int, tmp_path: Path, undistur
     begun = len(logged(tmp_path / "log"))
     written = Exploration(tmp_path / "out").to_arrow().num_rows
     assert begun - 1 <= written <= begun < len(SPACE)  # in this process, the configuration under way is cut short
-    assert driver(tmp_path, workers).wait() == 0
+    go_on(tmp_path, workers or None)
     assert rows(tmp_path / "out") == undisturbed
 
 
@@ -590,7 +594,7 @@ def test_a_cluster_gives_the_same_rows_and_a_killed_worker_and_a_killed_driver_o
     first.kill()
     first.wait()
     assert len(Exploration(tmp_path / "out")) < len(SPACE)
-    assert driver(tmp_path, client.cluster.scheduler_address).wait() == 0
+    go_on(tmp_path, client.get_executor())
     assert rows(tmp_path / "out") == undisturbed
     times = Counter(logged(tmp_path / "log"))
     assert set(times) == {(c["a"], c["b"]) for c in SPACE}
