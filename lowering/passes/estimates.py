@@ -18,7 +18,7 @@ from intset.expr import Cond, Expr, Node, Var, const, constant_value, dag, ops
 from intset.expr.build import maximum, minimum
 from intset.expr.node import make
 from intset.linear.canonical import form_of
-from intset.linear.form import Linear, add
+from intset.linear.form import Linear, add, atom, factors
 from lowering.nest import ir
 from lowering.nest.printer import end_of
 from lowering.nest.walk import children, constant_limit, operands, range_ends, statements
@@ -122,7 +122,15 @@ class Loops:
         return found
 
     def is_at_least_0(self, form: Linear) -> bool:
-        return any([number >= 0 and not terms for number, terms in self._ends_of(form)])  # noqa: C419  # hot
+        """Whether bounds of the variables show it; a product of variables that are at least 0 is at least 0."""
+        return any([n >= 0 and (not terms or self._are_products(terms)) for n, terms in self._ends_of(form)])  # noqa: C419  # hot
+
+    def _are_products(self, terms: Mapping[Expr, int]) -> bool:
+        """Whether each term is a positive multiple of a product of variables that are at least 0."""
+        return all(
+            k > 0 and e.op is ops.MUL and all(v.op is ops.VAR and self.is_at_least_0(atom(v)) for v in factors(e))
+            for e, k in terms.items()
+        )
 
     def decided(self, cond: Cond) -> bool | None:
         """The constant truth of a comparison over all iterations; `None` if unknown."""

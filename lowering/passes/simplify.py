@@ -16,7 +16,7 @@ from bound.tir.value import NUMBER, REDUCE, Operand, Value, fits_words
 from bound.tir.walk import Part, nodes, operations, rewrite
 from intset.config import Effort
 from intset.context import Context
-from intset.expr import Cond, Expr, Node, Range, arguments, const, constant_value, dag, ops
+from intset.expr import Cond, Expr, Node, Range, arguments, as_expr, const, constant_value, dag, ops
 from intset.expr import build as ints
 from intset.expr.evaluate import evaluate
 from intset.expr.node import make, truth
@@ -94,34 +94,38 @@ def _with_new(node: Operand, new: Mapping[Operand, Operand]) -> Operand:
 
 def _made(node: Expr | Cond, args: tuple[Any, ...]) -> Expr | Cond:
     """The operation on these operands."""
-    left: Expr
-    right: Expr
-    if node.op in (ops.MIN, ops.MAX):
-        left, right = args
-        return left if left is right else node.with_args(args)
-    if isinstance(node, Expr) and node.op in _ARITHMETIC:
-        left, right = args
-        if node.op is ops.SUB and left.op is ops.ADD and left.args[1] is right:
-            kept: Expr = left.args[0]
-            return kept
-        if left.op is not ops.CONST and right.op is not ops.CONST and left is not right:
-            return node.with_args(args)
-        if node.op is ops.ADD and left.is_const and not right.is_const:  # as one writes it: the number last
-            left, right = right, left
-        last = constant_value(right)
-        first = constant_value(left.args[1]) if left.op in _SIGNS and node.op in _SIGNS else None
-        if first is not None and last is not None:  # (x + first) - last
-            total = _SIGNS[left.op] * first + _SIGNS[node.op] * last
-            return simple.add(left.args[0], total) if total >= 0 else simple.sub(left.args[0], -total)
-        if node.op is left.op is ops.MUL and last is not None:  # x * factor * last
-            factor = constant_value(left.args[1])
-            if factor is not None and abs(factor * last) < LARGE:
-                return simple.mul(left.args[0], factor * last)
-        if node.op is ops.ADD and last is not None and -LARGE < last < 0:
-            return simple.sub(left, -last)
-        if last in (0, 1) or constant_value(left) in (0, 1) or left is args[1]:
-            return _ARITHMETIC[node.op](left, right)
-    return node.with_args(args)
+    if isinstance(node, Cond) or len(args) != 2:
+        return node.with_args(args)
+    made = _of_two(node.op, *args)
+    return node.with_args(args) if made is None else made
+
+
+def _of_two(op: ops.Op, left: Expr, right: Expr) -> Expr | None:
+    """A shorter form of the operation on two integers; `None` if there is none."""
+    if op in (ops.MIN, ops.MAX):
+        return left if left is right else None
+    if op not in _ARITHMETIC:
+        return None
+    if op is ops.SUB and left.op is ops.ADD and right is left.args[1]:  # x + y - y
+        return as_expr(left.args[0])
+    is_swapped = op is ops.ADD and left.is_const and not right.is_const
+    if is_swapped:  # as one writes it: the number last
+        left, right = right, left
+    last = constant_value(right)
+    if last is None:
+        return _ARITHMETIC[op](left, right) if constant_value(left) in (0, 1) else None
+    first = constant_value(left.args[1]) if left.op in _SIGNS and op in _SIGNS else None
+    if first is not None:  # (x + first) - last
+        total = _SIGNS[left.op] * first + _SIGNS[op] * last
+        return simple.add(left.args[0], total) if total >= 0 else simple.sub(left.args[0], -total)
+    if op is left.op is ops.MUL:  # x * factor * last
+        factor = constant_value(left.args[1])
+        if factor is not None and abs(factor * last) < LARGE:
+            return simple.mul(left.args[0], factor * last)
+    if op is ops.ADD and -LARGE < last < 0:
+        return simple.sub(left, -last)
+    is_shorter = is_swapped or last in (0, 1) or constant_value(left) in (0, 1)
+    return _ARITHMETIC[op](left, right) if is_shorter else None
 
 
 def _constant(node: Expr | Cond) -> Operand | None:
