@@ -256,6 +256,7 @@ class DivisionLowering:
         self.sites: dict[Key, LoweredSite] = {}
         self.nonzero: dict[Key, tuple[Proof, Cond]] = {}
         self._scopes: dict[Node, set[DivisionScope]] = {}
+        self._irreducible: set[tuple[Node, DivisionScope]] = set()  # simplified alone or in a node around
         self._tree: dict[Node, int] = {}  # nodes counted as a tree, up to a bound
         self._has_divisions: dict[Node, bool] = {}  # or assertions to be taken out
         self._pairs: set[tuple[Node, ...]] = set()  # operands of both a quotient and a remainder
@@ -274,16 +275,10 @@ class DivisionLowering:
     def run(self) -> Key:
         """Lower every node; returns the key of the root."""
         first = self._key(self.root, self.top, True)
-        for key in dag.postorder_by((first,), lambda key: self._deferred(key).children):
-            children, finish = self._deferred(key)
-            self.done[key] = finish([self.done[child] for child in children])
+        for key in dag.postorder_by((first,), lambda key: self._expanded(key).children):
+            self.uses[key], finish = self._expanded(key)
+            self.done[key] = finish([self.done[child] for child in self.uses[key]])
         return first
-
-    @memoized
-    def _deferred(self, key: Key) -> _Deferred:
-        deferred = self._expanded(key)
-        self.uses[key] = deferred.children
-        return deferred
 
     def reached(self, root: Key) -> list[Key]:
         """The keys that the result consists of, operands first."""
@@ -308,17 +303,20 @@ class DivisionLowering:
         seen.add(scope)
         return (node, scope, simplify or node.op in ops.DIVISIONS)
 
+    @memoized
     def _expanded(self, key: Key) -> _Deferred:
         node, scope, simplify = key
         if not self._has_divisions[node]:
             return _Deferred((), lambda args: node)
-        if simplify and isinstance(node, Expr) and self._tree[node] <= MAX_SIMPLIFIED:
+        if simplify and isinstance(node, Expr) and (node, scope) not in self._irreducible:
             shorter = self._shorter(node, scope)
             if shorter is not None:
                 self.step[key] = shorter
                 self._measure(shorter.after)
                 return _Deferred((self._key(shorter.after, scope, False),), lambda args: args[0])
         children = self._children(node, scope)
+        if (node, scope) in self._irreducible:  # then its operands were simplified with it
+            self._irreducible.update(child[:2] for child in children)
         if node.op in ops.DIVISIONS:
             return _Deferred(children, lambda args: self._divide(key, args[0], args[1]))
         if node.op is ops.ASSERTING:
@@ -354,11 +352,13 @@ class DivisionLowering:
 
     def _shorter(self, e: Expr, scope: DivisionScope) -> LoweringStep | None:
         """The canonical form of `e`, if its divisions cost less and each of its steps is representable."""
-        before = _division_weight(e)
+        before = _division_weight(e) if self._tree[e] <= MAX_SIMPLIFIED else 0
         if not before:
             return None
         s = scope.ctx.simplify(e, bits=self.bits)
-        if s is e or _division_weight(s) >= before:
+        if s is e:
+            self._irreducible.add((e, scope))
+        if _division_weight(s) >= before:
             return None
         size = self._tree[e]
         proof = scope.prove(e.eq(s), size)
