@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Final, Self
+from typing import Any, Final, Self, TypeVar, cast
 
 from bound.tensor import Tensor
 from bound.tir.reduce import Parameter
@@ -20,6 +20,8 @@ from intset.expr import Var, dag
 from lowering.nest import driver, ir
 from lowering.nest.scope import redirected
 from lowering.nest.walk import map_operands, read_by, replaced, statements, written_by
+
+S = TypeVar("S", bound=ir.Stmt)
 
 # Keywords of the text format.
 RESERVED: Final = frozenset(
@@ -41,9 +43,9 @@ def unique_names(f: ir.Function) -> ir.Function:
     return f.with_body(_renamed(with_own_storage(f.body, f.params), taken))
 
 
-def with_fresh_names(root: ir.Stmt) -> ir.Stmt:
+def with_fresh_names(root: S) -> S:
     """A copy with fresh loop variables, names and storage."""
-    return _renamed(root, frozenset(), _own_storage(_allocated(root)))
+    return cast("S", _renamed(root, frozenset(), _own_storage(_allocated(root))))
 
 
 def _allocated(root: ir.Stmt) -> list[Tensor]:

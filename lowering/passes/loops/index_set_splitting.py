@@ -295,17 +295,24 @@ class _Splitting:
     def _subloop(
         self, loop: ir.For, subrange: Subrange, here: _Surroundings, whole: estimates.Loops, keeps_names: bool
     ) -> tuple[ir.For, _Surroundings]:
-        """A subrange as a loop, to be split further. `whole` holds the ends known inside the whole loop."""
+        """A subrange as a loop, to be split further; one subrange keeps the variable and the names inside.
+
+        Parameters
+        ----------
+        whole: the ends known inside the whole loop.
+        """
         count = estimates.difference(subrange.low, subrange.end)
         is_short = count is not None and count < estimates.VECTOR and loop.kind is ir.LoopKind.VECTORIZED
         kind = ir.LoopKind.SERIAL if is_short else loop.kind
         highs = [high - 1 for high in subrange.highs if self._is_fixed(high)]
         lows = [low for low in subrange.lows if self._is_fixed(low)]
-        known = here.loops.inside(loop.var, lows, highs, within=whole.ends[loop.var])
         limits = Range(subrange.low, estimates.extent(subrange.low, subrange.end))
-        body = self._holding(loop.body, subrange.truths, keeps_names)
+        body = self._all_folded(loop.body, subrange.truths.get)
         part = ir.with_fields(loop, range=limits, body=body, kind=kind)
-        inner = self._worth.inside(here.around, loop)
+        if not keeps_names:
+            part = with_fresh_names(part)
+        known = here.loops.inside(part.var, lows, highs, within=whole.ends[loop.var])
+        inner = self._worth.inside(here.around, part)
         return part, _Surroundings(here.loops, here.around, (known, inner), is_folded=True)
 
     def _tested(self, loop: ir.For, changes: Sequence[Breakpoint], inside: _Surroundings) -> driver.Parts:
