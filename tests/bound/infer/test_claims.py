@@ -16,7 +16,7 @@ from bound.schedule import Split, Stage
 from bound.schedule.relations import Tail, with_ancestors
 from bound.tensor import Tensor
 from examples.boxes.intset_boxes import Boxes
-from intset import Context, Range, ShapeVar, Var, evaluate
+from intset import Context, Range, ShapeVar, Var, evaluate, maximum, minimum
 from intset.domains.isl.presburger import IslShape
 from intset.domains.points import PointSet
 from intset.domains.query import Points, Query
@@ -401,3 +401,20 @@ def test_a_count_out_of_budget_is_a_count_error() -> None:
     assert required(15).count_max() == max(len({x for j in range(15) for x in (i * j, i * i + j)}) for i in range(15))
     with pytest.raises(CountError, match="out of budget"):
         required(2000).count_max()
+
+
+def test_a_loop_of_one_iteration_around_a_consumer_is_no_size_of_a_region() -> None:
+    n, t = te.size_var("n"), te.size_var("t")
+    A = te.placeholder((4, 37), dtype="int32", name="A")
+    first = te.compute((4, 37), lambda i, j: A[i % 3 + 1, j] + A[i % 3, j])
+    second = te.compute((n + 2, 37), lambda i, j: first[i % 3 + 1, j] + first[i % 3, j])
+    third = te.compute((n, 35), lambda i, j: second[i + 2, j + 1] + second[i, j + 2] + second[i, j])
+    last = te.compute((n, 35), lambda i, j: third[minimum(i, n - 1), j] + third[maximum(i - 1, 0), j])
+    s = te.create_schedule(last.op)
+    s[third].compute_at(s[last], s[last].split(last.op.axis[1], 4)[0])
+    outer, inner = s[third].split(third.op.axis[0], nparts=5)  # the inner loop has one iteration
+    s[second].compute_at(s[third], inner)
+    s[second].store_at(s[third], outer)
+    tile, rest = s[second].split(second.op.axis[1], t)
+    s[second].reorder(tile, *s[second].split(rest, 2))
+    assert infer_bound(s).required(first).params == (n,)
