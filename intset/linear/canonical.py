@@ -7,7 +7,6 @@ comparisons, `bounds.py` the intervals of atoms, `symbolic.py` the symbolic boun
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from contextlib import nullcontext
 from math import gcd
 from typing import Any, Final
 
@@ -110,7 +109,7 @@ class Normalizer:
         """The linear form of `root`."""
         form = self.forms.get(root)
         if form is None:
-            self._normalize(root)
+            symbolic.asked_apart(self._walk, root)
             form = self.forms[root]
         return form
 
@@ -118,7 +117,7 @@ class Normalizer:
         """The canonical condition: comparisons against 0 in linear form, negations pushed down, constants folded."""
         cond = self.conds.get(root)
         if cond is None:
-            self._normalize(root)
+            symbolic.asked_apart(self._walk, root)
             cond = self.conds[root]
         return cond
 
@@ -144,8 +143,7 @@ class Normalizer:
             if e.op is ops.MUL and forms.has_quotient(e) or e.op in forms.REMAINDER_OF and len(form.terms) > 1:
                 key = (form.const, frozenset(form.terms.items()))
                 if key not in self._regrouped:  # equal forms come from many sums
-                    with symbolic.own_budget() if symbolic.SPENT.open else nullcontext():
-                        result = division.regrouped(self, form)
+                    result = symbolic.asked_apart(division.regrouped, self, form)
                     self._regrouped[key] = None if result is form else result
                 result = self._regrouped[key] or form
                 break
@@ -341,13 +339,6 @@ class Normalizer:
         return plain.sum_bounds(form)
 
     # -- the walk -----------------------------------------------------------------------------------------------
-
-    def _normalize(self, root: Node) -> None:
-        if symbolic.SPENT.open:
-            with symbolic.own_budget():
-                self._walk(root)
-        else:
-            self._walk(root)
 
     def _walk(self, root: Node) -> None:
         forms, conds = self.forms, self.conds

@@ -19,9 +19,8 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Final, NamedTuple, ParamSpec, TypeAlias, TypeVar
 
 from intset.expr import Expr, Var, const, dag, ops
 from intset.expr.build import sum_of
@@ -36,7 +35,7 @@ if TYPE_CHECKING:
 SIGN_SPLITS: Final = 3  # nested case splits on coefficients of unknown sign
 ELIMINATION_STEPS: Final = 40  # variables replaced by an end of their range, one after another
 SYMBOLIC_NESTING: Final = 6  # nesting beyond which atoms give their numeric ends
-NESTED_BUDGETS: Final = 3  # nested blocks of `own_budget`
+NESTED_BUDGETS: Final = 3  # nested calls of `asked_apart`
 TRIED_RESTS: Final = 40  # sums of facts tried for one question, subquestions included
 
 
@@ -57,6 +56,8 @@ class SymbolicEnd(NamedTuple):
 
 UNKNOWN = SymbolicEnd(None, None)
 PolyEnd = tuple[Poly | None, Place | None]  # an end during elimination, and a point that attains it, if known
+P = ParamSpec("P")
+T = TypeVar("T")
 GIVEN_UP: PolyEnd = (None, None)
 ANYWHERE: Place = MappingProxyType({})
 
@@ -78,7 +79,7 @@ class _Spent(threading.local):
     open = 0  # questions inside one another
     consulting = 0  # facts consulted inside one another
     proofs = 0  # signs derived for the sake of another sign
-    own_budgets = 0  # blocks of `own_budget` inside one another
+    own_budgets = 0  # calls of `asked_apart` inside one another
 
 
 SPENT = _Spent()
@@ -91,19 +92,21 @@ class SpentSignError(Exception):
     """
 
 
-@contextmanager
-def own_budget() -> Iterator[None]:
-    """Run a block under a fresh budget, down to `NESTED_BUDGETS` levels.
+def asked_apart(ask: Callable[P, T], *args: P.args, **named: P.kwargs) -> T:
+    """Ask a question inside an open one under a fresh budget, down to `NESTED_BUDGETS` levels.
 
-    Guarantee: results of the block are independent of the spending of open questions, so they may be cached.
+    Guarantee: the answer is independent of the spending of open questions, so it may be cached. No interrupt leaves the
+    budget changed: `try` follows without a call in between, where a block of `with` is entered by calls.
     """
     spent = SPENT
+    if not spent.open:
+        return ask(*args, **named)
     before = spent.left, spent.open, spent.consulting, spent.proofs
     if spent.own_budgets < NESTED_BUDGETS:
         spent.left = spent.open = spent.consulting = spent.proofs = 0
     spent.own_budgets += 1
     try:
-        yield
+        return ask(*args, **named)
     finally:
         spent.own_budgets -= 1
         spent.left, spent.open, spent.consulting, spent.proofs = before
