@@ -46,7 +46,7 @@ class DivisionScope:
 
     Parameters
     ----------
-    points: points of the context, counterexamples to what was asked in this scope and in those around it; grows.
+    points: counterexamples that earlier questions of the same lowering found. Each new one is appended.
     """
 
     def __init__(
@@ -379,7 +379,7 @@ class DivisionLowering:
         if c is not None and c > 1 and c & c - 1 and node.op not in _C_OWN and self._tree[a] <= MAX_TREE:
             known = scope.ctx.frame.known
             low = known.bounds(known.form(a))[0]
-            if low is not None and low < 0:  # others shift nothing: no scope with ranges of the sizes is made for them
+            if low is not None and low < 0:  # only a negative dividend may be shifted by its least value
                 least = scope.ctx.bounds(a, over="sizes", domain=CHEAPEST)[0]
                 low = constant_value(least) if isinstance(least, Expr) else None
         site = Site(node.op, a, b, x, y, self.bits, low)

@@ -306,8 +306,8 @@ class DivisionRule:
 def prices(site: Site, paired: bool) -> Sequence[tuple[int, int]]:
     """The costs of the rules for this divisor, cheapest first, each with its number in the table.
 
-    All variable dividends of a constant divisor have one price. So have those of a variable divisor, if they do not
-    contain it.
+    All variable dividends have one price under a constant divisor. Under a variable divisor, those without its
+    variables have one price.
     """
     x, divisors = site.x, site.y.free_vars()
     if not x.is_const and (site.c or (divisors and set(divisors).isdisjoint(x.free_vars()))):

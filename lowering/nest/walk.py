@@ -369,7 +369,7 @@ def calls(root: ir.Stmt) -> tuple[ir.Evaluate, ...]:
 
 
 def binders(root: ir.Stmt) -> list[Any]:
-    """The variables, names and arrays that a statement makes, once for each statement inside that makes them."""
+    """The variables, names and arrays that the statements of a nest bind. One that is bound twice occurs twice."""
     found: list[Any] = []
     for stmt in statements(root):
         if isinstance(stmt, ir.For):

@@ -38,6 +38,7 @@ Ends: TypeAlias = "tuple[tuple[Linear, ...], tuple[Linear, ...]]"  # least value
 ITERATIONS: Final = 24  # assumed iterations of a loop of symbolic extent
 UNENDING: Final = 1 << 62  # iterations that no longer make a difference; floats hold what is made of them
 RARE: Final = 0.5  # how often a branch is taken
+COMPARED: Final = 24  # nodes of two ends whose minima and maxima are compared by their operands
 MAX_NODES: Final = 500  # larger operands are left as they are
 _DIVISIONS: Final = (*ops.DIVISIONS, ops.SHR, ops.BITAND)
 
@@ -122,11 +123,11 @@ class Loops:
         return found
 
     def is_at_least_0(self, form: Linear) -> bool:
-        """Whether bounds of the variables show it; a product of variables that are at least 0 is at least 0."""
+        """Whether bounds of its variables show that a form is at least 0."""
         return any([n >= 0 and (not terms or self._are_products(terms)) for n, terms in self._ends_of(form)])  # noqa: C419  # hot
 
     def _are_products(self, terms: Mapping[Expr, int]) -> bool:
-        """Whether each term is a positive multiple of a product of variables that are at least 0."""
+        """Whether no term can be negative: each multiplies variables that are at least 0, with a positive factor."""
         return all(
             k > 0 and e.op is ops.MUL and all(v.op is ops.VAR and self.is_at_least_0(atom(v)) for v in factors(e))
             for e, k in terms.items()
@@ -225,14 +226,19 @@ def clamped(at: Expr, low: Expr, end: Expr, loops: Loops) -> Expr:
     )
 
 
+_CHOICES: Final = frozenset((ops.MIN, ops.MAX))
+
+
 def is_in_order(a: Expr, b: Expr, loops: Loops) -> bool:
-    """Whether `a <= b` is known, by bounds of loops; minima and maxima are compared by their operands."""
-    if a.op is ops.MAX or b.op is ops.MIN:
-        pairs = [(e, b) for e in a.args] if a.op is ops.MAX else [(a, e) for e in b.args]
-        return all(is_in_order(x, y, loops) for x, y in pairs)
-    if a.op is ops.MIN or b.op is ops.MAX:
-        pairs = [(e, b) for e in a.args] if a.op is ops.MIN else [(a, e) for e in b.args]
-        return any(is_in_order(x, y, loops) for x, y in pairs)
+    """Whether `a <= b` is known by bounds of loops. Short minima and maxima are compared by their operands."""
+    if not _CHOICES.isdisjoint((a.op, b.op)) and dag.is_small(COMPARED, (a, b)):
+        if a.op is ops.MAX:
+            return all(is_in_order(e, b, loops) for e in a.args)
+        if b.op is ops.MIN:
+            return all(is_in_order(a, e, loops) for e in b.args)
+        if a.op is ops.MIN:
+            return any(is_in_order(e, b, loops) for e in a.args)
+        return any(is_in_order(a, e, loops) for e in b.args)
     left, right = form_of(a), form_of(b)
     if loops.is_at_least_0(right.minus(left)):
         return True

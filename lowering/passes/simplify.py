@@ -480,13 +480,14 @@ def drop_empty_loop(loop: ir.For, cursor: driver.Cursor) -> ir.Stmt:
 
 
 def drop_single_iterations(f: ir.Function) -> ir.Function:
-    """Replace serial loops of one iteration by their bodies; other kinds tell where a body runs.
+    """Replace serial loops of one iteration by their bodies. Loops of other kinds and annotated loops stay.
 
     Guarantee: the same stores in the same order.
     """
 
     def leave_out(loop: ir.For, cursor: driver.Descent) -> ir.Stmt:
-        return inline_single_iteration(loop, cursor) if loop.kind is ir.LoopKind.SERIAL else loop
+        is_plain = loop.kind is ir.LoopKind.SERIAL and not loop.annotations
+        return inline_single_iteration(loop, cursor) if is_plain else loop
 
     if not any(type(stmt) is ir.For and walk.range_ends(stmt.range)[1] is const(1) for stmt in walk.statements(f.body)):
         return f

@@ -21,7 +21,8 @@ from hypothesis import strategies as st
 
 import intset
 import intset.plain as plain
-from intset import Context, Expr, Range, Var, evaluate, maximum, minimum, select, sum_of
+from bound.itervar import IterVar
+from intset import Context, Expr, Range, ShapeVar, Var, evaluate, maximum, minimum, select, sum_of
 from intset.expr import storage
 from intset.expr.node import Node
 from intset.spaces.vectors import to_numpy
@@ -386,3 +387,11 @@ def test_a_core_of_other_sources_is_not_used(monkeypatch: pytest.MonkeyPatch) ->
     assert storage._core_in_c() is Built
     monkeypatch.setenv("INTSET_PURE", "1")
     assert storage._core_in_c() is None and Context({Var("i"): Range(0, 2)}).ranges
+
+
+def test_axes_take_the_plain_way_and_sizes_keep_the_bounds_they_declare() -> None:
+    axis, size = IterVar(Range(0, 8), "i"), ShapeVar("n", lower=2, upper=5)
+    for var, ends in ((axis, (1, 22)), (size, (7, 16))):
+        ctx = Context({var: Range(0, 8)})
+        assert ctx.bounds(var * 3 + 1) == ends
+        assert (plain.ends(var * 3 + 1, {var: Range(0, 8)}) is None) is (var is size)

@@ -159,7 +159,7 @@ def pass_up(env: LoopEnvironment, bounds: pass_down.StageBounds, states: Sequenc
     _conditions(env, bounds, spelled, values, it)
     around = {state.iv: env.ranges[state.iv] for state in states if state.stage is not bounds.stage}
     only = {iv: low(limits) for iv, limits in around.items() if constant_extent(limits) == 1}
-    if only:  # a guard of the consumer may mention a loop of one iteration, which is no variable here
+    if only:  # loops that `_outer_loops` leaves out: guards of the consumer get their values
         it.conditions[:] = [dag.substitute(cond, only) for cond in it.conditions]
         it.where[:] = [env.form(dag.substitute(form.expr(), only)) for form in it.where]
     return it

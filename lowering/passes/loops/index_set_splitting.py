@@ -102,8 +102,8 @@ def cuts_loops(f: ir.Function) -> bool:
 def _with_names_of_one(root: ir.Stmt) -> ir.Stmt:
     """The nest, with fresh names where two statements bind one name.
 
-    Conditions are decided wherever they occur: two loops of one variable, such as two subranges of a loop that was cut,
-    would share what holds in one of them.
+    A condition that is decided is replaced wherever it occurs. If two loops bound one variable, what the ends of one
+    loop decide would replace conditions in the other.
     """
     bound = walk.binders(root)
     return root if len(bound) == len(set(bound)) else with_fresh_names(root)

@@ -99,7 +99,8 @@ class _IndexNaming:
 
     @memoized
     def is_plain(self, e: Operand) -> bool:
-        """Whether the integers in an operand have one operation each, and none is a sum that begins with a number."""
+        """Whether nothing in an operand needs a name or another order: no integer has several operations, and no sum
+        begins with a number."""
         integers = [node for node in dag.postorder((e,)) if node.args and isinstance(node, Node)]
         return not [e for e in integers if self.counts.work(e) >= FEWEST or (e.op in SUMS and e.args[0].is_const)]
 

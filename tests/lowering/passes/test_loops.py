@@ -22,7 +22,7 @@ from lowering.passes.loops import index_set_splitting as partition
 from lowering.passes.loops.fusion import races
 from lowering.passes.loops.index_set_splitting import partition_loops
 from lowering.passes.loops.interchange import run_over_digits
-from lowering.passes.simplify import decided
+from lowering.passes.simplify import decided, drop_single_iterations
 from tests.lowering.lowered import check, check_c, check_run
 from tests.strategies.written import Written
 from tests.sweeps import RANDOMS, daily, sampled
@@ -138,6 +138,36 @@ def test_a_triangle_beside_a_border_is_right_in_c() -> None:
     B = te.compute((64, 64), lambda i, j: tir.if_then_else(j < 20, 1, 2) + tir.if_then_else(i < j, 10, 20), name="B")
     s = te.create_schedule(B.op)
     check_c(lower(s, [B]), s)
+
+
+def test_interiors_over_a_product_of_sizes_end_without_clamps() -> None:
+    n, m = te.size_var("n"), te.size_var("m")
+    A = te.placeholder((n, m), name="A")
+    B = te.compute((n, m), lambda i, j: A[i, j] + 1.0, name="B")
+    s = te.create_schedule(B.op)
+    s[B].split(s[B].fuse(*B.op.axis), 4)
+    text = check_c(lower(s, [A, B]), s, {"n": 3, "m": 5})
+    assert "< ((n * m) >> 2)" in text
+
+
+def test_serial_loops_of_one_iteration_are_dropped_and_annotated_loops_stay() -> None:
+    f = parse_nest("""
+def f(B: int32[3]):
+    for i in [2, 3):
+        for j in [0, 1) parallel:
+            B[i + j] = 1
+""")
+    text = str(drop_single_iterations(f))
+    assert "for i " not in text and "for j in [0, 1) parallel:" in text and "B[j + 2] = 1" in text
+    kept = f.with_body(with_fields(f.body, annotations=(("pragma", 1),)))
+    assert "for i " in str(drop_single_iterations(kept))
+
+
+def test_a_sum_loses_what_it_adds_and_subtracts() -> None:
+    i, j = Var("i"), Var("j")
+    assert decided(i + j - j) is i
+    assert decided(minimum(i, i)) is decided(maximum(i, i)) is i
+    assert decided(i + j - i) == i + j - i
 
 
 @pytest.mark.parametrize("backend", ["python", "c"])
